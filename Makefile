@@ -1,0 +1,51 @@
+# Everything a person needs is here; the build itself is meson's.
+BUILD  ?= build
+PREFIX ?= /usr/local
+PYTHON ?= /usr/bin/python3
+
+.PHONY: all setup run test unit system check-sanitize check-valgrind fuzz bench install format lint clean
+
+all: setup
+	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) --prefix=$(PREFIX) >/dev/null
+	@ninja -C $(BUILD) --quiet
+
+setup:
+	@scripts/setup
+
+# Shows a box at work: a small program tries to harm the host; see what it could do and what it changed.
+run: all
+	@scripts/demo $(BUILD)/hutch
+
+test: all
+	@scripts/test $(BUILD)
+
+# The same suite with AddressSanitizer and UndefinedBehaviorSanitizer.
+check-sanitize: setup
+	@test -f build-sanitize/build.ninja || meson setup build-sanitize -Db_sanitize=address,undefined >/dev/null
+	@ninja -C build-sanitize --quiet
+	@scripts/test build-sanitize
+
+check-valgrind: all
+	@scripts/valgrind $(BUILD)/hutch
+
+# FUZZ_SECONDS for each target; 5 minutes before a release.
+fuzz: setup
+	@scripts/fuzz $(or $(FUZZ_SECONDS),60)
+
+bench: setup
+	@test -f build-bench/build.ninja || meson setup build-bench -Dbench=true --buildtype=release >/dev/null
+	@ninja -C build-bench --quiet
+	@$(PYTHON) bench/bench.py build-bench
+
+install: all
+	@meson configure $(BUILD) -Dprefix=$(PREFIX) >/dev/null
+	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --quiet
+
+format: setup
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+lint: all
+	@scripts/lint $(BUILD)
+
+clean:
+	@rm -rf build build-sanitize build-weak build-bench build-fuzz

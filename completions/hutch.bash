@@ -1,0 +1,83 @@
+# bash completion for hutch
+
+_hutch_ids() {
+    hutch box ls 2>/dev/null | tail -n +2 | cut -d' ' -f1
+}
+
+# The options of a command: "run", "box new", …
+_hutch_options() {
+    local new="--workspace --mode --backend --image --net --timeout --cpu-time --memory --pids --files --disk --cpus
+        --output --output-total --ro --rw --env --json"
+    case $1 in
+        run) echo "-w $new --apply --tty" ;;
+        "box new") echo "-w $new --ttl" ;;
+        "box exec") echo "--timeout --cpu-time --env --cwd --tty --json" ;;
+        "box fork") echo "-n --count --json" ;;
+        "box diff") echo "--stat" ;;
+        "box snapshot" | "box ls" | doctor | help) echo "--json" ;;
+        "") echo "--version" ;;
+    esac
+    echo "-h --help"
+}
+
+# Values of the option before the cursor; false if it takes none.
+_hutch_value() {
+    case $1 in
+        -w | --workspace | --ro | --rw | --cwd) mapfile -t COMPREPLY < <(compgen -d -- "$2") ;;
+        --mode) mapfile -t COMPREPLY < <(compgen -W "cow direct ro" -- "$2") ;;
+        --backend) mapfile -t COMPREPLY < <(compgen -W "ns vm" -- "$2") ;;
+        --net) mapfile -t COMPREPLY < <(compgen -W "off host allow:" -- "$2") ;;
+        --image | --timeout | --cpu-time | --memory | --pids | --files | --disk | --cpus | --output | \
+            --output-total | --env | --ttl | -n | --count) COMPREPLY=() ;;
+        *) return 1 ;;
+    esac
+}
+
+# Where the command that is to be run in a box begins, or nothing.
+_hutch_inner() {
+    local i=$1 word
+    for (( ; i < COMP_CWORD; i++)); do
+        word=${COMP_WORDS[i]}
+        case $word in
+            --) echo $((i + 1)); return ;;
+            -*=* | --apply | --tty | --json) ;;
+            -*) ((i++)) ;;
+            *) echo "$i"; return ;;
+        esac
+    done
+}
+
+_hutch() {
+    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
+    local command=${COMP_WORDS[1]} first=2 inner=
+    COMPREPLY=()
+    if ((COMP_CWORD == 1)); then
+        mapfile -t COMPREPLY < <(compgen -W "run box doctor help version $(_hutch_options "")" -- "$current")
+        return
+    fi
+    if [[ $command == box ]]; then
+        if ((COMP_CWORD == 2)); then
+            mapfile -t COMPREPLY < <(
+                compgen -W "new exec fork snapshot restore diff apply ls rm $(_hutch_options box)" -- "$current")
+            return
+        fi
+        command="box ${COMP_WORDS[2]}" first=3
+    fi
+    [[ $command == run ]] && inner=$(_hutch_inner "$first")
+    [[ $command == "box exec" ]] && inner=$(_hutch_inner $((first + 1)))
+    if [[ -n $inner ]]; then
+        mapfile -t COMPREPLY < <(compgen -f -- "$current")
+    elif _hutch_value "$previous" "$current"; then
+        :
+    elif [[ $current == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$(_hutch_options "$command")" -- "$current")
+    elif [[ $command == run ]]; then
+        mapfile -t COMPREPLY < <(compgen -c -- "$current")
+    elif [[ $command == "box "@(exec|fork|snapshot|restore|diff|apply|rm) ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$(_hutch_ids)" -- "$current")
+    elif [[ $command == help ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "run box doctor help version" -- "$current")
+    fi
+}
+
+complete -o filenames -F _hutch hutch

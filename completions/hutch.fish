@@ -1,0 +1,69 @@
+# fish completion for hutch
+
+function __hutch_ids
+    hutch box ls 2>/dev/null | tail -n +2 | string split -f 1 ' '
+end
+
+# True while these words, and nothing but options after them, are on the line: `run`, `box new`, …
+function __hutch_in
+    set -l words (commandline -opc)
+    test (count $words) -gt (count $argv); or return 1
+    for i in (seq (count $argv))
+        test "$words[(math $i + 1)]" = "$argv[$i]"; or return 1
+    end
+end
+
+function __hutch_makers
+    __hutch_in run; or __hutch_in box new
+end
+
+complete -c hutch -f
+complete -c hutch -s h -l help -d 'this text'
+complete -c hutch -n __fish_use_subcommand -l version -d 'the version'
+complete -c hutch -n __fish_use_subcommand -a run -d 'run one command in a fresh box'
+complete -c hutch -n __fish_use_subcommand -a box -d 'boxes that stay'
+complete -c hutch -n __fish_use_subcommand -a doctor -d 'what isolation this host can give'
+complete -c hutch -n __fish_use_subcommand -a help -d 'this text, or the help of a command'
+complete -c hutch -n __fish_use_subcommand -a version -d 'print the version'
+
+set -l box_commands new exec fork snapshot restore diff apply ls rm
+complete -c hutch -n "__hutch_in box; and not __fish_seen_subcommand_from $box_commands" -a "$box_commands"
+for command in exec fork snapshot restore diff apply rm
+    complete -c hutch -n "__hutch_in box $command" -a '(__hutch_ids)'
+end
+
+complete -c hutch -n __hutch_makers -s w -l workspace -x -a '(__fish_complete_directories)' -d 'what /workspace shows'
+complete -c hutch -n __hutch_makers -l mode -x -a 'cow direct ro' -d 'where changes go'
+complete -c hutch -n __hutch_makers -l backend -x -a 'ns vm' -d 'what isolates the box'
+complete -c hutch -n __hutch_makers -l image -x -d 'root filesystem'
+complete -c hutch -n __hutch_makers -l net -x -a 'off host allow:' -d 'the network'
+complete -c hutch -n __hutch_makers -l timeout -x -d 'wall time of a command'
+complete -c hutch -n __hutch_makers -l cpu-time -x -d 'CPU time of a command with all its children'
+complete -c hutch -n __hutch_makers -l memory -x -d 'memory of the box'
+complete -c hutch -n __hutch_makers -l pids -x -d 'processes and threads in the box'
+complete -c hutch -n __hutch_makers -l files -x -d 'open files of a process'
+complete -c hutch -n __hutch_makers -l disk -x -d 'bytes that the box can write'
+complete -c hutch -n __hutch_makers -l cpus -x -d 'processors'
+complete -c hutch -n __hutch_makers -l output -x -d 'bytes kept in a --json result'
+complete -c hutch -n __hutch_makers -l output-total -x -d 'bytes after which a command is ended'
+complete -c hutch -n __hutch_makers -l ro -x -a '(__fish_complete_directories)' -d 'also show this folder, read-only'
+complete -c hutch -n __hutch_makers -l rw -x -a '(__fish_complete_directories)' -d 'also show this folder, writable'
+complete -c hutch -n __hutch_makers -l env -x -d 'set this variable'
+complete -c hutch -n __hutch_makers -l json -d 'print JSON'
+complete -c hutch -n '__hutch_in run' -l apply -d 'apply the changes if the command succeeded'
+complete -c hutch -n '__hutch_in run' -l tty -d 'run the command on a pseudo-terminal'
+complete -c hutch -n '__hutch_in run' -a '(__fish_complete_subcommand)'
+complete -c hutch -n '__hutch_in box new' -l ttl -x -d 'remove the box after this time'
+complete -c hutch -n '__hutch_in box exec' -l timeout -x -d 'wall time of this command'
+complete -c hutch -n '__hutch_in box exec' -l cpu-time -x -d 'CPU time of this command with all its children'
+complete -c hutch -n '__hutch_in box exec' -l env -x -d 'set this variable'
+complete -c hutch -n '__hutch_in box exec' -l cwd -x -d 'folder of the box that the command starts in'
+complete -c hutch -n '__hutch_in box exec' -l tty -d 'run the command on a pseudo-terminal'
+complete -c hutch -n '__hutch_in box exec' -l json -d 'print a result object instead of the output'
+complete -c hutch -n '__hutch_in box fork' -s n -l count -x -d 'how many'
+complete -c hutch -n '__hutch_in box fork' -l json -d 'print JSON'
+complete -c hutch -n '__hutch_in box snapshot' -l json -d 'print JSON'
+complete -c hutch -n '__hutch_in box diff' -l stat -d 'only a summary'
+complete -c hutch -n '__hutch_in box ls' -l json -d 'print JSON'
+complete -c hutch -n '__hutch_in doctor' -l json -d 'print JSON'
+complete -c hutch -n '__hutch_in help' -l json -d 'print JSON'

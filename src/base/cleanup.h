@@ -1,0 +1,51 @@
+/*
+ * Clean-up attributes and explicit transfer: a function with five resources has one return path to read.
+ *
+ *     _cleanup_fd_ int fd = open(…);
+ *     …
+ *     *ret_fd = TAKE_FD(fd);
+ */
+#pragma once
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static inline void cleanup_close(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+}
+
+static inline void cleanup_free(void *p)
+{
+    free(*(void **)p);
+}
+
+static inline void cleanup_fclose(FILE **f)
+{
+    if (*f)
+        fclose(*f);
+}
+
+#define _cleanup_(f)    __attribute__((cleanup(f)))
+#define _cleanup_fd_    _cleanup_(cleanup_close)
+#define _cleanup_free_  _cleanup_(cleanup_free)
+#define _cleanup_fclose_ _cleanup_(cleanup_fclose)
+
+#define TAKE_FD(fd)                                                                                          \
+    ({                                                                                                       \
+        int taken_ = (fd);                                                                                   \
+        (fd) = -1;                                                                                           \
+        taken_;                                                                                              \
+    })
+
+#define TAKE_PTR(p)                                                                                          \
+    ({                                                                                                       \
+        __typeof__(p) taken_ = (p);                                                                          \
+        (p) = NULL;                                                                                          \
+        taken_;                                                                                              \
+    })
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))

@@ -1,0 +1,52 @@
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "error.h"
+#include "banned.h"
+
+static void set_text(struct error *err, int code, const char *fmt, va_list args)
+{
+    err->code = code;
+    vsnprintf(err->text, sizeof err->text, fmt, args);
+}
+
+int error_set(struct error *err, int code, const char *fmt, ...)
+{
+    if (err) {
+        va_list args;
+        va_start(args, fmt);
+        set_text(err, code, fmt, args);
+        va_end(args);
+    }
+    return -code;
+}
+
+int error_errno(struct error *err, int code, const char *fmt, ...)
+{
+    if (err) {
+        va_list args;
+        va_start(args, fmt);
+        set_text(err, code, fmt, args);
+        va_end(args);
+        size_t used = strlen(err->text);
+        snprintf(err->text + used, sizeof err->text - used, ": %s", strerror(code));
+    }
+    return -code;
+}
+
+int error_wrap(struct error *err, const char *fmt, ...)
+{
+    if (!err)
+        return -EIO;
+    char inner[ERROR_TEXT_MAX];
+    memcpy(inner, err->text, sizeof inner);
+    va_list args;
+    va_start(args, fmt);
+    set_text(err, err->code, fmt, args);
+    va_end(args);
+    size_t used = strlen(err->text);
+    snprintf(err->text + used, sizeof err->text - used, ": %s", inner);
+    return -err->code;
+}

@@ -1,0 +1,137 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "buf.h"
+#include "io.h"
+#include "banned.h"
+
+#define FDS_MAX 8
+
+int io_write_all(int fd, const void *data, size_t n)
+{
+    const char *at = data;
+    while (n > 0) {
+        ssize_t done = write(fd, at, n);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return -errno;
+        at += done;
+        n -= (size_t)done;
+    }
+    return 0;
+}
+
+int io_read_all(int fd, struct buf *b)
+{
+    for (;;) {
+        if (b->len == b->max)
+            return -ENOBUFS;
+        size_t want = b->max - b->len < 65536 ? b->max - b->len : 65536;
+        void *at = buf_reserve(b, want);
+        if (!at)
+            return -ENOMEM;
+        ssize_t got = read(fd, at, want);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return -errno;
+        if (got == 0)
+            return 0;
+        b->len += (size_t)got;
+    }
+}
+
+int io_read_file(int dirfd, const char *path, struct buf *b)
+{
+    _cleanup_fd_ int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return -errno;
+    return io_read_all(fd, b);
+}
+
+int io_write_file(int dirfd, const char *path, const char *text)
+{
+    _cleanup_fd_ int fd = openat(dirfd, path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return -errno;
+    ssize_t done = write(fd, text, strlen(text));
+    return done < 0 ? -errno : 0;
+}
+
+int io_set_nonblock(int fd, bool on)
+{
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0)
+        return -errno;
+    flags = on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK;
+    return fcntl(fd, F_SETFL, flags) < 0 ? -errno : 0;
+}
+
+ssize_t io_send_fds(int sock, const void *data, size_t n, const int *fds, size_t n_fds)
+{
+    if (n_fds > FDS_MAX)
+        return -EINVAL;
+    union {
+        char space[CMSG_SPACE(sizeof(int) * FDS_MAX)];
+        struct cmsghdr align;
+    } control = {0};
+    struct iovec iov = {.iov_base = (void *)data, .iov_len = n};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    if (n_fds) {
+        msg.msg_control = control.space;
+        msg.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
+        struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof(int) * n_fds);
+        memcpy(CMSG_DATA(c), fds, sizeof(int) * n_fds);
+    }
+    ssize_t done;
+    do
+        done = sendmsg(sock, &msg, MSG_NOSIGNAL);
+    while (done < 0 && errno == EINTR);
+    return done < 0 ? -errno : done;
+}
+
+/* Takes the descriptors out of a control message; what does not fit is closed, never leaked. */
+static void collect_fds(struct cmsghdr *c, int *fds, size_t max_fds, size_t *n_fds)
+{
+    size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; i++) {
+        int fd;
+        memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof fd);
+        if (*n_fds < max_fds)
+            fds[(*n_fds)++] = fd;
+        else
+            close(fd);
+    }
+}
+
+ssize_t io_recv_fds(int sock, void *data, size_t n, int *fds, size_t max_fds, size_t *ret_n_fds, int flags)
+{
+    union {
+        char space[CMSG_SPACE(sizeof(int) * FDS_MAX)];
+        struct cmsghdr align;
+    } control;
+    struct iovec iov = {.iov_base = data, .iov_len = n};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.space,
+                         .msg_controllen = sizeof control.space};
+    ssize_t got;
+    do
+        got = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | flags);
+    while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return -errno;
+    size_t n_fds = 0;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c))
+        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+            collect_fds(c, fds, max_fds, &n_fds);
+    *ret_n_fds = n_fds;
+    return got;
+}

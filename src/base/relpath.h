@@ -1,0 +1,22 @@
+/*
+ * Paths as they come out of a box: relative to a folder, of any bytes but NUL, and never trusted.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define RELPATH_MAX 65536u
+
+/* Relative, not empty, at most RELPATH_MAX bytes, no NUL, and no component that is empty, "." or "..". */
+bool relpath_is_valid(const void *path, size_t n);
+
+/*
+ * Does a component name a git folder, on any filesystem that the path may be written to? Also true for other cases,
+ * trailing dots and spaces, streams (`.git:x`), short names (`git~1`), backslashes as separators, and characters
+ * outside of ASCII put between, since a case-folding filesystem may ignore them.
+ */
+bool relpath_touches_git(const char *path);
+
+/* The last component of a valid path. */
+const char *relpath_name(const char *path);

@@ -1,0 +1,25 @@
+/*
+ * Switches for the tests of the tests: a build configured with -Dweaken=true (never one that is installed) reads
+ * HUTCH_WEAKEN=name,name from the environment and leaves those protections out, so that each security test can be seen
+ * to fail. In every other build this is the constant false and the compiler drops the branches.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#ifdef HUTCH_WEAKEN
+#include <stdlib.h>
+#include <string.h>
+
+static inline bool weakened(const char *name)
+{
+    const char *at = getenv("HUTCH_WEAKEN");
+    size_t n = strlen(name);
+    for (; at && *at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, name, n) == 0 && (at[n] == ',' || at[n] == 0))
+            return true;
+    return false;
+}
+#else
+#define weakened(name) false
+#endif

@@ -1,0 +1,71 @@
+/*
+ * What isolates a box, behind one small table. box.c and exec.c are written against this and know no backend.
+ *
+ * A `place` is what a backend keeps of one box: its processes and its files. It is counted, because snapshots and forks
+ * need the files of a box after the box itself is gone.
+ */
+#pragma once
+
+#include "box.h"
+
+/* A guest that runs: a box's, or a scribe's. */
+struct guest {
+    pid_t pid;
+    int pidfd;
+    int control; /* our end; closing it ends the guest */
+};
+
+#define GUEST_NONE ((struct guest){.pidfd = -1, .control = -1})
+
+/* What the kernel counted for a box; `counted` is false where it cannot and the guest must sample. */
+struct usage {
+    bool counted;
+    int64_t cpu_ns;
+    uint64_t memory;
+    uint64_t oom_kills;
+    uint64_t pids_hits;
+    bool disk_full;
+};
+
+struct place;
+
+struct backend {
+    const char *name;
+    size_t layers_max; /* deeper is slow: a snapshot that would reach it is flattened into one layer */
+    int (*open)(const struct box_options *o, struct place **ret, struct error *err);
+    int (*fork)(struct place *from, unsigned snapshot, bool flattened, struct place **ret, struct error *err);
+    void (*end)(struct place *p); /* ends its processes; the files stay while it is referred to */
+    struct place *(*ref)(struct place *p);
+    void (*unref)(struct place *p);
+    struct guest *(*guest)(struct place *p);
+    /* A scribe over the place; with snapshot > 0 it may write that new snapshot. End it with guest_end. */
+    int (*scribe)(struct place *p, unsigned snapshot, struct guest *ret, struct error *err);
+    size_t (*depth)(const struct place *p); /* layers that it stands on */
+    void (*usage)(struct place *p, bool with_memory, struct usage *ret);
+    int (*listener)(struct place *p); /* socket on which the box's network proxy accepts, or -1; kept by the place */
+};
+
+extern const struct backend BACKEND_NS;
+
+/* A fresh stream to a guest, with the request already in `request` if it is not NULL (and its descriptors). */
+int guest_connect(const struct guest *g, struct buf *request, const int *fds, size_t n_fds, int *ret_fd);
+
+/* Kills, waits, closes. Takes a guest that is already ended. */
+void guest_end(struct guest *g);
+
+/* What a box keeps beside its place; shared by box.c, exec.c and snapshot.c. */
+struct box {
+    const struct backend *backend;
+    struct place *place;
+    struct box_limits limits;
+    enum box_mode mode;
+    char *workspace;
+    int folder;         /* the person's folder, for apply; -1: none */
+    int64_t since_ns;   /* when the box began, in real time: a file of the folder that changed later is a conflict */
+    char **env;         /* KEY=VALUE, NULL-terminated */
+    struct apply_memory *applied;
+    struct proxy *proxy;
+    char **allow;
+    size_t n_allow;
+    unsigned snapshots; /* numbers given out */
+};

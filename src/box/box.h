@@ -1,0 +1,148 @@
+/*
+ * A box from the host's side: open, run commands in it, snapshot, fork, see and apply its changes, close.
+ *
+ * The host never touches a file that a box can write: commands and file requests go through box_connect() to the
+ * guest; the box's changes are read by a scribe (see scribe.h), a guest in namespaces of its own in which no code of
+ * the agent ever runs.
+ *
+ * Every function returns 0 or a negative errno and says in `err`, for a person, what failed. A box may be used from
+ * several threads at once for box_connect and box_exec; the other calls are the owner's.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "buf.h"
+#include "error.h"
+#include "wire.h"
+
+enum box_mode { BOX_COW, BOX_DIRECT, BOX_RO };
+enum box_net { BOX_NET_OFF, BOX_NET_HOST, BOX_NET_ALLOW };
+
+/* Another folder of the host, shown in the box. */
+struct box_share {
+    const char *source;
+    const char *at; /* absolute, inside the box */
+    bool writable;
+};
+
+struct box_limits {
+    int64_t timeout_ns;  /* wall time of one command; 0: none */
+    int64_t cpu_time_ns; /* of one command with all its children; 0: none */
+    uint64_t memory;     /* bytes */
+    uint64_t pids;
+    uint64_t files; /* open descriptors per process */
+    uint64_t disk;  /* bytes of everything the box writes */
+    double cpus;    /* 0: all */
+    uint64_t output;       /* bytes of each stream kept in a captured result */
+    uint64_t output_total; /* bytes of both streams after which the command is ended */
+};
+
+#define BOX_SHARES_MAX 64
+#define BOX_ENV_MAX    256
+#define BOX_ALLOW_MAX  64
+
+/* All strings are borrowed and must outlive box_open; a box keeps copies of what it needs. */
+struct box_options {
+    const char *workspace; /* host folder; NULL: an empty one */
+    enum box_mode mode;
+    const char *image; /* folder that is the root filesystem, or NULL for the host's selection */
+    enum box_net net;
+    const char *allow[BOX_ALLOW_MAX]; /* HOST or HOST:PORT */
+    size_t n_allow;
+    struct box_limits limits;
+    struct box_share shares[BOX_SHARES_MAX];
+    size_t n_shares;
+    const char *env[BOX_ENV_MAX]; /* KEY=VALUE */
+    size_t n_env;
+};
+
+/* The defaults of docs and --help: one place. */
+void box_options_default(struct box_options *o);
+
+struct box;
+struct snapshot;
+
+int box_open(const struct box_options *o, struct box **ret, struct error *err);
+struct box *box_close(struct box *b); /* ends everything in it; takes NULL; returns NULL */
+
+/* A fresh stream to the guest: write one request, read its answers. The caller closes it. */
+int box_connect(struct box *b, int *ret_fd, struct error *err);
+
+/* One command, run to its end. stdio says what it is connected to. */
+struct box_command {
+    char *const *argv; /* NULL-terminated */
+    const char *cwd;   /* NULL: /workspace */
+    char *const *env;  /* more KEY=VALUE beside the box's, NULL-terminated, or NULL */
+    int64_t timeout_ns;  /* 0: the box's limit; -1: none */
+    int64_t cpu_time_ns; /* likewise */
+    bool tty;
+    int in, out, err; /* the host's ends; -1: /dev/null, or capture for out and err */
+    bool capture;     /* keep output within limits.output in the result instead of passing it on */
+    int cancel;       /* a descriptor that ends the command when it becomes readable; -1: none */
+};
+
+/* Kept output: the head and the tail of a stream; `total` counts all of it. */
+struct box_capture {
+    struct buf head;
+    struct buf tail; /* in order; the gap lies between head and tail */
+    uint64_t total;
+};
+
+struct box_result {
+    int exit_code; /* 128+N when signal N ended it, 124 when a time limit did, 126/127 as a shell's */
+    int signal;    /* 0 if it exited */
+    enum wire_limit limit;
+    int64_t duration_ns;
+    int64_t cpu_ns;
+    uint64_t max_rss;
+    struct box_capture out, err;
+};
+
+int box_exec(struct box *b, const struct box_command *c, struct box_result *ret, struct error *err);
+void box_result_free(struct box_result *r);
+
+/* Snapshots and forks: filesystem state (workspace, home, /tmp), never processes. docs/snapshots.md */
+int box_snapshot(struct box *b, struct snapshot **ret, struct error *err);
+struct snapshot *snapshot_free(struct snapshot *s);
+int box_fork(struct snapshot *s, struct box **ret, struct error *err);
+
+/* The box's changes to its workspace (BOX_COW only). */
+struct box_change {
+    enum wire_change kind;
+    mode_t mode;
+    uint64_t size;
+    char *path; /* relative to the workspace, bytes as they are */
+};
+
+struct box_changes {
+    struct box_change *items;
+    size_t count;
+};
+
+int box_changes(struct box *b, struct box_changes *ret, struct error *err);
+void box_changes_free(struct box_changes *c);
+
+/* Writes a git diff (or with stat, a summary) to a descriptor. */
+int box_diff(struct box *b, bool stat, int out, struct error *err);
+
+/* What box_apply did with one path. */
+enum apply_outcome { APPLY_DONE, APPLY_SAME, APPLY_CONFLICT, APPLY_REFUSED };
+
+struct apply_report {
+    void (*say)(void *data, const char *path, enum apply_outcome outcome, const char *why);
+    void *data;
+};
+
+/* Writes the changes back to the host folder. Returns the number of conflicts and refusals, or a negative errno. */
+int box_apply(struct box *b, const struct apply_report *report, struct error *err);
+
+/* Watches the limits that nothing in the kernel enforces by itself; call it a few times a second while no call runs. */
+int box_tick(struct box *b);
+
+/* What there is to know about a running box, for `hutch box ls`. */
+const char *box_workspace(const struct box *b);
+enum box_mode box_mode_of(const struct box *b);

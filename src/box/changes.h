@@ -1,0 +1,39 @@
+/*
+ * What a scribe answers about a box's changes, read by the host.
+ *
+ * No code of the agent runs where a scribe does, but what it reads is hostile, so it is not trusted either: every
+ * frame is checked, every list is bounded, and a path is valid by relpath_is_valid() or the answer is refused.
+ */
+#pragma once
+
+#include "box.h"
+
+#define CHANGES_MAX       1000000u
+#define CHANGES_BYTES_MAX (512u << 20) /* of memory for one list */
+
+/* One record, valid during the call that hands it out. */
+struct changes_entry {
+    enum wire_change kind;
+    mode_t mode;
+    uint64_t size;
+    const char *path;
+    const char *target; /* of a link, or NULL */
+    size_t gone;        /* of a deleted one: how many folders at the end of its path are gone too */
+};
+
+/* All take a fresh connection to a scribe and leave closing it to the caller. */
+
+/* Hands out the changes in order of their paths. 0, 1 if the box made more changes than are listed, or an error. */
+int changes_each(int conn, int (*each)(void *data, const struct changes_entry *e), void *data, struct error *err);
+
+/* The same as a list. */
+int changes_read(int conn, struct box_changes *ret, struct error *err);
+
+/* Writes the diff to a descriptor. 0, or how many files it leaves out (under .git) or only says to differ. */
+int changes_diff(int conn, bool stat, int out, struct error *err);
+
+/* Sends one request; the answers are then read with a wire_reader. */
+int changes_request(int conn, enum wire_type type, const char *path, bool stat, struct error *err);
+
+/* The next answer, valid until the one after it; an ERROR becomes err. */
+int changes_answer(struct wire_reader *r, struct wire_frame *ret, struct error *err);

@@ -1,0 +1,57 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "environment.h"
+#include "weaken.h"
+#include "banned.h"
+
+extern char **environ;
+
+static const char *const MADE_UP[] = {
+    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/home/agent", "USER=agent", "LOGNAME=agent", "SHELL=/bin/bash",
+    "LANG=C.UTF-8",         "TMPDIR=/tmp",      "PAGER=cat",  "HUTCH=1",       NULL,
+};
+
+static bool same_key(const char *a, const char *b)
+{
+    size_t n = strcspn(a, "=");
+    return strncmp(a, b, n) == 0 && b[n] == '=';
+}
+
+static bool set_in(char *const *env, const char *entry)
+{
+    for (; env && *env; env++)
+        if (same_key(entry, *env))
+            return true;
+    return false;
+}
+
+static void put_list(struct buf *b, char *const *env, char *const *over, char *const *over_too)
+{
+    for (; env && *env; env++)
+        if (!set_in(over, *env) && !set_in(over_too, *env) && !set_in(env + 1, *env))
+            wire_put_str(b, WIRE_K_ENV, *env);
+}
+
+/* The one word about the host's terminal that programs need to draw on it. */
+static void put_term(struct buf *b, char *const *box_env, char *const *command_env, bool tty)
+{
+    const char *term = tty ? getenv("TERM") : NULL;
+    char text[64] = "TERM=";
+    size_t n = term ? strspn(term, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-+._") : 0;
+    if (!n || term[n] || n >= sizeof text - 5)
+        term = "dumb", n = 4;
+    memcpy(text + 5, term, n + 1);
+    if (!set_in(box_env, text) && !set_in(command_env, text))
+        wire_put_str(b, WIRE_K_ENV, text);
+}
+
+void environment_put(struct buf *b, char *const *box_env, char *const *command_env, bool tty)
+{
+    if (weakened("env"))
+        put_list(b, environ, box_env, command_env);
+    put_list(b, (char *const *)MADE_UP, box_env, command_env);
+    put_list(b, box_env, command_env, NULL);
+    put_list(b, command_env, NULL, NULL);
+    put_term(b, box_env, command_env, tty);
+}

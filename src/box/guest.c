@@ -1,0 +1,46 @@
+#include <errno.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backend.h"
+#include "io.h"
+#include "banned.h"
+
+int guest_connect(const struct guest *g, struct buf *request, const int *fds, size_t n_fds, int *ret_fd)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+        return -errno;
+    _cleanup_fd_ int ours = ends[0];
+    _cleanup_fd_ int theirs = ends[1];
+    /* A request that fits into the socket is sent before the guest knows of it: one wake-up instead of two. */
+    bool early = request && request->len <= WIRE_DATA_MAX;
+    int r = early ? wire_send(ours, request, fds, n_fds) : 0;
+    if (r < 0)
+        return r;
+    ssize_t done = io_send_fds(g->control, "C", 1, &theirs, 1);
+    if (done < 0)
+        return (int)done;
+    if (request && !early && (r = wire_send(ours, request, fds, n_fds)) < 0)
+        return r;
+    *ret_fd = TAKE_FD(ours);
+    return 0;
+}
+
+void guest_end(struct guest *g)
+{
+    if (g->pid > 0) {
+        if (g->pidfd >= 0)
+            syscall(SYS_pidfd_send_signal, g->pidfd, SIGKILL, NULL, 0);
+        else
+            kill(g->pid, SIGKILL);
+        while (waitpid(g->pid, NULL, __WALL) < 0 && errno == EINTR)
+            ;
+    }
+    cleanup_close(&g->pidfd);
+    cleanup_close(&g->control);
+    *g = GUEST_NONE;
+}

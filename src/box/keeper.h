@@ -1,0 +1,61 @@
+/*
+ * Boxes that outlive the command that made them.
+ *
+ * A keeper is a process in the background that holds a box and all that are forked from it (a family), each
+ * behind a socket of its own in the registry. Clients (`hutch box …`) connect, send one request in a frame of
+ * wire.h with descriptors where there is something to stream, and read answers until one result. The keeper
+ * serves any number at once, a thread each, and exits with its last box. When it is killed its boxes end with
+ * it, by themselves.
+ *
+ * Only the owner of the registry's folder can reach the socket, and the keeper asks the kernel who is
+ * calling, too.
+ */
+#pragma once
+
+#include "box.h"
+#include "registry.h"
+
+#define KEEPER_FORKS_MAX     256
+#define KEEPER_SNAPSHOT_NAME 16
+#define KEEPER_SNAPSHOTS_MAX 1024
+
+/* Starts a keeper with a new box; returns once the box is up, or with what went wrong. ttl_ns 0: it stays. */
+int keeper_start(const struct box_options *o, int64_t ttl_ns, struct registry_id *ret, struct error *err);
+
+/* What follows are requests to the keeper of a box. */
+
+/* Like box_exec; with c->capture, and if ret_changes is not NULL and the box is BOX_COW, also box_changes.
+ * When c->cancel becomes readable the command is ended and -ECANCELED returned. */
+int keeper_exec(int registry, const struct registry_id *id, const struct box_command *c,
+                struct box_result *ret, struct box_changes *ret_changes, struct error *err);
+
+/* Forks n boxes from one snapshot; ret has room for n. All or none. */
+int keeper_fork(int registry, const struct registry_id *id, size_t n, struct registry_id *ret,
+                struct error *err);
+
+int keeper_snapshot(int registry, const struct registry_id *id, char ret_name[KEEPER_SNAPSHOT_NAME],
+                    struct error *err);
+
+/* Puts the box back to a snapshot; its processes end. */
+int keeper_restore(int registry, const struct registry_id *id, const char *name, struct error *err);
+
+/* Like box_diff and box_apply. */
+int keeper_diff(int registry, const struct registry_id *id, bool stat, int out, struct error *err);
+int keeper_apply(int registry, const struct registry_id *id, const struct apply_report *report,
+                 struct error *err);
+
+/* Ends the box and removes its name. */
+int keeper_remove(int registry, const struct registry_id *id, struct error *err);
+
+struct keeper_info {
+    pid_t pid; /* of the keeper */
+    enum box_mode mode;
+    int64_t age_ns;
+    int64_t left_ns;    /* until its time to live ends; -1: it stays */
+    uint64_t commands;  /* running now */
+    uint64_t snapshots; /* kept */
+    char *workspace;    /* NULL: an empty one */
+};
+
+int keeper_info(int registry, const struct registry_id *id, struct keeper_info *ret, struct error *err);
+void keeper_info_free(struct keeper_info *i);

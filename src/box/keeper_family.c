@@ -1,0 +1,161 @@
+/* A keeper's side of what makes, replaces and removes boxes: fork, snapshot, restore, rm. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "keeper.h"
+#include "keeper_visit.h"
+#include "banned.h"
+
+/* Makes the forks; those made before one failed are removed by the caller. */
+static int make_forks(struct request *q, size_t n, struct registry_id *ids, size_t *ret_made,
+                      struct error *err)
+{
+    struct snapshot *snapshot = NULL;
+    int r = box_snapshot(q->in->box, &snapshot, err);
+    for (*ret_made = 0; r == 0 && *ret_made < n;) {
+        struct box *b = NULL;
+        r = box_fork(snapshot, &b, err);
+        if (r == 0)
+            r = held_add(q->keeper, b, q->held->ttl_ns, &ids[*ret_made], err);
+        if (r == 0)
+            (*ret_made)++;
+    }
+    snapshot_free(snapshot);
+    return r;
+}
+
+/* Finds a box by name and takes a reference; NULL if it has gone. */
+static struct held *take_by_id(struct keeper *k, const struct registry_id *id)
+{
+    pthread_mutex_lock(&k->lock);
+    struct held *h = k->boxes;
+    while (h && (h->removed || strcmp(h->id.text, id->text) != 0))
+        h = h->next;
+    if (h)
+        h->refs++;
+    pthread_mutex_unlock(&k->lock);
+    return h;
+}
+
+static void let_go(struct keeper *k, struct held *h)
+{
+    pthread_mutex_lock(&k->lock);
+    h->refs--;
+    pthread_mutex_unlock(&k->lock);
+    keeper_wake(k);
+}
+
+static void remove_forks(struct keeper *k, const struct registry_id *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct held *h = take_by_id(k, &ids[i]);
+        if (!h)
+            continue;
+        held_remove(k, h);
+        let_go(k, h);
+    }
+}
+
+int serve_fork(struct visit *v, struct error *err)
+{
+    struct registry_id ids[KEEPER_FORKS_MAX];
+    uint64_t n = wire_find_u64(v->frame, WIRE_K_COUNT, 1);
+    size_t made = 0;
+    if (n == 0 || n > KEEPER_FORKS_MAX)
+        return error_set(err, EINVAL, "between 1 and %d forks can be made at once", KEEPER_FORKS_MAX);
+    int r = visit_lock_owner(v, err);
+    if (r < 0)
+        return r;
+    r = make_forks(v->q, n, ids, &made, err);
+    visit_unlock_owner(v);
+    size_t begin = wire_begin(&v->out, WIRE_RESULT);
+    for (size_t i = 0; i < made; i++)
+        wire_put_str(&v->out, WIRE_K_NAME, ids[i].text);
+    if (r < 0 || visit_send(v, begin) < 0)
+        remove_forks(v->q->keeper, ids, made);
+    return r;
+}
+
+/* Adds it to those that the box has; the owner lock is held, the other one is for those who only count them.
+ */
+static int keep_snapshot(struct request *q, struct snapshot *s, struct error *err)
+{
+    struct held *h = q->held;
+    size_t n = h->n_snapshots;
+    struct kept_snapshot *more =
+        n < KEEPER_SNAPSHOTS_MAX ? realloc(h->snapshots, (n + 1) * sizeof *more) : NULL;
+    if (!more) {
+        snapshot_free(s);
+        return error_set(err, ENOSPC, "no more than %d snapshots are kept of a box", KEEPER_SNAPSHOTS_MAX);
+    }
+    h->snapshots = more;
+    more[n].snapshot = s;
+    snprintf(more[n].name, sizeof more[n].name, "s%u", ++h->last_snapshot);
+    pthread_mutex_lock(&q->keeper->lock);
+    h->n_snapshots++;
+    pthread_mutex_unlock(&q->keeper->lock);
+    return 0;
+}
+
+int serve_snapshot(struct visit *v, struct error *err)
+{
+    struct held *h = v->q->held;
+    struct snapshot *s = NULL;
+    int r = visit_lock_owner(v, err);
+    if (r < 0)
+        return r;
+    r = box_snapshot(v->q->in->box, &s, err);
+    if (r == 0)
+        r = keep_snapshot(v->q, s, err);
+    size_t begin = wire_begin(&v->out, WIRE_RESULT);
+    if (r == 0)
+        wire_put_str(&v->out, WIRE_K_NAME, h->snapshots[h->n_snapshots - 1].name);
+    visit_unlock_owner(v);
+    if (r == 0)
+        visit_send(v, begin);
+    return r;
+}
+
+static int find_snapshot(const struct held *h, const char *name, struct snapshot **ret, struct error *err)
+{
+    for (size_t i = 0; name && i < h->n_snapshots; i++)
+        if (strcmp(h->snapshots[i].name, name) == 0) {
+            *ret = h->snapshots[i].snapshot;
+            return 0;
+        }
+    if (h->n_snapshots == 0)
+        return error_set(err, ENOENT, "the box '%s' has no snapshot '%s'; it has none at all", h->id.text,
+                         name);
+    return error_set(err, ENOENT, "the box '%s' has no snapshot '%s'; its last one is s%u", h->id.text, name,
+                     h->last_snapshot);
+}
+
+int serve_restore(struct visit *v, struct error *err)
+{
+    struct held *h = v->q->held;
+    struct snapshot *s = NULL;
+    struct box *fresh = NULL;
+    _cleanup_free_ char *name = wire_find_str(v->frame, WIRE_K_NAME);
+    if (!name)
+        return error_set(err, EPROTO, "malformed request");
+    pthread_mutex_lock(&h->owner);
+    int r = find_snapshot(h, name, &s, err);
+    if (r == 0)
+        r = box_fork(s, &fresh, err);
+    if (r == 0)
+        r = held_replace(v->q->keeper, h, fresh, err);
+    pthread_mutex_unlock(&h->owner);
+    if (r == 0)
+        visit_answer(v);
+    return r;
+}
+
+int serve_remove(struct visit *v, struct error *err)
+{
+    if (!held_remove(v->q->keeper, v->q->held))
+        return error_set(err, ENOENT, "the box '%s' has been removed", v->q->held->id.text);
+    visit_answer(v);
+    return 0;
+}

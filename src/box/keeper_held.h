@@ -1,0 +1,81 @@
+/*
+ * The boxes that a keeper holds, and who is using them.
+ *
+ * A held box has a name, a listener and, behind one pointer, its innards: the struct box itself, which
+ * `restore` replaces. A request works on the innards that it found when it entered; whoever retires innards
+ * first asks the requests in them to end, waits until they left, and only then closes the box.
+ *
+ * Two kinds of locks. `keeper.lock` guards the lists and pointers here and is held for moments. `held.owner`
+ * is held during calls of box.h that belong to a box's owner (all but box_exec), for as long as they take; it
+ * is taken first.
+ */
+#pragma once
+
+#include <pthread.h>
+
+#include "box.h"
+#include "registry.h"
+
+struct request {
+    struct keeper *keeper;
+    struct held *held;
+    struct innards *in; /* while entered */
+    int conn;           /* to the client; its reading end is shut to end a command; -1: there is none */
+    struct request *next;
+};
+
+struct innards {
+    struct box *box;
+    struct request *requests;
+};
+
+struct kept_snapshot {
+    char name[16];
+    struct snapshot *snapshot;
+};
+
+struct held {
+    struct registry_id id;
+    int listener;
+    int64_t born, ttl_ns;
+    bool ending; /* the keeper's loop has begun to remove it */
+    bool removed;
+    size_t refs; /* requests that point here */
+    pthread_mutex_t owner;
+    struct innards *in;
+    struct kept_snapshot *snapshots;
+    size_t n_snapshots;
+    unsigned last_snapshot;
+    struct held *next;
+};
+
+struct keeper {
+    int registry;
+    int epoll; /* all listeners, and: */
+    int wake;  /* an eventfd: the lists changed */
+    pthread_mutex_t lock;
+    pthread_cond_t left; /* a request left its innards */
+    struct held *boxes;
+};
+
+int keeper_init(struct keeper *k, struct error *err);
+
+/* Gives a box a name and a listener. Takes the box over, also on failure. */
+int held_add(struct keeper *k, struct box *b, int64_t ttl_ns, struct registry_id *ret, struct error *err);
+
+/* Enters the present innards; -ENOENT once the box is removed. */
+int held_enter(struct request *q, struct error *err);
+void held_leave(struct request *q);
+
+/* Puts new innards in place of the old, which are retired. The owner lock is held. Takes the box over. */
+int held_replace(struct keeper *k, struct held *h, struct box *b, struct error *err);
+
+/* Takes the name away, ends what runs and closes the box. False if somebody else does so already. The caller
+ * holds a reference. */
+bool held_remove(struct keeper *k, struct held *h);
+
+/* Frees the removed boxes that nobody points to any more. For the thread that waits for the listeners only.
+ */
+void held_reap(struct keeper *k);
+
+void keeper_wake(struct keeper *k);

@@ -1,0 +1,166 @@
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "keeper_visit.h"
+#include "keeper_serve.h"
+#include "keeper_wire.h"
+#include "banned.h"
+
+int visit_send(struct visit *v, size_t begin)
+{
+    wire_end(&v->out, begin);
+    int r = wire_send(v->q->conn, &v->out, NULL, 0);
+    if (r < 0)
+        v->out.len = 0;
+    return r;
+}
+
+int visit_answer(struct visit *v)
+{
+    return visit_send(v, wire_begin(&v->out, WIRE_RESULT));
+}
+
+int visit_lock_owner(struct visit *v, struct error *err)
+{
+    pthread_mutex_lock(&v->q->held->owner);
+    int r = held_enter(v->q, err);
+    if (r < 0)
+        pthread_mutex_unlock(&v->q->held->owner);
+    return r;
+}
+
+void visit_unlock_owner(struct visit *v)
+{
+    held_leave(v->q);
+    pthread_mutex_unlock(&v->q->held->owner);
+}
+
+static void send_error(int conn, const struct error *err)
+{
+    _cleanup_buf_ struct buf out = BUF_INIT(KEEPER_ANSWER_MAX);
+    size_t begin = wire_begin(&out, WIRE_ERROR);
+    wire_put_u64(&out, WIRE_K_CODE, (uint64_t)err->code);
+    wire_put_str(&out, WIRE_K_TEXT, err->text);
+    wire_end(&out, begin);
+    wire_send(conn, &out, NULL, 0);
+}
+
+static int serve_diff(struct visit *v, struct error *err)
+{
+    if (v->reader->n_fds < 1)
+        return error_set(err, EPROTO, "malformed request");
+    int r = visit_lock_owner(v, err);
+    if (r < 0)
+        return r;
+    r = box_diff(v->q->in->box, wire_find_u64(v->frame, WIRE_K_STAT, 0), v->reader->fds[0], err);
+    visit_unlock_owner(v);
+    if (r == 0)
+        visit_answer(v);
+    return r;
+}
+
+static void report_applied(void *data, const char *path, enum apply_outcome outcome, const char *why)
+{
+    struct visit *v = data;
+    size_t begin = wire_begin(&v->out, WIRE_ENTRY);
+    wire_put_str(&v->out, WIRE_K_PATH, path);
+    wire_put_u64(&v->out, WIRE_K_KIND, outcome);
+    if (why)
+        wire_put_str(&v->out, WIRE_K_TEXT, why);
+    visit_send(v, begin); /* a client that has gone changes nothing: what was begun is finished */
+}
+
+static int serve_apply(struct visit *v, struct error *err)
+{
+    int r = visit_lock_owner(v, err);
+    if (r < 0)
+        return r;
+    r = box_apply(v->q->in->box, &(struct apply_report){.say = report_applied, .data = v}, err);
+    visit_unlock_owner(v);
+    if (r < 0)
+        return r;
+    size_t begin = wire_begin(&v->out, WIRE_RESULT);
+    wire_put_u64(&v->out, WIRE_K_COUNT, (uint64_t)r);
+    visit_send(v, begin);
+    return 0;
+}
+
+static int serve_info(struct visit *v, struct error *err)
+{
+    const struct held *h = v->q->held;
+    uint64_t commands = 0;
+    int r = held_enter(v->q, err);
+    if (r < 0)
+        return r;
+    int64_t age = clock_now() - h->born;
+    int64_t left = h->ttl_ns - age > 0 ? h->ttl_ns - age : 0;
+    const char *workspace = box_workspace(v->q->in->box);
+    size_t begin = wire_begin(&v->out, WIRE_RESULT);
+    wire_put_u64(&v->out, KEEPER_K_PID, (uint64_t)getpid());
+    wire_put_u64(&v->out, KEEPER_K_BOX_MODE, box_mode_of(v->q->in->box));
+    wire_put_u64(&v->out, KEEPER_K_AGE_NS, (uint64_t)age);
+    wire_put_u64(&v->out, KEEPER_K_LEFT_NS, h->ttl_ns ? (uint64_t)left : UINT64_MAX);
+    if (workspace && *workspace)
+        wire_put_str(&v->out, WIRE_K_PATH, workspace);
+    pthread_mutex_lock(&v->q->keeper->lock);
+    for (const struct request *q = v->q->in->requests; q; q = q->next)
+        commands += q != v->q;
+    wire_put_u64(&v->out, KEEPER_K_SNAPSHOTS, h->n_snapshots);
+    pthread_mutex_unlock(&v->q->keeper->lock);
+    wire_put_u64(&v->out, WIRE_K_COUNT, commands);
+    held_leave(v->q);
+    visit_send(v, begin);
+    return 0;
+}
+
+static int dispatch(struct visit *v, struct error *err)
+{
+    switch ((enum keeper_type)v->frame->type) {
+    case KEEPER_EXEC:
+        return serve_exec(v, err);
+    case KEEPER_FORK:
+        return serve_fork(v, err);
+    case KEEPER_SNAPSHOT:
+        return serve_snapshot(v, err);
+    case KEEPER_RESTORE:
+        return serve_restore(v, err);
+    case KEEPER_DIFF:
+        return serve_diff(v, err);
+    case KEEPER_APPLY:
+        return serve_apply(v, err);
+    case KEEPER_REMOVE:
+        return serve_remove(v, err);
+    case KEEPER_INFO:
+        return serve_info(v, err);
+    case KEEPER_KEPT:
+        break;
+    }
+    return error_set(err, EPROTO, "the keeper of this box does not know that request");
+}
+
+static bool is_owner(int conn)
+{
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    if (getsockopt(conn, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+        return false;
+    return peer.uid == geteuid() || peer.uid == 0;
+}
+
+void keeper_serve(struct request *q)
+{
+    struct error err = {0};
+    struct wire_frame frame;
+    struct wire_reader reader = WIRE_READER_INIT(q->conn);
+    struct visit visit = {.q = q, .frame = &frame, .reader = &reader, .out = BUF_INIT(KEEPER_ANSWER_MAX)};
+    int r = -EPERM;
+    if (is_owner(q->conn))
+        r = wire_read(&reader, &frame);
+    if (r > 0 && dispatch(&visit, &err) < 0)
+        send_error(q->conn, &err);
+    buf_free(&visit.out);
+    wire_reader_free(&reader);
+    close(q->conn);
+}

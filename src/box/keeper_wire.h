@@ -1,0 +1,40 @@
+/* What clients and keepers say to each other, in frames of wire.h: its own types and a few keys beside those
+ * there. */
+#pragma once
+
+#include "wire.h"
+
+enum keeper_type {
+    KEEPER_EXEC = 192, /* ARG… ENV… CWD TTY CAPTURE TIMEOUT_NS CPU_TIME_NS + 3 fds → KEPT… ENTRY… RESULT */
+    KEEPER_FORK,     /* COUNT → RESULT(NAME…) */
+    KEEPER_SNAPSHOT, /* → RESULT(NAME) */
+    KEEPER_RESTORE,  /* NAME → RESULT */
+    KEEPER_DIFF,     /* STAT + 1 fd of a file that the text goes to → RESULT */
+    KEEPER_APPLY,    /* → ENTRY(PATH KIND TEXT)… RESULT(COUNT) */
+    KEEPER_REMOVE,   /* → RESULT */
+    KEEPER_INFO,     /* → RESULT */
+    KEEPER_KEPT,     /* answer: STREAM DATA, a piece of captured output; STREAM is an enum keeper_stream */
+};
+
+enum keeper_key {
+    KEEPER_K_TTY = 256,
+    KEEPER_K_CAPTURE,
+    KEEPER_K_CHANGES,
+    KEEPER_K_TIMEOUT_NS, /* as box_command.timeout_ns, two's complement */
+    KEEPER_K_CPU_TIME_NS,
+    KEEPER_K_CPU_NS,
+    KEEPER_K_OUT_TOTAL,
+    KEEPER_K_ERR_TOTAL,
+    KEEPER_K_PID,
+    KEEPER_K_BOX_MODE,
+    KEEPER_K_AGE_NS,
+    KEEPER_K_LEFT_NS,
+    KEEPER_K_SNAPSHOTS,
+};
+
+enum keeper_stream {
+    KEEPER_OUT_HEAD = 1,
+    KEEPER_OUT_TAIL,
+    KEEPER_ERR_HEAD,
+    KEEPER_ERR_TAIL,
+};

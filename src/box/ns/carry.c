@@ -1,0 +1,71 @@
+/*
+ * Carries out a plan: a table of functions, called in the order of the list. The order is the plan's; this file knows
+ * nothing about boxes.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "carry.h"
+#include "cleanup.h"
+#include "io.h"
+#include "banned.h"
+
+typedef int (*carry_fn)(struct carry *c, const struct op *op);
+
+static const carry_fn CARRY[] = {
+    [OP_TMPFS] = carry_tmpfs,       [OP_PROC] = carry_proc,         [OP_DEVPTS] = carry_devpts,
+    [OP_OVERLAY] = carry_overlay,   [OP_CLONE] = carry_clone,       [OP_ATTACH] = carry_attach,
+    [OP_MKDIR] = carry_mkdir,       [OP_SYMLINK] = carry_symlink,   [OP_FILE] = carry_file,
+    [OP_CHDIR] = carry_chdir,       [OP_PIVOT] = carry_pivot,       [OP_LOOPBACK] = carry_loopback,
+    [OP_LISTEN] = carry_listen,     [OP_HOSTNAME] = carry_hostname, [OP_HANDOVER] = carry_handover,
+    [OP_RLIMIT] = carry_rlimit,     [OP_CONFINE] = carry_confine,   [OP_LANDLOCK] = carry_landlock,
+    [OP_SECCOMP] = carry_seccomp,   [OP_EXEC] = carry_exec,
+};
+
+int carry_dir(const struct carry *c, int slot)
+{
+    return slot == SLOT_HOST ? AT_FDCWD : c->fds[slot];
+}
+
+int carry_stage(struct carry *c, int stage)
+{
+    const struct op *ops = stage == 1 ? c->plan->stage1 : c->plan->stage2;
+    size_t n = stage == 1 ? c->plan->n_stage1 : c->plan->n_stage2;
+    for (size_t i = 0; i < n; i++) {
+        int r = CARRY[ops[i].kind](c, &ops[i]);
+        if (r < 0) {
+            c->failure = (struct plan_failure){.stage = stage, .index = (int)i, .code = -r};
+            return r;
+        }
+    }
+    return 0;
+}
+
+int carry_mkdir(struct carry *c, const struct op *op)
+{
+    if (mkdirat(carry_dir(c, op->to), op->path, (mode_t)op->flags) < 0 && errno != EEXIST)
+        return -errno;
+    return 0;
+}
+
+int carry_symlink(struct carry *c, const struct op *op)
+{
+    return symlinkat(op->text, carry_dir(c, op->to), op->path) < 0 ? -errno : 0;
+}
+
+int carry_file(struct carry *c, const struct op *op)
+{
+    _cleanup_fd_ int fd = openat(carry_dir(c, op->to), op->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                                 (mode_t)op->flags);
+    if (fd < 0)
+        return -errno;
+    return op->text ? io_write_all(fd, op->text, strlen(op->text)) : 0;
+}
+
+int carry_chdir(struct carry *c, const struct op *op)
+{
+    return fchdir(c->fds[op->slot]) < 0 ? -errno : 0;
+}

@@ -1,0 +1,139 @@
+/*
+ * The last steps of process 1: it gives away every privilege, in an order in which each step still may be done and none
+ * can be undone, then becomes the guest.
+ *
+ *   nested user namespace   the box's mounts belong to the outer one: even a process that regained capabilities in its
+ *                           own could change no mount; and the kernel counts processes per namespace (RLIMIT_NPROC)
+ *   capabilities            cleared from every set, so that no exec can bring one back
+ *   no_new_privs            setuid and file-capability programs mean nothing; also what lets us install filters
+ *   Landlock                a second opinion on the file system that needs no mounts to be right
+ *   seccomp                 last, since it forbids most of the above
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "carry.h"
+#include "cleanup.h"
+#include "io.h"
+#include "landlock.h"
+#include "seccomp/filter.h"
+#include "sys.h"
+#include "weaken.h"
+#include "banned.h"
+
+#define CONTROL_FD 3
+
+int carry_rlimit(struct carry *c, const struct op *op)
+{
+    if (weakened("rlimits"))
+        return 0;
+    struct rlimit now, want = {.rlim_cur = op->flags, .rlim_max = op->flags};
+    if (getrlimit(op->from, &now) < 0)
+        return -errno;
+    if (want.rlim_max > now.rlim_max) /* never raised, only lowered */
+        want.rlim_cur = want.rlim_max = now.rlim_max;
+    return setrlimit(op->from, &want) < 0 ? -errno : 0;
+}
+
+/* The map of the nested namespace: the one id there is, to itself. Files of /proc/self are ours only while dumpable. */
+static int nest_user_namespace(struct carry *c)
+{
+    if (unshare(CLONE_NEWUSER) < 0)
+        return -errno;
+    if (prctl(PR_SET_DUMPABLE, 1) < 0)
+        return -errno;
+    int proc = c->fds[SLOT_PROC], r;
+    if ((r = io_write_file(proc, "self/setgroups", "deny")) < 0 ||
+        (r = io_write_file(proc, "self/uid_map", "1000 1000 1")) < 0 ||
+        (r = io_write_file(proc, "self/gid_map", "1000 1000 1")) < 0)
+        return r;
+    /* The kernel's own refusal of further user namespaces, beside the filter's. */
+    return io_write_file(proc, "sys/user/max_user_namespaces", "0");
+}
+
+static int set_capabilities(uint64_t keep)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2] = {{0}};
+    for (int i = 0; i < 2; i++) {
+        uint32_t bits = (uint32_t)(keep >> (32 * i));
+        data[i].effective = data[i].permitted = data[i].inheritable = bits;
+    }
+    return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
+}
+
+static int drop_capabilities(uint64_t keep)
+{
+    for (int cap = 0; prctl(PR_CAPBSET_READ, cap) >= 0; cap++)
+        if (!(keep & (1ULL << cap)) && prctl(PR_CAPBSET_DROP, cap) < 0)
+            return -errno;
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+        return -errno;
+    int r = set_capabilities(keep);
+    if (r < 0)
+        return r;
+    for (int cap = 0; cap < 64; cap++)
+        if (keep & (1ULL << cap) && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0) < 0)
+            return -errno;
+    return 0;
+}
+
+/* flags: the capabilities that stay; none for a box, reading any file for a scribe, which then is not nested. */
+int carry_confine(struct carry *c, const struct op *op)
+{
+    int r = 0;
+    if (!op->flags && !weakened("caps"))
+        r = nest_user_namespace(c);
+    if (r < 0)
+        return r;
+    if (!weakened("caps") && (r = drop_capabilities(op->flags)) < 0)
+        return r;
+    if (!weakened("nnp") && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return -errno;
+    return 0;
+}
+
+/*
+ * A kernel without Landlock is told by `hutch doctor`; every other protection is still there. A place that an image
+ * does not have (or has as a link) needs no rule.
+ */
+int carry_landlock(struct carry *c, const struct op *op)
+{
+    if (weakened("landlock"))
+        return 0;
+    const struct landlock_rule *culprit = NULL;
+    int r = landlock_apply(c->plan->rules, c->plan->n_rules, &culprit);
+    return r == -EOPNOTSUPP || r == -ENOSYS || r > 0 ? 0 : r;
+}
+
+int carry_seccomp(struct carry *c, const struct op *op)
+{
+    return weakened("seccomp") ? 0 : seccomp_install();
+}
+
+/* Only the wire goes along: everything else is closed by the exec itself. */
+int carry_exec(struct carry *c, const struct op *op)
+{
+    int program = fcntl(c->fds[op->slot], F_DUPFD_CLOEXEC, CONTROL_FD + 1);
+    if (program < 0 || (c->control != CONTROL_FD && dup2(c->control, CONTROL_FD) < 0))
+        return -errno;
+    if (fcntl(CONTROL_FD, F_SETFD, 0) < 0)
+        return -errno;
+    if (!weakened("fds") &&
+        (sys_close_range(0, CONTROL_FD - 1, 0) < 0 ||
+         sys_close_range(CONTROL_FD + 1, ~0U, CLOSE_RANGE_CLOEXEC) < 0))
+        return -errno;
+    umask(022);
+    char *argv[] = {(char *)"hutch-guest", (char *)op->text, NULL};
+    char *envp[] = {NULL};
+    syscall(SYS_execveat, program, "", argv, envp, AT_EMPTY_PATH);
+    return -errno;
+}

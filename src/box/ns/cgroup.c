@@ -1,0 +1,236 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "cgroup.h"
+#include "cgroup_tree.h"
+#include "io.h"
+#include "weaken.h"
+#include "banned.h"
+
+/* File content that outlived its box (a fork still uses it) would count against the next: such a group is passed over. */
+#define SHMEM_LEFT_MAX (1u << 20)
+
+struct cgroup {
+    const struct cgroup_names *names;
+    int folders[CGROUP_CONTROLLERS]; /* one each in version 1, all the same in version 2, -1: not there */
+    int joins[CGROUP_CONTROLLERS];
+    size_t n_joins;
+    bool limits_cpus;
+    struct cgroup_usage before;
+};
+
+/* "key value" lines, as in memory.stat; 0 if absent. */
+static uint64_t keyed(const char *text, const char *key)
+{
+    size_t n = strlen(key);
+    for (const char *at = text; at && *at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL)
+        if (strncmp(at, key, n) == 0 && at[n] == ' ')
+            return strtoull(at + n + 1, NULL, 10);
+    return 0;
+}
+
+static uint64_t read_value(int folder, const char *file, const char *key)
+{
+    char path_text[8192];
+    _cleanup_fd_ int fd = folder < 0 || !file ? -1 : openat(folder, file, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, path_text, sizeof path_text - 1);
+    if (n <= 0)
+        return 0;
+    path_text[n] = 0;
+    return key ? keyed(path_text, key) : strtoull(path_text, NULL, 10);
+}
+
+/* Usage less file content: what processes have allocated, and the kernel for them. */
+static uint64_t process_memory(const struct cgroup *g)
+{
+    int folder = g->folders[CGROUP_MEMORY];
+    uint64_t all = read_value(folder, g->names->memory_now, NULL);
+    uint64_t files = read_value(folder, "memory.stat", g->names->stat_files);
+    return all > files ? all - files : 0;
+}
+
+static void read_totals(const struct cgroup *g, struct cgroup_usage *ret)
+{
+    const struct cgroup_names *n = g->names;
+    *ret = (struct cgroup_usage){
+        .cpu_ns = (int64_t)read_value(g->folders[CGROUP_CPUACCT], n->cpu_usage, n->cpu_usage_key) * n->cpu_usage_ns,
+        .oom_kills = read_value(g->folders[CGROUP_MEMORY], n->oom_events, "oom_kill"),
+        .pids_hits = read_value(g->folders[CGROUP_PIDS], "pids.events", "max"),
+    };
+}
+
+void cgroup_read(const struct cgroup *g, bool with_memory, struct cgroup_usage *ret)
+{
+    read_totals(g, ret);
+    ret->cpu_ns -= g->before.cpu_ns;
+    ret->oom_kills -= g->before.oom_kills;
+    ret->pids_hits -= g->before.pids_hits;
+    if (with_memory)
+        ret->memory = process_memory(g);
+}
+
+static int set_limit(const struct cgroup *g, int controller, const char *file, const char *text, struct error *err)
+{
+    int r = io_write_file(g->folders[controller], file, text);
+    return r < 0 ? error_errno(err, -r, "cannot set %s of the box's control group", file) : 0;
+}
+
+/*
+ * The kernel's limit on memory covers the box's files too, since they live in memory (the store); so it is the sum of
+ * both, and what processes alone may use is watched by the host (box_tick). The sum holds whatever happens.
+ */
+static int set_limits(struct cgroup *g, const struct box_limits *l, struct error *err)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)(l->memory + l->disk));
+    int r = set_limit(g, CGROUP_MEMORY, g->names->memory_max, text, err);
+    if (r < 0)
+        return r;
+    snprintf(text, sizeof text, "%llu", (unsigned long long)l->pids + 1); /* the guest itself is one */
+    if ((r = set_limit(g, CGROUP_PIDS, "pids.max", text, err)) < 0)
+        return r;
+    if (g->folders[CGROUP_CPU] < 0)
+        return 0;
+    if (l->cpus > 0)
+        snprintf(text, sizeof text, g->names->cpu_format, (long long)(l->cpus * 100000));
+    else
+        snprintf(text, sizeof text, "%s", g->names->cpu_none);
+    g->limits_cpus = true;
+    return set_limit(g, CGROUP_CPU, g->names->cpu_max, text, err);
+}
+
+static void free_group(struct cgroup *g)
+{
+    for (size_t i = 0; i < g->n_joins; i++)
+        cleanup_close(&g->joins[i]);
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++)
+        if (i == 0 || g->folders[i] != g->folders[0])
+            cleanup_close(&g->folders[i]);
+    free(g);
+}
+
+static int open_folders(struct cgroup *g, const struct cgroup_tree *t, unsigned number)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%u", number);
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
+        if (t->version == 2 && i > 0) {
+            g->folders[i] = t->controllers & (1u << i) ? g->folders[0] : -1;
+            continue;
+        }
+        if (t->roots[i] < 0)
+            continue;
+        if (mkdirat(t->roots[i], name, 0755) < 0 && errno != EEXIST)
+            return -errno;
+        g->folders[i] = openat(t->roots[i], name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (g->folders[i] < 0)
+            return -errno;
+    }
+    return 0;
+}
+
+static int open_joins(struct cgroup *g)
+{
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
+        if (g->folders[i] < 0 || (i > 0 && g->folders[i] == g->folders[0]))
+            continue;
+        int fd = openat(g->folders[i], "cgroup.procs", O_WRONLY | O_CLOEXEC);
+        if (fd < 0)
+            return -errno;
+        g->joins[g->n_joins++] = fd;
+    }
+    return 0;
+}
+
+/* Free to take: nobody holds its lock, nothing lives in it, nothing of the last box weighs on it. 1, 0 or an errno. */
+static int take(struct cgroup *g)
+{
+    if (flock(g->folders[CGROUP_MEMORY], LOCK_EX | LOCK_NB) < 0)
+        return errno == EWOULDBLOCK ? 0 : -errno;
+    char byte;
+    _cleanup_fd_ int procs = openat(g->folders[CGROUP_MEMORY], "cgroup.procs", O_RDONLY | O_CLOEXEC);
+    if (procs < 0)
+        return -errno;
+    if (read(procs, &byte, 1) > 0)
+        return 0;
+    return read_value(g->folders[CGROUP_MEMORY], "memory.stat", "shmem") <= SHMEM_LEFT_MAX;
+}
+
+static int try_group(const struct cgroup_tree *t, unsigned number, struct cgroup **ret)
+{
+    struct cgroup *g = malloc(sizeof *g);
+    if (!g)
+        return -ENOMEM;
+    *g = (struct cgroup){.names = cgroup_names(t->version), .folders = {-1, -1, -1, -1}};
+    int r = open_folders(g, t, number);
+    if (r == 0)
+        r = take(g);
+    if (r == 1)
+        r = open_joins(g) < 0 ? -EIO : 1;
+    if (r != 1) {
+        free_group(g);
+        return r;
+    }
+    *ret = g;
+    return 1;
+}
+
+int cgroup_acquire(const struct box_limits *limits, struct cgroup **ret, struct error *err)
+{
+    struct cgroup_tree tree;
+    *ret = NULL;
+    if (weakened("cgroup") || cgroup_tree_open(&tree, NULL, 0) < 0)
+        return 0;
+    struct cgroup *g = NULL;
+    int r = 0;
+    for (unsigned i = 0; i < CGROUP_POOL_MAX && r == 0; i++)
+        r = try_group(&tree, i, &g);
+    cgroup_tree_close(&tree);
+    if (r <= 0)
+        return error_set(err, r ? -r : EAGAIN, "no free control group for the box (%d are in use)", CGROUP_POOL_MAX);
+    r = set_limits(g, limits, err);
+    if (r < 0) {
+        free_group(g);
+        return r;
+    }
+    read_totals(g, &g->before);
+    *ret = g;
+    return 0;
+}
+
+struct cgroup *cgroup_release(struct cgroup *g)
+{
+    if (g)
+        free_group(g);
+    return NULL;
+}
+
+const int *cgroup_joins(const struct cgroup *g, size_t *ret_n)
+{
+    *ret_n = g ? g->n_joins : 0;
+    return g ? g->joins : NULL;
+}
+
+bool cgroup_limits_cpus(const struct cgroup *g)
+{
+    return g && g->limits_cpus;
+}
+
+int cgroup_version(char *why, size_t size)
+{
+    struct cgroup_tree tree;
+    int r = cgroup_tree_open(&tree, why, size);
+    if (r < 0)
+        return 0;
+    int version = tree.version;
+    cgroup_tree_close(&tree);
+    return version;
+}

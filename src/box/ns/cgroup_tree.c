@@ -1,0 +1,217 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "buf.h"
+#include "cgroup_tree.h"
+#include "io.h"
+#include "banned.h"
+
+#define MOUNT "/sys/fs/cgroup"
+
+static const char *const CONTROLLER_NAMES[] = {"memory", "pids", "cpu", "cpuacct"};
+
+static const struct cgroup_names NAMES[] = {
+    {
+        .memory_now = "memory.usage_in_bytes",
+        .memory_max = "memory.limit_in_bytes",
+        .stat_files = "total_cache",
+        .oom_events = "memory.oom_control",
+        .cpu_max = "cpu.cfs_quota_us",
+        .cpu_format = "%lld",
+        .cpu_none = "-1",
+        .cpu_usage = "cpuacct.usage",
+        .cpu_usage_ns = 1,
+    },
+    {
+        .memory_now = "memory.current",
+        .memory_max = "memory.max",
+        .stat_files = "file",
+        .oom_events = "memory.events",
+        .cpu_max = "cpu.max",
+        .cpu_format = "%lld 100000",
+        .cpu_none = "max 100000",
+        .cpu_usage = "cpu.stat",
+        .cpu_usage_key = "usage_usec",
+        .cpu_usage_ns = 1000,
+    },
+};
+
+const struct cgroup_names *cgroup_names(int version)
+{
+    return &NAMES[version - 1];
+}
+
+/* Our own group in the hierarchy of one controller ("" for version 2), from lines like "4:memory:/a/b". */
+static bool own_group(const char *text, const char *controller, char *path, size_t size)
+{
+    for (const char *line = text; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+        const char *list = strchr(line, ':');
+        const char *at = list ? strchr(list + 1, ':') : NULL;
+        if (!at)
+            continue;
+        char names[256];
+        snprintf(names, sizeof names, ",%.*s,", (int)(at - list - 1), list + 1);
+        char want[64];
+        snprintf(want, sizeof want, ",%s,", controller);
+        if (strcmp(names, want) != 0 && (!*controller || !strstr(names, want)))
+            continue;
+        const char *end = strchr(at, '\n');
+        int n = end ? (int)(end - at - 1) : (int)strlen(at + 1);
+        return (size_t)snprintf(path, size, "%.*s", n, at + 1) < size;
+    }
+    return false;
+}
+
+static int open_folder(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+/* The folder hutch/ within `parent`; made if it is not there. */
+static int open_pool(const char *parent)
+{
+    char path[PATH_MAX];
+    if ((size_t)snprintf(path, sizeof path, "%s/hutch", parent) >= sizeof path)
+        return -ENAMETOOLONG;
+    if (mkdir(path, 0755) < 0 && errno != EEXIST)
+        return -errno;
+    if (access(path, W_OK) < 0) /* made by another user */
+        return -errno;
+    return open_folder(path);
+}
+
+static unsigned parse_controllers(const char *text)
+{
+    unsigned bits = 1u << CGROUP_CPUACCT; /* version 2 always counts CPU time */
+    char padded[512];
+    snprintf(padded, sizeof padded, " %s", text);
+    for (char *at = padded; *at; at++)
+        if (*at == '\n')
+            *at = ' ';
+    for (int i = 0; i < CGROUP_CPUACCT; i++) {
+        char want[32];
+        snprintf(want, sizeof want, " %s ", CONTROLLER_NAMES[i]);
+        if (strstr(padded, want))
+            bits |= 1u << i;
+    }
+    return bits;
+}
+
+/* In version 2 the pool hands its controllers down to the groups in it. */
+static int enable_controllers(int pool, unsigned *ret_bits)
+{
+    _cleanup_buf_ struct buf b = BUF_INIT(512);
+    int r = io_read_file(pool, "cgroup.controllers", &b);
+    if (r < 0 || !buf_cstr(&b))
+        return r < 0 ? r : -ENOMEM;
+    unsigned bits = parse_controllers((char *)b.data);
+    for (int i = 0; i < CGROUP_CPUACCT; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "+%s", CONTROLLER_NAMES[i]);
+        if (bits & (1u << i) && io_write_file(pool, "cgroup.subtree_control", text) < 0)
+            bits &= ~(1u << i);
+    }
+    if (!(bits & (1u << CGROUP_MEMORY)) || !(bits & (1u << CGROUP_PIDS)))
+        return -ENOENT;
+    *ret_bits = bits;
+    return 0;
+}
+
+/* May a process of ours be moved there? The kernel asks for the right to write at the common ancestor's too. */
+static int check_movable(const char *parent)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/cgroup.procs", parent);
+    return access(path, W_OK) < 0 ? -errno : 0;
+}
+
+static int open_v2(struct cgroup_tree *t, const char *own)
+{
+    struct statfs fs;
+    if (statfs(MOUNT, &fs) < 0 || fs.f_type != CGROUP2_SUPER_MAGIC)
+        return -ENOENT;
+    /* Our own group holds processes and so may not hand controllers down: the pool goes beside it. */
+    char parent[PATH_MAX];
+    snprintf(parent, sizeof parent, MOUNT "%s", own);
+    char *slash = strrchr(parent, '/');
+    if (strlen(parent) > sizeof MOUNT && slash)
+        *slash = 0;
+    int r = check_movable(parent);
+    if (r < 0)
+        return r;
+    int pool = open_pool(parent);
+    if (pool < 0)
+        return pool;
+    r = enable_controllers(pool, &t->controllers);
+    if (r < 0) {
+        close(pool);
+        return r;
+    }
+    t->version = 2;
+    t->roots[0] = pool;
+    return 0;
+}
+
+static int open_v1(struct cgroup_tree *t, const char *groups)
+{
+    t->version = 1;
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
+        char own[PATH_MAX / 2], parent[PATH_MAX];
+        if (!own_group(groups, CONTROLLER_NAMES[i], own, sizeof own))
+            continue;
+        snprintf(parent, sizeof parent, MOUNT "/%s%s", CONTROLLER_NAMES[i], strcmp(own, "/") == 0 ? "" : own);
+        int pool = open_pool(parent);
+        if (pool < 0 && i <= CGROUP_PIDS)
+            return pool;
+        t->roots[i] = pool;
+        if (pool >= 0)
+            t->controllers |= 1u << i;
+    }
+    return t->roots[CGROUP_MEMORY] < 0 || t->roots[CGROUP_PIDS] < 0 ? -ENOENT : 0;
+}
+
+static void explain(int v2, int v1, char *why, size_t size)
+{
+    if (!why)
+        return;
+    if (v2 == -EACCES || v1 == -EACCES)
+        snprintf(why, size, "control groups are not delegated to this user");
+    else
+        snprintf(why, size, "no memory and pids controllers (version 2: %s; version 1: %s)", strerror(-v2),
+                 strerror(-v1));
+}
+
+int cgroup_tree_open(struct cgroup_tree *ret, char *why, size_t size)
+{
+    struct cgroup_tree t = {.roots = {-1, -1, -1, -1}};
+    _cleanup_buf_ struct buf groups = BUF_INIT(65536);
+    int r = io_read_file(AT_FDCWD, "/proc/self/cgroup", &groups);
+    if (r < 0 || !buf_cstr(&groups))
+        return r < 0 ? r : -ENOMEM;
+    char own[PATH_MAX / 2];
+    int v2 = own_group((char *)groups.data, "", own, sizeof own) ? open_v2(&t, own) : -ENOENT;
+    int v1 = v2 < 0 ? open_v1(&t, (char *)groups.data) : 0;
+    if (v2 < 0 && v1 < 0) {
+        cgroup_tree_close(&t);
+        explain(v2, v1, why, size);
+        return v1;
+    }
+    *ret = t;
+    return 0;
+}
+
+void cgroup_tree_close(struct cgroup_tree *t)
+{
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++)
+        if (t->roots[i] >= 0)
+            close(t->roots[i]);
+}

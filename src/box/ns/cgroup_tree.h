@@ -1,0 +1,26 @@
+/* Where in the host's control group tree hutch may make groups, and what the two versions call things. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_CPUACCT, CGROUP_CONTROLLERS };
+
+struct cgroup_names {
+    const char *memory_now, *memory_max, *stat_files, *oom_events;
+    const char *cpu_max, *cpu_format, *cpu_none;
+    const char *cpu_usage, *cpu_usage_key;
+    int64_t cpu_usage_ns; /* nanoseconds per unit */
+};
+
+const struct cgroup_names *cgroup_names(int version);
+
+struct cgroup_tree {
+    int version;
+    int roots[CGROUP_CONTROLLERS]; /* the folder hutch/ of each hierarchy; only the first in version 2; -1: none */
+    unsigned controllers;          /* bits of those that are there */
+};
+
+/* Negative if neither version can be used; then `why` says what is missing. */
+int cgroup_tree_open(struct cgroup_tree *ret, char *why, size_t size);
+void cgroup_tree_close(struct cgroup_tree *t);

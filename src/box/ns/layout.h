@@ -1,0 +1,56 @@
+/*
+ * What a box looks like from inside, as plans: a fresh box, a fork, a scribe.
+ *
+ * The store is the box's one writable tmpfs. It is attached beneath /proc of the box's own mount tree, where the procfs
+ * mounted over it hides it for good, and holds:
+ *
+ *     k/        the skeleton: folders, links and made-up files of the root filesystem
+ *     r/u r/k   upper and work folder of the root's overlay
+ *     w/u w/k   upper and work folder of the workspace's overlay
+ *     base      (mount) the person's folder
+ *     img       (mount) the image, if there is one
+ *     l0 l1 …   (mounts) layers of the snapshots this box was forked from, newest first; each holds w/ and r/
+ *     s/N       snapshots taken of this box, each with w/ and r/
+ *     guest     (mount) the guest's program
+ */
+#pragma once
+
+#include "box.h"
+#include "plan.h"
+
+#define LAYERS_MAX     8 /* more are flattened into one: an overlay gets slower with each */
+#define PROXY_PORT     3128
+#define AGENT_ID       1000
+
+/* The mounts that a box shows beside the fixed ones: kept by a box, since its forks show them too. */
+struct layout {
+    enum box_mode mode;
+    enum box_net net;
+    bool has_image;
+    bool has_workspace;
+    uint64_t disk, pids, files;
+    size_t n_layers;
+    size_t n_shares;
+    struct {
+        char *at;
+        bool writable;
+    } shares[BOX_SHARES_MAX];
+};
+
+/* Where a fresh box takes its parts from. Descriptors are detached id-mapped mounts, -1 to clone the path instead. */
+struct layout_sources {
+    const char *guest;
+    const char *workspace; /* NULL: none */
+    const char *image;
+    const char *share_paths[BOX_SHARES_MAX];
+    int guest_fd, workspace_fd, image_fd;
+    int share_fds[BOX_SHARES_MAX];
+};
+
+void layout_fresh(struct plan *p, const struct layout *l, const struct layout_sources *from);
+
+/* A fork of snapshot number `snap` of the box whose layout `of` is; l is the fork's own. */
+void layout_fork(struct plan *p, const struct layout *l, unsigned snap);
+
+/* A scribe over a box; with snap > 0 it may write that new snapshot. */
+void layout_scribe(struct plan *p, const struct layout *l, unsigned snap);

@@ -1,0 +1,116 @@
+/*
+ * A box's set-up as data: a list of operations, made before anything privileged happens, then carried out.
+ *
+ * A plan has two stages. The first is carried out by the launcher's child once it has entered the family's user
+ * namespace (and, for a fork or a scribe, the mount namespace of the box it starts from): it picks up mounts there. The
+ * second is carried out by process 1 of the new box, in its own namespaces. Everything the operations need (paths,
+ * descriptors, options) is in the plan, so carrying it out is nothing but system calls: no allocation, no libc state.
+ *
+ * Mounts and directories are named by slots: small numbers for descriptors that operations leave behind for later ones.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "box.h"
+#include "landlock.h"
+
+enum slot {
+    SLOT_HOST = 0, /* paths from the root that is current when the operation is carried out */
+    SLOT_STORE,    /* the new box's tmpfs */
+    SLOT_ROOT,     /* the new root mount */
+    SLOT_PROC,     /* a procfs of the new pid namespace, writable and attached nowhere */
+    SLOT_SOURCE,   /* the store of the box that this one starts from */
+    SLOT_WORKSPACE, /* the person's folder, id-mapped where that is needed */
+    SLOT_GUEST,    /* the guest's program file, on a read-only mount of its own */
+    SLOT_FREE,     /* from here on: picked by plan_slot() */
+    SLOT_MAX = SLOT_FREE + 160,
+};
+
+enum op_kind {
+    OP_TMPFS,    /* slot := a new tmpfs; options in text ("size=…,nr_inodes=…,mode=…") */
+    OP_PROC,     /* slot := a new procfs */
+    OP_DEVPTS,   /* slot := a new devpts instance */
+    OP_OVERLAY,  /* slot := an overlay; text = lowerdir, path = upper's parent in the store; cwd is the store */
+    OP_CLONE,    /* slot := a clone of the mount tree at from/path; flags = mount attributes, recursive */
+    OP_ATTACH,   /* attaches slot's mount at to/path */
+    OP_MKDIR,    /* a directory at to/path, mode in flags */
+    OP_SYMLINK,  /* a link at to/path with content text */
+    OP_FILE,     /* a file at to/path with content text, mode in flags */
+    OP_CHDIR,    /* enters slot */
+    OP_PIVOT,    /* slot becomes the root; the old root is let go */
+    OP_LOOPBACK, /* brings lo up */
+    OP_LISTEN,   /* listens on 127.0.0.1:flags and hands the socket to the host */
+    OP_HOSTNAME, /* text */
+    OP_HANDOVER, /* sends the store and the mount namespace to the host */
+    OP_RLIMIT,   /* which in from, value in flags */
+    OP_CONFINE,  /* a nested user namespace, no capabilities (but those of flags), no new privileges */
+    OP_LANDLOCK,
+    OP_SECCOMP,
+    OP_EXEC, /* slot's program, text = argv[1] or NULL */
+};
+
+struct op {
+    enum op_kind kind;
+    int slot;
+    int from;         /* OP_CLONE: source slot; OP_RLIMIT: resource */
+    int to;           /* OP_ATTACH, OP_MKDIR, …: where path starts */
+    const char *path; /* relative to a slot, or absolute for SLOT_HOST; "" is the slot itself */
+    const char *text;
+    uint64_t flags;
+    bool recursive;
+    bool optional; /* a source that is not there is no error: the operation and what attaches its slot is skipped */
+};
+
+#define PLAN_OPS_MAX   320
+#define PLAN_RULES_MAX (BOX_SHARES_MAX + 16)
+
+struct plan {
+    struct op stage1[64];
+    size_t n_stage1;
+    struct op stage2[PLAN_OPS_MAX];
+    size_t n_stage2;
+    struct landlock_rule rules[PLAN_RULES_MAX]; /* for OP_LANDLOCK */
+    size_t n_rules;
+    int next_slot;
+    int fds[SLOT_MAX]; /* descriptors given from outside, -1 where none */
+    char *strings;     /* arena of the texts made for this plan */
+    size_t strings_len;
+    bool overflow; /* an operation or text did not fit: the plan must not be carried out */
+};
+
+#define PLAN_STRINGS_MAX (64u << 10)
+
+int plan_init(struct plan *p);
+void plan_free(struct plan *p);
+
+/* Appends an operation to a stage. */
+void plan_add(struct plan *p, int stage, struct op op);
+int plan_slot(struct plan *p);
+void plan_rule(struct plan *p, const char *path, enum landlock_class rights);
+
+/* Formats into the plan's arena; never NULL (an overflow yields "" and spoils the plan). */
+const char *plan_text(struct plan *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* One line for a person: what this operation does, as in "mount the overlay of /workspace". */
+void plan_describe(const struct op *op, char *text, size_t size);
+
+/* Where carrying out stopped. */
+struct plan_failure {
+    int stage;
+    int index;
+    int code; /* errno */
+};
+
+/* What the operations of process 1 need beside the plan. */
+struct carry {
+    const struct plan *plan;
+    int fds[SLOT_MAX];
+    int control; /* the guest's end of the control socket */
+    struct plan_failure failure;
+};
+
+/* Both are async-signal-safe; they return 0 or a negative errno with c->failure filled. Stage 2 ends in exec. */
+int carry_stage(struct carry *c, int stage);

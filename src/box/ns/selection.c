@@ -1,0 +1,223 @@
+/*
+ * Everything in the lists below is looked up on the host when the plan is made: what is not there is left out, a
+ * symbolic link is made again as it is, a small file is copied, anything else gets a mount of its own.
+ */
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/mount.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "buf.h"
+#include "io.h"
+#include "selection.h"
+#include "weaken.h"
+#include "banned.h"
+
+#define SMALL_FILE 4096
+
+/* On a merged-/usr system all but the first are links into it. */
+static const char *const TOP[] = {"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"};
+
+/* What programs need of /etc to start: the loader's cache, certificates, time, names of services, alternatives. */
+static const char *const ETC[] = {
+    "/etc/alternatives",  "/etc/ca-certificates", "/etc/crypto-policies", "/etc/debian_version", "/etc/fonts",
+    "/etc/gai.conf",      "/etc/host.conf",       "/etc/inputrc",         "/etc/java-17-openjdk",
+    "/etc/java-21-openjdk", "/etc/ld.so.cache",   "/etc/ld.so.conf",      "/etc/localtime",      "/etc/magic",
+    "/etc/maven",         "/etc/mime.types",      "/etc/os-release",      "/etc/perl",           "/etc/pki",
+    "/etc/protocols",     "/etc/python3",         "/etc/python3.11",      "/etc/python3.12",     "/etc/python3.13",
+    "/etc/services",      "/etc/shells",          "/etc/ssl/certs",       "/etc/ssl/openssl.cnf", "/etc/terminfo",
+    "/etc/timezone",
+};
+
+static const char PASSWD[] = "root:x:0:0:root:/root:/usr/sbin/nologin\n"
+                             "agent:x:1000:1000:agent:/home/agent:/bin/bash\n"
+                             "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n";
+static const char GROUP[] = "root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n";
+static const char HOSTS[] = "127.0.0.1 localhost box\n::1 localhost ip6-localhost ip6-loopback\n";
+static const char NSSWITCH[] = "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n";
+
+enum kind { KIND_NONE, KIND_LINK, KIND_COPY, KIND_FILE, KIND_DIR };
+
+/* What to do with one path of the lists; the same answer for skeleton and show, from the host's own files. */
+static enum kind kind_of(const char *path)
+{
+    struct stat st;
+    if (lstat(path, &st) < 0)
+        return KIND_NONE;
+    if (S_ISLNK(st.st_mode))
+        return KIND_LINK;
+    if (S_ISDIR(st.st_mode))
+        return KIND_DIR;
+    if (!S_ISREG(st.st_mode))
+        return KIND_NONE;
+    return st.st_size <= SMALL_FILE ? KIND_COPY : KIND_FILE;
+}
+
+static void add_dir(struct plan *p, const char *path, mode_t mode)
+{
+    plan_add(p, 2, (struct op){.kind = OP_MKDIR, .to = SLOT_STORE, .path = path, .flags = mode});
+}
+
+static void add_link(struct plan *p, const char *path, const char *target)
+{
+    plan_add(p, 2, (struct op){.kind = OP_SYMLINK, .to = SLOT_STORE, .path = path, .text = target});
+}
+
+static void add_file(struct plan *p, const char *path, const char *text)
+{
+    plan_add(p, 2, (struct op){.kind = OP_FILE, .to = SLOT_STORE, .path = path, .text = text, .flags = 0644});
+}
+
+static void copy_link(struct plan *p, const char *from, const char *path)
+{
+    char target[PATH_MAX];
+    ssize_t n = readlink(from, target, sizeof target - 1);
+    if (n <= 0)
+        return;
+    target[n] = 0;
+    add_link(p, path, plan_text(p, "%s", target));
+}
+
+static void copy_file(struct plan *p, const char *from, const char *path)
+{
+    _cleanup_buf_ struct buf b = BUF_INIT(SMALL_FILE * 4);
+    if (io_read_file(AT_FDCWD, from, &b) == 0 && buf_cstr(&b))
+        add_file(p, path, plan_text(p, "%s", (char *)b.data));
+}
+
+/* The place in the skeleton for one listed path. */
+static void add_place(struct plan *p, const char *from)
+{
+    const char *path = plan_text(p, "k%s", from);
+    switch (kind_of(from)) {
+    case KIND_NONE:
+        return;
+    case KIND_LINK:
+        copy_link(p, from, path);
+        return;
+    case KIND_COPY:
+        copy_file(p, from, path);
+        return;
+    case KIND_FILE:
+        add_file(p, path, NULL);
+        return;
+    case KIND_DIR:
+        add_dir(p, path, 0755);
+        return;
+    }
+}
+
+static void add_devices(struct plan *p)
+{
+    static const char *const NODES[] = {"null", "zero", "full", "random", "urandom", "tty"};
+    static const char *const LINKS[][2] = {{"k/dev/ptmx", "pts/ptmx"},
+                                           {"k/dev/fd", "/proc/self/fd"},
+                                           {"k/dev/stdin", "/proc/self/fd/0"},
+                                           {"k/dev/stdout", "/proc/self/fd/1"},
+                                           {"k/dev/stderr", "/proc/self/fd/2"}};
+    for (size_t i = 0; i < ARRAY_SIZE(NODES); i++)
+        add_file(p, plan_text(p, "k/dev/%s", NODES[i]), NULL);
+    for (size_t i = 0; i < ARRAY_SIZE(LINKS); i++)
+        add_link(p, LINKS[i][0], LINKS[i][1]);
+}
+
+static void add_made_up(struct plan *p, const struct layout *l)
+{
+    add_file(p, "k/etc/passwd", PASSWD);
+    add_file(p, "k/etc/group", GROUP);
+    add_file(p, "k/etc/hosts", HOSTS);
+    add_file(p, "k/etc/hostname", "box\n");
+    add_file(p, "k/etc/nsswitch.conf", NSSWITCH);
+    if (l->net == BOX_NET_HOST)
+        copy_file(p, "/etc/resolv.conf", "k/etc/resolv.conf");
+}
+
+/* Every folder on the way to a share, and a place for the share itself. */
+static void add_share_places(struct plan *p, const struct layout *l)
+{
+    for (size_t i = 0; i < l->n_shares; i++) {
+        const char *at = l->shares[i].at;
+        for (const char *slash = strchr(at + 1, '/'); slash; slash = strchr(slash + 1, '/'))
+            add_dir(p, plan_text(p, "k%.*s", (int)(slash - at), at), 0755);
+        add_dir(p, plan_text(p, "k%s", at), 0755);
+    }
+}
+
+void selection_skeleton(struct plan *p, const struct layout *l)
+{
+    static const char *const DIRS[] = {"k/dev",     "k/dev/pts", "k/proc", "k/etc", "k/home", "k/home/agent",
+                                       "k/workspace", "k/run",   "k/var",  "k/etc/ssl"};
+    for (size_t i = 0; i < ARRAY_SIZE(DIRS); i++)
+        add_dir(p, DIRS[i], 0755);
+    add_dir(p, "k/tmp", 01777);
+    add_dir(p, "k/dev/shm", 01777);
+    add_link(p, "k/var/tmp", "../tmp");
+    add_link(p, "k/var/run", "../run");
+    add_devices(p);
+    add_made_up(p, l);
+    if (!l->has_image) {
+        for (size_t i = 0; i < ARRAY_SIZE(TOP); i++)
+            add_place(p, TOP[i]);
+        for (size_t i = 0; i < ARRAY_SIZE(ETC); i++)
+            add_place(p, ETC[i]);
+    }
+    add_share_places(p, l);
+}
+
+static void show(struct plan *p, const char *path)
+{
+    int slot = plan_slot(p);
+    uint64_t flags = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+    plan_add(p, 2,
+             (struct op){.kind = OP_CLONE,
+                         .slot = slot,
+                         .from = SLOT_HOST,
+                         .path = path,
+                         .flags = flags,
+                         .recursive = true,
+                         .optional = true});
+    plan_add(p, 2,
+             (struct op){.kind = OP_ATTACH, .slot = slot, .to = SLOT_ROOT, .path = path + 1, .optional = true});
+}
+
+void selection_show(struct plan *p)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(TOP); i++)
+        if (kind_of(TOP[i]) == KIND_DIR)
+            show(p, TOP[i]);
+    for (size_t i = 0; i < ARRAY_SIZE(ETC); i++) {
+        enum kind kind = kind_of(ETC[i]);
+        if (kind == KIND_DIR || kind == KIND_FILE)
+            show(p, ETC[i]);
+    }
+}
+
+/* A device that reads as empty over a file, an empty folder over a folder. */
+static void mask(struct plan *p, int from, const char *empty, const char *at)
+{
+    int slot = plan_slot(p);
+    plan_add(p, 2,
+             (struct op){.kind = OP_CLONE,
+                         .slot = slot,
+                         .from = from,
+                         .path = empty,
+                         .flags = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC});
+    plan_add(p, 2, (struct op){.kind = OP_ATTACH, .slot = slot, .to = SLOT_ROOT, .path = at});
+}
+
+void selection_mask_proc(struct plan *p)
+{
+    static const char *const FILES[] = {"proc/kcore",         "proc/keys",     "proc/key-users",
+                                        "proc/timer_list",    "proc/kmsg",     "proc/sysrq-trigger",
+                                        "proc/latency_stats", "proc/kallsyms", "proc/sched_debug"};
+    static const char *const FOLDERS[] = {"proc/acpi", "proc/asound", "proc/scsi"};
+    for (size_t i = 0; i < ARRAY_SIZE(FILES); i++)
+        if (kind_of(plan_text(p, "/%s", FILES[i])) != KIND_NONE)
+            mask(p, SLOT_HOST, "/dev/null", FILES[i]);
+    for (size_t i = 0; i < ARRAY_SIZE(FOLDERS); i++)
+        if (kind_of(plan_text(p, "/%s", FOLDERS[i])) == KIND_DIR)
+            mask(p, SLOT_STORE, "e", FOLDERS[i]);
+}

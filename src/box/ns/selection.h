@@ -1,0 +1,13 @@
+/* The part of the host's filesystem that a box sees by default, and what is made up instead of the rest. */
+#pragma once
+
+#include "layout.h"
+
+/* Folders, links and made-up files of the root filesystem, into the store's k/. */
+void selection_skeleton(struct plan *p, const struct layout *l);
+
+/* /usr and what programs need of /etc, read-only, onto the new root. The same for a fork, from its source's root. */
+void selection_show(struct plan *p);
+
+/* Hides what of /proc tells about or reaches the host. */
+void selection_mask_proc(struct plan *p);

@@ -1,0 +1,180 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "io.h"
+#include "layout.h"
+#include "spawn.h"
+#include "weaken.h"
+#include "banned.h"
+
+#define STACK_SIZE (64u << 10)
+#define FIRST_FREE 10 /* our descriptors stay clear of those that the guest is given by number */
+
+/* What the two processes share; the host has its own copy and is told by a pipe. */
+struct launch {
+    const struct spawn *s;
+    struct carry carry;
+    char *stack;
+    int report;
+};
+
+struct report {
+    pid_t pid;
+    struct plan_failure failure;
+};
+
+/* Stages that are no operation of the plan, for the failure's text. */
+enum { STAGE_ENTER = 0, STAGE_CLONE = 3 };
+
+static int fail(struct carry *c, int stage, int index)
+{
+    c->failure = (struct plan_failure){.stage = stage, .index = index, .code = errno};
+    return -errno;
+}
+
+static void limit_processors(double cpus)
+{
+    cpu_set_t have, want;
+    int left = (int)(cpus + 0.999);
+    if (sched_getaffinity(0, sizeof have, &have) < 0)
+        return;
+    CPU_ZERO(&want);
+    for (int i = 0; i < CPU_SETSIZE && left > 0; i++)
+        if (CPU_ISSET(i, &have)) {
+            CPU_SET(i, &want);
+            left--;
+        }
+    sched_setaffinity(0, sizeof want, &want);
+}
+
+static const char *const ENTER_WORDS[] = {
+    "join the control group",
+    "leave the groups of root",
+    "enter the user namespace",
+    "become the box's user",
+    "enter the mount namespace",
+};
+
+/* The cgroup is joined first, while we may still write there; the ids are changed by the namespace's own right. */
+static int enter(struct launch *l)
+{
+    const struct spawn *s = l->s;
+    for (size_t i = 0; i < s->n_cgroups; i++)
+        if (write(s->cgroups[i], "0", 1) < 0)
+            return fail(&l->carry, STAGE_ENTER, 0);
+    if (s->cpus > 0)
+        limit_processors(s->cpus);
+    if (geteuid() == 0 && syscall(SYS_setgroups, 0, NULL) < 0)
+        return fail(&l->carry, STAGE_ENTER, 1);
+    if (setns(s->userns, CLONE_NEWUSER) < 0)
+        return fail(&l->carry, STAGE_ENTER, 2);
+    if (syscall(SYS_setresgid, AGENT_ID, AGENT_ID, AGENT_ID) < 0 ||
+        syscall(SYS_setresuid, AGENT_ID, AGENT_ID, AGENT_ID) < 0)
+        return fail(&l->carry, STAGE_ENTER, 3);
+    if (s->mntns >= 0 && setns(s->mntns, CLONE_NEWNS) < 0)
+        return fail(&l->carry, STAGE_ENTER, 4);
+    return 0;
+}
+
+/* Process 1: shares memory with the launcher's child, which sleeps until this one has become the guest. */
+static int first_process(void *data)
+{
+    struct launch *l = data;
+    carry_stage(&l->carry, 2);
+    syscall(SYS_exit_group, 1);
+    return 1;
+}
+
+static void launch_child(struct launch *l)
+{
+    struct report report = {0};
+    umask(0);
+    if (enter(l) == 0 && carry_stage(&l->carry, 1) == 0) {
+        int flags = CLONE_VM | CLONE_VFORK | CLONE_PARENT | l->s->namespaces;
+        report.pid = clone(first_process, l->stack + STACK_SIZE, flags, l);
+        if (report.pid < 0)
+            fail(&l->carry, STAGE_CLONE, 0);
+    }
+    report.failure = l->carry.failure;
+    if (write(l->report, &report, sizeof report) < 0)
+        syscall(SYS_exit_group, 2);
+    syscall(SYS_exit_group, 0);
+}
+
+static int describe(const struct plan *p, const struct plan_failure *f, struct error *err)
+{
+    char what[256] = "make the namespaces";
+    if (f->stage == STAGE_ENTER)
+        return error_errno(err, f->code, "the box did not start: cannot %s", ENTER_WORDS[f->index]);
+    if (f->stage != STAGE_CLONE)
+        plan_describe(f->stage == 1 ? &p->stage1[f->index] : &p->stage2[f->index], what, sizeof what);
+    return error_errno(err, f->code, "the box did not start: cannot %s (hutch doctor tells more)", what);
+}
+
+static int await(pid_t child, int report_fd, const struct plan *p, pid_t *ret_pid, struct error *err)
+{
+    struct report report;
+    ssize_t got;
+    do
+        got = read(report_fd, &report, sizeof report);
+    while (got < 0 && errno == EINTR);
+    while (waitpid(child, NULL, __WALL) < 0 && errno == EINTR)
+        ;
+    if (got != sizeof report)
+        return error_set(err, EIO, "the box did not start: its launcher was killed");
+    if (report.failure.code == 0) {
+        *ret_pid = report.pid;
+        return 0;
+    }
+    if (report.pid > 0)
+        waitpid(report.pid, NULL, __WALL);
+    return describe(p, &report.failure, err);
+}
+
+/* A signal handler of the host's must not run in the child, on its copy of the host's memory. */
+static pid_t clone_child(struct launch *l)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    pid_t pid = (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL);
+    if (pid == 0)
+        launch_child(l);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return pid;
+}
+
+int spawn(const struct spawn *s, pid_t *ret_pid, struct error *err)
+{
+    if (s->plan->overflow)
+        return error_set(err, E2BIG, "the box did not start: too many folders to show");
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return error_errno(err, errno, "cannot make a pipe");
+    _cleanup_fd_ int report_in = ends[0];
+    _cleanup_fd_ int low = ends[1];
+    _cleanup_fd_ int report_out = fcntl(low, F_DUPFD_CLOEXEC, FIRST_FREE);
+    _cleanup_fd_ int control = fcntl(s->control, F_DUPFD_CLOEXEC, FIRST_FREE);
+    _cleanup_free_ char *stack = malloc(STACK_SIZE);
+    _cleanup_free_ struct launch *l = calloc(1, sizeof *l);
+    if (!stack || !l || report_out < 0 || control < 0)
+        return error_errno(err, ENOMEM, "the box did not start");
+    close(TAKE_FD(low));
+    *l = (struct launch){.s = s, .carry = {.plan = s->plan, .control = control}, .stack = stack, .report = report_out};
+    memcpy(l->carry.fds, s->plan->fds, sizeof l->carry.fds);
+    pid_t child = clone_child(l);
+    if (child < 0)
+        return error_errno(err, errno, "the box did not start: cannot make a process");
+    close(TAKE_FD(report_out));
+    return await(child, report_in, s->plan, ret_pid, err);
+}

@@ -1,0 +1,28 @@
+/*
+ * From a plan to a running process 1. Two processes carry it out:
+ *
+ *     the host ── clone ──> the launcher's child: joins the cgroup, enters the user namespace (and the mount
+ *                           namespace it starts from), carries out stage 1
+ *                              └─ clone(CLONE_PARENT, new namespaces) ──> process 1: stage 2, becomes the guest
+ *
+ * The child is gone when spawn() returns; process 1 is the host's own child. It dies when the control socket's other
+ * end is closed, however the host ends.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "plan.h"
+
+struct spawn {
+    const struct plan *plan;
+    int userns;
+    int mntns; /* to start from, or -1 */
+    int namespaces; /* CLONE_NEW… flags of process 1 */
+    const int *cgroups; /* descriptors of cgroup.procs files to join */
+    size_t n_cgroups;
+    double cpus; /* without a cgroup: run on that many processors only; 0: all */
+    int control; /* the guest's end */
+};
+
+int spawn(const struct spawn *s, pid_t *ret_pid, struct error *err);

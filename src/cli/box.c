@@ -1,0 +1,107 @@
+/* `hutch box`: the table of its subcommands, and what they share. */
+#include <errno.h>
+#include <jansson.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "box_options.h"
+#include "boxes.h"
+#include "commands.h"
+#include "run_options.h"
+#include "say.h"
+#include "banned.h"
+
+static const struct option FORK_OPTIONS[] = {
+    {"count", 'n', "N", "how many", "1", OPTION_ALWAYS, offsetof(struct fork_options, count),
+     option_parse_count},
+    {"json", 0, NULL, "print JSON", NULL, OPTION_ALWAYS, offsetof(struct fork_options, json),
+     option_parse_flag},
+    {0},
+};
+
+static const struct option DIFF_OPTIONS[] = {
+    {"stat", 0, NULL, "only a summary: one line per file", NULL, OPTION_ALWAYS, 0, option_parse_flag},
+    {0},
+};
+
+static const char NEW_NOTES[] = "Prints the ID of the box, which lives until 'hutch box rm' or the end of "
+                                "its --ttl. Wherever an ID is asked for, a\n"
+                                "beginning of it that no other box has will do.\n";
+
+static const char EXEC_NOTES[] = "The exit status is that of 'hutch run'.\n";
+
+static const char APPLY_NOTES[] = "A file that changed on the host since the box began is a conflict: it is "
+                                  "named and left alone, and the exit\n"
+                                  "status is 1.\n";
+
+const struct command BOX_COMMANDS[] = {
+    {"box ", "new", "make a box that stays", "[OPTIONS]", RUN_OPTIONS, FOR_NEW, NULL, NEW_NOTES,
+     command_box_new},
+    {"box ", "exec", "run a command in a box", "ID [OPTIONS] [--] COMMAND [ARG...]", RUN_OPTIONS, FOR_EXEC,
+     NULL, EXEC_NOTES, command_box_exec},
+    {"box ", "fork", "make boxes that start from the present files of another", "ID [-n N] [--json]",
+     FORK_OPTIONS, OPTION_ALWAYS, NULL, NULL, command_box_fork},
+    {"box ", "snapshot", "keep the present files of a box under a name", "ID [--json]", JSON_OPTION,
+     OPTION_ALWAYS, NULL, NULL, command_box_snapshot},
+    {"box ", "restore", "put a box back to a snapshot; its processes end", "ID SNAPSHOT", NULL, 0, NULL, NULL,
+     command_box_restore},
+    {"box ", "diff", "show what the box changed in its workspace, as git does", "ID [--stat]", DIFF_OPTIONS,
+     OPTION_ALWAYS, NULL, NULL, command_box_diff},
+    {"box ", "apply", "write the changes of a box to the folder that its workspace shows", "ID", NULL, 0,
+     NULL, APPLY_NOTES, command_box_apply},
+    {"box ", "ls", "list the boxes", "[--json]", JSON_OPTION, OPTION_ALWAYS, NULL, NULL, command_box_ls},
+    {"box ", "rm", "end boxes and forget them", "ID...", NULL, 0, NULL, NULL, command_box_rm},
+    {0},
+};
+
+int command_box(const struct command *self, int argc, char **argv)
+{
+    if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0))
+        return help_command(self);
+    if (argc == 0) {
+        say("which command of 'hutch box'? See 'hutch box --help'");
+        return EXIT_USAGE;
+    }
+    const struct command *c = command_find(BOX_COMMANDS, argv[0]);
+    return c ? c->run(c, argc - 1, argv + 1) : command_unknown(BOX_COMMANDS, argv[0]);
+}
+
+int boxes_find(const char *given, int *ret_registry, struct registry_id *ret, struct error *err)
+{
+    _cleanup_fd_ int registry = -1;
+    int r = registry_open(false, &registry, err);
+    if (r == -ENOENT)
+        return error_set(err, ENOENT, "there is no box '%s'; there are none at all", given);
+    if (r == 0)
+        r = registry_find(registry, given, ret, err);
+    if (r == 0)
+        *ret_registry = TAKE_FD(registry);
+    return r;
+}
+
+static json_t *names_json(const struct registry_id *ids, size_t n, bool list)
+{
+    if (!list)
+        return json_pack("{s:s}", "id", ids[0].text);
+    json_t *names = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(names, json_string(ids[i].text));
+    return json_pack("{s:o}", "ids", names);
+}
+
+int boxes_print(const struct registry_id *ids, size_t n, bool json, bool list)
+{
+    if (json) {
+        json_t *object = names_json(ids, n, list);
+        json_dumpf(object, stdout, JSON_COMPACT);
+        json_decref(object);
+        printf("\n");
+    }
+    for (size_t i = 0; !json && i < n; i++)
+        printf("%s\n", ids[i].text);
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return 0;
+    say("cannot write to stdout");
+    return EXIT_HUTCH;
+}

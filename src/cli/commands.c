@@ -1,0 +1,77 @@
+#include <stdbool.h>
+#include <string.h>
+
+#include "commands.h"
+#include "nearest.h"
+#include "run_options.h"
+#include "say.h"
+#include "banned.h"
+
+const struct option JSON_OPTION[] = {
+    {"json", 0, NULL, "print JSON", NULL, OPTION_ALWAYS, 0, option_parse_flag},
+    {0},
+};
+
+static const char RUN_NOTES[] = "Sizes are 512M, 2G; times are 250ms, 30s, 5m, or none. The exit status is "
+                                "the command's; 128+N if signal N\n"
+                                "ended it; 124 if a time limit did; 125 if the box could not be made; 126 if "
+                                "the command could not be started,\n"
+                                "127 if it was not found; 1 if --apply left conflicts.\n";
+
+const struct command COMMANDS[] = {
+    {"", "run", "run one command in a fresh box", "[OPTIONS] [--] COMMAND [ARG...]", RUN_OPTIONS, FOR_RUN,
+     NULL, RUN_NOTES, command_run},
+    {"", "box", "boxes that stay: make, use, fork, look at, apply, remove", "COMMAND ...", NULL, 0,
+     BOX_COMMANDS, NULL, command_box},
+    {"", "doctor", "what isolation this host can give, and what to do about the rest", "[--json]",
+     JSON_OPTION, OPTION_ALWAYS, NULL, NULL, command_doctor},
+    {"", "help", "this text, or the help of a command", "[--json] [COMMAND...]", JSON_OPTION, OPTION_ALWAYS,
+     NULL, NULL, command_help},
+    {"", "version", "print the version", "", NULL, 0, NULL, NULL, command_version},
+    {0},
+};
+
+const struct command *command_find(const struct command *table, const char *name)
+{
+    for (const struct command *c = table; c->name; c++)
+        if (strcmp(c->name, name) == 0)
+            return c;
+    return NULL;
+}
+
+int command_unknown(const struct command *table, const char *name)
+{
+    const char *of = table->of;
+    struct nearest near = nearest_to(name, strlen(name));
+    for (const struct command *c = table; c->name; c++)
+        nearest_offer(&near, c->name);
+    if (near.best)
+        say("there is no command '%s%s'; did you mean '%s%s'?", of, name, of, near.best);
+    else
+        say("there is no command '%s%s'; see 'hutch help'", of, name);
+    return EXIT_USAGE;
+}
+
+bool command_words(const struct command *self, int argc, char **argv, void *target, int min, int max,
+                   int *ret_n_words, int *ret_status)
+{
+    struct error err = {0};
+    int n;
+    int r = options_parse_mixed(self->options, self->mask, argc, argv, target, &n, &err);
+    if (r == OPTIONS_HELP) {
+        *ret_status = help_command(self);
+        return false;
+    }
+    if (r < 0) {
+        *ret_status = say_usage(&err);
+        return false;
+    }
+    if (n < min || (max >= 0 && n > max)) {
+        say("%s; usage: hutch %s%s %s", n < min ? "something is missing" : "too many words", self->of,
+            self->name, self->usage);
+        *ret_status = EXIT_USAGE;
+        return false;
+    }
+    *ret_n_words = n;
+    return true;
+}

@@ -1,0 +1,62 @@
+/*
+ * The table of subcommands. Dispatch, help, `hutch help --json` and the suggestions for mistyped names read
+ * it; a new subcommand is a file and a line in it.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "options.h"
+
+struct command {
+    const char *of;   /* what goes in front of the name: "" or "box " */
+    const char *name; /* NULL ends a table */
+    const char *summary;
+    const char *usage; /* what follows the name */
+    const struct option *options;
+    unsigned mask;               /* which rows of `options` are meant */
+    const struct command *group; /* its own subcommands, or NULL */
+    const char *notes;           /* more for --help, or NULL */
+    /* argv holds what follows the name. Returns the exit status. */
+    int (*run)(const struct command *self, int argc, char **argv);
+};
+
+extern const struct command COMMANDS[];     /* in commands.c */
+extern const struct command BOX_COMMANDS[]; /* in box.c */
+
+/* NULL if there is none of that name. */
+const struct command *command_find(const struct command *table, const char *name);
+
+/* Says that there is no such command, and which one was likely meant; returns the exit status. */
+int command_unknown(const struct command *table, const char *name);
+
+/* Prints the help of a command on stdout; returns the exit status. */
+int help_command(const struct command *c);
+int help_overview(void);
+
+/*
+ * The frame of a command that takes options and words, mixed: parses them, prints --help, refuses less than
+ * min or more than max words (-1: any number). Returns true when the command is to go on, with its words at
+ * the front of argv; else it is to exit with *ret_status.
+ */
+bool command_words(const struct command *self, int argc, char **argv, void *target, int min, int max,
+                   int *ret_n_words, int *ret_status);
+
+int command_run(const struct command *self, int argc, char **argv);
+int command_box(const struct command *self, int argc, char **argv);
+int command_doctor(const struct command *self, int argc, char **argv);
+int command_help(const struct command *self, int argc, char **argv);
+int command_version(const struct command *self, int argc, char **argv);
+
+int command_box_new(const struct command *self, int argc, char **argv);
+int command_box_exec(const struct command *self, int argc, char **argv);
+int command_box_fork(const struct command *self, int argc, char **argv);
+int command_box_snapshot(const struct command *self, int argc, char **argv);
+int command_box_restore(const struct command *self, int argc, char **argv);
+int command_box_diff(const struct command *self, int argc, char **argv);
+int command_box_apply(const struct command *self, int argc, char **argv);
+int command_box_ls(const struct command *self, int argc, char **argv);
+int command_box_rm(const struct command *self, int argc, char **argv);
+
+/* The one option that several commands have alone; its target is a bool. */
+extern const struct option JSON_OPTION[];

@@ -1,0 +1,96 @@
+/* `hutch doctor`: the probes of the box layer as a table, and a verdict in words. */
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "probe.h"
+#include "say.h"
+#include "banned.h"
+
+struct verdict {
+    bool starts;
+    size_t missing, degraded;
+};
+
+static struct verdict judge(const struct probe_result *results, size_t n)
+{
+    struct verdict v = {.starts = true};
+    for (size_t i = 0; i < n; i++) {
+        if (results[i].state == PROBE_NO && results[i].required)
+            v.starts = false;
+        v.missing += results[i].state == PROBE_NO;
+        v.degraded += results[i].state == PROBE_DEGRADED;
+    }
+    return v;
+}
+
+static const char *state_name(enum probe_state state)
+{
+    return state == PROBE_YES ? "yes" : state == PROBE_DEGRADED ? "degraded" : "no";
+}
+
+static const char *state_colour(enum probe_state state)
+{
+    return state == PROBE_YES ? "\033[32m" : state == PROBE_DEGRADED ? "\033[33m" : "\033[31m";
+}
+
+static void print_verdict(const struct verdict *v)
+{
+    if (!v->starts)
+        printf("\nBoxes cannot start on this host until what is said above is done.\n");
+    else if (v->missing + v->degraded)
+        printf("\nBoxes start on this host; %zu of the above could be better.\n", v->missing + v->degraded);
+    else
+        printf("\nBoxes start on this host with every protection.\n");
+}
+
+static void print_table(const struct probe_result *results, size_t n)
+{
+    bool colours = say_colours(STDOUT_FILENO);
+    size_t width = 0;
+    for (size_t i = 0; i < n; i++)
+        if (strlen(results[i].name) > width)
+            width = strlen(results[i].name);
+    for (size_t i = 0; i < n; i++) {
+        const struct probe_result *p = &results[i];
+        printf("%-*s  %s%-8s%s  %s\n", (int)width, p->name, colours ? state_colour(p->state) : "",
+               state_name(p->state), colours ? "\033[0m" : "", p->detail);
+        if (p->remedy[0])
+            printf("%*s  %s\n", (int)width + 10, "", p->remedy);
+    }
+}
+
+static void print_json(const struct probe_result *results, size_t n, const struct verdict *v)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++) {
+        const struct probe_result *p = &results[i];
+        json_array_append_new(list, json_pack("{s:s, s:s, s:b, s:s, s:s?}", "name", p->name, "state",
+                                              state_name(p->state), "required", p->required, "detail",
+                                              p->detail, "remedy", p->remedy[0] ? p->remedy : NULL));
+    }
+    json_t *object = json_pack("{s:b, s:o}", "ok", v->starts, "probes", list);
+    json_dumpf(object, stdout, JSON_INDENT(2));
+    printf("\n");
+    json_decref(object);
+}
+
+int command_doctor(const struct command *self, int argc, char **argv)
+{
+    bool json = false;
+    struct probe_result results[PROBE_MAX];
+    int n, status;
+    if (!command_words(self, argc, argv, &json, 0, 0, &n, &status))
+        return status;
+    size_t count = probe_all(results, PROBE_MAX);
+    struct verdict v = judge(results, count);
+    if (json) {
+        print_json(results, count, &v);
+    } else {
+        print_table(results, count);
+        print_verdict(&v);
+    }
+    return v.starts ? 0 : 1;
+}

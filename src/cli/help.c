@@ -1,0 +1,153 @@
+/* `hutch help`, `hutch version` and every --help: the command table and the option tables as text or as JSON.
+ */
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "say.h"
+#include "banned.h"
+
+#define COLUMN 28
+
+static const char *bold(void)
+{
+    return say_colours(STDOUT_FILENO) ? "\033[1m" : "";
+}
+
+static const char *plain(void)
+{
+    return say_colours(STDOUT_FILENO) ? "\033[0m" : "";
+}
+
+static void print_option(const struct option *o)
+{
+    char left[96];
+    int n = snprintf(left, sizeof left, "%c%c%s--%s%s%s", o->letter ? '-' : ' ', o->letter ? o->letter : ' ',
+                     o->letter ? ", " : "  ", o->name, o->arg ? " " : "", o->arg ? o->arg : "");
+    if (n > COLUMN)
+        printf("  %s\n  %*s", left, COLUMN, "");
+    else
+        printf("  %-*s", COLUMN, left);
+    printf("  %s", o->help);
+    if (o->fallback)
+        printf(" (default: %s)", o->fallback);
+    printf("\n");
+}
+
+static void print_commands(const struct command *table)
+{
+    printf("\n%scommands%s\n", bold(), plain());
+    for (const struct command *c = table; c->name; c++)
+        printf("  %-12s%s\n", c->name, c->summary);
+}
+
+/* Flushes and tells whether everything could be written. */
+static int finish(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return 0;
+    say("cannot write to stdout");
+    return EXIT_HUTCH;
+}
+
+int help_command(const struct command *c)
+{
+    printf("%susage%s: hutch %s%s%s%s\n\n%s\n", bold(), plain(), c->of, c->name, *c->usage ? " " : "",
+           c->usage, c->summary);
+    if (c->group) {
+        print_commands(c->group);
+        printf("\n'hutch %s COMMAND --help' tells more about each.\n", c->name);
+    }
+    printf("\n%soptions%s\n", bold(), plain());
+    for (const struct option *o = c->options; o && o->name; o++)
+        if (o->where & c->mask)
+            print_option(o);
+    print_option(&(struct option){.name = "help", .letter = 'h', .help = "this text"});
+    if (c->notes)
+        printf("\n%s", c->notes);
+    return finish();
+}
+
+int help_overview(void)
+{
+    printf(
+        "%susage%s: hutch COMMAND ...\n\nhutch gives a coding agent a safe and fast place to work: a box.\n",
+        bold(), plain());
+    print_commands(COMMANDS);
+    printf("\n%soptions%s\n", bold(), plain());
+    print_option(&(struct option){.name = "help", .letter = 'h', .help = "this text"});
+    print_option(&(struct option){.name = "version", .help = "the version"});
+    printf("\n'hutch COMMAND --help' tells more about each. Try: hutch run -- sh -c 'id; ls -a'\n");
+    return finish();
+}
+
+static json_t *option_json(const struct option *o)
+{
+    char letter[2] = {o->letter, 0};
+    return json_pack("{s:s, s:s?, s:s?, s:s, s:s?}", "name", o->name, "short", o->letter ? letter : NULL,
+                     "arg", o->arg, "help", o->help, "default", o->fallback);
+}
+
+static json_t *commands_json(const struct command *table);
+
+static json_t *command_json(const struct command *c)
+{
+    json_t *options = json_array();
+    for (const struct option *o = c->options; o && o->name; o++)
+        if (o->where & c->mask)
+            json_array_append_new(options, option_json(o));
+    json_t *group = c->group ? commands_json(c->group) : json_array();
+    return json_pack("{s:s, s:s, s:s, s:o, s:o}", "name", c->name, "summary", c->summary, "usage", c->usage,
+                     "options", options, "commands", group);
+}
+
+static json_t *commands_json(const struct command *table)
+{
+    json_t *list = json_array();
+    for (const struct command *c = table; c->name; c++)
+        json_array_append_new(list, command_json(c));
+    return list;
+}
+
+static int print_json(void)
+{
+    json_t *o = json_pack("{s:s, s:o}", "version", HUTCH_VERSION, "commands", commands_json(COMMANDS));
+    int r = o ? json_dumpf(o, stdout, JSON_INDENT(2)) : -1;
+    json_decref(o);
+    if (r < 0) {
+        say("no memory for the help");
+        return EXIT_HUTCH;
+    }
+    printf("\n");
+    return finish();
+}
+
+int command_help(const struct command *self, int argc, char **argv)
+{
+    bool json = false;
+    int n, status;
+    if (!command_words(self, argc, argv, &json, 0, 2, &n, &status))
+        return status;
+    if (json)
+        return print_json();
+    const struct command *table = COMMANDS, *c = NULL;
+    for (int i = 0; i < n; i++) {
+        c = table ? command_find(table, argv[i]) : NULL;
+        if (!c)
+            return command_unknown(table ? table : COMMANDS, argv[i]);
+        table = c->group;
+    }
+    return c ? help_command(c) : help_overview();
+}
+
+int command_version(const struct command *self, int argc, char **argv)
+{
+    int n, status;
+    if (!command_words(self, argc, argv, NULL, 0, 0, &n, &status))
+        return status;
+    printf("hutch %s\n", HUTCH_VERSION);
+    return finish();
+}

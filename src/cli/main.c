@@ -1,0 +1,39 @@
+/*
+ * hutch: finds the subcommand and runs it. Nothing is read or set up here that a subcommand did not ask for,
+ * so that `hutch run` starts fast.
+ */
+#include <string.h>
+#include <unistd.h>
+#include <fcntl.h>
+
+#include "commands.h"
+#include "say.h"
+#include "banned.h"
+
+/* A caller may have closed one of the three: what is opened next must not become stdin or stdout by accident.
+ */
+static void hold_stdio(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
+int main(int argc, char **argv)
+{
+    hold_stdio();
+    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+        return help_overview();
+    const char *name = strcmp(argv[1], "--version") == 0 ? "version" : argv[1];
+    if (name[0] == '-') {
+        say("unknown option '%s'; see 'hutch help'", argv[1]);
+        return EXIT_USAGE;
+    }
+    const struct command *c = command_find(COMMANDS, name);
+    if (!c)
+        return command_unknown(COMMANDS, name);
+    return c->run(c, argc - 2, argv + 2);
+}

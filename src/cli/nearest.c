@@ -1,0 +1,48 @@
+#include <string.h>
+
+#include "nearest.h"
+#include "banned.h"
+
+#define NAME_MAX_SIZE 32
+
+static size_t min3(size_t a, size_t b, size_t c)
+{
+    size_t m = a < b ? a : b;
+    return m < c ? m : c;
+}
+
+/* Levenshtein's distance, with one row of the matrix kept. Both are at most NAME_MAX_SIZE long. */
+static size_t distance(const char *a, size_t n, const char *b, size_t m)
+{
+    size_t row[NAME_MAX_SIZE + 1];
+    for (size_t j = 0; j <= m; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t above = row[j];
+            row[j] = min3(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+            diagonal = above;
+        }
+    }
+    return row[m];
+}
+
+struct nearest nearest_to(const char *wanted, size_t size)
+{
+    /* More than a third wrong is another word, not a slip. */
+    return (struct nearest){.wanted = wanted, .size = size, .distance = size / 3 + 2};
+}
+
+void nearest_offer(struct nearest *n, const char *name)
+{
+    size_t size = strlen(name);
+    if (n->size == 0 || n->size > NAME_MAX_SIZE || size > NAME_MAX_SIZE)
+        return;
+    size_t d = distance(n->wanted, n->size, name, size);
+    if (d >= n->distance || d >= size)
+        return;
+    n->distance = d;
+    n->best = name;
+}

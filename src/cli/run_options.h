@@ -1,0 +1,48 @@
+/*
+ * "run's options": what `hutch run`, `hutch box new` and `hutch box exec` take, in one table.
+ *
+ * Two steps. Parsing is pure (options.h): it fills a struct run_options with pointers into argv and refuses
+ * what is wrong whatever the host looks like; that is wrong usage. Resolving looks at the host: folders must
+ * exist and become absolute, an image must be there; what fails there is a box that could not be made.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "box.h"
+#include "options.h"
+
+/* Bits of option.where. */
+#define FOR_RUN  2u
+#define FOR_NEW  4u
+#define FOR_EXEC 8u
+
+struct run_options {
+    struct box_options box; /* workspace, image, allow and shares are complete only once resolved */
+    bool vm;                /* --backend vm was asked for */
+    const char *image;      /* its name */
+    bool apply, tty, json;
+    int64_t ttl_ns;                          /* 0: until it is removed */
+    const char *share_texts[BOX_SHARES_MAX]; /* DIR[:AT] of each of box.shares */
+    const char *cwd;                         /* of `box exec`; NULL: /workspace */
+    char *allow_text;                        /* what box.allow points into */
+    char *paths[2 + 2 * BOX_SHARES_MAX];     /* what resolving made, to be freed */
+    size_t n_paths;
+};
+
+extern const struct option RUN_OPTIONS[];
+
+void run_options_init(struct run_options *o);
+void run_options_free(struct run_options *o);
+#define _cleanup_run_options_ _cleanup_(run_options_free)
+
+/* Wrapper of options_parse for this table. */
+int run_options_parse(struct run_options *o, unsigned mask, int argc, char *const *argv, int *ret_used,
+                      struct error *err);
+
+/* The second step: o->box is then ready for box_open. */
+int run_options_resolve(struct run_options *o, struct error *err);
+
+/* May a share be shown at this place of the box? NULL, or why not. Pure. */
+const char *run_options_refuse_at(const char *at);

@@ -1,0 +1,286 @@
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "background.h"
+#include "clock.h"
+#include "command.h"
+#include "conn.h"
+#include "guest.h"
+#include "sample.h"
+#include "ptree.h"
+#include "banned.h"
+
+#define TERM_GRACE (200 * NS_PER_MS)
+#define SWEEP_EACH (1 * NS_PER_MS)
+#define SWEEP_SLOW (20 * NS_PER_MS)
+#define SWEEP_LONG (5 * NS_PER_S)
+
+static void deadline_fire(struct loop_timer *t);
+static void sweep_fire(struct loop_timer *t);
+
+struct command *command_new(struct guest *g)
+{
+    struct command *c = g->n_commands < GUEST_COMMANDS_MAX ? calloc(1, sizeof *c) : NULL;
+    if (!c)
+        return NULL;
+    c->report = spawn_report_take(g->reports, GUEST_COMMANDS_MAX);
+    c->guest = g;
+    c->tag = g->next_tag++;
+    c->deadline.fire = deadline_fire;
+    c->sweep.fire = sweep_fire;
+    c->sample.fire = sample_fire;
+    carry_init(&c->carry, &g->loop);
+    LIST_INSERT_HEAD(&g->commands, c, link);
+    g->n_commands++;
+    return c;
+}
+
+static void timers_stop(struct command *c)
+{
+    loop_timer_set(&c->guest->loop, &c->deadline, 0);
+    loop_timer_set(&c->guest->loop, &c->sample, 0);
+}
+
+struct command *command_free(struct command *c)
+{
+    if (!c)
+        return NULL;
+    timers_stop(c);
+    loop_timer_set(&c->guest->loop, &c->sweep, 0);
+    carry_close(&c->carry);
+    if (c->report)
+        c->report->taken = false;
+    LIST_REMOVE(c, link);
+    c->guest->n_commands--;
+    if (c->output_path && !c->handle)
+        unlink(c->output_path); /* it never started, and nobody was told of the file */
+    free(c->output_path);
+    free(c->name);
+    free(c->cwd);
+    free(c);
+    return NULL;
+}
+
+int command_start(struct command *c, struct spawn *s)
+{
+    struct guest *g = c->guest;
+    if (!c->report)
+        return -EAGAIN;
+    s->tag = c->tag;
+    s->report = c->report;
+    s->alone = !g->has_children;
+    c->started = clock_now();
+    pid_t pid = spawn_start(s);
+    if (pid < 0)
+        return (int)pid;
+    c->pid = pid;
+    g->has_children = true;
+    if (c->limits.timeout_ms)
+        loop_timer_set(&g->loop, &c->deadline, c->started + (int64_t)c->limits.timeout_ms * NS_PER_MS);
+    sample_start(c);
+    return 0;
+}
+
+void command_account(struct command *c, const struct rusage *ru)
+{
+    const struct timeval *u = &ru->ru_utime, *s = &ru->ru_stime;
+    c->cpu_us += (uint64_t)(u->tv_sec + s->tv_sec) * 1000000 + (uint64_t)(u->tv_usec + s->tv_usec);
+    uint64_t rss = (uint64_t)ru->ru_maxrss * 1024;
+    if (rss > c->max_rss)
+        c->max_rss = rss;
+}
+
+/* Why the program was never executed, in words. */
+static void describe_failure(const struct command *c, char *text, size_t size)
+{
+    if (c->error_step == SPAWN_SETUP)
+        snprintf(text, size, "cannot start: %s", strerror(c->error));
+    else if (c->error_step == SPAWN_CWD)
+        snprintf(text, size, "cannot enter the working directory %.400s: %s", c->cwd, strerror(c->error));
+    else if (c->error == ENOENT)
+        snprintf(text, size, "%.400s: not found", c->name);
+    else if (c->error == EACCES)
+        snprintf(text, size, "%.400s: permission denied", c->name);
+    else
+        snprintf(text, size, "%.400s: %s", c->name, strerror(c->error));
+}
+
+static void put_failure(struct command *c, struct buf *b)
+{
+    char text[512];
+    describe_failure(c, text, sizeof text);
+    wire_put_u64(b, WIRE_K_EXIT_CODE, c->error_step == SPAWN_EXEC && c->error == ENOENT ? 127 : 126);
+    wire_put_u64(b, WIRE_K_CODE, (uint64_t)c->error);
+    wire_put_str(b, WIRE_K_TEXT, text);
+}
+
+void command_put_result(struct command *c, struct buf *b)
+{
+    int64_t until = c->pid ? clock_now() : c->ended;
+    if (c->error)
+        put_failure(c, b);
+    else if (!c->pid && WIFSIGNALED(c->status))
+        wire_put_u64(b, WIRE_K_TERM_SIGNAL, (uint64_t)WTERMSIG(c->status));
+    else if (!c->pid)
+        wire_put_u64(b, WIRE_K_EXIT_CODE, (uint64_t)WEXITSTATUS(c->status));
+    if (c->limit)
+        wire_put_u64(b, WIRE_K_LIMIT, c->limit);
+    wire_put_u64(b, WIRE_K_DURATION_NS, (uint64_t)(until - c->started));
+    wire_put_u64(b, WIRE_K_CPU_US, c->cpu_us);
+    wire_put_u64(b, WIRE_K_MAX_RSS, c->max_rss);
+}
+
+static void answer(struct command *c)
+{
+    struct conn *conn = TAKE_PTR(c->conn);
+    if (c->error && c->error_step != SPAWN_EXEC) {
+        char text[512];
+        describe_failure(c, text, sizeof text);
+        conn_error(conn, c->error, "%s", text);
+        return;
+    }
+    size_t at = wire_begin(&conn->out, WIRE_RESULT);
+    command_put_result(c, &conn->out);
+    wire_end(&conn->out, at);
+    conn_finish(conn);
+}
+
+/* The process has ended and its tree is gone. */
+static void over(struct command *c)
+{
+    if (c->background)
+        return;
+    c->draining = true;
+    if (c->conn && !carry_drain(&c->carry))
+        return;
+    if (c->conn)
+        answer(c);
+    command_free(c);
+}
+
+static void sweep_on(struct command *c)
+{
+    int64_t now = clock_now();
+    unsigned left = ptree_kill(c->guest, c);
+    if (left && (c->pid || now < c->give_up)) {
+        bool young = c->give_up - now > SWEEP_LONG - 100 * NS_PER_MS;
+        loop_timer_set(&c->guest->loop, &c->sweep, now + (young ? SWEEP_EACH : SWEEP_SLOW));
+    } else if (!c->pid) {
+        over(c);
+    }
+}
+
+static void sweep_fire(struct loop_timer *t)
+{
+    sweep_on(CONTAINER_OF(t, struct command, sweep));
+}
+
+void command_kill(struct command *c, enum wire_limit limit)
+{
+    if (!c->limit)
+        c->limit = limit;
+    loop_timer_set(&c->guest->loop, &c->sweep, 0);
+    c->give_up = clock_now() + SWEEP_LONG;
+    sweep_on(c);
+}
+
+static int signal_group(struct command *c, const struct wire_frame *f)
+{
+    uint64_t sig = wire_find_u64(f, WIRE_K_SIGNAL, 0);
+    if (sig == 0 || sig >= NSIG)
+        return -EPROTO;
+    if (sig == SIGKILL)
+        command_kill(c, WIRE_LIMIT_NONE);
+    else if (c->pid && freeze_lets_pass(c->guest, (int)sig))
+        kill(-c->pid, (int)sig);
+    return 0;
+}
+
+void command_none_left(struct guest *g)
+{
+    struct command *c = LIST_FIRST(&g->commands);
+    while (c) {
+        struct command *next = LIST_NEXT(c, link);
+        if (c->sweep.at && !c->pid) {
+            loop_timer_set(&g->loop, &c->sweep, 0);
+            over(c);
+        }
+        c = next;
+    }
+}
+
+/* First a request to end, then the end: ignoring SIGTERM buys nothing but the grace. */
+static void deadline_fire(struct loop_timer *t)
+{
+    struct command *c = CONTAINER_OF(t, struct command, deadline);
+    if (c->limit) {
+        command_kill(c, c->limit);
+        return;
+    }
+    c->limit = WIRE_LIMIT_TIMEOUT;
+    loop_timer_set(&c->guest->loop, t, clock_now() + TERM_GRACE);
+    kill(-c->pid, SIGTERM);
+}
+
+void command_exited(struct command *c, int status, const struct rusage *ru)
+{
+    c->pid = 0;
+    c->ended = clock_now();
+    c->status = status;
+    command_account(c, ru);
+    timers_stop(c);
+    c->error = c->report->error;
+    c->error_step = c->report->step;
+    c->report->taken = false;
+    c->report = NULL;
+    if (c->background)
+        background_ended(c);
+    /* Not now but as soon as all the dead are counted: mostly nobody is left, and there is nothing to look
+     * for. */
+    c->give_up = c->ended + SWEEP_LONG;
+    if (!c->background || c->limit)
+        loop_timer_set(&c->guest->loop, &c->sweep, c->ended);
+}
+
+static int user_frame(struct conn *conn, const struct wire_frame *f)
+{
+    struct command *c = conn->data;
+    switch (f->type) {
+    case WIRE_STDIN:
+        return carry_input(&c->carry, f);
+    case WIRE_RESIZE:
+        carry_resize(&c->carry, f);
+        return 0;
+    case WIRE_KILL:
+        return signal_group(c, f);
+    default:
+        return -EPROTO;
+    }
+}
+
+static void user_room(struct conn *conn)
+{
+    struct command *c = conn->data;
+    if (c->draining)
+        over(c);
+    else
+        carry_room(&c->carry);
+}
+
+/* The host hung up: nobody wants the command any more. */
+static void user_closed(struct conn *conn)
+{
+    struct command *c = conn->data;
+    c->conn = NULL;
+    carry_close(&c->carry);
+    if (c->draining)
+        command_free(c);
+    else
+        command_kill(c, WIRE_LIMIT_NONE);
+}
+
+const struct conn_user command_user = {.frame = user_frame, .room = user_room, .closed = user_closed};

@@ -1,0 +1,129 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "conn.h"
+#include "file.h"
+#include "io.h"
+#include "banned.h"
+
+#define DEFAULT_ROOT "/workspace"
+#define OUT_MAX      (WIRE_BODY_MAX + 4096)
+#define RETRIES      64 /* of a resolution that a rename disturbed */
+
+int file_send(struct file_call *c)
+{
+    return wire_send(c->in->fd, &c->out, NULL, 0);
+}
+
+int file_resolve(struct file_call *c, const char *path, int flags, int *ret_fd)
+{
+    /* With the whole filesystem as root an absolute link leads nowhere else; beneath any other it is an
+     * escape. */
+    struct open_how how = {.flags = (uint64_t)(flags | O_CLOEXEC),
+                           .resolve = RESOLVE_NO_MAGICLINKS | (c->whole ? RESOLVE_IN_ROOT : RESOLVE_BENEATH)};
+    for (int i = 0; i < RETRIES; i++) {
+        long fd = syscall(SYS_openat2, c->root, path, &how, sizeof how);
+        if (fd >= 0) {
+            *ret_fd = (int)fd;
+            return 0;
+        }
+        if (errno != EAGAIN && errno != EINTR)
+            return -errno;
+    }
+    return -EAGAIN;
+}
+
+int file_error(struct file_call *c, int code, const char *path, struct error *err)
+{
+    if (code == EXDEV)
+        return error_set(err, code, "%.400s: leads out of %.100s", path, c->root_path);
+    return error_errno(err, code, "%.400s", path);
+}
+
+int file_need_regular(const char *path, mode_t mode, struct error *err)
+{
+    if (S_ISREG(mode))
+        return 0;
+    const char *kind = S_ISDIR(mode)    ? "a folder"
+                       : S_ISFIFO(mode) ? "a FIFO"
+                       : S_ISSOCK(mode) ? "a socket"
+                       : S_ISLNK(mode)  ? "a symbolic link"
+                                        : "a device";
+    return error_set(err, S_ISDIR(mode) ? EISDIR : EINVAL, "%.400s: is %s, not a regular file", path, kind);
+}
+
+int file_open_regular(struct file_call *c, int *ret_fd, struct stat *ret_st, struct error *err)
+{
+    _cleanup_fd_ int look = -1, fd = -1;
+    struct stat st;
+    int r = file_resolve(c, c->path, O_PATH, &look);
+    if (r < 0)
+        return file_error(c, -r, c->path, err);
+    if (fstat(look, &st) < 0)
+        return file_error(c, errno, c->path, err);
+    r = file_need_regular(c->path, st.st_mode, err);
+    if (r < 0)
+        return r;
+    r = file_resolve(c, c->path, O_RDONLY | O_NONBLOCK | O_NOCTTY, &fd);
+    if (r < 0)
+        return file_error(c, -r, c->path, err);
+    /* It may have been replaced since: look again at what was really opened. */
+    if (fstat(fd, &st) < 0)
+        return file_error(c, errno, c->path, err);
+    r = file_need_regular(c->path, st.st_mode, err);
+    if (r < 0)
+        return r;
+    *ret_fd = TAKE_FD(fd);
+    *ret_st = st;
+    return 0;
+}
+
+void file_put_stat(struct buf *b, const struct stat *st)
+{
+    int64_t mtime = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+    wire_put_u64(b, WIRE_K_MODE, st->st_mode);
+    wire_put_u64(b, WIRE_K_SIZE, (uint64_t)st->st_size);
+    wire_put_u64(b, WIRE_K_MTIME_NS, (uint64_t)mtime);
+}
+
+static int find_path(const struct wire_frame *f, uint16_t key, const char *fallback, char **ret)
+{
+    struct wire_field field;
+    char *path = wire_find(f, key, &field) ? wire_find_str(f, key) : strdup(fallback);
+    if (!path)
+        return -EINVAL;
+    *ret = path;
+    return 0;
+}
+
+/* The request's path and root, whatever the kind of request. */
+static int open_call(struct file_call *c, struct error *err)
+{
+    if (find_path(&c->request, WIRE_K_PATH, ".", &c->path) < 0 ||
+        find_path(&c->request, WIRE_K_NAME, DEFAULT_ROOT, &c->root_path) < 0)
+        return error_set(err, EINVAL, "a path holds a NUL byte");
+    if (c->root_path[0] != '/')
+        return error_set(err, EINVAL, "%.400s: the root of a request is an absolute path", c->root_path);
+    c->whole = strcmp(c->root_path, "/") == 0;
+    c->root = open(c->root_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return c->root < 0 ? error_errno(err, errno, "%.400s", c->root_path) : 0;
+}
+
+/* Runs in a process of its own that ends right after: what it holds needs no giving back. */
+void file_answer(struct wire_reader *in, const struct wire_frame *request, file_serve serve)
+{
+    struct file_call c = {.in = in, .request = *request, .out = BUF_INIT(OUT_MAX), .root = -1};
+    struct error err = {0};
+    int r = open_call(&c, &err);
+    if (r >= 0)
+        r = serve(&c, &err);
+    if (r < 0) {
+        c.out.len = 0;
+        conn_put_error(&c.out, err.code ? err.code : -r, err.text);
+    }
+    file_send(&c);
+}

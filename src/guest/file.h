@@ -1,0 +1,55 @@
+/*
+ * File requests, as a worker serves them.
+ *
+ * Paths are the host's wish, but the tree is the agent's and changes while we look. So a path is resolved by
+ * the kernel in one step, beneath the root and never out of it, whatever links and renames are made
+ * meanwhile; and what it led to is looked at before it is opened, so that a FIFO, a device or a socket is an
+ * error and never a wait.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "error.h"
+#include "wire.h"
+
+struct file_call {
+    struct wire_reader *in; /* further frames, for a request that has some */
+    struct wire_frame request;
+    struct buf out; /* frames to send; sent by file_send */
+    char *path;     /* PATH */
+    char *root_path;
+    int root;
+    bool whole; /* the root is / */
+};
+
+/* A request of this kind. Composes its RESULT into c->out; a failure becomes an ERROR frame. */
+typedef int (*file_serve)(struct file_call *c, struct error *err);
+
+/* The whole way from the request to its sent answer. */
+void file_answer(struct wire_reader *in, const struct wire_frame *request, file_serve serve);
+
+/* Sends what was composed so far. */
+int file_send(struct file_call *c);
+
+/* Opens a path beneath the root. -EXDEV if it leads out of it. */
+int file_resolve(struct file_call *c, const char *path, int flags, int *ret_fd);
+
+/* Opens c->path for reading if it is a regular file. */
+int file_open_regular(struct file_call *c, int *ret_fd, struct stat *ret_st, struct error *err);
+
+/* Fills err for a failure with a path, in the words of these requests. */
+int file_error(struct file_call *c, int code, const char *path, struct error *err);
+
+/* -EINVAL with words unless the mode is a regular file's. */
+int file_need_regular(const char *path, mode_t mode, struct error *err);
+
+/* The fields MODE, SIZE and MTIME_NS. */
+void file_put_stat(struct buf *b, const struct stat *st);
+
+int file_read(struct file_call *c, struct error *err);
+int file_write(struct file_call *c, struct error *err);
+int file_list(struct file_call *c, struct error *err);
+int file_stat(struct file_call *c, struct error *err);

@@ -1,0 +1,226 @@
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "clock.h"
+#include "conn.h"
+#include "freeze.h"
+#include "guest.h"
+#include "banned.h"
+
+#define LOOK_EACH    (1 * NS_PER_MS)
+#define BORROW_GRACE (20 * NS_PER_MS)
+#define GIVE_UP      (2 * NS_PER_S)
+#define PIDS_BYTES   (1u << 20)
+#define WAITING_MAX  64
+
+static void look(struct guest *g);
+
+static void timer_fire(struct loop_timer *t)
+{
+    look(CONTAINER_OF(t, struct guest, freeze.timer));
+}
+
+void freeze_init(struct guest *g)
+{
+    g->freeze = (struct freeze){.stopped_before = BUF_INIT(PIDS_BYTES), .timer.fire = timer_fire};
+}
+
+bool freeze_lets_pass(struct guest *g, int sig)
+{
+    return g->freeze.state == FREEZE_OFF || sig != SIGCONT;
+}
+
+static bool pids_have(const struct buf *b, pid_t pid)
+{
+    for (size_t at = 0; at < b->len; at += sizeof pid)
+        if (memcmp(b->data + at, &pid, sizeof pid) == 0)
+            return true;
+    return false;
+}
+
+static void remember_stopped(struct guest *g)
+{
+    struct proc_stat s;
+    if (proc_rewind(&g->proc) < 0)
+        return;
+    for (pid_t pid; (pid = proc_next(&g->proc));)
+        if (proc_read_stat(&g->proc, pid, &s) >= 0 && s.state == 'T')
+            buf_append(&g->freeze.stopped_before, &pid, sizeof pid);
+}
+
+/*
+ * Lets processes go on, the youngest first: a shell that went on before its child would see the child
+ * stopped, and take it for a job that its user stopped.
+ */
+static void let_go(struct guest *g)
+{
+    _cleanup_buf_ struct buf pids = BUF_INIT(PIDS_BYTES);
+    if (proc_rewind(&g->proc) < 0)
+        return;
+    for (pid_t pid; (pid = proc_next(&g->proc));)
+        if (!pids_have(&g->freeze.stopped_before, pid))
+            buf_append(&pids, &pid, sizeof pid);
+    for (size_t at = pids.len; at > 0; at -= sizeof(pid_t)) {
+        pid_t pid;
+        memcpy(&pid, pids.data + at - sizeof pid, sizeof pid);
+        kill(pid, SIGCONT);
+    }
+}
+
+static void thaw(struct guest *g)
+{
+    loop_timer_set(&g->loop, &g->freeze.timer, 0);
+    if (g->has_children)
+        let_go(g);
+    buf_free(&g->freeze.stopped_before);
+    g->freeze.state = FREEZE_OFF;
+    g->freeze.count = 0;
+}
+
+/* Processes that have not stopped: how many, and the first of those that sleep without taking signals. */
+struct census {
+    unsigned alive;
+    unsigned moving;
+    pid_t waiting[WAITING_MAX];
+    size_t n_waiting;
+};
+
+static void count_processes(struct guest *g, struct census *ret)
+{
+    struct proc_stat s;
+    *ret = (struct census){0};
+    if (proc_rewind(&g->proc) < 0)
+        return;
+    for (pid_t pid; (pid = proc_next(&g->proc));) {
+        if (proc_read_stat(&g->proc, pid, &s) < 0 || proc_stat_is_dead(&s))
+            continue;
+        ret->alive++;
+        if (proc_is_stopped(&g->proc, pid, &s))
+            continue;
+        if (s.state == 'D' && s.threads == 1 && ret->n_waiting < WAITING_MAX)
+            ret->waiting[ret->n_waiting++] = pid;
+        else
+            ret->moving++;
+    }
+}
+
+/*
+ * Who called vfork takes no signal until its child executes or ends, and that child has stopped: neither
+ * moves. So one that waits like that and has a stopped child counts as stopped, after a grace for those that
+ * wait for a disk.
+ */
+static bool all_wait_for_stopped_children(struct guest *g, struct census *c)
+{
+    struct proc_stat s;
+    size_t left = c->n_waiting;
+    if (proc_rewind(&g->proc) < 0)
+        return false;
+    for (pid_t pid; left && (pid = proc_next(&g->proc));) {
+        if (proc_read_stat(&g->proc, pid, &s) < 0 || s.state != 'T')
+            continue;
+        for (size_t i = 0; i < c->n_waiting; i++)
+            if (c->waiting[i] == s.parent) {
+                c->waiting[i] = 0;
+                left--;
+                break;
+            }
+    }
+    return left == 0;
+}
+
+static bool all_stopped(struct guest *g)
+{
+    struct census c;
+    count_processes(g, &c);
+    g->freeze.count = c.alive;
+    if (c.moving || !c.n_waiting)
+        return c.moving == 0;
+    return clock_now() - g->freeze.began > BORROW_GRACE && all_wait_for_stopped_children(g, &c);
+}
+
+static void answer(struct guest *g, size_t i)
+{
+    struct conn *conn = g->freeze.holders[i];
+    size_t at = wire_begin(&conn->out, WIRE_RESULT);
+    wire_put_u64(&conn->out, WIRE_K_COUNT, g->freeze.count);
+    wire_end(&conn->out, at);
+    g->freeze.answered[i] = true;
+    conn_push(conn);
+}
+
+static void refuse_all(struct guest *g)
+{
+    while (g->freeze.n_holders)
+        conn_error(g->freeze.holders[--g->freeze.n_holders], ETIMEDOUT,
+                   "the box's processes could not all be stopped");
+}
+
+static void look(struct guest *g)
+{
+    int64_t now = clock_now();
+    if (!g->has_children || all_stopped(g)) {
+        g->freeze.state = FREEZE_ON;
+        for (size_t i = 0; i < g->freeze.n_holders; i++)
+            if (!g->freeze.answered[i])
+                answer(g, i);
+    } else if (now - g->freeze.began > GIVE_UP) {
+        thaw(g);
+        refuse_all(g);
+    } else {
+        kill(-1, SIGSTOP);
+        loop_timer_set(&g->loop, &g->freeze.timer, now + LOOK_EACH);
+    }
+}
+
+static void begin(struct guest *g)
+{
+    g->freeze.state = FREEZE_STOPPING;
+    g->freeze.began = clock_now();
+    if (g->has_children) {
+        remember_stopped(g);
+        kill(-1, SIGSTOP);
+    }
+    look(g);
+}
+
+static int user_frame(struct conn *conn, const struct wire_frame *f)
+{
+    return -EPROTO;
+}
+
+static void user_room(struct conn *conn) {}
+
+static void user_closed(struct conn *conn)
+{
+    struct freeze *z = &conn->guest->freeze;
+    for (size_t i = 0; i < z->n_holders; i++)
+        if (z->holders[i] == conn) {
+            z->n_holders--;
+            z->holders[i] = z->holders[z->n_holders];
+            z->answered[i] = z->answered[z->n_holders];
+            break;
+        }
+    if (z->n_holders == 0)
+        thaw(conn->guest);
+}
+
+static const struct conn_user freeze_user = {.frame = user_frame, .room = user_room, .closed = user_closed};
+
+int freeze_request(struct conn *conn, const struct wire_frame *f)
+{
+    struct guest *g = conn->guest;
+    struct freeze *z = &g->freeze;
+    if (z->n_holders == FREEZE_HOLDERS_MAX) {
+        conn_error(conn, EAGAIN, "the box is frozen too many times at once");
+        return 0;
+    }
+    conn->user = &freeze_user;
+    z->holders[z->n_holders] = conn;
+    z->answered[z->n_holders++] = false;
+    if (z->state == FREEZE_OFF)
+        begin(g);
+    else if (z->state == FREEZE_ON)
+        answer(g, z->n_holders - 1);
+    return 0;
+}

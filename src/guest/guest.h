@@ -1,0 +1,43 @@
+/*
+ * What the parts of the guest share: one struct, made in main and reached from everything that the loop
+ * calls.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/resource.h>
+
+#include "freeze.h"
+#include "loop.h"
+#include "proc.h"
+#include "wire.h"
+
+#define GUEST_CONNS_MAX    1024
+#define GUEST_COMMANDS_MAX 1024
+
+LIST_HEAD(commands, command);
+LIST_HEAD(workers, worker);
+
+struct guest {
+    struct loop loop;
+    struct loop_source control; /* where the host sends connections */
+    struct loop_source signals; /* SIGCHLD */
+    unsigned n_conns;
+    struct commands commands; /* running, and ended background ones that are remembered; newest first */
+    unsigned n_commands;
+    struct workers workers;
+    unsigned n_workers;
+    bool has_children; /* false: no process but this one exists */
+    struct proc proc;
+    struct freeze freeze;
+    struct spawn_report *reports; /* GUEST_COMMANDS_MAX of them */
+    rlim_t next_tag;
+    uint64_t next_handle;
+    uint8_t scratch[WIRE_DATA_MAX]; /* bytes on their way from a pipe into a frame */
+};
+
+/* Serves the control socket until it ends. Returns 0 at its end, or a negative errno if it could not begin.
+ */
+int guest_serve(int control);

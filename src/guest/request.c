@@ -1,0 +1,62 @@
+#include <errno.h>
+
+#include "background.h"
+#include "exec.h"
+#include "file.h"
+#include "freeze.h"
+#include "guest.h"
+#include "request.h"
+#include "worker.h"
+#include "banned.h"
+
+struct request {
+    enum wire_type type;
+    bool changes;                                             /* refused while the box is frozen */
+    int (*start)(struct conn *c, const struct wire_frame *f); /* served by the loop itself, */
+    file_serve serve;                                         /* or by a worker */
+};
+
+static int ping(struct conn *c, const struct wire_frame *f)
+{
+    wire_end(&c->out, wire_begin(&c->out, WIRE_RESULT));
+    conn_finish(c);
+    return 0;
+}
+
+static const struct request requests[] = {
+    {WIRE_PING, .start = ping},
+    {WIRE_EXEC, .start = exec_request, .changes = true},
+    {WIRE_SIGNAL, .start = background_signal_request},
+    {WIRE_STATUS, .start = background_status_request},
+    {WIRE_FREEZE, .start = freeze_request},
+    {WIRE_READ, .serve = file_read},
+    {WIRE_WRITE, .serve = file_write, .changes = true},
+    {WIRE_LIST, .serve = file_list},
+    {WIRE_STAT, .serve = file_stat},
+};
+
+static const struct request *find(enum wire_type type)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(requests); i++)
+        if (requests[i].type == type)
+            return &requests[i];
+    return NULL;
+}
+
+static int first_frame(struct conn *c, const struct wire_frame *f)
+{
+    const struct request *r = find(f->type);
+    if (!r)
+        conn_error(c, ENOSYS, "this guest does not know request %d", (int)f->type);
+    else if (r->changes && c->guest->freeze.state != FREEZE_OFF)
+        conn_error(c, EBUSY, "the box is frozen while a snapshot is taken");
+    else if (r->serve)
+        worker_start(c, f, r->serve);
+    else
+        return r->start(c, f);
+    return 0;
+}
+
+static void nothing(struct conn *c) {}
+
+const struct conn_user request_user = {.frame = first_frame, .room = nothing, .closed = nothing};

@@ -1,0 +1,40 @@
+/*
+ * One side of a file's diff: what git would store of it.
+ *
+ * Small files are held in memory, since the text diff needs them whole; larger ones stay open and are read again. A
+ * file that is too large to be told of at all, or that cannot be read, is `untold`: it is only known to be there.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "cleanup.h"
+
+#define BLOB_HELD_MAX (64u << 20)       /* bytes held in memory */
+#define BLOB_TOLD_MAX ((uint64_t)1 << 30) /* bytes told of one file */
+#define BLOB_NAME     41
+
+struct blob {
+    mode_t mode; /* 0100644, 0100755, 0120000; 0: there is no such file, link or text */
+    uint64_t size;
+    uint8_t *data; /* NULL if not held */
+    int fd;
+    bool untold;
+    char name[BLOB_NAME]; /* git's: the SHA-1 of its content, in hex; zeroes if there is none */
+};
+
+#define BLOB_NONE ((struct blob){.fd = -1, .name = "0000000000000000000000000000000000000000"})
+
+/* Loads what is at a path. `budget` is how many bytes may still be read; it is used up. 0 or -ENOMEM. */
+int blob_load(int root, const char *path, uint64_t *budget, struct blob *ret);
+void blob_free(struct blob *b);
+#define _cleanup_blob_ _cleanup_(blob_free)
+
+/* As git finds out: a NUL near its start. What is not held is binary too. */
+bool blob_is_binary(const struct blob *b);
+
+/* Reads from an offset on, as content_read. */
+ssize_t blob_read(const struct blob *b, void *space, size_t n, uint64_t offset);

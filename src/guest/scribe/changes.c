@@ -1,0 +1,193 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "changes.h"
+#include "content.h"
+#include "relpath.h"
+#include "walk.h"
+#include "banned.h"
+
+/* What a change tells of: something on one of the two sides. */
+struct seen {
+    int dir;
+    const char *name;
+    const struct stat *st;
+    size_t gone;
+};
+
+/* Of one change, beside its path. */
+#define OVERHEAD (sizeof(struct change) + sizeof(struct change *) + 16)
+
+static void change_free(struct change *c)
+{
+    free(c->target);
+    free(c);
+}
+
+void changes_free(struct changes *c)
+{
+    for (size_t i = 0; i < c->count; i++)
+        change_free(c->items[i]);
+    free(c->items);
+    *c = (struct changes){0};
+}
+
+static int make_room(struct changes *list)
+{
+    if (list->count < list->room)
+        return 0;
+    size_t room = list->room ? list->room * 2 : 64;
+    struct change **items = realloc(list->items, room * sizeof *items);
+    if (!items)
+        return -ENOMEM;
+    list->items = items;
+    list->room = room;
+    return 0;
+}
+
+static int add(struct walk *w, struct changes *list, enum wire_change kind, const char *path, size_t path_len,
+               const struct seen *seen)
+{
+    if (list->count == CHANGES_MAX || list->bytes + path_len + OVERHEAD > CHANGES_BYTES_MAX || path_len > RELPATH_MAX) {
+        list->left_out++;
+        return 0;
+    }
+    struct change *c = malloc(sizeof *c + path_len + 1);
+    if (!c || make_room(list) < 0) {
+        free(c);
+        return error_errno(walk_error(w), ENOMEM, "cannot list the changes");
+    }
+    *c = (struct change){.kind = kind, .mode = seen->st->st_mode, .gone = seen->gone};
+    c->size = S_ISREG(c->mode) || S_ISLNK(c->mode) ? (uint64_t)seen->st->st_size : 0;
+    memcpy(c->path, path, path_len + 1);
+    list->items[list->count++] = c;
+    list->bytes += path_len + OVERHEAD;
+    /* A link of the base may be gone by now; then it has no target to tell. */
+    int r = S_ISLNK(c->mode) ? content_read_link(seen->dir, seen->name, &c->target) : 0;
+    return r == -ENOMEM ? error_errno(walk_error(w), ENOMEM, "cannot list the changes") : 0;
+}
+
+/* Files that cannot be read to compare them are taken to differ: they are in a layer, so the box had them open. */
+static bool same_content(struct walk *w, const char *name)
+{
+    _cleanup_fd_ int a = -1, b = -1;
+    if (content_open(walk_dir(w, WALK_MERGED), name, &a) < 0 ||
+        content_open(walk_dir(w, WALK_BASE), name, &b) < 0)
+        return false;
+    return content_same(a, b) > 0;
+}
+
+static bool same_target(struct walk *w, const char *name)
+{
+    _cleanup_free_ char *a = NULL, *b = NULL;
+    if (content_read_link(walk_dir(w, WALK_MERGED), name, &a) < 0 ||
+        content_read_link(walk_dir(w, WALK_BASE), name, &b) < 0)
+        return false;
+    return strcmp(a, b) == 0;
+}
+
+static bool is_same(struct walk *w, const struct walk_entry *e)
+{
+    const struct stat *m = &e->merged, *b = &e->base;
+    if ((m->st_mode & S_IFMT) != (b->st_mode & S_IFMT))
+        return false;
+    if (S_ISLNK(m->st_mode))
+        return same_target(w, e->name);
+    if ((m->st_mode & 07777) != (b->st_mode & 07777) || m->st_rdev != b->st_rdev)
+        return false;
+    return !S_ISREG(m->st_mode) || (m->st_size == b->st_size && same_content(w, e->name));
+}
+
+static int visit(struct walk *w, const struct walk_entry *e, void *data)
+{
+    const struct seen merged = {walk_dir(w, WALK_MERGED), e->name, &e->merged, 0};
+    const struct seen base = {walk_dir(w, WALK_BASE), e->name, &e->base, walk_gone(w)};
+    bool dir_merged = e->in_merged && S_ISDIR(e->merged.st_mode);
+    bool dir_base = e->in_base && S_ISDIR(e->base.st_mode);
+    bool file_merged = e->in_merged && !dir_merged, file_base = e->in_base && !dir_base;
+    int r = 0;
+    if (file_merged && file_base)
+        r = is_same(w, e) ? 0 : add(w, data, WIRE_MODIFIED, e->path, e->path_len, &merged);
+    else if (file_merged)
+        r = add(w, data, WIRE_ADDED, e->path, e->path_len, &merged);
+    else if (file_base)
+        r = add(w, data, WIRE_DELETED, e->path, e->path_len, &base);
+    if (r < 0)
+        return r;
+    if (e->path_len > RELPATH_MAX) /* nothing below could be told either */
+        return 0;
+    return dir_merged || dir_base;
+}
+
+/* A folder that is only on one side is told of if it is empty there: then no path of a file does it. */
+static int leave(struct walk *w, void *data)
+{
+    int merged = walk_dir(w, WALK_MERGED), base = walk_dir(w, WALK_BASE);
+    bool added = merged >= 0 && base < 0 && walk_found_merged(w) == 0;
+    bool deleted = merged < 0 && base >= 0 && walk_found_base(w) == 0;
+    if (walk_path_len(w) == 0 || !(added || deleted))
+        return 0;
+    struct stat st;
+    const struct seen seen = {added ? merged : base, "", &st, deleted ? walk_gone(w) - 1 : 0};
+    if (fstat(seen.dir, &st) < 0)
+        return error_errno(walk_error(w), errno, "cannot look at a folder");
+    return add(w, data, added ? WIRE_ADDED : WIRE_DELETED, walk_path(w), walk_path_len(w), &seen);
+}
+
+/* By path; of the two that tell of a file and a folder trading places, what went comes first. */
+static int compare(const void *a, const void *b)
+{
+    const struct change *x = *(struct change *const *)a, *y = *(struct change *const *)b;
+    int order = strcmp(x->path, y->path);
+    return order ? order : (int)y->kind - (int)x->kind;
+}
+
+int changes_collect(const struct tree *t, struct changes *ret, struct error *err)
+{
+    static const struct walk_ops OPS = {.visit = visit, .leave = leave};
+    _cleanup_changes_ struct changes list = {0};
+    struct tree view = *t;
+    view.copy = -1;
+    if (t->n_layers && t->merged < 0)
+        return error_set(err, EINVAL, "the tree '%s' has layers but no merged view", t->name);
+    int r = walk_run(&view, &OPS, &list, err);
+    if (r < 0)
+        return r;
+    if (list.count)
+        qsort(list.items, list.count, sizeof *list.items, compare);
+    *ret = list;
+    list = (struct changes){0};
+    return 0;
+}
+
+static int answer_change(struct answer *a, const struct change *c)
+{
+    answer_begin(a, WIRE_ENTRY);
+    wire_put_str(&a->frame, WIRE_K_PATH, c->path);
+    wire_put_u64(&a->frame, WIRE_K_KIND, c->kind);
+    wire_put_u64(&a->frame, WIRE_K_MODE, c->mode);
+    wire_put_u64(&a->frame, WIRE_K_SIZE, c->size);
+    if (c->target)
+        wire_put_str(&a->frame, WIRE_K_TARGET, c->target);
+    if (c->gone)
+        wire_put_u64(&a->frame, WIRE_K_COUNT, c->gone);
+    return answer_end(a);
+}
+
+int changes_answer(const struct tree *t, struct answer *a, struct error *err)
+{
+    _cleanup_changes_ struct changes list = {0};
+    int r = changes_collect(t, &list, err);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < list.count && a->status == 0; i++)
+        answer_change(a, list.items[i]);
+    answer_begin(a, WIRE_RESULT);
+    wire_put_u64(&a->frame, WIRE_K_COUNT, list.count);
+    if (list.left_out)
+        wire_put_u64(&a->frame, WIRE_K_TOO_MANY, list.left_out);
+    answer_end(a);
+    return answer_flush(a);
+}

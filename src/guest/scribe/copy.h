@@ -1,0 +1,16 @@
+/*
+ * The answer to WIRE_COPY: the box's changes as a new layer, in the tree's `copy` folder.
+ *
+ * Plain, it is l0 as it is, with whiteouts, overlay's marks, links among files and holes kept. Flattened, it is all
+ * layers in one: what the merged view shows at each candidate, a whiteout where it shows nothing but the base has
+ * something, and an opaque mark on each folder that hides what the base has there.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "error.h"
+#include "tree.h"
+
+/* Trees without a folder to copy to are skipped. On failure what was written is removed again. */
+int copy_tree(const struct tree *t, bool flatten, struct error *err);

@@ -1,0 +1,79 @@
+/*
+ * Theory: files and empty folders are removed as they are met; a folder with something in it is gone into. Coming back
+ * from it, the folder above is read from its start again, where it comes first now and goes at the second try: what
+ * stood before it was removed already. So no name has to be remembered.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "empty.h"
+#include "sys.h"
+#include "banned.h"
+
+#define FOLDER (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+
+static bool is_dots(const char *name)
+{
+    return name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]));
+}
+
+/* 1 with *ret_child open if there is a folder to go into first, 0 when nothing is left, or a negative errno. */
+static int remove_entry(int dir, const char *name, int *ret_child)
+{
+    if (is_dots(name) || unlinkat(dir, name, 0) == 0)
+        return 0;
+    if (errno != EISDIR)
+        return -errno;
+    if (unlinkat(dir, name, AT_REMOVEDIR) == 0)
+        return 0;
+    int child = errno == ENOTEMPTY ? openat(dir, name, FOLDER) : -1;
+    if (child < 0)
+        return -errno;
+    *ret_child = child;
+    return 1;
+}
+
+static int remove_entries(int dir, int *ret_child)
+{
+    _Alignas(struct dirent64) char space[4096];
+    if (lseek(dir, 0, SEEK_SET) < 0)
+        return -errno;
+    for (;;) {
+        ssize_t got = sys_getdents64(dir, space, sizeof space);
+        if (got <= 0)
+            return got < 0 ? -errno : 0;
+        for (ssize_t at = 0; at < got;) {
+            const struct dirent64 *entry = (const struct dirent64 *)(space + at);
+            int r = remove_entry(dir, entry->d_name, ret_child);
+            if (r != 0)
+                return r;
+            at += entry->d_reclen;
+        }
+    }
+}
+
+int empty_dir(int top)
+{
+    _cleanup_fd_ int dir = openat(top, ".", FOLDER);
+    if (dir < 0)
+        return -errno;
+    for (size_t depth = 0;;) {
+        int next = -1;
+        int r = remove_entries(dir, &next);
+        if (r < 0 || (r == 0 && depth == 0))
+            return r;
+        if (r == 0)
+            next = openat(dir, "..", FOLDER);
+        if (next < 0)
+            return -errno;
+        depth = r ? depth + 1 : depth - 1;
+        close(dir);
+        dir = next;
+    }
+}

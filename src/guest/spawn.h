@@ -1,0 +1,44 @@
+/*
+ * Starting a process.
+ *
+ * The fast way is vfork: the child borrows our memory until it executes its program, so nothing is copied.
+ * But we are suspended meanwhile, and hostile code in the box could stop that child and with it us. So vfork
+ * is used only while no other process exists, and fork otherwise. Either way the child tells what failed
+ * through a report in memory that both share; it is read when the child has ended.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "search_path.h"
+
+enum spawn_step { SPAWN_SETUP, SPAWN_CWD, SPAWN_EXEC };
+
+struct spawn_report {
+    bool taken;
+    enum spawn_step step; /* the one that failed */
+    int error;            /* errno; 0: the program was executed */
+};
+
+struct spawn {
+    char **argv; /* argv[-1] is a free slot */
+    char **envp;
+    const char *cwd;
+    int fds[3]; /* each above 2, or -1 to leave the guest's own, which is /dev/null */
+    bool tty;   /* fds[0] becomes the controlling terminal */
+    bool alone; /* no other process exists */
+    rlim_t tag;
+    struct spawn_report *report;
+    struct search_path search;
+};
+
+/* The new process's id, or a negative errno. */
+pid_t spawn_start(struct spawn *s);
+
+/* Memory for n reports, which children share. NULL if there is none. */
+struct spawn_report *spawn_reports_map(size_t n);
+
+/* A free report among n, now taken; NULL if there is none. Give it back by clearing `taken`. */
+struct spawn_report *spawn_report_take(struct spawn_report *reports, size_t n);

@@ -1,0 +1,74 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <unistd.h>
+
+#include "conn.h"
+#include "guest.h"
+#include "io.h"
+#include "worker.h"
+#include "sys.h"
+#include "banned.h"
+
+#define WORKERS_MAX 128
+
+struct worker {
+    LIST_ENTRY(worker) link;
+    pid_t pid;
+};
+
+static struct worker *find(struct guest *g, pid_t pid)
+{
+    struct worker *w;
+    LIST_FOREACH(w, &g->workers, link)
+    if (w->pid == pid)
+        return w;
+    return NULL;
+}
+
+bool worker_is(struct guest *g, pid_t pid)
+{
+    return find(g, pid) != NULL;
+}
+
+bool worker_ended(struct guest *g, pid_t pid)
+{
+    struct worker *w = find(g, pid);
+    if (!w)
+        return false;
+    LIST_REMOVE(w, link);
+    g->n_workers--;
+    free(w);
+    return true;
+}
+
+/* In the worker: nothing is open but the connection, which now blocks. */
+_Noreturn static void work(struct conn *conn, const struct wire_frame *f, file_serve serve)
+{
+    int fd = conn->in.fd;
+    sys_close_range(3, (unsigned)fd - 1, 0);
+    sys_close_range((unsigned)fd + 1, ~0U, 0);
+    if (io_set_nonblock(fd, false) >= 0)
+        file_answer(&conn->in, f, serve);
+    _exit(0);
+}
+
+void worker_start(struct conn *conn, const struct wire_frame *f, file_serve serve)
+{
+    struct guest *g = conn->guest;
+    struct worker *w = g->n_workers < WORKERS_MAX ? calloc(1, sizeof *w) : NULL;
+    pid_t pid = w ? fork() : -1;
+    if (pid == 0)
+        work(conn, f, serve);
+    if (pid < 0) {
+        free(w);
+        conn_error(conn, EAGAIN, "too many file requests are being served");
+        return;
+    }
+    w->pid = pid;
+    LIST_INSERT_HEAD(&g->workers, w, link);
+    g->n_workers++;
+    g->has_children = true;
+    close(conn_take_fd(conn));
+}

@@ -1,0 +1,179 @@
+/*
+ * The protocol between host and guest: frames of fields.
+ *
+ * A connection carries one request. The host sends one request frame; the guest answers with any number of stream
+ * frames (OUTPUT, ENTRY, DATA) and exactly one RESULT or ERROR, then closes. While a command runs the host may send
+ * STDIN, KILL and RESIZE. A frame is
+ *
+ *     u32 size of the body | u8 type | u8 zero[3] | body
+ *
+ * and a body is a sequence of fields
+ *
+ *     u16 key | u16 zero | u32 length | bytes
+ *
+ * all little-endian. Numbers are 8-byte fields. A field that is not known is skipped; a field that may repeat (ARG,
+ * ENV) repeats. A malformed frame ends the connection, never the guest. docs/protocol.md is the description for people.
+ *
+ * Over a unix socket a request may carry descriptors (SCM_RIGHTS) with its first byte; on any other stream it cannot,
+ * and asks for frames instead.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "buf.h"
+
+#define WIRE_HEADER   8u
+#define WIRE_BODY_MAX (1u << 20)
+#define WIRE_DATA_MAX (64u << 10) /* payload of one OUTPUT, STDIN or DATA frame */
+#define WIRE_FDS_MAX  4u
+
+enum wire_type {
+    /* requests, host to guest */
+    WIRE_PING = 1,
+    WIRE_EXEC = 2,   /* ARG… ENV… CWD STDIO BACKGROUND TIMEOUT_MS CPU_MS ROWS COLS → OUTPUT… RESULT */
+    WIRE_SIGNAL = 3, /* HANDLE SIGNAL → RESULT: signals a background command's whole tree */
+    WIRE_STATUS = 4, /* HANDLE → RESULT: is it running, how did it end */
+    WIRE_FREEZE = 5, /* → RESULT: all processes stopped; they go on when the connection is closed */
+    /* file requests, host to guest; paths are relative to the workspace (or ROOT) */
+    WIRE_READ = 16,  /* PATH OFFSET LIMIT → DATA… RESULT(SIZE MODE) */
+    WIRE_WRITE = 17, /* PATH MODE, then DATA… EOF → RESULT: atomic */
+    WIRE_LIST = 18,  /* PATH → ENTRY… RESULT */
+    WIRE_STAT = 19,  /* PATH → RESULT */
+    /* what only a scribe answers: the box's changes, seen from outside of it */
+    WIRE_CHANGES = 32, /* → ENTRY(PATH KIND)… RESULT */
+    WIRE_DIFF = 33,    /* STAT? → DATA… RESULT */
+    WIRE_FETCH = 34,   /* PATH → DATA… RESULT: one changed file of the merged view */
+    WIRE_COPY = 35,    /* FLATTEN → RESULT: writes the box's changes as a new layer */
+    /* host to guest while a command runs */
+    WIRE_STDIN = 64, /* DATA, or EOF */
+    WIRE_KILL = 65,  /* SIGNAL: to the command's process group */
+    WIRE_RESIZE = 66, /* ROWS COLS */
+    /* guest to host */
+    WIRE_OUTPUT = 128, /* STREAM DATA */
+    WIRE_DATA = 129,   /* DATA (also host to guest in a WRITE, ended by EOF) */
+    WIRE_ENTRY = 130,  /* one record of a list */
+    WIRE_RESULT = 131,
+    WIRE_ERROR = 132, /* CODE TEXT */
+};
+
+enum wire_key {
+    WIRE_K_ARG = 1,
+    WIRE_K_ENV = 2, /* KEY=VALUE */
+    WIRE_K_CWD = 3,
+    WIRE_K_STDIO = 4,      /* enum wire_stdio */
+    WIRE_K_BACKGROUND = 5, /* 1: answer at once with a HANDLE, let it run on */
+    WIRE_K_TIMEOUT_MS = 6,
+    WIRE_K_CPU_MS = 7,
+    WIRE_K_ROWS = 8,
+    WIRE_K_COLS = 9,
+    WIRE_K_STREAM = 10, /* 1 stdout, 2 stderr */
+    WIRE_K_DATA = 11,
+    WIRE_K_EOF = 12,
+    WIRE_K_SIGNAL = 13,
+    WIRE_K_HANDLE = 14,
+    WIRE_K_EXIT_CODE = 15,
+    WIRE_K_TERM_SIGNAL = 16, /* the signal that ended the command, absent if it exited */
+    WIRE_K_LIMIT = 17,       /* enum wire_limit: which limit ended it */
+    WIRE_K_DURATION_NS = 18,
+    WIRE_K_CPU_US = 19,
+    WIRE_K_MAX_RSS = 20, /* bytes */
+    WIRE_K_RUNNING = 21,
+    WIRE_K_OUTPUT_PATH = 22, /* where a background command's output is kept, inside the box */
+    WIRE_K_PIDS = 23,        /* the box's limit on processes; the guest ends a command that stays at it */
+    WIRE_K_MEMORY = 24,      /* bytes; set where no cgroup enforces it, the guest samples instead */
+    WIRE_K_CODE = 32, /* errno */
+    WIRE_K_TEXT = 33,
+    WIRE_K_PATH = 34,
+    WIRE_K_KIND = 35, /* enum wire_change */
+    WIRE_K_MODE = 36, /* st_mode */
+    WIRE_K_SIZE = 37,
+    WIRE_K_OFFSET = 38,
+    WIRE_K_LIMIT_BYTES = 39,
+    WIRE_K_MTIME_NS = 40,
+    WIRE_K_TARGET = 41, /* of a symbolic link */
+    WIRE_K_STAT = 42,   /* DIFF: counts per file instead of the text */
+    WIRE_K_FLATTEN = 43,
+    WIRE_K_NAME = 44,
+    WIRE_K_COUNT = 45,
+    WIRE_K_TOO_MANY = 46, /* RESULT of a list that was cut */
+};
+
+enum wire_stdio {
+    WIRE_STDIO_FDS = 0,    /* three descriptors came with the request */
+    WIRE_STDIO_FRAMES = 1, /* pipes, carried in frames */
+    WIRE_STDIO_PTY = 2,    /* a pseudo-terminal, carried in frames */
+    WIRE_STDIO_NULL = 3,   /* /dev/null in, and out too unless BACKGROUND keeps it in a file */
+};
+
+enum wire_limit {
+    WIRE_LIMIT_NONE = 0,
+    WIRE_LIMIT_TIMEOUT = 1,
+    WIRE_LIMIT_CPU = 2,
+    WIRE_LIMIT_MEMORY = 3,
+    WIRE_LIMIT_PIDS = 4,
+    WIRE_LIMIT_DISK = 5,
+    WIRE_LIMIT_OUTPUT = 6,
+};
+
+enum wire_change { WIRE_ADDED = 1, WIRE_MODIFIED = 2, WIRE_DELETED = 3 };
+
+/* One frame. `body` points into the memory it was parsed from. */
+struct wire_frame {
+    enum wire_type type;
+    const uint8_t *body;
+    size_t size;
+};
+
+struct wire_field {
+    uint16_t key;
+    const uint8_t *data;
+    size_t size;
+};
+
+/* Parses the frame at the start of data. Returns its whole length, 0 if more bytes are needed, -EPROTO if malformed. */
+ssize_t wire_parse(const uint8_t *data, size_t n, struct wire_frame *ret);
+
+/* Walks the fields of a parsed frame: start with *at = 0. False at the end. Bodies were checked by wire_parse. */
+bool wire_next(const struct wire_frame *f, size_t *at, struct wire_field *ret);
+
+/* The first field with that key; or its number, or fallback if absent or not 8 bytes. */
+bool wire_find(const struct wire_frame *f, uint16_t key, struct wire_field *ret);
+uint64_t wire_find_u64(const struct wire_frame *f, uint16_t key, uint64_t fallback);
+
+/* A copy of the first such field as a C string; NULL if absent, without memory, or holding a NUL. */
+char *wire_find_str(const struct wire_frame *f, uint16_t key);
+
+/* Building: wire_begin, fields, wire_end; then b holds one more whole frame. Failure sticks to b->failed. */
+size_t wire_begin(struct buf *b, enum wire_type type);
+void wire_put(struct buf *b, uint16_t key, const void *data, size_t n);
+void wire_put_str(struct buf *b, uint16_t key, const char *s);
+void wire_put_u64(struct buf *b, uint16_t key, uint64_t v);
+void wire_end(struct buf *b, size_t begin);
+
+/* A reader of frames from a blocking descriptor; keeps what it read ahead and the descriptors it was passed. */
+struct wire_reader {
+    int fd;
+    struct buf in;
+    size_t used; /* bytes of `in` that the last frame took */
+    int fds[WIRE_FDS_MAX];
+    size_t n_fds;
+};
+
+#define WIRE_READER_INIT(sock) ((struct wire_reader){.fd = (sock), .in = BUF_INIT(WIRE_HEADER + WIRE_BODY_MAX)})
+
+/* Frees the buffer and closes the passed descriptors that nobody took (set fds[i] = -1 to take one); not fd itself. */
+void wire_reader_free(struct wire_reader *r);
+
+/* Waits for the next frame, valid until the next call. 1, 0 at a clean end, -EPROTO or another negative errno. */
+int wire_read(struct wire_reader *r, struct wire_frame *ret);
+
+/* Reads what is there (one read), for non-blocking use: bytes read, 0 at the end, -EAGAIN. Then use wire_take. */
+ssize_t wire_fill(struct wire_reader *r);
+int wire_take(struct wire_reader *r, struct wire_frame *ret); /* 1, 0 if incomplete, -EPROTO */
+
+/* Sends what b holds, whole, with descriptors on its first byte; and empties b. */
+int wire_send(int fd, struct buf *b, const int *fds, size_t n_fds);

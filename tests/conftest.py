@@ -1,0 +1,78 @@
+"""Fixtures of the tests that drive the built program (tests/system, tests/security, tests/guest).
+
+`who` runs a test twice: as root and as an ordinary user. The program is $HUTCH, or build/hutch of this checkout.
+"""
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+import harness
+
+
+def pytest_configure(config):
+    harness.adopt_orphans()
+
+
+@pytest.fixture(scope="session")
+def scratch():
+    """A folder of this session that every user may walk through, but not list. Its trees may be too deep for Python."""
+    folder = tempfile.mkdtemp(prefix="hutch-test-", dir="/var/tmp")
+    os.chmod(folder, 0o711)
+    yield folder
+    subprocess.run(["rm", "-rf", "--one-file-system", folder], check=False)
+
+
+@pytest.fixture(scope="session")
+def hutch():
+    """The program under test."""
+    return Path(os.environ.get("HUTCH") or harness.REPO / "build" / "hutch")
+
+
+@pytest.fixture(params=["root", "user"])
+def who(request):
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def callers(scratch, hutch):
+    """Callers by name, made once per session, each with the program where it can reach it."""
+    made = {}
+
+    def get(name):
+        if name not in made:
+            caller = harness.make_caller(name, scratch)
+            made[name] = (caller, harness.reachable_program(hutch, caller, scratch))
+        return made[name]
+
+    return get
+
+
+@pytest.fixture
+def make_box(callers, scratch):
+    """Boxes on demand, for tests that need more than one: make_box("user")."""
+
+    def make(name):
+        caller, program = callers(name)
+        return harness.Box(program, caller, scratch)
+
+    return make
+
+
+@pytest.fixture
+def box(make_box, who):
+    return make_box(who)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_running():
+    """No process that a test started, or that a box of it started, outlives the test."""
+    before = set(harness.descendants())
+    yield
+    left = harness.leftovers(before)
+    said = [harness.describe(pid) for pid in left]
+    harness.end_all(left)
+    harness.reap_orphans()
+    assert not left, "BREACH left running: " + "; ".join(said)

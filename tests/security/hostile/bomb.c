@@ -1,0 +1,218 @@
+/*
+ * Uses up what a host has. Every bomb stops at a ceiling that is far above the limit under test and harmless
+ * to a host, says BREACH there, and says on the way how far it got.
+ *
+ *     bomb KIND CEILING [FOLDER]
+ */
+#include <pty.h>
+
+#include "hostile.h"
+
+static long ceiling;
+static const char *folder = "/tmp";
+
+static int reached(const char *unit, long n)
+{
+    printf("REACHED %ld %s (%s)\n", n, unit, strerrorname_np(errno));
+    if (n >= ceiling)
+        breach("%ld %s", n, unit);
+    return verdict();
+}
+
+/* Children that stay: counted through a pipe that they all hold. */
+static int forks(void)
+{
+    long n = 0;
+
+    while (n < ceiling) {
+        pid_t pid = fork();
+
+        if (pid < 0)
+            break;
+        if (pid == 0)
+            for (;;)
+                pause();
+        n++;
+    }
+    reached("processes", n);
+    sleep(1);
+    return verdict();
+}
+
+/* Each child forks as well, without end; the ceiling is one shared counter. */
+static int forks_deep(void)
+{
+    long *made = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    while (__atomic_load_n(made, __ATOMIC_SEQ_CST) < ceiling) {
+        if (fork() == 0)
+            __atomic_add_fetch(made, 1, __ATOMIC_SEQ_CST);
+        else
+            usleep(500);
+    }
+    write(1, "BREACH endless forking\n", 23);
+    return 1;
+}
+
+static long eat(long megabytes, long *eaten)
+{
+    long n;
+
+    for (n = 0; n < megabytes; n++) {
+        char *p = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+        if (p == MAP_FAILED)
+            break;
+        memset(p, 1, 1 << 20);
+        __atomic_add_fetch(eaten, 1, __ATOMIC_SEQ_CST);
+    }
+    return n;
+}
+
+static long *shared_counter(void)
+{
+    return mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+
+/* Holds all of it for a moment at the ceiling: a limit that samples must have seen it by then. */
+static int memory(void)
+{
+    long *eaten = shared_counter();
+
+    eat(ceiling, eaten);
+    if (*eaten >= ceiling)
+        sleep(2);
+    return reached("megabytes", *eaten);
+}
+
+/* The same in eight processes, none of which is large. */
+static int memory_split(void)
+{
+    long *eaten = shared_counter();
+
+    for (int i = 0; i < 8; i++)
+        if (fork() == 0) {
+            eat(ceiling / 8, eaten);
+            for (;;)
+                pause();
+        }
+    for (int i = 0; i < 60 && *eaten < ceiling / 8 * 8; i++)
+        usleep(100000);
+    if (*eaten >= ceiling / 8 * 8)
+        sleep(2);
+    ceiling = ceiling / 8 * 8;
+    return reached("megabytes", *eaten);
+}
+
+static int fill(void)
+{
+    static char block[1 << 20];
+    char path[PATH_MAX];
+    long n = 0;
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/bomb", folder);
+    fd = open(path, O_WRONLY | O_CREAT, 0600);
+    if (fd < 0) {
+        perror(path);
+        return 2;
+    }
+    memset(block, 'b', sizeof(block));
+    while (n < ceiling && write(fd, block, sizeof(block)) == (ssize_t)sizeof(block))
+        n++;
+    return reached("megabytes of file", n);
+}
+
+static int inodes(void)
+{
+    char path[PATH_MAX];
+    long n;
+
+    for (n = 0; n < ceiling; n++) {
+        int fd;
+
+        snprintf(path, sizeof(path), "%s/inode-%ld", folder, n);
+        fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+        if (fd < 0)
+            break;
+        close(fd);
+    }
+    return reached("files made", n);
+}
+
+static int descriptors(void)
+{
+    long n = 0;
+
+    while (n < ceiling && dup(0) >= 0)
+        n++;
+    return reached("descriptors", n + 3);
+}
+
+/* Terminals, held by as many processes as it takes. */
+static int terminals(void)
+{
+    long *made = shared_counter();
+    int pipes[2];
+    char byte;
+
+    pipe(pipes);
+    for (int i = 0; i < 16; i++)
+        if (fork() == 0) {
+            close(pipes[0]);
+            while (*made < ceiling && posix_openpt(O_RDWR | O_NOCTTY) >= 0)
+                __atomic_add_fetch(made, 1, __ATOMIC_SEQ_CST);
+            write(pipes[1], "x", 1);
+            for (;;)
+                pause();
+        }
+    for (int i = 0; i < 16; i++)
+        read(pipes[0], &byte, 1);
+    reached("terminals", *made);
+    while (read(0, &byte, 1) > 0)
+        ;
+    return verdict();
+}
+
+/* Pipes, each as large as it may be and full. */
+static int pipes(void)
+{
+    static char block[1 << 20];
+    long *made = shared_counter();
+
+    for (int i = 0; i < 4; i++)
+        if (fork() == 0) {
+            int ends[2];
+
+            while (*made < ceiling && pipe2(ends, O_NONBLOCK) == 0) {
+                long n;
+
+                fcntl(ends[1], F_SETPIPE_SZ, 1 << 20);
+                n = write(ends[1], block, sizeof(block));
+                __atomic_add_fetch(made, n > 0 ? n >> 10 : 0, __ATOMIC_SEQ_CST);
+            }
+            for (;;)
+                pause();
+        }
+    sleep(2);
+    return reached("kilobytes in pipes", *made);
+}
+
+static const struct {
+    const char *name;
+    int (*run)(void);
+} kinds[] = {{"forks", forks},         {"forks-deep", forks_deep}, {"memory", memory},
+             {"fill", fill},           {"inodes", inodes},         {"descriptors", descriptors},
+             {"terminals", terminals}, {"pipes", pipes},           {"memory-split", memory_split}};
+
+int main(int argc, char **argv)
+{
+    setbuf(stdout, NULL);
+    ceiling = atol(argv[2]);
+    if (argc > 3)
+        folder = argv[3];
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+        if (!strcmp(argv[1], kinds[i].name))
+            return kinds[i].run();
+    return 2;
+}

@@ -1,0 +1,185 @@
+"""Bombs: a box that uses up everything hits its own limits; the host stays healthy and nothing is left of it."""
+import os
+import pty
+import subprocess
+import threading
+import time
+
+import pytest
+
+import harness
+from arsenal import breach_if, judge, reached
+
+
+def available_memory():
+    """Bytes that the host could give to somebody."""
+    with open("/proc/meminfo") as info:
+        return next(int(line.split()[1]) << 10 for line in info if line.startswith("MemAvailable"))
+
+
+class Watch:
+    """Samples the host while a bomb goes off: processes below this one, and memory that went away."""
+
+    def __init__(self):
+        self.most, self.least, self.first = 0, available_memory(), available_memory()
+        self.going = True
+        self.thread = threading.Thread(target=self.sample, daemon=True)
+
+    def sample(self):
+        while self.going:
+            self.most = max(self.most, len(harness.descendants()))
+            self.least = min(self.least, available_memory())
+            time.sleep(0.05)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.going = False
+        self.thread.join()
+
+    @property
+    def eaten(self):
+        return self.first - self.least
+
+
+def explode(box, arsenal, kind, ceiling, *args, opts=(), timeout=60):
+    """Sets off a bomb; returns its result object. By its own word or another's, it must not reach its ceiling."""
+    result = box.json(arsenal.arm(box, "bomb"), kind, ceiling, *args, opts=["--timeout", "20s", *opts], timeout=timeout)
+    breach_if("BREACH" in result["stdout"], f"{kind} reached {ceiling}: {result}")
+    return result
+
+
+def host_is_well():
+    began = time.monotonic()
+    subprocess.run(["true"], check=True)
+    breach_if(time.monotonic() - began > 2, "the host crawls")
+
+
+def test_a_fork_bomb_meets_its_limit(box, arsenal):
+    with Watch() as watch:
+        result = explode(box, arsenal, "forks", 600, opts=["--pids", "64"])
+    breach_if(watch.most > 64 + 16, f"{watch.most} processes with a limit of 64")
+    assert result["killed_by"] in (None, "pids"), result
+    if result["killed_by"] is None:
+        assert reached(result["stdout"]) <= 64
+    host_is_well()
+
+
+def test_an_endless_fork_bomb_ends(box, arsenal):
+    """Every child forks as well and nobody exits: it is ended by the limit or by the clock, and all of it is gone."""
+    with Watch() as watch:
+        result = explode(box, arsenal, "forks-deep", 600, opts=["--pids", "64", "--timeout", "4s"])
+    breach_if(watch.most > 64 + 16, f"{watch.most} processes with a limit of 64")
+    assert result["killed_by"] in ("pids", "timeout"), result
+    assert result["exit_code"] != 0
+    host_is_well()
+
+
+@pytest.mark.parametrize("kind", ["memory", "memory-split"])
+def test_a_memory_bomb_meets_its_limit(box, arsenal, kind):
+    """In one process, and in eight of which none is large."""
+    with Watch() as watch:
+        result = explode(box, arsenal, kind, 1024, opts=["--memory", "96M"])
+    assert result["killed_by"] == "memory" or reached(result["stdout"]) < 200, result
+    breach_if(watch.eaten > 700 << 20, f"the host lost {watch.eaten >> 20} MB")
+    host_is_well()
+
+
+@pytest.mark.parametrize("folder", ["/tmp", "/dev/shm", "/workspace", "/home/agent", "/var/tmp"])
+def test_a_disk_bomb_meets_its_limit(box, arsenal, folder):
+    """Wherever a box may write: its disk, which on this host may be memory, has one size."""
+    with Watch() as watch:
+        result = explode(box, arsenal, "fill", 400, folder, opts=["--disk", "24M"])
+    if result["exit_code"] == 2 and "bomb" in result["stderr"]:
+        return
+    assert result["killed_by"] in (None, "disk", "memory"), result
+    if result["killed_by"] is None:
+        breach_if(reached(result["stdout"]) > 26, f"wrote {result['stdout']} with a limit of 24M")
+    breach_if(watch.eaten > 350 << 20, f"the host lost {watch.eaten >> 20} MB")
+
+
+def test_a_disk_bomb_cannot_be_spread(box, arsenal):
+    """All folders share the one limit."""
+    fill = "for d in /tmp /dev/shm /workspace /home/agent; do head -c 16M /dev/zero >$d/fill; done 2>/dev/null; " \
+           "cat /tmp/fill /dev/shm/fill /workspace/fill /home/agent/fill | wc -c"
+    result = box.json("sh", "-c", fill, opts=["--disk", "24M", "--timeout", "20s"])
+    if result["killed_by"] is None:
+        breach_if(int(result["stdout"]) > 26 << 20, f"kept {result['stdout']} bytes with a limit of 24M")
+
+
+def test_memory_behind_descriptors_is_limited(box):
+    """memfd and deleted files count as well."""
+    hold = ("import os, mmap\nn = 0\nfds = []\nwhile n < 600:\n    fds.append(os.memfd_create('x'))\n"
+            "    n += os.write(fds[-1], b'x' * (1 << 20)) >> 20\nprint('BREACH', n, 'MB in memory files')")
+    with Watch() as watch:
+        done = box.run("/usr/bin/python3", "-c", hold, opts=["--memory", "96M", "--timeout", "20s"])
+    if not harness.host_has_cgroup("memory", box.caller) and "BREACH" in done.stdout:
+        pytest.skip("no cgroup for this user on this host: memory of files without a process is not counted")
+    judge(done)
+    breach_if(watch.eaten > 500 << 20, f"the host lost {watch.eaten >> 20} MB")
+
+
+def test_an_inode_bomb_meets_its_limit(box, arsenal):
+    """24 MB of disk have no room for 200,000 files, empty as they may be: their inodes are the host's memory."""
+    with Watch() as watch:
+        explode(box, arsenal, "inodes", 200000, "/tmp", opts=["--disk", "24M", "--memory", "128M"])
+    breach_if(watch.eaten > 400 << 20, f"the host lost {watch.eaten >> 20} MB")
+
+
+def test_a_descriptor_bomb_meets_its_limit(box, arsenal):
+    result = explode(box, arsenal, "descriptors", 4000, opts=["--files", "100"])
+    breach_if(reached(result["stdout"]) > 100, f"opened {result['stdout']} with a limit of 100")
+
+
+def test_the_descriptor_limit_cannot_be_raised(box):
+    lift = ("import resource as r\nfor v in ((4096, 4096), (101, 101), (100, r.RLIM_INFINITY)):\n"
+            "    try: r.setrlimit(r.RLIMIT_NOFILE, v); print('BREACH raised to', v)\n    except (OSError, ValueError): pass\n")
+    done = box.run("/usr/bin/python3", "-c", lift, opts=["--files", "100"])
+    judge(done)
+    assert done.returncode == 0, done
+
+
+def test_a_terminal_bomb_leaves_terminals_for_the_host(box, arsenal):
+    """The kernel has one number of terminals for all: a box must not take them."""
+    process = box.start(arsenal.arm(box, "bomb"), "terminals", "4000", opts=["--timeout", "30s"])
+    try:
+        line = process.stdout.readline().decode()
+        assert line.startswith("REACHED"), (line, process.stderr.read())
+        taken = int(line.split()[1])
+        for fd in pty.openpty():
+            os.close(fd)
+        breach_if(taken > 1024, f"took {taken} terminals")
+    finally:
+        process.communicate(b"", timeout=30)
+
+
+def test_a_pipe_bomb_meets_its_limit(box, arsenal):
+    """Full pipes are kernel memory, which counts like any other."""
+    with Watch() as watch:
+        explode(box, arsenal, "pipes", 500 << 10, opts=["--memory", "128M"])
+    breach_if(watch.eaten > 450 << 20, f"the host lost {watch.eaten >> 20} MB")
+    host_is_well()
+
+
+def test_a_bomb_of_threads_meets_the_limit_of_processes(box):
+    make = ("import threading, time\nn = 0\ntry:\n    while n < 600:\n"
+            "        threading.Thread(target=time.sleep, args=(5,), daemon=True).start(); n += 1\n"
+            "except RuntimeError: pass\nprint('BREACH threads' if n >= 600 else 'held', n, flush=True)\nimport os; os._exit(0)")
+    result = box.json("/usr/bin/python3", "-c", make, opts=["--pids", "64", "--timeout", "10s"])
+    breach_if("BREACH" in result["stdout"], result["stdout"])
+    assert result["killed_by"] == "pids" or int(result["stdout"].split()[1]) <= 64, result
+
+
+def test_bombs_of_two_boxes_do_not_touch_a_third(make_box, who, arsenal):
+    """While two boxes of the same user bomb away, another one of that user still works."""
+    bombers = [make_box(who) for _ in range(2)]
+    going = [b.start(arsenal.arm(b, "bomb"), "forks-deep", "600", opts=["--pids", "64", "--timeout", "4s"]) for b in bombers]
+    try:
+        time.sleep(0.5)
+        done = make_box(who).json("sh", "-c", "for i in 1 2 3 4 5; do sleep 0.05 & done; wait; echo fine", opts=["--pids", "64"])
+        assert done["stdout"] == "fine\n", done
+    finally:
+        for process in going:
+            process.communicate(timeout=30)

@@ -1,0 +1,113 @@
+"""Every protection is seen to matter: with it switched off, a test of this folder fails with a breach.
+
+Runs only with a build that can be weakened (meson setup -Dweaken=true build-weak; or HUTCH_WEAK=path of its hutch): there
+HUTCH_WEAKEN=NAME,… switches protections off. Defences overlap, so a row may name several that hold the same attack off;
+the control runs every test of the table with nothing switched off. Attacks stay harmless where they work: see hostile.h.
+"""
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import harness
+
+WEAK = Path(os.environ.get("HUTCH_WEAK") or harness.REPO / "build-weak" / "hutch")
+HERE = Path(__file__).parent
+
+# protections switched off together, the tests that must then fail, and as whom.
+TABLE = [
+    ("seccomp", "test_syscalls.py::test_denied_calls[{who}-native]", "both"),
+    ("seccomp", "test_syscalls.py::test_denied_calls[{who}-int80]", "both"),
+    ("seccomp", "test_syscalls.py::test_denied_calls_on_a_terminal[{who}]", "both"),
+    ("seccomp", "test_network.py::test_raw_packet_netlink_icmp_and_vsock[{who}]", "both"),
+    ("seccomp,landlock", "test_namespaces.py::test_mounts_cannot_be_changed_from_a_nested_user_namespace[{who}]", "both"),
+    ("seccomp,landlock,caps", "test_namespaces.py::test_mounts_cannot_be_changed[{who}]", "both"),
+    ("caps", "test_namespaces.py::test_no_rights_to_begin_with[{who}]", "both"),
+    ("nnp", "test_namespaces.py::test_no_rights_to_begin_with[{who}]", "both"),
+    ("net", "test_network.py::test_servers_of_this_machine_cannot_be_reached[{who}-tcp-127.0.0.1]", "both"),
+    ("net", "test_network.py::test_servers_of_this_machine_cannot_be_reached[{who}-udp-127.0.0.1]", "both"),
+    ("net", "test_network.py::test_servers_of_this_machine_cannot_be_reached[{who}-tcp-::1]", "both"),
+    ("net,landlock", "test_network.py::test_abstract_sockets_of_the_host_cannot_be_reached[{who}-stream]", "both"),
+    ("root,landlock", "test_network.py::test_socket_files_of_the_host_cannot_be_reached[{who}]", "both"),
+    ("pid", "test_namespaces.py::test_processes_of_the_host_cannot_be_seen[{who}]", "both"),
+    ("pid,landlock", "test_syscalls.py::test_processes_of_the_host_cannot_be_touched[{who}]", "user"),
+    ("ipc", "test_namespaces.py::test_shared_memory_of_the_host_cannot_be_reached[{who}]", "both"),
+    ("ipc", "test_namespaces.py::test_shared_memory_of_another_box_cannot_be_reached[{who}]", "both"),
+    ("uts", "test_namespaces.py::test_the_host_name_is_the_boxes_own[{who}]", "both"),
+    ("mount-ro,landlock", "test_files.py::test_a_folder_shown_read_only_cannot_be_written[{who}]", "both"),
+    ("mount-ro,landlock", "test_files.py::test_the_selection_cannot_be_written[{who}]", "both"),
+    ("proc-mask", "test_namespaces.py::test_kernel_knobs_cannot_be_turned[{who}]", "both"),
+    ("proc-rw", "test_namespaces.py::test_kernel_knobs_cannot_be_turned[{who}]", "both"),
+    ("root,landlock", "test_files.py::test_files_of_the_host_cannot_be_read[{who}]", "both"),
+    ("root,mount-ro,landlock", "test_files.py::test_files_of_the_host_cannot_be_written[{who}]", "user"),
+    ("fds", "test_files.py::test_descriptors_do_not_leak[{who}]", "both"),
+    ("env", "test_files.py::test_the_environment_holds_no_secret[{who}]", "both"),
+    ("rlimits", "test_bombs.py::test_a_descriptor_bomb_meets_its_limit[{who}]", "both"),
+    ("cgroup,rlimits", "test_bombs.py::test_a_memory_bomb_meets_its_limit[{who}-memory]", "both"),
+    ("cgroup,rlimits", "test_bombs.py::test_a_fork_bomb_meets_its_limit[{who}]", "both"),
+    ("disk,cgroup,rlimits", "test_bombs.py::test_a_disk_bomb_meets_its_limit[{who}-/tmp]", "both"),
+    ("disk,cgroup,rlimits", "test_bombs.py::test_an_inode_bomb_meets_its_limit[{who}]", "both"),
+    ("timeout", "test_time.py::test_sleeping_past_the_timeout[{who}]", "both"),
+    ("timeout", "test_time.py::test_ignoring_every_signal_does_not_help[{who}]", "both"),
+    ("cpu", "test_time.py::test_cpu_time_counts_over_children[{who}-burn]", "both"),
+    ("tree-kill", "test_time.py::test_a_command_in_a_living_box_takes_its_tree_along[{who}-daemon]", "both"),
+    ("output", "test_output.py::test_one_endless_line_keeps_its_head_and_tail[{who}]", "both"),
+]
+
+
+def rows():
+    for protections, test, who in TABLE:
+        for name in ("root", "user") if who == "both" else (who,):
+            yield pytest.param(protections, test.format(who=name), name, id=f"{protections}-{test.split('::')[1].format(who=name)}")
+
+
+def session(arsenal, tests, weaken):
+    """A pytest session of its own on the weak build; returns its status and what it printed."""
+    env = {**os.environ, "HUTCH": str(WEAK), "HUTCH_HOSTILE": str(arsenal.folder), "HUTCH_WEAKEN": weaken,
+           "PYTHONDONTWRITEBYTECODE": "1"}
+    if not weaken:
+        del env["HUTCH_WEAKEN"]
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", "-rs",
+                           *[str(HERE / test) for test in tests]],
+                          capture_output=True, text=True, errors="replace", env=env, cwd=harness.REPO, timeout=400, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(autouse=True)
+def weak_build():
+    if not WEAK.exists():
+        pytest.skip(f"no weakened build: meson setup -Dweaken=true build-weak ({WEAK} is not there)")
+
+
+def needs(name):
+    if name == "root" and os.geteuid() != 0:
+        pytest.skip("not root: root half needs root")
+
+
+@pytest.mark.parametrize("protections, test, name", rows())
+def test_a_breach_without_its_protection(arsenal, protections, test, name):
+    needs(name)
+    status, said = session(arsenal, [test], protections)
+    if " skipped" in said and " failed" not in said:
+        pytest.skip("the test itself was skipped: " + said[-300:])
+    assert status == 1 and "BREACH" in said, f"{test} did not fail with {protections} off:\n{said[-3000:]}"
+
+
+@pytest.mark.parametrize("name", ["root", "user"])
+def test_no_breach_with_all_of_them(arsenal, name):
+    """The control: on the same build, with nothing switched off, the tests of the table pass."""
+    needs(name)
+    tests = [test.format(who=name) for _, test, who in TABLE if who in ("both", name)]
+    status, said = session(arsenal, list(dict.fromkeys(tests)), "")
+    assert status == 0, said[-3000:]
+
+
+def test_the_product_cannot_be_weakened(make_box, hutch):
+    """The variable means nothing to a build that was not made for it."""
+    if b"HUTCH_WEAKEN" in hutch.read_bytes():
+        pytest.skip("the program under test is a weakened build")
+    box = make_box("user")
+    done = box.run("sh", "-c", "echo $SECRET; cat /proc/self/status", env={"SECRET": "leaked", "HUTCH_WEAKEN": "env,seccomp,caps,nnp"})
+    assert "leaked" not in done.stdout and "Seccomp:\t2" in done.stdout and "NoNewPrivs:\t1" in done.stdout

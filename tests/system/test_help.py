@@ -1,0 +1,255 @@
+"""One table, told four times: every command and option of `hutch help --json` (the table itself) is in --help, in the
+manual and in the completions of each shell, with the same argument and default; and nothing else is."""
+import json
+import re
+import subprocess
+
+import pytest
+
+import harness
+
+MAN = harness.REPO / "man"
+COMPLETIONS = harness.REPO / "completions"
+
+
+@pytest.fixture
+def box(make_box):
+    """Help is the same for everybody."""
+    return make_box("user")
+
+
+@pytest.fixture
+def table(box):
+    done = box.hutch("help", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)["commands"]
+
+
+def commands(table):
+    """All commands as (words, command), groups included."""
+    for command in table:
+        yield (command["name"],), command
+        for inner in command["commands"]:
+            yield (command["name"], inner["name"]), inner
+
+
+def heading(option):
+    """`-w, --workspace DIR`"""
+    short = f"-{option['short']}, " if option["short"] else ""
+    return f"{short}--{option['name']}" + (f" {option['arg']}" if option["arg"] else "")
+
+
+HELP = {"name": "help", "short": "h", "arg": None, "help": "this text", "default": None}
+
+
+def test_table_is_plausible(table):
+    names = [words for words, _ in commands(table)]
+    assert len(names) == len(set(names))
+    for words in [("run",), ("box", "new"), ("box", "exec"), ("box", "fork"), ("box", "snapshot"), ("box", "restore"),
+                  ("box", "diff"), ("box", "apply"), ("box", "ls"), ("box", "rm"), ("doctor",)]:
+        assert words in names
+    run = {option["name"]: option for words, c in commands(table) if words == ("run",) for option in c["options"]}
+    for name, default in [("mode", "cow"), ("backend", "ns"), ("net", "off"), ("timeout", "10m"), ("cpu-time", "none"),
+                          ("memory", "512M"), ("pids", "256"), ("files", "1024"), ("disk", "1G"), ("cpus", "all"),
+                          ("output", "1M"), ("output-total", "64G")]:
+        assert run[name]["default"] == default
+    assert {"workspace", "apply", "image", "ro", "rw", "env", "tty", "json"} < set(run)
+
+
+def test_help_of_each_command(box, table):
+    for words, command in commands(table):
+        done = box.hutch(*words, "--help")
+        assert (done.returncode, done.stderr) == (0, ""), words
+        assert done.stdout.startswith(f"usage: hutch {' '.join(words)} {command['usage']}".rstrip())
+        assert command["summary"] in done.stdout
+        text = re.sub(r"\s+", " ", done.stdout)
+        for option in command["options"]:
+            default = f" (default: {option['default']})" if option["default"] else ""
+            assert f"{heading(option)} {option['help']}{default}" in text, words
+        shown = set(re.findall(r"^ +(?:-\w, )?--([\w-]+)", done.stdout, re.M))
+        assert shown == {option["name"] for option in command["options"]} | {"help"}
+        assert box.hutch("help", *words).stdout == done.stdout
+        assert box.hutch(*words, "-h").stdout == done.stdout
+
+
+def test_overview(box, table):
+    texts = {box.hutch(*args).stdout for args in ([], ["--help"], ["-h"], ["help"])}
+    assert len(texts) == 1
+    text = texts.pop()
+    for command in table:
+        assert re.search(rf"^  {command['name']} +{re.escape(command['summary'])}$", text, re.M)
+
+
+def test_version(box):
+    done = box.hutch("--version")
+    assert re.fullmatch(r"hutch \d+\.\d+\.\d+\n", done.stdout) and done.returncode == 0
+    assert box.hutch("version").stdout == done.stdout
+
+
+def test_no_colours_without_a_terminal(box):
+    for env in ({}, {"TERM": "xterm-256color"}):
+        for args in (["help"], ["run", "--help"], ["doctor"]):
+            assert "\033" not in box.hutch(*args, env=env).stdout
+
+
+# The manual.
+
+
+def manual(name):
+    """A page as plain text with one macro or sentence per line."""
+    text = (MAN / f"{name}.1").read_text()
+    return re.sub(r"\\f[BIR]", "", text).replace(r"\-", "-")
+
+
+def sections(text):
+    """{heading: text} by .SH and .SS."""
+    parts = re.split(r"^\.S[HS] (.*)$", text, flags=re.M)
+    return dict(zip(parts[1::2], parts[2::2]))
+
+
+def tagged(text):
+    """{tag: text} of the tagged paragraphs."""
+    return {m[1]: m[2] for m in re.finditer(r"^\.TP\n(.*)\n((?:(?!\.TP|\.S[HS] ).*\n?)*)", text, re.M)}
+
+
+def man_options(words):
+    if words[0] == "box":
+        return tagged(sections(manual("hutch-box"))[words[1]])
+    return tagged(sections(manual(f"hutch-{words[0]}"))["OPTIONS"])
+
+
+NEW_BY_REFERENCE = ("json", "ttl")
+
+
+def test_manual_has_each_option(table):
+    for words, command in commands(table):
+        if words[0] in ("help", "version") or words == ("box",):
+            continue
+        page = man_options(words)
+        options = command["options"]
+        if words == ("box", "new"):  # refers to hutch-run(1) for the others, by name
+            text = sections(manual("hutch-box"))["new"]
+            for option in options:
+                assert f"--{option['name']}" in text
+            options = [option for option in options if option["name"] in NEW_BY_REFERENCE]
+        if words[0] != "box":
+            options = [*options, HELP]
+        assert set(page) == {heading(option) for option in options}, words
+        for option in options:
+            text = page[heading(option)]
+            stated = re.findall(r"\(default: ([^)]*)\)", text)
+            assert stated == ([option["default"]] if option["default"] else []), (words, option["name"])
+
+
+def test_new_shares_its_options_with_run(table):
+    """What makes the manual's reference right."""
+    by = {words: {o["name"]: o for o in c["options"]} for words, c in commands(table)}
+    for name, option in by["box", "new"].items():
+        if name not in NEW_BY_REFERENCE:
+            assert by["run",][name] == option
+    assert set(by["run",]) - set(by["box", "new"]) == {"apply", "tty"}
+
+
+def test_manual_has_each_command(table):
+    top = sections(manual("hutch"))["COMMANDS"]
+    assert set(tagged(top)) == {command["name"] for command in table}
+    page = sections(manual("hutch-box"))
+    for words, _ in commands(table):
+        if words[0] == "box" and len(words) == 2:
+            assert words[1] in page
+    for words, command in commands(table):
+        name = f"hutch-{words[0]}"
+        if len(words) == 2 or words[0] in ("run", "doctor"):
+            synopsis = sections(manual(name))["SYNOPSIS"].replace("\n.br\n", "\n")
+            assert f"hutch {' '.join(words)} {command['usage']}".strip() in synopsis
+
+
+@pytest.mark.parametrize("name", ["hutch", "hutch-run", "hutch-box", "hutch-doctor"])
+def test_manual_is_clean(name):
+    try:
+        done = subprocess.run(["groff", "-man", "-ww", "-Tutf8", MAN / f"{name}.1"], capture_output=True, check=True)
+    except FileNotFoundError:
+        pytest.skip("no groff on this host")
+    assert done.stderr == b""
+
+
+# The completions.
+
+
+def expected(table, words):
+    command = dict(commands(table))[words]
+    return {o for option in [*command["options"], HELP]
+            for o in (f"--{option['name']}", f"-{option['short']}") if o != "-None"}
+
+
+def bash_complete(line, *words):
+    """What bash offers for a line that ends in the last of these words."""
+    script = f"""
+        source {COMPLETIONS}/hutch.bash
+        COMP_WORDS=({' '.join(words)}{' ""' if line.endswith(' ') else ''})
+        COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+        _hutch
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return set(done.stdout.split())
+
+
+def test_bash_options(table):
+    for words, command in commands(table):
+        if words == ("version",) or words == ("box",):
+            continue
+        offered = bash_complete("-", "hutch", *words, "-")
+        assert offered == expected(table, words), words
+
+
+def test_bash_commands(table):
+    names = {command["name"] for command in table}
+    assert bash_complete(" ", "hutch") == names | {"--version", "--help", "-h"}
+    inner = {words[1] for words, _ in commands(table) if len(words) == 2}
+    assert bash_complete(" ", "hutch", "box") == inner | {"--help", "-h"}
+
+
+def test_bash_values():
+    assert bash_complete(" ", "hutch", "run", "--mode") == {"cow", "direct", "ro"}
+    assert bash_complete("n", "hutch", "box", "new", "--backend", "n") == {"ns"}
+    assert bash_complete(" ", "hutch", "run", "--memory") == set()
+    assert "--mode" not in bash_complete("-", "hutch", "run", "--json", "ls", "-")
+
+
+def test_fish_options(table):
+    """Read, not run: fish is on few hosts."""
+    told = {}
+    for line in (COMPLETIONS / "hutch.fish").read_text().splitlines():
+        where = re.match(r"complete -c hutch -n (?:'__hutch_in ([\w ]+)'|(__hutch_makers)) .*?-l ([\w-]+)", line)
+        if not where:
+            continue
+        short = re.search(r" -s (\w) ", line)
+        takes = " -x " in line
+        for words in [where[1]] if where[1] else ["run", "box new"]:
+            told.setdefault(tuple(words.split()), set()).add((where[3], short and short[1], takes))
+    for words, command in commands(table):
+        wanted = {(o["name"], o["short"], o["arg"] is not None) for o in command["options"]}
+        assert told.get(words, set()) == wanted, words
+
+
+def zsh_specs(text):
+    """{(--name, takes a value, repeats)} of _arguments specs."""
+    return {(m[2], m[3] == "=", bool(m[1])) for m in re.finditer(r"(\*?)(?:'|,)?(--[\w-]+)(=?)(?:\}'|\[)", text)}
+
+
+def test_zsh_options(table):
+    """Read, not run: zsh is on few hosts."""
+    text = (COMPLETIONS / "_hutch").read_text()
+    makers = re.search(r"_hutch_makers=\(\n(.*?)\n    \)", text, re.S)[1]
+    blocks = dict(re.findall(r"^ +(run|new|exec|fork|snapshot|restore|diff|apply|ls|rm|doctor|help)\)\n(.*?);;", text,
+                             re.S | re.M))
+    for words, command in commands(table):
+        if words in (("version",), ("box",)):
+            continue
+        block = blocks[words[-1]]
+        specs = zsh_specs(block + (makers if "$_hutch_makers" in block else ""))
+        repeats = {"ro", "rw", "env"}
+        wanted = {(f"--{o['name']}", o["arg"] is not None, o["name"] in repeats) for o in command["options"]}
+        assert specs == wanted | {("--help", False, False)}, words
