@@ -162,6 +162,11 @@ struct box *box_close(struct box *b)
     return NULL;
 }
 
+void box_begin_now(struct box *b)
+{
+    b->since_ns = real_time();
+}
+
 int box_connect(struct box *b, int *ret_fd, struct error *err)
 {
     int r = guest_connect(b->backend->guest(b->place), NULL, NULL, 0, ret_fd);

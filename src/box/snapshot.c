@@ -182,22 +182,37 @@ static int write_layer(struct box *b, unsigned number, bool flatten, struct erro
     return r;
 }
 
-int box_snapshot(struct box *b, struct snapshot **ret, struct error *err)
+static struct snapshot *new_snapshot(struct box *b, unsigned number, bool flattened)
 {
     struct snapshot *s = calloc(1, sizeof *s);
     if (!s)
-        return error_errno(err, ENOMEM, "cannot take a snapshot");
-    *s = (struct snapshot){.backend = b->backend,
-                           .number = ++b->snapshots,
-                           .flattened = b->backend->depth(b->place) + 1 >= b->backend->layers_max,
-                           .like = copy_options(b)};
-    int r = s->like ? write_layer(b, s->number, s->flattened, err)
-                    : error_errno(err, ENOMEM, "cannot take a snapshot");
-    if (r < 0) {
-        snapshot_free(s);
-        return r;
-    }
+        return NULL;
+    *s = (struct snapshot){.backend = b->backend, .number = number, .flattened = flattened, .like = copy_options(b)};
+    if (!s->like)
+        return snapshot_free(s);
     s->place = b->backend->ref(b->place);
+    return s;
+}
+
+int box_snapshot(struct box *b, struct snapshot **ret, struct error *err)
+{
+    bool flattened = b->backend->depth(b->place) + 1 >= b->backend->layers_max;
+    unsigned number = ++b->snapshots;
+    int r = write_layer(b, number, flattened, err);
+    if (r < 0)
+        return r;
+    struct snapshot *s = new_snapshot(b, number, flattened);
+    if (!s)
+        return error_errno(err, ENOMEM, "cannot take a snapshot");
+    *ret = s;
+    return 0;
+}
+
+int box_template(struct box *b, struct snapshot **ret, struct error *err)
+{
+    struct snapshot *s = new_snapshot(b, 0, false);
+    if (!s)
+        return error_errno(err, ENOMEM, "cannot make a template");
     *ret = s;
     return 0;
 }

@@ -29,6 +29,9 @@ int cgroup_version(char *why, size_t size);
 
 /* Files that a process joins by writing "0"; valid while g lives. */
 const int *cgroup_joins(const struct cgroup *g, size_t *ret_n);
+
+/* The group's folder for clone3(CLONE_INTO_CGROUP), where that is the way in (version 2); otherwise -1. */
+int cgroup_birthplace(const struct cgroup *g);
 bool cgroup_limits_cpus(const struct cgroup *g);
 
 /* What happened since it was acquired. */

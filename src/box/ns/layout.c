@@ -257,12 +257,14 @@ static void inherit(struct plan *p, int slot, const char *path, const char *at, 
     plan_add(p, 2, (struct op){.kind = OP_ATTACH, .slot = slot, .to = SLOT_STORE, .path = at});
 }
 
+/* The snapshot itself is the newest layer, then those its box stands on. Number 0 is a template: no layer. */
 static void inherit_layers(struct plan *p, const struct layout *l, unsigned snap)
 {
+    size_t new = snap ? 1 : 0;
     for (size_t i = 0; i < l->n_layers; i++) {
         const char *at = plan_text(p, "l%zu", i);
         mkdir_in(p, 2, SLOT_STORE, at, 0755);
-        const char *path = i == 0 ? plan_text(p, "s/%u", snap) : plan_text(p, "l%zu", i - 1);
+        const char *path = i < new ? plan_text(p, "s/%u", snap) : plan_text(p, "l%zu", i - new);
         inherit(p, plan_slot(p), path, at, share_flags(false));
     }
 }

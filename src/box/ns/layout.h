@@ -49,7 +49,7 @@ struct layout_sources {
 
 void layout_fresh(struct plan *p, const struct layout *l, const struct layout_sources *from);
 
-/* A fork of snapshot number `snap` of the box whose layout `of` is; l is the fork's own. */
+/* A fork, of layout l, of snapshot number `snap` of the source (SLOT_SOURCE); number 0 is the source before it was used. */
 void layout_fork(struct plan *p, const struct layout *l, unsigned snap);
 
 /* A scribe over a box; with snap > 0 it may write that new snapshot. */

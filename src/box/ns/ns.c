@@ -146,6 +146,7 @@ static int populate(struct place *p, struct plan *plan, int mntns, struct error 
                       .namespaces = namespaces(p->layout.net),
                       .cpus = cgroup_limits_cpus(p->cgroup) ? 0 : p->limits.cpus};
     s.cgroups = cgroup_joins(p->cgroup, &s.n_cgroups);
+    s.birthplace = cgroup_birthplace(p->cgroup);
     int r = start(p, &s, &p->guest, err);
     return r < 0 ? r : take_handover(p, err);
 }
@@ -258,12 +259,12 @@ static int ns_open(const struct box_options *o, struct place **ret, struct error
 }
 
 /* The fork's layout is its source's, one layer deeper, or with the one flattened layer alone. */
-static int inherit(struct place *p, const struct place *from, bool flattened)
+static int inherit(struct place *p, const struct place *from, unsigned snapshot, bool flattened)
 {
     p->ids = from->ids;
     p->limits = from->limits;
     p->layout = from->layout;
-    p->layout.n_layers = flattened ? 1 : from->layout.n_layers + 1;
+    p->layout.n_layers = flattened ? 1 : from->layout.n_layers + (snapshot ? 1 : 0);
     p->layout.n_shares = 0;
     for (size_t i = 0; i < from->layout.n_shares; i++) {
         p->layout.shares[i].at = strdup(from->layout.shares[i].at);
@@ -278,7 +279,7 @@ static int inherit(struct place *p, const struct place *from, bool flattened)
 static int ns_fork(struct place *from, unsigned snapshot, bool flattened, struct place **ret, struct error *err)
 {
     _cleanup_(place_drop) struct place *p = place_new();
-    if (!p || inherit(p, from, flattened) < 0)
+    if (!p || inherit(p, from, snapshot, flattened) < 0)
         return error_errno(err, ENOMEM, "the fork did not start");
     int r = cgroup_acquire(&p->limits, &p->cgroup, err);
     if (r < 0)
@@ -302,7 +303,8 @@ static int ns_scribe(struct place *p, unsigned snapshot, struct guest *ret, stru
         return error_errno(err, ENOMEM, "the scribe did not start");
     plan.fds[SLOT_SOURCE] = p->store;
     layout_scribe(&plan, &p->layout, snapshot);
-    struct spawn s = {.plan = &plan, .mntns = p->mntns, .namespaces = namespaces(BOX_NET_OFF)};
+    struct spawn s = {
+        .plan = &plan, .mntns = p->mntns, .namespaces = namespaces(BOX_NET_OFF), .birthplace = -1};
     return start(p, &s, ret, err);
 }
 

@@ -93,7 +93,12 @@ static int try_plan(const struct probing *p, const struct plan *plan, int namesp
     if (p->userns < 0)
         return error_set(err, EPERM, "not tried: there is no user namespace");
     _cleanup_fd_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    struct spawn s = {.plan = plan, .userns = p->userns, .mntns = -1, .namespaces = namespaces, .control = null};
+    struct spawn s = {.plan = plan,
+                      .userns = p->userns,
+                      .mntns = -1,
+                      .namespaces = namespaces,
+                      .birthplace = -1,
+                      .control = null};
     pid_t pid = -1;
     int r = spawn(&s, &pid, err);
     if (r == 0)

@@ -1,6 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
+#include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -147,7 +147,12 @@ static pid_t clone_child(struct launch *l)
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    pid_t pid = (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL);
+    struct clone_args args = {0};
+    if (l->s->birthplace >= 0) {
+        args.flags = CLONE_INTO_CGROUP;
+        args.cgroup = (uint64_t)l->s->birthplace;
+    }
+    pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
     if (pid == 0)
         launch_child(l);
     pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -19,8 +19,9 @@ struct spawn {
     int userns;
     int mntns; /* to start from, or -1 */
     int namespaces; /* CLONE_NEW… flags of process 1 */
-    const int *cgroups; /* descriptors of cgroup.procs files to join */
+    const int *cgroups; /* files to join control groups by writing "0" (version 1) */
     size_t n_cgroups;
+    int birthplace; /* the control group to be born in (version 2), or -1 */
     double cpus; /* without a cgroup: run on that many processors only; 0: all */
     int control; /* the guest's end */
 };

@@ -5,6 +5,8 @@
  *     bomb KIND CEILING [FOLDER]
  */
 #include <pty.h>
+#include <sys/ipc.h>
+#include <sys/shm.h>
 
 #include "hostile.h"
 
@@ -104,6 +106,39 @@ static int memory_split(void)
     return reached("megabytes", *eaten);
 }
 
+/* Memory that no process maps: files in memory, and shared memory that is detached again. */
+static int memory_files(void)
+{
+    static char block[1 << 20];
+    long n = 0;
+
+    memset(block, 1, sizeof(block));
+    while (n < ceiling) {
+        int fd = memfd_create("bomb", 0);
+
+        if (fd < 0 || write(fd, block, sizeof(block)) != sizeof(block))
+            break;
+        n++;
+    }
+    return reached("megabytes in memory files", n);
+}
+
+static int memory_segments(void)
+{
+    long n = 0;
+
+    for (; n < ceiling; n += 8) {
+        int id = shmget(IPC_PRIVATE, 8 << 20, IPC_CREAT | 0600);
+        void *p = id < 0 ? (void *)-1 : shmat(id, NULL, 0);
+
+        if (p == (void *)-1)
+            break;
+        memset(p, 1, 8 << 20);
+        shmdt(p);
+    }
+    return reached("megabytes in shared memory", n);
+}
+
 static int fill(void)
 {
     static char block[1 << 20];
@@ -201,9 +236,17 @@ static int pipes(void)
 static const struct {
     const char *name;
     int (*run)(void);
-} kinds[] = {{"forks", forks},         {"forks-deep", forks_deep}, {"memory", memory},
-             {"fill", fill},           {"inodes", inodes},         {"descriptors", descriptors},
-             {"terminals", terminals}, {"pipes", pipes},           {"memory-split", memory_split}};
+} kinds[] = {{"forks", forks},
+             {"forks-deep", forks_deep},
+             {"memory", memory},
+             {"fill", fill},
+             {"inodes", inodes},
+             {"descriptors", descriptors},
+             {"terminals", terminals},
+             {"pipes", pipes},
+             {"memory-split", memory_split},
+             {"memory-files", memory_files},
+             {"memory-segments", memory_segments}};
 
 int main(int argc, char **argv)
 {
