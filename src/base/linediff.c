@@ -72,8 +72,8 @@ static int split(struct text a, struct text b, struct linediff *d)
     return r < 0 ? r : lineset_split(b.data + head, (uint32_t)(b.size - tail - head), &d->b);
 }
 
-/* One side made smaller: only lines that occur on the other side too take part in the search, and never those that are
- * known to be the same: a hunk must not have less context than the text around it gives. */
+/* One side made smaller: only lines that occur on the other side too take part in the search, and never those
+ * that are known to be the same: a hunk must not have less context than the text around it gives. */
 struct reduced {
     uint32_t *items;
     uint32_t *lines; /* where each item stands in the whole */
@@ -90,7 +90,8 @@ static void reduced_free(struct reduced *s)
     free(s->changed);
 }
 
-static int reduce(const struct linediff *d, const struct lineset *set, const uint8_t *in_other, struct reduced *s)
+static int reduce(const struct linediff *d, const struct lineset *set, const uint8_t *in_other,
+                  struct reduced *s)
 {
     size_t room = (size_t)set->count + 1;
     s->items = malloc(room * sizeof *s->items);
@@ -131,7 +132,8 @@ static int mark_changed(struct linediff *d, struct reduced *a, struct reduced *b
         in_b[d->b.class[i]] = 1;
     if (reduce(d, &d->a, in_b, a) < 0 || reduce(d, &d->b, in_a, b) < 0)
         return -ENOMEM;
-    struct linemyers_side x = {a->items, a->item_changed, a->count}, y = {b->items, b->item_changed, b->count};
+    struct linemyers_side x = {a->items, a->item_changed, a->count},
+                          y = {b->items, b->item_changed, b->count};
     r = linemyers(&x, &y, WORK_MAX);
     if (r < 0)
         return r;
@@ -171,8 +173,8 @@ static int collect(struct linediff *d, const uint8_t *a_changed, const uint8_t *
     return 0;
 }
 
-/* Lines that were only added or only deleted may stand further down as well, which reads better: a new function then
- * ends with its own closing brace, not with the one before it. */
+/* Lines that were only added or only deleted may stand further down as well, which reads better: a new
+ * function then ends with its own closing brace, not with the one before it. */
 static void slide_down(struct linediff *d)
 {
     for (size_t i = 0; i < d->count; i++) {

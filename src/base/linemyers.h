@@ -1,10 +1,11 @@
 /*
- * The difference of two sequences of numbers, after Myers ("An O(ND) difference algorithm and its variations", 1986):
- * the middle of a shortest way from one to the other is searched from both ends at once, and both halves are then
- * done the same way, in space linear in the sequences.
+ * The difference of two sequences of numbers, after Myers ("An O(ND) difference algorithm and its
+ * variations", 1986): the middle of a shortest way from one to the other is searched from both ends at once,
+ * and both halves are then done the same way, in space linear in the sequences.
  *
- * Time is bounded: a search that gets too costly is cut at the point it came furthest to, and once the work allowed is
- * used up, what is left is marked as changed wholesale. The result is always right, only not always the shortest.
+ * Time is bounded: a search that gets too costly is cut at the point it came furthest to, and once the work
+ * allowed is used up, what is left is marked as changed wholesale. The result is always right, only not
+ * always the shortest.
  */
 #pragma once
 

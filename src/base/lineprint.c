@@ -81,14 +81,15 @@ static int print_hunk(const struct printer *p, size_t first, size_t last)
     return r < 0 ? r : print_lines(p, &d->a, ' ', at, range.a_line + range.a_count - at);
 }
 
-int linediff_print(const struct linediff *d, int (*write)(void *data, const void *bytes, size_t n), void *data)
+int linediff_print(const struct linediff *d, int (*write)(void *data, const void *bytes, size_t n),
+                   void *data)
 {
     struct printer p = {d, write, data};
     for (size_t first = 0, last; first < d->count; first = last + 1) {
         last = first;
-        while (last + 1 < d->count && d->changes[last + 1].a_line - d->changes[last].a_line -
-                                              d->changes[last].a_count <=
-                                          2 * LINEDIFF_CONTEXT)
+        while (last + 1 < d->count &&
+               d->changes[last + 1].a_line - d->changes[last].a_line - d->changes[last].a_count <=
+                   2 * LINEDIFF_CONTEXT)
             last++;
         int r = print_hunk(&p, first, last);
         if (r < 0)

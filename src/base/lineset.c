@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -7,16 +8,16 @@
 #include "lineset.h"
 #include "banned.h"
 
-/* A table of the classes found so far, by open addressing: it is at most half full. */
+/* A table of the classes found so far, by open addressing: it is at most two thirds full. Lines of both texts
+ * are numbered through, from 1 on, since a million of them should not take much memory. */
 struct table {
     struct {
-        uint64_t hash;
-        const uint8_t *data;
-        uint32_t size;
-        uint32_t class;
-    } *slots;
+        uint32_t hash;
+        uint32_t line; /* the first of its class; 0: free */
+    } * slots;
     size_t mask;
     uint64_t key[2];
+    struct lineset *a, *b;
     uint32_t classes;
 };
 
@@ -78,30 +79,41 @@ static uint64_t hash_line(const uint64_t key[2], const uint8_t *data, uint32_t s
     return mix(h, key[1] ^ 0x9e3779b97f4a7c15u);
 }
 
-static uint32_t class_of(struct table *t, const uint8_t *data, uint32_t size)
+static struct lineset *set_of(const struct table *t, uint32_t line, uint32_t *ret_index)
 {
-    uint64_t hash = hash_line(t->key, data, size);
-    size_t i = hash & t->mask;
-    for (; t->slots[i].data; i = (i + 1) & t->mask)
-        if (t->slots[i].hash == hash && t->slots[i].size == size && memcmp(t->slots[i].data, data, size) == 0)
-            return t->slots[i].class;
-    t->slots[i].hash = hash;
-    t->slots[i].data = data;
-    t->slots[i].size = size;
-    t->slots[i].class = t->classes;
-    return t->classes++;
+    bool in_a = line <= t->a->count;
+    *ret_index = in_a ? line - 1 : line - 1 - t->a->count;
+    return in_a ? t->a : t->b;
 }
 
-static void classify(struct table *t, struct lineset *s)
+static bool is_same(const struct table *t, uint32_t line, const uint8_t *data, uint32_t size)
 {
-    for (uint32_t i = 0; i < s->count; i++)
-        s->class[i] = class_of(t, s->data + s->at[i], s->at[i + 1] - s->at[i]);
+    uint32_t i;
+    const struct lineset *s = set_of(t, line, &i);
+    return s->at[i + 1] - s->at[i] == size && memcmp(s->data + s->at[i], data, size) == 0;
+}
+
+static uint32_t class_of(struct table *t, uint32_t line)
+{
+    uint32_t index, first;
+    const struct lineset *s = set_of(t, line, &index);
+    const uint8_t *data = s->data + s->at[index];
+    uint32_t size = s->at[index + 1] - s->at[index];
+    uint64_t hash = hash_line(t->key, data, size);
+    size_t i = hash & t->mask;
+    for (; t->slots[i].line; i = (i + 1) & t->mask)
+        if (t->slots[i].hash == hash >> 32 && is_same(t, t->slots[i].line, data, size))
+            return set_of(t, t->slots[i].line, &first)->class[first];
+    t->slots[i].hash = (uint32_t)(hash >> 32);
+    t->slots[i].line = line;
+    return t->classes++;
 }
 
 int lineset_classify(struct lineset *a, struct lineset *b, uint32_t *ret_classes)
 {
-    struct table t = {.mask = 15};
-    while (t.mask < 2 * ((size_t)a->count + b->count))
+    struct table t = {.mask = 15, .a = a, .b = b};
+    size_t lines = (size_t)a->count + b->count;
+    while (t.mask < lines + lines / 2)
         t.mask = t.mask * 2 + 1;
     if (getrandom(t.key, sizeof t.key, 0) != (ssize_t)sizeof t.key)
         return -EIO;
@@ -109,8 +121,11 @@ int lineset_classify(struct lineset *a, struct lineset *b, uint32_t *ret_classes
     t.slots = calloc(t.mask + 1, sizeof *t.slots);
     if (!t.slots)
         return -ENOMEM;
-    classify(&t, a);
-    classify(&t, b);
+    for (uint32_t line = 1; line <= lines; line++) {
+        uint32_t index;
+        struct lineset *s = set_of(&t, line, &index);
+        s->class[index] = class_of(&t, line);
+    }
     free(t.slots);
     *ret_classes = t.classes;
     return 0;

@@ -1,6 +1,6 @@
 /*
- * The lines of two texts, numbered by what they hold: two lines get the same class exactly when their bytes are the
- * same. Lines are compared by a hash under a random key, so that no text can make it slow.
+ * The lines of two texts, numbered by what they hold: two lines get the same class exactly when their bytes
+ * are the same. Lines are compared by a hash under a random key, so that no text can make it slow.
  */
 #pragma once
 

@@ -12,9 +12,9 @@
 bool relpath_is_valid(const void *path, size_t n);
 
 /*
- * Does a component name a git folder, on any filesystem that the path may be written to? Also true for other cases,
- * trailing dots and spaces, streams (`.git:x`), short names (`git~1`), backslashes as separators, and characters
- * outside of ASCII put between, since a case-folding filesystem may ignore them.
+ * Does a component name a git folder, on any filesystem that the path may be written to? Also true for other
+ * cases, trailing dots and spaces, streams (`.git:x`), short names (`git~1`), backslashes as separators, and
+ * characters outside of ASCII put between, since a case-folding filesystem may ignore them.
  */
 bool relpath_touches_git(const char *path);
 

@@ -16,7 +16,8 @@
 /* Beside the outcomes of box.h: something that is to be removed first is in the way. */
 #define BLOCKED (APPLY_REFUSED + 1)
 
-static const char UNDER_GIT[] = "changes under .git are not applied: a hook or config there would run on the host";
+static const char UNDER_GIT[] =
+    "changes under .git are not applied: a hook or config there would run on the host";
 
 struct item {
     struct changes_entry e; /* owns its strings */
@@ -94,8 +95,8 @@ static struct verdict put_folder(const struct apply *ap, int dir, const struct c
 }
 
 /* Something is there that the person put there or changed: fine if it is the same thing. */
-static struct verdict settle(const struct apply *ap, int dir, const struct changes_entry *e, const struct stat *old,
-                             struct error *err)
+static struct verdict settle(const struct apply *ap, int dir, const struct changes_entry *e,
+                             const struct stat *old, struct error *err)
 {
     int same = apply_is_same(ap, dir, e, old, err);
     if (same < 0)
@@ -180,8 +181,8 @@ static struct verdict judge(const struct apply *ap, const struct item *i, struct
 }
 
 /* One item from its judgement to its report; counts what was not applied. */
-static int settle_item(const struct apply *ap, struct item *i, const struct apply_report *report, int *not_applied,
-                       struct error *err)
+static int settle_item(const struct apply *ap, struct item *i, const struct apply_report *report,
+                       int *not_applied, struct error *err)
 {
     struct verdict v = judge(ap, i, err);
     if (v.outcome < 0) {

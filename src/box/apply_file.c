@@ -28,7 +28,8 @@ static int step_into(const struct apply *ap, int dir, const char *name, int *ret
     bool made = mkdirat(dir, name, 0777) == 0;
     if (!made && errno != EEXIST)
         return -errno;
-    if (made && ap->as_root && fchownat(dir, name, ap->owner.st_uid, ap->owner.st_gid, AT_SYMLINK_NOFOLLOW) < 0)
+    if (made && ap->as_root &&
+        fchownat(dir, name, ap->owner.st_uid, ap->owner.st_gid, AT_SYMLINK_NOFOLLOW) < 0)
         return -errno;
     return beneath_open_dir(dir, name, ret_fd);
 }
@@ -105,8 +106,8 @@ static int fill_file(const struct apply *ap, int fd, const struct changes_entry 
         return error_errno(err, -w.status, "cannot write");
     if (r < 0)
         return r;
-    if (ftruncate(fd, (off_t)e->size) < 0 ||
-        (ap->as_root && fchown(fd, owner->st_uid, owner->st_gid) < 0) || fchmod(fd, e->mode & 0777) < 0)
+    if (ftruncate(fd, (off_t)e->size) < 0 || (ap->as_root && fchown(fd, owner->st_uid, owner->st_gid) < 0) ||
+        fchmod(fd, e->mode & 0777) < 0)
         return error_errno(err, errno, "cannot finish writing");
     return 0;
 }
@@ -145,14 +146,16 @@ static int make_temp(const struct apply *ap, int dir, char temp[TEMP_NAME], cons
         int r = make_temp_name(temp);
         if (r < 0)
             return error_errno(err, -r, "no random name");
-        r = S_ISLNK(e->mode) ? make_link(ap, dir, temp, e, owner, err) : make_file(ap, dir, temp, e, owner, err);
+        r = S_ISLNK(e->mode) ? make_link(ap, dir, temp, e, owner, err)
+                             : make_file(ap, dir, temp, e, owner, err);
         if (r != -EEXIST)
             return r;
     }
     return error_errno(err, EEXIST, "cannot create a file");
 }
 
-/* Puts the new file in its place. What appeared there meanwhile is not overwritten, if the filesystem can do that. */
+/* Puts the new file in its place. What appeared there meanwhile is not overwritten, if the filesystem can do
+ * that. */
 static int move_into_place(int dir, const char *temp, const char *name, bool replace)
 {
     if (!replace && sys_renameat2(dir, temp, dir, name, RENAME_NOREPLACE) == 0)
@@ -162,8 +165,8 @@ static int move_into_place(int dir, const char *temp, const char *name, bool rep
     return renameat(dir, temp, dir, name) < 0 ? -errno : 0;
 }
 
-/* Taking one name away from a file moves the time of change that its other names show. It was as the box found it
- * before, so it is remembered as it is now. */
+/* Taking one name away from a file moves the time of change that its other names show. It was as the box
+ * found it before, so it is remembered as it is now. */
 static void remember_others(const struct apply *ap, int old)
 {
     struct stat st;

@@ -1,4 +1,5 @@
-/* A file is known by its inode and the time of its last change: whatever the person does to it moves that time. */
+/* A file is known by its inode and the time of its last change: whatever the person does to it moves that
+ * time. */
 #include <errno.h>
 #include <search.h>
 #include <stdlib.h>

@@ -50,6 +50,10 @@ extern const struct backend BACKEND_NS;
 /* A fresh stream to a guest, with the request already in `request` if it is not NULL (and its descriptors). */
 int guest_connect(const struct guest *g, struct buf *request, const int *fds, size_t n_fds, int *ret_fd);
 
+/* A stream on which the guest is not waited for longer than this between two frames. */
+int guest_connect_patient(const struct guest *g, struct buf *request, int *ret_fd);
+#define GUEST_PATIENCE_S 60
+
 /* Kills, waits, closes. Takes a guest that is already ended. */
 void guest_end(struct guest *g);
 

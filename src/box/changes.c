@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +29,7 @@ static int answer_is_error(const struct wire_frame *f, struct error *err)
 {
     _cleanup_free_ char *text = wire_find_str(f, WIRE_K_TEXT);
     uint64_t code = wire_find_u64(f, WIRE_K_CODE, EIO);
-    return error_set(err, code > 0 && code < 4096 ? (int)code : EIO, "%s", text ? text : "the scribe failed");
+    return error_set(err, code > 0 && code < 4096 ? (int)code : EIO, "%s", text && *text ? text : "the scribe failed");
 }
 
 int changes_answer(struct wire_reader *r, struct wire_frame *ret, struct error *err)
@@ -53,13 +52,13 @@ static bool kind_is_valid(uint64_t kind)
 }
 
 /* The strings are made for this record and freed behind it. */
-static int take_entry(const struct wire_frame *f, int (*each)(void *data, const struct changes_entry *e), void *data,
-                      struct error *err)
+static int take_entry(const struct wire_frame *f, int (*each)(void *data, const struct changes_entry *e),
+                      void *data, struct error *err)
 {
     struct wire_field field;
     uint64_t kind = wire_find_u64(f, WIRE_K_KIND, 0), mode = wire_find_u64(f, WIRE_K_MODE, 0);
-    if (!wire_find(f, WIRE_K_PATH, &field) || !relpath_is_valid(field.data, field.size) || !kind_is_valid(kind) ||
-        mode > 0177777)
+    if (!wire_find(f, WIRE_K_PATH, &field) || !relpath_is_valid(field.data, field.size) ||
+        !kind_is_valid(kind) || mode > 0177777)
         return malformed(err);
     _cleanup_free_ char *path = wire_find_str(f, WIRE_K_PATH), *target = wire_find_str(f, WIRE_K_TARGET);
     if (!path)
@@ -76,7 +75,8 @@ static int take_entry(const struct wire_frame *f, int (*each)(void *data, const 
     return r < 0 ? error_errno(err, -r, "cannot list the changes") : 0;
 }
 
-int changes_each(int conn, int (*each)(void *data, const struct changes_entry *e), void *data, struct error *err)
+int changes_each(int conn, int (*each)(void *data, const struct changes_entry *e), void *data,
+                 struct error *err)
 {
     _cleanup_(wire_reader_free) struct wire_reader in = WIRE_READER_INIT(conn);
     int r = changes_request(conn, WIRE_CHANGES, NULL, false, err);
@@ -131,7 +131,7 @@ int changes_read(int conn, struct box_changes *ret, struct error *err)
         return r;
     }
     *ret = reading.list;
-    return r;
+    return 0;
 }
 
 void box_changes_free(struct box_changes *c)
@@ -140,12 +140,6 @@ void box_changes_free(struct box_changes *c)
         free(c->items[i].path);
     free(c->items);
     *c = (struct box_changes){0};
-}
-
-static int left_out(const struct wire_frame *f)
-{
-    uint64_t n = wire_find_u64(f, WIRE_K_COUNT, 0) + wire_find_u64(f, WIRE_K_TOO_MANY, 0);
-    return n < INT_MAX ? (int)n : INT_MAX;
 }
 
 int changes_diff(int conn, bool stat, int out, struct error *err)
@@ -159,7 +153,7 @@ int changes_diff(int conn, bool stat, int out, struct error *err)
         if (r < 0)
             return r;
         if (f.type == WIRE_RESULT)
-            return left_out(&f);
+            return 0;
         if (f.type != WIRE_DATA || !wire_find(&f, WIRE_K_DATA, &data))
             return malformed(err);
         r = io_write_all(out, data.data, data.size);

@@ -1,8 +1,9 @@
 /*
  * What a scribe answers about a box's changes, read by the host.
  *
- * No code of the agent runs where a scribe does, but what it reads is hostile, so it is not trusted either: every
- * frame is checked, every list is bounded, and a path is valid by relpath_is_valid() or the answer is refused.
+ * No code of the agent runs where a scribe does, but what it reads is hostile, so it is not trusted either:
+ * every frame is checked, every list is bounded, and a path is valid by relpath_is_valid() or the answer is
+ * refused.
  */
 #pragma once
 
@@ -23,13 +24,15 @@ struct changes_entry {
 
 /* All take a fresh connection to a scribe and leave closing it to the caller. */
 
-/* Hands out the changes in order of their paths. 0, 1 if the box made more changes than are listed, or an error. */
-int changes_each(int conn, int (*each)(void *data, const struct changes_entry *e), void *data, struct error *err);
+/* Hands out the changes in order of their paths. 0, 1 if the box made more changes than are listed, or an
+ * error. */
+int changes_each(int conn, int (*each)(void *data, const struct changes_entry *e), void *data,
+                 struct error *err);
 
-/* The same as a list. */
+/* The same as a list; of more than CHANGES_MAX changes it holds the first. */
 int changes_read(int conn, struct box_changes *ret, struct error *err);
 
-/* Writes the diff to a descriptor. 0, or how many files it leaves out (under .git) or only says to differ. */
+/* Writes the diff to a descriptor. */
 int changes_diff(int conn, bool stat, int out, struct error *err);
 
 /* Sends one request; the answers are then read with a wire_reader. */

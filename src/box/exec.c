@@ -42,6 +42,8 @@ static void put_limits(struct buf *b, const struct call *c)
     int64_t cpu = limit_of(c->command->cpu_time_ns, c->box->limits.cpu_time_ns);
     if (wall && !weakened("timeout"))
         wire_put_u64(b, WIRE_K_TIMEOUT_MS, to_ms(wall));
+    if (!weakened("rlimits"))
+        wire_put_u64(b, WIRE_K_FILES, c->box->limits.files);
     if (c->before.counted)
         return;
     if (cpu && !weakened("cpu"))
@@ -117,13 +119,26 @@ static int send_request(struct call *c, struct error *err)
     return r < 0 ? error_errno(err, -r, "cannot send a command to the box") : 0;
 }
 
+/* What a guest says is believed only as far as it can be true. */
+static int find_int(const struct wire_frame *f, uint16_t key, int fallback, int max)
+{
+    uint64_t v = wire_find_u64(f, key, (uint64_t)fallback);
+    return v <= (uint64_t)max ? (int)v : fallback;
+}
+
+static int64_t find_ns(const struct wire_frame *f, uint16_t key, int64_t unit)
+{
+    uint64_t v = wire_find_u64(f, key, 0);
+    return v <= (uint64_t)(INT64_MAX / unit) ? (int64_t)v * unit : INT64_MAX;
+}
+
 static void take_result(struct call *c, const struct wire_frame *f)
 {
     struct box_result *r = c->result;
-    r->exit_code = (int)wire_find_u64(f, WIRE_K_EXIT_CODE, 125);
-    r->signal = (int)wire_find_u64(f, WIRE_K_TERM_SIGNAL, 0);
-    r->duration_ns = (int64_t)wire_find_u64(f, WIRE_K_DURATION_NS, 0);
-    r->cpu_ns = (int64_t)wire_find_u64(f, WIRE_K_CPU_US, 0) * 1000;
+    r->exit_code = find_int(f, WIRE_K_EXIT_CODE, 125, 255);
+    r->signal = find_int(f, WIRE_K_TERM_SIGNAL, 0, NSIG - 1);
+    r->duration_ns = find_ns(f, WIRE_K_DURATION_NS, 1);
+    r->cpu_ns = find_ns(f, WIRE_K_CPU_US, 1000);
     r->max_rss = wire_find_u64(f, WIRE_K_MAX_RSS, 0);
     enum wire_limit limit = (enum wire_limit)wire_find_u64(f, WIRE_K_LIMIT, 0);
     if (r->limit == WIRE_LIMIT_NONE && limit <= WIRE_LIMIT_OUTPUT)
@@ -135,7 +150,8 @@ static int take_error(const struct wire_frame *f, struct error *err)
 {
     _cleanup_free_ char *text = wire_find_str(f, WIRE_K_TEXT);
     int code = (int)wire_find_u64(f, WIRE_K_CODE, EIO);
-    return error_set(err, code > 0 && code < 4096 ? code : EIO, "%s", text ? text : "the guest reported an error");
+    return error_set(err, code > 0 && code < 4096 ? code : EIO, "%s",
+                     text && *text ? text : "the guest reported an error");
 }
 
 static int take_frame(struct call *c, const struct wire_frame *f, struct error *err)

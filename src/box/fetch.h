@@ -12,6 +12,6 @@ struct fetch_sink {
     void *data;
 };
 
-/* Over a fresh connection. The content must come out at `size` bytes, as the list of changes said. -ECANCELED when the
- * sink ended it (the sink knows why, err is not set). */
+/* Over a fresh connection. The content must come out at `size` bytes, as the list of changes said. -ECANCELED
+ * when the sink ended it (the sink knows why, err is not set). */
 int fetch_file(int conn, const char *path, uint64_t size, const struct fetch_sink *sink, struct error *err);

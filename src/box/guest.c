@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,6 +28,20 @@ int guest_connect(const struct guest *g, struct buf *request, const int *fds, si
     if (request && !early && (r = wire_send(ours, request, fds, n_fds)) < 0)
         return r;
     *ret_fd = TAKE_FD(ours);
+    return 0;
+}
+
+/* Code in the box can starve its guest; whoever waits for an answer must not wait for ever. */
+int guest_connect_patient(const struct guest *g, struct buf *request, int *ret_fd)
+{
+    const struct timeval patience = {.tv_sec = GUEST_PATIENCE_S};
+    int fd = -1;
+    int r = guest_connect(g, request, NULL, 0, &fd);
+    if (r < 0)
+        return r;
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    *ret_fd = fd;
     return 0;
 }
 

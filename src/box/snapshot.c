@@ -58,7 +58,7 @@ static int ask(const struct guest *g, enum wire_type type, uint16_t key, uint64_
         wire_put_u64(&b, key, value);
     wire_end(&b, begin);
     _cleanup_fd_ int fd = -1;
-    int r = guest_connect(g, &b, NULL, 0, &fd);
+    int r = guest_connect_patient(g, &b, &fd);
     if (r < 0)
         return error_errno(err, -r, "cannot reach the guest");
     r = take_answer(fd, err);
@@ -99,7 +99,7 @@ static int view_changes(struct box *b, struct view *ret, int *ret_fd, struct err
         return r;
     if (!ret_fd)
         return 0;
-    r = guest_connect(&ret->scribe, NULL, NULL, 0, ret_fd);
+    r = guest_connect_patient(&ret->scribe, NULL, ret_fd);
     if (r < 0) {
         view_close(ret);
         return error_errno(err, -r, "cannot reach the scribe");
@@ -133,7 +133,7 @@ int box_diff(struct box *b, bool stat, int out, struct error *err)
 
 static int connect_scribe(void *scribe, int *ret_fd)
 {
-    return guest_connect(scribe, NULL, NULL, 0, ret_fd);
+    return guest_connect_patient(scribe, NULL, ret_fd);
 }
 
 int box_apply(struct box *b, const struct apply_report *report, struct error *err)

@@ -86,7 +86,9 @@ static void explain_missing(const char *name, const struct box_options *o)
         return;
     }
     folder_to_show(path, folder, sizeof folder);
-    say("'%s' is not in the box but is at %s on the host; show it with --ro %s", name, path, folder);
+    say("'%s' is not in the box but is at %s on the host; show it with --ro %s and call it by"
+        " that path",
+        name, path, folder);
 }
 
 void ended_explain(const struct box_result *r, const struct box_options *options, const char *name)

@@ -71,6 +71,7 @@ int command_start(struct command *c, struct spawn *s)
     if (!c->report)
         return -EAGAIN;
     s->tag = c->tag;
+    s->files = c->limits.files;
     s->report = c->report;
     s->alone = !g->has_children;
     c->started = clock_now();

@@ -31,6 +31,7 @@ struct command_limits {
     uint64_t cpu_us;
     uint64_t memory;
     uint64_t pids;
+    uint64_t files;
 };
 
 struct command {

@@ -55,7 +55,8 @@ static void parse_limits(struct command *c, const struct wire_frame *f)
     c->limits = (struct command_limits){.timeout_ms = find_ms(f, WIRE_K_TIMEOUT_MS),
                                         .cpu_us = find_ms(f, WIRE_K_CPU_MS) * 1000,
                                         .memory = wire_find_u64(f, WIRE_K_MEMORY, 0),
-                                        .pids = wire_find_u64(f, WIRE_K_PIDS, 0)};
+                                        .pids = wire_find_u64(f, WIRE_K_PIDS, 0),
+                                        .files = wire_find_u64(f, WIRE_K_FILES, 0)};
 }
 
 static int take_passed_fds(struct exec *x, struct conn *conn, struct error *err)

@@ -59,6 +59,7 @@ static int exec_program(struct spawn *s)
 static int become(struct spawn *s)
 {
     const struct rlimit tag = {.rlim_cur = s->tag, .rlim_max = s->tag};
+    const struct rlimit files = {.rlim_cur = s->files, .rlim_max = s->files};
     sigset_t none;
     sigemptyset(&none);
     if (setsid() < 0 || setrlimit(RLIMIT_RTTIME, &tag) < 0)
@@ -68,7 +69,7 @@ static int become(struct spawn *s)
             return errno;
     if (s->tty && ioctl(0, TIOCSCTTY, 0) < 0)
         return errno;
-    if (sys_close_range(3, ~0U, 0) < 0)
+    if (sys_close_range(3, ~0U, 0) < 0 || (s->files && setrlimit(RLIMIT_NOFILE, &files) < 0))
         return errno;
     s->report->step = SPAWN_CWD;
     if (chdir(s->cwd) < 0)

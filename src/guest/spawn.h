@@ -30,6 +30,7 @@ struct spawn {
     bool tty;   /* fds[0] becomes the controlling terminal */
     bool alone; /* no other process exists */
     rlim_t tag;
+    rlim_t files; /* 0: as many as the guest itself may have */
     struct spawn_report *report;
     struct search_path search;
 };

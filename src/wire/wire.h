@@ -34,7 +34,7 @@
 enum wire_type {
     /* requests, host to guest */
     WIRE_PING = 1,
-    WIRE_EXEC = 2,   /* ARG… ENV… CWD STDIO BACKGROUND TIMEOUT_MS CPU_MS ROWS COLS → OUTPUT… RESULT */
+    WIRE_EXEC = 2,   /* ARG… ENV… CWD STDIO BACKGROUND TIMEOUT_MS CPU_MS FILES ROWS COLS → OUTPUT… RESULT */
     WIRE_SIGNAL = 3, /* HANDLE SIGNAL → RESULT: signals a background command's whole tree */
     WIRE_STATUS = 4, /* HANDLE → RESULT: is it running, how did it end */
     WIRE_FREEZE = 5, /* → RESULT: all processes stopped; they go on when the connection is closed */
@@ -85,7 +85,8 @@ enum wire_key {
     WIRE_K_OUTPUT_PATH = 22, /* where a background command's output is kept, inside the box */
     WIRE_K_PIDS = 23,        /* the box's limit on processes; the guest ends a command that stays at it */
     WIRE_K_MEMORY = 24,      /* bytes; set where no cgroup enforces it, the guest samples instead */
-    WIRE_K_CODE = 32, /* errno */
+    WIRE_K_FILES = 25,       /* descriptors that a process of the command may have open */
+    WIRE_K_CODE = 32,        /* errno */
     WIRE_K_TEXT = 33,
     WIRE_K_PATH = 34,
     WIRE_K_KIND = 35, /* enum wire_change */

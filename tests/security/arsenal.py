@@ -56,8 +56,9 @@ class Arsenal:
 
 
 def judge(done):
-    worked = [line for line in done.stdout.splitlines() if line.startswith("BREACH")]
-    breach_if(worked, "; ".join(line[7:] for line in worked[:12]))
+    """What a program printed: a breach may stand anywhere in a line, since a terminal echoes."""
+    worked = [line.split("BREACH ", 1)[1] for line in done.stdout.splitlines() if "BREACH " in line]
+    breach_if(worked, "; ".join(worked[:12]))
 
 
 def reached(text):

@@ -59,15 +59,15 @@ def test_files_of_the_host_cannot_be_written(box, attack, loot, secret):
 
 
 @pytest.fixture
-def planted_in_the_selection(box, secret):
-    """A file of the box's own user below /usr, where only the mount stands between the two."""
+def planted_in_the_selection(secret):
+    """A file below /usr that anybody may write, so that only the mount stands between it and the box."""
     if os.geteuid() != 0:
         pytest.skip("not root: cannot plant a file in the selection")
     folder = Path("/usr/local/lib") / secret[:24]
     folder.mkdir()
+    folder.chmod(0o777)
     (folder / "file").write_text("as it was")
-    box.caller.own(folder / "file")
-    box.caller.own(folder)
+    (folder / "file").chmod(0o666)
     yield folder / "file"
     shutil.rmtree(folder)
 

@@ -23,6 +23,13 @@ def test_endless_output_is_kept_within_its_limit(box):
     assert result["stdout_bytes"] > 1 << 20
 
 
+def test_output_beyond_its_total_ends_the_command(box):
+    """--output-total: a command that never stops talking is ended, long before its time is."""
+    result = box.json("yes", opts=["--output", "64K", "--output-total", "4M", "--timeout", "3s"])
+    breach_if(result["killed_by"] != "output", f"talked on: {result['stdout_bytes']} bytes, {result['killed_by']}")
+    assert result["exit_code"] != 0 and result["stdout_bytes"] >= 4 << 20
+
+
 def test_endless_output_does_not_fill_the_memory_of_hutch(box):
     """The caller's own process stays small, whatever comes out of the box."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss

@@ -72,8 +72,8 @@ static size_t count_lines(const char *text, size_t n)
     return count;
 }
 
-/* A strict patch program: every context and deleted line must be where the hunk says, and no hunk may have less than
- * three lines of context where the text has them. */
+/* A strict patch program: every context and deleted line must be where the hunk says, and no hunk may have
+ * less than three lines of context where the text has them. */
 struct patcher {
     const char *a, *a_end;
     size_t line, lines;
@@ -200,7 +200,8 @@ static void test_myers_is_right_when_cut(void **state)
     for (int i = 0; i < 5000; i++) {
         uint32_t a[64], b[64], left[2][64];
         uint8_t changed[2][64] = {{0}};
-        struct linemyers_side x = {a, changed[0], (uint32_t)(rand() % 64)}, y = {b, changed[1], (uint32_t)(rand() % 64)};
+        struct linemyers_side x = {a, changed[0], (uint32_t)(rand() % 64)},
+                              y = {b, changed[1], (uint32_t)(rand() % 64)};
         size_t n[2] = {0};
         for (uint32_t k = 0; k < 64; k++) {
             a[k] = (uint32_t)(rand() % 6);
@@ -240,7 +241,8 @@ static void test_myers_is_shortest(void **state)
     for (int i = 0; i < 5000; i++) {
         uint32_t a[40], b[40], kept = 0;
         uint8_t changed[2][40] = {{0}};
-        struct linemyers_side x = {a, changed[0], (uint32_t)(rand() % 41)}, y = {b, changed[1], (uint32_t)(rand() % 41)};
+        struct linemyers_side x = {a, changed[0], (uint32_t)(rand() % 41)},
+                              y = {b, changed[1], (uint32_t)(rand() % 41)};
         for (uint32_t k = 0; k < 40; k++) {
             a[k] = (uint32_t)(rand() % 4);
             b[k] = (uint32_t)(rand() % 4);

@@ -1,4 +1,5 @@
-/* Paths out of a box: which are valid, which touch a git folder, how they are quoted, what is opened beneath a folder. */
+/* Paths out of a box: which are valid, which touch a git folder, how they are quoted, what is opened beneath
+ * a folder. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -19,8 +20,10 @@
 
 static void test_valid(void **state)
 {
-    static const char *const GOOD[] = {"a", "a/b", "...", ".a", "a/..b", "a/.../b", " ", "\n", "\xff/\xfe", "a\\b"};
-    static const char *const BAD[] = {"", "/", "/a", "a/", "a//b", ".", "..", "./a", "../a", "a/.", "a/..", "a/../b", "a/./b"};
+    static const char *const GOOD[] = {"a",       "a/b", "...", ".a",        "a/..b",
+                                       "a/.../b", " ",   "\n",  "\xff/\xfe", "a\\b"};
+    static const char *const BAD[] = {"",    "/",    "/a",  "a/",   "a//b",   ".",    "..",
+                                      "./a", "../a", "a/.", "a/..", "a/../b", "a/./b"};
     for (size_t i = 0; i < ARRAY_SIZE(GOOD); i++)
         assert_true(relpath_is_valid(GOOD[i], strlen(GOOD[i])));
     for (size_t i = 0; i < ARRAY_SIZE(BAD); i++)
@@ -40,11 +43,15 @@ static void test_length(void **state)
 static void test_git(void **state)
 {
     static const char *const GIT[] = {
-        ".git",      ".git/config", "a/.git/x", "a/.GIT",           ".Git/hooks/x", ".git./x",   ".git /x",    ".git . ./x",
-        "git~1/x",   "GIT~2",       ".git:x/y", ".git::$INDEX_ALLOCATION/x", "a\\.git\\x", ".g\xe2\x80\x8cit/x", ".git\xef\xbb\xbf",
+        ".git",       ".git/config",        "a/.git/x",
+        "a/.GIT",     ".Git/hooks/x",       ".git./x",
+        ".git /x",    ".git . ./x",         "git~1/x",
+        "GIT~2",      ".git:x/y",           ".git::$INDEX_ALLOCATION/x",
+        "a\\.git\\x", ".g\xe2\x80\x8cit/x", ".git\xef\xbb\xbf",
     };
     static const char *const FREE[] = {
-        "git", ".gitignore", ".github/x", "a.git", "a.git/config", "x/.gitmodules", "git~x", "git~", "..git", ".gi", ".gitt",
+        "git",   ".gitignore", ".github/x", "a.git", "a.git/config", "x/.gitmodules",
+        "git~x", "git~",       "..git",     ".gi",   ".gitt",
     };
     for (size_t i = 0; i < ARRAY_SIZE(GIT); i++)
         assert_true(relpath_touches_git(GIT[i]));
@@ -144,8 +151,8 @@ static void test_beneath_long(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_valid),   cmocka_unit_test(test_length),  cmocka_unit_test(test_git),
-        cmocka_unit_test(test_name),    cmocka_unit_test(test_quote),   cmocka_unit_test(test_beneath),
+        cmocka_unit_test(test_valid),        cmocka_unit_test(test_length), cmocka_unit_test(test_git),
+        cmocka_unit_test(test_name),         cmocka_unit_test(test_quote),  cmocka_unit_test(test_beneath),
         cmocka_unit_test(test_beneath_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

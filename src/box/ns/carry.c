@@ -19,7 +19,7 @@ static const carry_fn CARRY[] = {
     [OP_TMPFS] = carry_tmpfs,       [OP_PROC] = carry_proc,         [OP_DEVPTS] = carry_devpts,
     [OP_OVERLAY] = carry_overlay,   [OP_CLONE] = carry_clone,       [OP_ATTACH] = carry_attach,
     [OP_MKDIR] = carry_mkdir,       [OP_SYMLINK] = carry_symlink,   [OP_FILE] = carry_file,
-    [OP_CHDIR] = carry_chdir,       [OP_PIVOT] = carry_pivot,       [OP_LOOPBACK] = carry_loopback,
+    [OP_CHDIR] = carry_chdir,       [OP_PIVOT] = carry_pivot,       [OP_NETWORK] = carry_network,
     [OP_LISTEN] = carry_listen,     [OP_HOSTNAME] = carry_hostname, [OP_HANDOVER] = carry_handover,
     [OP_RLIMIT] = carry_rlimit,     [OP_CONFINE] = carry_confine,   [OP_LANDLOCK] = carry_landlock,
     [OP_SECCOMP] = carry_seccomp,   [OP_EXEC] = carry_exec,

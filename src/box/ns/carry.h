@@ -16,7 +16,7 @@ int carry_symlink(struct carry *c, const struct op *op);
 int carry_file(struct carry *c, const struct op *op);
 int carry_chdir(struct carry *c, const struct op *op);
 
-int carry_loopback(struct carry *c, const struct op *op);
+int carry_network(struct carry *c, const struct op *op);
 int carry_listen(struct carry *c, const struct op *op);
 int carry_hostname(struct carry *c, const struct op *op);
 int carry_handover(struct carry *c, const struct op *op);

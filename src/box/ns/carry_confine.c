@@ -72,9 +72,13 @@ static int set_capabilities(uint64_t keep)
 
 static int drop_capabilities(uint64_t keep)
 {
-    for (int cap = 0; prctl(PR_CAPBSET_READ, cap) >= 0; cap++)
-        if (!(keep & (1ULL << cap)) && prctl(PR_CAPBSET_DROP, cap) < 0)
+    for (int cap = 0;; cap++) {
+        if (!(keep & (1ULL << cap)) && prctl(PR_CAPBSET_DROP, cap) < 0) {
+            if (errno == EINVAL && cap > CAP_AUDIT_READ) /* past the last one that this kernel knows */
+                break;
             return -errno;
+        }
+    }
     if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
         return -errno;
     int r = set_capabilities(keep);

@@ -2,24 +2,19 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <net/if.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "carry.h"
 #include "cleanup.h"
 #include "io.h"
+#include "network.h"
 #include "banned.h"
 
-int carry_loopback(struct carry *c, const struct op *op)
+int carry_network(struct carry *c, const struct op *op)
 {
-    _cleanup_fd_ int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (s < 0)
-        return -errno;
-    struct ifreq ifr = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
-    return ioctl(s, SIOCSIFFLAGS, &ifr) < 0 ? -errno : 0;
+    return network_enter(c->network);
 }
 
 /* The socket belongs to the box's network; whoever accepts on it may be anywhere. */

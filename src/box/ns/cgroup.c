@@ -17,6 +17,7 @@
 
 /* File content that outlived its box (a fork still uses it) would count against the next: such a group is passed over. */
 #define SHMEM_LEFT_MAX (1u << 20)
+#define LEFT_MAX       (16u << 20)
 
 struct cgroup {
     const struct cgroup_names *names;
@@ -97,13 +98,13 @@ static int set_limits(struct cgroup *g, const struct box_limits *l, struct error
     snprintf(text, sizeof text, "%llu", (unsigned long long)l->pids + 1); /* the guest itself is one */
     if ((r = set_limit(g, CGROUP_PIDS, "pids.max", text, err)) < 0)
         return r;
-    if (g->folders[CGROUP_CPU] < 0)
+    if (g->folders[CGROUP_CPU] < 0 || (g->names == cgroup_names(1) && l->cpus == 0))
         return 0;
     if (l->cpus > 0)
         snprintf(text, sizeof text, g->names->cpu_format, (long long)(l->cpus * 100000));
     else
         snprintf(text, sizeof text, "%s", g->names->cpu_none);
-    g->limits_cpus = true;
+    g->limits_cpus = l->cpus > 0;
     return set_limit(g, CGROUP_CPU, g->names->cpu_max, text, err);
 }
 
@@ -117,22 +118,29 @@ static void free_group(struct cgroup *g)
     free(g);
 }
 
-static int open_folders(struct cgroup *g, const struct cgroup_tree *t, unsigned number)
+/* Opened, and made where it is not there yet: nearly always it is. */
+static int open_folder(int root, const char *name)
 {
-    char name[32];
-    snprintf(name, sizeof name, "%u", number);
-    for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
-        if (t->version == 2 && i > 0) {
-            g->folders[i] = t->controllers & (1u << i) ? g->folders[0] : -1;
+    int fd = openat(root, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT && (mkdirat(root, name, 0755) == 0 || errno == EEXIST))
+        fd = openat(root, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+/* The memory controller's folder is the one that is locked; the others of the same number go with it. */
+static int open_folders(struct cgroup *g, const struct cgroup_tree *t, const char *name)
+{
+    for (int i = CGROUP_MEMORY + 1; i < CGROUP_CONTROLLERS; i++) {
+        if (t->version == 2) {
+            g->folders[i] = t->controllers & (1u << i) ? g->folders[CGROUP_MEMORY] : -1;
             continue;
         }
         if (t->roots[i] < 0)
             continue;
-        if (mkdirat(t->roots[i], name, 0755) < 0 && errno != EEXIST)
-            return -errno;
-        g->folders[i] = openat(t->roots[i], name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (g->folders[i] < 0)
-            return -errno;
+        int fd = open_folder(t->roots[i], name);
+        if (fd < 0)
+            return fd;
+        g->folders[i] = fd;
     }
     return 0;
 }
@@ -141,12 +149,12 @@ static int open_folders(struct cgroup *g, const struct cgroup_tree *t, unsigned 
  * Version 1 is joined through "tasks": a thread that moves itself needs none of the locks that moving a process takes,
  * which cost a grace period of RCU, ten milliseconds on an idle machine. In version 2 a process is born in its group.
  */
-static int open_joins(struct cgroup *g)
+static int open_joins(struct cgroup *g, bool with_cpu)
 {
     if (g->names == cgroup_names(2))
         return 0;
     for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
-        if (g->folders[i] < 0 || (i > 0 && g->folders[i] == g->folders[0]))
+        if (g->folders[i] < 0 || (i == CGROUP_CPU && !with_cpu))
             continue;
         int fd = openat(g->folders[i], "tasks", O_WRONLY | O_CLOEXEC);
         if (fd < 0)
@@ -167,20 +175,24 @@ static int take(struct cgroup *g)
         return -errno;
     if (read(procs, &byte, 1) > 0)
         return 0;
-    return read_value(g->folders[CGROUP_MEMORY], "memory.stat", "shmem") <= SHMEM_LEFT_MAX;
+    /* The file with the details is slow to read, and needed only where much is left. */
+    return read_value(g->folders[CGROUP_MEMORY], g->names->memory_now, NULL) <= LEFT_MAX ||
+           read_value(g->folders[CGROUP_MEMORY], "memory.stat", "shmem") <= SHMEM_LEFT_MAX;
 }
 
-static int try_group(const struct cgroup_tree *t, unsigned number, struct cgroup **ret)
+static int try_group(const struct cgroup_tree *t, unsigned number, bool with_cpu, struct cgroup **ret)
 {
     struct cgroup *g = malloc(sizeof *g);
     if (!g)
         return -ENOMEM;
+    char name[32];
+    snprintf(name, sizeof name, "%u", number);
     *g = (struct cgroup){.names = cgroup_names(t->version), .folders = {-1, -1, -1, -1}};
-    int r = open_folders(g, t, number);
-    if (r == 0)
+    int r = g->folders[CGROUP_MEMORY] = open_folder(t->roots[CGROUP_MEMORY], name);
+    if (r >= 0)
         r = take(g);
     if (r == 1)
-        r = open_joins(g) < 0 ? -EIO : 1;
+        r = open_folders(g, t, name) < 0 || open_joins(g, with_cpu) < 0 ? -EIO : 1;
     if (r != 1) {
         free_group(g);
         return r;
@@ -198,7 +210,7 @@ int cgroup_acquire(const struct box_limits *limits, struct cgroup **ret, struct 
     struct cgroup *g = NULL;
     int r = 0;
     for (unsigned i = 0; i < CGROUP_POOL_MAX && r == 0; i++)
-        r = try_group(&tree, i, &g);
+        r = try_group(&tree, i, limits->cpus > 0, &g);
     cgroup_tree_close(&tree);
     if (r <= 0)
         return error_set(err, r ? -r : EAGAIN, "no free control group for the box (%d are in use)", CGROUP_POOL_MAX);

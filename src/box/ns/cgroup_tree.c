@@ -76,17 +76,22 @@ static int open_folder(const char *path)
     return fd < 0 ? -errno : fd;
 }
 
-/* The folder hutch/ within `parent`; made if it is not there. */
+/* The folder hutch/ within `parent`, ours to write to; made if it is not there. */
 static int open_pool(const char *parent)
 {
     char path[PATH_MAX];
     if ((size_t)snprintf(path, sizeof path, "%s/hutch", parent) >= sizeof path)
         return -ENAMETOOLONG;
-    if (mkdir(path, 0755) < 0 && errno != EEXIST)
+    int fd = open_folder(path);
+    if (fd == -ENOENT && (mkdir(path, 0755) == 0 || errno == EEXIST))
+        fd = open_folder(path);
+    else if (fd == -ENOENT)
         return -errno;
-    if (access(path, W_OK) < 0) /* made by another user */
-        return -errno;
-    return open_folder(path);
+    if (fd >= 0 && faccessat(fd, "cgroup.procs", W_OK, 0) < 0) { /* made by another user */
+        close(fd);
+        return -EACCES;
+    }
+    return fd;
 }
 
 static unsigned parse_controllers(const char *text)

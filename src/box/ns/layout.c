@@ -9,6 +9,7 @@
 #include "weaken.h"
 #include "banned.h"
 
+#define GUEST_FILES    4096
 #define INODES_PER_MIB 256u /* so that a box of the default size may hold 262,144 files */
 
 static void attach(struct plan *p, int slot, int to, const char *path)
@@ -123,7 +124,7 @@ static void add_devices(struct plan *p)
  * /proc in three layers: the store at the bottom, where only the host's descriptor reaches it; over it a writable
  * procfs for the last steps of the set-up; on top the same read-only, with what is dangerous masked.
  */
-static void add_proc(struct plan *p)
+static void add_proc(struct plan *p, const struct layout *l)
 {
     int top = plan_slot(p);
     attach(p, SLOT_STORE, SLOT_ROOT, "proc");
@@ -136,7 +137,7 @@ static void add_proc(struct plan *p)
                          .flags = weakened("proc-rw") ? 0 : MOUNT_ATTR_RDONLY});
     attach(p, top, SLOT_ROOT, "proc");
     if (!weakened("proc-mask"))
-        selection_mask_proc(p);
+        selection_mask_proc(p, &l->selection);
 }
 
 static void add_shares(struct plan *p, const struct layout *l)
@@ -153,7 +154,7 @@ static void rlimit(struct plan *p, int which, uint64_t value)
 static void add_rlimits(struct plan *p, const struct layout *l)
 {
     rlimit(p, RLIMIT_CORE, 0);
-    rlimit(p, RLIMIT_NOFILE, l->files);
+    rlimit(p, RLIMIT_NOFILE, l->files > GUEST_FILES ? l->files : GUEST_FILES); /* the guest lowers it for commands */
     rlimit(p, RLIMIT_NPROC, l->pids + 1); /* the guest itself is one */
     rlimit(p, RLIMIT_MEMLOCK, 8u << 20);
     rlimit(p, RLIMIT_MSGQUEUE, 819200);
@@ -178,7 +179,7 @@ static void add_ending(struct plan *p, const struct layout *l)
 {
     int listener = 0;
     if (l->net != BOX_NET_HOST && !weakened("net"))
-        plan_add(p, 2, (struct op){.kind = OP_LOOPBACK});
+        plan_add(p, 2, (struct op){.kind = OP_NETWORK});
     if (l->net == BOX_NET_ALLOW) {
         listener = plan_slot(p);
         plan_add(p, 2, (struct op){.kind = OP_LISTEN, .slot = listener, .flags = PROXY_PORT});
@@ -236,11 +237,11 @@ void layout_fresh(struct plan *p, const struct layout *l, const struct layout_so
     selection_skeleton(p, l);
     add_root(p, l);
     if (!l->has_image)
-        selection_show(p);
+        selection_show(p, &l->selection);
     add_devices(p);
     add_workspace(p, l);
     add_fresh_shares(p, l, from);
-    add_proc(p);
+    add_proc(p, l);
     add_ending(p, l);
 }
 
@@ -280,11 +281,11 @@ void layout_fork(struct plan *p, const struct layout *l, unsigned snap)
     inherit_layers(p, l, snap);
     add_root(p, l);
     if (!l->has_image)
-        selection_show(p);
+        selection_show(p, &l->selection);
     add_devices(p);
     add_workspace(p, l);
     add_shares(p, l);
-    add_proc(p);
+    add_proc(p, l);
     add_ending(p, l);
 }
 
@@ -339,6 +340,7 @@ void layout_scribe(struct plan *p, const struct layout *l, unsigned snap)
         show_overlay(p, l, "r", l->has_image ? NULL : "k", "/", snap);
     if (snap && l->has_image)
         show_root_base(p);
+    plan_add(p, 2, (struct op){.kind = OP_NETWORK});
     plan_add(p, 2, (struct op){.kind = OP_PIVOT, .slot = SLOT_ROOT});
     rlimit(p, RLIMIT_CORE, 0);
     rlimit(p, RLIMIT_DATA, 512u << 20); /* the trees it walks are as large as hostile code makes them */

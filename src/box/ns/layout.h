@@ -22,6 +22,13 @@
 #define PROXY_PORT     3128
 #define AGENT_ID       1000
 
+/* What the host has of the lists in selection.c, by their order there. */
+struct selection {
+    uint8_t top[8];
+    uint8_t etc[40];
+    uint8_t proc[16];
+};
+
 /* The mounts that a box shows beside the fixed ones: kept by a box, since its forks show them too. */
 struct layout {
     enum box_mode mode;
@@ -30,6 +37,7 @@ struct layout {
     bool has_workspace;
     uint64_t disk, pids, files;
     size_t n_layers;
+    struct selection selection;
     size_t n_shares;
     struct {
         char *at;

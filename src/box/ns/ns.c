@@ -23,6 +23,7 @@
 #include "idmap.h"
 #include "io.h"
 #include "layout.h"
+#include "selection.h"
 #include "spawn.h"
 #include "weaken.h"
 #include "banned.h"
@@ -227,6 +228,7 @@ static int find_sources(const struct place *p, const struct box_options *o, stru
 
 static int open_fresh(struct place *p, const struct box_options *o, struct error *err)
 {
+    selection_scan(&p->layout.selection);
     char guest[GUEST_PATH_MAX];
     _cleanup_(close_sources) struct layout_sources from;
     int r = find_sources(p, o, &from, guest, err);

@@ -41,7 +41,7 @@ enum op_kind {
     OP_FILE,     /* a file at to/path with content text, mode in flags */
     OP_CHDIR,    /* enters slot */
     OP_PIVOT,    /* slot becomes the root; the old root is let go */
-    OP_LOOPBACK, /* brings lo up */
+    OP_NETWORK,  /* enters the network that was made meanwhile (network.h) */
     OP_LISTEN,   /* listens on 127.0.0.1:flags and hands the socket to the host */
     OP_HOSTNAME, /* text */
     OP_HANDOVER, /* sends the store and the mount namespace to the host */
@@ -104,11 +104,14 @@ struct plan_failure {
     int code; /* errno */
 };
 
+struct network;
+
 /* What the operations of process 1 need beside the plan. */
 struct carry {
     const struct plan *plan;
     int fds[SLOT_MAX];
     int control; /* the guest's end of the control socket */
+    struct network *network;
     struct plan_failure failure;
 };
 

@@ -130,7 +130,7 @@ static void run_ops(struct probing *p, struct probe_result *r, const struct op *
 
 static void probe_namespaces(struct probing *p, struct probe_result *r)
 {
-    static const struct op OPS[] = {{.kind = OP_LOOPBACK}, {.kind = OP_HOSTNAME, .text = "box"}};
+    static const struct op OPS[] = {{.kind = OP_NETWORK}, {.kind = OP_HOSTNAME, .text = "box"}};
     run_ops(p, r, OPS, ARRAY_SIZE(OPS), "pid, mount, net, ipc, uts, cgroup",
             "the kernel needs CONFIG_NAMESPACES with all of them; inside a container they must be allowed");
 }

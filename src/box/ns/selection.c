@@ -39,9 +39,15 @@ static const char GROUP[] = "root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n";
 static const char HOSTS[] = "127.0.0.1 localhost box\n::1 localhost ip6-localhost ip6-loopback\n";
 static const char NSSWITCH[] = "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n";
 
+/* What of /proc tells about or reaches the whole machine. */
+static const char *const PROC[] = {
+    "/proc/kcore",    "/proc/keys",        "/proc/key-users", "/proc/timer_list", "/proc/kmsg", "/proc/sysrq-trigger",
+    "/proc/kallsyms", "/proc/sched_debug", "/proc/latency_stats", "/proc/acpi",   "/proc/asound", "/proc/scsi",
+};
+
+/* What to do with a path of the lists. */
 enum kind { KIND_NONE, KIND_LINK, KIND_COPY, KIND_FILE, KIND_DIR };
 
-/* What to do with one path of the lists; the same answer for skeleton and show, from the host's own files. */
 static enum kind kind_of(const char *path)
 {
     struct stat st;
@@ -54,6 +60,22 @@ static enum kind kind_of(const char *path)
     if (!S_ISREG(st.st_mode))
         return KIND_NONE;
     return st.st_size <= SMALL_FILE ? KIND_COPY : KIND_FILE;
+}
+
+static void scan(const char *const *paths, size_t n, uint8_t *ret_kinds)
+{
+    for (size_t i = 0; i < n; i++)
+        ret_kinds[i] = kind_of(paths[i]);
+}
+
+void selection_scan(struct selection *s)
+{
+    _Static_assert(ARRAY_SIZE(TOP) <= sizeof s->top, "");
+    _Static_assert(ARRAY_SIZE(ETC) <= sizeof s->etc, "");
+    _Static_assert(ARRAY_SIZE(PROC) <= sizeof s->proc, "");
+    scan(TOP, ARRAY_SIZE(TOP), s->top);
+    scan(ETC, ARRAY_SIZE(ETC), s->etc);
+    scan(PROC, ARRAY_SIZE(PROC), s->proc);
 }
 
 static void add_dir(struct plan *p, const char *path, mode_t mode)
@@ -89,10 +111,10 @@ static void copy_file(struct plan *p, const char *from, const char *path)
 }
 
 /* The place in the skeleton for one listed path. */
-static void add_place(struct plan *p, const char *from)
+static void add_place(struct plan *p, const char *from, enum kind kind)
 {
     const char *path = plan_text(p, "k%s", from);
-    switch (kind_of(from)) {
+    switch (kind) {
     case KIND_NONE:
         return;
     case KIND_LINK:
@@ -160,9 +182,9 @@ void selection_skeleton(struct plan *p, const struct layout *l)
     add_made_up(p, l);
     if (!l->has_image) {
         for (size_t i = 0; i < ARRAY_SIZE(TOP); i++)
-            add_place(p, TOP[i]);
+            add_place(p, TOP[i], l->selection.top[i]);
         for (size_t i = 0; i < ARRAY_SIZE(ETC); i++)
-            add_place(p, ETC[i]);
+            add_place(p, ETC[i], l->selection.etc[i]);
     }
     add_share_places(p, l);
 }
@@ -183,16 +205,17 @@ static void show(struct plan *p, const char *path)
              (struct op){.kind = OP_ATTACH, .slot = slot, .to = SLOT_ROOT, .path = path + 1, .optional = true});
 }
 
-void selection_show(struct plan *p)
+static void show_all(struct plan *p, const char *const *paths, size_t n, const uint8_t *kinds)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(TOP); i++)
-        if (kind_of(TOP[i]) == KIND_DIR)
-            show(p, TOP[i]);
-    for (size_t i = 0; i < ARRAY_SIZE(ETC); i++) {
-        enum kind kind = kind_of(ETC[i]);
-        if (kind == KIND_DIR || kind == KIND_FILE)
-            show(p, ETC[i]);
-    }
+    for (size_t i = 0; i < n; i++)
+        if (kinds[i] == KIND_DIR || kinds[i] == KIND_FILE)
+            show(p, paths[i]);
+}
+
+void selection_show(struct plan *p, const struct selection *s)
+{
+    show_all(p, TOP, ARRAY_SIZE(TOP), s->top);
+    show_all(p, ETC, ARRAY_SIZE(ETC), s->etc);
 }
 
 /* A device that reads as empty over a file, an empty folder over a folder. */
@@ -208,16 +231,11 @@ static void mask(struct plan *p, int from, const char *empty, const char *at)
     plan_add(p, 2, (struct op){.kind = OP_ATTACH, .slot = slot, .to = SLOT_ROOT, .path = at});
 }
 
-void selection_mask_proc(struct plan *p)
+void selection_mask_proc(struct plan *p, const struct selection *s)
 {
-    static const char *const FILES[] = {"proc/kcore",         "proc/keys",     "proc/key-users",
-                                        "proc/timer_list",    "proc/kmsg",     "proc/sysrq-trigger",
-                                        "proc/latency_stats", "proc/kallsyms", "proc/sched_debug"};
-    static const char *const FOLDERS[] = {"proc/acpi", "proc/asound", "proc/scsi"};
-    for (size_t i = 0; i < ARRAY_SIZE(FILES); i++)
-        if (kind_of(plan_text(p, "/%s", FILES[i])) != KIND_NONE)
-            mask(p, SLOT_HOST, "/dev/null", FILES[i]);
-    for (size_t i = 0; i < ARRAY_SIZE(FOLDERS); i++)
-        if (kind_of(plan_text(p, "/%s", FOLDERS[i])) == KIND_DIR)
-            mask(p, SLOT_STORE, "e", FOLDERS[i]);
+    for (size_t i = 0; i < ARRAY_SIZE(PROC); i++)
+        if (s->proc[i] == KIND_DIR)
+            mask(p, SLOT_STORE, "e", PROC[i] + 1);
+        else if (s->proc[i] != KIND_NONE)
+            mask(p, SLOT_HOST, "/dev/null", PROC[i] + 1);
 }

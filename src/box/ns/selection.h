@@ -3,11 +3,14 @@
 
 #include "layout.h"
 
+/* Looks at the host, once for a fresh box; its forks have what it found. */
+void selection_scan(struct selection *s);
+
 /* Folders, links and made-up files of the root filesystem, into the store's k/. */
 void selection_skeleton(struct plan *p, const struct layout *l);
 
 /* /usr and what programs need of /etc, read-only, onto the new root. The same for a fork, from its source's root. */
-void selection_show(struct plan *p);
+void selection_show(struct plan *p, const struct selection *s);
 
 /* Hides what of /proc tells about or reaches the host. */
-void selection_mask_proc(struct plan *p);
+void selection_mask_proc(struct plan *p, const struct selection *s);

@@ -13,6 +13,7 @@
 
 #include "io.h"
 #include "layout.h"
+#include "network.h"
 #include "spawn.h"
 #include "weaken.h"
 #include "banned.h"
@@ -26,6 +27,7 @@ struct launch {
     struct carry carry;
     char *stack;
     int report;
+    struct network network;
 };
 
 struct report {
@@ -95,13 +97,26 @@ static int first_process(void *data)
     return 1;
 }
 
+/* Descriptors are shared (until the exec, which gives process 1 its own) so that the network's arrives there. */
+static pid_t start_first_process(struct launch *l)
+{
+    int flags = CLONE_VM | CLONE_FILES | CLONE_VFORK | CLONE_PARENT | (l->s->namespaces & ~CLONE_NEWNET);
+    if (l->s->namespaces & CLONE_NEWNET && network_start(&l->network) < 0)
+        return -1;
+    pid_t pid = clone(first_process, l->stack + STACK_SIZE, flags, l);
+    int code = errno;
+    network_finish(&l->network);
+    errno = code;
+    return pid;
+}
+
 static void launch_child(struct launch *l)
 {
     struct report report = {0};
     umask(0);
+    l->carry.network = &l->network;
     if (enter(l) == 0 && carry_stage(&l->carry, 1) == 0) {
-        int flags = CLONE_VM | CLONE_VFORK | CLONE_PARENT | l->s->namespaces;
-        report.pid = clone(first_process, l->stack + STACK_SIZE, flags, l);
+        report.pid = start_first_process(l);
         if (report.pid < 0)
             fail(&l->carry, STAGE_CLONE, 0);
     }

@@ -11,7 +11,7 @@
 #include "relpath.h"
 #include "banned.h"
 
-#define CHUNK        (64u << 10)
+#define CHUNK         (64u << 10)
 #define BINARY_WITHIN 8000u
 
 void blob_free(struct blob *b)

@@ -1,8 +1,9 @@
 /*
  * One side of a file's diff: what git would store of it.
  *
- * Small files are held in memory, since the text diff needs them whole; larger ones stay open and are read again. A
- * file that is too large to be told of at all, or that cannot be read, is `untold`: it is only known to be there.
+ * Small files are held in memory, since the text diff needs them whole; larger ones stay open and are read
+ * again. A file that is too large to be told of at all, or that cannot be read, is `untold`: it is only known
+ * to be there.
  */
 #pragma once
 
@@ -13,7 +14,7 @@
 
 #include "cleanup.h"
 
-#define BLOB_HELD_MAX (64u << 20)       /* bytes held in memory */
+#define BLOB_HELD_MAX (64u << 20)         /* bytes held in memory */
 #define BLOB_TOLD_MAX ((uint64_t)1 << 30) /* bytes told of one file */
 #define BLOB_NAME     41
 

@@ -50,7 +50,8 @@ static int make_room(struct changes *list)
 static int add(struct walk *w, struct changes *list, enum wire_change kind, const char *path, size_t path_len,
                const struct seen *seen)
 {
-    if (list->count == CHANGES_MAX || list->bytes + path_len + OVERHEAD > CHANGES_BYTES_MAX || path_len > RELPATH_MAX) {
+    if (list->count == CHANGES_MAX || list->bytes + path_len + OVERHEAD > CHANGES_BYTES_MAX ||
+        path_len > RELPATH_MAX) {
         list->left_out++;
         return 0;
     }
@@ -69,7 +70,8 @@ static int add(struct walk *w, struct changes *list, enum wire_change kind, cons
     return r == -ENOMEM ? error_errno(walk_error(w), ENOMEM, "cannot list the changes") : 0;
 }
 
-/* Files that cannot be read to compare them are taken to differ: they are in a layer, so the box had them open. */
+/* Files that cannot be read to compare them are taken to differ: they are in a layer, so the box had them
+ * open. */
 static bool same_content(struct walk *w, const char *name)
 {
     _cleanup_fd_ int a = -1, b = -1;

@@ -1,9 +1,9 @@
 /*
  * The answer to WIRE_COPY: the box's changes as a new layer, in the tree's `copy` folder.
  *
- * Plain, it is l0 as it is, with whiteouts, overlay's marks, links among files and holes kept. Flattened, it is all
- * layers in one: what the merged view shows at each candidate, a whiteout where it shows nothing but the base has
- * something, and an opaque mark on each folder that hides what the base has there.
+ * Plain, it is l0 as it is, with whiteouts, overlay's marks, links among files and holes kept. Flattened, it
+ * is all layers in one: what the merged view shows at each candidate, a whiteout where it shows nothing but
+ * the base has something, and an opaque mark on each folder that hides what the base has there.
  */
 #pragma once
 

@@ -29,7 +29,8 @@ static int write_rename(struct diff *d, size_t gone, size_t new)
     d->totals.files++;
     if (d->stat)
         return patch_count_rename(d->a, from->path, to->path);
-    mode_t old_mode = from->mode & S_IXUSR ? 0100755 : 0100644, new_mode = to->mode & S_IXUSR ? 0100755 : 0100644;
+    mode_t old_mode = from->mode & S_IXUSR ? 0100755 : 0100644,
+           new_mode = to->mode & S_IXUSR ? 0100755 : 0100644;
     return patch_write_rename(d->a, from->path, to->path, old_mode, new_mode);
 }
 

@@ -1,5 +1,5 @@
-/* The answer to WIRE_FETCH: one file of the merged view. Holes are left out: an empty DATA frame with OFFSET says
- * where the next bytes go. */
+/* The answer to WIRE_FETCH: one file of the merged view. Holes are left out: an empty DATA frame with OFFSET
+ * says where the next bytes go. */
 #pragma once
 
 #include "answer.h"

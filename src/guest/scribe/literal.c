@@ -9,7 +9,8 @@
 #define LINE_BYTES 52u
 #define CHUNK      (64u << 10)
 
-static const char DIGITS[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~";
+static const char DIGITS[] =
+    "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~";
 
 /* Deflated bytes on their way into lines. */
 struct encoder {
@@ -31,8 +32,8 @@ static int write_line(struct encoder *e)
     text[at++] = length_digit(e->len);
     memset(e->line + e->len, 0, LINE_BYTES - e->len);
     for (size_t i = 0; i < e->len; i += 4, at += 5) {
-        uint32_t v = (uint32_t)e->line[i] << 24 | (uint32_t)e->line[i + 1] << 16 | (uint32_t)e->line[i + 2] << 8 |
-                     e->line[i + 3];
+        uint32_t v = (uint32_t)e->line[i] << 24 | (uint32_t)e->line[i + 1] << 16 |
+                     (uint32_t)e->line[i + 2] << 8 | e->line[i + 3];
         for (size_t digit = 5; digit-- > 0; v /= 85)
             text[at + digit] = DIGITS[v % 85];
     }

@@ -47,7 +47,8 @@ static int write_index(struct answer *a, const struct blob *old, const struct bl
     return answer_write(a, "\n", 1);
 }
 
-/* The names above the hunks. One with a blank gets a tab behind it, as git's has, so that its end can be told. */
+/* The names above the hunks. One with a blank gets a tab behind it, as git's has, so that its end can be
+ * told. */
 static int write_sides(struct answer *a, const char *path, const struct blob *old, const struct blob *new)
 {
     const char *end = strchr(path, ' ') && !cquote_is_needed(path) ? "\t\n" : "\n";
@@ -81,7 +82,7 @@ static int compare_text(const struct blob *old, const struct blob *new, struct l
 {
     if (blob_is_binary(old) || blob_is_binary(new))
         return 1;
-    int r = linediff_make(old->data, (size_t)old->size, new->data, (size_t)new->size, ret);
+    int r = linediff_make(old->data, (size_t)old->size, new->data, (size_t) new->size, ret);
     return r == -E2BIG || r == -ENOMEM ? 1 : r;
 }
 
@@ -107,12 +108,12 @@ static int write_content(struct answer *a, const char *path, const struct blob *
 /* git tells of a file that became a link, or back, as of one that went and one that came. */
 static bool is_other_type(const struct blob *old, const struct blob *new)
 {
-    return old->mode && new->mode && (old->mode & S_IFMT) != (new->mode & S_IFMT);
+    return old->mode && new->mode && (old->mode & S_IFMT) != (new->mode &S_IFMT);
 }
 
 static bool is_same(const struct blob *old, const struct blob *new)
 {
-    return old->mode == new->mode && !old->untold && !new->untold && strcmp(old->name, new->name) == 0;
+    return old->mode == new->mode && !old->untold && !new->untold &&strcmp(old->name, new->name) == 0;
 }
 
 int patch_write(struct answer *a, const char *path, const struct blob *old, const struct blob *new,

@@ -75,8 +75,8 @@ static int name_all(const struct tree *t, const struct changes *list, struct can
     return 0;
 }
 
-/* Of the files with the same content, the first that is gone became the first that is new, and so on: where a whole
- * folder was moved, that is the right one. */
+/* Of the files with the same content, the first that is gone became the first that is new, and so on: where a
+ * whole folder was moved, that is the right one. */
 static void pair(const struct candidate *c, size_t n, size_t *partner)
 {
     for (size_t i = 0, end; i < n; i = end) {

@@ -1,8 +1,8 @@
 /*
  * Exact renames: a file that is gone and one that is new with the same content.
  *
- * Only files of a size that occurs on both sides are read, and each name is computed once, so that this costs what the
- * diff's index lines would cost anyway.
+ * Only files of a size that occurs on both sides are read, and each name is computed once, so that this costs
+ * what the diff's index lines would cost anyway.
  */
 #pragma once
 

@@ -58,7 +58,8 @@ static int serve_request(int root, const struct wire_frame *request, struct answ
     }
 }
 
-/* One connection from its request to its last answer. Its failure is the host's to notice, and ends nothing else. */
+/* One connection from its request to its last answer. Its failure is the host's to notice, and ends nothing
+ * else. */
 static void serve(int root, int conn)
 {
     _cleanup_(wire_reader_free) struct wire_reader in = WIRE_READER_INIT(conn);

@@ -6,8 +6,8 @@
  *     l0 l1 …  the layers between them: l0 is the box's own, the others are older
  *     copy     an empty folder to write a new layer to
  *
- * In a layer a whiteout (a character device 0:0, or a regular file marked by an extended attribute) says that the name
- * is gone, and a folder marked opaque hides everything of that path in older layers.
+ * In a layer a whiteout (a character device 0:0, or a regular file marked by an extended attribute) says that
+ * the name is gone, and a folder marked opaque hides everything of that path in older layers.
  */
 #pragma once
 

@@ -12,7 +12,8 @@
 #define SIDES_MAX (WALK_LAYERS + TREE_LAYERS_MAX)
 #define NOWHERE   SIZE_MAX
 
-/* On a side where the present folder does not exist, the cursor waits in the deepest one above it that does. */
+/* On a side where the present folder does not exist, the cursor waits in the deepest one above it that does.
+ */
 struct cursor {
     int fd;
     size_t depth;
@@ -109,8 +110,8 @@ static int fail(struct walk *w, int code, const char *what)
     return error_errno(w->err, code, "cannot %s a folder of the box, %zu deep", what, w->depth);
 }
 
-/* Moves a cursor that stands in the present folder into a child. What is not there, or no folder, leaves it waiting;
- * something that is no folder makes *replaced true. */
+/* Moves a cursor that stands in the present folder into a child. What is not there, or no folder, leaves it
+ * waiting; something that is no folder makes *replaced true. */
 static int cursor_enter(struct walk *w, struct cursor *c, const char *name, bool *replaced)
 {
     if (c->depth != w->depth)
@@ -183,7 +184,8 @@ static int add_level(struct walk *w, size_t depth, const struct level *l)
     return 0;
 }
 
-/* Is the older content of the folder hidden: does a layer say so, or is there no such folder in the merged view? */
+/* Is the older content of the folder hidden: does a layer say so, or is there no such folder in the merged
+ * view? */
 static bool hides_older(const struct walk *w)
 {
     for (size_t i = WALK_LAYERS; i < w->n_sides; i++) {
@@ -293,7 +295,8 @@ static int walk_all(struct walk *w)
     }
 }
 
-/* A cursor owns its descriptor, and a folder's position is shared by duplicates of one: so it is opened anew. */
+/* A cursor owns its descriptor, and a folder's position is shared by duplicates of one: so it is opened anew.
+ */
 static int start(struct walk *w, int dir)
 {
     struct cursor *c = &w->sides[w->n_sides++];

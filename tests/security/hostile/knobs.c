@@ -81,10 +81,17 @@ int main(void)
                                         "/sys/power/state",
                                         "/sys/fs/cgroup/cgroup.procs",
                                         "/sys/fs/cgroup/release_agent"};
-    static const char *const masks[] = {
-        "/proc/kcore",       "/proc/keys",          "/proc/timer_list",
-        "/proc/sched_debug", "/proc/latency_stats", "/proc/kmsg",
-        "/proc/kpageflags",  "/proc/vmallocinfo",   "/sys/firmware/dmi/tables/DMI"};
+    static const char *const masks[] = {"/proc/kcore",
+                                        "/proc/keys",
+                                        "/proc/key-users",
+                                        "/proc/kallsyms",
+                                        "/proc/timer_list",
+                                        "/proc/sched_debug",
+                                        "/proc/latency_stats",
+                                        "/proc/kmsg",
+                                        "/proc/kpageflags",
+                                        "/proc/vmallocinfo",
+                                        "/sys/firmware/dmi/tables/DMI"};
 
     for (size_t i = 0; i < sizeof(knobs) / sizeof(*knobs); i++)
         writable(knobs[i]);

@@ -1,0 +1,109 @@
+/* Stand-ins for those parts of the guest that start, stop or kill processes: a fuzz target runs on the host. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "background.h"
+#include "command.h"
+#include "conn.h"
+#include "file.h"
+#include "freeze.h"
+#include "guest.h"
+#include "ptree.h"
+#include "sample.h"
+#include "worker.h"
+#include "banned.h"
+
+#define NO_PROCESS 0x3fffff00 /* above what the kernel gives out */
+
+/* These two stand in for functions of files that are linked, by the linker's --wrap. */
+int __wrap_kill(pid_t pid, int sig);
+int __wrap_background_open_output(struct command *c, int *ret_out, int *ret_err, struct error *err);
+
+int __wrap_kill(pid_t pid, int sig)
+{
+    return 0;
+}
+
+int __wrap_background_open_output(struct command *c, int *ret_out, int *ret_err, struct error *err)
+{
+    *ret_out = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    *ret_err = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    c->output_path = strdup("/nonexistent/1.out");
+    return 0;
+}
+
+/* A process that says a word and goes on. */
+pid_t spawn_start(struct spawn *s)
+{
+    if (s->fds[1] >= 0 && write(s->fds[1], "word\n", 5) < 0)
+        return -errno;
+    return NO_PROCESS;
+}
+
+struct spawn_report *spawn_report_take(struct spawn_report *reports, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!reports[i].taken) {
+            reports[i] = (struct spawn_report){.taken = true};
+            return &reports[i];
+        }
+    return NULL;
+}
+
+void worker_start(struct conn *conn, const struct wire_frame *f, file_serve serve)
+{
+    conn_error(conn, EAGAIN, "no files here");
+}
+
+void freeze_init(struct guest *g)
+{
+    g->freeze = (struct freeze){0};
+}
+
+int freeze_request(struct conn *conn, const struct wire_frame *f)
+{
+    return -EBUSY;
+}
+
+bool freeze_lets_pass(struct guest *g, int sig)
+{
+    return true;
+}
+
+unsigned ptree_signal(struct guest *g, rlim_t tag, int sig)
+{
+    return 1;
+}
+
+unsigned ptree_kill(struct guest *g, const struct command *c)
+{
+    return 0;
+}
+
+void sample_start(struct command *c) {}
+
+void sample_fire(struct loop_timer *t) {}
+
+int file_read(struct file_call *c, struct error *err)
+{
+    return -ENOSYS;
+}
+
+int file_write(struct file_call *c, struct error *err)
+{
+    return -ENOSYS;
+}
+
+int file_list(struct file_call *c, struct error *err)
+{
+    return -ENOSYS;
+}
+
+int file_stat(struct file_call *c, struct error *err)
+{
+    return -ENOSYS;
+}
