@@ -1,9 +1,11 @@
 /*
- * The guest's side of the wire: connections with any bytes, through the loop, the table of requests and the life of
- * a command. What touches processes is made up (guest_fakes.c). Checks beside not crashing: what the guest answers
- * are sound frames of which at most one is a RESULT or ERROR, and nothing is left once connections and commands ended.
+ * The guest's side of the wire: connections with any bytes, through the loop, the table of requests and the
+ * life of a command. What touches processes is made up (guest_fakes.c). Checks beside not crashing: what the
+ * guest answers are sound frames of which at most one is a RESULT or ERROR, and nothing is left once
+ * connections and commands ended.
  */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -13,6 +15,7 @@
 #include "compose.h"
 #include "conn.h"
 #include "guest.h"
+#include "guest_fakes.h"
 #include "io.h"
 #include "request.h"
 #include "spawn.h"
@@ -78,6 +81,7 @@ static void check_answers(int fd)
 static void end_commands(struct guest *g)
 {
     struct rusage usage = {0};
+    guest_fakes_end();
     for (struct command *c = LIST_FIRST(&g->commands), *next; c; c = next) {
         next = LIST_NEXT(c, link);
         if (c->pid)
@@ -104,6 +108,7 @@ static void free_guest(struct guest *g)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
+    signal(SIGPIPE, SIG_IGN); /* which does not end process 1 of a box either */
     struct guest *g = make_guest();
     int peers[CONNS_MAX];
     size_t count = 0;

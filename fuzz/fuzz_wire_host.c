@@ -1,6 +1,6 @@
 /*
- * The host's side of the wire: whatever a guest or a scribe may answer to a command, a list of changes, a diff or a
- * file. Checks beside not crashing: what comes out keeps to what its header promises.
+ * The host's side of the wire: whatever a guest or a scribe may answer to a command, a list of changes, a
+ * diff or a file. Checks beside not crashing: what comes out keeps to what its header promises.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -96,9 +96,11 @@ static struct guest *no_guest(struct place *p)
 static void no_end(struct place *p) {}
 
 /* Stands in for guest_connect, by the linker's --wrap: the guest says a word on stdout and answers. */
-int __wrap_guest_connect(const struct guest *g, struct buf *request, const int *fds, size_t n_fds, int *ret_fd);
+int __wrap_guest_connect(const struct guest *g, struct buf *request, const int *fds, size_t n_fds,
+                         int *ret_fd);
 
-int __wrap_guest_connect(const struct guest *g, struct buf *request, const int *fds, size_t n_fds, int *ret_fd)
+int __wrap_guest_connect(const struct guest *g, struct buf *request, const int *fds, size_t n_fds,
+                         int *ret_fd)
 {
     if (n_fds == 3)
         require(write(fds[1], "word\n", 5) == 5);

@@ -1,4 +1,3 @@
-/* Stand-ins for those parts of the guest that start, stop or kill processes: a fuzz target runs on the host. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -12,6 +11,7 @@
 #include "file.h"
 #include "freeze.h"
 #include "guest.h"
+#include "guest_fakes.h"
 #include "ptree.h"
 #include "sample.h"
 #include "worker.h"
@@ -36,12 +36,23 @@ int __wrap_background_open_output(struct command *c, int *ret_out, int *ret_err,
     return 0;
 }
 
-/* A process that says a word and goes on. */
+static int inputs[16];
+static size_t n_inputs;
+
+/* A process that says a word and goes on; one with arguments keeps its input open. */
 pid_t spawn_start(struct spawn *s)
 {
     if (s->fds[1] >= 0 && write(s->fds[1], "word\n", 5) < 0)
         return -errno;
+    if (s->fds[0] >= 0 && s->argv[1] && n_inputs < ARRAY_SIZE(inputs))
+        inputs[n_inputs++] = fcntl(s->fds[0], F_DUPFD_CLOEXEC, 3);
     return NO_PROCESS;
+}
+
+void guest_fakes_end(void)
+{
+    while (n_inputs > 0)
+        close(inputs[--n_inputs]);
 }
 
 struct spawn_report *spawn_report_take(struct spawn_report *reports, size_t n)

@@ -6,6 +6,8 @@
  */
 #pragma once
 
+#include <pthread.h>
+
 #include "box.h"
 
 /* A guest that runs: a box's, or a scribe's. */
@@ -34,7 +36,8 @@ struct backend {
     size_t layers_max; /* deeper is slow: a snapshot that would reach it is flattened into one layer */
     int (*open)(const struct box_options *o, struct place **ret, struct error *err);
     int (*fork)(struct place *from, unsigned snapshot, bool flattened, struct place **ret, struct error *err);
-    void (*end)(struct place *p); /* ends its processes; the files stay while it is referred to */
+    void (*kill)(struct place *p); /* from any thread: its processes die, which whoever waits for them sees */
+    void (*end)(struct place *p);  /* the owner's: ends its processes; the files stay while it is referred to */
     struct place *(*ref)(struct place *p);
     void (*unref)(struct place *p);
     struct guest *(*guest)(struct place *p);
@@ -54,6 +57,9 @@ int guest_connect(const struct guest *g, struct buf *request, const int *fds, si
 int guest_connect_patient(const struct guest *g, struct buf *request, int *ret_fd);
 #define GUEST_PATIENCE_S 60
 
+/* From any thread: the guest dies, and all in its box with it. */
+void guest_kill(const struct guest *g);
+
 /* Kills, waits, closes. Takes a guest that is already ended. */
 void guest_end(struct guest *g);
 
@@ -72,4 +78,5 @@ struct box {
     char **allow;
     size_t n_allow;
     unsigned snapshots; /* numbers given out */
+    pthread_rwlock_t frozen; /* held to write while the box's processes are stopped, to read while a command is sent */
 };

@@ -88,6 +88,7 @@ struct box *box_new(void)
     if (b) {
         b->backend = &BACKEND_NS;
         b->folder = -1;
+        pthread_rwlock_init(&b->frozen, NULL);
     }
     return b;
 }
@@ -158,6 +159,7 @@ struct box *box_close(struct box *b)
     list_free(b->env);
     list_free(b->allow);
     free(b->workspace);
+    pthread_rwlock_destroy(&b->frozen);
     free(b);
     return NULL;
 }
@@ -180,7 +182,7 @@ int box_tick(struct box *b)
     b->backend->usage(b->place, true, &now);
     if (!now.counted || now.memory <= b->limits.memory)
         return 0;
-    b->backend->end(b->place);
+    b->backend->kill(b->place);
     return -ENOMEM;
 }
 

@@ -93,8 +93,9 @@ struct box_capture {
 };
 
 struct box_result {
-    int exit_code; /* 128+N when signal N ended it, 124 when a time limit did, 126/127 as a shell's */
-    int signal;    /* 0 if it exited */
+    char failure[160]; /* why the program could not be started (exit code 126 or 127), or empty */
+    int exit_code;     /* 128+N when signal N ended it, 124 when a time limit did, 126/127 as a shell's */
+    int signal;        /* 0 if it exited */
     enum wire_limit limit;
     int64_t duration_ns;
     int64_t cpu_ns;

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -109,9 +110,11 @@ static int send_request(struct call *c, struct error *err)
     if (r < 0)
         return error_set(err, E2BIG, "the command and its environment are longer than %u bytes", REQUEST_MAX);
     r = c->command->tty ? 0 : make_pipes(c, theirs);
+    pthread_rwlock_rdlock(&c->box->frozen); /* nothing is started while a snapshot is taken */
     if (r == 0)
         r = guest_connect(c->box->backend->guest(c->box->place), &request, theirs, c->command->tty ? 0 : 3,
                           &c->wire.fd);
+    pthread_rwlock_unlock(&c->box->frozen);
     for (int i = 0; i < 3; i++)
         cleanup_close(&theirs[i]);
     if (r == -EPIPE || r == -ECONNRESET)
@@ -140,6 +143,9 @@ static void take_result(struct call *c, const struct wire_frame *f)
     r->duration_ns = find_ns(f, WIRE_K_DURATION_NS, 1);
     r->cpu_ns = find_ns(f, WIRE_K_CPU_US, 1000);
     r->max_rss = wire_find_u64(f, WIRE_K_MAX_RSS, 0);
+    _cleanup_free_ char *text = wire_find_str(f, WIRE_K_TEXT);
+    if (text)
+        snprintf(r->failure, sizeof r->failure, "%s", text);
     enum wire_limit limit = (enum wire_limit)wire_find_u64(f, WIRE_K_LIMIT, 0);
     if (r->limit == WIRE_LIMIT_NONE && limit <= WIRE_LIMIT_OUTPUT)
         r->limit = limit;
@@ -205,8 +211,8 @@ static void set_polls(const struct call *c, struct pollfd p[P_COUNT])
     bool tty = c->command->tty;
     p[P_WIRE] = (struct pollfd){.fd = c->wire.fd, .events = POLLIN};
     p[P_CANCEL] = (struct pollfd){.fd = c->killed ? -1 : c->command->cancel, .events = POLLIN};
-    p[P_OUT] = (struct pollfd){.fd = c->out.from, .events = POLLIN};
-    p[P_ERR] = (struct pollfd){.fd = c->err.from, .events = POLLIN};
+    p[P_OUT] = pump_poll(&c->out);
+    p[P_ERR] = pump_poll(&c->err);
     p[P_FEED] = (struct pollfd){.fd = c->in.to, .events = c->in.pending.len ? POLLOUT : 0};
     p[P_IN] = (struct pollfd){.fd = hungry && (tty || c->in.to >= 0) ? c->in.from : -1, .events = POLLIN};
 }
@@ -253,19 +259,22 @@ static int step(struct call *c, struct error *err)
     return 0;
 }
 
-/* The tree is dead: whatever is still in the pipes is all that ever comes. */
-static void drain(struct call *c)
+/* The tree is dead: whatever is still in the pipes is all that ever comes. A slow reader is waited for. */
+static void drain(struct call *c, struct pump *p)
 {
-    while (c->out.from >= 0 && pump_out(&c->out) > 0)
-        ;
-    while (c->err.from >= 0 && pump_out(&c->err) > 0)
-        ;
+    while (p->from >= 0 && (pump_out(p) || p->full)) {
+        struct pollfd wait[] = {pump_poll(p), {.fd = c->command->cancel, .events = POLLIN}};
+        if (p->full && poll(wait, ARRAY_SIZE(wait), -1) > 0 && wait[1].revents)
+            break;
+    }
+    pump_close(p);
 }
 
 static void finish(struct call *c)
 {
     struct box_result *r = c->result;
-    drain(c);
+    drain(c, &c->out);
+    drain(c, &c->err);
     if (c->command->capture) {
         capture_finish(&r->out);
         capture_finish(&r->err);
@@ -281,8 +290,8 @@ static void finish(struct call *c)
 static void free_call(struct call *c)
 {
     cleanup_close(&c->wire.fd);
-    cleanup_close(&c->out.from);
-    cleanup_close(&c->err.from);
+    pump_close(&c->out);
+    pump_close(&c->err);
     cleanup_close(&c->in.to);
     buf_free(&c->in.pending);
     wire_reader_free(&c->wire);

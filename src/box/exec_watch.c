@@ -56,7 +56,7 @@ void call_watch(struct call *c)
     if (c->command->tty)
         call_tty_resize(c);
     if (c->deadline && now > c->deadline) /* the guest does not do what it was asked: end all of it */
-        c->box->backend->end(c->box->place);
+        c->box->backend->kill(c->box->place);
 }
 
 enum wire_limit call_limit(struct call *c)

@@ -45,13 +45,18 @@ int guest_connect_patient(const struct guest *g, struct buf *request, int *ret_f
     return 0;
 }
 
+void guest_kill(const struct guest *g)
+{
+    if (g->pidfd >= 0)
+        syscall(SYS_pidfd_send_signal, g->pidfd, SIGKILL, NULL, 0);
+    else if (g->pid > 0)
+        kill(g->pid, SIGKILL);
+}
+
 void guest_end(struct guest *g)
 {
     if (g->pid > 0) {
-        if (g->pidfd >= 0)
-            syscall(SYS_pidfd_send_signal, g->pidfd, SIGKILL, NULL, 0);
-        else
-            kill(g->pid, SIGKILL);
+        guest_kill(g);
         while (waitpid(g->pid, NULL, __WALL) < 0 && errno == EINTR)
             ;
     }

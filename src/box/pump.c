@@ -1,57 +1,100 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "capture.h"
-#include "io.h"
 #include "pump.h"
 #include "banned.h"
 
-#define CHUNK (1u << 20)
+#define SPLICE_MOST (1u << 20)
 
-static void end_pump(struct pump *p)
+struct pollfd pump_poll(const struct pump *p)
 {
-    close(TAKE_FD(p->from));
+    if (p->full)
+        return (struct pollfd){.fd = p->to, .events = POLLOUT};
+    return (struct pollfd){.fd = p->from, .events = POLLIN};
 }
 
-/* What the reader of the command's output is gone, the command learns it from its pipe, as it would without a box. */
-static int spliced(struct pump *p, ssize_t n)
+void pump_close(struct pump *p)
 {
+    cleanup_close(&p->from);
+    p->from = -1;
+    p->full = false;
+    buf_free(&p->pending);
+}
+
+static bool has_bytes(int fd)
+{
+    int n = 0;
+    return ioctl(fd, FIONREAD, &n) == 0 && n > 0;
+}
+
+/*
+ * "Try again" means that the source is empty or the target full. When the target's reader is gone for good, the command
+ * is to learn it from its own pipe, as it would without a box: so the pump ends.
+ */
+static bool splice_out(struct pump *p)
+{
+    ssize_t n = splice(p->from, NULL, p->to, NULL, SPLICE_MOST, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+    p->full = false;
     if (n > 0) {
         *p->total += (uint64_t)n;
-        return 1;
+        return true;
     }
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return 0;
     if (n < 0 && errno == EINVAL) {
         p->no_splice = true;
         return pump_out(p);
     }
-    end_pump(p);
-    return 0;
+    if (n < 0 && errno == EAGAIN)
+        p->full = has_bytes(p->from);
+    else if (n == 0 || errno != EINTR)
+        pump_close(p);
+    return false;
 }
 
-static int pass_on(struct pump *p, const char *data, size_t n)
+/* Writes what is pending. False while some of it is left, or when the reader is gone. */
+static bool flush(struct pump *p)
+{
+    while (p->pending.len) {
+        ssize_t n = write(p->to, p->pending.data, p->pending.len);
+        p->full = n < 0 && errno == EAGAIN;
+        if (p->full)
+            return false;
+        if (n < 0 && errno != EINTR) {
+            pump_close(p);
+            return false;
+        }
+        if (n > 0)
+            buf_consume(&p->pending, (size_t)n);
+    }
+    return true;
+}
+
+static bool take(struct pump *p, const char *data, size_t n)
 {
     *p->total += n;
     if (p->capture)
-        return capture_add(p->capture, data, n);
-    return p->to >= 0 ? io_write_all(p->to, data, n) : 0;
+        return capture_add(p->capture, data, n) == 0;
+    if (p->to < 0)
+        return true;
+    p->pending.max = PUMP_CHUNK;
+    return buf_append(&p->pending, data, n) == 0 && flush(p);
 }
 
-int pump_out(struct pump *p)
+bool pump_out(struct pump *p)
 {
     if (p->to >= 0 && !p->capture && !p->no_splice)
-        return spliced(p, splice(p->from, NULL, p->to, NULL, CHUNK, SPLICE_F_MOVE | SPLICE_F_NONBLOCK));
-    char data[65536];
+        return splice_out(p);
+    if (!flush(p))
+        return false;
+    char data[PUMP_CHUNK];
     ssize_t n = read(p->from, data, sizeof data);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return 0;
-    if (n <= 0 || pass_on(p, data, (size_t)n) < 0) {
-        end_pump(p);
-        return 0;
-    }
-    return 1;
+    if (n > 0)
+        return take(p, data, (size_t)n);
+    if (n == 0 || (errno != EAGAIN && errno != EINTR))
+        pump_close(p);
+    return false;
 }
 
 static void read_more(struct feed *f)

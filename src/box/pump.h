@@ -2,10 +2,12 @@
  * Bytes between a command and the host's descriptors.
  *
  * A command never holds a descriptor of the host's but the ends of pipes made for it; what comes out of them is moved on
- * (spliced where the kernel can, so that a gigabyte passes without being copied here) or captured.
+ * (spliced where the kernel can, so that a gigabyte passes without being copied here) or captured. Nothing blocks: a
+ * reader that is slow makes the pump `full`, and whoever polls waits for room at `to` instead of bytes at `from`.
  */
 #pragma once
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -18,10 +20,19 @@ struct pump {
     struct box_capture *capture;
     uint64_t *total; /* of both streams, for the limit on output */
     bool no_splice;
+    bool full;
+    struct buf pending; /* what was read and did not go out yet, where nothing can be spliced */
 };
 
-/* Moves what is there now, at most about a megabyte. 1: something moved, 0: nothing there, or ended (from is -1). */
-int pump_out(struct pump *p);
+#define PUMP_CHUNK 65536u
+
+/* What to poll for. */
+struct pollfd pump_poll(const struct pump *p);
+
+/* Moves what can be moved now, at most about a megabyte. False once there is nothing more to move for now. */
+bool pump_out(struct pump *p);
+
+void pump_close(struct pump *p);
 
 /* The stream into the command. */
 struct feed {

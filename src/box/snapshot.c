@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "apply.h"
@@ -23,14 +24,27 @@ struct snapshot {
 
 /* A box that is being looked at. */
 struct view {
+    struct box *box;
     int frozen; /* the connection that keeps the processes stopped; -1: there are none */
     struct guest scribe;
 };
 
+/* The guest answers the end of our side with the end of its own, once all processes go on. */
+static void thaw(int frozen)
+{
+    char byte;
+    shutdown(frozen, SHUT_WR);
+    while (read(frozen, &byte, 1) > 0)
+        ;
+    close(frozen);
+}
+
 static void view_close(struct view *v)
 {
     guest_end(&v->scribe);
-    cleanup_close(&v->frozen);
+    if (v->frozen >= 0)
+        thaw(v->frozen);
+    pthread_rwlock_unlock(&v->box->frozen);
 }
 
 static int take_answer(int fd, struct error *err)
@@ -69,8 +83,9 @@ static int ask(const struct guest *g, enum wire_type type, uint16_t key, uint64_
 
 static int view_open(struct box *b, unsigned snapshot, struct view *ret, struct error *err)
 {
-    struct view v = {.frozen = -1, .scribe = GUEST_NONE};
+    struct view v = {.box = b, .frozen = -1, .scribe = GUEST_NONE};
     int r = 0;
+    pthread_rwlock_wrlock(&b->frozen);
     if (b->backend->guest(b->place)->pid > 0)
         r = ask(b->backend->guest(b->place), WIRE_FREEZE, 0, 0, &v.frozen, err);
     if (r == 0)

@@ -34,6 +34,16 @@ struct command *ptree_command(struct guest *g, rlim_t tag)
     return NULL;
 }
 
+/* A command's own process that was forked and has not come to setting its tag yet. */
+static const struct command *started_as(struct guest *g, pid_t pid)
+{
+    const struct command *c;
+    LIST_FOREACH(c, &g->commands, link)
+    if (c->pid == pid)
+        return c;
+    return NULL;
+}
+
 /*
  * The tag of a process as it counts here: 0 for one that is gone or is a worker of ours. A stray is killed,
  * and counts as everybody's, since it may have been anybody's.
@@ -45,6 +55,9 @@ static rlim_t tag_in_walk(struct guest *g, pid_t pid, rlim_t wanted)
         return 0;
     if (tag == wanted || ptree_command(g, tag))
         return tag;
+    const struct command *fresh = started_as(g, pid);
+    if (fresh)
+        return fresh->tag;
     kill(pid, SIGKILL);
     return wanted;
 }

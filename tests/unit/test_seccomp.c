@@ -181,7 +181,7 @@ static void in_child(int (*f)(void))
 {
     pid_t pid = fork();
     if (pid == 0) {
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || seccomp_install() < 0)
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || seccomp_install(false) < 0)
             _exit(255);
         int line = f();
         if (line) {

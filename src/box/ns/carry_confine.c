@@ -120,7 +120,7 @@ int carry_landlock(struct carry *c, const struct op *op)
 
 int carry_seccomp(struct carry *c, const struct op *op)
 {
-    return weakened("seccomp") ? 0 : seccomp_install();
+    return weakened("seccomp") ? 0 : seccomp_install(op->flags != 0);
 }
 
 /* Only the wire goes along: everything else is closed by the exec itself. */

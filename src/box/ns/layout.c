@@ -347,6 +347,6 @@ void layout_scribe(struct plan *p, const struct layout *l, unsigned snap)
     plan_add(p, 2,
              (struct op){.kind = OP_CONFINE,
                          .flags = 1ULL << CAP_DAC_OVERRIDE | 1ULL << CAP_DAC_READ_SEARCH | 1ULL << CAP_FOWNER});
-    plan_add(p, 2, (struct op){.kind = OP_SECCOMP});
+    plan_add(p, 2, (struct op){.kind = OP_SECCOMP, .flags = 1});
     plan_add(p, 2, (struct op){.kind = OP_EXEC, .slot = SLOT_GUEST, .text = "scribe"});
 }

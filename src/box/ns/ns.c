@@ -44,6 +44,11 @@ static struct place *place_ref(struct place *p)
     return p;
 }
 
+static void place_kill(struct place *p)
+{
+    guest_kill(&p->guest);
+}
+
 static void place_end(struct place *p)
 {
     guest_end(&p->guest);
@@ -346,6 +351,7 @@ const struct backend BACKEND_NS = {
     .layers_max = LAYERS_MAX,
     .open = ns_open,
     .fork = ns_fork,
+    .kill = place_kill,
     .end = place_end,
     .ref = place_ref,
     .unref = place_unref,

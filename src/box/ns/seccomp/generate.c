@@ -205,42 +205,55 @@ static void make_program(struct program *p, uint32_t arch, struct range *ranges,
     }
 }
 
-static void write_program(const struct program *p, const char *path)
+static void write_program(FILE *f, const struct program *p, const char *name)
 {
-    FILE *f = fopen(path, "we");
-    if (!f)
-        die("%s: %s", path, strerror(errno));
-    fputs("/* Made by generate.c of policy.c; do not edit. */\n#include \"filter.h\"\n\n"
-          "const struct sock_filter seccomp_filter[] = {\n",
-          f);
+    fprintf(f, "\nconst struct sock_filter %s[] = {\n", name);
     for (size_t i = 0; i < p->len; i++)
         fprintf(f, "    {0x%02x, %u, %u, 0x%08x},\n", p->code[i].code, p->code[i].jt, p->code[i].jf,
                 p->code[i].k);
-    fprintf(f, "};\nconst unsigned short seccomp_filter_len = %zu;\n", p->len);
-    if (fclose(f) != 0)
-        die("%s: %s", path, strerror(errno));
+    fprintf(f, "};\nconst unsigned short %s_len = %zu;\n", name, p->len);
 }
 
-int main(int argc, char **argv)
+static const struct policy_check *check_for(const struct policy_check *check, bool scribe)
+{
+    for (size_t i = 0; scribe && i < policy_n_scribe_checks; i++)
+        if (strcmp(policy_scribe_checks[i].name, check->name) == 0)
+            return &policy_scribe_checks[i];
+    return check;
+}
+
+static void generate(FILE *f, uint32_t arch, bool scribe, const char *name)
 {
     static struct verdict table[NUMBERS];
     static struct range ranges[NUMBERS];
     static struct program program;
 
+    program.len = 0;
+    for (size_t i = 0; i < NUMBERS; i++)
+        table[i] = (struct verdict){.action = POLICY_DEFAULT};
+    for (size_t i = 0; i < policy_n_groups; i++)
+        name_group(table, arch, &policy_groups[i]);
+    for (size_t i = 0; i < policy_n_checks; i++)
+        name_verdict(table, arch, policy_checks[i].name,
+                     (struct verdict){.check = check_for(&policy_checks[i], scribe)});
+    make_program(&program, arch, ranges, find_ranges(table, ranges));
+    write_program(f, &program, name);
+}
+
+int main(int argc, char **argv)
+{
     if (argc != 3)
         die("usage: generate ARCH OUTPUT.c");
     uint32_t arch = seccomp_arch_resolve_name(argv[1]);
     if (arch != SCMP_ARCH_X86_64 && arch != SCMP_ARCH_AARCH64)
         die("boxes are made for x86_64 and aarch64, not for %s", argv[1]);
-
-    for (size_t i = 0; i < NUMBERS; i++)
-        table[i].action = POLICY_DEFAULT;
-    for (size_t i = 0; i < policy_n_groups; i++)
-        name_group(table, arch, &policy_groups[i]);
-    for (size_t i = 0; i < policy_n_checks; i++)
-        name_verdict(table, arch, policy_checks[i].name, (struct verdict){.check = &policy_checks[i]});
-
-    make_program(&program, arch, ranges, find_ranges(table, ranges));
-    write_program(&program, argv[2]);
+    FILE *f = fopen(argv[2], "we");
+    if (!f)
+        die("%s: %s", argv[2], strerror(errno));
+    fputs("/* Made by generate.c of policy.c; do not edit. */\n#include \"filter.h\"\n", f);
+    generate(f, arch, false, "seccomp_filter");
+    generate(f, arch, true, "seccomp_scribe_filter");
+    if (fclose(f) != 0)
+        die("%s: %s", argv[2], strerror(errno));
     return 0;
 }

@@ -1,0 +1,67 @@
+"""Boxes at the level of the library: from a pool, a command in a live one, forks, and how many per second."""
+import os
+import random
+
+import profiles
+from report import percentile
+
+LARGE_FOLDERS, LARGE_FILES, LARGE_SIZE = 50, 100, 20_000  # 5,000 files, 100 MB
+FORK_MS = 2.0
+
+
+def bwrap_of(c):
+    return {name: command for name, command in profiles.all_bwraps(c.stage, c.user.workspace).items() if name == "bwrap"}
+
+
+def pool(c):
+    named = {**bwrap_of(c), "posix_spawn": ["true"]}
+    series = c.user.json([c.stage.program("box_bench"), "start", 50 if c.quick else 300, c.user.workspace,
+                          *profiles.lines(named)])
+    series = {"box from a warm pool": series.pop("pool"), "box opened and closed": series.pop("box"), **series}
+    c.report.times("box with one command", series, "box from a warm pool")
+    if "bwrap" in series:
+        c.report.ratio("box from a warm pool", series, "box from a warm pool", "bwrap", 0.25)
+
+
+def execute(c):
+    series = c.user.json([c.stage.program("box_bench"), "exec", 100 if c.quick else 1000, c.user.workspace,
+                          *profiles.lines({"posix_spawn": ["true"]})])
+    series = {"exec in a live box": series["live"], "posix_spawn": series["posix_spawn"],
+              "posix_spawn, output piped": series["piped/ns"]}
+    c.report.times("one command", series, "exec in a live box")
+    c.report.ratio("exec in a live box", series, "exec in a live box", "posix_spawn", 1.50)
+
+
+def make_large(c):
+    folder = c.user.own(c.user.home / "large")
+    noise = random.Random(1).randbytes(LARGE_SIZE)
+    for i in range(LARGE_FOLDERS):
+        inner = c.user.own(folder / str(i))
+        for j in range(LARGE_FILES):
+            path = inner / str(j)
+            path.write_bytes(noise)
+            if os.geteuid() == 0:
+                os.chown(path, c.user.uid, c.user.gid)
+    return folder
+
+
+def fork(c):
+    series = c.user.json([c.stage.program("box_bench"), "fork", 10 if c.quick else 100, make_large(c)])
+    for part, title in (("snapshot", "snapshot"), ("fork", "fork"), ("both", "snapshot and fork")):
+        c.report.times(title, {f"{workspace} workspace, {changed} changed": series[f"{workspace} {changed}/{part}"]
+                               for changed in ("1", "100") for workspace in ("empty", "large")})
+    for changed in ("1", "100"):
+        empty, large = (percentile(series[f"{workspace} {changed}/both"], 50) / 1e6 for workspace in ("empty", "large"))
+        c.report.target(f"large over empty, {changed} changed, p50", large - empty, FORK_MS, " ms")
+
+
+def rate(c):
+    named = {"hutch run": profiles.hutch(c.stage, c.user.workspace), **bwrap_of(c), "posix_spawn": ["true"]}
+    rounds, slice_ms = (1, 500) if c.quick else (3, 1000)
+    rates = {}
+    for in_flight in (2, 8, 32):
+        rates[in_flight] = c.user.json([c.stage.program("box_bench"), "rate", rounds, c.user.workspace, in_flight, slice_ms,
+                                        *profiles.lines(named)])
+    names = {"box": "box opened and closed", "pool": "box from a pool", **{name: name for name in named}}
+    c.report.table("runs per second, p50 of slices", [f"{n} in flight" for n in rates],
+                   [[shown, *(percentile(rates[n][name], 50) for n in rates)] for name, shown in names.items()])

@@ -1,0 +1,114 @@
+"""Writes the inputs that fuzzing begins with: seeds.py FOLDER makes one folder in it per target.
+
+They say in the form of each target what real calls look like, so that a short run already gets past the first checks.
+"""
+import struct
+import sys
+from pathlib import Path
+
+# The recipes of compose.c.
+STOP = b"\xff"
+
+
+def frame(kind, *fields):
+    return bytes([0x80, kind]) + b"".join(fields)
+
+
+def text(key, value):
+    return bytes([key, len(value)]) + value
+
+
+def number(key, value):
+    digits = value.to_bytes((value.bit_length() + 7) // 8, "big")
+    return bytes([0x40 | key, len(digits)]) + digits
+
+
+# And frames as they are on the wire (docs/protocol.md).
+def raw_frame(kind, *fields):
+    body = b"".join(struct.pack("<HHI", key, 0, len(value)) + value for key, value in fields)
+    return struct.pack("<IB3x", len(body), kind) + body
+
+
+ARG, ENV, CWD, STDIO, BACKGROUND, ROWS, COLS, STREAM, DATA, EOF, SIGNAL, HANDLE = 1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13, 14
+EXIT_CODE, TERM_SIGNAL, LIMIT, DURATION, CPU, RSS, CODE, TEXT, PATH, KIND, MODE, SIZE = 15, 16, 17, 18, 19, 20, 32, 33, 34, 35, 36, 37
+OFFSET, TARGET, COUNT, TOO_MANY = 38, 41, 45, 46
+COMMAND = text(ARG, b"sh") + text(ARG, b"-c") + text(ENV, b"A=b") + text(CWD, b"/tmp") + number(6, 1000)
+
+WIRE_GUEST = [
+    b"\0" + frame(1),
+    b"\2" + frame(2, COMMAND),
+    b"\0" + frame(2, COMMAND, number(STDIO, 1)) + frame(64, text(DATA, b"in")) + frame(64, number(EOF, 1)) + STOP,
+    b"\0" + frame(2, COMMAND, number(STDIO, 2), number(ROWS, 24), number(COLS, 80)) + frame(66, number(ROWS, 50), number(COLS, 9))
+    + frame(64, text(DATA, b"in\n")) + frame(64, number(EOF, 1)) + frame(65, number(SIGNAL, 2)),
+    b"\0" + frame(2, COMMAND, number(STDIO, 3), number(BACKGROUND, 1)) + STOP + b"\0" + frame(4, number(HANDLE, 1)) + STOP
+    + b"\0" + frame(3, number(HANDLE, 1), number(SIGNAL, 9)),
+    b"\0" + frame(2, COMMAND, number(STDIO, 1)) + frame(65, number(SIGNAL, 9)),
+    b"\0" + frame(16, text(PATH, b"a/b"), number(OFFSET, 1)) + STOP + b"\0" + frame(5) + STOP + b"\0" + frame(99),
+    b"\1" + raw_frame(2, (ARG, b"true"), (STDIO, struct.pack("<Q", 3))),
+    b"\1" + raw_frame(1) + b"\7\0\0\0\1",
+]
+
+RESULT = frame(131, number(EXIT_CODE, 3), number(DURATION, 10**9), number(CPU, 5000), number(RSS, 1 << 20), number(LIMIT, 1))
+ENTRY = frame(130, text(PATH, b"a/b"), number(KIND, 2), number(MODE, 0o100644), number(SIZE, 9), text(TARGET, b"../x"))
+EXEC, CHANGES, FETCH, DIFF, CAPTURE, TTY, RAW = 0, 8, 16, 24, 2, 4, 1
+
+WIRE_HOST = [
+    bytes([EXEC]) + RESULT,
+    bytes([EXEC | CAPTURE]) + frame(131, number(TERM_SIGNAL, 9), number(CPU, 2**55)),
+    bytes([EXEC | CAPTURE | TTY]) + frame(128, number(STREAM, 1), text(DATA, b"x" * 200)) + RESULT,
+    bytes([EXEC | TTY]) + frame(132, number(CODE, 2), text(TEXT, b"no")),
+    bytes([EXEC | RAW]) + raw_frame(131, (EXIT_CODE, struct.pack("<Q", 1))),
+    bytes([CHANGES]) + ENTRY + frame(130, text(PATH, b"c"), number(KIND, 3), number(COUNT, 1)) + frame(131, number(TOO_MANY, 1)),
+    bytes([FETCH]) + frame(129, text(DATA, b"ab")) + frame(129, number(OFFSET, 3), text(DATA, b"c")) + frame(131, number(SIZE, 4)),
+    bytes([FETCH | CAPTURE]) + frame(129, text(DATA, b"abcd")) + frame(131, number(SIZE, 4)),
+    bytes([DIFF]) + frame(129, text(DATA, b"diff --git a/x b/x\n")) + frame(131),
+]
+
+OPTIONS = [
+    b"\0" + b"\0".join(words.split())
+    for words in [
+        b"-w . --mode cow --apply --backend ns --image i --net off -- true",
+        b"--net allow:example.org:443,[::1]:80,*.example.net --timeout 250ms --cpu-time 5m --memory=512M",
+        b"--pids 256 --files 1024 --disk 1G --cpus 1.5 --output 1M --ro /opt:/opt --rw a:/b --env A=b --tty --json -- sh -c x",
+        b"--help",
+    ]
+] + [b"\1--ttl\x001h", b"\2--cwd\0/tmp\0--json\0--\0true"]
+
+PROXY = [
+    b"CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\nxx",
+    b"GET http://example.org/a?b HTTP/1.1\r\nHost: example.org\r\nProxy-Connection: keep-alive\r\n\r\n",
+    b"POST http://[::1]:80/ HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabcd",
+    b"POST http://a.b/ HTTP/1.1\r\nHost: a.b\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n0\r\nT: t\r\n\r\n",
+    b"example.org:443",
+    b"*.example.org",
+]
+
+UNITS = [b"512M", b"2G", b"250ms", b"30s", b"5m", b"1.5", b"18446744073709551615", b"9223372036854775807B", b"106751d", b"0"]
+
+
+def two_texts(a, b):
+    return struct.pack(">H", len(a)) + a + b
+
+
+LINEDIFF = [
+    two_texts(b"a\nb\nc\n", b"a\nx\nc\n"),
+    two_texts(b"1\n2\n3\n4\n5\n6\n7\n8\n9", b"0\n1\n2\n3\n4\n6\n7\n9\n"),
+    two_texts(b"", b"a"),
+    two_texts(b"f {\n}\n" * 3, b"f {\n}\n" * 4),
+]
+
+SEEDS = {
+    "fuzz_wire_guest": WIRE_GUEST,
+    "fuzz_wire_host": WIRE_HOST,
+    "fuzz_options": OPTIONS,
+    "fuzz_proxy": PROXY,
+    "fuzz_units": UNITS,
+    "fuzz_linediff": LINEDIFF,
+}
+
+if __name__ == "__main__":
+    for target, seeds in SEEDS.items():
+        folder = Path(sys.argv[1]) / target
+        folder.mkdir(parents=True, exist_ok=True)
+        for i, seed in enumerate(seeds):
+            (folder / f"{i:02}").write_bytes(seed)
