@@ -144,6 +144,8 @@ static void take_result(struct box_result *result, const struct wire_frame *f)
     result->exit_code = (int)wire_find_u64(f, WIRE_K_EXIT_CODE, 0);
     result->signal = (int)wire_find_u64(f, WIRE_K_TERM_SIGNAL, 0);
     result->limit = (enum wire_limit)wire_find_u64(f, WIRE_K_LIMIT, 0);
+    _cleanup_free_ char *failure = wire_find_str(f, WIRE_K_TEXT);
+    snprintf(result->failure, sizeof result->failure, "%s", failure ? failure : "");
     result->duration_ns = (int64_t)wire_find_u64(f, WIRE_K_DURATION_NS, 0);
     result->cpu_ns = (int64_t)wire_find_u64(f, KEEPER_K_CPU_NS, 0);
     result->max_rss = wire_find_u64(f, WIRE_K_MAX_RSS, 0);

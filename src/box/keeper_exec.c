@@ -79,6 +79,7 @@ static int send_exec_result(struct visit *v, const struct box_result *r)
     wire_put_u64(&v->out, WIRE_K_EXIT_CODE, (uint64_t)r->exit_code);
     wire_put_u64(&v->out, WIRE_K_TERM_SIGNAL, (uint64_t)r->signal);
     wire_put_u64(&v->out, WIRE_K_LIMIT, r->limit);
+    wire_put_str(&v->out, WIRE_K_TEXT, r->failure);
     wire_put_u64(&v->out, WIRE_K_DURATION_NS, (uint64_t)r->duration_ns);
     wire_put_u64(&v->out, KEEPER_K_CPU_NS, (uint64_t)r->cpu_ns);
     wire_put_u64(&v->out, WIRE_K_MAX_RSS, r->max_rss);

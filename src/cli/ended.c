@@ -9,20 +9,19 @@
 #include "say.h"
 #include "banned.h"
 
+/* The first three and the last end a command; of the other two it gets errors, and may end by itself. */
 static void explain_limit(enum wire_limit limit)
 {
-    static const struct {
-        const char *what, *option;
-    } limits[] = {
-        [WIRE_LIMIT_TIMEOUT] = {"ran longer than its time limit", "--timeout"},
-        [WIRE_LIMIT_CPU] = {"used more CPU time than its limit", "--cpu-time"},
-        [WIRE_LIMIT_MEMORY] = {"needed more memory than the box has", "--memory"},
-        [WIRE_LIMIT_PIDS] = {"needed more processes than the box may have", "--pids"},
-        [WIRE_LIMIT_DISK] = {"wrote more than the box may", "--disk"},
-        [WIRE_LIMIT_OUTPUT] = {"printed more than it may", "--output-total"},
+    static const char *const limits[] = {
+        [WIRE_LIMIT_TIMEOUT] = "the command ran longer than its time limit and was ended; see --timeout",
+        [WIRE_LIMIT_CPU] = "the command used more CPU time than its limit and was ended; see --cpu-time",
+        [WIRE_LIMIT_MEMORY] = "the command needed more memory than the box has and was ended; see --memory",
+        [WIRE_LIMIT_PIDS] = "the command needed more processes than the box may have; see --pids",
+        [WIRE_LIMIT_DISK] = "the command wrote until the box was full; see --disk",
+        [WIRE_LIMIT_OUTPUT] = "the command printed more than it may and was ended; see --output-total",
     };
-    if ((size_t)limit < ARRAY_SIZE(limits) && limits[limit].what)
-        say("the command %s and was ended; see %s", limits[limit].what, limits[limit].option);
+    if ((size_t)limit < ARRAY_SIZE(limits) && limits[limit])
+        say("%s", limits[limit]);
 }
 
 /* Looks a command up in the host's PATH; true with its absolute path. */
@@ -76,24 +75,26 @@ static void folder_to_show(const char *path, char *folder, size_t size)
         *slash = '/';
 }
 
-static void explain_missing(const char *name, const struct box_options *o)
+/* A program that is on the host and not in the box: true if that was it, and was said. */
+static bool explain_missing(const char *name, const struct box_options *o)
 {
     char path[PATH_MAX], folder[PATH_MAX];
     if (strchr(name, '/') || !find_on_host(name, path, sizeof path) || is_shown(path, o))
-        return;
+        return false;
     if (o && o->image && is_below(path, "/usr")) {
         say("'%s' is not in the image but is at %s on the host", name, path);
-        return;
+        return true;
     }
     folder_to_show(path, folder, sizeof folder);
     say("'%s' is not in the box but is at %s on the host; show it with --ro %s and call it by"
         " that path",
         name, path, folder);
+    return true;
 }
 
 void ended_explain(const struct box_result *r, const struct box_options *options, const char *name)
 {
     explain_limit(r->limit);
-    if (r->exit_code == 127 && r->signal == 0)
-        explain_missing(name, options);
+    if (r->failure[0] && !(r->exit_code == 127 && explain_missing(name, options)))
+        say("cannot run %s", r->failure);
 }

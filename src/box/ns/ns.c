@@ -172,6 +172,16 @@ static int check_disk(uint64_t disk, struct error *err)
                      (unsigned long long)(disk >> 20), (unsigned long long)(total / 2 >> 20));
 }
 
+/* Whole processors can be had without control groups (by affinity), parts of one cannot. */
+static int check_cpus(const struct place *p, struct error *err)
+{
+    if (cgroup_limits_cpus(p->cgroup) || p->limits.cpus == (double)(int)p->limits.cpus)
+        return 0;
+    return error_set(err, EOPNOTSUPP,
+                     "--cpus: a part of a processor needs control groups, which are not to be had here (hutch doctor "
+                     "tells more); a whole number works");
+}
+
 static int fill_layout(struct place *p, const struct box_options *o)
 {
     p->limits = o->limits;
@@ -258,6 +268,8 @@ static int ns_open(const struct box_options *o, struct place **ret, struct error
         r = idmap_user_namespace(AGENT_ID, p->ids.uid, AGENT_ID, p->ids.gid, &p->userns, err);
     if (r == 0)
         r = cgroup_acquire(&o->limits, &p->cgroup, err);
+    if (r == 0)
+        r = check_cpus(p, err);
     if (r == 0)
         r = open_fresh(p, o, err);
     if (r == 0)
