@@ -396,13 +396,13 @@ def test_unknown_handle_and_signal(box):
 # Freezing
 
 
-COUNTER = "i=0; while :; do i=$((i+1)); echo $i >count; done"
+COUNTER = "while :; do echo >>count; done"
 
 
 def counter_moves(box):
-    before = (box.folder / "count").read_text()
+    before = (box.folder / "count").stat().st_size
     time.sleep(0.1)
-    return (box.folder / "count").read_text() != before
+    return (box.folder / "count").stat().st_size != before
 
 
 def test_freeze_and_thaw(box):
