@@ -93,7 +93,7 @@ static struct guest *no_guest(struct place *p)
     return NULL;
 }
 
-static void no_end(struct place *p) {}
+static void no_kill(struct place *p) {}
 
 /* Stands in for guest_connect, by the linker's --wrap: the guest says a word on stdout and answers. */
 int __wrap_guest_connect(const struct guest *g, struct buf *request, const int *fds, size_t n_fds,
@@ -116,7 +116,7 @@ static void check_capture(const struct box_capture *c)
 
 static void check_exec(unsigned how)
 {
-    static const struct backend backend = {.guest = no_guest, .usage = no_usage, .end = no_end};
+    static const struct backend backend = {.guest = no_guest, .usage = no_usage, .kill = no_kill};
     static char word[] = "true", *argv[] = {word, NULL};
     _cleanup_fd_ int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
     struct box box = {.backend = &backend, .limits = {.output = KEPT_MAX, .output_total = 1000}};

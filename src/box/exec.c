@@ -301,8 +301,8 @@ static void init_call(struct call *c, struct box *b, const struct box_command *c
 {
     *result = (struct box_result){0};
     *c = (struct call){.box = b, .command = cmd, .result = result, .wire = WIRE_READER_INIT(-1), .rows = 24, .cols = 80};
-    c->out = (struct pump){.from = -1, .to = cmd->out, .total = &c->output};
-    c->err = (struct pump){.from = -1, .to = cmd->err, .total = &c->output};
+    c->out = (struct pump){.from = -1, .to = cmd->out, .total = &c->output, .is_terminal = isatty(cmd->out)};
+    c->err = (struct pump){.from = -1, .to = cmd->err, .total = &c->output, .is_terminal = isatty(cmd->err)};
     c->in = (struct feed){.from = cmd->in, .to = -1, .pending = BUF_INIT(WIRE_DATA_MAX)};
     if (cmd->capture) {
         capture_init(&result->out, b->limits.output);

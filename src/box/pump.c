@@ -78,13 +78,14 @@ static bool take(struct pump *p, const char *data, size_t n)
         return capture_add(p->capture, data, n) == 0;
     if (p->to < 0)
         return true;
-    p->pending.max = PUMP_CHUNK;
-    return buf_append(&p->pending, data, n) == 0 && flush(p);
+    p->pending.max = HARMLESS_GROWTH * (PUMP_CHUNK + 4);
+    int r = p->is_terminal ? harmless_append(&p->cut, data, n, &p->pending) : buf_append(&p->pending, data, n);
+    return r == 0 && flush(p);
 }
 
 bool pump_out(struct pump *p)
 {
-    if (p->to >= 0 && !p->capture && !p->no_splice)
+    if (p->to >= 0 && !p->capture && !p->no_splice && !p->is_terminal)
         return splice_out(p);
     if (!flush(p))
         return false;

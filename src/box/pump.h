@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "box.h"
+#include "harmless.h"
 
 /* One stream out of the command. */
 struct pump {
@@ -21,6 +22,8 @@ struct pump {
     uint64_t *total; /* of both streams, for the limit on output */
     bool no_splice;
     bool full;
+    bool is_terminal;   /* a person looks at it: what it would obey is made harmless */
+    struct harmless cut;
     struct buf pending; /* what was read and did not go out yet, where nothing can be spliced */
 };
 

@@ -92,9 +92,9 @@ class Watch:
         who = {}
         if os.geteuid() != self.box.caller.uid:
             who = {"user": self.box.caller.uid, "group": self.box.caller.gid, "extra_groups": []}
-        popen.setdefault("stdout", subprocess.DEVNULL)
-        return subprocess.Popen([str(self.box.program), *map(str, words)], stdin=subprocess.DEVNULL,
-                                stderr=subprocess.PIPE, env=self.env, cwd="/", **who, **popen)
+        for stream in ("stdin", "stdout", "stderr"):
+            popen.setdefault(stream, subprocess.DEVNULL)
+        return subprocess.Popen([str(self.box.program), *map(str, words)], env=self.env, cwd="/", **who, **popen)
 
     def start_run(self, script, **popen):
         return self.start("run", "-w", self.box.workspace, "--", "sh", "-c", script, **popen)
@@ -171,14 +171,21 @@ def time_to_first_output(watch):
     return seconds
 
 
+def kill_after(process, seconds):
+    time.sleep(seconds)
+    process.kill()
+    process.wait(timeout=10)
+
+
 def test_killed_run_leaves_nothing(watch, moments):
+    output = watch.box.scratch + "/output"  # not a pipe: whatever is left would keep it open, and this test waiting
     ready = 0
     for moment in moments(RUN_KILLS, time_to_first_output(watch)):
-        with watch.start_run(LINGER, stdout=subprocess.PIPE) as running:
-            time.sleep(moment)
-            running.kill()
-            ready += running.stdout.readline() == b"ready\n"
-        assert watch.running() == [], f"killed after {moment * 1000:.2f} ms"
+        with open(output, "w+b") as out:
+            running = watch.start_run(LINGER, stdout=out)
+            kill_after(running, moment)
+            assert watch.running() == [], f"killed after {moment * 1000:.2f} ms"
+            ready += os.fstat(out.fileno()).st_size > 0
     assert 0 < ready < RUN_KILLS, "the moments did not lie on both sides of the start"
     watch.assert_clean_after_next_start()
 
@@ -188,7 +195,7 @@ def test_killed_keeper_leaves_nothing(watch, moments):
     for moment in moments(EXEC_KILLS, 0.005):
         one = watch.new()
         pid = watch.keepers()[one]
-        with watch.start("box", "exec", one, "--", "sh", "-c", LINGER) as running:
+        with watch.start("box", "exec", one, "--", "sh", "-c", LINGER, stderr=subprocess.PIPE) as running:
             time.sleep(moment)
             os.kill(pid, signal.SIGKILL)
             assert running.wait(timeout=10) == 125
@@ -218,10 +225,10 @@ def settled(watch):
 def test_killed_while_a_box_is_made(watch, moments, victim):
     """Either of the two processes dies: then there is a whole box, which the next kill ends, or none."""
     for moment in moments(NEW_KILLS // 2, 0.01):
-        with watch.start("box", "new", "-w", watch.box.workspace) as making:
-            time.sleep(moment)
-            harness.end_all(keepers_below() if victim == "keeper" else [making.pid])
-            making.wait(timeout=10)
+        making = watch.start("box", "new", "-w", watch.box.workspace)
+        time.sleep(moment)
+        harness.end_all(keepers_below() if victim == "keeper" else [making.pid])
+        making.wait(timeout=10)
         harness.wait_until(lambda: settled(watch), GONE_S, "an end of the box or of its making")
         harness.end_all(watch.keepers().values())
         assert watch.running() == [], f"killed after {moment * 1000:.2f} ms"

@@ -96,12 +96,9 @@ static void test_reserve_appends_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_maximum_is_exact),
-        cmocka_unit_test(test_failure_sticks),
-        cmocka_unit_test(test_sizes_that_would_wrap),
-        cmocka_unit_test(test_consume),
-        cmocka_unit_test(test_cstr_needs_room),
-        cmocka_unit_test(test_printf),
+        cmocka_unit_test(test_maximum_is_exact),        cmocka_unit_test(test_failure_sticks),
+        cmocka_unit_test(test_sizes_that_would_wrap),   cmocka_unit_test(test_consume),
+        cmocka_unit_test(test_cstr_needs_room),         cmocka_unit_test(test_printf),
         cmocka_unit_test(test_reserve_appends_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

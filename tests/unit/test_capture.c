@@ -1,4 +1,5 @@
-/* Kept output: exactly the head and the tail of the stream, for every limit, length and way to cut it into pieces. */
+/* Kept output: exactly the head and the tail of the stream, for every limit, length and way to cut it into
+ * pieces. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -81,10 +81,10 @@ static void test_nothing_of_the_host(void **state)
 
 static void test_later_wins(void **state)
 {
-    char *const box[] = {"A=1", "B=1", "A=2", "HOME=/box", "PATHS=x", NULL};
-    char *const command[] = {"B=3", "B=4", "HOME=/command", "C=", "TERM=vt100", NULL};
+    const char *const box[] = {"A=1", "B=1", "A=2", "HOME=/box", "PATHS=x", NULL};
+    const char *const command[] = {"B=3", "B=4", "HOME=/command", "C=", "TERM=vt100", NULL};
     _cleanup_(free_variables) struct variables v;
-    make(&v, box, command, true);
+    make(&v, (char *const *)box, (char *const *)command, true);
     assert_string_equal(value_of(&v, "A"), "2");
     assert_string_equal(value_of(&v, "B"), "4");
     assert_string_equal(value_of(&v, "C"), "");

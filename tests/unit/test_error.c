@@ -49,7 +49,8 @@ static void test_long_texts_are_cut(void **state)
     name[sizeof name - 1] = 0;
     for (size_t n = ERROR_TEXT_MAX - 40; n < ERROR_TEXT_MAX + 3; n++) {
         error_errno(&err, ENOENT, "%.*s", (int)n, name);
-        assert_in_range(strnlen(err.text, sizeof err.text), n < ERROR_TEXT_MAX ? n : ERROR_TEXT_MAX - 1, ERROR_TEXT_MAX - 1);
+        assert_in_range(strnlen(err.text, sizeof err.text), n < ERROR_TEXT_MAX ? n : ERROR_TEXT_MAX - 1,
+                        ERROR_TEXT_MAX - 1);
         error_wrap(&err, "context");
         assert_true(strnlen(err.text, sizeof err.text) < ERROR_TEXT_MAX);
         assert_memory_equal(err.text, "context: nnn", 12);

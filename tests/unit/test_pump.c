@@ -1,4 +1,5 @@
-/* Bytes between a command and the host: whole, in order, never blocking, and an end on one side reaches the other. */
+/* Bytes between a command and the host: whole, in order, never blocking, and an end on one side reaches the
+ * other. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,4 +1,5 @@
-/* Sizes, times, counts and decimals as people write them: every form, and everything that only looks like one. */
+/* Sizes, times, counts and decimals as people write them: every form, and everything that only looks like
+ * one. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,8 +58,8 @@ static void test_times(void **state)
     }
 }
 
-static void assert_all(int expected, int (*size)(const char *, uint64_t *), int (*time)(const char *, int64_t *),
-                       const char *const *cases)
+static void assert_all(int expected, int (*size)(const char *, uint64_t *),
+                       int (*time)(const char *, int64_t *), const char *const *cases)
 {
     for (; *cases; cases++) {
         uint64_t bytes = 42;
@@ -72,11 +73,12 @@ static void assert_all(int expected, int (*size)(const char *, uint64_t *), int 
 static void test_malformed(void **state)
 {
     static const char *const sizes[] = {
-        "",   " ",   "M",    "-1",  "+1",  " 1",    "1 ",       "1 M", "1m",  "1k", "1KB", "1KiB", "1.5G",
-        "0x10", "1e3", "1MM", "1P", "１", "1\n", "1M ", "M1", "1,000", "--1", "inf", "nan",   NULL,
+        "",     " ",   "M",   "-1", "+1", " 1",  "1 ",  "1 M", "1m",    "1k",  "1KB", "1KiB", "1.5G",
+        "0x10", "1e3", "1MM", "1P", "１", "1\n", "1M ", "M1",  "1,000", "--1", "inf", "nan",  NULL,
     };
     static const char *const times[] = {
-        "", "5", "s", "-5s", "+5s", " 5s", "5s ", "5 s", "5S", "5sec", "5min", "1.5s", "1h30m", "0x5s", "5sm", "1w", NULL,
+        "",     "5",    "s",    "-5s",   "+5s",  " 5s", "5s ", "5 s", "5S",
+        "5sec", "5min", "1.5s", "1h30m", "0x5s", "5sm", "1w",  NULL,
     };
     assert_all(-EINVAL, units_parse_size, NULL, sizes);
     assert_all(-EINVAL, NULL, units_parse_time, times);
@@ -85,8 +87,13 @@ static void test_malformed(void **state)
 static void test_too_large(void **state)
 {
     static const char *const sizes[] = {
-        "9223372036854775808", "18446744073709551615", "18446744073709551616", "8388608T", "16777216T",
-        "99999999999999999999999999", NULL,
+        "9223372036854775808",
+        "18446744073709551615",
+        "18446744073709551616",
+        "8388608T",
+        "16777216T",
+        "99999999999999999999999999",
+        NULL,
     };
     static const char *const times[] = {
         "4611686018427387904ns", "18446744073709551616ns", "53376d", "99999999999999999999999d", NULL,
@@ -109,7 +116,8 @@ static void test_counts(void **state)
 
 static void test_decimals(void **state)
 {
-    static const char *const bad[] = {"", ".", "1.", ".5", "-1", "1e3", "1.5.2", "1,5", " 1", "1 ", "inf", "nan", "0x1"};
+    static const char *const bad[] = {"",    ".",  "1.", ".5",  "-1",  "1e3", "1.5.2",
+                                      "1,5", " 1", "1 ", "inf", "nan", "0x1"};
     double v = 7;
     assert_int_equal(units_parse_decimal("1.5", &v), 0);
     assert_true(v == 1.5);

@@ -27,8 +27,8 @@ static void make_frame(struct buf *b)
 
 static void test_bytes_on_the_wire(void **state)
 {
-    static const uint8_t expected[] = {18, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 'a', 'b',
-                                       4,  0, 0, 0, 0, 0, 0, 0};
+    static const uint8_t expected[] = {18, 0, 0, 0,   1,   0, 0, 0, 3, 0, 0, 0, 2,
+                                       0,  0, 0, 'a', 'b', 4, 0, 0, 0, 0, 0, 0, 0};
     _cleanup_buf_ struct buf b = BUF_INIT(100);
     size_t begin = wire_begin(&b, WIRE_PING);
     wire_put(&b, 3, "ab", 2);
@@ -88,7 +88,8 @@ static void assert_malformed(const void *bytes, size_t n)
     assert_int_equal(wire_parse(bytes, n, &f), -EPROTO);
     assert_int_equal(f.type, WIRE_DATA);
 }
-#define MALFORMED(...) assert_malformed((const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}))
+#define MALFORMED(...)                                                                                       \
+    assert_malformed((const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}))
 
 static void test_malformed(void **state)
 {

@@ -64,7 +64,7 @@ struct op {
     bool optional; /* a source that is not there is no error: the operation and what attaches its slot is skipped */
 };
 
-#define PLAN_OPS_MAX   320
+#define PLAN_OPS_MAX   640 /* as many shares as a box may have, each some folders deep, and all the rest */
 #define PLAN_RULES_MAX (BOX_SHARES_MAX + 16)
 
 struct plan {
