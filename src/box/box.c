@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -12,6 +13,14 @@
 #include "proxy/proxy.h"
 #include "box_private.h"
 #include "banned.h"
+
+/* What a box writes is kept in memory: on a small host the default is half of it. */
+static uint64_t default_disk(void)
+{
+    struct sysinfo info;
+    uint64_t half = sysinfo(&info) < 0 ? UINT64_MAX : (uint64_t)info.totalram * info.mem_unit / 2;
+    return half < 1ULL << 30 ? half >> 20 << 20 : 1ULL << 30;
+}
 
 void box_options_default(struct box_options *o)
 {
@@ -24,7 +33,7 @@ void box_options_default(struct box_options *o)
                 .memory = 512ULL << 20,
                 .pids = 256,
                 .files = 1024,
-                .disk = 1ULL << 30,
+                .disk = default_disk(),
                 .output = 1ULL << 20,
                 .output_total = 64ULL << 30,
             },

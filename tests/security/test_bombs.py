@@ -1,6 +1,8 @@
 """Bombs: a box that uses up everything hits its own limits; the host stays healthy and nothing is left of it."""
+import contextlib
 import os
 import pty
+import resource
 import subprocess
 import threading
 import time
@@ -139,18 +141,56 @@ def test_the_descriptor_limit_cannot_be_raised(box):
     assert done.returncode == 0, done
 
 
-def test_a_terminal_bomb_leaves_terminals_for_the_host(box, arsenal):
-    """The kernel has one number of terminals for all: a box must not take them."""
-    process = box.start(arsenal.arm(box, "bomb"), "terminals", "4000", opts=["--timeout", "30s"])
+@contextlib.contextmanager
+def held(box, arsenal, kind, ceiling):
+    """A bomb that has gone off and holds what it took; yields how much that is."""
+    process = box.start(arsenal.arm(box, "bomb"), kind, ceiling, opts=["--timeout", "30s"])
     try:
         line = process.stdout.readline().decode()
         assert line.startswith("REACHED"), (line, process.stderr.read())
-        taken = int(line.split()[1])
+        yield int(line.split()[1])
+    finally:
+        process.communicate(b"", timeout=30)
+
+
+def test_a_terminal_bomb_leaves_terminals_for_the_host(box, arsenal):
+    """The kernel has one number of terminals for all: a box must not take them."""
+    with held(box, arsenal, "terminals", 4000) as taken:
         for fd in pty.openpty():
             os.close(fd)
         breach_if(taken > 1024, f"took {taken} terminals")
+
+
+@contextlib.contextmanager
+def usual_files():
+    """The limit of open files that a login gives."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(1024, before[0]), before[1]))
+    try:
+        yield
     finally:
-        process.communicate(b"", timeout=30)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+WATCH = "import ctypes, sys; sys.exit(ctypes.CDLL(None).inotify_init() < 0)"
+
+
+def test_a_watch_bomb_leaves_watches_for_others(box, make_box, who, arsenal):
+    """inotify instances are counted per user, and those of a box also on the user who made it."""
+    with held(box, arsenal, "watches", 4000) as taken:
+        host = subprocess.run([*box.caller.prefix, "/usr/bin/python3", "-c", WATCH], check=False, env=box.env, cwd="/")
+        breach_if(host.returncode != 0, f"took all {taken} inotify instances of the host's user")
+        other = make_box(who).run("/usr/bin/python3", "-c", WATCH)
+        breach_if(other.returncode != 0, f"took all {taken} inotify instances of other boxes")
+
+
+def test_descriptors_in_flight_do_not_stop_other_boxes(box, make_box, who, arsenal):
+    """So are descriptors on their way through sockets, which is also how hutch talks to its boxes. The kernel compares
+    their number with the sender's limit of open files: here the usual one."""
+    with usual_files(), held(box, arsenal, "in-flight", 20000) as taken:
+        other = make_box(who)
+        done = other.hutch("run", "-w", other.workspace, "--", "echo", "fine")
+        breach_if(done.stdout != "fine\n", f"{taken} descriptors in flight stopped another box: {done!r}")
 
 
 def test_a_pipe_bomb_meets_its_limit(box, arsenal):

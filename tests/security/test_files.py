@@ -203,6 +203,57 @@ def test_the_working_folder_does_not_leak(box, attack, loot, secret):
     breach_if("hutch-loot" in done.stdout, f"the caller's working folder shows: {done.stdout}")
 
 
+MISUSE = """
+import fcntl, os
+def quiet(f, *a, **k):
+    try: return f(*a, **k)
+    except OSError as error: os.write(2, f"DENIED {f.__name__} {error}\\n".encode())
+fd = quiet(os.open, "/proc/self/fd/1", os.O_RDONLY | os.O_NONBLOCK)
+os.write(2, (fd and quiet(os.read, fd, 1000)) or b"")
+os.write(2, quiet(os.pread, 1, 1000, 0) or b"")
+quiet(os.open, "/proc/self/fd/1", os.O_WRONLY | os.O_TRUNC | os.O_NONBLOCK)
+quiet(fcntl.fcntl, 1, fcntl.F_SETFL, 0)
+quiet(os.pwrite, 1, b"spoilt", 0)
+quiet(os.ftruncate, 1, 0)
+quiet(os.fchmod, 1, 0o777)
+"""
+
+
+def test_a_file_as_stdout_can_only_be_added_to(box, loot, secret):
+    """hutch run … >>log: what the log holds already can neither be read nor changed through the descriptor."""
+    mode = loot[0].stat().st_mode
+    with open(loot[0], "ab") as log:
+        process = box.start("/usr/bin/python3", "-c", MISUSE, stdin=subprocess.DEVNULL, stdout=log)
+        _, said = process.communicate(timeout=30)
+    breach_if(secret.encode() in said, f"read the caller's file: {said}")
+    breach_if(not loot[0].read_text().startswith(secret) or loot[0].stat().st_mode != mode, "changed the caller's file")
+
+
+CLIMB = """
+import os
+def quiet(f, *a, **k):
+    try: print(f(*a, **k))
+    except OSError as error: print("DENIED", f.__name__, error)
+quiet(os.fchdir, 0)
+quiet(os.listdir, 0)
+quiet(lambda: open(os.open("secret", os.O_RDONLY, dir_fd=0)).read())
+quiet(lambda: open(os.open("../../../../../../../LOOT", os.O_RDONLY, dir_fd=0)).read())
+quiet(lambda: open("/proc/self/fd/0/secret").read())
+quiet(os.mkdir, "spoilt", dir_fd=0)
+"""
+
+
+def test_a_folder_as_stdin_leads_nowhere(box, loot, secret):
+    """A descriptor of a folder is a way into it and out of the box: a stream is all that hutch hands on."""
+    folder = os.open(loot[0].parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        process = box.start("/usr/bin/python3", "-c", CLIMB.replace("LOOT", str(loot[0])), stdin=folder)
+        said, _ = process.communicate(timeout=30)
+    finally:
+        os.close(folder)
+    breach_if(secret.encode() in said or len(os.listdir(loot[0].parent)) > 1, f"went through stdin: {said.decode()}")
+
+
 def test_the_launcher_cannot_be_overwritten(box, attack, scratch):
     """Through /proc/N/exe, with the program owned by the same user as when it is installed in a home folder."""
     folder = box.caller.folder(scratch, "own-bin")

@@ -120,12 +120,16 @@ def test_socket_files_of_the_host_cannot_be_reached(box, arsenal, loot):
     breach_if(heard or "BREACH" in done.stdout + linked.stdout, f"reached a socket of the host: {heard}")
 
 
-def test_socket_files_in_the_workspace_cannot_be_reached(box, arsenal):
-    """A server of the host that listens in the folder itself is not part of a copy of it."""
-    path = str(box.workspace / "socket")
-    with server(socket.AF_UNIX, socket.SOCK_STREAM, path) as listener:
-        os.chmod(path, 0o777)
-        done = box.run(arsenal.arm(box, "egress"), "unix", "/workspace/socket", "hello")
+@pytest.mark.parametrize("shown", ["cow", "ro", "share"])
+def test_socket_files_in_a_shown_folder_cannot_be_reached(box, arsenal, shown, loot):
+    """A server of the host that listens in the workspace or in a folder shown by --ro: what is shown are files, not a
+    way to talk to it. (In direct mode the folder is the host's own, and its sockets with it.)"""
+    folder = loot[0].parent if shown == "share" else box.workspace
+    inside = arsenal.arm(box, "egress")
+    opts = ["--ro", f"{folder}:/shown"] if shown == "share" else ["--mode", shown]
+    with server(socket.AF_UNIX, socket.SOCK_STREAM, str(folder / "socket")) as listener:
+        os.chmod(folder / "socket", 0o777)
+        done = box.run(inside, "unix", "/shown/socket" if shown == "share" else "/workspace/socket", "hello", opts=opts)
         heard = listener.stop()
     breach_if(heard or "BREACH" in done.stdout, f"reached a socket of the host: {heard}")
 

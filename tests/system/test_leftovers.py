@@ -16,7 +16,7 @@ import harness
 
 GROUPS_MAX = 256  # control group folders that hutch keeps for reuse
 RUNS = 200
-RUN_KILLS, EXEC_KILLS, NEW_KILLS = 110, 45, 45  # 200 moments
+RUN_KILLS, EXEC_KILLS, NEW_KILLS = 110, 44, 46  # 200 moments
 FIRST_MOMENTS_S = 0.008
 GONE_S = 1.0
 

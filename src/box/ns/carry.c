@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "carry.h"
@@ -19,7 +20,7 @@ static const carry_fn CARRY[] = {
     [OP_TMPFS] = carry_tmpfs,       [OP_PROC] = carry_proc,         [OP_DEVPTS] = carry_devpts,
     [OP_OVERLAY] = carry_overlay,   [OP_CLONE] = carry_clone,       [OP_ATTACH] = carry_attach,
     [OP_MKDIR] = carry_mkdir,       [OP_SYMLINK] = carry_symlink,   [OP_FILE] = carry_file,
-    [OP_CHDIR] = carry_chdir,       [OP_PIVOT] = carry_pivot,       [OP_NETWORK] = carry_network,
+    [OP_MARK] = carry_mark,         [OP_CHDIR] = carry_chdir,       [OP_PIVOT] = carry_pivot,       [OP_NETWORK] = carry_network,
     [OP_LISTEN] = carry_listen,     [OP_HOSTNAME] = carry_hostname, [OP_HANDOVER] = carry_handover,
     [OP_RLIMIT] = carry_rlimit,     [OP_CONFINE] = carry_confine,   [OP_LANDLOCK] = carry_landlock,
     [OP_SECCOMP] = carry_seccomp,   [OP_EXEC] = carry_exec,
@@ -63,6 +64,12 @@ int carry_file(struct carry *c, const struct op *op)
     if (fd < 0)
         return -errno;
     return op->text ? io_write_all(fd, op->text, strlen(op->text)) : 0;
+}
+
+int carry_mark(struct carry *c, const struct op *op)
+{
+    _cleanup_fd_ int fd = openat(carry_dir(c, op->to), op->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 || fsetxattr(fd, "user.overlay.opaque", "y", 1, 0) < 0 ? -errno : 0;
 }
 
 int carry_chdir(struct carry *c, const struct op *op)

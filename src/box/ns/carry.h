@@ -14,6 +14,7 @@ int carry_pivot(struct carry *c, const struct op *op);
 int carry_mkdir(struct carry *c, const struct op *op);
 int carry_symlink(struct carry *c, const struct op *op);
 int carry_file(struct carry *c, const struct op *op);
+int carry_mark(struct carry *c, const struct op *op);
 int carry_chdir(struct carry *c, const struct op *op);
 
 int carry_network(struct carry *c, const struct op *op);

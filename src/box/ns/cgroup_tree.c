@@ -111,20 +111,25 @@ static unsigned parse_controllers(const char *text)
     return bits;
 }
 
+/* Asks for every controller; those that cannot be had are found missing afterwards. */
+static void hand_down(int folder)
+{
+    for (int i = 0; i < CGROUP_CPUACCT; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "+%s", CONTROLLER_NAMES[i]);
+        io_write_file(folder, "cgroup.subtree_control", text);
+    }
+}
+
 /* In version 2 the pool hands its controllers down to the groups in it. */
 static int enable_controllers(int pool, unsigned *ret_bits)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(512);
-    int r = io_read_file(pool, "cgroup.controllers", &b);
+    hand_down(pool);
+    int r = io_read_file(pool, "cgroup.subtree_control", &b);
     if (r < 0 || !buf_cstr(&b))
         return r < 0 ? r : -ENOMEM;
     unsigned bits = parse_controllers((char *)b.data);
-    for (int i = 0; i < CGROUP_CPUACCT; i++) {
-        char text[32];
-        snprintf(text, sizeof text, "+%s", CONTROLLER_NAMES[i]);
-        if (bits & (1u << i) && io_write_file(pool, "cgroup.subtree_control", text) < 0)
-            bits &= ~(1u << i);
-    }
     if (!(bits & (1u << CGROUP_MEMORY)) || !(bits & (1u << CGROUP_PIDS)))
         return -ENOENT;
     *ret_bits = bits;
@@ -157,6 +162,11 @@ static int open_v2(struct cgroup_tree *t, const char *own)
     if (pool < 0)
         return pool;
     r = enable_controllers(pool, &t->controllers);
+    if (r == -ENOENT) { /* a host whose own parts do not use control groups hands nothing down yet */
+        _cleanup_fd_ int above = open_folder(parent);
+        hand_down(above);
+        r = enable_controllers(pool, &t->controllers);
+    }
     if (r < 0) {
         close(pool);
         return r;

@@ -161,7 +161,7 @@ int idmap_folder(const char *path, const struct idmap *m, bool writable, int *re
     if (r < 0)
         return error_errno(err, -r,
                            "%s cannot be shown to the box with other owners: its filesystem has no id-mapped "
-                           "mounts (ext4, xfs, btrfs and tmpfs have them); start hutch as an ordinary user, or "
+                           "mounts (ext4, xfs and btrfs have them); start hutch as an ordinary user, or "
                            "use a folder elsewhere",
                            path);
     return 0;

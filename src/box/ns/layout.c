@@ -9,6 +9,7 @@
 #include "weaken.h"
 #include "banned.h"
 
+#define NPROC_MARGIN   64
 #define GUEST_FILES    4096
 #define INODES_PER_MIB 256u /* so that a box of the default size may hold 262,144 files */
 
@@ -155,7 +156,8 @@ static void add_rlimits(struct plan *p, const struct layout *l)
 {
     rlimit(p, RLIMIT_CORE, 0);
     rlimit(p, RLIMIT_NOFILE, l->files > GUEST_FILES ? l->files : GUEST_FILES); /* the guest lowers it for commands */
-    rlimit(p, RLIMIT_NPROC, l->pids + 1); /* the guest itself is one */
+    /* The guest itself is one. Where a control group counts too, its limit is to be met first: it tells how often. */
+    rlimit(p, RLIMIT_NPROC, l->pids + 1 + (l->counted ? NPROC_MARGIN : 0));
     rlimit(p, RLIMIT_MEMLOCK, 8u << 20);
     rlimit(p, RLIMIT_MSGQUEUE, 819200);
     rlimit(p, RLIMIT_SIGPENDING, 4096);

@@ -35,6 +35,7 @@ struct layout {
     enum box_net net;
     bool has_image;
     bool has_workspace;
+    bool counted; /* there is a control group */
     uint64_t disk, pids, files;
     size_t n_layers;
     struct selection selection;

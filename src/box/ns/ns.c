@@ -268,6 +268,7 @@ static int ns_open(const struct box_options *o, struct place **ret, struct error
         r = idmap_user_namespace(AGENT_ID, p->ids.uid, AGENT_ID, p->ids.gid, &p->userns, err);
     if (r == 0)
         r = cgroup_acquire(&o->limits, &p->cgroup, err);
+    p->layout.counted = p->cgroup != NULL;
     if (r == 0)
         r = check_cpus(p, err);
     if (r == 0)
@@ -303,6 +304,7 @@ static int ns_fork(struct place *from, unsigned snapshot, bool flattened, struct
     int r = cgroup_acquire(&p->limits, &p->cgroup, err);
     if (r < 0)
         return r;
+    p->layout.counted = p->cgroup != NULL;
     _cleanup_(plan_free) struct plan plan;
     if (plan_init(&plan) < 0)
         return error_errno(err, ENOMEM, "the fork did not start");

@@ -78,6 +78,7 @@ static const char *const OP_WORDS[] = {
     [OP_MKDIR] = "make the folder",
     [OP_SYMLINK] = "make the link",
     [OP_FILE] = "make the file",
+    [OP_MARK] = "mark a folder of the overlay (user xattrs on a tmpfs)",
     [OP_CHDIR] = "enter the store",
     [OP_PIVOT] = "change the root",
     [OP_NETWORK] = "make the empty network",

@@ -39,6 +39,7 @@ enum op_kind {
     OP_MKDIR,    /* a directory at to/path, mode in flags */
     OP_SYMLINK,  /* a link at to/path with content text */
     OP_FILE,     /* a file at to/path with content text, mode in flags */
+    OP_MARK,     /* marks the folder at to/path as opaque, as an overlay does when a deleted folder is made again */
     OP_CHDIR,    /* enters slot */
     OP_PIVOT,    /* slot becomes the root; the old root is let go */
     OP_NETWORK,  /* enters the network that was made meanwhile (network.h) */

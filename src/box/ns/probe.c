@@ -147,6 +147,7 @@ static const struct op STORE_OPS[] = {
     {.kind = OP_OVERLAY, .slot = SLOT_ROOT, .path = "w", .text = "base"},
     {.kind = OP_ATTACH, .slot = SLOT_ROOT, .to = SLOT_HOST, .path = "/"},
     {.kind = OP_FILE, .to = SLOT_ROOT, .path = "d/new", .text = "x", .flags = 0644},
+    {.kind = OP_MARK, .to = SLOT_STORE, .path = "w/u/d"},
 };
 
 static void probe_tmpfs(struct probing *p, struct probe_result *r)
@@ -154,10 +155,19 @@ static void probe_tmpfs(struct probing *p, struct probe_result *r)
     run_ops(p, r, STORE_OPS, 2, "the new mount API, and a sized tmpfs", "needs Linux 5.12 or newer");
 }
 
+/* The last operation is what a kernel before 6.6 cannot do: there are no user xattrs on a tmpfs. */
 static void probe_overlay(struct probing *p, struct probe_result *r)
 {
-    run_ops(p, r, STORE_OPS, ARRAY_SIZE(STORE_OPS), "copy on write over any folder",
-            "needs Linux 6.6 or newer with overlayfs (user xattrs on tmpfs); Debian 12 has one in bookworm-backports");
+    size_t n = ARRAY_SIZE(STORE_OPS);
+    run_ops(p, r, STORE_OPS, n, "copy on write over any folder", "");
+    if (r->state == PROBE_YES)
+        return;
+    run_ops(p, r, STORE_OPS, n - 1, "a folder that was deleted in the box cannot be made again there (EIO)",
+            "needs Linux 5.11 or newer with overlayfs");
+    if (r->state == PROBE_YES) {
+        r->state = PROBE_DEGRADED;
+        remedy(r, "Linux 6.6 or newer; Debian 12 has one in bookworm-backports (linux-image-amd64)");
+    }
 }
 
 static void probe_proc(struct probing *p, struct probe_result *r)
@@ -205,7 +215,7 @@ static void probe_idmap(struct probing *p, struct probe_result *r)
     if (!getcwd(here, sizeof here))
         snprintf(here, sizeof here, "/");
     judge(r, idmap_folder(here, &p->ids, false, &fd, &err), &err, "the folder's owner appears as agent",
-          "use a folder on ext4, xfs, btrfs or tmpfs, or start hutch as an ordinary user");
+          "use a folder on ext4, xfs or btrfs, or start hutch as an ordinary user");
 }
 
 static void probe_cgroup(struct probing *p, struct probe_result *r)

@@ -5,6 +5,7 @@
  *     bomb KIND CEILING [FOLDER]
  */
 #include <pty.h>
+#include <sys/inotify.h>
 #include <sys/ipc.h>
 #include <sys/shm.h>
 
@@ -184,6 +185,14 @@ static int descriptors(void)
     return reached("descriptors", n + 3);
 }
 
+static void hold(void)
+{
+    char byte;
+
+    while (read(0, &byte, 1) > 0)
+        ;
+}
+
 /* Terminals, held by as many processes as it takes. */
 static int terminals(void)
 {
@@ -204,8 +213,47 @@ static int terminals(void)
     for (int i = 0; i < 16; i++)
         read(pipes[0], &byte, 1);
     reached("terminals", *made);
-    while (read(0, &byte, 1) > 0)
-        ;
+    hold();
+    return verdict();
+}
+
+/* What the kernel counts per user, across boxes: held until the input ends. */
+static int watches(void)
+{
+    long n = 0;
+
+    while (n < ceiling && inotify_init1(0) >= 0)
+        n++;
+    reached("inotify instances", n);
+    hold();
+    return verdict();
+}
+
+/* Descriptors on their way through sockets: they are in no process's table. */
+static bool send_descriptors(int sock)
+{
+    char control[CMSG_SPACE(250 * sizeof(int))] = "", byte = 0;
+    struct iovec iov = {&byte, 1};
+    struct msghdr msg = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(250 * sizeof(int));
+    memset(CMSG_DATA(c), 0, 250 * sizeof(int)); /* standard input, 250 times */
+    return sendmsg(sock, &msg, MSG_DONTWAIT) == 1;
+}
+
+static int in_flight(void)
+{
+    int ends[2];
+    long n = 0;
+
+    while (n < ceiling && socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0 && send_descriptors(ends[0]))
+        n += 250;
+    reached("descriptors in flight", n);
+    hold();
     return verdict();
 }
 
@@ -246,6 +294,8 @@ static const struct {
              {"pipes", pipes},
              {"memory-split", memory_split},
              {"memory-files", memory_files},
+             {"watches", watches},
+             {"in-flight", in_flight},
              {"memory-segments", memory_segments}};
 
 int main(int argc, char **argv)
