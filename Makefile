@@ -7,7 +7,7 @@ PYTHON ?= /usr/bin/python3
 
 all: setup
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) --prefix=$(PREFIX) >/dev/null
-	@ninja -C $(BUILD) --quiet
+	@out=$$(ninja -C $(BUILD) --quiet) || { echo "$$out"; exit 1; }
 
 setup:
 	@scripts/setup
@@ -22,7 +22,7 @@ test: all
 # The same suite with AddressSanitizer and UndefinedBehaviorSanitizer.
 check-sanitize: setup
 	@test -f build-sanitize/build.ninja || meson setup build-sanitize -Db_sanitize=address,undefined >/dev/null
-	@ninja -C build-sanitize --quiet
+	@out=$$(ninja -C build-sanitize --quiet) || { echo "$$out"; exit 1; }
 	@scripts/test build-sanitize
 
 check-valgrind: all
@@ -34,7 +34,7 @@ fuzz: setup
 
 bench: setup
 	@test -f build-bench/build.ninja || meson setup build-bench -Dbench=true --buildtype=release >/dev/null
-	@ninja -C build-bench --quiet
+	@out=$$(ninja -C build-bench --quiet) || { echo "$$out"; exit 1; }
 	@$(PYTHON) bench/bench.py build-bench
 
 install: all

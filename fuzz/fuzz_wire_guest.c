@@ -39,12 +39,14 @@ static struct guest *make_guest(void)
     return g;
 }
 
+/* Nothing keeps the loop busy for ever. */
 static void run_until_idle(struct guest *g)
 {
     struct epoll_event e;
-    for (int i = 0; i < STEPS_MAX && epoll_wait(g->loop.epoll, &e, 1, 0) == 1; i++)
+    int steps = 0;
+    for (; steps < STEPS_MAX && epoll_wait(g->loop.epoll, &e, 1, 0) == 1; steps++)
         loop_step(&g->loop);
-    require(epoll_wait(g->loop.epoll, &e, 1, 0) == 0);
+    require(steps < STEPS_MAX);
 }
 
 /* Sends everything at once and takes the guest's end; the other is returned. */

@@ -407,3 +407,19 @@ def test_a_special_file_in_the_workspace_does_not_hang(box):
     assert done.returncode == 0, done
     assert {change["path"] for change in json.loads(done.stdout)["changes"]} >= {"fifo", "loop", "zero", "sparse"}
     breach_if(time.monotonic() - began > 30, "a special file held hutch up")
+
+
+def test_a_sparse_terabyte_costs_nothing(box):
+    """It can be listed, diffed and applied in the time and room of what is really in it."""
+    made = box.hutch("box", "new", "-w", box.workspace)
+    assert made.returncode == 0, made
+    name = made.stdout.strip()
+    try:
+        assert box.hutch("box", "exec", name, "--", "truncate", "-s", "1T", "sparse").returncode == 0
+        for action in (["diff", name, "--stat"], ["diff", name], ["apply", name]):
+            done = box.hutch("box", *action, timeout=30)
+            assert done.returncode == 0, f"{action[0]}: {done!r}"
+            assert len(done.stdout_bytes) < 1 << 20
+        breach_if((box.workspace / "sparse").stat().st_blocks > 2048, "apply filled the host's disk")
+    finally:
+        box.hutch("box", "rm", name)

@@ -188,6 +188,8 @@ static int try_group(const struct cgroup_tree *t, unsigned number, bool with_cpu
     char name[32];
     snprintf(name, sizeof name, "%u", number);
     *g = (struct cgroup){.names = cgroup_names(t->version), .folders = {-1, -1, -1, -1}};
+    if (faccessat(t->roots[CGROUP_MEMORY], name, F_OK, 0) < 0) /* the first box of this number: once is enough */
+        cgroup_tree_limit(t);
     int r = g->folders[CGROUP_MEMORY] = open_folder(t->roots[CGROUP_MEMORY], name);
     if (r >= 0)
         r = take(g);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -229,4 +230,14 @@ void cgroup_tree_close(struct cgroup_tree *t)
     for (int i = 0; i < CGROUP_CONTROLLERS; i++)
         if (t->roots[i] >= 0)
             close(t->roots[i]);
+}
+
+void cgroup_tree_limit(const struct cgroup_tree *t)
+{
+    struct sysinfo info;
+    char text[32];
+    if (sysinfo(&info) < 0)
+        return;
+    snprintf(text, sizeof text, "%llu", (unsigned long long)info.totalram * info.mem_unit / 4 * 3);
+    io_write_file(t->roots[CGROUP_MEMORY], cgroup_names(t->version)->memory_max, text);
 }

@@ -23,4 +23,10 @@ struct cgroup_tree {
 
 /* Negative if neither version can be used; then `why` says what is missing. */
 int cgroup_tree_open(struct cgroup_tree *ret, char *why, size_t size);
+/*
+ * All boxes together leave a quarter of the memory to the host: what they write is kept in memory too, and each alone
+ * may be within its limits while their sum is not.
+ */
+void cgroup_tree_limit(const struct cgroup_tree *t);
+
 void cgroup_tree_close(struct cgroup_tree *t);
