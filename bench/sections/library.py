@@ -3,6 +3,7 @@ import os
 import random
 
 import profiles
+from host import Failed
 from report import percentile
 
 LARGE_FOLDERS, LARGE_FILES, LARGE_SIZE = 50, 100, 20_000  # 5,000 files, 100 MB
@@ -60,8 +61,13 @@ def rate(c):
     rounds, slice_ms = (1, 500) if c.quick else (3, 1000)
     rates = {}
     for in_flight in (2, 8, 32):
-        rates[in_flight] = c.user.json([c.stage.program("box_bench"), "rate", rounds, c.user.workspace, in_flight, slice_ms,
-                                        *profiles.lines(named)])
+        try:
+            rates[in_flight] = c.user.json([c.stage.program("box_bench"), "rate", rounds, c.user.workspace, in_flight,
+                                            slice_ms, *profiles.lines(named)])
+        except Failed as failure:
+            c.report.failed(f"{in_flight} in flight: {failure}")
+    if not rates:
+        return
     names = {"box": "box opened and closed", "pool": "box from a pool", **{name: name for name in named}}
     c.report.table("runs per second, p50 of slices", [f"{n} in flight" for n in rates],
                    [[shown, *(percentile(rates[n][name], 50) for n in rates)] for name, shown in names.items()])

@@ -3,9 +3,11 @@ import contextlib
 import os
 import pty
 import resource
+import shlex
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -221,3 +223,36 @@ def test_bombs_of_two_boxes_do_not_touch_a_third(make_box, who, arsenal):
     finally:
         for process in going:
             process.communicate(timeout=30)
+
+
+@pytest.fixture
+def another_session():
+    """A memory group (cgroup version 1) beside the one of these tests, as another login or service has its own; yields
+    the shell command that enters it."""
+    own = [line.strip().split(":", 2) for line in open("/proc/self/cgroup")]
+    path = next((where for _, controllers, where in own if controllers == "memory"), None)
+    folder = Path(f"/sys/fs/cgroup/memory{path}/hutch-test-{os.getpid()}")
+    if os.geteuid() != 0 or not path or not folder.parent.is_dir():
+        pytest.skip("no cgroup version 1 memory controller that this user may divide on this host")
+    folder.mkdir()
+    yield f"echo $$ >{folder}/tasks"
+    for base, _, _ in os.walk(folder, topdown=False):
+        os.rmdir(base)
+
+
+def test_boxes_of_two_sessions_do_not_share_a_limit(make_box, arsenal, another_session):
+    """Where controllers are mounted apart, two sessions may differ in one and be the same in another."""
+    first, second = make_box("root"), make_box("root")
+    arsenal.arm(first, "bomb")
+    bomb = first.start("sh", "-c", "echo here; read go; exec /workspace/bomb forks 600",
+                       opts=["--pids", "64", "--timeout", "20s"])
+    assert bomb.stdout.readline() == b"here\n"
+    command = shlex.join(second.command("sh", "-c", "echo here; cat", opts=["--pids", "300", "--timeout", "20s"]))
+    other = subprocess.Popen(["sh", "-c", f"{another_session}; exec {command}"], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, env=second.env)
+    try:
+        assert other.stdout.readline() == b"here\n"
+        said, _ = bomb.communicate(b"go\n", timeout=30)
+        breach_if(reached(said.decode()) > 64, f"{reached(said.decode())} processes with a limit of 64")
+    finally:
+        other.communicate(b"", timeout=20)

@@ -55,10 +55,12 @@ int idmap_choose(struct idmap *ret, struct error *err)
 }
 
 /* Lives only until its namespace has been opened by the parent, whose memory it shares: it must touch nothing. */
-static int hold_namespace(void *pipe_end)
+static int hold_namespace(void *data)
 {
+    const int *ends = data;
     char byte;
-    syscall(SYS_read, *(int *)pipe_end, &byte, 1);
+    syscall(SYS_close, ends[1]);
+    syscall(SYS_read, ends[0], &byte, 1);
     syscall(SYS_exit, 0);
     return 0;
 }
@@ -105,9 +107,9 @@ int idmap_user_namespace(uid_t uid_in, uid_t uid_out, gid_t gid_in, gid_t gid_ou
     _cleanup_free_ char *stack = malloc(STACK_SIZE);
     if (!stack)
         return error_errno(err, ENOMEM, "cannot make a user namespace");
-    /* CLONE_VM: no page table is copied for a process that does nothing. It has its own copy of the descriptors, so
-     * the end of the pipe is told by a byte, not by closing. */
-    pid_t pid = clone(hold_namespace, stack + STACK_SIZE, CLONE_VM | CLONE_NEWUSER, &hold);
+    /* CLONE_VM: no page table is copied for a process that does nothing. It has its own copy of the descriptors and
+     * lets go of the pipe's other end, so that it is released by our byte, or by our death at whatever moment. */
+    pid_t pid = clone(hold_namespace, stack + STACK_SIZE, CLONE_VM | CLONE_NEWUSER, ends);
     if (pid < 0)
         return error_errno(err, errno, "cannot make a user namespace (hutch doctor tells more)");
     int fd = -1;

@@ -26,7 +26,7 @@ static void mkdir_in(struct plan *p, int stage, int to, const char *path, mode_t
 /* The store comes first, on top of the host's /proc until there is a root of ours to put it into. */
 static void add_store(struct plan *p, const struct layout *l)
 {
-    static const char *const DIRS[] = {"k", "r", "r/u", "r/k", "w", "w/u", "w/k", "base", "img", "s", "e"};
+    static const char *const DIRS[] = {"k", "r", "r/u", "r/k", "w", "w/u", "w/k", "base", "s", "e"};
     uint64_t disk = weakened("disk") ? 1ULL << 40 : l->disk;
     uint64_t inodes = (disk >> 20) * INODES_PER_MIB + 1024;
     plan_add(p, 2, (struct op){.kind = OP_PROC, .slot = SLOT_PROC});
@@ -38,6 +38,8 @@ static void add_store(struct plan *p, const struct layout *l)
     attach(p, SLOT_STORE, SLOT_HOST, "/proc");
     for (size_t i = 0; i < ARRAY_SIZE(DIRS); i++)
         mkdir_in(p, 2, SLOT_STORE, DIRS[i], 0755);
+    if (l->has_image)
+        mkdir_in(p, 2, SLOT_STORE, "img", 0755);
     plan_add(p, 2, (struct op){.kind = OP_FILE, .to = SLOT_STORE, .path = "guest", .flags = 0644});
     plan_add(p, 2, (struct op){.kind = OP_CHDIR, .slot = SLOT_STORE});
 }
@@ -60,11 +62,10 @@ static const char *root_base(const struct layout *l)
 
 static void add_root(struct plan *p, const struct layout *l)
 {
-    plan_add(p, 2,
-             (struct op){.kind = OP_OVERLAY,
-                         .slot = SLOT_ROOT,
-                         .path = "r",
-                         .text = lower_list(p, l, "r", root_base(l))});
+    plan_add(
+        p, 2,
+        (struct op){
+            .kind = OP_OVERLAY, .slot = SLOT_ROOT, .path = "r", .text = lower_list(p, l, "r", root_base(l))});
     attach(p, SLOT_ROOT, SLOT_HOST, "/");
 }
 
@@ -79,10 +80,8 @@ static void add_workspace(struct plan *p, const struct layout *l)
     int slot = plan_slot(p);
     if (l->mode == BOX_COW || !l->has_workspace) {
         plan_add(p, 2,
-                 (struct op){.kind = OP_OVERLAY,
-                             .slot = slot,
-                             .path = "w",
-                             .text = lower_list(p, l, "w", "base")});
+                 (struct op){
+                     .kind = OP_OVERLAY, .slot = slot, .path = "w", .text = lower_list(p, l, "w", "base")});
     } else {
         plan_add(p, 2,
                  (struct op){.kind = OP_CLONE,
@@ -112,8 +111,8 @@ static void show(struct plan *p, const char *path, const char *at, uint64_t flag
 
 static void add_devices(struct plan *p)
 {
-    static const char *const NODES[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom",
-                                        "/dev/tty"};
+    static const char *const NODES[] = {"/dev/null",   "/dev/zero",    "/dev/full",
+                                        "/dev/random", "/dev/urandom", "/dev/tty"};
     for (size_t i = 0; i < ARRAY_SIZE(NODES); i++)
         show(p, NODES[i], NODES[i], MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
     int pts = plan_slot(p);
@@ -122,8 +121,8 @@ static void add_devices(struct plan *p)
 }
 
 /*
- * /proc in three layers: the store at the bottom, where only the host's descriptor reaches it; over it a writable
- * procfs for the last steps of the set-up; on top the same read-only, with what is dangerous masked.
+ * /proc in three layers: the store at the bottom, where only the host's descriptor reaches it; over it a
+ * writable procfs for the last steps of the set-up; on top the same read-only, with what is dangerous masked.
  */
 static void add_proc(struct plan *p, const struct layout *l)
 {
@@ -155,8 +154,10 @@ static void rlimit(struct plan *p, int which, uint64_t value)
 static void add_rlimits(struct plan *p, const struct layout *l)
 {
     rlimit(p, RLIMIT_CORE, 0);
-    rlimit(p, RLIMIT_NOFILE, l->files > GUEST_FILES ? l->files : GUEST_FILES); /* the guest lowers it for commands */
-    /* The guest itself is one. Where a control group counts too, its limit is to be met first: it tells how often. */
+    rlimit(p, RLIMIT_NOFILE,
+           l->files > GUEST_FILES ? l->files : GUEST_FILES); /* the guest lowers it for commands */
+    /* The guest itself is one. Where a control group counts too, its limit is to be met first: it tells how
+     * often. */
     rlimit(p, RLIMIT_NPROC, l->pids + 1 + (l->counted ? NPROC_MARGIN : 0));
     rlimit(p, RLIMIT_MEMLOCK, 8u << 20);
     rlimit(p, RLIMIT_MSGQUEUE, 819200);
@@ -198,8 +199,10 @@ static void add_ending(struct plan *p, const struct layout *l)
     plan_add(p, 2, (struct op){.kind = OP_EXEC, .slot = SLOT_GUEST});
 }
 
-/* A part that comes as a ready detached mount (root: id-mapped by the host) or is cloned by path (ordinary user). */
-static void add_source(struct plan *p, int slot, int fd, const char *path, uint64_t flags, int to, const char *at)
+/* A part that comes as a ready detached mount (root: id-mapped by the host) or is cloned by path (ordinary
+ * user). */
+static void add_source(struct plan *p, int slot, int fd, const char *path, uint64_t flags, int to,
+                       const char *at)
 {
     if (fd >= 0)
         p->fds[slot] = fd;
@@ -228,8 +231,8 @@ static void add_fresh_sources(struct plan *p, const struct layout *l, const stru
 static void add_fresh_shares(struct plan *p, const struct layout *l, const struct layout_sources *from)
 {
     for (size_t i = 0; i < l->n_shares; i++)
-        add_source(p, plan_slot(p), from->share_fds[i], from->share_paths[i], share_flags(l->shares[i].writable),
-                   SLOT_ROOT, plan_text(p, "%s", l->shares[i].at + 1));
+        add_source(p, plan_slot(p), from->share_fds[i], from->share_paths[i],
+                   share_flags(l->shares[i].writable), SLOT_ROOT, plan_text(p, "%s", l->shares[i].at + 1));
 }
 
 void layout_fresh(struct plan *p, const struct layout *l, const struct layout_sources *from)
@@ -247,7 +250,8 @@ void layout_fresh(struct plan *p, const struct layout *l, const struct layout_so
     add_ending(p, l);
 }
 
-/* Picks up a part of the source box's store in the first stage, for the second to attach under the same name. */
+/* Picks up a part of the source box's store in the first stage, for the second to attach under the same name.
+ */
 static void inherit(struct plan *p, int slot, const char *path, const char *at, uint64_t flags)
 {
     plan_add(p, 1,
@@ -311,11 +315,13 @@ static void show_overlay(struct plan *p, const struct layout *l, const char *whi
     show_scribe(p, SLOT_HOST, merged, plan_text(p, "%s/merged", which), ro);
     show_scribe(p, SLOT_SOURCE, plan_text(p, "%s/u", which), plan_text(p, "%s/l0", which), ro);
     for (size_t i = 0; i < l->n_layers; i++)
-        show_scribe(p, SLOT_SOURCE, plan_text(p, "l%zu/%s", i, which), plan_text(p, "%s/l%zu", which, i + 1), ro);
+        show_scribe(p, SLOT_SOURCE, plan_text(p, "l%zu/%s", i, which), plan_text(p, "%s/l%zu", which, i + 1),
+                    ro);
     if (snap) {
         const char *copy = plan_text(p, "s/%u/%s", snap, which);
         mkdir_in(p, 1, SLOT_SOURCE, copy, 0755);
-        show_scribe(p, SLOT_SOURCE, copy, plan_text(p, "%s/copy", which), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+        show_scribe(p, SLOT_SOURCE, copy, plan_text(p, "%s/copy", which),
+                    MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     }
 }
 
@@ -334,7 +340,9 @@ void layout_scribe(struct plan *p, const struct layout *l, unsigned snap)
     plan_add(p, 1, (struct op){.kind = OP_CLONE, .slot = SLOT_GUEST, .from = SLOT_SOURCE, .path = "guest"});
     if (snap)
         mkdir_in(p, 1, SLOT_SOURCE, plan_text(p, "s/%u", snap), 0755);
-    plan_add(p, 2, (struct op){.kind = OP_TMPFS, .slot = SLOT_ROOT, .text = "size=1048576,nr_inodes=256,mode=0755"});
+    plan_add(
+        p, 2,
+        (struct op){.kind = OP_TMPFS, .slot = SLOT_ROOT, .text = "size=1048576,nr_inodes=256,mode=0755"});
     attach(p, SLOT_ROOT, SLOT_HOST, "/");
     if (l->mode == BOX_COW || !l->has_workspace)
         show_overlay(p, l, "w", "base", "/workspace", snap);
@@ -346,9 +354,10 @@ void layout_scribe(struct plan *p, const struct layout *l, unsigned snap)
     plan_add(p, 2, (struct op){.kind = OP_PIVOT, .slot = SLOT_ROOT});
     rlimit(p, RLIMIT_CORE, 0);
     rlimit(p, RLIMIT_DATA, 512u << 20); /* the trees it walks are as large as hostile code makes them */
-    plan_add(p, 2,
-             (struct op){.kind = OP_CONFINE,
-                         .flags = 1ULL << CAP_DAC_OVERRIDE | 1ULL << CAP_DAC_READ_SEARCH | 1ULL << CAP_FOWNER});
+    plan_add(
+        p, 2,
+        (struct op){.kind = OP_CONFINE,
+                    .flags = 1ULL << CAP_DAC_OVERRIDE | 1ULL << CAP_DAC_READ_SEARCH | 1ULL << CAP_FOWNER});
     plan_add(p, 2, (struct op){.kind = OP_SECCOMP, .flags = 1});
     plan_add(p, 2, (struct op){.kind = OP_EXEC, .slot = SLOT_GUEST, .text = "scribe"});
 }
