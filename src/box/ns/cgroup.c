@@ -127,7 +127,18 @@ static int open_folder(int root, const char *name)
     return fd < 0 ? -errno : fd;
 }
 
-/* The memory controller's folder is the one that is locked; the others of the same number go with it. */
+/* 1 if the lock is ours now, 0 if it is another's. */
+static int lock(int folder)
+{
+    if (flock(folder, LOCK_EX | LOCK_NB) == 0)
+        return 1;
+    return errno == EWOULDBLOCK ? 0 : -errno;
+}
+
+/*
+ * The other controllers' folders of the same number. In version 1 each is locked too: two sessions of one host may have
+ * different groups of one controller and the same of another.
+ */
 static int open_folders(struct cgroup *g, const struct cgroup_tree *t, const char *name)
 {
     for (int i = CGROUP_MEMORY + 1; i < CGROUP_CONTROLLERS; i++) {
@@ -141,8 +152,11 @@ static int open_folders(struct cgroup *g, const struct cgroup_tree *t, const cha
         if (fd < 0)
             return fd;
         g->folders[i] = fd;
+        int r = lock(fd);
+        if (r != 1)
+            return r;
     }
-    return 0;
+    return 1;
 }
 
 /*
@@ -167,8 +181,9 @@ static int open_joins(struct cgroup *g, bool with_cpu)
 /* Free to take: nobody holds its lock, nothing lives in it, nothing of the last box weighs on it. 1, 0 or an errno. */
 static int take(struct cgroup *g)
 {
-    if (flock(g->folders[CGROUP_MEMORY], LOCK_EX | LOCK_NB) < 0)
-        return errno == EWOULDBLOCK ? 0 : -errno;
+    int r = lock(g->folders[CGROUP_MEMORY]);
+    if (r != 1)
+        return r;
     char byte;
     _cleanup_fd_ int procs = openat(g->folders[CGROUP_MEMORY], "cgroup.procs", O_RDONLY | O_CLOEXEC);
     if (procs < 0)
@@ -194,7 +209,9 @@ static int try_group(const struct cgroup_tree *t, unsigned number, bool with_cpu
     if (r >= 0)
         r = take(g);
     if (r == 1)
-        r = open_folders(g, t, name) < 0 || open_joins(g, with_cpu) < 0 ? -EIO : 1;
+        r = open_folders(g, t, name);
+    if (r == 1 && open_joins(g, with_cpu) < 0)
+        r = -EIO;
     if (r != 1) {
         free_group(g);
         return r;
