@@ -32,13 +32,13 @@ class Stage:
         self.build = build
 
     def __enter__(self):
+        missing = [program for program in PROGRAMS if not (self.build / program).exists()]
+        if missing:
+            raise SystemExit(f"bench: {self.build} lacks {', '.join(missing)}: meson setup -Dbench=true {self.build}")
         self.folder = Path(tempfile.mkdtemp(prefix="hutch-bench-", dir="/var/tmp"))
         self.folder.chmod(0o755)
         for program in PROGRAMS:
-            source = self.build / program
-            if not source.exists():
-                raise SystemExit(f"bench: {source} is not built: meson setup -Dbench=true {self.build}")
-            shutil.copy2(source, self.folder)
+            shutil.copy2(self.build / program, self.folder)
         self.filter = self.folder / "filter"
         self.filter.write_bytes(subprocess.run([self.folder / "filter_dump"], stdout=subprocess.PIPE, check=True).stdout)
         return self

@@ -14,6 +14,8 @@
 static inline bool weakened(const char *name)
 {
     const char *at = getenv("HUTCH_WEAKEN");
+    if (at && strcmp(name, "guest") == 0) /* the guest is told, too */
+        return true;
     size_t n = strlen(name);
     for (; at && *at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
         if (strncmp(at, name, n) == 0 && (at[n] == ',' || at[n] == 0))

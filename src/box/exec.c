@@ -49,7 +49,8 @@ static void put_limits(struct buf *b, const struct call *c)
         return;
     if (cpu && !weakened("cpu"))
         wire_put_u64(b, WIRE_K_CPU_MS, to_ms(cpu));
-    wire_put_u64(b, WIRE_K_MEMORY, c->box->limits.memory);
+    if (!weakened("memory"))
+        wire_put_u64(b, WIRE_K_MEMORY, c->box->limits.memory);
     wire_put_u64(b, WIRE_K_PIDS, c->box->limits.pids);
 }
 

@@ -3,6 +3,7 @@
  * so that `hutch run` starts fast.
  */
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <fcntl.h>
 
@@ -22,9 +23,23 @@ static void hold_stdio(void)
         close(fd);
 }
 
+/*
+ * The kernel counts the descriptors that a user has under way in sockets against the sender's limit on open files. A box
+ * is its user, too, with a lower limit: with a higher one here, it cannot keep hutch from talking to other boxes.
+ */
+static void raise_files(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
 int main(int argc, char **argv)
 {
     hold_stdio();
+    raise_files();
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
         return help_overview();
     const char *name = strcmp(argv[1], "--version") == 0 ? "version" : argv[1];

@@ -17,6 +17,7 @@
 #include "guest.h"
 #include "scribe/scribe.h"
 #include "sys.h"
+#include "weaken.h"
 #include "banned.h"
 
 #define CONTROL 3
@@ -37,7 +38,8 @@ static bool fds_reset(void)
     if (fcntl(CONTROL, F_SETFD, FD_CLOEXEC) < 0)
         return false;
     sys_close_range(0, CONTROL - 1, 0);
-    sys_close_range(CONTROL + 1, ~0U, 0);
+    if (!weakened("fds"))
+        sys_close_range(CONTROL + 1, ~0U, 0);
     for (int fd = 0; fd < CONTROL; fd++)
         if (open("/dev/null", O_RDWR) != fd && open("/", O_PATH) != fd)
             return false;
@@ -55,7 +57,7 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "scribe") == 0)
         return scribe_main(CONTROL) < 0;
     /* Only in a pid namespace of its own may it kill everybody. */
-    if (getpid() != 1)
+    if (getpid() != 1 && !weakened("pid"))
         return 1;
     guest_serve(CONTROL);
     return 1;

@@ -4,6 +4,7 @@
 #include "command.h"
 #include "guest.h"
 #include "ptree.h"
+#include "weaken.h"
 #include "worker.h"
 #include "banned.h"
 
@@ -58,6 +59,8 @@ static rlim_t tag_in_walk(struct guest *g, pid_t pid, rlim_t wanted)
     const struct command *fresh = started_as(g, pid);
     if (fresh)
         return fresh->tag;
+    if (weakened("pid"))
+        return 0;
     kill(pid, SIGKILL);
     return wanted;
 }
@@ -82,12 +85,12 @@ unsigned ptree_signal(struct guest *g, rlim_t tag, int sig)
 /* Nobody else has processes: one call that forks cannot outrun then replaces the walk. */
 static bool is_alone(struct guest *g, const struct command *c)
 {
-    return g->n_workers == 0 && LIST_FIRST(&g->commands) == c && !LIST_NEXT(c, link);
+    return !weakened("pid") && g->n_workers == 0 && LIST_FIRST(&g->commands) == c && !LIST_NEXT(c, link);
 }
 
 unsigned ptree_kill(struct guest *g, const struct command *c)
 {
-    if (!g->has_children)
+    if (!g->has_children || weakened("tree-kill"))
         return 0;
     if (is_alone(g, c))
         return kill(-1, SIGKILL) == 0;

@@ -55,8 +55,13 @@ static int nest_user_namespace(struct carry *c)
         (r = io_write_file(proc, "self/uid_map", "1000 1000 1")) < 0 ||
         (r = io_write_file(proc, "self/gid_map", "1000 1000 1")) < 0)
         return r;
-    /* The kernel's own refusal of further user namespaces, beside the filter's. */
-    return io_write_file(proc, "sys/user/max_user_namespaces", "0");
+    /* The kernel's own refusal of further user namespaces, beside the filter's. And what it counts per user, of whom
+     * the box is one: a box must not use up what the person's own programs need. */
+    if ((r = io_write_file(proc, "sys/user/max_user_namespaces", "0")) < 0 ||
+        (r = io_write_file(proc, "sys/user/max_inotify_instances", "32")) < 0 ||
+        (r = io_write_file(proc, "sys/user/max_inotify_watches", "16384")) < 0)
+        return r;
+    return 0;
 }
 
 static int set_capabilities(uint64_t keep)
@@ -68,6 +73,15 @@ static int set_capabilities(uint64_t keep)
         data[i].effective = data[i].permitted = data[i].inheritable = bits;
     }
     return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
+}
+
+/* For the weakened build: everything the outer user namespace gives stays, through exec. */
+static int keep_capabilities(void)
+{
+    int r = set_capabilities(~0ULL >> (63 - CAP_LAST_CAP));
+    for (int cap = 0; r == 0 && cap <= CAP_LAST_CAP; cap++)
+        prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0);
+    return r;
 }
 
 static int drop_capabilities(uint64_t keep)
@@ -93,12 +107,10 @@ static int drop_capabilities(uint64_t keep)
 /* flags: the capabilities that stay; none for a box, reading any file for a scribe, which then is not nested. */
 int carry_confine(struct carry *c, const struct op *op)
 {
-    int r = 0;
-    if (!op->flags && !weakened("caps"))
-        r = nest_user_namespace(c);
+    int r = weakened("caps") || op->flags ? 0 : nest_user_namespace(c);
+    if (r == 0)
+        r = weakened("caps") ? keep_capabilities() : drop_capabilities(op->flags);
     if (r < 0)
-        return r;
-    if (!weakened("caps") && (r = drop_capabilities(op->flags)) < 0)
         return r;
     if (!weakened("nnp") && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return -errno;
@@ -137,7 +149,8 @@ int carry_exec(struct carry *c, const struct op *op)
         return -errno;
     umask(022);
     char *argv[] = {(char *)"hutch-guest", (char *)op->text, NULL};
-    char *envp[] = {NULL};
-    syscall(SYS_execveat, program, "", argv, envp, AT_EMPTY_PATH);
+    char *none[] = {NULL};
+    extern char **environ;
+    syscall(SYS_execveat, program, "", argv, weakened("guest") ? environ : none, AT_EMPTY_PATH);
     return -errno;
 }

@@ -15,6 +15,7 @@
 #include "io.h"
 #include "layout.h"
 #include "sys.h"
+#include "weaken.h"
 #include "banned.h"
 
 #define PREFERRED_ID 0x700003e8u /* above every range that distributions hand out */
@@ -158,7 +159,8 @@ int idmap_folder(const char *path, const struct idmap *m, bool writable, int *re
     int r = idmap_user_namespace(st.st_uid, m->uid, st.st_gid, m->gid, &userns, err);
     if (r < 0)
         return r;
-    uint64_t attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (writable ? 0 : MOUNT_ATTR_RDONLY);
+    bool read_only = !writable && !weakened("mount-ro");
+    uint64_t attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (read_only ? MOUNT_ATTR_RDONLY : 0);
     r = clone_mapped(path, attributes, userns, ret_fd);
     if (r < 0)
         return error_errno(err, -r,

@@ -74,23 +74,31 @@ static uint64_t share_flags(bool writable)
     return MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (writable ? 0 : MOUNT_ATTR_RDONLY);
 }
 
+/* An overlay without an upper: read-only, and with files of its own, so that no socket in it leads to the host. */
+static void read_only_overlay(struct plan *p, int slot, const char *folder)
+{
+    plan_add(p, 2, (struct op){.kind = OP_OVERLAY, .slot = slot, .text = plan_text(p, "e:%s", folder)});
+}
+
 /* The workspace as the mode asks: an overlay over base, base itself, or base read-only. */
 static void add_workspace(struct plan *p, const struct layout *l)
 {
     int slot = plan_slot(p);
-    if (l->mode == BOX_COW || !l->has_workspace) {
+    if (l->mode == BOX_COW || !l->has_workspace)
         plan_add(p, 2,
-                 (struct op){
-                     .kind = OP_OVERLAY, .slot = slot, .path = "w", .text = lower_list(p, l, "w", "base")});
-    } else {
+                 (struct op){.kind = OP_OVERLAY,
+                             .slot = slot,
+                             .path = "w",
+                             .text = lower_list(p, l, "w", "base")});
+    else if (l->mode == BOX_DIRECT)
         plan_add(p, 2,
                  (struct op){.kind = OP_CLONE,
                              .slot = slot,
                              .from = SLOT_STORE,
                              .path = "base",
-                             .flags = share_flags(l->mode == BOX_DIRECT),
                              .recursive = true});
-    }
+    else
+        read_only_overlay(p, slot, "base");
     attach(p, slot, SLOT_ROOT, "workspace");
 }
 
@@ -153,7 +161,7 @@ static void rlimit(struct plan *p, int which, uint64_t value)
 
 static void add_rlimits(struct plan *p, const struct layout *l)
 {
-    rlimit(p, RLIMIT_CORE, 0);
+    rlimit(p, RLIMIT_CORE, 1); /* unlike 0, not even to a program of the host's that core_pattern names */
     rlimit(p, RLIMIT_NOFILE,
            l->files > GUEST_FILES ? l->files : GUEST_FILES); /* the guest lowers it for commands */
     /* The guest itself is one. Where a control group counts too, its limit is to be met first: it tells how
@@ -228,11 +236,32 @@ static void add_fresh_sources(struct plan *p, const struct layout *l, const stru
         add_source(p, plan_slot(p), from->image_fd, from->image, share_flags(false), SLOT_STORE, "img");
 }
 
+/* A folder shown read-only goes through an overlay, as the workspace does. */
 static void add_fresh_shares(struct plan *p, const struct layout *l, const struct layout_sources *from)
 {
-    for (size_t i = 0; i < l->n_shares; i++)
+    for (size_t i = 0; i < l->n_shares; i++) {
+        const char *at = plan_text(p, "%s", l->shares[i].at + 1), *below = plan_text(p, "x%zu", i);
+        bool direct = l->shares[i].writable || weakened("mount-ro");
+        if (!direct)
+            mkdir_in(p, 2, SLOT_STORE, below, 0755);
         add_source(p, plan_slot(p), from->share_fds[i], from->share_paths[i],
-                   share_flags(l->shares[i].writable), SLOT_ROOT, plan_text(p, "%s", l->shares[i].at + 1));
+                   share_flags(l->shares[i].writable), direct ? SLOT_ROOT : SLOT_STORE, direct ? at : below);
+        if (direct)
+            continue;
+        int slot = plan_slot(p);
+        read_only_overlay(p, slot, below);
+        attach(p, slot, SLOT_ROOT, at);
+    }
+}
+
+/* For the weakened build: folders of the host that no box ever sees. */
+static void show_host(struct plan *p)
+{
+    static const char *const FOLDERS[] = {"/root", "/home", "/var", "/tmp", "/srv", "/run", "/etc"};
+    for (size_t i = 0; i < ARRAY_SIZE(FOLDERS); i++) {
+        mkdir_in(p, 2, SLOT_ROOT, FOLDERS[i] + 1, 0755);
+        show(p, FOLDERS[i], FOLDERS[i], weakened("mount-ro") ? 0 : MOUNT_ATTR_RDONLY);
+    }
 }
 
 void layout_fresh(struct plan *p, const struct layout *l, const struct layout_sources *from)
@@ -243,6 +272,8 @@ void layout_fresh(struct plan *p, const struct layout *l, const struct layout_so
     add_root(p, l);
     if (!l->has_image)
         selection_show(p, &l->selection);
+    if (weakened("root"))
+        show_host(p);
     add_devices(p);
     add_workspace(p, l);
     add_fresh_shares(p, l, from);
@@ -352,7 +383,7 @@ void layout_scribe(struct plan *p, const struct layout *l, unsigned snap)
         show_root_base(p);
     plan_add(p, 2, (struct op){.kind = OP_NETWORK});
     plan_add(p, 2, (struct op){.kind = OP_PIVOT, .slot = SLOT_ROOT});
-    rlimit(p, RLIMIT_CORE, 0);
+    rlimit(p, RLIMIT_CORE, 1);
     rlimit(p, RLIMIT_DATA, 512u << 20); /* the trees it walks are as large as hostile code makes them */
     plan_add(
         p, 2,
