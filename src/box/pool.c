@@ -17,22 +17,19 @@ struct pool {
     struct box **ended; /* given back, not closed yet; grows */
     size_t size, n_ready, n_ended, room_ended;
     bool stopping;
-    struct error failure; /* of the last fork: told to whoever waits */
+    bool failed; /* the last fork: not tried again before somebody takes a box, who is told why if it fails again */
 };
 
 /* The lock is held on entry and exit, not while a box is made or ended. */
 static void refill(struct pool *p)
 {
     struct box *b = NULL;
-    struct error err = {0};
     pthread_mutex_unlock(&p->lock);
-    int r = box_fork(p->origin, &b, &err);
+    int r = box_fork(p->origin, &b, NULL);
     pthread_mutex_lock(&p->lock);
+    p->failed = r < 0;
     if (r == 0)
         p->ready[p->n_ready++] = b;
-    else
-        p->failure = err;
-    pthread_cond_broadcast(&p->changed);
 }
 
 static void end_one(struct pool *p)
@@ -43,13 +40,13 @@ static void end_one(struct pool *p)
     pthread_mutex_lock(&p->lock);
 }
 
-/* Filling goes before ending: somebody may be waiting for a box, nobody for an end. */
+/* Filling goes before ending: somebody may be waiting for a box, nobody for an end (but see pool_give). */
 static void *work(void *data)
 {
     struct pool *p = data;
     pthread_mutex_lock(&p->lock);
     while (!p->stopping) {
-        if (p->n_ready < p->size && !p->failure.code)
+        if (p->n_ready < p->size && !p->failed)
             refill(p);
         else if (p->n_ended)
             end_one(p);
@@ -128,22 +125,21 @@ int pool_open(const struct box_options *o, size_t size, struct pool **ret, struc
     return r;
 }
 
+/* Whoever finds none ready makes one: under steady load the taker is as good a worker as the thread. */
 int pool_take(struct pool *p, struct box **ret, struct error *err)
 {
-    int r = 0;
+    struct box *b = NULL;
     pthread_mutex_lock(&p->lock);
-    while (!p->n_ready && !p->failure.code)
-        pthread_cond_wait(&p->changed, &p->lock);
-    if (p->n_ready) {
-        *ret = p->ready[--p->n_ready];
-        box_begin_now(*ret);
-    } else {
-        r = error_set(err, p->failure.code, "%s", p->failure.text);
-        p->failure.code = 0; /* tried again by the next taker */
-    }
+    if (p->n_ready)
+        b = p->ready[--p->n_ready];
+    p->failed = false;
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
-    return r;
+    if (!b)
+        return box_fork(p->origin, ret, err);
+    box_begin_now(b);
+    *ret = b;
+    return 0;
 }
 
 static bool make_room(struct pool *p)
@@ -159,10 +155,11 @@ static bool make_room(struct pool *p)
     return true;
 }
 
+/* What the thread does not keep up with is ended by its users: boxes must not pile up. */
 void pool_give(struct pool *p, struct box *b)
 {
     pthread_mutex_lock(&p->lock);
-    bool kept = make_room(p);
+    bool kept = p->n_ended < p->size && make_room(p);
     if (kept)
         p->ended[p->n_ended++] = b;
     pthread_cond_broadcast(&p->changed);

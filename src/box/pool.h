@@ -14,7 +14,7 @@ struct pool;
 int pool_open(const struct box_options *o, size_t size, struct pool **ret, struct error *err);
 int pool_open_snapshot(struct snapshot *s, size_t size, struct pool **ret, struct error *err);
 
-/* A fresh box; waits while none is ready. It is the caller's, to be given back or closed. */
+/* A fresh box, ready or made now. It is the caller's, to be given back or closed. */
 int pool_take(struct pool *p, struct box **ret, struct error *err);
 
 /* Ends a box in the background. */

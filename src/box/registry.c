@@ -20,7 +20,7 @@
 #define SOCKET      "socket"
 #define UNFINISHED  "new-"
 #define STALE_S     60 /* an unfinished folder this old has no maker any more */
-#define TIDY_MAX    8
+#define TIDY_MAX    256
 #define LISTED_MAX  8
 #define FOLDER_OPEN (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 

@@ -86,7 +86,7 @@ static int image_path(const char *name, char *path, size_t size, struct error *e
 
 static int resolve_image(struct run_options *o, struct error *err)
 {
-    char path[PATH_MAX], *real;
+    char path[PATH_MAX], *real = NULL;
     if (!o->image)
         return 0;
     int r = image_path(o->image, path, sizeof path, err);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -55,13 +56,19 @@ int idmap_choose(struct idmap *ret, struct error *err)
     return 0;
 }
 
+struct holder {
+    pid_t parent;
+    int pipe;
+};
+
 /* Lives only until its namespace has been opened by the parent, whose memory it shares: it must touch nothing. */
 static int hold_namespace(void *data)
 {
-    const int *ends = data;
+    const struct holder *h = data;
     char byte;
-    syscall(SYS_close, ends[1]);
-    syscall(SYS_read, ends[0], &byte, 1);
+    syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
+    if (syscall(SYS_getppid) == h->parent) /* it did not die before */
+        syscall(SYS_read, h->pipe, &byte, 1);
     syscall(SYS_exit, 0);
     return 0;
 }
@@ -108,9 +115,10 @@ int idmap_user_namespace(uid_t uid_in, uid_t uid_out, gid_t gid_in, gid_t gid_ou
     _cleanup_free_ char *stack = malloc(STACK_SIZE);
     if (!stack)
         return error_errno(err, ENOMEM, "cannot make a user namespace");
-    /* CLONE_VM: no page table is copied for a process that does nothing. It has its own copy of the descriptors and
-     * lets go of the pipe's other end, so that it is released by our byte, or by our death at whatever moment. */
-    pid_t pid = clone(hold_namespace, stack + STACK_SIZE, CLONE_VM | CLONE_NEWUSER, ends);
+    /* CLONE_VM: no page table is copied for a process that does nothing. It is released by our byte, or by our death:
+     * not by the end of the pipe, whose other end it has a copy of, as may a holder that another thread starts. */
+    struct holder h = {.parent = getpid(), .pipe = hold};
+    pid_t pid = clone(hold_namespace, stack + STACK_SIZE, CLONE_VM | CLONE_NEWUSER, &h);
     if (pid < 0)
         return error_errno(err, errno, "cannot make a user namespace (hutch doctor tells more)");
     int fd = -1;
