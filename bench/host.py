@@ -39,6 +39,7 @@ class Stage:
         self.folder.chmod(0o755)
         for program in PROGRAMS:
             shutil.copy2(self.build / program, self.folder)
+        shutil.copytree(self.build / "hutch-skeleton", self.folder / "hutch-skeleton", symlinks=True)
         self.filter = self.folder / "filter"
         self.filter.write_bytes(subprocess.run([self.folder / "filter_dump"], stdout=subprocess.PIPE, check=True).stdout)
         return self

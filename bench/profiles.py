@@ -4,17 +4,13 @@ import re
 import shutil
 from pathlib import Path
 
-SELECTION = Path(__file__).resolve().parent.parent / "src/box/ns/selection.c"
+LISTS = Path(__file__).resolve().parent.parent / "src/box/ns/skeleton/lists.h"
 SECCOMP_FD = 9
 
 
 def selection():
     """What a box shows of the host, from the lists in the source itself: the comparison stays true when they change."""
-    text = SELECTION.read_text()
-    paths = []
-    for name in ("TOP", "ETC"):
-        body = re.search(rf"\*const {name}\[\] = \{{(.*?)\}};", text, re.S).group(1)
-        paths += re.findall(r'"([^"]+)"', body)
+    paths = re.findall(r'\{"([^"]+)", \'.\'\}', LISTS.read_text())
     return [path for path in paths if os.path.lexists(path)]
 
 

@@ -74,16 +74,21 @@ def make_caller(name, scratch):
 
 
 def reachable_program(program, caller, scratch):
-    """The program where the caller can start it: in place, or copied with its guest beside it."""
+    """The program where the caller can start it: in place, or copied with its other parts beside it."""
     if not program.exists():
         pytest.skip(f"not built: {program}")
     if caller.can_run(program):
         return program
     copy = Path(tempfile.mkdtemp(prefix="bin-", dir=scratch))
     copy.chmod(0o755)
-    for name in (program.name, "hutch-guest"):
-        shutil.copy2(program.with_name(name), copy / name)
+    copy_parts(program, copy)
     return copy / program.name
+
+
+def copy_parts(program, folder):
+    for name in (program.name, "hutch-guest"):
+        shutil.copy2(program.with_name(name), folder / name)
+    shutil.copytree(program.with_name("hutch-skeleton"), folder / "hutch-skeleton", symlinks=True)
 
 
 class Finished:

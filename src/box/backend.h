@@ -34,16 +34,19 @@ struct place;
 struct backend {
     const char *name;
     size_t layers_max; /* deeper is slow: a snapshot that would reach it is flattened into one layer */
+    /* Both return while the place is still being made; ready() waits for that, from any thread, and says how it went. */
     int (*open)(const struct box_options *o, struct place **ret, struct error *err);
     int (*fork)(struct place *from, unsigned snapshot, bool flattened, struct place **ret, struct error *err);
     void (*kill)(struct place *p); /* from any thread: its processes die, which whoever waits for them sees */
     void (*end)(struct place *p);  /* the owner's: ends its processes; the files stay while it is referred to */
+    int (*ready)(struct place *p, struct error *err);
     struct place *(*ref)(struct place *p);
     void (*unref)(struct place *p);
     struct guest *(*guest)(struct place *p);
     /* A scribe over the place; with snapshot > 0 it may write that new snapshot. End it with guest_end. */
     int (*scribe)(struct place *p, unsigned snapshot, struct guest *ret, struct error *err);
     size_t (*depth)(const struct place *p); /* layers that it stands on */
+    bool (*counted)(const struct place *p);
     void (*usage)(struct place *p, bool with_memory, struct usage *ret);
     int (*listener)(struct place *p); /* socket on which the box's network proxy accepts, or -1; kept by the place */
 };
@@ -78,5 +81,6 @@ struct box {
     char **allow;
     size_t n_allow;
     unsigned snapshots; /* numbers given out */
+    unsigned commands;  /* sent so far */
     pthread_rwlock_t frozen; /* held to write while the box's processes are stopped, to read while a command is sent */
 };

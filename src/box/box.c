@@ -123,6 +123,9 @@ static int keep_options(struct box *b, const struct box_options *o, struct error
 
 int box_start_proxy(struct box *b, struct error *err)
 {
+    int r = b->backend->ready(b->place, err);
+    if (r < 0)
+        return r;
     int listener = b->backend->listener(b->place);
     if (listener < 0)
         return 0;
@@ -138,7 +141,7 @@ static void drop_box(struct box **b)
     box_close(*b);
 }
 
-int box_open(const struct box_options *o, struct box **ret, struct error *err)
+int box_begin(const struct box_options *o, struct box **ret, struct error *err)
 {
     _cleanup_(drop_box) struct box *b = box_new();
     if (!b)
@@ -146,8 +149,19 @@ int box_open(const struct box_options *o, struct box **ret, struct error *err)
     int r = keep_options(b, o, err);
     if (r == 0)
         r = b->backend->open(o, &b->place, err);
-    if (r == 0)
+    if (r == 0 && o->net == BOX_NET_ALLOW)
         r = box_start_proxy(b, err);
+    if (r == 0)
+        *ret = TAKE_PTR(b);
+    return r;
+}
+
+int box_open(const struct box_options *o, struct box **ret, struct error *err)
+{
+    _cleanup_(drop_box) struct box *b = NULL;
+    int r = box_begin(o, &b, err);
+    if (r == 0)
+        r = b->backend->ready(b->place, err);
     if (r == 0)
         *ret = TAKE_PTR(b);
     return r;
@@ -180,7 +194,10 @@ void box_begin_now(struct box *b)
 
 int box_connect(struct box *b, int *ret_fd, struct error *err)
 {
-    int r = guest_connect(b->backend->guest(b->place), NULL, NULL, 0, ret_fd);
+    int r = b->backend->ready(b->place, err);
+    if (r < 0)
+        return r;
+    r = guest_connect(b->backend->guest(b->place), NULL, NULL, 0, ret_fd);
     return r < 0 ? error_errno(err, -r, "cannot reach the box") : 0;
 }
 
@@ -188,6 +205,8 @@ int box_connect(struct box *b, int *ret_fd, struct error *err)
 int box_tick(struct box *b)
 {
     struct usage now;
+    if (b->backend->ready(b->place, NULL) < 0)
+        return 0;
     b->backend->usage(b->place, true, &now);
     if (!now.counted || now.memory <= b->limits.memory)
         return 0;

@@ -67,6 +67,9 @@ struct box;
 struct snapshot;
 
 int box_open(const struct box_options *o, struct box **ret, struct error *err);
+
+/* Like box_open, but does not wait until the box is up: the first call that needs it does, and tells if it is not. */
+int box_begin(const struct box_options *o, struct box **ret, struct error *err);
 struct box *box_close(struct box *b); /* ends everything in it; takes NULL; returns NULL */
 
 /* A fresh stream to the guest: write one request, read its answers. The caller closes it. */

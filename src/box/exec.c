@@ -311,7 +311,10 @@ static void init_call(struct call *c, struct box *b, const struct box_command *c
         c->out.capture = &result->out;
         c->err.capture = &result->err;
     }
-    b->backend->usage(b->place, false, &c->before);
+    /* A box in which nothing ran yet has used nothing. */
+    c->before = (struct usage){.counted = b->backend->counted(b->place)};
+    if (__atomic_fetch_add(&b->commands, 1, __ATOMIC_RELAXED) > 0)
+        b->backend->usage(b->place, false, &c->before);
     int64_t wall = limit_of(cmd->timeout_ns, b->limits.timeout_ns);
     int64_t now = clock_now();
     c->deadline = wall && !weakened("timeout") ? now + wall + GRACE_NS : 0;
@@ -326,6 +329,9 @@ int box_exec(struct box *b, const struct box_command *cmd, struct box_result *re
     if (cmd->tty)
         call_tty_resize(&c);
     int r = send_request(&c, err);
+    int up = b->backend->ready(b->place, err); /* a box that is still being made finds the request waiting */
+    if (up < 0)
+        r = up;
     while (r == 0 && !c.done)
         r = step(&c, err);
     if (r < 0) {

@@ -84,7 +84,9 @@ static int ask(const struct guest *g, enum wire_type type, uint16_t key, uint64_
 static int view_open(struct box *b, unsigned snapshot, struct view *ret, struct error *err)
 {
     struct view v = {.box = b, .frozen = -1, .scribe = GUEST_NONE};
-    int r = 0;
+    int r = b->backend->ready(b->place, err);
+    if (r < 0)
+        return r;
     pthread_rwlock_wrlock(&b->frozen);
     if (b->backend->guest(b->place)->pid > 0)
         r = ask(b->backend->guest(b->place), WIRE_FREEZE, 0, 0, &v.frozen, err);
@@ -225,6 +227,9 @@ int box_snapshot(struct box *b, struct snapshot **ret, struct error *err)
 
 int box_template(struct box *b, struct snapshot **ret, struct error *err)
 {
+    int r = b->backend->ready(b->place, err);
+    if (r < 0)
+        return r;
     struct snapshot *s = new_snapshot(b, 0, false);
     if (!s)
         return error_errno(err, ENOMEM, "cannot make a template");
@@ -249,6 +254,8 @@ int box_fork(struct snapshot *s, struct box **ret, struct error *err)
     if (!b)
         return error_errno(err, ENOMEM, "cannot fork the box");
     int r = s->backend->fork(s->place, s->number, s->flattened, &b->place, err);
+    if (r == 0)
+        r = s->backend->ready(b->place, err);
     if (r == 0)
         r = box_start_proxy(b, err);
     if (r < 0) {

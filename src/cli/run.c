@@ -73,7 +73,7 @@ static int run_in_box(const struct run_options *o, char *const *argv)
     struct box_result result = {0};
     _cleanup_(close_box) struct box *b = NULL;
     int cancel = interrupt_watch(&err);
-    if (cancel < 0 || box_open(&o->box, &b, &err) < 0)
+    if (cancel < 0 || box_begin(&o->box, &b, &err) < 0)
         return say_failure(&err);
     if (o->tty && interrupt_raw(STDIN_FILENO, &err) < 0)
         return say_failure(&err);

@@ -6,6 +6,7 @@
 
 #include "layout.h"
 #include "selection.h"
+#include "skeleton/lists.h"
 #include "weaken.h"
 #include "banned.h"
 
@@ -119,10 +120,10 @@ static void show(struct plan *p, const char *path, const char *at, uint64_t flag
 
 static void add_devices(struct plan *p)
 {
-    static const char *const NODES[] = {"/dev/null",   "/dev/zero",    "/dev/full",
-                                        "/dev/random", "/dev/urandom", "/dev/tty"};
-    for (size_t i = 0; i < ARRAY_SIZE(NODES); i++)
-        show(p, NODES[i], NODES[i], MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+    for (size_t i = 0; i < LIST_DEVICES_N; i++) {
+        const char *path = plan_text(p, "/dev/%s", LIST_DEVICES[i]);
+        show(p, path, path, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+    }
     int pts = plan_slot(p);
     plan_add(p, 2, (struct op){.kind = OP_DEVPTS, .slot = pts, .text = "mode=0620,ptmxmode=0666,max=256"});
     attach(p, pts, SLOT_ROOT, "dev/pts");
@@ -229,6 +230,7 @@ static void add_fresh_sources(struct plan *p, const struct layout *l, const stru
 {
     add_source(p, SLOT_GUEST, from->guest_fd, from->guest, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID, SLOT_STORE,
                "guest");
+    add_source(p, plan_slot(p), from->skeleton_fd, from->skeleton, share_flags(false), SLOT_STORE, "k");
     if (from->workspace)
         add_source(p, SLOT_WORKSPACE, from->workspace_fd, from->workspace, share_flags(l->mode == BOX_DIRECT),
                    SLOT_STORE, "base");
@@ -268,7 +270,7 @@ void layout_fresh(struct plan *p, const struct layout *l, const struct layout_so
 {
     add_store(p, l);
     add_fresh_sources(p, l, from);
-    selection_skeleton(p, l);
+    selection_own(p, l);
     add_root(p, l);
     if (!l->has_image)
         selection_show(p, &l->selection);

@@ -4,7 +4,7 @@
  * The store is the box's one writable tmpfs. It is attached beneath /proc of the box's own mount tree, where the procfs
  * mounted over it hides it for good, and holds:
  *
- *     k/        the skeleton: folders, links and made-up files of the root filesystem
+ *     k         (mount) the skeleton: places, links and made-up files of the root filesystem
  *     r/u r/k   upper and work folder of the root's overlay
  *     w/u w/k   upper and work folder of the workspace's overlay
  *     base      (mount) the person's folder
@@ -50,10 +50,11 @@ struct layout {
 /* Where a fresh box takes its parts from. Descriptors are detached id-mapped mounts, -1 to clone the path instead. */
 struct layout_sources {
     const char *guest;
+    const char *skeleton;
     const char *workspace; /* NULL: none */
     const char *image;
     const char *share_paths[BOX_SHARES_MAX];
-    int guest_fd, workspace_fd, image_fd;
+    int guest_fd, skeleton_fd, workspace_fd, image_fd;
     int share_fds[BOX_SHARES_MAX];
 };
 

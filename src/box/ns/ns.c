@@ -12,24 +12,33 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include "backend.h"
 #include "cgroup.h"
-#include "guest_path.h"
 #include "idmap.h"
 #include "io.h"
 #include "layout.h"
+#include "parts.h"
 #include "selection.h"
 #include "spawn.h"
+#include "sys.h"
 #include "weaken.h"
 #include "banned.h"
 
+/* A box that is being made: what is needed to wait for it and to tell what went wrong. */
+struct starting {
+    struct plan plan;
+    struct spawning spawning;
+};
+
 struct place {
     unsigned refs;
+    pthread_mutex_t lock; /* of the next two */
+    struct starting *starting;
+    struct error failure;
     struct guest guest;
     struct idmap ids;
     struct box_limits limits;
@@ -49,8 +58,11 @@ static void place_kill(struct place *p)
     guest_kill(&p->guest);
 }
 
+static int place_ready(struct place *p, struct error *err);
+
 static void place_end(struct place *p)
 {
+    place_ready(p, NULL);
     guest_end(&p->guest);
     p->cgroup = cgroup_release(p->cgroup);
     cleanup_close(&p->listener);
@@ -67,6 +79,7 @@ static void place_unref(struct place *p)
     cleanup_close(&p->store);
     cleanup_close(&p->mntns);
     cleanup_close(&p->userns);
+    pthread_mutex_destroy(&p->lock);
     free(p);
 }
 
@@ -82,6 +95,7 @@ static struct place *place_new(void)
         p->refs = 1;
         p->guest = GUEST_NONE;
         p->userns = p->mntns = p->store = p->listener = -1;
+        pthread_mutex_init(&p->lock, NULL);
     }
     return p;
 }
@@ -110,25 +124,6 @@ static int control_pair(int *ret_ours, int *ret_theirs, struct error *err)
     return 0;
 }
 
-static int start(struct place *p, struct spawn *s, struct guest *ret, struct error *err)
-{
-    struct guest g = GUEST_NONE;
-    _cleanup_fd_ int theirs = -1;
-    int r = control_pair(&g.control, &theirs, err);
-    if (r < 0)
-        return r;
-    s->control = theirs;
-    s->userns = p->userns;
-    r = spawn(s, &g.pid, err);
-    if (r < 0) {
-        close(g.control);
-        return r;
-    }
-    g.pidfd = (int)syscall(SYS_pidfd_open, g.pid, 0);
-    *ret = g;
-    return 0;
-}
-
 /* What process 1 sent before it became the guest. */
 static int take_handover(struct place *p, struct error *err)
 {
@@ -144,17 +139,67 @@ static int take_handover(struct place *p, struct error *err)
     return 0;
 }
 
-/* Starts process 1 by the plan and takes the place's files over from it. */
-static int populate(struct place *p, struct plan *plan, int mntns, struct error *err)
+static struct starting *starting_free(struct starting *s)
 {
-    struct spawn s = {.plan = plan,
+    if (s)
+        plan_free(&s->plan);
+    free(s);
+    return NULL;
+}
+
+static void starting_drop(struct starting **s)
+{
+    starting_free(*s);
+}
+
+static struct starting *starting_new(void)
+{
+    struct starting *s = calloc(1, sizeof *s);
+    return s && plan_init(&s->plan) < 0 ? starting_free(s) : s;
+}
+
+/* Starts process 1 by the plan, of which the place becomes the owner; it is up when place_ready says so. */
+static int populate(struct place *p, struct starting **starting, int mntns, struct error *err)
+{
+    _cleanup_fd_ int theirs = -1;
+    struct spawn s = {.plan = &(*starting)->plan,
+                      .userns = p->userns,
                       .mntns = mntns,
                       .namespaces = namespaces(p->layout.net),
                       .cpus = cgroup_limits_cpus(p->cgroup) ? 0 : p->limits.cpus};
     s.cgroups = cgroup_joins(p->cgroup, &s.n_cgroups);
     s.birthplace = cgroup_birthplace(p->cgroup);
-    int r = start(p, &s, &p->guest, err);
-    return r < 0 ? r : take_handover(p, err);
+    int r = control_pair(&p->guest.control, &theirs, err);
+    if (r < 0)
+        return r;
+    s.control = theirs;
+    r = spawn_begin(&s, &(*starting)->spawning, err);
+    if (r == 0)
+        p->starting = TAKE_PTR(*starting);
+    return r;
+}
+
+/* Takes the place's processes and files over from who made them. */
+static int take_over(struct place *p, struct error *err)
+{
+    int r = spawn_finish(&p->starting->spawning, &p->starting->plan, &p->guest.pid, err);
+    p->starting = starting_free(p->starting);
+    if (r < 0)
+        return r;
+    p->guest.pidfd = sys_pidfd_open(p->guest.pid, 0);
+    return take_handover(p, err);
+}
+
+static int place_ready(struct place *p, struct error *err)
+{
+    pthread_mutex_lock(&p->lock);
+    if (p->starting)
+        take_over(p, &p->failure);
+    int code = p->failure.code;
+    if (code && err)
+        *err = p->failure;
+    pthread_mutex_unlock(&p->lock);
+    return -code;
 }
 
 /* The store lives in memory, so it must fit there: a box that could fill the host's memory does not start. */
@@ -205,6 +250,7 @@ static int fill_layout(struct place *p, const struct box_options *o)
 static void close_sources(struct layout_sources *f)
 {
     cleanup_close(&f->guest_fd);
+    cleanup_close(&f->skeleton_fd);
     cleanup_close(&f->workspace_fd);
     cleanup_close(&f->image_fd);
     for (size_t i = 0; i < BOX_SHARES_MAX; i++)
@@ -215,6 +261,8 @@ static void close_sources(struct layout_sources *f)
 static int map_sources(const struct place *p, const struct box_options *o, struct layout_sources *f, struct error *err)
 {
     int r = idmap_plain_clone(f->guest, &f->guest_fd, err);
+    if (r == 0)
+        r = idmap_plain_clone(f->skeleton, &f->skeleton_fd, err);
     if (r == 0 && o->workspace)
         r = idmap_folder(o->workspace, &p->ids, o->mode == BOX_DIRECT, &f->workspace_fd, err);
     if (r == 0 && o->image)
@@ -224,36 +272,52 @@ static int map_sources(const struct place *p, const struct box_options *o, struc
     return r;
 }
 
-static int find_sources(const struct place *p, const struct box_options *o, struct layout_sources *f, char *guest,
-                        struct error *err)
+/* The parts of hutch itself that a box is made of. */
+struct part_paths {
+    char guest[PARTS_PATH_MAX];
+    char skeleton[PARTS_PATH_MAX];
+};
+
+static int find_parts(struct part_paths *paths, bool image, struct error *err)
 {
-    *f = (struct layout_sources){.guest = guest,
+    int r = parts_find("hutch-guest", paths->guest, err);
+    if (r == 0)
+        r = parts_find(image ? "hutch-skeleton/image" : "hutch-skeleton/host", paths->skeleton, err);
+    return r;
+}
+
+static int find_sources(const struct place *p, const struct box_options *o, struct layout_sources *f,
+                        struct part_paths *parts, struct error *err)
+{
+    *f = (struct layout_sources){.guest = parts->guest,
+                                 .skeleton = parts->skeleton,
                                  .workspace = o->workspace,
                                  .image = o->image,
                                  .guest_fd = -1,
+                                 .skeleton_fd = -1,
                                  .workspace_fd = -1,
                                  .image_fd = -1};
     for (size_t i = 0; i < BOX_SHARES_MAX; i++) {
         f->share_paths[i] = i < o->n_shares ? o->shares[i].source : NULL;
         f->share_fds[i] = -1;
     }
-    int r = guest_path_find(guest, err);
+    int r = find_parts(parts, o->image != NULL, err);
     return r < 0 || !p->ids.mapped ? r : map_sources(p, o, f, err);
 }
 
 static int open_fresh(struct place *p, const struct box_options *o, struct error *err)
 {
-    selection_scan(&p->layout.selection);
-    char guest[GUEST_PATH_MAX];
+    struct part_paths parts;
     _cleanup_(close_sources) struct layout_sources from;
-    int r = find_sources(p, o, &from, guest, err);
+    int r = find_sources(p, o, &from, &parts, err);
     if (r < 0)
         return r;
-    _cleanup_(plan_free) struct plan plan;
-    if (plan_init(&plan) < 0)
+    _cleanup_(starting_drop) struct starting *s = starting_new();
+    if (!s)
         return error_errno(err, ENOMEM, "the box did not start");
-    layout_fresh(&plan, &p->layout, &from);
-    return populate(p, &plan, -1, err);
+    selection_scan(&p->layout.selection);
+    layout_fresh(&s->plan, &p->layout, &from);
+    return populate(p, &s, -1, err);
 }
 
 static int ns_open(const struct box_options *o, struct place **ret, struct error *err)
@@ -305,12 +369,12 @@ static int ns_fork(struct place *from, unsigned snapshot, bool flattened, struct
     if (r < 0)
         return r;
     p->layout.counted = p->cgroup != NULL;
-    _cleanup_(plan_free) struct plan plan;
-    if (plan_init(&plan) < 0)
+    _cleanup_(starting_drop) struct starting *s = starting_new();
+    if (!s)
         return error_errno(err, ENOMEM, "the fork did not start");
-    plan.fds[SLOT_SOURCE] = from->store;
-    layout_fork(&plan, &p->layout, snapshot);
-    r = populate(p, &plan, from->mntns, err);
+    s->plan.fds[SLOT_SOURCE] = from->store;
+    layout_fork(&s->plan, &p->layout, snapshot);
+    r = populate(p, &s, from->mntns, err);
     if (r == 0)
         *ret = TAKE_PTR(p);
     return r;
@@ -324,9 +388,25 @@ static int ns_scribe(struct place *p, unsigned snapshot, struct guest *ret, stru
         return error_errno(err, ENOMEM, "the scribe did not start");
     plan.fds[SLOT_SOURCE] = p->store;
     layout_scribe(&plan, &p->layout, snapshot);
-    struct spawn s = {
-        .plan = &plan, .mntns = p->mntns, .namespaces = namespaces(BOX_NET_OFF), .birthplace = -1};
-    return start(p, &s, ret, err);
+    struct guest g = GUEST_NONE;
+    _cleanup_fd_ int theirs = -1;
+    int r = control_pair(&g.control, &theirs, err);
+    if (r < 0)
+        return r;
+    struct spawn s = {.plan = &plan,
+                      .userns = p->userns,
+                      .mntns = p->mntns,
+                      .namespaces = namespaces(BOX_NET_OFF),
+                      .birthplace = -1,
+                      .control = theirs};
+    r = spawn(&s, &g.pid, err);
+    if (r < 0) {
+        close(g.control);
+        return r;
+    }
+    g.pidfd = sys_pidfd_open(g.pid, 0);
+    *ret = g;
+    return 0;
 }
 
 static struct guest *ns_guest(struct place *p)
@@ -337,6 +417,11 @@ static struct guest *ns_guest(struct place *p)
 static size_t ns_depth(const struct place *p)
 {
     return p->layout.n_layers;
+}
+
+static bool ns_counted(const struct place *p)
+{
+    return p->cgroup != NULL;
 }
 
 static void ns_usage(struct place *p, bool with_memory, struct usage *ret)
@@ -367,11 +452,13 @@ const struct backend BACKEND_NS = {
     .fork = ns_fork,
     .kill = place_kill,
     .end = place_end,
+    .ready = place_ready,
     .ref = place_ref,
     .unref = place_unref,
     .guest = ns_guest,
     .scribe = ns_scribe,
     .depth = ns_depth,
+    .counted = ns_counted,
     .usage = ns_usage,
     .listener = ns_listener,
 };

@@ -136,15 +136,16 @@ static int describe(const struct plan *p, const struct plan_failure *f, struct e
     return error_errno(err, f->code, "the box did not start: cannot %s (hutch doctor tells more)", what);
 }
 
-static int await(pid_t child, int report_fd, const struct plan *p, pid_t *ret_pid, struct error *err)
+int spawn_finish(struct spawning *s, const struct plan *p, pid_t *ret_pid, struct error *err)
 {
     struct report report;
     ssize_t got;
     do
-        got = read(report_fd, &report, sizeof report);
+        got = read(s->report, &report, sizeof report);
     while (got < 0 && errno == EINTR);
-    while (waitpid(child, NULL, __WALL) < 0 && errno == EINTR)
+    while (waitpid(s->child, NULL, __WALL) < 0 && errno == EINTR)
         ;
+    close(s->report);
     if (got != sizeof report)
         return error_set(err, EIO, "the box did not start: its launcher was killed");
     if (report.failure.code == 0) {
@@ -174,7 +175,7 @@ static pid_t clone_child(struct launch *l)
     return pid;
 }
 
-int spawn(const struct spawn *s, pid_t *ret_pid, struct error *err)
+int spawn_begin(const struct spawn *s, struct spawning *ret, struct error *err)
 {
     if (s->plan->overflow)
         return error_set(err, E2BIG, "the box did not start: too many folders to show");
@@ -195,6 +196,13 @@ int spawn(const struct spawn *s, pid_t *ret_pid, struct error *err)
     pid_t child = clone_child(l);
     if (child < 0)
         return error_errno(err, errno, "the box did not start: cannot make a process");
-    close(TAKE_FD(report_out));
-    return await(child, report_in, s->plan, ret_pid, err);
+    *ret = (struct spawning){.child = child, .report = TAKE_FD(report_in)};
+    return 0;
+}
+
+int spawn(const struct spawn *s, pid_t *ret_pid, struct error *err)
+{
+    struct spawning spawning;
+    int r = spawn_begin(s, &spawning, err);
+    return r < 0 ? r : spawn_finish(&spawning, s->plan, ret_pid, err);
 }

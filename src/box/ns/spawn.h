@@ -6,7 +6,7 @@
  *                              ├─ clone ──> makes the network, on another processor if there is one
  *                              └─ clone(CLONE_PARENT, new namespaces) ──> process 1: stage 2, becomes the guest
  *
- * The child is gone when spawn() returns; process 1 is the host's own child. It dies when the control socket's other
+ * The child is gone when spawn_finish() returns; process 1 is the host's own child. It dies when the control socket's other
  * end is closed, however the host ends.
  */
 #pragma once
@@ -27,4 +27,17 @@ struct spawn {
     int control; /* the guest's end */
 };
 
+/* A process 1 that is on its way. */
+struct spawning {
+    pid_t child;
+    int report;
+};
+
+/* Starts it and returns at once; the plan must live until spawn_finish. */
+int spawn_begin(const struct spawn *s, struct spawning *ret, struct error *err);
+
+/* Waits until process 1 has become the guest, or tells which operation of the plan failed. */
+int spawn_finish(struct spawning *s, const struct plan *plan, pid_t *ret_pid, struct error *err);
+
+/* Both. */
 int spawn(const struct spawn *s, pid_t *ret_pid, struct error *err);

@@ -3,12 +3,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "guest_path.h"
+#include "parts.h"
 #include "banned.h"
 
-int guest_path_find(char path[GUEST_PATH_MAX], struct error *err)
+int parts_find(const char *name, char path[PARTS_PATH_MAX], struct error *err)
 {
-    static const char *const PLACES[] = {"hutch-guest", "../libexec/hutch/hutch-guest"};
+    static const char *const PLACES[] = {".", "../libexec/hutch"};
     char self[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n <= 0)
@@ -17,10 +17,9 @@ int guest_path_find(char path[GUEST_PATH_MAX], struct error *err)
     char *slash = strrchr(self, '/');
     *slash = 0;
     for (size_t i = 0; i < ARRAY_SIZE(PLACES); i++) {
-        snprintf(path, GUEST_PATH_MAX, "%s/%s", self, PLACES[i]);
+        snprintf(path, PARTS_PATH_MAX, "%s/%s/%s", self, PLACES[i], name);
         if (access(path, X_OK) == 0)
             return 0;
     }
-    return error_set(err, ENOENT, "hutch-guest is not beside %s/hutch nor in %s/../libexec/hutch: install hutch whole",
-                     self, self);
+    return error_set(err, ENOENT, "%s is not in %s nor in %s/../libexec/hutch: install hutch whole", name, self, self);
 }
