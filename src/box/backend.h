@@ -42,6 +42,7 @@ struct backend {
     int (*ready)(struct place *p, struct error *err);
     struct place *(*ref)(struct place *p);
     void (*unref)(struct place *p);
+    void (*forget)(struct place *p); /* its files will not be looked at any more */
     struct guest *(*guest)(struct place *p);
     /* A scribe over the place; with snapshot > 0 it may write that new snapshot. End it with guest_end. */
     int (*scribe)(struct place *p, unsigned snapshot, struct guest *ret, struct error *err);

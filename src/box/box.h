@@ -85,6 +85,7 @@ struct box_command {
     bool tty;
     int in, out, err; /* the host's ends; -1: /dev/null, or capture for out and err */
     bool capture;     /* keep output within limits.output in the result instead of passing it on */
+    bool last;        /* nothing is asked of the box afterwards, not even its changes: it ends with the command */
     int cancel;       /* a descriptor that ends the command when it becomes readable; -1: none */
 };
 

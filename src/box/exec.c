@@ -66,6 +66,8 @@ static int build_request(struct buf *b, const struct call *c, enum wire_stdio st
         wire_put_u64(b, WIRE_K_ROWS, (uint64_t)c->rows);
         wire_put_u64(b, WIRE_K_COLS, (uint64_t)c->cols);
     }
+    if (c->command->last)
+        wire_put_u64(b, WIRE_K_LAST, 1);
     put_limits(b, c);
     wire_end(b, begin);
     return b->failed ? -E2BIG : 0;
@@ -332,6 +334,8 @@ int box_exec(struct box *b, const struct box_command *cmd, struct box_result *re
     int up = b->backend->ready(b->place, err); /* a box that is still being made finds the request waiting */
     if (up < 0)
         r = up;
+    else if (cmd->last)
+        b->backend->forget(b->place);
     while (r == 0 && !c.done)
         r = step(&c, err);
     if (r < 0) {

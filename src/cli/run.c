@@ -33,6 +33,7 @@ static struct box_command command_of(const struct run_options *o, char *const *a
         .out = o->json ? -1 : STDOUT_FILENO,
         .err = o->json ? -1 : STDERR_FILENO,
         .capture = o->json,
+        .last = !o->json && !o->apply,
         .cancel = cancel,
     };
 }
@@ -75,6 +76,7 @@ static int run_in_box(const struct run_options *o, char *const *argv)
     int cancel = interrupt_watch(&err);
     if (cancel < 0 || box_begin(&o->box, &b, &err) < 0)
         return say_failure(&err);
+    registry_tidy(); /* while the box is being made */
     if (o->tty && interrupt_raw(STDIN_FILENO, &err) < 0)
         return say_failure(&err);
     struct box_command command = command_of(o, argv, cancel);
@@ -105,6 +107,5 @@ int command_run(const struct command *self, int argc, char **argv)
     }
     if (run_options_resolve(&o, &err) < 0)
         return say_failure(&err);
-    registry_tidy();
     return run_in_box(&o, argv + used);
 }

@@ -158,9 +158,12 @@ static void over(struct command *c)
     c->draining = true;
     if (c->conn && !carry_drain(&c->carry))
         return;
+    bool last = c->last;
     if (c->conn)
         answer(c);
     command_free(c);
+    if (last) /* the answer is out; the host need not ask for the end */
+        _exit(0);
 }
 
 static void sweep_on(struct command *c)

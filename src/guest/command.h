@@ -44,6 +44,7 @@ struct command {
     pid_t pid; /* 0 once it was reaped */
     bool draining;
     bool background;
+    bool last; /* the guest ends with it, and the box with the guest */
     uint64_t handle;
     char *output_path;
     char *name; /* argv[0], for messages; as is cwd */

@@ -74,6 +74,7 @@ static int open_stdio(struct exec *x, struct command *c, struct conn *conn, cons
 {
     int r = 0;
     x->stdio = (enum wire_stdio)wire_find_u64(f, WIRE_K_STDIO, WIRE_STDIO_FDS);
+    c->last = x->stdio == WIRE_STDIO_FDS && wire_find_u64(f, WIRE_K_LAST, 0);
     if (x->stdio == WIRE_STDIO_FDS)
         return take_passed_fds(x, conn, err);
     if (c->background && x->stdio != WIRE_STDIO_NULL)

@@ -86,6 +86,7 @@ enum wire_key {
     WIRE_K_PIDS = 23,        /* the box's limit on processes; the guest ends a command that stays at it */
     WIRE_K_MEMORY = 24,      /* bytes; set where no cgroup enforces it, the guest samples instead */
     WIRE_K_FILES = 25,       /* descriptors that a process of the command may have open */
+    WIRE_K_LAST = 26,        /* 1: no other request follows, the guest ends with this command (STDIO_FDS only) */
     WIRE_K_CODE = 32,        /* errno */
     WIRE_K_TEXT = 33,
     WIRE_K_PATH = 34,

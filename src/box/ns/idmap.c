@@ -84,7 +84,7 @@ static int write_map(pid_t pid, const char *file, const char *text, struct error
 static int write_maps(pid_t pid, uid_t uid_in, uid_t uid_out, gid_t gid_in, gid_t gid_out, struct error *err)
 {
     char text[64];
-    int r = write_map(pid, "setgroups", "deny", err);
+    int r = geteuid() == 0 ? 0 : write_map(pid, "setgroups", "deny", err); /* what the kernel asks of users */
     if (r < 0)
         return r;
     snprintf(text, sizeof text, "%u %u 1", uid_in, uid_out);

@@ -318,6 +318,8 @@ void layout_fork(struct plan *p, const struct layout *l, unsigned snap)
     if (l->has_image)
         inherit(p, plan_slot(p), "img", "img", 0);
     inherit_layers(p, l, snap);
+    if (!snap)
+        selection_own(p, l); /* a snapshot has it in its layer */
     add_root(p, l);
     if (!l->has_image)
         selection_show(p, &l->selection);

@@ -409,6 +409,13 @@ static int ns_scribe(struct place *p, unsigned snapshot, struct guest *ret, stru
     return 0;
 }
 
+/* The mounts then go with process 1, on its processor and in its time. */
+static void ns_forget(struct place *p)
+{
+    cleanup_close(&p->mntns);
+    p->mntns = -1;
+}
+
 static struct guest *ns_guest(struct place *p)
 {
     return &p->guest;
@@ -455,6 +462,7 @@ const struct backend BACKEND_NS = {
     .ready = place_ready,
     .ref = place_ref,
     .unref = place_unref,
+    .forget = ns_forget,
     .guest = ns_guest,
     .scribe = ns_scribe,
     .depth = ns_depth,
