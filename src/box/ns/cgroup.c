@@ -104,7 +104,6 @@ static int set_limits(struct cgroup *g, const struct box_limits *l, struct error
         snprintf(text, sizeof text, g->names->cpu_format, (long long)(l->cpus * 100000));
     else
         snprintf(text, sizeof text, "%s", g->names->cpu_none);
-    g->limits_cpus = l->cpus > 0;
     return set_limit(g, CGROUP_CPU, g->names->cpu_max, text, err);
 }
 
@@ -212,6 +211,7 @@ static int try_group(const struct cgroup_tree *t, unsigned number, bool with_cpu
         r = open_folders(g, t, name);
     if (r == 1 && open_joins(g, with_cpu) < 0)
         r = -EIO;
+    g->limits_cpus = with_cpu && g->folders[CGROUP_CPU] >= 0;
     if (r != 1) {
         free_group(g);
         return r;
@@ -233,14 +233,18 @@ int cgroup_acquire(const struct box_limits *limits, struct cgroup **ret, struct 
     cgroup_tree_close(&tree);
     if (r <= 0)
         return error_set(err, r ? -r : EAGAIN, "no free control group for the box (%d are in use)", CGROUP_POOL_MAX);
-    r = set_limits(g, limits, err);
-    if (r < 0) {
-        free_group(g);
-        return r;
-    }
-    read_totals(g, &g->before);
     *ret = g;
     return 0;
+}
+
+int cgroup_begin(struct cgroup *g, const struct box_limits *limits, struct error *err)
+{
+    if (!g)
+        return 0;
+    int r = set_limits(g, limits, err);
+    if (r == 0)
+        read_totals(g, &g->before);
+    return r;
 }
 
 struct cgroup *cgroup_release(struct cgroup *g)

@@ -20,8 +20,11 @@
 
 struct cgroup;
 
-/* 0 with *ret NULL: there are no usable control groups here. */
+/* A free group, for the box's first process to be in. 0 with *ret NULL: there are no usable control groups here. */
 int cgroup_acquire(const struct box_limits *limits, struct cgroup **ret, struct error *err);
+
+/* Sets its limits and begins to count: before any command runs in the box, but while it is being made. Takes NULL. */
+int cgroup_begin(struct cgroup *g, const struct box_limits *limits, struct error *err);
 struct cgroup *cgroup_release(struct cgroup *g);
 
 /* Which version the host offers us, and why not a better one. */

@@ -174,9 +174,10 @@ static int populate(struct place *p, struct starting **starting, int mntns, stru
         return r;
     s.control = theirs;
     r = spawn_begin(&s, &(*starting)->spawning, err);
-    if (r == 0)
-        p->starting = TAKE_PTR(*starting);
-    return r;
+    if (r < 0)
+        return r;
+    p->starting = TAKE_PTR(*starting);
+    return cgroup_begin(p->cgroup, &p->limits, err);
 }
 
 /* Takes the place's processes and files over from who made them. */
