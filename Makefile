@@ -25,8 +25,10 @@ check-sanitize: setup
 	@out=$$(ninja -C build-sanitize --quiet) || { echo "$$out"; exit 1; }
 	@scripts/test build-sanitize
 
-check-valgrind: all
-	@scripts/valgrind $(BUILD)/hutch
+check-valgrind: setup
+	@test -f build-valgrind/build.ninja || meson setup build-valgrind -Dglibc=true >/dev/null
+	@ninja -C build-valgrind --quiet hutch hutch-guest hutch-skeleton
+	@scripts/valgrind build-valgrind/hutch
 
 # FUZZ_SECONDS for each target; 5 minutes before a release.
 fuzz: setup
@@ -48,4 +50,4 @@ lint: all
 	@scripts/lint $(BUILD)
 
 clean:
-	@rm -rf build build-sanitize build-weak build-bench build-fuzz
+	@rm -rf build build-sanitize build-weak build-bench build-fuzz build-valgrind

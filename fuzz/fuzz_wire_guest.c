@@ -86,6 +86,7 @@ static void end_commands(struct guest *g)
     guest_fakes_end();
     for (struct command *c = LIST_FIRST(&g->commands), *next; c; c = next) {
         next = LIST_NEXT(c, link);
+        c->last = false; /* it would end this program */
         if (c->pid)
             command_exited(c, 0, &usage);
     }

@@ -83,6 +83,16 @@ static void check_fetch(unsigned how)
     require(fetch_file(conn, "a/b", s.size, &(struct fetch_sink){put, &s}, &err) == 0 || err.text[0]);
 }
 
+static int is_ready(struct place *p, struct error *err)
+{
+    return 0;
+}
+
+static bool not_counted(const struct place *p)
+{
+    return false;
+}
+
 static void no_usage(struct place *p, bool with_memory, struct usage *ret)
 {
     *ret = (struct usage){0};
@@ -116,7 +126,8 @@ static void check_capture(const struct box_capture *c)
 
 static void check_exec(unsigned how)
 {
-    static const struct backend backend = {.guest = no_guest, .usage = no_usage, .kill = no_kill};
+    static const struct backend backend = {
+        .guest = no_guest, .ready = is_ready, .counted = not_counted, .usage = no_usage, .kill = no_kill};
     static char word[] = "true", *argv[] = {word, NULL};
     _cleanup_fd_ int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
     struct box box = {.backend = &backend, .limits = {.output = KEPT_MAX, .output_total = 1000}};

@@ -28,9 +28,9 @@ static inline void cleanup_fclose(FILE **f)
         fclose(*f);
 }
 
-#define _cleanup_(f)    __attribute__((cleanup(f)))
-#define _cleanup_fd_    _cleanup_(cleanup_close)
-#define _cleanup_free_  _cleanup_(cleanup_free)
+#define _cleanup_(f)     __attribute__((cleanup(f)))
+#define _cleanup_fd_     _cleanup_(cleanup_close)
+#define _cleanup_free_   _cleanup_(cleanup_free)
 #define _cleanup_fclose_ _cleanup_(cleanup_fclose)
 
 #define TAKE_FD(fd)                                                                                          \
@@ -47,5 +47,5 @@ static inline void cleanup_fclose(FILE **f)
         taken_;                                                                                              \
     })
 
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define ARRAY_SIZE(a)     (sizeof(a) / sizeof((a)[0]))
 #define PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))

@@ -1,9 +1,9 @@
 /*
  * Errors: negative errno inside, one error object at the edges.
  *
- * A function that can fail in a way a person should read takes a `struct error *` as its last parameter, fills it and
- * returns the negative errno. A person sees one line: what was being done, to what, why it failed, what to do. Nobody
- * but src/cli prints it. Passing NULL is allowed everywhere and drops the text.
+ * A function that can fail in a way a person should read takes a `struct error *` as its last parameter,
+ * fills it and returns the negative errno. A person sees one line: what was being done, to what, why it
+ * failed, what to do. Nobody but src/cli prints it. Passing NULL is allowed everywhere and drops the text.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * System calls that one of our two C libraries has no function for (see meson.build: hutch itself is linked with musl,
- * the library and the tests with glibc), under names of their own.
+ * System calls that one of our two C libraries has no function for (see meson.build: hutch itself is linked
+ * with musl, the library and the tests with glibc), under names of their own.
  */
 #pragma once
 

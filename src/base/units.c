@@ -13,8 +13,7 @@ struct unit {
 };
 
 static const struct unit SIZE_UNITS[] = {
-    {"", 1},          {"B", 1},          {"K", 1ULL << 10},  {"M", 1ULL << 20},
-    {"G", 1ULL << 30}, {"T", 1ULL << 40}, {NULL, 0},
+    {"", 1}, {"B", 1}, {"K", 1ULL << 10}, {"M", 1ULL << 20}, {"G", 1ULL << 30}, {"T", 1ULL << 40}, {NULL, 0},
 };
 
 static const struct unit TIME_UNITS[] = {

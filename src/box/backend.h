@@ -1,8 +1,8 @@
 /*
  * What isolates a box, behind one small table. box.c and exec.c are written against this and know no backend.
  *
- * A `place` is what a backend keeps of one box: its processes and its files. It is counted, because snapshots and forks
- * need the files of a box after the box itself is gone.
+ * A `place` is what a backend keeps of one box: its processes and its files. It is counted, because snapshots
+ * and forks need the files of a box after the box itself is gone.
  */
 #pragma once
 
@@ -34,11 +34,13 @@ struct place;
 struct backend {
     const char *name;
     size_t layers_max; /* deeper is slow: a snapshot that would reach it is flattened into one layer */
-    /* Both return while the place is still being made; ready() waits for that, from any thread, and says how it went. */
+    /* Both return while the place is still being made; ready() waits for that, from any thread, and says how
+     * it went. */
     int (*open)(const struct box_options *o, struct place **ret, struct error *err);
     int (*fork)(struct place *from, unsigned snapshot, bool flattened, struct place **ret, struct error *err);
     void (*kill)(struct place *p); /* from any thread: its processes die, which whoever waits for them sees */
-    void (*end)(struct place *p);  /* the owner's: ends its processes; the files stay while it is referred to */
+    void (*end)(
+        struct place *p); /* the owner's: ends its processes; the files stay while it is referred to */
     int (*ready)(struct place *p, struct error *err);
     struct place *(*ref)(struct place *p);
     void (*unref)(struct place *p);
@@ -49,12 +51,14 @@ struct backend {
     size_t (*depth)(const struct place *p); /* layers that it stands on */
     bool (*counted)(const struct place *p);
     void (*usage)(struct place *p, bool with_memory, struct usage *ret);
-    int (*listener)(struct place *p); /* socket on which the box's network proxy accepts, or -1; kept by the place */
+    int (*listener)(
+        struct place *p); /* socket on which the box's network proxy accepts, or -1; kept by the place */
 };
 
 extern const struct backend BACKEND_NS;
 
-/* A fresh stream to a guest, with the request already in `request` if it is not NULL (and its descriptors). */
+/* A fresh stream to a guest, with the request already in `request` if it is not NULL (and its descriptors).
+ */
 int guest_connect(const struct guest *g, struct buf *request, const int *fds, size_t n_fds, int *ret_fd);
 
 /* A stream on which the guest is not waited for longer than this between two frames. */
@@ -74,14 +78,16 @@ struct box {
     struct box_limits limits;
     enum box_mode mode;
     char *workspace;
-    int folder;         /* the person's folder, for apply; -1: none */
-    int64_t since_ns;   /* when the box began, in real time: a file of the folder that changed later is a conflict */
-    char **env;         /* KEY=VALUE, NULL-terminated */
+    int folder;       /* the person's folder, for apply; -1: none */
+    int64_t since_ns; /* when the box began, in real time: a file of the folder that changed later is a
+                         conflict */
+    char **env;       /* KEY=VALUE, NULL-terminated */
     struct apply_memory *applied;
     struct proxy *proxy;
     char **allow;
     size_t n_allow;
     unsigned snapshots; /* numbers given out */
     unsigned commands;  /* sent so far */
-    pthread_rwlock_t frozen; /* held to write while the box's processes are stopped, to read while a command is sent */
+    pthread_rwlock_t
+        frozen; /* held to write while the box's processes are stopped, to read while a command is sent */
 };

@@ -76,8 +76,9 @@ static int64_t real_time(void)
 
 /* Programs in the box find the proxy by the variables that they all know. */
 static const char *const PROXY_ENV[] = {
-    "http_proxy=http://127.0.0.1:3128",  "https_proxy=http://127.0.0.1:3128", "HTTP_PROXY=http://127.0.0.1:3128",
-    "HTTPS_PROXY=http://127.0.0.1:3128", "no_proxy=localhost,127.0.0.1,::1",  "NO_PROXY=localhost,127.0.0.1,::1",
+    "http_proxy=http://127.0.0.1:3128", "https_proxy=http://127.0.0.1:3128",
+    "HTTP_PROXY=http://127.0.0.1:3128", "HTTPS_PROXY=http://127.0.0.1:3128",
+    "no_proxy=localhost,127.0.0.1,::1", "NO_PROXY=localhost,127.0.0.1,::1",
 };
 
 static char **make_env(const struct box_options *o)
@@ -201,7 +202,8 @@ int box_connect(struct box *b, int *ret_fd, struct error *err)
     return r < 0 ? error_errno(err, -r, "cannot reach the box") : 0;
 }
 
-/* Between calls only background commands run; a box whose processes use more memory than it may have is ended. */
+/* Between calls only background commands run; a box whose processes use more memory than it may have is
+ * ended. */
 int box_tick(struct box *b)
 {
     struct usage now;

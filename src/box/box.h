@@ -1,12 +1,12 @@
 /*
  * A box from the host's side: open, run commands in it, snapshot, fork, see and apply its changes, close.
  *
- * The host never touches a file that a box can write: commands and file requests go through box_connect() to the
- * guest; the box's changes are read by a scribe (see scribe.h), a guest in namespaces of its own in which no code of
- * the agent ever runs.
+ * The host never touches a file that a box can write: commands and file requests go through box_connect() to
+ * the guest; the box's changes are read by a scribe (see scribe.h), a guest in namespaces of its own in which
+ * no code of the agent ever runs.
  *
- * Every function returns 0 or a negative errno and says in `err`, for a person, what failed. A box may be used from
- * several threads at once for box_connect and box_exec; the other calls are the owner's.
+ * Every function returns 0 or a negative errno and says in `err`, for a person, what failed. A box may be
+ * used from several threads at once for box_connect and box_exec; the other calls are the owner's.
  */
 #pragma once
 
@@ -34,9 +34,9 @@ struct box_limits {
     int64_t cpu_time_ns; /* of one command with all its children; 0: none */
     uint64_t memory;     /* bytes */
     uint64_t pids;
-    uint64_t files; /* open descriptors per process */
-    uint64_t disk;  /* bytes of everything the box writes */
-    double cpus;    /* 0: all */
+    uint64_t files;        /* open descriptors per process */
+    uint64_t disk;         /* bytes of everything the box writes */
+    double cpus;           /* 0: all */
     uint64_t output;       /* bytes of each stream kept in a captured result */
     uint64_t output_total; /* bytes of both streams after which the command is ended */
 };
@@ -68,7 +68,8 @@ struct snapshot;
 
 int box_open(const struct box_options *o, struct box **ret, struct error *err);
 
-/* Like box_open, but does not wait until the box is up: the first call that needs it does, and tells if it is not. */
+/* Like box_open, but does not wait until the box is up: the first call that needs it does, and tells if it is
+ * not. */
 int box_begin(const struct box_options *o, struct box **ret, struct error *err);
 struct box *box_close(struct box *b); /* ends everything in it; takes NULL; returns NULL */
 
@@ -77,16 +78,16 @@ int box_connect(struct box *b, int *ret_fd, struct error *err);
 
 /* One command, run to its end. stdio says what it is connected to. */
 struct box_command {
-    char *const *argv; /* NULL-terminated */
-    const char *cwd;   /* NULL: /workspace */
-    char *const *env;  /* more KEY=VALUE beside the box's, NULL-terminated, or NULL */
+    char *const *argv;   /* NULL-terminated */
+    const char *cwd;     /* NULL: /workspace */
+    char *const *env;    /* more KEY=VALUE beside the box's, NULL-terminated, or NULL */
     int64_t timeout_ns;  /* 0: the box's limit; -1: none */
     int64_t cpu_time_ns; /* likewise */
     bool tty;
     int in, out, err; /* the host's ends; -1: /dev/null, or capture for out and err */
     bool capture;     /* keep output within limits.output in the result instead of passing it on */
-    bool last;        /* nothing is asked of the box afterwards, not even its changes: it ends with the command */
-    int cancel;       /* a descriptor that ends the command when it becomes readable; -1: none */
+    bool last;  /* nothing is asked of the box afterwards, not even its changes: it ends with the command */
+    int cancel; /* a descriptor that ends the command when it becomes readable; -1: none */
 };
 
 /* Kept output: the head and the tail of a stream; `total` counts all of it. */
@@ -142,10 +143,12 @@ struct apply_report {
     void *data;
 };
 
-/* Writes the changes back to the host folder. Returns the number of conflicts and refusals, or a negative errno. */
+/* Writes the changes back to the host folder. Returns the number of conflicts and refusals, or a negative
+ * errno. */
 int box_apply(struct box *b, const struct apply_report *report, struct error *err);
 
-/* Watches the limits that nothing in the kernel enforces by itself; call it a few times a second while no call runs. */
+/* Watches the limits that nothing in the kernel enforces by itself; call it a few times a second while no
+ * call runs. */
 int box_tick(struct box *b);
 
 /* What there is to know about a running box, for `hutch box ls`. */

@@ -29,7 +29,8 @@ static int answer_is_error(const struct wire_frame *f, struct error *err)
 {
     _cleanup_free_ char *text = wire_find_str(f, WIRE_K_TEXT);
     uint64_t code = wire_find_u64(f, WIRE_K_CODE, EIO);
-    return error_set(err, code > 0 && code < 4096 ? (int)code : EIO, "%s", text && *text ? text : "the scribe failed");
+    return error_set(err, code > 0 && code < 4096 ? (int)code : EIO, "%s",
+                     text && *text ? text : "the scribe failed");
 }
 
 int changes_answer(struct wire_reader *r, struct wire_frame *ret, struct error *err)

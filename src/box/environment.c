@@ -8,8 +8,16 @@
 extern char **environ;
 
 static const char *const MADE_UP[] = {
-    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/home/agent", "USER=agent", "LOGNAME=agent", "SHELL=/bin/bash",
-    "LANG=C.UTF-8",         "TMPDIR=/tmp",      "PAGER=cat",  "HUTCH=1",       NULL,
+    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME=/home/agent",
+    "USER=agent",
+    "LOGNAME=agent",
+    "SHELL=/bin/bash",
+    "LANG=C.UTF-8",
+    "TMPDIR=/tmp",
+    "PAGER=cat",
+    "HUTCH=1",
+    NULL,
 };
 
 static bool same_key(const char *a, const char *b)

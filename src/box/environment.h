@@ -3,5 +3,6 @@
 
 #include "box.h"
 
-/* Puts ENV fields: the made-up ones, then the box's, then the command's; a later one replaces an earlier one. */
+/* Puts ENV fields: the made-up ones, then the box's, then the command's; a later one replaces an earlier one.
+ */
 void environment_put(struct buf *b, char *const *box_env, char *const *command_env, bool tty);

@@ -1,9 +1,9 @@
 /*
  * box_exec: one command from request to result.
  *
- * The request goes out with the ends of fresh pipes; then one poll loop moves bytes, watches limits and waits for the
- * RESULT. The command has ended when its process has, which is what the guest reports; by then its whole tree is dead,
- * so what is left in the pipes is drained and nothing is waited for.
+ * The request goes out with the ends of fresh pipes; then one poll loop moves bytes, watches limits and waits
+ * for the RESULT. The command has ended when its process has, which is what the guest reports; by then its
+ * whole tree is dead, so what is left in the pipes is drained and nothing is waited for.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,9 +22,9 @@
 #include "weaken.h"
 #include "banned.h"
 
-#define REQUEST_MAX  WIRE_BODY_MAX
-#define PIPE_SIZE    (1 << 20)
-#define GRACE_NS     (5 * NS_PER_S)
+#define REQUEST_MAX WIRE_BODY_MAX
+#define PIPE_SIZE   (1 << 20)
+#define GRACE_NS    (5 * NS_PER_S)
 
 static int64_t limit_of(int64_t asked, int64_t general)
 {
@@ -36,7 +36,8 @@ static uint64_t to_ms(int64_t ns)
     return (uint64_t)((ns + NS_PER_MS - 1) / NS_PER_MS);
 }
 
-/* Limits go to the guest where it is the one to enforce them: always wall time, the rest where nothing counts them. */
+/* Limits go to the guest where it is the one to enforce them: always wall time, the rest where nothing counts
+ * them. */
 static void put_limits(struct buf *b, const struct call *c)
 {
     int64_t wall = limit_of(c->command->timeout_ns, c->box->limits.timeout_ns);
@@ -303,7 +304,8 @@ static void free_call(struct call *c)
 static void init_call(struct call *c, struct box *b, const struct box_command *cmd, struct box_result *result)
 {
     *result = (struct box_result){0};
-    *c = (struct call){.box = b, .command = cmd, .result = result, .wire = WIRE_READER_INIT(-1), .rows = 24, .cols = 80};
+    *c = (struct call){
+        .box = b, .command = cmd, .result = result, .wire = WIRE_READER_INIT(-1), .rows = 24, .cols = 80};
     c->out = (struct pump){.from = -1, .to = cmd->out, .total = &c->output, .is_terminal = isatty(cmd->out)};
     c->err = (struct pump){.from = -1, .to = cmd->err, .total = &c->output, .is_terminal = isatty(cmd->err)};
     c->in = (struct feed){.from = cmd->in, .to = -1, .pending = BUF_INIT(WIRE_DATA_MAX)};

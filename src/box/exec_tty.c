@@ -7,7 +7,8 @@
 #include "io.h"
 #include "banned.h"
 
-/* Keys typed on the host's terminal, as they come. At their end the command sees the end of its terminal's input. */
+/* Keys typed on the host's terminal, as they come. At their end the command sees the end of its terminal's
+ * input. */
 int call_tty_input(struct call *c)
 {
     char data[4096];

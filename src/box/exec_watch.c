@@ -1,6 +1,7 @@
 /*
- * Limits that the host watches over: what only the kernel's counters tell (CPU time and memory of a whole control group),
- * and how much came out. The guest watches wall time, and the rest where there is no control group.
+ * Limits that the host watches over: what only the kernel's counters tell (CPU time and memory of a whole
+ * control group), and how much came out. The guest watches wall time, and the rest where there is no control
+ * group.
  */
 #include <signal.h>
 
@@ -9,7 +10,8 @@
 #include "weaken.h"
 #include "banned.h"
 
-#define FORK_BOMB_HITS 1000 /* failed forks after which a command is a fork bomb and not just at its limit */
+#define FORK_BOMB_HITS 1000 /* failed forks after which a command is a fork bomb and not just at its limit   \
+                             */
 
 void call_kill(struct call *c, enum wire_limit limit)
 {

@@ -17,7 +17,8 @@ int guest_connect(const struct guest *g, struct buf *request, const int *fds, si
         return -errno;
     _cleanup_fd_ int ours = ends[0];
     _cleanup_fd_ int theirs = ends[1];
-    /* A request that fits into the socket is sent before the guest knows of it: one wake-up instead of two. */
+    /* A request that fits into the socket is sent before the guest knows of it: one wake-up instead of two.
+     */
     bool early = request && request->len <= WIRE_DATA_MAX;
     int r = early ? wire_send(ours, request, fds, n_fds) : 0;
     if (r < 0)

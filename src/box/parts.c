@@ -21,5 +21,6 @@ int parts_find(const char *name, char path[PARTS_PATH_MAX], struct error *err)
         if (access(path, X_OK) == 0)
             return 0;
     }
-    return error_set(err, ENOENT, "%s is not in %s nor in %s/../libexec/hutch: install hutch whole", name, self, self);
+    return error_set(err, ENOENT, "%s is not in %s nor in %s/../libexec/hutch: install hutch whole", name,
+                     self, self);
 }

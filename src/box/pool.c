@@ -17,7 +17,8 @@ struct pool {
     struct box **ended; /* given back, not closed yet; grows */
     size_t size, n_ready, n_ended, room_ended;
     bool stopping;
-    bool failed; /* the last fork: not tried again before somebody takes a box, who is told why if it fails again */
+    bool failed; /* the last fork: not tried again before somebody takes a box, who is told why if it fails
+                    again */
 };
 
 /* The lock is held on entry and exit, not while a box is made or ended. */

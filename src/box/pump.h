@@ -1,9 +1,10 @@
 /*
  * Bytes between a command and the host's descriptors.
  *
- * A command never holds a descriptor of the host's but the ends of pipes made for it; what comes out of them is moved on
- * (spliced where the kernel can, so that a gigabyte passes without being copied here) or captured. Nothing blocks: a
- * reader that is slow makes the pump `full`, and whoever polls waits for room at `to` instead of bytes at `from`.
+ * A command never holds a descriptor of the host's but the ends of pipes made for it; what comes out of them
+ * is moved on (spliced where the kernel can, so that a gigabyte passes without being copied here) or
+ * captured. Nothing blocks: a reader that is slow makes the pump `full`, and whoever polls waits for room at
+ * `to` instead of bytes at `from`.
  */
 #pragma once
 
@@ -22,7 +23,7 @@ struct pump {
     uint64_t *total; /* of both streams, for the limit on output */
     bool no_splice;
     bool full;
-    bool is_terminal;   /* a person looks at it: what it would obey is made harmless */
+    bool is_terminal; /* a person looks at it: what it would obey is made harmless */
     struct harmless cut;
     struct buf pending; /* what was read and did not go out yet, where nothing can be spliced */
 };

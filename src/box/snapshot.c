@@ -1,6 +1,6 @@
 /*
- * Looking at a box's files from outside of it: changes, diff, apply, snapshots. All are the same three steps: the box's
- * processes are stopped, a scribe does the work in namespaces of its own, they go on.
+ * Looking at a box's files from outside of it: changes, diff, apply, snapshots. All are the same three steps:
+ * the box's processes are stopped, a scribe does the work in namespaces of its own, they go on.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -64,7 +64,8 @@ static int take_answer(int fd, struct error *err)
 }
 
 /* One request without fields, or with one number; its answer is a RESULT or an error. */
-static int ask(const struct guest *g, enum wire_type type, uint16_t key, uint64_t value, int *ret_fd, struct error *err)
+static int ask(const struct guest *g, enum wire_type type, uint16_t key, uint64_t value, int *ret_fd,
+               struct error *err)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(256);
     size_t begin = wire_begin(&b, type);
@@ -183,7 +184,8 @@ static struct box *copy_options(const struct box *b)
     copy->env = list_copy(b->env);
     copy->allow = list_copy(b->allow);
     copy->n_allow = b->n_allow;
-    if (!copy->env || !copy->allow || (b->workspace && !copy->workspace) || (b->folder >= 0 && copy->folder < 0))
+    if (!copy->env || !copy->allow || (b->workspace && !copy->workspace) ||
+        (b->folder >= 0 && copy->folder < 0))
         return box_close(copy);
     return copy;
 }
@@ -204,7 +206,8 @@ static struct snapshot *new_snapshot(struct box *b, unsigned number, bool flatte
     struct snapshot *s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
-    *s = (struct snapshot){.backend = b->backend, .number = number, .flattened = flattened, .like = copy_options(b)};
+    *s = (struct snapshot){
+        .backend = b->backend, .number = number, .flattened = flattened, .like = copy_options(b)};
     if (!s->like)
         return snapshot_free(s);
     s->place = b->backend->ref(b->place);

@@ -24,8 +24,9 @@ static void hold_stdio(void)
 }
 
 /*
- * The kernel counts the descriptors that a user has under way in sockets against the sender's limit on open files. A box
- * is its user, too, with a lower limit: with a higher one here, it cannot keep hutch from talking to other boxes.
+ * The kernel counts the descriptors that a user has under way in sockets against the sender's limit on open
+ * files. A box is its user, too, with a lower limit: with a higher one here, it cannot keep hutch from
+ * talking to other boxes.
  */
 static void raise_files(void)
 {

@@ -70,7 +70,8 @@ static int become(struct spawn *s)
             return errno;
     if (s->tty && ioctl(0, TIOCSCTTY, 0) < 0)
         return errno;
-    if ((!weakened("fds") && sys_close_range(3, ~0U, 0) < 0) || (s->files && setrlimit(RLIMIT_NOFILE, &files) < 0))
+    if ((!weakened("fds") && sys_close_range(3, ~0U, 0) < 0) ||
+        (s->files && setrlimit(RLIMIT_NOFILE, &files) < 0))
         return errno;
     s->report->step = SPAWN_CWD;
     if (chdir(s->cwd) < 0)

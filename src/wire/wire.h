@@ -1,9 +1,9 @@
 /*
  * The protocol between host and guest: frames of fields.
  *
- * A connection carries one request. The host sends one request frame; the guest answers with any number of stream
- * frames (OUTPUT, ENTRY, DATA) and exactly one RESULT or ERROR, then closes. While a command runs the host may send
- * STDIN, KILL and RESIZE. A frame is
+ * A connection carries one request. The host sends one request frame; the guest answers with any number of
+ * stream frames (OUTPUT, ENTRY, DATA) and exactly one RESULT or ERROR, then closes. While a command runs the
+ * host may send STDIN, KILL and RESIZE. A frame is
  *
  *     u32 size of the body | u8 type | u8 zero[3] | body
  *
@@ -11,11 +11,12 @@
  *
  *     u16 key | u16 zero | u32 length | bytes
  *
- * all little-endian. Numbers are 8-byte fields. A field that is not known is skipped; a field that may repeat (ARG,
- * ENV) repeats. A malformed frame ends the connection, never the guest. docs/protocol.md is the description for people.
+ * all little-endian. Numbers are 8-byte fields. A field that is not known is skipped; a field that may repeat
+ * (ARG, ENV) repeats. A malformed frame ends the connection, never the guest. docs/protocol.md is the
+ * description for people.
  *
- * Over a unix socket a request may carry descriptors (SCM_RIGHTS) with its first byte; on any other stream it cannot,
- * and asks for frames instead.
+ * Over a unix socket a request may carry descriptors (SCM_RIGHTS) with its first byte; on any other stream it
+ * cannot, and asks for frames instead.
  */
 #pragma once
 
@@ -34,7 +35,7 @@
 enum wire_type {
     /* requests, host to guest */
     WIRE_PING = 1,
-    WIRE_EXEC = 2,   /* ARG… ENV… CWD STDIO BACKGROUND TIMEOUT_MS CPU_MS FILES ROWS COLS → OUTPUT… RESULT */
+    WIRE_EXEC = 2, /* ARG… ENV… CWD STDIO BACKGROUND TIMEOUT_MS CPU_MS FILES ROWS COLS → OUTPUT… RESULT */
     WIRE_SIGNAL = 3, /* HANDLE SIGNAL → RESULT: signals a background command's whole tree */
     WIRE_STATUS = 4, /* HANDLE → RESULT: is it running, how did it end */
     WIRE_FREEZE = 5, /* → RESULT: all processes stopped; they go on when the connection is closed */
@@ -49,8 +50,8 @@ enum wire_type {
     WIRE_FETCH = 34,   /* PATH → DATA… RESULT: one changed file of the merged view */
     WIRE_COPY = 35,    /* FLATTEN → RESULT: writes the box's changes as a new layer */
     /* host to guest while a command runs */
-    WIRE_STDIN = 64, /* DATA, or EOF */
-    WIRE_KILL = 65,  /* SIGNAL: to the command's process group */
+    WIRE_STDIN = 64,  /* DATA, or EOF */
+    WIRE_KILL = 65,   /* SIGNAL: to the command's process group */
     WIRE_RESIZE = 66, /* ROWS COLS */
     /* guest to host */
     WIRE_OUTPUT = 128, /* STREAM DATA */
@@ -86,8 +87,8 @@ enum wire_key {
     WIRE_K_PIDS = 23,        /* the box's limit on processes; the guest ends a command that stays at it */
     WIRE_K_MEMORY = 24,      /* bytes; set where no cgroup enforces it, the guest samples instead */
     WIRE_K_FILES = 25,       /* descriptors that a process of the command may have open */
-    WIRE_K_LAST = 26,        /* 1: no other request follows, the guest ends with this command (STDIO_FDS only) */
-    WIRE_K_CODE = 32,        /* errno */
+    WIRE_K_LAST = 26, /* 1: no other request follows, the guest ends with this command (STDIO_FDS only) */
+    WIRE_K_CODE = 32, /* errno */
     WIRE_K_TEXT = 33,
     WIRE_K_PATH = 34,
     WIRE_K_KIND = 35, /* enum wire_change */
@@ -136,10 +137,12 @@ struct wire_field {
     size_t size;
 };
 
-/* Parses the frame at the start of data. Returns its whole length, 0 if more bytes are needed, -EPROTO if malformed. */
+/* Parses the frame at the start of data. Returns its whole length, 0 if more bytes are needed, -EPROTO if
+ * malformed. */
 ssize_t wire_parse(const uint8_t *data, size_t n, struct wire_frame *ret);
 
-/* Walks the fields of a parsed frame: start with *at = 0. False at the end. Bodies were checked by wire_parse. */
+/* Walks the fields of a parsed frame: start with *at = 0. False at the end. Bodies were checked by
+ * wire_parse. */
 bool wire_next(const struct wire_frame *f, size_t *at, struct wire_field *ret);
 
 /* The first field with that key; or its number, or fallback if absent or not 8 bytes. */
@@ -156,7 +159,8 @@ void wire_put_str(struct buf *b, uint16_t key, const char *s);
 void wire_put_u64(struct buf *b, uint16_t key, uint64_t v);
 void wire_end(struct buf *b, size_t begin);
 
-/* A reader of frames from a blocking descriptor; keeps what it read ahead and the descriptors it was passed. */
+/* A reader of frames from a blocking descriptor; keeps what it read ahead and the descriptors it was passed.
+ */
 struct wire_reader {
     int fd;
     struct buf in;
@@ -165,15 +169,19 @@ struct wire_reader {
     size_t n_fds;
 };
 
-#define WIRE_READER_INIT(sock) ((struct wire_reader){.fd = (sock), .in = BUF_INIT(WIRE_HEADER + WIRE_BODY_MAX)})
+#define WIRE_READER_INIT(sock)                                                                               \
+    ((struct wire_reader){.fd = (sock), .in = BUF_INIT(WIRE_HEADER + WIRE_BODY_MAX)})
 
-/* Frees the buffer and closes the passed descriptors that nobody took (set fds[i] = -1 to take one); not fd itself. */
+/* Frees the buffer and closes the passed descriptors that nobody took (set fds[i] = -1 to take one); not fd
+ * itself. */
 void wire_reader_free(struct wire_reader *r);
 
-/* Waits for the next frame, valid until the next call. 1, 0 at a clean end, -EPROTO or another negative errno. */
+/* Waits for the next frame, valid until the next call. 1, 0 at a clean end, -EPROTO or another negative
+ * errno. */
 int wire_read(struct wire_reader *r, struct wire_frame *ret);
 
-/* Reads what is there (one read), for non-blocking use: bytes read, 0 at the end, -EAGAIN. Then use wire_take. */
+/* Reads what is there (one read), for non-blocking use: bytes read, 0 at the end, -EAGAIN. Then use
+ * wire_take. */
 ssize_t wire_fill(struct wire_reader *r);
 int wire_take(struct wire_reader *r, struct wire_frame *ret); /* 1, 0 if incomplete, -EPROTO */
 

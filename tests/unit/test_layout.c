@@ -34,8 +34,13 @@ static struct made *make(enum box_mode mode, enum box_net net)
     m->layout = (struct layout){
         .mode = mode, .net = net, .has_workspace = true, .disk = 1 << 30, .pids = 256, .files = 1024};
     selection_scan(&m->layout.selection);
-    m->from = (struct layout_sources){
-        .guest = "/x/guest", .workspace = "/x/work", .guest_fd = -1, .workspace_fd = -1, .image_fd = -1};
+    m->from = (struct layout_sources){.guest = "/x/guest",
+                                      .skeleton = "/x/skeleton",
+                                      .workspace = "/x/work",
+                                      .guest_fd = -1,
+                                      .skeleton_fd = -1,
+                                      .workspace_fd = -1,
+                                      .image_fd = -1};
     return m;
 }
 
@@ -242,8 +247,9 @@ static void test_workspace_by_mode(void **state)
     assert_true(find_clone(&cow->plan, "/x/work")->flags & MOUNT_ATTR_RDONLY);
     assert_int_equal(workspace_of(&direct->plan)->kind, OP_CLONE);
     assert_false(workspace_of(&direct->plan)->flags & MOUNT_ATTR_RDONLY);
-    assert_int_equal(workspace_of(&ro->plan)->kind, OP_CLONE);
-    assert_true(workspace_of(&ro->plan)->flags & MOUNT_ATTR_RDONLY);
+    assert_int_equal(workspace_of(&ro->plan)->kind, OP_OVERLAY);
+    assert_null(workspace_of(&ro->plan)->path); /* no upper: nothing can be written */
+    assert_true(find_clone(&ro->plan, "/x/work")->flags & MOUNT_ATTR_RDONLY);
 }
 
 static void test_network(void **state)

@@ -181,7 +181,7 @@ UNGUARDED long __wrap_syscall(long number, ...)
     va_end(args);
     if (RUNNING_ON_VALGRIND && number == SYS_clone3)
         return fork_natively();
-    if (RUNNING_ON_VALGRIND && (number == SYS_openat2 || number == SYS_open_tree))
+    if (RUNNING_ON_VALGRIND && (number == SYS_openat2 || number == SYS_open_tree || number == SYS_pidfd_open))
         return call_natively(number, a, true);
     if (RUNNING_ON_VALGRIND && (number == SYS_mount_setattr || number == SYS_pidfd_send_signal))
         return call_natively(number, a, false);

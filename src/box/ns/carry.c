@@ -1,6 +1,6 @@
 /*
- * Carries out a plan: a table of functions, called in the order of the list. The order is the plan's; this file knows
- * nothing about boxes.
+ * Carries out a plan: a table of functions, called in the order of the list. The order is the plan's; this
+ * file knows nothing about boxes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,13 +17,13 @@
 typedef int (*carry_fn)(struct carry *c, const struct op *op);
 
 static const carry_fn CARRY[] = {
-    [OP_TMPFS] = carry_tmpfs,       [OP_PROC] = carry_proc,         [OP_DEVPTS] = carry_devpts,
-    [OP_OVERLAY] = carry_overlay,   [OP_CLONE] = carry_clone,       [OP_ATTACH] = carry_attach,
-    [OP_MKDIR] = carry_mkdir,       [OP_SYMLINK] = carry_symlink,   [OP_FILE] = carry_file,
-    [OP_MARK] = carry_mark,         [OP_CHDIR] = carry_chdir,       [OP_PIVOT] = carry_pivot,       [OP_NETWORK] = carry_network,
-    [OP_LISTEN] = carry_listen,     [OP_HOSTNAME] = carry_hostname, [OP_HANDOVER] = carry_handover,
-    [OP_RLIMIT] = carry_rlimit,     [OP_CONFINE] = carry_confine,   [OP_LANDLOCK] = carry_landlock,
-    [OP_SECCOMP] = carry_seccomp,   [OP_EXEC] = carry_exec,
+    [OP_TMPFS] = carry_tmpfs,       [OP_PROC] = carry_proc,       [OP_DEVPTS] = carry_devpts,
+    [OP_OVERLAY] = carry_overlay,   [OP_CLONE] = carry_clone,     [OP_ATTACH] = carry_attach,
+    [OP_MKDIR] = carry_mkdir,       [OP_SYMLINK] = carry_symlink, [OP_FILE] = carry_file,
+    [OP_MARK] = carry_mark,         [OP_CHDIR] = carry_chdir,     [OP_PIVOT] = carry_pivot,
+    [OP_NETWORK] = carry_network,   [OP_LISTEN] = carry_listen,   [OP_HOSTNAME] = carry_hostname,
+    [OP_HANDOVER] = carry_handover, [OP_RLIMIT] = carry_rlimit,   [OP_CONFINE] = carry_confine,
+    [OP_LANDLOCK] = carry_landlock, [OP_SECCOMP] = carry_seccomp, [OP_EXEC] = carry_exec,
 };
 
 int carry_dir(const struct carry *c, int slot)
@@ -59,8 +59,8 @@ int carry_symlink(struct carry *c, const struct op *op)
 
 int carry_file(struct carry *c, const struct op *op)
 {
-    _cleanup_fd_ int fd = openat(carry_dir(c, op->to), op->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-                                 (mode_t)op->flags);
+    _cleanup_fd_ int fd =
+        openat(carry_dir(c, op->to), op->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, (mode_t)op->flags);
     if (fd < 0)
         return -errno;
     return op->text ? io_write_all(fd, op->text, strlen(op->text)) : 0;

@@ -1,12 +1,12 @@
 /*
- * The last steps of process 1: it gives away every privilege, in an order in which each step still may be done and none
- * can be undone, then becomes the guest.
+ * The last steps of process 1: it gives away every privilege, in an order in which each step still may be
+ * done and none can be undone, then becomes the guest.
  *
- *   nested user namespace   the box's mounts belong to the outer one: even a process that regained capabilities in its
- *                           own could change no mount; and the kernel counts processes per namespace (RLIMIT_NPROC)
+ *   nested user namespace   the box's mounts belong to the outer one: even a process that regained
+ * capabilities in its own could change no mount; and the kernel counts processes per namespace (RLIMIT_NPROC)
  *   capabilities            cleared from every set, so that no exec can bring one back
- *   no_new_privs            setuid and file-capability programs mean nothing; also what lets us install filters
- *   Landlock                a second opinion on the file system that needs no mounts to be right
+ *   no_new_privs            setuid and file-capability programs mean nothing; also what lets us install
+ * filters Landlock                a second opinion on the file system that needs no mounts to be right
  *   seccomp                 last, since it forbids most of the above
  */
 #include <errno.h>
@@ -43,7 +43,8 @@ int carry_rlimit(struct carry *c, const struct op *op)
     return setrlimit(op->from, &want) < 0 ? -errno : 0;
 }
 
-/* The map of the nested namespace: the one id there is, to itself. Files of /proc/self are ours only while dumpable. */
+/* The map of the nested namespace: the one id there is, to itself. Files of /proc/self are ours only while
+ * dumpable. */
 static int nest_user_namespace(struct carry *c)
 {
     if (unshare(CLONE_NEWUSER) < 0)
@@ -55,8 +56,8 @@ static int nest_user_namespace(struct carry *c)
         (r = io_write_file(proc, "self/uid_map", "1000 1000 1")) < 0 ||
         (r = io_write_file(proc, "self/gid_map", "1000 1000 1")) < 0)
         return r;
-    /* The kernel's own refusal of further user namespaces, beside the filter's. And what it counts per user, of whom
-     * the box is one: a box must not use up what the person's own programs need. */
+    /* The kernel's own refusal of further user namespaces, beside the filter's. And what it counts per user,
+     * of whom the box is one: a box must not use up what the person's own programs need. */
     if ((r = io_write_file(proc, "sys/user/max_user_namespaces", "0")) < 0 ||
         (r = io_write_file(proc, "sys/user/max_inotify_instances", "32")) < 0 ||
         (r = io_write_file(proc, "sys/user/max_inotify_watches", "16384")) < 0)
@@ -104,7 +105,8 @@ static int drop_capabilities(uint64_t keep)
     return 0;
 }
 
-/* flags: the capabilities that stay; none for a box, reading any file for a scribe, which then is not nested. */
+/* flags: the capabilities that stay; none for a box, reading any file for a scribe, which then is not nested.
+ */
 int carry_confine(struct carry *c, const struct op *op)
 {
     int r = weakened("caps") || op->flags ? 0 : nest_user_namespace(c);
@@ -118,8 +120,8 @@ int carry_confine(struct carry *c, const struct op *op)
 }
 
 /*
- * A kernel without Landlock is told by `hutch doctor`; every other protection is still there. A place that an image
- * does not have (or has as a link) needs no rule.
+ * A kernel without Landlock is told by `hutch doctor`; every other protection is still there. A place that an
+ * image does not have (or has as a link) needs no rule.
  */
 int carry_landlock(struct carry *c, const struct op *op)
 {
@@ -143,9 +145,8 @@ int carry_exec(struct carry *c, const struct op *op)
         return -errno;
     if (fcntl(CONTROL_FD, F_SETFD, 0) < 0)
         return -errno;
-    if (!weakened("fds") &&
-        (sys_close_range(0, CONTROL_FD - 1, 0) < 0 ||
-         sys_close_range(CONTROL_FD + 1, ~0U, CLOSE_RANGE_CLOEXEC) < 0))
+    if (!weakened("fds") && (sys_close_range(0, CONTROL_FD - 1, 0) < 0 ||
+                             sys_close_range(CONTROL_FD + 1, ~0U, CLOSE_RANGE_CLOEXEC) < 0))
         return -errno;
     umask(022);
     char *argv[] = {(char *)"hutch-guest", (char *)op->text, NULL};

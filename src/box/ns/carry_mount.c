@@ -1,6 +1,6 @@
 /*
- * Mounts, by the new mount API: a mount is made or cloned detached, given its attributes while nobody can see it, and
- * only then attached. No path of a writable tree is ever resolved.
+ * Mounts, by the new mount API: a mount is made or cloned detached, given its attributes while nobody can see
+ * it, and only then attached. No path of a writable tree is ever resolved.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -63,10 +63,12 @@ int carry_tmpfs(struct carry *c, const struct op *op)
 int carry_proc(struct carry *c, const struct op *op)
 {
     if (weakened("pid")) {
-        c->fds[op->slot] = sys_open_tree(AT_FDCWD, "/proc", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+        c->fds[op->slot] =
+            sys_open_tree(AT_FDCWD, "/proc", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
         return c->fds[op->slot] < 0 ? -errno : 0;
     }
-    return new_mount("proc", NULL, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, &c->fds[op->slot]);
+    return new_mount("proc", NULL, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
+                     &c->fds[op->slot]);
 }
 
 int carry_devpts(struct carry *c, const struct op *op)
@@ -125,8 +127,8 @@ int carry_attach(struct carry *c, const struct op *op)
 }
 
 /*
- * The new root was stacked on the old one. pivot_root(".", ".") swaps them without needing a folder for the old root,
- * which then lies on top of the new one and is let go: detached, not waited for.
+ * The new root was stacked on the old one. pivot_root(".", ".") swaps them without needing a folder for the
+ * old root, which then lies on top of the new one and is let go: detached, not waited for.
  */
 int carry_pivot(struct carry *c, const struct op *op)
 {

@@ -1,4 +1,5 @@
-/* What is not mounts: the network, the host name, and what process 1 hands to the host before it becomes the guest. */
+/* What is not mounts: the network, the host name, and what process 1 hands to the host before it becomes the
+ * guest. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>

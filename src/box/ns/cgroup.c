@@ -15,7 +15,8 @@
 #include "weaken.h"
 #include "banned.h"
 
-/* File content that outlived its box (a fork still uses it) would count against the next: such a group is passed over. */
+/* File content that outlived its box (a fork still uses it) would count against the next: such a group is
+ * passed over. */
 #define SHMEM_LEFT_MAX (1u << 20)
 #define LEFT_MAX       (16u << 20)
 
@@ -62,7 +63,8 @@ static void read_totals(const struct cgroup *g, struct cgroup_usage *ret)
 {
     const struct cgroup_names *n = g->names;
     *ret = (struct cgroup_usage){
-        .cpu_ns = (int64_t)read_value(g->folders[CGROUP_CPUACCT], n->cpu_usage, n->cpu_usage_key) * n->cpu_usage_ns,
+        .cpu_ns =
+            (int64_t)read_value(g->folders[CGROUP_CPUACCT], n->cpu_usage, n->cpu_usage_key) * n->cpu_usage_ns,
         .oom_kills = read_value(g->folders[CGROUP_MEMORY], n->oom_events, "oom_kill"),
         .pids_hits = read_value(g->folders[CGROUP_PIDS], "pids.events", "max"),
     };
@@ -78,15 +80,17 @@ void cgroup_read(const struct cgroup *g, bool with_memory, struct cgroup_usage *
         ret->memory = process_memory(g);
 }
 
-static int set_limit(const struct cgroup *g, int controller, const char *file, const char *text, struct error *err)
+static int set_limit(const struct cgroup *g, int controller, const char *file, const char *text,
+                     struct error *err)
 {
     int r = io_write_file(g->folders[controller], file, text);
     return r < 0 ? error_errno(err, -r, "cannot set %s of the box's control group", file) : 0;
 }
 
 /*
- * The kernel's limit on memory covers the box's files too, since they live in memory (the store); so it is the sum of
- * both, and what processes alone may use is watched by the host (box_tick). The sum holds whatever happens.
+ * The kernel's limit on memory covers the box's files too, since they live in memory (the store); so it is
+ * the sum of both, and what processes alone may use is watched by the host (box_tick). The sum holds whatever
+ * happens.
  */
 static int set_limits(struct cgroup *g, const struct box_limits *l, struct error *err)
 {
@@ -135,8 +139,8 @@ static int lock(int folder)
 }
 
 /*
- * The other controllers' folders of the same number. In version 1 each is locked too: two sessions of one host may have
- * different groups of one controller and the same of another.
+ * The other controllers' folders of the same number. In version 1 each is locked too: two sessions of one
+ * host may have different groups of one controller and the same of another.
  */
 static int open_folders(struct cgroup *g, const struct cgroup_tree *t, const char *name)
 {
@@ -159,8 +163,9 @@ static int open_folders(struct cgroup *g, const struct cgroup_tree *t, const cha
 }
 
 /*
- * Version 1 is joined through "tasks": a thread that moves itself needs none of the locks that moving a process takes,
- * which cost a grace period of RCU, ten milliseconds on an idle machine. In version 2 a process is born in its group.
+ * Version 1 is joined through "tasks": a thread that moves itself needs none of the locks that moving a
+ * process takes, which cost a grace period of RCU, ten milliseconds on an idle machine. In version 2 a
+ * process is born in its group.
  */
 static int open_joins(struct cgroup *g, bool with_cpu)
 {
@@ -177,7 +182,8 @@ static int open_joins(struct cgroup *g, bool with_cpu)
     return 0;
 }
 
-/* Free to take: nobody holds its lock, nothing lives in it, nothing of the last box weighs on it. 1, 0 or an errno. */
+/* Free to take: nobody holds its lock, nothing lives in it, nothing of the last box weighs on it. 1, 0 or an
+ * errno. */
 static int take(struct cgroup *g)
 {
     int r = lock(g->folders[CGROUP_MEMORY]);
@@ -202,7 +208,8 @@ static int try_group(const struct cgroup_tree *t, unsigned number, bool with_cpu
     char name[32];
     snprintf(name, sizeof name, "%u", number);
     *g = (struct cgroup){.names = cgroup_names(t->version), .folders = {-1, -1, -1, -1}};
-    if (faccessat(t->roots[CGROUP_MEMORY], name, F_OK, 0) < 0) /* the first box of this number: once is enough */
+    if (faccessat(t->roots[CGROUP_MEMORY], name, F_OK, 0) <
+        0) /* the first box of this number: once is enough */
         cgroup_tree_limit(t);
     int r = g->folders[CGROUP_MEMORY] = open_folder(t->roots[CGROUP_MEMORY], name);
     if (r >= 0)
@@ -232,7 +239,8 @@ int cgroup_acquire(const struct box_limits *limits, struct cgroup **ret, struct 
         r = try_group(&tree, i, limits->cpus > 0, &g);
     cgroup_tree_close(&tree);
     if (r <= 0)
-        return error_set(err, r ? -r : EAGAIN, "no free control group for the box (%d are in use)", CGROUP_POOL_MAX);
+        return error_set(err, r ? -r : EAGAIN, "no free control group for the box (%d are in use)",
+                         CGROUP_POOL_MAX);
     *ret = g;
     return 0;
 }

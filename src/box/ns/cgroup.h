@@ -1,12 +1,13 @@
 /*
  * Control groups: memory, processes and CPU of one box, counted and limited by the kernel.
  *
- * Version 2 where a part of the tree is ours to use (root, or delegated to the user), version 1 as root, or none: then
- * rlimits and the guest's own sampling serve, and `hutch doctor` says so.
+ * Version 2 where a part of the tree is ours to use (root, or delegated to the user), version 1 as root, or
+ * none: then rlimits and the guest's own sampling serve, and `hutch doctor` says so.
  *
- * Making a group is slow on some kernels, and removing one waits for its last page. So groups are kept: a bounded pool of
- * folders hutch/0, hutch/1, … each locked (flock) by the process whose box is in it. A lock ends with its holder, so a
- * crash leaves nothing to repair, and what is kept is no leftover: the next box takes it.
+ * Making a group is slow on some kernels, and removing one waits for its last page. So groups are kept: a
+ * bounded pool of folders hutch/0, hutch/1, … each locked (flock) by the process whose box is in it. A lock
+ * ends with its holder, so a crash leaves nothing to repair, and what is kept is no leftover: the next box
+ * takes it.
  */
 #pragma once
 
@@ -20,10 +21,12 @@
 
 struct cgroup;
 
-/* A free group, for the box's first process to be in. 0 with *ret NULL: there are no usable control groups here. */
+/* A free group, for the box's first process to be in. 0 with *ret NULL: there are no usable control groups
+ * here. */
 int cgroup_acquire(const struct box_limits *limits, struct cgroup **ret, struct error *err);
 
-/* Sets its limits and begins to count: before any command runs in the box, but while it is being made. Takes NULL. */
+/* Sets its limits and begins to count: before any command runs in the box, but while it is being made. Takes
+ * NULL. */
 int cgroup_begin(struct cgroup *g, const struct box_limits *limits, struct error *err);
 struct cgroup *cgroup_release(struct cgroup *g);
 

@@ -137,7 +137,8 @@ static int enable_controllers(int pool, unsigned *ret_bits)
     return 0;
 }
 
-/* May a process of ours be moved there? The kernel asks for the right to write at the common ancestor's too. */
+/* May a process of ours be moved there? The kernel asks for the right to write at the common ancestor's too.
+ */
 static int check_movable(const char *parent)
 {
     char path[PATH_MAX];

@@ -22,7 +22,8 @@
 #define PREFERRED_ID 0x700003e8u /* above every range that distributions hand out */
 #define STACK_SIZE   16384
 
-/* Is `id` mapped in the namespace we are in? In a container only some are; then its highest one is ret_last. */
+/* Is `id` mapped in the namespace we are in? In a container only some are; then its highest one is ret_last.
+ */
 static bool id_is_mapped(const char *file, uint32_t id, uint32_t *ret_last)
 {
     _cleanup_fclose_ FILE *f = fopen(file, "re");
@@ -50,8 +51,9 @@ int idmap_choose(struct idmap *ret, struct error *err)
     if (!id_is_mapped("/proc/self/gid_map", gid, &last))
         gid = last;
     if (uid == 0 || gid == 0)
-        return error_set(err, EPERM, "root here has no second user id to give to a box; start hutch as an "
-                                     "ordinary user, or in a container with a range of ids");
+        return error_set(err, EPERM,
+                         "root here has no second user id to give to a box; start hutch as an "
+                         "ordinary user, or in a container with a range of ids");
     *ret = (struct idmap){.uid = uid, .gid = gid, .mapped = true};
     return 0;
 }
@@ -61,7 +63,8 @@ struct holder {
     int pipe;
 };
 
-/* Lives only until its namespace has been opened by the parent, whose memory it shares: it must touch nothing. */
+/* Lives only until its namespace has been opened by the parent, whose memory it shares: it must touch
+ * nothing. */
 static int hold_namespace(void *data)
 {
     const struct holder *h = data;
@@ -105,7 +108,8 @@ static int open_namespace(pid_t pid, int *ret_fd, struct error *err)
     return 0;
 }
 
-int idmap_user_namespace(uid_t uid_in, uid_t uid_out, gid_t gid_in, gid_t gid_out, int *ret_fd, struct error *err)
+int idmap_user_namespace(uid_t uid_in, uid_t uid_out, gid_t gid_in, gid_t gid_out, int *ret_fd,
+                         struct error *err)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0)
@@ -115,8 +119,9 @@ int idmap_user_namespace(uid_t uid_in, uid_t uid_out, gid_t gid_in, gid_t gid_ou
     _cleanup_free_ char *stack = malloc(STACK_SIZE);
     if (!stack)
         return error_errno(err, ENOMEM, "cannot make a user namespace");
-    /* CLONE_VM: no page table is copied for a process that does nothing. It is released by our byte, or by our death:
-     * not by the end of the pipe, whose other end it has a copy of, as may a holder that another thread starts. */
+    /* CLONE_VM: no page table is copied for a process that does nothing. It is released by our byte, or by
+     * our death: not by the end of the pipe, whose other end it has a copy of, as may a holder that another
+     * thread starts. */
     struct holder h = {.parent = getpid(), .pipe = hold};
     pid_t pid = clone(hold_namespace, stack + STACK_SIZE, CLONE_VM | CLONE_NEWUSER, &h);
     if (pid < 0)
@@ -147,7 +152,8 @@ static int clone_mapped(const char *path, uint64_t attributes, int userns, int *
 {
     int r = -EINVAL;
     for (unsigned recursive = AT_RECURSIVE;; recursive = 0) {
-        _cleanup_fd_ int tree = sys_open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | recursive);
+        _cleanup_fd_ int tree =
+            sys_open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | recursive);
         if (tree < 0)
             return -errno;
         r = set_attributes(tree, recursive, attributes, userns);

@@ -1,7 +1,8 @@
 /*
- * Whose is a box? Inside it is one user, agent (1000). Started by an ordinary user, that is the user's own id, the only
- * one the kernel lets them map. Started by root it is an id that is nobody's on the host, and the folders shown to the
- * box are id-mapped, so that their owner appears as agent and what agent writes comes out owned as the folder is.
+ * Whose is a box? Inside it is one user, agent (1000). Started by an ordinary user, that is the user's own
+ * id, the only one the kernel lets them map. Started by root it is an id that is nobody's on the host, and
+ * the folders shown to the box are id-mapped, so that their owner appears as agent and what agent writes
+ * comes out owned as the folder is.
  */
 #pragma once
 
@@ -20,7 +21,8 @@ struct idmap {
 int idmap_choose(struct idmap *ret, struct error *err);
 
 /* A user namespace in which one id inside is one id outside; a descriptor that keeps it. */
-int idmap_user_namespace(uid_t uid_in, uid_t uid_out, gid_t gid_in, gid_t gid_out, int *ret_fd, struct error *err);
+int idmap_user_namespace(uid_t uid_in, uid_t uid_out, gid_t gid_in, gid_t gid_out, int *ret_fd,
+                         struct error *err);
 
 /* A detached clone of the folder's mount with the owner of the folder appearing as m's user. */
 int idmap_folder(const char *path, const struct idmap *m, bool writable, int *ret_fd, struct error *err);

@@ -75,7 +75,8 @@ static uint64_t share_flags(bool writable)
     return MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (writable ? 0 : MOUNT_ATTR_RDONLY);
 }
 
-/* An overlay without an upper: read-only, and with files of its own, so that no socket in it leads to the host. */
+/* An overlay without an upper: read-only, and with files of its own, so that no socket in it leads to the
+ * host. */
 static void read_only_overlay(struct plan *p, int slot, const char *folder)
 {
     plan_add(p, 2, (struct op){.kind = OP_OVERLAY, .slot = slot, .text = plan_text(p, "e:%s", folder)});
@@ -87,17 +88,12 @@ static void add_workspace(struct plan *p, const struct layout *l)
     int slot = plan_slot(p);
     if (l->mode == BOX_COW || !l->has_workspace)
         plan_add(p, 2,
-                 (struct op){.kind = OP_OVERLAY,
-                             .slot = slot,
-                             .path = "w",
-                             .text = lower_list(p, l, "w", "base")});
+                 (struct op){
+                     .kind = OP_OVERLAY, .slot = slot, .path = "w", .text = lower_list(p, l, "w", "base")});
     else if (l->mode == BOX_DIRECT)
         plan_add(p, 2,
-                 (struct op){.kind = OP_CLONE,
-                             .slot = slot,
-                             .from = SLOT_STORE,
-                             .path = "base",
-                             .recursive = true});
+                 (struct op){
+                     .kind = OP_CLONE, .slot = slot, .from = SLOT_STORE, .path = "base", .recursive = true});
     else
         read_only_overlay(p, slot, "base");
     attach(p, slot, SLOT_ROOT, "workspace");

@@ -1,8 +1,8 @@
 /*
  * What a box looks like from inside, as plans: a fresh box, a fork, a scribe.
  *
- * The store is the box's one writable tmpfs. It is attached beneath /proc of the box's own mount tree, where the procfs
- * mounted over it hides it for good, and holds:
+ * The store is the box's one writable tmpfs. It is attached beneath /proc of the box's own mount tree, where
+ * the procfs mounted over it hides it for good, and holds:
  *
  *     k         (mount) the skeleton: places, links and made-up files of the root filesystem
  *     r/u r/k   upper and work folder of the root's overlay
@@ -19,9 +19,9 @@
 #include "box.h"
 #include "plan.h"
 
-#define LAYERS_MAX     8 /* more are flattened into one: an overlay gets slower with each */
-#define PROXY_PORT     3128
-#define AGENT_ID       1000
+#define LAYERS_MAX 8 /* more are flattened into one: an overlay gets slower with each */
+#define PROXY_PORT 3128
+#define AGENT_ID   1000
 
 /* What the host has of the lists in selection.c, by their order there. */
 struct selection {
@@ -47,7 +47,8 @@ struct layout {
     } shares[BOX_SHARES_MAX];
 };
 
-/* Where a fresh box takes its parts from. Descriptors are detached id-mapped mounts, -1 to clone the path instead. */
+/* Where a fresh box takes its parts from. Descriptors are detached id-mapped mounts, -1 to clone the path
+ * instead. */
 struct layout_sources {
     const char *guest;
     const char *skeleton;
@@ -60,7 +61,8 @@ struct layout_sources {
 
 void layout_fresh(struct plan *p, const struct layout *l, const struct layout_sources *from);
 
-/* A fork, of layout l, of snapshot number `snap` of the source (SLOT_SOURCE); number 0 is the source before it was used. */
+/* A fork, of layout l, of snapshot number `snap` of the source (SLOT_SOURCE); number 0 is the source before
+ * it was used. */
 void layout_fork(struct plan *p, const struct layout *l, unsigned snap);
 
 /* A scribe over a box; with snap > 0 it may write that new snapshot. */

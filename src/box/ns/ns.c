@@ -1,9 +1,9 @@
 /*
  * The backend `ns`: namespaces, seccomp, Landlock, cgroups, overlayfs.
  *
- * A place holds the descriptors of the box's user and mount namespaces and of its store. As long as they are open the
- * box's files exist, though no path leads to them; when the last is closed the kernel frees everything. So nothing has to
- * be cleaned up after a crash, and a snapshot outlives its box by holding them.
+ * A place holds the descriptors of the box's user and mount namespaces and of its store. As long as they are
+ * open the box's files exist, though no path leads to them; when the last is closed the kernel frees
+ * everything. So nothing has to be cleaned up after a crash, and a snapshot outlives its box by holding them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -212,10 +212,11 @@ static int check_disk(uint64_t disk, struct error *err)
     uint64_t total = (uint64_t)info.totalram * info.mem_unit;
     if (disk <= total / 2)
         return 0;
-    return error_set(err, ENOSPC,
-                     "--disk: what a box writes is kept in memory, and %llu MiB is more than half of this host's; "
-                     "the most is %lluM (or use --mode direct)",
-                     (unsigned long long)(disk >> 20), (unsigned long long)(total / 2 >> 20));
+    return error_set(
+        err, ENOSPC,
+        "--disk: what a box writes is kept in memory, and %llu MiB is more than half of this host's; "
+        "the most is %lluM (or use --mode direct)",
+        (unsigned long long)(disk >> 20), (unsigned long long)(total / 2 >> 20));
 }
 
 /* Whole processors can be had without control groups (by affinity), parts of one cannot. */
@@ -223,9 +224,10 @@ static int check_cpus(const struct place *p, struct error *err)
 {
     if (cgroup_limits_cpus(p->cgroup) || p->limits.cpus == (double)(int)p->limits.cpus)
         return 0;
-    return error_set(err, EOPNOTSUPP,
-                     "--cpus: a part of a processor needs control groups, which are not to be had here (hutch doctor "
-                     "tells more); a whole number works");
+    return error_set(
+        err, EOPNOTSUPP,
+        "--cpus: a part of a processor needs control groups, which are not to be had here (hutch doctor "
+        "tells more); a whole number works");
 }
 
 static int fill_layout(struct place *p, const struct box_options *o)
@@ -259,7 +261,8 @@ static void close_sources(struct layout_sources *f)
 }
 
 /* As root the folders come id-mapped; an ordinary user's child clones them by path, as the same user. */
-static int map_sources(const struct place *p, const struct box_options *o, struct layout_sources *f, struct error *err)
+static int map_sources(const struct place *p, const struct box_options *o, struct layout_sources *f,
+                       struct error *err)
 {
     int r = idmap_plain_clone(f->guest, &f->guest_fd, err);
     if (r == 0)
@@ -361,7 +364,8 @@ static int inherit(struct place *p, const struct place *from, unsigned snapshot,
     return p->userns < 0 ? -errno : 0;
 }
 
-static int ns_fork(struct place *from, unsigned snapshot, bool flattened, struct place **ret, struct error *err)
+static int ns_fork(struct place *from, unsigned snapshot, bool flattened, struct place **ret,
+                   struct error *err)
 {
     _cleanup_(place_drop) struct place *p = place_new();
     if (!p || inherit(p, from, snapshot, flattened) < 0)

@@ -1,12 +1,14 @@
 /*
  * A box's set-up as data: a list of operations, made before anything privileged happens, then carried out.
  *
- * A plan has two stages. The first is carried out by the launcher's child once it has entered the family's user
- * namespace (and, for a fork or a scribe, the mount namespace of the box it starts from): it picks up mounts there. The
- * second is carried out by process 1 of the new box, in its own namespaces. Everything the operations need (paths,
- * descriptors, options) is in the plan, so carrying it out is nothing but system calls: no allocation, no libc state.
+ * A plan has two stages. The first is carried out by the launcher's child once it has entered the family's
+ * user namespace (and, for a fork or a scribe, the mount namespace of the box it starts from): it picks up
+ * mounts there. The second is carried out by process 1 of the new box, in its own namespaces. Everything the
+ * operations need (paths, descriptors, options) is in the plan, so carrying it out is nothing but system
+ * calls: no allocation, no libc state.
  *
- * Mounts and directories are named by slots: small numbers for descriptors that operations leave behind for later ones.
+ * Mounts and directories are named by slots: small numbers for descriptors that operations leave behind for
+ * later ones.
  */
 #pragma once
 
@@ -18,30 +20,32 @@
 #include "landlock.h"
 
 enum slot {
-    SLOT_HOST = 0, /* paths from the root that is current when the operation is carried out */
-    SLOT_STORE,    /* the new box's tmpfs */
-    SLOT_ROOT,     /* the new root mount */
-    SLOT_PROC,     /* a procfs of the new pid namespace, writable and attached nowhere */
-    SLOT_SOURCE,   /* the store of the box that this one starts from */
+    SLOT_HOST = 0,  /* paths from the root that is current when the operation is carried out */
+    SLOT_STORE,     /* the new box's tmpfs */
+    SLOT_ROOT,      /* the new root mount */
+    SLOT_PROC,      /* a procfs of the new pid namespace, writable and attached nowhere */
+    SLOT_SOURCE,    /* the store of the box that this one starts from */
     SLOT_WORKSPACE, /* the person's folder, id-mapped where that is needed */
-    SLOT_GUEST,    /* the guest's program file, on a read-only mount of its own */
-    SLOT_FREE,     /* from here on: picked by plan_slot() */
+    SLOT_GUEST,     /* the guest's program file, on a read-only mount of its own */
+    SLOT_FREE,      /* from here on: picked by plan_slot() */
     SLOT_MAX = SLOT_FREE + 160,
 };
 
 enum op_kind {
-    OP_TMPFS,    /* slot := a new tmpfs; options in text ("size=…,nr_inodes=…,mode=…") */
-    OP_PROC,     /* slot := a new procfs */
-    OP_DEVPTS,   /* slot := a new devpts instance */
-    OP_OVERLAY,  /* slot := an overlay; text = lowerdir, path = upper's parent in the store; cwd is the store */
-    OP_CLONE,    /* slot := a clone of the mount tree at from/path; flags = mount attributes, recursive */
-    OP_ATTACH,   /* attaches slot's mount at to/path */
-    OP_MKDIR,    /* a directory at to/path, mode in flags */
-    OP_SYMLINK,  /* a link at to/path with content text */
-    OP_FILE,     /* a file at to/path with content text, mode in flags */
-    OP_MARK,     /* marks the folder at to/path as opaque, as an overlay does when a deleted folder is made again */
-    OP_CHDIR,    /* enters slot */
-    OP_PIVOT,    /* slot becomes the root; the old root is let go */
+    OP_TMPFS,   /* slot := a new tmpfs; options in text ("size=…,nr_inodes=…,mode=…") */
+    OP_PROC,    /* slot := a new procfs */
+    OP_DEVPTS,  /* slot := a new devpts instance */
+    OP_OVERLAY, /* slot := an overlay; text = lowerdir, path = upper's parent in the store; cwd is the store
+                 */
+    OP_CLONE,   /* slot := a clone of the mount tree at from/path; flags = mount attributes, recursive */
+    OP_ATTACH,  /* attaches slot's mount at to/path */
+    OP_MKDIR,   /* a directory at to/path, mode in flags */
+    OP_SYMLINK, /* a link at to/path with content text */
+    OP_FILE,    /* a file at to/path with content text, mode in flags */
+    OP_MARK,  /* marks the folder at to/path as opaque, as an overlay does when a deleted folder is made again
+               */
+    OP_CHDIR, /* enters slot */
+    OP_PIVOT, /* slot becomes the root; the old root is let go */
     OP_NETWORK,  /* enters the network that was made meanwhile (network.h) */
     OP_LISTEN,   /* listens on 127.0.0.1:flags and hands the socket to the host */
     OP_HOSTNAME, /* text */
@@ -50,7 +54,7 @@ enum op_kind {
     OP_CONFINE,  /* a nested user namespace, no capabilities (but those of flags), no new privileges */
     OP_LANDLOCK,
     OP_SECCOMP, /* flags: 1 for the filter of a scribe */
-    OP_EXEC, /* slot's program, text = argv[1] or NULL */
+    OP_EXEC,    /* slot's program, text = argv[1] or NULL */
 };
 
 struct op {
@@ -62,7 +66,8 @@ struct op {
     const char *text;
     uint64_t flags;
     bool recursive;
-    bool optional; /* a source that is not there is no error: the operation and what attaches its slot is skipped */
+    bool optional; /* a source that is not there is no error: the operation and what attaches its slot is
+                      skipped */
 };
 
 #define PLAN_OPS_MAX   640 /* as many shares as a box may have, each some folders deep, and all the rest */
@@ -116,5 +121,6 @@ struct carry {
     struct plan_failure failure;
 };
 
-/* Both are async-signal-safe; they return 0 or a negative errno with c->failure filled. Stage 2 ends in exec. */
+/* Both are async-signal-safe; they return 0 or a negative errno with c->failure filled. Stage 2 ends in exec.
+ */
 int carry_stage(struct carry *c, int stage);

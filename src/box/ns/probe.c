@@ -1,6 +1,6 @@
 /*
- * What isolation this host can give: every ingredient is tried for real, by a small plan carried out by the same code
- * that starts a box. A failed probe says what to do about it.
+ * What isolation this host can give: every ingredient is tried for real, by a small plan carried out by the
+ * same code that starts a box. A failed probe says what to do about it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -60,15 +60,17 @@ static bool in_container(void)
 static void explain_userns(struct probe_result *r)
 {
     if (sysctl_number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 0) == 1)
-        remedy(r, "AppArmor restricts user namespaces: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or give "
+        remedy(r, "AppArmor restricts user namespaces: sysctl -w "
+                  "kernel.apparmor_restrict_unprivileged_userns=0, or give "
                   "hutch a profile that allows 'userns'");
     else if (sysctl_number("/proc/sys/kernel/unprivileged_userns_clone", 1) == 0)
         remedy(r, "sysctl -w kernel.unprivileged_userns_clone=1 (in /etc/sysctl.d to keep it)");
     else if (sysctl_number("/proc/sys/user/max_user_namespaces", 1) == 0)
         remedy(r, "sysctl -w user.max_user_namespaces=10000");
     else if (in_container())
-        remedy(r, "inside a container: start it with a seccomp profile that allows clone/unshare of namespaces "
-                  "(docker run --security-opt seccomp=unconfined), or run hutch on the host");
+        remedy(r,
+               "inside a container: start it with a seccomp profile that allows clone/unshare of namespaces "
+               "(docker run --security-opt seccomp=unconfined), or run hutch on the host");
     else
         remedy(r, "build the kernel with CONFIG_USER_NS, or ask the administrator");
 }
@@ -80,7 +82,8 @@ static void probe_userns(struct probing *p, struct probe_result *r)
     if (code == 0)
         code = idmap_user_namespace(AGENT_ID, p->ids.uid, AGENT_ID, p->ids.gid, &p->userns, &err);
     if (code == 0) {
-        detail(r, PROBE_YES, p->ids.mapped ? "agent is an id that is nobody's here" : "agent is you, and only you");
+        detail(r, PROBE_YES,
+               p->ids.mapped ? "agent is an id that is nobody's here" : "agent is you, and only you");
         return;
     }
     detail(r, PROBE_NO, err.text);
@@ -106,17 +109,19 @@ static int try_plan(const struct probing *p, const struct plan *plan, int namesp
     return r;
 }
 
-static void judge(struct probe_result *r, int code, const struct error *err, const char *good, const char *cure)
+static void judge(struct probe_result *r, int code, const struct error *err, const char *good,
+                  const char *cure)
 {
     detail(r, code == 0 ? PROBE_YES : PROBE_NO, code == 0 ? good : err->text);
     if (code < 0)
         remedy(r, cure);
 }
 
-#define ALL_NAMESPACES (CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
+#define ALL_NAMESPACES                                                                                       \
+    (CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
 
-static void run_ops(struct probing *p, struct probe_result *r, const struct op *ops, size_t n, const char *good,
-                    const char *cure)
+static void run_ops(struct probing *p, struct probe_result *r, const struct op *ops, size_t n,
+                    const char *good, const char *cure)
 {
     struct error err = {0};
     _cleanup_(plan_free) struct plan plan;
@@ -173,8 +178,9 @@ static void probe_overlay(struct probing *p, struct probe_result *r)
 static void probe_proc(struct probing *p, struct probe_result *r)
 {
     static const struct op OPS[] = {{.kind = OP_PROC, .slot = SLOT_PROC}};
-    run_ops(p, r, OPS, 1, "a /proc of the box's own",
-            "inside a container its /proc must not be masked (docker run --security-opt systempaths=unconfined)");
+    run_ops(
+        p, r, OPS, 1, "a /proc of the box's own",
+        "inside a container its /proc must not be masked (docker run --security-opt systempaths=unconfined)");
 }
 
 static void probe_confine(struct probing *p, struct probe_result *r)
@@ -227,14 +233,16 @@ static void probe_cgroup(struct probing *p, struct probe_result *r)
     struct cgroup *g = NULL;
     struct error err = {0};
     int version = cgroup_version(why, sizeof why);
-    bool works = version && cgroup_acquire(&o.limits, &g, &err) == 0 && g && cgroup_begin(g, &o.limits, &err) == 0;
+    bool works =
+        version && cgroup_acquire(&o.limits, &g, &err) == 0 && g && cgroup_begin(g, &o.limits, &err) == 0;
     cgroup_release(g);
     if (works) {
         snprintf(r->detail, sizeof r->detail, "version %d", version);
         r->state = PROBE_YES;
         return;
     }
-    snprintf(r->detail, sizeof r->detail, "%.160s; memory, processes and CPU time are limited by rlimits and sampling",
+    snprintf(r->detail, sizeof r->detail,
+             "%.160s; memory, processes and CPU time are limited by rlimits and sampling",
              version ? err.text : why);
     r->state = PROBE_DEGRADED;
     remedy(r, "systemd-run --user --scope -p Delegate=yes hutch …, or start hutch as root");

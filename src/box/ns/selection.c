@@ -1,6 +1,6 @@
 /*
- * Everything in the lists (skeleton/lists.h) is looked up on the host when a fresh box is planned; what is not there is
- * left out.
+ * Everything in the lists (skeleton/lists.h) is looked up on the host when a fresh box is planned; what is
+ * not there is left out.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -122,7 +122,8 @@ void selection_own(struct plan *p, const struct layout *l)
     add_dir(p, "r/u/tmp", 01777);
     add_dir(p, "r/u/dev/shm", 01777);
     for (size_t i = 1; !l->has_image && i < LIST_TOP_N; i++)
-        if (l->selection.top[i] == KIND_DIR) /* not merged into /usr here: a folder takes the place of the link */
+        if (l->selection.top[i] ==
+            KIND_DIR) /* not merged into /usr here: a folder takes the place of the link */
             add_dir(p, plan_text(p, "r/u%s", LIST_TOP[i].path), 0755);
     if (!l->has_image)
         add_time_zone(p);

@@ -60,14 +60,12 @@ static void limit_processors(double cpus)
 }
 
 static const char *const ENTER_WORDS[] = {
-    "join the control group",
-    "leave the groups of root",
-    "enter the user namespace",
-    "become the box's user",
-    "enter the mount namespace",
+    "join the control group", "leave the groups of root",  "enter the user namespace",
+    "become the box's user",  "enter the mount namespace",
 };
 
-/* The cgroup is joined first, while we may still write there; the ids are changed by the namespace's own right. */
+/* The cgroup is joined first, while we may still write there; the ids are changed by the namespace's own
+ * right. */
 static int enter(struct launch *l)
 {
     const struct spawn *s = l->s;
@@ -97,7 +95,8 @@ static int first_process(void *data)
     return 1;
 }
 
-/* Descriptors are shared (until the exec, which gives process 1 its own) so that the network's arrives there. */
+/* Descriptors are shared (until the exec, which gives process 1 its own) so that the network's arrives there.
+ */
 static pid_t start_first_process(struct launch *l)
 {
     int flags = CLONE_VM | CLONE_FILES | CLONE_VFORK | CLONE_PARENT | (l->s->namespaces & ~CLONE_NEWNET);
@@ -191,7 +190,8 @@ int spawn_begin(const struct spawn *s, struct spawning *ret, struct error *err)
     if (!stack || !l || report_out < 0 || control < 0)
         return error_errno(err, ENOMEM, "the box did not start");
     close(TAKE_FD(low));
-    *l = (struct launch){.s = s, .carry = {.plan = s->plan, .control = control}, .stack = stack, .report = report_out};
+    *l = (struct launch){
+        .s = s, .carry = {.plan = s->plan, .control = control}, .stack = stack, .report = report_out};
     memcpy(l->carry.fds, s->plan->fds, sizeof l->carry.fds);
     pid_t child = clone_child(l);
     if (child < 0)

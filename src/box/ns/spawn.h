@@ -4,10 +4,11 @@
  *     the host ── clone ──> the launcher's child: joins the cgroup, enters the user namespace (and the mount
  *                           namespace it starts from), carries out stage 1
  *                              ├─ clone ──> makes the network, on another processor if there is one
- *                              └─ clone(CLONE_PARENT, new namespaces) ──> process 1: stage 2, becomes the guest
+ *                              └─ clone(CLONE_PARENT, new namespaces) ──> process 1: stage 2, becomes the
+ * guest
  *
- * The child is gone when spawn_finish() returns; process 1 is the host's own child. It dies when the control socket's other
- * end is closed, however the host ends.
+ * The child is gone when spawn_finish() returns; process 1 is the host's own child. It dies when the control
+ * socket's other end is closed, however the host ends.
  */
 #pragma once
 
@@ -18,13 +19,13 @@
 struct spawn {
     const struct plan *plan;
     int userns;
-    int mntns; /* to start from, or -1 */
+    int mntns;      /* to start from, or -1 */
     int namespaces; /* CLONE_NEW… flags of process 1; a new network is made on the side, for OP_NETWORK */
     const int *cgroups; /* files to join control groups by writing "0" (version 1) */
     size_t n_cgroups;
     int birthplace; /* the control group to be born in (version 2), or -1 */
-    double cpus; /* without a cgroup: run on that many processors only; 0: all */
-    int control; /* the guest's end */
+    double cpus;    /* without a cgroup: run on that many processors only; 0: all */
+    int control;    /* the guest's end */
 };
 
 /* A process 1 that is on its way. */

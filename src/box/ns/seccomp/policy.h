@@ -65,7 +65,8 @@ extern const struct policy_group policy_groups[];
 extern const size_t policy_n_groups;
 extern const struct policy_check policy_checks[];
 extern const size_t policy_n_checks;
-extern const struct policy_check policy_scribe_checks[]; /* in place of those of the same name, for a scribe */
+extern const struct policy_check
+    policy_scribe_checks[]; /* in place of those of the same name, for a scribe */
 extern const size_t policy_n_scribe_checks;
 extern const struct policy_number policy_numbers[];
 extern const size_t policy_n_numbers;

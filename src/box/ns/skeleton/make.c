@@ -1,7 +1,7 @@
 /*
- * Makes the skeleton when hutch is built: the folder that is the lowest layer of every box's root filesystem. It holds
- * places to mount on, links, and the made-up files of /etc; nothing in it is ever written. Making it once instead of in
- * every box saves each a fifth of its time.
+ * Makes the skeleton when hutch is built: the folder that is the lowest layer of every box's root filesystem.
+ * It holds places to mount on, links, and the made-up files of /etc; nothing in it is ever written. Making it
+ * once instead of in every box saves each a fifth of its time.
  *
  *     host/    for boxes that show a selection of the host
  *     image/   for boxes on an image, which brings its own /usr and /etc
@@ -21,7 +21,8 @@ static const char PASSWD[] = "root:x:0:0:root:/root:/usr/sbin/nologin\n"
                              "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n";
 static const char GROUP[] = "root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n";
 static const char HOSTS[] = "127.0.0.1 localhost box\n::1 localhost ip6-localhost ip6-loopback\n";
-static const char NSSWITCH[] = "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n";
+static const char NSSWITCH[] =
+    "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n";
 
 static _Noreturn void die(const char *what)
 {
