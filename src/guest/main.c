@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "guest.h"
@@ -28,8 +29,13 @@ static void signals_reset(void)
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, NULL);
+    /* By the system call, since the C library keeps to itself some numbers that whoever started hutch may
+     * ignore. All zero is the kernel's form of SIG_DFL. */
+    const struct {
+        unsigned long handler, flags, restorer, mask;
+    } fallback = {0};
     for (int sig = 1; sig < NSIG; sig++)
-        signal(sig, SIG_DFL);
+        syscall(SYS_rt_sigaction, sig, &fallback, NULL, sizeof fallback.mask);
 }
 
 /* 0, 1 and 2 are always taken, so that no descriptor we are passed lands on one of them. */
