@@ -107,5 +107,6 @@ int command_run(const struct command *self, int argc, char **argv)
     }
     if (run_options_resolve(&o, &err) < 0)
         return say_failure(&err);
+    o.box.one_shot = true;
     return run_in_box(&o, argv + used);
 }

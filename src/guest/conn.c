@@ -138,6 +138,7 @@ void conn_open(struct guest *g, int fd, const struct conn_user *user)
     struct conn *c = g->n_conns < GUEST_CONNS_MAX ? calloc(1, sizeof *c) : NULL;
     if (!c || fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK) < 0) {
         free(c);
+        hang_up(fd);
         close(fd);
         return;
     }

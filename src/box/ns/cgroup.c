@@ -142,14 +142,14 @@ static int lock(int folder)
  * The other controllers' folders of the same number. In version 1 each is locked too: two sessions of one
  * host may have different groups of one controller and the same of another.
  */
-static int open_folders(struct cgroup *g, const struct cgroup_tree *t, const char *name)
+static int open_folders(struct cgroup *g, const struct cgroup_tree *t, const char *name, unsigned wanted)
 {
     for (int i = CGROUP_MEMORY + 1; i < CGROUP_CONTROLLERS; i++) {
         if (t->version == 2) {
             g->folders[i] = t->controllers & (1u << i) ? g->folders[CGROUP_MEMORY] : -1;
             continue;
         }
-        if (t->roots[i] < 0)
+        if (t->roots[i] < 0 || !(wanted & (1u << i)))
             continue;
         int fd = open_folder(t->roots[i], name);
         if (fd < 0)
@@ -167,12 +167,12 @@ static int open_folders(struct cgroup *g, const struct cgroup_tree *t, const cha
  * process takes, which cost a grace period of RCU, ten milliseconds on an idle machine. In version 2 a
  * process is born in its group.
  */
-static int open_joins(struct cgroup *g, bool with_cpu)
+static int open_joins(struct cgroup *g)
 {
     if (g->names == cgroup_names(2))
         return 0;
     for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
-        if (g->folders[i] < 0 || (i == CGROUP_CPU && !with_cpu))
+        if (g->folders[i] < 0)
             continue;
         int fd = openat(g->folders[i], "tasks", O_WRONLY | O_CLOEXEC);
         if (fd < 0)
@@ -200,7 +200,7 @@ static int take(struct cgroup *g)
            read_value(g->folders[CGROUP_MEMORY], "memory.stat", "shmem") <= SHMEM_LEFT_MAX;
 }
 
-static int try_group(const struct cgroup_tree *t, unsigned number, bool with_cpu, struct cgroup **ret)
+static int try_group(const struct cgroup_tree *t, unsigned number, unsigned wanted, struct cgroup **ret)
 {
     struct cgroup *g = malloc(sizeof *g);
     if (!g)
@@ -215,10 +215,10 @@ static int try_group(const struct cgroup_tree *t, unsigned number, bool with_cpu
     if (r >= 0)
         r = take(g);
     if (r == 1)
-        r = open_folders(g, t, name);
-    if (r == 1 && open_joins(g, with_cpu) < 0)
+        r = open_folders(g, t, name, wanted);
+    if (r == 1 && open_joins(g) < 0)
         r = -EIO;
-    g->limits_cpus = with_cpu && g->folders[CGROUP_CPU] >= 0;
+    g->limits_cpus = wanted & (1u << CGROUP_CPU) && g->folders[CGROUP_CPU] >= 0;
     if (r != 1) {
         free_group(g);
         return r;
@@ -227,16 +227,29 @@ static int try_group(const struct cgroup_tree *t, unsigned number, bool with_cpu
     return 1;
 }
 
-int cgroup_acquire(const struct box_limits *limits, struct cgroup **ret, struct error *err)
+/* In version 1 each controller costs a box its time: those of the processor are joined where they have
+ * something to do. */
+static unsigned controllers_for(const struct box_limits *limits, bool one_shot)
+{
+    unsigned wanted = 1u << CGROUP_MEMORY | 1u << CGROUP_PIDS;
+    if (limits->cpus > 0)
+        wanted |= 1u << CGROUP_CPU;
+    if (limits->cpu_time_ns > 0 || !one_shot)
+        wanted |= 1u << CGROUP_CPUACCT;
+    return wanted;
+}
+
+int cgroup_acquire(const struct box_limits *limits, bool one_shot, struct cgroup **ret, struct error *err)
 {
     struct cgroup_tree tree;
     *ret = NULL;
     if (weakened("cgroup") || cgroup_tree_open(&tree, NULL, 0) < 0)
         return 0;
     struct cgroup *g = NULL;
+    unsigned wanted = controllers_for(limits, one_shot);
     int r = 0;
     for (unsigned i = 0; i < CGROUP_POOL_MAX && r == 0; i++)
-        r = try_group(&tree, i, limits->cpus > 0, &g);
+        r = try_group(&tree, i, wanted, &g);
     cgroup_tree_close(&tree);
     if (r <= 0)
         return error_set(err, r ? -r : EAGAIN, "no free control group for the box (%d are in use)",

@@ -23,7 +23,7 @@ struct cgroup;
 
 /* A free group, for the box's first process to be in. 0 with *ret NULL: there are no usable control groups
  * here. */
-int cgroup_acquire(const struct box_limits *limits, struct cgroup **ret, struct error *err);
+int cgroup_acquire(const struct box_limits *limits, bool one_shot, struct cgroup **ret, struct error *err);
 
 /* Sets its limits and begins to count: before any command runs in the box, but while it is being made. Takes
  * NULL. */

@@ -335,7 +335,7 @@ static int ns_open(const struct box_options *o, struct place **ret, struct error
     if (r == 0)
         r = idmap_user_namespace(AGENT_ID, p->ids.uid, AGENT_ID, p->ids.gid, &p->userns, err);
     if (r == 0)
-        r = cgroup_acquire(&o->limits, &p->cgroup, err);
+        r = cgroup_acquire(&o->limits, o->one_shot, &p->cgroup, err);
     p->layout.counted = p->cgroup != NULL;
     if (r == 0)
         r = check_cpus(p, err);
@@ -370,7 +370,7 @@ static int ns_fork(struct place *from, unsigned snapshot, bool flattened, struct
     _cleanup_(place_drop) struct place *p = place_new();
     if (!p || inherit(p, from, snapshot, flattened) < 0)
         return error_errno(err, ENOMEM, "the fork did not start");
-    int r = cgroup_acquire(&p->limits, &p->cgroup, err);
+    int r = cgroup_acquire(&p->limits, false, &p->cgroup, err);
     if (r < 0)
         return r;
     p->layout.counted = p->cgroup != NULL;

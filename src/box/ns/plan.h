@@ -28,7 +28,7 @@ enum slot {
     SLOT_WORKSPACE, /* the person's folder, id-mapped where that is needed */
     SLOT_GUEST,     /* the guest's program file, on a read-only mount of its own */
     SLOT_FREE,      /* from here on: picked by plan_slot() */
-    SLOT_MAX = SLOT_FREE + 160,
+    SLOT_MAX = SLOT_FREE + 256,
 };
 
 enum op_kind {

@@ -234,7 +234,7 @@ static void probe_cgroup(struct probing *p, struct probe_result *r)
     struct error err = {0};
     int version = cgroup_version(why, sizeof why);
     bool works =
-        version && cgroup_acquire(&o.limits, &g, &err) == 0 && g && cgroup_begin(g, &o.limits, &err) == 0;
+        version && cgroup_acquire(&o.limits, false, &g, &err) == 0 && g && cgroup_begin(g, &o.limits, &err) == 0;
     cgroup_release(g);
     if (works) {
         snprintf(r->detail, sizeof r->detail, "version %d", version);
