@@ -50,7 +50,7 @@ struct box_options {
     const char *workspace; /* host folder; NULL: an empty one */
     enum box_mode mode;
     const char *image; /* folder that is the root filesystem, or NULL for the host's selection */
-    bool one_shot; /* one command and no other: what only later ones could need is left out */
+    bool one_shot;     /* one command and no other: what only later ones could need is left out */
     enum box_net net;
     const char *allow[BOX_ALLOW_MAX]; /* HOST or HOST:PORT */
     size_t n_allow;

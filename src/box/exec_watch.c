@@ -10,8 +10,9 @@
 #include "weaken.h"
 #include "banned.h"
 
-#define FORK_BOMB_HITS 1000 /* failed forks after which a command is a fork bomb and not just at its limit   \
-                             */
+#define FORK_BOMB_HITS                                                                                       \
+    1000 /* failed forks after which a command is a fork bomb and not just at its limit                      \
+          */
 
 void call_kill(struct call *c, enum wire_limit limit)
 {

@@ -9,7 +9,10 @@
 
 int plan_init(struct plan *p)
 {
-    *p = (struct plan){.next_slot = SLOT_FREE};
+    /* Not the lists themselves, of which only a part is ever touched: they are many pages. */
+    p->n_stage1 = p->n_stage2 = p->n_rules = p->strings_len = 0;
+    p->next_slot = SLOT_FREE;
+    p->overflow = false;
     for (int i = 0; i < SLOT_MAX; i++)
         p->fds[i] = -1;
     p->strings = malloc(PLAN_STRINGS_MAX);

@@ -70,7 +70,7 @@ struct op {
                       skipped */
 };
 
-#define PLAN_OPS_MAX   640 /* as many shares as a box may have, each some folders deep, and all the rest */
+#define PLAN_OPS_MAX   1024 /* as many shares as a box may have, each some folders deep, and all the rest */
 #define PLAN_RULES_MAX (BOX_SHARES_MAX + 16)
 
 struct plan {

@@ -233,8 +233,8 @@ static void probe_cgroup(struct probing *p, struct probe_result *r)
     struct cgroup *g = NULL;
     struct error err = {0};
     int version = cgroup_version(why, sizeof why);
-    bool works =
-        version && cgroup_acquire(&o.limits, false, &g, &err) == 0 && g && cgroup_begin(g, &o.limits, &err) == 0;
+    bool works = version && cgroup_acquire(&o.limits, false, &g, &err) == 0 && g &&
+                 cgroup_begin(g, &o.limits, &err) == 0;
     cgroup_release(g);
     if (works) {
         snprintf(r->detail, sizeof r->detail, "version %d", version);
