@@ -242,11 +242,11 @@ static unsigned controllers_for(const struct box_limits *limits, bool one_shot)
 int cgroup_acquire(const struct box_limits *limits, bool one_shot, struct cgroup **ret, struct error *err)
 {
     struct cgroup_tree tree;
+    unsigned wanted = controllers_for(limits, one_shot);
     *ret = NULL;
-    if (weakened("cgroup") || cgroup_tree_open(&tree, NULL, 0) < 0)
+    if (weakened("cgroup") || cgroup_tree_open(&tree, wanted, NULL, 0) < 0)
         return 0;
     struct cgroup *g = NULL;
-    unsigned wanted = controllers_for(limits, one_shot);
     int r = 0;
     for (unsigned i = 0; i < CGROUP_POOL_MAX && r == 0; i++)
         r = try_group(&tree, i, wanted, &g);
@@ -294,7 +294,7 @@ bool cgroup_limits_cpus(const struct cgroup *g)
 int cgroup_version(char *why, size_t size)
 {
     struct cgroup_tree tree;
-    int r = cgroup_tree_open(&tree, why, size);
+    int r = cgroup_tree_open(&tree, ~0u, why, size);
     if (r < 0)
         return 0;
     int version = tree.version;

@@ -178,12 +178,12 @@ static int open_v2(struct cgroup_tree *t, const char *own)
     return 0;
 }
 
-static int open_v1(struct cgroup_tree *t, const char *groups)
+static int open_v1(struct cgroup_tree *t, const char *groups, unsigned wanted)
 {
     t->version = 1;
     for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
         char own[PATH_MAX / 2], parent[PATH_MAX];
-        if (!own_group(groups, CONTROLLER_NAMES[i], own, sizeof own))
+        if (!(wanted & (1u << i)) || !own_group(groups, CONTROLLER_NAMES[i], own, sizeof own))
             continue;
         snprintf(parent, sizeof parent, MOUNT "/%s%s", CONTROLLER_NAMES[i], strcmp(own, "/") == 0 ? "" : own);
         int pool = open_pool(parent);
@@ -207,7 +207,7 @@ static void explain(int v2, int v1, char *why, size_t size)
                  strerror(-v1));
 }
 
-int cgroup_tree_open(struct cgroup_tree *ret, char *why, size_t size)
+int cgroup_tree_open(struct cgroup_tree *ret, unsigned wanted, char *why, size_t size)
 {
     struct cgroup_tree t = {.roots = {-1, -1, -1, -1}};
     _cleanup_buf_ struct buf groups = BUF_INIT(65536);
@@ -216,7 +216,7 @@ int cgroup_tree_open(struct cgroup_tree *ret, char *why, size_t size)
         return r < 0 ? r : -ENOMEM;
     char own[PATH_MAX / 2];
     int v2 = own_group((char *)groups.data, "", own, sizeof own) ? open_v2(&t, own) : -ENOENT;
-    int v1 = v2 < 0 ? open_v1(&t, (char *)groups.data) : 0;
+    int v1 = v2 < 0 ? open_v1(&t, (char *)groups.data, wanted) : 0;
     if (v2 < 0 && v1 < 0) {
         cgroup_tree_close(&t);
         explain(v2, v1, why, size);

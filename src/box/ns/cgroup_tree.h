@@ -22,8 +22,9 @@ struct cgroup_tree {
     unsigned controllers;          /* bits of those that are there */
 };
 
-/* Negative if neither version can be used; then `why` says what is missing. */
-int cgroup_tree_open(struct cgroup_tree *ret, char *why, size_t size);
+/* `wanted` are bits of controllers; of version 1 only those are looked for. Negative if neither version can
+ * be used; then `why` says what is missing. */
+int cgroup_tree_open(struct cgroup_tree *ret, unsigned wanted, char *why, size_t size);
 /*
  * All boxes together leave a quarter of the memory to the host: what they write is kept in memory too, and
  * each alone may be within its limits while their sum is not.
