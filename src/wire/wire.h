@@ -39,11 +39,19 @@ enum wire_type {
     WIRE_SIGNAL = 3, /* HANDLE SIGNAL → RESULT: signals a background command's whole tree */
     WIRE_STATUS = 4, /* HANDLE → RESULT: is it running, how did it end */
     WIRE_FREEZE = 5, /* → RESULT: all processes stopped; they go on when the connection is closed */
+    WIRE_SHELL = 6,  /* like EXEC, in the shell of a session: see shell.h */
+    WIRE_INPUT = 7,  /* HANDLE DATA EOF → RESULT: what a background command reads */
     /* file requests, host to guest; paths are relative to the workspace (or ROOT) */
-    WIRE_READ = 16,  /* PATH OFFSET LIMIT → DATA… RESULT(SIZE MODE) */
-    WIRE_WRITE = 17, /* PATH MODE, then DATA… EOF → RESULT: atomic */
-    WIRE_LIST = 18,  /* PATH → ENTRY… RESULT */
-    WIRE_STAT = 19,  /* PATH → RESULT */
+    WIRE_READ = 16,   /* PATH OFFSET LIMIT → DATA… RESULT(SIZE MODE) */
+    WIRE_WRITE = 17,  /* PATH MODE, then DATA… EOF → RESULT: atomic */
+    WIRE_LIST = 18,   /* PATH → ENTRY… RESULT */
+    WIRE_STAT = 19,   /* PATH → RESULT */
+    WIRE_SEARCH = 20, /* a pattern in the files beneath PATH */
+    WIRE_TREE = 21,   /* the names beneath PATH */
+    WIRE_EDIT = 22,   /* replaces text in one file */
+    WIRE_PATCH = 23,  /* applies a diff, all or nothing */
+    WIRE_REPORT = 24, /* what a test runner reported in files beneath PATH */
+    WIRE_LINES = 25,  /* like READ, by lines */
     /* what only a scribe answers: the box's changes, seen from outside of it */
     WIRE_CHANGES = 32, /* → ENTRY(PATH KIND)… RESULT */
     WIRE_DIFF = 33,    /* STAT? → DATA… RESULT */
