@@ -34,6 +34,9 @@ void file_answer(struct wire_reader *in, const struct wire_frame *request, file_
 /* Sends what was composed so far. */
 int file_send(struct file_call *c);
 
+/* The next DATA frame of a request that has some. 1 with its bytes, 0 if it was the last, -EPROTO. */
+int file_next_data(struct file_call *c, struct wire_field *ret);
+
 /* Opens a path beneath the root. -EXDEV if it leads out of it. */
 int file_resolve(struct file_call *c, const char *path, int flags, int *ret_fd);
 

@@ -119,8 +119,7 @@ static int place_find(struct file_call *c, struct place *p)
     return -ELOOP;
 }
 
-/* The next DATA frame. 1 with its bytes, 0 if it was the last. */
-static int next_data(struct file_call *c, struct wire_field *ret)
+int file_next_data(struct file_call *c, struct wire_field *ret)
 {
     struct wire_frame f;
     int r = wire_read(c->in, &f);
@@ -139,7 +138,7 @@ static int receive(struct file_call *c, int fd, uint64_t *ret_size)
     int more, failed = 0;
     do {
         struct wire_field data = {0};
-        more = next_data(c, &data);
+        more = file_next_data(c, &data);
         if (more >= 0 && fd >= 0 && failed == 0)
             failed = io_write_all(fd, data.data, data.size);
         size += data.size;
