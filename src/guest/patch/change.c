@@ -181,9 +181,19 @@ static int put_binary(struct work *w, const struct diff_file *f, const char *pat
     return 0;
 }
 
+/* The end of a binary file needs no telling, if the diff names what it held. */
+static bool is_told_by_ids(const struct diff_file *f, struct work_content old)
+{
+    return f->kind == DIFF_DELETE && strlen(f->old_id) == BLOB_NAME - 1 && has_id(old, f->old_id);
+}
+
 int work_content(struct work *w, const struct diff_file *f, const char *path, struct work_content old,
                  struct work_content *ret, struct plan_outcome *outcome, struct error *err)
 {
+    if (f->untold && is_told_by_ids(f, old)) {
+        *ret = (struct work_content){0};
+        return 0;
+    }
     if (f->untold)
         return work_reject(w, path,
                            "the diff only says that binary files differ: make it with git diff --binary");

@@ -46,6 +46,9 @@ static size_t find_numbered(const struct placer *p, size_t line)
 {
     struct ties ties = find_ties(&p->pattern);
     size_t count = p->img->count, n = p->pattern.n_old;
+    /* New lines and nothing around them: git would put them at the end of the file, wherever they belong. */
+    if (n == 0 && p->pattern.hunk->old_line > 0)
+        return SIZE_MAX;
     if (ties.start || ties.end) {
         size_t only = ties.start ? 0 : n <= count ? count - n : SIZE_MAX;
         return only != SIZE_MAX && fits(p, ties, only) ? only : SIZE_MAX;

@@ -126,7 +126,8 @@ static bool loses_files(const struct world *w, const char *folder)
     return false;
 }
 
-/* No part of the way to a new file may be a file or a link, unless it goes. */
+/* No part of the way to a new file may be a file or a link, unless it goes; and a link must be deleted for that,
+ * as git has it. */
 static int check_way(struct job *j, struct error *err)
 {
     char way[PATH_MAX];
@@ -140,7 +141,8 @@ static int check_way(struct job *j, struct error *err)
         int r = get(j, way, &e, err);
         if (r < 0)
             return r;
-        bool stays = e->seen.mode && !S_ISDIR(e->seen.mode) && !e->gone && !e->doomed;
+        bool goes = (e->gone || e->doomed) && !(S_ISLNK(e->seen.mode) && e->moves);
+        bool stays = e->seen.mode && !S_ISDIR(e->seen.mode) && !goes;
         if (e->written || stays)
             return work_reject(j->w, path, "a folder on its way is a file or a link");
     }
@@ -182,9 +184,6 @@ static int prepare(struct job *j, struct error *err)
     bool moves = (j->kind == DIFF_RENAME || j->kind == DIFF_COPY) && j->new != j->old;
     if (r >= 0 && (j->kind == DIFF_ADD || moves))
         r = check_new(j, err);
-    if (r >= 0 && j->kind == DIFF_MODIFY && j->from.size > 0 && only_adds(d, j->f) &&
-        d->hunks[j->f->first_hunk].numbered && d->hunks[j->f->first_hunk].old_line == 0)
-        r = work_reject(j->w, j->new->path, "exists already, and the diff would make it anew");
     return r;
 }
 
@@ -318,7 +317,9 @@ void work_doom(struct work *w)
         struct world_file *e;
         if ((d->files[i].kind == DIFF_DELETE || d->files[i].kind == DIFF_RENAME) &&
             paths_find(&d->files[i], &w->options->paths, &w->plan->world, &p, NULL) >= 0 &&
-            world_get(&w->plan->world, p.old, &e) >= 0)
+            world_get(&w->plan->world, p.old, &e) >= 0) {
             e->doomed = true;
+            e->moves |= d->files[i].kind == DIFF_RENAME;
+        }
     }
 }

@@ -35,7 +35,7 @@ void world_reset(struct world *w)
 {
     for (size_t i = 0; i < w->count; i++) {
         struct world_file *e = w->entries[i];
-        e->doomed = e->gone = e->written = false;
+        e->doomed = e->moves = e->gone = e->written = false;
     }
     for (; w->n_made > 0; w->n_made--)
         free(w->made[w->n_made - 1]);

@@ -43,6 +43,7 @@ struct world_file {
     uint8_t *data; /* the content that was read */
     size_t size;
     bool doomed; /* some part of the diff deletes it or renames it */
+    bool moves;  /* it is renamed */
     bool gone;   /* and that part has been worked out */
     bool written;
     uint8_t *new_data; /* if written: what it will hold; may be the content of another entry */
