@@ -12,6 +12,7 @@
 #include "freeze.h"
 #include "guest.h"
 #include "guest_fakes.h"
+#include "patch/patch.h"
 #include "ptree.h"
 #include "sample.h"
 #include "worker.h"
@@ -115,6 +116,11 @@ int file_list(struct file_call *c, struct error *err)
 }
 
 int file_stat(struct file_call *c, struct error *err)
+{
+    return -ENOSYS;
+}
+
+int patch_serve(struct file_call *c, struct error *err)
 {
     return -ENOSYS;
 }

@@ -2,9 +2,11 @@
 #include "tool.h"
 #include "banned.h"
 
+extern const struct tool TOOL_APPLY_DIFF;
 extern const struct tool TOOL_PLAN;
 
 const struct tool *const TOOLS[] = {
+    &TOOL_APPLY_DIFF,
     &TOOL_PLAN,
     NULL,
 };

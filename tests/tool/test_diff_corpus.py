@@ -13,7 +13,8 @@ things that nobody wants:
 - A hunk that ends in a line without a newline, and is not tied to the end of the file, matches for git also a line that
   has one, and if other lines follow, git joins the two. patch is followed.
 - A hunk of nothing but new lines (of a diff without context) is put by git at the end of the file, wherever it belongs,
-  unless it is told --unidiff-zero, as its manual says to do for such diffs. So it is told that here; patch is followed.
+  unless it is told --unidiff-zero, as its manual says to do for such diffs. So it is told that here; where the target has
+  drifted, patch is followed.
 - patch renames and copies over a file that is in the way. Nobody is followed: it is refused, as git does.
 """
 import concurrent.futures
@@ -128,13 +129,13 @@ class Played:
         if run_git(self.folder / "g", self.diff, self.case) and not self.git_is_loose():
             git = read_tree(self.folder / "g")
         patched = None if patch_may_overwrite(self.case, self.text) else self.play_patch()
-        both = [patched, git] if "-U0" in self.case.options else [git, patched]
-        self.expected = [tree for tree in both if tree is not None]
+        self.expected = [tree for tree in (git, patched) if tree is not None]
         if not git_may_join_lines(self.text):
             self.expected = self.expected[:1]
 
     def git_is_loose(self):
-        return "-U0" in self.case.options and b"\n\\ No newline" in self.text
+        """Told --unidiff-zero, git takes hunks in any order and joins lines, if the target is not what it was."""
+        return "-U0" in self.case.options and self.case.target != self.case.old
 
     def play_patch(self):
         """The tree that patch makes, with the help of git for what it cannot represent; or None."""

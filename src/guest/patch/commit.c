@@ -216,9 +216,11 @@ static int give_up(struct commit *c, int r, struct error *err)
 {
     size_t left = undo_all(&c->undo);
     bool lost = left > 0;
-    if (lost && c->stages.count)
+    if (!lost)
+        error_wrap(err, "nothing was changed");
+    else
         error_wrap(err, "%zu changes could not be undone, the old files are in %s", left,
-                   c->stages.list[0].name);
+                   c->stages.count ? c->stages.list[0].name : "");
     stages_end(&c->stages, !lost, c->count);
     return r;
 }

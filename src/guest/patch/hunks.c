@@ -211,9 +211,6 @@ static int parse_hunk(struct diff *d, struct cursor *c, struct error *err)
     int r = n < 0 ? looked_length(*c, &said, counts, &length, err) : 0;
     if (r < 0)
         return r;
-    if (length == 0)
-        return error_set(err, EINVAL,
-                         "line %zu of the diff: no line with ' ', '+' or '-' follows this @@ line", began);
     r = diff_add_hunk(d, err);
     if (r < 0)
         return r;
@@ -221,7 +218,11 @@ static int parse_hunk(struct diff *d, struct cursor *c, struct error *err)
     said.old_count = said.new_count = 0;
     said.recounted = said.numbered && n < 0;
     *diff_last_hunk(d) = said;
-    return take_body(d, c, length, err);
+    r = take_body(d, c, length, err);
+    if (r >= 0 && diff_last_hunk(d)->count == 0)
+        return error_set(err, EINVAL,
+                         "line %zu of the diff: no line with ' ', '+' or '-' follows this @@ line", began);
+    return r;
 }
 
 int hunks_parse(struct diff *d, struct cursor *c, struct error *err)

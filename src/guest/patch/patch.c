@@ -110,7 +110,9 @@ static int apply(struct file_call *c, const struct buf *diff, const struct plan_
         put_result(c, ENOENT, rejects, NULL);
         return 0;
     }
-    if (r >= 0 && !check)
+    if (r < 0)
+        return error_wrap(err, "nothing was changed");
+    if (!check)
         r = commit_run(c->root, &p.world, err);
     if (r < 0)
         return r;
