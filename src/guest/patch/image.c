@@ -91,7 +91,7 @@ void image_join(const struct image *img, struct buf *b)
     for (size_t i = 0; i < img->count; i++) {
         const struct image_line *line = image_line(img, i);
         buf_append(b, line->text, line->size);
-        if (i + 1 < img->count && line->text[line->size - 1] != '\n')
+        if (i + 1 < img->count && line->size > 0 && line->text[line->size - 1] != '\n')
             buf_append(b, "\n", 1);
     }
 }

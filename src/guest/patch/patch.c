@@ -138,7 +138,7 @@ int patch_serve(struct file_call *c, struct error *err)
     bool check = wire_find_u64(q, WIRE_K_CHECK, 0);
     int r = receive(c, &diff, err);
     if (r < 0)
-        return r;
+        return error_wrap(err, "nothing was changed");
     if (strip != UINT64_MAX && strip > STRIP_MAX)
         return error_set(err, EINVAL, "at most %u components of a name can be stripped", STRIP_MAX);
     return apply(c, &diff, &o, check, err);

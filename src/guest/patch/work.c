@@ -85,6 +85,28 @@ static int check_type(struct job *j)
     return 0;
 }
 
+/* No part of the way to a new file may be a file or a link, unless it goes; and a link must be deleted for that,
+ * as git has it. */
+static int check_way(struct job *j, const char *path, struct error *err)
+{
+    char way[PATH_MAX];
+    if (strlen(path) >= sizeof way)
+        return work_reject(j->w, path, "the path is too long");
+    for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+        struct world_file *e;
+        memcpy(way, path, (size_t)(slash - path));
+        way[slash - path] = 0;
+        int r = get(j, way, &e, err);
+        if (r < 0)
+            return r;
+        bool goes = (e->gone || e->doomed) && !(S_ISLNK(e->seen.mode) && e->moves);
+        bool stays = e->seen.mode && !S_ISDIR(e->seen.mode) && !goes;
+        if (e->written || stays)
+            return work_reject(j->w, path, "a folder on its way is a file or a link");
+    }
+    return 0;
+}
+
 /* The content that the diff starts from. Renames and copies start from what is on disk, in whatever order the
  * parts of the diff stand; everything else from what earlier parts have made of it. */
 static int load_old(struct job *j, struct error *err)
@@ -100,9 +122,9 @@ static int load_old(struct job *j, struct error *err)
     }
     if (e->gone && !moves)
         return work_reject(j->w, e->path, "an earlier part of this diff deletes or renames it");
-    if (e->seen.mode == 0)
+    int r = e->seen.mode == 0 ? check_way(j, e->path, err) : check_type(j);
+    if (r >= 0 && e->seen.mode == 0)
         return work_reject(j->w, e->path, "there is no such file");
-    int r = check_type(j);
     if (r < 0)
         return r;
     if (world_load(&j->w->plan->world, e, &why) < 0)
@@ -126,29 +148,6 @@ static bool loses_files(const struct world *w, const char *folder)
     return false;
 }
 
-/* No part of the way to a new file may be a file or a link, unless it goes; and a link must be deleted for that,
- * as git has it. */
-static int check_way(struct job *j, struct error *err)
-{
-    char way[PATH_MAX];
-    const char *path = j->new->path;
-    if (strlen(path) >= sizeof way)
-        return work_reject(j->w, path, "the path is too long");
-    for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
-        struct world_file *e;
-        memcpy(way, path, (size_t)(slash - path));
-        way[slash - path] = 0;
-        int r = get(j, way, &e, err);
-        if (r < 0)
-            return r;
-        bool goes = (e->gone || e->doomed) && !(S_ISLNK(e->seen.mode) && e->moves);
-        bool stays = e->seen.mode && !S_ISDIR(e->seen.mode) && !goes;
-        if (e->written || stays)
-            return work_reject(j->w, path, "a folder on its way is a file or a link");
-    }
-    return 0;
-}
-
 /* A file that is added, or that another becomes, must not be there. */
 static int check_new(struct job *j, struct error *err)
 {
@@ -162,7 +161,7 @@ static int check_new(struct job *j, struct error *err)
         return work_reject(j->w, e->path, "an earlier part of this diff makes it already");
     if (on_disk)
         return work_reject(j->w, e->path, "exists already, and the diff would make it anew");
-    return check_way(j, err);
+    return check_way(j, e->path, err);
 }
 
 /* A diff with nothing but new lines for a file that is not there makes it, whatever its names say. */
