@@ -135,7 +135,7 @@ class Played:
 
     def git_is_loose(self):
         """Told --unidiff-zero, git takes hunks in any order and joins lines, if the target is not what it was."""
-        return "-U0" in self.case.options and self.case.target != self.case.old
+        return "-U0" in self.case.options and self.case.target != self.case.old and b"\n@@ " in self.text
 
     def play_patch(self):
         """The tree that patch makes, with the help of git for what it cannot represent; or None."""

@@ -21,7 +21,7 @@
 #include "image.h"
 
 #define PLACE_FUZZ_MAX 3u
-#define PLACE_WORK_MAX (400u << 20) /* lines compared for one diff: some seconds */
+#define PLACE_WORK_MAX (100u << 20) /* lines compared by one set of rules: about a second */
 
 enum place_rules { PLACE_AS_GIT, PLACE_AS_PATCH };
 

@@ -46,7 +46,9 @@ static int64_t search(const struct placer *p, int64_t guess, struct range range,
 {
     int64_t down = range.highest - guess, up = guess - range.lowest;
     int64_t most = down > up ? down : up;
-    for (int64_t i = 0; i <= most && *p->call->work; i++) {
+    /* A guess far outside of the file is nearest to its start or its end. */
+    int64_t least = down < 0 ? -down : guess < 1 ? 1 - guess : 0;
+    for (int64_t i = least; i <= most && *p->call->work; i++) {
         --*p->call->work;
         if (i <= down && matches(p, guess + i, f.head, f.tail))
             return guess + i;

@@ -157,6 +157,9 @@ static int check_new(struct job *j, struct error *err)
         on_disk = false;
     if (on_disk && S_ISDIR(e->seen.mode))
         return work_reject(j->w, e->path, kind_of(e->seen.mode));
+    /* An empty file holds nothing that could be lost: patch takes it for none. */
+    if (on_disk && j->kind == DIFF_ADD && S_ISREG(e->seen.mode) && e->seen.size == 0)
+        on_disk = false;
     if (e->written)
         return work_reject(j->w, e->path, "an earlier part of this diff makes it already");
     if (on_disk)
