@@ -18,6 +18,7 @@ things that nobody wants:
 - patch renames and copies over a file that is in the way. Nobody is followed: it is refused, as git does.
 """
 import concurrent.futures
+import json
 import os
 import re
 import shutil
@@ -29,10 +30,11 @@ from pathlib import Path
 import pytest
 
 import diff_corpus
-import harness
 
 CASES = int(os.environ.get("HUTCH_DIFF_CASES", "2000"))
 FIRST = int(os.environ.get("HUTCH_DIFF_FIRST", "1"))
+LIVE = 60   # of them through the tool in a box, as each caller
+BOXES = 25  # of them as changes that are made in a box
 ENV = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C.UTF-8",
        "GIT_CEILING_DIRECTORIES": "/"}
 
@@ -151,19 +153,16 @@ class Played:
         ok = run_git(self.folder / "q", diffs[1], self.case) and run_patch(self.folder / "q", diffs[0], self.case)
         return read_tree(self.folder / "q") if ok else None
 
-    def check(self, answer):
-        """What is wrong with apply_diff's answer, or None."""
-        got = read_tree(self.folder / "h")
+    def check(self, answer, where):
+        """What is wrong with apply_diff's answer and with the folder that it was to change, or None."""
+        got = read_tree(where)
         if not self.expected:
             if answer == "yes":
                 return "applied what both refuse"
-            return None if got == self.before() else "refused, but changed something"
+            return None if got == self.case.target else "refused, but changed something"
         if answer != "yes":
             return "refused what others apply: " + answer
         return None if got in self.expected else "other bytes"
-
-    def before(self):
-        return self.case.target
 
 
 @pytest.fixture(scope="module")
@@ -192,8 +191,67 @@ def test_apply_diff_agrees_with_git_apply_and_patch(program, played):
     done = subprocess.run([program], input=lines, capture_output=True, text=True, check=True)
     answers = done.stdout.splitlines()
     assert len(answers) == len(todo)
-    wrong = [(one.case.seed, why) for one, answer in zip(todo, answers) if (why := one.check(answer))]
+    wrong = [(one.case.seed, why) for one, answer in zip(todo, answers) if (why := one.check(answer, one.folder / "h"))]
     applied = sum(1 for one in todo if one.expected)
     print(f"{len(todo)} diffs, {applied} applied, {len(todo) - applied} refused")
     assert not wrong, f"{len(wrong)} of {len(todo)}: {wrong[:10]}, in {played[0].folder.parent}"
     assert applied > len(todo) / 3 and len(todo) - applied > len(todo) / 10
+
+
+def write_owned(box, folder, tree):
+    """A tree that belongs to the caller of the box."""
+    write_tree(folder, tree)
+    box.caller.own(folder)
+    for where, folders, files in os.walk(folder):
+        for name in folders + files:
+            box.caller.own(Path(where) / name)
+
+
+def call_tool(box, folder, text):
+    """The tool itself, in a box that writes to the folder: its answer in the words of patch_run."""
+    done = box.hutch("tool", "apply_diff", "--json", "-w", folder, "--mode", "direct", "-",
+                     input=json.dumps({"diff": text.decode()}))
+    assert done.returncode in (0, 1), done
+    result = json.loads(done.stdout_bytes)
+    return "no: " + result["text"] if result["failed"] else "yes"
+
+
+def test_the_tool_in_a_live_box_agrees_too(box, played):
+    todo = [one for one in played if one.text][:LIVE]
+    wrong = []
+    for one in todo:
+        one.live = box.caller.folder(box.scratch, "live") / "w"
+        write_owned(box, one.live, one.case.target)
+        why = one.check(call_tool(box, one.live, one.text), one.live)
+        if why:
+            wrong.append((one.case.seed, why))
+    assert not wrong
+    assert {bool(one.expected) for one in todo} == {True, False}
+
+
+def test_the_diff_of_a_box_makes_the_same_tree_elsewhere(box, program):
+    """What `hutch box diff` says, applied by git and by apply_diff to what the box began with."""
+    env = {"XDG_RUNTIME_DIR": str(box.caller.folder(box.scratch, "run"))}
+    for seed in range(1, 1 + BOXES):
+        case = diff_corpus.Case(seed)
+        folder = box.caller.folder(box.scratch, "diff")
+        for name, tree in (("old", case.old), ("new", case.new), ("git", case.old), ("tool", case.old)):
+            write_owned(box, folder / name, tree)
+        made = box.hutch("box", "new", "-w", folder / "old", "--ro", f"{folder / 'new'}:/new", env=env)
+        assert made.returncode == 0, made
+        name = made.stdout.strip()
+        try:
+            script = "find . -mindepth 1 -delete; cp -a /new/. ."
+            done = box.hutch("box", "exec", name, "--", "sh", "-c", script, env=env)
+            assert done.returncode == 0, done
+            text = box.hutch("box", "diff", name, env=env).stdout_bytes
+        finally:
+            box.hutch("box", "rm", name, env=env)
+        (folder / "diff").write_bytes(text)
+        if text:
+            done = subprocess.run(["git", "apply", str(folder / "diff")], cwd=folder / "git", env=ENV, capture_output=True,
+                                  check=False)
+            assert done.returncode == 0, (seed, done.stderr)
+            assert call_tool(box, folder / "tool", text) == "yes", seed
+        assert read_tree(folder / "git") == case.new, seed
+        assert read_tree(folder / "tool") == case.new, seed
