@@ -36,11 +36,20 @@ static uint64_t to_ms(int64_t ns)
     return (uint64_t)((ns + NS_PER_MS - 1) / NS_PER_MS);
 }
 
+/* The wall time of a command. What a script is given is an agent's wish: within the box's own limit. */
+static int64_t wall_limit(const struct box *b, const struct box_command *cmd)
+{
+    int64_t wall = limit_of(cmd->timeout_ns, b->limits.timeout_ns);
+    int64_t most = b->limits.timeout_ns;
+    bool bounded = cmd->shell && !cmd->background && most;
+    return bounded && (!wall || wall > most) ? most : wall;
+}
+
 /* Limits go to the guest where it is the one to enforce them: always wall time, the rest where nothing counts
  * them. */
 static void put_limits(struct buf *b, const struct call *c)
 {
-    int64_t wall = limit_of(c->command->timeout_ns, c->box->limits.timeout_ns);
+    int64_t wall = wall_limit(c->box, c->command);
     int64_t cpu = limit_of(c->command->cpu_time_ns, c->box->limits.cpu_time_ns);
     if (wall && !weakened("timeout"))
         wire_put_u64(b, WIRE_K_TIMEOUT_MS, to_ms(wall));
@@ -339,7 +348,7 @@ static void init_call(struct call *c, struct box *b, const struct box_command *c
     c->before = (struct usage){.counted = b->backend->counted(b->place)};
     if (__atomic_fetch_add(&b->commands, 1, __ATOMIC_RELAXED) > 0)
         b->backend->usage(b->place, false, &c->before);
-    int64_t wall = limit_of(cmd->timeout_ns, b->limits.timeout_ns);
+    int64_t wall = wall_limit(b, cmd);
     int64_t now = clock_now();
     c->deadline = wall && !cmd->background && !weakened("timeout") ? now + wall + GRACE_NS : 0;
     c->next_watch = now + TICK_MS * NS_PER_MS;
