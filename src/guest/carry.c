@@ -47,7 +47,8 @@ static bool carry_piece(struct carry *c, size_t i)
     wire_put_u64(b, WIRE_K_STREAM, i + 1);
     wire_put(b, WIRE_K_DATA, piece, (size_t)n);
     wire_end(b, at);
-    c->drained += (size_t)n;
+    if (c->draining)
+        c->drained += (size_t)n;
     conn_push(c->conn);
     return true;
 }
@@ -77,6 +78,7 @@ void carry_room(struct carry *c)
 
 bool carry_drain(struct carry *c)
 {
+    c->draining = true;
     stop_output(c);
     loop_close(c->loop, &c->in);
     for (size_t i = 0; i < ARRAY_SIZE(c->out); i++)

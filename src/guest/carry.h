@@ -22,7 +22,8 @@ struct carry {
     struct buf backlog; /* input that the command has not taken yet */
     bool in_ends;       /* once the backlog is written */
     bool pty;
-    size_t drained; /* since the command ended */
+    bool draining;  /* the command has ended */
+    size_t drained; /* since then */
 };
 
 void carry_init(struct carry *c, struct loop *l);

@@ -107,7 +107,8 @@ void shell_exited(struct command *c)
 static bool plan_again(struct command *c, struct shell_start *ret)
 {
     struct shell *s = c->shell;
-    if (!c->conn || c->limit || c->signalled || !s->session || shell_has_taken(c))
+    bool frozen = c->guest->freeze.state != FREEZE_OFF;
+    if (!c->conn || c->limit || c->signalled || frozen || !s->session || shell_has_taken(c))
         return false;
     bool missing = c->error == ENOENT && c->error_step == SPAWN_EXEC;
     if ((missing && s->plain) || (!missing && s->fresh))
@@ -115,7 +116,7 @@ static bool plan_again(struct command *c, struct shell_start *ret)
     if (missing)
         s->session->plain = true;
     *ret = (struct shell_start){
-        .session = s->session, .call = &s->call, .fresh = s->fresh || (!missing && !s->warm)};
+        .session = s->session, .call = &s->call, .fresh = s->fresh || missing || !s->warm};
     return true;
 }
 
@@ -220,7 +221,7 @@ static void put_notes(struct command *c, struct buf *b)
     }
     if (s->replaced)
         wire_put_str(b, WIRE_K_NOTE, "the session's shell did not answer and was replaced");
-    if (s->fresh || (s->session && s->session->unloadable))
+    if ((s->fresh && s->replaced) || (s->session && s->session->unloadable))
         wire_put_str(b, WIRE_K_NOTE,
                      "the session's folder and variables could not be restored; it began anew");
     if (s->session)
@@ -228,8 +229,8 @@ static void put_notes(struct command *c, struct buf *b)
     if (!s->saved)
         wire_put_str(
             b, WIRE_K_NOTE,
-            "changes of the folder, of variables and of functions were not kept: the shell was ended or"
-            " replaced before it could save them (killed, `exec`, or an EXIT trap of the script's own)");
+            "the shell ended before it could save its state (it was killed, or the script ran exec or set"
+            " an EXIT trap): folder, variables and functions are what they were before this command");
 }
 
 void shell_put_result(struct command *c, struct buf *b)

@@ -235,7 +235,11 @@ static int assemble(struct command *c, const struct shell_start *x, struct error
 static void confirm_fire(struct loop_timer *t)
 {
     struct shell *s = CONTAINER_OF(t, struct shell, confirm);
-    if (!shell_has_taken(s->command))
+    if (shell_has_taken(s->command))
+        return;
+    if (s->command->guest->freeze.state != FREEZE_OFF) /* it cannot, and neither could another */
+        loop_timer_set(&s->command->guest->loop, t, clock_now() + WARM_PATIENCE);
+    else
         command_kill(s->command, WIRE_LIMIT_NONE);
 }
 
