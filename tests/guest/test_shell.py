@@ -397,6 +397,7 @@ def test_freeze_with_a_ready_shell(box):
     assert c.frame()[1]["COUNT"] >= 1
     assert box.refused("true")[0] == EBUSY
     c.close()
+    assert wait_for(lambda: box.call("SHELL", TEXT="pwd", ENV=ENV)[0] == "RESULT")  # it thaws when it hears of it
     assert box.out("pwd") == ROOT.encode() + b"\n"
 
 

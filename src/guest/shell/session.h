@@ -53,3 +53,7 @@ int session_begin(struct session *s, bool fresh, struct state *ret);
 
 /* Takes over a state, which was parsed; and keeps it in the box. With own_cwd its folder is not taken. */
 int session_save(struct session *s, const struct state *st, bool own_cwd);
+
+/* session_file.c: the state from the box, and into it. */
+void session_load(struct session *s);
+void session_store(struct session *s);
