@@ -10,6 +10,8 @@
 
 bool state_parse(const void *data, size_t n, struct state *ret)
 {
+    if (n == 0 || n > STATE_MAX)
+        return false;
     const char *at[4], *from = data, *end = from + n;
     for (size_t i = 0; i < ARRAY_SIZE(at); i++) {
         const char *nul = from < end ? memchr(from, 0, (size_t)(end - from)) : NULL;
@@ -19,7 +21,7 @@ bool state_parse(const void *data, size_t n, struct state *ret)
         from = nul + 1;
     }
     size_t folder = strlen(at[0]);
-    if (n > STATE_MAX || from != end || strcmp(at[3], END) != 0)
+    if (from != end || strcmp(at[3], END) != 0)
         return false;
     if (folder < 2 || folder > PATH_MAX || at[0][0] != '/' || at[0][folder - 1] != '\n')
         return false;
@@ -41,10 +43,10 @@ int state_put(struct buf *b, const char *cwd, size_t cwd_len, const char *export
 void state_parse_report(const void *data, size_t n, struct state_report *ret)
 {
     static const char taken[] = "taken", gone[] = "gone";
-    const char *at = data, *end = at + n;
     *ret = (struct state_report){0};
-    if (n < sizeof taken + 1 || memcmp(at, taken, sizeof taken) != 0)
+    if (n < sizeof taken + 1 || memcmp(data, taken, sizeof taken) != 0)
         return;
+    const char *at = data, *end = at + n;
     ret->taken = true;
     at += sizeof taken;
     if ((size_t)(end - at) >= sizeof gone && memcmp(at, gone, sizeof gone) == 0) {
