@@ -6,6 +6,7 @@
 #include "freeze.h"
 #include "guest.h"
 #include "request.h"
+#include "shell/shell.h"
 #include "worker.h"
 #include "banned.h"
 
@@ -26,6 +27,8 @@ static int ping(struct conn *c, const struct wire_frame *f)
 static const struct request requests[] = {
     {WIRE_PING, .start = ping},
     {WIRE_EXEC, .start = exec_request, .changes = true},
+    {WIRE_SHELL, .start = shell_request, .changes = true},
+    {WIRE_INPUT, .start = shell_input_request},
     {WIRE_SIGNAL, .start = background_signal_request},
     {WIRE_STATUS, .start = background_status_request},
     {WIRE_FREEZE, .start = freeze_request},

@@ -2,9 +2,11 @@
 #include "tool.h"
 #include "banned.h"
 
+extern const struct tool TOOL_BASH;
 extern const struct tool TOOL_PLAN;
 
 const struct tool *const TOOLS[] = {
+    &TOOL_BASH,
     &TOOL_PLAN,
     NULL,
 };

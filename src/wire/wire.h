@@ -39,7 +39,7 @@ enum wire_type {
     WIRE_SIGNAL = 3, /* HANDLE SIGNAL → RESULT: signals a background command's whole tree */
     WIRE_STATUS = 4, /* HANDLE → RESULT: is it running, how did it end */
     WIRE_FREEZE = 5, /* → RESULT: all processes stopped; they go on when the connection is closed */
-    WIRE_SHELL = 6,  /* like EXEC, in the shell of a session: see shell.h */
+    WIRE_SHELL = 6, /* NAME TEXT CWD DATA ENV… BACKGROUND and EXEC's limits → OUTPUT… RESULT: see shell.h */
     WIRE_INPUT = 7,  /* HANDLE DATA EOF → RESULT: what a background command reads */
     /* file requests, host to guest; paths are relative to the workspace (or ROOT) */
     WIRE_READ = 16,   /* PATH OFFSET LIMIT → DATA… RESULT(SIZE MODE) */
@@ -111,6 +111,10 @@ enum wire_key {
     WIRE_K_NAME = 44,
     WIRE_K_COUNT = 45,
     WIRE_K_TOO_MANY = 46, /* RESULT of a list that was cut */
+    /* 48 to 63: shells and background commands */
+    WIRE_K_STATE = 48, /* enum wire_state: what became of the changes that a call made to its session */
+    WIRE_K_NOTE = 49,  /* repeated: what a person should know about this call of a shell */
+    WIRE_K_MARK = 50,  /* up to where somebody has read a background command's output */
 };
 
 enum wire_stdio {
@@ -128,6 +132,11 @@ enum wire_limit {
     WIRE_LIMIT_PIDS = 4,
     WIRE_LIMIT_DISK = 5,
     WIRE_LIMIT_OUTPUT = 6,
+};
+
+enum wire_state {
+    WIRE_STATE_SAVED = 1, /* the next call goes on with this one's folder and variables */
+    WIRE_STATE_LOST = 2,  /* the next call begins as this one did */
 };
 
 enum wire_change { WIRE_ADDED = 1, WIRE_MODIFIED = 2, WIRE_DELETED = 3 };
