@@ -33,6 +33,7 @@ static const struct request requests[] = {
     {WIRE_WRITE, .serve = file_write, .changes = true},
     {WIRE_LIST, .serve = file_list},
     {WIRE_STAT, .serve = file_stat},
+    {WIRE_LINES, .serve = file_lines},
 };
 
 static const struct request *find(enum wire_type type)

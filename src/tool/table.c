@@ -2,9 +2,12 @@
 #include "tool.h"
 #include "banned.h"
 
+extern const struct tool TOOL_READ_FILE, TOOL_WRITE_FILE;
 extern const struct tool TOOL_PLAN;
 
 const struct tool *const TOOLS[] = {
+    &TOOL_READ_FILE,
+    &TOOL_WRITE_FILE,
     &TOOL_PLAN,
     NULL,
 };

@@ -42,16 +42,16 @@ enum wire_type {
     WIRE_SHELL = 6,  /* like EXEC, in the shell of a session: see shell.h */
     WIRE_INPUT = 7,  /* HANDLE DATA EOF → RESULT: what a background command reads */
     /* file requests, host to guest; paths are relative to the workspace (or ROOT) */
-    WIRE_READ = 16,   /* PATH OFFSET LIMIT → DATA… RESULT(SIZE MODE) */
-    WIRE_WRITE = 17,  /* PATH MODE, then DATA… EOF → RESULT: atomic */
-    WIRE_LIST = 18,   /* PATH → ENTRY… RESULT */
-    WIRE_STAT = 19,   /* PATH → RESULT */
+    WIRE_READ = 16,  /* PATH OFFSET LIMIT → DATA… RESULT(SIZE MODE) */
+    WIRE_WRITE = 17, /* PATH MODE APPEND EXECUTABLE, then DATA… EOF → RESULT(SIZE MODE CREATED): atomic */
+    WIRE_LIST = 18,  /* PATH → ENTRY… RESULT */
+    WIRE_STAT = 19,  /* PATH → RESULT */
     WIRE_SEARCH = 20, /* a pattern in the files beneath PATH */
     WIRE_TREE = 21,   /* the names beneath PATH */
-    WIRE_EDIT = 22,   /* replaces text in one file */
-    WIRE_PATCH = 23,  /* applies a diff, all or nothing */
+    WIRE_EDIT = 22,  /* PATH (OLD_SIZE NEW_SIZE ALL)…, then DATA… EOF → DATA… RESULT: replaces text */
+    WIRE_PATCH = 23, /* applies a diff, all or nothing */
     WIRE_REPORT = 24, /* what a test runner reported in files beneath PATH */
-    WIRE_LINES = 25,  /* like READ, by lines */
+    WIRE_LINES = 25,  /* PATH LINE COUNT LIMIT_BYTES IMAGE_MAX → DATA… RESULT: like READ, by lines */
     /* what only a scribe answers: the box's changes, seen from outside of it */
     WIRE_CHANGES = 32, /* → ENTRY(PATH KIND)… RESULT */
     WIRE_DIFF = 33,    /* STAT? → DATA… RESULT */
@@ -111,6 +111,22 @@ enum wire_key {
     WIRE_K_NAME = 44,
     WIRE_K_COUNT = 45,
     WIRE_K_TOO_MANY = 46, /* RESULT of a list that was cut */
+    /* WRITE, LINES, EDIT */
+    WIRE_K_APPEND = 96,     /* 1: at the end of the file */
+    WIRE_K_CREATED = 97,    /* RESULT: there was no such file before */
+    WIRE_K_EXECUTABLE = 98, /* 1: whoever may read the file may execute it */
+    WIRE_K_LINE = 99,       /* a line, counted from 1; in a request a negative number counts from the end */
+    WIRE_K_LINES = 100,     /* how many lines there are */
+    WIRE_K_CUT = 101,       /* how many lines were too long and are cut */
+    WIRE_K_SEEMS = 102,     /* what a file seems to be, in words */
+    WIRE_K_ENDINGS = 103,   /* WIRE_ENDS_… */
+    WIRE_K_CONTENT = 136,   /* enum filekind */
+    WIRE_K_IMAGE_MAX = 137, /* bytes of an image that are wanted */
+    WIRE_K_OLD_SIZE = 138,  /* EDIT: one for each edit, in order */
+    WIRE_K_NEW_SIZE = 139,
+    WIRE_K_ALL = 140,
+    WIRE_K_FAILED_EDIT = 141, /* which edit could not be made, counted from 1 */
+    WIRE_K_REASON = 142,      /* enum wire_reason */
 };
 
 enum wire_stdio {
@@ -128,6 +144,19 @@ enum wire_limit {
     WIRE_LIMIT_PIDS = 4,
     WIRE_LIMIT_DISK = 5,
     WIRE_LIMIT_OUTPUT = 6,
+};
+
+/* How lines end. */
+#define WIRE_ENDS_LF   1u
+#define WIRE_ENDS_CRLF 2u
+#define WIRE_ENDS_NOT  4u /* the last one does not */
+
+/* Why an edit could not be made. */
+enum wire_reason {
+    WIRE_NOT_FOUND = 1,   /* LINE and LINES say where the nearest text is, if there is one */
+    WIRE_NOT_UNIQUE = 2,  /* COUNT, and a LINE for each of the first */
+    WIRE_CHANGED = 3,     /* somebody else wrote the file meanwhile */
+    WIRE_NOT_EDITABLE = 4 /* too large, or no text that can be edited */
 };
 
 enum wire_change { WIRE_ADDED = 1, WIRE_MODIFIED = 2, WIRE_DELETED = 3 };
