@@ -20,6 +20,32 @@ void numbered_append(struct buf *out, const uint8_t *text, size_t n, uint64_t fi
     }
 }
 
+/* The first line of the new side: @@ -1,2 +3,4 @@. 0 if it is not there. */
+static uint64_t hunk_line(const uint8_t *s, size_t n)
+{
+    const uint8_t *plus = memchr(s, '+', n);
+    uint64_t line = 0;
+    for (size_t i = plus ? (size_t)(plus - s) + 1 : n;
+         i < n && s[i] >= '0' && s[i] <= '9' && line < UINT32_MAX; i++)
+        line = 10 * line + (uint64_t)(s[i] - '0');
+    return line;
+}
+
+void numbered_append_diff(struct buf *out, const uint8_t *diff, size_t n)
+{
+    uint64_t line = 0;
+    for (size_t at = 0, end; at < n; at = end) {
+        const uint8_t *newline = memchr(diff + at, '\n', n - at);
+        end = newline ? (size_t)(newline + 1 - diff) : n;
+        if (diff[at] == '@') {
+            line = hunk_line(diff + at, end - at);
+            buf_append_str(out, at ? "   ...\n" : "");
+        } else if (diff[at] == ' ' || diff[at] == '+') {
+            numbered_append(out, diff + at + 1, end - at - 1, line++);
+        }
+    }
+}
+
 static void hexdump_line(struct buf *out, const uint8_t *data, size_t n, uint64_t offset)
 {
     char shown[17];

@@ -2,12 +2,13 @@
 #include "tool.h"
 #include "banned.h"
 
-extern const struct tool TOOL_READ_FILE, TOOL_WRITE_FILE;
+extern const struct tool TOOL_READ_FILE, TOOL_WRITE_FILE, TOOL_EDIT_FILE;
 extern const struct tool TOOL_PLAN;
 
 const struct tool *const TOOLS[] = {
     &TOOL_READ_FILE,
     &TOOL_WRITE_FILE,
+    &TOOL_EDIT_FILE,
     &TOOL_PLAN,
     NULL,
 };

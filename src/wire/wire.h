@@ -153,10 +153,9 @@ enum wire_limit {
 
 /* Why an edit could not be made. */
 enum wire_reason {
-    WIRE_NOT_FOUND = 1,   /* LINE and LINES say where the nearest text is, if there is one */
-    WIRE_NOT_UNIQUE = 2,  /* COUNT, and a LINE for each of the first */
-    WIRE_CHANGED = 3,     /* somebody else wrote the file meanwhile */
-    WIRE_NOT_EDITABLE = 4 /* too large, or no text that can be edited */
+    WIRE_NOT_FOUND = 1,  /* LINE and LINES say where the nearest text is, if there is one */
+    WIRE_NOT_UNIQUE = 2, /* COUNT, and a LINE for each of the first */
+    WIRE_CHANGED = 3,    /* somebody else wrote the file meanwhile */
 };
 
 enum wire_change { WIRE_ADDED = 1, WIRE_MODIFIED = 2, WIRE_DELETED = 3 };
@@ -185,6 +184,9 @@ bool wire_next(const struct wire_frame *f, size_t *at, struct wire_field *ret);
 /* The first field with that key; or its number, or fallback if absent or not 8 bytes. */
 bool wire_find(const struct wire_frame *f, uint16_t key, struct wire_field *ret);
 uint64_t wire_find_u64(const struct wire_frame *f, uint16_t key, uint64_t fallback);
+
+/* The number that a field holds, or fallback if it is not 8 bytes. */
+uint64_t wire_u64(const struct wire_field *f, uint64_t fallback);
 
 /* A copy of the first such field as a C string; NULL if absent, without memory, or holding a NUL. */
 char *wire_find_str(const struct wire_frame *f, uint16_t key);
