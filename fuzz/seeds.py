@@ -97,7 +97,22 @@ LINEDIFF = [
     two_texts(b"f {\n}\n" * 3, b"f {\n}\n" * 4),
 ]
 
+
+
+def edit_of(old, new, text, flags=b"\0\1\2"):
+    return bytes([len(old) - 1, len(new)]) + flags + old + new + text
+
+
+EDIT = [
+    edit_of(b"b", b"x", b"a\nb\nc\n"),
+    edit_of(b"a {\n    b;\n}", b"x", b"a {\n\tb;\n}\n"),
+    edit_of(b"a\nb\n", b"c\n", b"a\r\nb\r\n"),
+    edit_of(b"'x' - y...", b"z", "‘x’ – y… é\n".encode()),
+    edit_of(b"return a;\nif (b)\n", b"z", b"return a;\nif (c)\nend\n", b"\1\xfe\3"),
+]
+
 SEEDS = {
+    "fuzz_edit": EDIT,
     "fuzz_wire_guest": WIRE_GUEST,
     "fuzz_wire_host": WIRE_HOST,
     "fuzz_options": OPTIONS,

@@ -105,7 +105,7 @@ void differ_say(const struct differ *d, struct buf *out)
         WORDS[i].put(out, f->old);
         buf_append_str(out, " in `old`");
         if (f->count > 1)
-            buf_printf(out, "; so have %" PRIu64 " more places", f->count - 1);
+            buf_printf(out, " (and %" PRIu64 " more)", f->count - 1);
         buf_append_str(out, "\n");
     }
 }
