@@ -98,7 +98,6 @@ LINEDIFF = [
 ]
 
 
-
 def edit_of(old, new, text, flags=b"\0\1\2"):
     return bytes([len(old) - 1, len(new)]) + flags + old + new + text
 
@@ -111,8 +110,12 @@ EDIT = [
     edit_of(b"return a;\nif (b)\n", b"z", b"return a;\nif (c)\nend\n", b"\1\xfe\3"),
 ]
 
+# Bytes that fuzz_schema.c builds a value and a schema of.
+SCHEMA = [bytes(range(i, i + 60)) for i in range(0, 196, 7)] + [b"\x08\x02\x2d\x04\x2d\x2e\x02\x01" + b"\x08\x03\x00\x04\x29\x03\x08\x01\x2d\x08\x01\x00\x04\x26"]
+
 SEEDS = {
     "fuzz_edit": EDIT,
+    "fuzz_schema": SCHEMA,
     "fuzz_wire_guest": WIRE_GUEST,
     "fuzz_wire_host": WIRE_HOST,
     "fuzz_options": OPTIONS,

@@ -242,7 +242,7 @@ static void test_hostile_texts_take_linear_time(void **state)
     memset(long_line, 'a', (16u << 20) - 1);
     struct edit f = edit("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab", "", false);
     explain_missing((struct bytes){(uint8_t *)long_line, (16u << 20) - 1}, &f, &out, &place);
-    assert_int_equal(place.count, 0);
+    assert_int_equal(place.line, 1); /* its one line is most like it */
 }
 
 static void test_names_that_are_alike(void **state)
