@@ -276,7 +276,8 @@ static int look_behind(struct scan *c)
 
 size_t line_scan_room(const struct line_want *want)
 {
-    return want->bytes + 4 * want->characters + MARK_MAX + 2;
+    /* The first line, which may be more than is wanted, and one more that is then given back. */
+    return want->bytes + 2 * (4 * want->characters + MARK_MAX + 2);
 }
 
 int line_scan(struct line_source *s, const struct line_want *want, struct buf *out, struct line_got *ret,

@@ -32,7 +32,7 @@ struct line_got {
     unsigned endings; /* WIRE_ENDS_…, of what was taken */
 };
 
-/* Appends the lines to `out`, which has room for want->bytes and one line more. 0, -ERANGE with words if
+/* Appends the lines to `out`, which has room for line_scan_room(). 0, -ERANGE with words if
  * there is no such line, or another negative errno. */
 int line_scan(struct line_source *s, const struct line_want *want, struct buf *out, struct line_got *ret,
               struct error *err);

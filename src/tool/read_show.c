@@ -9,11 +9,19 @@
 
 #define HEX_MAX (8u << 10) /* bytes shown as a hex dump in one result; five times as much text */
 
+static bool is_odd_control(uint8_t c)
+{
+    return c < 0x20 && !strchr("\t\n\r\f\b\033", c ? c : 1);
+}
+
 /* Are these bytes text? What is cut off at both ends of a range does not count. */
 static bool is_text(const uint8_t *s, size_t n)
 {
     size_t start = utf8_cut_start(s, n), end = utf8_cut_end(s + start, n - start);
-    return !memchr(s, 0, n) && utf8_valid(s + start, n - start - end);
+    for (size_t i = 0; i < n; i++)
+        if (is_odd_control(s[i]))
+            return false;
+    return utf8_valid(s + start, n - start - end);
 }
 
 static int set_bytes(struct tool_result *r, const struct read_bytes *b, json_t *content, bool text,
