@@ -8,7 +8,9 @@
         tools.put("a", "text\n")
         assert tools.ok("read_file", path="a").data["content"] == "text\n"
 """
+import contextlib
 import json
+import subprocess
 
 import pytest
 
@@ -78,10 +80,21 @@ class Tools:
         assert done.returncode == 0, done
         return done.stdout
 
-    def start(self, script):
-        """The same, left running in the background of the box until it ends by itself."""
-        done = self.hutch("box", "exec", self.id, "--", "sh", "-c", f"({script}) >/dev/null 2>&1 &")
-        assert done.returncode == 0, done
+    @contextlib.contextmanager
+    def running(self, *argv):
+        """A command in the box that stays, running meanwhile. It prints a line once it has begun, and ends when the
+        file `stop` is there; with status 0, or the test fails."""
+        command = [*self.box.caller.prefix, str(self.box.program), "box", "exec", self.id, "--", *argv]
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/",
+                              env={**self.box.env, **self.env}) as child:
+            try:
+                assert child.stdout.readline(), child.stderr.read()
+                yield
+                self.sh("touch stop")
+                out, err = child.communicate(timeout=60)
+                assert child.returncode == 0, (out, err)
+            finally:
+                child.kill()
 
     def put(self, name, data):
         """Writes a file in the box that stays, byte by byte as given."""

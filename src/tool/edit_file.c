@@ -64,7 +64,7 @@ static json_t *lines_json(const struct wire_frame *result)
 /* What could not be done: the guest's words, and the same as data. */
 static int show_refused(struct tool_call *c, const char *path, const struct wire_frame *result)
 {
-    static const char *const reasons[] = {"unknown", "not_found", "not_unique", "changed"};
+    static const char *const reasons[] = {"unknown", "not_found", "not_unique", "changed", "being_written"};
     uint64_t reason = wire_find_u64(result, WIRE_K_REASON, 0),
              edit = wire_find_u64(result, WIRE_K_FAILED_EDIT, 0);
     struct wire_field why = {0};
@@ -195,7 +195,7 @@ const struct tool TOOL_EDIT_FILE = {
             "diff": {"type": "string", "description": "The hunks of a unified diff of what changed."},
             "diff_truncated": {"type": "boolean"},
             "line_endings_adapted": {"type": "boolean", "description": "Line ends of old or new were taken as the file has them."},
-            "reason": {"enum": ["not_found", "not_unique", "changed", "unknown"], "description": "Of a refusal."},
+            "reason": {"enum": ["not_found", "not_unique", "changed", "being_written", "unknown"], "description": "Of a refusal."},
             "edit": {"type": "integer", "description": "Which edit could not be made, counted from 1."},
             "lines": {"type": "array", "items": {"type": "integer"}, "description": "Where old is, if it is not unique."},
             "nearest": {"type": "object", "description": "Where the nearest text is: first_line and lines."}

@@ -153,9 +153,10 @@ enum wire_limit {
 
 /* Why an edit could not be made. */
 enum wire_reason {
-    WIRE_NOT_FOUND = 1,  /* LINE and LINES say where the nearest text is, if there is one */
-    WIRE_NOT_UNIQUE = 2, /* COUNT, and a LINE for each of the first */
-    WIRE_CHANGED = 3,    /* somebody else wrote the file meanwhile */
+    WIRE_NOT_FOUND = 1,     /* LINE and LINES say where the nearest text is, if there is one */
+    WIRE_NOT_UNIQUE = 2,    /* COUNT, and a LINE for each of the first */
+    WIRE_CHANGED = 3,       /* somebody else wrote the file meanwhile */
+    WIRE_BEING_WRITTEN = 4, /* somebody has it open for writing */
 };
 
 enum wire_change { WIRE_ADDED = 1, WIRE_MODIFIED = 2, WIRE_DELETED = 3 };

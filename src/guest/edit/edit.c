@@ -171,8 +171,8 @@ static int work(struct job *j, struct error *err)
         return error_errno(err, -r, "%.400s", j->c->path);
     r = bytes_same(bytes_of(&j->before), bytes_of(&j->after))
             ? 0
-            : edit_swap(j->c, &j->st, bytes_of(&j->before), bytes_of(&j->after), err);
-    if (r == -EBUSY)
+            : edit_swap(j->c, j->st.st_mode, bytes_of(&j->before), bytes_of(&j->after), err);
+    if (r == -EBUSY || r == -ETXTBSY)
         return edit_answer_refused(j->c, d, r);
     if (r < 0)
         return r;

@@ -15,6 +15,6 @@
 
 int file_edit(struct file_call *c, struct error *err);
 
-/* What edit_swap.c does. 0; -EBUSY: the file is not what was read any more. */
-int edit_swap(struct file_call *c, const struct stat *read, struct bytes before, struct bytes after,
-              struct error *err);
+/* What edit_swap.c does. 0; -EBUSY: the file is not what was read any more; -ETXTBSY: another process has it
+ * open for writing. */
+int edit_swap(struct file_call *c, mode_t mode, struct bytes before, struct bytes after, struct error *err);

@@ -82,29 +82,43 @@ static void put_places(struct buf *out, const struct edit_done *d, int r)
     }
 }
 
+static void say_why(struct buf *text, struct edit_done *d, int r)
+{
+    if (r == -EBUSY) {
+        buf_append_str(text,
+                       "was changed by somebody else while it was edited; nothing was changed by this call."
+                       " Read it again.\n");
+        return;
+    }
+    if (r == -ETXTBSY) {
+        buf_append_str(
+            text, "another process has it open for writing, and what that writes would be lost; nothing was"
+                  " changed. Try again, or end that process.\n");
+        return;
+    }
+    if (d->count > 1)
+        buf_printf(text, "edit %zu of %zu cannot be made, so none was. ", d->failed, d->count);
+    if (r == -ENOTUNIQ)
+        say_several(&d->match, &d->why);
+    else
+        buf_append_str(text, "`old` is nowhere in the file; nothing was changed.\n");
+    buf_append(text, d->why.data, d->why.len);
+}
+
 int edit_answer_refused(struct file_call *c, struct edit_done *d, int r)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(EXPLAIN_MAX + 1024);
-    if (r == -ENOTUNIQ)
-        say_several(&d->match, &d->why);
+    bool about_an_edit = r == -ENOENT || r == -ENOTUNIQ;
     buf_printf(&text, "%.400s: ", c->path);
-    if (r == -EBUSY)
-        buf_append_str(&text,
-                       "was changed by somebody else while it was edited; nothing was changed by this call."
-                       " Read it again.\n");
-    else if (d->count > 1)
-        buf_printf(&text, "edit %zu of %zu cannot be made, so none was. ", d->failed, d->count);
-    if (r == -ENOENT)
-        buf_append_str(&text, "`old` is nowhere in the file; nothing was changed.\n");
-    if (r != -EBUSY)
-        buf_append(&text, d->why.data, d->why.len);
+    say_why(&text, d, r);
     size_t at = wire_begin(&c->out, WIRE_RESULT);
     wire_put_u64(&c->out, WIRE_K_CODE, (uint64_t)-r);
     wire_put_u64(&c->out, WIRE_K_REASON,
                  r == -ENOENT     ? WIRE_NOT_FOUND
                  : r == -ENOTUNIQ ? WIRE_NOT_UNIQUE
-                                  : WIRE_CHANGED);
-    if (r != -EBUSY)
+                 : r == -EBUSY    ? WIRE_CHANGED
+                                  : WIRE_BEING_WRITTEN);
+    if (about_an_edit)
         wire_put_u64(&c->out, WIRE_K_FAILED_EDIT, d->failed);
     wire_put(&c->out, WIRE_K_TEXT, text.data, text.len);
     put_places(&c->out, d, r);

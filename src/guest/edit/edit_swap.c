@@ -9,24 +9,11 @@
 #include "sys.h"
 #include "banned.h"
 
-/* Is the file at that name the one that was read, and untouched since as far as its times tell? */
-static bool is_untouched(int dir, const char *name, const struct stat *read)
-{
-    struct stat now;
-    return fstatat(dir, name, &now, AT_SYMLINK_NOFOLLOW) == 0 && now.st_ino == read->st_ino &&
-           now.st_dev == read->st_dev && now.st_size == read->st_size &&
-           now.st_mtim.tv_sec == read->st_mtim.tv_sec && now.st_mtim.tv_nsec == read->st_mtim.tv_nsec;
-}
-
-/* Does the file at that name hold exactly these bytes? Times are too coarse to tell. */
-static bool holds(int dir, const char *name, struct bytes what)
+/* Does the file hold exactly these bytes? Its times are too coarse to tell. */
+static bool holds(int fd, struct bytes what)
 {
     static uint8_t block[64u << 10];
-    _cleanup_fd_ int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    size_t at = 0;
-    if (fd < 0)
-        return false;
-    for (;;) {
+    for (size_t at = 0;;) {
         ssize_t n = read(fd, block, sizeof block);
         if (n < 0 && errno == EINTR)
             continue;
@@ -38,33 +25,45 @@ static bool holds(int dir, const char *name, struct bytes what)
     }
 }
 
-/* Where two names cannot be exchanged, the old file is compared before it is replaced. */
-static int put_over(const struct place *p, const char *name, struct bytes before)
+/* Has anybody opened the file for writing? What they write later would go to a file without a name. The
+ * kernel gives a lease on reading only if nobody has; where it gives none at all, nobody knows. */
+static bool is_being_written(int fd)
 {
-    if (!holds(p->dir, p->name, before))
-        return -EBUSY;
-    return renameat(p->dir, name, p->dir, p->name) < 0 ? -errno : 0;
+    return fcntl(fd, F_SETLEASE, F_RDLCK) < 0 && errno == EAGAIN;
 }
 
-/* On success the name beside is gone; else the caller removes it. */
-static int exchange(const struct place *p, const char *name, const struct stat *read, struct bytes before)
+/* 0 if the file at that name is still what was read, and nobody is about to change it; -EBUSY, or -ETXTBSY if
+ * somebody is. */
+static int check_same(int dir, const char *name, struct bytes before)
 {
-    if (!is_untouched(p->dir, p->name, read))
+    _cleanup_fd_ int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return -EBUSY;
+    if (is_being_written(fd))
+        return -ETXTBSY;
+    return holds(fd, before) ? 0 : -EBUSY;
+}
+
+/* Puts the new file, which has a name beside, in the place of the old one. On success the name beside is
+ * gone; else the caller removes it. Where two names cannot be exchanged, checking before has to do. */
+static int exchange(const struct place *p, const char *name, struct bytes before)
+{
+    int r = check_same(p->dir, p->name, before);
+    if (r < 0)
+        return r;
     if (sys_renameat2(p->dir, name, p->dir, p->name, RENAME_EXCHANGE) < 0) {
         if (errno == EINVAL || errno == ENOSYS)
-            return put_over(p, name, before);
+            return renameat(p->dir, name, p->dir, p->name) < 0 ? -errno : 0;
         return errno == ENOENT ? -EBUSY : -errno;
     }
-    if (holds(p->dir, name, before))
+    r = check_same(p->dir, name, before);
+    if (r == 0)
         return unlinkat(p->dir, name, 0) < 0 ? -errno : 0;
-    if (sys_renameat2(p->dir, name, p->dir, p->name, RENAME_EXCHANGE) < 0)
-        return -errno;
-    return -EBUSY;
+    return sys_renameat2(p->dir, name, p->dir, p->name, RENAME_EXCHANGE) < 0 ? -errno : r;
 }
 
-int edit_swap(struct file_call *c, const struct stat *read, struct bytes before, struct bytes after,
-              struct error *err)
+int edit_swap(struct file_call *c, mode_t mode, struct bytes before, struct bytes after, struct error *err)
 {
     _cleanup_place_ struct place p = PLACE_INIT;
     _cleanup_fd_ int fd = -1;
@@ -77,11 +76,11 @@ int edit_swap(struct file_call *c, const struct stat *read, struct bytes before,
     if (r < 0)
         return file_error(c, -r, c->path, err);
     r = io_write_all(fd, after.data, after.n);
-    if (r >= 0 && fchmod(fd, read->st_mode & 07777) < 0)
+    if (r >= 0 && fchmod(fd, mode & 07777) < 0)
         r = -errno;
     if (r >= 0)
-        r = exchange(&p, name, read, before);
+        r = exchange(&p, name, before);
     if (r < 0)
         unlinkat(p.dir, name, 0);
-    return r < 0 && r != -EBUSY ? file_error(c, -r, c->path, err) : r;
+    return r < 0 && r != -EBUSY && r != -ETXTBSY ? file_error(c, -r, c->path, err) : r;
 }
