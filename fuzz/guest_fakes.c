@@ -134,3 +134,13 @@ int file_stat(struct file_call *c, struct error *err)
 {
     return -ENOSYS;
 }
+
+int file_lines(struct file_call *c, struct error *err)
+{
+    return -ENOSYS;
+}
+
+int file_edit(struct file_call *c, struct error *err)
+{
+    return -ENOSYS;
+}

@@ -104,10 +104,24 @@ LINEDIFF = [
     two_texts(b"f {\n}\n" * 3, b"f {\n}\n" * 4),
 ]
 
+
+def edit_of(old, new, text, flags=b"\0\1\2"):
+    return bytes([len(old) - 1, len(new)]) + flags + old + new + text
+
+
+EDIT = [
+    edit_of(b"b", b"x", b"a\nb\nc\n"),
+    edit_of(b"a {\n    b;\n}", b"x", b"a {\n\tb;\n}\n"),
+    edit_of(b"a\nb\n", b"c\n", b"a\r\nb\r\n"),
+    edit_of(b"'x' - y...", b"z", "‘x’ – y… é\n".encode()),
+    edit_of(b"return a;\nif (b)\n", b"z", b"return a;\nif (c)\nend\n", b"\1\xfe\3"),
+]
+
 # Bytes that fuzz_schema.c builds a value and a schema of.
 SCHEMA = [bytes(range(i, i + 60)) for i in range(0, 196, 7)] + [b"\x08\x02\x2d\x04\x2d\x2e\x02\x01" + b"\x08\x03\x00\x04\x29\x03\x08\x01\x2d\x08\x01\x00\x04\x26"]
 
 SEEDS = {
+    "fuzz_edit": EDIT,
     "fuzz_schema": SCHEMA,
     "fuzz_shell_state": SHELL_STATE,
     "fuzz_wire_guest": WIRE_GUEST,

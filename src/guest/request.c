@@ -1,6 +1,7 @@
 #include <errno.h>
 
 #include "background.h"
+#include "edit/edit.h"
 #include "exec.h"
 #include "file.h"
 #include "freeze.h"
@@ -36,6 +37,8 @@ static const struct request requests[] = {
     {WIRE_WRITE, .serve = file_write, .changes = true},
     {WIRE_LIST, .serve = file_list},
     {WIRE_STAT, .serve = file_stat},
+    {WIRE_LINES, .serve = file_lines},
+    {WIRE_EDIT, .serve = file_edit, .changes = true},
 };
 
 static const struct request *find(enum wire_type type)

@@ -3,10 +3,10 @@
 #include "banned.h"
 
 extern const struct tool TOOL_BASH;
+extern const struct tool TOOL_READ_FILE, TOOL_WRITE_FILE, TOOL_EDIT_FILE;
 extern const struct tool TOOL_PLAN;
 
 const struct tool *const TOOLS[] = {
-    &TOOL_BASH,
-    &TOOL_PLAN,
-    NULL,
+    &TOOL_BASH,      &TOOL_READ_FILE, &TOOL_WRITE_FILE,
+    &TOOL_EDIT_FILE, &TOOL_PLAN,      NULL,
 };
