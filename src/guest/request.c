@@ -6,6 +6,7 @@
 #include "freeze.h"
 #include "guest.h"
 #include "request.h"
+#include "search/search.h"
 #include "worker.h"
 #include "banned.h"
 
@@ -33,6 +34,8 @@ static const struct request requests[] = {
     {WIRE_WRITE, .serve = file_write, .changes = true},
     {WIRE_LIST, .serve = file_list},
     {WIRE_STAT, .serve = file_stat},
+    {WIRE_SEARCH, .serve = search_files},
+    {WIRE_TREE, .serve = search_tree},
 };
 
 static const struct request *find(enum wire_type type)

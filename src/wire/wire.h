@@ -111,6 +111,30 @@ enum wire_key {
     WIRE_K_NAME = 44,
     WIRE_K_COUNT = 45,
     WIRE_K_TOO_MANY = 46, /* RESULT of a list that was cut */
+    /* SEARCH and TREE */
+    WIRE_K_PATTERN = 64,
+    WIRE_K_GLOB = 65,    /* may repeat; with `!` in front it leaves out */
+    WIRE_K_LITERAL = 66, /* 1: nothing in the pattern has a meaning */
+    WIRE_K_IGNORE_CASE = 67,
+    WIRE_K_CONTEXT = 68, /* lines before and after a match */
+    WIRE_K_MAX_MATCHES = 69,
+    WIRE_K_MAX_FILES = 70,
+    WIRE_K_HIDDEN = 71,  /* 0: no names that begin with a dot */
+    WIRE_K_IGNORED = 72, /* 1: also what ignore files name */
+    WIRE_K_LINE = 73,
+    WIRE_K_COLUMN = 74, /* in bytes, from 1 */
+    WIRE_K_BEFORE = 75, /* a context line; repeats */
+    WIRE_K_AFTER = 76,
+    WIRE_K_FILES_MATCHED = 77,
+    WIRE_K_SEARCHED = 78,   /* files */
+    WIRE_K_BINARY = 79,     /* files that were left at a NUL byte */
+    WIRE_K_UNREADABLE = 80, /* files and folders */
+    WIRE_K_PARTLY = 81,     /* files that are too large, or have too long a line, to be searched as they are */
+    WIRE_K_FILE_MAX = 82,   /* bytes of one file that are searched */
+    WIRE_K_DEPTH = 83,      /* of folders that are walked; 1: the first alone */
+    WIRE_K_SIZES = 84,      /* 1: MODE SIZE MTIME_NS of each entry */
+    WIRE_K_LIMIT_ENTRIES = 85,
+    WIRE_K_REST = 86, /* entries that were not told */
 };
 
 enum wire_stdio {
