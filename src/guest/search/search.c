@@ -7,7 +7,7 @@
 #include "file.h"
 #include "hits.h"
 #include "search.h"
-#include "walk_thread.h"
+#include "sweep_thread.h"
 #include "banned.h"
 
 #define MATCHES_DEFAULT 1000
@@ -27,7 +27,7 @@ struct search {
 /* What one thread has for itself. */
 struct seeker {
     struct scan scan;
-    struct walk_path path;
+    struct sweep_path path;
     uint64_t searched, binary, partly;
 };
 
@@ -57,7 +57,7 @@ static void seeker_end(struct search *s, struct seeker *mine)
     free(mine);
 }
 
-static int begin(struct walk *w, void **ret)
+static int begin(struct sweep *w, void **ret)
 {
     struct seeker *mine;
     int r = seeker_new(w->data, &mine);
@@ -66,7 +66,7 @@ static int begin(struct walk *w, void **ret)
     return r;
 }
 
-static void end(struct walk *w, void *mine)
+static void end(struct sweep *w, void *mine)
 {
     seeker_end(w->data, mine);
 }
@@ -105,11 +105,11 @@ static int open_file(int folder, const char *name)
     return openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }
 
-static int files(struct walk *w, void *data, const struct folder *f, int folder, size_t first, size_t count)
+static int files(struct sweep *w, void *data, const struct folder *f, int folder, size_t first, size_t count)
 {
     struct search *s = w->data;
     struct seeker *mine = data;
-    if (walk_path_reserve(&mine->path, f) < 0)
+    if (sweep_path_reserve(&mine->path, f) < 0)
         return -ENOMEM;
     for (size_t i = first; i < first + count; i++) {
         const struct entry *e = &f->entries[i];
@@ -120,16 +120,16 @@ static int files(struct walk *w, void *data, const struct folder *f, int folder,
         }
         struct error err = {0};
         bool unreadable = false;
-        walk_path_set(&mine->path, f, folder_name(f, e), e->n);
+        sweep_path_set(&mine->path, f, folder_name(f, e), e->n);
         int r = look(s, mine, fd, mine->path.text, &unreadable, &err);
         atomic_fetch_add(&w->unreadable, unreadable);
         if (r < 0)
-            return walk_fail(w, r, &err);
+            return sweep_fail(w, r, &err);
     }
     return 0;
 }
 
-static const struct walk_user user = {.begin = begin, .end = end, .files = files};
+static const struct sweep_user user = {.begin = begin, .end = end, .files = files};
 
 static uint64_t bounded(const struct wire_frame *f, uint16_t key, uint64_t fallback, uint64_t max)
 {
@@ -211,15 +211,15 @@ static int search_one(struct search *s, struct file_call *c, struct error *err)
 
 static int search_below(struct search *s, struct file_call *c, struct error *err)
 {
-    struct walk w = {.user = &user, .data = s};
-    int r = walk_open(&w, c, err);
+    struct sweep w = {.user = &user, .data = s};
+    int r = sweep_open(&w, c, err);
     if (r == -ENOTDIR)
         return search_one(s, c, err);
     if (r >= 0)
-        r = walk_run(&w, c, err);
+        r = sweep_run(&w, c, err);
     if (r >= 0)
         r = tell(s, c, w.unreadable);
-    walk_free(&w);
+    sweep_free(&w);
     return r;
 }
 

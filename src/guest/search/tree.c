@@ -13,18 +13,18 @@
 #include "file.h"
 #include "relpath.h"
 #include "search.h"
-#include "walk.h"
+#include "sweep.h"
 #include "banned.h"
 
 #define KEEP_MAX      2000000u
 #define LIMIT_DEFAULT 1000
 #define DEPTHS        (RELPATH_MAX / 2 + 2) /* more levels do not fit a path */
 
-static const struct walk_user user = {.keeps = true, .everything = true};
+static const struct sweep_user user = {.keeps = true, .everything = true};
 
 struct tree {
     struct file_call *call;
-    const struct walk *walk;
+    const struct sweep *walk;
     bool sizes;
     unsigned depth; /* all entries of this depth and above are told, */
     uint64_t more;  /* and so many of the next */
@@ -90,7 +90,7 @@ static void put_details(struct tree *t, struct level *l, const struct entry *e)
 {
     const char *name = folder_name(l->folder, e);
     struct stat st;
-    if (l->fd < 0 && walk_open_folder(t->walk, l->folder, &l->fd) < 0)
+    if (l->fd < 0 && sweep_open_folder(t->walk, l->folder, &l->fd) < 0)
         return;
     if (e->type == ENTRY_LINK)
         put_target(&t->call->out, l->fd, name);
@@ -167,7 +167,7 @@ static int tell(struct tree *t, uint64_t limit)
 
 static int answer(struct tree *t, uint64_t limit)
 {
-    const struct walk *w = t->walk;
+    const struct sweep *w = t->walk;
     int r = tell(t, limit);
     if (r < 0)
         return r;
@@ -186,12 +186,12 @@ static int answer(struct tree *t, uint64_t limit)
 int search_tree(struct file_call *c, struct error *err)
 {
     uint64_t limit = wire_find_u64(&c->request, WIRE_K_LIMIT_ENTRIES, LIMIT_DEFAULT);
-    struct walk w = {.user = &user, .keep_max = KEEP_MAX};
+    struct sweep w = {.user = &user, .keep_max = KEEP_MAX};
     struct tree t = {.call = c, .walk = &w, .path = BUF_INIT(2 * RELPATH_MAX)};
     t.sizes = wire_find_u64(&c->request, WIRE_K_SIZES, 0);
-    int r = walk_open(&w, c, err);
+    int r = sweep_open(&w, c, err);
     if (r >= 0)
-        r = walk_run(&w, c, err);
+        r = sweep_run(&w, c, err);
     if (r >= 0 && answer(&t, limit) < 0)
         r = error_errno(err, ENOMEM, "%.400s", c->path);
     buf_free(&t.path);

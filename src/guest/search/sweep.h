@@ -20,25 +20,25 @@
 #include "folder.h"
 #include "jobs.h"
 
-#define WALK_THREADS_MAX 16
+#define SWEEP_THREADS_MAX 16
 
 struct file_call;
-struct walk;
+struct sweep;
 
 /* What the walk is for. Called by several threads at once; `mine` is what `begin` made for the thread. A
  * negative errno ends the walk. */
-struct walk_user {
+struct sweep_user {
     bool keeps;      /* folders are kept, sorted and linked to their children, for after the walk */
     bool everything; /* links and special files are wanted too */
-    int (*begin)(struct walk *w, void **ret_mine);
-    void (*end)(struct walk *w, void *mine);
+    int (*begin)(struct sweep *w, void **ret_mine);
+    void (*end)(struct sweep *w, void *mine);
     /* Regular files of a folder, entries [first, first + count); NULL: they are not looked at. */
-    int (*files)(struct walk *w, void *mine, const struct folder *f, int fd, size_t first, size_t count);
+    int (*files)(struct sweep *w, void *mine, const struct folder *f, int fd, size_t first, size_t count);
 };
 
-struct walk {
+struct sweep {
     /* set by the caller */
-    const struct walk_user *user;
+    const struct sweep_user *user;
     void *data;
     struct filter filter;
     bool hidden, ignored;
@@ -60,17 +60,17 @@ struct walk {
 
 /* Reads HIDDEN, IGNORED, GLOB and DEPTH of a request, and opens the folder that its path names. The path
  * becomes clean. -ENOTDIR if it is no folder. */
-int walk_open(struct walk *w, struct file_call *c, struct error *err);
+int sweep_open(struct sweep *w, struct file_call *c, struct error *err);
 
 /* Walks to the end. If the connection closes meanwhile, the process ends. */
-int walk_run(struct walk *w, struct file_call *c, struct error *err);
-void walk_free(struct walk *w);
+int sweep_run(struct sweep *w, struct file_call *c, struct error *err);
+void sweep_free(struct sweep *w);
 
 /* Remembers the first failure, with words if err is given, and ends the walk. */
-int walk_fail(struct walk *w, int code, const struct error *err);
+int sweep_fail(struct sweep *w, int code, const struct error *err);
 
 /* Opens a folder of the walk for reading. */
-int walk_open_folder(const struct walk *w, const struct folder *f, int *ret_fd);
+int sweep_open_folder(const struct sweep *w, const struct folder *f, int *ret_fd);
 
 /* Takes `.`, empty components and `..` out of a path, in place; what would lead above the root stays. */
-void walk_clean_path(char *path);
+void sweep_clean_path(char *path);

@@ -8,13 +8,13 @@
 #include "ignore.h"
 #include "relpath.h"
 #include "sys.h"
-#include "walk.h"
-#include "walk_thread.h"
+#include "sweep.h"
+#include "sweep_thread.h"
 #include "banned.h"
 
 #define BATCH 64 /* files of a folder that one job looks at */
 
-int walk_fail(struct walk *w, int code, const struct error *err)
+int sweep_fail(struct sweep *w, int code, const struct error *err)
 {
     pthread_mutex_lock(&w->lock);
     if (!w->failed) {
@@ -27,7 +27,7 @@ int walk_fail(struct walk *w, int code, const struct error *err)
     return code;
 }
 
-int walk_open_folder(const struct walk *w, const struct folder *f, int *ret_fd)
+int sweep_open_folder(const struct sweep *w, const struct folder *f, int *ret_fd)
 {
     const char *path = f == w->top ? "." : f->path + w->skip;
     struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC,
@@ -51,7 +51,7 @@ int walk_open_folder(const struct walk *w, const struct folder *f, int *ret_fd)
 }
 
 /* Is the entry to be left out? Marks a folder that is only walked through. */
-static bool leave_out(struct walk *w, const struct folder *f, struct entry *e, struct walk_path *path)
+static bool leave_out(struct sweep *w, const struct folder *f, struct entry *e, struct sweep_path *path)
 {
     const char *name = folder_name(f, e);
     bool is_folder = e->type == ENTRY_FOLDER;
@@ -61,7 +61,7 @@ static bool leave_out(struct walk *w, const struct folder *f, struct entry *e, s
         return true;
     if (!f->ignore && !w->filter.rules)
         return false;
-    size_t n = walk_path_set(path, f, name, e->n);
+    size_t n = sweep_path_set(path, f, name, e->n);
     if (f->ignore && ignore_has(f->ignore, path->text, n, e->n, is_folder))
         return true;
     enum filter_say said = filter_asks(&w->filter, path->text, n, w->skip, e->n, is_folder);
@@ -70,10 +70,10 @@ static bool leave_out(struct walk *w, const struct folder *f, struct entry *e, s
 }
 
 /* Leaves only what is wanted. */
-static int sift(struct walk *w, struct folder *f, struct walk_path *path)
+static int sift(struct sweep *w, struct folder *f, struct sweep_path *path)
 {
     size_t kept = 0;
-    if (walk_path_reserve(path, f) < 0)
+    if (sweep_path_reserve(path, f) < 0)
         return -ENOMEM;
     for (size_t i = 0; i < f->count; i++)
         if (!leave_out(w, f, &f->entries[i], path))
@@ -95,7 +95,7 @@ static size_t files_first(struct folder *f)
     return files;
 }
 
-static int push_folders(struct walk *w, struct folder *f)
+static int push_folders(struct sweep *w, struct folder *f)
 {
     size_t n = 0, count = 0;
     for (size_t i = 0; i < f->count; i++)
@@ -125,7 +125,7 @@ static int push_folders(struct walk *w, struct folder *f)
 }
 
 /* Hands out the files beyond the first batch, so that one large folder keeps all threads busy. */
-static int push_files(struct walk *w, struct folder *f, size_t files)
+static int push_files(struct sweep *w, struct folder *f, size_t files)
 {
     size_t n = (files - 1) / BATCH;
     if (n == 0)
@@ -141,7 +141,7 @@ static int push_files(struct walk *w, struct folder *f, size_t files)
     return jobs_push(&w->jobs, jobs, n);
 }
 
-static int look_at_files(struct walk *w, struct walk_thread *t, struct folder *f, int fd)
+static int look_at_files(struct sweep *w, struct sweep_thread *t, struct folder *f, int fd)
 {
     size_t files = w->user->files ? files_first(f) : 0;
     if (files == 0)
@@ -151,7 +151,7 @@ static int look_at_files(struct walk *w, struct walk_thread *t, struct folder *f
 }
 
 /* Beyond the number that may be kept, entries are counted, and folders still walked. */
-static void keep(struct walk *w, struct folder *f)
+static void keep(struct sweep *w, struct folder *f)
 {
     uint64_t listed = 0;
     for (size_t i = 0; i < f->count; i++)
@@ -163,13 +163,13 @@ static void keep(struct walk *w, struct folder *f)
     f->count = 0;
 }
 
-static int read_folder(struct walk *w, struct walk_thread *t, struct folder *f)
+static int read_folder(struct sweep *w, struct sweep_thread *t, struct folder *f)
 {
     _cleanup_fd_ int fd = -1;
     unsigned interest = 0;
-    int r = f->n_path > RELPATH_MAX ? -ENAMETOOLONG : walk_open_folder(w, f, &fd);
+    int r = f->n_path > RELPATH_MAX ? -ENAMETOOLONG : sweep_open_folder(w, f, &fd);
     if (r >= 0)
-        r = folder_read(f, fd, t->scratch, WALK_SCRATCH, &interest);
+        r = folder_read(f, fd, t->scratch, SWEEP_SCRATCH, &interest);
     if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP || r == -EXDEV)
         return 0; /* gone, or something else by now */
     if (r < 0 && r != -ENOMEM && r != -E2BIG) {
@@ -189,21 +189,21 @@ static int read_folder(struct walk *w, struct walk_thread *t, struct folder *f)
     return r < 0 ? r : look_at_files(w, t, f, fd);
 }
 
-static int look_at_batch(struct walk *w, struct walk_thread *t, const struct job *job)
+static int look_at_batch(struct sweep *w, struct sweep_thread *t, const struct job *job)
 {
     _cleanup_fd_ int fd = -1;
-    if (walk_open_folder(w, job->folder, &fd) < 0)
+    if (sweep_open_folder(w, job->folder, &fd) < 0)
         return 0;
     return w->user->files(w, t->mine, job->folder, fd, job->first, job->count);
 }
 
-void walk_do(struct walk *w, struct walk_thread *t)
+void sweep_do(struct sweep *w, struct sweep_thread *t)
 {
     struct job job;
     for (bool again = false; jobs_take(&w->jobs, again, &job); again = true) {
         int r = job.count ? look_at_batch(w, t, &job) : read_folder(w, t, job.folder);
         folder_release(job.folder);
         if (r < 0)
-            walk_fail(w, r, NULL);
+            sweep_fail(w, r, NULL);
     }
 }

@@ -9,12 +9,12 @@
 
 #include "file.h"
 #include "ignore.h"
-#include "walk_thread.h"
+#include "sweep_thread.h"
 #include "banned.h"
 
 #define STACK_SIZE (256u << 10)
 
-int walk_path_reserve(struct walk_path *p, const struct folder *f)
+int sweep_path_reserve(struct sweep_path *p, const struct folder *f)
 {
     size_t base = folder_base(f), need = base + NAME_MAX * 4 + 2;
     if (p->room < need) {
@@ -31,7 +31,7 @@ int walk_path_reserve(struct walk_path *p, const struct folder *f)
     return 0;
 }
 
-size_t walk_path_set(struct walk_path *p, const struct folder *f, const char *name, size_t n)
+size_t sweep_path_set(struct sweep_path *p, const struct folder *f, const char *name, size_t n)
 {
     memcpy(p->text + folder_base(f), name, n + 1);
     return folder_base(f) + n;
@@ -46,7 +46,7 @@ static char *component_before(char *begin, char *to)
     return at == to || strncmp(at, "..", (size_t)(to - at)) == 0 ? NULL : at;
 }
 
-void walk_clean_path(char *path)
+void sweep_clean_path(char *path)
 {
     char *from = path, *to = path;
     while (*from) {
@@ -67,7 +67,7 @@ void walk_clean_path(char *path)
 }
 
 /* The ignore files between the root and the first folder. */
-static int load_above(struct walk *w, struct file_call *c)
+static int load_above(struct sweep *w, struct file_call *c)
 {
     char *path = w->top->path;
     for (size_t n = 0; n < w->top->n_path;) {
@@ -91,7 +91,7 @@ static int load_above(struct walk *w, struct file_call *c)
     return 0;
 }
 
-int walk_open(struct walk *w, struct file_call *c, struct error *err)
+int sweep_open(struct sweep *w, struct file_call *c, struct error *err)
 {
     const struct wire_frame *f = &c->request;
     uint64_t depth = wire_find_u64(f, WIRE_K_DEPTH, 0);
@@ -100,7 +100,7 @@ int walk_open(struct walk *w, struct file_call *c, struct error *err)
     w->ignored = wire_find_u64(f, WIRE_K_IGNORED, 0);
     w->depth_max = depth > UINT_MAX ? UINT_MAX : (unsigned)depth;
     pthread_mutex_init(&w->lock, NULL);
-    walk_clean_path(c->path);
+    sweep_clean_path(c->path);
     int r = filter_read(f, &w->filter, err);
     if (r < 0)
         return r;
@@ -117,7 +117,7 @@ int walk_open(struct walk *w, struct file_call *c, struct error *err)
     return 0;
 }
 
-void walk_free(struct walk *w)
+void sweep_free(struct sweep *w)
 {
     if (w->start >= 0)
         close(w->start);
@@ -130,8 +130,8 @@ void walk_free(struct walk *w)
 
 static void *thread_main(void *data)
 {
-    struct walk_thread *t = data;
-    walk_do(t->walk, t);
+    struct sweep_thread *t = data;
+    sweep_do(t->walk, t);
     return NULL;
 }
 
@@ -139,10 +139,10 @@ static void *thread_main(void *data)
 static unsigned count_threads(void)
 {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n < 1 ? 1 : n > WALK_THREADS_MAX ? WALK_THREADS_MAX : (unsigned)n;
+    return n < 1 ? 1 : n > SWEEP_THREADS_MAX ? SWEEP_THREADS_MAX : (unsigned)n;
 }
 
-static int threads_start(struct walk *w, struct walk_thread **list, unsigned *n)
+static int threads_start(struct sweep *w, struct sweep_thread **list, unsigned *n)
 {
     pthread_attr_t attr;
     int r = 0;
@@ -183,9 +183,9 @@ static void watch(struct file_call *c)
         pthread_detach(thread);
 }
 
-int walk_run(struct walk *w, struct file_call *c, struct error *err)
+int sweep_run(struct sweep *w, struct file_call *c, struct error *err)
 {
-    struct walk_thread *list[WALK_THREADS_MAX];
+    struct sweep_thread *list[SWEEP_THREADS_MAX];
     unsigned n = count_threads();
     atomic_fetch_add(&w->top->uses, 1); /* by its job */
     int r = jobs_push(&w->jobs, &(struct job){.folder = w->top}, 1);
