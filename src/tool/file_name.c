@@ -12,6 +12,15 @@
 
 #define NAME_ROOM (4 * RELPATH_MAX + 16) /* quoting makes four bytes of one */
 
+/* As nearly all names are. */
+static bool is_printable_ascii(const uint8_t *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (s[i] < 0x20 || s[i] > 0x7e)
+            return false;
+    return true;
+}
+
 static bool has_control(const uint8_t *s, size_t n)
 {
     for (size_t at = 0, len; at < n; at += len) {
@@ -49,7 +58,7 @@ static int set_quoted(json_t *o, const char *key, const char *prefix, const void
 
 int file_name_set(json_t *o, const char *key, const char *prefix, const void *name, size_t n)
 {
-    if (!utf8_valid(name, n))
+    if (!is_printable_ascii(name, n) && !utf8_valid(name, n))
         return set_quoted(o, key, prefix, name, n);
     if (!*prefix)
         return data_set(o, key, json_stringn_nocheck(name, n));
@@ -58,7 +67,7 @@ int file_name_set(json_t *o, const char *key, const char *prefix, const void *na
 
 int file_name_append(struct buf *b, const char *prefix, const void *name, size_t n)
 {
-    if (has_control(name, n))
+    if (!is_printable_ascii(name, n) && has_control(name, n))
         return quote(b, prefix, name, n);
     buf_append_str(b, prefix);
     return buf_append(b, name, n);

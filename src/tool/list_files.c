@@ -16,6 +16,7 @@
 struct answer {
     const char *prefix;
     json_t *entries;
+    struct list_types types;
     struct list_text text;
     size_t bytes;
 };
@@ -55,7 +56,7 @@ static int take_entry(struct answer *a, const struct wire_frame *f)
     e.mode = (mode_t)wire_find_u64(f, WIRE_K_MODE, 0);
     e.size = wire_find_u64(f, WIRE_K_SIZE, 0);
     e.has_target = wire_find(f, WIRE_K_TARGET, &e.target);
-    json_t *o = list_entry_json(&e);
+    json_t *o = list_entry_json(&e, &a->types);
     if (json_array_append_new(a->entries, o) < 0)
         return -ENOMEM;
     list_text_add(&a->text, &e);
@@ -85,12 +86,13 @@ static int run(struct tool_call *c, struct error *err)
 {
     const char *path = json_string_value(json_object_get(c->input, "path"));
     path = path ? path : ".";
-    struct answer a = {.prefix = search_prefix(path), .entries = json_array()};
+    struct answer a = {.prefix = search_prefix(path), .entries = json_array(), .types = list_types_new()};
     list_text_begin(&a.text, &c->result->text, is_true(c, "tree"), is_true(c, "sizes"));
     _cleanup_ask_ struct ask ask;
     compose(&ask, c, path);
     int r = answer(c, &ask, &a, err);
     list_text_free(&a.text);
+    list_types_free(&a.types);
     json_decref(a.entries);
     return r;
 }

@@ -8,16 +8,33 @@
 #include "tool_result.h"
 #include "banned.h"
 
-static const char *type_name(char type)
+struct list_types list_types_new(void)
 {
-    return type == 'f' ? "file" : type == 'd' ? "folder" : type == 'l' ? "link" : "other";
+    return (struct list_types){json_string("file"), json_string("folder"), json_string("link"),
+                               json_string("other")};
 }
 
-json_t *list_entry_json(const struct list_entry *e)
+void list_types_free(struct list_types *t)
+{
+    json_decref(t->file);
+    json_decref(t->folder);
+    json_decref(t->link);
+    json_decref(t->other);
+}
+
+static json_t *type_of(const struct list_entry *e, const struct list_types *t)
+{
+    return json_incref(e->type == 'f'   ? t->file
+                       : e->type == 'd' ? t->folder
+                       : e->type == 'l' ? t->link
+                                        : t->other);
+}
+
+json_t *list_entry_json(const struct list_entry *e, const struct list_types *types)
 {
     json_t *o = json_object();
     int bad = file_name_set(o, "path", e->prefix, e->path.data, e->path.size);
-    bad |= data_set(o, "type", json_string_nocheck(type_name(e->type)));
+    bad |= data_set(o, "type", type_of(e, types));
     if (e->mode && S_ISREG(e->mode)) {
         bad |= data_set(o, "size", json_integer((json_int_t)e->size));
         bad |= data_set(o, "executable", json_boolean(e->mode & 0111));

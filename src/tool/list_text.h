@@ -18,7 +18,15 @@ struct list_entry {
     struct wire_field target;
 };
 
-json_t *list_entry_json(const struct list_entry *e);
+/* The names of types, made once: there may be many entries. */
+struct list_types {
+    json_t *file, *folder, *link, *other;
+};
+
+struct list_types list_types_new(void);
+void list_types_free(struct list_types *t);
+
+json_t *list_entry_json(const struct list_entry *e, const struct list_types *types);
 
 #define LIST_TEXT_MAX (512u << 10) /* bytes of lines; what does not fit is told to be in the data */
 

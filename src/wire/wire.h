@@ -196,7 +196,7 @@ void wire_end(struct buf *b, size_t begin);
 struct wire_reader {
     int fd;
     struct buf in;
-    size_t used; /* bytes of `in` that the last frame took */
+    size_t used; /* bytes of `in` that belong to frames already taken */
     int fds[WIRE_FDS_MAX];
     size_t n_fds;
 };

@@ -2,9 +2,9 @@
  * There are four ways to find the next line that matches:
  *
  *   a string     the pattern is one: it is looked for, and that is all
- *   a candidate  every match contains a string: it is looked for, and the line around it is matched
- *   many lines   nothing in the pattern can match a line end: it is run over all of the text (see regex.h)
- *   each line    whatever is left, and text with carriage returns: line by line
+ *   a candidate  every match contains one of a few strings: they are looked for, and the line around one is
+ * matched many lines   nothing in the pattern can match a line end: it is run over all of the text (see
+ * regex.h) each line    whatever is left, and text with carriage returns: line by line
  *
  * The pattern is compiled twice: for text that is all ASCII, by bytes, which is faster; and for any other as
  * UTF-8 with Unicode's properties, where bytes that are no UTF-8 match nothing. On ASCII both say the same.
@@ -25,15 +25,17 @@
 #define HEAP_LIMIT      (32u << 10) /* KiB */
 #define JIT_STACK_FIRST (32u << 10)
 #define JIT_STACK_MAX   (4u << 20)
+#define PART            4096 /* bytes of the text in which several literals are looked for at a time */
 
 enum way { MANY_LINES, EACH_LINE };
 
 struct pattern {
     struct regex_facts facts;
     bool fold;
-    bool folds_further; /* the literal has a letter with a form outside of ASCII: k, s */
+    bool folds_further; /* a literal has a letter with a form outside of ASCII: k, s */
     bool wants_cr;
-    struct finder finder;
+    struct finder finders[REGEX_LITERALS_MAX]; /* of the literals */
+    size_t n_finders;
     pcre2_code *code[2][2]; /* [for text outside of ASCII][way]; NULL: not there */
 };
 
@@ -103,7 +105,7 @@ static int compile_all(struct pattern *p, const char *text, size_t n, const stru
     if (bytes)
         p->code[0][EACH_LINE] = compile(text, n, common, &code, &offset);
     const struct buf *many = &p->facts.spanning;
-    if (o->literal || !p->facts.spans || p->facts.literal.len > 0)
+    if (o->literal || !p->facts.spans || p->n_finders > 0)
         return 0;
     p->code[1][MANY_LINES] = compile(many->data, many->len, common | unicode, &code, &offset);
     if (bytes && p->code[1][MANY_LINES])
@@ -111,34 +113,30 @@ static int compile_all(struct pattern *p, const char *text, size_t n, const stru
     return 0;
 }
 
-/* A single letter is in nearly every line: looking for it first would be the slower way. */
-static bool worth_finding(const struct buf *literal)
+static void prepare_finders(struct pattern *p)
 {
-    return literal->len > 1 ||
-           (literal->len == 1 && !strchr(" etaoinrslcdupmf_hgb,(.);=\"", literal->data[0]));
-}
-
-static void prepare_finder(struct pattern *p)
-{
-    struct buf *l = &p->facts.literal;
-    if (!p->facts.plain && !worth_finding(l))
-        l->len = 0;
-    if (l->len == 0)
-        return;
-    for (size_t i = 0; p->fold && i < l->len; i++) {
-        if (l->data[i] >= 'A' && l->data[i] <= 'Z')
-            l->data[i] |= 0x20;
-        p->folds_further |= l->data[i] == 'k' || l->data[i] == 's';
+    uint8_t *at = p->facts.literals.data;
+    for (size_t i = 0; i < p->facts.n_literals; i++) {
+        size_t n = p->facts.sizes[i];
+        for (size_t j = 0; p->fold && j < n; j++) {
+            if (at[j] >= 'A' && at[j] <= 'Z')
+                at[j] |= 0x20;
+            p->folds_further |= at[j] == 'k' || at[j] == 's';
+        }
+        finder_init(&p->finders[p->n_finders++], at, n, p->fold);
+        at += n;
     }
-    finder_init(&p->finder, l->data, l->len, p->fold);
 }
 
 static int read_literal(struct pattern *p, const char *text, size_t n)
 {
-    p->facts = (struct regex_facts){.plain = !p->fold || all_ascii(text, n), .literal = BUF_INIT(REGEX_MAX)};
+    p->facts = (struct regex_facts){.plain = !p->fold || all_ascii(text, n), .literals = BUF_INIT(REGEX_MAX)};
     p->facts.line_end = memchr(text, '\n', n);
     p->facts.cr = memchr(text, '\r', n);
-    return p->facts.plain ? buf_append(&p->facts.literal, text, n) : 0;
+    if (!p->facts.plain)
+        return 0;
+    p->facts.sizes[p->facts.n_literals++] = n;
+    return buf_append(&p->facts.literals, text, n);
 }
 
 int pattern_compile(const char *text, size_t n, const struct pattern_options *o, struct pattern **ret,
@@ -163,7 +161,7 @@ int pattern_compile(const char *text, size_t n, const struct pattern_options *o,
                       "lines, and ask for context lines to see the others");
     if (r >= 0) {
         p->wants_cr = p->facts.cr;
-        prepare_finder(p);
+        prepare_finders(p);
         r = compile_all(p, text, n, o, shift, err);
     }
     if (r < 0) {
@@ -288,17 +286,46 @@ static int many_lines(struct matcher *m, const uint8_t *text, size_t n, unsigned
     return 1;
 }
 
+/* The first place from `at` on that one of the literals is at, or n. A part of the text at a time, so that no
+ * finder runs far ahead of a literal that is near. */
+static size_t find_literal(const struct pattern *p, const uint8_t *text, size_t n, size_t at,
+                           size_t *ret_size)
+{
+    if (p->n_finders == 1) {
+        *ret_size = p->finders[0].n;
+        return finder_find(&p->finders[0], text, n, at);
+    }
+    for (; at < n; at += PART) {
+        size_t best = n - at > PART ? at + PART : n;
+        bool found = false;
+        for (size_t i = 0; i < p->n_finders; i++) {
+            const struct finder *f = &p->finders[i];
+            size_t end = n - best > f->n - 1 ? best + f->n - 1 : n; /* it begins before the best */
+            size_t here = finder_find(f, text, end, at);
+            if (here < end) {
+                best = here;
+                *ret_size = f->n;
+                found = true;
+            }
+        }
+        if (found)
+            return best;
+    }
+    return n;
+}
+
 static int by_finder(struct matcher *m, const uint8_t *text, size_t n, unsigned kinds, size_t at,
                      struct hit *h)
 {
     const pcre2_code *code = m->p->facts.plain ? NULL : choose(m, EACH_LINE, kinds);
+    size_t size = 0;
     while (at < n) {
-        size_t found = finder_find(&m->p->finder, text, n, at);
+        size_t found = find_literal(m->p, text, n, at, &size);
         if (found == n)
             return 0;
         around(m, text, n, at, found, h);
         h->match = found;
-        h->match_end = found + m->p->finder.n;
+        h->match_end = found + size;
         int r = code ? match_line(m, code, text, h) : 1;
         if (r != 0)
             return r;
@@ -312,7 +339,7 @@ int matcher_next(struct matcher *m, const uint8_t *text, size_t n, unsigned kind
     const struct pattern *p = m->p;
     if (at >= n)
         return 0;
-    if (p->facts.literal.len > 0 && !(p->folds_further && kinds & BYTES_HIGH))
+    if (p->n_finders > 0 && !(p->folds_further && kinds & BYTES_HIGH))
         return by_finder(m, text, n, kinds, at, ret);
     if (p->code[1][MANY_LINES] && !(kinds & BYTES_CR))
         return many_lines(m, text, n, kinds, at, ret);

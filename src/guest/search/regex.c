@@ -12,17 +12,19 @@
 struct reader {
     const char *at, *end;
     size_t depth; /* of groups */
+    bool fold;
     struct regex_facts *facts;
     struct buf run;  /* the literal that is being read, outside of all groups */
     size_t run_last; /* where its last character begins */
-    bool either;     /* an alternative outside of all groups: no string is in every match */
+    struct buf best; /* the longest of this alternative */
+    bool lacks;      /* an alternative has no literal, or there are too many */
     bool unsure;     /* there may be more to it: one line at a time, and no literal */
 };
 
 void regex_facts_free(struct regex_facts *f)
 {
     buf_free(&f->spanning);
-    buf_free(&f->literal);
+    buf_free(&f->literals);
 }
 
 static void put(struct reader *r, const char *s, size_t n)
@@ -41,13 +43,47 @@ static void stay_in_line(struct reader *r)
     r->facts->spans = false;
 }
 
+/* With letters of both cases, those outside of ASCII have forms that the finder does not know. */
+static void keep_ascii(struct buf *literal)
+{
+    size_t best = 0, n_best = 0;
+    for (size_t i = 0, begin = 0; i <= literal->len; i++)
+        if (i == literal->len || literal->data[i] >= 0x80) {
+            if (i - begin > n_best)
+                best = begin, n_best = i - begin;
+            begin = i + 1;
+        }
+    if (n_best > 0)
+        memmove(literal->data, literal->data + best, n_best);
+    literal->len = n_best;
+}
+
 static void end_run(struct reader *r)
 {
-    if (r->run.len > r->facts->literal.len) {
-        r->facts->literal.len = 0;
-        buf_append(&r->facts->literal, r->run.data, r->run.len);
+    if (r->fold)
+        keep_ascii(&r->run);
+    if (r->run.len > r->best.len) {
+        r->best.len = 0;
+        buf_append(&r->best, r->run.data, r->run.len);
     }
     r->run.len = 0;
+}
+
+/* One character alone is in most lines, unless it is a rare one. */
+static bool is_worth_finding(const struct buf *s)
+{
+    return s->len > 1 || (s->len == 1 && !strchr(" etaoinrslcdupmf_hgb,(.);=\"", s->data[0]));
+}
+
+static void end_alternative(struct reader *r)
+{
+    struct regex_facts *f = r->facts;
+    r->lacks |= f->n_literals == REGEX_LITERALS_MAX || !is_worth_finding(&r->best);
+    if (!r->lacks) {
+        f->sizes[f->n_literals++] = r->best.len;
+        buf_append(&f->literals, r->best.data, r->best.len);
+    }
+    r->best.len = 0;
 }
 
 /* A character that stands for itself. */
@@ -320,7 +356,8 @@ static void special(struct reader *r, char c)
     end_run(r);
     if (c == ')' && r->depth-- == 0)
         r->unsure = true, r->depth = 0;
-    r->either |= c == '|' && r->depth == 0;
+    if (c == '|' && r->depth == 0)
+        end_alternative(r);
     put(r, r->at++, 1);
 }
 
@@ -339,41 +376,32 @@ static void read_all(struct reader *r)
     end_run(r);
 }
 
-/* With letters of both cases, those outside of ASCII have forms that the finder does not know. */
-static void keep_ascii(struct buf *literal)
-{
-    size_t best = 0, n_best = 0;
-    for (size_t i = 0, begin = 0; i <= literal->len; i++)
-        if (i == literal->len || literal->data[i] >= 0x80) {
-            if (i - begin > n_best)
-                best = begin, n_best = i - begin;
-            begin = i + 1;
-        }
-    if (n_best > 0)
-        memmove(literal->data, literal->data + best, n_best);
-    literal->len = n_best;
-}
-
 int regex_read(const char *text, size_t n, bool fold, struct regex_facts *ret)
 {
     struct regex_facts f = {
-        .spans = true, .spanning = BUF_INIT(32 * REGEX_MAX), .literal = BUF_INIT(REGEX_MAX)};
-    struct reader r = {.at = text, .end = text + n, .facts = &f, .run = BUF_INIT(REGEX_MAX)};
+        .spans = true, .spanning = BUF_INIT(32 * REGEX_MAX), .literals = BUF_INIT(REGEX_MAX)};
+    struct reader r = {.at = text,
+                       .end = text + n,
+                       .fold = fold,
+                       .facts = &f,
+                       .run = BUF_INIT(REGEX_MAX),
+                       .best = BUF_INIT(REGEX_MAX)};
     read_all(&r);
-    f.plain = n > 0 && f.literal.len == n && memcmp(f.literal.data, text, n) == 0;
-    if (r.unsure || r.either)
-        f.literal.len = 0;
+    f.plain = !r.unsure && n > 0 && f.n_literals == 0 && r.best.len == n && memcmp(r.best.data, text, n) == 0;
+    if (f.plain)
+        f.sizes[f.n_literals++] = n, buf_append(&f.literals, text, n);
+    else
+        end_alternative(&r);
+    if (r.unsure || r.lacks)
+        f.n_literals = 0;
     f.spans = f.spans && !r.unsure;
-    f.plain = f.plain && f.literal.len > 0;
-    bool failed = f.spanning.failed || f.literal.failed || r.run.failed;
+    bool failed = f.spanning.failed || f.literals.failed || r.run.failed || r.best.failed;
     buf_free(&r.run);
+    buf_free(&r.best);
     if (failed) {
         regex_facts_free(&f);
         return -ENOMEM;
     }
-    if (fold)
-        keep_ascii(&f.literal);
-    f.plain = f.plain && f.literal.len == n;
     *ret = f;
     return 0;
 }
