@@ -166,10 +166,19 @@ static int search(struct window *w, size_t end, unsigned kinds)
     return r;
 }
 
-/* Leaves the context lines and what was not searched. */
-static void move_on(struct window *w)
+/* What of the window is to stay before the first line that was not searched: the context lines, unless they
+ * fill a window that cannot grow, or a line was split there. */
+static size_t stays_from(const struct window *w)
 {
     size_t from = lines_before(w->s->text, w->at, w->s->context);
+    bool split = w->at > 0 && w->s->text[w->at - 1] != '\n';
+    bool fills = w->at - from > w->s->room / 2 && w->s->room >= SCAN_WINDOW_MAX;
+    return split || fills ? w->at : from;
+}
+
+static void move_on(struct window *w)
+{
+    size_t from = stays_from(w);
     number_of(w, from < w->numbered ? w->numbered : from);
     /* A line may have been numbered that stays in the window as context. */
     if (w->numbered > from) {
