@@ -14,6 +14,7 @@
 #include "guest_fakes.h"
 #include "ptree.h"
 #include "sample.h"
+#include "search/search.h"
 #include "worker.h"
 #include "banned.h"
 
@@ -115,6 +116,16 @@ int file_list(struct file_call *c, struct error *err)
 }
 
 int file_stat(struct file_call *c, struct error *err)
+{
+    return -ENOSYS;
+}
+
+int search_files(struct file_call *c, struct error *err)
+{
+    return -ENOSYS;
+}
+
+int search_tree(struct file_call *c, struct error *err)
 {
     return -ENOSYS;
 }

@@ -13,6 +13,7 @@ struct rule {
     bool keeps;    /* ! */
     bool folders;  /* a slash at its end */
     bool anchored; /* matched against the path, not the name */
+    size_t plain;  /* bytes before the first character with a meaning, of one that is anchored */
     enum { PLAIN, SUFFIX /* a star and plain characters */, GLOB } kind;
 };
 
@@ -76,6 +77,8 @@ static void classify(struct rule *rule)
         rule->kind = SUFFIX;
     else
         rule->kind = GLOB;
+    while (rule->anchored && rule->plain < rule->n && glob_is_plain(rule->text + rule->plain, 1))
+        rule->plain++;
 }
 
 int rules_add(struct rules *r, const char *s, size_t n)
@@ -119,7 +122,7 @@ int rules_parse(const char *text, size_t n, struct rules **ret)
     while (n > 0) {
         const char *end = memchr(text, '\n', n);
         size_t line = end ? (size_t)(end - text) : n, kept = line;
-        if (end && kept > 0 && text[kept - 1] == '\r')
+        if (kept > 0 && text[kept - 1] == '\r')
             kept--;
         /* What follows a NUL in a line is not there for git. */
         if (rules_add(r, text, strnlen(text, kept)) < 0) {
@@ -141,7 +144,10 @@ static bool rule_matches(const struct rule *rule, const char *s, size_t n)
     case SUFFIX:
         return n >= rule->n - 1 && memcmp(s + n - (rule->n - 1), rule->text + 1, rule->n - 1) == 0;
     default:
-        return glob_match(rule->text, rule->n, s, n);
+        /* The plain beginning is taken off first, as git does it: a `**` behind it is then one at the
+         * beginning. */
+        return n >= rule->plain && memcmp(s, rule->text, rule->plain) == 0 &&
+               glob_match(rule->text + rule->plain, rule->n - rule->plain, s + rule->plain, n - rule->plain);
     }
 }
 
