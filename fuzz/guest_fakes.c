@@ -15,6 +15,7 @@
 #include "ptree.h"
 #include "sample.h"
 #include "shell/session.h"
+#include "search/search.h"
 #include "worker.h"
 #include "banned.h"
 
@@ -140,7 +141,17 @@ int file_lines(struct file_call *c, struct error *err)
     return -ENOSYS;
 }
 
+int search_files(struct file_call *c, struct error *err)
+{
+    return -ENOSYS;
+}
+
 int file_edit(struct file_call *c, struct error *err)
+{
+    return -ENOSYS;
+}
+
+int search_tree(struct file_call *c, struct error *err)
 {
     return -ENOSYS;
 }

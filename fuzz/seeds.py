@@ -120,8 +120,17 @@ EDIT = [
 # Bytes that fuzz_schema.c builds a value and a schema of.
 SCHEMA = [bytes(range(i, i + 60)) for i in range(0, 196, 7)] + [b"\x08\x02\x2d\x04\x2d\x2e\x02\x01" + b"\x08\x03\x00\x04\x29\x03\x08\x01\x2d\x08\x01\x00\x04\x26"]
 
+GLOB = [b"src/a.c\0" + rules for rules in [b"*.{c,h}", b"**/a.?", b"src/**", b"/src/*\n!a.c\n", b"[!a-b]*/[[:alpha:]].c", b"a\\ \n#x\n*/\r\n"]]
+
+PATTERN = [
+    b"\0" + pattern + b"\0one two\n\nthree  four\r\n\xc3\xa9t\xc3\xa9 Two\n"
+    for pattern in [b"two", b"(?i)TWO|four", rb"\bt\w+\s*$", rb"^[^t]*\d{0,3}(?!x)", rb"(?<=t)[\sa-z]+?\S", rb"(a+)+$", rb"\Qo.\E|\p{L}+", b"[]x-]"]
+]
+
 SEEDS = {
     "fuzz_edit": EDIT,
+    "fuzz_glob": GLOB,
+    "fuzz_pattern": PATTERN,
     "fuzz_schema": SCHEMA,
     "fuzz_shell_state": SHELL_STATE,
     "fuzz_wire_guest": WIRE_GUEST,

@@ -8,6 +8,7 @@
 #include "guest.h"
 #include "request.h"
 #include "shell/shell.h"
+#include "search/search.h"
 #include "worker.h"
 #include "banned.h"
 
@@ -39,6 +40,8 @@ static const struct request requests[] = {
     {WIRE_STAT, .serve = file_stat},
     {WIRE_LINES, .serve = file_lines},
     {WIRE_EDIT, .serve = file_edit, .changes = true},
+    {WIRE_SEARCH, .serve = search_files},
+    {WIRE_TREE, .serve = search_tree},
 };
 
 static const struct request *find(enum wire_type type)

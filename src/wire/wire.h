@@ -119,7 +119,6 @@ enum wire_key {
     WIRE_K_APPEND = 96,     /* 1: at the end of the file */
     WIRE_K_CREATED = 97,    /* RESULT: there was no such file before */
     WIRE_K_EXECUTABLE = 98, /* 1: whoever may read the file may execute it */
-    WIRE_K_LINE = 99,       /* a line, counted from 1; in a request a negative number counts from the end */
     WIRE_K_LINES = 100,     /* how many lines there are */
     WIRE_K_CUT = 101,       /* how many lines were too long and are cut */
     WIRE_K_SEEMS = 102,     /* what a file seems to be, in words */
@@ -131,6 +130,30 @@ enum wire_key {
     WIRE_K_ALL = 140,
     WIRE_K_FAILED_EDIT = 141, /* which edit could not be made, counted from 1 */
     WIRE_K_REASON = 142,      /* enum wire_reason */
+    /* SEARCH and TREE */
+    WIRE_K_PATTERN = 64,
+    WIRE_K_GLOB = 65,    /* may repeat; with `!` in front it leaves out */
+    WIRE_K_LITERAL = 66, /* 1: nothing in the pattern has a meaning */
+    WIRE_K_IGNORE_CASE = 67,
+    WIRE_K_CONTEXT = 68, /* lines before and after a match */
+    WIRE_K_MAX_MATCHES = 69,
+    WIRE_K_MAX_FILES = 70,
+    WIRE_K_HIDDEN = 71,  /* 0: no names that begin with a dot */
+    WIRE_K_IGNORED = 72, /* 1: also what ignore files name */
+    WIRE_K_LINE = 73,    /* counted from 1; in a request a negative number counts from the end */
+    WIRE_K_COLUMN = 74,  /* in bytes, from 1 */
+    WIRE_K_BEFORE = 75,  /* a context line; repeats */
+    WIRE_K_AFTER = 76,
+    WIRE_K_FILES_MATCHED = 77,
+    WIRE_K_SEARCHED = 78,   /* files */
+    WIRE_K_BINARY = 79,     /* files that were left at a NUL byte */
+    WIRE_K_UNREADABLE = 80, /* files and folders */
+    WIRE_K_PARTLY = 81,   /* files that are too large, or have too long a line, to be searched as they are */
+    WIRE_K_FILE_MAX = 82, /* bytes of one file that are searched */
+    WIRE_K_DEPTH = 83,    /* of folders that are walked; 1: the first alone */
+    WIRE_K_SIZES = 84,    /* 1: MODE SIZE MTIME_NS of each entry */
+    WIRE_K_LIMIT_ENTRIES = 85,
+    WIRE_K_REST = 86, /* entries that were not told */
 };
 
 enum wire_stdio {
@@ -213,7 +236,7 @@ void wire_end(struct buf *b, size_t begin);
 struct wire_reader {
     int fd;
     struct buf in;
-    size_t used; /* bytes of `in` that the last frame took */
+    size_t used; /* bytes of `in` that belong to frames already taken */
     int fds[WIRE_FDS_MAX];
     size_t n_fds;
 };
