@@ -155,18 +155,18 @@ static void near_is(const char *file, const char *hunk, size_t line, size_t expe
 {
     _cleanup_diff_ struct diff d = diff_of(hunk);
     struct image img;
-    struct pattern p;
+    struct hunk_lines p;
     struct nearest n;
     assert_int_equal(image_split((const uint8_t *)file, strlen(file), &img), 0);
-    assert_int_equal(pattern_make(&d, &d.files[0], &p), 0);
-    pattern_set(&p, &d, &d.hunks[0]);
+    assert_int_equal(hunk_lines_make(&d, &d.files[0], &p), 0);
+    hunk_lines_set(&p, &d, &d.hunks[0]);
     assert_int_equal(nearest_find(&img, p.old, p.n_old, 0, &n), 0);
     assert_int_equal(n.line, line);
     assert_int_equal(n.n_expected, n_expected);
     assert_int_equal(n.n_found, n_found);
     if (line)
         assert_int_equal(n.expected, expected);
-    pattern_free(&p);
+    hunk_lines_free(&p);
     image_free(&img);
 }
 
