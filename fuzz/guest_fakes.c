@@ -12,6 +12,7 @@
 #include "freeze.h"
 #include "guest.h"
 #include "guest_fakes.h"
+#include "patch/patch.h"
 #include "ptree.h"
 #include "sample.h"
 #include "shell/session.h"
@@ -152,6 +153,11 @@ int file_edit(struct file_call *c, struct error *err)
 }
 
 int search_tree(struct file_call *c, struct error *err)
+{
+    return -ENOSYS;
+}
+
+int patch_serve(struct file_call *c, struct error *err)
 {
     return -ENOSYS;
 }
