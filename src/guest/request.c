@@ -5,6 +5,7 @@
 #include "file.h"
 #include "freeze.h"
 #include "guest.h"
+#include "report/serve.h"
 #include "request.h"
 #include "worker.h"
 #include "banned.h"
@@ -33,6 +34,7 @@ static const struct request requests[] = {
     {WIRE_WRITE, .serve = file_write, .changes = true},
     {WIRE_LIST, .serve = file_list},
     {WIRE_STAT, .serve = file_stat},
+    {WIRE_REPORT, .serve = report_serve},
 };
 
 static const struct request *find(enum wire_type type)
