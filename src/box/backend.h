@@ -61,6 +61,9 @@ extern const struct backend BACKEND_NS;
  */
 int guest_connect(const struct guest *g, struct buf *request, const int *fds, size_t n_fds, int *ret_fd);
 
+/* Hands the guest its end of a stream, which stays the caller's to close. */
+int guest_give(const struct guest *g, int theirs);
+
 /* A stream on which the guest is not waited for longer than this between two frames. */
 int guest_connect_patient(const struct guest *g, struct buf *request, int *ret_fd);
 #define GUEST_PATIENCE_S 60

@@ -193,13 +193,42 @@ void box_begin_now(struct box *b)
     b->since_ns = real_time();
 }
 
+static int tell_unreached(int r, struct error *err)
+{
+    if (r == -EPIPE || r == -ECONNRESET)
+        return error_set(err, EPIPE, "the box has ended");
+    return r < 0 ? error_errno(err, -r, "cannot reach the box") : 0;
+}
+
 int box_connect(struct box *b, int *ret_fd, struct error *err)
 {
     int r = b->backend->ready(b->place, err);
     if (r < 0)
         return r;
     r = guest_connect(b->backend->guest(b->place), NULL, NULL, 0, ret_fd);
-    return r < 0 ? error_errno(err, -r, "cannot reach the box") : 0;
+    return tell_unreached(r, err);
+}
+
+int box_request(struct box *b, struct buf *request, int *ret_fd, struct error *err)
+{
+    int r = b->backend->ready(b->place, err);
+    if (r < 0)
+        return r;
+    pthread_rwlock_rdlock(&b->frozen);
+    r = guest_connect(b->backend->guest(b->place), request, NULL, 0, ret_fd);
+    pthread_rwlock_unlock(&b->frozen);
+    return tell_unreached(r, err);
+}
+
+int box_give(struct box *b, int stream, struct error *err)
+{
+    int r = b->backend->ready(b->place, err);
+    if (r < 0)
+        return r;
+    pthread_rwlock_rdlock(&b->frozen);
+    r = guest_give(b->backend->guest(b->place), stream);
+    pthread_rwlock_unlock(&b->frozen);
+    return tell_unreached(r, err);
 }
 
 /* Between calls only background commands run; a box whose processes use more memory than it may have is

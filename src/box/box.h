@@ -77,6 +77,14 @@ struct box *box_close(struct box *b); /* ends everything in it; takes NULL; retu
 /* A fresh stream to the guest: write one request, read its answers. The caller closes it. */
 int box_connect(struct box *b, int *ret_fd, struct error *err);
 
+/* The same with the request in it already (and none while a snapshot is being taken); `request` is emptied.
+ */
+int box_request(struct box *b, struct buf *request, int *ret_fd, struct error *err);
+
+/* The same for a stream that somebody else has made: the guest gets this end, which stays the caller's to
+ * close. */
+int box_give(struct box *b, int stream, struct error *err);
+
 /* One command, run to its end. stdio says what it is connected to. */
 struct box_command {
     char *const *argv;   /* NULL-terminated */

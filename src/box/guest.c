@@ -10,6 +10,12 @@
 #include "io.h"
 #include "banned.h"
 
+int guest_give(const struct guest *g, int theirs)
+{
+    ssize_t done = io_send_fds(g->control, "C", 1, &theirs, 1);
+    return done < 0 ? (int)done : 0;
+}
+
 int guest_connect(const struct guest *g, struct buf *request, const int *fds, size_t n_fds, int *ret_fd)
 {
     int ends[2];
@@ -23,9 +29,9 @@ int guest_connect(const struct guest *g, struct buf *request, const int *fds, si
     int r = early ? wire_send(ours, request, fds, n_fds) : 0;
     if (r < 0)
         return r;
-    ssize_t done = io_send_fds(g->control, "C", 1, &theirs, 1);
-    if (done < 0)
-        return (int)done;
+    r = guest_give(g, theirs);
+    if (r < 0)
+        return r;
     if (request && !early && (r = wire_send(ours, request, fds, n_fds)) < 0)
         return r;
     *ret_fd = TAKE_FD(ours);

@@ -29,6 +29,10 @@ int keeper_start(const struct box_options *o, int64_t ttl_ns, struct registry_id
 int keeper_exec(int registry, const struct registry_id *id, const struct box_command *c,
                 struct box_result *ret, struct box_changes *ret_changes, struct error *err);
 
+/* Like box_request. */
+int keeper_request(int registry, const struct registry_id *id, struct buf *request, int *ret_fd,
+                   struct error *err);
+
 /* Forks n boxes from one snapshot; ret has room for n. All or none. */
 int keeper_fork(int registry, const struct registry_id *id, size_t n, struct registry_id *ret,
                 struct error *err);

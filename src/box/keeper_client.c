@@ -231,6 +231,35 @@ int keeper_fork(int registry, const struct registry_id *id, size_t n, struct reg
     return count == n ? 0 : error_set(err, EPROTO, "the box '%s' was forked %zu times only", id->text, count);
 }
 
+/* The request waits in the stream before the guest has its end: it is never frozen between the two. */
+int keeper_request(int registry, const struct registry_id *id, struct buf *request, int *ret_fd,
+                   struct error *err)
+{
+    _cleanup_ask_ struct ask a;
+    struct wire_frame frame;
+    int ends[2];
+    int r = ask_begin(&a, registry, id, KEEPER_CONNECT, err);
+    if (r < 0)
+        return r;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+        return error_errno(err, errno, "cannot make a stream");
+    _cleanup_fd_ int ours = ends[0];
+    _cleanup_fd_ int theirs = ends[1];
+    bool early = request->len <= WIRE_DATA_MAX; /* what fits into the socket */
+    r = early ? wire_send(ours, request, NULL, 0) : 0;
+    if (r == 0)
+        r = ask_send(&a, &theirs, 1, err);
+    if (r == 0)
+        r = ask_next(&a, &frame, err);
+    if (r < 0)
+        return r;
+    r = early ? 0 : wire_send(ours, request, NULL, 0);
+    if (r < 0)
+        return error_errno(err, -r, "cannot send to the box '%s'", id->text);
+    *ret_fd = TAKE_FD(ours);
+    return 0;
+}
+
 int keeper_snapshot(int registry, const struct registry_id *id, char ret_name[KEEPER_SNAPSHOT_NAME],
                     struct error *err)
 {

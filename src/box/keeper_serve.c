@@ -61,6 +61,21 @@ static int serve_diff(struct visit *v, struct error *err)
     return r;
 }
 
+/* The client talks with the guest itself from here on. */
+static int serve_connect(struct visit *v, struct error *err)
+{
+    if (v->reader->n_fds < 1)
+        return error_set(err, EPROTO, "malformed request");
+    int r = held_enter(v->q, err);
+    if (r < 0)
+        return r;
+    r = box_give(v->q->in->box, v->reader->fds[0], err);
+    held_leave(v->q);
+    if (r == 0)
+        visit_answer(v);
+    return r;
+}
+
 static void report_applied(void *data, const char *path, enum apply_outcome outcome, const char *why)
 {
     struct visit *v = data;
@@ -134,6 +149,8 @@ static int dispatch(struct visit *v, struct error *err)
         return serve_remove(v, err);
     case KEEPER_INFO:
         return serve_info(v, err);
+    case KEEPER_CONNECT:
+        return serve_connect(v, err);
     case KEEPER_KEPT:
         break;
     }

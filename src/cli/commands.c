@@ -18,11 +18,20 @@ static const char RUN_NOTES[] = "Sizes are 512M, 2G; times are 250ms, 30s, 5m, o
                                 "the command could not be started,\n"
                                 "127 if it was not found; 1 if --apply left conflicts.\n";
 
+static const char TOOL_NOTES[] =
+    "The input is a JSON object, as an argument or (with -) on stdin; 'hutch tool --list' "
+    "shows the tools. In a fresh box\n"
+    "changes are gone afterwards unless --apply or --mode direct is given; a box that "
+    "stays is named with --box. The exit\n"
+    "status is 0, or 1 if the tool reported an error.\n";
+
 const struct command COMMANDS[] = {
     {"", "run", "run one command in a fresh box", "[OPTIONS] [--] COMMAND [ARG...]", RUN_OPTIONS, FOR_RUN,
      NULL, RUN_NOTES, command_run},
     {"", "box", "boxes that stay: make, use, fork, look at, apply, remove", "COMMAND ...", NULL, 0,
      BOX_COMMANDS, NULL, command_box},
+    {"", "tool", "call one of the tools that agents use", "[OPTIONS] NAME [JSON | -]", RUN_OPTIONS, FOR_TOOL,
+     NULL, TOOL_NOTES, command_tool},
     {"", "doctor", "what isolation this host can give, and what to do about the rest", "[--json]",
      JSON_OPTION, OPTION_ALWAYS, NULL, NULL, command_doctor},
     {"", "help", "this text, or the help of a command", "[--json] [COMMAND...]", JSON_OPTION, OPTION_ALWAYS,

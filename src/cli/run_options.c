@@ -191,15 +191,18 @@ static int parse_cwd(void *target, const struct option *self, const char *value,
 }
 
 #define AT(member)    offsetof(struct run_options, member)
-#define BOX_MAKERS    (FOR_RUN | FOR_NEW)
-#define ALL_OF_THEM   (FOR_RUN | FOR_NEW | FOR_EXEC)
+#define TOOL_USERS    (FOR_TOOL | FOR_MCP)
+#define BOX_MAKERS    (FOR_RUN | FOR_NEW | TOOL_USERS)
+#define ALL_OF_THEM   (BOX_MAKERS | FOR_EXEC)
 #define COMMAND_USERS (FOR_RUN | FOR_EXEC)
 
 /* clang-format off */
 const struct option RUN_OPTIONS[] = {
+    {"box", 0, "ID", "work in this box", "a fresh one", TOOL_USERS, AT(box_id), option_parse_string},
     {"workspace", 'w', "DIR", "what /workspace shows", "the current folder", BOX_MAKERS, AT(box.workspace), option_parse_string},
     {"mode", 0, "cow|direct|ro", "changes to /workspace are kept apart, go straight to DIR, or are refused", "cow", BOX_MAKERS, 0, parse_mode},
     {"apply", 0, NULL, "with cow: apply the changes to DIR if the command succeeded", NULL, FOR_RUN, AT(apply), option_parse_flag},
+    {"apply", 0, NULL, "with cow: apply the changes to DIR if the tool succeeded", NULL, FOR_TOOL, AT(apply), option_parse_flag},
     {"backend", 0, "ns|vm", "what isolates the box", "ns", BOX_MAKERS, 0, parse_backend},
     {"image", 0, "NAME", "root filesystem", "a selection of the host's", BOX_MAKERS, 0, parse_image},
     {"net", 0, "off|host|allow:H[:P][,...]", "the network: none, the host's, or these hosts only", "off", BOX_MAKERS, 0, parse_net},
@@ -221,6 +224,9 @@ const struct option RUN_OPTIONS[] = {
     {"tty", 0, NULL, "run the command on a pseudo-terminal", NULL, COMMAND_USERS, AT(tty), option_parse_flag},
     {"json", 0, NULL, "print a result object instead of the output", NULL, COMMAND_USERS, AT(json), option_parse_flag},
     {"json", 0, NULL, "print the ID in a JSON object", NULL, FOR_NEW, AT(json), option_parse_flag},
+    {"json", 0, NULL, "print the whole result, or the list, as JSON", NULL, FOR_TOOL, AT(json), option_parse_flag},
+    {"list", 0, NULL, "list the tools instead of calling one", NULL, FOR_TOOL, AT(list), option_parse_flag},
+    {"markdown", 0, NULL, "print the page docs/tools.md", NULL, FOR_TOOL, AT(markdown), option_parse_flag},
     {"ttl", 0, "T", "remove the box after this time", "none", FOR_NEW, AT(ttl_ns), option_parse_time},
     {0},
 };

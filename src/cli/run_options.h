@@ -17,12 +17,16 @@
 #define FOR_RUN  2u
 #define FOR_NEW  4u
 #define FOR_EXEC 8u
+#define FOR_TOOL 16u
+#define FOR_MCP  32u
 
 struct run_options {
     struct box_options box; /* workspace, image, allow and shares are complete only once resolved */
     bool vm;                /* --backend vm was asked for */
     const char *image;      /* its name */
     bool apply, tty, json;
+    const char *box_id;                      /* --box of the tools' commands; NULL: a fresh one */
+    bool list, markdown;                     /* of `tool` */
     int64_t ttl_ns;                          /* 0: until it is removed */
     const char *share_texts[BOX_SHARES_MAX]; /* DIR[:AT] of each of box.shares */
     const char *cwd;                         /* of `box exec`; NULL: /workspace */

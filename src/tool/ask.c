@@ -1,0 +1,131 @@
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include "ask.h"
+#include "session.h"
+#include "banned.h"
+
+#define REQUEST_MAX (WIRE_HEADER + WIRE_BODY_MAX)
+#define WORKSPACE   "/workspace"
+
+void ask_begin(struct ask *a, struct tool_call *c, enum wire_type type)
+{
+    *a = (struct ask){.call = c, .fd = -1, .out = BUF_INIT(REQUEST_MAX), .patience_ms = ASK_PATIENCE_MS};
+    a->begin = wire_begin(&a->out, type);
+}
+
+void ask_free(struct ask *a)
+{
+    if (a->fd >= 0)
+        wire_reader_free(&a->in);
+    buf_free(&a->out);
+    cleanup_close(&a->fd);
+}
+
+void ask_path(struct ask *a, const char *path)
+{
+    size_t n = strlen(WORKSPACE);
+    if (strncmp(path, WORKSPACE, n) == 0 && (!path[n] || path[n] == '/')) {
+        path += n;
+        path += strspn(path, "/");
+    } else if (path[0] == '/') {
+        wire_put_str(&a->out, WIRE_K_NAME, "/");
+    }
+    wire_put_str(&a->out, WIRE_K_PATH, *path ? path : ".");
+}
+
+/* Waits until the connection is ready or nobody wants the answer any more. */
+static int wait_for(struct ask *a, short events, struct error *err)
+{
+    struct pollfd fds[] = {{.fd = a->fd, .events = events}, {.fd = a->call->cancel, .events = POLLIN}};
+    int n;
+    do
+        n = poll(fds, 2, a->patience_ms);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return error_errno(err, errno, "cannot wait for the box");
+    if (fds[1].revents)
+        return error_set(err, ECANCELED, "the call was cancelled");
+    return n == 0
+               ? error_set(err, ETIMEDOUT, "the box did not answer within %d seconds", a->patience_ms / 1000)
+               : 0;
+}
+
+int ask_send(struct ask *a, struct error *err)
+{
+    wire_end(&a->out, a->begin);
+    if (a->out.failed)
+        return error_set(err, E2BIG, "the request is longer than %u bytes", WIRE_BODY_MAX);
+    int r = tool_box_request(tool_session_box(a->call->session), &a->out, &a->fd, err);
+    if (r < 0)
+        return r;
+    const struct timeval patience = {.tv_sec = a->patience_ms / 1000};
+    setsockopt(a->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    a->in = WIRE_READER_INIT(a->fd);
+    return 0;
+}
+
+int ask_data(struct ask *a, const void *data, size_t n, bool last, struct error *err)
+{
+    const uint8_t *at = data;
+    do {
+        size_t piece = n < WIRE_DATA_MAX ? n : WIRE_DATA_MAX;
+        size_t begin = wire_begin(&a->out, WIRE_DATA);
+        if (piece)
+            wire_put(&a->out, WIRE_K_DATA, at, piece);
+        if (last && piece == n)
+            wire_put_u64(&a->out, WIRE_K_EOF, 1);
+        wire_end(&a->out, begin);
+        int r = wait_for(a, POLLOUT, err);
+        if (r == 0)
+            r = wire_send(a->fd, &a->out, NULL, 0);
+        if (r == -EPIPE) /* it answered already: the answer says why */
+            return 0;
+        if (r < 0)
+            return err && err->code ? r : error_errno(err, -r, "cannot send to the box");
+        at += piece;
+        n -= piece;
+    } while (n > 0);
+    return 0;
+}
+
+/* What an ERROR frame says, in a form that is safe to show. */
+static int take_error(const struct wire_frame *f, struct error *err)
+{
+    struct wire_field field = {0};
+    _cleanup_buf_ struct buf text = BUF_INIT(4 * ERROR_TEXT_MAX);
+    uint64_t code = wire_find_u64(f, WIRE_K_CODE, EIO);
+    if (wire_find(f, WIRE_K_TEXT, &field))
+        text_append(&text, field.data, field.size < ERROR_TEXT_MAX ? field.size : ERROR_TEXT_MAX);
+    const char *said = text.len ? buf_cstr(&text) : NULL;
+    return error_set(err, code > 0 && code < 4096 ? (int)code : EIO, "%s", said ? said : "the box failed");
+}
+
+int ask_next(struct ask *a, struct wire_frame *ret, struct error *err)
+{
+    int r;
+    while ((r = wire_take(&a->in, ret)) == 0) {
+        r = wait_for(a, POLLIN, err);
+        if (r < 0)
+            return r;
+        ssize_t n = wire_fill(&a->in);
+        if (n <= 0 && n != -EAGAIN)
+            return error_set(err, EPIPE, "the box ended the call without an answer");
+    }
+    if (r < 0)
+        return error_set(err, EPROTO, "the box sent a malformed answer");
+    if (ret->type == WIRE_ERROR)
+        return take_error(ret, err);
+    return ret->type == WIRE_RESULT ? 0 : 1;
+}
+
+int ask_result(struct ask *a, struct wire_frame *ret, struct error *err)
+{
+    int r = ask_send(a, err);
+    while (r >= 0 && (r = ask_next(a, ret, err)) > 0)
+        ;
+    return r;
+}

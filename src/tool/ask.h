@@ -1,0 +1,55 @@
+/*
+ * One request to the guest, from a tool: fields, DATA, answers.
+ *
+ *     _cleanup_ask_ struct ask a;
+ *     ask_begin(&a, c, WIRE_STAT);
+ *     ask_path(&a, path);
+ *     r = ask_send(&a, err);
+ *     while (r >= 0 && (r = ask_next(&a, &frame, err)) > 0)
+ *         …one DATA or ENTRY frame…
+ *     if (r == 0) …frame is the RESULT…
+ *
+ * The guest is not trusted: every answer is waited for with patience that ends, and with an eye on the call's
+ * cancel descriptor.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "tool.h"
+#include "wire.h"
+
+#define ASK_PATIENCE_MS 60000
+
+struct ask {
+    struct tool_call *call;
+    int fd;
+    struct buf out;
+    size_t begin;
+    struct wire_reader in;
+    int patience_ms; /* between two frames; may be changed before ask_send */
+};
+
+void ask_begin(struct ask *a, struct tool_call *c, enum wire_type type);
+void ask_free(struct ask *a);
+#define _cleanup_ask_ _cleanup_(ask_free)
+
+/*
+ * The PATH (and NAME, its root) of a path as a model writes it: relative to the workspace, or absolute in the
+ * box. What begins with /workspace lies in the workspace, out of which no link leads; any other absolute path
+ * is taken from the root of the box.
+ */
+void ask_path(struct ask *a, const char *path);
+
+/* Connects and sends what was put. */
+int ask_send(struct ask *a, struct error *err);
+
+/* DATA frames behind the request, of any length; `last` ends them. */
+int ask_data(struct ask *a, const void *data, size_t n, bool last, struct error *err);
+
+/* The next answer: 1 a stream frame, 0 the RESULT, or a negative errno, that of an ERROR frame among them.
+ * The frame is valid until the next call. */
+int ask_next(struct ask *a, struct wire_frame *ret, struct error *err);
+
+/* For requests with nothing but a RESULT: sends, and waits for it. */
+int ask_result(struct ask *a, struct wire_frame *ret, struct error *err);

@@ -1,0 +1,54 @@
+#include "order.h"
+#include "banned.h"
+
+void order_init(struct order *o)
+{
+    pthread_mutex_init(&o->lock, NULL);
+    pthread_cond_init(&o->left, NULL);
+    o->first = NULL;
+    o->last = &o->first;
+}
+
+void order_destroy(struct order *o)
+{
+    pthread_mutex_destroy(&o->lock);
+    pthread_cond_destroy(&o->left);
+}
+
+void order_take(struct order *o, struct order_ticket *t, bool reads)
+{
+    *t = (struct order_ticket){.reads = reads};
+    pthread_mutex_lock(&o->lock);
+    *o->last = t;
+    o->last = &t->next;
+    pthread_mutex_unlock(&o->lock);
+}
+
+static bool may_begin(const struct order *o, const struct order_ticket *t)
+{
+    const struct order_ticket *before = o->first;
+    while (before != t && before->reads)
+        before = before->next;
+    return before == t && (t->reads || t == o->first);
+}
+
+void order_wait(struct order *o, struct order_ticket *t)
+{
+    pthread_mutex_lock(&o->lock);
+    while (!may_begin(o, t))
+        pthread_cond_wait(&o->left, &o->lock);
+    pthread_mutex_unlock(&o->lock);
+}
+
+void order_leave(struct order *o, struct order_ticket *t)
+{
+    struct order_ticket **at = &o->first;
+    pthread_mutex_lock(&o->lock);
+    while (*at != t)
+        at = &(*at)->next;
+    *at = t->next;
+    if (!t->next)
+        o->last = at;
+    pthread_cond_broadcast(&o->left);
+    pthread_mutex_unlock(&o->lock);
+}

@@ -1,0 +1,22 @@
+/* What session.c and call.c share. */
+#pragma once
+
+#include <pthread.h>
+
+#include "cache.h"
+#include "order.h"
+#include "session.h"
+
+#define SESSION_SOURCES_MAX 8
+
+struct tool_session {
+    struct tool_box *box;
+    char *shell;
+    struct order order;
+    struct tool_source *sources[SESSION_SOURCES_MAX];
+    size_t n_sources;
+    pthread_mutex_t lock; /* guards what follows */
+    json_t *plan;
+    struct tool_cache *cache;
+    char *snapshot; /* what the box is known to be; NULL: not known */
+};

@@ -1,0 +1,10 @@
+/* The table of tools. A new tool is a file and two lines here. */
+#include "tool.h"
+#include "banned.h"
+
+extern const struct tool TOOL_PLAN;
+
+const struct tool *const TOOLS[] = {
+    &TOOL_PLAN,
+    NULL,
+};

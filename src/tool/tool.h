@@ -1,0 +1,86 @@
+/*
+ * The tools: what an agent can do, each one file, one `const struct tool`, one line in the table.
+ *
+ * Every door (the command line, MCP, the agent's loop, REST, a job's steps, the gym, Python) is made from
+ * this table: it shows the names and the schemas, and calls tool_call(). A door knows no tool, and a tool no
+ * door.
+ *
+ * A tool's function is given input that its schema allows, works through the box (ask.h for the guest's file
+ * requests, tool_box_exec for commands) and fills a result: data for programs and text for a model, which say
+ * the same. What comes from the box is untrusted: bounded when it is read, made valid UTF-8 when it is kept.
+ */
+#pragma once
+
+#include <jansson.h>
+
+#include "error.h"
+#include "tool_result.h"
+
+/* Flags. A tool that only reads runs beside others that do; any other runs alone, in the order of the calls.
+ */
+#define TOOL_READS   1u  /* changes nothing, neither in the box nor anywhere */
+#define TOOL_CHANGES 2u  /* changes files of the workspace, and no more than it was told */
+#define TOOL_RUNS    4u  /* runs code: it may change whatever the box lets it */
+#define TOOL_CACHED  8u  /* the same input on the same snapshot gives the same result */
+#define TOOL_HOST    16u /* works on the host with the person's rights, outside of any box */
+
+/* A schema reads as JSON in the source: SCHEMA({"type": "object", …}). */
+#define SCHEMA(...) #__VA_ARGS__
+
+struct tool_session;
+struct tool_call;
+
+struct tool {
+    const char *name;
+    const char *title;   /* for people: a few words */
+    const char *summary; /* for models: what it does, when to use it, what it gives */
+    const char *input;   /* JSON Schema of an object, as SCHEMA(…) */
+    const char *output;  /* the same for result.data; NULL: nothing is promised */
+    unsigned flags;
+    /* 0 with the result filled (also if it is marked as failed, see tool_fail); or a negative errno with the
+     * text set, which becomes a failed result. */
+    int (*run)(struct tool_call *c, struct error *err);
+};
+
+/* Told now and then while a call takes long; from the thread of the call. `message` is clean UTF-8. */
+struct tool_progress {
+    void (*say)(void *data, double seconds, const char *message);
+    void *data;
+};
+
+/* What a tool's function is given. */
+struct tool_call {
+    struct tool_session *session;
+    const struct tool *tool;
+    json_t *input; /* valid by the tool's schema */
+    struct tool_result *result;
+    int cancel; /* becomes readable when nobody wants the call any more; -1: never */
+    const struct tool_progress *progress; /* or NULL */
+};
+
+/* The tools that are built in, ended by NULL; the order is that of lists. */
+extern const struct tool *const TOOLS[];
+
+/* Marks the result as failed, with this text; returns 0, for `return tool_fail(c, …)`. Further data may be
+ * set in c->result. */
+int tool_fail(struct tool_call *c, const char *fmt, ...) PRINTF(2, 3);
+
+/* One call as a door asks for it. */
+struct tool_request {
+    const char *name;
+    json_t *input; /* borrowed; NULL: an empty object */
+    bool cached;   /* take the answer of a tool that runs code from the cache, too */
+    int cancel;    /* -1: none */
+    const struct tool_progress *progress;
+};
+
+/*
+ * Calls a tool: finds it, checks the input, waits for its turn, asks the cache, runs it. There is always a
+ * result, failed or not, which the caller frees; the return value says whether the tool was reached at all:
+ * 0, -ENOENT (no such tool) or -EINVAL (the input is not what the schema allows).
+ */
+int tool_call(struct tool_session *s, const struct tool_request *q, struct tool_result *ret);
+
+/* Several calls that were given at once: in parallel where all only read, else in order. ret has room for n.
+ */
+void tool_call_many(struct tool_session *s, const struct tool_request *q, size_t n, struct tool_result *ret);

@@ -1,0 +1,17 @@
+/* The box that tools work in: one of this process, or one that a keeper holds (`--box ID`). Tools do not know
+ * which. */
+#pragma once
+
+#include "box.h"
+#include "keeper.h"
+
+struct tool_box {
+    struct box *box; /* or, if NULL: */
+    int registry;
+    struct registry_id id;
+};
+
+/* Like box_request, box_exec, box_diff. */
+int tool_box_request(struct tool_box *b, struct buf *request, int *ret_fd, struct error *err);
+int tool_box_exec(struct tool_box *b, const struct box_command *c, struct box_result *ret, struct error *err);
+int tool_box_diff(struct tool_box *b, bool stat, int out, struct error *err);
