@@ -129,7 +129,10 @@ static void end_running(struct go *g, struct running *t)
 
 static int unfinished(struct go *g, struct running *t)
 {
-    clip_add_str(&t->output, "\nthe test did not end");
+    struct running *owner = find(g, t->package, "");
+    clip_add_str(&t->output, "the test did not end\n");
+    if (owner)
+        clip_add_str(&t->output, clip_text(&owner->output));
     int r = add(g, t, WIRE_OUTCOME_ERROR, 0);
     end_running(g, t);
     return r;

@@ -14,8 +14,9 @@
 #include "report.h"
 #include "banned.h"
 
-#define DEPTH_MAX 256u
-#define PIECE     65536
+#define DEPTH_MAX    256u
+#define PIECE        65536
+#define SUMMARY_LOOK 300u
 
 enum capture { NOTHING, BODY, OUTPUT };
 
@@ -116,8 +117,6 @@ static void note_outcome(struct junit *j, enum wire_outcome outcome, const XML_C
     j->outcome = outcome;
     if (message && *message)
         set(&j->summary, message);
-    else if (type && outcome != WIRE_OUTCOME_SKIPPED && !j->summary)
-        set(&j->summary, type);
     j->capture = BODY;
     j->capture_depth = j->depth;
 }
@@ -134,6 +133,7 @@ static void begin_in_case(struct junit *j, const XML_Char *element, const XML_Ch
         j->flaky = true;
     } else if (strcmp(element, "system-out") == 0 || strcmp(element, "system-err") == 0) {
         j->capture = OUTPUT;
+        clip_add_str(&j->output, j->output.total ? "\n" : "");
         j->capture_depth = j->depth;
     }
 }
@@ -244,25 +244,24 @@ static void put_name(const struct junit *j, struct clip *name)
     clip_add_str(name, j->name);
 }
 
-/* What the failure says; its summary goes before a body that does not have it; a failure without a word has
- * what the test printed. */
+/* What the failure says: its summary, unless the body begins with it, then the body. A failure without a word
+ * has what the test printed. */
 static void put_message(struct junit *j, enum wire_outcome outcome, struct clip *message)
 {
     const char *body = clip_text(&j->body), *summary = j->summary ? j->summary : "";
-    size_t first = strcspn(summary, "\n");
+    size_t first = strcspn(summary, "\n"), look = strnlen(body, SUMMARY_LOOK);
+    bool empty = body[strspn(body, " \t\r\n")] == 0;
     if (outcome == WIRE_OUTCOME_PASSED) {
         clip_add_str(message, j->flaky ? "flaky: failed first, passed when it was run again" : "");
         return;
     }
-    if (*summary && !(first < 200 && memmem(body, strlen(body), summary, first))) {
+    if (*summary && (first > look || !memmem(body, look, summary, first))) {
         clip_add_str(message, summary);
-        clip_add_str(message, *body ? "\n" : "");
+        clip_add_str(message, "\n");
     }
     clip_add_str(message, body);
-    if (message->total == 0 || (outcome != WIRE_OUTCOME_SKIPPED && body[strspn(body, " \t\r\n")] == 0)) {
-        clip_add_str(message, message->total ? "\n" : "");
+    if (empty && (outcome != WIRE_OUTCOME_SKIPPED || !*summary))
         clip_add_str(message, clip_text(&j->output));
-    }
 }
 
 static void end_case(struct junit *j)

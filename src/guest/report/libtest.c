@@ -31,7 +31,8 @@
 struct libtest {
     struct report *report;
     bool running;
-    bool failures; /* the part where failed tests are shown */
+    bool failures; /* the part where failed tests are shown, */
+    bool listed;   /* and where they are listed, right before the end */
     unsigned long announced, seen;
     char *open;    /* a test whose result comes on a line of its own, since it was let print */
     char **failed; /* told when their output is there, or at the part's end */
@@ -103,7 +104,7 @@ static int end_part(struct libtest *t, bool complete)
                  complete ? "" : ", and ended without a result: the test program died");
         r = tell(t, "(test program)", WIRE_OUTCOME_ERROR, message);
     }
-    t->running = t->failures = false;
+    t->running = t->failures = t->listed = false;
     t->announced = t->seen = 0;
     return r;
 }
@@ -133,9 +134,7 @@ static bool is_result(const char *s)
 static int take_test(struct libtest *t, char *line)
 {
     static const char SUFFIX[] = " - should panic";
-    char *dots = NULL;
-    for (char *next = strstr(line, " ... "); next; next = strstr(next + 1, " ... "))
-        dots = next;
+    char *dots = strstr(line, " ... ");
     if (!dots)
         return 0;
     *dots = 0;
@@ -168,8 +167,10 @@ static int take_failure_line(struct libtest *t, const char *line)
         clip_reset(&t->output);
         return r;
     }
-    if (strcmp(line, "failures:") == 0)
+    if (strcmp(line, "failures:") == 0) {
+        t->listed = true;
         return end_shown(t);
+    }
     if (t->shown) {
         clip_add_str(&t->output, line);
         clip_add_str(&t->output, "\n");
@@ -189,7 +190,8 @@ static bool announces(const char *line, unsigned long *ret)
 static int take_line(struct libtest *t, char *line)
 {
     unsigned long n;
-    if (t->running && strncmp(line, "test result: ", 13) == 0 && t->seen >= t->announced)
+    if (t->running && strncmp(line, "test result: ", 13) == 0 && t->seen >= t->announced &&
+        (!t->failures || t->listed))
         return end_part(t, true);
     if (!t->shown && announces(line, &n))
         return begin_part(t, n);
