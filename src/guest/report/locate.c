@@ -15,8 +15,8 @@
 
 #define LINE_MAX_DIGITS 7
 
-static const char *const FOREIGN[] = {"node_modules/", "site-packages/", "dist-packages/", "/rustc/",
-                                      "node:",         "/usr/lib/",      "/usr/share/"};
+static const char *const FOREIGN[] = {"node_modules/", "site-packages/", "dist-packages/",
+                                      "/rustc/",       "/usr/lib/",      "/usr/share/"};
 
 static bool is_path_byte(char c)
 {
@@ -81,11 +81,13 @@ static bool accept(const char *s, size_t n, const char *like, char path[REPORT_P
 
 bool report_locate(const char *text, const char *like, char path[REPORT_PATH_MAX + 1], uint64_t *ret_line)
 {
+    const char *begin = text;
     while (*text) {
+        bool of_node = text - begin >= 5 && strncmp(text - 5, "node:", 5) == 0;
         size_t n = 0;
         while (is_path_byte(text[n]) && text[n])
             n++;
-        if (n > 1 && line_behind(text + n, ret_line) && accept(text, n, like, path))
+        if (n > 1 && !of_node && line_behind(text + n, ret_line) && accept(text, n, like, path))
             return true;
         text += n ? n : 1;
     }

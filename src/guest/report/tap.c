@@ -216,6 +216,18 @@ static enum wire_outcome apply_directive(struct pending *p, char *description, b
     return todo && ok ? WIRE_OUTCOME_PASSED : WIRE_OUTCOME_SKIPPED;
 }
 
+/* In a description \# and \\ stand for # and \. */
+static void unescape(char *s)
+{
+    char *to = s;
+    for (; *s; s++) {
+        if (*s == '\\' && (s[1] == '#' || s[1] == '\\'))
+            s++;
+        *to++ = *s;
+    }
+    *to = 0;
+}
+
 static void trim_end(char *s)
 {
     for (size_t n = strlen(s); n > 0 && isspace((unsigned char)s[n - 1]); n--)
@@ -253,6 +265,7 @@ static int take_test(struct tap *t, unsigned depth, char *line)
     clip_reset(&t->test.message);
     enum wire_outcome outcome = apply_directive(&t->test, rest, ok);
     trim_end(rest);
+    unescape(rest);
     if (outcome == WIRE_OUTCOME_FAILED && depth > 0)
         t->levels[depth - 1].child_bad = true;
     if (is_told(l, outcome))
@@ -295,9 +308,11 @@ static void take_comment(struct tap *t, unsigned depth, const char *line)
 static void take_yaml(struct tap *t, const char *line)
 {
     struct pending *p = &t->test;
-    if (strncmp(line, "duration_ms: ", 13) == 0)
+    if (strncmp(line, "duration_ms: ", 13) == 0) {
         p->duration_ns = report_seconds(line + 13) / 1000;
-    else if (strncmp(line, "file: ", 6) == 0)
+        return;
+    }
+    if (strncmp(line, "file: ", 6) == 0)
         set_text(&p->file, line + 6 + strspn(line + 6, "'\""),
                  strcspn(line + 6 + strspn(line + 6, "'\""), "'\""));
     else if (strncmp(line, "line: ", 6) == 0)
