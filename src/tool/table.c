@@ -3,8 +3,10 @@
 #include "banned.h"
 
 extern const struct tool TOOL_PLAN;
+extern const struct tool TOOL_RUN_TESTS;
 
 const struct tool *const TOOLS[] = {
     &TOOL_PLAN,
+    &TOOL_RUN_TESTS,
     NULL,
 };
