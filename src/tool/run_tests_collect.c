@@ -101,8 +101,29 @@ int tests_add(struct tests_found *f, const char *name, enum wire_outcome outcome
                                 .outcome = outcome});
 }
 
-static int take_entry(struct tests_found *f, const struct wire_frame *frame)
+/* Files as the other tools name them: relative to the workspace. What is relative lies where the command ran.
+ */
+static void name_file(const struct tests_plan *p, const struct wire_field *from, struct buf *file)
 {
+    static const char WORKSPACE[] = "/workspace/", URL[] = "file://";
+    const char *path = (const char *)from->data;
+    size_t n = from->size;
+    if (n > sizeof URL && strncmp(path, URL, sizeof URL - 1) == 0) {
+        path += sizeof URL - 1;
+        n -= sizeof URL - 1;
+    }
+    if (n > sizeof WORKSPACE && strncmp(path, WORKSPACE, sizeof WORKSPACE - 1) == 0) {
+        path += sizeof WORKSPACE - 1;
+        n -= sizeof WORKSPACE - 1;
+    } else if (n && path[0] != '/' && strncmp(p->cwd, WORKSPACE, sizeof WORKSPACE - 1) == 0) {
+        buf_printf(file, "%s/", p->cwd + sizeof WORKSPACE - 1);
+    }
+    buf_append(file, path, n);
+}
+
+static int take_entry(const struct tests_plan *p, struct tests_found *f, const struct wire_frame *frame)
+{
+    _cleanup_buf_ struct buf file = BUF_INIT(WIRE_BODY_MAX + 8192);
     struct one t = {.line = wire_find_u64(frame, WIRE_K_LINE, 0)};
     uint64_t outcome = wire_find_u64(frame, WIRE_K_OUTCOME, 0);
     uint64_t duration = wire_find_u64(frame, WIRE_K_DURATION_NS, 0);
@@ -113,7 +134,9 @@ static int take_entry(struct tests_found *f, const struct wire_frame *frame)
         t.line = 0;
     wire_find(frame, WIRE_K_NAME, &t.name);
     wire_find(frame, WIRE_K_TEXT, &t.message);
-    wire_find(frame, WIRE_K_PATH, &t.file);
+    if (wire_find(frame, WIRE_K_PATH, &t.file))
+        name_file(p, &t.file, &file);
+    t.file = (struct wire_field){.data = file.data, .size = file.len};
     return add(f, &t);
 }
 
@@ -142,8 +165,9 @@ static void take_totals(struct tests_found *f, const struct tests_found *before,
         f->format = (enum wire_report_format)wire_find_u64(frame, WIRE_K_FORMAT, 0);
 }
 
-static int ask_report(struct ask *a, const char *path, const struct tests_report *report, int64_t newer_ns,
-                      struct tests_found *f, struct error *err)
+static int ask_report(struct ask *a, const struct tests_plan *p, const char *path,
+                      const struct tests_report *report, int64_t newer_ns, struct tests_found *f,
+                      struct error *err)
 {
     struct tests_found before = *f;
     struct wire_frame frame;
@@ -153,7 +177,7 @@ static int ask_report(struct ask *a, const char *path, const struct tests_report
     a->patience_ms = PATIENCE_MS;
     int r = ask_send(a, err);
     while (r >= 0 && (r = ask_next(a, &frame, err)) > 0)
-        if (frame.type == WIRE_ENTRY && (r = take_entry(f, &frame)) < 0)
+        if (frame.type == WIRE_ENTRY && (r = take_entry(p, f, &frame)) < 0)
             return r;
     if (r == 0)
         take_totals(f, &before, &frame);
@@ -173,7 +197,7 @@ int tests_collect(struct tool_call *c, const struct tests_plan *p, const struct 
     if (!path)
         return error_set(err, ENAMETOOLONG, "the path of the report is too long");
     ask_begin(&a, c, WIRE_REPORT);
-    int r = ask_report(&a, path, report, newer_ns, f, &why);
+    int r = ask_report(&a, p, path, report, newer_ns, f, &why);
     if (r >= 0 || r == -ENOENT)
         return 0;
     if (r == -ECANCELED || r == -ENOMEM) {
