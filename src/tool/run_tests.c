@@ -73,7 +73,7 @@ static int prepare(struct tool_call *c, const struct tests_plan *p, int64_t *ret
             *ret_began_ns = (int64_t)wire_find_u64(&f, WIRE_K_MTIME_NS, 0);
     }
     if (r >= 0 && p->unittest) {
-        snprintf(path, sizeof path, "%s/unittest.py", p->dir);
+        snprintf(path, sizeof path, "%s/run_unittest.py", p->dir);
         r = tests_write_file(c, path, TESTS_UNITTEST, err);
     }
     if (r >= 0 && p->nextest) {
@@ -157,14 +157,20 @@ static uint64_t total(const struct tests_found *f)
     return f->passed + f->failed + f->errors + f->skipped;
 }
 
-/* All reports; those that are searched for only until one is found. */
+/* All reports; those that are searched for only until one is found. Counts those that a runner should have
+ * written. */
 static int collect(struct tool_call *c, struct tests_run *run, int64_t began_ns, struct error *err)
 {
     _cleanup_buf_ struct buf cwd = BUF_INIT(8192);
+    struct tests_found *f = &run->found;
     int r = read_cwd(c, &run->plan, &cwd, err);
-    for (size_t i = 0; r >= 0 && i < run->plan.n_reports; i++)
-        if (!run->plan.reports[i].search || total(&run->found) == 0)
-            r = tests_collect(c, &run->plan, &run->plan.reports[i], began_ns, &run->found, err);
+    for (size_t i = 0; r >= 0 && i < run->plan.n_reports; i++) {
+        const struct tests_report *report = &run->plan.reports[i];
+        uint64_t before = f->files;
+        if (report->need != TESTS_SEARCHED || total(f) == 0)
+            r = tests_collect(c, &run->plan, report, began_ns, f, err);
+        run->missing += report->need == TESTS_REQUIRED && f->files == before;
+    }
     run->plan.cwd = NULL;
     return r;
 }
@@ -223,12 +229,15 @@ static int judge(struct tests_run *run)
         run->failure = "The tests did not end in time: what follows is only a part of them.";
         return 0;
     }
-    if (run->result.exit_code == 0 || f->failed || f->errors)
+    if (f->failed || f->errors || (run->result.exit_code == 0 && !run->missing))
         return 0;
     snprintf(name, sizeof name, "(%s)", run->plan.framework);
-    snprintf(message, sizeof message,
-             "exit code %d, although no test failed in the report%s%s; its output says why",
-             run->result.exit_code, *run->plan.also ? "; the command also runs " : "", run->plan.also);
+    if (run->missing)
+        snprintf(message, sizeof message, "of the runners in the command, %u left no report", run->missing);
+    else
+        snprintf(message, sizeof message,
+                 "exit code %d, although no test failed in the report%s%s; its output says why",
+                 run->result.exit_code, *run->plan.also ? "; the command also runs " : "", run->plan.also);
     return tests_add(&run->found, name, WIRE_OUTCOME_ERROR, message);
 }
 

@@ -18,11 +18,17 @@
 #define TESTS_REPORTS_MAX 12
 #define TESTS_CHOICES_MAX 12
 
-/* Where a report may be, and what follows from there being none. */
+enum tests_need {
+    TESTS_REQUIRED, /* a runner in the command was told to write it */
+    TESTS_OPTIONAL, /* a runner beneath the command may write it */
+    TESTS_SEARCHED, /* looked for only when nothing else was found */
+};
+
+/* Where a report may be. */
 struct tests_report {
     char *path; /* in the box: absolute, or relative to the working folder; may be a pattern */
     enum wire_report_format format;
-    bool search; /* one of several places that are looked at only when nothing else was found */
+    enum tests_need need;
 };
 
 struct tests_plan {
@@ -114,6 +120,7 @@ struct tests_run {
     struct buf output; /* the tail */
     bool output_cut;
     struct tests_found found;
+    unsigned missing;    /* reports that a runner was told to write, and did not */
     const char *failure; /* why this is no result; NULL if it is one */
 };
 

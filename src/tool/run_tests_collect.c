@@ -206,7 +206,7 @@ int tests_collect(struct tool_call *c, const struct tests_plan *p, const struct 
         return r;
     }
     /* In what a program printed there may be a report or not; a file that is there should be one. */
-    if (report->search)
+    if (report->need == TESTS_SEARCHED)
         return 0;
     f->files++;
     return tests_add(f, "(report)", WIRE_OUTCOME_ERROR, why.text);

@@ -63,23 +63,28 @@ static void expand(const struct tests_plan *p, const char *template, size_t numb
     }
 }
 
-static int add_path(struct tests_plan *p, const char *path, enum wire_report_format format, bool search)
+static int add_path(struct tests_plan *p, const char *path, enum wire_report_format format,
+                    enum tests_need need)
 {
+    for (size_t i = 0; i < p->n_reports; i++)
+        if (strcmp(p->reports[i].path, path) == 0)
+            return 0;
     if (p->n_reports == TESTS_REPORTS_MAX)
         return -ENOBUFS;
     char *text = strdup(path);
     if (!text)
         return -ENOMEM;
-    p->reports[p->n_reports++] = (struct tests_report){.path = text, .format = format, .search = search};
+    p->reports[p->n_reports++] = (struct tests_report){.path = text, .format = format, .need = need};
     return 0;
 }
 
-static int add_report(struct tests_plan *p, const char *path, enum wire_report_format format, bool search)
+static int add_report(struct tests_plan *p, const char *path, enum wire_report_format format,
+                      enum tests_need need)
 {
     _cleanup_buf_ struct buf full = BUF_INIT(8192);
     expand(p, path, p->n_reports, &full);
     const char *text = buf_cstr(&full);
-    return text ? add_path(p, text, format, search) : -ENOMEM;
+    return text ? add_path(p, text, format, need) : -ENOMEM;
 }
 
 /* Places where runners leave reports on their own, and last of all what was printed. */
@@ -95,7 +100,7 @@ static int add_usual_places(struct tests_plan *p)
     };
     p->keep_output = true;
     for (size_t i = 0; i < ARRAY_SIZE(PLACES); i++) {
-        int r = add_report(p, PLACES[i].path, PLACES[i].format, true);
+        int r = add_report(p, PLACES[i].path, PLACES[i].format, TESTS_SEARCHED);
         if (r < 0)
             return r;
     }
@@ -123,13 +128,13 @@ static int hook_environment(struct tests_plan *p, bool node)
         put_export(p, "NODE_OPTIONS", NODE_HOOK, true);
         buf_append_str(&p->env, "fi\n: \"${CI:=1}\"\nexport CI\n");
     }
-    int r = add_report(p, "%D/pytest.xml", WIRE_REPORT_JUNIT, false);
+    int r = add_report(p, "%D/pytest.xml", WIRE_REPORT_JUNIT, TESTS_OPTIONAL);
     if (r >= 0)
-        r = add_report(p, "%D/tap", WIRE_REPORT_TAP, false);
+        r = add_report(p, "%D/tap", WIRE_REPORT_TAP, TESTS_OPTIONAL);
     if (r >= 0)
-        r = add_report(p, "%D/gtest", WIRE_REPORT_JUNIT, false);
+        r = add_report(p, "%D/gtest", WIRE_REPORT_JUNIT, TESTS_OPTIONAL);
     if (r >= 0 && node)
-        r = add_report(p, "%D/node.xml", WIRE_REPORT_JUNIT, false);
+        r = add_report(p, "%D/node.xml", WIRE_REPORT_JUNIT, TESTS_OPTIONAL);
     return r < 0 ? r : add_usual_places(p);
 }
 
@@ -146,9 +151,9 @@ static int add_meson(struct tests_plan *p, const struct shell_line *l, const str
         shell_quote(&p->after, path);
         buf_append_str(&p->after, ".*\n");
         snprintf(path, sizeof path, "%s/meson-logs/%s.json", dir, p->id);
-        return add_path(p, path, WIRE_REPORT_MESON, false);
+        return add_path(p, path, WIRE_REPORT_MESON, TESTS_REQUIRED);
     }
-    return add_report(p, "**/meson-logs/%I.json", WIRE_REPORT_MESON, false);
+    return add_report(p, "**/meson-logs/%I.json", WIRE_REPORT_MESON, TESTS_REQUIRED);
 }
 
 /* What make is told to make. */
@@ -218,7 +223,7 @@ static int plan_script(struct tool_call *c, struct tests_plan *p, const struct s
     buf_append_str(&edit->text, npm && !dashes ? " -- " : " ");
     expand(p, runner->options, p->n_reports, &edit->text);
     buf_append_str(&p->env, ": \"${CI:=1}\"\nexport CI\n");
-    return add_report(p, runner->report, runner->format, false);
+    return add_report(p, runner->report, runner->format, TESTS_REQUIRED);
 }
 
 static bool has_word(const struct shell_line *l, const struct shell_command *command, const char *word)
@@ -260,7 +265,7 @@ static int plan_runner(struct tool_call *c, struct tests_plan *p, const struct s
         return p->target ? hook_environment(p, tests_exists(c, p->cwd, "package.json")) : -ENOMEM;
     }
     if (runner->flags & RUNNER_LEAVES)
-        return add_report(p, "**/TEST-*.xml", runner->format, false);
+        return add_report(p, "**/TEST-*.xml", runner->format, TESTS_REQUIRED);
     edit_command(p, l, command, runner, behind, e);
     if (runner->flags & RUNNER_STDOUT) {
         p->keep_output = true;
@@ -270,7 +275,7 @@ static int plan_runner(struct tool_call *c, struct tests_plan *p, const struct s
         put_export(p, "PERL_TEST_HARNESS_DUMP_TAP", "%D/tap", false);
     if (runner->flags & RUNNER_MESON)
         return add_meson(p, l, command);
-    return add_report(p, runner->report, runner->format, false);
+    return add_report(p, runner->report, runner->format, TESTS_REQUIRED);
 }
 
 /* All runners of the command. One that hides others (make, npm) is the last that is looked at. */
@@ -337,7 +342,7 @@ static int plan_otherwise(struct tool_call *c, struct tests_plan *p, const char 
     if (tap || (runner && runner->flags & RUNNER_STDOUT)) {
         p->keep_output = true;
         p->split = runner && runner->flags & RUNNER_SPLIT;
-        return add_report(p, "%D/" TESTS_OUTPUT, tap ? WIRE_REPORT_TAP : runner->format, false);
+        return add_report(p, "%D/" TESTS_OUTPUT, tap ? WIRE_REPORT_TAP : runner->format, TESTS_REQUIRED);
     }
     return hook_environment(p, node);
 }
@@ -370,7 +375,7 @@ int tests_plan_make(struct tool_call *c, struct tests_plan *p, const char *comma
     int r = p->command ? name_run(p) : -ENOMEM;
     if (r >= 0 && report) {
         p->framework = framework ? framework : "junit";
-        r = add_path(p, report, WIRE_REPORT_AUTO, false);
+        r = add_path(p, report, WIRE_REPORT_AUTO, TESTS_REQUIRED);
     } else if (r >= 0 && shell_line_parse(command, &line) >= 0) {
         r = plan_runners(c, p, line, &edits);
     }

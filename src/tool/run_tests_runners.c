@@ -17,7 +17,7 @@ static const struct runner RUNNERS[] = {
     {"pytest", "py.test", "--junitxml=%D/%N.xml -o junit_family=xunit1", "%D/%N.xml", WIRE_REPORT_JUNIT},
     {"pytest", "python -m pytest", "--junitxml=%D/%N.xml -o junit_family=xunit1", "%D/%N.xml",
      WIRE_REPORT_JUNIT},
-    {"unittest", "python -m unittest", "%D/unittest.py %D/%N.xml", "%D/%N.xml", WIRE_REPORT_JUNIT,
+    {"unittest", "python -m unittest", "%D/run_unittest.py %D/%N.xml", "%D/%N.xml", WIRE_REPORT_JUNIT,
      .replace = 2},
     {"ctest", "ctest", "--output-junit %D/%N.xml", "%D/%N.xml", WIRE_REPORT_JUNIT},
     {"meson", "meson test", "--logbase %I", NULL, WIRE_REPORT_MESON, .flags = RUNNER_MESON},

@@ -310,18 +310,42 @@ static int parse_error(struct junit *j)
                      XML_ErrorString(XML_GetErrorCode(j->xml)));
 }
 
+static ssize_t read_full(struct report_source *s, uint8_t *data, size_t n)
+{
+    size_t have = 0;
+    while (have < n) {
+        ssize_t got = report_read(s, data + have, n - have);
+        if (got < 0)
+            return got;
+        if (got == 0)
+            break;
+        have += (size_t)got;
+    }
+    return (ssize_t)have;
+}
+
+/* expat looks at a token that is not complete again from its beginning each time there is more: of one that
+ * stays incomplete the next piece is twice as long, so that the whole stays linear in time. */
 static int feed(struct junit *j, struct report_source *s)
 {
+    size_t piece = PIECE;
+    XML_Index last = -1;
     ssize_t n;
     do {
-        void *piece = XML_GetBuffer(j->xml, PIECE);
-        if (!piece)
+        void *data = XML_GetBuffer(j->xml, (int)piece);
+        if (!data)
             return -ENOMEM;
-        n = report_read(s, piece, PIECE);
+        n = read_full(s, data, piece);
         if (n < 0)
             return (int)n;
         if (XML_ParseBuffer(j->xml, (int)n, n == 0) != XML_STATUS_OK)
             return parse_error(j);
+        XML_Index at = XML_GetCurrentByteIndex(j->xml);
+        if (at != last)
+            piece = PIECE;
+        else if (piece < REPORT_SIZE_MAX / 2)
+            piece *= 2;
+        last = at;
     } while (n > 0);
     return 0;
 }

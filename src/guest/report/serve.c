@@ -116,6 +116,8 @@ static int read_one(struct serving *s, const struct report_files *f, const char 
         s->stale++;
         return 0;
     }
+    if (st.st_size > (off_t)REPORT_SIZE_MAX)
+        return wrap(path, -EFBIG, err);
     _cleanup_free_ char *label = make_label(s, f, path);
     if (ends_in(path, ".trs"))
         read_log(s, path);
