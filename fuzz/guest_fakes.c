@@ -13,6 +13,7 @@
 #include "guest.h"
 #include "guest_fakes.h"
 #include "ptree.h"
+#include "report/serve.h"
 #include "sample.h"
 #include "worker.h"
 #include "banned.h"
@@ -115,6 +116,11 @@ int file_list(struct file_call *c, struct error *err)
 }
 
 int file_stat(struct file_call *c, struct error *err)
+{
+    return -ENOSYS;
+}
+
+int report_serve(struct file_call *c, struct error *err)
 {
     return -ENOSYS;
 }

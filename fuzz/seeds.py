@@ -100,7 +100,17 @@ LINEDIFF = [
 # Bytes that fuzz_schema.c builds a value and a schema of.
 SCHEMA = [bytes(range(i, i + 60)) for i in range(0, 196, 7)] + [b"\x08\x02\x2d\x04\x2d\x2e\x02\x01" + b"\x08\x03\x00\x04\x29\x03\x08\x01\x2d\x08\x01\x00\x04\x26"]
 
+# Reports as runners write them, to be recognised, and each as its own format.
+REPORTS = Path(__file__).resolve().parent.parent / "tests" / "unit" / "reports"
+FORMATS = {"xml": 1, "json": 2, "tap": 5, "libtest": 6, "automake": 7}
+REPORT = [
+    bytes([form]) + path.read_bytes()
+    for path in sorted(REPORTS.iterdir()) if path.suffix != ".expected"
+    for form in (0, {"go.json": 3, "meson.json": 4}.get(path.name, FORMATS.get(path.suffix[1:], 0)))
+]
+
 SEEDS = {
+    "fuzz_report": REPORT,
     "fuzz_schema": SCHEMA,
     "fuzz_wire_guest": WIRE_GUEST,
     "fuzz_wire_host": WIRE_HOST,

@@ -200,7 +200,7 @@ int tests_collect(struct tool_call *c, const struct tests_plan *p, const struct 
     int r = ask_report(&a, p, path, report, newer_ns, f, &why);
     if (r >= 0 || r == -ENOENT)
         return 0;
-    if (r == -ECANCELED || r == -ENOMEM) {
+    if (r == -ECANCELED) {
         if (err)
             *err = why;
         return r;

@@ -164,6 +164,8 @@ int report_parse_json(struct report *r, struct report_source *s, struct error *e
     int result;
     if (!document && s->total > REPORT_SIZE_MAX)
         return -EFBIG;
+    if (!document && !why.text[0]) /* all that jansson says of its allocations */
+        return error_set(err, E2BIG, "the JSON takes too much memory");
     if (!document)
         return error_set(err, EINVAL, "line %d: the JSON is broken: %s", why.line, why.text);
     const json_t *files = json_object_get(document, "testResults");
