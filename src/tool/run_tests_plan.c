@@ -5,18 +5,13 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "run_tests.h"
+#include "run_tests_plan.h"
 #include "run_tests_runners.h"
 #include "banned.h"
 
 #define EDITED_MAX  (256u << 10)
 #define PACKAGE_MAX (1u << 20)
 #define RUNNERS_MAX 4
-#define PYTEST_HOOK "--junitxml=%D/pytest.xml -o junit_family=xunit1"
-#define NODE_HOOK                                                                                            \
-    "--test-reporter=spec --test-reporter-destination=stdout --test-reporter=junit "                         \
-    "--test-reporter-destination=%D/node.xml"
-
 /* Text that takes the place of a part of the command. */
 struct edit {
     size_t begin, end;
@@ -27,116 +22,6 @@ struct edits {
     struct edit items[RUNNERS_MAX];
     size_t count;
 };
-
-static void forget_reports(struct tests_plan *p)
-{
-    for (size_t i = 0; i < p->n_reports; i++)
-        free(p->reports[i].path);
-    p->n_reports = 0;
-}
-
-void tests_plan_free(struct tests_plan *p)
-{
-    free(p->command);
-    free(p->edited);
-    free(p->target);
-    buf_free(&p->env);
-    buf_free(&p->after);
-    forget_reports(p);
-}
-
-/* Appends the template with the run's folder, name and the runner's number put in. */
-static void expand(const struct tests_plan *p, const char *template, size_t number, struct buf *out)
-{
-    for (; *template; template ++) {
-        if (template[0] != '%') {
-            buf_append(out, template, 1);
-            continue;
-        }
-        template ++;
-        if (*template == 'D')
-            buf_append_str(out, p->dir);
-        else if (*template == 'I')
-            buf_append_str(out, p->id);
-        else
-            buf_printf(out, "%zu", number);
-    }
-}
-
-static int add_path(struct tests_plan *p, const char *path, enum wire_report_format format,
-                    enum tests_need need)
-{
-    for (size_t i = 0; i < p->n_reports; i++)
-        if (strcmp(p->reports[i].path, path) == 0)
-            return 0;
-    if (p->n_reports == TESTS_REPORTS_MAX)
-        return -ENOBUFS;
-    char *text = strdup(path);
-    if (!text)
-        return -ENOMEM;
-    p->reports[p->n_reports++] = (struct tests_report){.path = text, .format = format, .need = need};
-    return 0;
-}
-
-static int add_report(struct tests_plan *p, const char *path, enum wire_report_format format,
-                      enum tests_need need)
-{
-    _cleanup_buf_ struct buf full = BUF_INIT(8192);
-    expand(p, path, p->n_reports, &full);
-    const char *text = buf_cstr(&full);
-    return text ? add_path(p, text, format, need) : -ENOMEM;
-}
-
-/* Places where runners leave reports on their own, and last of all what was printed. */
-static int add_usual_places(struct tests_plan *p)
-{
-    static const struct {
-        const char *path;
-        enum wire_report_format format;
-    } PLACES[] = {
-        {"**/*.trs", WIRE_REPORT_AUTOMAKE},     {"**/TEST-*.xml", WIRE_REPORT_JUNIT},
-        {"**/*junit*.xml", WIRE_REPORT_JUNIT},  {"**/meson-logs/testlog.json", WIRE_REPORT_MESON},
-        {"%D/" TESTS_OUTPUT, WIRE_REPORT_AUTO},
-    };
-    p->keep_output = true;
-    for (size_t i = 0; i < ARRAY_SIZE(PLACES); i++) {
-        int r = add_report(p, PLACES[i].path, PLACES[i].format, TESTS_SEARCHED);
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
-
-static void put_export(struct tests_plan *p, const char *name, const char *value, bool keep_old)
-{
-    buf_printf(&p->env, "export %s=\"", name);
-    if (keep_old)
-        buf_printf(&p->env, "${%s:+$%s }", name, name);
-    expand(p, value, 0, &p->env);
-    buf_append_str(&p->env, "\"\n");
-}
-
-/* Reaches runners that the command starts somewhere beneath. An old node refuses to start with options it
- * does not know: it is asked first. */
-static int hook_environment(struct tests_plan *p, bool node)
-{
-    put_export(p, "PYTEST_ADDOPTS", PYTEST_HOOK, true);
-    put_export(p, "PERL_TEST_HARNESS_DUMP_TAP", "%D/tap", false);
-    put_export(p, "GTEST_OUTPUT", "xml:%D/gtest/", false);
-    if (node) {
-        buf_append_str(&p->env, "if NODE_OPTIONS=--test-reporter=spec node -e 0 >/dev/null 2>&1; then\n");
-        put_export(p, "NODE_OPTIONS", NODE_HOOK, true);
-        buf_append_str(&p->env, "fi\n: \"${CI:=1}\"\nexport CI\n");
-    }
-    int r = add_report(p, "%D/pytest.xml", WIRE_REPORT_JUNIT, TESTS_OPTIONAL);
-    if (r >= 0)
-        r = add_report(p, "%D/tap", WIRE_REPORT_TAP, TESTS_OPTIONAL);
-    if (r >= 0)
-        r = add_report(p, "%D/gtest", WIRE_REPORT_JUNIT, TESTS_OPTIONAL);
-    if (r >= 0 && node)
-        r = add_report(p, "%D/node.xml", WIRE_REPORT_JUNIT, TESTS_OPTIONAL);
-    return r < 0 ? r : add_usual_places(p);
-}
 
 /* Meson writes its log into the build folder: -C DIR, or wherever the command has gone before. */
 static int add_meson(struct tests_plan *p, const struct shell_line *l, const struct shell_command *command)
@@ -151,9 +36,9 @@ static int add_meson(struct tests_plan *p, const struct shell_line *l, const str
         shell_quote(&p->after, path);
         buf_append_str(&p->after, ".*\n");
         snprintf(path, sizeof path, "%s/meson-logs/%s.json", dir, p->id);
-        return add_path(p, path, WIRE_REPORT_MESON, TESTS_REQUIRED);
+        return tests_plan_add_path(p, path, WIRE_REPORT_MESON, TESTS_REQUIRED);
     }
-    return add_report(p, "**/meson-logs/%I.json", WIRE_REPORT_MESON, TESTS_REQUIRED);
+    return tests_plan_add(p, "**/meson-logs/%I.json", WIRE_REPORT_MESON, TESTS_REQUIRED);
 }
 
 /* What make is told to make. */
@@ -209,21 +94,21 @@ static int plan_script(struct tool_call *c, struct tests_plan *p, const struct s
     int r = read_script(c, p, name, &script);
     if (r < 0 || !script.len || shell_line_parse((const char *)script.data, &inner) < 0 ||
         inner->n_commands == 0)
-        return r < 0 ? r : hook_environment(p, true);
+        return r < 0 ? r : tests_plan_hook(p, true);
     size_t inner_behind;
     const struct runner *runner = runner_find(inner, &inner->commands[inner->n_commands - 1], &inner_behind);
     if (runner)
         p->framework = runner->framework;
     if (!runner || !(runner->flags & RUNNER_AT_END))
-        return hook_environment(p, true);
+        return tests_plan_hook(p, true);
     bool dashes = false;
     for (size_t i = command->first; i < command->first + command->count; i++)
         dashes |= strcmp(l->words[i].text, "--") == 0;
     struct edit *edit = add_edit(e, command->end, command->end);
     buf_append_str(&edit->text, npm && !dashes ? " -- " : " ");
-    expand(p, runner->options, p->n_reports, &edit->text);
+    tests_plan_expand(p, runner->options, p->n_reports, &edit->text);
     buf_append_str(&p->env, ": \"${CI:=1}\"\nexport CI\n");
-    return add_report(p, runner->report, runner->format, TESTS_REQUIRED);
+    return tests_plan_add(p, runner->report, runner->format, TESTS_REQUIRED);
 }
 
 static bool has_word(const struct shell_line *l, const struct shell_command *command, const char *word)
@@ -247,7 +132,7 @@ static void edit_command(struct tests_plan *p, const struct shell_line *l,
     size_t begin = runner->replace ? l->words[behind - runner->replace].begin : at;
     struct edit *edit = add_edit(e, begin, at);
     buf_append_str(&edit->text, runner->replace ? "" : " ");
-    expand(p, runner->options, p->n_reports, &edit->text);
+    tests_plan_expand(p, runner->options, p->n_reports, &edit->text);
 }
 
 static int plan_runner(struct tool_call *c, struct tests_plan *p, const struct shell_line *l,
@@ -262,20 +147,20 @@ static int plan_runner(struct tool_call *c, struct tests_plan *p, const struct s
     if (runner->flags & RUNNER_MAKE) {
         p->by_exit = true;
         p->target = make_target(l, command);
-        return p->target ? hook_environment(p, tests_exists(c, p->cwd, "package.json")) : -ENOMEM;
+        return p->target ? tests_plan_hook(p, tests_exists(c, p->cwd, "package.json")) : -ENOMEM;
     }
     if (runner->flags & RUNNER_LEAVES)
-        return add_report(p, "**/TEST-*.xml", runner->format, TESTS_REQUIRED);
+        return tests_plan_add(p, "**/TEST-*.xml", runner->format, TESTS_REQUIRED);
     edit_command(p, l, command, runner, behind, e);
     if (runner->flags & RUNNER_STDOUT) {
         p->keep_output = true;
         p->split = runner->flags & RUNNER_SPLIT;
     }
     if (runner->flags & RUNNER_PROVE)
-        put_export(p, "PERL_TEST_HARNESS_DUMP_TAP", "%D/tap", false);
+        tests_plan_export(p, "PERL_TEST_HARNESS_DUMP_TAP", "%D/tap", false);
     if (runner->flags & RUNNER_MESON)
         return add_meson(p, l, command);
-    return add_report(p, runner->report, runner->format, TESTS_REQUIRED);
+    return tests_plan_add(p, runner->report, runner->format, TESTS_REQUIRED);
 }
 
 /* All runners of the command. One that hides others (make, npm) is the last that is looked at. */
@@ -342,9 +227,9 @@ static int plan_otherwise(struct tool_call *c, struct tests_plan *p, const char 
     if (tap || (runner && runner->flags & RUNNER_STDOUT)) {
         p->keep_output = true;
         p->split = runner && runner->flags & RUNNER_SPLIT;
-        return add_report(p, "%D/" TESTS_OUTPUT, tap ? WIRE_REPORT_TAP : runner->format, TESTS_REQUIRED);
+        return tests_plan_add(p, "%D/" TESTS_OUTPUT, tap ? WIRE_REPORT_TAP : runner->format, TESTS_REQUIRED);
     }
-    return hook_environment(p, node);
+    return tests_plan_hook(p, node);
 }
 
 /* Does the caller force something else than what was found? */
@@ -356,7 +241,7 @@ static bool is_overruled(const struct tests_plan *p, const char *framework)
 
 static void forget_plan(struct tests_plan *p)
 {
-    forget_reports(p);
+    tests_plan_forget_reports(p);
     p->framework = NULL;
     p->keep_output = p->split = p->by_exit = p->unittest = p->nextest = false;
     p->env.len = p->after.len = 0;
@@ -375,7 +260,7 @@ int tests_plan_make(struct tool_call *c, struct tests_plan *p, const char *comma
     int r = p->command ? name_run(p) : -ENOMEM;
     if (r >= 0 && report) {
         p->framework = framework ? framework : "junit";
-        r = add_path(p, report, WIRE_REPORT_AUTO, TESTS_REQUIRED);
+        r = tests_plan_add_path(p, report, WIRE_REPORT_AUTO, TESTS_REQUIRED);
     } else if (r >= 0 && shell_line_parse(command, &line) >= 0) {
         r = plan_runners(c, p, line, &edits);
     }

@@ -24,42 +24,12 @@
 #include <strings.h>
 
 #include "report.h"
-#include "tap.h"
+#include "tap_levels.h"
 #include "banned.h"
 
 #define LINE_LONG 65536u
 #define PLAN_MAX  1000000000ul
 #define INDENT    4u
-
-struct level {
-    char *name;      /* of the subtest */
-    char *announced; /* by a comment at this level: the subtest that comes next */
-    bool planned;
-    unsigned long plan, ran;
-    unsigned long children; /* tests of a subtest that just ended */
-    bool child_bad;
-};
-
-/* The test that was read last. */
-struct pending {
-    bool there;
-    unsigned depth;
-    enum wire_outcome outcome;
-    char *name;
-    struct clip message;
-    int64_t duration_ns;
-    char *file;
-    uint64_t line;
-};
-
-struct tap {
-    struct report *report;
-    struct level levels[REPORT_NEST_MAX];
-    unsigned depth;
-    struct pending test;
-    size_t yaml; /* the indentation of the block we are in, 0 outside */
-    bool bailed;
-};
 
 static void set_text(char **at, const char *s, size_t n)
 {
@@ -67,112 +37,11 @@ static void set_text(char **at, const char *s, size_t n)
     *at = s ? strndup(s, n) : NULL;
 }
 
-static void level_reset(struct level *l)
-{
-    free(l->name);
-    free(l->announced);
-    *l = (struct level){0};
-}
-
-/* A test at some depth, named with the subtests it is in. */
-static int tell(struct tap *t, unsigned depth, const struct report_test *test)
-{
-    struct clip name = CLIP_INIT;
-    for (unsigned i = 1; i <= depth; i++) {
-        if (!t->levels[i].name)
-            continue;
-        clip_add_str(&name, t->levels[i].name);
-        clip_add_str(&name, " > ");
-    }
-    clip_add_str(&name, test->name);
-    struct report_test named = *test;
-    named.name = clip_text(&name);
-    int r = report_add(t->report, &named);
-    clip_free(&name);
-    return r;
-}
-
-static int flush(struct tap *t)
-{
-    struct pending *p = &t->test;
-    if (!p->there)
-        return 0;
-    p->there = false;
-    t->yaml = 0;
-    return tell(
-        t, p->depth,
-        &(struct report_test){.name = p->name ? p->name : "",
-                              .outcome = p->outcome,
-                              .message = p->outcome == WIRE_OUTCOME_PASSED ? "" : clip_text(&p->message),
-                              .file = p->file,
-                              .line = p->line,
-                              .duration_ns = p->duration_ns});
-}
-
-/* A list of tests has ended: were there as many as were planned? */
-static int check_plan(struct tap *t, unsigned depth)
-{
-    struct level *l = &t->levels[depth];
-    char message[96];
-    if (t->bailed || (l->planned && l->plan == l->ran) || (!l->planned && l->ran == 0))
-        return 0;
-    if (l->planned)
-        snprintf(message, sizeof message, "planned %lu, ran %lu", l->plan, l->ran);
-    else
-        snprintf(message, sizeof message, "ran %lu, and ended without a plan: did it crash?", l->ran);
-    if (depth > 0)
-        t->levels[depth - 1].child_bad = true;
-    return tell(t, depth,
-                &(struct report_test){.name = "(plan)", .outcome = WIRE_OUTCOME_ERROR, .message = message});
-}
-
-/* Leaves the subtests that are deeper than this. */
-static int leave_to(struct tap *t, unsigned depth)
-{
-    int r = 0;
-    while (r >= 0 && t->depth > depth) {
-        r = check_plan(t, t->depth);
-        t->levels[t->depth - 1].children += t->levels[t->depth].ran;
-        t->levels[t->depth - 1].child_bad |= t->levels[t->depth].child_bad;
-        level_reset(&t->levels[t->depth--]);
-    }
-    return r;
-}
-
-static void enter(struct tap *t, unsigned depth)
-{
-    while (t->depth < depth) {
-        struct level *outer = &t->levels[t->depth], *inner = &t->levels[++t->depth];
-        inner->name = TAKE_PTR(outer->announced);
-        if (!inner->name)
-            inner->name = TAKE_PTR(inner->announced);
-    }
-}
-
-static int go_to(struct tap *t, unsigned depth)
-{
-    int r = flush(t);
-    if (r >= 0)
-        r = leave_to(t, depth);
-    enter(t, depth);
-    return r;
-}
-
-/* The next document begins. */
-static int restart(struct tap *t)
-{
-    int r = go_to(t, 0);
-    if (r >= 0)
-        r = check_plan(t, 0);
-    level_reset(&t->levels[0]);
-    return r;
-}
-
 static int take_plan(struct tap *t, unsigned depth, const char *line)
 {
-    int r = go_to(t, depth);
+    int r = tap_go_to(t, depth);
     if (r >= 0 && depth == 0 && t->levels[0].planned)
-        r = restart(t);
+        r = tap_restart(t);
     struct level *l = &t->levels[depth];
     char *end;
     l->plan = strtoul(line + 3, &end, 10);
@@ -183,10 +52,10 @@ static int take_plan(struct tap *t, unsigned depth, const char *line)
     if (r < 0 || l->plan > 0 || depth > 0 || strncasecmp(end, "skip", 4) != 0)
         return r;
     end += strspn(end, "SKIPskip:edED");
-    return tell(t, 0,
-                &(struct report_test){.name = t->report->label ? "" : "(all tests)",
-                                      .outcome = WIRE_OUTCOME_SKIPPED,
-                                      .message = end + strspn(end, " ")});
+    return tap_tell(t, 0,
+                    &(struct report_test){.name = t->report->label ? "" : "(all tests)",
+                                          .outcome = WIRE_OUTCOME_SKIPPED,
+                                          .message = end + strspn(end, " ")});
 }
 
 /* Where the directive of a description begins, or NULL: a # that is not escaped, with SKIP or TODO behind. */
@@ -250,10 +119,10 @@ static int take_test(struct tap *t, unsigned depth, char *line)
     rest += strspn(rest, " \t");
     unsigned long number = strtoul(rest, &end, 10);
     bool numbered = isdigit((unsigned char)*rest) && (*end == 0 || isspace((unsigned char)*end));
-    int r = go_to(t, depth);
+    int r = tap_go_to(t, depth);
     struct level *l = &t->levels[depth];
     if (r >= 0 && depth == 0 && l->planned && l->ran == l->plan && numbered && number == 1)
-        r = restart(t);
+        r = tap_restart(t);
     if (r < 0)
         return r;
     l->ran++;
@@ -285,13 +154,13 @@ static int take_test(struct tap *t, unsigned depth, char *line)
 
 static int bail_out(struct tap *t, const char *why)
 {
-    int r = flush(t);
+    int r = tap_flush(t);
     t->bailed = true;
     return r < 0 ? r
-                 : tell(t, 0,
-                        &(struct report_test){.name = "(bail out)",
-                                              .outcome = WIRE_OUTCOME_ERROR,
-                                              .message = *why ? why : "Bail out!"});
+                 : tap_tell(t, 0,
+                            &(struct report_test){.name = "(bail out)",
+                                                  .outcome = WIRE_OUTCOME_ERROR,
+                                                  .message = *why ? why : "Bail out!"});
 }
 
 static void take_comment(struct tap *t, unsigned depth, const char *line)
@@ -367,14 +236,14 @@ static int take_line(struct tap *t, char *line)
         return bail_out(t, text + 9 + strspn(text + 9, " "));
     else if (depth == 0 && strncmp(text, "TAP version ", 12) == 0 &&
              (t->levels[0].planned || t->levels[0].ran))
-        return restart(t);
+        return tap_restart(t);
     return 0;
 }
 
 static void tap_free(struct tap *t)
 {
     for (size_t i = 0; i < REPORT_NEST_MAX; i++)
-        level_reset(&t->levels[i]);
+        tap_level_reset(&t->levels[i]);
     free(t->test.name);
     free(t->test.file);
     clip_free(&t->test.message);
@@ -393,7 +262,7 @@ int report_parse_tap(struct report *r, struct report_source *s, struct error *er
             break;
     }
     if (result >= 0)
-        result = restart(&t);
+        result = tap_restart(&t);
     tap_free(&t);
     return result;
 }
@@ -409,7 +278,7 @@ int tap_parse_text(struct report *r, const char *text)
         text += n + (text[n] != 0);
     }
     if (result >= 0)
-        result = restart(&t);
+        result = tap_restart(&t);
     tap_free(&t);
     return result;
 }
