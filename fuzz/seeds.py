@@ -144,11 +144,21 @@ DIFF = [
     diff(b"--- given\n+++ given\n@@ -1,9 +1,9 @@\n a\n-b\n+c\n", b"a\nb\nb\n", 18),
 ]
 
+# Reports as runners write them, to be recognised, and each as its own format.
+REPORTS = Path(__file__).resolve().parent.parent / "tests" / "unit" / "reports"
+FORMATS = {"xml": 1, "json": 2, "tap": 5, "libtest": 6, "automake": 7}
+REPORT = [
+    bytes([form]) + path.read_bytes()
+    for path in sorted(REPORTS.iterdir()) if path.suffix != ".expected"
+    for form in (0, {"go.json": 3, "meson.json": 4}.get(path.name, FORMATS.get(path.suffix[1:], 0)))
+]
+
 SEEDS = {
     "fuzz_edit": EDIT,
     "fuzz_glob": GLOB,
     "fuzz_pattern": PATTERN,
     "fuzz_diff": DIFF,
+    "fuzz_report": REPORT,
     "fuzz_schema": SCHEMA,
     "fuzz_shell_state": SHELL_STATE,
     "fuzz_wire_guest": WIRE_GUEST,
