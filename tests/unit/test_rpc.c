@@ -43,7 +43,7 @@ static void test_lines(void **state)
         {"{}\n", "{}|"},
         {"{}\n[]\n1\n", "{}|[]|1|"},
         {"\n \r\n\t\n{}\r\n\n", "{}\r|"},
-        {"{}\n{\"a", "{}|{\"a..."},
+        {"{}\n{\"a", "{}|..."},
         {"12345678\n123456789\n1\n", "12345678|!|1|"},
         {"123456789123456789", "..."},
         {"123456789123456789\n\n{}\n", "!|{}|"},
@@ -69,14 +69,23 @@ static int parse(const char *text, json_t **ret)
 
 static void test_parse(void **state)
 {
-    static const char *const bad[] = {"",          "{",
-                                      "{}x",       "{} {}",
-                                      "nul",       "'a'",
-                                      "\"\xff\"",  "[1,]",
-                                      "{\"a\" 1}", "{\"a\":1,\"a\":2}",
-                                      "1e999",     "\"\\ud800\"",
-                                      "\x80",      "[1 2]",
-                                      "\"a\nb\"",  "99999999999999999999"};
+    static const char *const bad[] = {"",
+                                      "{",
+                                      "{}x",
+                                      "{} {}",
+                                      "nul",
+                                      "'a'",
+                                      "\"\xff\"",
+                                      "[1,]",
+                                      "{\"a\" 1}",
+                                      "{\"a\":1,\"a\":2}",
+                                      "1e999",
+                                      "\"\\ud800\"",
+                                      "\x80",
+                                      "[1 2]",
+                                      "\"a\nb\"",
+                                      "99999999999999999999",
+                                      "{\"a\\u0000\":1}"};
     json_t *value = NULL;
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
         assert_int_equal(parse(bad[i], &value), -EBADMSG);
@@ -86,7 +95,7 @@ static void test_parse(void **state)
     assert_int_equal(parse(" {\"a\": [{\"b\": \"\\\"[,,,{\"}]} ", &value), 0);
     assert_false(rpc_has_nul(value));
     json_decref(value);
-    assert_int_equal(parse("{\"a\": {\"b\\u0000\": 1}}", &value), 0);
+    assert_int_equal(parse("{\"a\": [0, {\"b\": \"\\u0000\"}]}", &value), 0);
     assert_true(rpc_has_nul(value));
     json_decref(value);
 }

@@ -96,13 +96,12 @@ int rpc_parse(const char *data, size_t n, json_t **ret, struct error *err)
 bool rpc_has_nul(const json_t *value)
 {
     const char *name;
-    size_t i, n;
+    size_t i;
     json_t *one;
     if (json_is_string(value))
         return strlen(json_string_value(value)) != json_string_length(value);
     json_array_foreach(value, i, one) if (rpc_has_nul(one)) return true;
-    json_object_keylen_foreach((json_t *)value, name, n,
-                               one) if (strlen(name) != n || rpc_has_nul(one)) return true;
+    json_object_foreach((json_t *)value, name, one) if (rpc_has_nul(one)) return true;
     return false;
 }
 

@@ -61,7 +61,7 @@ bool rpc_reader_inside(const struct rpc_reader *r);
  * -ENOMEM, with the text set. Strings may hold NUL: see rpc_has_nul. */
 int rpc_parse(const char *data, size_t n, json_t **ret, struct error *err);
 
-/* Does a string or a name somewhere in it hold a NUL, so that it is no C string? */
+/* Does a string somewhere in it hold a NUL, so that it is no C string? (Names never do.) */
 bool rpc_has_nul(const json_t *value);
 
 enum rpc_kind { RPC_INVALID, RPC_REQUEST, RPC_NOTIFICATION, RPC_RESULT, RPC_ERROR };
