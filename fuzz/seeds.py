@@ -104,6 +104,14 @@ LINEDIFF = [
     two_texts(b"f {\n}\n" * 3, b"f {\n}\n" * 4),
 ]
 
+CALL = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"plan","arguments":{"items":[]},"_meta":{"progressToken":"a"}}}\n'
+RPC = [
+    b"\xff\x03" + CALL,
+    b"\xff\xff" + CALL + b'\r\n{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}\n',
+    b"\x03\x01" + b'[{"jsonrpc":"2.0","id":null,"method":"ping"}]\n' + CALL,
+    b"\xff\x10" + b'{"jsonrpc":"2.0","id":"a\\u0000b","result":{"x":[1,2.5,-3e4,true,null]}}\n{"jsonrpc":"2.0","error":{"code":-1}}\n',
+]
+
 
 def edit_of(old, new, text, flags=b"\0\1\2"):
     return bytes([len(old) - 1, len(new)]) + flags + old + new + text
@@ -165,6 +173,7 @@ SEEDS = {
     "fuzz_wire_host": WIRE_HOST,
     "fuzz_options": OPTIONS,
     "fuzz_proxy": PROXY,
+    "fuzz_rpc": RPC,
     "fuzz_units": UNITS,
     "fuzz_linediff": LINEDIFF,
 }
