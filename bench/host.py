@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-PROGRAMS = ["hutch", "hutch-guest", "bench/oneshot", "bench/drain", "bench/box_bench", "bench/filter_dump"]
+PROGRAMS = ["hutch", "hutch-guest", "bench/oneshot", "bench/drain", "bench/box_bench", "bench/tool_bench", "bench/filter_dump"]
 ACCOUNTS = ["hutch-test", "nobody"]
 
 

@@ -10,6 +10,7 @@ _hutch_options() {
         --output --output-total --ro --rw --env --json"
     case $1 in
         run) echo "-w $new --apply --tty" ;;
+        tool) echo "-w $new --box --apply --list --markdown" ;;
         "box new") echo "-w $new --ttl" ;;
         "box exec") echo "--timeout --cpu-time --env --cwd --tty --json" ;;
         "box fork") echo "-n --count --json" ;;
@@ -27,6 +28,7 @@ _hutch_value() {
         --mode) mapfile -t COMPREPLY < <(compgen -W "cow direct ro" -- "$2") ;;
         --backend) mapfile -t COMPREPLY < <(compgen -W "ns vm" -- "$2") ;;
         --net) mapfile -t COMPREPLY < <(compgen -W "off host allow:" -- "$2") ;;
+        --box) mapfile -t COMPREPLY < <(compgen -W "$(_hutch_ids)" -- "$2") ;;
         --image | --timeout | --cpu-time | --memory | --pids | --files | --disk | --cpus | --output | \
             --output-total | --env | --ttl | -n | --count) COMPREPLY=() ;;
         *) return 1 ;;
@@ -52,7 +54,7 @@ _hutch() {
     local command=${COMP_WORDS[1]} first=2 inner=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W "run box doctor help version $(_hutch_options "")" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "run box tool doctor help version $(_hutch_options "")" -- "$current")
         return
     fi
     if [[ $command == box ]]; then
@@ -75,8 +77,10 @@ _hutch() {
         mapfile -t COMPREPLY < <(compgen -c -- "$current")
     elif [[ $command == "box "@(exec|fork|snapshot|restore|diff|apply|rm) ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_hutch_ids)" -- "$current")
+    elif [[ $command == tool ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$(hutch tool --list 2>/dev/null | cut -d' ' -f1)" -- "$current")
     elif [[ $command == help ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "run box doctor help version" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "run box tool doctor help version" -- "$current")
     fi
 }
 

@@ -97,11 +97,28 @@ LINEDIFF = [
     two_texts(b"f {\n}\n" * 3, b"f {\n}\n" * 4),
 ]
 
+CALL = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"plan","arguments":{"items":[]},"_meta":{"progressToken":"a"}}}\n'
+RPC = [
+    b"\xff\x03" + CALL,
+    b"\xff\xff" + CALL + b'\r\n{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}\n',
+    b"\x03\x01" + b'[{"jsonrpc":"2.0","id":null,"method":"ping"}]\n' + CALL,
+    b"\xff\x10" + b'{"jsonrpc":"2.0","id":"a\\u0000b","result":{"x":[1,2.5,-3e4,true,null]}}\n{"jsonrpc":"2.0","error":{"code":-1}}\n',
+]
+
+SCHEMA = [
+    b'{"type":"object","required":["a"],"properties":{"a":{"type":["string","null"],"minLength":1,"pattern":"^x"}},"additionalProperties":false}\0{"a":"x"}',
+    b'{"$ref":"#/$defs/t","$defs":{"t":{"items":{"$ref":"#"},"uniqueItems":true,"minItems":1}}}\0[1,[2],2]',
+    b'{"anyOf":[{"const":1},{"enum":["a"]}],"not":{"type":"null"},"if":{"minimum":1},"then":{"multipleOf":2},"else":false}\0"a"',
+    b'{"oneOf":[true,false],"allOf":[{"exclusiveMaximum":3.5}],"contains":{"maximum":1},"prefixItems":[{}],"patternProperties":{"a+":{}},"propertyNames":{"maxLength":2},"dependentRequired":{"a":["b"]}}\0{"a":1}',
+]
+
 SEEDS = {
+    "fuzz_schema": SCHEMA,
     "fuzz_wire_guest": WIRE_GUEST,
     "fuzz_wire_host": WIRE_HOST,
     "fuzz_options": OPTIONS,
     "fuzz_proxy": PROXY,
+    "fuzz_rpc": RPC,
     "fuzz_units": UNITS,
     "fuzz_linediff": LINEDIFF,
 }

@@ -1,7 +1,7 @@
 """What can be measured, by name; each is a function of one Context."""
 from collections import namedtuple
 
-from . import leftovers, library, memory, output, start
+from . import leftovers, library, memory, output, start, tools
 
 Context = namedtuple("Context", "stage user report quick")
 
@@ -11,6 +11,7 @@ ALL = {
     "exec": library.execute,
     "fork": library.fork,
     "rate": library.rate,
+    "tools": tools.calls,
     "output": output.output,
     "leftovers": leftovers.leftovers,
     "memory": memory.memory,

@@ -114,6 +114,14 @@ static int check_type(struct check *c, const json_t *types, const json_t *value)
     return schema_say(c, "must be of type %s, is %s", list, type_name(value));
 }
 
+/* 1 and 1.0 are the same number. */
+static bool equals(const json_t *a, const json_t *b)
+{
+    if (json_is_number(a) && json_is_number(b) && json_typeof(a) != json_typeof(b))
+        return json_number_value(a) == json_number_value(b);
+    return json_equal(a, b);
+}
+
 static int check_enum(struct check *c, const json_t *allowed, const json_t *value)
 {
     char list[256] = "";
@@ -121,7 +129,7 @@ static int check_enum(struct check *c, const json_t *allowed, const json_t *valu
     json_t *one;
     json_array_foreach(allowed, i, one)
     {
-        if (json_equal(one, value))
+        if (equals(one, value))
             return 0;
         char *text = json_dumps(one, JSON_ENCODE_ANY | JSON_COMPACT);
         int n = snprintf(list + len, sizeof list - len, "%s%.60s", i ? ", " : "", text ? text : "?");
@@ -215,7 +223,7 @@ int schema_check_combined(struct check *c, const json_t *schema, const json_t *v
         r = check_type(c, k, value);
     if (r == 0 && (k = json_object_get(schema, "enum")))
         r = check_enum(c, k, value);
-    if (r == 0 && (k = json_object_get(schema, "const")) && !json_equal(k, value))
+    if (r == 0 && (k = json_object_get(schema, "const")) && !equals(k, value))
         r = schema_say(c, "is not the one value that is allowed");
     if (r == 0 && (k = json_object_get(schema, "allOf")))
         r = check_all(c, k, value);

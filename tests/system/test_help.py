@@ -118,7 +118,13 @@ def man_options(words):
     return tagged(sections(manual(f"hutch-{words[0]}"))["OPTIONS"])
 
 
-NEW_BY_REFERENCE = ("json", "ttl")
+MAKERS = [("box", "new"), ("tool",)]  # they refer to hutch-run(1) for what they share with it
+
+
+def own_options(table, words):
+    """The options of a command that its manual page has to explain itself: those that run does not have as they are."""
+    by = {w: {o["name"]: o for o in c["options"]} for w, c in commands(table)}
+    return [o for o in by[words].values() if words not in MAKERS or by["run",].get(o["name"]) != o]
 
 
 def test_manual_has_each_option(table):
@@ -126,28 +132,18 @@ def test_manual_has_each_option(table):
         if words[0] in ("help", "version") or words == ("box",):
             continue
         page = man_options(words)
-        options = command["options"]
-        if words == ("box", "new"):  # refers to hutch-run(1) for the others, by name
-            text = sections(manual("hutch-box"))["new"]
-            for option in options:
+        options = own_options(table, words)
+        if words in MAKERS:
+            text = manual(f"hutch-{words[0]}")
+            for option in command["options"]:
                 assert f"--{option['name']}" in text
-            options = [option for option in options if option["name"] in NEW_BY_REFERENCE]
-        if words[0] != "box":
+        elif words[0] != "box":
             options = [*options, HELP]
         assert set(page) == {heading(option) for option in options}, words
         for option in options:
             text = page[heading(option)]
             stated = re.findall(r"\(default: ([^)]*)\)", text)
             assert stated == ([option["default"]] if option["default"] else []), (words, option["name"])
-
-
-def test_new_shares_its_options_with_run(table):
-    """What makes the manual's reference right."""
-    by = {words: {o["name"]: o for o in c["options"]} for words, c in commands(table)}
-    for name, option in by["box", "new"].items():
-        if name not in NEW_BY_REFERENCE:
-            assert by["run",][name] == option
-    assert set(by["run",]) - set(by["box", "new"]) == {"apply", "tty"}
 
 
 def test_manual_has_each_command(table):
@@ -159,12 +155,12 @@ def test_manual_has_each_command(table):
             assert words[1] in page
     for words, command in commands(table):
         name = f"hutch-{words[0]}"
-        if len(words) == 2 or words[0] in ("run", "doctor"):
+        if len(words) == 2 or words[0] in ("run", "tool", "doctor"):
             synopsis = sections(manual(name))["SYNOPSIS"].replace("\n.br\n", "\n")
             assert f"hutch {' '.join(words)} {command['usage']}".strip() in synopsis
 
 
-@pytest.mark.parametrize("name", ["hutch", "hutch-run", "hutch-box", "hutch-doctor"])
+@pytest.mark.parametrize("name", [path.stem for path in sorted(MAN.glob("*.1"))])
 def test_manual_is_clean(name):
     try:
         done = subprocess.run(["groff", "-man", "-ww", "-Tutf8", MAN / f"{name}.1"], capture_output=True, check=True)
@@ -227,7 +223,7 @@ def test_fish_options(table):
             continue
         short = re.search(r" -s (\w) ", line)
         takes = " -x " in line
-        for words in [where[1]] if where[1] else ["run", "box new"]:
+        for words in [where[1]] if where[1] else ["run", *(" ".join(words) for words in MAKERS)]:
             told.setdefault(tuple(words.split()), set()).add((where[3], short and short[1], takes))
     for words, command in commands(table):
         wanted = {(o["name"], o["short"], o["arg"] is not None) for o in command["options"]}
@@ -243,8 +239,8 @@ def test_zsh_options(table):
     """Read, not run: zsh is on few hosts."""
     text = (COMPLETIONS / "_hutch").read_text()
     makers = re.search(r"_hutch_makers=\(\n(.*?)\n    \)", text, re.S)[1]
-    blocks = dict(re.findall(r"^ +(run|new|exec|fork|snapshot|restore|diff|apply|ls|rm|doctor|help)\)\n(.*?);;", text,
-                             re.S | re.M))
+    names = "|".join(words[-1] for words, _ in commands(table) if words != ("box",))
+    blocks = dict(re.findall(rf"^ +({names})\)\n(.*?);;", text, re.S | re.M))
     for words, command in commands(table):
         if words in (("version",), ("box",)):
             continue
