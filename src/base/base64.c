@@ -1,5 +1,7 @@
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base64.h"
 #include "buf.h"
@@ -26,4 +28,42 @@ int base64_append(struct buf *b, const void *data, size_t n)
     }
     b->len += size;
     return 0;
+}
+
+/* What a character stands for, or -1. */
+static int value_of(char c)
+{
+    if (c >= 'A' && c <= 'Z')
+        return c - 'A';
+    if (c >= 'a' && c <= 'z')
+        return c - 'a' + 26;
+    if (c >= '0' && c <= '9')
+        return c - '0' + 52;
+    return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+int base64_decode(struct buf *b, const char *text, size_t n)
+{
+    uint32_t bits = 0;
+    unsigned have = 0, padding = 0;
+    for (size_t i = 0; i < n; i++) {
+        int v = value_of(text[i]);
+        if (text[i] && strchr(" \t\r\n", text[i]))
+            continue;
+        if (text[i] == '=' && ++padding <= 2)
+            continue;
+        if (v < 0 || padding)
+            return -EINVAL;
+        bits = bits << 6 | (uint32_t)v;
+        have += 6;
+        if (have >= 8) {
+            have -= 8;
+            const uint8_t byte = (uint8_t)(bits >> have);
+            if (buf_append(b, &byte, 1) < 0)
+                return -ENOBUFS;
+        }
+    }
+    /* Six bits alone are no byte; padding, if there is any, fills the last group. */
+    bool whole = have != 6 && (!padding || (have == 4 && padding == 2) || (have == 2 && padding == 1));
+    return whole ? 0 : -EINVAL;
 }
