@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "buf.h"
-#include "own.h"
+#include "own_tools.h"
 
 #define OWN_MANIFEST_MAX (512u << 10)
 #define OWN_PROGRAM_MAX  (16u << 20)

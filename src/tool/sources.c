@@ -1,6 +1,6 @@
 #include "config.h"
-#include "own.h"
-#include "servers.h"
+#include "own_tools.h"
+#include "peers.h"
 #include "sources.h"
 #include "banned.h"
 
@@ -15,5 +15,5 @@ int tool_sources_add(struct tool_session *s, const char *workspace, struct error
         config.trusted = json_object(); /* what is written there later is not meant */
     if (r == 0)
         r = own_tools_add(s, err);
-    return r == 0 ? mcp_servers_add(s, &config, err) : r;
+    return r == 0 ? mcp_peers_add(s, &config, err) : r;
 }

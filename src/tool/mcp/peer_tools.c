@@ -5,13 +5,13 @@
 
 #include "foreign.h"
 #include "rpc.h"
-#include "server.h"
+#include "peer.h"
 #include "banned.h"
 
 #define NAME_MAX_BYTES 128
 #define CURSOR_MAX     4096
 
-void server_tool_free(struct server_tool *t)
+void peer_tool_free(struct peer_tool *t)
 {
     if (!t)
         return;
@@ -24,9 +24,9 @@ void server_tool_free(struct server_tool *t)
     free(t);
 }
 
-static void cleanup_tool(struct server_tool **t)
+static void cleanup_tool(struct peer_tool **t)
 {
-    server_tool_free(*t);
+    peer_tool_free(*t);
 }
 
 /* A string without NUL, or NULL. */
@@ -58,7 +58,7 @@ static unsigned flags_of(const json_t *annotations)
     return TOOL_HOST | (reads ? TOOL_READS : TOOL_RUNS);
 }
 
-static int take_schemas(const json_t *one, struct server_tool *t, struct error *err)
+static int take_schemas(const json_t *one, struct peer_tool *t, struct error *err)
 {
     struct error ignored;
     const json_t *input = json_object_get(one, "inputSchema"), *output = json_object_get(one, "outputSchema");
@@ -69,10 +69,10 @@ static int take_schemas(const json_t *one, struct server_tool *t, struct error *
     return foreign_schema(input, "inputSchema", &t->input, err);
 }
 
-static int make_tool(struct server *s, const json_t *one, const char *name, struct server_tool **ret,
+static int make_tool(struct peer *s, const json_t *one, const char *name, struct peer_tool **ret,
                      struct error *err)
 {
-    _cleanup_(cleanup_tool) struct server_tool *t = calloc(1, sizeof *t);
+    _cleanup_(cleanup_tool) struct peer_tool *t = calloc(1, sizeof *t);
     const json_t *annotations = json_object_get(one, "annotations");
     if (!t)
         return error_set(err, ENOMEM, "no memory");
@@ -80,7 +80,7 @@ static int make_tool(struct server *s, const json_t *one, const char *name, stru
     if (r < 0)
         return r;
     const char *title = string_of(annotations, "title");
-    t->server = s;
+    t->peer = s;
     t->remote = strdup(name);
     t->title = text_of(one, "title", title ? title : name, FOREIGN_TITLE_MAX);
     t->summary = text_of(one, "description", "", FOREIGN_SUMMARY_MAX);
@@ -94,7 +94,7 @@ static int make_tool(struct server *s, const json_t *one, const char *name, stru
                             .input = t->input,
                             .output = t->output,
                             .flags = flags_of(annotations),
-                            .run = server_tool_run};
+                            .run = peer_tool_run};
     *ret = TAKE_PTR(t);
     return 0;
 }
@@ -104,7 +104,7 @@ static bool same_text(const char *a, const char *b)
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-static bool same_tool(const struct server_tool *a, const struct server_tool *b)
+static bool same_tool(const struct peer_tool *a, const struct peer_tool *b)
 {
     return a->tool.flags == b->tool.flags && same_text(a->remote, b->remote) &&
            same_text(a->title, b->title) && same_text(a->summary, b->summary) &&
@@ -112,16 +112,16 @@ static bool same_tool(const struct server_tool *a, const struct server_tool *b)
 }
 
 /* The tool as it was already kept, or this one, kept from now on. Takes it over. */
-static int keep(struct server *s, struct server_tool *t, struct server_tool **ret, struct error *err)
+static int keep(struct peer *s, struct peer_tool *t, struct peer_tool **ret, struct error *err)
 {
-    for (struct server_tool *old = s->kept; old; old = old->next)
+    for (struct peer_tool *old = s->kept; old; old = old->next)
         if (same_tool(old, t)) {
-            server_tool_free(t);
+            peer_tool_free(t);
             *ret = old;
             return 0;
         }
-    if (s->n_kept == SERVER_KEPT_MAX) {
-        server_tool_free(t);
+    if (s->n_kept == PEER_KEPT_MAX) {
+        peer_tool_free(t);
         return error_set(err, ENOBUFS, "changed its tools too often in this session");
     }
     t->next = s->kept;
@@ -132,7 +132,7 @@ static int keep(struct server *s, struct server_tool *t, struct server_tool **re
 }
 
 /* Is it on the person's list of those that are wanted, if there is such a list? */
-static bool is_wanted(const struct server *s, const char *name)
+static bool is_wanted(const struct peer *s, const char *name)
 {
     const json_t *wanted = json_object_get(s->settings, "tools");
     size_t i;
@@ -145,7 +145,7 @@ static bool is_wanted(const struct server *s, const char *name)
     return !wanted;
 }
 
-static bool is_listed(const struct server *s, const char *name)
+static bool is_listed(const struct peer *s, const char *name)
 {
     for (size_t i = 0; i < s->n_tools; i++)
         if (strcmp(s->tools[i]->remote, name) == 0)
@@ -153,18 +153,18 @@ static bool is_listed(const struct server *s, const char *name)
     return false;
 }
 
-static int judge(struct server *s, const json_t *one, struct error *err)
+static int judge(struct peer *s, const json_t *one, struct error *err)
 {
     const char *name = string_of(one, "name");
-    struct server_tool *t = NULL;
+    struct peer_tool *t = NULL;
     if (!name || !name_valid(name))
         return error_set(err, EINVAL, "a tool without a proper name");
     if (!is_wanted(s, name))
         return 0;
     if (is_listed(s, name))
         return error_set(err, EEXIST, "a second tool '%s'", name);
-    if (s->n_tools == SERVER_TOOLS_MAX)
-        return error_set(err, E2BIG, "'%s' and all behind it: more than %d tools", name, SERVER_TOOLS_MAX);
+    if (s->n_tools == PEER_TOOLS_MAX)
+        return error_set(err, E2BIG, "'%s' and all behind it: more than %d tools", name, PEER_TOOLS_MAX);
     int r = make_tool(s, one, name, &t, err);
     if (r == 0)
         r = keep(s, t, &t, err);
@@ -174,7 +174,7 @@ static int judge(struct server *s, const json_t *one, struct error *err)
     return 0;
 }
 
-static void tell(struct server *s, const struct error *err)
+static void tell(struct peer *s, const struct error *err)
 {
     size_t before = s->trouble.len;
     buf_printf(&s->trouble, "the MCP server '%s': left out: %s\n", s->name, err->text);
@@ -185,7 +185,7 @@ static void tell(struct server *s, const struct error *err)
 }
 
 /* One page. The cursor of the next is a new string; NULL: it was the last. */
-static int take_page(struct server *s, const json_t *page, char **ret_cursor, struct error *err)
+static int take_page(struct peer *s, const json_t *page, char **ret_cursor, struct error *err)
 {
     const json_t *tools = json_object_get(page, "tools");
     const char *cursor = string_of(page, "nextCursor");
@@ -206,7 +206,7 @@ static int take_page(struct server *s, const json_t *page, char **ret_cursor, st
     return 0;
 }
 
-static void tell_missing(struct server *s)
+static void tell_missing(struct peer *s)
 {
     size_t i;
     json_t *one;
@@ -221,7 +221,7 @@ static void tell_missing(struct server *s)
     }
 }
 
-int server_list_tools(struct server *s, struct client *c, struct error *err)
+int peer_list_tools(struct peer *s, struct client *c, struct error *err)
 {
     _cleanup_free_ char *cursor = NULL;
     int r = 0;
@@ -229,9 +229,9 @@ int server_list_tools(struct server *s, struct client *c, struct error *err)
     s->trouble.len = 0;
     for (int page = 0; client_has_tools(c) && r == 0 && (page == 0 || cursor); page++) {
         json_t *answer = NULL;
-        if (page == SERVER_PAGES_MAX) {
+        if (page == PEER_PAGES_MAX) {
             struct error why;
-            error_set(&why, E2BIG, "tools behind %d pages", SERVER_PAGES_MAX);
+            error_set(&why, E2BIG, "tools behind %d pages", PEER_PAGES_MAX);
             tell(s, &why);
             break;
         }

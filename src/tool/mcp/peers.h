@@ -5,4 +5,4 @@
 #include "session.h"
 
 /* Gives the session their tools. Takes the configuration over, also if it fails. */
-int mcp_servers_add(struct tool_session *s, struct config *config, struct error *err);
+int mcp_peers_add(struct tool_session *s, struct config *config, struct error *err);

@@ -3,16 +3,16 @@
 #include <string.h>
 
 #include "clock.h"
-#include "server.h"
+#include "peer.h"
 #include "banned.h"
 
 #define DEFAULT_TIMEOUT_S 60.0
 #define TROUBLE_MAX       (64u << 10)
 
-struct server *server_new(const char *name, json_t *settings)
+struct peer *peer_new(const char *name, json_t *settings)
 {
     const json_t *timeout = json_object_get(settings, "timeout");
-    struct server *s = calloc(1, sizeof *s);
+    struct peer *s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
     s->name = strdup(name);
@@ -20,24 +20,24 @@ struct server *server_new(const char *name, json_t *settings)
     s->timeout_ns = (int64_t)((timeout ? json_number_value(timeout) : DEFAULT_TIMEOUT_S) * NS_PER_S) + 1;
     s->trouble = BUF_INIT(TROUBLE_MAX);
     pthread_mutex_init(&s->lock, NULL);
-    return s->name ? s : server_free(s);
+    return s->name ? s : peer_free(s);
 }
 
-void server_stop(struct server *s)
+void peer_stop(struct peer *s)
 {
     for (size_t i = 0; i < s->n_clients; i++)
         client_stop(s->clients[i]);
 }
 
-struct server *server_free(struct server *s)
+struct peer *peer_free(struct peer *s)
 {
     if (!s)
         return NULL;
     for (size_t i = 0; i < s->n_clients; i++)
         client_free(s->clients[i]);
     while (s->kept) {
-        struct server_tool *next = s->kept->next;
-        server_tool_free(s->kept);
+        struct peer_tool *next = s->kept->next;
+        peer_tool_free(s->kept);
         s->kept = next;
     }
     buf_free(&s->trouble);
@@ -49,24 +49,24 @@ struct server *server_free(struct server *s)
 }
 
 /* The lock is held. */
-static int get_client(struct server *s, struct client **ret, struct error *err)
+static int get_client(struct peer *s, struct client **ret, struct error *err)
 {
     struct client *c = s->n_clients ? s->clients[s->n_clients - 1] : NULL;
     if (c && client_alive(c)) {
         *ret = c;
         return 0;
     }
-    if (s->starts == SERVER_STARTS_MAX) {
+    if (s->starts == PEER_STARTS_MAX) {
         if (s->failure.code)
             return error_set(err, s->failure.code, "%.700s (tried %d times; not again in this session)",
-                             s->failure.text, SERVER_STARTS_MAX);
+                             s->failure.text, PEER_STARTS_MAX);
         return error_set(err, EPIPE, "the MCP server '%s' ended %d times; it is not started again in this session",
-                         s->name, SERVER_STARTS_MAX);
+                         s->name, PEER_STARTS_MAX);
     }
     s->starts++;
     s->listed = false;
     s->failure = (struct error){0};
-    int r = server_start(s, &c, &s->failure);
+    int r = peer_start(s, &c, &s->failure);
     if (r < 0) {
         if (err)
             *err = s->failure;
@@ -77,7 +77,7 @@ static int get_client(struct server *s, struct client **ret, struct error *err)
     return 0;
 }
 
-int server_client(struct server *s, struct client **ret, struct error *err)
+int peer_client(struct peer *s, struct client **ret, struct error *err)
 {
     pthread_mutex_lock(&s->lock);
     int r = get_client(s, ret, err);
@@ -85,22 +85,22 @@ int server_client(struct server *s, struct client **ret, struct error *err)
     return r;
 }
 
-int server_refresh(struct server *s, struct error *err)
+int peer_refresh(struct peer *s, struct error *err)
 {
     struct client *c = NULL;
     pthread_mutex_lock(&s->lock);
     int r = get_client(s, &c, err);
     if (r == 0 && (client_tools_changed(c) || !s->listed)) {
-        r = server_list_tools(s, c, err);
+        r = peer_list_tools(s, c, err);
         s->listed = r == 0;
     }
     pthread_mutex_unlock(&s->lock);
     return r;
 }
 
-struct server_tool *server_find(struct server *s, const char *remote)
+struct peer_tool *peer_find(struct peer *s, const char *remote)
 {
-    struct server_tool *found = NULL;
+    struct peer_tool *found = NULL;
     pthread_mutex_lock(&s->lock);
     for (size_t i = 0; i < s->n_tools && !found; i++)
         if (strcmp(s->tools[i]->remote, remote) == 0)

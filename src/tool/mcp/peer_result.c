@@ -5,7 +5,7 @@
 #include "base64.h"
 #include "foreign.h"
 #include "rpc.h"
-#include "server.h"
+#include "peer.h"
 #include "banned.h"
 
 #define TEXT_MAX  (RESULT_TEXT_MAX - 4096u)
@@ -141,14 +141,14 @@ static void put_data_as_text(struct tool_result *r)
     free(text);
 }
 
-int server_take_result(const struct server_tool *t, const json_t *answer, struct tool_result *r,
+int peer_take_result(const struct peer_tool *t, const json_t *answer, struct tool_result *r,
                        struct error *err)
 {
     const json_t *content = json_object_get(answer, "content");
     json_t *data = json_object_get(answer, "structuredContent");
     if (content && !json_is_array(content))
         return error_set(err, EPROTO, "the MCP server '%s' answered with content that is no list",
-                         t->server->name);
+                         t->peer->name);
     r->failed = json_is_true(json_object_get(answer, "isError"));
     if (t->output && !r->failed && foreign_check(t->output, data ? data : json_null(), "output", err) < 0)
         return error_wrap(err, "%s did not give what its schema promises", t->name);

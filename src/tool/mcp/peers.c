@@ -2,20 +2,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server.h"
-#include "servers.h"
+#include "peer.h"
+#include "peers.h"
 #include "banned.h"
 
-#define SERVERS_MAX 128 /* twice what one file may name */
+#define PEERS_MAX 128 /* twice what one file may name */
 
-struct servers {
+struct peers {
     struct tool_source source; /* the first member */
     struct config config;
-    struct server *list[SERVERS_MAX];
+    struct peer *list[PEERS_MAX];
     size_t count;
 };
 
-static struct server *find_server(const struct servers *s, const char *name, size_t n)
+static struct peer *find_peer(const struct peers *s, const char *name, size_t n)
 {
     for (size_t i = 0; i < s->count; i++)
         if (strlen(s->list[i]->name) == n && memcmp(s->list[i]->name, name, n) == 0)
@@ -38,7 +38,7 @@ static json_t *named_by_workspace(struct tool_session *session, struct error *er
 }
 
 /* Why the workspace's servers are not started, and what to do if they should be. */
-static int refuse_workspace(const struct servers *s, const json_t *named, struct error *err)
+static int refuse_workspace(const struct peers *s, const json_t *named, struct error *err)
 {
     char names[200] = "";
     size_t len = 0;
@@ -62,32 +62,32 @@ static int refuse_workspace(const struct servers *s, const json_t *named, struct
                      s->config.file ? s->config.file : "~/.config/hutch/config.json");
 }
 
-static const struct tool *find_tool(struct server *server, const char *name, struct error *err)
+static const struct tool *find_tool(struct peer *peer, const char *name, struct error *err)
 {
-    if (json_is_true(json_object_get(server->settings, "disabled"))) {
-        error_set(err, ENOENT, "the MCP server '%s' is disabled in the configuration", server->name);
+    if (json_is_true(json_object_get(peer->settings, "disabled"))) {
+        error_set(err, ENOENT, "the MCP server '%s' is disabled in the configuration", peer->name);
         return NULL;
     }
-    if (server_refresh(server, err) < 0)
+    if (peer_refresh(peer, err) < 0)
         return NULL;
-    struct server_tool *t = server_find(server, name);
+    struct peer_tool *t = peer_find(peer, name);
     if (!t)
         error_set(err, ENOENT, "the MCP server '%s' has no tool '%.100s'; `hutch tool --list` shows all",
-                  server->name, name);
+                  peer->name, name);
     return t ? &t->tool : NULL;
 }
 
-static const struct tool *servers_find(struct tool_source *source, struct tool_session *session,
+static const struct tool *peers_find(struct tool_source *source, struct tool_session *session,
                                        const char *name, struct error *err)
 {
-    struct servers *s = (struct servers *)source;
+    struct peers *s = (struct peers *)source;
     struct error why = {0};
     const char *dot = strchr(name, '.');
     if (!dot)
         return NULL;
-    struct server *server = find_server(s, name, (size_t)(dot - name));
-    if (server)
-        return find_tool(server, dot + 1, err);
+    struct peer *peer = find_peer(s, name, (size_t)(dot - name));
+    if (peer)
+        return find_tool(peer, dot + 1, err);
     json_t *named = s->config.trusted ? NULL : named_by_workspace(session, &why);
     _cleanup_free_ char *first = strndup(name, (size_t)(dot - name));
     if (named && first && json_object_get(named, first))
@@ -98,9 +98,9 @@ static const struct tool *servers_find(struct tool_source *source, struct tool_s
     return NULL;
 }
 
-/* One server, asked in a thread of its own: starting them one after the other would add up. */
+/* One peer, asked in a thread of its own: starting them one after the other would add up. */
 struct asking {
-    struct server *server;
+    struct peer *peer;
     struct error err;
     int r;
     pthread_t thread;
@@ -110,15 +110,15 @@ struct asking {
 static void *ask_one(void *data)
 {
     struct asking *a = data;
-    a->r = server_refresh(a->server, &a->err);
+    a->r = peer_refresh(a->peer, &a->err);
     return NULL;
 }
 
-static void tell_lines(struct server *server, void (*trouble)(void *data, const char *text), void *data)
+static void tell_lines(struct peer *peer, void (*trouble)(void *data, const char *text), void *data)
 {
-    pthread_mutex_lock(&server->lock);
-    char *lines = server->trouble.len ? strndup((char *)server->trouble.data, server->trouble.len) : NULL;
-    pthread_mutex_unlock(&server->lock);
+    pthread_mutex_lock(&peer->lock);
+    char *lines = peer->trouble.len ? strndup((char *)peer->trouble.data, peer->trouble.len) : NULL;
+    pthread_mutex_unlock(&peer->lock);
     for (char *at = lines, *end; at && *at && (end = strchr(at, '\n')); at = end + 1) {
         *end = 0;
         trouble(data, at);
@@ -126,26 +126,26 @@ static void tell_lines(struct server *server, void (*trouble)(void *data, const 
     free(lines);
 }
 
-static void tell_tools(struct server *server, void (*each)(void *data, const struct tool *t), void *data)
+static void tell_tools(struct peer *peer, void (*each)(void *data, const struct tool *t), void *data)
 {
-    pthread_mutex_lock(&server->lock);
-    for (size_t i = 0; i < server->n_tools; i++)
-        each(data, &server->tools[i]->tool);
-    pthread_mutex_unlock(&server->lock);
+    pthread_mutex_lock(&peer->lock);
+    for (size_t i = 0; i < peer->n_tools; i++)
+        each(data, &peer->tools[i]->tool);
+    pthread_mutex_unlock(&peer->lock);
 }
 
-static void servers_list(struct tool_source *source, struct tool_session *session,
+static void peers_list(struct tool_source *source, struct tool_session *session,
                          void (*each)(void *data, const struct tool *t),
                          void (*trouble)(void *data, const char *text), void *data)
 {
-    struct servers *s = (struct servers *)source;
+    struct peers *s = (struct peers *)source;
     struct error err = {0};
-    struct asking *asked = calloc(SERVERS_MAX, sizeof *asked);
+    struct asking *asked = calloc(PEERS_MAX, sizeof *asked);
     json_t *named = s->config.trusted ? NULL : named_by_workspace(session, &err);
     for (size_t i = 0; asked && i < s->count; i++) {
         if (json_is_true(json_object_get(s->list[i]->settings, "disabled")))
             continue;
-        asked[i].server = s->list[i];
+        asked[i].peer = s->list[i];
         asked[i].threaded = pthread_create(&asked[i].thread, NULL, ask_one, &asked[i]) == 0;
         if (!asked[i].threaded)
             ask_one(&asked[i]);
@@ -153,11 +153,11 @@ static void servers_list(struct tool_source *source, struct tool_session *sessio
     for (size_t i = 0; asked && i < s->count; i++) {
         if (asked[i].threaded)
             pthread_join(asked[i].thread, NULL);
-        if (asked[i].server && asked[i].r < 0)
+        if (asked[i].peer && asked[i].r < 0)
             trouble(data, asked[i].err.text);
-        if (asked[i].server && asked[i].r == 0) {
-            tell_tools(asked[i].server, each, data);
-            tell_lines(asked[i].server, trouble, data);
+        if (asked[i].peer && asked[i].r == 0) {
+            tell_tools(asked[i].peer, each, data);
+            tell_lines(asked[i].peer, trouble, data);
         }
     }
     free(asked);
@@ -169,51 +169,51 @@ static void servers_list(struct tool_source *source, struct tool_session *sessio
 }
 
 /* All at once, so that several that do not want to end cost no more than one. */
-static void servers_free(struct tool_source *source)
+static void peers_free(struct tool_source *source)
 {
-    struct servers *s = (struct servers *)source;
+    struct peers *s = (struct peers *)source;
     for (size_t i = 0; i < s->count; i++)
-        server_stop(s->list[i]);
+        peer_stop(s->list[i]);
     for (size_t i = 0; i < s->count; i++)
-        server_free(s->list[i]);
+        peer_free(s->list[i]);
     config_free(&s->config);
     free(s);
 }
 
 /* Those of one file; what is there already under a name stays. */
-static int add_servers(struct servers *s, const json_t *config)
+static int add_peers(struct peers *s, const json_t *config)
 {
     const char *name;
     json_t *settings;
     json_object_foreach(json_object_get(config, "mcpServers"), name, settings)
     {
-        if (find_server(s, name, strlen(name)))
+        if (find_peer(s, name, strlen(name)))
             continue;
-        struct server *server = s->count < SERVERS_MAX ? server_new(name, settings) : NULL;
-        if (!server)
+        struct peer *peer = s->count < PEERS_MAX ? peer_new(name, settings) : NULL;
+        if (!peer)
             return -ENOMEM;
-        s->list[s->count++] = server;
+        s->list[s->count++] = peer;
     }
     return 0;
 }
 
-int mcp_servers_add(struct tool_session *session, struct config *config, struct error *err)
+int mcp_peers_add(struct tool_session *session, struct config *config, struct error *err)
 {
-    struct servers *s = calloc(1, sizeof *s);
+    struct peers *s = calloc(1, sizeof *s);
     if (!s) {
         config_free(config);
         return error_set(err, ENOMEM, "no memory");
     }
     s->config = *config;
     *config = (struct config){0};
-    s->source = (struct tool_source){.find = servers_find, .list = servers_list, .free = servers_free};
-    int r = add_servers(s, s->config.trusted); /* the workspace's go over the person's */
+    s->source = (struct tool_source){.find = peers_find, .list = peers_list, .free = peers_free};
+    int r = add_peers(s, s->config.trusted); /* the workspace's go over the person's */
     if (r == 0)
-        r = add_servers(s, s->config.own);
+        r = add_peers(s, s->config.own);
     if (r == 0)
         r = tool_session_add(session, &s->source);
     if (r < 0) {
-        servers_free(&s->source);
+        peers_free(&s->source);
         return error_errno(err, -r, "cannot add the MCP servers");
     }
     return 0;

@@ -9,7 +9,7 @@
 
 #include "config.h"
 #include "parts.h"
-#include "server.h"
+#include "peer.h"
 #include "banned.h"
 
 #define WORDS_MAX   2048
@@ -69,14 +69,14 @@ static int words_add(struct words *w, char *word, struct error *err)
     return 0;
 }
 
-static int expand(const struct server *s, const char *member, const char *value, char **ret, struct error *err)
+static int expand(const struct peer *s, const char *member, const char *value, char **ret, struct error *err)
 {
     char where[256];
     snprintf(where, sizeof where, "mcpServers.%s.%.80s", s->name, member);
     return config_expand(value, where, ret, err);
 }
 
-static int add_expanded(const struct server *s, const char *member, const char *value, struct words *w,
+static int add_expanded(const struct peer *s, const char *member, const char *value, struct words *w,
                         struct error *err)
 {
     char *word = NULL;
@@ -90,7 +90,7 @@ static int add_variable(const char *name, const char *value, struct words *env, 
     return words_add(env, asprintf(&entry, "%s=%s", name, value) < 0 ? NULL : entry, err);
 }
 
-static int inherit(const struct server *s, const char *const *names, size_t n, struct words *env,
+static int inherit(const struct peer *s, const char *const *names, size_t n, struct words *env,
                    struct error *err)
 {
     const json_t *own = json_object_get(s->settings, "env");
@@ -103,7 +103,7 @@ static int inherit(const struct server *s, const char *const *names, size_t n, s
     return r;
 }
 
-static int add_environment(const struct server *s, struct words *env, struct error *err)
+static int add_environment(const struct peer *s, struct words *env, struct error *err)
 {
     const char *name;
     json_t *value;
@@ -121,7 +121,7 @@ static int add_environment(const struct server *s, struct words *env, struct err
 
 /* A home is the person's; the workspace is not, and programs believe what lies in the folder they start in.
  */
-static int set_cwd(const struct server *s, struct launch *l, struct error *err)
+static int set_cwd(const struct peer *s, struct launch *l, struct error *err)
 {
     const char *cwd = json_string_value(json_object_get(s->settings, "cwd")), *home = getenv("HOME");
     if (cwd)
@@ -130,7 +130,7 @@ static int set_cwd(const struct server *s, struct launch *l, struct error *err)
     return l->cwd ? 0 : error_set(err, ENOMEM, "no memory");
 }
 
-static int plan_program(const struct server *s, struct launch *l, struct error *err)
+static int plan_program(const struct peer *s, struct launch *l, struct error *err)
 {
     size_t i;
     json_t *arg;
@@ -143,7 +143,7 @@ static int plan_program(const struct server *s, struct launch *l, struct error *
     return r == 0 ? set_cwd(s, l, err) : r;
 }
 
-static json_t *expand_headers(const struct server *s, struct error *err)
+static json_t *expand_headers(const struct peer *s, struct error *err)
 {
     json_t *headers = json_object(), *value;
     const char *name;
@@ -159,7 +159,7 @@ static json_t *expand_headers(const struct server *s, struct error *err)
     return headers;
 }
 
-static int put_preface(const struct server *s, struct launch *l, struct error *err)
+static int put_preface(const struct peer *s, struct launch *l, struct error *err)
 {
     _cleanup_free_ char *url = NULL, *line = NULL;
     int r = expand(s, "url", json_string_value(json_object_get(s->settings, "url")), &url, err);
@@ -180,7 +180,7 @@ static int put_preface(const struct server *s, struct launch *l, struct error *e
     return r < 0 ? error_set(err, E2BIG, "its URL and headers are too long") : 0;
 }
 
-static int plan_http(const struct server *s, struct launch *l, struct error *err)
+static int plan_http(const struct peer *s, struct launch *l, struct error *err)
 {
     char path[PARTS_PATH_MAX];
     int r = parts_find("hutch-http", path, err);
@@ -194,7 +194,7 @@ static int plan_http(const struct server *s, struct launch *l, struct error *err
     return r == 0 && !l->cwd ? error_set(err, ENOMEM, "no memory") : r;
 }
 
-int server_start(const struct server *s, struct client **ret, struct error *err)
+int peer_start(const struct peer *s, struct client **ret, struct error *err)
 {
     _cleanup_(cleanup_launch) struct launch *l = calloc(1, sizeof *l);
     if (!l)
