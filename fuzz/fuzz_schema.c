@@ -1,7 +1,7 @@
 /*
- * The validator on arbitrary schemas and values: two JSON texts, split at the first NUL byte. It always ends,
- * its answer is one of three, a refusal has a text that begins with the path, and asking again gives the
- * same.
+ * The validator on arbitrary schemas and values, which are built from the bytes: JSON text would mostly be
+ * none. It always ends, its answer is one of three, a refusal begins with the path, and asking again gives
+ * the same.
  */
 #include <errno.h>
 #include <string.h>
@@ -10,11 +10,118 @@
 #include "schema.h"
 #include "banned.h"
 
+#define DEPTH 8
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
-static json_t *load(const uint8_t *text, size_t n)
+static const char *const WORDS[] = {"type",
+                                    "enum",
+                                    "const",
+                                    "properties",
+                                    "required",
+                                    "additionalProperties",
+                                    "patternProperties",
+                                    "propertyNames",
+                                    "dependentRequired",
+                                    "minProperties",
+                                    "maxProperties",
+                                    "items",
+                                    "prefixItems",
+                                    "additionalItems",
+                                    "contains",
+                                    "minItems",
+                                    "maxItems",
+                                    "uniqueItems",
+                                    "minLength",
+                                    "maxLength",
+                                    "pattern",
+                                    "minimum",
+                                    "maximum",
+                                    "exclusiveMinimum",
+                                    "exclusiveMaximum",
+                                    "multipleOf",
+                                    "allOf",
+                                    "anyOf",
+                                    "oneOf",
+                                    "not",
+                                    "if",
+                                    "then",
+                                    "else",
+                                    "$ref",
+                                    "$defs",
+                                    "#",
+                                    "#/$defs/a",
+                                    "#/properties/a~1/items/0",
+                                    "string",
+                                    "integer",
+                                    "number",
+                                    "object",
+                                    "array",
+                                    "null",
+                                    "boolean",
+                                    "a",
+                                    "b",
+                                    "ab",
+                                    "",
+                                    "^a+$",
+                                    "(a|b)*c",
+                                    "[",
+                                    "\xc3\xa4"};
+
+struct source {
+    const uint8_t *at, *end;
+};
+
+static unsigned next(struct source *s)
 {
-    return json_loadb((const char *)text, n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    return s->at < s->end ? *s->at++ : 0;
+}
+
+static const char *word(struct source *s)
+{
+    return WORDS[next(s) % ARRAY_SIZE(WORDS)];
+}
+
+static json_t *build(struct source *s, unsigned depth);
+
+static json_t *build_array(struct source *s, unsigned depth)
+{
+    json_t *list = json_array();
+    for (unsigned n = next(s) % 6; n > 0; n--)
+        json_array_append_new(list, build(s, depth - 1));
+    return list;
+}
+
+static json_t *build_object(struct source *s, unsigned depth)
+{
+    json_t *o = json_object();
+    for (unsigned n = next(s) % 8; n > 0; n--) {
+        const char *name = word(s);
+        json_object_set_new(o, name, build(s, depth - 1));
+    }
+    return o;
+}
+
+static json_t *build(struct source *s, unsigned depth)
+{
+    switch (next(s) % (depth ? 12 : 6)) {
+    case 0:
+        return json_null();
+    case 1:
+        return json_boolean(next(s) & 1);
+    case 2:
+        return json_integer((int8_t)next(s));
+    case 3:
+        return json_real((int8_t)next(s) / 4.0);
+    case 4:
+    case 5:
+        return json_string(word(s));
+    case 6:
+    case 7:
+        return build_array(s, depth);
+    default:
+        return build_object(s, depth);
+    }
 }
 
 static void check(const json_t *schema, const json_t *value)
@@ -29,13 +136,9 @@ static void check(const json_t *schema, const json_t *value)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-    const uint8_t *split = n ? memchr(data, 0, n) : NULL;
-    if (!split)
-        return 0;
-    json_t *schema = load(data, (size_t)(split - data));
-    json_t *value = schema ? load(split + 1, n - (size_t)(split - data) - 1) : NULL;
-    if (value)
-        check(schema, value);
+    struct source s = {.at = data, .end = data + n};
+    json_t *value = build(&s, DEPTH / 2), *schema = build(&s, DEPTH);
+    check(schema, value);
     json_decref(schema);
     json_decref(value);
     return 0;

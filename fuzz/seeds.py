@@ -105,12 +105,8 @@ RPC = [
     b"\xff\x10" + b'{"jsonrpc":"2.0","id":"a\\u0000b","result":{"x":[1,2.5,-3e4,true,null]}}\n{"jsonrpc":"2.0","error":{"code":-1}}\n',
 ]
 
-SCHEMA = [
-    b'{"type":"object","required":["a"],"properties":{"a":{"type":["string","null"],"minLength":1,"pattern":"^x"}},"additionalProperties":false}\0{"a":"x"}',
-    b'{"$ref":"#/$defs/t","$defs":{"t":{"items":{"$ref":"#"},"uniqueItems":true,"minItems":1}}}\0[1,[2],2]',
-    b'{"anyOf":[{"const":1},{"enum":["a"]}],"not":{"type":"null"},"if":{"minimum":1},"then":{"multipleOf":2},"else":false}\0"a"',
-    b'{"oneOf":[true,false],"allOf":[{"exclusiveMaximum":3.5}],"contains":{"maximum":1},"prefixItems":[{}],"patternProperties":{"a+":{}},"propertyNames":{"maxLength":2},"dependentRequired":{"a":["b"]}}\0{"a":1}',
-]
+# Bytes that fuzz_schema.c builds a value and a schema of.
+SCHEMA = [bytes(range(i, i + 60)) for i in range(0, 196, 7)] + [b"\x08\x02\x2d\x04\x2d\x2e\x02\x01" + b"\x08\x03\x00\x04\x29\x03\x08\x01\x2d\x08\x01\x00\x04\x26"]
 
 SEEDS = {
     "fuzz_schema": SCHEMA,
