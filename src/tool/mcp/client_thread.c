@@ -149,26 +149,24 @@ static int step(struct client *c, bool *stop, struct error *err)
     return r >= 0 && fds[3].revents ? write_stdin(c, err) : r;
 }
 
-/* How it ended, in words. */
-static void say_status(int status, char *text, size_t size)
+/* How it ended, in words, if it did so by itself. */
+static void say_status(int status, struct error *why)
 {
     char name[32];
-    text[0] = 0;
-    if (WIFSIGNALED(status)) {
+    if (WIFEXITED(status)) {
+        error_set(why, EPIPE, "it ended (exit status %d)", WEXITSTATUS(status));
+    } else if (WIFSIGNALED(status) && WTERMSIG(status) != SIGTERM) {
         signame_format(WTERMSIG(status), name, sizeof name);
-        snprintf(text, size, " (%s)", name);
-    } else if (WIFEXITED(status)) {
-        snprintf(text, size, " (exit status %d)", WEXITSTATUS(status));
+        error_set(why, EPIPE, "it was ended by %s", name);
     }
 }
 
-static void be_dead(struct client *c, const struct error *why, const char *status)
+static void be_dead(struct client *c, const struct error *why)
 {
     char words[600];
     pthread_mutex_lock(&c->lock);
     client_last_words(c, words, sizeof words);
-    error_set(&c->why, why->code, "the MCP server '%s' failed: %.200s%s%s", c->name, why->text, status,
-              words);
+    error_set(&c->why, why->code, "the MCP server '%s' failed: %.300s%s", c->name, why->text, words);
     c->dead = true;
     for (struct waiter *w = c->waiters; w; w = w->next)
         client_fail(w, &c->why);
@@ -190,7 +188,6 @@ static void drain_stderr(struct client *c)
 static void serve(struct client *c)
 {
     struct error err = {0};
-    char status[64] = "";
     bool stop = false;
     int r = 0;
     while (r >= 0)
@@ -200,8 +197,8 @@ static void serve(struct client *c)
     bool ended = err.code == EPIPE;
     int left = child_end(&c->child, stop || ended ? PATIENCE_MS : 0);
     if (ended)
-        say_status(left, status, sizeof status);
-    be_dead(c, &err, status);
+        say_status(left, &err);
+    be_dead(c, &err);
 }
 
 /* Signals are for the threads that know about them; writing to a pipe that nobody reads is an error here. */
@@ -218,7 +215,7 @@ void *client_thread(void *client)
     struct error err = {0};
     block_signals();
     if (child_start(&c->options->program, &c->child, &err) < 0) {
-        be_dead(c, &err, "");
+        be_dead(c, &err);
         return NULL;
     }
     pthread_mutex_lock(&c->lock);
