@@ -119,24 +119,29 @@ static int send_queued(struct bridge *b)
     return r;
 }
 
-/* Begins what is due, and ends streams that have nothing more to say; returns the milliseconds until the next
- * is due. */
+/* Begins what is due, and ends streams that have nothing more to say. */
 static int begin_due(struct bridge *b)
 {
     int64_t now = clock_now();
-    int wait = IDLE_MS;
     for (struct transfer *t = b->transfers, *next; t; t = next) {
         next = t->next;
-        if (t->easy && !t->answered)
+        if (t->due > now)
             continue;
-        if (t->due > now) {
-            int ms = clock_poll_ms(t->due);
-            wait = ms < wait ? ms : wait;
-        } else if (t->easy) {
+        if (t->easy && t->answered)
             outcome_ended(t, CURLE_OK);
-        } else if (transfer_begin(t) < 0) {
+        else if (!t->easy && transfer_begin(t) < 0)
             return -ENOMEM;
-        }
+    }
+    return 0;
+}
+
+/* Milliseconds until something is due. */
+static int wait_ms(const struct bridge *b)
+{
+    int wait = b->first && !b->waiting && b->under_way < UNDER_WAY_MAX ? 0 : IDLE_MS;
+    for (const struct transfer *t = b->transfers; t; t = t->next) {
+        int ms = !t->easy || t->answered ? clock_poll_ms(t->due ? t->due : 1) : IDLE_MS;
+        wait = ms < wait ? ms : wait;
     }
     return wait;
 }
@@ -160,16 +165,14 @@ int bridge_step(struct bridge *b, int in)
     struct curl_waitfd stdin_wait = {.fd = in, .events = CURL_WAIT_POLLIN};
     int running = 0;
     int r = send_queued(b);
-    int wait = r < 0 ? r : begin_due(b);
-    if (wait < 0 || curl_multi_perform(b->multi, &running) != CURLM_OK)
+    if (r == 0)
+        r = begin_due(b);
+    if (r < 0 || curl_multi_perform(b->multi, &running) != CURLM_OK)
         return -ENOMEM;
     take_ended(b);
-    bool more = b->first && !b->waiting && b->under_way < UNDER_WAY_MAX;
-    for (struct transfer *t = b->transfers; t; t = t->next)
-        more = more || (!t->easy && t->due <= clock_now());
-    if (b->over || more)
+    if (b->over)
         return 0;
-    return curl_multi_poll(b->multi, &stdin_wait, in >= 0 ? 1 : 0, wait, NULL) == CURLM_OK ? 0 : -EIO;
+    return curl_multi_poll(b->multi, &stdin_wait, in >= 0 ? 1 : 0, wait_ms(b), NULL) == CURLM_OK ? 0 : -EIO;
 }
 
 static size_t ignore(char *data, size_t size, size_t n, void *nothing)

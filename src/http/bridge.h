@@ -47,12 +47,14 @@ struct transfer {
     bool ready;    /* it is the notification that ends the handshake */
     bool in_order; /* nothing else is sent meanwhile */
     bool answered;
+    bool lost;   /* the server knows the session no more */
     bool events; /* the answer is a stream of events */
     unsigned resumes, redirects;
     struct curl_slist *headers;
     struct buf in; /* an answer that is no stream, or what the server says about its refusal */
     struct sse sse;
-    char *last_id; /* where to take a stream up again */
+    char *last_id;    /* where to take a stream up again, */
+    int64_t retry_ms; /* and after how long; -1: the server did not say */
     int failed;    /* why we broke it off: a positive errno */
     char why[CURL_ERROR_SIZE];
     struct transfer *next;

@@ -11,6 +11,7 @@
 #include "banned.h"
 
 #define SERVER_ERROR  (-32000)
+#define SESSION_LOST  (-32099) /* see client.h */
 #define RETRY_MS      1000
 #define RETRY_MIN_MS  50
 #define RETRY_MAX_MS  30000
@@ -27,7 +28,8 @@ void outcome_fail(struct transfer *t, const char *fmt, ...)
     fprintf(stderr, "%s: %s\n", t->bridge->place.shown, text);
     if (!t->id || t->answered)
         return;
-    json_t *message = rpc_error(t->id, SERVER_ERROR, "%s: %s", t->bridge->place.shown, text);
+    json_t *message =
+        rpc_error(t->id, t->lost ? SESSION_LOST : SERVER_ERROR, "%s: %s", t->bridge->place.shown, text);
     bridge_deliver(t->bridge, message);
     json_decref(message);
     t->answered = true;
@@ -139,8 +141,10 @@ size_t outcome_receive(char *data, size_t size, size_t n, void *transfer)
 /* Waits a little and asks for the rest. False if it cannot be had. */
 static bool try_again(struct transfer *t)
 {
-    int64_t wait = t->sse.retry_ms >= 0 ? t->sse.retry_ms : RETRY_MS << t->resumes;
     const char *id = sse_last_id(&t->sse);
+    if (t->sse.retry_ms >= 0)
+        t->retry_ms = t->sse.retry_ms;
+    int64_t wait = t->retry_ms >= 0 ? t->retry_ms : RETRY_MS << t->resumes;
     if (t->resumes++ >= RESUMES_MAX)
         return false;
     if (id) {
@@ -197,7 +201,8 @@ static void refused(struct transfer *t, long status)
         outcome_fail(t, "it refuses access (HTTP %ld); check \"headers\" in the configuration, such as Authorization%s%s",
                      status, colon, said ? said : "");
     } else if (status == 404 && t->bridge->session) {
-        outcome_fail(t, "it has forgotten the session (HTTP 404); the next call begins a new one");
+        t->lost = true;
+        outcome_fail(t, "it has forgotten the session (HTTP 404)");
         t->bridge->over = true;
     } else {
         if (t->id && !t->answered && t->in.len && t->in.data[0] == '{')

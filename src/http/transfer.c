@@ -15,6 +15,7 @@ struct transfer *transfer_new(struct bridge *b, enum transfer_kind kind)
         return NULL;
     t->bridge = b;
     t->kind = kind;
+    t->retry_ms = -1;
     t->in = BUF_INIT(RPC_MESSAGE_MAX);
     t->sse = SSE_INIT(RPC_MESSAGE_MAX + 1024);
     t->url = strdup(b->place.url);
@@ -75,6 +76,16 @@ static int add_headers(struct transfer *t)
     return r < 0 ? r : add_value(&t->headers, "Last-Event-ID", t->last_id);
 }
 
+/* Which certificates are trusted, where the environment says so: libcurl itself does not look there. */
+static void set_certificates(CURL *e)
+{
+    const char *file = getenv("SSL_CERT_FILE"), *folder = getenv("SSL_CERT_DIR");
+    if (file && *file)
+        curl_easy_setopt(e, CURLOPT_CAINFO, file);
+    if (folder && *folder)
+        curl_easy_setopt(e, CURLOPT_CAPATH, folder);
+}
+
 /* Redirections are judged in outcome.c, never followed by curl; certificates are checked, as is its default. */
 static void set_options(struct transfer *t)
 {
@@ -90,6 +101,7 @@ static void set_options(struct transfer *t)
     curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, outcome_receive);
     curl_easy_setopt(e, CURLOPT_WRITEDATA, t);
     curl_easy_setopt(e, CURLOPT_PRIVATE, t);
+    set_certificates(e);
     if (t->kind != TRANSFER_LISTEN)
         curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)(t->bridge->place.timeout * 1000) + GRACE_MS);
     if (t->kind == TRANSFER_POST) {

@@ -19,6 +19,10 @@
 #define MCP_CLIENT_FLOOD_MAX (64u << 20) /* bytes that answer nothing, one after the other */
 #define MCP_CLIENT_NOISE_MAX 1000        /* lines that are no JSON */
 
+/* The code by which hutch-http says that the server knows the session no more: the request was not looked at,
+ * and may be sent again over a new connection. */
+#define MCP_SESSION_LOST (-32099)
+
 struct client_options {
     const char *name; /* for messages */
     struct child_options program;
@@ -44,12 +48,12 @@ bool client_tools_changed(struct client *c);
 
 struct client_call {
     const char *method;
-    json_t *params; /* taken over */
+    json_t *params;
     int64_t timeout_ns;
     int cancel; /* -1: none */
     const struct tool_progress *progress;
 };
 
-/* One request and its result, a new reference. -EREMOTEIO with what the server said if it answered with an
- * error. */
+/* One request and its result, a new reference. It takes the params over in any case. -EREMOTEIO with what the
+ * server said if it answered with an error; -ESTALE if that was MCP_SESSION_LOST, and the connection is dead. */
 int client_ask(struct client *c, const struct client_call *call, json_t **ret, struct error *err);

@@ -48,9 +48,15 @@ static void take_error(struct client *c, struct waiter *w, const json_t *error)
     _cleanup_free_ char *text = json_is_string(said)
                                     ? foreign_text(json_string_value(said), json_string_length(said), 800)
                                     : NULL;
-    error_set(&why, EREMOTEIO, "the MCP server '%s' answered with an error: %s (code %lld)", c->name,
-              text && *text ? text : "no message", (long long)json_integer_value(code));
+    bool lost = json_is_integer(code) && json_integer_value(code) == MCP_SESSION_LOST;
+    error_set(&why, lost ? ESTALE : EREMOTEIO, "the MCP server '%s' answered with an error: %s (code %lld)",
+              c->name, text && *text ? text : "no message", (long long)json_integer_value(code));
     client_fail(w, &why);
+    if (lost && !c->dead) {
+        c->dead = true;
+        c->why = why;
+        c->stop = true;
+    }
 }
 
 static void take_answer(struct client *c, const struct rpc_message *m)

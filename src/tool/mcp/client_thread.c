@@ -166,10 +166,14 @@ static void be_dead(struct client *c, const struct error *why)
     char words[600];
     pthread_mutex_lock(&c->lock);
     client_last_words(c, words, sizeof words);
-    error_set(&c->why, why->code, "the MCP server '%s' failed: %.300s%s", c->name, why->text, words);
+    if (!c->dead)
+        error_set(&c->why, why->code, "the MCP server '%s' failed: %.300s%s", c->name, why->text, words);
     c->dead = true;
+    struct error told = c->why;
+    if (told.code == ESTALE) /* what was under way may have been done: it is not to be sent again */
+        told.code = EPIPE;
     for (struct waiter *w = c->waiters; w; w = w->next)
-        client_fail(w, &c->why);
+        client_fail(w, &told);
     pthread_cond_broadcast(&c->started);
     pthread_mutex_unlock(&c->lock);
 }

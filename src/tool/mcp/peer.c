@@ -35,6 +35,7 @@ struct peer *peer_free(struct peer *s)
         return NULL;
     for (size_t i = 0; i < s->n_clients; i++)
         client_free(s->clients[i]);
+    free(s->clients);
     while (s->kept) {
         struct peer_tool *next = s->kept->next;
         peer_tool_free(s->kept);
@@ -48,6 +49,32 @@ struct peer *peer_free(struct peer *s)
     return NULL;
 }
 
+static int refuse_start(const struct peer *s, struct error *err)
+{
+    if (s->failure.code)
+        return error_set(err, s->failure.code, "%.700s (tried %d times; not again in this session)",
+                         s->failure.text, PEER_STARTS_MAX);
+    return error_set(err, EPIPE, "the MCP server '%s' ended %d times; it is not started again in this session",
+                     s->name, PEER_STARTS_MAX);
+}
+
+static int start(struct peer *s, struct client **ret, struct error *err)
+{
+    struct client **more = reallocarray(s->clients, s->n_clients + 1, sizeof *more);
+    if (!more)
+        return error_set(err, ENOMEM, "no memory");
+    s->clients = more;
+    s->failure = (struct error){0};
+    int r = peer_start(s, &s->clients[s->n_clients], &s->failure);
+    if (r < 0) {
+        if (err)
+            *err = s->failure;
+        return r;
+    }
+    *ret = s->clients[s->n_clients++];
+    return 0;
+}
+
 /* The lock is held. */
 static int get_client(struct peer *s, struct client **ret, struct error *err)
 {
@@ -56,25 +83,15 @@ static int get_client(struct peer *s, struct client **ret, struct error *err)
         *ret = c;
         return 0;
     }
-    if (s->starts == PEER_STARTS_MAX) {
-        if (s->failure.code)
-            return error_set(err, s->failure.code, "%.700s (tried %d times; not again in this session)",
-                             s->failure.text, PEER_STARTS_MAX);
-        return error_set(err, EPIPE, "the MCP server '%s' ended %d times; it is not started again in this session",
-                         s->name, PEER_STARTS_MAX);
-    }
+    int64_t now = clock_now();
+    if (c && now - s->started > PEER_LASTED_NS)
+        s->starts = 0;
+    if (s->starts == PEER_STARTS_MAX)
+        return refuse_start(s, err);
     s->starts++;
+    s->started = now;
     s->listed = false;
-    s->failure = (struct error){0};
-    int r = peer_start(s, &c, &s->failure);
-    if (r < 0) {
-        if (err)
-            *err = s->failure;
-        return r;
-    }
-    s->clients[s->n_clients++] = c;
-    *ret = c;
-    return 0;
+    return start(s, ret, err);
 }
 
 int peer_client(struct peer *s, struct client **ret, struct error *err)

@@ -9,9 +9,11 @@
 #include <pthread.h>
 
 #include "client.h"
+#include "clock.h"
 #include "tool.h"
 
-#define PEER_STARTS_MAX 4
+#define PEER_STARTS_MAX 4                 /* in a row: */
+#define PEER_LASTED_NS  (300 * NS_PER_S) /* one that lasted so long is worth starting as often again */
 #define PEER_TOOLS_MAX  1000
 #define PEER_PAGES_MAX  100
 #define PEER_KEPT_MAX   4000 /* tools with their earlier states */
@@ -33,9 +35,10 @@ struct peer {
     json_t *settings; /* the member of mcpServers */
     int64_t timeout_ns;
     pthread_mutex_t lock; /* guards what follows */
-    struct client *clients[PEER_STARTS_MAX]; /* the last one is the present; those before are dead */
-    size_t starts;                             /* tried */
+    struct client **clients; /* the last one is the present; those before are dead, but may be in use */
     size_t n_clients;
+    size_t starts;        /* tried in a row */
+    int64_t started;      /* the last time */
     struct error failure; /* of the last start */
     bool listed;
     struct peer_tool *kept;

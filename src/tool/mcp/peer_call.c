@@ -4,11 +4,9 @@
 #include "peer.h"
 #include "banned.h"
 
-int peer_tool_run(struct tool_call *c, struct error *err)
+static int call_once(struct tool_call *c, const struct peer_tool *t, json_t **ret, struct error *err)
 {
-    const struct peer_tool *t = (const struct peer_tool *)c->tool;
     struct client *client = NULL;
-    json_t *answer = NULL;
     int r = peer_client(t->peer, &client, err);
     if (r < 0)
         return r;
@@ -18,9 +16,16 @@ int peer_tool_run(struct tool_call *c, struct error *err)
         .timeout_ns = t->peer->timeout_ns,
         .cancel = c->cancel,
         .progress = c->progress};
-    if (!call.params)
-        return error_set(err, ENOMEM, "no memory");
-    r = client_ask(client, &call, &answer, err);
+    return call.params ? client_ask(client, &call, ret, err) : error_set(err, ENOMEM, "no memory");
+}
+
+int peer_tool_run(struct tool_call *c, struct error *err)
+{
+    const struct peer_tool *t = (const struct peer_tool *)c->tool;
+    json_t *answer = NULL;
+    int r = call_once(c, t, &answer, err);
+    if (r == -ESTALE) /* a server on the network has forgotten us, and did not look at the call */
+        r = call_once(c, t, &answer, err);
     if (r == 0)
         r = peer_take_result(t, answer, c->result, err);
     json_decref(answer);
