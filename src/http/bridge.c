@@ -6,9 +6,9 @@
 #include "io.h"
 #include "banned.h"
 
-#define OUT_MAX   (RPC_MESSAGE_MAX * 2 + 1024) /* escapes may have been undone on the way in */
-#define END_MS    1500L
-#define IDLE_MS   600000
+#define OUT_MAX (RPC_MESSAGE_MAX * 2 + 1024) /* escapes may have been undone on the way in */
+#define END_MS  1500L
+#define IDLE_MS 600000
 
 int bridge_init(struct bridge *b, struct place *place)
 {

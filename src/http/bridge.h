@@ -55,7 +55,7 @@ struct transfer {
     struct sse sse;
     char *last_id;    /* where to take a stream up again, */
     int64_t retry_ms; /* and after how long; -1: the server did not say */
-    int failed;    /* why we broke it off: a positive errno */
+    int failed;       /* why we broke it off: a positive errno */
     char why[CURL_ERROR_SIZE];
     struct transfer *next;
 };

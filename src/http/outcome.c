@@ -198,8 +198,10 @@ static void refused(struct transfer *t, long status)
             *at = ' ';
     const char *colon = said && *said ? ": " : "";
     if (status == 401 || status == 403) {
-        outcome_fail(t, "it refuses access (HTTP %ld); check \"headers\" in the configuration, such as Authorization%s%s",
-                     status, colon, said ? said : "");
+        outcome_fail(
+            t,
+            "it refuses access (HTTP %ld); check \"headers\" in the configuration, such as Authorization%s%s",
+            status, colon, said ? said : "");
     } else if (status == 404 && t->bridge->session) {
         t->lost = true;
         outcome_fail(t, "it has forgotten the session (HTTP 404)");
@@ -260,7 +262,8 @@ void outcome_ended(struct transfer *t, CURLcode code)
     struct bridge *b = t->bridge;
     long status = 0;
     curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
-    bool again = t->kind == TRANSFER_LISTEN ? answered_listen(t, code, status) : answered_post(t, code, status);
+    bool again =
+        t->kind == TRANSFER_LISTEN ? answered_listen(t, code, status) : answered_post(t, code, status);
     if (again)
         return;
     if (t->in_order)

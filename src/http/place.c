@@ -7,9 +7,9 @@
 #include "banned.h"
 
 /* Headers that this program sets itself, or that would change how bytes are framed. */
-static const char *const RESERVED[] = {"accept",     "connection",     "content-length",       "content-type",
-                                       "expect",     "host",           "last-event-id",        "mcp-protocol-version",
-                                       "mcp-session-id", "transfer-encoding"};
+static const char *const RESERVED[] = {
+    "accept", "connection",    "content-length",       "content-type",   "expect",
+    "host",   "last-event-id", "mcp-protocol-version", "mcp-session-id", "transfer-encoding"};
 
 static CURLU *parse_url(const char *url)
 {

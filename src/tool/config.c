@@ -166,8 +166,8 @@ int config_read_workspace(struct tool_session *s, json_t **ret, struct error *er
     }
     if (r < 0)
         return error_set(err, -r, "the workspace's " CONFIG_WORKSPACE_FILE ": %.900s", why.text);
-    return config_parse("the workspace's " CONFIG_WORKSPACE_FILE,
-                        text.len ? (const char *)text.data : "", text.len, ret, err);
+    return config_parse("the workspace's " CONFIG_WORKSPACE_FILE, text.len ? (const char *)text.data : "",
+                        text.len, ret, err);
 }
 
 /* What stands between the braces, `n` bytes at `at`: a name, perhaps with a default behind it. */

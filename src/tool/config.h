@@ -19,10 +19,10 @@
 #define CONFIG_WORKSPACE_FILE ".hutch/config.json"
 
 struct config {
-    char *file;       /* the person's; NULL: there is no place for one */
-    json_t *own;      /* what it says: an object */
-    json_t *trusted;  /* what the workspace's file says, if it may be believed; or NULL */
-    char *workspace;  /* absolute, on the host; NULL: not known, or the box is not fresh */
+    char *file;      /* the person's; NULL: there is no place for one */
+    json_t *own;     /* what it says: an object */
+    json_t *trusted; /* what the workspace's file says, if it may be believed; or NULL */
+    char *workspace; /* absolute, on the host; NULL: not known, or the box is not fresh */
 };
 
 /* Reads the person's own file. No file is as good as an empty one; a broken one is an error with file, line

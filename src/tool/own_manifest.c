@@ -30,7 +30,8 @@ static const char MANIFEST_SCHEMA[] = SCHEMA({
 
 bool own_name_valid(const char *name)
 {
-    static const char FIRST[] = "abcdefghijklmnopqrstuvwxyz", MORE[] = "abcdefghijklmnopqrstuvwxyz0123456789_-";
+    static const char FIRST[] = "abcdefghijklmnopqrstuvwxyz",
+                      MORE[] = "abcdefghijklmnopqrstuvwxyz0123456789_-";
     size_t n = strlen(name);
     return n > 0 && n <= OWN_NAME_MAX && strchr(FIRST, name[0]) && strspn(name, MORE) == n;
 }

@@ -90,7 +90,8 @@ static json_t *parse_output(const struct box_capture *c)
     buf_append(&all, c->head.data, c->head.len);
     if (c->tail.len)
         buf_append(&all, c->tail.data, c->tail.len);
-    json_t *value = all.failed ? NULL : json_loadb((const char *)all.data, all.len, JSON_REJECT_DUPLICATES, NULL);
+    json_t *value =
+        all.failed ? NULL : json_loadb((const char *)all.data, all.len, JSON_REJECT_DUPLICATES, NULL);
     if (json_is_object(value))
         return value;
     json_decref(value);

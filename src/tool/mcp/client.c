@@ -147,7 +147,8 @@ int client_ask(struct client *c, const struct client_call *call, json_t **ret, s
 {
     struct error own = {0};
     _cleanup_(waiter_free) struct waiter w = {.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-    int r = w.event < 0 ? error_errno(&own, errno, "cannot wait for the MCP server") : enter(c, &w, call, &own);
+    int r =
+        w.event < 0 ? error_errno(&own, errno, "cannot wait for the MCP server") : enter(c, &w, call, &own);
     if (r == 0)
         r = wait_for(c, &w, call, &own);
     json_decref(call->params);
@@ -198,12 +199,12 @@ static int take_handshake(struct client *c, const json_t *result, struct error *
 static int shake_hands(struct client *c, int64_t timeout_ns, struct error *err)
 {
     json_t *result = NULL;
-    struct client_call hello = {
-        .method = "initialize",
-        .params = json_pack("{s:s, s:{}, s:{s:s, s:s}}", "protocolVersion", VERSIONS[0], "capabilities",
-                            "clientInfo", "name", "hutch", "version", HUTCH_VERSION),
-        .timeout_ns = timeout_ns,
-        .cancel = -1};
+    struct client_call hello = {.method = "initialize",
+                                .params = json_pack("{s:s, s:{}, s:{s:s, s:s}}", "protocolVersion",
+                                                    VERSIONS[0], "capabilities", "clientInfo", "name",
+                                                    "hutch", "version", HUTCH_VERSION),
+                                .timeout_ns = timeout_ns,
+                                .cancel = -1};
     if (!hello.params)
         return error_set(err, ENOMEM, "no memory");
     int r = client_ask(c, &hello, &result, err);

@@ -55,5 +55,6 @@ struct client_call {
 };
 
 /* One request and its result, a new reference. It takes the params over in any case. -EREMOTEIO with what the
- * server said if it answered with an error; -ESTALE if that was MCP_SESSION_LOST, and the connection is dead. */
+ * server said if it answered with an error; -ESTALE if that was MCP_SESSION_LOST, and the connection is dead.
+ */
 int client_ask(struct client *c, const struct client_call *call, json_t **ret, struct error *err);

@@ -45,9 +45,8 @@ static void take_error(struct client *c, struct waiter *w, const json_t *error)
 {
     struct error why;
     const json_t *said = json_object_get(error, "message"), *code = json_object_get(error, "code");
-    _cleanup_free_ char *text = json_is_string(said)
-                                    ? foreign_text(json_string_value(said), json_string_length(said), 800)
-                                    : NULL;
+    _cleanup_free_ char *text =
+        json_is_string(said) ? foreign_text(json_string_value(said), json_string_length(said), 800) : NULL;
     bool lost = json_is_integer(code) && json_integer_value(code) == MCP_SESSION_LOST;
     error_set(&why, lost ? ESTALE : EREMOTEIO, "the MCP server '%s' answered with an error: %s (code %lld)",
               c->name, text && *text ? text : "no message", (long long)json_integer_value(code));

@@ -16,7 +16,7 @@ struct waiter {
     json_t *result;
     struct error failure;
     bool progressed;
-    char *message; /* what was last said about the progress; or NULL */
+    char *message;         /* what was last said about the progress; or NULL */
     int64_t next_progress; /* the caller's: when it is told of progress again */
     struct waiter *next;
 };

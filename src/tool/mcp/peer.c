@@ -54,8 +54,9 @@ static int refuse_start(const struct peer *s, struct error *err)
     if (s->failure.code)
         return error_set(err, s->failure.code, "%.700s (tried %d times; not again in this session)",
                          s->failure.text, PEER_STARTS_MAX);
-    return error_set(err, EPIPE, "the MCP server '%s' ended %d times; it is not started again in this session",
-                     s->name, PEER_STARTS_MAX);
+    return error_set(err, EPIPE,
+                     "the MCP server '%s' ended %d times; it is not started again in this session", s->name,
+                     PEER_STARTS_MAX);
 }
 
 static int start(struct peer *s, struct client **ret, struct error *err)

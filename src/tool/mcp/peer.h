@@ -12,7 +12,7 @@
 #include "clock.h"
 #include "tool.h"
 
-#define PEER_STARTS_MAX 4                 /* in a row: */
+#define PEER_STARTS_MAX 4                /* in a row: */
 #define PEER_LASTED_NS  (300 * NS_PER_S) /* one that lasted so long is worth starting as often again */
 #define PEER_TOOLS_MAX  1000
 #define PEER_PAGES_MAX  100
@@ -34,7 +34,7 @@ struct peer {
     char *name;
     json_t *settings; /* the member of mcpServers */
     int64_t timeout_ns;
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock;    /* guards what follows */
     struct client **clients; /* the last one is the present; those before are dead, but may be in use */
     size_t n_clients;
     size_t starts;        /* tried in a row */
@@ -63,6 +63,9 @@ struct peer_tool *peer_find(struct peer *s, const char *remote);
 
 /* Asks for the list; the lock is held. (peer_tools.c) */
 int peer_list_tools(struct peer *s, struct client *c, struct error *err);
+
+/* Takes one page of the list; the cursor of the next is a new string, NULL after the last. */
+int peer_take_page(struct peer *s, const json_t *page, char **ret_cursor, struct error *err);
 void peer_tool_free(struct peer_tool *t);
 
 /* The function of its tools. (peer_call.c) */
@@ -70,7 +73,7 @@ int peer_tool_run(struct tool_call *c, struct error *err);
 
 /* Turns what a tools/call gave into a result. (peer_result.c) */
 int peer_take_result(const struct peer_tool *t, const json_t *answer, struct tool_result *r,
-                       struct error *err);
+                     struct error *err);
 
 /* Opens the connection that the settings describe. (peer_start.c) */
 int peer_start(const struct peer *s, struct client **ret, struct error *err);

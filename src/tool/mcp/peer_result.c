@@ -142,7 +142,7 @@ static void put_data_as_text(struct tool_result *r)
 }
 
 int peer_take_result(const struct peer_tool *t, const json_t *answer, struct tool_result *r,
-                       struct error *err)
+                     struct error *err)
 {
     const json_t *content = json_object_get(answer, "content");
     json_t *data = json_object_get(answer, "structuredContent");

@@ -16,12 +16,11 @@
 #define PREFACE_MAX (1u << 20)
 
 /* What a program needs to find its way, and nothing that is a secret. */
-static const char *const INHERITED[] = {"HOME",   "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME",
-                                        "PATH",   "SHELL", "TERM",   "TMPDIR",   "TZ",
-                                        "USER",   "XDG_RUNTIME_DIR"};
+static const char *const INHERITED[] = {"HOME",  "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH",
+                                        "SHELL", "TERM", "TMPDIR", "TZ",       "USER",    "XDG_RUNTIME_DIR"};
 /* What one that speaks HTTP needs of it besides. */
-static const char *const INHERITED_HTTP[] = {"http_proxy", "https_proxy", "HTTPS_PROXY",
-                                             "no_proxy",   "NO_PROXY",    "all_proxy",
+static const char *const INHERITED_HTTP[] = {"http_proxy", "https_proxy",   "HTTPS_PROXY",
+                                             "no_proxy",   "NO_PROXY",      "all_proxy",
                                              "ALL_PROXY",  "SSL_CERT_FILE", "SSL_CERT_DIR"};
 
 struct words {
@@ -134,7 +133,8 @@ static int plan_program(const struct peer *s, struct launch *l, struct error *er
 {
     size_t i;
     json_t *arg;
-    int r = add_expanded(s, "command", json_string_value(json_object_get(s->settings, "command")), &l->argv, err);
+    int r =
+        add_expanded(s, "command", json_string_value(json_object_get(s->settings, "command")), &l->argv, err);
     json_array_foreach(json_object_get(s->settings, "args"), i, arg)
     {
         if (r == 0)
@@ -168,8 +168,8 @@ static int put_preface(const struct peer *s, struct launch *l, struct error *err
     json_t *headers = expand_headers(s, err);
     if (!headers)
         return -err->code;
-    json_t *told = json_pack("{s:s, s:o, s:f}", "url", url, "headers", headers, "timeout",
-                             (double)s->timeout_ns / 1e9);
+    json_t *told =
+        json_pack("{s:s, s:o, s:f}", "url", url, "headers", headers, "timeout", (double)s->timeout_ns / 1e9);
     line = told ? json_dumps(told, JSON_COMPACT) : NULL;
     json_decref(told);
     if (!line)

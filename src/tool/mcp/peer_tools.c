@@ -184,8 +184,7 @@ static void tell(struct peer *s, const struct error *err)
     }
 }
 
-/* One page. The cursor of the next is a new string; NULL: it was the last. */
-static int take_page(struct peer *s, const json_t *page, char **ret_cursor, struct error *err)
+int peer_take_page(struct peer *s, const json_t *page, char **ret_cursor, struct error *err)
 {
     const json_t *tools = json_object_get(page, "tools");
     const char *cursor = string_of(page, "nextCursor");
@@ -242,7 +241,7 @@ int peer_list_tools(struct peer *s, struct client *c, struct error *err)
         r = client_ask(c, &call, &answer, err);
         free(TAKE_PTR(cursor));
         if (r == 0)
-            r = take_page(s, answer, &cursor, err);
+            r = peer_take_page(s, answer, &cursor, err);
         json_decref(answer);
     }
     tell_missing(s);

@@ -51,10 +51,11 @@ static int refuse_workspace(const struct peers *s, const json_t *named, struct e
     }
     const char *intro = "the workspace's " CONFIG_WORKSPACE_FILE " names MCP servers that are not started";
     if (!s->config.workspace)
-        return error_set(err, EPERM,
-                         "%s (%s): in a box that is not fresh, code in the box may have written them; put them"
-                         " into %s",
-                         intro, names, s->config.file ? s->config.file : "your own configuration");
+        return error_set(
+            err, EPERM,
+            "%s (%s): in a box that is not fresh, code in the box may have written them; put them"
+            " into %s",
+            intro, names, s->config.file ? s->config.file : "your own configuration");
     return error_set(err, EPERM,
                      "%s (%s): they would run on the host with your rights. If you trust this workspace, put"
                      " \"trusted\": [\"%s\"] into %s",
@@ -78,7 +79,7 @@ static const struct tool *find_tool(struct peer *peer, const char *name, struct 
 }
 
 static const struct tool *peers_find(struct tool_source *source, struct tool_session *session,
-                                       const char *name, struct error *err)
+                                     const char *name, struct error *err)
 {
     struct peers *s = (struct peers *)source;
     struct error why = {0};
@@ -135,8 +136,8 @@ static void tell_tools(struct peer *peer, void (*each)(void *data, const struct 
 }
 
 static void peers_list(struct tool_source *source, struct tool_session *session,
-                         void (*each)(void *data, const struct tool *t),
-                         void (*trouble)(void *data, const char *text), void *data)
+                       void (*each)(void *data, const struct tool *t),
+                       void (*trouble)(void *data, const char *text), void *data)
 {
     struct peers *s = (struct peers *)source;
     struct error err = {0};
