@@ -39,7 +39,7 @@ static void take_result(struct peer *s, const json_t *answer)
     } kinds[] = {{NULL}, {"{\"type\":\"object\",\"required\":[\"n\"]}"}};
     for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
         struct error err = {0};
-        struct peer_tool t = {.peer = s, .name = "s.t", .output = (char *)kinds[i].output};
+        struct peer_tool t = {.peer = s, .name = (char *)"s.t", .output = (char *)kinds[i].output};
         _cleanup_result_ struct tool_result r = TOOL_RESULT_INIT;
         peer_take_result(&t, answer, &r, &err);
         assert(!r.text.failed && (r.text.len == 0 || utf8_valid(r.text.data, r.text.len)));

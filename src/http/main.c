@@ -97,25 +97,27 @@ static int serve(struct bridge *b, struct input *in)
     return r < 0 || b->over ? 1 : 0;
 }
 
-static int fail(const struct error *err)
+static int run(struct input *in)
 {
-    fprintf(stderr, "hutch-http: %s\n", err->text);
-    return 2;
+    struct place place = {0};
+    struct bridge b;
+    struct error err = {0};
+    if (read_place(in, &place, &err) < 0) {
+        fprintf(stderr, "hutch-http: %s\n", err.text);
+        return 2;
+    }
+    int status = bridge_init(&b, &place) == 0 ? serve(&b, in) : 1;
+    bridge_free(&b);
+    return status;
 }
 
 int main(void)
 {
     struct input in = {.reader = RPC_READER_INIT(RPC_MESSAGE_MAX)};
-    struct place place = {0};
-    struct bridge b;
-    struct error err = {0};
     signal(SIGPIPE, SIG_IGN);
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         return 2;
-    if (read_place(&in, &place, &err) < 0)
-        return fail(&err);
-    int status = bridge_init(&b, &place) == 0 ? serve(&b, &in) : 1;
-    bridge_free(&b);
+    int status = run(&in);
     rpc_reader_free(&in.reader);
     curl_global_cleanup();
     return status;

@@ -72,7 +72,8 @@ static void test_ids(void **state)
 {
     expect("id: 1\ndata: a\n\ndata: b\n\nid\ndata: c\n\n", "message|a|1;message|b|1;message|c|;");
     expect("id: 7\n\ndata: a\n\n", "message|a|7;");
-    expect_n("id: 7\ndata: a\n\nid: x\0y\ndata: b\n\n", 34, "message|a|7;message|b|7;");
+    static const char with_nul[] = "id: 7\ndata: a\n\nid: x\0y\ndata: b\n\n";
+    expect_n(with_nul, sizeof with_nul - 1, "message|a|7;message|b|7;");
 }
 
 static int64_t retry_of(const char *in)
