@@ -40,7 +40,7 @@ enum wire_type {
     WIRE_STATUS = 4, /* HANDLE → RESULT: is it running, how did it end */
     WIRE_FREEZE = 5, /* → RESULT: all processes stopped; they go on when the connection is closed */
     WIRE_SHELL = 6, /* NAME TEXT CWD DATA ENV… BACKGROUND and EXEC's limits → OUTPUT… RESULT: see shell.h */
-    WIRE_INPUT = 7,  /* HANDLE DATA EOF → RESULT: what a background command reads */
+    WIRE_INPUT = 7, /* HANDLE DATA EOF → RESULT: what a background command reads */
     /* file requests, host to guest; paths are relative to the workspace (or ROOT) */
     WIRE_READ = 16,   /* PATH OFFSET LIMIT → DATA… RESULT(SIZE MODE) */
     WIRE_WRITE = 17,  /* PATH MODE, then DATA… EOF → RESULT: atomic */
