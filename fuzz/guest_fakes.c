@@ -12,9 +12,11 @@
 #include "freeze.h"
 #include "guest.h"
 #include "guest_fakes.h"
+#include "patch/patch.h"
 #include "ptree.h"
 #include "sample.h"
 #include "shell/session.h"
+#include "search/search.h"
 #include "worker.h"
 #include "banned.h"
 
@@ -131,6 +133,31 @@ int file_list(struct file_call *c, struct error *err)
 }
 
 int file_stat(struct file_call *c, struct error *err)
+{
+    return -ENOSYS;
+}
+
+int file_lines(struct file_call *c, struct error *err)
+{
+    return -ENOSYS;
+}
+
+int search_files(struct file_call *c, struct error *err)
+{
+    return -ENOSYS;
+}
+
+int file_edit(struct file_call *c, struct error *err)
+{
+    return -ENOSYS;
+}
+
+int search_tree(struct file_call *c, struct error *err)
+{
+    return -ENOSYS;
+}
+
+int patch_serve(struct file_call *c, struct error *err)
 {
     return -ENOSYS;
 }
