@@ -79,7 +79,8 @@ void tests_choices_free(struct tests_choices *c);
 /* The command with path and filter put in as its runner wants them. */
 int tests_select(struct tests_choice *choice, const char *path, const char *filter, struct error *err);
 
-/* One script in the box, run by its shell. Output of both streams is captured in ret->out. */
+/* One script, in the session's shell; in its folder unless cwd is given. Both streams are captured in
+ * ret->out. */
 int tests_shell(struct tool_call *c, const char *cwd, const char *script, int64_t timeout_ns,
                 struct box_result *ret, struct error *err);
 

@@ -2,11 +2,11 @@
 #include "tool.h"
 #include "banned.h"
 
+extern const struct tool TOOL_BASH;
+extern const struct tool TOOL_READ_FILE, TOOL_WRITE_FILE, TOOL_EDIT_FILE;
 extern const struct tool TOOL_PLAN;
 extern const struct tool TOOL_RUN_TESTS;
 
 const struct tool *const TOOLS[] = {
-    &TOOL_PLAN,
-    &TOOL_RUN_TESTS,
-    NULL,
+    &TOOL_BASH, &TOOL_READ_FILE, &TOOL_WRITE_FILE, &TOOL_EDIT_FILE, &TOOL_RUN_TESTS, &TOOL_PLAN, NULL,
 };

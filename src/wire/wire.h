@@ -39,19 +39,19 @@ enum wire_type {
     WIRE_SIGNAL = 3, /* HANDLE SIGNAL → RESULT: signals a background command's whole tree */
     WIRE_STATUS = 4, /* HANDLE → RESULT: is it running, how did it end */
     WIRE_FREEZE = 5, /* → RESULT: all processes stopped; they go on when the connection is closed */
-    WIRE_SHELL = 6,  /* like EXEC, in the shell of a session: see shell.h */
-    WIRE_INPUT = 7,  /* HANDLE DATA EOF → RESULT: what a background command reads */
+    WIRE_SHELL = 6, /* NAME TEXT CWD DATA ENV… BACKGROUND and EXEC's limits → OUTPUT… RESULT: see shell.h */
+    WIRE_INPUT = 7, /* HANDLE DATA EOF → RESULT: what a background command reads */
     /* file requests, host to guest; paths are relative to the workspace (or ROOT) */
-    WIRE_READ = 16,   /* PATH OFFSET LIMIT → DATA… RESULT(SIZE MODE) */
-    WIRE_WRITE = 17,  /* PATH MODE, then DATA… EOF → RESULT: atomic */
-    WIRE_LIST = 18,   /* PATH → ENTRY… RESULT */
-    WIRE_STAT = 19,   /* PATH → RESULT */
+    WIRE_READ = 16,  /* PATH OFFSET LIMIT → DATA… RESULT(SIZE MODE) */
+    WIRE_WRITE = 17, /* PATH MODE APPEND EXECUTABLE, then DATA… EOF → RESULT(SIZE MODE CREATED): atomic */
+    WIRE_LIST = 18,  /* PATH → ENTRY… RESULT */
+    WIRE_STAT = 19,  /* PATH → RESULT */
     WIRE_SEARCH = 20, /* a pattern in the files beneath PATH */
     WIRE_TREE = 21,   /* the names beneath PATH */
-    WIRE_EDIT = 22,   /* replaces text in one file */
-    WIRE_PATCH = 23,  /* applies a diff, all or nothing */
+    WIRE_EDIT = 22,  /* PATH (OLD_SIZE NEW_SIZE ALL)…, then DATA… EOF → DATA… RESULT: replaces text */
+    WIRE_PATCH = 23, /* applies a diff, all or nothing */
     WIRE_REPORT = 24, /* what a test runner reported in files beneath PATH */
-    WIRE_LINES = 25,  /* like READ, by lines */
+    WIRE_LINES = 25,  /* PATH LINE COUNT LIMIT_BYTES IMAGE_MAX → DATA… RESULT: like READ, by lines */
     /* what only a scribe answers: the box's changes, seen from outside of it */
     WIRE_CHANGES = 32, /* → ENTRY(PATH KIND)… RESULT */
     WIRE_DIFF = 33,    /* STAT? → DATA… RESULT */
@@ -111,16 +111,35 @@ enum wire_key {
     WIRE_K_NAME = 44,
     WIRE_K_COUNT = 45,
     WIRE_K_TOO_MANY = 46, /* RESULT of a list that was cut */
+    /* 48 to 63: shells and background commands */
+    WIRE_K_STATE = 48, /* enum wire_state: what became of the changes that a call made to its session */
+    WIRE_K_NOTE = 49,  /* repeated: what a person should know about this call of a shell */
+    WIRE_K_MARK = 50,  /* up to where somebody has read a background command's output */
+    /* WRITE, LINES, EDIT */
+    WIRE_K_APPEND = 96,     /* 1: at the end of the file */
+    WIRE_K_CREATED = 97,    /* RESULT: there was no such file before */
+    WIRE_K_EXECUTABLE = 98, /* 1: whoever may read the file may execute it */
+    WIRE_K_LINE = 99,       /* a line, counted from 1; in a request a negative number counts from the end */
+    WIRE_K_LINES = 100,     /* how many lines there are */
+    WIRE_K_CUT = 101,       /* how many lines were too long and are cut */
+    WIRE_K_SEEMS = 102,     /* what a file seems to be, in words */
+    WIRE_K_ENDINGS = 103,   /* WIRE_ENDS_… */
+    WIRE_K_CONTENT = 136,   /* enum filekind */
+    WIRE_K_IMAGE_MAX = 137, /* bytes of an image that are wanted */
+    WIRE_K_OLD_SIZE = 138,  /* EDIT: one for each edit, in order */
+    WIRE_K_NEW_SIZE = 139,
+    WIRE_K_ALL = 140,
+    WIRE_K_FAILED_EDIT = 141, /* which edit could not be made, counted from 1 */
+    WIRE_K_REASON = 142,      /* enum wire_reason */
     /* test reports */
     WIRE_K_FORMAT = 120,   /* enum wire_report_format */
     WIRE_K_NEWER_NS = 121, /* a report whose MTIME_NS is less is of an earlier run */
     WIRE_K_OUTCOME = 122,  /* enum wire_outcome */
-    WIRE_K_LINE = 123,
-    WIRE_K_PASSED = 124,
-    WIRE_K_FAILED = 125,
-    WIRE_K_ERRORS = 126,
-    WIRE_K_SKIPPED = 127,
-    WIRE_K_STALE = 128, /* how many reports were of an earlier run */
+    WIRE_K_PASSED = 123,
+    WIRE_K_FAILED = 124,
+    WIRE_K_ERRORS = 125,
+    WIRE_K_SKIPPED = 126,
+    WIRE_K_STALE = 127, /* how many reports were of an earlier run */
 };
 
 enum wire_stdio {
@@ -159,6 +178,24 @@ enum wire_report_format {
     WIRE_REPORT_AUTOMAKE = 7, /* .trs files, and what `make check` prints */
 };
 
+enum wire_state {
+    WIRE_STATE_SAVED = 1, /* the next call goes on with this one's folder and variables */
+    WIRE_STATE_LOST = 2,  /* the next call begins as this one did */
+};
+
+/* How lines end. */
+#define WIRE_ENDS_LF   1u
+#define WIRE_ENDS_CRLF 2u
+#define WIRE_ENDS_NOT  4u /* the last one does not */
+
+/* Why an edit could not be made. */
+enum wire_reason {
+    WIRE_NOT_FOUND = 1,     /* LINE and LINES say where the nearest text is, if there is one */
+    WIRE_NOT_UNIQUE = 2,    /* COUNT, and a LINE for each of the first */
+    WIRE_CHANGED = 3,       /* somebody else wrote the file meanwhile */
+    WIRE_BEING_WRITTEN = 4, /* somebody has it open for writing */
+};
+
 enum wire_change { WIRE_ADDED = 1, WIRE_MODIFIED = 2, WIRE_DELETED = 3 };
 
 /* One frame. `body` points into the memory it was parsed from. */
@@ -185,6 +222,9 @@ bool wire_next(const struct wire_frame *f, size_t *at, struct wire_field *ret);
 /* The first field with that key; or its number, or fallback if absent or not 8 bytes. */
 bool wire_find(const struct wire_frame *f, uint16_t key, struct wire_field *ret);
 uint64_t wire_find_u64(const struct wire_frame *f, uint16_t key, uint64_t fallback);
+
+/* The number that a field holds, or fallback if it is not 8 bytes. */
+uint64_t wire_u64(const struct wire_field *f, uint64_t fallback);
 
 /* A copy of the first such field as a C string; NULL if absent, without memory, or holding a NUL. */
 char *wire_find_str(const struct wire_frame *f, uint16_t key);
