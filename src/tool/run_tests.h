@@ -45,6 +45,7 @@ struct tests_plan {
     bool keep_output;       /* stdout goes to a file, since the report is in it */
     bool split;             /* and stderr does not */
     bool piped;             /* the runner's output goes into another command */
+    bool named;             /* the caller has named the report */
     bool by_exit;           /* without a report, the exit status is the result of one test */
     char *target;           /* of that name */
     bool unittest, nextest; /* a file of ours must lie in the folder */
