@@ -12,10 +12,12 @@
 #include "freeze.h"
 #include "guest.h"
 #include "guest_fakes.h"
+#include "patch/patch.h"
 #include "ptree.h"
 #include "report/serve.h"
 #include "sample.h"
 #include "shell/session.h"
+#include "search/search.h"
 #include "worker.h"
 #include "banned.h"
 
@@ -141,7 +143,22 @@ int file_lines(struct file_call *c, struct error *err)
     return -ENOSYS;
 }
 
+int search_files(struct file_call *c, struct error *err)
+{
+    return -ENOSYS;
+}
+
 int file_edit(struct file_call *c, struct error *err)
+{
+    return -ENOSYS;
+}
+
+int search_tree(struct file_call *c, struct error *err)
+{
+    return -ENOSYS;
+}
+
+int patch_serve(struct file_call *c, struct error *err)
 {
     return -ENOSYS;
 }

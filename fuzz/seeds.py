@@ -104,6 +104,14 @@ LINEDIFF = [
     two_texts(b"f {\n}\n" * 3, b"f {\n}\n" * 4),
 ]
 
+CALL = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"plan","arguments":{"items":[]},"_meta":{"progressToken":"a"}}}\n'
+RPC = [
+    b"\xff\x03" + CALL,
+    b"\xff\xff" + CALL + b'\r\n{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}\n',
+    b"\x03\x01" + b'[{"jsonrpc":"2.0","id":null,"method":"ping"}]\n' + CALL,
+    b"\xff\x10" + b'{"jsonrpc":"2.0","id":"a\\u0000b","result":{"x":[1,2.5,-3e4,true,null]}}\n{"jsonrpc":"2.0","error":{"code":-1}}\n',
+]
+
 
 def edit_of(old, new, text, flags=b"\0\1\2"):
     return bytes([len(old) - 1, len(new)]) + flags + old + new + text
@@ -120,6 +128,30 @@ EDIT = [
 # Bytes that fuzz_schema.c builds a value and a schema of.
 SCHEMA = [bytes(range(i, i + 60)) for i in range(0, 196, 7)] + [b"\x08\x02\x2d\x04\x2d\x2e\x02\x01" + b"\x08\x03\x00\x04\x29\x03\x08\x01\x2d\x08\x01\x00\x04\x26"]
 
+GLOB = [b"src/a.c\0" + rules for rules in [b"*.{c,h}", b"**/a.?", b"src/**", b"/src/*\n!a.c\n", b"[!a-b]*/[[:alpha:]].c", b"a\\ \n#x\n*/\r\n"]]
+
+PATTERN = [
+    b"\0" + pattern + b"\0one two\n\nthree  four\r\n\xc3\xa9t\xc3\xa9 Two\n"
+    for pattern in [b"two", b"(?i)TWO|four", rb"\bt\w+\s*$", rb"^[^t]*\d{0,3}(?!x)", rb"(?<=t)[\sa-z]+?\S", rb"(a+)+$", rb"\Qo.\E|\p{L}+", b"[]x-]"]
+]
+
+def diff(text, given=b"", how=2):
+    return bytes([how]) + struct.pack(">H", len(given)) + given + text
+
+
+DIFF = [
+    diff(b"--- a/f\n+++ b/f\n@@ -2,4 +2,4 @@\n two\n-three\n+3\n four\n five\n"),
+    diff(b"diff --git a/f b/f\nindex 1..2 100644\n--- a/f\n+++ b/f\n@@ -1 +1,2 @@\n one\n+x\n@@ -12 +13 @@\n-twelve\n+12\n\\ No newline at end of file\n"),
+    diff(b"--- /dev/null\n+++ b/n/new\n@@ -0,0 +1 @@\n+hi\n--- a/a/f\t2024-01-01 00:00:00\n+++ /dev/null\n@@ -1,3 +0,0 @@\n-x\n-y\n-z\n\\ No newline at end of file\n"),
+    diff(b"diff --git a/f b/g\nold mode 100644\nnew mode 100755\nsimilarity index 100%\nrename from f\nrename to g\n"
+         b"diff --git \"a/\\303\\274\" \"b/\\303\\274\"\nnew file mode 120000\n--- /dev/null\n+++ \"b/\\303\\274\"\n@@ -0,0 +1 @@\n+f\n"),
+    diff(b"diff --git a/bin b/bin\nindex eaf36c1daccfdf325514461cd1a2ffbc139b5464..77356c3140e44b3c31fb7d66ad55a9a1a4d4d4f2\n"
+         b"GIT binary patch\nliteral 4\nLcmZQzWMT#Y01f~L\n\nliteral 0\nHcmV?d00001\n\n"),
+    diff(b"```diff\n--- crlf\r\n+++ crlf\r\n@@ ... @@\r\n p\r\n-q\r\n+Q\r\n```\n", how=34),
+    diff(b"*** Begin Patch\n*** Update File: f\n*** Move to: g\n@@ two\n three\n-four\n+4\n*** End of File\n*** Add File: h\n+a\n*** Delete File: a/f\n*** End Patch\n"),
+    diff(b"--- given\n+++ given\n@@ -1,9 +1,9 @@\n a\n-b\n+c\n", b"a\nb\nb\n", 18),
+]
+
 # Reports as runners write them, to be recognised, and each as its own format.
 REPORTS = Path(__file__).resolve().parent.parent / "tests" / "unit" / "reports"
 FORMATS = {"xml": 1, "json": 2, "tap": 5, "libtest": 6, "automake": 7}
@@ -130,14 +162,18 @@ REPORT = [
 ]
 
 SEEDS = {
-    "fuzz_report": REPORT,
     "fuzz_edit": EDIT,
+    "fuzz_glob": GLOB,
+    "fuzz_pattern": PATTERN,
+    "fuzz_diff": DIFF,
+    "fuzz_report": REPORT,
     "fuzz_schema": SCHEMA,
     "fuzz_shell_state": SHELL_STATE,
     "fuzz_wire_guest": WIRE_GUEST,
     "fuzz_wire_host": WIRE_HOST,
     "fuzz_options": OPTIONS,
     "fuzz_proxy": PROXY,
+    "fuzz_rpc": RPC,
     "fuzz_units": UNITS,
     "fuzz_linediff": LINEDIFF,
 }

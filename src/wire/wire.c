@@ -172,14 +172,14 @@ ssize_t wire_fill(struct wire_reader *r)
     return got;
 }
 
+/* What was taken is dropped by wire_fill, once for all frames that one read brought. */
 int wire_take(struct wire_reader *r, struct wire_frame *ret)
 {
-    buf_consume(&r->in, r->used);
-    r->used = 0;
-    ssize_t n = r->in.len ? wire_parse(r->in.data, r->in.len, ret) : 0;
+    size_t left = r->in.len - r->used;
+    ssize_t n = left ? wire_parse(r->in.data + r->used, left, ret) : 0;
     if (n < 0)
         return (int)n;
-    r->used = (size_t)n;
+    r->used += (size_t)n;
     return n > 0;
 }
 
