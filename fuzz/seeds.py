@@ -161,12 +161,28 @@ REPORT = [
     for form in (0, {"go.json": 3, "meson.json": 4}.get(path.name, FORMATS.get(path.suffix[1:], 0)))
 ]
 
+SSE = [
+    b"\x01event: add\ndata: 1\ndata: 2\n\nid: 7\nretry: 10\n\n: c\ndata: x\n\n",
+    b"\x02data: a\r\n\r\ndata: b\r\rdata:c\n\n",
+    b"\x03\xef\xbb\xbfdata\n\nid: a\0b\ndata: x\n\n",
+]
+
+MCP_CLIENT = [
+    b'{"tools":[{"name":"a","title":"t","description":"d","inputSchema":{"type":"object"},"outputSchema":{"type":"object"},"annotations":{"readOnlyHint":true,"title":"x"}},{"name":"a","inputSchema":{"type":"object"}}],"nextCursor":"2"}',
+    b'{"content":[{"type":"text","text":"a\\u0000b"},{"type":"image","mimeType":"image/png","data":"iVBORw0="},{"type":"audio","mimeType":"audio/wav","data":"AA"}],"structuredContent":{"n":1}}',
+    b'{"content":[{"type":"resource","resource":{"uri":"u","mimeType":"m","text":"t"}},{"type":"resource","resource":{"uri":"u","blob":"AA"}},{"type":"resource_link","uri":"u","name":"n","description":"d"},{"type":"x"}],"isError":true}',
+    b'{"jsonrpc":"2.0","id":1,"result":{}}\n{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1,"total":2,"message":"m"}}\n',
+    b'noise\n{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}\n[{"jsonrpc":"2.0","id":1,"error":{"code":-32099,"message":"m"}}]\n{"jsonrpc":"2.0","id":"x","method":"ping"}\n',
+]
+
 SEEDS = {
     "fuzz_edit": EDIT,
     "fuzz_glob": GLOB,
     "fuzz_pattern": PATTERN,
     "fuzz_diff": DIFF,
     "fuzz_report": REPORT,
+    "fuzz_mcp_client": MCP_CLIENT,
+    "fuzz_sse": SSE,
     "fuzz_schema": SCHEMA,
     "fuzz_shell_state": SHELL_STATE,
     "fuzz_wire_guest": WIRE_GUEST,

@@ -335,6 +335,7 @@ const struct tool TOOL_RUN_TESTS = {
             "alternatives": {"type": "array", "description": "What else was recognised.", "items": {"type": "object"}}
         }
     }),
+    .flags = TOOL_RUNS,
     .run = run,
 };
 /* clang-format on */
