@@ -1,7 +1,7 @@
 """What can be measured, by name; each is a function of one Context."""
 from collections import namedtuple
 
-from . import leftovers, library, memory, output, start, tools
+from . import leftovers, library, memory, output, search, start, tools
 
 Context = namedtuple("Context", "stage user report quick")
 
@@ -12,6 +12,8 @@ ALL = {
     "fork": library.fork,
     "rate": library.rate,
     "tools": tools.calls,
+    "search_files": search.search_files,
+    "list_files": search.list_files,
     "output": output.output,
     "leftovers": leftovers.leftovers,
     "memory": memory.memory,

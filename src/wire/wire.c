@@ -76,14 +76,19 @@ bool wire_find(const struct wire_frame *f, uint16_t key, struct wire_field *ret)
     return false;
 }
 
+uint64_t wire_u64(const struct wire_field *f, uint64_t fallback)
+{
+    uint64_t v;
+    if (f->size != sizeof v)
+        return fallback;
+    memcpy(&v, f->data, sizeof v);
+    return le64toh(v);
+}
+
 uint64_t wire_find_u64(const struct wire_frame *f, uint16_t key, uint64_t fallback)
 {
     struct wire_field field;
-    uint64_t v;
-    if (!wire_find(f, key, &field) || field.size != sizeof v)
-        return fallback;
-    memcpy(&v, field.data, sizeof v);
-    return le64toh(v);
+    return wire_find(f, key, &field) ? wire_u64(&field, fallback) : fallback;
 }
 
 char *wire_find_str(const struct wire_frame *f, uint16_t key)
@@ -167,14 +172,14 @@ ssize_t wire_fill(struct wire_reader *r)
     return got;
 }
 
+/* What was taken is dropped by wire_fill, once for all frames that one read brought. */
 int wire_take(struct wire_reader *r, struct wire_frame *ret)
 {
-    buf_consume(&r->in, r->used);
-    r->used = 0;
-    ssize_t n = r->in.len ? wire_parse(r->in.data, r->in.len, ret) : 0;
+    size_t left = r->in.len - r->used;
+    ssize_t n = left ? wire_parse(r->in.data + r->used, left, ret) : 0;
     if (n < 0)
         return (int)n;
-    r->used = (size_t)n;
+    r->used += (size_t)n;
     return n > 0;
 }
 

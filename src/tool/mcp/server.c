@@ -115,7 +115,8 @@ static int find_version(struct mcp_request *q, struct mcp_problem *p)
     const json_t *meta = json_object_get(q->params, "_meta");
     const char *named = json_string_value(json_object_get(meta, META_VERSION));
     q->version = named ? mcp_version_of(named) : q->server->version;
-    if (named && q->version <= MCP_LAST_BEGUN && q->version != q->server->version)
+    bool is_settled = q->version != MCP_NONE && q->version == q->server->version;
+    if (named && q->version <= MCP_LAST_BEGUN && !is_settled)
         return unsupported(p, named), -EPROTO;
     if (q->version > MCP_LAST_BEGUN && !json_is_object(json_object_get(meta, META_CAPABILITIES)))
         return mcp_problem(p, RPC_INVALID_PARAMS, "params._meta has no object '%s'", META_CAPABILITIES),

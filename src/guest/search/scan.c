@@ -1,0 +1,220 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bytes.h"
+#include "scan.h"
+#include "utf8.h"
+#include "wire.h"
+#include "banned.h"
+
+#define BEFORE_MATCH 100u /* bytes of a long line told before its match */
+
+/* The window while it is searched. */
+struct window {
+    struct scan *s;
+    struct scan_result *r;
+    size_t len;
+    size_t whole;    /* up to here there are whole lines */
+    size_t at;       /* the first line that was not searched */
+    size_t numbered; /* a line start whose number is known, */
+    uint64_t number; /* and its number */
+    uint64_t bytes;  /* read in all */
+    bool ends;       /* the file ends with it */
+};
+
+int scan_init(struct scan *s, struct matcher *matcher, unsigned context, uint64_t file_max)
+{
+    *s = (struct scan){
+        .matcher = matcher, .context = context, .file_max = file_max, .room = SCAN_WINDOW_FIRST};
+    s->text = malloc(s->room);
+    return s->text ? 0 : -ENOMEM;
+}
+
+void scan_free(struct scan *s)
+{
+    matcher_free(s->matcher);
+    free(s->text);
+}
+
+/* Reads until the window is full or the file ends. */
+static int fill(struct window *w, int fd)
+{
+    while (w->len < w->s->room) {
+        ssize_t n = read(fd, w->s->text + w->len, w->s->room - w->len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        if (n == 0) {
+            w->ends = true;
+            return 0;
+        }
+        w->len += (size_t)n;
+        w->bytes += (uint64_t)n;
+    }
+    return 0;
+}
+
+/* Where the `lines` lines before `end` begin, which is a line start. */
+static size_t lines_before(const uint8_t *text, size_t end, unsigned lines)
+{
+    while (lines-- > 0 && end > 0) {
+        size_t at = bytes_find_last(text, end - 1, '\n');
+        end = at == end - 1 ? 0 : at + 1;
+    }
+    return end;
+}
+
+/* How far the window can be searched; w->at if it has to grow first. */
+static size_t searchable(struct window *w)
+{
+    if (w->ends) {
+        w->whole = w->len;
+        return w->len;
+    }
+    size_t last = bytes_find_last(w->s->text, w->len, '\n');
+    w->whole = last == w->len ? 0 : last + 1;
+    size_t end = lines_before(w->s->text, w->whole, w->s->context);
+    if (end > w->at || w->s->room < SCAN_WINDOW_MAX)
+        return end > w->at ? end : w->at;
+    if (w->whole > w->at)
+        return w->whole;
+    w->r->partly = true;
+    w->whole = w->len;
+    return w->len;
+}
+
+static int grow(struct scan *s)
+{
+    uint8_t *more = realloc(s->text, 2 * s->room);
+    if (!more)
+        return -ENOMEM;
+    s->text = more;
+    s->room *= 2;
+    return 0;
+}
+
+/* The number of the line that begins at `line`; lines are asked for in order. */
+static uint64_t number_of(struct window *w, size_t line)
+{
+    w->number += bytes_count(w->s->text + w->numbered, line - w->numbered, '\n');
+    w->numbered = line;
+    return w->number;
+}
+
+/* A line of n bytes, or as much of it as is told, without half a character at either end. */
+static void put_part(struct buf *b, uint16_t key, const uint8_t *s, size_t n, size_t from)
+{
+    size_t shown = n - from < SCAN_LINE_SHOWN ? n - from : SCAN_LINE_SHOWN;
+    if (from > 0) {
+        size_t half = utf8_cut_start(s + from, shown);
+        from += half, shown -= half;
+    }
+    if (from + shown < n)
+        shown -= utf8_cut_end(s + from, shown);
+    if (from > 0)
+        wire_put_u64(b, WIRE_K_OFFSET, from);
+    wire_put(b, key, s + from, shown);
+}
+
+static void put_context(struct buf *b, uint16_t key, const uint8_t *text, size_t from, size_t to,
+                        unsigned lines)
+{
+    while (from < to && lines-- > 0) {
+        size_t n = bytes_find(text + from, to - from, '\n');
+        size_t shown = n > 0 && text[from + n - 1] == '\r' ? n - 1 : n;
+        put_part(b, key, text + from, shown, 0);
+        from += n + 1;
+    }
+}
+
+static void put_hit(struct window *w, const struct hit *h)
+{
+    struct buf *b = &w->r->frames;
+    const uint8_t *text = w->s->text;
+    size_t n = h->line_end - h->line, column = h->match - h->line;
+    size_t from = n > SCAN_LINE_SHOWN && column > BEFORE_MATCH ? column - BEFORE_MATCH : 0;
+    size_t at = wire_begin(b, WIRE_ENTRY);
+    wire_put_u64(b, WIRE_K_LINE, number_of(w, h->line));
+    wire_put_u64(b, WIRE_K_COLUMN, column + 1);
+    wire_put_u64(b, WIRE_K_SIZE, n);
+    put_part(b, WIRE_K_TEXT, text + h->line, n, from);
+    if (w->s->context) {
+        put_context(b, WIRE_K_BEFORE, text, lines_before(text, h->line, w->s->context), h->line,
+                    w->s->context);
+        put_context(b, WIRE_K_AFTER, text, h->next, w->whole, w->s->context);
+    }
+    wire_end(b, at);
+    w->r->kept++;
+}
+
+static int search(struct window *w, size_t end, unsigned kinds)
+{
+    struct hit h;
+    int r;
+    while ((r = matcher_next(w->s->matcher, w->s->text, end, kinds, w->at, &h)) > 0) {
+        w->r->count++;
+        if (w->r->kept < w->r->keep_max && w->r->frames.len < w->r->bytes_max)
+            put_hit(w, &h);
+        w->at = h.next;
+    }
+    if (r < 0)
+        w->r->failed_line = number_of(w, h.line);
+    w->at = end;
+    return r;
+}
+
+/* What of the window is to stay before the first line that was not searched: the context lines, unless they
+ * fill a window that cannot grow, or a line was split there. */
+static size_t stays_from(const struct window *w)
+{
+    size_t from = lines_before(w->s->text, w->at, w->s->context);
+    bool split = w->at > 0 && w->s->text[w->at - 1] != '\n';
+    bool fills = w->at - from > w->s->room / 2 && w->s->room >= SCAN_WINDOW_MAX;
+    return split || fills ? w->at : from;
+}
+
+static void move_on(struct window *w)
+{
+    size_t from = stays_from(w);
+    number_of(w, from < w->numbered ? w->numbered : from);
+    /* A line may have been numbered that stays in the window as context. */
+    if (w->numbered > from) {
+        w->number -= bytes_count(w->s->text + from, w->numbered - from, '\n');
+        w->numbered = from;
+    }
+    memmove(w->s->text, w->s->text + from, w->len - from);
+    w->len -= from;
+    w->at -= from;
+    w->numbered = 0;
+}
+
+int scan_file(struct scan *s, int fd, struct scan_result *result)
+{
+    struct window w = {.s = s, .r = result, .number = 1};
+    for (;;) {
+        int r = fill(&w, fd);
+        if (r < 0)
+            return r;
+        unsigned kinds = bytes_kinds(s->text, w.len);
+        result->binary = kinds & BYTES_NUL;
+        if (result->binary)
+            return 0;
+        size_t end = searchable(&w);
+        if (end == w.at && !w.ends) {
+            r = grow(s);
+            if (r < 0)
+                return r;
+            continue;
+        }
+        r = search(&w, end, kinds);
+        if (r < 0 || w.ends)
+            return r;
+        result->partly |= w.bytes >= s->file_max;
+        if (w.bytes >= s->file_max)
+            return 0;
+        move_on(&w);
+    }
+}
