@@ -18,13 +18,16 @@
 #include "guest_fakes.h"
 #include "io.h"
 #include "request.h"
+#include "shell/session.h"
+#include "shell/shell.h"
 #include "spawn.h"
 #include "banned.h"
 
-#define CONNS_MAX 8
-#define STEPS_MAX 10000
-#define RAW       1u /* bits of the first byte */
-#define WITH_FDS  2u
+#define CONNS_MAX   8
+#define STEPS_MAX   10000
+#define SHELL_TRIES 5
+#define RAW         1u /* bits of the first byte */
+#define WITH_FDS    2u
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
@@ -79,11 +82,9 @@ static void check_answers(int fd)
     require(in.in.len == in.used);
 }
 
-/* The processes of all commands end, as they do sooner or later. */
-static void end_commands(struct guest *g)
+static void end_processes(struct guest *g)
 {
     struct rusage usage = {0};
-    guest_fakes_end();
     for (struct command *c = LIST_FIRST(&g->commands), *next; c; c = next) {
         next = LIST_NEXT(c, link);
         c->last = false; /* it would end this program */
@@ -95,9 +96,34 @@ static void end_commands(struct guest *g)
     run_until_idle(g);
 }
 
+/* The processes of all commands end, as they do sooner or later; one that did not take its script is followed
+ * by another, a few times. */
+static void end_commands(struct guest *g)
+{
+    guest_fakes_end();
+    for (int i = 0; i < SHELL_TRIES; i++)
+        end_processes(g);
+}
+
+/* Shells that stand ready do so for ever. */
+static void end_sessions(struct guest *g)
+{
+    struct session *s;
+    LIST_FOREACH(s, &g->sessions, link)
+    shell_discard_ready(s);
+    end_processes(g);
+    while ((s = LIST_FIRST(&g->sessions))) {
+        LIST_REMOVE(s, link);
+        buf_free(&s->raw);
+        words_free(&s->seed);
+        free(s);
+    }
+}
+
 static void free_guest(struct guest *g)
 {
     run_until_idle(g);
+    end_sessions(g);
     require(g->n_conns == 0);
     while (!LIST_EMPTY(&g->commands)) {
         require(LIST_FIRST(&g->commands)->background);

@@ -31,7 +31,7 @@ def raw_frame(kind, *fields):
 
 ARG, ENV, CWD, STDIO, BACKGROUND, ROWS, COLS, STREAM, DATA, EOF, SIGNAL, HANDLE = 1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13, 14
 EXIT_CODE, TERM_SIGNAL, LIMIT, DURATION, CPU, RSS, CODE, TEXT, PATH, KIND, MODE, SIZE = 15, 16, 17, 18, 19, 20, 32, 33, 34, 35, 36, 37
-OFFSET, TARGET, COUNT, TOO_MANY = 38, 41, 45, 46
+OFFSET, TARGET, NAME, COUNT, TOO_MANY, MARK = 38, 41, 44, 45, 46, 50
 COMMAND = text(ARG, b"sh") + text(ARG, b"-c") + text(ENV, b"A=b") + text(CWD, b"/tmp") + number(6, 1000)
 
 WIRE_GUEST = [
@@ -44,6 +44,10 @@ WIRE_GUEST = [
     + b"\0" + frame(3, number(HANDLE, 1), number(SIGNAL, 9)),
     b"\0" + frame(2, COMMAND, number(STDIO, 1)) + frame(65, number(SIGNAL, 9)),
     b"\0" + frame(16, text(PATH, b"a/b"), number(OFFSET, 1)) + STOP + b"\0" + frame(5) + STOP + b"\0" + frame(99),
+    b"\0" + frame(6, text(NAME, b"s"), text(TEXT, b"true"), text(ENV, b"A=b"), text(CWD, b"/tmp"), text(DATA, b"in")) + STOP
+    + b"\0" + frame(6, text(NAME, b"s"), text(TEXT, b"true"), text(ENV, b"A=c")),
+    b"\0" + frame(6, text(TEXT, b"cat"), number(BACKGROUND, 1)) + STOP + b"\0" + frame(7, number(HANDLE, 1), text(DATA, b"x"))
+    + STOP + b"\0" + frame(4, number(HANDLE, 1), number(MARK, 4)) + STOP + b"\0" + frame(7, number(HANDLE, 1), number(EOF, 1)),
     b"\1" + raw_frame(2, (ARG, b"true"), (STDIO, struct.pack("<Q", 3))),
     b"\1" + raw_frame(1) + b"\7\0\0\0\1",
 ]
@@ -74,6 +78,9 @@ OPTIONS = [
     ]
 ] + [b"\1--ttl\x001h", b"\2--cwd\0/tmp\0--json\0--\0true"]
 
+STATE = b"/usr\n\0declare -x A='1'\n\0f () { :; }\n\0end\0"
+SHELL_STATE = [STATE, b"taken\0\0" + STATE, b"taken\0gone\0" + STATE, b"A=it's", b"taken\0\0bash: cd: /x: No\n"]
+
 PROXY = [
     b"CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\nxx",
     b"GET http://example.org/a?b HTTP/1.1\r\nHost: example.org\r\nProxy-Connection: keep-alive\r\n\r\n",
@@ -97,6 +104,19 @@ LINEDIFF = [
     two_texts(b"f {\n}\n" * 3, b"f {\n}\n" * 4),
 ]
 
+
+def edit_of(old, new, text, flags=b"\0\1\2"):
+    return bytes([len(old) - 1, len(new)]) + flags + old + new + text
+
+
+EDIT = [
+    edit_of(b"b", b"x", b"a\nb\nc\n"),
+    edit_of(b"a {\n    b;\n}", b"x", b"a {\n\tb;\n}\n"),
+    edit_of(b"a\nb\n", b"c\n", b"a\r\nb\r\n"),
+    edit_of(b"'x' - y...", b"z", "‘x’ – y… é\n".encode()),
+    edit_of(b"return a;\nif (b)\n", b"z", b"return a;\nif (c)\nend\n", b"\1\xfe\3"),
+]
+
 # Bytes that fuzz_schema.c builds a value and a schema of.
 SCHEMA = [bytes(range(i, i + 60)) for i in range(0, 196, 7)] + [b"\x08\x02\x2d\x04\x2d\x2e\x02\x01" + b"\x08\x03\x00\x04\x29\x03\x08\x01\x2d\x08\x01\x00\x04\x26"]
 
@@ -107,10 +127,30 @@ PATTERN = [
     for pattern in [b"two", b"(?i)TWO|four", rb"\bt\w+\s*$", rb"^[^t]*\d{0,3}(?!x)", rb"(?<=t)[\sa-z]+?\S", rb"(a+)+$", rb"\Qo.\E|\p{L}+", b"[]x-]"]
 ]
 
+def diff(text, given=b"", how=2):
+    return bytes([how]) + struct.pack(">H", len(given)) + given + text
+
+
+DIFF = [
+    diff(b"--- a/f\n+++ b/f\n@@ -2,4 +2,4 @@\n two\n-three\n+3\n four\n five\n"),
+    diff(b"diff --git a/f b/f\nindex 1..2 100644\n--- a/f\n+++ b/f\n@@ -1 +1,2 @@\n one\n+x\n@@ -12 +13 @@\n-twelve\n+12\n\\ No newline at end of file\n"),
+    diff(b"--- /dev/null\n+++ b/n/new\n@@ -0,0 +1 @@\n+hi\n--- a/a/f\t2024-01-01 00:00:00\n+++ /dev/null\n@@ -1,3 +0,0 @@\n-x\n-y\n-z\n\\ No newline at end of file\n"),
+    diff(b"diff --git a/f b/g\nold mode 100644\nnew mode 100755\nsimilarity index 100%\nrename from f\nrename to g\n"
+         b"diff --git \"a/\\303\\274\" \"b/\\303\\274\"\nnew file mode 120000\n--- /dev/null\n+++ \"b/\\303\\274\"\n@@ -0,0 +1 @@\n+f\n"),
+    diff(b"diff --git a/bin b/bin\nindex eaf36c1daccfdf325514461cd1a2ffbc139b5464..77356c3140e44b3c31fb7d66ad55a9a1a4d4d4f2\n"
+         b"GIT binary patch\nliteral 4\nLcmZQzWMT#Y01f~L\n\nliteral 0\nHcmV?d00001\n\n"),
+    diff(b"```diff\n--- crlf\r\n+++ crlf\r\n@@ ... @@\r\n p\r\n-q\r\n+Q\r\n```\n", how=34),
+    diff(b"*** Begin Patch\n*** Update File: f\n*** Move to: g\n@@ two\n three\n-four\n+4\n*** End of File\n*** Add File: h\n+a\n*** Delete File: a/f\n*** End Patch\n"),
+    diff(b"--- given\n+++ given\n@@ -1,9 +1,9 @@\n a\n-b\n+c\n", b"a\nb\nb\n", 18),
+]
+
 SEEDS = {
+    "fuzz_edit": EDIT,
     "fuzz_glob": GLOB,
     "fuzz_pattern": PATTERN,
+    "fuzz_diff": DIFF,
     "fuzz_schema": SCHEMA,
+    "fuzz_shell_state": SHELL_STATE,
     "fuzz_wire_guest": WIRE_GUEST,
     "fuzz_wire_host": WIRE_HOST,
     "fuzz_options": OPTIONS,

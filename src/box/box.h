@@ -85,16 +85,29 @@ int box_request(struct box *b, struct buf *request, int *ret_fd, struct error *e
  * close. */
 int box_give(struct box *b, int stream, struct error *err);
 
+/* Somebody who is given output as it comes, in one stream. */
+struct box_sink {
+    void (*write)(void *data, const void *bytes, size_t n);
+    void (*tick)(void *data); /* several times a second meanwhile; or NULL */
+    void *data;
+};
+
 /* One command, run to its end. stdio says what it is connected to. */
 struct box_command {
-    char *const *argv;   /* NULL-terminated */
-    const char *cwd;     /* NULL: /workspace */
+    char *const *argv;  /* NULL-terminated; not used with: */
+    const char *shell;  /* the session in whose shell `script` is run (docs/protocol.md); or NULL */
+    const char *script; /* both output streams of a script are one, `out` */
+    const void *input;  /* what a script reads, instead of `in`; NULL: nothing */
+    size_t n_input;
+    bool background;     /* a script only: the result comes at once, with a handle */
+    const char *cwd;     /* NULL: /workspace, or the session's folder */
     char *const *env;    /* more KEY=VALUE beside the box's, NULL-terminated, or NULL */
     int64_t timeout_ns;  /* 0: the box's limit; -1: none */
     int64_t cpu_time_ns; /* likewise */
     bool tty;
-    int in, out, err; /* the host's ends; -1: /dev/null, or capture for out and err */
-    bool capture;     /* keep output within limits.output in the result instead of passing it on */
+    int in, out, err;            /* the host's ends; -1: /dev/null, or capture for out and err */
+    bool capture;                /* keep output within limits.output in the result instead of passing it on */
+    const struct box_sink *sink; /* of a script only: gets the output instead of `out`; or NULL */
     bool last;  /* nothing is asked of the box afterwards, not even its changes: it ends with the command */
     int cancel; /* a descriptor that ends the command when it becomes readable; -1: none */
 };
@@ -115,6 +128,12 @@ struct box_result {
     int64_t cpu_ns;
     uint64_t max_rss;
     struct box_capture out, err;
+    /* Of a script: */
+    enum wire_state state; /* whether its session goes on with what it changed */
+    char *cwd;             /* the session's folder now; as bytes of the box; NULL: not known */
+    char *notes;           /* what else there is to know, a line each; NULL: nothing */
+    uint64_t handle;       /* in the background */
+    char *output_path;
 };
 
 int box_exec(struct box *b, const struct box_command *c, struct box_result *ret, struct error *err);

@@ -20,6 +20,13 @@ static const char *const MADE_UP[] = {
     NULL,
 };
 
+/* Programs that would page, prompt or open an editor are told not to. */
+static const char *const UNATTENDED[] = {
+    "GIT_PAGER=cat",         "MANPAGER=cat",          "SYSTEMD_PAGER=cat",
+    "GIT_TERMINAL_PROMPT=0", "GIT_MERGE_AUTOEDIT=no", "DEBIAN_FRONTEND=noninteractive",
+    "PIP_NO_INPUT=1",        "NPM_CONFIG_YES=true",   NULL,
+};
+
 static bool same_key(const char *a, const char *b)
 {
     size_t n = strcspn(a, "=");
@@ -62,4 +69,10 @@ void environment_put(struct buf *b, char *const *box_env, char *const *command_e
     put_list(b, box_env, command_env, NULL);
     put_list(b, command_env, NULL, NULL);
     put_term(b, box_env, command_env, tty);
+}
+
+void environment_put_shell(struct buf *b, char *const *box_env, char *const *command_env)
+{
+    put_list(b, (char *const *)UNATTENDED, box_env, command_env);
+    environment_put(b, box_env, command_env, false);
 }

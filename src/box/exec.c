@@ -36,11 +36,20 @@ static uint64_t to_ms(int64_t ns)
     return (uint64_t)((ns + NS_PER_MS - 1) / NS_PER_MS);
 }
 
+/* The wall time of a command. What a script is given is an agent's wish: within the box's own limit. */
+static int64_t wall_limit(const struct box *b, const struct box_command *cmd)
+{
+    int64_t wall = limit_of(cmd->timeout_ns, b->limits.timeout_ns);
+    int64_t most = b->limits.timeout_ns;
+    bool bounded = cmd->shell && !cmd->background && most;
+    return bounded && (!wall || wall > most) ? most : wall;
+}
+
 /* Limits go to the guest where it is the one to enforce them: always wall time, the rest where nothing counts
  * them. */
 static void put_limits(struct buf *b, const struct call *c)
 {
-    int64_t wall = limit_of(c->command->timeout_ns, c->box->limits.timeout_ns);
+    int64_t wall = wall_limit(c->box, c->command);
     int64_t cpu = limit_of(c->command->cpu_time_ns, c->box->limits.cpu_time_ns);
     if (wall && !weakened("timeout"))
         wire_put_u64(b, WIRE_K_TIMEOUT_MS, to_ms(wall));
@@ -55,8 +64,19 @@ static void put_limits(struct buf *b, const struct call *c)
     wire_put_u64(b, WIRE_K_PIDS, c->box->limits.pids);
 }
 
+static int build_shell_request(struct buf *b, const struct call *c)
+{
+    size_t begin = wire_begin(b, WIRE_SHELL);
+    call_put_shell(b, c);
+    put_limits(b, c);
+    wire_end(b, begin);
+    return b->failed ? -E2BIG : 0;
+}
+
 static int build_request(struct buf *b, const struct call *c, enum wire_stdio stdio)
 {
+    if (c->command->shell)
+        return build_shell_request(b, c);
     size_t begin = wire_begin(b, WIRE_EXEC);
     for (char *const *arg = c->command->argv; *arg; arg++)
         wire_put_str(b, WIRE_K_ARG, *arg);
@@ -110,13 +130,15 @@ static int send_request(struct call *c, struct error *err)
 {
     _cleanup_buf_ struct buf request = BUF_INIT(REQUEST_MAX);
     int theirs[3] = {-1, -1, -1};
+    bool frames = c->command->tty || c->command->shell;
     int r = build_request(&request, c, c->command->tty ? WIRE_STDIO_PTY : WIRE_STDIO_FDS);
     if (r < 0)
-        return error_set(err, E2BIG, "the command and its environment are longer than %u bytes", REQUEST_MAX);
-    r = c->command->tty ? 0 : make_pipes(c, theirs);
+        return error_set(err, E2BIG, "the command, its input and its environment are longer than %u bytes",
+                         REQUEST_MAX);
+    r = frames ? 0 : make_pipes(c, theirs);
     pthread_rwlock_rdlock(&c->box->frozen); /* nothing is started while a snapshot is taken */
     if (r == 0)
-        r = guest_connect(c->box->backend->guest(c->box->place), &request, theirs, c->command->tty ? 0 : 3,
+        r = guest_connect(c->box->backend->guest(c->box->place), &request, theirs, frames ? 0 : 3,
                           &c->wire.fd);
     pthread_rwlock_unlock(&c->box->frozen);
     for (int i = 0; i < 3; i++)
@@ -153,6 +175,10 @@ static void take_result(struct call *c, const struct wire_frame *f)
     enum wire_limit limit = (enum wire_limit)wire_find_u64(f, WIRE_K_LIMIT, 0);
     if (r->limit == WIRE_LIMIT_NONE && limit <= WIRE_LIMIT_OUTPUT)
         r->limit = limit;
+    if (c->command->shell)
+        call_take_shell(r, f);
+    if (c->command->background)
+        r->exit_code = 0; /* how it ends is told by STATUS */
     c->done = true;
 }
 
@@ -171,7 +197,7 @@ static int take_frame(struct call *c, const struct wire_frame *f, struct error *
         take_result(c, f);
         return 0;
     case WIRE_OUTPUT:
-        return call_tty_output(c, f);
+        return call_output(c, f);
     case WIRE_ERROR:
         return take_error(f, err);
     default:
@@ -238,6 +264,7 @@ static int wait_ms(const struct call *c)
 {
     bool watch = c->before.counted || c->command->tty || c->box->limits.output_total;
     int ms = clock_poll_ms(c->deadline);
+    watch = watch || (c->command->sink && c->command->sink->tick);
     return watch && (ms < 0 || ms > TICK_MS) ? TICK_MS : ms;
 }
 
@@ -260,6 +287,8 @@ static int step(struct call *c, struct error *err)
             return r;
     }
     call_watch(c);
+    if (c->command->sink && c->command->sink->tick)
+        c->command->sink->tick(c->command->sink->data);
     return 0;
 }
 
@@ -308,7 +337,7 @@ static void init_call(struct call *c, struct box *b, const struct box_command *c
         .box = b, .command = cmd, .result = result, .wire = WIRE_READER_INIT(-1), .rows = 24, .cols = 80};
     c->out = (struct pump){.from = -1, .to = cmd->out, .total = &c->output, .is_terminal = isatty(cmd->out)};
     c->err = (struct pump){.from = -1, .to = cmd->err, .total = &c->output, .is_terminal = isatty(cmd->err)};
-    c->in = (struct feed){.from = cmd->in, .to = -1, .pending = BUF_INIT(WIRE_DATA_MAX)};
+    c->in = (struct feed){.from = cmd->shell ? -1 : cmd->in, .to = -1, .pending = BUF_INIT(WIRE_DATA_MAX)};
     if (cmd->capture) {
         capture_init(&result->out, b->limits.output);
         capture_init(&result->err, b->limits.output);
@@ -319,9 +348,9 @@ static void init_call(struct call *c, struct box *b, const struct box_command *c
     c->before = (struct usage){.counted = b->backend->counted(b->place)};
     if (__atomic_fetch_add(&b->commands, 1, __ATOMIC_RELAXED) > 0)
         b->backend->usage(b->place, false, &c->before);
-    int64_t wall = limit_of(cmd->timeout_ns, b->limits.timeout_ns);
+    int64_t wall = wall_limit(b, cmd);
     int64_t now = clock_now();
-    c->deadline = wall && !weakened("timeout") ? now + wall + GRACE_NS : 0;
+    c->deadline = wall && !cmd->background && !weakened("timeout") ? now + wall + GRACE_NS : 0;
     c->next_watch = now + TICK_MS * NS_PER_MS;
 }
 
@@ -355,4 +384,8 @@ void box_result_free(struct box_result *r)
     buf_free(&r->out.tail);
     buf_free(&r->err.head);
     buf_free(&r->err.tail);
+    free(r->cwd);
+    free(r->notes);
+    free(r->output_path);
+    r->cwd = r->notes = r->output_path = NULL;
 }

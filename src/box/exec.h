@@ -31,7 +31,13 @@ void call_watch(struct call *c);
 /* Which limit a command ran into that was not ended by us: decided from its end and the kernel's counters. */
 enum wire_limit call_limit(struct call *c);
 
+/* A script's request and what its result has more than a command's. */
+void call_put_shell(struct buf *b, const struct call *c);
+void call_take_shell(struct box_result *r, const struct wire_frame *f);
+
+/* Output that comes in frames. */
+int call_output(struct call *c, const struct wire_frame *f);
+
 /* Frames between a command on a pseudo-terminal and the host's descriptors. */
 int call_tty_input(struct call *c);
 void call_tty_resize(struct call *c);
-int call_tty_output(struct call *c, const struct wire_frame *f);

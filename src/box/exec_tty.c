@@ -2,9 +2,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "capture.h"
 #include "exec.h"
-#include "io.h"
 #include "banned.h"
 
 /* Keys typed on the host's terminal, as they come. At their end the command sees the end of its terminal's
@@ -45,17 +43,4 @@ void call_tty_resize(struct call *c)
     wire_put_u64(&frame, WIRE_K_COLS, (uint64_t)c->cols);
     wire_end(&frame, begin);
     wire_send(c->wire.fd, &frame, NULL, 0);
-}
-
-int call_tty_output(struct call *c, const struct wire_frame *f)
-{
-    struct wire_field data;
-    if (!wire_find(f, WIRE_K_DATA, &data))
-        return 0;
-    c->output += data.size;
-    if (c->command->capture)
-        return capture_add(c->out.capture, data.data, data.size);
-    if (c->command->out >= 0 && io_write_all(c->command->out, data.data, data.size) < 0)
-        call_kill(c, WIRE_LIMIT_NONE); /* nobody looks at this terminal any more */
-    return 0;
 }

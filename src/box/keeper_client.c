@@ -1,7 +1,6 @@
 /* The clients' side of a keeper: one connection and one request per call. */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -9,33 +8,20 @@
 #include <unistd.h>
 
 #include "io.h"
-#include "keeper.h"
-#include "keeper_wire.h"
+#include "keeper_ask.h"
 #include "banned.h"
 
-#define REQUEST_MAX (WIRE_HEADER + WIRE_BODY_MAX)
-
-/* A request being made and its answers being read. */
-struct ask {
-    const struct registry_id *id;
-    int conn;
-    struct buf out;
-    size_t begin;
-    struct wire_reader reader;
-};
-
-static void ask_free(struct ask *a)
+void keeper_ask_free(struct keeper_ask *a)
 {
     wire_reader_free(&a->reader);
     buf_free(&a->out);
     cleanup_close(&a->conn);
 }
-#define _cleanup_ask_ _cleanup_(ask_free)
 
-static int ask_begin(struct ask *a, int registry, const struct registry_id *id, enum keeper_type type,
+int keeper_ask_begin(struct keeper_ask *a, int registry, const struct registry_id *id, enum keeper_type type,
                      struct error *err)
 {
-    *a = (struct ask){.id = id, .conn = -1, .out = BUF_INIT(REQUEST_MAX)};
+    *a = (struct keeper_ask){.id = id, .conn = -1, .out = BUF_INIT(KEEPER_REQUEST_MAX)};
     int r = registry_connect(registry, id->text, &a->conn);
     if (r == -ENOENT || r == -ECONNREFUSED)
         return error_set(err, ENOENT, "the box '%s' has gone", id->text);
@@ -46,7 +32,7 @@ static int ask_begin(struct ask *a, int registry, const struct registry_id *id, 
     return 0;
 }
 
-static int ask_send(struct ask *a, const int *fds, size_t n_fds, struct error *err)
+int keeper_ask_send(struct keeper_ask *a, const int *fds, size_t n_fds, struct error *err)
 {
     wire_end(&a->out, a->begin);
     if (a->out.failed)
@@ -56,8 +42,7 @@ static int ask_send(struct ask *a, const int *fds, size_t n_fds, struct error *e
     return r < 0 ? error_errno(err, -r, "cannot send to the box '%s'", a->id->text) : 0;
 }
 
-/* The next answer: 1 with a frame, or a negative errno when it is an error or there is none. */
-static int ask_next(struct ask *a, struct wire_frame *ret, struct error *err)
+int keeper_ask_next(struct keeper_ask *a, struct wire_frame *ret, struct error *err)
 {
     int r = wire_read(&a->reader, ret);
     if (r <= 0)
@@ -70,153 +55,20 @@ static int ask_next(struct ask *a, struct wire_frame *ret, struct error *err)
 }
 
 /* The result, where nothing comes before it. */
-static int ask_result(struct ask *a, struct wire_frame *ret, struct error *err)
+static int ask_result(struct keeper_ask *a, struct wire_frame *ret, struct error *err)
 {
-    int r = ask_send(a, NULL, 0, err);
-    return r < 0 ? r : ask_next(a, ret, err);
-}
-
-/* The first piece of an answer is waited for together with the caller's wish to end. */
-static int wait_or_cancel(struct ask *a, int cancel, struct error *err)
-{
-    struct pollfd fds[] = {{.fd = a->conn, .events = POLLIN}, {.fd = cancel, .events = POLLIN}};
-    while (poll(fds, 2, -1) < 0)
-        if (errno != EINTR)
-            return error_errno(err, errno, "cannot wait for the command");
-    return fds[1].revents ? error_set(err, ECANCELED, "the command was cancelled") : 0;
-}
-
-static void put_command(struct buf *out, const struct box_command *c)
-{
-    for (char *const *arg = c->argv; *arg; arg++)
-        wire_put_str(out, WIRE_K_ARG, *arg);
-    for (char *const *env = c->env; env && *env; env++)
-        wire_put_str(out, WIRE_K_ENV, *env);
-    if (c->cwd)
-        wire_put_str(out, WIRE_K_CWD, c->cwd);
-    wire_put_u64(out, KEEPER_K_TTY, c->tty);
-    wire_put_u64(out, KEEPER_K_CAPTURE, c->capture);
-    wire_put_u64(out, KEEPER_K_TIMEOUT_NS, (uint64_t)c->timeout_ns);
-    wire_put_u64(out, KEEPER_K_CPU_TIME_NS, (uint64_t)c->cpu_time_ns);
-}
-
-static int add_kept(struct box_result *result, const struct wire_frame *f)
-{
-    struct buf *to[] = {
-        [KEEPER_OUT_HEAD] = &result->out.head,
-        [KEEPER_OUT_TAIL] = &result->out.tail,
-        [KEEPER_ERR_HEAD] = &result->err.head,
-        [KEEPER_ERR_TAIL] = &result->err.tail,
-    };
-    struct wire_field field;
-    uint64_t stream = wire_find_u64(f, WIRE_K_STREAM, 0);
-    if (stream >= ARRAY_SIZE(to) || !to[stream] || !wire_find(f, WIRE_K_DATA, &field))
-        return -EPROTO;
-    return buf_append(to[stream], field.data, field.size);
-}
-
-static int add_change(struct box_changes *changes, const struct wire_frame *f)
-{
-    struct box_change change = {
-        .kind = (enum wire_change)wire_find_u64(f, WIRE_K_KIND, 0),
-        .mode = (mode_t)wire_find_u64(f, WIRE_K_MODE, 0),
-        .size = wire_find_u64(f, WIRE_K_SIZE, 0),
-        .path = wire_find_str(f, WIRE_K_PATH),
-    };
-    size_t n = changes->count;
-    if (!change.path)
-        return -ENOMEM;
-    /* Grown to each power of two. */
-    if ((n & (n - 1)) == 0) {
-        struct box_change *more = reallocarray(changes->items, n ? 2 * n : 1, sizeof *more);
-        if (!more) {
-            free(change.path);
-            return -ENOMEM;
-        }
-        changes->items = more;
-    }
-    changes->items[changes->count++] = change;
-    return 0;
-}
-
-static void take_result(struct box_result *result, const struct wire_frame *f)
-{
-    result->exit_code = (int)wire_find_u64(f, WIRE_K_EXIT_CODE, 0);
-    result->signal = (int)wire_find_u64(f, WIRE_K_TERM_SIGNAL, 0);
-    result->limit = (enum wire_limit)wire_find_u64(f, WIRE_K_LIMIT, 0);
-    _cleanup_free_ char *failure = wire_find_str(f, WIRE_K_TEXT);
-    snprintf(result->failure, sizeof result->failure, "%s", failure ? failure : "");
-    result->duration_ns = (int64_t)wire_find_u64(f, WIRE_K_DURATION_NS, 0);
-    result->cpu_ns = (int64_t)wire_find_u64(f, KEEPER_K_CPU_NS, 0);
-    result->max_rss = wire_find_u64(f, WIRE_K_MAX_RSS, 0);
-    result->out.total = wire_find_u64(f, KEEPER_K_OUT_TOTAL, 0);
-    result->err.total = wire_find_u64(f, KEEPER_K_ERR_TOTAL, 0);
-}
-
-static struct box_capture empty_capture(void)
-{
-    return (struct box_capture){.head = BUF_INIT(SIZE_MAX / 2), .tail = BUF_INIT(SIZE_MAX / 2)};
-}
-
-/* Reads answers up to the result. */
-static int read_result(struct ask *a, struct box_result *result, struct box_changes *changes,
-                       struct error *err)
-{
-    for (;;) {
-        struct wire_frame frame;
-        int r = ask_next(a, &frame, err);
-        if (r < 0)
-            return r;
-        if (frame.type == WIRE_RESULT) {
-            take_result(result, &frame);
-            return 0;
-        }
-        if (frame.type == (enum wire_type)KEEPER_KEPT)
-            r = add_kept(result, &frame);
-        else if (frame.type == WIRE_ENTRY)
-            r = add_change(changes, &frame);
-        if (r < 0)
-            return error_errno(err, -r, "cannot keep the result of the command");
-    }
-}
-
-int keeper_exec(int registry, const struct registry_id *id, const struct box_command *c,
-                struct box_result *ret, struct box_changes *ret_changes, struct error *err)
-{
-    _cleanup_ask_ struct ask a;
-    _cleanup_fd_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    struct box_result result = {.out = empty_capture(), .err = empty_capture()};
-    struct box_changes changes = {0};
-    int fds[] = {c->in >= 0 ? c->in : null, c->out >= 0 ? c->out : null, c->err >= 0 ? c->err : null};
-    int r = ask_begin(&a, registry, id, KEEPER_EXEC, err);
-    if (r < 0)
-        return r;
-    put_command(&a.out, c);
-    wire_put_u64(&a.out, KEEPER_K_CHANGES, ret_changes != NULL);
-    r = ask_send(&a, fds, 3, err);
-    if (r == 0)
-        r = wait_or_cancel(&a, c->cancel, err);
-    if (r == 0)
-        r = read_result(&a, &result, &changes, err);
-    if (r == 0 && ret_changes)
-        *ret_changes = changes;
-    else
-        box_changes_free(&changes);
-    if (r == 0)
-        *ret = result;
-    else
-        box_result_free(&result);
-    return r;
+    int r = keeper_ask_send(a, NULL, 0, err);
+    return r < 0 ? r : keeper_ask_next(a, ret, err);
 }
 
 int keeper_fork(int registry, const struct registry_id *id, size_t n, struct registry_id *ret,
                 struct error *err)
 {
-    _cleanup_ask_ struct ask a;
+    _cleanup_ask_ struct keeper_ask a;
     struct wire_frame frame;
     struct wire_field field;
     size_t count = 0;
-    int r = ask_begin(&a, registry, id, KEEPER_FORK, err);
+    int r = keeper_ask_begin(&a, registry, id, KEEPER_FORK, err);
     if (r < 0)
         return r;
     wire_put_u64(&a.out, WIRE_K_COUNT, n);
@@ -235,10 +87,10 @@ int keeper_fork(int registry, const struct registry_id *id, size_t n, struct reg
 int keeper_request(int registry, const struct registry_id *id, struct buf *request, int *ret_fd,
                    struct error *err)
 {
-    _cleanup_ask_ struct ask a;
+    _cleanup_ask_ struct keeper_ask a;
     struct wire_frame frame;
     int ends[2];
-    int r = ask_begin(&a, registry, id, KEEPER_CONNECT, err);
+    int r = keeper_ask_begin(&a, registry, id, KEEPER_CONNECT, err);
     if (r < 0)
         return r;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
@@ -248,9 +100,9 @@ int keeper_request(int registry, const struct registry_id *id, struct buf *reque
     bool early = request->len <= WIRE_DATA_MAX; /* what fits into the socket */
     r = early ? wire_send(ours, request, NULL, 0) : 0;
     if (r == 0)
-        r = ask_send(&a, &theirs, 1, err);
+        r = keeper_ask_send(&a, &theirs, 1, err);
     if (r == 0)
-        r = ask_next(&a, &frame, err);
+        r = keeper_ask_next(&a, &frame, err);
     if (r < 0)
         return r;
     r = early ? 0 : wire_send(ours, request, NULL, 0);
@@ -263,10 +115,10 @@ int keeper_request(int registry, const struct registry_id *id, struct buf *reque
 int keeper_snapshot(int registry, const struct registry_id *id, char ret_name[KEEPER_SNAPSHOT_NAME],
                     struct error *err)
 {
-    _cleanup_ask_ struct ask a;
+    _cleanup_ask_ struct keeper_ask a;
     struct wire_frame frame;
     struct wire_field field;
-    int r = ask_begin(&a, registry, id, KEEPER_SNAPSHOT, err);
+    int r = keeper_ask_begin(&a, registry, id, KEEPER_SNAPSHOT, err);
     if (r == 0)
         r = ask_result(&a, &frame, err);
     if (r < 0)
@@ -280,9 +132,9 @@ int keeper_snapshot(int registry, const struct registry_id *id, char ret_name[KE
 
 int keeper_restore(int registry, const struct registry_id *id, const char *name, struct error *err)
 {
-    _cleanup_ask_ struct ask a;
+    _cleanup_ask_ struct keeper_ask a;
     struct wire_frame frame;
-    int r = ask_begin(&a, registry, id, KEEPER_RESTORE, err);
+    int r = keeper_ask_begin(&a, registry, id, KEEPER_RESTORE, err);
     if (r < 0)
         return r;
     wire_put_str(&a.out, WIRE_K_NAME, name);
@@ -318,19 +170,19 @@ static int copy_file(int from, int to)
 /* The text goes to a file first: the box stands still while it is made, and `out` may be a person's pager. */
 int keeper_diff(int registry, const struct registry_id *id, bool stat, int out, struct error *err)
 {
-    _cleanup_ask_ struct ask a;
+    _cleanup_ask_ struct keeper_ask a;
     struct wire_frame frame;
     _cleanup_fd_ int file = -1;
-    int r = ask_begin(&a, registry, id, KEEPER_DIFF, err);
+    int r = keeper_ask_begin(&a, registry, id, KEEPER_DIFF, err);
     if (r < 0)
         return r;
     file = open_unnamed();
     if (file < 0)
         return error_errno(err, errno, "cannot make a temporary file");
     wire_put_u64(&a.out, WIRE_K_STAT, stat);
-    r = ask_send(&a, &file, 1, err);
+    r = keeper_ask_send(&a, &file, 1, err);
     if (r == 0)
-        r = ask_next(&a, &frame, err);
+        r = keeper_ask_next(&a, &frame, err);
     if (r < 0)
         return r;
     r = copy_file(file, out);
@@ -340,13 +192,13 @@ int keeper_diff(int registry, const struct registry_id *id, bool stat, int out, 
 int keeper_apply(int registry, const struct registry_id *id, const struct apply_report *report,
                  struct error *err)
 {
-    _cleanup_ask_ struct ask a;
-    int r = ask_begin(&a, registry, id, KEEPER_APPLY, err);
+    _cleanup_ask_ struct keeper_ask a;
+    int r = keeper_ask_begin(&a, registry, id, KEEPER_APPLY, err);
     if (r == 0)
-        r = ask_send(&a, NULL, 0, err);
+        r = keeper_ask_send(&a, NULL, 0, err);
     while (r == 0) {
         struct wire_frame frame;
-        r = ask_next(&a, &frame, err);
+        r = keeper_ask_next(&a, &frame, err);
         if (r < 0)
             return r;
         if (frame.type == WIRE_RESULT)
@@ -363,9 +215,9 @@ int keeper_apply(int registry, const struct registry_id *id, const struct apply_
 
 int keeper_remove(int registry, const struct registry_id *id, struct error *err)
 {
-    _cleanup_ask_ struct ask a;
+    _cleanup_ask_ struct keeper_ask a;
     struct wire_frame frame;
-    int r = ask_begin(&a, registry, id, KEEPER_REMOVE, err);
+    int r = keeper_ask_begin(&a, registry, id, KEEPER_REMOVE, err);
     if (r == 0)
         r = ask_result(&a, &frame, err);
     return r < 0 ? r : 0;
@@ -373,9 +225,9 @@ int keeper_remove(int registry, const struct registry_id *id, struct error *err)
 
 int keeper_info(int registry, const struct registry_id *id, struct keeper_info *ret, struct error *err)
 {
-    _cleanup_ask_ struct ask a;
+    _cleanup_ask_ struct keeper_ask a;
     struct wire_frame f;
-    int r = ask_begin(&a, registry, id, KEEPER_INFO, err);
+    int r = keeper_ask_begin(&a, registry, id, KEEPER_INFO, err);
     if (r < 0)
         return r;
     /* A keeper that hangs must not hang the list of all. */

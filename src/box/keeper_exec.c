@@ -85,6 +85,14 @@ static int send_exec_result(struct visit *v, const struct box_result *r)
     wire_put_u64(&v->out, WIRE_K_MAX_RSS, r->max_rss);
     wire_put_u64(&v->out, KEEPER_K_OUT_TOTAL, r->out.total);
     wire_put_u64(&v->out, KEEPER_K_ERR_TOTAL, r->err.total);
+    wire_put_u64(&v->out, WIRE_K_STATE, r->state);
+    wire_put_u64(&v->out, WIRE_K_HANDLE, r->handle);
+    if (r->cwd)
+        wire_put_str(&v->out, WIRE_K_CWD, r->cwd);
+    if (r->notes)
+        wire_put_str(&v->out, WIRE_K_NOTE, r->notes);
+    if (r->output_path)
+        wire_put_str(&v->out, WIRE_K_OUTPUT_PATH, r->output_path);
     return visit_send(v, begin);
 }
 
@@ -95,11 +103,19 @@ static int exec_command(struct visit *v, struct box_result *ret, struct error *e
     _cleanup_free_ char **argv = copy_strings(f, WIRE_K_ARG);
     _cleanup_free_ char **env = copy_strings(f, WIRE_K_ENV);
     _cleanup_free_ char *cwd = wire_find_str(f, WIRE_K_CWD);
+    _cleanup_free_ char *shell = wire_find_str(f, KEEPER_K_SHELL);
+    _cleanup_free_ char *script = wire_find_str(f, KEEPER_K_SCRIPT);
+    struct wire_field input = {0};
     bool capture = wire_find_u64(f, KEEPER_K_CAPTURE, 0);
-    if (!argv || !env || !argv[0] || v->reader->n_fds < 3)
+    if (!argv || !env || !(argv[0] || (shell && script)) || v->reader->n_fds < 3)
         return error_set(err, EPROTO, "malformed request");
     struct box_command command = {
         .argv = argv,
+        .shell = shell,
+        .script = script,
+        .input = wire_find(f, KEEPER_K_INPUT, &input) ? input.data : NULL,
+        .n_input = input.size,
+        .background = wire_find_u64(f, WIRE_K_BACKGROUND, 0),
         .env = env,
         .cwd = cwd,
         .timeout_ns = (int64_t)wire_find_u64(f, KEEPER_K_TIMEOUT_NS, 0),

@@ -31,6 +31,9 @@ enum keeper_key {
     KEEPER_K_AGE_NS,
     KEEPER_K_LEFT_NS,
     KEEPER_K_SNAPSHOTS,
+    KEEPER_K_SHELL, /* a script's session, */
+    KEEPER_K_SCRIPT,
+    KEEPER_K_INPUT, /* absent: nothing */
 };
 
 enum keeper_stream {

@@ -84,7 +84,7 @@ void background_ended(struct command *c)
         command_free(oldest);
 }
 
-static struct command *find(struct conn *conn, const struct wire_frame *f)
+struct command *background_find(struct conn *conn, const struct wire_frame *f)
 {
     uint64_t handle = wire_find_u64(f, WIRE_K_HANDLE, 0);
     struct command *c;
@@ -97,12 +97,17 @@ static struct command *find(struct conn *conn, const struct wire_frame *f)
 
 int background_status_request(struct conn *conn, const struct wire_frame *f)
 {
-    struct command *c = find(conn, f);
+    struct command *c = background_find(conn, f);
     if (!c)
         return 0;
+    struct stat st;
     size_t at = wire_begin(&conn->out, WIRE_RESULT);
     put_handle(c, &conn->out);
     wire_put_u64(&conn->out, WIRE_K_RUNNING, c->pid != 0);
+    wire_put_u64(&conn->out, WIRE_K_MARK, c->mark);
+    if (c->output_path && lstat(c->output_path, &st) == 0 && S_ISREG(st.st_mode))
+        wire_put_u64(&conn->out, WIRE_K_SIZE, (uint64_t)st.st_size);
+    c->mark = wire_find_u64(f, WIRE_K_MARK, c->mark);
     command_put_result(c, &conn->out);
     wire_end(&conn->out, at);
     conn_finish(conn);
@@ -112,7 +117,7 @@ int background_status_request(struct conn *conn, const struct wire_frame *f)
 int background_signal_request(struct conn *conn, const struct wire_frame *f)
 {
     uint64_t sig = wire_find_u64(f, WIRE_K_SIGNAL, 0);
-    struct command *c = find(conn, f);
+    struct command *c = background_find(conn, f);
     if (!c)
         return 0;
     if (sig == 0 || sig >= NSIG || !freeze_lets_pass(conn->guest, (int)sig)) {

@@ -19,6 +19,9 @@ void background_answer(struct command *c, struct conn *conn);
 /* Its process has ended: remembers it, and forgets the oldest if there are too many. */
 void background_ended(struct command *c);
 
+/* The background command that a request names, or NULL when it was told that there is none. */
+struct command *background_find(struct conn *conn, const struct wire_frame *f);
+
 /* The STATUS and SIGNAL requests. */
 int background_status_request(struct conn *conn, const struct wire_frame *f);
 int background_signal_request(struct conn *conn, const struct wire_frame *f);

@@ -47,7 +47,8 @@ static bool carry_piece(struct carry *c, size_t i)
     wire_put_u64(b, WIRE_K_STREAM, i + 1);
     wire_put(b, WIRE_K_DATA, piece, (size_t)n);
     wire_end(b, at);
-    c->drained += (size_t)n;
+    if (c->draining)
+        c->drained += (size_t)n;
     conn_push(c->conn);
     return true;
 }
@@ -77,6 +78,7 @@ void carry_room(struct carry *c)
 
 bool carry_drain(struct carry *c)
 {
+    c->draining = true;
     stop_output(c);
     loop_close(c->loop, &c->in);
     for (size_t i = 0; i < ARRAY_SIZE(c->out); i++)
@@ -117,6 +119,8 @@ static void write_backlog(struct carry *c)
 
 static void balance_input(struct carry *c)
 {
+    if (!c->conn)
+        return;
     if (c->conn->paused && c->backlog.len < BACKLOG_ROOM)
         conn_pause(c->conn, false);
     else if (!c->conn->paused && c->backlog.len >= BACKLOG_FULL)
@@ -151,6 +155,21 @@ int carry_input(struct carry *c, const struct wire_frame *f)
         return -ENOBUFS;
     write_backlog(c);
     balance_input(c);
+    return 0;
+}
+
+int carry_feed(struct carry *c, const void *data, size_t n, bool end)
+{
+    if (c->in.fd < 0 || c->in_ends)
+        return -EPIPE;
+    if (c->backlog.len + n > CARRY_INPUT_MAX)
+        return -ENOBUFS;
+    if (buf_append(&c->backlog, data, n) < 0) {
+        c->backlog.failed = false;
+        return -ENOMEM;
+    }
+    c->in_ends = end;
+    write_backlog(c);
     return 0;
 }
 
@@ -206,6 +225,26 @@ int carry_open_pipes(struct carry *c, int ret_fds[3])
     ret_fds[0] = in[0];
     ret_fds[1] = out[1];
     ret_fds[2] = err[1];
+    return r;
+}
+
+int carry_open_output(struct carry *c, int ret_fds[3])
+{
+    int out[2] = {-1, -1};
+    int r = open_pipe(0, out);
+    c->out[0].fd = out[0];
+    ret_fds[1] = out[1];
+    if (r >= 0 && (ret_fds[2] = fcntl(out[1], F_DUPFD_CLOEXEC, 3)) < 0)
+        r = -errno;
+    return r;
+}
+
+int carry_open_input(struct carry *c, int ret_fds[3])
+{
+    int in[2] = {-1, -1};
+    int r = open_pipe(1, in);
+    c->in.fd = in[1];
+    ret_fds[0] = in[0];
     return r;
 }
 

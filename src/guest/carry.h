@@ -22,7 +22,8 @@ struct carry {
     struct buf backlog; /* input that the command has not taken yet */
     bool in_ends;       /* once the backlog is written */
     bool pty;
-    size_t drained; /* since the command ended */
+    bool draining;  /* the command has ended */
+    size_t drained; /* since then */
 };
 
 void carry_init(struct carry *c, struct loop *l);
@@ -32,11 +33,19 @@ void carry_close(struct carry *c);
 int carry_open_pipes(struct carry *c, int ret_fds[3]);
 int carry_open_pty(struct carry *c, uint64_t rows, uint64_t cols, int ret_fds[3]);
 
+/* One pipe for both streams out and none in; or one in and none out, without any connection. */
+int carry_open_output(struct carry *c, int ret_fds[3]);
+int carry_open_input(struct carry *c, int ret_fds[3]);
+
 /* Begins to carry. */
 void carry_start(struct carry *c, struct conn *conn);
 
 /* A STDIN or RESIZE frame came. Negative if it is malformed. */
 int carry_input(struct carry *c, const struct wire_frame *f);
+/* Input for a command without a connection. -EPIPE if it takes none any more, -ENOBUFS if more than
+ * CARRY_INPUT_MAX would wait for it. */
+#define CARRY_INPUT_MAX (1u << 20)
+int carry_feed(struct carry *c, const void *data, size_t n, bool end);
 void carry_resize(struct carry *c, const struct wire_frame *f);
 
 /* The connection has room again. */

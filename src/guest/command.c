@@ -12,8 +12,10 @@
 #include "guest.h"
 #include "sample.h"
 #include "ptree.h"
+#include "shell/shell.h"
 #include "banned.h"
 
+#define MS_MAX     (INT64_MAX / 2000000)
 #define TERM_GRACE (200 * NS_PER_MS)
 #define SWEEP_EACH (1 * NS_PER_MS)
 #define SWEEP_SLOW (20 * NS_PER_MS)
@@ -58,6 +60,7 @@ struct command *command_free(struct command *c)
     c->guest->n_commands--;
     if (c->output_path && !c->handle)
         unlink(c->output_path); /* it never started, and nobody was told of the file */
+    shell_free(c);
     free(c->output_path);
     free(c->name);
     free(c->cwd);
@@ -65,7 +68,7 @@ struct command *command_free(struct command *c)
     return NULL;
 }
 
-int command_start(struct command *c, struct spawn *s)
+int command_spawn(struct command *c, struct spawn *s)
 {
     struct guest *g = c->guest;
     if (!c->report)
@@ -73,17 +76,37 @@ int command_start(struct command *c, struct spawn *s)
     s->tag = c->tag;
     s->files = c->limits.files;
     s->report = c->report;
-    s->alone = !g->has_children;
-    c->started = clock_now();
+    s->alone = !g->has_children && !s->apart;
+    if (!c->started)
+        c->started = clock_now();
     pid_t pid = spawn_start(s);
     if (pid < 0)
         return (int)pid;
     c->pid = pid;
     g->has_children = true;
-    if (c->limits.timeout_ms)
-        loop_timer_set(&g->loop, &c->deadline, c->started + (int64_t)c->limits.timeout_ms * NS_PER_MS);
-    sample_start(c);
     return 0;
+}
+
+void command_arm(struct command *c)
+{
+    if (c->limits.timeout_ms)
+        loop_timer_set(&c->guest->loop, &c->deadline, c->started + (int64_t)c->limits.timeout_ms * NS_PER_MS);
+    sample_start(c);
+}
+
+static uint64_t find_ms(const struct wire_frame *f, uint16_t key)
+{
+    uint64_t ms = wire_find_u64(f, key, 0);
+    return ms < MS_MAX ? ms : MS_MAX;
+}
+
+void command_parse_limits(struct command_limits *l, const struct wire_frame *f)
+{
+    *l = (struct command_limits){.timeout_ms = find_ms(f, WIRE_K_TIMEOUT_MS),
+                                 .cpu_us = find_ms(f, WIRE_K_CPU_MS) * 1000,
+                                 .memory = wire_find_u64(f, WIRE_K_MEMORY, 0),
+                                 .pids = wire_find_u64(f, WIRE_K_PIDS, 0),
+                                 .files = wire_find_u64(f, WIRE_K_FILES, 0)};
 }
 
 void command_account(struct command *c, const struct rusage *ru)
@@ -133,13 +156,19 @@ void command_put_result(struct command *c, struct buf *b)
     wire_put_u64(b, WIRE_K_DURATION_NS, (uint64_t)(until - c->started));
     wire_put_u64(b, WIRE_K_CPU_US, c->cpu_us);
     wire_put_u64(b, WIRE_K_MAX_RSS, c->max_rss);
+    if (c->shell)
+        shell_put_result(c, b);
 }
 
 static void answer(struct command *c)
 {
     struct conn *conn = TAKE_PTR(c->conn);
+    char text[512];
+    if (c->shell && shell_refused(c, text, sizeof text)) {
+        conn_error(conn, ENOENT, "%s", text);
+        return;
+    }
     if (c->error && c->error_step != SPAWN_EXEC) {
-        char text[512];
         describe_failure(c, text, sizeof text);
         conn_error(conn, c->error, "%s", text);
         return;
@@ -153,15 +182,18 @@ static void answer(struct command *c)
 /* The process has ended and its tree is gone. */
 static void over(struct command *c)
 {
-    if (c->background)
+    if (c->background || (c->shell && shell_again(c)))
         return;
     c->draining = true;
     if (c->conn && !carry_drain(&c->carry))
         return;
     bool last = c->last;
+    struct session *session = c->shell ? shell_settle(c) : NULL;
     if (c->conn)
         answer(c);
     command_free(c);
+    if (session)
+        shell_prepare(session);
     if (last) /* the answer is out; the host need not ask for the end */
         _exit(0);
 }
@@ -197,6 +229,7 @@ static int signal_group(struct command *c, const struct wire_frame *f)
     uint64_t sig = wire_find_u64(f, WIRE_K_SIGNAL, 0);
     if (sig == 0 || sig >= NSIG)
         return -EPROTO;
+    c->signalled = true;
     if (sig == SIGKILL)
         command_kill(c, WIRE_LIMIT_NONE);
     else if (c->pid && freeze_lets_pass(c->guest, (int)sig))
@@ -241,6 +274,8 @@ void command_exited(struct command *c, int status, const struct rusage *ru)
     c->error_step = c->report->step;
     c->report->taken = false;
     c->report = NULL;
+    if (c->shell)
+        shell_exited(c);
     if (c->background)
         background_ended(c);
     /* Not now but as soon as all the dead are counted: mostly nobody is left, and there is nothing to look
@@ -287,4 +322,12 @@ static void user_closed(struct conn *conn)
         command_kill(c, WIRE_LIMIT_NONE);
 }
 
-const struct conn_user command_user = {.frame = user_frame, .room = user_room, .closed = user_closed};
+static const struct conn_user command_user = {.frame = user_frame, .room = user_room, .closed = user_closed};
+
+void command_serve(struct command *c, struct conn *conn)
+{
+    c->conn = conn;
+    conn->data = c;
+    conn->user = &command_user;
+    carry_start(&c->carry, conn);
+}

@@ -25,6 +25,7 @@
 
 struct guest;
 struct conn;
+struct shell;
 
 struct command_limits {
     uint64_t timeout_ms; /* each 0: none */
@@ -44,10 +45,13 @@ struct command {
     pid_t pid; /* 0 once it was reaped */
     bool draining;
     bool background;
-    bool last; /* the guest ends with it, and the box with the guest */
+    bool signalled; /* by who waits for it */
+    bool last;      /* the guest ends with it, and the box with the guest */
     uint64_t handle;
     char *output_path;
-    char *name; /* argv[0], for messages; as is cwd */
+    uint64_t mark;       /* up to where somebody has read that */
+    struct shell *shell; /* of a session; NULL: any other program */
+    char *name;          /* argv[0], for messages; as is cwd */
     char *cwd;
     struct command_limits limits;
     struct loop_timer deadline;
@@ -70,9 +74,14 @@ struct command {
 struct command *command_new(struct guest *g);
 struct command *command_free(struct command *c);
 
-/* Starts its process. 0 or a negative errno; on success deadlines run and the command frees itself at its
- * end. */
-int command_start(struct command *c, struct spawn *s);
+/* Starts its process. 0 or a negative errno; on success the command frees itself at its end. */
+int command_spawn(struct command *c, struct spawn *s);
+
+/* From now on its time runs and its limits hold. */
+void command_arm(struct command *c);
+
+/* The limits of a request. */
+void command_parse_limits(struct command_limits *l, const struct wire_frame *f);
 
 /* Its process was reaped; or one of its orphans was. */
 void command_exited(struct command *c, int status, const struct rusage *ru);
@@ -87,5 +96,5 @@ void command_none_left(struct guest *g);
 /* The fields that tell how a command ended, or how far it is. */
 void command_put_result(struct command *c, struct buf *b);
 
-/* What a foreground command's connection calls. */
-extern const struct conn_user command_user;
+/* The connection is the command's from now on: it hears its frames, and gets output and the result. */
+void command_serve(struct command *c, struct conn *conn);

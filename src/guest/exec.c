@@ -11,7 +11,6 @@
 #include "banned.h"
 
 #define DEFAULT_CWD "/workspace"
-#define MS_MAX      (INT64_MAX / 2000000)
 
 /* What a request asks for, with the memory and the descriptors that it needs until the process is started. */
 struct exec {
@@ -41,22 +40,6 @@ static int parse_words(struct exec *x, struct command *c, const struct wire_fram
     c->cwd = wire_find(f, WIRE_K_CWD, &field) ? wire_find_str(f, WIRE_K_CWD) : strdup(DEFAULT_CWD);
     c->name = strdup(x->argv.list[0]);
     return c->cwd && c->name ? 0 : error_set(err, EINVAL, "the working directory is not a path");
-}
-
-static uint64_t find_ms(const struct wire_frame *f, uint16_t key)
-{
-    uint64_t ms = wire_find_u64(f, key, 0);
-    return ms < MS_MAX ? ms : MS_MAX;
-}
-
-static void parse_limits(struct command *c, const struct wire_frame *f)
-{
-    c->background = wire_find_u64(f, WIRE_K_BACKGROUND, 0) != 0;
-    c->limits = (struct command_limits){.timeout_ms = find_ms(f, WIRE_K_TIMEOUT_MS),
-                                        .cpu_us = find_ms(f, WIRE_K_CPU_MS) * 1000,
-                                        .memory = wire_find_u64(f, WIRE_K_MEMORY, 0),
-                                        .pids = wire_find_u64(f, WIRE_K_PIDS, 0),
-                                        .files = wire_find_u64(f, WIRE_K_FILES, 0)};
 }
 
 static int take_passed_fds(struct exec *x, struct conn *conn, struct error *err)
@@ -98,15 +81,19 @@ static int start(struct exec *x, struct command *c, struct error *err)
                       .cwd = c->cwd,
                       .fds = {x->fds[0], x->fds[1], x->fds[2]},
                       .tty = x->stdio == WIRE_STDIO_PTY};
-    int r = command_start(c, &s);
-    return r < 0 ? error_errno(err, -r, "cannot start a process") : 0;
+    int r = command_spawn(c, &s);
+    if (r < 0)
+        return error_errno(err, -r, "cannot start a process");
+    command_arm(c);
+    return 0;
 }
 
 static int prepare_and_start(struct command *c, struct conn *conn, const struct wire_frame *f,
                              struct error *err)
 {
     _cleanup_(exec_free) struct exec x = {.fds = {-1, -1, -1}};
-    parse_limits(c, f);
+    c->background = wire_find_u64(f, WIRE_K_BACKGROUND, 0) != 0;
+    command_parse_limits(&c->limits, f);
     int r = parse_words(&x, c, f, err);
     if (r >= 0)
         r = open_stdio(&x, c, conn, f, err);
@@ -127,10 +114,7 @@ int exec_request(struct conn *conn, const struct wire_frame *f)
     } else if (c->background) {
         background_answer(c, conn);
     } else {
-        c->conn = conn;
-        conn->data = c;
-        conn->user = &command_user;
-        carry_start(&c->carry, conn);
+        command_serve(c, conn);
     }
     return 0;
 }

@@ -82,6 +82,29 @@ int file_open_regular(struct file_call *c, int *ret_fd, struct stat *ret_st, str
     return 0;
 }
 
+int file_next_data(struct file_call *c, struct wire_field *ret)
+{
+    struct wire_frame f;
+    int r = wire_read(c->in, &f);
+    if (r <= 0 || f.type != WIRE_DATA)
+        return -EPROTO;
+    if (!wire_find(&f, WIRE_K_DATA, ret))
+        *ret = (struct wire_field){0};
+    return !wire_find_u64(&f, WIRE_K_EOF, 0);
+}
+
+int file_receive(struct file_call *c, struct buf *b)
+{
+    int more;
+    do {
+        struct wire_field data = {0};
+        more = file_next_data(c, &data);
+        if (more >= 0)
+            buf_append(b, data.data, data.size);
+    } while (more > 0);
+    return more < 0 ? more : b->failed ? -ENOBUFS : 0;
+}
+
 void file_put_stat(struct buf *b, const struct stat *st)
 {
     int64_t mtime = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;

@@ -46,10 +46,17 @@ int file_error(struct file_call *c, int code, const char *path, struct error *er
 /* -EINVAL with words unless the mode is a regular file's. */
 int file_need_regular(const char *path, mode_t mode, struct error *err);
 
+/* The next DATA frame behind the request: 1 with its bytes, 0 if it was the last. */
+int file_next_data(struct file_call *c, struct wire_field *ret);
+
+/* All DATA frames into a buffer. They are read to their end also if they do not fit: -ENOBUFS. */
+int file_receive(struct file_call *c, struct buf *b);
+
 /* The fields MODE, SIZE and MTIME_NS. */
 void file_put_stat(struct buf *b, const struct stat *st);
 
 int file_read(struct file_call *c, struct error *err);
 int file_write(struct file_call *c, struct error *err);
 int file_list(struct file_call *c, struct error *err);
+int file_lines(struct file_call *c, struct error *err);
 int file_stat(struct file_call *c, struct error *err);

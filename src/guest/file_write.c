@@ -1,135 +1,27 @@
 /*
- * WRITE: replaces a file's content in one step.
+ * WRITE: replaces a file's content in one step, or adds to its end.
  *
  * The bytes go to a new file beside it, which then takes its name: whoever looks sees the old content or the
- * new. Missing folders are made. A link is followed within the root, by hand, since it is its target that is
- * replaced; each step is resolved beneath the root again, so a link that is swapped meanwhile cannot lead
- * out.
+ * new. Missing folders are made. What is appended goes to the file itself, so that who follows it sees it
+ * grow; the room for it is taken first, so that a full disk leaves no half of it.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
-#include "file.h"
 #include "io.h"
+#include "place.h"
 #include "banned.h"
 
-#define LINKS_MAX    16
 #define DEFAULT_MODE 0644
+#define APPEND_MAX   (64u << 20)
 
-/* Where a file is to be: an open folder and a name in it. */
-struct place {
-    char path[PATH_MAX]; /* as it was asked for or as a link said; changed while folders are walked */
-    const char *name;    /* within path */
-    int dir;
-    bool exists;
-    struct stat st;
+/* What the answer tells. */
+struct written {
+    uint64_t size; /* of the file */
+    mode_t mode;
 };
-
-static void place_close(struct place *p)
-{
-    cleanup_close(&p->dir);
-}
-
-/* Opens the folder `path`, making what is missing of it. Each prefix is resolved from the root anew. */
-static int make_folders(struct file_call *c, char *path, int *ret_fd)
-{
-    _cleanup_fd_ int above = fcntl(c->root, F_DUPFD_CLOEXEC, 3);
-    for (char *at = path + strspn(path, "/"); *at;) {
-        size_t n = strcspn(at, "/");
-        char *end = at + n, kept = *end;
-        _cleanup_fd_ int here = -1;
-        *end = 0;
-        int r = file_resolve(c, path, O_PATH | O_DIRECTORY, &here);
-        if (r == -ENOENT && (mkdirat(above, at, 0777) == 0 || errno == EEXIST))
-            r = file_resolve(c, path, O_PATH | O_DIRECTORY, &here);
-        else if (r == -ENOENT)
-            r = -errno;
-        *end = kept;
-        if (r < 0)
-            return r;
-        close(above);
-        above = TAKE_FD(here);
-        at = end + strspn(end, "/");
-    }
-    *ret_fd = TAKE_FD(above);
-    return 0;
-}
-
-/* Splits the place's path into a folder, which is opened, and a name, which is looked at. */
-static int place_open(struct file_call *c, struct place *p)
-{
-    char *slash = strrchr(p->path, '/');
-    p->name = slash ? slash + 1 : p->path;
-    if (!*p->name || strcmp(p->name, ".") == 0 || strcmp(p->name, "..") == 0)
-        return -EISDIR;
-    if (p->path[0] == '/' && !c->whole)
-        return -EXDEV;
-    cleanup_close(&p->dir);
-    p->dir = -1;
-    if (slash)
-        *slash = 0;
-    int r = make_folders(c, slash ? p->path : (char[]){""}, &p->dir);
-    if (slash)
-        *slash = '/';
-    if (r < 0)
-        return r;
-    p->exists = fstatat(p->dir, p->name, &p->st, AT_SYMLINK_NOFOLLOW) == 0;
-    return p->exists || errno == ENOENT ? 0 : -errno;
-}
-
-/* Replaces the place's path by what the link there says, beside it. */
-static int place_follow(struct file_call *c, struct place *p)
-{
-    char target[PATH_MAX], next[PATH_MAX];
-    ssize_t n = readlinkat(p->dir, p->name, target, sizeof target);
-    if (n < 0)
-        return -errno;
-    int kept = (int)(p->name - p->path);
-    if (n > 0 && target[0] == '/') {
-        if (!c->whole)
-            return -EXDEV;
-        kept = 0;
-    }
-    int len = snprintf(next, sizeof next, "%.*s%.*s", kept, p->path, (int)n, target);
-    if (len < 0 || (size_t)len >= sizeof next)
-        return -ENAMETOOLONG;
-    memcpy(p->path, next, (size_t)len + 1);
-    return 0;
-}
-
-static int place_find(struct file_call *c, struct place *p)
-{
-    size_t n = strlen(c->path);
-    if (n >= sizeof p->path)
-        return -ENAMETOOLONG;
-    memcpy(p->path, c->path, n + 1);
-    for (int i = 0; i < LINKS_MAX; i++) {
-        int r = place_open(c, p);
-        if (r < 0 || !p->exists || !S_ISLNK(p->st.st_mode))
-            return r;
-        r = place_follow(c, p);
-        if (r < 0)
-            return r;
-    }
-    return -ELOOP;
-}
-
-/* The next DATA frame. 1 with its bytes, 0 if it was the last. */
-static int next_data(struct file_call *c, struct wire_field *ret)
-{
-    struct wire_frame f;
-    int r = wire_read(c->in, &f);
-    if (r <= 0 || f.type != WIRE_DATA)
-        return -EPROTO;
-    if (!wire_find(&f, WIRE_K_DATA, ret))
-        *ret = (struct wire_field){0};
-    return !wire_find_u64(&f, WIRE_K_EOF, 0);
-}
 
 /* Writes the content to fd, all of it or none that counts; it is read to its end even after a failure, so
  * that the host may send it whole before it reads our answer. With fd -1 it is only read. */
@@ -139,7 +31,7 @@ static int receive(struct file_call *c, int fd, uint64_t *ret_size)
     int more, failed = 0;
     do {
         struct wire_field data = {0};
-        more = next_data(c, &data);
+        more = file_next_data(c, &data);
         if (more >= 0 && fd >= 0 && failed == 0)
             failed = io_write_all(fd, data.data, data.size);
         size += data.size;
@@ -150,30 +42,59 @@ static int receive(struct file_call *c, int fd, uint64_t *ret_size)
     return 0;
 }
 
-static int open_beside(const struct place *p, char *name, size_t size)
+static int replace(struct file_call *c, const struct place *p, struct written *w)
 {
-    uint64_t chance;
-    if (getrandom(&chance, sizeof chance, 0) != (ssize_t)sizeof chance)
-        return -EIO;
-    snprintf(name, size, ".hutch-%016llx.tmp", (unsigned long long)chance);
-    int fd = openat(p->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    return fd < 0 ? -errno : fd;
-}
-
-static int replace(struct file_call *c, const struct place *p, mode_t mode, uint64_t *ret_size)
-{
-    char name[64];
-    _cleanup_fd_ int fd = open_beside(p, name, sizeof name);
-    if (fd < 0) {
-        receive(c, -1, ret_size);
-        return fd;
+    char name[PLACE_BESIDE_MAX];
+    _cleanup_fd_ int fd = -1;
+    int r = place_open_beside(p, name, &fd);
+    if (r < 0) {
+        receive(c, -1, &w->size);
+        return r;
     }
-    int r = receive(c, fd, ret_size);
-    if (r >= 0 && (fchmod(fd, mode) < 0 || renameat(p->dir, name, p->dir, p->name) < 0))
+    r = receive(c, fd, &w->size);
+    if (r >= 0 && (fchmod(fd, w->mode) < 0 || renameat(p->dir, name, p->dir, p->name) < 0))
         r = -errno;
     if (r < 0)
         unlinkat(p->dir, name, 0);
     return r;
+}
+
+/* Opens the place's file as it is now: it may have been replaced since it was looked at. */
+static int open_to_append(const struct place *p, struct stat *ret_st, int *ret_fd)
+{
+    _cleanup_fd_ int fd = openat(p->dir, p->name, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, ret_st) < 0)
+        return -errno;
+    if (!S_ISREG(ret_st->st_mode))
+        return -EBUSY;
+    *ret_fd = TAKE_FD(fd);
+    return 0;
+}
+
+static int append(struct file_call *c, const struct place *p, struct written *w)
+{
+    _cleanup_buf_ struct buf content = BUF_INIT(APPEND_MAX);
+    _cleanup_fd_ int fd = -1;
+    struct stat st;
+    int r = file_receive(c, &content);
+    if (r >= 0)
+        r = open_to_append(p, &st, &fd);
+    if (r < 0)
+        return r;
+    if (content.len && fallocate(fd, FALLOC_FL_KEEP_SIZE, st.st_size, (off_t)content.len) < 0 &&
+        errno != EOPNOTSUPP && errno != ENOSYS)
+        return -errno;
+    r = io_write_all(fd, content.data, content.len);
+    if (r >= 0 && w->mode != (st.st_mode & 07777) && fchmod(fd, w->mode) < 0)
+        r = -errno;
+    w->size = (uint64_t)st.st_size + content.len;
+    return r;
+}
+
+/* Whoever may read it may execute it. */
+static mode_t with_execute(struct file_call *c, mode_t mode)
+{
+    return wire_find_u64(&c->request, WIRE_K_EXECUTABLE, 0) ? mode | (mode & 0444) >> 2 : mode;
 }
 
 /* Finds the place, and what mode the file there will have. */
@@ -183,32 +104,40 @@ static int prepare(struct file_call *c, struct place *p, mode_t *ret_mode, struc
     if (r < 0)
         return file_error(c, -r, c->path, err);
     if (!p->exists) {
-        *ret_mode = (mode_t)wire_find_u64(&c->request, WIRE_K_MODE, DEFAULT_MODE) & 0777;
+        mode_t mode = (mode_t)wire_find_u64(&c->request, WIRE_K_MODE, DEFAULT_MODE) & 0777;
+        *ret_mode = with_execute(c, mode);
         return 0;
     }
     r = file_need_regular(c->path, p->st.st_mode, err);
+    if (r >= 0)
+        r = place_need_writable(p, c->path, err);
     if (r < 0)
         return r;
-    *ret_mode = p->st.st_mode & 07777;
+    *ret_mode = with_execute(c, p->st.st_mode & 07777);
     return 0;
 }
 
 int file_write(struct file_call *c, struct error *err)
 {
-    _cleanup_(place_close) struct place p = {.dir = -1};
-    mode_t mode = 0;
-    uint64_t size = 0;
-    int r = prepare(c, &p, &mode, err);
+    _cleanup_place_ struct place p = PLACE_INIT;
+    struct written w = {0};
+    bool appends = wire_find_u64(&c->request, WIRE_K_APPEND, 0) != 0;
+    int r = prepare(c, &p, &w.mode, err);
     if (r < 0) {
-        receive(c, -1, &size);
+        receive(c, -1, &w.size);
         return r;
     }
-    r = replace(c, &p, mode, &size);
+    r = appends && p.exists ? append(c, &p, &w) : replace(c, &p, &w);
+    if (r == -ENOBUFS)
+        return error_set(err, E2BIG, "%.400s: more than %u MiB cannot be appended at once", c->path,
+                         APPEND_MAX >> 20);
     if (r < 0)
         return file_error(c, -r, c->path, err);
     size_t at = wire_begin(&c->out, WIRE_RESULT);
-    wire_put_u64(&c->out, WIRE_K_MODE, S_IFREG | mode);
-    wire_put_u64(&c->out, WIRE_K_SIZE, size);
+    wire_put_u64(&c->out, WIRE_K_MODE, S_IFREG | w.mode);
+    wire_put_u64(&c->out, WIRE_K_SIZE, w.size);
+    if (!p.exists)
+        wire_put_u64(&c->out, WIRE_K_CREATED, 1);
     wire_end(&c->out, at);
     return 0;
 }

@@ -19,6 +19,7 @@
 
 LIST_HEAD(commands, command);
 LIST_HEAD(workers, worker);
+LIST_HEAD(sessions, session);
 
 struct guest {
     struct loop loop;
@@ -29,6 +30,8 @@ struct guest {
     unsigned n_commands;
     struct workers workers;
     unsigned n_workers;
+    struct sessions sessions; /* of shells; the last used first */
+    unsigned n_sessions;
     bool has_children; /* false: no process but this one exists */
     struct proc proc;
     struct freeze freeze;

@@ -4,6 +4,7 @@
 #include "command.h"
 #include "guest.h"
 #include "ptree.h"
+#include "shell/shell.h"
 #include "weaken.h"
 #include "worker.h"
 #include "banned.h"
@@ -54,7 +55,9 @@ static rlim_t tag_in_walk(struct guest *g, pid_t pid, rlim_t wanted)
     rlim_t tag = ptree_tag_of(pid);
     if (tag == 0 || worker_is(g, pid))
         return 0;
-    if (tag == wanted || ptree_command(g, tag))
+    const struct command *owner = ptree_command(g, tag);
+    bool impostor = owner && shell_is_idle(owner) && owner->pid != pid;
+    if ((tag == wanted || owner) && !impostor)
         return tag;
     const struct command *fresh = started_as(g, pid);
     if (fresh)

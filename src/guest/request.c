@@ -1,11 +1,14 @@
 #include <errno.h>
 
 #include "background.h"
+#include "edit/edit.h"
 #include "exec.h"
 #include "file.h"
 #include "freeze.h"
 #include "guest.h"
+#include "patch/patch.h"
 #include "request.h"
+#include "shell/shell.h"
 #include "search/search.h"
 #include "worker.h"
 #include "banned.h"
@@ -27,6 +30,8 @@ static int ping(struct conn *c, const struct wire_frame *f)
 static const struct request requests[] = {
     {WIRE_PING, .start = ping},
     {WIRE_EXEC, .start = exec_request, .changes = true},
+    {WIRE_SHELL, .start = shell_request, .changes = true},
+    {WIRE_INPUT, .start = shell_input_request},
     {WIRE_SIGNAL, .start = background_signal_request},
     {WIRE_STATUS, .start = background_status_request},
     {WIRE_FREEZE, .start = freeze_request},
@@ -34,8 +39,11 @@ static const struct request requests[] = {
     {WIRE_WRITE, .serve = file_write, .changes = true},
     {WIRE_LIST, .serve = file_list},
     {WIRE_STAT, .serve = file_stat},
+    {WIRE_LINES, .serve = file_lines},
+    {WIRE_EDIT, .serve = file_edit, .changes = true},
     {WIRE_SEARCH, .serve = search_files},
     {WIRE_TREE, .serve = search_tree},
+    {WIRE_PATCH, .serve = patch_serve, .changes = true},
 };
 
 static const struct request *find(enum wire_type type)

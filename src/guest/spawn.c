@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -55,6 +56,29 @@ static int exec_program(struct spawn *s)
     return code;
 }
 
+/* Moves the further descriptors to 3 and on, which may be where others of them are: out of the way first. The
+ * list is our own copy. */
+static int place_more(const struct spawn *s)
+{
+    int away[SPAWN_MORE_MAX];
+    for (size_t i = 0; i < s->n_more; i++)
+        if ((away[i] = fcntl(s->more[i], F_DUPFD, 3 + SPAWN_MORE_MAX)) < 0)
+            return errno;
+    for (size_t i = 0; i < s->n_more; i++)
+        if (dup2(away[i], 3 + (int)i) < 0)
+            return errno;
+    if (!weakened("fds") && sys_close_range(3 + (unsigned)s->n_more, ~0U, 0) < 0)
+        return errno;
+    return s->anchor && dup2(0, s->anchor) < 0 ? errno : 0;
+}
+
+static int enter(const struct spawn *s)
+{
+    if (chdir(s->cwd) == 0 || (s->or_cwd && (chdir(s->or_cwd) == 0 || chdir("/") == 0)))
+        return 0;
+    return errno;
+}
+
 /* Everything that the child is before it runs its program. Only system calls: its memory may be the parent's.
  */
 static int become(struct spawn *s)
@@ -70,12 +94,15 @@ static int become(struct spawn *s)
             return errno;
     if (s->tty && ioctl(0, TIOCSCTTY, 0) < 0)
         return errno;
-    if ((!weakened("fds") && sys_close_range(3, ~0U, 0) < 0) ||
-        (s->files && setrlimit(RLIMIT_NOFILE, &files) < 0))
-        return errno;
+    int code = place_more(s);
+    if (code == 0 && s->files && setrlimit(RLIMIT_NOFILE, &files) < 0)
+        code = errno;
+    if (code)
+        return code;
     s->report->step = SPAWN_CWD;
-    if (chdir(s->cwd) < 0)
-        return errno;
+    code = enter(s);
+    if (code)
+        return code;
     s->report->step = SPAWN_EXEC;
     sigprocmask(SIG_SETMASK, &none, NULL);
     return exec_program(s);

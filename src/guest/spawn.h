@@ -9,6 +9,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
@@ -26,14 +27,21 @@ struct spawn {
     char **argv; /* argv[-1] is a free slot */
     char **envp;
     const char *cwd;
-    int fds[3]; /* each above 2, or -1 to leave the guest's own, which is /dev/null */
-    bool tty;   /* fds[0] becomes the controlling terminal */
-    bool alone; /* no other process exists */
+    int fds[3];      /* each above 2, or -1 to leave the guest's own, which is /dev/null */
+    const int *more; /* further descriptors, which become 3, 4, … */
+    size_t n_more;
+    int anchor;         /* one more, which is a copy of 0; 0: none */
+    const char *or_cwd; /* where to go if cwd cannot be entered; NULL: that is a failure */
+    bool tty;           /* fds[0] becomes the controlling terminal */
+    bool apart;         /* we have other things to do than to wait until it is executed: no vfork */
+    bool alone;         /* no other process exists */
     rlim_t tag;
     rlim_t files; /* 0: as many as the guest itself may have */
     struct spawn_report *report;
     struct search_path search;
 };
+
+#define SPAWN_MORE_MAX 4
 
 /* The new process's id, or a negative errno. */
 pid_t spawn_start(struct spawn *s);

@@ -76,14 +76,19 @@ bool wire_find(const struct wire_frame *f, uint16_t key, struct wire_field *ret)
     return false;
 }
 
+uint64_t wire_u64(const struct wire_field *f, uint64_t fallback)
+{
+    uint64_t v;
+    if (f->size != sizeof v)
+        return fallback;
+    memcpy(&v, f->data, sizeof v);
+    return le64toh(v);
+}
+
 uint64_t wire_find_u64(const struct wire_frame *f, uint16_t key, uint64_t fallback)
 {
     struct wire_field field;
-    uint64_t v;
-    if (!wire_find(f, key, &field) || field.size != sizeof v)
-        return fallback;
-    memcpy(&v, field.data, sizeof v);
-    return le64toh(v);
+    return wire_find(f, key, &field) ? wire_u64(&field, fallback) : fallback;
 }
 
 char *wire_find_str(const struct wire_frame *f, uint16_t key)

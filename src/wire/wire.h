@@ -39,19 +39,19 @@ enum wire_type {
     WIRE_SIGNAL = 3, /* HANDLE SIGNAL → RESULT: signals a background command's whole tree */
     WIRE_STATUS = 4, /* HANDLE → RESULT: is it running, how did it end */
     WIRE_FREEZE = 5, /* → RESULT: all processes stopped; they go on when the connection is closed */
-    WIRE_SHELL = 6,  /* like EXEC, in the shell of a session: see shell.h */
-    WIRE_INPUT = 7,  /* HANDLE DATA EOF → RESULT: what a background command reads */
+    WIRE_SHELL = 6, /* NAME TEXT CWD DATA ENV… BACKGROUND and EXEC's limits → OUTPUT… RESULT: see shell.h */
+    WIRE_INPUT = 7, /* HANDLE DATA EOF → RESULT: what a background command reads */
     /* file requests, host to guest; paths are relative to the workspace (or ROOT) */
-    WIRE_READ = 16,   /* PATH OFFSET LIMIT → DATA… RESULT(SIZE MODE) */
-    WIRE_WRITE = 17,  /* PATH MODE, then DATA… EOF → RESULT: atomic */
-    WIRE_LIST = 18,   /* PATH → ENTRY… RESULT */
-    WIRE_STAT = 19,   /* PATH → RESULT */
+    WIRE_READ = 16,  /* PATH OFFSET LIMIT → DATA… RESULT(SIZE MODE) */
+    WIRE_WRITE = 17, /* PATH MODE APPEND EXECUTABLE, then DATA… EOF → RESULT(SIZE MODE CREATED): atomic */
+    WIRE_LIST = 18,  /* PATH → ENTRY… RESULT */
+    WIRE_STAT = 19,  /* PATH → RESULT */
     WIRE_SEARCH = 20, /* a pattern in the files beneath PATH */
     WIRE_TREE = 21,   /* the names beneath PATH */
-    WIRE_EDIT = 22,   /* replaces text in one file */
-    WIRE_PATCH = 23,  /* applies a diff, all or nothing */
+    WIRE_EDIT = 22,  /* PATH (OLD_SIZE NEW_SIZE ALL)…, then DATA… EOF → DATA… RESULT: replaces text */
+    WIRE_PATCH = 23, /* STRIP FUZZ …, then DATA… EOF: applies a diff, all or nothing → ENTRY… RESULT */
     WIRE_REPORT = 24, /* what a test runner reported in files beneath PATH */
-    WIRE_LINES = 25,  /* like READ, by lines */
+    WIRE_LINES = 25,  /* PATH LINE COUNT LIMIT_BYTES IMAGE_MAX → DATA… RESULT: like READ, by lines */
     /* what only a scribe answers: the box's changes, seen from outside of it */
     WIRE_CHANGES = 32, /* → ENTRY(PATH KIND)… RESULT */
     WIRE_DIFF = 33,    /* STAT? → DATA… RESULT */
@@ -111,6 +111,25 @@ enum wire_key {
     WIRE_K_NAME = 44,
     WIRE_K_COUNT = 45,
     WIRE_K_TOO_MANY = 46, /* RESULT of a list that was cut */
+    /* 48 to 63: shells and background commands */
+    WIRE_K_STATE = 48, /* enum wire_state: what became of the changes that a call made to its session */
+    WIRE_K_NOTE = 49,  /* repeated: something to know about how it was done */
+    WIRE_K_MARK = 50,  /* up to where somebody has read a background command's output */
+    /* WRITE, LINES, EDIT */
+    WIRE_K_APPEND = 96,     /* 1: at the end of the file */
+    WIRE_K_CREATED = 97,    /* RESULT: there was no such file before */
+    WIRE_K_EXECUTABLE = 98, /* 1: whoever may read the file may execute it */
+    WIRE_K_LINES = 100,     /* how many lines there are */
+    WIRE_K_CUT = 101,       /* how many lines were too long and are cut */
+    WIRE_K_SEEMS = 102,     /* what a file seems to be, in words */
+    WIRE_K_ENDINGS = 103,   /* WIRE_ENDS_… */
+    WIRE_K_CONTENT = 136,   /* enum filekind */
+    WIRE_K_IMAGE_MAX = 137, /* bytes of an image that are wanted */
+    WIRE_K_OLD_SIZE = 138,  /* EDIT: one for each edit, in order */
+    WIRE_K_NEW_SIZE = 139,
+    WIRE_K_ALL = 140,
+    WIRE_K_FAILED_EDIT = 141, /* which edit could not be made, counted from 1 */
+    WIRE_K_REASON = 142,      /* enum wire_reason */
     /* SEARCH and TREE */
     WIRE_K_PATTERN = 64,
     WIRE_K_GLOB = 65,    /* may repeat; with `!` in front it leaves out */
@@ -121,20 +140,37 @@ enum wire_key {
     WIRE_K_MAX_FILES = 70,
     WIRE_K_HIDDEN = 71,  /* 0: no names that begin with a dot */
     WIRE_K_IGNORED = 72, /* 1: also what ignore files name */
-    WIRE_K_LINE = 73,
-    WIRE_K_COLUMN = 74, /* in bytes, from 1 */
-    WIRE_K_BEFORE = 75, /* a context line; repeats */
+    WIRE_K_LINE = 73,    /* counted from 1; in a request a negative number counts from the end */
+    WIRE_K_COLUMN = 74,  /* in bytes, from 1 */
+    WIRE_K_BEFORE = 75,  /* a context line; repeats */
     WIRE_K_AFTER = 76,
     WIRE_K_FILES_MATCHED = 77,
     WIRE_K_SEARCHED = 78,   /* files */
     WIRE_K_BINARY = 79,     /* files that were left at a NUL byte */
     WIRE_K_UNREADABLE = 80, /* files and folders */
-    WIRE_K_PARTLY = 81,     /* files that are too large, or have too long a line, to be searched as they are */
-    WIRE_K_FILE_MAX = 82,   /* bytes of one file that are searched */
-    WIRE_K_DEPTH = 83,      /* of folders that are walked; 1: the first alone */
-    WIRE_K_SIZES = 84,      /* 1: MODE SIZE MTIME_NS of each entry */
+    WIRE_K_PARTLY = 81,   /* files that are too large, or have too long a line, to be searched as they are */
+    WIRE_K_FILE_MAX = 82, /* bytes of one file that are searched */
+    WIRE_K_DEPTH = 83,    /* of folders that are walked; 1: the first alone */
+    WIRE_K_SIZES = 84,    /* 1: MODE SIZE MTIME_NS of each entry */
     WIRE_K_LIMIT_ENTRIES = 85,
     WIRE_K_REST = 86, /* entries that were not told */
+    /* PATCH: how to apply, … */
+    WIRE_K_STRIP = 104,   /* components to strip from names; absent: found out for each file */
+    WIRE_K_FUZZ = 105,    /* lines of context that need not match; ENTRY: how many did not */
+    WIRE_K_REVERSE = 106, /* 1: undo the diff */
+    WIRE_K_CHECK = 107,   /* 1: only find out, change nothing */
+    WIRE_K_SPACE = 108,   /* 1: ignore blanks at the ends of lines, and the form of line ends */
+    /* … what was done to a file: PATH KIND FROM HUNKS SHIFT FUZZ ADDED REMOVED, … */
+    WIRE_K_FROM = 109,  /* where a renamed or copied file comes from */
+    WIRE_K_HUNKS = 110, /* how many it has */
+    WIRE_K_SHIFT = 111, /* the largest offset, in lines, as a signed number */
+    WIRE_K_ADDED = 112, /* lines */
+    WIRE_K_REMOVED = 113,
+    /* … and what does not apply: PATH HUNK HEADER TEXT LINE EXPECTED… FOUND… */
+    WIRE_K_HUNK = 114,     /* its number in its file, from 1; absent: the file as a whole */
+    WIRE_K_HEADER = 115,   /* its @@ line */
+    WIRE_K_EXPECTED = 117, /* lines of the hunk that differ from the file, */
+    WIRE_K_FOUND = 118,    /* and the lines of the file */
 };
 
 enum wire_stdio {
@@ -154,7 +190,35 @@ enum wire_limit {
     WIRE_LIMIT_OUTPUT = 6,
 };
 
+enum wire_state {
+    WIRE_STATE_SAVED = 1, /* the next call goes on with this one's folder and variables */
+    WIRE_STATE_LOST = 2,  /* the next call begins as this one did */
+};
+
+/* How lines end. */
+#define WIRE_ENDS_LF   1u
+#define WIRE_ENDS_CRLF 2u
+#define WIRE_ENDS_NOT  4u /* the last one does not */
+
+/* Why an edit could not be made. */
+enum wire_reason {
+    WIRE_NOT_FOUND = 1,     /* LINE and LINES say where the nearest text is, if there is one */
+    WIRE_NOT_UNIQUE = 2,    /* COUNT, and a LINE for each of the first */
+    WIRE_CHANGED = 3,       /* somebody else wrote the file meanwhile */
+    WIRE_BEING_WRITTEN = 4, /* somebody has it open for writing */
+};
+
 enum wire_change { WIRE_ADDED = 1, WIRE_MODIFIED = 2, WIRE_DELETED = 3 };
+
+/* KIND of an entry of PATCH. */
+enum wire_patch {
+    WIRE_PATCH_ADDED = 1,
+    WIRE_PATCH_MODIFIED = 2,
+    WIRE_PATCH_DELETED = 3,
+    WIRE_PATCH_RENAMED = 4,
+    WIRE_PATCH_COPIED = 5,
+    WIRE_PATCH_MODE = 6,
+};
 
 /* One frame. `body` points into the memory it was parsed from. */
 struct wire_frame {
@@ -180,6 +244,9 @@ bool wire_next(const struct wire_frame *f, size_t *at, struct wire_field *ret);
 /* The first field with that key; or its number, or fallback if absent or not 8 bytes. */
 bool wire_find(const struct wire_frame *f, uint16_t key, struct wire_field *ret);
 uint64_t wire_find_u64(const struct wire_frame *f, uint16_t key, uint64_t fallback);
+
+/* The number that a field holds, or fallback if it is not 8 bytes. */
+uint64_t wire_u64(const struct wire_field *f, uint64_t fallback);
 
 /* A copy of the first such field as a C string; NULL if absent, without memory, or holding a NUL. */
 char *wire_find_str(const struct wire_frame *f, uint16_t key);

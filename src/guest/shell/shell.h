@@ -1,0 +1,87 @@
+/*
+ * The SHELL request: scripts in the shell of a session, whose folder, exported variables and functions last
+ * from call to call, as people expect of a terminal.
+ *
+ * Each call is a process of its own that ends with it, so nothing that a script does (exit, set -e, exec, a
+ * syntax error, kill -9 $$) can harm the session. Starting bash takes longer than most calls, so the next
+ * shell stands ready:
+ *
+ *     started, state restored, waits ── a call comes ──▶ is handed its script ──▶ runs it, writes its state,
+ *     ends ──▶ the result is sent, the next shell is started
+ *
+ * A shell and the guest share four things, which are descriptors 3 to 6 of the shell until it has what it
+ * needs: a pipe, of which a line is the call; a letter with the session's state and later the script; what
+ * the script reads as its input; and a report, into which the shell writes that it has taken the script, and
+ * on its way out the session's state. Everything in the report is what hostile code wants it to be. It is
+ * taken over only whole, and only if the process exited by itself; all it can do is to become the state of
+ * the same session again, in a shell of the same user.
+ *
+ * A shell that stands ready is a command in the guest's list with a tag of its own, of which nobody but
+ * itself may be; one that does not take its script, because somebody killed, stopped or traced it, is
+ * replaced by a fresh one.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "buf.h"
+#include "loop.h"
+#include "words.h"
+
+struct command;
+struct conn;
+struct guest;
+struct session;
+struct wire_frame;
+
+/* What a call hands to its shell. */
+struct shell_call {
+    struct buf letter; /* CWD, "1" if there is input, the script; a NUL behind each */
+    struct buf data;
+    bool own_cwd; /* CWD was given: the session's folder stays what it was */
+};
+
+/* What a command is more, when it is a shell. */
+struct shell {
+    struct session *session;
+    struct command *command;
+    int wake; /* -1 once it was called */
+    int letter, input, report;
+    size_t letter_size;
+    bool plain; /* the POSIX shell, for want of bash */
+    bool idle;  /* stands ready */
+    bool warm;  /* stood ready before its call */
+    bool fresh; /* began without the session's state */
+    bool replaced;
+    uint64_t revision; /* of the state that it began with */
+    struct shell_call call;
+    struct loop_timer confirm;
+    bool saved;
+    char *gone; /* the session's folder, which was not there any more */
+};
+
+int shell_request(struct conn *conn, const struct wire_frame *f);
+int shell_input_request(struct conn *conn, const struct wire_frame *f);
+
+/* Whether the script was taken: by the shell's own word. */
+bool shell_has_taken(const struct command *c);
+
+/* What command.c calls. The process ended; */
+void shell_exited(struct command *c);
+/* its tree is gone, too: true if another shell took over the call, and c is freed; */
+bool shell_again(struct command *c);
+/* else takes over the state. The session if the next shell is to stand ready after the answer, or NULL. */
+struct session *shell_settle(struct command *c);
+void shell_prepare(struct session *s);
+
+/* The call could not even begin: true with the text for an ERROR. */
+bool shell_refused(struct command *c, char *text, size_t size);
+void shell_put_result(struct command *c, struct buf *b);
+void shell_free(struct command *c);
+
+/* The shells that stand ready are not wanted any more. */
+void shell_discard_ready(struct session *s);
+
+/* A shell that stands ready has no children: whoever has its tag is a stray. */
+bool shell_is_idle(const struct command *c);

@@ -1,0 +1,275 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "background.h"
+#include "clock.h"
+#include "command.h"
+#include "error.h"
+#include "guest.h"
+#include "search_path.h"
+#include "shell/prelude.h"
+#include "shell/session.h"
+#include "shell/start.h"
+#include "banned.h"
+
+#define PRELUDE_MAX   8192
+#define FILES_FEW     128 /* below this, descriptors are left to the script */
+#define WARM_PATIENCE (2 * NS_PER_S)
+#define COLD_PATIENCE (10 * NS_PER_S)
+#define WORD_MAX      (128u << 10) /* the longest argument that the kernel passes to a program */
+
+/* Everything that is needed until the process runs. */
+struct parts {
+    int fds[3];
+    int wake; /* the shell's end */
+    struct buf prelude;
+    struct buf env; /* NUL-terminated entries, one after the other */
+    char *envp[1024];
+    char *argv[16];
+};
+
+static void parts_free(struct parts *p)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(p->fds); i++)
+        cleanup_close(&p->fds[i]);
+    cleanup_close(&p->wake);
+    buf_free(&p->prelude);
+    buf_free(&p->env);
+}
+
+static int write_at(int fd, const void *data, size_t n, size_t at)
+{
+    const char *from = data;
+    while (n > 0) {
+        ssize_t done = pwrite(fd, from, n, (off_t)at);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0)
+            return done < 0 ? -errno : -ENOSPC;
+        from += done;
+        at += (size_t)done;
+        n -= (size_t)done;
+    }
+    return 0;
+}
+
+/* Offsets are shared with the shell, so the guest reads and writes at places that it names. */
+static int open_shared(struct shell *s, struct parts *p)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -errno;
+    p->wake = ends[0];
+    s->wake = ends[1];
+    s->letter = memfd_create("letter", MFD_CLOEXEC);
+    s->input = memfd_create("input", MFD_CLOEXEC);
+    s->report = memfd_create("report", MFD_CLOEXEC);
+    return s->letter < 0 || s->input < 0 || s->report < 0 ? -errno : 0;
+}
+
+static int write_state(struct shell *s, const struct state *st)
+{
+    _cleanup_buf_ struct buf b = BUF_INIT(2 * STATE_MAX);
+    buf_append(&b, st->cwd, st->cwd_len);
+    buf_append(&b, "", 1);
+    buf_append(&b, st->exports, strlen(st->exports) + 1);
+    if (buf_append(&b, st->functions, strlen(st->functions) + 1) < 0)
+        return -ENOMEM;
+    s->letter_size = b.len;
+    return write_at(s->letter, b.data, b.len, 0);
+}
+
+/*
+ * Variables go into the letter, not here: what bash obeys at its start (BASH_ENV, SHELLOPTS) would act before
+ * the script does. Left are PATH, to find the shell by, the folder as the session calls it, and names that
+ * no shell has variables for.
+ */
+static int make_env(struct parts *p, const struct session *s, const struct state *st)
+{
+    const char *path = "PATH=" SEARCH_PATH_DEFAULT;
+    size_t n = 0;
+    for (size_t i = 0; i < s->seed.count && n < ARRAY_SIZE(p->envp) - 3; i++) {
+        if (strncmp(s->seed.list[i], "PATH=", 5) == 0)
+            path = s->seed.list[i];
+        else if (state_is_foreign(s->seed.list[i]))
+            p->envp[n++] = s->seed.list[i];
+    }
+    p->envp[n++] = (char *)path;
+    buf_printf(&p->env, "PWD=%.*s", (int)st->cwd_len, st->cwd);
+    if (!(p->envp[n++] = buf_cstr(&p->env)))
+        return -ENOMEM;
+    p->envp[n] = NULL;
+    return 0;
+}
+
+static const char *next_word(const char **at)
+{
+    const char *word = *at;
+    *at += strlen(word) + 1;
+    return word;
+}
+
+/* The POSIX shell is given everything as arguments: it has nothing to read a letter with. */
+static int make_plain(struct parts *p, const struct command *c, const struct state *st)
+{
+    const char *at = (const char *)c->shell->call.letter.data;
+    const char *cwd = next_word(&at), *input = next_word(&at), *script = next_word(&at);
+    char **v = p->argv;
+    *v++ = NULL; /* spawn's free slot */
+    const char *words[] = {"sh", "-c", PRELUDE_SH, "sh", st->exports, c->cwd, cwd, input, script};
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+        if (strlen(words[i]) >= WORD_MAX)
+            return -E2BIG;
+        *v++ = (char *)words[i];
+    }
+    *v = NULL;
+    return 0;
+}
+
+static int make_bash(struct parts *p, int anchor)
+{
+    if (prelude_put_bash(&p->prelude, anchor) < 0 || !buf_cstr(&p->prelude))
+        return -ENOMEM;
+    const char *words[] = {NULL,   "bash", "--norc", "--noprofile", "-c", (char *)p->prelude.data,
+                           "bash", NULL};
+    memcpy(p->argv, words, sizeof words);
+    return 0;
+}
+
+static int open_output(struct parts *p, struct command *c, struct error *err)
+{
+    int r;
+    if (!c->background) {
+        r = carry_open_output(&c->carry, p->fds);
+        return r < 0 ? error_errno(err, -r, "cannot connect the shell's output") : 0;
+    }
+    r = background_open_output(c, &p->fds[1], &p->fds[2], err);
+    if (r < 0)
+        return r;
+    r = carry_open_input(&c->carry, p->fds);
+    return r < 0 ? error_errno(err, -r, "cannot connect the shell's input") : 0;
+}
+
+static int run(struct parts *p, struct command *c, int anchor)
+{
+    struct shell *s = c->shell;
+    const int more[] = {p->wake, s->letter, s->input, s->report};
+    struct spawn x = {.argv = p->argv + 1,
+                      .envp = p->envp,
+                      .cwd = c->cwd,
+                      .or_cwd = SESSION_FOLDER,
+                      .fds = {p->fds[0], p->fds[1], p->fds[2]},
+                      .more = more,
+                      .n_more = ARRAY_SIZE(more),
+                      .apart = s->wake >= 0 && !s->plain,
+                      .anchor = anchor};
+    return command_spawn(c, &x);
+}
+
+/* A process that is stopped or gone takes nothing; patience ends, and another one is started. */
+static void expect(struct shell *s)
+{
+    int64_t patience = s->warm ? WARM_PATIENCE : COLD_PATIENCE;
+    if (!s->fresh)
+        loop_timer_set(&s->session->guest->loop, &s->confirm, clock_now() + patience);
+}
+
+int shell_hand_over(struct command *c)
+{
+    struct shell *s = c->shell;
+    int r = s->plain ? 0 : write_at(s->letter, s->call.letter.data, s->call.letter.len, s->letter_size);
+    if (r >= 0)
+        r = write_at(s->input, s->call.data.data, s->call.data.len, 0);
+    if (r < 0)
+        return r;
+    if (!s->plain && write(s->wake, "\n", 1) < 0 && errno != EPIPE) /* it died: replaced when it is reaped */
+        return -errno;
+    close(TAKE_FD(s->wake));
+    s->warm = s->idle;
+    s->idle = false;
+    expect(s);
+    return 0;
+}
+
+static int assemble(struct command *c, const struct shell_start *x, struct error *err)
+{
+    _cleanup_(parts_free) struct parts p = {
+        .fds = {-1, -1, -1}, .wake = -1, .prelude = BUF_INIT(PRELUDE_MAX), .env = BUF_INIT(2 * PATH_MAX)};
+    struct shell *s = c->shell;
+    struct state st;
+    int anchor = c->limits.files && c->limits.files < FILES_FEW ? PRELUDE_LOW : PRELUDE_HIGH;
+    int r = open_output(&p, c, err);
+    if (r < 0)
+        return r;
+    r = session_begin(x->session, x->fresh, &st);
+    if (r >= 0)
+        r = open_shared(s, &p);
+    if (r >= 0)
+        r = write_state(s, &st);
+    s->revision = x->session->revision;
+    c->cwd = r >= 0 ? strndup(st.cwd, st.cwd_len) : NULL;
+    c->name = strdup(s->plain ? "sh" : "bash");
+    if (r >= 0 && (!c->cwd || !c->name))
+        r = -ENOMEM;
+    if (r >= 0)
+        r = make_env(&p, x->session, &st);
+    if (r >= 0)
+        r = s->plain ? make_plain(&p, c, &st) : make_bash(&p, anchor);
+    if (r == -E2BIG)
+        return error_set(err, E2BIG,
+                         "the script or the session's variables are too long: this box has no bash,"
+                         " and sh can take at most 128K of each");
+    if (r >= 0 && x->call)
+        r = shell_hand_over(c);
+    if (r >= 0)
+        r = run(&p, c, s->plain ? 0 : anchor);
+    return r < 0 ? error_errno(err, -r, "cannot start a shell") : 0;
+}
+
+static void confirm_fire(struct loop_timer *t)
+{
+    struct shell *s = CONTAINER_OF(t, struct shell, confirm);
+    if (shell_has_taken(s->command))
+        return;
+    if (s->command->guest->freeze.state != FREEZE_OFF) /* it cannot, and neither could another */
+        loop_timer_set(&s->command->guest->loop, t, clock_now() + WARM_PATIENCE);
+    else
+        command_kill(s->command, WIRE_LIMIT_NONE);
+}
+
+struct command *shell_start(struct guest *g, const struct shell_start *x, struct error *err)
+{
+    struct command *c = command_new(g);
+    if (!c || !(c->shell = calloc(1, sizeof *c->shell))) {
+        command_free(c);
+        error_set(err, EAGAIN, "too many commands are running");
+        return NULL;
+    }
+    *c->shell =
+        (struct shell){.session = x->session,
+                       .command = c,
+                       .wake = -1,
+                       .letter = -1,
+                       .input = -1,
+                       .report = -1,
+                       .plain = x->session->plain,
+                       .fresh = x->fresh,
+                       .call = {.letter = BUF_INIT(2 * WIRE_BODY_MAX), .data = BUF_INIT(WIRE_BODY_MAX)},
+                       .confirm.fire = confirm_fire};
+    if (x->call) {
+        c->shell->call = *x->call;
+        *x->call = (struct shell_call){0};
+    }
+    x->session->calls++;
+    c->background = x->background;
+    c->limits.files = x->session->files;
+    if (assemble(c, x, err) < 0)
+        c = command_free(c);
+    return c;
+}

@@ -1,0 +1,174 @@
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "capture.h"
+#include "kept_output.h"
+#include "utf8.h"
+#include "banned.h"
+
+#define FOLDER           "/tmp/.hutch/output"
+#define FILE_PATIENCE_MS 5000
+#define LINE_SEARCH      (KEPT_OUTPUT_MAX / 8) /* how far back a cut looks for the end of a line */
+
+void kept_output_init(struct kept_output *o, struct tool_call *c)
+{
+    *o = (struct kept_output){.call = c};
+    capture_init(&o->kept, KEPT_OUTPUT_MAX);
+}
+
+void kept_output_free(struct kept_output *o)
+{
+    if (o->open)
+        ask_free(&o->file);
+    buf_free(&o->kept.head);
+    buf_free(&o->kept.tail);
+}
+
+static uint64_t count_lines(const void *data, size_t n)
+{
+    const char *at = data, *end = at + n;
+    uint64_t lines = 0;
+    while (at < end && (at = memchr(at, '\n', (size_t)(end - at)))) {
+        lines++;
+        at++;
+    }
+    return lines;
+}
+
+/* A name that no other call of this box takes: they are separate programs, perhaps at the same time. */
+static void choose_path(struct kept_output *o)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    uint64_t ms = (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+    snprintf(o->path, sizeof o->path, FOLDER "/%" PRIu64 "%05u.txt", ms, (unsigned)getpid() % 100000);
+}
+
+static void give_up(struct kept_output *o)
+{
+    ask_free(&o->file);
+    o->open = false;
+    o->path[0] = 0;
+}
+
+static void send(struct kept_output *o, const void *data, size_t n)
+{
+    if (o->open && n && ask_data(&o->file, data, n, false, &o->failure) < 0)
+        give_up(o);
+}
+
+static void open_file(struct kept_output *o)
+{
+    choose_path(o);
+    ask_begin(&o->file, o->call, WIRE_WRITE);
+    o->file.patience_ms = FILE_PATIENCE_MS;
+    o->open = true;
+    ask_path(&o->file, o->path);
+    if (ask_send(&o->file, &o->failure) < 0)
+        give_up(o);
+    /* Up to now the head and the tail have everything. */
+    send(o, o->kept.head.data, o->kept.head.len);
+    send(o, o->kept.tail.data, o->kept.tail.len);
+}
+
+static void spill(struct kept_output *o, const void *data, size_t n)
+{
+    uint64_t had = o->kept.total;
+    if (had + n <= KEPT_OUTPUT_MAX)
+        return;
+    if (had <= KEPT_OUTPUT_MAX)
+        open_file(o);
+    uint64_t room = had < KEPT_FILE_MAX ? KEPT_FILE_MAX - had : 0;
+    o->capped = o->capped || n > room;
+    send(o, data, n < room ? n : (size_t)room);
+}
+
+void kept_output_add(struct kept_output *o, const void *data, size_t n)
+{
+    spill(o, data, n);
+    o->lines += count_lines(data, n);
+    capture_add(&o->kept, data, n);
+}
+
+void kept_output_finish(struct kept_output *o)
+{
+    struct wire_frame frame;
+    capture_finish(&o->kept);
+    if (!o->open)
+        return;
+    int r = ask_data(&o->file, NULL, 0, true, &o->failure);
+    while (r >= 0 && (r = ask_next(&o->file, &frame, &o->failure)) > 0)
+        ;
+    if (r < 0)
+        give_up(o);
+}
+
+bool kept_output_is_cut(const struct kept_output *o)
+{
+    return o->kept.total > o->kept.head.len + o->kept.tail.len;
+}
+
+/* The head up to where it may be cut: behind a line, else behind a character. */
+static size_t head_length(const struct buf *b)
+{
+    size_t from = b->len > LINE_SEARCH ? b->len - LINE_SEARCH : 0;
+    const uint8_t *end = memrchr(b->data + from, '\n', b->len - from);
+    return end ? (size_t)(end - b->data) + 1 : b->len - utf8_cut_end(b->data, b->len);
+}
+
+static size_t tail_begin(const struct buf *b)
+{
+    size_t most = b->len < LINE_SEARCH ? b->len : LINE_SEARCH;
+    const uint8_t *end = memchr(b->data, '\n', most);
+    return end ? (size_t)(end - b->data) + 1 : utf8_cut_start(b->data, b->len);
+}
+
+static void put_gap(const struct kept_output *o, const char *file, uint64_t bytes, uint64_t lines,
+                    struct buf *text)
+{
+    buf_printf(text, "[... %" PRIu64 " bytes (%" PRIu64 " lines) left out; ", bytes, lines);
+    if (o->path[0] && o->capped)
+        buf_printf(text, "the first %u MiB of the output are in %s", KEPT_FILE_MAX >> 20, o->path);
+    else if (o->path[0] || file)
+        buf_printf(text, "all of the output is in %s", o->path[0] ? o->path : file);
+    else
+        buf_printf(text, "they could not be kept in a file: %s", o->failure.text);
+    buf_append_str(text, " ...]\n");
+}
+
+int kept_output_text(const struct kept_output *o, const char *file, struct buf *text)
+{
+    const struct buf *head = &o->kept.head, *tail = &o->kept.tail;
+    if (!kept_output_is_cut(o)) {
+        _cleanup_buf_ struct buf all = BUF_INIT(KEPT_OUTPUT_MAX);
+        buf_append(&all, head->data, head->len);
+        buf_append(&all, tail->data, tail->len);
+        return all.failed ? -ENOMEM : text_append(text, all.data, all.len);
+    }
+    size_t n = head_length(head), from = tail_begin(tail);
+    uint64_t shown = count_lines(head->data, n) + count_lines(tail->data + from, tail->len - from);
+    text_append(text, head->data, n);
+    if (n && head->data[n - 1] != '\n')
+        buf_append(text, "\n", 1);
+    put_gap(o, file, o->kept.total - n - (tail->len - from), o->lines - shown, text);
+    return text_append(text, tail->data + from, tail->len - from);
+}
+
+void kept_output_last_line(const struct kept_output *o, char *line, size_t size)
+{
+    const struct buf *b = o->kept.tail.len ? &o->kept.tail : &o->kept.head;
+    size_t end = b->len;
+    while (end > 0 && (b->data[end - 1] == '\n' || b->data[end - 1] == '\r' || b->data[end - 1] == ' '))
+        end--;
+    size_t begin = end;
+    while (begin > 0 && b->data[begin - 1] != '\n' && b->data[begin - 1] != '\r' && end - begin < size / 4)
+        begin--;
+    begin += utf8_cut_start(b->data + begin, end - begin);
+    _cleanup_buf_ struct buf text = BUF_INIT(4 * size);
+    text_append(&text, b->data + begin, end - begin);
+    snprintf(line, size, "%s", text.len && buf_cstr(&text) ? (const char *)text.data : "");
+}

@@ -1,0 +1,120 @@
+/* Writes a whole file, or adds to its end. The guest does it in one step: see src/guest/file_write.c. */
+#include <errno.h>
+#include <string.h>
+
+#include "base64.h"
+#include "file_input.h"
+#include "banned.h"
+
+#define CONTENT_MAX (64u << 20)
+
+/* The bytes to write, wherever the input has them. `decoded` holds them if they were base64. */
+static int find_content(struct tool_call *c, struct buf *decoded, const char **ret, size_t *ret_n)
+{
+    const json_t *text = json_object_get(c->input, "content");
+    const json_t *coded = json_object_get(c->input, "content_base64");
+    if (!text == !coded)
+        return tool_fail(c, "input: give either content or content_base64"), -EINVAL;
+    *ret = json_string_value(text);
+    *ret_n = json_string_length(text);
+    if (text)
+        return 0;
+    if (base64_decode(decoded, json_string_value(coded), json_string_length(coded)) < 0)
+        return tool_fail(c, "input.content_base64: is not base64 (RFC 4648, with padding, no line breaks)"),
+               -EINVAL;
+    *ret = (const char *)decoded->data;
+    *ret_n = decoded->len;
+    return 0;
+}
+
+static size_t count_lines(const char *text, size_t n)
+{
+    size_t lines = 0;
+    for (const char *end = text + n; text < end; lines++) {
+        const char *newline = memchr(text, '\n', (size_t)(end - text));
+        text = newline ? newline + 1 : end;
+    }
+    return lines;
+}
+
+static int say(struct tool_call *c, const struct wire_frame *result, const char *path, const char *content,
+               size_t n)
+{
+    bool append = file_input_bool(c, "append", false);
+    bool created = wire_find_u64(result, WIRE_K_CREATED, 0) != 0;
+    uint64_t size = wire_find_u64(result, WIRE_K_SIZE, n), mode = wire_find_u64(result, WIRE_K_MODE, 0);
+    const char *action = created ? "created" : append ? "appended" : "replaced";
+    size_t lines = content ? count_lines(content, n) : 0;
+    struct buf *text = &c->result->text;
+    buf_printf(text, "%s %s: %zu line%s, %zu byte%s",
+               created  ? "Created"
+               : append ? "Appended to"
+                        : "Replaced",
+               path, lines, lines == 1 ? "" : "s", n, n == 1 ? "" : "s");
+    if (append && !created)
+        buf_printf(text, "; it has %llu bytes now", (unsigned long long)size);
+    buf_append_str(text, ".\n");
+    c->result->data =
+        json_pack("{s:s, s:s, s:I, s:I, s:I, s:b}", "path", path, "action", action, "bytes", (json_int_t)n,
+                  "lines", (json_int_t)lines, "size", (json_int_t)size, "executable", (mode & 0111) != 0);
+    return c->result->data ? 0 : -ENOMEM;
+}
+
+static int run(struct tool_call *c, struct error *err)
+{
+    _cleanup_ask_ struct ask a;
+    _cleanup_buf_ struct buf decoded = BUF_INIT(CONTENT_MAX);
+    struct wire_frame result;
+    const char *content = NULL, *path = file_input_path(c);
+    size_t n = 0;
+    ask_begin(&a, c, WIRE_WRITE);
+    if (!path || find_content(c, &decoded, &content, &n) < 0)
+        return 0;
+    ask_path(&a, path);
+    if (file_input_bool(c, "append", false))
+        wire_put_u64(&a.out, WIRE_K_APPEND, 1);
+    if (file_input_bool(c, "executable", false))
+        wire_put_u64(&a.out, WIRE_K_EXECUTABLE, 1);
+    int r = ask_send(&a, err);
+    if (r >= 0)
+        r = ask_data(&a, content, n, true, err);
+    while (r >= 0 && (r = ask_next(&a, &result, err)) > 0)
+        ;
+    return r < 0 ? file_hint(err) : say(c, &result, path, content, n);
+}
+
+/* clang-format off */
+const struct tool TOOL_WRITE_FILE = {
+    .name = "write_file",
+    .title = "Write a file",
+    .summary = "Writes a whole file in one step: whoever reads it sees the old content or the new. Missing folders are"
+               " made; a file that is there keeps its mode. To change a part of a file, edit_file is better.",
+    .input = SCHEMA({
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["path"],
+        "properties": {
+            "path": {"type": "string", "minLength": 1, "maxLength": 4095,
+                     "description": "Relative to the workspace, or absolute in the box."},
+            "content": {"type": "string", "description": "The text of the file."},
+            "content_base64": {"type": "string", "description": "Instead of content: bytes of any kind."},
+            "append": {"type": "boolean", "description": "Add to the end of the file instead of replacing it. Default: false."},
+            "executable": {"type": "boolean", "description": "Make it executable. Default: as it is; a new file is not."}
+        }
+    }),
+    .output = SCHEMA({
+        "type": "object",
+        "required": ["path", "action", "bytes", "lines", "size", "executable"],
+        "properties": {
+            "path": {"type": "string"},
+            "action": {"enum": ["created", "replaced", "appended"]},
+            "bytes": {"type": "integer", "description": "How many were written."},
+            "lines": {"type": "integer", "description": "How many lines these are."},
+            "size": {"type": "integer", "description": "Of the file, in bytes, now."},
+            "executable": {"type": "boolean"}
+        }
+    }),
+    .flags = TOOL_CHANGES,
+    .run = run,
+};
+/* clang-format on */

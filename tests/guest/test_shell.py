@@ -1,0 +1,606 @@
+"""Shells of sessions, as docs/protocol.md has them: SHELL, INPUT and the mark of STATUS, over the wire."""
+
+import contextlib
+import os
+import signal
+import time
+
+import pytest
+
+from test_guest import sleepers, wait_for
+from wire import ENV, NUMBERS, ROOT, Guest
+
+SAVED, LOST = NUMBERS["STATE_SAVED"], NUMBERS["STATE_LOST"]
+ENOENT, ESRCH, EAGAIN, EBUSY, EINVAL, EPIPE, E2BIG = 2, 3, 11, 16, 22, 32, 7
+TIMEOUT = 1
+
+
+class Shell(Guest):
+    """A guest with the calls of one session made short."""
+
+    def ask(self, script, **fields):
+        fields.setdefault("ENV", ENV)
+        return self.request("SHELL", TEXT=script, **fields)
+
+    def sh(self, script, **fields):
+        """(result fields, output); the call must not be refused."""
+        c = self.ask(script, **fields)
+        kind, result, output, _ = c.result()
+        c.close()
+        assert kind == "RESULT", result
+        return result, output[1]
+
+    def out(self, script, **fields):
+        result, output = self.sh(script, **fields)
+        assert result.get("EXIT_CODE") == 0, (result, output)
+        return output
+
+    def refused(self, script, **fields):
+        c = self.ask(script, **fields)
+        kind, result, _, _ = c.result()
+        c.close()
+        assert kind == "ERROR"
+        return result["CODE"], result["TEXT"].decode()
+
+    def ready(self):
+        """Process ids of the shells that stand ready, seen from inside the box by another command."""
+        script = r"""for p in /proc/[0-9]*; do
+            if tr '\0' ' ' <$p/cmdline | grep -q '^bash --norc --noprofile -c'; then echo ${p#/proc/}; fi
+        done 2>/dev/null; true"""
+        return [int(x) for x in self.run(script)[2][1].split()]
+
+    def wait_ready(self):
+        """At least one; two after calls that followed each other closely."""
+        assert wait_for(self.ready)
+        return self.ready()
+
+    def all_ready(self, signame):
+        """Sends a signal to all that stand ready, as hostile code in the box could."""
+        pids = self.wait_ready()
+        self.run(f"kill -{signame} " + " ".join(map(str, pids)))
+        return pids
+
+
+@pytest.fixture
+def box(tmp_path):
+    tmp_path.chmod(0o755)
+    guest = Shell(tmp_path)
+    guest.folder = tmp_path
+    guest.out(f"cd {ROOT}")
+    yield guest
+    assert guest.end() == 0
+
+
+# What lasts
+
+
+def test_folder_variables_and_functions_last(box):
+    box.sh("cd /usr; export A=1 B='two words'; plain=3; f() { echo \"f $1\"; }; set -e; shopt -s nullglob; exit 3")
+    assert box.out('pwd; echo "$A,$B,${plain-unset},$-"; f x; shopt -q nullglob || echo off') == (
+        b"/usr\n1,two words,unset,hBc\nf x\noff\n")
+
+
+@pytest.mark.parametrize("value", [
+    b"line\nline\n", b"'\"$`\\!*?", b"\xff\xfe\x80 \xc3", b"\x01\x1b[31m", b"", b" lead and trail ", "ünï→".encode(),
+    b"\ndeclare -x HOME=/gone\n", b"x" * 100_000], ids=lambda value: f"{len(value)}-{value[:6].hex()}")
+def test_any_value_lasts(box, value):
+    (box.folder / "value").write_bytes(value + b".")
+    box.out(f"v=$(cat {ROOT}/value; printf .); v=${{v%.}}; export V=\"${{v%.}}\"")
+    box.out("true")
+    assert box.out('printf %s "$V"') == value
+    assert box.out("printenv V") == value + b"\n"
+    assert box.out("echo $HOME") == b"/tmp\n"
+
+
+def test_readonly_and_odd_variables_last(box):
+    box.out("readonly R=1; export R; export -n LANG; unset HOME; export SHELLOPTS BASHOPTS UID PPID; declare -ix N=4")
+    result, output = box.sh('echo $R ${HOME-none}; N=2+3; echo $N; printenv LANG || echo no; R=2; echo not reached')
+    assert output.startswith(b"1 none\n5\nno\n") and b"readonly" in output and b"not reached" not in output
+    assert result["EXIT_CODE"] != 0
+    assert box.out("echo $R") == b"1\n"
+
+
+def test_path_that_is_broken_or_gone_stays_so(box):
+    box.out("export PATH=")
+    result, output = box.sh("ls")
+    assert result["EXIT_CODE"] == 127 and b"ls" in output
+    box.out("unset PATH; export PATH=/bin:/usr/bin")
+    box.out("ls /")
+
+
+def test_functions_that_stand_in_front_of_builtins(box):
+    box.out("cd() { builtin cd /; }; exec() { echo mine; }; eval() { :; }; exit() { :; }; trap() { :; };"
+            " export() { :; }; printf() { :; }; read() { :; }; builtin export -f cd")
+    assert box.out("cd /usr; pwd; exec x; printf %s no; bash -c 'declare -F cd'") == b"/\nmine\ncd\n"
+    box.out("unset -f cd exec eval exit trap export printf read; builtin cd /usr")
+    assert box.out("pwd; declare -F") == b"/usr\n"
+
+
+def test_logical_folder_and_dash_last(box):
+    (box.folder / "real").mkdir()
+    (box.folder / "link").symlink_to("real")
+    box.out(f"cd {ROOT}/link")
+    assert box.out("pwd; pwd -P; echo $PWD $OLDPWD; cd -") == (
+        f"{ROOT}/link\n{ROOT}/real\n{ROOT}/link {ROOT}\n{ROOT}\n".encode())
+    assert box.out("pwd") == ROOT.encode() + b"\n"
+
+
+def test_folder_with_any_name(box):
+    box.out("mkdir -p $'/tmp/a\\nb \\xff'; cd $'/tmp/a\\nb \\xff'")
+    assert box.out("pwd; cd ..; pwd") == b"/tmp/a\nb \xff\n/tmp\n"
+
+
+def test_sessions_are_apart(box):
+    box.out("cd /usr; export A=main")
+    box.out("cd /etc; export A=other", NAME="other")
+    assert box.out("pwd; echo $A") == b"/usr\nmain\n"
+    assert box.out("pwd; echo $A", NAME="other") == b"/etc\nother\n"
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", ".x", "x" * 65, "a b", "a\0b"])
+def test_bad_names(box, name):
+    code, text = box.refused("true", NAME=name)
+    assert code == EINVAL and "name" in text
+
+
+def test_many_sessions_go_on_from_the_box(box):
+    for i in range(12):
+        box.out(f"export I={i}; cd /usr", NAME=f"s{i}")
+    assert len(box.ready()) <= 2 * 8
+    assert [box.out("echo $I; pwd", NAME=f"s{i}") for i in range(12)] == [b"%d\n/usr\n" % i for i in range(12)]
+
+
+def test_environment_of_the_request(box):
+    env = [*ENV, "X=1", "Y=1", "odd-name=2", "BASH_ENV=/mnt/never", "SHELLOPTS=errexit:nounset", "PS4=$(touch /mnt/no)"]
+    (box.folder / "never").write_text("echo sourced; exit 9\n")
+    assert box.out("echo $X; printenv odd-name BASH_ENV; false; echo on", ENV=env, NAME="e") == b"1\n2\n/mnt/never\non\n"
+    box.out("export Y=mine", ENV=env, NAME="e")
+    assert box.out("echo $X $Y", ENV=env, NAME="e") == b"1 mine\n"
+    changed = [x.replace("X=1", "X=2") for x in env]
+    assert box.out("echo $X $Y", ENV=changed, NAME="e") == b"2 mine\n"
+    assert box.out("echo $X $Y", ENV=changed, NAME="e") == b"2 mine\n"
+    assert not (box.folder / "no").exists()
+
+
+def test_state_that_is_too_large_is_not_taken(box):
+    box.out("export A=1")
+    result, _ = box.sh("export A=2; for i in 1 2 3; do printf -v B$i '%0100000d' 0; export B$i; done")
+    assert (result["EXIT_CODE"], result["STATE"]) == (0, LOST) and b"before" in result["NOTE"]
+    assert box.out("echo $A ${B1-none}") == b"1 none\n"
+
+
+# What does not harm
+
+
+@pytest.mark.parametrize("script, code, state", [
+    ("exit 3", 3, SAVED), ("set -e; false; echo no", 1, SAVED), ("set -u; echo $nope", 127, SAVED),
+    ("echo ${x:?}", 127, SAVED), ("exec true", 0, LOST), ("exec /bin/sh -c 'exit 5'", 5, LOST),
+    ("trap 'echo bye' EXIT; exit 4", 4, LOST), ("trap 'echo bye' EXIT", 0, SAVED), ("set -n", 0, None),
+    ("set -x; true", 0, SAVED), ("set -o posix; exit 2", 2, SAVED), ("(exit 6)", 6, SAVED), ("return 3", 2, SAVED),
+    ("f() { exit 8; }; f", 8, SAVED), ("exec 2>&1 >/dev/null; exit 1", 1, SAVED), ("set -C; exit 0", 0, SAVED),
+    ("exec 3>&- 4>&- 5>&- 6>&- 9>&- 59>&-; exit 7", 7, SAVED), ("eval 'exit 9'", 9, SAVED)])
+def test_ends_of_a_script(box, script, code, state):
+    box.out("export KEPT=1")
+    result, _ = box.sh(script)
+    assert result["EXIT_CODE"] == code
+    if state:
+        assert result["STATE"] == state and (state == SAVED) == ("NOTE" not in result)
+    assert box.out("echo $KEPT; pwd") == f"1\n{ROOT}\n".encode()
+
+
+@pytest.mark.parametrize("script", ["echo 'open", 'echo "open', "if true; then", "echo )", "for", "a() {", "\\"])
+def test_syntax_errors(box, script):
+    result, output = box.sh("cd /usr\n" + script)
+    assert result["EXIT_CODE"] in (0, 1, 2, 127) and result["STATE"] == SAVED
+    assert script == "\\" or b"line 2" in output or b"line 3" in output, output
+    assert box.out("pwd") in (b"/usr\n", ROOT.encode() + b"\n")
+
+
+def test_heredoc_without_end(box):
+    assert box.out("cat <<X\nabc").endswith(b"abc\n")
+
+
+def test_killed_by_itself(box):
+    result, _ = box.sh("cd /usr; export A=1; kill -9 $$; echo no")
+    assert (result["TERM_SIGNAL"], result["STATE"]) == (signal.SIGKILL, LOST)
+    assert b"what they were" in result["NOTE"]
+    assert box.out("echo ${A-none}; pwd") == f"none\n{ROOT}\n".encode()
+
+
+def test_messages_have_the_lines_of_the_script(box):
+    result, output = box.sh("echo $LINENO\n\nnosuch-command\ncd /nowhere")
+    assert output == (b"1\nbash: line 3: nosuch-command: command not found\n"
+                      b"bash: line 4: cd: /nowhere: No such file or directory\n")
+
+
+def test_trace_shows_only_the_script(box):
+    output = box.out("set -x; true")
+    assert output.replace(b"+", b"") == b" true\n"
+
+
+def test_a_script_sees_only_its_own(box):
+    assert box.out("ls /proc/self/fd") == b"0\n1\n2\n3\n"
+    assert box.out("python3 -c 'import os; print(sorted(os.listdir(\"/proc/self/fd\")))'") == b"['0', '1', '2', '3']\n"
+    assert box.out("echo $# $0 $SECONDS $? ${BASH_EXECUTION_STRING-none}; readlink /proc/self/fd/0") == (
+        b"0 bash 0 0 none\n/dev/null\n")
+    assert b"mapfile" not in box.out("set; declare -p; declare -f; trap -p | grep -v hutch; true")
+    assert box.out("exec 10>/tmp/ten 20>/tmp/twenty; echo a >&10; echo b >&20; cat /tmp/ten /tmp/twenty") == b"a\nb\n"
+
+
+def test_streams_come_as_one_in_order(box):
+    script = "for i in 1 2 3 4 5 6 7 8 9; do echo $i; echo e$i >&2; done"
+    assert box.out(script) == b"".join(b"%d\ne%d\n" % (i, i) for i in range(1, 10))
+
+
+def test_input(box):
+    assert box.out("cat; read x || echo end") == b"end\n"
+    assert box.out("cat", DATA="hello") == b"hello"
+    assert box.out("wc -c", DATA=os.urandom(900_000)) == b"900000\n"
+    assert box.out("cat; echo end", DATA="") == b"end\n"
+    assert box.out("read a; read b; echo $b $a", DATA="1\n2\n") == b"2 1\n"
+
+
+def test_script_of_many_bytes(box):
+    script = "x=1\n" * 220_000 + "echo $x"
+    assert box.out(script) == b"1\n"
+
+
+def test_nul_and_nothing(box):
+    assert box.refused(b"echo \0 x")[0] == EINVAL
+    kind, result, _, _ = box.call("SHELL", ENV=ENV)
+    assert (kind, result["CODE"]) == ("ERROR", EINVAL)
+    assert box.out("") == b""
+
+
+# Where it runs
+
+
+def test_folder_of_one_call(box):
+    box.out("cd /usr")
+    assert box.out("pwd; cd /etc; export A=1", CWD="/tmp") == b"/tmp\n"
+    assert box.out("pwd; echo $A $PWD") == b"/usr\n1 /usr\n"
+    assert box.out("pwd", CWD="lib/..") == b"/usr\n"
+
+
+@pytest.mark.parametrize("cwd, word", [("/nowhere", "No such file"), ("/etc/passwd", "Not a directory")])
+def test_folder_that_cannot_be_entered(box, cwd, word):
+    code, text = box.refused("echo ran >/tmp/ran", CWD=cwd)
+    assert code == ENOENT and cwd in text and word in text
+    assert box.out("ls /tmp/ran 2>/dev/null || pwd") == ROOT.encode() + b"\n"
+
+
+def test_script_that_looks_like_a_folder_that_cannot_be_entered(box):
+    result, _ = box.sh("exit 126", CWD="/tmp")
+    assert result["EXIT_CODE"] == 126
+
+
+def test_folder_that_is_gone(box):
+    box.out("mkdir /tmp/a; cd /tmp/a")
+    box.wait_ready()
+    box.run("rmdir /tmp/a")
+    result, output = box.sh("pwd; echo $PWD")
+    assert output == b"/\n/\n" and b"/tmp/a" in result["NOTE"]  # there is no /workspace here
+    box.out("mkdir /tmp/b; cd /tmp/b")
+    box.run("rmdir /tmp/b; mkdir /tmp/b")
+    result, output = box.sh("pwd; touch here; ls /tmp/b")
+    assert output == b"/tmp/b\nhere\n" and "NOTE" not in result
+
+
+# The shell that stands ready
+
+
+def test_calls_are_answered_by_the_ready_shell(box):
+    for _ in range(3):
+        assert box.wait_ready()
+        ready = box.ready()
+        assert int(box.out("echo $$")) in ready
+
+
+def test_ready_shell_that_was_killed(box):
+    box.all_ready("KILL")
+    assert wait_for(lambda: not box.ready())
+    result, output = box.sh("pwd")
+    assert output == ROOT.encode() + b"\n" and "NOTE" not in result
+    box.wait_ready()
+
+
+def test_ready_shell_that_was_stopped_is_replaced(box):
+    box.out("export A=1")
+    stopped = box.all_ready("STOP")
+    result, output = box.sh("echo $A $$; echo once >>/tmp/once")
+    assert output.split()[0] == b"1" and int(output.split()[1]) not in stopped
+    assert b"replaced" in result["NOTE"] and result["STATE"] == SAVED
+    assert box.out("cat /tmp/once; echo $A") == b"once\n1\n"
+    assert not set(stopped) & set(box.ready())
+
+
+def test_cancel_of_a_call_that_a_stopped_shell_does_not_take(box):
+    box.all_ready("STOP")
+    c = box.ask("touch /tmp/ran")
+    c.send("KILL", SIGNAL=signal.SIGKILL)
+    kind, result, _, _ = c.result()
+    assert (kind, result["TERM_SIGNAL"]) == ("RESULT", signal.SIGKILL)
+    assert box.out("ls /tmp/ran 2>/dev/null; pwd") == ROOT.encode() + b"\n"
+
+
+def test_time_limit_of_a_call_that_a_stopped_shell_does_not_take(box):
+    box.all_ready("STOP")
+    result, _ = box.sh("true", TIMEOUT_MS=300)
+    assert result["LIMIT"] == TIMEOUT
+
+
+def test_nobody_hides_behind_the_tag_of_a_ready_shell(box):
+    """A process may lower its tag to that of an older command: here to an idle shell's of another session."""
+    box.out("true", NAME="idle")
+    box.wait_ready()
+    code = ("import os, resource, glob\n"
+            "if os.fork() == 0:\n"
+            "    own = resource.getrlimit(resource.RLIMIT_RTTIME)[1]\n"
+            "    for tag in range(own - 1, own - 8, -1):\n"
+            "        if os.fork() == 0:\n"
+            "            resource.setrlimit(resource.RLIMIT_RTTIME, (tag, tag)); os.setsid()\n"
+            "            os.execvp('sleep', ['sleep', '1234'])\n")
+    box.run(["python3", "-c", code])
+    assert wait_for(lambda: not sleepers(box, "1234"))
+    assert box.out("echo ok", NAME="idle") == b"ok\n"
+
+
+def test_tree_dies_with_the_call(box):
+    box.out("sleep 777 & setsid sleep 777 & (setsid sh -c 'sleep 777 & exec sleep 777' &) ; disown -a; true")
+    assert not sleepers(box, "777")
+
+
+def test_child_that_holds_the_output(box):
+    began = time.monotonic()
+    assert box.out("sleep 100 & echo done") == b"done\n"
+    assert time.monotonic() - began < 50
+
+
+def test_time_limit_ends_the_tree_and_keeps_the_state(box):
+    box.out("export A=1; cd /usr")
+    result, output = box.sh("cd /etc; export A=2; echo begun; sleep 888 & sleep 888", TIMEOUT_MS=300)
+    assert (result["LIMIT"], result["STATE"], output) == (TIMEOUT, LOST, b"begun\n")
+    assert not sleepers(box, "888")
+    assert box.out("echo $A; pwd") == b"1\n/usr\n"
+
+
+def test_hang_up_cancels(box):
+    c = box.ask("echo begun; sleep 999")
+    assert c.frame()[1]["DATA"] == b"begun\n"
+    c.close()
+    assert wait_for(lambda: not sleepers(box, "999"))
+    assert box.out("pwd") == ROOT.encode() + b"\n"
+
+
+def test_several_calls_of_a_session_at_once(box):
+    calls = [box.ask(f"echo {i} >>/tmp/all; until [ $(wc -l </tmp/all) -ge 5 ]; do sleep 0.01; done; export N={i}")
+             for i in range(5)]
+    for c in calls:
+        kind, result, _, _ = c.result()
+        assert (kind, result["EXIT_CODE"]) == ("RESULT", 0)
+        c.close()
+    assert int(box.out("echo $N")) in range(5)
+
+
+def test_limits_of_a_call(box):
+    assert box.sh("while :; do :; done", CPU_MS=200)[0]["LIMIT"] == 2
+    assert box.sh("ulimit -n", FILES=64)[1] == b"64\n"
+    assert box.sh("ulimit -n; exec 10>/tmp/x; echo a >&10", FILES=200)[1] == b"200\n"
+    assert box.sh("ulimit -n; cd /usr", FILES=20)[0]["STATE"] == SAVED
+    assert box.out("pwd") == b"/usr\n"
+    assert box.sh("python3 -c 'x = bytearray(200 << 20); import time; time.sleep(20)'", MEMORY=64 << 20)[0]["LIMIT"] == 3
+
+
+def test_freeze_with_a_ready_shell(box):
+    box.wait_ready()
+    c = box.request("FREEZE")
+    assert c.frame()[1]["COUNT"] >= 1
+    assert box.refused("true")[0] == EBUSY
+    c.close()
+    assert wait_for(lambda: box.call("SHELL", TEXT="pwd", ENV=ENV)[0] == "RESULT")  # it thaws when it hears of it
+    assert box.out("pwd") == ROOT.encode() + b"\n"
+
+
+def test_freeze_while_a_script_runs(box):
+    c = box.ask("for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.05; done")
+    assert c.frame()[1]["DATA"] == b"1\n"
+    z = box.request("FREEZE")
+    assert z.frame()[0] == "RESULT"
+    z.close()
+    assert c.result()[2][1].endswith(b"8\n")
+
+
+def test_much_output(box):
+    result, output = box.sh("head -c 30000000 /dev/zero | tr '\\0' x")
+    assert len(output) == 30_000_000 and result["STATE"] == SAVED
+
+
+# What is kept in the box
+
+
+def restart(box):
+    """Another guest over the same /tmp is what a fork of the box begins with; here its file is carried over."""
+    return box.out("cat /tmp/.hutch/shell/main")
+
+
+def plant(box, data, name="new"):
+    (box.folder / "state").write_bytes(data)
+    box.run(f"mkdir -p /tmp/.hutch/shell; cp {ROOT}/state /tmp/.hutch/shell/{name}")
+
+
+def test_session_goes_on_from_its_file(box):
+    box.out("cd /usr; export A='x y'; f() { echo f; }")
+    plant(box, restart(box))
+    assert box.out("pwd; echo $A; f", NAME="new") == b"/usr\nx y\nf\n"
+
+
+def test_file_is_written_only_when_something_changed(box):
+    box.out("export A=1")
+    look = "stat -c '%i %Y %Z' /tmp/.hutch/shell/main"
+    before = box.run(look)[2][1]
+    box.out("true")
+    box.out("B=2; ls / >/dev/null")
+    assert box.run(look)[2][1] == before
+    box.out("export A=2")
+    assert box.run(look)[2][1] != before
+
+
+STATE = b"/usr\n\0export A=1\n\0\0end\0"
+
+
+@pytest.mark.parametrize("data", [
+    b"", b"\0", b"/usr\n\0", STATE[:-1], STATE + b"x", STATE.replace(b"/usr", b"usr"), b"/usr\0export A=1\n\0\0end\0",
+    b"\xff" * 300_000, b"/" * 5000 + b"\n\0\0\0end\0", b"\n\0\0\0end\0"],
+    ids=lambda data: f"{len(data)}-{data[:6].hex()}")
+def test_file_that_is_no_state(box, data):
+    plant(box, data)
+    result, output = box.sh("pwd; echo ${A-none}", NAME="new")
+    assert output.endswith(b"none\n") and b"began anew" in result["NOTE"]
+    assert "NOTE" not in box.sh("true", NAME="new")[0]
+
+
+@pytest.mark.parametrize("make", ["mkfifo", "mkdir", "ln -s /dev/zero", "ln -s /etc/passwd"])
+def test_file_that_is_something_else(box, make):
+    box.run(f"mkdir -p /tmp/.hutch/shell; {make} /tmp/.hutch/shell/new")
+    result, _ = box.sh("export A=1", NAME="new")
+    assert result["EXIT_CODE"] == 0
+    assert box.out("echo $A", NAME="new") == b"1\n"
+
+
+@pytest.mark.parametrize("exports", [b"kill -9 $$", b"exit 3", b"syntax ' error", b"exec 3<&- 4<&-"])
+def test_state_that_breaks_the_shell_is_left_behind(box, exports):
+    plant(box, b"/usr\n\0" + exports + b"\n\0\0end\0")
+    result, output = box.sh("echo ran; export A=1", NAME="new")
+    assert output.endswith(b"ran\n") and result["EXIT_CODE"] == 0
+    assert box.out("echo $A", NAME="new") == b"1\n"
+
+
+def test_state_that_hangs_the_shell_is_left_behind(box):
+    plant(box, b"/usr\n\0while :; do :; done\n\0\0end\0")
+    result, output = box.sh("echo ran", NAME="new")
+    assert output == b"ran\n" and b"began anew" in result["NOTE"]
+
+
+def test_folder_of_the_files_cannot_be_made(box):
+    box.run("rm -rf /tmp/.hutch; ln -s /nowhere /tmp/.hutch")
+    box.out("export A=1")
+    assert box.out("echo $A") == b"1\n"
+
+
+# Without bash
+
+
+@pytest.fixture
+def plain(box):
+    """The variables of a session in a box without bash: PATH leads to sh and little else."""
+    folder = box.folder / "bin"
+    folder.mkdir()
+    for name in ("ls", "cat", "sleep", "printenv"):
+        (folder / name).symlink_to("/bin/" + name if os.path.exists("/bin/" + name) else "/usr/bin/" + name)
+    (folder / "sh").symlink_to("/bin/dash")
+    return {"ENV": [f"PATH={ROOT}/bin", "HOME=/tmp"], "NAME": "plain"}
+
+
+def test_plain_shell(box, plain):
+    assert box.out("echo $0; pwd", **plain).startswith(b"sh\n")
+    box.sh("cd /usr; export A=\"it's\"; exit 3", **plain)
+    assert box.out('pwd; echo "$A"; ls /proc/self/fd', **plain) == b"/usr\nit's\n0\n1\n2\n3\n"
+    assert box.out("cat; read x || echo end", DATA="in\n", **plain) == b"in\nend\n"
+    assert box.out("pwd", CWD="/tmp", **plain) == b"/tmp\n"
+    assert box.refused("pwd", CWD="/nowhere", **plain)[0] == ENOENT
+    result, _ = box.sh("export A=2; echo 'open", **plain)
+    assert result["EXIT_CODE"] == 2
+    assert box.out('echo "$A"; pwd', **plain) == b"it's\n/usr\n"
+    assert box.refused("#" * 200_000, **plain)[0] == E2BIG
+
+
+def test_no_shell_at_all(box):
+    code, text = box.refused("true", ENV=["PATH=/nowhere"], NAME="none")
+    assert code == ENOENT and "no shell" in text
+
+
+# In the background
+
+
+def start(box, script, **fields):
+    c = box.ask(script, BACKGROUND=1, **fields)
+    kind, result, _, _ = c.result()
+    c.close()
+    assert kind == "RESULT", result
+    return result["HANDLE"], result["OUTPUT_PATH"].decode()
+
+
+def status(box, handle, **fields):
+    kind, result, _, _ = box.call("STATUS", HANDLE=handle, **fields)
+    assert kind == "RESULT", result
+    return result
+
+
+def feed(box, handle, data=b"", **fields):
+    return box.call("INPUT", HANDLE=handle, DATA=data, **fields)[:2]
+
+
+def test_background_begins_with_the_state_and_leaves_it(box):
+    box.out("cd /usr; export A=1")
+    handle, path = start(box, "pwd; echo $A; cd /etc; export A=2; exit 3")
+    assert wait_for(lambda: not status(box, handle)["RUNNING"])
+    assert status(box, handle)["EXIT_CODE"] == 3
+    assert box.out(f"cat {path}; pwd; echo $A") == b"/usr\n1\n/usr\n1\n"
+
+
+def test_background_input(box):
+    handle, path = start(box, "while read x; do echo got $x; done; echo end")
+    assert feed(box, handle, b"one\ntw")[0] == "RESULT"
+    assert feed(box, handle, b"o\n")[0] == "RESULT"
+    assert wait_for(lambda: box.out(f"cat {path}") == b"got one\ngot two\n")
+    assert status(box, handle)["RUNNING"] == 1
+    assert feed(box, handle, EOF=1)[0] == "RESULT"
+    assert wait_for(lambda: not status(box, handle)["RUNNING"])
+    assert box.out(f"cat {path}").endswith(b"end\n")
+    kind, result = feed(box, handle, b"more")
+    assert (kind, result["CODE"]) == ("ERROR", EPIPE)
+
+
+def test_background_input_that_nobody_reads_is_bounded(box):
+    handle, _ = start(box, "sleep 300")
+    codes = []
+    for _ in range(8):
+        kind, result = feed(box, handle, b"x" * 500_000)
+        codes.append(kind)
+    assert codes[0] == "RESULT" and codes[-1] == "ERROR" and result["CODE"] == EAGAIN
+    assert box.call("SIGNAL", HANDLE=handle, SIGNAL=signal.SIGKILL)[0] == "RESULT"
+    assert feed(box, 99, b"x")[1]["CODE"] == ESRCH
+
+
+def test_background_mark(box):
+    handle, _ = start(box, "echo one; read x; echo two")
+    assert wait_for(lambda: status(box, handle).get("SIZE") == 4)
+    assert status(box, handle, MARK=4)["MARK"] == 0
+    assert status(box, handle)["MARK"] == 4
+    feed(box, handle, EOF=1)
+    assert wait_for(lambda: status(box, handle)["SIZE"] == 8)
+    assert status(box, handle)["MARK"] == 4
+
+
+def test_background_is_killed_with_its_tree(box):
+    handle, _ = start(box, "sleep 555 & setsid sleep 555 & wait")
+    assert wait_for(lambda: len(sleepers(box, "555")) == 2)
+    box.out("echo the session goes on")
+    assert box.call("SIGNAL", HANDLE=handle, SIGNAL=signal.SIGKILL)[0] == "RESULT"
+    assert wait_for(lambda: not sleepers(box, "555"))
+    assert wait_for(lambda: status(box, handle)["RUNNING"] == 0)
+
+
+def test_background_without_a_shell(box):
+    handle, _ = start(box, "true", ENV=["PATH=/nowhere"], NAME="none")
+    assert wait_for(lambda: not status(box, handle)["RUNNING"])
+    assert status(box, handle)["EXIT_CODE"] == 127
+
+
+def test_end_of_the_control_socket_ends_ready_shells(tmp_path):
+    tmp_path.chmod(0o755)
+    guest = Shell(tmp_path)
+    guest.out("true")
+    guest.wait_ready()
+    with contextlib.closing(guest.ask("sleep 100")):
+        assert guest.end() == 0
