@@ -14,6 +14,7 @@
 #include "guest_fakes.h"
 #include "patch/patch.h"
 #include "ptree.h"
+#include "report/serve.h"
 #include "sample.h"
 #include "shell/session.h"
 #include "search/search.h"
@@ -158,6 +159,11 @@ int search_tree(struct file_call *c, struct error *err)
 }
 
 int patch_serve(struct file_call *c, struct error *err)
+{
+    return -ENOSYS;
+}
+
+int report_serve(struct file_call *c, struct error *err)
 {
     return -ENOSYS;
 }

@@ -104,6 +104,14 @@ LINEDIFF = [
     two_texts(b"f {\n}\n" * 3, b"f {\n}\n" * 4),
 ]
 
+CALL = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"plan","arguments":{"items":[]},"_meta":{"progressToken":"a"}}}\n'
+RPC = [
+    b"\xff\x03" + CALL,
+    b"\xff\xff" + CALL + b'\r\n{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}\n',
+    b"\x03\x01" + b'[{"jsonrpc":"2.0","id":null,"method":"ping"}]\n' + CALL,
+    b"\xff\x10" + b'{"jsonrpc":"2.0","id":"a\\u0000b","result":{"x":[1,2.5,-3e4,true,null]}}\n{"jsonrpc":"2.0","error":{"code":-1}}\n',
+]
+
 
 def edit_of(old, new, text, flags=b"\0\1\2"):
     return bytes([len(old) - 1, len(new)]) + flags + old + new + text
@@ -144,17 +152,44 @@ DIFF = [
     diff(b"--- given\n+++ given\n@@ -1,9 +1,9 @@\n a\n-b\n+c\n", b"a\nb\nb\n", 18),
 ]
 
+# Reports as runners write them, to be recognised, and each as its own format.
+REPORTS = Path(__file__).resolve().parent.parent / "tests" / "unit" / "reports"
+FORMATS = {"xml": 1, "json": 2, "tap": 5, "libtest": 6, "automake": 7}
+REPORT = [
+    bytes([form]) + path.read_bytes()
+    for path in sorted(REPORTS.iterdir()) if path.suffix != ".expected"
+    for form in (0, {"go.json": 3, "meson.json": 4}.get(path.name, FORMATS.get(path.suffix[1:], 0)))
+]
+
+SSE = [
+    b"\x01event: add\ndata: 1\ndata: 2\n\nid: 7\nretry: 10\n\n: c\ndata: x\n\n",
+    b"\x02data: a\r\n\r\ndata: b\r\rdata:c\n\n",
+    b"\x03\xef\xbb\xbfdata\n\nid: a\0b\ndata: x\n\n",
+]
+
+MCP_CLIENT = [
+    b'{"tools":[{"name":"a","title":"t","description":"d","inputSchema":{"type":"object"},"outputSchema":{"type":"object"},"annotations":{"readOnlyHint":true,"title":"x"}},{"name":"a","inputSchema":{"type":"object"}}],"nextCursor":"2"}',
+    b'{"content":[{"type":"text","text":"a\\u0000b"},{"type":"image","mimeType":"image/png","data":"iVBORw0="},{"type":"audio","mimeType":"audio/wav","data":"AA"}],"structuredContent":{"n":1}}',
+    b'{"content":[{"type":"resource","resource":{"uri":"u","mimeType":"m","text":"t"}},{"type":"resource","resource":{"uri":"u","blob":"AA"}},{"type":"resource_link","uri":"u","name":"n","description":"d"},{"type":"x"}],"isError":true}',
+    b'{"jsonrpc":"2.0","id":1,"result":{}}\n{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1,"total":2,"message":"m"}}\n',
+    b'noise\n{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}\n[{"jsonrpc":"2.0","id":1,"error":{"code":-32099,"message":"m"}}]\n{"jsonrpc":"2.0","id":"x","method":"ping"}\n',
+]
+
 SEEDS = {
     "fuzz_edit": EDIT,
     "fuzz_glob": GLOB,
     "fuzz_pattern": PATTERN,
     "fuzz_diff": DIFF,
+    "fuzz_report": REPORT,
+    "fuzz_mcp_client": MCP_CLIENT,
+    "fuzz_sse": SSE,
     "fuzz_schema": SCHEMA,
     "fuzz_shell_state": SHELL_STATE,
     "fuzz_wire_guest": WIRE_GUEST,
     "fuzz_wire_host": WIRE_HOST,
     "fuzz_options": OPTIONS,
     "fuzz_proxy": PROXY,
+    "fuzz_rpc": RPC,
     "fuzz_units": UNITS,
     "fuzz_linediff": LINEDIFF,
 }

@@ -7,6 +7,7 @@
 #include "freeze.h"
 #include "guest.h"
 #include "patch/patch.h"
+#include "report/serve.h"
 #include "request.h"
 #include "shell/shell.h"
 #include "search/search.h"
@@ -44,6 +45,7 @@ static const struct request requests[] = {
     {WIRE_SEARCH, .serve = search_files},
     {WIRE_TREE, .serve = search_tree},
     {WIRE_PATCH, .serve = patch_serve, .changes = true},
+    {WIRE_REPORT, .serve = report_serve},
 };
 
 static const struct request *find(enum wire_type type)

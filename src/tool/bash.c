@@ -189,6 +189,7 @@ static int run_background(struct tool_call *c, struct box_command *command, stru
 {
     struct box_result result = {0};
     command->background = true;
+    c->result->lingers = true;
     int r = tool_box_exec(tool_session_box(c->session), command, &result, err);
     if (r < 0)
         return r;

@@ -171,6 +171,15 @@ enum wire_key {
     WIRE_K_HEADER = 115,   /* its @@ line */
     WIRE_K_EXPECTED = 117, /* lines of the hunk that differ from the file, */
     WIRE_K_FOUND = 118,    /* and the lines of the file */
+    /* test reports */
+    WIRE_K_FORMAT = 120,   /* enum wire_report_format */
+    WIRE_K_NEWER_NS = 121, /* a report whose MTIME_NS is less is of an earlier run */
+    WIRE_K_OUTCOME = 122,  /* enum wire_outcome */
+    WIRE_K_PASSED = 124,
+    WIRE_K_FAILED = 125,
+    WIRE_K_ERRORS = 126,
+    WIRE_K_SKIPPED = 127,
+    WIRE_K_STALE = 128, /* how many reports were of an earlier run */
 };
 
 enum wire_stdio {
@@ -206,6 +215,25 @@ enum wire_reason {
     WIRE_NOT_UNIQUE = 2,    /* COUNT, and a LINE for each of the first */
     WIRE_CHANGED = 3,       /* somebody else wrote the file meanwhile */
     WIRE_BEING_WRITTEN = 4, /* somebody has it open for writing */
+};
+
+/* How one test went. */
+enum wire_outcome {
+    WIRE_OUTCOME_PASSED = 1,
+    WIRE_OUTCOME_FAILED = 2,
+    WIRE_OUTCOME_ERROR = 3, /* it could not be told: the test, or what runs it, broke */
+    WIRE_OUTCOME_SKIPPED = 4,
+};
+
+enum wire_report_format {
+    WIRE_REPORT_AUTO = 0,
+    WIRE_REPORT_JUNIT = 1,    /* XML, as most runners can write it */
+    WIRE_REPORT_JSON = 2,     /* one document: jest, vitest, mocha */
+    WIRE_REPORT_GO = 3,       /* lines of `go test -json` */
+    WIRE_REPORT_MESON = 4,    /* lines of Meson's testlog.json */
+    WIRE_REPORT_TAP = 5,      /* the Test Anything Protocol */
+    WIRE_REPORT_LIBTEST = 6,  /* what `cargo test` prints */
+    WIRE_REPORT_AUTOMAKE = 7, /* .trs files, and what `make check` prints */
 };
 
 enum wire_change { WIRE_ADDED = 1, WIRE_MODIFIED = 2, WIRE_DELETED = 3 };

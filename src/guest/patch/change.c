@@ -82,7 +82,7 @@ static void tell(void *data, const struct place_failure *f)
     reject.img = t->img;
     reject.want = p.old;
     w->reject(w->data, &reject);
-    pattern_free(&p);
+    match_pattern_free(&p);
 }
 
 static int too_large(struct work *w, const char *path, int r, struct error *err)

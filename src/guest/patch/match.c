@@ -14,14 +14,14 @@ int pattern_make(const struct diff *d, const struct diff_file *f, struct pattern
             most = d->hunks[f->first_hunk + i].count;
     struct pattern p = {.old = calloc(most + 1, sizeof *p.old), .new = calloc(most + 1, sizeof *p.new)};
     if (!p.old || !p.new) {
-        pattern_free(&p);
+        match_pattern_free(&p);
         return -ENOMEM;
     }
     *ret = p;
     return 0;
 }
 
-void pattern_free(struct pattern *p)
+void match_pattern_free(struct pattern *p)
 {
     free(p->old);
     free(p->new);

@@ -16,7 +16,7 @@ struct pattern {
 
 /* Room for the largest hunk of a file. */
 int pattern_make(const struct diff *d, const struct diff_file *f, struct pattern *ret);
-void pattern_free(struct pattern *p);
+void match_pattern_free(struct pattern *p);
 
 void pattern_set(struct pattern *p, const struct diff *d, const struct diff_hunk *h);
 

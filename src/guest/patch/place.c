@@ -80,7 +80,7 @@ int place_hunks(const struct place_call *call, struct image *img, struct buf *ou
     if (r < 0)
         return r;
     r = place_all(&p);
-    pattern_free(&p.pattern);
+    match_pattern_free(&p.pattern);
     if (r < 0)
         return r;
     if (call->how.rules == PLACE_AS_GIT)

@@ -85,8 +85,8 @@ static int check_type(struct job *j)
     return 0;
 }
 
-/* No part of the way to a new file may be a file or a link, unless it goes; and a link must be deleted for that,
- * as git has it. */
+/* No part of the way to a new file may be a file or a link, unless it goes; and a link must be deleted for
+ * that, as git has it. */
 static int check_way(struct job *j, const char *path, struct error *err)
 {
     char way[PATH_MAX];
