@@ -36,7 +36,7 @@ static int begin_own(struct mcp_request *q, const struct tool *t, const char *pa
 static void *own_problem(const struct mcp_request *q, struct tool_result *r, struct mcp_problem *p)
 {
     json_int_t code = json_integer_value(json_object_get(r->data, "errno"));
-    bool is_absent = code == ENOENT || code == ENOTDIR;
+    bool is_absent = q->call.tool == &OWN_READ && (code == ENOENT || code == ENOTDIR);
     bool is_refused = code == EXDEV || code == EINVAL || code == EISDIR || code == EACCES || code == ELOOP ||
                       code == ENAMETOOLONG || code == EFBIG;
     int said = is_absent    ? q->version > MCP_LAST_BEGUN ? RPC_INVALID_PARAMS : MCP_RESOURCE_NOT_FOUND
