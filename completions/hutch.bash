@@ -7,11 +7,12 @@ _hutch_ids() {
 # The options of a command: "run", "box new", …
 _hutch_options() {
     local new="--workspace --mode --backend --image --net --timeout --cpu-time --memory --pids --files --disk --cpus
-        --output --output-total --ro --rw --env --json"
+        --output --output-total --ro --rw --env"
     case $1 in
-        run) echo "-w $new --apply --tty" ;;
-        tool) echo "-w $new --box --apply --list --markdown" ;;
-        "box new") echo "-w $new --ttl" ;;
+        run) echo "-w $new --json --apply --tty" ;;
+        tool) echo "-w $new --json --box --apply --list --markdown" ;;
+        mcp) echo "-w $new --box --apply --cache" ;;
+        "box new") echo "-w $new --json --ttl" ;;
         "box exec") echo "--timeout --cpu-time --env --cwd --tty --json" ;;
         "box fork") echo "-n --count --json" ;;
         "box diff") echo "--stat" ;;
@@ -54,7 +55,7 @@ _hutch() {
     local command=${COMP_WORDS[1]} first=2 inner=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W "run box tool doctor help version $(_hutch_options "")" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "run box tool mcp doctor help version $(_hutch_options "")" -- "$current")
         return
     fi
     if [[ $command == box ]]; then
@@ -80,7 +81,7 @@ _hutch() {
     elif [[ $command == tool ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(hutch tool --list 2>/dev/null | cut -d' ' -f1)" -- "$current")
     elif [[ $command == help ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "run box tool doctor help version" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "run box tool mcp doctor help version" -- "$current")
     fi
 }
 

@@ -14,7 +14,7 @@ function __hutch_in
 end
 
 function __hutch_makers
-    __hutch_in run; or __hutch_in box new; or __hutch_in tool
+    __hutch_in run; or __hutch_in box new; or __hutch_in tool; or __hutch_in mcp
 end
 
 complete -c hutch -f
@@ -23,6 +23,7 @@ complete -c hutch -n __fish_use_subcommand -l version -d 'the version'
 complete -c hutch -n __fish_use_subcommand -a run -d 'run one command in a fresh box'
 complete -c hutch -n __fish_use_subcommand -a box -d 'boxes that stay'
 complete -c hutch -n __fish_use_subcommand -a tool -d 'call one of the tools that agents use'
+complete -c hutch -n __fish_use_subcommand -a mcp -d 'the tools as an MCP server on stdin and stdout'
 complete -c hutch -n __fish_use_subcommand -a doctor -d 'what isolation this host can give'
 complete -c hutch -n __fish_use_subcommand -a help -d 'this text, or the help of a command'
 complete -c hutch -n __fish_use_subcommand -a version -d 'print the version'
@@ -50,7 +51,9 @@ complete -c hutch -n __hutch_makers -l output-total -x -d 'bytes after which a c
 complete -c hutch -n __hutch_makers -l ro -x -a '(__fish_complete_directories)' -d 'also show this folder, read-only'
 complete -c hutch -n __hutch_makers -l rw -x -a '(__fish_complete_directories)' -d 'also show this folder, writable'
 complete -c hutch -n __hutch_makers -l env -x -d 'set this variable'
-complete -c hutch -n __hutch_makers -l json -d 'print JSON'
+complete -c hutch -n '__hutch_in run' -l json -d 'print JSON'
+complete -c hutch -n '__hutch_in tool' -l json -d 'print JSON'
+complete -c hutch -n '__hutch_in box new' -l json -d 'print JSON'
 complete -c hutch -n '__hutch_in run' -l apply -d 'apply the changes if the command succeeded'
 complete -c hutch -n '__hutch_in run' -l tty -d 'run the command on a pseudo-terminal'
 complete -c hutch -n '__hutch_in run' -a '(__fish_complete_subcommand)'
@@ -59,6 +62,9 @@ complete -c hutch -n '__hutch_in tool' -l apply -d 'apply the changes if the too
 complete -c hutch -n '__hutch_in tool' -l list -d 'list the tools instead of calling one'
 complete -c hutch -n '__hutch_in tool' -l markdown -d 'print the page docs/tools.md'
 complete -c hutch -n '__hutch_in tool' -a "(hutch tool --list 2>/dev/null | string split -f 1 ' ')"
+complete -c hutch -n '__hutch_in mcp' -l box -x -a '(__hutch_ids)' -d 'work in this box'
+complete -c hutch -n '__hutch_in mcp' -l apply -d 'apply the changes at the end'
+complete -c hutch -n '__hutch_in mcp' -l cache -d 'answer calls that only read from a cache'
 complete -c hutch -n '__hutch_in box new' -l ttl -x -d 'remove the box after this time'
 complete -c hutch -n '__hutch_in box exec' -l timeout -x -d 'wall time of this command'
 complete -c hutch -n '__hutch_in box exec' -l cpu-time -x -d 'CPU time of this command with all its children'

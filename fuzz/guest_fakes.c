@@ -14,6 +14,7 @@
 #include "guest_fakes.h"
 #include "patch/patch.h"
 #include "ptree.h"
+#include "report/serve.h"
 #include "sample.h"
 #include "shell/session.h"
 #include "search/search.h"
@@ -137,11 +138,6 @@ int file_stat(struct file_call *c, struct error *err)
     return -ENOSYS;
 }
 
-int patch_serve(struct file_call *c, struct error *err)
-{
-    return -ENOSYS;
-}
-
 int file_lines(struct file_call *c, struct error *err)
 {
     return -ENOSYS;
@@ -158,6 +154,16 @@ int file_edit(struct file_call *c, struct error *err)
 }
 
 int search_tree(struct file_call *c, struct error *err)
+{
+    return -ENOSYS;
+}
+
+int patch_serve(struct file_call *c, struct error *err)
+{
+    return -ENOSYS;
+}
+
+int report_serve(struct file_call *c, struct error *err)
 {
     return -ENOSYS;
 }

@@ -104,6 +104,26 @@ LINEDIFF = [
     two_texts(b"f {\n}\n" * 3, b"f {\n}\n" * 4),
 ]
 
+CALL = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"plan","arguments":{"items":[]},"_meta":{"progressToken":"a"}}}\n'
+RPC = [
+    b"\xff\x03" + CALL,
+    b"\xff\xff" + CALL + b'\r\n{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}\n',
+    b"\x03\x01" + b'[{"jsonrpc":"2.0","id":null,"method":"ping"}]\n' + CALL,
+    b"\xff\x10" + b'{"jsonrpc":"2.0","id":"a\\u0000b","result":{"x":[1,2.5,-3e4,true,null]}}\n{"jsonrpc":"2.0","error":{"code":-1}}\n',
+]
+
+MODERN = b'"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}'
+MCP = [bytes([i]) + CALL for i in range(5)] + [
+    b'\1[{"jsonrpc":"2.0","id":2,"method":"ping"},' + CALL[:-1] + b',{"jsonrpc":"2.0","id":3,"method":"tools/list"}]\n',
+    b'\3{"jsonrpc":"2.0","id":2,"method":"resources/read","params":{"uri":"file:///workspace/a%20b"}}\n'
+    b'{"jsonrpc":"2.0","id":"x","method":"resources/list","params":{"cursor":"200"}}\n',
+    b'\3{"jsonrpc":"2.0","id":2,"method":"completion/complete","params":{"ref":{"type":"ref/resource",'
+    b'"uri":"file:///workspace/{path}"},"argument":{"name":"path","value":"a/b"}}}\n',
+    b'\3{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"debug"}}\n',
+    b'\7{"jsonrpc":"2.0","id":2,"method":"server/discover","params":{' + MODERN + b'}}\n',
+    b'\3' + CALL + b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}\n',
+]
+
 
 def edit_of(old, new, text, flags=b"\0\1\2"):
     return bytes([len(old) - 1, len(new)]) + flags + old + new + text
@@ -119,6 +139,13 @@ EDIT = [
 
 # Bytes that fuzz_schema.c builds a value and a schema of.
 SCHEMA = [bytes(range(i, i + 60)) for i in range(0, 196, 7)] + [b"\x08\x02\x2d\x04\x2d\x2e\x02\x01" + b"\x08\x03\x00\x04\x29\x03\x08\x01\x2d\x08\x01\x00\x04\x26"]
+
+GLOB = [b"src/a.c\0" + rules for rules in [b"*.{c,h}", b"**/a.?", b"src/**", b"/src/*\n!a.c\n", b"[!a-b]*/[[:alpha:]].c", b"a\\ \n#x\n*/\r\n"]]
+
+PATTERN = [
+    b"\0" + pattern + b"\0one two\n\nthree  four\r\n\xc3\xa9t\xc3\xa9 Two\n"
+    for pattern in [b"two", b"(?i)TWO|four", rb"\bt\w+\s*$", rb"^[^t]*\d{0,3}(?!x)", rb"(?<=t)[\sa-z]+?\S", rb"(a+)+$", rb"\Qo.\E|\p{L}+", b"[]x-]"]
+]
 
 def diff(text, given=b"", how=2):
     return bytes([how]) + struct.pack(">H", len(given)) + given + text
@@ -137,24 +164,45 @@ DIFF = [
     diff(b"--- given\n+++ given\n@@ -1,9 +1,9 @@\n a\n-b\n+c\n", b"a\nb\nb\n", 18),
 ]
 
-GLOB = [b"src/a.c\0" + rules for rules in [b"*.{c,h}", b"**/a.?", b"src/**", b"/src/*\n!a.c\n", b"[!a-b]*/[[:alpha:]].c", b"a\\ \n#x\n*/\r\n"]]
+# Reports as runners write them, to be recognised, and each as its own format.
+REPORTS = Path(__file__).resolve().parent.parent / "tests" / "unit" / "reports"
+FORMATS = {"xml": 1, "json": 2, "tap": 5, "libtest": 6, "automake": 7}
+REPORT = [
+    bytes([form]) + path.read_bytes()
+    for path in sorted(REPORTS.iterdir()) if path.suffix != ".expected"
+    for form in (0, {"go.json": 3, "meson.json": 4}.get(path.name, FORMATS.get(path.suffix[1:], 0)))
+]
 
-PATTERN = [
-    b"\0" + pattern + b"\0one two\n\nthree  four\r\n\xc3\xa9t\xc3\xa9 Two\n"
-    for pattern in [b"two", b"(?i)TWO|four", rb"\bt\w+\s*$", rb"^[^t]*\d{0,3}(?!x)", rb"(?<=t)[\sa-z]+?\S", rb"(a+)+$", rb"\Qo.\E|\p{L}+", b"[]x-]"]
+SSE = [
+    b"\x01event: add\ndata: 1\ndata: 2\n\nid: 7\nretry: 10\n\n: c\ndata: x\n\n",
+    b"\x02data: a\r\n\r\ndata: b\r\rdata:c\n\n",
+    b"\x03\xef\xbb\xbfdata\n\nid: a\0b\ndata: x\n\n",
+]
+
+MCP_CLIENT = [
+    b'{"tools":[{"name":"a","title":"t","description":"d","inputSchema":{"type":"object"},"outputSchema":{"type":"object"},"annotations":{"readOnlyHint":true,"title":"x"}},{"name":"a","inputSchema":{"type":"object"}}],"nextCursor":"2"}',
+    b'{"content":[{"type":"text","text":"a\\u0000b"},{"type":"image","mimeType":"image/png","data":"iVBORw0="},{"type":"audio","mimeType":"audio/wav","data":"AA"}],"structuredContent":{"n":1}}',
+    b'{"content":[{"type":"resource","resource":{"uri":"u","mimeType":"m","text":"t"}},{"type":"resource","resource":{"uri":"u","blob":"AA"}},{"type":"resource_link","uri":"u","name":"n","description":"d"},{"type":"x"}],"isError":true}',
+    b'{"jsonrpc":"2.0","id":1,"result":{}}\n{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1,"total":2,"message":"m"}}\n',
+    b'noise\n{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}\n[{"jsonrpc":"2.0","id":1,"error":{"code":-32099,"message":"m"}}]\n{"jsonrpc":"2.0","id":"x","method":"ping"}\n',
 ]
 
 SEEDS = {
-    "fuzz_diff": DIFF,
     "fuzz_edit": EDIT,
     "fuzz_glob": GLOB,
     "fuzz_pattern": PATTERN,
+    "fuzz_diff": DIFF,
+    "fuzz_report": REPORT,
+    "fuzz_mcp_client": MCP_CLIENT,
+    "fuzz_sse": SSE,
     "fuzz_schema": SCHEMA,
     "fuzz_shell_state": SHELL_STATE,
     "fuzz_wire_guest": WIRE_GUEST,
     "fuzz_wire_host": WIRE_HOST,
     "fuzz_options": OPTIONS,
     "fuzz_proxy": PROXY,
+    "fuzz_mcp": MCP,
+    "fuzz_rpc": RPC,
     "fuzz_units": UNITS,
     "fuzz_linediff": LINEDIFF,
 }

@@ -25,6 +25,12 @@ static const char TOOL_NOTES[] =
     "stays is named with --box. The exit\n"
     "status is 0, or 1 if the tool reported an error.\n";
 
+static const char MCP_NOTES[] =
+    "A client starts it and speaks with it on stdin and stdout; docs/mcp.md shows how clients are told to. "
+    "What is changed in\n"
+    "a fresh box is gone at the end unless --apply or --mode direct is given; a box that stays is named with "
+    "--box.\n";
+
 const struct command COMMANDS[] = {
     {"", "run", "run one command in a fresh box", "[OPTIONS] [--] COMMAND [ARG...]", RUN_OPTIONS, FOR_RUN,
      NULL, RUN_NOTES, command_run},
@@ -32,6 +38,8 @@ const struct command COMMANDS[] = {
      BOX_COMMANDS, NULL, command_box},
     {"", "tool", "call one of the tools that agents use", "[OPTIONS] NAME [JSON | -]", RUN_OPTIONS, FOR_TOOL,
      NULL, TOOL_NOTES, command_tool},
+    {"", "mcp", "the tools as an MCP server on stdin and stdout", "[OPTIONS]", RUN_OPTIONS, FOR_MCP, NULL,
+     MCP_NOTES, command_mcp},
     {"", "doctor", "what isolation this host can give, and what to do about the rest", "[--json]",
      JSON_OPTION, OPTION_ALWAYS, NULL, NULL, command_doctor},
     {"", "help", "this text, or the help of a command", "[--json] [COMMAND...]", JSON_OPTION, OPTION_ALWAYS,

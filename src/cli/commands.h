@@ -45,6 +45,7 @@ bool command_words(const struct command *self, int argc, char **argv, void *targ
 int command_run(const struct command *self, int argc, char **argv);
 int command_box(const struct command *self, int argc, char **argv);
 int command_tool(const struct command *self, int argc, char **argv);
+int command_mcp(const struct command *self, int argc, char **argv);
 int command_doctor(const struct command *self, int argc, char **argv);
 int command_help(const struct command *self, int argc, char **argv);
 int command_version(const struct command *self, int argc, char **argv);

@@ -203,6 +203,8 @@ const struct option RUN_OPTIONS[] = {
     {"mode", 0, "cow|direct|ro", "changes to /workspace are kept apart, go straight to DIR, or are refused", "cow", BOX_MAKERS, 0, parse_mode},
     {"apply", 0, NULL, "with cow: apply the changes to DIR if the command succeeded", NULL, FOR_RUN, AT(apply), option_parse_flag},
     {"apply", 0, NULL, "with cow: apply the changes to DIR if the tool succeeded", NULL, FOR_TOOL, AT(apply), option_parse_flag},
+    {"apply", 0, NULL, "with cow: apply the changes to DIR at the end", NULL, FOR_MCP, AT(apply), option_parse_flag},
+    {"cache", 0, NULL, "answer calls that only read from a cache, where nobody else changes DIR", NULL, FOR_MCP, AT(cache), option_parse_flag},
     {"backend", 0, "ns|vm", "what isolates the box", "ns", BOX_MAKERS, 0, parse_backend},
     {"image", 0, "NAME", "root filesystem", "a selection of the host's", BOX_MAKERS, 0, parse_image},
     {"net", 0, "off|host|allow:H[:P][,...]", "the network: none, the host's, or these hosts only", "off", BOX_MAKERS, 0, parse_net},

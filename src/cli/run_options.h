@@ -27,6 +27,7 @@ struct run_options {
     bool apply, tty, json;
     const char *box_id;                      /* --box of the tools' commands; NULL: a fresh one */
     bool list, markdown;                     /* of `tool` */
+    bool cache;                              /* of `mcp` */
     int64_t ttl_ns;                          /* 0: until it is removed */
     const char *share_texts[BOX_SHARES_MAX]; /* DIR[:AT] of each of box.shares */
     const char *cwd;                         /* of `box exec`; NULL: /workspace */

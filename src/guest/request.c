@@ -7,6 +7,7 @@
 #include "freeze.h"
 #include "guest.h"
 #include "patch/patch.h"
+#include "report/serve.h"
 #include "request.h"
 #include "shell/shell.h"
 #include "search/search.h"
@@ -39,11 +40,12 @@ static const struct request requests[] = {
     {WIRE_WRITE, .serve = file_write, .changes = true},
     {WIRE_LIST, .serve = file_list},
     {WIRE_STAT, .serve = file_stat},
-    {WIRE_PATCH, .serve = patch_serve, .changes = true},
     {WIRE_LINES, .serve = file_lines},
     {WIRE_EDIT, .serve = file_edit, .changes = true},
     {WIRE_SEARCH, .serve = search_files},
     {WIRE_TREE, .serve = search_tree},
+    {WIRE_PATCH, .serve = patch_serve, .changes = true},
+    {WIRE_REPORT, .serve = report_serve},
 };
 
 static const struct request *find(enum wire_type type)

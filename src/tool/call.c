@@ -1,5 +1,7 @@
 /* From a request to a result: the one way that all doors take. */
 #include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,31 +68,66 @@ static void forget_state(struct tool_session *s)
     pthread_mutex_unlock(&s->lock);
 }
 
+/* In a session that alone changes its box, what this call left is a state of its own; but not while something
+ * runs on. */
+static void name_state(struct tool_session *s, bool lingers)
+{
+    char name[32];
+    pthread_mutex_lock(&s->lock);
+    s->alone = s->alone && !lingers;
+    if (s->alone) {
+        snprintf(name, sizeof name, "%" PRIu64, ++s->generation);
+        free(s->snapshot);
+        s->snapshot = strdup(name);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Was it cancelled while it waited? */
+static bool is_unwanted(const struct tool_call *c)
+{
+    struct pollfd fd = {.fd = c->cancel, .events = POLLIN};
+    return c->cancel >= 0 && poll(&fd, 1, 0) > 0;
+}
+
+static void run_tool(struct tool_call *c, struct error *err)
+{
+    int r = c->tool->run(c, err);
+    if (r < 0 && !err->code)
+        error_errno(err, -r, "%s", c->tool->name);
+    else if (r >= 0 && c->result->text.failed)
+        error_set(err, E2BIG, "the result of %s is too long", c->tool->name);
+    else if (r >= 0)
+        err->code = 0;
+    if (err->code)
+        set_error(c->result, err);
+}
+
 static void run(struct tool_call *c, const struct tool_request *q)
 {
     uint8_t key[CACHE_KEY_SIZE];
     struct tool_cache *cache = NULL;
     struct error err = {0};
+    if (is_unwanted(c)) {
+        error_set(&err, ECANCELED, "the call was cancelled before it began");
+        set_error(c->result, &err);
+        return;
+    }
     bool keep = cache_key(c, q, &cache, key);
     if (keep && tool_cache_find(cache, key, c->result))
         return;
-    if (c->tool->flags & (TOOL_CHANGES | TOOL_RUNS))
+    bool changes = c->tool->flags & (TOOL_CHANGES | TOOL_RUNS);
+    if (changes)
         forget_state(c->session);
-    int r = c->tool->run(c, &err);
-    if (r < 0) {
-        if (!err.code)
-            error_errno(&err, -r, "%s", c->tool->name);
-        set_error(c->result, &err);
-    } else if (c->result->text.failed) {
-        error_set(&err, E2BIG, "the result of %s is too long", c->tool->name);
-        set_error(c->result, &err);
-    } else if (keep && !c->result->failed) {
+    run_tool(c, &err);
+    if (changes)
+        name_state(c->session, c->result->lingers);
+    if (keep && !c->result->failed)
         tool_cache_add(cache, key, c->result);
-    }
 }
 
 /* A call on its way, with its place in the order. */
-struct turn {
+struct tool_turn {
     const struct tool_request *q;
     struct tool_call call;
     struct order_ticket ticket;
@@ -99,42 +136,69 @@ struct turn {
     bool threaded;
 };
 
-/* Everything before its turn has come. */
-static void turn_begin(struct turn *t, struct tool_session *s, const struct tool_request *q,
+/* Takes its place. Whether it only reads is not known before the tool is found, which may take long: until
+ * then nobody overtakes it. */
+static void turn_begin(struct tool_turn *t, struct tool_session *s, const struct tool_request *q,
                        struct tool_result *ret)
 {
-    struct error err = {0};
-    *ret = TOOL_RESULT_INIT;
-    *t = (struct turn){.q = q,
-                       .call = {.session = s,
-                                .input = q->input ? json_incref(q->input) : json_object(),
-                                .result = ret,
-                                .cancel = q->cancel,
-                                .progress = q->progress}};
-    t->call.tool = tool_session_find(s, q->name, &err);
-    t->found = !t->call.tool ? -ENOENT : check_input(t->call.tool, t->call.input, &err);
-    if (t->found < 0) {
-        t->found = t->call.tool ? -EINVAL : -ENOENT;
-        set_error(ret, &err);
-    } else {
-        order_take(&s->order, &t->ticket, t->call.tool->flags & TOOL_READS);
-    }
+    *t = (struct tool_turn){
+        .q = q,
+        .call = {.session = s, .tool = q->tool, .result = ret, .cancel = q->cancel, .progress = q->progress}};
+    order_take(&s->order, &t->ticket, false);
 }
 
-static void turn_end(struct turn *t)
+/* Finds the tool and looks at the input. */
+static int turn_find(struct tool_turn *t, struct error *err)
+{
+    struct tool_call *c = &t->call;
+    if (!c->tool)
+        c->tool = tool_session_find(c->session, t->q->name, err);
+    if (!c->tool)
+        return -ENOENT;
+    return check_input(c->tool, c->input, err) < 0 ? -EINVAL : 0;
+}
+
+static void turn_end(struct tool_turn *t)
 {
     struct order *order = &t->call.session->order;
-    if (t->found == 0) {
+    struct error err = {0};
+    *t->call.result = TOOL_RESULT_INIT;
+    t->call.input = t->q->input ? json_incref(t->q->input) : json_object();
+    t->found = turn_find(t, &err);
+    if (t->found < 0) {
+        set_error(t->call.result, &err);
+    } else {
+        if (t->call.tool->flags & TOOL_READS)
+            order_reads(order, &t->ticket);
         order_wait(order, &t->ticket);
         run(&t->call, t->q);
-        order_leave(order, &t->ticket);
     }
+    order_leave(order, &t->ticket);
     json_decref(t->call.input);
+}
+
+int tool_begin(struct tool_session *s, const struct tool_request *q, struct tool_turn **ret)
+{
+    struct tool_turn *t = malloc(sizeof *t);
+    if (!t)
+        return -ENOMEM;
+    turn_begin(t, s, q, NULL);
+    *ret = t;
+    return 0;
+}
+
+int tool_finish(struct tool_turn *t, struct tool_result *ret)
+{
+    t->call.result = ret;
+    turn_end(t);
+    int found = t->found;
+    free(t);
+    return found;
 }
 
 int tool_call(struct tool_session *s, const struct tool_request *q, struct tool_result *ret)
 {
-    struct turn t;
+    struct tool_turn t;
     turn_begin(&t, s, q, ret);
     turn_end(&t);
     return t.found;
@@ -149,7 +213,7 @@ static void *turn_thread(void *data)
 /* Up to THREADS_MAX at a time: who waits for a turn waits in a thread. The last of them runs here. */
 static void call_some(struct tool_session *s, const struct tool_request *q, size_t n, struct tool_result *ret)
 {
-    struct turn turns[THREADS_MAX];
+    struct tool_turn turns[THREADS_MAX];
     for (size_t i = 0; i < n; i++)
         turn_begin(&turns[i], s, &q[i], &ret[i]);
     for (size_t i = 0; i + 1 < n; i++)

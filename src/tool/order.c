@@ -24,6 +24,14 @@ void order_take(struct order *o, struct order_ticket *t, bool reads)
     pthread_mutex_unlock(&o->lock);
 }
 
+void order_reads(struct order *o, struct order_ticket *t)
+{
+    pthread_mutex_lock(&o->lock);
+    t->reads = true;
+    pthread_cond_broadcast(&o->left);
+    pthread_mutex_unlock(&o->lock);
+}
+
 static bool may_begin(const struct order *o, const struct order_ticket *t)
 {
     const struct order_ticket *before = o->first;

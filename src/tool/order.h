@@ -27,5 +27,7 @@ void order_destroy(struct order *o);
 
 /* The ticket is the caller's memory, from here until order_leave. */
 void order_take(struct order *o, struct order_ticket *t, bool reads);
+/* Says of a call that was taken as one that changes something that it only reads. */
+void order_reads(struct order *o, struct order_ticket *t);
 void order_wait(struct order *o, struct order_ticket *t);
 void order_leave(struct order *o, struct order_ticket *t);

@@ -59,6 +59,15 @@ int tool_session_state(struct tool_session *s, struct tool_cache *cache, const c
     return 0;
 }
 
+int tool_session_alone(struct tool_session *s, struct tool_cache *cache)
+{
+    int r = tool_session_state(s, cache, "0");
+    pthread_mutex_lock(&s->lock);
+    s->alone = r == 0;
+    pthread_mutex_unlock(&s->lock);
+    return r;
+}
+
 struct tool_box *tool_session_box(struct tool_session *s)
 {
     return s->box;

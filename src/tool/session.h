@@ -16,7 +16,8 @@ struct order;
 
 struct tool_session;
 
-/* Tools that are not built in: a set that is asked when the table does not know a name, and for lists. */
+/* Tools that are not built in: a set that is asked when the table does not know a name, and for lists; from
+ * several threads at once. */
 struct tool_source {
     /* The tool of that name, which lives as long as the source; NULL with the text set if there is one but it
      * cannot be had, NULL without if there is none. */
@@ -40,6 +41,10 @@ int tool_session_add(struct tool_session *s, struct tool_source *source);
  * any name that stands for one state of the box and of the folder beneath it. The first call that may change
  * something ends that, until it is said again. NULL: not known. */
 int tool_session_state(struct tool_session *s, struct tool_cache *cache, const char *snapshot);
+
+/* The same for a box and a folder that nobody but this session changes: each call that may change something
+ * leaves a state with a name of its own, until one leaves something running. The cache is this session's. */
+int tool_session_alone(struct tool_session *s, struct tool_cache *cache);
 
 struct tool_box *tool_session_box(struct tool_session *s);
 const char *tool_session_shell(const struct tool_session *s);

@@ -19,4 +19,6 @@ struct tool_session {
     json_t *plan;
     struct tool_cache *cache;
     char *snapshot; /* what the box is known to be; NULL: not known */
+    bool alone;     /* nobody else changes the box: see tool_session_alone */
+    uint64_t generation;
 };

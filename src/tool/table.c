@@ -6,9 +6,10 @@ extern const struct tool TOOL_BASH;
 extern const struct tool TOOL_READ_FILE;
 extern const struct tool TOOL_WRITE_FILE;
 extern const struct tool TOOL_EDIT_FILE;
-extern const struct tool TOOL_APPLY_DIFF;
 extern const struct tool TOOL_LIST_FILES;
 extern const struct tool TOOL_SEARCH_FILES;
+extern const struct tool TOOL_APPLY_DIFF;
+extern const struct tool TOOL_RUN_TESTS;
 extern const struct tool TOOL_PLAN;
 
 const struct tool *const TOOLS[] = {
@@ -16,9 +17,10 @@ const struct tool *const TOOLS[] = {
     &TOOL_READ_FILE,
     &TOOL_WRITE_FILE,
     &TOOL_EDIT_FILE,
-    &TOOL_APPLY_DIFF,
     &TOOL_LIST_FILES,
     &TOOL_SEARCH_FILES,
+    &TOOL_APPLY_DIFF,
+    &TOOL_RUN_TESTS,
     &TOOL_PLAN,
     NULL,
 };

@@ -68,9 +68,10 @@ int tool_fail(struct tool_call *c, const char *fmt, ...) PRINTF(2, 3);
 /* One call as a door asks for it. */
 struct tool_request {
     const char *name;
-    json_t *input; /* borrowed; NULL: an empty object */
-    bool cached;   /* take the answer of a tool that runs code from the cache, too */
-    int cancel;    /* -1: none */
+    const struct tool *tool; /* one of the door's own, instead of that of a name; or NULL */
+    json_t *input;           /* borrowed; NULL: an empty object */
+    bool cached;             /* take the answer of a tool that runs code from the cache, too */
+    int cancel;              /* -1: none */
     const struct tool_progress *progress;
 };
 
@@ -80,6 +81,13 @@ struct tool_request {
  * 0, -ENOENT (no such tool) or -EINVAL (the input is not what the schema allows).
  */
 int tool_call(struct tool_session *s, const struct tool_request *q, struct tool_result *ret);
+
+/* The same in two steps, for doors that receive calls in one thread and carry them out in others: the first
+ * takes the call's place in the order and waits for nothing (0 or -ENOMEM); the second does all the rest and
+ * frees the turn. The request lives until then. */
+struct tool_turn;
+int tool_begin(struct tool_session *s, const struct tool_request *q, struct tool_turn **ret);
+int tool_finish(struct tool_turn *t, struct tool_result *ret);
 
 /* Several calls that were given at once: in parallel where all only read, else in order. ret has room for n.
  */

@@ -17,6 +17,7 @@
 struct tool_result {
     bool failed;
     bool cached;      /* came from the cache */
+    bool lingers;     /* something that the call started runs on in the box */
     json_t *data;     /* an object, or NULL */
     struct buf text;  /* valid UTF-8 */
     const char *mime; /* of the image; NULL: there is none */

@@ -49,7 +49,7 @@ enum wire_type {
     WIRE_SEARCH = 20, /* a pattern in the files beneath PATH */
     WIRE_TREE = 21,   /* the names beneath PATH */
     WIRE_EDIT = 22,  /* PATH (OLD_SIZE NEW_SIZE ALL)…, then DATA… EOF → DATA… RESULT: replaces text */
-    WIRE_PATCH = 23, /* STRIP FUZZ …, then DATA… EOF → ENTRY… RESULT: applies a diff, all or nothing */
+    WIRE_PATCH = 23, /* STRIP FUZZ …, then DATA… EOF: applies a diff, all or nothing → ENTRY… RESULT */
     WIRE_REPORT = 24, /* what a test runner reported in files beneath PATH */
     WIRE_LINES = 25,  /* PATH LINE COUNT LIMIT_BYTES IMAGE_MAX → DATA… RESULT: like READ, by lines */
     /* what only a scribe answers: the box's changes, seen from outside of it */
@@ -113,7 +113,7 @@ enum wire_key {
     WIRE_K_TOO_MANY = 46, /* RESULT of a list that was cut */
     /* 48 to 63: shells and background commands */
     WIRE_K_STATE = 48, /* enum wire_state: what became of the changes that a call made to its session */
-    WIRE_K_NOTE = 49,  /* repeated: what a person should know about this call of a shell, or about a PATCH */
+    WIRE_K_NOTE = 49,  /* repeated: something to know about how it was done */
     WIRE_K_MARK = 50,  /* up to where somebody has read a background command's output */
     /* WRITE, LINES, EDIT */
     WIRE_K_APPEND = 96,     /* 1: at the end of the file */
@@ -171,6 +171,15 @@ enum wire_key {
     WIRE_K_HEADER = 115,   /* its @@ line */
     WIRE_K_EXPECTED = 117, /* lines of the hunk that differ from the file, */
     WIRE_K_FOUND = 118,    /* and the lines of the file */
+    /* test reports */
+    WIRE_K_FORMAT = 120,   /* enum wire_report_format */
+    WIRE_K_NEWER_NS = 121, /* a report whose MTIME_NS is less is of an earlier run */
+    WIRE_K_OUTCOME = 122,  /* enum wire_outcome */
+    WIRE_K_PASSED = 124,
+    WIRE_K_FAILED = 125,
+    WIRE_K_ERRORS = 126,
+    WIRE_K_SKIPPED = 127,
+    WIRE_K_STALE = 128, /* how many reports were of an earlier run */
 };
 
 enum wire_stdio {
@@ -206,6 +215,25 @@ enum wire_reason {
     WIRE_NOT_UNIQUE = 2,    /* COUNT, and a LINE for each of the first */
     WIRE_CHANGED = 3,       /* somebody else wrote the file meanwhile */
     WIRE_BEING_WRITTEN = 4, /* somebody has it open for writing */
+};
+
+/* How one test went. */
+enum wire_outcome {
+    WIRE_OUTCOME_PASSED = 1,
+    WIRE_OUTCOME_FAILED = 2,
+    WIRE_OUTCOME_ERROR = 3, /* it could not be told: the test, or what runs it, broke */
+    WIRE_OUTCOME_SKIPPED = 4,
+};
+
+enum wire_report_format {
+    WIRE_REPORT_AUTO = 0,
+    WIRE_REPORT_JUNIT = 1,    /* XML, as most runners can write it */
+    WIRE_REPORT_JSON = 2,     /* one document: jest, vitest, mocha */
+    WIRE_REPORT_GO = 3,       /* lines of `go test -json` */
+    WIRE_REPORT_MESON = 4,    /* lines of Meson's testlog.json */
+    WIRE_REPORT_TAP = 5,      /* the Test Anything Protocol */
+    WIRE_REPORT_LIBTEST = 6,  /* what `cargo test` prints */
+    WIRE_REPORT_AUTOMAKE = 7, /* .trs files, and what `make check` prints */
 };
 
 enum wire_change { WIRE_ADDED = 1, WIRE_MODIFIED = 2, WIRE_DELETED = 3 };

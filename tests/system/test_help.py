@@ -118,7 +118,7 @@ def man_options(words):
     return tagged(sections(manual(f"hutch-{words[0]}"))["OPTIONS"])
 
 
-MAKERS = [("box", "new"), ("tool",)]  # they refer to hutch-run(1) for what they share with it
+MAKERS = [("box", "new"), ("tool",), ("mcp",)]  # they refer to hutch-run(1) for what they share with it
 
 
 def own_options(table, words):
@@ -155,15 +155,15 @@ def test_manual_has_each_command(table):
             assert words[1] in page
     for words, command in commands(table):
         name = f"hutch-{words[0]}"
-        if len(words) == 2 or words[0] in ("run", "tool", "doctor"):
+        if len(words) == 2 or words[0] in ("run", "tool", "mcp", "doctor"):
             synopsis = sections(manual(name))["SYNOPSIS"].replace("\n.br\n", "\n")
             assert f"hutch {' '.join(words)} {command['usage']}".strip() in synopsis
 
 
-@pytest.mark.parametrize("name", [path.stem for path in sorted(MAN.glob("*.1"))])
+@pytest.mark.parametrize("name", [path.name for path in sorted(MAN.glob("*.[15]"))])
 def test_manual_is_clean(name):
     try:
-        done = subprocess.run(["groff", "-man", "-ww", "-Tutf8", MAN / f"{name}.1"], capture_output=True, check=True)
+        done = subprocess.run(["groff", "-man", "-ww", "-Tutf8", MAN / name], capture_output=True, check=True)
     except FileNotFoundError:
         pytest.skip("no groff on this host")
     assert done.stderr == b""

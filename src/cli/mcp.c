@@ -1,0 +1,240 @@
+/*
+ * `hutch mcp`: the tools as an MCP server on stdin and stdout, for one client.
+ *
+ * This thread reads and feeds the server; answers come from any thread. It ends when the client closes stdin
+ * (or goes away), or at a signal; calls that still run then are cancelled. stdout carries the protocol and
+ * nothing else.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "cache.h"
+#include "commands.h"
+#include "interrupt.h"
+#include "rpc.h"
+#include "say.h"
+#include "server.h"
+#include "show_apply.h"
+#include "tool_open.h"
+#include "banned.h"
+
+#define SEND_MAX    (64u << 20)
+#define CACHE_BYTES (64u << 20)
+#define TICK_MS     250
+#define GRACE_MS    1000 /* for calls that are nearly done when the client closes stdin */
+
+struct door {
+    struct tool_open tools;
+    struct mcp_server *server;
+    int interrupt, stop; /* become readable when nothing may be waited for any more */
+    struct buf out;
+    bool gone;  /* nobody reads stdout; guarded by the server, which sends one message at a time */
+    bool ended; /* the box was, and that was told */
+};
+
+/* Waits until something can be written. False when that is not worth waiting for any more. */
+static bool may_write(const struct door *d)
+{
+    struct pollfd fds[] = {{.fd = STDOUT_FILENO, .events = POLLOUT},
+                           {.fd = d->interrupt, .events = POLLIN},
+                           {.fd = d->stop, .events = POLLIN}};
+    while (poll(fds, ARRAY_SIZE(fds), -1) < 0)
+        if (errno != EINTR)
+            return false;
+    return !fds[1].revents && !fds[2].revents && !(fds[0].revents & POLLERR);
+}
+
+/* A client that does not read must not keep the server from ending: no more is written at once than a pipe or
+ * socket that is ready surely takes. */
+static bool write_out(const struct door *d)
+{
+    for (size_t at = 0; at < d->out.len;) {
+        size_t piece = d->out.len - at < PIPE_BUF ? d->out.len - at : PIPE_BUF;
+        ssize_t n = may_write(d) ? write(STDOUT_FILENO, d->out.data + at, piece) : -EPIPE;
+        if (n < 0 && errno != EINTR && errno != EAGAIN)
+            return false;
+        at += n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
+static int send_message(void *data, uint64_t to, const json_t *message)
+{
+    struct door *d = data;
+    d->out.len = 0;
+    d->out.failed = false;
+    if (d->gone)
+        return 0;
+    int r = rpc_write(&d->out, message);
+    d->gone = r == 0 && !write_out(d);
+    return r;
+}
+
+/* Feeds what was read, message by message. */
+static void feed(struct door *d, struct rpc_reader *in, const char *data, size_t n)
+{
+    struct rpc_line line;
+    int r;
+    while ((r = rpc_take(in, &data, &n, &line)) != 0) {
+        if (r > 0)
+            mcp_server_take(d->server, 0, line.data, line.size);
+        else
+            mcp_server_refuse(d->server, 0, "the message is longer than 16 MiB");
+    }
+}
+
+/* Between calls nobody else watches what runs on in the box. */
+static void look_after(struct door *d)
+{
+    if (d->ended || !mcp_server_idle(d->server, 0) || box_tick(d->tools.own) == 0)
+        return;
+    d->ended = true;
+    say("the box used more memory than it may have and was ended; every call fails from here on");
+}
+
+/* Waits for input, looking after the box meanwhile. False when the server is to end. */
+static bool wait_input(struct door *d)
+{
+    struct pollfd fds[] = {{.fd = STDIN_FILENO, .events = POLLIN},
+                           {.fd = d->interrupt, .events = POLLIN},
+                           {.fd = STDOUT_FILENO}};
+    for (;;) {
+        int n = poll(fds, ARRAY_SIZE(fds), d->tools.own ? TICK_MS : -1);
+        if (n < 0 && errno != EINTR)
+            return false;
+        if (n > 0)
+            return !fds[1].revents && !(fds[2].revents & POLLERR);
+        if (n == 0)
+            look_after(d);
+    }
+}
+
+static void serve(struct door *d)
+{
+    _cleanup_rpc_reader_ struct rpc_reader in = RPC_READER_INIT(RPC_MESSAGE_MAX);
+    char data[64 << 10];
+    while (wait_input(d)) {
+        ssize_t n = read(STDIN_FILENO, data, sizeof data);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+            continue;
+        if (n > 0) {
+            feed(d, &in, data, (size_t)n);
+            continue;
+        }
+        feed(d, &in, "\n", 1); /* ends a last line that has no end */
+        mcp_server_idle(d->server, GRACE_MS);
+        return;
+    }
+}
+
+static size_t count_changes(struct box *b)
+{
+    struct box_changes changes = {0};
+    size_t n = box_changes(b, &changes, NULL) == 0 ? changes.count : 0;
+    box_changes_free(&changes);
+    return n;
+}
+
+/* What becomes of the changes when a fresh box ends. */
+static int settle(const struct run_options *o, struct tool_open *t)
+{
+    struct error err = {0};
+    if (!t->own || o->box.mode != BOX_COW)
+        return 0;
+    if (o->apply) {
+        int conflicts = show_apply(t->own, &err);
+        return conflicts < 0 ? say_failure(&err) : conflicts ? 1 : 0;
+    }
+    size_t n = count_changes(t->own);
+    if (n > 0)
+        say("%zu change%s dropped with the box; --apply keeps them, --mode direct makes them in the folder, "
+            "and with --box they stay in a box",
+            n, n == 1 ? " was" : "s were");
+    return 0;
+}
+
+/* For the client's model: where it is, and what becomes of what it does. */
+static const char *instructions(const struct run_options *o)
+{
+    if (o->box_id)
+        return "These tools work in a sandbox that shows the user's folder at /workspace. The resource "
+               "hutch://diff shows what was changed there and is not applied yet. Use these tools instead of "
+               "others for commands and files of the workspace.";
+    if (o->box.mode == BOX_COW)
+        return "These tools work in a sandbox that shows the user's folder at /workspace. Files that you "
+               "change "
+               "are changed in the sandbox only, until the user applies the changes; the resource "
+               "hutch://diff "
+               "shows them. Use these tools instead of others for commands and files of the workspace.";
+    if (o->box.mode == BOX_DIRECT)
+        return "These tools work in a sandbox that shows the user's folder at /workspace. Files that you "
+               "change "
+               "there are changed in the user's folder at once. Use these tools instead of others for "
+               "commands "
+               "and files of the workspace.";
+    return "These tools work in a sandbox that shows the user's folder at /workspace, where nothing can be "
+           "changed. Use these tools instead of others for commands and files of the workspace.";
+}
+
+static int open_door(struct run_options *o, struct door *d, struct tool_cache *cache, struct error *err)
+{
+    d->interrupt = interrupt_watch(err);
+    if (d->interrupt < 0)
+        return d->interrupt;
+    d->stop = eventfd(0, EFD_CLOEXEC);
+    if (d->stop < 0)
+        return error_errno(err, errno, "cannot start");
+    int r = tool_open(o, &d->tools, err);
+    if (r < 0)
+        return r;
+    if (o->cache && (!cache || tool_session_alone(d->tools.session, cache) < 0))
+        return error_set(err, ENOMEM, "no memory for the cache");
+    struct mcp_options how = {.session = d->tools.session,
+                              .open_world = o->box_id || o->box.net != BOX_NET_OFF,
+                              .instructions = instructions(o),
+                              .send = send_message,
+                              .data = d};
+    return mcp_server_new(&how, &d->server, err);
+}
+
+static int run(struct run_options *o, struct door *d, struct tool_cache *cache)
+{
+    struct error err = {0};
+    const uint64_t one = 1;
+    if (open_door(o, d, cache, &err) < 0)
+        return say_failure(&err);
+    if (isatty(STDIN_FILENO))
+        say("waiting for MCP messages on stdin, one line each; a client starts this, see 'hutch mcp --help'");
+    serve(d);
+    if (write(d->stop, &one, sizeof one) < 0)
+        return EXIT_HUTCH;
+    d->server = mcp_server_free(d->server);
+    return settle(o, &d->tools);
+}
+
+int command_mcp(const struct command *self, int argc, char **argv)
+{
+    _cleanup_run_options_ struct run_options o;
+    struct door d = {
+        .tools = {.box = {.registry = -1}}, .interrupt = -1, .stop = -1, .out = BUF_INIT(SEND_MAX)};
+    int n, status;
+    run_options_init(&o);
+    if (!command_words(self, argc, argv, &o, 0, 0, &n, &status))
+        return status;
+    if (o.apply && o.box.mode != BOX_COW) {
+        say("--apply works with --mode cow only: nothing is kept apart in the others");
+        return EXIT_USAGE;
+    }
+    struct tool_cache *cache = o.cache ? tool_cache_new(CACHE_BYTES) : NULL;
+    status = run(&o, &d, cache);
+    mcp_server_free(d.server);
+    tool_close(&d.tools);
+    tool_cache_free(cache);
+    buf_free(&d.out);
+    cleanup_close(&d.stop);
+    return status;
+}

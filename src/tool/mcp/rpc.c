@@ -1,0 +1,230 @@
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "rpc.h"
+#include "tool_result.h"
+#include "banned.h"
+
+void rpc_reader_free(struct rpc_reader *r)
+{
+    buf_free(&r->in);
+}
+
+bool rpc_reader_inside(const struct rpc_reader *r)
+{
+    return r->lost || (r->in.len > 0 && !r->whole);
+}
+
+/* Keeps a piece of a line, or notes that the line is lost. */
+static void keep(struct rpc_reader *r, const char *data, size_t n)
+{
+    if (r->lost || buf_append(&r->in, data, n) == 0)
+        return;
+    r->lost = true;
+    buf_free(&r->in);
+}
+
+static bool is_blank(const struct buf *b)
+{
+    for (size_t i = 0; i < b->len; i++)
+        if (!strchr(" \t\r", b->data[i]) || !b->data[i])
+            return false;
+    return true;
+}
+
+int rpc_take(struct rpc_reader *r, const char **data, size_t *n, struct rpc_line *ret)
+{
+    if (r->whole)
+        r->in.len = 0;
+    r->whole = false;
+    while (*n > 0) {
+        const char *end = memchr(*data, '\n', *n);
+        size_t piece = end ? (size_t)(end - *data) : *n;
+        keep(r, *data, piece);
+        piece += end != NULL;
+        *data += piece;
+        *n -= piece;
+        if (!end)
+            return 0;
+        bool lost = r->lost;
+        r->lost = false;
+        if (lost)
+            return -ENOBUFS;
+        if (!is_blank(&r->in)) {
+            r->whole = true;
+            *ret = (struct rpc_line){(const char *)r->in.data, r->in.len};
+            return 1;
+        }
+        r->in.len = 0;
+    }
+    return 0;
+}
+
+/* Are there at most that many values, counted without building any? Exact for JSON; anything else is refused
+ * by the parser anyway. */
+static bool is_small(const char *data, size_t n, size_t max)
+{
+    bool in_string = false;
+    size_t count = 1;
+    for (size_t i = 0; i < n && count <= max; i++) {
+        char c = data[i];
+        if (in_string && c == '\\')
+            i++;
+        else if (c == '"')
+            in_string = !in_string;
+        else if (!in_string)
+            count += c == '{' || c == '[' || c == ',';
+    }
+    return count <= max;
+}
+
+int rpc_parse(const char *data, size_t n, json_t **ret, struct error *err)
+{
+    json_error_t at;
+    if (!is_small(data, n, RPC_VALUES_MAX))
+        return error_set(err, E2BIG, "the message has more than %u values", RPC_VALUES_MAX);
+    json_t *value = json_loadb(data, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &at);
+    if (!value && json_error_code(&at) == json_error_out_of_memory)
+        return error_set(err, ENOMEM, "no memory for the message");
+    if (!value)
+        return error_set(err, EBADMSG, "not JSON: at byte %d: %s", at.position, at.text);
+    *ret = value;
+    return 0;
+}
+
+bool rpc_has_nul(const json_t *value)
+{
+    const char *name;
+    size_t i;
+    json_t *one;
+    if (json_is_string(value))
+        return strlen(json_string_value(value)) != json_string_length(value);
+    json_array_foreach(value, i, one) if (rpc_has_nul(one)) return true;
+    json_object_foreach((json_t *)value, name, one) if (rpc_has_nul(one)) return true;
+    return false;
+}
+
+static bool is_id(const json_t *id)
+{
+    return json_is_string(id) || json_is_number(id);
+}
+
+/* NULL, or what is wrong with a message that has a method. */
+static const char *look_call(const json_t *value, struct rpc_message *m)
+{
+    const json_t *method = json_object_get(value, "method"), *id = json_object_get(value, "id");
+    m->params = json_object_get(value, "params");
+    if (!json_is_string(method) || rpc_has_nul(method))
+        return "'method' must be a string";
+    if (id && !is_id(id))
+        return "'id' must be a string or a number";
+    if (m->params && !json_is_object(m->params) && !json_is_array(m->params))
+        return "'params' must be an object";
+    m->method = json_string_value(method);
+    m->kind = id ? RPC_REQUEST : RPC_NOTIFICATION;
+    return NULL;
+}
+
+/* The same for an answer. An error may be without an id: the other side could not read it. */
+static const char *look_answer(const json_t *value, struct rpc_message *m)
+{
+    const json_t *id = json_object_get(value, "id");
+    m->result = json_object_get(value, "result");
+    m->error = json_object_get(value, "error");
+    if (m->result && m->error)
+        return "it has both 'result' and 'error'";
+    if (m->error && !json_is_object(m->error))
+        return "'error' must be an object";
+    if (!is_id(id) && (m->result || (id && !json_is_null(id))))
+        return "'id' must be a string or a number";
+    m->kind = m->result ? RPC_RESULT : RPC_ERROR;
+    return NULL;
+}
+
+void rpc_look(json_t *value, struct rpc_message *ret)
+{
+    *ret = (struct rpc_message){.kind = RPC_INVALID};
+    const json_t *version = json_object_get(value, "jsonrpc"), *id = json_object_get(value, "id");
+    if (is_id(id))
+        ret->id = id;
+    if (!json_is_object(value))
+        ret->problem = json_is_array(value) ? "it is a batch" : "it is no object";
+    else if (!json_is_string(version) || strcmp(json_string_value(version), "2.0") != 0)
+        ret->problem = "'jsonrpc' must be \"2.0\"";
+    else if (json_object_get(value, "method"))
+        ret->problem = look_call(value, ret);
+    else if (json_object_get(value, "result") || json_object_get(value, "error"))
+        ret->problem = look_answer(value, ret);
+    else
+        ret->problem = "it has neither 'method' nor 'result' nor 'error'";
+}
+
+/* Sets a member and takes the value over. An object that is NULL, or a value, is a failure. */
+static int set(json_t *object, const char *name, json_t *value)
+{
+    return json_object_set_new_nocheck(object, name, value);
+}
+
+static json_t *finish(json_t *message, int bad)
+{
+    if (!bad)
+        return message;
+    json_decref(message);
+    return NULL;
+}
+
+static json_t *message_with(const json_t *id)
+{
+    return json_pack("{s:s, s:O*}", "jsonrpc", "2.0", "id", id);
+}
+
+json_t *rpc_request(const json_t *id, const char *method, json_t *params)
+{
+    json_t *m = message_with(id);
+    int bad = set(m, "method", json_string(method));
+    bad |= params ? set(m, "params", params) : 0;
+    return finish(m, bad);
+}
+
+json_t *rpc_notification(const char *method, json_t *params)
+{
+    return rpc_request(NULL, method, params);
+}
+
+json_t *rpc_result(const json_t *id, json_t *result)
+{
+    json_t *m = message_with(id);
+    return finish(m, set(m, "result", result));
+}
+
+json_t *rpc_error(const json_t *id, int code, const char *fmt, ...)
+{
+    char text[2 * ERROR_TEXT_MAX];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    json_t *m = message_with(id);
+    int bad = id ? 0 : set(m, "id", json_null());
+    json_t *said = text_json(text, strlen(text));
+    bad |= set(m, "error", json_pack("{s:i, s:o}", "code", code, "message", said));
+    return finish(m, bad);
+}
+
+static int append_piece(const char *data, size_t n, void *out)
+{
+    return buf_append(out, data, n);
+}
+
+int rpc_write(struct buf *out, const json_t *message)
+{
+    size_t before = out->len;
+    int r = json_dump_callback(message, append_piece, out, JSON_COMPACT | JSON_ENCODE_ANY);
+    if (r == 0)
+        r = buf_append(out, "\n", 1);
+    if (r == 0)
+        return 0;
+    out->len = before;
+    return -ENOBUFS;
+}

@@ -1,0 +1,142 @@
+/* What the parts of the MCP server share. */
+#pragma once
+
+#include <pthread.h>
+#include <sys/queue.h>
+
+#include "rpc.h"
+#include "server.h"
+
+/* The revisions of the protocol, in order. */
+enum mcp_version {
+    MCP_NONE, /* not settled yet */
+    MCP_2024_11_05,
+    MCP_2025_03_26, /* batches, annotations of tools, messages of progress, completions */
+    MCP_2025_06_18, /* no batches; titles, output schemas, structured content */
+    MCP_2025_11_25,
+    MCP_2026_07_28, /* no initialize, no ping: every request says its revision */
+};
+#define MCP_LATEST     MCP_2026_07_28
+#define MCP_LAST_BEGUN MCP_2025_11_25 /* the last that begins with `initialize` */
+
+const char *mcp_version_name(enum mcp_version v);
+enum mcp_version mcp_version_of(const char *name); /* MCP_NONE if there is none of that name */
+
+#define MCP_UNSUPPORTED_VERSION -32022
+#define MCP_RESOURCE_NOT_FOUND  -32002 /* until 2025-11-25; -32602 since */
+#define MCP_BUSY                -32000
+
+/* Why a request has no result. */
+struct mcp_problem {
+    int code; /* 0: no memory */
+    char text[ERROR_TEXT_MAX];
+    json_t *data; /* or NULL */
+};
+
+/* Sets it, and returns NULL, so that `return mcp_problem(p, …)` reads well. */
+void *mcp_problem(struct mcp_problem *p, int code, const char *fmt, ...) PRINTF(3, 4);
+
+struct mcp_request;
+
+/* Flags of a method. */
+#define MCP_EARLY     1u /* also before initialize */
+#define MCP_THREAD    2u /* takes its time: in a thread of its own */
+#define MCP_CACHEABLE 4u /* its result says how long it holds, since 2026-07-28 */
+
+struct mcp_method {
+    const char *name;
+    enum mcp_version first, last;
+    unsigned flags;
+    /* In the thread that takes messages: looks at the params and takes a place in the order. 0, or negative
+     * with the problem set. May be NULL. */
+    int (*begin)(struct mcp_request *q, struct mcp_problem *p);
+    /* The result, an object; NULL with the problem set. */
+    json_t *(*run)(struct mcp_request *q, struct mcp_problem *p);
+};
+
+extern const struct mcp_method MCP_METHODS[]; /* ended by a row without a name */
+
+/* The answers to one batch, sent together when the last is there. Guarded by the server's lock. */
+struct mcp_batch {
+    json_t *answers;
+    size_t pending; /* requests that are still without, and one while it is being taken */
+    uint64_t from;
+};
+
+struct mcp_request {
+    struct mcp_server *server;
+    const struct mcp_method *method;
+    enum mcp_version version;
+    uint64_t from;
+    json_t *id, *params; /* params: an object, or NULL */
+    struct mcp_batch *batch;
+    int cancel;     /* an eventfd */
+    bool cancelled; /* nobody wants an answer; guarded by the server's lock */
+    bool listed;    /* among the server's requests; likewise */
+    /* the call of a tool, or of one of the server's own */
+    struct tool_request call;
+    struct tool_turn *turn;
+    struct tool_progress progress;
+    json_t *token; /* of progress; borrowed from params; NULL: none is wanted */
+    double progressed;
+    int64_t progressed_ns;
+    LIST_ENTRY(mcp_request) all;
+};
+
+struct mcp_server {
+    struct mcp_options options;
+    enum mcp_version version; /* what initialize settled; used by the thread that takes messages only */
+    pthread_mutex_t sending;
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t ended;
+    LIST_HEAD(, mcp_request) requests; /* that have a thread */
+    size_t n_requests;
+    int level; /* of log messages that the client wants */
+};
+
+/* server_send.c. Messages, results and answers are taken over. */
+int mcp_send(struct mcp_server *s, uint64_t to, json_t *message); /* NULL is dropped */
+void mcp_answer(struct mcp_request *q, json_t *result, struct mcp_problem *p);
+void mcp_batch_done(struct mcp_server *s, struct mcp_batch *b, json_t *answer);
+
+/* server_request.c */
+void mcp_request_start(struct mcp_request *q);
+void mcp_request_free(struct mcp_request *q);
+void mcp_cancel(struct mcp_server *s, const json_t *id);
+void mcp_cancel_all(struct mcp_server *s);
+
+/* server_begin.c */
+int mcp_log_level(const char *name); /* negative if there is none of that name */
+void mcp_log(struct mcp_request *q, const char *level, const char *text);
+
+/* For begin functions: a member of params that must be a string. NULL with the problem set. */
+const char *mcp_param(const struct mcp_request *q, const char *name, struct mcp_problem *p);
+
+/* Takes the place of q->call in the order. */
+int mcp_begin_call(struct mcp_request *q, struct mcp_problem *p);
+
+/* Which of so many items a page of a list holds: from *ret_from up to before *ret_to. Negative with the
+ * problem set if the cursor is none of ours. */
+#define MCP_PAGE 200
+int mcp_page(const struct mcp_request *q, size_t total, size_t *ret_from, size_t *ret_to,
+             struct mcp_problem *p);
+
+/* {name: items, "nextCursor": …}; takes the items over. */
+json_t *mcp_page_result(const char *name, json_t *items, size_t to, size_t total);
+
+/* The methods, by file. */
+json_t *mcp_initialize(struct mcp_request *q, struct mcp_problem *p);
+json_t *mcp_discover(struct mcp_request *q, struct mcp_problem *p);
+json_t *mcp_ping(struct mcp_request *q, struct mcp_problem *p);
+json_t *mcp_set_level(struct mcp_request *q, struct mcp_problem *p);
+json_t *mcp_server_info(const struct mcp_request *q);
+json_t *mcp_list_tools(struct mcp_request *q, struct mcp_problem *p);
+int mcp_begin_tool(struct mcp_request *q, struct mcp_problem *p);
+json_t *mcp_call_tool(struct mcp_request *q, struct mcp_problem *p);
+int mcp_begin_list_resources(struct mcp_request *q, struct mcp_problem *p);
+json_t *mcp_list_resources(struct mcp_request *q, struct mcp_problem *p);
+json_t *mcp_list_templates(struct mcp_request *q, struct mcp_problem *p);
+int mcp_begin_read_resource(struct mcp_request *q, struct mcp_problem *p);
+json_t *mcp_read_resource(struct mcp_request *q, struct mcp_problem *p);
+int mcp_begin_complete(struct mcp_request *q, struct mcp_problem *p);
+json_t *mcp_complete(struct mcp_request *q, struct mcp_problem *p);

@@ -1,0 +1,151 @@
+/* tools/list and tools/call: the table of tools as MCP shows it, and results as MCP gives them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base64.h"
+#include "schema.h"
+#include "server_private.h"
+#include "units.h"
+#include "banned.h"
+
+int mcp_page(const struct mcp_request *q, size_t total, size_t *ret_from, size_t *ret_to,
+             struct mcp_problem *p)
+{
+    const json_t *cursor = json_object_get(q->params, "cursor");
+    uint64_t from = 0;
+    if (cursor && (!json_is_string(cursor) || units_parse_count(json_string_value(cursor), &from) < 0 ||
+                   from >= total)) {
+        mcp_problem(p, RPC_INVALID_PARAMS, "params.cursor is none that this server gave");
+        return -EINVAL;
+    }
+    *ret_from = from;
+    *ret_to = total - from > MCP_PAGE ? from + MCP_PAGE : total;
+    return 0;
+}
+
+json_t *mcp_page_result(const char *name, json_t *items, size_t to, size_t total)
+{
+    char cursor[24];
+    json_t *result = json_pack("{s:o}", name, items);
+    snprintf(cursor, sizeof cursor, "%zu", to);
+    if (result && to < total)
+        json_object_set_new(result, "nextCursor", json_string(cursor));
+    return result;
+}
+
+/* What a client may tell its person about a tool before it is called. */
+static json_t *annotations(const struct mcp_request *q, const struct tool *t)
+{
+    bool changes = t->flags & (TOOL_CHANGES | TOOL_RUNS);
+    bool open = (t->flags & TOOL_HOST) || ((t->flags & TOOL_RUNS) && q->server->options.open_world);
+    return json_pack("{s:s*, s:b, s:b, s:b, s:b}", "title", t->title, "readOnlyHint",
+                     !!(t->flags & TOOL_READS), "destructiveHint", changes, "idempotentHint", !changes,
+                     "openWorldHint", open);
+}
+
+static json_t *describe(const struct mcp_request *q, const struct tool *t)
+{
+    json_t *o = json_pack("{s:s, s:s, s:o}", "name", t->name, "description", t->summary, "inputSchema",
+                          json_loads(t->input, 0, NULL));
+    if (o && q->version >= MCP_2025_03_26)
+        json_object_set_new(o, "annotations", annotations(q, t));
+    if (o && q->version >= MCP_2025_06_18 && t->title)
+        json_object_set_new(o, "title", json_string(t->title));
+    if (o && q->version >= MCP_2025_06_18 && t->output)
+        json_object_set_new(o, "outputSchema", json_loads(t->output, 0, NULL));
+    return o;
+}
+
+struct listing {
+    struct mcp_request *q;
+    json_t *tools;
+};
+
+static void add_tool(void *data, const struct tool *t)
+{
+    struct listing *l = data;
+    json_array_append_new(l->tools, describe(l->q, t));
+}
+
+static void tell_trouble(void *data, const char *text)
+{
+    struct listing *l = data;
+    mcp_log(l->q, "warning", text);
+}
+
+json_t *mcp_list_tools(struct mcp_request *q, struct mcp_problem *p)
+{
+    struct listing l = {.q = q, .tools = json_array()};
+    size_t from, to;
+    tool_session_list(q->server->options.session, add_tool, tell_trouble, &l);
+    size_t total = json_array_size(l.tools);
+    json_t *page = mcp_page(q, total, &from, &to, p) == 0 ? json_array() : NULL;
+    for (size_t i = from; page && i < to; i++)
+        json_array_append(page, json_array_get(l.tools, i));
+    json_decref(l.tools);
+    return page ? mcp_page_result("tools", page, to, total) : NULL;
+}
+
+int mcp_begin_tool(struct mcp_request *q, struct mcp_problem *p)
+{
+    json_t *arguments = json_object_get(q->params, "arguments");
+    q->call.name = mcp_param(q, "name", p);
+    if (!q->call.name)
+        return -EINVAL;
+    if (arguments && !json_is_object(arguments)) {
+        mcp_problem(p, RPC_INVALID_PARAMS, "params.arguments must be an object");
+        return -EINVAL;
+    }
+    q->call.input = json_incref(arguments);
+    return mcp_begin_call(q, p);
+}
+
+static json_t *image_content(const struct tool_result *r)
+{
+    _cleanup_buf_ struct buf text = BUF_INIT(2 * RESULT_IMAGE_MAX);
+    if (base64_append(&text, r->image.data, r->image.len) < 0)
+        return NULL;
+    return json_pack("{s:s, s:s%, s:s}", "type", "image", "data", (const char *)text.data, text.len,
+                     "mimeType", r->mime);
+}
+
+/* Data of a failed call is given only if it is what the tool promises for its results: clients check. */
+static bool is_promised(struct mcp_request *q, const struct tool_result *r)
+{
+    struct error err = {0};
+    const struct tool *t = tool_session_find(q->server->options.session, q->call.name, &err);
+    json_t *schema = t && t->output ? json_loads(t->output, 0, NULL) : NULL;
+    bool kept = !schema || schema_check(schema, r->data, "data", &err) == 0;
+    json_decref(schema);
+    return kept;
+}
+
+static json_t *result_json(struct mcp_request *q, const struct tool_result *r)
+{
+    json_t *content = json_array();
+    json_t *result = json_pack("{s:o, s:b}", "content", content, "isError", r->failed);
+    int bad = !result;
+    if (r->text.len || !r->mime)
+        bad |= json_array_append_new(
+            content, json_pack("{s:s, s:o}", "type", "text", "text", text_json(r->text.data, r->text.len)));
+    if (r->mime)
+        bad |= json_array_append_new(content, image_content(r));
+    if (r->data && q->version >= MCP_2025_06_18 && (!r->failed || is_promised(q, r)))
+        bad |= json_object_set(result, "structuredContent", r->data);
+    if (r->cached)
+        bad |= json_object_set_new(result, "_meta", json_pack("{s:b}", "hutch/cached", 1));
+    if (!bad)
+        return result;
+    json_decref(result);
+    return NULL;
+}
+
+json_t *mcp_call_tool(struct mcp_request *q, struct mcp_problem *p)
+{
+    _cleanup_result_ struct tool_result r = TOOL_RESULT_INIT;
+    int found = tool_finish(q->turn, &r);
+    if (found == -ENOENT)
+        return mcp_problem(p, RPC_INVALID_PARAMS, "%s", buf_cstr(&r.text));
+    return result_json(q, &r);
+}
