@@ -112,6 +112,18 @@ RPC = [
     b"\xff\x10" + b'{"jsonrpc":"2.0","id":"a\\u0000b","result":{"x":[1,2.5,-3e4,true,null]}}\n{"jsonrpc":"2.0","error":{"code":-1}}\n',
 ]
 
+MODERN = b'"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}'
+MCP = [bytes([i]) + CALL for i in range(5)] + [
+    b'\1[{"jsonrpc":"2.0","id":2,"method":"ping"},' + CALL[:-1] + b',{"jsonrpc":"2.0","id":3,"method":"tools/list"}]\n',
+    b'\3{"jsonrpc":"2.0","id":2,"method":"resources/read","params":{"uri":"file:///workspace/a%20b"}}\n'
+    b'{"jsonrpc":"2.0","id":"x","method":"resources/list","params":{"cursor":"200"}}\n',
+    b'\3{"jsonrpc":"2.0","id":2,"method":"completion/complete","params":{"ref":{"type":"ref/resource",'
+    b'"uri":"file:///workspace/{path}"},"argument":{"name":"path","value":"a/b"}}}\n',
+    b'\3{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"debug"}}\n',
+    b'\7{"jsonrpc":"2.0","id":2,"method":"server/discover","params":{' + MODERN + b'}}\n',
+    b'\3' + CALL + b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}\n',
+]
+
 
 def edit_of(old, new, text, flags=b"\0\1\2"):
     return bytes([len(old) - 1, len(new)]) + flags + old + new + text
@@ -189,6 +201,7 @@ SEEDS = {
     "fuzz_wire_host": WIRE_HOST,
     "fuzz_options": OPTIONS,
     "fuzz_proxy": PROXY,
+    "fuzz_mcp": MCP,
     "fuzz_rpc": RPC,
     "fuzz_units": UNITS,
     "fuzz_linediff": LINEDIFF,

@@ -207,6 +207,8 @@ static int run(struct run_options *o, struct door *d, struct tool_cache *cache)
     const uint64_t one = 1;
     if (open_door(o, d, cache, &err) < 0)
         return say_failure(&err);
+    if (isatty(STDIN_FILENO))
+        say("waiting for MCP messages on stdin, one line each; a client starts this, see 'hutch mcp --help'");
     serve(d);
     if (write(d->stop, &one, sizeof one) < 0)
         return EXIT_HUTCH;

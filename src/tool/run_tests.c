@@ -203,6 +203,8 @@ static int judge_without_report(struct tests_run *run)
         run->failure = "No tests were run: the report has none.";
     } else if (run->found.stale) {
         run->failure = "There is no report of this run: the one that is there was written before it.";
+    } else if (p->named) {
+        run->failure = "There is no report of the tests where `report` says that it is.";
     } else if (p->piped) {
         run->failure = "There is no report of the tests. Their output goes through a pipe: run the tests "
                        "alone, without it.";
@@ -333,6 +335,7 @@ const struct tool TOOL_RUN_TESTS = {
             "alternatives": {"type": "array", "description": "What else was recognised.", "items": {"type": "object"}}
         }
     }),
+    .flags = TOOL_RUNS,
     .run = run,
 };
 /* clang-format on */

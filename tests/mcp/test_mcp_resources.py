@@ -22,11 +22,16 @@ def read(server, path):
 def test_list(server):
     server.box.put("a.txt", "hello")
     server.box.put("b c.txt", "")
-    (server.box.workspace / "folder").mkdir()
+    server.box.put(".gitignore", "*.o\n")
+    (server.box.workspace / "folder" / "inner").mkdir(parents=True)
+    server.box.put("folder/inner/deep", "1234567")
+    server.box.put("folder/x.o", "ignored")
+    os.symlink("a.txt", server.box.workspace / "link")
     listed = server.result("resources/list")["resources"]
     assert listed[0]["uri"] == "hutch://diff" and listed[0]["mimeType"] == "text/x-diff"
-    assert [(r["uri"], r["name"], r["size"]) for r in listed[1:]] == [
-        ("file:///workspace/a.txt", "a.txt", 5), ("file:///workspace/b%20c.txt", "b c.txt", 0)]
+    assert {(r["uri"], r["name"], r["size"]) for r in listed[1:]} == {
+        ("file:///workspace/.gitignore", ".gitignore", 4), ("file:///workspace/a.txt", "a.txt", 5),
+        ("file:///workspace/b%20c.txt", "b c.txt", 0), ("file:///workspace/folder/inner/deep", "folder/inner/deep", 7)}
     [template] = server.result("resources/templates/list")["resourceTemplates"]
     assert template["uriTemplate"] == "file:///workspace/{path}"
 
@@ -41,6 +46,20 @@ def test_long_list_comes_in_pages(any_server):
         params = {"cursor": page.get("nextCursor")}
     assert "nextCursor" not in page
     assert names == ["diff", *(f"{i:03}" for i in range(450))]
+
+
+def test_too_long_a_list_has_what_is_nearest(any_server):
+    for i in range(12):
+        (any_server.box.workspace / f"d{i:02}").mkdir()
+        for j in range(100):
+            any_server.box.put(f"d{i:02}/{j:02}", "")
+    any_server.box.put("zzz", "")
+    names, cursor = [], {}
+    while cursor is not None:
+        page = any_server.result("resources/list", cursor)
+        names += [r["name"] for r in page["resources"]]
+        cursor = {"cursor": page["nextCursor"]} if "nextCursor" in page else None
+    assert "zzz" in names and 900 < len(names) <= 1001 and len(names) == len(set(names))
 
 
 @pytest.mark.parametrize("name", ["plain", "with space", "ümläut €", "%41", "a?b#c", "new\nline", "quote\"'\\", "-x", "..."])

@@ -8,7 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -51,6 +53,12 @@ static int run_out(struct tool_call *c, struct error *err)
     return error_set(err, ENOSPC, "no room\xff");
 }
 
+static int linger(struct tool_call *c, struct error *err)
+{
+    c->result->lingers = true;
+    return count(c, err);
+}
+
 #define ANY SCHEMA({"type" : "object"})
 
 static const struct tool MEET = {"meet", "", "", ANY, NULL, TOOL_READS, meet};
@@ -60,7 +68,8 @@ static const struct tool COUNT = {
 static const struct tool FAIL = {"fail", "", "", ANY, NULL, TOOL_READS | TOOL_CACHED, run_out};
 static const struct tool CHANGE = {"change", "", "", ANY, NULL, TOOL_CHANGES, count};
 static const struct tool RUNS = {"runs", "", "", ANY, NULL, TOOL_RUNS, count};
-static const struct tool *const OWN[] = {&MEET, &ALONE, &COUNT, &FAIL, &CHANGE, &RUNS};
+static const struct tool LINGER = {"linger", "", "", ANY, NULL, TOOL_RUNS, linger};
+static const struct tool *const OWN[] = {&MEET, &ALONE, &COUNT, &FAIL, &CHANGE, &RUNS, &LINGER};
 
 static const struct tool *find(struct tool_source *s, struct tool_session *session, const char *name,
                                struct error *err)
@@ -154,6 +163,65 @@ static void test_cache_of_code(void **state)
     assert_string_equal(call(s, "runs", "{}", true, 0), "3");
     tool_session_free(s);
     tool_cache_free(cache);
+}
+
+/* Where nobody else changes the box, the cache is good again after every change; but not once something runs
+ * on. */
+static void test_cache_alone(void **state)
+{
+    struct tool_session *s = open_session();
+    struct tool_cache *cache = tool_cache_new(1 << 20);
+    assert_int_equal(tool_session_alone(s, cache), 0);
+    assert_string_equal(call(s, "count", "{\"x\":1}", false, 0), "1");
+    assert_string_equal(call(s, "count", "{\"x\":1}", false, 0), "cached: 1");
+    assert_string_equal(call(s, "change", "{}", false, 0), "2");
+    assert_string_equal(call(s, "count", "{\"x\":1}", false, 0), "3");
+    assert_string_equal(call(s, "runs", "{}", false, 0), "4");
+    assert_string_equal(call(s, "count", "{\"x\":1}", false, 0), "5");
+    assert_string_equal(call(s, "count", "{\"x\":1}", false, 0), "cached: 5");
+    assert_string_equal(call(s, "linger", "{}", false, 0), "6");
+    assert_string_equal(call(s, "count", "{\"x\":1}", false, 0), "7");
+    assert_string_equal(call(s, "change", "{}", false, 0), "8");
+    assert_string_equal(call(s, "count", "{\"x\":1}", false, 0), "9");
+    assert_string_equal(call(s, "count", "{\"x\":1}", false, 0), "10");
+    tool_session_free(s);
+    tool_cache_free(cache);
+}
+
+static void *finish(void *data)
+{
+    struct tool_result r;
+    tool_finish(data, &r);
+    int number = atoi(buf_cstr(&r.text));
+    tool_result_free(&r);
+    return (void *)(intptr_t)number;
+}
+
+/* Places are taken in one thread, and kept whichever thread comes first. What was cancelled meanwhile, or
+ * cannot be called, leaves its place. */
+static void test_two_steps(void **state)
+{
+    struct tool_session *s = open_session();
+    enum { N = 20 };
+    struct tool_request q[N];
+    struct tool_turn *turns[N];
+    pthread_t threads[N];
+    int cancelled = eventfd(1, EFD_CLOEXEC);
+    for (size_t i = 0; i < N; i++) {
+        q[i] = (struct tool_request){.name = i % 4 == 2 ? "nope" : "alone",
+                                     .cancel = i % 4 == 3 ? cancelled : -1};
+        assert_int_equal(tool_begin(s, &q[i], &turns[i]), 0);
+    }
+    for (size_t i = N; i-- > 0;)
+        assert_int_equal(pthread_create(&threads[i], NULL, finish, turns[i]), 0);
+    for (size_t i = 0, ran = 0; i < N; i++) {
+        void *number;
+        pthread_join(threads[i], &number);
+        assert_int_equal((intptr_t)number, i % 4 < 2 ? ++ran : 0);
+    }
+    assert_int_equal(most_inside, 1);
+    close(cancelled);
+    tool_session_free(s);
 }
 
 static void test_cache_is_bounded(void **state)
@@ -254,7 +322,9 @@ int main(void)
         cmocka_unit_test(test_reach),
         cmocka_unit_test(test_cache),
         cmocka_unit_test(test_cache_of_code),
+        cmocka_unit_test(test_cache_alone),
         cmocka_unit_test(test_cache_is_bounded),
+        cmocka_unit_test(test_two_steps),
         cmocka_unit_test(test_readers_run_together),
         cmocka_unit_test(test_others_run_in_order),
         cmocka_unit_test(test_text),

@@ -54,33 +54,62 @@ static int run_read(struct tool_call *c, struct error *err)
     return read_file(c, err) < 0 ? fail(c, err) : 0;
 }
 
-/* One name of a folder. Names that are not UTF-8 cannot be told, but by their bytes in a URI. */
-static void add_entry(json_t *entries, const struct wire_frame *frame)
+/* One name or path. Those that are not UTF-8 cannot be told. */
+static void add_entry(json_t *entries, const struct wire_field *name, uint64_t size, bool folder, bool file)
+{
+    if (utf8_valid(name->data, name->size) && !memchr(name->data, 0, name->size))
+        json_array_append_new(entries,
+                              json_pack("{s:s%, s:I, s:b, s:b}", "name", (const char *)name->data, name->size,
+                                        "size", (json_int_t)size, "folder", folder, "file", file));
+}
+
+static void take_name(json_t *entries, const struct wire_frame *f)
 {
     struct wire_field name;
-    if (!wire_find(frame, WIRE_K_NAME, &name) || !utf8_valid(name.data, name.size) ||
-        memchr(name.data, 0, name.size))
-        return;
-    mode_t mode = (mode_t)wire_find_u64(frame, WIRE_K_MODE, 0);
-    json_array_append_new(entries,
-                          json_pack("{s:s%, s:I, s:b, s:b}", "name", (const char *)name.data, name.size,
-                                    "size", (json_int_t)wire_find_u64(frame, WIRE_K_SIZE, 0), "folder",
-                                    S_ISDIR(mode), "file", S_ISREG(mode)));
+    mode_t mode = (mode_t)wire_find_u64(f, WIRE_K_MODE, 0);
+    if (wire_find(f, WIRE_K_NAME, &name))
+        add_entry(entries, &name, wire_find_u64(f, WIRE_K_SIZE, 0), S_ISDIR(mode), S_ISREG(mode));
+}
+
+static void take_path(json_t *entries, const struct wire_frame *f)
+{
+    struct wire_field path;
+    uint64_t kind = wire_find_u64(f, WIRE_K_KIND, 0);
+    if (wire_find(f, WIRE_K_PATH, &path))
+        add_entry(entries, &path, wire_find_u64(f, WIRE_K_SIZE, 0), kind == 'd', kind == 'f');
+}
+
+/* Sends what was asked and keeps the entries that come back, as many as may be. */
+static int take_entries(struct tool_call *c, struct ask *a,
+                        void (*take)(json_t *entries, const struct wire_frame *f), struct error *err)
+{
+    struct wire_frame frame;
+    json_t *entries = json_array();
+    c->result->data = json_pack("{s:o}", "entries", entries);
+    int r = ask_send(a, err);
+    while (r >= 0 && (r = ask_next(a, &frame, err)) > 0)
+        if (frame.type == WIRE_ENTRY && json_array_size(entries) < OWN_ENTRIES_MAX)
+            take(entries, &frame);
+    return r < 0 ? fail(c, err) : 0;
 }
 
 static int run_list(struct tool_call *c, struct error *err)
 {
     _cleanup_ask_ struct ask a;
-    struct wire_frame frame;
-    json_t *entries = json_array();
-    c->result->data = json_pack("{s:o}", "entries", entries);
     ask_begin(&a, c, WIRE_LIST);
     ask_path(&a, path_of(c));
-    int r = ask_send(&a, err);
-    while (r >= 0 && (r = ask_next(&a, &frame, err)) > 0)
-        if (frame.type == WIRE_ENTRY)
-            add_entry(entries, &frame);
-    return r < 0 ? fail(c, err) : 0;
+    return take_entries(c, &a, take_name, err);
+}
+
+static int run_tree(struct tool_call *c, struct error *err)
+{
+    _cleanup_ask_ struct ask a;
+    ask_begin(&a, c, WIRE_TREE);
+    ask_path(&a, ".");
+    wire_put_u64(&a.out, WIRE_K_LIMIT_ENTRIES, OWN_TREE_MAX);
+    wire_put_u64(&a.out, WIRE_K_SIZES, 1);
+    wire_put_u64(&a.out, WIRE_K_HIDDEN, 1);
+    return take_entries(c, &a, take_path, err);
 }
 
 /* A file in memory that cannot grow past its size, so that whoever writes into it cannot fill the memory. */
@@ -129,6 +158,7 @@ static int run_diff(struct tool_call *c, struct error *err)
 }
 
 const struct tool OWN_READ = {.name = "read", .input = ANY_INPUT, .flags = TOOL_READS, .run = run_read};
+const struct tool OWN_TREE = {.name = "tree", .input = ANY_INPUT, .flags = TOOL_READS, .run = run_tree};
 const struct tool OWN_LIST = {.name = "list", .input = ANY_INPUT, .flags = TOOL_READS, .run = run_list};
 
 /* Alone: a box gives one diff at a time. */

@@ -1,8 +1,9 @@
 /*
  * Resources: the files of the workspace, and what the box changed in it; and completions of their paths.
  *
- * The list holds the diff and the files of the workspace's first level; any other file is reached by the
- * template, and a client finds its way down by completions.
+ * The list holds the diff and the files of the workspace, those nearest to its root first if there are too
+ * many, and none that git ignores. Any other file is reached by the template, and a client finds its way down
+ * by completions.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,12 +15,11 @@
 #include "utf8.h"
 #include "banned.h"
 
-#define DIFF_URI    "hutch://diff"
-#define DIFF_MIME   "text/x-diff"
-#define TEMPLATE    URI_WORKSPACE "{path}"
-#define VALUES_MAX  100 /* of a completion: the protocol's limit */
-#define URI_MAX     (16u << 10)
-#define LISTING_MAX 10000
+#define DIFF_URI   "hutch://diff"
+#define DIFF_MIME  "text/x-diff"
+#define TEMPLATE   URI_WORKSPACE "{path}"
+#define VALUES_MAX 100 /* of a completion: the protocol's limit */
+#define URI_MAX    (16u << 10)
 
 static int begin_own(struct mcp_request *q, const struct tool *t, const char *path, struct mcp_problem *p)
 {
@@ -36,7 +36,7 @@ static int begin_own(struct mcp_request *q, const struct tool *t, const char *pa
 static void *own_problem(const struct mcp_request *q, struct tool_result *r, struct mcp_problem *p)
 {
     json_int_t code = json_integer_value(json_object_get(r->data, "errno"));
-    bool is_absent = code == ENOENT || code == ENOTDIR;
+    bool is_absent = q->call.tool == &OWN_READ && (code == ENOENT || code == ENOTDIR);
     bool is_refused = code == EXDEV || code == EINVAL || code == EISDIR || code == EACCES || code == ELOOP ||
                       code == ENAMETOOLONG || code == EFBIG;
     int said = is_absent    ? q->version > MCP_LAST_BEGUN ? RPC_INVALID_PARAMS : MCP_RESOURCE_NOT_FOUND
@@ -75,14 +75,14 @@ static json_t *all_resources(const struct mcp_request *q, const json_t *entries)
     json_array_append_new(
         all, resource(q, DIFF_URI, "diff", "Changes",
                       "What was changed in the workspace and is not applied yet, as a git diff.", DIFF_MIME));
-    json_array_foreach(entries, i, entry) if (i < LISTING_MAX && json_is_true(json_object_get(entry, "file")))
+    json_array_foreach(entries, i, entry) if (json_is_true(json_object_get(entry, "file")))
         json_array_append_new(all, file_resource(q, entry));
     return all;
 }
 
 int mcp_begin_list_resources(struct mcp_request *q, struct mcp_problem *p)
 {
-    return begin_own(q, &OWN_LIST, ".", p);
+    return begin_own(q, &OWN_TREE, NULL, p);
 }
 
 json_t *mcp_list_resources(struct mcp_request *q, struct mcp_problem *p)
