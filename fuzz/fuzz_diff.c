@@ -1,8 +1,9 @@
 /*
- * Any bytes as a diff, against a few files in memory: reading it, working it out by all rules, binary patches.
+ * Any bytes as a diff, against a few files in memory: reading it, working it out by all rules, binary
+ * patches.
  *
- * Checks beside not crashing: paths that come out stay beneath the root and out of .git, and what is refused is
- * told with a reason.
+ * Checks beside not crashing: paths that come out stay beneath the root and out of .git, and what is refused
+ * is told with a reason.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,9 +27,14 @@ struct memory_file {
 
 static const char LINES[] = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\neleven\ntwelve\n";
 static struct memory_file files[] = {
-    {"f", 0100644, LINES, sizeof LINES - 1}, {"a/f", 0100755, "x\ny\nz", 5}, {"crlf", 0100644, "p\r\nq\r\nr\r\n", 9},
-    {"empty", 0100644, "", 0},               {"link", 0120777, "f", 1},       {"folder", 040755, "", 0},
-    {"bin", 0100644, "\0\1\2\3", 4},         {"given", 0100644, NULL, 0},
+    {"f", 0100644, LINES, sizeof LINES - 1},
+    {"a/f", 0100755, "x\ny\nz", 5},
+    {"crlf", 0100644, "p\r\nq\r\nr\r\n", 9},
+    {"empty", 0100644, "", 0},
+    {"link", 0120777, "f", 1},
+    {"folder", 040755, "", 0},
+    {"bin", 0100644, "\0\1\2\3", 4},
+    {"given", 0100644, NULL, 0},
 };
 
 static struct memory_file *find(const char *path)

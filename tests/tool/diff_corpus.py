@@ -128,7 +128,7 @@ def move(rng, tree, name):
     if rng.random() < 0.4 and kind != "link":
         data = edit_text(rng, data, 1) if b"\0" not in data else data
     if fits({k: v for k, v in tree.items() if k != name}, fresh):
-        if rng.random() < 0.8:
+        if rng.random() < 0.8 or not fits(tree, fresh):
             del tree[name]
         tree[fresh] = (kind, data)
     elif fresh in tree and fresh != name:

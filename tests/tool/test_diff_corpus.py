@@ -2,6 +2,7 @@
 
 What is asked for each diff:
 
+- the target is what the diff was made from, and git apply or patch apply it: apply_diff makes what it was made to.
 - git apply applies it: apply_diff does, with the same bytes.
 - only patch applies it (with fuzz, with hunks that share context, without any context): apply_diff does, with the bytes
   of patch. Parts of a diff that patch cannot represent (binary patches, some with blanks in their names) are git's then.
@@ -13,11 +14,12 @@ things that nobody wants:
 - A hunk that ends in a line without a newline, and is not tied to the end of the file, matches for git also a line that
   has one, and if other lines follow, git joins the two. patch is followed.
 - A hunk of nothing but new lines (of a diff without context) is put by git at the end of the file, wherever it belongs,
-  unless it is told --unidiff-zero, as its manual says to do for such diffs. So it is told that here; where the target has
-  drifted, patch is followed.
+  unless it is told --unidiff-zero, as its manual says to do for such diffs; then it takes hunks in any order. So it is only
+  told that where the target has not drifted, and where it has, patch is followed.
 - patch renames and copies over a file that is in the way. Nobody is followed: it is refused, as git does.
 """
 import concurrent.futures
+import json
 import os
 import re
 import shutil
@@ -29,10 +31,12 @@ from pathlib import Path
 import pytest
 
 import diff_corpus
-import harness
 
 CASES = int(os.environ.get("HUTCH_DIFF_CASES", "2000"))
 FIRST = int(os.environ.get("HUTCH_DIFF_FIRST", "1"))
+LIVE = 60   # of them through the tool in a box, as each caller
+THREADS = 2 * os.cpu_count()
+BOXES = 25  # of them as changes that are made in a box
 ENV = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C.UTF-8",
        "GIT_CEILING_DIRECTORIES": "/"}
 
@@ -69,7 +73,7 @@ def read_tree(folder):
 
 
 def run_git(folder, diff, case):
-    options = ["--unidiff-zero"] if "-U0" in case.options else []
+    options = ["--unidiff-zero"] if "-U0" in case.options and case.target == case.old else []
     done = subprocess.run(["git", "apply", *options, f"-p{case.strip}", str(diff)], cwd=folder, env=ENV, capture_output=True,
                           check=False)
     return done.returncode == 0
@@ -101,16 +105,41 @@ def git_may_join_lines(text):
     return re.search(rb"(?m)^ .*\n\\ No newline", text) is not None
 
 
+def git_may_misplace(case, text):
+    return case.target != case.old and re.search(rb"(?m)^@@ -[1-9]\d*,0 ", text) is not None
+
+
+def unquoted(name):
+    return name[1:-1].decode("unicode_escape").encode("latin-1") if name.startswith(b'"') else name
+
+
 def patch_may_overwrite(case, text):
     """Something stands where the diff renames or copies a file to."""
-    return any(re.search(rb"(?m)^(rename|copy) to %s$" % re.escape(name.encode()), text)
-               for name in case.target if name not in case.old)
+    names = {unquoted(name).decode() for name in re.findall(rb"(?m)^(?:rename|copy) to (.*)$", text)}
+    return any(name in case.target and name not in case.old for name in names)
+
+
+class Runner:
+    """The guest's own code in a process that applies one diff after the other."""
+
+    def __init__(self, program):
+        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def apply(self, folder, diff):
+        self.process.stdin.write(f"{folder}\t{diff}\t\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().rstrip("\n")
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        return self.process.wait()
 
 
 class Played:
-    """One case applied by the others; apply_diff's part is added later."""
+    """One case, applied by git, by patch and by the guest's code."""
 
-    def __init__(self, folder, repository, case):
+    def __init__(self, folder, repository, case, runner):
         self.case = case
         self.folder = folder / str(case.seed)
         self.folder.mkdir()
@@ -120,22 +149,28 @@ class Played:
         for name in "gph":
             write_tree(self.folder / name, case.target)
         self.expected = []
+        self.may_refuse = False
+        self.wrong = None
         if self.text:
             self.play()
+            self.wrong = self.check(runner.apply(self.folder / "h", self.diff), self.folder / "h")
+        if not self.wrong:
+            shutil.rmtree(self.folder)
 
     def play(self):
         """Fills `expected` with the results that are right; none: it must be refused."""
         git = None
-        if run_git(self.folder / "g", self.diff, self.case) and not self.git_is_loose():
+        if run_git(self.folder / "g", self.diff, self.case) and not git_may_misplace(self.case, self.text):
             git = read_tree(self.folder / "g")
         patched = None if patch_may_overwrite(self.case, self.text) else self.play_patch()
         self.expected = [tree for tree in (git, patched) if tree is not None]
-        if not git_may_join_lines(self.text):
+        drifted = self.case.target != self.case.old
+        if self.expected and not drifted:
+            self.expected = [self.case.new]
+        elif git_may_join_lines(self.text):
+            self.may_refuse = patched is None
+        else:
             self.expected = self.expected[:1]
-
-    def git_is_loose(self):
-        """Told --unidiff-zero, git takes hunks in any order and joins lines, if the target is not what it was."""
-        return "-U0" in self.case.options and self.case.target != self.case.old and b"\n@@ " in self.text
 
     def play_patch(self):
         """The tree that patch makes, with the help of git for what it cannot represent; or None."""
@@ -151,19 +186,16 @@ class Played:
         ok = run_git(self.folder / "q", diffs[1], self.case) and run_patch(self.folder / "q", diffs[0], self.case)
         return read_tree(self.folder / "q") if ok else None
 
-    def check(self, answer):
-        """What is wrong with apply_diff's answer, or None."""
-        got = read_tree(self.folder / "h")
-        if not self.expected:
+    def check(self, answer, where):
+        """What is wrong with apply_diff's answer and with the folder that it was to change, or None."""
+        got = read_tree(where)
+        if not self.expected or (self.may_refuse and answer != "yes"):
             if answer == "yes":
                 return "applied what both refuse"
-            return None if got == self.before() else "refused, but changed something"
+            return None if got == self.case.target else "refused, but changed something"
         if answer != "yes":
             return "refused what others apply: " + answer
         return None if got in self.expected else "other bytes"
-
-    def before(self):
-        return self.case.target
 
 
 @pytest.fixture(scope="module")
@@ -175,25 +207,90 @@ def program(hutch):
 
 
 @pytest.fixture(scope="module")
-def played():
-    folder = Path(tempfile.mkdtemp(prefix="hutch-corpus-", dir="/var/tmp"))
+def played(program):
+    """All cases, each checked and removed at once; what is wrong is left to be looked at."""
+    memory = os.access("/dev/shm", os.W_OK)
+    folder = Path(tempfile.mkdtemp(prefix="hutch-corpus-", dir="/dev/shm" if memory else "/var/tmp"))
     cases = [diff_corpus.Case(seed) for seed in range(FIRST, FIRST + CASES)]
     repository = folder / "repository"
     diff_corpus.make_repository(repository, cases, ENV)
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        yield list(pool.map(lambda case: Played(folder, repository, case), cases))
-    if "HUTCH_DIFF_KEEP" not in os.environ:
+
+    def play(part):
+        runner = Runner(program)
+        done = [Played(folder, repository, case, runner) for case in part]
+        assert runner.end() == 0
+        return done
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        parts = list(pool.map(play, [cases[i::THREADS] for i in range(THREADS)]))
+    done = sorted((one for part in parts for one in part), key=lambda one: one.case.seed)
+    yield done
+    if not any(one.wrong for one in done):
         shutil.rmtree(folder)
 
 
-def test_apply_diff_agrees_with_git_apply_and_patch(program, played):
+def test_apply_diff_agrees_with_git_apply_and_patch(played):
     todo = [one for one in played if one.text]
-    lines = "".join(f"{one.folder / 'h'}\t{one.diff}\t\n" for one in todo)
-    done = subprocess.run([program], input=lines, capture_output=True, text=True, check=True)
-    answers = done.stdout.splitlines()
-    assert len(answers) == len(todo)
-    wrong = [(one.case.seed, why) for one, answer in zip(todo, answers) if (why := one.check(answer))]
+    wrong = [(one.case.seed, one.wrong) for one in todo if one.wrong]
     applied = sum(1 for one in todo if one.expected)
     print(f"{len(todo)} diffs, {applied} applied, {len(todo) - applied} refused")
     assert not wrong, f"{len(wrong)} of {len(todo)}: {wrong[:10]}, in {played[0].folder.parent}"
     assert applied > len(todo) / 3 and len(todo) - applied > len(todo) / 10
+
+
+def write_owned(box, folder, tree):
+    """A tree that belongs to the caller of the box."""
+    write_tree(folder, tree)
+    box.caller.own(folder)
+    for where, folders, files in os.walk(folder):
+        for name in folders + files:
+            box.caller.own(Path(where) / name)
+
+
+def call_tool(box, folder, text):
+    """The tool itself, in a box that writes to the folder: its answer in the words of patch_run."""
+    done = box.hutch("tool", "apply_diff", "--json", "-w", folder, "--mode", "direct", "-",
+                     input=json.dumps({"diff": text.decode()}))
+    assert done.returncode in (0, 1), done
+    result = json.loads(done.stdout_bytes)
+    return "no: " + result["text"] if result["failed"] else "yes"
+
+
+def test_the_tool_in_a_live_box_agrees_too(box, played):
+    todo = [one for one in played if one.text][:LIVE]
+    wrong = []
+    for one in todo:
+        live = box.caller.folder(box.scratch, "live") / "w"
+        write_owned(box, live, one.case.target)
+        why = one.check(call_tool(box, live, one.text), live)
+        if why:
+            wrong.append((one.case.seed, why))
+    assert not wrong
+    assert {bool(one.expected) for one in todo} == {True, False}
+
+
+def test_the_diff_of_a_box_makes_the_same_tree_elsewhere(box):
+    """What `hutch box diff` says, applied by git and by apply_diff to what the box began with."""
+    env = {"XDG_RUNTIME_DIR": str(box.caller.folder(box.scratch, "run"))}
+    for seed in range(1, 1 + BOXES):
+        case = diff_corpus.Case(seed)
+        folder = box.caller.folder(box.scratch, "diff")
+        for name, tree in (("old", case.old), ("new", case.new), ("git", case.old), ("tool", case.old)):
+            write_owned(box, folder / name, tree)
+        made = box.hutch("box", "new", "-w", folder / "old", "--ro", f"{folder / 'new'}:/new", env=env)
+        assert made.returncode == 0, made
+        name = made.stdout.strip()
+        try:
+            script = "find . -mindepth 1 -delete; cp -a /new/. ."
+            done = box.hutch("box", "exec", name, "--", "sh", "-c", script, env=env)
+            assert done.returncode == 0, done
+            text = box.hutch("box", "diff", name, env=env).stdout_bytes
+        finally:
+            box.hutch("box", "rm", name, env=env)
+        (folder / "diff").write_bytes(text)
+        if text:
+            done = subprocess.run(["git", "apply", str(folder / "diff")], cwd=folder / "git", env=ENV, capture_output=True,
+                                  check=False)
+            assert done.returncode == 0, (seed, done.stderr)
+            assert call_tool(box, folder / "tool", text) == "yes", seed
+        assert read_tree(folder / "git") == case.new, seed
+        assert read_tree(folder / "tool") == case.new, seed

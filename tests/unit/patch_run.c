@@ -1,6 +1,7 @@
-/* Applies diffs to folders with the guest's own code, many in one process, for tests/tool/test_diff_corpus.py.
- * A line is a folder, a file with a diff, and options of one letter each (r: reverse, w: ignore whitespace, 0 to 3:
- * fuzz, p and a digit: strip), with tabs between; the answer is `yes`, `no: reasons` or `error: why`. */
+/* Applies diffs to folders with the guest's own code, many in one process, for
+ * tests/tool/test_diff_corpus.py. A line is a folder, a file with a diff, and options of one letter each (r:
+ * reverse, w: ignore whitespace, 0 to 3: fuzz, p and a digit: strip), with tabs between; the answer is `yes`,
+ * `no: reasons` or `error: why`. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -36,7 +37,8 @@ static void add_reason(void *data, const struct plan_reject *r)
     buf_printf(data, " [%s %zu: %s]", r->path, r->hunk, r->reason);
 }
 
-static int apply(const char *folder, const char *diff, const char *letters, struct buf *why, struct error *err)
+static int apply(const char *folder, const char *diff, const char *letters, struct buf *why,
+                 struct error *err)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(DIFF_SIZE_MAX);
     _cleanup_plan_ struct plan p = {0};

@@ -49,18 +49,19 @@ static int inflate_lines(z_stream *z, struct slice text)
 {
     struct cursor c = {text.at, text.at + text.size, 1};
     int status = Z_OK;
+    uint8_t line[BASE85_LINE];
+    size_t n;
     for (; !cursor_done(&c) && status == Z_OK; cursor_next(&c)) {
-        uint8_t line[BASE85_LINE];
-        size_t n;
-        if (decode_line(cursor_line(&c), line, &n) < 0)
-            return -EBADMSG;
+        if (decode_line(cursor_line(&c), line, &n) < 0) {
+            status = Z_DATA_ERROR;
+            break;
+        }
         z->next_in = line;
         z->avail_in = (uInt)n;
         while (z->avail_in > 0 && status == Z_OK)
             status = inflate(z, Z_NO_FLUSH);
-        if (status == Z_OK && z->avail_in > 0)
-            return -EBADMSG;
     }
+    z->next_in = NULL;
     return status == Z_STREAM_END && cursor_done(&c) && z->avail_in == 0 ? 0 : -EBADMSG;
 }
 

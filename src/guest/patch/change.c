@@ -65,15 +65,15 @@ static void tell(void *data, const struct place_failure *f)
     const struct telling *t = data;
     struct work *w = t->work;
     char reason[256];
-    struct pattern p = {0};
+    struct hunk_lines p = {0};
     struct plan_reject reject = {
         .path = t->path, .hunk = f->number, .header = f->hunk->header, .reason = reason};
     if (w->plan->rejects++ >= PLAN_REPORTS_MAX)
         return;
     describe(f, reason, sizeof reason);
-    if (pattern_make(&w->plan->diff, t->file, &p) < 0)
+    if (hunk_lines_make(&w->plan->diff, t->file, &p) < 0)
         return;
-    pattern_set(&p, &w->plan->diff, f->hunk);
+    hunk_lines_set(&p, &w->plan->diff, f->hunk);
     size_t guess = f->line ? f->line - 1 : f->hunk->old_line ? f->hunk->old_line - 1 : 0;
     if (f->why == PLACE_NOWHERE || f->why == PLACE_SPACE)
         nearest_find(t->img, p.old, p.n_old, guess, &reject.near);
@@ -82,7 +82,7 @@ static void tell(void *data, const struct place_failure *f)
     reject.img = t->img;
     reject.want = p.old;
     w->reject(w->data, &reject);
-    match_pattern_free(&p);
+    hunk_lines_free(&p);
 }
 
 static int too_large(struct work *w, const char *path, int r, struct error *err)

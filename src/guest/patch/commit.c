@@ -196,6 +196,7 @@ static int carry_out(struct commit *c, struct error *err)
 static int collect(struct commit *c, struct error *err)
 {
     struct world *w = c->world;
+    c->count = 0;
     c->items = calloc(w->count + 1, sizeof *c->items);
     if (!c->items)
         return error_errno(err, ENOMEM, "applying the diff");

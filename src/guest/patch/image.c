@@ -79,7 +79,8 @@ int image_replace(struct image *img, size_t at, size_t n, const struct image_lin
     int r = widen(img, m);
     if (r < 0)
         return r;
-    memcpy(img->lines + img->gap_at, with, m * sizeof *with);
+    if (m > 0)
+        memcpy(img->lines + img->gap_at, with, m * sizeof *with);
     img->gap_at += m;
     img->gap -= m;
     img->count += m;

@@ -6,29 +6,29 @@
 #include "match.h"
 #include "banned.h"
 
-int pattern_make(const struct diff *d, const struct diff_file *f, struct pattern *ret)
+int hunk_lines_make(const struct diff *d, const struct diff_file *f, struct hunk_lines *ret)
 {
     size_t most = 0;
     for (size_t i = 0; i < f->hunks; i++)
         if (d->hunks[f->first_hunk + i].count > most)
             most = d->hunks[f->first_hunk + i].count;
-    struct pattern p = {.old = calloc(most + 1, sizeof *p.old), .new = calloc(most + 1, sizeof *p.new)};
+    struct hunk_lines p = {.old = calloc(most + 1, sizeof *p.old), .new = calloc(most + 1, sizeof *p.new)};
     if (!p.old || !p.new) {
-        match_pattern_free(&p);
+        hunk_lines_free(&p);
         return -ENOMEM;
     }
     *ret = p;
     return 0;
 }
 
-void match_pattern_free(struct pattern *p)
+void hunk_lines_free(struct hunk_lines *p)
 {
     free(p->old);
     free(p->new);
-    *p = (struct pattern){0};
+    *p = (struct hunk_lines){0};
 }
 
-void pattern_set(struct pattern *p, const struct diff *d, const struct diff_hunk *h)
+void hunk_lines_set(struct hunk_lines *p, const struct diff *d, const struct diff_hunk *h)
 {
     p->hunk = h;
     p->lines = d->lines + h->first;
@@ -47,7 +47,7 @@ void pattern_set(struct pattern *p, const struct diff *d, const struct diff_hunk
     }
 }
 
-void pattern_swap(struct pattern *p)
+void hunk_lines_swap(struct hunk_lines *p)
 {
     struct image_line *old = p->old;
     size_t n = p->n_old;
@@ -93,7 +93,7 @@ static bool is_same_but_space(const struct matcher *m, size_t at, const struct i
     return n == length_without_space(want) && same_bytes(have, want, n);
 }
 
-bool match_at(const struct matcher *m, const struct pattern *p, size_t at, size_t head, size_t tail)
+bool match_at(const struct matcher *m, const struct hunk_lines *p, size_t at, size_t head, size_t tail)
 {
     if (head + tail > p->n_old)
         return true;
@@ -111,7 +111,7 @@ bool match_at(const struct matcher *m, const struct pattern *p, size_t at, size_
     return true;
 }
 
-size_t match_find(const struct matcher *m, const struct pattern *p, size_t from, size_t head, size_t tail)
+size_t match_find(const struct matcher *m, const struct hunk_lines *p, size_t from, size_t head, size_t tail)
 {
     for (size_t at = from; at + p->n_old <= m->img->count + tail && *m->work; at++)
         if (match_at(m, p, at, head, tail))
@@ -133,7 +133,7 @@ static size_t find_anchor(const struct matcher *m, struct slice anchor, size_t f
 }
 
 /* Lines without any context: they can only be added to an empty file, or at the end if that is said. */
-static size_t place_of_nothing(const struct matcher *m, const struct pattern *p, enum place_why *ret_why)
+static size_t place_of_nothing(const struct matcher *m, const struct hunk_lines *p, enum place_why *ret_why)
 {
     if (p->hunk->at_end || m->img->count == 0)
         return m->img->count;
@@ -141,7 +141,7 @@ static size_t place_of_nothing(const struct matcher *m, const struct pattern *p,
     return SIZE_MAX;
 }
 
-size_t match_bare(const struct matcher *m, const struct pattern *p, size_t lowest, size_t expected,
+size_t match_bare(const struct matcher *m, const struct hunk_lines *p, size_t lowest, size_t expected,
                   size_t head, size_t tail, enum place_why *ret_why)
 {
     *ret_why = PLACE_NOWHERE;

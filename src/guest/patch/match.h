@@ -6,7 +6,7 @@
 #include "place.h"
 
 /* A hunk taken apart. */
-struct pattern {
+struct hunk_lines {
     const struct diff_hunk *hunk;
     const struct diff_line *lines;
     struct image_line *old, *new;
@@ -15,13 +15,13 @@ struct pattern {
 };
 
 /* Room for the largest hunk of a file. */
-int pattern_make(const struct diff *d, const struct diff_file *f, struct pattern *ret);
-void match_pattern_free(struct pattern *p);
+int hunk_lines_make(const struct diff *d, const struct diff_file *f, struct hunk_lines *ret);
+void hunk_lines_free(struct hunk_lines *p);
 
-void pattern_set(struct pattern *p, const struct diff *d, const struct diff_hunk *h);
+void hunk_lines_set(struct hunk_lines *p, const struct diff *d, const struct diff_hunk *h);
 
 /* The pattern of the hunk turned around: its replacement is what is looked for. */
-void pattern_swap(struct pattern *p);
+void hunk_lines_swap(struct hunk_lines *p);
 
 enum match_how {
     MATCH_EXACT,
@@ -37,12 +37,12 @@ struct matcher {
 };
 
 /* Do the old lines match from line `at` (from 0) on, less so many at the head and at the tail? */
-bool match_at(const struct matcher *m, const struct pattern *p, size_t at, size_t head, size_t tail);
+bool match_at(const struct matcher *m, const struct hunk_lines *p, size_t at, size_t head, size_t tail);
 
 /* The first line from `from` on where they do; SIZE_MAX if there is none. */
-size_t match_find(const struct matcher *m, const struct pattern *p, size_t from, size_t head, size_t tail);
+size_t match_find(const struct matcher *m, const struct hunk_lines *p, size_t from, size_t head, size_t tail);
 
 /* For a hunk without numbers: the place, or SIZE_MAX with *ret_why. It must not lie above `lowest`;
  * `expected` is where the hunk before it ended. */
-size_t match_bare(const struct matcher *m, const struct pattern *p, size_t lowest, size_t expected,
+size_t match_bare(const struct matcher *m, const struct hunk_lines *p, size_t lowest, size_t expected,
                   size_t head, size_t tail, enum place_why *ret_why);

@@ -128,32 +128,40 @@ static bool is_same(const struct search *s, size_t begin, size_t i)
     return have->size == s->want[i].size && memcmp(have->text, s->want[i].text, have->size) == 0;
 }
 
-/* Behind its first difference the hunk may go on a few lines further up or down. */
-static size_t shift_tail(const struct search *s, size_t begin, size_t from, size_t *ret_same)
+/* How many lines at one end of the hunk are the same, of the n that may be. */
+static size_t count_same(const struct search *s, size_t begin, size_t n, bool tail)
 {
-    size_t best = begin, most = 0;
-    for (int shift = -SHIFT_MAX; shift <= SHIFT_MAX; shift++) {
-        size_t to = begin + (size_t)shift, same = 0;
-        if (shift < 0 && begin < (size_t)-shift)
-            continue;
-        while (same < s->n - from && is_same(s, to, s->n - 1 - same))
-            same++;
-        if (same > most || (same == most && shift == 0)) {
-            most = same;
-            best = to;
+    size_t same = 0;
+    while (same < n && is_same(s, begin, tail ? s->n - 1 - same : same))
+        same++;
+    return same;
+}
+
+/* Lines may have come or gone within the hunk: each of its ends is looked for a few lines further up or down.
+ */
+static size_t shift(const struct search *s, size_t begin, size_t n, bool tail, size_t *ret_same)
+{
+    size_t best = begin, most = count_same(s, begin, n, tail);
+    for (size_t i = 1; i <= SHIFT_MAX; i++)
+        for (int up = 0; up < 2; up++) {
+            if (up && begin < i)
+                continue;
+            size_t to = up ? begin - i : begin + i, same = count_same(s, to, n, tail);
+            if (same > most) {
+                most = same;
+                best = to;
+            }
         }
-    }
     *ret_same = most;
     return best;
 }
 
 static void compare(const struct search *s, size_t begin, struct nearest *ret)
 {
-    size_t head = 0, tail = 0, count = s->img->count;
-    while (head < s->n && is_same(s, begin, head))
-        head++;
-    size_t end = shift_tail(s, begin, head, &tail);
-    size_t from = begin + head > s->n ? begin + head - s->n : 0;
+    size_t head, tail, count = s->img->count;
+    size_t start = shift(s, begin, s->n, false, &head);
+    size_t end = shift(s, begin, s->n - head, true, &tail);
+    size_t from = start + head > s->n ? start + head - s->n : 0;
     size_t to = end > tail ? end - tail : 0; /* end + n - tail, less n */
     from = from < count ? from : count;
     to = to > count ? count : to;

@@ -214,10 +214,32 @@ static bool is_untold(struct slice s)
            memcmp(s.at + s.size - (sizeof END - 1), END, sizeof END - 1) == 0;
 }
 
+/* Is all said about a file without any content: a rename, a mode, an empty file? */
+static bool is_whole(const struct diff_file *f)
+{
+    return f->kind != DIFF_MODIFY || f->old_mode != f->new_mode;
+}
+
+/* Are the names of the --- and +++ lines at the cursor among those of the file's first line? */
+static bool names_it(const struct cursor *c, const struct diff_file *f)
+{
+    const struct slice sides[] = {cursor_line(c), cursor_line_after(c)};
+    for (size_t i = 0; i < ARRAY_SIZE(sides); i++) {
+        struct slice name = slice_behind(sides[i], 4);
+        const char *tab = memchr(name.at, '\t', name.size);
+        name.size = tab ? (size_t)(tab - name.at) : name.size;
+        if (name.size && memmem(f->git_names.at, f->git_names.size, name.at, name.size))
+            return true;
+    }
+    return false;
+}
+
 /* What follows the headers of a file: its content. */
 static int take_content(struct diff *d, struct cursor *c, struct error *err)
 {
     struct slice s = cursor_line(c);
+    if (hunks_at_names(c) && is_whole(diff_last_file(d)) && !names_it(c, diff_last_file(d)))
+        return 0; /* those of another file */
     if (hunks_at_names(c)) {
         int r = take_sides(d, c, err);
         return r < 0 ? r : hunks_parse(d, c, err);

@@ -15,22 +15,13 @@
 #define LINE_TOLD    500u /* bytes of one of them */
 #define HEADER_TOLD  200u
 
-/* The diff, read to its end in any case, so that the host may send it whole before it reads our answer. */
 static int receive(struct file_call *c, struct buf *b, struct error *err)
 {
-    int more;
-    do {
-        struct wire_field data = {0};
-        more = file_next_data(c, &data);
-        if (more >= 0 && data.size)
-            buf_append(b, data.data, data.size);
-    } while (more > 0);
-    if (more < 0)
-        return error_errno(err, -more, "receiving the diff");
-    if (b->failed)
+    int r = file_receive(c, b);
+    if (r == -ENOBUFS)
         return error_set(err, E2BIG, "the diff is larger than %u MiB: apply it in parts",
                          DIFF_SIZE_MAX >> 20);
-    return 0;
+    return r < 0 ? error_errno(err, -r, "receiving the diff") : 0;
 }
 
 static void put_lines(struct buf *out, uint16_t key, const struct image *img, const struct image_line *lines,

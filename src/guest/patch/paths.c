@@ -201,11 +201,11 @@ static int find_paths(const struct diff_file *f, const struct names *n, const st
 /* Both names for what keeps its own, one for the rest. */
 static int complete(struct paths *p)
 {
-    char **missing = p->old ? &p->new : &p->old;
-    if (p->old && p->new)
-        return 0;
-    *missing = strdup(p->old ? p->old : p->new);
-    return *missing ? 0 : -ENOMEM;
+    if (!p->old && p->new)
+        p->old = strdup(p->new);
+    else if (p->old && !p->new)
+        p->new = strdup(p->old);
+    return p->old && p->new ? 0 : -ENOMEM;
 }
 
 const char *paths_shown(const struct diff_file *f)

@@ -31,9 +31,9 @@ static struct place_failure explain(struct placer *p, size_t number)
     if (at != SIZE_MAX)
         f.why = at < p->lowest ? PLACE_BEHIND : PLACE_ELSEWHERE;
     if (at == SIZE_MAX && p->pattern.n_new > 0) {
-        pattern_swap(&p->pattern);
+        hunk_lines_swap(&p->pattern);
         at = match_find(&m, &p->pattern, 0, 0, 0);
-        pattern_swap(&p->pattern);
+        hunk_lines_swap(&p->pattern);
         f.why = at != SIZE_MAX ? PLACE_APPLIED : f.why;
     }
     if (at == SIZE_MAX && p->pattern.n_old > 0) {
@@ -59,7 +59,7 @@ static int place_all(struct placer *p)
 {
     const struct diff_file *f = p->call->file;
     for (size_t i = 0; i < f->hunks; i++) {
-        pattern_set(&p->pattern, p->call->diff, &p->call->diff->hunks[f->first_hunk + i]);
+        hunk_lines_set(&p->pattern, p->call->diff, &p->call->diff->hunks[f->first_hunk + i]);
         p->why = PLACE_NOWHERE;
         p->first = i == 0;
         int r = p->call->how.rules == PLACE_AS_GIT ? place_as_git(p) : place_as_patch(p);
@@ -76,11 +76,11 @@ static int place_all(struct placer *p)
 int place_hunks(const struct place_call *call, struct image *img, struct buf *out, struct place_result *ret)
 {
     struct placer p = {.call = call, .img = img, .out = out, .on_new_line = true};
-    int r = pattern_make(call->diff, call->file, &p.pattern);
+    int r = hunk_lines_make(call->diff, call->file, &p.pattern);
     if (r < 0)
         return r;
     r = place_all(&p);
-    match_pattern_free(&p.pattern);
+    hunk_lines_free(&p.pattern);
     if (r < 0)
         return r;
     if (call->how.rules == PLACE_AS_GIT)

@@ -9,7 +9,7 @@ struct ties {
     bool start, end;
 };
 
-static struct ties find_ties(const struct pattern *p)
+static struct ties find_ties(const struct hunk_lines *p)
 {
     const struct diff_hunk *h = p->hunk;
     if (h->recounted)
@@ -59,7 +59,7 @@ static size_t find_numbered(const struct placer *p, size_t line)
 /* A hunk without numbers cannot say whether the last line ends in a newline: the file's own lines stay. */
 static void keep_context(const struct placer *p, size_t at)
 {
-    const struct pattern *t = &p->pattern;
+    const struct hunk_lines *t = &p->pattern;
     size_t new = 0;
     for (size_t i = 0; i < t->hunk->count; i++) {
         if (t->lines[i].kind == ' ')

@@ -11,7 +11,7 @@ struct fuzz {
     int64_t head, tail;
 };
 
-static struct fuzz spread_fuzz(const struct pattern *t, unsigned fuzz)
+static struct fuzz spread_fuzz(const struct hunk_lines *t, unsigned fuzz)
 {
     int64_t before = (int64_t)t->before, behind = (int64_t)t->behind;
     int64_t context = before > behind ? before : behind;
@@ -61,7 +61,7 @@ static int64_t search(const struct placer *p, int64_t guess, struct range range,
 /* The line where the hunk matches, 0 if there is none. `first` is what its header says. */
 static int64_t locate(const struct placer *p, int64_t first, unsigned fuzz)
 {
-    const struct pattern *t = &p->pattern;
+    const struct hunk_lines *t = &p->pattern;
     struct fuzz f = spread_fuzz(t, fuzz);
     int64_t lines = (int64_t)p->img->count, n = (int64_t)t->n_old, frozen = (int64_t)p->lowest;
     int64_t guess = first + p->offset;
@@ -100,12 +100,12 @@ static int64_t first_line(uint32_t line, size_t count)
 /* A first hunk that matches turned around, sooner than as it is, was applied before. */
 static bool is_applied(struct placer *p, unsigned fuzz)
 {
-    const struct pattern *t = &p->pattern;
+    const struct hunk_lines *t = &p->pattern;
     if (!p->first || !t->hunk->numbered)
         return false;
-    pattern_swap(&p->pattern);
+    hunk_lines_swap(&p->pattern);
     bool applied = locate(p, first_line(t->hunk->new_line, t->n_old), fuzz) > 0;
-    pattern_swap(&p->pattern);
+    hunk_lines_swap(&p->pattern);
     return applied;
 }
 
@@ -143,7 +143,7 @@ static void put_line(struct placer *p, const struct diff_line *line)
 
 static void write_hunk(struct placer *p, size_t where)
 {
-    const struct pattern *t = &p->pattern;
+    const struct hunk_lines *t = &p->pattern;
     size_t old = 0;
     for (size_t i = 0; i < t->hunk->count; i++) {
         const struct diff_line *line = &t->lines[i];

@@ -6,7 +6,7 @@
 struct placer {
     const struct place_call *call;
     struct image *img; /* by git's rules it changes with every hunk; by patch's it stays what the file was */
-    struct pattern pattern;
+    struct hunk_lines pattern;
     bool first; /* the hunk is the first of its file */
     enum place_why why;
     struct place_result result;

@@ -286,7 +286,7 @@ static int finish(struct job *j, struct work_content made, struct plan_outcome *
 static int work_job(struct job *j, const struct paths *p, struct plan_outcome *ret, struct error *err)
 {
     struct plan_outcome o = {0};
-    struct work_content made;
+    struct work_content made = {0};
     int r = get(j, p->old, &j->old, err);
     if (r >= 0)
         r = get(j, p->new, &j->new, err);

@@ -54,14 +54,15 @@ static int compare(const void *a, const void *b)
 /* Room for one more pointer. */
 static int grow(void *list, size_t count, size_t *room)
 {
-    void **items = *(void ***)list;
+    void **items;
     if (count < *room)
         return 0;
     size_t more = *room ? *room * 2 : 16;
-    items = realloc(items, more * sizeof *items);
-    if (!items)
+    memcpy(&items, list, sizeof items);
+    void **grown = realloc(items, more * sizeof *grown);
+    if (!grown)
         return -ENOMEM;
-    memcpy(list, &items, sizeof items);
+    memcpy(list, &grown, sizeof grown);
     *room = more;
     return 0;
 }
