@@ -12,7 +12,9 @@
 #include "freeze.h"
 #include "guest.h"
 #include "guest_fakes.h"
+#include "patch/patch.h"
 #include "ptree.h"
+#include "report/serve.h"
 #include "sample.h"
 #include "shell/session.h"
 #include "search/search.h"
@@ -152,6 +154,16 @@ int file_edit(struct file_call *c, struct error *err)
 }
 
 int search_tree(struct file_call *c, struct error *err)
+{
+    return -ENOSYS;
+}
+
+int patch_serve(struct file_call *c, struct error *err)
+{
+    return -ENOSYS;
+}
+
+int report_serve(struct file_call *c, struct error *err)
 {
     return -ENOSYS;
 }

@@ -147,10 +147,54 @@ PATTERN = [
     for pattern in [b"two", b"(?i)TWO|four", rb"\bt\w+\s*$", rb"^[^t]*\d{0,3}(?!x)", rb"(?<=t)[\sa-z]+?\S", rb"(a+)+$", rb"\Qo.\E|\p{L}+", b"[]x-]"]
 ]
 
+def diff(text, given=b"", how=2):
+    return bytes([how]) + struct.pack(">H", len(given)) + given + text
+
+
+DIFF = [
+    diff(b"--- a/f\n+++ b/f\n@@ -2,4 +2,4 @@\n two\n-three\n+3\n four\n five\n"),
+    diff(b"diff --git a/f b/f\nindex 1..2 100644\n--- a/f\n+++ b/f\n@@ -1 +1,2 @@\n one\n+x\n@@ -12 +13 @@\n-twelve\n+12\n\\ No newline at end of file\n"),
+    diff(b"--- /dev/null\n+++ b/n/new\n@@ -0,0 +1 @@\n+hi\n--- a/a/f\t2024-01-01 00:00:00\n+++ /dev/null\n@@ -1,3 +0,0 @@\n-x\n-y\n-z\n\\ No newline at end of file\n"),
+    diff(b"diff --git a/f b/g\nold mode 100644\nnew mode 100755\nsimilarity index 100%\nrename from f\nrename to g\n"
+         b"diff --git \"a/\\303\\274\" \"b/\\303\\274\"\nnew file mode 120000\n--- /dev/null\n+++ \"b/\\303\\274\"\n@@ -0,0 +1 @@\n+f\n"),
+    diff(b"diff --git a/bin b/bin\nindex eaf36c1daccfdf325514461cd1a2ffbc139b5464..77356c3140e44b3c31fb7d66ad55a9a1a4d4d4f2\n"
+         b"GIT binary patch\nliteral 4\nLcmZQzWMT#Y01f~L\n\nliteral 0\nHcmV?d00001\n\n"),
+    diff(b"```diff\n--- crlf\r\n+++ crlf\r\n@@ ... @@\r\n p\r\n-q\r\n+Q\r\n```\n", how=34),
+    diff(b"*** Begin Patch\n*** Update File: f\n*** Move to: g\n@@ two\n three\n-four\n+4\n*** End of File\n*** Add File: h\n+a\n*** Delete File: a/f\n*** End Patch\n"),
+    diff(b"--- given\n+++ given\n@@ -1,9 +1,9 @@\n a\n-b\n+c\n", b"a\nb\nb\n", 18),
+]
+
+# Reports as runners write them, to be recognised, and each as its own format.
+REPORTS = Path(__file__).resolve().parent.parent / "tests" / "unit" / "reports"
+FORMATS = {"xml": 1, "json": 2, "tap": 5, "libtest": 6, "automake": 7}
+REPORT = [
+    bytes([form]) + path.read_bytes()
+    for path in sorted(REPORTS.iterdir()) if path.suffix != ".expected"
+    for form in (0, {"go.json": 3, "meson.json": 4}.get(path.name, FORMATS.get(path.suffix[1:], 0)))
+]
+
+SSE = [
+    b"\x01event: add\ndata: 1\ndata: 2\n\nid: 7\nretry: 10\n\n: c\ndata: x\n\n",
+    b"\x02data: a\r\n\r\ndata: b\r\rdata:c\n\n",
+    b"\x03\xef\xbb\xbfdata\n\nid: a\0b\ndata: x\n\n",
+]
+
+MCP_CLIENT = [
+    b'{"tools":[{"name":"a","title":"t","description":"d","inputSchema":{"type":"object"},"outputSchema":{"type":"object"},"annotations":{"readOnlyHint":true,"title":"x"}},{"name":"a","inputSchema":{"type":"object"}}],"nextCursor":"2"}',
+    b'{"content":[{"type":"text","text":"a\\u0000b"},{"type":"image","mimeType":"image/png","data":"iVBORw0="},{"type":"audio","mimeType":"audio/wav","data":"AA"}],"structuredContent":{"n":1}}',
+    b'{"content":[{"type":"resource","resource":{"uri":"u","mimeType":"m","text":"t"}},{"type":"resource","resource":{"uri":"u","blob":"AA"}},{"type":"resource_link","uri":"u","name":"n","description":"d"},{"type":"x"}],"isError":true}',
+    b'{"jsonrpc":"2.0","id":1,"result":{}}\n{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1,"total":2,"message":"m"}}\n',
+    b'noise\n{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}\n[{"jsonrpc":"2.0","id":1,"error":{"code":-32099,"message":"m"}}]\n{"jsonrpc":"2.0","id":"x","method":"ping"}\n',
+]
+
 SEEDS = {
     "fuzz_edit": EDIT,
     "fuzz_glob": GLOB,
     "fuzz_pattern": PATTERN,
+    "fuzz_diff": DIFF,
+    "fuzz_report": REPORT,
+    "fuzz_mcp_client": MCP_CLIENT,
+    "fuzz_sse": SSE,
     "fuzz_schema": SCHEMA,
     "fuzz_shell_state": SHELL_STATE,
     "fuzz_wire_guest": WIRE_GUEST,

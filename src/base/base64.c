@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base64.h"
 #include "buf.h"
@@ -29,44 +30,40 @@ int base64_append(struct buf *b, const void *data, size_t n)
     return 0;
 }
 
-static int digit_of(uint8_t c)
+/* What a character stands for, or -1. */
+static int value_of(char c)
 {
-    return c >= 'A' && c <= 'Z'   ? c - 'A'
-           : c >= 'a' && c <= 'z' ? c - 'a' + 26
-           : c >= '0' && c <= '9' ? c - '0' + 52
-           : c == '+'             ? 62
-           : c == '/'             ? 63
-                                  : -1;
-}
-
-/* Four digits, of which the last ones may be padding where the text ends: how many bytes they are, or 0. */
-static size_t decode_group(const uint8_t *s, bool last, uint8_t ret[3])
-{
-    size_t digits = !last || s[3] != '=' ? 4 : s[2] != '=' ? 3 : 2;
-    uint32_t group = 0;
-    for (size_t i = 0; i < 4; i++) {
-        int d = i < digits ? digit_of(s[i]) : 0;
-        if (d < 0)
-            return 0;
-        group = group << 6 | (uint32_t)d;
-    }
-    for (size_t i = 0; i < 3; i++)
-        ret[i] = (uint8_t)(group >> (16 - 8 * i));
-    return digits - 1;
+    if (c >= 'A' && c <= 'Z')
+        return c - 'A';
+    if (c >= 'a' && c <= 'z')
+        return c - 'a' + 26;
+    if (c >= '0' && c <= '9')
+        return c - '0' + 52;
+    return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
 int base64_decode(struct buf *b, const char *text, size_t n)
 {
-    const uint8_t *s = (const uint8_t *)text;
-    if (n % 4)
-        return -EINVAL;
-    for (size_t i = 0; i < n; i += 4) {
-        uint8_t bytes[3];
-        size_t size = decode_group(s + i, i + 4 == n, bytes);
-        if (size == 0)
+    uint32_t bits = 0;
+    unsigned have = 0, padding = 0;
+    for (size_t i = 0; i < n; i++) {
+        int v = value_of(text[i]);
+        if (text[i] && strchr(" \t\r\n", text[i]))
+            continue;
+        if (text[i] == '=' && ++padding <= 2)
+            continue;
+        if (v < 0 || padding)
             return -EINVAL;
-        if (buf_append(b, bytes, size) < 0)
-            return -ENOBUFS;
+        bits = bits << 6 | (uint32_t)v;
+        have += 6;
+        if (have >= 8) {
+            have -= 8;
+            const uint8_t byte = (uint8_t)(bits >> have);
+            if (buf_append(b, &byte, 1) < 0)
+                return -ENOBUFS;
+        }
     }
-    return 0;
+    /* Six bits alone are no byte; padding, if there is any, fills the last group. */
+    bool whole = have != 6 && (!padding || (have == 4 && padding == 2) || (have == 2 && padding == 1));
+    return whole ? 0 : -EINVAL;
 }

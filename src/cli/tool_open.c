@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "boxes.h"
+#include "sources.h"
 #include "tool_open.h"
 #include "banned.h"
 
@@ -43,6 +44,8 @@ int tool_open(struct run_options *o, struct tool_open *ret, struct error *err)
     int r = open_box(o, ret, err);
     if (r == 0)
         r = tool_session_new(&ret->box, "main", &ret->session, err);
+    if (r == 0)
+        r = tool_sources_add(ret->session, ret->own ? o->box.workspace : NULL, err);
     if (r < 0)
         tool_close(ret);
     return r;

@@ -6,6 +6,8 @@
 #include "file.h"
 #include "freeze.h"
 #include "guest.h"
+#include "patch/patch.h"
+#include "report/serve.h"
 #include "request.h"
 #include "shell/shell.h"
 #include "search/search.h"
@@ -42,6 +44,8 @@ static const struct request requests[] = {
     {WIRE_EDIT, .serve = file_edit, .changes = true},
     {WIRE_SEARCH, .serve = search_files},
     {WIRE_TREE, .serve = search_tree},
+    {WIRE_PATCH, .serve = patch_serve, .changes = true},
+    {WIRE_REPORT, .serve = report_serve},
 };
 
 static const struct request *find(enum wire_type type)

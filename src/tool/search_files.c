@@ -188,7 +188,7 @@ const struct tool TOOL_SEARCH_FILES = {
                      "anyOf": [{"type": "string", "minLength": 1, "maxLength": 2048},
                                {"type": "array", "maxItems": 64, "items": {"type": "string", "minLength": 1, "maxLength": 2048}}]},
             "literal": {"type": "boolean", "description": "Take the pattern as text: no character has a meaning."},
-            "ignore_case": {"type": "boolean"},
+            "ignore_case": {"type": "boolean", "description": "Let capital and small letters match each other (default false)."},
             "context": {"type": "integer", "minimum": 0, "maximum": 20, "description": "Lines to show before and after each match (default 0)."},
             "max_matches": {"type": "integer", "minimum": 1, "maximum": 10000, "description": "Matching lines to return (default 200); all are counted."},
             "max_files": {"type": "integer", "minimum": 1, "maximum": 10000, "description": "Files to return (default 100)."},

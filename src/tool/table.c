@@ -8,6 +8,8 @@ extern const struct tool TOOL_WRITE_FILE;
 extern const struct tool TOOL_EDIT_FILE;
 extern const struct tool TOOL_LIST_FILES;
 extern const struct tool TOOL_SEARCH_FILES;
+extern const struct tool TOOL_APPLY_DIFF;
+extern const struct tool TOOL_RUN_TESTS;
 extern const struct tool TOOL_PLAN;
 
 const struct tool *const TOOLS[] = {
@@ -17,6 +19,8 @@ const struct tool *const TOOLS[] = {
     &TOOL_EDIT_FILE,
     &TOOL_LIST_FILES,
     &TOOL_SEARCH_FILES,
+    &TOOL_APPLY_DIFF,
+    &TOOL_RUN_TESTS,
     &TOOL_PLAN,
     NULL,
 };

@@ -49,7 +49,7 @@ enum wire_type {
     WIRE_SEARCH = 20, /* a pattern in the files beneath PATH */
     WIRE_TREE = 21,   /* the names beneath PATH */
     WIRE_EDIT = 22,  /* PATH (OLD_SIZE NEW_SIZE ALL)…, then DATA… EOF → DATA… RESULT: replaces text */
-    WIRE_PATCH = 23, /* applies a diff, all or nothing */
+    WIRE_PATCH = 23, /* STRIP FUZZ …, then DATA… EOF: applies a diff, all or nothing → ENTRY… RESULT */
     WIRE_REPORT = 24, /* what a test runner reported in files beneath PATH */
     WIRE_LINES = 25,  /* PATH LINE COUNT LIMIT_BYTES IMAGE_MAX → DATA… RESULT: like READ, by lines */
     /* what only a scribe answers: the box's changes, seen from outside of it */
@@ -113,7 +113,7 @@ enum wire_key {
     WIRE_K_TOO_MANY = 46, /* RESULT of a list that was cut */
     /* 48 to 63: shells and background commands */
     WIRE_K_STATE = 48, /* enum wire_state: what became of the changes that a call made to its session */
-    WIRE_K_NOTE = 49,  /* repeated: what a person should know about this call of a shell */
+    WIRE_K_NOTE = 49,  /* repeated: something to know about how it was done */
     WIRE_K_MARK = 50,  /* up to where somebody has read a background command's output */
     /* WRITE, LINES, EDIT */
     WIRE_K_APPEND = 96,     /* 1: at the end of the file */
@@ -154,6 +154,32 @@ enum wire_key {
     WIRE_K_SIZES = 84,    /* 1: MODE SIZE MTIME_NS of each entry */
     WIRE_K_LIMIT_ENTRIES = 85,
     WIRE_K_REST = 86, /* entries that were not told */
+    /* PATCH: how to apply, … */
+    WIRE_K_STRIP = 104,   /* components to strip from names; absent: found out for each file */
+    WIRE_K_FUZZ = 105,    /* lines of context that need not match; ENTRY: how many did not */
+    WIRE_K_REVERSE = 106, /* 1: undo the diff */
+    WIRE_K_CHECK = 107,   /* 1: only find out, change nothing */
+    WIRE_K_SPACE = 108,   /* 1: ignore blanks at the ends of lines, and the form of line ends */
+    /* … what was done to a file: PATH KIND FROM HUNKS SHIFT FUZZ ADDED REMOVED, … */
+    WIRE_K_FROM = 109,  /* where a renamed or copied file comes from */
+    WIRE_K_HUNKS = 110, /* how many it has */
+    WIRE_K_SHIFT = 111, /* the largest offset, in lines, as a signed number */
+    WIRE_K_ADDED = 112, /* lines */
+    WIRE_K_REMOVED = 113,
+    /* … and what does not apply: PATH HUNK HEADER TEXT LINE EXPECTED… FOUND… */
+    WIRE_K_HUNK = 114,     /* its number in its file, from 1; absent: the file as a whole */
+    WIRE_K_HEADER = 115,   /* its @@ line */
+    WIRE_K_EXPECTED = 117, /* lines of the hunk that differ from the file, */
+    WIRE_K_FOUND = 118,    /* and the lines of the file */
+    /* test reports */
+    WIRE_K_FORMAT = 120,   /* enum wire_report_format */
+    WIRE_K_NEWER_NS = 121, /* a report whose MTIME_NS is less is of an earlier run */
+    WIRE_K_OUTCOME = 122,  /* enum wire_outcome */
+    WIRE_K_PASSED = 124,
+    WIRE_K_FAILED = 125,
+    WIRE_K_ERRORS = 126,
+    WIRE_K_SKIPPED = 127,
+    WIRE_K_STALE = 128, /* how many reports were of an earlier run */
 };
 
 enum wire_stdio {
@@ -191,7 +217,36 @@ enum wire_reason {
     WIRE_BEING_WRITTEN = 4, /* somebody has it open for writing */
 };
 
+/* How one test went. */
+enum wire_outcome {
+    WIRE_OUTCOME_PASSED = 1,
+    WIRE_OUTCOME_FAILED = 2,
+    WIRE_OUTCOME_ERROR = 3, /* it could not be told: the test, or what runs it, broke */
+    WIRE_OUTCOME_SKIPPED = 4,
+};
+
+enum wire_report_format {
+    WIRE_REPORT_AUTO = 0,
+    WIRE_REPORT_JUNIT = 1,    /* XML, as most runners can write it */
+    WIRE_REPORT_JSON = 2,     /* one document: jest, vitest, mocha */
+    WIRE_REPORT_GO = 3,       /* lines of `go test -json` */
+    WIRE_REPORT_MESON = 4,    /* lines of Meson's testlog.json */
+    WIRE_REPORT_TAP = 5,      /* the Test Anything Protocol */
+    WIRE_REPORT_LIBTEST = 6,  /* what `cargo test` prints */
+    WIRE_REPORT_AUTOMAKE = 7, /* .trs files, and what `make check` prints */
+};
+
 enum wire_change { WIRE_ADDED = 1, WIRE_MODIFIED = 2, WIRE_DELETED = 3 };
+
+/* KIND of an entry of PATCH. */
+enum wire_patch {
+    WIRE_PATCH_ADDED = 1,
+    WIRE_PATCH_MODIFIED = 2,
+    WIRE_PATCH_DELETED = 3,
+    WIRE_PATCH_RENAMED = 4,
+    WIRE_PATCH_COPIED = 5,
+    WIRE_PATCH_MODE = 6,
+};
 
 /* One frame. `body` points into the memory it was parsed from. */
 struct wire_frame {

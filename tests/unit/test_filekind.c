@@ -7,7 +7,6 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "base64.h"
 #include "filekind.h"
 #include "utf16.h"
 
@@ -68,33 +67,12 @@ static void test_utf16(void **state)
     expect_utf16("a\0b", 3, false, "a\xef\xbf\xbd");
 }
 
-static void expect_base64(const char *text, int r, const char *want)
-{
-    _cleanup_buf_ struct buf out = BUF_INIT(100);
-    assert_int_equal(base64_decode(&out, text, strlen(text)), r);
-    if (r == 0)
-        assert_string_equal(buf_cstr(&out), want);
-}
-
-static void test_base64(void **state)
-{
-    expect_base64("", 0, "");
-    expect_base64("Zg==", 0, "f");
-    expect_base64("Zm8=", 0, "fo");
-    expect_base64("Zm9vYmFy", 0, "foobar");
-    expect_base64("Zg=", -EINVAL, NULL);
-    expect_base64("Zg==Zg==", -EINVAL, NULL);
-    expect_base64("Z===", -EINVAL, NULL);
-    expect_base64("Zm 9", -EINVAL, NULL);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_tar_is_told_behind_its_first_name),
         cmocka_unit_test(test_utf16),
-        cmocka_unit_test(test_base64),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,7 +56,7 @@ static int hold(struct blob *b)
     return 0;
 }
 
-static int make_name(struct blob *b)
+int blob_make_name(struct blob *b)
 {
     SHA1_CTX sha;
     uint8_t digest[SHA1_DIGEST_LENGTH];
@@ -92,7 +92,7 @@ static int load_file(int dir, const char *name, uint64_t *budget, struct blob *b
         return -EFBIG;
     *budget -= b->size;
     r = b->size <= BLOB_HELD_MAX ? hold(b) : 0;
-    return r < 0 ? r : make_name(b);
+    return r < 0 ? r : blob_make_name(b);
 }
 
 static int load_link(int dir, const char *name, struct blob *b)
@@ -104,7 +104,7 @@ static int load_link(int dir, const char *name, struct blob *b)
     b->mode = 0120000;
     b->data = (uint8_t *)target;
     b->size = strlen(target);
-    return make_name(b);
+    return blob_make_name(b);
 }
 
 int blob_load(int root, const char *path, uint64_t *budget, struct blob *ret)

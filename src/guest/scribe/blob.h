@@ -34,6 +34,9 @@ int blob_load(int root, const char *path, uint64_t *budget, struct blob *ret);
 void blob_free(struct blob *b);
 #define _cleanup_blob_ _cleanup_(blob_free)
 
+/* Fills in the name of what it holds, or of what its descriptor reads. */
+int blob_make_name(struct blob *b);
+
 /* As git finds out: a NUL near its start. What is not held is binary too. */
 bool blob_is_binary(const struct blob *b);
 

@@ -3,20 +3,17 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "base85.h"
 #include "literal.h"
 #include "banned.h"
 
-#define LINE_BYTES 52u
-#define CHUNK      (64u << 10)
-
-static const char DIGITS[] =
-    "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~";
+#define CHUNK (64u << 10)
 
 /* Deflated bytes on their way into lines. */
 struct encoder {
     struct answer *a;
     z_stream z;
-    uint8_t line[LINE_BYTES];
+    uint8_t line[BASE85_LINE];
     size_t len;
 };
 
@@ -27,15 +24,15 @@ static char length_digit(size_t n)
 
 static int write_line(struct encoder *e)
 {
-    char text[1 + LINE_BYTES / 4 * 5 + 1];
+    char text[1 + BASE85_LINE / 4 * 5 + 1];
     size_t at = 0;
     text[at++] = length_digit(e->len);
-    memset(e->line + e->len, 0, LINE_BYTES - e->len);
+    memset(e->line + e->len, 0, BASE85_LINE - e->len);
     for (size_t i = 0; i < e->len; i += 4, at += 5) {
         uint32_t v = (uint32_t)e->line[i] << 24 | (uint32_t)e->line[i + 1] << 16 |
                      (uint32_t)e->line[i + 2] << 8 | e->line[i + 3];
         for (size_t digit = 5; digit-- > 0; v /= 85)
-            text[at + digit] = DIGITS[v % 85];
+            text[at + digit] = BASE85_DIGITS[v % 85];
     }
     text[at++] = '\n';
     e->len = 0;
@@ -46,12 +43,12 @@ static int put(struct encoder *e, const uint8_t *bytes, size_t n)
 {
     int r = 0;
     while (n > 0 && r >= 0) {
-        size_t take = LINE_BYTES - e->len < n ? LINE_BYTES - e->len : n;
+        size_t take = BASE85_LINE - e->len < n ? BASE85_LINE - e->len : n;
         memcpy(e->line + e->len, bytes, take);
         e->len += take;
         bytes += take;
         n -= take;
-        if (e->len == LINE_BYTES)
+        if (e->len == BASE85_LINE)
             r = write_line(e);
     }
     return r;

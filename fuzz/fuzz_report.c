@@ -1,0 +1,68 @@
+/*
+ * Fuzz target of the test-report parsers. The first byte picks the format, or 0 to have it recognised.
+ * Whatever the bytes are: what comes out is valid UTF-8 within its limits, and as many tests are told as are
+ * counted.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "compose.h"
+#include "files.h"
+#include "report.h"
+#include "utf8.h"
+#include "banned.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+static void check_text(const char *s, size_t max)
+{
+    size_t n = strlen(s);
+    require(n <= max && utf8_valid((const uint8_t *)s, n));
+}
+
+static int check_test(void *data, const struct report_test *t)
+{
+    uint64_t *told = data;
+    check_text(t->name, REPORT_NAME_MAX);
+    check_text(t->message, 3 * REPORT_TEXT_MAX);
+    check_text(t->file, REPORT_PATH_MAX);
+    require(t->name[0] != 0 && !strchr(t->name, '\n') && t->duration_ns >= 0);
+    require(t->outcome >= WIRE_OUTCOME_PASSED && t->outcome <= WIRE_OUTCOME_SKIPPED);
+    (*told)++;
+    return 0;
+}
+
+/* The bytes as a pattern and a path. */
+static void check_glob(const uint8_t *data, size_t n)
+{
+    char text[256];
+    n = n < sizeof text - 1 ? n : sizeof text - 1;
+    memcpy(text, data, n);
+    text[n] = 0;
+    report_glob(text, text + strlen(text) + (strlen(text) < n));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    static int fd = -1;
+    uint64_t told = 0;
+    if (n == 0)
+        return 0;
+    if (fd < 0)
+        fd = memfd_create("report", MFD_CLOEXEC);
+    require(fd >= 0 && ftruncate(fd, 0) == 0 && pwrite(fd, data + 1, n - 1, 0) == (ssize_t)(n - 1));
+    lseek(fd, 0, SEEK_SET);
+    struct report_source source = {.fd = fd};
+    struct report r = {.emit = check_test, .data = &told};
+    struct error err = {0};
+    enum wire_report_format format =
+        data[0] % 8 ? (enum wire_report_format)(data[0] % 8) : report_sniff(&source);
+    report_parse parser = report_parser(format);
+    if (parser)
+        parser(&r, &source, &err);
+    require(told == report_total(&r));
+    check_glob(data + 1, n - 1);
+    return 0;
+}

@@ -1,0 +1,155 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "diff.h"
+#include "banned.h"
+
+/* Doubles an array of n items that is full. */
+static void *grow(void *items, size_t n, size_t *room, size_t item)
+{
+    if (n < *room)
+        return items;
+    size_t more = *room ? *room * 2 : 16;
+    void *grown = realloc(items, more * item);
+    if (grown)
+        *room = more;
+    return grown;
+}
+
+static int no_memory(struct error *err)
+{
+    return error_set(err, ENOMEM, "out of memory while reading the diff");
+}
+
+int diff_add_file(struct diff *d, struct error *err)
+{
+    if (d->n_files == DIFF_FILES_MAX)
+        return error_set(err, E2BIG, "the diff is about more than %u files: apply it in parts",
+                         DIFF_FILES_MAX);
+    struct diff_file *files = grow(d->files, d->n_files, &d->files_room, sizeof *files);
+    if (!files)
+        return no_memory(err);
+    d->files = files;
+    files[d->n_files++] = (struct diff_file){.first_hunk = d->n_hunks};
+    return 0;
+}
+
+int diff_add_hunk(struct diff *d, struct error *err)
+{
+    if (d->n_hunks == DIFF_HUNKS_MAX)
+        return error_set(err, E2BIG, "the diff has more than %u hunks: apply it in parts", DIFF_HUNKS_MAX);
+    struct diff_hunk *hunks = grow(d->hunks, d->n_hunks, &d->hunks_room, sizeof *hunks);
+    if (!hunks)
+        return no_memory(err);
+    d->hunks = hunks;
+    hunks[d->n_hunks++] = (struct diff_hunk){.first = d->n_lines};
+    diff_last_file(d)->hunks++;
+    return 0;
+}
+
+int diff_add_line(struct diff *d, char kind, const char *text, size_t size, struct error *err)
+{
+    if (d->n_lines == DIFF_LINES_MAX)
+        return error_set(err, E2BIG, "the diff has more than %u lines: apply it in parts", DIFF_LINES_MAX);
+    struct diff_line *lines = grow(d->lines, d->n_lines, &d->lines_room, sizeof *lines);
+    if (!lines)
+        return no_memory(err);
+    d->lines = lines;
+    lines[d->n_lines++] = (struct diff_line){(const uint8_t *)text, (uint32_t)size, kind};
+    struct diff_hunk *h = diff_last_hunk(d);
+    h->count++;
+    h->old_count += kind != '+';
+    h->new_count += kind != '-';
+    return 0;
+}
+
+void diff_free(struct diff *d)
+{
+    for (size_t i = 0; i < d->n_files; i++) {
+        free(d->files[i].old_name);
+        free(d->files[i].new_name);
+        free(d->files[i].from);
+        free(d->files[i].to);
+    }
+    free(d->files);
+    free(d->hunks);
+    free(d->lines);
+    free(d->text);
+    *d = (struct diff){0};
+}
+
+#define SWAP(a, b)                                                                                           \
+    do {                                                                                                     \
+        __typeof__(a) kept_ = (a);                                                                           \
+        (a) = (b);                                                                                           \
+        (b) = kept_;                                                                                         \
+    } while (0)
+
+static void swap_ids(struct diff_file *f)
+{
+    char kept[sizeof f->old_id];
+    memcpy(kept, f->old_id, sizeof kept);
+    memcpy(f->old_id, f->new_id, sizeof kept);
+    memcpy(f->new_id, kept, sizeof kept);
+}
+
+static int reverse_file(struct diff_file *f, struct error *err)
+{
+    if (f->kind == DIFF_COPY)
+        return error_set(err, EINVAL, "%.400s: a copy cannot be reversed; delete the file instead", f->to);
+    if (f->binary && f->back.form == DIFF_BINARY_NONE)
+        return error_set(err, EINVAL, "line %zu: a binary patch without its second half cannot be reversed",
+                         f->line);
+    if (f->kind == DIFF_ADD || f->kind == DIFF_DELETE)
+        f->kind = f->kind == DIFF_ADD ? DIFF_DELETE : DIFF_ADD;
+    SWAP(f->old_name, f->new_name);
+    SWAP(f->from, f->to);
+    SWAP(f->old_mode, f->new_mode);
+    SWAP(f->forward, f->back);
+    swap_ids(f);
+    return 0;
+}
+
+/* Within a run of changed lines what goes stands before what comes. */
+static void order_run(struct diff_line *lines, size_t n, struct diff_line *space)
+{
+    size_t used = 0;
+    for (const char *kind = "-+"; *kind; kind++)
+        for (size_t i = 0; i < n; i++)
+            if (lines[i].kind == *kind)
+                space[used++] = lines[i];
+    memcpy(lines, space, n * sizeof *lines);
+}
+
+static void reverse_hunk(struct diff *d, struct diff_hunk *h, struct diff_line *space)
+{
+    struct diff_line *lines = d->lines + h->first;
+    SWAP(h->old_line, h->new_line);
+    SWAP(h->old_count, h->new_count);
+    for (size_t i = 0, run = 0; i <= h->count; i++) {
+        if (i < h->count && lines[i].kind != ' ') {
+            lines[i].kind = lines[i].kind == '+' ? '-' : '+';
+            continue;
+        }
+        order_run(lines + run, i - run, space);
+        run = i + 1;
+    }
+}
+
+int diff_reverse(struct diff *d, struct error *err)
+{
+    _cleanup_free_ struct diff_line *space = calloc(d->n_lines + 1, sizeof *space);
+    if (!space)
+        return no_memory(err);
+    for (size_t i = 0; i < d->n_files; i++) {
+        int r = reverse_file(&d->files[i], err);
+        if (r < 0)
+            return r;
+    }
+    for (size_t i = 0; i < d->n_hunks; i++)
+        reverse_hunk(d, &d->hunks[i], space);
+    for (size_t i = 0; i < d->n_files / 2; i++)
+        SWAP(d->files[i], d->files[d->n_files - 1 - i]);
+    return 0;
+}

@@ -1,0 +1,108 @@
+/*
+ * A diff as data: a list of files, each with hunks or a binary patch.
+ *
+ * Everything that was written is kept as it was written (names with their prefixes, the line numbers of the
+ * headers); what is made of it depends on the tree it meets and is decided elsewhere (paths.h, plan.h). Only
+ * the counts of a hunk are those of its body, whatever its header says.
+ *
+ * Lines and slices point into `text`, which belongs to the diff. A line holds its newline, unless "\ No
+ * newline at end of file" stood behind it.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "error.h"
+
+#define DIFF_SIZE_MAX  (16u << 20)
+#define DIFF_FILES_MAX 10000u
+#define DIFF_LINES_MAX (2u << 20) /* of all hunks together */
+#define DIFF_HUNKS_MAX (256u << 10)
+
+struct slice {
+    const char *at;
+    size_t size;
+};
+
+struct diff_line {
+    const uint8_t *text;
+    uint32_t size;
+    char kind; /* ' ', '-' or '+' */
+};
+
+struct diff_hunk {
+    struct slice header; /* the @@ line, without its end */
+    struct slice anchor; /* of a hunk without numbers: a line of the file that it stands behind, or empty */
+    uint32_t old_line, new_line; /* as the header has them, counted from 1 */
+    uint32_t old_count, new_count;
+    size_t first, count; /* in diff.lines */
+    bool numbered;       /* the header says where */
+    bool recounted;      /* the header's counts were not those of the body */
+    bool at_end;         /* stands at the end of the file, by a word of its own */
+};
+
+enum diff_binary_form { DIFF_BINARY_NONE, DIFF_BINARY_LITERAL, DIFF_BINARY_DELTA };
+
+/* One direction of a binary patch, still encoded. */
+struct diff_binary {
+    enum diff_binary_form form;
+    uint64_t size;     /* of what it inflates to */
+    struct slice text; /* the lines of base 85 */
+};
+
+enum diff_kind { DIFF_MODIFY, DIFF_ADD, DIFF_DELETE, DIFF_RENAME, DIFF_COPY };
+
+struct diff_file {
+    enum diff_kind kind;
+    bool git;    /* a `diff --git` line stood above it */
+    bool plain;  /* its names have no prefix (the form that begins with *** Begin Patch) */
+    bool untold; /* "Binary files … differ": there is nothing to apply */
+    bool binary;
+    size_t line;                 /* of its first line in the diff, from 1 */
+    struct slice git_names;      /* behind `diff --git ` */
+    char *old_name, *new_name;   /* of the --- and +++ lines; NULL if there is none or it is /dev/null */
+    char *from, *to;             /* of a rename or copy */
+    mode_t old_mode, new_mode;   /* 0 if not said */
+    char old_id[65], new_id[65]; /* of the index line */
+    struct diff_binary forward, back;
+    size_t first_hunk, hunks; /* in diff.hunks */
+};
+
+struct diff {
+    char *text;
+    size_t size;
+    struct diff_line *lines;
+    struct diff_hunk *hunks;
+    struct diff_file *files;
+    size_t n_lines, n_hunks, n_files;
+    size_t lines_room, hunks_room, files_room;
+    bool crlf; /* the lines of its headers end in CR LF */
+};
+
+/* With strip_cr, carriage returns at the ends of lines are taken off first. -EINVAL with the number of the
+ * line that is wrong; -E2BIG over a limit. */
+int diff_parse(const void *text, size_t size, bool strip_cr, struct diff *ret, struct error *err);
+void diff_free(struct diff *d);
+#define _cleanup_diff_ _cleanup_(diff_free)
+
+/* Turns it around: what it added it removes. -EINVAL if that cannot be done. */
+int diff_reverse(struct diff *d, struct error *err);
+
+/* For the parsers: one more at the end, empty; -E2BIG over a limit. A hunk goes to the last file, a line to
+ * the last hunk. */
+int diff_add_file(struct diff *d, struct error *err);
+int diff_add_hunk(struct diff *d, struct error *err);
+int diff_add_line(struct diff *d, char kind, const char *text, size_t size, struct error *err);
+
+static inline struct diff_file *diff_last_file(struct diff *d)
+{
+    return &d->files[d->n_files - 1];
+}
+
+static inline struct diff_hunk *diff_last_hunk(struct diff *d)
+{
+    return &d->hunks[d->n_hunks - 1];
+}

@@ -1,0 +1,66 @@
+/*
+ * Automake's tests: .trs files, one for each test program, and what `make check` prints.
+ *
+ *     :test-result: FAIL 2 - b            in a .trs file
+ *     FAIL: tests/foo                     printed; with TAP inside: FAIL: tests/foo 2 - b
+ */
+#include <string.h>
+
+#include "report.h"
+#include "banned.h"
+
+#define LINE_LONG 65536u
+
+static const struct {
+    const char *word;
+    enum wire_outcome outcome;
+    const char *message;
+} WORDS[] = {
+    {"PASS", WIRE_OUTCOME_PASSED, ""},
+    {"XFAIL", WIRE_OUTCOME_PASSED, ""},
+    {"FAIL", WIRE_OUTCOME_FAILED, ""},
+    {"XPASS", WIRE_OUTCOME_FAILED, "passed, although it was expected to fail"},
+    {"SKIP", WIRE_OUTCOME_SKIPPED, ""},
+    {"ERROR", WIRE_OUTCOME_ERROR, ""},
+};
+
+/* The result that a line begins with, and what follows it. */
+static int find_word(const char *line, const char *behind, const char **ret_rest)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(WORDS); i++) {
+        size_t n = strlen(WORDS[i].word);
+        if (strncmp(line, WORDS[i].word, n) != 0 ||
+            (line[n] && strncmp(line + n, behind, strlen(behind)) != 0))
+            continue;
+        *ret_rest = line + n + (line[n] ? strlen(behind) : 0);
+        return (int)i;
+    }
+    return -1;
+}
+
+/* In a .trs file every test of a program is listed; a program that is one test has no name there. */
+static int take_line(struct report *r, const char *line)
+{
+    static const char RESULT[] = ":test-result: ";
+    bool listed = strncmp(line, RESULT, sizeof RESULT - 1) == 0;
+    const char *name;
+    int i = find_word(listed ? line + sizeof RESULT - 1 : line, listed ? " " : ": ", &name);
+    if (i < 0 || (!listed && !*name))
+        return 0;
+    return report_add(
+        r, &(struct report_test){.name = name, .outcome = WORDS[i].outcome, .message = WORDS[i].message});
+}
+
+int report_parse_automake(struct report *r, struct report_source *s, struct error *err)
+{
+    _cleanup_lines_ struct lines l = LINES_INIT(s, LINE_LONG);
+    char *line;
+    size_t n;
+    int result;
+    while ((result = lines_next(&l, &line, &n)) > 0) {
+        result = take_line(r, line);
+        if (result < 0)
+            return result;
+    }
+    return result;
+}

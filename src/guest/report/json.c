@@ -1,0 +1,182 @@
+/* Reports that are one JSON document: jest's and vitest's `--json`, and mocha's. */
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "report.h"
+#include "banned.h"
+
+static size_t pull(void *data, size_t n, void *user)
+{
+    ssize_t got = report_read(user, data, n);
+    return got < 0 ? (size_t)-1 : (size_t)got;
+}
+
+static const char *string_of(const json_t *o, const char *key)
+{
+    const char *s = json_string_value(json_object_get(o, key));
+    return s ? s : "";
+}
+
+static int64_t milliseconds(const json_t *value)
+{
+    return report_duration(json_number_value(value) / 1000);
+}
+
+static enum wire_outcome outcome_of(const char *status)
+{
+    if (strcmp(status, "passed") == 0)
+        return WIRE_OUTCOME_PASSED;
+    if (strcmp(status, "failed") == 0)
+        return WIRE_OUTCOME_FAILED;
+    static const char *const SKIPPED[] = {"pending", "skipped", "todo", "disabled"};
+    for (size_t i = 0; i < ARRAY_SIZE(SKIPPED); i++)
+        if (strcmp(status, SKIPPED[i]) == 0)
+            return WIRE_OUTCOME_SKIPPED;
+    return WIRE_OUTCOME_ERROR;
+}
+
+static void put_messages(struct clip *message, const json_t *messages)
+{
+    size_t i;
+    const json_t *each;
+    json_array_foreach(messages, i, each)
+    {
+        const char *s = json_string_value(each);
+        clip_add_str(message, i ? "\n" : "");
+        clip_add_str(message, s ? s : "");
+    }
+}
+
+/* suite > nested suite > test */
+static void put_titles(struct clip *name, const json_t *assertion)
+{
+    size_t i;
+    const json_t *each;
+    json_array_foreach(json_object_get(assertion, "ancestorTitles"), i, each)
+    {
+        const char *s = json_string_value(each);
+        if (!s || !*s)
+            continue;
+        clip_add_str(name, s);
+        clip_add_str(name, " > ");
+    }
+    const char *title = string_of(assertion, "title");
+    clip_add_str(name, *title ? title : string_of(assertion, "fullName"));
+}
+
+static int add_assertion(struct report *r, const json_t *a, const char *file)
+{
+    struct clip name = CLIP_INIT, message = CLIP_INIT;
+    json_int_t line = json_integer_value(json_object_get(json_object_get(a, "location"), "line"));
+    const char *status = string_of(a, "status");
+    put_titles(&name, a);
+    put_messages(&message, json_object_get(a, "failureMessages"));
+    if (outcome_of(status) == WIRE_OUTCOME_ERROR && message.total == 0) {
+        clip_add_str(&message, "reported as ");
+        clip_add_str(&message, *status ? status : "nothing");
+    }
+    int result =
+        report_add(r, &(struct report_test){.name = clip_text(&name),
+                                            .outcome = outcome_of(status),
+                                            .message = clip_text(&message),
+                                            .file = file,
+                                            .line = line > 0 ? (uint64_t)line : 0,
+                                            .duration_ns = milliseconds(json_object_get(a, "duration"))});
+    clip_free(&name);
+    clip_free(&message);
+    return result;
+}
+
+/* A file that could not be run has a message and no assertions, or fails although none of them did. */
+static int add_file(struct report *r, const json_t *file)
+{
+    const json_t *assertions = json_object_get(file, "assertionResults"), *each;
+    const char *name = string_of(file, "name");
+    uint64_t before = r->counts[WIRE_OUTCOME_FAILED] + r->counts[WIRE_OUTCOME_ERROR];
+    size_t i;
+    json_array_foreach(assertions, i, each)
+    {
+        int result = add_assertion(r, each, name);
+        if (result < 0)
+            return result;
+    }
+    if (strcmp(string_of(file, "status"), "failed") != 0 ||
+        r->counts[WIRE_OUTCOME_FAILED] + r->counts[WIRE_OUTCOME_ERROR] > before)
+        return 0;
+    return report_add(r, &(struct report_test){.name = name,
+                                               .outcome = WIRE_OUTCOME_ERROR,
+                                               .message = string_of(file, "message"),
+                                               .file = name});
+}
+
+static int add_jest(struct report *r, const json_t *files)
+{
+    size_t i;
+    const json_t *each;
+    json_array_foreach(files, i, each)
+    {
+        int result = add_file(r, each);
+        if (result < 0)
+            return result;
+    }
+    return 0;
+}
+
+/* mocha: tests of one list; what else is known of them is in which other lists they are again. */
+static int add_mocha_test(struct report *r, const json_t *test, enum wire_outcome outcome)
+{
+    const json_t *err = json_object_get(test, "err");
+    const char *stack = string_of(err, "stack");
+    return report_add(r,
+                      &(struct report_test){.name = string_of(test, "fullTitle"),
+                                            .outcome = outcome,
+                                            .message = *stack ? stack : string_of(err, "message"),
+                                            .file = string_of(test, "file"),
+                                            .duration_ns = milliseconds(json_object_get(test, "duration"))});
+}
+
+static int add_mocha(struct report *r, const json_t *document)
+{
+    static const struct {
+        const char *list;
+        enum wire_outcome outcome;
+    } LISTS[] = {{"failures", WIRE_OUTCOME_FAILED},
+                 {"passes", WIRE_OUTCOME_PASSED},
+                 {"pending", WIRE_OUTCOME_SKIPPED}};
+    for (size_t l = 0; l < ARRAY_SIZE(LISTS); l++) {
+        size_t i;
+        const json_t *each;
+        json_array_foreach(json_object_get(document, LISTS[l].list), i, each)
+        {
+            int result = add_mocha_test(r, each, LISTS[l].outcome);
+            if (result < 0)
+                return result;
+        }
+    }
+    return 0;
+}
+
+int report_parse_json(struct report *r, struct report_source *s, struct error *err)
+{
+    json_error_t why;
+    json_t *document = json_load_callback(pull, s, 0, &why);
+    int result;
+    if (!document && s->total > REPORT_SIZE_MAX)
+        return -EFBIG;
+    if (!document && !why.text[0]) /* all that jansson says of its allocations */
+        return error_set(err, E2BIG, "the JSON takes too much memory");
+    if (!document)
+        return error_set(err, EINVAL, "line %d: the JSON is broken: %s", why.line, why.text);
+    const json_t *files = json_object_get(document, "testResults");
+    if (json_is_array(files))
+        result = add_jest(r, files);
+    else if (json_is_array(json_object_get(document, "passes")) &&
+             json_is_array(json_object_get(document, "failures")))
+        result = add_mocha(r, document);
+    else
+        result = error_set(err, EINVAL,
+                           "the JSON is neither jest's, vitest's nor mocha's: it has no \"testResults\"");
+    json_decref(document);
+    return result;
+}

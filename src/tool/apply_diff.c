@@ -1,0 +1,288 @@
+/*
+ * Applies a diff to the workspace, all or nothing. The guest does it (src/guest/patch); here its answers
+ * become data and text: what was done to each file, or what stands in the way and what is there instead.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "ask.h"
+#include "tool.h"
+#include "banned.h"
+
+#define ENTRIES_MAX 20000u /* the guest sends at most 10,000 */
+#define FILES_SHOWN 200u   /* in the text; the data has all */
+
+static const char *const KINDS[] = {
+    [WIRE_PATCH_ADDED] = "added",     [WIRE_PATCH_MODIFIED] = "modified", [WIRE_PATCH_DELETED] = "deleted",
+    [WIRE_PATCH_RENAMED] = "renamed", [WIRE_PATCH_COPIED] = "copied",     [WIRE_PATCH_MODE] = "mode",
+};
+
+static json_t *field_text(const struct wire_frame *f, uint16_t key)
+{
+    struct wire_field field;
+    return wire_find(f, key, &field) ? text_json(field.data, field.size) : json_string("");
+}
+
+/* All fields of a key that repeats. */
+static json_t *field_lines(const struct wire_frame *f, uint16_t key)
+{
+    json_t *lines = json_array();
+    struct wire_field field;
+    for (size_t at = 0; lines && wire_next(f, &at, &field);)
+        if (field.key == key)
+            json_array_append_new(lines, text_json(field.data, field.size));
+    return lines;
+}
+
+static json_t *field_number(const struct wire_frame *f, uint16_t key)
+{
+    return json_integer((json_int_t)wire_find_u64(f, key, 0));
+}
+
+static void set_number(json_t *o, const char *name, const struct wire_frame *f, uint16_t key)
+{
+    if (wire_find_u64(f, key, 0) != 0)
+        data_set(o, name, field_number(f, key));
+}
+
+/* What was done to one file. */
+static json_t *take_file(const struct wire_frame *f)
+{
+    struct wire_field from;
+    uint64_t kind = wire_find_u64(f, WIRE_K_KIND, 0);
+    json_t *o = json_object();
+    data_set(o, "path", field_text(f, WIRE_K_PATH));
+    data_set(o, "kind", json_string(kind > 0 && kind < ARRAY_SIZE(KINDS) ? KINDS[kind] : "modified"));
+    if (wire_find(f, WIRE_K_FROM, &from))
+        data_set(o, "from", field_text(f, WIRE_K_FROM));
+    data_set(o, "hunks", field_number(f, WIRE_K_HUNKS));
+    data_set(o, "added", field_number(f, WIRE_K_ADDED));
+    data_set(o, "removed", field_number(f, WIRE_K_REMOVED));
+    set_number(o, "offset", f, WIRE_K_SHIFT);
+    set_number(o, "fuzz", f, WIRE_K_FUZZ);
+    return o;
+}
+
+/* What stands in the way. */
+static json_t *take_reject(const struct wire_frame *f)
+{
+    json_t *o = json_object();
+    data_set(o, "path", field_text(f, WIRE_K_PATH));
+    data_set(o, "reason", field_text(f, WIRE_K_TEXT));
+    if (wire_find_u64(f, WIRE_K_HUNK, 0) == 0)
+        return o;
+    data_set(o, "hunk", field_number(f, WIRE_K_HUNK));
+    data_set(o, "header", field_text(f, WIRE_K_HEADER));
+    set_number(o, "line", f, WIRE_K_LINE);
+    data_set(o, "expected", field_lines(f, WIRE_K_EXPECTED));
+    data_set(o, "found", field_lines(f, WIRE_K_FOUND));
+    return o;
+}
+
+/* All answers: entries go to either list, by whether they have a reason. */
+static int take_answers(struct ask *a, json_t *files, json_t *rejected, struct wire_frame *ret,
+                        struct error *err)
+{
+    struct wire_field reason;
+    size_t n = 0;
+    int r;
+    while ((r = ask_next(a, ret, err)) > 0) {
+        bool reject = wire_find(ret, WIRE_K_TEXT, &reason);
+        if (++n > ENTRIES_MAX)
+            return error_set(err, EPROTO, "the box sent too many answers");
+        json_array_append_new(reject ? rejected : files, reject ? take_reject(ret) : take_file(ret));
+    }
+    return r;
+}
+
+static const char *string_of(const json_t *o, const char *name)
+{
+    const char *s = json_string_value(json_object_get(o, name));
+    return s ? s : "";
+}
+
+static long long number_of(const json_t *o, const char *name)
+{
+    return (long long)json_integer_value(json_object_get(o, name));
+}
+
+static void put_file(struct buf *b, const json_t *o)
+{
+    long long offset = number_of(o, "offset"), fuzz = number_of(o, "fuzz");
+    buf_printf(b, "%s %s", string_of(o, "kind"), string_of(o, "path"));
+    if (json_object_get(o, "from"))
+        buf_printf(b, " from %s", string_of(o, "from"));
+    if (number_of(o, "added") || number_of(o, "removed"))
+        buf_printf(b, " (+%lld -%lld)", number_of(o, "added"), number_of(o, "removed"));
+    if (offset)
+        buf_printf(b, ", %lld line%s %s than the diff says", offset < 0 ? -offset : offset,
+                   offset == 1 || offset == -1 ? "" : "s", offset < 0 ? "above" : "below");
+    if (fuzz)
+        buf_printf(b, ", %lld line%s of context did not match (fuzz)", fuzz, fuzz == 1 ? "" : "s");
+    buf_append_str(b, "\n");
+}
+
+static void put_files(struct buf *b, const json_t *files, const json_t *notes, bool check)
+{
+    size_t n = json_array_size(files), i;
+    json_t *note;
+    buf_printf(b,
+               check ? "The diff would apply; nothing was changed. %zu file%s:\n" : "Applied. %zu file%s:\n",
+               n, n == 1 ? "" : "s");
+    for (i = 0; i < n && i < FILES_SHOWN; i++)
+        put_file(b, json_array_get(files, i));
+    if (n > FILES_SHOWN)
+        buf_printf(b, "and %zu more\n", n - FILES_SHOWN);
+    json_array_foreach(notes, i, note) buf_printf(b, "note: %s\n", json_string_value(note));
+}
+
+static void put_lines(struct buf *b, const char *title, const json_t *lines, long long number)
+{
+    size_t i;
+    json_t *line;
+    if (json_array_size(lines) > 0)
+        buf_printf(b, "  %s\n", title);
+    json_array_foreach(lines, i, line)
+    {
+        if (number > 0)
+            buf_printf(b, "  %6lld|%s\n", number + (long long)i, json_string_value(line));
+        else
+            buf_printf(b, "        |%s\n", json_string_value(line));
+    }
+}
+
+static void put_reject(struct buf *b, const json_t *o)
+{
+    long long line = number_of(o, "line");
+    buf_printf(b, "%s", string_of(o, "path"));
+    if (number_of(o, "hunk"))
+        buf_printf(b, ", hunk %lld (%s)", number_of(o, "hunk"), string_of(o, "header"));
+    buf_printf(b, ": %s\n", string_of(o, "reason"));
+    put_lines(b, "the hunk expects:", json_object_get(o, "expected"), 0);
+    if (line)
+        put_lines(b, "the nearest place in the file has:", json_object_get(o, "found"), line);
+}
+
+static void put_rejected(struct buf *b, const json_t *rejected, uint64_t all)
+{
+    size_t n = json_array_size(rejected), i;
+    json_t *o;
+    buf_append_str(b, "The diff does not apply; nothing was changed.\n");
+    json_array_foreach(rejected, i, o) put_reject(b, o);
+    if (all > n)
+        buf_printf(b, "and %llu more\n", (unsigned long long)(all - n));
+}
+
+static int send_request(struct tool_call *c, struct ask *a, struct error *err)
+{
+    const json_t *in = c->input, *diff = json_object_get(in, "diff"), *strip = json_object_get(in, "strip"),
+                 *fuzz = json_object_get(in, "fuzz");
+    ask_begin(a, c, WIRE_PATCH);
+    ask_path(a, ".");
+    if (strip)
+        wire_put_u64(&a->out, WIRE_K_STRIP, (uint64_t)json_integer_value(strip));
+    if (fuzz)
+        wire_put_u64(&a->out, WIRE_K_FUZZ, (uint64_t)json_integer_value(fuzz));
+    wire_put_u64(&a->out, WIRE_K_REVERSE, json_is_true(json_object_get(in, "reverse")));
+    wire_put_u64(&a->out, WIRE_K_CHECK, json_is_true(json_object_get(in, "check")));
+    wire_put_u64(&a->out, WIRE_K_SPACE, json_is_true(json_object_get(in, "ignore_whitespace")));
+    int r = ask_send(a, err);
+    return r < 0 ? r : ask_data(a, json_string_value(diff), json_string_length(diff), true, err);
+}
+
+static int run(struct tool_call *c, struct error *err)
+{
+    _cleanup_ask_ struct ask a = {0};
+    struct wire_frame result;
+    json_t *data = json_pack("{s:[], s:[], s:[]}", "files", "rejected", "notes");
+    json_t *files = json_object_get(data, "files"), *rejected = json_object_get(data, "rejected");
+    c->result->data = data;
+    int r = send_request(c, &a, err);
+    if (r >= 0)
+        r = take_answers(&a, files, rejected, &result, err);
+    if (r < 0)
+        return r;
+    c->result->failed = wire_find_u64(&result, WIRE_K_CODE, 0) != 0 || json_array_size(rejected) > 0;
+    if (c->result->failed) {
+        json_object_del(data, "files");
+        json_object_del(data, "notes");
+        put_rejected(&c->result->text, rejected, wire_find_u64(&result, WIRE_K_COUNT, 0));
+        return 0;
+    }
+    json_object_del(data, "rejected");
+    data_set(data, "notes", field_lines(&result, WIRE_K_NOTE));
+    put_files(&c->result->text, files, json_object_get(data, "notes"),
+              json_is_true(json_object_get(c->input, "check")));
+    return 0;
+}
+
+/* clang-format off */
+const struct tool TOOL_APPLY_DIFF = {
+    .name = "apply_diff",
+    .title = "Apply a diff",
+    .summary = "Applies a unified diff or git diff to the workspace, all or nothing: several files, new and deleted"
+               " files, renames, modes, binary patches. Hunks are found also where lines have moved; the line counts"
+               " in @@ lines need not be right. If a hunk does not apply, nothing is changed and the answer shows the"
+               " nearest place in the file and what differs there.",
+    .input = SCHEMA({
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["diff"],
+        "properties": {
+            "diff": {"type": "string", "minLength": 1, "maxLength": 16777216,
+                     "description": "The diff: --- a/NAME, +++ b/NAME and @@ lines, with lines of context around each change. Paths are relative to the workspace."},
+            "strip": {"type": "integer", "minimum": 0, "maximum": 64,
+                      "description": "Components to strip from the names, as patch -p. Found out for each file if not given."},
+            "fuzz": {"type": "integer", "minimum": 0, "maximum": 3, "default": 2,
+                     "description": "Lines of context at both ends of a hunk that need not match."},
+            "reverse": {"type": "boolean", "default": false, "description": "Undo the diff instead."},
+            "check": {"type": "boolean", "default": false, "description": "Only say whether it would apply."},
+            "ignore_whitespace": {"type": "boolean", "default": false,
+                                  "description": "Let lines match that differ in blanks at their ends, in CRLF or LF, or in the last newline of the file."}
+        }
+    }),
+    .output = SCHEMA({
+        "type": "object",
+        "properties": {
+            "files": {
+                "type": "array",
+                "description": "What was done, if it applied.",
+                "items": {
+                    "type": "object",
+                    "required": ["path", "kind", "hunks", "added", "removed"],
+                    "properties": {
+                        "path": {"type": "string"},
+                        "kind": {"enum": ["added", "modified", "deleted", "renamed", "copied", "mode"]},
+                        "from": {"type": "string", "description": "Where a renamed or copied file comes from."},
+                        "hunks": {"type": "integer"},
+                        "added": {"type": "integer", "description": "Lines."},
+                        "removed": {"type": "integer", "description": "Lines."},
+                        "offset": {"type": "integer", "description": "How far a hunk was from where the diff said, at most."},
+                        "fuzz": {"type": "integer", "description": "Lines of context that did not match, at most."}
+                    }
+                }
+            },
+            "notes": {"type": "array", "items": {"type": "string"}},
+            "rejected": {
+                "type": "array",
+                "description": "What does not apply, and then nothing was changed.",
+                "items": {
+                    "type": "object",
+                    "required": ["path", "reason"],
+                    "properties": {
+                        "path": {"type": "string"},
+                        "reason": {"type": "string"},
+                        "hunk": {"type": "integer", "description": "Its number in its file, from 1."},
+                        "header": {"type": "string", "description": "Its @@ line."},
+                        "line": {"type": "integer", "description": "Where in the file the nearest place differs first."},
+                        "expected": {"type": "array", "items": {"type": "string"}},
+                        "found": {"type": "array", "items": {"type": "string"}}
+                    }
+                }
+            }
+        }
+    }),
+    .flags = TOOL_CHANGES,
+    .run = run,
+};
+/* clang-format on */

@@ -1,0 +1,213 @@
+#include <errno.h>
+#include <string.h>
+
+#include "buf.h"
+#include "config.h"
+#include "guestfile.h"
+#include "ownfile.h"
+#include "schema.h"
+#include "banned.h"
+
+#define EXPANDED_MAX (256u << 10)
+
+/* Members that are not named here belong to somebody: a later hutch, another program. They are let be. */
+/* clang-format off */
+static const char CONFIG_SCHEMA[] = SCHEMA({
+    "type": "object",
+    "properties": {
+        "trusted": {
+            "type": "array",
+            "items": {"type": "string", "pattern": "^/"}
+        },
+        "mcpServers": {
+            "type": "object",
+            "maxProperties": 64,
+            "propertyNames": {"pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"},
+            "additionalProperties": {
+                "type": "object",
+                "properties": {
+                    "type": {"enum": ["stdio", "http", "streamable-http", "streamableHttp", "sse"]},
+                    "command": {"type": "string", "minLength": 1},
+                    "args": {"type": "array", "maxItems": 1000, "items": {"type": "string"}},
+                    "env": {
+                        "type": "object",
+                        "maxProperties": 1000,
+                        "propertyNames": {"pattern": "^[^=]+$"},
+                        "additionalProperties": {"type": "string"}
+                    },
+                    "cwd": {"type": "string", "minLength": 1},
+                    "url": {"type": "string", "minLength": 1},
+                    "headers": {
+                        "type": "object",
+                        "maxProperties": 100,
+                        "propertyNames": {"pattern": "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"},
+                        "additionalProperties": {"type": "string"}
+                    },
+                    "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": 86400},
+                    "disabled": {"type": "boolean"},
+                    "tools": {"type": "array", "maxItems": 1000, "items": {"type": "string"}}
+                }
+            }
+        }
+    }
+});
+/* clang-format on */
+
+/* What a schema cannot say in words that help. */
+static int check_server(const char *name, const json_t *server, struct error *err)
+{
+    const char *type = json_string_value(json_object_get(server, "type"));
+    bool command = json_object_get(server, "command"), url = json_object_get(server, "url");
+    if (command == url)
+        return error_set(err, EINVAL,
+                         "config.mcpServers.%s: needs \"command\" (a program to start) or \"url\" (a server"
+                         " on the network), %s",
+                         name, command ? "not both" : "has neither");
+    if (type && url && strcmp(type, "sse") == 0)
+        return error_set(err, EINVAL,
+                         "config.mcpServers.%s.type: the old transport \"sse\" is not spoken here; most such"
+                         " servers have streamable HTTP at another URL, with type \"http\"",
+                         name);
+    if (type && url == (strcmp(type, "stdio") == 0))
+        return error_set(err, EINVAL, "config.mcpServers.%s.type: \"%s\" does not go with \"%s\"", name, type,
+                         url ? "url" : "command");
+    return 0;
+}
+
+static int check(json_t *config, struct error *err)
+{
+    const char *name;
+    json_t *server, *schema = json_loads(CONFIG_SCHEMA, 0, NULL);
+    int r = schema ? schema_check(schema, config, "config", err) : error_set(err, ENOMEM, "no memory");
+    json_decref(schema);
+    json_object_foreach(json_object_get(config, "mcpServers"), name, server)
+    {
+        if (r < 0)
+            break;
+        r = check_server(name, server, err);
+    }
+    return r;
+}
+
+int config_parse(const char *file, const void *text, size_t n, json_t **ret, struct error *err)
+{
+    json_error_t at;
+    json_t *config = json_loadb(text, n, JSON_REJECT_DUPLICATES, &at);
+    if (!config)
+        return error_set(err, EINVAL, "%s: line %d, column %d: %s", file, at.line, at.column, at.text);
+    int r = check(config, err);
+    if (r < 0) {
+        json_decref(config);
+        return error_wrap(err, "%s", file);
+    }
+    *ret = config;
+    return 0;
+}
+
+static int read_own(struct config *c, struct error *err)
+{
+    struct error why = {0};
+    _cleanup_buf_ struct buf text = BUF_INIT(CONFIG_MAX + 1);
+    int r = c->file ? ownfile_read(c->file, &text, &why) : -ENOENT;
+    if (r == -ENOENT || r == -ENOTDIR) {
+        c->own = json_object();
+        return c->own ? 0 : error_set(err, ENOMEM, "no memory");
+    }
+    if (r < 0) {
+        if (err)
+            *err = why;
+        return r;
+    }
+    return config_parse(c->file, text.len ? (const char *)text.data : "", text.len, &c->own, err);
+}
+
+int config_read(const char *workspace, struct config *ret, struct error *err)
+{
+    struct config c = {.file = ownfile_config_path("config.json"),
+                       .workspace = workspace ? strdup(workspace) : NULL};
+    int r = read_own(&c, err);
+    if (r < 0) {
+        config_free(&c);
+        return r;
+    }
+    *ret = c;
+    return 0;
+}
+
+void config_free(struct config *c)
+{
+    json_decref(c->own);
+    json_decref(c->trusted);
+    free(c->file);
+    free(c->workspace);
+    *c = (struct config){0};
+}
+
+bool config_trusts(const struct config *c)
+{
+    size_t i;
+    json_t *one;
+    json_array_foreach(json_object_get(c->own, "trusted"), i, one)
+    {
+        if (c->workspace && strcmp(json_string_value(one), c->workspace) == 0)
+            return true;
+    }
+    return false;
+}
+
+int config_read_workspace(struct tool_session *s, json_t **ret, struct error *err)
+{
+    struct error why = {0};
+    _cleanup_buf_ struct buf text = BUF_INIT(CONFIG_MAX);
+    int r = guestfile_read(s, CONFIG_WORKSPACE_FILE, &text, NULL, &why);
+    if (r == -ENOENT || r == -ENOTDIR) {
+        *ret = NULL;
+        return 0;
+    }
+    if (r < 0)
+        return error_set(err, -r, "the workspace's " CONFIG_WORKSPACE_FILE ": %.900s", why.text);
+    return config_parse("the workspace's " CONFIG_WORKSPACE_FILE, text.len ? (const char *)text.data : "",
+                        text.len, ret, err);
+}
+
+/* What stands between the braces, `n` bytes at `at`: a name, perhaps with a default behind it. */
+static int expand_one(const char *at, size_t n, const char *where, struct buf *b, struct error *err)
+{
+    char name[256];
+    const char *colon = memmem(at, n, ":-", 2);
+    size_t len = colon ? (size_t)(colon - at) : n;
+    if (len == 0 || len >= sizeof name)
+        return error_set(err, EINVAL, "%s: ${%.*s} names no variable", where, n < 100 ? (int)n : 100, at);
+    memcpy(name, at, len);
+    name[len] = 0;
+    const char *value = getenv(name);
+    if (value)
+        buf_append_str(b, value);
+    else if (colon)
+        buf_append(b, colon + 2, n - len - 2);
+    else
+        return error_set(err, ENOENT, "%s: the variable ${%s} is not set in the environment", where, name);
+    return 0;
+}
+
+int config_expand(const char *value, const char *where, char **ret, struct error *err)
+{
+    _cleanup_buf_ struct buf b = BUF_INIT(EXPANDED_MAX);
+    const char *dollar;
+    for (; (dollar = strstr(value, "${")); value = strchr(dollar, '}') + 1) {
+        const char *end = strchr(dollar, '}');
+        buf_append(&b, value, (size_t)(dollar - value));
+        if (!end)
+            return error_set(err, EINVAL, "%s: a '${' has no '}'", where);
+        int r = expand_one(dollar + 2, (size_t)(end - dollar - 2), where, &b, err);
+        if (r < 0)
+            return r;
+    }
+    buf_append_str(&b, value);
+    char *text = buf_cstr(&b);
+    if (!text)
+        return error_set(err, E2BIG, "%s: longer than %u bytes", where, EXPANDED_MAX);
+    b = BUF_INIT(EXPANDED_MAX);
+    *ret = text;
+    return 0;
+}

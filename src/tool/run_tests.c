@@ -1,0 +1,339 @@
+/* Runs the project's tests and tells what came of them, as data. See run_tests.h for the steps. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run_tests.h"
+#include "shell_words.h"
+#include "banned.h"
+
+#define OUTPUT_MAX (16u << 10) /* bytes of the output's end in a result */
+#define SCRIPT_MAX (1u << 20)
+#define NS_PER_S   1000000000ll
+
+static const char *input_string(const struct tool_call *c, const char *name)
+{
+    return json_string_value(json_object_get(c->input, name));
+}
+
+static int nothing_recognised(struct tool_call *c, const char *framework)
+{
+    if (framework)
+        return tool_fail(c,
+                         "input.framework: nothing here looks like %s. Give `command`, the command that runs "
+                         "the tests, or "
+                         "leave `framework` out to see what is recognised.",
+                         framework);
+    return tool_fail(c, "no tests were recognised here. Give `command`, the command that runs them (any that "
+                        "writes JUnit XML or TAP, "
+                        "or whose runner is known), or `cwd`, the folder of the project. Looked for: pytest "
+                        "and unittest files, "
+                        "Cargo.toml, go.mod, package.json, meson.build, CMakeLists.txt, t/*.t, a Makefile "
+                        "with check or test.");
+}
+
+/* Which command is run: the given one, or the first that the project suggests. */
+static int choose(struct tool_call *c, struct tests_run *run, struct error *err)
+{
+    const char *command = input_string(c, "command"), *framework = input_string(c, "framework");
+    const char *path = input_string(c, "path"), *filter = input_string(c, "filter");
+    if (command && (path || filter))
+        return tool_fail(c, "input.%s: is for a run without `command`; put it into the command",
+                         path ? "path" : "filter"),
+               1;
+    int r = 0;
+    if (!command) {
+        r = tests_detect(c, input_string(c, "cwd"), framework, &run->choices, err);
+        if (r >= 0 && run->choices.count == 0)
+            return nothing_recognised(c, framework), 1;
+        if (r >= 0 && (path || filter))
+            r = tests_select(&run->choices.items[0], path, filter, err);
+        if (r < 0)
+            return r;
+        command = run->choices.items[0].command;
+        framework = NULL;
+    }
+    return tests_plan_make(c, &run->plan, command, framework, input_string(c, "report"), err);
+}
+
+/* The folder of the run, with the moment it began as the time of a file in it. */
+static int prepare(struct tool_call *c, const struct tests_plan *p, int64_t *ret_began_ns, struct error *err)
+{
+    char path[128];
+    struct wire_frame f;
+    snprintf(path, sizeof path, "%s/began", p->dir);
+    int r = tests_write_file(c, path, "", err);
+    if (r >= 0) {
+        _cleanup_ask_ struct ask a;
+        ask_begin(&a, c, WIRE_STAT);
+        ask_path(&a, path);
+        r = ask_result(&a, &f, err);
+        if (r >= 0)
+            *ret_began_ns = (int64_t)wire_find_u64(&f, WIRE_K_MTIME_NS, 0);
+    }
+    if (r >= 0 && p->unittest) {
+        snprintf(path, sizeof path, "%s/run_unittest.py", p->dir);
+        r = tests_write_file(c, path, TESTS_UNITTEST, err);
+    }
+    if (r >= 0 && p->nextest) {
+        char config[256];
+        snprintf(path, sizeof path, "%s/nextest.toml", p->dir);
+        snprintf(config, sizeof config, "[profile.default.junit]\npath = \"%s/nextest.xml\"\n", p->dir);
+        r = tests_write_file(c, path, config, err);
+    }
+    return r;
+}
+
+/* The command in a shell of its own beneath the session's, so that nothing it sets stays. */
+static int execute(struct tool_call *c, struct tests_run *run, struct error *err)
+{
+    const struct tests_plan *p = &run->plan;
+    const json_t *timeout = json_object_get(c->input, "timeout");
+    _cleanup_buf_ struct buf script = BUF_INIT(SCRIPT_MAX);
+    buf_printf(&script, "pwd >%s/cwd\n(\n", p->dir);
+    buf_append(&script, p->env.data, p->env.len);
+    buf_append_str(&script, "eval ");
+    shell_quote(&script, p->edited);
+    buf_append_str(&script, "\n)");
+    if (p->keep_output)
+        buf_printf(&script, " >%s/" TESTS_OUTPUT, p->dir);
+    buf_append_str(&script, p->split ? "\n" : " 2>&1\n");
+    const char *text = buf_cstr(&script);
+    if (!text)
+        return error_set(err, E2BIG, "the command is too long");
+    int64_t ns = timeout ? (int64_t)(json_number_value(timeout) * (double)NS_PER_S) : 0;
+    return tests_shell(c, input_string(c, "cwd"), text, ns, &run->result, err);
+}
+
+static int append_tail(struct tests_run *run, const struct box_capture *from)
+{
+    buf_append(&run->output, from->head.data, from->head.len);
+    buf_append(&run->output, from->tail.data, from->tail.len);
+    run->output_cut |= from->total > from->head.len + from->tail.len;
+    return run->output.failed ? -ENOMEM : 0;
+}
+
+/* What it printed: from the file, where it went to one, and what was captured. Only the end is kept. */
+static int take_output(struct tool_call *c, struct tests_run *run, struct error *err)
+{
+    char path[128];
+    run->output = BUF_INIT(16u << 20);
+    int r = 0;
+    if (run->plan.keep_output) {
+        _cleanup_buf_ struct buf tail = BUF_INIT(OUTPUT_MAX + 1);
+        snprintf(path, sizeof path, "%s/" TESTS_OUTPUT, run->plan.dir);
+        r = tests_read_tail(c, path, OUTPUT_MAX, &tail, err);
+        run->output_cut |= r > 0;
+        buf_append(&run->output, tail.data, tail.len);
+    }
+    if (r >= 0)
+        r = append_tail(run, &run->result.out);
+    if (r >= 0)
+        r = append_tail(run, &run->result.err);
+    if (run->output.len > OUTPUT_MAX) {
+        buf_consume(&run->output, run->output.len - OUTPUT_MAX);
+        run->output_cut = true;
+    }
+    return r < 0 ? r : 0;
+}
+
+/* Where the command ran. */
+static int read_cwd(struct tool_call *c, struct tests_plan *p, struct buf *cwd, struct error *err)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/cwd", p->dir);
+    int r = tests_read_file(c, NULL, path, cwd, err);
+    if (r < 0)
+        return r;
+    char *text = buf_cstr(cwd);
+    text[strcspn(text, "\n")] = 0;
+    p->cwd = text;
+    return 0;
+}
+
+static uint64_t total(const struct tests_found *f)
+{
+    return f->passed + f->failed + f->errors + f->skipped;
+}
+
+/* All reports; those that are searched for only until one is found. Counts those that a runner should have
+ * written. */
+static int collect(struct tool_call *c, struct tests_run *run, int64_t began_ns, struct error *err)
+{
+    _cleanup_buf_ struct buf cwd = BUF_INIT(8192);
+    struct tests_found *f = &run->found;
+    int r = read_cwd(c, &run->plan, &cwd, err);
+    for (size_t i = 0; r >= 0 && i < run->plan.n_reports; i++) {
+        const struct tests_report *report = &run->plan.reports[i];
+        uint64_t before = f->files;
+        if (report->need != TESTS_SEARCHED || total(f) == 0)
+            r = tests_collect(c, &run->plan, report, began_ns, f, err);
+        run->missing += report->need == TESTS_REQUIRED && f->files == before;
+    }
+    run->plan.cwd = NULL;
+    return r;
+}
+
+static void clean_up(struct tool_call *c, const struct tests_plan *p)
+{
+    _cleanup_buf_ struct buf script = BUF_INIT(SCRIPT_MAX);
+    struct box_result result = {0};
+    struct error ignored = {0};
+    buf_append(&script, p->after.data, p->after.len);
+    buf_printf(&script, "rm -rf %s\n", p->dir);
+    if (buf_cstr(&script))
+        tests_shell(c, input_string(c, "cwd"), (const char *)script.data, 0, &result, &ignored);
+    box_result_free(&result);
+}
+
+/* A run that reported nothing is no result, whatever it printed; unless its exit status is all there can be.
+ */
+static int judge_without_report(struct tests_run *run)
+{
+    const struct tests_plan *p = &run->plan;
+    bool good = run->result.exit_code == 0;
+    if (run->result.limit == WIRE_LIMIT_TIMEOUT) {
+        run->failure =
+            "The tests did not end in time, and there is no report. Raise `timeout`, or run fewer of them.";
+    } else if (p->by_exit && !run->found.files) {
+        return tests_add(&run->found, p->target, good ? WIRE_OUTCOME_PASSED : WIRE_OUTCOME_FAILED,
+                         good ? "" : (const char *)buf_cstr(&run->output));
+    } else if (run->found.files) {
+        run->failure = "No tests were run: the report has none.";
+    } else if (run->found.stale) {
+        run->failure = "There is no report of this run: the one that is there was written before it.";
+    } else if (p->piped) {
+        run->failure = "There is no report of the tests. Their output goes through a pipe: run the tests "
+                       "alone, without it.";
+    } else if (strcmp(p->framework, "command") == 0) {
+        run->failure = "There is no report of the tests: the command's runner is not known, and it left "
+                       "neither JUnit XML nor "
+                       "TAP. Name its report with `report`, or take its exit code as the result with "
+                       "`framework`: \"exit_code\".";
+    } else {
+        run->failure = "There is no report of the tests: the runner ended before it wrote one.";
+    }
+    return 0;
+}
+
+/* The exit status has a say, too: a runner that fails although nothing failed in its report has more to tell.
+ */
+static int judge(struct tests_run *run)
+{
+    const struct tests_found *f = &run->found;
+    char message[256], name[64];
+    if (total(f) == 0)
+        return judge_without_report(run);
+    if (run->result.limit == WIRE_LIMIT_TIMEOUT) {
+        run->failure = "The tests did not end in time: what follows is only a part of them.";
+        return 0;
+    }
+    if (f->failed || f->errors || (run->result.exit_code == 0 && !run->missing))
+        return 0;
+    snprintf(name, sizeof name, "(%s)", run->plan.framework);
+    if (run->missing)
+        snprintf(message, sizeof message, "of the runners in the command, %u left no report", run->missing);
+    else
+        snprintf(message, sizeof message,
+                 "exit code %d, although no test failed in the report%s%s; its output says why",
+                 run->result.exit_code, *run->plan.also ? "; the command also runs " : "", run->plan.also);
+    return tests_add(&run->found, name, WIRE_OUTCOME_ERROR, message);
+}
+
+static int run_all(struct tool_call *c, struct tests_run *run, struct error *err)
+{
+    int64_t began_ns = 0;
+    int r = prepare(c, &run->plan, &began_ns, err);
+    if (r >= 0)
+        r = execute(c, run, err);
+    if (r >= 0)
+        r = take_output(c, run, err);
+    if (r >= 0)
+        r = collect(c, run, began_ns, err);
+    clean_up(c, &run->plan);
+    if (r >= 0)
+        r = judge(run);
+    return r < 0 ? r : tests_show(c, run, err);
+}
+
+static int run(struct tool_call *c, struct error *err)
+{
+    struct tests_run run = {0};
+    int r = choose(c, &run, err);
+    if (r == 0)
+        r = run_all(c, &run, err);
+    tests_found_free(&run.found);
+    tests_plan_free(&run.plan);
+    tests_choices_free(&run.choices);
+    box_result_free(&run.result);
+    buf_free(&run.output);
+    return r < 0 ? r : 0;
+}
+
+/* clang-format off */
+const struct tool TOOL_RUN_TESTS = {
+    .name = "run_tests",
+    .title = "Run tests",
+    .summary = "Runs the project's tests and returns which passed and which failed, with messages and places, taken from the"
+               " runner's own report. Without input it recognises the project (pytest, unittest, CTest, Meson, make, cargo,"
+               " go, npm, node, prove) and builds what must be built; `path` and `filter` select tests. Or give `command`:"
+               " the report option of its runner is added for you. Prefer this over running tests with bash.",
+    .input = SCHEMA({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {
+            "command": {"type": "string", "minLength": 1, "maxLength": 65536,
+                "description": "The shell command that runs the tests, such as `pytest -q tests/test_a.py`. Do not pipe its output."},
+            "path": {"type": "string", "minLength": 1, "maxLength": 4096,
+                "description": "Without command: run only this file, folder or package."},
+            "filter": {"type": "string", "minLength": 1, "maxLength": 4096,
+                "description": "Without command: run only tests whose name matches, in the runner's own syntax."},
+            "framework": {"enum": ["pytest", "unittest", "ctest", "meson", "make", "cargo", "nextest", "go", "npm", "jest",
+                "vitest", "mocha", "node", "bun", "deno", "phpunit", "prove", "maven", "gradle", "tap", "junit", "exit_code"],
+                "description": "Which runner to use, or what the command is. exit_code: the command has no report, its exit code is the result of one test."},
+            "report": {"type": "string", "minLength": 1, "maxLength": 4096,
+                "description": "With command: where it writes its report (JUnit XML, TAP or JSON): a file, a folder or a pattern such as `out/**/*.xml`."},
+            "cwd": {"type": "string", "minLength": 1, "maxLength": 4096,
+                "description": "The project's folder, relative to the workspace; by default the workspace itself."},
+            "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": 86400,
+                "description": "Seconds after which the run is ended; by default the box's limit."}
+        },
+        "dependentRequired": {"report": ["command"]}
+    }),
+    .output = SCHEMA({
+        "type": "object",
+        "required": ["passed", "failed", "errors", "skipped", "duration", "tests", "framework", "command", "exit_code",
+            "timed_out", "report", "output", "truncated"],
+        "properties": {
+            "passed": {"type": "integer"},
+            "failed": {"type": "integer"},
+            "errors": {"type": "integer", "description": "Tests, or parts of the run, that broke."},
+            "skipped": {"type": "integer"},
+            "duration": {"type": "number", "description": "Seconds."},
+            "tests": {"type": "array", "description": "Those that failed first.", "items": {
+                "type": "object",
+                "required": ["name", "outcome", "message", "file", "line"],
+                "properties": {
+                    "name": {"type": "string"},
+                    "outcome": {"enum": ["passed", "failed", "error", "skipped"]},
+                    "message": {"type": ["string", "null"]},
+                    "file": {"type": ["string", "null"]},
+                    "line": {"type": ["integer", "null"]}
+                }
+            }},
+            "framework": {"type": "string"},
+            "command": {"type": "string"},
+            "exit_code": {"type": "integer"},
+            "timed_out": {"type": "boolean"},
+            "report": {"enum": ["junit", "json", "tap", "text", "exit code"], "description": "Where the results are from."},
+            "output": {"type": "string", "description": "The end of what the run printed."},
+            "truncated": {"type": "boolean", "description": "Tests or output were left out."},
+            "why": {"type": "string", "description": "What the framework was recognised by."},
+            "alternatives": {"type": "array", "description": "What else was recognised.", "items": {"type": "object"}}
+        }
+    }),
+    .flags = TOOL_RUNS,
+    .run = run,
+};
+/* clang-format on */

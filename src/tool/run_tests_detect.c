@@ -1,0 +1,332 @@
+/*
+ * Which tests a project has, from the files in its folder. The order here is the order of preference: a
+ * runner that the project configures comes before one that its language suggests, and make, under whose
+ * `test` anything may hide, last.
+ */
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run_tests.h"
+#include "banned.h"
+
+#define FILE_MAX  (1u << 20)
+#define OWN_BUILD "/tmp/.hutch/build"
+
+struct project {
+    struct tool_call *call;
+    const char *cwd;
+    const char *only;
+    struct tests_choices *choices;
+    struct error *err;
+    char here[4096];    /* the folder as the box names it */
+    const char *python; /* the interpreter, once it was looked for */
+};
+
+void tests_choices_free(struct tests_choices *c)
+{
+    for (size_t i = 0; i < c->count; i++)
+        free(c->items[i].command);
+    c->count = 0;
+}
+
+static int offer(struct project *p, const char *framework, const char *why, const char *fmt, ...)
+    PRINTF(4, 5);
+
+static int offer(struct project *p, const char *framework, const char *why, const char *fmt, ...)
+{
+    struct tests_choices *c = p->choices;
+    if ((p->only && strcmp(p->only, framework) != 0) || c->count == TESTS_CHOICES_MAX)
+        return 0;
+    struct tests_choice *choice = &c->items[c->count];
+    va_list args;
+    va_start(args, fmt);
+    int n = vasprintf(&choice->command, fmt, args);
+    va_end(args);
+    if (n < 0)
+        return -ENOMEM;
+    choice->framework = framework;
+    snprintf(choice->why, sizeof choice->why, "%s", why);
+    c->count++;
+    return 0;
+}
+
+static bool has(struct project *p, const char *path)
+{
+    return tests_exists(p->call, p->cwd, path);
+}
+
+/* Is there such a line in the file? */
+static bool has_line(struct project *p, const char *path, const char *pattern)
+{
+    _cleanup_buf_ struct buf text = BUF_INIT(FILE_MAX);
+    struct error ignored = {0};
+    if (tests_read_file(p->call, p->cwd, path, &text, &ignored) < 0)
+        return false;
+    char *rest = (char *)text.data, *line;
+    while ((line = strsep(&rest, "\n")))
+        if (fnmatch(pattern, line, 0) == 0)
+            return true;
+    return false;
+}
+
+struct match {
+    const char *pattern;
+    bool found;
+};
+
+static bool match_name(void *data, const char *name)
+{
+    struct match *m = data;
+    m->found = fnmatch(m->pattern, name, FNM_PERIOD) == 0;
+    return !m->found;
+}
+
+static bool has_match(struct project *p, const char *folder, const char *pattern)
+{
+    struct match m = {.pattern = pattern};
+    struct error ignored = {0};
+    tests_list(p->call, p->cwd, folder, match_name, &m, &ignored);
+    return m.found;
+}
+
+static bool succeeds(struct project *p, const char *script)
+{
+    struct box_result result = {0};
+    struct error ignored = {0};
+    bool good = tests_shell(p->call, p->here, script, 0, &result, &ignored) >= 0 && result.exit_code == 0;
+    box_result_free(&result);
+    return good;
+}
+
+/* The project's own interpreter, if it has one that works here: it may be a link to where the host has it. */
+static const char *python(struct project *p)
+{
+    static const char *const OWN[] = {".venv/bin/python", "venv/bin/python"};
+    for (size_t i = 0; !p->python && i < ARRAY_SIZE(OWN); i++) {
+        char script[64];
+        snprintf(script, sizeof script, "test -x %s", OWN[i]);
+        if (has(p, OWN[i]) && succeeds(p, script))
+            p->python = OWN[i];
+    }
+    if (!p->python)
+        p->python = "python3";
+    return p->python;
+}
+
+static const char *configures_pytest(struct project *p)
+{
+    if (has(p, "pytest.ini"))
+        return "pytest.ini";
+    if (has_line(p, "pyproject.toml", "[[]tool.pytest*"))
+        return "pyproject.toml configures pytest";
+    if (has_line(p, "setup.cfg", "[[]tool:pytest]*"))
+        return "setup.cfg configures pytest";
+    if (has_line(p, "tox.ini", "[[]pytest]*"))
+        return "tox.ini configures pytest";
+    if (has(p, "conftest.py"))
+        return "conftest.py";
+    return has(p, "tests/conftest.py") ? "tests/conftest.py" : NULL;
+}
+
+static int offer_configured_pytest(struct project *p)
+{
+    const char *why = configures_pytest(p);
+    return why ? offer(p, "pytest", why, "%s -m pytest", python(p)) : 0;
+}
+
+static bool can_import_pytest(struct project *p)
+{
+    char script[64];
+    snprintf(script, sizeof script, "%s -c 'import pytest'", python(p));
+    return succeeds(p, script);
+}
+
+static bool is_offered(const struct project *p, const char *framework)
+{
+    for (size_t i = 0; i < p->choices->count; i++)
+        if (strcmp(p->choices->items[i].framework, framework) == 0)
+            return true;
+    return false;
+}
+
+static const char *python_tests(struct project *p)
+{
+    if (has_match(p, ".", "test_*.py") || has_match(p, ".", "*_test.py"))
+        return "test_*.py";
+    if (has_match(p, "tests", "test_*.py") || has_match(p, "tests", "*_test.py"))
+        return "tests/test_*.py";
+    return has_match(p, "test", "test_*.py") ? "test/test_*.py" : NULL;
+}
+
+/* Test files without a configuration: pytest runs them all, where it is installed. */
+static int offer_python(struct project *p)
+{
+    const char *found = python_tests(p), *py = python(p);
+    bool forced = p->only && (strcmp(p->only, "pytest") == 0 || strcmp(p->only, "unittest") == 0);
+    if (!found && !forced)
+        return 0;
+    const char *why = found ? found : "asked for";
+    const char *folder = found && strncmp(found, "tests/", 6) == 0 ? "tests"
+                         : found && found[4] == '/'                ? "test"
+                                                                   : NULL;
+    int r = 0;
+    if (!is_offered(p, "pytest") && (p->only || can_import_pytest(p)))
+        r = offer(p, "pytest", why, "%s -m pytest", py);
+    if (r < 0)
+        return r;
+    char init[32];
+    snprintf(init, sizeof init, "%s/__init__.py", folder ? folder : "");
+    if (folder && !has(p, init))
+        return offer(p, "unittest", why, "%s -m unittest discover -s %s", py, folder);
+    return offer(p, "unittest", why, "%s -m unittest discover", py);
+}
+
+static int offer_cargo(struct project *p)
+{
+    return has(p, "Cargo.toml") ? offer(p, "cargo", "Cargo.toml", "cargo test --no-fail-fast") : 0;
+}
+
+static int offer_go(struct project *p)
+{
+    return has(p, "go.mod") ? offer(p, "go", "go.mod", "go test ./...") : 0;
+}
+
+static int offer_npm(struct project *p)
+{
+    _cleanup_buf_ struct buf text = BUF_INIT(FILE_MAX);
+    struct error ignored = {0};
+    if (tests_read_file(p->call, p->cwd, "package.json", &text, &ignored) < 0)
+        return 0;
+    json_t *package = json_loadb((const char *)text.data, text.len, 0, NULL);
+    const char *script = json_string_value(json_object_get(json_object_get(package, "scripts"), "test"));
+    bool scripted = script && !strstr(script, "no test specified");
+    json_decref(package);
+    if (scripted)
+        return offer(p, "npm", "package.json has a test script", "npm test");
+    if (has(p, "node_modules/.bin/vitest"))
+        return offer(p, "vitest", "vitest is installed", "node_modules/.bin/vitest run");
+    return has(p, "node_modules/.bin/jest") ? offer(p, "jest", "jest is installed", "node_modules/.bin/jest")
+                                            : 0;
+}
+
+static int offer_node(struct project *p)
+{
+    static const char *const PATTERNS[] = {"*.test.js", "*.test.mjs", "*.test.cjs", "*-test.js", "test.js"};
+    static const char *const FOLDERS[] = {".", "test"};
+    for (size_t f = 0; f < ARRAY_SIZE(FOLDERS); f++)
+        for (size_t i = 0; i < ARRAY_SIZE(PATTERNS); i++)
+            if (has_match(p, FOLDERS[f], PATTERNS[i]))
+                return offer(p, "node", PATTERNS[i], "node --test");
+    return 0;
+}
+
+/* A build folder that was set up for this very folder: one that was made elsewhere, on the host, does not
+ * work here. */
+static const char *build_folder(struct project *p, const char *mark, const char *file,
+                                const char *names_source)
+{
+    static const char *const FOLDERS[] = {"build", "builddir",          "_build",
+                                          "out",   "cmake-build-debug", "build/debug"};
+    for (size_t i = 0; i < ARRAY_SIZE(FOLDERS); i++) {
+        char path[128];
+        snprintf(path, sizeof path, "%s/%s", FOLDERS[i], mark);
+        if (!has(p, path))
+            continue;
+        snprintf(path, sizeof path, "%s/%s", FOLDERS[i], file);
+        if (has_line(p, path, names_source))
+            return FOLDERS[i];
+    }
+    return NULL;
+}
+
+/* A name for a build folder of our own: outside of the workspace, so that it is no change to it, and kept
+ * from run to run. */
+static void own_build(struct project *p, const char *kind, char path[256])
+{
+    unsigned long hash = 5381;
+    for (const char *s = p->here; *s; s++)
+        hash = hash * 33 + (unsigned char)*s;
+    snprintf(path, 256, OWN_BUILD "-%s-%08lx", kind, hash & 0xffffffff);
+}
+
+static int offer_meson(struct project *p)
+{
+    char pattern[4200], own[256];
+    if (!has(p, "meson.build"))
+        return 0;
+    snprintf(pattern, sizeof pattern, "*\"source\": \"%s\"*", p->here);
+    const char *build = build_folder(p, "build.ninja", "meson-info/meson-info.json", pattern);
+    if (build)
+        return offer(p, "meson", "meson.build, and a build folder", "meson test -C %s", build);
+    own_build(p, "meson", own);
+    return offer(p, "meson", "meson.build",
+                 "{ test -f %s/build.ninja || meson setup %s; } && meson test -C %s", own, own, own);
+}
+
+static int offer_ctest(struct project *p)
+{
+    char pattern[4200], own[256];
+    snprintf(pattern, sizeof pattern, "CMAKE_HOME_DIRECTORY:INTERNAL=%s", p->here);
+    if (!has(p, "CMakeLists.txt"))
+        return has(p, "CTestTestfile.cmake") ? offer(p, "ctest", "CTestTestfile.cmake", "ctest") : 0;
+    const char *build = build_folder(p, "CTestTestfile.cmake", "CMakeCache.txt", pattern);
+    if (build)
+        return offer(p, "ctest", "CMakeLists.txt, and a build folder", "cmake --build %s && cd %s && ctest",
+                     build, build);
+    own_build(p, "cmake", own);
+    return offer(p, "ctest", "CMakeLists.txt", "cmake -S . -B %s && cmake --build %s && cd %s && ctest", own,
+                 own, own);
+}
+
+static int offer_prove(struct project *p)
+{
+    return has_match(p, "t", "*.t") ? offer(p, "prove", "t/*.t", "prove -r t") : 0;
+}
+
+static int offer_make(struct project *p)
+{
+    static const char *const FILES[] = {"GNUmakefile", "makefile", "Makefile"};
+    static const char *const TARGETS[] = {"check", "test", "tests"};
+    for (size_t f = 0; f < ARRAY_SIZE(FILES); f++)
+        for (size_t i = 0; i < ARRAY_SIZE(TARGETS); i++) {
+            char pattern[32], why[64];
+            snprintf(pattern, sizeof pattern, "%s:*", TARGETS[i]);
+            snprintf(why, sizeof why, "%s has the target %s", FILES[f], TARGETS[i]);
+            if (has_line(p, FILES[f], pattern))
+                return offer(p, "make", why, "make %s", TARGETS[i]);
+        }
+    return 0;
+}
+
+static int (*const OFFERS[])(struct project *p) = {
+    offer_configured_pytest,
+    offer_cargo,
+    offer_go,
+    offer_npm,
+    offer_meson,
+    offer_ctest,
+    offer_python,
+    offer_node,
+    offer_prove,
+    offer_make,
+};
+
+int tests_detect(struct tool_call *c, const char *cwd, const char *only, struct tests_choices *ret,
+                 struct error *err)
+{
+    struct project p = {.call = c, .cwd = cwd, .only = only, .choices = ret, .err = err};
+    snprintf(p.here, sizeof p.here, "%s%s%s", cwd && cwd[0] == '/' ? "" : "/workspace",
+             cwd && cwd[0] != '/' ? "/" : "", cwd ? cwd : "");
+    if (!tests_exists(c, cwd, "."))
+        return error_set(err, ENOENT, "input.cwd: there is no folder %.400s in the box", p.here);
+    for (size_t i = 0; i < ARRAY_SIZE(OFFERS); i++) {
+        int r = OFFERS[i](&p);
+        if (r < 0)
+            return err && err->code ? r : error_errno(err, -r, "cannot look at the project");
+    }
+    return 0;
+}

@@ -1,0 +1,134 @@
+/* The box as run_tests sees it: a shell, and small files. */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "run_tests.h"
+#include "session.h"
+#include "banned.h"
+
+#define WORKSPACE "/workspace"
+
+/* A path in the box; what is relative lies in cwd, and that in the workspace. */
+static int join(const char *cwd, const char *path, struct buf *full, struct error *err)
+{
+    if (path[0] != '/' && cwd && cwd[0] != '/')
+        buf_printf(full, WORKSPACE "/%s/%s", cwd, path);
+    else if (path[0] != '/')
+        buf_printf(full, "%s/%s", cwd ? cwd : WORKSPACE, path);
+    else
+        buf_append_str(full, path);
+    return buf_cstr(full) ? 0 : error_set(err, ENAMETOOLONG, "the path is too long");
+}
+
+int tests_shell(struct tool_call *c, const char *cwd, const char *script, int64_t timeout_ns,
+                struct box_result *ret, struct error *err)
+{
+    /* The shell that people expect, where there is one. */
+    static const char CHOOSE[] =
+        "if command -v bash >/dev/null; then exec bash -c \"$1\"; else exec sh -c \"$1\"; fi";
+    const char *argv[] = {"/bin/sh", "-c", CHOOSE, "sh", script, NULL};
+    _cleanup_buf_ struct buf folder = BUF_INIT(8192);
+    int r = join(cwd, ".", &folder, err);
+    if (r < 0)
+        return r;
+    struct box_command command = {.argv = (char *const *)argv,
+                                  .cwd = (const char *)folder.data,
+                                  .timeout_ns = timeout_ns,
+                                  .in = -1,
+                                  .out = -1,
+                                  .err = -1,
+                                  .capture = true,
+                                  .cancel = c->cancel};
+    return tool_box_exec(tool_session_box(c->session), &command, ret, err);
+}
+
+static int read_range(struct tool_call *c, const char *path, uint64_t offset, struct buf *b,
+                      struct error *err)
+{
+    _cleanup_ask_ struct ask a;
+    struct wire_frame f;
+    struct wire_field data;
+    ask_begin(&a, c, WIRE_READ);
+    ask_path(&a, path);
+    wire_put_u64(&a.out, WIRE_K_OFFSET, offset);
+    wire_put_u64(&a.out, WIRE_K_LIMIT_BYTES, b->max - 1);
+    int r = ask_send(&a, err);
+    while (r >= 0 && (r = ask_next(&a, &f, err)) > 0)
+        if (f.type == WIRE_DATA && wire_find(&f, WIRE_K_DATA, &data) && b->len + data.size < b->max)
+            buf_append(b, data.data, data.size);
+    return r;
+}
+
+int tests_read_file(struct tool_call *c, const char *cwd, const char *path, struct buf *b, struct error *err)
+{
+    _cleanup_buf_ struct buf full = BUF_INIT(8192);
+    int r = join(cwd, path, &full, err);
+    if (r >= 0)
+        r = read_range(c, (const char *)full.data, 0, b, err);
+    return r < 0 ? r : buf_cstr(b) ? 0 : -ENOMEM;
+}
+
+static int stat_file(struct tool_call *c, const char *path, uint64_t *ret_size)
+{
+    _cleanup_ask_ struct ask a;
+    struct wire_frame f;
+    struct error ignored = {0};
+    ask_begin(&a, c, WIRE_STAT);
+    ask_path(&a, path);
+    int r = ask_result(&a, &f, &ignored);
+    if (r >= 0)
+        *ret_size = wire_find_u64(&f, WIRE_K_SIZE, 0);
+    return r;
+}
+
+int tests_read_tail(struct tool_call *c, const char *path, size_t n, struct buf *b, struct error *err)
+{
+    uint64_t size = 0;
+    if (stat_file(c, path, &size) < 0)
+        return 0;
+    b->max = n + 1;
+    int r = read_range(c, path, size > n ? size - n : 0, b, err);
+    return r < 0 ? r : size > n;
+}
+
+bool tests_exists(struct tool_call *c, const char *cwd, const char *path)
+{
+    _cleanup_buf_ struct buf full = BUF_INIT(8192);
+    uint64_t size;
+    return join(cwd, path, &full, NULL) >= 0 && stat_file(c, (const char *)full.data, &size) >= 0;
+}
+
+int tests_write_file(struct tool_call *c, const char *path, const char *text, struct error *err)
+{
+    _cleanup_ask_ struct ask a;
+    struct wire_frame f;
+    ask_begin(&a, c, WIRE_WRITE);
+    ask_path(&a, path);
+    int r = ask_send(&a, err);
+    if (r >= 0)
+        r = ask_data(&a, text, strlen(text), true, err);
+    while (r >= 0 && (r = ask_next(&a, &f, err)) > 0)
+        ;
+    return r < 0 ? error_wrap(err, "cannot prepare the test run") : 0;
+}
+
+int tests_list(struct tool_call *c, const char *cwd, const char *path,
+               bool (*each)(void *data, const char *name), void *data, struct error *err)
+{
+    _cleanup_ask_ struct ask a;
+    _cleanup_buf_ struct buf full = BUF_INIT(8192);
+    struct wire_frame f;
+    int r = join(cwd, path, &full, err);
+    if (r < 0)
+        return r;
+    ask_begin(&a, c, WIRE_LIST);
+    ask_path(&a, (const char *)full.data);
+    r = ask_send(&a, err);
+    while (r >= 0 && (r = ask_next(&a, &f, err)) > 0) {
+        _cleanup_free_ char *name = f.type == WIRE_ENTRY ? wire_find_str(&f, WIRE_K_NAME) : NULL;
+        if (name && !each(data, name))
+            return 0;
+    }
+    return r;
+}

@@ -1,0 +1,89 @@
+"""One table, every door: what `hutch tool --list`, its JSON and docs/tools.md say is the same, and the schemas are good."""
+import json
+import re
+
+import pytest
+
+import harness
+
+jsonschema = pytest.importorskip("jsonschema", reason="no python3-jsonschema on this host")
+DESIGN = ["bash", "read_file", "write_file", "edit_file", "list_files", "search_files", "apply_diff", "run_tests", "plan"]
+FLAGS = ["reads_only", "changes_files", "runs_code", "cacheable", "host_side"]
+
+
+@pytest.fixture
+def box(make_box):
+    """The table is the same for everybody."""
+    return make_box("user")
+
+
+@pytest.fixture
+def tools(box):
+    done = box.hutch("tool", "--list", "--json", "-w", box.workspace)
+    assert (done.returncode, done.stderr) == (0, "")
+    return {tool["name"]: tool for tool in json.loads(done.stdout)}
+
+
+def test_all_are_there(tools):
+    assert set(DESIGN) <= set(tools)
+
+
+def test_list_for_people(box, tools):
+    done = box.hutch("tool", "--list", "-w", box.workspace)
+    assert [line.split()[0] for line in done.stdout.splitlines()] == list(tools)
+    assert all(len(line) < 200 for line in done.stdout.splitlines())
+
+
+def test_schemas(tools):
+    for name, tool in tools.items():
+        assert re.fullmatch(r"[a-z][a-z0-9_]*", name)
+        assert tool["title"] and len(tool["description"]) > 40
+        for form in (tool["input_schema"], tool["output_schema"]):
+            jsonschema.Draft202012Validator.check_schema(form)
+            assert form["type"] == "object"
+        assert tool["input_schema"]["additionalProperties"] is False, name
+        for member, form in tool["input_schema"]["properties"].items():
+            assert form.get("description"), f"{name}.{member} has no description"
+
+
+def test_flags(tools):
+    for name, tool in tools.items():
+        assert not tool["reads_only"] or not (tool["changes_files"] or tool["runs_code"]), name
+        assert not tool["cacheable"] or tool["reads_only"], name
+    reading = {name for name, tool in tools.items() if tool["reads_only"]}
+    assert reading == {"read_file", "list_files", "search_files"}
+    assert {name for name, tool in tools.items() if tool["runs_code"]} == {"bash", "run_tests"}
+
+
+def test_page_is_made_from_the_table(box):
+    page = (harness.REPO / "docs" / "tools.md").read_text()
+    assert box.hutch("tool", "--markdown").stdout == page, "run `hutch tool --markdown >docs/tools.md`"
+
+
+@pytest.mark.parametrize("words, says", [
+    (["nope"], "there is no tool 'nope'"),
+    ([], "which tool?"),
+    (["--list", "plan"], "--list takes no name"),
+    (["plan", "{"], "the input is not JSON: line 1, column 1"),
+    (["plan", "[]"], "the input must be a JSON object"),
+    (["plan", '{"a":1,"a":2}'], "duplicate"),
+    (["plan", "{}", "more"], "too many words"),
+    (["plan", "--box", "zz", "--memory", "1G"], "options that make one do not go with it"),
+])
+def test_wrong_usage(box, words, says):
+    done = box.hutch("tool", *words, cwd=box.workspace)
+    assert done.returncode == (125 if "zz" in words else 2) and done.stdout == ""
+    assert done.stderr.startswith("hutch: ") and done.stderr.count("\n") == 1 and says in done.stderr
+
+
+def test_violation_names_the_field(box):
+    done = box.hutch("tool", "plan", '{"items":[{"text":"a","state":"done"},{"text":"","state":"x"}]}', cwd=box.workspace)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("input.items[1].")
+
+
+def test_input_on_stdin(box):
+    plan = {"items": [{"text": "ä", "state": "active"}]}
+    done = box.hutch("tool", "plan", "-", "--json", input=json.dumps(plan).encode(), cwd=box.workspace)
+    result = json.loads(done.stdout)
+    assert result["data"]["items"] == plan["items"] and result["text"] == "[>] ä\n" and not result["failed"]

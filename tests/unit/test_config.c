@@ -1,0 +1,123 @@
+/* The configuration's text, the variables in it, who is trusted; and manifests of own tools. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "config.h"
+#include "foreign.h"
+#include "own_private.h"
+
+static void expect_expanded(const char *value, const char *want)
+{
+    char *text = NULL;
+    struct error err = {0};
+    assert_int_equal(config_expand(value, "here", &text, &err), 0);
+    assert_string_equal(text, want);
+    free(text);
+}
+
+static void expect_refused(const char *value, const char *said)
+{
+    char *text = NULL;
+    struct error err = {0};
+    assert_true(config_expand(value, "here", &text, &err) < 0);
+    assert_null(text);
+    assert_non_null(strstr(err.text, said));
+    assert_int_equal(strncmp(err.text, "here: ", 6), 0);
+}
+
+static void test_expand(void **state)
+{
+    setenv("A", "1", 1);
+    setenv("EMPTY", "", 1);
+    unsetenv("GONE");
+    expect_expanded("", "");
+    expect_expanded("plain $A $ } {", "plain $A $ } {");
+    expect_expanded("${A}", "1");
+    expect_expanded("x${A}y${A}z", "x1y1z");
+    expect_expanded("[${EMPTY}]", "[]");
+    expect_expanded("${EMPTY:-d}", "");
+    expect_expanded("${GONE:-d}", "d");
+    expect_expanded("${GONE:-}", "");
+    expect_expanded("${GONE:-a:-b}", "a:-b");
+    expect_refused("${GONE}", "${GONE} is not set");
+    expect_refused("a${A", "has no '}'");
+    expect_refused("${}", "names no variable");
+    expect_refused("${:-x}", "names no variable");
+}
+
+static void test_expand_is_bounded(void **state)
+{
+    char *big = malloc((300u << 10) + 1);
+    memset(big, 'x', 300u << 10);
+    big[300u << 10] = 0;
+    expect_refused(big, "longer than");
+    free(big);
+}
+
+static void test_trust(void **state)
+{
+    struct config c = {.own = json_loads("{\"trusted\": [\"/a/b\", \"/c\"]}", 0, NULL)};
+    static const struct {
+        const char *workspace;
+        bool trusted;
+    } cases[] = {{"/a/b", true},    {"/c", true},     {"/a", false},
+                 {"/a/b/c", false}, {"/a/b/", false}, {"/", false}};
+    assert_false(config_trusts(&c));
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        c.workspace = (char *)cases[i].workspace;
+        assert_int_equal(config_trusts(&c), cases[i].trusted);
+    }
+    c.workspace = NULL;
+    config_free(&c);
+}
+
+static void test_text(void **state)
+{
+    static const char *const cases[][2] = {
+        {"plain\n\ttext", "plain\n\ttext"},
+        {"a\x1b[31mb\rc\x7f", "a[31mbc"},
+        {"a\xff\xfe\xc3(b", "a(b"},
+        {"\xe2\x80\xae"
+         "abc\xe2\x81\xa6",
+         "abc"},
+        {"a\xf3\xa0\x81\x81z", "az"},
+        {"0123456789", "0123456789"},
+        {"01234567890", "0123456789…"},
+        {"012345678ä", "012345678…"},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        char *text = foreign_text(cases[i][0], strlen(cases[i][0]), i < 5 ? 100 : 10);
+        assert_string_equal(text, cases[i][1]);
+        free(text);
+    }
+}
+
+static void test_names(void **state)
+{
+    assert_true(own_name_valid("a"));
+    assert_true(own_name_valid("run_the-tests2"));
+    static const char *const bad[] = {"", "1a", "_a", "-a", "A", "a.b", "a b", "a/b", "..", "ä"};
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+        assert_false(own_name_valid(bad[i]));
+    char name[OWN_NAME_MAX + 2];
+    memset(name, 'a', sizeof name);
+    name[OWN_NAME_MAX + 1] = 0;
+    assert_false(own_name_valid(name));
+    assert_true(own_name_valid(name + 1));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_expand), cmocka_unit_test(test_expand_is_bounded),
+        cmocka_unit_test(test_trust),  cmocka_unit_test(test_text),
+        cmocka_unit_test(test_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
