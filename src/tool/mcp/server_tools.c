@@ -40,7 +40,7 @@ json_t *mcp_page(const struct mcp_request *q, const char *name, json_t *items, s
 /* What a client may tell its person about a tool before it is called. */
 static json_t *annotations(const struct mcp_request *q, const struct tool *t)
 {
-    bool changes = t->flags & (TOOL_CHANGES | TOOL_RUNS);
+    bool changes = !(t->flags & TOOL_READS) && (t->flags & (TOOL_CHANGES | TOOL_RUNS));
     bool open = (t->flags & TOOL_HOST) || ((t->flags & TOOL_RUNS) && q->server->options.open_world);
     return json_pack("{s:s*, s:b, s:b, s:b, s:b}", "title", t->title, "readOnlyHint",
                      !!(t->flags & TOOL_READS), "destructiveHint", changes, "idempotentHint", !changes,
