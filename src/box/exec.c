@@ -16,7 +16,6 @@
 
 #include "capture.h"
 #include "clock.h"
-#include "environment.h"
 #include "exec.h"
 #include "io.h"
 #include "weaken.h"
@@ -25,74 +24,6 @@
 #define REQUEST_MAX WIRE_BODY_MAX
 #define PIPE_SIZE   (1 << 20)
 #define GRACE_NS    (5 * NS_PER_S)
-
-static int64_t limit_of(int64_t asked, int64_t general)
-{
-    return asked < 0 ? 0 : asked ? asked : general;
-}
-
-static uint64_t to_ms(int64_t ns)
-{
-    return (uint64_t)((ns + NS_PER_MS - 1) / NS_PER_MS);
-}
-
-/* The wall time of a command. What a script is given is an agent's wish: within the box's own limit. */
-static int64_t wall_limit(const struct box *b, const struct box_command *cmd)
-{
-    int64_t wall = limit_of(cmd->timeout_ns, b->limits.timeout_ns);
-    int64_t most = b->limits.timeout_ns;
-    bool bounded = cmd->shell && !cmd->background && most;
-    return bounded && (!wall || wall > most) ? most : wall;
-}
-
-/* Limits go to the guest where it is the one to enforce them: always wall time, the rest where nothing counts
- * them. */
-static void put_limits(struct buf *b, const struct call *c)
-{
-    int64_t wall = wall_limit(c->box, c->command);
-    int64_t cpu = limit_of(c->command->cpu_time_ns, c->box->limits.cpu_time_ns);
-    if (wall && !weakened("timeout"))
-        wire_put_u64(b, WIRE_K_TIMEOUT_MS, to_ms(wall));
-    if (!weakened("rlimits"))
-        wire_put_u64(b, WIRE_K_FILES, c->box->limits.files);
-    if (c->before.counted)
-        return;
-    if (cpu && !weakened("cpu"))
-        wire_put_u64(b, WIRE_K_CPU_MS, to_ms(cpu));
-    if (!weakened("memory"))
-        wire_put_u64(b, WIRE_K_MEMORY, c->box->limits.memory);
-    wire_put_u64(b, WIRE_K_PIDS, c->box->limits.pids);
-}
-
-static int build_shell_request(struct buf *b, const struct call *c)
-{
-    size_t begin = wire_begin(b, WIRE_SHELL);
-    call_put_shell(b, c);
-    put_limits(b, c);
-    wire_end(b, begin);
-    return b->failed ? -E2BIG : 0;
-}
-
-static int build_request(struct buf *b, const struct call *c, enum wire_stdio stdio)
-{
-    if (c->command->shell)
-        return build_shell_request(b, c);
-    size_t begin = wire_begin(b, WIRE_EXEC);
-    for (char *const *arg = c->command->argv; *arg; arg++)
-        wire_put_str(b, WIRE_K_ARG, *arg);
-    environment_put(b, c->box->env, c->command->env, c->command->tty);
-    wire_put_str(b, WIRE_K_CWD, c->command->cwd ? c->command->cwd : "/workspace");
-    wire_put_u64(b, WIRE_K_STDIO, stdio);
-    if (stdio == WIRE_STDIO_PTY) {
-        wire_put_u64(b, WIRE_K_ROWS, (uint64_t)c->rows);
-        wire_put_u64(b, WIRE_K_COLS, (uint64_t)c->cols);
-    }
-    if (c->command->last)
-        wire_put_u64(b, WIRE_K_LAST, 1);
-    put_limits(b, c);
-    wire_end(b, begin);
-    return b->failed ? -E2BIG : 0;
-}
 
 /* A pipe of which one end goes to the command and the other, non-blocking, stays here. */
 static int make_pipe(bool into_command, int *ret_ours, int *ret_theirs)
@@ -131,7 +62,7 @@ static int send_request(struct call *c, struct error *err)
     _cleanup_buf_ struct buf request = BUF_INIT(REQUEST_MAX);
     int theirs[3] = {-1, -1, -1};
     bool frames = c->command->tty || c->command->shell;
-    int r = build_request(&request, c, c->command->tty ? WIRE_STDIO_PTY : WIRE_STDIO_FDS);
+    int r = call_build_request(&request, c, c->command->tty ? WIRE_STDIO_PTY : WIRE_STDIO_FDS);
     if (r < 0)
         return error_set(err, E2BIG, "the command, its input and its environment are longer than %u bytes",
                          REQUEST_MAX);
@@ -348,7 +279,7 @@ static void init_call(struct call *c, struct box *b, const struct box_command *c
     c->before = (struct usage){.counted = b->backend->counted(b->place)};
     if (__atomic_fetch_add(&b->commands, 1, __ATOMIC_RELAXED) > 0)
         b->backend->usage(b->place, false, &c->before);
-    int64_t wall = wall_limit(b, cmd);
+    int64_t wall = call_wall_limit(c);
     int64_t now = clock_now();
     c->deadline = wall && !cmd->background && !weakened("timeout") ? now + wall + GRACE_NS : 0;
     c->next_watch = now + TICK_MS * NS_PER_MS;

@@ -22,6 +22,10 @@ struct call {
     int64_t deadline; /* after which the guest is not believed any more and the whole box is ended; 0: none */
 };
 
+/* The request; -E2BIG. And the time that a command may take, 0: any. */
+int call_build_request(struct buf *b, const struct call *c, enum wire_stdio stdio);
+int64_t call_wall_limit(const struct call *c);
+
 /* Sends SIGKILL to the command's tree, once, and notes which limit it was. */
 void call_kill(struct call *c, enum wire_limit limit);
 

@@ -15,7 +15,6 @@
 #include "shell/shell.h"
 #include "banned.h"
 
-#define MS_MAX     (INT64_MAX / 2000000)
 #define TERM_GRACE (200 * NS_PER_MS)
 #define SWEEP_EACH (1 * NS_PER_MS)
 #define SWEEP_SLOW (20 * NS_PER_MS)
@@ -92,21 +91,6 @@ void command_arm(struct command *c)
     if (c->limits.timeout_ms)
         loop_timer_set(&c->guest->loop, &c->deadline, c->started + (int64_t)c->limits.timeout_ms * NS_PER_MS);
     sample_start(c);
-}
-
-static uint64_t find_ms(const struct wire_frame *f, uint16_t key)
-{
-    uint64_t ms = wire_find_u64(f, key, 0);
-    return ms < MS_MAX ? ms : MS_MAX;
-}
-
-void command_parse_limits(struct command_limits *l, const struct wire_frame *f)
-{
-    *l = (struct command_limits){.timeout_ms = find_ms(f, WIRE_K_TIMEOUT_MS),
-                                 .cpu_us = find_ms(f, WIRE_K_CPU_MS) * 1000,
-                                 .memory = wire_find_u64(f, WIRE_K_MEMORY, 0),
-                                 .pids = wire_find_u64(f, WIRE_K_PIDS, 0),
-                                 .files = wire_find_u64(f, WIRE_K_FILES, 0)};
 }
 
 void command_account(struct command *c, const struct rusage *ru)

@@ -80,9 +80,6 @@ int command_spawn(struct command *c, struct spawn *s);
 /* From now on its time runs and its limits hold. */
 void command_arm(struct command *c);
 
-/* The limits of a request. */
-void command_parse_limits(struct command_limits *l, const struct wire_frame *f);
-
 /* Its process was reaped; or one of its orphans was. */
 void command_exited(struct command *c, int status, const struct rusage *ru);
 void command_account(struct command *c, const struct rusage *ru);

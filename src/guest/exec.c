@@ -11,6 +11,7 @@
 #include "banned.h"
 
 #define DEFAULT_CWD "/workspace"
+#define MS_MAX      (INT64_MAX / 2000000)
 
 /* What a request asks for, with the memory and the descriptors that it needs until the process is started. */
 struct exec {
@@ -40,6 +41,21 @@ static int parse_words(struct exec *x, struct command *c, const struct wire_fram
     c->cwd = wire_find(f, WIRE_K_CWD, &field) ? wire_find_str(f, WIRE_K_CWD) : strdup(DEFAULT_CWD);
     c->name = strdup(x->argv.list[0]);
     return c->cwd && c->name ? 0 : error_set(err, EINVAL, "the working directory is not a path");
+}
+
+static uint64_t find_ms(const struct wire_frame *f, uint16_t key)
+{
+    uint64_t ms = wire_find_u64(f, key, 0);
+    return ms < MS_MAX ? ms : MS_MAX;
+}
+
+void exec_parse_limits(struct command_limits *l, const struct wire_frame *f)
+{
+    *l = (struct command_limits){.timeout_ms = find_ms(f, WIRE_K_TIMEOUT_MS),
+                                 .cpu_us = find_ms(f, WIRE_K_CPU_MS) * 1000,
+                                 .memory = wire_find_u64(f, WIRE_K_MEMORY, 0),
+                                 .pids = wire_find_u64(f, WIRE_K_PIDS, 0),
+                                 .files = wire_find_u64(f, WIRE_K_FILES, 0)};
 }
 
 static int take_passed_fds(struct exec *x, struct conn *conn, struct error *err)
@@ -93,7 +109,7 @@ static int prepare_and_start(struct command *c, struct conn *conn, const struct 
 {
     _cleanup_(exec_free) struct exec x = {.fds = {-1, -1, -1}};
     c->background = wire_find_u64(f, WIRE_K_BACKGROUND, 0) != 0;
-    command_parse_limits(&c->limits, f);
+    exec_parse_limits(&c->limits, f);
     int r = parse_words(&x, c, f, err);
     if (r >= 0)
         r = open_stdio(&x, c, conn, f, err);

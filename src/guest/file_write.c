@@ -75,7 +75,7 @@ static int append(struct file_call *c, const struct place *p, struct written *w)
 {
     _cleanup_buf_ struct buf content = BUF_INIT(APPEND_MAX);
     _cleanup_fd_ int fd = -1;
-    struct stat st;
+    struct stat st = {0};
     int r = file_receive(c, &content);
     if (r >= 0)
         r = open_to_append(p, &st, &fd);

@@ -167,15 +167,16 @@ static int answer(struct tool_call *c, const struct foreground *f, const struct 
     return set_notes(c, data, f, r) < 0 ? error_set(err, ENOMEM, "no memory") : 0;
 }
 
-static int run_foreground(struct tool_call *c, struct box_command *command, struct error *err)
+static int run_foreground(struct tool_call *c, const struct box_command *asked, struct error *err)
 {
     struct foreground f = {.call = c, .began = clock_now()};
     struct box_sink sink = {.write = take_output, .tick = c->progress ? take_tick : NULL, .data = &f};
     struct box_result result = {0};
     f.next_progress = f.began + PROGRESS_EACH;
     kept_output_init(&f.output, c);
-    command->sink = &sink;
-    int r = tool_box_exec(tool_session_box(c->session), command, &result, err);
+    struct box_command command = *asked;
+    command.sink = &sink;
+    int r = tool_box_exec(tool_session_box(c->session), &command, &result, err);
     if (r == 0) {
         kept_output_finish(&f.output);
         r = answer(c, &f, &result, err);
@@ -185,10 +186,9 @@ static int run_foreground(struct tool_call *c, struct box_command *command, stru
     return r;
 }
 
-static int run_background(struct tool_call *c, struct box_command *command, struct error *err)
+static int run_background(struct tool_call *c, const struct box_command *command, struct error *err)
 {
     struct box_result result = {0};
-    command->background = true;
     c->result->lingers = true;
     int r = tool_box_exec(tool_session_box(c->session), command, &result, err);
     if (r < 0)
@@ -234,6 +234,7 @@ static int run(struct tool_call *c, struct error *err)
                                   .script = text_of(c, "command", &n),
                                   .cwd = text_of(c, "cwd", NULL),
                                   .timeout_ns = timeout_of(c, background ? -1 : 0),
+                                  .background = background,
                                   .in = -1,
                                   .out = -1,
                                   .err = -1,

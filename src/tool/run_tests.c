@@ -203,6 +203,8 @@ static int judge_without_report(struct tests_run *run)
         run->failure = "No tests were run: the report has none.";
     } else if (run->found.stale) {
         run->failure = "There is no report of this run: the one that is there was written before it.";
+    } else if (p->named) {
+        run->failure = "There is no report of the tests where `report` says that it is.";
     } else if (p->piped) {
         run->failure = "There is no report of the tests. Their output goes through a pipe: run the tests "
                        "alone, without it.";

@@ -45,6 +45,7 @@ struct tests_plan {
     bool keep_output;       /* stdout goes to a file, since the report is in it */
     bool split;             /* and stderr does not */
     bool piped;             /* the runner's output goes into another command */
+    bool named;             /* the caller has named the report */
     bool by_exit;           /* without a report, the exit status is the result of one test */
     char *target;           /* of that name */
     bool unittest, nextest; /* a file of ours must lie in the folder */
@@ -79,7 +80,8 @@ void tests_choices_free(struct tests_choices *c);
 /* The command with path and filter put in as its runner wants them. */
 int tests_select(struct tests_choice *choice, const char *path, const char *filter, struct error *err);
 
-/* One script in the box, run by its shell. Output of both streams is captured in ret->out. */
+/* One script, in the session's shell; in its folder unless cwd is given. Both streams are captured in
+ * ret->out. */
 int tests_shell(struct tool_call *c, const char *cwd, const char *script, int64_t timeout_ns,
                 struct box_result *ret, struct error *err);
 

@@ -24,15 +24,12 @@ static int join(const char *cwd, const char *path, struct buf *full, struct erro
 int tests_shell(struct tool_call *c, const char *cwd, const char *script, int64_t timeout_ns,
                 struct box_result *ret, struct error *err)
 {
-    /* The shell that people expect, where there is one. */
-    static const char CHOOSE[] =
-        "if command -v bash >/dev/null; then exec bash -c \"$1\"; else exec sh -c \"$1\"; fi";
-    const char *argv[] = {"/bin/sh", "-c", CHOOSE, "sh", script, NULL};
     _cleanup_buf_ struct buf folder = BUF_INIT(8192);
-    int r = join(cwd, ".", &folder, err);
+    int r = cwd ? join(cwd, ".", &folder, err) : 0;
     if (r < 0)
         return r;
-    struct box_command command = {.argv = (char *const *)argv,
+    struct box_command command = {.shell = tool_session_shell(c->session),
+                                  .script = script,
                                   .cwd = (const char *)folder.data,
                                   .timeout_ns = timeout_ns,
                                   .in = -1,

@@ -259,7 +259,8 @@ int tests_plan_make(struct tool_call *c, struct tests_plan *p, const char *comma
     p->command = strdup(command);
     int r = p->command ? name_run(p) : -ENOMEM;
     if (r >= 0 && report) {
-        p->framework = framework ? framework : "junit";
+        p->framework = framework ? framework : "command";
+        p->named = true;
         r = tests_plan_add_path(p, report, WIRE_REPORT_AUTO, TESTS_REQUIRED);
     } else if (r >= 0 && shell_line_parse(command, &line) >= 0) {
         r = plan_runners(c, p, line, &edits);

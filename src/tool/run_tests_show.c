@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "missing.h"
 #include "run_tests.h"
 #include "banned.h"
 
@@ -99,6 +100,11 @@ static void put_output(struct buf *b, const struct tests_run *run)
     }
     buf_printf(b, "\nThe %soutput:\n", run->output_cut ? "end of the " : "");
     text_append(b, run->output.data, run->output.len);
+    /* A runner that the host has and the box has not is the commonest reason. */
+    char hint[512];
+    if (missing_describe(&(struct box_capture){.head = run->output, .total = run->output.len}, hint,
+                         sizeof hint))
+        buf_printf(b, "\n%s\n", hint);
 }
 
 static void put_text(struct buf *b, const struct tests_run *run)

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from conftest import HERE, MODULES
+from peer import HERE, MODULES
 
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 GENERATIONS = pytest.mark.parametrize("generation", ["1", "2"])

@@ -160,10 +160,10 @@ def test_manual_has_each_command(table):
             assert f"hutch {' '.join(words)} {command['usage']}".strip() in synopsis
 
 
-@pytest.mark.parametrize("name", [path.stem for path in sorted(MAN.glob("*.1"))])
+@pytest.mark.parametrize("name", [path.name for path in sorted(MAN.glob("*.[15]"))])
 def test_manual_is_clean(name):
     try:
-        done = subprocess.run(["groff", "-man", "-ww", "-Tutf8", MAN / f"{name}.1"], capture_output=True, check=True)
+        done = subprocess.run(["groff", "-man", "-ww", "-Tutf8", MAN / name], capture_output=True, check=True)
     except FileNotFoundError:
         pytest.skip("no groff on this host")
     assert done.stderr == b""

@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 
+import harness
 import pytest
 
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"],
@@ -389,3 +390,13 @@ def test_several_that_read_run_at_once(make_box):
     door.stdin.close()
     door.wait(20)
     assert [answers[i]["result"]["content"][0]["text"] for i in (1, 2)] == ["met\n", "met\n"], answers
+
+
+def test_the_example_of_the_manual(desk):
+    page = (harness.REPO / "docs" / "configuration.md").read_text().split("## Tools of your own")[1]
+    manifest = page.split("```json\n")[1].split("```")[0]
+    script = page.split("```python\n")[1].split("```")[0]
+    desk.write(desk.workspace, "count_words.json", manifest)
+    desk.write(desk.workspace, "count_words", script, 0o755)
+    desk.box.put("README.md", "one two\nthree\n")
+    assert desk.call("count_words", {"path": "README.md"})["data"] == {"words": 3}

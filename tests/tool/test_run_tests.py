@@ -665,6 +665,33 @@ def test_a_pipe_hides_the_report(project):
     assert "pipe" in text or "No tests" in text
 
 
+def test_in_the_sessions_shell(project):
+    """Where the shell of the session stands, and what it has set, holds for a given command, too."""
+    project.write({"sub/test_a.py": "import os\ndef test_a(): assert os.environ['WANTED'] == 'yes'\n"})
+    made = project.box.hutch("box", "new", "-w", project.box.workspace)
+    assert made.returncode == 0, made
+    box = made.stdout.strip()
+    try:
+        project.box.hutch("tool", "bash", "--box", box, '{"command": "cd sub; export WANTED=yes"}')
+        data = project.tests(["--box", box], command="pytest -q; status=$?; cd /; export WANTED=no; (exit $status)")
+        assert counts(data) == [1, 0, 0, 0] and data["tests"][0]["file"] == "sub/test_a.py"
+        after = project.box.hutch("tool", "bash", "--box", box, '{"command": "pwd; echo $WANTED"}')
+        assert after.stdout.split() == ["/workspace/sub", "yes"]
+    finally:
+        project.box.hutch("box", "rm", box)
+
+
+def test_runner_that_only_the_host_has(project):
+    bin = project.box.caller.folder(project.box.scratch, "bin")
+    (bin / "cargo").write_text("#!/bin/sh\n")
+    (bin / "cargo").chmod(0o755)
+    project.box.caller.own(bin / "cargo")
+    project.write({"Cargo.toml": "[package]\nname = 'x'\n"})
+    done = project.box.hutch("tool", "run_tests", "-w", project.box.workspace, "{}",
+                             env={"PATH": f"{bin}:/usr/bin:/bin"})
+    assert done.returncode == 1 and f"--ro {bin}" in done.stderr, done
+
+
 def test_nothing_stays(project):
     """Variables, folders and files of a run are gone after it, in a box that stays."""
     project.write({"test_a.py": "def test_a(): pass\n", "run.sh": ("#!/bin/sh\npytest -q\n", 0o755)})

@@ -242,6 +242,14 @@ def test_while_files_come_and_go(tools):
         assert found == sorted(found, key=lambda path: path.split("/"))
 
 
+@pytest.mark.parametrize("pids", [2, 3, 4, 5])
+def test_in_a_box_with_hardly_any_processes(tools, pids):
+    """As many threads as there is room for; with none, the worker does it alone."""
+    tree_tools.fill(tools.box, {f"{i}/a": "needle\n" for i in range(20)})
+    tools.start("--pids", str(pids))
+    assert tools.data("search_files", pattern="needle")["matches"] == 20
+
+
 def test_same_answer_each_time(tools):
     chance = random.Random(1)
     tree_tools.fill(tools.box, {f"{chance.randrange(30)}/{chance.randrange(30)}/{i}": "e\n" * chance.randrange(9) for i in range(800)})

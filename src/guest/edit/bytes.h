@@ -24,7 +24,7 @@ static inline struct bytes bytes_part(struct bytes b, size_t begin, size_t end)
 /* Where `part` first lies at or behind `from`; SIZE_MAX if nowhere. */
 static inline size_t bytes_find(struct bytes b, struct bytes part, size_t from)
 {
-    if (from >= b.n || part.n > b.n - from)
+    if (part.n == 0 || from >= b.n || part.n > b.n - from)
         return SIZE_MAX;
     const uint8_t *at = memmem(b.data + from, b.n - from, part.data, part.n);
     return at ? (size_t)(at - b.data) : SIZE_MAX;

@@ -31,20 +31,43 @@ static const struct range RANGES[] = {
     {0xfe63, 0xfe63, FOLD_DASH, "-"},     {0xfeff, 0xfeff, FOLD_INVISIBLE, ""},
 };
 
+const uint8_t FOLD_ASCII[128] = {
+    0,   1,    2,   3,   4,   5,   6,   7,   8,   0,   0,   0,   0,   0,   14,  15,   16,   17,  18,
+    19,  20,   21,  22,  23,  24,  25,  26,  27,  28,  29,  30,  31,  0,   '!', '\'', '#',  '$', '%',
+    '&', '\'', '(', ')', '*', '+', ',', '-', '.', '/', '0', '1', '2', '3', '4', '5',  '6',  '7', '8',
+    '9', ':',  ';', '<', '=', '>', '?', '@', 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h',  'i',  'j', 'k',
+    'l', 'm',  'n', 'o', 'p', 'q', 'r', 's', 't', 'u', 'v', 'w', 'x', 'y', 'z', '[',  '\\', ']', '^',
+    '_', '\'', 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k', 'l', 'm', 'n',  'o',  'p', 'q',
+    'r', 's',  't', 'u', 'v', 'w', 'x', 'y', 'z', '{', '|', '}', '~', 127};
+
+static enum fold_kind kind_of_ascii(uint8_t c)
+{
+    switch (c) {
+    case 0:
+        return FOLD_INVISIBLE;
+    case ' ':
+    case '\t':
+    case '\f':
+    case '\v':
+        return FOLD_BLANK;
+    case '\n':
+    case '\r':
+        return FOLD_NEWLINE;
+    case '"':
+    case '\'':
+    case '`':
+        return FOLD_QUOTE;
+    case '-':
+        return FOLD_DASH;
+    default:
+        return FOLD_PLAIN;
+    }
+}
+
 static struct folded fold_ascii(uint8_t c)
 {
-    struct folded f = {.kind = FOLD_PLAIN, .used = 1, .n = 1, .bytes = {c}};
-    if (c >= 'A' && c <= 'Z')
-        f.bytes[0] = (uint8_t)(c + 'a' - 'A');
-    else if (c == ' ' || c == '\t' || c == '\f' || c == '\v')
-        f = (struct folded){.kind = FOLD_BLANK, .used = 1};
-    else if (c == '\n' || c == '\r')
-        f = (struct folded){.kind = FOLD_NEWLINE, .used = 1};
-    else if (c == '"' || c == '\'' || c == '`')
-        f = (struct folded){.kind = FOLD_QUOTE, .used = 1, .n = 1, .bytes = {'\''}};
-    else if (c == '-')
-        f.kind = FOLD_DASH;
-    return f;
+    uint8_t as = FOLD_ASCII[c];
+    return (struct folded){.kind = kind_of_ascii(c), .used = 1, .n = as != 0, .bytes = {as}};
 }
 
 uint32_t fold_code(struct bytes s)

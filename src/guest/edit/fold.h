@@ -29,5 +29,17 @@ struct folded {
 /* The character at the start of s, which is not empty. A byte that is no UTF-8 stands for itself. */
 struct folded fold_next(struct bytes s);
 
+/* What ASCII folds to; 0 for what is not seen. */
+extern const uint8_t FOLD_ASCII[128];
+
+/* The same as fold_next for what lies at an offset, without the kind: for loops over much text. */
+static inline struct folded fold_at(struct bytes s, size_t at)
+{
+    uint8_t c = s.data[at];
+    if (c < 0x80)
+        return (struct folded){.used = 1, .n = FOLD_ASCII[c] != 0, .bytes = {FOLD_ASCII[c]}};
+    return fold_next(bytes_part(s, at, s.n));
+}
+
 /* The number of a character at the start of s; of a byte that is no UTF-8 the byte. */
 uint32_t fold_code(struct bytes s);

@@ -11,7 +11,8 @@ struct search {
     struct buf want;   /* `old`, folded */
     uint32_t *failure; /* of the first i + 1 bytes: the length of the longest proper border */
     size_t *begins;    /* a ring: where in the text the last want.len folded bytes came from */
-    size_t matched, fed;
+    size_t next;       /* in the ring */
+    size_t matched;
 };
 
 static void search_free(struct search *s)
@@ -24,7 +25,7 @@ static void search_free(struct search *s)
 static void fold_all(struct buf *out, struct bytes s)
 {
     for (size_t at = 0; at < s.n && !out->failed;) {
-        struct folded f = fold_next(bytes_part(s, at, s.n));
+        struct folded f = fold_at(s, at);
         buf_append(out, f.bytes, f.n);
         at += f.used;
     }
@@ -60,7 +61,8 @@ static int search_init(struct search *s, struct bytes old)
 static bool feed(struct search *s, uint8_t byte, size_t begin)
 {
     const uint8_t *w = s->want.data;
-    s->begins[s->fed++ % s->want.len] = begin;
+    s->begins[s->next] = begin;
+    s->next = s->next + 1 < s->want.len ? s->next + 1 : 0;
     while (s->matched > 0 && byte != w[s->matched])
         s->matched = s->failure[s->matched - 1];
     s->matched += byte == w[s->matched];
@@ -77,10 +79,10 @@ int loose_find(struct bytes text, struct bytes old, struct loose_span *ret, int 
     if (r <= 0)
         return r;
     for (size_t at = 0; at < text.n && found < max;) {
-        struct folded f = fold_next(bytes_part(text, at, text.n));
+        struct folded f = fold_at(text, at);
         for (uint8_t i = 0; i < f.n; i++)
             if (feed(&s, f.bytes[i], at) && found < max)
-                ret[found++] = (struct loose_span){s.begins[s.fed % s.want.len], at + f.used};
+                ret[found++] = (struct loose_span){s.begins[s.next], at + f.used};
         at += f.used;
     }
     return found;

@@ -92,7 +92,7 @@ static void compare_line(void *data, uint64_t number, const struct line_form *fo
 {
     struct resemblance *r = data;
     for (size_t i = 0; i < r->n_anchors; i++) {
-        unsigned percent = line_form_likeness(&r->anchors[i], form);
+        unsigned percent = line_form_likeness(&r->anchors[i], form, r->best);
         if (percent > r->best) {
             r->best = percent;
             r->start = (int64_t)number - (int64_t)r->anchor_lines[i];

@@ -27,7 +27,7 @@ static struct line_form form_of(struct bytes line, bool with_pairs)
     struct line_form f = {.hash = 0xcbf29ce484222325u};
     uint8_t before = 0;
     for (size_t at = 0; at < line.n;) {
-        struct folded c = fold_next(bytes_part(line, at, line.n));
+        struct folded c = fold_at(line, at);
         for (uint8_t i = 0; i < c.n; i++) {
             f.hash = (f.hash ^ c.bytes[i]) * 0x100000001b3u;
             if (with_pairs && f.folded > 0 && f.folded < PAIRS_BYTES)
@@ -42,10 +42,10 @@ static struct line_form form_of(struct bytes line, bool with_pairs)
     return f;
 }
 
-unsigned line_form_likeness(const struct line_form *a, const struct line_form *b)
+unsigned line_form_likeness(const struct line_form *a, const struct line_form *b, unsigned more_than)
 {
     unsigned common = 0, fewer = a->pairs < b->pairs ? a->pairs : b->pairs;
-    if (fewer == 0)
+    if (fewer == 0 || (fewer == b->pairs && 200 * fewer / (a->pairs + b->pairs) <= more_than))
         return 0;
     for (size_t i = 0; i < PAIRS_WORDS; i++)
         common += (unsigned)__builtin_popcountll(a->set[i] & b->set[i]);

@@ -14,8 +14,8 @@ struct line_form {
     uint64_t set[PAIRS_WORDS];
 };
 
-/* How much alike two lines are, in percent. */
-unsigned line_form_likeness(const struct line_form *a, const struct line_form *b);
+/* How much alike two lines are, in percent; perhaps 0 if it is not more than so much. */
+unsigned line_form_likeness(const struct line_form *a, const struct line_form *b, unsigned more_than);
 
 /* Calls `each` for all lines of a text that are not blank, numbered from 0. */
 void each_line(struct bytes text, bool with_pairs,

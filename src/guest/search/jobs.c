@@ -17,13 +17,6 @@ int jobs_init(struct jobs *j)
     return 0;
 }
 
-void jobs_free(struct jobs *j)
-{
-    pthread_cond_destroy(&j->more);
-    pthread_mutex_destroy(&j->lock);
-    free(j->stack);
-}
-
 static int make_room(struct jobs *j, size_t n)
 {
     size_t room = j->room;

@@ -27,7 +27,6 @@ struct jobs {
 };
 
 int jobs_init(struct jobs *j);
-void jobs_free(struct jobs *j);
 
 /* -ENOMEM. */
 int jobs_push(struct jobs *j, const struct job *list, size_t n);

@@ -2,7 +2,7 @@
  * The pattern of a search: compiled once, matched by several threads.
  *
  * A pattern matches lines: each line by itself, without its line end (nor a carriage return before it, unless
- * the pattern asks for one). How that is found out is chosen by what the pattern is, see pattern.c; the
+ * the pattern asks for one). How that is found out is chosen by what the pattern is, see matcher.c; the
  * answer is the same.
  *
  * Patterns are anybody's: their length, the steps of a match, its depth and its memory are limited.

@@ -2,24 +2,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "regex.h"
+#include "regex_private.h"
 #include "utf8.h"
 #include "banned.h"
-
-/* White space without the line end, to stand in a class. */
-#define SPACES "\\h\\x0b\\f\\r\\x85\\p{Zl}\\p{Zp}"
-
-struct reader {
-    const char *at, *end;
-    size_t depth; /* of groups */
-    bool fold;
-    struct regex_facts *facts;
-    struct buf run;  /* the literal that is being read, outside of all groups */
-    size_t run_last; /* where its last character begins */
-    struct buf best; /* the longest of this alternative */
-    bool lacks;      /* an alternative has no literal, or there are too many */
-    bool unsure;     /* there may be more to it: one line at a time, and no literal */
-};
 
 void regex_facts_free(struct regex_facts *f)
 {
@@ -27,18 +12,18 @@ void regex_facts_free(struct regex_facts *f)
     buf_free(&f->literals);
 }
 
-static void put(struct reader *r, const char *s, size_t n)
+void reader_put(struct reader *r, const char *s, size_t n)
 {
     buf_append(&r->facts->spanning, s, n);
 }
 
-static void put_str(struct reader *r, const char *s)
+void reader_put_str(struct reader *r, const char *s)
 {
     buf_append_str(&r->facts->spanning, s);
 }
 
 /* Only this construct must not run over several lines; literals elsewhere hold. */
-static void stay_in_line(struct reader *r)
+void reader_stay_in_line(struct reader *r)
 {
     r->facts->spans = false;
 }
@@ -58,7 +43,7 @@ static void keep_ascii(struct buf *literal)
     literal->len = n_best;
 }
 
-static void end_run(struct reader *r)
+void reader_end_run(struct reader *r)
 {
     if (r->fold)
         keep_ascii(&r->run);
@@ -87,7 +72,7 @@ static void end_alternative(struct reader *r)
 }
 
 /* A character that stands for itself. */
-static void literal(struct reader *r, const char *s, size_t n)
+void reader_literal(struct reader *r, const char *s, size_t n)
 {
     r->facts->line_end |= *s == '\n';
     r->facts->cr |= *s == '\r';
@@ -134,166 +119,12 @@ static bool quantifier(struct reader *r)
         return false;
     if (r->at + n < r->end && strchr("+?", r->at[n]))
         n++;
-    put(r, r->at, n);
+    reader_put(r, r->at, n);
     r->at += n;
     if (optional && r->depth == 0 && r->run.len > 0)
         r->run.len = r->run_last;
-    end_run(r);
+    reader_end_run(r);
     return true;
-}
-
-/* An escape outside of a class that is not a literal. `s` is what it says beside the backslash. */
-static void escape_class(struct reader *r, char c)
-{
-    static const struct {
-        char c;
-        const char *becomes; /* NULL: as it is */
-    } known[] = {{'d', NULL},        {'w', NULL},        {'S', NULL},        {'h', NULL},
-                 {'V', NULL},        {'b', NULL},        {'B', NULL},        {'N', NULL},
-                 {'s', "[^\\S\\n]"}, {'D', "[^\\d\\n]"}, {'W', "[^\\w\\n]"}, {'H', "[^\\h\\n]"}};
-    char as_is[] = {'\\', c};
-    end_run(r);
-    for (size_t i = 0; i < ARRAY_SIZE(known); i++)
-        if (known[i].c == c) {
-            if (known[i].becomes)
-                put_str(r, known[i].becomes);
-            else
-                put(r, as_is, 2);
-            if (c == 'N' && r->at < r->end && *r->at == '{')
-                r->unsure = true;
-            return;
-        }
-    if (strchr("AzZGKRXv", c)) {
-        stay_in_line(r);
-        return;
-    }
-    /* A back reference of one digit; whatever else: numbers, properties, names, … */
-    if (c >= '1' && c <= '9' && (r->at == r->end || !isdigit((unsigned char)*r->at)))
-        put(r, as_is, 2);
-    else
-        r->unsure = true;
-}
-
-/* The character that an escaped letter stands for, or 0. */
-static char control(char c)
-{
-    switch (c) {
-    case 'n':
-        return '\n';
-    case 'r':
-        return '\r';
-    case 't':
-        return '\t';
-    case 'f':
-        return '\f';
-    case 'e':
-        return 27;
-    case 'a':
-        return 7;
-    default:
-        return 0;
-    }
-}
-
-/* \Q…\E */
-static void quoted(struct reader *r)
-{
-    while (r->at < r->end && !(r->end - r->at >= 2 && r->at[0] == '\\' && r->at[1] == 'E')) {
-        size_t n = utf8_character((const uint8_t *)r->at, (size_t)(r->end - r->at));
-        literal(r, r->at, n ? n : 1);
-        r->at += n ? n : 1;
-    }
-    r->at += r->at < r->end ? 2 : 0;
-    stay_in_line(r);
-}
-
-static void escape(struct reader *r)
-{
-    if (r->at + 1 >= r->end) {
-        r->unsure = true; /* it will not compile */
-        r->at = r->end;
-        return;
-    }
-    char c = r->at[1], stands = control(c);
-    size_t n = utf8_character((const uint8_t *)r->at + 1, (size_t)(r->end - r->at - 1));
-    const char *s = r->at;
-    r->at += 1 + (n ? n : 1);
-    if (c == 'Q') {
-        quoted(r);
-    } else if (stands) {
-        literal(r, &stands, 1);
-        put(r, s, 2);
-    } else if (c == 'E') {
-        return; /* without a \Q it means nothing */
-    } else if (isalnum((unsigned char)c)) {
-        escape_class(r, c);
-    } else {
-        literal(r, s + 1, n ? n : 1);
-        put(r, s, 1 + (n ? n : 1));
-    }
-}
-
-/* An escape inside of a class that does not negate. False: not sure. */
-static bool class_escape(struct reader *r)
-{
-    char c = r->at + 1 < r->end ? r->at[1] : 0;
-    r->facts->cr |= c == 'r';
-    if (c == 's') {
-        put_str(r, SPACES);
-    } else if (c == 't' || c == 'r' || c == 'f' || c == 'w' || c == 'd' || c == 'S' || c == 'h' ||
-               ispunct((unsigned char)c)) {
-        put(r, r->at, 2);
-        /* A range from a control character has the line end in it. */
-        if (!ispunct((unsigned char)c) && r->at + 2 < r->end && r->at[2] == '-')
-            return false;
-    } else {
-        return false;
-    }
-    r->at += 2;
-    return true;
-}
-
-/* Copies the members of a class, without the line end; in one that negates the line end was put already. */
-static bool class_members(struct reader *r, bool negated)
-{
-    for (bool first = true; r->at < r->end; first = false) {
-        char c = *r->at;
-        if (c == ']' && !first)
-            return true;
-        if (c == '[' && r->at + 1 < r->end && strchr(":.=", r->at[1]))
-            return false;
-        if (c == '\\' && !negated) {
-            if (!class_escape(r))
-                return false;
-        } else if (c == '\\') {
-            if (r->end - r->at < 2 || strchr("QE", r->at[1]))
-                return false;
-            put(r, r->at, 2);
-            r->at += 2;
-        } else {
-            if ((unsigned char)c < ' ' && !negated)
-                return false;
-            if (c == ']')
-                put_str(r, "\\");
-            put(r, r->at++, 1);
-        }
-    }
-    return false;
-}
-
-static void class(struct reader *r)
-{
-    end_run(r);
-    r->at++;
-    bool negated = r->at < r->end && *r->at == '^';
-    r->at += negated;
-    put_str(r, negated ? "[^\\n" : "[");
-    if (!class_members(r, negated)) {
-        r->unsure = true;
-        return;
-    }
-    put_str(r, "]");
-    r->at++;
 }
 
 /* Behind `(?`: the kinds of groups in which everything has its usual meaning. */
@@ -319,7 +150,7 @@ static bool group_is_usual(const char *s, const char *end, size_t *ret_n)
 static void open_group(struct reader *r)
 {
     const char *s = r->at++;
-    end_run(r);
+    reader_end_run(r);
     r->depth++;
     size_t n = 0;
     if (r->at < r->end && *r->at == '*')
@@ -330,15 +161,15 @@ static void open_group(struct reader *r)
         else
             r->unsure = true;
     }
-    put(r, s, (size_t)(r->at - s));
+    reader_put(r, s, (size_t)(r->at - s));
 }
 
 static void character(struct reader *r)
 {
     size_t n = utf8_character((const uint8_t *)r->at, (size_t)(r->end - r->at));
     n = n ? n : 1;
-    literal(r, r->at, n);
-    put(r, r->at, n);
+    reader_literal(r, r->at, n);
+    reader_put(r, r->at, n);
     r->at += n;
 }
 
@@ -346,26 +177,26 @@ static void character(struct reader *r)
 static void special(struct reader *r, char c)
 {
     if (c == '[') {
-        class(r);
+        reader_class(r);
         return;
     }
     if (c == '(') {
         open_group(r);
         return;
     }
-    end_run(r);
+    reader_end_run(r);
     if (c == ')' && r->depth-- == 0)
         r->unsure = true, r->depth = 0;
     if (c == '|' && r->depth == 0)
         end_alternative(r);
-    put(r, r->at++, 1);
+    reader_put(r, r->at++, 1);
 }
 
 static void read_all(struct reader *r)
 {
     while (r->at < r->end && !r->unsure) {
         if (*r->at == '\\')
-            escape(r);
+            reader_escape(r);
         else if (quantifier(r))
             continue;
         else if (strchr("[().^$|", *r->at) && *r->at)
@@ -373,7 +204,7 @@ static void read_all(struct reader *r)
         else
             character(r);
     }
-    end_run(r);
+    reader_end_run(r);
 }
 
 int regex_read(const char *text, size_t n, bool fold, struct regex_facts *ret)

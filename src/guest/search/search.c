@@ -217,19 +217,13 @@ static int search_below(struct search *s, struct file_call *c, struct error *err
         return search_one(s, c, err);
     if (r >= 0)
         r = sweep_run(&w, c, err);
-    if (r >= 0)
-        r = tell(s, c, w.unreadable);
-    sweep_free(&w);
-    return r;
+    return r < 0 ? r : tell(s, c, w.unreadable);
 }
 
+/* Like all requests, in a process of its own: what it holds needs no giving back. */
 int search_files(struct file_call *c, struct error *err)
 {
     struct search s = {0};
     int r = read_request(&s, &c->request, err);
-    if (r >= 0)
-        r = search_below(&s, c, err);
-    hits_free(&s.hits);
-    pattern_free(s.pattern);
-    return r;
+    return r < 0 ? r : search_below(&s, c, err);
 }

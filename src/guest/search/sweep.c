@@ -103,7 +103,7 @@ static int push_folders(struct sweep *w, struct folder *f)
     if (n == 0 || (w->depth_max > 0 && f->depth + 1 >= w->depth_max))
         return 0;
     _cleanup_free_ struct job *jobs = calloc(n, sizeof *jobs);
-    f->children = w->user->keeps ? calloc(n, sizeof *f->children) : NULL;
+    f->children = w->user->keeps ? calloc(n, sizeof(struct folder *)) : NULL;
     if (!jobs || (w->user->keeps && !f->children))
         return -ENOMEM;
     /* From the last to the first, so that the first is on top. */

@@ -6,6 +6,8 @@
  * descriptor is held for a folder that waits. What cannot be opened or read is counted, and what vanishes
  * meanwhile is left out.
  *
+ * It is made for a process that serves one request: what a walk holds lives as long as that.
+ *
  * Left out are `.git`, what the ignore files name (unless `ignored`), what the filter refuses, and with
  * `hidden` off every name with a dot in front.
  */
@@ -64,7 +66,6 @@ int sweep_open(struct sweep *w, struct file_call *c, struct error *err);
 
 /* Walks to the end. If the connection closes meanwhile, the process ends. */
 int sweep_run(struct sweep *w, struct file_call *c, struct error *err);
-void sweep_free(struct sweep *w);
 
 /* Remembers the first failure, with words if err is given, and ends the walk. */
 int sweep_fail(struct sweep *w, int code, const struct error *err);

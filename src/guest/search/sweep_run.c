@@ -13,10 +13,11 @@
 #include "banned.h"
 
 #define STACK_SIZE (256u << 10)
+#define NAME_ROOM  (64u << 10) /* no name is longer, on whatever filesystem: the kernel's entries are not */
 
 int sweep_path_reserve(struct sweep_path *p, const struct folder *f)
 {
-    size_t base = folder_base(f), need = base + NAME_MAX * 4 + 2;
+    size_t base = folder_base(f), need = base + NAME_ROOM;
     if (p->room < need) {
         char *more = realloc(p->text, 2 * need);
         if (!more)
@@ -117,21 +118,10 @@ int sweep_open(struct sweep *w, struct file_call *c, struct error *err)
     return 0;
 }
 
-void sweep_free(struct sweep *w)
-{
-    if (w->start >= 0)
-        close(w->start);
-    if (w->top)
-        folder_release(w->top);
-    if (w->jobs.stack)
-        jobs_free(&w->jobs);
-    filter_free(&w->filter);
-}
-
 static void *thread_main(void *data)
 {
     struct sweep_thread *t = data;
-    sweep_do(t->walk, t);
+    sweep_do(t->sweep, t);
     return NULL;
 }
 
@@ -142,28 +132,52 @@ static unsigned count_threads(void)
     return n < 1 ? 1 : n > SWEEP_THREADS_MAX ? SWEEP_THREADS_MAX : (unsigned)n;
 }
 
+static int thread_new(struct sweep *w, struct sweep_thread **ret)
+{
+    struct sweep_thread *t = calloc(1, sizeof *t);
+    int r = t ? 0 : -ENOMEM;
+    if (r >= 0 && w->user->begin)
+        r = w->user->begin(w, &t->mine);
+    if (r < 0) {
+        free(t);
+        return r;
+    }
+    t->sweep = w;
+    *ret = t;
+    return 0;
+}
+
+static void thread_end(struct sweep *w, struct sweep_thread *t)
+{
+    if (t->started)
+        pthread_join(t->thread, NULL);
+    if (w->user->end)
+        w->user->end(w, t->mine);
+    free(t->path.text);
+    free(t);
+}
+
+/* Starts up to *n of them. A box may have no room for that many, or for any: one is always made, for the
+ * caller's own thread to run if it was not started. */
 static int threads_start(struct sweep *w, struct sweep_thread **list, unsigned *n)
 {
     pthread_attr_t attr;
+    unsigned made = 0;
     int r = 0;
+    bool room = true;
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK_SIZE);
-    for (unsigned i = 0; i < *n && r >= 0; i++) {
-        list[i] = calloc(1, sizeof **list);
-        r = list[i] ? 0 : -ENOMEM;
-        if (r >= 0) {
-            list[i]->walk = w;
-            r = w->user->begin ? w->user->begin(w, &list[i]->mine) : 0;
-        }
-        if (r >= 0)
-            r = -pthread_create(&list[i]->thread, &attr, thread_main, list[i]);
-        if (r < 0) {
-            free(list[i]);
-            *n = i;
-        }
+    while (made < *n && room && (r = thread_new(w, &list[made])) >= 0) {
+        struct sweep_thread *t = list[made];
+        room = t->started = pthread_create(&t->thread, &attr, thread_main, t) == 0;
+        if (room || made == 0)
+            made++;
+        else
+            thread_end(w, t);
     }
     pthread_attr_destroy(&attr);
-    return *n > 0 ? 0 : r;
+    *n = made;
+    return made > 0 ? 0 : r;
 }
 
 static void *watch_main(void *data)
@@ -183,6 +197,17 @@ static void watch(struct file_call *c)
         pthread_detach(thread);
 }
 
+static int why_failed(struct sweep *w, struct file_call *c, struct error *err)
+{
+    if (w->error.code)
+        *err = w->error;
+    else if (w->failed == -E2BIG)
+        return error_set(err, E2BIG, "%.400s: there is too much beneath it: name a smaller folder", c->path);
+    else if (w->failed < 0)
+        return error_errno(err, -w->failed, "%.400s", c->path);
+    return w->failed;
+}
+
 int sweep_run(struct sweep *w, struct file_call *c, struct error *err)
 {
     struct sweep_thread *list[SWEEP_THREADS_MAX];
@@ -192,20 +217,11 @@ int sweep_run(struct sweep *w, struct file_call *c, struct error *err)
     if (r >= 0)
         r = threads_start(w, list, &n);
     if (r < 0)
-        return error_errno(err, -r, "cannot start a thread");
+        return error_errno(err, -r, "%.400s", c->path);
     watch(c);
-    for (unsigned i = 0; i < n; i++) {
-        pthread_join(list[i]->thread, NULL);
-        if (w->user->end)
-            w->user->end(w, list[i]->mine);
-        free(list[i]->path.text);
-        free(list[i]);
-    }
-    if (w->error.code)
-        *err = w->error;
-    else if (w->failed == -E2BIG)
-        return error_set(err, E2BIG, "%.400s: there is too much beneath it: name a smaller folder", c->path);
-    else if (w->failed < 0)
-        return error_errno(err, -w->failed, "%.400s", c->path);
-    return w->failed;
+    if (!list[0]->started)
+        sweep_do(w, list[0]);
+    for (unsigned i = 0; i < n; i++)
+        thread_end(w, list[i]);
+    return why_failed(w, c, err);
 }

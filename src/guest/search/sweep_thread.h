@@ -12,8 +12,9 @@ struct sweep_path {
 };
 
 struct sweep_thread {
-    struct sweep *walk;
+    struct sweep *sweep;
     pthread_t thread;
+    bool started;
     void *mine; /* the user's */
     struct sweep_path path;
     char scratch[SWEEP_SCRATCH] __attribute__((aligned(16)));

@@ -24,7 +24,7 @@ static const struct sweep_user user = {.keeps = true, .everything = true};
 
 struct tree {
     struct file_call *call;
-    const struct sweep *walk;
+    const struct sweep *sweep;
     bool sizes;
     unsigned depth; /* all entries of this depth and above are told, */
     uint64_t more;  /* and so many of the next */
@@ -90,7 +90,7 @@ static void put_details(struct tree *t, struct level *l, const struct entry *e)
 {
     const char *name = folder_name(l->folder, e);
     struct stat st;
-    if (l->fd < 0 && sweep_open_folder(t->walk, l->folder, &l->fd) < 0)
+    if (l->fd < 0 && sweep_open_folder(t->sweep, l->folder, &l->fd) < 0)
         return;
     if (e->type == ENTRY_LINK)
         put_target(&t->call->out, l->fd, name);
@@ -114,11 +114,6 @@ static int put_entry(struct tree *t, struct level *l, const struct entry *e)
 }
 
 /* The path of the folder, for put_entry to add names to. */
-static void enter(struct tree *t, struct level *l, const struct folder *f)
-{
-    *l = (struct level){.folder = f, .fd = -1};
-}
-
 static void set_path(struct tree *t, const struct folder *f)
 {
     t->path.len = 0;
@@ -140,7 +135,7 @@ static int step(struct tree *t, struct level *stack, size_t *n)
         if (r < 0)
             return r;
         if (e->type == ENTRY_FOLDER && l->child < f->n_children && *n < DEPTHS && f->depth <= t->depth) {
-            enter(t, &stack[(*n)++], f->children[l->child++]);
+            stack[(*n)++] = (struct level){.folder = f->children[l->child++], .fd = -1};
             return 0;
         }
     }
@@ -155,11 +150,11 @@ static int tell(struct tree *t, uint64_t limit)
     _cleanup_free_ uint64_t *counts = calloc(DEPTHS + 2, sizeof *counts);
     if (!stack || !counts)
         return -ENOMEM;
-    count_depths(t->walk->top, counts, stack);
+    count_depths(t->sweep->top, counts, stack);
     choose_depth(t, counts, limit);
     size_t n = 1;
     int r = 0;
-    enter(t, &stack[0], t->walk->top);
+    stack[0] = (struct level){.folder = t->sweep->top, .fd = -1};
     while (n > 0 && r >= 0)
         r = step(t, stack, &n);
     return r;
@@ -167,7 +162,7 @@ static int tell(struct tree *t, uint64_t limit)
 
 static int answer(struct tree *t, uint64_t limit)
 {
-    const struct sweep *w = t->walk;
+    const struct sweep *w = t->sweep;
     int r = tell(t, limit);
     if (r < 0)
         return r;
@@ -187,13 +182,12 @@ int search_tree(struct file_call *c, struct error *err)
 {
     uint64_t limit = wire_find_u64(&c->request, WIRE_K_LIMIT_ENTRIES, LIMIT_DEFAULT);
     struct sweep w = {.user = &user, .keep_max = KEEP_MAX};
-    struct tree t = {.call = c, .walk = &w, .path = BUF_INIT(2 * RELPATH_MAX)};
+    struct tree t = {.call = c, .sweep = &w, .path = BUF_INIT(2 * RELPATH_MAX)};
     t.sizes = wire_find_u64(&c->request, WIRE_K_SIZES, 0);
     int r = sweep_open(&w, c, err);
     if (r >= 0)
         r = sweep_run(&w, c, err);
     if (r >= 0 && answer(&t, limit) < 0)
         r = error_errno(err, ENOMEM, "%.400s", c->path);
-    buf_free(&t.path);
     return r;
 }

@@ -8,6 +8,7 @@
 #include "command.h"
 #include "conn.h"
 #include "error.h"
+#include "exec.h"
 #include "guest.h"
 #include "shell/session.h"
 #include "shell/start.h"
@@ -45,11 +46,13 @@ static int parse_session(struct request *q, struct guest *g, const struct wire_f
     if (r < 0)
         return error_errno(err, -r, "cannot read the variables");
     q->session = name ? session_get(g, name) : NULL;
-    if (!q->session)
-        return error_set(
+    if (!q->session) {
+        error_set(
             err, EINVAL,
-            "a session's name has 1 to %d letters, digits, '.', '_' or '-' and does not begin with a dot",
+            "a session's name has 1 to %d letters, digits, '.', '_' or '-', and no dot at its beginning",
             SESSION_NAME_MAX);
+        return -EINVAL;
+    }
     r = session_seed(q->session, &q->env);
     return r < 0 ? error_set(err, E2BIG, "the session's variables are longer than %u bytes", STATE_MAX) : 0;
 }
@@ -131,7 +134,7 @@ int shell_request(struct conn *conn, const struct wire_frame *f)
 {
     _cleanup_(request_free) struct request q = {0};
     struct error err = {0};
-    command_parse_limits(&q.limits, f);
+    exec_parse_limits(&q.limits, f);
     q.background = wire_find_u64(f, WIRE_K_BACKGROUND, 0) != 0;
     int r = parse_call(&q.call, f, &err);
     if (r >= 0)

@@ -139,6 +139,7 @@ static int take_value(struct client *c, json_t *value, bool in_batch, struct err
     case RPC_RESULT:
     case RPC_ERROR:
         take_answer(c, &m);
+        json_object_del(value, "result"); /* it is another thread's now, whole */
         return 0;
     case RPC_REQUEST:
         return take_request(c, &m, err);
