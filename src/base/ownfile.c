@@ -36,7 +36,7 @@ static int open_checked(const char *path, int flags, int *ret_fd, struct stat *r
 int ownfile_open(const char *path, int *ret_fd, struct stat *ret_st, struct error *err)
 {
     _cleanup_fd_ int fd = -1;
-    struct stat st;
+    struct stat st = {0};
     int r = open_checked(path, 0, &fd, &st, err);
     if (r < 0)
         return r;

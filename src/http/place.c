@@ -109,7 +109,9 @@ int place_parse(const json_t *settings, struct place *ret, struct error *err)
     const char *url = json_string_value(json_object_get(settings, "url")), *name;
     json_t *value;
     struct place p = {.timeout = json_number_value(json_object_get(settings, "timeout"))};
-    int r = url ? check_url(url, err) : error_set(err, EINVAL, "the first line is no {\"url\": …}");
+    if (!url)
+        return error_set(err, EINVAL, "the first line is no {\"url\": …}");
+    int r = check_url(url, err);
     if (r == 0) {
         p.url = strdup(url);
         p.shown = place_shown(url);

@@ -131,8 +131,8 @@ struct tool_turn {
     const struct tool_request *q;
     struct tool_call call;
     struct order_ticket ticket;
-    int found; /* 0, or why it cannot be called */
     pthread_t thread;
+    int found; /* 0, or why it cannot be called */
     bool threaded;
 };
 

@@ -1,13 +1,10 @@
 """Fixtures of the tests of `hutch mcp`."""
 import shutil
-from pathlib import Path
 
 import pytest
 
 import peer
-
-HERE = Path(__file__).resolve().parent
-MODULES = HERE / "node_modules"
+from peer import MODULES
 
 
 @pytest.fixture

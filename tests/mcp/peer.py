@@ -6,9 +6,12 @@ import queue
 import signal
 import subprocess
 import threading
+from pathlib import Path
 
 import pytest
 
+HERE = Path(__file__).resolve().parent
+MODULES = HERE / "node_modules"
 PATIENCE = 30
 LATEST_BEGUN = "2025-11-25"
 STATELESS = "2026-07-28"

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from conftest import HERE, MODULES
+from peer import HERE, MODULES
 
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 GENERATIONS = pytest.mark.parametrize("generation", ["1", "2"])
@@ -80,7 +80,8 @@ def test_sdk_looks_around(sdk, ready, generation):
         assert as_javascript(shown.get("outputSchema")) == as_javascript(told.get("output_schema"))
         assert (shown["title"], shown["description"]) == (told["title"], told["description"])
         assert shown["annotations"]["readOnlyHint"] == told["reads_only"]
-        assert shown["annotations"]["destructiveHint"] == (told["changes_files"] or told["runs_code"])
+        assert shown["annotations"]["destructiveHint"] == (
+            not told["reads_only"] and (told["changes_files"] or told["runs_code"]))
     assert {r["uri"] for r in seen["resources"]} == {"hutch://diff", "file:///workspace/a.txt", "file:///workspace/p.png",
                                                      "file:///workspace/src/main.c"}
     assert seen["templates"][0]["uriTemplate"] == "file:///workspace/{path}"

@@ -183,7 +183,7 @@ def test_a_line_that_is_too_far(tools):
 
 def test_a_file_that_grows(tools):
     tools.put("log", "first\n")
-    with tools.running("sh", "-c", "echo; while ! [ -e stop ]; do echo line >> log; done"):
+    with tools.running("sh", "-c", "echo; while ! [ -e stop ]; do echo line >> log; done; exit 0"):
         for _ in range(5):
             got = tools.ok("read_file", path="log", limit=1)
             assert got.data["content"] == "first\n"
@@ -252,7 +252,7 @@ def test_paths_that_are_none(tools):
 def test_a_file_that_becomes_a_folder(tools):
     """Whatever is there when it is opened is what is told; the call ends, and never reads a folder."""
     tools.put("f", "text\n")
-    with tools.running("sh", "-c", "echo; while ! [ -e stop ]; do rm -f f; mkdir f; rmdir f; echo text > f; done"):
+    with tools.running("sh", "-c", "echo; while ! [ -e stop ]; do rm -f f; mkdir f; rmdir f; echo text > f; done; exit 0"):
         for _ in range(20):
             got = tools.call("read_file", path="f")
             if not got.failed:

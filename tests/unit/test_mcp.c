@@ -63,7 +63,7 @@ static int run_long(struct tool_call *c, struct error *err)
 
 static const struct tool WAIT = {"wait", "Wait", "", ANY, NULL, TOOL_READS, run_wait};
 static const struct tool TALK = {"talk", "Talk", "", ANY, NULL, TOOL_RUNS, run_talk};
-static const struct tool PICTURE = {"picture", "Picture", "", ANY, NULL, TOOL_READS, run_picture};
+static const struct tool PICTURE = {"picture", "Picture", "", ANY, NULL, TOOL_READS | TOOL_RUNS, run_picture};
 static const struct tool FAIL = {
     "fail",     "Fail",  "", ANY, SCHEMA({"type" : "object", "properties" : {"n" : {"type" : "integer"}}}),
     TOOL_READS, run_fail};
@@ -314,6 +314,29 @@ static void test_batch(void **state)
     expect_text(c, "0.result.content.0.text", "done");
 }
 
+/* The hints of the tools above, in their order, behind those of the table. */
+static void test_hints(void **state)
+{
+    static const struct {
+        const char *name;
+        bool reads, destroys, open;
+    } wanted[] = {
+        {"wait", 1, 0, 0}, {"talk", 0, 1, 0}, {"picture", 1, 0, 0}, {"fail", 1, 0, 0}, {"long", 1, 0, 1}};
+    struct client *c = *state;
+    begin(c, INITIALIZE("2025-03-26"));
+    say(c, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}");
+    json_decref(next(c)); /* the log message */
+    json_t *message = next(c), *tools = json_object_get(json_object_get(message, "result"), "tools");
+    for (size_t i = 0, first = json_array_size(tools) - ARRAY_SIZE(wanted); i < ARRAY_SIZE(wanted); i++) {
+        json_t *tool = json_array_get(tools, first + i), *hints = json_object_get(tool, "annotations");
+        assert_string_equal(json_string_value(json_object_get(tool, "name")), wanted[i].name);
+        assert_int_equal(json_is_true(json_object_get(hints, "readOnlyHint")), wanted[i].reads);
+        assert_int_equal(json_is_true(json_object_get(hints, "destructiveHint")), wanted[i].destroys);
+        assert_int_equal(json_is_true(json_object_get(hints, "openWorldHint")), wanted[i].open);
+    }
+    json_decref(message);
+}
+
 static void test_log(void **state)
 {
     struct client *c = *state;
@@ -391,9 +414,9 @@ int main(void)
         WITH_CLIENT(test_cancel),       WITH_CLIENT(test_free_while_calls_run),
         WITH_CLIENT(test_many_at_once), WITH_CLIENT(test_progress),
         WITH_CLIENT(test_failed_data),  WITH_CLIENT(test_longer_than_can_be_sent),
-        WITH_CLIENT(test_batch),        WITH_CLIENT(test_log),
-        WITH_CLIENT(test_no_box),       WITH_CLIENT(test_refuse),
-        cmocka_unit_test(test_uris),
+        WITH_CLIENT(test_batch),        WITH_CLIENT(test_hints),
+        WITH_CLIENT(test_log),          WITH_CLIENT(test_no_box),
+        WITH_CLIENT(test_refuse),       cmocka_unit_test(test_uris),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

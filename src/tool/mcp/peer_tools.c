@@ -166,7 +166,7 @@ static int judge(struct peer *s, const json_t *one, struct error *err)
     if (s->n_tools == PEER_TOOLS_MAX)
         return error_set(err, E2BIG, "'%s' and all behind it: more than %d tools", name, PEER_TOOLS_MAX);
     int r = make_tool(s, one, name, &t, err);
-    if (r == 0)
+    if (r == 0 && t)
         r = keep(s, t, &t, err);
     if (r < 0)
         return error_wrap(err, "the tool '%s'", name);

@@ -22,9 +22,9 @@ enum mcp_version {
 const char *mcp_version_name(enum mcp_version v);
 enum mcp_version mcp_version_of(const char *name); /* MCP_NONE if there is none of that name */
 
-#define MCP_UNSUPPORTED_VERSION -32022
-#define MCP_RESOURCE_NOT_FOUND  -32002 /* until 2025-11-25; -32602 since */
-#define MCP_BUSY                -32000
+#define MCP_UNSUPPORTED_VERSION (-32022)
+#define MCP_RESOURCE_NOT_FOUND  (-32002) /* until 2025-11-25; -32602 since */
+#define MCP_BUSY                (-32000)
 
 /* Why a request has no result. */
 struct mcp_problem {
@@ -83,13 +83,15 @@ struct mcp_request {
     LIST_ENTRY(mcp_request) all;
 };
 
+LIST_HEAD(mcp_requests, mcp_request);
+
 struct mcp_server {
     struct mcp_options options;
     enum mcp_version version; /* what initialize settled; used by the thread that takes messages only */
     pthread_mutex_t sending;
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t ended;
-    LIST_HEAD(, mcp_request) requests; /* that have a thread */
+    struct mcp_requests requests; /* that have a thread */
     size_t n_requests;
     int level; /* of log messages that the client wants */
 };
@@ -115,14 +117,10 @@ const char *mcp_param(const struct mcp_request *q, const char *name, struct mcp_
 /* Takes the place of q->call in the order. */
 int mcp_begin_call(struct mcp_request *q, struct mcp_problem *p);
 
-/* Which of so many items a page of a list holds: from *ret_from up to before *ret_to. Negative with the
- * problem set if the cursor is none of ours. */
+/* The part of a list that the request's cursor asks for: {name: items, "nextCursor": …}. Takes the items
+ * over. NULL with the problem set if the cursor is none of ours. */
 #define MCP_PAGE 200
-int mcp_page(const struct mcp_request *q, size_t total, size_t *ret_from, size_t *ret_to,
-             struct mcp_problem *p);
-
-/* {name: items, "nextCursor": …}; takes the items over. */
-json_t *mcp_page_result(const char *name, json_t *items, size_t to, size_t total);
+json_t *mcp_page(const struct mcp_request *q, const char *name, json_t *items, struct mcp_problem *p);
 
 /* The methods, by file. */
 json_t *mcp_initialize(struct mcp_request *q, struct mcp_problem *p);

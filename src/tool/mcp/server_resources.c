@@ -88,17 +88,9 @@ int mcp_begin_list_resources(struct mcp_request *q, struct mcp_problem *p)
 json_t *mcp_list_resources(struct mcp_request *q, struct mcp_problem *p)
 {
     _cleanup_result_ struct tool_result r = TOOL_RESULT_INIT;
-    size_t from, to;
     tool_finish(q->turn, &r);
-    if (r.failed)
-        return own_problem(q, &r, p);
-    json_t *all = all_resources(q, json_object_get(r.data, "entries"));
-    size_t total = json_array_size(all);
-    json_t *page = mcp_page(q, total, &from, &to, p) == 0 ? json_array() : NULL;
-    for (size_t i = from; page && i < to; i++)
-        json_array_append(page, json_array_get(all, i));
-    json_decref(all);
-    return page ? mcp_page_result("resources", page, to, total) : NULL;
+    return r.failed ? own_problem(q, &r, p)
+                    : mcp_page(q, "resources", all_resources(q, json_object_get(r.data, "entries")), p);
 }
 
 json_t *mcp_list_templates(struct mcp_request *q, struct mcp_problem *p)

@@ -9,35 +9,38 @@
 #include "units.h"
 #include "banned.h"
 
-int mcp_page(const struct mcp_request *q, size_t total, size_t *ret_from, size_t *ret_to,
-             struct mcp_problem *p)
-{
-    const json_t *cursor = json_object_get(q->params, "cursor");
-    uint64_t from = 0;
-    if (cursor && (!json_is_string(cursor) || units_parse_count(json_string_value(cursor), &from) < 0 ||
-                   from >= total)) {
-        mcp_problem(p, RPC_INVALID_PARAMS, "params.cursor is none that this server gave");
-        return -EINVAL;
-    }
-    *ret_from = from;
-    *ret_to = total - from > MCP_PAGE ? from + MCP_PAGE : total;
-    return 0;
-}
-
-json_t *mcp_page_result(const char *name, json_t *items, size_t to, size_t total)
+static json_t *page_of(const char *name, const json_t *items, size_t from, size_t to)
 {
     char cursor[24];
-    json_t *result = json_pack("{s:o}", name, items);
+    json_t *page = json_array();
+    for (size_t i = from; i < to; i++)
+        json_array_append(page, json_array_get(items, i));
+    json_t *result = json_pack("{s:o}", name, page);
     snprintf(cursor, sizeof cursor, "%zu", to);
-    if (result && to < total)
+    if (result && to < json_array_size(items))
         json_object_set_new(result, "nextCursor", json_string(cursor));
+    return result;
+}
+
+json_t *mcp_page(const struct mcp_request *q, const char *name, json_t *items, struct mcp_problem *p)
+{
+    const json_t *cursor = json_object_get(q->params, "cursor");
+    uint64_t from = 0, total = json_array_size(items);
+    json_t *result = NULL;
+    bool is_ours = !cursor || (json_is_string(cursor) &&
+                               units_parse_count(json_string_value(cursor), &from) == 0 && from < total);
+    if (is_ours)
+        result = page_of(name, items, from, total - from > MCP_PAGE ? from + MCP_PAGE : total);
+    else
+        mcp_problem(p, RPC_INVALID_PARAMS, "params.cursor is none that this server gave");
+    json_decref(items);
     return result;
 }
 
 /* What a client may tell its person about a tool before it is called. */
 static json_t *annotations(const struct mcp_request *q, const struct tool *t)
 {
-    bool changes = t->flags & (TOOL_CHANGES | TOOL_RUNS);
+    bool changes = !(t->flags & TOOL_READS) && (t->flags & (TOOL_CHANGES | TOOL_RUNS));
     bool open = (t->flags & TOOL_HOST) || ((t->flags & TOOL_RUNS) && q->server->options.open_world);
     return json_pack("{s:s*, s:b, s:b, s:b, s:b}", "title", t->title, "readOnlyHint",
                      !!(t->flags & TOOL_READS), "destructiveHint", changes, "idempotentHint", !changes,
@@ -77,14 +80,8 @@ static void tell_trouble(void *data, const char *text)
 json_t *mcp_list_tools(struct mcp_request *q, struct mcp_problem *p)
 {
     struct listing l = {.q = q, .tools = json_array()};
-    size_t from, to;
     tool_session_list(q->server->options.session, add_tool, tell_trouble, &l);
-    size_t total = json_array_size(l.tools);
-    json_t *page = mcp_page(q, total, &from, &to, p) == 0 ? json_array() : NULL;
-    for (size_t i = from; page && i < to; i++)
-        json_array_append(page, json_array_get(l.tools, i));
-    json_decref(l.tools);
-    return page ? mcp_page_result("tools", page, to, total) : NULL;
+    return mcp_page(q, "tools", l.tools, p);
 }
 
 int mcp_begin_tool(struct mcp_request *q, struct mcp_problem *p)
