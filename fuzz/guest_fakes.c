@@ -8,6 +8,7 @@
 #include "background.h"
 #include "command.h"
 #include "conn.h"
+#include "edit/edit.h"
 #include "file.h"
 #include "freeze.h"
 #include "guest.h"
