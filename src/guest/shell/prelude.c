@@ -22,7 +22,7 @@
 int prelude_put_bash(struct buf *b, int anchor)
 {
     int high = anchor < 9 ? 10 : anchor + 1; /* where the copy is */
-    buf_printf(b, "{ command exec 6<&- %d<&-;", anchor);
+    buf_printf(b, "{ command exec 2>&1 6<&- %d<&-;", anchor);
     /* The session as it was. PATH came along to find bash by. */
     buf_append_str(b, " builtin mapfile -d '' -t -n 3 -u 4 __hutch;"
                       " { builtin unset -v PATH SHLVL; builtin eval \"${__hutch[1]}\";"

@@ -156,6 +156,8 @@ static int open_output(struct parts *p, struct command *c, struct error *err)
     return r < 0 ? error_errno(err, -r, "cannot connect the shell's input") : 0;
 }
 
+/* What bash says while it starts (that its folder is being removed, say) is nobody's output: its stderr is
+ * ours, which is /dev/null, until the prelude makes it what stdout is. */
 static int run(struct parts *p, struct command *c, int anchor)
 {
     struct shell *s = c->shell;
@@ -164,7 +166,7 @@ static int run(struct parts *p, struct command *c, int anchor)
                       .envp = p->envp,
                       .cwd = c->cwd,
                       .or_cwd = SESSION_FOLDER,
-                      .fds = {p->fds[0], p->fds[1], p->fds[2]},
+                      .fds = {p->fds[0], p->fds[1], s->plain ? p->fds[2] : -1},
                       .more = more,
                       .n_more = ARRAY_SIZE(more),
                       .apart = s->wake >= 0 && !s->plain,
