@@ -111,75 +111,75 @@ enum wire_key {
     WIRE_K_NAME = 44,
     WIRE_K_COUNT = 45,
     WIRE_K_TOO_MANY = 46, /* RESULT of a list that was cut */
-    /* 48 to 63: shells and background commands */
+    WIRE_K_LINE = 47,     /* counted from 1; in a request a negative number counts from the end */
+    /* SHELL, and background commands */
     WIRE_K_STATE = 48, /* enum wire_state: what became of the changes that a call made to its session */
     WIRE_K_NOTE = 49,  /* repeated: something to know about how it was done */
     WIRE_K_MARK = 50,  /* up to where somebody has read a background command's output */
-    /* WRITE, LINES, EDIT */
-    WIRE_K_APPEND = 96,     /* 1: at the end of the file */
-    WIRE_K_CREATED = 97,    /* RESULT: there was no such file before */
-    WIRE_K_EXECUTABLE = 98, /* 1: whoever may read the file may execute it */
-    WIRE_K_LINES = 100,     /* how many lines there are */
-    WIRE_K_CUT = 101,       /* how many lines were too long and are cut */
-    WIRE_K_SEEMS = 102,     /* what a file seems to be, in words */
-    WIRE_K_ENDINGS = 103,   /* WIRE_ENDS_… */
-    WIRE_K_CONTENT = 136,   /* enum filekind */
-    WIRE_K_IMAGE_MAX = 137, /* bytes of an image that are wanted */
-    WIRE_K_OLD_SIZE = 138,  /* EDIT: one for each edit, in order */
-    WIRE_K_NEW_SIZE = 139,
-    WIRE_K_ALL = 140,
-    WIRE_K_FAILED_EDIT = 141, /* which edit could not be made, counted from 1 */
-    WIRE_K_REASON = 142,      /* enum wire_reason */
     /* SEARCH and TREE */
-    WIRE_K_PATTERN = 64,
-    WIRE_K_GLOB = 65,    /* may repeat; with `!` in front it leaves out */
-    WIRE_K_LITERAL = 66, /* 1: nothing in the pattern has a meaning */
-    WIRE_K_IGNORE_CASE = 67,
-    WIRE_K_CONTEXT = 68, /* lines before and after a match */
-    WIRE_K_MAX_MATCHES = 69,
-    WIRE_K_MAX_FILES = 70,
-    WIRE_K_HIDDEN = 71,  /* 0: no names that begin with a dot */
-    WIRE_K_IGNORED = 72, /* 1: also what ignore files name */
-    WIRE_K_LINE = 73,    /* counted from 1; in a request a negative number counts from the end */
-    WIRE_K_COLUMN = 74,  /* in bytes, from 1 */
-    WIRE_K_BEFORE = 75,  /* a context line; repeats */
-    WIRE_K_AFTER = 76,
-    WIRE_K_FILES_MATCHED = 77,
-    WIRE_K_SEARCHED = 78,   /* files */
-    WIRE_K_BINARY = 79,     /* files that were left at a NUL byte */
-    WIRE_K_UNREADABLE = 80, /* files and folders */
-    WIRE_K_PARTLY = 81,   /* files that are too large, or have too long a line, to be searched as they are */
-    WIRE_K_FILE_MAX = 82, /* bytes of one file that are searched */
-    WIRE_K_DEPTH = 83,    /* of folders that are walked; 1: the first alone */
-    WIRE_K_SIZES = 84,    /* 1: MODE SIZE MTIME_NS of each entry */
-    WIRE_K_LIMIT_ENTRIES = 85,
-    WIRE_K_REST = 86, /* entries that were not told */
+    WIRE_K_PATTERN = 51,
+    WIRE_K_GLOB = 52,    /* may repeat; with `!` in front it leaves out */
+    WIRE_K_LITERAL = 53, /* 1: nothing in the pattern has a meaning */
+    WIRE_K_IGNORE_CASE = 54,
+    WIRE_K_CONTEXT = 55, /* lines before and after a match */
+    WIRE_K_MAX_MATCHES = 56,
+    WIRE_K_MAX_FILES = 57,
+    WIRE_K_HIDDEN = 58,  /* 0: no names that begin with a dot */
+    WIRE_K_IGNORED = 59, /* 1: also what ignore files name */
+    WIRE_K_COLUMN = 60,  /* in bytes, from 1 */
+    WIRE_K_BEFORE = 61,  /* a context line; repeats */
+    WIRE_K_AFTER = 62,
+    WIRE_K_FILES_MATCHED = 63,
+    WIRE_K_SEARCHED = 64,   /* files */
+    WIRE_K_BINARY = 65,     /* files that were left at a NUL byte */
+    WIRE_K_UNREADABLE = 66, /* files and folders */
+    WIRE_K_PARTLY = 67,   /* files that are too large, or have too long a line, to be searched as they are */
+    WIRE_K_FILE_MAX = 68, /* bytes of one file that are searched */
+    WIRE_K_DEPTH = 69,    /* of folders that are walked; 1: the first alone */
+    WIRE_K_SIZES = 70,    /* 1: MODE SIZE MTIME_NS of each entry */
+    WIRE_K_LIMIT_ENTRIES = 71,
+    WIRE_K_REST = 72, /* entries that were not told */
+    /* WRITE, LINES, EDIT */
+    WIRE_K_APPEND = 73,     /* 1: at the end of the file */
+    WIRE_K_CREATED = 74,    /* RESULT: there was no such file before */
+    WIRE_K_EXECUTABLE = 75, /* 1: whoever may read the file may execute it */
+    WIRE_K_LINES = 76,      /* how many lines there are */
+    WIRE_K_CUT = 77,        /* how many lines were too long and are cut */
+    WIRE_K_SEEMS = 78,      /* what a file seems to be, in words */
+    WIRE_K_ENDINGS = 79,    /* WIRE_ENDS_… */
+    WIRE_K_CONTENT = 80,    /* enum filekind */
+    WIRE_K_IMAGE_MAX = 81,  /* bytes of an image that are wanted */
+    WIRE_K_OLD_SIZE = 82,   /* EDIT: one for each edit, in order */
+    WIRE_K_NEW_SIZE = 83,
+    WIRE_K_ALL = 84,
+    WIRE_K_FAILED_EDIT = 85, /* which edit could not be made, counted from 1 */
+    WIRE_K_REASON = 86,      /* enum wire_reason */
     /* PATCH: how to apply, … */
-    WIRE_K_STRIP = 104,   /* components to strip from names; absent: found out for each file */
-    WIRE_K_FUZZ = 105,    /* lines of context that need not match; ENTRY: how many did not */
-    WIRE_K_REVERSE = 106, /* 1: undo the diff */
-    WIRE_K_CHECK = 107,   /* 1: only find out, change nothing */
-    WIRE_K_SPACE = 108,   /* 1: ignore blanks at the ends of lines, and the form of line ends */
+    WIRE_K_STRIP = 87,   /* components to strip from names; absent: found out for each file */
+    WIRE_K_FUZZ = 88,    /* lines of context that need not match; ENTRY: how many did not */
+    WIRE_K_REVERSE = 89, /* 1: undo the diff */
+    WIRE_K_CHECK = 90,   /* 1: only find out, change nothing */
+    WIRE_K_SPACE = 91,   /* 1: ignore blanks at the ends of lines, and the form of line ends */
     /* … what was done to a file: PATH KIND FROM HUNKS SHIFT FUZZ ADDED REMOVED, … */
-    WIRE_K_FROM = 109,  /* where a renamed or copied file comes from */
-    WIRE_K_HUNKS = 110, /* how many it has */
-    WIRE_K_SHIFT = 111, /* the largest offset, in lines, as a signed number */
-    WIRE_K_ADDED = 112, /* lines */
-    WIRE_K_REMOVED = 113,
+    WIRE_K_FROM = 92,  /* where a renamed or copied file comes from */
+    WIRE_K_HUNKS = 93, /* how many it has */
+    WIRE_K_SHIFT = 94, /* the largest offset, in lines, as a signed number */
+    WIRE_K_ADDED = 95, /* lines */
+    WIRE_K_REMOVED = 96,
     /* … and what does not apply: PATH HUNK HEADER TEXT LINE EXPECTED… FOUND… */
-    WIRE_K_HUNK = 114,     /* its number in its file, from 1; absent: the file as a whole */
-    WIRE_K_HEADER = 115,   /* its @@ line */
-    WIRE_K_EXPECTED = 117, /* lines of the hunk that differ from the file, */
-    WIRE_K_FOUND = 118,    /* and the lines of the file */
-    /* test reports */
-    WIRE_K_FORMAT = 120,   /* enum wire_report_format */
-    WIRE_K_NEWER_NS = 121, /* a report whose MTIME_NS is less is of an earlier run */
-    WIRE_K_OUTCOME = 122,  /* enum wire_outcome */
-    WIRE_K_PASSED = 124,
-    WIRE_K_FAILED = 125,
-    WIRE_K_ERRORS = 126,
-    WIRE_K_SKIPPED = 127,
-    WIRE_K_STALE = 128, /* how many reports were of an earlier run */
+    WIRE_K_HUNK = 97,     /* its number in its file, from 1; absent: the file as a whole */
+    WIRE_K_HEADER = 98,   /* its @@ line */
+    WIRE_K_EXPECTED = 99, /* lines of the hunk that differ from the file, */
+    WIRE_K_FOUND = 100,   /* and the lines of the file */
+    /* REPORT */
+    WIRE_K_FORMAT = 101,   /* enum wire_report_format */
+    WIRE_K_NEWER_NS = 102, /* a report whose MTIME_NS is less is of an earlier run */
+    WIRE_K_OUTCOME = 103,  /* enum wire_outcome */
+    WIRE_K_PASSED = 104,
+    WIRE_K_FAILED = 105,
+    WIRE_K_ERRORS = 106,
+    WIRE_K_SKIPPED = 107,
+    WIRE_K_STALE = 108, /* how many reports were of an earlier run */
 };
 
 enum wire_stdio {
