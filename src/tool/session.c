@@ -100,14 +100,9 @@ const struct tool *tool_session_find(struct tool_session *s, const char *name, s
         if (strcmp(TOOLS[i]->name, name) == 0)
             return TOOLS[i];
     for (size_t i = 0; i < s->n_sources; i++) {
-        struct error why = {0};
-        const struct tool *t = s->sources[i]->find(s->sources[i], s, name, &why);
-        if (t)
+        const struct tool *t = s->sources[i]->find(s->sources[i], s, name, err);
+        if (t || err->code)
             return t;
-        if (why.code) {
-            *err = why;
-            return NULL;
-        }
     }
     error_set(err, ENOENT, "there is no tool '%.100s'; `hutch tool --list` shows all", name);
     return NULL;

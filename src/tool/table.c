@@ -12,6 +12,7 @@ extern const struct tool TOOL_APPLY_DIFF;
 extern const struct tool TOOL_RUN_TESTS;
 extern const struct tool TOOL_PLAN;
 
+/* clang-format off */
 const struct tool *const TOOLS[] = {
     &TOOL_BASH,
     &TOOL_READ_FILE,
@@ -24,3 +25,4 @@ const struct tool *const TOOLS[] = {
     &TOOL_PLAN,
     NULL,
 };
+/* clang-format on */
