@@ -154,7 +154,7 @@ static int turn_find(struct tool_turn *t, struct error *err)
     if (!c->tool)
         c->tool = tool_session_find(c->session, t->q->name, err);
     if (!c->tool)
-        return -ENOENT;
+        return -err->code;
     return check_input(c->tool, c->input, err) < 0 ? -EINVAL : 0;
 }
 

@@ -101,8 +101,12 @@ const struct tool *tool_session_find(struct tool_session *s, const char *name, s
             return TOOLS[i];
     for (size_t i = 0; i < s->n_sources; i++) {
         const struct tool *t = s->sources[i]->find(s->sources[i], s, name, err);
-        if (t || err->code)
+        if (t)
             return t;
+        if (err->code) {
+            err->code = EIO; /* there is one: whatever is missing, it is not the tool */
+            return NULL;
+        }
     }
     error_set(err, ENOENT, "there is no tool '%.100s'; `hutch tool --list` shows all", name);
     return NULL;

@@ -53,7 +53,8 @@ const char *tool_session_shell(const struct tool_session *s);
 json_t *tool_session_plan(struct tool_session *s);
 void tool_session_set_plan(struct tool_session *s, json_t *plan);
 
-/* A tool of the table or of a source. NULL with the text set, which was empty before, if there is none. */
+/* A tool of the table or of a source. NULL with the text set, which was empty before: ENOENT if there is
+ * none, EIO if there is one that cannot be had. */
 const struct tool *tool_session_find(struct tool_session *s, const char *name, struct error *err);
 
 /* All tools, in the order of the table, then those of the sources. */

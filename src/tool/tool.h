@@ -78,7 +78,8 @@ struct tool_request {
 /*
  * Calls a tool: finds it, checks the input, waits for its turn, asks the cache, runs it. There is always a
  * result, failed or not, which the caller frees; the return value says whether the tool was reached at all:
- * 0, -ENOENT (no such tool) or -EINVAL (the input is not what the schema allows).
+ * 0, -ENOENT (no such tool), -EIO (there is one, but it cannot be had) or -EINVAL (the input is not what the
+ * schema allows).
  */
 int tool_call(struct tool_session *s, const struct tool_request *q, struct tool_result *ret);
 

@@ -117,7 +117,7 @@ static void test_reach(void **state)
     struct tool_session *s = open_session();
     assert_string_equal(call(s, "nope", "{}", false, -ENOENT),
                         "failed: there is no tool 'nope'; `hutch tool --list` shows all");
-    assert_string_equal(call(s, "broken", "{}", false, -ENOENT), "failed: it is broken");
+    assert_string_equal(call(s, "broken", "{}", false, -EIO), "failed: it is broken");
     assert_string_equal(call(s, "count", "{}", false, -EINVAL), "failed: input.x: is missing");
     assert_int_equal(runs, 0);
     assert_string_equal(call(s, "count", "{\"x\":1}", false, 0), "1");
