@@ -16,15 +16,12 @@
 #include "missing.h"
 #include "session.h"
 #include "signame.h"
+#include "ticker.h"
 #include "banned.h"
 
-#define PROGRESS_EACH (500 * NS_PER_MS)
-
 struct foreground {
-    struct tool_call *call;
     struct kept_output output;
-    int64_t began;
-    int64_t next_progress;
+    struct ticker ticker;
 };
 
 static void take_output(void *data, const void *bytes, size_t n)
@@ -36,14 +33,7 @@ static void take_output(void *data, const void *bytes, size_t n)
 static void take_tick(void *data)
 {
     struct foreground *f = data;
-    const struct tool_progress *p = f->call->progress;
-    int64_t now = clock_now();
-    char line[256];
-    if (!p || now < f->next_progress)
-        return;
-    f->next_progress = now + PROGRESS_EACH;
-    kept_output_last_line(&f->output, line, sizeof line);
-    p->say(p->data, (double)(now - f->began) / NS_PER_S, line);
+    ticker_tick(&f->ticker, &f->output.kept);
 }
 
 static const char *text_of(const struct tool_call *c, const char *name, size_t *ret_n)
@@ -169,10 +159,10 @@ static int answer(struct tool_call *c, const struct foreground *f, const struct 
 
 static int run_foreground(struct tool_call *c, const struct box_command *asked, struct error *err)
 {
-    struct foreground f = {.call = c, .began = clock_now()};
+    struct foreground f = {0};
     struct box_sink sink = {.write = take_output, .tick = c->progress ? take_tick : NULL, .data = &f};
     struct box_result result = {0};
-    f.next_progress = f.began + PROGRESS_EACH;
+    ticker_start(&f.ticker, c);
     kept_output_init(&f.output, c);
     struct box_command command = *asked;
     command.sink = &sink;

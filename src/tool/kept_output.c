@@ -157,18 +157,3 @@ int kept_output_text(const struct kept_output *o, const char *file, struct buf *
     put_gap(o, file, o->kept.total - n - (tail->len - from), o->lines - shown, text);
     return text_append(text, tail->data + from, tail->len - from);
 }
-
-void kept_output_last_line(const struct kept_output *o, char *line, size_t size)
-{
-    const struct buf *b = o->kept.tail.len ? &o->kept.tail : &o->kept.head;
-    size_t end = b->len;
-    while (end > 0 && (b->data[end - 1] == '\n' || b->data[end - 1] == '\r' || b->data[end - 1] == ' '))
-        end--;
-    size_t begin = end;
-    while (begin > 0 && b->data[begin - 1] != '\n' && b->data[begin - 1] != '\r' && end - begin < size / 4)
-        begin--;
-    begin += utf8_cut_start(b->data + begin, end - begin);
-    _cleanup_buf_ struct buf text = BUF_INIT(4 * size);
-    text_append(&text, b->data + begin, end - begin);
-    snprintf(line, size, "%s", text.len && buf_cstr(&text) ? (const char *)text.data : "");
-}

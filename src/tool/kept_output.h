@@ -34,6 +34,3 @@ void kept_output_finish(struct kept_output *o);
  * has it if there is no file of this output's own; NULL: nothing has. */
 int kept_output_text(const struct kept_output *o, const char *file, struct buf *text);
 bool kept_output_is_cut(const struct kept_output *o);
-
-/* The end of the last line that holds something, as valid UTF-8. */
-void kept_output_last_line(const struct kept_output *o, char *line, size_t size);

@@ -3,11 +3,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "capture.h"
 #include "run_tests.h"
 #include "session.h"
+#include "ticker.h"
 #include "banned.h"
 
-#define WORKSPACE "/workspace"
+#define WORKSPACE   "/workspace"
+#define OUTPUT_KEPT (1u << 20)
 
 /* A path in the box; what is relative lies in cwd, and that in the workspace. */
 static int join(const char *cwd, const char *path, struct buf *full, struct error *err)
@@ -19,6 +22,43 @@ static int join(const char *cwd, const char *path, struct buf *full, struct erro
     else
         buf_append_str(full, path);
     return buf_cstr(full) ? 0 : error_set(err, ENAMETOOLONG, "the path is too long");
+}
+
+/* Output on its way: kept, and shown to whoever watches. */
+struct watched {
+    struct box_capture kept;
+    struct ticker ticker;
+};
+
+static void take_output(void *data, const void *bytes, size_t n)
+{
+    capture_add(&((struct watched *)data)->kept, bytes, n);
+}
+
+static void take_tick(void *data)
+{
+    struct watched *w = data;
+    ticker_tick(&w->ticker, &w->kept);
+}
+
+static int run_watched(struct tool_call *c, const struct box_command *command, struct box_result *ret,
+                       struct error *err)
+{
+    struct watched w = {0};
+    struct box_sink sink = {.write = take_output, .tick = c->progress ? take_tick : NULL, .data = &w};
+    struct box_command watched = *command;
+    watched.sink = &sink;
+    capture_init(&w.kept, OUTPUT_KEPT);
+    ticker_start(&w.ticker, c);
+    int r = tool_box_exec(tool_session_box(c->session), &watched, ret, err);
+    capture_finish(&w.kept);
+    if (r >= 0) {
+        ret->out = w.kept;
+    } else {
+        buf_free(&w.kept.head);
+        buf_free(&w.kept.tail);
+    }
+    return r;
 }
 
 int tests_shell(struct tool_call *c, const char *cwd, const char *script, int64_t timeout_ns,
@@ -35,9 +75,8 @@ int tests_shell(struct tool_call *c, const char *cwd, const char *script, int64_
                                   .in = -1,
                                   .out = -1,
                                   .err = -1,
-                                  .capture = true,
                                   .cancel = c->cancel};
-    return tool_box_exec(tool_session_box(c->session), &command, ret, err);
+    return run_watched(c, &command, ret, err);
 }
 
 static int read_range(struct tool_call *c, const char *path, uint64_t offset, struct buf *b,

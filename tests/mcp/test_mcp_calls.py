@@ -50,6 +50,14 @@ def test_progress(direct):
     assert direct.notifications("notifications/progress") == told
 
 
+def test_progress_of_tests(direct):
+    id = direct.start_call("run_tests", meta={"progressToken": "t"}, command=UNTIL_GO, framework="exit_code")
+    wait_progress(direct, "t", 2)
+    direct.box.put("go")
+    assert direct.wait(id)[0]["result"]["structuredContent"]["passed"] == 1
+    assert direct.notifications("notifications/progress")[-1]["message"] == "waiting"
+
+
 def test_progress_before_messages(connect, make_box):
     box = make_box("user")
     server = connect("--mode", "direct", box=box)

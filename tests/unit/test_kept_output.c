@@ -6,10 +6,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "kept_output.h"
 #include "session.h"
+#include "ticker.h"
 #include "utf8.h"
 
 static struct tool_box nowhere = {.registry = -1};
@@ -123,32 +125,47 @@ static void one_piece_of_everything(void **state)
     end(&o);
 }
 
-static void last_line(void **state)
+static void keep(void *data, double seconds, const char *message)
 {
-    char line[64];
+    assert_true(seconds >= 0);
+    snprintf(data, 256, "%s", message);
+}
+
+/* What is told now of the output so far; nothing before its time has come. */
+static const char *tick(struct output *o, char *line)
+{
+    struct tool_progress progress = {.say = keep, .data = line};
+    struct ticker ticker;
+    o->call.progress = &progress;
+    ticker_start(&ticker, &o->call);
+    strcpy(line, "nothing");
+    ticker_tick(&ticker, &o->kept.kept);
+    assert_string_equal(line, "nothing");
+    ticker.next = 0;
+    ticker_tick(&ticker, &o->kept.kept);
+    return line;
+}
+
+static void test_progress(void **state)
+{
+    char line[256];
     struct output o;
     begin(&o);
-    kept_output_last_line(&o.kept, line, sizeof line);
-    assert_string_equal(line, "");
+    assert_string_equal(tick(&o, line), "");
     add(&o, "first\nlast one\n\n  ", 1);
-    kept_output_last_line(&o.kept, line, sizeof line);
-    assert_string_equal(line, "last one");
+    assert_string_equal(tick(&o, line), "last one");
     add(&o, "\n10%\r20%\r", 1);
-    kept_output_last_line(&o.kept, line, sizeof line);
-    assert_string_equal(line, "20%");
+    assert_string_equal(tick(&o, line), "20%");
     end(&o);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(short_output_is_whole),
-        cmocka_unit_test(as_much_as_is_shown),
-        cmocka_unit_test(cut_between_lines),
-        cmocka_unit_test(cut_between_characters),
-        cmocka_unit_test(bytes_that_are_no_text),
-        cmocka_unit_test(one_piece_of_everything),
-        cmocka_unit_test(last_line),
+        cmocka_unit_test(short_output_is_whole),  cmocka_unit_test(as_much_as_is_shown),
+        cmocka_unit_test(cut_between_lines),      cmocka_unit_test(cut_between_characters),
+        cmocka_unit_test(bytes_that_are_no_text), cmocka_unit_test(one_piece_of_everything),
+        cmocka_unit_test(test_progress),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
