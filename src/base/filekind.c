@@ -87,7 +87,7 @@ enum filekind filekind_of(const uint8_t *head, size_t n, const char **ret_name)
             *ret_name = MAGICS[i].name;
             return MAGICS[i].kind;
         }
-    if (!memchr(head, 0, n < FILEKIND_HEAD ? n : FILEKIND_HEAD)) {
+    if (n == 0 || !memchr(head, 0, n < FILEKIND_HEAD ? n : FILEKIND_HEAD)) {
         *ret_name = "text";
         return FILEKIND_TEXT;
     }
