@@ -170,7 +170,7 @@ static void turn_end(struct tool_turn *t)
     } else {
         if (t->call.tool->flags & TOOL_READS)
             order_reads(order, &t->ticket);
-        order_wait(order, &t->ticket);
+        order_wait(order, &t->ticket, t->q->patience_ms);
         run(&t->call, t->q);
     }
     order_leave(order, &t->ticket);

@@ -29,5 +29,6 @@ void order_destroy(struct order *o);
 void order_take(struct order *o, struct order_ticket *t, bool reads);
 /* Says of a call that was taken as one that changes something that it only reads. */
 void order_reads(struct order *o, struct order_ticket *t);
-void order_wait(struct order *o, struct order_ticket *t);
+/* Waits for its turn; with patience_ms not longer than that, and then it is its turn. */
+void order_wait(struct order *o, struct order_ticket *t, int patience_ms);
 void order_leave(struct order *o, struct order_ticket *t);

@@ -72,6 +72,7 @@ struct tool_request {
     json_t *input;           /* borrowed; NULL: an empty object */
     bool cached;             /* take the answer of a tool that runs code from the cache, too */
     int cancel;              /* -1: none */
+    int patience_ms;         /* for what only looks: goes ahead if its turn has not come by then; 0: waits */
     const struct tool_progress *progress;
 };
 

@@ -69,6 +69,16 @@ def test_progress_before_messages(connect, make_box):
     assert set(server.notifications("notifications/progress")[0]) == {"progressToken", "progress"}
 
 
+def test_looking_does_not_wait_for_a_long_command(direct):
+    direct.box.put("seen", "text")
+    id = direct.start_call("bash", meta={"progressToken": 1}, command=UNTIL_GO)
+    wait_progress(direct, 1)
+    assert direct.result("resources/read", {"uri": "file:///workspace/seen"})["contents"][0]["text"] == "text"
+    assert id not in [m.get("id") for m in direct.seen]
+    direct.box.put("go")
+    direct.wait(id)
+
+
 def test_cancel(direct):
     """A cancelled command ends with all it has started, and is not answered."""
     id = direct.start_call("bash", meta={"progressToken": 1}, command="sleep 1000 & sleep 1000")

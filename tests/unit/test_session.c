@@ -294,6 +294,25 @@ static void test_others_run_in_order(void **state)
     tool_session_free(s);
 }
 
+/* Who only looks does not wait for ever behind a call that takes long. */
+static void test_patience(void **state)
+{
+    struct tool_session *s = open_session();
+    struct tool_request slow = {.name = "meet", .cancel = -1},
+                        look = {.name = "alone", .cancel = -1, .patience_ms = 20};
+    struct tool_result first, second;
+    struct tool_turn *before = NULL;
+    assert_int_equal(tool_begin(s, &slow, &before), 0); /* it has its place, and does not end */
+    assert_int_equal(tool_call(s, &look, &second), 0);
+    assert_string_equal(buf_cstr(&second.text), "1");
+    pthread_barrier_init(&meeting, NULL, 1);
+    assert_int_equal(tool_finish(before, &first), 0);
+    pthread_barrier_destroy(&meeting);
+    tool_result_free(&first);
+    tool_result_free(&second);
+    tool_session_free(s);
+}
+
 static void check_text(const char *bytes, size_t n, const char *want)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(100);
@@ -327,6 +346,7 @@ int main(void)
         cmocka_unit_test(test_two_steps),
         cmocka_unit_test(test_readers_run_together),
         cmocka_unit_test(test_others_run_in_order),
+        cmocka_unit_test(test_patience),
         cmocka_unit_test(test_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

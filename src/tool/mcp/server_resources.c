@@ -15,6 +15,8 @@
 #include "utf8.h"
 #include "banned.h"
 
+#define PATIENCE_MS 2000 /* who looks at files does not wait for the end of a long command */
+
 #define DIFF_URI   "hutch://diff"
 #define DIFF_MIME  "text/x-diff"
 #define TEMPLATE   URI_WORKSPACE "{path}"
@@ -24,6 +26,7 @@
 static int begin_own(struct mcp_request *q, const struct tool *t, const char *path, struct mcp_problem *p)
 {
     q->call.tool = t;
+    q->call.patience_ms = PATIENCE_MS;
     q->call.input = path ? json_pack("{s:s}", "path", path) : json_object();
     if (!q->call.input) { /* a path that is not UTF-8 */
         mcp_problem(p, RPC_INVALID_PARAMS, "the path is not valid UTF-8");
