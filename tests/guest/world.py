@@ -54,7 +54,7 @@ class World:
         def place():
             os.dup2(moved, 3)
 
-        self.scribe = subprocess.Popen([*self.enter, "chroot", self.folder, "/hutch-guest", "scribe"],
+        self.scribe = subprocess.Popen([*self.enter, "/usr/sbin/chroot", self.folder, "/hutch-guest", "scribe"],
                                        preexec_fn=place, pass_fds=(3,))
         os.close(moved)
         inner.close()

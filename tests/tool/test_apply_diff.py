@@ -64,7 +64,7 @@ class Workspace:
                 path = os.path.join(where, name)
                 status = os.lstat(path)
                 content = None
-                if stat.S_ISREG(status.st_mode) and status.st_size < 1 << 20:
+                if stat.S_ISREG(status.st_mode) and status.st_size < 1 << 20 and os.access(path, os.R_OK):
                     with open(path, "rb") as file:
                         content = file.read()
                 found[os.path.relpath(path, self.root)] = (status.st_mode, status.st_ino, content)
