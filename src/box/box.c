@@ -161,7 +161,7 @@ int box_open(const struct box_options *o, struct box **ret, struct error *err)
 {
     _cleanup_(drop_box) struct box *b = NULL;
     int r = box_begin(o, &b, err);
-    if (r == 0)
+    if (r == 0 && b)
         r = b->backend->ready(b->place, err);
     if (r == 0)
         *ret = TAKE_PTR(b);
