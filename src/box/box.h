@@ -139,6 +139,9 @@ struct box_result {
 int box_exec(struct box *b, const struct box_command *c, struct box_result *ret, struct error *err);
 void box_result_free(struct box_result *r);
 
+/* `timeout`, `memory`, … as results call it; NULL for no limit. */
+const char *box_limit_name(enum wire_limit limit);
+
 /* Snapshots and forks: filesystem state (workspace, home, /tmp), never processes. docs/snapshots.md */
 int box_snapshot(struct box *b, struct snapshot **ret, struct error *err);
 struct snapshot *snapshot_free(struct snapshot *s);

@@ -13,15 +13,6 @@
 #include "utf8.h"
 #include "banned.h"
 
-const char *result_limit_name(enum wire_limit limit)
-{
-    static const char *const names[] = {
-        [WIRE_LIMIT_TIMEOUT] = "timeout", [WIRE_LIMIT_CPU] = "cpu-time", [WIRE_LIMIT_MEMORY] = "memory",
-        [WIRE_LIMIT_PIDS] = "pids",       [WIRE_LIMIT_DISK] = "disk",    [WIRE_LIMIT_OUTPUT] = "output",
-    };
-    return (size_t)limit < ARRAY_SIZE(names) ? names[limit] : NULL;
-}
-
 bool result_is_cut(const struct box_capture *c)
 {
     return c->total > c->head.len + c->tail.len;
@@ -96,7 +87,7 @@ static json_t *changes_json(const struct box_changes *changes)
 
 static json_t *killed_by_json(enum wire_limit limit)
 {
-    const char *name = result_limit_name(limit);
+    const char *name = box_limit_name(limit);
     return name ? json_string(name) : json_null();
 }
 

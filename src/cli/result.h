@@ -12,6 +12,3 @@ int result_kept_text(const struct box_capture *c, struct buf *out);
 
 /* Was anything of it left out? */
 bool result_is_cut(const struct box_capture *c);
-
-/* `timeout`, `memory`, …; NULL for no limit. */
-const char *result_limit_name(enum wire_limit limit);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ask.h"
+#include "input.h"
 #include "tool.h"
 #include "banned.h"
 
@@ -175,17 +176,17 @@ static void put_rejected(struct buf *b, const json_t *rejected, uint64_t all)
 
 static int send_request(struct tool_call *c, struct ask *a, struct error *err)
 {
-    const json_t *in = c->input, *diff = json_object_get(in, "diff"), *strip = json_object_get(in, "strip"),
-                 *fuzz = json_object_get(in, "fuzz");
+    const json_t *diff = json_object_get(c->input, "diff");
+    int64_t strip = input_int(c, "strip", -1), fuzz = input_int(c, "fuzz", -1);
     ask_begin(a, c, WIRE_PATCH);
     ask_path(a, ".");
-    if (strip)
-        wire_put_u64(&a->out, WIRE_K_STRIP, (uint64_t)json_integer_value(strip));
-    if (fuzz)
-        wire_put_u64(&a->out, WIRE_K_FUZZ, (uint64_t)json_integer_value(fuzz));
-    wire_put_u64(&a->out, WIRE_K_REVERSE, json_is_true(json_object_get(in, "reverse")));
-    wire_put_u64(&a->out, WIRE_K_CHECK, json_is_true(json_object_get(in, "check")));
-    wire_put_u64(&a->out, WIRE_K_SPACE, json_is_true(json_object_get(in, "ignore_whitespace")));
+    if (strip >= 0)
+        wire_put_u64(&a->out, WIRE_K_STRIP, (uint64_t)strip);
+    if (fuzz >= 0)
+        wire_put_u64(&a->out, WIRE_K_FUZZ, (uint64_t)fuzz);
+    wire_put_u64(&a->out, WIRE_K_REVERSE, input_bool(c, "reverse", false));
+    wire_put_u64(&a->out, WIRE_K_CHECK, input_bool(c, "check", false));
+    wire_put_u64(&a->out, WIRE_K_SPACE, input_bool(c, "ignore_whitespace", false));
     int r = ask_send(a, err);
     return r < 0 ? r : ask_data(a, json_string_value(diff), json_string_length(diff), true, err);
 }
@@ -211,8 +212,7 @@ static int run(struct tool_call *c, struct error *err)
     }
     json_object_del(data, "rejected");
     data_set(data, "notes", field_lines(&result, WIRE_K_NOTE));
-    put_files(&c->result->text, files, json_object_get(data, "notes"),
-              json_is_true(json_object_get(c->input, "check")));
+    put_files(&c->result->text, files, json_object_get(data, "notes"), input_bool(c, "check", false));
     return 0;
 }
 

@@ -122,6 +122,18 @@ int ask_next(struct ask *a, struct wire_frame *ret, struct error *err)
     return ret->type == WIRE_RESULT ? 0 : 1;
 }
 
+int ask_each(struct ask *a, int (*take)(void *data, const struct wire_frame *f), void *data,
+             struct wire_frame *ret, struct error *err)
+{
+    int r = ask_send(a, err);
+    while (r >= 0 && (r = ask_next(a, ret, err)) > 0) {
+        int taken = take(data, ret);
+        if (taken < 0)
+            return error_set(err, -taken, taken == -ENOMEM ? "no memory" : "the box sent a malformed answer");
+    }
+    return r;
+}
+
 int ask_result(struct ask *a, struct wire_frame *ret, struct error *err)
 {
     int r = ask_send(a, err);

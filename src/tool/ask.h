@@ -51,5 +51,10 @@ int ask_data(struct ask *a, const void *data, size_t n, bool last, struct error 
  * The frame is valid until the next call. */
 int ask_next(struct ask *a, struct wire_frame *ret, struct error *err);
 
+/* Sends, and gives each stream frame to `take` until the RESULT. What take refuses, with -ENOMEM or because
+ * it is nothing that the guest may send, ends it. */
+int ask_each(struct ask *a, int (*take)(void *data, const struct wire_frame *f), void *data,
+             struct wire_frame *ret, struct error *err);
+
 /* For requests with nothing but a RESULT: sends, and waits for it. */
 int ask_result(struct ask *a, struct wire_frame *ret, struct error *err);

@@ -13,6 +13,7 @@
 
 #include "bash.h"
 #include "clock.h"
+#include "input.h"
 #include "missing.h"
 #include "session.h"
 #include "signame.h"
@@ -51,15 +52,6 @@ static int64_t timeout_of(const struct tool_call *c, int64_t fallback)
     return seconds > 0 ? (int64_t)(seconds * (double)NS_PER_S) : fallback;
 }
 
-static const char *limit_name(enum wire_limit limit)
-{
-    static const char *const names[] = {
-        [WIRE_LIMIT_TIMEOUT] = "timeout", [WIRE_LIMIT_CPU] = "cpu-time", [WIRE_LIMIT_MEMORY] = "memory",
-        [WIRE_LIMIT_PIDS] = "pids",       [WIRE_LIMIT_DISK] = "disk",    [WIRE_LIMIT_OUTPUT] = "output",
-    };
-    return (size_t)limit < ARRAY_SIZE(names) ? names[limit] : NULL;
-}
-
 static json_t *string_or_null(const char *text)
 {
     return text ? text_json(text, strlen(text)) : json_null();
@@ -72,7 +64,7 @@ int bash_set_end(json_t *data, const struct bash_end *e, bool running)
     data_set(data, "exit_code", running ? json_null() : json_integer(e->exit_code));
     data_set(data, "signal", string_or_null(!running && e->signal ? name : NULL));
     data_set(data, "timed_out", json_boolean(e->limit == WIRE_LIMIT_TIMEOUT));
-    return data_set(data, "killed_by", string_or_null(limit_name(e->limit)));
+    return data_set(data, "killed_by", string_or_null(box_limit_name(e->limit)));
 }
 
 static void put_limit(struct buf *text, const struct bash_end *e)
@@ -201,12 +193,11 @@ static const char *contradiction(const struct tool_call *c)
     bool command = json_object_get(c->input, "command"), handle = json_object_get(c->input, "handle");
     if (command == handle)
         return "give either command, to run something, or handle, to look after a background command";
-    if (handle && (json_object_get(c->input, "cwd") || json_is_true(json_object_get(c->input, "background"))))
+    if (handle && (json_object_get(c->input, "cwd") || input_bool(c, "background", false)))
         return "cwd and background go with command, not with handle";
     if (command && (json_object_get(c->input, "kill") || json_object_get(c->input, "eof")))
         return "kill and eof go with handle, not with command";
-    if (command && json_is_true(json_object_get(c->input, "background")) &&
-        json_object_get(c->input, "stdin"))
+    if (command && input_bool(c, "background", false) && json_object_get(c->input, "stdin"))
         return "a background command is given its input by a later call, with handle and stdin";
     return NULL;
 }
@@ -219,7 +210,7 @@ static int run(struct tool_call *c, struct error *err)
     if (json_object_get(c->input, "handle"))
         return bash_handle(c, err);
     size_t n;
-    bool background = json_is_true(json_object_get(c->input, "background"));
+    bool background = input_bool(c, "background", false);
     struct box_command command = {.shell = tool_session_shell(c->session),
                                   .script = text_of(c, "command", &n),
                                   .cwd = text_of(c, "cwd", NULL),

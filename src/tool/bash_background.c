@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bash.h"
+#include "input.h"
 #include "clock.h"
 #include "banned.h"
 
@@ -61,7 +62,7 @@ static void take_status(const struct wire_frame *f, struct status *ret)
 
 static uint64_t handle_of(const struct tool_call *c)
 {
-    return (uint64_t)json_integer_value(json_object_get(c->input, "handle"));
+    return (uint64_t)input_int(c, "handle", 0);
 }
 
 /* Asks how it is; `mark` is set if it is not NULL. */
@@ -95,7 +96,7 @@ static int write_input(struct tool_call *c, struct error *err)
     const json_t *input = json_object_get(c->input, "stdin");
     const char *data = input ? json_string_value(input) : "";
     size_t left = input ? json_string_length(input) : 0;
-    bool eof = json_is_true(json_object_get(c->input, "eof"));
+    bool eof = input_bool(c, "eof", false);
     int r = 0;
     while (r == 0 && left > INPUT_PIECE) {
         r = send_input(c, data, INPUT_PIECE, false, err);
@@ -205,7 +206,7 @@ int bash_handle(struct tool_call *c, struct error *err)
 {
     _cleanup_kept_output_ struct kept_output output;
     struct status s = {0};
-    bool kill = json_is_true(json_object_get(c->input, "kill"));
+    bool kill = input_bool(c, "kill", false);
     double seconds = json_number_value(json_object_get(c->input, "timeout"));
     int64_t wait = (int64_t)(seconds * (double)NS_PER_S);
     kept_output_init(&output, c);

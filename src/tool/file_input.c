@@ -14,18 +14,6 @@ const char *file_input_path(struct tool_call *c)
     return NULL;
 }
 
-int64_t file_input_int(const struct tool_call *c, const char *name, int64_t fallback)
-{
-    const json_t *value = json_object_get(c->input, name);
-    return value ? (int64_t)json_number_value(value) : fallback;
-}
-
-bool file_input_bool(const struct tool_call *c, const char *name, bool fallback)
-{
-    const json_t *value = json_object_get(c->input, name);
-    return value ? json_is_true(value) : fallback;
-}
-
 int file_hint(struct error *err)
 {
     static const struct {

@@ -5,6 +5,7 @@
 
 #include "ask.h"
 #include "file_name.h"
+#include "input.h"
 #include "list_text.h"
 #include "search_text.h"
 #include "banned.h"
@@ -21,32 +22,22 @@ struct answer {
     size_t bytes;
 };
 
-static bool is_true(const struct tool_call *c, const char *name)
-{
-    return json_is_true(json_object_get(c->input, name));
-}
-
-static uint64_t number(const struct tool_call *c, const char *name, uint64_t fallback)
-{
-    json_t *v = json_object_get(c->input, name);
-    return json_is_integer(v) ? (uint64_t)json_integer_value(v) : fallback;
-}
-
 static void compose(struct ask *a, struct tool_call *c, const char *path)
 {
     struct buf *b = &a->out;
     ask_begin(a, c, WIRE_TREE);
     ask_path(a, path);
     search_put_globs(b, json_object_get(c->input, "glob"));
-    wire_put_u64(b, WIRE_K_LIMIT_ENTRIES, number(c, "limit", LIMIT_DEFAULT));
-    wire_put_u64(b, WIRE_K_DEPTH, number(c, "depth", 0));
-    wire_put_u64(b, WIRE_K_SIZES, is_true(c, "sizes"));
-    wire_put_u64(b, WIRE_K_HIDDEN, !json_is_false(json_object_get(c->input, "hidden")));
-    wire_put_u64(b, WIRE_K_IGNORED, is_true(c, "ignored"));
+    wire_put_u64(b, WIRE_K_LIMIT_ENTRIES, (uint64_t)input_int(c, "limit", LIMIT_DEFAULT));
+    wire_put_u64(b, WIRE_K_DEPTH, (uint64_t)input_int(c, "depth", 0));
+    wire_put_u64(b, WIRE_K_SIZES, input_bool(c, "sizes", false));
+    wire_put_u64(b, WIRE_K_HIDDEN, input_bool(c, "hidden", true));
+    wire_put_u64(b, WIRE_K_IGNORED, input_bool(c, "ignored", false));
 }
 
-static int take_entry(struct answer *a, const struct wire_frame *f)
+static int take_entry(void *data, const struct wire_frame *f)
 {
+    struct answer *a = data;
     struct list_entry e = {.prefix = a->prefix};
     a->bytes += f->size;
     if (f->type != WIRE_ENTRY || a->bytes > ANSWER_MAX || !wire_find(f, WIRE_K_PATH, &e.path) ||
@@ -66,12 +57,7 @@ static int take_entry(struct answer *a, const struct wire_frame *f)
 static int answer(struct tool_call *c, struct ask *ask, struct answer *a, struct error *err)
 {
     struct wire_frame f;
-    int r = ask_send(ask, err);
-    while (r >= 0 && (r = ask_next(ask, &f, err)) > 0) {
-        int taken = take_entry(a, &f);
-        if (taken < 0)
-            return error_set(err, -taken, taken == -ENOMEM ? "no memory" : "the box sent a malformed answer");
-    }
+    int r = ask_each(ask, take_entry, a, &f, err);
     if (r < 0)
         return r;
     uint64_t count = wire_find_u64(&f, WIRE_K_COUNT, 0), rest = wire_find_u64(&f, WIRE_K_REST, 0);
@@ -87,7 +73,7 @@ static int run(struct tool_call *c, struct error *err)
     const char *path = json_string_value(json_object_get(c->input, "path"));
     path = path ? path : ".";
     struct answer a = {.prefix = search_prefix(path), .entries = json_array(), .types = list_types_new()};
-    list_text_begin(&a.text, &c->result->text, is_true(c, "tree"), is_true(c, "sizes"));
+    list_text_begin(&a.text, &c->result->text, input_bool(c, "tree", false), input_bool(c, "sizes", false));
     _cleanup_ask_ struct ask ask;
     compose(&ask, c, path);
     int r = answer(c, &ask, &a, err);

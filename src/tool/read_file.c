@@ -32,8 +32,8 @@ static int run_bytes(struct tool_call *c, const char *path, struct error *err)
     _cleanup_ask_ struct ask a;
     _cleanup_buf_ struct buf content = BUF_INIT(TEXT_MAX + 8);
     struct wire_frame result;
-    struct read_bytes b = {.path = path, .offset = (uint64_t)file_input_int(c, "byte_offset", 0)};
-    int64_t limit = file_input_int(c, "byte_limit", TEXT_MAX);
+    struct read_bytes b = {.path = path, .offset = (uint64_t)input_int(c, "byte_offset", 0)};
+    int64_t limit = input_int(c, "byte_limit", TEXT_MAX);
     ask_begin(&a, c, WIRE_READ);
     ask_path(&a, path);
     wire_put_u64(&a.out, WIRE_K_OFFSET, b.offset);
@@ -69,8 +69,8 @@ static int run_lines(struct tool_call *c, const char *path, struct error *err)
     struct wire_frame result;
     ask_begin(&a, c, WIRE_LINES);
     ask_path(&a, path);
-    wire_put_u64(&a.out, WIRE_K_LINE, (uint64_t)file_input_int(c, "offset", 1));
-    wire_put_u64(&a.out, WIRE_K_COUNT, (uint64_t)file_input_int(c, "limit", LINES_DEFAULT));
+    wire_put_u64(&a.out, WIRE_K_LINE, (uint64_t)input_int(c, "offset", 1));
+    wire_put_u64(&a.out, WIRE_K_COUNT, (uint64_t)input_int(c, "limit", LINES_DEFAULT));
     wire_put_u64(&a.out, WIRE_K_LIMIT_BYTES, TEXT_MAX);
     wire_put_u64(&a.out, WIRE_K_IMAGE_MAX, IMAGE_MAX);
     int r = collect(&a, &content, &result, err);
@@ -79,7 +79,7 @@ static int run_lines(struct tool_call *c, const char *path, struct error *err)
     if (wire_find_u64(&result, WIRE_K_CONTENT, 0) == FILEKIND_IMAGE)
         return show_image(c, path, &content, wire_find_u64(&result, WIRE_K_SIZE, 0));
     struct read_lines l = {.path = path, .data = content.data, .n = content.len, .result = &result};
-    l.numbers = file_input_bool(c, "line_numbers", true);
+    l.numbers = input_bool(c, "line_numbers", true);
     return read_show_lines(c->result, &l);
 }
 

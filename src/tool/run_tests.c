@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "input.h"
 #include "run_tests.h"
 #include "shell_words.h"
 #include "banned.h"
@@ -11,11 +12,6 @@
 #define OUTPUT_MAX (16u << 10) /* bytes of the output's end in a result */
 #define SCRIPT_MAX (1u << 20)
 #define NS_PER_S   1000000000ll
-
-static const char *input_string(const struct tool_call *c, const char *name)
-{
-    return json_string_value(json_object_get(c->input, name));
-}
 
 static int nothing_recognised(struct tool_call *c, const char *framework)
 {

@@ -4,6 +4,7 @@
 
 #include "ask.h"
 #include "file_name.h"
+#include "input.h"
 #include "search_text.h"
 #include "banned.h"
 
@@ -21,17 +22,6 @@ struct answer {
     size_t path_bytes;
     bool cut; /* paths that did not fit were left out */
 };
-
-static bool is_true(const struct tool_call *c, const char *name)
-{
-    return json_is_true(json_object_get(c->input, name));
-}
-
-static uint64_t number(const struct tool_call *c, const char *name, uint64_t fallback)
-{
-    json_t *v = json_object_get(c->input, name);
-    return json_is_integer(v) ? (uint64_t)json_integer_value(v) : fallback;
-}
 
 static void put_text(struct buf *b, uint16_t key, const json_t *text)
 {
@@ -59,14 +49,14 @@ static void compose(struct ask *a, struct tool_call *c, const char *path)
     ask_path(a, path);
     put_text(b, WIRE_K_PATTERN, json_object_get(c->input, "pattern"));
     search_put_globs(b, json_object_get(c->input, "glob"));
-    wire_put_u64(b, WIRE_K_LITERAL, is_true(c, "literal"));
-    wire_put_u64(b, WIRE_K_IGNORE_CASE, is_true(c, "ignore_case"));
-    wire_put_u64(b, WIRE_K_CONTEXT, number(c, "context", 0));
-    wire_put_u64(b, WIRE_K_MAX_MATCHES, number(c, "max_matches", MATCHES_DEFAULT));
-    wire_put_u64(b, WIRE_K_MAX_FILES, number(c, "max_files", FILES_DEFAULT));
+    wire_put_u64(b, WIRE_K_LITERAL, input_bool(c, "literal", false));
+    wire_put_u64(b, WIRE_K_IGNORE_CASE, input_bool(c, "ignore_case", false));
+    wire_put_u64(b, WIRE_K_CONTEXT, (uint64_t)input_int(c, "context", 0));
+    wire_put_u64(b, WIRE_K_MAX_MATCHES, (uint64_t)input_int(c, "max_matches", MATCHES_DEFAULT));
+    wire_put_u64(b, WIRE_K_MAX_FILES, (uint64_t)input_int(c, "max_files", FILES_DEFAULT));
     wire_put_u64(b, WIRE_K_LIMIT_BYTES, BYTES_MAX);
-    wire_put_u64(b, WIRE_K_HIDDEN, !json_is_false(json_object_get(c->input, "hidden")));
-    wire_put_u64(b, WIRE_K_IGNORED, is_true(c, "ignored"));
+    wire_put_u64(b, WIRE_K_HIDDEN, input_bool(c, "hidden", true));
+    wire_put_u64(b, WIRE_K_IGNORED, input_bool(c, "ignored", false));
 }
 
 static int take_file(struct answer *a, const struct wire_field *path, uint64_t count)
@@ -111,8 +101,9 @@ static int take_match(struct answer *a, const struct wire_frame *f)
     return json_array_append_new(a->matches, match) < 0 || bad ? -ENOMEM : 0;
 }
 
-static int take_entry(struct answer *a, const struct wire_frame *f)
+static int take_entry(void *data, const struct wire_frame *f)
 {
+    struct answer *a = data;
     struct wire_field path;
     a->bytes += f->size;
     if (a->bytes > ANSWER_MAX || f->type != WIRE_ENTRY)
@@ -141,12 +132,7 @@ static json_t *take_result(const struct answer *a, const struct wire_frame *f)
 static int answer(struct tool_call *c, struct ask *ask, struct answer *a, struct error *err)
 {
     struct wire_frame f;
-    int r = ask_send(ask, err);
-    while (r >= 0 && (r = ask_next(ask, &f, err)) > 0) {
-        int taken = take_entry(a, &f);
-        if (taken < 0)
-            return error_set(err, -taken, taken == -ENOMEM ? "no memory" : "the box sent a malformed answer");
-    }
+    int r = ask_each(ask, take_entry, a, &f, err);
     if (r < 0)
         return r;
     c->result->data = take_result(a, &f);

@@ -40,7 +40,7 @@ static size_t count_lines(const char *text, size_t n)
 static int say(struct tool_call *c, const struct wire_frame *result, const char *path, const char *content,
                size_t n)
 {
-    bool append = file_input_bool(c, "append", false);
+    bool append = input_bool(c, "append", false);
     bool created = wire_find_u64(result, WIRE_K_CREATED, 0) != 0;
     uint64_t size = wire_find_u64(result, WIRE_K_SIZE, n), mode = wire_find_u64(result, WIRE_K_MODE, 0);
     const char *action = created ? "created" : append ? "appended" : "replaced";
@@ -71,9 +71,9 @@ static int run(struct tool_call *c, struct error *err)
     if (!path || find_content(c, &decoded, &content, &n) < 0)
         return 0;
     ask_path(&a, path);
-    if (file_input_bool(c, "append", false))
+    if (input_bool(c, "append", false))
         wire_put_u64(&a.out, WIRE_K_APPEND, 1);
-    if (file_input_bool(c, "executable", false))
+    if (input_bool(c, "executable", false))
         wire_put_u64(&a.out, WIRE_K_EXECUTABLE, 1);
     int r = ask_send(&a, err);
     if (r >= 0)

@@ -5,6 +5,7 @@ import re
 import pytest
 
 import harness
+import toolkit
 
 jsonschema = pytest.importorskip("jsonschema", reason="no python3-jsonschema on this host")
 DESIGN = ["bash", "read_file", "write_file", "edit_file", "list_files", "search_files", "apply_diff", "run_tests", "plan"]
@@ -80,6 +81,23 @@ def test_violation_names_the_field(box):
     done = box.hutch("tool", "plan", '{"items":[{"text":"a","state":"done"},{"text":"","state":"x"}]}', cwd=box.workspace)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("input.items[1].")
+
+
+@pytest.fixture
+def kept(box):
+    yield from toolkit.kept(box)
+
+
+def test_integers_may_be_written_as_reals(kept):
+    """JSON Schema calls 2.0 an integer, and some clients write so; it must count, too."""
+    kept.sh("seq 1 9 >n; mkdir -p d; touch d/a d/b d/c; printf 'x\\n' >f")
+    assert kept.ok("read_file", path="n", offset=2.0, limit=2.0).data["content"] == "2\n3\n"
+    assert len(kept.ok("list_files", path="d", limit=2.0).data["entries"]) == 2
+    assert len(kept.ok("search_files", pattern="[0-9]", path="n", max_matches=2.0).data["files"][0]["matches"]) == 2
+    diff = "--- one/two/f\n+++ one/two/f\n@@ -1 +1 @@\n-x\n+y\n"
+    assert kept.ok("apply_diff", diff=diff, strip=2.0).data["files"][0]["path"] == "f"
+    handle = kept.ok("bash", command="sleep 1000", background=True).data["handle"]
+    assert kept.ok("bash", handle=float(handle), kill=True).data["handle"] == handle
 
 
 def test_input_on_stdin(box):

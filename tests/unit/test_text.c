@@ -115,10 +115,10 @@ static void test_kept_text(void **state)
 
 static void test_limit_names(void **state)
 {
-    assert_null(result_limit_name(WIRE_LIMIT_NONE));
-    assert_string_equal(result_limit_name(WIRE_LIMIT_CPU), "cpu-time");
-    assert_string_equal(result_limit_name(WIRE_LIMIT_OUTPUT), "output");
-    assert_null(result_limit_name((enum wire_limit)99));
+    assert_null(box_limit_name(WIRE_LIMIT_NONE));
+    assert_string_equal(box_limit_name(WIRE_LIMIT_CPU), "cpu-time");
+    assert_string_equal(box_limit_name(WIRE_LIMIT_OUTPUT), "output");
+    assert_null(box_limit_name((enum wire_limit)99));
 }
 
 int main(void)
