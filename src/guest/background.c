@@ -91,7 +91,9 @@ struct command *background_find(struct conn *conn, const struct wire_frame *f)
     LIST_FOREACH(c, &conn->guest->commands, link)
     if (c->background && c->handle == handle)
         return c;
-    conn_error(conn, ESRCH, "there is no background command %llu", (unsigned long long)handle);
+    conn_error(conn, ESRCH,
+               "there is no background command %llu: it is forgotten, or was started in another box",
+               (unsigned long long)handle);
     return NULL;
 }
 

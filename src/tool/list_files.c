@@ -59,7 +59,7 @@ static int answer(struct tool_call *c, struct ask *ask, struct answer *a, struct
     struct wire_frame f;
     int r = ask_each(ask, take_entry, a, &f, err);
     if (r < 0)
-        return r;
+        return search_hint(err);
     uint64_t count = wire_find_u64(&f, WIRE_K_COUNT, 0), rest = wire_find_u64(&f, WIRE_K_REST, 0);
     uint64_t unreadable = wire_find_u64(&f, WIRE_K_UNREADABLE, 0);
     list_text_end(&a->text, count, rest, unreadable);

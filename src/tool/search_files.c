@@ -37,6 +37,14 @@ void search_put_globs(struct buf *b, const json_t *glob)
     json_array_foreach(glob, i, one) put_text(b, WIRE_K_GLOB, one);
 }
 
+int search_hint(struct error *err)
+{
+    size_t n = strlen(err->text);
+    if (err->code == ENOENT)
+        snprintf(err->text + n, sizeof err->text - n, "; list_files without a path shows what there is");
+    return -err->code;
+}
+
 const char *search_prefix(const char *path)
 {
     return path[0] == '/' && strncmp(path, "/workspace", 10) != 0 ? "/" : "";
@@ -134,7 +142,7 @@ static int answer(struct tool_call *c, struct ask *ask, struct answer *a, struct
     struct wire_frame f;
     int r = ask_each(ask, take_entry, a, &f, err);
     if (r < 0)
-        return r;
+        return search_hint(err);
     c->result->data = take_result(a, &f);
     if (!c->result->data)
         return error_set(err, ENOMEM, "no memory");

@@ -173,7 +173,8 @@ def test_paths_that_cannot_be_searched(tools):
     os.symlink("/etc", tools.box.workspace / "out")
     os.mkfifo(tools.box.workspace / "fifo")
     tree_tools.own(tools.box)
-    assert tools.error("search_files", pattern="x", path="missing") == "missing: No such file or directory"
+    assert tools.error("search_files", pattern="x", path="missing") == (
+        "missing: No such file or directory; list_files without a path shows what there is")
     assert "leads out of /workspace" in tools.error("search_files", pattern="x", path="out")
     assert "leads out of /workspace" in tools.error("search_files", pattern="x", path="../../etc")
     assert tools.error("search_files", pattern="x", path="fifo") == "fifo: is a FIFO, not a regular file"
