@@ -31,7 +31,22 @@ static const char MCP_NOTES[] =
     "a fresh box is gone at the end unless --apply or --mode direct is given; a box that stays is named with "
     "--box.\n";
 
+static const char CHAT_NOTES[] = "The agent works in a box over the folder: its changes are shown at the end "
+                                 "of a turn, and reach the folder when you apply\n"
+                                 "them. /help lists the commands of the chat.\n";
+
+static const char ASK_NOTES[] =
+    "The exit status is 0 if the goal was carried out, 1 if the agent gave up, ran into a limit or left "
+    "conflicts, 124 if a time\n"
+    "limit ended it, 125 if the model could not be asked or the box not be made.\n";
+
 const struct command COMMANDS[] = {
+    {"", "chat", "work with an agent (also just 'hutch')", "[OPTIONS] [WORDS...]", RUN_OPTIONS, FOR_CHAT,
+     NULL, CHAT_NOTES, command_chat},
+    {"", "ask", "let an agent carry out one goal", "[OPTIONS] PROMPT", RUN_OPTIONS, FOR_ASK, NULL, ASK_NOTES,
+     command_ask},
+    {"", "history", "conversations of the past: list, show, export", "COMMAND ...", NULL, 0, NULL, NULL,
+     command_history},
     {"", "run", "run one command in a fresh box", "[OPTIONS] [--] COMMAND [ARG...]", RUN_OPTIONS, FOR_RUN,
      NULL, RUN_NOTES, command_run},
     {"", "box", "boxes that stay: make, use, fork, look at, apply, remove", "COMMAND ...", NULL, 0,

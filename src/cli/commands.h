@@ -42,6 +42,9 @@ int help_overview(void);
 bool command_words(const struct command *self, int argc, char **argv, void *target, int min, int max,
                    int *ret_n_words, int *ret_status);
 
+int command_chat(const struct command *self, int argc, char **argv);
+int command_ask(const struct command *self, int argc, char **argv);
+int command_history(const struct command *self, int argc, char **argv);
 int command_run(const struct command *self, int argc, char **argv);
 int command_box(const struct command *self, int argc, char **argv);
 int command_tool(const struct command *self, int argc, char **argv);

@@ -122,6 +122,15 @@ static int parse_cpus(void *target, const struct option *self, const char *value
     return 0;
 }
 
+static int parse_cost(void *target, const struct option *self, const char *value, struct error *err)
+{
+    double cost;
+    if (units_parse_decimal(value, &cost) < 0 || cost <= 0)
+        return error_set(err, EINVAL, "--%s: '%s' is not an amount of dollars like 0.50", self->name, value);
+    ((struct run_options *)target)->max_cost = cost;
+    return 0;
+}
+
 /* A path of plain components only, so that what it names does not depend on links or on where one is. */
 static bool is_plain_path(const char *path)
 {
@@ -192,7 +201,8 @@ static int parse_cwd(void *target, const struct option *self, const char *value,
 
 #define AT(member)    offsetof(struct run_options, member)
 #define TOOL_USERS    (FOR_TOOL | FOR_MCP)
-#define BOX_MAKERS    (FOR_RUN | FOR_NEW | TOOL_USERS)
+#define AGENTS        (FOR_CHAT | FOR_ASK)
+#define BOX_MAKERS    (FOR_RUN | FOR_NEW | TOOL_USERS | AGENTS)
 #define ALL_OF_THEM   (BOX_MAKERS | FOR_EXEC)
 #define COMMAND_USERS (FOR_RUN | FOR_EXEC)
 
@@ -205,6 +215,20 @@ const struct option RUN_OPTIONS[] = {
     {"apply", 0, NULL, "with cow: apply the changes to DIR if the tool succeeded", NULL, FOR_TOOL, AT(apply), option_parse_flag},
     {"apply", 0, NULL, "with cow: apply the changes to DIR at the end", NULL, FOR_MCP, AT(apply), option_parse_flag},
     {"cache", 0, NULL, "answer calls that only read from a cache, where nobody else changes DIR", NULL, FOR_MCP, AT(cache), option_parse_flag},
+    {"model", 0, "PROVIDER/NAME", "who is asked: anthropic/..., openai/..., replay/FILE, or a provider of the configuration", "HUTCH_MODEL", AGENTS, AT(model), option_parse_string},
+    {"resume", 0, "ID", "go on with this session ('last': the newest)", NULL, AGENTS, AT(resume), option_parse_string},
+    {"system", 0, "FILE", "instructions instead of the built-in ones", NULL, AGENTS, AT(system), option_parse_string},
+    {"max-tokens", 0, "N", "tokens of all answers to one prompt together", "MAX_TOKENS, or none", AGENTS, AT(max_tokens), option_parse_count},
+    {"max-turns", 0, "N", "answers of the model to one prompt", "none", AGENTS, AT(max_turns), option_parse_count},
+    {"max-cost", 0, "USD", "dollars for one prompt", "none", AGENTS, AT(max_cost), parse_cost},
+    {"apply", 0, NULL, "with cow: apply the changes to DIR at the end of a turn, without asking", NULL, FOR_CHAT, AT(apply), option_parse_flag},
+    {"apply", 0, NULL, "with cow: apply the changes to DIR if the goal was carried out", NULL, FOR_ASK, AT(apply), option_parse_flag},
+    {"no-apply", 0, NULL, "never apply changes, nor offer to", NULL, AGENTS, AT(no_apply), option_parse_flag},
+    {"attempts", 0, "N", "let so many agents try side by side, each in a fork of the box, and keep the best", "1", AGENTS, AT(attempts), option_parse_count},
+    {"test", 0, "CMD", "what tells how good an attempt is", NULL, AGENTS, AT(test), option_parse_string},
+    {"record", 0, "FILE", "record the conversation, for --model replay/FILE", NULL, AGENTS, AT(record), option_parse_string},
+    {"plain", 0, NULL, "line by line, without a screen", NULL, FOR_CHAT, AT(plain), option_parse_flag},
+    {"json", 0, NULL, "print one JSON event per line", NULL, FOR_ASK, AT(json), option_parse_flag},
     {"backend", 0, "ns|vm", "what isolates the box", "ns", BOX_MAKERS, 0, parse_backend},
     {"image", 0, "NAME", "root filesystem", "a selection of the host's", BOX_MAKERS, 0, parse_image},
     {"net", 0, "off|host|allow:H[:P][,...]", "the network: none, the host's, or these hosts only", "off", BOX_MAKERS, 0, parse_net},

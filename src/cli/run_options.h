@@ -19,14 +19,21 @@
 #define FOR_EXEC 8u
 #define FOR_TOOL 16u
 #define FOR_MCP  32u
+#define FOR_CHAT 64u
+#define FOR_ASK  128u
 
 struct run_options {
     struct box_options box; /* workspace, image, allow and shares are complete only once resolved */
     bool vm;                /* --backend vm was asked for */
     const char *image;      /* its name */
     bool apply, tty, json;
-    const char *box_id;                      /* --box of the tools' commands; NULL: a fresh one */
-    bool list, markdown;                     /* of `tool` */
+    const char *box_id;  /* --box of the tools' commands; NULL: a fresh one */
+    bool list, markdown; /* of `tool` */
+    /* of the agent's commands: */
+    const char *model, *resume, *system, *record, *test;
+    uint64_t max_tokens, max_turns, attempts;
+    double max_cost;
+    bool no_apply, plain;
     bool cache;                              /* of `mcp` */
     int64_t ttl_ns;                          /* 0: until it is removed */
     const char *share_texts[BOX_SHARES_MAX]; /* DIR[:AT] of each of box.shares */

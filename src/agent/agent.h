@@ -1,0 +1,95 @@
+/*
+ * An agent: a model at work in a box, with its history. `while the model asks for tools: run them, answer` is
+ * loop.c; this is what doors see of it.
+ *
+ * One thread at a time uses an agent; agent_interrupt() may be called from any thread or signal handler.
+ */
+#pragma once
+
+#include "event.h"
+#include "history.h"
+#include "settings.h"
+#include "workbox.h"
+
+struct agent;
+
+struct agent_options {
+    const struct box_options *box; /* resolved; workspace included */
+    struct settings *settings;     /* borrowed */
+    const char *model;             /* PROVIDER/NAME; NULL: what is configured */
+    const char *resume;            /* a session's ID; NULL: a new one */
+    const char *system_file;       /* instead of the built-in system prompt; NULL */
+    const char *record;            /* see model_spec */
+    uint64_t max_tokens;           /* of all answers of a turn together; 0: none */
+    unsigned max_turns;            /* answers of the model per turn of the person; 0: none */
+    double max_cost;               /* dollars per turn of the person; 0: none */
+    bool unattended;               /* nobody can be asked: `ask` */
+};
+
+int agent_open(const struct agent_options *o, const struct agent_sink *sink, struct agent **ret,
+               struct error *err);
+
+/* Ends it. The box stays if it has changes that were not applied (`keep`), else it is removed. */
+struct agent *agent_close(struct agent *a, bool keep);
+
+/* Carries out what the person says, to the end of the turn. 0 also when it was interrupted or a limit ended
+ * it (AGENT_DONE says so); a negative errno when the model could not be asked: the conversation can go on
+ * from there, nothing is lost. */
+int agent_turn(struct agent *a, const char *words, struct error *err);
+
+void agent_interrupt(
+    struct agent *a); /* async-signal-safe: ends the turn under way, and what it runs in the box */
+
+/* Takes back the last n turns: conversation and files, including what commands did. */
+int agent_undo(struct agent *a, unsigned n, struct error *err);
+
+/* A second agent from the end of turn `turn` (0: now), with a history and a box of its own. */
+int agent_fork(struct agent *a, unsigned turn, const struct agent_sink *sink, struct agent **ret,
+               struct error *err);
+
+int agent_changes(struct agent *a, struct agent_changes *ret, struct error *err);
+int agent_diff(struct agent *a, int out, struct error *err);
+int agent_apply(struct agent *a, const struct apply_report *report, struct error *err);
+
+int agent_set_model(struct agent *a, const char *given, struct error *err);
+int agent_compact(struct agent *a, struct error *err);
+int agent_clear(struct agent *a, struct error *err); /* the conversation begins anew; the files stay */
+
+/* For status lines. */
+struct agent_state {
+    const char *session, *model, *workspace; /* borrowed until the next call */
+    unsigned turns;
+    uint64_t context, window;
+    struct model_usage usage;
+    struct agent_money money;
+    size_t running; /* background handles */
+};
+void agent_state(struct agent *a, struct agent_state *ret);
+struct history *agent_history(struct agent *a);
+struct tool_session *agent_tools(struct agent *a);
+
+/* --attempts N --test CMD: forks the agent's box n ways, lets n conversations work at the goal side by side,
+ * tests each in a clean fork, and goes on with the best: most tests passed, then the smallest diff. Events of
+ * attempt i are told with its number. */
+struct attempts_options {
+    unsigned n;
+    const char *test;
+};
+struct attempt {
+    char session[HISTORY_ID_MAX];
+    bool ended_well, tested;
+    int test_status;         /* exit status of the test command */
+    uint64_t passed, failed; /* tests, where the command's runner was understood */
+    uint64_t added, deleted; /* lines of its diff */
+    size_t files;
+    struct model_usage usage;
+    struct agent_money money;
+    char why[160]; /* what went wrong, or empty */
+};
+struct attempts_sink {
+    void (*event)(void *data, unsigned attempt, const struct agent_event *e); /* one at a time */
+    void *data;
+};
+/* ret has room for n; *ret_best is the number of the one that the agent goes on with, or -1. */
+int agent_attempts(struct agent *a, const char *words, const struct attempts_options *o,
+                   const struct attempts_sink *sink, struct attempt *ret, int *ret_best, struct error *err);

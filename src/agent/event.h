@@ -1,0 +1,55 @@
+/*
+ * What an agent tells whoever shows it: the terminal, `ask`, a job's log. Events come from the thread that
+ * runs the turn, in order; texts are clean UTF-8 but may hold control characters of a stranger
+ * (base/harmless.h before a terminal).
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "model.h"
+#include "tool.h"
+
+struct agent_money {
+    bool known;  /* the model's price is */
+    double cost; /* dollars */
+};
+
+enum agent_event_kind {
+    AGENT_TEXT,     /* text, n */
+    AGENT_THINKING, /* text, n */
+    AGENT_BACK,     /* keep, keep_thinking: see MODEL_BACK */
+    AGENT_SAID,     /* the model's answer is complete: all text and thinking of it was told */
+    AGENT_WRITING,  /* text: a tool's name, whose input begins to come */
+    AGENT_CALL,     /* id, name, input: begins now */
+    AGENT_PROGRESS, /* id, seconds, text: the last line of its output, say */
+    AGENT_RESULT,   /* id, name, result, seconds */
+    AGENT_WAIT,     /* text: why; wait_ms, attempt: the model is asked again then */
+    AGENT_USAGE,   /* usage, money: of one answer; session_*: of the whole session; window, context: tokens */
+    AGENT_NOTE,    /* text: something a person should know (context compacted, a box restored) */
+    AGENT_CHANGES, /* the turn is over and the box has changes: `changes`, lines added and deleted */
+    AGENT_DONE,    /* the turn is over: stop, why (NULL, or what limit ended it) */
+};
+
+struct agent_event {
+    enum agent_event_kind kind;
+    const char *text;
+    size_t n, keep, keep_thinking;
+    const char *id, *name; /* of a call */
+    const json_t *input;
+    const struct tool_result *result;
+    double seconds;
+    int wait_ms, attempt;
+    struct model_usage usage, session_usage;
+    struct agent_money money, session_money;
+    uint64_t context, window; /* tokens sent last; 0: not known */
+    const struct agent_changes *changes;
+    enum model_stop stop;
+    const char *why;
+};
+
+struct agent_sink {
+    void (*event)(void *data, const struct agent_event *e);
+    void *data;
+};

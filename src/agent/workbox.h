@@ -1,0 +1,52 @@
+/*
+ * The box that an agent works in: a kept one (box/keeper.h), so that a crash of hutch loses neither files nor
+ * running processes; its changes are saved beside the history at the end of each turn (ID.patch), so that a
+ * reboot loses only what lay outside of the workspace.
+ */
+#pragma once
+
+#include <jansson.h>
+
+#include "box.h"
+#include "keeper.h"
+#include "toolbox.h"
+
+struct agent_change {
+    char *path;
+    const char *kind;        /* added, modified, deleted */
+    uint64_t added, deleted; /* lines */
+    bool binary;
+};
+
+struct agent_changes {
+    struct agent_change *items;
+    size_t count;
+    uint64_t added, deleted;
+};
+void agent_changes_free(struct agent_changes *c);
+
+struct workbox;
+
+/* A fresh box; or the one of that name, if it is still there (-ENOENT if not). */
+int workbox_new(const struct box_options *o, struct workbox **ret, struct error *err);
+int workbox_find(const char *id, struct workbox **ret, struct error *err);
+
+/* Lets go of it; `remove`: the box ends. */
+struct workbox *workbox_free(struct workbox *w, bool remove);
+
+const char *workbox_id(const struct workbox *w);
+struct tool_box *workbox_tools(struct workbox *w);
+
+int workbox_snapshot(struct workbox *w, char ret_name[KEEPER_SNAPSHOT_NAME], struct error *err);
+int workbox_restore(struct workbox *w, const char *name, struct error *err);
+
+/* A box of its own with the same files, as they are now or were at a snapshot (NULL: now). */
+int workbox_fork(struct workbox *w, const char *snapshot, struct workbox **ret, struct error *err);
+
+int workbox_changes(struct workbox *w, struct agent_changes *ret, struct error *err);
+int workbox_diff(struct workbox *w, int out, struct error *err);
+int workbox_apply(struct workbox *w, const struct apply_report *report, struct error *err);
+
+/* The changes as a file of the host, and back into a fresh box. */
+int workbox_save(struct workbox *w, int folder, const char *name, struct error *err);
+int workbox_load(struct workbox *w, int folder, const char *name, struct error *err);

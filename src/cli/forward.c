@@ -1,0 +1,45 @@
+/*
+ * The agent's commands, in hutch itself: hand over to hutch-agent, the same program with what cannot be
+ * linked statically. It is executed in this process's place, with the same words.
+ */
+#include <errno.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "parts.h"
+#include "say.h"
+#include "banned.h"
+
+static int forward(const struct command *self, int argc, char **argv)
+{
+    char path[PARTS_PATH_MAX];
+    struct error err = {0};
+    if (parts_find("hutch-agent", path, &err) < 0)
+        return say_failure(&err);
+    char **words = calloc((size_t)argc + 3, sizeof *words);
+    if (!words)
+        return say_failure(&(struct error){.code = ENOMEM, .text = "no memory"});
+    words[0] = (char *)"hutch";
+    words[1] = (char *)self->name;
+    for (int i = 0; i < argc; i++)
+        words[i + 2] = argv[i];
+    execv(path, words);
+    error_errno(&err, errno, "cannot start %s", path);
+    free(words);
+    return say_failure(&err);
+}
+
+int command_chat(const struct command *self, int argc, char **argv)
+{
+    return forward(self, argc, argv);
+}
+
+int command_ask(const struct command *self, int argc, char **argv)
+{
+    return forward(self, argc, argv);
+}
+
+int command_history(const struct command *self, int argc, char **argv)
+{
+    return forward(self, argc, argv);
+}

@@ -1,0 +1,129 @@
+/*
+ * Models: whoever is asked what to do next.
+ *
+ * A provider turns a conversation and the schemas of the tools into a stream of events, and in the end into a
+ * reply. What differs between providers ends here: the layers above know one form of a conversation, below,
+ * and one reply.
+ *
+ *     bytes → server-sent events (base/sse.h) → a decoder (decoder.h) → events and the reply
+ *
+ * A conversation is a JSON array of messages. In order, user and assistant in turns:
+ *
+ *     {"role": "user" | "assistant", "content": [block, …]}
+ *
+ *     {"type": "text", "text": S}
+ *     {"type": "image", "mime": S, "data": BASE64}                                        of a user, or in a
+ * result
+ *     {"type": "thinking", "from": S, "text": S, "raw": ANY}                              of an assistant
+ *     {"type": "tool_use", "id": S, "name": S, "input": {…}}                              of an assistant
+ *     {"type": "tool_result", "tool_use_id": S, "content": [text or image, …], "is_error": B}      of a user
+ *
+ * `raw` of a block that thinks is what the provider gave, to go back to it verbatim; `from`
+ * ("anthropic/claude-x") says to whom alone it may go. `text` is for people, and may be empty. A tool_use
+ * whose input was no JSON object has an empty input and "bad_input": S, the text that came. Every tool_use is
+ * answered by a tool_result in the next message: whoever keeps the conversation sees to that, and the
+ * encoders refuse one that is not so (-EINVAL).
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "error.h"
+
+enum model_api { MODEL_ANTHROPIC, MODEL_CHAT, MODEL_RESPONSES, MODEL_REPLAY };
+
+/* Which model, and where. Strings are borrowed and must outlive the model. */
+struct model_spec {
+    enum model_api api;
+    const char *provider; /* "anthropic", "openai", or a name of the configuration */
+    const char *name;     /* as the provider calls it; of a replay: the file */
+    const char *base_url; /* NULL: the provider's own */
+    const char *key;      /* NULL: none is sent */
+    json_t *headers;      /* more of them, an object of strings; or NULL */
+    json_t *extra; /* members set in every request's body (temperature, reasoning, thinking, …); or NULL */
+    const char *record; /* a file that the conversation is recorded to, for MODEL_REPLAY; or NULL */
+    int idle_ms;        /* a stream without a byte for so long is dead; 0: 300 s */
+    int retries;        /* how often a request is tried again; -1: 8 */
+};
+
+/* Input is all of it: input_new + cache_read + cache_write. Of a stream these are the last, cumulative
+ * figures. */
+struct model_usage {
+    bool known; /* the provider said so */
+    uint64_t input, output;
+    uint64_t cache_read, cache_write; /* parts of input */
+    uint64_t thinking;                /* part of output, where said */
+};
+
+enum model_stop {
+    MODEL_END_TURN,
+    MODEL_TOOL_USE,
+    MODEL_MAX_TOKENS,
+    MODEL_STOP_SEQUENCE,
+    MODEL_PAUSE_TURN, /* ask again with the answer so far: it goes on */
+    MODEL_REFUSAL,
+    MODEL_WINDOW_EXCEEDED,
+};
+const char *model_stop_name(enum model_stop stop); /* `end_turn`, `tool_use`, … as Anthropic calls them */
+
+enum model_event_kind {
+    MODEL_TEXT,     /* text: more of the answer */
+    MODEL_THINKING, /* text: more of what it thinks */
+    MODEL_CALL, /* text: the name of a tool whose input begins to come: for showing, nothing is to be run yet
+                 */
+    MODEL_WAIT, /* text: why; wait_ms: the request is tried again after this time, for the attempt'th time */
+    MODEL_BACK, /* a second attempt differs from what was shown: only `keep` bytes of the text (and
+                   keep_thinking of the thinking) count still; what follows continues from there */
+};
+
+struct model_event {
+    enum model_event_kind kind;
+    const char *text; /* n bytes of valid UTF-8 (whole characters); a NUL behind them */
+    size_t n;
+    int wait_ms, attempt;
+    size_t keep, keep_thinking;
+};
+
+struct model_sink {
+    void (*event)(void *data, const struct model_event *e);
+    void *data;
+};
+
+struct model_request {
+    const char *system;  /* the same from turn to turn, or the provider's cache is of no use; NULL: none */
+    json_t *tools;       /* [{"name", "description", "input_schema"}, …]; likewise; NULL: none */
+    json_t *messages;    /* the conversation */
+    uint64_t max_tokens; /* of the answer */
+    int cancel;          /* becomes readable when nobody wants the answer any more; -1: never */
+};
+
+struct model_reply {
+    json_t *content; /* the assistant's blocks; never NULL after success, may be empty */
+    enum model_stop stop;
+    struct model_usage usage;
+    char model[128]; /* as the provider said, or empty */
+};
+void model_reply_free(struct model_reply *r);
+#define _cleanup_reply_ _cleanup_(model_reply_free)
+
+struct model;
+
+int model_open(const struct model_spec *spec, struct model **ret, struct error *err);
+struct model *model_close(struct model *m);
+const struct model_spec *model_spec_of(const struct model *m);
+
+/*
+ * Asks, retries where that may help, and tells the sink as the answer comes. Returns 0 with the reply;
+ * -ECANCELED when the request's `cancel` became readable: what had come by then is in the reply, cut at what
+ * is whole (text; no tool_use); or another negative errno with the text set: -EMSGSIZE if the conversation is
+ * longer than the model's window, -EACCES for a key that is not accepted, -EIO, -ENOENT (no such model),
+ * -EPROTO, … One call at a time per model.
+ */
+int model_ask(struct model *m, const struct model_request *q, const struct model_sink *sink,
+              struct model_reply *ret, struct error *err);
+
+/* Vectors of n texts, from the provider's endpoint for them; ret_vectors: array of arrays of numbers. */
+int model_embed(struct model *m, const char *embedder, json_t *texts, int cancel, json_t **ret_vectors,
+                struct error *err);
