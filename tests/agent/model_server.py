@@ -8,7 +8,7 @@
 
 The script (model_reply.py) is a list, handed out in order; or a function of the Request that returns a Reply, called
 under no lock, so that it may wait. A request that breaks a rule (model_rules.py) is answered with status 400, as a strict
-provider would. `by_answers` makes a script that depends on nothing but how long the conversation is, for several
+provider would; so is one that a function of the script does not expect (AssertionError). `by_answers` makes a script that depends on nothing but how long the conversation is, for several
 conversations at once. What comes after the script's end gets status 404 and is a problem, too.
 """
 import hashlib
@@ -230,7 +230,11 @@ class ModelServer:
             reply = self.replies
             if not callable(reply) and not request.problems:
                 reply = self.replies.pop(0) if self.replies else None
-        reply = None if request.problems else _resolve(reply, request)
+        try:
+            reply = None if request.problems else _resolve(reply, request)
+        except AssertionError as error:
+            request.problems = [f"the script did not expect this: {error}"]
+            return request, None
         if isinstance(reply, str):
             reply = Reply(reply)
         if reply is None and not request.problems:
