@@ -14,8 +14,8 @@ import pytest
 
 import harness
 
-# The model that is named for each protocol.
-MODELS = {"anthropic": "anthropic/scripted-1", "chat": "openai/scripted-1", "responses": "openai-responses/scripted-1"}
+# The model that is named for each protocol; which of OpenAI's two it is, OPENAI_API says.
+MODELS = {"anthropic": "anthropic/scripted-1", "chat": "openai/scripted-1", "responses": "openai/scripted-1"}
 
 
 class Asked:
@@ -100,8 +100,13 @@ class AgentEnv:
         more.setdefault("cwd", self.workspace if os.geteuid() == 0 else None)
         return self.box.hutch(*args, timeout=timeout, env={**self.env, **(env or {})}, **more)
 
+    def speak(self, api):
+        """From now on in this protocol; the model's name."""
+        self.env["OPENAI_API"] = "responses" if api == "responses" else "chat"
+        return MODELS[api]
+
     def ask_words(self, words, opts, api):
-        return ["ask", "--json", "--model", MODELS[api], "-w", self.workspace, *opts, words]
+        return ["ask", "--json", "--model", self.speak(api), "-w", self.workspace, *opts, words]
 
     def ask(self, words, *opts, api="anthropic", status=0, timeout=60, **more):
         """`hutch ask --json`, run to its end; `status` None: however it ends."""
