@@ -296,3 +296,26 @@ def corpus(seed, each):
             data, want = maker(rng)
             out.append({"id": f"{api}-{i}", "api": api, "pieces": cut(rng, data), "want": want})
     return out
+
+
+ERRORS = {
+    "anthropic": 'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}\n\n',
+    "chat": 'data: {"error":{"message":"The server had an error","type":"server_error"}}\n\n',
+    "responses": 'event: error\ndata: {"type":"error","code":"server_error","message":"boom","param":null,"sequence_number":9}\n\n',
+}
+
+
+def broken(seed, each):
+    """Streams that end too early: with nothing, or with an error after part of the answer. The first half of a stream says nothing
+    about its end."""
+    out = []
+    for s in corpus(seed, each):
+        rng = random.Random(f"broken {s['id']}")
+        data = b"".join(s["pieces"])
+        gap = next(g for g in (b"\r\n\r\n", b"\n\n", b"\r\r") if g in data)
+        whole = data[:data.rfind(gap, 0, len(data) // 2) + len(gap)] if gap in data[:len(data) // 2] else b""
+        fault = rng.choice(["early end", "error"])
+        if fault == "error":
+            whole += ERRORS[s["api"]].encode()
+        out.append({"id": s["id"], "api": s["api"], "pieces": cut(rng, whole), "want": fault})
+    return out

@@ -1,6 +1,7 @@
 """The providers' own clients and hutch read the same out of the same streams, over real HTTP."""
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -24,18 +25,26 @@ def playing(corpus):
         yield it
 
 
+def ask_hutch(probe, playing, some):
+    lines = [{"api": s["api"], "url": f"{playing.url}/{s['id']}", "messages": HI} for s in some]
+    return dict(zip([s["id"] for s in some], probe(lines)))
+
+
+def ask_clients(node, playing, some):
+    jobs = json.dumps([{"id": s["id"], "api": s["api"]} for s in some])
+    done = subprocess.run([node, "sdk.mjs", playing.url], input=jobs, capture_output=True, text=True, timeout=300, check=True,
+                          cwd=Path(__file__).resolve().parent)
+    return json.loads(done.stdout)
+
+
 @pytest.fixture(scope="module")
 def by_hutch(corpus, playing, probe):
-    lines = [{"api": s["api"], "url": f"{playing.url}/{s['id']}", "messages": HI} for s in corpus]
-    return dict(zip([s["id"] for s in corpus], probe(lines)))
+    return ask_hutch(probe, playing, corpus)
 
 
 @pytest.fixture(scope="module")
 def by_client(corpus, playing, node):
-    jobs = json.dumps([{"id": s["id"], "api": s["api"]} for s in corpus])
-    done = subprocess.run([node, "sdk.mjs", playing.url], input=jobs, capture_output=True, text=True, timeout=300, check=True,
-                          cwd=compare.__file__.rsplit("/", 1)[0])
-    return json.loads(done.stdout)
+    return ask_clients(node, playing, corpus)
 
 
 def kept(api, form):
@@ -87,3 +96,16 @@ def test_corpus_has_it_all(corpus):
         assert any(s["api"] == "anthropic" and s["want"]["stop"] == stop for s in corpus), stop
     assert any(len(s["want"]["message"]["tool_calls"]) > 1 for s in corpus if s["api"] == "chat")
     assert any(len(s["pieces"]) == len(whole[s["id"]]) for s in corpus)
+
+
+def test_broken_streams(probe, node):
+    """Where a client gives up, hutch does, and the other way round."""
+    some = streams.broken(SEED, 20)
+    with server.Server({s["id"]: s["pieces"] for s in some}) as it:
+        mine, theirs = ask_hutch(probe, it, some), ask_clients(node, it, some)
+    for s in some:
+        assert "error" in mine[s["id"]], s["id"]
+        # The client of Responses leaves it to the caller to see that the answer is still under way.
+        assert "failed" in theirs[s["id"]] or theirs[s["id"]]["status"] == "in_progress", (s["id"], theirs[s["id"]])
+        said = "the stream ended before" if s["want"] == "early end" else "the provider says: "
+        assert said in mine[s["id"]]["error"], (s["id"], mine[s["id"]])
