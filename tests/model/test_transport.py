@@ -4,6 +4,7 @@ Through tests/unit/model_http_probe.c, which asks one model and prints what it h
 """
 import json
 import os
+import shutil
 import subprocess
 import threading
 from pathlib import Path
@@ -11,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from faulty import Faulty, answer, chunk, chunked, closing, drop, event, head, opening, raw, stalling, text, whole
-import harness
 
 KEY = "sk-test-0123456789"
 OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
@@ -29,11 +29,14 @@ def program(hutch):
 def start(program, who, callers):
     """Starts the probe as root or as an ordinary user, without a proxy but the one that a test names."""
     caller, _ = callers(who)
+    probe = program if caller.can_run(program) else caller.home / program.name
+    if not probe.exists():
+        caller.own(shutil.copy2(program, probe))
 
     def go(server, env=None, **spec):
         spec = {"api": "anthropic", "provider": "anthropic", "name": "fake-1", "key": KEY,
                 "base_url": getattr(server, "url", server), **spec}
-        return subprocess.Popen([*caller.prefix, str(harness.reachable_program(program, caller, caller.home)), json.dumps(spec)],
+        return subprocess.Popen([*caller.prefix, str(probe), json.dumps(spec)],
                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                 env={"PATH": os.environ["PATH"], **(env or {})})
     return go
