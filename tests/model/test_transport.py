@@ -118,20 +118,6 @@ def test_one_connection_for_all(ask):
         assert len(heard.replies) == 5 and s.connections == 1
 
 
-def test_connection_is_used_again_where_the_end_comes_late(ask):
-    """The answer is complete before the last chunk has come: it is not waited for, nor is the connection lost."""
-    second = threading.Event()
-
-    def late(conn, _):
-        conn.sendall(head(200, "text/event-stream", "Transfer-Encoding: chunked") + b"\r\n" + chunk(opening() + text("a") + closing()))
-        conn.sendall(b"0\r\n\r\n")
-        second.set()
-        return True
-    with Faulty(late) as s:
-        assert len(ask(s, asks=3).replies) == 3
-        assert second.is_set()
-
-
 def test_split_at_every_byte(ask):
     stream = opening() + text("Grüße 日本 ", "𝄞") + closing()
     with Faulty(chunked(*(stream[i:i + 1] for i in range(len(stream))))) as s:
@@ -266,7 +252,7 @@ def test_refusals(ask):
     for status, body, code, says in cases:
         with Faulty(whole(body, status, "application/json")) as s:
             got, said = only_error(ask(s))
-        assert got == code and says in said and f"127.0.0.1:{s.port}" in said or code == "EMSGSIZE"
+        assert got == code and says in said
 
 
 def test_giant_refusal_is_cut(ask):
