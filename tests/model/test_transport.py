@@ -5,6 +5,7 @@ Through tests/unit/model_http_probe.c, which asks one model and prints what it h
 import json
 import os
 import shutil
+import ssl
 import subprocess
 import threading
 from pathlib import Path
@@ -364,6 +365,43 @@ def test_proxy_of_the_environment(start):
     with Faulty(answer("through the proxy")) as proxy:
         out, _ = start("http://model.invalid", env={"http_proxy": proxy.url}).communicate(timeout=60)
         assert b"through the proxy" in out and proxy.requests[0].path == "http://model.invalid/v1/messages"
+
+
+@pytest.fixture(scope="session")
+def certificate(scratch):
+    """A key and a certificate for 127.0.0.1 that nobody has signed."""
+    if not shutil.which("openssl"):
+        pytest.skip("no openssl on this host: cannot make a certificate")
+    key, cert = Path(scratch, "key.pem"), Path(scratch, "cert.pem")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+                    "-keyout", key, "-out", cert, "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"],
+                   check=True, capture_output=True)
+    cert.chmod(0o644)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    return context, str(cert)
+
+
+def test_certificates_are_checked(start, certificate):
+    context, cert = certificate
+    with Faulty(answer("over TLS"), tls=context) as s:
+        code, said = only_error(listen(start(s)))
+        assert code == "EKEYREJECTED" and "SSL_CERT_FILE" in said and s.requests == []
+        assert reply_text(listen(start(s, env={"SSL_CERT_FILE": cert}))) == "over TLS"
+        code, _ = only_error(listen(start(s.url.replace("127.0.0.1", "localhost"), env={"SSL_CERT_FILE": cert})))
+        assert code == "EKEYREJECTED"
+
+
+def test_tls_connection_that_was_closed(start, certificate):
+    """The next request on it neither fails nor ends the program by SIGPIPE."""
+    context, cert = certificate
+
+    def last(conn, request):
+        answer("Hi")(conn, request)
+        return False
+    with Faulty(last, tls=context) as s:
+        heard = listen(start(s, asks=4, env={"SSL_CERT_FILE": cert}))
+        assert len(heard.replies) == 4 and s.connections >= 4
 
 
 def first_lines(process, wanted):
