@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "commands.h"
-#include "nearest.h"
+#include "nearest_name.h"
 #include "run_options.h"
 #include "say.h"
 #include "banned.h"
