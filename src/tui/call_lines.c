@@ -26,20 +26,22 @@ static void ending(const struct item *it, const struct item_look *look, struct f
     static const struct {
         const char *mark;
         unsigned role;
-    } MARKS[] = {[CALL_WELL] = {" ✓", ROLE_GOOD},
-                 [CALL_BADLY] = {" ✗", ROLE_BAD},
+    } MARKS[] = {[CALL_WELL] = {"✓", ROLE_GOOD},
+                 [CALL_BADLY] = {"✗", ROLE_BAD},
                  [CALL_STOPPED] = {"stopped", ROLE_WARN}};
     char time[SUMMARY_TIME_MAX];
     bool runs = it->state == CALL_RUNNING;
     double seconds = runs ? (double)(look->now - it->began) / NS_PER_S : it->seconds;
-    if (it->outcome && *it->outcome) {
+    if (it->outcome && *it->outcome)
         flow_say(f, it->state == CALL_BADLY ? ROLE_BAD : ROLE_MUTED, it->outcome);
-        flow_say(f, ROLE_MUTED, "  ");
-    }
-    if (it->state != CALL_STOPPED && (!runs || seconds >= 1))
+    if (it->state != CALL_STOPPED && seconds >= (runs ? 1 : 0.1)) { /* less is not worth a figure */
+        flow_say(f, ROLE_MUTED, f->text.len ? "  " : "");
         flow_say(f, ROLE_MUTED, summary_time(seconds, time));
-    if (!runs)
+    }
+    if (!runs) {
+        flow_say(f, ROLE_MUTED, f->text.len ? " " : "");
         flow_say(f, MARKS[it->state].role, MARKS[it->state].mark);
+    }
 }
 
 static void put_flow(struct lines *out, const struct flow *f)
@@ -115,7 +117,8 @@ static void output_lines(struct item *it, const char *at, const char *end, size_
     for (size_t i = 0; at < end && i < most; i++) {
         _cleanup_flow_ struct flow f = FLOW_INIT;
         const char *newline = memchr(at, '\n', (size_t)(end - at));
-        flow_add(&f, ROLE_TEXT, at, (size_t)((newline ? newline : end) - at));
+        flow_add(&f, it->open || it->state == CALL_BADLY ? ROLE_TEXT : ROLE_MUTED, at,
+                 (size_t)((newline ? newline : end) - at));
         if (it->open)
             wrap_exact(&f, &m, width - 4, 8, &it->lines);
         else
@@ -149,7 +152,8 @@ static void text_body(struct item *it, const struct item_look *look)
     while (end > text && end[-1] == '\n')
         end--;
     size_t count = count_lines(text, (size_t)(end - text));
-    size_t head = it->body.head, tail = it->body.tail;
+    bool quiet = it->body.quiet && it->state == CALL_WELL;
+    size_t head = quiet ? 0 : it->body.head, tail = quiet ? 0 : it->body.tail;
     it->folds = it->open || count > head + tail + 1;
     if (it->open || count <= head + tail + (head + tail > 0)) {
         output_lines(it, text, end, SIZE_MAX, look->width);
@@ -162,6 +166,33 @@ static void text_body(struct item *it, const struct item_look *look)
     output_lines(it, skip_lines(text, end, count - tail), end, tail, look->width);
 }
 
+/* The tool says `[x] text`; shown with marks, and what is done steps back. */
+static void plan_body(struct item *it, const struct item_look *look)
+{
+    static const struct {
+        char mark;
+        const char *first;
+        unsigned mark_style, style;
+    } MARKS[] = {{'x', "  ✓ ", ROLE_GOOD, ROLE_MUTED},
+                 {'>', "  ▸ ", ROLE_ACCENT, ROLE_TEXT | STYLE_BOLD},
+                 {'-', "  – ", ROLE_MUTED, ROLE_MUTED},
+                 {' ', "  ○ ", ROLE_MUTED, ROLE_TEXT}};
+    const char *at = text_of(it), *end = at + it->text.len;
+    while (at < end) {
+        _cleanup_flow_ struct flow f = FLOW_INIT;
+        const char *newline = memchr(at, '\n', (size_t)(end - at)), *stop = newline ? newline : end;
+        bool marked = stop - at > 4 && at[0] == '[' && at[2] == ']';
+        size_t k = 0;
+        while (marked && k + 1 < ARRAY_SIZE(MARKS) && MARKS[k].mark != at[1])
+            k++;
+        struct margin m = {marked ? MARKS[k].first : "    ", "    ", marked ? MARKS[k].mark_style : 0, 0};
+        at += marked ? 4 : 0;
+        flow_add(&f, marked ? MARKS[k].style : ROLE_TEXT, at, (size_t)(stop - at));
+        wrap_words(&f, &m, look->width - 4, &it->lines);
+        at = stop + 1;
+    }
+}
+
 void call_lines(struct item *it, const struct item_look *look)
 {
     head_line(it, look);
@@ -172,7 +203,9 @@ void call_lines(struct item *it, const struct item_look *look)
     }
     if (it->text.len == 0)
         return;
-    if (it->body.diff)
+    if (it->body.plan && it->state == CALL_WELL)
+        plan_body(it, look);
+    else if (it->body.diff)
         diff_body(it, look);
     else
         text_body(it, look);

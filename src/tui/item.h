@@ -30,7 +30,8 @@ enum call_state { CALL_RUNNING, CALL_WELL, CALL_BADLY, CALL_STOPPED };
 
 /* What lies under a call's line, and how many lines of it are shown while it is folded. */
 struct item_body {
-    bool diff;
+    bool diff, plan;
+    bool quiet; /* nothing of it while it is folded, if the call went well */
     uint8_t head, tail;
 };
 

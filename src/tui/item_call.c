@@ -23,8 +23,8 @@ static const struct rule {
     {"apply_diff", "diff", NULL, {.diff = true, .head = 14}},
     {"list_files", NULL, NULL, {0}},
     {"search_files", NULL, NULL, {0}},
-    {"run_tests", NULL, NULL, {.head = 8}},
-    {"plan", NULL, NULL, {.head = 30}},
+    {"run_tests", NULL, NULL, {.quiet = true, .head = 8}},
+    {"plan", NULL, NULL, {.plan = true, .head = 30}},
 };
 static const struct rule OTHER = {.body = {.head = 3, .tail = 2}};
 static const struct item_body FAILED = {.head = 6, .tail = 2};

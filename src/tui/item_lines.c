@@ -74,7 +74,8 @@ static void passing_lines(struct item *it, const struct item_look *look)
     flow_add(&f, ROLE_MUTED, text_of(it), it->text.len);
     if (it->began) { /* when the wait is over */
         int64_t ns = it->began - look->now;
-        snprintf(left, sizeof left, " in %lld s", (long long)(ns > 0 ? (ns + 999999999) / 1000000000 : 0));
+        snprintf(left, sizeof left, "; asking again in %lld s",
+                 (long long)(ns > 0 ? (ns + 999999999) / 1000000000 : 0));
         flow_say(&f, ROLE_MUTED, left);
     }
     struct margin m = {"", "", 0, 0};
@@ -139,7 +140,13 @@ static void changes_lines(struct item *it, const struct item_look *look)
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         const char *stop = newline ? newline : end;
         struct margin m = {first ? "± " : "  ", "  ", ROLE_ACCENT, ROLE_TEXT};
-        flow_add(&f, first ? ROLE_TEXT | STYLE_BOLD : ROLE_TEXT, at, (size_t)(stop - at));
+        const char *figures = memrchr(at, '+', (size_t)(stop - at)); /* behind any + of the name */
+        figures = figures && figures > at && figures[-1] == ' ' ? figures : stop;
+        const char *minus = memmem(figures, (size_t)(stop - figures), "−", strlen("−"));
+        minus = minus ? minus : stop;
+        flow_add(&f, first ? ROLE_TEXT | STYLE_BOLD : ROLE_TEXT, at, (size_t)(figures - at));
+        flow_add(&f, ROLE_ADDED, figures, (size_t)(minus - figures));
+        flow_add(&f, ROLE_DELETED, minus, (size_t)(stop - minus));
         wrap_one(&f, &m, look->width - ITEM_INDENT, 8, &it->lines);
         at = stop + 1;
     }

@@ -27,7 +27,7 @@ static const struct colour COLOURS[ROLE_COUNT] = {
     [ROLE_GOOD] = {COLOR_GREEN, 71, 108, 28, 0, A_BOLD},
     [ROLE_BAD] = {COLOR_RED, 167, 174, 124, 0, A_BOLD},
     [ROLE_WARN] = {COLOR_YELLOW, 172, 179, 130, 0, A_BOLD},
-    [ROLE_KEYWORD] = {COLOR_MAGENTA, 97, 139, 90, 0, A_BOLD},
+    [ROLE_KEYWORD] = {COLOR_MAGENTA, 133, 139, 90, 0, A_BOLD},
     [ROLE_STRING] = {COLOR_GREEN, 71, 108, 28, 0, 0},
     [ROLE_COMMENT] = {-1, 244, 245, 242, 0, A_DIM},
     [ROLE_ADDED] = {COLOR_GREEN, 71, 108, 28, 0, 0},
@@ -96,12 +96,12 @@ char theme_stand_in(const struct theme *t, uint32_t code)
         char ascii;
         bool box; /* also in the fonts of consoles */
     } STAND_INS[] = {
-        {0x25b8, '>', false},  {0x203a, '>', false}, {0x2713, 'v', false}, {0x2717, 'x', false},
-        {0x2234, '*', false},  {0x00b1, '~', true},  {0x00b7, '.', true},  {0x2022, '*', true},
-        {0x25e6, '-', false},  {0x25aa, '-', false}, {0x2026, '~', false}, {0x2212, '-', false},
-        {0x2014, '-', false},  {0x2013, '-', false}, {0x2193, 'v', true},  {0x2018, '\'', false},
-        {0x2019, '\'', false}, {0x201c, '"', false}, {0x201d, '"', false}, {0x2192, '>', true},
-        {0x2500, '-', true},   {0x2502, '|', true},
+        {0x25b8, '>', false},  {0x203a, '>', false},  {0x2713, 'v', false}, {0x2717, 'x', false},
+        {0x2234, '*', false},  {0x00b1, '~', true},   {0x00b7, '.', true},  {0x2022, '*', true},
+        {0x25cb, 'o', true},   {0x25e6, '-', false},  {0x25aa, '-', false}, {0x2026, '~', false},
+        {0x2212, '-', false},  {0x2014, '-', false},  {0x2013, '-', false}, {0x2193, 'v', true},
+        {0x2018, '\'', false}, {0x2019, '\'', false}, {0x201c, '"', false}, {0x201d, '"', false},
+        {0x2192, '>', true},   {0x2500, '-', true},   {0x2502, '|', true},
     };
     if (code < 0x80 || (!t->ascii && !t->few_glyphs))
         return 0;

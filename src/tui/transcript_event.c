@@ -98,8 +98,10 @@ static void wait(struct transcript *t, const struct agent_event *e, int64_t now)
     if (!it)
         return;
     item_say(it, e->text ? e->text : "", e->text ? strlen(e->text) : 0, false);
-    snprintf(more, sizeof more, "; attempt %d", e->attempt + 1);
-    item_say(it, more, strlen(more), false);
+    if (e->attempt > 0) {
+        snprintf(more, sizeof more, " (attempt %d)", e->attempt + 1);
+        item_say(it, more, strlen(more), false);
+    }
     it->began = now + e->wait_ms * NS_PER_MS;
 }
 

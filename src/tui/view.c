@@ -204,9 +204,10 @@ static void draw(struct view *v)
     struct item_look look = look_of(v);
     screen_size(v->screen, &rows, &columns);
     int input = input_height(&v->input, rows, columns), choices = choices_height(&v->input, rows);
+    int air = rows >= 16; /* an empty row above the line */
     int status = rows - 1, choices_at = status - choices, input_at = choices_at - input, rule = input_at - 1;
     screen_begin(v->screen);
-    draw_transcript(v, rule, &look);
+    draw_transcript(v, rule - air, &look);
     if (rule >= 0)
         draw_rule(v, rule, columns);
     choices_draw(&v->input, v->screen, choices_at, choices, columns);

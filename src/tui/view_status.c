@@ -43,17 +43,10 @@ static void say_count(struct buf *out, uint64_t n)
         buf_printf(out, "%.*fM", n % 1000000 < 50000 ? 0 : 1, (double)n / 1e6);
 }
 
-static void part(struct buf *out)
-{
-    if (out->len)
-        buf_append_str(out, " · ");
-}
-
 static void say_context(struct buf *out, const struct view_status *t)
 {
     if (!t->context && !t->window)
         return;
-    part(out);
     say_count(out, t->context);
     if (!t->window)
         return;
@@ -62,16 +55,16 @@ static void say_context(struct buf *out, const struct view_status *t)
     buf_printf(out, " (%llu%%)", (unsigned long long)(t->context * 100 / t->window));
 }
 
-static void say_rest(struct buf *out, const struct view_status *t)
+static void say_cost(struct buf *out, const struct view_status *t)
 {
-    if (t->cost_known) {
-        part(out);
+    if (t->cost_known)
         buf_printf(out, t->cost > 0 && t->cost < 0.1 ? "$%.3f" : "$%.2f", t->cost);
-    }
-    if (t->changes) {
-        part(out);
+}
+
+static void say_changes(struct buf *out, const struct view_status *t)
+{
+    if (t->changes)
         buf_printf(out, "%zu file%s changed", t->changes, t->changes == 1 ? "" : "s");
-    }
 }
 
 static int draw_busy(const struct status_bar *b, struct screen *s, int row, unsigned tick, int64_t now)
@@ -83,21 +76,40 @@ static int draw_busy(const struct status_bar *b, struct screen *s, int row, unsi
     if (seconds >= 1) /* whole seconds: what changes ten times as often draws the eye */
         column = screen_text(s, row, column + 1, ROLE_MUTED,
                              summary_time(seconds < 10 ? (int)seconds : seconds, time));
-    return screen_text(s, row, column, ROLE_MUTED, " · ");
+    return column;
+}
+
+/* One part more, if it fits as a whole. */
+static int draw_part(struct screen *s, int row, int column, int room, struct buf *text)
+{
+    const char *part = buf_cstr(text);
+    int width = part ? clean_width(part, strlen(part)) : 0, between = column > ITEM_INDENT ? 3 : 0;
+    if (width == 0 || column + between + width > room)
+        return column;
+    if (between)
+        column = screen_text(s, row, column, ROLE_MUTED, " · ");
+    return screen_text(s, row, column, ROLE_MUTED, part);
 }
 
 void status_draw(const struct status_bar *b, struct screen *s, int row, int columns, unsigned tick,
                  int64_t now)
 {
+    static void (*const parts[])(struct buf *, const struct view_status *) = {say_context, say_cost,
+                                                                              say_changes};
     _cleanup_buf_ struct buf text = BUF_INIT(4096);
+    int keys = b->keys ? clean_width(b->keys, strlen(b->keys)) : 0;
+    int column = b->busy ? draw_busy(b, s, row, tick, now) : ITEM_INDENT;
+    int end = columns - 1; /* never the last cell: writing there scrolls */
+    if (keys && column + 2 + keys < end) {
+        screen_text(s, row, end - keys, ROLE_MUTED, b->keys);
+        end -= keys + 2;
+    }
     if (b->model)
         buf_append_str(&text, b->model);
-    say_context(&text, &b->told);
-    say_rest(&text, &b->told);
-    int column = b->busy ? draw_busy(b, s, row, tick, now) : ITEM_INDENT;
-    const char *all = buf_cstr(&text);
-    int end = screen_text(s, row, column, ROLE_MUTED, all ? all : "");
-    int keys = b->keys ? clean_width(b->keys, strlen(b->keys)) : 0;
-    if (keys && end + 2 + keys < columns) /* never the last cell: writing there scrolls */
-        screen_text(s, row, columns - keys - 1, ROLE_MUTED, b->keys);
+    column = draw_part(s, row, column, end, &text);
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+        text.len = 0;
+        parts[i](&text, &b->told);
+        column = draw_part(s, row, column, end, &text);
+    }
 }
