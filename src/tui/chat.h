@@ -82,7 +82,7 @@ void chat_enter(struct chat *c);
 void chat_say(struct chat *c, const char *said); /* as if it had been entered */
 void chat_past(struct chat *c, bool older);
 void chat_set_text(struct chat *c, const char *text);
-void chat_edited(struct chat *c); /* after each edit: completions follow */
+void chat_edited(struct chat *c);   /* after each edit: completions follow */
 void chat_external(struct chat *c); /* edit it in $EDITOR */
 
 /* chat_find.c: completion, and the search in what was written before. */

@@ -26,7 +26,8 @@ void chat_complete_update(struct chat *c, bool asked)
     size_t n, cursor;
     const char *text = editor_text(c->editor, &n, &cursor);
     complete_find(text, n, cursor, &c->names, &c->completion);
-    c->completing = (asked || c->completion.by_itself) && (c->completion.n > 0 || c->completion.wants != WANTS_NOTHING);
+    c->completing =
+        (asked || c->completion.by_itself) && (c->completion.n > 0 || c->completion.wants != WANTS_NOTHING);
     c->chosen = 0;
     c->changed = true;
     chat_complete_ask(c);

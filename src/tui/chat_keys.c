@@ -134,7 +134,8 @@ static void up_or_down(struct chat *c, bool up)
 
 static bool scrolls(struct chat *c, const struct press *p)
 {
-    bool up = p->code == KEYS_UP || p->code == KEYS_PAGE_UP || p->code == KEYS_WHEEL_UP || p->code == KEYS_HOME;
+    bool up =
+        p->code == KEYS_UP || p->code == KEYS_PAGE_UP || p->code == KEYS_WHEEL_UP || p->code == KEYS_HOME;
     c->changed = true;
     if (p->code == KEYS_PAGE_UP || p->code == KEYS_PAGE_DOWN)
         view_page(c->view, up ? -1 : 1);
@@ -204,7 +205,8 @@ static void paste(struct chat *c)
     if (editor_paste(c->editor, text, c->keys.paste.len) < 0)
         chat_note(c, "This is too long to be pasted.");
     else if (c->keys.cut)
-        chat_note(c, "What was pasted is longer than %u MB: only its beginning was taken.", KEYS_PASTE_MAX >> 20);
+        chat_note(c, "What was pasted is longer than %u MB: only its beginning was taken.",
+                  KEYS_PASTE_MAX >> 20);
     chat_edited(c);
 }
 

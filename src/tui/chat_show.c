@@ -107,7 +107,9 @@ static void show_status(struct chat *c)
                              .changes = c->changes.count,
                              .busy = busy ? c->busy : NULL,
                              .busy_seconds = busy ? (double)(clock_now() - c->job_began) / NS_PER_S : 0,
-                             .keys = c->searching ? NULL : busy ? "Esc stops" : NULL,
+                             .keys = c->searching ? NULL
+                                     : busy       ? "Esc stops"
+                                                  : NULL,
                          });
 }
 

@@ -235,7 +235,8 @@ static void take_answer(struct chat *c, struct answer *a)
     take_names(c, a);
     if (a->changes_known)
         set_changes(c, &a->changes);
-    if (a->kind == JOB_SAY || a->kind == JOB_SHELL || a->kind == JOB_OPEN || a->kind == JOB_LOAD || a->kind == JOB_DIFF)
+    if (a->kind == JOB_SAY || a->kind == JOB_SHELL || a->kind == JOB_OPEN || a->kind == JOB_LOAD ||
+        a->kind == JOB_DIFF)
         c->review = c->changes.count > 0;
     c->review_chosen = -1;
     show_answer(c, a);

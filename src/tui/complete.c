@@ -41,16 +41,15 @@ static void offer_strings(struct ranking *r, json_t *names)
 {
     json_t *name;
     size_t i;
-    json_array_foreach (names, i, name)
-        if (json_is_string(name))
-            offer(r, json_string_value(name), "");
+    json_array_foreach(names, i, name) if (json_is_string(name)) offer(r, json_string_value(name), "");
 }
 
 static void offer_pairs(struct ranking *r, json_t *names)
 {
     json_t *pair;
     size_t i;
-    json_array_foreach (names, i, pair) {
+    json_array_foreach(names, i, pair)
+    {
         const char *name = json_string_value(json_array_get(pair, 0));
         const char *detail = json_string_value(json_array_get(pair, 1));
         if (name)
@@ -93,7 +92,8 @@ static size_t word_begin(const char *text, size_t at)
     return at;
 }
 
-void complete_find(const char *text, size_t n, size_t cursor, const struct complete_from *from, struct completion *ret)
+void complete_find(const char *text, size_t n, size_t cursor, const struct complete_from *from,
+                   struct completion *ret)
 {
     *ret = (struct completion){.behind = ""};
     size_t begin = word_begin(text, cursor), end = cursor;
@@ -118,7 +118,8 @@ void complete_find(const char *text, size_t n, size_t cursor, const struct compl
         r.n_typed--;
         complete_file(&r, from);
         ret->by_itself = true;
-    } else if (begin < cursor && (memchr(text + begin, '/', cursor - begin) || memchr(text + begin, '.', cursor - begin))) {
+    } else if (begin < cursor &&
+               (memchr(text + begin, '/', cursor - begin) || memchr(text + begin, '.', cursor - begin))) {
         complete_file(&r, from);
     }
 }

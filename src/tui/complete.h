@@ -1,7 +1,7 @@
 /*
  * Completion: what the word at the cursor may become. A word that begins a text with / is a command's name,
- * behind some commands stand sessions or models, and a word with @ before it, or with a slash in it, is a file
- * of the workspace.
+ * behind some commands stand sessions or models, and a word with @ before it, or with a slash in it, is a
+ * file of the workspace.
  */
 #pragma once
 
@@ -30,4 +30,5 @@ struct completion {
     bool by_itself; /* worth showing though nobody pressed Tab */
 };
 
-void complete_find(const char *text, size_t n, size_t cursor, const struct complete_from *from, struct completion *ret);
+void complete_find(const char *text, size_t n, size_t cursor, const struct complete_from *from,
+                   struct completion *ret);

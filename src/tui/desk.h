@@ -16,7 +16,7 @@
 /* Who is told what happens, from the thread that does the job. */
 struct desk_sink {
     void (*event)(void *data, const struct agent_event *e, unsigned attempt);
-    void (*anew)(void *data); /* another conversation is shown from now on */
+    void (*anew)(void *data);                      /* another conversation is shown from now on */
     void (*person)(void *data, const char *words); /* of one that is shown again */
     void *data;
 };
@@ -44,7 +44,7 @@ struct answer {
     bool changes_known; /* `changes` are what is pending now */
     struct agent_changes changes;
     struct desk_state state;
-    json_t *names; /* for completion, strings: files of the workspace, or [ID, title] of sessions */
+    json_t *names;  /* for completion, strings: files of the workspace, or [ID, title] of sessions */
     json_t *models; /* of JOB_OPEN: names of models; for completion */
 };
 void answer_init(struct answer *a);

@@ -31,7 +31,8 @@ static void put_fenced(struct buf *out, const char *text)
     size_t n = longest + 1 < sizeof fence ? longest + 1 : sizeof fence - 1;
     memset(fence, '`', n);
     fence[n] = 0;
-    buf_printf(out, "%s\n%s%s%s\n\n", fence, text, *text && text[strlen(text) - 1] == '\n' ? "" : "\n", fence);
+    buf_printf(out, "%s\n%s%s%s\n\n", fence, text, *text && text[strlen(text) - 1] == '\n' ? "" : "\n",
+               fence);
 }
 
 static void put_block(struct buf *out, const json_t *block)
@@ -46,9 +47,8 @@ static void put_block(struct buf *out, const json_t *block)
         summary_of_call(name, json_object_get(block, "input"), 200, out);
         buf_append_str(out, "\n\n");
     } else if (is_type(block, "tool_result")) {
-        json_array_foreach (json_object_get(block, "content"), i, part)
-            if ((text = string_of(part, "text")))
-                put_fenced(out, text);
+        json_array_foreach(json_object_get(block, "content"), i, part) if ((text = string_of(part, "text")))
+            put_fenced(out, text);
     }
 }
 
@@ -66,8 +66,7 @@ static int put_message(struct buf *out, struct history *h, size_t i, struct erro
     int r = history_read(h, i, &message, err);
     if (r < 0)
         return r;
-    json_array_foreach (json_object_get(message, "content"), k, block)
-        put_block(out, block);
+    json_array_foreach(json_object_get(message, "content"), k, block) put_block(out, block);
     json_decref(message);
     return 0;
 }

@@ -55,7 +55,8 @@ static char *words_of_turn(struct desk *d, unsigned turn)
         if (history_read(h, i, &message, NULL) < 0)
             return NULL;
         /* The last text is what was typed: what else the agent was told stands before it. */
-        json_array_foreach (json_object_get(message, "content"), k, block) {
+        json_array_foreach(json_object_get(message, "content"), k, block)
+        {
             const char *text = json_string_value(json_object_get(block, "text"));
             if (text) {
                 free(words);
@@ -74,8 +75,8 @@ int desk_undo(struct desk *d, const struct job *j, struct answer *a, struct erro
     if (turns == 0)
         return error_set(err, EINVAL, "there is nothing to take back: no turn was taken yet");
     if (n > turns)
-        return error_set(err, EINVAL, "there %s only %u turn%s to take back", turns == 1 ? "is" : "are", turns,
-                         turns == 1 ? "" : "s");
+        return error_set(err, EINVAL, "there %s only %u turn%s to take back", turns == 1 ? "is" : "are",
+                         turns, turns == 1 ? "" : "s");
     _cleanup_free_ char *words = words_of_turn(d, turns - n + 1);
     int r = agent_undo(d->agent, n, err);
     if (r < 0)
@@ -85,7 +86,8 @@ int desk_undo(struct desk *d, const struct job *j, struct answer *a, struct erro
     if (n == 1)
         buf_printf(&a->text, "Turn %u is taken back, its files and its part of the conversation.\n", turns);
     else
-        buf_printf(&a->text, "Turns %u to %u are taken back, their files and their part of the conversation.\n",
+        buf_printf(&a->text,
+                   "Turns %u to %u are taken back, their files and their part of the conversation.\n",
                    turns - n + 1, turns);
     return desk_changes(d, a, err);
 }
@@ -178,7 +180,8 @@ int desk_apply(struct desk *d, struct answer *a, struct error *err)
         buf_printf(&a->text, "Applied %zu change%s; %zu left alone, still in the box.\n", tally.done,
                    tally.done == 1 ? "" : "s", tally.left);
     else if (tally.done)
-        buf_printf(&a->text, "Applied %zu change%s to your folder.\n", tally.done, tally.done == 1 ? "" : "s");
+        buf_printf(&a->text, "Applied %zu change%s to your folder.\n", tally.done,
+                   tally.done == 1 ? "" : "s");
     else
         buf_append_str(&a->text, "There is nothing to apply.\n");
     return desk_changes(d, a, err);
@@ -208,11 +211,12 @@ int desk_files(struct desk *d, struct answer *a, struct error *err)
         json_decref(input);
         return error_set(err, EIO, "the files cannot be listed");
     }
-    tool_call(tools, &(struct tool_request){.name = "list_files", .input = input, .cancel = d->cancel, .patience_ms = 2000},
+    tool_call(tools,
+              &(struct tool_request){
+                  .name = "list_files", .input = input, .cancel = d->cancel, .patience_ms = 2000},
               &result);
     json_decref(input);
     a->names = json_array();
-    json_array_foreach (json_object_get(result.data, "entries"), i, entry)
-        add_entry(a->names, entry);
+    json_array_foreach(json_object_get(result.data, "entries"), i, entry) add_entry(a->names, entry);
     return 0;
 }

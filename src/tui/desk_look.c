@@ -41,7 +41,8 @@ int desk_cost(struct desk *d, struct answer *a, struct error *err)
     put_tokens(out, "context now", s.context);
     if (s.money.known)
         return buf_printf(out, "%-14s$%.4f\n", "cost", s.money.cost);
-    return buf_printf(out, "%-14snot known: the configuration has no price for %s\n", "cost", s.model ? s.model : "it");
+    return buf_printf(out, "%-14snot known: the configuration has no price for %s\n", "cost",
+                      s.model ? s.model : "it");
 }
 
 static void on_tool(void *data, const struct tool *t)
@@ -65,7 +66,7 @@ int desk_tools(struct desk *d, struct answer *a, struct error *err)
 
 static const char *mark_of(const char *state)
 {
-    return !state                        ? " "
+    return !state                          ? " "
            : strcmp(state, "done") == 0    ? "✓"
            : strcmp(state, "active") == 0  ? "▸"
            : strcmp(state, "dropped") == 0 ? "–"
@@ -77,9 +78,11 @@ int desk_plan(struct desk *d, struct answer *a, struct error *err)
     struct tool_session *tools = agent_tools(d->agent);
     json_t *plan = tools ? tool_session_plan(tools) : NULL, *item;
     size_t i;
-    json_array_foreach (plan, i, item) {
+    json_array_foreach(plan, i, item)
+    {
         const char *text = json_string_value(json_object_get(item, "text"));
-        buf_printf(&a->text, "%s %s\n", mark_of(json_string_value(json_object_get(item, "state"))), text ? text : "");
+        buf_printf(&a->text, "%s %s\n", mark_of(json_string_value(json_object_get(item, "state"))),
+                   text ? text : "");
     }
     if (json_array_size(plan) == 0)
         buf_append_str(&a->text, "There is no plan.\n");

@@ -13,7 +13,7 @@ static json_t *model_names(struct settings *s)
     json_t *names = json_array();
     const char *key;
     json_t *value;
-    json_object_foreach ((json_t *)settings_member(s, "models"), key, value)
+    json_object_foreach((json_t *)settings_member(s, "models"), key, value)
         json_array_append_new(names, json_string(key));
     return names;
 }
@@ -83,8 +83,8 @@ static void tell_agent(struct desk *d, const char *command, const struct tool_re
         text++;
         skip++;
     }
-    buf_printf(&d->aside, "[I ran this myself in the box: %s\n%s%.*s]\n\n", command, skip ? "…" : "", (int)(n - skip),
-               text);
+    buf_printf(&d->aside, "[I ran this myself in the box: %s\n%s%.*s]\n\n", command, skip ? "…" : "",
+               (int)(n - skip), text);
     if (d->aside.failed) /* the agent can look for itself */
         buf_free(&d->aside);
 }
@@ -101,8 +101,10 @@ int desk_shell(struct desk *d, const struct job *j, struct answer *a, struct err
         return error_set(err, EINVAL, "a command is UTF-8");
     int64_t begin = clock_now();
     desk_tell(d, &(struct agent_event){.kind = AGENT_CALL, .id = "!", .name = "bash", .input = input});
-    tool_call(tools, &(struct tool_request){.name = "bash", .input = input, .cancel = d->cancel, .progress = &progress},
-              &result);
+    tool_call(
+        tools,
+        &(struct tool_request){.name = "bash", .input = input, .cancel = d->cancel, .progress = &progress},
+        &result);
     desk_tell(d, &(struct agent_event){.kind = AGENT_RESULT,
                                        .id = "!",
                                        .name = "bash",

@@ -1,7 +1,8 @@
 /*
  * Line mode: the chat where there is no screen. What is entered is read line by line, the agent's words are
- * printed as they come, calls in short lines. The same commands work. Where stdin is no terminal, each line is
- * one prompt, nothing is asked, and the first thing that fails ends it: so a file of prompts can be played.
+ * printed as they come, calls in short lines. The same commands work. Where stdin is no terminal, each line
+ * is one prompt, nothing is asked, and the first thing that fails ends it: so a file of prompts can be
+ * played.
  */
 #include <errno.h>
 #include <signal.h>
@@ -56,9 +57,7 @@ static void on_event(void *data, const struct agent_event *e, unsigned attempt)
     plain_event(&((struct plain *)data)->show, e, attempt);
 }
 
-static void on_anew(void *data)
-{
-}
+static void on_anew(void *data) {}
 
 static void on_person(void *data, const char *words)
 {
@@ -68,8 +67,8 @@ static void on_person(void *data, const char *words)
     plain_line(s, (const char *)line.data, line.len);
 }
 
-/* One job to its end. Returns 0, or a negative errno if it failed: told where somebody sits there, else kept in
- * err. */
+/* One job to its end. Returns 0, or a negative errno if it failed: told where somebody sits there, else kept
+ * in err. */
 static int carry_out(struct plain *p, const struct job *job, struct error *err)
 {
     struct answer a;
@@ -98,8 +97,9 @@ static int carry_out(struct plain *p, const struct job *job, struct error *err)
 
 static void help(struct plain *p)
 {
-    static const char more[] = "A line that ends in \\ goes on in the next; ''' in a line of its own begins and ends "
-                               "a text of several lines.\n";
+    static const char more[] =
+        "A line that ends in \\ goes on in the next; ''' in a line of its own begins and ends "
+        "a text of several lines.\n";
     _cleanup_buf_ struct buf text = BUF_INIT(16384);
     slash_help(&text);
     buf_append_str(&text, more);
@@ -153,12 +153,15 @@ static int turns(struct plain *p, struct error *err)
     int r = 0;
     while (r == 0 && !p->leaving && !stopped && !p->show.lost) {
         enum job_kind kind = JOB_NONE;
-        const char *prompt = !p->asks ? NULL : review ? "apply? [a]pply [d]iff [k]eep working [u]ndo › " : "› ";
+        const char *prompt = !p->asks ? NULL
+                             : review ? "apply? [a]pply [d]iff [k]eep working [u]ndo › "
+                                      : "› ";
         int got = plain_read(&p->read, prompt, p->asks ? "… " : NULL, &said);
         if (got == -EINTR && !stopped)
             continue;
         if (got == -EILSEQ || got == -EFBIG)
-            return error_set(err, -got, got == -EFBIG ? "what was entered is too long" : "what was entered is not UTF-8");
+            return error_set(
+                err, -got, got == -EFBIG ? "what was entered is too long" : "what was entered is not UTF-8");
         if (got <= 0)
             break;
         if (review && reviews(p, (const char *)said.data, &kind)) {

@@ -20,11 +20,11 @@ struct plain_show {
 void plain_show_init(struct plain_show *s);
 void plain_show_free(struct plain_show *s);
 void plain_event(struct plain_show *s, const struct agent_event *e, unsigned attempt);
-void plain_put(struct plain_show *s, const char *text, size_t n); /* of a stranger */
+void plain_put(struct plain_show *s, const char *text, size_t n);  /* of a stranger */
 void plain_line(struct plain_show *s, const char *text, size_t n); /* in a line of its own */
 
-/* Reads what a person enters, which may be several lines: a line that ends in a backslash goes on, and ''' in a
- * line of its own begins and ends a block. */
+/* Reads what a person enters, which may be several lines: a line that ends in a backslash goes on, and ''' in
+ * a line of its own begins and ends a block. */
 struct plain_read {
     struct buf in;
     bool ended;
@@ -33,6 +33,6 @@ struct plain_read {
 void plain_read_init(struct plain_read *r, volatile bool *stop);
 void plain_read_free(struct plain_read *r);
 
-/* 1 with what was entered, 0 at the end, or a negative errno: -EINTR if it was stopped. `prompt` and `more` are
- * printed where stdin is a terminal; or NULL. */
+/* 1 with what was entered, 0 at the end, or a negative errno: -EINTR if it was stopped. `prompt` and `more`
+ * are printed where stdin is a terminal; or NULL. */
 int plain_read(struct plain_read *r, const char *prompt, const char *more, struct buf *ret);

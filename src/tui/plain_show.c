@@ -135,8 +135,8 @@ static void show_note(struct plain_show *s, const char *before, const char *text
 static void show_wait(struct plain_show *s, const struct agent_event *e)
 {
     char time[SUMMARY_TIME_MAX], before[64];
-    snprintf(before, sizeof before, "asked again in %s, for the %d. time: ",
-             summary_time(e->wait_ms / 1000.0, time), e->attempt);
+    snprintf(before, sizeof before,
+             "asked again in %s, for the %d. time: ", summary_time(e->wait_ms / 1000.0, time), e->attempt);
     show_note(s, before, e->text ? e->text : "");
 }
 

@@ -45,19 +45,19 @@ static void show_answer(struct desk *d, const json_t *content)
 {
     const json_t *block;
     size_t i;
-    json_array_foreach (content, i, block) {
+    json_array_foreach(content, i, block)
+    {
         if (is_type(block, "text"))
             show_text(d, AGENT_TEXT, string_of(block, "text"));
         else if (is_type(block, "thinking"))
             show_text(d, AGENT_THINKING, string_of(block, "text"));
     }
     desk_tell(d, &(struct agent_event){.kind = AGENT_SAID});
-    json_array_foreach (content, i, block)
-        if (is_type(block, "tool_use"))
-            desk_tell(d, &(struct agent_event){.kind = AGENT_CALL,
-                                               .id = string_of(block, "id"),
-                                               .name = string_of(block, "name"),
-                                               .input = json_object_get(block, "input")});
+    json_array_foreach(content, i, block) if (is_type(block, "tool_use"))
+        desk_tell(d, &(struct agent_event){.kind = AGENT_CALL,
+                                           .id = string_of(block, "id"),
+                                           .name = string_of(block, "name"),
+                                           .input = json_object_get(block, "input")});
 }
 
 static void show_result(struct desk *d, const json_t *block)
@@ -65,13 +65,15 @@ static void show_result(struct desk *d, const json_t *block)
     _cleanup_result_ struct tool_result result = TOOL_RESULT_INIT;
     const json_t *part;
     size_t i;
-    json_array_foreach (json_object_get(block, "content"), i, part) {
+    json_array_foreach(json_object_get(block, "content"), i, part)
+    {
         const char *text = string_of(part, "text");
         if (text)
             text_append(&result.text, text, strlen(text));
     }
     result.failed = json_is_true(json_object_get(block, "is_error"));
-    desk_tell(d, &(struct agent_event){.kind = AGENT_RESULT, .id = string_of(block, "tool_use_id"), .result = &result});
+    desk_tell(d, &(struct agent_event){
+                     .kind = AGENT_RESULT, .id = string_of(block, "tool_use_id"), .result = &result});
 }
 
 static void show_user(struct desk *d, const json_t *content, bool begins_turn)
@@ -79,7 +81,8 @@ static void show_user(struct desk *d, const json_t *content, bool begins_turn)
     const json_t *block;
     const char *words = NULL, *text;
     size_t i;
-    json_array_foreach (content, i, block) {
+    json_array_foreach(content, i, block)
+    {
         if (is_type(block, "tool_result"))
             show_result(d, block);
         else if (begins_turn && (text = string_of(block, "text")))

@@ -1,7 +1,7 @@
 /*
- * The review: at the end of a turn with changes a panel offers to apply them, to show the diff, to keep working
- * or to undo the turn. It is in nobody's way: who types on, works on. A letter and Enter choose, as in line
- * mode; so do Tab and Enter on an empty input. A letter alone never does: it may begin a sentence.
+ * The review: at the end of a turn with changes a panel offers to apply them, to show the diff, to keep
+ * working or to undo the turn. It is in nobody's way: who types on, works on. A letter and Enter choose, as
+ * in line mode; so do Tab and Enter on an empty input. A letter alone never does: it may begin a sentence.
  */
 #include <string.h>
 
@@ -39,7 +39,8 @@ void review_details(const struct chat *c, char details[REVIEW_CHOICES][96], char
 
 void review_move(struct chat *c, int by)
 {
-    c->review_chosen = (c->review_chosen + by + REVIEW_CHOICES + (c->review_chosen < 0 && by < 0)) % REVIEW_CHOICES;
+    c->review_chosen =
+        (c->review_chosen + by + REVIEW_CHOICES + (c->review_chosen < 0 && by < 0)) % REVIEW_CHOICES;
 }
 
 static void act(struct chat *c, int choice)

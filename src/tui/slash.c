@@ -60,7 +60,8 @@ static int unknown(const char *name, size_t n, struct error *err)
             nearest_offer(&near, s->also);
     }
     if (near.best)
-        return error_set(err, EINVAL, "there is no command /%.*s; did you mean /%s?", (int)n, name, near.best);
+        return error_set(err, EINVAL, "there is no command /%.*s; did you mean /%s?", (int)n, name,
+                         near.best);
     return error_set(err, EINVAL, "there is no command /%.*s; /help lists them", (int)n, name);
 }
 
@@ -82,7 +83,8 @@ static int parse_number(const struct slash *s, const char *text, struct job *ret
 #define ATTEMPTS_MAX 16
 
 /* N CMD, off, or nothing: what is set now. */
-static int parse_attempts(const struct slash *s, const char *text, size_t n, struct job *ret, struct error *err)
+static int parse_attempts(const struct slash *s, const char *text, size_t n, struct job *ret,
+                          struct error *err)
 {
     size_t word = strcspn(text, " \t\n");
     if (n == 0)
@@ -98,7 +100,8 @@ static int parse_attempts(const struct slash *s, const char *text, size_t n, str
     if (r == 0 && (ret->n < 2 || ret->n > ATTEMPTS_MAX))
         r = error_set(err, EINVAL, "/attempts: from 2 to %d can be tried side by side", ATTEMPTS_MAX);
     if (r == 0 && !*command)
-        r = error_set(err, EINVAL, "/attempts: a command that tells which is best is missing: /attempts 3 make test");
+        r = error_set(err, EINVAL,
+                      "/attempts: a command that tells which is best is missing: /attempts 3 make test");
     return r < 0 ? r : set_text(ret, command, strlen(command), err);
 }
 
@@ -167,6 +170,7 @@ int slash_help(struct buf *out)
         snprintf(left, sizeof left, "/%s%s%s", s->name, *s->args ? " " : "", s->args);
         buf_printf(out, "%-24s%s\n", left, s->help);
     }
-    return buf_printf(out, "%-24s%s\n%-24s%s\n", "!COMMAND", "run a shell command in the box; the agent is told",
-                      "@PATH", "names a file of the workspace; Tab completes it");
+    return buf_printf(out, "%-24s%s\n%-24s%s\n", "!COMMAND",
+                      "run a shell command in the box; the agent is told", "@PATH",
+                      "names a file of the workspace; Tab completes it");
 }

@@ -47,7 +47,13 @@ struct job {
 void job_free(struct job *j);
 
 /* What may follow a command's name. */
-enum slash_takes { TAKES_NOTHING, TAKES_TEXT, TAKES_TEXT_OR_NOTHING, TAKES_NUMBER_OR_NOTHING, TAKES_ATTEMPTS };
+enum slash_takes {
+    TAKES_NOTHING,
+    TAKES_TEXT,
+    TAKES_TEXT_OR_NOTHING,
+    TAKES_NUMBER_OR_NOTHING,
+    TAKES_ATTEMPTS
+};
 
 /* What completes it. */
 enum slash_offers { OFFERS_NOTHING, OFFERS_SESSIONS, OFFERS_MODELS };
@@ -66,7 +72,8 @@ extern const struct slash SLASHES[];
 /* The command of that name; NULL: there is none. */
 const struct slash *slash_find(const char *name, size_t n);
 
-/* Understands what the person entered. -EINVAL with a text for a person if it is no command, or a wrong one. */
+/* Understands what the person entered. -EINVAL with a text for a person if it is no command, or a wrong one.
+ */
 int slash_parse(const char *said, struct job *ret, struct error *err);
 
 /* The list for /help. */
