@@ -46,6 +46,8 @@ struct model_spec {
     const char *record; /* a file that the conversation is recorded to, for MODEL_REPLAY; or NULL */
     int idle_ms;        /* a stream without a byte for so long is dead; 0: 300 s */
     int retries;        /* how often a request is tried again; -1: 8 */
+    int backoff_ms;     /* the first wait before that, doubled each time; 0: 500 */
+    double pace;        /* of a replay: 0 at once, 1 as fast as it was recorded, 2 half as fast */
 };
 
 /* Input is all of it: input_new + cache_read + cache_write. Of a stream these are the last, cumulative
