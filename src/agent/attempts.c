@@ -41,7 +41,7 @@ static void relay(void *data, const struct agent_event *e)
     if (e->kind == AGENT_DONE)
         t->result->ended_well = !e->why;
     if (e->kind == AGENT_DONE && e->why)
-        snprintf(t->result->why, sizeof t->result->why, "%s", e->why);
+        snprintf(t->result->why, sizeof t->result->why, "%.150s", e->why);
     if (!t->of->sink)
         return;
     pthread_mutex_lock(&t->of->telling);
@@ -97,7 +97,7 @@ static void test(struct trial *t)
         r = test_in_fork(t, fork, &err);
     workbox_free(fork, true);
     if (r < 0)
-        snprintf(t->result->why, sizeof t->result->why, "%s", err.text);
+        snprintf(t->result->why, sizeof t->result->why, "%.150s", err.text);
 }
 
 static void measure(struct trial *t)
@@ -120,7 +120,7 @@ static void *run(void *data)
     const uint64_t one = 1;
     int r = agent_turn(t->agent, t->of->words, &err);
     if (r < 0)
-        snprintf(t->result->why, sizeof t->result->why, "%s", err.text);
+        snprintf(t->result->why, sizeof t->result->why, "%.150s", err.text);
     measure(t);
     if (!t->agent->turn.interrupted)
         test(t);

@@ -124,8 +124,8 @@ static int name_all(struct tool_schemas *t)
         if (t->count > 0 && strcmp(n[-1].real, n->real) == 0)
             continue; /* from two sources: the first counts */
         make_legal(t, n->real, n->legal);
-        json_object_set_new(n->entry, "name", json_string(legal));
-        json_object_set_new(t->names, legal, json_string(n->real));
+        json_object_set_new(n->entry, "name", json_string(n->legal));
+        json_object_set_new(t->names, n->legal, json_string(n->real));
         if (json_array_append(t->list, n->entry) < 0)
             return -ENOMEM;
     }
