@@ -19,6 +19,15 @@ struct history_index {
 
 #define INDEX_INIT ((struct history_index){.totals.cost = -1})
 
+/* A place to go back to, with all that was taken in until then. */
+struct index_mark {
+    size_t count;
+    unsigned turn;
+    struct history_totals totals;
+};
+struct index_mark index_mark(const struct history_index *x);
+void index_go_back(struct history_index *x, const struct index_mark *m);
+
 /* Takes in the message at the start of these bytes, which stands at `offset`. 0; -EAGAIN (cut at the end);
  * -EBADMSG (no message); -ENOMEM. *ret_length says after a failure how far it got. */
 int index_take(struct history_index *x, const char *text, size_t n, uint64_t offset, size_t *ret_length);
