@@ -1,12 +1,11 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #include "clock.h"
+#include "hush.h"
 #include "transport_private.h"
 #include "banned.h"
 
@@ -130,31 +129,6 @@ int transport_new(struct transport **ret, struct error *err)
     set_options(t);
     *ret = t;
     return 0;
-}
-
-/*
- * OpenSSL writes to a connection without asking that no SIGPIPE be sent, should the other side have closed
- * it. The signal goes to the thread that wrote: it is blocked here while curl works, and taken if it came.
- */
-struct hush {
-    sigset_t pipe, before;
-};
-
-static void hush_begin(struct hush *h)
-{
-    sigemptyset(&h->pipe);
-    sigaddset(&h->pipe, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &h->pipe, &h->before);
-}
-
-static void hush_end(struct hush *h)
-{
-    static const struct timespec NOW = {0};
-    if (sigismember(&h->before, SIGPIPE))
-        return;
-    while (sigtimedwait(&h->pipe, NULL, &NOW) < 0 && errno == EINTR)
-        ;
-    pthread_sigmask(SIG_SETMASK, &h->before, NULL);
 }
 
 static void take_out(struct transport *t)
