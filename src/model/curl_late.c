@@ -69,6 +69,11 @@ static void *find(const char *name)
 _Static_assert(sizeof(long) == sizeof(void *) && sizeof(curl_off_t) == sizeof(void *),
                "arguments are passed on as pointers");
 
+/* Newer headers promise not to change the URL that they look at. */
+typedef __typeof__(_Generic(&curl_url_dup, CURLU *(*)(const CURLU *)
+                            : (const CURLU *)0, default
+                            : (CURLU *)0)) url_in;
+
 PASS_ON(CURLcode, curl_global_init, (long flags), (flags), CURLE_FAILED_INIT)
 PASS_ON(CURL *, curl_easy_init, (void), (), NULL)
 PASS_ON_VOID(curl_easy_cleanup, (CURL * h), (h))
@@ -92,8 +97,8 @@ PASS_ON(struct curl_slist *, curl_slist_append, (struct curl_slist * list, const
 PASS_ON_VOID(curl_slist_free_all, (struct curl_slist * list), (list))
 PASS_ON(CURLU *, curl_url, (void), (), NULL)
 PASS_ON_VOID(curl_url_cleanup, (CURLU * u), (u))
-PASS_ON(CURLU *, curl_url_dup, (const CURLU *u), (u), NULL)
-PASS_ON(CURLUcode, curl_url_get, (const CURLU *u, CURLUPart what, char **part, unsigned int flags),
+PASS_ON(CURLU *, curl_url_dup, (url_in u), (u), NULL)
+PASS_ON(CURLUcode, curl_url_get, (url_in u, CURLUPart what, char **part, unsigned int flags),
         (u, what, part, flags), CURLUE_OUT_OF_MEMORY)
 PASS_ON(CURLUcode, curl_url_set, (CURLU * u, CURLUPart what, const char *part, unsigned int flags),
         (u, what, part, flags), CURLUE_OUT_OF_MEMORY)
