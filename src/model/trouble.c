@@ -57,20 +57,6 @@ static const struct kind KINDS[] = {
     {"exceed_context_size_error", EMSGSIZE, false},
 };
 
-<<<<<<< HEAD
-static const char *const TOO_LONG[] = {
-    "prompt is too long",     "context_length_exceeded",
-    "maximum context length", "context window",
-    "exceed context limit",   "available context size",
-    "input is too long",      "too many tokens",
-    "exceeds the context",    "maximum number of tokens",
-    "prompt too long",        "context length is only",
-    "exceed_context_size",    "input token count",
-    "request_too_large",      "model_max_prompt_tokens_exceeded",
-};
-
-=======
->>>>>>> w-wire
 static const struct kind *kind_named(const char *name)
 {
     for (size_t i = 0; name && i < ARRAY_SIZE(KINDS); i++)
@@ -123,31 +109,6 @@ static struct kind kind_of(const json_t *error)
     return (struct kind){.code = EIO, .retry = true};
 }
 
-<<<<<<< HEAD
-bool trouble_is_too_long(const char *message)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(TOO_LONG); i++)
-        if (strcasestr(message, TOO_LONG[i]))
-            return true;
-    return false;
-}
-
-/* One line, bounded, whole characters, nothing that controls a terminal. */
-static void one_line(const char *text, size_t n, struct buf *out)
-{
-    size_t at = 0;
-    while (at < n && out->len + 4 < out->max) {
-        size_t size = utf8_character((const uint8_t *)text + at, n - at);
-        if (size == 0 || utf8_is_control((const uint8_t *)text + at, size))
-            buf_append_str(out, " ");
-        else
-            buf_append(out, text + at, size);
-        at += size ? size : 1;
-    }
-}
-
-=======
->>>>>>> w-wire
 /* What one unit is in ms, and how long its name is; 0: it is none. */
 static double unit_at(const char *s, size_t *ret_n)
 {
@@ -196,23 +157,11 @@ int64_t trouble_delay(const char *message)
 
 static int tell(struct kind kind, const json_t *message, const char *type, struct error *err)
 {
-<<<<<<< HEAD
-    _cleanup_buf_ struct buf line = BUF_INIT(MESSAGE_MAX), name = BUF_INIT(64);
-    one_line(message, n, &line);
-    one_line(type, strlen(type), &name);
-    const char *what = buf_cstr(&line), *which = buf_cstr(&name);
-    bool told = what && strspn(what, " ") < strlen(what);
-    if (!kind.retry && kind.code != EACCES && kind.code != EDQUOT && trouble_is_too_long(message))
-        kind = (struct kind){.code = EMSGSIZE};
-    *ret = (struct decoder_trouble){.retry = kind.retry, .retry_ms = trouble_delay(message)};
-    if (told && which && *which)
-=======
     char what[MESSAGE_MAX], which[64];
     refusal_one_line(NULL, json_is_string(message) ? json_string_value(message) : "",
                      json_string_length(message), what, sizeof what);
     refusal_one_line(NULL, type, strlen(type), which, sizeof which);
     if (*what && *which)
->>>>>>> w-wire
         return error_set(err, kind.code, "the provider says: %s (%s)", what, which);
     if (*what)
         return error_set(err, kind.code, "the provider says: %s", what);
@@ -227,15 +176,9 @@ int trouble_take(const json_t *error, struct decoder_trouble *ret, struct error 
         type = json_string_value(json_object_get(error, "code"));
     const char *words = json_is_string(message) ? json_string_value(message) : "";
     struct kind kind = kind_of(error);
-<<<<<<< HEAD
-    /* Without a name for it, words may still say that asking again is of no use. */
-    const char *words = json_string_value(message);
-    if (words && kind.retry && !type && trouble_is_too_long(words))
-=======
     /* Where there is no name for it, or only the most general one, words may say more. */
     bool open = kind.code == EINVAL || (kind.retry && !type);
     if (open && refusal_is_too_long(words))
->>>>>>> w-wire
         kind = (struct kind){.code = EMSGSIZE};
     *ret = (struct decoder_trouble){.retry = kind.retry, .retry_ms = trouble_delay(words)};
     return tell(kind, message, type ? type : "", err);

@@ -18,6 +18,3 @@ int trouble_take(const json_t *error, struct decoder_trouble *ret, struct error 
 /* How long to wait, as a text says it ("try again in 1.3s", "retry after 20 seconds"), in ms; -1: it does
  * not. */
 int64_t trouble_delay(const char *message);
-
-/* Does a message, or the name of an error, say that the conversation is longer than the model's window? */
-bool trouble_is_too_long(const char *message);
