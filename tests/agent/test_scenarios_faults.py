@@ -59,10 +59,10 @@ def shown(done):
     """The text that counts: what a retry took back is taken off."""
     text, answer = "", 0
     for e in done.all:
-        if e["type"] == "text":
-            text += e["text"]
-        elif e["type"] == "back":
+        if e["type"] == "text" and "keep" in e:
             text = text[:answer] + text[answer:].encode()[:e["keep"]].decode()
+        elif e["type"] == "text":
+            text += e["text"]
         elif e["type"] in ("tool_call", "usage"):
             answer = len(text)
     return text
