@@ -79,6 +79,13 @@ static json_t *form_image(const json_t *block, const struct form *f)
     return f->stub ? text_block(json_string("[an image was here]")) : json_incref((json_t *)block);
 }
 
+/* An id that can stand in a sentence: it came from a model. */
+static bool is_plain(const char *id)
+{
+    size_t n = strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:|");
+    return n > 0 && n <= 128 && !id[n];
+}
+
 static json_t *form_output(const json_t *part, const char *call, const struct form *f)
 {
     char note[320];
@@ -89,9 +96,13 @@ static json_t *form_output(const json_t *part, const char *call, const struct fo
         return form_image(part, f);
     if (!s || n == 0)
         return NULL;
-    snprintf(note, sizeof note,
-             "of this output left out; memory {\"message\": %zu, \"call\": \"%.128s\"} gets them back",
-             f->index, call);
+    if (is_plain(call))
+        snprintf(note, sizeof note,
+                 "of this output left out; memory {\"message\": %zu, \"call\": \"%s\"} gets them back",
+                 f->index, call);
+    else
+        snprintf(note, sizeof note, "of this output left out; memory {\"message\": %zu} gets them back",
+                 f->index);
     if (f->stub && n > STUB_OUTPUT)
         return text_block(form_cut(s, n, STUB_PART, STUB_PART, note));
     return text_block(form_cut(s, n, f->output * 2 / 3, f->output / 3, note));
