@@ -115,6 +115,8 @@ int agent_open(const struct agent_options *o, const struct agent_sink *sink, str
         r = begin_session(a, err);
     if (r == 0)
         r = agent_use_model(a, &spec, err);
+    if (r == 0)
+        history_defer(a->history);
     if (r < 0) {
         if (a)
             workbox_free(TAKE_PTR(a->box), !o->resume);
