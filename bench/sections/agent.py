@@ -72,7 +72,7 @@ def status_of(pid):
         share = next(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))
     except (OSError, StopIteration):
         pass
-    return lines["Name"].strip(), int(lines.get("VmHWM", "0").split()[0]), share
+    return lines["Name"].strip(), int(lines["VmHWM"].split()[0]), share  # a zombie has none: KeyError
 
 
 class Peak:
