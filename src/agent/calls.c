@@ -245,6 +245,8 @@ static int run_all(struct calls *s, const json_t *blocks, bool cut, struct error
             continue;
         n = count_together(s, i);
         int r = c->tool->flags & (TOOL_CHANGES | TOOL_RUNS) ? turn_guard(s->agent, err) : 0;
+        if (r == 0 && c->tool->flags & TOOL_HOST)
+            r = history_settle(s->agent->history, err);
         if (r < 0)
             return r;
         if (n == 1)

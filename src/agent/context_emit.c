@@ -132,6 +132,11 @@ static void put_assistant(struct emitter *e, const struct context *c, size_t i)
     }
 }
 
+static bool is_kept(const json_t *block)
+{
+    return is_type(block, "thinking") || is_type(block, "other");
+}
+
 /* An answer cannot end with a thought: one that was cut there has nothing else to say. */
 static void end_answers(struct emitter *e)
 {
@@ -141,7 +146,7 @@ static void end_answers(struct emitter *e)
     {
         json_t *content = json_object_get(message, "content");
         size_t n = json_array_size(content);
-        for (; n > 0 && is_type(json_array_get(content, n - 1), "thinking"); n--)
+        for (; n > 0 && is_kept(json_array_get(content, n - 1)); n--)
             json_array_remove(content, n - 1);
         if (n == 0)
             json_array_append_new(content, json_pack("{s:s, s:s}", "type", "text", "text", "(no answer)"));

@@ -184,8 +184,9 @@ static json_t *form_block(const json_t *block, bool assistant, const struct form
         return form_text(block, f);
     if (assistant && strcmp(type, "tool_use") == 0)
         return form_call(block, f);
-    if (assistant && strcmp(type, "thinking") == 0)
-        return f->stub ? NULL : json_incref((json_t *)block);
+    if (assistant && (strcmp(type, "thinking") == 0 || strcmp(type, "other") == 0))
+        return !f->thoughts || !json_is_string(json_object_get(block, "from")) ? NULL
+                                                                               : json_incref((json_t *)block);
     if (!assistant && strcmp(type, "tool_result") == 0)
         return form_result(block, f);
     if (!assistant && strcmp(type, "image") == 0)
@@ -220,5 +221,6 @@ void form_of(const struct context *c, size_t index, struct form *ret)
     *ret = (struct form){.index = index,
                          .words = clamp(room, 2048, 8u << 20) >> c->squeeze,
                          .output = clamp(room * 3 / 10, 2048, 256u << 10) >> c->squeeze,
-                         .stub = index < c->stubs};
+                         .stub = index < c->stubs,
+                         .thoughts = index >= c->thoughts};
 }

@@ -103,22 +103,21 @@ int context_load_back(struct context *c, uint64_t enough, struct error *err)
     return r;
 }
 
-static void take_records(struct context *c)
+static void take_record(struct context *c)
 {
-    json_t *summary = history_last(c->h, "summary"), *stubs = history_last(c->h, "stubs");
-    const char *text = json_string_value(json_object_get(summary, "text"));
-    json_int_t until = json_integer_value(json_object_get(summary, "until"));
-    json_int_t shown = json_integer_value(json_object_get(summary, "stubs"));
-    json_int_t later = json_integer_value(json_object_get(stubs, "until"));
+    json_t *record = history_last(c->h, "summary");
+    const char *text = json_string_value(json_object_get(record, "text"));
+    json_int_t until = json_integer_value(json_object_get(record, "until"));
+    json_int_t stubs = json_integer_value(json_object_get(record, "stubs"));
+    json_int_t thoughts = json_integer_value(json_object_get(record, "thoughts"));
     json_int_t count = (json_int_t)history_count(c->h);
     if (text && until > 0 && until <= count) {
         c->start = (size_t)until;
         c->summary = strdup(text);
     }
-    shown = later > shown ? later : shown;
-    c->stubs = shown > 0 && shown <= count ? (size_t)shown : c->start;
-    json_decref(summary);
-    json_decref(stubs);
+    c->stubs = stubs > (json_int_t)c->start && stubs <= count ? (size_t)stubs : c->start;
+    c->thoughts = thoughts > (json_int_t)c->start && thoughts <= count ? (size_t)thoughts : c->start;
+    json_decref(record);
 }
 
 static int reload(struct context *c, struct error *err)
@@ -132,9 +131,9 @@ static int reload(struct context *c, struct error *err)
     json_decref(c->head);
     c->head = NULL;
     c->head_tokens = 0;
-    c->start = c->stubs = 0;
+    c->start = c->stubs = c->thoughts = 0;
     c->reported = 0;
-    take_records(c);
+    take_record(c);
     c->seen = c->from = history_count(c->h);
     int r = c->summary ? context_make_head(c, err) : 0;
     return r < 0 ? r : context_load_back(c, context_room(c), err);

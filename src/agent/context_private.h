@@ -39,10 +39,11 @@ struct context {
 
     struct item *items;
     size_t count, room;
-    size_t seen;  /* messages of the history that were looked at */
-    size_t start; /* those before are summarised */
-    size_t stubs; /* tool output of those before is shortened */
-    size_t from;  /* items hold all that counts from here; more than `start` only until the view is pruned */
+    size_t seen;     /* messages of the history that were looked at */
+    size_t start;    /* those before are summarised */
+    size_t stubs;    /* tool output of those before is shortened */
+    size_t thoughts; /* what was thought in those before is left out; never in the turn under way */
+    size_t from; /* items hold all that counts from here; more than `start` only until the view is pruned */
     unsigned squeeze; /* how often the longest text that may be shown was halved */
     char *summary;    /* of what is before `start`; or NULL */
     json_t *head;     /* the message that begins the view then; or NULL */
@@ -67,6 +68,7 @@ struct form {
     size_t words;  /* the most bytes of a text of the person or the model */
     size_t output; /* of one text of a result, or of a string of a call's input */
     bool stub;
+    bool thoughts; /* are shown */
 };
 json_t *form_message(const json_t *message, const struct form *f);
 void form_of(const struct context *c, size_t index, struct form *ret);

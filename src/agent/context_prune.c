@@ -35,13 +35,27 @@ static size_t recent(const struct context *c, uint64_t budget)
     return i;
 }
 
-static int record(struct context *c, json_t *message, struct error *err)
+/* How far the view is pruned, for the next that opens this session. */
+static int record(struct context *c, struct error *err)
 {
+    json_t *message = json_pack("{s:s, s:s, s:I, s:I, s:I, s:s}", "role", "hutch", "kind", "summary", "until",
+                                (json_int_t)c->start, "stubs", (json_int_t)c->stubs, "thoughts",
+                                (json_int_t)c->thoughts, "text", c->summary ? c->summary : "");
     int r = message ? history_append(c->h, message, err) : error_set(err, ENOMEM, "no memory");
     json_decref(message);
     if (r == 0 && c->seen + 1 == history_count(c->h))
         c->seen++;
     return r;
+}
+
+/* Where the turn under way begins, or the items if it began before them: providers want back what was thought
+ * in it. */
+static size_t turn_under_way(const struct context *c)
+{
+    size_t i = c->count;
+    while (i > 0 && !c->items[--i].begins_turn)
+        ;
+    return c->count > 0 ? c->items[i].index : c->seen;
 }
 
 static void make_stubs(struct context *c)
@@ -50,7 +64,9 @@ static void make_stubs(struct context *c)
     size_t index = first < c->count ? c->items[first].index : c->seen;
     if (index <= c->stubs)
         return;
+    size_t turn = turn_under_way(c);
     c->stubs = index;
+    c->thoughts = turn < index ? turn : index;
     context_reform(c);
 }
 
@@ -120,15 +136,11 @@ static int summarise_before(struct context *c, size_t cut, const struct asking *
     c->start = c->from = until;
     if (c->stubs < until)
         c->stubs = until;
+    if (c->thoughts < until)
+        c->thoughts = until;
     context_drop_items(c, 0, cut);
     drop_nows(c);
-    r = context_make_head(c, err);
-    if (r < 0)
-        return r;
-    return record(c,
-                  json_pack("{s:s, s:s, s:I, s:I, s:s}", "role", "hutch", "kind", "summary", "until",
-                            (json_int_t)c->start, "stubs", (json_int_t)c->stubs, "text", c->summary),
-                  err);
+    return context_make_head(c, err);
 }
 
 static void tell_done(const struct context *c, const struct asking *a, uint64_t before, size_t start)
@@ -171,13 +183,10 @@ int context_prune(struct context *c, const struct asking *a, bool all, struct er
     int r = context_load_back(c, target, err);
     if (r == 0 && (all || c->from > c->start || context_estimate(c) > target))
         r = cut_back(c, a, target, err);
-    if (r == 0 && c->start == start && c->stubs > stubs)
-        r = record(
-            c, json_pack("{s:s, s:s, s:I}", "role", "hutch", "kind", "stubs", "until", (json_int_t)c->stubs),
-            err);
-    if (r == 0 && (c->start > start || c->stubs > stubs))
-        tell_done(c, a, before, start);
-    return r;
+    if (r < 0 || (c->start == start && c->stubs == stubs))
+        return r;
+    tell_done(c, a, before, start);
+    return record(c, err);
 }
 
 int context_squeeze(struct context *c, struct error *err)

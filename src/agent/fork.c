@@ -34,6 +34,8 @@ int agent_fork_with(struct agent *a, struct workbox *box, unsigned turn, const s
     b->options.record = NULL; /* a recording is of one conversation */
     r = copy_history(a, turn, &b->history, err);
     if (r == 0)
+        history_defer(b->history);
+    if (r == 0)
         r = agent_use_model(b, &a->spec, err);
     if (r == 0 && history_count(b->history) > 0) {
         agent_restore_usage(b);

@@ -2,7 +2,8 @@
  * The loop: while the model asks for tools, run them, answer.
  *
  * An answer is in the history before its calls run, and the results are as soon as all are there. So whatever
- * ends hutch in between, the next start finds which calls were under way.
+ * ends hutch in between, the next start finds which calls were under way. The disk has it a few milliseconds
+ * later (history_defer), at the latest when the turn ends, and before a call that reaches out of the box.
  */
 #include "agent_private.h"
 #include "banned.h"

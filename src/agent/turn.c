@@ -212,6 +212,8 @@ int turn_finish(struct agent *a, int r, struct error *err)
         settle(a);
     if (r < 0)
         return r;
+    if (saved == 0)
+        saved = history_settle(a->history, err);
     agent_tell(a,
                &(struct agent_event){.kind = AGENT_DONE, .stop = t->stop, .why = t->why[0] ? t->why : NULL});
     return saved;

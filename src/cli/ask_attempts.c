@@ -32,16 +32,14 @@ static void show_table(const struct attempt *all, unsigned n, int best)
     }
 }
 
-static void print_done(const struct attempt *t, unsigned number, bool best)
+static json_t *attempt_json(const struct attempt *t, bool best)
 {
-    ask_json_print(
-        json_pack("{s:s, s:s, s:b, s:b, s:b, s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:s*}", "type", "done",
-                  "session", t->session, "best", best, "ended_well", t->ended_well, "tested", t->tested,
-                  "test_status", t->test_status, "passed", (json_int_t)t->passed, "failed",
-                  (json_int_t)t->failed, "files", (json_int_t)t->files, "added", (json_int_t)t->added,
-                  "deleted", (json_int_t)t->deleted, "cost",
-                  t->money.known ? json_real(t->money.cost) : json_null(), "why", t->why[0] ? t->why : NULL),
-        number);
+    return json_pack("{s:s, s:b, s:b, s:b, s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:s*}", "session", t->session,
+                     "best", best, "ended_well", t->ended_well, "tested", t->tested, "test_status",
+                     t->test_status, "passed", (json_int_t)t->passed, "failed", (json_int_t)t->failed,
+                     "files", (json_int_t)t->files, "added", (json_int_t)t->added, "deleted",
+                     (json_int_t)t->deleted, "cost", t->money.known ? json_real(t->money.cost) : json_null(),
+                     "why", t->why[0] ? t->why : NULL);
 }
 
 int ask_attempts(struct agent *a, const char *words, const struct run_options *o, struct ask_show *show,
@@ -55,8 +53,9 @@ int ask_attempts(struct agent *a, const char *words, const struct run_options *o
         agent_attempts(a, words, &(struct attempts_options){.n = n, .test = o->test}, &sink, all, &best, err);
     if (r < 0)
         return r;
-    for (unsigned i = 0; show->json && i < n; i++)
-        print_done(&all[i], i, (int)i == best);
+    show->attempts = json_array();
+    for (unsigned i = 0; i < n; i++)
+        json_array_append_new(show->attempts, attempt_json(&all[i], (int)i == best));
     if (!show->json)
         show_table(all, n, best);
     show->done = true;

@@ -65,8 +65,8 @@ json_t *ask_json_changes(const struct agent_changes *c)
                                                "added", (json_int_t)one->added, "deleted",
                                                (json_int_t)one->deleted, "binary", one->binary));
     }
-    return json_pack("{s:s, s:o, s:I, s:I}", "type", "changes", "changes", files, "added", (json_int_t)c->added,
-                     "deleted", (json_int_t)c->deleted);
+    return json_pack("{s:s, s:o, s:I, s:I}", "type", "changes", "changes", files, "added",
+                     (json_int_t)c->added, "deleted", (json_int_t)c->deleted);
 }
 
 json_t *ask_json_event(const struct agent_event *e)

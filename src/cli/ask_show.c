@@ -21,6 +21,7 @@ void ask_show_init(struct ask_show *s, bool json)
 void ask_show_free(struct ask_show *s)
 {
     agent_changes_free(&s->changes);
+    json_decref(s->attempts);
 }
 
 static void put_words(struct ask_show *s, const char *text, size_t n)
@@ -203,22 +204,27 @@ void ask_show_error(struct ask_show *s, const struct error *err)
             say("%s", line);
 }
 
+static json_t *end_event(const struct ask_show *s, const struct ask_end *e, const struct agent_state *state,
+                         const char *box)
+{
+    json_t *cost = state->money.known ? json_real(state->money.cost) : json_null();
+    json_t *attempts = s->attempts ? json_incref(s->attempts) : NULL;
+    return json_pack("{s:s, s:s, s:s*, s:s*, s:s*, s:b, s:i, s:o, s:i, s:o*}", "type", "done", "session",
+                     state->session, "stop", s->done ? model_stop_name(s->stop) : NULL, "why",
+                     s->why[0] ? s->why : NULL, "box", box, "applied", e->applied, "conflicts", e->conflicts,
+                     "cost", cost, "status", e->status, "attempts", attempts);
+}
+
 void ask_show_end(struct ask_show *s, const struct ask_end *e)
 {
     struct agent_state state;
     const char *box = s->changes.count && !e->applied ? agent_box(e->agent) : NULL;
     agent_state(e->agent, &state);
     if (s->json)
-        ask_json_print(json_pack("{s:s, s:s, s:s*, s:s*, s:s*, s:b, s:i, s:o, s:i}", "type", "done",
-                                 "session", state.session, "stop", s->done ? model_stop_name(s->stop) : NULL,
-                                 "why", s->why[0] ? s->why : NULL, "box", box, "applied", e->applied,
-                                 "conflicts", e->conflicts, "cost",
-                                 state.money.known ? json_real(state.money.cost) : json_null(), "status",
-                                 e->status),
-                       ATTEMPT_NONE);
+        ask_json_print(end_event(s, e, &state, box), ATTEMPT_NONE);
     if (s->why[0])
         say("%s; 'hutch --resume %s' goes on from here", s->why, state.session);
-    if (box && !e->applied && !s->json)
+    if (box && !s->json)
         say("nothing is applied yet: 'hutch box diff %s' shows the changes, 'hutch box apply %s' applies "
             "them, "
             "'hutch --resume %s' goes on",

@@ -11,9 +11,9 @@ struct ask_show {
     bool json;
     bool terminal;                /* stdout is one: what comes from strangers is made harmless */
     bool middle;                  /* of a line, on stdout */
-    bool several;                 /* attempts: events are told with their number */
     struct harmless pieces;       /* of the model's words */
     struct agent_changes changes; /* of the last turn */
+    json_t *attempts;             /* how each did, for the last event; or NULL */
     bool done;
     enum model_stop stop;
     char why[256];

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "refusal.h"
+#include "trouble.h"
 #include "utf8.h"
 #include "banned.h"
 
@@ -56,20 +57,6 @@ static bool has(const char *text, const char *part)
     return strcasestr(text, part) != NULL;
 }
 
-bool refusal_is_too_long(const char *said)
-{
-    static const char *const WORDS[] = {
-        "prompt is too long",     "context_length_exceeded",  "maximum context length",
-        "context window",         "exceed context limit",     "exceed_context_size",
-        "available context size", "input is too long",        "input token count",
-        "request_too_large",      "maximum number of tokens", "context length",
-        "too many input tokens",  "prompt too long",          "model_max_prompt_tokens_exceeded"};
-    for (size_t i = 0; i < ARRAY_SIZE(WORDS); i++)
-        if (has(said, WORDS[i]))
-            return true;
-    return false;
-}
-
 static void take_string(const char *key, const json_t *value, char *to, size_t size)
 {
     if (!*to && json_is_string(value))
@@ -116,32 +103,6 @@ static void read_said(const char *key, const char *body, size_t n, struct said *
         snprintf(ret->message, sizeof ret->message, "it sent a web page");
     else
         refusal_one_line(key, body, n, ret->message, sizeof ret->message);
-}
-
-/* "Please try again in 1.2s", "… in 28ms", "… in 6m0s". */
-static int64_t told_in_words(const char *message)
-{
-    const char *at = strcasestr(message, "try again in ");
-    double total = 0, number;
-    int used;
-    if (!at)
-        return -1;
-    at += strlen("try again in ");
-    if (*at < '0' || *at > '9')
-        return -1;
-    while (*at >= '0' && *at <= '9' && sscanf(at, "%15lf%n", &number, &used) == 1) {
-        at += used + strspn(at + used, " ");
-        if (strncmp(at, "ms", 2) == 0) {
-            total += number;
-            at += 2;
-        } else if (*at == 's' || *at == 'm') {
-            total += number * (*at == 's' ? 1000 : 60000);
-            at++;
-        } else {
-            return -1;
-        }
-    }
-    return total < 1e9 ? (int64_t)total : -1;
 }
 
 static const char *key_place(const struct model_spec *spec)
@@ -200,11 +161,11 @@ int refusal_explain(const struct refusal_from *from, int status, const char *bod
 {
     struct said s = {0};
     read_said(from->spec->key, body, n, &s);
-    *ret_told_ms = told_in_words(s.message);
+    *ret_told_ms = trouble_delay(s.message);
     if (!*s.message)
         snprintf(s.message, sizeof s.message, "%s", *s.code ? s.code : "it says nothing more");
     bool about_size = status == 400 || status == 413 || status == 422 || status == 500;
-    if (status == 413 || (about_size && (refusal_is_too_long(s.message) || refusal_is_too_long(s.code))))
+    if (status == 413 || (about_size && (trouble_is_too_long(s.message) || trouble_is_too_long(s.code))))
         return error_set(err, EMSGSIZE,
                          "the conversation is longer than %s takes: compact it, or begin a new one (%s)",
                          from->name, s.message);

@@ -58,9 +58,14 @@ static const struct kind KINDS[] = {
 };
 
 static const char *const TOO_LONG[] = {
-    "prompt is too long",   "context_length_exceeded",  "maximum context length", "context window",
-    "exceed context limit", "available context size",   "input is too long",      "too many tokens",
-    "exceeds the context",  "maximum number of tokens", "prompt too long",        "context length is only",
+    "prompt is too long",     "context_length_exceeded",
+    "maximum context length", "context window",
+    "exceed context limit",   "available context size",
+    "input is too long",      "too many tokens",
+    "exceeds the context",    "maximum number of tokens",
+    "prompt too long",        "context length is only",
+    "exceed_context_size",    "input token count",
+    "request_too_large",      "model_max_prompt_tokens_exceeded",
 };
 
 static const struct kind *kind_named(const char *name)
@@ -114,7 +119,7 @@ static struct kind kind_of(const json_t *error)
     return (struct kind){.code = EIO, .retry = true};
 }
 
-static bool says_too_long(const char *message)
+bool trouble_is_too_long(const char *message)
 {
     for (size_t i = 0; i < ARRAY_SIZE(TOO_LONG); i++)
         if (strcasestr(message, TOO_LONG[i]))
@@ -190,7 +195,7 @@ static int tell(struct kind kind, const char *message, size_t n, const char *typ
     one_line(type, strlen(type), &name);
     const char *what = buf_cstr(&line), *which = buf_cstr(&name);
     bool told = what && strspn(what, " ") < strlen(what);
-    if (!kind.retry && kind.code != EACCES && kind.code != EDQUOT && says_too_long(message))
+    if (!kind.retry && kind.code != EACCES && kind.code != EDQUOT && trouble_is_too_long(message))
         kind = (struct kind){.code = EMSGSIZE};
     *ret = (struct decoder_trouble){.retry = kind.retry, .retry_ms = trouble_delay(message)};
     if (told && which && *which)
@@ -210,7 +215,7 @@ int trouble_take(const json_t *error, struct decoder_trouble *ret, struct error 
     struct kind kind = kind_of(error);
     /* Without a name for it, words may still say that asking again is of no use. */
     const char *words = json_string_value(message);
-    if (words && kind.retry && !type && says_too_long(words))
+    if (words && kind.retry && !type && trouble_is_too_long(words))
         kind = (struct kind){.code = EMSGSIZE};
     return tell(kind, words ? words : "", json_string_length(message), type ? type : "", ret, err);
 }

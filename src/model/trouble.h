@@ -20,3 +20,6 @@ int trouble_of_status(int status, const char *message, struct decoder_trouble *r
 /* How long to wait, as a text says it ("try again in 1.3s", "retry after 20 seconds"), in ms; -1: it does
  * not. */
 int64_t trouble_delay(const char *message);
+
+/* Does a message, or the name of an error, say that the conversation is longer than the model's window? */
+bool trouble_is_too_long(const char *message);

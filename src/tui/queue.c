@@ -248,6 +248,16 @@ void queue_event(struct queue *q, const struct agent_event *e, unsigned attempt)
     put(q, t);
 }
 
+void queue_anew(struct queue *q)
+{
+    struct told *t = calloc(1, sizeof *t);
+    if (!t)
+        return;
+    t->kind = TOLD_ANEW;
+    t->size = sizeof *t;
+    put(q, t);
+}
+
 void queue_person(struct queue *q, const char *words)
 {
     struct told *t = calloc(1, sizeof *t);
@@ -259,14 +269,14 @@ void queue_person(struct queue *q, const char *words)
     put(q, t);
 }
 
-void queue_data(struct queue *q, enum told_kind kind, void *data, void (*free_data)(void *data))
+void queue_answer(struct queue *q, void *data, void (*free_data)(void *data))
 {
     struct told *t = calloc(1, sizeof *t);
     if (!t) {
         free_data(data);
         return;
     }
-    t->kind = kind;
+    t->kind = TOLD_ANSWER;
     t->data = data;
     t->free_data = free_data;
     t->size = sizeof *t;

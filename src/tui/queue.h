@@ -18,9 +18,9 @@
 
 enum told_kind {
     TOLD_EVENT,  /* event, attempt */
+    TOLD_ANEW,   /* another conversation is shown from now on */
     TOLD_PERSON, /* text: what the person said, in a conversation that is shown again */
     TOLD_ANSWER, /* data: what came of a job */
-    TOLD_FILES,  /* data: names for completion */
 };
 
 /* One thing told, with all that it points to its own. */
@@ -49,10 +49,11 @@ int queue_fd(const struct queue *q);
 /* Copies the event. Waits while the queue is full; after queue_close() it does nothing. Without memory the
  * event is lost: there is nobody who could be told. */
 void queue_event(struct queue *q, const struct agent_event *e, unsigned attempt);
+void queue_anew(struct queue *q);
 void queue_person(struct queue *q, const char *words);
 
 /* Takes `data` over, also when it fails. */
-void queue_data(struct queue *q, enum told_kind kind, void *data, void (*free_data)(void *data));
+void queue_answer(struct queue *q, void *data, void (*free_data)(void *data));
 
 /* The oldest, which the caller frees; NULL: nothing waits. */
 struct told *queue_take(struct queue *q);

@@ -22,13 +22,13 @@ class Request:
 class Faulty:
     """Answers with the plays in order; the last one again and again. `requests` and `connections` are counted."""
 
-    def __init__(self, *plays):
-        self.plays, self.requests, self.connections = list(plays), [], 0
+    def __init__(self, *plays, tls=None):
+        self.plays, self.requests, self.connections, self.tls = list(plays), [], 0, tls
         self.lock = threading.Lock()
         self.open = set()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"http{'s' if tls else ''}://127.0.0.1:{self.port}"
         self.done = threading.Event()
         self.thread = threading.Thread(target=self._accept, daemon=True)
         self.thread.start()
@@ -63,6 +63,8 @@ class Faulty:
 
     def _serve(self, conn):
         try:
+            if self.tls:
+                conn = self.tls.wrap_socket(conn, server_side=True)
             while (request := read_request(conn)) and self._next(request)(conn, request):
                 pass
         except OSError:

@@ -177,6 +177,25 @@ static void test_cancelled(void **state)
     replay_free(p);
 }
 
+/* A piece that comes in an hour is waited for, and the wait can be cancelled. */
+static void test_pace(void **state)
+{
+    struct heard h = {.log = BUF_INIT(4096), .cancel_after = 1};
+    const struct model_sink sink = {.event = hear, .data = &h};
+    struct model_reply reply = {0};
+    struct error err = {0};
+    struct replay *p = open_text("{\"text\":\"ab\",\"pieces\":[[0,\"text\",1],[3600000,\"text\",1]]}");
+    assert_int_equal(pipe(h.cancel), 0);
+    const struct model_request q = {.cancel = h.cancel[0]};
+    assert_int_equal(replay_ask(p, &q, 1, &sink, &reply, &err), -ECANCELED);
+    assert_string_equal(buf_cstr(&h.log), "+a|");
+    model_reply_free(&reply);
+    replay_free(p);
+    buf_free(&h.log);
+    close(h.cancel[0]);
+    close(h.cancel[1]);
+}
+
 static void say(struct record *r, enum model_event_kind kind, const char *text)
 {
     const struct model_event e = {.kind = kind, .text = text, .n = strlen(text)};
@@ -246,10 +265,15 @@ static void test_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_short_forms), cmocka_unit_test(test_documents),
-        cmocka_unit_test(test_refused),     cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_pieces),      cmocka_unit_test(test_cancelled),
-        cmocka_unit_test(test_files),       cmocka_unit_test(test_recorded_and_played),
+        cmocka_unit_test(test_short_forms),
+        cmocka_unit_test(test_documents),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_cancelled),
+        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_pace),
+        cmocka_unit_test(test_recorded_and_played),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
