@@ -76,11 +76,7 @@ def test_best_of_three_attempts_is_kept(agent_env, model_server):
     model_server.script(contest)
     done = agent_env.ask("write add", "--attempts", "3", "--test", "python3 -m unittest -q", "--apply")
     assert agent_env.get("add.py") == GOOD, "the smallest diff of those that pass"
-<<<<<<< HEAD
-    reports = [e for e in done.events("done") if "attempt" in e]
-=======
     reports = done.one("done")["attempts"]
->>>>>>> main
     assert len(reports) == 3 and sorted(r["test_status"] for r in reports) == [0, 0, 1], reports
     assert sum(r["best"] for r in reports) == 1
     assert agent_env.boxes() == []
