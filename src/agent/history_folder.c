@@ -1,0 +1,296 @@
+/*
+ * The folder of the histories: where it is, which session a word means, names for new ones, and who has one.
+ *
+ * A new session takes its ID with a hidden file (.ID.new) and becomes visible with its first message, by a
+ * link that cannot replace anything. Whoever takes an ID looks for the visible file only after it has the
+ * hidden one, so two programs never take the same.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "history_private.h"
+#include "banned.h"
+
+#define SAME_SECOND_MAX 1000
+#define STALE_S         86400
+#define FOLDER_OPEN     (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+
+static char *data_home(void)
+{
+    const char *base = getenv("XDG_DATA_HOME"), *middle = "";
+    char *path = NULL;
+    if (!base || base[0] != '/') { /* a relative one is to be ignored, says its specification */
+        base = getenv("HOME");
+        middle = "/.local/share";
+        if (!base || base[0] != '/') {
+            const struct passwd *me = getpwuid(geteuid());
+            base = me ? me->pw_dir : NULL;
+        }
+    }
+    if (base && asprintf(&path, "%s%s/hutch/history", base, middle) < 0)
+        return NULL;
+    return path;
+}
+
+int history_folder_path(char **ret, struct error *err)
+{
+    *ret = data_home();
+    return *ret ? 0 : error_set(err, ENOENT, "nobody says where your home is; set HOME");
+}
+
+/* Every folder of the path that is not there. */
+static int make_folders(char *path)
+{
+    for (char *slash = path + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
+        *slash = 0;
+        int r = mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : 0;
+        if (r < 0) {
+            *slash = '/';
+            return r;
+        }
+    }
+    return mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+int history_folder(int *ret_fd, struct error *err)
+{
+    _cleanup_free_ char *path = NULL;
+    struct stat st;
+    int r = history_folder_path(&path, err);
+    if (r < 0)
+        return r;
+    _cleanup_fd_ int fd = open(path, FOLDER_OPEN);
+    if (fd < 0 && errno == ENOENT) {
+        r = make_folders(path);
+        if (r < 0)
+            return error_errno(err, -r, "cannot make the folder %s for histories", path);
+        fd = open(path, FOLDER_OPEN);
+    }
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return error_errno(err, errno, "cannot open the folder %s of the histories", path);
+    if (st.st_uid != geteuid() || (st.st_mode & S_IWOTH))
+        return error_set(err, EPERM, "the folder %s of the histories is not yours alone; see `ls -ld`", path);
+    *ret_fd = TAKE_FD(fd);
+    return 0;
+}
+
+bool history_is_id(const char *text, size_t n)
+{
+    if (n == 0 || n >= HISTORY_ID_MAX)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!isalnum((unsigned char)text[i]) && text[i] != '-' && text[i] != '_')
+            return false;
+    return text[0] != '-';
+}
+
+static int set_place(struct history *h, const char *folder_path)
+{
+    if (asprintf(&h->name, "%s.json", h->id) < 0)
+        h->name = NULL;
+    if (h->name && asprintf(&h->path, "%s/%s", folder_path, h->name) < 0)
+        h->path = NULL;
+    return h->name && h->path ? 0 : -ENOMEM;
+}
+
+static void hidden_name(const struct history *h, char *out, size_t size)
+{
+    snprintf(out, size, ".%s.new", h->id);
+}
+
+/* Takes the ID if nobody has it. -EEXIST if somebody does. */
+static int take_id(struct history *h)
+{
+    char hidden[HISTORY_ID_MAX + 8], visible[HISTORY_ID_MAX + 8];
+    hidden_name(h, hidden, sizeof hidden);
+    snprintf(visible, sizeof visible, "%s.json", h->id);
+    _cleanup_fd_ int fd = openat(h->folder, hidden, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+        return -errno;
+    if (faccessat(h->folder, visible, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+        unlinkat(h->folder, hidden, 0);
+        return -EEXIST;
+    }
+    h->fd = TAKE_FD(fd);
+    return 0;
+}
+
+int history_reserve(struct history *h, struct error *err)
+{
+    _cleanup_free_ char *path = NULL;
+    char second[HISTORY_ID_MAX - 8];
+    struct tm local;
+    time_t t = time(NULL);
+    int r = history_folder(&h->folder, err);
+    if (r == 0)
+        r = history_folder_path(&path, err);
+    if (r < 0)
+        return r;
+    localtime_r(&t, &local);
+    strftime(second, sizeof second, "%Y%m%d-%H%M%S", &local);
+    for (int i = 1; i < SAME_SECOND_MAX; i++) {
+        snprintf(h->id, sizeof h->id, i == 1 ? "%s" : "%s-%d", second, i);
+        r = take_id(h);
+        if (r != -EEXIST)
+            break;
+    }
+    if (r == 0)
+        r = set_place(h, path);
+    return r < 0 ? error_errno(err, -r, "cannot make a session in %s", path) : 0;
+}
+
+void history_unreserve(struct history *h)
+{
+    char hidden[HISTORY_ID_MAX + 8];
+    hidden_name(h, hidden, sizeof hidden);
+    unlinkat(h->folder, hidden, 0);
+}
+
+int history_publish(struct history *h, struct error *err)
+{
+    char hidden[HISTORY_ID_MAX + 8];
+    hidden_name(h, hidden, sizeof hidden);
+    int r = linkat(h->folder, hidden, h->folder, h->name, 0) < 0 ? -errno : 0;
+    if (r == 0)
+        unlinkat(h->folder, hidden, 0);
+    else if (r == -EPERM || r == -EOPNOTSUPP) /* a filesystem without links */
+        r = renameat(h->folder, hidden, h->folder, h->name) < 0 ? -errno : 0;
+    if (r == 0)
+        r = history_sync(h, true);
+    return r < 0 ? error_errno(err, -r, "cannot make %s", h->path) : 0;
+}
+
+/* `ID.json` of a session; the length of the ID, or 0. */
+static size_t id_length(const char *name)
+{
+    size_t n = strlen(name);
+    if (n <= 5 || strcmp(name + n - 5, ".json") != 0 || !history_is_id(name, n - 5))
+        return 0;
+    return n - 5;
+}
+
+/* Removes what a program left that ended before its first message. */
+static void tidy(int folder, const char *name)
+{
+    struct stat st;
+    size_t n = strlen(name);
+    if (n <= 4 || strcmp(name + n - 4, ".new") != 0 || fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+        !S_ISREG(st.st_mode) || st.st_mtime + STALE_S > time(NULL))
+        return;
+    _cleanup_fd_ int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+        unlinkat(folder, name, 0);
+}
+
+int history_each(int folder, int (*each)(void *data, const char *name, size_t n_id), void *data)
+{
+    int copy = openat(folder, ".", FOLDER_OPEN), r = 0;
+    DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
+    if (!dir) {
+        r = -errno;
+        if (copy >= 0)
+            close(copy);
+        return r;
+    }
+    for (struct dirent *e; r == 0 && (e = readdir(dir));) {
+        size_t n = id_length(e->d_name);
+        if (n)
+            r = each(data, e->d_name, n);
+        else if (e->d_name[0] == '.')
+            tidy(folder, e->d_name);
+    }
+    closedir(dir);
+    return r;
+}
+
+struct search {
+    int folder;
+    const char *begins; /* NULL: the one that was written last */
+    size_t matches;
+    char id[HISTORY_ID_MAX];
+    struct timespec written;
+    bool exact;
+};
+
+static void found(struct search *s, const char *name, size_t n_id)
+{
+    memcpy(s->id, name, n_id);
+    s->id[n_id] = 0;
+    s->matches++;
+}
+
+static int consider(void *data, const char *name, size_t n_id)
+{
+    struct search *s = data;
+    struct stat st;
+    if (s->begins) {
+        size_t n = strlen(s->begins);
+        if (!s->exact && n <= n_id && strncmp(name, s->begins, n) == 0) {
+            s->exact = n == n_id;
+            s->matches = s->exact ? 0 : s->matches;
+            found(s, name, n_id);
+        }
+        return 0;
+    }
+    if (fstatat(s->folder, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+        return 0;
+    if (s->matches == 0 || st.st_mtim.tv_sec > s->written.tv_sec ||
+        (st.st_mtim.tv_sec == s->written.tv_sec && st.st_mtim.tv_nsec > s->written.tv_nsec)) {
+        s->written = st.st_mtim;
+        found(s, name, n_id);
+    }
+    return 0;
+}
+
+/* A file anywhere. Its folder is opened, too: repair may have to put another file beside it. */
+static int find_path(const char *path, struct history *h, struct error *err)
+{
+    const char *slash = strrchr(path, '/'), *name = slash + 1;
+    size_t n = strlen(name), n_id = n > 5 && strcmp(name + n - 5, ".json") == 0 ? n - 5 : n;
+    _cleanup_free_ char *folder = slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
+    h->path = strdup(path);
+    h->name = strdup(name);
+    if (!folder || !h->path || !h->name)
+        return error_set(err, ENOMEM, "no memory");
+    snprintf(h->id, sizeof h->id, "%.*s", (int)(history_is_id(name, n_id) ? n_id : 0), name);
+    if (!h->id[0])
+        return error_set(err, EINVAL, "%s: a session's file is called ID.json", path);
+    h->folder = open(folder, FOLDER_OPEN);
+    return h->folder < 0 ? error_errno(err, errno, "cannot open the folder %s", folder) : 0;
+}
+
+int history_find(const char *given, struct history *h, struct error *err)
+{
+    _cleanup_free_ char *path = NULL;
+    if (strchr(given, '/'))
+        return find_path(given, h, err);
+    int r = history_folder(&h->folder, err);
+    if (r == 0)
+        r = history_folder_path(&path, err);
+    if (r < 0)
+        return r;
+    size_t n = strlen(given);
+    _cleanup_free_ char *id = strndup(given, id_length(given) ? id_length(given) : n);
+    struct search s = {.folder = h->folder, .begins = id && strcmp(id, "last") == 0 ? NULL : id};
+    r = !id ? -ENOMEM : *id ? history_each(h->folder, consider, &s) : 0;
+    if (r < 0)
+        return error_errno(err, -r, "cannot list %s", path);
+    if (s.matches > 1 && s.begins)
+        return error_set(err, EINVAL, "'%s' is the beginning of %zu sessions; `hutch history ls` shows them",
+                         given, s.matches);
+    if (s.matches == 0)
+        return s.begins ? error_set(err, ENOENT, "there is no session '%.100s'; `hutch history ls` shows all",
+                                    given)
+                        : error_set(err, ENOENT, "there is no session yet");
+    memcpy(h->id, s.id, sizeof h->id);
+    return set_place(h, path) < 0 ? error_set(err, ENOMEM, "no memory") : 0;
+}

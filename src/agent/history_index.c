@@ -1,0 +1,217 @@
+/* The index of a history: one message at a time, from its bytes. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "history_private.h"
+#include "history_scan.h"
+#include "banned.h"
+
+enum { ROLE, KIND, TURN, TO, MODEL, USAGE, COST, N_MEMBERS };
+
+static const char *const NAMES[N_MEMBERS] = {"role", "kind", "turn", "to", "model", "usage", "cost"};
+
+static const char *const KINDS[] = {
+    [HISTORY_BOX] = "box",         [HISTORY_SNAPSHOT] = "snapshot", [HISTORY_UNDO] = "undo",
+    [HISTORY_SUMMARY] = "summary", [HISTORY_PLAN] = "plan",         [HISTORY_APPLIED] = "applied",
+    [HISTORY_CLEARED] = "cleared", [HISTORY_NOTE] = "note",
+};
+
+static int role_of(const struct scan_member *m, enum history_role *ret)
+{
+    static const char *const roles[] = {
+        [HISTORY_USER] = "user", [HISTORY_ASSISTANT] = "assistant", [HISTORY_HUTCH] = "hutch"};
+    for (size_t i = 0; i < ARRAY_SIZE(roles); i++)
+        if (scan_is(m, roles[i])) {
+            *ret = (enum history_role)i;
+            return 0;
+        }
+    return -EBADMSG;
+}
+
+static enum history_kind kind_of(const struct scan_member *m)
+{
+    for (size_t i = HISTORY_BOX; i < ARRAY_SIZE(KINDS); i++)
+        if (scan_is(m, KINDS[i]))
+            return (enum history_kind)i;
+    return HISTORY_OTHER;
+}
+
+static void add_usage(struct history_totals *t, const struct scan_member *usage)
+{
+    struct scan_member m[] = {{"input"}, {"output"}, {"cache_read"}, {"cache_write"}};
+    uint64_t *const sums[] = {&t->input, &t->output, &t->cache_read, &t->cache_write}, n;
+    size_t length;
+    bool doubt;
+    if (!usage->at || scan_value(usage->at, usage->n, m, ARRAY_SIZE(m), &length, &doubt) < 0)
+        return;
+    for (size_t i = 0; i < ARRAY_SIZE(m); i++)
+        if (scan_count(&m[i], UINT32_MAX, &n))
+            *sums[i] += n;
+}
+
+static void add_cost(struct history_totals *t, const struct scan_member *cost)
+{
+    json_t *v = cost->at ? json_loadb(cost->at, cost->n, JSON_DECODE_ANY, NULL) : NULL;
+    if (json_is_number(v) && json_number_value(v) >= 0 && json_number_value(v) < 1e9)
+        t->cost = (t->cost < 0 ? 0 : t->cost) + json_number_value(v);
+    json_decref(v);
+}
+
+/* The totals stand where the next message is written over them: nothing in them may look like the end of a
+ * message (history_load.c), so a strange name is none. */
+static void set_model(struct history_totals *t, const struct scan_member *m)
+{
+    if (!m->at || m->at[0] != '"' || m->n < 3 || m->n - 2 >= sizeof t->model)
+        return;
+    for (size_t i = 1; i < m->n - 1; i++)
+        if (!isalnum((unsigned char)m->at[i]) && !strchr("-._:/@+ ", m->at[i]))
+            return;
+    memcpy(t->model, m->at + 1, m->n - 2);
+    t->model[m->n - 2] = 0;
+}
+
+static void add_answer(struct history_totals *t, const struct scan_member *m)
+{
+    add_usage(t, &m[USAGE]);
+    add_cost(t, &m[COST]);
+    set_model(t, &m[MODEL]);
+}
+
+static struct history_entry *add_entry(struct history_index *x)
+{
+    if (x->count == x->cap) {
+        size_t cap = x->cap ? x->cap * 2 : 64;
+        struct history_entry *more = realloc(x->entries, cap * sizeof *more);
+        if (!more)
+            return NULL;
+        x->entries = more;
+        x->cap = cap;
+    }
+    return &x->entries[x->count];
+}
+
+/* Turns: where one begins, and how far an undo goes back. */
+static void follow_turns(struct history_index *x, struct history_entry *e, const struct scan_member *m)
+{
+    uint64_t n;
+    if (e->role == HISTORY_USER && scan_count(&m[TURN], HISTORY_TURN_MAX, &n) && n > 0) {
+        e->begins_turn = true;
+        x->turn = (unsigned)n;
+    } else if (e->kind == HISTORY_UNDO && scan_count(&m[TO], HISTORY_TURN_MAX, &n)) {
+        x->turn = n < x->turn ? (unsigned)n : x->turn;
+    } else if (e->kind == HISTORY_CLEARED) {
+        x->turn = 0;
+    }
+    e->turn = x->turn;
+}
+
+static int take_members(struct history_index *x, const struct scan_member *m, uint64_t offset, size_t length)
+{
+    struct history_entry e = {.offset = offset, .length = (uint32_t)length, .counts = true};
+    int r = role_of(&m[ROLE], &e.role);
+    if (r < 0)
+        return r;
+    struct history_entry *place = add_entry(x);
+    if (!place)
+        return -ENOMEM;
+    if (e.role == HISTORY_HUTCH)
+        e.kind = kind_of(&m[KIND]);
+    follow_turns(x, &e, m);
+    *place = e;
+    x->count++;
+    if (e.role == HISTORY_ASSISTANT)
+        add_answer(&x->totals, m);
+    x->totals.messages = x->count;
+    x->totals.turns = x->turn;
+    return 0;
+}
+
+static void want(struct scan_member *m)
+{
+    for (size_t i = 0; i < N_MEMBERS; i++)
+        m[i] = (struct scan_member){.name = NAMES[i]};
+}
+
+/* A message that is right only if jansson says so: what it understood is looked at. */
+static int take_doubtful(struct history_index *x, const char *text, uint64_t offset, size_t length)
+{
+    struct scan_member m[N_MEMBERS];
+    size_t n;
+    bool doubt;
+    json_t *message = json_loadb(text, length, JSON_ALLOW_NUL, NULL);
+    _cleanup_free_ char *plain = message ? json_dumps(message, 0) : NULL;
+    json_decref(message);
+    if (!plain)
+        return -EBADMSG;
+    want(m);
+    int r = scan_value(plain, strlen(plain), m, N_MEMBERS, &n, &doubt);
+    return r < 0 ? -EBADMSG : take_members(x, m, offset, length);
+}
+
+static bool has_escapes(const struct scan_member *m)
+{
+    return m->at && memchr(m->at, '\\', m->n);
+}
+
+int index_take(struct history_index *x, const char *text, size_t n, uint64_t offset, size_t *ret_length)
+{
+    struct scan_member m[N_MEMBERS];
+    bool doubt;
+    want(m);
+    int r = scan_value(text, n, m, N_MEMBERS, ret_length, &doubt);
+    if (r == 0 && *ret_length > HISTORY_MESSAGE_MAX)
+        r = -EBADMSG;
+    if (r < 0)
+        return r;
+    doubt |= has_escapes(&m[ROLE]) || has_escapes(&m[KIND]);
+    return doubt ? take_doubtful(x, text, offset, *ret_length) : take_members(x, m, offset, *ret_length);
+}
+
+/* An entry's own turn cannot tell what an undo took back: that is said later, so it is read backwards. The
+ * turn of an undo's entry is where it led. */
+void index_settle(struct history_index *x)
+{
+    unsigned limit = UINT32_MAX;
+    bool cleared = false;
+    for (size_t i = x->count; i-- > 0;) {
+        struct history_entry *e = &x->entries[i];
+        bool marks = e->kind == HISTORY_BOX || e->kind == HISTORY_UNDO || e->kind == HISTORY_CLEARED;
+        e->undone = !marks && e->turn > limit;
+        e->counts = marks || (!cleared && !e->undone);
+        if (e->kind == HISTORY_CLEARED) {
+            cleared = true;
+            limit = UINT32_MAX; /* what was undone before is of other turns */
+        }
+        if (e->kind == HISTORY_UNDO && e->turn < limit)
+            limit = e->turn;
+    }
+}
+
+struct index_mark index_mark(const struct history_index *x)
+{
+    return (struct index_mark){x->count, x->turn, x->totals};
+}
+
+void index_go_back(struct history_index *x, const struct index_mark *m)
+{
+    x->count = m->count;
+    x->turn = m->turn;
+    x->totals = m->totals;
+    index_settle(x);
+}
+
+bool index_may_be(enum history_kind kind, const char *name)
+{
+    for (size_t i = HISTORY_BOX; i < ARRAY_SIZE(KINDS); i++)
+        if (strcmp(name, KINDS[i]) == 0)
+            return kind == (enum history_kind)i;
+    return kind == HISTORY_OTHER;
+}
+
+void index_free(struct history_index *x)
+{
+    free(x->entries);
+    *x = INDEX_INIT;
+}

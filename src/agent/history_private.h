@@ -1,0 +1,111 @@
+/* What the files of history share. */
+#pragma once
+
+#include <pthread.h>
+
+#include "buf.h"
+#include "history.h"
+
+#define HISTORY_TURN_MAX 1000000000u
+#define HISTORY_TAIL_MAX 1024
+
+/* The index: what is known of each message, and the sums. */
+struct history_index {
+    struct history_entry *entries;
+    size_t count, cap;
+    unsigned turn; /* under way */
+    struct history_totals totals;
+};
+
+#define INDEX_INIT ((struct history_index){.totals.cost = -1})
+
+/* A place to go back to, with all that was taken in until then. */
+struct index_mark {
+    size_t count;
+    unsigned turn;
+    struct history_totals totals;
+};
+struct index_mark index_mark(const struct history_index *x);
+void index_go_back(struct history_index *x, const struct index_mark *m);
+
+/* Takes in the message at the start of these bytes, which stands at `offset`. 0; -EAGAIN (cut at the end);
+ * -EBADMSG (no message); -ENOMEM. *ret_length says after a failure how far it got. */
+int index_take(struct history_index *x, const char *text, size_t n, uint64_t offset, size_t *ret_length);
+
+/* Decides again which messages count: after an undo was taken in, or all of a file. */
+void index_settle(struct history_index *x);
+/* Can a message of that kind be one called so? */
+bool index_may_be(enum history_kind kind, const char *name);
+void index_free(struct history_index *x);
+
+/* A file as it was found. */
+struct loaded {
+    json_t *head;
+    struct history_index index;
+    uint64_t end;            /* of the last message, or of the opening bracket */
+    bool torn;               /* what follows `end` does not close the file as it should */
+    bool members;            /* ... closes it, but has members that belong to the head */
+    unsigned gaps;           /* places in the middle that could not be read */
+    uint64_t gap, gap_bytes; /* where the first is, and how much they are in all */
+    bool only_first;         /* asked for: stop behind the first message that begins a turn */
+};
+
+/* -EBADMSG if it is no history. Reads from any place of fd; never changes it. */
+int history_load(int fd, const char *name, struct loaded *l, struct error *err);
+void loaded_free(struct loaded *l);
+#define _cleanup_loaded_ _cleanup_(loaded_free)
+
+struct history {
+    pthread_mutex_t lock; /* guards the index against readers in other threads */
+    int folder, fd;
+    bool read_only;
+    bool exists; /* the file has its name: there was a first message */
+    char id[HISTORY_ID_MAX];
+    char *path, *name; /* the file's, and without the folder */
+    json_t *head;
+    struct history_index index;
+    size_t count;       /* of the index, what is in the file */
+    uint64_t end, size; /* where the next message goes; of the file, as we left it */
+    char *trouble;
+    bool deferred; /* a thread syncs */
+    struct history_syncer *syncer;
+};
+
+/* Brings what was written to the disk, or has it done; `named`: the folder, too. */
+int history_sync(struct history *h, bool named);
+void history_end_sync(struct history *h);
+
+/* What precedes the messages, and what follows them. */
+int history_put_head(const json_t *head, struct buf *b);
+int history_put_tail(const struct history_totals *t, struct buf *b);
+
+/* Writes at a place, through short writes; 0 or a negative errno. */
+int history_write_at(int fd, const void *data, size_t n, uint64_t offset);
+
+/* Writes n bytes, which are whole messages with what separates and closes them, where the next one goes. */
+int history_write(struct history *h, const void *data, size_t n, struct error *err);
+
+/* Makes the file end behind its last message, as it should. */
+int history_close_file(struct history *h);
+
+/* After loading, for writing: cuts what is torn, rewrites what is damaged or laid out otherwise. */
+int history_repair(struct history *h, const struct loaded *l, struct error *err);
+
+/* The folder's side. */
+bool history_is_id(const char *text, size_t n);
+int history_reserve(struct history *h, struct error *err);
+void history_unreserve(struct history *h);
+int history_publish(struct history *h, struct error *err);
+int history_find(const char *given, struct history *h, struct error *err); /* sets folder, name, id, path */
+int history_open_file(struct history *h, struct error *err);               /* sets fd; locks it */
+int history_folder_path(char **ret, struct error *err);
+
+/* A copy of the entry, from any thread; false if there is none. */
+bool history_peek(struct history *h, size_t i, struct history_entry *ret);
+
+/* Calls `each` with the names of all sessions' files, and the length of the ID in them, until it returns
+ * another value than 0. */
+int history_each(int folder, int (*each)(void *data, const char *name, size_t n_id), void *data);
+
+/* Which process holds the lock on this file? 0: not known. */
+pid_t history_holder(int fd);
