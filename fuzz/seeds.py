@@ -188,6 +188,12 @@ MCP_CLIENT = [
     b'noise\n{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}\n[{"jsonrpc":"2.0","id":1,"error":{"code":-32099,"message":"m"}}]\n{"jsonrpc":"2.0","id":"x","method":"ping"}\n',
 ]
 
+MARKDOWN = [
+    b"\x05\x30# H\n\npara **b** *i* `c` [l](u) <a@b.c>\n- a\n  1. b\n\n     ```c\n     int x; /*\n     ```\n- [x] t\n",
+    b"\x03\x10| a | b |\n|---|:-:|\n| 1 | \xe6\xbc\xa2 |\n\n> q\n> > r\nlazy\n\n---\n    code\n\n    more\n",
+    b"\x81\x20~~~py\n'''a\nb''' # c\n~~~\nT\n===\n&#27;[2J \x1b[31m\xff\xe2\x80\xae [x]: y\n",
+]
+
 REPLAY = [
     b'"Hi there"\n{"text":"Run","calls":[{"name":"bash","input":{"command":"true"},"id":"x"}]}\n',
     b'{"content":[{"type":"thinking","text":"hm","from":"a/b","raw":{}},{"type":"text","text":"a b"},{"type":"tool_use","id":"t","name":"n",'
@@ -200,6 +206,7 @@ REPLAY = [
 ]
 
 SEEDS = {
+    "fuzz_markdown": MARKDOWN,
     "fuzz_edit": EDIT,
     "fuzz_glob": GLOB,
     "fuzz_pattern": PATTERN,
