@@ -186,7 +186,7 @@ unsigned history_turns(const struct history *h)
     return h->index.turn;
 }
 
-static bool entry_copy(struct history *h, size_t i, struct history_entry *ret)
+bool history_peek(struct history *h, size_t i, struct history_entry *ret)
 {
     pthread_mutex_lock(&h->lock);
     bool is = i < h->count;
@@ -199,7 +199,7 @@ static bool entry_copy(struct history *h, size_t i, struct history_entry *ret)
 int history_read(struct history *h, size_t i, json_t **ret, struct error *err)
 {
     struct history_entry e;
-    if (!entry_copy(h, i, &e))
+    if (!history_peek(h, i, &e))
         return error_set(err, ENOENT, "the session %s has no message %zu", h->id, i);
     _cleanup_free_ char *text = malloc(e.length);
     if (!text)

@@ -68,8 +68,9 @@ struct history_entry {
     enum history_role role;
     enum history_kind kind;
     bool begins_turn; /* the person's own words */
-    bool counts; /* it was not taken back by an undo or cleared; a "box" always counts: files are not undone
-                    by taking another one */
+    bool undone;      /* it was taken back by an undo */
+    bool counts;      /* it was neither undone nor cleared; a "box" always counts: files are not undone
+                         by taking another one */
 };
 
 /* The sums over all answers, those of undone turns included: they were paid for. */

@@ -178,8 +178,12 @@ void index_settle(struct history_index *x)
     for (size_t i = x->count; i-- > 0;) {
         struct history_entry *e = &x->entries[i];
         bool marks = e->kind == HISTORY_BOX || e->kind == HISTORY_UNDO || e->kind == HISTORY_CLEARED;
-        e->counts = marks || (!cleared && e->turn <= limit);
-        cleared |= e->kind == HISTORY_CLEARED;
+        e->undone = !marks && e->turn > limit;
+        e->counts = marks || (!cleared && !e->undone);
+        if (e->kind == HISTORY_CLEARED) {
+            cleared = true;
+            limit = UINT32_MAX; /* what was undone before is of other turns */
+        }
         if (e->kind == HISTORY_UNDO && e->turn < limit)
             limit = e->turn;
     }

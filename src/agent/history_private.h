@@ -100,6 +100,9 @@ int history_find(const char *given, struct history *h, struct error *err); /* se
 int history_open_file(struct history *h, struct error *err);               /* sets fd; locks it */
 int history_folder_path(char **ret, struct error *err);
 
+/* A copy of the entry, from any thread; false if there is none. */
+bool history_peek(struct history *h, size_t i, struct history_entry *ret);
+
 /* Calls `each` with the names of all sessions' files, and the length of the ID in them, until it returns
  * another value than 0. */
 int history_each(int folder, int (*each)(void *data, const char *name, size_t n_id), void *data);

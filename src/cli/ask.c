@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent_setup.h"
 #include "ask_attempts.h"
 #include "ask_show.h"
 #include "commands.h"
@@ -49,45 +50,6 @@ static int read_prompt(int n, char **words, struct buf *prompt, struct error *er
     return 0;
 }
 
-static int check(const struct run_options *o, struct error *err)
-{
-    if (o->apply && o->no_apply)
-        return error_set(err, EINVAL, "--apply and --no-apply contradict each other");
-    if (o->apply && o->box.mode != BOX_COW)
-        return error_set(err, EINVAL,
-                         "--apply works with --mode cow only: nothing is kept apart in the others");
-    if (o->attempts > 1 && !o->test)
-        return error_set(err, EINVAL, "--attempts needs --test CMD, which tells how good each is");
-    if (o->attempts > ASK_ATTEMPTS_MAX)
-        return error_set(err, EINVAL, "--attempts: at most %d", ASK_ATTEMPTS_MAX);
-    if (o->attempts > 1 && o->box.mode != BOX_COW)
-        return error_set(err, EINVAL, "--attempts works with --mode cow only: each needs files of its own");
-    if (o->attempts > 1 && o->record)
-        return error_set(err, EINVAL, "--record is of one conversation, --attempts makes several");
-    return 0;
-}
-
-/* The folder that is worked on: of the command line, or SAFEDIR, or the current one. */
-static int set_up(struct ask *a, struct error *err)
-{
-    struct run_options *o = a->options;
-    bool named = o->box.workspace != NULL;
-    int r = named ? run_options_resolve(o, err) : 0;
-    if (r == 0)
-        r = settings_read(".", named ? o->box.workspace : NULL, &a->settings, err);
-    if (r == 0 && !named) {
-        o->box.workspace = settings_get(a->settings, "SAFEDIR");
-        r = run_options_resolve(o, err);
-    }
-    if (!o->max_tokens && a->settings)
-        o->max_tokens = settings_max_tokens(a->settings);
-    size_t i;
-    json_t *note;
-    json_array_foreach(a->settings ? settings_notes(a->settings) : NULL, i, note)
-        say("%s", json_string_value(note));
-    return r;
-}
-
 static void interrupt_agent(void *data)
 {
     agent_interrupt(data);
@@ -96,16 +58,8 @@ static void interrupt_agent(void *data)
 static int open_agent(struct ask *a, struct error *err)
 {
     const struct run_options *o = a->options;
-    const struct agent_options how = {.box = &o->box,
-                                      .settings = a->settings,
-                                      .model = o->model,
-                                      .resume = o->resume,
-                                      .system_file = o->system,
-                                      .record = o->record,
-                                      .max_tokens = o->max_tokens,
-                                      .max_turns = (unsigned)o->max_turns,
-                                      .max_cost = o->max_cost,
-                                      .unattended = true};
+    struct agent_options how = agent_setup_options(o, a->settings);
+    how.unattended = true;
     int r = agent_open(&how, &(struct agent_sink){.event = ask_show_event, .data = &a->show}, &a->agent, err);
     if (r == 0)
         r = interrupt_watch(err);
@@ -150,7 +104,7 @@ static int finish(struct ask *a, struct error *err)
 
 static int work(struct ask *a, const char *words, struct error *err)
 {
-    int r = set_up(a, err);
+    int r = agent_setup(a->options, &a->settings, err);
     if (r == 0)
         r = open_agent(a, err);
     if (r < 0)
@@ -189,7 +143,7 @@ int command_ask(const struct command *self, int argc, char **argv)
     run_options_init(&o);
     if (!command_words(self, argc, argv, &o, 0, -1, &n, &status))
         return status;
-    if (check(&o, &err) < 0 || read_prompt(n, argv, &prompt, &err) < 0)
+    if (agent_setup_check(&o, &err) < 0 || read_prompt(n, argv, &prompt, &err) < 0)
         return say_usage(&err);
     struct ask a = {.options = &o};
     ask_show_init(&a.show, o.json);

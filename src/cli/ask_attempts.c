@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "agent_setup.h"
 #include "ask_attempts.h"
 #include "say.h"
 #include "banned.h"
@@ -45,7 +46,7 @@ static json_t *attempt_json(const struct attempt *t, bool best)
 int ask_attempts(struct agent *a, const char *words, const struct run_options *o, struct ask_show *show,
                  struct error *err)
 {
-    struct attempt all[ASK_ATTEMPTS_MAX];
+    struct attempt all[AGENT_ATTEMPTS_MAX];
     unsigned n = (unsigned)o->attempts;
     int best = -1;
     const struct attempts_sink sink = {.event = ask_show_attempt, .data = show};

@@ -4,8 +4,6 @@
 #include "ask_show.h"
 #include "run_options.h"
 
-#define ASK_ATTEMPTS_MAX 16
-
 /* Lets them try, shows how each did, and leaves the best one's changes in `show`. */
 int ask_attempts(struct agent *a, const char *words, const struct run_options *o, struct ask_show *show,
                  struct error *err);

@@ -197,11 +197,7 @@ void ask_show_error(struct ask_show *s, const struct error *err)
     if (s->json)
         ask_json_print(json_pack("{s:s, s:s, s:b}", "type", "error", "text", err->text, "retrying", 0),
                        ATTEMPT_NONE);
-    char text[ERROR_TEXT_MAX], *rest = text;
-    snprintf(text, sizeof text, "%s", err->text);
-    for (char *line; (line = strsep(&rest, "\n"));)
-        if (*line)
-            say("%s", line);
+    say_lines(err->text);
 }
 
 static json_t *end_event(const struct ask_show *s, const struct ask_end *e, const struct agent_state *state,

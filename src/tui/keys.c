@@ -200,7 +200,8 @@ static enum keys_code by_letter(uint8_t c)
 /* SGR mouse: 64 and 65 are the wheel. */
 static void mouse(const struct sequence *q, struct press *p)
 {
-    unsigned button = q->number[0] & ~28u;
+    unsigned button = q->number[0] & ~28u; /* without its modifiers */
+    p->with = 0;
     p->code = q->final != 'M' ? KEYS_OTHER
               : button == 64  ? KEYS_WHEEL_UP
               : button == 65  ? KEYS_WHEEL_DOWN
