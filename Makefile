@@ -3,7 +3,7 @@ BUILD  ?= build
 PREFIX ?= /usr/local
 PYTHON ?= /usr/bin/python3
 
-.PHONY: all setup run test unit system check-sanitize check-valgrind fuzz bench install format lint clean
+.PHONY: all setup run attacks test unit system check-sanitize check-valgrind fuzz bench install format lint clean
 
 all: setup
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) --prefix=$(PREFIX) >/dev/null
@@ -12,9 +12,13 @@ all: setup
 setup:
 	@scripts/setup
 
-# Shows a box at work: a small program tries to harm the host; see what it could do and what it changed.
+# The agent on a sample project: with a model if there is a key, else a recorded conversation in a real box.
 run: all
 	@scripts/demo $(BUILD)/hutch
+
+# Shows a box at work: a small program tries to harm the host; see what it could do and what it changed.
+attacks: all
+	@scripts/demo-attacks $(BUILD)/hutch
 
 test: all
 	@scripts/test $(BUILD)

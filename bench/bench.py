@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures hutch against bubblewrap and bare posix_spawn: `make bench`, or
+"""Measures hutch against bubblewrap, bare posix_spawn and a bare agent's loop: `make bench`, or
 
     bench.py BUILD [SECTION…] [--quick] [--json] [--only-me]
 

@@ -14,7 +14,7 @@ def adopt_orphans():
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def processes():
+def below():
     """All processes below this one, zombies too."""
     parents = {}
     for entry in Path("/proc").iterdir():
@@ -24,11 +24,11 @@ def processes():
             except (OSError, IndexError):
                 continue
             parents.setdefault(parent, []).append(int(entry.name))
-    found, queue = 0, [os.getpid()]
+    found, queue = [], [os.getpid()]
     while queue:
-        below = parents.get(queue.pop(), [])
-        found += len(below)
-        queue += below
+        children = parents.get(queue.pop(), [])
+        found += children
+        queue += children
     return found
 
 
@@ -58,5 +58,5 @@ def kernel_memory():
 def take(user):
     with open("/proc/self/mountinfo", "rb") as file:
         mounts = sum(1 for _ in file)
-    return {"processes": processes(), "mounts": mounts, "control groups": control_groups(), "files": files(user),
+    return {"processes": len(below()), "mounts": mounts, "control groups": control_groups(), "files": files(user),
             "kernel's memory, KiB": kernel_memory()}

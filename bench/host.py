@@ -7,7 +7,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-PROGRAMS = ["hutch", "hutch-guest", "bench/oneshot", "bench/drain", "bench/box_bench", "bench/tool_bench", "bench/filter_dump"]
+PROGRAMS = ["hutch", "hutch-guest", "hutch-agent", "bench/oneshot", "bench/drain", "bench/box_bench", "bench/tool_bench",
+            "bench/filter_dump", "bench/history_bench"]
 ACCOUNTS = ["hutch-test", "nobody"]
 
 

@@ -187,6 +187,17 @@ MCP_CLIENT = [
     b'noise\n{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}\n[{"jsonrpc":"2.0","id":1,"error":{"code":-32099,"message":"m"}}]\n{"jsonrpc":"2.0","id":"x","method":"ping"}\n',
 ]
 
+REPLAY = [
+    b'"Hi there"\n{"text":"Run","calls":[{"name":"bash","input":{"command":"true"},"id":"x"}]}\n',
+    b'{"content":[{"type":"thinking","text":"hm","from":"a/b","raw":{}},{"type":"text","text":"a b"},{"type":"tool_use","id":"t","name":"n",'
+    b'"input":{},"bad_input":"x"},{"type":"other","from":"a/b","raw":{}}],"stop":"max_tokens","usage":{"input":1,"output":2},"model":"m",'
+    b'"pieces":[[1,"thinking",2],[2,"text",1],[3,"text",2]],"digest":"00","cut":true}',
+    b'{"answers":["a",{"thinking":"b","text":""}]}',
+    b'{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: sk-fuzz, try again in 1m2.5s"}}',
+    b'[{"error":{"message":"x\\u001b[0m","code":"insufficient_quota"}}]',
+    b'{"detail":[{"msg":"field required"}]}',
+]
+
 SEEDS = {
     "fuzz_edit": EDIT,
     "fuzz_glob": GLOB,
@@ -202,6 +213,7 @@ SEEDS = {
     "fuzz_options": OPTIONS,
     "fuzz_proxy": PROXY,
     "fuzz_mcp": MCP,
+    "fuzz_replay": REPLAY,
     "fuzz_rpc": RPC,
     "fuzz_units": UNITS,
     "fuzz_linediff": LINEDIFF,

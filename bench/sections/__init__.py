@@ -1,7 +1,7 @@
 """What can be measured, by name; each is a function of one Context."""
 from collections import namedtuple
 
-from . import leftovers, library, memory, output, search, start, tools
+from . import agent, leftovers, library, memory, output, search, session, start, stream, tools
 
 Context = namedtuple("Context", "stage user report quick")
 
@@ -14,6 +14,9 @@ ALL = {
     "tools": tools.calls,
     "search_files": search.search_files,
     "list_files": search.list_files,
+    "agent": agent.agent,
+    "session": session.session,
+    "stream": stream.stream,
     "output": output.output,
     "leftovers": leftovers.leftovers,
     "memory": memory.memory,

@@ -66,7 +66,8 @@ struct agent_state {
 };
 void agent_state(struct agent *a, struct agent_state *ret);
 struct history *agent_history(struct agent *a);
-struct tool_session *agent_tools(struct agent *a);
+struct tool_session *agent_tools(struct agent *a); /* NULL: the box did not start */
+const char *agent_box(struct agent *a);            /* its name, as `hutch box` knows it; NULL likewise */
 
 /* --attempts N --test CMD: forks the agent's box n ways, lets n conversations work at the goal side by side,
  * tests each in a clean fork, and goes on with the best: most tests passed, then the smallest diff. Events of

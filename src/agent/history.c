@@ -28,6 +28,7 @@ struct history *history_close(struct history *h)
         return NULL;
     if (!h->exists && !h->read_only && h->fd >= 0)
         history_unreserve(h);
+    history_end_sync(h);
     cleanup_close(&h->fd);
     cleanup_close(&h->folder);
     json_decref(h->head);

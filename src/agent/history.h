@@ -111,6 +111,11 @@ void history_totals(const struct history *h, struct history_totals *ret);
  * was before, and appending may be tried again. -ESTALE: somebody else changed the file meanwhile. */
 int history_append(struct history *h, json_t *message, struct error *err);
 
+/* From now on appending does not wait for the disk: a thread syncs meanwhile, in the order of the messages.
+ * history_settle() waits until all of it is safe, and closing does. A failure is told by the next call. */
+void history_defer(struct history *h);
+int history_settle(struct history *h, struct error *err);
+
 /* For a fork: appends to `to` what counts of `from`, up to the end of turn `turn` (0: all of it), but what is
  * about `from`'s own box ("box", "snapshot"). Summaries are told the new numbers of messages. */
 int history_copy_until(struct history *from, unsigned turn, struct history *to, struct error *err);

@@ -129,15 +129,18 @@ int history_append(struct history *h, json_t *message, struct error *err)
 static int put_summary(struct history *from, size_t i, const size_t *numbers, struct history *to,
                        struct buf *b, struct error *err)
 {
+    static const char *const counts[] = {"until", "stubs", "thoughts"};
     json_t *summary = NULL;
     _cleanup_buf_ struct buf text = BUF_INIT(HISTORY_MESSAGE_MAX);
     int r = history_read(from, i, &summary, err);
     if (r < 0)
         return r;
-    json_int_t until = json_integer_value(json_object_get(summary, "until"));
-    if (until < 0 || (size_t)until > i)
-        until = (json_int_t)i;
-    json_object_set_new(summary, "until", json_integer((json_int_t)numbers[until]));
+    for (size_t k = 0; k < ARRAY_SIZE(counts); k++) {
+        json_int_t number = json_integer_value(json_object_get(summary, counts[k]));
+        if (number < 0 || (size_t)number > i)
+            number = (json_int_t)i;
+        json_object_set_new(summary, counts[k], json_integer((json_int_t)numbers[number]));
+    }
     r = dump(summary, &text, err);
     json_decref(summary);
     if (r == 0)

@@ -67,7 +67,13 @@ struct history {
     size_t count;       /* of the index, what is in the file */
     uint64_t end, size; /* where the next message goes; of the file, as we left it */
     char *trouble;
+    bool deferred; /* a thread syncs */
+    struct history_syncer *syncer;
 };
+
+/* Brings what was written to the disk, or has it done; `named`: the folder, too. */
+int history_sync(struct history *h, bool named);
+void history_end_sync(struct history *h);
 
 /* What precedes the messages, and what follows them. */
 int history_put_head(const json_t *head, struct buf *b);

@@ -12,21 +12,39 @@
 #include <jansson.h>
 
 #include "model.h"
+#include "session.h"
 
-/* Dollars per million tokens; negative: not known. */
+/* Dollars per million tokens; negative: not known. A request with more input than `long_above` (0: there is
+ * no such limit) costs so many times as much, all of it. */
 struct model_price {
     double input, output, cache_read, cache_write;
+    uint64_t long_above;
+    double long_input, long_output;
 };
 
 struct settings;
 
-/* `folder` is where .env is looked for: the current one. */
+/* `folder` is where .env is looked for: the current one; NULL: nowhere. `workspace` is the absolute path of
+ * what the agent works on, NULL: that of SAFEDIR, or `folder`. What is wrong in the person's own
+ * configuration, and USE_SANDBOX other than `true`, are errors; what is wrong in a .env is a note. */
 int settings_read(const char *folder, const char *workspace, struct settings **ret, struct error *err);
 struct settings *settings_free(struct settings *s);
 
+/* Reads the workspace's configuration through the guest. A stranger's: only what can do no harm counts
+ * ("model" of a provider that is known, limits that are lower). All of it counts if the person's own file
+ * trusts the workspace and nothing ran in the box yet (`fresh`). A mistake in it is a note. */
+int settings_add_workspace(struct settings *s, struct tool_session *session, bool fresh, struct error *err);
+
+/* What a person should be told about these settings, one line each: an array of strings, borrowed. */
+const json_t *settings_notes(const struct settings *s);
+
 /* A variable of the contract (ANTHROPIC_API_KEY, HUTCH_MODEL, …) from the environment or .env; NULL: not set
- * or empty. */
+ * or empty. SAFEDIR is absolute and without links; from a .env it counts only within the .env's folder. A key
+ * and an address are not to be taken from here: settings_model() judges whether they go together. */
 const char *settings_get(const struct settings *s, const char *name);
+
+/* MAX_TOKENS, or "max_tokens" of the configuration; 0: not set. */
+uint64_t settings_max_tokens(const struct settings *s);
 
 /* What `given` (PROVIDER/NAME; NULL: what is configured, or what there is a key for) means. The spec's
  * strings live as long as the settings. -ENOKEY: there is no key for it, or no model at all; the text says in
@@ -42,6 +60,10 @@ struct model_facts {
 void settings_facts(const struct settings *s, const struct model_spec *spec, struct model_facts *ret);
 
 double price_of(const struct model_price *p, const struct model_usage *u); /* negative: not known */
+
+/* The instruction for summaries: the file that "summary_prompt" names, or ~/.config/hutch/summary.md; a new
+ * string. 0 with NULL if there is none: the built-in text serves. */
+int settings_summary_prompt(const struct settings *s, char **ret, struct error *err);
 
 /* A member of the configuration, borrowed; NULL: not set. */
 const json_t *settings_member(const struct settings *s, const char *name);

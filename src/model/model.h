@@ -12,17 +12,20 @@
  *     {"role": "user" | "assistant", "content": [block, …]}
  *
  *     {"type": "text", "text": S}
- *     {"type": "image", "mime": S, "data": BASE64}                                        of a user, or in a
- * result
- *     {"type": "thinking", "from": S, "text": S, "raw": ANY}                              of an assistant
+ *     {"type": "image", "mime": S, "data": BASE64}                                of a user, or in a result
+ *     {"type": "thinking", "from": S, "text": S, "raw": {…}}                              of an assistant
+ *     {"type": "other", "from": S, "raw": {…}}                                            of an assistant
  *     {"type": "tool_use", "id": S, "name": S, "input": {…}}                              of an assistant
  *     {"type": "tool_result", "tool_use_id": S, "content": [text or image, …], "is_error": B}      of a user
  *
  * `raw` of a block that thinks is what the provider gave, to go back to it verbatim; `from`
- * ("anthropic/claude-x") says to whom alone it may go. `text` is for people, and may be empty. A tool_use
- * whose input was no JSON object has an empty input and "bad_input": S, the text that came. Every tool_use is
- * answered by a tool_result in the next message: whoever keeps the conversation sees to that, and the
- * encoders refuse one that is not so (-EINVAL).
+ * ("anthropic/claude-x": the spec's provider and name) says to whom alone it may go. Without `raw` it goes to
+ * nobody. `text` is for people, and may be empty. An `other` block is one of the provider's own doing (its web
+ * search and what that found), of which only the provider knows more. A text may have `citations` or `phase`,
+ * a tool_use `raw`, beside a `from`: they go back to it likewise. A tool_use whose input was no JSON object has
+ * an empty input and "bad_input": S, the text that came. Every tool_use is answered by a tool_result in the
+ * next message: whoever keeps the conversation sees to that, and the encoders refuse one that is not so
+ * (-EINVAL).
  */
 #pragma once
 
@@ -46,6 +49,8 @@ struct model_spec {
     const char *record; /* a file that the conversation is recorded to, for MODEL_REPLAY; or NULL */
     int idle_ms;        /* a stream without a byte for so long is dead; 0: 300 s */
     int retries;        /* how often a request is tried again; -1: 8 */
+    int backoff_ms;     /* the first wait before that, doubled each time; 0: 500 */
+    double pace;        /* of a replay: 0 at once, 1 as fast as it was recorded, 2 half as fast */
 };
 
 /* Input is all of it: input_new + cache_read + cache_write. Of a stream these are the last, cumulative

@@ -19,6 +19,49 @@ static const char CONFIG_SCHEMA[] = SCHEMA({
             "type": "array",
             "items": {"type": "string", "pattern": "^/"}
         },
+        "model": {"type": "string", "minLength": 1, "maxLength": 1000},
+        "embedder": {"type": "string", "minLength": 1, "maxLength": 1000},
+        "summary_prompt": {"type": "string", "pattern": "^/"},
+        "max_cost": {"type": "number", "exclusiveMinimum": 0},
+        "max_turns": {"type": "integer", "minimum": 1, "maximum": 1000000},
+        "max_tokens": {"type": "integer", "minimum": 1, "maximum": 1000000000},
+        "models": {
+            "type": "object",
+            "maxProperties": 1000,
+            "additionalProperties": {
+                "type": "object",
+                "additionalProperties": false,
+                "properties": {
+                    "window": {"type": "integer", "minimum": 1024, "maximum": 1000000000},
+                    "max_output": {"type": "integer", "minimum": 16, "maximum": 1000000000},
+                    "input": {"type": "number", "minimum": 0},
+                    "output": {"type": "number", "minimum": 0},
+                    "cache_read": {"type": "number", "minimum": 0},
+                    "cache_write": {"type": "number", "minimum": 0}
+                }
+            }
+        },
+        "providers": {
+            "type": "object",
+            "maxProperties": 64,
+            "propertyNames": {"pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"},
+            "additionalProperties": {
+                "type": "object",
+                "additionalProperties": false,
+                "properties": {
+                    "api": {"enum": ["anthropic", "chat", "responses"]},
+                    "base_url": {"type": "string", "pattern": "^(https?://|[$][{])"},
+                    "key": {"type": "string", "minLength": 1},
+                    "headers": {
+                        "type": "object",
+                        "maxProperties": 100,
+                        "propertyNames": {"pattern": "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"},
+                        "additionalProperties": {"type": "string"}
+                    },
+                    "extra": {"type": "object"}
+                }
+            }
+        },
         "mcpServers": {
             "type": "object",
             "maxProperties": 64,

@@ -1,0 +1,167 @@
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "buf.h"
+#include "dotenv.h"
+#include "banned.h"
+
+struct reader {
+    const char *at, *end;
+    unsigned line;
+    struct buf value;
+};
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+static void skip_blanks(struct reader *r)
+{
+    while (r->at < r->end && is_blank(*r->at))
+        r->at++;
+}
+
+static const char *line_end(const struct reader *r)
+{
+    const char *at = r->at;
+    while (at < r->end && *at != '\n')
+        at++;
+    return at;
+}
+
+static bool is_first(char c)
+{
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
+}
+
+/* NAME and the `=` behind it; NULL, or what is wrong. */
+static const char *read_name(struct reader *r, char *name)
+{
+    size_t n = 0;
+    if (r->end - r->at > 7 && memcmp(r->at, "export", 6) == 0 && is_blank(r->at[6])) {
+        r->at += 6;
+        skip_blanks(r);
+    }
+    if (r->at == r->end || !is_first(*r->at))
+        return "no NAME=value";
+    for (; r->at < r->end && (is_first(*r->at) || (*r->at >= '0' && *r->at <= '9') || *r->at == '.');
+         r->at++) {
+        if (n + 1 >= DOTENV_NAME_MAX)
+            return "the name is too long";
+        name[n++] = *r->at;
+    }
+    name[n] = 0;
+    skip_blanks(r);
+    if (r->at == r->end || *r->at != '=')
+        return "no '=' behind the name";
+    r->at++;
+    skip_blanks(r);
+    return NULL;
+}
+
+static char unescape(char c)
+{
+    switch (c) {
+    case 'n':
+        return '\n';
+    case 'r':
+        return '\r';
+    case 't':
+        return '\t';
+    default:
+        return c;
+    }
+}
+
+/* What stands between quotes, and nothing but a comment behind them. The reader moves only if it is whole. */
+static const char *read_quoted(struct reader *r, char quote)
+{
+    const char *at = r->at + 1;
+    unsigned line = r->line;
+    for (; at < r->end && *at != quote; at++) {
+        char c = *at;
+        if (c == '\n')
+            line++;
+        if (c == '\\' && quote == '"' && at + 1 < r->end && at[1] != '\n')
+            c = unescape(*++at);
+        buf_append(&r->value, &c, 1);
+    }
+    if (at == r->end)
+        return "the quote is not closed";
+    struct reader behind = {.at = at + 1, .end = r->end};
+    skip_blanks(&behind);
+    if (behind.at < behind.end && *behind.at != '\n' && *behind.at != '#')
+        return "something stands behind the closing quote";
+    r->at = behind.at;
+    r->line = line;
+    return NULL;
+}
+
+/* Up to the end of the line, or a blank with a # behind it. */
+static void read_plain(struct reader *r)
+{
+    const char *end = line_end(r), *stop = end;
+    for (const char *at = r->at; at < end; at++)
+        if (*at == '#' && (at == r->at || is_blank(at[-1]))) {
+            stop = at;
+            break;
+        }
+    while (stop > r->at && is_blank(stop[-1]))
+        stop--;
+    buf_append(&r->value, r->at, (size_t)(stop - r->at));
+}
+
+static const char *read_value(struct reader *r)
+{
+    const char *why = NULL;
+    r->value.len = 0;
+    r->value.failed = false;
+    if (r->at < r->end && (*r->at == '"' || *r->at == '\''))
+        why = read_quoted(r, *r->at);
+    else
+        read_plain(r);
+    if (!why && (r->value.failed || r->value.len > DOTENV_VALUE_MAX))
+        why = "the value is too long";
+    if (!why && r->value.len > 0 && memchr(r->value.data, 0, r->value.len))
+        why = "a NUL byte";
+    return why;
+}
+
+static int read_line(struct reader *r, const struct dotenv_sink *sink)
+{
+    char name[DOTENV_NAME_MAX];
+    unsigned line = r->line;
+    skip_blanks(r);
+    if (r->at < r->end && *r->at != '\n' && *r->at != '#') {
+        const char *why = read_name(r, name);
+        if (!why)
+            why = read_value(r);
+        if (why) {
+            sink->broken(sink->data, line, why);
+        } else {
+            const char *value = buf_cstr(&r->value);
+            if (!value)
+                return -ENOMEM;
+            sink->value(sink->data, name, value);
+        }
+    }
+    r->at = line_end(r);
+    if (r->at < r->end)
+        r->at++;
+    r->line++;
+    return 0;
+}
+
+int dotenv_parse(const char *text, size_t n, const struct dotenv_sink *sink)
+{
+    struct reader r = {.at = text, .end = text + n, .line = 1, .value = BUF_INIT(DOTENV_VALUE_MAX + 1)};
+    if (n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
+        r.at += 3;
+    int e = 0;
+    while (e == 0 && r.at < r.end)
+        e = read_line(&r, sink);
+    buf_free(&r.value);
+    return e;
+}

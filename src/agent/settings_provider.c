@@ -1,0 +1,251 @@
+/*
+ * Where a provider is and what key it gets. The rule: no file that a stranger may have written sends the
+ * person's key, or a header with a secret in it, to an address of the stranger's.
+ *
+ *     environment, own configuration    the person's: their addresses count with whatever key there is
+ *     .env                              its address counts only with its own key; then nothing of the
+ * configuration's entry is sent along. Without any key at all: if it is this very machine workspace, trusted
+ * its entry stands alone: its address, its key, its headers workspace, not trusted            is not asked
+ * (settings_workspace.c)
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "settings_private.h"
+#include "banned.h"
+
+#define URL_MAX 2048
+#define KEY_MAX 8192
+
+static const struct builtin {
+    const char *name;
+    enum settings_variable key, url;
+} BUILTINS[] = {
+    {"anthropic", VAR_ANTHROPIC_API_KEY, VAR_ANTHROPIC_BASE_URL},
+    {"openai", VAR_OPENAI_API_KEY, VAR_OPENAI_BASE_URL},
+};
+
+static const struct builtin *builtin(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(BUILTINS); i++)
+        if (strcmp(BUILTINS[i].name, name) == 0)
+            return &BUILTINS[i];
+    return NULL;
+}
+
+const json_t *settings_provider(const struct settings *s, const char *name, bool *ret_workspace)
+{
+    const json_t *entry =
+        s->trusted ? json_object_get(json_object_get(s->workspace, "providers"), name) : NULL;
+    *ret_workspace = entry != NULL;
+    return entry ? entry : json_object_get(json_object_get(s->config.own, "providers"), name);
+}
+
+bool settings_knows_provider(const struct settings *s, const char *name, size_t n)
+{
+    char copy[65];
+    bool workspace;
+    if (n == 0 || n >= sizeof copy)
+        return false;
+    memcpy(copy, name, n);
+    copy[n] = 0;
+    return builtin(copy) || settings_provider(s, copy, &workspace);
+}
+
+/* This very machine, by its numbers or its name, and nothing that only looks like it. */
+static bool is_loopback(const char *url)
+{
+    const char *host = strstr(url, "://");
+    if (!host)
+        return false;
+    host += 3;
+    if (strncmp(host, "[::1]", 5) == 0)
+        return strchr(":/", host[5]) != NULL;
+    size_t n = strcspn(host, "/?#:");
+    if (n == 9 && memcmp(host, "localhost", 9) == 0)
+        return !strchr("?#", host[n]) || !host[n];
+    return strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") == n &&
+           (!host[n] || strchr(":/", host[n]));
+}
+
+static bool is_openai(const char *url)
+{
+    static const char own[] = "https://api.openai.com";
+    return !url || (strncmp(url, own, sizeof own - 1) == 0 && strchr("/:", url[sizeof own - 1]));
+}
+
+static const char *of_dotenv(const struct settings *s, enum settings_variable v)
+{
+    return s->dotenv[v] && s->dotenv[v][0] ? s->dotenv[v] : NULL;
+}
+
+/* Does the .env's address count? */
+static bool dotenv_address(const struct settings *s, const struct builtin *b, const json_t *entry)
+{
+    const char *url = of_dotenv(s, b->url);
+    if (!url || settings_environment(b->url) || settings_environment(b->key))
+        return false;
+    return of_dotenv(s, b->key) || (!json_object_get(entry, "key") && is_loopback(url));
+}
+
+static const char *variable_name(const struct builtin *b, bool key)
+{
+    bool anthropic = b->key == VAR_ANTHROPIC_API_KEY;
+    if (key)
+        return anthropic ? "ANTHROPIC_API_KEY" : "OPENAI_API_KEY";
+    return anthropic ? "ANTHROPIC_BASE_URL" : "OPENAI_BASE_URL";
+}
+
+static void tell_ignored(struct settings *s, const struct builtin *b)
+{
+    settings_note(
+        s,
+        "%s: %s does not count, since it has no %s with it or another one comes first: a file that may"
+        " have come with a clone cannot send your key elsewhere. Set both in the environment",
+        s->dotenv_path, variable_name(b, false), variable_name(b, true));
+    free(s->dotenv[b->url]); /* told once */
+    s->dotenv[b->url] = NULL;
+}
+
+static int expand(struct settings *s, const char *provider, const char *member, const char *value,
+                  const char **ret, struct error *err)
+{
+    char where[160], *text = NULL;
+    snprintf(where, sizeof where, "providers.%s.%s", provider, member);
+    int r = config_expand(value, where, &text, err);
+    if (r < 0)
+        return r;
+    *ret = settings_keep(s, text);
+    return *ret ? 0 : error_set(err, EINVAL, "%s is no UTF-8", where);
+}
+
+static int expand_headers(struct settings *s, const char *provider, const json_t *headers, json_t **ret,
+                          struct error *err)
+{
+    const char *name, *text;
+    json_t *value, *made = json_object();
+    if (!made || json_array_append_new(s->kept, made) < 0)
+        return error_set(err, ENOMEM, "no memory");
+    json_object_foreach((json_t *)headers, name, value)
+    {
+        int r = expand(s, provider, name, json_string_value(value), &text, err);
+        if (r < 0)
+            return r;
+        if (strpbrk(text, "\r\n"))
+            return error_set(err, EINVAL, "providers.%s.headers.%s: a line break", provider, name);
+        json_object_set_new(made, name, json_string(text));
+    }
+    *ret = made;
+    return 0;
+}
+
+/* What the entry of the configuration adds; an address or a key that is set already stays. */
+static int take_entry(struct settings *s, const char *provider, const json_t *entry, struct model_spec *spec,
+                      struct error *err)
+{
+    const char *url = json_string_value(json_object_get(entry, "base_url"));
+    const char *key = json_string_value(json_object_get(entry, "key"));
+    const json_t *headers = json_object_get(entry, "headers");
+    int r = 0;
+    bool together = url && !spec->base_url; /* its address goes with its key, if it has one */
+    if (together)
+        r = expand(s, provider, "base_url", url, &spec->base_url, err);
+    if (r == 0 && key && (together || !spec->key))
+        r = expand(s, provider, "key", key, &spec->key, err);
+    if (r == 0 && headers)
+        r = expand_headers(s, provider, headers, &spec->headers, err);
+    spec->extra = json_object_get(entry, "extra");
+    return r;
+}
+
+static int choose_api(const struct settings *s, const char *provider, const json_t *entry,
+                      struct model_spec *spec, struct error *err)
+{
+    static const char *const names[] = {"anthropic", "chat", "responses"};
+    const char *said = json_string_value(json_object_get(entry, "api"));
+    const char *variable = strcmp(provider, "openai") == 0 ? settings_get(s, "OPENAI_API") : NULL;
+    if (variable && strcmp(variable, "chat") != 0 && strcmp(variable, "responses") != 0)
+        return error_set(err, EINVAL, "OPENAI_API=%.40s: it is chat or responses", variable);
+    if (variable)
+        said = variable;
+    spec->api = strcmp(provider, "anthropic") == 0                             ? MODEL_ANTHROPIC
+                : strcmp(provider, "openai") == 0 && is_openai(spec->base_url) ? MODEL_RESPONSES
+                                                                               : MODEL_CHAT;
+    for (size_t i = 0; said && i < ARRAY_SIZE(names); i++)
+        if (strcmp(said, names[i]) == 0)
+            spec->api = (enum model_api)i;
+    return 0;
+}
+
+static int check(const char *provider, const struct model_spec *spec, struct error *err)
+{
+    const char *url = spec->base_url, *key = spec->key;
+    if (url &&
+        (strlen(url) > URL_MAX || (strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0)))
+        return error_set(err, EINVAL, "the address of %s is no http:// or https:// URL: %.200s", provider,
+                         url);
+    for (const char *at = url; at && *at; at++)
+        if (*at <= ' ' || *at == 0x7f)
+            return error_set(err, EINVAL, "the address of %s holds a blank or a control character", provider);
+    if (key && strlen(key) > KEY_MAX)
+        return error_set(err, EINVAL, "the key for %s is longer than %d bytes", provider, KEY_MAX);
+    for (const char *at = key; at && *at; at++)
+        if (*at <= ' ' || *at >= 0x7f)
+            return error_set(err, EINVAL,
+                             "the key for %s holds a character that no key has (a blank, a line break?)",
+                             provider);
+    return 0;
+}
+
+/* From the variables; says whether the configuration's entry has a say still. */
+static bool take_variables(struct settings *s, const struct builtin *b, const json_t *entry,
+                           struct model_spec *spec)
+{
+    bool dotenv = dotenv_address(s, b, entry);
+    if (!dotenv && of_dotenv(s, b->url) && !settings_environment(b->url))
+        tell_ignored(s, b);
+    spec->key = settings_environment(b->key);
+    if (!spec->key)
+        spec->key = of_dotenv(s, b->key);
+    spec->base_url = dotenv ? of_dotenv(s, b->url) : settings_environment(b->url);
+    return !dotenv;
+}
+
+int settings_reach(struct settings *s, const char *provider, struct model_spec *spec, struct error *err)
+{
+    bool workspace;
+    const struct builtin *b = builtin(provider);
+    const json_t *entry = settings_provider(s, provider, &workspace);
+    if (!b && !entry)
+        return error_set(err, ENOENT, "there is no provider '%.64s'", provider);
+    bool alone = workspace && json_object_get(entry, "base_url");
+    if (b && !alone && !take_variables(s, b, entry, spec))
+        entry = NULL;
+    int r = take_entry(s, provider, entry, spec, err);
+    if (r == 0)
+        r = choose_api(s, provider, entry, spec, err);
+    if (r == 0)
+        r = check(provider, spec, err);
+    if (r < 0)
+        return r;
+    if (!b && !spec->base_url)
+        return error_set(err, EINVAL, "providers.%s of the configuration needs a \"base_url\"", provider);
+    return spec->key || spec->base_url ? 0 : -ENOKEY;
+}
+
+bool settings_has_key(const struct settings *s, const char *provider)
+{
+    bool workspace;
+    const struct builtin *b = builtin(provider);
+    const json_t *entry = settings_provider(s, provider, &workspace);
+    return (b && (settings_environment(b->key) || of_dotenv(s, b->key))) || json_object_get(entry, "key");
+}
+
+bool settings_has_address(const struct settings *s, const char *provider)
+{
+    bool workspace;
+    const struct builtin *b = builtin(provider);
+    const json_t *entry = settings_provider(s, provider, &workspace);
+    return (b && (settings_environment(b->url) || dotenv_address(s, b, entry))) ||
+           json_object_get(entry, "base_url");
+}

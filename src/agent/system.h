@@ -1,0 +1,29 @@
+/*
+ * The system prompt: what an agent is told before anything else. hutch's own text or the person's file, then
+ * facts that stay the same over the session, then AGENTS.md of the workspace, read through the guest.
+ *
+ * It is the same from turn to turn and after a resume, byte for byte, as long as those are: the date in it is
+ * that of the session, not of the request.
+ */
+#pragma once
+
+#include "history.h"
+#include "session.h"
+
+#define SYSTEM_FILE_MAX   (256u << 10) /* of --system */
+#define SYSTEM_AGENTS_MAX (64u << 10)  /* of AGENTS.md; the rest is left out, and the prompt says so */
+
+struct system_options {
+    const char *file;    /* the person's own text; NULL: the built-in */
+    const char *session; /* its ID, which begins with its date; or NULL */
+    const char *network; /* "off", "host", or what is allowed; NULL: off */
+    const char *mode;    /* of the workspace: "cow", "direct", "ro"; NULL: cow */
+    bool unattended;     /* nobody is there to answer a question */
+};
+
+/* A new string. *ret_note: something a person should know (AGENTS.md was cut, say), or NULL; a new string. */
+int system_prompt(struct tool_session *s, const struct system_options *o, char **ret, char **ret_note,
+                  struct error *err);
+
+/* Writes it to the history, once: again only if it is another than before. */
+int system_record(struct history *h, const char *text, struct error *err);

@@ -1,0 +1,157 @@
+/*
+ * The rules of thumb, from how byte-pair tokenizers cut texts: a short word is one token with the blank
+ * before it, a long one a token per five letters or so; digits go in threes; signs of code are often one
+ * each, in runs fewer; a line's indentation is one; letters of other alphabets take more, and of CJK nearly
+ * one each.
+ */
+#include <string.h>
+
+#include "tokens.h"
+#include "banned.h"
+
+/* Hundredths of a token. */
+enum {
+    WORD = 100,
+    LETTERS_PER_TOKEN = 5,
+    DIGITS_PER_TOKEN = 3,
+    SIGN = 75,
+    BREAK = 60,
+    TWO = 55,
+    THREE = 95,
+    FOUR = 220
+};
+
+enum class { LETTER, DIGIT, BLANK, NEWLINE, OTHER };
+
+static enum class class_of(unsigned char c) {
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) return LETTER;
+    if (c >= '0' && c <= '9') return DIGIT;
+    if (c == ' ' || c == '\t') return BLANK;
+    return c == '\n' || c == '\r' ? NEWLINE : OTHER;
+}
+
+static size_t run_of(const unsigned char *s, size_t n, enum class c)
+{
+    size_t i = 1;
+    while (i < n && s[i] < 0x80 && class_of(s[i]) == c)
+        i++;
+    return i;
+}
+
+/* What `length` characters of one class cost. */
+static uint64_t cost_of(enum class c, size_t length)
+{
+    switch (c) {
+    case LETTER:
+        return WORD + (length > LETTERS_PER_TOKEN + 2 ? (length - 3) / LETTERS_PER_TOKEN * WORD : 0);
+    case DIGIT:
+        return (length + DIGITS_PER_TOKEN - 1) / DIGITS_PER_TOKEN * WORD;
+    case BLANK:
+        return length > 1 ? WORD * (1 + length / 16) : 0; /* a single one goes with the word behind it */
+    case NEWLINE:
+        return BREAK;
+    default:
+        return length * SIGN;
+    }
+}
+
+uint64_t tokens_of_text(const char *text, size_t n)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    uint64_t cost = 0;
+    for (size_t i = 0; i < n;) {
+        if (s[i] < 0x80) {
+            enum class c = class_of(s[i]);
+            size_t length = run_of(s + i, n - i, c);
+            cost += cost_of(c, length);
+            i += length;
+        } else {
+            size_t length = s[i] >= 0xf0 ? 4 : s[i] >= 0xe0 ? 3 : 2;
+            cost += length == 4 ? FOUR : length == 3 ? THREE : TWO;
+            i += length;
+        }
+    }
+    return (cost + 99) / 100;
+}
+
+uint64_t tokens_of_bytes(uint64_t n)
+{
+    return n * 2 / 7;
+}
+
+static uint64_t of_string(const json_t *s)
+{
+    return s ? tokens_of_text(json_string_value(s), json_string_length(s)) : 0;
+}
+
+uint64_t tokens_of_json(const json_t *value)
+{
+    uint64_t sum = 2;
+    size_t i;
+    const char *name;
+    json_t *one;
+    if (!value)
+        return 0;
+    switch (json_typeof(value)) {
+    case JSON_STRING:
+        return 1 + of_string(value);
+    case JSON_OBJECT:
+        json_object_foreach((json_t *)value, name, one) sum +=
+            2 + tokens_of_text(name, strlen(name)) + tokens_of_json(one);
+        return sum;
+    case JSON_ARRAY:
+        json_array_foreach(value, i, one) sum += 1 + tokens_of_json(one);
+        return sum;
+    default:
+        return sum;
+    }
+}
+
+uint64_t tokens_of_block(const json_t *block)
+{
+    const char *type = json_string_value(json_object_get(block, "type"));
+    uint64_t sum = 4;
+    size_t i;
+    json_t *part, *raw = json_object_get(block, "raw");
+    if (!type)
+        return sum;
+    if (strcmp(type, "image") == 0)
+        return TOKENS_IMAGE;
+    if (strcmp(type, "thinking") == 0 || strcmp(type, "other") == 0)
+        return sum + (raw ? tokens_of_json(raw) : of_string(json_object_get(block, "text")));
+    if (strcmp(type, "tool_use") == 0)
+        return sum + 12 + of_string(json_object_get(block, "name")) +
+               tokens_of_json(json_object_get(block, "input")) +
+               of_string(json_object_get(block, "bad_input"));
+    if (strcmp(type, "tool_result") == 0) {
+        sum += 12;
+        json_array_foreach(json_object_get(block, "content"), i, part) sum += tokens_of_block(part);
+        return sum;
+    }
+    return sum + of_string(json_object_get(block, "text"));
+}
+
+uint64_t tokens_of_message(const json_t *message)
+{
+    uint64_t sum = TOKENS_MESSAGE;
+    size_t i;
+    json_t *block;
+    json_array_foreach(json_object_get(message, "content"), i, block) sum += tokens_of_block(block);
+    return sum;
+}
+
+/* The first word about a model is believed as it is; later ones move the ratio by a third of the way. */
+void tokens_learn(struct tokens_ratio *r, uint64_t estimated, uint64_t reported)
+{
+    if (estimated < 200 || reported == 0)
+        return;
+    double said = (double)reported / (double)estimated;
+    said = said < TOKENS_RATIO_MIN ? TOKENS_RATIO_MIN : said > TOKENS_RATIO_MAX ? TOKENS_RATIO_MAX : said;
+    r->value = r->seen == 0 ? said : r->value + (said - r->value) / 3;
+    r->seen++;
+}
+
+uint64_t tokens_corrected(const struct tokens_ratio *r, uint64_t estimated)
+{
+    return (uint64_t)((double)estimated * r->value + 0.5);
+}

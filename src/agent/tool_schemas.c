@@ -1,0 +1,186 @@
+#include <errno.h>
+#include <string.h>
+
+#include "tool_schemas.h"
+#include "banned.h"
+
+struct named {
+    char legal[TOOL_SCHEMAS_NAME_MAX + 1];
+    const char *real; /* of the tool */
+    json_t *entry;
+    size_t place; /* in the table; those of sources come behind it, by name */
+};
+
+struct tool_schemas {
+    struct named *items;
+    size_t count;
+    json_t *list;
+    json_t *names; /* legal → real */
+};
+
+struct listing {
+    struct tool_schemas *t;
+    void (*trouble)(void *data, const char *text);
+    void *data;
+    int error;
+    size_t left_out;
+};
+
+static size_t place_of(const char *name)
+{
+    size_t i = 0;
+    while (TOOLS[i] && strcmp(TOOLS[i]->name, name) != 0)
+        i++;
+    return i;
+}
+
+/* FNV-1a, for names that must be cut and stay different. */
+static unsigned hash_of(const char *text)
+{
+    unsigned h = 2166136261u;
+    for (; *text; text++)
+        h = (h ^ (unsigned char)*text) * 16777619u;
+    return h;
+}
+
+static bool is_legal(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+}
+
+/* Of those before: t->count grows as they are named. */
+static bool is_taken(const struct tool_schemas *t, const char *legal)
+{
+    for (size_t i = 0; i < t->count; i++)
+        if (strcmp(t->items[i].legal, legal) == 0)
+            return true;
+    return false;
+}
+
+/* The name with `_` for what is not allowed; where that is too long or means another tool already, with a
+ * mark of the whole name at its end. Depends on nothing but the names. */
+static void make_legal(const struct tool_schemas *t, const char *name, char *legal)
+{
+    size_t n = 0;
+    for (; name[n] && n < TOOL_SCHEMAS_NAME_MAX; n++)
+        legal[n] = is_legal(name[n]) ? name[n] : '_';
+    legal[n] = 0;
+    if (!name[n] && n > 0 && !is_taken(t, legal))
+        return;
+    size_t keep = n < TOOL_SCHEMAS_NAME_MAX - 9 ? n : TOOL_SCHEMAS_NAME_MAX - 9;
+    snprintf(legal + keep, 10, "_%08x", hash_of(name));
+}
+
+static json_t *describe(const struct tool *t, const char *legal)
+{
+    json_t *schema = json_loads(t->input, 0, NULL);
+    return schema ? json_pack("{s:s, s:s, s:o}", "name", legal, "description", t->summary, "input_schema",
+                              schema)
+                  : NULL;
+}
+
+static void add(void *data, const struct tool *tool)
+{
+    struct listing *l = data;
+    struct tool_schemas *t = l->t;
+    if (t->count >= TOOL_SCHEMAS_MAX) {
+        l->left_out++;
+        return;
+    }
+    struct named *items = realloc(t->items, (t->count + 1) * sizeof *items);
+    if (!items) {
+        l->error = -ENOMEM;
+        return;
+    }
+    t->items = items;
+    items[t->count++] = (struct named){.real = tool->name, .entry = NULL, .place = place_of(tool->name)};
+    json_t *entry = describe(tool, tool->name);
+    if (entry)
+        items[t->count - 1].entry = entry;
+    else
+        t->count--;
+}
+
+static void tell(void *data, const char *text)
+{
+    struct listing *l = data;
+    if (l->trouble)
+        l->trouble(l->data, text);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct named *x = a, *y = b;
+    if (x->place != y->place)
+        return x->place < y->place ? -1 : 1;
+    return strcmp(x->real, y->real);
+}
+
+static int name_all(struct tool_schemas *t)
+{
+    size_t count = t->count;
+    int r = 0;
+    for (t->count = 0; t->count < count; t->count++) {
+        struct named *n = &t->items[t->count];
+        if (t->count > 0 && strcmp(n[-1].real, n->real) == 0)
+            continue; /* from two sources: the first counts */
+        make_legal(t, n->real, n->legal);
+        json_object_set_new(n->entry, "name", json_string(n->legal));
+        json_object_set_new(t->names, n->legal, json_string(n->real));
+        if (json_array_append(t->list, n->entry) < 0)
+            r = -ENOMEM;
+    }
+    return r;
+}
+
+int tool_schemas_new(struct tool_session *s, void (*trouble)(void *data, const char *text), void *data,
+                     struct tool_schemas **ret, struct error *err)
+{
+    char text[100];
+    struct tool_schemas *t = calloc(1, sizeof *t);
+    struct listing l = {.t = t, .trouble = trouble, .data = data};
+    if (!t)
+        return error_set(err, ENOMEM, "no memory");
+    t->list = json_array();
+    t->names = json_object();
+    tool_session_list(s, add, tell, &l);
+    if (t->count > 0)
+        qsort(t->items, t->count, sizeof *t->items, by_place);
+    if (l.error == 0)
+        l.error = t->list && t->names ? name_all(t) : -ENOMEM;
+    if (l.error < 0) {
+        tool_schemas_free(t);
+        return error_set(err, ENOMEM, "no memory");
+    }
+    if (l.left_out > 0) {
+        snprintf(text, sizeof text, "%zu tools are left out: a model is told of at most %d", l.left_out,
+                 TOOL_SCHEMAS_MAX);
+        tell(&l, text);
+    }
+    *ret = t;
+    return 0;
+}
+
+struct tool_schemas *tool_schemas_free(struct tool_schemas *t)
+{
+    if (!t)
+        return NULL;
+    for (size_t i = 0; i < t->count; i++)
+        json_decref(t->items[i].entry);
+    free(t->items);
+    json_decref(t->list);
+    json_decref(t->names);
+    free(t);
+    return NULL;
+}
+
+json_t *tool_schemas_list(const struct tool_schemas *t)
+{
+    return t->list;
+}
+
+const char *tool_schemas_real(const struct tool_schemas *t, const char *name)
+{
+    const char *real = json_string_value(json_object_get(t->names, name));
+    return real ? real : name;
+}

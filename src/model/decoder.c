@@ -1,0 +1,184 @@
+/* What is the same for all protocols: from an event's bytes to its JSON, errors, the reply. */
+#include <errno.h>
+#include <string.h>
+
+#include "decoder_private.h"
+#include "digest.h"
+#include "banned.h"
+
+#define COUNT_MAX  1e15 /* tokens; more is a mistake, and sums of it could overflow */
+#define VALUE_COST 64
+
+static const struct decode_protocol *const PROTOCOLS[] = {
+    [MODEL_ANTHROPIC] = &ANTHROPIC_DECODE,
+    [MODEL_CHAT] = &CHAT_DECODE,
+    [MODEL_RESPONSES] = &RESPONSES_DECODE,
+};
+
+int decoder_new(enum model_api api, const char *from, const struct model_sink *sink, struct decoder **ret)
+{
+    if ((size_t)api >= ARRAY_SIZE(PROTOCOLS))
+        return -EINVAL;
+    struct decoder *d = calloc(1, sizeof *d);
+    if (!d)
+        return -ENOMEM;
+    d->protocol = PROTOCOLS[api];
+    d->from = strdup(from);
+    if (!d->from) {
+        decoder_free(d);
+        return -ENOMEM;
+    }
+    d->a.from = d->from;
+    d->a.salt = DIGEST_BEGIN;
+    if (sink)
+        d->a.sink = *sink;
+    *ret = d;
+    return 0;
+}
+
+struct decoder *decoder_free(struct decoder *d)
+{
+    if (!d)
+        return NULL;
+    assembly_free(&d->a);
+    free(d->from);
+    free(d);
+    return NULL;
+}
+
+int decode_trouble(struct decoder *d, json_t *error)
+{
+    _cleanup_json_ json_t *settled = loose_settle(error, d->a.mended);
+    return trouble_take(settled, d->trouble, d->err);
+}
+
+void decode_head(struct decoder *d, const json_t *head)
+{
+    const char *model = json_string_value(json_object_get(head, "model"));
+    const json_t *id = json_object_get(head, "id"), *created = json_object_get(head, "created");
+    json_int_t when = json_integer_value(created);
+    if (model && !d->model[0] && !d->a.mended)
+        snprintf(d->model, sizeof d->model, "%s", model);
+    if (d->a.salt != DIGEST_BEGIN || !json_is_string(id))
+        return;
+    d->a.salt = digest(d->a.salt, json_string_value(id), json_string_length(id));
+    d->a.salt = digest(d->a.salt, &when, sizeof when);
+}
+
+uint64_t decode_count(const json_t *usage, const char *name, uint64_t before)
+{
+    const json_t *value = json_object_get(usage, name);
+    double count = json_is_number(value) ? json_number_value(value) : -1;
+    return count >= 0 && count <= COUNT_MAX ? (uint64_t)count : before;
+}
+
+/* What went wrong in hutch's own terms. */
+static int complain(struct decoder *d, int r)
+{
+    switch (r) {
+    case -E2BIG:
+        return error_set(d->err, E2BIG, "the answer has more than %d blocks, or an event more than %u values",
+                         DECODER_BLOCKS_MAX, LOOSE_VALUES_MAX);
+    case -EFBIG:
+        return error_set(d->err, EFBIG, "the answer is longer than %u MiB", DECODER_BYTES_MAX >> 20);
+    case -ENOMEM:
+        return error_set(d->err, ENOMEM, "no memory for the answer");
+    case -EBADMSG:
+        *d->trouble = (struct decoder_trouble){.retry = true, .retry_ms = -1};
+        return error_set(d->err, EPROTO, "the provider's answer is not JSON");
+    default:
+        return r;
+    }
+}
+
+/* Parses, calls, and says what went wrong. The trouble of an error that a protocol found is set already. */
+static int with_json(struct decoder *d, const char *text, size_t n, const char *type)
+{
+    struct loose l;
+    int r = loose_parse(text, n, &l);
+    if (r < 0)
+        return complain(d, r);
+    d->a.mended = l.mended;
+    d->a.cost = n + VALUE_COST * l.values;
+    if (!json_is_object(l.value))
+        r = -EBADMSG;
+    else
+        r = type ? d->protocol->take(d, type, l.value) : d->protocol->take_whole(d, l.value);
+    json_decref(l.value);
+    return complain(d, r);
+}
+
+static bool is_blank(const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!text[i] || !strchr(" \t\r\n", text[i]))
+            return false;
+    return true;
+}
+
+static void begin(struct decoder *d, struct decoder_trouble *trouble, struct error *err)
+{
+    *trouble = (struct decoder_trouble){.retry_ms = -1};
+    d->trouble = trouble;
+    d->err = err;
+}
+
+int decoder_take(struct decoder *d, const struct sse_event *e, struct decoder_trouble *ret_trouble,
+                 struct error *err)
+{
+    struct decoder_trouble trouble;
+    begin(d, &trouble, err);
+    const char *last = d->protocol->last;
+    if (d->complete)
+        return 1;
+    if (is_blank(e->data, e->n))
+        return 0;
+    if (last && e->n == strlen(last) && memcmp(e->data, last, e->n) == 0) {
+        d->complete = d->answered;
+        return d->complete;
+    }
+    int r = with_json(d, e->data, e->n, e->type);
+    d->complete = r == 1;
+    if (r < 0 && ret_trouble)
+        *ret_trouble = trouble;
+    return r;
+}
+
+int decoder_take_whole(struct decoder *d, const char *text, size_t n, struct decoder_trouble *ret_trouble,
+                       struct error *err)
+{
+    struct decoder_trouble trouble;
+    begin(d, &trouble, err);
+    int r = with_json(d, text, n, NULL);
+    d->complete = r == 1;
+    if (r < 0 && ret_trouble)
+        *ret_trouble = trouble;
+    return r;
+}
+
+/* Servers name a reason that does not fit what they sent: calls decide. */
+static enum model_stop stop_of(const struct decoder *d, bool cut)
+{
+    bool calls = assembly_has_calls(&d->a);
+    if (cut)
+        return MODEL_END_TURN;
+    if (d->refused && d->stop == MODEL_END_TURN)
+        return MODEL_REFUSAL;
+    if (d->stop == MODEL_END_TURN && calls)
+        return MODEL_TOOL_USE;
+    return d->stop == MODEL_TOOL_USE && !calls ? MODEL_END_TURN : d->stop;
+}
+
+int decoder_finish(struct decoder *d, bool cut, struct model_reply *ret, struct error *err)
+{
+    if (!cut && !d->complete && !d->stopped)
+        return error_set(err, EPIPE, "the stream ended before the answer was complete");
+    struct model_reply reply = {.stop = stop_of(d, cut && !d->complete), .usage = d->usage};
+    d->err = err;
+    int r = assembly_content(&d->a, cut && !d->complete, &reply.content);
+    if (r < 0)
+        return complain(d, r);
+    snprintf(reply.model, sizeof reply.model, "%s", d->model);
+    *ret = reply;
+    return 0;
+}

@@ -1,0 +1,198 @@
+/* What is the same for all protocols. */
+#include <errno.h>
+#include <string.h>
+
+#include "encoder_private.h"
+#include "banned.h"
+
+#define NAME_MAX_BYTES 64
+
+static int append_piece(const char *data, size_t n, void *out)
+{
+    return buf_append(out, data, n);
+}
+
+void body_put(struct encoding *e, const char *json)
+{
+    buf_append_str(e->out, json);
+}
+
+void body_value(struct encoding *e, const json_t *value)
+{
+    if (!value || json_dump_callback(value, append_piece, e->out, JSON_COMPACT | JSON_ENCODE_ANY) < 0)
+        e->out->failed = true;
+}
+
+void body_text(struct encoding *e, const char *text, size_t n)
+{
+    _cleanup_json_ json_t *value = json_stringn(text, n);
+    if (!value) {
+        _cleanup_buf_ struct buf whole = BUF_INIT(3 * n + 16);
+        struct broken b = {.n = 0};
+        for (size_t i = 0; i < n; i++)
+            broken_byte(&b, (uint8_t)text[i], &whole);
+        broken_end(&b, &whole);
+        value = json_stringn((char *)whole.data, whole.len);
+    }
+    body_value(e, value);
+}
+
+void body_buf(struct encoding *e, const struct buf *text)
+{
+    if (text->failed)
+        e->out->failed = true;
+    else
+        body_text(e, text->len ? (const char *)text->data : "", text->len);
+}
+
+static void put_id(struct encoding *e, const char *id)
+{
+    if (id)
+        body_text(e, id, strlen(id));
+    else
+        e->out->failed = true;
+}
+
+void body_call_id(struct encoding *e, const json_t *block)
+{
+    put_id(e, wire_id_call(&e->ids, json_string_value(json_object_get(block, "id"))));
+}
+
+void body_result_id(struct encoding *e, const json_t *block)
+{
+    put_id(e, wire_id_result(&e->ids, json_string_value(json_object_get(block, "tool_use_id"))));
+}
+
+/* A model may have called what cannot be a tool's name, and the provider would refuse to hear of it again. */
+void body_name(struct encoding *e, const json_t *block)
+{
+    char name[NAME_MAX_BYTES + 1];
+    const char *s = json_string_value(json_object_get(block, "name"));
+    size_t n = 0;
+    for (; s[n] && n < NAME_MAX_BYTES; n++) {
+        bool plain = (s[n] >= 'a' && s[n] <= 'z') || (s[n] >= 'A' && s[n] <= 'Z') ||
+                     (s[n] >= '0' && s[n] <= '9') || s[n] == '_' || s[n] == '-';
+        name[n] = plain ? s[n] : '_';
+    }
+    if (n == 0)
+        body_text(e, "unknown", strlen("unknown"));
+    else
+        body_text(e, name, n);
+}
+
+void body_members(struct encoding *e, json_t *object)
+{
+    const char *name;
+    json_t *value;
+    bool first = true;
+    json_object_foreach(object, name, value)
+    {
+        if (!first)
+            body_put(e, ",");
+        body_text(e, name, strlen(name));
+        body_put(e, ":");
+        body_value(e, value);
+        first = false;
+    }
+}
+
+static bool is_own(const char *const *own, const char *name)
+{
+    for (; *own; own++)
+        if (strcmp(*own, name) == 0)
+            return true;
+    return false;
+}
+
+static int merge(json_t *head, json_t *extra, const char *const *own)
+{
+    const char *name;
+    json_t *value;
+    int bad = 0;
+    json_object_foreach(extra, name, value)
+    {
+        json_t *had = json_object_get(head, name);
+        if (is_own(own, name))
+            continue;
+        if (json_is_null(value))
+            json_object_del(head, name);
+        else if (json_is_array(had) && json_is_array(value))
+            bad |= json_array_extend(had, value);
+        else
+            bad |= json_object_set(head, name, value);
+    }
+    return bad ? -ENOMEM : 0;
+}
+
+int body_head(struct encoding *e, json_t *head, const char *const *own)
+{
+    if (!head)
+        return -ENOMEM;
+    int r = e->spec->extra ? merge(head, e->spec->extra, own) : 0;
+    if (r == 0)
+        body_members(e, head);
+    json_decref(head);
+    return r;
+}
+
+bool body_blank(const json_t *block)
+{
+    const json_t *text = json_object_get(block, "text");
+    return strspn(json_string_value(text), " \t\r\n\v\f") == json_string_length(text);
+}
+
+bool body_is_from(const struct encoding *e, const json_t *block)
+{
+    const json_t *from = json_object_get(block, "from");
+    return json_string_length(from) == e->from.len &&
+           memcmp(json_string_value(from), e->from.data, e->from.len) == 0;
+}
+
+bool body_returns(const struct encoding *e, const json_t *block)
+{
+    return json_is_object(json_object_get(block, "raw")) && body_is_from(e, block);
+}
+
+json_t *body_input(const json_t *block)
+{
+    json_t *bad = json_object_get(block, "bad_input");
+    if (json_is_string(bad))
+        return json_pack("{s:O}", "INVALID_JSON", bad);
+    return json_incref(json_object_get(block, "input"));
+}
+
+static int encode(struct encoding *e)
+{
+    switch (e->spec->api) {
+    case MODEL_ANTHROPIC:
+        return encode_anthropic(e);
+    case MODEL_CHAT:
+        return encode_chat(e);
+    case MODEL_RESPONSES:
+        return encode_responses(e);
+    default:
+        return -EINVAL;
+    }
+}
+
+int encode_request(const struct model_spec *spec, const struct model_request *q, struct buf *ret,
+                   struct error *err)
+{
+    size_t before = ret->len;
+    int r = conversation_check(q->messages, err);
+    if (r < 0)
+        return r;
+    struct encoding e = {.spec = spec, .q = q, .out = ret, .from = BUF_INIT(4096)};
+    r = buf_printf(&e.from, "%s/%s", spec->provider, spec->name);
+    if (r == 0)
+        r = encode(&e);
+    buf_free(&e.from);
+    wire_ids_free(&e.ids);
+    if (r == 0 && !ret->failed)
+        return 0;
+    bool full = ret->failed && ret->len + ret->max / 4 > ret->max;
+    ret->len = before;
+    if (full)
+        return error_set(err, EMSGSIZE, "the conversation is longer than %zu MiB", ret->max >> 20);
+    return error_errno(err, r < 0 ? -r : ENOMEM, "cannot write the request to the model");
+}

@@ -1,0 +1,56 @@
+/*
+ * JSON of strangers, and text that comes in pieces.
+ *
+ * Servers write what no strict parser takes: bytes that are no UTF-8, surrogates without their other half,
+ * integers without end. None of that is worth losing an answer for. A document that does not parse is mended:
+ * every broken byte (a lone surrogate is three) becomes a character of a private range, U+10FE00 plus the
+ * byte, and `mended` is set. Whoever takes a string out of such a document puts the bytes together again:
+ *
+ *   - a piece of a longer text with broken_append(), which finds the two halves of a character that a server
+ *     has cut between two pieces;
+ *   - anything else with loose_settle().
+ *
+ * What stays broken becomes U+FFFD.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "buf.h"
+
+#define LOOSE_VALUES_MAX (1u << 18)
+
+struct loose {
+    json_t *value;
+    size_t values; /* how many there are in it */
+    bool mended;
+};
+
+/* 0; -E2BIG: more than LOOSE_VALUES_MAX values; -EBADMSG: not JSON; -ENOMEM. */
+int loose_parse(const char *text, size_t n, struct loose *ret);
+
+/* A new reference to the value, without broken characters; NULL: no memory. */
+json_t *loose_settle(json_t *value, bool mended);
+
+/* Between two pieces of a text: the beginning of a character. */
+struct broken {
+    uint8_t held[8];
+    size_t n;
+};
+
+/* Appends a piece's whole characters, NUL as U+FFFD. 0 or a negative errno of the buffer. */
+int broken_append(struct broken *b, const char *text, size_t n, bool mended, struct buf *out);
+
+/* The next byte of a text. */
+void broken_byte(struct broken *b, uint8_t byte, struct buf *out);
+
+/* The text has ended: what is still held is broken. */
+int broken_end(struct broken *b, struct buf *out);
+
+static inline void cleanup_json(json_t **value)
+{
+    json_decref(*value);
+}
+#define _cleanup_json_ _cleanup_(cleanup_json)

@@ -1,0 +1,175 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "clock.h"
+#include "digest.h"
+#include "io.h"
+#include "record.h"
+#include "banned.h"
+
+#define LINE_MAX_BYTES (256u << 20)
+#define PIECES_MAX     (1u << 20)
+#define TOGETHER_MS    5 /* what comes within this time is one piece */
+
+struct record_piece {
+    bool thinking;
+    int64_t ms; /* since the request */
+    size_t n;
+};
+
+static int open_file(const char *path, int *ret_fd, struct error *err)
+{
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
+    if (fd < 0)
+        return error_errno(err, errno, "cannot record to %s", path);
+    *ret_fd = fd;
+    return 0;
+}
+
+int record_check(const char *path, struct error *err)
+{
+    _cleanup_fd_ int fd = -1;
+    return open_file(path, &fd, err);
+}
+
+/* A recording without pieces is played at an even pace: no memory for one is no reason to fail. */
+static void add_piece(struct record *r, bool thinking, size_t n)
+{
+    int64_t ms = (clock_now() - r->began) / NS_PER_MS;
+    struct record_piece *last = r->n ? &r->pieces[r->n - 1] : NULL;
+    if (last && last->thinking == thinking && ms - last->ms < TOGETHER_MS) {
+        last->n += n;
+        return;
+    }
+    if (r->n == r->room) {
+        size_t room = r->room ? r->room * 2 : 64;
+        struct record_piece *more =
+            room <= PIECES_MAX ? reallocarray(r->pieces, room, sizeof *r->pieces) : NULL;
+        if (!more)
+            return;
+        r->pieces = more;
+        r->room = room;
+    }
+    r->pieces[r->n++] = (struct record_piece){thinking, ms, n};
+}
+
+/* Only so many bytes of one kind count still. */
+static void keep_pieces(struct record *r, bool thinking, size_t keep)
+{
+    size_t sum = 0, to = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        struct record_piece p = r->pieces[i];
+        if (p.thinking == thinking) {
+            p.n = sum + p.n > keep ? keep - sum : p.n;
+            sum += p.n;
+        }
+        if (p.n)
+            r->pieces[to++] = p;
+    }
+    r->n = to;
+}
+
+static void take(void *data, const struct model_event *e)
+{
+    struct record *r = data;
+    if (e->kind == MODEL_TEXT || e->kind == MODEL_THINKING) {
+        add_piece(r, e->kind == MODEL_THINKING, e->n);
+    } else if (e->kind == MODEL_BACK) {
+        keep_pieces(r, false, e->keep);
+        keep_pieces(r, true, e->keep_thinking);
+    }
+    r->next->event(r->next->data, e);
+}
+
+void record_begin(struct record *r, const struct model_sink *next)
+{
+    *r = (struct record){.next = next, .began = clock_now()};
+    r->sink = (struct model_sink){.event = take, .data = r};
+}
+
+void record_free(struct record *r)
+{
+    free(r->pieces);
+}
+
+static int mix(const char *bytes, size_t n, void *data)
+{
+    uint64_t *sum = data;
+    *sum = digest(*sum, bytes, n);
+    return 0;
+}
+
+/* Of the messages alone. */
+static json_t *digest_of(const struct model_request *q)
+{
+    uint64_t sum = DIGEST_BEGIN;
+    json_dump_callback(q->messages, mix, &sum, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+    return json_sprintf("%016llx", (unsigned long long)sum);
+}
+
+static json_t *pieces_of(const struct record *r)
+{
+    json_t *all = json_array();
+    for (size_t i = 0; i < r->n; i++)
+        json_array_append_new(all, json_pack("[I,s,I]", (json_int_t)r->pieces[i].ms,
+                                             r->pieces[i].thinking ? "thinking" : "text",
+                                             (json_int_t)r->pieces[i].n));
+    return all;
+}
+
+static json_t *usage_of(const struct model_usage *u)
+{
+    return json_pack("{s:I,s:I,s:I,s:I,s:I}", "input", (json_int_t)u->input, "output", (json_int_t)u->output,
+                     "cache_read", (json_int_t)u->cache_read, "cache_write", (json_int_t)u->cache_write,
+                     "thinking", (json_int_t)u->thinking);
+}
+
+static json_t *line_of(const struct record *r, const struct model_request *q, const struct model_reply *reply,
+                       bool cut)
+{
+    json_t *line = json_pack("{s:o,s:I,s:O,s:s}", "digest", digest_of(q), "messages",
+                             (json_int_t)json_array_size(q->messages), "content", reply->content, "stop",
+                             model_stop_name(reply->stop));
+    if (reply->usage.known)
+        json_object_set_new(line, "usage", usage_of(&reply->usage));
+    if (reply->model[0])
+        json_object_set_new(line, "model", json_string(reply->model));
+    if (cut)
+        json_object_set_new(line, "cut", json_true());
+    if (r->n)
+        json_object_set_new(line, "pieces", pieces_of(r));
+    return line;
+}
+
+/* The line without the key, which a tool's output may have brought into the conversation. */
+static int put_line(struct buf *out, const char *text, const char *key)
+{
+    size_t n = key ? strlen(key) : 0;
+    const char *at;
+    while (n >= 4 && (at = strstr(text, key))) {
+        buf_append(out, text, (size_t)(at - text));
+        buf_append_str(out, "...");
+        text = at + n;
+    }
+    buf_append_str(out, text);
+    return buf_append_str(out, "\n");
+}
+
+int record_end(struct record *r, const struct model_spec *spec, const struct model_request *q,
+               const struct model_reply *reply, bool cut, struct error *err)
+{
+    _cleanup_buf_ struct buf out = BUF_INIT(LINE_MAX_BYTES);
+    _cleanup_fd_ int fd = -1;
+    json_t *line = line_of(r, q, reply, cut);
+    _cleanup_free_ char *text = line ? json_dumps(line, JSON_COMPACT) : NULL;
+    json_decref(line);
+    if (!text || put_line(&out, text, spec->key) < 0)
+        return error_set(err, ENOMEM, "no memory to record with");
+    int fail = open_file(spec->record, &fd, err);
+    if (fail == 0 && (fail = io_write_all(fd, out.data, out.len)) < 0)
+        error_errno(err, -fail, "cannot record to %s", spec->record);
+    return fail;
+}

@@ -1,0 +1,22 @@
+#include "model.h"
+#include "banned.h"
+
+const char *model_stop_name(enum model_stop stop)
+{
+    static const char *const NAMES[] = {
+        [MODEL_END_TURN] = "end_turn",
+        [MODEL_TOOL_USE] = "tool_use",
+        [MODEL_MAX_TOKENS] = "max_tokens",
+        [MODEL_STOP_SEQUENCE] = "stop_sequence",
+        [MODEL_PAUSE_TURN] = "pause_turn",
+        [MODEL_REFUSAL] = "refusal",
+        [MODEL_WINDOW_EXCEEDED] = "model_context_window_exceeded",
+    };
+    return NAMES[stop];
+}
+
+void model_reply_free(struct model_reply *r)
+{
+    json_decref(r->content);
+    *r = (struct model_reply){};
+}
