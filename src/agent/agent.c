@@ -27,12 +27,14 @@ struct agent *agent_free(struct agent *a)
     context_free(a->context);
     tool_session_free(a->tools);
     model_close(a->model);
+    model_close(a->embedder);
     workbox_free(a->box, false);
     history_close(a->history);
     agent_forget_background(a);
     tool_schemas_free(a->schemas);
     buf_free(&a->aside);
     free(a->system);
+    free(a->summary_prompt);
     cleanup_close(&a->cancel);
     free(a);
     return NULL;
@@ -99,6 +101,7 @@ static int begin_session(struct agent *a, struct error *err)
 {
     if (a->options.resume)
         return agent_resume(a, err);
+    a->fresh = true;
     int r = workbox_new(&a->box_options, &a->box, err);
     return r < 0 ? r : history_new(a->box_options.workspace, NULL, 0, &a->history, err);
 }
@@ -132,15 +135,56 @@ static void tell_trouble(void *data, const char *text)
     agent_note(data, "%s", text);
 }
 
-static int add_tools(struct agent *a, bool fresh, struct error *err)
+/* Vectors are asked for only where the person's configuration names a model for them. */
+static const char *open_embedder(struct agent *a)
+{
+    struct error err = {0};
+    struct model_spec spec = {0};
+    const char *given = json_string_value(settings_member(a->options.settings, "embedder"));
+    if (!given)
+        return NULL;
+    if (settings_model(a->options.settings, given, &spec, &err) < 0 ||
+        model_open(&spec, &a->embedder, &err) < 0)
+        agent_note(a, "the memory goes by words only: %s", err.text);
+    return a->embedder ? model_spec_of(a->embedder)->name : NULL;
+}
+
+static int add_memory(struct agent *a, struct error *err)
+{
+    struct memory_options o = {.embedder = a->embedder ? model_spec_of(a->embedder)->name : open_embedder(a),
+                               .model = a->embedder};
+    o.model = a->embedder;
+    struct tool_source *memory = memory_tools(a->history, &o);
+    if (!memory || tool_session_add(a->tools, memory) < 0)
+        return error_set(err, ENOMEM, "no memory");
+    return 0;
+}
+
+static int add_tools(struct agent *a, struct error *err)
 {
     int r = tool_session_new(workbox_tools(a->box), "main", &a->tools, err);
     if (r == 0)
-        r = tool_sources_add(a->tools, fresh ? a->box_options.workspace : NULL, err);
-    struct tool_source *memory = r == 0 ? memory_tools(a->history, &(struct memory_options){0}) : NULL;
-    if (r == 0 && (!memory || tool_session_add(a->tools, memory) < 0))
-        r = error_set(err, ENOMEM, "no memory");
+        r = tool_sources_add(a->tools, a->fresh ? a->box_options.workspace : NULL, err);
+    if (r == 0)
+        r = add_memory(a, err);
     return r == 0 ? tool_schemas_new(a->tools, tell_trouble, a, &a->schemas, err) : r;
+}
+
+/* What the workspace's own configuration says, which can be read only now that the box is up. */
+static int add_workspace(struct agent *a, struct error *err)
+{
+    struct settings *s = a->options.settings;
+    struct model_spec spec;
+    size_t told = json_array_size(settings_notes(s));
+    if (a->forked)
+        return 0;
+    int r = settings_add_workspace(s, a->tools, a->fresh, err);
+    for (size_t i = told; r == 0 && i < json_array_size(settings_notes(s)); i++)
+        agent_note(a, "%s", json_string_value(json_array_get(settings_notes(s), i)));
+    if (r == 0 && !a->options.model && settings_model(s, NULL, &spec, NULL) == 0 &&
+        (strcmp(spec.name, a->spec.name) != 0 || strcmp(spec.provider, a->spec.provider) != 0))
+        r = agent_use_model(a, &spec, err);
+    return r == 0 ? settings_summary_prompt(s, &a->summary_prompt, err) : r;
 }
 
 int agent_renew_context(struct agent *a, struct error *err)
@@ -149,7 +193,8 @@ int agent_renew_context(struct agent *a, struct error *err)
     struct context_options o = {.window = a->facts.window,
                                 .reserve = a->facts.max_output,
                                 .system = a->system,
-                                .tools = tool_schemas_list(a->schemas)};
+                                .tools = tool_schemas_list(a->schemas),
+                                .summary_prompt = a->summary_prompt};
     int r = context_new(a->history, &o, &c, err);
     if (r < 0)
         return r;
@@ -193,12 +238,13 @@ static void restore_plan(struct agent *a)
 
 int agent_ready(struct agent *a, struct error *err)
 {
-    bool fresh = !a->box_told;
     if (a->context)
         return 0;
     int r = workbox_ready(a->box, err);
     if (r == 0 && !a->tools)
-        r = add_tools(a, fresh, err);
+        r = add_tools(a, err);
+    if (r == 0 && !a->system)
+        r = add_workspace(a, err);
     if (r == 0 && !a->system)
         r = make_system(a, err);
     if (r == 0)

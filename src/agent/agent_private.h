@@ -39,12 +39,16 @@ struct agent {
     struct history *history;
     struct workbox *box;
     bool box_told; /* the history says which box it is */
+    bool fresh;    /* nothing of an agent ran in the box yet: what the workspace says may be believed */
+    bool forked;   /* the settings know the workspace's already */
     struct tool_session *tools;
     struct tool_schemas *schemas;
     char *system;
     struct model_spec spec;
     struct model *model;
     struct model_facts facts;
+    struct model *embedder; /* for the memory; NULL: words only */
+    char *summary_prompt;
     char model_name[160]; /* PROVIDER/NAME */
     struct context *context;
     struct model_usage usage; /* of the session */

@@ -22,6 +22,7 @@ int context_new(struct history *h, const struct context_options *o, struct conte
                           .summary_prompt = o->summary_prompt ? strdup(o->summary_prompt) : NULL,
                           .ask = model_ask,
                           .ratio = TOKENS_RATIO_INIT};
+    c->span = c->window - c->reserve;
     *ret = c;
     return 0;
 }

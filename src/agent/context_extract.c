@@ -9,19 +9,25 @@
 #include "context_private.h"
 #include "banned.h"
 
-#define SAID_MAX  400
-#define CALL_MAX  160
-#define BYTES_MAX (8u << 20) /* of the history, that are parsed */
+#define SAID_MAX   400
+#define CALL_MAX   160
+#define NAME_SHOWN 64
+#define BYTES_MAX  (8u << 20) /* of the history, that are parsed */
 
-/* The beginning of a text, on one line. */
-static void put_line(const char *mark, const char *text, size_t n, size_t max, struct buf *out)
+/* The beginning of a text, without line breaks. */
+static void put_part(const char *mark, const char *text, size_t n, size_t max, struct buf *out)
 {
     json_t *cut = form_cut(text, n, max, 0, "more");
     buf_append_str(out, mark);
     for (const char *at = cut ? json_string_value(cut) : ""; *at; at++)
         buf_append(out, *at == '\n' || *at == '\r' ? " " : at, 1);
-    buf_append_str(out, "\n");
     json_decref(cut);
+}
+
+static void put_line(const char *mark, const char *text, size_t n, size_t max, struct buf *out)
+{
+    put_part(mark, text, n, max, out);
+    buf_append_str(out, "\n");
 }
 
 static void put_call(const json_t *block, struct buf *out)
@@ -29,12 +35,11 @@ static void put_call(const json_t *block, struct buf *out)
     static const char *const telling[] = {"command", "path", "pattern", "query"};
     const char *name = json_string_value(json_object_get(block, "name"));
     const json_t *input = json_object_get(block, "input"), *value = NULL;
-    char mark[100];
     for (size_t i = 0; !value && i < ARRAY_SIZE(telling); i++)
         value = json_object_get(input, telling[i]);
-    snprintf(mark, sizeof mark, "- called %.64s: ", name ? name : "");
     const char *text = json_string_value(value);
-    put_line(mark, text ? text : "", text ? json_string_length(value) : 0, CALL_MAX, out);
+    put_part("- called ", name ? name : "", name ? strlen(name) : 0, NAME_SHOWN, out);
+    put_line(": ", text ? text : "", text ? json_string_length(value) : 0, CALL_MAX, out);
 }
 
 static void put_block(const json_t *block, bool assistant, struct buf *out)

@@ -79,6 +79,13 @@ static json_t *form_image(const json_t *block, const struct form *f)
     return f->stub ? text_block(json_string("[an image was here]")) : json_incref((json_t *)block);
 }
 
+/* An id that can stand in a sentence: it came from a model. */
+static bool is_plain(const char *id)
+{
+    size_t n = strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:|");
+    return n > 0 && n <= 128 && !id[n];
+}
+
 static json_t *form_output(const json_t *part, const char *call, const struct form *f)
 {
     char note[320];
@@ -89,9 +96,13 @@ static json_t *form_output(const json_t *part, const char *call, const struct fo
         return form_image(part, f);
     if (!s || n == 0)
         return NULL;
-    snprintf(note, sizeof note,
-             "of this output left out; memory {\"message\": %zu, \"call\": \"%.128s\"} gets them back",
-             f->index, call);
+    if (is_plain(call))
+        snprintf(note, sizeof note,
+                 "of this output left out; memory {\"message\": %zu, \"call\": \"%s\"} gets them back",
+                 f->index, call);
+    else
+        snprintf(note, sizeof note, "of this output left out; memory {\"message\": %zu} gets them back",
+                 f->index);
     if (f->stub && n > STUB_OUTPUT)
         return text_block(form_cut(s, n, STUB_PART, STUB_PART, note));
     return text_block(form_cut(s, n, f->output * 2 / 3, f->output / 3, note));
@@ -217,10 +228,10 @@ static size_t clamp(size_t value, size_t min, size_t max)
 /* In bytes, of which a token has three or so in text that is dear. */
 void form_of(const struct context *c, size_t index, struct form *ret)
 {
-    size_t room = (size_t)context_room(c);
+    size_t span = (size_t)c->span;
     *ret = (struct form){.index = index,
-                         .words = clamp(room, 2048, 8u << 20) >> c->squeeze,
-                         .output = clamp(room * 3 / 10, 2048, 256u << 10) >> c->squeeze,
+                         .words = clamp(span, 2048, 8u << 20) >> c->squeeze,
+                         .output = clamp(span * 3 / 10, 2048, 256u << 10) >> c->squeeze,
                          .stub = index < c->stubs,
                          .thoughts = index >= c->thoughts};
 }

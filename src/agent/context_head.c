@@ -64,9 +64,8 @@ static int find_words(const struct context *c, size_t **ret, size_t *ret_n)
 /* Chooses texts[i] for the words to show: first, last, then backwards from the last. */
 static void choose(struct context *c, const size_t *at, size_t n, json_t **texts)
 {
-    uint64_t room = context_room(c);
-    size_t most = (size_t)(room / 8 * 3) >> c->squeeze;
-    uint64_t budget = (room / 8) >> c->squeeze, used = 0;
+    size_t most = (size_t)(c->span / 8 * 3) >> c->squeeze;
+    uint64_t budget = (c->span / 8) >> c->squeeze, used = 0;
     if (n > 0)
         texts[0] = read_words(c, at[0], most);
     for (size_t i = n; i-- > 1;) {

@@ -159,12 +159,25 @@ int context_sync(struct context *c, struct error *err)
     return r;
 }
 
+/* Message i as it is to be shown now; NULL if it cannot be had. */
+static json_t *shown_now(struct context *c, size_t i)
+{
+    struct form f;
+    json_t *message = NULL;
+    if (history_read(c->h, i, &message, NULL) < 0)
+        return NULL;
+    form_of(c, i, &f);
+    json_t *shown = form_message(message, &f);
+    json_decref(message);
+    return shown;
+}
+
+/* From the history, not from what was shown: a text that was cut twice is another than one that was cut once,
+ * and a resumed session would see that. */
 void context_reform(struct context *c)
 {
     for (size_t i = 0; i < c->count; i++) {
-        struct form f;
-        form_of(c, c->items[i].index, &f);
-        json_t *shown = form_message(c->items[i].message, &f);
+        json_t *shown = shown_now(c, c->items[i].index);
         if (!shown)
             continue;
         json_decref(c->items[i].message);

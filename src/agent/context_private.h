@@ -32,6 +32,8 @@ struct now {
 struct context {
     struct history *h;
     uint64_t window, reserve;
+    uint64_t span;  /* window less reserve, at first: how long texts may be follows from it, and from nothing
+                       that  changes, so that a resumed session shows them the same */
     uint64_t fixed; /* the system prompt and the tools */
     char *summary_prompt;
     int (*ask)(struct model *m, const struct model_request *q, const struct model_sink *sink,

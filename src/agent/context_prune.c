@@ -64,9 +64,10 @@ static void make_stubs(struct context *c)
     size_t index = first < c->count ? c->items[first].index : c->seen;
     if (index <= c->stubs)
         return;
-    size_t turn = turn_under_way(c);
+    size_t turn = turn_under_way(c), thoughts = turn < index ? turn : index;
     c->stubs = index;
-    c->thoughts = turn < index ? turn : index;
+    if (thoughts > c->thoughts)
+        c->thoughts = thoughts;
     context_reform(c);
 }
 
@@ -174,11 +175,21 @@ static int cut_back(struct context *c, const struct asking *a, uint64_t target, 
     return summarise_before(c, cut, a, err);
 }
 
+/* The estimate is to be made smaller from here on: it must not say less than the provider did. */
+static void believe_report(struct context *c)
+{
+    double said = c->reported > 0 ? (double)c->reported / (double)c->estimated : 0;
+    if (said > c->ratio.value)
+        c->ratio.value = said < TOKENS_RATIO_MAX ? said : TOKENS_RATIO_MAX;
+    c->reported = 0;
+}
+
 int context_prune(struct context *c, const struct asking *a, bool all, struct error *err)
 {
-    uint64_t before = context_expected(c), target = target_of(c, all);
+    uint64_t before = context_expected(c);
     size_t start = c->start, stubs = c->stubs;
-    c->reported = 0;
+    believe_report(c);
+    uint64_t target = target_of(c, all);
     make_stubs(c);
     int r = context_load_back(c, target, err);
     if (r == 0 && (all || c->from > c->start || context_estimate(c) > target))

@@ -25,7 +25,7 @@ struct work {
 
 uint64_t context_summary_budget(const struct context *c)
 {
-    uint64_t share = context_room(c) / 10;
+    uint64_t share = c->span / 10;
     return share > 6000 ? 6000 : share;
 }
 

@@ -31,6 +31,8 @@ int agent_fork_with(struct agent *a, struct workbox *box, unsigned turn, const s
     }
     b->box = box;
     b->box_options = a->box_options;
+    b->forked = true;
+    b->fresh = a->fresh;
     b->options.record = NULL; /* a recording is of one conversation */
     r = copy_history(a, turn, &b->history, err);
     if (r == 0)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "agent_private.h"
+#include "system.h"
 #include "banned.h"
 
 #define SHRINKS_MAX 4
@@ -44,6 +45,8 @@ int turn_begin(struct agent *a, const char *words, struct error *err)
     a->turn = (struct turn){.number = history_turns(a->history) + 1};
     r = agent_close_calls(a, "hutch was ended while this ran; its effects may be there: look", err);
     if (r == 0)
+        r = system_record(a->history, a->system, err);
+    if (r == 0)
         r = agent_append(a, message_of_person(a->turn.number, buf_cstr(&a->aside), words), err);
     if (r < 0)
         return r;
@@ -68,13 +71,13 @@ static void relay(void *data, const struct model_event *e)
                                            .keep_thinking = e->keep_thinking});
 }
 
-/* What making a summary costs counts like anything else. */
-static void relay_context(void *data, const struct agent_event *e)
+/* What making summaries cost counts like anything else. */
+static void account_summaries(struct agent *a)
 {
-    if (e->kind == AGENT_USAGE)
-        agent_account(data, &e->usage);
-    else
-        agent_tell(data, e);
+    struct model_usage spent = {0};
+    context_spent(a->context, &spent);
+    if (spent.known)
+        agent_account(a, &spent);
 }
 
 /* Tokens that one answer may have: what the model can, within what is left of the limit. */
@@ -87,12 +90,12 @@ static uint64_t answer_tokens(const struct agent *a)
 
 static int ask_once(struct agent *a, struct model_reply *ret, struct error *err)
 {
-    const struct agent_sink sink = {.event = relay_context, .data = a};
     _cleanup_buf_ struct buf now = BUF_INIT(NOW_MAX);
     json_t *messages = NULL;
     agent_now(a, &now);
-    int r = context_build(a->context, a->model, now.len ? buf_cstr(&now) : NULL, a->cancel, &sink, &messages,
-                          err);
+    int r = context_build(a->context, a->model, now.len ? buf_cstr(&now) : NULL, a->cancel, &a->sink,
+                          &messages, err);
+    account_summaries(a);
     if (r < 0)
         return r;
     struct model_request q = {.system = a->system,
@@ -160,6 +163,7 @@ int turn_guard(struct agent *a, struct error *err)
     struct error why = {0};
     char name[KEEPER_SNAPSHOT_NAME];
     a->turn.changed = true;
+    a->fresh = false;
     if (a->turn.snapshot)
         return 0;
     a->turn.snapshot = true;

@@ -57,6 +57,20 @@ static bool has(const char *text, const char *part)
     return strcasestr(text, part) != NULL;
 }
 
+bool refusal_is_too_long(const char *said)
+{
+    static const char *const WORDS[] = {
+        "prompt is too long",     "context_length_exceeded",  "maximum context length",
+        "context window",         "exceed context limit",     "exceed_context_size",
+        "available context size", "input is too long",        "input token count",
+        "request_too_large",      "maximum number of tokens", "context length",
+        "too many input tokens",  "prompt too long",          "model_max_prompt_tokens_exceeded"};
+    for (size_t i = 0; i < ARRAY_SIZE(WORDS); i++)
+        if (has(said, WORDS[i]))
+            return true;
+    return false;
+}
+
 static void take_string(const char *key, const json_t *value, char *to, size_t size)
 {
     if (!*to && json_is_string(value))
@@ -165,7 +179,7 @@ int refusal_explain(const struct refusal_from *from, int status, const char *bod
     if (!*s.message)
         snprintf(s.message, sizeof s.message, "%s", *s.code ? s.code : "it says nothing more");
     bool about_size = status == 400 || status == 413 || status == 422 || status == 500;
-    if (status == 413 || (about_size && (trouble_is_too_long(s.message) || trouble_is_too_long(s.code))))
+    if (status == 413 || (about_size && (refusal_is_too_long(s.message) || refusal_is_too_long(s.code))))
         return error_set(err, EMSGSIZE,
                          "the conversation is longer than %s takes: compact it, or begin a new one (%s)",
                          from->name, s.message);

@@ -22,6 +22,9 @@ struct refusal_from {
 int refusal_explain(const struct refusal_from *from, int status, const char *body, size_t n,
                     int64_t *ret_told_ms, struct error *err);
 
+/* Does a message (or a code, a type) say that the conversation is longer than the model's window? */
+bool refusal_is_too_long(const char *said);
+
 /* Untrusted text as one line: control characters, and bytes that are no UTF-8, become spaces and '?', the key
  * an ellipsis; cut to `size` with its NUL. */
 void refusal_one_line(const char *key, const char *text, size_t n, char *ret, size_t size);

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "refusal.h"
 #include "trouble.h"
-#include "utf8.h"
 #include "banned.h"
 
 #define MESSAGE_MAX  700 /* bytes of what the provider says that go into the line */
@@ -21,10 +21,10 @@ static const struct kind KINDS[] = {
     {"overloaded", EIO, true},
     {"server_is_overloaded", EIO, true},
     {"slow_down", EIO, true},
-    {"rate_limit_error", EIO, true},
-    {"rate_limit_exceeded", EIO, true},
-    {"rate_limit", EIO, true},
-    {"too_many_requests", EIO, true},
+    {"rate_limit_error", EBUSY, true},
+    {"rate_limit_exceeded", EBUSY, true},
+    {"rate_limit", EBUSY, true},
+    {"too_many_requests", EBUSY, true},
     {"api_error", EIO, true},
     {"server_error", EIO, true},
     {"internal_error", EIO, true},
@@ -57,17 +57,6 @@ static const struct kind KINDS[] = {
     {"exceed_context_size_error", EMSGSIZE, false},
 };
 
-static const char *const TOO_LONG[] = {
-    "prompt is too long",     "context_length_exceeded",
-    "maximum context length", "context window",
-    "exceed context limit",   "available context size",
-    "input is too long",      "too many tokens",
-    "exceeds the context",    "maximum number of tokens",
-    "prompt too long",        "context length is only",
-    "exceed_context_size",    "input token count",
-    "request_too_large",      "model_max_prompt_tokens_exceeded",
-};
-
 static const struct kind *kind_named(const char *name)
 {
     for (size_t i = 0; name && i < ARRAY_SIZE(KINDS); i++)
@@ -88,9 +77,10 @@ static struct kind kind_of_status(json_int_t status)
         return (struct kind){.code = ENOENT};
     case 413:
         return (struct kind){.code = EMSGSIZE};
+    case 429:
+        return (struct kind){.code = EBUSY, .retry = true};
     case 408:
     case 409:
-    case 429:
         return (struct kind){.code = EIO, .retry = true};
     default:
         return (struct kind){.code = status >= 400 && status < 500 ? EINVAL : EIO, .retry = status >= 500};
@@ -117,28 +107,6 @@ static struct kind kind_of(const json_t *error)
             return kind_of_status(status_of(value));
     }
     return (struct kind){.code = EIO, .retry = true};
-}
-
-bool trouble_is_too_long(const char *message)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(TOO_LONG); i++)
-        if (strcasestr(message, TOO_LONG[i]))
-            return true;
-    return false;
-}
-
-/* One line, bounded, whole characters, nothing that controls a terminal. */
-static void one_line(const char *text, size_t n, struct buf *out)
-{
-    size_t at = 0;
-    while (at < n && out->len + 4 < out->max) {
-        size_t size = utf8_character((const uint8_t *)text + at, n - at);
-        if (size == 0 || utf8_is_control((const uint8_t *)text + at, size))
-            buf_append_str(out, " ");
-        else
-            buf_append(out, text + at, size);
-        at += size ? size : 1;
-    }
 }
 
 /* What one unit is in ms, and how long its name is; 0: it is none. */
@@ -187,23 +155,17 @@ int64_t trouble_delay(const char *message)
     return -1;
 }
 
-static int tell(struct kind kind, const char *message, size_t n, const char *type,
-                struct decoder_trouble *ret, struct error *err)
+static int tell(struct kind kind, const json_t *message, const char *type, struct error *err)
 {
-    _cleanup_buf_ struct buf line = BUF_INIT(MESSAGE_MAX), name = BUF_INIT(64);
-    one_line(message, n, &line);
-    one_line(type, strlen(type), &name);
-    const char *what = buf_cstr(&line), *which = buf_cstr(&name);
-    bool told = what && strspn(what, " ") < strlen(what);
-    if (!kind.retry && kind.code != EACCES && kind.code != EDQUOT && trouble_is_too_long(message))
-        kind = (struct kind){.code = EMSGSIZE};
-    *ret = (struct decoder_trouble){.retry = kind.retry, .retry_ms = trouble_delay(message)};
-    if (told && which && *which)
+    char what[MESSAGE_MAX], which[64];
+    refusal_one_line(NULL, json_is_string(message) ? json_string_value(message) : "",
+                     json_string_length(message), what, sizeof what);
+    refusal_one_line(NULL, type, strlen(type), which, sizeof which);
+    if (*what && *which)
         return error_set(err, kind.code, "the provider says: %s (%s)", what, which);
-    if (told)
+    if (*what)
         return error_set(err, kind.code, "the provider says: %s", what);
-    return error_set(err, kind.code, "the provider reports an error%s%s", which && *which ? ": " : "",
-                     which ? which : "");
+    return error_set(err, kind.code, "the provider reports an error%s%s", *which ? ": " : "", which);
 }
 
 int trouble_take(const json_t *error, struct decoder_trouble *ret, struct error *err)
@@ -212,15 +174,12 @@ int trouble_take(const json_t *error, struct decoder_trouble *ret, struct error 
     const char *type = json_string_value(json_object_get(error, "type"));
     if (!type || strcmp(type, "error") == 0)
         type = json_string_value(json_object_get(error, "code"));
+    const char *words = json_is_string(message) ? json_string_value(message) : "";
     struct kind kind = kind_of(error);
-    /* Without a name for it, words may still say that asking again is of no use. */
-    const char *words = json_string_value(message);
-    if (words && kind.retry && !type && trouble_is_too_long(words))
+    /* Where there is no name for it, or only the most general one, words may say more. */
+    bool open = kind.code == EINVAL || (kind.retry && !type);
+    if (open && refusal_is_too_long(words))
         kind = (struct kind){.code = EMSGSIZE};
-    return tell(kind, words ? words : "", json_string_length(message), type ? type : "", ret, err);
-}
-
-int trouble_of_status(int status, const char *message, struct decoder_trouble *ret, struct error *err)
-{
-    return tell(kind_of_status(status), message, strlen(message), "", ret, err);
+    *ret = (struct decoder_trouble){.retry = kind.retry, .retry_ms = trouble_delay(words)};
+    return tell(kind, message, type ? type : "", err);
 }

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <wchar.h>
 
@@ -47,6 +48,12 @@ static void append_picture(struct buf *out, uint8_t control)
     buf_append(out, picture, sizeof picture);
 }
 
+/* Only a locale that knows all characters can say that one is none. */
+static bool is_unknown(uint32_t code)
+{
+    return MB_CUR_MAX > 1 && wcwidth((wchar_t)code) < 0;
+}
+
 static void append_character(struct buf *out, const uint8_t *at, size_t size)
 {
     size_t decoded;
@@ -55,7 +62,7 @@ static void append_character(struct buf *out, const uint8_t *at, size_t size)
         append_picture(out, (uint8_t)code);
     else if (is_left_out(code))
         return;
-    else if (utf8_is_control(at, size) || wcwidth((wchar_t)code) < 0)
+    else if (utf8_is_control(at, size) || is_unknown(code))
         buf_append(out, STAND_IN, 3);
     else
         buf_append(out, at, size);

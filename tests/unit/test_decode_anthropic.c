@@ -149,7 +149,7 @@ static void expect_error(const char *event, int code, bool retry, int64_t ms)
 static void test_errors(void **state)
 {
     expect_error(ERROR("overloaded_error", "Overloaded"), EIO, true, -1);
-    expect_error(ERROR("rate_limit_error", "Please try again in 1.3s."), EIO, true, 1300);
+    expect_error(ERROR("rate_limit_error", "Please try again in 1.3s."), EBUSY, true, 1300);
     expect_error(ERROR("api_error", "Internal server error"), EIO, true, -1);
     expect_error(ERROR("timeout_error", ""), EIO, true, -1);
     expect_error(ERROR("invalid_request_error", "bad"), EINVAL, false, -1);

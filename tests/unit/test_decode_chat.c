@@ -216,7 +216,7 @@ static void test_errors(void **state)
     expect_error("{'error':{'message':'boom','type':'server_error','code':null}}", EIO, true, -1);
     expect_error("{'error':{'message':'Rate limit reached. Please try again in 28ms.','type':'tokens','code':"
                  "'rate_limit_exceeded'}}",
-                 EIO, true, 28);
+                 EBUSY, true, 28);
     expect_error("{'error':{'message':'x','type':'invalid_request_error','code':'context_length_exceeded'}}",
                  EMSGSIZE, false, -1);
     expect_error("{'error':{'message':'You exceeded your current quota','code':'insufficient_quota'}}",

@@ -140,7 +140,7 @@ static void test_errors(void **state)
                  EIO, true, -1);
     expect_error("{'type':'response.failed','response':{'error':{'code':'rate_limit_exceeded','message':"
                  "'Please try again in 1m2.5s. Visit'}}}",
-                 EIO, true, 62500);
+                 EBUSY, true, 62500);
     expect_error(
         "{'type':'response.failed','response':{'error':{'code':'context_length_exceeded','message':'x'}}}",
         EMSGSIZE, false, -1);
