@@ -90,6 +90,7 @@ PROXY = [
     b"*.example.org",
 ]
 
+DOTENV = [b"# c\nexport A = 1 # x\nB='it is'\r\nC=\"a\\n\\\"b\nc\"\n", b"\xef\xbb\xbfA=b\nnonsense\nD='open\nE=1", b"A=\0\nB=x#y"]
 UNITS = [b"512M", b"2G", b"250ms", b"30s", b"5m", b"1.5", b"18446744073709551615", b"9223372036854775807B", b"106751d", b"0"]
 
 
@@ -222,6 +223,7 @@ SEEDS = {
     "fuzz_mcp": MCP,
     "fuzz_replay": REPLAY,
     "fuzz_rpc": RPC,
+    "fuzz_dotenv": DOTENV,
     "fuzz_units": UNITS,
     "fuzz_linediff": LINEDIFF,
 }
