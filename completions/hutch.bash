@@ -8,7 +8,10 @@ _hutch_ids() {
 _hutch_options() {
     local new="--workspace --mode --backend --image --net --timeout --cpu-time --memory --pids --files --disk --cpus
         --output --output-total --ro --rw --env"
+    local agent="--model --resume --system --max-tokens --max-turns --max-cost --apply --no-apply --attempts --test --record"
     case $1 in
+        chat) echo "-w $new $agent --plain" ;;
+        ask) echo "-w $new $agent --json" ;;
         run) echo "-w $new --json --apply --tty" ;;
         tool) echo "-w $new --json --box --apply --list --markdown" ;;
         mcp) echo "-w $new --box --apply --cache" ;;
@@ -30,7 +33,8 @@ _hutch_value() {
         --backend) mapfile -t COMPREPLY < <(compgen -W "ns vm" -- "$2") ;;
         --net) mapfile -t COMPREPLY < <(compgen -W "off host allow:" -- "$2") ;;
         --box) mapfile -t COMPREPLY < <(compgen -W "$(_hutch_ids)" -- "$2") ;;
-        --image | --timeout | --cpu-time | --memory | --pids | --files | --disk | --cpus | --output | \
+        --system | --record) mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
+        --model | --resume | --max-tokens | --max-turns | --max-cost | --attempts | --test | --image | --timeout | --cpu-time | --memory | --pids | --files | --disk | --cpus | --output | \
             --output-total | --env | --ttl | -n | --count) COMPREPLY=() ;;
         *) return 1 ;;
     esac
@@ -55,7 +59,7 @@ _hutch() {
     local command=${COMP_WORDS[1]} first=2 inner=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W "run box tool mcp doctor help version $(_hutch_options "")" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "chat ask run box tool mcp doctor help version $(_hutch_options "")" -- "$current")
         return
     fi
     if [[ $command == box ]]; then
@@ -81,7 +85,7 @@ _hutch() {
     elif [[ $command == tool ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(hutch tool --list 2>/dev/null | cut -d' ' -f1)" -- "$current")
     elif [[ $command == help ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "run box tool mcp doctor help version" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "chat ask run box tool mcp doctor help version" -- "$current")
     fi
 }
 

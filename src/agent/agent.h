@@ -40,6 +40,9 @@ int agent_turn(struct agent *a, const char *words, struct error *err);
 void agent_interrupt(
     struct agent *a); /* async-signal-safe: ends the turn under way, and what it runs in the box */
 
+/* The model is told this with the person's next words: what the person did meanwhile, say. */
+void agent_mention(struct agent *a, const char *text, size_t n);
+
 /* Takes back the last n turns: conversation and files, including what commands did. */
 int agent_undo(struct agent *a, unsigned n, struct error *err);
 

@@ -29,3 +29,11 @@ void agent_aside(struct agent *a, const char *fmt, ...)
     va_end(args);
     buf_printf(&a->aside, "[%s]\n", text);
 }
+
+void agent_mention(struct agent *a, const char *text, size_t n)
+{
+    if (a->aside.len + n + 1 > a->aside.max) /* it can look for itself */
+        return;
+    buf_append(&a->aside, text, n);
+    buf_append(&a->aside, "\n", 1);
+}

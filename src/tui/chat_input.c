@@ -1,4 +1,5 @@
 /* The chat: the text that is written, and what happens when it is entered. */
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -110,7 +111,10 @@ void chat_enter(struct chat *c)
     _cleanup_buf_ struct buf whole = BUF_INIT(EDITOR_MAX + 1u);
     if (review_enter(c))
         return;
-    const char *said = editor_whole(c->editor, &whole) == 0 ? buf_cstr(&whole) : NULL;
+    int r = editor_whole(c->editor, &whole);
+    while (whole.len && isspace(whole.data[whole.len - 1]))
+        whole.len--;
+    const char *said = r == 0 ? buf_cstr(&whole) : NULL;
     if (!said || !said[strspn(said, " \t\n")] || is_wrong(c, said))
         return;
     remember(c, said);

@@ -13,12 +13,13 @@ struct ranking {
     int scores[COMPLETE_MAX];
     const char *typed;
     size_t n_typed;
+    bool in_order; /* as they come, while nothing is typed */
 };
 
 static void offer(struct ranking *r, const char *name, const char *detail)
 {
     struct completion *c = r->out;
-    int score = fuzzy_score(r->typed, r->n_typed, name);
+    int score = r->in_order && r->n_typed == 0 ? 0 : fuzzy_score(r->typed, r->n_typed, name);
     if (score == FUZZY_NONE)
         return;
     size_t at = c->n;
@@ -60,6 +61,7 @@ static void offer_pairs(struct ranking *r, json_t *names)
 /* The names of commands come without their slash, which stays. */
 static void complete_command(struct ranking *r)
 {
+    r->in_order = true;
     for (const struct slash *s = SLASHES; s->name; s++)
         offer(r, s->name, s->help);
     r->out->behind = " ";
@@ -68,6 +70,7 @@ static void complete_command(struct ranking *r)
 
 static void complete_argument(struct ranking *r, const struct slash *s, const struct complete_from *from)
 {
+    r->in_order = true;
     if (s->offers == OFFERS_SESSIONS) {
         offer_pairs(r, from->sessions);
         r->out->wants = from->sessions ? WANTS_NOTHING : WANTS_SESSIONS;

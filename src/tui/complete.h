@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define COMPLETE_MAX 12 /* that are offered */
+#define COMPLETE_MAX 20 /* that are offered */
 
 /* What is known to complete from; NULL: not known (yet). Borrowed. */
 struct complete_from {

@@ -5,9 +5,8 @@
 #include "desk_private.h"
 #include "banned.h"
 
-#define TEXT_MAX  (1u << 20)
-#define DIFF_MAX  (16u << 20)
-#define ASIDE_MAX (256u << 10)
+#define TEXT_MAX (1u << 20)
+#define DIFF_MAX (16u << 20)
 
 void answer_init(struct answer *a)
 {
@@ -33,7 +32,6 @@ int desk_new(const struct tui_options *o, const struct desk_sink *sink, struct d
     d->o = o;
     d->options = *o->agent;
     d->sink = *sink;
-    d->aside = BUF_INIT(ASIDE_MAX);
     d->attempts = o->attempts;
     d->test = o->test ? strdup(o->test) : NULL;
     d->cancel = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -55,7 +53,6 @@ struct desk *desk_free(struct desk *d)
     desk_use(d, NULL);
     pthread_mutex_destroy(&d->lock);
     cleanup_close(&d->cancel);
-    buf_free(&d->aside);
     free(d->test);
     free(d);
     return NULL;

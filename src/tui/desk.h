@@ -64,7 +64,7 @@ void desk_do(struct desk *d, const struct job *job, struct answer *ret);
 void desk_interrupt(struct desk *d);
 void desk_interrupt_now(struct desk *d);
 
-/* `3 files, +41 -2`; `nothing` if there is none. */
+/* `3 files, +41 −2`; `nothing` if there is none. */
 int changes_summary(const struct agent_changes *c, struct buf *out);
 
 /* `12,345` */

@@ -25,7 +25,7 @@ int changes_summary(const struct agent_changes *c, struct buf *out)
     put_number(out, c->count);
     buf_printf(out, " file%s, +", c->count == 1 ? "" : "s");
     put_number(out, c->added);
-    buf_append_str(out, " -");
+    buf_append_str(out, " −");
     return put_number(out, c->deleted);
 }
 
@@ -81,7 +81,6 @@ int desk_undo(struct desk *d, const struct job *j, struct answer *a, struct erro
     int r = agent_undo(d->agent, n, err);
     if (r < 0)
         return r;
-    d->aside.len = 0;
     a->words = TAKE_PTR(words);
     if (n == 1)
         buf_printf(&a->text, "Turn %u is taken back, its files and its part of the conversation.\n", turns);

@@ -11,7 +11,6 @@ struct desk {
     pthread_mutex_t lock;   /* for replacing `agent`, which desk_interrupt() uses */
     int cancel;             /* an eventfd: readable once the job under way is to end */
     volatile bool stopping; /* the same, for who asks afterwards */
-    struct buf aside;       /* what the agent is told with the next words */
     unsigned attempts;      /* for each thing said; 0 or 1: one */
     char *test;
 };

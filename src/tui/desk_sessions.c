@@ -26,7 +26,6 @@ int desk_load(struct desk *d, const struct job *j, struct answer *a, struct erro
         return r;
     bool worth = before.turns > 0;
     desk_use(d, agent);
-    d->aside.len = 0;
     d->sink.anew(d->sink.data);
     if (worth)
         buf_printf(&a->text, "/load %s returns to the session before.\n", session);

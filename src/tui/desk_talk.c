@@ -5,6 +5,7 @@
 #include "clock.h"
 #include "desk_private.h"
 #include "session.h"
+#include "utf8.h"
 #include "banned.h"
 
 /* Names that /model completes: what the configuration knows of. */
@@ -44,16 +45,8 @@ static int take_changes(struct desk *d, struct answer *a, struct error *err)
 
 int desk_say(struct desk *d, const struct job *j, struct answer *a, struct error *err)
 {
-    _cleanup_buf_ struct buf words = BUF_INIT(d->aside.max + (64u << 20));
     struct error after = {0};
-    if (d->aside.len)
-        buf_append(&words, d->aside.data, d->aside.len);
-    buf_append_str(&words, j->text);
-    if (!buf_cstr(&words))
-        return error_set(err, ENOMEM, "this is too long");
-    d->aside.len = 0;
-    const char *said = (const char *)words.data;
-    int r = d->attempts > 1 ? desk_attempts(d, said, a, err) : agent_turn(d->agent, said, err);
+    int r = d->attempts > 1 ? desk_attempts(d, j->text, a, err) : agent_turn(d->agent, j->text, err);
     /* Also a turn that failed may have changed something. */
     int changes = take_changes(d, a, &after);
     if (r == 0 && changes < 0)
@@ -73,20 +66,18 @@ static void on_progress(void *data, double seconds, const char *message)
                                           .seconds = seconds});
 }
 
-#define ASIDE_OUTPUT 20000 /* bytes of the output that the agent is told; of longer ones the tail */
+#define OUTPUT_TOLD 16000 /* bytes of the output that the agent is told; of longer ones the tail */
 
 static void tell_agent(struct desk *d, const char *command, const struct tool_result *r)
 {
-    size_t n = r->text.len, skip = n > ASIDE_OUTPUT ? n - ASIDE_OUTPUT : 0;
+    _cleanup_buf_ struct buf told = BUF_INIT(4 * OUTPUT_TOLD);
+    size_t n = r->text.len, skip = n > OUTPUT_TOLD ? n - OUTPUT_TOLD : 0;
     const char *text = n ? (const char *)r->text.data + skip : "";
-    while (n > skip && ((unsigned char)*text & 0xc0) == 0x80) {
-        text++;
-        skip++;
-    }
-    buf_printf(&d->aside, "[I ran this myself in the box: %s\n%s%.*s]\n\n", command, skip ? "…" : "",
-               (int)(n - skip), text);
-    if (d->aside.failed) /* the agent can look for itself */
-        buf_free(&d->aside);
+    size_t cut = skip ? utf8_cut_start((const uint8_t *)text, n - skip) : 0;
+    buf_printf(&told, "[I ran this in the box myself: %s\n%s%.*s]", command, skip ? "…" : "",
+               (int)(n - skip - cut), text + cut);
+    if (!told.failed)
+        agent_mention(d->agent, (const char *)told.data, told.len);
 }
 
 int desk_shell(struct desk *d, const struct job *j, struct answer *a, struct error *err)

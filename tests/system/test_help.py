@@ -73,11 +73,22 @@ def test_help_of_each_command(box, table):
 
 
 def test_overview(box, table):
-    texts = {box.hutch(*args).stdout for args in ([], ["--help"], ["-h"], ["help"])}
+    texts = {box.hutch(*args).stdout for args in (["--help"], ["-h"], ["help"])}
     assert len(texts) == 1
     text = texts.pop()
     for command in table:
         assert re.search(rf"^  {command['name']} +{re.escape(command['summary'])}$", text, re.M)
+
+
+def test_without_a_command_it_is_the_chat(box):
+    """Without a key it says how to give one, in lines for people, whatever else is on the command line."""
+    for args in ([], ["--resume", "last"], ["chat"]):
+        done = box.hutch(*args, input="")
+        assert (done.returncode, done.stdout) == (125, "")
+        lines = done.stderr.splitlines()
+        assert len(lines) >= 3 and all(line.startswith("hutch: ") for line in lines)
+        assert "ANTHROPIC_API_KEY" in done.stderr
+    assert "unknown option '--bogus'" in box.hutch("--bogus").stderr
 
 
 def test_version(box):
@@ -118,7 +129,7 @@ def man_options(words):
     return tagged(sections(manual(f"hutch-{words[0]}"))["OPTIONS"])
 
 
-MAKERS = [("box", "new"), ("tool",), ("mcp",)]  # they refer to hutch-run(1) for what they share with it
+MAKERS = [("box", "new"), ("tool",), ("mcp",), ("chat",), ("ask",)]  # they refer to hutch-run(1) for what they share with it
 
 
 def own_options(table, words):
@@ -155,7 +166,7 @@ def test_manual_has_each_command(table):
             assert words[1] in page
     for words, command in commands(table):
         name = f"hutch-{words[0]}"
-        if len(words) == 2 or words[0] in ("run", "tool", "mcp", "doctor"):
+        if len(words) == 2 or words[0] in ("chat", "ask", "run", "tool", "mcp", "doctor"):
             synopsis = sections(manual(name))["SYNOPSIS"].replace("\n.br\n", "\n")
             assert f"hutch {' '.join(words)} {command['usage']}".strip() in synopsis
 
