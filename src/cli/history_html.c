@@ -12,7 +12,7 @@
 
 #include "buf.h"
 #include "history_write.h"
-#include "transcript.h"
+#include "history_pieces.h"
 #include "banned.h"
 
 #define RENDERED_MAX (1u << 20) /* bytes of Markdown; what is longer is shown as it is */
@@ -217,7 +217,7 @@ static int put_piece(void *data, const struct piece *p)
 
 int history_write_html(struct history *h, FILE *out, struct error *err)
 {
-    _cleanup_free_ char *title = transcript_title(h);
+    _cleanup_free_ char *title = history_title(h);
     struct history_totals t;
     history_totals(h, &t);
     fputs(HEAD, out);
@@ -238,7 +238,7 @@ int history_write_html(struct history *h, FILE *out, struct error *err)
         put_string(out, history_workspace(h));
     }
     fputs("</p>\n<main>\n", out);
-    int r = transcript_walk(h, false, &(struct transcript_sink){put_piece, out}, err);
+    int r = history_pieces(h, false, &(struct piece_sink){put_piece, out}, err);
     fputs("</main>\n</body>\n</html>\n", out);
     return r;
 }

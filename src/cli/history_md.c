@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "history_write.h"
-#include "transcript.h"
+#include "history_pieces.h"
 #include "banned.h"
 
 struct md {
@@ -113,7 +113,7 @@ int history_write_md(struct history *h, FILE *out, struct error *err)
     struct md m = {.out = out};
     struct history_totals t;
     const char *folder = history_workspace(h);
-    _cleanup_free_ char *title = transcript_title(h);
+    _cleanup_free_ char *title = history_title(h);
     history_totals(h, &t);
     fputs("# ", out);
     put_escaped(out, title ? title : history_id(h));
@@ -125,5 +125,5 @@ int history_write_md(struct history *h, FILE *out, struct error *err)
     if (t.cost >= 0)
         fprintf(out, ", $%.2f", t.cost);
     fputs("\n\n", out);
-    return transcript_walk(h, false, &(struct transcript_sink){put_piece, &m}, err);
+    return history_pieces(h, false, &(struct piece_sink){put_piece, &m}, err);
 }

@@ -8,7 +8,7 @@
 #include "harmless.h"
 #include "history_options.h"
 #include "say.h"
-#include "transcript.h"
+#include "history_pieces.h"
 #include "banned.h"
 
 #define LINES_SHOWN 8
@@ -144,11 +144,11 @@ static int show_json(struct history *h, struct error *err)
 static int show(struct history *h, const struct history_show_options *o, struct error *err)
 {
     struct show s = {.full = o->full, .colours = say_colours(STDOUT_FILENO)};
-    struct transcript_sink sink = {show_piece, &s};
+    struct piece_sink sink = {show_piece, &s};
     if (o->json)
         return show_json(h, err);
     show_head(h, &s);
-    return transcript_walk(h, o->full, &sink, err);
+    return history_pieces(h, o->full, &sink, err);
 }
 
 int command_history_show(const struct command *self, int argc, char **argv)

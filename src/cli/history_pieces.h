@@ -1,5 +1,5 @@
 /*
- * A transcript: a session as a sequence of pieces for people, the same for the terminal, Markdown and HTML.
+ * The pieces of a session: a sequence of pieces for people, the same for the terminal, Markdown and HTML.
  * A call comes together with its result, although a history has them in two messages.
  */
 #pragma once
@@ -29,13 +29,13 @@ struct piece {
     size_t n;
 };
 
-struct transcript_sink {
+struct piece_sink {
     int (*piece)(void *data, const struct piece *p); /* 0, or a negative errno that ends it */
     void *data;
 };
 
 /* Tells all pieces, in order; without `full` only those that count. */
-int transcript_walk(struct history *h, bool full, const struct transcript_sink *sink, struct error *err);
+int history_pieces(struct history *h, bool full, const struct piece_sink *sink, struct error *err);
 
 /* The first words of the person, on one line; a new string, or NULL. */
-char *transcript_title(struct history *h);
+char *history_title(struct history *h);

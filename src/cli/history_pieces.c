@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "buf.h"
-#include "transcript.h"
+#include "history_pieces.h"
 #include "utf8.h"
 #include "banned.h"
 
@@ -12,7 +12,7 @@
 struct walk {
     struct history *h;
     bool full;
-    const struct transcript_sink *sink;
+    const struct piece_sink *sink;
     json_t *results; /* the message that answers its calls; or NULL */
     size_t results_at;
 };
@@ -219,7 +219,7 @@ static int tell_message(struct walk *w, size_t i, struct error *err)
     return r < 0 ? error_errno(err, -r, "message %zu of %s", i, history_id(w->h)) : 0;
 }
 
-int transcript_walk(struct history *h, bool full, const struct transcript_sink *sink, struct error *err)
+int history_pieces(struct history *h, bool full, const struct piece_sink *sink, struct error *err)
 {
     struct walk w = {.h = h, .full = full, .sink = sink};
     int r = 0;
@@ -230,7 +230,7 @@ int transcript_walk(struct history *h, bool full, const struct transcript_sink *
     return r;
 }
 
-char *transcript_title(struct history *h)
+char *history_title(struct history *h)
 {
     for (size_t i = 0; i < history_count(h); i++) {
         json_t *message = NULL;
