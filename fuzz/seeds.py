@@ -90,6 +90,7 @@ PROXY = [
     b"*.example.org",
 ]
 
+DOTENV = [b"# c\nexport A = 1 # x\nB='it is'\r\nC=\"a\\n\\\"b\nc\"\n", b"\xef\xbb\xbfA=b\nnonsense\nD='open\nE=1", b"A=\0\nB=x#y"]
 UNITS = [b"512M", b"2G", b"250ms", b"30s", b"5m", b"1.5", b"18446744073709551615", b"9223372036854775807B", b"106751d", b"0"]
 
 
@@ -187,6 +188,12 @@ MCP_CLIENT = [
     b'noise\n{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}\n[{"jsonrpc":"2.0","id":1,"error":{"code":-32099,"message":"m"}}]\n{"jsonrpc":"2.0","id":"x","method":"ping"}\n',
 ]
 
+MARKDOWN = [
+    b"\x05\x30# H\n\npara **b** *i* `c` [l](u) <a@b.c>\n- a\n  1. b\n\n     ```c\n     int x; /*\n     ```\n- [x] t\n",
+    b"\x03\x10| a | b |\n|---|:-:|\n| 1 | \xe6\xbc\xa2 |\n\n> q\n> > r\nlazy\n\n---\n    code\n\n    more\n",
+    b"\x81\x20~~~py\n'''a\nb''' # c\n~~~\nT\n===\n&#27;[2J \x1b[31m\xff\xe2\x80\xae [x]: y\n",
+]
+
 REPLAY = [
     b'"Hi there"\n{"text":"Run","calls":[{"name":"bash","input":{"command":"true"},"id":"x"}]}\n',
     b'{"content":[{"type":"thinking","text":"hm","from":"a/b","raw":{}},{"type":"text","text":"a b"},{"type":"tool_use","id":"t","name":"n",'
@@ -199,6 +206,7 @@ REPLAY = [
 ]
 
 SEEDS = {
+    "fuzz_markdown": MARKDOWN,
     "fuzz_edit": EDIT,
     "fuzz_glob": GLOB,
     "fuzz_pattern": PATTERN,
@@ -215,6 +223,7 @@ SEEDS = {
     "fuzz_mcp": MCP,
     "fuzz_replay": REPLAY,
     "fuzz_rpc": RPC,
+    "fuzz_dotenv": DOTENV,
     "fuzz_units": UNITS,
     "fuzz_linediff": LINEDIFF,
 }

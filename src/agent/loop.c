@@ -11,27 +11,33 @@
 #define PAUSES_MAX 16
 #define CUTS_MAX   3
 
+/* An answer that ran into the end of what it may have, or of the model's window, goes on in another. */
+static int ask_for_rest(struct agent *a, const struct model_reply *reply, struct error *err)
+{
+    json_t *ask =
+        json_pack("[o]", text_block("[Your answer was cut off at its maximum length. Go on exactly where "
+                                    "it stopped.]"));
+    if (reply->stop == MODEL_WINDOW_EXCEEDED)
+        context_shrink(a->context);
+    int r = agent_append(a, message_of_results(ask), err);
+    return r < 0 ? r : TURN_ON;
+}
+
 /* What follows from an answer without calls. */
 static int go_on(struct agent *a, const struct model_reply *reply, struct error *err)
 {
     struct turn *t = &a->turn;
+    bool cut = reply->stop == MODEL_MAX_TOKENS || reply->stop == MODEL_WINDOW_EXCEEDED;
     if (reply->stop == MODEL_PAUSE_TURN && ++t->pauses <= PAUSES_MAX)
         return TURN_ON;
-    if (reply->stop == MODEL_MAX_TOKENS && ++t->cuts <= CUTS_MAX) {
-        json_t *ask =
-            json_pack("[o]", text_block("[Your answer was cut off at its maximum length. Go on exactly "
-                                        "where it stopped.]"));
-        int r = agent_append(a, message_of_results(ask), err);
-        return r < 0 ? r : TURN_ON;
-    }
-    if (reply->stop == MODEL_MAX_TOKENS)
-        turn_end(t, "the answer was cut off at its maximum length, %d times in a row", t->cuts);
+    if (cut && ++t->cuts <= CUTS_MAX)
+        return ask_for_rest(a, reply, err);
+    if (cut)
+        turn_end(t, "the answer was cut off at its maximum length, %u times in a row", t->cuts);
     else if (reply->stop == MODEL_PAUSE_TURN)
-        turn_end(t, "the model paused %d times in a row", t->pauses);
+        turn_end(t, "the model paused %u times in a row", t->pauses);
     else if (reply->stop == MODEL_REFUSAL)
         turn_end(t, "the model refused to go on");
-    else if (reply->stop == MODEL_WINDOW_EXCEEDED)
-        turn_end(t, "the conversation does not fit into the model's window any more");
     return TURN_OVER;
 }
 

@@ -33,6 +33,7 @@ static const char SCHEMA_SQL[] =
     "CREATE INDEX IF NOT EXISTS docs_place ON docs (session, message);"
     "CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5 (text, parts, content='',"
     " tokenize='porter unicode61 remove_diacritics 2');"
+    "INSERT INTO words (words, rank) VALUES ('hashsize', 4194304);"
     "CREATE TABLE IF NOT EXISTS vectors (doc INTEGER PRIMARY KEY, embedder TEXT NOT NULL, vector BLOB NOT "
     "NULL);"
     "PRAGMA user_version = " VERSION ";"

@@ -127,7 +127,7 @@ static int text_of(const json_t *message, const char *call, struct buf *text)
     }
 }
 
-static void put_page(struct buf *out, const struct buf *text, size_t from, long long number)
+static void put_page(struct buf *out, const struct buf *text, size_t from)
 {
     size_t n = text->len - from > MEMORY_PAGE_MAX ? MEMORY_PAGE_MAX : text->len - from;
     const uint8_t *at = text->data + from;
@@ -135,8 +135,8 @@ static void put_page(struct buf *out, const struct buf *text, size_t from, long 
         n -= utf8_cut_end(at, n);
     text_append(out, at, n);
     if (from + n < text->len)
-        buf_printf(out, "\n[bytes %zu to %zu of %zu; go on with \"message\": %lld, \"offset\": %zu]\n", from,
-                   from + n, text->len, number, from + n);
+        buf_printf(out, "\n[bytes %zu to %zu of %zu; to go on, add \"offset\": %zu]\n", from, from + n,
+                   text->len, from + n);
 }
 
 static int show(struct tool_call *c, const json_t *message, long long number, struct error *err)
@@ -153,7 +153,7 @@ static int show(struct tool_call *c, const json_t *message, long long number, st
         return tool_fail(c, "input.offset: message %lld has %zu bytes", number, text.len);
     if (text.len > 0) {
         from += utf8_cut_start(text.data + from, text.len - from);
-        put_page(&c->result->text, &text, from, number);
+        put_page(&c->result->text, &text, from);
     } else {
         buf_append_str(&c->result->text, "[no text]\n");
     }

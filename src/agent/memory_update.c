@@ -18,7 +18,7 @@
 #include "memory_private.h"
 #include "banned.h"
 
-#define PIECE     (2u << 20) /* bytes of text in one transaction */
+#define PIECE     (4u << 20) /* bytes of text in one transaction */
 #define PARTS_MAX 4096       /* of one message */
 #define CALLS_MAX 64
 

@@ -113,15 +113,8 @@ static int ask_until_fits(struct agent *a, struct model_reply *ret, struct error
 {
     for (int tries = 0;; tries++) {
         int r = ask_once(a, ret, err);
-        bool too_long = r == -EMSGSIZE || (r == 0 && ret->stop == MODEL_WINDOW_EXCEEDED);
-        if (!too_long || tries == SHRINKS_MAX)
+        if (r != -EMSGSIZE || tries == SHRINKS_MAX)
             return r;
-        if (r == 0) {
-            agent_tell(a, &(struct agent_event){.kind = AGENT_BACK});
-            agent_account(a, &ret->usage);
-            model_reply_free(ret);
-            *ret = (struct model_reply){0};
-        }
         agent_note(a, "the conversation is longer than the model takes; shortening it");
         context_shrink(a->context);
     }
@@ -144,6 +137,10 @@ int turn_ask(struct agent *a, struct model_reply *ret, struct error *err)
     int r = ask_until_fits(a, ret, err);
     if (r == -ECANCELED)
         return keep_partly(a, ret, err);
+    if (r == -EMSGSIZE && a->turn.stop == MODEL_WINDOW_EXCEEDED) {
+        turn_end(&a->turn, "%.200s", err ? err->text : "the model's window is full");
+        return TURN_OVER;
+    }
     if (r < 0)
         return r;
     a->turn.answers++;

@@ -25,7 +25,7 @@ int workbox_new(const struct box_options *o, struct workbox **ret, struct error 
     if (!w)
         return -ENOMEM;
     w->mode = o->mode;
-    w->pristine = true;
+    w->pristine = w->plain = true;
     int r = keeper_begin(o, &life, &w->hearing, err);
     if (r < 0) {
         workbox_free(w, false);
@@ -120,13 +120,12 @@ int workbox_fork(struct workbox *w, const char *snapshot, struct workbox **ret, 
         return -ENOMEM;
     fork->mode = w->mode;
     fork->pristine = true; /* as the fork began: that is its origin */
+    if (!snapshot && w->pristine)
+        snapshot = KEEPER_ORIGIN;
+    fork->plain = w->plain && snapshot && strcmp(snapshot, KEEPER_ORIGIN) == 0;
     int r = registry_open(true, &fork->box.registry, err);
     if (r == 0)
-        r = keeper_fork(w->box.registry, &w->box.id,
-                        snapshot      ? snapshot
-                        : w->pristine ? KEEPER_ORIGIN
-                                      : NULL,
-                        1, &fork->box.id, err);
+        r = keeper_fork(w->box.registry, &w->box.id, snapshot, 1, &fork->box.id, err);
     if (r < 0) {
         workbox_free(fork, false);
         return r;

@@ -128,7 +128,7 @@ int workbox_changes(struct workbox *w, struct agent_changes *ret, struct error *
 {
     struct box_changes list = {0};
     struct agent_changes c = {0};
-    if (w->mode != BOX_COW || w->pristine) {
+    if (w->mode != BOX_COW || (w->pristine && w->plain)) {
         *ret = c;
         return 0;
     }

@@ -8,4 +8,5 @@ struct workbox {
     enum box_mode mode;
     int hearing;   /* from the keeper, until the box is up; -1: it is */
     bool pristine; /* nothing ran in it since it began, or since it was put back to that */
+    bool plain;    /* it began as the folder is, without changes */
 };

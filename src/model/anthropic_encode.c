@@ -67,11 +67,16 @@ static void put_image(struct encoding *e, const json_t *block)
     body_put(e, "}");
 }
 
+/* What the same model said through another protocol is not for this one. */
 static bool goes_back(const struct encoding *e, const json_t *block)
 {
-    return block_is(block, "thinking") || block_is(block, "other")
-               ? body_returns(e, block)
-               : !block_is(block, "text") || !body_blank(block);
+    const char *type = json_string_value(json_object_get(json_object_get(block, "raw"), "type"));
+    if (block_is(block, "thinking"))
+        return body_returns(e, block) && type &&
+               (strcmp(type, "thinking") == 0 || strcmp(type, "redacted_thinking") == 0);
+    if (block_is(block, "other"))
+        return body_returns(e, block) && type;
+    return !block_is(block, "text") || !body_blank(block);
 }
 
 /* The blocks of a message that are sent, in their order: results first. Borrowed. */

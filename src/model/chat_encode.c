@@ -16,6 +16,8 @@
 #define ID_MAX        256
 #define IMAGE_BELOW   "(the image follows)"
 
+static const char *const CALL_MEMBERS[] = {"extra_content", NULL};
+static const char *const THINKING_MEMBERS[] = {"reasoning_details", "reasoning_content", "reasoning", NULL};
 static const char *const OWN[] = {"model", "messages", "stream", NULL};
 
 /* OpenAI's own servers know what they are asked for by its new name, others by its old one. */
@@ -223,6 +225,22 @@ static void put_user(struct encoding *e, const json_t *content)
     body_put(e, "}");
 }
 
+/* Members that go back to whom they came from, the first of them that is there; false: none. */
+static bool put_returned(struct encoding *e, const json_t *block, const char *const *members)
+{
+    for (; *members && body_returns(e, block); members++) {
+        const json_t *value = json_object_get(json_object_get(block, "raw"), *members);
+        if (!value)
+            continue;
+        body_put(e, ",\"");
+        body_put(e, *members);
+        body_put(e, "\":");
+        body_value(e, value);
+        return true;
+    }
+    return false;
+}
+
 static void put_call(struct encoding *e, const json_t *block)
 {
     _cleanup_json_ json_t *input = body_input(block);
@@ -238,10 +256,7 @@ static void put_call(struct encoding *e, const json_t *block)
     body_put(e, ",\"arguments\":");
     body_text(e, arguments, strlen(arguments));
     body_put(e, "}");
-    if (body_returns(e, block)) {
-        body_put(e, ",");
-        body_members(e, json_object_get(block, "raw"));
-    }
+    put_returned(e, block, CALL_MEMBERS);
     body_put(e, "}");
 }
 
@@ -252,11 +267,8 @@ static void put_calls(struct encoding *e, const json_t *content)
     size_t i;
     json_array_foreach(content, i, block)
     {
-        if (!block_is(block, "thinking") || !body_returns(e, block))
-            continue;
-        body_put(e, ",");
-        body_members(e, json_object_get(block, "raw"));
-        break;
+        if (block_is(block, "thinking") && put_returned(e, block, THINKING_MEMBERS))
+            break;
     }
     body_put(e, ",\"tool_calls\":[");
     json_array_foreach(content, i, block)

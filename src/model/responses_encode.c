@@ -207,8 +207,10 @@ static void put_raw(struct encoding *e, const json_t *block)
 static bool can_be_read_again(const json_t *block)
 {
     const json_t *raw = json_object_get(block, "raw");
-    return json_string_length(json_object_get(raw, "encrypted_content")) > 0 ||
-           json_array_size(json_object_get(raw, "content")) > 0;
+    const char *type = json_string_value(json_object_get(raw, "type"));
+    return type && strcmp(type, "reasoning") == 0 &&
+           (json_string_length(json_object_get(raw, "encrypted_content")) > 0 ||
+            json_array_size(json_object_get(raw, "content")) > 0);
 }
 
 static bool is_item(const struct encoding *e, const json_t *block)

@@ -51,11 +51,11 @@ int md_enter_span(MD_SPANTYPE type, void *detail, void *data)
 /* Where a link leads, unless its text says so. */
 static void say_address(struct md_render *r, const MD_ATTRIBUTE *address)
 {
-    const char *shown = (const char *)r->flow.text.data + r->link_start;
-    size_t n = r->flow.text.len - r->link_start;
-    if (!address->text || address->size == 0 || r->link_start > r->flow.text.len)
+    size_t n = r->flow.text.len > r->link_start ? r->flow.text.len - r->link_start : 0;
+    if (!address->text || address->size == 0)
         return;
-    if (n && n <= address->size && memcmp(address->text + address->size - n, shown, n) == 0)
+    if (n && n <= address->size &&
+        memcmp(address->text + address->size - n, r->flow.text.data + r->link_start, n) == 0)
         return;
     if (n)
         flow_say(&r->flow, ROLE_MUTED, " (");

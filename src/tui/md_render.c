@@ -128,7 +128,8 @@ static void code_begins(struct md_render *r, const MD_BLOCK_CODE_DETAIL *d)
 static void code_ends(struct md_render *r)
 {
     struct md_margins m;
-    const char *at = (const char *)r->flow.text.data, *end = at + r->flow.text.len;
+    const char *at = r->flow.text.len ? (const char *)r->flow.text.data : "";
+    const char *end = at + r->flow.text.len;
     while (at < end) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         const char *stop = newline ? newline : end;

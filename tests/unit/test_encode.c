@@ -1,6 +1,7 @@
 /* The encoders: what goes out for a conversation, that it is the same bytes every time, and what is refused.
  */
 #include <errno.h>
+#include <glob.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +37,7 @@ static struct model_spec spec_of(enum model_api api)
     return (struct model_spec){.api = api, .provider = "p", .name = "m"};
 }
 
-/* The body with ' for ", from `from` (a part of it) on. */
+/* The body, with ' for ". */
 static char *encoded(const struct model_spec *spec, const char *system, const char *tools,
                      const char *messages)
 {
@@ -52,17 +53,6 @@ static char *encoded(const struct model_spec *spec, const char *system, const ch
     return swapped(buf_cstr(&out), '"', '\'');
 }
 
-static void expect(enum model_api api, const char *messages, const char *want)
-{
-    struct model_spec spec = spec_of(api);
-    _cleanup_free_ char *body = encoded(&spec, NULL, NULL, messages);
-    const char *at = strstr(body, api == MODEL_RESPONSES ? "'input':[" : "'messages':[");
-    assert_non_null(at);
-    at = strchr(at, '[');
-    _cleanup_free_ char *list = strndup(at, strlen(at) - 1);
-    assert_string_equal(list, want);
-}
-
 #define USER(blocks)      "{'role':'user','content':[" blocks "]}"
 #define ASSISTANT(blocks) "{'role':'assistant','content':[" blocks "]}"
 #define TEXT(text)        "{'type':'text','text':'" text "'}"
@@ -70,9 +60,41 @@ static void expect(enum model_api api, const char *messages, const char *want)
 #define CALL(id)          "{'type':'tool_use','id':'" id "','name':'bash','input':{'c':1}}"
 #define RESULT(id, inner)                                                                                    \
     "{'type':'tool_result','tool_use_id':'" id "','content':[" inner "],'is_error':false}"
+#define LONG_ID "functions.x:0123456789012345678901234567890123456789"
 #define THOUGHT(from)                                                                                        \
     "{'type':'thinking','from':'" from                                                                       \
     "','text':'t','raw':{'type':'thinking','thinking':'t','signature':'s'}}"
+
+/* What a sample (a file of requests/) wants of one protocol. */
+static void expect_sample(const json_t *sample, enum model_api api, const char *name)
+{
+    static const char *const WANTED[] = {"anthropic", "chat", "responses"};
+    struct model_spec spec = spec_of(api);
+    struct model_request q = {.messages = json_object_get(sample, "messages")};
+    _cleanup_buf_ struct buf out = BUF_INIT(ENCODER_BYTES_MAX);
+    struct error err = {0};
+    spec.base_url = "http://localhost";
+    assert_int_equal(encode_request(&spec, &q, &out, &err), 0);
+    _cleanup_json_ json_t *body = json_loadb((char *)out.data, out.len, JSON_REJECT_DUPLICATES, NULL);
+    const json_t *got = json_object_get(body, api == MODEL_RESPONSES ? "input" : "messages");
+    const json_t *wanted = json_object_get(sample, WANTED[api]);
+    _cleanup_free_ char *text = json_dumps(got, JSON_COMPACT), *want = json_dumps(wanted, JSON_COMPACT);
+    if (!json_equal(got, wanted))
+        print_error("%s, %s: got %s\nbut want %s\n", name, WANTED[api], text, want);
+    assert_true(json_equal(got, wanted));
+}
+
+static void test_samples(void **state)
+{
+    _cleanup_(globfree) glob_t files;
+    assert_int_equal(glob(SAMPLES "/*.json", 0, NULL, &files), 0);
+    for (size_t i = 0; i < files.gl_pathc; i++) {
+        _cleanup_json_ json_t *sample = json_load_file(files.gl_pathv[i], JSON_REJECT_DUPLICATES, NULL);
+        assert_non_null(sample);
+        for (enum model_api api = MODEL_ANTHROPIC; api <= MODEL_RESPONSES; api++)
+            expect_sample(sample, api, files.gl_pathv[i]);
+    }
+}
 
 static void test_bodies(void **state)
 {
@@ -144,188 +166,25 @@ static void test_extra(void **state)
         chat, "{'model':'m','stream':true,'max_tokens':9,'messages':[{'role':'user','content':'hi'}]}");
 }
 
-static void test_anthropic(void **state)
+/* OpenAI counts an id's bytes, others want it as they gave it. */
+static void test_long_ids(void **state)
 {
-    /* Thoughts only to whom they came from, never last; texts without words are left out, ends trimmed. */
-    expect(MODEL_ANTHROPIC,
-           "[" USER(TEXT("hi")) "," ASSISTANT(THOUGHT("p/m") "," THOUGHT("p/other") "," TEXT(" ") "," TEXT(
-               "ok \\n")) "," USER(TEXT("") "," TEXT("go")) "," ASSISTANT(THOUGHT("p/m")) "," USER("") "]",
-           "[" USER(TEXT("hi")) "," ASSISTANT("{'type':'thinking','thinking':'t','signature':'s'}," TEXT(
-               "ok")) "," USER("{'type':'text','text':'go'" MARK
-                               "}") "," ASSISTANT(TEXT("(no content)")) "," USER(TEXT("(no content)")) "]");
-    /* Results first; images in them; errors; nothing in them. */
-    expect(MODEL_ANTHROPIC,
-           "[" USER(TEXT("hi")) "," ASSISTANT(CALL("a") "," CALL("b")) "," USER(
-               TEXT("also") "," RESULT("b", TEXT("out") "," IMAGE) ","
-                                                                   "{'type':'tool_result','tool_use_id':'a','"
-                                                                   "content':[],'is_error':true}") "]",
-           "[" USER("{'type':'text','text':'hi'" MARK "}") "," ASSISTANT(CALL("a") "," CALL("b")) "," USER(
-               "{'type':'tool_result','tool_use_id':'b','content':[" TEXT(
-                   "out") ",{'type':'image','source':{'type':'base64',"
-                          "'media_type':'image/"
-                          "png','data':'QUJD'}}]},{'type':'tool_result','tool_use_id':'a','content':[" TEXT(
-                              "(no output)") "],'is_error':true},{'type':'text','text':'also'" MARK "}") "]");
-    /* What the provider's own tools did, and citations. */
-    expect(MODEL_ANTHROPIC,
-           "[" USER(TEXT("hi")) "," ASSISTANT(
-               "{'type':'other','from':'p/m','raw':{'type':'server_tool_use','id':'s'}},"
-               "{'type':'other','from':'q/m','raw':{'type':'x'}},{'type':'text','text':'c','from':'p/"
-               "m','citations':[{'n':1,"
-               "'file_id':null}]},{'type':'text','text':'d','from':'q/m','citations':[{}]}") "]",
-           "[" USER("{'type':'text','text':'hi'" MARK "}") "," ASSISTANT(
-               "{'type':'server_tool_use','id':'s'},"
-               "{'type':'text','text':'c','citations':[{'n':1}]},{'type':'text','text':'d'}") "]");
-}
-
-static void test_chat(void **state)
-{
-    expect(
-        MODEL_CHAT,
-        "[" USER(TEXT("a") "," TEXT("b")) "," ASSISTANT(TEXT("x") "," TEXT("y") "," CALL("1") "," CALL("2")) "," USER(
-            TEXT("also") "," RESULT("2", IMAGE) "," RESULT(
-                "1",
-                TEXT("out") "," TEXT(
-                    "more"))) "," ASSISTANT(CALL("3")) "," USER(RESULT("3",
-                                                                       "")) "," ASSISTANT(THOUGHT("q/m")) "," USER(IMAGE) "]",
-        "[{'role':'user','content':'a\\n\\nb'},{'role':'assistant','content':'xy','tool_calls':[{'id':'1','"
-        "type':'function',"
-        "'function':{'name':'bash','arguments':'{\\'c\\':1}'}},{'id':'2','type':'function','function':{'name'"
-        ":'bash',"
-        "'arguments':'{\\'c\\':1}'}}]},{'role':'tool','tool_call_id':'2','content':'(the image "
-        "follows)'},{'role':'tool',"
-        "'tool_call_id':'1','content':'out\\nmore'},{'role':'user','content':[{'type':'text','text':'Of the "
-        "result of 2:'},"
-        "{'type':'image_url','image_url':{'url':'data:image/"
-        "png;base64,QUJD'}},{'type':'text','text':'also'}]},"
-        "{'role':'assistant','content':null,'tool_calls':[{'id':'3','type':'function','function':{'name':'"
-        "bash','arguments':"
-        "'{\\'c\\':1}'}}]},{'role':'tool','tool_call_id':'3','content':'(no "
-        "output)'},{'role':'assistant','content':"
-        "'(no "
-        "content)'},{'role':'user','content':[{'type':'image_url','image_url':{'url':'data:image/"
-        "png;base64,QUJD'}}]}]");
-    /* What was thought goes back with calls only, and what belongs to a call with it. */
-    expect(
-        MODEL_CHAT,
-        "[" USER(TEXT("a")) "," ASSISTANT(
-            "{'type':'thinking','from':'p/m','text':'t','raw':{'reasoning_content':'t'}},"
-            "{'type':'tool_use','id':'1','name':'x','input':{},'from':'p/"
-            "m','raw':{'extra_content':{'s':1}}}") "," USER(RESULT("1",
-                                                                   TEXT("o"))) "," ASSISTANT("{'type':'"
-                                                                                             "thinking','"
-                                                                                             "from':'p/"
-                                                                                             "m','text':'t'"
-                                                                                             ",'raw':{'"
-                                                                                             "reasoning_"
-                                                                                             "content':'t'}"
-                                                                                             "}," TEXT(
-                                                                                                 "don"
-                                                                                                 "e")) "]",
-        "[{'role':'user','content':'a'},{'role':'assistant','content':null,'reasoning_content':'t','tool_"
-        "calls':[{'id':'1',"
-        "'type':'function','function':{'name':'x','arguments':'{}'},'extra_content':{'s':1}}]},{'role':'"
-        "tool','tool_call_id':"
-        "'1','content':'o'},{'role':'assistant','content':'done'}]");
-}
-
-#define REASONING                                                                                            \
-    "{'type':'thinking','from':'p/"                                                                          \
-    "m','text':'','raw':{'type':'reasoning','id':'rs','summary':[],'status':null,'encrypted_content':'e'}}"
-#define READABLE "{'type':'reasoning','id':'rs','summary':[],'encrypted_content':'e'}"
-
-static void test_responses(void **state)
-{
-    expect(
-        MODEL_RESPONSES,
-        "[" USER(TEXT("a") "," IMAGE) "," ASSISTANT(REASONING "," TEXT("x") "," CALL("1") "," REASONING) "," USER(
-            RESULT("1", TEXT("o") "," TEXT("p")) "," TEXT(
-                "also")) "," ASSISTANT(REASONING) "," USER(TEXT("b")) "," ASSISTANT("{'type':'thinking','"
-                                                                                    "from':'p/"
-                                                                                    "m','text':'t','raw':{"
-                                                                                    "'type':'reasoning','"
-                                                                                    "id':'r','summary':[]}"
-                                                                                    "}," CALL(
-                                                                                        "2")) "," USER(RESULT("2",
-                                                                                                              TEXT(
-                                                                                                                  "o") "," IMAGE)) "]",
-        "[{'type':'message','role':'user','content':[{'type':'input_text','text':'a'},{'type':'input_"
-        "image','image_url':"
-        "'data:image/png;base64,QUJD'}]}," READABLE
-        ",{'type':'message','role':'assistant','content':[{'type':'output_text',"
-        "'text':'x'}]},{'type':'function_call','call_id':'1','name':'bash','arguments':'{\\'c\\':1}'},{'"
-        "type':"
-        "'function_call_output','call_id':'1','output':'o\\np'},{'type':'message','role':'user','content':"
-        "[{'type':'input_text',"
-        "'text':'also'}]},{'type':'message','role':'user','content':[{'type':'input_text','text':'b'}]},{'"
-        "type':'function_call',"
-        "'call_id':'2','name':'bash','arguments':'{\\'c\\':1}'},{'type':'function_call_output','call_id':'"
-        "2','output':[{'type':"
-        "'input_text','text':'o'},{'type':'input_image','image_url':'data:image/png;base64,QUJD'}]}]");
-}
-
-/* Ids and names of other providers, or of nobody; inputs that were no JSON. */
-static void test_made_fit(void **state)
-{
-    expect(
-        MODEL_ANTHROPIC,
-        "[" USER(TEXT("a")) "," ASSISTANT(
-            "{'type':'tool_use','id':'functions.x:0','name':'so/called "
-            "ü','input':{},'bad_input':'{x'}") "," USER(RESULT("functions.x:0",
-                                                               TEXT(
-                                                                   "o"))) "," ASSISTANT("{'type':'tool_use','"
-                                                                                        "id':'t','name':'','"
-                                                                                        "input':{}"
-                                                                                        "}") "," USER(RESULT("t",
-                                                                                                             TEXT(
-                                                                                                                 "o"))) "," ASSISTANT(CALL("t")) "," USER(RESULT("t",
-                                                                                                                                                                 TEXT(
-                                                                                                                                                                     "o"))) "]",
-        "[" USER(TEXT("a")) "," ASSISTANT(
-            "{'type':'tool_use','id':'call_e8e8c763431edc72','name':'so_called_"
-            "__','input':{'INVALID_JSON':'{x'}}") "," USER("{'type':'tool_"
-                                                           "result','tool_use_"
-                                                           "id':'call_"
-                                                           "b7c7ea2d9b1d7ad7','"
-                                                           "content':[" TEXT(
-                                                               "o") "]}") "," ASSISTANT("{'type':'tool_use','"
-                                                                                        "id':'t','name':'"
-                                                                                        "unknown','input':{}"
-                                                                                        "}") "," USER("{'"
-                                                                                                      "type':"
-                                                                                                      "'tool_"
-                                                                                                      "result"
-                                                                                                      "','"
-                                                                                                      "tool_"
-                                                                                                      "use_"
-                                                                                                      "id':'"
-                                                                                                      "t','"
-                                                                                                      "conten"
-                                                                                                      "t':"
-                                                                                                      "[" TEXT("o") "]" MARK
-                                                                                                                    "}") "," ASSISTANT("{'type':'tool_use','id':'call_1d506746a4432ae2','name':'bash','input':{'c':1}"
-                                                                                                                                       "}") "," USER("{'type':'tool_result','tool_use_id':'call_1d506746a4432ae2','"
-                                                                                                                                                     "content':[" TEXT(
-                                                                                                                                                         "o") "]" MARK
-                                                                                                                                                              "}") "]");
+    static const char LONG[] = "[" USER("") "," ASSISTANT(CALL(LONG_ID)) "," USER(RESULT(LONG_ID, "")) "]";
     struct model_spec spec = spec_of(MODEL_CHAT);
-    static const char LONG[] = "[" USER(TEXT("a")) "," ASSISTANT(
-        CALL("functions.x:"
-             "0123456789012345678901234567890123456789")) "," USER(RESULT("functions.x:"
-                                                                          "0123456789012345678901234567890123"
-                                                                          "456789",
-                                                                          "")) "]";
     _cleanup_free_ char *openai = encoded(&spec, NULL, NULL, LONG);
-    assert_null(strstr(openai, "functions.x"));
+    assert_null(strstr(openai, LONG_ID));
     spec.base_url = "http://localhost";
     _cleanup_free_ char *other = encoded(&spec, NULL, NULL, LONG);
-    assert_non_null(strstr(other, "'id':'functions.x:0123"));
-    spec.api = MODEL_RESPONSES;
-    _cleanup_free_ char *system = encoded(&spec,
-                                          "bad \xff"
-                                          "byte",
-                                          NULL, "[" USER(TEXT("a")) "]");
-    assert_non_null(strstr(system, "'bad \xef\xbf\xbd"
-                                   "byte'"));
+    assert_non_null(strstr(other, "'id':'" LONG_ID "'"));
+}
+
+static void test_system_of_any_bytes(void **state)
+{
+    for (enum model_api api = MODEL_ANTHROPIC; api <= MODEL_RESPONSES; api++) {
+        struct model_spec spec = spec_of(api);
+        _cleanup_free_ char *body = encoded(&spec, "bad \377byte", NULL, "[" USER("") "]");
+        assert_non_null(strstr(body, "'bad \357\277\275byte'"));
+    }
 }
 
 /* Without its marks a request is the beginning of every later one. */
@@ -338,19 +197,16 @@ static void without_marks(char *body)
 
 static void test_same_bytes(void **state)
 {
+    /* clang-format off */
     static const char *const TURNS[] = {
-        USER(TEXT("a")),
-        ASSISTANT(THOUGHT("p/m") "," TEXT("x ") "," CALL("1")),
-        USER(RESULT("1", TEXT("o") "," IMAGE)),
-        ASSISTANT(REASONING "," TEXT("done\\n")),
-        USER(TEXT("b") "," IMAGE),
-        ASSISTANT(THOUGHT("q/r")),
-        USER(TEXT("c")),
-        ASSISTANT(CALL("1")),
-        USER(RESULT("1", "")),
-        ASSISTANT(""),
+        USER(TEXT("a")), ASSISTANT(THOUGHT("p/m") "," TEXT("x ") "," CALL("1")),
+        USER(RESULT("1", TEXT("o") "," IMAGE)), ASSISTANT(THOUGHT("p/m") "," TEXT("done\\n")),
+        USER(TEXT("b") "," IMAGE), ASSISTANT(THOUGHT("q/r")),
+        USER(TEXT("c")), ASSISTANT(CALL("1")),
+        USER(RESULT("1", "")), ASSISTANT(""),
         USER(TEXT("")),
     };
+    /* clang-format on */
     for (enum model_api api = MODEL_ANTHROPIC; api <= MODEL_RESPONSES; api++) {
         struct model_spec spec = spec_of(api);
         _cleanup_free_ char *before = NULL;
@@ -441,12 +297,11 @@ static void test_too_long(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bodies),   cmocka_unit_test(test_limit_of_answers),
-        cmocka_unit_test(test_extra),    cmocka_unit_test(test_anthropic),
-        cmocka_unit_test(test_chat),     cmocka_unit_test(test_responses),
-        cmocka_unit_test(test_made_fit), cmocka_unit_test(test_same_bytes),
-        cmocka_unit_test(test_marks),    cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_too_long),
+        cmocka_unit_test(test_samples),    cmocka_unit_test(test_bodies),
+        cmocka_unit_test(test_extra),      cmocka_unit_test(test_limit_of_answers),
+        cmocka_unit_test(test_long_ids),   cmocka_unit_test(test_system_of_any_bytes),
+        cmocka_unit_test(test_same_bytes), cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_refused),    cmocka_unit_test(test_too_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

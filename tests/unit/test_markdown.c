@@ -221,13 +221,15 @@ static void test_blocks_give_what_the_document_gives(void **state)
     }
 }
 
-/* Streams a text in pieces of 1 KB; returns the bytes that were laid out, all frames together. */
+#define PIECE 4096
+
+/* Streams a text in pieces; returns the bytes that were laid out, all frames together. */
 static size_t stream(const char *text, size_t n, struct buf *out)
 {
     struct markdown m;
     markdown_open(&m, 80, 2);
     for (size_t at = 0; at < n;) {
-        at = at + 1024 < n ? at + 1024 : n;
+        at = at + PIECE < n ? at + PIECE : n;
         markdown_update(&m, text, at);
     }
     size_t work = m.work;
@@ -237,9 +239,9 @@ static size_t stream(const char *text, size_t n, struct buf *out)
     return work;
 }
 
-#define MONSTER (1u << 20)
+#define MONSTER (256u << 10)
 
-/* Each of these, a megabyte long: a frame costs no more than a few blocks, and the end is that of one shot.
+/* Each of these, eight blocks long: a frame costs no more than a few blocks, and the end is that of one shot.
  */
 static void test_monsters_are_bounded(void **state)
 {
@@ -257,7 +259,7 @@ static void test_monsters_are_bounded(void **state)
             memcpy(text + n, units[u], length);
         _cleanup_buf_ struct buf a = BUF_INIT(512u << 20), b = BUF_INIT(512u << 20);
         struct markdown m;
-        size_t most = n + (n / 1024 + 1) * 2 * (2 * MARKDOWN_BLOCK + MARKDOWN_LINE);
+        size_t most = n + (n / PIECE + 1) * 2 * (2 * MARKDOWN_BLOCK + MARKDOWN_LINE);
         if (strcmp(units[u], "\n") != 0) {
             assert_true(stream(text, n, &a) <= most);
             markdown_open(&m, 80, 2);
@@ -268,6 +270,28 @@ static void test_monsters_are_bounded(void **state)
             assert_int_equal(a.len, b.len);
             assert_memory_equal(a.data, b.data, a.len);
         }
+    }
+    free(text);
+}
+
+/* A paragraph of a megabyte without a line end, and a hundred thousand lines. */
+static void test_long_texts(void **state)
+{
+    static const char *const units[] = {"word ", "x", "line of code\n"};
+    size_t size = 1300020;
+    char *text = malloc(size);
+    assert_non_null(text);
+    for (size_t u = 0; u < ARRAY_SIZE(units); u++) {
+        size_t length = strlen(units[u]), n = 4;
+        struct markdown m;
+        memcpy(text, u == 2 ? "```\n" : "abc ", 4);
+        for (; n + length <= size; n += length)
+            memcpy(text + n, units[u], length);
+        markdown_open(&m, 80, 2);
+        markdown_update(&m, text, n);
+        assert_true(m.work <= 2 * n);
+        assert_true(m.lines.count >= (u == 2 ? 100000 : n / 80));
+        markdown_free(&m);
     }
     free(text);
 }
@@ -313,6 +337,7 @@ int main(void)
         cmocka_unit_test(test_pieces_give_the_whole),
         cmocka_unit_test(test_blocks_give_what_the_document_gives),
         cmocka_unit_test(test_monsters_are_bounded),
+        cmocka_unit_test(test_long_texts),
         cmocka_unit_test(test_tables_do_not_multiply),
         cmocka_unit_test(test_depth_is_bounded),
     };
