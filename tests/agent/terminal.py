@@ -1,5 +1,6 @@
 """A real terminal for `hutch chat`: tmux without anybody's configuration, typed into and looked at."""
 import os
+import signal
 import subprocess
 import time
 import uuid
@@ -53,6 +54,8 @@ class Terminal:
             screen = self.screen()
             if all(text in screen for text in texts):
                 return screen
+            if "Pane is dead" in screen:
+                break
             time.sleep(0.03)
         pytest.fail(f"{texts} never came on the screen:\n{self.screen()}")
 
