@@ -1,5 +1,6 @@
 """A real terminal for `hutch chat`: tmux without anybody's configuration, typed into and looked at."""
 import os
+import signal
 import subprocess
 import time
 import uuid
@@ -52,6 +53,8 @@ class Terminal:
             screen = self.screen()
             if all(text in screen for text in texts):
                 return screen
+            if "Pane is dead" in screen:
+                break
             time.sleep(0.03)
         pytest.fail(f"{texts} never came on the screen:\n{self.screen()}")
 
@@ -65,9 +68,14 @@ class Terminal:
 
     @property
     def status(self):
-        """The program's exit status; None while it runs."""
-        dead, status = self.tmux("display-message", "-p", "#{pane_dead} #{pane_dead_status}").rstrip("\n").split(" ", 1)
-        return int(status or -1) if dead == "1" else None
+        """The program's exit status, or minus the signal that ended it; None while it runs."""
+        told = self.tmux("display-message", "-p", "#{pane_dead}|#{pane_dead_status}|#{pane_dead_signal}|#{pid}").rstrip("\n")
+        dead, status, killed, server = told.split("|")
+        if dead == "1" and not status and not killed:
+            os.kill(int(server), signal.SIGCHLD)  # tmux sometimes misses that its program has ended
+        if dead != "1" or not status and not killed:
+            return None
+        return int(status) if status else -int(killed)
 
     @property
     def pid(self):
