@@ -4,6 +4,10 @@ function __hutch_ids
     hutch box ls 2>/dev/null | tail -n +2 | string split -f 1 ' '
 end
 
+function __hutch_sessions
+    hutch history ls 2>/dev/null | tail -n +2 | string split -f 1 ' '
+end
+
 # True while these words, and nothing but options after them, are on the line: `run`, `box new`, …
 function __hutch_in
     set -l words (commandline -opc)
@@ -22,6 +26,7 @@ complete -c hutch -s h -l help -d 'this text'
 complete -c hutch -n __fish_use_subcommand -l version -d 'the version'
 complete -c hutch -n __fish_use_subcommand -a chat -d 'work with an agent'
 complete -c hutch -n __fish_use_subcommand -a ask -d 'let an agent carry out one goal'
+complete -c hutch -n __fish_use_subcommand -a history -d 'conversations of the past'
 complete -c hutch -n __fish_use_subcommand -a run -d 'run one command in a fresh box'
 complete -c hutch -n __fish_use_subcommand -a box -d 'boxes that stay'
 complete -c hutch -n __fish_use_subcommand -a tool -d 'call one of the tools that agents use'
@@ -35,6 +40,22 @@ complete -c hutch -n "__hutch_in box; and not __fish_seen_subcommand_from $box_c
 for command in exec fork snapshot restore diff apply rm
     complete -c hutch -n "__hutch_in box $command" -a '(__hutch_ids)'
 end
+
+set -l history_commands ls show export search rm
+complete -c hutch -n "__hutch_in history; and not __fish_seen_subcommand_from $history_commands" -a "$history_commands"
+for command in show export rm
+    complete -c hutch -n "__hutch_in history $command" -a 'last (__hutch_sessions)'
+end
+complete -c hutch -n '__hutch_in history ls' -s n -l count -x -d 'only the last N'
+complete -c hutch -n '__hutch_in history ls' -s w -l workspace -x -a '(__fish_complete_directories)' -d 'only those of this folder'
+complete -c hutch -n '__hutch_in history ls' -l json -d 'print JSON'
+complete -c hutch -n '__hutch_in history show' -l full -d 'tool output in full, and what was undone or cleared'
+complete -c hutch -n '__hutch_in history show' -l json -d 'print JSON'
+complete -c hutch -n '__hutch_in history export' -l format -x -a 'md html' -d 'md or html'
+complete -c hutch -n '__hutch_in history export' -s o -l output -x -a '(__fish_complete_path)' -d 'write to this file'
+complete -c hutch -n '__hutch_in history search' -s n -l count -x -d 'at most N passages'
+complete -c hutch -n '__hutch_in history search' -l session -x -a '(__hutch_sessions)' -d 'only in this session'
+complete -c hutch -n '__hutch_in history search' -l json -d 'print JSON'
 
 complete -c hutch -n __hutch_makers -s w -l workspace -x -a '(__fish_complete_directories)' -d 'what /workspace shows'
 complete -c hutch -n __hutch_makers -l mode -x -a 'cow direct ro' -d 'where changes go'

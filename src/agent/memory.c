@@ -19,7 +19,7 @@
 #include "memory_private.h"
 #include "banned.h"
 
-#define VERSION "2"
+#define VERSION "1"
 #define BUSY_MS 10000
 
 static const char SCHEMA_SQL[] =
@@ -115,7 +115,8 @@ static int open_db(struct memory *m, struct error *err)
     return r;
 }
 
-int memory_begin_anew(struct memory *m, struct error *err)
+/* One whose tables are another hutch's is worth nothing; one that is damaged may be worth a look. */
+static int begin_anew(struct memory *m, bool keep, struct error *err)
 {
     static const char *const ends[] = {"", "-wal", "-shm"};
     close_db(m);
@@ -123,10 +124,16 @@ int memory_begin_anew(struct memory *m, struct error *err)
         char from[32], to[48];
         snprintf(from, sizeof from, "memory.db%s", ends[i]);
         snprintf(to, sizeof to, "memory.db.damaged%s", ends[i]);
-        if (renameat(m->folder, from, m->folder, to) < 0 && errno != ENOENT)
+        int done = keep ? renameat(m->folder, from, m->folder, to) : unlinkat(m->folder, from, 0);
+        if (done < 0 && errno != ENOENT)
             return error_errno(err, errno, "cannot set %s aside", m->path);
     }
     return open_db(m, err);
+}
+
+int memory_begin_anew(struct memory *m, struct error *err)
+{
+    return begin_anew(m, true, err);
 }
 
 int memory_open(const struct memory_options *o, struct memory **ret, struct error *err)
@@ -149,7 +156,7 @@ int memory_open(const struct memory_options *o, struct memory **ret, struct erro
     if (r == 0) {
         r = open_db(m, err);
         if (r < 0 && (r == -ENOTUNIQ || memory_is_damaged(m)))
-            r = memory_begin_anew(m, err);
+            r = begin_anew(m, r != -ENOTUNIQ, err);
     }
     if (r < 0) {
         memory_close(m);

@@ -176,7 +176,7 @@ void screen_line(struct screen *s, int row, int column, const struct lines *l, s
     move(row, column);
     for (size_t i = at->first; i < at->first + at->count && column < COLS; i++) {
         const struct run *run = &l->runs[i];
-        set_style(s, run->style | more);
+        set_style(s, more & STYLE_REVERSE ? (run->style & STYLE_BOLD) | more : run->style | more);
         column += put_text(s, (const char *)l->text.data + run->at, run->n, COLS - column);
     }
     attr_set(A_NORMAL, 0, NULL);

@@ -18,10 +18,18 @@ void transcript_clear(struct transcript *t)
     transcript_open(t);
 }
 
+static size_t bytes_of(const struct transcript *t)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < t->count; i++)
+        bytes += t->items[i]->text.cap + t->items[i]->raw.cap;
+    return bytes;
+}
+
 /* The oldest tenth, at once, so that this happens seldom. */
 static void drop_oldest(struct transcript *t)
 {
-    size_t n = TRANSCRIPT_ITEMS / 10;
+    size_t n = t->count / 10 + 1;
     for (size_t i = 0; i < n; i++)
         item_free(t->items[i]);
     t->count -= n;
@@ -34,6 +42,8 @@ static void drop_oldest(struct transcript *t)
 struct item *transcript_add(struct transcript *t, enum item_kind kind)
 {
     if (t->count >= TRANSCRIPT_ITEMS)
+        drop_oldest(t);
+    while (t->count > 64 && t->count % 64 == 0 && bytes_of(t) > TRANSCRIPT_BYTES)
         drop_oldest(t);
     if (t->count == t->cap) {
         struct item **more = reallocarray(t->items, t->cap ? t->cap * 2 : 32, sizeof *more);

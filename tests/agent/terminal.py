@@ -1,9 +1,9 @@
 """A real terminal for `hutch chat`: tmux without anybody's configuration, typed into and looked at."""
 import os
-import signal
 import subprocess
 import time
 import uuid
+from pathlib import Path
 
 import pytest
 
@@ -68,14 +68,20 @@ class Terminal:
 
     @property
     def status(self):
-        """The program's exit status, or minus the signal that ended it; None while it runs."""
-        told = self.tmux("display-message", "-p", "#{pane_dead}|#{pane_dead_status}|#{pane_dead_signal}|#{pid}").rstrip("\n")
-        dead, status, killed, server = told.split("|")
-        if dead == "1" and not status and not killed:
-            os.kill(int(server), signal.SIGCHLD)  # tmux sometimes misses that its program has ended
-        if dead != "1" or not status and not killed:
+        """The program's exit status; None while it runs."""
+        state = self.tmux("display-message", "-p", "#{pane_dead},#{pane_dead_status},#{pane_dead_signal}").strip()
+        dead, status, by_signal = state.split(",")
+        if dead == "1" and (status or by_signal):
+            return int(status or -int(by_signal))
+        return self.zombie_status() if dead == "1" else None
+
+    def zombie_status(self):
+        """tmux sees the end of the output first, and now and then forgets to ask for the status: the kernel has it."""
+        try:
+            fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        except (FileNotFoundError, ProcessLookupError):
             return None
-        return int(status) if status else -int(killed)
+        return os.waitstatus_to_exitcode(int(fields[-1])) if fields[0] == "Z" else None
 
     @property
     def pid(self):
