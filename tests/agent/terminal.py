@@ -1,6 +1,5 @@
 """A real terminal for `hutch chat`: tmux without anybody's configuration, typed into and looked at."""
 import os
-import signal
 import subprocess
 import time
 import uuid
