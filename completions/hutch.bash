@@ -4,14 +4,25 @@ _hutch_ids() {
     hutch box ls 2>/dev/null | tail -n +2 | cut -d' ' -f1
 }
 
+_hutch_sessions() {
+    hutch history ls 2>/dev/null | tail -n +2 | cut -d' ' -f1
+}
+
 # The options of a command: "run", "box new", …
 _hutch_options() {
     local new="--workspace --mode --backend --image --net --timeout --cpu-time --memory --pids --files --disk --cpus
         --output --output-total --ro --rw --env"
+    local agent="--model --resume --system --max-tokens --max-turns --max-cost --apply --no-apply --attempts --test --record"
     case $1 in
+        chat) echo "-w $new $agent --plain" ;;
+        ask) echo "-w $new $agent --json" ;;
         run) echo "-w $new --json --apply --tty" ;;
         tool) echo "-w $new --json --box --apply --list --markdown" ;;
         mcp) echo "-w $new --box --apply --cache" ;;
+        "history ls") echo "-n --count -w --workspace --json" ;;
+        "history show") echo "--full --json" ;;
+        "history export") echo "--format -o --output" ;;
+        "history search") echo "-n --count --session --json" ;;
         "box new") echo "-w $new --json --ttl" ;;
         "box exec") echo "--timeout --cpu-time --env --cwd --tty --json" ;;
         "box fork") echo "-n --count --json" ;;
@@ -29,8 +40,12 @@ _hutch_value() {
         --mode) mapfile -t COMPREPLY < <(compgen -W "cow direct ro" -- "$2") ;;
         --backend) mapfile -t COMPREPLY < <(compgen -W "ns vm" -- "$2") ;;
         --net) mapfile -t COMPREPLY < <(compgen -W "off host allow:" -- "$2") ;;
+        --format) mapfile -t COMPREPLY < <(compgen -W "md html" -- "$2") ;;
+        -o) mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
+        --session | --resume) mapfile -t COMPREPLY < <(compgen -W "$(_hutch_sessions)" -- "$2") ;;
         --box) mapfile -t COMPREPLY < <(compgen -W "$(_hutch_ids)" -- "$2") ;;
-        --image | --timeout | --cpu-time | --memory | --pids | --files | --disk | --cpus | --output | \
+        --system | --record) mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
+        --model | --max-tokens | --max-turns | --max-cost | --attempts | --test | --image | --timeout | --cpu-time | --memory | --pids | --files | --disk | --cpus | --output | \
             --output-total | --env | --ttl | -n | --count) COMPREPLY=() ;;
         *) return 1 ;;
     esac
@@ -55,7 +70,7 @@ _hutch() {
     local command=${COMP_WORDS[1]} first=2 inner=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W "run box tool mcp doctor help version $(_hutch_options "")" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "chat ask history run box tool mcp doctor help version $(_hutch_options "")" -- "$current")
         return
     fi
     if [[ $command == box ]]; then
@@ -65,6 +80,13 @@ _hutch() {
             return
         fi
         command="box ${COMP_WORDS[2]}" first=3
+    fi
+    if [[ $command == history ]]; then
+        if ((COMP_CWORD == 2)); then
+            mapfile -t COMPREPLY < <(compgen -W "ls show export search rm $(_hutch_options history)" -- "$current")
+            return
+        fi
+        command="history ${COMP_WORDS[2]}"
     fi
     [[ $command == run ]] && inner=$(_hutch_inner "$first")
     [[ $command == "box exec" ]] && inner=$(_hutch_inner $((first + 1)))
@@ -78,10 +100,12 @@ _hutch() {
         mapfile -t COMPREPLY < <(compgen -c -- "$current")
     elif [[ $command == "box "@(exec|fork|snapshot|restore|diff|apply|rm) ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_hutch_ids)" -- "$current")
+    elif [[ $command == "history "@(show|export|rm) ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "last $(_hutch_sessions)" -- "$current")
     elif [[ $command == tool ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(hutch tool --list 2>/dev/null | cut -d' ' -f1)" -- "$current")
     elif [[ $command == help ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "run box tool mcp doctor help version" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "chat ask history run box tool mcp doctor help version" -- "$current")
     fi
 }
 

@@ -4,6 +4,10 @@ function __hutch_ids
     hutch box ls 2>/dev/null | tail -n +2 | string split -f 1 ' '
 end
 
+function __hutch_sessions
+    hutch history ls 2>/dev/null | tail -n +2 | string split -f 1 ' '
+end
+
 # True while these words, and nothing but options after them, are on the line: `run`, `box new`, …
 function __hutch_in
     set -l words (commandline -opc)
@@ -14,12 +18,15 @@ function __hutch_in
 end
 
 function __hutch_makers
-    __hutch_in run; or __hutch_in box new; or __hutch_in tool; or __hutch_in mcp
+    __hutch_in run; or __hutch_in box new; or __hutch_in tool; or __hutch_in mcp; or __hutch_in chat; or __hutch_in ask
 end
 
 complete -c hutch -f
 complete -c hutch -s h -l help -d 'this text'
 complete -c hutch -n __fish_use_subcommand -l version -d 'the version'
+complete -c hutch -n __fish_use_subcommand -a chat -d 'work with an agent'
+complete -c hutch -n __fish_use_subcommand -a ask -d 'let an agent carry out one goal'
+complete -c hutch -n __fish_use_subcommand -a history -d 'conversations of the past'
 complete -c hutch -n __fish_use_subcommand -a run -d 'run one command in a fresh box'
 complete -c hutch -n __fish_use_subcommand -a box -d 'boxes that stay'
 complete -c hutch -n __fish_use_subcommand -a tool -d 'call one of the tools that agents use'
@@ -33,6 +40,22 @@ complete -c hutch -n "__hutch_in box; and not __fish_seen_subcommand_from $box_c
 for command in exec fork snapshot restore diff apply rm
     complete -c hutch -n "__hutch_in box $command" -a '(__hutch_ids)'
 end
+
+set -l history_commands ls show export search rm
+complete -c hutch -n "__hutch_in history; and not __fish_seen_subcommand_from $history_commands" -a "$history_commands"
+for command in show export rm
+    complete -c hutch -n "__hutch_in history $command" -a 'last (__hutch_sessions)'
+end
+complete -c hutch -n '__hutch_in history ls' -s n -l count -x -d 'only the last N'
+complete -c hutch -n '__hutch_in history ls' -s w -l workspace -x -a '(__fish_complete_directories)' -d 'only those of this folder'
+complete -c hutch -n '__hutch_in history ls' -l json -d 'print JSON'
+complete -c hutch -n '__hutch_in history show' -l full -d 'tool output in full, and what was undone or cleared'
+complete -c hutch -n '__hutch_in history show' -l json -d 'print JSON'
+complete -c hutch -n '__hutch_in history export' -l format -x -a 'md html' -d 'md or html'
+complete -c hutch -n '__hutch_in history export' -s o -l output -x -a '(__fish_complete_path)' -d 'write to this file'
+complete -c hutch -n '__hutch_in history search' -s n -l count -x -d 'at most N passages'
+complete -c hutch -n '__hutch_in history search' -l session -x -a '(__hutch_sessions)' -d 'only in this session'
+complete -c hutch -n '__hutch_in history search' -l json -d 'print JSON'
 
 complete -c hutch -n __hutch_makers -s w -l workspace -x -a '(__fish_complete_directories)' -d 'what /workspace shows'
 complete -c hutch -n __hutch_makers -l mode -x -a 'cow direct ro' -d 'where changes go'
@@ -51,6 +74,30 @@ complete -c hutch -n __hutch_makers -l output-total -x -d 'bytes after which a c
 complete -c hutch -n __hutch_makers -l ro -x -a '(__fish_complete_directories)' -d 'also show this folder, read-only'
 complete -c hutch -n __hutch_makers -l rw -x -a '(__fish_complete_directories)' -d 'also show this folder, writable'
 complete -c hutch -n __hutch_makers -l env -x -d 'set this variable'
+complete -c hutch -n '__hutch_in chat' -l model -x -d 'who is asked'
+complete -c hutch -n '__hutch_in chat' -l resume -x -d 'go on with this session'
+complete -c hutch -n '__hutch_in chat' -l system -x -a '(__fish_complete_path)' -d 'instructions instead of the built-in ones'
+complete -c hutch -n '__hutch_in chat' -l max-tokens -x -d 'tokens of all answers to one prompt together'
+complete -c hutch -n '__hutch_in chat' -l max-turns -x -d 'answers of the model to one prompt'
+complete -c hutch -n '__hutch_in chat' -l max-cost -x -d 'dollars for one prompt'
+complete -c hutch -n '__hutch_in chat' -l apply -d 'apply the changes at the end of a turn'
+complete -c hutch -n '__hutch_in chat' -l no-apply -d 'never apply changes'
+complete -c hutch -n '__hutch_in chat' -l attempts -x -d 'let so many agents try side by side'
+complete -c hutch -n '__hutch_in chat' -l test -x -d 'what tells how good an attempt is'
+complete -c hutch -n '__hutch_in chat' -l record -x -a '(__fish_complete_path)' -d 'record the conversation'
+complete -c hutch -n '__hutch_in chat' -l plain -d 'line by line, without a screen'
+complete -c hutch -n '__hutch_in ask' -l model -x -d 'who is asked'
+complete -c hutch -n '__hutch_in ask' -l resume -x -d 'go on with this session'
+complete -c hutch -n '__hutch_in ask' -l system -x -a '(__fish_complete_path)' -d 'instructions instead of the built-in ones'
+complete -c hutch -n '__hutch_in ask' -l max-tokens -x -d 'tokens of all answers to one prompt together'
+complete -c hutch -n '__hutch_in ask' -l max-turns -x -d 'answers of the model to one prompt'
+complete -c hutch -n '__hutch_in ask' -l max-cost -x -d 'dollars for one prompt'
+complete -c hutch -n '__hutch_in ask' -l apply -d 'apply the changes if the goal was carried out'
+complete -c hutch -n '__hutch_in ask' -l no-apply -d 'never apply changes'
+complete -c hutch -n '__hutch_in ask' -l attempts -x -d 'let so many agents try side by side'
+complete -c hutch -n '__hutch_in ask' -l test -x -d 'what tells how good an attempt is'
+complete -c hutch -n '__hutch_in ask' -l record -x -a '(__fish_complete_path)' -d 'record the conversation'
+complete -c hutch -n '__hutch_in ask' -l json -d 'print one JSON event per line'
 complete -c hutch -n '__hutch_in run' -l json -d 'print JSON'
 complete -c hutch -n '__hutch_in tool' -l json -d 'print JSON'
 complete -c hutch -n '__hutch_in box new' -l json -d 'print JSON'

@@ -91,6 +91,7 @@ PROXY = [
     b"*.example.org",
 ]
 
+DOTENV = [b"# c\nexport A = 1 # x\nB='it is'\r\nC=\"a\\n\\\"b\nc\"\n", b"\xef\xbb\xbfA=b\nnonsense\nD='open\nE=1", b"A=\0\nB=x#y"]
 UNITS = [b"512M", b"2G", b"250ms", b"30s", b"5m", b"1.5", b"18446744073709551615", b"9223372036854775807B", b"106751d", b"0"]
 
 
@@ -234,7 +235,25 @@ MCP_CLIENT = [
     b'noise\n{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}\n[{"jsonrpc":"2.0","id":1,"error":{"code":-32099,"message":"m"}}]\n{"jsonrpc":"2.0","id":"x","method":"ping"}\n',
 ]
 
+MARKDOWN = [
+    b"\x05\x30# H\n\npara **b** *i* `c` [l](u) <a@b.c>\n- a\n  1. b\n\n     ```c\n     int x; /*\n     ```\n- [x] t\n",
+    b"\x03\x10| a | b |\n|---|:-:|\n| 1 | \xe6\xbc\xa2 |\n\n> q\n> > r\nlazy\n\n---\n    code\n\n    more\n",
+    b"\x81\x20~~~py\n'''a\nb''' # c\n~~~\nT\n===\n&#27;[2J \x1b[31m\xff\xe2\x80\xae [x]: y\n",
+]
+
+REPLAY = [
+    b'"Hi there"\n{"text":"Run","calls":[{"name":"bash","input":{"command":"true"},"id":"x"}]}\n',
+    b'{"content":[{"type":"thinking","text":"hm","from":"a/b","raw":{}},{"type":"text","text":"a b"},{"type":"tool_use","id":"t","name":"n",'
+    b'"input":{},"bad_input":"x"},{"type":"other","from":"a/b","raw":{}}],"stop":"max_tokens","usage":{"input":1,"output":2},"model":"m",'
+    b'"pieces":[[1,"thinking",2],[2,"text",1],[3,"text",2]],"digest":"00","cut":true}',
+    b'{"answers":["a",{"thinking":"b","text":""}]}',
+    b'{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: sk-fuzz, try again in 1m2.5s"}}',
+    b'[{"error":{"message":"x\\u001b[0m","code":"insufficient_quota"}}]',
+    b'{"detail":[{"msg":"field required"}]}',
+]
+
 SEEDS = {
+    "fuzz_markdown": MARKDOWN,
     "fuzz_anthropic": ANTHROPIC,
     "fuzz_openai": OPENAI,
     "fuzz_encode": ENCODE,
@@ -252,7 +271,9 @@ SEEDS = {
     "fuzz_options": OPTIONS,
     "fuzz_proxy": PROXY,
     "fuzz_mcp": MCP,
+    "fuzz_replay": REPLAY,
     "fuzz_rpc": RPC,
+    "fuzz_dotenv": DOTENV,
     "fuzz_units": UNITS,
     "fuzz_linediff": LINEDIFF,
 }

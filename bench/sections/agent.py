@@ -72,30 +72,31 @@ def status_of(pid):
         share = next(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))
     except (OSError, StopIteration):
         pass
-    return lines["Name"].strip(), int(lines.get("VmHWM", "0").split()[0]), share
+    return lines["Name"].strip(), int(lines["VmHWM"].split()[0]), share  # a zombie has none: KeyError
 
 
 class Peak:
-    """The most that each process below this one, of hutch's own, has held: looked at when a request has come."""
+    """The most that the processes below this one have held: each one's own peak, added up whenever a request has come."""
 
     def __init__(self):
-        self.high, self.share = {}, 0
+        self.parts, self.share = [], 0
 
     def look(self, _number):
-        shares = 0
+        parts, shares = [], 0
         for pid in footprint.below():
             try:
                 name, high, share = status_of(pid)
             except (OSError, KeyError):
                 continue
             if name.startswith(("hutch", "python3")):
-                self.high[pid] = (name, max(high, self.high.get(pid, (name, 0))[1]))
+                parts.append((name, high))
                 shares += share or 0
         self.share = max(self.share, shares)
+        self.parts = max(self.parts, parts, key=lambda all: sum(high for _, high in all))
 
     @property
     def sum(self):
-        return sum(high for _, high in self.high.values())
+        return sum(high for _, high in self.parts)
 
 
 def peak(c, command, name):
@@ -111,7 +112,7 @@ def memory(c):
     for name, command in commands(c).items():
         seen = peak(c, command, name)
         hutch = hutch or seen
-        parts = ", ".join(f"{part} {high / 1024:.1f}" for part, high in seen.high.values())
+        parts = ", ".join(f"{part} {high / 1024:.1f}" for part, high in seen.parts)
         rows.append([name, seen.sum / 1024, seen.share / 1024 if os.geteuid() == 0 else None, parts])
     c.report.table("peak memory, MB", ["sum of VmHWM", "most PSS", "of"], rows)
     c.report.target("hutch, its keeper and its guest together, sum of VmHWM", hutch.sum / 1024, 20.0, " MB")

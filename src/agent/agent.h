@@ -40,6 +40,9 @@ int agent_turn(struct agent *a, const char *words, struct error *err);
 void agent_interrupt(
     struct agent *a); /* async-signal-safe: ends the turn under way, and what it runs in the box */
 
+/* The model is told this with the person's next words: what the person did meanwhile, say. */
+void agent_mention(struct agent *a, const char *text, size_t n);
+
 /* Takes back the last n turns: conversation and files, including what commands did. */
 int agent_undo(struct agent *a, unsigned n, struct error *err);
 
@@ -66,7 +69,8 @@ struct agent_state {
 };
 void agent_state(struct agent *a, struct agent_state *ret);
 struct history *agent_history(struct agent *a);
-struct tool_session *agent_tools(struct agent *a);
+struct tool_session *agent_tools(struct agent *a); /* NULL: the box did not start */
+const char *agent_box(struct agent *a);            /* its name, as `hutch box` knows it; NULL likewise */
 
 /* --attempts N --test CMD: forks the agent's box n ways, lets n conversations work at the goal side by side,
  * tests each in a clean fork, and goes on with the best: most tests passed, then the smallest diff. Events of

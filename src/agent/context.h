@@ -47,3 +47,6 @@ void context_shrink(struct context *c);
 
 uint64_t context_tokens(
     const struct context *c); /* of the last build: reported where known, else estimated */
+
+/* What summaries took since this was last asked: part of what the session costs. */
+void context_spent(struct context *c, struct model_usage *ret);

@@ -28,6 +28,7 @@ struct history *history_close(struct history *h)
         return NULL;
     if (!h->exists && !h->read_only && h->fd >= 0)
         history_unreserve(h);
+    history_end_sync(h);
     cleanup_close(&h->fd);
     cleanup_close(&h->folder);
     json_decref(h->head);
@@ -185,7 +186,7 @@ unsigned history_turns(const struct history *h)
     return h->index.turn;
 }
 
-static bool entry_copy(struct history *h, size_t i, struct history_entry *ret)
+bool history_peek(struct history *h, size_t i, struct history_entry *ret)
 {
     pthread_mutex_lock(&h->lock);
     bool is = i < h->count;
@@ -198,7 +199,7 @@ static bool entry_copy(struct history *h, size_t i, struct history_entry *ret)
 int history_read(struct history *h, size_t i, json_t **ret, struct error *err)
 {
     struct history_entry e;
-    if (!entry_copy(h, i, &e))
+    if (!history_peek(h, i, &e))
         return error_set(err, ENOENT, "the session %s has no message %zu", h->id, i);
     _cleanup_free_ char *text = malloc(e.length);
     if (!text)

@@ -68,8 +68,9 @@ struct history_entry {
     enum history_role role;
     enum history_kind kind;
     bool begins_turn; /* the person's own words */
-    bool counts; /* it was not taken back by an undo or cleared; a "box" always counts: files are not undone
-                    by taking another one */
+    bool undone;      /* it was taken back by an undo */
+    bool counts;      /* it was neither undone nor cleared; a "box" always counts: files are not undone
+                         by taking another one */
 };
 
 /* The sums over all answers, those of undone turns included: they were paid for. */
@@ -109,6 +110,11 @@ void history_totals(const struct history *h, struct history_totals *ret);
 /* Appends a message and syncs; sets its "time" if it has none. After a failure (-ENOSPC, …) the file is as it
  * was before, and appending may be tried again. -ESTALE: somebody else changed the file meanwhile. */
 int history_append(struct history *h, json_t *message, struct error *err);
+
+/* From now on appending does not wait for the disk: a thread syncs meanwhile, in the order of the messages.
+ * history_settle() waits until all of it is safe, and closing does. A failure is told by the next call. */
+void history_defer(struct history *h);
+int history_settle(struct history *h, struct error *err);
 
 /* For a fork: appends to `to` what counts of `from`, up to the end of turn `turn` (0: all of it), but what is
  * about `from`'s own box ("box", "snapshot"). Summaries are told the new numbers of messages. */

@@ -10,25 +10,10 @@
 
 #define PIECE (1u << 20) /* of a copy, written at once */
 
-/* What can be put back if the write fails. */
-struct mark {
-    size_t count;
-    unsigned turn;
-    struct history_totals totals;
-};
-
-static struct mark mark_of(const struct history *h)
-{
-    return (struct mark){h->index.count, h->index.turn, h->index.totals};
-}
-
-static void go_back(struct history *h, const struct mark *m)
+static void go_back(struct history *h, const struct index_mark *m)
 {
     pthread_mutex_lock(&h->lock);
-    h->index.count = m->count;
-    h->index.turn = m->turn;
-    h->index.totals = m->totals;
-    index_settle(&h->index);
+    index_go_back(&h->index, m);
     pthread_mutex_unlock(&h->lock);
 }
 
@@ -51,7 +36,7 @@ static int put_message(struct history *h, struct buf *b, const void *text, size_
 }
 
 /* Writes what was put together since the mark. On failure, index and file are as they were. */
-static int commit(struct history *h, struct buf *b, const struct mark *m, struct error *err)
+static int commit(struct history *h, struct buf *b, const struct index_mark *m, struct error *err)
 {
     size_t end = b->len;
     int r = history_put_tail(&h->index.totals, b);
@@ -131,7 +116,7 @@ int history_append(struct history *h, json_t *message, struct error *err)
     int r = dump(message, &text, err);
     if (r < 0)
         return r;
-    struct mark m = mark_of(h);
+    struct index_mark m = index_mark(&h->index);
     r = put_message(h, &b, text.data, text.len);
     if (r < 0) {
         go_back(h, &m);
@@ -144,15 +129,18 @@ int history_append(struct history *h, json_t *message, struct error *err)
 static int put_summary(struct history *from, size_t i, const size_t *numbers, struct history *to,
                        struct buf *b, struct error *err)
 {
+    static const char *const counts[] = {"until", "stubs", "thoughts"};
     json_t *summary = NULL;
     _cleanup_buf_ struct buf text = BUF_INIT(HISTORY_MESSAGE_MAX);
     int r = history_read(from, i, &summary, err);
     if (r < 0)
         return r;
-    json_int_t until = json_integer_value(json_object_get(summary, "until"));
-    if (until < 0 || (size_t)until > i)
-        until = (json_int_t)i;
-    json_object_set_new(summary, "until", json_integer((json_int_t)numbers[until]));
+    for (size_t k = 0; k < ARRAY_SIZE(counts); k++) {
+        json_int_t number = json_integer_value(json_object_get(summary, counts[k]));
+        if (number < 0 || (size_t)number > i)
+            number = (json_int_t)i;
+        json_object_set_new(summary, counts[k], json_integer((json_int_t)numbers[number]));
+    }
     r = dump(summary, &text, err);
     json_decref(summary);
     if (r == 0)
@@ -184,7 +172,7 @@ int history_copy_until(struct history *from, unsigned turn, struct history *to, 
     _cleanup_free_ size_t *numbers = calloc(from->index.count + 1, sizeof *numbers);
     _cleanup_buf_ struct buf b = BUF_INIT(2u * HISTORY_MESSAGE_MAX);
     int r = numbers ? 0 : error_set(err, ENOMEM, "no memory for a copy");
-    struct mark m = mark_of(to);
+    struct index_mark m = index_mark(&to->index);
     for (size_t i = 0; r == 0 && i < from->index.count; i++) {
         const struct history_entry *e = &from->index.entries[i];
         numbers[i] = to->index.count;
@@ -193,7 +181,7 @@ int history_copy_until(struct history *from, unsigned turn, struct history *to, 
                                            : put_copy(from, i, to, &b, err);
         if (r == 0 && b.len >= PIECE) {
             r = commit(to, &b, &m, err);
-            m = mark_of(to);
+            m = index_mark(&to->index);
             b.len = 0;
         }
     }

@@ -164,8 +164,8 @@ int history_publish(struct history *h, struct error *err)
         unlinkat(h->folder, hidden, 0);
     else if (r == -EPERM || r == -EOPNOTSUPP) /* a filesystem without links */
         r = renameat(h->folder, hidden, h->folder, h->name) < 0 ? -errno : 0;
-    if (r == 0 && fsync(h->folder) < 0)
-        r = -errno;
+    if (r == 0)
+        r = history_sync(h, true);
     return r < 0 ? error_errno(err, -r, "cannot make %s", h->path) : 0;
 }
 

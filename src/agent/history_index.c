@@ -1,4 +1,5 @@
 /* The index of a history: one message at a time, from its bytes. */
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,10 +59,15 @@ static void add_cost(struct history_totals *t, const struct scan_member *cost)
     json_decref(v);
 }
 
+/* The totals stand where the next message is written over them: nothing in them may look like the end of a
+ * message (history_load.c), so a strange name is none. */
 static void set_model(struct history_totals *t, const struct scan_member *m)
 {
-    if (!m->at || m->at[0] != '"' || m->n < 3 || m->n - 2 >= sizeof t->model || memchr(m->at, '\\', m->n))
+    if (!m->at || m->at[0] != '"' || m->n < 3 || m->n - 2 >= sizeof t->model)
         return;
+    for (size_t i = 1; i < m->n - 1; i++)
+        if (!isalnum((unsigned char)m->at[i]) && !strchr("-._:/@+ ", m->at[i]))
+            return;
     memcpy(t->model, m->at + 1, m->n - 2);
     t->model[m->n - 2] = 0;
 }
@@ -172,11 +178,28 @@ void index_settle(struct history_index *x)
     for (size_t i = x->count; i-- > 0;) {
         struct history_entry *e = &x->entries[i];
         bool marks = e->kind == HISTORY_BOX || e->kind == HISTORY_UNDO || e->kind == HISTORY_CLEARED;
-        e->counts = marks || (!cleared && e->turn <= limit);
-        cleared |= e->kind == HISTORY_CLEARED;
+        e->undone = !marks && e->turn > limit;
+        e->counts = marks || (!cleared && !e->undone);
+        if (e->kind == HISTORY_CLEARED) {
+            cleared = true;
+            limit = UINT32_MAX; /* what was undone before is of other turns */
+        }
         if (e->kind == HISTORY_UNDO && e->turn < limit)
             limit = e->turn;
     }
+}
+
+struct index_mark index_mark(const struct history_index *x)
+{
+    return (struct index_mark){x->count, x->turn, x->totals};
+}
+
+void index_go_back(struct history_index *x, const struct index_mark *m)
+{
+    x->count = m->count;
+    x->turn = m->turn;
+    x->totals = m->totals;
+    index_settle(x);
 }
 
 bool index_may_be(enum history_kind kind, const char *name)

@@ -5,6 +5,10 @@
  * next line that begins a whole message is looked for. If there is one, the file was damaged in the middle,
  * which no crash of ours does, and the place is counted; if there is none, what is left is the torn last
  * write.
+ *
+ * Of a torn write, the beginning may be followed by the end of what it was written over, the totals. Together
+ * they can look like a message: `{"time": …, "role": "user", "tu` and `rns": 1, "cost": 0.2}}`. Such a one is
+ * known by the brace behind it, which no message has there; the totals hold no other brace or bracket.
  */
 #include <errno.h>
 #include <string.h>
@@ -28,6 +32,8 @@ struct reader {
     uint64_t base;     /* where data[0] stands in the file */
     uint64_t patience; /* bytes that looking for the next message may still look at */
     int failed;
+    struct index_mark before; /* the last message that was taken */
+    uint64_t end_before;
     struct loaded *l;
 };
 
@@ -147,6 +153,7 @@ static int read_head(struct reader *r)
 /* One message at `at`. Nothing is moved if there is none. */
 static int take_message(struct reader *r, size_t *ret_looked)
 {
+    struct index_mark before = index_mark(&r->l->index);
     int rc;
     *ret_looked = 0;
     while ((rc = index_take(&r->l->index, r->data + r->at, r->len - r->at, place(r), ret_looked)) == -EAGAIN)
@@ -154,9 +161,24 @@ static int take_message(struct reader *r, size_t *ret_looked)
             return r->failed ? r->failed : -EBADMSG;
     if (rc < 0)
         return rc;
+    r->before = before;
+    r->end_before = r->l->end;
     r->at += *ret_looked;
     r->l->end = place(r);
     return 0;
+}
+
+/* Nothing follows the last message that is one: was it one itself? */
+static void give_back_mixture(struct reader *r)
+{
+    char c = 0;
+    uint64_t at = r->l->end;
+    while (pread(r->fd, &c, 1, (off_t)at) == 1 && scan_is_space(c))
+        at++;
+    if (c != '}' || r->l->index.count == 0)
+        return;
+    index_go_back(&r->l->index, &r->before);
+    r->l->end = r->end_before;
 }
 
 static bool is_enough(const struct loaded *l)
@@ -251,6 +273,7 @@ static int read_document(struct reader *r)
         rc = resume(r);
         if (rc <= 0) {
             r->l->torn = true;
+            give_back_mixture(r);
             return rc;
         }
         if (is_enough(r->l))

@@ -19,6 +19,15 @@ struct history_index {
 
 #define INDEX_INIT ((struct history_index){.totals.cost = -1})
 
+/* A place to go back to, with all that was taken in until then. */
+struct index_mark {
+    size_t count;
+    unsigned turn;
+    struct history_totals totals;
+};
+struct index_mark index_mark(const struct history_index *x);
+void index_go_back(struct history_index *x, const struct index_mark *m);
+
 /* Takes in the message at the start of these bytes, which stands at `offset`. 0; -EAGAIN (cut at the end);
  * -EBADMSG (no message); -ENOMEM. *ret_length says after a failure how far it got. */
 int index_take(struct history_index *x, const char *text, size_t n, uint64_t offset, size_t *ret_length);
@@ -58,7 +67,13 @@ struct history {
     size_t count;       /* of the index, what is in the file */
     uint64_t end, size; /* where the next message goes; of the file, as we left it */
     char *trouble;
+    bool deferred; /* a thread syncs */
+    struct history_syncer *syncer;
 };
+
+/* Brings what was written to the disk, or has it done; `named`: the folder, too. */
+int history_sync(struct history *h, bool named);
+void history_end_sync(struct history *h);
 
 /* What precedes the messages, and what follows them. */
 int history_put_head(const json_t *head, struct buf *b);
@@ -84,6 +99,9 @@ int history_publish(struct history *h, struct error *err);
 int history_find(const char *given, struct history *h, struct error *err); /* sets folder, name, id, path */
 int history_open_file(struct history *h, struct error *err);               /* sets fd; locks it */
 int history_folder_path(char **ret, struct error *err);
+
+/* A copy of the entry, from any thread; false if there is none. */
+bool history_peek(struct history *h, size_t i, struct history_entry *ret);
 
 /* Calls `each` with the names of all sessions' files, and the length of the ID in them, until it returns
  * another value than 0. */

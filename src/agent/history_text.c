@@ -66,10 +66,11 @@ static void put_own(struct buf *b, const json_t *message)
 
 int history_text(const json_t *message, struct buf *ret)
 {
-    const char *type = json_string_value(json_object_get(message, "type"));
-    if (type)
+    if (json_object_get(message, "type")) {
         put_block(ret, message, false);
-    put_blocks(ret, json_object_get(message, "content"), false);
-    put_own(ret, type ? NULL : message);
+    } else {
+        put_blocks(ret, json_object_get(message, "content"), false);
+        put_own(ret, message);
+    }
     return ret->failed ? -ENOBUFS : 0;
 }

@@ -105,7 +105,7 @@ static int write_first(struct history *h, const void *data, size_t n, struct err
         r = buf_append(&b, data, n);
     if (r == 0)
         r = history_write_at(h->fd, b.data, b.len, 0);
-    if (r == 0 && fsync(h->fd) < 0)
+    if (r == 0 && !h->deferred && fsync(h->fd) < 0)
         r = -errno;
     if (r < 0) {
         if (ftruncate(h->fd, 0) < 0)
@@ -132,8 +132,8 @@ int history_write(struct history *h, const void *data, size_t n, struct error *e
     r = history_write_at(h->fd, data, n, h->end);
     if (r == 0 && size < h->size && ftruncate(h->fd, (off_t)size) < 0)
         r = -errno;
-    if (r == 0 && fdatasync(h->fd) < 0)
-        r = -errno;
+    if (r == 0)
+        r = history_sync(h, false);
     if (r == 0)
         h->size = size;
     return r < 0 ? error_errno(err, -r, "cannot write %s", h->path) : 0;

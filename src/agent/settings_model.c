@@ -1,6 +1,7 @@
 /* Which model is meant: of the command line, HUTCH_MODEL, MODEL, the configuration, or what there is a key
  * for. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "models.h"
@@ -8,6 +9,7 @@
 #include "banned.h"
 
 #define NAME_MAX_BYTES 4096
+#define PACE_MAX       100
 
 static int no_key(const char *provider, struct error *err)
 {
@@ -90,6 +92,15 @@ static int split(struct settings *s, const char *given, struct model_spec *spec,
     return spec->provider && spec->name ? 0 : error_set(err, EINVAL, "the model's name is no UTF-8");
 }
 
+/* How fast a recording is played: 1 is as it was recorded. At once, unless somebody wants to watch. */
+static double replay_pace(void)
+{
+    const char *text = getenv("HUTCH_REPLAY_PACE");
+    char *end = NULL;
+    double pace = text ? strtod(text, &end) : 0;
+    return text && end != text && *end == 0 && pace > 0 && pace <= PACE_MAX ? pace : 0;
+}
+
 int settings_model(struct settings *s, const char *given, struct model_spec *ret, struct error *err)
 {
     struct model_spec spec = {.retries = -1};
@@ -104,6 +115,7 @@ int settings_model(struct settings *s, const char *given, struct model_spec *ret
         return r;
     if (strcmp(spec.provider, "replay") == 0) {
         spec.api = MODEL_REPLAY;
+        spec.pace = replay_pace();
     } else {
         r = settings_reach(s, spec.provider, &spec, err);
         if (r == -ENOENT && !settings_knows_provider(s, spec.provider, strlen(spec.provider)))

@@ -117,7 +117,7 @@ uint64_t tokens_of_block(const json_t *block)
         return sum;
     if (strcmp(type, "image") == 0)
         return TOKENS_IMAGE;
-    if (strcmp(type, "thinking") == 0)
+    if (strcmp(type, "thinking") == 0 || strcmp(type, "other") == 0)
         return sum + (raw ? tokens_of_json(raw) : of_string(json_object_get(block, "text")));
     if (strcmp(type, "tool_use") == 0)
         return sum + 12 + of_string(json_object_get(block, "name")) +

@@ -62,7 +62,7 @@ static bool is_taken(const struct tool_schemas *t, const char *legal)
 static void make_legal(const struct tool_schemas *t, const char *name, char *legal)
 {
     size_t n = 0;
-    for (; name[n] && n < TOOL_SCHEMAS_NAME_MAX; n++)
+    for (; n < TOOL_SCHEMAS_NAME_MAX && name[n]; n++)
         legal[n] = is_legal(name[n]) ? name[n] : '_';
     legal[n] = 0;
     if (!name[n] && n > 0 && !is_taken(t, legal))
@@ -119,6 +119,7 @@ static int by_place(const void *a, const void *b)
 static int name_all(struct tool_schemas *t)
 {
     size_t count = t->count;
+    int r = 0;
     for (t->count = 0; t->count < count; t->count++) {
         struct named *n = &t->items[t->count];
         if (t->count > 0 && strcmp(n[-1].real, n->real) == 0)
@@ -127,9 +128,9 @@ static int name_all(struct tool_schemas *t)
         json_object_set_new(n->entry, "name", json_string(n->legal));
         json_object_set_new(t->names, n->legal, json_string(n->real));
         if (json_array_append(t->list, n->entry) < 0)
-            return -ENOMEM;
+            r = -ENOMEM;
     }
-    return 0;
+    return r;
 }
 
 int tool_schemas_new(struct tool_session *s, void (*trouble)(void *data, const char *text), void *data,

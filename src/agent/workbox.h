@@ -27,9 +27,16 @@ void agent_changes_free(struct agent_changes *c);
 
 struct workbox;
 
-/* A fresh box; or the one of that name, if it is still there (-ENOENT if not). */
+/* Nobody's boxes must not stay for ever: one that nobody asked anything of for so long is removed. */
+#define WORKBOX_IDLE_NS (24 * 3600 * 1000000000LL)
+
+/* Begins a fresh box and does not wait until it is up (the options must outlive workbox_ready); or takes the
+ * one of that name, if it is still there (-ENOENT if not). */
 int workbox_new(const struct box_options *o, struct workbox **ret, struct error *err);
 int workbox_find(const char *id, struct workbox **ret, struct error *err);
+
+/* Waits until it is up. To be asked once before anything below. */
+int workbox_ready(struct workbox *w, struct error *err);
 
 /* Lets go of it; `remove`: the box ends. */
 struct workbox *workbox_free(struct workbox *w, bool remove);
@@ -37,6 +44,7 @@ struct workbox *workbox_free(struct workbox *w, bool remove);
 const char *workbox_id(const struct workbox *w);
 struct tool_box *workbox_tools(struct workbox *w);
 
+/* Before something runs that may change the box. In a box in which nothing ran yet it costs nothing. */
 int workbox_snapshot(struct workbox *w, char ret_name[KEEPER_SNAPSHOT_NAME], struct error *err);
 int workbox_restore(struct workbox *w, const char *name, struct error *err);
 
@@ -47,6 +55,9 @@ int workbox_changes(struct workbox *w, struct agent_changes *ret, struct error *
 int workbox_diff(struct workbox *w, int out, struct error *err);
 int workbox_apply(struct workbox *w, const struct apply_report *report, struct error *err);
 
-/* The changes as a file of the host, and back into a fresh box. */
+/* The changes as a file of the host (a git diff, replaced in one step and synced; none if there are no
+ * changes), and back into a fresh box. -EFBIG: they are more than WORKBOX_PATCH_MAX, and the file is as it
+ * was. Loading gives the number of files that could not be brought back, with the text saying which. */
+#define WORKBOX_PATCH_MAX (256u << 20)
 int workbox_save(struct workbox *w, int folder, const char *name, struct error *err);
 int workbox_load(struct workbox *w, int folder, const char *name, struct error *err);

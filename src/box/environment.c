@@ -20,11 +20,20 @@ static const char *const MADE_UP[] = {
     NULL,
 };
 
-/* Programs that would page, prompt or open an editor are told not to. */
+/* Programs that would page, prompt or open an editor are told not to; and caches that nobody asked for stay
+ * out of the workspace, where they would stand among the changes to be looked at. */
 static const char *const UNATTENDED[] = {
-    "GIT_PAGER=cat",         "MANPAGER=cat",          "SYSTEMD_PAGER=cat",
-    "GIT_TERMINAL_PROMPT=0", "GIT_MERGE_AUTOEDIT=no", "DEBIAN_FRONTEND=noninteractive",
-    "PIP_NO_INPUT=1",        "NPM_CONFIG_YES=true",   NULL,
+    "GIT_PAGER=cat",
+    "MANPAGER=cat",
+    "SYSTEMD_PAGER=cat",
+    "GIT_TERMINAL_PROMPT=0",
+    "GIT_MERGE_AUTOEDIT=no",
+    "DEBIAN_FRONTEND=noninteractive",
+    "PIP_NO_INPUT=1",
+    "NPM_CONFIG_YES=true",
+    "PYTHONPYCACHEPREFIX=/tmp/.pycache",
+    "PYTEST_ADDOPTS=-o cache_dir=/tmp/.pytest_cache",
+    NULL,
 };
 
 static bool same_key(const char *a, const char *b)

@@ -45,6 +45,7 @@ static void *request_thread(void *data)
         held_remove(k, q->held);
     pthread_mutex_lock(&k->lock);
     q->held->refs--;
+    q->held->used = clock_now();
     pthread_mutex_unlock(&k->lock);
     free(q);
     keeper_wake(k);
@@ -109,7 +110,10 @@ static void tick_all(struct keeper *k)
     /* Only this thread takes boxes off the list, and new ones come in front: walking it needs no lock. */
     for (struct held *h = first; h; h = h->next) {
         tick(k, h);
-        bool over = told_to_end || (h->ttl_ns && now - h->born >= h->ttl_ns);
+        pthread_mutex_lock(&k->lock);
+        int64_t until = held_until(h);
+        pthread_mutex_unlock(&k->lock);
+        bool over = told_to_end || (until && now >= until);
         if (over && !h->ending) {
             h->ending = true;
             start_request(k, h, -1);
@@ -192,7 +196,7 @@ static int report(int tell, const struct registry_id *id, const struct error *er
 
 /* The keeper's whole life. When its starter has gone before it could be told the name, nobody knows the box:
  * end. */
-static void live(const struct box_options *o, int64_t ttl_ns, int tell)
+static void live(const struct box_options *o, const struct keeper_life *life, int tell)
 {
     struct keeper k;
     struct error err = {0};
@@ -205,14 +209,13 @@ static void live(const struct box_options *o, int64_t ttl_ns, int tell)
     if (r == 0)
         r = box_open(o, &b, &err);
     if (r == 0)
-        r = held_add(&k, b, ttl_ns, &id, &err);
+        r = held_add(&k, b, life, &id, &err);
     if (report(tell, r == 0 ? &id : NULL, &err) < 0)
         told_to_end = 1;
     loop(&k);
 }
 
-/* Waits for what the keeper reports. */
-static int hear(int from, struct registry_id *ret, struct error *err)
+int keeper_hear(int from, struct registry_id *ret, struct error *err)
 {
     struct wire_frame frame;
     struct wire_reader reader = WIRE_READER_INIT(from);
@@ -230,7 +233,7 @@ static int hear(int from, struct registry_id *ret, struct error *err)
     return r < 0 ? r : 0;
 }
 
-int keeper_start(const struct box_options *o, int64_t ttl_ns, struct registry_id *ret, struct error *err)
+int keeper_begin(const struct box_options *o, const struct keeper_life *life, int *ret_fd, struct error *err)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
@@ -243,11 +246,19 @@ int keeper_start(const struct box_options *o, int64_t ttl_ns, struct registry_id
     if (child == 0) {
         if (setsid() < 0 || fork() != 0)
             _exit(0);
-        live(o, ttl_ns, tell);
+        live(o, life, tell);
         _exit(0);
     }
     while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
         ;
-    close(TAKE_FD(tell));
-    return hear(from, ret, err);
+    *ret_fd = TAKE_FD(from);
+    return 0;
+}
+
+int keeper_start(const struct box_options *o, const struct keeper_life *life, struct registry_id *ret,
+                 struct error *err)
+{
+    _cleanup_fd_ int from = -1;
+    int r = keeper_begin(o, life, &from, err);
+    return r < 0 ? r : keeper_hear(from, ret, err);
 }

@@ -19,8 +19,21 @@
 #define KEEPER_SNAPSHOT_NAME 16
 #define KEEPER_SNAPSHOTS_MAX 1024
 
-/* Starts a keeper with a new box; returns once the box is up, or with what went wrong. ttl_ns 0: it stays. */
-int keeper_start(const struct box_options *o, int64_t ttl_ns, struct registry_id *ret, struct error *err);
+/* How long a box lives: until it is removed (ttl_ns 0), so long from its start, or with `idle` so long after
+ * the last request to it ended. What runs in the background is no request. Forks live by the same rule. */
+struct keeper_life {
+    int64_t ttl_ns;
+    bool idle;
+};
+
+/* Starts a keeper with a new box; returns once the box is up, or with what went wrong. */
+int keeper_start(const struct box_options *o, const struct keeper_life *life, struct registry_id *ret,
+                 struct error *err);
+
+/* The same in two steps, so that there is something else to do meanwhile: the first does not wait for the
+ * box; the second waits for its name on the descriptor, which stays the caller's. */
+int keeper_begin(const struct box_options *o, const struct keeper_life *life, int *ret_fd, struct error *err);
+int keeper_hear(int fd, struct registry_id *ret, struct error *err);
 
 /* What follows are requests to the keeper of a box. */
 
@@ -33,9 +46,12 @@ int keeper_exec(int registry, const struct registry_id *id, const struct box_com
 int keeper_request(int registry, const struct registry_id *id, struct buf *request, int *ret_fd,
                    struct error *err);
 
-/* Forks n boxes from one snapshot; ret has room for n. All or none. */
-int keeper_fork(int registry, const struct registry_id *id, size_t n, struct registry_id *ret,
-                struct error *err);
+/* Forks n boxes from one snapshot, a new one (NULL) or a kept one; ret has room for n. All or none. */
+int keeper_fork(int registry, const struct registry_id *id, const char *snapshot, size_t n,
+                struct registry_id *ret, struct error *err);
+
+/* The state that a box began with is always there, at no cost, under this name. */
+#define KEEPER_ORIGIN "s0"
 
 int keeper_snapshot(int registry, const struct registry_id *id, char ret_name[KEEPER_SNAPSHOT_NAME],
                     struct error *err);
@@ -43,7 +59,8 @@ int keeper_snapshot(int registry, const struct registry_id *id, char ret_name[KE
 /* Puts the box back to a snapshot; its processes end. */
 int keeper_restore(int registry, const struct registry_id *id, const char *name, struct error *err);
 
-/* Like box_diff and box_apply. */
+/* Like box_changes, box_diff and box_apply. */
+int keeper_changes(int registry, const struct registry_id *id, struct box_changes *ret, struct error *err);
 int keeper_diff(int registry, const struct registry_id *id, bool stat, int out, struct error *err);
 int keeper_apply(int registry, const struct registry_id *id, const struct apply_report *report,
                  struct error *err);

@@ -61,8 +61,8 @@ static int ask_result(struct keeper_ask *a, struct wire_frame *ret, struct error
     return r < 0 ? r : keeper_ask_next(a, ret, err);
 }
 
-int keeper_fork(int registry, const struct registry_id *id, size_t n, struct registry_id *ret,
-                struct error *err)
+int keeper_fork(int registry, const struct registry_id *id, const char *snapshot, size_t n,
+                struct registry_id *ret, struct error *err)
 {
     _cleanup_ask_ struct keeper_ask a;
     struct wire_frame frame;
@@ -72,6 +72,8 @@ int keeper_fork(int registry, const struct registry_id *id, size_t n, struct reg
     if (r < 0)
         return r;
     wire_put_u64(&a.out, WIRE_K_COUNT, n);
+    if (snapshot)
+        wire_put_str(&a.out, WIRE_K_NAME, snapshot);
     r = ask_result(&a, &frame, err);
     if (r < 0)
         return r;

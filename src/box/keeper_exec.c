@@ -1,4 +1,4 @@
-/* A keeper's side of `hutch box exec`. */
+/* A keeper's side of `hutch box exec`, and of what a box changed. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,5 +147,13 @@ int serve_exec(struct visit *v, struct error *err)
     if (r == 0)
         send_exec_result(v, &result);
     box_result_free(&result);
+    return r;
+}
+
+int serve_changes(struct visit *v, struct error *err)
+{
+    int r = send_changes(v, err);
+    if (r == 0)
+        visit_answer(v);
     return r;
 }

@@ -8,21 +8,39 @@
 #include "keeper_visit.h"
 #include "banned.h"
 
-/* Makes the forks; those made before one failed are removed by the caller. */
-static int make_forks(struct request *q, size_t n, struct registry_id *ids, size_t *ret_made,
-                      struct error *err)
+static int find_snapshot(const struct held *h, const char *name, struct snapshot **ret, struct error *err)
 {
-    struct snapshot *snapshot = NULL;
-    int r = box_snapshot(q->in->box, &snapshot, err);
+    if (strcmp(name, KEEPER_ORIGIN) == 0 && h->origin) {
+        *ret = h->origin;
+        return 0;
+    }
+    for (size_t i = 0; i < h->n_snapshots; i++)
+        if (strcmp(h->snapshots[i].name, name) == 0) {
+            *ret = h->snapshots[i].snapshot;
+            return 0;
+        }
+    if (h->n_snapshots == 0)
+        return error_set(err, ENOENT, "the box '%s' has no snapshot '%s'; it has none at all", h->id.text,
+                         name);
+    return error_set(err, ENOENT, "the box '%s' has no snapshot '%s'; its last one is s%u", h->id.text, name,
+                     h->last_snapshot);
+}
+
+/* Makes the forks; those made before one failed are removed by the caller. */
+static int make_forks(struct request *q, const char *name, size_t n, struct registry_id *ids,
+                      size_t *ret_made, struct error *err)
+{
+    struct snapshot *fresh = NULL, *from = NULL;
+    int r = name ? find_snapshot(q->held, name, &from, err) : box_snapshot(q->in->box, &fresh, err);
     for (*ret_made = 0; r == 0 && *ret_made < n;) {
         struct box *b = NULL;
-        r = box_fork(snapshot, &b, err);
+        r = box_fork(name ? from : fresh, &b, err);
         if (r == 0)
-            r = held_add(q->keeper, b, q->held->ttl_ns, &ids[*ret_made], err);
+            r = held_add(q->keeper, b, &q->held->life, &ids[*ret_made], err);
         if (r == 0)
             (*ret_made)++;
     }
-    snapshot_free(snapshot);
+    snapshot_free(fresh);
     return r;
 }
 
@@ -62,13 +80,14 @@ int serve_fork(struct visit *v, struct error *err)
 {
     struct registry_id ids[KEEPER_FORKS_MAX];
     uint64_t n = wire_find_u64(v->frame, WIRE_K_COUNT, 1);
+    _cleanup_free_ char *name = wire_find_str(v->frame, WIRE_K_NAME);
     size_t made = 0;
     if (n == 0 || n > KEEPER_FORKS_MAX)
         return error_set(err, EINVAL, "between 1 and %d forks can be made at once", KEEPER_FORKS_MAX);
     int r = visit_lock_owner(v, err);
     if (r < 0)
         return r;
-    r = make_forks(v->q, n, ids, &made, err);
+    r = make_forks(v->q, name, n, ids, &made, err);
     visit_unlock_owner(v);
     size_t begin = wire_begin(&v->out, WIRE_RESULT);
     for (size_t i = 0; i < made; i++)
@@ -116,20 +135,6 @@ int serve_snapshot(struct visit *v, struct error *err)
     if (r == 0)
         visit_send(v, begin);
     return r;
-}
-
-static int find_snapshot(const struct held *h, const char *name, struct snapshot **ret, struct error *err)
-{
-    for (size_t i = 0; name && i < h->n_snapshots; i++)
-        if (strcmp(h->snapshots[i].name, name) == 0) {
-            *ret = h->snapshots[i].snapshot;
-            return 0;
-        }
-    if (h->n_snapshots == 0)
-        return error_set(err, ENOENT, "the box '%s' has no snapshot '%s'; it has none at all", h->id.text,
-                         name);
-    return error_set(err, ENOENT, "the box '%s' has no snapshot '%s'; its last one is s%u", h->id.text, name,
-                     h->last_snapshot);
 }
 
 int serve_restore(struct visit *v, struct error *err)

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "box_private.h"
 #include "clock.h"
 #include "keeper_held.h"
 #include "banned.h"
@@ -61,13 +62,25 @@ static int publish(struct keeper *k, struct held *h, struct error *err)
     return error_errno(err, -r, "cannot wait for events");
 }
 
-int held_add(struct keeper *k, struct box *b, int64_t ttl_ns, struct registry_id *ret, struct error *err)
+int64_t held_until(const struct held *h)
+{
+    if (!h->life.ttl_ns)
+        return 0;
+    if (h->life.idle && h->refs)
+        return clock_now() + h->life.ttl_ns;
+    return (h->life.idle ? h->used : h->born) + h->life.ttl_ns;
+}
+
+int held_add(struct keeper *k, struct box *b, const struct keeper_life *life, struct registry_id *ret,
+             struct error *err)
 {
     struct innards *in = innards_new(b);
     struct held *h = calloc(1, sizeof *h);
-    int r = -ENOMEM;
-    if (in && h) {
-        *h = (struct held){.born = clock_now(), .ttl_ns = ttl_ns, .in = in, .next = NULL};
+    struct snapshot *origin = NULL;
+    int r = in && h ? box_template(b, &origin, err) : error_set(err, ENOMEM, "no memory");
+    if (r == 0) {
+        int64_t now = clock_now();
+        *h = (struct held){.born = now, .used = now, .life = *life, .in = in, .origin = origin};
         pthread_mutex_init(&h->owner, NULL);
         /* Under the lock, so that whoever connects at once finds it in the list. */
         pthread_mutex_lock(&k->lock);
@@ -78,10 +91,9 @@ int held_add(struct keeper *k, struct box *b, int64_t ttl_ns, struct registry_id
             k->boxes = h;
         }
         pthread_mutex_unlock(&k->lock);
-    } else {
-        error_set(err, ENOMEM, "no memory");
     }
     if (r < 0) {
+        snapshot_free(origin);
         if (in)
             box_close(in->box);
         free(in);
@@ -171,6 +183,7 @@ bool held_remove(struct keeper *k, struct held *h)
     free(h->snapshots);
     h->snapshots = NULL;
     h->n_snapshots = 0;
+    h->origin = snapshot_free(h->origin);
     pthread_mutex_lock(&k->lock);
     h->in = NULL;
     pthread_mutex_unlock(&k->lock);

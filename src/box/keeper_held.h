@@ -13,8 +13,7 @@
 
 #include <pthread.h>
 
-#include "box.h"
-#include "registry.h"
+#include "keeper.h"
 
 struct request {
     struct keeper *keeper;
@@ -37,8 +36,10 @@ struct kept_snapshot {
 struct held {
     struct registry_id id;
     int listener;
-    int64_t born, ttl_ns;
-    bool ending; /* the keeper's loop has begun to remove it */
+    int64_t born, used; /* used: when a request last ended */
+    struct keeper_life life;
+    struct snapshot *origin; /* what the box was when it began */
+    bool ending;             /* the keeper's loop has begun to remove it */
     bool removed;
     size_t refs; /* requests that point here */
     pthread_mutex_t owner;
@@ -61,7 +62,11 @@ struct keeper {
 int keeper_init(struct keeper *k, struct error *err);
 
 /* Gives a box a name and a listener. Takes the box over, also on failure. */
-int held_add(struct keeper *k, struct box *b, int64_t ttl_ns, struct registry_id *ret, struct error *err);
+int held_add(struct keeper *k, struct box *b, const struct keeper_life *life, struct registry_id *ret,
+             struct error *err);
+
+/* When its time to live ends; 0: never. The lock is held. */
+int64_t held_until(const struct held *h);
 
 /* Enters the present innards; -ENOENT once the box is removed. */
 int held_enter(struct request *q, struct error *err);

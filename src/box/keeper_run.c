@@ -1,4 +1,4 @@
-/* The clients' side of `hutch box exec`: one command, run by the keeper of a box. */
+/* The clients' side of `hutch box exec`: one command, run by the keeper of a box; and of its changes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -207,4 +207,22 @@ int keeper_exec(int registry, const struct registry_id *id, const struct box_com
     else
         box_result_free(&result);
     return r;
+}
+
+int keeper_changes(int registry, const struct registry_id *id, struct box_changes *ret, struct error *err)
+{
+    _cleanup_ask_ struct keeper_ask a;
+    struct box_changes changes = {0};
+    struct wire_frame frame;
+    int r = keeper_ask_begin(&a, registry, id, KEEPER_CHANGES, err);
+    if (r == 0)
+        r = keeper_ask_send(&a, NULL, 0, err);
+    while (r == 0 && (r = keeper_ask_next(&a, &frame, err)) > 0 && frame.type == WIRE_ENTRY)
+        r = add_change(&changes, &frame) < 0 ? error_set(err, ENOMEM, "no memory") : 0;
+    if (r < 0) {
+        box_changes_free(&changes);
+        return r;
+    }
+    *ret = changes;
+    return 0;
 }

@@ -109,14 +109,16 @@ static int serve_info(struct visit *v, struct error *err)
     int r = held_enter(v->q, err);
     if (r < 0)
         return r;
-    int64_t age = clock_now() - h->born;
-    int64_t left = h->ttl_ns - age > 0 ? h->ttl_ns - age : 0;
+    int64_t now = clock_now();
+    pthread_mutex_lock(&v->q->keeper->lock);
+    int64_t until = held_until(h);
+    pthread_mutex_unlock(&v->q->keeper->lock);
     const char *workspace = box_workspace(v->q->in->box);
     size_t begin = wire_begin(&v->out, WIRE_RESULT);
     wire_put_u64(&v->out, KEEPER_K_PID, (uint64_t)getpid());
     wire_put_u64(&v->out, KEEPER_K_BOX_MODE, box_mode_of(v->q->in->box));
-    wire_put_u64(&v->out, KEEPER_K_AGE_NS, (uint64_t)age);
-    wire_put_u64(&v->out, KEEPER_K_LEFT_NS, h->ttl_ns ? (uint64_t)left : UINT64_MAX);
+    wire_put_u64(&v->out, KEEPER_K_AGE_NS, (uint64_t)(now - h->born));
+    wire_put_u64(&v->out, KEEPER_K_LEFT_NS, !until ? UINT64_MAX : until > now ? (uint64_t)(until - now) : 0);
     if (workspace && *workspace)
         wire_put_str(&v->out, WIRE_K_PATH, workspace);
     pthread_mutex_lock(&v->q->keeper->lock);
@@ -151,6 +153,8 @@ static int dispatch(struct visit *v, struct error *err)
         return serve_info(v, err);
     case KEEPER_CONNECT:
         return serve_connect(v, err);
+    case KEEPER_CHANGES:
+        return serve_changes(v, err);
     case KEEPER_KEPT:
         break;
     }

@@ -28,6 +28,7 @@ void visit_unlock_owner(struct visit *v);
 
 /* keeper_exec.c */
 int serve_exec(struct visit *v, struct error *err);
+int serve_changes(struct visit *v, struct error *err);
 
 /* keeper_family.c */
 int serve_fork(struct visit *v, struct error *err);

@@ -6,7 +6,7 @@
 
 enum keeper_type {
     KEEPER_EXEC = 192, /* ARG… ENV… CWD TTY CAPTURE TIMEOUT_NS CPU_TIME_NS + 3 fds → KEPT… ENTRY… RESULT */
-    KEEPER_FORK,     /* COUNT → RESULT(NAME…) */
+    KEEPER_FORK,     /* COUNT, NAME of a snapshot → RESULT(NAME…) */
     KEEPER_SNAPSHOT, /* → RESULT(NAME) */
     KEEPER_RESTORE,  /* NAME → RESULT */
     KEEPER_DIFF,     /* STAT + 1 fd of a file that the text goes to → RESULT */
@@ -14,6 +14,7 @@ enum keeper_type {
     KEEPER_REMOVE,   /* → RESULT */
     KEEPER_INFO,     /* → RESULT */
     KEEPER_CONNECT,  /* + 1 fd, the guest's end of a stream with a request in it → RESULT */
+    KEEPER_CHANGES,  /* → ENTRY(PATH KIND MODE SIZE)… RESULT */
     KEEPER_KEPT,     /* answer: STREAM DATA, a piece of captured output; STREAM is an enum keeper_stream */
 };
 

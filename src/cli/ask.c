@@ -1,0 +1,151 @@
+/*
+ * `hutch ask PROMPT`: one goal, carried out without anybody to ask.
+ *
+ * Ctrl-C ends the turn, and what runs in the box with it; the conversation is saved and can be gone on with.
+ * The box stays if it has changes that were not applied.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent_setup.h"
+#include "ask_attempts.h"
+#include "ask_show.h"
+#include "commands.h"
+#include "interrupt.h"
+#include "io.h"
+#include "run_options.h"
+#include "say.h"
+#include "show_apply.h"
+#include "banned.h"
+
+#define PROMPT_MAX   (16u << 20)
+#define EXIT_GAVE_UP 1
+
+struct ask {
+    struct run_options *options;
+    struct settings *settings;
+    struct ask_show show;
+    struct agent *agent;
+    struct ask_end end;
+};
+
+/* The words of the command line; `-` stands for what is on stdin, and so does nothing at all. */
+static int read_prompt(int n, char **words, struct buf *prompt, struct error *err)
+{
+    bool from_stdin = n == 0 || strcmp(words[n - 1], "-") == 0;
+    if (n == 0 && isatty(STDIN_FILENO))
+        return error_set(err, EINVAL, "what is to be done? usage: hutch ask [OPTIONS] PROMPT");
+    for (int i = 0; i < (from_stdin && n ? n - 1 : n); i++)
+        buf_printf(prompt, "%s%s", i ? " " : "", words[i]);
+    if (from_stdin && prompt->len)
+        buf_append_str(prompt, "\n\n");
+    int r = from_stdin ? io_read_all(STDIN_FILENO, prompt) : 0;
+    if (r == -ENOBUFS || prompt->failed)
+        return error_set(err, E2BIG, "the prompt is longer than %u MB", PROMPT_MAX >> 20);
+    if (r < 0)
+        return error_errno(err, -r, "cannot read the prompt from stdin");
+    if (prompt->len == 0 || strspn(buf_cstr(prompt), " \t\r\n") == prompt->len)
+        return error_set(err, EINVAL, "the prompt is empty");
+    return 0;
+}
+
+static void interrupt_agent(void *data)
+{
+    agent_interrupt(data);
+}
+
+static int open_agent(struct ask *a, struct error *err)
+{
+    const struct run_options *o = a->options;
+    struct agent_options how = agent_setup_options(o, a->settings);
+    how.unattended = true;
+    int r = agent_open(&how, &(struct agent_sink){.event = ask_show_event, .data = &a->show}, &a->agent, err);
+    if (r == 0)
+        r = interrupt_watch(err);
+    if (r < 0)
+        return r;
+    interrupt_call(interrupt_agent, a->agent);
+    ask_show_session(&a->show, a->agent, o->resume != NULL);
+    return 0;
+}
+
+static int apply(struct ask *a, struct error *err)
+{
+    struct apply_tally tally = {0};
+    a->end.conflicts = agent_apply(a->agent, &(struct apply_report){.say = apply_say, .data = &tally}, err);
+    if (a->end.conflicts < 0)
+        return a->end.conflicts;
+    a->end.applied = a->end.conflicts == 0;
+    apply_summary(&tally);
+    return 0;
+}
+
+static int status_of(const struct ask *a)
+{
+    if (interrupt_signal())
+        return 128 + interrupt_signal();
+    return a->show.why[0] ? EXIT_GAVE_UP : 0;
+}
+
+/* After the turn: what was changed, and whether it goes to the folder. */
+static int finish(struct ask *a, struct error *err)
+{
+    int r = 0;
+    a->end.status = status_of(a);
+    if (!a->show.json)
+        ask_show_changes(&a->show);
+    if (a->options->apply && a->end.status == 0 && a->show.changes.count)
+        r = apply(a, err);
+    if (r == 0 && a->end.conflicts > 0)
+        a->end.status = EXIT_GAVE_UP;
+    return r;
+}
+
+static int work(struct ask *a, const char *words, struct error *err)
+{
+    int r = agent_setup(a->options, &a->settings, err);
+    if (r == 0)
+        r = open_agent(a, err);
+    if (r < 0)
+        return r;
+    if (a->options->attempts > 1)
+        r = ask_attempts(a->agent, words, a->options, &a->show, err);
+    else
+        r = agent_turn(a->agent, words, err);
+    return r < 0 ? r : finish(a, err);
+}
+
+static int run(struct ask *a, const char *words)
+{
+    struct error err = {0};
+    int r = work(a, words, &err);
+    if (r < 0) {
+        ask_show_error(&a->show, &err);
+        a->end.status = interrupt_signal() ? 128 + interrupt_signal() : EXIT_HUTCH;
+    }
+    a->end.agent = a->agent;
+    if (a->agent)
+        ask_show_end(&a->show, &a->end);
+    interrupt_call(NULL, NULL);
+    agent_close(a->agent, true);
+    settings_free(a->settings);
+    ask_show_free(&a->show);
+    return a->end.status;
+}
+
+int command_ask(const struct command *self, int argc, char **argv)
+{
+    _cleanup_run_options_ struct run_options o;
+    _cleanup_buf_ struct buf prompt = BUF_INIT(PROMPT_MAX);
+    struct error err = {0};
+    int n, status;
+    run_options_init(&o);
+    if (!command_words(self, argc, argv, &o, 0, -1, &n, &status))
+        return status;
+    if (agent_setup_check(&o, &err) < 0 || read_prompt(n, argv, &prompt, &err) < 0)
+        return say_usage(&err);
+    struct ask a = {.options = &o};
+    ask_show_init(&a.show, o.json);
+    return run(&a, buf_cstr(&prompt));
+}

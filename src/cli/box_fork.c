@@ -22,7 +22,8 @@ int command_box_fork(const struct command *self, int argc, char **argv)
         say("--count: no more than %d boxes can be forked at once", KEEPER_FORKS_MAX);
         return EXIT_USAGE;
     }
-    if (boxes_find(argv[0], &registry, &id, &err) < 0 || keeper_fork(registry, &id, o.count, forks, &err) < 0)
+    if (boxes_find(argv[0], &registry, &id, &err) < 0 ||
+        keeper_fork(registry, &id, NULL, o.count, forks, &err) < 0)
         return say_failure(&err);
     return boxes_print(forks, o.count, o.json, true);
 }

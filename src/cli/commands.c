@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "commands.h"
-#include "nearest.h"
+#include "nearest_name.h"
 #include "run_options.h"
 #include "say.h"
 #include "banned.h"
@@ -36,17 +36,20 @@ static const char CHAT_NOTES[] = "The agent works in a box over the folder: its 
                                  "them. /help lists the commands of the chat.\n";
 
 static const char ASK_NOTES[] =
-    "The exit status is 0 if the goal was carried out, 1 if the agent gave up, ran into a limit or left "
-    "conflicts, 124 if a time\n"
-    "limit ended it, 125 if the model could not be asked or the box not be made.\n";
+    "PROMPT may be several words; - stands for what is on stdin. The exit status is 0 if the goal was "
+    "carried out, 1 if the\n"
+    "agent gave up, ran into a limit or left conflicts, 130 after Ctrl-C, 125 if the model could not be "
+    "asked "
+    "or the box not be\n"
+    "made. What is not applied stays in the box, and the session can be gone on with: --resume ID.\n";
 
 const struct command COMMANDS[] = {
     {"", "chat", "work with an agent (also just 'hutch')", "[OPTIONS] [WORDS...]", RUN_OPTIONS, FOR_CHAT,
      NULL, CHAT_NOTES, command_chat},
     {"", "ask", "let an agent carry out one goal", "[OPTIONS] PROMPT", RUN_OPTIONS, FOR_ASK, NULL, ASK_NOTES,
      command_ask},
-    {"", "history", "conversations of the past: list, show, export", "COMMAND ...", NULL, 0, NULL, NULL,
-     command_history},
+    {"", "history", "conversations of the past: list, show, export, search, remove", "COMMAND ...", NULL, 0,
+     HISTORY_COMMANDS, NULL, command_history},
     {"", "run", "run one command in a fresh box", "[OPTIONS] [--] COMMAND [ARG...]", RUN_OPTIONS, FOR_RUN,
      NULL, RUN_NOTES, command_run},
     {"", "box", "boxes that stay: make, use, fork, look at, apply, remove", "COMMAND ...", NULL, 0,

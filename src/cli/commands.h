@@ -21,8 +21,9 @@ struct command {
     int (*run)(const struct command *self, int argc, char **argv);
 };
 
-extern const struct command COMMANDS[];     /* in commands.c */
-extern const struct command BOX_COMMANDS[]; /* in box.c */
+extern const struct command COMMANDS[];         /* in commands.c */
+extern const struct command BOX_COMMANDS[];     /* in box.c */
+extern const struct command HISTORY_COMMANDS[]; /* in history_table.c */
 
 /* NULL if there is none of that name. */
 const struct command *command_find(const struct command *table, const char *name);
@@ -62,6 +63,12 @@ int command_box_diff(const struct command *self, int argc, char **argv);
 int command_box_apply(const struct command *self, int argc, char **argv);
 int command_box_ls(const struct command *self, int argc, char **argv);
 int command_box_rm(const struct command *self, int argc, char **argv);
+
+int command_history_ls(const struct command *self, int argc, char **argv);
+int command_history_show(const struct command *self, int argc, char **argv);
+int command_history_export(const struct command *self, int argc, char **argv);
+int command_history_search(const struct command *self, int argc, char **argv);
+int command_history_rm(const struct command *self, int argc, char **argv);
 
 /* The one option that several commands have alone; its target is a bool. */
 extern const struct option JSON_OPTION[];

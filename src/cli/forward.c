@@ -3,6 +3,7 @@
  * linked statically. It is executed in this process's place, with the same words.
  */
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "commands.h"
@@ -16,13 +17,18 @@ static int forward(const struct command *self, int argc, char **argv)
     struct error err = {0};
     if (parts_find("hutch-agent", path, &err) < 0)
         return say_failure(&err);
-    char **words = calloc((size_t)argc + 3, sizeof *words);
+    char **words = calloc((size_t)argc + 4, sizeof *words);
+    char group[32];
     if (!words)
         return say_failure(&(struct error){.code = ENOMEM, .text = "no memory"});
-    words[0] = (char *)"hutch";
-    words[1] = (char *)self->name;
+    size_t n = 0;
+    words[n++] = (char *)"hutch";
+    snprintf(group, sizeof group, "%.*s", (int)strcspn(self->of, " "), self->of);
+    if (group[0])
+        words[n++] = group;
+    words[n++] = (char *)self->name;
     for (int i = 0; i < argc; i++)
-        words[i + 2] = argv[i];
+        words[n++] = argv[i];
     execv(path, words);
     error_errno(&err, errno, "cannot start %s", path);
     free(words);
@@ -39,7 +45,27 @@ int command_ask(const struct command *self, int argc, char **argv)
     return forward(self, argc, argv);
 }
 
-int command_history(const struct command *self, int argc, char **argv)
+int command_history_ls(const struct command *self, int argc, char **argv)
+{
+    return forward(self, argc, argv);
+}
+
+int command_history_show(const struct command *self, int argc, char **argv)
+{
+    return forward(self, argc, argv);
+}
+
+int command_history_export(const struct command *self, int argc, char **argv)
+{
+    return forward(self, argc, argv);
+}
+
+int command_history_search(const struct command *self, int argc, char **argv)
+{
+    return forward(self, argc, argv);
+}
+
+int command_history_rm(const struct command *self, int argc, char **argv)
 {
     return forward(self, argc, argv);
 }

@@ -14,6 +14,8 @@ static volatile sig_atomic_t came;
 static volatile sig_atomic_t raw_fd = -1;
 static struct termios cooked;
 static int event = -1;
+static void (*also)(void *data);
+static void *also_data;
 
 void interrupt_restore(void)
 {
@@ -31,7 +33,16 @@ static void on_signal(int number)
     if (write(event, &one, sizeof one) < 0) {
         /* Only a full counter makes it fail, and then it is readable anyway. */
     }
+    if (also)
+        also(also_data);
     errno = saved;
+}
+
+void interrupt_call(void (*call)(void *data), void *data)
+{
+    also = NULL; /* so that the handler never meets one with the other's data */
+    also_data = data;
+    also = call;
 }
 
 int interrupt_watch(struct error *err)

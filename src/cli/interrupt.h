@@ -12,6 +12,9 @@
 /* Installs the handlers; returns the descriptor for box_command.cancel, or a negative errno. */
 int interrupt_watch(struct error *err);
 
+/* Has the handler call this, too; it may only do what is safe there. NULL: nothing. */
+void interrupt_call(void (*call)(void *data), void *data);
+
 /* The signal that came, or 0. */
 int interrupt_signal(void);
 

@@ -2,6 +2,7 @@
  * hutch: finds the subcommand and runs it. Nothing is read or set up here that a subcommand did not ask for,
  * so that `hutch run` starts fast.
  */
+#include <stdbool.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -41,14 +42,14 @@ int main(int argc, char **argv)
 {
     hold_stdio();
     raise_files();
-    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+    if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
         return help_overview();
-    const char *name = strcmp(argv[1], "--version") == 0 ? "version" : argv[1];
-    if (name[0] == '-') {
-        say("unknown option '%s'; see 'hutch help'", argv[1]);
-        return EXIT_USAGE;
-    }
+    /* Without a command it is the chat: `hutch`, `hutch --resume last`. */
+    bool chat = argc < 2 || (argv[1][0] == '-' && strcmp(argv[1], "--version") != 0);
+    const char *name = chat ? "chat" : argv[1][0] == '-' ? "version" : argv[1];
     const struct command *c = command_find(COMMANDS, name);
+    if (chat)
+        return c->run(c, argc > 0 ? argc - 1 : 0, argv + (argc > 0));
     if (!c)
         return command_unknown(COMMANDS, name);
     return c->run(c, argc - 2, argv + 2);

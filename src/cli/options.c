@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "nearest.h"
+#include "nearest_name.h"
 #include "options.h"
 #include "units.h"
 #include "banned.h"

@@ -45,6 +45,15 @@ void say(const char *fmt, ...)
     io_write_all(STDERR_FILENO, line, n + 1);
 }
 
+void say_lines(const char *text)
+{
+    char copy[ERROR_TEXT_MAX], *rest = copy;
+    snprintf(copy, sizeof copy, "%s", text);
+    for (char *line; (line = strsep(&rest, "\n"));)
+        if (*line)
+            say("%s", line);
+}
+
 int say_usage(const struct error *err)
 {
     say("%s", err->text);

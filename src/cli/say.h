@@ -14,6 +14,9 @@
  * line. */
 void say(const char *fmt, ...) PRINTF(1, 2);
 
+/* The same for each line of a text of hutch's own. */
+void say_lines(const char *text);
+
 /* The same, returning the exit status that goes with it. */
 int say_usage(const struct error *err);
 int say_failure(const struct error *err);

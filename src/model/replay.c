@@ -241,10 +241,10 @@ static int play_block(struct player *p, json_t *block)
     }
     bool thinking = strcmp(type, "thinking") == 0;
     size_t told = 0;
-    int r = play_text(p, thinking, text, &told);
+    int r = play_text(p, thinking, text ? text : "", &told);
     if (r == 0)
         return json_array_append(p->content, block) < 0 ? -ENOMEM : 0;
-    if (r == -ECANCELED && !thinking && told)
+    if (r == -ECANCELED && text && !thinking && told)
         json_array_append_new(p->content, json_pack("{s:s,s:s%}", "type", "text", "text", text, told));
     return r;
 }

@@ -6,74 +6,85 @@
 #include "replay_answer.h"
 #include "banned.h"
 
-#define ID_MAX         256u
-#define NAME_MAX_BYTES 256u
+#define ID_BYTES_MAX   256u
+#define NAME_BYTES_MAX 256u
+
+/* Of a call, beside what every call has (model.h). */
+static const char *const CALL_MORE[] = {"bad_input", "raw", "from"};
 
 static bool is_text(const json_t *value, size_t max)
 {
     return json_is_string(value) && json_string_length(value) <= max;
 }
 
-/* A tool_use, from {"name", "input", "id"}. */
+static int append(json_t *content, json_t *block, struct error *err)
+{
+    return json_array_append_new(content, block) < 0 ? error_set(err, ENOMEM, "no memory") : 0;
+}
+
+/* A tool_use, from {"name", "input", "id"} and whatever else belongs to it. */
 static int add_call(json_t *content, const json_t *call, size_t number, struct error *err)
 {
-    const json_t *name = json_object_get(call, "name"), *given = json_object_get(call, "id");
-    json_t *input = json_object_get(call, "input");
-    size_t i = json_array_size(content);
-    if (!is_text(name, NAME_MAX_BYTES) || json_string_length(name) == 0)
-        return error_set(err, EINVAL, "block %zu: a call needs a \"name\"", i + 1);
+    const json_t *name = json_object_get(call, "name"), *id = json_object_get(call, "id");
+    const json_t *input = json_object_get(call, "input");
+    size_t i = json_array_size(content) + 1;
+    if (!is_text(name, NAME_BYTES_MAX) || json_string_length(name) == 0)
+        return error_set(err, EINVAL, "block %zu: a call needs a \"name\"", i);
     if (input && !json_is_object(input))
-        return error_set(err, EINVAL, "block %zu: the \"input\" of a call must be an object", i + 1);
-    if (given && (!is_text(given, ID_MAX) || json_string_length(given) == 0))
-        return error_set(err, EINVAL, "block %zu: the \"id\" of a call must be a short string", i + 1);
-    json_t *id = given ? json_copy((json_t *)given) : json_sprintf("call_%zu_%zu", number, i + 1);
-    json_t *block =
-        json_pack("{s:s,s:o,s:s,s:o}", "type", "tool_use", "id", id, "name", json_string_value(name), "input",
-                  input ? json_deep_copy(input) : json_object());
-    const json_t *bad = json_object_get(call, "bad_input");
-    if (is_text(bad, DECODER_BYTES_MAX))
-        json_object_set_new(block, "bad_input", json_copy((json_t *)bad));
-    return json_array_append_new(content, block) < 0 ? error_set(err, ENOMEM, "no memory") : 0;
+        return error_set(err, EINVAL, "block %zu: the \"input\" of a call must be an object", i);
+    if (id && (!is_text(id, ID_BYTES_MAX) || json_string_length(id) == 0))
+        return error_set(err, EINVAL, "block %zu: the \"id\" of a call must be a short string", i);
+    json_t *block = json_pack("{s:s}", "type", "tool_use");
+    json_object_set_new(block, "id", id ? json_copy((json_t *)id) : json_sprintf("call_%zu_%zu", number, i));
+    json_object_set_new(block, "name", json_copy((json_t *)name));
+    json_object_set_new(block, "input", input ? json_deep_copy(input) : json_object());
+    for (size_t k = 0; k < ARRAY_SIZE(CALL_MORE); k++) {
+        const json_t *more = json_object_get(call, CALL_MORE[k]);
+        if (more)
+            json_object_set_new(block, CALL_MORE[k], json_deep_copy(more));
+    }
+    return append(content, block, err);
 }
 
-static int add_thinking(json_t *content, const json_t *block, struct error *err)
+/* A text, a thought, or what only its provider understands: as it was recorded, once it is checked. */
+static int add_said(json_t *content, const json_t *block, const char *type, struct error *err)
 {
     const json_t *text = json_object_get(block, "text"), *from = json_object_get(block, "from");
-    json_t *raw = json_object_get(block, "raw");
-    if ((text && !json_is_string(text)) || (from && !json_is_string(from)))
-        return error_set(err, EINVAL, "block %zu: \"text\" and \"from\" must be strings",
-                         json_array_size(content) + 1);
-    json_t *copy =
-        json_pack("{s:s,s:s,s:s}", "type", "thinking", "from", from ? json_string_value(from) : "replay",
-                  "text", text ? json_string_value(text) : "");
-    if (raw)
-        json_object_set_new(copy, "raw", json_deep_copy(raw));
-    return json_array_append_new(content, copy) < 0 ? error_set(err, ENOMEM, "no memory") : 0;
-}
-
-static int add_text(json_t *content, const json_t *text, struct error *err)
-{
-    if (!json_is_string(text))
-        return error_set(err, EINVAL, "block %zu: \"text\" must be a string", json_array_size(content) + 1);
-    if (json_string_length(text) == 0)
-        return 0;
-    json_t *block = json_pack("{s:s,s:s}", "type", "text", "text", json_string_value(text));
-    return json_array_append_new(content, block) < 0 ? error_set(err, ENOMEM, "no memory") : 0;
+    size_t i = json_array_size(content) + 1;
+    bool other = strcmp(type, "other") == 0;
+    if (from && !json_is_string(from))
+        return error_set(err, EINVAL, "block %zu: \"from\" must be a string", i);
+    if (!other && !json_is_string(text))
+        return error_set(err, EINVAL, "block %zu: \"text\" must be a string", i);
+    json_t *copy = json_pack("{s:s}", "type", type);
+    json_object_update_missing_new(copy, json_deep_copy(block));
+    return append(content, copy, err);
 }
 
 static int add_block(json_t *content, const json_t *block, size_t number, struct error *err)
 {
+    static const char *const SAID[] = {"text", "thinking", "other"};
     const char *type = json_string_value(json_object_get(block, "type"));
     if (json_array_size(content) >= DECODER_BLOCKS_MAX)
         return error_set(err, EINVAL, "more than %u blocks", DECODER_BLOCKS_MAX);
-    if (type && strcmp(type, "text") == 0)
-        return add_text(content, json_object_get(block, "text"), err);
-    if (type && strcmp(type, "thinking") == 0)
-        return add_thinking(content, block, err);
     if (type && strcmp(type, "tool_use") == 0)
         return add_call(content, block, number, err);
+    for (size_t i = 0; type && i < ARRAY_SIZE(SAID); i++)
+        if (strcmp(type, SAID[i]) == 0)
+            return add_said(content, block, type, err);
     return error_set(err, EINVAL, "block %zu: its \"type\" must be text, thinking or tool_use",
                      json_array_size(content) + 1);
+}
+
+/* No words at all are no block. */
+static int add_words(json_t *content, const char *type, const json_t *words, struct error *err)
+{
+    if (json_is_string(words) && json_string_length(words) == 0)
+        return 0;
+    json_t *block = json_pack("{s:O}", "text", words);
+    int r = add_said(content, block, type, err);
+    json_decref(block);
+    return r;
 }
 
 /* {"thinking", "text", "calls"}, each of them optional. */
@@ -88,13 +99,10 @@ static int add_short(json_t *content, const json_t *said, size_t number, struct 
         return error_set(err, EINVAL, "it needs \"text\", \"calls\", \"thinking\" or \"content\"");
     if (calls && (!json_is_array(calls) || json_array_size(calls) > DECODER_BLOCKS_MAX))
         return error_set(err, EINVAL, "\"calls\" must be an array of at most %u calls", DECODER_BLOCKS_MAX);
-    if (thinking) {
-        json_t *block = json_pack("{s:O}", "text", (json_t *)thinking);
-        r = add_thinking(content, block, err);
-        json_decref(block);
-    }
+    if (thinking)
+        r = add_words(content, "thinking", thinking, err);
     if (r == 0 && text)
-        r = add_text(content, text, err);
+        r = add_words(content, "text", text, err);
     json_array_foreach(calls, i, call)
     {
         if (r == 0)
@@ -109,7 +117,7 @@ static int add_all(json_t *content, const json_t *said, size_t number, struct er
     json_t *block;
     size_t i;
     if (json_is_string(said))
-        return add_text(content, said, err);
+        return add_words(content, "text", said, err);
     if (!json_is_object(said))
         return error_set(err, EINVAL, "it must be an object or a string");
     if (!blocks)

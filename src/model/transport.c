@@ -1,18 +1,18 @@
-#include <curl/curl.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
 
 #include "clock.h"
-#include "transport.h"
+#include "hush.h"
+#include "transport_private.h"
 #include "banned.h"
 
 #define CONNECT_MS  15000L
 #define HEADERS_MAX (256u << 10) /* of one answer, all lines together */
 #define LINGER_MAX  (64u << 10)  /* bytes behind the end of an answer */
+#define LINGER_MS   20           /* and how long its end is waited for, by the next request */
 #define POLL_MS     60000
 
 struct transport {
@@ -42,42 +42,6 @@ static curl_socket_t open_socket(void *data, curlsocktype purpose, struct curl_s
     return socket(at->family, at->socktype | SOCK_CLOEXEC, at->protocol);
 }
 
-static void copy_value(char *to, size_t size, const char *from, size_t n)
-{
-    while (n > 0 && (*from == ' ' || *from == '\t')) {
-        from++;
-        n--;
-    }
-    while (n > 0 && (unsigned char)from[n - 1] <= ' ')
-        n--;
-    for (size_t i = 0; i < n; i++)
-        if ((unsigned char)from[i] < ' ' || (unsigned char)from[i] >= 0x7f)
-            return;
-    if (n >= size)
-        return;
-    memcpy(to, from, n);
-    to[n] = 0;
-}
-
-static void take_field(struct transport_answer *a, const char *line, size_t n)
-{
-    const struct {
-        const char *name;
-        char *to;
-        size_t size;
-    } wanted[] = {
-        {"content-type", a->type, sizeof a->type},
-        {"x-should-retry", a->should_retry, sizeof a->should_retry},
-        {"retry-after-ms", a->retry_ms, sizeof a->retry_ms},
-        {"retry-after", a->retry_after, sizeof a->retry_after},
-    };
-    const char *colon = memchr(line, ':', n);
-    size_t name = colon ? (size_t)(colon - line) : 0;
-    for (size_t i = 0; colon && i < ARRAY_SIZE(wanted); i++)
-        if (name == strlen(wanted[i].name) && strncasecmp(line, wanted[i].name, name) == 0)
-            copy_value(wanted[i].to, wanted[i].size, colon + 1, n - name - 1);
-}
-
 static size_t take_head(char *line, size_t size, size_t n, void *transport)
 {
     struct transport *t = transport;
@@ -90,7 +54,7 @@ static size_t take_head(char *line, size_t size, size_t n, void *transport)
     if (n > 5 && memcmp(line, "HTTP/", 5) == 0)
         t->answer = (struct transport_answer){0}; /* what came before was of an interim answer */
     else if (!t->lingers)
-        take_field(&t->answer, line, n);
+        transport_take_field(&t->answer, line, n);
     return n;
 }
 
@@ -177,11 +141,14 @@ static void take_out(struct transport *t)
 
 struct transport *transport_free(struct transport *t)
 {
+    struct hush hush;
     if (!t)
         return NULL;
+    hush_begin(&hush);
     take_out(t);
     curl_easy_cleanup(t->easy);
     curl_multi_cleanup(t->multi);
+    hush_end(&hush);
     free(t);
     return NULL;
 }
@@ -250,12 +217,16 @@ static bool is_sent(struct transport *t, const struct transport_call *c)
     return (size_t)sent >= c->n;
 }
 
-/* The end of the last answer may have come by now, and its connection can be used again; else it is given up.
- */
+/* The end of the last answer has mostly come by now, or comes at once, and its connection can be used again;
+ * else it is given up. */
 static void finish_last(struct transport *t)
 {
-    if (t->added && t->lingers && !t->ended)
-        step(t);
+    int64_t deadline = clock_now() + LINGER_MS * NS_PER_MS;
+    while (t->added && t->lingers && step(t) == 0 && !t->ended) {
+        int left = clock_poll_ms(deadline);
+        if (left == 0 || curl_multi_poll(t->multi, NULL, 0, left, NULL) != CURLM_OK)
+            break;
+    }
     take_out(t);
 }
 
@@ -280,44 +251,13 @@ static int begin(struct transport *t, const struct transport_call *c)
     return 0;
 }
 
-/* Why curl gave up, as an errno. */
-static int errno_of(CURLcode code)
-{
-    switch (code) {
-    case CURLE_COULDNT_CONNECT:
-        return -ECONNREFUSED;
-    case CURLE_COULDNT_RESOLVE_HOST:
-    case CURLE_COULDNT_RESOLVE_PROXY:
-        return -EHOSTUNREACH;
-    case CURLE_OPERATION_TIMEDOUT:
-        return -ETIMEDOUT;
-    case CURLE_PEER_FAILED_VERIFICATION:
-    case CURLE_SSL_CACERT_BADFILE:
-    case CURLE_SSL_ISSUER_ERROR:
-        return -EKEYREJECTED;
-    case CURLE_UNSUPPORTED_PROTOCOL: /* bytes that are no HTTP */
-    case CURLE_WEIRD_SERVER_REPLY:
-        return -EPROTO;
-    case CURLE_OUT_OF_MEMORY:
-        return -ENOMEM;
-    case CURLE_GOT_NOTHING:
-    case CURLE_SEND_ERROR:
-    case CURLE_RECV_ERROR:
-    case CURLE_PARTIAL_FILE:
-    case CURLE_SSL_CONNECT_ERROR:
-        return -EPIPE;
-    default:
-        return -EIO;
-    }
-}
-
 static int explain(struct transport *t, struct error *err)
 {
     if (t->stopped == -EPROTO && t->head > HEADERS_MAX)
         return error_set(err, EPROTO, "more than %u bytes of headers", HEADERS_MAX);
     if (t->stopped)
         return t->stopped;
-    int r = errno_of(t->code);
+    int r = transport_errno(t->code);
     return error_set(err, -r, "%s", t->why[0] ? t->why : curl_easy_strerror(t->code));
 }
 
@@ -326,11 +266,11 @@ static void take_location(struct transport *t)
     char *to = NULL;
     curl_easy_getinfo(t->easy, CURLINFO_REDIRECT_URL, &to);
     if (to)
-        copy_value(t->answer.location, sizeof t->answer.location, to, strlen(to));
+        transport_copy_value(t->answer.location, sizeof t->answer.location, to, strlen(to));
 }
 
-int transport_post(struct transport *t, const struct transport_call *c, struct transport_answer *ret,
-                   struct error *err)
+static int post(struct transport *t, const struct transport_call *c, struct transport_answer *ret,
+                struct error *err)
 {
     long status = 0;
     int r = begin(t, c);
@@ -350,4 +290,14 @@ int transport_post(struct transport *t, const struct transport_call *c, struct t
     if (r == -ETIMEDOUT)
         return error_set(err, ETIMEDOUT, "nothing came for %g s", c->idle_ms / 1000.0);
     return r < 0 ? error_errno(err, -r, "cannot ask") : explain(t, err);
+}
+
+int transport_post(struct transport *t, const struct transport_call *c, struct transport_answer *ret,
+                   struct error *err)
+{
+    struct hush hush;
+    hush_begin(&hush);
+    int r = post(t, c, ret, err);
+    hush_end(&hush);
+    return r;
 }

@@ -23,3 +23,6 @@ int bash_set_output(struct tool_call *c, json_t *data, const struct kept_output 
 
 /* A call with `handle`. */
 int bash_handle(struct tool_call *c, struct error *err);
+
+/* Does a background command of the session's box still run? -ESRCH: there is none with that handle. */
+int bash_is_running(struct tool_session *s, uint64_t handle, bool *ret);

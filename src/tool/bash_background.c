@@ -11,10 +11,11 @@
 #include "clock.h"
 #include "banned.h"
 
-#define LOOK_FIRST_MS 10
-#define LOOK_MOST_MS  250
-#define KILL_PATIENCE (5 * NS_PER_S)
-#define INPUT_PIECE   (512u << 10)
+#define LOOK_FIRST_MS    10
+#define LOOK_MOST_MS     250
+#define KILL_PATIENCE    (5 * NS_PER_S)
+#define INPUT_PIECE      (512u << 10)
+#define LOOK_PATIENCE_MS 2000 /* of somebody who only wants to know whether it runs */
 
 struct status {
     bool running;
@@ -222,4 +223,18 @@ int bash_handle(struct tool_call *c, struct error *err)
     if (r == 0)
         r = ask_status(c, &s.size, &now, err);
     return r < 0 ? r : answer(c, &s, &output, err);
+}
+
+int bash_is_running(struct tool_session *s, uint64_t handle, bool *ret)
+{
+    struct tool_call nobody = {.session = s, .cancel = -1};
+    struct wire_frame frame;
+    _cleanup_ask_ struct ask a;
+    ask_begin(&a, &nobody, WIRE_STATUS);
+    a.patience_ms = LOOK_PATIENCE_MS;
+    wire_put_u64(&a.out, WIRE_K_HANDLE, handle);
+    int r = ask_result(&a, &frame, NULL);
+    if (r == 0)
+        *ret = wire_find_u64(&frame, WIRE_K_RUNNING, 0) != 0;
+    return r;
 }

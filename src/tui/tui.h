@@ -15,6 +15,8 @@ struct tui_options {
     bool no_apply;     /* never offer to */
     bool plain;        /* line mode even on a terminal */
     const char *first; /* what the person said on the command line already, or NULL */
+    unsigned attempts; /* at each thing said, side by side; 0 or 1: one */
+    const char *test;  /* what tells how good an attempt is; with attempts */
 };
 
 /* Runs until the person leaves. Returns 0 or a negative errno with the text set. */

@@ -18,8 +18,13 @@
 #include "error.h"
 #include "event.h"
 
+/* The key that toggles, as hints name it; chat binds it. */
+#define VIEW_FOLD_KEY "ctrl-o"
+
 struct view;
 
+/* -ENOTSUP where there is no terminal that can be drawn on: plain mode serves then. Keys are not read here:
+ * the terminal is in raw mode, without echo. */
 int view_open(struct view **ret, struct error *err); /* takes the terminal */
 struct view *view_close(struct view *v);             /* and gives it back, as it was */
 
@@ -76,6 +81,7 @@ struct view_status {
 };
 void view_status(struct view *v, const struct view_status *s);
 
-/* Draws what changed, nothing else. Returns how many milliseconds later it wants to be called again though
- * nothing happens (a spinner), or -1. */
+/* Draws what changed, nothing else; text that streams no more than 30 times a second, so it may be called
+ * after every event. Returns how many milliseconds later it wants to be called again though
+ * nothing happens (a spinner, text that waits for its frame), or -1. */
 int view_draw(struct view *v);

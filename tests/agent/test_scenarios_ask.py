@@ -112,12 +112,24 @@ def test_pause_turn_goes_on(user_env, model_server):
     assert len(model_server.requests) == 2
 
 
-@pytest.mark.parametrize("stop, api", [("refusal", "anthropic"), ("max_tokens", "anthropic"), ("max_tokens", "responses"),
-                                       ("model_context_window_exceeded", "anthropic")])
+@pytest.mark.parametrize("stop, api", [("refusal", "anthropic"), ("max_tokens", "anthropic"), ("max_tokens", "responses")])
 def test_other_ends_are_told(user_env, model_server, stop, api):
     model_server.script(lambda request: Reply("So far.", stop=stop))
     done = user_env.ask("go", api=api, status=None)
     assert done.events("done")[-1]["stop"] == stop, done
+
+
+def test_a_window_that_is_exceeded_is_shortened_for(user_env, model_server):
+    def model(request):
+        if not request.tools:
+            return Reply("A summary.")
+        if request.answers < 4 and len(request.raw) < 150_000:
+            return Reply(call("bash", command="seq 100000 | head -c 60000"))
+        return Reply("Too m", stop="model_context_window_exceeded") if len(request.raw) > 60_000 else Reply("It fits.")
+
+    model_server.script(model)
+    done = user_env.ask("go")
+    assert done.text.endswith("It fits.") and done.events("done")[-1]["stop"] == "end_turn"
 
 
 def test_instructions_of_the_workspace_are_in_the_system_prompt(user_env, model_server):

@@ -26,7 +26,7 @@ def test_max_tokens(user_env, model_server):
 
 
 def test_max_cost(user_env, model_server):
-    user_env.configure(models={"anthropic/scripted-1": {"window": 200000, "price": {"input": 1000, "output": 1000}}})
+    user_env.configure(models={"anthropic/scripted-1": {"window": 200000, "input": 1000, "output": 1000}})
     model_server.script(busy(usage=Usage(input=100, output=100)))
     done = user_env.ask("go", "--max-cost", "0.5", status=None)
     assert len(model_server.requests) == 3, "each answer costs 20 cents"
@@ -76,7 +76,7 @@ def test_best_of_three_attempts_is_kept(agent_env, model_server):
     model_server.script(contest)
     done = agent_env.ask("write add", "--attempts", "3", "--test", "python3 -m unittest -q", "--apply")
     assert agent_env.get("add.py") == GOOD, "the smallest diff of those that pass"
-    reports = done.one("attempts")["attempts"]
+    reports = done.one("done")["attempts"]
     assert len(reports) == 3 and sorted(r["test_status"] for r in reports) == [0, 0, 1], reports
     assert sum(r["best"] for r in reports) == 1
     assert agent_env.boxes() == []

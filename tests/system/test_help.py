@@ -73,11 +73,22 @@ def test_help_of_each_command(box, table):
 
 
 def test_overview(box, table):
-    texts = {box.hutch(*args).stdout for args in ([], ["--help"], ["-h"], ["help"])}
+    texts = {box.hutch(*args).stdout for args in (["--help"], ["-h"], ["help"])}
     assert len(texts) == 1
     text = texts.pop()
     for command in table:
         assert re.search(rf"^  {command['name']} +{re.escape(command['summary'])}$", text, re.M)
+
+
+def test_without_a_command_it_is_the_chat(box):
+    """Without a key it says how to give one, in lines for people, whatever else is on the command line."""
+    for args in ([], ["--resume", "last"], ["chat"]):
+        done = box.hutch(*args, input="", cwd=box.workspace)
+        assert (done.returncode, done.stdout) == (125, "")
+        lines = done.stderr.splitlines()
+        assert len(lines) >= 3 and all(line.startswith("hutch: ") for line in lines)
+        assert "ANTHROPIC_API_KEY" in done.stderr
+    assert "unknown option '--bogus'" in box.hutch("--bogus").stderr
 
 
 def test_version(box):
@@ -112,13 +123,16 @@ def tagged(text):
     return {m[1]: m[2] for m in re.finditer(r"^\.TP\n(.*)\n((?:(?!\.TP|\.S[HS] ).*\n?)*)", text, re.M)}
 
 
+GROUPS = ("box", "history")  # commands that have commands of their own
+
+
 def man_options(words):
-    if words[0] == "box":
-        return tagged(sections(manual("hutch-box"))[words[1]])
+    if words[0] in GROUPS:
+        return tagged(sections(manual(f"hutch-{words[0]}"))[words[1]])
     return tagged(sections(manual(f"hutch-{words[0]}"))["OPTIONS"])
 
 
-MAKERS = [("box", "new"), ("tool",), ("mcp",)]  # they refer to hutch-run(1) for what they share with it
+MAKERS = [("box", "new"), ("tool",), ("mcp",), ("chat",), ("ask",)]  # they refer to hutch-run(1) for what they share with it
 
 
 def own_options(table, words):
@@ -129,7 +143,7 @@ def own_options(table, words):
 
 def test_manual_has_each_option(table):
     for words, command in commands(table):
-        if words[0] in ("help", "version") or words == ("box",):
+        if words[0] in ("help", "version") or (len(words) == 1 and words[0] in GROUPS):
             continue
         page = man_options(words)
         options = own_options(table, words)
@@ -137,7 +151,7 @@ def test_manual_has_each_option(table):
             text = manual(f"hutch-{words[0]}")
             for option in command["options"]:
                 assert f"--{option['name']}" in text
-        elif words[0] != "box":
+        elif words[0] not in GROUPS:
             options = [*options, HELP]
         assert set(page) == {heading(option) for option in options}, words
         for option in options:
@@ -149,13 +163,13 @@ def test_manual_has_each_option(table):
 def test_manual_has_each_command(table):
     top = sections(manual("hutch"))["COMMANDS"]
     assert set(tagged(top)) == {command["name"] for command in table}
-    page = sections(manual("hutch-box"))
+    assert {command["name"] for command in table if command["commands"]} == set(GROUPS)
     for words, _ in commands(table):
-        if words[0] == "box" and len(words) == 2:
-            assert words[1] in page
+        if len(words) == 2:
+            assert words[1] in sections(manual(f"hutch-{words[0]}"))
     for words, command in commands(table):
         name = f"hutch-{words[0]}"
-        if len(words) == 2 or words[0] in ("run", "tool", "mcp", "doctor"):
+        if len(words) == 2 or words[0] in ("chat", "ask", "run", "tool", "mcp", "doctor"):
             synopsis = sections(manual(name))["SYNOPSIS"].replace("\n.br\n", "\n")
             assert f"hutch {' '.join(words)} {command['usage']}".strip() in synopsis
 
@@ -194,7 +208,7 @@ def bash_complete(line, *words):
 
 def test_bash_options(table):
     for words, command in commands(table):
-        if words == ("version",) or words == ("box",):
+        if words == ("version",) or (len(words) == 1 and words[0] in GROUPS):
             continue
         offered = bash_complete("-", "hutch", *words, "-")
         assert offered == expected(table, words), words
@@ -203,8 +217,9 @@ def test_bash_options(table):
 def test_bash_commands(table):
     names = {command["name"] for command in table}
     assert bash_complete(" ", "hutch") == names | {"--version", "--help", "-h"}
-    inner = {words[1] for words, _ in commands(table) if len(words) == 2}
-    assert bash_complete(" ", "hutch", "box") == inner | {"--help", "-h"}
+    for group in GROUPS:
+        inner = {words[1] for words, _ in commands(table) if len(words) == 2 and words[0] == group}
+        assert bash_complete(" ", "hutch", group) == inner | {"--help", "-h"}
 
 
 def test_bash_values():
@@ -239,12 +254,12 @@ def test_zsh_options(table):
     """Read, not run: zsh is on few hosts."""
     text = (COMPLETIONS / "_hutch").read_text()
     makers = re.search(r"_hutch_makers=\(\n(.*?)\n    \)", text, re.S)[1]
-    names = "|".join(words[-1] for words, _ in commands(table) if words != ("box",))
-    blocks = dict(re.findall(rf"^ +({names})\)\n(.*?);;", text, re.S | re.M))
+    functions = dict(re.findall(r"^_hutch_?(\w*)\(\) \{\n(.*?)^\}", text, re.S | re.M))
     for words, command in commands(table):
-        if words in (("version",), ("box",)):
+        if words == ("version",) or (len(words) == 1 and words[0] in GROUPS):
             continue
-        block = blocks[words[-1]]
+        function = functions[words[0] if len(words) == 2 else ""]
+        block = re.search(rf"^ +{words[-1]}\)\n(.*?);;", function, re.S | re.M)[1]
         specs = zsh_specs(block + (makers if "$_hutch_makers" in block else ""))
         repeats = {"ro", "rw", "env"}
         wanted = {(f"--{o['name']}", o["arg"] is not None, o["name"] in repeats) for o in command["options"]}

@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "nearest.h"
+#include "nearest_name.h"
 #include "banned.h"
 
 #define NAME_MAX_SIZE 32

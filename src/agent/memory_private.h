@@ -1,0 +1,84 @@
+/* What the files of memory share. */
+#pragma once
+
+#include <pthread.h>
+#include <sqlite3.h>
+
+#include "buf.h"
+#include "memory.h"
+
+#define MEMORY_TERMS_MAX 24
+#define MEMORY_TERM_MAX  200
+
+struct memory {
+    pthread_mutex_t lock;
+    char *path;
+    int folder;
+    sqlite3 *db;
+    const char *embedder;
+    struct model *model;
+};
+
+/* A statement of this database; finalized by sqlite3_finalize. NULL with the text set. */
+sqlite3_stmt *memory_prepare(struct memory *m, const char *sql, struct error *err);
+#define _cleanup_stmt_ _cleanup_(memory_finalize)
+void memory_finalize(sqlite3_stmt **s);
+
+int memory_run(struct memory *m, const char *sql, struct error *err);
+
+/* The database's last failure as an errno with its text. */
+int memory_failed(struct memory *m, struct error *err);
+
+/* Is it damaged, rather than busy or full? Then it is set aside, and a new one is begun. */
+bool memory_is_damaged(const struct memory *m);
+int memory_begin_anew(struct memory *m, struct error *err);
+
+/* The terms of a query: words and phrases. Texts are cut to MEMORY_TERM_MAX. */
+struct memory_terms {
+    char *texts[MEMORY_TERMS_MAX];
+    size_t count;
+};
+int memory_terms(const char *text, struct memory_terms *ret);
+void memory_terms_free(struct memory_terms *t);
+
+enum memory_match { MATCH_ALL, MATCH_ANY, MATCH_BEGINNINGS, N_MATCHES };
+
+/* The same in FTS5's language, which it is never wrong in. */
+int memory_match(const struct memory_terms *t, enum memory_match how, struct buf *ret);
+
+/* The parts of names as words of their own: `HTTPServer2` gives `HTTP Server 2`. */
+int memory_split(const char *text, size_t n, struct buf *ret);
+
+/* The n bytes from *at on that make one row: cut at a line's end or a blank, never in a character. */
+size_t memory_chunk(const char *text, size_t n);
+
+/* Where the terms are in the text: at most MEMORY_SNIPPET_MAX bytes, on one line. */
+int memory_snippet(const char *text, size_t n, const struct memory_terms *t, struct buf *ret);
+
+/* One searchable part of a message: a block. */
+struct memory_part {
+    const char *call; /* tool_use_id, or NULL */
+    const char *role; /* user, assistant, tool, hutch */
+};
+
+/* The text of part number `part` of a message; -ENOENT if there is none. */
+int memory_part(const json_t *message, size_t part, struct memory_part *ret, struct buf *text);
+
+/* Vectors, where they are configured. */
+int memory_embed_new(struct memory *m, int cancel);
+struct memory_hit {
+    sqlite3_int64 doc;
+    double score;
+};
+/* The nearest of all; returns how many, or a negative errno. */
+int memory_nearest(struct memory *m, const struct memory_query *q, struct memory_hit *ret, size_t max);
+
+/* A row as text again, from its history. */
+struct memory_row {
+    char session[HISTORY_ID_MAX];
+    uint64_t start; /* of the message in the file */
+    size_t length, message, part, at, n;
+    unsigned turn;
+};
+int memory_row(struct memory *m, sqlite3_int64 doc, struct memory_row *ret);
+int memory_message(struct memory *m, const struct memory_row *r, json_t **ret);

@@ -1,0 +1,284 @@
+/*
+ * The `memory` tool: searching this and past sessions, and reading one message of them in full, or the output
+ * of one call of several in it. What was pruned from the context is had back this way.
+ */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "history_private.h"
+#include "input.h"
+#include "memory_private.h"
+#include "utf8.h"
+#include "banned.h"
+
+struct memory_source {
+    struct tool_source source;
+    struct tool tool;
+    struct history *own;
+    struct memory_options options;
+    pthread_mutex_t lock; /* guards `memory` */
+    struct memory *memory;
+};
+
+static struct memory_source *source_of(const struct tool_call *c)
+{
+    return (struct memory_source *)((char *)c->tool - offsetof(struct memory_source, tool));
+}
+
+static int get_memory(struct memory_source *s, struct memory **ret, struct error *err)
+{
+    pthread_mutex_lock(&s->lock);
+    int r = s->memory ? 0 : memory_open(&s->options, &s->memory, err);
+    *ret = s->memory;
+    pthread_mutex_unlock(&s->lock);
+    return r;
+}
+
+/* `3h ago` */
+static void put_age(struct buf *b, const char *when)
+{
+    struct tm utc = {0};
+    if (!when || !strptime(when, "%Y-%m-%dT%H:%M:%S", &utc))
+        return;
+    long s = (long)(time(NULL) - timegm(&utc));
+    s = s < 0 ? 0 : s;
+    if (s < 120)
+        buf_printf(b, ", %lds ago", s);
+    else if (s < 120 * 60)
+        buf_printf(b, ", %ldm ago", s / 60);
+    else if (s < 48 * 3600)
+        buf_printf(b, ", %ldh ago", s / 3600);
+    else
+        buf_printf(b, ", %ldd ago", s / 86400);
+}
+
+static const char *member(const json_t *o, const char *name)
+{
+    return json_string_value(json_object_get(o, name));
+}
+
+static void put_hit(struct buf *b, const json_t *hit, const char *own)
+{
+    const char *session = member(hit, "session"), *call = member(hit, "call");
+    bool is_own = strcmp(session, own) == 0;
+    buf_printf(b, "[session %s, message %" JSON_INTEGER_FORMAT, is_own ? "this" : session,
+               json_integer_value(json_object_get(hit, "message")));
+    if (call)
+        buf_printf(b, ", call %.100s", call);
+    buf_printf(b, ", %s", member(hit, "role"));
+    put_age(b, member(hit, "time"));
+    buf_printf(b, "]\n%s\n\n", member(hit, "snippet"));
+}
+
+static int search(struct tool_call *c, const char *session, struct error *err)
+{
+    struct memory_source *s = source_of(c);
+    struct memory *m;
+    json_t *hits = NULL;
+    const char *own = history_id(s->own);
+    struct memory_query q = {.text = input_string(c, "query"),
+                             .session = session,
+                             .workspace = history_workspace(s->own),
+                             .own = s->own,
+                             .limit = (unsigned)input_int(c, "limit", 8),
+                             .cancel = c->cancel};
+    int r = get_memory(s, &m, err);
+    if (r == 0)
+        r = memory_search(m, &q, &hits, err);
+    if (r < 0)
+        return r;
+    size_t i, n = json_array_size(hits);
+    json_t *hit;
+    json_array_foreach(hits, i, hit) put_hit(&c->result->text, hit, own);
+    if (n == 0)
+        buf_append_str(&c->result->text,
+                       "Nothing was found. Try other or fewer words; any one of them is enough.\n");
+    else
+        buf_append_str(
+            &c->result->text,
+            "To read one in full: memory {\"message\": N, \"session\": S, \"call\": ID if given}.\n");
+    c->result->data = json_pack("{s:o}", "hits", hits);
+    return c->result->data ? 0 : error_set(err, ENOMEM, "no memory");
+}
+
+/* The text of a message, or of what belongs to one call in it. */
+static int text_of(const json_t *message, const char *call, struct buf *text)
+{
+    bool found = false;
+    for (size_t part = 0;; part++) {
+        _cleanup_buf_ struct buf one = BUF_INIT(HISTORY_MESSAGE_MAX);
+        struct memory_part p;
+        int r = memory_part(message, part, &p, &one);
+        if (r == -ENOENT)
+            return found || !call ? 0 : -ENOENT;
+        if (r < 0)
+            return r;
+        if (call && (!p.call || strcmp(p.call, call) != 0))
+            continue;
+        found = true;
+        if (text->len > 0 && text->data[text->len - 1] != '\n')
+            buf_append(text, "\n", 1);
+        if (!call && p.call && strcmp(p.role, "tool") == 0)
+            buf_printf(text, "[output of call %.100s]\n", p.call);
+        buf_append(text, one.data, one.len);
+        if (text->failed)
+            return -ENOBUFS;
+    }
+}
+
+static void put_page(struct buf *out, const struct buf *text, size_t from)
+{
+    size_t n = text->len - from > MEMORY_PAGE_MAX ? MEMORY_PAGE_MAX : text->len - from;
+    const uint8_t *at = text->data + from;
+    if (from + n < text->len)
+        n -= utf8_cut_end(at, n);
+    text_append(out, at, n);
+    if (from + n < text->len)
+        buf_printf(out, "\n[bytes %zu to %zu of %zu; to go on, add \"offset\": %zu]\n", from, from + n,
+                   text->len, from + n);
+}
+
+static int show(struct tool_call *c, const json_t *message, long long number, struct error *err)
+{
+    _cleanup_buf_ struct buf text = BUF_INIT(HISTORY_MESSAGE_MAX);
+    const char *call = input_string(c, "call");
+    size_t from = (size_t)input_int(c, "offset", 0);
+    int r = text_of(message, call, &text);
+    if (r == -ENOENT)
+        return tool_fail(c, "input.call: message %lld has nothing of the call '%.100s'", number, call);
+    if (r < 0)
+        return error_errno(err, -r, "message %lld", number);
+    if (from > text.len)
+        return tool_fail(c, "input.offset: message %lld has %zu bytes", number, text.len);
+    if (text.len > 0) {
+        from += utf8_cut_start(text.data + from, text.len - from);
+        put_page(&c->result->text, &text, from);
+    } else {
+        buf_append_str(&c->result->text, "[no text]\n");
+    }
+    c->result->data =
+        json_pack("{s:I, s:I, s:I, s:s*}", "message", (json_int_t)number, "offset", (json_int_t)from, "bytes",
+                  (json_int_t)text.len, "time", member(message, "time"));
+    return c->result->data ? 0 : error_set(err, ENOMEM, "no memory");
+}
+
+static int read_message(struct tool_call *c, const char *session, struct error *err)
+{
+    struct memory_source *s = source_of(c);
+    struct history *open = NULL, *h = s->own;
+    json_t *message = NULL;
+    long long number = (long long)input_int(c, "message", 0);
+    int r = 0;
+    if (session && strcmp(session, history_id(s->own)) != 0) {
+        r = history_open(session, true, &open, NULL, err);
+        h = open;
+    }
+    if (r == 0 && (size_t)number >= history_count(h))
+        r = tool_fail(c, "input.message: the session %s has %zu messages, the first is 0", history_id(h),
+                      history_count(h));
+    else if (r == 0) {
+        r = history_read(h, (size_t)number, &message, err);
+        if (r == 0)
+            r = show(c, message, number, err);
+    }
+    json_decref(message);
+    history_close(open);
+    return r;
+}
+
+static int run(struct tool_call *c, struct error *err)
+{
+    struct memory_source *s = source_of(c);
+    const char *given = input_string(c, "session");
+    bool reads = json_object_get(c->input, "message");
+    if (given && !history_is_id(given, strlen(given)))
+        return tool_fail(c, "input.session: \"this\", \"all\" or the ID of a session");
+    if (reads && input_string(c, "query"))
+        return tool_fail(c, "input: either \"query\", to search, or \"message\", to read one");
+    if (given && strcmp(given, "this") == 0)
+        given = history_id(s->own);
+    bool all = !given || strcmp(given, "all") == 0;
+    if (reads)
+        return read_message(c, all ? NULL : given, err);
+    if (!input_string(c, "query"))
+        return tool_fail(c, "input: \"query\", to search, or \"message\", to read one, is missing");
+    return search(c, all ? NULL : given, err);
+}
+
+static const struct tool *find(struct tool_source *s, struct tool_session *session, const char *name,
+                               struct error *err)
+{
+    struct memory_source *m = (struct memory_source *)s;
+    return strcmp(name, m->tool.name) == 0 ? &m->tool : NULL;
+}
+
+static void list(struct tool_source *s, struct tool_session *session,
+                 void (*each)(void *data, const struct tool *t),
+                 void (*trouble)(void *data, const char *text), void *data)
+{
+    each(data, &((struct memory_source *)s)->tool);
+}
+
+static void free_source(struct tool_source *s)
+{
+    struct memory_source *m = (struct memory_source *)s;
+    memory_close(m->memory);
+    pthread_mutex_destroy(&m->lock);
+    free(m);
+}
+
+/* clang-format off */
+static const struct tool MEMORY_TOOL = {
+    .name = "memory",
+    .title = "Memory",
+    .summary = "Recalls what was said and done before: in this conversation, also where it was shortened or summarised, and in"
+               " past ones. With `query` it searches and returns the best passages with their session and message number. With"
+               " `message` it returns one message in full, or with `call` the output of that call. Use it before you repeat"
+               " work, and when you need details that are no longer shown.",
+    .input = SCHEMA({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {
+            "query": {
+                "type": "string", "minLength": 1, "maxLength": 2000,
+                "description": "Words to search for: names, paths, error messages. Put \"exact phrases\" in quotes."
+            },
+            "session": {
+                "type": "string", "minLength": 1, "maxLength": 31,
+                "description": "\"this\", \"all\", or the ID of a session. Searches look in all, reading in this."
+            },
+            "limit": {"type": "integer", "minimum": 1, "maximum": 50, "default": 8, "description": "How many passages."},
+            "message": {"type": "integer", "minimum": 0, "description": "The number of a message, to read it in full."},
+            "call": {"type": "string", "minLength": 1, "maxLength": 200, "description": "Only what belongs to this tool call in the message."},
+            "offset": {"type": "integer", "minimum": 0, "description": "Where to go on reading, in bytes."}
+        }
+    }),
+    .output = SCHEMA({
+        "type": "object",
+        "properties": {
+            "hits": {"type": "array", "items": {"type": "object"}},
+            "message": {"type": "integer"},
+            "offset": {"type": "integer"},
+            "bytes": {"type": "integer", "description": "Of the whole text."},
+            "time": {"type": "string"}
+        }
+    }),
+    .flags = TOOL_READS,
+    .run = run,
+};
+/* clang-format on */
+
+struct tool_source *memory_tools(struct history *h, const struct memory_options *o)
+{
+    struct memory_source *s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->source = (struct tool_source){.find = find, .list = list, .free = free_source};
+    s->tool = MEMORY_TOOL;
+    s->own = h;
+    if (o)
+        s->options = *o;
+    pthread_mutex_init(&s->lock, NULL);
+    return &s->source;
+}

@@ -1,0 +1,113 @@
+/*
+ * What is the case at present, for the model: its plan, and what runs in the background of the box. It is
+ * told anew with every request, so that it is known however much of the conversation was pruned.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent_private.h"
+#include "bash.h"
+#include "banned.h"
+
+#define RUNNING_MAX 64
+#define COMMAND_MAX 200
+#define ITEM_MAX    300
+
+static void put_plan(struct agent *a, struct buf *text)
+{
+    size_t i;
+    json_t *item, *plan = tool_session_plan(a->tools);
+    if (json_array_size(plan) > 0)
+        buf_append_str(text, "Your plan:\n");
+    json_array_foreach(plan, i, item)
+        buf_printf(text, "- %s: %.*s\n", json_string_value(json_object_get(item, "state")), ITEM_MAX,
+                   json_string_value(json_object_get(item, "text")));
+    json_decref(plan);
+}
+
+static void forget(struct agent *a, size_t i)
+{
+    free(a->running[i].command);
+    memmove(&a->running[i], &a->running[i + 1], (--a->n_running - i) * sizeof *a->running);
+}
+
+/* Asks the guest about each, and forgets those that have ended. */
+size_t agent_count_background(struct agent *a)
+{
+    for (size_t i = 0; i < a->n_running;) {
+        bool runs = false;
+        if (bash_is_running(a->tools, a->running[i].handle, &runs) < 0 || !runs)
+            forget(a, i);
+        else
+            i++;
+    }
+    return a->n_running;
+}
+
+int agent_now(struct agent *a, struct buf *text)
+{
+    put_plan(a, text);
+    if (agent_count_background(a) > 0)
+        buf_append_str(text,
+                       "Running in the background (bash with the handle shows new output, or kills it):\n");
+    for (size_t i = 0; i < a->n_running; i++)
+        buf_printf(text, "- handle %" PRIu64 ": %s\n", a->running[i].handle, a->running[i].command);
+    return text->failed ? -ENOMEM : 0;
+}
+
+static void remember(struct agent *a, uint64_t handle, const char *command)
+{
+    struct running *more =
+        a->n_running < RUNNING_MAX ? reallocarray(a->running, a->n_running + 1, sizeof *more) : NULL;
+    if (!more)
+        return;
+    a->running = more;
+    char *text = strndup(command, COMMAND_MAX);
+    if (!text)
+        return;
+    for (char *at = text; *at; at++)
+        if ((unsigned char)*at < ' ')
+            *at = ' ';
+    a->running[a->n_running++] = (struct running){.handle = handle, .command = text};
+}
+
+void agent_watch_background(struct agent *a, const char *tool, const json_t *input,
+                            const struct tool_result *r)
+{
+    const char *command = json_string_value(json_object_get(input, "command"));
+    json_int_t handle = json_integer_value(json_object_get(r->data, "handle"));
+    if (!r->lingers || r->failed || handle <= 0 || !command || strcmp(tool, "bash") != 0)
+        return;
+    remember(a, (uint64_t)handle, command);
+    agent_append(a,
+                 message_of_hutch("background", "{s:s, s:I, s:s}", "box", workbox_id(a->box), "handle",
+                                  handle, "command", command),
+                 NULL);
+}
+
+/* Those that the history tells of in this very box; whether they still run is asked when it matters. */
+void agent_restore_background(struct agent *a)
+{
+    for (size_t i = 0; i < history_count(a->history); i++) {
+        json_t *m = NULL;
+        const struct history_entry *e = history_entry(a->history, i);
+        if (e->role != HISTORY_HUTCH || e->kind != HISTORY_OTHER || history_read(a->history, i, &m, NULL) < 0)
+            continue;
+        const char *kind = json_string_value(json_object_get(m, "kind"));
+        const char *box = json_string_value(json_object_get(m, "box"));
+        const char *command = json_string_value(json_object_get(m, "command"));
+        if (kind && box && command && strcmp(kind, "background") == 0 && strcmp(box, workbox_id(a->box)) == 0)
+            remember(a, (uint64_t)json_integer_value(json_object_get(m, "handle")), command);
+        json_decref(m);
+    }
+}
+
+void agent_forget_background(struct agent *a)
+{
+    while (a->n_running)
+        forget(a, a->n_running - 1);
+    free(a->running);
+    a->running = NULL;
+}

@@ -1,0 +1,101 @@
+/* The events of `hutch ask --json`. Types and members are described in docs/agent.md, and tested. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ask_show.h"
+#include "io.h"
+#include "banned.h"
+
+void ask_json_print(json_t *event, unsigned attempt)
+{
+    if (event && attempt != ATTEMPT_NONE)
+        json_object_set_new(event, "attempt", json_integer((json_int_t)attempt + 1));
+    char *line = event ? json_dumps(event, JSON_COMPACT) : NULL;
+    size_t n = line ? strlen(line) : 0;
+    if (line) {
+        line[n] = '\n'; /* in one write: lines of several never mix */
+        io_write_all(STDOUT_FILENO, line, n + 1);
+    }
+    free(line);
+    json_decref(event);
+}
+
+static json_t *usage_json(const struct model_usage *u, const struct agent_money *money)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o}", "input", (json_int_t)u->input, "output",
+                     (json_int_t)u->output, "cache_read", (json_int_t)u->cache_read, "cache_write",
+                     (json_int_t)u->cache_write, "thinking", (json_int_t)u->thinking, "cost",
+                     money->known ? json_real(money->cost) : json_null());
+}
+
+static json_t *usage_event(const struct agent_event *e)
+{
+    json_t *event = usage_json(&e->usage, &e->money);
+    json_object_set_new(event, "type", json_string("usage"));
+    json_object_set_new(event, "session", usage_json(&e->session_usage, &e->session_money));
+    json_object_set_new(event, "context", json_integer((json_int_t)e->context));
+    json_object_set_new(event, "window", json_integer((json_int_t)e->window));
+    return event;
+}
+
+static json_t *result_event(const struct agent_event *e)
+{
+    const struct tool_result *r = e->result;
+    json_t *data = r->data ? json_deep_copy(r->data) : NULL;
+    return json_pack("{s:s, s:s, s:s, s:b, s:f, s:o, s:o*}", "type", "tool_result", "id", e->id, "name",
+                     e->name, "failed", r->failed, "seconds", e->seconds, "text",
+                     json_stringn(r->text.len ? (const char *)r->text.data : "", r->text.len), "data", data);
+}
+
+/* Where a second attempt at an answer differs from what was told: what counts still. */
+static json_t *back_event(const struct agent_event *e)
+{
+    return json_pack("{s:s, s:s, s:I, s:I}", "type", "text", "text", "", "keep", (json_int_t)e->keep,
+                     "keep_thinking", (json_int_t)e->keep_thinking);
+}
+
+json_t *ask_json_changes(const struct agent_changes *c)
+{
+    json_t *files = json_array();
+    for (size_t i = 0; i < c->count; i++) {
+        const struct agent_change *one = &c->items[i];
+        json_array_append_new(files, json_pack("{s:o, s:s, s:I, s:I, s:b}", "path",
+                                               text_json(one->path, strlen(one->path)), "kind", one->kind,
+                                               "added", (json_int_t)one->added, "deleted",
+                                               (json_int_t)one->deleted, "binary", one->binary));
+    }
+    return json_pack("{s:s, s:o, s:I, s:I}", "type", "changes", "changes", files, "added",
+                     (json_int_t)c->added, "deleted", (json_int_t)c->deleted);
+}
+
+json_t *ask_json_event(const struct agent_event *e)
+{
+    switch (e->kind) {
+    case AGENT_TEXT:
+        return json_pack("{s:s, s:s%}", "type", "text", "text", e->text, e->n);
+    case AGENT_THINKING:
+        return json_pack("{s:s, s:s%}", "type", "thinking", "text", e->text, e->n);
+    case AGENT_BACK:
+        return back_event(e);
+    case AGENT_CALL:
+        return json_pack("{s:s, s:s, s:s, s:O}", "type", "tool_call", "id", e->id, "name", e->name, "input",
+                         e->input);
+    case AGENT_RESULT:
+        return result_event(e);
+    case AGENT_WAIT:
+        return json_pack("{s:s, s:s%, s:b, s:i, s:i}", "type", "error", "text", e->text, e->n, "retrying", 1,
+                         "wait_ms", e->wait_ms, "attempts", e->attempt);
+    case AGENT_USAGE:
+        return usage_event(e);
+    case AGENT_CHANGES:
+        return ask_json_changes(e->changes);
+    case AGENT_SAID:
+    case AGENT_WRITING:
+    case AGENT_PROGRESS:
+    case AGENT_NOTE:
+    case AGENT_DONE:
+        break;
+    }
+    return NULL;
+}

@@ -1,0 +1,11 @@
+/* How well what was typed fits a name: its letters in order, better where they begin words or follow each
+ * other. */
+#pragma once
+
+#include <stddef.h>
+
+#define FUZZY_NONE (-1)
+
+/* Larger is better; FUZZY_NONE: it does not fit. An empty text fits everything alike. A text without capitals
+ * fits both. */
+int fuzzy_score(const char *typed, size_t n, const char *name);
