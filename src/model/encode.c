@@ -214,9 +214,9 @@ int encode_request(const struct model_spec *spec, const struct model_request *q,
     wire_ids_free(&e.ids);
     if (r == 0 && !ret->failed)
         return 0;
-    bool full = ret->failed && ret->len + ret->max / 4 > ret->max;
     ret->len = before;
-    if (full)
-        return error_set(err, EMSGSIZE, "the conversation is longer than %zu MiB", ret->max >> 20);
-    return error_errno(err, r < 0 ? -r : ENOMEM, "cannot write the request to the model");
+    if (r < 0)
+        return error_errno(err, -r, "cannot write the request to the model");
+    return error_set(err, EMSGSIZE, "the request is longer than %zu MiB, or there is no memory for it",
+                     ret->max >> 20);
 }
