@@ -210,13 +210,16 @@ static void paste(struct chat *c)
     chat_edited(c);
 }
 
+/* Alt and a key that means nothing with it was an Esc, and then the key: both look alike when they come fast.
+ */
 static void text(struct chat *c, const struct press *p)
 {
-    if (p->with & KEYS_ALT) {
-        if (p->text[0] == 'o' || p->text[0] == 'O')
-            view_toggle_all(c->view);
+    if (p->with & KEYS_ALT && (p->text[0] == 'o' || p->text[0] == 'O')) {
+        view_toggle_all(c->view);
         return;
     }
+    if (p->with & KEYS_ALT)
+        escape(c);
     if (editor_insert(c->editor, p->text, strlen(p->text)) < 0)
         chat_note(c, "The text is too long.");
     chat_edited(c);

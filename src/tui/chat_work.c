@@ -217,8 +217,6 @@ static void show_answer(struct chat *c, struct answer *a)
         chat_note(c, "%.*s", (int)a->text.len, (const char *)a->text.data);
     if (a->r < 0 && a->kind < JOB_FILES)
         chat_note(c, "%s", a->err.text);
-    if (a->words && editor_is_empty(c->editor) && c->n_waiting == 0)
-        chat_set_text(c, a->words);
 }
 
 static void take_answer(struct chat *c, struct answer *a)

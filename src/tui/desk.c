@@ -17,7 +17,6 @@ void answer_free(struct answer *a)
 {
     buf_free(&a->text);
     buf_free(&a->diff);
-    free(a->words);
     agent_changes_free(&a->changes);
     json_decref(a->names);
     json_decref(a->models);

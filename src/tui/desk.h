@@ -15,6 +15,7 @@
 
 /* Who is told what happens, from the thread that does the job. */
 struct desk_sink {
+    bool redraws; /* what was shown can be taken away again: an undone turn, say */
     void (*event)(void *data, const struct agent_event *e, unsigned attempt);
     void (*anew)(void *data);                      /* another conversation is shown from now on */
     void (*person)(void *data, const char *words); /* of one that is shown again */
@@ -39,7 +40,6 @@ struct answer {
     struct error err;
     struct buf text; /* for the person: lines; may be empty */
     struct buf diff; /* a git diff */
-    char *words;     /* of a turn that was taken back */
     bool interrupted;
     bool changes_known; /* `changes` are what is pending now */
     struct agent_changes changes;

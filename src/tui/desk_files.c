@@ -41,34 +41,6 @@ int desk_changes(struct desk *d, struct answer *a, struct error *err)
     return 0;
 }
 
-/* The person's words that began a turn: a new string, or NULL. */
-static char *words_of_turn(struct desk *d, unsigned turn)
-{
-    struct history *h = agent_history(d->agent);
-    for (size_t i = history_count(h); i-- > 0;) {
-        const struct history_entry *e = history_entry(h, i);
-        if (!e->counts || !e->begins_turn || e->turn != turn)
-            continue;
-        json_t *message = NULL, *block;
-        char *words = NULL;
-        size_t k;
-        if (history_read(h, i, &message, NULL) < 0)
-            return NULL;
-        /* The last text is what was typed: what else the agent was told stands before it. */
-        json_array_foreach(json_object_get(message, "content"), k, block)
-        {
-            const char *text = json_string_value(json_object_get(block, "text"));
-            if (text) {
-                free(words);
-                words = strdup(text);
-            }
-        }
-        json_decref(message);
-        return words;
-    }
-    return NULL;
-}
-
 int desk_undo(struct desk *d, const struct job *j, struct answer *a, struct error *err)
 {
     unsigned n = j->n ? j->n : 1, turns = history_turns(agent_history(d->agent));
@@ -77,18 +49,20 @@ int desk_undo(struct desk *d, const struct job *j, struct answer *a, struct erro
     if (n > turns)
         return error_set(err, EINVAL, "there %s only %u turn%s to take back", turns == 1 ? "is" : "are",
                          turns, turns == 1 ? "" : "s");
-    _cleanup_free_ char *words = words_of_turn(d, turns - n + 1);
     int r = agent_undo(d->agent, n, err);
     if (r < 0)
         return r;
-    a->words = TAKE_PTR(words);
+    if (d->sink.redraws) {
+        d->sink.anew(d->sink.data);
+        r = desk_recall(d, err);
+    }
     if (n == 1)
         buf_printf(&a->text, "Turn %u is taken back, its files and its part of the conversation.\n", turns);
     else
         buf_printf(&a->text,
                    "Turns %u to %u are taken back, their files and their part of the conversation.\n",
                    turns - n + 1, turns);
-    return desk_changes(d, a, err);
+    return r < 0 ? r : desk_changes(d, a, err);
 }
 
 /* A diff may be as large as the box's disk: it comes through a pipe, and what is over the limit is let go. */

@@ -19,7 +19,7 @@
 
 #include "buf.h"
 
-#define KEYS_ESCAPE_MS 40
+#define KEYS_ESCAPE_MS 25
 #define KEYS_PASTE_MAX (16u << 20) /* bytes of one paste; what comes behind is dropped */
 
 enum keys_code {

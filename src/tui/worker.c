@@ -71,7 +71,8 @@ int worker_new(const struct tui_options *o, struct queue *q, struct worker **ret
     if (!w)
         return error_set(err, ENOMEM, "no memory");
     w->queue = q;
-    struct desk_sink sink = {.event = on_event, .anew = on_anew, .person = on_person, .data = w};
+    struct desk_sink sink = {
+        .redraws = true, .event = on_event, .anew = on_anew, .person = on_person, .data = w};
     int r = desk_new(o, &sink, &w->desk, err);
     if (r < 0) {
         free(w);

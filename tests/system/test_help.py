@@ -83,7 +83,7 @@ def test_overview(box, table):
 def test_without_a_command_it_is_the_chat(box):
     """Without a key it says how to give one, in lines for people, whatever else is on the command line."""
     for args in ([], ["--resume", "last"], ["chat"]):
-        done = box.hutch(*args, input="")
+        done = box.hutch(*args, input="", cwd=box.workspace)
         assert (done.returncode, done.stdout) == (125, "")
         lines = done.stderr.splitlines()
         assert len(lines) >= 3 and all(line.startswith("hutch: ") for line in lines)
