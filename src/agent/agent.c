@@ -106,6 +106,16 @@ static int begin_session(struct agent *a, struct error *err)
     return r < 0 ? r : history_new(a->box_options.workspace, NULL, 0, &a->history, err);
 }
 
+/* A model over HTTP is opened when the box is up: until then a thread loads libcurl. */
+static int begin_model(struct agent *a, const struct model_spec *spec, struct error *err)
+{
+    if (spec->api == MODEL_REPLAY)
+        return agent_use_model(a, spec, err);
+    model_prepare();
+    take_spec(a, spec);
+    return 0;
+}
+
 int agent_open(const struct agent_options *o, const struct agent_sink *sink, struct agent **ret,
                struct error *err)
 {
@@ -117,7 +127,7 @@ int agent_open(const struct agent_options *o, const struct agent_sink *sink, str
     if (r == 0)
         r = begin_session(a, err);
     if (r == 0)
-        r = agent_use_model(a, &spec, err);
+        r = begin_model(a, &spec, err);
     if (r == 0)
         history_defer(a->history);
     if (r < 0) {
@@ -182,8 +192,10 @@ static int add_workspace(struct agent *a, struct error *err)
     for (size_t i = told; r == 0 && i < json_array_size(settings_notes(s)); i++)
         agent_note(a, "%s", json_string_value(json_array_get(settings_notes(s), i)));
     if (r == 0 && !a->options.model && settings_model(s, NULL, &spec, NULL) == 0 &&
-        (strcmp(spec.name, a->spec.name) != 0 || strcmp(spec.provider, a->spec.provider) != 0))
-        r = agent_use_model(a, &spec, err);
+        (strcmp(spec.name, a->spec.name) != 0 || strcmp(spec.provider, a->spec.provider) != 0)) {
+        a->model = model_close(a->model);
+        take_spec(a, &spec);
+    }
     return r == 0 ? settings_summary_prompt(s, &a->summary_prompt, err) : r;
 }
 
@@ -247,6 +259,8 @@ int agent_ready(struct agent *a, struct error *err)
         r = add_workspace(a, err);
     if (r == 0 && !a->system)
         r = make_system(a, err);
+    if (r == 0 && !a->model)
+        r = agent_use_model(a, &a->spec, err);
     if (r == 0)
         r = agent_renew_context(a, err);
     if (r == 0)

@@ -3,6 +3,7 @@
  * what the agent said, what it called, what failed. The person's words are elsewhere in full
  * (context_head.c).
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,5 +108,5 @@ int context_extract(struct context *c, size_t from, size_t until, size_t max, st
         free(lines[n]);
     }
     free(lines);
-    return out->failed ? -1 : 0;
+    return out->failed ? -ENOBUFS : 0;
 }

@@ -180,6 +180,7 @@ static int read_all(struct settings *s, const char *folder, const char *workspac
         r = check_numbers(s, err);
     if (r < 0)
         return r;
+    settings_judge_dotenv(s);
     const char *at = workspace ? workspace : s->safedir ? s->safedir : folder;
     s->config.workspace = at ? realpath(at, NULL) : NULL;
     return 0;

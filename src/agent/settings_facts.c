@@ -1,5 +1,4 @@
 /* What is known about a model, and what an answer cost. */
-#include <math.h>
 #include <string.h>
 
 #include "models.h"

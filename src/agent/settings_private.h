@@ -52,6 +52,9 @@ void settings_take_workspace(struct settings *s, json_t *config, bool fresh);
 /* Is it one that is built in, or of the configuration? */
 bool settings_knows_provider(const struct settings *s, const char *name, size_t n);
 
+/* Forgets the addresses of the .env that do not count. */
+void settings_judge_dotenv(struct settings *s);
+
 /* Where requests to a provider go and with what: fills api, base_url, key, headers, extra. -ENOENT: there is
  * no such provider; -ENOKEY: neither key nor address. */
 int settings_reach(struct settings *s, const char *provider, struct model_spec *spec, struct error *err);

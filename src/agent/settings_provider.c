@@ -96,15 +96,23 @@ static const char *variable_name(const struct builtin *b, bool key)
     return anthropic ? "ANTHROPIC_BASE_URL" : "OPENAI_BASE_URL";
 }
 
-static void tell_ignored(struct settings *s, const struct builtin *b)
+/* Once, when the settings are read: an address that does not count is told and forgotten. */
+void settings_judge_dotenv(struct settings *s)
 {
-    settings_note(
-        s,
-        "%s: %s does not count, since it has no %s with it or another one comes first: a file that may"
-        " have come with a clone cannot send your key elsewhere. Set both in the environment",
-        s->dotenv_path, variable_name(b, false), variable_name(b, true));
-    free(s->dotenv[b->url]); /* told once */
-    s->dotenv[b->url] = NULL;
+    for (size_t i = 0; i < ARRAY_SIZE(BUILTINS); i++) {
+        const struct builtin *b = &BUILTINS[i];
+        bool workspace;
+        if (!of_dotenv(s, b->url) || settings_environment(b->url) ||
+            dotenv_address(s, b, settings_provider(s, b->name, &workspace)))
+            continue;
+        settings_note(
+            s,
+            "%s: %s does not count, since it has no %s with it or another one comes first: a file that may"
+            " have come with a clone cannot send your key elsewhere. Set both in the environment",
+            s->dotenv_path, variable_name(b, false), variable_name(b, true));
+        free(s->dotenv[b->url]);
+        s->dotenv[b->url] = NULL;
+    }
 }
 
 static int expand(struct settings *s, const char *provider, const char *member, const char *value,
@@ -202,8 +210,6 @@ static bool take_variables(struct settings *s, const struct builtin *b, const js
                            struct model_spec *spec)
 {
     bool dotenv = dotenv_address(s, b, entry);
-    if (!dotenv && of_dotenv(s, b->url) && !settings_environment(b->url))
-        tell_ignored(s, b);
     spec->key = settings_environment(b->key);
     if (!spec->key)
         spec->key = of_dotenv(s, b->key);

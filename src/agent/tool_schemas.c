@@ -62,7 +62,7 @@ static bool is_taken(const struct tool_schemas *t, const char *legal)
 static void make_legal(const struct tool_schemas *t, const char *name, char *legal)
 {
     size_t n = 0;
-    for (; name[n] && n < TOOL_SCHEMAS_NAME_MAX; n++)
+    for (; n < TOOL_SCHEMAS_NAME_MAX && name[n]; n++)
         legal[n] = is_legal(name[n]) ? name[n] : '_';
     legal[n] = 0;
     if (!name[n] && n > 0 && !is_taken(t, legal))

@@ -50,7 +50,7 @@ static int put_start(struct encoding *e)
         json_object_set_new(head, "tools", tools_of(e->q->tools));
     int r = body_head(e, head, OWN);
     const char *system = e->q->system;
-    if (r == 0 && system && strspn(system, " \t\r\n") < strlen(system)) {
+    if (r == 0 && system && body_trimmed(system, strlen(system)) > 0) {
         body_put(e, ",\"system\":[{\"type\":\"text\",\"text\":");
         body_text(e, system, strlen(system));
         body_put(e, MARK "}]");
@@ -151,9 +151,7 @@ static void put_words(struct encoding *e, const json_t *block, bool trimmed)
 {
     const json_t *text = json_object_get(block, "text");
     const char *s = json_string_value(text);
-    size_t n = json_string_length(text);
-    while (trimmed && n > 0 && strchr(" \t\r\n\v\f", s[n - 1]) && s[n - 1])
-        n--;
+    size_t n = trimmed ? body_trimmed(s, json_string_length(text)) : json_string_length(text);
     body_put(e, "{\"type\":\"text\",\"text\":");
     body_text(e, s, n);
     put_citations(e, block);

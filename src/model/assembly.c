@@ -213,17 +213,23 @@ bool assembly_has_calls(const struct assembly *a)
     return false;
 }
 
-/* By insertion: there are few, in order but for a server that wants to be looked at. Stable. */
-void assembly_sort(struct assembly *a)
+static bool is_behind(const struct block *a, const struct block *b)
 {
-    for (size_t i = 1; i < a->n; i++) {
+    return a->key > b->key || (a->key == b->key && a->part > b->part);
+}
+
+/* By insertion: there are few, in order but for a server that wants to be looked at. Stable. */
+void assembly_sort(struct assembly *a, bool calls_only)
+{
+    size_t places[DECODER_BLOCKS_MAX], n = 0;
+    for (size_t i = 0; i < a->n; i++) {
         struct block *b = a->blocks[i];
-        size_t at = i;
-        while (at > 0 && (a->blocks[at - 1]->key > b->key ||
-                          (a->blocks[at - 1]->key == b->key && a->blocks[at - 1]->part > b->part))) {
-            a->blocks[at] = a->blocks[at - 1];
-            at--;
-        }
-        a->blocks[at] = b;
+        if (calls_only && b->kind != BLOCK_CALL)
+            continue;
+        size_t at = n;
+        places[n++] = i;
+        for (; at > 0 && is_behind(a->blocks[places[at - 1]], b); at--)
+            a->blocks[places[at]] = a->blocks[places[at - 1]];
+        a->blocks[places[at]] = b;
     }
 }

@@ -62,6 +62,7 @@ int assembly_end(struct assembly *a, struct block *b);
 bool assembly_input_whole(const struct block *b);
 
 bool assembly_has_calls(const struct assembly *a);
-void assembly_sort(struct assembly *a); /* by key and part */
+/* By key and part: all blocks, or the calls among themselves. */
+void assembly_sort(struct assembly *a, bool calls_only);
 /* The content. `cut`: only what is whole without the rest: texts, and thoughts that had ended. */
 int assembly_content(struct assembly *a, bool cut, json_t **ret);

@@ -260,4 +260,10 @@ static int take_whole(struct decoder *d, json_t *answer)
     return d->answered ? 1 : -EBADMSG;
 }
 
-const struct decode_protocol CHAT_DECODE = {.take = take, .take_whole = take_whole, .last = "[DONE]"};
+static void finish(struct decoder *d)
+{
+    assembly_sort(&d->a, true);
+}
+
+const struct decode_protocol CHAT_DECODE = {
+    .take = take, .take_whole = take_whole, .finish = finish, .last = "[DONE]"};

@@ -11,6 +11,8 @@
 #include <pthread.h>
 #include <stdarg.h>
 
+#include "model.h"
+
 #undef curl_easy_setopt
 #undef curl_easy_getinfo
 #undef curl_multi_setopt
@@ -29,6 +31,19 @@ static void *find(const char *name)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, load);
     return library ? dlsym(library, name) : NULL;
+}
+
+static void *load_early(void *unused)
+{
+    find("curl_global_init");
+    return NULL;
+}
+
+void model_prepare(void)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, load_early, NULL) == 0)
+        pthread_detach(thread);
 }
 
 /* A function that passes its arguments on, and returns `without` if there is no library. The pointer is found

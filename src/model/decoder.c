@@ -175,6 +175,8 @@ int decoder_finish(struct decoder *d, bool cut, struct model_reply *ret, struct 
         return error_set(err, EPIPE, "the stream ended before the answer was complete");
     struct model_reply reply = {.stop = stop_of(d, cut && !d->complete), .usage = d->usage};
     d->err = err;
+    if (d->protocol->finish)
+        d->protocol->finish(d);
     int r = assembly_content(&d->a, cut && !d->complete, &reply.content);
     if (r < 0)
         return complain(d, r);

@@ -10,6 +10,8 @@ struct decode_protocol {
     int (*take)(struct decoder *d, const char *type, json_t *event);
     /* A whole answer: 1, or a negative errno. */
     int (*take_whole)(struct decoder *d, json_t *answer);
+    /* Before the content is made, if there is anything to do. */
+    void (*finish)(struct decoder *d);
     const char *last; /* data that ends the stream without being JSON; or NULL */
 };
 

@@ -135,10 +135,34 @@ int body_head(struct encoding *e, json_t *head, const char *const *own)
     return r;
 }
 
+/* White space as Unicode has it, and Python's strip(), which is what providers seem to ask. */
+static bool is_space(const uint8_t *c, size_t n)
+{
+    uint32_t code = n == 1 ? c[0] : n == 2 ? (c[0] & 0x1fu) << 6 | (c[1] & 0x3fu) : 0;
+    if (n == 3)
+        code = (c[0] & 0x0fu) << 12 | (c[1] & 0x3fu) << 6 | (c[2] & 0x3fu);
+    return (code >= 0x09 && code <= 0x0d) || (code >= 0x1c && code <= 0x20) || code == 0x85 || code == 0xa0 ||
+           code == 0x1680 || (code >= 0x2000 && code <= 0x200a) || code == 0x2028 || code == 0x2029 ||
+           code == 0x202f || code == 0x205f || code == 0x3000;
+}
+
+size_t body_trimmed(const char *text, size_t n)
+{
+    while (n > 0) {
+        size_t from = n - 1;
+        while (from > 0 && (text[from] & 0xc0) == 0x80)
+            from--;
+        if (!is_space((const uint8_t *)text + from, n - from))
+            break;
+        n = from;
+    }
+    return n;
+}
+
 bool body_blank(const json_t *block)
 {
     const json_t *text = json_object_get(block, "text");
-    return strspn(json_string_value(text), " \t\r\n\v\f") == json_string_length(text);
+    return body_trimmed(json_string_value(text), json_string_length(text)) == 0;
 }
 
 bool body_is_from(const struct encoding *e, const json_t *block)

@@ -41,7 +41,8 @@ void body_members(struct encoding *e, json_t *object);
  * may replace. */
 int body_head(struct encoding *e, json_t *head, const char *const *own);
 
-bool body_blank(const json_t *block);                             /* a text of nothing but white space */
+size_t body_trimmed(const char *text, size_t n); /* its length without white space behind it */
+bool body_blank(const json_t *block);            /* a text of nothing but white space */
 bool body_is_from(const struct encoding *e, const json_t *block); /* it came from this model */
 bool body_returns(const struct encoding *e, const json_t *block); /* `raw` may go to this model */
 /* A call's input as it goes out (a new reference): what was no JSON, wrapped. */

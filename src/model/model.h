@@ -115,6 +115,10 @@ void model_reply_free(struct model_reply *r);
 
 struct model;
 
+/* Begins to load what models over HTTP need, in a thread of its own; there is no need to. Processes that are
+ * forked while it runs must not load anything themselves. */
+void model_prepare(void);
+
 int model_open(const struct model_spec *spec, struct model **ret, struct error *err);
 struct model *model_close(struct model *m);
 const struct model_spec *model_spec_of(const struct model *m);

@@ -283,7 +283,6 @@ static int take_response(struct decoder *d, json_t *response)
         return r;
     if (status && strcmp(status, "incomplete") == 0)
         take_reason(d, response);
-    assembly_sort(&d->a);
     return 1;
 }
 
@@ -338,4 +337,9 @@ static int take_whole(struct decoder *d, json_t *answer)
     return json_is_array(json_object_get(answer, "output")) ? take_response(d, answer) : -EBADMSG;
 }
 
-const struct decode_protocol RESPONSES_DECODE = {.take = take, .take_whole = take_whole};
+static void finish(struct decoder *d)
+{
+    assembly_sort(&d->a, false);
+}
+
+const struct decode_protocol RESPONSES_DECODE = {.take = take, .take_whole = take_whole, .finish = finish};

@@ -55,25 +55,25 @@ static void begin_item(struct encoding *e, bool *first)
     *first = false;
 }
 
-static void put_part(struct encoding *e, const json_t *block, const char *type)
+static void put_text(struct encoding *e, const json_t *block)
 {
-    if (block_is(block, "image")) {
-        _cleanup_buf_ struct buf url = BUF_INIT(ENCODER_BYTES_MAX);
-        buf_printf(&url, "data:%s;base64,", json_string_value(json_object_get(block, "mime")));
-        buf_append_str(&url, json_string_value(json_object_get(block, "data")));
-        body_put(e, "{\"type\":\"input_image\",\"image_url\":");
-        body_buf(e, &url);
-    } else {
-        body_put(e, "{\"type\":\"");
-        body_put(e, type);
-        body_put(e, "\",\"text\":");
-        body_value(e, json_object_get(block, "text"));
-    }
+    body_put(e, "{\"type\":\"input_text\",\"text\":");
+    body_value(e, json_object_get(block, "text"));
     body_put(e, "}");
 }
 
-/* Texts and images; false: there was none. */
-static bool put_parts(struct encoding *e, const json_t *blocks)
+static void put_image(struct encoding *e, const json_t *block)
+{
+    _cleanup_buf_ struct buf url = BUF_INIT(ENCODER_BYTES_MAX);
+    buf_printf(&url, "data:%s;base64,", json_string_value(json_object_get(block, "mime")));
+    buf_append_str(&url, json_string_value(json_object_get(block, "data")));
+    body_put(e, "{\"type\":\"input_image\",\"detail\":\"auto\",\"image_url\":");
+    body_buf(e, &url);
+    body_put(e, "}");
+}
+
+/* Texts and images. */
+static void put_parts(struct encoding *e, const json_t *blocks)
 {
     const json_t *block;
     bool first = true;
@@ -85,10 +85,12 @@ static bool put_parts(struct encoding *e, const json_t *blocks)
         if ((!text && !block_is(block, "image")) || (text && body_blank(block)))
             continue;
         begin_item(e, &first);
-        put_part(e, block, "input_text");
+        if (text)
+            put_text(e, block);
+        else
+            put_image(e, block);
     }
     body_put(e, "]");
-    return !first;
 }
 
 static bool has_parts(const json_t *blocks, bool images_only)
@@ -162,9 +164,8 @@ static void put_user(struct encoding *e, const json_t *content, bool *first)
 static void put_words(struct encoding *e, const json_t *block)
 {
     const json_t *phase = json_object_get(block, "phase");
-    body_put(e, "{\"type\":\"message\",\"role\":\"assistant\",\"content\":[");
-    put_part(e, block, "output_text");
-    body_put(e, "]");
+    body_put(e, "{\"type\":\"message\",\"role\":\"assistant\",\"content\":");
+    body_value(e, json_object_get(block, "text"));
     if (json_is_string(phase) && body_is_from(e, block)) {
         body_put(e, ",\"phase\":");
         body_value(e, phase);

@@ -154,8 +154,8 @@ static void text_body(struct item *it, const struct item_look *look)
     size_t count = count_lines(text, (size_t)(end - text));
     bool quiet = it->body.quiet && it->state == CALL_WELL;
     size_t head = quiet ? 0 : it->body.head, tail = quiet ? 0 : it->body.tail;
-    it->folds = it->open || count > head + tail + 1;
-    if (it->open || count <= head + tail + (head + tail > 0)) {
+    it->folds = it->open || count > head + tail + (head + tail > 0); /* one line is no more than the hint */
+    if (!it->folds || it->open) {
         output_lines(it, text, end, SIZE_MAX, look->width);
         return;
     }

@@ -6,6 +6,7 @@
 #include "clean.h"
 #include "item.h"
 #include "summary.h"
+#include "utf8.h"
 #include "banned.h"
 
 /* What of a result is worth showing under the call, unasked. Tools that only look have nothing to show: what
@@ -43,6 +44,28 @@ static char *said(const struct buf *b)
     return clean_string(b->len ? (const char *)b->data : "", b->len, ITEM_SHOWN * 4);
 }
 
+#define BODY_MAX (256u << 10) /* of a body; more is kept by its head and its tail */
+
+/* Output and the like, bounded; cut at lines where there are some. */
+static void say_body(struct item *it, const char *text, size_t n)
+{
+    char note[64];
+    const char *head = text + BODY_MAX / 2, *tail = text + n - BODY_MAX / 2;
+    if (n <= BODY_MAX) {
+        item_say(it, text, n, true);
+        return;
+    }
+    const char *line = memrchr(text, '\n', BODY_MAX / 2);
+    head = line ? line + 1 : head - utf8_cut_end((const uint8_t *)text, BODY_MAX / 2);
+    line = memchr(tail, '\n', BODY_MAX / 2 - 1);
+    tail = line ? line + 1 : tail + utf8_cut_start((const uint8_t *)tail, BODY_MAX / 2);
+    item_say(it, text, (size_t)(head - text), true);
+    snprintf(note, sizeof note, "%s… %td bytes are not kept here …\n", head[-1] == '\n' ? "" : "\n",
+             tail - head);
+    item_say(it, note, strlen(note), true);
+    item_say(it, tail, (size_t)(text + n - tail), true);
+}
+
 void item_call(struct item *it, const struct agent_event *e, int64_t now)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(ITEM_SHOWN * 4 + 64);
@@ -55,7 +78,7 @@ void item_call(struct item *it, const struct agent_event *e, int64_t now)
     it->body = rule->body;
     it->began = now;
     if (body)
-        item_say(it, body, strlen(body), true);
+        say_body(it, body, strlen(body));
 }
 
 /* A result may be in order and yet be bad news. */
@@ -76,9 +99,9 @@ static void take_body(struct item *it, const struct rule *rule, const struct too
         return; /* the input says it better */
     it->text.len = 0;
     if (text && !r->failed)
-        item_say(it, text, strlen(text), true);
+        say_body(it, text, strlen(text));
     else if (r->text.len)
-        item_say(it, (const char *)r->text.data, r->text.len, true);
+        say_body(it, (const char *)r->text.data, r->text.len);
 }
 
 void item_result(struct item *it, const struct agent_event *e)

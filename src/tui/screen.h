@@ -21,6 +21,7 @@ void screen_size(const struct screen *s, int *ret_rows, int *ret_columns);
 
 /* A frame: everything is drawn anew, then what changed is sent. */
 void screen_begin(struct screen *s);
+/* `more`: flags for all of it; reversed, it has one colour. */
 void screen_line(struct screen *s, int row, int column, const struct lines *l, size_t line, unsigned more);
 int screen_text(struct screen *s, int row, int column, unsigned style,
                 const char *text); /* clean; the column behind */

@@ -18,14 +18,22 @@ void transcript_clear(struct transcript *t)
     transcript_open(t);
 }
 
+static size_t bytes_of(const struct transcript *t)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < t->count; i++)
+        bytes += t->items[i]->text.cap + t->items[i]->raw.cap;
+    return bytes;
+}
+
 /* The oldest tenth, at once, so that this happens seldom. */
 static void drop_oldest(struct transcript *t)
 {
-    size_t n = TRANSCRIPT_ITEMS / 10;
+    size_t n = t->count / 10 + 1;
     for (size_t i = 0; i < n; i++)
         item_free(t->items[i]);
     t->count -= n;
-    memmove(t->items, t->items + n, t->count * sizeof *t->items);
+    memmove(t->items, t->items + n, t->count * sizeof(void *));
     t->answer = t->answer > n ? t->answer - n : 0;
     t->top = t->top > n ? t->top - n : 0;
     t->selected = t->selected != TRANSCRIPT_NONE && t->selected >= n ? t->selected - n : TRANSCRIPT_NONE;
@@ -35,8 +43,10 @@ struct item *transcript_add(struct transcript *t, enum item_kind kind)
 {
     if (t->count >= TRANSCRIPT_ITEMS)
         drop_oldest(t);
+    while (t->count > 64 && t->count % 64 == 0 && bytes_of(t) > TRANSCRIPT_BYTES)
+        drop_oldest(t);
     if (t->count == t->cap) {
-        struct item **more = reallocarray(t->items, t->cap ? t->cap * 2 : 32, sizeof *more);
+        struct item **more = reallocarray(t->items, t->cap ? t->cap * 2 : 32, sizeof(void *));
         if (!more)
             return NULL;
         t->items = more;

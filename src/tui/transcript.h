@@ -9,8 +9,9 @@
 
 #include "item.h"
 
-#define TRANSCRIPT_ITEMS 200000 /* above, the oldest are dropped */
-#define TRANSCRIPT_LINES 20000  /* lines of layouts that are kept though not shown */
+#define TRANSCRIPT_ITEMS 50000       /* above, or with more text than that, the oldest are dropped */
+#define TRANSCRIPT_BYTES (64u << 20) /* (looked at now and then) */
+#define TRANSCRIPT_LINES 20000       /* lines of layouts that are kept though not shown */
 
 struct transcript {
     struct item **items;

@@ -53,6 +53,8 @@ class Terminal:
             screen = self.screen()
             if all(text in screen for text in texts):
                 return screen
+            if "Pane is dead" in screen:
+                break
             time.sleep(0.03)
         pytest.fail(f"{texts} never came on the screen:\n{self.screen()}")
 

@@ -94,7 +94,8 @@ static json_t *answer(const json_t *line)
                               .name = name ? name : "m",
                               .base_url = json_string_value(json_object_get(line, "url")),
                               .key = "k",
-                              .extra = json_object_get(line, "extra")};
+                              .extra = json_object_get(line, "extra"),
+                              .retries = 0};
     struct model_request q = {.system = json_string_value(json_object_get(line, "system")),
                               .tools = json_object_get(line, "tools"),
                               .messages = json_object_get(line, "messages"),

@@ -103,6 +103,9 @@ static void test_quirks(void **state)
     /* From before there were several. */
     EXPECT_CALLS("?:x{'k':1};", DELTA("{'function_call':{'name':'x','arguments':'{\\'k\\''}}"),
                  DELTA("{'function_call':{'arguments':':1}'}}"));
+    /* Calls are in the order of their indices, whichever came first. */
+    EXPECT_CALLS("a:x{};b:y{};", CALLS("{'index':1,'id':'b','function':{'name':'y'}}"),
+                 CALLS("{'index':0,'id':'a','function':{'name':'x'}}"));
     /* Nonsense among the list is passed over. */
     EXPECT_CALLS(
         "a:x{};",

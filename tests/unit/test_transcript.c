@@ -278,8 +278,38 @@ static void test_the_oldest_are_dropped(void **state)
     transcript_open(&t);
     fill(&t, TRANSCRIPT_ITEMS + 1);
     assert_true(t.count <= TRANSCRIPT_ITEMS);
-    expect(&t, 40, 1, "› line 200000\n");
+    expect(&t, 40, 1, "› line 50000\n");
     transcript_clear(&t);
+}
+
+/* A session may run for days: outputs are kept by head and tail, and all of them together are bounded. */
+static void test_text_is_bounded(void **state)
+{
+    struct transcript t;
+    size_t bytes = 0, n = 900000;
+    char *output = malloc(n + 1);
+    assert_non_null(output);
+    for (size_t i = 0; i < n; i++)
+        output[i] = i % 60 == 59 ? '\n' : 'x';
+    output[n] = 0;
+    transcript_open(&t);
+    for (int i = 0; i < 1000; i++) {
+        call(&t, "1", "bash", "{\"command\": \"make\"}");
+        result(&t, "1", "bash", output, NULL, false);
+        assert_in_range(t.items[t.count - 1]->text.len, 250000, 270000);
+    }
+    for (size_t i = 0; i < t.count; i++)
+        bytes += t.items[i]->text.cap;
+    assert_in_range(bytes, 1, 2 * TRANSCRIPT_BYTES);
+    t.items[t.count - 1]->open = true;
+    _cleanup_buf_ struct buf b = BUF_INIT(8u << 20);
+    struct item_look l = look(80);
+    const struct lines *lines = item_lines(t.items[t.count - 1], &l);
+    for (size_t i = 0; i < lines->count; i++)
+        lines_plain(lines, i, &b);
+    assert_non_null(strstr(buf_cstr(&b), "bytes are not kept here …"));
+    transcript_clear(&t);
+    free(output);
 }
 
 static void test_changes(void **state)
@@ -314,6 +344,7 @@ int main(void)
         cmocka_unit_test(test_only_what_is_shown_is_laid_out),
         cmocka_unit_test(test_layouts_far_away_are_dropped),
         cmocka_unit_test(test_the_oldest_are_dropped),
+        cmocka_unit_test(test_text_is_bounded),
         cmocka_unit_test(test_changes),
     };
     setlocale(LC_CTYPE, "C.UTF-8");

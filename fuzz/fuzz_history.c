@@ -1,0 +1,143 @@
+/*
+ * The history loader on any bytes: what it takes for a message is one to jansson, too; a whole valid document
+ * is read whole; and what was repaired once needs no repair again. The scanner alone, beside it: it agrees
+ * with jansson about what is valid.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "history_private.h"
+#include "history_scan.h"
+#include "io.h"
+#include "memory_private.h"
+#include "model.h"
+#include "banned.h"
+
+static char folder[64], path[96];
+
+/* The target needs no provider. */
+int model_embed(struct model *m, const char *embedder, json_t *texts, int cancel, json_t **ret_vectors,
+                struct error *err)
+{
+    return -ENOSYS;
+}
+
+static void check_scanner(const uint8_t *data, size_t n)
+{
+    struct scan_member m[] = {{"role"}, {"turn"}};
+    size_t length = 0;
+    bool doubt = false;
+    char *copy = malloc(n ? n : 1); /* of just this size, for the sanitizer */
+    assert(copy);
+    memcpy(copy, data, n);
+    int r = scan_value(copy, n, m, ARRAY_SIZE(m), &length, &doubt);
+    assert(length <= n);
+    if (r == 0 && (copy[0] == '{' || copy[0] == '[')) {
+        json_t *same = json_loadb(copy, length, JSON_ALLOW_NUL, NULL);
+        assert(same || doubt);
+        json_decref(same);
+    }
+    json_t *whole = json_loadb(copy, n, JSON_ALLOW_NUL, NULL);
+    if (whole && (copy[0] == '{' || copy[0] == '['))
+        assert(r == 0);
+    json_decref(whole);
+    free(copy);
+}
+
+static size_t messages_of(const uint8_t *data, size_t n)
+{
+    json_t *whole = json_loadb((const char *)data, n, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, NULL),
+           *message;
+    const json_t *messages = json_object_get(whole, "messages");
+    size_t i, count = 0;
+    bool all = json_is_array(messages);
+    json_array_foreach(messages, i, message)
+    {
+        const char *role = json_string_value(json_object_get(message, "role"));
+        all &= role && json_string_length(json_object_get(message, "role")) == strlen(role) &&
+               (strcmp(role, "user") == 0 || strcmp(role, "assistant") == 0 || strcmp(role, "hutch") == 0);
+        count++;
+    }
+    json_decref(whole);
+    return all ? count : SIZE_MAX;
+}
+
+static void check_readable(struct history *h)
+{
+    for (size_t i = 0; i < history_count(h); i++) {
+        json_t *message = NULL;
+        _cleanup_buf_ struct buf text = BUF_INIT(1 << 20);
+        assert(history_read(h, i, &message, NULL) == 0 && json_is_object(message));
+        for (size_t part = 0; part < 8; part++) {
+            struct memory_part p;
+            if (memory_part(message, part, &p, &text) < 0)
+                break;
+        }
+        json_decref(message);
+    }
+}
+
+static void check_loader(const uint8_t *data, size_t n)
+{
+    struct history *h = NULL;
+    FILE *f = fopen(path, "w");
+    assert(f && fwrite(data, 1, n, f) == n);
+    fclose(f);
+    size_t wanted = messages_of(data, n);
+    int r = history_open(path, true, &h, NULL, NULL);
+    size_t count = r == 0 ? history_count(h) : 0;
+    if (wanted != SIZE_MAX && r != -EPROTONOSUPPORT)
+        assert(r == 0 && count == wanted && !history_trouble(h));
+    if (r < 0)
+        return;
+    check_readable(h);
+    history_close(h);
+    bool repaired = false;
+    assert(history_open(path, false, &h, NULL, NULL) == 0 && history_count(h) == count);
+    json_t *message = json_pack("{s:s, s:i}", "role", "user", "turn", 1);
+    assert(history_append(h, message, NULL) == 0);
+    json_decref(message);
+    check_readable(h);
+    history_close(h);
+    assert(history_open(path, false, &h, &repaired, NULL) == 0 && !repaired && history_count(h) == count + 1);
+    history_close(h);
+}
+
+static void tidy(void)
+{
+    static const char *const ends[] = {".json", ".json.kept"};
+    for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+        char name[128];
+        snprintf(name, sizeof name, "%s/x%s", folder, ends[i]);
+        unlink(name);
+    }
+}
+
+static void tidy_all(void)
+{
+    tidy();
+    rmdir(folder);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    if (!folder[0]) {
+        snprintf(folder, sizeof folder, "/dev/shm/fuzz-history-XXXXXX");
+        assert(mkdtemp(folder));
+        snprintf(path, sizeof path, "%s/x.json", folder);
+        atexit(tidy_all);
+    }
+    check_scanner(data, n);
+    check_loader(data, n);
+    tidy();
+    return 0;
+}
