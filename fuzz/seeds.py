@@ -252,7 +252,29 @@ REPLAY = [
     b'{"detail":[{"msg":"field required"}]}',
 ]
 
+HISTORY_LINES = [
+    b'{"time": "2026-01-02T03:04:05.678Z", "role": "user", "turn": 1, "content": [{"type": "text", "text": "a \\"b\\" \\u00e4\\ud83d\\ude00 \xc3\xa4"}]}',
+    b'{"time": "x", "role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "bash", "input": {"command": "ls"}}], "model": "m/1",'
+    b' "stop": "tool_use", "usage": {"input": 1, "output": 2}, "cost": 0.25}',
+    b'{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": [{"type": "text", "text": "out"}], "is_error": false}]}',
+    b'{"role": "hutch", "kind": "undo", "to": 0}', b'{"role": "hutch", "kind": "cleared"}',
+    b'{"role": "hutch", "kind": "summary", "until": 2, "text": "s"}', b'{"role": "us\\u0065r", "turn": 1e0, "n": 12345678901234567890}',
+]
+HISTORY_HEAD = b'{"version": 1, "session": "x", "created": "t", "workspace": "/w", "messages": [\n'
+HISTORY_WHOLE = HISTORY_HEAD + b",\n".join(HISTORY_LINES[:6]) + b'\n], "totals": {"turns": 0, "messages": 6, "model": "m/1", "cost": 0.25}}\n'
+HISTORY = [
+    HISTORY_WHOLE,
+    HISTORY_WHOLE[:-60],
+    HISTORY_WHOLE[:400] + b"\0" * 40 + HISTORY_WHOLE[440:],
+    HISTORY_HEAD + HISTORY_LINES[0] + b"\n]}\n",
+    HISTORY_HEAD + HISTORY_LINES[0] + b',\n{"time": "x", "role": "user", "turns": 1, "cost": 0.25}}\n',
+    HISTORY_HEAD + HISTORY_LINES[6] + b"]}",
+    b'{"messages": [ ' + HISTORY_LINES[3] + b' , ' + HISTORY_LINES[4] + b' ] , "version": 1, "workspace": "/w" }',
+    b'{"messages": []}',
+]
+
 SEEDS = {
+    "fuzz_history": HISTORY,
     "fuzz_markdown": MARKDOWN,
     "fuzz_anthropic": ANTHROPIC,
     "fuzz_openai": OPENAI,

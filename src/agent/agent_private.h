@@ -54,7 +54,8 @@ struct agent {
     struct model_usage usage; /* of the session */
     struct agent_money money;
     struct turn turn;
-    size_t pending; /* changes at the end of the last turn */
+    size_t pending;     /* changes when they were last looked at */
+    bool pending_known; /* nothing of ours ran since then */
     struct running *running;
     size_t n_running;
     struct buf aside; /* what the model is to be told with the person's next words */
@@ -127,6 +128,7 @@ json_t *open_calls_answered(const json_t *content, const char *text); /* pure; N
 
 /* save.c: the changes beside the history */
 int agent_save(struct agent *a, struct error *err);
+int agent_unsave(struct agent *a, struct error *err); /* there are none any more */
 int agent_load(struct agent *a, struct error *err);
 
 /* states.c: which state of which box stands for the beginning of a turn */
