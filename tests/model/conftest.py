@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import harness
 from asking import KEY, listen
 
 HERE = Path(__file__).resolve().parent
