@@ -69,7 +69,7 @@ void body_name(struct encoding *e, const json_t *block)
     char name[NAME_MAX_BYTES + 1];
     const char *s = json_string_value(json_object_get(block, "name"));
     size_t n = 0;
-    for (; s[n] && n < NAME_MAX_BYTES; n++) {
+    for (; n < NAME_MAX_BYTES && s[n]; n++) {
         bool plain = (s[n] >= 'a' && s[n] <= 'z') || (s[n] >= 'A' && s[n] <= 'Z') ||
                      (s[n] >= '0' && s[n] <= '9') || s[n] == '_' || s[n] == '-';
         name[n] = plain ? s[n] : '_';
