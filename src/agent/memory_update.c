@@ -54,8 +54,8 @@ static int forget_removed(struct memory *m, struct error *err)
 {
     _cleanup_stmt_ sqlite3_stmt *all = memory_prepare(m, "SELECT id, name FROM sessions", err);
     _cleanup_stmt_ sqlite3_stmt *drop = memory_prepare(m, "DELETE FROM sessions WHERE id = ?", err);
-    int done, r = all && drop ? 0 : -EIO;
-    while (r == 0 && (done = sqlite3_step(all)) == SQLITE_ROW) {
+    int r = all && drop ? 0 : -EIO;
+    while (r == 0 && sqlite3_step(all) == SQLITE_ROW) {
         char name[HISTORY_ID_MAX + 8];
         struct stat st;
         snprintf(name, sizeof name, "%s.json", (const char *)sqlite3_column_text(all, 1));
