@@ -165,7 +165,9 @@ int turn_guard(struct agent *a, struct error *err)
     if (a->turn.snapshot)
         return 0;
     a->turn.snapshot = true;
-    int r = agent_record_box(a, err);
+    int r = agent_notice(a, err);
+    if (r == 0)
+        r = agent_record_box(a, err);
     if (r < 0)
         return r;
     if (workbox_snapshot(a->box, name, &why) < 0) {
