@@ -2,6 +2,7 @@
 
 They say in the form of each target what real calls look like, so that a short run already gets past the first checks.
 """
+import json
 import struct
 import sys
 from pathlib import Path
@@ -180,6 +181,52 @@ SSE = [
     b"\x03\xef\xbb\xbfdata\n\nid: a\0b\ndata: x\n\n",
 ]
 
+
+
+def sse(first, *events):
+    """A stream; the first byte says how it is read (fuzz/decode.c)."""
+    return bytes([first]) + b"".join(b"data: " + e.encode() + b"\n\n" for e in events)
+
+
+ANTHROPIC = [
+    sse(3, '{"type":"message_start","message":{"id":"m","model":"c","usage":{"input_tokens":1,"cache_read_input_tokens":2}}}',
+        '{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}',
+        '{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"h"}}',
+        '{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"s"}}', '{"type":"ping"}',
+        '{"type":"content_block_stop","index":0}', '{"type":"content_block_start","index":1,"content_block":{"type":"text","text":""}}',
+        '{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"\\ud83d"}}',
+        '{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"\\ude00"}}',
+        '{"type":"content_block_delta","index":1,"delta":{"type":"citations_delta","citation":{"type":"x"}}}',
+        '{"type":"content_block_start","index":2,"content_block":{"type":"tool_use","id":"t","name":"n","input":{}}}',
+        '{"type":"content_block_delta","index":2,"delta":{"type":"input_json_delta","partial_json":"{\\"a\\":1}"}}',
+        '{"type":"content_block_start","index":3,"content_block":{"type":"server_tool_use","input":{}}}',
+        '{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":5}}', '{"type":"message_stop"}'),
+    sse(0x43, '{"type":"message_start"}', '{"type":"error","error":{"type":"overloaded_error","message":"try again in 1m2s"}}'),
+    b'\x80{"content":[{"type":"text","text":"a"},{"type":"tool_use","id":"a","name":"b","input":{"c":[]}}],"stop_reason":"end_turn"}',
+]
+OPENAI = [
+    sse(2, '{"id":"c","model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"a","reasoning_content":"b"}}]}',
+        '{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"x","function":{"name":"n","arguments":"{\\"a\\":"}}]}}]}',
+        '{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"1}"}},{"function":{"name":"o","arguments":{}}}]}}]}',
+        '{"choices":[{"delta":{"reasoning_details":[{"type":"t","text":"x","index":0}],"refusal":"no"},"finish_reason":"stop"}]}',
+        '{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":1}}}', "[DONE]"),
+    sse(2, '{"error":{"message":"maximum context length","code":400}}'),
+    b'\x80{"choices":[{"message":{"content":[{"type":"text","text":"a"}],"function_call":{"name":"f","arguments":"{}"}}}]}',
+    sse(0x22, '{"type":"response.created","response":{"id":"r","model":"m"}}',
+        '{"type":"response.output_item.added","output_index":0,"item":{"type":"reasoning","summary":[]}}',
+        '{"type":"response.reasoning_summary_text.delta","output_index":0,"delta":"x"}',
+        '{"type":"response.output_item.done","output_index":0,"item":{"type":"reasoning","summary":[{"text":"x"}],"encrypted_content":"e"}}',
+        '{"type":"response.output_text.delta","output_index":1,"content_index":0,"delta":"he"}',
+        '{"type":"response.output_item.done","output_index":1,"item":{"type":"message","content":[{"type":"output_text","text":"hey"}]}}',
+        '{"type":"response.output_item.added","output_index":2,"item":{"type":"function_call","call_id":"c","name":"n","arguments":""}}',
+        '{"type":"response.function_call_arguments.delta","output_index":2,"delta":"{}"}',
+        '{"type":"response.completed","response":{"status":"completed","output":[],"usage":{"input_tokens":1,"output_tokens":1}}}'),
+    sse(0x22, '{"type":"response.failed","response":{"error":{"code":"rate_limit_exceeded","message":"try again in 5ms"}}}'),
+    b'\xa0{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[{"type":"web_search_call"}]}',
+]
+REQUESTS = Path(__file__).resolve().parent.parent / "tests" / "unit" / "requests"
+ENCODE = [json.dumps(json.loads(path.read_text())["messages"]).encode() for path in sorted(REQUESTS.iterdir())]
+
 MCP_CLIENT = [
     b'{"tools":[{"name":"a","title":"t","description":"d","inputSchema":{"type":"object"},"outputSchema":{"type":"object"},"annotations":{"readOnlyHint":true,"title":"x"}},{"name":"a","inputSchema":{"type":"object"}}],"nextCursor":"2"}',
     b'{"content":[{"type":"text","text":"a\\u0000b"},{"type":"image","mimeType":"image/png","data":"iVBORw0="},{"type":"audio","mimeType":"audio/wav","data":"AA"}],"structuredContent":{"n":1}}',
@@ -205,8 +252,33 @@ REPLAY = [
     b'{"detail":[{"msg":"field required"}]}',
 ]
 
+HISTORY_LINES = [
+    b'{"time": "2026-01-02T03:04:05.678Z", "role": "user", "turn": 1, "content": [{"type": "text", "text": "a \\"b\\" \\u00e4\\ud83d\\ude00 \xc3\xa4"}]}',
+    b'{"time": "x", "role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "bash", "input": {"command": "ls"}}], "model": "m/1",'
+    b' "stop": "tool_use", "usage": {"input": 1, "output": 2}, "cost": 0.25}',
+    b'{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": [{"type": "text", "text": "out"}], "is_error": false}]}',
+    b'{"role": "hutch", "kind": "undo", "to": 0}', b'{"role": "hutch", "kind": "cleared"}',
+    b'{"role": "hutch", "kind": "summary", "until": 2, "text": "s"}', b'{"role": "us\\u0065r", "turn": 1e0, "n": 12345678901234567890}',
+]
+HISTORY_HEAD = b'{"version": 1, "session": "x", "created": "t", "workspace": "/w", "messages": [\n'
+HISTORY_WHOLE = HISTORY_HEAD + b",\n".join(HISTORY_LINES[:6]) + b'\n], "totals": {"turns": 0, "messages": 6, "model": "m/1", "cost": 0.25}}\n'
+HISTORY = [
+    HISTORY_WHOLE,
+    HISTORY_WHOLE[:-60],
+    HISTORY_WHOLE[:400] + b"\0" * 40 + HISTORY_WHOLE[440:],
+    HISTORY_HEAD + HISTORY_LINES[0] + b"\n]}\n",
+    HISTORY_HEAD + HISTORY_LINES[0] + b',\n{"time": "x", "role": "user", "turns": 1, "cost": 0.25}}\n',
+    HISTORY_HEAD + HISTORY_LINES[6] + b"]}",
+    b'{"messages": [ ' + HISTORY_LINES[3] + b' , ' + HISTORY_LINES[4] + b' ] , "version": 1, "workspace": "/w" }',
+    b'{"messages": []}',
+]
+
 SEEDS = {
+    "fuzz_history": HISTORY,
     "fuzz_markdown": MARKDOWN,
+    "fuzz_anthropic": ANTHROPIC,
+    "fuzz_openai": OPENAI,
+    "fuzz_encode": ENCODE,
     "fuzz_edit": EDIT,
     "fuzz_glob": GLOB,
     "fuzz_pattern": PATTERN,

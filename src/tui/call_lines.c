@@ -122,7 +122,7 @@ static void output_lines(struct item *it, const char *at, const char *end, size_
         if (it->open)
             wrap_exact(&f, &m, width - 4, 8, &it->lines);
         else
-            wrap_one(&f, &m, width - 4, 8, &it->lines);
+            it->folds |= wrap_one(&f, &m, width - 4, 8, &it->lines);
         at = newline ? newline + 1 : end;
     }
 }
@@ -138,10 +138,10 @@ static void more_line(struct item *it, size_t left, const char *key)
 
 static void diff_body(struct item *it, const struct item_look *look)
 {
-    size_t left;
-    diff_lines(text_of(it), it->text.len, it->open ? SIZE_MAX : it->body.head, BODY, look->width, &it->lines,
-               &left);
-    it->folds = left || it->open;
+    size_t left = 0;
+    bool cut = diff_lines(text_of(it), it->text.len, it->open ? SIZE_MAX : it->body.head, BODY, look->width,
+                          &it->lines, &left);
+    it->folds = left || cut || it->open;
     if (left)
         more_line(it, left, look->key);
 }
@@ -154,11 +154,12 @@ static void text_body(struct item *it, const struct item_look *look)
     size_t count = count_lines(text, (size_t)(end - text));
     bool quiet = it->body.quiet && it->state == CALL_WELL;
     size_t head = quiet ? 0 : it->body.head, tail = quiet ? 0 : it->body.tail;
-    it->folds = it->open || count > head + tail + (head + tail > 0); /* one line is no more than the hint */
-    if (!it->folds || it->open) {
+    it->folds = it->open;
+    if (it->open || count <= head + tail + (head + tail > 0)) { /* one line is no more than the hint */
         output_lines(it, text, end, SIZE_MAX, look->width);
         return;
     }
+    it->folds = true;
     if (head + tail == 0)
         return;
     output_lines(it, text, end, head, look->width);

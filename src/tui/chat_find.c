@@ -59,12 +59,14 @@ bool chat_complete_accept(struct chat *c)
 
 /* The search: what is found is shown as the input, and becomes it. */
 
-static void look(struct chat *c, size_t from)
+static void look(struct chat *c, size_t from, bool older)
 {
     const char *query = buf_cstr(&c->query);
-    long found = query && *query ? past_search(c->past, query, from) : -1;
-    if (found >= 0 || from == 0)
-        c->found = found;
+    bool empty = !query || !*query;
+    long found = empty ? -1 : past_search(c->past, query, from);
+    if (found < 0 && older && c->found >= 0) /* there is no older one: what is found stays */
+        return;
+    c->found = found >= 0 || empty ? found : past_search(c->past, query, 0);
     c->changed = true;
 }
 
@@ -95,14 +97,14 @@ static bool is_ctrl(const struct press *p, char letter)
 bool chat_search_press(struct chat *c, const struct press *p)
 {
     if (is_ctrl(p, 'r') || p->code == KEYS_UP) {
-        look(c, c->found >= 0 ? (size_t)c->found + 1 : 0);
+        look(c, c->found >= 0 ? (size_t)c->found + 1 : 0, true);
     } else if (p->code == KEYS_TEXT && !(p->with & (KEYS_CTRL | KEYS_ALT))) {
         buf_append_str(&c->query, p->text);
-        look(c, c->found >= 0 ? (size_t)c->found : 0);
+        look(c, c->found >= 0 ? (size_t)c->found : 0, false);
     } else if (p->code == KEYS_BACKSPACE) {
         if (c->query.len)
             c->query.len = grapheme_before((const char *)c->query.data, c->query.len, c->query.len);
-        look(c, 0);
+        look(c, 0, false);
     } else if (p->code == KEYS_ESCAPE || is_ctrl(p, 'c') || is_ctrl(p, 'g')) {
         end_search(c, false);
     } else if (p->code == KEYS_ENTER || p->code == KEYS_TAB) {

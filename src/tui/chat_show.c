@@ -11,17 +11,18 @@
 
 static void show_search(struct chat *c)
 {
-    _cleanup_buf_ struct buf prompt = BUF_INIT(4096);
+    _cleanup_buf_ struct buf title = BUF_INIT(4096);
     const char *query = buf_cstr(&c->query);
     const char *found = c->found >= 0 ? past_get(c->past, (size_t)c->found) : NULL;
-    buf_append_str(&prompt, "search ");
-    summary_line(query ? query : "", query ? strlen(query) : 0, 60, &prompt);
-    buf_append_str(&prompt, c->found < 0 && query && *query ? " (not found): " : ": ");
-    const char *p = buf_cstr(&prompt);
+    buf_append_str(&title, "search: ");
+    summary_line(query ? query : "", query ? strlen(query) : 0, 60, &title);
+    buf_append_str(&title, c->found < 0 && query && *query ? " (not found)" : "▏");
+    const char *shown = buf_cstr(&title);
     struct view_input in = {.text = found ? found : "",
                             .n = found ? strlen(found) : 0,
-                            .prompt = p ? p : "search: ",
-                            .hint = "what you wrote before; Ctrl-R: an older one, Enter takes it, Esc leaves",
+                            .prompt = "‹ ",
+                            .hint = "Ctrl-R: an older one, Enter takes it, Esc leaves",
+                            .title = shown ? shown : "search",
                             .chosen = -1};
     view_input(c->view, &in);
 }

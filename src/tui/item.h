@@ -89,7 +89,9 @@ size_t item_height(const struct item *it, int width); /* known or guessed, witho
 
 /* Parts of layouts (item_call.c, item_diff.c). */
 void call_lines(struct item *it, const struct item_look *look);
-void diff_lines(const char *text, size_t n, size_t most, const char *margin, int width, struct lines *out,
+/* `most` lines of the diff, each one row, and how many are left out; all of them, wrapped, with SIZE_MAX.
+ * True: a line was cut. */
+bool diff_lines(const char *text, size_t n, size_t most, const char *margin, int width, struct lines *out,
                 size_t *ret_left);
 const char *spinner(unsigned tick);
 

@@ -16,6 +16,8 @@ struct diff_state {
     long old_left, new_left; /* lines of the hunk */
     bool git;                /* in git's header of a file */
     bool any;                /* a line was shown */
+    bool whole;              /* lines are wrapped, not cut */
+    int style;               /* of the line; -1: it is not shown */
 };
 
 static bool starts(const char *line, size_t n, const char *what)
@@ -80,38 +82,48 @@ static void add_line(struct flow *f, int style, const char *line, size_t n)
     flow_add(f, (unsigned)style, line, n);
 }
 
-static void show_line(struct diff_state *s, int style, const char *line, size_t n, const struct margin *m,
-                      int width, struct lines *out)
+/* What does not fit goes on behind the column of the marks. */
+static bool show_line(struct diff_state *s, const char *line, size_t n, const char *margin, int width,
+                      struct lines *out)
 {
     _cleanup_flow_ struct flow f = FLOW_INIT;
+    char rest[32];
+    struct margin m = {margin, rest, ROLE_MUTED, ROLE_MUTED};
+    bool cut = false;
+    snprintf(rest, sizeof rest, "%s  ", margin);
     if (starts(line, n, "diff --git ") && s->any) {
-        lines_say(out, m->first_style, m->first);
+        lines_say(out, m.first_style, margin);
         lines_end(out);
     }
-    add_line(&f, style, line, n);
-    wrap_exact(&f, m, width, 8, out);
+    add_line(&f, s->style, line, n);
+    if (s->whole)
+        wrap_exact(&f, &m, width - 2, 8, out);
+    else
+        cut = wrap_one(&f, &m, width, 8, out);
     s->any = true;
+    return cut;
 }
 
-void diff_lines(const char *text, size_t n, size_t most, const char *margin, int width, struct lines *out,
+bool diff_lines(const char *text, size_t n, size_t most, const char *margin, int width, struct lines *out,
                 size_t *ret_left)
 {
-    struct diff_state s = {0};
-    struct margin m = {margin, margin, ROLE_MUTED, ROLE_MUTED};
+    struct diff_state s = {.whole = most == SIZE_MAX};
     const char *end = text + n;
     size_t shown = 0, left = 0;
+    bool cut = false;
     int room = width - clean_width(margin, strlen(margin));
     for (const char *at = text; at < end;) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         const char *stop = newline ? newline : end;
-        int style = next_style(&s, at, (size_t)(stop - at));
-        if (style >= 0 && shown < most) {
-            show_line(&s, style, at, (size_t)(stop - at), &m, room, out);
+        s.style = next_style(&s, at, (size_t)(stop - at));
+        if (s.style >= 0 && shown < most) {
+            cut |= show_line(&s, at, (size_t)(stop - at), margin, room, out);
             shown++;
-        } else if (style >= 0) {
+        } else if (s.style >= 0) {
             left++;
         }
         at = stop + 1;
     }
     *ret_left = left;
+    return cut;
 }

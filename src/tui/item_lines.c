@@ -123,10 +123,10 @@ static void thinking_lines(struct item *it, const struct item_look *look)
 
 static void diff_item_lines(struct item *it, const struct item_look *look)
 {
-    size_t left;
-    diff_lines(text_of(it), it->text.len, it->open ? SIZE_MAX : DIFF_FOLDED, "  ", look->width, &it->lines,
-               &left);
-    it->folds = left || it->open;
+    size_t left = 0;
+    bool cut = diff_lines(text_of(it), it->text.len, it->open ? SIZE_MAX : DIFF_FOLDED, "  ", look->width,
+                          &it->lines, &left);
+    it->folds = left || cut || it->open;
     if (left)
         more_line(&it->lines, "  ", left, look->key);
 }

@@ -15,7 +15,7 @@ unsigned md_style(const struct md_render *r)
     return role | (r->style & ~0xffu) | (r->strong ? STYLE_BOLD : 0) | (r->emphasis ? STYLE_ITALIC : 0);
 }
 
-/* How many spans of this kind are open; NULL: a kind that looks like its surroundings. */
+/* How many spans of this kind are open; those that look like their surroundings are counted together. */
 static unsigned *count_of(struct md_render *r, MD_SPANTYPE type)
 {
     switch (type) {
@@ -31,16 +31,14 @@ static unsigned *count_of(struct md_render *r, MD_SPANTYPE type)
     case MD_SPAN_IMG:
         return &r->links;
     default:
-        return NULL;
+        return &r->others;
     }
 }
 
 int md_enter_span(MD_SPANTYPE type, void *detail, void *data)
 {
     struct md_render *r = data;
-    unsigned *count = count_of(r, type);
-    if (count)
-        ++*count;
+    ++*count_of(r, type);
     if (type == MD_SPAN_DEL)
         flow_say(&r->flow, ROLE_MUTED, "~~");
     if (type == MD_SPAN_A || type == MD_SPAN_IMG)
@@ -67,9 +65,7 @@ static void say_address(struct md_render *r, const MD_ATTRIBUTE *address)
 int md_leave_span(MD_SPANTYPE type, void *detail, void *data)
 {
     struct md_render *r = data;
-    unsigned *count = count_of(r, type);
-    if (count)
-        --*count;
+    --*count_of(r, type);
     if (type == MD_SPAN_DEL)
         flow_say(&r->flow, ROLE_MUTED, "~~");
     if (type == MD_SPAN_A)

@@ -39,9 +39,9 @@ void md_begin_lines(struct md_render *r, struct md_margins *ret)
     if (r->gap)
         blank_line(r);
     r->gap = false;
+    *ret = (struct md_margins){.width = r->indent};
     snprintf(ret->first, sizeof ret->first, "%*s", r->indent, "");
     snprintf(ret->rest, sizeof ret->rest, "%*s", r->indent, "");
-    ret->width = r->indent;
     for (size_t i = 0; i < r->depth; i++) {
         struct md_level *l = &r->levels[i];
         int wide = clean_width(l->rest, strlen(l->rest));

@@ -37,14 +37,14 @@ struct md_render {
     struct lines *out;
     int width, indent;
     struct md_level levels[MD_DEPTH];
-    size_t depth, too_deep;                         /* containers beyond MD_DEPTH */
-    struct flow flow;                               /* of the paragraph, heading, cell, … that is open */
-    unsigned style;                                 /* of text in this block */
-    unsigned strong, emphasis, code, strike, links; /* spans that are open */
-    size_t link_start;                              /* in the flow */
-    bool gap;                                       /* an empty line comes before the next */
-    bool in_code;                                   /* a block of it */
-    struct lexer lexer;                             /* of that */
+    size_t depth, too_deep; /* containers beyond MD_DEPTH */
+    struct flow flow;       /* of the paragraph, heading, cell, … that is open */
+    unsigned style;         /* of text in this block */
+    unsigned strong, emphasis, code, strike, links, others; /* spans that are open */
+    size_t link_start;                                      /* in the flow */
+    bool gap;                                               /* an empty line comes before the next */
+    bool in_code;                                           /* a block of it */
+    struct lexer lexer;                                     /* of that */
     struct md_table table;
     bool in_table;
     size_t calls, budget; /* of md4c, so that no text makes it tell more than it holds */

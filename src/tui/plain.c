@@ -126,6 +126,16 @@ static int say(struct plain *p, const char *said, struct error *err)
     return r;
 }
 
+static int say_words(struct plain *p, const char *words, struct error *err)
+{
+    struct job job = {.kind = JOB_SAY, .text = strdup(words)};
+    if (!job.text)
+        return error_set(err, ENOMEM, "no memory");
+    int r = words[strspn(words, " \t\n")] ? carry_out(p, &job, err) : 0;
+    job_free(&job);
+    return r;
+}
+
 /* The question at the end of a turn with changes. What is no answer to it is the next thing said. */
 static bool reviews(const struct plain *p, const char *said, enum job_kind *ret)
 {
@@ -164,13 +174,14 @@ static int turns(struct plain *p, struct error *err)
                 err, -got, got == -EFBIG ? "what was entered is too long" : "what was entered is not UTF-8");
         if (got <= 0)
             break;
-        if (review && reviews(p, (const char *)said.data, &kind)) {
+        if (review && got == PLAIN_LINE && reviews(p, (const char *)said.data, &kind)) {
             struct job job = {.kind = kind};
             r = kind == JOB_NONE ? 0 : carry_out(p, &job, err);
             review = kind == JOB_DIFF;
             continue;
         }
-        r = say(p, (const char *)said.data, err);
+        r = got == PLAIN_BLOCK ? say_words(p, (const char *)said.data, err)
+                               : say(p, (const char *)said.data, err);
         review = is_review(p);
     }
     return r;

@@ -25,6 +25,9 @@ void plain_line(struct plain_show *s, const char *text, size_t n); /* in a line 
 
 /* Reads what a person enters, which may be several lines: a line that ends in a backslash goes on, and ''' in
  * a line of its own begins and ends a block. */
+#define PLAIN_LINE  1
+#define PLAIN_BLOCK 2
+
 struct plain_read {
     struct buf in;
     bool ended;
@@ -33,6 +36,7 @@ struct plain_read {
 void plain_read_init(struct plain_read *r, volatile bool *stop);
 void plain_read_free(struct plain_read *r);
 
-/* 1 with what was entered, 0 at the end, or a negative errno: -EINTR if it was stopped. `prompt` and `more`
- * are printed where stdin is a terminal; or NULL. */
+/* PLAIN_LINE or PLAIN_BLOCK with what was entered, which in a block is no command; 0 at the end, or a
+ * negative errno: -EINTR if it was stopped. `prompt` and `more` are printed where stdin is a terminal; or
+ * NULL. */
 int plain_read(struct plain_read *r, const char *prompt, const char *more, struct buf *ret);

@@ -56,7 +56,7 @@ static int read_line(struct plain_read *r, struct buf *ret)
             size_t keep = n > 0 && r->in.data[n - 1] == '\r' ? n - 1 : n;
             int bad = buf_append(ret, r->in.data, keep);
             buf_consume(&r->in, end ? n + 1 : n);
-            return bad < 0 ? -EFBIG : 1;
+            return bad < 0 ? -EFBIG : PLAIN_LINE;
         }
         looked = r->in.len;
         int got = r->ended ? 0 : fill(r);
@@ -82,7 +82,7 @@ static int read_block(struct plain_read *r, const char *more, struct buf *ret)
             return got;
         if (got == 0 || is_fence(ret, begin)) {
             ret->len = begin > 0 ? begin - 1 : 0;
-            return 1;
+            return PLAIN_BLOCK;
         }
         if (buf_append(ret, "\n", 1) < 0)
             return -EFBIG;

@@ -4,6 +4,7 @@
  */
 #include <curses.h>
 #include <signal.h>
+#include <stdint.h>
 #include <string.h>
 #include <term.h>
 #include <termios.h>
@@ -48,10 +49,10 @@ void restore_arm(void)
 
 static void add(const char *s)
 {
-    size_t n = s && s != (const char *)-1 ? strlen(s) : 0;
+    size_t n = strlen(s);
     if (n > sizeof state.farewell - state.n)
         return;
-    memcpy(state.farewell + state.n, s ? s : "", n);
+    memcpy(state.farewell + state.n, s, n);
     state.n += n;
 }
 
@@ -61,7 +62,7 @@ static void add_capability(const char *name)
     const char *s = tigetstr(name);
     char plain[128];
     size_t n = 0;
-    if (!s || s == (const char *)-1)
+    if (!s || (intptr_t)s == -1) /* it is not there, or no string */
         return;
     while (*s && n + 1 < sizeof plain) {
         const char *end = s[0] == '$' && s[1] == '<' ? strchr(s, '>') : NULL;

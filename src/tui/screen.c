@@ -41,7 +41,7 @@ static bool can_draw(const char *term)
     if (setupterm(term, STDOUT_FILENO, &found) != OK)
         return false;
     const char *move = tigetstr("cup");
-    bool can = move && move != (char *)-1;
+    bool can = move && (intptr_t)move != -1;
     del_curterm(cur_term);
     return can;
 }
@@ -124,7 +124,7 @@ static void set_style(const struct screen *s, unsigned style)
 /* One character and the marks on it, as many as a cell of ncurses holds. */
 static void put_cell(const struct screen *s, const char *text, size_t n, int width)
 {
-    wchar_t cell[CCHARW_MAX + 1];
+    wchar_t cell[CCHARW_MAX + 1] = {0};
     size_t count = 0, size;
     for (size_t i = 0; i < n && count < CCHARW_MAX; i += size)
         cell[count++] = (wchar_t)clean_decode(text + i, n - i, &size);

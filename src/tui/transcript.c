@@ -33,7 +33,7 @@ static void drop_oldest(struct transcript *t)
     for (size_t i = 0; i < n; i++)
         item_free(t->items[i]);
     t->count -= n;
-    memmove(t->items, t->items + n, t->count * sizeof *t->items);
+    memmove(t->items, t->items + n, t->count * sizeof(void *));
     t->answer = t->answer > n ? t->answer - n : 0;
     t->top = t->top > n ? t->top - n : 0;
     t->selected = t->selected != TRANSCRIPT_NONE && t->selected >= n ? t->selected - n : TRANSCRIPT_NONE;
@@ -46,7 +46,7 @@ struct item *transcript_add(struct transcript *t, enum item_kind kind)
     while (t->count > 64 && t->count % 64 == 0 && bytes_of(t) > TRANSCRIPT_BYTES)
         drop_oldest(t);
     if (t->count == t->cap) {
-        struct item **more = reallocarray(t->items, t->cap ? t->cap * 2 : 32, sizeof *more);
+        struct item **more = reallocarray(t->items, t->cap ? t->cap * 2 : 32, sizeof(void *));
         if (!more)
             return NULL;
         t->items = more;

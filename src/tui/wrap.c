@@ -213,7 +213,7 @@ void wrap_exact(const struct flow *f, const struct margin *m, int width, int tab
         end(&w);
 }
 
-void wrap_one(const struct flow *f, const struct margin *m, int width, int tab, struct lines *out)
+bool wrap_one(const struct flow *f, const struct margin *m, int width, int tab, struct lines *out)
 {
     struct wrapper w = {.flow = f, .margin = m, .out = out, .width = width > 2 ? width : 2};
     size_t n = f->text.len, i = 0;
@@ -231,13 +231,16 @@ void wrap_one(const struct flow *f, const struct margin *m, int width, int tab, 
         place(&w, i, to, wide);
         i = to;
     }
+    bool cut = false;
     if (i < n && text_of(&w)[i] != '\n') {
         size_t size = clean_next(text_of(&w) + i, n - i, &wide);
         bool last = i + size == n || text_of(&w)[i + size] == '\n';
-        if (last && text_of(&w)[i] != '\t' && w.column + wide <= whole)
-            place(&w, i, i + size, wide);
-        else
+        cut = !last || text_of(&w)[i] == '\t' || w.column + wide > whole;
+        if (cut)
             lines_put(out, ROLE_MUTED, "…", strlen("…"), 1);
+        else
+            place(&w, i, i + size, wide);
     }
     end(&w);
+    return cut;
 }

@@ -42,5 +42,5 @@ void wrap_words(const struct flow *f, const struct margin *m, int width, struct 
 /* As it stands, with its blanks; tabs go to the next multiple of `tab`. An empty flow gives an empty line. */
 void wrap_exact(const struct flow *f, const struct margin *m, int width, int tab, struct lines *out);
 
-/* As it stands, but one line only: what does not fit is left out and … says so. */
-void wrap_one(const struct flow *f, const struct margin *m, int width, int tab, struct lines *out);
+/* As it stands, but one line only: what does not fit is left out and … says so; true then. */
+bool wrap_one(const struct flow *f, const struct margin *m, int width, int tab, struct lines *out);

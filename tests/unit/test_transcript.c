@@ -128,6 +128,26 @@ static void test_a_diff_is_told_by_files(void **state)
     transcript_clear(&t);
 }
 
+/* Where folding cuts a line, the line can be opened; then it goes on behind the column of the marks. */
+static void test_long_lines_open(void **state)
+{
+    struct transcript t;
+    struct item_look l = look(20);
+    transcript_open(&t);
+    call(&t, "1", "edit_file", "{\"path\": \"a\"}");
+    result(&t, "1", "edit_file", "", "{\"diff\": \"@@ -1 +1 @@\\n-a\\n+0123456789abcdefghij\\n\"}", false);
+    expect(&t, 20, 4, "▸ edit_file   +1 -1  1.2s ✓\n  │ @@ -1 +1 @@\n  │ -a\n  │ +0123456789abcd…\n");
+    assert_true(transcript_toggle(&t, &l));
+    expect(&t, 20, 5,
+           "▸ edit_file   +1 -1  1.2s ✓\n  │ @@ -1 +1 @@\n  │ -a\n  │ +0123456789abc\n  │   defghij\n");
+    call(&t, "2", "bash", "{\"command\": \"x\"}");
+    result(&t, "2", "bash", "0123456789abcdefghij", NULL, false);
+    expect(&t, 20, 2, "▸ bash   1.2s ✓\n  │ 0123456789abcde…\n");
+    assert_true(transcript_toggle(&t, &l));
+    expect(&t, 20, 3, "▸ bash   1.2s ✓\n  │ 0123456789abcdef\n  │ ghij\n");
+    transcript_clear(&t);
+}
+
 static void test_back_truncates(void **state)
 {
     struct transcript t;
@@ -336,6 +356,7 @@ int main(void)
         cmocka_unit_test(test_a_turn),
         cmocka_unit_test(test_calls_that_go_wrong),
         cmocka_unit_test(test_a_diff_is_told_by_files),
+        cmocka_unit_test(test_long_lines_open),
         cmocka_unit_test(test_back_truncates),
         cmocka_unit_test(test_waits_pass),
         cmocka_unit_test(test_scrolling),

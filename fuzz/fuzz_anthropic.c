@@ -1,0 +1,10 @@
+/* Streams and whole answers of the Messages API. */
+#include "decode.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    decode_fuzz(MODEL_ANTHROPIC, data, n);
+    return 0;
+}
