@@ -13,6 +13,8 @@ struct desk {
     volatile bool stopping; /* the same, for who asks afterwards */
     unsigned attempts;      /* for each thing said; 0 or 1: one */
     char *test;
+    unsigned shells;   /* commands of the person's own so far */
+    char shell_id[16]; /* of the one under way, as of a call: it begins with a ! */
 };
 
 /* How the files of the desk do their jobs: 0 or a negative errno with the text set. */
