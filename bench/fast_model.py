@@ -3,6 +3,7 @@
 It does not look into requests: the n-th of a run gets the n-th reply, whose bytes were made before. Times are taken when a
 request has come to its end and when its reply has left.
 """
+import contextlib
 import json
 import socket
 import threading
@@ -67,18 +68,16 @@ class FastModel:
             threading.Thread(target=self.serve, args=[connection], daemon=True).start()
 
     def serve(self, connection):
-        with connection:
-            rest = b""
-            while True:
-                rest = self.take(connection, rest)
-                if rest is None:
-                    return
+        with connection, contextlib.suppress(ConnectionError):
+            rest = self.take(connection, b"")
+            while rest is not None:
                 number = len(self.arrived)
                 self.arrived.append(time.monotonic())
                 if self.watch:
                     self.watch(number)
                 self.give(connection, self.replies[min(number, len(self.replies) - 1)])
                 self.left.append(time.monotonic())
+                rest = self.take(connection, rest)
 
     @staticmethod
     def take(connection, got):

@@ -5,29 +5,18 @@
  */
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "history_private.h"
 #include "history_scan.h"
-#include "io.h"
 #include "memory_private.h"
-#include "model.h"
 #include "banned.h"
 
 static char folder[64], path[96];
-
-/* The target needs no provider. */
-int model_embed(struct model *m, const char *embedder, json_t *texts, int cancel, json_t **ret_vectors,
-                struct error *err)
-{
-    return -ENOSYS;
-}
 
 static void check_scanner(const uint8_t *data, size_t n)
 {

@@ -252,14 +252,34 @@ REPLAY = [
     b'{"detail":[{"msg":"field required"}]}',
 ]
 
+HISTORY_LINES = [
+    b'{"time": "2026-01-02T03:04:05.678Z", "role": "user", "turn": 1, "content": [{"type": "text", "text": "a \\"b\\" \\u00e4\\ud83d\\ude00 \xc3\xa4"}]}',
+    b'{"time": "x", "role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "bash", "input": {"command": "ls"}}], "model": "m/1",'
+    b' "stop": "tool_use", "usage": {"input": 1, "output": 2}, "cost": 0.25}',
+    b'{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": [{"type": "text", "text": "out"}], "is_error": false}]}',
+    b'{"role": "hutch", "kind": "undo", "to": 0}', b'{"role": "hutch", "kind": "cleared"}',
+    b'{"role": "hutch", "kind": "summary", "until": 2, "text": "s"}', b'{"role": "us\\u0065r", "turn": 1e0, "n": 12345678901234567890}',
+]
+HISTORY_HEAD = b'{"version": 1, "session": "x", "created": "t", "workspace": "/w", "messages": [\n'
+HISTORY_WHOLE = HISTORY_HEAD + b",\n".join(HISTORY_LINES[:6]) + b'\n], "totals": {"turns": 0, "messages": 6, "model": "m/1", "cost": 0.25}}\n'
+HISTORY = [
+    HISTORY_WHOLE,
+    HISTORY_WHOLE[:-60],
+    HISTORY_WHOLE[:400] + b"\0" * 40 + HISTORY_WHOLE[440:],
+    HISTORY_HEAD + HISTORY_LINES[0] + b"\n]}\n",
+    HISTORY_HEAD + HISTORY_LINES[0] + b',\n{"time": "x", "role": "user", "turns": 1, "cost": 0.25}}\n',
+    HISTORY_HEAD + HISTORY_LINES[6] + b"]}",
+    b'{"messages": [ ' + HISTORY_LINES[3] + b' , ' + HISTORY_LINES[4] + b' ] , "version": 1, "workspace": "/w" }',
+    b'{"messages": []}',
+
+SEEDS = {
+    "fuzz_history": HISTORY,
 KEYS = [
     b"\x03hello w\x7f\x17orld\r",
     "\x1fgr\u00fc\u00dfe \u4e16\u754c \u2764\ufe0f \U0001f469\u200d\U0001f469\u200d\U0001f466\U0001f1e9\U0001f1ea".encode() + b"\x02\x02\x7f\x1f",
     b"\x07\033[A\033OB\033[1;5C\033[13;2u\033[27;2;13~\033[99;5u\033[3~\033[Z\033[<64;1;2M\033b\033\r\033",
     b"\x10\033[200~" + b"line\r\n" * 12 + b"\xff\033[A\033[201~x\x02\x7f\x1f\x19\xf4\x8f\x80\x80",
-]
 
-SEEDS = {
     "fuzz_keys": KEYS,
     "fuzz_markdown": MARKDOWN,
     "fuzz_anthropic": ANTHROPIC,

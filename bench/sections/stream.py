@@ -53,7 +53,7 @@ def wait_for(condition, what):
 
 
 def share(c, size, seconds):
-    """The part of one core that the chat takes while the stream runs."""
+    """(the part of one core that the chat takes while the stream runs, tokens per second that it got)"""
     with FastModel([says(*tokens(RATE * seconds))], pace=RATE) as server:
         screen = Tmux(c, size, server)
         try:
@@ -65,7 +65,8 @@ def share(c, size, seconds):
             wait_for(lambda: server.arrived, "the first request")
             began, before = time.monotonic(), cpu(pid)
             wait_for(lambda: server.left, "the end of the stream")
-            return (cpu(pid) - before) / (time.monotonic() - began)
+            took = time.monotonic() - began
+            return (cpu(pid) - before) / took, RATE * seconds / took
         finally:
             screen.end()
 
@@ -75,5 +76,6 @@ def stream(c):
         return c.report.say("  tmux is not installed")
     seconds = 3 if c.quick else 8
     shares = {f"{w}×{h}": share(c, (w, h), seconds) for w, h in SIZES}
-    c.report.table(f"hutch chat, {RATE:,} tokens/s", ["cores"], [[name, value] for name, value in shares.items()])
-    return c.report.target("processor share at the largest screen", max(shares.values()), 0.5, " cores")
+    c.report.table(f"hutch chat, {RATE:,} tokens/s", ["cores", "tokens/s"],
+                   [[name, *both] for name, both in shares.items()])
+    return c.report.target("processor share, the larger of the two", max(cores for cores, _ in shares.values()), 0.5, " cores")

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 
 def split(total, people):
-    """Each person's share, in the order of the people; together they pay exactly the total."""
+    """Each person's share; together they pay exactly the total."""
     cents = int(Decimal(total) * 100)
     share = cents // len(people)
     return {person: Decimal(share) / 100 for person in people}

@@ -54,7 +54,9 @@ struct agent {
     struct model_usage usage; /* of the session */
     struct agent_money money;
     struct turn turn;
-    size_t pending; /* changes at the end of the last turn */
+    size_t pending;      /* changes when they were last looked at */
+    bool pending_known;  /* nothing of ours ran since then */
+    uint64_t calls_seen; /* see agent_notice */
     struct running *running;
     size_t n_running;
     struct buf aside; /* what the model is to be told with the person's next words */
@@ -70,6 +72,9 @@ int agent_new(const struct agent_options *o, const struct agent_sink *sink, stru
               struct error *err);
 int agent_use_model(struct agent *a, const struct model_spec *spec, struct error *err);
 struct agent *agent_free(struct agent *a);
+
+/* doors.c: a door may have run something in the box by itself (`!` of the chat) */
+int agent_notice(struct agent *a, struct error *err);
 
 /* tell.c */
 void agent_tell(struct agent *a, const struct agent_event *e);
@@ -127,6 +132,7 @@ json_t *open_calls_answered(const json_t *content, const char *text); /* pure; N
 
 /* save.c: the changes beside the history */
 int agent_save(struct agent *a, struct error *err);
+int agent_unsave(struct agent *a, struct error *err); /* there are none any more */
 int agent_load(struct agent *a, struct error *err);
 
 /* states.c: which state of which box stands for the beginning of a turn */

@@ -14,13 +14,28 @@ void agent_interrupt(struct agent *a)
     }
 }
 
+int agent_notice(struct agent *a, struct error *err)
+{
+    uint64_t calls = a->tools ? tool_session_changes(a->tools) : 0;
+    if (calls == a->calls_seen)
+        return 0;
+    a->calls_seen = calls;
+    a->pending_known = a->fresh = false;
+    workbox_touch(a->box);
+    return agent_record_box(a, err);
+}
+
 int agent_changes(struct agent *a, struct agent_changes *ret, struct error *err)
 {
     int r = workbox_ready(a->box, err);
     if (r == 0)
-        r = workbox_changes(a->box, ret, err);
+        r = agent_notice(a, err);
     if (r == 0)
+        r = workbox_changes(a->box, ret, err);
+    if (r == 0) {
         a->pending = ret->count;
+        a->pending_known = a->n_running == 0;
+    }
     return r;
 }
 
@@ -106,7 +121,8 @@ struct agent *agent_close(struct agent *a, bool keep)
     struct agent_changes left = {0};
     if (!a)
         return NULL;
-    if (keep && (a->box_told || a->turn.changed) && agent_changes(a, &left, NULL) < 0)
+    agent_notice(a, NULL);
+    if (keep && !a->pending_known && (a->box_told || a->turn.changed) && agent_changes(a, &left, NULL) < 0)
         a->pending = 1; /* not known: better kept */
     agent_changes_free(&left);
     workbox_free(TAKE_PTR(a->box), !(keep && a->pending > 0));

@@ -82,6 +82,8 @@ int agent_fork(struct agent *a, unsigned turn, const struct agent_sink *sink, st
         return error_set(err, EINVAL, "there are only %u turns to fork from", turns);
     int r = workbox_ready(a->box, err);
     if (r == 0)
+        r = agent_notice(a, err);
+    if (r == 0)
         r = fork_box(a, turn ? turn : turns, &box, err);
     return r < 0 ? r : agent_fork_with(a, box, turn ? turn : turns, sink, ret, err);
 }

@@ -171,7 +171,9 @@ int history_copy_until(struct history *from, unsigned turn, struct history *to, 
 {
     _cleanup_free_ size_t *numbers = calloc(from->index.count + 1, sizeof *numbers);
     _cleanup_buf_ struct buf b = BUF_INIT(2u * HISTORY_MESSAGE_MAX);
-    int r = numbers ? 0 : error_set(err, ENOMEM, "no memory for a copy");
+    if (!numbers)
+        return error_set(err, ENOMEM, "no memory for a copy");
+    int r = 0;
     struct index_mark m = index_mark(&to->index);
     for (size_t i = 0; r == 0 && i < from->index.count; i++) {
         const struct history_entry *e = &from->index.entries[i];

@@ -64,6 +64,12 @@ struct memory_part {
 /* The text of part number `part` of a message; -ENOENT if there is none. */
 int memory_part(const json_t *message, size_t part, struct memory_part *ret, struct buf *text);
 
+/* Takes in what is new in one session, whose file looked so before it was opened. -EUCLEAN: the database is
+ * damaged. */
+struct stat;
+int memory_take(struct memory *m, struct history *h, const struct stat *st, int cancel, struct error *err);
+int memory_forget(struct memory *m, sqlite3_int64 session, struct error *err);
+
 /* Vectors, where they are configured. */
 int memory_embed_new(struct memory *m, int cancel);
 struct memory_hit {

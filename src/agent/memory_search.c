@@ -13,9 +13,9 @@
 #include "memory_private.h"
 #include "banned.h"
 
-#define EACH_MAX     64 /* hits of one list */
-#define FUSED_MAX    256
-#define RANK_OFFSET  60
+#define EACH_MAX    64 /* hits of one list */
+#define FUSED_MAX   256
+#define RANK_OFFSET 60
 
 struct fused {
     struct memory_hit hits[FUSED_MAX];

@@ -1,289 +1,14 @@
 /*
- * Taking in what is new in the histories.
- *
- * A session's row says how many of its messages were taken in and where the last of them ended. A history
- * only grows, so whatever stands behind is new; if that place is no longer the end of a message, somebody
- * rewrote the file, and the session is taken in again from its beginning.
- *
- * It is done in pieces, each a transaction that begins by reading the row again: two programs share the work
- * instead of doing it twice, and a search that is cancelled loses little.
+ * Which histories have something new: those that look otherwise than when they were taken in (memory_take.c).
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "history_private.h"
 #include "memory_private.h"
 #include "banned.h"
-
-#define PIECE     (4u << 20) /* bytes of text in one transaction */
-#define PARTS_MAX 4096       /* of one message */
-#define CALLS_MAX 64
-
-/* Calls of `memory` in the last answer: neither they nor their results are remembered, or every search would
- * find itself. */
-struct own_calls {
-    char ids[CALLS_MAX][64];
-    size_t count;
-};
-
-struct update {
-    struct memory *m;
-    struct history *h;
-    sqlite3_int64 session;
-    size_t messages; /* that are in */
-    uint64_t reached;
-    struct own_calls calls;
-    size_t bytes; /* of this piece */
-    bool undo;    /* one was among the messages */
-    sqlite3_stmt *doc, *words;
-    struct error *err;
-};
-
-static bool is_cancelled(int cancel)
-{
-    struct pollfd p = {.fd = cancel, .events = POLLIN};
-    return cancel >= 0 && poll(&p, 1, 0) > 0;
-}
-
-static bool is_own_result(const struct own_calls *c, const char *id)
-{
-    for (size_t i = 0; i < c->count; i++)
-        if (strncmp(c->ids[i], id, sizeof c->ids[i] - 1) == 0)
-            return true;
-    return false;
-}
-
-static void note_calls(struct own_calls *c, const json_t *message)
-{
-    size_t i;
-    json_t *block;
-    const char *role = json_string_value(json_object_get(message, "role"));
-    if (!role || strcmp(role, "assistant") != 0)
-        return;
-    c->count = 0;
-    json_array_foreach(json_object_get(message, "content"), i, block)
-    {
-        const char *name = json_string_value(json_object_get(block, "name"));
-        const char *id = json_string_value(json_object_get(block, "id"));
-        if (name && id && strcmp(name, "memory") == 0 && c->count < CALLS_MAX)
-            snprintf(c->ids[c->count++], sizeof c->ids[0], "%s", id);
-    }
-}
-
-static int add_row(struct update *u, const char *text, size_t n, size_t message, size_t part, size_t at,
-                   const struct history_entry *e)
-{
-    _cleanup_buf_ struct buf parts = BUF_INIT(16u << 10);
-    memory_split(text, n, &parts);
-    const sqlite3_int64 values[] = {
-        u->session,       (sqlite3_int64)message,   (sqlite3_int64)part, (sqlite3_int64)at,
-        (sqlite3_int64)n, (sqlite3_int64)e->offset, e->length,           e->turn,
-        e->undone};
-    for (size_t i = 0; i < ARRAY_SIZE(values); i++)
-        sqlite3_bind_int64(u->doc, (int)i + 1, values[i]);
-    int done = sqlite3_step(u->doc);
-    sqlite3_reset(u->doc);
-    if (done == SQLITE_DONE) {
-        sqlite3_bind_int64(u->words, 1, sqlite3_last_insert_rowid(u->m->db));
-        sqlite3_bind_text(u->words, 2, text, (int)n, SQLITE_STATIC);
-        sqlite3_bind_text(u->words, 3, parts.len ? (char *)parts.data : "", (int)parts.len, SQLITE_STATIC);
-        done = sqlite3_step(u->words);
-        sqlite3_reset(u->words);
-    }
-    u->bytes += n;
-    return done == SQLITE_DONE ? 0 : memory_failed(u->m, u->err);
-}
-
-static int add_part(struct update *u, const json_t *message, size_t number, size_t part,
-                    const struct history_entry *e)
-{
-    _cleanup_buf_ struct buf text = BUF_INIT(HISTORY_MESSAGE_MAX);
-    struct memory_part p;
-    int r = memory_part(message, part, &p, &text);
-    if (r < 0 || (p.call && is_own_result(&u->calls, p.call)))
-        return r;
-    for (size_t at = 0; r == 0 && at < text.len;) {
-        size_t n = memory_chunk((char *)text.data + at, text.len - at);
-        r = add_row(u, (char *)text.data + at, n, number, part, at, e);
-        at += n;
-    }
-    return r;
-}
-
-static int add_message(struct update *u, size_t i, const struct history_entry *e)
-{
-    json_t *message = NULL;
-    int r = history_read(u->h, i, &message, u->err);
-    if (r == -EBADMSG)
-        return 0; /* it cannot be shown either */
-    if (r < 0)
-        return r;
-    note_calls(&u->calls, message);
-    for (size_t part = 0; r == 0 && part < PARTS_MAX; part++)
-        r = add_part(u, message, i, part, e);
-    json_decref(message);
-    return r == -ENOENT ? 0 : r;
-}
-
-static int forget(struct update *u)
-{
-    _cleanup_stmt_ sqlite3_stmt *vectors = memory_prepare(
-        u->m, "DELETE FROM vectors WHERE doc IN (SELECT id FROM docs WHERE session = ?)", u->err);
-    _cleanup_stmt_ sqlite3_stmt *docs = memory_prepare(u->m, "DELETE FROM docs WHERE session = ?", u->err);
-    u->messages = 0;
-    u->reached = 0;
-    if (!vectors || !docs)
-        return -EIO;
-    sqlite3_bind_int64(vectors, 1, u->session);
-    sqlite3_bind_int64(docs, 1, u->session);
-    return sqlite3_step(vectors) == SQLITE_DONE && sqlite3_step(docs) == SQLITE_DONE
-               ? 0
-               : memory_failed(u->m, u->err);
-}
-
-static const char ADD_DOC[] = "INSERT INTO docs (session, message, part, at, n, start, length,"
-                              " turn, undone) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
-
-static int read_row(struct update *u)
-{
-    _cleanup_stmt_ sqlite3_stmt *s =
-        memory_prepare(u->m, "SELECT id, messages, reached FROM sessions WHERE name = ?", u->err);
-    if (!s)
-        return -EIO;
-    sqlite3_bind_text(s, 1, history_id(u->h), -1, SQLITE_STATIC);
-    int done = sqlite3_step(s);
-    if (done != SQLITE_ROW)
-        return done == SQLITE_DONE ? -ENOENT : memory_failed(u->m, u->err);
-    u->session = sqlite3_column_int64(s, 0);
-    u->messages = (size_t)sqlite3_column_int64(s, 1);
-    u->reached = (uint64_t)sqlite3_column_int64(s, 2);
-    return 0;
-}
-
-static int make_row(struct update *u)
-{
-    _cleanup_stmt_ sqlite3_stmt *s = memory_prepare(
-        u->m,
-        "INSERT INTO sessions (name, workspace, size, written, messages, reached) VALUES (?, ?, 0, 0, 0, 0)",
-        u->err);
-    if (!s)
-        return -EIO;
-    sqlite3_bind_text(s, 1, history_id(u->h), -1, SQLITE_STATIC);
-    sqlite3_bind_text(s, 2, history_workspace(u->h), -1, SQLITE_STATIC);
-    if (sqlite3_step(s) != SQLITE_DONE)
-        return memory_failed(u->m, u->err);
-    u->session = sqlite3_last_insert_rowid(u->m->db);
-    u->messages = 0;
-    u->reached = 0;
-    return 0;
-}
-
-/* Where it stands, under the lock of the transaction. */
-static int find_place(struct update *u)
-{
-    struct history_entry e;
-    int r = read_row(u);
-    if (r == -ENOENT)
-        r = make_row(u);
-    if (r < 0 || u->messages == 0)
-        return r;
-    if (!history_peek(u->h, u->messages - 1, &e) || e.offset + e.length != u->reached)
-        return forget(u);
-    json_t *last = NULL;
-    if (history_read(u->h, u->messages - 1, &last, NULL) == 0)
-        note_calls(&u->calls, last);
-    json_decref(last);
-    return 0;
-}
-
-static int take_piece(struct update *u)
-{
-    struct history_entry e;
-    int r = find_place(u);
-    u->bytes = 0;
-    while (r == 0 && u->bytes < PIECE && history_peek(u->h, u->messages, &e)) {
-        r = add_message(u, u->messages, &e);
-        u->undo |= e.kind == HISTORY_UNDO;
-        u->messages++;
-        u->reached = e.offset + e.length;
-    }
-    return r;
-}
-
-/* An undo speaks of messages that are in already. */
-static int mark_undone(struct update *u)
-{
-    struct history_entry e;
-    _cleanup_stmt_ sqlite3_stmt *s = memory_prepare(
-        u->m, "UPDATE docs SET undone = ? WHERE session = ? AND message = ? AND undone <> ?1", u->err);
-    if (!s)
-        return -EIO;
-    for (size_t i = 0; i < u->messages && history_peek(u->h, i, &e); i++) {
-        sqlite3_bind_int(s, 1, e.undone);
-        sqlite3_bind_int64(s, 2, u->session);
-        sqlite3_bind_int64(s, 3, (sqlite3_int64)i);
-        if (sqlite3_step(s) != SQLITE_DONE)
-            return memory_failed(u->m, u->err);
-        sqlite3_reset(s);
-    }
-    return 0;
-}
-
-static int save_place(struct update *u, const struct stat *st, bool complete)
-{
-    _cleanup_stmt_ sqlite3_stmt *s = memory_prepare(
-        u->m, "UPDATE sessions SET messages = ?, reached = ?, size = ?, written = ? WHERE id = ?", u->err);
-    if (!s)
-        return -EIO;
-    sqlite3_bind_int64(s, 1, (sqlite3_int64)u->messages);
-    sqlite3_bind_int64(s, 2, (sqlite3_int64)u->reached);
-    sqlite3_bind_int64(s, 3, complete ? (sqlite3_int64)st->st_size : -1);
-    sqlite3_bind_int64(s, 4, (sqlite3_int64)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec);
-    sqlite3_bind_int64(s, 5, u->session);
-    return sqlite3_step(s) == SQLITE_DONE ? 0 : memory_failed(u->m, u->err);
-}
-
-/* 1: there is more. */
-static int one_transaction(struct update *u, const struct stat *st)
-{
-    int r = memory_run(u->m, "BEGIN IMMEDIATE", u->err);
-    if (r < 0)
-        return r;
-    r = take_piece(u);
-    bool complete = u->messages >= history_count(u->h);
-    if (r == 0 && u->undo)
-        r = mark_undone(u);
-    u->undo = false;
-    if (r == 0)
-        r = save_place(u, st, complete);
-    if (r == 0)
-        r = memory_run(u->m, "COMMIT", u->err);
-    if (r < 0) {
-        int code = sqlite3_errcode(u->m->db);
-        sqlite3_exec(u->m->db, "ROLLBACK", NULL, NULL, NULL);
-        if ((code & 0xff) == SQLITE_CORRUPT)
-            return -EUCLEAN;
-        return r;
-    }
-    return !complete;
-}
-
-static int update_session(struct memory *m, struct history *h, const struct stat *st, int cancel,
-                          struct error *err)
-{
-    struct update u = {.m = m, .h = h, .err = err};
-    u.doc = memory_prepare(m, ADD_DOC, err);
-    u.words = memory_prepare(m, "INSERT INTO words (rowid, text, parts) VALUES (?, ?, ?)", err);
-    int r = u.doc && u.words ? 1 : -EIO;
-    while (r == 1)
-        r = is_cancelled(cancel) ? error_set(err, ECANCELED, "cancelled") : one_transaction(&u, st);
-    sqlite3_finalize(u.doc);
-    sqlite3_finalize(u.words);
-    return r;
-}
 
 struct pass {
     struct memory *m;
@@ -314,12 +39,12 @@ static int update_one(void *data, const char *name, size_t n_id)
         !S_ISREG(st.st_mode) || is_known(p, name, n_id, &st))
         return 0;
     if (p->own && strcmp(history_id(p->own), id) == 0)
-        return update_session(p->m, p->own, &st, p->cancel, p->err);
+        return memory_take(p->m, p->own, &st, p->cancel, p->err);
     struct history *h = NULL;
     int r = history_open(name, true, &h, NULL, NULL);
     if (r < 0)
         return 0; /* whatever lies there, it is no session */
-    r = update_session(p->m, h, &st, p->cancel, p->err);
+    r = memory_take(p->m, h, &st, p->cancel, p->err);
     history_close(h);
     return r;
 }
@@ -327,19 +52,18 @@ static int update_one(void *data, const char *name, size_t n_id)
 /* Sessions whose files are gone. */
 static int forget_removed(struct memory *m, struct error *err)
 {
-    struct update u = {.m = m, .err = err};
     _cleanup_stmt_ sqlite3_stmt *all = memory_prepare(m, "SELECT id, name FROM sessions", err);
     _cleanup_stmt_ sqlite3_stmt *drop = memory_prepare(m, "DELETE FROM sessions WHERE id = ?", err);
-    int done, r = all && drop ? 0 : -EIO;
-    while (r == 0 && (done = sqlite3_step(all)) == SQLITE_ROW) {
+    int r = all && drop ? 0 : -EIO;
+    while (r == 0 && sqlite3_step(all) == SQLITE_ROW) {
         char name[HISTORY_ID_MAX + 8];
         struct stat st;
         snprintf(name, sizeof name, "%s.json", (const char *)sqlite3_column_text(all, 1));
         if (fstatat(m->folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT)
             continue;
-        u.session = sqlite3_column_int64(all, 0);
-        r = forget(&u);
-        sqlite3_bind_int64(drop, 1, u.session);
+        sqlite3_int64 session = sqlite3_column_int64(all, 0);
+        r = memory_forget(m, session, err);
+        sqlite3_bind_int64(drop, 1, session);
         if (r == 0 && sqlite3_step(drop) != SQLITE_DONE)
             r = memory_failed(m, err);
         sqlite3_reset(drop);

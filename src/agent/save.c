@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "agent_private.h"
 #include "banned.h"
@@ -21,6 +22,19 @@ int agent_save(struct agent *a, struct error *err)
         return r;
     patch_name(a, name, sizeof name);
     return workbox_save(a->box, folder, name, err);
+}
+
+int agent_unsave(struct agent *a, struct error *err)
+{
+    char name[HISTORY_ID_MAX + 8];
+    _cleanup_fd_ int folder = -1;
+    int r = history_folder(&folder, err);
+    if (r < 0)
+        return r;
+    patch_name(a, name, sizeof name);
+    if (unlinkat(folder, name, 0) < 0 && errno != ENOENT)
+        return error_errno(err, errno, "cannot remove %s", name);
+    return 0;
 }
 
 int agent_load(struct agent *a, struct error *err)

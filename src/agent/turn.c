@@ -41,7 +41,8 @@ int turn_begin(struct agent *a, const char *words, struct error *err)
     int r = agent_ready(a, err);
     if (r < 0)
         return r;
-    forget_interrupt(a);
+    if (!a->options.unattended) /* else it may have come while the box was made */
+        forget_interrupt(a);
     a->turn = (struct turn){.number = history_turns(a->history) + 1};
     r = agent_close_calls(a, "hutch was ended while this ran; its effects may be there: look", err);
     if (r == 0)
@@ -160,11 +161,13 @@ int turn_guard(struct agent *a, struct error *err)
     struct error why = {0};
     char name[KEEPER_SNAPSHOT_NAME];
     a->turn.changed = true;
-    a->fresh = false;
+    a->fresh = a->pending_known = false;
     if (a->turn.snapshot)
         return 0;
     a->turn.snapshot = true;
-    int r = agent_record_box(a, err);
+    int r = agent_notice(a, err);
+    if (r == 0)
+        r = agent_record_box(a, err);
     if (r < 0)
         return r;
     if (workbox_snapshot(a->box, name, &why) < 0) {
@@ -194,7 +197,10 @@ static void settle(struct agent *a)
 {
     struct error err = {0};
     struct agent_changes changes = {0};
-    if (agent_changes(a, &changes, &err) < 0 || agent_save(a, &err) < 0)
+    int r = agent_changes(a, &changes, &err);
+    if (r == 0)
+        r = changes.count ? agent_save(a, &err) : agent_unsave(a, &err);
+    if (r < 0)
         agent_note(a, "%s", err.text);
     if (changes.count > 0)
         agent_tell(a, &(struct agent_event){.kind = AGENT_CHANGES, .changes = &changes});

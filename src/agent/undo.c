@@ -12,6 +12,7 @@ static int use_box(struct agent *a, struct workbox *box, struct error *err)
 {
     a->schemas = tool_schemas_free(a->schemas);
     a->tools = tool_session_free(a->tools);
+    a->calls_seen = 0;
     a->context = context_free(a->context);
     workbox_free(a->box, true);
     a->box = box;
@@ -60,6 +61,8 @@ int agent_undo(struct agent *a, unsigned n, struct error *err)
         return error_set(err, EINVAL, turns ? "there are only %u turns to undo" : "there is nothing to undo",
                          turns);
     int r = agent_ready(a, err);
+    if (r == 0)
+        r = agent_notice(a, err);
     if (r == 0)
         r = put_back(a, turns - n, err);
     if (r == 0)

@@ -105,6 +105,11 @@ int workbox_snapshot(struct workbox *w, char ret_name[KEEPER_SNAPSHOT_NAME], str
     return keeper_snapshot(w->box.registry, &w->box.id, ret_name, err);
 }
 
+void workbox_touch(struct workbox *w)
+{
+    w->pristine = false;
+}
+
 int workbox_restore(struct workbox *w, const char *name, struct error *err)
 {
     int r = keeper_restore(w->box.registry, &w->box.id, name, err);

@@ -46,6 +46,8 @@ struct tool_box *workbox_tools(struct workbox *w);
 
 /* Before something runs that may change the box. In a box in which nothing ran yet it costs nothing. */
 int workbox_snapshot(struct workbox *w, char ret_name[KEEPER_SNAPSHOT_NAME], struct error *err);
+/* Something ran in it that this did not know of. */
+void workbox_touch(struct workbox *w);
 int workbox_restore(struct workbox *w, const char *name, struct error *err);
 
 /* A box of its own with the same files, as they are now or were at a snapshot (NULL: now). */

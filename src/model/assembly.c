@@ -23,21 +23,12 @@ void assembly_free(struct assembly *a)
 {
     for (size_t i = 0; i < a->n; i++)
         block_free(a->blocks[i]);
-    free(a->blocks);
 }
 
 int assembly_add(struct assembly *a, enum block_kind kind, int64_t key, int64_t part, struct block **ret)
 {
     if (a->n == DECODER_BLOCKS_MAX)
         return -E2BIG;
-    if (a->n == a->room) {
-        size_t room = a->room ? 2 * a->room : 8;
-        struct block **blocks = realloc(a->blocks, room * sizeof *blocks);
-        if (!blocks)
-            return -ENOMEM;
-        a->blocks = blocks;
-        a->room = room;
-    }
     struct block *b = malloc(sizeof *b);
     if (!b)
         return -ENOMEM;

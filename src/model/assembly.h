@@ -28,8 +28,8 @@ struct block {
 };
 
 struct assembly {
-    struct block **blocks;
-    size_t n, room;
+    struct block *blocks[DECODER_BLOCKS_MAX];
+    size_t n;
     size_t bytes;
     const char *from;
     struct model_sink sink;

@@ -35,8 +35,11 @@ static void take_usage(struct decoder *d, const json_t *usage)
 
 static int block_of(struct decoder *d, int64_t key, enum block_kind kind, struct block **ret)
 {
-    *ret = assembly_find(&d->a, key, 0);
-    return *ret ? 0 : assembly_add(&d->a, kind, key, 0, ret);
+    struct block *b = assembly_find(&d->a, key, 0);
+    if (!b)
+        return assembly_add(&d->a, kind, key, 0, ret);
+    *ret = b;
+    return 0;
 }
 
 static bool is_empty(const json_t *piece)
@@ -47,8 +50,10 @@ static bool is_empty(const json_t *piece)
 static int add_text(struct decoder *d, const json_t *piece)
 {
     struct block *b;
-    int r = is_empty(piece) ? 0 : block_of(d, CHAT_TEXT, BLOCK_TEXT, &b);
-    return r < 0 || is_empty(piece) ? r : assembly_text(&d->a, b, piece);
+    if (is_empty(piece))
+        return 0;
+    int r = block_of(d, CHAT_TEXT, BLOCK_TEXT, &b);
+    return r < 0 ? r : assembly_text(&d->a, b, piece);
 }
 
 /* `member` is what the server calls it: that is how it goes back, should it have to. */
@@ -131,7 +136,7 @@ static int merge_detail(json_t *details, json_t *detail)
 static int take_details(struct decoder *d, json_t *details)
 {
     _cleanup_json_ json_t *kept = NULL;
-    struct block *b;
+    struct block *b = NULL;
     json_t *one;
     size_t i;
     if (json_array_size(details) == 0)
@@ -139,7 +144,7 @@ static int take_details(struct decoder *d, json_t *details)
     int r = assembly_keep(&d->a, &kept, details);
     if (r == 0)
         r = block_of(d, CHAT_THINKING, BLOCK_THINKING, &b);
-    if (r < 0)
+    if (r != 0)
         return r;
     if (!json_object_get(b->raw, "reasoning_details")) {
         json_decref(b->raw);

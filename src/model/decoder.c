@@ -4,6 +4,7 @@
 
 #include "decoder_private.h"
 #include "digest.h"
+#include "utf8.h"
 #include "banned.h"
 
 #define COUNT_MAX  1e15 /* tokens; more is a mistake, and sums of it could overflow */
@@ -57,8 +58,11 @@ void decode_head(struct decoder *d, const json_t *head)
     const char *model = json_string_value(json_object_get(head, "model"));
     const json_t *id = json_object_get(head, "id"), *created = json_object_get(head, "created");
     json_int_t when = json_integer_value(created);
-    if (model && !d->model[0] && !d->a.mended)
-        snprintf(d->model, sizeof d->model, "%s", model);
+    if (model && !d->model[0] && !d->a.mended) {
+        size_t n = strnlen(model, sizeof d->model - 1);
+        n -= utf8_cut_end((const uint8_t *)model, n);
+        memcpy(d->model, model, n);
+    }
     if (d->a.salt != DIGEST_BEGIN || !json_is_string(id))
         return;
     d->a.salt = digest(d->a.salt, json_string_value(id), json_string_length(id));
@@ -173,11 +177,11 @@ int decoder_finish(struct decoder *d, bool cut, struct model_reply *ret, struct 
 {
     if (!cut && !d->complete && !d->stopped)
         return error_set(err, EPIPE, "the stream ended before the answer was complete");
-    struct model_reply reply = {.stop = stop_of(d, cut && !d->complete), .usage = d->usage};
+    struct model_reply reply = {.stop = stop_of(d, cut), .usage = d->usage};
     d->err = err;
     if (d->protocol->finish)
         d->protocol->finish(d);
-    int r = assembly_content(&d->a, cut && !d->complete, &reply.content);
+    int r = assembly_content(&d->a, cut, &reply.content);
     if (r < 0)
         return complain(d, r);
     snprintf(reply.model, sizeof reply.model, "%s", d->model);

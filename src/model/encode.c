@@ -69,7 +69,7 @@ void body_name(struct encoding *e, const json_t *block)
     char name[NAME_MAX_BYTES + 1];
     const char *s = json_string_value(json_object_get(block, "name"));
     size_t n = 0;
-    for (; s[n] && n < NAME_MAX_BYTES; n++) {
+    for (; n < NAME_MAX_BYTES && s[n]; n++) {
         bool plain = (s[n] >= 'a' && s[n] <= 'z') || (s[n] >= 'A' && s[n] <= 'Z') ||
                      (s[n] >= '0' && s[n] <= '9') || s[n] == '_' || s[n] == '-';
         name[n] = plain ? s[n] : '_';
@@ -214,9 +214,9 @@ int encode_request(const struct model_spec *spec, const struct model_request *q,
     wire_ids_free(&e.ids);
     if (r == 0 && !ret->failed)
         return 0;
-    bool full = ret->failed && ret->len + ret->max / 4 > ret->max;
     ret->len = before;
-    if (full)
-        return error_set(err, EMSGSIZE, "the conversation is longer than %zu MiB", ret->max >> 20);
-    return error_errno(err, r < 0 ? -r : ENOMEM, "cannot write the request to the model");
+    if (r < 0)
+        return error_errno(err, -r, "cannot write the request to the model");
+    return error_set(err, EMSGSIZE, "the request is longer than %zu MiB, or there is no memory for it",
+                     ret->max >> 20);
 }

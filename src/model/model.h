@@ -20,11 +20,12 @@
  *
  * `raw` of a block that thinks is what the provider gave, to go back to it verbatim; `from`
  * ("anthropic/claude-x": the spec's provider and name) says to whom alone it may go. Without `raw` it goes to
- * nobody. `text` is for people, and may be empty. An `other` block is one of the provider's own doing (its web
- * search and what that found), of which only the provider knows more. A text may have `citations` or `phase`,
- * a tool_use `raw`, beside a `from`: they go back to it likewise. A tool_use whose input was no JSON object has
- * an empty input and "bad_input": S, the text that came. Every tool_use is answered by a tool_result in the
- * next message: whoever keeps the conversation sees to that, and the encoders refuse one that is not so
+ * nobody. `text` is for people, and may be empty. An `other` block is one of the provider's own doing (its
+ * web search and what that found), of which only the provider knows more. A text may have `citations` or
+ * `phase`, a tool_use `raw`, beside a `from`: they go back to it likewise. A tool_use whose input was no JSON
+ * object has an empty input and "bad_input": S, the text that came. Every tool_use is answered by a
+ * tool_result in the next message: whoever keeps the conversation sees to that, and the encoders refuse one
+ * that is not so
  * (-EINVAL).
  */
 #pragma once

@@ -65,6 +65,7 @@ static void forget_state(struct tool_session *s)
     pthread_mutex_lock(&s->lock);
     free(s->snapshot);
     s->snapshot = NULL;
+    s->changes++;
     pthread_mutex_unlock(&s->lock);
 }
 

@@ -68,6 +68,14 @@ int tool_session_alone(struct tool_session *s, struct tool_cache *cache)
     return r;
 }
 
+uint64_t tool_session_changes(struct tool_session *s)
+{
+    pthread_mutex_lock(&s->lock);
+    uint64_t n = s->changes;
+    pthread_mutex_unlock(&s->lock);
+    return n;
+}
+
 struct tool_box *tool_session_box(struct tool_session *s)
 {
     return s->box;

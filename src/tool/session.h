@@ -7,6 +7,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "tool.h"
 #include "toolbox.h"
@@ -45,6 +46,9 @@ int tool_session_state(struct tool_session *s, struct tool_cache *cache, const c
 /* The same for a box and a folder that nobody but this session changes: each call that may change something
  * leaves a state with a name of its own, until one leaves something running. The cache is this session's. */
 int tool_session_alone(struct tool_session *s, struct tool_cache *cache);
+
+/* How many calls there were so far that may have changed the box. */
+uint64_t tool_session_changes(struct tool_session *s);
 
 struct tool_box *tool_session_box(struct tool_session *s);
 const char *tool_session_shell(const struct tool_session *s);

@@ -11,11 +11,11 @@ import pytest
 class Terminal:
     """One program on one screen."""
 
-    def __init__(self, env, *args, width=80, height=24, colours=256, more_env=None):
+    def __init__(self, env, *args, width=80, height=24, colours=256, more_env=None, program=None):
         self.env, self.caller = env, env.caller
         self.socket = f"{env.runtime}/tmux-{uuid.uuid4().hex[:8]}"
         variables = {**env.env, "COLORTERM": "truecolor" if colours > 256 else "", **(more_env or {})}
-        command = ["env", *(f"{k}={v}" for k, v in variables.items()), str(env.box.program), *map(str, args)]
+        command = ["env", *(f"{k}={v}" for k, v in variables.items()), str(program or env.box.program), *map(str, args)]
         self.tmux("-f", "/dev/null", "new-session", "-d", "-x", width, "-y", height, "-c", env.workspace, "sleep 1000000")
         self.tmux("set-option", "-g", "remain-on-exit", "on")
         self.tmux("set-option", "-g", "history-limit", "50000")

@@ -192,6 +192,20 @@ def test_plan_and_usage_are_there_again(drive, model_server):
     b.end()
 
 
+def test_commands_of_the_person_in_the_box_count(drive, agent_env, model_server):
+    a = drive()
+    assert set(a("own echo 1 > mine")["changes"]) == {"mine"}
+    model_server.script(writes("one", "1"))
+    assert set(a("turn first")["changes"]) == {"mine", "sub/one"}
+    session = a("own echo 2 > also")["state"]["session"]
+    a.end()
+    assert len(agent_env.boxes()) == 1, "the box is kept for what the person did"
+    b = drive(session)
+    assert set(b.opened["changes"]) == {"mine", "also", "sub/one"}
+    assert set(b("undo 1")["changes"]) == {"mine"}
+    b.end()
+
+
 def test_clear_forgets_the_words_and_keeps_the_files(drive, model_server):
     a = drive()
     model_server.script([*writes("one", "1"), Reply("Fresh.")])

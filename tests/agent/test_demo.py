@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 import harness
+from terminal import Terminal
 
 
 def play(name, env, network=True, tree=None):
@@ -38,6 +39,19 @@ def test_recorded_conversation_fixes_the_sample(agent_env, tree):
     assert len(done.stdout.split("all tests pass.\n")[1].strip().splitlines()) == 3, "three lines on how to give a key"
     assert not list(agent_env.home.glob("hutch-run-*")), "nothing is left"
     assert agent_env.boxes() == []
+
+
+def test_recorded_conversation_on_a_terminal_ends_by_itself(user_env, tree):
+    for name in [name for name in user_env.env if name.endswith(("_KEY", "_URL"))]:
+        user_env.env.pop(name)
+    screen = Terminal(user_env, user_env.box.program, program=tree / "scripts" / "demo", width=100, height=40,
+                      more_env={"TMPDIR": str(user_env.home), "HUTCH_REPLAY_PACE": "0.1"})
+    try:
+        screen.wait("[a] apply")
+        assert screen.wait_end(40) == 0, screen.everything()
+        assert "all tests pass." in screen.everything() and "ANTHROPIC_API_KEY" in screen.everything()
+    finally:
+        screen.close()
 
 
 def test_recording_that_fixes_nothing_is_a_failure(user_env, tree):

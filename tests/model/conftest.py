@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import harness
 from asking import KEY, listen
 
 HERE = Path(__file__).resolve().parent
@@ -62,7 +61,7 @@ def node():
 @pytest.fixture(scope="session")
 def probe(hutch):
     """Asks hutch's model layer: a list of lines for tests/unit/model_probe.c, and its answers."""
-    program = Path(os.environ.get("HUTCH_PROBE") or harness.REPO / "build" / "tests" / "unit" / "model_probe")
+    program = hutch.parent / "tests" / "unit" / "model_probe"
     if not program.exists():
         pytest.skip(f"{program} was not built (no cmocka?)")
 

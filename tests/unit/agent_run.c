@@ -3,7 +3,8 @@
  *
  *     agent_run FOLDER MODEL [SESSION]
  *
- *     turn WORDS | undo N | fork TURN | use N | apply | changes | clear | state | close | model NAME
+ *     turn WORDS | own COMMAND | undo N | fork TURN | use N | apply | changes | clear | state | close | model
+ * NAME
  *
  * Answers are lines of JSON, one per command; notes of the agent come before it. Agents are numbered from 0,
  * `fork` makes the next one, `use` says which is meant.
@@ -67,6 +68,15 @@ static void answer(int r, const struct error *err, struct agent *a)
     why = NULL;
 }
 
+/* A command of the person's own in the agent's box. */
+static void run_own(struct agent *a, const char *command)
+{
+    _cleanup_result_ struct tool_result result = TOOL_RESULT_INIT;
+    json_t *input = json_pack("{s:s}", "command", command);
+    tool_call(agent_tools(a), &(struct tool_request){.name = "bash", .input = input, .cancel = -1}, &result);
+    json_decref(input);
+}
+
 static int run(struct agent **agents, size_t *at, size_t *n, char *line, struct error *err)
 {
     const struct agent_sink sink = {.event = take};
@@ -76,6 +86,8 @@ static int run(struct agent **agents, size_t *at, size_t *n, char *line, struct 
     struct agent *a = agents[*at];
     if (strcmp(line, "turn") == 0)
         return agent_turn(a, rest, err);
+    if (strcmp(line, "own") == 0)
+        run_own(a, rest);
     if (strcmp(line, "undo") == 0)
         return agent_undo(a, (unsigned)atoi(rest), err);
     if (strcmp(line, "clear") == 0)

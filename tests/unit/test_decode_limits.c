@@ -171,12 +171,25 @@ static void test_error_text(void **state)
     assert_string_equal(run.err.text, "the provider says: one [2J two " BAD " (server_error)");
 }
 
+/* A model's name ends with a character, however long it is. */
+static void test_model_name(void **state)
+{
+    char event[600] = "{'model':'a";
+    for (int i = 0; i < 100; i++)
+        memcpy(event + 11 + 3 * i, "\xe2\x82\xac", 4);
+    snprintf(event + 311, sizeof event - 311, "','choices':[{'delta':{},'finish_reason':'stop'}]}");
+    RUN(run, MODEL_CHAT, event);
+    assert_int_equal(run_r, 0);
+    run_expect(&run, "[]", MODEL_END_TURN);
+    assert_int_equal(strlen(run.reply.model), 1 + 42 * 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocks), cmocka_unit_test(test_bytes),      cmocka_unit_test(test_kept_values),
         cmocka_unit_test(test_values), cmocka_unit_test(test_loose),      cmocka_unit_test(test_broken_bytes),
-        cmocka_unit_test(test_delays), cmocka_unit_test(test_error_text),
+        cmocka_unit_test(test_delays), cmocka_unit_test(test_error_text), cmocka_unit_test(test_model_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
