@@ -43,7 +43,8 @@ static void test_defaults_are_those_of_the_table(void **state)
     struct run_options plain;
     run_options_init(&plain);
     for (const struct option *row = RUN_OPTIONS; row->name; row++) {
-        static const char *const in_words[] = {"box", "workspace", "image", "cwd"};
+        static const char *const in_words[] = {"box",        "workspace", "image",    "cwd",     "model",
+                                               "max-tokens", "max-turns", "max-cost", "attempts"};
         struct run_options o;
         struct error err = {0};
         bool words = !row->arg || !row->fallback || strcmp(row->fallback, "the box's") == 0;
