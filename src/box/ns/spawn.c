@@ -18,8 +18,9 @@
 #include "weaken.h"
 #include "banned.h"
 
-#define STACK_SIZE (64u << 10)
-#define FIRST_FREE 10 /* our descriptors stay clear of those that the guest is given by number */
+#define DESCRIPTORS_MAX 256 /* more than a launch opens */
+#define STACK_SIZE      (64u << 10)
+#define FIRST_FREE      10 /* our descriptors stay clear of those that the guest is given by number */
 
 /* What the two processes share; the host has its own copy and is told by a pipe. */
 struct launch {
@@ -109,10 +110,23 @@ static pid_t start_first_process(struct launch *l)
     return pid;
 }
 
+/*
+ * Descriptors are shared from here on by two processes, and a table that is shared and too small for one more
+ * descriptor grows only after a grace period of the kernel, ten milliseconds on an idle machine. So it is
+ * made large enough before.
+ */
+static void grow_descriptors(void)
+{
+    int last = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, DESCRIPTORS_MAX - 1);
+    if (last >= 0)
+        close(last);
+}
+
 static void launch_child(struct launch *l)
 {
     struct report report = {0};
     umask(0);
+    grow_descriptors();
     l->carry.network = &l->network;
     if (enter(l) == 0 && carry_stage(&l->carry, 1) == 0) {
         report.pid = start_first_process(l);
