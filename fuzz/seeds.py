@@ -271,15 +271,16 @@ HISTORY = [
     HISTORY_HEAD + HISTORY_LINES[6] + b"]}",
     b'{"messages": [ ' + HISTORY_LINES[3] + b' , ' + HISTORY_LINES[4] + b' ] , "version": 1, "workspace": "/w" }',
     b'{"messages": []}',
-
-SEEDS = {
-    "fuzz_history": HISTORY,
+]
 KEYS = [
     b"\x03hello w\x7f\x17orld\r",
     "\x1fgr\u00fc\u00dfe \u4e16\u754c \u2764\ufe0f \U0001f469\u200d\U0001f469\u200d\U0001f466\U0001f1e9\U0001f1ea".encode() + b"\x02\x02\x7f\x1f",
     b"\x07\033[A\033OB\033[1;5C\033[13;2u\033[27;2;13~\033[99;5u\033[3~\033[Z\033[<64;1;2M\033b\033\r\033",
     b"\x10\033[200~" + b"line\r\n" * 12 + b"\xff\033[A\033[201~x\x02\x7f\x1f\x19\xf4\x8f\x80\x80",
+]
 
+SEEDS = {
+    "fuzz_history": HISTORY,
     "fuzz_keys": KEYS,
     "fuzz_markdown": MARKDOWN,
     "fuzz_anthropic": ANTHROPIC,

@@ -40,21 +40,6 @@ struct agent *agent_free(struct agent *a)
     return NULL;
 }
 
-/* What test runners and interpreters keep for themselves goes beside the workspace: its changes are what the
- * person is shown. Whatever the person set counts more. */
-static void keep_tidy(struct box_options *o)
-{
-    static const char *const settings[] = {"PYTHONPYCACHEPREFIX=/tmp/.pycache",
-                                           "PYTEST_ADDOPTS=-o cache_dir=/tmp/.pytest_cache"};
-    for (size_t i = 0; i < ARRAY_SIZE(settings); i++) {
-        size_t n = strcspn(settings[i], "=") + 1, j = 0;
-        while (j < o->n_env && strncmp(o->env[j], settings[i], n) != 0)
-            j++;
-        if (j == o->n_env && o->n_env < BOX_ENV_MAX)
-            o->env[o->n_env++] = settings[i];
-    }
-}
-
 int agent_new(const struct agent_options *o, const struct agent_sink *sink, struct agent **ret,
               struct error *err)
 {
@@ -63,7 +48,6 @@ int agent_new(const struct agent_options *o, const struct agent_sink *sink, stru
         return error_set(err, ENOMEM, "no memory");
     a->options = *o;
     a->box_options = *o->box;
-    keep_tidy(&a->box_options);
     a->sink = sink ? *sink : (struct agent_sink){0};
     a->aside = BUF_INIT(ASIDE_MAX);
     a->cancel = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

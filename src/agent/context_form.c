@@ -225,12 +225,13 @@ static size_t clamp(size_t value, size_t min, size_t max)
     return value < min ? min : value > max ? max : value;
 }
 
-/* In bytes, of which a token has three or so in text that is dear. */
+/* In bytes, of which a token has three or so in text that is dear: what the person says is cut only where it
+ * would fill the window alone. */
 void form_of(const struct context *c, size_t index, struct form *ret)
 {
     size_t span = (size_t)c->span;
     *ret = (struct form){.index = index,
-                         .words = clamp(span, 2048, 8u << 20) >> c->squeeze,
+                         .words = clamp(span * 3, 2048, 8u << 20) >> c->squeeze,
                          .output = clamp(span * 3 / 10, 2048, 256u << 10) >> c->squeeze,
                          .stub = index < c->stubs,
                          .thoughts = index >= c->thoughts};

@@ -44,16 +44,6 @@ static size_t render_piece(struct work *w, struct buf *out)
     return i;
 }
 
-static void add_usage(struct model_usage *sum, const struct model_usage *one)
-{
-    sum->known = sum->known || one->known;
-    sum->input += one->input;
-    sum->output += one->output;
-    sum->cache_read += one->cache_read;
-    sum->cache_write += one->cache_write;
-    sum->thinking += one->thinking;
-}
-
 static void ignore(void *data, const struct model_event *e) {}
 
 static json_t *question(const struct work *w, const struct buf *piece)
@@ -110,7 +100,7 @@ static int ask_piece(struct work *w, const struct buf *piece, struct error *err)
     json_decref(q.messages);
     if (r < 0)
         return r;
-    add_usage(&c->spent, &reply.usage);
+    model_usage_add(&c->spent, &reply.usage);
     return take_reply(w, reply.content);
 }
 

@@ -147,6 +147,15 @@ static int expand_headers(struct settings *s, const char *provider, const json_t
     return 0;
 }
 
+static void take_patience(const json_t *entry, struct model_spec *spec)
+{
+    const json_t *timeout = json_object_get(entry, "timeout"), *retries = json_object_get(entry, "retries");
+    if (timeout)
+        spec->idle_ms = (int)(json_number_value(timeout) * 1000);
+    if (retries)
+        spec->retries = (int)json_integer_value(retries);
+}
+
 /* What the entry of the configuration adds; an address or a key that is set already stays. */
 static int take_entry(struct settings *s, const char *provider, const json_t *entry, struct model_spec *spec,
                       struct error *err)
@@ -163,6 +172,7 @@ static int take_entry(struct settings *s, const char *provider, const json_t *en
     if (r == 0 && headers)
         r = expand_headers(s, provider, headers, &spec->headers, err);
     spec->extra = json_object_get(entry, "extra");
+    take_patience(entry, spec);
     return r;
 }
 

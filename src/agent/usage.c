@@ -6,20 +6,10 @@
 #include "agent_private.h"
 #include "banned.h"
 
-static void add_usage(struct model_usage *to, const struct model_usage *u)
-{
-    to->known |= u->known;
-    to->input += u->input;
-    to->output += u->output;
-    to->cache_read += u->cache_read;
-    to->cache_write += u->cache_write;
-    to->thinking += u->thinking;
-}
-
 void agent_account(struct agent *a, const struct model_usage *u)
 {
     double cost = u->known ? price_of(&a->facts.price, u) : -1;
-    add_usage(&a->usage, u);
+    model_usage_add(&a->usage, u);
     a->turn.tokens += u->output;
     if (cost >= 0) {
         a->turn.cost += cost;

@@ -1,5 +1,7 @@
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,4 +109,20 @@ int units_parse_decimal(const char *s, double *ret)
         return -EINVAL;
     *ret = (double)whole + (double)part / scale;
     return 0;
+}
+
+const char *units_rough_time(int64_t ns, char *out, size_t size)
+{
+    int64_t s = ns / NS_PER_S;
+    if (ns < 0)
+        snprintf(out, size, "-");
+    else if (s < 120)
+        snprintf(out, size, "%" PRId64 "s", s);
+    else if (s < 120 * 60)
+        snprintf(out, size, "%" PRId64 "m", s / 60);
+    else if (s < 48 * 3600)
+        snprintf(out, size, "%" PRId64 "h", s / 3600);
+    else
+        snprintf(out, size, "%" PRId64 "d", s / 86400);
+    return out;
 }

@@ -9,6 +9,7 @@
 #include "clock.h"
 #include "commands.h"
 #include "say.h"
+#include "units.h"
 #include "utf8.h"
 #include "banned.h"
 
@@ -19,29 +20,13 @@ static const char *mode_name(enum box_mode mode)
     return (size_t)mode < ARRAY_SIZE(MODES) ? MODES[mode] : "?";
 }
 
-/* `42s`, `5m`, `3h`, `2d`; `-` for never. */
-static const char *rough_time(int64_t ns, char *out, size_t size)
-{
-    int64_t s = ns / NS_PER_S;
-    if (ns < 0)
-        snprintf(out, size, "-");
-    else if (s < 120)
-        snprintf(out, size, "%" PRId64 "s", s);
-    else if (s < 120 * 60)
-        snprintf(out, size, "%" PRId64 "m", s / 60);
-    else if (s < 48 * 3600)
-        snprintf(out, size, "%" PRId64 "h", s / 3600);
-    else
-        snprintf(out, size, "%" PRId64 "d", s / 86400);
-    return out;
-}
-
 static void print_line(const struct registry_id *id, const struct keeper_info *i)
 {
     char age[32], left[32], workspace[4096];
     printf("%s  %-6s  %5s  %5s  %7" PRIu64 "  %9" PRIu64 "  %s\n", id->text, mode_name(i->mode),
-           rough_time(i->age_ns, age, sizeof age), rough_time(i->left_ns, left, sizeof left), i->commands,
-           i->snapshots, i->workspace ? say_clean(i->workspace, workspace, sizeof workspace) : "-");
+           units_rough_time(i->age_ns, age, sizeof age), units_rough_time(i->left_ns, left, sizeof left),
+           i->commands, i->snapshots,
+           i->workspace ? say_clean(i->workspace, workspace, sizeof workspace) : "-");
 }
 
 static json_t *info_json(const struct registry_id *id, const struct keeper_info *i)

@@ -73,9 +73,10 @@ int help_command(const struct command *c)
 
 int help_overview(void)
 {
-    printf(
-        "%susage%s: hutch COMMAND ...\n\nhutch gives a coding agent a safe and fast place to work: a box.\n",
-        bold(), plain());
+    printf("%susage%s: hutch [OPTIONS], hutch COMMAND ...\n\nA home for coding agents: a safe and fast place "
+           "to work, a box. "
+           "Without a command it is the chat.\n",
+           bold(), plain());
     print_commands(COMMANDS);
     printf("\n%soptions%s\n", bold(), plain());
     print_option(&(struct option){.name = "help", .letter = 'h', .help = "this text"});

@@ -5,26 +5,18 @@
 #include <string.h>
 #include <time.h>
 
+#include "clock.h"
 #include "commands.h"
 #include "history.h"
 #include "history_options.h"
 #include "say.h"
+#include "units.h"
 #include "banned.h"
 
-/* `42s`, `5m`, `3h`, `2d` */
-static const char *rough_age(time_t then, char *out, size_t size)
+static int64_t age_of(time_t then)
 {
-    int64_t s = (int64_t)(time(NULL) - then);
-    s = s < 0 ? 0 : s;
-    if (s < 120)
-        snprintf(out, size, "%" PRId64 "s", s);
-    else if (s < 120 * 60)
-        snprintf(out, size, "%" PRId64 "m", s / 60);
-    else if (s < 48 * 3600)
-        snprintf(out, size, "%" PRId64 "h", s / 3600);
-    else
-        snprintf(out, size, "%" PRId64 "d", s / 86400);
-    return out;
+    time_t now = time(NULL);
+    return now > then ? (int64_t)(now - then) * NS_PER_S : 0;
 }
 
 static void print_line(const struct history_info *i)
@@ -32,8 +24,8 @@ static void print_line(const struct history_info *i)
     char age[32], cost[32] = "-", title[1024], model[256];
     if (i->totals.cost >= 0)
         snprintf(cost, sizeof cost, "$%.2f", i->totals.cost);
-    printf("%-18s %5s %5u %8s  %-28s  %s\n", i->id, rough_age(i->written, age, sizeof age), i->totals.turns,
-           cost, i->totals.model[0] ? say_clean(i->totals.model, model, sizeof model) : "-",
+    printf("%-18s %5s %5u %8s  %-28s  %s\n", i->id, units_rough_time(age_of(i->written), age, sizeof age),
+           i->totals.turns, cost, i->totals.model[0] ? say_clean(i->totals.model, model, sizeof model) : "-",
            i->title ? say_clean(i->title, title, sizeof title) : "-");
 }
 

@@ -7,17 +7,6 @@
 #include "decoder_private.h"
 #include "banned.h"
 
-struct handler {
-    const char *type;
-    int (*take)(struct decoder *d, json_t *event);
-};
-
-static const char *type_of(const json_t *value)
-{
-    const char *type = json_string_value(json_object_get(value, "type"));
-    return type ? type : "";
-}
-
 /* Figures are cumulative: the last one that was said counts. Input comes in three parts. */
 static void take_usage(struct decoder *d, const json_t *usage)
 {
@@ -57,7 +46,7 @@ static int start_text(struct decoder *d, struct block *b, json_t *given)
 static int start_thinking(struct decoder *d, struct block *b, json_t *given)
 {
     int r = assembly_keep(&d->a, &b->raw, given);
-    b->raw_text = strcmp(type_of(given), "thinking") == 0 ? "thinking" : NULL;
+    b->raw_text = strcmp(decode_type(given), "thinking") == 0 ? "thinking" : NULL;
     return r < 0 ? r : assembly_text(&d->a, b, json_object_get(given, "thinking"));
 }
 
@@ -94,7 +83,7 @@ static int add_block(struct decoder *d, int64_t key, json_t *given, struct block
 {
     const struct start *how = &START_OTHER;
     for (size_t i = 0; i < ARRAY_SIZE(STARTS); i++)
-        if (strcmp(STARTS[i].type, type_of(given)) == 0)
+        if (strcmp(STARTS[i].type, decode_type(given)) == 0)
             how = &STARTS[i];
     int r = assembly_add(&d->a, how->kind, key, 0, ret);
     return r < 0 ? r : how->take(d, *ret, given);
@@ -149,7 +138,7 @@ static int change_other(struct decoder *d, struct block *b, json_t *delta)
 
 static int change(struct decoder *d, struct block *b, json_t *delta)
 {
-    const char *type = type_of(delta);
+    const char *type = decode_type(delta);
     json_t *signature = json_object_get(delta, "signature");
     if (strcmp(type, "text_delta") == 0 && b->kind == BLOCK_TEXT)
         return assembly_text(&d->a, b, json_object_get(delta, "text"));
@@ -209,7 +198,7 @@ static int take_error(struct decoder *d, json_t *event)
     return decode_trouble(d, what ? what : event);
 }
 
-static const struct handler HANDLERS[] = {
+static const struct decode_handler HANDLERS[] = {
     {"message_start", message_start},
     {"content_block_start", content_block_start},
     {"content_block_delta", content_block_delta},
@@ -217,16 +206,13 @@ static const struct handler HANDLERS[] = {
     {"message_delta", message_delta},
     {"message_stop", message_stop},
     {"error", take_error},
+    {0},
 };
 
 static int take(struct decoder *d, const char *type, json_t *event)
 {
-    if (*type_of(event))
-        type = type_of(event);
-    for (size_t i = 0; i < ARRAY_SIZE(HANDLERS); i++)
-        if (strcmp(HANDLERS[i].type, type) == 0)
-            return HANDLERS[i].take(d, event);
-    return 0;
+    const struct decode_handler *h = decode_handler_of(HANDLERS, type, event);
+    return h ? h->take(d, event) : 0;
 }
 
 static int take_whole(struct decoder *d, json_t *answer)
@@ -234,7 +220,7 @@ static int take_whole(struct decoder *d, json_t *answer)
     const json_t *content = json_object_get(answer, "content");
     json_t *given;
     size_t i;
-    if (json_object_get(answer, "error") || strcmp(type_of(answer), "error") == 0)
+    if (json_object_get(answer, "error") || strcmp(decode_type(answer), "error") == 0)
         return take_error(d, answer);
     if (!json_is_array(content))
         return -EBADMSG;

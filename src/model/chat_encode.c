@@ -243,18 +243,11 @@ static bool put_returned(struct encoding *e, const json_t *block, const char *co
 
 static void put_call(struct encoding *e, const json_t *block)
 {
-    _cleanup_json_ json_t *input = body_input(block);
-    _cleanup_free_ char *arguments = json_dumps(input, JSON_COMPACT);
-    if (!arguments) {
-        e->out->failed = true;
-        return;
-    }
     body_put(e, "{\"id\":");
     body_call_id(e, block);
     body_put(e, ",\"type\":\"function\",\"function\":{\"name\":");
     body_name(e, block);
-    body_put(e, ",\"arguments\":");
-    body_text(e, arguments, strlen(arguments));
+    body_arguments(e, block);
     body_put(e, "}");
     put_returned(e, block, CALL_MEMBERS);
     body_put(e, "}");

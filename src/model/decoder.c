@@ -47,6 +47,23 @@ struct decoder *decoder_free(struct decoder *d)
     return NULL;
 }
 
+const char *decode_type(const json_t *value)
+{
+    const char *type = json_string_value(json_object_get(value, "type"));
+    return type ? type : "";
+}
+
+const struct decode_handler *decode_handler_of(const struct decode_handler *all, const char *type,
+                                               const json_t *event)
+{
+    if (*decode_type(event))
+        type = decode_type(event);
+    for (; all->type; all++)
+        if (strcmp(all->type, type) == 0)
+            return all;
+    return NULL;
+}
+
 int decode_trouble(struct decoder *d, json_t *error)
 {
     _cleanup_json_ json_t *settled = loose_settle(error, d->a.mended);

@@ -185,6 +185,18 @@ json_t *body_input(const json_t *block)
     return json_incref(json_object_get(block, "input"));
 }
 
+void body_arguments(struct encoding *e, const json_t *block)
+{
+    _cleanup_json_ json_t *input = body_input(block);
+    _cleanup_free_ char *arguments = json_dumps(input, JSON_COMPACT);
+    if (!arguments) {
+        e->out->failed = true;
+        return;
+    }
+    body_put(e, ",\"arguments\":");
+    body_text(e, arguments, strlen(arguments));
+}
+
 static int encode(struct encoding *e)
 {
     switch (e->spec->api) {

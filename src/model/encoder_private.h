@@ -47,6 +47,8 @@ bool body_is_from(const struct encoding *e, const json_t *block); /* it came fro
 bool body_returns(const struct encoding *e, const json_t *block); /* `raw` may go to this model */
 /* A call's input as it goes out (a new reference): what was no JSON, wrapped. */
 json_t *body_input(const json_t *block);
+/* The same as a member `arguments`, which is a text. */
+void body_arguments(struct encoding *e, const json_t *block);
 
 /* Of a conversation that was checked. */
 static inline bool block_is(const json_t *block, const char *type)

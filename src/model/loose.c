@@ -1,30 +1,13 @@
 #include <errno.h>
 #include <string.h>
 
+#include "jsonsize.h"
 #include "loose.h"
 #include "utf8.h"
 #include "banned.h"
 
 #define MENDED_GROWTH 4 /* a byte becomes at most so many */
 #define REPLACEMENT   "\xef\xbf\xbd"
-
-/* Are there at most so many values, counted without building any? Exact for JSON; anything else is refused by
- * the parser anyway. */
-static size_t count_values(const char *text, size_t n)
-{
-    bool in_string = false;
-    size_t count = 1;
-    for (size_t i = 0; i < n && count <= LOOSE_VALUES_MAX; i++) {
-        char c = text[i];
-        if (in_string && c == '\\')
-            i++;
-        else if (c == '"')
-            in_string = !in_string;
-        else if (!in_string)
-            count += c == '{' || c == '[' || c == ',';
-    }
-    return count;
-}
 
 /* The broken byte as a character of its own: U+10FE00 + byte. */
 static void put_broken(struct buf *out, uint8_t byte)
@@ -106,7 +89,7 @@ static json_t *load_somehow(const char *text, size_t n, bool *ret_no_memory)
 
 int loose_parse(const char *text, size_t n, struct loose *ret)
 {
-    size_t values = count_values(text, n);
+    size_t values = jsonsize_values(text, n, LOOSE_VALUES_MAX);
     if (values > LOOSE_VALUES_MAX)
         return -E2BIG;
     bool no_memory, mended = false;

@@ -62,6 +62,7 @@ struct model_usage {
     uint64_t cache_read, cache_write; /* parts of input */
     uint64_t thinking;                /* part of output, where said */
 };
+void model_usage_add(struct model_usage *sum, const struct model_usage *one);
 
 enum model_stop {
     MODEL_END_TURN,

@@ -15,6 +15,16 @@ const char *model_stop_name(enum model_stop stop)
     return NAMES[stop];
 }
 
+void model_usage_add(struct model_usage *sum, const struct model_usage *one)
+{
+    sum->known |= one->known;
+    sum->input += one->input;
+    sum->output += one->output;
+    sum->cache_read += one->cache_read;
+    sum->cache_write += one->cache_write;
+    sum->thinking += one->thinking;
+}
+
 void model_reply_free(struct model_reply *r)
 {
     json_decref(r->content);

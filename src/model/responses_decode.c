@@ -11,15 +11,9 @@
 #include "decoder_private.h"
 #include "banned.h"
 
-static const char *type_of(const json_t *value)
-{
-    const char *type = json_string_value(json_object_get(value, "type"));
-    return type ? type : "";
-}
-
 static bool is_type(const json_t *value, const char *type)
 {
-    return strcmp(type_of(value), type) == 0;
+    return strcmp(decode_type(value), type) == 0;
 }
 
 /* The item that an event is about; where it does not say, the last one. */
@@ -299,10 +293,7 @@ static int incomplete(struct decoder *d, json_t *event)
     return r;
 }
 
-static const struct handler {
-    const char *type;
-    int (*take)(struct decoder *d, json_t *event);
-} HANDLERS[] = {
+static const struct decode_handler HANDLERS[] = {
     {"response.created", head},
     {"response.in_progress", head},
     {"response.output_item.added", item_added},
@@ -318,15 +309,14 @@ static const struct handler {
     {"response.incomplete", incomplete},
     {"response.failed", failed},
     {"error", failed},
+    {0},
 };
 
 static int take(struct decoder *d, const char *type, json_t *event)
 {
-    if (*type_of(event))
-        type = type_of(event);
-    for (size_t i = 0; i < ARRAY_SIZE(HANDLERS); i++)
-        if (strcmp(HANDLERS[i].type, type) == 0)
-            return HANDLERS[i].take(d, event);
+    const struct decode_handler *h = decode_handler_of(HANDLERS, type, event);
+    if (h)
+        return h->take(d, event);
     return is_error(json_object_get(event, "error")) ? failed(d, event) : 0;
 }
 

@@ -175,18 +175,11 @@ static void put_words(struct encoding *e, const json_t *block)
 
 static void put_call(struct encoding *e, const json_t *block)
 {
-    _cleanup_json_ json_t *input = body_input(block);
-    _cleanup_free_ char *arguments = json_dumps(input, JSON_COMPACT);
-    if (!arguments) {
-        e->out->failed = true;
-        return;
-    }
     body_put(e, "{\"type\":\"function_call\",\"call_id\":");
     body_call_id(e, block);
     body_put(e, ",\"name\":");
     body_name(e, block);
-    body_put(e, ",\"arguments\":");
-    body_text(e, arguments, strlen(arguments));
+    body_arguments(e, block);
     body_put(e, "}");
 }
 

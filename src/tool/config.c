@@ -58,7 +58,9 @@ static const char CONFIG_SCHEMA[] = SCHEMA({
                         "propertyNames": {"pattern": "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"},
                         "additionalProperties": {"type": "string"}
                     },
-                    "extra": {"type": "object"}
+                    "extra": {"type": "object"},
+                    "timeout": {"type": "number", "minimum": 0.1, "maximum": 86400},
+                    "retries": {"type": "integer", "minimum": 0, "maximum": 100}
                 }
             }
         },

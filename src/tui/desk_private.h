@@ -7,12 +7,14 @@ struct desk {
     const struct tui_options *o;
     struct agent_options options; /* with what was chosen since */
     struct desk_sink sink;
-    struct agent *agent;    /* NULL before JOB_OPEN */
-    pthread_mutex_t lock;   /* for replacing `agent`, which desk_interrupt() uses */
-    int cancel;             /* an eventfd: readable once the job under way is to end */
-    volatile bool stopping; /* the same, for who asks afterwards */
-    unsigned attempts;      /* for each thing said; 0 or 1: one */
+    struct agent *agent;   /* NULL before JOB_OPEN */
+    pthread_mutex_t lock;  /* for replacing `agent`, which desk_interrupt() uses */
+    int cancel;            /* an eventfd: readable once the job under way is to end */
+    _Atomic bool stopping; /* the same, for who asks afterwards */
+    unsigned attempts;     /* for each thing said; 0 or 1: one */
     char *test;
+    unsigned shells;   /* commands of the person's own so far */
+    char shell_id[16]; /* of the one under way, as of a call: it begins with a ! */
 };
 
 /* How the files of the desk do their jobs: 0 or a negative errno with the text set. */

@@ -58,12 +58,13 @@ int desk_say(struct desk *d, const struct job *j, struct answer *a, struct error
 
 static void on_progress(void *data, double seconds, const char *message)
 {
-    desk_tell(data, &(struct agent_event){.kind = AGENT_PROGRESS,
-                                          .id = "!",
-                                          .name = "bash",
-                                          .text = message,
-                                          .n = message ? strlen(message) : 0,
-                                          .seconds = seconds});
+    struct desk *d = data;
+    desk_tell(d, &(struct agent_event){.kind = AGENT_PROGRESS,
+                                       .id = d->shell_id,
+                                       .name = "bash",
+                                       .text = message,
+                                       .n = message ? strlen(message) : 0,
+                                       .seconds = seconds});
 }
 
 #define OUTPUT_TOLD 16000 /* bytes of the output that the agent is told; of longer ones the tail */
@@ -91,13 +92,15 @@ int desk_shell(struct desk *d, const struct job *j, struct answer *a, struct err
     if (!input)
         return error_set(err, EINVAL, "a command is UTF-8");
     int64_t begin = clock_now();
-    desk_tell(d, &(struct agent_event){.kind = AGENT_CALL, .id = "!", .name = "bash", .input = input});
+    snprintf(d->shell_id, sizeof d->shell_id, "!%u", ++d->shells);
+    desk_tell(d,
+              &(struct agent_event){.kind = AGENT_CALL, .id = d->shell_id, .name = "bash", .input = input});
     tool_call(
         tools,
         &(struct tool_request){.name = "bash", .input = input, .cancel = d->cancel, .progress = &progress},
         &result);
     desk_tell(d, &(struct agent_event){.kind = AGENT_RESULT,
-                                       .id = "!",
+                                       .id = d->shell_id,
                                        .name = "bash",
                                        .input = input,
                                        .result = &result,

@@ -75,7 +75,7 @@ static void show_call(struct plain_show *s, const struct agent_event *e)
 {
     _cleanup_buf_ struct buf line = BUF_INIT(8192);
     s->calls++;
-    s->aloud = e->id && strcmp(e->id, "!") == 0;
+    s->aloud = e->id && e->id[0] == '!';
     buf_printf(&line, "▸ %s  ", e->name ? e->name : "?");
     summary_of_call(e->name, e->input, CALL_WIDTH, &line);
     line_of(s, &line);

@@ -74,6 +74,22 @@ def test_same_words_of_a_second_attempt_are_not_shown_twice(user_env, model_serv
     assert "".join(e["text"] for e in done.events("text")) == words
 
 
+@pytest.mark.parametrize("part", [0, 0.5])
+def test_stalled_stream_is_given_up_and_tried_again(user_env, model_server, part):
+    user_env.configure(providers={"anthropic": {"timeout": 0.5}})
+    words = "An answer that stops somewhere on its way, and comes whole the second time."
+    model_server.script([Reply(words, stall=part), Reply(words)])
+    done = user_env.ask("go")
+    assert "".join(e["text"] for e in done.events("text")) == words
+    assert done.events("error")[0]["retrying"]
+
+
+def test_retries_come_to_an_end(user_env, model_server):
+    user_env.configure(providers={"anthropic": {"retries": 2}})
+    model_server.script(lambda request: Reply(status=529, retry_after="0"))
+    assert "overloaded" in user_env.ask("go", status=125).stderr.lower() and len(model_server.requests) == 3
+
+
 def test_giving_up_says_why_and_loses_nothing(user_env, model_server):
     model_server.script(lambda request: Reply(status=400, body={"type": "error", "error": {
         "type": "invalid_request_error", "message": "your plan has no such model"}}))

@@ -79,7 +79,7 @@ USAGE = [
     (["run", "--ttl", "5m", "true"], "unknown option '--ttl'; did you mean '--tty'?"),
     (["rum"], "there is no command 'rum'; did you mean 'run'?"),
     (["frobnicate"], "there is no command 'frobnicate'; see 'hutch help'"),
-    (["--frobnicate"], "unknown option '--frobnicate'; see 'hutch help'"),
+    (["--frobnicate"], "unknown option '--frobnicate'"),
     (["doctor", "now"], "too many words; usage: hutch doctor [--json]"),
     (["help", "rum"], "there is no command 'rum'; did you mean 'run'?"),
     (["run", "--memory", "1\n2\033[31m", "true"], r"--memory: '1\x0a2\x1b[31m' is not a size like 512M or 2G"),

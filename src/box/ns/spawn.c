@@ -18,9 +18,9 @@
 #include "weaken.h"
 #include "banned.h"
 
-#define STACK_SIZE (64u << 10)
-#define ROOM       256 /* descriptors of a box that is being made */
-#define FIRST_FREE 10  /* our descriptors stay clear of those that the guest is given by number */
+#define DESCRIPTORS_MAX 256 /* more than a launch opens */
+#define STACK_SIZE      (64u << 10)
+#define FIRST_FREE      10 /* our descriptors stay clear of those that the guest is given by number */
 
 /* What the two processes share; the host has its own copy and is told by a pipe. */
 struct launch {
@@ -96,18 +96,6 @@ static int first_process(void *data)
     return 1;
 }
 
-/*
- * Makes room for descriptors while the table is this process's alone. One that is shared grows only after a
- * grace period of RCU, up to fifteen milliseconds on an idle machine, and the box needs more than the 64 that
- * a table begins with where its keeper has some open already.
- */
-static void make_room(int fd)
-{
-    int high = fcntl(fd, F_DUPFD_CLOEXEC, ROOM - 1);
-    if (high >= 0)
-        close(high);
-}
-
 /* Descriptors are shared (until the exec, which gives process 1 its own) so that the network's arrives there.
  */
 static pid_t start_first_process(struct launch *l)
@@ -122,12 +110,24 @@ static pid_t start_first_process(struct launch *l)
     return pid;
 }
 
+/*
+ * Descriptors are shared from here on by two processes, and a table that is shared and too small for one more
+ * descriptor grows only after a grace period of the kernel, ten milliseconds on an idle machine. So it is
+ * made large enough before.
+ */
+static void grow_descriptors(void)
+{
+    int last = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, DESCRIPTORS_MAX - 1);
+    if (last >= 0)
+        close(last);
+}
+
 static void launch_child(struct launch *l)
 {
     struct report report = {0};
     umask(0);
+    grow_descriptors();
     l->carry.network = &l->network;
-    make_room(l->report);
     if (enter(l) == 0 && carry_stage(&l->carry, 1) == 0) {
         report.pid = start_first_process(l);
         if (report.pid < 0)

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "jsonsize.h"
 #include "rpc.h"
 #include "tool_result.h"
 #include "banned.h"
@@ -61,28 +62,10 @@ int rpc_take(struct rpc_reader *r, const char **data, size_t *n, struct rpc_line
     return 0;
 }
 
-/* Are there at most that many values, counted without building any? Exact for JSON; anything else is refused
- * by the parser anyway. */
-static bool is_small(const char *data, size_t n, size_t max)
-{
-    bool in_string = false;
-    size_t count = 1;
-    for (size_t i = 0; i < n && count <= max; i++) {
-        char c = data[i];
-        if (in_string && c == '\\')
-            i++;
-        else if (c == '"')
-            in_string = !in_string;
-        else if (!in_string)
-            count += c == '{' || c == '[' || c == ',';
-    }
-    return count <= max;
-}
-
 int rpc_parse(const char *data, size_t n, json_t **ret, struct error *err)
 {
     json_error_t at;
-    if (!is_small(data, n, RPC_VALUES_MAX))
+    if (jsonsize_values(data, n, RPC_VALUES_MAX) > RPC_VALUES_MAX)
         return error_set(err, E2BIG, "the message has more than %u values", RPC_VALUES_MAX);
     json_t *value = json_loadb(data, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &at);
     if (!value && json_error_code(&at) == json_error_out_of_memory)
