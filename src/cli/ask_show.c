@@ -6,12 +6,13 @@
 #include "ask_show.h"
 #include "io.h"
 #include "say.h"
-#include "utf8.h"
+#include "summary.h"
 #include "banned.h"
 
-#define PIECE_MAX (4u << 20)
-#define ABOUT_MAX 60
-#define FILES_MAX 20
+#define PIECE_MAX      (4u << 20)
+#define ABOUT_MAX      60
+#define LINE_MAX_BYTES 4096u
+#define FILES_MAX      20
 
 void ask_show_init(struct ask_show *s, bool json)
 {
@@ -42,50 +43,21 @@ static void end_line(struct ask_show *s)
         put_words(s, "\n", 1);
 }
 
-/* The members that say best what a call is about. */
-static const char *about(const json_t *input)
-{
-    static const char *const telling[] = {"command", "path", "pattern", "query", "url", "handle"};
-    const char *name;
-    json_t *value;
-    for (size_t i = 0; i < ARRAY_SIZE(telling); i++) {
-        const char *text = json_string_value(json_object_get(input, telling[i]));
-        if (text)
-            return text;
-    }
-    json_object_foreach((json_t *)input, name,
-                        value) if (json_is_string(value)) return json_string_value(value);
-    return "";
-}
-
-/* One line of it, cut to what fits. */
-static void one_line(const char *text, size_t most, char *out, size_t size)
-{
-    size_t n = strcspn(text, "\r\n"), columns = 0, at = 0;
-    while (at < n && columns < most) {
-        size_t step = utf8_character((const uint8_t *)text + at, n - at);
-        at += step ? step : 1;
-        columns++;
-    }
-    char line[1024];
-    bool cut = text[at] != 0 && (at < n || text[n + strspn(text + n, "\r\n")]);
-    snprintf(line, sizeof line, "%.*s%s", (int)at, text, cut ? "…" : "");
-    say_clean(line, out, size);
-}
-
 static void show_result(struct ask_show *s, unsigned attempt, const struct agent_event *e)
 {
-    char what[512], why[512] = "", number[16] = "", name[128];
+    _cleanup_buf_ struct buf line = BUF_INIT(LINE_MAX_BYTES);
+    char name[128], seconds[SUMMARY_TIME_MAX];
     end_line(s);
-    one_line(about(e->input), ABOUT_MAX, what, sizeof what);
-    if (e->result->failed && e->result->text.len) {
-        _cleanup_free_ char *text = strndup((const char *)e->result->text.data, e->result->text.len);
-        one_line(text ? text : "", 2 * ABOUT_MAX, why, sizeof why);
-    }
     if (attempt != ATTEMPT_NONE)
-        snprintf(number, sizeof number, "[%u] ", attempt + 1);
-    dprintf(STDERR_FILENO, "%s▸ %s  %s   %.1fs %s%s%s\n", number, say_clean(e->name, name, sizeof name), what,
-            e->seconds, e->result->failed ? "✗" : "✓", why[0] ? " " : "", why);
+        buf_printf(&line, "[%u] ", attempt + 1);
+    buf_printf(&line, "▸ %s  ", say_clean(e->name, name, sizeof name));
+    summary_of_call(e->name, e->input, ABOUT_MAX, &line);
+    buf_printf(&line, "   %s %s ", summary_time(e->seconds, seconds), summary_is_bad(e->result) ? "✗" : "✓");
+    summary_of_result(e->name, e->result, 2 * ABOUT_MAX, &line);
+    while (line.len > 0 && line.data[line.len - 1] == ' ')
+        line.len--;
+    buf_append(&line, "\n", 1);
+    io_write_all(STDERR_FILENO, line.data, line.len);
 }
 
 static void show_text_event(struct ask_show *s, unsigned attempt, const struct agent_event *e)

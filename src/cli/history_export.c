@@ -5,7 +5,7 @@
 
 #include "commands.h"
 #include "history_options.h"
-#include "history_write.h"
+#include "history_export.h"
 #include "say.h"
 #include "banned.h"
 

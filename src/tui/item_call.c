@@ -81,15 +81,6 @@ void item_call(struct item *it, const struct agent_event *e, int64_t now)
         say_body(it, body, strlen(body));
 }
 
-/* A result may be in order and yet be bad news. */
-static bool is_bad(const struct tool_result *r)
-{
-    const json_t *code = json_object_get(r->data, "exit_code");
-    return r->failed || (json_is_integer(code) && json_integer_value(code) != 0) ||
-           json_integer_value(json_object_get(r->data, "failed")) > 0 ||
-           json_integer_value(json_object_get(r->data, "errors")) > 0;
-}
-
 static void take_body(struct item *it, const struct rule *rule, const struct tool_result *r)
 {
     const char *text = rule->result ? json_string_value(json_object_get(r->data, rule->result)) : NULL;
@@ -109,7 +100,7 @@ void item_result(struct item *it, const struct agent_event *e)
     const struct tool_result *r = e->result;
     _cleanup_buf_ struct buf b = BUF_INIT(ITEM_SHOWN * 4 + 64);
     const struct rule *rule = rule_of(e->name);
-    it->state = is_bad(r) ? CALL_BADLY : CALL_WELL;
+    it->state = summary_is_bad(r) ? CALL_BADLY : CALL_WELL;
     it->seconds = e->seconds;
     if (!r->failed)
         summary_of_result(e->name, r, ITEM_SHOWN, &b);

@@ -81,12 +81,6 @@ static void show_call(struct plain_show *s, const struct agent_event *e)
     line_of(s, &line);
 }
 
-static bool went_wrong(const struct tool_result *r)
-{
-    const json_t *code = json_object_get(r->data, "exit_code");
-    return r->failed || (json_is_integer(code) && json_integer_value(code) != 0);
-}
-
 static void show_result(struct plain_show *s, const struct agent_event *e)
 {
     _cleanup_buf_ struct buf line = BUF_INIT(8192);
@@ -95,7 +89,7 @@ static void show_result(struct plain_show *s, const struct agent_event *e)
         size_t n = e->result->text.len;
         plain_line(s, (const char *)e->result->text.data, n < OUTPUT_SHOWN ? n : OUTPUT_SHOWN);
     }
-    buf_printf(&line, "  %s %s", went_wrong(e->result) ? "✗" : "✓", summary_time(e->seconds, time));
+    buf_printf(&line, "  %s %s", summary_is_bad(e->result) ? "✗" : "✓", summary_time(e->seconds, time));
     if (s->calls > 1)
         buf_printf(&line, "  %s", e->name ? e->name : "");
     buf_append_str(&line, "  ");

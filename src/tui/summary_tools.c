@@ -257,3 +257,9 @@ int summary_of_result(const char *name, const struct tool_result *r, size_t widt
         return -ENOMEM;
     return finish(&told, width, out);
 }
+
+bool summary_is_bad(const struct tool_result *r)
+{
+    const json_t *code = json_object_get(r->data, "exit_code");
+    return r->failed || (json_is_integer(code) && json_integer_value(code) != 0);
+}

@@ -1,4 +1,4 @@
-/* The forms in which a session can be written. */
+/* A session for people: as Markdown, or as one HTML page with everything in it. */
 #pragma once
 
 #include <stdio.h>

@@ -11,7 +11,7 @@
 #include <strings.h>
 
 #include "buf.h"
-#include "history_write.h"
+#include "history_export.h"
 #include "history_pieces.h"
 #include "banned.h"
 

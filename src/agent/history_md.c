@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "history_write.h"
+#include "history_export.h"
 #include "history_pieces.h"
 #include "banned.h"
 
