@@ -23,7 +23,7 @@ int summary_of_call(const char *name, const json_t *input, size_t width, struct 
  * `+3 -1`, or why it failed. May append nothing. */
 int summary_of_result(const char *name, const struct tool_result *r, size_t width, struct buf *out);
 
-/* Did the call fail, or what it ran? */
+/* Is it bad news: did the call fail, or what it ran, or one of the tests? */
 bool summary_is_bad(const struct tool_result *r);
 
 /* `n` bytes of any kind as one harmless line of at most `width` columns, with … where something was left out.

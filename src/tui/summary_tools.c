@@ -261,5 +261,6 @@ int summary_of_result(const char *name, const struct tool_result *r, size_t widt
 bool summary_is_bad(const struct tool_result *r)
 {
     const json_t *code = json_object_get(r->data, "exit_code");
-    return r->failed || (json_is_integer(code) && json_integer_value(code) != 0);
+    return r->failed || (json_is_integer(code) && json_integer_value(code) != 0) ||
+           number_of(r->data, "failed") > 0 || number_of(r->data, "errors") > 0;
 }
