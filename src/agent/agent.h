@@ -23,7 +23,8 @@ struct agent_options {
     uint64_t max_tokens;           /* of all answers of a turn together; 0: none */
     unsigned max_turns;            /* answers of the model per turn of the person; 0: none */
     double max_cost;               /* dollars per turn of the person; 0: none */
-    bool unattended;               /* nobody can be asked: `ask` */
+    bool makes;      /* the person gave options for the box, which do not change one that is there */
+    bool unattended; /* nobody can be asked: `ask` */
 };
 
 int agent_open(const struct agent_options *o, const struct agent_sink *sink, struct agent **ret,

@@ -117,6 +117,9 @@ int agent_resume(struct agent *a, struct error *err)
         agent_note(a, "the last message was not written to its end, and is left out");
     go_to_workspace(a);
     a->box_told = find_box(a, &had_one);
+    if (a->box_told && a->options.makes)
+        agent_note(
+            a, "the box of this session is still there as it was made: the options for one do not change it");
     if (!a->box_told)
         r = remake_box(a, had_one, err);
     if (r < 0)

@@ -37,10 +37,18 @@ static int read_settings(struct run_options *o, struct settings **ret, struct er
     return r;
 }
 
+/* Whether the box is asked to be a special one; its folder is another matter. */
+static bool makes(struct run_options o)
+{
+    o.box.workspace = NULL;
+    return run_options_make(&o);
+}
+
 int agent_setup(struct run_options *o, struct settings **ret, struct error *err)
 {
     size_t i;
     json_t *note;
+    o->makes = makes(*o);
     int r = read_settings(o, ret, err);
     if (r < 0)
         return r;
@@ -58,6 +66,7 @@ struct agent_options agent_setup_options(const struct run_options *o, struct set
                                   .resume = o->resume,
                                   .system_file = o->system,
                                   .record = o->record,
+                                  .makes = o->makes,
                                   .max_tokens = o->max_tokens,
                                   .max_turns = (unsigned)o->max_turns,
                                   .max_cost = o->max_cost};

@@ -34,6 +34,7 @@ struct run_options {
     uint64_t max_tokens, max_turns, attempts;
     double max_cost;
     bool no_apply, plain;
+    bool makes;                              /* the box is to be a special one, beside its folder */
     bool cache;                              /* of `mcp` */
     int64_t ttl_ns;                          /* 0: until it is removed */
     const char *share_texts[BOX_SHARES_MAX]; /* DIR[:AT] of each of box.shares */
@@ -52,6 +53,10 @@ void run_options_free(struct run_options *o);
 /* Wrapper of options_parse for this table. */
 int run_options_parse(struct run_options *o, unsigned mask, int argc, char *const *argv, int *ret_used,
                       struct error *err);
+
+/* Is there an option among them that makes a box what it is? They mean nothing to one that is there. Before
+ * the second step. */
+bool run_options_make(const struct run_options *o);
 
 /* The second step: o->box is then ready for box_open. */
 int run_options_resolve(struct run_options *o, struct error *err);

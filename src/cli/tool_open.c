@@ -14,24 +14,13 @@ void tool_close(struct tool_open *t)
     t->box.registry = -1;
 }
 
-/* Options that make a box mean nothing to one that is there. */
-static int refuse_makers(const struct run_options *o, struct error *err)
-{
-    struct run_options plain;
-    run_options_init(&plain);
-    /* Both began as zeros and were filled by the same function, so that their padding is the same, too. */
-    bool same = memcmp(&plain.box, &o->box, sizeof plain.box) == 0 && /* NOLINT(bugprone-*) */
-                !o->image && !o->vm && !o->apply;
-    return same ? 0
-                : error_set(err, EINVAL,
-                            "--box names a box that is there: options that make one do not go with it");
-}
-
 static int open_box(struct run_options *o, struct tool_open *t, struct error *err)
 {
     if (o->box_id) {
-        int r = refuse_makers(o, err);
-        return r < 0 ? r : boxes_find(o->box_id, &t->box.registry, &t->box.id, err);
+        if (run_options_make(o) || o->apply)
+            return error_set(err, EINVAL,
+                             "--box names a box that is there: options that make one do not go with it");
+        return boxes_find(o->box_id, &t->box.registry, &t->box.id, err);
     }
     int r = run_options_resolve(o, err);
     if (r == 0)

@@ -117,6 +117,13 @@ def test_resume_works_on_the_folder_of_the_session(user_env, model_server):
     assert done.status == 0 and str(user_env.workspace) in done.stderr, done
 
 
+def test_resume_says_that_options_do_not_change_a_box_that_is_there(user_env, model_server):
+    model_server.script([Reply(call("bash", command="echo 1 > x")), Reply("Done."), Reply("Here."), Reply("Here.")])
+    first = user_env.ask("go")
+    assert "do not change it" not in user_env.ask("go on", "--resume", first.session).stderr
+    assert "do not change it" in user_env.ask("go on", "--resume", first.session, "--memory", "1G").stderr
+
+
 def test_second_interrupt_ends_at_once(user_env, model_server):
     model_server.script([Reply("Wait for me.", stall=0.5)])
     process = user_env.start_ask("go")
