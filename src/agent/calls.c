@@ -2,179 +2,16 @@
  * The calls of one answer. Calls that follow each other and only read run side by side, any other runs alone;
  * results are given in the order of the calls. Whatever happens, every call gets a result: one that cannot be
  * made is told why and what to do, one that the person interrupted says so.
- *
- * Whoever watches is told from this thread only: calls that run in threads leave word in a list, which this
- * one reads.
  */
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent_private.h"
+#include "calls.h"
 #include "clock.h"
 #include "banned.h"
 
-#define TOGETHER_MAX 16
-#define WORD_MAX     256
-#define INTERRUPTED  "interrupted by the person"
-
-struct calls;
-
-struct call {
-    struct calls *calls;
-    const char *id, *said, *name;
-    json_t *input;
-    const struct tool *tool; /* NULL: it cannot be called */
-    struct tool_turn *place; /* in the order of calls */
-    struct tool_request request;
-    struct tool_progress progress;
-    struct tool_result result;
-    int64_t began, ended;
-    bool made; /* there is a result */
-    /* Left for the thread that tells, under the lock: */
-    bool has_word, finished, told;
-    double seconds;
-    char word[WORD_MAX];
-};
-
-struct calls {
-    struct agent *agent;
-    struct call *all;
-    size_t n;
-    pthread_mutex_t lock;
-    pthread_cond_t news;
-};
-
-static void tell_call(const struct call *c)
-{
-    agent_tell(c->calls->agent,
-               &(struct agent_event){.kind = AGENT_CALL, .id = c->id, .name = c->name, .input = c->input});
-}
-
-static void tell_progress(const struct call *c, double seconds, const char *word)
-{
-    agent_tell(c->calls->agent, &(struct agent_event){.kind = AGENT_PROGRESS,
-                                                      .id = c->id,
-                                                      .name = c->name,
-                                                      .seconds = seconds,
-                                                      .text = word,
-                                                      .n = strlen(word)});
-}
-
-static void tell_result(const struct call *c)
-{
-    agent_tell(c->calls->agent, &(struct agent_event){.kind = AGENT_RESULT,
-                                                      .id = c->id,
-                                                      .name = c->name,
-                                                      .input = c->input,
-                                                      .result = &c->result,
-                                                      .seconds = (double)(c->ended - c->began) / NS_PER_S});
-}
-
-/* From the thread of a call that runs alone: it is the one that tells. */
-static void progress_alone(void *data, double seconds, const char *message)
-{
-    tell_progress(data, seconds, message);
-}
-
-/* From the thread of a call among others. Only the latest word counts. */
-static void progress_together(void *data, double seconds, const char *message)
-{
-    struct call *c = data;
-    pthread_mutex_lock(&c->calls->lock);
-    c->has_word = true;
-    c->seconds = seconds;
-    snprintf(c->word, sizeof c->word, "%s", message);
-    pthread_cond_signal(&c->calls->news);
-    pthread_mutex_unlock(&c->calls->lock);
-}
-
-static void prepare(struct call *c, bool together)
-{
-    c->progress = (struct tool_progress){.say = together ? progress_together : progress_alone, .data = c};
-    c->request = (struct tool_request){.name = c->name,
-                                       .tool = c->tool,
-                                       .input = c->input,
-                                       .cancel = c->calls->agent->cancel,
-                                       .progress = &c->progress};
-    c->began = clock_now();
-    c->made = true;
-}
-
-static void run_alone(struct call *c)
-{
-    prepare(c, false);
-    tell_call(c);
-    tool_call(c->calls->agent->tools, &c->request, &c->result);
-    c->ended = clock_now();
-    tell_result(c);
-}
-
-static void *run_thread(void *data)
-{
-    struct call *c = data;
-    tool_finish(c->place, &c->result);
-    pthread_mutex_lock(&c->calls->lock);
-    c->ended = clock_now();
-    c->finished = true;
-    pthread_cond_signal(&c->calls->news);
-    pthread_mutex_unlock(&c->calls->lock);
-    return NULL;
-}
-
-/* Passes on what the threads left, until all have ended. The sink is never called under the lock. */
-static void listen_to(struct calls *s, struct call *first, size_t n)
-{
-    size_t open = n;
-    pthread_mutex_lock(&s->lock);
-    while (open > 0) {
-        struct call *c = first;
-        while (c < first + n && !c->has_word && (!c->finished || c->told))
-            c++;
-        if (c == first + n) {
-            pthread_cond_wait(&s->news, &s->lock);
-            continue;
-        }
-        struct call seen = *c;
-        c->has_word = false;
-        c->told = c->finished;
-        open -= c->finished;
-        pthread_mutex_unlock(&s->lock);
-        if (seen.finished)
-            tell_result(&seen);
-        else
-            tell_progress(&seen, seen.seconds, seen.word);
-        pthread_mutex_lock(&s->lock);
-    }
-    pthread_mutex_unlock(&s->lock);
-}
-
-static void run_together(struct calls *s, struct call *first, size_t n)
-{
-    pthread_t threads[TOGETHER_MAX];
-    bool started[TOGETHER_MAX] = {0};
-    for (size_t i = 0; i < n; i++) {
-        prepare(&first[i], true);
-        tell_call(&first[i]);
-        if (tool_begin(s->agent->tools, &first[i].request, &first[i].place) < 0)
-            first[i].place = NULL;
-    }
-    for (size_t i = 0; i < n; i++)
-        started[i] = first[i].place && pthread_create(&threads[i], NULL, run_thread, &first[i]) == 0;
-    for (size_t i = 0; i < n; i++)
-        if (!started[i] && first[i].place)
-            run_thread(&first[i]);
-        else if (!started[i]) {
-            tool_call(s->agent->tools, &first[i].request, &first[i].result);
-            first[i].finished = true;
-            first[i].ended = clock_now();
-        }
-    listen_to(s, first, n);
-    for (size_t i = 0; i < n; i++)
-        if (started[i])
-            pthread_join(threads[i], NULL);
-}
+#define INTERRUPTED "interrupted by the person"
 
 /* A call that is not made: its result says why. */
 static void fail_call(struct call *c, const char *text)
@@ -183,8 +20,8 @@ static void fail_call(struct call *c, const char *text)
     c->began = c->ended = clock_now();
     c->result.failed = true;
     text_append(&c->result.text, text, strlen(text));
-    tell_call(c);
-    tell_result(c);
+    call_tell(c);
+    call_tell_result(c);
 }
 
 static void explain_input(const struct call *c, const char *bad, bool cut, struct buf *text)
@@ -228,7 +65,7 @@ static bool only_reads(const struct call *c)
 static size_t count_together(const struct calls *s, size_t first)
 {
     size_t n = 0;
-    while (first + n < s->n && n < TOGETHER_MAX && only_reads(&s->all[first + n]))
+    while (first + n < s->n && n < CALLS_TOGETHER_MAX && only_reads(&s->all[first + n]))
         n++;
     return n ? n : 1;
 }
@@ -250,9 +87,9 @@ static int run_all(struct calls *s, const json_t *blocks, bool cut, struct error
         if (r < 0)
             return r;
         if (n == 1)
-            run_alone(c);
+            call_run(c);
         else
-            run_together(s, c, n);
+            calls_run_together(s, c, n);
     }
     return 0;
 }
