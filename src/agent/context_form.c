@@ -58,11 +58,11 @@ static json_t *text_block(json_t *text)
     return text ? json_pack("{s:s, s:o}", "type", "text", "text", text) : NULL;
 }
 
-static json_t *form_text(const json_t *block, const struct form *f)
+static json_t *form_text(const json_t *block, size_t max, const struct form *f)
 {
     char note[160];
     const json_t *text = json_object_get(block, "text");
-    size_t n = json_string_length(text), max = f->words;
+    size_t n = json_string_length(text);
     const char *s = json_string_value(text);
     if (!s || strspn(s, " \t\r\n") == n)
         return NULL;
@@ -192,7 +192,7 @@ static json_t *form_block(const json_t *block, bool assistant, const struct form
 {
     const char *type = type_of(block);
     if (strcmp(type, "text") == 0)
-        return form_text(block, f);
+        return form_text(block, assistant ? f->said : f->words, f);
     if (assistant && strcmp(type, "tool_use") == 0)
         return form_call(block, f);
     if (assistant && (strcmp(type, "thinking") == 0 || strcmp(type, "other") == 0))
@@ -232,6 +232,7 @@ void form_of(const struct context *c, size_t index, struct form *ret)
     size_t span = (size_t)c->span;
     *ret = (struct form){.index = index,
                          .words = clamp(span * 3, 2048, 8u << 20) >> c->squeeze,
+                         .said = clamp(span, 2048, 8u << 20) >> c->squeeze,
                          .output = clamp(span * 3 / 10, 2048, 256u << 10) >> c->squeeze,
                          .stub = index < c->stubs,
                          .thoughts = index >= c->thoughts};

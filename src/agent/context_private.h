@@ -67,7 +67,8 @@ uint64_t context_expected(const struct context *c); /* the same in the provider'
 /* context_form.c: a message of the history as the view shows it. */
 struct form {
     size_t index;  /* of the message */
-    size_t words;  /* the most bytes of a text of the person or the model */
+    size_t words;  /* the most bytes of a text of the person */
+    size_t said;   /* of the model */
     size_t output; /* of one text of a result, or of a string of a call's input */
     bool stub;
     bool thoughts; /* are shown */

@@ -115,14 +115,20 @@ static int member_name(struct reader *r, char ret[NAME_MAX_])
     return step(r, ':');
 }
 
-/* A member of the file beside its messages. What is too large, or has too long a name, is nothing of ours. */
+static bool is_reserved(const char *name)
+{
+    return strcmp(name, "totals") == 0 || strcmp(name, "messages") == 0;
+}
+
+/* A member of the file beside its messages. What is too large, or has too long a name, is nothing of ours;
+ * and nothing is a second list of messages. */
 static int other_member(struct reader *r, const char *name)
 {
     size_t n;
     int rc = whole(r, &n);
     if (rc < 0)
         return rc;
-    bool ours = name[0] && strcmp(name, "totals") != 0 && n <= MEMBER_MAX;
+    bool ours = name[0] && !is_reserved(name) && n <= MEMBER_MAX;
     json_t *value = ours ? json_loadb(r->data + r->at, n, JSON_DECODE_ANY, NULL) : NULL;
     if (value && json_object_size(r->l->head) < HEAD_MAX)
         json_object_set_new(r->l->head, name, value);

@@ -183,6 +183,25 @@ static void test_damaged_in_the_middle(void **state)
     }
 }
 
+/* A second list of messages is none, and is not in the way of the first when the file is written anew. */
+static void test_two_lists(void **state)
+{
+    int fd;
+    assert_int_equal(history_folder(&fd, NULL), 0);
+    close(fd);
+    spill_text("two", "{\"messages\": [\n{\"role\": \"user\", \"turn\": 1, \"content\": [{\"type\": \"text\","
+                      " \"text\": \"a\"}]}\n], \"messages\": 6, \"workspace\": \"/ws\"}\n");
+    for (int pass = 0; pass < 2; pass++) {
+        bool repaired;
+        struct history *h = open_it("two", false, &repaired);
+        assert_int_equal(repaired, pass == 0);
+        assert_string_equal(counting(h), pass == 0 ? "a" : "a b");
+        if (pass == 0)
+            begin(h, 2, "b");
+        history_close(h);
+    }
+}
+
 static void test_no_history(void **state)
 {
     static const char *const texts[] = {"",
@@ -226,6 +245,7 @@ int main(void)
         T(test_changed_by_another),
         T(test_other_layouts),
         T(test_damaged_in_the_middle),
+        T(test_two_lists),
         T(test_no_history),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
