@@ -10,7 +10,6 @@
 #include "md_render.h"
 #include "banned.h"
 
-/* Each level adds its mark, as long as half of the line is left for text. */
 static void add_mark(char *to, const char *mark)
 {
     size_t n = strlen(to), more = strlen(mark);
@@ -18,12 +17,23 @@ static void add_mark(char *to, const char *mark)
         memcpy(to + n, mark, more + 1);
 }
 
+/* Each level adds its mark, as long as half of the line is left for text: is there room for this one? */
+static bool has_room(const struct md_render *r, const struct md_level *l, int *width)
+{
+    int wide = clean_width(l->rest, strlen(l->rest));
+    if (*width + wide > r->width / 2)
+        return false;
+    *width += wide;
+    return true;
+}
+
 static void blank_line(struct md_render *r)
 {
     char margin[MD_MARGIN_MAX] = "";
-    size_t i = 0;
-    for (; i < r->depth && r->levels[i].begun; i++)
-        add_mark(margin, r->levels[i].rest);
+    int width = r->indent;
+    for (size_t i = 0; i < r->depth && r->levels[i].begun; i++)
+        if (has_room(r, &r->levels[i], &width))
+            add_mark(margin, r->levels[i].rest);
     size_t n = strlen(margin);
     while (n && margin[n - 1] == ' ')
         margin[--n] = 0;
@@ -44,11 +54,9 @@ void md_begin_lines(struct md_render *r, struct md_margins *ret)
     snprintf(ret->rest, sizeof ret->rest, "%*s", r->indent, "");
     for (size_t i = 0; i < r->depth; i++) {
         struct md_level *l = &r->levels[i];
-        int wide = clean_width(l->rest, strlen(l->rest));
-        if (ret->width + wide <= r->width / 2) {
+        if (has_room(r, l, &ret->width)) {
             add_mark(ret->first, l->begun ? l->rest : l->first);
             add_mark(ret->rest, l->rest);
-            ret->width += wide;
         }
         l->begun = true;
     }

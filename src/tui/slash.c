@@ -26,7 +26,7 @@ const struct slash SLASHES[] = {
     {"plan", NULL, "", "the agent's plan", JOB_PLAN, TAKES_NOTHING, OFFERS_NOTHING},
     {"tools", NULL, "", "what the agent can do", JOB_TOOLS, TAKES_NOTHING, OFFERS_NOTHING},
     {"attempts", NULL, "[N CMD | off]", "let N agents try what you say next, and keep the best by CMD", JOB_ATTEMPTS, TAKES_ATTEMPTS, OFFERS_NOTHING},
-    {"export", NULL, "FILE", "write the conversation to a Markdown file of yours", JOB_EXPORT, TAKES_TEXT, OFFERS_NOTHING},
+    {"export", NULL, "FILE", "write the conversation to a file: Markdown, or HTML", JOB_EXPORT, TAKES_TEXT, OFFERS_NOTHING},
     {"quit", "exit", "", "leave; what was not applied is kept", JOB_QUIT, TAKES_NOTHING, OFFERS_NOTHING},
     {0},
 };

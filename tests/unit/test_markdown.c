@@ -96,7 +96,8 @@ static void test_no_line_is_too_wide(void **state)
 {
     static const char text[] =
         "# A long title here\n\n- item with words\n  - > quoted 漢字漢字 words and more\n\n"
-        "| a | bb | ccc |\n|---|---|---|\n| some words | 漢字 | x |\n\n```\nlong code line here\n```\n---\n";
+        "| a | bb | ccc |\n|---|---|---|\n| some words | 漢字 | x |\n\n```\nlong code line here\n```\n---\n"
+        ">>>>>>>>>> deep\n>>>>>>>>>>\n>>>>>>>>>> quotes\n";
     for (int width = 8; width < 70; width++) {
         struct markdown m;
         markdown_open(&m, width, 2);
