@@ -25,6 +25,9 @@ struct agent_changes {
 };
 void agent_changes_free(struct agent_changes *c);
 
+/* An independent copy; -ENOMEM leaves *ret empty. */
+int agent_changes_copy(const struct agent_changes *from, struct agent_changes *ret);
+
 struct workbox;
 
 /* Nobody's boxes must not stay for ever: one that nobody asked anything of for so long is removed. */

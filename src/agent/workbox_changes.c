@@ -25,6 +25,27 @@ void agent_changes_free(struct agent_changes *c)
     *c = (struct agent_changes){0};
 }
 
+int agent_changes_copy(const struct agent_changes *from, struct agent_changes *ret)
+{
+    struct agent_changes c = {.items = calloc(from->count + 1, sizeof *c.items)};
+    c.added = from->added;
+    c.deleted = from->deleted;
+    for (; c.items && c.count < from->count; c.count++) {
+        struct agent_change *one = &c.items[c.count];
+        *one = from->items[c.count];
+        one->path = strdup(one->path);
+        if (!one->path)
+            break;
+    }
+    if (c.items && c.count == from->count) {
+        *ret = c;
+        return 0;
+    }
+    agent_changes_free(&c);
+    *ret = (struct agent_changes){0};
+    return -ENOMEM;
+}
+
 static const char *kind_name(enum wire_change kind)
 {
     return kind == WIRE_ADDED ? "added" : kind == WIRE_DELETED ? "deleted" : "modified";

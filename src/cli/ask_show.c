@@ -86,31 +86,14 @@ static void show_text_event(struct ask_show *s, unsigned attempt, const struct a
     }
 }
 
-static int copy_changes(const struct agent_changes *from, struct agent_changes *to)
-{
-    agent_changes_free(to);
-    to->items = calloc(from->count + 1, sizeof *to->items);
-    if (!to->items)
-        return -1;
-    for (size_t i = 0; i < from->count; i++) {
-        to->items[i] = from->items[i];
-        to->items[i].path = strdup(from->items[i].path);
-        if (!to->items[i].path)
-            return -1;
-        to->count++;
-    }
-    to->added = from->added;
-    to->deleted = from->deleted;
-    return 0;
-}
-
 static void take(struct ask_show *s, unsigned attempt, const struct agent_event *e)
 {
     if (e->kind == AGENT_NOTE) {
         end_line(s);
         say("%.*s", (int)e->n, e->text);
     } else if (e->kind == AGENT_CHANGES && attempt == ATTEMPT_NONE) {
-        copy_changes(e->changes, &s->changes);
+        agent_changes_free(&s->changes);
+        agent_changes_copy(e->changes, &s->changes);
     } else if (e->kind == AGENT_DONE && attempt == ATTEMPT_NONE) {
         s->done = true;
         s->stop = e->stop;

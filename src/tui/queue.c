@@ -86,21 +86,8 @@ static bool copy_string(const char *from, const char **to)
 static struct agent_changes *copy_changes(const struct agent_changes *from)
 {
     struct agent_changes *c = calloc(1, sizeof *c);
-    if (!c)
-        return NULL;
-    c->items = calloc(from->count + 1, sizeof *c->items);
-    c->added = from->added;
-    c->deleted = from->deleted;
-    for (size_t i = 0; c->items && i < from->count; i++) {
-        c->items[i] = from->items[i];
-        c->items[i].path = strdup(from->items[i].path);
-        c->count = i + 1;
-        if (!c->items[i].path)
-            break;
-    }
-    if (c->items && c->count == from->count && (c->count == 0 || c->items[c->count - 1].path))
+    if (c && agent_changes_copy(from, c) == 0)
         return c;
-    agent_changes_free(c);
     free(c);
     return NULL;
 }
