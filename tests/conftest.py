@@ -3,6 +3,7 @@
 `who` runs a test twice: as root and as an ordinary user. The program is $HUTCH, or build/hutch of this checkout.
 """
 import os
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -12,7 +13,16 @@ import pytest
 import harness
 
 
+def hear_signals():
+    """A shell starts what runs in its background with SIGINT ignored, nohup does so with SIGHUP, and a program that is ignoring a
+    signal hands that on. hutch respects it, so the tests that send signals would wait in vain: a handler is not handed on."""
+    for which in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        if signal.getsignal(which) == signal.SIG_IGN:
+            signal.signal(which, lambda *_: None)
+
+
 def pytest_configure(config):
+    hear_signals()
     harness.adopt_orphans()
 
 
