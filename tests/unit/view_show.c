@@ -268,7 +268,7 @@ static void play(struct view *v, const json_t *o, int fifo)
     if ((x = json_object_get(o, "stream")))
         play_stream(v, x);
     if (json_object_get(o, "abort"))
-        raise(SIGSEGV);
+        raise(SIGABRT);
     if (json_object_get(o, "suspend"))
         view_suspend(v);
     if (json_object_get(o, "resume"))
