@@ -46,6 +46,8 @@ void model_prepare(void)
         pthread_detach(thread);
 }
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameters are declared with these. */
+
 /* A function that passes its arguments on, and returns `without` if there is no library. The pointer is found
  * anew by whoever is first; several at once find the same. */
 #define PASS_ON(type, name, parameters, arguments, without)                                                  \
@@ -80,6 +82,8 @@ void model_prepare(void)
             real = (__typeof__(real))find(#name);                                                            \
         return real ? real(h, o, value) : (without);                                                         \
     }
+
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 _Static_assert(sizeof(long) == sizeof(void *) && sizeof(curl_off_t) == sizeof(void *),
                "arguments are passed on as pointers");

@@ -194,7 +194,7 @@ void exchange_hide_key(const struct model *m, struct error *err)
     size_t n = key ? strlen(key) : 0;
     for (char *at = err->text; n >= 4 && (at = strstr(at, key)); at += 3) {
         memmove(at + 3, at + n, strlen(at + n) + 1);
-        memcpy(at, "...", 3);
+        memcpy(at, "...", 3); /* NOLINT(bugprone-not-null-terminated-result) */
     }
 }
 

@@ -54,7 +54,7 @@ static size_t line_of(const char *text, size_t at)
 
 static size_t skip_blank(const char *text, size_t n, size_t at)
 {
-    while (at < n && memchr(" \t\r\n", text[at], 4))
+    while (at < n && strchr(" \t\r\n", text[at]) && text[at])
         at++;
     return at;
 }

@@ -22,7 +22,7 @@ static int open_new(const char *name, FILE **ret, struct error *err)
     FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (!out)
         return error_errno(err, errno, "cannot make %s", name);
-    fd = -1;
+    (void)TAKE_FD(fd);
     *ret = out;
     return 0;
 }

@@ -213,12 +213,10 @@ static void understand_csi(struct keys *k, const uint8_t *s, size_t n, struct pr
     struct sequence q = parse_csi(s, n);
     p->code = KEYS_OTHER;
     p->with |= modifiers(q.number[1]);
-    if (s[0] == '[') {
+    if (s[0] == '[' || (q.prefix && q.prefix != '<')) {
         p->with = 0;
-    } else if (q.prefix == '<') {
-        mouse(&q, p);
     } else if (q.prefix) {
-        p->with = 0;
+        mouse(&q, p);
     } else if (q.final == '~' && q.number[0] == 200) {
         k->pasting = true;
         k->cut = false;
