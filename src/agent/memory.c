@@ -13,6 +13,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "history_private.h"
@@ -89,14 +91,45 @@ static void close_db(struct memory *m)
     m->db = NULL;
 }
 
+/*
+ * An empty database that is the person's alone: SQLite would make one that everybody can read. It is made
+ * under another name, because closing a file drops all locks that this process has on it, those of SQLite in
+ * other threads as well: the one that SQLite uses is opened by nobody else.
+ */
+static int make_file(struct memory *m, struct error *err)
+{
+    struct stat st;
+    if (fstatat(m->folder, "memory.db", &st, AT_SYMLINK_NOFOLLOW) == 0)
+        return S_ISREG(st.st_mode) ? 0 : error_set(err, EINVAL, "%s is no file", m->path);
+    unlinkat(m->folder, ".memory.new", 0); /* of an attempt that a crash ended: the lock is ours */
+    int fd = openat(m->folder, ".memory.new", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0)
+        close(fd);
+    if (fd < 0 || renameat(m->folder, ".memory.new", m->folder, "memory.db") < 0)
+        return error_errno(err, errno, "cannot make %s", m->path);
+    return 0;
+}
+
+/* Held while a database is opened, made or set aside: two programs at once would find each other's half-made
+ * one. */
+static int take_lock(struct memory *m, int *ret_fd, struct error *err)
+{
+    _cleanup_fd_ int fd = openat(m->folder, "memory.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int r = fd < 0 ? -1 : 0;
+    while (r == 0 && (r = flock(fd, LOCK_EX)) < 0 && errno == EINTR)
+        r = 0;
+    if (r < 0)
+        return error_errno(err, errno, "cannot lock %s", m->path);
+    *ret_fd = TAKE_FD(fd);
+    return 0;
+}
+
 static int open_db(struct memory *m, struct error *err)
 {
+    int made = make_file(m, err);
+    if (made < 0)
+        return made;
     struct error why = {0};
-    /* SQLite would make it readable for everybody. */
-    int fd = openat(m->folder, "memory.db", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-    if (fd < 0)
-        return error_errno(err, errno, "cannot open %s", m->path);
-    close(fd);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_FULLMUTEX;
     int r = sqlite3_open_v2(m->path, &m->db, flags, NULL) == SQLITE_OK ? 0 : memory_failed(m, &why);
     if (r == 0) {
@@ -133,7 +166,20 @@ static int begin_anew(struct memory *m, bool keep, struct error *err)
 
 int memory_begin_anew(struct memory *m, struct error *err)
 {
-    return begin_anew(m, true, err);
+    _cleanup_fd_ int lock = -1;
+    int r = take_lock(m, &lock, err);
+    return r < 0 ? r : begin_anew(m, true, err);
+}
+
+static int open_or_begin(struct memory *m, struct error *err)
+{
+    _cleanup_fd_ int lock = -1;
+    int r = take_lock(m, &lock, err);
+    if (r == 0)
+        r = open_db(m, err);
+    if (r < 0 && (r == -ENOTUNIQ || memory_is_damaged(m)))
+        r = begin_anew(m, r != -ENOTUNIQ, err);
+    return r;
 }
 
 int memory_open(const struct memory_options *o, struct memory **ret, struct error *err)
@@ -153,11 +199,8 @@ int memory_open(const struct memory_options *o, struct memory **ret, struct erro
         m->path = NULL;
         r = error_set(err, ENOMEM, "no memory");
     }
-    if (r == 0) {
-        r = open_db(m, err);
-        if (r < 0 && (r == -ENOTUNIQ || memory_is_damaged(m)))
-            r = begin_anew(m, r != -ENOTUNIQ, err);
-    }
+    if (r == 0)
+        r = open_or_begin(m, err);
     if (r < 0) {
         memory_close(m);
         return r;

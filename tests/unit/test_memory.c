@@ -295,7 +295,10 @@ static void test_several_programs(void **state)
             struct memory *m = NULL;
             json_t *hits = NULL;
             struct memory_query q = {.text = "planted", .cancel = -1};
-            bool ok = memory_open(NULL, &m, NULL) == 0 && memory_search(m, &q, &hits, NULL) == 0;
+            struct error err = {0};
+            bool ok = memory_open(NULL, &m, &err) == 0 && memory_search(m, &q, &hits, &err) == 0;
+            if (!ok || json_array_size(hits) != 1)
+                fprintf(stderr, "a program of several: %s\n", ok ? "found another number" : err.text);
             _exit(ok && json_array_size(hits) == 1 ? 0 : 1);
         }
     }
