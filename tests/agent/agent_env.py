@@ -97,7 +97,7 @@ class AgentEnv:
         return [*self.caller.prefix, str(self.box.program), *map(str, args)]
 
     def hutch(self, *args, timeout=60, env=None, **more):
-        more.setdefault("cwd", self.workspace if os.geteuid() == 0 else None)
+        more.setdefault("cwd", self.workspace)
         return self.box.hutch(*args, timeout=timeout, env={**self.env, **(env or {})}, **more)
 
     def speak(self, api):
