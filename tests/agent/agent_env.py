@@ -6,7 +6,6 @@
         assert done.status == 0 and done.events("tool_result")
 """
 import json
-import os
 import subprocess
 import time
 
