@@ -212,8 +212,8 @@ int context_squeeze(struct context *c, struct error *err)
     if (context_estimate(c) <= context_room(c))
         return 0;
     return error_set(
-        err, EMSGSIZE,
+        err, E2BIG,
         "the system prompt and the tools (about %llu tokens) leave no room for a conversation in a window"
-        " of %llu",
+        " of %llu: ask a model with a larger one, or shorten AGENTS.md and what --system names",
         (unsigned long long)c->fixed, (unsigned long long)c->window);
 }

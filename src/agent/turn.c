@@ -109,13 +109,18 @@ static int ask_once(struct agent *a, struct model_reply *ret, struct error *err)
     return r;
 }
 
-/* Asks, with less of the conversation where it was too much. */
+/* Asks, with less of the conversation where it was too much. When nothing more can be left out, what the
+ * provider said about it is what counts. */
 static int ask_until_fits(struct agent *a, struct model_reply *ret, struct error *err)
 {
+    struct error refusal = {0}, why = {0};
     for (int tries = 0;; tries++) {
-        int r = ask_once(a, ret, err);
+        int r = ask_once(a, ret, &why);
+        if (err && r < 0)
+            *err = r == -E2BIG && refusal.code ? refusal : why;
         if (r != -EMSGSIZE || tries == SHRINKS_MAX)
             return r;
+        refusal = why;
         agent_note(a, "the conversation is longer than the model takes; shortening it");
         context_shrink(a->context);
     }
@@ -138,7 +143,7 @@ int turn_ask(struct agent *a, struct model_reply *ret, struct error *err)
     int r = ask_until_fits(a, ret, err);
     if (r == -ECANCELED)
         return keep_partly(a, ret, err);
-    if (r == -EMSGSIZE && a->turn.stop == MODEL_WINDOW_EXCEEDED) {
+    if ((r == -EMSGSIZE || r == -E2BIG) && a->turn.stop == MODEL_WINDOW_EXCEEDED) {
         turn_end(&a->turn, "%.200s", err ? err->text : "the model's window is full");
         return TURN_OVER;
     }

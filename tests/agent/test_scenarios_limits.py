@@ -93,3 +93,28 @@ def test_attempts_that_all_fail_apply_nothing(user_env, model_server):
 def test_attempts_need_a_test(user_env, model_server):
     done = user_env.hutch("ask", "--attempts", "3", "go")
     assert done.returncode == 2 and "--test" in done.stderr
+
+
+def test_attempts_are_not_more_than_sixteen(user_env):
+    done = user_env.hutch("ask", "--attempts", "17", "--test", "true", "go")
+    assert done.returncode == 2 and "at most 16" in done.stderr
+
+
+def test_prompt_is_not_longer_than_its_limit(user_env):
+    done = user_env.hutch("ask", "-", input=b"x" * (16 * 2**20 + 1))
+    assert done.returncode == 2 and "longer than 16 MB" in done.stderr
+
+
+def test_model_that_only_pauses_is_left(user_env, model_server):
+    model_server.script(lambda request: Reply("One moment. ", stop="pause_turn"))
+    done = user_env.ask("go", status=None)
+    assert done.status == 1 and "paused" in done.one("done")["why"], done
+    assert len(model_server.requests) == 17
+
+
+def test_conversation_that_never_fits_is_told(user_env, model_server):
+    too_long = {"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 9 tokens > 1 maximum"}}
+    model_server.script(lambda request: Reply(status=400, body=too_long))
+    done = user_env.ask("read this: " + "lorem ipsum " * 9000, status=None)
+    assert done.status == 125 and "longer than" in done.stderr, done
+    assert 1 < len(model_server.requests) <= 5, "it is shortened and asked again, but not for ever"

@@ -365,7 +365,7 @@ static void test_no_room(void **state)
     json_t *m = NULL;
     person(h, "Hello.");
     assert_int_equal(context_new(h, &o, &c, &err), 0);
-    assert_int_equal(context_build(c, NULL, NULL, -1, NULL, &m, &err), -EMSGSIZE);
+    assert_int_equal(context_build(c, NULL, NULL, -1, NULL, &m, &err), -E2BIG);
     assert_non_null(strstr(err.text, "leave no room"));
     free(big);
     context_free(c);
