@@ -1,0 +1,143 @@
+/*
+ * libhutch: boxes, tools and training environments for programs.
+ *
+ * Every function that can fail returns 0 or a negative errno, and takes a `struct hutch_error *` (or NULL)
+ * for one line that a person can read. Handles are opaque; a function that ends one takes NULL. There is no
+ * global state: handles may be used from any thread, one call at a time per handle unless said otherwise.
+ * Strings are UTF-8 unless they are called bytes; what a function returns in a `char **` is freed with
+ * hutch_free(). JSON is exchanged as text.
+ *
+ *     cc program.c $(pkg-config --cflags --libs hutch)
+ *
+ * hutch's own parts (hutch-guest and others) are found beside the library, or in $HUTCH_LIBEXEC.
+ */
+#ifndef HUTCH_H
+#define HUTCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HUTCH_API_VERSION 1
+
+#define HUTCH_ERROR_MAX 1024
+struct hutch_error {
+    int code; /* positive errno, 0 while there is no error */
+    char text[HUTCH_ERROR_MAX];
+};
+
+const char *hutch_version(void); /* "0.1.0" */
+int hutch_api_version(void);     /* HUTCH_API_VERSION of the library that was loaded */
+void hutch_free(void *memory);
+
+/* ---- Boxes ------------------------------------------------------------------------------------------- */
+
+typedef struct hutch_box hutch_box;
+typedef struct hutch_snapshot hutch_snapshot;
+
+/*
+ * Opens a box. `options` is a JSON object with the names of `hutch run`'s options, or NULL for the defaults:
+ * {"workspace": "/path", "mode": "cow|direct|ro", "net": "off|host|allow:HOST[:PORT],…", "memory": "512M",
+ *  "pids": 256, "files": 1024, "disk": "1G", "cpus": 1.5, "timeout": "10m", "cpu_time": "30s", "output":
+ * "1M", "env": {"K": "V"}, "ro": ["DIR[:AT]"], "rw": ["DIR[:AT]"], "image": "/path"}
+ */
+int hutch_box_open(const char *options, hutch_box **ret, struct hutch_error *err);
+void hutch_box_close(hutch_box *b);
+
+/* Runs one command to its end. `command` is a JSON array of words, or a string for the shell; `options` NULL
+ * or
+ * {"cwd", "env", "timeout", "cpu_time", "stdin"}. *ret_result is the result object of `hutch run --json`
+ * without `changes`. Several threads may run commands in one box at once. */
+int hutch_box_exec(hutch_box *b, const char *command, const char *options, char **ret_result,
+                   struct hutch_error *err);
+
+/* Calls a tool: {"data", "text", "failed", "image"}. The list of them: [{"name", "title", "summary",
+ * "input_schema", "output_schema"}, …]. Several threads may call at once. */
+int hutch_box_tool(hutch_box *b, const char *name, const char *input, char **ret_result,
+                   struct hutch_error *err);
+int hutch_tools(char **ret_list, struct hutch_error *err);
+
+/* [{"path", "kind"}, …]; a git diff as bytes; writing the changes back: {"applied", "conflicts": [...]}. */
+int hutch_box_changes(hutch_box *b, char **ret_list, struct hutch_error *err);
+int hutch_box_diff(hutch_box *b, char **ret_diff, size_t *ret_size, struct hutch_error *err);
+int hutch_box_apply(hutch_box *b, char **ret_report, struct hutch_error *err);
+
+int hutch_box_snapshot(hutch_box *b, hutch_snapshot **ret, struct hutch_error *err);
+int hutch_snapshot_fork(hutch_snapshot *s, hutch_box **ret, struct hutch_error *err);
+void hutch_snapshot_free(hutch_snapshot *s);
+int hutch_box_fork(hutch_box *b, hutch_box **ret, struct hutch_error *err); /* snapshot and fork */
+
+/* ---- Tasks and environments --------------------------------------------------------------------------- */
+
+typedef struct hutch_arena hutch_arena; /* a task made ready; shared by its environments; any thread */
+typedef struct hutch_env hutch_env;
+typedef struct hutch_vector hutch_vector;
+
+/* The tasks that came with hutch (or in the folder `tasks`): [{"name", "title", "language", …}, …]. */
+int hutch_tasks(const char *tasks, char **ret_list, struct hutch_error *err);
+
+/* `options`: NULL or {"tasks": DIR, "from": "quixbugs:DIR", "clock": "wall|virtual", "cache": true,
+ * "pool": N, "max_steps": N}. */
+int hutch_arena_open(const char *task, const char *options, hutch_arena **ret, struct hutch_error *err);
+void hutch_arena_close(hutch_arena *a); /* lives on until its last environment is closed */
+
+/* {"name", "title", "instruction", "actions": ["apply fix-sign", …], "features": [2, 2, 7, …] (the size of
+ * each feature's range), "max_steps", "expected": N, "tools": [...]} */
+int hutch_arena_info(hutch_arena *a, char **ret_info, struct hutch_error *err);
+
+/* A step. The texts are JSON, live until the next call with the same handle, and are NULL-terminated. */
+struct hutch_step {
+    uint32_t env;             /* of a vector: which environment */
+    uint32_t number;          /* 0: reset */
+    double reward, pass_rate; /* pass_rate is NaN while it is not known */
+    double seconds;
+    double episode_return; /* the sum so far */
+    int32_t terminated, truncated;
+    int32_t code;            /* of a vector: 0, or a negative errno: see text */
+    int32_t reset;           /* of a vector: this begins an episode */
+    const char *observation; /* {"text", "failed", "data"}; or, with a code, what went wrong */
+    const char *info;
+    const int64_t *features; /* the discrete view's observation */
+    size_t n_features;
+};
+
+int hutch_env_open(hutch_arena *a, hutch_env **ret, struct hutch_error *err);
+void hutch_env_close(hutch_env *e);
+int hutch_env_reset(hutch_env *e, uint64_t seed, struct hutch_step *ret, struct hutch_error *err);
+int hutch_env_step(hutch_env *e, const char *tool, const char *input, struct hutch_step *ret,
+                   struct hutch_error *err);
+int hutch_env_act(hutch_env *e, size_t action, struct hutch_step *ret, struct hutch_error *err);
+int hutch_env_fork(hutch_env *e, hutch_env **ret, struct hutch_error *err);
+
+/* ---- Many at once ------------------------------------------------------------------------------------- */
+
+/* threads 0: as many as processors. */
+int hutch_vector_open(hutch_arena *a, size_t n, size_t threads, int autoreset, hutch_vector **ret,
+                      struct hutch_error *err);
+void hutch_vector_close(hutch_vector *v);
+
+struct hutch_action {
+    uint32_t env;
+    int32_t reset; /* 1: begin an episode with `seed` */
+    uint64_t seed;
+    uint64_t action;   /* the discrete action, if tool is NULL */
+    const char *tool;  /* copied */
+    const char *input; /* JSON, copied */
+};
+
+/* Gives actions and returns at once; -EBUSY if one of the environments is still at work. */
+int hutch_vector_send(hutch_vector *v, const struct hutch_action *actions, size_t n, struct hutch_error *err);
+
+/* Waits for at least `min` steps and gives at most `max`, in the order in which they were done; returns how
+ * many, or a negative errno. timeout_ms -1: waits for as long as it takes. The texts live until the next
+ * recv. */
+long hutch_vector_recv(hutch_vector *v, size_t min, size_t max, int timeout_ms, struct hutch_step *ret,
+                       struct hutch_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,22 @@
+/* Tasks of others, imported at run time: `--from KIND:WHERE`. */
+#pragma once
+
+#include "task.h"
+
+struct task_set {
+    struct task **items;
+    size_t count;
+    size_t skipped; /* rows or folders that are no task for us; `say` was told why */
+};
+
+struct import_options {
+    const char *from; /* quixbugs:DIR, swebench:FILE (JSON or JSON lines; repositories in `repos`), harbor:DIR
+                         (one task, or a folder of tasks), or tasks:DIR (ours) */
+    const char *repos; /* swebench: a folder with a checkout per repository, `owner__name` or `name` */
+    const char *only;  /* one task's name; NULL: all */
+    void (*say)(void *data, const char *text);
+    void *data;
+};
+
+int task_import(const struct import_options *o, struct task_set *ret, struct error *err);
+void task_set_free(struct task_set *s);
