@@ -40,7 +40,8 @@ static int apply_patches(const struct task *t, struct tool_session *s, struct er
 
 static int run_script(const char *script, struct box *b, struct error *err)
 {
-    char *const argv[] = {"/bin/sh", "-c", (char *)script, NULL};
+    char shell[] = "/bin/sh", option[] = "-c";
+    char *const argv[] = {shell, option, (char *)script, NULL};
     struct box_command c = {.argv = argv, .in = -1, .out = -1, .err = -1, .capture = true, .cancel = -1};
     struct box_result result = {0};
     int r = box_exec(b, &c, &result, err);
