@@ -4,15 +4,12 @@
 #include "env_private.h"
 #include "banned.h"
 
-size_t task_features(const struct task *t)
-{
-    return t->n_patches + 1 + t->reads.count;
-}
-
 size_t env_features(const struct gym_env *e, int64_t *ret, size_t room)
 {
     const struct task *t = e->arena->task;
     size_t n = 0;
+    if (task_features(t) == 0)
+        return 0;
     for (size_t i = 0; i < t->n_patches; i++, n++)
         if (n < room)
             ret[n] = e->patched[i];
