@@ -52,7 +52,7 @@ static size_t tests_feature(const struct gym_env *e, size_t passed)
     return 1 + (passed < most ? passed : most);
 }
 
-void env_features_note(struct gym_env *e, const char *tool, const json_t *input, const struct outcome *o)
+void env_features_note(struct gym_env *e, const char *tool, const json_t *input, const struct env_result *o)
 {
     bool failed = json_is_true(json_object_get(o->observation, "failed"));
     if (o->changed)
