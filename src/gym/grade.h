@@ -53,7 +53,3 @@ char *grade_setup(const struct task *t);
  * there is told in ret_changed, which may be NULL. */
 int grade_stage(struct box *b, const struct task_tree *tree, const struct task_list *own,
                 const struct task_list *clear, struct task_list *ret_changed, struct error *err);
-
-/* The warm runner's program, and what its prepare() is given for this task (freed by the caller). */
-extern const char GRADE_PROGRAM[];
-char *grade_setup(const struct task *t);
