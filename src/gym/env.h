@@ -52,7 +52,8 @@ int env_step(struct gym_env *e, const char *tool, json_t *input, struct gym_step
 /* The same for an action of the discrete view. */
 int env_act(struct gym_env *e, size_t action, struct gym_step *ret, struct error *err);
 
-/* From now on a step ends soon, as one that failed, when this descriptor (borrowed; -1: none) is readable. */
+/* From now on a step ends soon when this descriptor (borrowed; -1: none) is readable; what came of it is then
+ * worth nothing. A grading goes on to its end. */
 void env_cancel_on(struct gym_env *e, int cancel);
 
 /* The discrete view's observation: for each patch 0/1 whether it is applied; the tests of the last run since
