@@ -20,11 +20,13 @@ def same(got, want):
 
 
 def test_text_has_numbers_booleans_and_strings():
-    assert same(parse('a = 1\nb = true\nc = "true"\nd = plain\ne = -5\n'), {"a": 1, "b": True, "c": "true", "d": "plain", "e": -5})
+    text = 'a = 1\nb = true\nc = "true"\nd = plain\ne = -5\n'
+    assert same(parse(text), {"a": 1, "b": True, "c": "true", "d": "plain", "e": -5})
 
 
 def test_text_has_tables():
-    assert same(parse("a = 1\n[server]\nport = 80\n[log]\nlevel = 2\n"), {"a": 1, "server": {"port": 80}, "log": {"level": 2}})
+    text = "a = 1\n[server]\nport = 80\n[log]\nlevel = 2\n"
+    assert same(parse(text), {"a": 1, "server": {"port": 80}, "log": {"level": 2}})
 
 
 def test_comments_are_no_settings():
@@ -49,7 +51,8 @@ def test_upper_layer_wins():
 
 
 def test_tables_are_merged():
-    assert same(merge(BUILTIN, {"server": {"port": 80}}), {"colour": "auto", "server": {"host": "localhost", "port": 80, "tls": False}})
+    server = {"host": "localhost", "port": 80, "tls": False}
+    assert same(merge(BUILTIN, {"server": {"port": 80}}), {"colour": "auto", "server": server})
 
 
 def test_tables_in_tables_are_merged():
@@ -72,7 +75,8 @@ def test_environment_with_prefix_only():
 
 
 def test_environment_reaches_into_tables():
-    assert same(from_environment({"APP_SERVER__PORT": "80", "APP_SERVER__TLS": "true"}, "APP"), {"server": {"port": 80, "tls": True}})
+    environment = {"APP_SERVER__PORT": "80", "APP_SERVER__TLS": "true"}
+    assert same(from_environment(environment, "APP"), {"server": {"port": 80, "tls": True}})
 
 
 def test_one_underscore_is_part_of_a_key():
