@@ -65,6 +65,10 @@ def test_all_kinds_of_space(count):
     assert count(text=" a\tb\n\n c\r\nd  ") == (0, "3 4 13\n", "")
 
 
+def test_a_zero_is_a_byte_like_others(count):
+    assert count(text="a b\0c\nd\n") == (0, "2 3 8\n", "")
+
+
 def test_files_and_their_total(count):
     files = {"a": "one two\n", "b": "three\nfour five\n"}
     assert count("a", "b", files=files) == (0, "1 2 8 a\n2 3 16 b\n3 5 24 total\n", "")

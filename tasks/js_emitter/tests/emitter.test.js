@@ -76,10 +76,11 @@ test('one that leaves when called does not hide the next', () => {
 
 test('one that comes meanwhile is called next time', () => {
   const { emitter, notes, note } = set();
-  emitter.once('x', () => emitter.on('x', note('late')));
+  const invite = () => emitter.count('x') < 2 && emitter.on('x', note('late'));
+  emitter.on('x', invite);
   assert.strictEqual(emitter.emit('x'), 1);
   assert.deepEqual(notes, []);
-  assert.strictEqual(emitter.emit('x'), 1);
+  assert.strictEqual(emitter.emit('x'), 2);
   assert.deepEqual(notes, ['late']);
 });
 
