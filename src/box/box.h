@@ -182,6 +182,11 @@ int box_apply(struct box *b, const struct apply_report *report, struct error *er
  * call runs. */
 int box_tick(struct box *b);
 
+/* Whether its process 1 is there and answers. -EPIPE if not, and *err says which limit ended it, if it was
+ * one. */
+int box_check(struct box *b, struct error *err);
+pid_t box_pid(struct box *b); /* process 1, as the host numbers it */
+
 /* What there is to know about a running box, for `hutch box ls`. */
 const char *box_workspace(const struct box *b);
 enum box_mode box_mode_of(const struct box *b);

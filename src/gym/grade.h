@@ -33,7 +33,9 @@ struct grade {
 void grade_free(struct grade *g);
 #define _cleanup_grade_ _cleanup_(grade_free)
 
-/* Grades in this box, which is a fork made for it and of no use afterwards. */
+/* Grades in this box, which is a fork made for it and of no use afterwards. While nothing is expected yet
+ * (arena_expected is empty: the arena finds that out from the solution), all tests that the run names are
+ * taken. */
 int grade_box(struct gym_arena *a, struct box *b, struct grade *ret, struct error *err);
 
 /* The tests as they are in this box now, for the action run_tests: nothing is staged, nothing hidden is run,
@@ -44,3 +46,7 @@ int grade_look(struct gym_arena *a, struct box *b, int cancel, struct grade *ret
  * there is told in ret_changed, which may be NULL. */
 int grade_stage(struct box *b, const struct task_tree *tree, const struct task_list *own,
                 const struct task_list *clear, struct task_list *ret_changed, struct error *err);
+
+/* The warm runner's program, and what its prepare() is given for this task (freed by the caller). */
+extern const char GRADE_PROGRAM[];
+char *grade_setup(const struct task *t);
