@@ -12,7 +12,7 @@ from __future__ import annotations
 from . import _library
 from .box import ApplyReport, Box, Change, Result, Snapshot, ToolResult
 from .errors import CommandFailed, HutchError
-from .tools import Tool, add_methods, tools
+from ._tools import Tool, add_methods, tools
 
 __all__ = ["ApplyReport", "Box", "Change", "CommandFailed", "HutchError", "Result", "Snapshot", "Tool", "ToolResult",
            "__version__", "tools", "version"]

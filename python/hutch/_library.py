@@ -17,7 +17,7 @@ from typing import Any, Iterator, Optional
 from .errors import HutchError
 
 API_VERSION = 1
-SONAME = "libhutch.so.0"
+SONAME = "libhutch.so.1"
 
 
 class CError(ctypes.Structure):
@@ -70,7 +70,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "hutch_free": (None, c_void_p),
     "hutch_box_open": (c_int, c_char_p, POINTER(c_void_p), _ERROR),
     "hutch_box_close": (None, c_void_p),
-    "hutch_box_interrupt": (None, c_void_p),
+    "hutch_box_interrupt": (c_int, c_void_p, _ERROR),
     "hutch_box_exec": (c_int, c_void_p, c_char_p, c_char_p, _TEXT, _ERROR),
     "hutch_box_tool": (c_int, c_void_p, c_char_p, c_char_p, _TEXT, _ERROR),
     "hutch_tools": (c_int, _TEXT, _ERROR),

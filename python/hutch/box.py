@@ -101,10 +101,12 @@ class Change:
 
 @dataclass(frozen=True)
 class ApplyReport:
-    """What apply() wrote to the workspace, and the paths that it left alone because they had changed there meanwhile."""
+    """What apply() did to the workspace: how many changes it wrote, which paths it left alone because they had changed there
+    meanwhile, and which it refused to write; of each {"path", "why"}."""
 
-    applied: Any
-    conflicts: List[Any]
+    applied: int
+    conflicts: List[Dict[str, str]]
+    refused: List[Dict[str, str]]
 
 
 class Box(Handle):
@@ -137,7 +139,7 @@ class Box(Handle):
 
     def _take(self, pointer: ctypes.c_void_p) -> None:
         library = lib.library()
-        self._own(pointer, library.hutch_box_close, library.hutch_box_interrupt)
+        self._own(pointer, library.hutch_box_close, _interrupt)
 
     @classmethod
     def _forked(cls: Type[B], create: Callable[..., int], source: int) -> B:
@@ -183,9 +185,8 @@ class Box(Handle):
 
     def _long(self, function: Callable[..., int], *arguments: bytes) -> bytes:
         """A call that may take long and that can be cancelled."""
-        cancel = lib.library().hutch_box_interrupt
         with self._use() as box:
-            return interruptible(lambda: lib.call_text(function, box, *arguments), lambda: cancel(box))
+            return interruptible(lambda: lib.call_text(function, box, *arguments), lambda: _interrupt(box))
 
     def changes(self) -> List[Change]:
         """What differs from the workspace, sorted by path."""
@@ -208,7 +209,7 @@ class Box(Handle):
         """Writes the changes to the workspace. What was changed there meanwhile is a conflict, and left alone."""
         with self._use() as box:
             report = json.loads(lib.call_text(lib.library().hutch_box_apply, box))
-        return ApplyReport(report.get("applied"), report.get("conflicts") or [])
+        return ApplyReport(int(report["applied"]), report["conflicts"], report["refused"])
 
     def snapshot(self) -> Snapshot:
         """The state of the box's files now, to fork boxes from. Processes are not part of it."""
@@ -226,7 +227,7 @@ class Box(Handle):
     def __getattr__(self, name: str) -> Callable[..., ToolResult]:
         """A tool's method, when the table was not known at import."""
         if not name.startswith("_"):
-            from .tools import add_methods
+            from ._tools import add_methods
 
             if name in add_methods(Box):
                 method: Callable[..., ToolResult] = getattr(self, name)
@@ -258,6 +259,11 @@ class Snapshot(Handle):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _interrupt(box: int) -> None:
+    """Ends what runs in the box."""
+    lib.library().hutch_box_interrupt(box, None)
 
 
 def _given(**options: Any) -> Dict[str, Any]:

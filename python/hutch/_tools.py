@@ -25,7 +25,7 @@ class Tool:
 
     name: str
     title: str
-    summary: str
+    description: str
     input_schema: Dict[str, Any]
     output_schema: Optional[Dict[str, Any]]
 
@@ -38,7 +38,7 @@ def tools() -> Tuple[Tool, ...]:
     global _table
     if _table is None:
         listed = json.loads(lib.call_text(lib.library().hutch_tools))
-        _table = tuple(Tool(one["name"], one.get("title") or one["name"], one.get("summary") or "",
+        _table = tuple(Tool(one["name"], one.get("title") or one["name"], one.get("description") or "",
                             one.get("input_schema") or {}, one.get("output_schema")) for one in listed)
     return _table
 
@@ -94,7 +94,7 @@ def _type(schema: Dict[str, Any]) -> Any:
 
 
 def _documentation(tool: Tool) -> str:
-    lines: List[str] = [tool.summary or tool.title]
+    lines: List[str] = [tool.description or tool.title]
     members = tool.input_schema.get("properties") or {}
     if members:
         lines.append("")
