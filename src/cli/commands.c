@@ -58,6 +58,8 @@ const struct command COMMANDS[] = {
      NULL, TOOL_NOTES, command_tool},
     {"", "mcp", "the tools as an MCP server on stdin and stdout", "[OPTIONS]", RUN_OPTIONS, FOR_MCP, NULL,
      MCP_NOTES, command_mcp},
+    {"", "gym", "training and evaluation: tasks, episodes, agents that learn", "COMMAND ...", NULL, 0,
+     GYM_COMMANDS, NULL, command_gym},
     {"", "doctor", "what isolation this host can give, and what to do about the rest", "[--json]",
      JSON_OPTION, OPTION_ALWAYS, NULL, NULL, command_doctor},
     {"", "help", "this text, or the help of a command", "[--json] [COMMAND...]", JSON_OPTION, OPTION_ALWAYS,

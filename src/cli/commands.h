@@ -24,6 +24,7 @@ struct command {
 extern const struct command COMMANDS[];         /* in commands.c */
 extern const struct command BOX_COMMANDS[];     /* in box.c */
 extern const struct command HISTORY_COMMANDS[]; /* in history_table.c */
+extern const struct command GYM_COMMANDS[];     /* in gym_table.c */
 
 /* NULL if there is none of that name. */
 const struct command *command_find(const struct command *table, const char *name);
@@ -50,6 +51,7 @@ int command_run(const struct command *self, int argc, char **argv);
 int command_box(const struct command *self, int argc, char **argv);
 int command_tool(const struct command *self, int argc, char **argv);
 int command_mcp(const struct command *self, int argc, char **argv);
+int command_gym(const struct command *self, int argc, char **argv);
 int command_doctor(const struct command *self, int argc, char **argv);
 int command_help(const struct command *self, int argc, char **argv);
 int command_version(const struct command *self, int argc, char **argv);
@@ -69,6 +71,12 @@ int command_history_show(const struct command *self, int argc, char **argv);
 int command_history_export(const struct command *self, int argc, char **argv);
 int command_history_search(const struct command *self, int argc, char **argv);
 int command_history_rm(const struct command *self, int argc, char **argv);
+
+int command_gym_tasks(const struct command *self, int argc, char **argv);
+int command_gym_episode(const struct command *self, int argc, char **argv);
+int command_gym_train(const struct command *self, int argc, char **argv);
+int command_gym_eval(const struct command *self, int argc, char **argv);
+int command_gym_bench(const struct command *self, int argc, char **argv);
 
 /* The one option that several commands have alone; its target is a bool. */
 extern const struct option JSON_OPTION[];

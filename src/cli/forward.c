@@ -69,3 +69,28 @@ int command_history_rm(const struct command *self, int argc, char **argv)
 {
     return forward(self, argc, argv);
 }
+
+int command_gym_tasks(const struct command *self, int argc, char **argv)
+{
+    return forward(self, argc, argv);
+}
+
+int command_gym_episode(const struct command *self, int argc, char **argv)
+{
+    return forward(self, argc, argv);
+}
+
+int command_gym_train(const struct command *self, int argc, char **argv)
+{
+    return forward(self, argc, argv);
+}
+
+int command_gym_eval(const struct command *self, int argc, char **argv)
+{
+    return forward(self, argc, argv);
+}
+
+int command_gym_bench(const struct command *self, int argc, char **argv)
+{
+    return forward(self, argc, argv);
+}
