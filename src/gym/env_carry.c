@@ -80,7 +80,7 @@ static int call_tool(struct gym_env *e, const struct tool *t, json_t *input, str
     _cleanup_result_ struct tool_result result = TOOL_RESULT_INIT;
     if (env_box_ready(e, &err) < 0)
         return broken(o, &err);
-    struct tool_request q = {.name = t->name, .tool = t, .input = input, .cancel = -1};
+    struct tool_request q = {.name = t->name, .tool = t, .input = input, .cancel = e->cancel};
     int64_t began = clock_now();
     int found = tool_call(e->at.session, &q, &result);
     o->ns = clock_now() - began;
@@ -113,7 +113,7 @@ static int look(struct gym_env *e, struct env_result *o)
     atomic_fetch_add(&e->arena->test_runs, 1);
     int64_t began = clock_now();
     struct box *b = spare ? spare : e->at.box;
-    r = grade_look(e->arena, b, -1, &g, &err);
+    r = grade_look(e->arena, b, e->cancel, &g, &err);
     int64_t ns = clock_now() - began;
     if (r < 0)
         box_check(b, &err);

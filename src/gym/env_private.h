@@ -39,6 +39,7 @@ struct gym_env {
 
     bool *patched, *was_read; /* of each patch, each file of `reads` */
     size_t tests;             /* the feature */
+    int cancel;               /* see env_cancel_on */
 };
 
 /* What came of an action, found out now or known from before. */
@@ -77,6 +78,8 @@ void env_actions_free(struct gym_env *e);
 
 /* What the discrete view sees of an action. */
 void env_features_note(struct gym_env *e, const char *tool, const json_t *input, const struct env_result *o);
+
+bool env_cancelled(const struct gym_env *e);
 
 const struct tool *env_tool(const char *name);
 
