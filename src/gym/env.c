@@ -1,6 +1,7 @@
 /* The life of an environment: open, reset, fork, close, and what there is to know about it. */
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ int env_open(struct gym_arena *a, struct gym_env **ret, struct error *err)
     if (e) {
         e->arena = a;
         e->pass_rate = NAN;
+        e->cancel = -1;
         e->patched = calloc(a->task->n_patches + 1, sizeof(bool));
         e->was_read = calloc(a->task->reads.count + 1, sizeof(bool));
     }
@@ -127,6 +129,16 @@ void env_episode(const struct gym_env *e, struct gym_episode *ret)
                                 .seconds = reward_seconds(e->ns),
                                 .seed = e->seed,
                                 .over = e->over};
+}
+
+void env_cancel_on(struct gym_env *e, int cancel)
+{
+    e->cancel = cancel;
+}
+
+bool env_cancelled(const struct gym_env *e)
+{
+    return e->cancel >= 0 && poll(&(struct pollfd){.fd = e->cancel, .events = POLLIN}, 1, 0) > 0;
 }
 
 const struct task *env_task(const struct gym_env *e)

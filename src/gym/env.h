@@ -52,6 +52,10 @@ int env_step(struct gym_env *e, const char *tool, json_t *input, struct gym_step
 /* The same for an action of the discrete view. */
 int env_act(struct gym_env *e, size_t action, struct gym_step *ret, struct error *err);
 
+/* From now on a step ends soon when this descriptor (borrowed; -1: none) is readable; what came of it is then
+ * worth nothing. A grading goes on to its end. */
+void env_cancel_on(struct gym_env *e, int cancel);
+
 /* The discrete view's observation: for each patch 0/1 whether it is applied; the tests of the last run since
  * the last change: 0 not run, else 1 + how many passed; for each file of `reads` 0/1 whether it was read. */
 size_t env_features(const struct gym_env *e, int64_t *ret, size_t room);

@@ -48,7 +48,7 @@ static int take_box(struct gym_env *e, struct error *err)
 static int repeat(struct gym_env *e, const struct env_action *a, struct error *err)
 {
     struct tool_result result;
-    struct tool_request q = {.name = a->tool, .input = a->input, .cancel = -1};
+    struct tool_request q = {.name = a->tool, .input = a->input, .cancel = e->cancel};
     tool_session_serial(e->at.session, e->at.done + 1);
     tool_call(e->at.session, &q, &result);
     int r = result.failed ? box_check(e->at.box, err) : 0;

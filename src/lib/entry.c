@@ -56,6 +56,7 @@ void entry_begin_plain(struct entry *e, struct hutch_error *out)
     e->error.code = 0;
     e->error.text[0] = 0;
     e->out = out;
+    e->locale = uselocale(newlocale(LC_ALL_MASK, "C", NULL)); /* of this thread; one that always is there */
     hold_sigpipe(e);
 }
 
@@ -82,6 +83,7 @@ int entry_need(struct entry *e, const void *argument, const char *name)
 int entry_end(struct entry *e, int r)
 {
     release_sigpipe(e);
+    uselocale(e->locale);
     if (!e->out)
         return r;
     if (r < 0 && !e->error.code)

@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include <locale.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,6 +42,7 @@ struct entry {
     struct hutch_error *out;
     sigset_t mask;
     bool was_pending; /* a SIGPIPE that is not of our making */
+    locale_t locale;
 };
 
 /* Begins a call with this handle, or (the second) with none. If it fails, the call ends with

@@ -95,7 +95,7 @@ static int set_one(struct box_wish *w, const char *name, json_t *value, json_t *
         w->empty = true;
         return 0;
     }
-    if (json_is_number(value)) {
+    if (json_is_number(value) && !many && strcmp(name, "workspace") != 0) {
         number_text(name, value, text, sizeof text);
         return set_text(w, name, keep(texts, text), err);
     }
