@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import harness
+import calc_task
 from playing import Gym
 
 
@@ -33,14 +34,20 @@ def gym_run(hutch, scratch):
     return folder / program.name
 
 
+@pytest.fixture(scope="session")
+def calc(scratch):
+    """The task of calc_task.py."""
+    return calc_task.write(Path(scratch) / "calc")
+
+
 @pytest.fixture
-def open_gym(callers, gym_run, tasks):
-    """Programs with one arena each: open_gym("user", "bugfix_1", "--virtual")."""
+def open_gym(callers, gym_run, calc):
+    """Programs with one arena each: open_gym("user", "--virtual", task=FOLDER)."""
     opened = []
 
-    def start(name, task, *options):
+    def start(name, *options, task=calc):
         caller, _ = callers(name)
-        opened.append(Gym([*caller.prefix, str(gym_run), *options, str(tasks / task)]))
+        opened.append(Gym([*caller.prefix, str(gym_run), *options, str(task)]))
         return opened[-1]
 
     yield start
@@ -50,5 +57,5 @@ def open_gym(callers, gym_run, tasks):
 
 @pytest.fixture
 def gym(open_gym, who):
-    """bugfix_1 with the virtual clock, as root and as an ordinary user."""
-    return open_gym(who, "bugfix_1", "--virtual")
+    """With the virtual clock, as root and as an ordinary user."""
+    return open_gym(who, "--virtual")

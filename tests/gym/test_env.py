@@ -1,20 +1,18 @@
 """An episode: what steps show, what they cost, when it ends."""
 import math
 
-import pytest
-
+from calc_task import EXPECTED, FIX, PASSED_AT_FIRST, READ, SUBMIT, TESTS, WRONG
 from playing import seen, text
 
-FIX, WRONG, TESTS, READ, SUBMIT = 0, 1, 5, 6, 7  # of bugfix_1
 CALL, SECOND = 0.01, 0.01
 
 
 def test_reset_tells_the_task(gym):
     first = gym.reset()
-    assert "total(prices, discount)" in text(first)
-    assert seen(first)["data"]["task"] == "bugfix_1"
+    assert "subtract the discount" in text(first)
+    assert seen(first)["data"]["task"] == "calc"
     assert first["step"]["action"] is None and first["step"]["step"] == 0 and first["step"]["reward"] == 0
-    assert gym.look()["features"] == [0] * 7
+    assert gym.look()["features"] == [0] * 4
 
 
 def test_the_winning_episode(gym):
@@ -23,35 +21,35 @@ def test_the_winning_episode(gym):
     assert applied["step"]["reward"] == -CALL + -(SECOND * 0.1)
     assert end["step"]["terminated"] and not end["step"]["truncated"]
     assert end["step"]["pass_rate"] == 1.0
-    assert end["info"]["reward"] == {"pass_rate": 1.0, "calls": -CALL, "seconds": -(SECOND * 0.62)}
-    assert end["step"]["reward"] == 1.0 + -CALL + -(SECOND * 0.62)
-    assert [test["outcome"] for test in end["info"]["tests"]] == ["passed"] * 6
+    assert end["info"]["reward"] == {"pass_rate": 1.0, "calls": -CALL, "seconds": -(SECOND * 0.58)}
+    assert end["step"]["reward"] == 1.0 + -CALL + -(SECOND * 0.58)
+    assert [test["outcome"] for test in end["info"]["tests"]] == ["passed"] * EXPECTED
     assert end["info"]["discarded"] == [] and end["info"]["trouble"] is None
     now = gym.look()
-    assert now["over"] and now["calls"] == 2 and now["features"] == [1, 0, 0, 0, 0, 7, 0]
-    assert now["return"] == 1.0 - CALL * 2 - SECOND * 0.72
+    assert now["over"] and now["calls"] == 2 and now["features"] == [1, 0, 1 + EXPECTED, 0]
+    assert now["return"] == 1.0 - CALL * 2 - SECOND * 0.68
     assert math.isclose(now["return"], applied["step"]["reward"] + end["step"]["reward"])
 
 
 def test_features_follow_the_actions(gym):
     gym.reset()
     gym.act(READ)
-    assert gym.look()["features"] == [0, 0, 0, 0, 0, 0, 1]
+    assert gym.look()["features"] == [0, 0, 0, 1]
     run = gym.act(TESTS)
-    assert run["step"]["pass_rate"] == 2 / 6
-    assert gym.look()["features"] == [0, 0, 0, 0, 0, 3, 1]
+    assert run["step"]["pass_rate"] == PASSED_AT_FIRST / EXPECTED
+    assert gym.look()["features"] == [0, 0, 1 + PASSED_AT_FIRST, 1]
     changed = gym.act(WRONG)
     assert changed["step"]["pass_rate"] is None, "what was found before a change says nothing about what is there now"
-    assert gym.look()["features"] == [0, 1, 0, 0, 0, 0, 1]
+    assert gym.look()["features"] == [0, 1, 0, 1]
     gym.act(TESTS)
-    assert gym.look()["features"][5] > 1
+    assert gym.look()["features"][2] > 1
     again = gym.act(FIX)
     assert seen(again)["failed"], "the second patch no longer applies"
-    assert gym.look()["features"][:5] == [0, 1, 0, 0, 0]
-    assert gym.look()["features"][5] > 1, "a diff that does not apply changes nothing"
+    assert gym.look()["features"][:2] == [0, 1]
+    assert gym.look()["features"][2] > 1, "a diff that does not apply changes nothing"
     undone = gym.step("apply_diff", diff=seen_diff(changed), reverse=True)
     assert not seen(undone)["failed"]
-    assert gym.look()["features"][:5] == [0] * 5
+    assert gym.look()["features"][:2] == [0, 0]
 
 
 def seen_diff(answer):
@@ -80,14 +78,14 @@ def test_the_tests_of_the_tool_have_the_same_form(gym):
     tools = seen(gym.step("run_tests", command="python3 -m pytest -q tests"))["data"]
     for member in ("passed", "failed", "errors", "skipped", "framework", "command", "output", "truncated"):
         assert type(ours[member]) in (type(tools[member]), type(None)), member
-    assert (ours["passed"], ours["failed"]) == (tools["passed"], tools["failed"]) == (2, 4)
+    assert (ours["passed"], ours["failed"]) == (tools["passed"], tools["failed"]) == (1, 3)
     names = {test["name"].split("::")[-1] for test in ours["tests"]}
     assert names == {test["name"].split("::")[-1].split(".")[-1] for test in tools["tests"]}
 
 
 def test_the_shell_goes_on_from_step_to_step(open_gym, who):
     for options in (["--virtual"], ["--virtual", "--no-cache"]):
-        gym = open_gym(who, "bugfix_1", *options)
+        gym = open_gym(who, *options)
         gym.reset()
         gym.step("bash", command="cd src; export NAME=value; f() { echo called; }")
         gym.act(TESTS)
@@ -118,25 +116,25 @@ def test_steps_out_of_turn_are_errors(gym):
     gym.play([SUBMIT])
     late = gym.act(READ)
     assert late["code"] == 22 and "over" in late["error"]
-    assert "no action 8" in gym.ask("act", number=8)["error"]
+    assert "no action 5" in gym.ask("act", number=5)["error"]
     assert gym.reset()["step"]["step"] == 0
 
 
 def test_limit_of_steps(open_gym, who):
-    gym = open_gym(who, "bugfix_1", "--virtual", "--max-steps", "3")
+    gym = open_gym(who, "--virtual", "--max-steps", "3")
     *_, last = gym.play([READ, FIX, READ])
     assert last["step"]["truncated"] and not last["step"]["terminated"]
     assert "limit of steps" in last["info"]["reason"]
     assert last["step"]["pass_rate"] == 1.0, "it is graded as it stands"
     assert last["step"]["reward"] == 1.0 + -CALL + -(SECOND * 0.05)
-    assert len(last["info"]["tests"]) == 6
+    assert len(last["info"]["tests"]) == EXPECTED
     assert gym.look()["over"]
     *_, submitted = gym.play([READ, FIX, SUBMIT])
     assert submitted["step"]["terminated"] and not submitted["step"]["truncated"]
 
 
 def test_wall_clock(open_gym, who):
-    gym = open_gym(who, "bugfix_1")
+    gym = open_gym(who)
     gym.reset()
     slow = gym.step("bash", command="sleep 0.2")
     assert 0.2 <= slow["step"]["seconds"] < 30
@@ -157,11 +155,10 @@ def test_long_output_is_bounded(gym):
     assert text(gym.step("bash", command=f"tail -c 8 {everything}; cmp long {everything} && echo same")) == "x" * 7 + "\nsame\n"
 
 
-@pytest.mark.parametrize("task", ["bugfix_1"])
-def test_changed_tests_do_not_count(gym, task):
+def test_changed_tests_do_not_count(gym):
     gym.reset()
     gym.step("write_file", path="tests/test_calc.py", content="def test_nothing():\n    pass\n")
     end = gym.act(SUBMIT)
-    assert end["step"]["pass_rate"] == 2 / 6
+    assert end["step"]["pass_rate"] == PASSED_AT_FIRST / EXPECTED
     assert end["info"]["discarded"] == ["M tests/test_calc.py"]
     assert "M tests/test_calc.py" in text(end)

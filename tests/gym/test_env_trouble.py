@@ -5,9 +5,9 @@ import time
 from pathlib import Path
 
 import harness
+from calc_task import FIX, READ, SUBMIT, TESTS
 from playing import seen, text
 
-FIX, TESTS, READ, SUBMIT = 0, 5, 6, 7  # of bugfix_1
 
 
 def mounts():
@@ -16,7 +16,7 @@ def mounts():
 
 def test_a_killed_box_truncates_its_episode_alone(open_gym, who):
     for options in (["--virtual"], ["--virtual", "--no-cache"]):
-        gym = open_gym(who, "bugfix_1", *options)
+        gym = open_gym(who, *options)
         for env in (0, 1):
             gym.reset(env)
             gym.step("bash", env=env, command=f"echo {env} >mine")
@@ -34,7 +34,7 @@ def test_a_killed_box_truncates_its_episode_alone(open_gym, who):
 
 
 def test_a_box_that_dies_while_it_works(open_gym, who):
-    gym = open_gym(who, "bugfix_1", "--virtual")
+    gym = open_gym(who, "--virtual")
     gym.reset()
     gym.step("bash", command="true")
     pid = gym.look()["pid"]
@@ -55,10 +55,10 @@ def test_submit_after_the_box_was_killed(gym):
 
 def test_limits_of_the_task_are_the_boxes(gym):
     gym.reset()
-    answer = gym.step("bash", command="head -c 80M /dev/zero >big || true; echo still here")
+    answer = gym.step("bash", command="head -c 40M /dev/zero >big || true; echo still here")
     assert "No space left" in text(answer) or "disk" in str(seen(answer)), answer
     assert not answer["step"]["truncated"]
-    forks = gym.step("bash", command="rm -f big; for i in $(seq 200); do sleep 5 & done 2>&1 | tail -1; true")
+    forks = gym.step("bash", command="rm -f big; for i in $(seq 100); do sleep 5 & done 2>&1 | tail -1; true")
     assert not forks["step"]["truncated"]
     assert text(gym.step("bash", command="echo $((1 + 1))")) == "2\n"
 
@@ -91,7 +91,7 @@ def wait_until(holds, patience=20):
 
 def test_many_environments_leave_nothing_behind(open_gym, who):
     before = mounts()
-    gym = open_gym(who, "bugfix_1", "--virtual", "--no-cache")
+    gym = open_gym(who, "--virtual", "--no-cache")
     gym.ask("many", envs=4, episodes=1, numbers=[FIX, TESTS, SUBMIT])
     descriptors = gym.counts()["descriptors"]
     done = gym.ask("many", envs=64, episodes=3, numbers=[READ, FIX, TESTS, SUBMIT])
@@ -106,7 +106,7 @@ def test_many_environments_leave_nothing_behind(open_gym, who):
 
 def test_a_killed_program_leaves_nothing_behind(open_gym, who):
     """Boxes end with whoever holds them (nothing_left_running looks)."""
-    gym = open_gym(who, "bugfix_1", "--virtual")
+    gym = open_gym(who, "--virtual")
     for env in range(4):
         gym.reset(env)
         gym.step("bash", env=env, command="sleep 300", background=True)

@@ -106,6 +106,12 @@ static void test_bounds(void **state)
     free(text);
 }
 
+/* A test whose name and message are never freed. */
+static struct grade_test test_of(const char *name, enum grade_outcome outcome, char *message)
+{
+    return (struct grade_test){.name = (char *)name, .outcome = outcome, .message = message};
+}
+
 static char HIDDEN_PATH[] = "tests/test_hidden.py";
 static struct task_file HIDDEN_FILE = {.path = HIDDEN_PATH};
 static char MESSAGE[] = "assert 1 == 2", SECRET[] = "secret", DISCARDED[] = "M tests/test_seen.py";
@@ -115,11 +121,11 @@ static void test_hidden_tests_are_counted_only(void **state)
     char *discarded[] = {DISCARDED};
     struct task t = {.hidden = {&HIDDEN_FILE, 1}, .tests = {.runner = TASK_PYTEST}};
     struct grade_test tests[] = {
-        {"tests/test_hidden.py::test_a", GRADE_FAILED, SECRET},
-        {"tests/test_hidden.py::test_b", GRADE_PASSED, NULL},
-        {"tests/test_seen.py::test_c", GRADE_PASSED, NULL},
-        {"tests/test_seen.py::test_d", GRADE_FAILED, MESSAGE},
-        {"tests/test_seen.py::test_e", GRADE_MISSING, NULL},
+        test_of("tests/test_hidden.py::test_a", GRADE_FAILED, SECRET),
+        test_of("tests/test_hidden.py::test_b", GRADE_PASSED, NULL),
+        test_of("tests/test_seen.py::test_c", GRADE_PASSED, NULL),
+        test_of("tests/test_seen.py::test_d", GRADE_FAILED, MESSAGE),
+        test_of("tests/test_seen.py::test_e", GRADE_MISSING, NULL),
     };
     struct grade g = {.tests = tests, .count = 5, .passed = 2, .pass_rate = 0.4, .discarded = {discarded, 1}};
     json_t *verdict = observe_verdict(&t, &g);
@@ -151,9 +157,9 @@ static void test_look(void **state)
     char command[] = "python3 -m pytest";
     struct task t = {.tests = {.runner = TASK_PYTEST, .command = command}};
     struct grade_test tests[] = {
-        {"t.py::test_a", GRADE_PASSED, NULL},
-        {"t.py::test_b", GRADE_FAILED, MESSAGE},
-        {"t.py::test_c", GRADE_SKIPPED, NULL},
+        test_of("t.py::test_a", GRADE_PASSED, NULL),
+        test_of("t.py::test_b", GRADE_FAILED, MESSAGE),
+        test_of("t.py::test_c", GRADE_SKIPPED, NULL),
     };
     struct grade g = {.tests = tests, .count = 3, .passed = 1, .pass_rate = 1.0 / 3};
     json_t *o = observe_look(&t, &g);
