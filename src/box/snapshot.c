@@ -253,6 +253,16 @@ struct snapshot *snapshot_free(struct snapshot *s)
     return NULL;
 }
 
+struct place *snapshot_place(const struct snapshot *s)
+{
+    return s->place;
+}
+
+const struct box *snapshot_like(const struct snapshot *s)
+{
+    return s->like;
+}
+
 int box_fork(struct snapshot *s, struct box **ret, struct error *err)
 {
     struct box *b = copy_options(s->like);
