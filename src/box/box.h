@@ -29,6 +29,12 @@ struct box_share {
     bool writable;
 };
 
+/* A link at the top of the box, for programs that expect a folder there: "/app" to "/workspace". */
+struct box_link {
+    const char *at; /* a slash and a name */
+    const char *to;
+};
+
 struct box_limits {
     int64_t timeout_ns;  /* wall time of one command; 0: none */
     int64_t cpu_time_ns; /* of one command with all its children; 0: none */
@@ -44,6 +50,8 @@ struct box_limits {
 #define BOX_SHARES_MAX 64
 #define BOX_ENV_MAX    256
 #define BOX_ALLOW_MAX  64
+#define BOX_LINKS_MAX  8
+#define BOX_LINK_SIZE  128 /* bytes of either end */
 
 /* All strings are borrowed and must outlive box_open; a box keeps copies of what it needs. */
 struct box_options {
@@ -57,6 +65,8 @@ struct box_options {
     struct box_limits limits;
     struct box_share shares[BOX_SHARES_MAX];
     size_t n_shares;
+    struct box_link links[BOX_LINKS_MAX];
+    size_t n_links;
     const char *env[BOX_ENV_MAX]; /* KEY=VALUE */
     size_t n_env;
 };

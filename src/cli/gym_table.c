@@ -103,8 +103,8 @@ static const struct option GYM_OPTIONS[] = {
      option_parse_count},
     {"no-cache", 0, NULL, "carry out everything, known or not", NULL, FOR_PLAY, FIELD(no_cache),
      option_parse_flag},
-    {"check", 0, NULL, "carry out each: its solution passes, the original and the distractors do not", NULL,
-     FOR_TASKS, FIELD(check), option_parse_flag},
+    {"no-check", 0, NULL, "only list them: nothing is carried out", NULL, FOR_TASKS, FIELD(no_check),
+     option_parse_flag},
     {"jobs", 0, "N", "tasks at once", "as many as processors", FOR_TASKS | FOR_EVAL, FIELD(jobs),
      option_parse_count},
     {"tasks", 0, "DIR", "the folder of tasks", "those that came with hutch", FOR_ALL, FIELD(tasks),
@@ -113,11 +113,16 @@ static const struct option GYM_OPTIONS[] = {
      FIELD(from), option_parse_string},
     {"repos", 0, "DIR", "swebench: the folder of the repositories", NULL, FOR_ALL, FIELD(repos),
      option_parse_string},
+    {"image", 0, "DIR", "harbor: a root filesystem for the tasks, or a folder with one per task", NULL,
+     FOR_ALL, FIELD(image), option_parse_string},
     {"json", 0, NULL, "print JSON", NULL, FOR_ALL, FIELD(json), option_parse_flag},
     {0},
 };
 
-static const char TASKS_NOTES[] = "The exit status is 0, or 1 if a task is not in order.\n";
+static const char TASKS_NOTES[] =
+    "Each task is carried out in boxes: its solution passes, the original does not, neither do parts of the "
+    "solution nor\n"
+    "other patches. The exit status is 0, or 1 if a task is not in order.\n";
 
 static const char EPISODE_NOTES[] =
     "With --clock virtual the same seed prints the same bytes. The exit status is 0 however the episode "

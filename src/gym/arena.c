@@ -26,6 +26,8 @@ static void box_options_of(const struct task *t, struct box_options *o)
     o->mode = BOX_COW;
     o->net = BOX_NET_OFF;
     o->limits = t->limits;
+    for (; o->n_links < t->n_links && o->n_links < BOX_LINKS_MAX; o->n_links++)
+        o->links[o->n_links] = (struct box_link){t->links[o->n_links].at, t->links[o->n_links].to};
 }
 
 static int make_origin(struct gym_arena *a, struct error *err)

@@ -26,15 +26,15 @@ bool env_is_look(const char *tool, const json_t *input)
 }
 
 /* The box, or the host, cannot go on. */
-static int broken(struct outcome *o, const struct error *err)
+static int broken(struct env_result *o, const struct error *err)
 {
     snprintf(o->reason, sizeof o->reason, "%s", err->text[0] ? err->text : "the box has ended");
     o->observation = observe_text(o->reason, true);
     return o->observation ? 0 : -ENOMEM;
 }
 
-static int refuse(struct outcome *o, const char *fmt, ...) PRINTF(2, 3);
-static int refuse(struct outcome *o, const char *fmt, ...)
+static int refuse(struct env_result *o, const char *fmt, ...) PRINTF(2, 3);
+static int refuse(struct env_result *o, const char *fmt, ...)
 {
     char text[512];
     va_list args;
@@ -45,7 +45,7 @@ static int refuse(struct outcome *o, const char *fmt, ...)
     return o->observation ? 0 : -ENOMEM;
 }
 
-static int unknown_tool(const char *name, struct outcome *o)
+static int unknown_tool(const char *name, struct env_result *o)
 {
     struct nearest near = nearest_to(name, strnlen(name, 64));
     for (size_t i = 0; TOOLS[i]; i++)
@@ -74,7 +74,7 @@ static bool changes(const struct tool *t, const json_t *input, const struct tool
     return true;
 }
 
-static int call_tool(struct gym_env *e, const struct tool *t, json_t *input, struct outcome *o)
+static int call_tool(struct gym_env *e, const struct tool *t, json_t *input, struct env_result *o)
 {
     struct error err = {0};
     _cleanup_result_ struct tool_result result = TOOL_RESULT_INIT;
@@ -93,7 +93,7 @@ static int call_tool(struct gym_env *e, const struct tool *t, json_t *input, str
     return o->observation ? 0 : -ENOMEM;
 }
 
-static void take_grade(const struct grade *g, int64_t ns, struct outcome *o)
+static void take_grade(const struct grade *g, int64_t ns, struct env_result *o)
 {
     o->ns = ns;
     o->tested = true;
@@ -102,7 +102,7 @@ static void take_grade(const struct grade *g, int64_t ns, struct outcome *o)
 }
 
 /* A live box has processes that the tests may need, and no name that they could spoil: they run in it. */
-static int look(struct gym_env *e, struct outcome *o)
+static int look(struct gym_env *e, struct env_result *o)
 {
     struct error err = {0};
     _cleanup_grade_ struct grade g = {0};
@@ -112,8 +112,11 @@ static int look(struct gym_env *e, struct outcome *o)
         return broken(o, &err);
     atomic_fetch_add(&e->arena->test_runs, 1);
     int64_t began = clock_now();
-    r = grade_look(e->arena, spare ? spare : e->at.box, e->cancel, &g, &err);
+    struct box *b = spare ? spare : e->at.box;
+    r = grade_look(e->arena, b, e->cancel, &g, &err);
     int64_t ns = clock_now() - began;
+    if (r < 0)
+        box_check(b, &err);
     arena_give(e->arena, spare);
     if (r < 0)
         return broken(o, &err);
@@ -122,7 +125,7 @@ static int look(struct gym_env *e, struct outcome *o)
     return o->observation ? 0 : -ENOMEM;
 }
 
-static int grade(struct gym_env *e, struct outcome *o)
+static int grade(struct gym_env *e, struct env_result *o)
 {
     struct error err = {0};
     _cleanup_grade_ struct grade g = {0};
@@ -133,6 +136,8 @@ static int grade(struct gym_env *e, struct outcome *o)
     int64_t began = clock_now();
     int r = grade_box(e->arena, spare, &g, &err);
     int64_t ns = clock_now() - began;
+    if (r < 0)
+        box_check(spare, &err); /* says it better, if it was the box */
     arena_give(e->arena, spare);
     if (r < 0)
         return broken(o, &err);
@@ -142,10 +147,10 @@ static int grade(struct gym_env *e, struct outcome *o)
     return o->observation ? 0 : -ENOMEM;
 }
 
-int env_carry_out(struct gym_env *e, const char *tool, json_t *input, struct outcome *ret)
+int env_carry_out(struct gym_env *e, const char *tool, json_t *input, struct env_result *ret)
 {
     const struct tool *t = env_tool(tool);
-    *ret = (struct outcome){.pass_rate = NAN};
+    *ret = (struct env_result){.pass_rate = NAN};
     if (!json_is_object(input))
         return refuse(ret, "input: must be an object");
     if (strcmp(tool, "submit") == 0)

@@ -4,15 +4,12 @@
 #include "env_private.h"
 #include "banned.h"
 
-size_t task_features(const struct task *t)
-{
-    return t->n_patches + 1 + t->reads.count;
-}
-
 size_t env_features(const struct gym_env *e, int64_t *ret, size_t room)
 {
     const struct task *t = e->arena->task;
     size_t n = 0;
+    if (task_features(t) == 0)
+        return 0;
     for (size_t i = 0; i < t->n_patches; i++, n++)
         if (n < room)
             ret[n] = e->patched[i];
@@ -55,7 +52,7 @@ static size_t tests_feature(const struct gym_env *e, size_t passed)
     return 1 + (passed < most ? passed : most);
 }
 
-void env_features_note(struct gym_env *e, const char *tool, const json_t *input, const struct outcome *o)
+void env_features_note(struct gym_env *e, const char *tool, const json_t *input, const struct env_result *o)
 {
     bool failed = json_is_true(json_object_get(o->observation, "failed"));
     if (o->changed)

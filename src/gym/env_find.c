@@ -9,14 +9,14 @@
 #include "env_private.h"
 #include "banned.h"
 
-void outcome_free(struct outcome *o)
+void env_result_free(struct env_result *o)
 {
     json_decref(o->observation);
     json_decref(o->verdict);
-    *o = (struct outcome){0};
+    *o = (struct env_result){0};
 }
 
-static json_t *pack(const struct outcome *o)
+static json_t *pack(const struct env_result *o)
 {
     json_t *k = json_pack("{s:O, s:I, s:b}", "observation", o->observation, "ns", (json_int_t)o->ns,
                           "changed", o->changed);
@@ -29,19 +29,19 @@ static json_t *pack(const struct outcome *o)
     return k;
 }
 
-static void unpack(json_t *k, struct outcome *ret)
+static void unpack(json_t *k, struct env_result *ret)
 {
     json_t *passed = json_object_get(k, "passed");
-    *ret = (struct outcome){.observation = json_incref(json_object_get(k, "observation")),
-                            .ns = json_integer_value(json_object_get(k, "ns")),
-                            .changed = json_is_true(json_object_get(k, "changed")),
-                            .tested = passed != NULL,
-                            .passed = (size_t)json_integer_value(passed),
-                            .pass_rate = json_real_value(json_object_get(k, "pass_rate")),
-                            .verdict = json_incref(json_object_get(k, "verdict"))};
+    *ret = (struct env_result){.observation = json_incref(json_object_get(k, "observation")),
+                               .ns = json_integer_value(json_object_get(k, "ns")),
+                               .changed = json_is_true(json_object_get(k, "changed")),
+                               .tested = passed != NULL,
+                               .passed = (size_t)json_integer_value(passed),
+                               .pass_rate = json_real_value(json_object_get(k, "pass_rate")),
+                               .verdict = json_incref(json_object_get(k, "verdict"))};
 }
 
-static bool recall(struct gym_env *e, const uint8_t *key, struct outcome *ret)
+static bool recall(struct gym_env *e, const uint8_t *key, struct env_result *ret)
 {
     _cleanup_result_ struct tool_result known = TOOL_RESULT_INIT;
     if (!tool_cache_find(e->arena->cache, key, &known))
@@ -51,7 +51,7 @@ static bool recall(struct gym_env *e, const uint8_t *key, struct outcome *ret)
     return true;
 }
 
-static void keep(struct gym_env *e, const uint8_t *key, const struct outcome *o)
+static void keep(struct gym_env *e, const uint8_t *key, const struct env_result *o)
 {
     _cleanup_result_ struct tool_result known = TOOL_RESULT_INIT;
     known.data = pack(o);
@@ -59,7 +59,7 @@ static void keep(struct gym_env *e, const uint8_t *key, const struct outcome *o)
         tool_cache_add(e->arena->cache, key, &known);
 }
 
-int env_find_out(struct gym_env *e, const char *tool, json_t *input, struct outcome *ret)
+int env_find_out(struct gym_env *e, const char *tool, json_t *input, struct env_result *ret)
 {
     uint8_t key[CACHE_KEY_SIZE];
     bool may = e->arena->cache && !e->live && tool_cache_key(e->state, tool, input, key) == 0;

@@ -43,7 +43,7 @@ struct gym_env {
 };
 
 /* What came of an action, found out now or known from before. */
-struct outcome {
+struct env_result {
     json_t *observation;
     int64_t ns; /* that it really took */
     bool changed, lingers;
@@ -53,14 +53,14 @@ struct outcome {
     json_t *verdict;   /* of a grading: {"tests", "discarded", "trouble"} */
     char reason[1024]; /* why the episode cannot go on; or empty */
 };
-void outcome_free(struct outcome *o);
-#define _cleanup_outcome_ _cleanup_(outcome_free)
+void env_result_free(struct env_result *o);
+#define _cleanup_env_result_ _cleanup_(env_result_free)
 
 /* Carries an action out. 0, whatever came of it; or -ENOMEM. */
-int env_carry_out(struct gym_env *e, const char *tool, json_t *input, struct outcome *ret);
+int env_carry_out(struct gym_env *e, const char *tool, json_t *input, struct env_result *ret);
 
 /* The same, if it is not known yet what will come of it. */
-int env_find_out(struct gym_env *e, const char *tool, json_t *input, struct outcome *ret);
+int env_find_out(struct gym_env *e, const char *tool, json_t *input, struct env_result *ret);
 
 /* The box, with all actions so far done in it. */
 int env_box_ready(struct gym_env *e, struct error *err);
@@ -77,7 +77,7 @@ int env_actions_add(struct gym_env *e, const char *tool, json_t *input);
 void env_actions_free(struct gym_env *e);
 
 /* What the discrete view sees of an action. */
-void env_features_note(struct gym_env *e, const char *tool, const json_t *input, const struct outcome *o);
+void env_features_note(struct gym_env *e, const char *tool, const json_t *input, const struct env_result *o);
 
 bool env_cancelled(const struct gym_env *e);
 

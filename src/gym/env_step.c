@@ -11,7 +11,7 @@
 #include "banned.h"
 
 /* Where the episode goes on. */
-static int advance(struct gym_env *e, const char *tool, json_t *input, const struct outcome *o)
+static int advance(struct gym_env *e, const char *tool, json_t *input, const struct env_result *o)
 {
     const struct tool *t = env_tool(tool);
     if (!o->changed)
@@ -23,7 +23,7 @@ static int advance(struct gym_env *e, const char *tool, json_t *input, const str
     return r < 0 ? r : state_after(e->state, tool, input, e->state);
 }
 
-static int64_t count_ns(const struct gym_env *e, const char *tool, const struct outcome *o)
+static int64_t count_ns(const struct gym_env *e, const char *tool, const struct env_result *o)
 {
     if (e->arena->options.clock == CLOCK_WALL)
         return o->ns;
@@ -31,7 +31,7 @@ static int64_t count_ns(const struct gym_env *e, const char *tool, const struct 
 }
 
 /* What the last step of an episode that was not submitted adds: the grade of where it stands. */
-static int grade_rest(struct gym_env *e, struct outcome *end)
+static int grade_rest(struct gym_env *e, struct env_result *end)
 {
     json_t *nothing = json_object();
     int r = nothing ? env_find_out(e, "submit", nothing, end) : -ENOMEM;
@@ -40,7 +40,7 @@ static int grade_rest(struct gym_env *e, struct outcome *end)
 }
 
 /* The end: by submit, at the limit of steps, or because the box has ended. */
-static int finish(struct gym_env *e, struct outcome *o, struct outcome *rest, struct env_report *report)
+static int finish(struct gym_env *e, struct env_result *o, struct env_result *rest, struct env_report *report)
 {
     report->terminated = o->verdict != NULL;
     report->verdict = o->verdict;
@@ -58,7 +58,7 @@ static int finish(struct gym_env *e, struct outcome *o, struct outcome *rest, st
     e->over = report->terminated || report->truncated;
     if (!e->over)
         return 0;
-    const struct outcome *last = rest->observation ? rest : o;
+    const struct env_result *last = rest->observation ? rest : o;
     e->pass_rate = last->tested && last->verdict ? last->pass_rate : 0;
     env_box_drop(e);
     return 0;
@@ -66,8 +66,8 @@ static int finish(struct gym_env *e, struct outcome *o, struct outcome *rest, st
 
 static int step(struct gym_env *e, const char *tool, json_t *input, struct gym_step *ret)
 {
-    _cleanup_outcome_ struct outcome o = {0};
-    _cleanup_outcome_ struct outcome rest = {0};
+    _cleanup_env_result_ struct env_result o = {0};
+    _cleanup_env_result_ struct env_result rest = {0};
     int r = env_find_out(e, tool, input, &o);
     if (r == 0)
         r = advance(e, tool, input, &o);
