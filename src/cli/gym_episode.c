@@ -10,6 +10,7 @@
 #include "interrupt.h"
 #include "label.h"
 #include "say.h"
+#include "utf8.h"
 #include "banned.h"
 
 #define SHOWN_MAX 88 /* bytes of an observation's first line */
@@ -42,15 +43,19 @@ static void put_json_step(const struct gym_step *s)
     put_line(stdout, o);
 }
 
-/* The first line of what a step showed. */
+/* The first line of what a step showed; with the second where that is only its heading. */
 static void put_observation(const struct gym_step *s)
 {
     const char *text = json_string_value(json_object_get(s->observation, "text"));
     char line[SHOWN_MAX + 1], clean[4 * SHOWN_MAX + 8];
     size_t n = text ? strcspn(text, "\n") : 0;
+    if (n > 0 && text[n - 1] == ':' && text[n])
+        n += 1 + strcspn(text + n + 1, "\n");
     snprintf(line, sizeof line, "%.*s", (int)(n < SHOWN_MAX ? n : SHOWN_MAX), text ? text : "");
-    for (size_t k = strlen(line); n > SHOWN_MAX && k > 0 && (line[k - 1] & 0x80); k--)
-        line[k - 1] = 0; /* no half characters */
+    for (char *at = line; (at = strpbrk(at, "\t\n"));)
+        *at = ' ';
+    size_t cut = utf8_cut_end((const uint8_t *)line, strlen(line));
+    line[strlen(line) - cut] = 0;
     printf("%s%s", say_clean(line, clean, sizeof clean), n > SHOWN_MAX ? "…" : "");
 }
 
