@@ -279,11 +279,18 @@ KEYS = [
     b"\x10\033[200~" + b"line\r\n" * 12 + b"\xff\033[A\033[201~x\x02\x7f\x1f\x19\xf4\x8f\x80\x80",
 ]
 
+CHECKPOINT = [json.dumps({
+    "version": 1, "agent": "qlearn", "task": "small", "digest": "a" * 64, "seed": 5, "episodes": 17, "features": 3, "actions": 4,
+    "options": {"epsilon_start": 1.0, "epsilon_end": 0.05, "epsilon_decay": 1500, "alpha": 1.0, "gamma": 1.0},
+    "dice": ["00000000000000aa"] * 4, "prices": [0.011, None, None, 0.0172], "states": [[0, 0, 0], [1, 0, 0]],
+    "tried": [[0, 0, -0.011, 1, 0.9, 0.95], [1, 0, -0.011, 1, None, None], [1, 3, 0.9, None, 0.9, 0.9]]}).encode()]
+
 SEEDS = {
     "fuzz_history": HISTORY,
     "fuzz_keys": KEYS,
     "fuzz_markdown": MARKDOWN,
     "fuzz_anthropic": ANTHROPIC,
+    "fuzz_checkpoint": CHECKPOINT,
     "fuzz_openai": OPENAI,
     "fuzz_encode": ENCODE,
     "fuzz_edit": EDIT,
