@@ -59,6 +59,7 @@ def test_one_more_step_moves_no_other():
     needs = {step * 11 % 97: [] for step in range(1, 20)}
     before = build_order(needs)
     after = build_order({**needs, 1000: []})
+    assert same(before, sorted(needs))
     assert same(after, before + [1000])
 
 
