@@ -1,26 +1,16 @@
 #include <errno.h>
-#include <fnmatch.h>
 #include <linux/limits.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <strings.h>
 
 #include "import_dockerfile.h"
 #include "import_private.h"
-#include "relpath.h"
 #include "banned.h"
 
 #define WORDS_MAX  256
 #define COPIES_MAX 1000
 #define LINE_SIZE  16384
-
-/* COPY, until the last WORKDIR is known. */
-struct copy {
-    unsigned line;
-    char *source;
-    char *target; /* absolute */
-    bool into;    /* the target is a folder */
-};
+#define WORKDIR    "/app" /* where nothing else is said: that of the usual base images */
 
 struct reader {
     struct dockerfile *d;
@@ -30,9 +20,8 @@ struct reader {
     char text[LINE_SIZE]; /* the instruction, its lines joined */
     char workdir[4096];
     unsigned stages;
-    struct copy copies[COPIES_MAX];
+    struct docker_copy copies[COPIES_MAX];
     size_t n_copies;
-    uint64_t bytes; /* copied so far */
     int code;
 };
 
@@ -160,9 +149,8 @@ static bool resolve(const char *base, const char *path, char *ret, size_t size)
             continue;
         if (strcmp(part, "..") == 0) {
             char *slash = strrchr(ret, '/');
-            if (!slash)
-                return false;
-            *slash = 0;
+            if (slash)
+                *slash = 0;
             n = strlen(ret);
             continue;
         }
@@ -174,10 +162,11 @@ static bool resolve(const char *base, const char *path, char *ret, size_t size)
     return true;
 }
 
-static void do_workdir(struct reader *r, char *args)
+static void do_workdir(struct reader *r, const char *args)
 {
-    char *words[WORDS_MAX], path[sizeof r->workdir];
-    if (strchr(args, '$') || split_words(args, words) != 1 ||
+    char *words[WORDS_MAX], copy[LINE_SIZE], path[sizeof r->workdir];
+    snprintf(copy, sizeof copy, "%s", args);
+    if (strchr(args, '$') || split_words(copy, words) != 1 ||
         !resolve(r->workdir, words[0], path, sizeof path))
         trouble(r, "the folder cannot be told");
     else
@@ -186,7 +175,8 @@ static void do_workdir(struct reader *r, char *args)
 
 static void add_copy(struct reader *r, const char *source, const char *target, bool into)
 {
-    struct copy c = {.line = r->line, .source = strdup(source), .target = strdup(target), .into = into};
+    struct docker_copy c = {
+        .line = r->line, .source = strdup(source), .target = strdup(target), .into = into};
     if (!c.source || !c.target || r->n_copies == COPIES_MAX) {
         free(c.source);
         free(c.target);
@@ -196,33 +186,37 @@ static void add_copy(struct reader *r, const char *source, const char *target, b
     r->copies[r->n_copies++] = c;
 }
 
-static void do_copy(struct reader *r, char *args)
+/* What of COPY is none of ours, or NULL. */
+static const char *copy_trouble(struct reader *r, const char *args)
 {
-    char *words[WORDS_MAX], target[4096], shown[LINE_SIZE];
-    char *here = strstr(args, "<<");
-    snprintf(shown, sizeof shown, "%s", r->text);
+    const char *here = strstr(args, "<<");
     if (here) {
         skip_heredoc(r, here);
-        trouble(r, "files written in a Dockerfile are not supported");
-        return;
+        return "files written in a Dockerfile are not supported";
     }
-    for (; strncmp(args, "--", 2) == 0; args += strcspn(args, " \t"), args += strspn(args, " \t"))
-        if (strncmp(args, "--from", 6) == 0) {
-            trouble(r, "files of another image or stage are not here");
-            return;
-        }
-    if (strchr(args, '$')) {
-        trouble(r, "variables are not filled in");
-        return;
+    if (strstr(args, "--from"))
+        return "files of another image or stage are not here";
+    return strchr(args, '$') ? "variables are not filled in" : NULL;
+}
+
+static void do_copy(struct reader *r, const char *args)
+{
+    char *words[WORDS_MAX], target[4096], copy[LINE_SIZE];
+    const char *why = copy_trouble(r, args);
+    while (!why && strncmp(args, "--", 2) == 0) {
+        args += strcspn(args, " \t");
+        args += strspn(args, " \t");
     }
-    size_t n = split_words(args, words);
-    memcpy(r->text, shown, sizeof shown); /* was split in place */
-    if (n < 2 || !resolve(r->workdir, words[n - 1], target, sizeof target)) {
-        trouble(r, "what goes where cannot be told");
+    snprintf(copy, sizeof copy, "%s", args);
+    size_t n = why ? 0 : split_words(copy, words);
+    if (!why && (n < 2 || !resolve(r->workdir, words[n - 1], target, sizeof target)))
+        why = "what goes where cannot be told";
+    if (why) {
+        trouble(r, why);
         return;
     }
     size_t len = strlen(words[n - 1]);
-    bool into = n > 2 || words[n - 1][len ? len - 1 : 0] == '/' || strcmp(words[n - 1], ".") == 0;
+    bool into = n > 2 || (len && words[n - 1][len - 1] == '/') || strcmp(words[n - 1], ".") == 0;
     for (size_t i = 0; i + 1 < n; i++)
         if (strstr(words[i], "://"))
             trouble(r, "nothing is fetched from the network");
@@ -266,9 +260,9 @@ static bool only_installs(const char *at, size_t n)
     return false;
 }
 
-static void do_run(struct reader *r, char *args)
+static void do_run(struct reader *r, const char *args)
 {
-    char *here = strstr(args, "<<");
+    const char *here = strstr(args, "<<");
     bool harmless = !here && *args != '[' && *args != '-';
     if (here)
         skip_heredoc(r, here);
@@ -284,23 +278,23 @@ static void do_run(struct reader *r, char *args)
         trouble(r, "cannot be carried out");
 }
 
-static void do_from(struct reader *r, char *args)
+static void do_from(struct reader *r, const char *args)
 {
     if (++r->stages > 1)
         trouble(r, "several stages are not supported");
-    r->workdir[0] = 0;
+    snprintf(r->workdir, sizeof r->workdir, WORKDIR);
 }
 
-static void do_env(struct reader *r, char *args)
+static void do_env(struct reader *r, const char *args)
 {
     tell(r, &r->d->notes, "is not set in boxes");
 }
 
-static void do_nothing(struct reader *r, char *args) {}
+static void do_nothing(struct reader *r, const char *args) {}
 
 static const struct {
     const char *name;
-    void (*run)(struct reader *r, char *args);
+    void (*run)(struct reader *r, const char *args);
 } INSTRUCTIONS[] = {
     {"FROM", do_from},
     {"WORKDIR", do_workdir},
@@ -323,9 +317,9 @@ static const struct {
 
 static void carry_out(struct reader *r)
 {
-    char *word = r->text + strspn(r->text, " \t");
+    const char *word = r->text + strspn(r->text, " \t");
     size_t n = strcspn(word, " \t");
-    char *args = word + n + strspn(word + n, " \t");
+    const char *args = word + n + strspn(word + n, " \t");
     for (size_t i = 0; i < ARRAY_SIZE(INSTRUCTIONS); i++)
         if (strlen(INSTRUCTIONS[i].name) == n && strncasecmp(INSTRUCTIONS[i].name, word, n) == 0) {
             INSTRUCTIONS[i].run(r, args);
@@ -334,103 +328,23 @@ static void carry_out(struct reader *r)
     trouble(r, "there is no such instruction");
 }
 
-/* Where a file of the context goes when `source` is copied: the part of its path that is put behind the
- * target. NULL: it is not part of the source. */
-static const char *part_of(const char *source, const char *path, bool *ret_file)
+static void carry_out_copy(struct reader *r, const struct docker_copy *c)
 {
-    size_t n = 0;
-    source += strncmp(source, "./", 2) == 0 ? 2 : 0;
-    size_t length = strlen(source);
-    while (length > 0 && source[length - 1] == '/')
-        length--;
-    if (length == 0 || (length == 1 && *source == '.')) {
-        *ret_file = false;
-        return path;
-    }
-    /* Each beginning of the path that ends with a component is tried: it is the file, or a folder above it.
-     */
-    for (;;) {
-        char head[PATH_MAX], pattern[PATH_MAX];
-        n += strcspn(path + n, "/");
-        snprintf(head, sizeof head, "%.*s", (int)n, path);
-        snprintf(pattern, sizeof pattern, "%.*s", (int)length, source);
-        if (fnmatch(pattern, head, FNM_PATHNAME) == 0) {
-            *ret_file = path[n] == 0;
-            return path[n] ? path + n + 1 : relpath_name(path);
-        }
-        if (!path[n])
-            return NULL;
-        n++;
-    }
-}
-
-/* The place in the workspace of an absolute path; NULL if it lies elsewhere. */
-static const char *in_workspace(const char *workdir, const char *path)
-{
-    size_t n = strlen(workdir);
-    if (strncmp(path, workdir, n) != 0 || (path[n] && path[n] != '/'))
-        return NULL;
-    return path[n] ? path + n + 1 : path + n;
-}
-
-static void copy_file(struct reader *r, const struct task_file *f, const char *place)
-{
-    size_t at;
-    r->bytes += f->size;
-    if (r->bytes > TASK_BYTES_MAX) {
-        r->code = -EFBIG;
-        return;
-    }
-    if (task_tree_find(&r->d->files, place, &at)) { /* a later COPY over an earlier one */
-        struct task_file *old = &r->d->files.items[at];
-        char *bytes = malloc(f->size + 1);
-        if (!bytes) {
-            r->code = -ENOMEM;
-            return;
-        }
-        memcpy(bytes, f->bytes, f->size + 1);
-        free(old->bytes);
-        *old = (struct task_file){old->path, f->mode, bytes, f->size};
-        return;
-    }
-    int code = task_tree_add(&r->d->files, place, f->mode, f->bytes, f->size);
-    if (code < 0 && r->code == 0)
-        r->code = code;
-}
-
-static void do_one_copy(struct reader *r, const struct copy *c)
-{
-    char place[2 * PATH_MAX];
-    const char *target = in_workspace(r->d->workdir, c->target);
-    size_t count = 0;
+    const char *why = NULL;
+    int code = docker_copy(r->d, r->context, c, &why);
     r->line = c->line;
     snprintf(r->text, sizeof r->text, "COPY %.2000s %.2000s", c->source, c->target);
-    if (!target) {
-        trouble(r, "lies outside of the working folder");
-        return;
-    }
-    for (size_t i = 0; i < r->context->count && r->code == 0; i++) {
-        const struct task_file *f = &r->context->items[i];
-        bool file;
-        const char *part = part_of(c->source, f->path, &file);
-        if (!part)
-            continue;
-        count++;
-        if (file && !c->into && *target)
-            snprintf(place, sizeof place, "%s", target);
-        else
-            snprintf(place, sizeof place, "%s%s%s", target, *target ? "/" : "", part);
-        copy_file(r, f, place);
-    }
-    if (count == 0)
-        trouble(r, "there is no such file");
+    if (code < 0)
+        r->code = code;
+    else if (why)
+        trouble(r, why);
 }
 
 static int finish(struct reader *r, struct error *err)
 {
-    snprintf(r->d->workdir, sizeof r->d->workdir, "%s", r->workdir[0] ? r->workdir : "/app");
+    memcpy(r->d->workdir, r->workdir, sizeof r->workdir);
     for (size_t i = 0; i < r->n_copies && r->code == 0; i++)
-        do_one_copy(r, &r->copies[i]);
+        carry_out_copy(r, &r->copies[i]);
     for (size_t i = 0; i < r->n_copies; i++) {
         free(r->copies[i].source);
         free(r->copies[i].target);
@@ -446,7 +360,8 @@ int dockerfile_read(const char *text, size_t n, const struct task_tree *context,
     struct reader *r = calloc(1, sizeof *r);
     if (!r)
         return task_no_memory(err);
-    *r = (struct reader){.d = ret, .context = context, .at = text, .end = text + n, .next = 1};
+    *r = (struct reader){
+        .d = ret, .context = context, .at = text, .end = text + n, .next = 1, .workdir = WORKDIR};
     *ret = (struct dockerfile){0};
     while (r->code == 0 && take_instruction(r))
         carry_out(r);
