@@ -23,6 +23,7 @@
 #include "banned.h"
 
 #define READY_NS    (60 * NS_PER_S)
+#define LEAVING_MS  100 /* between a process's last descriptor and its end */
 #define PATIENCE_S  30
 #define VOICE_KEPT  4096
 #define ANSWER_MAX  4096
@@ -254,7 +255,7 @@ bool warm_is_gone(struct warm *w, unsigned generation)
 {
     pthread_mutex_lock(&w->lock);
     struct pollfd p = {.fd = w->process.pidfd, .events = POLLIN};
-    bool gone = w->generation != generation || w->process.pid <= 0 || poll(&p, 1, 0) == 1;
+    bool gone = w->generation != generation || w->process.pid <= 0 || poll(&p, 1, LEAVING_MS) == 1;
     pthread_mutex_unlock(&w->lock);
     return gone;
 }

@@ -59,7 +59,6 @@ const char WARM_BOOT[] =
     "    before, after = ctypes.pythonapi.PyOS_BeforeFork, ctypes.pythonapi.PyOS_AfterFork_Child\n"
     "    serve = part.hutch_warm_serve\n"
     "    before()\n"
-    "    os.write(3, b'R')\n"
     "    serve(fork)\n"
     "    after()\n"
     "    child(run)\n"

@@ -150,12 +150,12 @@ static int receive(struct warm_run_fds *ret)
     return ret->n >= WARM_RUN_FIXED;
 }
 
-/* Returns in children only. */
+/* Says that it is ready, only now: the first run may come at once. Returns in children only. */
 void hutch_warm_serve(fork_fn fork_with)
 {
     static struct warm_run_fds run;
     birth.fork = fork_with;
-    if (die_with_host(false) < 0)
+    if (die_with_host(false) < 0 || send(WARM_FD_CONTROL, "R", 1, MSG_NOSIGNAL) != 1)
         _exit(1);
     for (;;) {
         bool born = receive(&run) && start(&run);
