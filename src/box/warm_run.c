@@ -21,7 +21,7 @@
 #include "warm_private.h"
 #include "banned.h"
 
-#define ARRIVAL_NS (30 * NS_PER_S)
+#define ARRIVAL_NS (10 * NS_PER_S)
 #define TRIES      2
 
 /* The descriptors that go to the warm process. */

@@ -7,6 +7,7 @@
  *
  *     {"run": TEXT, timeout_ms, cpu_ms, output_max, deaf}   a run in the box
  *     {"exec": COMMAND}                                     a command in it, by sh -c
+ *     {"background": SCRIPT}                                one that goes on in the background
  *     {"spin": N, "threads": M, "run": TEXT}                M threads with N runs each, each thread in its
  * own fork
  *     {"fork": true}     goes on in a fork of a new snapshot of the box
@@ -133,6 +134,23 @@ static json_t *execute(struct probe *p, json_t *ask)
     return o;
 }
 
+static json_t *begin(struct probe *p, json_t *ask)
+{
+    struct box_command c = {.shell = "probe",
+                            .script = json_string_value(json_object_get(ask, "background")),
+                            .background = true,
+                            .in = -1,
+                            .out = -1,
+                            .err = -1,
+                            .cancel = -1};
+    struct box_result r;
+    struct error err = {0};
+    if (box_exec(p->box, &c, &r, &err) < 0)
+        return failure(&err);
+    box_result_free(&r);
+    return json_pack("{s:b}", "done", true);
+}
+
 static json_t *go_on_in_fork(struct probe *p, bool stay)
 {
     struct error err = {0};
@@ -237,6 +255,8 @@ static json_t *serve(struct probe *p, json_t *ask)
         return run(p, p->box, ask);
     if (json_object_get(ask, "exec"))
         return execute(p, ask);
+    if (json_object_get(ask, "background"))
+        return begin(p, ask);
     if (json_object_get(ask, "fork") || json_object_get(ask, "snapshot"))
         return go_on_in_fork(p, json_object_get(ask, "snapshot") != NULL);
     if (json_object_get(ask, "stranger"))
