@@ -120,13 +120,22 @@ def python(places, who, scratch):
     return Programs(place, caller, scratch, gymnasium=None)
 
 
+def with_path(place):
+    path = gymnasium_path(place)
+    if path is None:
+        pytest.skip("gymnasium is not installed for " + PYTHON + ", and scripts/setup-gymnasium has not fetched it")
+    return path
+
+
 @pytest.fixture(params=["without", "with"])
 def gym(request, places, who, scratch):
     """Programs without gymnasium, and with it."""
     place, caller = places(who)
-    path = None
-    if request.param == "with":
-        path = gymnasium_path(place)
-        if path is None:
-            pytest.skip("gymnasium is not installed for " + PYTHON + ", and scripts/setup-gymnasium has not fetched it")
-    return Programs(place, caller, scratch, gymnasium=path)
+    return Programs(place, caller, scratch, gymnasium=with_path(place) if request.param == "with" else None)
+
+
+@pytest.fixture
+def gymnasium(places, who, scratch):
+    """Programs with gymnasium only."""
+    place, caller = places(who)
+    return Programs(place, caller, scratch, gymnasium=with_path(place))
