@@ -22,16 +22,16 @@ static void require(bool held)
 static void check(const struct run_options *o, int used, int argc)
 {
     require(used >= 0 && used <= argc);
-    require(o->box.n_allow <= BOX_ALLOW_MAX && o->box.n_shares <= BOX_SHARES_MAX &&
-            o->box.n_env <= BOX_ENV_MAX);
-    require(o->box.limits.timeout_ns >= 0 && o->box.limits.cpu_time_ns >= 0 && o->ttl_ns >= 0);
-    require(o->box.limits.pids > 0 && o->box.limits.files > 0 && o->box.limits.memory > 0 &&
-            o->box.limits.disk > 0);
-    require(o->box.limits.cpus >= 0);
-    for (size_t i = 0; i < o->box.n_env; i++)
-        require(strchr(o->box.env[i], '=') != NULL);
-    for (size_t i = 0; i < o->box.n_allow; i++)
-        require(o->box.allow[i][0] != 0);
+    require(o->wish.box.n_allow <= BOX_ALLOW_MAX && o->wish.box.n_shares <= BOX_SHARES_MAX &&
+            o->wish.box.n_env <= BOX_ENV_MAX);
+    require(o->wish.box.limits.timeout_ns >= 0 && o->wish.box.limits.cpu_time_ns >= 0 && o->ttl_ns >= 0);
+    require(o->wish.box.limits.pids > 0 && o->wish.box.limits.files > 0 && o->wish.box.limits.memory > 0 &&
+            o->wish.box.limits.disk > 0);
+    require(o->wish.box.limits.cpus >= 0);
+    for (size_t i = 0; i < o->wish.box.n_env; i++)
+        require(strchr(o->wish.box.env[i], '=') != NULL);
+    for (size_t i = 0; i < o->wish.box.n_allow; i++)
+        require(o->wish.box.allow[i][0] != 0);
 }
 
 /* The first byte picks the command; the words are separated by NUL bytes. */

@@ -1,7 +1,7 @@
 """What can be measured, by name; each is a function of one Context."""
 from collections import namedtuple
 
-from . import agent, leftovers, library, memory, output, search, session, start, stream, tools
+from . import agent, gym, leftovers, library, memory, output, search, session, start, stream, tools
 
 Context = namedtuple("Context", "stage user report quick")
 
@@ -20,4 +20,5 @@ ALL = {
     "output": output.output,
     "leftovers": leftovers.leftovers,
     "memory": memory.memory,
+    "gym": gym.gym,
 }

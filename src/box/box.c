@@ -245,6 +245,42 @@ int box_tick(struct box *b)
     return -ENOMEM;
 }
 
+static int ping(const struct guest *g)
+{
+    _cleanup_buf_ struct buf request = BUF_INIT(64);
+    _cleanup_fd_ int fd = -1;
+    struct wire_frame answer;
+    wire_end(&request, wire_begin(&request, WIRE_PING));
+    int r = guest_connect_patient(g, &request, &fd);
+    if (r < 0)
+        return r;
+    struct wire_reader reader = WIRE_READER_INIT(fd);
+    bool there = wire_read(&reader, &answer) == 1 && answer.type == WIRE_RESULT;
+    wire_reader_free(&reader);
+    return there ? 0 : -EPIPE;
+}
+
+int box_check(struct box *b, struct error *err)
+{
+    struct usage now;
+    int r = b->backend->ready(b->place, err);
+    if (r < 0 || ping(b->backend->guest(b->place)) == 0)
+        return r;
+    b->backend->usage(b->place, false, &now);
+    if (now.oom_kills)
+        return error_set(err, EPIPE, "the box has ended: it needed more memory than it may have");
+    if (now.disk_full)
+        return error_set(err, EPIPE, "the box has ended: its disk is full");
+    if (now.pids_hits)
+        return error_set(err, EPIPE, "the box has ended: it needed more processes than it may have");
+    return error_set(err, EPIPE, "the box has ended");
+}
+
+pid_t box_pid(struct box *b)
+{
+    return b->backend->ready(b->place, NULL) < 0 ? 0 : b->backend->guest(b->place)->pid;
+}
+
 const char *box_workspace(const struct box *b)
 {
     return b->workspace ? b->workspace : "";

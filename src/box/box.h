@@ -29,6 +29,12 @@ struct box_share {
     bool writable;
 };
 
+/* A link at the top of the box, for programs that expect a folder there: "/app" to "/workspace". */
+struct box_link {
+    const char *at; /* a slash and a name */
+    const char *to;
+};
+
 struct box_limits {
     int64_t timeout_ns;  /* wall time of one command; 0: none */
     int64_t cpu_time_ns; /* of one command with all its children; 0: none */
@@ -44,6 +50,8 @@ struct box_limits {
 #define BOX_SHARES_MAX 64
 #define BOX_ENV_MAX    256
 #define BOX_ALLOW_MAX  64
+#define BOX_LINKS_MAX  8
+#define BOX_LINK_SIZE  128 /* bytes of either end */
 
 /* All strings are borrowed and must outlive box_open; a box keeps copies of what it needs. */
 struct box_options {
@@ -58,6 +66,8 @@ struct box_options {
     struct box_limits limits;
     struct box_share shares[BOX_SHARES_MAX];
     size_t n_shares;
+    struct box_link links[BOX_LINKS_MAX];
+    size_t n_links;
     const char *env[BOX_ENV_MAX]; /* KEY=VALUE */
     size_t n_env;
 };
@@ -182,6 +192,11 @@ int box_apply(struct box *b, const struct apply_report *report, struct error *er
 /* Watches the limits that nothing in the kernel enforces by itself; call it a few times a second while no
  * call runs. */
 int box_tick(struct box *b);
+
+/* Whether its process 1 is there and answers. -EPIPE if not, and *err says which limit ended it, if it was
+ * one. */
+int box_check(struct box *b, struct error *err);
+pid_t box_pid(struct box *b); /* process 1, as the host numbers it */
 
 /* What there is to know about a running box, for `hutch box ls`. */
 const char *box_workspace(const struct box *b);

@@ -60,11 +60,20 @@ void guest_kill(const struct guest *g)
         kill(g->pid, SIGKILL);
 }
 
+/* By its descriptor: in a program that waits for any child, somebody else may have been told of its end, and
+ * the number may be another process's by now. */
+static int wait_for(const struct guest *g)
+{
+    siginfo_t info;
+    return g->pidfd >= 0 ? waitid(P_PIDFD, (id_t)g->pidfd, &info, WEXITED | __WALL)
+                         : (int)waitpid(g->pid, NULL, __WALL);
+}
+
 void guest_end(struct guest *g)
 {
     if (g->pid > 0) {
         guest_kill(g);
-        while (waitpid(g->pid, NULL, __WALL) < 0 && errno == EINTR)
+        while (wait_for(g) < 0 && errno == EINTR)
             ;
     }
     cleanup_close(&g->pidfd);

@@ -6,21 +6,26 @@
 #include "parts.h"
 #include "banned.h"
 
+static int tell_missing(const char *name, char folders[PARTS_FOLDERS_MAX][PARTS_PATH_MAX], size_t n,
+                        struct error *err)
+{
+    if (n == 1)
+        return error_set(err, ENOENT, "%s is not in %s: install hutch whole", name, folders[0]);
+    return error_set(err, ENOENT, "%s is not in %s nor in %s: install hutch whole", name, folders[0],
+                     folders[n - 1]);
+}
+
 int parts_find(const char *name, char path[PARTS_PATH_MAX], struct error *err)
 {
-    static const char *const PLACES[] = {".", "../libexec/hutch"};
-    char self[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n <= 0)
-        return error_errno(err, errno, "cannot find out where hutch is installed");
-    self[n] = 0;
-    char *slash = strrchr(self, '/');
-    *slash = 0;
-    for (size_t i = 0; i < ARRAY_SIZE(PLACES); i++) {
-        snprintf(path, PARTS_PATH_MAX, "%s/%s/%s", self, PLACES[i], name);
-        if (access(path, X_OK) == 0)
+    char folders[PARTS_FOLDERS_MAX][PARTS_PATH_MAX];
+    size_t n = 0;
+    int r = parts_folders(folders, &n, err);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < n; i++) {
+        int length = snprintf(path, PARTS_PATH_MAX, "%s/%s", folders[i], name);
+        if (length < PARTS_PATH_MAX && access(path, X_OK) == 0)
             return 0;
     }
-    return error_set(err, ENOENT, "%s is not in %s nor in %s/../libexec/hutch: install hutch whole", name,
-                     self, self);
+    return tell_missing(name, folders, n, err);
 }

@@ -4,6 +4,7 @@
 
 #include "box_private.h"
 #include "pool.h"
+#include "thread.h"
 #include "banned.h"
 
 struct pool {
@@ -63,8 +64,8 @@ static int start(struct pool *p, struct error *err)
     p->ready = calloc(p->size, sizeof(struct box *));
     if (!p->ready)
         return error_errno(err, ENOMEM, "cannot make a pool of boxes");
-    int r = pthread_create(&p->worker, NULL, work, p);
-    return r ? error_errno(err, r, "cannot start the pool's thread") : 0;
+    int r = thread_start(&p->worker, NULL, work, p);
+    return r < 0 ? error_errno(err, -r, "cannot start the pool's thread") : 0;
 }
 
 static struct pool *new_pool(size_t size)

@@ -33,9 +33,11 @@ struct view {
 static void thaw(int frozen)
 {
     char byte;
+    ssize_t n;
     shutdown(frozen, SHUT_WR);
-    while (read(frozen, &byte, 1) > 0)
-        ;
+    do
+        n = read(frozen, &byte, 1);
+    while (n > 0 || (n < 0 && errno == EINTR));
     close(frozen);
 }
 

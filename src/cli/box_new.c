@@ -22,8 +22,8 @@ int command_box_new(const struct command *self, int argc, char **argv)
         return EXIT_USAGE;
     }
     registry_tidy();
-    if (run_options_resolve(&o, &err) < 0 ||
-        keeper_start(&o.box, &(struct keeper_life){.ttl_ns = o.ttl_ns}, &id, &err) < 0)
+    if (box_wish_resolve(&o.wish, &err) < 0 ||
+        keeper_start(&o.wish.box, &(struct keeper_life){.ttl_ns = o.ttl_ns}, &id, &err) < 0)
         return say_failure(&err);
     return boxes_print(&id, 1, o.json, false);
 }

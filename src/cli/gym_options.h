@@ -7,18 +7,19 @@
 struct gym_options {
     const char *task;                 /* eval: several, with commas, or `all` */
     const char *tasks, *from, *repos; /* where tasks come from; NULL: those that came with hutch */
+    const char *image;                /* harbor: the root filesystem; NULL: none */
     const char *agent;                /* eval: several, with commas; NULL: the command's default */
     const char *model, *trajectory, *checkpoint;
     const char *record, *out;
     uint64_t seed;
     bool has_seed;
-    bool virtual_clock, no_cache, resume, check, json;
+    bool virtual_clock, no_cache, resume, no_check, json;
     uint64_t max_steps; /* 0: the task's */
     uint64_t episodes, seeds, jobs, envs;
-    double epsilon_start, epsilon_end, epsilon_decay, alpha, gamma; /* negative: the default */
+    uint64_t epsilon_decay;                          /* 0: the default */
+    double epsilon_start, epsilon_end, alpha, gamma; /* negative: the default */
 };
 
 /* What is not a zero while nothing is given. */
 #define GYM_OPTIONS_INIT                                                                                     \
-    ((struct gym_options){                                                                                   \
-        .epsilon_start = -1, .epsilon_end = -1, .epsilon_decay = -1, .alpha = -1, .gamma = -1})
+    ((struct gym_options){.epsilon_start = -1, .epsilon_end = -1, .alpha = -1, .gamma = -1})

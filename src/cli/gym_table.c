@@ -70,19 +70,19 @@ static const struct option GYM_OPTIONS[] = {
      option_parse_string},
     {"seed", 0, "N", "of the agent's dice", "the task's", FOR_EPISODE | FOR_TRAIN | FOR_BENCH, FIELD(seed),
      parse_seed},
-    {"seeds", 0, "N", "episodes of each agent, with the seeds 1 to N", "20", FOR_EVAL, FIELD(seeds),
-     option_parse_count},
-    {"episodes", 0, "N", "how many are played", "2000", FOR_TRAIN, FIELD(episodes), option_parse_count},
-    {"episodes", 0, "N", "how many an agent that learns is trained for", "2000", FOR_EVAL, FIELD(episodes),
-     option_parse_count},
+    {"seeds", 0, "N", "episodes of each agent on each task, with the seeds 1 to N", "10", FOR_EVAL,
+     FIELD(seeds), option_parse_count},
+    {"episodes", 0, "N", "how many are played, with those before --resume", "2000", FOR_TRAIN,
+     FIELD(episodes), option_parse_count},
+    {"episodes", 0, "N", "of training, with each seed anew, for agents that learn", "2000", FOR_EVAL,
+     FIELD(episodes), option_parse_count},
     {"episodes", 0, "N", "how many are played", "1000", FOR_BENCH, FIELD(episodes), option_parse_count},
     {"envs", 0, "N", "environments at once", "8", FOR_BENCH, FIELD(envs), option_parse_count},
-    {"epsilon-start", 0, "F", "how often it explores at first", "1", FOR_TRAIN, FIELD(epsilon_start),
-     parse_share},
-    {"epsilon-end", 0, "F", "how often it explores at last", "0.05", FOR_TRAIN, FIELD(epsilon_end),
-     parse_share},
-    {"epsilon-decay", 0, "F", "after which part of the episodes at last begins", "0.6", FOR_TRAIN,
-     FIELD(epsilon_decay), parse_share},
+    {"epsilon-start", 0, "F", "share of episodes in which it explores, at first", "1", FOR_TRAIN,
+     FIELD(epsilon_start), parse_share},
+    {"epsilon-end", 0, "F", "the same, at last", "0.05", FOR_TRAIN, FIELD(epsilon_end), parse_share},
+    {"epsilon-decay", 0, "N", "from at first to at last, it falls over so many episodes", "1500", FOR_TRAIN,
+     FIELD(epsilon_decay), option_parse_count},
     {"alpha", 0, "F", "the learning rate", "0.5", FOR_TRAIN, FIELD(alpha), parse_share},
     {"gamma", 0, "F", "the discount", "1", FOR_TRAIN, FIELD(gamma), parse_share},
     {"out", 0, "DIR", "where checkpoint.json, episodes.csv and curve.svg go", "hutch-train/TASK-SEED",
@@ -103,8 +103,8 @@ static const struct option GYM_OPTIONS[] = {
      option_parse_count},
     {"no-cache", 0, NULL, "carry out everything, known or not", NULL, FOR_PLAY, FIELD(no_cache),
      option_parse_flag},
-    {"check", 0, NULL, "carry out each: its solution passes, the original and the distractors do not", NULL,
-     FOR_TASKS, FIELD(check), option_parse_flag},
+    {"no-check", 0, NULL, "only list them: nothing is carried out", NULL, FOR_TASKS, FIELD(no_check),
+     option_parse_flag},
     {"jobs", 0, "N", "tasks at once", "as many as processors", FOR_TASKS | FOR_EVAL, FIELD(jobs),
      option_parse_count},
     {"tasks", 0, "DIR", "the folder of tasks", "those that came with hutch", FOR_ALL, FIELD(tasks),
@@ -113,11 +113,16 @@ static const struct option GYM_OPTIONS[] = {
      FIELD(from), option_parse_string},
     {"repos", 0, "DIR", "swebench: the folder of the repositories", NULL, FOR_ALL, FIELD(repos),
      option_parse_string},
+    {"image", 0, "DIR", "harbor: a root filesystem for the tasks, or a folder with one per task", NULL,
+     FOR_ALL, FIELD(image), option_parse_string},
     {"json", 0, NULL, "print JSON", NULL, FOR_ALL, FIELD(json), option_parse_flag},
     {0},
 };
 
-static const char TASKS_NOTES[] = "The exit status is 0, or 1 if a task is not in order.\n";
+static const char TASKS_NOTES[] =
+    "Each task is carried out in boxes: its solution passes, the original does not, neither do parts of the "
+    "solution nor\n"
+    "other patches. The exit status is 0, or 1 if a task is not in order.\n";
 
 static const char EPISODE_NOTES[] =
     "With --clock virtual the same seed prints the same bytes. The exit status is 0 however the episode "
@@ -130,10 +135,12 @@ static const char TRAIN_NOTES[] = "Ctrl-C ends it after the episode, with everyt
                                   "0, 130 after\n"
                                   "Ctrl-C, 125 if something failed.\n";
 
-static const char EVAL_NOTES[] = "qlearn is trained first, unless --checkpoint gives what it has learnt (of "
-                                 "one task). Intervals are those "
-                                 "that hold the mean\n"
-                                 "with 95 % confidence (bootstrap).\n";
+static const char EVAL_NOTES[] =
+    "qlearn is trained first, with each seed anew, unless --checkpoint gives what it has learnt (of one "
+    "task). An interval\n"
+    "holds the mean with 95 % confidence (bootstrap). The exit status is 0, 1 if an episode could not be "
+    "played, 130 after Ctrl-C,\n"
+    "125 if something else failed.\n";
 
 static const char BENCH_NOTES[] =
     "Figures are of this machine as it is now. With --no-cache every test runs.\n";

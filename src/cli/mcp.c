@@ -143,7 +143,7 @@ static size_t count_changes(struct box *b)
 static int settle(const struct run_options *o, struct tool_open *t)
 {
     struct error err = {0};
-    if (!t->own || o->box.mode != BOX_COW)
+    if (!t->own || o->wish.box.mode != BOX_COW)
         return 0;
     if (o->apply) {
         int conflicts = show_apply(t->own, &err);
@@ -164,13 +164,13 @@ static const char *instructions(const struct run_options *o)
         return "These tools work in a sandbox that shows the user's folder at /workspace. The resource "
                "hutch://diff shows what was changed there and is not applied yet. Use these tools instead of "
                "others for commands and files of the workspace.";
-    if (o->box.mode == BOX_COW)
+    if (o->wish.box.mode == BOX_COW)
         return "These tools work in a sandbox that shows the user's folder at /workspace. Files that you "
                "change "
                "are changed in the sandbox only, until the user applies the changes; the resource "
                "hutch://diff "
                "shows them. Use these tools instead of others for commands and files of the workspace.";
-    if (o->box.mode == BOX_DIRECT)
+    if (o->wish.box.mode == BOX_DIRECT)
         return "These tools work in a sandbox that shows the user's folder at /workspace. Files that you "
                "change "
                "there are changed in the user's folder at once. Use these tools instead of others for "
@@ -194,7 +194,7 @@ static int open_door(struct run_options *o, struct door *d, struct tool_cache *c
     if (o->cache && (!cache || tool_session_alone(d->tools.session, cache) < 0))
         return error_set(err, ENOMEM, "no memory for the cache");
     struct mcp_options how = {.session = d->tools.session,
-                              .open_world = o->box_id || o->box.net != BOX_NET_OFF,
+                              .open_world = o->box_id || o->wish.box.net != BOX_NET_OFF,
                               .instructions = instructions(o),
                               .send = send_message,
                               .data = d};
@@ -225,7 +225,7 @@ int command_mcp(const struct command *self, int argc, char **argv)
     run_options_init(&o);
     if (!command_words(self, argc, argv, &o, 0, 0, &n, &status))
         return status;
-    if (o.apply && o.box.mode != BOX_COW) {
+    if (o.apply && o.wish.box.mode != BOX_COW) {
         say("--apply works with --mode cow only: nothing is kept apart in the others");
         return EXIT_USAGE;
     }

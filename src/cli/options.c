@@ -1,11 +1,12 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "nearest_name.h"
 #include "options.h"
-#include "units.h"
+#include "optval.h"
 #include "banned.h"
 
 static void *field_of(void *target, const struct option *self)
@@ -19,50 +20,36 @@ int option_parse_flag(void *target, const struct option *self, const char *value
     return 0;
 }
 
+/* "--name": what an option is called in complaints. */
+#define SHOWN_MAX 64
+static const char *shown(const struct option *self, char text[SHOWN_MAX])
+{
+    snprintf(text, SHOWN_MAX, "--%s", self->name);
+    return text;
+}
+
 int option_parse_size(void *target, const struct option *self, const char *value, struct error *err)
 {
-    int r = units_parse_size(value, field_of(target, self));
-    if (r == -ERANGE)
-        return error_set(err, EINVAL, "--%s: '%s' is too large", self->name, value);
-    if (r < 0)
-        return error_set(err, EINVAL, "--%s: '%s' is not a size like 512M or 2G", self->name, value);
-    return 0;
+    char name[SHOWN_MAX];
+    return optval_size(shown(self, name), value, field_of(target, self), err);
 }
 
 int option_parse_count(void *target, const struct option *self, const char *value, struct error *err)
 {
-    uint64_t n;
-    int r = units_parse_count(value, &n);
-    if (r == -ERANGE || (r == 0 && n > INT32_MAX))
-        return error_set(err, EINVAL, "--%s: '%s' is too large", self->name, value);
-    if (r < 0 || n == 0)
-        return error_set(err, EINVAL, "--%s: '%s' is not a number of 1 or more", self->name, value);
-    *(uint64_t *)field_of(target, self) = n;
-    return 0;
+    char name[SHOWN_MAX];
+    return optval_count(shown(self, name), value, field_of(target, self), err);
 }
 
-/* `none`, or a time of zero, switches the limit off: both are 0. */
 int option_parse_time(void *target, const struct option *self, const char *value, struct error *err)
 {
-    int64_t *field = field_of(target, self);
-    if (strcmp(value, "none") == 0) {
-        *field = 0;
-        return 0;
-    }
-    int r = units_parse_time(value, field);
-    if (r == -ERANGE)
-        return error_set(err, EINVAL, "--%s: '%s' is too long", self->name, value);
-    if (r < 0)
-        return error_set(err, EINVAL, "--%s: '%s' is not a time like 250ms, 30s or 5m", self->name, value);
-    return 0;
+    char name[SHOWN_MAX];
+    return optval_time(shown(self, name), value, field_of(target, self), err);
 }
 
 int option_parse_string(void *target, const struct option *self, const char *value, struct error *err)
 {
-    if (!*value)
-        return error_set(err, EINVAL, "--%s: the value is empty", self->name);
-    *(const char **)field_of(target, self) = value;
-    return 0;
+    char name[SHOWN_MAX];
+    return optval_string(shown(self, name), value, field_of(target, self), err);
 }
 
 static const struct option *find_long(const struct option *table, unsigned mask, const char *name, size_t n)

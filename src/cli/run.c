@@ -43,7 +43,7 @@ static int print_result(struct box *b, const struct run_options *o, const struct
                         struct error *err)
 {
     struct box_changes changes = {0};
-    int r = o->box.mode == BOX_COW ? box_changes(b, &changes, err) : 0;
+    int r = o->wish.box.mode == BOX_COW ? box_changes(b, &changes, err) : 0;
     if (r == 0)
         r = result_print(result, &changes, err);
     box_changes_free(&changes);
@@ -59,7 +59,7 @@ static int finish(struct box *b, const struct run_options *o, char *const *argv,
     if (o->json && print_result(b, o, result, &err) < 0)
         return say_failure(&err);
     if (!o->json)
-        ended_explain(result, &o->box, argv[0]);
+        ended_explain(result, &o->wish.box, argv[0]);
     if (!o->apply || result->exit_code != 0)
         return result->exit_code;
     int conflicts = show_apply(b, &err);
@@ -74,7 +74,7 @@ static int run_in_box(const struct run_options *o, char *const *argv)
     struct box_result result = {0};
     _cleanup_(close_box) struct box *b = NULL;
     int cancel = interrupt_watch(&err);
-    if (cancel < 0 || box_begin(&o->box, &b, &err) < 0)
+    if (cancel < 0 || box_begin(&o->wish.box, &b, &err) < 0)
         return say_failure(&err);
     registry_tidy(); /* while the box is being made */
     if (o->tty && interrupt_raw(STDIN_FILENO, &err) < 0)
@@ -105,8 +105,8 @@ int command_run(const struct command *self, int argc, char **argv)
         say("there is no command to run; usage: hutch run %s", self->usage);
         return EXIT_USAGE;
     }
-    if (run_options_resolve(&o, &err) < 0)
+    if (box_wish_resolve(&o.wish, &err) < 0)
         return say_failure(&err);
-    o.box.one_shot = true;
+    o.wish.box.one_shot = true;
     return run_in_box(&o, argv + used);
 }

@@ -2,16 +2,16 @@
  * "run's options": what `hutch run`, `hutch box new` and `hutch box exec` take, in one table.
  *
  * Two steps. Parsing is pure (options.h): it fills a struct run_options with pointers into argv and refuses
- * what is wrong whatever the host looks like; that is wrong usage. Resolving looks at the host: folders must
- * exist and become absolute, an image must be there; what fails there is a box that could not be made.
+ * what is wrong whatever the host looks like; that is wrong usage. Resolving (box_wish_resolve) looks at the
+ * host; what fails there is a box that could not be made.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "box.h"
 #include "options.h"
+#include "wish.h"
 
 /* Bits of option.where. */
 #define FOR_RUN  2u
@@ -23,9 +23,7 @@
 #define FOR_ASK  128u
 
 struct run_options {
-    struct box_options box; /* workspace, image, allow and shares are complete only once resolved */
-    bool vm;                /* --backend vm was asked for */
-    const char *image;      /* its name */
+    struct box_wish wish; /* what makes a box what it is */
     bool apply, tty, json;
     const char *box_id;  /* --box of the tools' commands; NULL: a fresh one */
     bool list, markdown; /* of `tool` */
@@ -34,14 +32,10 @@ struct run_options {
     uint64_t max_tokens, max_turns, attempts;
     double max_cost;
     bool no_apply, plain;
-    bool makes;                              /* the box is to be a special one, beside its folder */
-    bool cache;                              /* of `mcp` */
-    int64_t ttl_ns;                          /* 0: until it is removed */
-    const char *share_texts[BOX_SHARES_MAX]; /* DIR[:AT] of each of box.shares */
-    const char *cwd;                         /* of `box exec`; NULL: /workspace */
-    char *allow_text;                        /* what box.allow points into */
-    char *paths[2 + 2 * BOX_SHARES_MAX];     /* what resolving made, to be freed */
-    size_t n_paths;
+    bool makes;      /* the box is to be a special one, beside its folder */
+    bool cache;      /* of `mcp` */
+    int64_t ttl_ns;  /* 0: until it is removed */
+    const char *cwd; /* of `box exec`; NULL: /workspace */
 };
 
 extern const struct option RUN_OPTIONS[];
@@ -57,9 +51,3 @@ int run_options_parse(struct run_options *o, unsigned mask, int argc, char *cons
 /* Is there an option among them that makes a box what it is? They mean nothing to one that is there. Before
  * the second step. */
 bool run_options_make(const struct run_options *o);
-
-/* The second step: o->box is then ready for box_open. */
-int run_options_resolve(struct run_options *o, struct error *err);
-
-/* May a share be shown at this place of the box? NULL, or why not. Pure. */
-const char *run_options_refuse_at(const char *at);

@@ -22,9 +22,9 @@ static int open_box(struct run_options *o, struct tool_open *t, struct error *er
                              "--box names a box that is there: options that make one do not go with it");
         return boxes_find(o->box_id, &t->box.registry, &t->box.id, err);
     }
-    int r = run_options_resolve(o, err);
+    int r = box_wish_resolve(&o->wish, err);
     if (r == 0)
-        r = box_begin(&o->box, &t->own, err);
+        r = box_begin(&o->wish.box, &t->own, err);
     t->box.box = t->own;
     return r;
 }
@@ -36,7 +36,7 @@ int tool_open(struct run_options *o, struct tool_open *ret, struct error *err)
     if (r == 0)
         r = tool_session_new(&ret->box, "main", &ret->session, err);
     if (r == 0)
-        r = tool_sources_add(ret->session, ret->own ? o->box.workspace : NULL, err);
+        r = tool_sources_add(ret->session, ret->own ? o->wish.box.workspace : NULL, err);
     if (r < 0)
         tool_close(ret);
     return r;

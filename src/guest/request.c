@@ -12,6 +12,7 @@
 #include "request.h"
 #include "shell/shell.h"
 #include "search/search.h"
+#include "stage/stage.h"
 #include "worker.h"
 #include "banned.h"
 
@@ -48,6 +49,7 @@ static const struct request requests[] = {
     {WIRE_TREE, .serve = search_tree},
     {WIRE_PATCH, .serve = patch_serve, .changes = true},
     {WIRE_REPORT, .serve = report_serve},
+    {WIRE_STAGE, .serve = stage_serve, .changes = true},
 };
 
 static const struct request *find(enum wire_type type)

@@ -52,12 +52,17 @@ int env_step(struct gym_env *e, const char *tool, json_t *input, struct gym_step
 /* The same for an action of the discrete view. */
 int env_act(struct gym_env *e, size_t action, struct gym_step *ret, struct error *err);
 
+/* From now on a step ends soon when this descriptor (borrowed; -1: none) is readable; what came of it is then
+ * worth nothing. A grading goes on to its end. */
+void env_cancel_on(struct gym_env *e, int cancel);
+
 /* The discrete view's observation: for each patch 0/1 whether it is applied; the tests of the last run since
  * the last change: 0 not run, else 1 + how many passed; for each file of `reads` 0/1 whether it was read. */
 size_t env_features(const struct gym_env *e, int64_t *ret, size_t room);
 size_t task_features(const struct task *t); /* how many there are */
 
-/* A second environment in the same state, to go on from independently. */
+/* A second environment in the same state, to go on from independently. Files cross and processes do not: what
+ * an action left running is not there in the second one. */
 int env_fork(struct gym_env *e, struct gym_env **ret, struct error *err);
 
 /* Sums of the episode so far. */
@@ -71,6 +76,7 @@ struct gym_episode {
 };
 void env_episode(const struct gym_env *e, struct gym_episode *ret);
 const struct task *env_task(const struct gym_env *e);
+enum gym_clock env_clock(const struct gym_env *e);
 
 /* Tests only: the process 1 of the environment's box, or 0 if it has none now. */
 pid_t env_box_pid(const struct gym_env *e);

@@ -14,7 +14,7 @@
 enum grade_outcome { GRADE_MISSING, GRADE_PASSED, GRADE_FAILED, GRADE_ERROR, GRADE_SKIPPED };
 
 struct grade_test {
-    const char *name; /* borrowed from the task or the arena */
+    char *name;
     enum grade_outcome outcome;
     char *message; /* the first lines of why; NULL */
 };
@@ -33,12 +33,21 @@ struct grade {
 void grade_free(struct grade *g);
 #define _cleanup_grade_ _cleanup_(grade_free)
 
-/* Grades in this box, which is a fork made for it and of no use afterwards. */
+/* Grades in this box, which is a fork made for it and of no use afterwards. Without expected tests (the arena
+ * is about to find them out) all that the run names are told. What keeps the tests from being staged or run
+ * is no error but the grade's trouble: nothing has passed. An error is a box that has ended (-EPIPE), or no
+ * memory. */
 int grade_box(struct gym_arena *a, struct box *b, struct grade *ret, struct error *err);
 
 /* The tests as they are in this box now, for the action run_tests: nothing is staged, nothing hidden is run,
  * and the outcomes are all that the run names, expected or not. */
 int grade_look(struct gym_arena *a, struct box *b, int cancel, struct grade *ret, struct error *err);
+
+/* The program of the warm runner (runner.py), and what its prepare() is given for this task; NULL without
+ * memory. Nothing of the hidden files is in it: the warm process also runs in boxes that an agent can reach.
+ */
+extern const char GRADE_PROGRAM[];
+char *grade_setup(const struct task *t);
 
 /* Puts files into a box: `tree` as it is, after removing `own` and `clear` (each may be NULL). What differed
  * there is told in ret_changed, which may be NULL. */

@@ -64,6 +64,11 @@ struct task *task_free(struct task *t)
     free(t->solution_script);
     task_tree_free(&t->files);
     task_tree_free(&t->hidden);
+    task_tree_free(&t->solution_files);
+    for (size_t i = 0; i < t->n_links; i++) {
+        free(t->links[i].at);
+        free(t->links[i].to);
+    }
     free_tests(&t->tests);
     for (size_t i = 0; i < t->n_patches; i++) {
         free(t->patches[i].name);
@@ -153,6 +158,24 @@ bool task_link_stays(const char *path, const char *target)
     return true;
 }
 
+int task_patch_add(struct task *t, const char *name, const char *diff)
+{
+    if (t->n_patches == TASK_PATCHES_MAX)
+        return -E2BIG;
+    struct task_patch *items = grow(t->patches, t->n_patches, sizeof *items);
+    if (!items)
+        return -ENOMEM;
+    t->patches = items;
+    struct task_patch p = {strdup(name), strdup(diff)};
+    if (!p.name || !p.diff) {
+        free(p.name);
+        free(p.diff);
+        return -ENOMEM;
+    }
+    items[t->n_patches++] = p;
+    return 0;
+}
+
 int task_tree_find(const struct task_tree *tree, const char *path, size_t *ret_at)
 {
     size_t low = 0, high = tree->count;
@@ -201,6 +224,20 @@ int task_tree_add(struct task_tree *tree, const char *path, mode_t mode, const v
     memmove(items + at + 1, items + at, (tree->count - at) * sizeof *items);
     items[at] = f;
     tree->count++;
+    return 0;
+}
+
+int task_link_add(struct task *t, const char *at, const char *to)
+{
+    if (t->n_links == TASK_LINKS_MAX)
+        return -E2BIG;
+    struct task_link l = {strdup(at), strdup(to)};
+    if (!l.at || !l.to) {
+        free(l.at);
+        free(l.to);
+        return -ENOMEM;
+    }
+    t->links[t->n_links++] = l;
     return 0;
 }
 

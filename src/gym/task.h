@@ -22,6 +22,7 @@
 #define TASK_PATCHES_MAX  256
 #define TASK_READS_MAX    256
 #define TASK_EXPECTED_MAX 100000
+#define TASK_LINKS_MAX    8
 
 struct task_file {
     char *path; /* relative to the workspace, clean */
@@ -43,6 +44,12 @@ struct task_patch {
 struct task_list {
     char **items;
     size_t count;
+};
+
+/* A link that boxes of the task have: other people's tasks speak of /app, which is our workspace. */
+struct task_link {
+    char *at; /* "/app" */
+    char *to; /* "/workspace" */
 };
 
 enum task_runner {
@@ -74,17 +81,20 @@ struct task_tests {
 struct task {
     char name[TASK_NAME_MAX];
     char *title, *instruction, *language;
-    char *origin;            /* the folder or file it came from, for messages */
-    char *root;              /* a host folder that the workspace starts from; NULL: an empty one */
-    char *image;             /* root filesystem; NULL: the host's selection */
+    char *origin; /* the folder or file it came from, for messages */
+    char *root;   /* a host folder that the workspace starts from; NULL: an empty one */
+    char *image;  /* root filesystem; NULL: the host's selection */
+    struct task_link links[TASK_LINKS_MAX]; /* links at the top of the box */
+    size_t n_links;
     struct task_tree files;  /* put over the root at reset */
     struct task_tree hidden; /* there for grading only */
     struct task_tests tests;
     struct task_patch *patches;
     size_t n_patches;
-    struct task_list solution; /* names of patches, in order; none: it is not known as patches, or: */
-    char *solution_script;     /* a script that solves it (Harbor); NULL */
-    struct task_list reads;    /* files that discrete actions read */
+    struct task_list solution;       /* names of patches, in order; none: it is not known as patches, or: */
+    char *solution_script;           /* a script that solves it (Harbor); NULL */
+    struct task_tree solution_files; /* what that script needs: put into the box before it runs */
+    struct task_list reads;          /* files that discrete actions read */
     struct box_limits limits;
     int64_t test_timeout_ns, test_cpu_ns; /* of one run of the tests */
     unsigned max_steps;

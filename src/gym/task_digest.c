@@ -97,6 +97,11 @@ void task_digest(const struct task *t, char ret[65])
     add_text(&sha, "language", t->language);
     add_text(&sha, "root", t->root ? relpath_name(t->root) : NULL);
     add_text(&sha, "image", t->image);
+    add_number(&sha, "links", t->n_links);
+    for (size_t i = 0; i < t->n_links; i++) {
+        add_text(&sha, "at", t->links[i].at);
+        add_text(&sha, "to", t->links[i].to);
+    }
     add_tree(&sha, "files", &t->files);
     add_tree(&sha, "hidden", &t->hidden);
     add_tests(&sha, &t->tests);

@@ -296,10 +296,7 @@ static int take_patch(struct task *t, size_t i, const json_t *o, struct error *e
         return error_set(err, EINVAL, "[%zu].name: there is another patch called %s", i, name);
     if (!strstr(diff, "@@") && strncmp(diff, "diff ", 5) != 0)
         return error_set(err, EINVAL, "[%zu].diff: is no unified diff (no line begins with @@)", i);
-    struct task_patch *p = &t->patches[t->n_patches++];
-    p->name = strdup(name);
-    p->diff = strdup(diff);
-    return p->name && p->diff ? 0 : task_no_memory(err);
+    return task_patch_add(t, name, diff) < 0 ? task_no_memory(err) : 0;
 }
 
 int task_parse_patches(struct task *t, const char *text, size_t n, struct error *err)
@@ -309,9 +306,6 @@ int task_parse_patches(struct task *t, const char *text, size_t n, struct error 
     int r = parse_checked(PATCHES_SCHEMA, text, n, &list, err);
     if (r < 0)
         return r;
-    t->patches = json_array_size(list) ? calloc(json_array_size(list), sizeof *t->patches) : NULL;
-    if (json_array_size(list) && !t->patches)
-        r = task_no_memory(err);
     json_array_foreach(list, i, one)
     {
         if (r < 0)

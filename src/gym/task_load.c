@@ -79,28 +79,14 @@ static int read_json(struct task *t, int dir, const char *folder, const char *na
     return r < 0 ? error_wrap(err, "%s", shown) : 0;
 }
 
-/* One folder of files, if the task has it: beneath `at` in the workspace, or at its top. */
-static int read_part(struct task_tree *tree, const char *folder, const char *part, const char *at,
-                     struct error *err)
-{
-    char path[2 * PATH_MAX];
-    struct stat st;
-    snprintf(path, sizeof path, "%s/%s", folder, part);
-    if (lstat(path, &st) < 0)
-        return errno == ENOENT ? 0 : error_errno(err, errno, "%s", path);
-    if (!S_ISDIR(st.st_mode))
-        return error_set(err, EINVAL, "%s: must be a folder", path);
-    return task_tree_read(tree, path, at, err);
-}
-
 static int read_files(struct task *t, const char *folder, struct error *err)
 {
-    int r = read_part(&t->files, folder, "src", "src", err);
+    int r = task_read_part(&t->files, folder, "src", "src", err);
     if (r == 0)
-        r = read_part(&t->files, folder, "tests", "tests", err);
+        r = task_read_part(&t->files, folder, "tests", "tests", err);
     if (r == 0)
-        r = read_part(&t->files, folder, "workspace", "", err);
-    return r == 0 ? read_part(&t->hidden, folder, "hidden", "", err) : r;
+        r = task_read_part(&t->files, folder, "workspace", "", err);
+    return r == 0 ? task_read_part(&t->hidden, folder, "hidden", "", err) : r;
 }
 
 int task_load(const char *folder, struct task **ret, struct error *err)

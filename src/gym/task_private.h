@@ -16,6 +16,10 @@
  * -ENOENT (with words) if there is none, -ELOOP for a link, -EFBIG if it is larger. `shown` names it. */
 int task_read_file(int dir, const char *name, const char *shown, struct buf *b, struct error *err);
 
+/* A folder of files, if there is one by that name: put beneath `at` of the tree, or at its top. */
+int task_read_part(struct task_tree *tree, const char *folder, const char *part, const char *at,
+                   struct error *err);
+
 /* task.json and patches.json as bytes: what is in them goes to the task. Errors name the member only; the
  * caller puts the file's name in front. */
 int task_parse(struct task *t, const char *text, size_t n, struct error *err);
@@ -47,6 +51,10 @@ bool task_link_stays(const char *path, const char *target);
 int task_tree_find(const struct task_tree *tree, const char *path,
                    size_t *ret_at); /* 1, or 0: where it would be */
 void task_tree_free(struct task_tree *tree);
+
+/* All strings are copied. */
+int task_patch_add(struct task *t, const char *name, const char *diff);
+int task_link_add(struct task *t, const char *at, const char *to);
 
 /* "no memory", which is said in many places. */
 int task_no_memory(struct error *err);

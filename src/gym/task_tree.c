@@ -162,6 +162,19 @@ int task_tree_read(struct task_tree *tree, const char *folder, const char *prefi
     struct reader r = {.tree = tree, .folder = folder, .err = err};
     for (size_t i = 0; i < tree->count; i++)
         r.bytes += tree->items[i].size;
-    _cleanup_fd_ int dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_fd_ int dir = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return dir < 0 ? error_errno(err, errno, "%s", folder) : walk(&r, dir, prefix, 0);
+}
+
+int task_read_part(struct task_tree *tree, const char *folder, const char *part, const char *at,
+                   struct error *err)
+{
+    char path[2 * PATH_MAX];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/%s", folder, part);
+    if (lstat(path, &st) < 0)
+        return errno == ENOENT ? 0 : error_errno(err, errno, "%s", path);
+    if (!S_ISDIR(st.st_mode))
+        return error_set(err, EINVAL, "%s: must be a folder", path);
+    return task_tree_read(tree, path, at, err);
 }

@@ -11,10 +11,16 @@
 #define REQUEST_MAX (WIRE_HEADER + WIRE_BODY_MAX)
 #define WORKSPACE   "/workspace"
 
+void ask_begin_box(struct ask *a, struct tool_box *box, int cancel, enum wire_type type)
+{
+    *a = (struct ask){
+        .box = box, .cancel = cancel, .fd = -1, .out = BUF_INIT(REQUEST_MAX), .patience_ms = ASK_PATIENCE_MS};
+    a->begin = wire_begin(&a->out, type);
+}
+
 void ask_begin(struct ask *a, struct tool_call *c, enum wire_type type)
 {
-    *a = (struct ask){.call = c, .fd = -1, .out = BUF_INIT(REQUEST_MAX), .patience_ms = ASK_PATIENCE_MS};
-    a->begin = wire_begin(&a->out, type);
+    ask_begin_box(a, tool_session_box(c->session), c->cancel, type);
 }
 
 void ask_free(struct ask *a)
@@ -40,7 +46,7 @@ void ask_path(struct ask *a, const char *path)
 /* Waits until the connection is ready or nobody wants the answer any more. */
 static int wait_for(struct ask *a, short events, struct error *err)
 {
-    struct pollfd fds[] = {{.fd = a->fd, .events = events}, {.fd = a->call->cancel, .events = POLLIN}};
+    struct pollfd fds[] = {{.fd = a->fd, .events = events}, {.fd = a->cancel, .events = POLLIN}};
     int n;
     do
         n = poll(fds, 2, a->patience_ms);
@@ -54,18 +60,36 @@ static int wait_for(struct ask *a, short events, struct error *err)
                : 0;
 }
 
+void ask_end(struct ask *a)
+{
+    if (!a->ended)
+        wire_end(&a->out, a->begin);
+    a->ended = true;
+}
+
 int ask_send(struct ask *a, struct error *err)
 {
-    wire_end(&a->out, a->begin);
+    ask_end(a);
     if (a->out.failed)
         return error_set(err, E2BIG, "the request is longer than %u bytes", WIRE_BODY_MAX);
-    int r = tool_box_request(tool_session_box(a->call->session), &a->out, &a->fd, err);
+    int r = tool_box_request(a->box, &a->out, &a->fd, err);
     if (r < 0)
         return r;
     const struct timeval patience = {.tv_sec = a->patience_ms / 1000};
     setsockopt(a->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     a->in = WIRE_READER_INIT(a->fd);
     return 0;
+}
+
+int ask_flush(struct ask *a, struct error *err)
+{
+    int r = wait_for(a, POLLOUT, err);
+    if (r < 0)
+        return r;
+    r = wire_send(a->fd, &a->out, NULL, 0);
+    if (r == -EPIPE || r == -ECONNRESET) /* it answered already: the answer says why */
+        return 1;
+    return r < 0 ? error_errno(err, -r, "cannot send to the box") : 0;
 }
 
 int ask_data(struct ask *a, const void *data, size_t n, bool last, struct error *err)
@@ -79,13 +103,9 @@ int ask_data(struct ask *a, const void *data, size_t n, bool last, struct error 
         if (last && piece == n)
             wire_put_u64(&a->out, WIRE_K_EOF, 1);
         wire_end(&a->out, begin);
-        int r = wait_for(a, POLLOUT, err);
-        if (r == 0)
-            r = wire_send(a->fd, &a->out, NULL, 0);
-        if (r == -EPIPE) /* it answered already: the answer says why */
-            return 0;
-        if (r < 0)
-            return err && err->code ? r : error_errno(err, -r, "cannot send to the box");
+        int r = ask_flush(a, err);
+        if (r != 0)
+            return r < 0 ? r : 0;
         at += piece;
         n -= piece;
     } while (n > 0);

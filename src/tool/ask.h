@@ -17,20 +17,26 @@
 #include <stdbool.h>
 
 #include "tool.h"
+#include "toolbox.h"
 #include "wire.h"
 
 #define ASK_PATIENCE_MS 60000
 
 struct ask {
-    struct tool_call *call;
+    struct tool_box *box;
+    int cancel; /* ends the wait when it becomes readable; -1: none */
     int fd;
     struct buf out;
     size_t begin;
+    bool ended; /* the request's own frame is complete */
     struct wire_reader in;
     int patience_ms; /* between two frames; may be changed before ask_send */
 };
 
 void ask_begin(struct ask *a, struct tool_call *c, enum wire_type type);
+
+/* The same for a request that belongs to no tool's call. */
+void ask_begin_box(struct ask *a, struct tool_box *box, int cancel, enum wire_type type);
 void ask_free(struct ask *a);
 #define _cleanup_ask_ _cleanup_(ask_free)
 
@@ -41,11 +47,18 @@ void ask_free(struct ask *a);
  */
 void ask_path(struct ask *a, const char *path);
 
+/* Ends the request's frame: further frames may be put behind it into a->out, to go out with it. */
+void ask_end(struct ask *a);
+
 /* Connects and sends what was put. */
 int ask_send(struct ask *a, struct error *err);
 
 /* DATA frames behind the request, of any length; `last` ends them. */
 int ask_data(struct ask *a, const void *data, size_t n, bool last, struct error *err);
+
+/* Sends what was put into a->out since: whole frames. 1 if the guest has answered already and takes no more.
+ */
+int ask_flush(struct ask *a, struct error *err);
 
 /* The next answer: 1 a stream frame, 0 the RESULT, or a negative errno, that of an ERROR frame among them.
  * The frame is valid until the next call. */

@@ -7,6 +7,7 @@
 
 #include "capture.h"
 #include "kept_output.h"
+#include "session.h"
 #include "utf8.h"
 #include "banned.h"
 
@@ -43,6 +44,11 @@ static uint64_t count_lines(const void *data, size_t n)
 static void choose_path(struct kept_output *o)
 {
     struct timespec t;
+    uint64_t serial = tool_session_serial_now(o->call->session);
+    if (serial) {
+        snprintf(o->path, sizeof o->path, FOLDER "/%" PRIu64 ".txt", serial);
+        return;
+    }
     clock_gettime(CLOCK_REALTIME, &t);
     uint64_t ms = (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
     snprintf(o->path, sizeof o->path, FOLDER "/%" PRIu64 "%05u.txt", ms, (unsigned)getpid() % 100000);

@@ -1,5 +1,6 @@
 /* From a command to one that writes a report. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 
 #include "run_tests_plan.h"
 #include "run_tests_runners.h"
+#include "session.h"
 #include "banned.h"
 
 #define EDITED_MAX  (256u << 10)
@@ -199,13 +201,16 @@ static int apply_edits(struct tests_plan *p, struct edits *e)
     return p->edited ? 0 : -ENOMEM;
 }
 
-static int name_run(struct tests_plan *p)
+static int name_run(struct tool_call *c, struct tests_plan *p)
 {
     uint8_t random[10];
-    if (getrandom(random, sizeof random, 0) != sizeof random)
-        return -errno;
+    uint64_t serial = tool_session_serial_now(c->session);
     size_t at = (size_t)snprintf(p->id, sizeof p->id, "hutch-");
-    for (size_t i = 0; i < sizeof random; i++)
+    if (serial)
+        snprintf(p->id + at, sizeof p->id - at, "%" PRIu64, serial);
+    else if (getrandom(random, sizeof random, 0) != sizeof random)
+        return -errno;
+    for (size_t i = 0; !serial && i < sizeof random; i++)
         at += (size_t)snprintf(p->id + at, sizeof p->id - at, "%02x", random[i]);
     snprintf(p->dir, sizeof p->dir, "/tmp/.hutch/%s", p->id);
     return 0;
@@ -257,7 +262,7 @@ int tests_plan_make(struct tool_call *c, struct tests_plan *p, const char *comma
     p->env = BUF_INIT(EDITED_MAX);
     p->after = BUF_INIT(EDITED_MAX);
     p->command = strdup(command);
-    int r = p->command ? name_run(p) : -ENOMEM;
+    int r = p->command ? name_run(c, p) : -ENOMEM;
     if (r >= 0 && report) {
         p->framework = framework ? framework : "command";
         p->named = true;

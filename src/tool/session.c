@@ -68,6 +68,21 @@ int tool_session_alone(struct tool_session *s, struct tool_cache *cache)
     return r;
 }
 
+void tool_session_serial(struct tool_session *s, uint64_t serial)
+{
+    pthread_mutex_lock(&s->lock);
+    s->serial = serial;
+    pthread_mutex_unlock(&s->lock);
+}
+
+uint64_t tool_session_serial_now(struct tool_session *s)
+{
+    pthread_mutex_lock(&s->lock);
+    uint64_t serial = s->serial;
+    pthread_mutex_unlock(&s->lock);
+    return serial;
+}
+
 uint64_t tool_session_changes(struct tool_session *s)
 {
     pthread_mutex_lock(&s->lock);

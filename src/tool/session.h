@@ -47,6 +47,12 @@ int tool_session_state(struct tool_session *s, struct tool_cache *cache, const c
  * leaves a state with a name of its own, until one leaves something running. The cache is this session's. */
 int tool_session_alone(struct tool_session *s, struct tool_cache *cache);
 
+/* Names that calls make up (a file for long output, a folder for a report) are then made of this number,
+ * which must be another one for each call: the same calls give the same names. 0: no two programs take the
+ * same. */
+void tool_session_serial(struct tool_session *s, uint64_t serial);
+uint64_t tool_session_serial_now(struct tool_session *s);
+
 /* How many calls there were so far that may have changed the box. */
 uint64_t tool_session_changes(struct tool_session *s);
 

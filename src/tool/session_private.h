@@ -21,5 +21,6 @@ struct tool_session {
     char *snapshot; /* what the box is known to be; NULL: not known */
     bool alone;     /* nobody else changes the box: see tool_session_alone */
     uint64_t generation;
+    uint64_t serial;  /* of the names that the next call makes up; 0: none */
     uint64_t changes; /* calls that may have changed the box */
 };

@@ -53,6 +53,7 @@ enum wire_type {
     WIRE_PATCH = 23, /* STRIP FUZZ …, then DATA… EOF: applies a diff, all or nothing → ENTRY… RESULT */
     WIRE_REPORT = 24, /* what a test runner reported in files beneath PATH */
     WIRE_LINES = 25,  /* PATH LINE COUNT LIMIT_BYTES IMAGE_MAX → DATA… RESULT: like READ, by lines */
+    WIRE_STAGE = 26, /* OWN… CLEAR…, then ENTRY(PATH MODE SIZE DATA) DATA…, ENTRY(EOF) → ENTRY… RESULT */
     /* what only a scribe answers: the box's changes, seen from outside of it */
     WIRE_CHANGES = 32, /* → ENTRY(PATH KIND)… RESULT */
     WIRE_DIFF = 33,    /* STAT? → DATA… RESULT */
@@ -183,6 +184,9 @@ enum wire_key {
     WIRE_K_ERRORS = 106,
     WIRE_K_SKIPPED = 107,
     WIRE_K_STALE = 108, /* how many reports were of an earlier run */
+    /* STAGE */
+    WIRE_K_OWN = 109,   /* repeats: a path beneath the root that holds what is sent and nothing else */
+    WIRE_K_CLEAR = 110, /* repeats: an absolute path that is removed; with a slash behind, made anew */
 };
 
 enum wire_stdio {

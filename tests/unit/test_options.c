@@ -77,13 +77,13 @@ static void test_forms_of_values(void **state)
     assert_int_equal(
         parse(&o, FOR_RUN, &used, &err, "--memory=2G", "--pids", "7", "-w", "/a", "ls", "-l", NULL), 0);
     assert_int_equal(used, 5);
-    assert_int_equal(o.box.limits.memory, 2ULL << 30);
-    assert_int_equal(o.box.limits.pids, 7);
-    assert_string_equal(o.box.workspace, "/a");
+    assert_int_equal(o.wish.box.limits.memory, 2ULL << 30);
+    assert_int_equal(o.wish.box.limits.pids, 7);
+    assert_string_equal(o.wish.box.workspace, "/a");
     run_options_free(&o);
     assert_int_equal(parse(&o, FOR_RUN, &used, &err, "-w/b", "--json", "--", "--tty", NULL), 0);
     assert_int_equal(used, 3);
-    assert_string_equal(o.box.workspace, "/b");
+    assert_string_equal(o.wish.box.workspace, "/b");
     assert_true(o.json);
     assert_false(o.tty);
     run_options_free(&o);
@@ -100,23 +100,23 @@ static void test_choices(void **state)
     int used;
     assert_int_equal(parse(&o, FOR_RUN, &used, &err, "--mode", "ro", "--net", "host", "--backend=vm", NULL),
                      0);
-    assert_int_equal(o.box.mode, BOX_RO);
-    assert_int_equal(o.box.net, BOX_NET_HOST);
-    assert_true(o.vm);
+    assert_int_equal(o.wish.box.mode, BOX_RO);
+    assert_int_equal(o.wish.box.net, BOX_NET_HOST);
+    assert_true(o.wish.vm);
     assert_int_equal(parse(&o, FOR_RUN, &used, &err, "--net", "allow:a.org,b.org:8080", NULL), 0);
-    assert_int_equal(o.box.net, BOX_NET_ALLOW);
-    assert_int_equal(o.box.n_allow, 2);
-    assert_string_equal(o.box.allow[1], "b.org:8080");
+    assert_int_equal(o.wish.box.net, BOX_NET_ALLOW);
+    assert_int_equal(o.wish.box.n_allow, 2);
+    assert_string_equal(o.wish.box.allow[1], "b.org:8080");
     run_options_free(&o);
     assert_int_equal(parse(&o, FOR_RUN, &used, &err, "--net", "allow:a.org", "--net", "off", NULL), 0);
-    assert_int_equal(o.box.n_allow, 0);
-    assert_int_equal(o.box.net, BOX_NET_OFF);
+    assert_int_equal(o.wish.box.n_allow, 0);
+    assert_int_equal(o.wish.box.net, BOX_NET_OFF);
     run_options_free(&o);
     assert_int_equal(
         parse(&o, FOR_NEW, &used, &err, "--ttl", "5m", "--timeout", "none", "--cpus", "1.5", NULL), 0);
     assert_int_equal(o.ttl_ns, 300 * NS_PER_S);
-    assert_int_equal(o.box.limits.timeout_ns, 0);
-    assert_true(o.box.limits.cpus > 1.49 && o.box.limits.cpus < 1.51);
+    assert_int_equal(o.wish.box.limits.timeout_ns, 0);
+    assert_true(o.wish.box.limits.cpus > 1.49 && o.wish.box.limits.cpus < 1.51);
 }
 
 static void test_repeated(void **state)
@@ -127,12 +127,12 @@ static void test_repeated(void **state)
     assert_int_equal(
         parse(&o, FOR_RUN, &used, &err, "--ro", "/a", "--rw", "b:/c", "--env", "A=1", "--env", "B=", NULL),
         0);
-    assert_int_equal(o.box.n_shares, 2);
-    assert_false(o.box.shares[0].writable);
-    assert_true(o.box.shares[1].writable);
-    assert_string_equal(o.share_texts[1], "b:/c");
-    assert_int_equal(o.box.n_env, 2);
-    assert_string_equal(o.box.env[1], "B=");
+    assert_int_equal(o.wish.box.n_shares, 2);
+    assert_false(o.wish.box.shares[0].writable);
+    assert_true(o.wish.box.shares[1].writable);
+    assert_string_equal(o.wish.share_texts[1], "b:/c");
+    assert_int_equal(o.wish.box.n_env, 2);
+    assert_string_equal(o.wish.box.env[1], "B=");
 }
 
 static void test_errors(void **state)
@@ -170,9 +170,9 @@ static void test_places_of_shares(void **state)
     static const char *const good[] = {"/a",          "/a/b",   "/process", "/devel",
                                        "/workspaces", "/a/..b", "/opt/x.y"};
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-        assert_non_null(run_options_refuse_at(bad[i]));
+        assert_non_null(box_wish_refuse_at(bad[i]));
     for (size_t i = 0; i < ARRAY_SIZE(good); i++)
-        assert_null(run_options_refuse_at(good[i]));
+        assert_null(box_wish_refuse_at(good[i]));
     assert_error(FOR_RUN, "--ro", "/x:/proc",
                  "--ro: cannot show it at '/proc' in the box: the box has its own there");
     assert_error(FOR_RUN, "--rw", ":/x", "--rw: ':/x' names no folder; it is DIR[:AT]");

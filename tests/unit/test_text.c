@@ -7,7 +7,7 @@
 
 #include "base64.h"
 #include "buf.h"
-#include "result.h"
+#include "exec_result.h"
 #include "utf8.h"
 
 #define BYTES(s) (const uint8_t *)(s), sizeof(s) - 1
@@ -89,7 +89,7 @@ static void assert_kept(const char *head, const char *tail, uint64_t total, cons
     _cleanup_buf_ struct buf out = BUF_INIT(256);
     buf_append_str(&c.head, head);
     buf_append_str(&c.tail, tail);
-    assert_int_equal(result_kept_text(&c, &out), 0);
+    assert_int_equal(exec_result_kept_text(&c, &out), 0);
     assert_string_equal(buf_cstr(&out), text);
     buf_free(&c.head);
     buf_free(&c.tail);

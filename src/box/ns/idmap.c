@@ -108,6 +108,18 @@ static int open_namespace(pid_t pid, int *ret_fd, struct error *err)
     return 0;
 }
 
+/* A signal handler of the host's must not run in it, on the memory that they share. */
+static pid_t start_holder(struct holder *h, void *stack)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    pid_t pid = clone(hold_namespace, stack, CLONE_VM | CLONE_NEWUSER, h);
+    int code = errno;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return pid < 0 ? -code : pid;
+}
+
 int idmap_user_namespace(uid_t uid_in, uid_t uid_out, gid_t gid_in, gid_t gid_out, int *ret_fd,
                          struct error *err)
 {
@@ -123,16 +135,17 @@ int idmap_user_namespace(uid_t uid_in, uid_t uid_out, gid_t gid_in, gid_t gid_ou
      * our death: not by the end of the pipe, whose other end it has a copy of, as may a holder that another
      * thread starts. */
     struct holder h = {.parent = getpid(), .pipe = hold};
-    pid_t pid = clone(hold_namespace, stack + STACK_SIZE, CLONE_VM | CLONE_NEWUSER, &h);
+    pid_t pid = start_holder(&h, stack + STACK_SIZE);
     if (pid < 0)
-        return error_errno(err, errno, "cannot make a user namespace (hutch doctor tells more)");
+        return error_errno(err, -pid, "cannot make a user namespace (hutch doctor tells more)");
     int fd = -1;
     int r = write_maps(pid, uid_in, uid_out, gid_in, gid_out, err);
     if (r == 0)
         r = open_namespace(pid, &fd, err);
     if (io_write_all(release, "x", 1) < 0)
         kill(pid, SIGKILL);
-    waitpid(pid, NULL, __WALL);
+    while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
+        ; /* its stack is ours to free only then */
     if (r < 0)
         return r;
     *ret_fd = fd;

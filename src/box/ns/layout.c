@@ -201,8 +201,10 @@ static void add_ending(struct plan *p, const struct layout *l)
         plan_add(p, 2, (struct op){.kind = OP_HOSTNAME, .text = "box"});
     plan_add(p, 2, (struct op){.kind = OP_HANDOVER, .slot = listener});
     plan_add(p, 2, (struct op){.kind = OP_PIVOT, .slot = SLOT_ROOT});
-    add_rlimits(p, l);
     plan_add(p, 2, (struct op){.kind = OP_CONFINE});
+    /* In the box's own user namespace: limits that stood when it was made would hold for the sum of all boxes
+     * that share the outer one, a box and its forks. */
+    add_rlimits(p, l);
     layout_landlock_rules(p, l);
     plan_add(p, 2, (struct op){.kind = OP_LANDLOCK, .flags = layout_landlock_flags(l)});
     plan_add(p, 2, (struct op){.kind = OP_SECCOMP});

@@ -46,6 +46,10 @@ struct layout {
         char *at;
         bool writable;
     } shares[BOX_SHARES_MAX];
+    size_t n_links;
+    struct {
+        char at[BOX_LINK_SIZE], to[BOX_LINK_SIZE];
+    } links[BOX_LINKS_MAX];
 };
 
 /* Where a fresh box takes its parts from. Descriptors are detached id-mapped mounts, -1 to clone the path

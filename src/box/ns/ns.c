@@ -210,6 +210,37 @@ static int check_cpus(const struct place *p, struct error *err)
         "tells more); a whole number works");
 }
 
+/* A link must not take the place of anything that a box is made of: what is mounted there would follow it. */
+static int check_link(const struct box_link *l, struct error *err)
+{
+    static const char *const TAKEN[] = {"bin",  "dev", "etc",  "home", "lib", "lib32", "lib64", "libx32",
+                                        "proc", "run", "sbin", "sys",  "tmp", "usr",   "var",   "workspace"};
+    const char *name = l->at[0] == '/' ? l->at + 1 : "";
+    if (!*name || *name == '.' || strchr(name, '/') || strlen(l->at) >= BOX_LINK_SIZE ||
+        strlen(l->to) >= BOX_LINK_SIZE || !*l->to)
+        return error_set(err, EINVAL, "a link %.200s cannot be had: it must lie at the top of the box",
+                         l->at);
+    for (size_t i = 0; i < ARRAY_SIZE(TAKEN); i++)
+        if (strcmp(name, TAKEN[i]) == 0)
+            return error_set(err, EINVAL, "a link %.200s cannot be had: a box has something else there",
+                             l->at);
+    return 0;
+}
+
+static int fill_links(struct place *p, const struct box_options *o, struct error *err)
+{
+    int r = 0;
+    for (size_t i = 0; i < o->n_links && r == 0; i++) {
+        r = check_link(&o->links[i], err);
+        if (r < 0)
+            break;
+        snprintf(p->layout.links[i].at, BOX_LINK_SIZE, "%s", o->links[i].at);
+        snprintf(p->layout.links[i].to, BOX_LINK_SIZE, "%s", o->links[i].to);
+        p->layout.n_links++;
+    }
+    return r;
+}
+
 static int fill_layout(struct place *p, const struct box_options *o)
 {
     p->limits = o->limits;
@@ -311,6 +342,8 @@ static int ns_open(const struct box_options *o, struct place **ret, struct error
     if (!p || fill_layout(p, o) < 0)
         return error_errno(err, ENOMEM, "the box did not start");
     int r = check_disk(o->limits.disk, err);
+    if (r == 0)
+        r = fill_links(p, o, err);
     if (r == 0)
         r = idmap_choose(&p->ids, err);
     if (r == 0)

@@ -130,6 +130,12 @@ void selection_own(struct plan *p, const struct layout *l)
     if (l->net == BOX_NET_HOST)
         add_resolver(p);
     add_share_places(p, l);
+    for (size_t i = 0; i < l->n_links; i++)
+        plan_add(p, 2,
+                 (struct op){.kind = OP_SYMLINK,
+                             .to = SLOT_STORE,
+                             .path = plan_text(p, "r/u%s", l->links[i].at),
+                             .text = plan_text(p, "%s", l->links[i].to)});
 }
 
 static void show(struct plan *p, const char *path)

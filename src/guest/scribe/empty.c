@@ -23,6 +23,20 @@ static bool is_dots(const char *name)
     return name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]));
 }
 
+/* A folder that its owner may not read or change is made one: whoever empties it may be its owner and no
+ * more. */
+static int open_child(int dir, const char *name)
+{
+    struct stat st;
+    int child = openat(dir, name, FOLDER);
+    if (child < 0 && errno == EACCES && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISDIR(st.st_mode) && fchmodat(dir, name, 0700, 0) == 0)
+        child = openat(dir, name, FOLDER);
+    if (child >= 0 && fstat(child, &st) == 0 && (st.st_mode & 0700) != 0700)
+        fchmod(child, 0700);
+    return child;
+}
+
 /* 1 with *ret_child open if there is a folder to go into first, 0 when nothing is left, or a negative errno.
  */
 static int remove_entry(int dir, const char *name, int *ret_child)
@@ -33,7 +47,7 @@ static int remove_entry(int dir, const char *name, int *ret_child)
         return -errno;
     if (unlinkat(dir, name, AT_REMOVEDIR) == 0)
         return 0;
-    int child = errno == ENOTEMPTY ? openat(dir, name, FOLDER) : -1;
+    int child = errno == ENOTEMPTY || errno == EACCES ? open_child(dir, name) : -1;
     if (child < 0)
         return -errno;
     *ret_child = child;

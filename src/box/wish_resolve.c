@@ -1,5 +1,5 @@
 /*
- * The second step of run's options: what they name on this host.
+ * The second step of a wish: what it names on this host.
  *
  * Folders become absolute paths without links here, once, so that the library never meets a relative path and
  * what was checked is what is mounted. Nothing below a folder is looked at.
@@ -12,13 +12,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "run_options.h"
+#include "wish.h"
 #include "banned.h"
 
-/* Hands a path over to the options, which free it. */
-static const char *keep_path(struct run_options *o, char *path)
+/* Hands a path over to the wish, which frees it. */
+static const char *keep_path(struct box_wish *w, char *path)
 {
-    return o->paths[o->n_paths++] = path;
+    return w->paths[w->n_paths++] = path;
 }
 
 /* The folder's absolute path; *ret is to be freed. */
@@ -46,23 +46,26 @@ static bool is_home(const char *path)
     return real && strcmp(real, path) == 0;
 }
 
-static int resolve_workspace(struct run_options *o, struct error *err)
+static int resolve_workspace(struct box_wish *w, struct error *err)
 {
-    const char *given = o->box.workspace ? o->box.workspace : ".";
+    const char *given = w->box.workspace ? w->box.workspace : ".";
     char *path;
+    if (w->empty)
+        return 0;
     int r = resolve_folder(given, &path);
     if (r < 0)
         return error_errno(err, -r, "the workspace '%s' is not a folder that can be shown", given);
-    o->box.workspace = keep_path(o, path);
+    w->box.workspace = keep_path(w, path);
     if (strcmp(path, "/") == 0)
         return error_set(err, EINVAL,
                          "the workspace cannot be '/': the whole host would be in the box; name a folder"
-                         " with --workspace DIR");
-    if (o->box.mode == BOX_DIRECT && is_home(path))
+                         " with %sworkspace DIR",
+                         w->dashes);
+    if (w->box.mode == BOX_DIRECT && is_home(path))
         return error_set(err, EINVAL,
-                         "the workspace cannot be your home folder '%s' with --mode direct: every file"
+                         "the workspace cannot be your home folder '%s' with %smode direct: every file"
                          " in it could be lost; name a folder below it",
-                         path);
+                         path, w->dashes);
     return 0;
 }
 
@@ -84,18 +87,18 @@ static int image_path(const char *name, char *path, size_t size, struct error *e
     return 0;
 }
 
-static int resolve_image(struct run_options *o, struct error *err)
+static int resolve_image(struct box_wish *w, struct error *err)
 {
     char path[PATH_MAX], *real = NULL;
-    if (!o->image)
+    if (!w->image)
         return 0;
-    int r = image_path(o->image, path, sizeof path, err);
+    int r = image_path(w->image, path, sizeof path, err);
     if (r < 0)
         return r;
     r = resolve_folder(path, &real);
     if (r < 0)
-        return error_set(err, -r, "there is no image '%s'; unpack its root filesystem to %s", o->image, path);
-    o->box.image = keep_path(o, real);
+        return error_set(err, -r, "there is no image '%s'; unpack its root filesystem to %s", w->image, path);
+    w->box.image = keep_path(w, real);
     return 0;
 }
 
@@ -111,7 +114,7 @@ static char *default_at(const char *given, const char *real)
         path = strndup(given, n);
     else if (!(cwd = getcwd(NULL, 0)) || asprintf(&path, "%s/%.*s", cwd, (int)n, given) < 0)
         path = NULL;
-    if (path && !run_options_refuse_at(path))
+    if (path && !box_wish_refuse_at(path))
         return TAKE_PTR(path);
     return strdup(real);
 }
@@ -128,44 +131,46 @@ static bool is_kernels(const char *path)
     return false;
 }
 
-static int resolve_share(struct run_options *o, size_t i, struct error *err)
+static int resolve_share(struct box_wish *w, size_t i, struct error *err)
 {
-    struct box_share *share = &o->box.shares[i];
-    const char *text = o->share_texts[i], *colon = strrchr(text, ':');
-    const char *name = share->writable ? "rw" : "ro";
+    struct box_share *share = &w->box.shares[i];
+    const char *text = w->share_texts[i], *colon = strrchr(text, ':');
+    char name[8];
+    box_wish_shown(w, share->writable ? "rw" : "ro", name, sizeof name);
     _cleanup_free_ char *given = strndup(text, colon ? (size_t)(colon - text) : strlen(text));
     char *real;
     if (!given)
         return error_set(err, ENOMEM, "no memory");
     int r = resolve_folder(given, &real);
     if (r < 0)
-        return error_errno(err, -r, "--%s: '%s' is not a folder that can be shown", name, given);
-    share->source = keep_path(o, real);
+        return error_errno(err, -r, "%s: '%s' is not a folder that can be shown", name, given);
+    share->source = keep_path(w, real);
     if (is_kernels(real))
-        return error_set(err, EINVAL, "--%s: '%s' belongs to the kernel and is never shown in a box", name,
+        return error_set(err, EINVAL, "%s: '%s' belongs to the kernel and is never shown in a box", name,
                          real);
     char *at = colon ? strdup(colon + 1) : default_at(given, real);
     if (!at)
         return error_set(err, ENOMEM, "no memory");
-    share->at = keep_path(o, at);
-    const char *why = run_options_refuse_at(at);
+    share->at = keep_path(w, at);
+    const char *why = box_wish_refuse_at(at);
     if (why)
-        return error_set(err, EINVAL, "--%s: cannot show '%s' at '%s' in the box: %s; say where with %s:AT",
+        return error_set(err, EINVAL, "%s: cannot show '%s' at '%s' in the box: %s; say where with %s:AT",
                          name, real, at, why, given);
     for (size_t j = 0; j < i; j++)
-        if (strcmp(o->box.shares[j].at, at) == 0)
-            return error_set(err, EINVAL, "--%s: two folders are to be shown at '%s'", name, at);
+        if (strcmp(w->box.shares[j].at, at) == 0)
+            return error_set(err, EINVAL, "%s: two folders are to be shown at '%s'", name, at);
     return 0;
 }
 
-int run_options_resolve(struct run_options *o, struct error *err)
+int box_wish_resolve(struct box_wish *w, struct error *err)
 {
-    if (o->vm)
-        return error_set(err, ENOTSUP, "the vm backend is not part of this build; use --backend ns");
-    int r = resolve_workspace(o, err);
+    if (w->vm)
+        return error_set(err, ENOTSUP, "the vm backend is not part of this build; use %sbackend ns",
+                         w->dashes);
+    int r = resolve_workspace(w, err);
     if (r == 0)
-        r = resolve_image(o, err);
-    for (size_t i = 0; r == 0 && i < o->box.n_shares; i++)
-        r = resolve_share(o, i, err);
+        r = resolve_image(w, err);
+    for (size_t i = 0; r == 0 && i < w->box.n_shares; i++)
+        r = resolve_share(w, i, err);
     return r;
 }

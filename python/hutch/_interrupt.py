@@ -1,0 +1,51 @@
+"""Calls that a person can interrupt.
+
+Python notices Ctrl-C only between its own instructions, so a call into the library that takes minutes would take them in
+any case. Such a call made by the main thread, the one that hears signals, therefore runs in a thread of its own; when the
+main thread is interrupted while it waits, the call is cancelled and waited for, and only then does the exception go on.
+"""
+from __future__ import annotations
+
+import _thread
+import threading
+from typing import Any, Callable, TypeVar
+
+T = TypeVar("T")
+
+
+def interruptible(work: Callable[[], T], cancel: Callable[[], Any]) -> T:
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    outcome: dict[str, Any] = {}
+    done = _thread.allocate_lock()
+    done.acquire()
+
+    def run() -> None:
+        try:
+            outcome["value"] = work()
+        except BaseException as why:  # goes to the main thread
+            outcome["error"] = why
+        finally:
+            done.release()
+
+    _thread.start_new_thread(run, ())
+    try:
+        done.acquire()
+    except BaseException:
+        cancel()
+        _wait(done)
+        raise
+    if "error" in outcome:
+        raise outcome["error"]
+    value: T = outcome["value"]
+    return value
+
+
+def _wait(done: Any) -> None:
+    """Waits whatever happens: the call uses memory of ours until it is over."""
+    while True:
+        try:
+            done.acquire()
+            return
+        except BaseException:
+            continue

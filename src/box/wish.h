@@ -1,0 +1,39 @@
+/*
+ * What somebody wishes of a box, as options in words: "memory" is "2G", "net" is "allow:pypi.org". The
+ * command line and the library take the same options, with the same defaults and the same complaints.
+ *
+ * Two steps. Setting is pure: it keeps pointers to the values and refuses what is wrong whatever the host
+ * looks like. Resolving looks at the host: folders must exist and become absolute, an image must be there.
+ */
+#pragma once
+
+#include "box.h"
+
+struct box_wish {
+    struct box_options box; /* workspace, image, allow and shares are complete only once resolved */
+    const char *dashes;     /* "--" on the command line, "" elsewhere: how options are called in complaints */
+    bool vm;                /* the backend vm was asked for */
+    bool empty;             /* an empty workspace, not the current folder */
+    const char *image;      /* its name */
+    const char *share_texts[BOX_SHARES_MAX]; /* DIR[:AT] of each of box.shares */
+    char *allow_text;                        /* what box.allow points into */
+    char *paths[2 + 2 * BOX_SHARES_MAX];     /* what resolving made, to be freed */
+    size_t n_paths;
+};
+
+void box_wish_init(struct box_wish *w, const char *dashes);
+void box_wish_free(struct box_wish *w);
+#define _cleanup_wish_ _cleanup_(box_wish_free)
+
+/* One option, by the name that it is shown by, without dashes; `ro`, `rw` and `env` may be set several times.
+ * The value is borrowed. -EINVAL, or -ENOENT if there is no option of that name. */
+int box_wish_set(struct box_wish *w, const char *name, const char *value, struct error *err);
+
+/* What an option is called in complaints: "--cpu-time" or "cpu_time". Returns `text`. */
+const char *box_wish_shown(const struct box_wish *w, const char *name, char *text, size_t size);
+
+/* The second step: w->box is then ready for box_open. */
+int box_wish_resolve(struct box_wish *w, struct error *err);
+
+/* May a share be shown at this place of the box? NULL, or why not. Pure. */
+const char *box_wish_refuse_at(const char *at);

@@ -1,0 +1,252 @@
+/* `hutch gym tasks`: which tasks there are, and whether they are in order. */
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "gym_options.h"
+#include "gym_tasks.h"
+#include "interrupt.h"
+#include "say.h"
+#include "banned.h"
+
+#define SHOWN_MAX 2048
+
+static void free_list(struct tasks_list *l)
+{
+    for (size_t i = 0; i < l->count; i++) {
+        task_free(l->items[i].task);
+        check_result_free(&l->items[i].result);
+    }
+    free(l->items);
+}
+
+static struct tasks_entry *add_entry(struct tasks_list *l, const char *name, struct task *t)
+{
+    struct tasks_entry *items = reallocarray(l->items, l->count + 1, sizeof *items);
+    if (!items)
+        return NULL;
+    l->items = items;
+    struct tasks_entry *e = &items[l->count++];
+    *e = (struct tasks_entry){.task = t};
+    snprintf(e->name, sizeof e->name, "%s", name);
+    return e;
+}
+
+/* A task of ours by name or path; one that cannot be loaded is in the list with the reason. */
+static int add_named(struct tasks_list *l, const char *tasks, const char *name, struct error *err)
+{
+    struct task *t = NULL;
+    struct error why = {0};
+    int r = task_find(tasks, name, &t, &why);
+    if (r == -ENOENT && why.code) {
+        *err = why;
+        return r;
+    }
+    struct tasks_entry *e = add_entry(l, t ? t->name : name, t);
+    if (!e || (r < 0 && task_list_add(&e->result.findings, why.text) < 0)) {
+        if (!e)
+            task_free(t);
+        return error_set(err, ENOMEM, "no memory");
+    }
+    return 0;
+}
+
+static int load_ours(struct tasks_list *l, const char *tasks, struct error *err)
+{
+    struct task_list names = {0};
+    int r = task_names(tasks, &names, err);
+    for (size_t i = 0; i < names.count && r == 0; i++)
+        r = add_named(l, tasks, names.items[i], err);
+    if (r == 0 && names.count == 0)
+        r = error_set(err, ENOENT, "%s: there are no tasks in it", tasks ? tasks : "the folder of tasks");
+    task_list_free(&names);
+    return r;
+}
+
+static void tell_import(void *data, const char *text)
+{
+    say("%s", text);
+}
+
+static bool is_named(const char *name, char *const *names, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return n == 0;
+}
+
+static int load_others(struct tasks_list *l, const struct gym_options *o, char *const *names, int n,
+                       struct error *err)
+{
+    struct task_set set = {0};
+    struct import_options io = {.from = o->from,
+                                .repos = o->repos,
+                                .image = o->image,
+                                .only = n == 1 ? names[0] : NULL,
+                                .say = tell_import};
+    int r = task_import(&io, &set, err);
+    for (size_t i = 0; i < set.count && r == 0; i++) {
+        if (!is_named(set.items[i]->name, names, n))
+            continue;
+        if (add_entry(l, set.items[i]->name, set.items[i]))
+            set.items[i] = NULL;
+        else
+            r = error_set(err, ENOMEM, "no memory");
+    }
+    if (r == 0 && l->count == 0)
+        r = error_set(err, ENOENT, "%s: none of its tasks can be played here", o->from);
+    task_set_free(&set);
+    return r;
+}
+
+static int load(struct tasks_list *l, const struct gym_options *o, char *const *names, int n,
+                struct error *err)
+{
+    int r = 0;
+    if (o->from)
+        return load_others(l, o, names, n, err);
+    if (n == 0)
+        return load_ours(l, o->tasks, err);
+    for (int i = 0; i < n && r == 0; i++)
+        r = add_named(l, o->tasks, names[i], err);
+    return r;
+}
+
+static json_t *list_json(const struct task_list *l)
+{
+    json_t *a = json_array();
+    for (size_t i = 0; i < l->count; i++) {
+        json_t *text = json_string(l->items[i]);
+        json_array_append_new(a, text ? text : json_string("(not UTF-8)"));
+    }
+    return a;
+}
+
+static json_t *entry_json(const struct tasks_entry *e)
+{
+    const struct task *t = e->task;
+    json_t *o = json_pack("{s:s}", "name", e->name);
+    if (t) {
+        size_t tests = e->checked ? e->result.expected : t->tests.expected.count;
+        json_t *more =
+            json_pack("{s:s, s:s, s:I, s:o, s:o, s:I, s:I, s:I, s:s, s:s}", "title", t->title, "language",
+                      t->language, "patches", (json_int_t)t->n_patches, "solution", list_json(&t->solution),
+                      "tests", tests ? json_integer((json_int_t)tests) : json_null(), "hidden",
+                      (json_int_t)t->hidden.count, "actions", (json_int_t)task_actions(t), "steps",
+                      (json_int_t)t->max_steps, "digest", t->digest, "origin", t->origin ? t->origin : "");
+        json_object_update(o, more);
+        json_decref(more);
+    }
+    if (e->checked || !t) {
+        json_object_set_new(o, "valid", json_boolean(e->result.findings.count == 0));
+        json_object_set_new(o, "findings", list_json(&e->result.findings));
+        json_object_set_new(o, "notes", list_json(&e->result.notes));
+    }
+    if (e->checked) {
+        json_object_set_new(o, "runs", json_integer((json_int_t)e->result.runs));
+        json_object_set_new(o, "seconds", json_real((double)e->result.duration_ns / 1e9));
+    }
+    return o;
+}
+
+static void print_json(const struct tasks_list *l)
+{
+    json_t *all = json_array();
+    for (size_t i = 0; i < l->count; i++)
+        json_array_append_new(all, entry_json(&l->items[i]));
+    json_dumpf(all, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
+    printf("\n");
+    json_decref(all);
+}
+
+static void print_lines(const struct task_list *l, const char *before)
+{
+    char text[SHOWN_MAX];
+    for (size_t i = 0; i < l->count; i++)
+        printf("    %s%s\n", before, say_clean(l->items[i], text, sizeof text));
+}
+
+static void print_entry(const struct tasks_entry *e, int width)
+{
+    char title[SHOWN_MAX], name[4 * TASK_NAME_MAX], tests[32] = "?";
+    const struct task *t = e->task;
+    size_t expected = !t ? 0 : e->checked ? e->result.expected : t->tests.expected.count;
+    const char *state = !e->checked && t ? "" : e->result.findings.count ? "wrong  " : "ok     ";
+    if (expected)
+        snprintf(tests, sizeof tests, "%zu", expected);
+    say_clean(e->name, name, sizeof name);
+    if (!t)
+        printf("%s%s\n", state, name);
+    else
+        printf("%s%-*s  %-11s %7zu  %5s  %s\n", state, width, name, t->language, t->n_patches, tests,
+               say_clean(t->title, title, sizeof title));
+    print_lines(&e->result.findings, "");
+    print_lines(&e->result.notes, "note: ");
+}
+
+static void print_table(const struct tasks_list *l, bool checked)
+{
+    int width = 4;
+    for (size_t i = 0; i < l->count; i++) {
+        int n = (int)strlen(l->items[i].name);
+        width = n > width ? n : width;
+    }
+    printf("%s%-*s  %-11s %7s  %5s  %s\n", checked ? "       " : "", width, "NAME", "LANGUAGE", "PATCHES",
+           "TESTS", "TITLE");
+    for (size_t i = 0; i < l->count; i++)
+        print_entry(&l->items[i], width);
+}
+
+static size_t count_wrong(const struct tasks_list *l)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < l->count; i++)
+        n += l->items[i].result.findings.count > 0;
+    return n;
+}
+
+/* Checks unless only a list is asked for. Returns an exit status, 0 to go on. */
+static int check(struct tasks_list *l, const struct gym_options *o, struct error *err)
+{
+    if (o->no_check)
+        return 0;
+    int cancel = interrupt_watch(err);
+    int r = cancel < 0 ? cancel : tasks_check(l, (size_t)o->jobs, cancel, o->json, err);
+    if (r == -ECANCELED && interrupt_signal())
+        return 128 + interrupt_signal();
+    return r < 0 ? say_failure(err) : 0;
+}
+
+static int finish(const struct tasks_list *l, const struct gym_options *o)
+{
+    size_t wrong = count_wrong(l);
+    if (o->json)
+        print_json(l);
+    else
+        print_table(l, !o->no_check);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        say("cannot write to stdout");
+        return EXIT_HUTCH;
+    }
+    if (wrong)
+        say("%zu of %zu task%s not in order", wrong, l->count, wrong == 1 && l->count == 1 ? " is" : "s are");
+    return wrong ? 1 : 0;
+}
+
+int command_gym_tasks(const struct command *self, int argc, char **argv)
+{
+    struct gym_options o = GYM_OPTIONS_INIT;
+    struct error err = {0};
+    int n_words, status;
+    if (!command_words(self, argc, argv, &o, 0, -1, &n_words, &status))
+        return status;
+    _cleanup_(free_list) struct tasks_list l = {0};
+    if (load(&l, &o, argv, n_words, &err) < 0)
+        return say_failure(&err);
+    status = check(&l, &o, &err);
+    return status ? status : finish(&l, &o);
+}

@@ -1,0 +1,25 @@
+/* What the files of the arena and of the environments share. */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "arena.h"
+#include "cache.h"
+
+struct gym_arena {
+    const struct task *task;
+    struct arena_options options;
+    struct snapshot *origin; /* what every reset starts from */
+    struct pool *pool;       /* of boxes forked from it */
+    struct task_list expected;
+    struct tool_cache *cache; /* NULL: off */
+    pthread_mutex_t lock;     /* of the next three */
+    bool warm_tried;
+    struct warm *warm;
+    struct error no_warm; /* why there is none */
+    atomic_uint_fast64_t resets, steps, test_runs, cache_hits, boxes;
+};
+
+/* Fills a->expected from the task, or by running the tests on its solution. */
+int arena_find_expected(struct gym_arena *a, struct error *err);

@@ -1,0 +1,99 @@
+/* COPY and ADD: which files of the context they mean, and where those go. */
+#include <errno.h>
+#include <fnmatch.h>
+#include <linux/limits.h>
+#include <string.h>
+
+#include "import_dockerfile.h"
+#include "import_private.h"
+#include "relpath.h"
+#include "banned.h"
+
+/* Where a file of the context goes when `source` is copied: the part of its path that is put behind the
+ * target. NULL: it is not part of the source. */
+static const char *part_of(const char *source, const char *path, bool *ret_file)
+{
+    size_t n = 0;
+    source += strncmp(source, "./", 2) == 0 ? 2 : 0;
+    size_t length = strlen(source);
+    while (length > 0 && source[length - 1] == '/')
+        length--;
+    if (length == 0 || (length == 1 && *source == '.')) {
+        *ret_file = false;
+        return path;
+    }
+    /* Each beginning of the path that ends with a component is tried: it is the file, or a folder above it.
+     */
+    for (;;) {
+        char head[PATH_MAX], pattern[PATH_MAX];
+        n += strcspn(path + n, "/");
+        snprintf(head, sizeof head, "%.*s", (int)n, path);
+        snprintf(pattern, sizeof pattern, "%.*s", (int)length, source);
+        if (fnmatch(pattern, head, FNM_PATHNAME) == 0) {
+            *ret_file = path[n] == 0;
+            return path[n] ? path + n + 1 : relpath_name(path);
+        }
+        if (!path[n])
+            return NULL;
+        n++;
+    }
+}
+
+/* The place in the workspace of an absolute path; NULL if it lies elsewhere. */
+static const char *in_workspace(const char *workdir, const char *path)
+{
+    size_t n = strlen(workdir);
+    if (strncmp(path, workdir, n) != 0 || (path[n] && path[n] != '/'))
+        return NULL;
+    return path[n] ? path + n + 1 : path + n;
+}
+
+/* A later COPY over an earlier one takes its place. */
+static int replace(struct task_file *old, const struct task_file *f)
+{
+    char *bytes = malloc(f->size + 1);
+    if (!bytes)
+        return -ENOMEM;
+    memcpy(bytes, f->bytes, f->size + 1);
+    free(old->bytes);
+    *old = (struct task_file){old->path, f->mode, bytes, f->size};
+    return 0;
+}
+
+static int copy_file(struct dockerfile *d, const struct task_file *f, const char *place)
+{
+    size_t at;
+    d->bytes += f->size;
+    if (d->bytes > TASK_BYTES_MAX)
+        return -EFBIG;
+    if (task_tree_find(&d->files, place, &at))
+        return replace(&d->files.items[at], f);
+    return task_tree_add(&d->files, place, f->mode, f->bytes, f->size);
+}
+
+int docker_copy(struct dockerfile *d, const struct task_tree *context, const struct docker_copy *c,
+                const char **ret_why)
+{
+    char place[2 * PATH_MAX];
+    const char *target = in_workspace(d->workdir, c->target);
+    size_t count = 0;
+    int r = 0;
+    for (size_t i = 0; target && i < context->count && r == 0; i++) {
+        const struct task_file *f = &context->items[i];
+        bool file;
+        const char *part = part_of(c->source, f->path, &file);
+        if (!part)
+            continue;
+        count++;
+        if (file && !c->into && *target)
+            snprintf(place, sizeof place, "%s", target);
+        else
+            snprintf(place, sizeof place, "%s%s%s", target, *target ? "/" : "", part);
+        r = copy_file(d, f, place);
+    }
+    if (!target)
+        *ret_why = "lies outside of the working folder";
+    else if (count == 0)
+        *ret_why = "there is no such file";
+    return r;
+}

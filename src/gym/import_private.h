@@ -1,0 +1,62 @@
+/* What the importers share. */
+#pragma once
+
+#include "import.h"
+#include "task_private.h"
+
+struct import {
+    const struct import_options *o;
+    struct task_set set;
+};
+
+/* One kind of WHERE in `--from KIND:WHERE`. A row or folder that is no task for us is passed over with a line
+ * why (import_skip); an error is only what makes the whole import fail. */
+struct import_kind {
+    const char *name;
+    const char *form; /* for messages */
+    int (*run)(struct import *im, const char *where, struct error *err);
+};
+extern const struct import_kind IMPORT_QUIXBUGS, IMPORT_SWEBENCH, IMPORT_HARBOR, IMPORT_TASKS;
+
+/* The name that a task gets: what is no letter, digit, `_`, `.` or `-` becomes `_`, and what is too long gets
+ * a digest for its end. */
+void import_name(const char *from, char name[TASK_NAME_MAX]);
+
+/* Is a task of that name asked for? */
+bool import_wants(const struct import *im, const char *name);
+
+void import_say(struct import *im, const char *fmt, ...) PRINTF(2, 3);
+void import_skip(struct import *im, const char *name, const struct error *why);
+
+/* Finishes the task and takes it over, or passes it over; t is NULL afterwards. */
+int import_add(struct import *im, struct task **t, struct error *err);
+
+/* Sets a text of a task, by a format. */
+int import_text(char **ret, struct error *err, const char *fmt, ...) PRINTF(3, 4);
+
+/* Files on the host that belong to hutch alone. */
+int import_cache(char *path, size_t size, struct error *err); /* $XDG_CACHE_HOME/hutch/gym, made if need be */
+int import_write(int root, const char *path, mode_t mode, const void *bytes, size_t n);
+void import_remove(const char *folder);
+
+/* git, without anything that a repository's settings could make it do: objects are read, nothing else. */
+struct git_child {
+    pid_t pid;
+    FILE *out;
+    int said; /* what it says on stderr */
+};
+int git_start(struct git_child *g, const char *const *args, const void *input, size_t n, struct error *err);
+int git_end(struct git_child *g, const char *doing, struct error *err);
+
+/* The folder with the objects of a checkout or a bare repository. */
+int git_find(const char *folder, char *dir, size_t size);
+
+/* Writes all files of a commit beneath a new folder. */
+int git_extract(const char *git_dir, const char *commit, const char *folder, struct error *err);
+
+/* The paths that a diff names, each once: of old and new files. -EINVAL if it is none, or names files that
+ * are outside or quoted. */
+int diff_paths(const char *diff, struct task_list *ret, struct error *err);
+
+/* A unified diff of one file. */
+int diff_make(const char *path, const void *a, size_t n_a, const void *b, size_t n_b, struct buf *ret);

@@ -1,0 +1,143 @@
+#include <errno.h>
+#include <string.h>
+
+#include "observe.h"
+#include "utf8.h"
+#include "banned.h"
+
+/* Members of a tool's data that are not of the state; "*": of every tool. */
+static const struct {
+    const char *tool, *member;
+} TIMES[] = {{"*", "duration_ms"}, {"run_tests", "duration"}};
+
+/* Members whose text is a test runner's. */
+static const char *const RUNNER_TEXTS[] = {"output"};
+
+/* A long text keeps its beginning and its end. */
+static json_t *bounded_text(const char *text, size_t n)
+{
+    if (n <= OBSERVE_TEXT_MAX)
+        return text_json(text, n);
+    _cleanup_buf_ struct buf b = BUF_INIT(OBSERVE_TEXT_MAX + 256);
+    size_t half = OBSERVE_TEXT_MAX / 2, head = half - utf8_cut_end((const uint8_t *)text, half);
+    const char *tail = text + n - half;
+    size_t skip = utf8_cut_start((const uint8_t *)tail, half);
+    buf_append(&b, text, head);
+    buf_printf(&b, "\n[... %zu bytes left out ...]\n", n - head - (half - skip));
+    buf_append(&b, tail + skip, half - skip);
+    return b.failed ? NULL : text_json(b.data, b.len);
+}
+
+/* Steals data. */
+static json_t *make(const char *text, size_t n, bool failed, json_t *data)
+{
+    if (data && json_dumpb(data, NULL, 0, JSON_COMPACT) > OBSERVE_DATA_MAX) {
+        json_decref(data);
+        data = json_pack("{s:b}", "left_out", 1);
+    }
+    json_t *o = json_pack("{s:o, s:b, s:o}", "text", bounded_text(text, n), "failed", failed, "data",
+                          data ? data : json_object());
+    return o;
+}
+
+json_t *observe_text(const char *text, bool failed)
+{
+    return make(text, strlen(text), failed, NULL);
+}
+
+static json_t *string_or_null(const char *text)
+{
+    return text ? text_json(text, strlen(text)) : json_null();
+}
+
+json_t *observe_reset(const struct task *t)
+{
+    json_t *data = json_pack("{s:s, s:o, s:o, s:o, s:i}", "task", t->name, "title", string_or_null(t->title),
+                             "language", string_or_null(t->language), "test_command",
+                             string_or_null(t->tests.command), "max_steps", (int)t->max_steps);
+    const char *text = t->instruction ? t->instruction : "";
+    return make(text, strlen(text), false, data);
+}
+
+static json_t *scrubbed(const char *text, size_t n)
+{
+    _cleanup_buf_ struct buf b = BUF_INIT(2 * n + 16);
+    if (observe_scrub(text, n, &b) < 0)
+        return NULL;
+    return text_json(b.data, b.len);
+}
+
+static void scrub_member(json_t *o, const char *name)
+{
+    json_t *value = json_object_get(o, name);
+    if (json_is_string(value))
+        data_set(o, name, scrubbed(json_string_value(value), json_string_length(value)));
+}
+
+static void scrub_runner(json_t *data)
+{
+    size_t i;
+    json_t *test;
+    for (i = 0; i < ARRAY_SIZE(RUNNER_TEXTS); i++)
+        scrub_member(data, RUNNER_TEXTS[i]);
+    json_array_foreach(json_object_get(data, "tests"), i, test) scrub_member(test, "message");
+}
+
+static json_t *clean_data(const char *tool, const json_t *from)
+{
+    json_t *data = from ? json_deep_copy(from) : json_object();
+    for (size_t i = 0; data && i < ARRAY_SIZE(TIMES); i++)
+        if (TIMES[i].tool[0] == '*' || strcmp(TIMES[i].tool, tool) == 0)
+            json_object_del(data, TIMES[i].member);
+    if (data && strcmp(tool, "run_tests") == 0)
+        scrub_runner(data);
+    return data;
+}
+
+/* "[still running after 1.5 s]" is bash's own line, the last one. */
+static size_t without_running_time(const char *text, size_t n, struct buf *out)
+{
+    static const char LINE[] = "[still running after ";
+    const char *end = n ? memrchr(text, '\n', n - 1) : NULL;
+    const char *last = end ? end + 1 : text;
+    size_t len = (size_t)(text + n - last);
+    if (len < strlen(LINE) || memcmp(last, LINE, strlen(LINE)) != 0)
+        return 0;
+    buf_append(out, text, (size_t)(last - text));
+    buf_append_str(out, "[still running]\n");
+    return out->len;
+}
+
+static int clean_text(const char *tool, const struct tool_result *r, struct buf *out)
+{
+    const char *text = r->text.len ? (const char *)r->text.data : "";
+    if (strcmp(tool, "run_tests") == 0)
+        return observe_scrub(text, r->text.len, out);
+    if (strcmp(tool, "bash") == 0 && without_running_time(text, r->text.len, out))
+        return out->failed ? -ENOMEM : 0;
+    return buf_append(out, text, r->text.len);
+}
+
+static int add_image(json_t *o, const struct tool_result *r)
+{
+    json_t *whole = tool_result_json(r);
+    int bad = !whole || json_object_set(o, "image", json_object_get(whole, "image")) < 0;
+    json_decref(whole);
+    return bad ? -ENOMEM : 0;
+}
+
+json_t *observe_tool(const char *tool, const struct tool_result *r)
+{
+    _cleanup_buf_ struct buf text = BUF_INIT(2 * RESULT_TEXT_MAX);
+    json_t *data = clean_data(tool, r->data);
+    if (!data || clean_text(tool, r, &text) < 0) {
+        json_decref(data);
+        return NULL;
+    }
+    json_t *o = make(text.len ? (const char *)text.data : "", text.len, r->failed, data);
+    if (o && r->mime && r->image.len <= OBSERVE_IMAGE_MAX && add_image(o, r) < 0) {
+        json_decref(o);
+        return NULL;
+    }
+    return o;
+}

@@ -1,0 +1,30 @@
+#include <string.h>
+
+#include "clock.h"
+#include "tool.h"
+#include "virtual_clock.h"
+#include "banned.h"
+
+#define READ_NS      (50 * NS_PER_MS)
+#define CHANGE_NS    (100 * NS_PER_MS)
+#define RUN_NS       (500 * NS_PER_MS)
+#define EACH_TEST_NS (20 * NS_PER_MS)
+
+/* By what a tool does, so that a new one has its cost at once. Calls that reach no tool cost as reading does.
+ */
+static int64_t tool_ns(const char *name)
+{
+    for (size_t i = 0; TOOLS[i]; i++)
+        if (strcmp(TOOLS[i]->name, name) == 0)
+            return TOOLS[i]->flags & TOOL_RUNS      ? RUN_NS
+                   : TOOLS[i]->flags & TOOL_CHANGES ? CHANGE_NS
+                                                    : READ_NS;
+    return READ_NS;
+}
+
+int64_t virtual_clock_ns(const char *tool, size_t expected)
+{
+    if (strcmp(tool, "run_tests") == 0 || strcmp(tool, "submit") == 0)
+        return RUN_NS + (int64_t)expected * EACH_TEST_NS;
+    return tool_ns(tool);
+}

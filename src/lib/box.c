@@ -1,0 +1,160 @@
+/* Boxes: opening, closing, tools. Commands are in exec.c, what became of the files in changes.c. */
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "describe.h"
+#include "lib_box.h"
+#include "json.h"
+#include "options.h"
+#include "banned.h"
+
+static void box_handle_free(hutch_box *b)
+{
+    tool_session_free(b->session);
+    box_close(b->box);
+    pthread_mutex_destroy(&b->owner);
+    pthread_mutex_destroy(&b->lock);
+    free(b);
+}
+
+int box_handle(struct box *box, hutch_box **ret, struct error *err)
+{
+    hutch_box *b = calloc(1, sizeof *b);
+    if (!b) {
+        box_close(box);
+        return error_set(err, ENOMEM, "no memory");
+    }
+    b->handle = handle_new(HANDLE_BOX);
+    b->box = box;
+    b->tools = (struct tool_box){.box = box, .registry = -1};
+    pthread_mutex_init(&b->owner, NULL);
+    pthread_mutex_init(&b->lock, NULL);
+    int r = tool_session_new(&b->tools, "main", &b->session, err);
+    if (r < 0)
+        box_handle_free(b);
+    else
+        *ret = b;
+    return r;
+}
+
+static int open_box(const char *text, hutch_box **ret, struct error *err)
+{
+    _cleanup_json_ json_t *options = NULL;
+    _cleanup_json_ json_t *texts = json_array();
+    _cleanup_wish_ struct box_wish w;
+    struct box *box = NULL;
+    box_wish_init(&w, "");
+    int r = json_take_object("options", text, &options, err);
+    if (r == 0)
+        r = options_box(options, texts, &w, err);
+    if (r == 0)
+        r = box_wish_resolve(&w, err);
+    if (r == 0)
+        r = box_open(&w.box, &box, err);
+    return r < 0 ? r : box_handle(box, ret, err);
+}
+
+int hutch_box_open(const char *options, hutch_box **ret, struct hutch_error *err)
+{
+    struct entry e;
+    entry_begin_plain(&e, err);
+    int r = entry_need(&e, ret, "ret");
+    if (r == 0)
+        r = open_box(options, ret, &e.error);
+    return entry_end(&e, r);
+}
+
+void hutch_box_close(hutch_box *b)
+{
+    struct entry e;
+    entry_begin_plain(&e, NULL);
+    if (handle_close(b, HANDLE_BOX))
+        box_handle_free(b);
+    entry_end(&e, 0);
+}
+
+int running_begin(hutch_box *b, struct running *r, struct error *err)
+{
+    r->cancel = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (r->cancel < 0)
+        return error_errno(err, errno, "cannot make a descriptor");
+    pthread_mutex_lock(&b->lock);
+    r->next = b->running;
+    b->running = r;
+    pthread_mutex_unlock(&b->lock);
+    return 0;
+}
+
+void running_end(hutch_box *b, struct running *r)
+{
+    pthread_mutex_lock(&b->lock);
+    struct running **at = &b->running;
+    while (*at != r)
+        at = &(*at)->next;
+    *at = r->next;
+    pthread_mutex_unlock(&b->lock);
+    close(r->cancel);
+}
+
+int hutch_box_interrupt(hutch_box *b, struct hutch_error *err)
+{
+    struct entry e;
+    int r = entry_begin(&e, b, HANDLE_BOX, err);
+    if (r < 0)
+        return entry_end(&e, r);
+    pthread_mutex_lock(&b->lock);
+    for (struct running *one = b->running; one; one = one->next)
+        eventfd_write(one->cancel, 1);
+    pthread_mutex_unlock(&b->lock);
+    return entry_end(&e, 0);
+}
+
+static int call_tool(hutch_box *b, const char *name, json_t *input, char **ret, struct error *err)
+{
+    struct running running;
+    _cleanup_result_ struct tool_result result = TOOL_RESULT_INIT;
+    int r = running_begin(b, &running, err);
+    if (r < 0)
+        return r;
+    struct tool_request q = {.name = name, .input = input, .cancel = running.cancel};
+    r = tool_call(b->session, &q, &result);
+    running_end(b, &running);
+    if (r == -ENOENT)
+        return error_set(err, ENOENT, "there is no tool '%.100s'; hutch_tools() lists all", name);
+    return json_give(tool_result_json(&result), ret,
+                     err); /* wrong input is a failed call, told by the result */
+}
+
+int hutch_box_tool(hutch_box *b, const char *name, const char *input, char **ret_result,
+                   struct hutch_error *err)
+{
+    struct entry e;
+    _cleanup_json_ json_t *object = NULL;
+    int r = entry_begin(&e, b, HANDLE_BOX, err);
+    if (r == 0)
+        r = entry_need(&e, name, "name");
+    if (r == 0)
+        r = entry_need(&e, ret_result, "ret_result");
+    if (r == 0)
+        r = json_take_object("input", input, &object, &e.error);
+    if (r == 0)
+        r = call_tool(b, name, object, ret_result, &e.error);
+    return entry_end(&e, r);
+}
+
+int hutch_tools(char **ret_list, struct hutch_error *err)
+{
+    struct entry e;
+    entry_begin_plain(&e, err);
+    int r = entry_need(&e, ret_list, "ret_list");
+    if (r < 0)
+        return entry_end(&e, r);
+    json_t *list = json_array();
+    for (size_t i = 0; TOOLS[i]; i++)
+        json_array_append_new(list, tool_describe(TOOLS[i]));
+    return entry_end(&e, json_give(list, ret_list, &e.error));
+}

@@ -1,0 +1,94 @@
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "entry.h"
+#include "banned.h"
+
+static const char *kind_name(enum handle_kind kind)
+{
+    static const char *const names[] = {"box", "snapshot", "arena", "environment", "vector"};
+    return names[kind - HANDLE_BOX];
+}
+
+struct handle handle_new(enum handle_kind kind)
+{
+    return (struct handle){.kind = kind, .owner = getpid()};
+}
+
+/* In a fork of the process a handle is left alone, memory and all: the parent's threads may have held its
+ * locks. */
+bool handle_close(void *handle, enum handle_kind kind)
+{
+    struct handle *h = handle;
+    if (!h || h->kind != (uint32_t)kind || h->owner != getpid())
+        return false;
+    h->kind = 0;
+    return true;
+}
+
+static void hold_sigpipe(struct entry *e)
+{
+    sigset_t pipe, pending;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    sigpending(&pending);
+    e->was_pending = sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &pipe, &e->mask);
+}
+
+/* One that came meanwhile was ours: a write of this thread raises it on this thread. */
+static void release_sigpipe(struct entry *e)
+{
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    while (!e->was_pending && sigtimedwait(&pipe, NULL, &(struct timespec){0}) < 0 && errno == EINTR)
+        ;
+    pthread_sigmask(SIG_SETMASK, &e->mask, NULL);
+}
+
+void entry_begin_plain(struct entry *e, struct hutch_error *out)
+{
+    e->error.code = 0;
+    e->error.text[0] = 0;
+    e->out = out;
+    e->locale = uselocale(newlocale(LC_ALL_MASK, "C", NULL)); /* of this thread; one that always is there */
+    hold_sigpipe(e);
+}
+
+int entry_begin(struct entry *e, const void *handle, enum handle_kind kind, struct hutch_error *out)
+{
+    const struct handle *h = handle;
+    entry_begin_plain(e, out);
+    if (!h)
+        return error_set(&e->error, EINVAL, "no %s was given", kind_name(kind));
+    if (h->kind != (uint32_t)kind)
+        return error_set(&e->error, EINVAL, "this is no open %s", kind_name(kind));
+    if (h->owner != getpid())
+        return error_set(&e->error, ECHILD,
+                         "this %s belongs to process %d, of which this one is a fork; open one here",
+                         kind_name(kind), (int)h->owner);
+    return 0;
+}
+
+int entry_need(struct entry *e, const void *argument, const char *name)
+{
+    return argument ? 0 : error_set(&e->error, EINVAL, "'%s' must not be NULL", name);
+}
+
+int entry_end(struct entry *e, int r)
+{
+    release_sigpipe(e);
+    uselocale(e->locale);
+    if (!e->out)
+        return r;
+    if (r < 0 && !e->error.code)
+        error_errno(&e->error, -r, "it did not work");
+    e->out->code = r < 0 ? -r : 0;
+    snprintf(e->out->text, sizeof e->out->text, "%s", r < 0 ? e->error.text : "");
+    return r;
+}

@@ -1,0 +1,55 @@
+/*
+ * The way into the library and out again; every function of hutch.h that can fail goes through it.
+ *
+ * We are guests in somebody else's process. On the way in: is this a handle of ours, of this kind, of this
+ * process (a fork of it has copies of all handles, which must not touch what belongs to its parent)? No
+ * SIGPIPE may reach the program because a command did not read its input. On the way out the error goes to
+ * the caller, and the signal mask is as it was.
+ */
+#pragma once
+
+#include <locale.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "error.h"
+#include "hutch.h"
+
+/* What every handle begins with. */
+enum handle_kind {
+    HANDLE_BOX = 0x48b0,
+    HANDLE_SNAPSHOT,
+    HANDLE_ARENA,
+    HANDLE_ENV,
+    HANDLE_VECTOR,
+};
+
+struct handle {
+    uint32_t kind; /* 0 once it is closed */
+    pid_t owner;
+};
+
+struct handle handle_new(enum handle_kind kind);
+
+/* For functions that end a handle: is there something to end, and is it ours? If so it is marked as closed.
+ */
+bool handle_close(void *handle, enum handle_kind kind);
+
+struct entry {
+    struct error error;
+    struct hutch_error *out;
+    sigset_t mask;
+    bool was_pending; /* a SIGPIPE that is not of our making */
+    locale_t locale;
+};
+
+/* Begins a call with this handle, or (the second) with none. If it fails, the call ends with
+ * `return entry_end(&e, r)` all the same. */
+int entry_begin(struct entry *e, const void *handle, enum handle_kind kind, struct hutch_error *out);
+void entry_begin_plain(struct entry *e, struct hutch_error *out);
+int entry_end(struct entry *e, int r);
+
+/* An argument that must not be NULL: 0, or -EINVAL with the text set. */
+int entry_need(struct entry *e, const void *argument, const char *name);

@@ -1,0 +1,319 @@
+/* What importers are made of: TOML, YAML, Dockerfiles, diffs, names. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "import_dockerfile.h"
+#include "import_private.h"
+#include "import_toml.h"
+#include "import_variants.h"
+#include "import_yaml.h"
+
+struct seen {
+    char text[4096];
+};
+
+static void note(void *data, const char *name, const char *value)
+{
+    struct seen *s = data;
+    size_t n = strlen(s->text);
+    snprintf(s->text + n, sizeof s->text - n, "%s=%s;", name, value);
+}
+
+static void note_table(void *data, const char *name)
+{
+    note(data, "table", name);
+}
+
+static void toml(const char *text, const char *want)
+{
+    struct seen s = {0};
+    struct error err = {0};
+    struct toml_sink sink = {note, note_table, &s};
+    if (toml_scan(text, strlen(text), &sink, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_string_equal(s.text, want);
+}
+
+static void no_toml(const char *text, const char *said)
+{
+    struct seen s = {0};
+    struct error err = {0};
+    struct toml_sink sink = {note, NULL, &s};
+    assert_int_equal(toml_scan(text, strlen(text), &sink, &err), -EINVAL);
+    if (!strstr(err.text, said))
+        fail_msg("said \"%s\", not \"%s\"", err.text, said);
+}
+
+static void test_toml(void **state)
+{
+    toml("", "");
+    toml("# nothing\n\n", "");
+    toml("a = 1", "a=1;");
+    toml("a=\"x\" # c\nb = 'y'\r\n", "a=x;b=y;");
+    toml("[v]\nt = 120.0\n[e.f]\n\"k k\" = true\n", "table=v;v.t=120.0;table=e.f;e.f.k k=true;");
+    toml("a.b . c = -1_000", "a.b.c=-1_000;");
+    toml("l = [1, \"]\", [2,\n # c\n 3],]\nb = 2", "b=2;");
+    toml("l = [{a = 1, b = \"}\"}, {}]\nb = 2", "b=2;");
+    toml("e = { K = \"v\", n = { m = 1 } }\nb = 2", "b=2;");
+    toml("a = \"q\\\"\\\\\\n\\t\\u00e9\\U0001F600\"", "a=q\"\\\n\té\xf0\x9f\x98\x80;");
+    toml("a = 'c:\\n'", "a=c:\\n;");
+    toml("a = \"\"\"\nx\ny\"\"\"\nb = 1", "a=x\ny;b=1;");
+    toml("a = \"\"\"x \\\n   y\"\"\"", "a=x y;");
+    toml("a = '''it's'''", "a=it's;");
+    toml("a = \"\"\"q\"\"\"\"", "a=q\";");
+    toml("[[steps]]\nname = \"one\"\n[[steps]]\nname = \"two\"",
+         "table=steps[];steps[].name=one;table=steps[];steps[].name=two;");
+    toml("d = 2024-01-02T03:04:05Z", "d=2024-01-02T03:04:05Z;");
+}
+
+static void test_toml_errors(void **state)
+{
+    no_toml("a", "line 1: = is expected");
+    no_toml("\n\n= 1", "line 3: a name is expected");
+    no_toml("a = ", "line 1: a value is expected");
+    no_toml("a = \"x\nb = 1", "line 1: a text has no end");
+    no_toml("a = \"\"\"x\n\n", "a text has no end");
+    no_toml("a = \"\\q\"", "no such escape");
+    no_toml("a = \"\\ud800\"", "names no character");
+    no_toml("a = \"\\u12\"", "hexadecimal");
+    no_toml("a = 1 b = 2", "something stands behind");
+    no_toml("[a", "has no end");
+    no_toml("[[a]", "has no end");
+    no_toml("a = [1 2]", "has no end");
+    no_toml("a = [1,", "a value is expected");
+    no_toml("a = {b 1}", "= is expected");
+    no_toml("a = \xff", "UTF-8");
+    char deep[200];
+    memset(deep, '[', sizeof deep);
+    memcpy(deep, "a = ", 4);
+    deep[sizeof deep - 1] = 0;
+    no_toml(deep, "too deep");
+    char *big = malloc(10000);
+    memset(big, 'x', 9999);
+    memcpy(big, "a = \"", 5);
+    big[9998] = '"';
+    big[9999] = 0;
+    no_toml(big, "too long");
+    free(big);
+}
+
+static void yaml(const char *text, const char *want)
+{
+    struct seen s = {0};
+    struct error err = {0};
+    struct yaml_sink sink = {note, note, &s};
+    if (yaml_scan(text, strlen(text), &sink, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_string_equal(s.text, want);
+}
+
+static void test_yaml(void **state)
+{
+    struct seen s = {0};
+    struct error err = {0};
+    struct yaml_sink sink = {note, NULL, &s};
+    yaml("", "");
+    yaml("a: 1\nb: two words\n", "a=1;b=two words;");
+    yaml("instruction: |-\n  x\n  y\ntags:\n  - t\n  - {u: v}\nz: 1", "instruction=x\ny;z=1;");
+    yaml("services:\n  client:\n    image: x\n  other: {}\nn: 1", "services=client;services=other;n=1;");
+    yaml("a: &x [1, 2]\nb: *x\nc: 3", "c=3;");
+    yaml("- a\n- b: c\n", "");
+    yaml("? [k]\n: v\nw: 1", "=v;w=1;");
+    assert_int_equal(yaml_scan("a: [", 4, &sink, &err), -EINVAL);
+    if (!strstr(err.text, "line 2: "))
+        fail_msg("%s", err.text);
+    char deep[4096];
+    memset(deep, '[', sizeof deep);
+    assert_true(yaml_scan(deep, sizeof deep, &sink, &err) < 0);
+}
+
+/* A context with some files, and what a Dockerfile makes of it. */
+static struct dockerfile docker(const char *text)
+{
+    static const char *const FILES[] = {"Dockerfile", "a.py", "data/x.csv", "data/sub/y.csv", "b.txt"};
+    struct task_tree context = {0};
+    struct dockerfile d = {0};
+    struct error err = {0};
+    for (size_t i = 0; i < sizeof FILES / sizeof *FILES; i++)
+        assert_int_equal(task_tree_add(&context, FILES[i], S_IFREG | 0644, FILES[i], strlen(FILES[i])), 0);
+    assert_int_equal(dockerfile_read(text, strlen(text), &context, &d, &err), 0);
+    task_tree_free(&context);
+    return d;
+}
+
+static void copies(const char *text, const char *workdir, const char *want)
+{
+    struct dockerfile d = docker(text);
+    char files[1024] = "";
+    if (d.troubles.count)
+        fail_msg("%s", d.troubles.items[0]);
+    for (size_t i = 0; i < d.files.count; i++) {
+        size_t n = strlen(files);
+        snprintf(files + n, sizeof files - n, "%s(%s) ", d.files.items[i].path, d.files.items[i].bytes);
+    }
+    assert_string_equal(d.workdir, workdir);
+    assert_string_equal(files, want);
+    dockerfile_free(&d);
+}
+
+static void test_dockerfile_copies(void **state)
+{
+    copies("FROM x", "/app", "");
+    copies("FROM x\nWORKDIR /app\nCOPY a.py .\n", "/app", "a.py(a.py) ");
+    copies("from x\nworkdir /w\ncopy a.py b.py", "/w", "b.py(a.py) ");
+    copies("FROM x\nWORKDIR /w\nCOPY a.py b.txt ./in/\n", "/w", "in/a.py(a.py) in/b.txt(b.txt) ");
+    copies("FROM x\nWORKDIR /w\nCOPY data /w/d\n", "/w", "d/sub/y.csv(data/sub/y.csv) d/x.csv(data/x.csv) ");
+    copies("FROM x\nWORKDIR /w\nCOPY ./data/*.csv ./\n", "/w", "x.csv(data/x.csv) ");
+    copies("FROM x\nWORKDIR /w\nCOPY --chown=1:1 [\"a.py\", \"x/\"]\n", "/w", "x/a.py(a.py) ");
+    copies("FROM x\nWORKDIR /w\nWORKDIR v\nCOPY \\\n  # why\n a.py \\\n ../v/\n", "/w/v", "a.py(a.py) ");
+    copies("FROM x\nWORKDIR /w\nCOPY a.py z\nCOPY b.txt z\n", "/w", "z(b.txt) ");
+    copies("FROM x\nADD a.py /app/\nCMD [\"x\"]\nUSER root\nLABEL a=b", "/app", "a.py(a.py) ");
+}
+
+static void trouble(const char *text, const char *said)
+{
+    struct dockerfile d = docker(text);
+    if (d.troubles.count == 0)
+        fail_msg("no trouble, not even: %s", said);
+    if (!strstr(d.troubles.items[0], said))
+        fail_msg("said \"%s\", not \"%s\"", d.troubles.items[0], said);
+    dockerfile_free(&d);
+}
+
+static void test_dockerfile_troubles(void **state)
+{
+    trouble("FROM x\nRUN make\n", "line 2: RUN make: cannot be carried out");
+    trouble("FROM x\nRUN apt-get update && git clone y\n", "cannot be carried out");
+    trouble("FROM x\nRUN pip install y > /app/log\n", "cannot be carried out");
+    trouble("FROM x\nRUN <<EOF\nCOPY nothing here\nEOF\nNONSENSE", "line 2: RUN");
+    trouble("FROM x\nCOPY <<EOF /app/y\nz\nEOF\n", "not supported");
+    trouble("FROM x\nCOPY --from=y /z /app/\n", "another image");
+    trouble("FROM x AS y\nFROM z\n", "several stages");
+    trouble("FROM x\nCOPY a.py /etc/\n", "outside of the working folder");
+    trouble("FROM x\nCOPY a.py /app/../../../etc/\n", "outside of the working folder");
+    trouble("FROM x\nCOPY gone.py .\n", "there is no such file");
+    trouble("FROM x\nCOPY ../secret .\n", "there is no such file");
+    trouble("FROM x\nADD https://x/y .\n", "network");
+    trouble("FROM x\nWORKDIR $HOME\n", "cannot be told");
+    trouble("FROM x\nCOPY a.py\n", "cannot be told");
+    trouble("HELLO world", "line 1: HELLO world: there is no such instruction");
+    struct dockerfile d =
+        docker("FROM x\nRUN apt-get update && \\\n apt-get install -y git; rm -rf /var/lib/apt/lists/*\n"
+               "ENV A=b");
+    assert_int_equal(d.troubles.count, 0);
+    assert_int_equal(d.notes.count, 2);
+    dockerfile_free(&d);
+}
+
+static void paths(const char *diff, const char *want)
+{
+    struct task_list l = {0};
+    struct error err = {0};
+    char all[1024] = "";
+    if (diff_paths(diff, &l, &err) < 0)
+        fail_msg("%s", err.text);
+    for (size_t i = 0; i < l.count; i++) {
+        size_t n = strlen(all);
+        snprintf(all + n, sizeof all - n, "%s ", l.items[i]);
+    }
+    assert_string_equal(all, want);
+    task_list_free(&l);
+}
+
+static void no_paths(const char *diff, const char *said)
+{
+    struct task_list l = {0};
+    struct error err = {0};
+    assert_int_equal(diff_paths(diff, &l, &err), -EINVAL);
+    if (!strstr(err.text, said))
+        fail_msg("said \"%s\", not \"%s\"", err.text, said);
+}
+
+static void test_diff_paths(void **state)
+{
+    paths("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n", "x ");
+    paths("diff --git a/x b/x\nnew file mode 100644\n--- /dev/null\n+++ b/y/x\n@@ -0,0 +1,2 @@\n+a\n+b\n",
+          "y/x ");
+    paths("--- a/x\t2024\n+++ b/x\t2024\n@@ -1,2 +1,2 @@\n--- a/not\n+++ b/not\n c\n--- a/z\n+++ b/z\n",
+          "x z ");
+    paths("rename from old name\nrename to new\n", "old name new ");
+    no_paths("", "no diff");
+    no_paths("hello\n", "no diff");
+    no_paths("--- a/../x\n", "outside");
+    no_paths("--- /etc/passwd\n", "no a/ or b/");
+    no_paths("--- \"a/\\303\"\n", "quoted");
+    no_paths("--- a/.git/config\n", "git's");
+    no_paths("+++ b/\n", "no a/ or b/");
+}
+
+static void test_names(void **state)
+{
+    char name[TASK_NAME_MAX], other[TASK_NAME_MAX], big[200];
+    import_name("django__django-11099", name);
+    assert_string_equal(name, "django__django-11099");
+    import_name("../a b/\x1b", name);
+    assert_string_equal(name, "_._a_b__");
+    import_name("", name);
+    assert_string_equal(name, "_");
+    memset(big, 'x', sizeof big);
+    big[sizeof big - 1] = 0;
+    import_name(big, name);
+    big[150] = 'y';
+    import_name(big, other);
+    assert_int_equal(strlen(name), TASK_NAME_MAX - 1);
+    assert_string_not_equal(name, other);
+}
+
+static struct buf bytes(const char *text)
+{
+    struct buf b = BUF_INIT(4096);
+    buf_append_str(&b, text);
+    return b;
+}
+
+static void test_variants(void **state)
+{
+    struct task *t = task_new();
+    struct error err = {0};
+    struct buf wrong =
+        bytes("def f(n):\n    if n < 2:\n        return 1\n    x = n + 1\n    y = 0\n    return x == y\n"
+              "\"\"\"\nwhile n < 3\n\"\"\"\n");
+    struct buf right =
+        bytes("def f(n):\n    if n < 2:\n        return 1\n    x = n - 1\n    y = 0\n    return x == y\n"
+              "\"\"\"\nwhile n < 3\n\"\"\"\n");
+    assert_int_equal(variants_add(t, "p.py", &wrong, &right, &err), 0);
+    assert_int_equal(t->n_patches, 3); /* lines 3 and 5 lie beside the solution, line 8 is a text */
+    assert_string_equal(t->patches[0].name, "line-2");
+    assert_non_null(strstr(t->patches[0].diff, "\n+    if n <= 2:\n"));
+    assert_string_equal(t->patches[1].name, "line-4");
+    assert_non_null(strstr(t->patches[1].diff, "\n+    x = n - 1\n"));
+    assert_string_equal(t->patches[2].name, "line-6");
+    assert_string_equal(t->solution.items[0], "line-4");
+    assert_int_equal(variants_add(t, "p.py", &wrong, &wrong, &err), -EINVAL);
+    buf_free(&wrong);
+    buf_free(&right);
+    task_free(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_toml),
+        cmocka_unit_test(test_toml_errors),
+        cmocka_unit_test(test_yaml),
+        cmocka_unit_test(test_dockerfile_copies),
+        cmocka_unit_test(test_dockerfile_troubles),
+        cmocka_unit_test(test_diff_paths),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_variants),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
