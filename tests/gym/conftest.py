@@ -30,6 +30,7 @@ def gym_run(hutch, scratch):
     folder.chmod(0o755)
     shutil.copy2(program, folder)
     shutil.copy2(hutch.parent / "hutch-guest", folder)
+    shutil.copy2(hutch.parent / "hutch-warm.so", folder)
     shutil.copytree(hutch.parent / "hutch-skeleton", folder / "hutch-skeleton", symlinks=True)
     return folder / program.name
 
