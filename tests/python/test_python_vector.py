@@ -198,7 +198,7 @@ def test_ctrl_c_while_waiting(python):
         envs.close()
     """))
     try:
-        harness.wait_until(lambda: any("sleep 100" in harness.describe(pid) for pid in harness.descendants(process.pid)))
+        harness.wait_until(lambda: any(harness.describe(pid).endswith(": sleep 100") for pid in harness.descendants(process.pid)))
         os.kill(process.pid, signal.SIGINT)
         out, err = process.communicate(timeout=60)
     finally:

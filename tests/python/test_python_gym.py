@@ -233,7 +233,7 @@ def test_ctrl_c_ends_a_step_and_its_episode(python):
         env.close()
     """))
     try:
-        harness.wait_until(lambda: any("sleep 100" in harness.describe(pid) for pid in harness.descendants(process.pid)))
+        harness.wait_until(lambda: any(harness.describe(pid).endswith(": sleep 100") for pid in harness.descendants(process.pid)))
         os.kill(process.pid, signal.SIGINT)
         out, err = process.communicate(timeout=60)
     finally:
