@@ -1,4 +1,4 @@
-/* The lines of runner.py, and those of somebody who would like to be it. */
+/* The lines of the runner, and those of somebody who would like to be it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
