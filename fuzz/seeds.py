@@ -49,6 +49,8 @@ WIRE_GUEST = [
     + b"\0" + frame(6, text(NAME, b"s"), text(TEXT, b"true"), text(ENV, b"A=c")),
     b"\0" + frame(6, text(TEXT, b"cat"), number(BACKGROUND, 1)) + STOP + b"\0" + frame(7, number(HANDLE, 1), text(DATA, b"x"))
     + STOP + b"\0" + frame(4, number(HANDLE, 1), number(MARK, 4)) + STOP + b"\0" + frame(7, number(HANDLE, 1), number(EOF, 1)),
+    b"\0" + frame(26, text(109, b"tests"), text(110, b"/logs/")) + frame(130, text(PATH, b"tests/a"), number(MODE, 0o644), number(SIZE, 2),
+                                                                         text(DATA, b"ab")) + frame(130, number(EOF, 1)),
     b"\1" + raw_frame(2, (ARG, b"true"), (STDIO, struct.pack("<Q", 3))),
     b"\1" + raw_frame(1) + b"\7\0\0\0\1",
 ]
@@ -279,7 +281,18 @@ KEYS = [
     b"\x10\033[200~" + b"line\r\n" * 12 + b"\xff\033[A\033[201~x\x02\x7f\x1f\x19\xf4\x8f\x80\x80",
 ]
 
+TOKEN = b"0" * 32
+OUTCOMES = [
+    b"\7" + b"".join(b"%s %d %s\n" % (TOKEN, i, line) for i, line in enumerate(lines))
+    for lines in [
+        [b"B\ta::x", b"P\ta::x", b"B\ta::y[1]", b"F\ta::y[1]\tassert 1 == 2\\n +  where", b"Z"],
+        [b"B\ta", b"E\ta\twhy", b"T\ttampered: gc", b"B\tb", b"P\tb", b"U\tnot collected"],
+        [b"B\ta", b"P\ta", b"P\ta", b"B\tb", b"S\tb\tskipped", b"Z", b"Z"],
+    ]
+] + [b"\1" + TOKEN + b" 1 B\ta\n6 passed\n" + TOKEN + b" 2 P\ta\\\n"]
+
 SEEDS = {
+    "fuzz_outcomes": OUTCOMES,
     "fuzz_history": HISTORY,
     "fuzz_keys": KEYS,
     "fuzz_markdown": MARKDOWN,
