@@ -293,6 +293,19 @@ OUTCOMES = [
 
 SEEDS = {
     "fuzz_outcomes": OUTCOMES,
+TRAJECTORY_HEAD = b'{"task":"t","digest":"d","seed":7,"clock":"virtual"}\n'
+TRAJECTORY_STEPS = [
+    b'{"step":0,"action":null,"observation":{"text":"x"},"reward":0,"pass_rate":null,"terminated":false,"truncated":false}\n',
+    b'{"step":1,"action":{"tool":"bash","command":"ls"},"observation":{"text":"in 0.02s at 0x7f1234567890"},"reward":-0.01,'
+    b'"pass_rate":0.5,"terminated":true,"truncated":false,"seconds":0.1}\n',
+]
+TRAJECTORY_END = b'{"return":0.5,"pass_rate":1.0,"calls":1,"seconds":0.1,"seed":"18446744073709551615"}\n'
+TRAJECTORY = [
+    TRAJECTORY_HEAD + b"".join(TRAJECTORY_STEPS) + TRAJECTORY_END,
+    TRAJECTORY_HEAD + TRAJECTORY_STEPS[0] + TRAJECTORY_STEPS[1][:-40],
+    b"1 failed in 0.02s; duration_ms 4.2; time=\"0.1\" 0x7ffe12345678 3.25 seconds 1.2.3s",
+
+    "fuzz_trajectory": TRAJECTORY,
     "fuzz_history": HISTORY,
     "fuzz_keys": KEYS,
     "fuzz_markdown": MARKDOWN,
