@@ -159,9 +159,14 @@ static int try_run(struct warm *w, struct box *b, const struct warm_run *run, un
     c.out.capture = &result.out;
     c.ear.said = run->said;
     c.ear.data = run->data;
+    /* Its time begins when it is there: it may have to wait for others that are forked before it. */
+    int64_t patience = c.deadline ? c.deadline - clock_now() : 0;
+    c.deadline = 0;
     pthread_rwlock_rdlock(&b->frozen);
     int r = send_in(w, &c, run, generation, err);
     pthread_rwlock_unlock(&b->frozen);
+    if (!c.killed && patience)
+        c.deadline = clock_now() + patience;
     if (r == 0 && c.done && !c.arrived && !c.killed)
         return error_set(err, EPIPE, "the box has ended");
     while (r == 0 && !c.done)

@@ -171,17 +171,37 @@ print("still here")
     warm.works()
 
 
-def test_a_snapshot_waits_for_nobody_and_stops_everybody(warm):
-    """One taken while runs come and go sees one state; here: that both go on."""
-    assert warm.run("open('/workspace/mark', 'w').write('x')")["exit_code"] == 0
-    assert warm.ask(snapshot=True) == {"done": True}
-    assert warm.ask(fork=True) == {"done": True}
-    assert warm.run("print(open('/workspace/mark').read())")["output"] == "x\n"
+def test_a_snapshot_stops_a_run_and_lets_it_go_on(warm):
+    """A run that counts in two files, one after the other: in a picture of one moment they are never further apart."""
+    warm.run("for name in 'ab': open('/workspace/' + name, 'w').write('00000000')")
+    answer = warm.ask(film=6, exec="cat /workspace/a /workspace/b", run="""
+import time
+a, b = (os.open("/workspace/" + name, os.O_WRONLY) for name in "ab")
+end, i = time.monotonic() + 3, 0
+while time.monotonic() < end:
+    i += 1
+    os.pwrite(a, b"%08d" % i, 0)
+    os.pwrite(b, b"%08d" % i, 0)
+print("counted", i > 100)
+""")
+    assert [done.get("output") for done in answer["results"]] == ["counted True\n"], answer
+    pairs = [(int(picture["output"][:8]), int(picture["output"][8:])) for picture in answer["pictures"]]
+    assert all(a - b in (0, 1) for a, b in pairs), pairs
+    assert len(set(pairs)) > 1 and pairs == sorted(pairs), pairs
 
 
 def test_many_at_once_do_not_mix(warm):
     """Threads with a box each: every run says what it was asked, and is alone in its box."""
-    text = "print(len([p for p in os.listdir('/proc') if p.isdigit()])); os.write(fd, os.getcwd().encode())"
+    text = """
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return ") Z " not in f.read()
+    except OSError:
+        return False
+print(sum(alive(p) for p in os.listdir('/proc') if p.isdigit()))
+os.write(fd, os.getcwd().encode())
+"""
     answer = warm.ask(spin=10, threads=8, run=text)
     assert len(answer["results"]) == 80
     for done in answer["results"]:
