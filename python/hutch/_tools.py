@@ -1,7 +1,8 @@
 """The table of tools, and a method of Box for each entry.
 
 The methods are made from the table of the library that was loaded, so they are always those that it has: the input schema's
-members are the parameters (the required ones come first and may be given by position), its descriptions the documentation.
+members are the parameters, its descriptions the documentation. The required members come first and may be given by position;
+where none is required, the first one may.
 """
 from __future__ import annotations
 
@@ -78,14 +79,14 @@ def _method(tool: Tool, owner: type) -> Callable[..., ToolResult]:
 def _signature(tool: Tool) -> inspect.Signature:
     members = tool.input_schema.get("properties") or {}
     required = [name for name in tool.input_schema.get("required") or [] if name in members]
-    first = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)]
+    parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)]
     for name in required:
-        first.append(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=_type(members[name])))
+        parameters.append(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=_type(members[name])))
     for name in members:
         if name not in required and name.isidentifier():
-            first.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None,
-                                           annotation=Optional[_type(members[name])]))
-    return inspect.Signature(first, return_annotation=ToolResult)
+            kind = inspect.Parameter.KEYWORD_ONLY if len(parameters) > 1 else inspect.Parameter.POSITIONAL_OR_KEYWORD
+            parameters.append(inspect.Parameter(name, kind, default=None, annotation=Optional[_type(members[name])]))
+    return inspect.Signature(parameters, return_annotation=ToolResult)
 
 
 def _type(schema: Dict[str, Any]) -> Any:

@@ -58,7 +58,10 @@ int io_write_file(int dirfd, const char *path, const char *text)
     _cleanup_fd_ int fd = openat(dirfd, path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
         return -errno;
-    ssize_t done = write(fd, text, strlen(text));
+    ssize_t done;
+    do
+        done = write(fd, text, strlen(text)); /* a control group that must shrink first can be interrupted */
+    while (done < 0 && errno == EINTR);
     return done < 0 ? -errno : 0;
 }
 

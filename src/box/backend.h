@@ -29,6 +29,21 @@ struct usage {
     bool disk_full;
 };
 
+/* What a process needs to come into a box from outside; all but `own` are kept by the place. */
+struct entrance {
+    int process;  /* a pidfd of process 1 */
+    int joins[4]; /* files to join control groups by */
+    size_t n_joins;
+    int own; /* one of the joins, to be closed by who asked; or -1 */
+};
+
+/* A warm process that is to be started: its ends of a socket and of a pipe, its program and its environment.
+ */
+struct backend_warm {
+    int control, voice, program, setup;
+    char *const *env;
+};
+
 struct place;
 
 struct backend {
@@ -53,6 +68,10 @@ struct backend {
     void (*usage)(struct place *p, bool with_memory, struct usage *ret);
     int (*listener)(
         struct place *p); /* socket on which the box's network proxy accepts, or -1; kept by the place */
+    /* Starts a warm process that sees what the place's forks see, and says how to come into a place. */
+    int (*warm)(struct place *p, const struct backend_warm *w, pid_t *ret_pid, struct error *err);
+    int (*entrance)(struct place *p, struct entrance *ret);
+    bool (*related)(const struct place *a, const struct place *b); /* of one family */
 };
 
 extern const struct backend BACKEND_NS;

@@ -59,6 +59,7 @@ struct box_options {
     enum box_mode mode;
     const char *image; /* folder that is the root filesystem, or NULL for the host's selection */
     bool one_shot;     /* one command and no other: what only later ones could need is left out */
+    bool warm;         /* children of a warm process may enter it, and its forks (warm.h) */
     enum box_net net;
     const char *allow[BOX_ALLOW_MAX]; /* HOST or HOST:PORT */
     size_t n_allow;

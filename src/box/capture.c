@@ -14,6 +14,11 @@ void capture_init(struct box_capture *c, uint64_t limit)
     *c = (struct box_capture){.head = BUF_INIT(limit - half), .tail = BUF_INIT(2 * half)};
 }
 
+void capture_init_tail(struct box_capture *c, uint64_t limit)
+{
+    *c = (struct box_capture){.head = BUF_INIT(0), .tail = BUF_INIT(2 * limit)};
+}
+
 static size_t tail_kept(const struct box_capture *c)
 {
     return c->tail.max / 2;

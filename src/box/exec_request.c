@@ -27,9 +27,7 @@ int64_t call_wall_limit(const struct call *c)
     return bounded && (!wall || wall > most) ? most : wall;
 }
 
-/* Limits go to the guest where it is the one to enforce them: always wall time, the rest where nothing counts
- * them. */
-static void put_limits(struct buf *b, const struct call *c)
+void call_put_limits(struct buf *b, const struct call *c)
 {
     int64_t wall = call_wall_limit(c);
     int64_t cpu = limit_of(c->command->cpu_time_ns, c->box->limits.cpu_time_ns);
@@ -50,7 +48,7 @@ static int build_shell_request(struct buf *b, const struct call *c)
 {
     size_t begin = wire_begin(b, WIRE_SHELL);
     call_put_shell(b, c);
-    put_limits(b, c);
+    call_put_limits(b, c);
     wire_end(b, begin);
     return b->failed ? -E2BIG : 0;
 }
@@ -71,7 +69,7 @@ int call_build_request(struct buf *b, const struct call *c, enum wire_stdio stdi
     }
     if (c->command->last)
         wire_put_u64(b, WIRE_K_LAST, 1);
-    put_limits(b, c);
+    call_put_limits(b, c);
     wire_end(b, begin);
     return b->failed ? -E2BIG : 0;
 }

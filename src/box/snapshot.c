@@ -33,9 +33,11 @@ struct view {
 static void thaw(int frozen)
 {
     char byte;
+    ssize_t n;
     shutdown(frozen, SHUT_WR);
-    while (read(frozen, &byte, 1) > 0)
-        ;
+    do
+        n = read(frozen, &byte, 1);
+    while (n > 0 || (n < 0 && errno == EINTR));
     close(frozen);
 }
 
@@ -249,6 +251,16 @@ struct snapshot *snapshot_free(struct snapshot *s)
     box_close(s->like);
     free(s);
     return NULL;
+}
+
+struct place *snapshot_place(const struct snapshot *s)
+{
+    return s->place;
+}
+
+const struct box *snapshot_like(const struct snapshot *s)
+{
+    return s->like;
 }
 
 int box_fork(struct snapshot *s, struct box **ret, struct error *err)

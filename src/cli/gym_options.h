@@ -16,10 +16,10 @@ struct gym_options {
     bool virtual_clock, no_cache, resume, no_check, json;
     uint64_t max_steps; /* 0: the task's */
     uint64_t episodes, seeds, jobs, envs;
-    double epsilon_start, epsilon_end, epsilon_decay, alpha, gamma; /* negative: the default */
+    uint64_t epsilon_decay;                          /* 0: the default */
+    double epsilon_start, epsilon_end, alpha, gamma; /* negative: the default */
 };
 
 /* What is not a zero while nothing is given. */
 #define GYM_OPTIONS_INIT                                                                                     \
-    ((struct gym_options){                                                                                   \
-        .epsilon_start = -1, .epsilon_end = -1, .epsilon_decay = -1, .alpha = -1, .gamma = -1})
+    ((struct gym_options){.epsilon_start = -1, .epsilon_end = -1, .alpha = -1, .gamma = -1})

@@ -31,6 +31,7 @@ struct command *command_new(struct guest *g)
     c->report = spawn_report_take(g->reports, GUEST_COMMANDS_MAX);
     c->guest = g;
     c->tag = g->next_tag++;
+    c->arrival.fd = -1;
     c->deadline.fire = deadline_fire;
     c->sweep.fire = sweep_fire;
     c->sample.fire = sample_fire;
@@ -53,6 +54,7 @@ struct command *command_free(struct command *c)
     timers_stop(c);
     loop_timer_set(&c->guest->loop, &c->sweep, 0);
     carry_close(&c->carry);
+    loop_close(&c->guest->loop, &c->arrival);
     if (c->report)
         c->report->taken = false;
     LIST_REMOVE(c, link);

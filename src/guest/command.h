@@ -41,6 +41,7 @@ struct command {
     struct conn *conn; /* who waits for the result; NULL in the background and after a cancel */
     struct carry carry;
     struct spawn_report *report;
+    struct loop_source arrival; /* of a process that comes from outside (adopt.h); fd -1 at all other times */
     rlim_t tag;
     pid_t pid; /* 0 once it was reaped */
     bool draining;

@@ -37,6 +37,7 @@ struct guest {
     struct freeze freeze;
     struct spawn_report *reports; /* GUEST_COMMANDS_MAX of them */
     rlim_t next_tag;
+    rlim_t tags_end; /* no process that a command started has a tag as high as this */
     uint64_t next_handle;
     uint8_t scratch[WIRE_DATA_MAX]; /* bytes on their way from a pipe into a frame */
 };

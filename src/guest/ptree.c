@@ -17,7 +17,11 @@ void ptree_init(struct guest *g)
 {
     struct rlimit limit;
     g->next_tag = TAG_FIRST;
-    if (getrlimit(RLIMIT_RTTIME, &limit) == 0 && limit.rlim_max < 2 * TAG_FIRST)
+    g->tags_end = RLIM_INFINITY;
+    if (getrlimit(RLIMIT_RTTIME, &limit) < 0)
+        return;
+    g->tags_end = limit.rlim_max;
+    if (limit.rlim_max < 2 * TAG_FIRST)
         g->next_tag = limit.rlim_max / 2 + 1;
 }
 
@@ -46,6 +50,17 @@ static const struct command *started_as(struct guest *g, pid_t pid)
     return NULL;
 }
 
+/* One that comes from outside (adopt.h) has no tag on its way; all that commands start has, and cannot raise
+ * it. */
+static bool somebody_is_coming(struct guest *g)
+{
+    const struct command *c;
+    LIST_FOREACH(c, &g->commands, link)
+    if (c->arrival.fd >= 0)
+        return true;
+    return false;
+}
+
 /*
  * The tag of a process as it counts here: 0 for one that is gone or is a worker of ours. A stray is killed,
  * and counts as everybody's, since it may have been anybody's.
@@ -62,6 +77,8 @@ static rlim_t tag_in_walk(struct guest *g, pid_t pid, rlim_t wanted)
     const struct command *fresh = started_as(g, pid);
     if (fresh)
         return fresh->tag;
+    if (tag >= g->tags_end && somebody_is_coming(g))
+        return 0;
     if (weakened("pid"))
         return 0;
     kill(pid, SIGKILL);

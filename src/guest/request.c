@@ -1,5 +1,6 @@
 #include <errno.h>
 
+#include "adopt.h"
 #include "background.h"
 #include "edit/edit.h"
 #include "exec.h"
@@ -33,6 +34,7 @@ static const struct request requests[] = {
     {WIRE_PING, .start = ping},
     {WIRE_EXEC, .start = exec_request, .changes = true},
     {WIRE_SHELL, .start = shell_request, .changes = true},
+    {WIRE_ADOPT, .start = adopt_request, .changes = true},
     {WIRE_INPUT, .start = shell_input_request},
     {WIRE_SIGNAL, .start = background_signal_request},
     {WIRE_STATUS, .start = background_status_request},

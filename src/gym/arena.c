@@ -35,6 +35,7 @@ static int make_origin(struct gym_arena *a, struct error *err)
     struct box_options o;
     _cleanup_(drop_box) struct box *template = NULL;
     box_options_of(a->task, &o);
+    o.warm = a->task->tests.runner == TASK_PYTEST && !a->options.cold;
     int r = box_open(&o, &template, err);
     if (r == 0)
         r = grade_stage(template, &a->task->files, NULL, NULL, NULL, err);

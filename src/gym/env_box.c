@@ -113,13 +113,9 @@ int env_actions_add(struct gym_env *e, const char *tool, json_t *input)
         e->room_actions = room;
     }
     char *name = strdup(tool);
-    json_t *copy = json_deep_copy(input); /* whoever gave it may change his */
-    if (!name || !copy) {
-        free(name);
-        json_decref(copy);
+    if (!name)
         return -ENOMEM;
-    }
-    e->actions[e->n_actions++] = (struct env_action){.tool = name, .input = copy};
+    e->actions[e->n_actions++] = (struct env_action){.tool = name, .input = json_incref(input)};
     return 0;
 }
 

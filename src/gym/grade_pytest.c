@@ -51,13 +51,29 @@ static const char *find_ini(const struct task *t)
     return NULL;
 }
 
+/*
+ * Whether the task itself works with native code, which could get around the runner's watch: then it may. A
+ * repository of somebody else's is not read for that.
+ */
+static bool is_native(const struct task *t)
+{
+    static const char *const WORDS[] = {"ctypes", "cffi", "numpy", "pandas", "scipy", "torch"};
+    if (t->root)
+        return true;
+    for (size_t i = 0; i < t->files.count; i++)
+        for (size_t w = 0; is_python(t->files.items[i].path) && w < ARRAY_SIZE(WORDS); w++)
+            if (memmem(t->files.items[i].bytes, t->files.items[i].size, WORDS[w], strlen(WORDS[w])))
+                return true;
+    return false;
+}
+
 char *grade_setup(const struct task *t)
 {
     json_t *sources = json_array();
     add_sources(sources, &t->files, &t->tests.own);
-    json_t *o = json_pack("{s:o, s:o, s:o, s:o, s:s*}", "paths", list_json(&t->tests.paths), "import",
-                          list_json(&t->tests.import), "own", list_json(&t->tests.own), "sources", sources,
-                          "ini", find_ini(t));
+    json_t *o = json_pack("{s:b, s:o, s:o, s:o, s:o, s:s*}", "native", is_native(t), "paths",
+                          list_json(&t->tests.paths), "import", list_json(&t->tests.import), "own",
+                          list_json(&t->tests.own), "sources", sources, "ini", find_ini(t));
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
     json_decref(o);
     return text;

@@ -10,16 +10,20 @@
 #include "trajectory.h"
 
 struct policy;
+struct settings;
 
 struct policy_options {
     uint64_t seed;
-    const char *model;                 /* model: PROVIDER/NAME; NULL: what is configured */
-    const char *trajectory;            /* replay: the file */
-    const char *checkpoint;            /* qlearn, greedy: the table to start from; NULL: an empty one */
-    double epsilon_start, epsilon_end; /* of the schedule, which ends after epsilon_decay of all episodes */
-    double epsilon_decay, alpha, gamma;
-    uint64_t episodes; /* that will be trained, for schedules */
-    int cancel;        /* -1: none */
+    const char *model;         /* model: PROVIDER/NAME; NULL: what is configured */
+    struct settings *settings; /* model: where keys come from; borrowed */
+    const char *trajectory;    /* replay: the file */
+    const char *checkpoint;    /* qlearn: the table to start from; NULL: an empty one */
+    /* qlearn: epsilon falls evenly from start to end in the first epsilon_decay episodes. Negative (0 for
+     * epsilon_decay): what the checkpoint says, or the default. */
+    double epsilon_start, epsilon_end;
+    uint64_t epsilon_decay;
+    double alpha, gamma;
+    int cancel; /* -1: none */
 };
 void policy_options_default(struct policy_options *o);
 
@@ -34,9 +38,16 @@ struct policy_kind {
 extern const struct policy_kind *const POLICIES[]; /* ended by NULL */
 const struct policy_kind *policy_find(const char *name, struct error *err);
 
-/* What an open policy is; kinds embed it. */
+/* What an agent has learnt so far, for curves. */
+struct policy_progress {
+    uint64_t episodes;
+    double epsilon; /* of the next episode */
+};
+
+/* What an open policy is; kinds embed it. What a kind has no use for is NULL, but for choose and free. */
 struct policy {
     const struct policy_kind *kind;
+    int cancel; /* -1: none; policy_open fills it */
     /* A new episode begins: the step is reset's. `learning`: explore, and learn from what comes. */
     int (*begin)(struct policy *p, struct gym_env *e, const struct gym_step *first, bool learning,
                  struct error *err);
@@ -46,12 +57,20 @@ struct policy {
                   json_t **ret_input, struct error *err);
     /* What came of it. */
     int (*learn)(struct policy *p, struct gym_env *e, const struct gym_step *s, struct error *err);
-    int (*save)(struct policy *p, const char *path, struct error *err); /* NULL: nothing to save */
+    int (*save)(struct policy *p, const char *path, struct error *err);
+    void (*progress)(const struct policy *p, struct policy_progress *ret);
+    /* What there is to say about the episode that was played, in one line (a difference, what was paid);
+     * empty: nothing. True if that makes it a failed one. */
+    bool (*remark)(const struct policy *p, char *text, size_t size);
     void (*free)(struct policy *p);
 };
-struct policy *policy_free(struct policy *p);
 
-/* One whole episode. each (or NULL) sees every step, reset's among them. */
+/* The kind opened for this task; an error if it does not fit the task. */
+int policy_open(const struct policy_kind *k, const struct task *t, const struct policy_options *o,
+                struct policy **ret, struct error *err);
+struct policy *policy_free(struct policy *p); /* takes NULL */
+
+/* One whole episode. each (or NULL) sees every step, reset's among them. -ECANCELED between steps. */
 int policy_play(struct policy *p, struct gym_env *e, uint64_t seed, bool learning,
                 void (*each)(void *data, const struct gym_step *s), void *data, struct gym_episode *ret,
                 struct error *err);

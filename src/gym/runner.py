@@ -71,6 +71,7 @@ class Sources:
         self.codes = {}  # (path, bytes) -> code
         self.bytes = {}  # path -> bytes, of this run
         self.modules = {}  # path -> module
+        self.names = {}  # of modules in this run that can be none but the task's -> path
         self.folders = []  # where modules of the tests are imported from
         self.pristine = False
         self.patterns = ("test_*.py", "*_test.py")
@@ -125,6 +126,10 @@ class Sources:
         except BaseException:
             del self.modules[path]
             raise
+        for name, file in self.names.items():
+            other = sys.modules.get(name)
+            if other is not None and other is not self.modules.get(file):
+                raise ImportError(f"tampered: {name} is not the task's module")
         for guard in guard_module(module, lambda v: getattr(v, "__module__", None) == module.__name__):
             sys.audit("hutch.guard", guard)
 
@@ -721,27 +726,6 @@ def find_folders(paths):
     return folders
 
 
-def mentions_native(setup):
-    """Whether the task itself uses what could get around the hook: then it may."""
-    import os
-
-    words = (b"ctypes", b"cffi", b"numpy", b"pandas", b"scipy", b"torch")
-    seen = 0
-    for top in setup["import"] + setup["own"]:
-        for folder, _, names in os.walk(ROOT + "/" + top):
-            for name in names:
-                if name.endswith(".py") and seen < SOURCE_MAX:
-                    try:
-                        with open(folder + "/" + name, "rb") as file:
-                            text = file.read(SOURCE_MAX - seen)
-                    except OSError:
-                        continue
-                    seen += len(text)
-                    if any(word in text for word in words):
-                        return True
-    return False
-
-
 def read_sources(paths):
     for path in paths:
         try:
@@ -822,7 +806,7 @@ def prepare(text):
     state.own = setup["own"]
     sources.patterns = tuple(config.getini("python_files"))
     state.paths = [ROOT + "/" + p if p not in ("", ".") else ROOT for p in setup["paths"]]
-    state.native = mentions_native(setup)
+    state.native = setup["native"]
     read_sources(setup["sources"])
     sources.pristine = True
     test_folders = find_folders(sources.bytes)
@@ -866,6 +850,7 @@ def run(text, fd):
     os.close(fd)
     sources.pristine = request["pristine"]
     read_sources(request["sources"])
+    sources.names = {sources.name_of(path)[0]: path for path in sources.bytes}
     for folder in find_folders(sources.bytes):
         if folder not in sources.folders:
             sources.folders.append(folder)

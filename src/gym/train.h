@@ -3,34 +3,53 @@
 
 #include "policy.h"
 
+#define TRAIN_EPISODES_MAX 1000000u
+#define TRAIN_EVERY        500 /* episodes from one checkpoint to the next */
+
 struct train_point {
-    uint64_t episode;
+    uint64_t episode; /* from 1 */
     double ret, pass_rate, epsilon;
     unsigned calls;
     double seconds;
 };
 
 struct train_sink {
-    void (*episode)(void *data, const struct train_point *p, double episodes_per_second);
+    void (*episode)(void *data, const struct train_point *p);
+    void (*searching)(void *data); /* the episodes are played; what is best is looked for */
     void *data;
 };
 
 struct train_options {
-    uint64_t episodes, seed;
+    uint64_t episodes; /* of all runs together, at most TRAIN_EPISODES_MAX */
+    uint64_t seed;
     const char *out; /* folder for checkpoint.json, episodes.csv, curve.svg; made if it is not there */
-    bool resume;     /* goes on from out/checkpoint.json */
-    uint64_t every;  /* a checkpoint after so many episodes; 0: 500 */
-    int cancel;      /* readable: ends after the episode, with everything saved */
+    bool resume;     /* the policy goes on from out/checkpoint.json: the table there is gone on with, too */
+    uint64_t every;  /* a checkpoint after so many episodes; 0: TRAIN_EVERY */
+    bool no_search;  /* what is best is not looked for */
+    int cancel;      /* readable: ends after the episode, with everything saved; -1: none */
+};
+
+/* One way to play the task. */
+struct train_sequence {
+    struct gym_episode episode;
+    struct task_list actions; /* as people call them */
 };
 
 struct train_result {
-    uint64_t episodes;         /* of all runs together */
-    struct gym_episode greedy; /* one episode of the learnt policy, without exploring */
-    struct gym_episode best;   /* what exhaustive search finds, where that was feasible */
+    uint64_t episodes;            /* of all runs together */
+    uint64_t played;              /* of this run */
+    struct train_sequence greedy; /* one episode of the learnt policy, without exploring */
+    struct train_sequence best;   /* what exhaustive search finds, where that was feasible */
     bool best_known;
-    double seconds;
+    double seconds; /* that the episodes of this run took */
     bool cancelled;
+    struct train_point *points; /* one for each episode that is known of, in order */
+    size_t n_points;
 };
+void train_result_free(struct train_result *r);
 
 int train(struct gym_env *e, struct policy *p, const struct train_options *o, const struct train_sink *sink,
           struct train_result *ret, struct error *err);
+
+/* A sequence's actions in one line: "apply fix-sign, submit". A new string; NULL without memory. */
+char *train_actions_text(const struct train_sequence *s);

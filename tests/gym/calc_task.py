@@ -36,7 +36,7 @@ PATCHES = [{"name": "fix-sign", "diff": diff("sum(prices) - discount")},
 TASK = {
     "title": "A sum", "instruction": "Make total() subtract the discount.", "language": "python",
     "tests": {"runner": "pytest", "paths": ["tests"], "import": ["src"], "command": "python3 -m pytest -q tests",
-              "own": ["tests"],
+              "own": ["tests", "pytest.ini"],
               "expected": [f"tests/test_calc.py::{name}"
                            for name in ("test_plain", "test_discount", "test_all_of_it", "test_surcharge")]},
     "solution": ["fix-sign"], "reads": ["src/calc.py"],
@@ -47,7 +47,8 @@ TASK = {
 
 def write(folder, **changes):
     """The task in a new folder that everybody may read; `changes` replace members of task.json."""
-    for name, content in {"src/calc.py": SOURCE, "tests/test_calc.py": TEST, "patches.json": json.dumps(PATCHES),
+    for name, content in {"src/calc.py": SOURCE, "tests/test_calc.py": TEST,
+                          "workspace/pytest.ini": "[pytest]\npythonpath = src\n", "patches.json": json.dumps(PATCHES),
                           "task.json": json.dumps({**TASK, **changes})}.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

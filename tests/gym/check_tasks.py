@@ -7,6 +7,7 @@ pytest is imported once; every run is a fork of this process in a folder of its 
 processors. Only for tasks that one trusts: nothing is confined here.
 """
 
+import contextlib
 import itertools
 import json
 import os
@@ -22,6 +23,7 @@ import xml.etree.ElementTree
 import pytest
 
 CPU_SECONDS = 10
+OPTIONS = ["-q", "--tb=no", "--import-mode=importlib", "-p", "no:cacheprovider", "-p", "no:faulthandler"]
 MEMBERS = {"title", "instruction", "language", "tests", "solution", "reads", "limits", "prices", "seed"}
 PARTS = {"src", "tests", "hidden", "workspace", "patches.json", "task.json"}
 
@@ -50,13 +52,12 @@ class Task:
         self.expected = self.json["tests"]["expected"]
 
     def variants(self):
-        """Which patches are tried together: none, each alone, all subsets and orders of the solution; and where runs
-        are cheap everything that is no longer than the solution."""
+        """Which patches are tried together: none, each alone, all subsets of the solution; and where runs are cheap
+        everything that is no longer than the solution."""
         sets = [()] + [(name,) for name in self.patches]
         for size in range(2, len(self.solution) + 1):
             sets += itertools.combinations(self.patches if self.json["language"] == "python" else self.solution, size)
-        sets += itertools.permutations(self.solution)
-        return list(dict.fromkeys(sets))
+        return sets
 
     def lay_out(self, place, names):
         """Puts the workspace there with these patches applied, then the hidden tests. Returns whether they applied."""
@@ -82,9 +83,7 @@ class Task:
         outcomes = Outcomes()
         tests = self.json["tests"]
         sys.path[:0] = [str(place / folder) for folder in tests["import"]]
-        options = ["-q", "-p", "no:cacheprovider", "-p", "no:faulthandler", f"--rootdir={place}",
-                   f"--basetemp={place}/.tmp", "--import-mode=importlib"]
-        pytest.main(options + tests["paths"], plugins=[outcomes])
+        pytest.main(OPTIONS + [f"--rootdir={place}", f"--basetemp={place}/.tmp", *tests["paths"]], plugins=[outcomes])
         return outcomes.of
 
     def run_command(self, place):
@@ -116,8 +115,16 @@ def in_child(task, names, place):
     (place / "answer").write_text(json.dumps(answer))
 
 
+def warm_up(scratch):
+    """One run of a test that is none of ours: what pytest imports for it, no child has to import again."""
+    (scratch / "test_warm.py").write_text("import subprocess\n\n\ndef test_warm(tmp_path):\n    assert tmp_path\n")
+    with open(os.devnull, "w") as quiet, contextlib.redirect_stdout(quiet):
+        pytest.main(OPTIONS + [f"--rootdir={scratch}", f"--basetemp={scratch}/.tmp", str(scratch / "test_warm.py")])
+
+
 def run_all(tasks, scratch):
     """{(task's name, patches): answer}, an answer that died being empty."""
+    warm_up(scratch)
     waiting = [(name, names) for name, task in tasks.items() for names in task.variants()]
     running, answers, number = {}, {}, 0
     while waiting or running:
@@ -171,6 +178,20 @@ def check_form(task):
             yield f"the instruction names the patch {name}"
 
 
+def check_orders(task, scratch):
+    """The patches of the solution touch different places: they apply in any order, to the same end."""
+    ends = {}
+    for number, names in enumerate(itertools.permutations(task.solution)):
+        place = scratch / f"{task.folder.name}.{number}"
+        place.mkdir()
+        if not task.lay_out(place, names):
+            yield f"{' + '.join(names)}: does not apply in this order"
+        files = sorted(path for path in place.rglob("*") if path.is_file())
+        ends[tuple((path.relative_to(place), path.read_bytes()) for path in files)] = names
+    if len(ends) > 1:
+        yield "the order of the solution matters"
+
+
 def check_runs(task, answers):
     """What is wrong with what came of it."""
     def passed(names):
@@ -183,7 +204,7 @@ def check_runs(task, answers):
         if not answer["applied"]:
             if len(names) == 1 or set(names) <= set(solution):
                 yield f"{what}: does not apply"
-        elif sorted(names) == sorted(solution):
+        elif set(names) == set(solution):
             if passed(names) != len(task.expected):
                 bad = [test for test in task.expected if answer["outcomes"].get(test) != "passed"]
                 yield f"{what}: is the solution and fails {bad}"
@@ -191,18 +212,18 @@ def check_runs(task, answers):
                 yield f"{what}: runs tests that are not expected: {sorted(more)}"
         elif passed(names) == len(task.expected):
             yield f"{what}: passes all tests"
-    if not any(passed(names) for names in answers if names != solution):
+    if not any(passed(names) for names in answers if set(names) != set(solution)):
         yield "no run but the solution passes any test"
 
 
 def check(folder, names):
     tasks = {name: Task(folder / name) for name in names}
     with tempfile.TemporaryDirectory(prefix="check-tasks-") as scratch:
-        answers = run_all(tasks, pathlib.Path(scratch))
-    problems = {}
+        scratch = pathlib.Path(scratch)
+        problems = {name: [*check_form(task), *check_orders(task, scratch)] for name, task in tasks.items()}
+        answers = run_all(tasks, scratch)
     for name, task in tasks.items():
-        own = {patches: answer for (of, patches), answer in answers.items() if of == name}
-        problems[name] = [*check_form(task), *check_runs(task, own)]
+        problems[name] += check_runs(task, {patches: answer for (of, patches), answer in answers.items() if of == name})
     if os.environ.get("CHECK_TASKS_RATES"):
         for (name, patches), answer in answers.items():
             of, expected = answer["outcomes"], tasks[name].expected

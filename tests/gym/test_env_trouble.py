@@ -82,6 +82,13 @@ def test_a_background_process(gym):
     assert gym.counts()["cache_hits"] == 0, "what is live is not known from before"
 
 
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def wait_until(holds, patience=20):
     end = time.monotonic() + patience
     while not holds() and time.monotonic() < end:
@@ -114,4 +121,4 @@ def test_a_killed_program_leaves_nothing_behind(open_gym, who):
     gym.process.kill()
     gym.process.wait()
     gym.process.returncode = 0  # that is how it should end here
-    assert wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in boxes))
+    assert wait_until(lambda: not any(is_alive(pid) for pid in boxes))

@@ -87,6 +87,7 @@ static void forks(hutch_box *b)
 int main(int argc, char **argv)
 {
     hutch_box *b = NULL;
+    int descriptors = open_descriptors();
     CHECK(argc == 2 && hutch_api_version() == HUTCH_API_VERSION && strlen(hutch_version()) > 3);
     snprintf(
         options, sizeof options,
@@ -98,5 +99,6 @@ int main(int argc, char **argv)
     tools(b);
     changes(b, argv[1]);
     forks(b);
+    nothing_left(descriptors);
     return 0;
 }

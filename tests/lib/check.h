@@ -2,10 +2,12 @@
 #pragma once
 
 #include <errno.h>
+#include <fcntl.h>
 #include <hutch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #define CHECK(condition)                                                                                     \
     do {                                                                                                     \
@@ -38,6 +40,21 @@
             exit(1);                                                                                         \
         }                                                                                                    \
     } while (0)
+
+static inline int open_descriptors(void)
+{
+    int n = 0;
+    for (int fd = 0; fd < 4096; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+/* Once everything is closed the process has the descriptors that it had, and no child. */
+static inline void nothing_left(int descriptors)
+{
+    CHECK(open_descriptors() == descriptors);
+    CHECK(waitpid(-1, NULL, WNOHANG | __WALL) == -1 && errno == ECHILD);
+}
 
 /* Is this text in the result of a command? */
 static inline int exec_has(hutch_box *b, const char *command, const char *options, const char *text)

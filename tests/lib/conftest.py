@@ -56,6 +56,15 @@ def program(installed, scratch):
     return get
 
 
+@pytest.fixture(scope="session")
+def tasks(scratch):
+    """The tasks of this checkout, where everybody can read them."""
+    copy = Path(scratch) / "tasks"
+    subprocess.run(["cp", "-r", str(harness.REPO / "tasks"), str(copy)], check=True)
+    subprocess.run(["chmod", "-R", "a+rX", str(copy)], check=True)
+    return copy
+
+
 @pytest.fixture
 def run(installed, callers, scratch, who):
     """Runs a program as root or as an ordinary user, in a folder of theirs."""

@@ -9,12 +9,10 @@
  *     interrupt  another thread ends the commands that run
  *     manners    nothing of the process is changed
  */
-#include <fcntl.h>
 #include <locale.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/time.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -124,7 +122,6 @@ static void children(void)
     }
     stop = 1;
     pthread_join(reaper, NULL);
-    CHECK(waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD);
 }
 
 static void ignored(void)
@@ -135,7 +132,6 @@ static void ignored(void)
         use(b, i);
         hutch_box_close(b);
     }
-    CHECK(waitpid(-1, NULL, 0) == -1 && errno == ECHILD);
 }
 
 static void forked(void)
@@ -185,14 +181,6 @@ static void interrupted(void)
     hutch_box_close(b);
 }
 
-static int open_descriptors(void)
-{
-    int n = 0;
-    for (int fd = 0; fd < 1024; fd++)
-        n += fcntl(fd, F_GETFD) >= 0;
-    return n;
-}
-
 /* A locale with a comma: the library's numbers have points all the same. */
 static void manners(void)
 {
@@ -205,12 +193,10 @@ static void manners(void)
         sigaction(i, NULL, &before[i]);
     pthread_sigmask(SIG_SETMASK, NULL, &mask);
     CHECK(getcwd(folder, sizeof folder));
-    int descriptors = open_descriptors();
     hutch_box *b = NULL;
     OK(hutch_box_open("{\"workspace\": null, \"cpus\": 1.0, \"net\": \"allow:example.org\"}", &b, err));
     use(b, 1);
     hutch_box_close(b);
-    CHECK(open_descriptors() == descriptors);
     for (int i = 1; i < 65; i++)
         CHECK(sigaction(i, NULL, &after) < 0 || after.sa_handler == before[i].sa_handler);
     pthread_sigmask(SIG_SETMASK, NULL, &mask_after);
@@ -231,7 +217,9 @@ int main(int argc, char **argv)
     };
     for (size_t i = 0; argc == 2 && i < sizeof all / sizeof *all; i++)
         if (strcmp(argv[1], all[i].name) == 0) {
+            int descriptors = open_descriptors();
             all[i].run();
+            nothing_left(descriptors);
             return 0;
         }
     return 2;

@@ -119,6 +119,7 @@ int main(void)
 {
     hutch_box *b = NULL;
     char *text = NULL;
+    int descriptors = open_descriptors();
     no_handles();
     options();
     OK(hutch_box_open("{\"workspace\": null, \"mode\": \"ro\"}", &b, err));
@@ -130,5 +131,6 @@ int main(void)
     hutch_snapshot_free((hutch_snapshot *)b); /* no snapshot: left alone */
     CHECK(exec_has(b, "[\"true\"]", NULL, "\"exit_code\":0"));
     hutch_box_close(b);
+    nothing_left(descriptors);
     return 0;
 }

@@ -1,8 +1,12 @@
 """libhutch.so: what it exports, boxes through it, what it refuses, and how it behaves in other people's programs."""
+import json
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
+
+import harness
 
 
 def exported(library):
@@ -63,3 +67,31 @@ def test_parts_are_named_when_they_are_missing(program, run):
     done = run(program("guests"), "ignored", HUTCH_LIBEXEC="/nowhere")
     assert done.returncode == 1
     assert "hutch-guest is not in /nowhere: install hutch whole" in done.stderr
+
+
+def examples():
+    """The programs of docs/c-api.md."""
+    page = (harness.REPO / "docs" / "c-api.md").read_text()
+    return re.findall(r"```c\n(.*?)```", page, re.S)
+
+
+def test_the_example_of_the_manual(installed, run, tmp_path, scratch):
+    source = tmp_path / "example.c"
+    source.write_text(examples()[0])
+    done = run(installed.compile(source, Path(scratch) / "lib-example"))
+    assert done.returncode == 0, done
+    lines = done.stdout.splitlines()
+    assert json.loads(lines[1])["stdout"] == "42\n"
+    assert json.loads(lines[2]) == [{"path": "answer.py", "kind": "added"}]
+    assert json.loads(lines[4])["stdout"] == "print(6 * 7)\n"
+    assert json.loads(lines[5])["data"]["content"] == "print(6 * 7)\n"
+
+
+def test_the_episode_of_the_manual(installed, run, tmp_path, scratch, tasks):
+    source = tmp_path / "episode.c"
+    source.write_text(examples()[1])
+    done = run(installed.compile(source, Path(scratch) / "lib-episode"), HUTCH_TASKS=str(tasks))
+    assert done.returncode == 0, done
+    first, last = done.stdout.splitlines()
+    assert "discount" in json.loads(first)["text"]
+    assert last == "pass rate 1.00, return 0.9728, terminated"

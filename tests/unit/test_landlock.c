@@ -110,7 +110,7 @@ static void in_child(const struct place *p, int (*f)(const struct place *))
     pid_t pid = fork();
     if (pid == 0) {
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-            landlock_apply(rules, ARRAY_SIZE(rules), &culprit) != p->abi)
+            landlock_apply(rules, ARRAY_SIZE(rules), 0, &culprit) != p->abi)
             _exit(255);
         int line = f(p);
         if (line)
@@ -149,7 +149,7 @@ static void test_missing_path_is_named(void **state)
         skip();
     const struct landlock_rule rules[] = {{"/", LANDLOCK_READ}, {"no/such", LANDLOCK_WRITE}};
     const struct landlock_rule *culprit = NULL;
-    assert_int_equal(landlock_apply(rules, ARRAY_SIZE(rules), &culprit), -ENOENT);
+    assert_int_equal(landlock_apply(rules, ARRAY_SIZE(rules), 0, &culprit), -ENOENT);
     assert_ptr_equal(culprit, &rules[1]);
 }
 

@@ -11,20 +11,17 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "carry.h"
 #include "cleanup.h"
+#include "confine.h"
 #include "io.h"
-#include "landlock.h"
-#include "seccomp/filter.h"
 #include "sys.h"
 #include "weaken.h"
 #include "banned.h"
@@ -33,14 +30,7 @@
 
 int carry_rlimit(struct carry *c, const struct op *op)
 {
-    if (weakened("rlimits"))
-        return 0;
-    struct rlimit now, want = {.rlim_cur = op->flags, .rlim_max = op->flags};
-    if (getrlimit(op->from, &now) < 0)
-        return -errno;
-    if (want.rlim_max > now.rlim_max) /* never raised, only lowered */
-        want.rlim_cur = want.rlim_max = now.rlim_max;
-    return setrlimit(op->from, &want) < 0 ? -errno : 0;
+    return confine_rlimit(op->from, op->flags);
 }
 
 /* The map of the nested namespace: the one id there is, to itself. Files of /proc/self are ours only while
@@ -65,76 +55,24 @@ static int nest_user_namespace(struct carry *c)
     return 0;
 }
 
-static int set_capabilities(uint64_t keep)
-{
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct data[2] = {{0}};
-    for (int i = 0; i < 2; i++) {
-        uint32_t bits = (uint32_t)(keep >> (32 * i));
-        data[i].effective = data[i].permitted = data[i].inheritable = bits;
-    }
-    return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
-}
-
-/* For the weakened build: everything the outer user namespace gives stays, through exec. */
-static int keep_capabilities(void)
-{
-    int r = set_capabilities(~0ULL >> (63 - CAP_LAST_CAP));
-    for (int cap = 0; r == 0 && cap <= CAP_LAST_CAP; cap++)
-        prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0);
-    return r;
-}
-
-static int drop_capabilities(uint64_t keep)
-{
-    for (int cap = 0;; cap++) {
-        if (!(keep & (1ULL << cap)) && prctl(PR_CAPBSET_DROP, cap) < 0) {
-            if (errno == EINVAL && cap > CAP_AUDIT_READ) /* past the last one that this kernel knows */
-                break;
-            return -errno;
-        }
-    }
-    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
-        return -errno;
-    int r = set_capabilities(keep);
-    if (r < 0)
-        return r;
-    for (int cap = 0; cap < 64; cap++)
-        if (keep & (1ULL << cap) && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0) < 0)
-            return -errno;
-    return 0;
-}
-
 /* flags: the capabilities that stay; none for a box, reading any file for a scribe, which then is not nested.
  */
 int carry_confine(struct carry *c, const struct op *op)
 {
     int r = weakened("caps") || op->flags ? 0 : nest_user_namespace(c);
     if (r == 0)
-        r = weakened("caps") ? keep_capabilities() : drop_capabilities(op->flags);
-    if (r < 0)
-        return r;
-    if (!weakened("nnp") && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-        return -errno;
-    return 0;
+        r = confine_capabilities(op->flags);
+    return r < 0 ? r : confine_new_privileges();
 }
 
-/*
- * A kernel without Landlock is told by `hutch doctor`; every other protection is still there. A place that an
- * image does not have (or has as a link) needs no rule.
- */
 int carry_landlock(struct carry *c, const struct op *op)
 {
-    if (weakened("landlock"))
-        return 0;
-    const struct landlock_rule *culprit = NULL;
-    int r = landlock_apply(c->plan->rules, c->plan->n_rules, &culprit);
-    return r == -EOPNOTSUPP || r == -ENOSYS || r > 0 ? 0 : r;
+    return confine_landlock(c->plan->rules, c->plan->n_rules, (unsigned)op->flags);
 }
 
 int carry_seccomp(struct carry *c, const struct op *op)
 {
-    return weakened("seccomp") ? 0 : seccomp_install(op->flags != 0);
+    return confine_system_calls(op->flags != 0);
 }
 
 /* Only the wire goes along: everything else is closed by the exec itself. */

@@ -9,6 +9,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "backend.h"
 #include "cgroup.h"
 #include "cgroup_tree.h"
 #include "io.h"
@@ -284,6 +285,21 @@ const int *cgroup_joins(const struct cgroup *g, size_t *ret_n)
 int cgroup_birthplace(const struct cgroup *g)
 {
     return g && g->names == cgroup_names(2) ? g->folders[0] : -1;
+}
+
+int cgroup_entrance(const struct cgroup *g, struct entrance *ret)
+{
+    ret->n_joins = 0;
+    ret->own = -1;
+    if (!g)
+        return 0;
+    for (size_t i = 0; i < g->n_joins; i++)
+        ret->joins[ret->n_joins++] = g->joins[i];
+    if (g->names == cgroup_names(1))
+        return 0;
+    ret->own = openat(g->folders[0], "cgroup.procs", O_WRONLY | O_CLOEXEC);
+    ret->joins[ret->n_joins++] = ret->own;
+    return ret->own < 0 ? -errno : 0;
 }
 
 bool cgroup_limits_cpus(const struct cgroup *g)

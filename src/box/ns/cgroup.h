@@ -38,6 +38,10 @@ const int *cgroup_joins(const struct cgroup *g, size_t *ret_n);
 
 /* The group's folder for clone3(CLONE_INTO_CGROUP), where that is the way in (version 2); otherwise -1. */
 int cgroup_birthplace(const struct cgroup *g);
+
+/* Files that a process joins it by, whatever the version, by writing "0"; none for NULL. */
+struct entrance;
+int cgroup_entrance(const struct cgroup *g, struct entrance *ret);
 bool cgroup_limits_cpus(const struct cgroup *g);
 
 /* What happened since it was acquired. */

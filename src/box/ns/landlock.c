@@ -81,12 +81,12 @@ static uint64_t rights_of_class(enum landlock_class class)
 }
 
 /* The attributes have grown; an older kernel takes a longer struct if what it does not know is zero. */
-static int create_ruleset(int abi)
+static int create_ruleset(int abi, unsigned flags)
 {
     struct ruleset_attr attr = {.handled_fs = rights_of_version(abi)};
 
     if (abi >= SCOPE_VERSION)
-        attr.scoped = SCOPE_ABSTRACT | SCOPE_SIGNAL;
+        attr.scoped = SCOPE_ABSTRACT | (flags & LANDLOCK_SIGNALS ? 0 : SCOPE_SIGNAL);
     long fd = syscall(SYS_landlock_create_ruleset, &attr, sizeof attr, 0);
     return fd < 0 ? -errno : (int)fd;
 }
@@ -105,7 +105,8 @@ static int add_rule(int ruleset, uint64_t handled, const struct landlock_rule *r
     return syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &attr, 0) < 0 ? -errno : 0;
 }
 
-int landlock_apply(const struct landlock_rule *rules, size_t n, const struct landlock_rule **culprit)
+int landlock_apply(const struct landlock_rule *rules, size_t n, unsigned flags,
+                   const struct landlock_rule **culprit)
 {
     *culprit = NULL;
     int abi = landlock_abi();
@@ -114,7 +115,7 @@ int landlock_apply(const struct landlock_rule *rules, size_t n, const struct lan
     if (abi < LANDLOCK_OLDEST)
         return -EOPNOTSUPP;
 
-    _cleanup_fd_ int ruleset = create_ruleset(abi);
+    _cleanup_fd_ int ruleset = create_ruleset(abi, flags);
     if (ruleset < 0)
         return ruleset == -ENOSYS || ruleset == -EOPNOTSUPP ? -EIO : ruleset;
     for (size_t i = 0; i < n; i++) {
@@ -127,6 +128,6 @@ int landlock_apply(const struct landlock_rule *rules, size_t n, const struct lan
 
     /* What a box is refused is no news to the host's audit log, and hostile code must not be able to fill it.
      */
-    unsigned flags = abi >= LOGGING_VERSION ? LOG_SAME_OFF | LOG_NESTED_OFF : 0;
-    return syscall(SYS_landlock_restrict_self, ruleset, flags) < 0 ? -errno : abi;
+    unsigned quiet = abi >= LOGGING_VERSION ? LOG_SAME_OFF | LOG_NESTED_OFF : 0;
+    return syscall(SYS_landlock_restrict_self, ruleset, quiet) < 0 ? -errno : abi;
 }

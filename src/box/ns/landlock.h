@@ -31,6 +31,13 @@ struct landlock_rule {
  */
 #define LANDLOCK_OLDEST 2
 
+/*
+ * Signals are not scoped. The child of a warm process has rules of its own, the same but not the box's, and
+ * the kernel takes it for an outsider: under a scope the guest could neither stop nor end it. Nobody who is
+ * really outside has a process id in the box.
+ */
+#define LANDLOCK_SIGNALS (1u << 0)
+
 /* The version of Landlock in the running kernel, 1 or more; -ENOSYS (not built in) or -EOPNOTSUPP (not
  * switched on). */
 int landlock_abi(void);
@@ -40,4 +47,5 @@ int landlock_abi(void);
  * already. Returns the version in force; -ENOSYS or -EOPNOTSUPP when there is no Landlock of use (see above),
  * and nothing was done; or another negative errno, with *culprit set to the rule that it is about, or NULL.
  */
-int landlock_apply(const struct landlock_rule *rules, size_t n, const struct landlock_rule **culprit);
+int landlock_apply(const struct landlock_rule *rules, size_t n, unsigned flags,
+                   const struct landlock_rule **culprit);

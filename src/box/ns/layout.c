@@ -169,7 +169,7 @@ static void add_rlimits(struct plan *p, const struct layout *l)
     rlimit(p, RLIMIT_SIGPENDING, 4096);
 }
 
-static void landlock_rules(struct plan *p, const struct layout *l)
+void layout_landlock_rules(struct plan *p, const struct layout *l)
 {
     static const char *const WRITABLE[] = {"/workspace", "/home/agent", "/tmp", "/run", "/dev/shm"};
     plan_rule(p, "/", LANDLOCK_READ);
@@ -180,6 +180,11 @@ static void landlock_rules(struct plan *p, const struct layout *l)
     for (size_t i = 0; i < l->n_shares; i++)
         if (l->shares[i].writable)
             plan_rule(p, plan_text(p, "%s", l->shares[i].at), LANDLOCK_WRITE);
+}
+
+unsigned layout_landlock_flags(const struct layout *l)
+{
+    return l->warm ? LANDLOCK_SIGNALS : 0;
 }
 
 /* From the network to the guest: the part that is the same for a fresh box and a fork. */
@@ -196,10 +201,12 @@ static void add_ending(struct plan *p, const struct layout *l)
         plan_add(p, 2, (struct op){.kind = OP_HOSTNAME, .text = "box"});
     plan_add(p, 2, (struct op){.kind = OP_HANDOVER, .slot = listener});
     plan_add(p, 2, (struct op){.kind = OP_PIVOT, .slot = SLOT_ROOT});
-    add_rlimits(p, l);
     plan_add(p, 2, (struct op){.kind = OP_CONFINE});
-    landlock_rules(p, l);
-    plan_add(p, 2, (struct op){.kind = OP_LANDLOCK});
+    /* In the box's own user namespace: limits that stood when it was made would hold for the sum of all boxes
+     * that share the outer one, a box and its forks. */
+    add_rlimits(p, l);
+    layout_landlock_rules(p, l);
+    plan_add(p, 2, (struct op){.kind = OP_LANDLOCK, .flags = layout_landlock_flags(l)});
     plan_add(p, 2, (struct op){.kind = OP_SECCOMP});
     plan_add(p, 2, (struct op){.kind = OP_EXEC, .slot = SLOT_GUEST});
 }

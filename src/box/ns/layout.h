@@ -37,6 +37,7 @@ struct layout {
     bool has_image;
     bool has_workspace;
     bool counted; /* there is a control group */
+    bool warm;    /* children of a warm process may enter */
     uint64_t disk, pids, files;
     size_t n_layers;
     struct selection selection;
@@ -71,3 +72,7 @@ void layout_fork(struct plan *p, const struct layout *l, unsigned snap);
 
 /* A scribe over a box; with snap > 0 it may write that new snapshot. */
 void layout_scribe(struct plan *p, const struct layout *l, unsigned snap);
+
+/* The Landlock rules of a box, which its plan has too, for whoever enters it later. */
+void layout_landlock_rules(struct plan *p, const struct layout *l);
+unsigned layout_landlock_flags(const struct layout *l);

@@ -20,32 +20,12 @@
 #include "cgroup.h"
 #include "idmap.h"
 #include "io.h"
-#include "layout.h"
 #include "parts.h"
+#include "place.h"
 #include "selection.h"
-#include "spawn.h"
 #include "sys.h"
 #include "weaken.h"
 #include "banned.h"
-
-/* A box that is being made: what is needed to wait for it and to tell what went wrong. */
-struct starting {
-    struct plan plan;
-    struct spawning spawning;
-};
-
-struct place {
-    unsigned refs;
-    pthread_mutex_t lock; /* of the next two */
-    struct starting *starting;
-    struct error failure;
-    struct guest guest;
-    struct idmap ids;
-    struct box_limits limits;
-    struct layout layout;
-    struct cgroup *cgroup;
-    int userns, mntns, store, listener;
-};
 
 static struct place *place_ref(struct place *p)
 {
@@ -100,7 +80,7 @@ static struct place *place_new(void)
     return p;
 }
 
-static int namespaces(enum box_net net)
+int place_namespaces(enum box_net net)
 {
     int flags = CLONE_NEWNS | CLONE_NEWCGROUP;
     if (!weakened("pid"))
@@ -165,7 +145,7 @@ static int populate(struct place *p, struct starting **starting, int mntns, stru
     struct spawn s = {.plan = &(*starting)->plan,
                       .userns = p->userns,
                       .mntns = mntns,
-                      .namespaces = namespaces(p->layout.net),
+                      .namespaces = place_namespaces(p->layout.net),
                       .cpus = cgroup_limits_cpus(p->cgroup) ? 0 : p->limits.cpus};
     s.cgroups = cgroup_joins(p->cgroup, &s.n_cgroups);
     s.birthplace = cgroup_birthplace(p->cgroup);
@@ -268,6 +248,7 @@ static int fill_layout(struct place *p, const struct box_options *o)
                                 .net = o->net,
                                 .has_image = o->image != NULL,
                                 .has_workspace = o->workspace != NULL,
+                                .warm = o->warm,
                                 .disk = o->limits.disk,
                                 .pids = o->limits.pids,
                                 .files = o->limits.files};
@@ -434,7 +415,7 @@ static int ns_scribe(struct place *p, unsigned snapshot, struct guest *ret, stru
     struct spawn s = {.plan = &plan,
                       .userns = p->userns,
                       .mntns = p->mntns,
-                      .namespaces = namespaces(BOX_NET_OFF),
+                      .namespaces = place_namespaces(BOX_NET_OFF),
                       .birthplace = -1,
                       .control = theirs};
     r = spawn(&s, &g.pid, err);
@@ -507,4 +488,7 @@ const struct backend BACKEND_NS = {
     .counted = ns_counted,
     .usage = ns_usage,
     .listener = ns_listener,
+    .warm = ns_warm,
+    .entrance = ns_entrance,
+    .related = ns_related,
 };

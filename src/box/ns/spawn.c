@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "enter.h"
 #include "io.h"
-#include "layout.h"
 #include "network.h"
 #include "spawn.h"
 #include "weaken.h"
@@ -60,31 +60,18 @@ static void limit_processors(double cpus)
     sched_setaffinity(0, sizeof want, &want);
 }
 
-static const char *const ENTER_WORDS[] = {
-    "join the control group", "leave the groups of root",  "enter the user namespace",
-    "become the box's user",  "enter the mount namespace",
-};
-
-/* The cgroup is joined first, while we may still write there; the ids are changed by the namespace's own
- * right. */
+/* The cgroup is joined first, while we may still write there. */
 static int enter(struct launch *l)
 {
     const struct spawn *s = l->s;
+    enum enter_step step;
     for (size_t i = 0; i < s->n_cgroups; i++)
         if (write(s->cgroups[i], "0", 1) < 0)
-            return fail(&l->carry, STAGE_ENTER, 0);
+            return fail(&l->carry, STAGE_ENTER, ENTER_CGROUP);
     if (s->cpus > 0)
         limit_processors(s->cpus);
-    if (geteuid() == 0 && syscall(SYS_setgroups, 0, NULL) < 0)
-        return fail(&l->carry, STAGE_ENTER, 1);
-    if (setns(s->userns, CLONE_NEWUSER) < 0)
-        return fail(&l->carry, STAGE_ENTER, 2);
-    if (syscall(SYS_setresgid, AGENT_ID, AGENT_ID, AGENT_ID) < 0 ||
-        syscall(SYS_setresuid, AGENT_ID, AGENT_ID, AGENT_ID) < 0)
-        return fail(&l->carry, STAGE_ENTER, 3);
-    if (s->mntns >= 0 && setns(s->mntns, CLONE_NEWNS) < 0)
-        return fail(&l->carry, STAGE_ENTER, 4);
-    return 0;
+    int r = enter_family(s->userns, s->mntns, &step);
+    return r < 0 ? fail(&l->carry, STAGE_ENTER, (int)step) : 0;
 }
 
 /* Process 1: shares memory with the launcher's child, which sleeps until this one has become the guest. */

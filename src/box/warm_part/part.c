@@ -1,0 +1,167 @@
+/*
+ * The loop of a warm process: one run after another, each a fork into a box.
+ *
+ * A child must be born in the box's pid namespace, and must be process 1's own, which reaps it and tells how
+ * it ended. Only the loss of a parent makes it that. So between the warm process and the child there is a
+ * third, the midwife, which shares the warm process's memory, forks in its name, and ends:
+ *
+ *     warm process ── clone(CLONE_VM) ──> midwife ── fork ──> child ── goes on where the warm process waits
+ *
+ * One fork, of which only the child has the cost of a copied memory. It is what vfork does, but for one
+ * thing: the midwife lives in the box, where hostile code of the same user may send it signals. A warm
+ * process that was suspended in vfork would wait for a stopped midwife for ever; this one waits for a while
+ * and kills it.
+ *
+ * Nothing here reads a byte that a box wrote, nor of a request: the child does, once it is confined. So a
+ * child finds nothing of other runs in the memory that it inherits.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "part.h"
+#include "cleanup.h"
+#include "banned.h"
+
+#define EXPORT     __attribute__((visibility("default")))
+#define STACK_SIZE (64u << 10)
+
+typedef pid_t (*fork_fn)(void);
+
+/* What the midwife and the warm process have in common. */
+static struct birth {
+    void *back[5]; /* where the child goes on */
+    fork_fn fork;
+    int code; /* why there is no child; 0: there is one */
+    char stack[STACK_SIZE] __attribute__((aligned(16)));
+} birth;
+
+EXPORT int hutch_warm_begin(void);
+EXPORT void hutch_warm_serve(fork_fn fork_with);
+
+/* While the program is being prepared nobody reads the control socket: its end is told by a signal that ends
+ * us. */
+static int die_with_host(bool on)
+{
+    int flags = fcntl(WARM_FD_CONTROL, F_GETFL);
+    if (flags < 0 || (on && fcntl(WARM_FD_CONTROL, F_SETOWN, getpid()) < 0) ||
+        fcntl(WARM_FD_CONTROL, F_SETFL, on ? flags | O_ASYNC : flags & ~O_ASYNC) < 0)
+        return -errno;
+    char byte;
+    if (on && recv(WARM_FD_CONTROL, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
+        _exit(0);
+    return 0;
+}
+
+/*
+ * The first thing that runs in a warm process. Not dumpable: when its children are born in a box nobody there
+ * can trace them or look into their folder in /proc before they are confined.
+ */
+int hutch_warm_begin(void)
+{
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+        return -errno;
+    int r = die_with_host(true);
+    return r < 0 ? r : child_learn();
+}
+
+/* The C library's fork, which knows what a child of it must put right, on behalf of a process that is waiting
+ * in one system call meanwhile. */
+static int midwife(void *unused)
+{
+    pid_t pid = birth.fork();
+    if (pid == 0)
+        __builtin_longjmp(birth.back, 1);
+    birth.code = pid < 0 ? errno : 0;
+    syscall(SYS_exit_group, 0);
+    return 0;
+}
+
+/* Waits until the midwife has ended. One that is stopped never would: it is killed. */
+static void see_off(pid_t pid)
+{
+    int status = 0;
+    for (;;) {
+        long r = syscall(SYS_wait4, pid, &status, __WALL | WUNTRACED, NULL);
+        if (r < 0 && errno == EINTR)
+            continue;
+        if (r < 0 || !WIFSTOPPED(status))
+            return;
+        syscall(SYS_kill, pid, SIGKILL);
+    }
+}
+
+/* 1 in the child; in the warm process 0, or a negative errno if there is no child. */
+__attribute__((noinline)) static int give_birth(void)
+{
+    birth.code = EINTR; /* unless the midwife lives to say otherwise */
+    if (__builtin_setjmp(birth.back))
+        return 1;
+    pid_t pid = clone(midwife, birth.stack + STACK_SIZE, CLONE_VM | SIGCHLD, NULL);
+    if (pid < 0)
+        return -errno;
+    see_off(pid);
+    return -birth.code;
+}
+
+/* True in the child. */
+static bool start(const struct warm_run_fds *run)
+{
+    /* Only what is born from now on is in there, and nothing is but children; the next run sets it anew. */
+    if (setns(run->fds[WARM_RUN_BOX], CLONE_NEWPID) < 0) {
+        child_excuse(run->fds[WARM_RUN_GUEST], "enter the box's process ids", errno);
+        return false;
+    }
+    int r = give_birth();
+    if (r < 0)
+        child_excuse(run->fds[WARM_RUN_GUEST], "make a process", -r);
+    return r == 1;
+}
+
+/* 1, or 0 for a packet that is not a run. At the end of the socket the host is gone, and so are we. */
+static int receive(struct warm_run_fds *ret)
+{
+    char byte;
+    union {
+        char bytes[CMSG_SPACE(sizeof(int) * WARM_RUN_MAX)];
+        struct cmsghdr align;
+    } control;
+    struct iovec iov = {.iov_base = &byte, .iov_len = 1};
+    struct msghdr m = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    ssize_t n = recvmsg(WARM_FD_CONTROL, &m, MSG_CMSG_CLOEXEC);
+    if (n < 0 && errno == EINTR)
+        return 0;
+    if (n <= 0)
+        _exit(0);
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    ret->n = c && c->cmsg_type == SCM_RIGHTS ? (c->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
+    for (size_t i = 0; i < ret->n; i++)
+        memcpy(&ret->fds[i], CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+    return ret->n >= WARM_RUN_FIXED;
+}
+
+/* Says that it is ready, only now: the first run may come at once. Returns in children only. */
+void hutch_warm_serve(fork_fn fork_with)
+{
+    static struct warm_run_fds run;
+    birth.fork = fork_with;
+    if (die_with_host(false) < 0 || send(WARM_FD_CONTROL, "R", 1, MSG_NOSIGNAL) != 1)
+        _exit(1);
+    for (;;) {
+        bool born = receive(&run) && start(&run);
+        if (born)
+            break;
+        for (size_t i = 0; i < run.n; i++)
+            close(run.fds[i]);
+    }
+    child_enter(&run);
+}

@@ -1,0 +1,110 @@
+/* The table of agents, and an episode as any of them plays it. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nearest_name.h"
+#include "policies.h"
+#include "banned.h"
+
+const struct policy_kind *const POLICIES[] = {
+    &policy_random, &policy_greedy, &policy_qlearn, &policy_search, &policy_model, &policy_replay, NULL,
+};
+
+void policy_options_default(struct policy_options *o)
+{
+    *o = (struct policy_options){
+        .epsilon_start = -1, .epsilon_end = -1, .alpha = -1, .gamma = -1, .cancel = -1};
+}
+
+const struct policy_kind *policy_find(const char *name, struct error *err)
+{
+    struct nearest near = nearest_to(name, strlen(name));
+    for (size_t i = 0; POLICIES[i]; i++) {
+        if (strcmp(POLICIES[i]->name, name) == 0)
+            return POLICIES[i];
+        nearest_offer(&near, POLICIES[i]->name);
+    }
+    if (near.best)
+        error_set(err, EINVAL, "there is no agent '%.100s'; did you mean '%s'?", name, near.best);
+    else
+        error_set(err, EINVAL,
+                  "there is no agent '%.100s'; there are random, greedy, qlearn, search, model and replay",
+                  name);
+    return NULL;
+}
+
+int policy_open(const struct policy_kind *k, const struct task *t, const struct policy_options *o,
+                struct policy **ret, struct error *err)
+{
+    if (k->discrete && task_actions(t) == 0)
+        return error_set(err, EINVAL,
+                         "the agent %s needs candidate patches to choose from, and the task %s has none; "
+                         "the agent model can play it",
+                         k->name, t->name);
+    int r = k->open(k, t, o, ret, err);
+    if (r == 0)
+        (*ret)->cancel = o->cancel;
+    return r;
+}
+
+struct policy *policy_free(struct policy *p)
+{
+    if (p)
+        p->free(p);
+    return NULL;
+}
+
+static bool is_cancelled(const struct policy *p)
+{
+    struct pollfd fd = {.fd = p->cancel, .events = POLLIN};
+    return p->cancel >= 0 && poll(&fd, 1, 0) > 0;
+}
+
+static int act(struct policy *p, struct gym_env *e, struct gym_step *ret, struct error *err)
+{
+    const char *tool = NULL;
+    json_t *input = NULL;
+    size_t number = 0;
+    int r = p->choose(p, e, &number, &tool, &input, err);
+    if (r < 0)
+        return r;
+    r = tool ? env_step(e, tool, input, ret, err) : env_act(e, number, ret, err);
+    json_decref(input);
+    return r;
+}
+
+/* Frees the step. */
+static int take_step(struct policy *p, struct gym_env *e, struct gym_step *s, bool learning,
+                     void (*each)(void *data, const struct gym_step *s), void *data, struct error *err)
+{
+    int r = 0;
+    if (each)
+        each(data, s);
+    if (s->number == 0 && p->begin)
+        r = p->begin(p, e, s, learning, err);
+    else if (s->number > 0 && p->learn)
+        r = p->learn(p, e, s, err);
+    gym_step_free(s);
+    return r;
+}
+
+int policy_play(struct policy *p, struct gym_env *e, uint64_t seed, bool learning,
+                void (*each)(void *data, const struct gym_step *s), void *data, struct gym_episode *ret,
+                struct error *err)
+{
+    struct gym_step s = {0};
+    struct gym_episode now = {0};
+    int r = env_reset(e, seed, &s, err);
+    while (r == 0) {
+        r = take_step(p, e, &s, learning, each, data, err);
+        env_episode(e, &now);
+        if (r < 0 || now.over)
+            break;
+        r = is_cancelled(p) ? error_set(err, ECANCELED, "interrupted") : act(p, e, &s, err);
+    }
+    if (r == 0)
+        *ret = now;
+    return r;
+}

@@ -1,0 +1,76 @@
+/*
+ * A table of what actions are worth: tabular Q-learning, with experience replay and optimism. Pure.
+ *
+ * A state is a vector of features. For each action that was tried in a state the table knows the reward and
+ * where it led, and two estimates of the return from there on, both updated by Q-learning's rule
+ *
+ *     Q(s, a) ← Q(s, a) + α · (reward + γ · max Q(s', ·) − Q(s, a))
+ *
+ *     value   counts only what was tried: it can be had for sure. An agent that does not explore goes by it.
+ *     hope    counts what was not tried as the best that there could be, so it never says less than what is
+ *             true. An agent that explores goes by it: "optimism in the face of uncertainty". An
+ *             exploration that goes by dice alone would practically never come upon three right patches out
+ *             of ten; this one goes through what may still be better, and through nothing twice.
+ *
+ * The first time, α is 1: there is nothing to average with. After an episode everything that was ever
+ * experienced is replayed once, last first, so that what was found out reaches all states it bears on. An
+ * action that leads back to its own state costs and gives nothing: it is never worth taking.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "dice.h"
+#include "feature_map.h"
+
+#define QTABLE_BYTES_MAX (256u << 20)
+#define QTABLE_END       (-1) /* the state after the last step */
+#define QTABLE_UNTRIED   (-2)
+
+struct qtable_entry {
+    double reward;
+    double value; /* NaN: nothing is known of what comes after it */
+    double hope;  /* minus infinity: it leads nowhere */
+    int32_t next; /* a state, QTABLE_END or QTABLE_UNTRIED */
+};
+
+struct qtable {
+    size_t actions; /* the last one ends the episode */
+    double alpha, gamma;
+    double price;   /* of a step, at least */
+    uint32_t *rank; /* of each action: ties go to the higher one */
+    struct feature_map states;
+    struct qtable_entry *entries; /* `actions` for each state */
+    struct qtable_sum {
+        double value, hope; /* the best of its actions */
+        bool known;         /* there is a value */
+    } * sums;
+    size_t room;     /* of both, in states */
+    uint32_t *tried; /* state · actions + action, in the order in which they were tried first */
+    size_t n_tried, room_tried;
+};
+
+struct qtable_options {
+    size_t features, actions;
+    double alpha, gamma, price;
+    struct dice *dice; /* for the order in which equal actions are tried; the last action comes first */
+};
+int qtable_init(struct qtable *q, const struct qtable_options *o);
+void qtable_free(struct qtable *q);
+
+/* The number of a state, which is added if it is new: -ENOMEM, or -ENOSPC when the table is full. */
+ssize_t qtable_state(struct qtable *q, const int64_t *features);
+
+const struct qtable_entry *qtable_entry(const struct qtable *q, size_t state, size_t action);
+
+/* The best action by value, or -1 if nothing was tried; and the one that an explorer takes. */
+ssize_t qtable_best(const struct qtable *q, size_t state);
+size_t qtable_explore(const struct qtable *q, size_t state);
+
+/* What came of an action; its estimates follow with the next update. */
+int qtable_note(struct qtable *q, size_t state, size_t action, double reward, int32_t next);
+void qtable_update(struct qtable *q, size_t state, size_t action);
+void qtable_replay(struct qtable *q);
+
+/* For loading: an entry as it was. */
+int qtable_restore(struct qtable *q, size_t state, size_t action, const struct qtable_entry *as);
