@@ -113,8 +113,8 @@ static const struct option GYM_OPTIONS[] = {
      FIELD(from), option_parse_string},
     {"repos", 0, "DIR", "swebench: the folder of the repositories", NULL, FOR_ALL, FIELD(repos),
      option_parse_string},
-    {"image", 0, "DIR", "harbor: a root filesystem for the tasks, or a folder with one per task", NULL,
-     FOR_ALL, FIELD(image), option_parse_string},
+    {"image", 0, "NAME|DIR", "harbor: the root filesystem, or a folder with one per task", NULL, FOR_ALL,
+     FIELD(image), option_parse_string},
     {"json", 0, NULL, "print JSON", NULL, FOR_ALL, FIELD(json), option_parse_flag},
     {0},
 };

@@ -69,6 +69,10 @@ void grade_ended(struct grade_run *r, const struct grade_end *e)
     const struct outcome *at = outcomes_current(&r->outcomes);
     const char *during = at ? at->id : "";
     char name[32];
+    if (r->outcomes.forged)
+        grade_trouble(r->grade, "outcomes were forged: nothing that was told is believed");
+    if (r->outcomes.tampered)
+        grade_trouble(r->grade, "%s", r->outcomes.tampered);
     if (e->failure && *e->failure)
         grade_trouble(r->grade, "the tests could not be started: %s", e->failure);
     else if (e->limit)
@@ -99,10 +103,6 @@ static int run_tests(struct grade_run *r, struct error *err)
 static int finish(struct grade_run *r, const struct task_list *expected, struct error *err)
 {
     const struct outcomes *o = &r->outcomes;
-    if (o->forged)
-        grade_trouble(r->grade, "outcomes were forged: nothing that was told is believed");
-    if (o->tampered)
-        grade_trouble(r->grade, "%s", o->tampered);
     if (o->trouble)
         grade_trouble(r->grade, "%s", o->trouble);
     if (o->strange)

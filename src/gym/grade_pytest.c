@@ -1,8 +1,9 @@
 /*
- * Tests by pytest: runner.py, in the warm process or, where there is none, in an interpreter of its own.
+ * Tests by pytest: the program in runner/, in the warm process or, where there is none, in an interpreter of
+ * its own.
  *
  * Either way the request has the token without which a line is nobody's. In the cold way the interpreter's
- * stdout is the runner's descriptor: runner.py moves it away before it loads anything.
+ * stdout is the runner's descriptor, which it moves away before it loads anything.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -51,13 +52,29 @@ static const char *find_ini(const struct task *t)
     return NULL;
 }
 
+/*
+ * Whether the task itself works with native code, which could get around the runner's watch: then it may. A
+ * repository of somebody else's is not read for that.
+ */
+static bool is_native(const struct task *t)
+{
+    static const char *const WORDS[] = {"ctypes", "cffi", "numpy", "pandas", "scipy", "torch"};
+    if (t->root)
+        return true;
+    for (size_t i = 0; i < t->files.count; i++)
+        for (size_t w = 0; is_python(t->files.items[i].path) && w < ARRAY_SIZE(WORDS); w++)
+            if (memmem(t->files.items[i].bytes, t->files.items[i].size, WORDS[w], strlen(WORDS[w])))
+                return true;
+    return false;
+}
+
 char *grade_setup(const struct task *t)
 {
     json_t *sources = json_array();
     add_sources(sources, &t->files, &t->tests.own);
-    json_t *o = json_pack("{s:o, s:o, s:o, s:o, s:s*}", "paths", list_json(&t->tests.paths), "import",
-                          list_json(&t->tests.import), "own", list_json(&t->tests.own), "sources", sources,
-                          "ini", find_ini(t));
+    json_t *o = json_pack("{s:b, s:o, s:o, s:o, s:o, s:s*}", "native", is_native(t), "paths",
+                          list_json(&t->tests.paths), "import", list_json(&t->tests.import), "own",
+                          list_json(&t->tests.own), "sources", sources, "ini", find_ini(t));
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
     json_decref(o);
     return text;
@@ -147,8 +164,9 @@ static void keep_output(struct grade_run *r, int fd)
 
 static int execute(struct grade_run *r, const int fds[3], struct error *err)
 {
-    const char *const argv[] = {"python3", "-I", "-B", "-c", GRADE_PROGRAM, "cold", NULL};
-    const char *const env[] = {"PYTHONHASHSEED=0", NULL};
+    /* Not -I: it would ignore the seed, too, which makes the order in sets the same in every run. */
+    const char *const argv[] = {"python3", "-s", "-B", "-c", GRADE_PROGRAM, "cold", NULL};
+    const char *const env[] = {"PYTHONHASHSEED=0", "PYTHONSAFEPATH=1", "PYTHONPATH=", "PYTHONSTARTUP=", NULL};
     struct box_command c = {.argv = (char *const *)argv,
                             .env = (char *const *)env,
                             .timeout_ns = r->task->test_timeout_ns,
