@@ -6,6 +6,7 @@ import pytest
 import calc_task
 from model_reply import Reply, Usage, call
 
+KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY", "OPENAI_BASE_URL")
 FIX = {"diff": calc_task.PATCHES[0]["diff"]}
 
 
@@ -87,7 +88,7 @@ def test_a_recording_plays(user_env, calc):
 
 
 def test_without_a_key_it_says_how_to_give_one(user_env, calc):
-    done = play(user_env, calc, "--model", "anthropic/x", status=125, env={"ANTHROPIC_API_KEY": "", "OPENAI_API_KEY": ""})
+    done = play(user_env, calc, "--model", "anthropic/x", status=125, env={name: "" for name in KEYS})
     lines = done.stderr.splitlines()
     assert len(lines) >= 2 and all(line.startswith("hutch: ") for line in lines) and "ANTHROPIC_API_KEY" in done.stderr
 
