@@ -306,9 +306,7 @@ IMPORT = [
     b'\2FROM x\nWORKDIR /w\nRUN apt-get update && \\\n  make\nCOPY --chown=1 ["a", "b/"]\nCOPY b/*.py .\nCOPY <<E x\ny\nE\n',
     b"\2FROM x\nADD . /app/\nENV A=b\nRUN <<E\nx\nE\nWORKDIR ../z\n",
     b"\3diff --git a/x b/x\nrename from x\nrename to y\n--- a/x\t1\n+++ b/y\n@@ -1,2 +1,2 @@\n c\n--- a/z\n+++ b/z\n--- a/q\n",
-
-SEEDS = {
-    "fuzz_outcomes": OUTCOMES,
+]
 TRAJECTORY_HEAD = b'{"task":"t","digest":"d","seed":7,"clock":"virtual"}\n'
 TRAJECTORY_STEPS = [
     b'{"step":0,"action":null,"observation":{"text":"x"},"reward":0,"pass_rate":null,"terminated":false,"truncated":false}\n',
@@ -320,7 +318,10 @@ TRAJECTORY = [
     TRAJECTORY_HEAD + b"".join(TRAJECTORY_STEPS) + TRAJECTORY_END,
     TRAJECTORY_HEAD + TRAJECTORY_STEPS[0] + TRAJECTORY_STEPS[1][:-40],
     b"1 failed in 0.02s; duration_ms 4.2; time=\"0.1\" 0x7ffe12345678 3.25 seconds 1.2.3s",
+]
 
+SEEDS = {
+    "fuzz_outcomes": OUTCOMES,
     "fuzz_trajectory": TRAJECTORY,
     "fuzz_history": HISTORY,
     "fuzz_keys": KEYS,
