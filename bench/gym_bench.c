@@ -20,7 +20,7 @@
 
 #define ENVS_MAX  256
 #define PLAN_MAX  16
-#define LONG_PLAY 1000000 /* steps: as good as no limit */
+#define LONG_PLAY 100000 /* steps: as good as no limit */
 
 enum deed { RESET, APPLY, TEST, READ, BASH, SUBMIT };
 

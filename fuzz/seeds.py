@@ -290,9 +290,38 @@ OUTCOMES = [
         [b"B\ta", b"P\ta", b"P\ta", b"B\tb", b"S\tb\tskipped", b"Z", b"Z"],
     ]
 ] + [b"\1" + TOKEN + b" 1 B\ta\n6 passed\n" + TOKEN + b" 2 P\ta\\\n"]
+TASK_PATCHES = b'[{"name": "fix", "diff": "--- a/src/a.py\\n+++ b/src/a.py\\n@@ -1 +1 @@\\n-x\\n+y\\n"}]'
+TASK_HEAD = b'{"title": "T", "instruction": "I", "solution": ["fix"], "reads": ["src/a.py"], '
+TASK = [
+    TASK_HEAD + b'"tests": {"runner": "pytest", "paths": ["tests"], "import": ["src"], "expected": ["a::b"]}}\0' + TASK_PATCHES,
+    TASK_HEAD + b'"language": "c", "tests": {"runner": "command", "command": "make %R", "format": "tap", "own": ["tests"]}, '
+    b'"limits": {"steps": 7, "test_time": "3s", "test_cpu": "250ms", "memory": "64M", "pids": 9, "disk": "2M"}, '
+    b'"prices": {"call": 0.5, "second": 1}, "seed": 42}\0' + TASK_PATCHES,
+    TASK_HEAD + b'"tests": {"runner": "command", "command": "x", "format": "reward", "report": "/logs/r"}}\0' + TASK_PATCHES,
+    TASK_HEAD + b'"tests": {"runner": "command", "command": "x", "format": "exit"}}\0[]',
+]
+IMPORT = [
+    b'\0a = "x\\u00e9" # c\n[v]\nt = 120.0\nl = [1, {b = 2}, "]"]\nm = \'\'\'x\ny\'\'\'\n[[s.t]]\n"q" = true\n',
+    b"\1instruction: |-\n  x\n  y\ntags:\n  - t\n  - {u: v}\nservices:\n  a: {}\n",
+    b'\2FROM x\nWORKDIR /w\nRUN apt-get update && \\\n  make\nCOPY --chown=1 ["a", "b/"]\nCOPY b/*.py .\nCOPY <<E x\ny\nE\n',
+    b"\2FROM x\nADD . /app/\nENV A=b\nRUN <<E\nx\nE\nWORKDIR ../z\n",
+    b"\3diff --git a/x b/x\nrename from x\nrename to y\n--- a/x\t1\n+++ b/y\n@@ -1,2 +1,2 @@\n c\n--- a/z\n+++ b/z\n--- a/q\n",
 
 SEEDS = {
     "fuzz_outcomes": OUTCOMES,
+TRAJECTORY_HEAD = b'{"task":"t","digest":"d","seed":7,"clock":"virtual"}\n'
+TRAJECTORY_STEPS = [
+    b'{"step":0,"action":null,"observation":{"text":"x"},"reward":0,"pass_rate":null,"terminated":false,"truncated":false}\n',
+    b'{"step":1,"action":{"tool":"bash","command":"ls"},"observation":{"text":"in 0.02s at 0x7f1234567890"},"reward":-0.01,'
+    b'"pass_rate":0.5,"terminated":true,"truncated":false,"seconds":0.1}\n',
+]
+TRAJECTORY_END = b'{"return":0.5,"pass_rate":1.0,"calls":1,"seconds":0.1,"seed":"18446744073709551615"}\n'
+TRAJECTORY = [
+    TRAJECTORY_HEAD + b"".join(TRAJECTORY_STEPS) + TRAJECTORY_END,
+    TRAJECTORY_HEAD + TRAJECTORY_STEPS[0] + TRAJECTORY_STEPS[1][:-40],
+    b"1 failed in 0.02s; duration_ms 4.2; time=\"0.1\" 0x7ffe12345678 3.25 seconds 1.2.3s",
+
+    "fuzz_trajectory": TRAJECTORY,
     "fuzz_history": HISTORY,
     "fuzz_keys": KEYS,
     "fuzz_markdown": MARKDOWN,
@@ -316,6 +345,8 @@ SEEDS = {
     "fuzz_replay": REPLAY,
     "fuzz_rpc": RPC,
     "fuzz_dotenv": DOTENV,
+    "fuzz_import": IMPORT,
+    "fuzz_task": TASK,
     "fuzz_units": UNITS,
     "fuzz_linediff": LINEDIFF,
 }

@@ -133,6 +133,10 @@ HUTCH_API int hutch_env_step(hutch_env *e, const char *tool, const char *input, 
 HUTCH_API int hutch_env_act(hutch_env *e, size_t action, struct hutch_step *ret, struct hutch_error *err);
 HUTCH_API int hutch_env_fork(hutch_env *e, hutch_env **ret, struct hutch_error *err);
 
+/* From another thread, never a signal handler: ends the step that is under way soon, with -ECANCELED. Its
+ * episode is over: the next call is a reset. */
+HUTCH_API int hutch_env_interrupt(hutch_env *e, struct hutch_error *err);
+
 /* ---- Many at once ------------------------------------------------------------------------------------- */
 
 /* threads 0: as many as processors. */

@@ -12,7 +12,7 @@ project = Path(tempfile.mkdtemp())
 
 def attempt(box: hutch.Box, operator: str) -> bool:
     box.edit_file("add.py", old="a - b", new=f"a {operator} b")
-    return box.exec("python3 test_add.py").ok
+    return box.exec("python3 -B test_add.py").ok
 
 
 with hutch.Box(workspace=project) as box, box.snapshot() as start, ThreadPoolExecutor() as threads:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from hutch.gym import CodingEnv
 
 task = sys.argv[1] if len(sys.argv) > 1 else "bugfix_1"
-episodes = int(sys.argv[2]) if len(sys.argv) > 2 else 500
+episodes = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
 env = CodingEnv(task, clock="virtual")
 values = defaultdict(lambda: [0.0] * int(env.action_space.n))
 rng = random.Random(0)
@@ -19,7 +19,7 @@ def episode(epsilon):
         action = rng.randrange(len(row)) if rng.random() < epsilon else row.index(max(row))
         observation, reward, terminated, truncated, info = env.step(action)
         after, done = tuple(observation), terminated or truncated
-        row[action] += 0.2 * (reward + (0.0 if done else 0.98 * max(values[after])) - row[action])
+        row[action] += 0.5 * (reward + (0.0 if done else 0.98 * max(values[after])) - row[action])
         state, total, names = after, total + reward, names + [info["action_names"][action]]
     return total, info["pass_rate"], names
 

@@ -91,6 +91,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "hutch_env_step": (c_int, c_void_p, c_char_p, c_char_p, POINTER(CStep), _ERROR),
     "hutch_env_act": (c_int, c_void_p, c_size_t, POINTER(CStep), _ERROR),
     "hutch_env_fork": (c_int, c_void_p, POINTER(c_void_p), _ERROR),
+    "hutch_env_interrupt": (c_int, c_void_p, _ERROR),
     "hutch_vector_open": (c_int, c_void_p, c_size_t, c_size_t, c_int, POINTER(c_void_p), _ERROR),
     "hutch_vector_close": (None, c_void_p),
     "hutch_vector_send": (c_int, c_void_p, POINTER(CAction), c_size_t, _ERROR),

@@ -77,7 +77,8 @@ static char **make_env(char *const *box_env)
     return env;
 }
 
-/* The last of what it prints is kept, to explain why it did not start. */
+/* The last of what it prints is kept, to explain why it did not start. Not waited for: something that it
+ * started may have the pipe, too. */
 static void listen_to(struct hatching *h)
 {
     ssize_t n = read(h->voice, h->printed + h->n_printed, VOICE_KEPT);
@@ -171,7 +172,7 @@ static int start(struct warm *w, struct guest *ret, struct error *err)
         return error_errno(err, errno, "cannot make a socket");
     _cleanup_fd_ int ours = ends[0];
     _cleanup_fd_ int theirs = ends[1];
-    if (pipe2(voice, O_CLOEXEC) < 0)
+    if (pipe2(voice, O_CLOEXEC) < 0 || io_set_nonblock(voice[0], true) < 0)
         return error_errno(err, errno, "cannot make a pipe");
     struct hatching h = {.control = ours, .voice = voice[0]};
     struct guest g = GUEST_NONE;

@@ -21,7 +21,7 @@
 #include "warm_private.h"
 #include "banned.h"
 
-#define ARRIVAL_NS (30 * NS_PER_S)
+#define ARRIVAL_NS (10 * NS_PER_S)
 #define TRIES      2
 
 /* The descriptors that go to the warm process. */
@@ -159,9 +159,14 @@ static int try_run(struct warm *w, struct box *b, const struct warm_run *run, un
     c.out.capture = &result.out;
     c.ear.said = run->said;
     c.ear.data = run->data;
+    /* Its time begins when it is there: it may have to wait for others that are forked before it. */
+    int64_t patience = c.deadline ? c.deadline - clock_now() : 0;
+    c.deadline = 0;
     pthread_rwlock_rdlock(&b->frozen);
     int r = send_in(w, &c, run, generation, err);
     pthread_rwlock_unlock(&b->frozen);
+    if (!c.killed && patience)
+        c.deadline = clock_now() + patience;
     if (r == 0 && c.done && !c.arrived && !c.killed)
         return error_set(err, EPIPE, "the box has ended");
     while (r == 0 && !c.done)

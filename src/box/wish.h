@@ -35,5 +35,8 @@ const char *box_wish_shown(const struct box_wish *w, const char *name, char *tex
 /* The second step: w->box is then ready for box_open. */
 int box_wish_resolve(struct box_wish *w, struct error *err);
 
+/* Where the root filesystem of an image lies: $XDG_DATA_HOME/hutch/images/NAME/rootfs. Looks at nothing. */
+int box_wish_image_path(const char *name, char *path, size_t size, struct error *err);
+
 /* May a share be shown at this place of the box? NULL, or why not. Pure. */
 const char *box_wish_refuse_at(const char *at);

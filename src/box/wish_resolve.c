@@ -69,8 +69,7 @@ static int resolve_workspace(struct box_wish *w, struct error *err)
     return 0;
 }
 
-/* $XDG_DATA_HOME/hutch/images/NAME/rootfs */
-static int image_path(const char *name, char *path, size_t size, struct error *err)
+int box_wish_image_path(const char *name, char *path, size_t size, struct error *err)
 {
     const char *data = getenv("XDG_DATA_HOME");
     const char *home = getenv("HOME");
@@ -92,7 +91,7 @@ static int resolve_image(struct box_wish *w, struct error *err)
     char path[PATH_MAX], *real = NULL;
     if (!w->image)
         return 0;
-    int r = image_path(w->image, path, sizeof path, err);
+    int r = box_wish_image_path(w->image, path, sizeof path, err);
     if (r < 0)
         return r;
     r = resolve_folder(path, &real);

@@ -70,20 +70,20 @@ static const struct option GYM_OPTIONS[] = {
      option_parse_string},
     {"seed", 0, "N", "of the agent's dice", "the task's", FOR_EPISODE | FOR_TRAIN | FOR_BENCH, FIELD(seed),
      parse_seed},
-    {"seeds", 0, "N", "episodes of each agent on each task, with the seeds 1 to N", "10", FOR_EVAL, FIELD(seeds),
-     option_parse_count},
-    {"episodes", 0, "N", "how many are played, with those before --resume", "2000", FOR_TRAIN, FIELD(episodes), option_parse_count},
-    {"episodes", 0, "N", "of training, with each seed anew, for agents that learn", "2000", FOR_EVAL, FIELD(episodes),
-     option_parse_count},
+    {"seeds", 0, "N", "episodes of each agent on each task, with the seeds 1 to N", "10", FOR_EVAL,
+     FIELD(seeds), option_parse_count},
+    {"episodes", 0, "N", "how many are played, with those before --resume", "2000", FOR_TRAIN,
+     FIELD(episodes), option_parse_count},
+    {"episodes", 0, "N", "of training, with each seed anew, for agents that learn", "2000", FOR_EVAL,
+     FIELD(episodes), option_parse_count},
     {"episodes", 0, "N", "how many are played", "1000", FOR_BENCH, FIELD(episodes), option_parse_count},
     {"envs", 0, "N", "environments at once", "8", FOR_BENCH, FIELD(envs), option_parse_count},
-    {"epsilon-start", 0, "F", "share of episodes in which it explores, at first", "1", FOR_TRAIN, FIELD(epsilon_start),
-     parse_share},
-    {"epsilon-end", 0, "F", "the same, at last", "0.05", FOR_TRAIN, FIELD(epsilon_end),
-     parse_share},
+    {"epsilon-start", 0, "F", "share of episodes in which it explores, at first", "1", FOR_TRAIN,
+     FIELD(epsilon_start), parse_share},
+    {"epsilon-end", 0, "F", "the same, at last", "0.05", FOR_TRAIN, FIELD(epsilon_end), parse_share},
     {"epsilon-decay", 0, "N", "from at first to at last, it falls over so many episodes", "1500", FOR_TRAIN,
      FIELD(epsilon_decay), option_parse_count},
-    {"alpha", 0, "F", "the learning rate", "0.5", FOR_TRAIN, FIELD(alpha), parse_share},
+    {"alpha", 0, "F", "the learning rate", "1", FOR_TRAIN, FIELD(alpha), parse_share},
     {"gamma", 0, "F", "the discount", "1", FOR_TRAIN, FIELD(gamma), parse_share},
     {"out", 0, "DIR", "where checkpoint.json, episodes.csv and curve.svg go", "hutch-train/TASK-SEED",
      FOR_TRAIN, FIELD(out), option_parse_string},
@@ -113,8 +113,8 @@ static const struct option GYM_OPTIONS[] = {
      FIELD(from), option_parse_string},
     {"repos", 0, "DIR", "swebench: the folder of the repositories", NULL, FOR_ALL, FIELD(repos),
      option_parse_string},
-    {"image", 0, "DIR", "harbor: a root filesystem for the tasks, or a folder with one per task", NULL,
-     FOR_ALL, FIELD(image), option_parse_string},
+    {"image", 0, "NAME|DIR", "harbor: the root filesystem, or a folder with one per task", NULL, FOR_ALL,
+     FIELD(image), option_parse_string},
     {"json", 0, NULL, "print JSON", NULL, FOR_ALL, FIELD(json), option_parse_flag},
     {0},
 };
@@ -135,10 +135,12 @@ static const char TRAIN_NOTES[] = "Ctrl-C ends it after the episode, with everyt
                                   "0, 130 after\n"
                                   "Ctrl-C, 125 if something failed.\n";
 
-static const char EVAL_NOTES[] = "qlearn is trained first, unless --checkpoint gives what it has learnt (of "
-                                 "one task). Intervals are those "
-                                 "that hold the mean\n"
-                                 "with 95 % confidence (bootstrap).\n";
+static const char EVAL_NOTES[] =
+    "qlearn is trained first, with each seed anew, unless --checkpoint gives what it has learnt (of one "
+    "task). An interval\n"
+    "holds the mean with 95 % confidence (bootstrap). The exit status is 0, 1 if an episode could not be "
+    "played, 130 after Ctrl-C,\n"
+    "125 if something else failed.\n";
 
 static const char BENCH_NOTES[] =
     "Figures are of this machine as it is now. With --no-cache every test runs.\n";

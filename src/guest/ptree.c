@@ -50,6 +50,17 @@ static const struct command *started_as(struct guest *g, pid_t pid)
     return NULL;
 }
 
+/* One that comes from outside (adopt.h) has no tag on its way; all that commands start has, and cannot raise
+ * it. */
+static bool somebody_is_coming(struct guest *g)
+{
+    const struct command *c;
+    LIST_FOREACH(c, &g->commands, link)
+    if (c->arrival.fd >= 0)
+        return true;
+    return false;
+}
+
 /*
  * The tag of a process as it counts here: 0 for one that is gone or is a worker of ours. A stray is killed,
  * and counts as everybody's, since it may have been anybody's.
@@ -66,8 +77,7 @@ static rlim_t tag_in_walk(struct guest *g, pid_t pid, rlim_t wanted)
     const struct command *fresh = started_as(g, pid);
     if (fresh)
         return fresh->tag;
-    /* On its way in (adopt.h): all that commands start has a lower limit, which nobody here can raise. */
-    if (tag >= g->tags_end)
+    if (tag >= g->tags_end && somebody_is_coming(g))
         return 0;
     if (weakened("pid"))
         return 0;

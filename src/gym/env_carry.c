@@ -25,9 +25,11 @@ bool env_is_look(const char *tool, const json_t *input)
     return strcmp(tool, "run_tests") == 0 && json_object_size(input) == 0;
 }
 
-/* The box, or the host, cannot go on. */
-static int broken(struct env_result *o, const struct error *err)
+/* The box, or the host, cannot go on. If it is the box (or NULL), that says why. */
+static int broken(struct env_result *o, struct box *b, struct error *err)
 {
+    if (b)
+        box_check(b, err);
     snprintf(o->reason, sizeof o->reason, "%s", err->text[0] ? err->text : "the box has ended");
     o->observation = observe_text(o->reason, true);
     return o->observation ? 0 : -ENOMEM;
@@ -79,13 +81,14 @@ static int call_tool(struct gym_env *e, const struct tool *t, json_t *input, str
     struct error err = {0};
     _cleanup_result_ struct tool_result result = TOOL_RESULT_INIT;
     if (env_box_ready(e, &err) < 0)
-        return broken(o, &err);
+        return broken(o, e->at.box, &err);
     struct tool_request q = {.name = t->name, .tool = t, .input = input, .cancel = e->cancel};
     int64_t began = clock_now();
     int found = tool_call(e->at.session, &q, &result);
     o->ns = clock_now() - began;
-    if (result.failed && found == 0 && box_check(e->at.box, &err) < 0)
-        return broken(o, &err);
+    bool doubtful = found == 0 && (result.failed || t->flags & TOOL_RUNS); /* a death looks like a signal's */
+    if (doubtful && box_check(e->at.box, &err) < 0)
+        return broken(o, NULL, &err);
     o->changed = changes(t, input, &result, found);
     o->lingers = result.lingers;
     e->at.done += o->changed; /* in the box it is done already */
@@ -93,12 +96,13 @@ static int call_tool(struct gym_env *e, const struct tool *t, json_t *input, str
     return o->observation ? 0 : -ENOMEM;
 }
 
-static void take_grade(const struct grade *g, int64_t ns, struct env_result *o)
+static int take_grade(const struct grade *g, int64_t ns, struct env_result *o)
 {
     o->ns = ns;
     o->tested = true;
     o->passed = g->passed;
     o->pass_rate = isnan(g->pass_rate) ? 0 : g->pass_rate;
+    return 0;
 }
 
 /* A live box has processes that the tests may need, and no name that they could spoil: they run in it. */
@@ -109,18 +113,16 @@ static int look(struct gym_env *e, struct env_result *o)
     struct box *spare = NULL;
     int r = e->live ? env_box_ready(e, &err) : env_box_spare(e, &spare, &err);
     if (r < 0)
-        return broken(o, &err);
+        return broken(o, e->at.box, &err);
     atomic_fetch_add(&e->arena->test_runs, 1);
     int64_t began = clock_now();
     struct box *b = spare ? spare : e->at.box;
     r = grade_look(e->arena, b, e->cancel, &g, &err);
     int64_t ns = clock_now() - began;
-    if (r < 0)
-        box_check(b, &err);
+    r = r < 0 ? broken(o, b, &err) : take_grade(&g, ns, o);
     arena_give(e->arena, spare);
-    if (r < 0)
-        return broken(o, &err);
-    take_grade(&g, ns, o);
+    if (o->reason[0])
+        return r;
     o->observation = observe_look(e->arena->task, &g);
     return o->observation ? 0 : -ENOMEM;
 }
@@ -131,17 +133,15 @@ static int grade(struct gym_env *e, struct env_result *o)
     _cleanup_grade_ struct grade g = {0};
     struct box *spare = NULL;
     if (env_box_spare(e, &spare, &err) < 0)
-        return broken(o, &err);
+        return broken(o, e->at.box, &err);
     atomic_fetch_add(&e->arena->test_runs, 1);
     int64_t began = clock_now();
     int r = grade_box(e->arena, spare, &g, &err);
     int64_t ns = clock_now() - began;
-    if (r < 0)
-        box_check(spare, &err); /* says it better, if it was the box */
+    r = r < 0 ? broken(o, spare, &err) : take_grade(&g, ns, o);
     arena_give(e->arena, spare);
-    if (r < 0)
-        return broken(o, &err);
-    take_grade(&g, ns, o);
+    if (o->reason[0])
+        return r;
     o->verdict = observe_verdict(e->arena->task, &g);
     o->observation = o->verdict ? observe_grade(e->arena->task, &g, o->verdict) : NULL;
     return o->observation ? 0 : -ENOMEM;

@@ -85,13 +85,25 @@ static int step(struct gym_env *e, const char *tool, json_t *input, struct gym_s
     return r < 0 ? r : env_report_step(e, &report, ret);
 }
 
+/* A copy with its members in one order, whatever the caller's was: what a tool says of it (and the caller may
+ * change it later) does not depend on that. */
+static json_t *canonical(const json_t *input)
+{
+    if (!input)
+        return json_object();
+    _cleanup_free_ char *text = json_dumps(input, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+    return text ? json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL) : NULL;
+}
+
 int env_step(struct gym_env *e, const char *tool, json_t *input, struct gym_step *ret, struct error *err)
 {
     if (!e->begun)
         return error_set(err, EINVAL, "the environment was not reset yet");
     if (e->over)
         return error_set(err, EINVAL, "the episode is over; reset begins the next one");
-    json_t *given = input ? json_incref(input) : json_object();
+    if (!tool)
+        return error_set(err, EINVAL, "the action names no tool");
+    json_t *given = canonical(input);
     int r = given ? step(e, tool, given, ret) : -ENOMEM;
     json_decref(given);
     if (r == 0)

@@ -25,6 +25,7 @@
 #include "import_harbor.h"
 #include "import_private.h"
 #include "relpath.h"
+#include "wish.h"
 #include "banned.h"
 
 #define TEXT_MAX  (1u << 20)
@@ -84,18 +85,38 @@ static int take_solution(struct harbor *h, struct task *t, struct error *err)
     return import_text(&t->solution_script, err, "cd %s && bash /solution/solve.sh", h->workdir);
 }
 
-/* The root filesystem: the one that is named, or of a folder of such the one for this task. */
+/* Where the root filesystem lies: of an image by name, or in a folder, which may have one for each task. */
+static int find_image(const char *image, const char *task, char path[PATH_MAX], struct error *err)
+{
+    char place[2 * PATH_MAX];
+    struct stat st;
+    if (!strchr(image, '/')) {
+        int r = box_wish_image_path(image, place, PATH_MAX, err);
+        if (r < 0)
+            return r;
+    } else {
+        snprintf(place, sizeof place, "%.4000s/%s", image, task);
+        if (stat(place, &st) < 0 || !S_ISDIR(st.st_mode))
+            snprintf(place, sizeof place, "%.4000s", image);
+    }
+    if (!realpath(place, path) || stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+        return error_set(err, ENOENT, "there is no image '%s'; unpack its root filesystem to %s", image,
+                         place);
+    return 0;
+}
+
+/* The working folder is the image's, and what the box shows as the workspace. */
 static int take_image(struct harbor *h, struct task *t, struct error *err)
 {
-    char own[PATH_MAX], root[2 * PATH_MAX];
+    char path[PATH_MAX], root[2 * PATH_MAX];
     struct stat st;
-    snprintf(own, sizeof own, "%s/%s", h->im->o->image, t->name);
-    bool separate = stat(own, &st) == 0 && S_ISDIR(st.st_mode);
-    int r = import_text(&t->image, err, "%s", separate ? own : h->im->o->image);
-    if (r < 0)
-        return r;
-    snprintf(root, sizeof root, "%s%s", t->image, h->workdir);
-    return stat(root, &st) == 0 && S_ISDIR(st.st_mode) ? import_text(&t->root, err, "%s", root) : 0;
+    int r = find_image(h->im->o->image, t->name, path, err);
+    if (r == 0)
+        r = import_text(&t->image, err, "%s", path);
+    snprintf(root, sizeof root, "%s%s", path, h->workdir);
+    if (r == 0 && lstat(root, &st) == 0 && S_ISDIR(st.st_mode))
+        r = import_text(&t->root, err, "%s", root);
+    return r;
 }
 
 static int no_image(struct harbor *h, const struct dockerfile *d, struct error *err)

@@ -5,7 +5,10 @@
  *     correct_python_programs/NAME.py   the same without: the diff of the two is the solution
  *     python_testcases/test_NAME.py     its tests, and beside them what all tests need
  *     json_testcases/NAME.json          the data of tests that are tables
- *     conftest.py                       which of the two programs the tests import
+ *     conftest.py                       by an option, which of the two programs the tests import
+ *
+ * Options are not passed to tests that are graded, so that file is replaced by one that says the same as no
+ * option at all.
  *
  * A task's workspace has the program, its tests and what they need; never the correct programs. Patches that
  * do not solve it are made by changing one line that the solution leaves alone (import_variants.c): the bug
@@ -22,6 +25,12 @@
 #include "import_variants.h"
 #include "clock.h"
 #include "banned.h"
+
+static const char CONFTEST[] = "import pytest\n"
+                               "\n"
+                               "pytest.use_correct = False\n"
+                               "pytest.run_slow = False\n"
+                               "pytest.fixed = False\n";
 
 #define PROGRAM_MAX (1u << 20)
 #define DATA_MAX    (16u << 20)
@@ -77,8 +86,7 @@ static int take_helpers(struct checkout *c, struct task *t, struct error *err)
 
 static int take_files(struct checkout *c, struct task *t, const char *name, struct error *err)
 {
-    static const char *const SHARED[] = {"conftest.py", "python_programs/__init__.py",
-                                         "python_programs/node.py"};
+    static const char *const SHARED[] = {"python_programs/__init__.py", "python_programs/node.py"};
     char path[PATH_MAX];
     int r = 0;
     snprintf(path, sizeof path, "python_programs/%s.py", name);
@@ -91,6 +99,8 @@ static int take_files(struct checkout *c, struct task *t, const char *name, stru
         r = take_file(c, t, path, false, err);
     for (size_t i = 0; i < ARRAY_SIZE(SHARED) && r == 0; i++)
         r = take_file(c, t, SHARED[i], false, err);
+    if (r == 0 && task_tree_add(&t->files, "conftest.py", S_IFREG | 0644, CONFTEST, strlen(CONFTEST)) < 0)
+        r = task_no_memory(err);
     return r == 0 ? take_helpers(c, t, err) : r;
 }
 

@@ -12,13 +12,11 @@
  * tests are not pytest's, are passed over with a line why.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/limits.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "clock.h"
-#include "import_private.h"
+#include "import_swebench.h"
 #include "io.h"
 #include "jsonsize.h"
 #include "relpath.h"
@@ -30,17 +28,6 @@
 #define VALUES_MAX  8000000u
 #define TITLE_MAX   100
 #define FILE_MAX    (1ll << 30)
-
-/* One row, its strings borrowed from the JSON. */
-struct row {
-    const char *id, *repo, *commit, *problem, *patch, *test_patch;
-    const json_t *json;
-};
-
-struct rows {
-    struct import *im;
-    char cache[PATH_MAX];
-};
 
 static const char *member(const json_t *o, const char *name, struct error *err)
 {
@@ -86,108 +73,6 @@ static int read_row(const json_t *o, struct row *ret, struct error *err)
     if (!*ret->problem || !*ret->patch)
         return error_set(err, EINVAL, "%s: is empty", *ret->problem ? "patch" : "problem_statement");
     return 0;
-}
-
-/* The git folder of the row's repository: OWNER__NAME, OWNER/NAME or NAME in the folder of repositories. */
-static int find_repo(const struct rows *rows, const struct row *row, char *dir, size_t size,
-                     struct error *err)
-{
-    const char *repos = rows->im->o->repos, *slash = strchr(row->repo, '/');
-    char path[3][PATH_MAX];
-    if (!repos)
-        return error_set(err, EINVAL, "its repository %s is needed: name the folder it is in with --repos",
-                         row->repo);
-    snprintf(path[0], PATH_MAX, "%s/%.*s__%s", repos, (int)(slash - row->repo), row->repo, slash + 1);
-    snprintf(path[1], PATH_MAX, "%s/%s", repos, row->repo);
-    snprintf(path[2], PATH_MAX, "%s/%s", repos, slash + 1);
-    for (size_t i = 0; i < 3; i++)
-        if (git_find(path[i], dir, size) == 0)
-            return 0;
-    return error_set(err, ENOENT, "there is no repository %s (nor %s) in %s", relpath_name(path[0]),
-                     slash + 1, repos);
-}
-
-/* Extracts the commit to a folder beside the place it is meant for, and moves it there. */
-static int extract(const char *git_dir, const char *commit, const char *folder, struct error *err)
-{
-    char temporary[PATH_MAX];
-    struct stat st;
-    if (stat(folder, &st) == 0)
-        return 0;
-    snprintf(temporary, sizeof temporary, "%.4000s.XXXXXX", folder);
-    if (!mkdtemp(temporary) || chmod(temporary, 0755) < 0)
-        return error_errno(err, errno, "cannot make a folder in %s", folder);
-    int r = git_extract(git_dir, commit, temporary, err);
-    if (r == 0 && rename(temporary, folder) < 0 && errno != EEXIST && errno != ENOTEMPTY)
-        r = error_errno(err, errno, "cannot make %s", folder);
-    import_remove(temporary);
-    return r;
-}
-
-static int make_root(const struct rows *rows, const struct row *row, struct task *t, struct error *err)
-{
-    char git_dir[PATH_MAX];
-    const char *slash = strchr(row->repo, '/');
-    int r = find_repo(rows, row, git_dir, sizeof git_dir, err);
-    if (r == 0)
-        r = import_text(&t->root, err, "%s/%.*s__%s-%s", rows->cache, (int)(slash - row->repo), row->repo,
-                        slash + 1, row->commit);
-    return r == 0 ? extract(git_dir, row->commit, t->root, err) : r;
-}
-
-/* The files that the test patch changes, as the base has them, go to a folder of their own. */
-static int copy_base(const struct task *t, int scratch, struct error *err)
-{
-    char shown[2 * PATH_MAX];
-    _cleanup_fd_ int root = open(t->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (root < 0)
-        return error_errno(err, errno, "%s", t->root);
-    for (size_t i = 0; i < t->tests.own.count; i++) {
-        const char *path = t->tests.own.items[i];
-        _cleanup_buf_ struct buf b = BUF_INIT(TASK_BYTES_MAX);
-        struct stat st;
-        snprintf(shown, sizeof shown, "%s/%s", t->root, path);
-        if (fstatat(root, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
-            continue; /* the patch makes it */
-        int r = task_read_file(root, path, shown, &b, err);
-        if (r == 0)
-            r = import_write(scratch, path, st.st_mode, b.data, b.len);
-        if (r < 0)
-            return err->code ? r : error_errno(err, -r, "%s", path);
-    }
-    return 0;
-}
-
-/* No repository is meant, not even one that the cache may lie in. */
-static int apply_in(const char *folder, const char *patch, struct error *err)
-{
-    struct git_child g;
-    char byte[4096];
-    const char *const args[] = {"-C", folder, "--git-dir=/nonexistent", "apply", "--whitespace=nowarn",
-                                "-",  NULL};
-    int r = git_start(&g, args, patch, strlen(patch), err);
-    if (r < 0)
-        return r;
-    while (fread(byte, 1, sizeof byte, g.out) > 0)
-        ;
-    return git_end(&g, "test_patch does not apply to the base", err);
-}
-
-/* What the tests are once the test patch is applied. */
-static int make_hidden(const struct rows *rows, const struct row *row, struct task *t, struct error *err)
-{
-    char scratch[PATH_MAX];
-    snprintf(scratch, sizeof scratch, "%.4000s/tests.XXXXXX", rows->cache);
-    if (!mkdtemp(scratch))
-        return error_errno(err, errno, "cannot make a folder in %s", rows->cache);
-    _cleanup_fd_ int dir = open(scratch, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int r = dir < 0 ? error_errno(err, errno, "%s", scratch) : copy_base(t, dir, err);
-    if (r == 0)
-        r = apply_in(scratch, row->test_patch, err);
-    if (r == 0)
-        r = task_tree_read(&t->hidden, scratch, "", err);
-    import_remove(scratch);
-    return r;
 }
 
 /* `tests/test_x.py::test_y[1]`: the file's part must be a path of the workspace. */
@@ -295,9 +180,11 @@ static int make_task(struct rows *rows, const struct row *row, const char *file,
     if (r == 0)
         r = diff_paths(row->test_patch, &t->tests.own, err);
     if (r == 0)
-        r = make_root(rows, row, t, err);
+        r = swebench_root(rows, row, t, err);
     if (r == 0)
-        r = make_hidden(rows, row, t, err);
+        r = swebench_hidden(rows, row, t, err);
+    if (r == 0)
+        r = swebench_supports(t, row->patch, err);
     return r == 0 ? take_import(t, err) : r;
 }
 

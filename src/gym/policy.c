@@ -1,5 +1,6 @@
 /* The table of agents, and an episode as any of them plays it. */
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,7 +43,10 @@ int policy_open(const struct policy_kind *k, const struct task *t, const struct 
                          "the agent %s needs candidate patches to choose from, and the task %s has none; "
                          "the agent model can play it",
                          k->name, t->name);
-    return k->open(k, t, o, ret, err);
+    int r = k->open(k, t, o, ret, err);
+    if (r == 0)
+        (*ret)->cancel = o->cancel;
+    return r;
 }
 
 struct policy *policy_free(struct policy *p)
@@ -50,6 +54,12 @@ struct policy *policy_free(struct policy *p)
     if (p)
         p->free(p);
     return NULL;
+}
+
+static bool is_cancelled(const struct policy *p)
+{
+    struct pollfd fd = {.fd = p->cancel, .events = POLLIN};
+    return p->cancel >= 0 && poll(&fd, 1, 0) > 0;
 }
 
 static int act(struct policy *p, struct gym_env *e, struct gym_step *ret, struct error *err)
@@ -92,7 +102,7 @@ int policy_play(struct policy *p, struct gym_env *e, uint64_t seed, bool learnin
         env_episode(e, &now);
         if (r < 0 || now.over)
             break;
-        r = act(p, e, &s, err);
+        r = is_cancelled(p) ? error_set(err, ECANCELED, "interrupted") : act(p, e, &s, err);
     }
     if (r == 0)
         *ret = now;

@@ -47,6 +47,7 @@ struct policy_progress {
 /* What an open policy is; kinds embed it. What a kind has no use for is NULL, but for choose and free. */
 struct policy {
     const struct policy_kind *kind;
+    int cancel; /* -1: none; policy_open fills it */
     /* A new episode begins: the step is reset's. `learning`: explore, and learn from what comes. */
     int (*begin)(struct policy *p, struct gym_env *e, const struct gym_step *first, bool learning,
                  struct error *err);
@@ -69,7 +70,7 @@ int policy_open(const struct policy_kind *k, const struct task *t, const struct 
                 struct policy **ret, struct error *err);
 struct policy *policy_free(struct policy *p); /* takes NULL */
 
-/* One whole episode. each (or NULL) sees every step, reset's among them. */
+/* One whole episode. each (or NULL) sees every step, reset's among them. -ECANCELED between steps. */
 int policy_play(struct policy *p, struct gym_env *e, uint64_t seed, bool learning,
                 void (*each)(void *data, const struct gym_step *s), void *data, struct gym_episode *ret,
                 struct error *err);

@@ -269,15 +269,23 @@ static int take_members(struct task *t, const json_t *o, struct error *err)
     return r == 0 ? take_limits(t, json_object_get(o, "limits"), err) : r;
 }
 
+/* Words of the file are in what is said about it; it stays one line whatever they hold. */
+static int in_one_line(struct error *err, int code)
+{
+    for (char *at = err && code < 0 ? err->text : NULL; at && *at; at++)
+        if ((unsigned char)*at < ' ')
+            *at = ' ';
+    return code;
+}
+
 int task_parse(struct task *t, const char *text, size_t n, struct error *err)
 {
-    json_t *o;
+    json_t *o = NULL;
     int r = parse_checked(TASK_SCHEMA, text, n, &o, err);
-    if (r < 0)
-        return r;
-    r = take_members(t, o, err);
+    if (r == 0)
+        r = take_members(t, o, err);
     json_decref(o);
-    return r;
+    return in_one_line(err, r);
 }
 
 static bool patch_name_ok(const char *name)
@@ -301,11 +309,9 @@ static int take_patch(struct task *t, size_t i, const json_t *o, struct error *e
 
 int task_parse_patches(struct task *t, const char *text, size_t n, struct error *err)
 {
-    json_t *list, *one;
+    json_t *list = NULL, *one;
     size_t i;
     int r = parse_checked(PATCHES_SCHEMA, text, n, &list, err);
-    if (r < 0)
-        return r;
     json_array_foreach(list, i, one)
     {
         if (r < 0)
@@ -313,5 +319,5 @@ int task_parse_patches(struct task *t, const char *text, size_t n, struct error 
         r = take_patch(t, i, one, err);
     }
     json_decref(list);
-    return r;
+    return in_one_line(err, r);
 }

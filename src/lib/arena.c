@@ -96,7 +96,7 @@ static int set_one(struct wanted *w, const char *name, json_t *value, struct err
     if (strcmp(name, "pool") == 0)
         return set_pool(value, &w->arena.pool, err);
     if (strcmp(name, "max_steps") == 0)
-        return set_count(name, value, 1000000, &w->max_steps, err);
+        return set_count(name, value, 100000, &w->max_steps, err);
     if (strcmp(name, "cold") == 0)
         return set_flag(name, value, &w->arena.cold, err);
     return error_set(

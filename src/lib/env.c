@@ -1,6 +1,9 @@
 /* One environment. Its step's texts live in the handle until the next call. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "json.h"
 #include "lib_gym.h"
@@ -11,19 +14,28 @@ struct hutch_env {
     hutch_arena *arena;
     struct gym_env *env;
     struct step_texts texts;
+    int cancel;        /* eventfd: readable ends the step that runs */
+    atomic_bool stale; /* a step was interrupted: the episode is worth nothing until the next reset */
 };
 
 /* Takes the environment over. */
 static int new_handle(hutch_arena *a, struct gym_env *env, hutch_env **ret, struct error *err)
 {
     hutch_env *e = calloc(1, sizeof *e);
-    if (!e) {
+    int cancel = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (!e || cancel < 0) {
+        int code = e ? errno : ENOMEM;
+        if (cancel >= 0)
+            close(cancel);
+        free(e);
         env_close(env);
-        return error_set(err, ENOMEM, "no memory");
+        return error_errno(err, code, "cannot make the environment's handle");
     }
     e->handle = handle_new(HANDLE_ENV);
     e->arena = arena_ref(a);
     e->env = env;
+    e->cancel = cancel;
+    env_cancel_on(env, cancel);
     *ret = e;
     return 0;
 }
@@ -48,6 +60,7 @@ void hutch_env_close(hutch_env *env)
     entry_begin_plain(&e, NULL);
     if (handle_close(env, HANDLE_ENV)) {
         env_close(env->env);
+        close(env->cancel);
         step_texts_free(&env->texts);
         arena_unref(env->arena);
         free(env);
@@ -61,22 +74,46 @@ static int begin(struct entry *e, hutch_env *env, const struct hutch_step *ret, 
     return r < 0 ? r : entry_need(e, ret, "ret");
 }
 
+/* A step, or a fork, needs an episode that was not interrupted. */
+static int need_whole(struct entry *e, const hutch_env *env)
+{
+    return env->stale ? error_set(&e->error, ECANCELED, "a step was interrupted: reset the environment first")
+                      : 0;
+}
+
 /* The end of whatever gives a step. */
 static int finish(struct entry *e, hutch_env *env, int r, struct gym_step *step, struct hutch_step *ret)
 {
+    if (r == 0)
+        r = need_whole(e, env);
     if (r == 0)
         r = step_show(step, env->env, &env->texts, ret, &e->error);
     gym_step_free(step);
     return entry_end(e, r);
 }
 
+int hutch_env_interrupt(hutch_env *env, struct hutch_error *err)
+{
+    struct entry e;
+    int r = entry_begin(&e, env, HANDLE_ENV, err);
+    if (r == 0) {
+        env->stale = true;
+        eventfd_write(env->cancel, 1);
+    }
+    return entry_end(&e, r);
+}
+
 int hutch_env_reset(hutch_env *env, uint64_t seed, struct hutch_step *ret, struct hutch_error *err)
 {
     struct entry e;
     struct gym_step step = {0};
+    eventfd_t seen;
     int r = begin(&e, env, ret, err);
-    if (r == 0)
+    if (r == 0) {
+        env->stale = false;
+        eventfd_read(env->cancel, &seen);
         r = env_reset(env->env, seed, &step, &e.error);
+    }
     return finish(&e, env, r, &step, ret);
 }
 
@@ -87,6 +124,8 @@ int hutch_env_step(hutch_env *env, const char *tool, const char *input, struct h
     struct gym_step step = {0};
     _cleanup_json_ json_t *object = NULL;
     int r = begin(&e, env, ret, err);
+    if (r == 0)
+        r = need_whole(&e, env);
     if (r == 0)
         r = entry_need(&e, tool, "tool");
     if (r == 0)
@@ -102,6 +141,8 @@ int hutch_env_act(hutch_env *env, size_t action, struct hutch_step *ret, struct 
     struct gym_step step = {0};
     int r = begin(&e, env, ret, err);
     if (r == 0)
+        r = need_whole(&e, env);
+    if (r == 0)
         r = env_act(env->env, action, &step, &e.error);
     return finish(&e, env, r, &step, ret);
 }
@@ -113,6 +154,8 @@ int hutch_env_fork(hutch_env *env, hutch_env **ret, struct hutch_error *err)
     int r = entry_begin(&e, env, HANDLE_ENV, err);
     if (r == 0)
         r = entry_need(&e, ret, "ret");
+    if (r == 0)
+        r = need_whole(&e, env);
     if (r == 0)
         r = env_fork(env->env, &copy, &e.error);
     if (r == 0)

@@ -29,8 +29,8 @@ def gym_run(hutch, scratch):
     folder = Path(tempfile.mkdtemp(prefix="gym-", dir=scratch))
     folder.chmod(0o755)
     shutil.copy2(program, folder)
-    shutil.copy2(hutch.parent / "hutch-guest", folder)
-    shutil.copy2(hutch.parent / "hutch-warm.so", folder)
+    for part in ("hutch-guest", "hutch-warm.so"):
+        shutil.copy2(hutch.parent / part, folder)
     shutil.copytree(hutch.parent / "hutch-skeleton", folder / "hutch-skeleton", symlinks=True)
     return folder / program.name
 

@@ -12,7 +12,7 @@ MIXED = [
     TESTS,
     ("bash", {"command": "seq 20000; echo done >made"}),
     ("bash", {"command": "ls /tmp/.hutch/output; sleep 0.01; no-such-program"}),
-    ("edit_file", {"path": "src/calc.py", "old_text": "nowhere", "new_text": "x"}),
+    ("edit_file", {"path": "src/calc.py", "old": "nowhere", "new": "x"}),
     ("write_file", {"path": "notes.txt", "content": "n\n"}),
     ("search_files", {"pattern": "discount"}),
     ("plan", {"items": [{"text": "think", "state": "active"}]}),
@@ -21,6 +21,7 @@ MIXED = [
     ("run_tests", {"command": "python3 -m pytest -q tests"}),
     ("run_tests", {"path": "tests/test_calc.py", "filter": "empty"}),
     ("nothing", {}),
+    ("edit_file", {"path": "src/calc.py", "unknown": 1, "also": 2}),
     TESTS,
     SUBMIT,
 ]

@@ -1,103 +1,7 @@
-"""Runs Python programs that use the package, as root and as an ordinary user, with Debian's python3.
-
-The package and the library are copied to where every user can reach them, unless they can be reached where they are. A program
-is a piece of text; it fails the test by ending with another status than 0, and most do so by an assertion of their own.
-"""
-import os
-import shutil
-import subprocess
-import tempfile
-import textwrap
-from pathlib import Path
-
+"""Fixtures of the tests of the Python package: programs that use it, as root and as an ordinary user."""
 import pytest
 
-import harness
-
-PYTHON = os.environ.get("PYTHON", "/usr/bin/python3")
-HERE = Path(__file__).parent
-FETCHED = HERE / "gymnasium"  # by scripts/setup-gymnasium
-LIBRARY = "libhutch.so.1"
-
-# A program without gymnasium must not find one that the system has.
-WITHOUT = "import sys\nsys.modules['gymnasium'] = None\n"
-
-
-class Place:
-    """A tree that looks like a source tree with a build in it: build/, python/, tasks/."""
-
-    def __init__(self, top, build):
-        self.top, self.build = top, build
-        self.package = top / "python"
-        self.tasks = top / "tasks"
-        self.examples = self.package / "examples"
-
-
-def readable(caller, path):
-    return subprocess.run([*caller.prefix, "test", "-r", str(path)], check=False).returncode == 0
-
-
-def make_place(hutch, caller, scratch):
-    library = hutch.parent / LIBRARY
-    if not library.exists():
-        pytest.skip(f"not built: {library}")
-    if readable(caller, library) and hutch.parent.name == "build":
-        return Place(harness.REPO, hutch.parent)
-    top = Path(tempfile.mkdtemp(prefix="python-", dir=scratch))
-    top.chmod(0o755)
-    (top / "build").mkdir()
-    harness.copy_parts(hutch, top / "build")
-    for name in ("libhutch.so", LIBRARY):
-        shutil.copy2(library, top / "build" / name)
-    for name in ("python", "tasks"):
-        shutil.copytree(harness.REPO / name, top / name, symlinks=True)
-    if FETCHED.exists():
-        shutil.copytree(FETCHED, top / "gymnasium")
-    return Place(top, top / "build")
-
-
-def gymnasium_path(place):
-    """What to add to PYTHONPATH to have gymnasium: nothing if the system has it, None if there is none."""
-    for path in ("", str(place.top / "gymnasium"), str(FETCHED)):
-        env = {"PYTHONPATH": path} if path else {}
-        if subprocess.run([PYTHON, "-c", "import gymnasium"], env=env, capture_output=True, check=False).returncode == 0:
-            return path
-    return None
-
-
-class Programs:
-    """Python programs as one caller."""
-
-    def __init__(self, place, caller, scratch, gymnasium=""):
-        self.place, self.caller = place, caller
-        self.folder = caller.folder(scratch, "py")
-        self.gymnasium = gymnasium
-        self.path = [str(place.package)]
-
-    @property
-    def env(self):
-        path = [*self.path, *([self.gymnasium] if self.gymnasium else [])]
-        env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": str(self.caller.home),
-               "XDG_RUNTIME_DIR": str(self.caller.home), "PYTHONPATH": ":".join(path), "PYTHONDONTWRITEBYTECODE": "1"}
-        if self.place is not None:
-            env["HUTCH_LIBRARY"] = str(self.place.build / LIBRARY)
-        return env
-
-    def command(self, program, *arguments):
-        head = WITHOUT if self.gymnasium is None else ""
-        return [*self.caller.prefix, PYTHON, "-c", head + textwrap.dedent(program), *map(str, arguments)]
-
-    def run(self, program, *arguments, timeout=120, env=None, status=0):
-        """Runs it to its end, and returns what it printed."""
-        done = subprocess.run(self.command(program, *arguments), capture_output=True, text=True, timeout=timeout,
-                              env={**self.env, **(env or {})}, cwd=self.folder, check=False)
-        assert done.returncode == status, f"status {done.returncode}\n{done.stdout}\n{done.stderr}"
-        self.stderr = done.stderr
-        return done.stdout
-
-    def start(self, program, **popen):
-        return subprocess.Popen(self.command(program), env=self.env, cwd=self.folder, text=True, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, **popen)
+from python_programs import Programs, make_place, with_path
 
 
 @pytest.fixture(scope="session")
@@ -124,9 +28,11 @@ def python(places, who, scratch):
 def gym(request, places, who, scratch):
     """Programs without gymnasium, and with it."""
     place, caller = places(who)
-    path = None
-    if request.param == "with":
-        path = gymnasium_path(place)
-        if path is None:
-            pytest.skip("gymnasium is not installed for " + PYTHON + ", and scripts/setup-gymnasium has not fetched it")
-    return Programs(place, caller, scratch, gymnasium=path)
+    return Programs(place, caller, scratch, gymnasium=with_path(place) if request.param == "with" else None)
+
+
+@pytest.fixture
+def gymnasium(places, who, scratch):
+    """Programs with gymnasium only."""
+    place, caller = places(who)
+    return Programs(place, caller, scratch, gymnasium=with_path(place))

@@ -10,6 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 import arsenal as arsenal_module  # noqa: E402
+import warm as warm_module  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -73,3 +74,26 @@ def victim(box, secret, loot):
     if made.process.poll() is None:
         made.process.kill()
         made.process.wait()
+
+
+@pytest.fixture
+def open_warm(box, scratch):
+    """Boxes with a warm process, ended with the test: open_warm("pids=32")."""
+    folder = warm_module.folder_of(box, scratch)
+    opened = []
+
+    def open_one(*options, **more):
+        opened.append(warm_module.Warm(folder / "warm_probe", box, *options, **more))
+        return opened[-1]
+
+    yield open_one
+    for one in opened:
+        if one.process.poll() is None:
+            one.end()
+
+
+@pytest.fixture
+def warm(open_warm):
+    made = open_warm()
+    assert made.opened.get("ready"), made.opened
+    return made

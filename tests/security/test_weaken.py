@@ -60,6 +60,10 @@ TABLE = [
     ("timeout", "test_time.py::test_ignoring_every_signal_does_not_help[{who}]", "outlived", BOTH),
     ("cpu", "test_time.py::test_cpu_time_counts_over_children[{who}-burn]", "CPU time", BOTH),
     ("tree-kill", "test_time.py::test_a_command_in_a_living_box_takes_its_tree_along[{who}-daemon]", "left", BOTH),
+    ("warm-groups", "test_warm.py::test_a_run_is_confined_as_a_command[{who}-plain]", "'cgroup'", ("root",)),
+    ("warm-limits", "test_warm.py::test_a_run_is_confined_as_a_command[{who}-limits]", "'limits'", BOTH),
+    ("warm-confine", "test_warm.py::test_a_run_is_confined_as_a_command[{who}-plain]", "'status'", BOTH),
+    ("warm-fds", "test_warm.py::test_a_run_is_confined_as_a_command[{who}-plain]", "'descriptors'", BOTH),
     ("output", "test_output.py::test_output_beyond_its_total_ends_the_command[{who}]", "talked on", BOTH),
 ]
 

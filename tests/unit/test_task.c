@@ -173,6 +173,7 @@ static void test_members(void **state)
     refuse_json(p, "{\"title\": \"a\", \"title\": \"b\"}", "duplicate");
     refuse_json(p, HEAD TESTS "\"solutions\": [\"fix\"]}", "solution");
     refuse_json(p, HEAD TESTS SOLVED ", \"nonsense\": 1}", "nonsense");
+    refuse_json(p, HEAD TESTS SOLVED ", \"non\\nsense\": 1}", "non sense");
     refuse_json(p, HEAD SOLVED "}", "tests");
     refuse_json(p, HEAD TESTS "\"solution\": [1]}", "solution[0]: must be of type string");
     refuse_json(p, HEAD TESTS "\"solution\": []}", "solution: ");

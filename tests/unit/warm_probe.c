@@ -7,9 +7,12 @@
  *
  *     {"run": TEXT, timeout_ms, cpu_ms, output_max, deaf}   a run in the box
  *     {"exec": COMMAND}                                     a command in it, by sh -c
+ *     {"background": SCRIPT}                                one that goes on in the background
  *     {"spin": N, "threads": M, "run": TEXT}                M threads with N runs each, each thread in its
  * own fork
  *     {"fork": true}     goes on in a fork of a new snapshot of the box
+ *     {"film": N, "exec": COMMAND, "run": TEXT}             what COMMAND sees in N snapshots that are taken
+ * during a run
  *     {"snapshot": true} takes one, and drops it
  *     {"stranger": true} goes on in a box of another family
  *     {"end": true}      kills the box
@@ -133,6 +136,23 @@ static json_t *execute(struct probe *p, json_t *ask)
     return o;
 }
 
+static json_t *begin(struct probe *p, json_t *ask)
+{
+    struct box_command c = {.shell = "probe",
+                            .script = json_string_value(json_object_get(ask, "background")),
+                            .background = true,
+                            .in = -1,
+                            .out = -1,
+                            .err = -1,
+                            .cancel = -1};
+    struct box_result r;
+    struct error err = {0};
+    if (box_exec(p->box, &c, &r, &err) < 0)
+        return failure(&err);
+    box_result_free(&r);
+    return json_pack("{s:b}", "done", true);
+}
+
 static json_t *go_on_in_fork(struct probe *p, bool stay)
 {
     struct error err = {0};
@@ -202,6 +222,40 @@ static json_t *spin_all(struct probe *p, json_t *ask)
     return json_pack("{s:o}", "results", all);
 }
 
+static void *run_apart(void *data)
+{
+    struct spinner *s = data;
+    json_array_append_new(s->results, run(s->probe, s->probe->box, s->ask));
+    return NULL;
+}
+
+/* A command in a fork of a snapshot that is taken now. */
+static json_t *take_picture(struct probe *p, json_t *ask)
+{
+    struct error err = {0};
+    struct snapshot *s = NULL;
+    struct probe copy = *p;
+    if (box_snapshot(p->box, &s, &err) < 0)
+        return failure(&err);
+    json_t *o = box_fork(s, &copy.box, &err) < 0 ? failure(&err) : execute(&copy, ask);
+    if (copy.box != p->box)
+        box_close(copy.box);
+    snapshot_free(s);
+    return o;
+}
+
+static json_t *film(struct probe *p, json_t *ask)
+{
+    struct spinner s = {.probe = p, .ask = ask, .results = json_array()};
+    json_t *pictures = json_array();
+    if (pthread_create(&s.thread, NULL, run_apart, &s))
+        die("no threads");
+    for (json_int_t i = json_integer_value(json_object_get(ask, "film")); i > 0; i--)
+        json_array_append_new(pictures, take_picture(p, ask));
+    pthread_join(s.thread, NULL);
+    return json_pack("{s:o, s:o}", "results", s.results, "pictures", pictures);
+}
+
 static int compare(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -231,12 +285,16 @@ static json_t *serve(struct probe *p, json_t *ask)
 {
     if (json_object_get(ask, "spin"))
         return spin_all(p, ask);
+    if (json_object_get(ask, "film"))
+        return film(p, ask);
     if (json_object_get(ask, "time"))
         return time_runs(p, ask);
     if (json_object_get(ask, "run"))
         return run(p, p->box, ask);
     if (json_object_get(ask, "exec"))
         return execute(p, ask);
+    if (json_object_get(ask, "background"))
+        return begin(p, ask);
     if (json_object_get(ask, "fork") || json_object_get(ask, "snapshot"))
         return go_on_in_fork(p, json_object_get(ask, "snapshot") != NULL);
     if (json_object_get(ask, "stranger"))

@@ -15,6 +15,7 @@ from typing import Any, Dict, List, Optional, Tuple, Union
 
 from .. import _library as lib
 from .._handle import Handle, make
+from .._tools import tools as all_tools
 
 __all__ = ["Arena", "tasks"]
 
@@ -37,6 +38,7 @@ class _Facts:
     instruction: str
     actions: Tuple[str, ...]
     features: Tuple[int, ...]
+    patches: int
     max_steps: int
     tools: Dict[str, Dict[str, Any]]
 
@@ -69,10 +71,23 @@ class Arena(Handle):
     def _take(self, pointer: ctypes.c_void_p) -> None:
         self._own(pointer, lib.library().hutch_arena_close)
 
-    name = property(lambda self: self._facts.name)
-    title = property(lambda self: self._facts.title)
-    instruction = property(lambda self: self._facts.instruction)
-    max_steps = property(lambda self: self._facts.max_steps)
+    @property
+    def name(self) -> str:
+        return self._facts.name
+
+    @property
+    def title(self) -> str:
+        return self._facts.title
+
+    @property
+    def instruction(self) -> str:
+        """What the agent is told."""
+        return self._facts.instruction
+
+    @property
+    def max_steps(self) -> int:
+        """After how many steps an episode is truncated."""
+        return self._facts.max_steps
 
     @property
     def action_names(self) -> Tuple[str, ...]:
@@ -83,6 +98,11 @@ class Arena(Handle):
     def feature_sizes(self) -> Tuple[int, ...]:
         """How many values each feature of the discrete view has."""
         return self._facts.features
+
+    @property
+    def patches(self) -> int:
+        """How many patches the task has: the first so many actions and features are theirs."""
+        return self._facts.patches
 
     @property
     def tools(self) -> Dict[str, Dict[str, Any]]:
@@ -115,12 +135,11 @@ def _options(tasks: Optional[PathLike], source: Optional[str], clock: str, cache
 
 
 def _read_facts(info: Dict[str, Any]) -> _Facts:
-    tools = {}
-    for one in info.get("tools") or []:
-        tools[one if isinstance(one, str) else one["name"]] = {} if isinstance(one, str) else one.get("input_schema") or {}
-    tools.setdefault("submit", {"type": "object", "properties": {}})
-    return _Facts(info["name"], info.get("title") or "", info.get("instruction") or "", tuple(info.get("actions") or ()),
-                  tuple(info.get("features") or ()), int(info.get("max_steps") or 0), tools)
+    schemas = {tool.name: tool.input_schema for tool in all_tools()}
+    nothing: Dict[str, Any] = {"type": "object", "properties": {}}
+    return _Facts(info["name"], info.get("title") or "", info.get("instruction") or "", tuple(info["actions"]),
+                  tuple(info["features"]), int(info["patches"]), int(info["max_steps"]),
+                  {name: schemas.get(name, nothing) for name in info["tools"]})
 
 
 _shared: "weakref.WeakValueDictionary[Tuple[Any, ...], Arena]" = weakref.WeakValueDictionary()

@@ -8,11 +8,16 @@ from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
 from .. import _library as lib
 from .._handle import Handle, make
+from .._interrupt import interruptible
 from .arena import Arena, PathLike, shared_arena
 from .base import Env, draw_seed
 from .view import Seen, View, printable
 
 __all__ = ["CodingEnv"]
+
+
+def _interrupt(env: int) -> None:
+    lib.library().hutch_env_interrupt(env, None)
 
 
 class CodingEnv(Handle, Env[Any, Any]):
@@ -57,7 +62,7 @@ class CodingEnv(Handle, Env[Any, Any]):
         self._frame: List[str] = []
 
     def _take(self, pointer: ctypes.c_void_p) -> None:
-        self._own(pointer, lib.library().hutch_env_close)
+        self._own(pointer, lib.library().hutch_env_close, _interrupt)
 
     @property
     def arena(self) -> Arena:
@@ -71,7 +76,8 @@ class CodingEnv(Handle, Env[Any, Any]):
         super().reset(seed=seed)
         episode = draw_seed(self.np_random) if seed is None else seed
         seen = self._call(lib.library().hutch_env_reset, ctypes.c_uint64(episode & (1 << 64) - 1))
-        self._show("reset", seen)
+        if self.render_mode is not None:
+            self._show("reset", seen)
         return seen.observation, seen.info
 
     def step(self, action: Any) -> Tuple[Any, float, bool, bool, Dict[str, Any]]:
@@ -83,13 +89,19 @@ class CodingEnv(Handle, Env[Any, Any]):
             seen = self._call(library.hutch_env_act, call.number)
         else:
             seen = self._call(library.hutch_env_step, call.tool, call.input, wrong=call.wrong)
-        self._show(self._name(action), seen)
+        if self.render_mode is not None:
+            self._show(self._name(action), seen)
         return seen.observation, seen.reward, seen.terminated, seen.truncated, seen.info
 
     def _call(self, function: Callable[..., int], *arguments: Any, wrong: str = "") -> Seen:
+        """A reset or a step. With the view of tools a step may take minutes, so Ctrl-C ends it (and its episode). A discrete action
+        is soon over, and going through another thread would take as long as many of them do: Ctrl-C is heard after it."""
         step = lib.CStep()
         with self._use() as env, self._lock:
-            lib.call(function, env, *arguments, ctypes.byref(step))
+            if self._view.discrete:
+                lib.call(function, env, *arguments, ctypes.byref(step))
+            else:
+                interruptible(lambda: lib.call(function, env, *arguments, ctypes.byref(step)), lambda: _interrupt(env))
             return self._view.show(step, wrong)
 
     def _name(self, action: Any) -> str:
@@ -112,8 +124,6 @@ class CodingEnv(Handle, Env[Any, Any]):
         return "\n".join(self._frame) if self.render_mode == "ansi" else None
 
     def _show(self, action: str, seen: Seen) -> None:
-        if self.render_mode is None:
-            return
         ended = " terminated" if seen.terminated else " truncated" if seen.truncated else ""
         self._frame = [printable(f"> {action}"), printable(str(seen.info["text"])).rstrip("\n"),
                        f"reward {seen.reward:.4f}, calls {seen.info.get('calls', 0)}{ended}"]

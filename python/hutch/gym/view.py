@@ -44,7 +44,6 @@ class View:
         if actions == "discrete" and not names:
             raise ValueError(f"the task {arena.name} has no patches, so there are no discrete actions: use actions=\"tools\"")
         self.arena, self.actions, self.discrete = arena, actions, actions == "discrete"
-        self.patches = sum(name.startswith("apply ") for name in names)
 
     def spaces(self) -> Tuple[Any, Any]:
         """Of observations and of actions; fresh ones, since each environment seeds its own."""
@@ -70,10 +69,10 @@ class View:
         return number
 
     def show(self, step: Any, wrong: str = "") -> Seen:
-        said = json.loads(step.observation or b"{}")
-        features = [step.features[place] for place in range(step.n_features)]
+        said = json.loads((step.observation or b"{}").decode("utf-8"))
+        features: List[int] = step.features[:step.n_features]
         text = wrong or said.get("text") or ""
-        info = self.info(json.loads(step.info or b"{}"), features, text)
+        info = self.info(json.loads((step.info or b"{}").decode("utf-8")), features, text)
         info["failed"] = bool(wrong or said.get("failed"))
         info["data"] = said.get("data")
         return Seen(integers(features) if self.discrete else text, float(step.reward), bool(step.terminated),
@@ -83,7 +82,7 @@ class View:
         known["text"] = text
         if self.arena.action_names:
             known["action_names"] = self.arena.action_names
-            known["action_mask"] = mask([0 if place < self.patches and features[place] else 1
+            known["action_mask"] = mask([0 if place < self.arena.patches and features[place] else 1
                                          for place in range(len(self.arena.action_names))])
         return known
 

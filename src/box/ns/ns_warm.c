@@ -54,6 +54,8 @@ int ns_warm(struct place *p, const struct backend_warm *w, pid_t *ret_pid, struc
     char path[PARTS_PATH_MAX];
     if (!p->layout.warm)
         return error_set(err, EINVAL, "these boxes were not opened to be entered by a warm process");
+    if (p->mntns < 0)
+        return error_set(err, EINVAL, "the mounts of these boxes are not there any more");
     if (weakened("pid"))
         return error_set(err, EOPNOTSUPP, "a box without a pid namespace cannot be entered");
     int r = parts_find("hutch-warm.so", path, err);

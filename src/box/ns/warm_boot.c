@@ -14,6 +14,7 @@ const char WARM_BOOT[] =
     "import ctypes, gc, os, traceback, types\n"
     "part = ctypes.PyDLL('/run/hutch-warm.so')\n"
     "def whole(fd):\n"
+    "    os.lseek(fd, 0, 0)\n"
     "    with open(fd, 'rb') as f:\n"
     "        return f.read().decode('utf-8', 'surrogateescape')\n"
     "def failed():\n"

@@ -17,7 +17,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -32,9 +31,8 @@
 #include "cleanup.h"
 #include "banned.h"
 
-#define EXPORT           __attribute__((visibility("default")))
-#define STACK_SIZE       (64u << 10)
-#define MIDWIFE_PATIENCE 5000 /* ms */
+#define EXPORT     __attribute__((visibility("default")))
+#define STACK_SIZE (64u << 10)
 
 typedef pid_t (*fork_fn)(void);
 
@@ -87,29 +85,30 @@ static int midwife(void *unused)
     return 0;
 }
 
-/* Waits until the midwife has ended, and sees to it that it does. */
-static void see_off(pid_t pid, int pidfd)
+/* Waits until the midwife has ended. One that is stopped never would: it is killed. */
+static void see_off(pid_t pid)
 {
-    struct pollfd p = {.fd = pidfd, .events = POLLIN};
-    const struct timespec patience = {.tv_sec = MIDWIFE_PATIENCE / 1000};
-    if (syscall(SYS_ppoll, &p, 1, &patience, NULL, 0) != 1)
+    int status = 0;
+    for (;;) {
+        long r = syscall(SYS_wait4, pid, &status, __WALL | WUNTRACED, NULL);
+        if (r < 0 && errno == EINTR)
+            continue;
+        if (r < 0 || !WIFSTOPPED(status))
+            return;
         syscall(SYS_kill, pid, SIGKILL);
-    while (syscall(SYS_wait4, pid, NULL, __WALL, NULL) < 0 && errno == EINTR)
-        ;
-    syscall(SYS_close, pidfd);
+    }
 }
 
 /* 1 in the child; in the warm process 0, or a negative errno if there is no child. */
 __attribute__((noinline)) static int give_birth(void)
 {
-    int pidfd = -1;
     birth.code = EINTR; /* unless the midwife lives to say otherwise */
     if (__builtin_setjmp(birth.back))
         return 1;
-    pid_t pid = clone(midwife, birth.stack + STACK_SIZE, CLONE_VM | CLONE_PIDFD | SIGCHLD, NULL, &pidfd);
+    pid_t pid = clone(midwife, birth.stack + STACK_SIZE, CLONE_VM | SIGCHLD, NULL);
     if (pid < 0)
         return -errno;
-    see_off(pid, pidfd);
+    see_off(pid);
     return -birth.code;
 }
 

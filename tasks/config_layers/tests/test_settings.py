@@ -12,8 +12,6 @@ def same(got, want):
     """Equal, and of the same types all the way down."""
     if type(got) is not type(want):
         return False
-    if type(want) in (list, tuple):
-        return len(got) == len(want) and all(map(same, got, want))
     if type(want) is dict:
         return got.keys() == want.keys() and all(same(got[key], want[key]) for key in want)
     return got == want

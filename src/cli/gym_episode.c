@@ -1,0 +1,202 @@
+/* `hutch gym episode`: one episode, step by step, for people or as JSON lines; and its trajectory as a file.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "commands.h"
+#include "gym_place.h"
+#include "interrupt.h"
+#include "label.h"
+#include "say.h"
+#include "utf8.h"
+#include "banned.h"
+
+#define SHOWN_MAX 88 /* bytes of an observation's first line */
+
+struct telling {
+    const struct gym_options *options;
+    struct gym_place *place;
+    const char *agent;
+    FILE *record; /* the trajectory, or NULL */
+    bool colours;
+};
+
+static const char *colour(const struct telling *t, const char *code)
+{
+    return t->colours ? code : "";
+}
+
+static void put_line(FILE *f, json_t *o)
+{
+    _cleanup_free_ char *line = trajectory_line(o);
+    fprintf(f, "%s\n", line ? line : "null");
+    json_decref(o);
+}
+
+/* The contract's members; a trajectory has more. */
+static void put_json_step(const struct gym_step *s)
+{
+    json_t *o = trajectory_step(s);
+    json_object_del(o, "seconds");
+    put_line(stdout, o);
+}
+
+/* The first line of what a step showed; with the second where that is only its heading. */
+static void put_observation(const struct gym_step *s)
+{
+    const char *text = json_string_value(json_object_get(s->observation, "text"));
+    char line[SHOWN_MAX + 1], clean[4 * SHOWN_MAX + 8];
+    size_t n = text ? strcspn(text, "\n") : 0;
+    if (n > 0 && text[n - 1] == ':' && text[n])
+        n += 1 + strcspn(text + n + 1, "\n");
+    snprintf(line, sizeof line, "%.*s", (int)(n < SHOWN_MAX ? n : SHOWN_MAX), text ? text : "");
+    for (char *at = line; (at = strpbrk(at, "\t\n"));)
+        *at = ' ';
+    size_t cut = utf8_cut_end((const uint8_t *)line, strlen(line));
+    line[strlen(line) - cut] = 0;
+    printf("%s%s", say_clean(line, clean, sizeof clean), n > SHOWN_MAX ? "…" : "");
+}
+
+static void put_text_step(const struct telling *t, const struct gym_step *s)
+{
+    char label[160];
+    bool failed = json_is_true(json_object_get(s->observation, "failed"));
+    action_label(t->place->task, s->action, label, sizeof label);
+    printf("%s%3u%s  %s%-32s%s %+.4f  ", colour(t, "\033[2m"), s->number, colour(t, "\033[0m"),
+           colour(t, failed ? "\033[33m" : "\033[36m"), label, colour(t, "\033[0m"), s->reward);
+    put_observation(s);
+    printf("\n");
+    if (s->truncated) {
+        const char *why = json_string_value(json_object_get(s->info, "reason"));
+        char clean[1024];
+        printf("     cut off: %s\n", say_clean(why ? why : "", clean, sizeof clean));
+    }
+}
+
+static void put_head(const struct telling *t)
+{
+    const struct task *task = t->place->task;
+    char title[1024];
+    printf("%s%s%s: %s\n", colour(t, "\033[1m"), task->name, colour(t, "\033[0m"),
+           say_clean(task->title, title, sizeof title));
+    printf("agent %s, seed %" PRIu64 ", %s clock\n\n", t->agent, t->options->seed,
+           t->options->virtual_clock ? "virtual" : "wall");
+}
+
+static void each_step(void *data, const struct gym_step *s)
+{
+    const struct telling *t = data;
+    if (t->record && s->number == 0)
+        put_line(t->record, trajectory_head(t->place->env, t->agent));
+    if (t->record)
+        put_line(t->record, trajectory_step(s));
+    if (t->options->json && s->number > 0)
+        put_json_step(s);
+    else if (!t->options->json && s->number == 0)
+        put_head(t);
+    else if (!t->options->json)
+        put_text_step(t, s);
+    fflush(stdout);
+}
+
+static void put_sums(const struct telling *t, const struct gym_episode *e)
+{
+    const struct task *task = t->place->task;
+    double rate = isnan(e->pass_rate) ? 0 : e->pass_rate;
+    printf("\n%s%s%s after %u call%s and %.3f s\n", colour(t, rate >= 1 ? "\033[32m" : "\033[33m"),
+           rate >= 1 ? "solved" : "not solved", colour(t, "\033[0m"), e->calls, e->calls == 1 ? "" : "s",
+           e->seconds);
+    printf("return %.6f = pass rate %.4f - calls %.4f - seconds %.6f\n", e->total, rate,
+           task->call_price * e->calls, task->second_price * e->seconds);
+}
+
+/* What the agent has to say goes to people: to stderr where stdout is for programs. */
+static int put_remark(const struct telling *t, const struct policy *p)
+{
+    char text[1024] = "", clean[4096];
+    bool failed = p->remark && p->remark(p, text, sizeof text);
+    if (text[0] && t->options->json)
+        say("%s", text);
+    else if (text[0])
+        printf("%s\n", say_clean(text, clean, sizeof clean));
+    return failed ? 1 : 0;
+}
+
+static int play(struct telling *t, struct policy *p, struct error *err)
+{
+    struct gym_episode episode;
+    int r = policy_play(p, t->place->env, t->options->seed, false, each_step, t, &episode, err);
+    if (r < 0)
+        return interrupt_signal() ? 128 + interrupt_signal() : say_failure(err);
+    if (t->record)
+        put_line(t->record, trajectory_end(t->place->env));
+    if (t->options->json)
+        put_line(stdout, trajectory_end(t->place->env));
+    else
+        put_sums(t, &episode);
+    return put_remark(t, p);
+}
+
+static int run(struct telling *t, const struct policy_kind *k, int cancel, struct error *err)
+{
+    struct policy_options with;
+    struct settings *settings = NULL;
+    struct policy *p = NULL;
+    const struct gym_options *o = t->options;
+    int r = gym_policy_options(o, strcmp(k->name, "model") == 0, cancel, &with, &settings, err);
+    if (r == 0)
+        r = policy_open(k, t->place->task, &with, &p, err);
+    if (r == 0 && o->record && !(t->record = fopen(o->record, "we")))
+        r = error_errno(err, errno, "cannot write %s", o->record);
+    int status = 0;
+    if (r == 0)
+        status = play(t, p, err);
+    else
+        say_lines(err->text);
+    policy_free(p);
+    settings_free(settings);
+    return r < 0 ? EXIT_HUTCH : status;
+}
+
+static int close_record(struct telling *t)
+{
+    bool bad = t->record && ferror(t->record);
+    if (t->record && fclose(t->record) != 0)
+        bad = true;
+    if (bad)
+        say("cannot write %s", t->options->record);
+    return bad ? EXIT_HUTCH : 0;
+}
+
+static int episode(struct gym_options *o, const struct policy_kind *k, struct error *err)
+{
+    _cleanup_place_ struct gym_place place = {0};
+    int cancel = interrupt_watch(err);
+    int r = cancel < 0 ? cancel : gym_place_open(o, &place, err);
+    if (r < 0)
+        return say_failure(err);
+    if (!o->has_seed)
+        o->seed = place.task->seed;
+    struct telling t = {
+        .options = o, .place = &place, .agent = k->name, .colours = say_colours(STDOUT_FILENO)};
+    int status = run(&t, k, cancel, err);
+    int recorded = close_record(&t), finished = gym_finish();
+    return status ? status : recorded ? recorded : finished;
+}
+
+int command_gym_episode(const struct command *self, int argc, char **argv)
+{
+    struct gym_options o = GYM_OPTIONS_INIT;
+    struct error err = {0};
+    int n, status;
+    if (!command_words(self, argc, argv, &o, 0, 0, &n, &status))
+        return status;
+    if (!o.task && !o.from) {
+        say("which task? --task NAME; 'hutch gym tasks' lists them");
+        return EXIT_USAGE;
+    }
+    const struct policy_kind *k = policy_find(o.agent ? o.agent : "random", &err);
+    return k ? episode(&o, k, &err) : say_usage(&err);
+}

@@ -1,0 +1,262 @@
+/* `hutch gym eval`: agents compared over tasks and seeds, as a table or as JSON. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "eval.h"
+#include "gym_place.h"
+#include "import.h"
+#include "interrupt.h"
+#include "say.h"
+#include "train.h"
+#include "banned.h"
+
+#define AGENTS_MAX 16
+#define SEEDS      10
+#define EPISODES   2000
+
+struct subjects {
+    struct task_set tasks;
+    const struct policy_kind *agents[AGENTS_MAX];
+    size_t n_agents;
+    bool learns, model;
+};
+
+static int add_task(struct task_set *set, struct task *t)
+{
+    struct task **items = reallocarray(set->items, set->count + 1, sizeof *items);
+    if (!items) {
+        task_free(t);
+        return -ENOMEM;
+    }
+    set->items = items;
+    items[set->count++] = t;
+    return 0;
+}
+
+static int add_named(const struct gym_options *o, const char *name, struct task_set *set, struct error *err)
+{
+    struct task *t = NULL;
+    int r = gym_task(o, name, &t, err);
+    if (r == 0 && add_task(set, t) < 0)
+        r = error_set(err, ENOMEM, "no memory");
+    return r;
+}
+
+static int add_list(const struct gym_options *o, const char *names, struct task_set *set, struct error *err)
+{
+    _cleanup_free_ char *copy = strdup(names);
+    char *rest = copy, *name;
+    int r = copy ? 0 : error_set(err, ENOMEM, "no memory");
+    while (r == 0 && (name = strsep(&rest, ",")))
+        if (*name)
+            r = add_named(o, name, set, err);
+    return r;
+}
+
+static void tell_import(void *data, const char *text)
+{
+    say("%s", text);
+}
+
+static int add_all(const struct gym_options *o, struct task_set *set, struct error *err)
+{
+    struct task_list names = {0};
+    if (o->from) {
+        struct import_options io = {
+            .from = o->from, .repos = o->repos, .image = o->image, .say = tell_import};
+        int r = task_import(&io, set, err);
+        for (size_t i = 0; r == 0 && i < set->count; i++)
+            r = gym_task_limit(o, set->items[i], err);
+        return r;
+    }
+    int r = task_names(o->tasks, &names, err);
+    for (size_t i = 0; r == 0 && i < names.count; i++)
+        r = add_named(o, names.items[i], set, err);
+    task_list_free(&names);
+    return r;
+}
+
+static int find_tasks(const struct gym_options *o, struct task_set *set, struct error *err)
+{
+    bool all = !o->task || strcmp(o->task, "all") == 0;
+    int r = all ? add_all(o, set, err) : add_list(o, o->task, set, err);
+    if (r == 0 && set->count == 0)
+        r = error_set(err, ENOENT, "there are no tasks to play");
+    return r;
+}
+
+static int find_agents(const char *names, struct subjects *s, struct error *err)
+{
+    _cleanup_free_ char *copy = strdup(names);
+    char *rest = copy, *name;
+    if (!copy)
+        return error_set(err, ENOMEM, "no memory");
+    while ((name = strsep(&rest, ","))) {
+        const struct policy_kind *k = policy_find(name, err);
+        if (!k)
+            return -EINVAL;
+        if (strcmp(k->name, "replay") == 0 || s->n_agents == AGENTS_MAX)
+            return error_set(err, EINVAL, "the agent %s cannot be compared with others", k->name);
+        s->agents[s->n_agents++] = k;
+        s->learns |= k->learns;
+        s->model |= strcmp(k->name, "model") == 0;
+    }
+    return 0;
+}
+
+static void put_stat(const struct eval_stat *s, int digits)
+{
+    char text[64];
+    if (s->n == 0)
+        snprintf(text, sizeof text, "-");
+    else if (s->high - s->low < 0.5 * pow(10, -digits))
+        snprintf(text, sizeof text, "%.*f", digits, s->mean);
+    else
+        snprintf(text, sizeof text, "%.*f [%.*f, %.*f]", digits, s->mean, digits, s->low, digits, s->high);
+    printf("  %-22s", text);
+}
+
+static void print_row(const struct eval_row *row, int width, bool first)
+{
+    printf("%-*s  %-7s", width, first ? row->task : "", row->agent);
+    put_stat(&row->ret, 3);
+    put_stat(&row->pass_rate, 3);
+    put_stat(&row->solved, 2);
+    put_stat(&row->calls, 1);
+    if (row->failed)
+        printf("  %zu failed", row->failed);
+    if (row->why[0]) {
+        char why[4 * sizeof row->why];
+        printf("  (%s)", say_clean(row->why, why, sizeof why));
+    }
+    printf("\n");
+}
+
+static void print_table(const struct eval_options *o, const struct eval_row *rows, const struct subjects *s)
+{
+    int width = 4;
+    uint64_t played = 0;
+    for (size_t i = 0; i < o->n_tasks; i++) {
+        int n = (int)strlen(o->tasks[i]->name);
+        width = n > width ? n : width;
+    }
+    printf("%-*s  %-7s  %-22s  %-22s  %-22s  %s\n", width, "TASK", "AGENT", "RETURN", "PASS RATE", "SOLVED",
+           "CALLS");
+    for (size_t i = 0; i < eval_rows(o); i++) {
+        print_row(&rows[i], width, i % o->n_agents == 0);
+        played += rows[i].played;
+    }
+    printf("\nmeans over %" PRIu64 " seeds, with 95 %% confidence intervals where they differ\n", o->seeds);
+    if (played)
+        printf("qlearn was trained before: %" PRIu64 " episodes on each task with each seed\n", o->episodes);
+    else if (s->learns)
+        printf("qlearn was not trained: it goes by %s\n", o->policy.checkpoint);
+}
+
+static json_t *stat_json(const struct eval_stat *s)
+{
+    return s->n ? json_pack("{s:f, s:f, s:f}", "mean", s->mean, "low", s->low, "high", s->high) : json_null();
+}
+
+static json_t *row_json(const struct eval_row *r)
+{
+    return json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:I, s:I, s:s?}", "task", r->task, "agent",
+                     r->agent, "episodes", (json_int_t)r->ret.n, "return", stat_json(&r->ret), "pass_rate",
+                     stat_json(&r->pass_rate), "solved", stat_json(&r->solved), "calls", stat_json(&r->calls),
+                     "failed", (json_int_t)r->failed, "trained", (json_int_t)r->played, "why",
+                     r->why[0] ? r->why : NULL);
+}
+
+static void print_json(const struct eval_options *o, const struct eval_row *rows)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < eval_rows(o); i++)
+        json_array_append_new(list, row_json(&rows[i]));
+    json_dumpf(list, stdout, JSON_INDENT(2));
+    printf("\n");
+    json_decref(list);
+}
+
+static void tell_row(void *data, const struct eval_row *row)
+{
+    size_t *left = data;
+    say("%s, %s: return %.3f (%zu to go)", row->task, row->agent, row->ret.mean, --*left);
+}
+
+static int compare(const struct eval_options *o, const struct gym_options *given, const struct subjects *s,
+                   struct error *err)
+{
+    _cleanup_free_ struct eval_row *rows = calloc(eval_rows(o), sizeof *rows);
+    size_t failed = 0;
+    int r = rows ? eval(o, rows, err) : error_set(err, ENOMEM, "no memory");
+    if (r < 0 && interrupt_signal())
+        return 128 + interrupt_signal();
+    if (r < 0) {
+        say_lines(err->text);
+        return EXIT_HUTCH;
+    }
+    if (given->json)
+        print_json(o, rows);
+    else
+        print_table(o, rows, s);
+    for (size_t i = 0; i < o->n_tasks * o->n_agents; i++)
+        failed += rows[i].failed;
+    int finished = gym_finish();
+    return finished ? finished : failed ? 1 : 0;
+}
+
+static int check(const struct gym_options *o, const struct subjects *s, struct error *err)
+{
+    if (o->seeds > EVAL_SEEDS_MAX)
+        return error_set(err, EINVAL, "--seeds: at most %u", EVAL_SEEDS_MAX);
+    if (o->episodes > TRAIN_EPISODES_MAX)
+        return error_set(err, EINVAL, "--episodes: at most %u", TRAIN_EPISODES_MAX);
+    if (o->checkpoint && (!o->task || strchr(o->task, ',') || strcmp(o->task, "all") == 0))
+        return error_set(err, EINVAL, "--checkpoint is of one task: which one? --task NAME");
+    return 0;
+}
+
+static int run(const struct gym_options *o, struct subjects *s, struct error *err)
+{
+    struct settings *settings = NULL;
+    struct eval_options e = {.agents = s->agents,
+                             .n_agents = s->n_agents,
+                             .seeds = o->seeds ? o->seeds : SEEDS,
+                             .episodes = o->episodes ? o->episodes : EPISODES,
+                             .arena = gym_arena_options(o),
+                             .jobs = (size_t)o->jobs};
+    int cancel = interrupt_watch(err);
+    int r = cancel < 0 ? cancel : find_tasks(o, &s->tasks, err);
+    if (r == 0)
+        r = gym_policy_options(o, s->model, cancel, &e.policy, &settings, err);
+    if (r < 0)
+        return say_failure(err);
+    e.tasks = s->tasks.items;
+    e.n_tasks = s->tasks.count;
+    size_t left = e.n_tasks * e.n_agents;
+    if (!o->json && left > 1)
+        e.done = tell_row;
+    e.data = &left;
+    int status = compare(&e, o, s, err);
+    settings_free(settings);
+    return status;
+}
+
+int command_gym_eval(const struct command *self, int argc, char **argv)
+{
+    struct gym_options o = GYM_OPTIONS_INIT;
+    struct subjects s = {0};
+    struct error err = {0};
+    int n, status;
+    if (!command_words(self, argc, argv, &o, 0, 0, &n, &status))
+        return status;
+    if (find_agents(o.agent ? o.agent : "random,greedy,qlearn", &s, &err) < 0 || check(&o, &s, &err) < 0)
+        return say_usage(&err);
+    status = run(&o, &s, &err);
+    task_set_free(&s.tasks);
+    return status;
+}

@@ -1,0 +1,115 @@
+#include <errno.h>
+#include <stdio.h>
+
+#include "gym_place.h"
+#include "import.h"
+#include "say.h"
+#include "banned.h"
+
+static void tell_import(void *data, const char *text)
+{
+    say("%s", text);
+}
+
+static int import_one(const struct gym_options *o, const char *name, struct task **ret, struct error *err)
+{
+    struct task_set set = {0};
+    struct import_options io = {
+        .from = o->from, .repos = o->repos, .image = o->image, .only = name, .say = tell_import};
+    int r = task_import(&io, &set, err);
+    if (r == 0 && set.count != 1)
+        r = name ? error_set(err, ENOENT,
+                             "there is no task %.100s in %s; 'hutch gym tasks --from %s' lists them", name,
+                             o->from, o->from)
+                 : error_set(err, EINVAL, "there are %zu tasks in %s: which one? --task NAME", set.count,
+                             o->from);
+    if (r == 0)
+        *ret = TAKE_PTR(set.items[0]);
+    task_set_free(&set);
+    return r;
+}
+
+/* Another limit makes another task of it: its digest changes. */
+int gym_task_limit(const struct gym_options *o, struct task *t, struct error *err)
+{
+    if (!o->max_steps)
+        return 0;
+    t->max_steps = (unsigned)o->max_steps;
+    return task_finish(t, err);
+}
+
+int gym_task(const struct gym_options *o, const char *name, struct task **ret, struct error *err)
+{
+    _cleanup_task_ struct task *t = NULL;
+    int r = o->from ? import_one(o, name, &t, err) : task_find(o->tasks, name, &t, err);
+    if (r == 0)
+        r = gym_task_limit(o, t, err);
+    if (r == 0)
+        *ret = TAKE_PTR(t);
+    return r;
+}
+
+struct arena_options gym_arena_options(const struct gym_options *o)
+{
+    return (struct arena_options){.no_cache = o->no_cache,
+                                  .clock = o->virtual_clock ? CLOCK_VIRTUAL : CLOCK_WALL};
+}
+
+int gym_place_open(const struct gym_options *o, struct gym_place *ret, struct error *err)
+{
+    struct gym_place p = {0};
+    struct arena_options with = gym_arena_options(o);
+    int r = gym_task(o, o->task, &p.task, err);
+    if (r == 0)
+        r = arena_open(p.task, &with, &p.arena, err);
+    if (r == 0)
+        r = env_open(p.arena, &p.env, err);
+    if (r < 0) {
+        gym_place_close(&p);
+        return r;
+    }
+    *ret = p;
+    return 0;
+}
+
+void gym_place_close(struct gym_place *p)
+{
+    env_close(p->env);
+    arena_close(p->arena);
+    task_free(p->task);
+    *p = (struct gym_place){0};
+}
+
+int gym_policy_options(const struct gym_options *o, bool model, int cancel, struct policy_options *ret,
+                       struct settings **ret_settings, struct error *err)
+{
+    struct settings *settings = NULL;
+    size_t i;
+    json_t *note;
+    int r = model ? settings_read(".", NULL, &settings, err) : 0;
+    if (r < 0)
+        return r;
+    if (settings)
+        json_array_foreach((json_t *)settings_notes(settings), i, note) say("%s", json_string_value(note));
+    *ret_settings = settings;
+    *ret = (struct policy_options){.seed = o->seed,
+                                   .model = o->model,
+                                   .settings = settings,
+                                   .trajectory = o->trajectory,
+                                   .checkpoint = o->checkpoint,
+                                   .epsilon_start = o->epsilon_start,
+                                   .epsilon_end = o->epsilon_end,
+                                   .epsilon_decay = o->epsilon_decay,
+                                   .alpha = o->alpha,
+                                   .gamma = o->gamma,
+                                   .cancel = cancel};
+    return 0;
+}
+
+int gym_finish(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return 0;
+    say("cannot write to stdout");
+    return EXIT_HUTCH;
+}

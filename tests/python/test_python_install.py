@@ -1,0 +1,60 @@
+"""The package as it is installed."""
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import harness
+from python_programs import Programs
+
+
+@pytest.fixture(scope="session")
+def installed(scratch, hutch):
+    """The package below a prefix, with the library and the tasks that belong to it."""
+    if not (hutch.parent / "build.ninja").exists() or not shutil.which("meson"):
+        pytest.skip(f"not a build folder of meson: {hutch.parent}")
+    root = Path(scratch) / "installed-python"
+    root.mkdir(mode=0o755)
+    done = subprocess.run(["meson", "install", "-C", str(hutch.parent), "--no-rebuild", "--quiet", "--destdir", str(root)],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    package, = (path.parent for path in root.rglob("dist-packages/hutch/__init__.py"))
+    return package
+
+
+@pytest.fixture
+def programs(installed, callers, who, scratch):
+    made = Programs(None, callers(who)[0], scratch, gymnasium=None)
+    made.path = [str(installed.parent)]
+    return made
+
+
+def test_it_finds_its_library_and_its_tasks(programs, installed):
+    said = programs.run("""
+        import hutch, hutch.gym, importlib.metadata
+        print(hutch.__file__)
+        assert hutch.version() == hutch.__version__ == importlib.metadata.version("hutch")
+        with hutch.Box(workspace=None) as box:
+            assert box.exec("echo hello").stdout == "hello\\n"
+        assert "bugfix_1" in [task["name"] for task in hutch.gym.tasks()]
+        with hutch.gym.CodingEnv("bugfix_1", clock="virtual") as env:
+            env.reset(seed=1)
+            env.step(0)
+    """)
+    assert said.strip() == str(installed / "__init__.py")
+
+
+def test_everything_is_installed_and_nothing_else(installed):
+    source = harness.REPO / "python" / "hutch"
+    wanted = {str(path.relative_to(source)) for path in source.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    have = {str(path.relative_to(installed)) for path in installed.rglob("*") if path.is_file()}
+    assert have == wanted and {"py.typed", "gym/spaces.py"} <= have
+
+
+def test_it_says_the_same_version_everywhere():
+    found = {name: re.search(pattern, (harness.REPO / name).read_text(), re.M)[1] for name, pattern in (
+        ("meson.build", r"^project\('hutch', 'c',\n +version: '(.*)'"), ("python/pyproject.toml", r'^version = "(.*)"'),
+        ("python/hutch/__init__.py", r'^__version__ = "(.*)"'))}
+    assert len(set(found.values())) == 1, found
