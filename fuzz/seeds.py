@@ -281,11 +281,6 @@ KEYS = [
     b"\x10\033[200~" + b"line\r\n" * 12 + b"\xff\033[A\033[201~x\x02\x7f\x1f\x19\xf4\x8f\x80\x80",
 ]
 
-CHECKPOINT = [json.dumps({
-    "version": 1, "agent": "qlearn", "task": "small", "digest": "a" * 64, "seed": 5, "episodes": 17, "features": 3, "actions": 4,
-    "options": {"epsilon_start": 1.0, "epsilon_end": 0.05, "epsilon_decay": 1500, "alpha": 1.0, "gamma": 1.0},
-    "dice": ["00000000000000aa"] * 4, "prices": [0.011, None, None, 0.0172], "states": [[0, 0, 0], [1, 0, 0]],
-    "tried": [[0, 0, -0.011, 1, 0.9, 0.95], [1, 0, -0.011, 1, None, None], [1, 3, 0.9, None, 0.9, 0.9]]}).encode()]
 TOKEN = b"0" * 32
 OUTCOMES = [
     b"\7" + b"".join(b"%s %d %s\n" % (TOKEN, i, line) for i, line in enumerate(lines))
@@ -312,9 +307,6 @@ IMPORT = [
     b"\2FROM x\nADD . /app/\nENV A=b\nRUN <<E\nx\nE\nWORKDIR ../z\n",
     b"\3diff --git a/x b/x\nrename from x\nrename to y\n--- a/x\t1\n+++ b/y\n@@ -1,2 +1,2 @@\n c\n--- a/z\n+++ b/z\n--- a/q\n",
 ]
-
-SEEDS = {
-    "fuzz_outcomes": OUTCOMES,
 TRAJECTORY_HEAD = b'{"task":"t","digest":"d","seed":7,"clock":"virtual"}\n'
 TRAJECTORY_STEPS = [
     b'{"step":0,"action":null,"observation":{"text":"x"},"reward":0,"pass_rate":null,"terminated":false,"truncated":false}\n',
