@@ -40,7 +40,7 @@ MESSAGE_LINES = 12
 MESSAGE_MAX = 1500
 SOURCE_MAX = 4 << 20
 PLUGINS_OFF = (
-    "cacheprovider", "debugging", "doctest", "faulthandler", "junitxml", "legacypath", "nose", "pastebin", "python_path",
+    "cacheprovider", "doctest", "faulthandler", "junitxml", "legacypath", "nose", "pastebin", "python_path",
     "reports", "setuponly", "setupplan", "stepwise", "terminal", "threadexception", "unraisableexception",
 )
 # Whatever decides about an outcome, or compares what a test compares.
