@@ -19,6 +19,7 @@
 #include "sample.h"
 #include "shell/session.h"
 #include "search/search.h"
+#include "stage/stage.h"
 #include "worker.h"
 #include "banned.h"
 
@@ -165,6 +166,11 @@ int patch_serve(struct file_call *c, struct error *err)
 }
 
 int report_serve(struct file_call *c, struct error *err)
+{
+    return -ENOSYS;
+}
+
+int stage_serve(struct file_call *c, struct error *err)
 {
     return -ENOSYS;
 }

@@ -49,6 +49,8 @@ WIRE_GUEST = [
     + b"\0" + frame(6, text(NAME, b"s"), text(TEXT, b"true"), text(ENV, b"A=c")),
     b"\0" + frame(6, text(TEXT, b"cat"), number(BACKGROUND, 1)) + STOP + b"\0" + frame(7, number(HANDLE, 1), text(DATA, b"x"))
     + STOP + b"\0" + frame(4, number(HANDLE, 1), number(MARK, 4)) + STOP + b"\0" + frame(7, number(HANDLE, 1), number(EOF, 1)),
+    b"\0" + frame(26, text(109, b"tests"), text(110, b"/logs/")) + frame(130, text(PATH, b"tests/a"), number(MODE, 0o644), number(SIZE, 2),
+                                                                         text(DATA, b"ab")) + frame(130, number(EOF, 1)),
     b"\1" + raw_frame(2, (ARG, b"true"), (STDIO, struct.pack("<Q", 3))),
     b"\1" + raw_frame(1) + b"\7\0\0\0\1",
 ]
@@ -279,6 +281,15 @@ KEYS = [
     b"\x10\033[200~" + b"line\r\n" * 12 + b"\xff\033[A\033[201~x\x02\x7f\x1f\x19\xf4\x8f\x80\x80",
 ]
 
+TOKEN = b"0" * 32
+OUTCOMES = [
+    b"\7" + b"".join(b"%s %d %s\n" % (TOKEN, i, line) for i, line in enumerate(lines))
+    for lines in [
+        [b"B\ta::x", b"P\ta::x", b"B\ta::y[1]", b"F\ta::y[1]\tassert 1 == 2\\n +  where", b"Z"],
+        [b"B\ta", b"E\ta\twhy", b"T\ttampered: gc", b"B\tb", b"P\tb", b"U\tnot collected"],
+        [b"B\ta", b"P\ta", b"P\ta", b"B\tb", b"S\tb\tskipped", b"Z", b"Z"],
+    ]
+] + [b"\1" + TOKEN + b" 1 B\ta\n6 passed\n" + TOKEN + b" 2 P\ta\\\n"]
 TASK_PATCHES = b'[{"name": "fix", "diff": "--- a/src/a.py\\n+++ b/src/a.py\\n@@ -1 +1 @@\\n-x\\n+y\\n"}]'
 TASK_HEAD = b'{"title": "T", "instruction": "I", "solution": ["fix"], "reads": ["src/a.py"], '
 TASK = [
@@ -296,12 +307,32 @@ IMPORT = [
     b"\2FROM x\nADD . /app/\nENV A=b\nRUN <<E\nx\nE\nWORKDIR ../z\n",
     b"\3diff --git a/x b/x\nrename from x\nrename to y\n--- a/x\t1\n+++ b/y\n@@ -1,2 +1,2 @@\n c\n--- a/z\n+++ b/z\n--- a/q\n",
 ]
+TRAJECTORY_HEAD = b'{"task":"t","digest":"d","seed":7,"clock":"virtual"}\n'
+TRAJECTORY_STEPS = [
+    b'{"step":0,"action":null,"observation":{"text":"x"},"reward":0,"pass_rate":null,"terminated":false,"truncated":false}\n',
+    b'{"step":1,"action":{"tool":"bash","command":"ls"},"observation":{"text":"in 0.02s at 0x7f1234567890"},"reward":-0.01,'
+    b'"pass_rate":0.5,"terminated":true,"truncated":false,"seconds":0.1}\n',
+]
+TRAJECTORY_END = b'{"return":0.5,"pass_rate":1.0,"calls":1,"seconds":0.1,"seed":"18446744073709551615"}\n'
+TRAJECTORY = [
+    TRAJECTORY_HEAD + b"".join(TRAJECTORY_STEPS) + TRAJECTORY_END,
+    TRAJECTORY_HEAD + TRAJECTORY_STEPS[0] + TRAJECTORY_STEPS[1][:-40],
+    b"1 failed in 0.02s; duration_ms 4.2; time=\"0.1\" 0x7ffe12345678 3.25 seconds 1.2.3s",
+]
+CHECKPOINT = [json.dumps({
+    "version": 1, "agent": "qlearn", "task": "small", "digest": "a" * 64, "seed": 5, "episodes": 17, "features": 3, "actions": 4,
+    "options": {"epsilon_start": 1.0, "epsilon_end": 0.05, "epsilon_decay": 1500, "alpha": 1.0, "gamma": 1.0},
+    "dice": ["00000000000000aa"] * 4, "prices": [0.011, None, None, 0.0172], "states": [[0, 0, 0], [1, 0, 0]],
+    "tried": [[0, 0, -0.011, 1, 0.9, 0.95], [1, 0, -0.011, 1, None, None], [1, 3, 0.9, None, 0.9, 0.9]]}).encode()]
 
 SEEDS = {
+    "fuzz_outcomes": OUTCOMES,
+    "fuzz_trajectory": TRAJECTORY,
     "fuzz_history": HISTORY,
     "fuzz_keys": KEYS,
     "fuzz_markdown": MARKDOWN,
     "fuzz_anthropic": ANTHROPIC,
+    "fuzz_checkpoint": CHECKPOINT,
     "fuzz_openai": OPENAI,
     "fuzz_encode": ENCODE,
     "fuzz_edit": EDIT,

@@ -264,8 +264,12 @@ int box_check(struct box *b, struct error *err)
 {
     struct usage now;
     int r = b->backend->ready(b->place, err);
-    if (r < 0 || ping(b->backend->guest(b->place)) == 0)
-        return r;
+    if (r == 0)
+        r = ping(b->backend->guest(b->place));
+    if (r == 0)
+        return 0;
+    if (r != -EPIPE && r != -ECONNRESET) /* it is the host that cannot go on */
+        return error_errno(err, -r, "cannot reach the box");
     b->backend->usage(b->place, false, &now);
     if (now.oom_kills)
         return error_set(err, EPIPE, "the box has ended: it needed more memory than it may have");

@@ -194,7 +194,7 @@ int box_apply(struct box *b, const struct apply_report *report, struct error *er
 int box_tick(struct box *b);
 
 /* Whether its process 1 is there and answers. -EPIPE if not, and *err says which limit ended it, if it was
- * one. */
+ * one; another error if that cannot be asked. */
 int box_check(struct box *b, struct error *err);
 pid_t box_pid(struct box *b); /* process 1, as the host numbers it */
 

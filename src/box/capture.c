@@ -16,7 +16,8 @@ void capture_init(struct box_capture *c, uint64_t limit)
 
 void capture_init_tail(struct box_capture *c, uint64_t limit)
 {
-    *c = (struct box_capture){.head = BUF_INIT(0), .tail = BUF_INIT(2 * limit)};
+    size_t kept = limit < SIZE_MAX / 2 ? (size_t)limit : SIZE_MAX / 2;
+    *c = (struct box_capture){.head = BUF_INIT(0), .tail = BUF_INIT(2 * kept)};
 }
 
 static size_t tail_kept(const struct box_capture *c)

@@ -49,7 +49,7 @@ static bool is_home(const char *path)
 static int resolve_workspace(struct box_wish *w, struct error *err)
 {
     const char *given = w->box.workspace ? w->box.workspace : ".";
-    char *path;
+    char *path = NULL;
     if (w->empty)
         return 0;
     int r = resolve_folder(given, &path);
@@ -137,7 +137,7 @@ static int resolve_share(struct box_wish *w, size_t i, struct error *err)
     char name[8];
     box_wish_shown(w, share->writable ? "rw" : "ro", name, sizeof name);
     _cleanup_free_ char *given = strndup(text, colon ? (size_t)(colon - text) : strlen(text));
-    char *real;
+    char *real = NULL;
     if (!given)
         return error_set(err, ENOMEM, "no memory");
     int r = resolve_folder(given, &real);

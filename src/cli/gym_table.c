@@ -83,7 +83,7 @@ static const struct option GYM_OPTIONS[] = {
     {"epsilon-end", 0, "F", "the same, at last", "0.05", FOR_TRAIN, FIELD(epsilon_end), parse_share},
     {"epsilon-decay", 0, "N", "from at first to at last, it falls over so many episodes", "1500", FOR_TRAIN,
      FIELD(epsilon_decay), option_parse_count},
-    {"alpha", 0, "F", "the learning rate", "0.5", FOR_TRAIN, FIELD(alpha), parse_share},
+    {"alpha", 0, "F", "the learning rate", "1", FOR_TRAIN, FIELD(alpha), parse_share},
     {"gamma", 0, "F", "the discount", "1", FOR_TRAIN, FIELD(gamma), parse_share},
     {"out", 0, "DIR", "where checkpoint.json, episodes.csv and curve.svg go", "hutch-train/TASK-SEED",
      FOR_TRAIN, FIELD(out), option_parse_string},

@@ -40,6 +40,14 @@ static json_t *real_or_null(double v)
     return isfinite(v) ? json_real(v) : json_null();
 }
 
+static json_t *prices_json(const struct qtable *q)
+{
+    json_t *list = json_array();
+    for (size_t a = 0; a < q->actions; a++)
+        json_array_append_new(list, q->prices[a] < 0 ? json_null() : json_real(q->prices[a]));
+    return list;
+}
+
 /* [state, action, reward, next or null, value or null, hope or null] */
 static json_t *tried_json(const struct qtable *q)
 {
@@ -64,12 +72,12 @@ static json_t *options_json(const struct checkpoint_options *o)
 
 json_t *checkpoint_json(const struct checkpoint *c)
 {
-    return json_pack("{s:i, s:s, s:s, s:s, s:I, s:I, s:o, s:o, s:I, s:I, s:o, s:o}", "version",
-                     CHECKPOINT_VERSION, "agent", "qlearn", "task", c->task, "digest", c->digest, "seed",
-                     (json_int_t)c->seed, "episodes", (json_int_t)c->episodes, "options",
-                     options_json(&c->options), "dice", dice_json(&c->dice), "features",
-                     (json_int_t)c->table.states.width, "actions", (json_int_t)c->table.actions, "states",
-                     states_json(&c->table.states), "tried", tried_json(&c->table));
+    return json_pack(
+        "{s:i, s:s, s:s, s:s, s:I, s:I, s:o, s:o, s:I, s:I, s:o, s:o, s:o}", "version", CHECKPOINT_VERSION,
+        "agent", "qlearn", "task", c->task, "digest", c->digest, "seed", (json_int_t)c->seed, "episodes",
+        (json_int_t)c->episodes, "options", options_json(&c->options), "dice", dice_json(&c->dice),
+        "features", (json_int_t)c->table.states.width, "actions", (json_int_t)c->table.actions, "prices",
+        prices_json(&c->table), "states", states_json(&c->table.states), "tried", tried_json(&c->table));
 }
 
 /* JSON values of its two lists, about. */

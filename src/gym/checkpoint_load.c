@@ -113,6 +113,19 @@ static int read_dice(const struct reading *r, struct dice *d)
     return good && any ? 0 : bad(r, "dice: must be four numbers of 16 hexadecimal digits, not all zero");
 }
 
+static int read_prices(const struct reading *r, struct qtable *q)
+{
+    const json_t *list = json_object_get(r->o, "prices");
+    bool good = json_array_size(list) == q->actions;
+    for (size_t a = 0; good && a < q->actions; a++) {
+        double price = -1;
+        const json_t *v = json_array_get(list, a);
+        good = json_is_null(v) || number(v, 0, NUMBER_MAX, &price);
+        qtable_restore_price(q, a, price);
+    }
+    return good ? 0 : bad(r, "prices: must be a number or null for each action");
+}
+
 static int read_states(const struct reading *r, struct qtable *q)
 {
     const json_t *list = json_object_get(r->o, "states");
@@ -192,6 +205,8 @@ static int read_all(const struct reading *r, struct checkpoint *c)
                                .price = r->task->call_price,
                                .dice = &first};
     done = qtable_init(&c->table, &o) < 0 ? bad(r, "no memory") : 0;
+    if (done == 0)
+        done = read_prices(r, &c->table);
     if (done == 0)
         done = read_states(r, &c->table);
     return done == 0 ? read_tried(r, &c->table) : done;

@@ -1,12 +1,13 @@
-"""Writes a text file as a C string: embed.py NAME SOURCE TARGET."""
+"""Writes text files, one behind the other, as one C string: embed.py NAME TARGET SOURCE..."""
 import sys
 
-name, source, target = sys.argv[1:]
+name, target, _, *sources = sys.argv[1:]  # @INPUT@ begins with this program
 ESCAPES = {"\\": "\\\\", '"': '\\"', "\t": "\\t", "?": "\\?"}
-with open(source, encoding="utf-8") as file:
-    lines = file.read().split("\n")
 with open(target, "w", encoding="utf-8") as out:
     out.write('#include "grade.h"\n\nconst char %s[] =\n' % name)
-    for line in lines[:-1]:
-        out.write('    "%s\\n"\n' % "".join(ESCAPES.get(c, c) for c in line))
+    for source in sources:
+        with open(source, encoding="utf-8") as file:
+            for line in file:
+                out.write('    "%s\\n"\n' % "".join(ESCAPES.get(c, c) for c in line.rstrip("\n")))
+        out.write('    "\\n\\n"\n')
     out.write("    ;\n")

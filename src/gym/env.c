@@ -68,8 +68,15 @@ int env_reset(struct gym_env *e, uint64_t seed, struct gym_step *ret, struct err
     return 0;
 }
 
-/* A live state is in its box: the second one gets a fork of that, without the processes that run there. */
-static int fork_live(struct gym_env *e, struct gym_env *copy, struct error *err)
+/* Is the state in the box alone? What is live cannot be done again, and without the cache nothing that ran
+ * code is done twice. */
+static bool is_in_box(const struct gym_env *e)
+{
+    return !e->over && e->at.box && (e->live || (e->ran && !e->arena->cache));
+}
+
+/* The second one gets a fork of the box, without the processes that run there. */
+static int fork_box(struct gym_env *e, struct gym_env *copy, struct error *err)
 {
     struct snapshot *s = NULL;
     int r = box_snapshot(e->at.box, &s, err);
@@ -83,6 +90,7 @@ static int fork_live(struct gym_env *e, struct gym_env *copy, struct error *err)
     r = tool_session_new(&copy->at.tools, NULL, &copy->at.session, err);
     if (r == 0)
         tool_session_set_plan(copy->at.session, tool_session_plan(e->at.session));
+    copy->at.done = e->at.done;
     return r;
 }
 
@@ -103,7 +111,7 @@ static int copy_episode(struct gym_env *e, struct gym_env *copy, struct error *e
     memcpy(copy->was_read, e->was_read, t->reads.count * sizeof(bool));
     if (env_actions_copy(copy, e) < 0)
         return error_errno(err, ENOMEM, "cannot fork the environment");
-    return e->live && !e->over ? fork_live(e, copy, err) : 0;
+    return is_in_box(e) ? fork_box(e, copy, err) : 0;
 }
 
 int env_fork(struct gym_env *e, struct gym_env **ret, struct error *err)

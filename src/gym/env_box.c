@@ -56,9 +56,18 @@ static int repeat(struct gym_env *e, const struct env_action *a, struct error *e
     return r;
 }
 
+/* What runs on between the steps is looked after here; during a call, the call does it. */
+static int check_live(struct gym_env *e, struct error *err)
+{
+    if (box_tick(e->at.box) == 0)
+        return 0;
+    env_box_drop(e);
+    return error_set(err, EPIPE, "the box has ended: what ran on in it needed more memory than it may have");
+}
+
 int env_box_ready(struct gym_env *e, struct error *err)
 {
-    int r = e->at.box ? 0 : take_box(e, err);
+    int r = e->live ? check_live(e, err) : e->at.box ? 0 : take_box(e, err);
     while (r == 0 && !e->live && e->at.done < e->n_actions) {
         r = repeat(e, &e->actions[e->at.done], err);
         e->at.done++;

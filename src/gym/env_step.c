@@ -101,6 +101,8 @@ int env_step(struct gym_env *e, const char *tool, json_t *input, struct gym_step
         return error_set(err, EINVAL, "the environment was not reset yet");
     if (e->over)
         return error_set(err, EINVAL, "the episode is over; reset begins the next one");
+    if (!tool)
+        return error_set(err, EINVAL, "the action names no tool");
     json_t *given = canonical(input);
     int r = given ? step(e, tool, given, ret) : -ENOMEM;
     json_decref(given);

@@ -43,7 +43,7 @@ int grade_box(struct gym_arena *a, struct box *b, struct grade *ret, struct erro
  * and the outcomes are all that the run names, expected or not. */
 int grade_look(struct gym_arena *a, struct box *b, int cancel, struct grade *ret, struct error *err);
 
-/* The program of the warm runner (runner.py), and what its prepare() is given for this task; NULL without
+/* The program of the warm runner (runner/), and what its prepare() is given for this task; NULL without
  * memory. Nothing of the hidden files is in it: the warm process also runs in boxes that an agent can reach.
  */
 extern const char GRADE_PROGRAM[];

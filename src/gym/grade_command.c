@@ -186,15 +186,16 @@ static int read_small(struct grade_run *r, const char *path, struct buf *b, stru
     return code;
 }
 
-/* A number from 0 to 1, with blanks around it, and nothing else. */
+/* A number from 0 to 1 in decimal, with blanks around it, and nothing else. */
 static bool take_number(const char *text, double *ret)
 {
     char *end;
     text += strspn(text, " \t\r\n");
-    if (strspn(text, "0123456789.") == 0)
+    size_t digits = strspn(text, "0123456789.eE+-");
+    if (text[0] < '0' || text[0] > '9')
         return false;
     double v = strtod(text, &end);
-    if (end[strspn(end, " \t\r\n")] || isnan(v) || v < 0 || v > 1)
+    if (end != text + digits || end[strspn(end, " \t\r\n")] || isnan(v) || v < 0 || v > 1)
         return false;
     *ret = v;
     return true;
@@ -212,7 +213,7 @@ static int take_reward(struct grade_run *r, const char *path, struct error *err)
     }
     if (code < 0)
         grade_trouble(r->grade, "the tests left no reward: %s", why.text);
-    else if (!buf_cstr(&b) || !take_number((char *)b.data, &r->reward))
+    else if (b.len + 1 >= NUMBER_MAX || !buf_cstr(&b) || !take_number((char *)b.data, &r->reward))
         grade_trouble(r->grade, "what the tests left as a reward is no number from 0 to 1");
     return 0;
 }

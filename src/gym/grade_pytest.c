@@ -1,8 +1,9 @@
 /*
- * Tests by pytest: runner.py, in the warm process or, where there is none, in an interpreter of its own.
+ * Tests by pytest: the program in runner/, in the warm process or, where there is none, in an interpreter of
+ * its own.
  *
  * Either way the request has the token without which a line is nobody's. In the cold way the interpreter's
- * stdout is the runner's descriptor: runner.py moves it away before it loads anything.
+ * stdout is the runner's descriptor, which it moves away before it loads anything.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -163,8 +164,9 @@ static void keep_output(struct grade_run *r, int fd)
 
 static int execute(struct grade_run *r, const int fds[3], struct error *err)
 {
-    const char *const argv[] = {"python3", "-I", "-B", "-c", GRADE_PROGRAM, "cold", NULL};
-    const char *const env[] = {"PYTHONHASHSEED=0", NULL};
+    /* Not -I: it would ignore the seed, too, which makes the order in sets the same in every run. */
+    const char *const argv[] = {"python3", "-s", "-B", "-c", GRADE_PROGRAM, "cold", NULL};
+    const char *const env[] = {"PYTHONHASHSEED=0", "PYTHONSAFEPATH=1", "PYTHONPATH=", "PYTHONSTARTUP=", NULL};
     struct box_command c = {.argv = (char *const *)argv,
                             .env = (char *const *)env,
                             .timeout_ns = r->task->test_timeout_ns,

@@ -26,7 +26,7 @@ static size_t address_length(const char *s, size_t n)
         return 0;
     while (i < n && isxdigit((unsigned char)s[i]))
         i++;
-    return i >= 2 + ADDRESS_MIN ? i : 0;
+    return i >= 2 + ADDRESS_MIN && (i == n || !is_word(s[i])) ? i : 0;
 }
 
 static size_t number_length(const char *s, size_t n, bool *ret_decimal)
@@ -68,18 +68,27 @@ static bool follows_time(const char *s, size_t at)
     return false;
 }
 
+/* How much of what begins here differs from run to run; 0: nothing. */
+static size_t fickle_length(const char *text, size_t at, size_t n)
+{
+    bool decimal;
+    if (at && (is_word(text[at - 1]) || text[at - 1] == '.'))
+        return 0;
+    size_t len = address_length(text + at, n - at);
+    if (len)
+        return len;
+    len = number_length(text + at, n - at, &decimal);
+    if (len && decimal && is_unit(text + at + len, n - at - len))
+        return len;
+    bool ends = at + len == n || !is_word(text[at + len]);
+    return len && ends && follows_time(text, at) ? len : 0;
+}
+
 int observe_scrub(const char *text, size_t n, struct buf *out)
 {
     size_t at = 0, kept = 0;
     while (at < n) {
-        bool decimal;
-        bool begins = at == 0 || (!is_word(text[at - 1]) && text[at - 1] != '.');
-        size_t len = begins ? address_length(text + at, n - at) : 0;
-        if (begins && !len) {
-            len = number_length(text + at, n - at, &decimal);
-            if (len && !(decimal && is_unit(text + at + len, n - at - len)) && !follows_time(text, at))
-                len = 0;
-        }
+        size_t len = fickle_length(text, at, n);
         if (len) {
             buf_append(out, text + kept, at - kept);
             buf_append_str(out, "?");

@@ -1,5 +1,5 @@
 /*
- * Outcomes of tests, as they are heard of: lines of runner.py, or entries of a report.
+ * Outcomes of tests, as they are heard of: lines of the runner (runner/), or entries of a report.
  *
  *     TOKEN SEQUENCE KIND<TAB>ID[<TAB>MESSAGE]        kind B begins, P passed, F failed, E error, S skipped
  *     TOKEN SEQUENCE T<TAB>WHAT                       the interpreter was tampered with

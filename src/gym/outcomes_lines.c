@@ -1,4 +1,4 @@
-/* The lines of runner.py. What is not exactly of their form is nobody's line: counted, and nothing else. */
+/* The lines of the runner. What is not exactly of their form is nobody's line: counted, and nothing else. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -14,7 +14,7 @@
 #define EPSILON_START 1.0
 #define EPSILON_END   0.05
 #define EPSILON_DECAY 1500
-#define ALPHA         0.5
+#define ALPHA         1.0
 #define GAMMA         1.0
 
 struct taken {
@@ -73,7 +73,7 @@ static int choose(struct policy *p, struct gym_env *e, size_t *ret_number, const
     ssize_t best = q->state < 0 ? -1 : qtable_best(t, (size_t)q->state);
     q->action = best < 0 ? t->actions - 1 : (size_t)best;
     if (q->state >= 0 && q->learning && (q->explores || best < 0))
-        q->action = qtable_explore(t, (size_t)q->state);
+        q->action = (size_t)qtable_explore(t, (size_t)q->state);
     *ret_number = q->action;
     return 0;
 }
@@ -100,6 +100,12 @@ static void end_episode(struct qlearn *q)
     q->known.episodes++;
 }
 
+/* What of the reward was paid: all but the pass rate that the last step adds. */
+static double price_of(const struct gym_step *s)
+{
+    return (s->terminated ? s->pass_rate : 0) - s->reward;
+}
+
 /* A step that was cut off says nothing about its action: that it was the last one is the limit's doing. */
 static int learn(struct policy *p, struct gym_env *e, const struct gym_step *s, struct error *err)
 {
@@ -109,7 +115,7 @@ static int learn(struct policy *p, struct gym_env *e, const struct gym_step *s, 
     if (q->learning && !s->truncated && from >= 0 && (to >= 0 || s->terminated)) {
         r = add_to_path(q);
         if (r == 0)
-            r = qtable_note(&q->known.table, (size_t)from, q->action, s->reward, (int32_t)to);
+            r = qtable_note(&q->known.table, (size_t)from, q->action, s->reward, price_of(s), (int32_t)to);
     }
     q->state = to;
     if (q->learning && (s->terminated || s->truncated))

@@ -6,6 +6,8 @@
 #include "qtable.h"
 #include "banned.h"
 
+#define PROMISE 1e-6 /* a hope that is more than a value by less is none */
+
 /* The order of equal actions is the seed's, but for the last action: ending the episode right away tells
  * most about a new state. */
 static void shuffle(uint32_t *rank, size_t n, struct dice *dice)
@@ -27,9 +29,14 @@ int qtable_init(struct qtable *q, const struct qtable_options *o)
                          .gamma = o->gamma,
                          .price = o->price,
                          .states = {.width = o->features},
+                         .prices = calloc(o->actions, sizeof *q->prices),
                          .rank = calloc(o->actions, sizeof *q->rank)};
-    if (!q->rank)
+    if (!q->rank || !q->prices) {
+        qtable_free(q);
         return -ENOMEM;
+    }
+    for (size_t a = 0; a < o->actions; a++)
+        q->prices[a] = -1;
     shuffle(q->rank, o->actions, o->dice);
     return 0;
 }
@@ -38,6 +45,7 @@ void qtable_free(struct qtable *q)
 {
     feature_map_free(&q->states);
     free(q->rank);
+    free(q->prices);
     free(q->entries);
     free(q->sums);
     free(q->tried);
@@ -71,30 +79,6 @@ static int grow(struct qtable *q)
     return 0;
 }
 
-/* All tests may pass: that is the most that any action can lead to. Every step has its price, and after any
- * but the last action at least one more follows. */
-static void hope_for_the_best(struct qtable *q, size_t state)
-{
-    for (size_t a = 0; a < q->actions; a++) {
-        bool ends = a + 1 == q->actions;
-        *entry(q, state, a) =
-            (struct qtable_entry){.hope = 1 - q->price * (ends ? 1 : 2), .next = QTABLE_UNTRIED};
-    }
-    q->sums[state] = (struct qtable_sum){.hope = 1 - q->price};
-}
-
-ssize_t qtable_state(struct qtable *q, const int64_t *features)
-{
-    ssize_t known = feature_map_find(&q->states, features);
-    if (known >= 0)
-        return known;
-    int r = q->states.count == q->room ? grow(q) : 0;
-    ssize_t state = r < 0 ? r : feature_map_add(&q->states, features);
-    if (state >= 0)
-        hope_for_the_best(q, (size_t)state);
-    return state;
-}
-
 static bool was_tried(const struct qtable_entry *e)
 {
     return e->next != QTABLE_UNTRIED;
@@ -104,6 +88,56 @@ static bool was_tried(const struct qtable_entry *e)
 static bool has_value(const struct qtable_entry *e)
 {
     return was_tried(e) && !isnan(e->value);
+}
+
+static double price_of(const struct qtable *q, size_t action)
+{
+    return q->prices[action] < 0 ? q->price : q->prices[action];
+}
+
+/* Of what was not tried: all tests may pass right after it. Any action but the last one is followed by that.
+ */
+static double hope_of(const struct qtable *q, size_t state, size_t action)
+{
+    const struct qtable_entry *e = entry(q, state, action);
+    size_t last = q->actions - 1;
+    if (was_tried(e))
+        return e->hope;
+    return 1 - price_of(q, action) - (action == last ? 0 : q->gamma * price_of(q, last));
+}
+
+static void sum_up(struct qtable *q, size_t state)
+{
+    struct qtable_sum s = {.hope = -INFINITY};
+    for (size_t a = 0; a < q->actions; a++) {
+        const struct qtable_entry *e = entry(q, state, a);
+        s.hope = fmax(s.hope, hope_of(q, state, a));
+        if (!has_value(e))
+            continue;
+        s.value = s.known ? fmax(s.value, e->value) : e->value;
+        s.known = true;
+    }
+    q->sums[state] = s;
+}
+
+static void clear(struct qtable *q, size_t state)
+{
+    for (size_t a = 0; a < q->actions; a++)
+        *entry(q, state, a) = (struct qtable_entry){.next = QTABLE_UNTRIED};
+}
+
+ssize_t qtable_state(struct qtable *q, const int64_t *features)
+{
+    ssize_t known = feature_map_find(&q->states, features);
+    if (known >= 0)
+        return known;
+    int r = q->states.count == q->room ? grow(q) : 0;
+    ssize_t state = r < 0 ? r : feature_map_add(&q->states, features);
+    if (state >= 0) {
+        clear(q, (size_t)state);
+        sum_up(q, (size_t)state);
+    }
+    return state;
 }
 
 ssize_t qtable_best(const struct qtable *q, size_t state)
@@ -131,12 +165,15 @@ static struct prospect prospect_of(const struct qtable *q, size_t state, size_t 
 {
     const struct qtable_entry *e = entry(q, state, action);
     const struct qtable_sum *s = &q->sums[state];
-    bool ends = action + 1 == q->actions;
-    return (struct prospect){.level = q->price > 0 ? floor(e->hope / q->price + 1e-6) : e->hope,
-                             .value = has_value(e)                ? e->value
-                                      : ends                      ? INFINITY
-                                      : !was_tried(e) && s->known ? s->value
-                                                                  : -INFINITY,
+    double hope = hope_of(q, state, action), value = -INFINITY;
+    if (has_value(e))
+        value = e->value;
+    else if (action + 1 == q->actions)
+        value = INFINITY;
+    else if (!was_tried(e) && s->known)
+        value = s->value;
+    return (struct prospect){.level = q->price > 0 ? floor(hope / q->price + 1e-6) : hope,
+                             .value = value,
                              .rank = q->rank[action]};
 }
 
@@ -149,18 +186,25 @@ static bool is_better(const struct prospect *a, const struct prospect *b)
     return a->rank > b->rank;
 }
 
-size_t qtable_explore(const struct qtable *q, size_t state)
+/* May it lead to more than is known to be had from here? */
+static bool is_promising(const struct qtable *q, size_t state, size_t action)
 {
-    size_t best = q->actions - 1;
-    struct prospect top = prospect_of(q, state, best);
-    for (size_t a = 0; a + 1 < q->actions; a++) {
+    const struct qtable_sum *s = &q->sums[state];
+    return !s->known || hope_of(q, state, action) > s->value + PROMISE;
+}
+
+ssize_t qtable_explore(const struct qtable *q, size_t state)
+{
+    ssize_t best = -1;
+    struct prospect top = {0};
+    for (size_t a = 0; a < q->actions; a++) {
         struct prospect p = prospect_of(q, state, a);
-        if (is_better(&p, &top)) {
-            best = a;
+        if (is_promising(q, state, a) && (best < 0 || is_better(&p, &top))) {
+            best = (ssize_t)a;
             top = p;
         }
     }
-    return best;
+    return best < 0 ? qtable_best(q, state) : best;
 }
 
 static int remember(struct qtable *q, size_t state, size_t action)
@@ -177,36 +221,36 @@ static int remember(struct qtable *q, size_t state, size_t action)
     return 0;
 }
 
-static void sum_up(struct qtable *q, size_t state)
+/* Hopes follow from prices. */
+static void learn_price(struct qtable *q, size_t action, double price)
 {
-    struct qtable_sum s = {.hope = -INFINITY};
-    for (size_t a = 0; a < q->actions; a++) {
-        const struct qtable_entry *e = entry(q, state, a);
-        s.hope = fmax(s.hope, e->hope);
-        if (!has_value(e))
-            continue;
-        s.value = s.known ? fmax(s.value, e->value) : e->value;
-        s.known = true;
-    }
-    q->sums[state] = s;
+    if (q->prices[action] >= 0 && price >= q->prices[action])
+        return;
+    q->prices[action] = fmax(price, 0);
+    for (size_t s = 0; s < q->states.count; s++)
+        sum_up(q, s);
 }
 
 /* Its value is not a number before there is an estimate; and for good, with no hope, if it leads nowhere. */
-int qtable_note(struct qtable *q, size_t state, size_t action, double reward, int32_t next)
+int qtable_note(struct qtable *q, size_t state, size_t action, double reward, double price, int32_t next)
 {
     struct qtable_entry *e = entry(q, state, action);
+    bool nowhere = next >= 0 && (size_t)next == state;
+    double hope = hope_of(q, state, action);
     if (!was_tried(e)) {
         if (remember(q, state, action) < 0)
             return -ENOMEM;
         e->value = NAN;
+        e->hope = hope;
     }
     e->reward = reward;
     e->next = next;
-    if (next >= 0 && (size_t)next == state) {
+    if (nowhere) {
         e->value = NAN;
         e->hope = -INFINITY;
         sum_up(q, state);
     }
+    learn_price(q, action, price);
     return 0;
 }
 
@@ -230,6 +274,11 @@ void qtable_replay(struct qtable *q)
 {
     for (size_t i = q->n_tried; i-- > 0;)
         qtable_update(q, q->tried[i] / q->actions, q->tried[i] % q->actions);
+}
+
+void qtable_restore_price(struct qtable *q, size_t action, double price)
+{
+    q->prices[action] = price;
 }
 
 int qtable_restore(struct qtable *q, size_t state, size_t action, const struct qtable_entry *as)

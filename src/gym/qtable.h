@@ -7,10 +7,13 @@
  *     Q(s, a) ← Q(s, a) + α · (reward + γ · max Q(s', ·) − Q(s, a))
  *
  *     value   counts only what was tried: it can be had for sure. An agent that does not explore goes by it.
- *     hope    counts what was not tried as the best that there could be, so it never says less than what is
- *             true. An agent that explores goes by it: "optimism in the face of uncertainty". An
- *             exploration that goes by dice alone would practically never come upon three right patches out
- *             of ten; this one goes through what may still be better, and through nothing twice.
+ *     hope    counts what was not tried as the best that there could be: all tests pass right after it, and
+ *             the step costs what that action cost elsewhere. It never says less than what is true.
+ *
+ * An agent that explores takes an action whose hope is more than the value of the state ("optimism in the
+ * face of uncertainty"); where there is none, nothing is left to be found out from here. Exploring by dice
+ * alone would practically never come upon three right patches out of ten; this goes through what may still be
+ * better, and through nothing twice.
  *
  * The first time, α is 1: there is nothing to average with. After an episode everything that was ever
  * experienced is replayed once, last first, so that what was found out reaches all states it bears on. An
@@ -37,7 +40,8 @@ struct qtable_entry {
 struct qtable {
     size_t actions; /* the last one ends the episode */
     double alpha, gamma;
-    double price;   /* of a step, at least */
+    double price;   /* of any step, at least: hopes that differ by less are alike */
+    double *prices; /* of each action: the least that it cost so far; before it was tried, `price` */
     uint32_t *rank; /* of each action: ties go to the higher one */
     struct feature_map states;
     struct qtable_entry *entries; /* `actions` for each state */
@@ -63,14 +67,16 @@ ssize_t qtable_state(struct qtable *q, const int64_t *features);
 
 const struct qtable_entry *qtable_entry(const struct qtable *q, size_t state, size_t action);
 
-/* The best action by value, or -1 if nothing was tried; and the one that an explorer takes. */
+/* The best action by value, or -1 if nothing is known; and the one that an explorer takes, which then is
+ * always one. */
 ssize_t qtable_best(const struct qtable *q, size_t state);
-size_t qtable_explore(const struct qtable *q, size_t state);
+ssize_t qtable_explore(const struct qtable *q, size_t state);
 
-/* What came of an action; its estimates follow with the next update. */
-int qtable_note(struct qtable *q, size_t state, size_t action, double reward, int32_t next);
+/* What came of an action, and what of that was its price; its estimates follow with the next update. */
+int qtable_note(struct qtable *q, size_t state, size_t action, double reward, double price, int32_t next);
 void qtable_update(struct qtable *q, size_t state, size_t action);
 void qtable_replay(struct qtable *q);
 
-/* For loading: an entry as it was. */
+/* For loading: the price of an action, and then an entry, as they were. */
+void qtable_restore_price(struct qtable *q, size_t action, double price);
 int qtable_restore(struct qtable *q, size_t state, size_t action, const struct qtable_entry *as);

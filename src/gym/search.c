@@ -18,7 +18,6 @@ struct node {
 
 struct search {
     struct gym_env *env;
-    size_t actions;
     int64_t *features;
     struct feature_map seen;
     bool *done; /* for each of `seen`: it was gone through */
@@ -191,12 +190,14 @@ static bool is_cancelled(int cancel)
     return cancel >= 0 && poll(&fd, 1, 0) > 0;
 }
 
-/* Every action of a node; the last one, submit, comes first, so that there is soon something to compare
- * with. */
+/* Submits, so that there is something to compare with, and then applies every patch. */
 static int expand(struct search *s, size_t node, int cancel, struct error *err)
 {
+    size_t patches = env_task(s->env)->n_patches;
     int r = go_to(s, node, err);
-    for (size_t a = s->actions; r == 0 && a-- > 0;)
+    if (r == 0)
+        r = branch(s, node, task_actions(env_task(s->env)) - 1, err);
+    for (size_t a = 0; r == 0 && a < patches; a++)
         r = is_cancelled(cancel) ? error_set(err, ECANCELED, "interrupted") : branch(s, node, a, err);
     return r;
 }
@@ -229,9 +230,9 @@ int search_best(struct gym_env *e, size_t max_states, int cancel, struct search_
                 struct error *err)
 {
     const struct task *t = env_task(e);
-    struct search s = {.env = e, .actions = task_actions(t), .seen = {.width = task_features(t)}};
+    struct search s = {.env = e, .seen = {.width = task_features(t)}};
     struct gym_step first = {0};
-    if (s.actions == 0)
+    if (task_actions(t) == 0)
         return error_set(err, EINVAL, "the task %s has no discrete actions to search", t->name);
     s.features = calloc(s.seen.width, sizeof *s.features);
     int r = s.features ? env_reset(e, 0, &first, err) : error_set(err, ENOMEM, "no memory");

@@ -53,7 +53,7 @@ struct task_link {
 };
 
 enum task_runner {
-    TASK_PYTEST,  /* warm, see runner.py */
+    TASK_PYTEST,  /* warm, see runner/ */
     TASK_COMMAND, /* a command line that leaves a report, or whose exit status counts */
 };
 

@@ -17,7 +17,7 @@ ROOT = "/mnt"  # where a test's folder is shown to the guest
 with open(os.path.join(TOP, "src", "wire", "wire.h"), encoding="utf-8") as header:
     NUMBERS = {k[5:]: int(v) for k, v in re.findall(r"\b(WIRE_[A-Z_]+) = (\d+)", header.read())}
 NAMES = {v: k[2:] for k, v in NUMBERS.items() if k.startswith("K_")}
-TYPES = {NUMBERS[k]: k for k in ("OUTPUT", "DATA", "ENTRY", "RESULT", "ERROR")}
+TYPES = {NUMBERS[k]: k for k in ("OUTPUT", "DATA", "ENTRY", "RESULT", "ERROR", "WAITING", "ARRIVED")}
 BYTES = {"DATA", "TEXT", "NAME", "PATH", "TARGET", "OUTPUT_PATH", "CWD", "NOTE", "BEFORE", "AFTER"}
 ENV = ["PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", "LANG=C.UTF-8"]
 

@@ -58,13 +58,15 @@ DIFF = ("--- a/src/calc.py\n+++ b/src/calc.py\n@@ -1,2 +1,2 @@\n def total(price
         "-    return sum(prices) + discount\n+    return sum(prices) - discount\n")
 
 
-def write(folder, files=None, **tests):
-    """The task in a folder that everybody may read; `tests` replaces members of task.json's tests."""
-    task = {**TASK, "tests": {**TASK["tests"], **tests}}
+def write(folder, files=None, tests=None):
+    """The task in a folder that everybody may read, with other files or another way to run the tests."""
+    task = {**TASK, "tests": tests or TASK["tests"]}
     everything = {"src/calc.py": SOURCE, "tests/test_first.py": FIRST, "tests/test_later.py": LATER, "tests/helpers.py": HELPER,
                   "hidden/tests/test_hidden.py": HIDDEN, "workspace/pytest.ini": "[pytest]\npythonpath = src\n",
                   "patches.json": json.dumps([{"name": "fix", "diff": DIFF}]), "task.json": json.dumps(task), **(files or {})}
     for name, content in everything.items():
+        if content is None:
+            continue
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)

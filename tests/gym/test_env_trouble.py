@@ -1,10 +1,10 @@
 """What goes wrong in an episode stays in it; and nothing is left behind."""
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
-import harness
 from calc_task import FIX, READ, SUBMIT, TESTS
 from playing import seen, text
 
@@ -39,7 +39,7 @@ def test_a_box_that_dies_while_it_works(open_gym, who):
     gym.step("bash", command="true")
     pid = gym.look()["pid"]
     killer = f"(sleep 0.3; kill -9 {pid}) &"
-    harness.subprocess.Popen(["sh", "-c", killer])
+    subprocess.Popen(["sh", "-c", killer])
     end = gym.step("bash", command="sleep 60")
     assert end["step"]["truncated"] and end["info"]["reason"].startswith("the box has ended")
     assert gym.reset()["step"]["step"] == 0
@@ -51,6 +51,27 @@ def test_submit_after_the_box_was_killed(gym):
     os.kill(gym.look()["pid"], signal.SIGKILL)
     end = gym.act(SUBMIT)
     assert end["step"]["truncated"] and end["step"]["pass_rate"] == 0 and "the box has ended" in end["info"]["reason"]
+
+
+def limit_descriptors(caller, pid, soft):
+    """By the same user: nobody else may."""
+    subprocess.run([*caller.prefix, "prlimit", "--pid", str(pid), f"--nofile={soft}:"], check=True)
+
+
+def test_a_host_without_descriptors(open_gym, callers, who):
+    """What the host cannot do truncates the episode and says so; the program goes on."""
+    gym = open_gym(who, "--virtual", "--no-cache")
+    *_, fine = gym.play([FIX, SUBMIT])
+    assert fine["step"]["pass_rate"] == 1.0
+    caller, _ = callers(who)
+    limit_descriptors(caller, gym.process.pid, 3)
+    gym.reset()
+    end = gym.act(FIX)
+    limit_descriptors(caller, gym.process.pid, 1024)
+    assert end["step"]["truncated"] and end["step"]["pass_rate"] == 0
+    assert "Too many open files" in end["info"]["reason"]
+    *_, again = gym.play([FIX, SUBMIT])
+    assert again["step"]["pass_rate"] == 1.0
 
 
 def test_limits_of_the_task_are_the_boxes(gym):

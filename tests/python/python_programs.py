@@ -3,6 +3,7 @@
 The package and the library are copied to where every user can reach them, unless they can be reached where they are. A program
 is a piece of text; it fails the test by ending with another status than 0, and most do so by an assertion of their own.
 """
+import functools
 import os
 import shutil
 import subprocess
@@ -72,6 +73,16 @@ def with_path(place):
     return path
 
 
+@functools.lru_cache(None)
+def sanitizer(library):
+    """A library that was made with AddressSanitizer wants it to be there first. What Python itself never frees is not ours."""
+    if b"__asan_init" not in library.read_bytes():
+        return {}
+    parts = (subprocess.run(["cc", f"-print-file-name={name}"], check=True, capture_output=True, text=True).stdout.strip()
+             for name in ("libasan.so", "libubsan.so"))
+    return {"LD_PRELOAD": " ".join(os.path.realpath(part) for part in parts), "ASAN_OPTIONS": "detect_leaks=0"}
+
+
 class Programs:
     """Python programs as one caller."""
 
@@ -88,6 +99,7 @@ class Programs:
                "XDG_RUNTIME_DIR": str(self.caller.home), "PYTHONPATH": ":".join(path), "PYTHONDONTWRITEBYTECODE": "1"}
         if self.place is not None:
             env["HUTCH_LIBRARY"] = str(self.place.build / LIBRARY)
+            env.update(sanitizer(self.place.build / LIBRARY))
         return env
 
     def command(self, program, *arguments):

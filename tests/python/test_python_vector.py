@@ -157,7 +157,7 @@ def test_a_slow_environment_holds_up_nobody(python):
 
 def test_one_box_that_dies_hurts_no_other(python):
     python.run(program("""
-        import signal
+        import signal, time
         envs = CodingVectorEnv("bugfix_1", 3, actions="tools", clock="virtual", cache=False, pool=1)
         envs.reset(seed=1)
         envs.step([{"tool": "bash", "command": f"sleep 9000{n}", "background": True} for n in range(3)])
@@ -167,7 +167,9 @@ def test_one_box_that_dies_hurts_no_other(python):
                     return f.read().replace("\\0", " ").strip() == what
             except OSError:
                 return False
-        mark = [pid for pid in os.listdir("/proc") if pid.isdigit() and running(pid, "sleep 90001")]
+        mark, deadline = [], time.monotonic() + 30
+        while not mark and time.monotonic() < deadline:  # a background command is answered before it has begun
+            mark = [pid for pid in os.listdir("/proc") if pid.isdigit() and running(pid, "sleep 90001")]
         assert len(mark) == 1, mark
         # Up to the process 1 of that box.
         def parent(pid):

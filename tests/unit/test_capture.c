@@ -85,6 +85,24 @@ static void test_memory_is_bounded(void **state)
     assert_int_equal(c.total, 10000 * sizeof stream);
 }
 
+static void test_the_tail_alone(void **state)
+{
+    for (size_t limit = 0; limit < 12; limit++)
+        for (size_t n = 0; n < 50; n++)
+            for (size_t piece = 1; piece < 30; piece++) {
+                _cleanup_(free_capture) struct box_capture c;
+                size_t kept = n < limit ? n : limit;
+                capture_init_tail(&c, limit);
+                for (size_t at = 0; at < n; at += piece)
+                    assert_int_equal(capture_add(&c, stream + at, n - at < piece ? n - at : piece), 0);
+                capture_finish(&c);
+                assert_int_equal(c.total, n);
+                assert_int_equal(c.tail.len, kept);
+                if (kept)
+                    assert_memory_equal(c.tail.data, stream + n - kept, kept);
+            }
+}
+
 /* A limit of the size that a person may ask for costs nothing before there is output. */
 static void test_large_limits_cost_nothing(void **state)
 {
@@ -103,6 +121,7 @@ int main(void)
         cmocka_unit_test(test_random_pieces),
         cmocka_unit_test(test_memory_is_bounded),
         cmocka_unit_test(test_large_limits_cost_nothing),
+        cmocka_unit_test(test_the_tail_alone),
     };
     return cmocka_run_group_tests(tests, make_stream, NULL);
 }

@@ -1,0 +1,177 @@
+# What is done once, and what is done for each run.
+
+
+def find_folders(paths):
+    """The folders that modules of these files are imported from."""
+    folders = []
+    for path in paths:
+        folder = sources.name_of(path)[1]
+        if folder not in folders and folder != ROOT:
+            folders.append(folder)
+    return folders
+
+
+def read_sources(paths):
+    for path in paths:
+        try:
+            with open(ROOT + "/" + path, "rb", buffering=0) as file:
+                sources.bytes[ROOT + "/" + path] = file.read(SOURCE_MAX)
+        except OSError:
+            pass
+
+
+def compile_ahead():
+    for path, source in sources.bytes.items():
+        try:
+            sources.compile(path, source)
+        except (SyntaxError, ValueError, RecursionError):
+            pass  # it will be told when it is collected
+
+
+def make_run():
+    """Builds what a run consists of, and notes how everything is now."""
+    judging = lambda item, phase, error, judge=judge, more=state.judging: judge(item, phase, error, *more)
+    guards = [g for name in GUARDED if name in sys.modules for g in guard_module(sys.modules[name])]
+    protected = {id(f) for g in guards if g.title != "builtins" for f in g.values}
+    protected |= {id(f) for f in (protocol, attempt, judge, explain, compare, conftests, load_path, collect, judging)}
+    kit = [(protocol.__code__, frozenset(protected), () if state.native else NATIVE, *make_check(guards),
+            make_check_hooks(state.config.pluginmanager, state.plugins))]
+    state.loop = make_loop(sys.audit, protocol, attempt, judging, install, sys._getframe, collect, kit)
+
+
+# Plugins that only serve those who ask for their fixtures, and otherwise take a third of the time of a test.
+ON_DEMAND = {"capturemanager": b"cap", "logging-plugin": b"caplog"}
+
+
+def put_aside():
+    manager = state.config.pluginmanager
+    state.aside = {name: manager.unregister(name=name) for name in ON_DEMAND if manager.has_plugin(name)}
+
+
+def take_back(source):
+    state.warns = state.warns or b"filterwarnings" in source
+    for name, word in ON_DEMAND.items():
+        if name in state.aside and word in source:
+            state.config.pluginmanager.register(state.aside.pop(name), name)
+
+
+def fill_caches():
+    """What lies in the folders of the search path is looked up once. Those of the workspace are looked at in each run."""
+    import importlib.util
+
+    importlib.util.find_spec("nothing_of_that_name")
+    for folder in [f for f in sys.path_importer_cache if f.startswith(ROOT)]:
+        del sys.path_importer_cache[folder]
+
+
+def prepare(text):
+    import gc
+    import json
+
+    setup = json.loads(text)
+    state.versions = find_versions()
+    state.aside, state.warns = {}, False
+    folders = [ROOT + "/" + f if f not in ("", ".") else ROOT for f in setup["import"]]
+    sanitize([])
+    import ctypes, difflib, pprint, traceback, unittest.mock  # noqa: what is loaded anyway, sooner or later
+    import pytest  # noqa
+    import _pytest.python, _pytest.config, _pytest.assertion.rewrite  # noqa
+
+    _pytest.python.import_path = load_path
+    _pytest.config.import_path = load_path
+    state.own = setup["own"]
+    rehearse()
+    state.aside = {}
+    ini = setup.get("ini")
+    config, session = configure(ROOT + "/" + ini if ini else None, ROOT)
+    prepare_state(config, session)
+    state.own = setup["own"]
+    sources.patterns = tuple(config.getini("python_files"))
+    state.ini_warns = bool(config.getini("filterwarnings"))
+    state.paths = [ROOT + "/" + p if p not in ("", ".") else ROOT for p in setup["paths"]]
+    state.native = setup["native"]
+    read_sources(setup["sources"])
+    sources.pristine = True
+    test_folders = find_folders(sources.bytes)
+    put_aside()
+    compile_ahead()
+    sources.pristine = False
+    sources.bytes.clear()
+    sources.folders = test_folders
+    sanitize(test_folders + folders + [ROOT])
+    sys.meta_path.insert(0, Finder)
+    make_run()
+    state.versions = None  # what is loaded in a run is compared as it is
+    fill_caches()
+    state.prctl = ctypes.CDLL(None).prctl
+    state.natives = [n for n in sys.modules if n.partition(".")[0] in NATIVE]
+    gc.collect()
+    gc.freeze()
+
+
+def close_off():
+    """Nobody else in the box can look into this process from here on, or trace it. Then what could do so is put away."""
+    try:
+        state.prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
+    except (TypeError, OSError):
+        pass
+    state.prctl = None
+    for name in state.natives:
+        sys.modules.pop(name, None)
+    vars(sys.modules["__main__"]).pop("ctypes", None)
+
+
+def run(text, fd):
+    import fcntl
+    import gc
+    import json
+    import os
+
+    request = json.loads(text)
+    os.chdir(ROOT)
+    out = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64 + int.from_bytes(os.urandom(1), "big"))
+    os.close(fd)
+    sources.pristine = request["pristine"]
+    read_sources(request["sources"])
+    sources.names = {sources.name_of(path)[0]: path for path in sources.bytes}
+    for folder in find_folders(sources.bytes):
+        if folder not in sources.folders:
+            sources.folders.append(folder)
+            sys.path.insert(sys.path.index(ROOT), folder)
+    if not state.native:
+        close_off()
+    gc.set_threshold(10000, 20, 50)
+    leave, streams = os._exit, (sys.stdout, sys.stderr)
+    secrets = [out, request["token"]]
+    del text, request, fd, out
+    state.loop(state.session, state.paths, secrets)
+    for stream in streams:
+        try:
+            stream.flush()
+        except BaseException:
+            pass
+    leave(0)
+
+
+def cold():
+    """In an interpreter of its own: stdout is where outcomes go. It is moved away before anything else is loaded."""
+    import fcntl
+    import os
+
+    fd = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 32)
+    os.dup2(2, 1)
+    with open(0, "rb", closefd=False) as file:
+        text = file.read().decode()
+    null = os.open("/dev/null", os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    sanitize([])
+    import json
+
+    setup = json.loads(text)["setup"]
+    prepare(setup)
+    run(text, fd)
+
+
+if __name__ == "__main__" and sys.argv[1:] == ["cold"]:
+    cold()

@@ -1,0 +1,128 @@
+# A run: collecting, one test after the other.
+
+
+def judge(item, phase, error, outcomes, xfailed_key):
+    """The outcome of a phase: a letter and a message, None if it went well."""
+    if error is None:
+        raised = getattr(item, "_excinfo", None)  # of a unittest.TestCase
+        if raised:
+            error = raised.pop(0).value
+    xfailed = item.stash.get(xfailed_key, None)
+    if error is None:
+        if phase == "call" and xfailed is not None and xfailed.strict:
+            return "F", "[XPASS(strict)] " + xfailed.reason
+        return None
+    if isinstance(error, outcomes.xfail.Exception):
+        return "S", "xfail: " + str(error)
+    if isinstance(error, outcomes.skip.Exception) or isinstance(error, state.unittest_skip):
+        return "S", str(error)
+    if phase != "teardown" and xfailed is not None:
+        if xfailed.raises is None or isinstance(error, xfailed.raises):
+            return "S", "xfail: " + xfailed.reason
+    return ("F" if phase == "call" else "E"), explain(error)
+
+
+def attempt(hook, **arguments):
+    try:
+        hook(**arguments)
+    except BaseException as error:
+        return error
+    return None
+
+
+def protocol(item, following, audit, phases, judging):
+    """One test: set up, called, torn down; then its outcome."""
+    name = item.nodeid
+    audit("hutch", "B", name)
+    if getattr(item, "_request", True) is False:
+        item._initrequest()
+    verdict = phases(item.ihook.pytest_runtest_setup, item=item)
+    verdict = judging(item, "setup", verdict)
+    if verdict is None:
+        verdict = judging(item, "call", phases(item.ihook.pytest_runtest_call, item=item))
+    ending = judging(item, "teardown", phases(item.ihook.pytest_runtest_teardown, item=item, nextitem=following))
+    if verdict is None:
+        verdict = ending
+    if verdict is None:
+        audit("hutch", "P", name)
+    else:
+        audit("hutch", verdict[0], name, verdict[1])
+    if hasattr(item, "_request"):
+        item._request = False
+        item.funcargs = None
+
+
+def warnings_of(item):
+    """What the task says about warnings, if it says anything."""
+    if not state.warns and not state.ini_warns:
+        return contextlib.nullcontext()
+    return state.catch_warnings(config=item.config, ihook=item.ihook, when="runtest", item=item)
+
+
+def make_loop(audit, protocol, phases, judging, install, getframe, collect, kit):
+    """The functions of a run hold on to each other by their arguments' defaults: names of modules can be replaced."""
+
+    def loop(session, paths, secrets, audit=audit, protocol=protocol, install=install, getframe=getframe, phases=phases,
+             judging=judging, collect=collect, kit=kit, quiet=warnings_of):
+        install(secrets.pop(), secrets.pop(), getframe(0), kit)
+        for kind, texts in collect(session, paths):
+            audit("hutch", kind, *texts)
+        items = list(session.items)
+        for item, following in zip(items, items[1:] + [None]):
+            with quiet(item):
+                protocol(item, following, audit, phases, judging)
+        audit("hutch", "Z")
+
+    return loop
+
+
+def collect(session, paths):
+    """Fills session.items. Yields what cannot be collected."""
+    failures = state.failures = []
+    try:
+        files = find_tests(paths)
+        if files is None:
+            session.perform_collect(paths)
+        else:
+            collect_files(session, files)
+    except BaseException as error:
+        yield "U", ("the tests cannot be collected: " + explain(error),)
+    for name, message in failures:
+        yield "B", (name,)
+        yield "E", (name, message)
+
+
+def find_tests(paths):
+    """The files that are collected in a run that counts, where no package and no conftest.py has a say in that."""
+    if not sources.pristine or any(p.endswith(("/__init__.py", "/conftest.py")) for p in sources.bytes):
+        return None
+    files = []
+    for path in paths:
+        if "::" in path:
+            return None
+        found = sorted((p for p in sources.bytes if p == path or p.startswith(path + "/") and sources.is_test(p)), key=order)
+        if not found:
+            return None
+        files += [p for p in found if p not in files]
+    return files
+
+
+def order(path):
+    """As pytest walks: the files of a folder, then what is in its folders."""
+    *folders, name = path.split("/")
+    return [(1, f) for f in folders] + [(0, name)]
+
+
+def collect_files(session, files):
+    """What perform_collect does, with files that are known: its search takes longer than all the rest."""
+    import pathlib
+
+    import pytest
+
+    session._notfound, session._initial_parts, session.items = [], [], []
+    session._initialpaths = frozenset()
+    for file in files:
+        session.items.extend(session.genitems(pytest.Module.from_parent(session, path=pathlib.Path(file))))
+    session.config.hook.pytest_collection_modifyitems(session=session, config=session.config, items=session.items)
+    session.config.hook.pytest_collection_finish(session=session)
+    session.testscollected = len(session.items)
