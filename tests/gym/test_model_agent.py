@@ -99,3 +99,15 @@ def test_a_model_is_compared(user_env, calc):
                           "--model", f"replay/{user_env.workspace}/play.jsonl")
     assert done.returncode == 0, done
     assert json.loads(done.stdout)[1]["solved"]["mean"] == 1.0
+
+
+PIXEL = ("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+
+
+def test_a_model_sees_pictures(user_env, model_server, calc):
+    model_server.script([Reply(call("bash", command=f"echo {PIXEL} | base64 -d >a.png"), call("read_file", path="a.png")),
+                         Reply(call("submit"))])
+    play(user_env, calc)
+    result = model_server.requests[1].body["messages"][-1]["content"][1]
+    assert [block["type"] for block in result["content"]] == ["text", "image"]
+    assert result["content"][1]["source"]["data"] == PIXEL
