@@ -8,11 +8,16 @@ _hutch_sessions() {
     hutch history ls 2>/dev/null | tail -n +2 | cut -d' ' -f1
 }
 
+_hutch_tasks() {
+    hutch gym tasks --no-check 2>/dev/null | tail -n +2 | cut -d' ' -f1
+}
+
 # The options of a command: "run", "box new", …
 _hutch_options() {
     local new="--workspace --mode --backend --image --net --timeout --cpu-time --memory --pids --files --disk --cpus
         --output --output-total --ro --rw --env"
     local agent="--model --resume --system --max-tokens --max-turns --max-cost --apply --no-apply --attempts --test --record"
+    local gym="--tasks --from --repos --image --json"
     case $1 in
         chat) echo "-w $new $agent --plain" ;;
         ask) echo "-w $new $agent --json" ;;
@@ -23,6 +28,11 @@ _hutch_options() {
         "history show") echo "--full --json" ;;
         "history export") echo "--format -o --output" ;;
         "history search") echo "-n --count --session --json" ;;
+        "gym tasks") echo "--no-check --jobs $gym" ;;
+        "gym episode") echo "--task --agent --seed --checkpoint --model --trajectory --record --clock --max-steps --no-cache $gym" ;;
+        "gym train") echo "--task --agent --seed --episodes --epsilon-start --epsilon-end --epsilon-decay --alpha --gamma --out --resume --clock --max-steps --no-cache $gym" ;;
+        "gym eval") echo "--task --agents --seeds --episodes --checkpoint --model --clock --max-steps --no-cache --jobs $gym" ;;
+        "gym bench") echo "--task --agent --seed --episodes --envs --clock --max-steps --no-cache $gym" ;;
         "box new") echo "-w $new --json --ttl" ;;
         "box exec") echo "--timeout --cpu-time --env --cwd --tty --json" ;;
         "box fork") echo "-n --count --json" ;;
@@ -51,6 +61,26 @@ _hutch_value() {
     esac
 }
 
+# The same for `hutch gym`, whose options mean other things.
+_hutch_gym_value() {
+    case $2 in
+        --task) mapfile -t COMPREPLY < <(compgen -W "$(_hutch_tasks)" -- "$3") ;;
+        --tasks | --out | --repos | --image) mapfile -t COMPREPLY < <(compgen -d -- "$3") ;;
+        --checkpoint | --trajectory | --record) mapfile -t COMPREPLY < <(compgen -f -- "$3") ;;
+        --clock) mapfile -t COMPREPLY < <(compgen -W "wall virtual" -- "$3") ;;
+        --agent | --agents)
+            case $1 in
+                "gym train") mapfile -t COMPREPLY < <(compgen -W "qlearn" -- "$3") ;;
+                "gym bench") mapfile -t COMPREPLY < <(compgen -W "random solution" -- "$3") ;;
+                "gym eval") mapfile -t COMPREPLY < <(compgen -W "random greedy qlearn search model" -- "$3") ;;
+                *) mapfile -t COMPREPLY < <(compgen -W "random greedy qlearn search model replay" -- "$3") ;;
+            esac
+            ;;
+        --alpha | --envs | --episodes | --epsilon-decay | --epsilon-end | --epsilon-start | --from | --gamma | --jobs | --max-steps | --model | --seed | --seeds) COMPREPLY=() ;;
+        *) return 1 ;;
+    esac
+}
+
 # Where the command that is to be run in a box begins, or nothing.
 _hutch_inner() {
     local i=$1 word
@@ -70,7 +100,7 @@ _hutch() {
     local command=${COMP_WORDS[1]} first=2 inner=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W "chat ask history run box tool mcp doctor help version $(_hutch_options "")" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "chat ask history run box tool mcp gym doctor help version $(_hutch_options "")" -- "$current")
         return
     fi
     if [[ $command == box ]]; then
@@ -88,11 +118,20 @@ _hutch() {
         fi
         command="history ${COMP_WORDS[2]}"
     fi
+    if [[ $command == gym ]]; then
+        if ((COMP_CWORD == 2)); then
+            mapfile -t COMPREPLY < <(compgen -W "tasks episode train eval bench $(_hutch_options gym)" -- "$current")
+            return
+        fi
+        command="gym ${COMP_WORDS[2]}"
+    fi
     [[ $command == run ]] && inner=$(_hutch_inner "$first")
     [[ $command == "box exec" ]] && inner=$(_hutch_inner $((first + 1)))
     if [[ -n $inner ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
-    elif _hutch_value "$previous" "$current"; then
+    elif [[ $command == gym* ]] && _hutch_gym_value "$command" "$previous" "$current"; then
+        :
+    elif [[ $command != gym* ]] && _hutch_value "$previous" "$current"; then
         :
     elif [[ $current == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_hutch_options "$command")" -- "$current")
@@ -102,10 +141,12 @@ _hutch() {
         mapfile -t COMPREPLY < <(compgen -W "$(_hutch_ids)" -- "$current")
     elif [[ $command == "history "@(show|export|rm) ]]; then
         mapfile -t COMPREPLY < <(compgen -W "last $(_hutch_sessions)" -- "$current")
+    elif [[ $command == "gym tasks" ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$(_hutch_tasks)" -- "$current")
     elif [[ $command == tool ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(hutch tool --list 2>/dev/null | cut -d' ' -f1)" -- "$current")
     elif [[ $command == help ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "chat ask history run box tool mcp doctor help version" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "chat ask history run box tool mcp gym doctor help version" -- "$current")
     fi
 }
 

@@ -306,9 +306,7 @@ IMPORT = [
     b'\2FROM x\nWORKDIR /w\nRUN apt-get update && \\\n  make\nCOPY --chown=1 ["a", "b/"]\nCOPY b/*.py .\nCOPY <<E x\ny\nE\n',
     b"\2FROM x\nADD . /app/\nENV A=b\nRUN <<E\nx\nE\nWORKDIR ../z\n",
     b"\3diff --git a/x b/x\nrename from x\nrename to y\n--- a/x\t1\n+++ b/y\n@@ -1,2 +1,2 @@\n c\n--- a/z\n+++ b/z\n--- a/q\n",
-
-SEEDS = {
-    "fuzz_outcomes": OUTCOMES,
+]
 TRAJECTORY_HEAD = b'{"task":"t","digest":"d","seed":7,"clock":"virtual"}\n'
 TRAJECTORY_STEPS = [
     b'{"step":0,"action":null,"observation":{"text":"x"},"reward":0,"pass_rate":null,"terminated":false,"truncated":false}\n',
@@ -320,12 +318,21 @@ TRAJECTORY = [
     TRAJECTORY_HEAD + b"".join(TRAJECTORY_STEPS) + TRAJECTORY_END,
     TRAJECTORY_HEAD + TRAJECTORY_STEPS[0] + TRAJECTORY_STEPS[1][:-40],
     b"1 failed in 0.02s; duration_ms 4.2; time=\"0.1\" 0x7ffe12345678 3.25 seconds 1.2.3s",
+]
+CHECKPOINT = [json.dumps({
+    "version": 1, "agent": "qlearn", "task": "small", "digest": "a" * 64, "seed": 5, "episodes": 17, "features": 3, "actions": 4,
+    "options": {"epsilon_start": 1.0, "epsilon_end": 0.05, "epsilon_decay": 1500, "alpha": 1.0, "gamma": 1.0},
+    "dice": ["00000000000000aa"] * 4, "prices": [0.011, None, None, 0.0172], "states": [[0, 0, 0], [1, 0, 0]],
+    "tried": [[0, 0, -0.011, 1, 0.9, 0.95], [1, 0, -0.011, 1, None, None], [1, 3, 0.9, None, 0.9, 0.9]]}).encode()]
 
+SEEDS = {
+    "fuzz_outcomes": OUTCOMES,
     "fuzz_trajectory": TRAJECTORY,
     "fuzz_history": HISTORY,
     "fuzz_keys": KEYS,
     "fuzz_markdown": MARKDOWN,
     "fuzz_anthropic": ANTHROPIC,
+    "fuzz_checkpoint": CHECKPOINT,
     "fuzz_openai": OPENAI,
     "fuzz_encode": ENCODE,
     "fuzz_edit": EDIT,

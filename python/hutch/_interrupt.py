@@ -28,7 +28,10 @@ def interruptible(work: Callable[[], T], cancel: Callable[[], Any]) -> T:
         finally:
             done.release()
 
-    _thread.start_new_thread(run, ())
+    try:
+        _thread.start_new_thread(run, ())
+    except RuntimeError:  # no threads any more: the interpreter is ending
+        return work()
     try:
         done.acquire()
     except BaseException:

@@ -10,7 +10,8 @@ import errno
 import os
 import sysconfig
 import threading
-from ctypes import POINTER, byref, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_long, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import (POINTER, byref, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_long, c_size_t, c_uint32, c_uint64,
+                    c_void_p)
 from pathlib import Path
 from typing import Any, Iterator, Optional
 

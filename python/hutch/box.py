@@ -117,8 +117,8 @@ class Box(Handle):
             print(box.diff().decode())
 
     The options are those of `hutch run`; a workspace of None is an empty one. By default the folder itself is never written
-    to: changes stay in the box until apply(). Any number of threads may use one box at the same time. Every tool of the table is a method, too:
-    box.read_file("README.md"), box.bash("make"), …; `hutch.tools()` lists them.
+    to: changes stay in the box until apply(). Any number of threads may use one box at the same time. Every tool of the table
+    is a method, too: box.read_file("README.md"), box.bash("make"), …; `hutch.tools()` lists them.
     """
 
     _what = "box"

@@ -17,6 +17,7 @@
 #define AGENTS_MAX 16
 #define SEEDS      10
 #define EPISODES   2000
+#define STAT_WIDTH 20
 
 struct subjects {
     struct task_set tasks;
@@ -108,7 +109,7 @@ static int find_agents(const char *names, struct subjects *s, struct error *err)
     return 0;
 }
 
-static void put_stat(const struct eval_stat *s, int digits)
+static void put_stat(const struct eval_stat *s, int digits, int width)
 {
     char text[64];
     if (s->n == 0)
@@ -117,16 +118,16 @@ static void put_stat(const struct eval_stat *s, int digits)
         snprintf(text, sizeof text, "%.*f", digits, s->mean);
     else
         snprintf(text, sizeof text, "%.*f [%.*f, %.*f]", digits, s->mean, digits, s->low, digits, s->high);
-    printf("  %-22s", text);
+    printf("  %-*s", width, text);
 }
 
 static void print_row(const struct eval_row *row, int width, bool first)
 {
     printf("%-*s  %-7s", width, first ? row->task : "", row->agent);
-    put_stat(&row->ret, 3);
-    put_stat(&row->pass_rate, 3);
-    put_stat(&row->solved, 2);
-    put_stat(&row->calls, 1);
+    put_stat(&row->ret, 3, STAT_WIDTH);
+    put_stat(&row->pass_rate, 3, STAT_WIDTH);
+    put_stat(&row->solved, 2, STAT_WIDTH);
+    put_stat(&row->calls, 1, 0);
     if (row->failed)
         printf("  %zu failed", row->failed);
     if (row->why[0]) {
@@ -144,8 +145,8 @@ static void print_table(const struct eval_options *o, const struct eval_row *row
         int n = (int)strlen(o->tasks[i]->name);
         width = n > width ? n : width;
     }
-    printf("%-*s  %-7s  %-22s  %-22s  %-22s  %s\n", width, "TASK", "AGENT", "RETURN", "PASS RATE", "SOLVED",
-           "CALLS");
+    printf("%-*s  %-7s  %-*s  %-*s  %-*s  %s\n", width, "TASK", "AGENT", STAT_WIDTH, "RETURN", STAT_WIDTH,
+           "PASS RATE", STAT_WIDTH, "SOLVED", "CALLS");
     for (size_t i = 0; i < eval_rows(o); i++) {
         print_row(&rows[i], width, i % o->n_agents == 0);
         played += rows[i].played;

@@ -14,12 +14,12 @@ static int call(struct check *c, struct tool_session *s, const char *tool, const
 {
     struct tool_result result = {0};
     json_t *input = json_pack("{s:s}", name, value);
+    trouble[0] = 0;
     if (!input)
         return task_no_memory(c->err);
     struct tool_request q = {.name = tool, .input = input, .cancel = c->options->cancel};
     int r = tool_call(s, &q, &result);
     const char *text = buf_cstr(&result.text);
-    trouble[0] = 0;
     if (r < 0)
         error_errno(c->err, -r, "%s", text && *text ? text : tool);
     else if (result.failed)
@@ -53,7 +53,7 @@ int check_apply(struct check *c, struct box *b, const size_t *patches, size_t n,
 
 int check_read(struct check *c, struct box *b, size_t i)
 {
-    char why[400];
+    char why[400] = "";
     struct tool_box tools = {.box = b};
     struct tool_session *s = NULL;
     int r = tool_session_new(&tools, NULL, &s, c->err);

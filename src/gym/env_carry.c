@@ -86,8 +86,9 @@ static int call_tool(struct gym_env *e, const struct tool *t, json_t *input, str
     int64_t began = clock_now();
     int found = tool_call(e->at.session, &q, &result);
     o->ns = clock_now() - began;
-    bool doubtful = found == 0 && (result.failed || t->flags & TOOL_RUNS); /* a death looks like a signal's */
-    if (doubtful && box_check(e->at.box, &err) < 0)
+    bool suspicious =
+        found == 0 && (result.failed || t->flags & TOOL_RUNS); /* a death looks like a signal's */
+    if (suspicious && box_check(e->at.box, &err) < 0)
         return broken(o, NULL, &err);
     o->changed = changes(t, input, &result, found);
     o->lingers = result.lingers;
@@ -100,6 +101,7 @@ static int take_grade(const struct grade *g, int64_t ns, struct env_result *o)
 {
     o->ns = ns;
     o->tested = true;
+    o->doubtful = g->trouble && g->duration_ns == 0;
     o->passed = g->passed;
     o->pass_rate = isnan(g->pass_rate) ? 0 : g->pass_rate;
     return 0;

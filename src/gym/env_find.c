@@ -66,7 +66,7 @@ int env_find_out(struct gym_env *e, const char *tool, json_t *input, struct env_
     if (may && recall(e, key, ret))
         return 0;
     int r = env_carry_out(e, tool, input, ret);
-    if (r == 0 && may && !ret->lingers && !ret->reason[0] && !env_cancelled(e))
+    if (r == 0 && may && !ret->lingers && !ret->doubtful && !ret->reason[0] && !env_cancelled(e))
         keep(e, key, ret);
     return r;
 }

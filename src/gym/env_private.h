@@ -50,6 +50,7 @@ struct env_result {
     bool tested; /* it was a run of the tests: */
     size_t passed;
     double pass_rate;
+    bool doubtful;     /* the run did not take place: another time it may */
     json_t *verdict;   /* of a grading: {"tests", "discarded", "trouble"} */
     char reason[1024]; /* why the episode cannot go on; or empty */
 };

@@ -1,4 +1,4 @@
-/* COPY and ADD: which files of the context they mean, and where those go. */
+/* COPY and ADD: their words and paths, which files of the context they mean, and where those go. */
 #include <errno.h>
 #include <fnmatch.h>
 #include <linux/limits.h>
@@ -8,6 +8,49 @@
 #include "import_private.h"
 #include "relpath.h"
 #include "banned.h"
+
+size_t docker_words(char *at, char *words[DOCKER_WORDS_MAX])
+{
+    size_t n = 0;
+    bool list = *at == '[';
+    at += list;
+    while (*at && n < DOCKER_WORDS_MAX) {
+        at += strspn(at, list ? " \t," : " \t");
+        if (!*at || (list && *at == ']'))
+            break;
+        char quote = *at == '"' || *at == '\'' ? *at++ : 0;
+        words[n++] = at;
+        at += quote ? strcspn(at, (char[]){quote, 0}) : strcspn(at, list ? ",] \t" : " \t");
+        if (*at)
+            *at++ = 0;
+    }
+    return n;
+}
+
+bool docker_resolve(const char *base, const char *path, char *ret, size_t size)
+{
+    char joined[2 * PATH_MAX];
+    size_t n = 0;
+    if ((size_t)snprintf(joined, sizeof joined, "%s/%s", *path == '/' ? "" : base, path) >= sizeof joined)
+        return false;
+    ret[0] = 0;
+    for (char *at = joined, *part; (part = strsep(&at, "/"));) {
+        if (!*part || strcmp(part, ".") == 0)
+            continue;
+        if (strcmp(part, "..") == 0) {
+            char *slash = strrchr(ret, '/');
+            if (slash)
+                *slash = 0;
+            n = strlen(ret);
+            continue;
+        }
+        int len = snprintf(ret + n, size - n, "/%s", part);
+        if (len < 0 || (size_t)len >= size - n)
+            return false;
+        n += (size_t)len;
+    }
+    return true;
+}
 
 /* Where a file of the context goes when `source` is copied: the part of its path that is put behind the
  * target. NULL: it is not part of the source. */
@@ -56,7 +99,9 @@ static int replace(struct task_file *old, const struct task_file *f)
         return -ENOMEM;
     memcpy(bytes, f->bytes, f->size + 1);
     free(old->bytes);
-    *old = (struct task_file){old->path, f->mode, bytes, f->size};
+    old->mode = f->mode;
+    old->bytes = bytes;
+    old->size = f->size;
     return 0;
 }
 

@@ -7,7 +7,6 @@
 #include "import_private.h"
 #include "banned.h"
 
-#define WORDS_MAX  256
 #define COPIES_MAX 1000
 #define LINE_SIZE  16384
 #define WORKDIR    "/app" /* where nothing else is said: that of the usual base images */
@@ -117,57 +116,12 @@ static void skip_heredoc(struct reader *r, const char *at)
     }
 }
 
-/* Words of the shell's or of JSON's form, in place. */
-static size_t split_words(char *at, char *words[WORDS_MAX])
-{
-    size_t n = 0;
-    bool list = *at == '[';
-    at += list;
-    while (*at && n < WORDS_MAX) {
-        at += strspn(at, list ? " \t," : " \t");
-        if (!*at || (list && *at == ']'))
-            break;
-        char quote = *at == '"' || *at == '\'' ? *at++ : 0;
-        words[n++] = at;
-        at += quote ? strcspn(at, (char[]){quote, 0}) : strcspn(at, list ? ",] \t" : " \t");
-        if (*at)
-            *at++ = 0;
-    }
-    return n;
-}
-
-/* An absolute path out of one that is relative to another, without . and .. and double slashes. */
-static bool resolve(const char *base, const char *path, char *ret, size_t size)
-{
-    char joined[2 * PATH_MAX];
-    size_t n = 0;
-    if ((size_t)snprintf(joined, sizeof joined, "%s/%s", *path == '/' ? "" : base, path) >= sizeof joined)
-        return false;
-    ret[0] = 0;
-    for (char *at = joined, *part; (part = strsep(&at, "/"));) {
-        if (!*part || strcmp(part, ".") == 0)
-            continue;
-        if (strcmp(part, "..") == 0) {
-            char *slash = strrchr(ret, '/');
-            if (slash)
-                *slash = 0;
-            n = strlen(ret);
-            continue;
-        }
-        int len = snprintf(ret + n, size - n, "/%s", part);
-        if (len < 0 || (size_t)len >= size - n)
-            return false;
-        n += (size_t)len;
-    }
-    return true;
-}
-
 static void do_workdir(struct reader *r, const char *args)
 {
-    char *words[WORDS_MAX], copy[LINE_SIZE], path[sizeof r->workdir];
+    char *words[DOCKER_WORDS_MAX], copy[LINE_SIZE], path[sizeof r->workdir];
     snprintf(copy, sizeof copy, "%s", args);
-    if (strchr(args, '$') || split_words(copy, words) != 1 ||
-        !resolve(r->workdir, words[0], path, sizeof path))
+    if (strchr(args, '$') || docker_words(copy, words) != 1 ||
+        !docker_resolve(r->workdir, words[0], path, sizeof path))
         trouble(r, "the folder cannot be told");
     else
         memcpy(r->workdir, path, sizeof path);
@@ -201,15 +155,15 @@ static const char *copy_trouble(struct reader *r, const char *args)
 
 static void do_copy(struct reader *r, const char *args)
 {
-    char *words[WORDS_MAX], target[4096], copy[LINE_SIZE];
+    char *words[DOCKER_WORDS_MAX], target[4096], copy[LINE_SIZE];
     const char *why = copy_trouble(r, args);
     while (!why && strncmp(args, "--", 2) == 0) {
         args += strcspn(args, " \t");
         args += strspn(args, " \t");
     }
     snprintf(copy, sizeof copy, "%s", args);
-    size_t n = why ? 0 : split_words(copy, words);
-    if (!why && (n < 2 || !resolve(r->workdir, words[n - 1], target, sizeof target)))
+    size_t n = why ? 0 : docker_words(copy, words);
+    if (!why && (n < 2 || !docker_resolve(r->workdir, words[n - 1], target, sizeof target)))
         why = "what goes where cannot be told";
     if (why) {
         trouble(r, why);

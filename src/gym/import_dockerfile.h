@@ -27,6 +27,14 @@ struct docker_copy {
 int docker_copy(struct dockerfile *d, const struct task_tree *context, const struct docker_copy *c,
                 const char **ret_why);
 
+/* Words of the shell's or of JSON's form, in place; how many. */
+#define DOCKER_WORDS_MAX 256
+size_t docker_words(char *at, char *words[DOCKER_WORDS_MAX]);
+
+/* An absolute path out of one that is relative to another, without . and .. and double slashes. False: it is
+ * too long. */
+bool docker_resolve(const char *base, const char *path, char *ret, size_t size);
+
 /* `context` is the folder with the Dockerfile, in memory. An error is only a lack of memory. */
 int dockerfile_read(const char *text, size_t n, const struct task_tree *context, struct dockerfile *ret,
                     struct error *err);

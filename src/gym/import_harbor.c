@@ -158,6 +158,8 @@ static int take_dockerfile(struct harbor *h, struct task *t, struct error *err)
 static int take_links(struct harbor *h, struct task *t, struct error *err)
 {
     int r = 0;
+    if (!h->workdir[0])
+        return error_set(err, EOPNOTSUPP, "its working folder is the whole root filesystem");
     if (strcmp(h->workdir, "/workspace") != 0 && strncmp(h->workdir, "/workspace/", 11) != 0) {
         if (strchr(h->workdir + 1, '/'))
             return error_set(err, EOPNOTSUPP, "its working folder %s lies within another", h->workdir);

@@ -147,12 +147,22 @@ static int ask(struct model_policy *m, struct error *err)
     }
 }
 
-static void result(struct model_policy *m, const json_t *call, const char *text, bool failed)
+/* What a call showed: text, and a picture if there is one. */
+static json_t *content_of(const char *text, const json_t *image)
+{
+    const char *mime = json_string_value(json_object_get(image, "mime"));
+    json_t *data = json_object_get(image, "base64"), *content = json_pack("[o]", text_block(text));
+    if (content && mime && json_is_string(data))
+        json_array_append_new(content,
+                              json_pack("{s:s, s:s, s:O}", "type", "image", "mime", mime, "data", data));
+    return content;
+}
+
+static void result(struct model_policy *m, const json_t *call, json_t *content, bool failed)
 {
     const char *id = json_string_value(json_object_get(call, "id"));
-    json_array_append_new(m->results,
-                          json_pack("{s:s, s:s, s:[o], s:b}", "type", "tool_result", "tool_use_id",
-                                    id ? id : "", "content", text_block(text), "is_error", failed));
+    json_array_append_new(m->results, json_pack("{s:s, s:s, s:o, s:b}", "type", "tool_result", "tool_use_id",
+                                                id ? id : "", "content", content, "is_error", failed));
 }
 
 /* Input that is no JSON never becomes a step. */
@@ -160,7 +170,8 @@ static void skip_broken(struct model_policy *m)
 {
     const json_t *call;
     while ((call = json_array_get(m->calls, m->at)) && json_object_get(call, "bad_input")) {
-        result(m, call, "Nothing was done: the input of this call is no JSON object.", true);
+        result(m, call, content_of("Nothing was done: the input of this call is no JSON object.", NULL),
+               true);
         m->at++;
     }
 }
@@ -227,7 +238,8 @@ static int learn(struct policy *p, struct gym_env *e, const struct gym_step *s, 
     struct model_policy *m = model_of(p);
     const json_t *call = json_array_get(m->calls, m->at);
     if (call && !m->why[0]) {
-        result(m, call, text_of(s->observation), json_is_true(json_object_get(s->observation, "failed")));
+        result(m, call, content_of(text_of(s->observation), json_object_get(s->observation, "image")),
+               json_is_true(json_object_get(s->observation, "failed")));
         m->at++;
     }
     return 0;

@@ -2,7 +2,7 @@
  * A task: one training problem. A small repository with tests, and what is known about it: an instruction,
  * candidate patches, limits, prices.
  *
- * A task is plain data, all of it in memory, whoever it came from: a folder of the form in docs/gym.md
+ * A task is plain data, all of it in memory, whoever it came from: a folder of the form in docs/tasks.md
  * (task_load), or an importer (import.h). Nothing of it changes once it is made; threads share it.
  */
 #pragma once

@@ -12,7 +12,7 @@
 #include "task_private.h"
 #include "banned.h"
 
-/* The defaults of docs/gym.md: one place. */
+/* The defaults of docs/tasks.md: one place. */
 #define STEPS        16
 #define TEST_TIME_NS (20 * NS_PER_S)
 #define TEST_CPU_NS  (5 * NS_PER_S)

@@ -1,5 +1,7 @@
 """Fixtures of the tests of the gym: the shipped tasks where every caller can read them, and environments to play in."""
+import importlib.util
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -7,7 +9,17 @@ import pytest
 
 import harness
 import calc_task
+import learning
 from playing import Gym
+
+# Models that play, and terminals, are those of the agent's tests.
+AGENT = harness.REPO / "tests" / "agent"
+sys.path.insert(0, str(AGENT))
+_spec = importlib.util.spec_from_file_location("agent_conftest", AGENT / "conftest.py")
+_fixtures = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_fixtures)
+model_server, make_env = _fixtures.model_server, _fixtures.make_env
+agent_env, user_env = _fixtures.agent_env, _fixtures.user_env
 
 
 @pytest.fixture(scope="session")
@@ -60,3 +72,21 @@ def open_gym(callers, gym_run, calc):
 def gym(open_gym, who):
     """With the virtual clock, as root and as an ordinary user."""
     return open_gym(who, "--virtual")
+
+
+@pytest.fixture
+def make_gym(make_box, tasks):
+    """The command line on demand: make_gym("user")."""
+    return lambda name: learning.Gym(make_box(name), tasks)
+
+
+@pytest.fixture
+def cli(make_gym, who):
+    """`hutch gym …` as root and as an ordinary user."""
+    return make_gym(who)
+
+
+@pytest.fixture
+def user_cli(make_gym):
+    """As an ordinary user only, for what does not depend on who it is."""
+    return make_gym("user")

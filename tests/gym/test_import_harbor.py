@@ -146,6 +146,7 @@ def test_tests_and_solution_are_nowhere_while_an_agent_works(box):
     ({"environment/Dockerfile": "FROM x\nRUN make install\n"}, "its Dockerfile, line 2: RUN make install: cannot be carried out"),
     ({"environment/Dockerfile": "FROM x\nCOPY data /opt/data\n"}, "lies outside of the working folder"),
     ({"environment/Dockerfile": "FROM x\nWORKDIR /usr/src/app\n"}, "its working folder /usr/src/app lies within another"),
+    ({"environment/Dockerfile": "FROM x\nWORKDIR /\n"}, "its working folder is the whole root filesystem"),
     ({"environment/docker-compose.yaml": "services:\n  main: {}\n  db: {}\n"}, "has more than one service"),
     ({"task.toml": "[[steps]]\nname = 'one'\n"}, "tasks of several steps are not supported"),
     ({"task.toml": "[verifier\n"}, "task.toml: line 1: a table's name has no end"),
@@ -174,6 +175,13 @@ def test_the_same_for_terminal_bench(box, changes, why):
     where = write(box, "bad", {path: text for path, text in {**OLD, **changes}.items() if text is not None})
     done = box.hutch("gym", "tasks", "--no-check", "--from", f"harbor:{where}")
     assert done.returncode == 125 and why in done.stderr, done
+
+
+def test_a_working_folder_that_a_box_is_made_of(box):
+    """A link there would have what is mounted follow it."""
+    where = write(box, "greet", {**GREET, "environment/Dockerfile": "FROM x\nWORKDIR /usr\n"})
+    task = tasks(box, "--from", f"harbor:{where}").tasks["greet"]
+    assert "a link /usr cannot be had: a box has something else there" in task["findings"][0], task
 
 
 def make_image(box, root):

@@ -220,6 +220,11 @@ def test_a_dead_warm_process_is_started_again(warm):
     warm.works()
 
 
+def test_signals_of_a_terminal_do_not_reach_it(warm):
+    """It has a session of its own: an interrupt is for who started hutch."""
+    assert os.getsid(warm.pid) == warm.pid != os.getsid(warm.process.pid)
+
+
 def test_a_stopped_child_hurts_only_its_own_run(warm):
     done = warm.run("os.kill(os.getpid(), 19)", timeout_ms=500)
     assert done["limit"] == "timeout", done

@@ -123,7 +123,7 @@ def tagged(text):
     return {m[1]: m[2] for m in re.finditer(r"^\.TP\n(.*)\n((?:(?!\.TP|\.S[HS] ).*\n?)*)", text, re.M)}
 
 
-GROUPS = ("box", "history")  # commands that have commands of their own
+GROUPS = ("box", "history", "gym")  # commands that have commands of their own
 
 
 def man_options(words):

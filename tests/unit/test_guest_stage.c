@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -79,13 +80,17 @@ static void serve(struct staging *s)
     assert_int_equal(wire_send(ends[0], &s->sent, NULL, 0), 0);
     shutdown(ends[0], SHUT_WR);
     struct wire_reader in = WIRE_READER_INIT(ends[1]), out = WIRE_READER_INIT(ends[0]);
-    assert_int_equal(wire_read(&in, &f), 1);
-    file_answer(&in, &f, stage_serve);
+    pid_t pid = fork();
+    if (pid == 0) { /* a worker ends right after, and gives nothing back */
+        if (wire_read(&in, &f) == 1)
+            file_answer(&in, &f, stage_serve);
+        _exit(0);
+    }
     close(ends[1]);
     while (wire_read(&out, &f) > 0)
         take(s, &f);
     close(ends[0]);
-    wire_reader_free(&in);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
     wire_reader_free(&out);
     buf_free(&s->sent);
 }

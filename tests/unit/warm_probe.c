@@ -28,7 +28,6 @@
 
 #include "backend.h"
 #include "clock.h"
-#include "units.h"
 #include "warm.h"
 #include "warm_private.h"
 #include "banned.h"

@@ -50,17 +50,17 @@ class Arena(Handle):
         envs = [hutch.gym.CodingEnv(arena) for _ in range(4)]
 
     task: a name, or the path of a task's folder. tasks: the folder in which names are looked for. source: where else the task
-    comes from ("quixbugs:DIR" and others, as `hutch gym --from`). clock: "wall", or "virtual" for seconds that depend on
-    nothing but the actions. cache: whether results that are known are used again. pool: boxes kept ready. max_steps: after
-    how many steps an episode is truncated.
+    comes from ("quixbugs:DIR" and others, as `hutch gym --from`); repos: the folder of the repositories that such tasks name.
+    clock: "wall", or "virtual" for seconds that depend on nothing but the actions. cache: whether results that are known are
+    used again. pool: boxes kept ready. max_steps: after how many steps an episode is truncated.
     """
 
     _what = "arena"
 
     def __init__(self, task: PathLike = "bugfix_1", *, tasks: Optional[PathLike] = None, source: Optional[str] = None,
-                 clock: str = "wall", cache: bool = True, pool: Optional[int] = None,
-                 max_steps: Optional[int] = None) -> None:
-        options = _options(tasks, source, clock, cache, pool, max_steps)
+                 repos: Optional[PathLike] = None, clock: str = "wall", cache: bool = True,
+                 pool: Optional[int] = None, max_steps: Optional[int] = None) -> None:
+        options = _options(tasks, source, repos, clock, cache, pool, max_steps)
         library = lib.library()
         make(library.hutch_arena_open, lib.as_bytes(os.fspath(task), "the task's name"), json.dumps(options).encode(),
              free=library.hutch_arena_close, own=self._take)
@@ -120,13 +120,15 @@ class Arena(Handle):
         self.close()
 
 
-def _options(tasks: Optional[PathLike], source: Optional[str], clock: str, cache: bool, pool: Optional[int],
-             max_steps: Optional[int]) -> Dict[str, Any]:
+def _options(tasks: Optional[PathLike], source: Optional[str], repos: Optional[PathLike], clock: str, cache: bool,
+             pool: Optional[int], max_steps: Optional[int]) -> Dict[str, Any]:
     options: Dict[str, Any] = {"clock": clock, "cache": bool(cache)}
     if tasks is not None:
         options["tasks"] = os.path.abspath(os.fspath(tasks))
     if source is not None:
         options["from"] = source
+    if repos is not None:
+        options["repos"] = os.path.abspath(os.fspath(repos))
     if pool is not None:
         options["pool"] = int(pool)
     if max_steps is not None:
@@ -149,9 +151,11 @@ os.register_at_fork(after_in_child=lambda: globals().update(_sharing=threading.L
 
 def shared_arena(task: PathLike, **options: Any) -> Arena:
     """The arena of that task and those options that this process has, or a new one."""
-    key = (os.getpid(), os.fspath(task), os.environ.get("HUTCH_TASKS"), json.dumps(_options(**options), sort_keys=True))
+    name = os.fspath(task)
+    name = os.path.abspath(name) if "/" in name else name
+    key = (os.getpid(), name, os.environ.get("HUTCH_TASKS"), json.dumps(_options(**options), sort_keys=True))
     with _sharing:
         arena = _shared.get(key)
         if arena is None or arena._is_closed:
-            arena = _shared[key] = Arena(task, **options)
+            arena = _shared[key] = Arena(name, **options)
         return arena

@@ -167,6 +167,7 @@ static struct report become(const struct warm_start *s, int *report)
     if (chdir("/") < 0 || (r = arrange_descriptors(s, report)) < 0)
         return (struct report){STEP_FDS, r < 0 ? -r : errno};
     reset_signals();
+    setsid(); /* no terminal, nor its signals */
     return (struct report){STEP_EXEC, -execute(s->env)};
 }
 
@@ -198,7 +199,7 @@ static int describe(const struct report *f, struct error *err)
     if (f->step == STEP_EXEC && f->code == ENOENT)
         return error_set(err, EOPNOTSUPP, "there is no python3 in these boxes to keep warm");
     if (f->step == STEP_EXEC)
-        return error_errno(err, EOPNOTSUPP, "python3 of these boxes cannot be started (errno %d)", f->code);
+        return error_set(err, EOPNOTSUPP, "python3 of these boxes cannot be started: %s", strerror(f->code));
     const char *what = f->step < ENTER_STEPS ? ENTER_WORDS[f->step] : STEP_WORDS[f->step];
     return error_errno(err, f->code, "the warm process did not start: cannot %s", what);
 }

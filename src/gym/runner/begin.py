@@ -17,7 +17,7 @@ done against that:
   was said cannot be taken back; from there on no test counts as passed.
 - After each test the functions and classes by which outcomes come about are compared with those of before.
 
-docs/gym.md says what this does not stop.
+docs/grading.md says what this does not stop.
 """
 import sys
 

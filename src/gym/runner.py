@@ -1,0 +1,4 @@
+#include "grade.h"
+
+const char GRADE_PROGRAM[] =
+    ;
