@@ -58,7 +58,8 @@ static const char *find_ini(const struct task *t)
  */
 static bool is_native(const struct task *t)
 {
-    static const char *const WORDS[] = {"ctypes", "cffi", "numpy", "pandas", "scipy", "torch"};
+    static const char *const WORDS[] = {"ctypes", "cffi", "multiprocessing", "numpy", "pandas",
+                                        "scipy",  "torch"};
     if (t->root)
         return true;
     for (size_t i = 0; i < t->files.count; i++)

@@ -158,6 +158,42 @@ TOLD = {
     "the library's functions replaced": source(PATCH, "json.loads = lambda x: 6"),
     "code replaced": source(PATCH + "def nothing(self):\n    pass\n_pytest.python.Function.runtest.__code__ = nothing.__code__"),
     "setup replaced": source(PATCH + "import _pytest.runner\n_pytest.runner.SetupState.setup = lambda *a: None"),
+    "builtins hidden from pytest": source(PATCH, "_pytest.runner.getattr = _pytest.python.isinstance = lambda *a: True"),
+    "builtins hidden from a helper": source("import sys", "sys.modules['helpers'].type = lambda x: int"),
+    "attributes that answer": source(PATCH, "_pytest.python.Function.__getattribute__ = lambda self, n: object.__getattribute__(self, n)"),
+    "the hook's own calls": source(PATCH, """
+        import os
+        def spy(kept, f=sys._getframe):
+            def call(*a):
+                frame = f(1)
+                while frame:
+                    if 'secret' in frame.f_locals or 'say' in frame.f_locals:
+                        os.write(1, b'found it')
+                        os._exit(0)
+                    frame = frame.f_back
+                return kept(*a)
+            return call
+        if type(len) is type(sys._getframe):
+            for name in ('id', 'len', 'getattr', 'isinstance', 'zip', 'enumerate', 'range'):
+                setattr(builtins, name, spy(getattr(builtins, name)))
+        """),
+    "keys that compare": source("import sys", """
+        import os
+        class Key(str):
+            __hash__ = str.__hash__
+            def __eq__(self, other):
+                frame = sys._getframe(1)
+                while frame:
+                    if 'secret' in frame.f_locals or 'say' in frame.f_locals:
+                        os.write(1, b'found it')
+                        os._exit(0)
+                    frame = frame.f_back
+                return False
+        names = vars(sys.modules['helpers'])
+        kept = names.pop('same')
+        names[Key('same')] = 1
+        names['same'] = kept
+        """),
     "the helper replaced": source("import sys", "sys.modules['helpers'].same = lambda *a: True"),
     "tests replaced": source("import sys", "m = sys.modules.get('test_first')\nm.test_discount = lambda: None\nm.TestBaskets.test_all_of_it = lambda self: None"),
     "a plugin registered": source("import sys", """

@@ -90,6 +90,14 @@ def test_meddling_is_noticed(arena, who):
     assert not try_all(arena(who), cheats.TOLD, is_noticed)
 
 
+def test_nobody_sees_the_hook_at_work(arena, who):
+    gym = arena(who)
+    for name in ("the hook's own calls", "keys that compare"):
+        gym.reset()
+        gym.step("write_file", path="src/calc.py", content=cheats.TOLD[name]["files"]["src/calc.py"])
+        assert "found it" not in str(gym.step("run_tests"))
+
+
 def test_the_same_without_a_warm_runner(arena, who):
     gym = arena(who, "--cold")
     same = some(cheats.EQUAL, "tests edited", "conftest among the tests", "plugin by other settings", "sitecustomize",

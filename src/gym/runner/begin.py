@@ -28,7 +28,8 @@ import contextlib
 
 def sanitize(folders):
     """The search path without anything that the workspace has a say in, then its folders, last."""
-    sys.path[:] = [p for p in sys.path if p and not p.startswith(("/workspace", "/home", "/tmp"))]
+    own = (sys.base_prefix + "/", sys.prefix + "/")
+    sys.path[:] = [p for p in sys.path if p.startswith(own) or p and not p.startswith(("/workspace", "/home", "/tmp"))]
     sys.path.extend(f for f in folders if f not in sys.path)
     sys.path_importer_cache.clear()
     sys.dont_write_bytecode = True
@@ -55,7 +56,7 @@ HOSTILE = (
     "gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._current_frames", "sys._current_exceptions",
     "sys.settrace", "sys.setprofile",
 )
-EXTENSION_PLACES = ("/usr/", "/lib/", "/lib64/", "/opt/", "/nix/")
+EXTENSION_PLACES = ("/usr/", "/lib/", "/lib64/", "/opt/", "/nix/", sys.base_prefix + "/")
 
 
 class State:

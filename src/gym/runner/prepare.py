@@ -31,11 +31,11 @@ def compile_ahead():
 def make_run():
     """Builds what a run consists of, and notes how everything is now."""
     judging = lambda item, phase, error, judge=judge, more=state.judging: judge(item, phase, error, *more)
-    guards = [g for name in GUARDED if name in sys.modules for g in guard_module(sys.modules[name])]
-    protected = {id(f) for g in guards if g.title != "builtins" for f in g.values}
+    guards = [g for name in GUARDED if name in sys.modules for g in guards_of(sys.modules[name])]
+    protected = {id(f) for _, _, values, title, _ in guards if title != "builtins" for f in values if f is not ANYTHING}
     protected |= {id(f) for f in (protocol, attempt, judge, explain, compare, conftests, load_path, collect, judging)}
-    kit = [(protocol.__code__, frozenset(protected), () if state.native else NATIVE, *make_check(guards),
-            make_check_hooks(state.config.pluginmanager, state.plugins))]
+    kit = [(protocol.__code__, conftests.__code__, frozenset(protected), () if state.native else NATIVE,
+            *make_check(guards, find_versions()), *make_check_hooks(state.config.pluginmanager))]
     state.loop = make_loop(sys.audit, protocol, attempt, judging, install, sys._getframe, collect, kit)
 
 
@@ -69,7 +69,6 @@ def prepare(text):
     import json
 
     setup = json.loads(text)
-    state.versions = find_versions()
     state.aside, state.warns = {}, False
     folders = [ROOT + "/" + f if f not in ("", ".") else ROOT for f in setup["import"]]
     sanitize([])
@@ -101,7 +100,6 @@ def prepare(text):
     sanitize(test_folders + folders + [ROOT])
     sys.meta_path.insert(0, Finder)
     make_run()
-    state.versions = None  # what is loaded in a run is compared as it is
     fill_caches()
     state.prctl = ctypes.CDLL(None).prctl
     state.natives = [n for n in sys.modules if n.partition(".")[0] in NATIVE]

@@ -67,6 +67,7 @@ def make_loop(audit, protocol, phases, judging, install, getframe, collect, kit)
         install(secrets.pop(), secrets.pop(), getframe(0), kit)
         for kind, texts in collect(session, paths):
             audit("hutch", kind, *texts)
+        audit("hutch", "C")
         items = list(session.items)
         for item, following in zip(items, items[1:] + [None]):
             with quiet(item):

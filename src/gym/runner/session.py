@@ -152,6 +152,5 @@ def prepare_state(config, session):
     state.judging = (outcomes, xfailed_key)
     state.conftests = {}
     state.catch_warnings = catch_warnings_for_item
-    state.plugins = {id(p) for p in config.pluginmanager.get_plugins()}
     state.stdlib = frozenset(sys.stdlib_module_names) | frozenset(sys.builtin_module_names)
     state.own = getattr(state, "own", [])

@@ -67,8 +67,8 @@ class Sources:
             other = sys.modules.get(name)
             if other is not None and other is not self.modules.get(file):
                 raise ImportError(f"tampered: {name} is not the task's module")
-        for guard in guard_module(module, lambda v: getattr(v, "__module__", None) == module.__name__):
-            sys.audit("hutch.guard", guard)
+        for some in guards_of_test(module):
+            sys.audit("hutch.guard", some)
 
     def load(self, path):
         module = self.modules.get(path)
@@ -160,7 +160,7 @@ def conftests(path, *args, **kwargs):
                 module = load_path(file)
                 state.conftests[folder] = known
                 state.config.pluginmanager.consider_conftest(module)
-                state.plugins.add(id(module))
+                sys.audit("hutch.plugin", module)
                 known.append(module)
         state.conftests[folder] = known
     return known

@@ -27,32 +27,35 @@ def explain(error):
 
 def install(token, fd, frame, kit):
     """Puts the hook in place. What it knows is in its cells, where nothing leads: the token (not as it is), the descriptor,
-    and all that was in the kit, which is empty from here on."""
+    and all that was in the kit, which is empty from here on. As in guards.py, no code but its own runs while it does."""
     import os
 
-    code, protected, native, check, add, check_hooks = kit.pop()
+    code, conftest_code, protected, native, check, add, check_hooks, renew = kit.pop()
     mask = int.from_bytes(os.urandom(16), "big")
     secret = int(token, 16) ^ mask
     pid = os.getpid()
     count = 0
     tampered = False
-    write, getpid, getframe, wanted = os.write, os.getpid, sys._getframe, frozenset(
-        HOSTILE + ("object.__setattr__", "open", "import", "ctypes.dlsym", "ctypes.cdata", "hutch", "hutch.guard"))
-    text_type, plain = str, str.maketrans({"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r", **{
-        c: "?" for c in range(32) if c not in (9, 10, 13)}})
+    modules = []
+    write, getpid, getframe, ident, is_type, text, failure = os.write, os.getpid, sys._getframe, id, type, str, OSError
+    places, module_type = EXTENSION_PLACES, type(sys)
+    wanted = frozenset(HOSTILE + ("object.__setattr__", "open", "import", "ctypes.dlsym", "ctypes.cdata", "hutch", "hutch.guard",
+                                  "hutch.plugin"))
+    plain = str.maketrans({"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r",
+                           **{c: "?" for c in range(32) if c not in (9, 10, 13)}})
 
     def say(kind, *texts):
         nonlocal count
         if getpid() != pid:
             return
-        parts = [text_type.translate(t, plain) for t in texts]
+        parts = [text.translate(t, plain) for t in texts]
         line = "\t".join(["%032x %d %s" % (secret ^ mask, count, kind), *parts])
         count += 1
         rest = line.encode("utf-8", "replace") + b"\n"
         try:
             while rest:
                 rest = rest[write(fd, rest):]
-        except OSError:
+        except failure:
             pass
 
     def tamper(what):
@@ -61,40 +64,50 @@ def install(token, fd, frame, kit):
             tampered = True
             say("T", "tampered: " + what)
 
+    def tell(kind, *texts):
+        if kind == "C":
+            wrong = check() or renew(modules)
+        else:
+            wrong = check() or check_hooks() if kind == "P" or kind == "Z" else None
+        if wrong is not None:
+            tamper(wrong)
+        if kind == "P" and wrong is not None:
+            say("E", texts[0], "tampered: " + wrong)
+        elif kind != "C":
+            say(kind, *texts)
+
     def hook(event, args):
         if event not in wanted:
             return
         if event == "hutch":
             caller = getframe(1)
-            if not (caller.f_code is code and caller.f_back is frame or caller is frame):
-                tamper("outcomes were told by somebody else")
-            elif args[0] != "P" and args[0] != "Z":
-                say(*args)
-            elif wrong := check() or check_hooks():
-                tamper(wrong)
-                say("E", args[1], "tampered: " + wrong) if args[0] == "P" else say("Z")
+            if caller.f_code is code and caller.f_back is frame or caller is frame:
+                tell(*args)
             else:
-                say(*args)
+                tamper("outcomes were told by somebody else")
         elif event == "hutch.guard":
-            if type(args[0]) is Guard:
-                add(args[0])
+            add(args[0])
+        elif event == "hutch.plugin":
+            if getframe(1).f_code is conftest_code and is_type(args[0]) is module_type:
+                modules.append(args[0])
         elif event == "import":
             name, file = args[0], args[1]
-            if name in native:
+            if is_type(name) is not text:
+                tamper("a module's name that is no text")
+            elif name in native:
                 tamper("import of " + name)
-            elif type(file) is text_type and file.endswith(".so") and not file.startswith(EXTENSION_PLACES):
+            elif native and is_type(file) is text and file.endswith(".so") and not file.startswith(places):
                 tamper("an extension module of the workspace")
         elif event == "open":
             file = args[0]
-            if type(file) is text_type and file.startswith("/proc/") and file.endswith("/mem"):
+            if is_type(file) is text and file.startswith("/proc/") and file.endswith("/mem"):
                 tamper("the interpreter's memory was opened")
         elif event == "object.__setattr__":
-            if id(args[0]) in protected:
-                tamper("code of " + args[0].__module__ + " was replaced")
-        elif event[:6] == "ctypes":
-            if native:
-                tamper("use of " + event)
-        else:
+            if ident(args[0]) in protected:
+                tamper("code was replaced")
+        elif event[:6] != "ctypes":
             tamper(event)
+        elif native:
+            tamper("use of " + event)
 
     sys.addaudithook(hook)
