@@ -9,13 +9,13 @@
  *                   box, is confined exactly as process 1 of the box was (same code, confine.h), and only
  *                   then looks at the request.
  *
- * The child is a command of the box like any other: its limits hold, it is counted, killed and frozen with the
- * box, and all that it started dies with it. All boxes must be of one family: forks, in however many steps, of
- * the box whose snapshot the warm process was opened with. Any number of threads. docs/security.md tells why it
- * is safe.
+ * The child is a command of the box like any other: its limits hold, it is counted, killed and frozen with
+ * the box, and all that it started dies with it. All boxes must be of one family: forks, in however many
+ * steps, of the box whose snapshot the warm process was opened with. Any number of threads. docs/security.md
+ * tells why it is safe.
  *
- * prepare() runs in the warm process, where it can write to /tmp only. run() has descriptors 0 to 2 and fd, which
- * is 3. When it returns the child exits with 0, when it raises something with 1, after printing it.
+ * prepare() runs in the warm process, where it can write to /tmp only. run() has descriptors 0 to 2 and fd,
+ * which is 3. When it returns the child exits with 0, when it raises something with 1, after printing it.
  */
 #pragma once
 

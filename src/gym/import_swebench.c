@@ -2,10 +2,14 @@
  * Rows as SWE-bench has them: an array of objects, or an object a line.
  *
  *     instance_id         the task's name
- *     repo, base_commit   the workspace: all files of that commit, without the history, which holds the
- * answer problem_statement   the instruction patch               the solution test_patch          changes to
- * the tests: applied here to the base, so that grading has them; hidden FAIL_TO_PASS, PASS_TO_PASS   the
- * tests that count, as lists or as texts that are lists
+ *     repo, base_commit   the workspace: all files of that commit, without the history, which
+ *                         holds the answer
+ *     problem_statement   the instruction
+ *     patch               the solution
+ *     test_patch          changes to the tests: applied here to the base, so that grading has
+ *                         them; hidden
+ *     FAIL_TO_PASS,
+ *     PASS_TO_PASS        the tests that count, as lists or as texts that are lists
  *
  * A commit is extracted once, into a folder of the cache that is named after it, and is shared by its tasks:
  * boxes see it as a layer that they cannot write. Rows whose repository or commit is not there, or whose

@@ -1,11 +1,13 @@
 /*
  * run_tests, in steps:
  *
- *     detect    without a command: which kinds of tests does the project have, and by what command do they
- * run plan      the command is made to write a report: options behind the runner that is found in it, or
- * variables of the environment that reach a runner somewhere beneath run       in a shell of the box, with a
- * fresh folder for the reports collect   the guest parses the reports (WIRE_REPORT) show      counts and
- * failures, as data and as text
+ *     detect    without a command: which kinds of tests does the project have, and by what
+ *               command do they run
+ *     plan      the command is made to write a report: options behind the runner that is found in
+ *               it, or variables of the environment that reach a runner somewhere beneath
+ *     run       in a shell of the box, with a fresh folder for the reports
+ *     collect   the guest parses the reports (WIRE_REPORT)
+ *     show      counts and failures, as data and as text
  *
  * What a runner prints is not believed: a run without a report is an error, whatever its output says.
  */

@@ -41,7 +41,7 @@ enum wire_type {
     WIRE_FREEZE = 5, /* → RESULT: all processes stopped; they go on when the connection is closed */
     WIRE_SHELL = 6, /* NAME TEXT CWD DATA ENV… BACKGROUND and EXEC's limits → OUTPUT… RESULT: see shell.h */
     WIRE_INPUT = 7, /* HANDLE DATA EOF → RESULT: what a background command reads */
-    WIRE_ADOPT = 8, /* EXEC's limits → WAITING ARRIVED RESULT: a command that comes from outside, wire_adopt.h */
+    WIRE_ADOPT = 8, /* EXEC's limits → WAITING ARRIVED RESULT: a command from outside, wire_adopt.h */
     /* file requests, host to guest; paths are relative to the workspace (or ROOT) */
     WIRE_READ = 16,  /* PATH OFFSET LIMIT → DATA… RESULT(SIZE MODE) */
     WIRE_WRITE = 17, /* PATH MODE APPEND EXECUTABLE, then DATA… EOF → RESULT(SIZE MODE CREATED): atomic */

@@ -1,7 +1,7 @@
 /*
- * What a process that enters a box and the guest say to each other, over a socket of their own (packets) whose
- * one end came to the guest with the ADOPT request and whose other end the process was given. Both sides are
- * ours, on one machine and of one version: plain structs do.
+ * What a process that enters a box and the guest say to each other, over a socket of their own (packets)
+ * whose one end came to the guest with the ADOPT request and whose other end the process was given. Both
+ * sides are ours, on one machine and of one version: plain structs do.
  */
 #pragma once
 

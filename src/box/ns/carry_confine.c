@@ -3,10 +3,12 @@
  * done and none can be undone, then becomes the guest.
  *
  *   nested user namespace   the box's mounts belong to the outer one: even a process that regained
- * capabilities in its own could change no mount; and the kernel counts processes per namespace (RLIMIT_NPROC)
+ *                           capabilities in its own could change no mount; and the kernel counts
+ *                           processes per namespace (RLIMIT_NPROC)
  *   capabilities            cleared from every set, so that no exec can bring one back
- *   no_new_privs            setuid and file-capability programs mean nothing; also what lets us install
- * filters Landlock                a second opinion on the file system that needs no mounts to be right
+ *   no_new_privs            setuid and file-capability programs mean nothing; also what lets us
+ *                           install filters
+ *   Landlock                a second opinion on the file system that needs no mounts to be right
  *   seccomp                 last, since it forbids most of the above
  */
 #include <errno.h>

@@ -53,8 +53,8 @@ enum op_kind {
     OP_RLIMIT,   /* which in from, value in flags */
     OP_CONFINE,  /* a nested user namespace, no capabilities (but those of flags), no new privileges */
     OP_LANDLOCK, /* flags: LANDLOCK_… */
-    OP_SECCOMP, /* flags: 1 for the filter of a scribe */
-    OP_EXEC,    /* slot's program, text = argv[1] or NULL */
+    OP_SECCOMP,  /* flags: 1 for the filter of a scribe */
+    OP_EXEC,     /* slot's program, text = argv[1] or NULL */
 };
 
 struct op {

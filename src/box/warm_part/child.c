@@ -1,15 +1,17 @@
 /*
  * A child of a warm process, from its birth to the moment at which it is what a command of the box is.
  *
- *   control groups     first, so that all it does from here on counts as the box's
- *   its parent         gone: it is process 1's child, which nobody in the box can take it from
- *   namespaces         all of the box's at once, its nested user namespace among them; root and working
- * folder are the box's with that. It has every right in that user namespace for a moment, and none outside;
- * it is not dumpable, so nobody in the box can trace it meanwhile limits             process 1's own: the
- * plan's, and the processors it may use confine.h          as process 1 did: capabilities, no_new_privs,
- * Landlock, seccomp hello              the guest knows it now and gives it its tag descriptors        0 to 4,
- * nothing else: all that the warm process had is closed dumpable           last: from here on it is one of
- * the box's processes, and no more than that
+ *   control groups   first, so that all it does from here on counts as the box's
+ *   its parent       gone: it is process 1's child, which nobody in the box can take it from
+ *   namespaces       all of the box's at once, its nested user namespace among them; root and
+ *                    working folder are the box's with that. It has every right in that user
+ *                    namespace for a moment, and none outside; it is not dumpable, so nobody in
+ *                    the box can trace it meanwhile
+ *   limits           process 1's own: the plan's, and the processors it may use
+ *   confine.h        as process 1 did: capabilities, no_new_privs, Landlock, seccomp
+ *   hello            the guest knows it now and gives it its tag
+ *   descriptors      0 to 4, nothing else: all that the warm process had is closed
+ *   dumpable         last: from here on it is one of the box's processes, and no more than that
  *
  * Whatever fails, it says so and leaves. Nothing of a request was looked at until all of it is done.
  */
