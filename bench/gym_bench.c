@@ -138,7 +138,10 @@ static void do_play(struct bench *b, size_t envs, size_t episodes, const struct 
     play(b, v, p, episodes);
     vector_close(v);
     double seconds = (double)(clock_now() - began) / (double)NS_PER_S;
-    printf("{\"episodes\":%zu,\"steps\":%zu,\"seconds\":%.6f}\n", episodes, episodes * (p->n - 1), seconds);
+    struct arena_counts counts;
+    arena_counts(b->arena, &counts);
+    printf("{\"episodes\":%zu,\"steps\":%zu,\"seconds\":%.6f,\"warm\":%s}\n", episodes, episodes * (p->n - 1),
+           seconds, counts.warm ? "true" : "false");
 }
 
 static void add_share(int pid, void *data)

@@ -21,22 +21,18 @@ static const char *keep_path(struct box_wish *w, char *path)
     return w->paths[w->n_paths++] = path;
 }
 
-/* The folder's absolute path; *ret is to be freed. */
-static int resolve_folder(const char *path, char **ret)
+/* The folder's absolute path, to be freed; NULL with errno. */
+static char *resolve_folder(const char *path)
 {
     struct stat st;
-    char *real = realpath(path, NULL);
-    if (!real)
-        return -errno;
-    int r = stat(real, &st) < 0 ? -errno : 0;
-    if (r == 0 && !S_ISDIR(st.st_mode))
-        r = -ENOTDIR;
-    if (r < 0) {
-        free(real);
-        return r;
+    _cleanup_free_ char *real = realpath(path, NULL);
+    if (!real || stat(real, &st) < 0)
+        return NULL;
+    if (!S_ISDIR(st.st_mode)) {
+        errno = ENOTDIR;
+        return NULL;
     }
-    *ret = real;
-    return 0;
+    return TAKE_PTR(real);
 }
 
 static bool is_home(const char *path)
@@ -49,12 +45,11 @@ static bool is_home(const char *path)
 static int resolve_workspace(struct box_wish *w, struct error *err)
 {
     const char *given = w->box.workspace ? w->box.workspace : ".";
-    char *path = NULL;
     if (w->empty)
         return 0;
-    int r = resolve_folder(given, &path);
-    if (r < 0)
-        return error_errno(err, -r, "the workspace '%s' is not a folder that can be shown", given);
+    char *path = resolve_folder(given);
+    if (!path)
+        return error_errno(err, errno, "the workspace '%s' is not a folder that can be shown", given);
     w->box.workspace = keep_path(w, path);
     if (strcmp(path, "/") == 0)
         return error_set(err, EINVAL,
@@ -88,15 +83,16 @@ int box_wish_image_path(const char *name, char *path, size_t size, struct error 
 
 static int resolve_image(struct box_wish *w, struct error *err)
 {
-    char path[PATH_MAX], *real = NULL;
+    char path[PATH_MAX];
     if (!w->image)
         return 0;
     int r = box_wish_image_path(w->image, path, sizeof path, err);
     if (r < 0)
         return r;
-    r = resolve_folder(path, &real);
-    if (r < 0)
-        return error_set(err, -r, "there is no image '%s'; unpack its root filesystem to %s", w->image, path);
+    char *real = resolve_folder(path);
+    if (!real)
+        return error_set(err, errno, "there is no image '%s'; unpack its root filesystem to %s", w->image,
+                         path);
     w->box.image = keep_path(w, real);
     return 0;
 }
@@ -137,12 +133,11 @@ static int resolve_share(struct box_wish *w, size_t i, struct error *err)
     char name[8];
     box_wish_shown(w, share->writable ? "rw" : "ro", name, sizeof name);
     _cleanup_free_ char *given = strndup(text, colon ? (size_t)(colon - text) : strlen(text));
-    char *real = NULL;
     if (!given)
         return error_set(err, ENOMEM, "no memory");
-    int r = resolve_folder(given, &real);
-    if (r < 0)
-        return error_errno(err, -r, "%s: '%s' is not a folder that can be shown", name, given);
+    char *real = resolve_folder(given);
+    if (!real)
+        return error_errno(err, errno, "%s: '%s' is not a folder that can be shown", name, given);
     share->source = keep_path(w, real);
     if (is_kernels(real))
         return error_set(err, EINVAL, "%s: '%s' belongs to the kernel and is never shown in a box", name,

@@ -2,6 +2,7 @@
  * sense.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,17 +32,18 @@ double bench_percentile(struct bench_times *t, double share)
     return (double)t->ns[at] / 1e6;
 }
 
-/* Of one process, in KiB; -1 if it may not be looked at. */
+/* Of one process, in KiB: -1 if it may not be looked at, 0 if it has just ended. */
 static int64_t share_of(const char *pid)
 {
     char path[64], line[256];
-    long long kib = -1;
     snprintf(path, sizeof path, "/proc/%.20s/smaps_rollup", pid);
     _cleanup_fclose_ FILE *f = fopen(path, "re");
-    while (f && kib < 0 && fgets(line, sizeof line, f))
+    if (!f)
+        return errno == EACCES || errno == EPERM ? -1 : 0;
+    while (fgets(line, sizeof line, f))
         if (strncmp(line, "Pss:", 4) == 0)
-            kib = strtoll(line + 4, NULL, 10);
-    return kib;
+            return strtoll(line + 4, NULL, 10);
+    return 0;
 }
 
 /* Boxes are children of this process, and what runs in them are theirs. */

@@ -28,7 +28,7 @@ struct subjects {
 
 static int add_task(struct task_set *set, struct task *t)
 {
-    struct task **items = reallocarray(set->items, set->count + 1, sizeof *items);
+    struct task **items = reallocarray(set->items, set->count + 1, sizeof(struct task *));
     if (!items) {
         task_free(t);
         return -ENOMEM;
@@ -193,7 +193,11 @@ static int compare(const struct eval_options *o, const struct gym_options *given
 {
     _cleanup_free_ struct eval_row *rows = calloc(eval_rows(o), sizeof *rows);
     size_t failed = 0;
-    int r = rows ? eval(o, rows, err) : error_set(err, ENOMEM, "no memory");
+    if (!rows) {
+        say("no memory");
+        return EXIT_HUTCH;
+    }
+    int r = eval(o, rows, err);
     if (r < 0 && interrupt_signal())
         return 128 + interrupt_signal();
     if (r < 0) {

@@ -51,7 +51,8 @@ static int parse_share(void *target, const struct option *self, const char *valu
     double n;
     if (units_parse_decimal(value, &n) < 0 || n > 1)
         return error_set(err, EINVAL, "--%s: '%s' is not a number from 0 to 1", self->name, value);
-    *(double *)((char *)target + self->field) = n;
+    double *field = (void *)((char *)target + self->field);
+    *field = n;
     return 0;
 }
 

@@ -144,9 +144,10 @@ static int learn(struct gym_options *o, const struct policy_kind *k, struct gym_
     return r;
 }
 
-static int run(struct gym_options *o, const struct policy_kind *k, struct error *err)
+static int run(const struct gym_options *given, const struct policy_kind *k, struct error *err)
 {
     _cleanup_place_ struct gym_place place = {0};
+    struct gym_options with = *given, *o = &with;
     struct train_names names;
     struct train_result result = {0};
     int cancel = interrupt_watch(err);
@@ -184,9 +185,11 @@ int command_gym_train(const struct command *self, int argc, char **argv)
         return EXIT_USAGE;
     }
     const struct policy_kind *k = policy_find(o.agent ? o.agent : "qlearn", &err);
-    if (k && !k->learns)
+    if (!k)
+        return say_usage(&err);
+    if (!k->learns)
         error_set(&err, EINVAL, "the agent %s learns nothing; train takes qlearn", k->name);
-    if (k && o.episodes > TRAIN_EPISODES_MAX)
+    else if (o.episodes > TRAIN_EPISODES_MAX)
         error_set(&err, EINVAL, "--episodes: at most %u", TRAIN_EPISODES_MAX);
     return err.code ? say_usage(&err) : run(&o, k, &err);
 }

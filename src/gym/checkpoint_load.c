@@ -175,15 +175,8 @@ static int read_tried(const struct reading *r, struct qtable *q)
 {
     const json_t *list = json_object_get(r->o, "tried");
     const char *wrong = json_is_array(list) ? NULL : "tried: must be a list";
-    size_t i;
-    json_t *v;
-    if (!wrong)
-        json_array_foreach((json_t *)list, i, v)
-        {
-            wrong = read_entry(q, v);
-            if (wrong)
-                break;
-        }
+    for (size_t i = 0; !wrong && i < json_array_size(list); i++)
+        wrong = read_entry(q, json_array_get(list, i));
     return wrong ? bad(r, wrong) : 0;
 }
 

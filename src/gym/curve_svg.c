@@ -83,7 +83,9 @@ static void put_number(struct buf *out, double v)
 static void put_rows(struct plot *p)
 {
     double tick = curve_tick(p->high - p->low, 5);
-    for (double v = p->low; v < p->high + tick / 2; v += tick) {
+    unsigned n = (unsigned)lround((p->high - p->low) / tick);
+    for (unsigned i = 0; i <= n; i++) {
+        double v = p->low + i * tick;
         buf_printf(p->out, "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>", LEFT,
                    WIDTH - RIGHT, y_of(p, v), y_of(p, v));
         buf_printf(p->out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">", LEFT - 10, y_of(p, v) + 4);
@@ -95,7 +97,10 @@ static void put_rows(struct plot *p)
 static void put_columns(struct plot *p)
 {
     double tick = fmax(1, curve_tick(p->last - p->first, 8));
-    for (double v = ceil(p->first / tick) * tick; v <= p->last; v += tick) {
+    double from = ceil(p->first / tick) * tick;
+    unsigned n = from <= p->last ? 1 + (unsigned)((p->last - from) / tick) : 0;
+    for (unsigned i = 0; i < n; i++) {
+        double v = from + i * tick;
         buf_printf(p->out, "<line class=\"axis\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>", x_of(p, v),
                    x_of(p, v), HEIGHT - BOTTOM, HEIGHT - BOTTOM + 5);
         buf_printf(p->out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f</text>\n", x_of(p, v),

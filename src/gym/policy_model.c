@@ -291,10 +291,11 @@ static int open_model(const struct policy_kind *k, const struct task *t, const s
                       struct policy **ret, struct error *err)
 {
     struct model_policy *m = calloc(1, sizeof *m);
-    int r = m ? start(m, o, err) : error_set(err, ENOMEM, "no memory");
+    if (!m)
+        return error_set(err, ENOMEM, "no memory");
+    int r = start(m, o, err);
     if (r < 0) {
-        if (m)
-            release(&m->base);
+        release(&m->base);
         return r;
     }
     m->base = (struct policy){

@@ -203,10 +203,11 @@ static int open_qlearn(const struct policy_kind *k, const struct task *t, const 
                        struct policy **ret, struct error *err)
 {
     struct qlearn *q = calloc(1, sizeof *q);
-    int r = q ? start(q, t, o, err) : error_set(err, ENOMEM, "no memory");
+    if (!q)
+        return error_set(err, ENOMEM, "no memory");
+    int r = start(q, t, o, err);
     if (r < 0) {
-        if (q)
-            release(&q->base);
+        release(&q->base);
         return r;
     }
     q->base = (struct policy){.kind = k,

@@ -74,25 +74,38 @@ static long read_points(FILE *f, uint64_t keep, struct train_point *points, size
     return end;
 }
 
+/* Leaves the file where the next line goes. */
+static int go_on(FILE *f, uint64_t keep, struct train_point **ret_points, size_t *ret_n)
+{
+    size_t n = 0;
+    struct train_point *points = calloc(keep + 1, sizeof *points);
+    if (!points)
+        return -ENOMEM;
+    long end = read_points(f, keep, points, &n);
+    if (fseek(f, end, SEEK_SET) < 0 || ftruncate(fileno(f), end) < 0) {
+        free(points);
+        return -errno;
+    }
+    if (end == 0)
+        fputs(TRAIN_TABLE_HEAD, f);
+    *ret_points = points;
+    *ret_n = n;
+    return 0;
+}
+
 int train_table_resume(const char *path, uint64_t keep, FILE **ret, struct train_point **ret_points,
                        size_t *ret_n, struct error *err)
 {
-    size_t n = 0;
-    _cleanup_fclose_ FILE *f = fopen(path, "r+e");
+    FILE *f = fopen(path, "r+e");
     if (!f && errno == ENOENT)
         return train_table_begin(path, ret, err);
     if (!f)
         return error_errno(err, errno, "cannot go on with %s", path);
-    _cleanup_free_ struct train_point *points = calloc(keep + 1, sizeof *points);
-    if (!points)
-        return error_set(err, ENOMEM, "no memory");
-    long end = read_points(f, keep, points, &n);
-    if (fseek(f, end, SEEK_SET) < 0 || ftruncate(fileno(f), end) < 0)
-        return error_errno(err, errno, "cannot go on with %s", path);
-    if (end == 0)
-        fputs(TRAIN_TABLE_HEAD, f);
-    *ret_points = TAKE_PTR(points);
-    *ret_n = n;
-    *ret = TAKE_PTR(f);
+    int r = go_on(f, keep, ret_points, ret_n);
+    if (r < 0) {
+        fclose(f);
+        return error_errno(err, -r, "cannot go on with %s", path);
+    }
+    *ret = f;
     return 0;
 }

@@ -139,7 +139,7 @@ static int find_task(const struct wanted *w, const char *name, struct task **ret
 {
     _cleanup_task_ struct task *t = NULL;
     int r = w->from ? import_one(w, name, &t, err) : task_find(w->tasks, name, &t, err);
-    if (r == 0 && w->max_steps) {
+    if (r == 0 && t && w->max_steps) {
         t->max_steps = (unsigned)w->max_steps;
         r = task_finish(t, err); /* which gives it another name, too: it is another task */
     }
