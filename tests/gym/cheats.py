@@ -157,6 +157,7 @@ TOLD = {
     "builtins replaced": source(PATCH, "builtins.type = lambda *a: int"),
     "the library's functions replaced": source(PATCH, "json.loads = lambda x: 6"),
     "code replaced": source(PATCH + "def nothing(self):\n    pass\n_pytest.python.Function.runtest.__code__ = nothing.__code__"),
+    "code of tests replaced": source("import sys", "m = sys.modules['test_first']\nm.test_discount.__code__ = (lambda: None).__code__"),
     "setup replaced": source(PATCH + "import _pytest.runner\n_pytest.runner.SetupState.setup = lambda *a: None"),
     "builtins hidden from pytest": source(PATCH, "_pytest.runner.getattr = _pytest.python.isinstance = lambda *a: True"),
     "builtins hidden from a helper": source("import sys", "sys.modules['helpers'].type = lambda x: int"),

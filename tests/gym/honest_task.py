@@ -47,6 +47,16 @@ EXPECTED = ["tests/test_first.py::test_plain", "tests/test_first.py::test_discou
 HIDDEN_TESTS = {EXPECTED[-1]}
 UNTOUCHED = {EXPECTED[0], EXPECTED[2], EXPECTED[4], EXPECTED[6]}  # what passes in the repository as it is
 
+# The same with nothing but functions, which are called without pytest's machinery.
+PLAIN_FILES = {
+    "tests/test_first.py": FIRST.replace("class TestBaskets:\n    def test_empty(self):\n        ", "def test_empty():\n    ")
+    .replace("    def test_all_of_it(self):\n        ", "\ndef test_all_of_it():\n    "),
+    "tests/test_later.py": LATER.replace('@pytest.mark.parametrize("discount", [0, -3])\ndef test_by_json(discount):\n',
+                                         "def test_by_json():\n    discount = 0\n"),
+}
+PLAIN_EXPECTED = [name.replace("TestBaskets::", "").replace("[0]", "") for name in EXPECTED if "[-3]" not in name]
+PLAIN_UNTOUCHED = {name.replace("TestBaskets::", "").replace("[0]", "") for name in UNTOUCHED}
+
 TASK = {
     "title": "A sum", "instruction": "Make total() subtract the discount.", "language": "python",
     "tests": {"runner": "pytest", "paths": ["tests"], "import": ["src"], "command": "python3 -m pytest -q tests",

@@ -98,6 +98,26 @@ def test_nobody_sees_the_hook_at_work(arena, who):
         assert "found it" not in str(gym.step("run_tests"))
 
 
+def test_plain_functions(arena, who, scratch):
+    """The same for a task whose tests are called without pytest's machinery."""
+    task = Path(scratch) / "plain"
+    if not task.exists():
+        honest_task.write(task, honest_task.PLAIN_FILES, {**honest_task.TASK["tests"], "expected": honest_task.PLAIN_EXPECTED})
+    gym = arena(who, task=task)
+    same, fewer = honest_task.PLAIN_UNTOUCHED, {**cheats.FEWER, **cheats.TOLD}
+    info = grade(gym, {"src/calc.py": FIXED})
+    assert info["pass_rate"] == 1.0 and info["trouble"] is None, info
+    assert passed(grade(gym)) == same
+    wrong = {}
+    for name, cheat in fewer.items():
+        info = grade(gym, **cheat)
+        without_effect = passed(info) == same  # two of them look for items of pytest's, and there are none
+        noticed = name not in cheats.TOLD or without_effect or "tampered" in everything_told(info)
+        if not passed(info) <= same or info["hidden"]["passed"] or not noticed:
+            wrong[name] = info
+    assert not wrong
+
+
 def test_the_same_without_a_warm_runner(arena, who):
     gym = arena(who, "--cold")
     same = some(cheats.EQUAL, "tests edited", "conftest among the tests", "plugin by other settings", "sitecustomize",

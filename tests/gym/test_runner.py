@@ -188,7 +188,42 @@ def test_ready():
     "tests/test_broken.py": "import nothing_of_that_name\n\n\ndef test_never():\n    pass\n",
     "tests/test_wrong_syntax.py": "def test_never(:\n    pass\n",
 }
-PLAIN = {"tests/test_plain.py": "from spoken import say\n\n\ndef test_one():\n    assert say(1) == 1\n\n\ndef test_two():\n    assert say(1) == 2\n"}
+PLAIN = {
+    "tests/test_plain.py": """
+import pytest
+from spoken import say
+
+
+def test_one():
+    assert say(1) == 1
+
+
+def test_two():
+    assert say(1) == 2
+
+
+def test_skips():
+    pytest.skip("no")
+
+
+def test_fails_as_expected():
+    pytest.xfail("no")
+
+
+def test_leaves():
+    raise SystemExit(0)
+
+
+def test_raises():
+    with pytest.raises(ZeroDivisionError):
+        1 / 0
+
+
+first, test_moved = test_raises, lambda: None
+""",
+    "tests/deeper/test_alone.py": "def test_alone():\n    assert True\n",
+    "tests/test_broken.py": "import nothing_of_that_name\n\n\ndef test_never():\n    pass\n",
+}
 
 
 def by_pytest(folder):
@@ -237,4 +272,5 @@ def test_outcomes_are_those_of_pytest(callers, gym_run, who, compared, options):
         gym.close()
     assert graded == told
     assert {name: looked[name] for name in told} == told
-    assert set(looked) - set(told) == ({"tests/test_broken.py", "tests/test_wrong_syntax.py"} if len(told) > 30 else set())
+    broken = {"tests/test_broken.py", "tests/test_wrong_syntax.py"} if len(told) > 30 else {"tests/test_broken.py"}
+    assert set(looked) - set(told) == broken

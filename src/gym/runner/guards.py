@@ -132,17 +132,19 @@ def make_check(guards, version):
     is_type, group, text, plain, int_type = type, tuple, str, dict, int
 
     def add(some):
-        """Takes a guard only if it is one: nothing in it can answer by code of its own."""
+        """Takes a guard only if it is one: nothing in it can answer by code of its own. Gives what must not be changed."""
         if is_type(some) is not group or some.__len__() != 5 or is_type(some[3]) is not text or is_type(some[4]) is not int_type:
-            return
+            return ()
         owner, keys, values = some[0], some[1], some[2]
         if is_type(owner) is not plain and is_type(owner) is not is_type:
-            return
+            return ()
         if is_type(keys) is group and is_type(values) is group and keys.__len__() == values.__len__():
             for key in keys:
                 if is_type(key) is not text:
-                    return
+                    return ()
             others.append(some)
+            return values
+        return ()
 
     return check, add
 

@@ -33,10 +33,10 @@ def make_run():
     judging = lambda item, phase, error, judge=judge, more=state.judging: judge(item, phase, error, *more)
     guards = [g for name in GUARDED if name in sys.modules for g in guards_of(sys.modules[name])]
     protected = {id(f) for _, _, values, title, _ in guards if title != "builtins" for f in values if f is not ANYTHING}
-    protected |= {id(f) for f in (protocol, attempt, judge, explain, compare, conftests, load_path, collect, judging)}
-    kit = [(protocol.__code__, conftests.__code__, frozenset(protected), () if state.native else NATIVE,
+    protected |= {id(f) for f in (protocol, plain_protocol, attempt, judge, explain, compare, conftests, load_path, collect, judging)}
+    kit = [(protocol.__code__, plain_protocol.__code__, conftests.__code__, frozenset(protected), () if state.native else NATIVE,
             *make_check(guards, find_versions()), *make_check_hooks(state.config.pluginmanager))]
-    state.loop = make_loop(sys.audit, protocol, attempt, judging, install, sys._getframe, collect, kit)
+    state.loop = make_loop(judging, kit)
 
 
 # Plugins that only serve those who ask for their fixtures, and otherwise take a third of the time of a test.
@@ -86,12 +86,15 @@ def prepare(text):
     prepare_state(config, session)
     state.own = setup["own"]
     sources.patterns = tuple(config.getini("python_files"))
+    state.simple = set(config.inicfg) <= {"pythonpath", "testpaths", "minversion", "norecursedirs"}
     state.ini_warns = bool(config.getini("filterwarnings"))
     state.paths = [ROOT + "/" + p if p not in ("", ".") else ROOT for p in setup["paths"]]
     state.native = setup["native"]
     read_sources(setup["sources"])
     sources.pristine = True
     test_folders = find_folders(sources.bytes)
+    sources.names = {sources.name_of(path)[0]: path for path in sources.bytes}
+    state.known = set(sources.bytes)
     put_aside()
     compile_ahead()
     sources.pristine = False
@@ -131,11 +134,12 @@ def run(text, fd):
     os.close(fd)
     sources.pristine = request["pristine"]
     read_sources(request["sources"])
-    sources.names = {sources.name_of(path)[0]: path for path in sources.bytes}
-    for folder in find_folders(sources.bytes):
-        if folder not in sources.folders:
-            sources.folders.append(folder)
-            sys.path.insert(sys.path.index(ROOT), folder)
+    if sources.bytes.keys() != state.known:  # hidden tests
+        sources.names = {sources.name_of(path)[0]: path for path in sources.bytes}
+        for folder in find_folders(sources.bytes):
+            if folder not in sources.folders:
+                sources.folders.append(folder)
+                sys.path.insert(sys.path.index(ROOT), folder)
     if not state.native:
         close_off()
     gc.set_threshold(10000, 20, 50)

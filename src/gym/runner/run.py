@@ -52,6 +52,18 @@ def protocol(item, following, audit, phases, judging):
         item.funcargs = None
 
 
+def plain_protocol(name, function, audit, attempt, outcomes, explain):
+    """A test that is nothing but a function."""
+    audit("hutch", "B", name)
+    error = attempt(function)
+    if error is None:
+        audit("hutch", "P", name)
+    elif isinstance(error, (outcomes.skip.Exception, outcomes.xfail.Exception)):
+        audit("hutch", "S", name, str(error))
+    else:
+        audit("hutch", "F", name, explain(error))
+
+
 def warnings_of(item):
     """What the task says about warnings, if it says anything."""
     if not state.warns and not state.ini_warns:
@@ -59,38 +71,85 @@ def warnings_of(item):
     return state.catch_warnings(config=item.config, ihook=item.ihook, when="runtest", item=item)
 
 
-def make_loop(audit, protocol, phases, judging, install, getframe, collect, kit):
+def make_loop(judging, kit):
     """The functions of a run hold on to each other by their arguments' defaults: names of modules can be replaced."""
 
-    def loop(session, paths, secrets, audit=audit, protocol=protocol, install=install, getframe=getframe, phases=phases,
-             judging=judging, collect=collect, kit=kit, quiet=warnings_of):
+    def loop(session, paths, secrets, audit=sys.audit, protocol=protocol, install=install, getframe=sys._getframe, attempt=attempt,
+             judging=judging, collect=collect, kit=kit, quiet=warnings_of, plain=plain_protocol, more=(state.judging[0], explain)):
         install(secrets.pop(), secrets.pop(), getframe(0), kit)
-        for kind, texts in collect(session, paths):
+        told, functions, items = collect(session, paths)
+        for kind, texts in told:
             audit("hutch", kind, *texts)
         audit("hutch", "C")
-        items = list(session.items)
+        for name, function in functions:
+            plain(name, function, audit, attempt, *more)
         for item, following in zip(items, items[1:] + [None]):
             with quiet(item):
-                protocol(item, following, audit, phases, judging)
+                protocol(item, following, audit, attempt, judging)
         audit("hutch", "Z")
 
     return loop
 
 
 def collect(session, paths):
-    """Fills session.items. Yields what cannot be collected."""
+    """What cannot be collected, as it is told; tests that are plain functions; or items of pytest's."""
     failures = state.failures = []
+    functions, items, told = [], [], []
     try:
         files = find_tests(paths)
-        if files is None:
-            session.perform_collect(paths)
+        simple = files and state.simple and find_functions(files)
+        if simple:
+            functions, failures = simple
         else:
-            collect_files(session, files)
+            collect_files(session, files) if files else session.perform_collect(paths)
+            items = list(session.items)
     except BaseException as error:
-        yield "U", ("the tests cannot be collected: " + explain(error),)
+        told.append(("U", ("the tests cannot be collected: " + explain(error),)))
     for name, message in failures:
-        yield "B", (name,)
-        yield "E", (name, message)
+        told += [("B", (name,)), ("E", (name, message))]
+    return told, functions, items
+
+
+def find_functions(files):
+    """(name, function) of all tests, and what could not be loaded, if they all are functions that need nothing: pytest would
+    do no more than call them. None if there is anything that it has rules for. Most of the time of a run goes into copying
+    memory that it touches; so what can be done without pytest is."""
+    functions, failures = [], []
+    for file in files:
+        shown = file[len(ROOT) + 1:]
+        try:
+            found = plain_functions(vars(load_path(file)))
+        except state.collect_error as error:
+            failures.append((shown, str(error)[:MESSAGE_MAX]))
+            continue
+        except state.skipped:
+            return None
+        if found is None:
+            return None
+        functions += [(f"{shown}::{name}", function) for _, name, function in found]
+    return functions, failures
+
+
+# Beginnings of names that pytest has rules for: classes of tests, hooks and marks, xunit's functions, __test__.
+RULED = frozenset(("Test", "setu", "setU", "tear", "__te"))
+
+
+def plain_functions(names, kind=type(sanitize)):
+    """[(line, name, function)] in the order of their lines."""
+    found = []
+    for name, value in names.items():
+        if name[:4] == "test":
+            if type(value) is not kind or value.__module__ != names["__name__"] or vars(value):
+                return None
+            code = value.__code__
+            if code.co_argcount or code.co_kwonlyargcount or code.co_flags & 0x2AC:  # arguments, or no plain function
+                return None
+            found.append((code.co_firstlineno, name, value))
+        elif name[:4] in RULED or name[:6] == "pytest" and name != "pytest" or isinstance(value, type) and issubclass(value, state.testcase):
+            return None
+        elif hasattr(value, "_pytestfixturefunction") or type(value).__name__ == "FixtureFunctionDefinition":
+            return None
+    return sorted(found)
 
 
 def find_tests(paths):

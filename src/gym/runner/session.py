@@ -148,7 +148,7 @@ def prepare_state(config, session):
     state.config, state.session = config, session
     state.rewrite, state.spec = rewrite_asserts, ModuleSpec
     state.skipped, state.unittest_skip = outcomes.skip.Exception, unittest.SkipTest
-    state.collect_error = pytest.Collector.CollectError
+    state.collect_error, state.testcase = pytest.Collector.CollectError, unittest.TestCase
     state.judging = (outcomes, xfailed_key)
     state.conftests = {}
     state.catch_warnings = catch_warnings_for_item

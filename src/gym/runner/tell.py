@@ -25,24 +25,26 @@ def explain(error):
     return ": ".join([" > ".join(where), "\n".join(lines)] if where else ["\n".join(lines)])[:MESSAGE_MAX]
 
 
+WANTED = frozenset(HOSTILE + ("object.__setattr__", "open", "import", "ctypes.dlsym", "ctypes.cdata", "hutch", "hutch.guard",
+                              "hutch.plugin"))
+PLAIN = str.maketrans({"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r",
+                       **{c: "?" for c in range(32) if c not in (9, 10, 13)}})
+
+
 def install(token, fd, frame, kit):
     """Puts the hook in place. What it knows is in its cells, where nothing leads: the token (not as it is), the descriptor,
     and all that was in the kit, which is empty from here on. As in guards.py, no code but its own runs while it does."""
     import os
 
-    code, conftest_code, protected, native, check, add, check_hooks, renew = kit.pop()
+    code, plain_code, conftest_code, protected, native, check, add, check_hooks, renew = kit.pop()
     mask = int.from_bytes(os.urandom(16), "big")
     secret = int(token, 16) ^ mask
     pid = os.getpid()
     count = 0
     tampered = False
-    modules = []
+    modules, tests = [], set()
     write, getpid, getframe, ident, is_type, text, failure = os.write, os.getpid, sys._getframe, id, type, str, OSError
-    places, module_type = EXTENSION_PLACES, type(sys)
-    wanted = frozenset(HOSTILE + ("object.__setattr__", "open", "import", "ctypes.dlsym", "ctypes.cdata", "hutch", "hutch.guard",
-                                  "hutch.plugin"))
-    plain = str.maketrans({"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r",
-                           **{c: "?" for c in range(32) if c not in (9, 10, 13)}})
+    places, module_type, wanted, plain = EXTENSION_PLACES, type(sys), WANTED, PLAIN
 
     def say(kind, *texts):
         nonlocal count
@@ -81,12 +83,13 @@ def install(token, fd, frame, kit):
             return
         if event == "hutch":
             caller = getframe(1)
-            if caller.f_code is code and caller.f_back is frame or caller is frame:
+            if caller is frame or caller.f_back is frame and (caller.f_code is code or caller.f_code is plain_code):
                 tell(*args)
             else:
                 tamper("outcomes were told by somebody else")
         elif event == "hutch.guard":
-            add(args[0])
+            for value in add(args[0]):
+                tests.add(ident(value))
         elif event == "hutch.plugin":
             if getframe(1).f_code is conftest_code and is_type(args[0]) is module_type:
                 modules.append(args[0])
@@ -103,7 +106,7 @@ def install(token, fd, frame, kit):
             if is_type(file) is text and file.startswith("/proc/") and file.endswith("/mem"):
                 tamper("the interpreter's memory was opened")
         elif event == "object.__setattr__":
-            if ident(args[0]) in protected:
+            if ident(args[0]) in protected or ident(args[0]) in tests:
                 tamper("code was replaced")
         elif event[:6] != "ctypes":
             tamper(event)
