@@ -243,10 +243,14 @@ def write(folder, files, expected):
         {**honest_task.TASK["tests"], "expected": expected})
 
 
-@pytest.fixture(params=["many", "plain"])
+SETS = {"many": FILES, "plain": {**PLAIN, "workspace/src/spoken.py": FILES["workspace/src/spoken.py"]}}
+SETS["flat"] = {name: content for name, content in SETS["plain"].items() if "deeper" not in name}
+
+
+@pytest.fixture(params=list(SETS))
 def compared(request, tmp_path, scratch):
     """A task of these files, and what pytest says about them."""
-    files = FILES if request.param == "many" else {**PLAIN, "workspace/src/spoken.py": FILES["workspace/src/spoken.py"]}
+    files = SETS[request.param]
     for name, content in files.items():
         path = tmp_path / name.removeprefix("workspace/")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -260,7 +264,7 @@ def compared(request, tmp_path, scratch):
 @pytest.mark.parametrize("options", [[], ["--cold"]], ids=["warm", "cold"])
 def test_outcomes_are_those_of_pytest(callers, gym_run, who, compared, options):
     folder, told = compared
-    assert len(told) > 30 or "plain" in folder.name
+    assert len(told) > 30 or "many" not in folder.name
     caller, _ = callers(who)
     gym = Gym([*caller.prefix, str(gym_run), "--virtual", "--no-cache", *options, str(folder)])
     try:
@@ -274,3 +278,22 @@ def test_outcomes_are_those_of_pytest(callers, gym_run, who, compared, options):
     assert {name: looked[name] for name in told} == told
     broken = {"tests/test_broken.py", "tests/test_wrong_syntax.py"} if len(told) > 30 else {"tests/test_broken.py"}
     assert set(looked) - set(told) == broken
+
+
+def test_run_tests_sees_the_tests_as_they_are_now(callers, gym_run, who, scratch):
+    folder = Path(scratch) / "seen_now"
+    if not folder.exists():
+        write(folder, SETS["flat"], ["tests/test_plain.py::test_one"])
+    caller, _ = callers(who)
+    gym = Gym([*caller.prefix, str(gym_run), "--virtual", str(folder)])
+    looked = lambda: {t["name"]: t["outcome"] for t in seen(gym.step("run_tests"))["data"]["tests"]}
+    try:
+        gym.reset()
+        before = looked()
+        gym.step("write_file", path="tests/test_new.py", content="def test_new():\n    assert True\n")
+        assert looked() == {**before, "tests/test_new.py::test_new": "passed"}
+        gym.step("write_file", path="tests/test_new.py", content="def test_new(given):\n    assert given == 7\n")
+        gym.step("write_file", path="tests/conftest.py", content="import pytest\n\n\n@pytest.fixture\ndef given():\n    return 7\n")
+        assert looked() == {**before, "tests/test_new.py::test_new": "passed"}
+    finally:
+        gym.close()

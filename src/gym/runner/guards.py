@@ -42,9 +42,10 @@ def guard(owner, title, added, want=callable):
 
 
 def guards_of(module):
-    """A module that is loaded before: nothing may be added but modules, since a name could hide one of the builtins."""
+    """A module that is loaded before: nothing may be added but modules, since a name could hide one of the builtins. Tests
+    like to keep variables of their own in the module pytest, where nothing of pytest's looks for any."""
     name = module.__name__
-    yield guard(module, name, FREE if name == "builtins" else CLOSED)
+    yield guard(module, name, {"builtins": FREE, "pytest": NO_BUILTINS}.get(name, CLOSED))
     for value in list(vars(module).values()):
         if isinstance(value, type) and value.__module__ == name and name != "builtins":
             yield guard(value, name + "." + value.__qualname__, CLOSED)

@@ -153,8 +153,11 @@ def plain_functions(names, kind=type(sanitize)):
 
 
 def find_tests(paths):
-    """The files that are collected in a run that counts, where no package and no conftest.py has a say in that."""
-    if not sources.pristine or any(p.endswith(("/__init__.py", "/conftest.py")) for p in sources.bytes):
+    """The files that are collected, where no package and no conftest.py has a say in that: those of the task in a run that
+    counts, else what lies there now."""
+    if not sources.pristine:
+        return find_lying(paths)
+    if any(p.endswith(("/__init__.py", "/conftest.py")) for p in sources.bytes):
         return None
     files = []
     for path in paths:
@@ -165,6 +168,25 @@ def find_tests(paths):
             return None
         files += [p for p in found if p not in files]
     return files
+
+
+def find_lying(paths):
+    """The same for folders that hold nothing but files: pytest walks any other."""
+    import os
+
+    files = []
+    for path in paths:
+        above = [path[:i] for i, c in enumerate(path + "/") if c == "/" and i >= len(ROOT)]
+        if "::" in path or any(os.path.lexists(f"{f}/{name}") for f in above for name in ("conftest.py", "__init__.py")):
+            return None
+        try:
+            entries = sorted(os.scandir(path), key=lambda e: e.name)
+        except OSError:
+            return None
+        if not all(e.is_file(follow_symlinks=False) or e.name == "__pycache__" for e in entries):
+            return None
+        files += [e.path for e in entries if sources.is_test(e.path) and e.path not in files]
+    return files or None
 
 
 def order(path):
