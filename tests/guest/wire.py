@@ -65,7 +65,8 @@ class Connection:
         if fds:
             rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))
             data = data[self.sock.sendmsg([data], [rights]) :]
-        self.sock.sendall(data)
+        if data:  # an empty one is an error, too, once the other side is gone
+            self.sock.sendall(data)
 
     def take(self, n):
         while len(self.data) < n:
