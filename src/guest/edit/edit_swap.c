@@ -60,7 +60,10 @@ static int exchange(const struct place *p, const char *name, struct bytes before
     r = check_same(p->dir, name, before);
     if (r == 0)
         return unlinkat(p->dir, name, 0) < 0 ? -errno : 0;
-    return sys_renameat2(p->dir, name, p->dir, p->name, RENAME_EXCHANGE) < 0 ? -errno : r;
+    /* What was written meanwhile goes back, whatever becomes of ours. */
+    if (sys_renameat2(p->dir, name, p->dir, p->name, RENAME_EXCHANGE) < 0)
+        renameat(p->dir, name, p->dir, p->name);
+    return r;
 }
 
 int edit_swap(struct file_call *c, mode_t mode, struct bytes before, struct bytes after, struct error *err)
