@@ -1,69 +1,58 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/fs.h>
 #include <unistd.h>
 
 #include "edit.h"
 #include "io.h"
 #include "place.h"
-#include "sys.h"
+#include "swap.h"
+#include "../scribe/content.h"
 #include "banned.h"
 
-/* Does the file hold exactly these bytes? Its times are too coarse to tell. */
-static bool holds(int fd, struct bytes what)
-{
-    static uint8_t block[64u << 10];
-    for (size_t at = 0;;) {
-        ssize_t n = read(fd, block, sizeof block);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n == 0 && at == what.n;
-        if ((size_t)n > what.n - at || memcmp(block, what.data + at, (size_t)n) != 0)
-            return false;
-        at += (size_t)n;
-    }
-}
-
 /* Has anybody opened the file for writing? What they write later would go to a file without a name. The
- * kernel gives a lease on reading only if nobody has; where it gives none at all, nobody knows. */
+ * kernel gives a lease on reading only if nobody has; where it gives none at all, nobody knows. As long as
+ * the descriptor is open, who opens the file for writing waits, and no further lease is given. */
 static bool is_being_written(int fd)
 {
     return fcntl(fd, F_SETLEASE, F_RDLCK) < 0 && errno == EAGAIN;
 }
 
 /* 0 if the file at that name is still what was read, and nobody is about to change it; -EBUSY, or -ETXTBSY if
- * somebody is. */
-static int check_same(int dir, const char *name, struct bytes before)
+ * somebody is. The lease lasts as long as *ret_fd. */
+static int check_same(int dir, const char *name, struct bytes before, int *ret_fd)
 {
-    _cleanup_fd_ int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     struct stat st;
+    int fd = *ret_fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return -EBUSY;
     if (is_being_written(fd))
         return -ETXTBSY;
-    return holds(fd, before) ? 0 : -EBUSY;
+    /* Its times are too coarse to tell. */
+    return content_holds(fd, before.data, before.n) ? 0 : -EBUSY;
 }
 
 /* Puts the new file, which has a name beside, in the place of the old one. On success the name beside is
  * gone; else the caller removes it. Where two names cannot be exchanged, checking before has to do. */
 static int exchange(const struct place *p, const char *name, struct bytes before)
 {
-    int r = check_same(p->dir, p->name, before);
+    struct swap s = {p->dir, p->name, p->dir, name};
+    _cleanup_held_ struct held ours = HELD_INIT;
+    _cleanup_fd_ int old = -1, out = -1;
+    int r = check_same(p->dir, p->name, before, &old);
+    if (r >= 0)
+        r = held_begin(&ours, p->dir, name);
     if (r < 0)
         return r;
-    if (sys_renameat2(p->dir, name, p->dir, p->name, RENAME_EXCHANGE) < 0) {
-        if (errno == EINVAL || errno == ENOSYS)
-            return renameat(p->dir, name, p->dir, p->name) < 0 ? -errno : 0;
-        return errno == ENOENT ? -EBUSY : -errno;
-    }
-    r = check_same(p->dir, name, before);
+    r = swap_do(&s);
+    if (r == -EINVAL || r == -ENOSYS)
+        return renameat(p->dir, name, p->dir, p->name) < 0 ? -errno : 0;
+    if (r < 0)
+        return r == -ENOENT ? -EBUSY : r;
+    r = check_same(p->dir, name, before, &out);
     if (r == 0)
         return unlinkat(p->dir, name, 0) < 0 ? -errno : 0;
-    /* What was written meanwhile goes back, whatever becomes of ours. */
-    if (sys_renameat2(p->dir, name, p->dir, p->name, RENAME_EXCHANGE) < 0)
-        renameat(p->dir, name, p->dir, p->name);
-    return r;
+    int back = swap_back(&s, &ours);
+    return back < 0 ? back : r;
 }
 
 int edit_swap(struct file_call *c, mode_t mode, struct bytes before, struct bytes after, struct error *err)

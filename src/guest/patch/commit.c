@@ -12,6 +12,7 @@
 #include "relpath.h"
 #include "stage.h"
 #include "undo.h"
+#include "../scribe/content.h"
 #include "banned.h"
 
 /* One file of the diff and the stage that serves it. */
@@ -75,14 +76,25 @@ static bool is_touched(const struct commit *c, const struct item *it)
     return disk_look(c->stages.root, it->file->path, &now) < 0 || !disk_is_same(&now, &it->file->seen);
 }
 
+/* Does what waits under a name hold anything but what was read? Times do not tell: two writes of one tick
+ * have the same. */
+static bool holds_other(const struct stage *st, const char *name, const struct world_file *f)
+{
+    _cleanup_fd_ int fd = -1;
+    if (!f->loaded || !S_ISREG(f->seen.mode))
+        return false;
+    return content_open(st->dir, name, &fd) < 0 || !content_holds(fd, f->data, f->size);
+}
+
 /* What came out of its place must be what was read. Moving it may have changed its inode's number and times
  * of change, on an overlay; not its size and time of writing. */
-static bool is_other(const struct stage *st, const char *name, const struct seen *seen)
+static bool is_other(const struct stage *st, const char *name, const struct world_file *f)
 {
+    const struct seen *seen = &f->seen;
     struct stat s;
     return fstatat(st->dir, name, &s, AT_SYMLINK_NOFOLLOW) < 0 || (uint64_t)s.st_size != seen->size ||
            (s.st_mode & S_IFMT) != (seen->mode & S_IFMT) || s.st_mtim.tv_sec != seen->mtime.tv_sec ||
-           s.st_mtim.tv_nsec != seen->mtime.tv_nsec;
+           s.st_mtim.tv_nsec != seen->mtime.tv_nsec || holds_other(st, name, f);
 }
 
 static int take_out(struct commit *c, const struct item *it)
@@ -90,7 +102,7 @@ static int take_out(struct commit *c, const struct item *it)
     int r = undo_do(&c->undo, (struct step){STEP_TAKE, it->file->path, it->stage, it->number});
     char name[STAGE_NAME];
     stage_name(name, 'o', it->number);
-    return r >= 0 && is_other(it->stage, name, &it->file->seen) ? -ESTALE : r;
+    return r >= 0 && is_other(it->stage, name, it->file) ? -ESTALE : r;
 }
 
 static int put_in(struct commit *c, const struct item *it)
@@ -107,7 +119,7 @@ static int replace(struct commit *c, const struct item *it)
     }
     char name[STAGE_NAME];
     stage_name(name, 'n', it->number);
-    return r >= 0 && is_other(it->stage, name, &it->file->seen) ? -ESTALE : r;
+    return r >= 0 && is_other(it->stage, name, it->file) ? -ESTALE : r;
 }
 
 /* A folder whose files all go makes room for a file of its name. */

@@ -12,6 +12,9 @@
 #include "undo.h"
 #include "banned.h"
 
+/* So many new files are held open until the end; of further ones only the number is known. */
+#define HELD_MAX 256u
+
 void undo_init(struct undo *u, int root)
 {
     *u = (struct undo){.root = root};
@@ -24,9 +27,11 @@ static bool is_folder(const struct step *s)
 
 void undo_free(struct undo *u)
 {
-    for (size_t i = 0; i < u->count; i++)
+    for (size_t i = 0; i < u->count; i++) {
+        held_end(&u->steps[i].ours);
         if (is_folder(&u->steps[i]))
             free((char *)u->steps[i].path);
+    }
     free(u->steps);
     *u = (struct undo){0};
 }
@@ -44,16 +49,40 @@ static int move(int from_dir, const char *from, int to_dir, const char *to)
     return unlinkat(from_dir, from, 0) < 0 ? -errno : 0;
 }
 
+static struct swap swap_of(const struct step *s, int dir, char waiting[STAGE_NAME])
+{
+    stage_name(waiting, s->kind == STEP_TAKE ? 'o' : 'n', s->number);
+    return (struct swap){dir, relpath_name(s->path), s->stage->dir, waiting};
+}
+
 /* Files are moved between the folder they are in and their stage. */
-static int do_file(const struct step *s, int dir, bool back)
+static int do_file(struct step *s, int dir)
 {
     char waiting[STAGE_NAME];
-    const char *name = relpath_name(s->path);
-    stage_name(waiting, s->kind == STEP_TAKE ? 'o' : 'n', s->number);
+    struct swap w = swap_of(s, dir, waiting);
+    if (s->kind == STEP_TAKE)
+        return move(w.dir, w.name, w.waiting_dir, w.waiting);
+    int r = held_begin(&s->ours, w.waiting_dir, w.waiting);
+    if (r < 0)
+        return r;
+    return s->kind == STEP_SWAP ? swap_do(&w) : move(w.waiting_dir, w.waiting, w.dir, w.name);
+}
+
+/* What somebody else put in the place of ours since then stays. */
+static int undo_file(struct step *s, int dir)
+{
+    char waiting[STAGE_NAME];
+    struct swap w = swap_of(s, dir, waiting);
+    _cleanup_held_ struct held out = HELD_INIT;
+    if (s->kind == STEP_TAKE)
+        return move(w.waiting_dir, w.waiting, w.dir, w.name);
     if (s->kind == STEP_SWAP)
-        return sys_renameat2(s->stage->dir, waiting, dir, name, RENAME_EXCHANGE) < 0 ? -errno : 0;
-    bool out = (s->kind == STEP_TAKE) != back;
-    return out ? move(dir, name, s->stage->dir, waiting) : move(s->stage->dir, waiting, dir, name);
+        return swap_back(&w, &s->ours);
+    int r = move(w.dir, w.name, w.waiting_dir, w.waiting);
+    if (r < 0 || held_begin(&out, w.waiting_dir, w.waiting) < 0 || held_is_same(&out, &s->ours))
+        return r;
+    r = move(w.waiting_dir, w.waiting, w.dir, w.name);
+    return r == -EEXIST ? 0 : r;
 }
 
 static int remove_folder(struct step *s, int dir)
@@ -81,7 +110,7 @@ static int run(const struct undo *u, struct step *s, bool back)
     if (r < 0)
         return r;
     if (!is_folder(s))
-        return do_file(s, dir, back);
+        return back ? undo_file(s, dir) : do_file(s, dir);
     return (s->kind == STEP_REMOVE) != back ? remove_folder(s, dir) : make_folder(s, dir, back);
 }
 
@@ -100,7 +129,10 @@ int undo_do(struct undo *u, struct step s)
         if (!s.path)
             return -ENOMEM;
     }
+    s.ours = HELD_INIT;
     int r = run(u, &s, false);
+    if (r < 0 || u->count >= HELD_MAX)
+        held_end(&s.ours);
     if (r >= 0)
         u->steps[u->count++] = s;
     else if (is_folder(&s))

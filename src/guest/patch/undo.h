@@ -4,9 +4,10 @@
  */
 #pragma once
 
-#include "stage.h"
-
 #include <sys/types.h>
+
+#include "stage.h"
+#include "../swap.h"
 
 enum step_kind {
     STEP_SWAP,   /* a file is exchanged with what waits in the stage */
@@ -21,6 +22,7 @@ struct step {
     const char *path;    /* outlives the list, but for folders: then it is a copy */
     struct stage *stage; /* of a file */
     size_t number;       /* of what waits there */
+    struct held ours;    /* what was put in the place of a file */
     mode_t mode;         /* of a folder that was removed */
 };
 

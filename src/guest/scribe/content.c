@@ -109,3 +109,16 @@ int content_same(int a, int b)
     }
     return 1;
 }
+
+bool content_holds(int fd, const void *data, size_t n)
+{
+    uint8_t block[32u << 10];
+    for (size_t at = 0;;) {
+        ssize_t got = content_read(fd, block, sizeof block, at);
+        if (got <= 0)
+            return got == 0 && at == n;
+        if ((size_t)got > n - at || memcmp(block, (const uint8_t *)data + at, (size_t)got) != 0)
+            return false;
+        at += (size_t)got;
+    }
+}

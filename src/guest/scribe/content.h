@@ -21,3 +21,6 @@ int content_next_data(int fd, uint64_t size, uint64_t *offset, uint64_t *ret_end
 
 /* Like pread, through EINTR and short reads: fewer bytes than asked for only at the end of the file. */
 ssize_t content_read(int fd, void *space, size_t n, uint64_t offset);
+
+/* Does the file hold exactly these bytes? */
+bool content_holds(int fd, const void *data, size_t n);
