@@ -48,7 +48,7 @@ install: all
 	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --quiet
 
 format: setup
-	@git ls-files '*.c' '*.h' | xargs clang-format -i
+	@git ls-files '*.c' '*.h' ':!tasks' | xargs clang-format -i
 
 lint: all
 	@scripts/lint $(BUILD)

@@ -117,10 +117,8 @@ static void test_large_limits_cost_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_small_cases),
-        cmocka_unit_test(test_random_pieces),
-        cmocka_unit_test(test_memory_is_bounded),
-        cmocka_unit_test(test_large_limits_cost_nothing),
+        cmocka_unit_test(test_all_small_cases),   cmocka_unit_test(test_random_pieces),
+        cmocka_unit_test(test_memory_is_bounded), cmocka_unit_test(test_large_limits_cost_nothing),
         cmocka_unit_test(test_the_tail_alone),
     };
     return cmocka_run_group_tests(tests, make_stream, NULL);
