@@ -87,7 +87,8 @@ static int split(struct settings *s, const char *given, struct model_spec *spec,
         spec->provider = guess(s, given);
         spec->name = settings_keep(s, strdup(given));
     } else {
-        return say_unknown(s, given, err);
+        say_unknown(s, given, err);
+        return -EINVAL;
     }
     return spec->provider && spec->name ? 0 : error_set(err, EINVAL, "the model's name is no UTF-8");
 }

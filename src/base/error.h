@@ -26,3 +26,16 @@ int error_errno(struct error *err, int code, const char *fmt, ...) PRINTF(3, 4);
 
 /* Puts context in front of an error that is already set, and returns its negative code. */
 int error_wrap(struct error *err, const char *fmt, ...) PRINTF(2, 3);
+
+#ifdef __clang_analyzer__
+/* What the analyzer cannot see across files: none of them returns 0. */
+#define ERROR_FAILS(call)                                                                                    \
+    ({                                                                                                       \
+        int failed_ = (call);                                                                                \
+        __builtin_assume(failed_ < 0);                                                                       \
+        failed_;                                                                                             \
+    })
+#define error_set(...)   ERROR_FAILS(error_set(__VA_ARGS__))
+#define error_errno(...) ERROR_FAILS(error_errno(__VA_ARGS__))
+#define error_wrap(...)  ERROR_FAILS(error_wrap(__VA_ARGS__))
+#endif

@@ -46,7 +46,7 @@ static int rename_back(const struct swap *s, unsigned flags)
 /* One exchange. 1: what came out is not what was put in last, and waits now. */
 static int exchange_back(const struct swap *s, struct held *there, struct held *waits)
 {
-    struct held came;
+    struct held came = HELD_INIT;
     int r = swap_do(s);
     if (r == -ENOENT) { /* nothing is there now: rather a file too many than one too few */
         r = rename_back(s, RENAME_NOREPLACE);

@@ -71,7 +71,7 @@ int child_learn(void)
 void child_excuse(int guest, const char *step, int code)
 {
     struct adopt_hello hello = {.code = code};
-    for (size_t i = 0; step[i] && i < sizeof hello.step - 1; i++)
+    for (size_t i = 0; i < sizeof hello.step - 1 && step[i]; i++)
         hello.step[i] = step[i];
     send(guest, &hello, sizeof hello, MSG_NOSIGNAL);
 }
