@@ -8,19 +8,9 @@ import struct
 
 import pytest
 
-from test_guest import sleepers, wait_for
-from wire import Guest
+from guest_kit import sleepers, wait_for
 
 ESRCH, EBUSY, EINVAL, EMFILE, ENOLINK = 3, 16, 22, 24, 67
-
-
-@pytest.fixture
-def box(tmp_path):
-    tmp_path.chmod(0o755)
-    guest = Guest(tmp_path)
-    guest.folder = tmp_path
-    yield guest
-    assert guest.end() == 0
 
 
 def hello(pid, code=0, step=b""):

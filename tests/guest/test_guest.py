@@ -4,39 +4,17 @@ import contextlib
 import os
 import resource
 import signal
-import socket
 import struct
 import time
 
 import pytest
 
 import wire
+from guest_kit import sleepers, wait_for
 from wire import ROOT, Guest
 
 TIMEOUT, CPU, MEMORY, PIDS = 1, 2, 3, 4
-EPERM, ESRCH, EINVAL, EBUSY, EXDEV, ENOSYS, ELOOP = 1, 3, 22, 16, 18, 38, 40
-
-
-@pytest.fixture
-def box(tmp_path):
-    tmp_path.chmod(0o755)
-    guest = Guest(tmp_path)
-    guest.folder = tmp_path
-    yield guest
-    assert guest.end() == 0
-
-
-def wait_for(condition, seconds=5):
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if condition():
-            return True
-        time.sleep(0.01)
-    return False
-
-
-def sleepers(box, seconds=""):
-    return [p for p in box.processes() if p.startswith("sleep " + seconds)]
+EPERM, EINVAL, ENOSYS = 1, 22, 38
 
 
 # Commands
@@ -338,127 +316,6 @@ def test_terminal_output_is_complete(box):
     assert output[1] == b"".join(b"%d\r\n" % i for i in range(1, 20001))
 
 
-# Background
-
-
-def test_background(box):
-    kind, fields, *_ = box.run("echo hello; echo oops >&2; exit 6", "NULL", BACKGROUND=1)
-    handle, path = fields["HANDLE"], fields["OUTPUT_PATH"]
-    assert wait_for(lambda: box.call("STATUS", HANDLE=handle)[1]["RUNNING"] == 0)
-    assert box.call("STATUS", HANDLE=handle)[1]["EXIT_CODE"] == 6
-    assert box.run(["cat", os.fsdecode(path)])[2][1] == b"hello\noops\n"
-    assert box.run(["stat", "-c", "%a", os.fsdecode(path)])[2][1] == b"600\n"
-    assert box.run("true", "NULL", BACKGROUND=1)[1]["HANDLE"] != handle
-
-
-def test_background_survives_others_and_is_signalled(box):
-    handle = box.run("setsid sleep 4000 & exec sleep 4001", "NULL", BACKGROUND=1)[1]["HANDLE"]
-    assert wait_for(lambda: len(sleepers(box, "400")) == 2)
-    assert box.call("STATUS", HANDLE=handle)[1]["RUNNING"] == 1
-    assert box.call("SIGNAL", HANDLE=handle, SIGNAL=signal.SIGKILL)[1]["COUNT"] == 2
-    assert wait_for(lambda: box.call("STATUS", HANDLE=handle)[1].get("TERM_SIGNAL") == signal.SIGKILL)
-    assert not sleepers(box)
-
-
-def test_background_tree_outlives_its_process(box):
-    handle = box.run("setsid sleep 5000 & sleep 0.1", "NULL", BACKGROUND=1)[1]["HANDLE"]
-    assert wait_for(lambda: box.call("STATUS", HANDLE=handle)[1]["RUNNING"] == 0)
-    assert box.run("sleep 0 & true")[1]["EXIT_CODE"] == 0
-    assert sleepers(box, "5000")
-    box.call("SIGNAL", HANDLE=handle, SIGNAL=signal.SIGTERM)
-    assert wait_for(lambda: not sleepers(box, "5000"))
-
-
-def test_background_timeout(box):
-    handle = box.run("trap '' TERM; sleep 60", "NULL", BACKGROUND=1, TIMEOUT_MS=100)[1]["HANDLE"]
-    assert wait_for(lambda: box.call("STATUS", HANDLE=handle)[1].get("LIMIT") == TIMEOUT
-                    and not box.call("STATUS", HANDLE=handle)[1]["RUNNING"])
-
-
-def test_background_that_never_ran(box):
-    handle = box.run(["nope"], "NULL", BACKGROUND=1)[1]["HANDLE"]
-    assert wait_for(lambda: box.call("STATUS", HANDLE=handle)[1].get("EXIT_CODE") == 127)
-
-
-def test_ended_background_commands_are_remembered_in_part(box):
-    handles = [box.run(["true"], "NULL", BACKGROUND=1)[1]["HANDLE"] for _ in range(300)]
-    assert len(set(handles)) == 300
-    assert wait_for(lambda: box.call("STATUS", HANDLE=handles[-1])[1].get("RUNNING") == 0)
-    assert wait_for(lambda: box.call("STATUS", HANDLE=handles[0])[1].get("CODE") == ESRCH)
-    assert box.call("STATUS", HANDLE=handles[-200])[0] == "RESULT"
-
-
-def test_unknown_handle_and_signal(box):
-    assert box.call("STATUS", HANDLE=99)[1]["CODE"] == ESRCH
-    handle = box.run("sleep 10", "NULL", BACKGROUND=1)[1]["HANDLE"]
-    assert box.call("SIGNAL", HANDLE=handle, SIGNAL=1000)[1]["CODE"] == EINVAL
-
-
-# Freezing
-
-
-COUNTER = "while :; do echo >>count; done"
-
-
-def counter_moves(box):
-    before = (box.folder / "count").stat().st_size
-    time.sleep(0.1)
-    return (box.folder / "count").stat().st_size != before
-
-
-def test_freeze_and_thaw(box):
-    box.run(COUNTER, "NULL", BACKGROUND=1)
-    box.run("setsid sleep 100 & kill -STOP $!; sleep 1000", "NULL", BACKGROUND=1)
-    assert wait_for(lambda: (box.folder / "count").exists())
-    time.sleep(0.2)
-    first, second = box.request("FREEZE"), box.request("FREEZE")
-    assert first.frame()[1]["COUNT"] == 4 and second.frame()[1]["COUNT"] == 4
-    assert not counter_moves(box)
-    assert box.run(["true"])[1]["CODE"] == EBUSY
-    first.close()
-    assert not counter_moves(box)
-    second.close()
-    assert wait_for(lambda: counter_moves(box))
-    states = box.run("grep -h State: /proc/[0-9]*/status")[2][1].decode()
-    assert states.count("T (stopped)") == 1
-
-
-def test_freeze_of_an_empty_box(box):
-    c = box.request("FREEZE")
-    assert c.frame() == ("RESULT", {"COUNT": 0})
-    c.close()
-    assert wait_for(lambda: box.run("exit 3")[1].get("EXIT_CODE") == 3)
-
-
-VFORK = """
-import ctypes, os
-libc = ctypes.CDLL(None)
-CLONE_VM, CLONE_VFORK, SIGCHLD = 0x100, 0x4000, 17
-stack = ctypes.create_string_buffer(1 << 16)
-print("go", flush=True)
-libc.clone(ctypes.cast(libc.pause, ctypes.c_void_p), ctypes.byref(stack, 1 << 16), CLONE_VFORK | SIGCHLD | CLONE_VM, 0)
-"""
-
-
-def test_freeze_of_a_process_that_waits_in_vfork(box):
-    c = box.start(["python3", "-c", VFORK])
-    assert c.frame()[1]["DATA"] == b"go\n"
-    time.sleep(0.2)
-    freeze = box.request("FREEZE")
-    assert freeze.frame() == ("RESULT", {"COUNT": 2})
-    freeze.close()
-    c.close()
-
-
-def test_freeze_while_many_fork(box):
-    box.run("while :; do /bin/true; done", "NULL", BACKGROUND=1)
-    box.run("while :; do (/bin/true; /bin/true) & wait; done", "NULL", BACKGROUND=1)
-    for _ in range(20):
-        c = box.request("FREEZE")
-        assert c.frame()[0] == "RESULT"
-        c.close()
-
-
 # Hostile frames and neighbours
 
 
@@ -524,130 +381,6 @@ def test_guest_is_out_of_reach(box):
     assert box.run(["python3", "-c", ptrace])[2][1] == b"-1 %d\n" % EPERM
     assert box.run("kill -9 1; kill -STOP 1; kill -SEGV 1; kill -CHLD 1; echo alive")[2][1] == b"alive\n"
     assert box.call("PING")[0] == "RESULT"
-
-
-# Files
-
-
-def read(box, path, **fields):
-    return box.call("READ", PATH=path, NAME=ROOT, **fields)
-
-
-def write(box, path, data, **fields):
-    c = box.request("WRITE", PATH=path, NAME=ROOT, **fields)
-    for at in range(0, len(data), 60000):
-        c.send("DATA", DATA=data[at : at + 60000])
-    c.send("DATA", EOF=1)
-    return c.result()
-
-
-def test_read_whole_and_range(box):
-    data = os.urandom(300000)
-    (box.folder / "f").write_bytes(data)
-    kind, fields, output, _ = read(box, "f")
-    assert (kind, fields["SIZE"], output["DATA"] == data) == ("RESULT", 300000, True)
-    assert fields["MODE"] & 0o170000 == 0o100000 and fields["MTIME_NS"] > 0
-    assert read(box, "f", OFFSET=100, LIMIT_BYTES=5)[2]["DATA"] == data[100:105]
-    assert read(box, "f", OFFSET=1 << 40)[2]["DATA"] == b""
-
-
-def test_write_is_atomic_keeps_the_mode_and_makes_folders(box):
-    target = box.folder / "script"
-    target.write_text("old")
-    target.chmod(0o750)
-    data = os.urandom(200000)
-    assert write(box, "script", data)[1]["SIZE"] == 200000
-    assert target.read_bytes() == data and target.stat().st_mode & 0o777 == 0o750
-    assert write(box, "a/b/c/new", b"x", MODE=0o600)[0] == "RESULT"
-    assert (box.folder / "a/b/c/new").read_bytes() == b"x"
-    assert (box.folder / "a/b/c/new").stat().st_mode & 0o777 == 0o600
-    assert write(box, "n" * 255, b"long")[0] == "RESULT"
-
-
-def test_write_that_breaks_off_changes_nothing(box):
-    (box.folder / "f").write_text("old")
-    c = box.request("WRITE", PATH="f", NAME=ROOT)
-    c.send("DATA", DATA=b"half")
-    c.close()
-    time.sleep(0.2)
-    assert (box.folder / "f").read_text() == "old" and os.listdir(box.folder) == ["f"]
-
-
-def test_write_follows_links_within(box):
-    (box.folder / "d").mkdir()
-    (box.folder / "real").write_text("old")
-    (box.folder / "d" / "link").symlink_to("../real")
-    assert write(box, "d/link", b"new")[0] == "RESULT"
-    assert (box.folder / "real").read_text() == "new" and (box.folder / "d" / "link").is_symlink()
-
-
-def test_no_way_out(box):
-    f = box.folder
-    (f / "abs").symlink_to("/etc/passwd")
-    (f / "up").symlink_to("../../../../etc/passwd")
-    (f / "dir").symlink_to("/etc")
-    (f / "magic").symlink_to("/proc/self/root/etc/passwd")
-    (f / "loop").symlink_to("loop")
-    for path in ("abs", "up", "dir/passwd", "magic", "../etc/passwd", "/etc/passwd", "x/../../etc/passwd"):
-        kind, fields, output, _ = read(box, path)
-        assert kind == "ERROR" and output["DATA"] == b"", path
-    for path in ("abs", "up", "dir/new", "magic", "../new", "/new", "/etc/new", "dir/sub/new"):
-        kind, fields, *_ = write(box, path, b"x")
-        assert kind == "ERROR" and fields["CODE"] == EXDEV, path
-    assert read(box, "abs")[1]["CODE"] == EXDEV and b"leads out" in read(box, "abs")[1]["TEXT"]
-    assert write(box, "loop", b"x")[1]["CODE"] == ELOOP
-    assert box.call("LIST", PATH="dir", NAME=ROOT)[1]["CODE"] == EXDEV
-
-
-def test_special_files_never_block(box):
-    os.mkfifo(box.folder / "fifo")
-    s = socket.socket(socket.AF_UNIX)
-    s.bind(str(box.folder / "sock"))
-    (box.folder / "sub").mkdir()
-    began = time.monotonic()
-    for path, word in (("fifo", b"FIFO"), ("sock", b"socket"), ("sub", b"folder")):
-        for answer in (read(box, path), write(box, path, b"x")):
-            assert answer[0] == "ERROR" and word in answer[1]["TEXT"], path
-    assert b"device" in box.call("READ", PATH="dev/zero", NAME="/")[1]["TEXT"]
-    assert time.monotonic() - began < 5
-    assert box.call("STAT", PATH="fifo", NAME=ROOT)[1]["MODE"] & 0o170000 == 0o010000
-
-
-def test_list_and_stat(box):
-    (box.folder / "b").write_text("12345")
-    (box.folder / "a").mkdir()
-    (box.folder / "c").symlink_to("b")
-    os.mknod(os.fsencode(box.folder) + b"/\xff\n\x1b")
-    kind, fields, _, entries = box.call("LIST", NAME=ROOT)
-    assert [e["NAME"] for e in entries] == [b"a", b"b", b"c", b"\xff\n\x1b"] and fields == {"COUNT": 4}
-    assert entries[1]["SIZE"] == 5 and entries[2]["TARGET"] == b"b"
-    assert box.call("STAT", PATH="c", NAME=ROOT)[1]["TARGET"] == b"b"
-    assert box.call("STAT", PATH="none", NAME=ROOT)[0] == "ERROR"
-
-
-def test_list_is_bounded(box):
-    for i in range(10100):
-        os.mknod(box.folder / str(i))
-    kind, fields, _, entries = box.call("LIST", NAME=ROOT)
-    assert (len(entries), fields["COUNT"], fields["TOO_MANY"]) == (10000, 10000, 1)
-
-
-def test_whole_filesystem_as_root(box):
-    assert box.call("READ", PATH="/etc/passwd", NAME="/")[0] == "RESULT"
-    c = box.request("WRITE", PATH="/tmp/x/y", NAME="/")
-    c.send("DATA", DATA=b"z", EOF=1)
-    assert c.result()[0] == "RESULT"
-    assert box.run(["cat", "/tmp/x/y"])[2][1] == b"z"
-
-
-def test_files_and_commands_at_once(box):
-    (box.folder / "f").write_bytes(b"x" * 1000000)
-    other = box.start("sleep 0.5; echo done")
-    slow = box.request("READ", PATH="f", NAME=ROOT)
-    for _ in range(5):
-        assert box.run("sleep 0 & true")[1]["EXIT_CODE"] == 0
-    assert len(slow.result()[2]["DATA"]) == 1000000
-    assert other.result()[2][1] == b"done\n"
 
 
 def test_end_of_the_control_socket_ends_everything(tmp_path):

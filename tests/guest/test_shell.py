@@ -1,4 +1,4 @@
-"""Shells of sessions, as docs/protocol.md has them: SHELL, INPUT and the mark of STATUS, over the wire."""
+"""Shells of sessions, as docs/protocol.md has them: SHELL, over the wire."""
 
 import contextlib
 import os
@@ -7,68 +7,18 @@ import time
 
 import pytest
 
-from test_guest import sleepers, wait_for
-from wire import ENV, NUMBERS, ROOT, Guest
+from guest_kit import sleepers, wait_for
+from shell_kit import Shell, shell_box
+from wire import ENV, NUMBERS, ROOT
 
 SAVED, LOST = NUMBERS["STATE_SAVED"], NUMBERS["STATE_LOST"]
-ENOENT, ESRCH, EAGAIN, EBUSY, EINVAL, EPIPE, E2BIG = 2, 3, 11, 16, 22, 32, 7
+ENOENT, EBUSY, EINVAL = 2, 16, 22
 TIMEOUT = 1
-
-
-class Shell(Guest):
-    """A guest with the calls of one session made short."""
-
-    def ask(self, script, **fields):
-        fields.setdefault("ENV", ENV)
-        return self.request("SHELL", TEXT=script, **fields)
-
-    def sh(self, script, **fields):
-        """(result fields, output); the call must not be refused."""
-        c = self.ask(script, **fields)
-        kind, result, output, _ = c.result()
-        c.close()
-        assert kind == "RESULT", result
-        return result, output[1]
-
-    def out(self, script, **fields):
-        result, output = self.sh(script, **fields)
-        assert result.get("EXIT_CODE") == 0, (result, output)
-        return output
-
-    def refused(self, script, **fields):
-        c = self.ask(script, **fields)
-        kind, result, _, _ = c.result()
-        c.close()
-        assert kind == "ERROR"
-        return result["CODE"], result["TEXT"].decode()
-
-    def ready(self):
-        """Process ids of the shells that stand ready, seen from inside the box by another command."""
-        script = r"""for p in /proc/[0-9]*; do
-            if tr '\0' ' ' <$p/cmdline | grep -q '^bash --norc --noprofile -c'; then echo ${p#/proc/}; fi
-        done 2>/dev/null; true"""
-        return [int(x) for x in self.run(script)[2][1].split()]
-
-    def wait_ready(self):
-        """At least one; two after calls that followed each other closely."""
-        assert wait_for(self.ready)
-        return self.ready()
-
-    def all_ready(self, signame):
-        """Sends a signal to all that stand ready, as hostile code in the box could."""
-        pids = self.wait_ready()
-        self.run(f"kill -{signame} " + " ".join(map(str, pids)))
-        return pids
 
 
 @pytest.fixture
 def box(tmp_path):
-    tmp_path.chmod(0o755)
-    guest = Shell(tmp_path)
-    guest.folder = tmp_path
-    guest.out(f"cd {ROOT}")
-    yield guest
-    assert guest.end() == 0
+    yield from shell_box(tmp_path)
 
 
 # What lasts
@@ -413,188 +363,6 @@ def test_freeze_while_a_script_runs(box):
 def test_much_output(box):
     result, output = box.sh("head -c 9000000 /dev/zero | tr '\\0' x")
     assert len(output) == 9_000_000 and result["STATE"] == SAVED
-
-
-# What is kept in the box
-
-
-def restart(box):
-    """Another guest over the same /tmp is what a fork of the box begins with; here its file is carried over."""
-    return box.out("cat /tmp/.hutch/shell/main")
-
-
-def plant(box, data, name="new"):
-    (box.folder / "state").write_bytes(data)
-    box.run(f"mkdir -p /tmp/.hutch/shell; cp {ROOT}/state /tmp/.hutch/shell/{name}")
-
-
-def test_session_goes_on_from_its_file(box):
-    box.out("cd /usr; export A='x y'; f() { echo f; }")
-    plant(box, restart(box))
-    assert box.out("pwd; echo $A; f", NAME="new") == b"/usr\nx y\nf\n"
-
-
-def test_file_is_written_only_when_something_changed(box):
-    box.out("export A=1")
-    look = "stat -c '%i %Y %Z' /tmp/.hutch/shell/main"
-    before = box.run(look)[2][1]
-    box.out("true")
-    box.out("B=2; ls / >/dev/null")
-    assert box.run(look)[2][1] == before
-    box.out("export A=2")
-    assert box.run(look)[2][1] != before
-
-
-STATE = b"/usr\n\0export A=1\n\0\0end\0"
-
-
-@pytest.mark.parametrize("data", [
-    b"", b"\0", b"/usr\n\0", STATE[:-1], STATE + b"x", STATE.replace(b"/usr", b"usr"), b"/usr\0export A=1\n\0\0end\0",
-    b"\xff" * 300_000, b"/" * 5000 + b"\n\0\0\0end\0", b"\n\0\0\0end\0"],
-    ids=lambda data: f"{len(data)}-{data[:6].hex()}")
-def test_file_that_is_no_state(box, data):
-    plant(box, data)
-    result, output = box.sh("pwd; echo ${A-none}", NAME="new")
-    assert output.endswith(b"none\n") and b"began anew" in result["NOTE"]
-    assert "NOTE" not in box.sh("true", NAME="new")[0]
-
-
-@pytest.mark.parametrize("make", ["mkfifo", "mkdir", "ln -s /dev/zero", "ln -s /etc/passwd"])
-def test_file_that_is_something_else(box, make):
-    box.run(f"mkdir -p /tmp/.hutch/shell; {make} /tmp/.hutch/shell/new")
-    result, _ = box.sh("export A=1", NAME="new")
-    assert result["EXIT_CODE"] == 0
-    assert box.out("echo $A", NAME="new") == b"1\n"
-
-
-@pytest.mark.parametrize("exports", [b"kill -9 $$", b"exit 3", b"syntax ' error", b"exec 3<&- 4<&-"])
-def test_state_that_breaks_the_shell_is_left_behind(box, exports):
-    plant(box, b"/usr\n\0" + exports + b"\n\0\0end\0")
-    result, output = box.sh("echo ran; export A=1", NAME="new")
-    assert output.endswith(b"ran\n") and result["EXIT_CODE"] == 0
-    assert box.out("echo $A", NAME="new") == b"1\n"
-
-
-def test_state_that_hangs_the_shell_is_left_behind(box):
-    plant(box, b"/usr\n\0while :; do :; done\n\0\0end\0")
-    result, output = box.sh("echo ran", NAME="new")
-    assert output == b"ran\n" and b"began anew" in result["NOTE"]
-
-
-def test_folder_of_the_files_cannot_be_made(box):
-    box.run("rm -rf /tmp/.hutch; ln -s /nowhere /tmp/.hutch")
-    box.out("export A=1")
-    assert box.out("echo $A") == b"1\n"
-
-
-# Without bash
-
-
-@pytest.fixture
-def plain(box):
-    """The variables of a session in a box without bash: PATH leads to sh and little else."""
-    folder = box.folder / "bin"
-    folder.mkdir()
-    for name in ("ls", "cat", "sleep", "printenv"):
-        (folder / name).symlink_to("/bin/" + name if os.path.exists("/bin/" + name) else "/usr/bin/" + name)
-    (folder / "sh").symlink_to("/bin/dash")
-    return {"ENV": [f"PATH={ROOT}/bin", "HOME=/tmp"], "NAME": "plain"}
-
-
-def test_plain_shell(box, plain):
-    assert box.out("echo $0; pwd", **plain).startswith(b"sh\n")
-    box.sh("cd /usr; export A=\"it's\"; exit 3", **plain)
-    assert box.out('pwd; echo "$A"; ls /proc/self/fd', **plain) == b"/usr\nit's\n0\n1\n2\n3\n"
-    assert box.out("cat; read x || echo end", DATA="in\n", **plain) == b"in\nend\n"
-    assert box.out("pwd", CWD="/tmp", **plain) == b"/tmp\n"
-    assert box.refused("pwd", CWD="/nowhere", **plain)[0] == ENOENT
-    result, _ = box.sh("export A=2; echo 'open", **plain)
-    assert result["EXIT_CODE"] == 2
-    assert box.out('echo "$A"; pwd', **plain) == b"it's\n/usr\n"
-    assert box.refused("#" * 200_000, **plain)[0] == E2BIG
-
-
-def test_no_shell_at_all(box):
-    code, text = box.refused("true", ENV=["PATH=/nowhere"], NAME="none")
-    assert code == ENOENT and "no shell" in text
-
-
-# In the background
-
-
-def start(box, script, **fields):
-    c = box.ask(script, BACKGROUND=1, **fields)
-    kind, result, _, _ = c.result()
-    c.close()
-    assert kind == "RESULT", result
-    return result["HANDLE"], result["OUTPUT_PATH"].decode()
-
-
-def status(box, handle, **fields):
-    kind, result, _, _ = box.call("STATUS", HANDLE=handle, **fields)
-    assert kind == "RESULT", result
-    return result
-
-
-def feed(box, handle, data=b"", **fields):
-    return box.call("INPUT", HANDLE=handle, DATA=data, **fields)[:2]
-
-
-def test_background_begins_with_the_state_and_leaves_it(box):
-    box.out("cd /usr; export A=1")
-    handle, path = start(box, "pwd; echo $A; cd /etc; export A=2; exit 3")
-    assert wait_for(lambda: not status(box, handle)["RUNNING"])
-    assert status(box, handle)["EXIT_CODE"] == 3
-    assert box.out(f"cat {path}; pwd; echo $A") == b"/usr\n1\n/usr\n1\n"
-
-
-def test_background_input(box):
-    handle, path = start(box, "while read x; do echo got $x; done; echo end")
-    assert feed(box, handle, b"one\ntw")[0] == "RESULT"
-    assert feed(box, handle, b"o\n")[0] == "RESULT"
-    assert wait_for(lambda: box.out(f"cat {path}") == b"got one\ngot two\n")
-    assert status(box, handle)["RUNNING"] == 1
-    assert feed(box, handle, EOF=1)[0] == "RESULT"
-    assert wait_for(lambda: not status(box, handle)["RUNNING"])
-    assert box.out(f"cat {path}").endswith(b"end\n")
-    kind, result = feed(box, handle, b"more")
-    assert (kind, result["CODE"]) == ("ERROR", EPIPE)
-
-
-def test_background_input_that_nobody_reads_is_bounded(box):
-    handle, _ = start(box, "sleep 300")
-    codes = []
-    for _ in range(8):
-        kind, result = feed(box, handle, b"x" * 500_000)
-        codes.append(kind)
-    assert codes[0] == "RESULT" and codes[-1] == "ERROR" and result["CODE"] == EAGAIN
-    assert box.call("SIGNAL", HANDLE=handle, SIGNAL=signal.SIGKILL)[0] == "RESULT"
-    assert feed(box, 99, b"x")[1]["CODE"] == ESRCH
-
-
-def test_background_mark(box):
-    handle, _ = start(box, "echo one; read x; echo two")
-    assert wait_for(lambda: status(box, handle).get("SIZE") == 4)
-    assert status(box, handle, MARK=4)["MARK"] == 0
-    assert status(box, handle)["MARK"] == 4
-    feed(box, handle, EOF=1)
-    assert wait_for(lambda: status(box, handle)["SIZE"] == 8)
-    assert status(box, handle)["MARK"] == 4
-
-
-def test_background_is_killed_with_its_tree(box):
-    handle, _ = start(box, "sleep 555 & setsid sleep 555 & wait")
-    assert wait_for(lambda: len(sleepers(box, "555")) == 2)
-    box.out("echo the session goes on")
-    assert box.call("SIGNAL", HANDLE=handle, SIGNAL=signal.SIGKILL)[0] == "RESULT"
-    assert wait_for(lambda: not sleepers(box, "555"))
-    assert wait_for(lambda: status(box, handle)["RUNNING"] == 0)
-
-
-def test_background_without_a_shell(box):
-    handle, _ = start(box, "true", ENV=["PATH=/nowhere"], NAME="none")
-    assert wait_for(lambda: not status(box, handle)["RUNNING"])
-    assert status(box, handle)["EXIT_CODE"] == 127
 
 
 def test_end_of_the_control_socket_ends_ready_shells(tmp_path):

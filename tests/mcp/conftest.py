@@ -4,6 +4,7 @@ import shutil
 import pytest
 
 import peer
+from desk import Desk
 from peer import MODULES
 
 
@@ -49,3 +50,14 @@ def node():
         pytest.skip("npm's registry was not reachable (scripts/setup-node): no other people's MCP clients")
     own = MODULES / ".bin" / "node"
     return str(own if own.exists() else shutil.which("node"))
+
+
+@pytest.fixture
+def desk(box):
+    return Desk(box)
+
+
+@pytest.fixture
+def users(make_box):
+    """For what does not depend on who asks."""
+    return Desk(make_box("user"))

@@ -9,7 +9,7 @@ import time
 
 import harness
 import pytest
-from test_client import Desk
+from desk import Desk
 
 EMPTY = {"type": "object"}
 
