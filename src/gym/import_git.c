@@ -70,7 +70,7 @@ static int spawn(const char *const *args, int in, int out, int said, pid_t *ret)
 int git_start(struct git_child *g, const char *const *args, const void *input, size_t n, struct error *err)
 {
     _cleanup_fd_ int in = -1, said = -1;
-    int out[2];
+    int out[2] = {-1, -1};
     *g = (struct git_child){.said = -1};
     int r = text_file(input, n, &in);
     if (r == 0)

@@ -39,10 +39,12 @@ int record_check(const char *path, struct error *err)
 static void add_piece(struct record *r, bool thinking, size_t n)
 {
     int64_t ms = (clock_now() - r->began) / NS_PER_MS;
-    struct record_piece *last = r->n ? &r->pieces[r->n - 1] : NULL;
-    if (last && last->thinking == thinking && ms - last->ms < TOGETHER_MS) {
-        last->n += n;
-        return;
+    if (r->n > 0) {
+        struct record_piece *last = &r->pieces[r->n - 1];
+        if (last->thinking == thinking && ms - last->ms < TOGETHER_MS) {
+            last->n += n;
+            return;
+        }
     }
     if (r->n == r->room) {
         size_t room = r->room ? r->room * 2 : 64;
