@@ -123,8 +123,8 @@ static int take_wanted(json_t *options, struct wanted *w, struct error *err)
 static int import_one(const struct wanted *w, const char *name, struct task **ret, struct error *err)
 {
     struct task_set set = {0};
-    int r =
-        task_import(&(struct import_options){.from = w->from, .repos = w->repos, .only = name}, &set, err);
+    struct import_options o = {.from = w->from, .repos = w->repos, .only = name, .cancel = -1};
+    int r = task_import(&o, &set, err);
     if (r < 0)
         return r;
     if (set.count == 1)
@@ -160,7 +160,7 @@ static int open_arena(const char *name, json_t *options, hutch_arena **ret, stru
     if (r == 0)
         r = find_task(&w, name, &a->task, err);
     if (r == 0)
-        r = arena_open(a->task, &w.arena, &a->arena, err);
+        r = arena_open(a->task, &w.arena, -1, &a->arena, err);
     if (r < 0)
         arena_unref(a);
     else
