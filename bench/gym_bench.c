@@ -174,7 +174,7 @@ static void open_bench(struct bench *b, const char *folder)
         fail(&e);
     b->task->max_steps = LONG_PLAY;
     if (task_finish(b->task, &e) < 0 ||
-        arena_open(b->task, &(struct arena_options){.no_cache = true, .clock = CLOCK_VIRTUAL}, &b->arena,
+        arena_open(b->task, &(struct arena_options){.no_cache = true, .clock = CLOCK_VIRTUAL}, -1, &b->arena,
                    &e) < 0)
         fail(&e);
     const struct task_patch *patch =

@@ -3,7 +3,9 @@
  *
  * Every function that can fail returns 0 or a negative errno, and takes a `struct hutch_error *` (or NULL)
  * for one line that a person can read. Handles are opaque; a function that ends one takes NULL. There is no
- * global state: handles may be used from any thread, one call at a time per handle unless said otherwise.
+ * global state: handles may be used from any thread, one call at a time per handle unless said otherwise. A
+ * handle may be closed while another thread is in a call with it: whatever that call runs is ended at once,
+ * the call returns (-ECANCELED; a command or a tool with the result that SIGKILL gives), and then close does.
  * Strings are UTF-8 unless they are called bytes; what a function returns in a `char **` is freed with
  * hutch_free(). JSON is exchanged as text. What a function returns through a pointer is untouched if it
  * fails.
@@ -100,7 +102,8 @@ typedef struct hutch_vector hutch_vector;
 HUTCH_API int hutch_tasks(const char *tasks, char **ret_list, struct hutch_error *err);
 
 /* `options`: NULL or {"tasks": DIR, "from": "quixbugs:DIR", "clock": "wall|virtual", "cache": true,
- * "pool": N, "max_steps": N}. */
+ * "pool": N, "max_steps": N, "cancel": FD}. Opening runs the task's tests if it does not list them; as soon
+ * as the descriptor `cancel` is readable it is given up with -ECANCELED. */
 HUTCH_API int hutch_arena_open(const char *task, const char *options, hutch_arena **ret,
                                struct hutch_error *err);
 HUTCH_API void hutch_arena_close(hutch_arena *a); /* lives on until its last environment is closed */
@@ -131,10 +134,16 @@ HUTCH_API int hutch_env_reset(hutch_env *e, uint64_t seed, struct hutch_step *re
 HUTCH_API int hutch_env_step(hutch_env *e, const char *tool, const char *input, struct hutch_step *ret,
                              struct hutch_error *err);
 HUTCH_API int hutch_env_act(hutch_env *e, size_t action, struct hutch_step *ret, struct hutch_error *err);
+/* Both, if it is known already what comes of the action: they take no time to speak of. Else -EAGAIN, and
+ * nothing has happened. For callers that may not be held up, and want to take another way then. */
+HUTCH_API int hutch_env_step_known(hutch_env *e, const char *tool, const char *input, struct hutch_step *ret,
+                                   struct hutch_error *err);
+HUTCH_API int hutch_env_act_known(hutch_env *e, size_t action, struct hutch_step *ret,
+                                  struct hutch_error *err);
 HUTCH_API int hutch_env_fork(hutch_env *e, hutch_env **ret, struct hutch_error *err);
 
-/* From another thread, never a signal handler: ends the step that is under way soon, with -ECANCELED. Its
- * episode is over: the next call is a reset. */
+/* From another thread, never a signal handler: ends the step that is under way at once, a run of the tests
+ * too, with -ECANCELED. Its episode is over: the next call is a reset. */
 HUTCH_API int hutch_env_interrupt(hutch_env *e, struct hutch_error *err);
 
 /* ---- Many at once ------------------------------------------------------------------------------------- */
@@ -162,6 +171,10 @@ HUTCH_API int hutch_vector_send(hutch_vector *v, const struct hutch_action *acti
  * recv. */
 HUTCH_API long hutch_vector_recv(hutch_vector *v, size_t min, size_t max, int timeout_ms,
                                  struct hutch_step *ret, struct hutch_error *err);
+
+/* From another thread, never a signal handler: ends all steps that are under way, at once, and returns when
+ * they have ended. Each comes out of recv with the code -ECANCELED; its episode is over. */
+HUTCH_API int hutch_vector_interrupt(hutch_vector *v, struct hutch_error *err);
 
 #ifdef __cplusplus
 }

@@ -14,6 +14,7 @@ import weakref
 from contextlib import contextmanager
 from typing import Any, Callable, Iterator, NoReturn, Optional, TypeVar
 
+from ._interrupt import interruptible
 from ._library import call
 from .errors import HutchError
 
@@ -100,12 +101,16 @@ class Handle:
 T = TypeVar("T")
 
 
-def make(create: Any, *arguments: Any, free: Free, own: Callable[[ctypes.c_void_p], T]) -> T:
+def make(create: Any, *arguments: Any, free: Free, own: Callable[[ctypes.c_void_p], T],
+         cancel: Optional[Callable[[], Any]] = None) -> T:
     """Calls a function that makes a handle, and lets `own` take it. Nothing is left where that is interrupted: Ctrl-C during
-    the call is heard right after it."""
+    the call is heard right after it, which is soon or (with `cancel`) made to be."""
     pointer = ctypes.c_void_p()
     try:
-        call(create, *arguments, ctypes.byref(pointer))
+        if cancel is None:
+            call(create, *arguments, ctypes.byref(pointer))
+        else:
+            interruptible(lambda: call(create, *arguments, ctypes.byref(pointer)), cancel)
         return own(pointer)
     finally:
         if pointer.value is not None:

@@ -19,8 +19,13 @@ def interruptible(work: Callable[[], T], cancel: Callable[[], Any]) -> T:
     outcome: dict[str, Any] = {}
     done = _thread.allocate_lock()
     done.acquire()
+    gate = _thread.allocate_lock()  # whoever comes first: the call begins, or it never will
 
     def run() -> None:
+        with gate:
+            if "unwanted" in outcome:
+                return
+            outcome["begun"] = True
         try:
             outcome["value"] = work()
         except BaseException as why:  # goes to the main thread
@@ -29,14 +34,17 @@ def interruptible(work: Callable[[], T], cancel: Callable[[], Any]) -> T:
             done.release()
 
     try:
-        _thread.start_new_thread(run, ())
-    except RuntimeError:  # no threads any more: the interpreter is ending
-        return work()
-    try:
+        try:
+            _thread.start_new_thread(run, ())
+        except RuntimeError:  # no threads any more: the interpreter is ending
+            return work()
         done.acquire()
     except BaseException:
-        cancel()
-        _wait(done)
+        with gate:
+            outcome["unwanted"] = True
+        if "begun" in outcome:
+            cancel()
+            _wait(done)
         raise
     if "error" in outcome:
         raise outcome["error"]

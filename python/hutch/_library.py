@@ -91,11 +91,14 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "hutch_env_reset": (c_int, c_void_p, c_uint64, POINTER(CStep), _ERROR),
     "hutch_env_step": (c_int, c_void_p, c_char_p, c_char_p, POINTER(CStep), _ERROR),
     "hutch_env_act": (c_int, c_void_p, c_size_t, POINTER(CStep), _ERROR),
+    "hutch_env_step_known": (c_int, c_void_p, c_char_p, c_char_p, POINTER(CStep), _ERROR),
+    "hutch_env_act_known": (c_int, c_void_p, c_size_t, POINTER(CStep), _ERROR),
     "hutch_env_fork": (c_int, c_void_p, POINTER(c_void_p), _ERROR),
     "hutch_env_interrupt": (c_int, c_void_p, _ERROR),
     "hutch_vector_open": (c_int, c_void_p, c_size_t, c_size_t, c_int, POINTER(c_void_p), _ERROR),
     "hutch_vector_close": (None, c_void_p),
     "hutch_vector_send": (c_int, c_void_p, POINTER(CAction), c_size_t, _ERROR),
+    "hutch_vector_interrupt": (c_int, c_void_p, _ERROR),
     "hutch_vector_recv": (c_long, c_void_p, c_size_t, c_size_t, c_int, POINTER(CStep), _ERROR),
 }
 
@@ -170,6 +173,15 @@ def call(function: Any, *arguments: Any) -> int:
     if code < 0:
         raise HutchError(error.code or -code, error.text.decode("utf-8", "replace"))
     return code
+
+
+def call_known(function: Any, *arguments: Any) -> bool:
+    """Calls a function that does only what is known already; False if it did nothing (EAGAIN)."""
+    error = CError()
+    code = int(function(*arguments, byref(error)))
+    if code < 0 and code != -errno.EAGAIN:
+        raise HutchError(error.code or -code, error.text.decode("utf-8", "replace"))
+    return code >= 0
 
 
 def call_text(function: Any, *arguments: Any) -> bytes:

@@ -155,6 +155,8 @@ const char *box_limit_name(enum wire_limit limit);
 
 /* Snapshots and forks: filesystem state (workspace, home, /tmp), never processes. docs/snapshots.md */
 int box_snapshot(struct box *b, struct snapshot **ret, struct error *err);
+/* The same, given up with -ECANCELED once `cancel` is readable. */
+int box_snapshot_until(struct box *b, int cancel, struct snapshot **ret, struct error *err);
 struct snapshot *snapshot_free(struct snapshot *s);
 int box_fork(struct snapshot *s, struct box **ret, struct error *err);
 

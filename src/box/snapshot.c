@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,6 +12,7 @@
 
 #include "apply.h"
 #include "box_private.h"
+#include "cancel.h"
 #include "changes.h"
 #include "banned.h"
 
@@ -65,9 +67,17 @@ static int take_answer(int fd, struct error *err)
     return r;
 }
 
+static int wait_for_answer(int fd, int cancel, struct error *err)
+{
+    int r = cancel_wait(fd, POLLIN, GUEST_PATIENCE_S * 1000, cancel);
+    if (r == 0)
+        r = -ETIMEDOUT;
+    return r < 0 ? error_errno(err, -r, "the guest did not answer") : 0;
+}
+
 /* One request without fields, or with one number; its answer is a RESULT or an error. */
-static int ask(const struct guest *g, enum wire_type type, uint16_t key, uint64_t value, int *ret_fd,
-               struct error *err)
+static int ask(const struct guest *g, enum wire_type type, uint16_t key, uint64_t value, int cancel,
+               int *ret_fd, struct error *err)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(256);
     size_t begin = wire_begin(&b, type);
@@ -78,13 +88,15 @@ static int ask(const struct guest *g, enum wire_type type, uint16_t key, uint64_
     int r = guest_connect_patient(g, &b, &fd);
     if (r < 0)
         return error_errno(err, -r, "cannot reach the guest");
-    r = take_answer(fd, err);
+    r = wait_for_answer(fd, cancel, err);
+    if (r == 0)
+        r = take_answer(fd, err);
     if (r == 0 && ret_fd)
         *ret_fd = TAKE_FD(fd);
     return r;
 }
 
-static int view_open(struct box *b, unsigned snapshot, struct view *ret, struct error *err)
+static int view_open(struct box *b, unsigned snapshot, int cancel, struct view *ret, struct error *err)
 {
     struct view v = {.box = b, .frozen = -1, .scribe = GUEST_NONE};
     int r = b->backend->ready(b->place, err);
@@ -92,7 +104,7 @@ static int view_open(struct box *b, unsigned snapshot, struct view *ret, struct 
         return r;
     pthread_rwlock_wrlock(&b->frozen);
     if (b->backend->guest(b->place)->pid > 0)
-        r = ask(b->backend->guest(b->place), WIRE_FREEZE, 0, 0, &v.frozen, err);
+        r = ask(b->backend->guest(b->place), WIRE_FREEZE, 0, 0, cancel, &v.frozen, err);
     if (r == 0)
         r = b->backend->scribe(b->place, snapshot, &v.scribe, err);
     if (r < 0) {
@@ -114,7 +126,7 @@ static int view_changes(struct box *b, struct view *ret, int *ret_fd, struct err
 {
     int r = require_cow(b, err);
     if (r == 0)
-        r = view_open(b, 0, ret, err);
+        r = view_open(b, 0, -1, ret, err);
     if (r < 0)
         return r;
     if (!ret_fd)
@@ -192,13 +204,13 @@ static struct box *copy_options(const struct box *b)
     return copy;
 }
 
-static int write_layer(struct box *b, unsigned number, bool flatten, struct error *err)
+static int write_layer(struct box *b, unsigned number, bool flatten, int cancel, struct error *err)
 {
     struct view v;
-    int r = view_open(b, number, &v, err);
+    int r = view_open(b, number, cancel, &v, err);
     if (r < 0)
         return r;
-    r = ask(&v.scribe, WIRE_COPY, WIRE_K_FLATTEN, flatten, NULL, err);
+    r = ask(&v.scribe, WIRE_COPY, WIRE_K_FLATTEN, flatten, cancel, NULL, err);
     view_close(&v);
     return r;
 }
@@ -216,11 +228,11 @@ static struct snapshot *new_snapshot(struct box *b, unsigned number, bool flatte
     return s;
 }
 
-int box_snapshot(struct box *b, struct snapshot **ret, struct error *err)
+int box_snapshot_until(struct box *b, int cancel, struct snapshot **ret, struct error *err)
 {
     bool flattened = b->backend->depth(b->place) + 1 >= b->backend->layers_max;
     unsigned number = ++b->snapshots;
-    int r = write_layer(b, number, flattened, err);
+    int r = write_layer(b, number, flattened, cancel, err);
     if (r < 0)
         return r;
     struct snapshot *s = new_snapshot(b, number, flattened);
@@ -228,6 +240,11 @@ int box_snapshot(struct box *b, struct snapshot **ret, struct error *err)
         return error_errno(err, ENOMEM, "cannot take a snapshot");
     *ret = s;
     return 0;
+}
+
+int box_snapshot(struct box *b, struct snapshot **ret, struct error *err)
+{
+    return box_snapshot_until(b, -1, ret, err);
 }
 
 int box_template(struct box *b, struct snapshot **ret, struct error *err)

@@ -18,6 +18,7 @@
 #include "environment.h"
 #include "io.h"
 #include "sys.h"
+#include "turn.h"
 #include "warm_private.h"
 #include "weaken.h"
 #include "banned.h"
@@ -32,7 +33,7 @@
 
 /* A process on its way to being ready: what it says, and what it prints meanwhile. */
 struct hatching {
-    int control, voice;
+    int control, voice, cancel;
     char answer[ANSWER_MAX + 1];
     char printed[2 * VOICE_KEPT + 1];
     size_t n_printed;
@@ -98,13 +99,17 @@ static int wait_for_word(struct hatching *h, struct error *err)
 {
     int64_t deadline = clock_now() + READY_NS;
     for (;;) {
-        struct pollfd p[] = {{.fd = h->control, .events = POLLIN}, {.fd = h->voice, .events = POLLIN}};
+        struct pollfd p[] = {{.fd = h->control, .events = POLLIN},
+                             {.fd = h->voice, .events = POLLIN},
+                             {.fd = h->cancel, .events = POLLIN}};
         int n = poll(p, ARRAY_SIZE(p), clock_poll_ms(deadline));
         if (n < 0 && errno != EINTR)
             return error_errno(err, errno, "cannot wait for the warm process");
         if (n == 0)
             return error_set(err, ETIMEDOUT, "the warm process was not ready within %d seconds",
                              (int)(READY_NS / NS_PER_S));
+        if (n > 0 && p[2].revents)
+            return error_set(err, ECANCELED, "interrupted");
         if (n > 0 && p[1].revents)
             listen_to(h);
         if (n > 0 && p[0].revents)
@@ -164,7 +169,7 @@ static int check_alone(pid_t pid, struct error *err)
     return threads == 1 ? 0 : error_set(err, EOPNOTSUPP, "the warm process has %u threads", threads);
 }
 
-static int start(struct warm *w, struct guest *ret, struct error *err)
+static int start(struct warm *w, int cancel, struct guest *ret, struct error *err)
 {
     const struct timeval patience = {.tv_sec = PATIENCE_S};
     int ends[2], voice[2];
@@ -174,7 +179,7 @@ static int start(struct warm *w, struct guest *ret, struct error *err)
     _cleanup_fd_ int theirs = ends[1];
     if (pipe2(voice, O_CLOEXEC) < 0 || io_set_nonblock(voice[0], true) < 0)
         return error_errno(err, errno, "cannot make a pipe");
-    struct hatching h = {.control = ours, .voice = voice[0]};
+    struct hatching h = {.control = ours, .voice = voice[0], .cancel = cancel};
     struct guest g = GUEST_NONE;
     struct backend_warm how = {
         .control = theirs, .voice = voice[1], .program = w->program, .setup = w->setup, .env = w->env};
@@ -212,16 +217,17 @@ int warm_open(const struct warm_options *o, struct warm **ret, struct error *err
                        .place = like->backend->ref(snapshot_place(o->family)),
                        .program = -1,
                        .setup = -1,
+                       .reviving = turn_open(),
                        .process = GUEST_NONE};
     pthread_mutex_init(&w->lock, NULL);
     w->env = make_env(like->env);
-    if (!w->env)
+    if (!w->env || w->reviving < 0)
         return error_errno(err, ENOMEM, "the warm process did not start");
     int r = make_file(o->program, &w->program, err);
     if (r == 0)
         r = make_file(o->setup ? o->setup : "", &w->setup, err);
     if (r == 0)
-        r = start(w, &w->process, err);
+        r = start(w, o->cancel, &w->process, err);
     if (r == 0)
         *ret = TAKE_PTR(w);
     return r;
@@ -235,6 +241,7 @@ struct warm *warm_close(struct warm *w)
     w->backend->unref(w->place);
     cleanup_close(&w->program);
     cleanup_close(&w->setup);
+    cleanup_close(&w->reviving);
     list_free(w->env);
     pthread_mutex_destroy(&w->lock);
     free(w);
@@ -261,15 +268,37 @@ bool warm_is_gone(struct warm *w, unsigned generation)
     return gone;
 }
 
-int warm_revive(struct warm *w, unsigned generation, struct error *err)
+static unsigned generation_of(struct warm *w)
 {
-    int r = 0;
     pthread_mutex_lock(&w->lock);
-    if (w->generation == generation) {
-        guest_end(&w->process);
-        r = start(w, &w->process, err);
-        w->generation++;
-    }
+    unsigned n = w->generation;
     pthread_mutex_unlock(&w->lock);
+    return n;
+}
+
+/* Without a new process the old one stays, which is gone: whoever comes next tries again. */
+static int replace(struct warm *w, int cancel, struct error *err)
+{
+    struct guest fresh = GUEST_NONE;
+    int r = start(w, cancel, &fresh, err);
+    if (r < 0)
+        return r;
+    pthread_mutex_lock(&w->lock);
+    struct guest old = w->process;
+    w->process = fresh;
+    w->generation++;
+    pthread_mutex_unlock(&w->lock);
+    guest_end(&old);
+    return 0;
+}
+
+int warm_revive(struct warm *w, unsigned generation, int cancel, struct error *err)
+{
+    int r = turn_take(w->reviving, cancel);
+    if (r < 0)
+        return error_errno(err, -r, "cannot start the warm process again");
+    if (generation_of(w) == generation)
+        r = replace(w, cancel, err);
+    turn_give(w->reviving);
     return r;
 }

@@ -27,6 +27,7 @@ struct warm_options {
     struct snapshot *family; /* borrowed; of a box that was opened with .warm, or of a fork of such a one */
     const char *program;     /* Python source: prepare(text) is called once, run(text, fd) in each child */
     const char *setup;       /* what prepare() is given */
+    int cancel;              /* ends the start when it becomes readable; -1: none */
 };
 
 /* Starts it and waits until prepare() has returned. -EOPNOTSUPP where it cannot be had (no python3, a kernel

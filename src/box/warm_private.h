@@ -9,6 +9,7 @@ struct warm {
     struct place *place; /* of the family's snapshot */
     int program, setup;  /* files */
     char **env;
+    int reviving;         /* turn.h: whoever starts another process has it */
     pthread_mutex_t lock; /* of the rest */
     struct guest process;
     unsigned generation; /* counts the processes that there were */
@@ -17,6 +18,6 @@ struct warm {
 /* Sends a run. -EPIPE: the process is gone; ret_generation tells which one it was. */
 int warm_send(struct warm *w, const int *fds, size_t n_fds, unsigned *ret_generation);
 
-/* Whether that process is gone. And a new one in its place, unless somebody else was first. */
+/* Whether that process is gone. And a new one in its place, unless somebody else was first; -ECANCELED. */
 bool warm_is_gone(struct warm *w, unsigned generation);
-int warm_revive(struct warm *w, unsigned generation, struct error *err);
+int warm_revive(struct warm *w, unsigned generation, int cancel, struct error *err);

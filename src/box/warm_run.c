@@ -191,7 +191,7 @@ int warm_run(struct warm *w, struct box *b, const struct warm_run *run, struct w
         r = try_run(w, b, run, &generation, ret, err);
         if (r != -ENOTCONN)
             return r;
-        r = warm_revive(w, generation, err);
+        r = warm_revive(w, generation, run->cancel, err);
         if (r < 0)
             return r;
     }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cancel.h"
 #include "clock.h"
 #include "commands.h"
 #include "dice.h"
@@ -119,7 +120,7 @@ static int play(struct bench *b, struct error *err)
     for (size_t i = 0; r == 0 && i < b->envs && b->begun < b->episodes; i++)
         r = send_reset(b, i, err);
     while (r == 0 && b->ended < b->episodes)
-        r = interrupt_signal() ? error_set(err, ECANCELED, "interrupted") : take_some(b, err);
+        r = take_some(b, err);
     b->seconds = (double)(clock_now() - began) / (double)NS_PER_S;
     return r;
 }
@@ -135,7 +136,9 @@ static int weigh(struct bench *b, struct error *err)
         for (size_t i = 0; r == 0 && i < b->envs; i++) {
             ssize_t n = vector_recv(b->vector, 1, 1, -1, &result, err);
             r = n < 1 ? error_set(err, EIO, "no environment is at work any more") : 0;
-            if (r == 0)
+            if (r == 0 && result.code < 0)
+                r = error_set(err, -result.code, "%s", result.text);
+            if (n == 1)
                 vector_result_free(&result);
         }
     }
@@ -208,10 +211,26 @@ static void print_json(struct bench *b)
     json_decref(o);
 }
 
-static int prepare(struct bench *b, struct error *err)
+static void stop(void *data)
+{
+    vector_cancel(data);
+}
+
+/* From here on a signal ends the steps that are under way. It may have come before. */
+static int open_vector(struct bench *b, int cancel, struct error *err)
+{
+    struct vector_options with = {.n = b->envs};
+    int r = vector_open(b->place.arena, &with, &b->vector, err);
+    if (r < 0)
+        return r;
+    interrupt_call(stop, b->vector);
+    return cancel_check(cancel, err);
+}
+
+static int prepare(struct bench *b, int cancel, struct error *err)
 {
     const char *agent = b->options->agent ? b->options->agent : "solution";
-    int r = gym_place_open(b->options, &b->place, err);
+    int r = gym_place_open(b->options, cancel, &b->place, err);
     if (r == 0 && task_actions(b->place.task) == 0)
         r = error_set(err, EINVAL, "the task %s has no patches, so there is nothing to measure",
                       b->place.task->name);
@@ -225,11 +244,12 @@ static int prepare(struct bench *b, struct error *err)
         r = error_set(err, ENOMEM, "no memory");
     if (r == 0)
         bench_memory(&b->before);
-    return r == 0 ? vector_open(b->place.arena, &(struct vector_options){.n = b->envs}, &b->vector, err) : r;
+    return r == 0 ? open_vector(b, cancel, err) : r;
 }
 
 static void release(struct bench *b)
 {
+    interrupt_call(NULL, NULL);
     vector_close(b->vector);
     gym_place_close(&b->place);
     free(b->players);
@@ -243,9 +263,8 @@ static int run(struct gym_options *o, struct error *err)
     struct bench b = {.options = o,
                       .envs = (size_t)(o->envs ? o->envs : ENVS),
                       .episodes = o->episodes ? o->episodes : EPISODES};
-    int r = interrupt_watch(err);
-    if (r >= 0)
-        r = prepare(&b, err);
+    int cancel = interrupt_watch(err);
+    int r = cancel < 0 ? cancel : prepare(&b, cancel, err);
     if (r == 0)
         r = play(&b, err);
     if (r == 0)
@@ -255,9 +274,7 @@ static int run(struct gym_options *o, struct error *err)
     else if (r == 0)
         print_text(&b);
     release(&b);
-    if (r < 0 && interrupt_signal())
-        return 128 + interrupt_signal();
-    return r < 0 ? say_failure(err) : gym_finish();
+    return r < 0 ? gym_failed(err) : gym_finish();
 }
 
 int command_gym_bench(const struct command *self, int argc, char **argv)

@@ -129,7 +129,7 @@ static int play(struct telling *t, struct policy *p, struct error *err)
     struct gym_episode episode;
     int r = policy_play(p, t->place->env, t->options->seed, false, each_step, t, &episode, err);
     if (r < 0)
-        return interrupt_signal() ? 128 + interrupt_signal() : say_failure(err);
+        return gym_failed(err);
     if (t->record)
         put_line(t->record, trajectory_end(t->place->env));
     if (t->options->json)
@@ -139,25 +139,21 @@ static int play(struct telling *t, struct policy *p, struct error *err)
     return put_remark(t, p);
 }
 
-static int run(struct telling *t, const struct policy_kind *k, int cancel, struct error *err)
+static int run(struct telling *t, const struct policy_kind *k, struct error *err)
 {
     struct policy_options with;
     struct settings *settings = NULL;
     struct policy *p = NULL;
     const struct gym_options *o = t->options;
-    int r = gym_policy_options(o, strcmp(k->name, "model") == 0, cancel, &with, &settings, err);
+    int r = gym_policy_options(o, strcmp(k->name, "model") == 0, &with, &settings, err);
     if (r == 0)
         r = policy_open(k, t->place->task, &with, &p, err);
     if (r == 0 && o->record && !(t->record = fopen(o->record, "we")))
         r = error_errno(err, errno, "cannot write %s", o->record);
-    int status = 0;
-    if (r == 0)
-        status = play(t, p, err);
-    else
-        say_lines(err->text);
+    int status = r == 0 ? play(t, p, err) : gym_failed(err);
     policy_free(p);
     settings_free(settings);
-    return r < 0 ? EXIT_HUTCH : status;
+    return status;
 }
 
 static int close_record(struct telling *t)
@@ -174,14 +170,14 @@ static int episode(struct gym_options *o, const struct policy_kind *k, struct er
 {
     _cleanup_place_ struct gym_place place = {0};
     int cancel = interrupt_watch(err);
-    int r = cancel < 0 ? cancel : gym_place_open(o, &place, err);
+    int r = cancel < 0 ? cancel : gym_place_open(o, cancel, &place, err);
     if (r < 0)
-        return say_failure(err);
+        return gym_failed(err);
     if (!o->has_seed)
         o->seed = place.task->seed;
     struct telling t = {
         .options = o, .place = &place, .agent = k->name, .colours = say_colours(STDOUT_FILENO)};
-    int status = run(&t, k, cancel, err);
+    int status = run(&t, k, err);
     int recorded = close_record(&t), finished = gym_finish();
     return status ? status : recorded ? recorded : finished;
 }

@@ -38,23 +38,25 @@ static int add_task(struct task_set *set, struct task *t)
     return 0;
 }
 
-static int add_named(const struct gym_options *o, const char *name, struct task_set *set, struct error *err)
+static int add_named(const struct gym_options *o, const char *name, int cancel, struct task_set *set,
+                     struct error *err)
 {
     struct task *t = NULL;
-    int r = gym_task(o, name, &t, err);
+    int r = gym_task(o, name, cancel, &t, err);
     if (r == 0 && add_task(set, t) < 0)
         r = error_set(err, ENOMEM, "no memory");
     return r;
 }
 
-static int add_list(const struct gym_options *o, const char *names, struct task_set *set, struct error *err)
+static int add_list(const struct gym_options *o, const char *names, int cancel, struct task_set *set,
+                    struct error *err)
 {
     _cleanup_free_ char *copy = strdup(names);
     char *rest = copy, *name;
     int r = copy ? 0 : error_set(err, ENOMEM, "no memory");
     while (r == 0 && (name = strsep(&rest, ",")))
         if (*name)
-            r = add_named(o, name, set, err);
+            r = add_named(o, name, cancel, set, err);
     return r;
 }
 
@@ -63,12 +65,12 @@ static void tell_import(void *data, const char *text)
     say("%s", text);
 }
 
-static int add_all(const struct gym_options *o, struct task_set *set, struct error *err)
+static int add_all(const struct gym_options *o, int cancel, struct task_set *set, struct error *err)
 {
     struct task_list names = {0};
     if (o->from) {
         struct import_options io = {
-            .from = o->from, .repos = o->repos, .image = o->image, .say = tell_import};
+            .from = o->from, .repos = o->repos, .image = o->image, .say = tell_import, .cancel = cancel};
         int r = task_import(&io, set, err);
         for (size_t i = 0; r == 0 && i < set->count; i++)
             r = gym_task_limit(o, set->items[i], err);
@@ -76,15 +78,15 @@ static int add_all(const struct gym_options *o, struct task_set *set, struct err
     }
     int r = task_names(o->tasks, &names, err);
     for (size_t i = 0; r == 0 && i < names.count; i++)
-        r = add_named(o, names.items[i], set, err);
+        r = add_named(o, names.items[i], cancel, set, err);
     task_list_free(&names);
     return r;
 }
 
-static int find_tasks(const struct gym_options *o, struct task_set *set, struct error *err)
+static int find_tasks(const struct gym_options *o, int cancel, struct task_set *set, struct error *err)
 {
     bool all = !o->task || strcmp(o->task, "all") == 0;
-    int r = all ? add_all(o, set, err) : add_list(o, o->task, set, err);
+    int r = all ? add_all(o, cancel, set, err) : add_list(o, o->task, cancel, set, err);
     if (r == 0 && set->count == 0)
         r = error_set(err, ENOENT, "there are no tasks to play");
     return r;
@@ -198,12 +200,8 @@ static int compare(const struct eval_options *o, const struct gym_options *given
         return EXIT_HUTCH;
     }
     int r = eval(o, rows, err);
-    if (r < 0 && interrupt_signal())
-        return 128 + interrupt_signal();
-    if (r < 0) {
-        say_lines(err->text);
-        return EXIT_HUTCH;
-    }
+    if (r < 0)
+        return gym_failed(err);
     if (given->json)
         print_json(o, rows);
     else
@@ -235,11 +233,12 @@ static int run(const struct gym_options *o, struct subjects *s, struct error *er
                              .arena = gym_arena_options(o),
                              .jobs = (size_t)o->jobs};
     int cancel = interrupt_watch(err);
-    int r = cancel < 0 ? cancel : find_tasks(o, &s->tasks, err);
+    int r = cancel < 0 ? cancel : find_tasks(o, cancel, &s->tasks, err);
     if (r == 0)
-        r = gym_policy_options(o, s->model, cancel, &e.policy, &settings, err);
+        r = gym_policy_options(o, s->model, &e.policy, &settings, err);
     if (r < 0)
-        return say_failure(err);
+        return gym_failed(err);
+    e.cancel = cancel;
     e.tasks = s->tasks.items;
     e.n_tasks = s->tasks.count;
     size_t left = e.n_tasks * e.n_agents;

@@ -3,6 +3,7 @@
 
 #include "gym_place.h"
 #include "import.h"
+#include "interrupt.h"
 #include "say.h"
 #include "banned.h"
 
@@ -11,11 +12,16 @@ static void tell_import(void *data, const char *text)
     say("%s", text);
 }
 
-static int import_one(const struct gym_options *o, const char *name, struct task **ret, struct error *err)
+static int import_one(const struct gym_options *o, const char *name, int cancel, struct task **ret,
+                      struct error *err)
 {
     struct task_set set = {0};
-    struct import_options io = {
-        .from = o->from, .repos = o->repos, .image = o->image, .only = name, .say = tell_import};
+    struct import_options io = {.from = o->from,
+                                .repos = o->repos,
+                                .image = o->image,
+                                .only = name,
+                                .say = tell_import,
+                                .cancel = cancel};
     int r = task_import(&io, &set, err);
     if (r == 0 && set.count != 1)
         r = name ? error_set(err, ENOENT,
@@ -38,10 +44,10 @@ int gym_task_limit(const struct gym_options *o, struct task *t, struct error *er
     return task_finish(t, err);
 }
 
-int gym_task(const struct gym_options *o, const char *name, struct task **ret, struct error *err)
+int gym_task(const struct gym_options *o, const char *name, int cancel, struct task **ret, struct error *err)
 {
     _cleanup_task_ struct task *t = NULL;
-    int r = o->from ? import_one(o, name, &t, err) : task_find(o->tasks, name, &t, err);
+    int r = o->from ? import_one(o, name, cancel, &t, err) : task_find(o->tasks, name, &t, err);
     if (r == 0)
         r = gym_task_limit(o, t, err);
     if (r == 0)
@@ -55,19 +61,20 @@ struct arena_options gym_arena_options(const struct gym_options *o)
                                   .clock = o->virtual_clock ? CLOCK_VIRTUAL : CLOCK_WALL};
 }
 
-int gym_place_open(const struct gym_options *o, struct gym_place *ret, struct error *err)
+int gym_place_open(const struct gym_options *o, int cancel, struct gym_place *ret, struct error *err)
 {
     struct gym_place p = {0};
     struct arena_options with = gym_arena_options(o);
-    int r = gym_task(o, o->task, &p.task, err);
+    int r = gym_task(o, o->task, cancel, &p.task, err);
     if (r == 0)
-        r = arena_open(p.task, &with, &p.arena, err);
+        r = arena_open(p.task, &with, cancel, &p.arena, err);
     if (r == 0)
         r = env_open(p.arena, &p.env, err);
     if (r < 0) {
         gym_place_close(&p);
         return r;
     }
+    env_cancel_on(p.env, cancel);
     *ret = p;
     return 0;
 }
@@ -80,7 +87,7 @@ void gym_place_close(struct gym_place *p)
     *p = (struct gym_place){0};
 }
 
-int gym_policy_options(const struct gym_options *o, bool model, int cancel, struct policy_options *ret,
+int gym_policy_options(const struct gym_options *o, bool model, struct policy_options *ret,
                        struct settings **ret_settings, struct error *err)
 {
     struct settings *settings = NULL;
@@ -101,9 +108,16 @@ int gym_policy_options(const struct gym_options *o, bool model, int cancel, stru
                                    .epsilon_end = o->epsilon_end,
                                    .epsilon_decay = o->epsilon_decay,
                                    .alpha = o->alpha,
-                                   .gamma = o->gamma,
-                                   .cancel = cancel};
+                                   .gamma = o->gamma};
     return 0;
+}
+
+int gym_failed(const struct error *err)
+{
+    if (interrupt_signal())
+        return 128 + interrupt_signal();
+    say_lines(err->text);
+    return EXIT_HUTCH;
 }
 
 int gym_finish(void)

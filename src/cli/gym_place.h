@@ -13,21 +13,26 @@ struct gym_place {
 };
 
 /* A task by its name, of ours or of others. `name` NULL: the only one that --from leads to. */
-int gym_task(const struct gym_options *o, const char *name, struct task **ret, struct error *err);
+int gym_task(const struct gym_options *o, const char *name, int cancel, struct task **ret, struct error *err);
 
 /* --max-steps, for a task that was found otherwise. */
 int gym_task_limit(const struct gym_options *o, struct task *t, struct error *err);
 
-/* The task of the options with an arena and an environment. */
-int gym_place_open(const struct gym_options *o, struct gym_place *ret, struct error *err);
+/* The task of the options with an arena and an environment, which ends what it does when `cancel` is
+ * readable.
+ */
+int gym_place_open(const struct gym_options *o, int cancel, struct gym_place *ret, struct error *err);
 void gym_place_close(struct gym_place *p);
 #define _cleanup_place_ _cleanup_(gym_place_close)
 
 struct arena_options gym_arena_options(const struct gym_options *o);
 
 /* Options for agents. Settings are read, and their notes said, if one of the agents is a model. */
-int gym_policy_options(const struct gym_options *o, bool model, int cancel, struct policy_options *ret,
+int gym_policy_options(const struct gym_options *o, bool model, struct policy_options *ret,
                        struct settings **ret_settings, struct error *err);
+
+/* The exit status of a failure: 128 + N after a signal, which explains itself; else one line is said. */
+int gym_failed(const struct error *err);
 
 /* Flushes stdout and tells whether everything could be written, as an exit status. */
 int gym_finish(void);

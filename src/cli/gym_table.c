@@ -131,7 +131,7 @@ static const char EPISODE_NOTES[] =
     "1 if a replay\n"
     "differs from what was recorded, 130 after Ctrl-C, 125 if it could not be played.\n";
 
-static const char TRAIN_NOTES[] = "Ctrl-C ends it after the episode, with everything saved; --resume goes on "
+static const char TRAIN_NOTES[] = "Ctrl-C ends it at once, with all whole episodes saved; --resume goes on "
                                   "from there. The exit status is "
                                   "0, 130 after\n"
                                   "Ctrl-C, 125 if something failed.\n";

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "commands.h"
-#include "gym_options.h"
+#include "gym_place.h"
 #include "gym_tasks.h"
 #include "interrupt.h"
 #include "say.h"
@@ -80,14 +80,15 @@ static bool is_named(const char *name, char *const *names, int n)
 }
 
 static int load_others(struct tasks_list *l, const struct gym_options *o, char *const *names, int n,
-                       struct error *err)
+                       int cancel, struct error *err)
 {
     struct task_set set = {0};
     struct import_options io = {.from = o->from,
                                 .repos = o->repos,
                                 .image = o->image,
                                 .only = n == 1 ? names[0] : NULL,
-                                .say = tell_import};
+                                .say = tell_import,
+                                .cancel = cancel};
     int r = task_import(&io, &set, err);
     for (size_t i = 0; i < set.count && r == 0; i++) {
         if (!is_named(set.items[i]->name, names, n))
@@ -103,12 +104,12 @@ static int load_others(struct tasks_list *l, const struct gym_options *o, char *
     return r;
 }
 
-static int load(struct tasks_list *l, const struct gym_options *o, char *const *names, int n,
+static int load(struct tasks_list *l, const struct gym_options *o, char *const *names, int n, int cancel,
                 struct error *err)
 {
     int r = 0;
     if (o->from)
-        return load_others(l, o, names, n, err);
+        return load_others(l, o, names, n, cancel, err);
     if (n == 0)
         return load_ours(l, o->tasks, err);
     for (int i = 0; i < n && r == 0; i++)
@@ -210,15 +211,11 @@ static size_t count_wrong(const struct tasks_list *l)
 }
 
 /* Checks unless only a list is asked for. Returns an exit status, 0 to go on. */
-static int check(struct tasks_list *l, const struct gym_options *o, struct error *err)
+static int check(struct tasks_list *l, const struct gym_options *o, int cancel, struct error *err)
 {
     if (o->no_check)
         return 0;
-    int cancel = interrupt_watch(err);
-    int r = cancel < 0 ? cancel : tasks_check(l, (size_t)o->jobs, cancel, o->json, err);
-    if (r == -ECANCELED && interrupt_signal())
-        return 128 + interrupt_signal();
-    return r < 0 ? say_failure(err) : 0;
+    return tasks_check(l, (size_t)o->jobs, cancel, o->json, err) < 0 ? gym_failed(err) : 0;
 }
 
 static int finish(const struct tasks_list *l, const struct gym_options *o)
@@ -245,8 +242,9 @@ int command_gym_tasks(const struct command *self, int argc, char **argv)
     if (!command_words(self, argc, argv, &o, 0, -1, &n_words, &status))
         return status;
     _cleanup_(free_list) struct tasks_list l = {0};
-    if (load(&l, &o, argv, n_words, &err) < 0)
-        return say_failure(&err);
-    status = check(&l, &o, &err);
+    int cancel = interrupt_watch(&err);
+    if (cancel < 0 || load(&l, &o, argv, n_words, cancel, &err) < 0)
+        return gym_failed(&err);
+    status = check(&l, &o, cancel, &err);
     return status ? status : finish(&l, &o);
 }

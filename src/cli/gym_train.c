@@ -70,8 +70,6 @@ static void print_text(const struct train_result *r, const struct gym_place *pla
             printf("%-8s %.1f %% of the best return\n", "", 100 * ratio_of(r));
     }
     printf("written  %s: checkpoint.json, episodes.csv, curve.svg\n", say_clean(o->out, out, sizeof out));
-    if (r->cancelled)
-        printf("         'hutch gym train … --resume' goes on from there\n");
 }
 
 static json_t *sequence_json(const struct train_sequence *s)
@@ -87,13 +85,14 @@ static json_t *sequence_json(const struct train_sequence *s)
 static void print_json(const struct train_result *r, const struct gym_place *place, const char *agent,
                        const struct gym_options *o)
 {
-    json_t *line = json_pack(
-        "{s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:o, s:o, s:o, s:s, s:b}", "task", place->task->name, "agent",
-        agent, "seed", (json_int_t)o->seed, "episodes", (json_int_t)r->episodes, "played",
-        (json_int_t)r->played, "seconds", r->seconds, "episodes_per_second",
-        r->seconds > 0 ? (double)r->played / r->seconds : 0, "greedy", sequence_json(&r->greedy), "best",
-        r->best_known ? sequence_json(&r->best) : json_null(), "ratio",
-        isnan(ratio_of(r)) ? json_null() : json_real(ratio_of(r)), "out", o->out, "cancelled", r->cancelled);
+    json_t *line = json_pack("{s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:o, s:o, s:o, s:s, s:b}", "task",
+                             place->task->name, "agent", agent, "seed", (json_int_t)o->seed, "episodes",
+                             (json_int_t)r->episodes, "played", (json_int_t)r->played, "seconds", r->seconds,
+                             "episodes_per_second", r->seconds > 0 ? (double)r->played / r->seconds : 0,
+                             "greedy", r->greedy_known ? sequence_json(&r->greedy) : json_null(), "best",
+                             r->best_known ? sequence_json(&r->best) : json_null(), "ratio",
+                             isnan(ratio_of(r)) ? json_null() : json_real(ratio_of(r)), "out", o->out,
+                             "cancelled", r->cancelled);
     _cleanup_free_ char *text = line ? json_dumps(line, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     printf("%s\n", text ? text : "null");
     json_decref(line);
@@ -118,7 +117,7 @@ static int settle_names(struct gym_options *o, const struct task *t, struct trai
     return 0;
 }
 
-static int learn(struct gym_options *o, const struct policy_kind *k, struct gym_place *place, int cancel,
+static int learn(struct gym_options *o, const struct policy_kind *k, struct gym_place *place,
                  struct train_result *ret, struct error *err)
 {
     struct policy_options with;
@@ -130,9 +129,8 @@ static int learn(struct gym_options *o, const struct policy_kind *k, struct gym_
     struct train_options t = {.episodes = o->episodes ? o->episodes : EPISODES,
                               .seed = o->seed,
                               .out = o->out,
-                              .resume = o->resume,
-                              .cancel = cancel};
-    int r = gym_policy_options(o, false, -1, &with, &none, err);
+                              .resume = o->resume};
+    int r = gym_policy_options(o, false, &with, &none, err);
     if (r == 0)
         r = policy_open(k, place->task, &with, &p, err);
     if (r < 0)
@@ -151,21 +149,24 @@ static int run(const struct gym_options *given, const struct policy_kind *k, str
     struct train_names names;
     struct train_result result = {0};
     int cancel = interrupt_watch(err);
-    int r = cancel < 0 ? cancel : gym_place_open(o, &place, err);
+    int r = cancel < 0 ? cancel : gym_place_open(o, cancel, &place, err);
     if (r == 0 && !o->has_seed)
         o->seed = place.task->seed;
     if (r == 0)
         r = settle_names(o, place.task, &names, err);
     if (r == 0)
-        r = learn(o, k, &place, cancel, &result, err);
+        r = learn(o, k, &place, &result, err);
     if (r < 0)
-        return say_failure(err);
+        return gym_failed(err);
     if (o->resume && result.played == 0 && !result.cancelled)
         say("%s has %" PRIu64 " episodes already; --episodes says how many there shall be in all",
             names.checkpoint, result.episodes);
+    if (result.cancelled)
+        say("interrupted; %s has all %" PRIu64 " whole episodes, and --resume goes on from there", o->out,
+            result.episodes);
     if (o->json)
         print_json(&result, &place, k->name, o);
-    else
+    else if (!result.cancelled)
         print_text(&result, &place, o);
     bool cancelled = result.cancelled;
     train_result_free(&result);

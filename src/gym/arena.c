@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include "arena_private.h"
+#include "cancel.h"
 #include "grade.h"
+#include "turn.h"
 #include "banned.h"
 
 #define CACHE_BYTES ((size_t)64 << 20)
@@ -30,7 +32,7 @@ static void box_options_of(const struct task *t, struct box_options *o)
         o->links[o->n_links] = (struct box_link){t->links[o->n_links].at, t->links[o->n_links].to};
 }
 
-static int make_origin(struct gym_arena *a, struct error *err)
+static int make_origin(struct gym_arena *a, int cancel, struct error *err)
 {
     struct box_options o;
     _cleanup_(drop_box) struct box *template = NULL;
@@ -38,8 +40,8 @@ static int make_origin(struct gym_arena *a, struct error *err)
     o.warm = a->task->tests.runner == TASK_PYTEST && !a->options.cold;
     int r = box_open(&o, &template, err);
     if (r == 0)
-        r = grade_stage(template, &a->task->files, NULL, NULL, NULL, err);
-    return r < 0 ? r : box_snapshot(template, &a->origin, err);
+        r = grade_stage(template, cancel, &a->task->files, NULL, NULL, NULL, err);
+    return r < 0 ? r : box_snapshot_until(template, cancel, &a->origin, err);
 }
 
 static size_t pool_size(const struct arena_options *o)
@@ -57,29 +59,32 @@ static struct gym_arena *new_arena(const struct task *t, const struct arena_opti
         return NULL;
     a->task = t;
     a->options = *o;
+    a->warming = turn_open();
     pthread_mutex_init(&a->lock, NULL);
     if (!o->no_cache)
         a->cache = tool_cache_new(o->cache_bytes ? o->cache_bytes : CACHE_BYTES);
-    return a->cache || o->no_cache ? a : arena_close(a);
+    return a->warming >= 0 && (a->cache || o->no_cache) ? a : arena_close(a);
 }
 
-static int prepare(struct gym_arena *a, struct error *err)
+static int prepare(struct gym_arena *a, int cancel, struct error *err)
 {
-    int r = make_origin(a, err);
+    int r = make_origin(a, cancel, err);
     if (r == 0)
         r = pool_open_snapshot(a->origin, pool_size(&a->options), &a->pool, err);
-    return r < 0 ? r : arena_find_expected(a, err);
+    return r < 0 ? r : arena_find_expected(a, cancel, err);
 }
 
-int arena_open(const struct task *t, const struct arena_options *o, struct gym_arena **ret, struct error *err)
+int arena_open(const struct task *t, const struct arena_options *o, int cancel, struct gym_arena **ret,
+               struct error *err)
 {
     struct gym_arena *a = new_arena(t, o);
     if (!a)
         return error_errno(err, ENOMEM, "cannot prepare the task %s", t->name);
-    int r = prepare(a, err);
+    int r = prepare(a, cancel, err);
     if (r < 0) {
         arena_close(a);
-        return error_wrap(err, "cannot prepare the task %s", t->name);
+        int unwanted = cancel_check(cancel, err); /* whatever failed did so because of that */
+        return unwanted < 0 ? unwanted : error_wrap(err, "cannot prepare the task %s", t->name);
     }
     *ret = a;
     return 0;
@@ -91,6 +96,7 @@ struct gym_arena *arena_close(struct gym_arena *a)
         return NULL;
     pool_close(a->pool);
     warm_close(a->warm);
+    cleanup_close(&a->warming);
     snapshot_free(a->origin);
     tool_cache_free(a->cache);
     task_list_free(&a->expected);

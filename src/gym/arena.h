@@ -24,8 +24,9 @@ struct arena_options {
 
 struct gym_arena;
 
-/* The task is borrowed. Finds out the expected tests if the task does not say (by running its solution). */
-int arena_open(const struct task *t, const struct arena_options *o, struct gym_arena **ret,
+/* The task is borrowed. Finds out the expected tests if the task does not say (by running its solution): that
+ * may take long, and is given up with -ECANCELED once `cancel` (-1: none; base/cancel.h) is readable. */
+int arena_open(const struct task *t, const struct arena_options *o, int cancel, struct gym_arena **ret,
                struct error *err);
 struct gym_arena *arena_close(struct gym_arena *a); /* after all of its environments; takes NULL */
 
@@ -37,8 +38,9 @@ const struct task_list *arena_expected(const struct gym_arena *a);
 int arena_take(struct gym_arena *a, struct box **ret, struct error *err);
 void arena_give(struct gym_arena *a, struct box *b);
 
-/* The warm runner, started at the first call; NULL where it cannot be had (why: *err), and then always. */
-struct warm *arena_warm(struct gym_arena *a, struct error *err);
+/* The warm runner, started at the first call. Where it cannot be had that is always the same error;
+ * -ECANCELED is the caller's own. */
+int arena_warm(struct gym_arena *a, int cancel, struct warm **ret, struct error *err);
 
 struct arena_counts {
     uint64_t resets, steps, test_runs, cache_hits, boxes; /* boxes: taken so far */

@@ -10,13 +10,13 @@
 #include "session.h"
 #include "banned.h"
 
-static int apply_patch(struct tool_session *s, const struct task_patch *p, struct error *err)
+static int apply_patch(struct tool_session *s, const struct task_patch *p, int cancel, struct error *err)
 {
     struct tool_result result;
     json_t *input = json_pack("{s:s}", "diff", p->diff);
     if (!input)
         return error_errno(err, ENOMEM, "cannot apply the solution");
-    struct tool_request q = {.name = "apply_diff", .input = input, .cancel = -1};
+    struct tool_request q = {.name = "apply_diff", .input = input, .cancel = cancel};
     int r = tool_call(s, &q, &result);
     if (r < 0 || result.failed)
         r = error_set(err, EINVAL, "the patch '%s' of the solution does not apply: %.300s", p->name,
@@ -26,23 +26,23 @@ static int apply_patch(struct tool_session *s, const struct task_patch *p, struc
     return r;
 }
 
-static int apply_patches(const struct task *t, struct tool_session *s, struct error *err)
+static int apply_patches(const struct task *t, struct tool_session *s, int cancel, struct error *err)
 {
     int r = 0;
     for (size_t i = 0; r == 0 && i < t->solution.count; i++) {
         const struct task_patch *p = task_patch_find(t, t->solution.items[i]);
-        r = p ? apply_patch(s, p, err)
+        r = p ? apply_patch(s, p, cancel, err)
               : error_set(err, EINVAL, "the solution names a patch that is not there: %s",
                           t->solution.items[i]);
     }
     return r;
 }
 
-static int run_script(const char *script, struct box *b, struct error *err)
+static int run_script(const char *script, struct box *b, int cancel, struct error *err)
 {
     char shell[] = "/bin/sh", option[] = "-c";
     char *const argv[] = {shell, option, (char *)script, NULL};
-    struct box_command c = {.argv = argv, .in = -1, .out = -1, .err = -1, .capture = true, .cancel = -1};
+    struct box_command c = {.argv = argv, .in = -1, .out = -1, .err = -1, .capture = true, .cancel = cancel};
     struct box_result result = {0};
     int r = box_exec(b, &c, &result, err);
     if (r == 0 && result.exit_code != 0)
@@ -51,29 +51,29 @@ static int run_script(const char *script, struct box *b, struct error *err)
     return r;
 }
 
-static int solve(const struct task *t, struct box *b, struct error *err)
+static int solve(const struct task *t, struct box *b, int cancel, struct error *err)
 {
     struct tool_box tools = {.box = b};
     struct tool_session *s = NULL;
     int r = tool_session_new(&tools, NULL, &s, err);
     if (r == 0)
-        r = apply_patches(t, s, err);
+        r = apply_patches(t, s, cancel, err);
     if (r == 0 && t->solution_script)
-        r = run_script(t->solution_script, b, err);
+        r = run_script(t->solution_script, b, cancel, err);
     tool_session_free(s);
     return r;
 }
 
 /* What a script may have left running is not in the fork. */
-static int fork_solved(struct gym_arena *a, struct box **ret, struct error *err)
+static int fork_solved(struct gym_arena *a, int cancel, struct box **ret, struct error *err)
 {
     struct box *b = NULL;
     struct snapshot *s = NULL;
     int r = arena_take(a, &b, err);
     if (r == 0)
-        r = solve(a->task, b, err);
+        r = solve(a->task, b, cancel, err);
     if (r == 0)
-        r = box_snapshot(b, &s, err);
+        r = box_snapshot_until(b, cancel, &s, err);
     if (r == 0)
         r = box_fork(s, ret, err);
     snapshot_free(s);
@@ -92,21 +92,21 @@ static int take_passed(struct gym_arena *a, const struct grade *g, struct error 
                      g->trouble ? g->trouble : "none was heard of");
 }
 
-static int learn(struct gym_arena *a, struct error *err)
+static int learn(struct gym_arena *a, int cancel, struct error *err)
 {
     _cleanup_grade_ struct grade g = {0};
     struct box *b = NULL;
     if (a->task->solution.count == 0 && !a->task->solution_script)
         return error_set(err, EINVAL,
                          "it neither lists the tests that count nor has a solution to learn them from");
-    int r = fork_solved(a, &b, err);
+    int r = fork_solved(a, cancel, &b, err);
     if (r == 0)
-        r = grade_box(a, b, &g, err);
+        r = grade_box(a, b, cancel, &g, err);
     arena_give(a, b);
     return r < 0 ? r : take_passed(a, &g, err);
 }
 
-int arena_find_expected(struct gym_arena *a, struct error *err)
+int arena_find_expected(struct gym_arena *a, int cancel, struct error *err)
 {
     const struct task_list *given = &a->task->tests.expected;
     for (size_t i = 0; i < given->count; i++)
@@ -118,5 +118,5 @@ int arena_find_expected(struct gym_arena *a, struct error *err)
         return task_list_add(&a->expected, "command") < 0
                    ? error_errno(err, ENOMEM, "cannot list the tests that count")
                    : 0;
-    return learn(a, err);
+    return learn(a, cancel, err);
 }

@@ -14,6 +14,7 @@ struct gym_arena {
     struct pool *pool;       /* of boxes forked from it */
     struct task_list expected;
     struct tool_cache *cache; /* NULL: off */
+    int warming;              /* turn.h: whoever starts the warm runner has it */
     pthread_mutex_t lock;     /* of the next three */
     bool warm_tried;
     struct warm *warm;
@@ -22,4 +23,4 @@ struct gym_arena {
 };
 
 /* Fills a->expected from the task, or by running the tests on its solution. */
-int arena_find_expected(struct gym_arena *a, struct error *err);
+int arena_find_expected(struct gym_arena *a, int cancel, struct error *err);

@@ -3,32 +3,60 @@
 
 #include "arena_private.h"
 #include "grade.h"
+#include "turn.h"
 #include "banned.h"
 
-/* The lock is held. */
-static void start(struct gym_arena *a)
+static int start(struct gym_arena *a, int cancel, struct warm **ret, struct error *err)
 {
-    a->warm_tried = true;
-    if (a->options.cold) {
-        error_set(&a->no_warm, EOPNOTSUPP, "the warm runner is switched off");
-        return;
-    }
+    if (a->options.cold)
+        return error_set(err, EOPNOTSUPP, "the warm runner is switched off");
     _cleanup_free_ char *setup = grade_setup(a->task);
-    struct warm_options o = {.family = a->origin, .program = GRADE_PROGRAM, .setup = setup};
-    if (!setup)
-        error_errno(&a->no_warm, ENOMEM, "cannot start the warm runner");
-    else if (warm_open(&o, &a->warm, &a->no_warm) < 0)
-        a->warm = NULL;
+    struct warm_options o = {.family = a->origin, .program = GRADE_PROGRAM, .setup = setup, .cancel = cancel};
+    return setup ? warm_open(&o, ret, err) : error_errno(err, ENOMEM, "cannot start the warm runner");
 }
 
-struct warm *arena_warm(struct gym_arena *a, struct error *err)
+/* What is known by now: 1 if that is nothing. */
+static int recall(struct gym_arena *a, struct warm **ret, struct error *err)
 {
     pthread_mutex_lock(&a->lock);
-    if (!a->warm_tried)
-        start(a);
-    struct warm *w = a->warm;
-    if (!w && err)
+    int r = a->warm_tried ? -a->no_warm.code : 1;
+    if (r == 0)
+        *ret = a->warm;
+    else if (r < 0)
         *err = a->no_warm;
     pthread_mutex_unlock(&a->lock);
-    return w;
+    return r;
+}
+
+/* A start that its caller gave up says nothing: the next one who needs it tries again. */
+static int find_out(struct gym_arena *a, int cancel, struct warm **ret, struct error *err)
+{
+    struct warm *w = NULL;
+    int r = start(a, cancel, &w, err);
+    if (r == -ECANCELED)
+        return r;
+    pthread_mutex_lock(&a->lock);
+    a->warm_tried = true;
+    a->warm = w;
+    if (r < 0)
+        a->no_warm = *err;
+    pthread_mutex_unlock(&a->lock);
+    if (r == 0)
+        *ret = w;
+    return r;
+}
+
+int arena_warm(struct gym_arena *a, int cancel, struct warm **ret, struct error *err)
+{
+    int r = recall(a, ret, err);
+    if (r <= 0)
+        return r;
+    r = turn_take(a->warming, cancel);
+    if (r < 0)
+        return error_errno(err, -r, "cannot wait for the warm runner");
+    r = recall(a, ret, err);
+    if (r > 0)
+        r = find_out(a, cancel, ret, err);
+    turn_give(a->warming);
+    return r;
 }

@@ -1,8 +1,8 @@
 #include <errno.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <string.h>
 
+#include "cancel.h"
 #include "check_private.h"
 #include "clock.h"
 #include "grade.h"
@@ -39,24 +39,18 @@ int check_note(struct check *c, const char *fmt, ...)
     return r < 0 ? task_no_memory(c->err) : 0;
 }
 
-static bool cancelled(const struct check *c)
-{
-    struct pollfd p = {.fd = c->options->cancel, .events = POLLIN};
-    return c->options->cancel >= 0 && poll(&p, 1, 0) > 0;
-}
-
 int check_play(struct check *c, const size_t *patches, size_t n, struct check_played *ret)
 {
     struct box *b = NULL;
     struct check_played p = {.stopped = n};
-    if (cancelled(c))
-        return error_set(c->err, ECANCELED, "the check was ended");
+    if (cancel_check(c->options->cancel, c->err) < 0)
+        return -ECANCELED;
     int r = arena_take(c->arena, &b, c->err);
     if (r == 0)
         r = check_apply(c, b, patches, n, &p);
     if (r == 0 && p.stopped == n) {
         c->result.runs++;
-        r = grade_box(c->arena, b, &p.grade, c->err);
+        r = grade_box(c->arena, b, c->options->cancel, &p.grade, c->err);
     }
     arena_give(c->arena, b);
     if (r == 0)
@@ -188,7 +182,7 @@ int task_check(const struct task *t, const struct check_options *o, struct check
     struct check c = {.task = t, .options = o, .err = err};
     const struct arena_options options = {.no_cache = true, .clock = CLOCK_VIRTUAL, .pool = 1};
     int64_t began = clock_now();
-    int r = arena_open(t, &options, &c.arena, &why);
+    int r = arena_open(t, &options, o->cancel, &c.arena, &why);
     if (r == -ENOMEM || r == -ECANCELED)
         return error_set(err, -r, "%s", why.text);
     if (r < 0) {
@@ -197,6 +191,8 @@ int task_check(const struct task *t, const struct check_options *o, struct check
         c.result.expected = arena_expected(c.arena)->count;
         r = check_all(&c);
     }
+    if (cancel_check(o->cancel, err) < 0) /* what was found on the way may be of that making */
+        r = -ECANCELED;
     arena_close(c.arena);
     c.result.duration_ns = clock_now() - began;
     if (r < 0) {

@@ -90,12 +90,12 @@ int check_play_script(struct check *c, struct check_played *ret)
     struct check_played p = {0};
     int r = arena_take(c->arena, &b, c->err);
     if (r == 0)
-        r = grade_stage(b, &c->task->solution_files, NULL, NULL, NULL, c->err);
+        r = grade_stage(b, c->options->cancel, &c->task->solution_files, NULL, NULL, NULL, c->err);
     if (r == 0)
         r = run_script(c, b, &p);
     if (r == 0 && !p.trouble[0]) {
         c->result.runs++;
-        r = grade_box(c->arena, b, &p.grade, c->err);
+        r = grade_box(c->arena, b, c->options->cancel, &p.grade, c->err);
     }
     arena_give(c->arena, b);
     if (r == 0)

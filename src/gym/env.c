@@ -1,7 +1,6 @@
 /* The life of an environment: open, reset, fork, close, and what there is to know about it. */
 #include <errno.h>
 #include <math.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,7 +78,7 @@ static bool is_in_box(const struct gym_env *e)
 static int fork_box(struct gym_env *e, struct gym_env *copy, struct error *err)
 {
     struct snapshot *s = NULL;
-    int r = box_snapshot(e->at.box, &s, err);
+    int r = box_snapshot_until(e->at.box, e->cancel, &s, err);
     if (r == 0)
         r = box_fork(s, &copy->at.box, err);
     snapshot_free(s);
@@ -98,6 +97,7 @@ static int copy_episode(struct gym_env *e, struct gym_env *copy, struct error *e
 {
     const struct task *t = e->arena->task;
     copy->seed = e->seed;
+    copy->cancel = e->cancel;
     copy->begun = e->begun;
     copy->over = e->over;
     copy->calls = e->calls;
@@ -144,9 +144,9 @@ void env_cancel_on(struct gym_env *e, int cancel)
     e->cancel = cancel;
 }
 
-bool env_cancelled(const struct gym_env *e)
+int env_cancel(const struct gym_env *e)
 {
-    return e->cancel >= 0 && poll(&(struct pollfd){.fd = e->cancel, .events = POLLIN}, 1, 0) > 0;
+    return e->cancel;
 }
 
 const struct task *env_task(const struct gym_env *e)

@@ -45,16 +45,24 @@ int env_reset(struct gym_env *e, uint64_t seed, struct gym_step *ret, struct err
 /*
  * One action: a tool of the table and its input, or `submit`. Bad input and failed tools are observations,
  * not errors. An error (negative errno) is only what makes the environment unusable or was the caller's
- * mistake: -EINVAL before reset or after the end. A box that died truncates the episode, with the reason.
+ * mistake: -EINVAL before reset or after the end. A box that died truncates the episode, with the reason. A
+ * step that nobody wants any more (env_cancel_on) is -ECANCELED: the episode is over, and can be reset.
  */
 int env_step(struct gym_env *e, const char *tool, json_t *input, struct gym_step *ret, struct error *err);
 
 /* The same for an action of the discrete view. */
 int env_act(struct gym_env *e, size_t action, struct gym_step *ret, struct error *err);
 
-/* From now on a step ends soon when this descriptor (borrowed; -1: none) is readable; what came of it is then
- * worth nothing. A grading goes on to its end. */
+/* Both, if it is known what comes of the action; else -EAGAIN, and nothing has happened. Neither waits for
+ * anything. */
+int env_step_known(struct gym_env *e, const char *tool, json_t *input, struct gym_step *ret,
+                   struct error *err);
+int env_act_known(struct gym_env *e, size_t action, struct gym_step *ret, struct error *err);
+
+/* From now on no step begins while this descriptor (base/cancel.h; -1: none) is readable, and the one under
+ * way ends at once, whatever runs in the box: -ECANCELED. Forks have the same. */
 void env_cancel_on(struct gym_env *e, int cancel);
+int env_cancel(const struct gym_env *e);
 
 /* The discrete view's observation: for each patch 0/1 whether it is applied; the tests of the last run since
  * the last change: 0 not run, else 1 + how many passed; for each file of `reads` 0/1 whether it was read. */

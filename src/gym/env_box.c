@@ -83,7 +83,7 @@ static int freeze(struct gym_env *e, struct error *err)
         return 0;
     e->frozen = snapshot_free(e->frozen);
     e->frozen_at = e->n_actions;
-    return box_snapshot(e->at.box, &e->frozen, err);
+    return box_snapshot_until(e->at.box, e->cancel, &e->frozen, err);
 }
 
 int env_box_spare(struct gym_env *e, struct box **ret, struct error *err)

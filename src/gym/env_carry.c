@@ -138,7 +138,7 @@ static int grade(struct gym_env *e, struct env_result *o)
         return broken(o, e->at.box, &err);
     atomic_fetch_add(&e->arena->test_runs, 1);
     int64_t began = clock_now();
-    int r = grade_box(e->arena, spare, &g, &err);
+    int r = grade_box(e->arena, spare, e->cancel, &g, &err);
     int64_t ns = clock_now() - began;
     r = r < 0 ? broken(o, spare, &err) : take_grade(&g, ns, o);
     arena_give(e->arena, spare);

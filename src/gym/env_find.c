@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cancel.h"
 #include "env_private.h"
 #include "banned.h"
 
@@ -65,8 +66,10 @@ int env_find_out(struct gym_env *e, const char *tool, json_t *input, struct env_
     bool may = e->arena->cache && !e->live && tool_cache_key(e->state, tool, input, key) == 0;
     if (may && recall(e, key, ret))
         return 0;
+    if (e->known_only)
+        return -EAGAIN;
     int r = env_carry_out(e, tool, input, ret);
-    if (r == 0 && may && !ret->lingers && !ret->doubtful && !ret->reason[0] && !env_cancelled(e))
+    if (r == 0 && may && !ret->lingers && !ret->doubtful && !ret->reason[0] && !cancel_asked(e->cancel))
         keep(e, key, ret);
     return r;
 }

@@ -40,6 +40,7 @@ struct gym_env {
     bool *patched, *was_read; /* of each patch, each file of `reads` */
     size_t tests;             /* the feature */
     int cancel;               /* see env_cancel_on */
+    bool known_only;          /* during env_step_known */
 };
 
 /* What came of an action, found out now or known from before. */
@@ -60,7 +61,7 @@ void env_result_free(struct env_result *o);
 /* Carries an action out. 0, whatever came of it; or -ENOMEM. */
 int env_carry_out(struct gym_env *e, const char *tool, json_t *input, struct env_result *ret);
 
-/* The same, if it is not known yet what will come of it. */
+/* The same, if it is not known yet what will come of it; -EAGAIN if only what is known is asked for. */
 int env_find_out(struct gym_env *e, const char *tool, json_t *input, struct env_result *ret);
 
 /* The box, with all actions so far done in it. */
@@ -79,8 +80,6 @@ void env_actions_free(struct gym_env *e);
 
 /* What the discrete view sees of an action. */
 void env_features_note(struct gym_env *e, const char *tool, const json_t *input, const struct env_result *o);
-
-bool env_cancelled(const struct gym_env *e);
 
 const struct tool *env_tool(const char *name);
 

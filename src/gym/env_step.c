@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cancel.h"
 #include "env_private.h"
 #include "env_report.h"
 #include "virtual_clock.h"
@@ -95,6 +96,30 @@ static json_t *canonical(const json_t *input)
     return text ? json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL) : NULL;
 }
 
+/* Will the episode be graded after this step, whatever comes of it? */
+static bool is_last(const struct gym_env *e, const char *tool)
+{
+    return e->calls + 1 >= e->arena->task->max_steps && strcmp(tool, "submit") != 0;
+}
+
+/* Whatever came of a step that was ended on the way, it is not what would have come of the action. */
+static int carry_out(struct gym_env *e, const char *tool, json_t *input, struct gym_step *ret)
+{
+    struct gym_step s = {0};
+    json_t *given = canonical(input);
+    int r = !given ? -ENOMEM : cancel_check(e->cancel, NULL);
+    if (r == 0)
+        r = e->known_only && is_last(e, tool) ? -EAGAIN : step(e, tool, given, &s);
+    if (r == 0)
+        r = cancel_check(e->cancel, NULL);
+    json_decref(given);
+    if (r == 0)
+        *ret = s;
+    else
+        gym_step_free(&s);
+    return r;
+}
+
 int env_step(struct gym_env *e, const char *tool, json_t *input, struct gym_step *ret, struct error *err)
 {
     if (!e->begun)
@@ -103,14 +128,25 @@ int env_step(struct gym_env *e, const char *tool, json_t *input, struct gym_step
         return error_set(err, EINVAL, "the episode is over; reset begins the next one");
     if (!tool)
         return error_set(err, EINVAL, "the action names no tool");
-    json_t *given = canonical(input);
-    int r = given ? step(e, tool, given, ret) : -ENOMEM;
-    json_decref(given);
+    int r = carry_out(e, tool, input, ret);
+    if (r == -EAGAIN)
+        return error_set(err, EAGAIN, "it is not known what comes of this action");
     if (r == 0)
         return 0;
     e->begun = false; /* it is not known how far the step came */
     env_box_drop(e);
+    if (r == -ECANCELED)
+        return error_set(err, ECANCELED, "the step was interrupted; the environment must be reset");
     return error_errno(err, -r, "the step was not carried out; the environment must be reset");
+}
+
+int env_step_known(struct gym_env *e, const char *tool, json_t *input, struct gym_step *ret,
+                   struct error *err)
+{
+    e->known_only = true;
+    int r = env_step(e, tool, input, ret, err);
+    e->known_only = false;
+    return r;
 }
 
 int env_act(struct gym_env *e, size_t action, struct gym_step *ret, struct error *err)
@@ -126,5 +162,13 @@ int env_act(struct gym_env *e, size_t action, struct gym_step *ret, struct error
         return error_errno(err, -r, "cannot take the action %zu", action);
     r = env_step(e, tool, input, ret, err);
     json_decref(input);
+    return r;
+}
+
+int env_act_known(struct gym_env *e, size_t action, struct gym_step *ret, struct error *err)
+{
+    e->known_only = true;
+    int r = env_act(e, action, ret, err);
+    e->known_only = false;
     return r;
 }

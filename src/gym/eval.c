@@ -4,13 +4,13 @@
  */
 #include <errno.h>
 #include <math.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cancel.h"
 #include "eval.h"
 #include "train.h"
 #include "banned.h"
@@ -43,12 +43,6 @@ size_t eval_rows(const struct eval_options *o)
 static int no_memory(struct error *err)
 {
     return error_set(err, ENOMEM, "no memory for the evaluation");
-}
-
-static bool is_cancelled(const struct eval_options *o)
-{
-    struct pollfd fd = {.fd = o->policy.cancel, .events = POLLIN};
-    return fd.fd >= 0 && poll(&fd, 1, 0) > 0;
 }
 
 static int sample_init(struct sample *s, size_t room)
@@ -97,8 +91,7 @@ static int open_agent(struct evaluation *v, struct gym_env *e, const struct poli
     int r = policy_open(k, env_task(e), &with, &p, err);
     pthread_mutex_unlock(&v->lock);
     if (r == 0 && k->learns && !with.checkpoint) {
-        struct train_options t = {
-            .episodes = o->episodes, .seed = seed, .cancel = with.cancel, .no_search = true};
+        struct train_options t = {.episodes = o->episodes, .seed = seed, .no_search = true};
         r = train(e, p, &t, NULL, &learnt, err);
         *ret_played += learnt.played;
         if (r == 0 && learnt.cancelled)
@@ -120,8 +113,8 @@ static int play(struct evaluation *v, struct gym_env *e, struct policy *p, uint6
     struct gym_episode episode;
     struct error why = {0};
     int r = policy_play(p, e, seed, false, NULL, NULL, &episode, &why);
-    if (is_cancelled(v->options))
-        return error_set(err, ECANCELED, "interrupted");
+    if (cancel_check(v->options->cancel, err) < 0)
+        return -ECANCELED;
     if (r == 0)
         sample_add(s, &episode);
     else {
@@ -175,9 +168,11 @@ static int run_task(struct evaluation *v, size_t number, struct error *err)
     const struct eval_options *o = v->options;
     struct gym_arena *arena = NULL;
     struct gym_env *env = NULL;
-    int r = arena_open(o->tasks[number], &o->arena, &arena, err);
+    int r = arena_open(o->tasks[number], &o->arena, o->cancel, &arena, err);
     if (r == 0)
         r = env_open(arena, &env, err);
+    if (r == 0)
+        env_cancel_on(env, o->cancel);
     for (size_t i = 0; r == 0 && i < o->n_agents; i++) {
         size_t at = number * o->n_agents + i;
         r = run_agent(v, env, o->agents[i], &v->samples[at], &v->rows[at], err);

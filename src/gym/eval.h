@@ -29,6 +29,7 @@ struct eval_options {
     struct policy_options policy; /* for all agents */
     struct arena_options arena;
     size_t jobs; /* tasks at once; 0: as many as processors */
+    int cancel;  /* base/cancel.h; -1: none */
     /* A row is done; one at a time, in any order. */
     void (*done)(void *data, const struct eval_row *row);
     void *data;
@@ -38,7 +39,7 @@ struct eval_options {
  * over all of them. */
 size_t eval_rows(const struct eval_options *o);
 
-/* Fills the rows, task by task. -ECANCELED when policy.cancel became readable. */
+/* Fills the rows, task by task. -ECANCELED when it is told to end. */
 int eval(const struct eval_options *o, struct eval_row *ret, struct error *err);
 
 struct eval_stat eval_stat_of(const double *values, size_t n, uint64_t seed);

@@ -41,6 +41,13 @@ ssize_t feature_map_find(const struct feature_map *m, const int64_t *key)
     return m->n_slots ? (ssize_t)m->slots[slot_of(m, key)] - 1 : -1;
 }
 
+/* All slots are free. */
+static void fill_slots(struct feature_map *m)
+{
+    for (size_t i = 0; i < m->count; i++)
+        m->slots[slot_of(m, feature_map_key(m, i))] = (uint32_t)i + 1;
+}
+
 static int grow_slots(struct feature_map *m)
 {
     size_t n = m->n_slots ? 2 * m->n_slots : 64;
@@ -50,8 +57,7 @@ static int grow_slots(struct feature_map *m)
     free(m->slots);
     m->slots = slots;
     m->n_slots = n;
-    for (size_t i = 0; i < m->count; i++)
-        slots[slot_of(m, feature_map_key(m, i))] = (uint32_t)i + 1;
+    fill_slots(m);
     return 0;
 }
 
@@ -78,4 +84,13 @@ ssize_t feature_map_add(struct feature_map *m, const int64_t *key)
     memcpy(m->keys + m->count * m->width, key, m->width * sizeof *key);
     m->slots[slot_of(m, key)] = (uint32_t)m->count + 1;
     return (ssize_t)m->count++;
+}
+
+void feature_map_cut(struct feature_map *m, size_t count)
+{
+    if (count >= m->count)
+        return;
+    m->count = count;
+    memset(m->slots, 0, m->n_slots * sizeof *m->slots);
+    fill_slots(m);
 }

@@ -22,4 +22,7 @@ ssize_t feature_map_find(const struct feature_map *m, const int64_t *key);
 /* The same; one that is not there is added. -ENOMEM, -ENOSPC: there are FEATURE_MAP_MAX. */
 ssize_t feature_map_add(struct feature_map *m, const int64_t *key);
 
+/* Drops all but the first `count`. */
+void feature_map_cut(struct feature_map *m, size_t count);
+
 const int64_t *feature_map_key(const struct feature_map *m, size_t number);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cancel.h"
 #include "grade_private.h"
 #include "signame.h"
 #include "tool_result.h"
@@ -120,13 +121,13 @@ static int stage(struct grade_run *r, struct error *err)
     if (code == 0)
         code = grade_command_clear(r->task, &clear);
     if (code == 0)
-        code = grade_stage(r->box, &tree, &r->task->tests.own, &clear, &changed, &why);
+        code = grade_stage(r->box, r->cancel, &tree, &r->task->tests.own, &clear, &changed, &why);
     if (code == 0)
         code = grade_discarded(r->task, &changed, &r->grade->discarded);
     free(tree.items);
     task_list_free(&clear);
     task_list_free(&changed);
-    if (code == -EPIPE || code == -ENOMEM)
+    if (code == -EPIPE || code == -ECANCELED || code == -ENOMEM)
         return error_errno(err, -code, "cannot put the task's files back");
     if (code < 0)
         grade_trouble(r->grade, "the task's files could not be put back: %s", why.text);
@@ -139,6 +140,8 @@ static int run(struct grade_run *r, const struct task_list *expected, struct err
     if (code == 0)
         code = run_tests(r, err);
     if (code >= 0)
+        code = cancel_check(r->cancel, err); /* what was ended for that looks like any other end */
+    if (code == 0)
         code = finish(r, expected, err);
     outcomes_free(&r->outcomes);
     return code;
@@ -166,9 +169,9 @@ static int begin(struct gym_arena *a, struct box *b, int cancel, bool look, stru
     return 0;
 }
 
-int grade_box(struct gym_arena *a, struct box *b, struct grade *ret, struct error *err)
+int grade_box(struct gym_arena *a, struct box *b, int cancel, struct grade *ret, struct error *err)
 {
-    return begin(a, b, -1, false, ret, err);
+    return begin(a, b, cancel, false, ret, err);
 }
 
 int grade_look(struct gym_arena *a, struct box *b, int cancel, struct grade *ret, struct error *err)

@@ -35,9 +35,10 @@ void grade_free(struct grade *g);
 
 /* Grades in this box, which is a fork made for it and of no use afterwards. Without expected tests (the arena
  * is about to find them out) all that the run names are told. What keeps the tests from being staged or run
- * is no error but the grade's trouble: nothing has passed. An error is a box that has ended (-EPIPE), or no
- * memory. */
-int grade_box(struct gym_arena *a, struct box *b, struct grade *ret, struct error *err);
+ * is no error but the grade's trouble: nothing has passed. An error is a box that has ended (-EPIPE), no
+ * memory, or that nobody wants to know any more (-ECANCELED; base/cancel.h): what runs is then ended at once.
+ */
+int grade_box(struct gym_arena *a, struct box *b, int cancel, struct grade *ret, struct error *err);
 
 /* The tests as they are in this box now, for the action run_tests: nothing is staged, nothing hidden is run,
  * and the outcomes are all that the run names, expected or not. */
@@ -51,5 +52,5 @@ char *grade_setup(const struct task *t);
 
 /* Puts files into a box: `tree` as it is, after removing `own` and `clear` (each may be NULL). What differed
  * there is told in ret_changed, which may be NULL. */
-int grade_stage(struct box *b, const struct task_tree *tree, const struct task_list *own,
+int grade_stage(struct box *b, int cancel, const struct task_tree *tree, const struct task_list *own,
                 const struct task_list *clear, struct task_list *ret_changed, struct error *err);

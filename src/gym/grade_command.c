@@ -69,7 +69,7 @@ static int make_folder(struct grade_run *r, char folder[FOLDER_MAX], struct erro
     if (code == 0 && r->look)
         code = clear_report(r->task, &clear);
     code = code < 0 ? error_errno(err, -code, "cannot prepare the run")
-                    : grade_stage(r->box, NULL, NULL, &clear, NULL, err);
+                    : grade_stage(r->box, r->cancel, NULL, NULL, &clear, NULL, err);
     task_list_free(&clear);
     return code;
 }

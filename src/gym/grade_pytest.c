@@ -212,8 +212,11 @@ int grade_pytest(struct grade_run *r, struct error *err)
     if (code < 0)
         return error_errno(err, -code, "cannot grade");
     outcomes_init(&r->outcomes, token);
-    struct warm *w = arena_warm(r->arena, &why);
-    if (!w)
+    struct warm *w = NULL;
+    code = arena_warm(r->arena, r->cancel, &w, &why);
+    if (code == -ECANCELED)
+        return error_set(err, ECANCELED, "%s", why.text);
+    if (code < 0)
         return run_cold(r, err);
     _cleanup_free_ char *request = make_request(r, NULL);
     if (!request)

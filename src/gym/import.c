@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "cancel.h"
 #include "import_private.h"
 #include "banned.h"
 
@@ -81,6 +82,8 @@ int import_add(struct import *im, struct task **t, struct error *err)
 {
     _cleanup_task_ struct task *task = TAKE_PTR(*t);
     struct error why = {0};
+    if (cancel_check(im->o->cancel, err) < 0)
+        return -ECANCELED;
     if (is_there(&im->set, task->name))
         error_set(&why, EEXIST, "there is another task of that name");
     else if (im->set.count >= TASKS_MAX)

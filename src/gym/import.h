@@ -18,6 +18,7 @@ struct import_options {
     const char *only; /* one task's name; NULL: all */
     void (*say)(void *data, const char *text);
     void *data;
+    int cancel; /* ends it, with -ECANCELED, when it becomes readable; -1: none */
 };
 
 int task_import(const struct import_options *o, struct task_set *ret, struct error *err);

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "cancel.h"
 #include "import_private.h"
 #include "io.h"
 #include "relpath.h"
@@ -214,13 +215,16 @@ static int read_object(FILE *in, struct buf *b, uint64_t room)
     return 0;
 }
 
-static int write_objects(FILE *in, const struct listing *l, int root, struct error *err)
+static int write_objects(FILE *in, const struct listing *l, int root, int cancel, struct error *err)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(1u << 30);
     uint64_t bytes = 0;
     for (size_t i = 0; i < l->count; i++) {
         const struct entry *e = &l->items[i];
-        int r = read_object(in, &b, EXTRACT_MAX - bytes);
+        int r = cancel_check(cancel, err);
+        if (r < 0)
+            return r;
+        r = read_object(in, &b, EXTRACT_MAX - bytes);
         if (r == -EFBIG)
             return error_set(err, EFBIG, "the commit's files are more than %llu GiB", EXTRACT_MAX >> 30);
         if (r == 0) {
@@ -233,7 +237,7 @@ static int write_objects(FILE *in, const struct listing *l, int root, struct err
     return 0;
 }
 
-int git_extract(const char *git_dir, const char *commit, const char *folder, struct error *err)
+int git_extract(const char *git_dir, const char *commit, const char *folder, int cancel, struct error *err)
 {
     _cleanup_(listing_free) struct listing l = {.text = BUF_INIT(LIST_MAX)};
     _cleanup_buf_ struct buf ids = BUF_INIT(FILES_MAX * 80);
@@ -254,7 +258,7 @@ int git_extract(const char *git_dir, const char *commit, const char *folder, str
     r = git_start(&g, args, ids.data, ids.len, err);
     if (r < 0)
         return r;
-    r = write_objects(g.out, &l, root, err);
+    r = write_objects(g.out, &l, root, cancel, err);
     int ended = git_end(&g, "the commit's files cannot be read", r < 0 ? NULL : err);
     return r < 0 ? r : ended;
 }

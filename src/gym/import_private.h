@@ -51,8 +51,8 @@ int git_end(struct git_child *g, const char *doing, struct error *err);
 /* The folder with the objects of a checkout or a bare repository. */
 int git_find(const char *folder, char *dir, size_t size);
 
-/* Writes all files of a commit beneath a new folder. */
-int git_extract(const char *git_dir, const char *commit, const char *folder, struct error *err);
+/* Writes all files of a commit beneath a new folder; -ECANCELED. */
+int git_extract(const char *git_dir, const char *commit, const char *folder, int cancel, struct error *err);
 
 /* The paths that a diff names, each once: of old and new files. -EINVAL if it is none, or names files that
  * are outside or quoted. */

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "cancel.h"
 #include "clock.h"
 #include "import_swebench.h"
 #include "io.h"
@@ -208,6 +209,8 @@ static int import_row(struct rows *rows, const json_t *o, const char *file, stru
     int r = read_row(o, &row, &why);
     if (r == 0)
         r = make_task(rows, &row, file, t, &why);
+    if (cancel_check(rows->im->o->cancel, err) < 0)
+        return -ECANCELED;
     if (r < 0) {
         import_skip(rows->im, id ? name : file, &why);
         return 0;

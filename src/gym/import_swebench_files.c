@@ -33,7 +33,7 @@ static int find_repo(const struct rows *rows, const struct row *row, char *dir, 
 }
 
 /* Extracts the commit to a folder beside the place it is meant for, and moves it there. */
-static int extract(const char *git_dir, const char *commit, const char *folder, struct error *err)
+static int extract(const char *git_dir, const char *commit, const char *folder, int cancel, struct error *err)
 {
     char temporary[PATH_MAX];
     struct stat st;
@@ -42,7 +42,7 @@ static int extract(const char *git_dir, const char *commit, const char *folder, 
     snprintf(temporary, sizeof temporary, "%.4000s.XXXXXX", folder);
     if (!mkdtemp(temporary) || chmod(temporary, 0755) < 0)
         return error_errno(err, errno, "cannot make a folder in %s", folder);
-    int r = git_extract(git_dir, commit, temporary, err);
+    int r = git_extract(git_dir, commit, temporary, cancel, err);
     if (r == 0 && rename(temporary, folder) < 0 && errno != EEXIST && errno != ENOTEMPTY)
         r = error_errno(err, errno, "cannot make %s", folder);
     import_remove(temporary);
@@ -57,7 +57,7 @@ int swebench_root(const struct rows *rows, const struct row *row, struct task *t
     if (r == 0)
         r = import_text(&t->root, err, "%s/%.*s__%s-%s", rows->cache, (int)(slash - row->repo), row->repo,
                         slash + 1, row->commit);
-    return r == 0 ? extract(git_dir, row->commit, t->root, err) : r;
+    return r == 0 ? extract(git_dir, row->commit, t->root, rows->im->o->cancel, err) : r;
 }
 
 /* The files that the test patch changes, as the base has them, go to a folder of their own. */

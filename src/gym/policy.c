@@ -1,6 +1,5 @@
 /* The table of agents, and an episode as any of them plays it. */
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +13,7 @@ const struct policy_kind *const POLICIES[] = {
 
 void policy_options_default(struct policy_options *o)
 {
-    *o = (struct policy_options){
-        .epsilon_start = -1, .epsilon_end = -1, .alpha = -1, .gamma = -1, .cancel = -1};
+    *o = (struct policy_options){.epsilon_start = -1, .epsilon_end = -1, .alpha = -1, .gamma = -1};
 }
 
 const struct policy_kind *policy_find(const char *name, struct error *err)
@@ -43,10 +41,7 @@ int policy_open(const struct policy_kind *k, const struct task *t, const struct 
                          "the agent %s needs candidate patches to choose from, and the task %s has none; "
                          "the agent model can play it",
                          k->name, t->name);
-    int r = k->open(k, t, o, ret, err);
-    if (r == 0)
-        (*ret)->cancel = o->cancel;
-    return r;
+    return k->open(k, t, o, ret, err);
 }
 
 struct policy *policy_free(struct policy *p)
@@ -54,12 +49,6 @@ struct policy *policy_free(struct policy *p)
     if (p)
         p->free(p);
     return NULL;
-}
-
-static bool is_cancelled(const struct policy *p)
-{
-    struct pollfd fd = {.fd = p->cancel, .events = POLLIN};
-    return p->cancel >= 0 && poll(&fd, 1, 0) > 0;
 }
 
 static int act(struct policy *p, struct gym_env *e, struct gym_step *ret, struct error *err)
@@ -102,9 +91,11 @@ int policy_play(struct policy *p, struct gym_env *e, uint64_t seed, bool learnin
         env_episode(e, &now);
         if (r < 0 || now.over)
             break;
-        r = is_cancelled(p) ? error_set(err, ECANCELED, "interrupted") : act(p, e, &s, err);
+        r = act(p, e, &s, err);
     }
     if (r == 0)
         *ret = now;
+    else if (p->forget)
+        p->forget(p);
     return r;
 }

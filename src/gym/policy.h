@@ -23,7 +23,6 @@ struct policy_options {
     double epsilon_start, epsilon_end;
     uint64_t epsilon_decay;
     double alpha, gamma;
-    int cancel; /* -1: none */
 };
 void policy_options_default(struct policy_options *o);
 
@@ -47,7 +46,6 @@ struct policy_progress {
 /* What an open policy is; kinds embed it. What a kind has no use for is NULL, but for choose and free. */
 struct policy {
     const struct policy_kind *kind;
-    int cancel; /* -1: none; policy_open fills it */
     /* A new episode begins: the step is reset's. `learning`: explore, and learn from what comes. */
     int (*begin)(struct policy *p, struct gym_env *e, const struct gym_step *first, bool learning,
                  struct error *err);
@@ -57,6 +55,8 @@ struct policy {
                   json_t **ret_input, struct error *err);
     /* What came of it. */
     int (*learn)(struct policy *p, struct gym_env *e, const struct gym_step *s, struct error *err);
+    /* The episode was given up: nothing of it is learnt. */
+    void (*forget)(struct policy *p);
     int (*save)(struct policy *p, const char *path, struct error *err);
     void (*progress)(const struct policy *p, struct policy_progress *ret);
     /* What there is to say about the episode that was played, in one line (a difference, what was paid);
@@ -70,7 +70,8 @@ int policy_open(const struct policy_kind *k, const struct task *t, const struct 
                 struct policy **ret, struct error *err);
 struct policy *policy_free(struct policy *p); /* takes NULL */
 
-/* One whole episode. each (or NULL) sees every step, reset's among them. -ECANCELED between steps. */
+/* One whole episode. each (or NULL) sees every step, reset's among them. -ECANCELED when the environment is
+ * told to end (env_cancel_on). */
 int policy_play(struct policy *p, struct gym_env *e, uint64_t seed, bool learning,
                 void (*each)(void *data, const struct gym_step *s), void *data, struct gym_episode *ret,
                 struct error *err);

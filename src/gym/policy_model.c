@@ -22,7 +22,6 @@ struct model_policy {
     struct model_facts facts;
     char name[160];
     uint64_t max_tokens; /* of all answers of an episode together; 0: none */
-    int cancel;
     json_t *tools, *messages;
     json_t *calls;   /* of the last answer: its tool_use blocks */
     size_t at;       /* the one that is carried out next */
@@ -126,13 +125,13 @@ static int keep_answer(struct model_policy *m, json_t *content)
 static void nobody_watches(void *data, const struct model_event *e) {}
 
 /* An answer that paused goes on in the next. */
-static int ask(struct model_policy *m, struct error *err)
+static int ask(struct model_policy *m, int cancel, struct error *err)
 {
     struct model_request q = {.system = MODEL_SYSTEM,
                               .tools = m->tools,
                               .messages = m->messages,
                               .max_tokens = m->facts.max_output,
-                              .cancel = m->cancel};
+                              .cancel = cancel};
     for (unsigned pauses = 0;; pauses++) {
         _cleanup_reply_ struct model_reply reply = {0};
         int r = model_ask(m->model, &q, &(struct model_sink){.event = nobody_watches}, &reply, err);
@@ -196,7 +195,7 @@ static int answer(struct model_policy *m, struct error *err)
 }
 
 /* Asks until there is a call to carry out. 0 without one: the work is to be submitted. */
-static int next_call(struct model_policy *m, struct error *err)
+static int next_call(struct model_policy *m, int cancel, struct error *err)
 {
     int r = 0;
     for (skip_broken(m); r == 0 && m->at == json_array_size(m->calls); skip_broken(m)) {
@@ -204,7 +203,7 @@ static int next_call(struct model_policy *m, struct error *err)
             return 0;
         r = m->answers ? answer(m, err) : 0;
         if (r == 0)
-            r = ask(m, err);
+            r = ask(m, cancel, err);
         m->silent = r == 0 && json_array_size(m->calls) == 0 ? m->silent + 1 : 0;
         if (m->silent == 2) {
             snprintf(m->why, sizeof m->why, "submitted since the model called no tool, twice");
@@ -222,7 +221,7 @@ static int choose(struct policy *p, struct gym_env *e, size_t *ret_number, const
                   json_t **ret_input, struct error *err)
 {
     struct model_policy *m = model_of(p);
-    int r = next_call(m, err);
+    int r = next_call(m, env_cancel(e), err);
     if (r < 0)
         return r;
     const json_t *call = m->why[0] ? NULL : json_array_get(m->calls, m->at);
@@ -272,7 +271,6 @@ static int start(struct model_policy *m, const struct policy_options *o, struct 
 {
     struct model_spec spec;
     m->tools = model_tools();
-    m->cancel = o->cancel;
     forget(m);
     if (!m->tools || !m->messages || !m->calls || !m->results)
         return error_set(err, ENOMEM, "no memory");

@@ -19,6 +19,8 @@
 
 struct taken {
     size_t state, action;
+    struct qtable_entry was; /* before it was noted, */
+    double price;            /* and what the action cost then */
 };
 
 struct qlearn {
@@ -30,6 +32,9 @@ struct qlearn {
     size_t action;
     struct taken *path; /* of the episode */
     size_t n_path, room_path;
+    bool under_way; /* an episode that is learnt from; when it began, there were: */
+    struct dice dice;
+    size_t states;
 };
 
 static struct qlearn *qlearn(struct policy *p)
@@ -57,7 +62,9 @@ static int begin(struct policy *p, struct gym_env *e, const struct gym_step *fir
                  struct error *err)
 {
     struct qlearn *q = qlearn(p);
-    q->learning = learning;
+    q->learning = q->under_way = learning;
+    q->dice = q->known.dice;
+    q->states = q->known.table.states.count;
     q->explores = learning && dice_unit(&q->known.dice) < epsilon_of(&q->known);
     q->n_path = 0;
     q->state = look(q, e);
@@ -88,7 +95,11 @@ static int add_to_path(struct qlearn *q)
         q->path = path;
         q->room_path = room;
     }
-    q->path[q->n_path++] = (struct taken){(size_t)q->state, q->action};
+    const struct qtable *t = &q->known.table;
+    q->path[q->n_path++] = (struct taken){.state = (size_t)q->state,
+                                          .action = q->action,
+                                          .was = *qtable_entry(t, (size_t)q->state, q->action),
+                                          .price = t->prices[q->action]};
     return 0;
 }
 
@@ -98,6 +109,22 @@ static void end_episode(struct qlearn *q)
         qtable_update(&q->known.table, q->path[i].state, q->path[i].action);
     qtable_replay(&q->known.table);
     q->known.episodes++;
+    q->under_way = false;
+}
+
+/* As if it had never begun: the next one is the same. */
+static void forget(struct policy *p)
+{
+    struct qlearn *q = qlearn(p);
+    if (!q->under_way)
+        return;
+    while (q->n_path > 0) {
+        const struct taken *t = &q->path[--q->n_path];
+        qtable_take_back(&q->known.table, t->state, t->action, &t->was, t->price);
+    }
+    qtable_drop_states(&q->known.table, q->states);
+    q->known.dice = q->dice;
+    q->under_way = false;
 }
 
 /* What of the reward was paid: all but the pass rate that the last step adds. */
@@ -214,6 +241,7 @@ static int open_qlearn(const struct policy_kind *k, const struct task *t, const 
                               .begin = begin,
                               .choose = choose,
                               .learn = learn,
+                              .forget = forget,
                               .save = save,
                               .progress = progress,
                               .free = release};

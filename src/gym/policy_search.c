@@ -9,7 +9,6 @@
 
 struct search_policy {
     struct policy base;
-    int cancel;
     struct search_result found;
     size_t at; /* in found.actions */
 };
@@ -29,7 +28,7 @@ static int begin(struct policy *p, struct gym_env *e, const struct gym_step *fir
         return 0;
     int r = env_fork(e, &own, err);
     if (r == 0)
-        r = search_best(own, SEARCH_STATES_MAX, s->cancel, &s->found, err);
+        r = search_best(own, SEARCH_STATES_MAX, &s->found, err);
     env_close(own);
     return r;
 }
@@ -55,7 +54,6 @@ static int open_search(const struct policy_kind *k, const struct task *t, const 
     if (!s)
         return error_set(err, ENOMEM, "no memory");
     s->base = (struct policy){.kind = k, .begin = begin, .choose = choose, .free = release};
-    s->cancel = o->cancel;
     *ret = &s->base;
     return 0;
 }

@@ -276,6 +276,21 @@ void qtable_replay(struct qtable *q)
         qtable_update(q, q->tried[i] / q->actions, q->tried[i] % q->actions);
 }
 
+void qtable_take_back(struct qtable *q, size_t state, size_t action, const struct qtable_entry *was,
+                      double price)
+{
+    q->n_tried -= !was_tried(was);
+    *entry(q, state, action) = *was;
+    q->prices[action] = price;
+}
+
+void qtable_drop_states(struct qtable *q, size_t from)
+{
+    feature_map_cut(&q->states, from);
+    for (size_t s = 0; s < q->states.count; s++)
+        sum_up(q, s);
+}
+
 void qtable_restore_price(struct qtable *q, size_t action, double price)
 {
     q->prices[action] = price;

@@ -77,6 +77,14 @@ int qtable_note(struct qtable *q, size_t state, size_t action, double reward, do
 void qtable_update(struct qtable *q, size_t state, size_t action);
 void qtable_replay(struct qtable *q);
 
+/*
+ * For an episode that is given up: takes its last note back (what the entry and the action's price were
+ * before it), note by note; and then drops the states that it added, all from `from` on.
+ */
+void qtable_take_back(struct qtable *q, size_t state, size_t action, const struct qtable_entry *was,
+                      double price);
+void qtable_drop_states(struct qtable *q, size_t from);
+
 /* For loading: the price of an action, and then an entry, as they were. */
 void qtable_restore_price(struct qtable *q, size_t action, double price);
 int qtable_restore(struct qtable *q, size_t state, size_t action, const struct qtable_entry *as);

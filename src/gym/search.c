@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -184,21 +183,15 @@ static int branch(struct search *s, size_t node, size_t action, struct error *er
     return r;
 }
 
-static bool is_cancelled(int cancel)
-{
-    struct pollfd fd = {.fd = cancel, .events = POLLIN};
-    return cancel >= 0 && poll(&fd, 1, 0) > 0;
-}
-
 /* Submits, so that there is something to compare with, and then applies every patch. */
-static int expand(struct search *s, size_t node, int cancel, struct error *err)
+static int expand(struct search *s, size_t node, struct error *err)
 {
     size_t patches = env_task(s->env)->n_patches;
     int r = go_to(s, node, err);
     if (r == 0)
         r = branch(s, node, task_actions(env_task(s->env)) - 1, err);
     for (size_t a = 0; r == 0 && a < patches; a++)
-        r = is_cancelled(cancel) ? error_set(err, ECANCELED, "interrupted") : branch(s, node, a, err);
+        r = branch(s, node, a, err);
     return r;
 }
 
@@ -209,7 +202,7 @@ static bool is_hopeless(const struct search *s, size_t node)
     return s->best.actions && most <= s->best.episode.total;
 }
 
-static int run(struct search *s, size_t max_states, int cancel, struct error *err)
+static int run(struct search *s, size_t max_states, struct error *err)
 {
     int r = 0;
     while (r == 0 && s->n_heap > 0 && s->best.states < max_states) {
@@ -219,15 +212,14 @@ static int run(struct search *s, size_t max_states, int cancel, struct error *er
         else if (!s->done[s->nodes[node].features]) {
             s->done[s->nodes[node].features] = true;
             s->best.states++;
-            r = expand(s, node, cancel, err);
+            r = expand(s, node, err);
         }
     }
     s->best.whole = s->n_heap == 0;
     return r;
 }
 
-int search_best(struct gym_env *e, size_t max_states, int cancel, struct search_result *ret,
-                struct error *err)
+int search_best(struct gym_env *e, size_t max_states, struct search_result *ret, struct error *err)
 {
     const struct task *t = env_task(e);
     struct search s = {.env = e, .seen = {.width = task_features(t)}};
@@ -240,7 +232,7 @@ int search_best(struct gym_env *e, size_t max_states, int cancel, struct search_
     if (r == 0 && add_node(&s, e, 0, 0) < 0)
         r = error_set(err, ENOMEM, "no memory for the search");
     if (r == 0)
-        r = run(&s, max_states, cancel, err);
+        r = run(&s, max_states, err);
     free_search(&s);
     if (r < 0) {
         search_result_free(&s.best);

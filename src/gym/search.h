@@ -22,6 +22,5 @@ struct search_result {
 };
 void search_result_free(struct search_result *r);
 
-/* Plays in this environment, whose episode is lost. -ECANCELED when `cancel` (-1: none) became readable. */
-int search_best(struct gym_env *e, size_t max_states, int cancel, struct search_result *ret,
-                struct error *err);
+/* Plays in this environment, whose episode is lost. -ECANCELED when it is told to end (env_cancel_on). */
+int search_best(struct gym_env *e, size_t max_states, struct search_result *ret, struct error *err);

@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -155,10 +154,11 @@ static int play_one(struct training *t, struct error *err)
     return 0;
 }
 
-static bool is_cancelled(const struct training *t)
+/* To be told to end is no failure. */
+static int unless_cancelled(struct training *t, int r)
 {
-    struct pollfd fd = {.fd = t->options->cancel, .events = POLLIN};
-    return fd.fd >= 0 && poll(&fd, 1, 0) > 0;
+    t->result.cancelled |= r == -ECANCELED;
+    return r == -ECANCELED ? 0 : r;
 }
 
 static int play_all(struct training *t, struct error *err)
@@ -166,12 +166,13 @@ static int play_all(struct training *t, struct error *err)
     uint64_t every = t->options->every ? t->options->every : TRAIN_EVERY;
     int64_t began = clock_now();
     int r = 0;
-    while (r == 0 && t->result.episodes < t->options->episodes && !(t->result.cancelled = is_cancelled(t))) {
+    while (r == 0 && t->result.episodes < t->options->episodes) {
         r = play_one(t, err);
         if (r == 0 && t->result.episodes % every == 0)
             r = save(t, err);
     }
     t->result.seconds = (double)(clock_now() - began) / (double)NS_PER_S;
+    r = unless_cancelled(t, r);
     return r == 0 ? save(t, err) : r;
 }
 
@@ -197,10 +198,11 @@ static int play_greedy(struct training *t, struct error *err)
     struct train_sequence *s = &t->result.greedy;
     struct labels labels = {.task = env_task(t->env), .into = &s->actions};
     int r = policy_play(t->policy, t->env, t->options->seed, false, add_label, &labels, &s->episode, err);
+    t->result.greedy_known = r == 0 && !labels.error;
     return r == 0 && labels.error ? error_set(err, ENOMEM, "no memory") : r;
 }
 
-/* What is best, where all sequences can be gone through. Who interrupts that does without. */
+/* What is best, where all sequences can be gone through. */
 static int find_best(struct training *t, struct error *err)
 {
     struct train_sequence *s = &t->result.best;
@@ -208,11 +210,7 @@ static int find_best(struct training *t, struct error *err)
     char text[LABEL_MAX];
     if (t->sink && t->sink->searching)
         t->sink->searching(t->sink->data);
-    int r = search_best(t->env, SEARCH_STATES_MAX, t->options->cancel, &found, err);
-    if (r == -ECANCELED) {
-        t->result.cancelled = true;
-        return 0;
-    }
+    int r = search_best(t->env, SEARCH_STATES_MAX, &found, err);
     for (size_t i = 0; r == 0 && i < found.count; i++) {
         task_action_name(env_task(t->env), found.actions[i], text, sizeof text);
         if (task_list_add(&s->actions, text) < 0)
@@ -247,10 +245,10 @@ static int run(struct training *t, struct error *err)
     int r = begin_files(t, t->result.episodes, err);
     if (r == 0)
         r = play_all(t, err);
-    if (r == 0)
-        r = play_greedy(t, err);
+    if (r == 0 && !t->result.cancelled)
+        r = unless_cancelled(t, play_greedy(t, err));
     if (r == 0 && !t->result.cancelled && !t->options->no_search)
-        r = find_best(t, err);
+        r = unless_cancelled(t, find_best(t, err));
     return r == 0 ? draw(t, err) : r;
 }
 

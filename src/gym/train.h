@@ -26,7 +26,6 @@ struct train_options {
     bool resume;     /* the policy goes on from out/checkpoint.json: the table there is gone on with, too */
     uint64_t every;  /* a checkpoint after so many episodes; 0: TRAIN_EVERY */
     bool no_search;  /* what is best is not looked for */
-    int cancel;      /* readable: ends after the episode, with everything saved; -1: none */
 };
 
 /* One way to play the task. */
@@ -40,14 +39,15 @@ struct train_result {
     uint64_t played;              /* of this run */
     struct train_sequence greedy; /* one episode of the learnt policy, without exploring */
     struct train_sequence best;   /* what exhaustive search finds, where that was feasible */
-    bool best_known;
+    bool greedy_known, best_known;
     double seconds; /* that the episodes of this run took */
-    bool cancelled;
+    bool cancelled; /* it ended early; an episode that was under way is as if it had never begun */
     struct train_point *points; /* one for each episode that is known of, in order */
     size_t n_points;
 };
 void train_result_free(struct train_result *r);
 
+/* When the environment is told to end (env_cancel_on), everything is saved as of the last whole episode. */
 int train(struct gym_env *e, struct policy *p, const struct train_options *o, const struct train_sink *sink,
           struct train_result *ret, struct error *err);
 

@@ -53,7 +53,7 @@ struct gym_vector {
     size_t n_threads;
     bool autoreset;
     bool closing;
-    int cancel; /* eventfd: readable once it is being closed */
+    int cancel; /* eventfd: readable while no step is wanted */
 };
 
 static void queue_init(struct queue *q)
@@ -186,7 +186,7 @@ static int start_threads(struct gym_vector *v, size_t wanted, struct error *err)
 static int open_envs(struct gym_vector *v, struct gym_arena *a, size_t n, struct error *err)
 {
     v->slots = calloc(n, sizeof *v->slots);
-    v->cancel = eventfd(0, EFD_CLOEXEC);
+    v->cancel = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (!v->slots || v->cancel < 0)
         return error_errno(err, ENOMEM, "cannot make the environments");
     for (size_t i = 0; i < n; i++) {
@@ -236,24 +236,47 @@ int vector_open(struct gym_arena *a, const struct vector_options *o, struct gym_
     return r;
 }
 
+void vector_cancel(struct gym_vector *v)
+{
+    if (v->cancel >= 0)
+        eventfd_write(v->cancel, 1);
+}
+
+void vector_interrupt(struct gym_vector *v)
+{
+    eventfd_t seen;
+    pthread_mutex_lock(&v->lock);
+    vector_cancel(v);
+    while (v->under_way && !v->closing)
+        pthread_cond_wait(&v->changed, &v->lock);
+    if (!v->closing)
+        eventfd_read(v->cancel, &seen);
+    pthread_mutex_unlock(&v->lock);
+}
+
 /* What waits is not begun any more; what is under way is told that nobody wants it. */
-static void stop_threads(struct gym_vector *v)
+void vector_stop(struct gym_vector *v)
 {
     pthread_mutex_lock(&v->lock);
     v->closing = true;
-    if (v->cancel >= 0)
-        eventfd_write(v->cancel, 1);
+    vector_cancel(v);
     pthread_cond_broadcast(&v->sent);
+    pthread_cond_broadcast(&v->changed);
     pthread_mutex_unlock(&v->lock);
-    for (size_t i = 0; i < v->n_threads; i++)
-        pthread_join(v->threads[i], NULL);
+}
+
+static int refuse_if_closing(const struct gym_vector *v, struct error *err)
+{
+    return v->closing ? error_set(err, ECANCELED, "the environments are being closed") : 0;
 }
 
 struct gym_vector *vector_close(struct gym_vector *v)
 {
     if (!v)
         return NULL;
-    stop_threads(v);
+    vector_stop(v);
+    for (size_t i = 0; i < v->n_threads; i++)
+        pthread_join(v->threads[i], NULL);
     for (size_t i = 0; i < v->n; i++) {
         drop_action(&v->slots[i]);
         vector_result_free(&v->slots[i].result);
@@ -299,9 +322,9 @@ static int accept(struct gym_vector *v, const struct vector_action *a, struct er
 
 int vector_send(struct gym_vector *v, const struct vector_action *a, size_t n, struct error *err)
 {
-    int r = 0;
     size_t taken = 0;
     pthread_mutex_lock(&v->lock);
+    int r = refuse_if_closing(v, err);
     for (; taken < n && r == 0; taken += r == 0)
         r = accept(v, &a[taken], err);
     for (size_t i = 0; i < taken; i++) {
@@ -328,7 +351,7 @@ static void wait_for(struct gym_vector *v, size_t min, int timeout_ms)
     int64_t until = clock_now() + (timeout_ms > 0 ? timeout_ms : 0) * NS_PER_MS;
     struct timespec t = {.tv_sec = until / NS_PER_S, .tv_nsec = until % NS_PER_S};
     int r = 0;
-    while (v->done.count < min && v->under_way && r != ETIMEDOUT)
+    while (v->done.count < min && v->under_way && !v->closing && r != ETIMEDOUT)
         r = timeout_ms < 0 ? pthread_cond_wait(&v->changed, &v->lock)
                            : pthread_cond_timedwait(&v->changed, &v->lock, &t);
 }
@@ -341,12 +364,13 @@ ssize_t vector_recv(struct gym_vector *v, size_t min, size_t max, int timeout_ms
         return error_set(err, EINVAL, "there is no room for a result");
     pthread_mutex_lock(&v->lock);
     wait_for(v, min < max ? min : max, timeout_ms);
-    for (; n < max && v->done.first; n++) {
+    int r = refuse_if_closing(v, err);
+    for (; r == 0 && n < max && v->done.first; n++) {
         struct slot *s = queue_take(&v->done);
         ret[n] = s->result;
         s->result = (struct vector_result){0};
         s->state = SLOT_IDLE;
     }
     pthread_mutex_unlock(&v->lock);
-    return (ssize_t)n;
+    return r < 0 ? r : (ssize_t)n;
 }

@@ -18,7 +18,7 @@ struct vector_options {
 
 int vector_open(struct gym_arena *a, const struct vector_options *o, struct gym_vector **ret,
                 struct error *err);
-struct gym_vector *vector_close(struct gym_vector *v);
+struct gym_vector *vector_close(struct gym_vector *v); /* what is under way is ended */
 size_t vector_size(const struct gym_vector *v);
 
 /* What one environment is to do. tool NULL: the action with that number. reset: begin an episode. */
@@ -48,6 +48,17 @@ int vector_send(struct gym_vector *v, const struct vector_action *a, size_t n, s
  * timeout_ms -1: none. */
 ssize_t vector_recv(struct gym_vector *v, size_t min, size_t max, int timeout_ms, struct vector_result *ret,
                     struct error *err);
+
+/* Ends the steps that are under way: each gives -ECANCELED. Returns once none is under way any more; then the
+ * environments can be reset. */
+void vector_interrupt(struct gym_vector *v);
+
+/* From now on every step gives -ECANCELED, at once. Does not wait, and is safe in a signal handler. */
+void vector_cancel(struct gym_vector *v);
+
+/* The same for good: whoever is in vector_recv or comes later is given -ECANCELED, too. What is left to do
+ * then is vector_close. */
+void vector_stop(struct gym_vector *v);
 
 /* Between a result and the next send, that environment is the caller's. */
 struct gym_env *vector_env(struct gym_vector *v, size_t env);

@@ -1,5 +1,7 @@
 /* Tasks, and arenas: a task made ready. */
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +14,7 @@
 struct wanted {
     const char *tasks, *from, *repos;
     json_int_t max_steps; /* 0: the task's */
+    int cancel;
     struct arena_options arena;
 };
 
@@ -81,6 +84,16 @@ static int set_cache(json_t *value, bool *ret_no_cache, struct error *err)
     return r;
 }
 
+/* A descriptor that is none would end it at once. */
+static int set_cancel(json_t *value, int *ret, struct error *err)
+{
+    json_int_t n = json_is_integer(value) ? json_integer_value(value) : -1;
+    if (n < 0 || n > INT_MAX || fcntl((int)n, F_GETFD) < 0)
+        return error_set(err, EINVAL, "cancel: is not an open descriptor");
+    *ret = (int)n;
+    return 0;
+}
+
 static int set_one(struct wanted *w, const char *name, json_t *value, struct error *err)
 {
     if (strcmp(name, "tasks") == 0)
@@ -99,10 +112,12 @@ static int set_one(struct wanted *w, const char *name, json_t *value, struct err
         return set_count(name, value, 100000, &w->max_steps, err);
     if (strcmp(name, "cold") == 0)
         return set_flag(name, value, &w->arena.cold, err);
+    if (strcmp(name, "cancel") == 0)
+        return set_cancel(value, &w->cancel, err);
     return error_set(
         err, EINVAL,
-        "an arena has no option '%.100s'; it is tasks, from, repos, clock, cache, pool, max_steps or "
-        "cold",
+        "an arena has no option '%.100s'; it is tasks, from, repos, clock, cache, pool, max_steps, cold or "
+        "cancel",
         name);
 }
 
@@ -123,8 +138,8 @@ static int take_wanted(json_t *options, struct wanted *w, struct error *err)
 static int import_one(const struct wanted *w, const char *name, struct task **ret, struct error *err)
 {
     struct task_set set = {0};
-    int r =
-        task_import(&(struct import_options){.from = w->from, .repos = w->repos, .only = name}, &set, err);
+    struct import_options o = {.from = w->from, .repos = w->repos, .only = name, .cancel = w->cancel};
+    int r = task_import(&o, &set, err);
     if (r < 0)
         return r;
     if (set.count == 1)
@@ -150,7 +165,7 @@ static int find_task(const struct wanted *w, const char *name, struct task **ret
 
 static int open_arena(const char *name, json_t *options, hutch_arena **ret, struct error *err)
 {
-    struct wanted w = {0};
+    struct wanted w = {.cancel = -1};
     hutch_arena *a = calloc(1, sizeof *a);
     if (!a)
         return error_set(err, ENOMEM, "no memory");
@@ -160,7 +175,7 @@ static int open_arena(const char *name, json_t *options, hutch_arena **ret, stru
     if (r == 0)
         r = find_task(&w, name, &a->task, err);
     if (r == 0)
-        r = arena_open(a->task, &w.arena, &a->arena, err);
+        r = arena_open(a->task, &w.arena, w.cancel, &a->arena, err);
     if (r < 0)
         arena_unref(a);
     else
@@ -187,7 +202,7 @@ void hutch_arena_close(hutch_arena *a)
 {
     struct entry e;
     entry_begin_plain(&e, NULL);
-    if (handle_close(a, HANDLE_ARENA))
+    if (handle_close(a, HANDLE_ARENA, NULL))
         arena_unref(a);
     entry_end(&e, 0);
 }

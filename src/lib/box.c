@@ -68,11 +68,27 @@ int hutch_box_open(const char *options, hutch_box **ret, struct hutch_error *err
     return entry_end(&e, r);
 }
 
+/* The lock is held. */
+static void interrupt_all(hutch_box *b)
+{
+    for (struct running *one = b->running; one; one = one->next)
+        eventfd_write(one->cancel, 1);
+}
+
+static void end_calls(void *handle)
+{
+    hutch_box *b = handle;
+    pthread_mutex_lock(&b->lock);
+    b->closing = true;
+    interrupt_all(b);
+    pthread_mutex_unlock(&b->lock);
+}
+
 void hutch_box_close(hutch_box *b)
 {
     struct entry e;
     entry_begin_plain(&e, NULL);
-    if (handle_close(b, HANDLE_BOX))
+    if (handle_close(b, HANDLE_BOX, end_calls))
         box_handle_free(b);
     entry_end(&e, 0);
 }
@@ -85,6 +101,8 @@ int running_begin(hutch_box *b, struct running *r, struct error *err)
     pthread_mutex_lock(&b->lock);
     r->next = b->running;
     b->running = r;
+    if (b->closing)
+        eventfd_write(r->cancel, 1);
     pthread_mutex_unlock(&b->lock);
     return 0;
 }
@@ -107,8 +125,7 @@ int hutch_box_interrupt(hutch_box *b, struct hutch_error *err)
     if (r < 0)
         return entry_end(&e, r);
     pthread_mutex_lock(&b->lock);
-    for (struct running *one = b->running; one; one = one->next)
-        eventfd_write(one->cancel, 1);
+    interrupt_all(b);
     pthread_mutex_unlock(&b->lock);
     return entry_end(&e, 0);
 }

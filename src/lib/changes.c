@@ -154,7 +154,7 @@ void hutch_snapshot_free(hutch_snapshot *s)
 {
     struct entry e;
     entry_begin_plain(&e, NULL);
-    if (handle_close(s, HANDLE_SNAPSHOT)) {
+    if (handle_close(s, HANDLE_SNAPSHOT, NULL)) {
         snapshot_free(s->snapshot);
         free(s);
     }

@@ -16,18 +16,53 @@ static const char *kind_name(enum handle_kind kind)
 
 struct handle handle_new(enum handle_kind kind)
 {
-    return (struct handle){.kind = kind, .owner = getpid()};
+    return (struct handle){
+        .kind = kind, .owner = getpid(), .lock = PTHREAD_MUTEX_INITIALIZER, .left = PTHREAD_COND_INITIALIZER};
 }
 
 /* In a fork of the process a handle is left alone, memory and all: the parent's threads may have held its
  * locks. */
-bool handle_close(void *handle, enum handle_kind kind)
+static bool is_ours(const struct handle *h, enum handle_kind kind)
+{
+    return h && __atomic_load_n(&h->kind, __ATOMIC_ACQUIRE) == (uint32_t)kind && h->owner == getpid();
+}
+
+bool handle_close(void *handle, enum handle_kind kind, void (*interrupt)(void *handle))
 {
     struct handle *h = handle;
-    if (!h || h->kind != (uint32_t)kind || h->owner != getpid())
+    if (!is_ours(h, kind))
         return false;
-    h->kind = 0;
-    return true;
+    pthread_mutex_lock(&h->lock);
+    bool first = h->kind == (uint32_t)kind;
+    __atomic_store_n(&h->kind, 0, __ATOMIC_RELEASE);
+    bool used = first && h->users > 0;
+    pthread_mutex_unlock(&h->lock);
+    if (used && interrupt)
+        interrupt(handle);
+    pthread_mutex_lock(&h->lock);
+    while (first && h->users > 0)
+        pthread_cond_wait(&h->left, &h->lock);
+    pthread_mutex_unlock(&h->lock);
+    return first;
+}
+
+/* True if it is open: then it stays so until handle_leave. */
+static bool handle_enter(struct handle *h, enum handle_kind kind)
+{
+    pthread_mutex_lock(&h->lock);
+    bool open = h->kind == (uint32_t)kind;
+    h->users += open;
+    pthread_mutex_unlock(&h->lock);
+    return open;
+}
+
+/* With the lock given back the handle may be gone. */
+static void handle_leave(struct handle *h)
+{
+    pthread_mutex_lock(&h->lock);
+    if (--h->users == 0)
+        pthread_cond_broadcast(&h->left);
+    pthread_mutex_unlock(&h->lock);
 }
 
 static void hold_sigpipe(struct entry *e)
@@ -55,23 +90,27 @@ void entry_begin_plain(struct entry *e, struct hutch_error *out)
 {
     e->error.code = 0;
     e->error.text[0] = 0;
+    e->handle = NULL;
     e->out = out;
     e->locale = uselocale(newlocale(LC_ALL_MASK, "C", NULL)); /* of this thread; one that always is there */
     hold_sigpipe(e);
 }
 
-int entry_begin(struct entry *e, const void *handle, enum handle_kind kind, struct hutch_error *out)
+int entry_begin(struct entry *e, void *handle, enum handle_kind kind, struct hutch_error *out)
 {
-    const struct handle *h = handle;
+    struct handle *h = handle;
     entry_begin_plain(e, out);
     if (!h)
         return error_set(&e->error, EINVAL, "no %s was given", kind_name(kind));
-    if (h->kind != (uint32_t)kind)
+    if (__atomic_load_n(&h->kind, __ATOMIC_ACQUIRE) != (uint32_t)kind)
         return error_set(&e->error, EINVAL, "this is no open %s", kind_name(kind));
     if (h->owner != getpid())
         return error_set(&e->error, ECHILD,
                          "this %s belongs to process %d, of which this one is a fork; open one here",
                          kind_name(kind), (int)h->owner);
+    if (!handle_enter(h, kind))
+        return error_set(&e->error, EINVAL, "this is no open %s", kind_name(kind));
+    e->handle = h;
     return 0;
 }
 
@@ -82,6 +121,8 @@ int entry_need(struct entry *e, const void *argument, const char *name)
 
 int entry_end(struct entry *e, int r)
 {
+    if (e->handle)
+        handle_leave(e->handle);
     release_sigpipe(e);
     uselocale(e->locale);
     if (!e->out)

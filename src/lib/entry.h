@@ -9,6 +9,7 @@
 #pragma once
 
 #include <locale.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,16 +30,21 @@ enum handle_kind {
 struct handle {
     uint32_t kind; /* 0 once it is closed */
     pid_t owner;
+    unsigned users; /* calls under way */
+    pthread_mutex_t lock;
+    pthread_cond_t left; /* one of them is over */
 };
 
 struct handle handle_new(enum handle_kind kind);
 
-/* For functions that end a handle: is there something to end, and is it ours? If so it is marked as closed.
- */
-bool handle_close(void *handle, enum handle_kind kind);
+/* For functions that end a handle: is there something to end, and is it ours? If so it is marked as closed,
+ * and nobody uses it any more: calls that are under way are interrupted (NULL: they are soon over) and waited
+ * for. */
+bool handle_close(void *handle, enum handle_kind kind, void (*interrupt)(void *handle));
 
 struct entry {
     struct error error;
+    struct handle *handle; /* that is used by the call; NULL: none */
     struct hutch_error *out;
     sigset_t mask;
     bool was_pending; /* a SIGPIPE that is not of our making */
@@ -47,7 +53,7 @@ struct entry {
 
 /* Begins a call with this handle, or (the second) with none. If it fails, the call ends with
  * `return entry_end(&e, r)` all the same. */
-int entry_begin(struct entry *e, const void *handle, enum handle_kind kind, struct hutch_error *out);
+int entry_begin(struct entry *e, void *handle, enum handle_kind kind, struct hutch_error *out);
 void entry_begin_plain(struct entry *e, struct hutch_error *out);
 int entry_end(struct entry *e, int r);
 

@@ -54,11 +54,18 @@ int hutch_env_open(hutch_arena *a, hutch_env **ret, struct hutch_error *err)
     return entry_end(&e, r);
 }
 
+static void end_step(void *handle)
+{
+    hutch_env *env = handle;
+    env->stale = true;
+    eventfd_write(env->cancel, 1);
+}
+
 void hutch_env_close(hutch_env *env)
 {
     struct entry e;
     entry_begin_plain(&e, NULL);
-    if (handle_close(env, HANDLE_ENV)) {
+    if (handle_close(env, HANDLE_ENV, end_step)) {
         env_close(env->env);
         close(env->cancel);
         step_texts_free(&env->texts);
@@ -96,10 +103,8 @@ int hutch_env_interrupt(hutch_env *env, struct hutch_error *err)
 {
     struct entry e;
     int r = entry_begin(&e, env, HANDLE_ENV, err);
-    if (r == 0) {
-        env->stale = true;
-        eventfd_write(env->cancel, 1);
-    }
+    if (r == 0)
+        end_step(env);
     return entry_end(&e, r);
 }
 
@@ -117,11 +122,11 @@ int hutch_env_reset(hutch_env *env, uint64_t seed, struct hutch_step *ret, struc
     return finish(&e, env, r, &step, ret);
 }
 
-int hutch_env_step(hutch_env *env, const char *tool, const char *input, struct hutch_step *ret,
-                   struct hutch_error *err)
+static int step(hutch_env *env, const char *tool, const char *input, bool known, struct hutch_step *ret,
+                struct hutch_error *err)
 {
     struct entry e;
-    struct gym_step step = {0};
+    struct gym_step s = {0};
     _cleanup_json_ json_t *object = NULL;
     int r = begin(&e, env, ret, err);
     if (r == 0)
@@ -131,20 +136,42 @@ int hutch_env_step(hutch_env *env, const char *tool, const char *input, struct h
     if (r == 0)
         r = json_take_object("input", input ? input : "{}", &object, &e.error);
     if (r == 0)
-        r = env_step(env->env, tool, object, &step, &e.error);
-    return finish(&e, env, r, &step, ret);
+        r = (known ? env_step_known : env_step)(env->env, tool, object, &s, &e.error);
+    return finish(&e, env, r, &s, ret);
 }
 
-int hutch_env_act(hutch_env *env, size_t action, struct hutch_step *ret, struct hutch_error *err)
+static int act(hutch_env *env, size_t action, bool known, struct hutch_step *ret, struct hutch_error *err)
 {
     struct entry e;
-    struct gym_step step = {0};
+    struct gym_step s = {0};
     int r = begin(&e, env, ret, err);
     if (r == 0)
         r = need_whole(&e, env);
     if (r == 0)
-        r = env_act(env->env, action, &step, &e.error);
-    return finish(&e, env, r, &step, ret);
+        r = (known ? env_act_known : env_act)(env->env, action, &s, &e.error);
+    return finish(&e, env, r, &s, ret);
+}
+
+int hutch_env_step(hutch_env *env, const char *tool, const char *input, struct hutch_step *ret,
+                   struct hutch_error *err)
+{
+    return step(env, tool, input, false, ret, err);
+}
+
+int hutch_env_step_known(hutch_env *env, const char *tool, const char *input, struct hutch_step *ret,
+                         struct hutch_error *err)
+{
+    return step(env, tool, input, true, ret, err);
+}
+
+int hutch_env_act(hutch_env *env, size_t action, struct hutch_step *ret, struct hutch_error *err)
+{
+    return act(env, action, false, ret, err);
+}
+
+int hutch_env_act_known(hutch_env *env, size_t action, struct hutch_step *ret, struct hutch_error *err)
+{
+    return act(env, action, true, ret, err);
 }
 
 int hutch_env_fork(hutch_env *env, hutch_env **ret, struct hutch_error *err)

@@ -19,8 +19,9 @@ struct hutch_box {
     struct tool_box tools;
     struct tool_session *session;
     pthread_mutex_t owner; /* of what box.h allows only one thread at a time */
-    pthread_mutex_t lock;  /* of `running` */
+    pthread_mutex_t lock;  /* of the next two */
     struct running *running;
+    bool closing;
 };
 
 struct hutch_snapshot {

@@ -71,13 +71,27 @@ int hutch_vector_open(hutch_arena *a, size_t n, size_t threads, int autoreset, h
     return entry_end(&e, r);
 }
 
+static void stop(void *handle)
+{
+    vector_stop(((hutch_vector *)handle)->vector);
+}
+
 void hutch_vector_close(hutch_vector *v)
 {
     struct entry e;
     entry_begin_plain(&e, NULL);
-    if (handle_close(v, HANDLE_VECTOR))
+    if (handle_close(v, HANDLE_VECTOR, stop))
         free_vector(v);
     entry_end(&e, 0);
+}
+
+int hutch_vector_interrupt(hutch_vector *v, struct hutch_error *err)
+{
+    struct entry e;
+    int r = entry_begin(&e, v, HANDLE_VECTOR, err);
+    if (r == 0)
+        vector_interrupt(v->vector);
+    return entry_end(&e, r);
 }
 
 static int take_actions(const struct hutch_action *from, size_t n, struct vector_action *to,

@@ -5,6 +5,7 @@
 #include <sys/time.h>
 
 #include "ask.h"
+#include "cancel.h"
 #include "session.h"
 #include "banned.h"
 
@@ -46,15 +47,11 @@ void ask_path(struct ask *a, const char *path)
 /* Waits until the connection is ready or nobody wants the answer any more. */
 static int wait_for(struct ask *a, short events, struct error *err)
 {
-    struct pollfd fds[] = {{.fd = a->fd, .events = events}, {.fd = a->cancel, .events = POLLIN}};
-    int n;
-    do
-        n = poll(fds, 2, a->patience_ms);
-    while (n < 0 && errno == EINTR);
-    if (n < 0)
-        return error_errno(err, errno, "cannot wait for the box");
-    if (fds[1].revents)
+    int n = cancel_wait(a->fd, events, a->patience_ms, a->cancel);
+    if (n == -ECANCELED)
         return error_set(err, ECANCELED, "the call was cancelled");
+    if (n < 0)
+        return error_errno(err, -n, "cannot wait for the box");
     return n == 0
                ? error_set(err, ETIMEDOUT, "the box did not answer within %d seconds", a->patience_ms / 1000)
                : 0;

@@ -1,11 +1,11 @@
 /* From a request to a result: the one way that all doors take. */
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cancel.h"
 #include "schema.h"
 #include "session_private.h"
 #include "banned.h"
@@ -84,13 +84,6 @@ static void name_state(struct tool_session *s, bool lingers)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Was it cancelled while it waited? */
-static bool is_unwanted(const struct tool_call *c)
-{
-    struct pollfd fd = {.fd = c->cancel, .events = POLLIN};
-    return c->cancel >= 0 && poll(&fd, 1, 0) > 0;
-}
-
 static void run_tool(struct tool_call *c, struct error *err)
 {
     int r = c->tool->run(c, err);
@@ -109,7 +102,7 @@ static void run(struct tool_call *c, const struct tool_request *q)
     uint8_t key[CACHE_KEY_SIZE];
     struct tool_cache *cache = NULL;
     struct error err = {0};
-    if (is_unwanted(c)) {
+    if (cancel_asked(c->cancel)) { /* while it waited */
         error_set(&err, ECANCELED, "the call was cancelled before it began");
         set_error(c->result, &err);
         return;

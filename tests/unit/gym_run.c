@@ -274,7 +274,7 @@ int main(int argc, char **argv)
     if (r == 0 && steps)
         t->max_steps = steps;
     if (r == 0)
-        r = arena_open(t, &o, &run.arena, &err);
+        r = arena_open(t, &o, -1, &run.arena, &err);
     if (r < 0)
         fprintf(stderr, "gym_run: %s\n", err.text);
     else

@@ -176,6 +176,55 @@ static void test_what_leads_nowhere_is_not_taken(void **state)
     qtable_free(&q);
 }
 
+/* The first steps of an episode, with prices and rewards of another day, and all of it taken back. */
+static void play_and_take_back(struct qtable *q, unsigned steps)
+{
+    struct world w = {0};
+    struct {
+        size_t state, action;
+        struct qtable_entry was;
+        double price;
+    } path[16];
+    size_t states = q->states.count, n = 0;
+    bool over = false;
+    while (n < steps && !over) {
+        size_t s = (size_t)qtable_state(q, w.on), a = (size_t)qtable_explore(q, s);
+        double reward = act(&w, a, &over);
+        ssize_t next = over ? QTABLE_END : qtable_state(q, w.on);
+        path[n].state = s;
+        path[n].action = a;
+        path[n].was = *qtable_entry(q, s, a);
+        path[n++].price = q->prices[a];
+        assert_int_equal(qtable_note(q, s, a, 2 * reward, PRICE / 4, (int32_t)next), 0);
+    }
+    while (n-- > 0)
+        qtable_take_back(q, path[n].state, path[n].action, &path[n].was, path[n].price);
+    qtable_drop_states(q, states);
+}
+
+static void test_an_episode_that_was_given_up_leaves_nothing(void **state)
+{
+    struct qtable q, other;
+    make(&q, 1, 0.5);
+    make(&other, 1, 0.5);
+    for (unsigned i = 0; i < 200; i++) {
+        play_and_take_back(&other, i % 7);
+        assert_true(play(&q, true, true) == play(&other, true, true));
+    }
+    assert_int_equal(q.n_tried, other.n_tried);
+    assert_int_equal(q.states.count, other.states.count);
+    assert_memory_equal(q.prices, other.prices, ACTIONS * sizeof *q.prices);
+    for (size_t s = 0; s < q.states.count; s++) {
+        assert_memory_equal(feature_map_key(&q.states, s), feature_map_key(&other.states, s),
+                            q.states.width * sizeof(int64_t));
+        assert_int_equal(feature_map_find(&other.states, feature_map_key(&q.states, s)), s);
+        assert_int_equal(qtable_best(&q, s), qtable_best(&other, s));
+        assert_int_equal(qtable_explore(&q, s), qtable_explore(&other, s));
+    }
+    qtable_free(&q);
+    qtable_free(&other);
+}
+
 static void test_alpha_and_gamma_are_used(void **state)
 {
     struct qtable q;
@@ -235,6 +284,7 @@ int main(void)
         cmocka_unit_test(test_the_table_finds_what_is_best),
         cmocka_unit_test(test_exploring_comes_to_an_end),
         cmocka_unit_test(test_what_leads_nowhere_is_not_taken),
+        cmocka_unit_test(test_an_episode_that_was_given_up_leaves_nothing),
         cmocka_unit_test(test_alpha_and_gamma_are_used),
         cmocka_unit_test(test_means_and_intervals),
         cmocka_unit_test(test_lines_of_the_table),

@@ -18,6 +18,7 @@
 
 #include "io.h"
 #include "warm_part/part.h"
+#include "turn.h"
 #include "warm_private.h"
 
 struct stage {
@@ -140,7 +141,7 @@ static int run(act how, void *deaf, struct warm_result *ret, struct error *err)
     guest = (struct guest){.pid = pid, .pidfd = -1, .control = ends[0]};
     entrance = (struct entrance){.process = STDIN_FILENO, .own = -1};
     struct box box = {.backend = &BACKEND};
-    struct warm w = {.backend = &BACKEND, .program = -1, .setup = -1};
+    struct warm w = {.backend = &BACKEND, .program = -1, .setup = -1, .reviving = turn_open()};
     w.process = (struct guest){.pidfd = -1, .control = warm_ends[0]};
     pthread_mutex_init(&w.lock, NULL);
     pthread_rwlock_init(&box.frozen, NULL);
@@ -153,6 +154,7 @@ static int run(act how, void *deaf, struct warm_result *ret, struct error *err)
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     close(guest.control);
+    close(w.reviving);
     cleanup_close(&w.process.control);
     return r;
 }

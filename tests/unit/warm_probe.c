@@ -346,7 +346,7 @@ static int open_all(struct probe *p, const char *program, const char *setup, str
         r = box_snapshot(p->template, &p->family, err);
     if (r == 0)
         r = box_fork(p->family, &p->box, err);
-    struct warm_options w = {.family = p->family, .program = program, .setup = setup};
+    struct warm_options w = {.family = p->family, .program = program, .setup = setup, .cancel = -1};
     return r < 0 ? r : warm_open(&w, &p->warm, err);
 }
 

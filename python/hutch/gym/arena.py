@@ -62,8 +62,14 @@ class Arena(Handle):
                  pool: Optional[int] = None, max_steps: Optional[int] = None) -> None:
         options = _options(tasks, source, repos, clock, cache, pool, max_steps)
         library = lib.library()
-        make(library.hutch_arena_open, lib.as_bytes(os.fspath(task), "the task's name"), json.dumps(options).encode(),
-             free=library.hutch_arena_close, own=self._take)
+        name = lib.as_bytes(os.fspath(task), "the task's name")
+        ear, mouth = os.pipe()  # Ctrl-C is passed on: the task's tests may be run
+        try:
+            make(library.hutch_arena_open, name, json.dumps({**options, "cancel": ear}).encode(),
+                 free=library.hutch_arena_close, own=self._take, cancel=lambda: os.write(mouth, b"x"))
+        finally:
+            os.close(ear)
+            os.close(mouth)
         with self._use() as arena:
             self._facts = _read_facts(json.loads(lib.call_text(library.hutch_arena_info, arena)))
         self.clock = clock

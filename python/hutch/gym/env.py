@@ -83,25 +83,27 @@ class CodingEnv(Handle, Env[Any, Any]):
 
     def step(self, action: Any) -> Tuple[Any, float, bool, bool, Dict[str, Any]]:
         """One action. What a tool could not do is an observation; an exception is an action that is none, or a step before
-        reset or after the end."""
+        reset or after the end. KeyboardInterrupt ends what runs, and the episode: the next call is reset()."""
         call = self._view.read(action)
         library = lib.library()
         if call.tool is None:
-            seen = self._call(library.hutch_env_act, call.number)
+            seen = self._call(library.hutch_env_act, call.number, known=library.hutch_env_act_known)
         else:
-            seen = self._call(library.hutch_env_step, call.tool, call.input, wrong=call.wrong)
+            seen = self._call(library.hutch_env_step, call.tool, call.input, known=library.hutch_env_step_known,
+                              wrong=call.wrong)
         if self.render_mode is not None:
             self._show(self._name(action), seen)
         return seen.observation, seen.reward, seen.terminated, seen.truncated, seen.info
 
-    def _call(self, function: Callable[..., int], *arguments: Any, wrong: str = "") -> Seen:
-        """A reset or a step. With the view of tools a step may take minutes, so Ctrl-C ends it (and its episode). A discrete action
-        is soon over, and going through another thread would take as long as many of them do: Ctrl-C is heard after it."""
+    def _call(self, function: Callable[..., int], *arguments: Any, known: Optional[Callable[..., int]] = None,
+              wrong: str = "") -> Seen:
+        """A reset, or a step, which may take as long as tests do: Ctrl-C ends it (and its episode). Going through another thread for
+        that takes as long as a step of which it is known what comes of it, so such a one is made right here."""
         step = lib.CStep()
         with self._use() as env, self._lock:
-            if self._view.discrete:
+            if known is None:
                 lib.call(function, env, *arguments, ctypes.byref(step))
-            else:
+            elif not lib.call_known(known, env, *arguments, ctypes.byref(step)):
                 interruptible(lambda: lib.call(function, env, *arguments, ctypes.byref(step)), lambda: _interrupt(env))
             return self._view.show(step, wrong)
 
@@ -132,5 +134,5 @@ class CodingEnv(Handle, Env[Any, Any]):
             print("\n".join(self._frame), flush=True)
 
     def close(self) -> None:
-        """Ends the episode and its box. Closing twice is fine."""
+        """Ends the episode and its box; a step that another thread is in gets HutchError (ECANCELED). Closing twice is fine."""
         self._close_handle()

@@ -83,7 +83,7 @@ class CodingVectorEnv(Handle, VectorEnv[Any, Any, Any]):
     def reset(self, *, seed: Union[int, Sequence[Optional[int]], None] = None,
               options: Optional[Dict[str, Any]] = None) -> Tuple[Any, Dict[str, Any]]:
         """Begins an episode in every environment, or with options={"reset_mask": …} in some. A seed n means n, n+1, …; a list
-        one for each. What is under way is waited for, and dropped."""
+        one for each. What is under way is ended, and dropped."""
         self._drain()
         seeds = self._spread(seed)
         chosen = self._chosen(options)
@@ -156,7 +156,7 @@ class CodingVectorEnv(Handle, VectorEnv[Any, Any, Any]):
         return None
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Ends all environments, also those at work."""
+        """Ends all environments, also those at work. A recv() or step() that another thread is in gets HutchError (EBADF)."""
         self._close_handle()
 
     # ---- between here and the library ----
@@ -271,6 +271,9 @@ class CodingVectorEnv(Handle, VectorEnv[Any, Any, Any]):
 
     def _drain(self) -> None:
         self._kept = {}
+        if self._busy:
+            with self._use() as vector:
+                lib.call(lib.library().hutch_vector_interrupt, vector)
         while self._busy:
             self._take_done(len(self._busy), len(self._busy))
 
