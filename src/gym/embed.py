@@ -1,10 +1,10 @@
-"""Writes text files, one behind the other, as one C string: embed.py NAME TARGET SOURCE..."""
+"""Writes text files, one behind the other, as one C string: embed.py NAME HEADER TARGET SOURCE..."""
 import sys
 
-name, target, _, *sources = sys.argv[1:]  # @INPUT@ begins with this program
+name, header, target, _, *sources = sys.argv[1:]  # @INPUT@ begins with this program
 ESCAPES = {"\\": "\\\\", '"': '\\"', "\t": "\\t", "?": "\\?"}
 with open(target, "w", encoding="utf-8") as out:
-    out.write('#include "grade.h"\n\nconst char %s[] =\n' % name)
+    out.write('#include "%s"\n\nconst char %s[] =\n' % (header, name))
     for source in sources:
         with open(source, encoding="utf-8") as file:
             for line in file:

@@ -7,8 +7,8 @@
  *     json_testcases/NAME.json          the data of tests that are tables
  *     conftest.py                       by an option, which of the two programs the tests import
  *
- * Options are not passed to tests that are graded, so that file is replaced by one that says the same as no
- * option at all.
+ * Options of a conftest.py are not known to pytest when tests are graded, so that file gets an end that calls
+ * its functions with the default of every option.
  *
  * A task's workspace has the program, its tests and what they need; never the correct programs. Patches that
  * do not solve it are made by changing one line that the solution leaves alone (import_variants.c): the bug
@@ -22,15 +22,16 @@
 #include <sys/stat.h>
 
 #include "import_private.h"
+#include "import_texts.h"
 #include "import_variants.h"
 #include "clock.h"
 #include "banned.h"
 
+/* For a checkout without one. */
 static const char CONFTEST[] = "import pytest\n"
                                "\n"
                                "pytest.use_correct = False\n"
-                               "pytest.run_slow = False\n"
-                               "pytest.fixed = False\n";
+                               "pytest.run_slow = False\n";
 
 #define PROGRAM_MAX (1u << 20)
 #define DATA_MAX    (16u << 20)
@@ -41,6 +42,12 @@ struct checkout {
     int dir;
     const char *where;
 };
+
+static bool has(const struct checkout *c, const char *path)
+{
+    struct stat st;
+    return fstatat(c->dir, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
 
 /* A file of the checkout, put at the same place of the workspace. */
 static int take_file(struct checkout *c, struct task *t, const char *path, bool needed, struct error *err)
@@ -64,6 +71,16 @@ static bool is_python(const char *name)
     return n > 3 && strcmp(name + n - 3, ".py") == 0;
 }
 
+/* test_NAME.py of a program; test_utils.py is a helper. */
+static bool is_test(const struct checkout *c, const char *name)
+{
+    char path[PATH_MAX];
+    if (strncmp(name, "test_", 5) != 0)
+        return false;
+    snprintf(path, sizeof path, "python_programs/%s", name + 5);
+    return has(c, path);
+}
+
 /* What lies beside the tests and is none. */
 static int take_helpers(struct checkout *c, struct task *t, struct error *err)
 {
@@ -75,13 +92,29 @@ static int take_helpers(struct checkout *c, struct task *t, struct error *err)
     if (!dir)
         return error_errno(err, errno, "%s/python_testcases", c->where);
     while (r == 0 && (d = readdir(dir)) && count++ < NAMES_MAX) {
-        if (!is_python(d->d_name) || strncmp(d->d_name, "test_", 5) == 0)
+        if (!is_python(d->d_name) || is_test(c, d->d_name))
             continue;
         snprintf(path, sizeof path, "python_testcases/%s", d->d_name);
         r = take_file(c, t, path, false, err);
     }
     closedir(dir);
     return r;
+}
+
+static int take_conftest(struct checkout *c, struct task *t, struct error *err)
+{
+    char shown[2 * PATH_MAX];
+    struct error why = {0};
+    _cleanup_buf_ struct buf b = BUF_INIT(PROGRAM_MAX);
+    snprintf(shown, sizeof shown, "%s/conftest.py", c->where);
+    int r = task_read_file(c->dir, "conftest.py", shown, &b, &why);
+    if (r < 0 && r != -ENOENT)
+        return error_set(err, -r, "%s", why.text);
+    buf_append_str(&b, r < 0 ? CONFTEST : "\n\n");
+    buf_append_str(&b, r < 0 ? "" : QUIXBUGS_CONFTEST_END);
+    if (b.failed || task_tree_add(&t->files, "conftest.py", S_IFREG | 0644, b.data, b.len) < 0)
+        return task_no_memory(err);
+    return 0;
 }
 
 static int take_files(struct checkout *c, struct task *t, const char *name, struct error *err)
@@ -99,8 +132,8 @@ static int take_files(struct checkout *c, struct task *t, const char *name, stru
         r = take_file(c, t, path, false, err);
     for (size_t i = 0; i < ARRAY_SIZE(SHARED) && r == 0; i++)
         r = take_file(c, t, SHARED[i], false, err);
-    if (r == 0 && task_tree_add(&t->files, "conftest.py", S_IFREG | 0644, CONFTEST, strlen(CONFTEST)) < 0)
-        r = task_no_memory(err);
+    if (r == 0)
+        r = take_conftest(c, t, err);
     return r == 0 ? take_helpers(c, t, err) : r;
 }
 
@@ -150,11 +183,12 @@ static int describe(struct task *t, const char *name, struct error *err)
     return r;
 }
 
-/* Many of the bugs never end: what counts is that a run which loops is stopped soon. */
+/* Many of the bugs never end: what counts is that a run which loops is stopped soon. The slowest program
+ * takes 3 s when it is right. */
 static void set_limits(struct task *t)
 {
-    t->test_timeout_ns = 30 * NS_PER_S;
-    t->test_cpu_ns = 3 * NS_PER_S;
+    t->test_timeout_ns = 40 * NS_PER_S;
+    t->test_cpu_ns = 6 * NS_PER_S;
 }
 
 static int import_program(struct checkout *c, const char *name, struct error *err)
@@ -184,12 +218,30 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* Is it a program, and not something that programs need (node.py) or that tries them (gcd_test.py)? One that
+ * has no test is told of. */
+static bool is_program(struct checkout *c, const char *name)
+{
+    char test[PATH_MAX], correct[PATH_MAX];
+    size_t n = strlen(name);
+    snprintf(test, sizeof test, "python_testcases/test_%s.py", name);
+    snprintf(correct, sizeof correct, "correct_python_programs/%s.py", name);
+    if (!import_wants(c->im, name) || has(c, test))
+        return import_wants(c->im, name);
+    struct error why = {0};
+    bool helper = strcmp(name, "node") == 0 || (n > 5 && strcmp(name + n - 5, "_test") == 0);
+    if (helper || !has(c, correct))
+        return false;
+    error_set(&why, ENOENT, "it has no %s", test);
+    import_skip(c->im, name, &why);
+    return false;
+}
+
 /* The programs that have a test, sorted. */
 static int list_programs(struct checkout *c, struct task_list *ret, struct error *err)
 {
-    char path[PATH_MAX], name[NAME_MAX + 1];
+    char name[NAME_MAX + 1];
     struct dirent *d;
-    struct stat st;
     int r = 0, fd = openat(c->dir, "python_programs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     if (!dir)
@@ -200,8 +252,7 @@ static int list_programs(struct checkout *c, struct task_list *ret, struct error
         if (!is_python(name) || ret->count >= NAMES_MAX)
             continue;
         name[strlen(name) - 3] = 0;
-        snprintf(path, sizeof path, "python_testcases/test_%s.py", name);
-        if (fstatat(c->dir, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && import_wants(c->im, name))
+        if (is_program(c, name))
             r = task_list_add(ret, name) < 0 ? task_no_memory(err) : 0;
     }
     closedir(dir);
@@ -217,7 +268,13 @@ static int import_quixbugs(struct import *im, const char *where, struct error *e
     struct checkout c = {im, dir, where};
     if (dir < 0)
         return error_errno(err, errno, "%s", where);
+    if (has(&c, "python_programs") && !has(&c, "python_testcases"))
+        return error_set(err, ENOENT,
+                         "%s: has no folder python_testcases; checkouts of before 2021 have no tests to run",
+                         where);
     int r = list_programs(&c, &names, err);
+    if (r == 0 && has(&c, "java_programs") && !im->o->only)
+        import_say(im, "java_programs: left out: only the Python programs can be played");
     for (size_t i = 0; i < names.count && r == 0; i++)
         r = import_program(&c, names.items[i], err);
     task_list_free(&names);

@@ -52,11 +52,13 @@ static void skip_space(struct scan *s)
     }
 }
 
+/* What is too long of a value is cut off: the long ones are prose. */
 static int put(struct scan *s, char *out, size_t size, size_t *n, char c)
 {
-    if (*n + 1 >= size)
-        return wrong(s, "a name or text is too long");
-    out[(*n)++] = c;
+    if (*n + 1 < size)
+        out[(*n)++] = c;
+    else if (out != s->value)
+        return wrong(s, "a name is too long");
     return 0;
 }
 
@@ -186,42 +188,50 @@ static int take_plain(struct scan *s)
     return r < 0 ? r : n == 0 ? wrong(s, "a value is expected") : 0;
 }
 
-static int skip_nested(struct scan *s, unsigned depth);
+static int take_nested(struct scan *s, const char *name, unsigned depth);
 
-/* A value; 1 if it is one that is told, in s->value. */
-static int take_value(struct scan *s, unsigned depth)
+/* A value, told under its name; NULL: it lies in a list, and is not. */
+static int take_value(struct scan *s, const char *name, unsigned depth)
 {
-    int r;
     if (peek(s) == '[' || peek(s) == '{')
-        return skip_nested(s, depth + 1);
-    r = peek(s) == '"' || peek(s) == '\'' ? take_quoted(s, s->value, sizeof s->value) : take_plain(s);
-    return r < 0 ? r : 1;
+        return take_nested(s, name, depth + 1);
+    int r = peek(s) == '"' || peek(s) == '\'' ? take_quoted(s, s->value, sizeof s->value) : take_plain(s);
+    if (r == 0 && name)
+        s->sink->value(s->sink->data, name, s->value);
+    return r;
 }
 
-/* A list, or an inline table. */
-static int skip_nested(struct scan *s, unsigned depth)
+/* The name within an inline table, behind that of the table, and its sign. */
+static int take_inner_name(struct scan *s, const char *table, char name[TOML_NAME_MAX])
 {
-    char close = *s->at == '[' ? ']' : '}', name[TOML_NAME_MAX];
+    int n = snprintf(name, TOML_NAME_MAX, "%s%s", table ? table : "", table ? "." : "");
+    if (n < 0 || n >= TOML_NAME_MAX)
+        return wrong(s, "a name is too long");
+    int r = take_name(s, name);
+    if (r == 0 && peek(s) != '=')
+        r = wrong(s, "= is expected");
+    s->at += r == 0;
+    skip_blanks(s);
+    return r;
+}
+
+/* A list, which is passed over, or an inline table. */
+static int take_nested(struct scan *s, const char *name, unsigned depth)
+{
+    bool list = *s->at == '[';
+    char close = list ? ']' : '}', inner[TOML_NAME_MAX];
     if (depth > TOML_DEPTH_MAX)
         return wrong(s, "lists lie too deep");
     s->at++;
     for (;;) {
-        int r = 0;
         skip_space(s);
         if (peek(s) == close) {
             s->at++;
             return 0;
         }
-        if (close == '}') {
-            name[0] = 0;
-            r = take_name(s, name);
-            if (r == 0 && peek(s) != '=')
-                r = wrong(s, "= is expected");
-            s->at += r == 0;
-            skip_blanks(s);
-        }
+        int r = list ? 0 : take_inner_name(s, name, inner);
         if (r == 0)
-            r = take_value(s, depth);
+            r = take_value(s, list || !name ? NULL : inner, depth);
         if (r < 0)
             return r;
         skip_space(s);
@@ -266,10 +276,7 @@ static int take_pair(struct scan *s)
         return r;
     s->at++;
     skip_blanks(s);
-    r = take_value(s, 0);
-    if (r > 0)
-        s->sink->value(s->sink->data, name, s->value);
-    return r < 0 ? r : 0;
+    return take_value(s, name, 0);
 }
 
 int toml_scan(const char *text, size_t n, const struct toml_sink *sink, struct error *err)

@@ -15,15 +15,23 @@ struct change {
 
 /* The first that a line has is made; spaces around keep them from matching within longer operators. */
 static const struct change CHANGES[] = {
-    {" <= ", " < "},  {" >= ", " > "},   {" < ", " <= "},   {" > ", " >= "},      {" == ", " != "},
-    {" != ", " == "}, {" + 1", ""},      {" - 1", ""},      {" and ", " or "},    {" or ", " and "},
-    {" + ", " - "},   {" - ", " + "},    {"(0, ", "(1, "},  {" not in ", " in "}, {" = 0", " = 1"},
-    {" = 1", " = 0"}, {"True", "False"}, {"False", "True"}, {" // 2", " // 3"},
+    {" <= ", " < "},        {" >= ", " > "},      {" < ", " <= "},
+    {" > ", " >= "},        {" == ", " != "},     {" != ", " == "},
+    {" + 1", ""},           {" - 1", ""},         {" and ", " or "},
+    {" or ", " and "},      {" + ", " - "},       {" - ", " + "},
+    {"(0, ", "(1, "},       {" not in ", " in "}, {" = 0", " = 1"},
+    {" = 1", " = 0"},       {"True", "False"},    {"False", "True"},
+    {" // 2", " // 3"},     {" += ", " -= "},     {" -= ", " += "},
+    {"[1:]", "[2:]"},       {"[0]", "[-1]"},      {"if not ", "if "},
+    {" % ", " // "},        {" / ", " * "},       {" * ", " / "},
+    {"min(", "max("},       {"max(", "min("},     {" return [", " return [None, "},
+    {" = [", " = [None, "},
 };
 
 struct line {
     const char *at;
     size_t n;
+    bool text;    /* not code */
     bool touched; /* by the solution */
 };
 
@@ -32,21 +40,22 @@ struct program {
     size_t count;
 };
 
-/* The lines of code: what follows a line that begins with quotes is a text. */
+/* All lines; those of a text in three quotes are no code. */
 static void split(struct program *p, const struct buf *b)
 {
     const char *at = (const char *)b->data, *end = at + b->len;
+    bool text = false;
     while (at < end && p->count < LINES_MAX) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
-        size_t n = newline ? (size_t)(newline - at) + 1 : (size_t)(end - at);
-        if (n >= 3 && memcmp(at, "\"\"\"", 3) == 0)
-            break;
-        p->lines[p->count++] = (struct line){.at = at, .n = n};
+        size_t n = newline ? (size_t)(newline - at) + 1 : (size_t)(end - at), quotes = quotes_count(at, n);
+        p->lines[p->count++] = (struct line){.at = at, .n = n, .text = text || quotes > 0};
+        text ^= quotes % 2 == 1;
         at += n;
     }
 }
 
-/* Marks what the solution changes, and where it puts something in. Returns the first such line. */
+/* Marks what the solution changes, and the lines beside it: a second mistake there may make up for the first.
+ * Returns the first line that it changes. */
 static int mark(struct program *p, const struct buf *wrong, const struct buf *right, size_t *ret_first)
 {
     struct linediff d;
@@ -71,7 +80,7 @@ static bool vary(const struct line *l, struct buf *ret)
     const char *code = l->at;
     while (code < l->at + l->n && (*code == ' ' || *code == '\t'))
         code++;
-    if (code == l->at + l->n || *code == '#' || *code == '\n' || l->touched)
+    if (code == l->at + l->n || *code == '#' || *code == '\n' || l->text || l->touched)
         return false;
     for (size_t i = 0; i < ARRAY_SIZE(CHANGES); i++) {
         const struct change *c = &CHANGES[i];
@@ -158,7 +167,9 @@ int variants_add(struct task *t, const char *path, const struct buf *wrong, cons
                  struct error *err)
 {
     struct program *p = calloc(1, sizeof *p);
-    int r = p ? add_all(t, p, path, wrong, right, err) : task_no_memory(err);
+    _cleanup_buf_ struct buf repaired = BUF_INIT(wrong->len + right->len + 1);
+    int r = p ? bug_repair(wrong, right, &repaired) : -ENOMEM;
+    r = r < 0 ? task_no_memory(err) : add_all(t, p, path, wrong, &repaired, err);
     free(p);
     return r;
 }

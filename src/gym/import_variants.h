@@ -12,3 +12,10 @@
 
 int variants_add(struct task *t, const char *path, const struct buf *wrong, const struct buf *right,
                  struct error *err);
+
+/* The wrong program with what makes it right, and without what else the two differ in: comments, blank lines,
+ * the text behind the code. */
+int bug_repair(const struct buf *wrong, const struct buf *right, struct buf *ret);
+
+/* How often three quotes stand in a piece of text. */
+size_t quotes_count(const char *at, size_t n);
