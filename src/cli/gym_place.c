@@ -6,6 +6,18 @@
 #include "say.h"
 #include "banned.h"
 
+bool gym_words(const struct command *self, int argc, char **argv, struct gym_options *o, int *ret_status)
+{
+    int n;
+    if (!command_words(self, argc, argv, o, 0, 0, &n, ret_status))
+        return false;
+    if (o->task || o->from)
+        return true;
+    say("which task? --task NAME; 'hutch gym tasks' lists them");
+    *ret_status = EXIT_USAGE;
+    return false;
+}
+
 static void tell_import(void *data, const char *text)
 {
     say("%s", text);

@@ -177,13 +177,9 @@ int command_gym_train(const struct command *self, int argc, char **argv)
 {
     struct gym_options o = GYM_OPTIONS_INIT;
     struct error err = {0};
-    int n, status;
-    if (!command_words(self, argc, argv, &o, 0, 0, &n, &status))
+    int status;
+    if (!gym_words(self, argc, argv, &o, &status))
         return status;
-    if (!o.task && !o.from) {
-        say("which task? --task NAME; 'hutch gym tasks' lists them");
-        return EXIT_USAGE;
-    }
     const struct policy_kind *k = policy_find(o.agent ? o.agent : "qlearn", &err);
     if (!k)
         return say_usage(&err);

@@ -1,25 +1,9 @@
 """hutch.gym.CodingEnv, with Gymnasium and without it. Rewards are checked as a sum: what the tests count for is tests/gym's."""
 import os
 import signal
-import textwrap
 
 import harness
-
-HEAD = """
-    import hutch, json, os, sys
-    from hutch.gym import Arena, CodingEnv, CodingVectorEnv, HAVE_GYMNASIUM, check
-    def fails(kind, part, work):
-        try:
-            work()
-        except kind as why:
-            assert part in str(why), why
-        else:
-            raise AssertionError(f"no {kind.__name__} with {part!r}")
-"""
-
-
-def program(text):
-    return textwrap.dedent(HEAD) + textwrap.dedent(text)
+from python_programs import gym_program as program
 
 
 def test_all_promises_are_kept(gym):
