@@ -17,6 +17,9 @@ struct gym_place {
  * how it ended. */
 bool gym_words(const struct command *self, int argc, char **argv, struct gym_options *o, int *ret_status);
 
+/* A trajectory is played again: it says of which task it is. */
+bool gym_replays(const struct gym_options *o);
+
 /* A task by its name, of ours or of others. `name` NULL: the only one that --from leads to. */
 int gym_task(const struct gym_options *o, const char *name, struct task **ret, struct error *err);
 

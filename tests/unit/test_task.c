@@ -371,6 +371,10 @@ static void test_names(void **state)
     t = task_free(t);
     assert_int_equal(task_find(p->root, "sample_2", &t, &err), -ENOENT);
     assert_non_null(strstr(err.text, "did you mean sample_1?"));
+    assert_int_equal(chdir(p->root), 0);
+    assert_int_equal(task_find(p->folder, "sample_1", &t, &err), -ENOENT);
+    assert_non_null(strstr(err.text, "the one here is ./sample_1"));
+    assert_int_equal(chdir("/"), 0);
     assert_int_equal(task_find(p->root, "..", &t, &err), -ENOENT);
     assert_int_equal(task_find("/nonexistent", "x", &t, &err), -ENOENT);
     setenv("HUTCH_TASKS", p->root, 1);
