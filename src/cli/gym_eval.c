@@ -205,7 +205,10 @@ static void print_json(const struct eval_options *o, const struct eval_row *rows
 static void tell_row(void *data, const struct eval_row *row)
 {
     size_t *left = data;
-    say("%s, %s: return %.3f (%zu to go)", row->task, row->agent, row->ret.mean, --*left);
+    if (row->ret.n)
+        say("%s, %s: return %.3f (%zu to go)", row->task, row->agent, row->ret.mean, --*left);
+    else
+        say("%s, %s: not played (%zu to go)", row->task, row->agent, --*left);
 }
 
 static int compare(const struct eval_options *o, const struct gym_options *given, const struct subjects *s,

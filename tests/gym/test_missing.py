@@ -1,4 +1,5 @@
 """What a person is told whose host, or whose task, is not in order: never zeros without a word."""
+import json
 import subprocess
 from pathlib import Path
 
@@ -28,6 +29,23 @@ def test_a_host_without_pytest(cli, calc):
                            "host; Debian's package is python3-pytest\n")
     done = without_pytest(cli.box.caller, *words, "tasks", calc, env=cli.box.env, cwd=cli.folder)
     assert done.returncode == 1 and "which python3 does not have" in done.stdout
+
+
+def test_one_task_of_several_is_not_in_order(user_cli, calc, scratch):
+    """The others are compared; alone, or if all are like it, it is an error."""
+    tests = {**calc_task.TASK["tests"], "import": ["nowhere"]}
+    del tests["expected"]
+    broken = calc_task.write(Path(scratch) / "broken" / "other", tests=tests)
+    words = ["--agents", "random,greedy", "--seeds", "2", "--clock", "virtual"]
+    done = user_cli.run("eval", "--task", f"{calc},{broken}", *words, "--json", status=1)
+    rows = {(row["task"], row["agent"]): row for row in json.loads(done.stdout)}
+    for agent in ("random", "greedy"):
+        assert rows["calc", agent]["episodes"] == 2 and rows["calc", agent]["failed"] == 0
+        assert rows["other", agent]["episodes"] == 0 and rows["other", agent]["failed"] == 2
+        assert rows["other", agent]["why"].startswith("cannot prepare the task other: no test passes with the task's solution")
+        assert rows["all", agent]["episodes"] == 2 and rows["all", agent]["failed"] == 2
+    done = user_cli.run("eval", "--task", f"{broken},{broken}", *words, "--json", status=125)
+    assert done.stdout == "" and done.stderr.startswith("hutch: cannot prepare the task other: ")
 
 
 def test_the_last_step_tells_why_tests_were_not_heard_of(user_cli, scratch):
