@@ -98,12 +98,14 @@ typedef struct hutch_arena hutch_arena; /* a task made ready; shared by its envi
 typedef struct hutch_env hutch_env;
 typedef struct hutch_vector hutch_vector;
 
-/* The tasks that came with hutch (or in the folder `tasks`): [{"name", "title", "language", …}, …]. */
-HUTCH_API int hutch_tasks(const char *tasks, char **ret_list, struct hutch_error *err);
+/* The tasks that came with hutch: [{"name", "title", "language", …}, …]. `options`: NULL, or where else they
+ * are: {"tasks": DIR}, or {"from": "quixbugs:DIR" (or "swebench:FILE", "harbor:DIR"), "repos": DIR, "image":
+ * NAME}, as `hutch gym` has it; those that cannot be played here are left out. */
+HUTCH_API int hutch_tasks(const char *options, char **ret_list, struct hutch_error *err);
 
-/* `options`: NULL or {"tasks": DIR, "from": "quixbugs:DIR", "clock": "wall|virtual", "cache": true,
- * "pool": N, "max_steps": N, "cancel": FD}. Opening runs the task's tests if it does not list them; as soon
- * as the descriptor `cancel` is readable it is given up with -ECANCELED. */
+/* `options`: NULL, or the same, and {"clock": "wall|virtual", "cache": true, "pool": N, "max_steps": N,
+ * "cancel": FD}. Opening runs the task's tests if it does not list them; as soon as the descriptor `cancel`
+ * is readable it is given up with -ECANCELED. */
 HUTCH_API int hutch_arena_open(const char *task, const char *options, hutch_arena **ret,
                                struct hutch_error *err);
 HUTCH_API void hutch_arena_close(hutch_arena *a); /* lives on until its last environment is closed */

@@ -92,6 +92,52 @@ def copy_parts(program, folder):
     shutil.copytree(program.with_name("hutch-skeleton"), folder / "hutch-skeleton", symlinks=True)
 
 
+def built(name):
+    """A program of the tests' own; skips where it was not built."""
+    path = Path(os.environ.get("HUTCH") or REPO / "build" / "hutch").parent / "tests" / "unit" / name
+    if not path.exists():
+        pytest.skip(f"not built: {path}")
+    return path
+
+
+def beside_parts(program, caller, folder):
+    """A copy of the program with all parts of hutch beside it, where the caller can start it."""
+    copy_parts(program.parents[2] / "hutch", folder)
+    copy = shutil.copy2(program, folder)
+    for path in folder.glob("*"):
+        caller.own(path)
+    return Path(copy)
+
+
+class Dialogue:
+    """A program that answers each line of its input with a line of JSON. The first comes by itself."""
+
+    def __init__(self, command, wait=True, **popen):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **popen)
+        self.opened = self.answer() if wait else {}
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        assert line, f"it ended with status {self.process.wait()}"
+        return json.loads(line)
+
+    def say(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def end(self):
+        self.process.stdin.close()
+        assert self.process.wait(30) == 0
+        self.process.stdout.close()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
 class Finished:
     """How a command ended. Output is text that keeps every byte (see decode)."""
 

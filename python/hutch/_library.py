@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import shutil
 import sysconfig
 import threading
 from ctypes import (POINTER, byref, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_long, c_size_t, c_uint32, c_uint64,
@@ -104,7 +105,8 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
 
 
 def candidates() -> Iterator[str]:
-    """Where the library may be, best first: what was asked for, the tree that this file lies in, the system's."""
+    """Where the library may be, best first: what was asked for, the tree that this file lies in, that of the hutch which
+    is in $PATH (for a virtual environment), the system's."""
     named = os.environ.get("HUTCH_LIBRARY")
     if named:
         yield named
@@ -112,12 +114,22 @@ def candidates() -> Iterator[str]:
     package = Path(__file__).resolve().parent
     if package.parent.name == "python":  # a source tree
         yield str(package.parent.parent / "build" / "libhutch.so")
-    multiarch = sysconfig.get_config_var("MULTIARCH")
     for above in package.parents[:4]:  # PREFIX/lib/pythonX/dist-packages
         if above.name in ("lib", "lib64"):
-            for folder in (above / multiarch if multiarch else above, above):
-                yield str(folder / SONAME)
+            yield from _library_in(above)
+    program = shutil.which("hutch")
+    if program:
+        folder = Path(program).resolve().parent
+        yield str(folder / SONAME)  # where it was built
+        yield from _library_in(folder.parent / "lib")
     yield SONAME
+
+
+def _library_in(folder: Path) -> Iterator[str]:
+    multiarch = sysconfig.get_config_var("MULTIARCH")
+    if multiarch:
+        yield str(folder / multiarch / SONAME)
+    yield str(folder / SONAME)
 
 
 def _load() -> ctypes.CDLL:

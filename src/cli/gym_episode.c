@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "columns.h"
 #include "commands.h"
 #include "gym_place.h"
 #include "interrupt.h"
@@ -13,7 +14,8 @@
 #include "utf8.h"
 #include "banned.h"
 
-#define SHOWN_MAX 88 /* bytes of an observation's first line */
+#define SHOWN_MAX   88 /* bytes of an observation's first line */
+#define LABEL_WIDTH 32
 
 struct telling {
     const struct gym_options *options;
@@ -21,6 +23,7 @@ struct telling {
     const char *agent;
     FILE *record; /* the trajectory, or NULL */
     bool colours;
+    unsigned columns; /* of the terminal; 0: there is none */
 };
 
 static const char *colour(const struct telling *t, const char *code)
@@ -44,7 +47,7 @@ static void put_json_step(const struct gym_step *s)
 }
 
 /* The first line of what a step showed; with the second where that is only its heading. */
-static void put_observation(const struct gym_step *s)
+static void put_observation(const struct gym_step *s, unsigned room)
 {
     const char *text = json_string_value(json_object_get(s->observation, "text"));
     char line[SHOWN_MAX + 1], clean[4 * SHOWN_MAX + 8];
@@ -56,7 +59,18 @@ static void put_observation(const struct gym_step *s)
         *at = ' ';
     size_t cut = utf8_cut_end((const uint8_t *)line, strlen(line));
     line[strlen(line) - cut] = 0;
-    printf("%s%s", say_clean(line, clean, sizeof clean), n > SHOWN_MAX ? "…" : "");
+    say_clean(line, clean, sizeof clean);
+    size_t fits = columns_fit(clean, room);
+    bool all = n <= SHOWN_MAX && !clean[fits];
+    printf("%.*s%s", (int)(all ? fits : columns_fit(clean, room - 1)), clean, all ? "" : "…");
+}
+
+static void put_why(const char *what, const struct gym_step *s, const char *member)
+{
+    const char *why = json_string_value(json_object_get(s->info, member));
+    char clean[1024];
+    if (why)
+        printf("     %s: %s\n", what, say_clean(why, clean, sizeof clean));
 }
 
 static void put_text_step(const struct telling *t, const struct gym_step *s)
@@ -64,15 +78,14 @@ static void put_text_step(const struct telling *t, const struct gym_step *s)
     char label[160];
     bool failed = json_is_true(json_object_get(s->observation, "failed"));
     action_label(t->place->task, s->action, label, sizeof label);
-    printf("%s%3u%s  %s%-32s%s %+.4f  ", colour(t, "\033[2m"), s->number, colour(t, "\033[0m"),
-           colour(t, failed ? "\033[33m" : "\033[36m"), label, colour(t, "\033[0m"), s->reward);
-    put_observation(s);
+    printf("%s%3u%s  %s%-*s%s %+.4f  ", colour(t, "\033[2m"), s->number, colour(t, "\033[0m"),
+           colour(t, failed ? "\033[33m" : "\033[36m"), LABEL_WIDTH, label, colour(t, "\033[0m"), s->reward);
+    size_t used = 15 + (strlen(label) > LABEL_WIDTH ? strlen(label) : LABEL_WIDTH);
+    put_observation(s, !t->columns ? SHOWN_MAX : t->columns > used + 8 ? t->columns - (unsigned)used : 8);
     printf("\n");
-    if (s->truncated) {
-        const char *why = json_string_value(json_object_get(s->info, "reason"));
-        char clean[1024];
-        printf("     cut off: %s\n", say_clean(why ? why : "", clean, sizeof clean));
-    }
+    if (s->truncated)
+        put_why("cut off", s, "reason");
+    put_why("trouble", s, "trouble");
 }
 
 static void put_head(const struct telling *t)
@@ -150,6 +163,8 @@ static int run(struct telling *t, const struct policy_kind *k, struct error *err
         r = policy_open(k, t->place->task, &with, &p, err);
     if (r == 0 && o->record && !(t->record = fopen(o->record, "we")))
         r = error_errno(err, errno, "cannot write %s", o->record);
+    if (r == 0 && k->learns && !o->checkpoint)
+        say("%s has learnt nothing yet: --checkpoint names what 'hutch gym train' has written", k->name);
     int status = r == 0 ? play(t, p, err) : gym_failed(err);
     policy_free(p);
     settings_free(settings);
@@ -166,33 +181,59 @@ static int close_record(struct telling *t)
     return bad ? EXIT_HUTCH : 0;
 }
 
+/* What is not said otherwise is as it was recorded. */
+static int take_recorded(struct gym_options *o, struct trajectory *t, struct error *err)
+{
+    int r = trajectory_load(o->trajectory, t, err);
+    if (r < 0)
+        return r;
+    const char *clock = json_string_value(json_object_get(t->head, "clock"));
+    const json_t *seed = json_object_get(t->head, "seed");
+    json_int_t steps = json_integer_value(json_object_get(t->head, "max_steps"));
+    if (!o->task)
+        o->task = json_string_value(json_object_get(t->head, "task"));
+    if (!o->has_clock)
+        o->virtual_clock = clock && strcmp(clock, "virtual") == 0;
+    if (!o->max_steps && steps > 0 && steps <= TRAJECTORY_STEPS_MAX)
+        o->max_steps = (uint64_t)steps;
+    if (!o->has_seed && json_is_integer(seed)) {
+        o->seed = (uint64_t)json_integer_value(seed);
+        o->has_seed = true;
+    }
+    return 0;
+}
+
 static int episode(struct gym_options *o, const struct policy_kind *k, struct error *err)
 {
     _cleanup_place_ struct gym_place place = {0};
+    _cleanup_(trajectory_free) struct trajectory recorded = {0};
     int cancel = interrupt_watch(err);
-    int r = cancel < 0 ? cancel : gym_place_open(o, cancel, &place, err);
+    int r = cancel < 0 ? cancel : 0;
+    if (r == 0 && gym_replays(o))
+        r = take_recorded(o, &recorded, err);
+    if (r == 0)
+        r = gym_place_open(o, cancel, &place, err);
     if (r < 0)
         return gym_failed(err);
     if (!o->has_seed)
         o->seed = place.task->seed;
-    struct telling t = {
-        .options = o, .place = &place, .agent = k->name, .colours = say_colours(STDOUT_FILENO)};
+    struct telling t = {.options = o,
+                        .place = &place,
+                        .agent = k->name,
+                        .colours = say_colours(STDOUT_FILENO),
+                        .columns = columns_of(STDOUT_FILENO)};
     int status = run(&t, k, err);
-    int recorded = close_record(&t), finished = gym_finish();
-    return status ? status : recorded ? recorded : finished;
+    int written = close_record(&t), finished = gym_finish();
+    return status ? status : written ? written : finished;
 }
 
 int command_gym_episode(const struct command *self, int argc, char **argv)
 {
     struct gym_options o = GYM_OPTIONS_INIT;
     struct error err = {0};
-    int n, status;
-    if (!command_words(self, argc, argv, &o, 0, 0, &n, &status))
+    int status;
+    if (!gym_words(self, argc, argv, &o, &status))
         return status;
-    if (!o.task && !o.from) {
-        say("which task? --task NAME; 'hutch gym tasks' lists them");
-        return EXIT_USAGE;
-    }
     const struct policy_kind *k = policy_find(o.agent ? o.agent : "random", &err);
     return k ? episode(&o, k, &err) : say_usage(&err);
 }

@@ -4,7 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "columns.h"
 #include "commands.h"
 #include "eval.h"
 #include "gym_place.h"
@@ -111,25 +113,31 @@ static int find_agents(const char *names, struct subjects *s, struct error *err)
     return 0;
 }
 
-static void put_stat(const struct eval_stat *s, int digits, int width)
+/* On a narrow terminal only the return has its interval. */
+struct layout {
+    int task, other; /* widths */
+    bool narrow;
+};
+
+static void put_stat(const struct eval_stat *s, int digits, int width, bool interval)
 {
     char text[64];
     if (s->n == 0)
         snprintf(text, sizeof text, "-");
-    else if (s->high - s->low < 0.5 * pow(10, -digits))
+    else if (!interval || s->high - s->low < 0.5 * pow(10, -digits))
         snprintf(text, sizeof text, "%.*f", digits, s->mean);
     else
         snprintf(text, sizeof text, "%.*f [%.*f, %.*f]", digits, s->mean, digits, s->low, digits, s->high);
     printf("  %-*s", width, text);
 }
 
-static void print_row(const struct eval_row *row, int width, bool first)
+static void print_row(const struct eval_row *row, const struct layout *l, bool first)
 {
-    printf("%-*s  %-7s", width, first ? row->task : "", row->agent);
-    put_stat(&row->ret, 3, STAT_WIDTH);
-    put_stat(&row->pass_rate, 3, STAT_WIDTH);
-    put_stat(&row->solved, 2, STAT_WIDTH);
-    put_stat(&row->calls, 1, 0);
+    printf("%-*s  %-7s", l->task, first ? row->task : "", row->agent);
+    put_stat(&row->ret, 3, STAT_WIDTH, true);
+    put_stat(&row->pass_rate, 3, l->other, !l->narrow);
+    put_stat(&row->solved, 2, l->other, !l->narrow);
+    put_stat(&row->calls, 1, 0, !l->narrow);
     if (row->failed)
         printf("  %zu failed", row->failed);
     if (row->why[0]) {
@@ -139,21 +147,33 @@ static void print_row(const struct eval_row *row, int width, bool first)
     printf("\n");
 }
 
-static void print_table(const struct eval_options *o, const struct eval_row *rows, const struct subjects *s)
+static struct layout lay_out(const struct eval_options *o)
 {
-    int width = 4;
-    uint64_t played = 0;
+    struct layout l = {.task = 4};
     for (size_t i = 0; i < o->n_tasks; i++) {
         int n = (int)strlen(o->tasks[i]->name);
-        width = n > width ? n : width;
+        l.task = n > l.task ? n : l.task;
     }
-    printf("%-*s  %-7s  %-*s  %-*s  %-*s  %s\n", width, "TASK", "AGENT", STAT_WIDTH, "RETURN", STAT_WIDTH,
-           "PASS RATE", STAT_WIDTH, "SOLVED", "CALLS");
+    unsigned columns = columns_of(STDOUT_FILENO);
+    l.narrow = columns && columns < (unsigned)l.task + 9 + 3 * (STAT_WIDTH + 2) + 16;
+    l.other = l.narrow ? (int)strlen("PASS RATE") : STAT_WIDTH;
+    return l;
+}
+
+static void print_table(const struct eval_options *o, const struct eval_row *rows, const struct subjects *s)
+{
+    struct layout l = lay_out(o);
+    uint64_t played = 0;
+    printf("%-*s  %-7s  %-*s  %-*s  %-*s  %s\n", l.task, "TASK", "AGENT", STAT_WIDTH, "RETURN", l.other,
+           "PASS RATE", l.other, "SOLVED", "CALLS");
     for (size_t i = 0; i < eval_rows(o); i++) {
-        print_row(&rows[i], width, i % o->n_agents == 0);
+        print_row(&rows[i], &l, i % o->n_agents == 0);
         played += rows[i].played;
     }
-    printf("\nmeans over %" PRIu64 " seeds, with 95 %% confidence intervals where they differ\n", o->seeds);
+    printf("\nmeans over %" PRIu64 " seed%s, with 95 %% confidence intervals where they differ\n", o->seeds,
+           o->seeds == 1 ? "" : "s");
+    if (l.narrow)
+        printf("a wider terminal shows the intervals of all columns, and so does --json\n");
     if (played)
         printf("qlearn was trained before: %" PRIu64 " episodes on each task with each seed\n", o->episodes);
     else if (s->learns)
@@ -187,7 +207,10 @@ static void print_json(const struct eval_options *o, const struct eval_row *rows
 static void tell_row(void *data, const struct eval_row *row)
 {
     size_t *left = data;
-    say("%s, %s: return %.3f (%zu to go)", row->task, row->agent, row->ret.mean, --*left);
+    if (row->ret.n)
+        say("%s, %s: return %.3f (%zu to go)", row->task, row->agent, row->ret.mean, --*left);
+    else
+        say("%s, %s: not played (%zu to go)", row->task, row->agent, --*left);
 }
 
 static int compare(const struct eval_options *o, const struct gym_options *given, const struct subjects *s,

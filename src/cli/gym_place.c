@@ -1,11 +1,29 @@
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "gym_place.h"
 #include "import.h"
 #include "interrupt.h"
 #include "say.h"
 #include "banned.h"
+
+bool gym_replays(const struct gym_options *o)
+{
+    return o->trajectory && o->agent && strcmp(o->agent, "replay") == 0;
+}
+
+bool gym_words(const struct command *self, int argc, char **argv, struct gym_options *o, int *ret_status)
+{
+    int n;
+    if (!command_words(self, argc, argv, o, 0, 0, &n, ret_status))
+        return false;
+    if (o->task || o->from || gym_replays(o))
+        return true;
+    say("which task? --task NAME; 'hutch gym tasks' lists them");
+    *ret_status = EXIT_USAGE;
+    return false;
+}
 
 static void tell_import(void *data, const char *text)
 {

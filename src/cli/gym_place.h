@@ -2,6 +2,7 @@
  * take them. */
 #pragma once
 
+#include "commands.h"
 #include "gym_options.h"
 #include "policy.h"
 #include "settings.h"
@@ -11,6 +12,13 @@ struct gym_place {
     struct gym_arena *arena;
     struct gym_env *env;
 };
+
+/* Reads the command line of a command that plays one task, and wants one to be named. False: *ret_status says
+ * how it ended. */
+bool gym_words(const struct command *self, int argc, char **argv, struct gym_options *o, int *ret_status);
+
+/* A trajectory is played again: it says of which task it is. */
+bool gym_replays(const struct gym_options *o);
 
 /* A task by its name, of ours or of others. `name` NULL: the only one that --from leads to. */
 int gym_task(const struct gym_options *o, const char *name, int cancel, struct task **ret, struct error *err);

@@ -1,16 +1,17 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "columns.h"
 #include "gym_progress.h"
 #include "io.h"
 #include "say.h"
 #include "banned.h"
 
 #define BAR_WIDTH 24
+#define BAR_MIN   6
 #define EVERY_NS  (100 * NS_PER_MS)
 #define LINES     10 /* where there is no bar */
 
@@ -30,33 +31,34 @@ static double mean_of(const double *values, uint64_t n)
 }
 
 /* Full blocks and one of eight parts. */
-static void draw_blocks(double part, char *out, size_t size)
+static void draw_blocks(double part, unsigned width, char *out, size_t size)
 {
     static const char *const PARTS[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-    unsigned eighths = (unsigned)(part * BAR_WIDTH * 8), full = eighths / 8;
+    unsigned eighths = (unsigned)(part * width * 8), full = eighths / 8;
     size_t used = 0;
     for (unsigned i = 0; i < full; i++)
         used += (size_t)snprintf(out + used, size - used, "█");
     used += (size_t)snprintf(out + used, size - used, "%s", PARTS[eighths % 8]);
-    for (unsigned i = full + (eighths % 8 > 0); i < BAR_WIDTH; i++)
+    for (unsigned i = full + (eighths % 8 > 0); i < width; i++)
         used += (size_t)snprintf(out + used, size - used, " ");
 }
 
-static unsigned terminal_width(void)
-{
-    struct winsize size = {0};
-    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
-}
-
+/* The bar has what the text leaves of the line, if that is worth it. */
 static void draw_bar(const struct gym_progress *p, const struct train_point *at, double per_second)
 {
-    char blocks[BAR_WIDTH * 4 + 1], line[512];
-    draw_blocks((double)at->episode / (double)p->total, blocks, sizeof blocks);
-    bool wide = terminal_width() >= 100;
-    int n = snprintf(
-        line, sizeof line, "\r%s%s%s %" PRIu64 "/%" PRIu64 "  return %.3f  pass %3.0f %%  %.0f episodes/s%s",
-        wide ? "\033[36m▕" : "", wide ? blocks : "", wide ? "▏\033[0m" : "", at->episode, p->total,
-        mean_of(p->returns, p->n), 100 * mean_of(p->rates, p->n), per_second, "\033[K");
+    char blocks[BAR_WIDTH * 4 + 1] = "", text[256], line[512];
+    unsigned left = per_second > 0 ? (unsigned)((double)(p->total - at->episode) / per_second + 0.5) : 0;
+    int n = snprintf(text, sizeof text,
+                     " %" PRIu64 "/%" PRIu64 "  return %.3f  pass %3.0f %%  %.0f episodes/s  %u:%02u left",
+                     at->episode, p->total, mean_of(p->returns, p->n), 100 * mean_of(p->rates, p->n),
+                     per_second, left / 60, left % 60);
+    int room = (int)columns_of(STDERR_FILENO) - n - 3;
+    bool bar = room >= BAR_MIN;
+    if (bar)
+        draw_blocks((double)at->episode / (double)p->total, (unsigned)(room < BAR_WIDTH ? room : BAR_WIDTH),
+                    blocks, sizeof blocks);
+    n = snprintf(line, sizeof line, "\r%s%s%s%s\033[K", bar ? "\033[36m▕" : "", blocks, bar ? "▏\033[0m" : "",
+                 text);
     if (n > 0)
         io_write_all(STDERR_FILENO, line, (size_t)n);
 }

@@ -43,6 +43,7 @@ static int parse_clock(void *target, const struct option *self, const char *valu
     if (strcmp(value, "wall") != 0 && strcmp(value, "virtual") != 0)
         return error_set(err, EINVAL, "--clock: '%s' is not wall or virtual", value);
     o->virtual_clock = *value == 'v';
+    o->has_clock = true;
     return 0;
 }
 

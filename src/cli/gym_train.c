@@ -4,8 +4,8 @@
 #include <limits.h>
 #include <math.h>
 #include <string.h>
-#include <sys/ioctl.h>
 
+#include "columns.h"
 #include "commands.h"
 #include "curve.h"
 #include "gym_place.h"
@@ -30,9 +30,8 @@ static double ratio_of(const struct train_result *r)
 
 static unsigned drawing_width(void)
 {
-    struct winsize size = {0};
-    unsigned width = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
-    return width > 100 ? 100 : width;
+    unsigned width = columns_of(STDOUT_FILENO);
+    return width == 0 ? 80 : width > 100 ? 100 : width;
 }
 
 static void print_curve(const struct train_result *r)
@@ -42,14 +41,20 @@ static void print_curve(const struct train_result *r)
                       .points = r->points,
                       .n = r->n_points,
                       .best = r->best_known ? r->best.episode.total : NAN};
-    if (curve_text(&c, drawing_width(), 12, say_colours(STDOUT_FILENO), &text) == 0)
-        printf("\n%.*s\n", (int)text.len, (char *)text.data);
+    if (curve_text(&c, drawing_width(), 13, say_colours(STDOUT_FILENO), &text) < 0)
+        return;
+    printf("\nreturn, mean of the last %zu episodes%s\n", curve_window(c.n),
+           r->best_known ? "; dashed: the best there is" : "");
+    printf("%.*s\n", (int)text.len, (char *)text.data);
 }
 
 static void print_sequence(const char *what, const struct train_sequence *s)
 {
     _cleanup_free_ char *actions = train_actions_text(s);
-    printf("%-8s return %.6f: %s\n", what, s->episode.total, actions ? actions : "");
+    _cleanup_buf_ struct buf text = BUF_INIT(1u << 20);
+    buf_printf(&text, "return %.6f: %s", s->episode.total, actions ? actions : "");
+    printf("%-8s ", what);
+    columns_put(buf_cstr(&text) ? (char *)text.data : "", 9);
 }
 
 static void print_text(const struct train_result *r, const struct gym_place *place,
@@ -164,6 +169,9 @@ static int run(const struct gym_options *given, const struct policy_kind *k, str
     if (result.cancelled)
         say("interrupted; %s has all %" PRIu64 " whole episodes, and --resume goes on from there", o->out,
             result.episodes);
+    if (result.best_known && result.best.episode.pass_rate < 1)
+        say("no sequence of actions passes all tests: 'hutch gym tasks' tells whether the task is in order "
+            "here");
     if (o->json)
         print_json(&result, &place, k->name, o);
     else if (!result.cancelled)
@@ -178,13 +186,9 @@ int command_gym_train(const struct command *self, int argc, char **argv)
 {
     struct gym_options o = GYM_OPTIONS_INIT;
     struct error err = {0};
-    int n, status;
-    if (!command_words(self, argc, argv, &o, 0, 0, &n, &status))
+    int status;
+    if (!gym_words(self, argc, argv, &o, &status))
         return status;
-    if (!o.task && !o.from) {
-        say("which task? --task NAME; 'hutch gym tasks' lists them");
-        return EXIT_USAGE;
-    }
     const struct policy_kind *k = policy_find(o.agent ? o.agent : "qlearn", &err);
     if (!k)
         return say_usage(&err);

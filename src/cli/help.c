@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "columns.h"
 #include "commands.h"
 #include "say.h"
 #include "banned.h"
@@ -31,10 +32,22 @@ static void print_option(const struct option *o)
         printf("  %s\n  %*s", left, COLUMN, "");
     else
         printf("  %-*s", COLUMN, left);
-    printf("  %s", o->help);
-    if (o->fallback)
-        printf(" (default: %s)", o->fallback);
+    printf("  ");
+    char text[512];
+    snprintf(text, sizeof text, "%s%s%s%s", o->help, o->fallback ? " (default: " : "",
+             o->fallback ? o->fallback : "", o->fallback ? ")" : "");
+    columns_put(text, COLUMN + 4);
+}
+
+static void print_notes(const char *notes)
+{
+    char line[512];
     printf("\n");
+    for (size_t n; *notes; notes += n + (notes[n] == '\n')) {
+        n = strcspn(notes, "\n");
+        snprintf(line, sizeof line, "%.*s", (int)n, notes);
+        columns_put(line, 0);
+    }
 }
 
 static void print_commands(const struct command *table)
@@ -67,7 +80,7 @@ int help_command(const struct command *c)
             print_option(o);
     print_option(&(struct option){.name = "help", .letter = 'h', .help = "this text"});
     if (c->notes)
-        printf("\n%s", c->notes);
+        print_notes(c->notes);
     return finish();
 }
 

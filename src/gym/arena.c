@@ -41,6 +41,8 @@ static int make_origin(struct gym_arena *a, int cancel, struct error *err)
     int r = box_open(&o, &template, err);
     if (r == 0)
         r = grade_stage(template, cancel, &a->task->files, NULL, NULL, NULL, err);
+    if (r == 0)
+        r = arena_check_runner(a->task, template, err);
     return r < 0 ? r : box_snapshot_until(template, cancel, &a->origin, err);
 }
 

@@ -22,5 +22,8 @@ struct gym_arena {
     atomic_uint_fast64_t resets, steps, test_runs, cache_hits, boxes;
 };
 
+/* What runs the tests of the task is there, in a box with its files. */
+int arena_check_runner(const struct task *t, struct box *template, struct error *err);
+
 /* Fills a->expected from the task, or by running the tests on its solution. */
 int arena_find_expected(struct gym_arena *a, int cancel, struct error *err);

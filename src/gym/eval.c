@@ -33,6 +33,8 @@ struct evaluation {
     size_t next; /* task that nobody has taken yet */
     int code;    /* the first error, which ends it */
     struct error error;
+    size_t unprepared; /* tasks that could not be made ready, */
+    struct error why;  /* and why the last of them could not */
 };
 
 size_t eval_rows(const struct eval_options *o)
@@ -142,13 +144,25 @@ static int run_row(struct evaluation *v, struct gym_env *e, const struct policy_
     return r;
 }
 
+static void begin_row(struct eval_row *row, const struct task *t, const struct policy_kind *k)
+{
+    *row = (struct eval_row){.agent = k->name};
+    memcpy(row->task, t->name, sizeof row->task);
+}
+
+/* The lock is held. */
+static void tell_row(struct evaluation *v, const struct eval_row *row)
+{
+    if (v->options->done)
+        v->options->done(v->options->data, row);
+}
+
 static int run_agent(struct evaluation *v, struct gym_env *e, const struct policy_kind *k, struct sample *s,
                      struct eval_row *row, struct error *err)
 {
     const struct task *t = env_task(e);
     int r = 0;
-    *row = (struct eval_row){.agent = k->name};
-    memcpy(row->task, t->name, sizeof row->task);
+    begin_row(row, t, k);
     if (k->discrete && task_actions(t) == 0)
         snprintf(row->why, sizeof row->why, "the task has no patches to choose from");
     else
@@ -157,10 +171,26 @@ static int run_agent(struct evaluation *v, struct gym_env *e, const struct polic
         return r;
     sum_up(s, row);
     pthread_mutex_lock(&v->lock);
-    if (v->options->done)
-        v->options->done(v->options->data, row);
+    tell_row(v, row);
     pthread_mutex_unlock(&v->lock);
     return 0;
+}
+
+/* One task of many that is not in order here does not undo what the others have shown. */
+static void give_up(struct evaluation *v, size_t number, const struct error *why)
+{
+    const struct eval_options *o = v->options;
+    pthread_mutex_lock(&v->lock);
+    v->unprepared++;
+    v->why = *why;
+    for (size_t i = 0; i < o->n_agents; i++) {
+        struct eval_row *row = &v->rows[number * o->n_agents + i];
+        begin_row(row, o->tasks[number], o->agents[i]);
+        row->failed = o->seeds;
+        snprintf(row->why, sizeof row->why, "%.*s", (int)sizeof row->why - 1, why->text);
+        tell_row(v, row);
+    }
+    pthread_mutex_unlock(&v->lock);
 }
 
 static int run_task(struct evaluation *v, size_t number, struct error *err)
@@ -169,6 +199,10 @@ static int run_task(struct evaluation *v, size_t number, struct error *err)
     struct gym_arena *arena = NULL;
     struct gym_env *env = NULL;
     int r = arena_open(o->tasks[number], &o->arena, o->cancel, &arena, err);
+    if (r < 0 && r != -ENOMEM && r != -ECANCELED) {
+        give_up(v, number, err);
+        return 0;
+    }
     if (r == 0)
         r = env_open(arena, &env, err);
     if (r == 0)
@@ -256,6 +290,10 @@ int eval(const struct eval_options *o, struct eval_row *ret, struct error *err)
     if (!v.samples)
         return no_memory(err);
     work_together(&v);
+    if (v.code == 0 && v.unprepared == o->n_tasks) {
+        v.code = -v.why.code;
+        v.error = v.why;
+    }
     if (v.code < 0 && err)
         *err = v.error;
     for (size_t i = 0; v.code == 0 && o->n_tasks > 1 && i < o->n_agents; i++)

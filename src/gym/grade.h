@@ -48,6 +48,9 @@ int grade_look(struct gym_arena *a, struct box *b, int cancel, struct grade *ret
  * memory. Nothing of the hidden files is in it: the warm process also runs in boxes that an agent can reach.
  */
 extern const char GRADE_PROGRAM[];
+
+/* What an interpreter that runs tests is started with, wherever it is not a warm one. */
+extern const char *const GRADE_PYTHON_ENV[];
 char *grade_setup(const struct task *t);
 
 /* Puts files into a box: `tree` as it is, after removing `own` and `clear` (each may be NULL). What differed

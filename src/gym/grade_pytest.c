@@ -20,6 +20,9 @@
 static const char *const INI_FILES[] = {"pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini",
                                         "setup.cfg"};
 
+const char *const GRADE_PYTHON_ENV[] = {"PYTHONHASHSEED=0", "PYTHONSAFEPATH=1",
+                                        "PYTHONPATH=", "PYTHONSTARTUP=", NULL};
+
 static json_t *list_json(const struct task_list *l)
 {
     json_t *a = json_array();
@@ -167,9 +170,8 @@ static int execute(struct grade_run *r, const int fds[3], struct error *err)
 {
     /* Not -I: it would ignore the seed, too, which makes the order in sets the same in every run. */
     const char *const argv[] = {"python3", "-s", "-B", "-c", GRADE_PROGRAM, "cold", NULL};
-    const char *const env[] = {"PYTHONHASHSEED=0", "PYTHONSAFEPATH=1", "PYTHONPATH=", "PYTHONSTARTUP=", NULL};
     struct box_command c = {.argv = (char *const *)argv,
-                            .env = (char *const *)env,
+                            .env = (char *const *)GRADE_PYTHON_ENV,
                             .timeout_ns = r->task->test_timeout_ns,
                             .cpu_time_ns = r->task->test_cpu_ns,
                             .in = fds[0],

@@ -100,9 +100,21 @@ int task_names(const char *tasks, struct task_list *ret, struct error *err)
     return 0;
 }
 
+/* A task of the current folder is named with a slash. */
+static bool is_here(const char *name)
+{
+    char path[TASK_NAME_MAX + 16];
+    struct stat st;
+    int n = snprintf(path, sizeof path, "%s/task.json", name);
+    return *name && n > 0 && n < (int)sizeof path && lstat(path, &st) == 0;
+}
+
 static int no_such_task(const char *folder, const char *name, struct error *err)
 {
     struct task_list names = {0};
+    if (is_here(name))
+        return error_set(err, ENOENT, "there is no task %.100s in %s; the one here is ./%.100s", name, folder,
+                         name);
     struct nearest near = nearest_to(name, strlen(name));
     if (list(folder, &names, NULL) == 0)
         for (size_t i = 0; i < names.count; i++)

@@ -12,7 +12,7 @@
 #include "banned.h"
 
 struct wanted {
-    const char *tasks, *from, *repos;
+    const char *tasks, *from, *repos, *image;
     json_int_t max_steps; /* 0: the task's */
     int cancel;
     struct arena_options arena;
@@ -102,6 +102,8 @@ static int set_one(struct wanted *w, const char *name, json_t *value, struct err
         return set_text(name, value, &w->from, err);
     if (strcmp(name, "repos") == 0)
         return set_text(name, value, &w->repos, err);
+    if (strcmp(name, "image") == 0)
+        return set_text(name, value, &w->image, err);
     if (strcmp(name, "clock") == 0)
         return set_clock(value, &w->arena.clock, err);
     if (strcmp(name, "cache") == 0)
@@ -114,11 +116,11 @@ static int set_one(struct wanted *w, const char *name, json_t *value, struct err
         return set_flag(name, value, &w->arena.cold, err);
     if (strcmp(name, "cancel") == 0)
         return set_cancel(value, &w->cancel, err);
-    return error_set(
-        err, EINVAL,
-        "an arena has no option '%.100s'; it is tasks, from, repos, clock, cache, pool, max_steps, cold or "
-        "cancel",
-        name);
+    return error_set(err, EINVAL,
+                     "an arena has no option '%.100s'; it is tasks, from, repos, image, clock, cache, pool, "
+                     "max_steps, cold "
+                     "or cancel",
+                     name);
 }
 
 static int take_wanted(json_t *options, struct wanted *w, struct error *err)
@@ -135,15 +137,30 @@ static int take_wanted(json_t *options, struct wanted *w, struct error *err)
     return r;
 }
 
+/* Of what an import says the last is kept: why the one task that is wanted was left out. */
+static void note(void *data, const char *text)
+{
+    snprintf(data, ERROR_TEXT_MAX, "%s", text);
+}
+
 static int import_one(const struct wanted *w, const char *name, struct task **ret, struct error *err)
 {
     struct task_set set = {0};
-    struct import_options o = {.from = w->from, .repos = w->repos, .only = name, .cancel = w->cancel};
+    char said[ERROR_TEXT_MAX];
+    struct import_options o = {.from = w->from,
+                               .repos = w->repos,
+                               .image = w->image,
+                               .only = name,
+                               .cancel = w->cancel,
+                               .say = note,
+                               .data = said};
     int r = task_import(&o, &set, err);
     if (r < 0)
         return r;
     if (set.count == 1)
         *ret = TAKE_PTR(set.items[0]);
+    else if (set.skipped)
+        r = error_set(err, ENOENT, "%s", said);
     else
         r = error_set(err, ENOENT, "there is no task '%.100s' in %s", name, w->from);
     task_set_free(&set);
@@ -266,13 +283,26 @@ int hutch_arena_info(hutch_arena *a, char **ret_info, struct hutch_error *err)
     return entry_end(&e, json_give(info, ret_info, &e.error));
 }
 
-static int list_tasks(const char *tasks, json_t *list, struct error *err)
+static int list_imported(const struct wanted *w, json_t *list, struct error *err)
+{
+    struct task_set set = {0};
+    int r = task_import(&(struct import_options){.from = w->from, .repos = w->repos, .image = w->image}, &set,
+                        err);
+    for (size_t i = 0; r == 0 && i < set.count; i++)
+        json_array_append_new(list, describe(set.items[i]));
+    task_set_free(&set);
+    return r;
+}
+
+static int list_tasks(const struct wanted *w, json_t *list, struct error *err)
 {
     struct task_list names = {0};
-    int r = task_names(tasks, &names, err);
+    if (w->from)
+        return list_imported(w, list, err);
+    int r = task_names(w->tasks, &names, err);
     for (size_t i = 0; r == 0 && i < names.count; i++) {
         _cleanup_task_ struct task *t = NULL;
-        r = task_find(tasks, names.items[i], &t, err);
+        r = task_find(w->tasks, names.items[i], &t, err);
         if (r == 0)
             json_array_append_new(list, describe(t));
     }
@@ -280,15 +310,21 @@ static int list_tasks(const char *tasks, json_t *list, struct error *err)
     return r;
 }
 
-int hutch_tasks(const char *tasks, char **ret_list, struct hutch_error *err)
+int hutch_tasks(const char *options, char **ret_list, struct hutch_error *err)
 {
     struct entry e;
+    struct wanted w = {0};
+    _cleanup_json_ json_t *object = NULL;
     entry_begin_plain(&e, err);
     int r = entry_need(&e, ret_list, "ret_list");
+    if (r == 0)
+        r = json_take_object("options", options, &object, &e.error);
+    if (r == 0)
+        r = take_wanted(object, &w, &e.error);
     if (r < 0)
         return entry_end(&e, r);
     json_t *list = json_array();
-    r = list_tasks(tasks, list, &e.error);
+    r = list_tasks(&w, list, &e.error);
     if (r == 0)
         r = json_give(list, ret_list, &e.error);
     else

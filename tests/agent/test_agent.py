@@ -1,9 +1,5 @@
 """An agent between its turns: undo, forks, going on later. Driven without a terminal (tests/unit/agent_run.c)."""
 import json
-import os
-import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -11,52 +7,24 @@ import harness
 from model_reply import Reply, call
 
 
-class Driver:
+class Driver(harness.Dialogue):
     """One agent_run: a command in, its answer out."""
 
     def __init__(self, program, env, *session):
         self.env = env
-        self.process = subprocess.Popen([*env.caller.prefix, program, env.workspace, env.speak("anthropic"), *session],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env.env, text=True)
-        self.opened = self.answer()
-
-    def answer(self):
-        line = self.process.stdout.readline()
-        assert line, f"agent_run ended with {self.process.wait()}"
-        return json.loads(line)
+        super().__init__([*env.caller.prefix, program, env.workspace, env.speak("anthropic"), *session], env=env.env)
 
     def __call__(self, command, fails=False):
-        self.process.stdin.write(command + "\n")
-        self.process.stdin.flush()
-        answer = self.answer()
+        answer = self.say(command)
         assert fails == (answer["result"] < 0), answer
         return answer
-
-    def end(self):
-        self.process.stdin.close()
-        assert self.process.wait(30) == 0
-        self.process.stdout.close()
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-        self.process.stdin.close()
-        self.process.stdout.close()
 
 
 @pytest.fixture
 def drive(agent_env, scratch):
-    built = agent_env.box.program.parent
-    probe = Path(os.environ.get("HUTCH") or harness.REPO / "build" / "hutch").parent / "tests" / "unit" / "agent_run"
-    if not probe.exists():
-        pytest.skip(f"not built: {probe}")
     folder = agent_env.caller.folder(scratch, "drive")
-    harness.copy_parts(built / "hutch", folder)
-    shutil.copy2(probe, folder / "agent_run")
-    for path in folder.glob("hutch*"):
-        agent_env.caller.own(path)
-    agent_env.caller.own(folder / "agent_run")
-    return lambda *session: Driver(folder / "agent_run", agent_env, *session)
+    program = harness.beside_parts(harness.built("agent_run"), agent_env.caller, folder)
+    return lambda *session: Driver(program, agent_env, *session)
 
 
 def writes(name, text):

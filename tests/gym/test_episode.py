@@ -80,6 +80,21 @@ def test_a_recorded_episode_is_replayed(cli, calc):
     assert done.stderr.startswith("hutch: not as recorded: step 1: reward was ") and done.stderr.count("\n") == 1
 
 
+def test_a_recording_says_what_it_was_recorded_with(user_cli):
+    """Task, clock, limit and seed need not be said again."""
+    words = ["episode", "--task", "bugfix_1", "--agent", "random", "--seed", "5", "--clock", "virtual", "--max-steps", "3", "--json"]
+    recorded = user_cli.run(*words, "--record", "t.jsonl")
+    again = user_cli.run("episode", "--agent", "replay", "--trajectory", "t.jsonl", "--json")
+    assert again.stdout == recorded.stdout and again.stderr == "hutch: as recorded\n"
+    done = user_cli.run("episode", "--trajectory", "t.jsonl", status=2)
+    assert "which task?" in done.stderr
+
+
+def test_who_has_learnt_nothing_is_told_so(user_cli, calc):
+    done = user_cli.run("episode", "--task", calc, "--agent", "qlearn")
+    assert done.stderr == "hutch: qlearn has learnt nothing yet: --checkpoint names what 'hutch gym train' has written\n"
+
+
 def test_a_cut_recording_and_a_longer_one_differ(user_cli, calc):
     user_cli.run("episode", "--task", calc, "--agent", "greedy", "--clock", "virtual", "--record", "t.jsonl")
     lines = (user_cli.folder / "t.jsonl").read_text().splitlines()

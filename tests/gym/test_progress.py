@@ -7,17 +7,28 @@ from terminal import Terminal
 
 
 @pytest.fixture
-def train(user_env, calc):
-    """Trainings on demand, each on a terminal of its own."""
+def on_terminal(user_env):
+    """`hutch gym …` on a terminal of its own."""
     opened = []
 
     def start(*words, **more):
-        opened.append(Terminal(user_env, "gym", "train", "--task", calc, "--clock", "virtual", *words, **more))
+        opened.append(Terminal(user_env, "gym", *words, **more))
         return opened[-1]
 
     yield start
     for one in opened:
         one.close()
+
+
+@pytest.fixture
+def train(on_terminal, calc):
+    return lambda *words, **more: on_terminal("train", "--task", calc, "--clock", "virtual", *words, **more)
+
+
+def whole(screen):
+    """The lines of a program that has ended, none of which was broken by the terminal."""
+    assert screen.wait_end(60) == 0
+    return screen.tmux("capture-pane", "-p", "-J").rstrip().splitlines()
 
 
 def test_a_bar_and_then_the_curve(train):
@@ -37,6 +48,33 @@ def test_narrow_and_without_colours(train):
     shown = screen.screen(colours=True)
     assert "\033[36m" not in shown and "100.0 % of the best return" in shown
     assert max(len(line) for line in screen.screen().splitlines()) <= 70
+
+
+def test_eighty_columns_are_enough(on_terminal, train, tasks):
+    screen = train("--episodes", "40", "--no-cache", width=80, height=40)
+    assert re.search(r"▕.*▏ \d+/40  return .* episodes/s  \d+:\d\d left", screen.wait("episodes/s"))
+    lines = whole(screen)
+    assert max(map(len, lines)) <= 80 and any(line.startswith("return, mean of the last ") for line in lines)
+    layers = ["--tasks", tasks, "--task", "config_layers", "--clock", "virtual"]
+    lines = whole(on_terminal("episode", *layers, "--agent", "greedy", width=80, height=40))
+    assert max(map(len, lines)) <= 80 and any(line.endswith("…") for line in lines)
+    lines = whole(on_terminal("train", *layers, "--episodes", "20", width=80, height=40))
+    assert max(map(len, lines)) <= 80
+    best, = (place for place, line in enumerate(lines) if line.startswith("best     return 0.949000: apply "))
+    assert lines[best + 1].startswith("         apply ") and lines[best + 1].endswith(", submit")
+
+
+def test_a_narrow_comparison_and_a_wide_one(on_terminal, calc):
+    words = ["eval", "--task", calc, "--agents", "random", "--seeds", "4", "--clock", "virtual"]
+    narrow = whole(on_terminal(*words, width=80, height=30))
+    wide = whole(on_terminal(*words, width=130, height=30))
+    assert max(map(len, narrow)) <= 80 and "\n".join(narrow).count("[") == 1 and "a wider terminal" in "\n".join(narrow)
+    assert "\n".join(wide).count("[") > 1 and "a wider terminal" not in "\n".join(wide)
+
+
+def test_help_is_broken_between_words(on_terminal):
+    lines = whole(on_terminal("train", "--help", width=80, height=60))
+    assert max(map(len, lines)) <= 80 and " " * 32 + "(default: 2000)" in lines
 
 
 def test_ctrl_c_ends_after_the_episode(train):

@@ -337,7 +337,8 @@ static void mistakes(void)
     hutch_env *e = NULL;
     hutch_vector *v = NULL;
     arenas();
-    FAILS(ENOENT, "/nowhere", hutch_tasks("/nowhere", &text, err));
+    FAILS(ENOENT, "/nowhere", hutch_tasks("{\"tasks\": \"/nowhere\"}", &text, err));
+    FAILS(EINVAL, "no option 'task'", hutch_tasks("{\"task\": \"x\"}", &text, err));
     FAILS(EINVAL, "'ret_list'", hutch_tasks(NULL, NULL, err));
     FAILS(EINVAL, "no arena", hutch_arena_info(NULL, &text, err));
     FAILS(EINVAL, "no arena", hutch_env_open(NULL, &e, err));

@@ -23,6 +23,25 @@ LIBRARY = "libhutch.so.1"
 # A program without gymnasium must not find one that the system has.
 WITHOUT = "import sys\nsys.modules['gymnasium'] = None\n"
 
+GYM_HEAD = """
+    import hutch, json, os, sys
+    from hutch.gym import Arena, AutoresetMode, CodingEnv, CodingVectorEnv, HAVE_GYMNASIUM, check
+    def fails(kind, part, work):
+        try:
+            work()
+        except kind as why:
+            assert part in str(why), why
+        else:
+            raise AssertionError(f"no {kind.__name__} with {part!r}")
+    def truths(values):
+        return [bool(value) for value in values]
+"""
+
+
+def gym_program(text):
+    """A program about environments, with what most of them need."""
+    return textwrap.dedent(GYM_HEAD) + textwrap.dedent(text)
+
 
 class Place:
     """A tree that looks like a source tree with a build in it: build/, python/, tasks/."""

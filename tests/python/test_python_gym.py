@@ -1,25 +1,9 @@
 """hutch.gym.CodingEnv, with Gymnasium and without it. Rewards are checked as a sum: what the tests count for is tests/gym's."""
 import os
 import signal
-import textwrap
 
 import harness
-
-HEAD = """
-    import hutch, json, os, sys
-    from hutch.gym import Arena, CodingEnv, CodingVectorEnv, HAVE_GYMNASIUM, check
-    def fails(kind, part, work):
-        try:
-            work()
-        except kind as why:
-            assert part in str(why), why
-        else:
-            raise AssertionError(f"no {kind.__name__} with {part!r}")
-"""
-
-
-def program(text):
-    return textwrap.dedent(HEAD) + textwrap.dedent(text)
+from python_programs import gym_program as program
 
 
 def test_all_promises_are_kept(gym):
@@ -319,3 +303,47 @@ def test_nothing_is_left_of_many_environments(gym):
         del env, fork
         assert counts() == before, (before, counts())
     """), timeout=300)
+
+
+def test_tasks_of_others(python):
+    """They are listed, played, and where one is left out it is said why."""
+    python.run(program("""
+        files = {"instruction.md": "Write hello.", "task.toml": "[agent]\\ntimeout_sec = 60.0\\n",
+                 "environment/Dockerfile": "FROM x\\nWORKDIR /app\\n",
+                 "tests/test.sh": "#!/bin/bash\\ntest -f /app/hello && echo 1 >/logs/verifier/reward.txt\\n"}
+        for name in ("greet", "compiled"):
+            for path, text in files.items():
+                os.makedirs(os.path.dirname(f"others/{name}/{path}"), exist_ok=True)
+                open(f"others/{name}/{path}", "w").write(text)
+        open("others/compiled/environment/Dockerfile", "a").write("RUN make install\\n")
+        assert [task["name"] for task in hutch.gym.tasks(source="harbor:others")] == ["greet"]
+        with CodingEnv("greet", source="harbor:others", clock="virtual") as env:
+            assert env.reset(seed=1)[0] == "Write hello."
+            env.step({"tool": "bash", "command": "echo hi >/app/hello"})
+            assert env.step({"tool": "submit"})[4]["pass_rate"] == 1.0
+        fails(hutch.HutchError, "compiled: left out: ", lambda: CodingEnv("compiled", source="harbor:others"))
+        fails(hutch.HutchError, "there is no task", lambda: CodingEnv("other", source="harbor:others"))
+        fails(hutch.HutchError, "there is no image", lambda: CodingEnv("greet", source="harbor:others", image="none_such"))
+    """))
+
+
+def test_wrappers_of_gymnasium(gymnasium):
+    gymnasium.run(program("""
+        import gymnasium, numpy
+        from gymnasium.wrappers import FlattenObservation, FrameStackObservation, RecordEpisodeStatistics, TimeLimit
+        from gymnasium.wrappers.vector import RecordEpisodeStatistics as RecordStatistics
+        with RecordEpisodeStatistics(FlattenObservation(gymnasium.make("hutch/bugfix_1-v0"))) as env:
+            assert env.reset(seed=1)[0] in env.observation_space and len(env.observation_space.shape) == 1
+            *_, info = [env.step(action) for action in (3, 7)][-1]
+            assert info["episode"]["l"] == 2 and round(float(info["episode"]["r"]), 4) == 0.9728
+        with TimeLimit(FrameStackObservation(CodingEnv("bugfix_1"), 2), 1) as env:
+            env.reset(seed=1)
+            observation, reward, terminated, truncated, info = env.step(5)
+            assert observation in env.observation_space and truncated and not terminated
+        envs = RecordStatistics(gymnasium.make_vec("hutch/bugfix_1-v0", num_envs=2))
+        envs.reset(seed=1)
+        infos = [envs.step(numpy.array(actions))[4] for actions in ([3, 7], [7, 0])]
+        assert list(infos[0]["_episode"]) == [False, True] and list(infos[1]["_episode"]) == [True, False]
+        assert round(float(infos[1]["episode"]["r"][0]), 4) == 0.9728
+        envs.close()
+    """))

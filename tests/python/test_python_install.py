@@ -2,12 +2,13 @@
 import re
 import shutil
 import subprocess
+import textwrap
 from pathlib import Path
 
 import pytest
 
 import harness
-from python_programs import Programs
+from python_programs import PYTHON, Programs
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +21,7 @@ def installed(scratch, hutch):
     done = subprocess.run(["meson", "install", "-C", str(hutch.parent), "--no-rebuild", "--quiet", "--destdir", str(root)],
                           capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    package, = (path.parent for path in root.rglob("dist-packages/hutch/__init__.py"))
+    package, = (path.parent for path in root.rglob("*-packages/hutch/__init__.py"))
     return package
 
 
@@ -55,6 +56,44 @@ def test_everything_is_installed_and_nothing_else(installed):
 
 def test_it_says_the_same_version_everywhere():
     found = {name: re.search(pattern, (harness.REPO / name).read_text(), re.M)[1] for name, pattern in (
-        ("meson.build", r"^project\('hutch', 'c',\n +version: '(.*)'"), ("python/pyproject.toml", r'^version = "(.*)"'),
+        ("meson.build", r"^project\('hutch', 'c',\n +version: '(.*)'"),
         ("python/hutch/__init__.py", r'^__version__ = "(.*)"'))}
     assert len(set(found.values())) == 1, found
+
+
+@pytest.fixture
+def venv(installed, programs, who):
+    """A virtual environment of the caller's, with a copy of python/ beside it and the installed hutch in its $PATH."""
+    folder, caller = programs.folder, programs.caller
+    programs.path = []
+    made = subprocess.run([*caller.prefix, PYTHON, "-m", "venv", folder / "venv"], capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        pytest.skip(f"no virtual environments here: {made.stdout.strip()}")
+    shutil.copytree(harness.REPO / "python", folder / "python", ignore=shutil.ignore_patterns("__pycache__"))
+    for path in [folder / "python", *(folder / "python").rglob("*")]:
+        caller.own(path)
+    env = {**programs.env, "PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+           "PATH": f"{installed.parents[3] / 'bin'}:{programs.env['PATH']}"}
+
+    def run(*words):
+        done = subprocess.run([*caller.prefix, *words], env=env, cwd=folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return run
+
+
+def test_pip_installs_it_without_a_network(venv):
+    """As a copy, and in place; and it finds the library of the hutch that is in $PATH."""
+    for words, where in ((["./python"], r"venv/lib/python3\.\d+/site-packages/hutch/__init__\.py"),
+                         (["-e", "./python"], r"python/hutch/__init__\.py")):
+        venv("venv/bin/pip", "install", *words)
+        said = venv("venv/bin/python", "-I", "-c", textwrap.dedent("""
+            import hutch, hutch.gym, importlib.metadata, os
+            assert hutch.version() == importlib.metadata.version("hutch")
+            with hutch.gym.CodingEnv("bugfix_1", clock="virtual") as env:
+                env.reset(seed=1)
+            print(os.path.relpath(hutch.__file__))
+        """))
+        assert re.fullmatch(where, said.strip())
+        assert "Successfully uninstalled" in venv("venv/bin/pip", "uninstall", "-y", "hutch")

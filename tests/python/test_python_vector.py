@@ -1,27 +1,9 @@
 """hutch.gym.CodingVectorEnv: in step, and asynchronously; with Gymnasium and without it."""
 import os
 import signal
-import textwrap
 
 import harness
-
-HEAD = """
-    import hutch, os
-    from hutch.gym import AutoresetMode, CodingEnv, CodingVectorEnv, HAVE_GYMNASIUM, check
-    def fails(kind, part, work):
-        try:
-            work()
-        except kind as why:
-            assert part in str(why), why
-        else:
-            raise AssertionError(f"no {kind.__name__} with {part!r}")
-    def truths(values):
-        return [bool(value) for value in values]
-"""
-
-
-def program(text):
-    return textwrap.dedent(HEAD) + textwrap.dedent(text)
+from python_programs import gym_program as program
 
 
 def test_every_environment_does_what_one_alone_would(gym):

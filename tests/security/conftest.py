@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import harness
+
 sys.path.insert(0, str(Path(__file__).parent))
 import arsenal as arsenal_module  # noqa: E402
 import warm as warm_module  # noqa: E402
@@ -79,11 +81,11 @@ def victim(box, secret, loot):
 @pytest.fixture
 def open_warm(box, scratch):
     """Boxes with a warm process, ended with the test: open_warm("pids=32")."""
-    folder = warm_module.folder_of(box, scratch)
+    program = harness.beside_parts(harness.built("warm_probe"), box.caller, box.caller.folder(scratch, "warm"))
     opened = []
 
     def open_one(*options, **more):
-        opened.append(warm_module.Warm(folder / "warm_probe", box, *options, **more))
+        opened.append(warm_module.Warm(program, box, *options, **more))
         return opened[-1]
 
     yield open_one

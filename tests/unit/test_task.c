@@ -31,7 +31,20 @@
 struct place {
     char root[64];
     char folder[96];
+    char path[512];
 };
+
+/* A path of the task's folder; good until the next call. */
+static const char *path_of(struct place *p, const char *name)
+{
+    snprintf(p->path, sizeof p->path, "%s/%s", p->folder, name);
+    return p->path;
+}
+
+static void drop(struct place *p, const char *name)
+{
+    assert_int_equal(remove(path_of(p, name)), 0);
+}
 
 static void put_n(const struct place *p, const char *name, const void *text, size_t n)
 {
@@ -54,11 +67,9 @@ static void put(const struct place *p, const char *name, const char *text)
     put_n(p, name, text, strlen(text));
 }
 
-static void put_link(const struct place *p, const char *name, const char *target)
+static void put_link(struct place *p, const char *name, const char *target)
 {
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s", p->folder, name);
-    assert_int_equal(symlink(target, path), 0);
+    assert_int_equal(symlink(target, path_of(p, name)), 0);
 }
 
 static int make(void **state)
@@ -188,32 +199,28 @@ static void test_members(void **state)
 
 static void test_tests(void **state)
 {
-    struct place *p = *state;
-    refuse_json(p, HEAD SOLVED ", \"tests\": {\"runner\": \"nose\"}}", "tests.runner: must be one of");
-    refuse_json(p, HEAD SOLVED ", \"tests\": {\"runner\": \"pytest\", \"paths\": [\"/etc\"]}}",
-                "tests.paths[0]: \"/etc\" is no path");
-    refuse_json(p, HEAD SOLVED ", \"tests\": {\"runner\": \"pytest\", \"paths\": [\"a\", \"b/../..\"]}}",
-                "tests.paths[1]: ");
-    refuse_json(p, HEAD SOLVED ", \"tests\": {\"runner\": \"pytest\", \"paths\": [\".\"]}}", "tests.own: ");
-    refuse_json(p, HEAD SOLVED ", \"tests\": {\"runner\": \"pytest\", \"own\": [\".\"]}}", "tests.own[0]: ");
-    refuse_json(p, HEAD SOLVED ", \"tests\": {\"runner\": \"pytest\", \"format\": \"tap\"}}",
-                "tests.format: has no meaning");
-    refuse_json(p, HEAD SOLVED ", \"tests\": {\"runner\": \"pytest\", \"expected\": [\"a\", \"a\"]}}",
-                "tests.expected[1]: a is named twice");
-    refuse_json(p, HEAD SOLVED ", \"tests\": {\"runner\": \"command\"}}", "tests.command: is needed");
-    refuse_json(p, HEAD SOLVED ", \"tests\": {\"runner\": \"command\", \"command\": \"x\"}}",
-                "tests.report: is needed");
-    refuse_json(
-        p, HEAD SOLVED ", \"tests\": {\"runner\": \"command\", \"command\": \"x\", \"format\": \"reward\"}}",
-        "tests.report: is needed with the format");
-    refuse_json(p,
-                HEAD SOLVED
-                ", \"tests\": {\"runner\": \"command\", \"command\": \"x\", \"format\": \"exit\", "
-                "\"expected\": [\"y\"]}}",
-                "tests.expected: ");
-    refuse_json(p,
-                HEAD SOLVED ", \"tests\": {\"runner\": \"command\", \"command\": \"x\", \"paths\": [\"y\"]}}",
-                "tests.paths: has no meaning");
+    static const struct {
+        const char *tests, *said;
+    } CASES[] = {
+        {"\"nose\"", "tests.runner: must be one of"},
+        {"\"pytest\", \"paths\": [\"/etc\"]", "tests.paths[0]: \"/etc\" is no path"},
+        {"\"pytest\", \"paths\": [\"a\", \"b/../..\"]", "tests.paths[1]: "},
+        {"\"pytest\", \"paths\": [\".\"]", "tests.own: "},
+        {"\"pytest\", \"own\": [\".\"]", "tests.own[0]: "},
+        {"\"pytest\", \"format\": \"tap\"", "tests.format: has no meaning"},
+        {"\"pytest\", \"expected\": [\"a\", \"a\"]", "tests.expected[1]: a is named twice"},
+        {"\"command\"", "tests.command: is needed"},
+        {"\"command\", \"command\": \"x\"", "tests.report: is needed"},
+        {"\"command\", \"command\": \"x\", \"format\": \"reward\"",
+         "tests.report: is needed with the format"},
+        {"\"command\", \"command\": \"x\", \"format\": \"exit\", \"expected\": [\"y\"]", "tests.expected: "},
+        {"\"command\", \"command\": \"x\", \"paths\": [\"y\"]", "tests.paths: has no meaning"},
+    };
+    char json[512];
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        snprintf(json, sizeof json, HEAD SOLVED ", \"tests\": {\"runner\": %s}}", CASES[i].tests);
+        refuse_json(*state, json, CASES[i].said);
+    }
 }
 
 static void test_limits(void **state)
@@ -279,25 +286,19 @@ static void test_patches(void **state)
 static void test_files(void **state)
 {
     struct place *p = *state;
-    char path[256];
     put(p, "test/x.py", "");
     refuse(p, "/test: is no part of a task");
-    snprintf(path, sizeof path, "%s/test/x.py", p->folder);
-    unlink(path);
-    snprintf(path, sizeof path, "%s/test", p->folder);
-    rmdir(path);
+    drop(p, "test/x.py");
+    drop(p, "test");
     put(p, "workspace/src/a.py", "");
     refuse(p, "workspace/src/a.py: another file of the task");
-    snprintf(path, sizeof path, "%s/workspace/src/a.py", p->folder);
-    unlink(path);
+    drop(p, "workspace/src/a.py");
     put(p, "hidden/src", "");
     refuse(p, "src: is both a file and a folder");
-    snprintf(path, sizeof path, "%s/hidden/src", p->folder);
-    unlink(path);
-    snprintf(path, sizeof path, "%s/src/fifo", p->folder);
-    mkfifo(path, 0644);
+    drop(p, "hidden/src");
+    assert_int_equal(mkfifo(path_of(p, "src/fifo"), 0644), 0);
     refuse(p, "src/fifo: is neither a file nor a folder nor a link");
-    unlink(path);
+    drop(p, "src/fifo");
     put(p, "src/__pycache__/a.pyc", "litter");
     struct task *t = load(p);
     assert_int_equal(t->files.count, 2);
@@ -308,12 +309,10 @@ static void test_links(void **state)
 {
     static const char *const OUT[] = {"/etc/passwd", "../../../etc", "../..", "b/../../../x"};
     struct place *p = *state;
-    char path[256];
-    snprintf(path, sizeof path, "%s/src/link", p->folder);
     for (size_t i = 0; i < sizeof OUT / sizeof *OUT; i++) {
         put_link(p, "src/link", OUT[i]);
         refuse(p, "src/link: is a link that leads out of the workspace");
-        unlink(path);
+        drop(p, "src/link");
     }
     put_link(p, "src/link", "../tests/test_a.py");
     struct task *t = load(p);
@@ -322,10 +321,8 @@ static void test_links(void **state)
     task_free(t);
     put_link(p, "hidden", "src");
     refuse(p, "hidden: must be a folder");
-    snprintf(path, sizeof path, "%s/hidden", p->folder);
-    unlink(path);
-    snprintf(path, sizeof path, "%s/task.json", p->folder);
-    unlink(path);
+    drop(p, "hidden");
+    drop(p, "task.json");
     put_link(p, "task.json", "/etc/passwd");
     refuse(p, "task.json: is a link");
 }
@@ -374,6 +371,10 @@ static void test_names(void **state)
     t = task_free(t);
     assert_int_equal(task_find(p->root, "sample_2", &t, &err), -ENOENT);
     assert_non_null(strstr(err.text, "did you mean sample_1?"));
+    assert_int_equal(chdir(p->root), 0);
+    assert_int_equal(task_find(p->folder, "sample_1", &t, &err), -ENOENT);
+    assert_non_null(strstr(err.text, "the one here is ./sample_1"));
+    assert_int_equal(chdir("/"), 0);
     assert_int_equal(task_find(p->root, "..", &t, &err), -ENOENT);
     assert_int_equal(task_find("/nonexistent", "x", &t, &err), -ENOENT);
     setenv("HUTCH_TASKS", p->root, 1);

@@ -22,9 +22,11 @@ __all__ = ["Arena", "tasks"]
 PathLike = Union[str, "os.PathLike[str]"]
 
 
-def tasks(folder: Optional[PathLike] = None) -> List[Dict[str, Any]]:
-    """The tasks that came with hutch, or those of a folder: name, title, language and more of each."""
-    where = None if folder is None else lib.as_bytes(os.path.abspath(os.fspath(folder)), "the folder")
+def tasks(folder: Optional[PathLike] = None, *, source: Optional[str] = None, repos: Optional[PathLike] = None,
+          image: Optional[PathLike] = None) -> List[Dict[str, Any]]:
+    """The tasks that came with hutch, those of a folder, or those of a source as Arena has it: name, title, language and more
+    of each. What cannot be played here is left out."""
+    where = json.dumps(_places(folder, source, repos, image)).encode()
     listed: List[Dict[str, Any]] = json.loads(lib.call_text(lib.library().hutch_tasks, where))
     return listed
 
@@ -50,7 +52,8 @@ class Arena(Handle):
         envs = [hutch.gym.CodingEnv(arena) for _ in range(4)]
 
     task: a name, or the path of a task's folder. tasks: the folder in which names are looked for. source: where else the task
-    comes from ("quixbugs:DIR" and others, as `hutch gym --from`); repos: the folder of the repositories that such tasks name.
+    comes from ("quixbugs:DIR" and others, as `hutch gym --from`); repos: the folder of the repositories that such tasks name;
+    image: the root filesystem of Harbor's tasks, a name or a folder.
     clock: "wall", or "virtual" for seconds that depend on nothing but the actions. cache: whether results that are known are
     used again. pool: boxes kept ready. max_steps: after how many steps an episode is truncated.
     """
@@ -58,9 +61,9 @@ class Arena(Handle):
     _what = "arena"
 
     def __init__(self, task: PathLike = "bugfix_1", *, tasks: Optional[PathLike] = None, source: Optional[str] = None,
-                 repos: Optional[PathLike] = None, clock: str = "wall", cache: bool = True,
-                 pool: Optional[int] = None, max_steps: Optional[int] = None) -> None:
-        options = _options(tasks, source, repos, clock, cache, pool, max_steps)
+                 repos: Optional[PathLike] = None, image: Optional[PathLike] = None, clock: str = "wall",
+                 cache: bool = True, pool: Optional[int] = None, max_steps: Optional[int] = None) -> None:
+        options = _options(tasks, source, repos, image, clock, cache, pool, max_steps)
         library = lib.library()
         name = lib.as_bytes(os.fspath(task), "the task's name")
         ear, mouth = os.pipe()  # Ctrl-C is passed on: the task's tests may be run
@@ -126,15 +129,19 @@ class Arena(Handle):
         self.close()
 
 
-def _options(tasks: Optional[PathLike], source: Optional[str], repos: Optional[PathLike], clock: str, cache: bool,
-             pool: Optional[int], max_steps: Optional[int]) -> Dict[str, Any]:
-    options: Dict[str, Any] = {"clock": clock, "cache": bool(cache)}
-    if tasks is not None:
-        options["tasks"] = os.path.abspath(os.fspath(tasks))
-    if source is not None:
-        options["from"] = source
-    if repos is not None:
-        options["repos"] = os.path.abspath(os.fspath(repos))
+def _places(tasks: Optional[PathLike], source: Optional[str], repos: Optional[PathLike],
+            image: Optional[PathLike]) -> Dict[str, Any]:
+    """Where tasks come from, as the library takes it."""
+    named = None if image is None else os.fspath(image)
+    places = {"tasks": None if tasks is None else os.path.abspath(os.fspath(tasks)), "from": source,
+              "repos": None if repos is None else os.path.abspath(os.fspath(repos)),
+              "image": os.path.abspath(named) if named is not None and "/" in named else named}
+    return {name: place for name, place in places.items() if place is not None}
+
+
+def _options(tasks: Optional[PathLike], source: Optional[str], repos: Optional[PathLike], image: Optional[PathLike],
+             clock: str, cache: bool, pool: Optional[int], max_steps: Optional[int]) -> Dict[str, Any]:
+    options = {**_places(tasks, source, repos, image), "clock": clock, "cache": bool(cache)}
     if pool is not None:
         options["pool"] = int(pool)
     if max_steps is not None:

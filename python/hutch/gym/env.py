@@ -43,13 +43,13 @@ class CodingEnv(Handle, Env[Any, Any]):
 
     def __init__(self, task: Union[PathLike, Arena] = "bugfix_1", *, actions: Optional[str] = None,
                  render_mode: Optional[str] = None, tasks: Optional[PathLike] = None, source: Optional[str] = None,
-                 repos: Optional[PathLike] = None, clock: str = "wall", cache: bool = True,
-                 pool: Optional[int] = None, max_steps: Optional[int] = None) -> None:
+                 repos: Optional[PathLike] = None, image: Optional[PathLike] = None, clock: str = "wall",
+                 cache: bool = True, pool: Optional[int] = None, max_steps: Optional[int] = None) -> None:
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise ValueError(f"render_mode is one of {self.metadata['render_modes']}, not {render_mode!r}")
         if not isinstance(task, Arena):
-            task = shared_arena(task, tasks=tasks, source=source, repos=repos, clock=clock, cache=cache,
-                                pool=pool, max_steps=max_steps)
+            task = shared_arena(task, tasks=tasks, source=source, repos=repos, image=image, clock=clock,
+                                cache=cache, pool=pool, max_steps=max_steps)
         self._prepare(View(task, actions), render_mode)
         library = lib.library()
         with task._use() as arena:

@@ -11,31 +11,15 @@ ActType = TypeVar("ActType")
 ArrayType = TypeVar("ArrayType")
 
 
-class Env(Generic[ObsType, ActType]):
-    """gymnasium.Env as far as it says anything."""
+class _Common:
+    """What both kinds have. The generator of random numbers is seeded by reset(), or by chance when it is first asked for."""
 
-    metadata: Dict[str, Any] = {"render_modes": []}
-    render_mode: Optional[str] = None
-    spec: Any = None
-    action_space: Any
-    observation_space: Any
     _np_random: Any = None
     _np_random_seed: Optional[int] = None
 
-    def step(self, action: ActType) -> Tuple[ObsType, float, bool, bool, Dict[str, Any]]:
-        raise NotImplementedError
-
-    def reset(self, *, seed: Optional[int] = None,
-              options: Optional[Dict[str, Any]] = None) -> Tuple[ObsType, Dict[str, Any]]:
+    def _seed(self, seed: Any) -> None:
         if seed is not None:
             self._np_random, self._np_random_seed = random_generator(seed)
-        return None, {}  # type: ignore[return-value]
-
-    def render(self) -> Any:
-        raise NotImplementedError
-
-    def close(self) -> None:
-        pass
 
     @property
     def unwrapped(self) -> Any:
@@ -57,6 +41,30 @@ class Env(Generic[ObsType, ActType]):
             self._np_random, self._np_random_seed = random_generator()
         assert self._np_random_seed is not None
         return self._np_random_seed
+
+
+class Env(_Common, Generic[ObsType, ActType]):
+    """gymnasium.Env as far as it says anything."""
+
+    metadata: Dict[str, Any] = {"render_modes": []}
+    render_mode: Optional[str] = None
+    spec: Any = None
+    action_space: Any
+    observation_space: Any
+
+    def step(self, action: ActType) -> Tuple[ObsType, float, bool, bool, Dict[str, Any]]:
+        raise NotImplementedError
+
+    def reset(self, *, seed: Optional[int] = None,
+              options: Optional[Dict[str, Any]] = None) -> Tuple[ObsType, Dict[str, Any]]:
+        self._seed(seed)
+        return None, {}  # type: ignore[return-value]
+
+    def render(self) -> Any:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass
 
     def has_wrapper_attr(self, name: str) -> bool:
         return hasattr(self, name)
@@ -81,7 +89,7 @@ class Env(Generic[ObsType, ActType]):
         return False
 
 
-class VectorEnv(Generic[ObsType, ActType, ArrayType]):
+class VectorEnv(_Common, Generic[ObsType, ActType, ArrayType]):
     """gymnasium.vector.VectorEnv as far as it says anything."""
 
     metadata: Dict[str, Any] = {}
@@ -93,12 +101,9 @@ class VectorEnv(Generic[ObsType, ActType, ArrayType]):
     single_observation_space: Any
     single_action_space: Any
     num_envs: int
-    _np_random: Any = None
-    _np_random_seed: Optional[int] = None
 
     def reset(self, *, seed: Any = None, options: Optional[Dict[str, Any]] = None) -> Tuple[ObsType, Dict[str, Any]]:
-        if seed is not None:
-            self._np_random, self._np_random_seed = random_generator(seed)
+        self._seed(seed)
         return None, {}  # type: ignore[return-value]
 
     def step(self, actions: ActType) -> Tuple[ObsType, ArrayType, ArrayType, ArrayType, Dict[str, Any]]:
@@ -115,26 +120,6 @@ class VectorEnv(Generic[ObsType, ActType, ArrayType]):
 
     def close_extras(self, **kwargs: Any) -> None:
         pass
-
-    @property
-    def np_random(self) -> Any:
-        if self._np_random is None:
-            self._np_random, self._np_random_seed = random_generator()
-        return self._np_random
-
-    @np_random.setter
-    def np_random(self, value: Any) -> None:
-        self._np_random, self._np_random_seed = value, -1
-
-    @property
-    def np_random_seed(self) -> Any:
-        if self._np_random_seed is None:
-            self._np_random, self._np_random_seed = random_generator()
-        return self._np_random_seed
-
-    @property
-    def unwrapped(self) -> Any:
-        return self
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(num_envs={self.num_envs})"

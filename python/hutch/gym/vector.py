@@ -45,13 +45,13 @@ class CodingVectorEnv(Handle, VectorEnv[Any, Any, Any]):
     def __init__(self, task: Union[PathLike, Arena] = "bugfix_1", num_envs: int = 1, *, threads: int = 0,
                  autoreset_mode: Any = AutoresetMode.NEXT_STEP, actions: Optional[str] = None,
                  render_mode: Optional[str] = None, tasks: Optional[PathLike] = None, source: Optional[str] = None,
-                 repos: Optional[PathLike] = None, clock: str = "wall", cache: bool = True,
-                 pool: Optional[int] = None, max_steps: Optional[int] = None) -> None:
+                 repos: Optional[PathLike] = None, image: Optional[PathLike] = None, clock: str = "wall",
+                 cache: bool = True, pool: Optional[int] = None, max_steps: Optional[int] = None) -> None:
         if render_mode is not None:
             raise ValueError("a vector environment does not render")
         if not isinstance(task, Arena):
-            task = shared_arena(task, tasks=tasks, source=source, repos=repos, clock=clock, cache=cache,
-                                pool=pool, max_steps=max_steps)
+            task = shared_arena(task, tasks=tasks, source=source, repos=repos, image=image, clock=clock,
+                                cache=cache, pool=pool, max_steps=max_steps)
         self.num_envs = int(num_envs)
         self.autoreset_mode = autoreset_mode if isinstance(autoreset_mode, AutoresetMode) else AutoresetMode(autoreset_mode)
         self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}
