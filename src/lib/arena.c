@@ -286,8 +286,8 @@ int hutch_arena_info(hutch_arena *a, char **ret_info, struct hutch_error *err)
 static int list_imported(const struct wanted *w, json_t *list, struct error *err)
 {
     struct task_set set = {0};
-    int r = task_import(&(struct import_options){.from = w->from, .repos = w->repos, .image = w->image}, &set,
-                        err);
+    struct import_options o = {.from = w->from, .repos = w->repos, .image = w->image, .cancel = w->cancel};
+    int r = task_import(&o, &set, err);
     for (size_t i = 0; r == 0 && i < set.count; i++)
         json_array_append_new(list, describe(set.items[i]));
     task_set_free(&set);
@@ -313,7 +313,7 @@ static int list_tasks(const struct wanted *w, json_t *list, struct error *err)
 int hutch_tasks(const char *options, char **ret_list, struct hutch_error *err)
 {
     struct entry e;
-    struct wanted w = {0};
+    struct wanted w = {.cancel = -1};
     _cleanup_json_ json_t *object = NULL;
     entry_begin_plain(&e, err);
     int r = entry_need(&e, ret_list, "ret_list");
