@@ -1,9 +1,11 @@
 """`--from swebench:FILE --repos DIR`, with repositories of real git and rows of our own."""
 import json
+import signal
 import subprocess
 
 import pytest
 
+import harness
 from listing import is_empty, tasks, write
 
 BASE = {
@@ -90,6 +92,22 @@ def test_a_row_is_a_task_in_order(box, repository):
     assert (root / "docs/link").is_symlink() and (root / "tests/test_old.py").exists()
     assert not (root / ".git").exists(), "the history holds the answer"
     assert [path.name for path in root.parent.iterdir()] == [root.name], "nothing else is left"
+
+
+def test_an_interrupted_extraction_leaves_nothing(box, repository):
+    write(box, "repos/acme__shop", {f"many/{n // 100}/{n}": f"{n}\n" for n in range(6000)})
+    row = repository.row(base_commit=repository.commit("many files"))
+    where = rows_file(box, "rows.jsonl", json.dumps(row))
+    cache = box.caller.home / ".cache/hutch/gym"
+    process = subprocess.Popen([*box.caller.prefix, str(box.program), "gym", "tasks", "--from", where, "--repos",
+                                str(box.workspace / "repos")], env=box.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    harness.wait_until(lambda: any(cache.glob("*/many")) or process.poll() is not None, 60, "files are extracted")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "")
+    whole = cache / f"acme__shop-{row['base_commit']}"
+    assert all(path == whole or repository.base in path.name for path in cache.iterdir()), "half a folder is left"
+    assert not whole.exists() or len([path for path in whole.rglob("*") if path.name.isdigit() and path.is_file()]) == 6000
 
 
 def test_an_array_of_rows_and_one_of_them(box, repository):
