@@ -23,3 +23,6 @@ struct gym_arena {
 
 /* Fills a->expected from the task, or by running the tests on its solution. */
 int arena_find_expected(struct gym_arena *a, struct error *err);
+
+/* Runs the task's set-up script, if it has one, in the box that all others are forked from. */
+int arena_setup(const struct task *t, struct box *b, struct error *err);
