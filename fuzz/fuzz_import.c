@@ -55,7 +55,7 @@ static void read_dockerfile(const char *text, size_t n)
     struct error err = {0};
     for (size_t i = 0; i < ARRAY_SIZE(FILES); i++)
         require(task_tree_add(&context, FILES[i], S_IFREG | 0644, "x", 1) == 0);
-    if (dockerfile_read(text, n, &context, &d, &err) == 0) {
+    if (dockerfile_read(text, n, &context, "", &d, &err) == 0) {
         require(d.workdir[0] == '/' || !d.workdir[0]);
         require(!strstr(d.workdir, "//") && !strstr(d.workdir, "/../"));
         for (size_t i = 0; i < d.files.count; i++)

@@ -28,6 +28,8 @@ static void box_options_of(const struct task *t, struct box_options *o)
     o->mode = BOX_COW;
     o->net = BOX_NET_OFF;
     o->limits = t->limits;
+    for (; o->n_env < t->env.count && o->n_env < BOX_ENV_MAX; o->n_env++)
+        o->env[o->n_env] = t->env.items[o->n_env];
     for (; o->n_links < t->n_links && o->n_links < BOX_LINKS_MAX; o->n_links++)
         o->links[o->n_links] = (struct box_link){t->links[o->n_links].at, t->links[o->n_links].to};
 }
@@ -42,7 +44,9 @@ static int make_origin(struct gym_arena *a, int cancel, struct error *err)
     if (r == 0)
         r = grade_stage(template, cancel, &a->task->files, NULL, NULL, NULL, err);
     if (r == 0)
-        r = arena_check_runner(a->task, template, err);
+        r = arena_setup(a->task, template, cancel, err);
+    if (r == 0)
+        r = arena_check_runner(a->task, template, cancel, err);
     return r < 0 ? r : box_snapshot_until(template, cancel, &a->origin, err);
 }
 

@@ -23,7 +23,10 @@ struct gym_arena {
 };
 
 /* What runs the tests of the task is there, in a box with its files. */
-int arena_check_runner(const struct task *t, struct box *template, struct error *err);
+int arena_check_runner(const struct task *t, struct box *template, int cancel, struct error *err);
 
 /* Fills a->expected from the task, or by running the tests on its solution. */
 int arena_find_expected(struct gym_arena *a, int cancel, struct error *err);
+
+/* Runs the task's set-up script, if it has one, in the box that all others are forked from. */
+int arena_setup(const struct task *t, struct box *template, int cancel, struct error *err);

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "arena_private.h"
+#include "cancel.h"
 #include "clock.h"
 #include "grade.h"
 #include "banned.h"
@@ -11,7 +12,7 @@
 #define LOOK                                                                                                 \
     "import importlib.util, sys; s = importlib.util.find_spec('pytest'); sys.exit(not (s and s.origin))"
 
-int arena_check_runner(const struct task *t, struct box *template, struct error *err)
+int arena_check_runner(const struct task *t, struct box *template, int cancel, struct error *err)
 {
     if (t->tests.runner != TASK_PYTEST)
         return 0;
@@ -22,16 +23,16 @@ int arena_check_runner(const struct task *t, struct box *template, struct error 
                             .in = -1,
                             .out = -1,
                             .err = -1,
-                            .cancel = -1};
+                            .cancel = cancel};
     struct box_result result = {0};
     int r = box_exec(template, &c, &result, err);
-    if (r < 0)
-        return r;
+    if (r == 0)
+        r = cancel_check(cancel, err);
     const char *where = t->image ? "in its image" : "on this host";
-    if (result.failure[0])
+    if (r == 0 && result.failure[0])
         r = error_set(err, ENOENT, "its tests need python3, which cannot be started %s: %s", where,
                       result.failure);
-    else if (result.exit_code == 1)
+    else if (r == 0 && result.exit_code == 1)
         r = error_set(err, ENOENT,
                       "its tests are run by pytest, which python3 does not have %s; Debian's "
                       "package is python3-pytest",

@@ -157,6 +157,8 @@ int env_carry_out(struct gym_env *e, const char *tool, json_t *input, struct env
         return refuse(ret, "input: must be an object");
     if (strcmp(tool, "submit") == 0)
         return json_object_size(input) ? refuse(ret, "submit takes no input") : grade(e, ret);
+    if (env_is_look(tool, input) && task_tests_hidden(e->arena->task))
+        return refuse(ret, "the tests of this task are run only when it is graded, after submit");
     if (env_is_look(tool, input))
         return look(e, ret);
     return t ? call_tool(e, t, input, ret) : unknown_tool(tool, ret);

@@ -7,9 +7,11 @@
 
 #include "cancel.h"
 #include "import_private.h"
+#include "utf8.h"
 #include "banned.h"
 
 #define TASKS_MAX 100000u
+#define TITLE_MAX 100
 
 static const struct import_kind *const KINDS[] = {&IMPORT_QUIXBUGS, &IMPORT_SWEBENCH, &IMPORT_HARBOR,
                                                   &IMPORT_TASKS};
@@ -68,6 +70,16 @@ int import_text(char **ret, struct error *err, const char *fmt, ...)
     free(*ret);
     *ret = text;
     return 0;
+}
+
+int import_title(char **ret, const char *prefix, const char *text, struct error *err)
+{
+    size_t n = strcspn(text, "\r\n");
+    if (n > TITLE_MAX) {
+        n = TITLE_MAX;
+        n -= utf8_cut_end((const uint8_t *)text, n);
+    }
+    return import_text(ret, err, "%s%.*s%s", prefix, (int)n, text, n < strcspn(text, "\r\n") ? "…" : "");
 }
 
 static bool is_there(const struct task_set *s, const char *name)

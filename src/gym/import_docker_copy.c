@@ -82,13 +82,40 @@ static const char *part_of(const char *source, const char *path, bool *ret_file)
     }
 }
 
-/* The place in the workspace of an absolute path; NULL if it lies elsewhere. */
-static const char *in_workspace(const char *workdir, const char *path)
+void docker_top(const char *path, char *ret, size_t size)
 {
-    size_t n = strlen(workdir);
-    if (strncmp(path, workdir, n) != 0 || (path[n] && path[n] != '/'))
-        return NULL;
-    return path[n] ? path + n + 1 : path + n;
+    snprintf(ret, size, "%.*s", (int)strcspn(path + 1, "/"), path + 1);
+}
+
+/* What boxes have themselves, and where the parts of a task are. */
+bool docker_top_free(const char *name)
+{
+    static const char *const TAKEN[] = {"",      "bin",   "boot",     "dev",   "etc",  "home", "lib",
+                                        "lib32", "lib64", "libx32",   "logs",  "proc", "run",  "sbin",
+                                        "sys",   "tmp",   "solution", "tests", "usr",  "var",  "workspace"};
+    for (size_t i = 0; i < ARRAY_SIZE(TAKEN); i++)
+        if (strcmp(name, TAKEN[i]) == 0)
+            return false;
+    return name[0] != '.';
+}
+
+/* The place in the workspace of an absolute path. 0: it has none. */
+static int find_place(struct dockerfile *d, const char *path, char *ret, size_t size)
+{
+    char top[256], own[256];
+    docker_top(path, top, sizeof top);
+    docker_top(d->workdir, own, sizeof own);
+    const char *rest = path + 1 + strcspn(path + 1, "/");
+    if (*own && strcmp(top, own) == 0) {
+        snprintf(ret, size, "%s", rest + (*rest == '/'));
+        return 1;
+    }
+    if (!docker_top_free(top) || (!task_list_has(&d->tops, top) && d->tops.count >= DOCKER_TOPS_MAX))
+        return 0;
+    if (!task_list_has(&d->tops, top) && task_list_add(&d->tops, top) < 0)
+        return -ENOMEM;
+    snprintf(ret, size, DOCKER_TOPS "/%s%s", top, rest);
+    return 1;
 }
 
 /* A later COPY over an earlier one takes its place. */
@@ -119,11 +146,10 @@ static int copy_file(struct dockerfile *d, const struct task_file *f, const char
 int docker_copy(struct dockerfile *d, const struct task_tree *context, const struct docker_copy *c,
                 const char **ret_why)
 {
-    char place[2 * PATH_MAX];
-    const char *target = in_workspace(d->workdir, c->target);
+    char place[3 * PATH_MAX], target[2 * PATH_MAX];
     size_t count = 0;
-    int r = 0;
-    for (size_t i = 0; target && i < context->count && r == 0; i++) {
+    int found = find_place(d, c->target, target, sizeof target), r = found < 0 ? found : 0;
+    for (size_t i = 0; found && i < context->count && r == 0; i++) {
         const struct task_file *f = &context->items[i];
         bool file;
         const char *part = part_of(c->source, f->path, &file);
@@ -136,8 +162,8 @@ int docker_copy(struct dockerfile *d, const struct task_tree *context, const str
             snprintf(place, sizeof place, "%s%s%s", target, *target ? "/" : "", part);
         r = copy_file(d, f, place);
     }
-    if (!target)
-        *ret_why = "lies outside of the working folder";
+    if (!found)
+        *ret_why = "lies where boxes have something else";
     else if (count == 0)
         *ret_why = "there is no such file";
     return r;

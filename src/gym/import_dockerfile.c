@@ -3,20 +3,19 @@
 #include <string.h>
 #include <strings.h>
 
+#include "import_docker_lines.h"
 #include "import_dockerfile.h"
 #include "import_private.h"
 #include "banned.h"
 
 #define COPIES_MAX 1000
-#define LINE_SIZE  16384
+#define SHOWN_SIZE 120
 #define WORKDIR    "/app" /* where nothing else is said: that of the usual base images */
 
 struct reader {
     struct dockerfile *d;
     const struct task_tree *context;
-    const char *at, *end;
-    unsigned line, next;  /* where the instruction began; the line after it */
-    char text[LINE_SIZE]; /* the instruction, its lines joined */
+    struct docker_lines in;
     char workdir[4096];
     unsigned stages;
     struct docker_copy copies[COPIES_MAX];
@@ -27,14 +26,30 @@ struct reader {
 void dockerfile_free(struct dockerfile *d)
 {
     task_tree_free(&d->files);
+    task_list_free(&d->tops);
+    task_list_free(&d->env);
+    buf_free(&d->setup);
     task_list_free(&d->notes);
     task_list_free(&d->troubles);
 }
 
+/* The beginning of an instruction for a message, blanks made one. */
+static void shorten(const char *from, char *ret, size_t size)
+{
+    size_t n = 0;
+    for (; *from && n + 1 < size; from++) {
+        bool blank = *from == ' ' || *from == '\t';
+        if (!blank || (n > 0 && ret[n - 1] != ' '))
+            ret[n++] = blank ? ' ' : *from;
+    }
+    ret[n] = 0;
+}
+
 static void tell(struct reader *r, struct task_list *l, const char *why)
 {
-    char text[512];
-    snprintf(text, sizeof text, "line %u: %.160s: %s", r->line, r->text, why);
+    char text[512], shown[SHOWN_SIZE];
+    shorten(r->in.text, shown, sizeof shown);
+    snprintf(text, sizeof text, "line %u: %s: %s", r->in.line, shown, why);
     if (l->count < 100 && task_list_add(l, text) < 0)
         r->code = -ENOMEM;
 }
@@ -44,81 +59,9 @@ static void trouble(struct reader *r, const char *why)
     tell(r, &r->d->troubles, why);
 }
 
-/* The next line of the file into text + used, without its end. False at the end of the file. */
-static bool take_line(struct reader *r, size_t used, size_t *ret_n)
-{
-    if (r->at >= r->end)
-        return false;
-    const char *newline = memchr(r->at, '\n', (size_t)(r->end - r->at));
-    const char *end = newline ? newline : r->end;
-    size_t n = (size_t)(end - r->at), room = sizeof r->text - 1 - used;
-    if (n > 0 && r->at[n - 1] == '\r')
-        n--;
-    n = n < room ? n : room;
-    memcpy(r->text + used, r->at, n);
-    r->text[used + n] = 0;
-    r->at = newline ? newline + 1 : r->end;
-    r->next++;
-    *ret_n = n;
-    return true;
-}
-
-static bool is_comment(const char *line)
-{
-    line += strspn(line, " \t");
-    return *line == '#' || !*line;
-}
-
-/* An instruction with the lines that continue it; comments in between are left out. */
-static bool take_instruction(struct reader *r)
-{
-    size_t used = 0, n;
-    for (;;) {
-        if (!take_line(r, used, &n))
-            return used > 0;
-        if (is_comment(r->text + used)) {
-            r->text[used] = 0;
-            continue;
-        }
-        if (used == 0)
-            r->line = r->next - 1;
-        used += n;
-        while (used > 0 && (r->text[used - 1] == ' ' || r->text[used - 1] == '\t'))
-            used--;
-        r->text[used] = 0;
-        if (used == 0 || r->text[used - 1] != '\\')
-            return true;
-        r->text[used - 1] = ' ';
-    }
-}
-
-/* Passes over the text of `<<WORD`. */
-static void skip_heredoc(struct reader *r, const char *at)
-{
-    char word[128];
-    at += 2;
-    at += *at == '-';
-    at += *at == '"' || *at == '\'';
-    size_t n = strcspn(at, " \t\"'");
-    snprintf(word, sizeof word, "%.*s", (int)(n < 127 ? n : 127), at);
-    while (r->at < r->end) {
-        const char *newline = memchr(r->at, '\n', (size_t)(r->end - r->at));
-        size_t length = (size_t)((newline ? newline : r->end) - r->at);
-        while (length > 0 && r->at[length - 1] == '\r')
-            length--;
-        const char *line = r->at;
-        r->at = newline ? newline + 1 : r->end;
-        r->next++;
-        while (length > 0 && *line == '\t')
-            line++, length--;
-        if (length == strlen(word) && strncmp(line, word, length) == 0)
-            return;
-    }
-}
-
 static void do_workdir(struct reader *r, const char *args)
 {
-    char *words[DOCKER_WORDS_MAX], copy[LINE_SIZE], path[sizeof r->workdir];
+    char *words[DOCKER_WORDS_MAX], copy[DOCKER_LINE_MAX], path[sizeof r->workdir];
     snprintf(copy, sizeof copy, "%s", args);
     if (strchr(args, '$') || docker_words(copy, words) != 1 ||
         !docker_resolve(r->workdir, words[0], path, sizeof path))
@@ -130,7 +73,7 @@ static void do_workdir(struct reader *r, const char *args)
 static void add_copy(struct reader *r, const char *source, const char *target, bool into)
 {
     struct docker_copy c = {
-        .line = r->line, .source = strdup(source), .target = strdup(target), .into = into};
+        .line = r->in.line, .source = strdup(source), .target = strdup(target), .into = into};
     if (!c.source || !c.target || r->n_copies == COPIES_MAX) {
         free(c.source);
         free(c.target);
@@ -145,7 +88,7 @@ static const char *copy_trouble(struct reader *r, const char *args)
 {
     const char *here = strstr(args, "<<");
     if (here) {
-        skip_heredoc(r, here);
+        docker_skip_heredoc(&r->in, here);
         return "files written in a Dockerfile are not supported";
     }
     if (strstr(args, "--from"))
@@ -153,14 +96,24 @@ static const char *copy_trouble(struct reader *r, const char *args)
     return strchr(args, '$') ? "variables are not filled in" : NULL;
 }
 
-static void do_copy(struct reader *r, const char *args)
+static const char *skip_options(const char *args)
 {
-    char *words[DOCKER_WORDS_MAX], target[4096], copy[LINE_SIZE];
-    const char *why = copy_trouble(r, args);
-    while (!why && strncmp(args, "--", 2) == 0) {
+    while (strncmp(args, "--", 2) == 0) {
         args += strcspn(args, " \t");
         args += strspn(args, " \t");
     }
+    return args;
+}
+
+static void do_copy(struct reader *r, const char *args)
+{
+    char *words[DOCKER_WORDS_MAX], target[4096], copy[DOCKER_LINE_MAX];
+    if (strstr(args, "--from=") && strstr(args, "astral-sh/uv")) {
+        tell(r, &r->d->notes, "is not carried out: there is a stand-in for uv");
+        return;
+    }
+    const char *why = copy_trouble(r, args);
+    args = skip_options(args);
     snprintf(copy, sizeof copy, "%s", args);
     size_t n = why ? 0 : docker_words(copy, words);
     if (!why && (n < 2 || !docker_resolve(r->workdir, words[n - 1], target, sizeof target)))
@@ -178,58 +131,46 @@ static void do_copy(struct reader *r, const char *args)
             add_copy(r, words[i], target, into);
 }
 
-/* Does this part of a RUN line only install packages, or make a folder? */
-static bool only_installs(const char *at, size_t n)
+static const char *run_trouble(enum docker_run kind)
 {
-    static const char *const HARMLESS[] = {
-        "apt-get ",
-        "apt ",
-        "apk ",
-        "dnf ",
-        "yum ",
-        "pip ",
-        "pip3 ",
-        "python3 -m pip ",
-        "python -m pip ",
-        "uv pip ",
-        "rm -rf /var/lib/apt",
-        "rm -rf /root/.cache",
-        "rm -rf /tmp",
-        "mkdir -p ",
-        "true",
-        "export ",
-        "set -",
-        "DEBIAN_FRONTEND=noninteractive apt",
-        "echo ",
-    };
-    while (n > 0 && (*at == ' ' || *at == '\t'))
-        at++, n--;
-    if (n == 0)
-        return true;
-    if (memchr(at, '>', n) || memchr(at, '|', n) || memchr(at, '`', n))
-        return false;
-    for (size_t i = 0; i < ARRAY_SIZE(HARMLESS); i++)
-        if (n >= strlen(HARMLESS[i]) && strncmp(at, HARMLESS[i], strlen(HARMLESS[i])) == 0)
-            return true;
-    return false;
+    return kind == DOCKER_RUN_NETWORK ? "needs the network"
+           : kind == DOCKER_RUN_ROOT  ? "needs a root user"
+                                      : NULL;
+}
+
+/* The command of a RUN, with the text that follows it; or that text alone, if it is the command. */
+static const char *run_command(struct reader *r, const char *args, char text[DOCKER_LINE_MAX])
+{
+    const char *here = docker_find_heredoc(args), *begin = r->in.at;
+    if (!here)
+        return args;
+    docker_skip_heredoc(&r->in, here);
+    size_t n = (size_t)(r->in.at - begin);
+    const char *end = n > 1 ? memrchr(begin, '\n', n - 1) : NULL;
+    if (here == args)
+        snprintf(text, DOCKER_LINE_MAX, "%.*s", end ? (int)(end - begin) : 0, begin);
+    else
+        snprintf(text, DOCKER_LINE_MAX, "%s\n%.*s", args, (int)n, begin);
+    r->in.cut |= strlen(args) + n + 1 >= DOCKER_LINE_MAX;
+    return text;
 }
 
 static void do_run(struct reader *r, const char *args)
 {
-    const char *here = strstr(args, "<<");
-    bool harmless = !here && *args != '[' && *args != '-';
-    if (here)
-        skip_heredoc(r, here);
-    for (const char *at = args; harmless && *at;) {
-        size_t n = strcspn(at, "&;");
-        harmless = only_installs(at, n);
-        at += n;
-        at += strspn(at, "&;");
-    }
-    if (harmless)
+    char text[DOCKER_LINE_MAX];
+    args = skip_options(args);
+    const char *command = run_command(r, args, text);
+    /* What a text that is no command says is not looked at. */
+    enum docker_run kind = docker_run_kind(strncmp(args, "<<", 2) == 0 ? command : args);
+    const char *why = *args == '[' ? "is of a form that is not supported" : run_trouble(kind);
+    if (r->in.cut)
+        why = "is too long";
+    if (why)
+        trouble(r, why);
+    else if (kind == DOCKER_RUN_INSTALLS)
         tell(r, &r->d->notes, "is not carried out: the packages must be there already");
     else
-        trouble(r, "cannot be carried out");
+        docker_run_add(r->d, r->in.line, r->workdir, command, kind == DOCKER_RUN_MUST);
 }
 
 static void do_from(struct reader *r, const char *args)
@@ -241,7 +182,10 @@ static void do_from(struct reader *r, const char *args)
 
 static void do_env(struct reader *r, const char *args)
 {
-    tell(r, &r->d->notes, "is not set in boxes");
+    bool all;
+    r->code = docker_env(r->d, args, &all);
+    if (r->code == 0 && !all)
+        tell(r, &r->d->notes, "is not set in boxes");
 }
 
 static void do_nothing(struct reader *r, const char *args) {}
@@ -271,7 +215,7 @@ static const struct {
 
 static void carry_out(struct reader *r)
 {
-    const char *word = r->text + strspn(r->text, " \t");
+    const char *word = r->in.text + strspn(r->in.text, " \t");
     size_t n = strcspn(word, " \t");
     const char *args = word + n + strspn(word + n, " \t");
     for (size_t i = 0; i < ARRAY_SIZE(INSTRUCTIONS); i++)
@@ -286,8 +230,8 @@ static void carry_out_copy(struct reader *r, const struct docker_copy *c)
 {
     const char *why = NULL;
     int code = docker_copy(r->d, r->context, c, &why);
-    r->line = c->line;
-    snprintf(r->text, sizeof r->text, "COPY %.2000s %.2000s", c->source, c->target);
+    r->in.line = c->line;
+    snprintf(r->in.text, sizeof r->in.text, "COPY %.2000s %.2000s", c->source, c->target);
     if (code < 0)
         r->code = code;
     else if (why)
@@ -305,20 +249,24 @@ static int finish(struct reader *r, struct error *err)
     }
     if (r->code == -ENOMEM)
         return task_no_memory(err);
+    if (r->code == 0 && r->d->setup.failed)
+        return error_set(err, EFBIG, "its Dockerfile has too much to run");
     return r->code < 0 ? error_errno(err, -r->code, "it copies too much") : 0;
 }
 
-int dockerfile_read(const char *text, size_t n, const struct task_tree *context, struct dockerfile *ret,
-                    struct error *err)
+int dockerfile_read(const char *text, size_t n, const struct task_tree *context, const char *workdir,
+                    struct dockerfile *ret, struct error *err)
 {
     struct reader *r = calloc(1, sizeof *r);
     if (!r)
         return task_no_memory(err);
     *r = (struct reader){
-        .d = ret, .context = context, .at = text, .end = text + n, .next = 1, .workdir = WORKDIR};
-    *ret = (struct dockerfile){0};
-    while (r->code == 0 && take_instruction(r))
+        .d = ret, .context = context, .in = {.at = text, .end = text + n, .next = 1}, .workdir = WORKDIR};
+    *ret = (struct dockerfile){.setup = BUF_INIT(DOCKER_SETUP_MAX)};
+    while (r->code == 0 && docker_instruction(&r->in))
         carry_out(r);
+    if (workdir[0] == '/' && !docker_resolve("", workdir, r->workdir, sizeof r->workdir))
+        r->code = -ENAMETOOLONG;
     int code = finish(r, err);
     free(r);
     if (code < 0)

@@ -20,25 +20,21 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "clock.h"
-#include "import_dockerfile.h"
 #include "import_harbor.h"
 #include "import_private.h"
 #include "relpath.h"
-#include "wish.h"
 #include "banned.h"
 
-#define TEXT_MAX  (1u << 20)
 #define NAMES_MAX 100000u
 
-static int read_text(struct harbor *h, const char *name, struct buf *b, struct error *err)
+int harbor_read(struct harbor *h, const char *name, struct buf *b, struct error *err)
 {
     char shown[2 * PATH_MAX];
     snprintf(shown, sizeof shown, "%s/%s", h->folder, name);
     return task_read_file(h->dir, name, shown, b, err);
 }
 
-static bool has(const struct harbor *h, const char *name)
+bool harbor_has(const struct harbor *h, const char *name)
 {
     struct stat st;
     return fstatat(h->dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
@@ -50,6 +46,9 @@ static int add_script(struct task_tree *tree, const char *path, const struct buf
     return r < 0 ? error_errno(err, -r, "%s", path) : 0;
 }
 
+/* What a task without such a script means. */
+static const char RUN_TESTS[] = "pytest \"$TEST_DIR/test_outputs.py\" -rA\n";
+
 /* The tests, and our script that runs them. */
 static int take_tests(struct harbor *h, struct task *t, struct error *err)
 {
@@ -57,8 +56,11 @@ static int take_tests(struct harbor *h, struct task *t, struct error *err)
     size_t at;
     int r = task_read_part(&t->hidden, h->folder, "tests", HARBOR_TESTS, err);
     if (r == 0 && h->old) {
-        _cleanup_buf_ struct buf b = BUF_INIT(TEXT_MAX);
-        r = read_text(h, script, &b, err);
+        _cleanup_buf_ struct buf b = BUF_INIT(HARBOR_TEXT_MAX);
+        if (harbor_has(h, script) || !harbor_has(h, "tests/test_outputs.py"))
+            r = harbor_read(h, script, &b, err);
+        else
+            buf_append_str(&b, RUN_TESTS);
         if (r == 0)
             r = add_script(&t->hidden, HARBOR_TESTS "/run-tests.sh", &b, err);
     }
@@ -71,9 +73,9 @@ static int take_tests(struct harbor *h, struct task *t, struct error *err)
 static int take_solution(struct harbor *h, struct task *t, struct error *err)
 {
     int r = 0;
-    if (h->old && has(h, "solution.sh")) {
-        _cleanup_buf_ struct buf b = BUF_INIT(TEXT_MAX);
-        r = read_text(h, "solution.sh", &b, err);
+    if (h->old && harbor_has(h, "solution.sh")) {
+        _cleanup_buf_ struct buf b = BUF_INIT(HARBOR_TEXT_MAX);
+        r = harbor_read(h, "solution.sh", &b, err);
         if (r == 0)
             r = add_script(&t->solution_files, HARBOR_SOLUTION "/solve.sh", &b, err);
     } else if (!h->old) {
@@ -82,96 +84,7 @@ static int take_solution(struct harbor *h, struct task *t, struct error *err)
     size_t at;
     if (r < 0 || !task_tree_find(&t->solution_files, HARBOR_SOLUTION "/solve.sh", &at))
         return r;
-    return import_text(&t->solution_script, err, "cd %s && bash /solution/solve.sh", h->workdir);
-}
-
-/* Where the root filesystem lies: of an image by name, or in a folder, which may have one for each task. */
-static int find_image(const char *image, const char *task, char path[PATH_MAX], struct error *err)
-{
-    char place[2 * PATH_MAX];
-    struct stat st;
-    if (!strchr(image, '/')) {
-        int r = box_wish_image_path(image, place, PATH_MAX, err);
-        if (r < 0)
-            return r;
-    } else {
-        snprintf(place, sizeof place, "%.4000s/%s", image, task);
-        if (stat(place, &st) < 0 || !S_ISDIR(st.st_mode))
-            snprintf(place, sizeof place, "%.4000s", image);
-    }
-    if (!realpath(place, path) || stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
-        return error_set(err, ENOENT, "there is no image '%s'; unpack its root filesystem to %s", image,
-                         place);
-    return 0;
-}
-
-/* The working folder is the image's, and what the box shows as the workspace. */
-static int take_image(struct harbor *h, struct task *t, struct error *err)
-{
-    char path[PATH_MAX], root[2 * PATH_MAX];
-    struct stat st;
-    int r = find_image(h->im->o->image, t->name, path, err);
-    if (r == 0)
-        r = import_text(&t->image, err, "%s", path);
-    snprintf(root, sizeof root, "%s%s", path, h->workdir);
-    if (r == 0 && lstat(root, &st) == 0 && S_ISDIR(st.st_mode))
-        r = import_text(&t->root, err, "%s", root);
-    return r;
-}
-
-static int no_image(struct harbor *h, const struct dockerfile *d, struct error *err)
-{
-    if (d->troubles.count == 0)
-        return 0;
-    return error_set(err, EOPNOTSUPP,
-                     "its Dockerfile, %s; give a root filesystem that has all of it (--image)",
-                     d->troubles.items[0]);
-}
-
-static int take_dockerfile(struct harbor *h, struct task *t, struct error *err)
-{
-    const char *name = h->old ? "Dockerfile" : "environment/Dockerfile";
-    struct task_tree context = {0};
-    struct dockerfile d = {0};
-    _cleanup_buf_ struct buf b = BUF_INIT(TEXT_MAX);
-    int r = has(h, name) ? read_text(h, name, &b, err) : 0;
-    if (r == 0)
-        r = h->old ? task_tree_read(&context, h->folder, "", err)
-                   : task_read_part(&context, h->folder, "environment", "", err);
-    if (r == 0)
-        r = dockerfile_read((const char *)b.data, b.len, &context, &d, err);
-    task_tree_free(&context);
-    if (r < 0)
-        return r;
-    snprintf(h->workdir, sizeof h->workdir, "%s", d.workdir);
-    for (size_t i = 0; i < d.notes.count && !h->im->o->image; i++)
-        import_say(h->im, "%s: Dockerfile, %s", t->name, d.notes.items[i]);
-    r = h->im->o->image ? take_image(h, t, err) : no_image(h, &d, err);
-    if (r == 0 && !h->im->o->image) {
-        t->files = d.files;
-        d.files = (struct task_tree){0};
-    }
-    dockerfile_free(&d);
-    return r;
-}
-
-static int take_links(struct harbor *h, struct task *t, struct error *err)
-{
-    int r = 0;
-    if (!h->workdir[0])
-        return error_set(err, EOPNOTSUPP, "its working folder is the whole root filesystem");
-    if (strcmp(h->workdir, "/workspace") != 0 && strncmp(h->workdir, "/workspace/", 11) != 0) {
-        if (strchr(h->workdir + 1, '/'))
-            return error_set(err, EOPNOTSUPP, "its working folder %s lies within another", h->workdir);
-        r = task_link_add(t, h->workdir, "/workspace");
-    }
-    if (r == 0)
-        r = task_link_add(t, "/tests", "/workspace/" HARBOR_TESTS);
-    if (r == 0)
-        r = task_link_add(t, "/solution", "/workspace/" HARBOR_SOLUTION);
-    if (r == 0)
-        r = task_link_add(t, "/logs", HARBOR_LOGS);
-    return r < 0 ? task_no_memory(err) : 0;
+    return harbor_solution_script(h, t, err);
 }
 
 static int take_reward(struct task *t, struct error *err)
@@ -192,9 +105,7 @@ static int make_task(struct harbor *h, struct task *t, struct error *err)
 {
     int r = harbor_settings(h, t, err);
     if (r == 0)
-        r = take_dockerfile(h, t, err);
-    if (r == 0)
-        r = take_links(h, t, err);
+        r = harbor_environment(h, t, err);
     if (r == 0)
         r = take_reward(t, err);
     if (r == 0)
@@ -202,11 +113,18 @@ static int make_task(struct harbor *h, struct task *t, struct error *err)
     return r == 0 ? take_solution(h, t, err) : r;
 }
 
+static void harbor_free(struct harbor *h)
+{
+    task_list_free(&h->env);
+    task_list_free(&h->checks);
+    task_list_free(&h->solves);
+}
+
 static int import_one(struct import *im, const char *folder, struct error *err)
 {
     char path[PATH_MAX];
     struct error why = {0};
-    struct harbor h = {.im = im, .folder = folder, .dir = -1};
+    _cleanup_(harbor_free) struct harbor h = {.im = im, .folder = folder, .dir = -1};
     _cleanup_task_ struct task *t = task_new();
     if (!t)
         return task_no_memory(err);
@@ -217,7 +135,7 @@ static int import_one(struct import *im, const char *folder, struct error *err)
         return 0;
     _cleanup_fd_ int dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     h.dir = dir;
-    h.old = !has(&h, "task.toml");
+    h.old = !harbor_has(&h, "task.toml");
     int r = dir < 0 ? error_errno(&why, errno, "%s", folder) : import_text(&t->origin, &why, "%s", path);
     if (r == 0)
         r = make_task(&h, t, &why);
@@ -263,12 +181,18 @@ static int list_folders(const char *where, struct task_list *ret, struct error *
     return r;
 }
 
+/* A checkout of a whole collection has them in its folder tasks. */
 static int import_harbor(struct import *im, const char *where, struct error *err)
 {
     struct task_list folders = {0};
+    char inner[PATH_MAX];
+    struct stat st;
     if (is_task(where))
         return import_one(im, where, err);
     int r = list_folders(where, &folders, err);
+    snprintf(inner, sizeof inner, "%.4000s/tasks", where);
+    if (r == 0 && folders.count == 0 && stat(inner, &st) == 0)
+        r = list_folders(inner, &folders, err);
     if (r == 0 && folders.count == 0)
         r = error_set(err, ENOENT, "%s: there is no task in it (a folder with task.toml or task.yaml)",
                       where);

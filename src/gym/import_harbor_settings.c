@@ -9,6 +9,7 @@
 #include "import_toml.h"
 #include "import_yaml.h"
 #include "units.h"
+#include "utf8.h"
 #include "banned.h"
 
 #define SETTINGS_MAX (256u << 10)
@@ -17,15 +18,17 @@
 #define TEST_SECONDS 600.0
 #define MEMORY_MIN   (512ull << 20)
 #define DISK_MAX     (4ull << 30) /* what boxes write lies in memory */
-#define TITLE_MAX    100
+#define ENV_MAX      64
 
 struct settings {
+    struct harbor *h;
     double test_seconds;
     uint64_t memory, disk;
     char title[256];
     char parser[64];
     char *instruction;
     bool steps;    /* several, one after another */
+    bool separate; /* the tests have a container of their own */
     bool services; /* several containers */
     unsigned n_services;
     int code;
@@ -53,6 +56,30 @@ static void take_size(const char *text, uint64_t *ret)
         *ret = v;
 }
 
+/* What stands for a variable of the host's is not set: boxes have none of these. */
+static void take_env(struct settings *s, struct task_list *l, const char *key, const char *value)
+{
+    char entry[4096];
+    bool plain = key[strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] == 0;
+    if (!*key || !plain || strstr(value, "${") || l->count >= ENV_MAX)
+        return;
+    snprintf(entry, sizeof entry, "%s=%s", key, value);
+    if (task_list_add(l, entry) < 0)
+        s->code = -ENOMEM;
+}
+
+static void take_variable(struct settings *s, const char *name, const char *value)
+{
+    struct {
+        const char *table;
+        struct task_list *list;
+    } places[] = {
+        {"environment.env.", &s->h->env}, {"verifier.env.", &s->h->checks}, {"solution.env.", &s->h->solves}};
+    for (size_t i = 0; i < ARRAY_SIZE(places); i++)
+        if (strncmp(name, places[i].table, strlen(places[i].table)) == 0)
+            take_env(s, places[i].list, name + strlen(places[i].table), value);
+}
+
 static void toml_value(void *data, const char *name, const char *value)
 {
     struct settings *s = data;
@@ -68,12 +95,21 @@ static void toml_value(void *data, const char *name, const char *value)
         take_size(value, &s->disk);
     else if (strcmp(name, "task.description") == 0)
         snprintf(s->title, sizeof s->title, "%.*s", (int)strcspn(value, "\n"), value);
+    else if (strcmp(name, "environment.workdir") == 0)
+        snprintf(s->h->workdir, sizeof s->h->workdir, "%s", value);
+    else if (strcmp(name, "environment.docker_image") == 0)
+        snprintf(s->h->docker_image, sizeof s->h->docker_image, "%s", value);
+    else if (strcmp(name, "verifier.environment_mode") == 0)
+        s->separate = strcmp(value, "separate") == 0;
+    else
+        take_variable(s, name, value);
 }
 
 static void toml_table(void *data, const char *name)
 {
     struct settings *s = data;
     s->steps |= strcmp(name, "steps[]") == 0;
+    s->separate |= strcmp(name, "verifier.environment") == 0;
 }
 
 static void yaml_value(void *data, const char *name, const char *value)
@@ -125,6 +161,11 @@ static int read_toml(struct harbor *h, struct settings *s, struct error *err)
         return error_wrap(err, "%s", shown);
     if (s->steps)
         return error_set(err, EOPNOTSUPP, "tasks of several steps are not supported");
+    if (s->separate)
+        return error_set(err, EOPNOTSUPP,
+                         "its tests are made for a container of their own (verifier.environment_mode)");
+    if (s->code < 0)
+        return task_no_memory(err);
     r = read_file(h, "instruction.md", &text, shown, err);
     if (r < 0)
         return r;
@@ -136,7 +177,7 @@ static int read_toml(struct harbor *h, struct settings *s, struct error *err)
 static int check_services(struct harbor *h, struct error *err)
 {
     const char *name = h->old ? "docker-compose.yaml" : "environment/docker-compose.yaml";
-    struct settings s = {0};
+    struct settings s = {.h = h};
     struct error why = {0};
     int r = read_yaml(h, name, &s, &why);
     free(s.instruction);
@@ -163,18 +204,16 @@ static int apply(const struct settings *s, struct task *t, struct error *err)
     t->limits.disk = s->disk > 0 && s->disk < DISK_MAX && s->disk > t->limits.disk ? s->disk : DISK_MAX;
     t->limits.pids = PIDS;
     t->max_steps = STEPS;
+    if (!utf8_valid((const uint8_t *)text, strlen(text)))
+        return error_set(err, EINVAL, "its instruction is not UTF-8");
     text += strspn(text, "# \t\r\n");
-    int n = (int)strcspn(text, "\r\n");
     int r = import_text(&t->instruction, err, "%s", s->instruction);
-    if (r == 0)
-        r = s->title[0] ? import_text(&t->title, err, "%s", s->title)
-                        : import_text(&t->title, err, "%.*s", n < TITLE_MAX ? n : TITLE_MAX, text);
-    return r;
+    return r == 0 ? import_title(&t->title, "", s->title[0] ? s->title : text, err) : r;
 }
 
 int harbor_settings(struct harbor *h, struct task *t, struct error *err)
 {
-    struct settings s = {0};
+    struct settings s = {.h = h};
     int r = h->old ? read_yaml(h, "task.yaml", &s, err) : read_toml(h, &s, err);
     if (r == 0)
         r = check_services(h, err);

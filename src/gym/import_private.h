@@ -34,6 +34,9 @@ int import_add(struct import *im, struct task **t, struct error *err);
 /* Sets a text of a task, by a format. */
 int import_text(char **ret, struct error *err, const char *fmt, ...) PRINTF(3, 4);
 
+/* The first line of a text, cut where a character ends, behind a prefix. */
+int import_title(char **ret, const char *prefix, const char *text, struct error *err);
+
 /* Files on the host that belong to hutch alone. */
 int import_cache(char *path, size_t size, struct error *err); /* $XDG_CACHE_HOME/hutch/gym, made if need be */
 int import_write(int root, const char *path, mode_t mode, const void *bytes, size_t n);

@@ -31,7 +31,6 @@
 #define ROW_MAX     (32u << 20)
 #define ARRAY_BYTES (256u << 20)
 #define VALUES_MAX  8000000u
-#define TITLE_MAX   100
 #define FILE_MAX    (1ll << 30)
 
 static const char *member(const json_t *o, const char *name, struct error *err)
@@ -156,15 +155,15 @@ static int take_import(struct task *t, struct error *err)
 
 static int describe(struct task *t, const struct row *row, const char *file, struct error *err)
 {
-    int n = (int)strcspn(row->problem, "\r\n");
+    char prefix[256];
     t->test_timeout_ns = 1800 * NS_PER_S;
     t->test_cpu_ns = 1800 * NS_PER_S;
     t->limits.memory = 4ull << 30;
     t->limits.disk = 2ull << 30;
     t->limits.pids = 512;
     t->max_steps = 100;
-    int r = import_text(&t->title, err, "%s: %.*s", row->repo, n > TITLE_MAX || n == 0 ? TITLE_MAX : n,
-                        row->problem);
+    snprintf(prefix, sizeof prefix, "%s: ", row->repo);
+    int r = import_title(&t->title, prefix, row->problem + strspn(row->problem, " \t\r\n"), err);
     if (r == 0)
         r = import_text(&t->instruction, err, "%s", row->problem);
     if (r == 0)

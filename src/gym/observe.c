@@ -54,7 +54,8 @@ json_t *observe_reset(const struct task *t)
 {
     json_t *data = json_pack("{s:s, s:o, s:o, s:o, s:i}", "task", t->name, "title", string_or_null(t->title),
                              "language", string_or_null(t->language), "test_command",
-                             string_or_null(t->tests.command), "max_steps", (int)t->max_steps);
+                             string_or_null(task_tests_hidden(t) ? NULL : t->tests.command), "max_steps",
+                             (int)t->max_steps);
     const char *text = t->instruction ? t->instruction : "";
     return make(text, strlen(text), false, data);
 }

@@ -61,6 +61,7 @@ struct task *task_free(struct task *t)
     free(t->origin);
     free(t->root);
     free(t->image);
+    free(t->setup);
     free(t->solution_script);
     task_tree_free(&t->files);
     task_tree_free(&t->hidden);
@@ -75,6 +76,7 @@ struct task *task_free(struct task *t)
         free(t->patches[i].diff);
     }
     free(t->patches);
+    task_list_free(&t->env);
     task_list_free(&t->solution);
     task_list_free(&t->reads);
     free(t);

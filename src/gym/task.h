@@ -86,7 +86,9 @@ struct task {
     char *image;  /* root filesystem; NULL: the host's selection */
     struct task_link links[TASK_LINKS_MAX]; /* links at the top of the box */
     size_t n_links;
+    struct task_list env;    /* KEY=VALUE, what commands in its boxes have beside the usual */
     struct task_tree files;  /* put over the root at reset */
+    char *setup;             /* a script that is run once, when those are there; NULL */
     struct task_tree hidden; /* there for grading only */
     struct task_tests tests;
     struct task_patch *patches;
@@ -123,6 +125,9 @@ int task_tree_add(struct task_tree *tree, const char *path, mode_t mode, const v
 int task_tree_read(struct task_tree *tree, const char *folder, const char *prefix, struct error *err);
 int task_list_add(struct task_list *l, const char *text);
 const struct task_patch *task_patch_find(const struct task *t, const char *name);
+
+/* Are there tests only while it is graded, so that an agent cannot run them? */
+bool task_tests_hidden(const struct task *t);
 
 /*
  * The discrete view, for small learners: apply patch 0 … P-1, run the tests, read file 0 … R-1, submit.

@@ -57,3 +57,12 @@ void task_action_name(const struct task *t, size_t number, char *text, size_t si
     else
         snprintf(text, size, "submit");
 }
+
+/* No file that is there while an agent works belongs to them. */
+bool task_tests_hidden(const struct task *t)
+{
+    for (size_t i = 0; i < t->files.count; i++)
+        if (task_list_covers(&t->tests.own, t->files.items[i].path))
+            return false;
+    return t->tests.runner == TASK_COMMAND && t->hidden.count > 0 && t->tests.own.count > 0;
+}

@@ -102,6 +102,10 @@ void task_digest(const struct task *t, char ret[65])
         add_text(&sha, "at", t->links[i].at);
         add_text(&sha, "to", t->links[i].to);
     }
+    if (t->env.count)
+        add_list(&sha, "env", &t->env);
+    if (t->setup)
+        add_text(&sha, "setup", t->setup);
     add_tree(&sha, "files", &t->files);
     add_tree(&sha, "hidden", &t->hidden);
     add_tests(&sha, &t->tests);

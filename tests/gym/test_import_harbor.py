@@ -143,9 +143,17 @@ def test_tests_and_solution_are_nowhere_while_an_agent_works(box):
 
 
 @pytest.mark.parametrize("changes, why", [
-    ({"environment/Dockerfile": "FROM x\nRUN make install\n"}, "its Dockerfile, line 2: RUN make install: cannot be carried out"),
-    ({"environment/Dockerfile": "FROM x\nCOPY data /opt/data\n"}, "lies outside of the working folder"),
-    ({"environment/Dockerfile": "FROM x\nWORKDIR /usr/src/app\n"}, "its working folder /usr/src/app lies within another"),
+    ({"environment/Dockerfile": "FROM x\nRUN apt-get update &&  \\\n   git clone x\n"},
+     "its Dockerfile, line 2: RUN apt-get update && git clone x: needs the network; give a root filesystem"),
+    ({"environment/Dockerfile": "FROM x\nRUN useradd -m bob\n"}, "line 2: RUN useradd -m bob: needs a root user"),
+    ({"environment/Dockerfile": "FROM x\nCOPY data /etc/data\n"}, "lies where boxes have something else"),
+    ({"environment/Dockerfile": "FROM x\nWORKDIR /usr/src/app\n"}, "its working folder /usr/src/app lies where boxes have something else"),
+    ({"environment/Dockerfile": "FROM x\nWORKDIR /usr\n"}, "its working folder /usr lies where boxes have something else"),
+    ({"environment/Dockerfile": None, "task.toml": TOML + 'docker_image = "acme/greet:1"\n'},
+     "it has no Dockerfile; give the root filesystem of acme/greet:1 (--image)"),
+    ({"task.toml": TOML.replace("timeout_sec = 45.0", 'environment_mode = "separate"')},
+     "its tests are made for a container of their own"),
+    ({"instruction.md": b"Gr\xfc\xdfe\n"}, "its instruction is not UTF-8"),
     ({"environment/Dockerfile": "FROM x\nWORKDIR /\n"}, "its working folder is the whole root filesystem"),
     ({"environment/docker-compose.yaml": "services:\n  main: {}\n  db: {}\n"}, "has more than one service"),
     ({"task.toml": "[[steps]]\nname = 'one'\n"}, "tasks of several steps are not supported"),
@@ -169,19 +177,12 @@ def test_what_cannot_be_played_is_left_out_with_the_reason(box, changes, why):
     ({"task.yaml": "instruction: x\nparser_name: swebench\n"}, "parser_name: swebench is not supported"),
     ({"task.yaml": "instruction: [\n"}, "task.yaml: line"),
     ({"task.yaml": "difficulty: easy\n"}, "it has no instruction"),
-    ({"run-tests.sh": None}, "run-tests.sh: No such file"),
+    ({"run-tests.sh": None, "tests/test_outputs.py": None}, "run-tests.sh: No such file"),
 ])
 def test_the_same_for_terminal_bench(box, changes, why):
     where = write(box, "bad", {path: text for path, text in {**OLD, **changes}.items() if text is not None})
     done = box.hutch("gym", "tasks", "--no-check", "--from", f"harbor:{where}")
     assert done.returncode == 125 and why in done.stderr, done
-
-
-def test_a_working_folder_that_a_box_is_made_of(box):
-    """A link there would have what is mounted follow it."""
-    where = write(box, "greet", {**GREET, "environment/Dockerfile": "FROM x\nWORKDIR /usr\n"})
-    task = tasks(box, "--from", f"harbor:{where}").tasks["greet"]
-    assert "a link /usr cannot be had: a box has something else there" in task["findings"][0], task
 
 
 def make_image(box, root):

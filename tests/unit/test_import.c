@@ -156,7 +156,7 @@ static void test_yaml(void **state)
 }
 
 /* A context with some files, and what a Dockerfile makes of it. */
-static struct dockerfile docker(const char *text)
+static struct dockerfile docker(const char *text, const char *workdir)
 {
     static const char *const FILES[] = {"Dockerfile", "a.py", "data/x.csv", "data/sub/y.csv", "b.txt"};
     struct task_tree context = {0};
@@ -164,14 +164,14 @@ static struct dockerfile docker(const char *text)
     struct error err = {0};
     for (size_t i = 0; i < sizeof FILES / sizeof *FILES; i++)
         assert_int_equal(task_tree_add(&context, FILES[i], S_IFREG | 0644, FILES[i], strlen(FILES[i])), 0);
-    assert_int_equal(dockerfile_read(text, strlen(text), &context, &d, &err), 0);
+    assert_int_equal(dockerfile_read(text, strlen(text), &context, workdir, &d, &err), 0);
     task_tree_free(&context);
     return d;
 }
 
 static void copies(const char *text, const char *workdir, const char *want)
 {
-    struct dockerfile d = docker(text);
+    struct dockerfile d = docker(text, "");
     char files[1024] = "";
     if (d.troubles.count)
         fail_msg("%s", d.troubles.items[0]);
@@ -193,14 +193,14 @@ static void test_dockerfile_copies(void **state)
     copies("FROM x\nWORKDIR /w\nCOPY data /w/d\n", "/w", "d/sub/y.csv(data/sub/y.csv) d/x.csv(data/x.csv) ");
     copies("FROM x\nWORKDIR /w\nCOPY ./data/*.csv ./\n", "/w", "x.csv(data/x.csv) ");
     copies("FROM x\nWORKDIR /w\nCOPY --chown=1:1 [\"a.py\", \"x/\"]\n", "/w", "x/a.py(a.py) ");
-    copies("FROM x\nWORKDIR /w\nWORKDIR v\nCOPY \\\n  # why\n a.py \\\n ../v/\n", "/w/v", "a.py(a.py) ");
+    copies("FROM x\nWORKDIR /w\nWORKDIR v\nCOPY \\\n  # why\n a.py \\\n ../v/\n", "/w/v", "v/a.py(a.py) ");
     copies("FROM x\nWORKDIR /w\nCOPY a.py z\nCOPY b.txt z\n", "/w", "z(b.txt) ");
     copies("FROM x\nADD a.py /app/\nCMD [\"x\"]\nUSER root\nLABEL a=b", "/app", "a.py(a.py) ");
 }
 
 static void trouble(const char *text, const char *said)
 {
-    struct dockerfile d = docker(text);
+    struct dockerfile d = docker(text, "");
     if (d.troubles.count == 0)
         fail_msg("no trouble, not even: %s", said);
     if (!strstr(d.troubles.items[0], said))
@@ -210,27 +210,109 @@ static void trouble(const char *text, const char *said)
 
 static void test_dockerfile_troubles(void **state)
 {
-    trouble("FROM x\nRUN make\n", "line 2: RUN make: cannot be carried out");
-    trouble("FROM x\nRUN apt-get update && git clone y\n", "cannot be carried out");
-    trouble("FROM x\nRUN pip install y > /app/log\n", "cannot be carried out");
-    trouble("FROM x\nRUN <<EOF\nCOPY nothing here\nEOF\nNONSENSE", "line 2: RUN");
+    trouble("FROM x\nRUN apt-get update && git clone y\n",
+            "line 2: RUN apt-get update && git clone y: needs the network");
+    trouble("FROM x\nRUN echo 'a && b' ; wget y\n", "needs the network");
+    trouble("FROM x\nRUN useradd -m bob || true\n", "needs a root user");
+    trouble("FROM x\nRUN [\"make\"]\n", "is of a form that is not supported");
+    trouble("FROM x\nRUN <<EOF\nCOPY nothing here\ncurl x\nEOF\nNONSENSE",
+            "line 2: RUN <<EOF: needs the network");
     trouble("FROM x\nCOPY <<EOF /app/y\nz\nEOF\n", "not supported");
     trouble("FROM x\nCOPY --from=y /z /app/\n", "another image");
     trouble("FROM x AS y\nFROM z\n", "several stages");
-    trouble("FROM x\nCOPY a.py /etc/\n", "outside of the working folder");
-    trouble("FROM x\nCOPY a.py /app/../../../etc/\n", "outside of the working folder");
+    trouble("FROM x\nCOPY a.py /etc/\n", "lies where boxes have something else");
+    trouble("FROM x\nCOPY a.py /app/../../../etc/\n", "lies where boxes have something else");
     trouble("FROM x\nCOPY gone.py .\n", "there is no such file");
     trouble("FROM x\nCOPY ../secret .\n", "there is no such file");
     trouble("FROM x\nADD https://x/y .\n", "network");
     trouble("FROM x\nWORKDIR $HOME\n", "cannot be told");
     trouble("FROM x\nCOPY a.py\n", "cannot be told");
     trouble("HELLO world", "line 1: HELLO world: there is no such instruction");
-    struct dockerfile d =
-        docker("FROM x\nRUN apt-get update && \\\n apt-get install -y git; rm -rf /var/lib/apt/lists/*\n"
-               "ENV A=b");
+    struct dockerfile d = docker("FROM x\nRUN --mount=type=cache,target=/x apt-get update && \\\n apt-get "
+                                 "install -y git > /dev/null; rm -rf "
+                                 "/var/lib/apt/lists/*\nENV PATH=/opt/bin:$PATH",
+                                 "");
     assert_int_equal(d.troubles.count, 0);
     assert_int_equal(d.notes.count, 2);
+    assert_int_equal(d.setup.len, 0);
     dockerfile_free(&d);
+    d = docker("FROM x\nCOPY --from=ghcr.io/astral-sh/uv:0.9.7 /uv /uvx /usr/local/bin/\n", "");
+    assert_int_equal(d.troubles.count, 0);
+    assert_int_equal(d.notes.count, 1);
+    dockerfile_free(&d);
+    char *big = malloc(20001);
+    memset(big, 'y', 20000);
+    memcpy(big, "FROM x\nRUN ", 11);
+    big[20000] = 0;
+    trouble(big, ": is too long");
+    memcpy(big, "FROM x\nRUN cat <<E\n", 19);
+    memcpy(big + 19990, "\nE\n", 4);
+    trouble(big, "line 2: RUN cat <<E: is too long");
+    free(big);
+}
+
+/* What is neither in the working folder nor where boxes have something gets a folder and a link. */
+static void test_dockerfile_tops(void **state)
+{
+    copies("FROM x\nWORKDIR /app/src\nCOPY a.py .\nCOPY b.txt /app/\nCOPY b.txt /data/in/\nCOPY a.py "
+           "/data/z.py\n",
+           "/app/src",
+           ".harbor-top/data/in/b.txt(b.txt) .harbor-top/data/z.py(a.py) b.txt(b.txt) src/a.py(a.py) ");
+    struct dockerfile d = docker("FROM x\nCOPY a.py /one/\nCOPY a.py /two/\nCOPY a.py /one/b.py\n", "");
+    assert_int_equal(d.tops.count, 2);
+    assert_string_equal(d.tops.items[1], "two");
+    dockerfile_free(&d);
+    d = docker("FROM x\nWORKDIR /app\nCOPY a.py /w/a.py\n", "/w/./v/..");
+    assert_string_equal(d.workdir, "/w");
+    assert_string_equal(d.files.items[0].path, "a.py");
+    dockerfile_free(&d);
+}
+
+static void env(const char *text, const char *want, size_t notes)
+{
+    struct dockerfile d = docker(text, "");
+    char all[1024] = "";
+    for (size_t i = 0; i < d.env.count; i++) {
+        size_t n = strlen(all);
+        snprintf(all + n, sizeof all - n, "%s;", d.env.items[i]);
+    }
+    assert_string_equal(all, want);
+    assert_int_equal(d.notes.count, notes);
+    dockerfile_free(&d);
+}
+
+static void test_dockerfile_env(void **state)
+{
+    env("FROM x\nENV A=b C=\"d e\" F=g\\ h I='$j'\n", "A=b;C=d e;F=g h;", 1);
+    env("FROM x\nENV A  b c\nENV D=\n", "A=b c;D=;", 0);
+    env("FROM x\nENV A=$B HOME=/x PATH=/y Z=1\n", "Z=1;", 1);
+    env("FROM x\nENV A\nENV a-b=c\n", "", 2);
+}
+
+static void sets_up(const char *text, const char *want)
+{
+    struct dockerfile d = docker(text, "");
+    if (d.troubles.count)
+        fail_msg("%s", d.troubles.items[0]);
+    const char *setup = buf_cstr(&d.setup);
+    assert_string_equal(setup ? setup : "", want);
+    dockerfile_free(&d);
+}
+
+static void test_dockerfile_setup(void **state)
+{
+    sets_up("FROM x\nRUN make\n", "run 2 '/app' must 'make'\n");
+    sets_up("FROM x\nRUN mkdir -p /app/out && chmod +x a.sh\n",
+            "run 2 '/app' may 'mkdir -p /app/out && chmod +x a.sh'\n");
+    sets_up("FROM x\nWORKDIR /w\nRUN apt-get update && \\\n  # why\n  echo \"it's\" >y\n",
+            "run 3 '/w' must 'apt-get update &&    echo \"it'\\''s\" >y'\n");
+    sets_up("FROM x\nRUN <<EOF\nset -e\nmake a\nmake b\nEOF\nCOPY a.py .\n",
+            "run 2 '/app' must 'set -e\nmake a\nmake b'\n");
+    sets_up("FROM x\nRUN <<EOF\nEOF\nRUN true\n", "");
+    sets_up("FROM x\nRUN cat > y <<'EOF'\ncurl z\nEOF\nCOPY a.py .\n",
+            "run 2 '/app' must 'cat > y <<'\\''EOF'\\''\ncurl z\nEOF\n'\n");
+    sets_up("FROM x\nRUN cat <<<z && echo $((1 << 2)) > y\n",
+            "run 2 '/app' must 'cat <<<z && echo $((1 << 2)) > y'\n");
 }
 
 static void paths(const char *diff, const char *want)
@@ -356,6 +438,9 @@ int main(void)
         cmocka_unit_test(test_yaml),
         cmocka_unit_test(test_dockerfile_copies),
         cmocka_unit_test(test_dockerfile_troubles),
+        cmocka_unit_test(test_dockerfile_tops),
+        cmocka_unit_test(test_dockerfile_env),
+        cmocka_unit_test(test_dockerfile_setup),
         cmocka_unit_test(test_diff_paths),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_variants),
