@@ -20,6 +20,7 @@ from .._handle import Handle, make
 from ..errors import HutchError
 from .arena import Arena, PathLike, shared_arena
 from .base import AutoresetMode, VectorEnv, batch_infos, batch_space, booleans, draw_seed, floats, integers, random_generator
+from .record import Recorder
 from .view import Call, Seen, View
 
 __all__ = ["CodingVectorEnv"]
@@ -41,12 +42,14 @@ class CodingVectorEnv(Handle, VectorEnv[Any, Any, Any]):
 
     metadata: Dict[str, Any] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}
     _what = "vector environment"
+    _recorders: Sequence[Recorder] = ()
 
     def __init__(self, task: Union[PathLike, Arena] = "bugfix_1", num_envs: int = 1, *, threads: int = 0,
                  autoreset_mode: Any = AutoresetMode.NEXT_STEP, actions: Optional[str] = None,
                  render_mode: Optional[str] = None, tasks: Optional[PathLike] = None, source: Optional[str] = None,
                  repos: Optional[PathLike] = None, image: Optional[PathLike] = None, clock: str = "wall",
-                 cache: bool = True, pool: Optional[int] = None, max_steps: Optional[int] = None) -> None:
+                 cache: bool = True, pool: Optional[int] = None, max_steps: Optional[int] = None,
+                 record: Optional[PathLike] = None) -> None:
         if render_mode is not None:
             raise ValueError("a vector environment does not render")
         if not isinstance(task, Arena):
@@ -67,6 +70,9 @@ class CodingVectorEnv(Handle, VectorEnv[Any, Any, Any]):
         self._ended: Set[int] = set()  # by their last step
         self._begun: Set[int] = set()  # have had a reset
         self._busy: Dict[int, Call] = {}
+        if record is not None:
+            self._recorders = [Recorder(record, task) for _ in range(self.num_envs)]
+        self._drawn = [0] * self.num_envs  # the seeds of the episodes under way
         self._kept: Dict[int, Seen] = {}  # received by a step_wait() that was interrupted
         self._last = [self._view.nothing() for _ in range(self.num_envs)]
 
@@ -158,6 +164,8 @@ class CodingVectorEnv(Handle, VectorEnv[Any, Any, Any]):
     def close_extras(self, **kwargs: Any) -> None:
         """Ends all environments, also those at work."""
         self._close_handle()
+        for recorder in self._recorders:
+            recorder.close()
 
     # ---- between here and the library ----
 
@@ -189,8 +197,8 @@ class CodingVectorEnv(Handle, VectorEnv[Any, Any, Any]):
         self._give(requests, {request.env: Call() for request in requests})
 
     def _reset_request(self, env: int, seed: Optional[int] = None) -> lib.CAction:
-        number = draw_seed(self._seeds[env]) if seed is None else seed & (1 << 64) - 1
-        return lib.CAction(env=env, reset=1, seed=number)
+        self._drawn[env] = draw_seed(self._seeds[env]) if seed is None else seed & (1 << 64) - 1
+        return lib.CAction(env=env, reset=1, seed=self._drawn[env])
 
     def _request(self, env: int, call: Call) -> lib.CAction:
         if env in self._ended:
@@ -235,7 +243,15 @@ class CodingVectorEnv(Handle, VectorEnv[Any, Any, Any]):
         else:
             self._ended.discard(env)
         self._last[env] = self._view.nothing() if isinstance(seen, HutchError) else seen.observation
+        if self._recorders and isinstance(seen, Seen):
+            self._record(env, call, seen, bool(step.reset))
         return seen
+
+    def _record(self, env: int, call: Call, seen: Seen, reset: bool) -> None:
+        if reset:
+            self._recorders[env].begin(self._drawn[env], seen)
+        else:
+            self._recorders[env].step(call, seen)
 
     def _broken(self, step: lib.CStep) -> Union[Seen, HutchError]:
         """A step that the environment could not make ends its episode. Where not even a reset works, that is an exception: going
