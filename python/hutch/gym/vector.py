@@ -19,7 +19,8 @@ from .. import _library as lib
 from .._handle import Handle, make
 from ..errors import HutchError
 from .arena import Arena, PathLike, shared_arena
-from .base import AutoresetMode, VectorEnv, batch_infos, batch_space, booleans, draw_seed, floats, integers, random_generator
+from .base import (AutoresetMode, VectorEnv, batch_infos, batch_space, booleans, draw_seed, floats, integers, numbers,
+                   random_generator)
 from .record import Recorder
 from .view import Call, Seen, View
 
@@ -148,10 +149,10 @@ class CodingVectorEnv(Handle, VectorEnv[Any, Any, Any]):
         it gives what there is."""
         done = self._take_done(min, self.num_envs if max is None else max, timeout)
         seen = [one for _, one in done]
-        infos = {place: {**one.info, "env_id": env} for place, (env, one) in enumerate(done)}
+        infos = batch_infos({place: one.info for place, one in enumerate(seen)}, len(done))
+        infos["env_id"], infos["_env_id"] = numbers([env for env, _ in done]), booleans([True] * len(done))
         return (self._stack([one.observation for one in seen]), floats([one.reward for one in seen]),
-                booleans([one.terminated for one in seen]), booleans([one.truncated for one in seen]),
-                batch_infos(infos, len(done)))
+                booleans([one.terminated for one in seen]), booleans([one.truncated for one in seen]), infos)
 
     @property
     def pending(self) -> int:
