@@ -110,8 +110,9 @@ HUTCH_API int hutch_arena_open(const char *task, const char *options, hutch_aren
                                struct hutch_error *err);
 HUTCH_API void hutch_arena_close(hutch_arena *a); /* lives on until its last environment is closed */
 
-/* {"name", "title", "instruction", "actions": ["apply fix-sign", …], "features": [2, 2, 7, …] (the size of
- * each feature's range), "max_steps", "expected": N, "tools": [...]} */
+/* {"name", "title", "instruction", "actions": ["apply fix-sign", …], "calls": [{"tool", …}, …] (the same as
+ * calls of tools), "features": [2, 2, 7, …] (the size of each feature's range), "max_steps", "expected": N,
+ * "tools": [...], "digest", "call_price", "second_price", …} */
 HUTCH_API int hutch_arena_info(hutch_arena *a, char **ret_info, struct hutch_error *err);
 
 /* A step. The texts are JSON, live until the next call with the same handle, and are NULL-terminated. */

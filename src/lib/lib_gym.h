@@ -16,6 +16,9 @@ struct hutch_arena {
 hutch_arena *arena_ref(hutch_arena *a);
 void arena_unref(hutch_arena *a);
 
+/* A task as hutch_tasks() lists it. */
+json_t *task_describe(const struct task *t);
+
 /* What a step's pointers point to. */
 struct step_texts {
     char *observation, *info;

@@ -106,7 +106,7 @@ def test_send_and_receive(gym):
         assert ids == set(range(8)) and episodes > 0
         fails(hutch.HutchError, "still at work", lambda: envs.step([0] * 8))
         assert len(envs.recv(8)[1]) == 8 and envs.pending == 0
-        assert len(envs.recv(1)[1]) == 0
+        assert len(envs.recv(1)[1]) == 0 and len(envs.recv(1)[4]["env_id"]) == 0, "nothing is under way"
         fails(ValueError, "twice", lambda: envs.send([0, 1], [3, 3]))
         fails(ValueError, "no environment 8", lambda: envs.send([0], [8]))
         fails(ValueError, "1 actions for 2", lambda: envs.send([0], [1, 2]))

@@ -42,6 +42,10 @@ class _Facts:
     features: Tuple[int, ...]
     patches: int
     max_steps: int
+    digest: str
+    call_price: float
+    second_price: float
+    calls: Tuple[Dict[str, Any], ...]
     tools: Dict[str, Dict[str, Any]]
 
 
@@ -104,6 +108,26 @@ class Arena(Handle):
         return self._facts.actions
 
     @property
+    def action_calls(self) -> Tuple[Dict[str, Any], ...]:
+        """The same as calls of tools: {"tool": NAME, …its input}."""
+        return self._facts.calls
+
+    @property
+    def digest(self) -> str:
+        """Two tasks with the same digest play the same."""
+        return self._facts.digest
+
+    @property
+    def call_price(self) -> float:
+        """What the reward is less by for each call,"""
+        return self._facts.call_price
+
+    @property
+    def second_price(self) -> float:
+        """and for each second."""
+        return self._facts.second_price
+
+    @property
     def feature_sizes(self) -> Tuple[int, ...]:
         """How many values each feature of the discrete view has."""
         return self._facts.features
@@ -154,6 +178,7 @@ def _read_facts(info: Dict[str, Any]) -> _Facts:
     nothing: Dict[str, Any] = {"type": "object", "properties": {}}
     return _Facts(info["name"], info.get("title") or "", info.get("instruction") or "", tuple(info["actions"]),
                   tuple(info["features"]), int(info["patches"]), int(info["max_steps"]),
+                  str(info["digest"]), float(info["call_price"]), float(info["second_price"]), tuple(info["calls"]),
                   {name: schemas.get(name, nothing) for name in info["tools"]})
 
 

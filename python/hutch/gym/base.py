@@ -47,7 +47,7 @@ else:
         from .own import AutoresetMode
 
 __all__ = ["AutoresetMode", "Discrete", "Env", "HAVE_GYMNASIUM", "MultiDiscrete", "Space", "Text", "VectorEnv", "batch_infos",
-           "batch_space", "booleans", "draw_seed", "floats", "integers", "mask", "random_generator"]
+           "batch_space", "booleans", "draw_seed", "floats", "integers", "mask", "numbers", "random_generator"]
 
 
 # Arrays: numpy's where gymnasium is used, since its users and its spaces expect them; else tuples of the same numbers.
@@ -90,7 +90,7 @@ def _batch_values(values: Dict[int, Any], size: int) -> Any:
     if kinds == {bool}:
         return booleans([values.get(place, False) for place in range(size)])
     if kinds == {int}:
-        return _numbers([values.get(place, 0) for place in range(size)])
+        return numbers([values.get(place, 0) for place in range(size)])
     if float in kinds and kinds <= {float, int, type(None)}:
         row = [values.get(place, 0.0) for place in range(size)]
         return floats([float("nan") if value is None else float(value) for value in row])
@@ -99,7 +99,7 @@ def _batch_values(values: Dict[int, Any], size: int) -> Any:
     return _objects([values.get(place) for place in range(size)])
 
 
-def _numbers(values: List[int]) -> Any:
+def numbers(values: List[int]) -> Any:
     return numpy.array(values, dtype=numpy.int64) if HAVE_GYMNASIUM else values
 
 

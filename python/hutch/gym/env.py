@@ -11,6 +11,7 @@ from .._handle import Handle, make
 from .._interrupt import interruptible
 from .arena import Arena, PathLike, shared_arena
 from .base import Env, draw_seed
+from .record import Recorder
 from .view import Seen, View, printable
 
 __all__ = ["CodingEnv"]
@@ -34,23 +35,27 @@ class CodingEnv(Handle, Env[Any, Any]):
 
     actions="tools": an action is {"tool": NAME, …input} or the same as JSON text, an observation is text.
 
-    The other options are Arena's. In either view info["text"] is what a model would read. One thread at a time: a second one
+    record: a folder to which each episode is written as a trajectory. The other options are Arena's. In either view info["text"] is what a model would read. One thread at a time: a second one
     waits.
     """
 
     metadata: Dict[str, Any] = {"render_modes": ["human", "ansi"], "render_fps": 4}
     _what = "environment"
+    _recorder: Optional[Recorder] = None
 
     def __init__(self, task: Union[PathLike, Arena] = "bugfix_1", *, actions: Optional[str] = None,
                  render_mode: Optional[str] = None, tasks: Optional[PathLike] = None, source: Optional[str] = None,
                  repos: Optional[PathLike] = None, image: Optional[PathLike] = None, clock: str = "wall",
-                 cache: bool = True, pool: Optional[int] = None, max_steps: Optional[int] = None) -> None:
+                 cache: bool = True, pool: Optional[int] = None, max_steps: Optional[int] = None,
+                 record: Optional[PathLike] = None) -> None:
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise ValueError(f"render_mode is one of {self.metadata['render_modes']}, not {render_mode!r}")
         if not isinstance(task, Arena):
             task = shared_arena(task, tasks=tasks, source=source, repos=repos, image=image, clock=clock,
                                 cache=cache, pool=pool, max_steps=max_steps)
         self._prepare(View(task, actions), render_mode)
+        if record is not None:
+            self._recorder = Recorder(record, task)
         library = lib.library()
         with task._use() as arena:
             make(library.hutch_env_open, arena, free=library.hutch_env_close, own=self._take)
@@ -76,7 +81,10 @@ class CodingEnv(Handle, Env[Any, Any]):
         Without one, each episode's seed is drawn from np_random. There are no options."""
         super().reset(seed=seed)
         episode = draw_seed(self.np_random) if seed is None else seed
-        seen = self._call(lib.library().hutch_env_reset, ctypes.c_uint64(episode & (1 << 64) - 1))
+        episode &= (1 << 64) - 1
+        seen = self._call(lib.library().hutch_env_reset, ctypes.c_uint64(episode))
+        if self._recorder is not None:
+            self._recorder.begin(episode, seen)
         if self.render_mode is not None:
             self._show("reset", seen)
         return seen.observation, seen.info
@@ -91,6 +99,8 @@ class CodingEnv(Handle, Env[Any, Any]):
         else:
             seen = self._call(library.hutch_env_step, call.tool, call.input, known=library.hutch_env_step_known,
                               wrong=call.wrong)
+        if self._recorder is not None:
+            self._recorder.step(call, seen)
         if self.render_mode is not None:
             self._show(self._name(action), seen)
         return seen.observation, seen.reward, seen.terminated, seen.truncated, seen.info
@@ -120,6 +130,8 @@ class CodingEnv(Handle, Env[Any, Any]):
         library = lib.library()
         with self._use() as env, self._lock:
             make(library.hutch_env_fork, env, free=library.hutch_env_close, own=other._take)
+        if self._recorder is not None:
+            other._recorder = self._recorder.fork()
         return other
 
     def render(self) -> Optional[str]:
@@ -136,3 +148,5 @@ class CodingEnv(Handle, Env[Any, Any]):
     def close(self) -> None:
         """Ends the episode and its box; a step that another thread is in gets HutchError (ECANCELED). Closing twice is fine."""
         self._close_handle()
+        if self._recorder is not None:
+            self._recorder.close()

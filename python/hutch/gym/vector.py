@@ -19,7 +19,9 @@ from .. import _library as lib
 from .._handle import Handle, make
 from ..errors import HutchError
 from .arena import Arena, PathLike, shared_arena
-from .base import AutoresetMode, VectorEnv, batch_infos, batch_space, booleans, draw_seed, floats, integers, random_generator
+from .base import (AutoresetMode, VectorEnv, batch_infos, batch_space, booleans, draw_seed, floats, integers, numbers,
+                   random_generator)
+from .record import Recorder
 from .view import Call, Seen, View
 
 __all__ = ["CodingVectorEnv"]
@@ -41,12 +43,14 @@ class CodingVectorEnv(Handle, VectorEnv[Any, Any, Any]):
 
     metadata: Dict[str, Any] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}
     _what = "vector environment"
+    _recorders: Sequence[Recorder] = ()
 
     def __init__(self, task: Union[PathLike, Arena] = "bugfix_1", num_envs: int = 1, *, threads: int = 0,
                  autoreset_mode: Any = AutoresetMode.NEXT_STEP, actions: Optional[str] = None,
                  render_mode: Optional[str] = None, tasks: Optional[PathLike] = None, source: Optional[str] = None,
                  repos: Optional[PathLike] = None, image: Optional[PathLike] = None, clock: str = "wall",
-                 cache: bool = True, pool: Optional[int] = None, max_steps: Optional[int] = None) -> None:
+                 cache: bool = True, pool: Optional[int] = None, max_steps: Optional[int] = None,
+                 record: Optional[PathLike] = None) -> None:
         if render_mode is not None:
             raise ValueError("a vector environment does not render")
         if not isinstance(task, Arena):
@@ -67,6 +71,9 @@ class CodingVectorEnv(Handle, VectorEnv[Any, Any, Any]):
         self._ended: Set[int] = set()  # by their last step
         self._begun: Set[int] = set()  # have had a reset
         self._busy: Dict[int, Call] = {}
+        if record is not None:
+            self._recorders = [Recorder(record, task) for _ in range(self.num_envs)]
+        self._drawn = [0] * self.num_envs  # the seeds of the episodes under way
         self._kept: Dict[int, Seen] = {}  # received by a step_wait() that was interrupted
         self._last = [self._view.nothing() for _ in range(self.num_envs)]
 
@@ -142,10 +149,10 @@ class CodingVectorEnv(Handle, VectorEnv[Any, Any, Any]):
         it gives what there is."""
         done = self._take_done(min, self.num_envs if max is None else max, timeout)
         seen = [one for _, one in done]
-        infos = {place: {**one.info, "env_id": env} for place, (env, one) in enumerate(done)}
+        infos = batch_infos({place: one.info for place, one in enumerate(seen)}, len(done))
+        infos["env_id"], infos["_env_id"] = numbers([env for env, _ in done]), booleans([True] * len(done))
         return (self._stack([one.observation for one in seen]), floats([one.reward for one in seen]),
-                booleans([one.terminated for one in seen]), booleans([one.truncated for one in seen]),
-                batch_infos(infos, len(done)))
+                booleans([one.terminated for one in seen]), booleans([one.truncated for one in seen]), infos)
 
     @property
     def pending(self) -> int:
@@ -158,6 +165,8 @@ class CodingVectorEnv(Handle, VectorEnv[Any, Any, Any]):
     def close_extras(self, **kwargs: Any) -> None:
         """Ends all environments, also those at work. A recv() or step() that another thread is in gets HutchError (EBADF)."""
         self._close_handle()
+        for recorder in self._recorders:
+            recorder.close()
 
     # ---- between here and the library ----
 
@@ -189,8 +198,8 @@ class CodingVectorEnv(Handle, VectorEnv[Any, Any, Any]):
         self._give(requests, {request.env: Call() for request in requests})
 
     def _reset_request(self, env: int, seed: Optional[int] = None) -> lib.CAction:
-        number = draw_seed(self._seeds[env]) if seed is None else seed & (1 << 64) - 1
-        return lib.CAction(env=env, reset=1, seed=number)
+        self._drawn[env] = draw_seed(self._seeds[env]) if seed is None else seed & (1 << 64) - 1
+        return lib.CAction(env=env, reset=1, seed=self._drawn[env])
 
     def _request(self, env: int, call: Call) -> lib.CAction:
         if env in self._ended:
@@ -235,7 +244,15 @@ class CodingVectorEnv(Handle, VectorEnv[Any, Any, Any]):
         else:
             self._ended.discard(env)
         self._last[env] = self._view.nothing() if isinstance(seen, HutchError) else seen.observation
+        if self._recorders and isinstance(seen, Seen):
+            self._record(env, call, seen, bool(step.reset))
         return seen
+
+    def _record(self, env: int, call: Call, seen: Seen, reset: bool) -> None:
+        if reset:
+            self._recorders[env].begin(self._drawn[env], seen)
+        else:
+            self._recorders[env].step(call, seen)
 
     def _broken(self, step: lib.CStep) -> Union[Seen, HutchError]:
         """A step that the environment could not make ends its episode. Where not even a reset works, that is an exception: going

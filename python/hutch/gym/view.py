@@ -30,6 +30,9 @@ class Seen(NamedTuple):
     terminated: bool
     truncated: bool
     info: Dict[str, Any]
+    said: Dict[str, Any] = {}  # the observation as the library has it; empty for a step that was not carried out
+    seconds: float = 0.0
+    total: float = 0.0
 
 
 class View:
@@ -75,8 +78,10 @@ class View:
         info = self.info(json.loads((step.info or b"{}").decode("utf-8")), features, text)
         info["failed"] = bool(wrong or said.get("failed"))
         info["data"] = said.get("data")
+        if "image" in said:
+            info["image"] = said["image"]
         return Seen(integers(features) if self.discrete else text, float(step.reward), bool(step.terminated),
-                    bool(step.truncated), info)
+                    bool(step.truncated), info, said, float(step.seconds), float(step.episode_return))
 
     def info(self, known: Dict[str, Any], features: List[int], text: str) -> Dict[str, Any]:
         known["text"] = text
