@@ -315,7 +315,7 @@ def test_tasks_of_others(python):
             for path, text in files.items():
                 os.makedirs(os.path.dirname(f"others/{name}/{path}"), exist_ok=True)
                 open(f"others/{name}/{path}", "w").write(text)
-        open("others/compiled/environment/Dockerfile", "a").write("RUN make install\\n")
+        open("others/compiled/environment/Dockerfile", "a").write("COPY --from=build /out /app/\\n")
         assert [task["name"] for task in hutch.gym.tasks(source="harbor:others")] == ["greet"]
         with CodingEnv("greet", source="harbor:others", clock="virtual") as env:
             assert env.reset(seed=1)[0] == "Write hello."
