@@ -110,6 +110,7 @@ class Programs:
         self.folder = caller.folder(scratch, "py")
         self.gymnasium = gymnasium
         self.path = [str(place.package)] if place else []
+        self.more = sanitizer(place.build / LIBRARY) if place else {}
 
     @property
     def env(self):
@@ -118,8 +119,7 @@ class Programs:
                "XDG_RUNTIME_DIR": str(self.caller.home), "PYTHONPATH": ":".join(path), "PYTHONDONTWRITEBYTECODE": "1"}
         if self.place is not None:
             env["HUTCH_LIBRARY"] = str(self.place.build / LIBRARY)
-            env.update(sanitizer(self.place.build / LIBRARY))
-        return env
+        return {**env, **self.more}
 
     def command(self, program, *arguments):
         head = WITHOUT if self.gymnasium is None else ""

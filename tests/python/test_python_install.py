@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import harness
-from python_programs import PYTHON, Programs
+from python_programs import LIBRARY, PYTHON, Programs, sanitizer
 
 
 @pytest.fixture(scope="session")
@@ -26,9 +26,10 @@ def installed(scratch, hutch):
 
 
 @pytest.fixture
-def programs(installed, callers, who, scratch):
+def programs(installed, hutch, callers, who, scratch):
     made = Programs(None, callers(who)[0], scratch, gymnasium=None)
     made.path = [str(installed.parent)]
+    made.more = sanitizer(hutch.parent / LIBRARY)
     return made
 
 
