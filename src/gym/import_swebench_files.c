@@ -69,6 +69,9 @@ static int find_commit(const struct row *row, const char *git_dir, char ret[GIT_
     char origin[256], commit[GIT_ID_SIZE];
     const char *name;
     struct error why = {0};
+    size_t n = row->commit ? strlen(row->commit) : 0;
+    if (n == 40 || n == 64)
+        return memcpy(ret, row->commit, n + 1), 0;
     if (row->commit)
         return git_resolve(git_dir, row->commit, ret, err);
     if (smith_origin(row->repo, origin, &name, commit) && git_resolve(git_dir, commit, ret, &why) == 0)

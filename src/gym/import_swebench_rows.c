@@ -54,7 +54,7 @@ static int take_whole(struct rows *rows, FILE *in, row_taker take, struct error 
 static int take_line(struct rows *rows, const char *line, size_t n, size_t number, row_taker take,
                      struct error *err)
 {
-    json_t *o;
+    json_t *o = NULL;
     struct error why = {0};
     char at[PATH_MAX];
     if (line[strspn(line, " \t\r\n")] == 0)
