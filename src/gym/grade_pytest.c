@@ -76,9 +76,10 @@ char *grade_setup(const struct task *t)
 {
     json_t *sources = json_array();
     add_sources(sources, &t->files, &t->tests.own);
-    json_t *o = json_pack("{s:b, s:o, s:o, s:o, s:o, s:s*}", "native", is_native(t), "paths",
-                          list_json(&t->tests.paths), "import", list_json(&t->tests.import), "own",
-                          list_json(&t->tests.own), "sources", sources, "ini", find_ini(t));
+    json_t *o = json_pack("{s:b, s:o, s:o, s:o, s:o, s:o, s:s*}", "native", is_native(t), "paths",
+                          list_json(&t->tests.paths), "import", list_json(&t->tests.import), "packages",
+                          list_json(&t->tests.packages), "own", list_json(&t->tests.own), "sources", sources,
+                          "ini", find_ini(t));
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
     json_decref(o);
     return text;

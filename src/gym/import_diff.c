@@ -74,6 +74,16 @@ static int add_path(struct task_list *l, const char *at, size_t n, struct error 
     return task_list_add(l, path) < 0 ? task_no_memory(err) : 0;
 }
 
+/* `diff --git a/PATH b/PATH`, which is all that a file has that is binary, or empty, or only gets another
+ * mode. A name with another one, or in quotes, is told by the lines that follow. */
+static int take_git(struct task_list *l, const char *at, size_t n, struct error *err)
+{
+    size_t half = n / 2;
+    bool same = n % 2 == 1 && n > 5 && at[half] == ' ' && memcmp(at, "a/", 2) == 0 &&
+                memcmp(at + half + 1, "b/", 2) == 0 && memcmp(at + 2, at + half + 3, half - 2) == 0;
+    return same ? add_path(l, at + 2, half - 2, err) : 0;
+}
+
 /* `--- a/PATH`, `+++ b/PATH`, `rename from PATH`, …; a tab ends a name in the first two. */
 static int take_line(struct task_list *l, const char *line, size_t n, struct error *err)
 {
@@ -82,6 +92,8 @@ static int take_line(struct task_list *l, const char *line, size_t n, struct err
         size_t strip; /* of "a/" */
     } HEADS[] = {{"--- ", 2},       {"+++ ", 2},       {"rename from ", 0},
                  {"rename to ", 0}, {"copy from ", 0}, {"copy to ", 0}};
+    if (n > 11 && strncmp(line, "diff --git ", 11) == 0)
+        return take_git(l, line + 11, n - 11, err);
     for (size_t i = 0; i < ARRAY_SIZE(HEADS); i++) {
         size_t head = strlen(HEADS[i].head);
         if (n < head || strncmp(line, HEADS[i].head, head) != 0)
@@ -122,4 +134,35 @@ int diff_paths(const char *diff, struct task_list *ret, struct error *err)
     }
     *ret = l;
     return 0;
+}
+
+/* The length of one file's part, from `diff --git` to the next. */
+static size_t part_length(const char *part, bool *ret_binary)
+{
+    struct place p = {0};
+    const char *at = part;
+    *ret_binary = false;
+    do {
+        size_t n = strcspn(at, "\n");
+        if (!in_hunk(&p, at) && strncmp(at, "Binary files ", 13) == 0)
+            *ret_binary = true;
+        at += n;
+        at += *at == '\n';
+    } while (*at && (p.old_left || p.new_left || strncmp(at, "diff --git ", 11) != 0));
+    return (size_t)(at - part);
+}
+
+size_t diff_drop_binary(const char *diff, struct buf *ret)
+{
+    size_t dropped = 0;
+    buf_append_str(ret, "");
+    while (*diff) {
+        bool binary;
+        size_t n = part_length(diff, &binary);
+        if (!binary)
+            buf_append(ret, diff, n);
+        dropped += binary;
+        diff += n;
+    }
+    return dropped;
 }

@@ -131,6 +131,29 @@ int git_find(const char *folder, char *dir, size_t size)
     return 0;
 }
 
+int git_resolve(const char *git_dir, const char *name, char ret[GIT_ID_SIZE], struct error *err)
+{
+    struct git_child g;
+    char dir[PATH_MAX + 16], wanted[GIT_ID_SIZE + 16], id[GIT_ID_SIZE + 8] = "", more[64];
+    snprintf(dir, sizeof dir, "--git-dir=%s", git_dir);
+    snprintf(wanted, sizeof wanted, "%.64s^{commit}", name);
+    const char *const args[] = {dir, "rev-parse", "--verify", "--end-of-options", wanted, NULL};
+    int r = git_start(&g, args, NULL, 0, err);
+    if (r < 0)
+        return r;
+    bool said = fgets(id, sizeof id, g.out) != NULL;
+    while (fgets(more, sizeof more, g.out))
+        ;
+    r = git_end(&g, "the commit cannot be read", err);
+    id[strcspn(id, "\n")] = 0;
+    size_t n = strlen(id);
+    if (r == 0 && (!said || n >= GIT_ID_SIZE || id[strspn(id, "0123456789abcdef")]))
+        r = error_set(err, EIO, "the commit cannot be read: git says %.80s", id);
+    if (r == 0)
+        memcpy(ret, id, n + 1);
+    return r;
+}
+
 /* A file of the list: `MODE TYPE ID\tPATH`. */
 struct entry {
     unsigned mode;

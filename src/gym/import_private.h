@@ -42,6 +42,8 @@ int import_cache(char *path, size_t size, struct error *err); /* $XDG_CACHE_HOME
 int import_write(int root, const char *path, mode_t mode, const void *bytes, size_t n);
 void import_remove(const char *folder);
 
+#define GIT_ID_SIZE 65
+
 /* git, without anything that a repository's settings could make it do: objects are read, nothing else. */
 struct git_child {
     pid_t pid;
@@ -54,12 +56,18 @@ int git_end(struct git_child *g, const char *doing, struct error *err);
 /* The folder with the objects of a checkout or a bare repository. */
 int git_find(const char *folder, char *dir, size_t size);
 
+/* The whole id of a commit by a shorter one, or of what is checked out (HEAD). */
+int git_resolve(const char *git_dir, const char *name, char ret[GIT_ID_SIZE], struct error *err);
+
 /* Writes all files of a commit beneath a new folder; -ECANCELED. */
 int git_extract(const char *git_dir, const char *commit, const char *folder, int cancel, struct error *err);
 
 /* The paths that a diff names, each once: of old and new files. -EINVAL if it is none, or names files that
  * are outside or quoted. */
 int diff_paths(const char *diff, struct task_list *ret, struct error *err);
+
+/* A diff without its parts that only say that binary files differ; how many these were. */
+size_t diff_drop_binary(const char *diff, struct buf *ret);
 
 /* A unified diff of one file. */
 int diff_make(const char *path, const void *a, size_t n_a, const void *b, size_t n_b, struct buf *ret);

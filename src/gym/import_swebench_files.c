@@ -13,23 +13,70 @@
 
 #define SUPPORT_MAX (4u << 20)
 
-/* The git folder of the row's repository: OWNER__NAME, OWNER/NAME or NAME in the folder of repositories. */
+/* A repository of SWE-smith's is a copy, OWNER__NAME.COMMIT: the one that it was made from will do as well.
+ */
+static bool smith_origin(const char *repo, char owner[256], const char **ret_name, char commit[GIT_ID_SIZE])
+{
+    const char *mirror = strncmp(repo, "swesmith/", 9) == 0 ? repo + 9 : "", *point = strrchr(mirror, '.');
+    char *both;
+    snprintf(owner, 256, "%.*s", point ? (int)(point - mirror) : 0, mirror);
+    both = strstr(owner, "__");
+    if (!point || !both)
+        return false;
+    *both = 0;
+    *ret_name = both + 2;
+    snprintf(commit, GIT_ID_SIZE, "%.64s", point + 1);
+    return true;
+}
+
+/* The git folder of a repository in the folder of repositories: OWNER__NAME, OWNER/NAME or NAME, as they are
+ * or with .git behind them. */
+static bool find_git(const char *repos, const char *owner, const char *name, char *dir, size_t size)
+{
+    char path[PATH_MAX];
+    for (unsigned i = 0; i < 6; i++) {
+        const char *end = i % 2 ? ".git" : "";
+        if (i < 4)
+            snprintf(path, sizeof path, "%.3000s/%s%s%s%s", repos, owner, i < 2 ? "__" : "/", name, end);
+        else
+            snprintf(path, sizeof path, "%.3000s/%s%s", repos, name, end);
+        if (git_find(path, dir, size) == 0)
+            return true;
+    }
+    return false;
+}
+
 static int find_repo(const struct rows *rows, const struct row *row, char *dir, size_t size,
                      struct error *err)
 {
-    const char *repos = rows->im->o->repos, *slash = strchr(row->repo, '/');
-    char path[3][PATH_MAX];
+    const char *repos = rows->im->o->repos, *name = strchr(row->repo, '/') + 1, *first;
+    char owner[256], origin[256], commit[GIT_ID_SIZE];
     if (!repos)
         return error_set(err, EINVAL, "its repository %s is needed: name the folder it is in with --repos",
                          row->repo);
-    snprintf(path[0], PATH_MAX, "%s/%.*s__%s", repos, (int)(slash - row->repo), row->repo, slash + 1);
-    snprintf(path[1], PATH_MAX, "%s/%s", repos, row->repo);
-    snprintf(path[2], PATH_MAX, "%s/%s", repos, slash + 1);
-    for (size_t i = 0; i < 3; i++)
-        if (git_find(path[i], dir, size) == 0)
-            return 0;
-    return error_set(err, ENOENT, "there is no repository %s (nor %s) in %s", relpath_name(path[0]),
-                     slash + 1, repos);
+    snprintf(owner, sizeof owner, "%.*s", (int)(name - row->repo - 1), row->repo);
+    if (find_git(repos, owner, name, dir, size))
+        return 0;
+    if (smith_origin(row->repo, origin, &first, commit) && find_git(repos, origin, first, dir, size))
+        return 0;
+    return error_set(err, ENOENT, "there is no repository %s__%s (nor %s) in %s", owner, name, name, repos);
+}
+
+/* The commit that is meant: the row's; or the one of the repository's name; or what is checked out, in a copy
+ * that has no other. */
+static int find_commit(const struct row *row, const char *git_dir, char ret[GIT_ID_SIZE], struct error *err)
+{
+    char origin[256], commit[GIT_ID_SIZE];
+    const char *name;
+    struct error why = {0};
+    size_t n = row->commit ? strlen(row->commit) : 0;
+    if (n == 40 || n == 64)
+        return memcpy(ret, row->commit, n + 1), 0;
+    if (row->commit)
+        return git_resolve(git_dir, row->commit, ret, err);
+    if (smith_origin(row->repo, origin, &name, commit) && git_resolve(git_dir, commit, ret, &why) == 0)
+        return 0;
+    return git_resolve(git_dir, "HEAD", ret, err);
 }
 
 /* Extracts the commit to a folder beside the place it is meant for, and moves it there. */
@@ -51,24 +98,26 @@ static int extract(const char *git_dir, const char *commit, const char *folder, 
 
 int swebench_root(const struct rows *rows, const struct row *row, struct task *t, struct error *err)
 {
-    char git_dir[PATH_MAX];
+    char git_dir[PATH_MAX], commit[GIT_ID_SIZE];
     const char *slash = strchr(row->repo, '/');
     int r = find_repo(rows, row, git_dir, sizeof git_dir, err);
     if (r == 0)
+        r = find_commit(row, git_dir, commit, err);
+    if (r == 0)
         r = import_text(&t->root, err, "%s/%.*s__%s-%s", rows->cache, (int)(slash - row->repo), row->repo,
-                        slash + 1, row->commit);
-    return r == 0 ? extract(git_dir, row->commit, t->root, rows->im->o->cancel, err) : r;
+                        slash + 1, commit);
+    return r == 0 ? extract(git_dir, commit, t->root, rows->im->o->cancel, err) : r;
 }
 
-/* The files that the test patch changes, as the base has them, go to a folder of their own. */
-static int copy_base(const struct task *t, int scratch, struct error *err)
+/* Files of the base, as far as they are there, go to a folder of their own. */
+static int copy_base(const struct task *t, const struct task_list *paths, int scratch, struct error *err)
 {
     char shown[2 * PATH_MAX];
     _cleanup_fd_ int root = open(t->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         return error_errno(err, errno, "%s", t->root);
-    for (size_t i = 0; i < t->tests.own.count; i++) {
-        const char *path = t->tests.own.items[i];
+    for (size_t i = 0; i < paths->count; i++) {
+        const char *path = paths->items[i];
         _cleanup_buf_ struct buf b = BUF_INIT(TASK_BYTES_MAX);
         struct stat st;
         snprintf(shown, sizeof shown, "%s/%s", t->root, path);
@@ -83,32 +132,51 @@ static int copy_base(const struct task *t, int scratch, struct error *err)
     return 0;
 }
 
+int swebench_scratch(const struct rows *rows, const struct task *t, const struct task_list *paths,
+                     char scratch[PATH_MAX], struct error *err)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%.4000s/files.XXXXXX", rows->cache);
+    if (!mkdtemp(path))
+        return error_errno(err, errno, "cannot make a folder in %s", rows->cache);
+    _cleanup_fd_ int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int r = dir < 0 ? error_errno(err, errno, "%s", path) : copy_base(t, paths, dir, err);
+    if (r < 0)
+        import_remove(path);
+    else
+        memcpy(scratch, path, sizeof path);
+    return r;
+}
+
 /* No repository is meant, not even one that the cache may lie in. */
-static int apply_in(const char *folder, const char *patch, struct error *err)
+int swebench_apply(const char *scratch, const char *patch, bool reverse, const char *doing, struct error *err)
 {
     struct git_child g;
     char byte[4096];
-    const char *const args[] = {"-C", folder, "--git-dir=/nonexistent", "apply", "--whitespace=nowarn",
-                                "-",  NULL};
+    const char *const args[] = {"-C",
+                                scratch,
+                                "--git-dir=/nonexistent",
+                                "apply",
+                                "--whitespace=nowarn",
+                                reverse ? "-R" : "-",
+                                reverse ? "-" : NULL,
+                                NULL};
     int r = git_start(&g, args, patch, strlen(patch), err);
     if (r < 0)
         return r;
     while (fread(byte, 1, sizeof byte, g.out) > 0)
         ;
-    return git_end(&g, "test_patch does not apply to the base", err);
+    return git_end(&g, doing, err);
 }
 
 /* What the tests are once the test patch is applied. */
-int swebench_hidden(const struct rows *rows, const struct row *row, struct task *t, struct error *err)
+int swebench_hidden(const struct rows *rows, const char *test_patch, struct task *t, struct error *err)
 {
     char scratch[PATH_MAX];
-    snprintf(scratch, sizeof scratch, "%.4000s/tests.XXXXXX", rows->cache);
-    if (!mkdtemp(scratch))
-        return error_errno(err, errno, "cannot make a folder in %s", rows->cache);
-    _cleanup_fd_ int dir = open(scratch, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int r = dir < 0 ? error_errno(err, errno, "%s", scratch) : copy_base(t, dir, err);
-    if (r == 0)
-        r = apply_in(scratch, row->test_patch, err);
+    int r = swebench_scratch(rows, t, &t->tests.own, scratch, err);
+    if (r < 0)
+        return r;
+    r = swebench_apply(scratch, test_patch, false, "test_patch does not apply to the base", err);
     if (r == 0)
         r = task_tree_read(&t->hidden, scratch, "", err);
     import_remove(scratch);

@@ -44,6 +44,7 @@ static void free_tests(struct task_tests *s)
 {
     task_list_free(&s->paths);
     task_list_free(&s->import);
+    task_list_free(&s->packages);
     task_list_free(&s->own);
     task_list_free(&s->clear);
     task_list_free(&s->expected);

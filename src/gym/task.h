@@ -68,7 +68,9 @@ struct task_tests {
     enum task_runner runner;
     struct task_list paths;  /* pytest: what is collected, relative to the workspace */
     struct task_list import; /* pytest: folders from which the code under test is imported */
-    char *command;           /* the command line; also what the agent is told */
+    struct task_list
+        packages;  /* pytest: names that are taken from there even if a package of the name is installed */
+    char *command; /* the command line; also what the agent is told */
     enum task_verdict verdict;
     enum wire_report_format format;
     char *report;              /* path in the box; %R in the command stands for one of our choice when NULL */

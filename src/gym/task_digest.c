@@ -61,6 +61,8 @@ static void add_tests(SHA2_CTX *sha, const struct task_tests *s)
     add_number(sha, "runner", s->runner);
     add_list(sha, "paths", &s->paths);
     add_list(sha, "import", &s->import);
+    if (s->packages.count)
+        add_list(sha, "packages", &s->packages);
     add_text(sha, "command", s->command);
     add_number(sha, "verdict", s->verdict);
     add_number(sha, "format", s->format);

@@ -91,7 +91,7 @@ def test_a_row_is_a_task_in_order(box, repository):
     assert (root / "shop/cart.py").read_text() == BASE["shop/cart.py"]
     assert (root / "docs/link").is_symlink() and (root / "tests/test_old.py").exists()
     assert not (root / ".git").exists(), "the history holds the answer"
-    assert [path.name for path in root.parent.iterdir()] == [root.name], "nothing else is left"
+    assert not [path.name for path in root.parent.iterdir() if path.name.startswith(("files.", root.name + "."))], "nothing else is left"
 
 
 def test_an_interrupted_extraction_leaves_nothing(box, repository):
@@ -130,6 +130,11 @@ def test_an_array_of_rows_and_one_of_them(box, repository):
     ({"problem_statement": None}, "problem_statement: is missing"),
     ({"FAIL_TO_PASS": "[]"}, "FAIL_TO_PASS: is empty"),
     ({"FAIL_TO_PASS": "x"}, "FAIL_TO_PASS: line 1"),
+    ({"FAIL_TO_PASS": "['x"}, "FAIL_TO_PASS: line 1"),
+    ({"FAIL_TO_PASS": None}, "FAIL_TO_PASS: is missing, or no list"),
+    ({"FAIL_TO_PASS": ["test_nowhere"]}, "its test test_nowhere is in no file of test_patch"),
+    ({"base_commit": None}, "base_commit: is missing"),
+    ({"test_patch": None}, "test_patch: is missing"),
     ({"FAIL_TO_PASS": ["test_sum (shop.tests.CartTest)"]}, "its tests are not pytest's: test_sum (shop.tests.CartTest)"),
     ({"FAIL_TO_PASS": ["../x.py::test"]}, "its tests are not pytest's"),
     ({"PASS_TO_PASS": [1]}, "PASS_TO_PASS[0]: is no text"),

@@ -343,7 +343,12 @@ static void test_diff_paths(void **state)
 {
     paths("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n", "x ");
     paths("diff --git a/x b/x\nnew file mode 100644\n--- /dev/null\n+++ b/y/x\n@@ -0,0 +1,2 @@\n+a\n+b\n",
-          "y/x ");
+          "x y/x ");
+    paths("diff --git a/e/__init__.py b/e/__init__.py\nnew file mode 100644\nindex 0000000..e69de29\n",
+          "e/__init__.py ");
+    paths(
+        "diff --git a/a b b/a b\nBinary files a/a b and b/a b differ\ndiff --git a/x b/y\n--- a/x\n+++ b/y\n",
+        "a b x y ");
     paths("--- a/x\t2024\n+++ b/x\t2024\n@@ -1,2 +1,2 @@\n--- a/not\n+++ b/not\n c\n--- a/z\n+++ b/z\n",
           "x z ");
     paths("rename from old name\nrename to new\n", "old name new ");
@@ -354,6 +359,26 @@ static void test_diff_paths(void **state)
     no_paths("--- \"a/\\303\"\n", "quoted");
     no_paths("--- a/.git/config\n", "git's");
     no_paths("+++ b/\n", "no a/ or b/");
+}
+
+static void drops(const char *diff, const char *want, size_t count)
+{
+    struct buf b = BUF_INIT(4096);
+    assert_int_equal(diff_drop_binary(diff, &b), count);
+    assert_string_equal(buf_cstr(&b), want);
+    buf_free(&b);
+}
+
+#define TEXT_PART   "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-Binary files \n+diff --git a/z b/z\n"
+#define BINARY_PART "diff --git a/p b/p\nindex 1..2 100644\nBinary files a/p and b/p differ\n"
+
+static void test_diff_binary(void **state)
+{
+    drops("", "", 0);
+    drops(TEXT_PART, TEXT_PART, 0);
+    drops(BINARY_PART TEXT_PART BINARY_PART, TEXT_PART, 2);
+    drops(TEXT_PART BINARY_PART TEXT_PART, TEXT_PART TEXT_PART, 1);
+    drops("no diff", "no diff", 0);
 }
 
 static void test_names(void **state)
@@ -442,6 +467,7 @@ int main(void)
         cmocka_unit_test(test_dockerfile_env),
         cmocka_unit_test(test_dockerfile_setup),
         cmocka_unit_test(test_diff_paths),
+        cmocka_unit_test(test_diff_binary),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_variants),
         cmocka_unit_test(test_bug),

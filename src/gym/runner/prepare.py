@@ -64,8 +64,28 @@ def fill_caches():
         del sys.path_importer_cache[folder]
 
 
+def spare_unittest():
+    """A module of tests that has imported TestCase makes pytest collect that class as well, and some versions then put
+    attributes on it. Nothing is in it to be run, and classes that tests are judged by stay as they are."""
+    import unittest
+
+    from _pytest.unittest import UnitTestCase
+
+    own = (unittest.TestCase, unittest.FunctionTestCase, unittest.IsolatedAsyncioTestCase)
+    inject = getattr(UnitTestCase, "_inject_setup_teardown_fixtures", None)
+    if inject is None:
+        return
+
+    def spare(self, cls):
+        if not any(cls is c for c in own):
+            inject(self, cls)
+
+    UnitTestCase._inject_setup_teardown_fixtures = spare
+
+
 def prepare(text):
     import gc
+    import importlib.machinery
     import json
 
     setup = json.loads(text)
@@ -76,6 +96,7 @@ def prepare(text):
     import pytest  # noqa
     import _pytest.python, _pytest.config, _pytest.assertion.rewrite  # noqa
 
+    spare_unittest()
     _pytest.python.import_path = load_path
     _pytest.config.import_path = load_path
     state.own = setup["own"]
@@ -90,6 +111,7 @@ def prepare(text):
     state.ini_warns = bool(config.getini("filterwarnings"))
     state.paths = [ROOT + "/" + p if p not in ("", ".") else ROOT for p in setup["paths"]]
     state.native = setup["native"]
+    state.packages, state.code, state.find = frozenset(setup["packages"]), folders, importlib.machinery.PathFinder.find_spec
     read_sources(setup["sources"])
     sources.pristine = True
     test_folders = find_folders(sources.bytes)

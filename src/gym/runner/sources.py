@@ -114,7 +114,8 @@ class Loader:
 
 
 class Finder:
-    """Helpers that tests import: from the bytes that were read, whatever lies on the disk by now."""
+    """Helpers that tests import: from the bytes that were read, whatever lies on the disk by now. And code under test whose
+    name may be that of an installed package, too."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
@@ -129,7 +130,7 @@ class Finder:
                     if is_package:
                         spec.submodule_search_locations = [f"{folder}/{last}"]
                     return spec
-        return None
+        return state.find(name, state.code) if path is None and name in state.packages else None
 
 
 sources = Sources()
