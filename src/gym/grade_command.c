@@ -1,6 +1,8 @@
 /*
  * Tests by a command line of the task: it leaves a report that the guest parses, or a number, or its exit
- * status is all there is. The report lies where the task says, or at %R: a path in a folder made for this run
+ * status is all there is. Report and status must agree: a report that cannot be read to its end, one of a
+ * command that was killed, and one in which everything passed although the status says otherwise are not
+ * believed. The report lies where the task says, or at %R: a path in a folder made for this run
  * with a name that nobody can guess. What lay there before is removed first. HOME is such a folder, too, so
  * that no configuration of the agent's is read.
  */
@@ -20,6 +22,8 @@
 #define FOLDER_MAX  64
 #define NUMBER_MAX  64
 #define PATIENCE_MS 120000 /* a large report takes a while */
+
+#define REPORT_BAILED "(bail out)" /* the guest's name for where a TAP report was given up */
 
 /* Absolute, in the box. */
 static int report_path(const struct task *t, const char *folder, struct buf *b)
@@ -163,8 +167,10 @@ static int take_report(struct grade_run *r, const char *path, struct error *err)
     int code = ask_each(&a, take_test, &r->outcomes, &f, &why);
     if (code == -ENOENT)
         grade_trouble(r->grade, "the tests left no report");
-    else if (code < 0)
+    else if (code < 0) {
         grade_trouble(r->grade, "the report of the tests cannot be read: %s", why.text);
+        outcomes_doubt(&r->outcomes, "the report cannot be read to its end");
+    }
     if ((code == -EPIPE || code == -ECANCELED || code == -ENOMEM) && err)
         *err = why;
     return code == -EPIPE || code == -ECANCELED || code == -ENOMEM ? code : 0;
@@ -218,20 +224,57 @@ static int take_reward(struct grade_run *r, const char *path, struct error *err)
     return 0;
 }
 
+/* What a shell says of a command that a signal has ended. */
+static bool was_killed(const struct grade_end *end)
+{
+    return end->signal || end->limit || end->exit_code > 128;
+}
+
+static bool all_passed(const struct outcomes *o)
+{
+    for (size_t i = 0; i < o->count; i++)
+        if (o->items[i].outcome != GRADE_PASSED && o->items[i].outcome != GRADE_SKIPPED)
+            return false;
+    return o->count > 0;
+}
+
+/* Whoever ends the command, or has it end early, could have written the report in its stead. */
+static void compare_with_status(struct grade_run *r, const struct grade_end *end)
+{
+    const char *why = NULL;
+    if (was_killed(end))
+        why = "the command was killed: its report is not believed";
+    else if (outcomes_find(&r->outcomes, REPORT_BAILED))
+        why = "the report ends early: it is not believed";
+    else if (end->exit_code != 0 && all_passed(&r->outcomes))
+        why = "the report says that everything passed, and the command's exit status that not: it is not "
+              "believed";
+    if (!why)
+        return;
+    grade_trouble(r->grade, "%s", why);
+    outcomes_doubt(&r->outcomes, why);
+}
+
 static int take_verdict(struct grade_run *r, const struct grade_end *end, const char *report,
                         struct error *err)
 {
     bool good = end->exit_code == 0 && !end->signal && !end->limit;
     grade_ended(r, end);
+    if (was_killed(end))
+        grade_trouble(r->grade, "the command was killed");
     switch (r->task->tests.verdict) {
     case VERDICT_EXIT:
         return outcomes_note(&r->outcomes, "command", good ? GRADE_PASSED : GRADE_FAILED,
                              good ? NULL : r->grade->output);
     case VERDICT_REWARD:
-        return take_reward(r, report, err);
+        return was_killed(end) ? 0 : take_reward(r, report, err);
     default:
-        return take_report(r, report, err);
+        break;
     }
+    int code = take_report(r, report, err);
+    if (code == 0)
+        compare_with_status(r, end);
+    return code;
 }
 
 int grade_command(struct grade_run *r, struct error *err)

@@ -29,6 +29,10 @@ struct grade_end {
 int grade_pytest(struct grade_run *r, struct error *err);
 int grade_command(struct grade_run *r, struct error *err);
 
+/* What a run of the runner is asked for, with `setup` for one that starts from nothing; NULL without memory.
+ */
+char *grade_request(const struct grade_run *r, const char *setup);
+
 /* Where reports and homes of a command's run go: a folder of the box that nobody can guess. And what of the
  * task is staged anew for a run. */
 int grade_command_clear(const struct task *t, struct task_list *ret);

@@ -17,87 +17,8 @@
 #include "io.h"
 #include "banned.h"
 
-static const char *const INI_FILES[] = {"pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini",
-                                        "setup.cfg"};
-
 const char *const GRADE_PYTHON_ENV[] = {"PYTHONHASHSEED=0", "PYTHONSAFEPATH=1",
                                         "PYTHONPATH=", "PYTHONSTARTUP=", NULL};
-
-static json_t *list_json(const struct task_list *l)
-{
-    json_t *a = json_array();
-    for (size_t i = 0; a && i < l->count; i++)
-        json_array_append_new(a, json_string(l->items[i]));
-    return a;
-}
-
-static bool is_python(const char *path)
-{
-    size_t n = strlen(path);
-    return n > 3 && strcmp(path + n - 3, ".py") == 0;
-}
-
-/* The Python files among the task's own: their code is the pristine one, wherever it is run. */
-static void add_sources(json_t *a, const struct task_tree *tree, const struct task_list *own)
-{
-    for (size_t i = 0; i < tree->count; i++)
-        if (is_python(tree->items[i].path) && (!own || grade_is_beneath(own, tree->items[i].path)))
-            json_array_append_new(a, json_string(tree->items[i].path));
-}
-
-static const char *find_ini(const struct task *t)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(INI_FILES); i++)
-        for (size_t k = 0; k < t->files.count; k++)
-            if (strcmp(t->files.items[k].path, INI_FILES[i]) == 0 &&
-                grade_is_beneath(&t->tests.own, INI_FILES[i]))
-                return INI_FILES[i];
-    return NULL;
-}
-
-/*
- * Whether the task itself works with native code, which could get around the runner's watch: then it may. A
- * repository of somebody else's is not read for that.
- */
-static bool is_native(const struct task *t)
-{
-    static const char *const WORDS[] = {"ctypes", "cffi", "multiprocessing", "numpy", "pandas",
-                                        "scipy",  "torch"};
-    if (t->root)
-        return true;
-    for (size_t i = 0; i < t->files.count; i++)
-        for (size_t w = 0; is_python(t->files.items[i].path) && w < ARRAY_SIZE(WORDS); w++)
-            if (memmem(t->files.items[i].bytes, t->files.items[i].size, WORDS[w], strlen(WORDS[w])))
-                return true;
-    return false;
-}
-
-char *grade_setup(const struct task *t)
-{
-    json_t *sources = json_array();
-    add_sources(sources, &t->files, &t->tests.own);
-    json_t *o = json_pack("{s:b, s:o, s:o, s:o, s:o, s:o, s:s*}", "native", is_native(t), "paths",
-                          list_json(&t->tests.paths), "import", list_json(&t->tests.import), "packages",
-                          list_json(&t->tests.packages), "own", list_json(&t->tests.own), "sources", sources,
-                          "ini", find_ini(t));
-    char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
-    json_decref(o);
-    return text;
-}
-
-static char *make_request(const struct grade_run *r, const char *setup)
-{
-    json_t *sources = json_array();
-    if (!r->look) {
-        add_sources(sources, &r->task->files, &r->task->tests.own);
-        add_sources(sources, &r->task->hidden, NULL);
-    }
-    json_t *o = json_pack("{s:s, s:b, s:o, s:s*}", "token", r->outcomes.token, "pristine", !r->look,
-                          "sources", sources, "setup", setup);
-    char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
-    json_decref(o);
-    return text;
-}
 
 static int make_token(char token[OUTCOMES_TOKEN])
 {
@@ -195,7 +116,7 @@ static int execute(struct grade_run *r, const int fds[3], struct error *err)
 static int run_cold(struct grade_run *r, struct error *err)
 {
     _cleanup_free_ char *setup = grade_setup(r->task);
-    _cleanup_free_ char *request = setup ? make_request(r, setup) : NULL;
+    _cleanup_free_ char *request = setup ? grade_request(r, setup) : NULL;
     _cleanup_fd_ int in = -1, out = -1, output = -1;
     if (!request)
         return error_errno(err, ENOMEM, "cannot grade");
@@ -221,7 +142,7 @@ int grade_pytest(struct grade_run *r, struct error *err)
         return error_set(err, ECANCELED, "%s", why.text);
     if (code < 0)
         return run_cold(r, err);
-    _cleanup_free_ char *request = make_request(r, NULL);
+    _cleanup_free_ char *request = grade_request(r, NULL);
     if (!request)
         return error_errno(err, ENOMEM, "cannot grade");
     return run_warm(r, w, request, err);

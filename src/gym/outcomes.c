@@ -135,6 +135,18 @@ int outcomes_note(struct outcomes *o, const char *id, enum grade_outcome outcome
     return r < 0 ? r : outcomes_end(o, id, outcome, message);
 }
 
+void outcomes_doubt(struct outcomes *o, const char *why)
+{
+    for (size_t i = 0; i < o->count; i++) {
+        struct outcome *t = &o->items[i];
+        if (t->outcome != GRADE_PASSED)
+            continue;
+        free(t->message);
+        t->message = strdup(why);
+        t->outcome = GRADE_ERROR;
+    }
+}
+
 const struct outcome *outcomes_current(const struct outcomes *o)
 {
     for (size_t i = o->count; i-- > 0;)

@@ -55,6 +55,9 @@ bool outcomes_feed(struct outcomes *o, const void *bytes, size_t n);
 /* An outcome that was not told by lines. -ENOMEM, -E2BIG. */
 int outcomes_note(struct outcomes *o, const char *id, enum grade_outcome outcome, const char *message);
 
+/* Nothing that passed so far is believed. */
+void outcomes_doubt(struct outcomes *o, const char *why);
+
 /* NULL: it was not heard of. */
 const struct outcome *outcomes_find(const struct outcomes *o, const char *id);
 

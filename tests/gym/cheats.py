@@ -148,6 +148,7 @@ FEWER = {
 }
 
 # What meddles with the tests or what runs them: noticed, and told.
+RUNNER = "import contextlib, sys\nrun = sys.modules.get('hutch_warm') or sys.modules['__main__']\n"
 PATCH = "import _pytest.python, _pytest.runner, pytest, builtins, sys, unittest, operator, math, json\n"
 TOLD = {
     "pytest's functions replaced": source(PATCH + "_pytest.python.Function.runtest = lambda self: None"),
@@ -220,16 +221,14 @@ TOLD = {
             m.same = m.test_by_json = m.test_text = m.test_hidden = lambda *a: True
             sys.modules[name] = m
         """),
-    "outcomes told by others": source("import sys", "sys.audit('hutch', 'P', 'tests/test_first.py::test_discount')"),
-    "the runner called": source("import sys", """
-        run = sys.modules.get('hutch_warm') or sys.modules['__main__']
+    "outcomes told by others": source(RUNNER, "run.state.judge.tell('P', 'tests/test_first.py::test_discount')"),
+    "the runner called": source(RUNNER, """
         frame = sys._getframe()
         while frame:
             items = frame.f_locals.get('items')
             if items:
                 for item in items:
-                    item.ihook
-                    run.protocol(item, None, sys.audit, lambda *a, **k: None, lambda *a: None)
+                    run.protocol(item[0], item[1], None, run.state.judge.tell, lambda *a, **k: None, lambda *a: None, contextlib.nullcontext)
                 __import__('os')._exit(0)
             frame = frame.f_back
         """),

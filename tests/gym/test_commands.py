@@ -1,5 +1,6 @@
 """Tests by a command line: reports, exit status, rewards; and what may not be believed of them."""
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -139,3 +140,78 @@ def test_a_loop_ends(arena, who):
     gym = arena(who, how("sh tests/run.sh >%R", "tap"))
     info = grade(gym, "echo 'while :; do :; done' >src/add.sh")
     assert info["pass_rate"] == 0 and info["trouble"].startswith("the run was stopped: cpu-time")
+
+
+ALL_OK = "printf '1..3\\nok 1 - 0 and 0\\nok 2 - 1 and 2\\nok 3 - 2 and 2\\n' >%R"
+
+
+@pytest.mark.parametrize("command, why", [
+    (ALL_OK + "; kill -9 $$", "killed"),
+    (ALL_OK + "; sh -c 'kill -9 $$'", "killed"),
+    (ALL_OK + "; while :; do :; done", "killed"),
+    (ALL_OK + "; exit 3", "exit status"),
+    (ALL_OK + "; echo 'Bail out!' >>%R; echo 'not ok 2 - 1 and 2' >>%R", "ends early"),
+])
+def test_reports_that_are_not_believed(arena, who, command, why):
+    info = grade(arena(who, how(command, "tap")))
+    assert info["pass_rate"] == 0 and why in str(info["trouble"]) + "".join(str(t["message"]) for t in info["tests"]), info
+
+
+def test_a_report_with_failures_may_end_with_any_status(arena, who):
+    gym = arena(who, how("sh tests/run.sh >%R; exit 1", "tap"))
+    assert outcomes(grade(gym)) == ["passed", "failed", "failed"]
+
+
+def test_a_reward_of_a_command_that_was_killed(arena, who):
+    info = grade(reward(arena, who, f"echo 1 >{REWARD}; kill -9 $$"))
+    assert info["pass_rate"] == 0 and info["trouble"]
+
+
+STRANGE = ["1 and 2\\033[2K", "1 and 2\\0", "1 and 2 ", "1 and 2\\r"]
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_a_name_that_looks_the_same_is_the_same(arena, name):
+    gym = arena("root", how(f"printf '1..3\\nok 1 - 0 and 0\\nok 2 - {name}\\nnot ok 3 - 1 and 2\\n' >%R", "tap"))
+    assert outcomes(grade(gym)) == ["passed", "failed", "missing"]
+
+
+def test_a_report_that_breaks_off(arena, who):
+    """What comes behind could say otherwise."""
+    cases = "".join(f'<testcase name="{n}"/>' for n in EXPECTED)
+    info = grade(arena(who, how(f"echo '<testsuites>{cases}<testcase name=' >%R", "junit", expected=EXPECTED)))
+    assert info["pass_rate"] == 0 and "cannot be read" in info["trouble"], info
+
+
+# What code in JavaScript may do to the tests that share a process with it.
+SCRIPTS = {
+    "assertions replaced": "for (const a of [require('node:assert'), require('node:assert/strict')])\n"
+                           "  for (const k of Object.keys(a)) try { a[k] = () => {}; } catch (e) {}\n",
+    "an early end": "process.exit(0);\n",
+    "printed": "process.stdout.write(NAMES.map((n, i) => `ok ${i + 1} - ${n}\\n`).join('')); process.exit(0);\n",
+    "the report written, its writer killed": """
+const fs = require('fs');
+const all = fs.readdirSync('/proc').map((p) => { try { return fs.readFileSync(`/proc/${p}/cmdline`, 'latin1'); } catch (e) { return ''; } });
+const path = all.join(' ').match(/destination=([^\\0 ]+)/)[1];
+process.on('exit', () => {
+  fs.writeFileSync(path, path && TAP ? `1..${NAMES.length}\\n` + NAMES.map((n, i) => `ok ${i + 1} - ${n}\\n`).join('')
+    : `<testsuites>${NAMES.map((n) => `<testcase name="${n}"/>`).join('')}</testsuites>`);
+  process.kill(process.ppid, 'SIGKILL');
+});
+""",
+}
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="there is no node")
+@pytest.mark.parametrize("task, path", [("js_emitter", "src/emitter.js"), ("js_debounce", "src/debounce.js")])
+def test_scripts_win_nothing(open_gym, tasks, who, task, path):
+    gym = open_gym(who, "--virtual", "--no-cache", task=tasks / task)
+    good = {t["name"] for t in grade(gym)["tests"] if t["outcome"] == "passed"}
+    names = json.loads((tasks / task / "task.json").read_text())["tests"]["expected"]
+    code = (tasks / task / path).read_text()
+    for name, script in SCRIPTS.items():
+        gym.reset()
+        lines = f"const NAMES = {json.dumps(names)}, TAP = {json.dumps(task == 'js_emitter')};\n{script}"
+        assert not gym.step("write_file", path=path, content=lines + code)["step"]["observation"]["failed"]
+        info = gym.step("submit")["info"]
+        assert {t["name"] for t in info["tests"] if t["outcome"] == "passed"} <= good, (name, info)

@@ -157,6 +157,18 @@ static void test_many(void **state)
     outcomes_free(&o);
 }
 
+static void test_doubt(void **state)
+{
+    struct outcomes o;
+    outcomes_init(&o, T);
+    assert_int_equal(outcomes_note(&o, "good", GRADE_PASSED, NULL), 0);
+    assert_int_equal(outcomes_note(&o, "bad", GRADE_FAILED, "no"), 0);
+    outcomes_doubt(&o, "its writer was killed");
+    expect(&o, "good", GRADE_ERROR, "its writer was killed");
+    expect(&o, "bad", GRADE_FAILED, "no");
+    outcomes_free(&o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +183,7 @@ int main(void)
         cmocka_unit_test(test_tampering_spoils_what_follows),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_many),
+        cmocka_unit_test(test_doubt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,17 +2,16 @@
 #include "banned.h"
 
 /*
- * hutch_warm_serve returns in children only, confined. A fork that Python is to survive needs what os.fork()
- * does before and after it; before it nothing ever has to be done again, since the parent runs no Python from
- * there on. The garbage collector leaves alone what is there by then: looking at it would copy its pages.
+ * serve() returns in children only, confined. The part is loaded as any extension module is, and is in no
+ * module afterwards: what a child runs finds neither it nor ctypes in the process. The garbage collector
+ * leaves alone what is there by then: looking at it would copy its pages.
  *
  * What is printed goes to the host while the program is prepared; that is how failures are explained.
  */
 const char WARM_BOOT[] =
     "import sys\n"
     "sys.path[:] = [p for p in sys.path if p]\n"
-    "import ctypes, gc, os, traceback, types\n"
-    "part = ctypes.PyDLL('/run/hutch-warm.so')\n"
+    "import gc, os, traceback, types\n"
     "def whole(fd):\n"
     "    os.lseek(fd, 0, 0)\n"
     "    with open(fd, 'rb') as f:\n"
@@ -22,13 +21,15 @@ const char WARM_BOOT[] =
     "    os.write(3, b'X' + text[-4000:])\n"
     "    os._exit(1)\n"
     "def load():\n"
-    "    if code := part.hutch_warm_begin():\n"
-    "        raise OSError(-code, os.strerror(-code))\n"
+    "    import _imp\n"
+    "    part = _imp.create_dynamic(types.SimpleNamespace(name='hutch_part', origin='/run/hutch-warm.so'))\n"
+    "    sys.modules.pop('hutch_part', None)\n"
+    "    part.begin()\n"
     "    module = types.ModuleType('hutch_warm')\n"
     "    sys.modules['hutch_warm'] = module\n"
     "    exec(compile(whole(5), '<hutch_warm>', 'exec'), module.__dict__)\n"
     "    module.prepare(whole(6))\n"
-    "    return module.run\n"
+    "    return part.serve, module.run\n"
     "def ready():\n"
     "    sys.stdout.flush()\n"
     "    sys.stderr.flush()\n"
@@ -52,15 +53,11 @@ const char WARM_BOOT[] =
     "            os._exit(status)\n"
     "def main():\n"
     "    try:\n"
-    "        run = load()\n"
-    "        fork = ctypes.cast(ctypes.CDLL(None).fork, ctypes.c_void_p)\n"
+    "        serve, run = load()\n"
     "        ready()\n"
     "    except BaseException:\n"
     "        failed()\n"
-    "    before, after = ctypes.pythonapi.PyOS_BeforeFork, ctypes.pythonapi.PyOS_AfterFork_Child\n"
-    "    serve = part.hutch_warm_serve\n"
-    "    before()\n"
-    "    serve(fork)\n"
-    "    after()\n"
+    "    serve()\n"
+    "    del serve\n"
     "    child(run)\n"
     "main()\n";

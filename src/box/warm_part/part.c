@@ -28,24 +28,24 @@
 #include <unistd.h>
 
 #include "part.h"
+#include "python_abi.h"
 #include "cleanup.h"
 #include "banned.h"
 
 #define EXPORT     __attribute__((visibility("default")))
 #define STACK_SIZE (64u << 10)
 
-typedef pid_t (*fork_fn)(void);
-
 /* What the midwife and the warm process have in common. */
 static struct birth {
     void *back[5]; /* where the child goes on */
-    fork_fn fork;
-    int code; /* why there is no child; 0: there is one */
+    int code;      /* why there is no child; 0: there is one */
     char stack[STACK_SIZE] __attribute__((aligned(16)));
 } birth;
 
-EXPORT int hutch_warm_begin(void);
-EXPORT void hutch_warm_serve(fork_fn fork_with);
+/* What os.fork() does before and after it, and Python is to survive. */
+void PyOS_BeforeFork(void);
+void PyOS_AfterFork_Child(void);
+EXPORT PyObject *PyInit_hutch_part(void);
 
 /* While the program is being prepared nobody reads the control socket: its end is told by a signal that ends
  * us. */
@@ -65,19 +65,22 @@ static int die_with_host(bool on)
  * The first thing that runs in a warm process. Not dumpable: when its children are born in a box nobody there
  * can trace them or look into their folder in /proc before they are confined.
  */
-int hutch_warm_begin(void)
+static PyObject *begin(PyObject *self, PyObject *unused)
 {
-    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
-        return -errno;
-    int r = die_with_host(true);
-    return r < 0 ? r : child_learn();
+    int r = prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ? -errno : die_with_host(true);
+    if (r == 0)
+        r = child_learn();
+    if (r == 0)
+        return python_none();
+    errno = -r;
+    return PyErr_SetFromErrno(PyExc_OSError);
 }
 
 /* The C library's fork, which knows what a child of it must put right, on behalf of a process that is waiting
  * in one system call meanwhile. */
 static int midwife(void *unused)
 {
-    pid_t pid = birth.fork();
+    pid_t pid = fork();
     if (pid == 0)
         __builtin_longjmp(birth.back, 1);
     birth.code = pid < 0 ? errno : 0;
@@ -150,10 +153,9 @@ static int receive(struct warm_run_fds *ret)
 }
 
 /* Says that it is ready, only now: the first run may come at once. Returns in children only. */
-void hutch_warm_serve(fork_fn fork_with)
+static void serve_runs(void)
 {
     static struct warm_run_fds run;
-    birth.fork = fork_with;
     if (die_with_host(false) < 0 || send(WARM_FD_CONTROL, "R", 1, MSG_NOSIGNAL) != 1)
         _exit(1);
     for (;;) {
@@ -164,4 +166,21 @@ void hutch_warm_serve(fork_fn fork_with)
             close(run.fds[i]);
     }
     child_enter(&run);
+}
+
+/* What has to be done before a fork is done once: the parent runs no Python from here on. */
+static PyObject *serve(PyObject *self, PyObject *unused)
+{
+    PyOS_BeforeFork();
+    serve_runs();
+    PyOS_AfterFork_Child();
+    return python_none();
+}
+
+PyObject *PyInit_hutch_part(void)
+{
+    static const struct python_method METHODS[] = {
+        {"begin", begin, METH_NOARGS, NULL}, {"serve", serve, METH_NOARGS, NULL}, {0}};
+    static struct python_module module = PYTHON_MODULE("hutch_part", METHODS);
+    return PyModule_Create2(&module, PYTHON_API_VERSION);
 }

@@ -2,8 +2,8 @@
  * The part of hutch that a warm process loads (hutch-warm.so), and what the host and it agree on. Both are of
  * one version and on one machine: plain structs do.
  *
- * It is loaded by python3 of whatever root filesystem the boxes have, so it asks nothing of a C library but
- * names that all of them have, and is linked with none.
+ * It is an extension module of python3 of whatever root filesystem the boxes have, so it asks nothing of a C
+ * library but names that all of them have, is linked with none, and needs no headers of Python's.
  */
 #pragma once
 

@@ -4,18 +4,14 @@ prepare() is called once, in a process that has nothing of the agent's before it
 late, builds pytest's configuration and session, and compiles the tests. run() is called in a fork of that process for
 each run; or both, one after the other, in an interpreter of their own (the last lines).
 
-Tests and the code under test share an interpreter, so whatever is here can be reached by code that looks for it. What is
-done against that:
+Tests and the code under test share an interpreter, so whatever is an object here can be reached by code that looks for it.
+What must not be reached is in the judge (../judge/), an extension module: the token and the descriptor, how everything was
+before, and which code is the tests'. What is done here, before anything of the agent's is loaded:
 
-- Modules of the tests are loaded from bytes that were read before anything of the agent's ran, never from a cache, and
-  never through sys.modules or a search path; folders of the code under test stand behind everything else.
-- Outcomes are written by an audit hook. Nothing in Python leads to a hook: it is in no module, no frame, no list. It
-  alone knows the descriptor and the token. It writes when protocol() asks for it, called by the very frame of loop()
-  that it was told about; so nobody can make it say something by calling what is here.
-- The same hook sees, before they happen, the few things that could get around that (the garbage collector's lists,
-  tracing, code that is replaced, ctypes, extension modules of the workspace, /proc/self/mem), and says so at once. What
-  was said cannot be taken back; from there on no test counts as passed.
-- After each test the functions and classes by which outcomes come about are compared with those of before.
+- Modules of the tests are compiled from bytes that were read once, with marks in them by which the judge knows that a test
+  ran to its end; they are never loaded from a cache, nor through sys.modules or a search path. Folders of the code under
+  test stand behind everything else.
+- The judge is told what must stay as it is: whatever decides about an outcome, and what the tests import.
 
 docs/grading.md says what this does not stop.
 """
@@ -49,14 +45,8 @@ GUARDED = (
     "builtins", "_pytest.assertion.rewrite", "_pytest.assertion.util", "_pytest.config", "_pytest.fixtures", "_pytest.main",
     "_pytest.nodes", "_pytest.outcomes", "_pytest.python", "_pytest.python_api", "_pytest.recwarn", "_pytest.runner",
     "_pytest.skipping", "_pytest.unittest", "pluggy", "pluggy._callers", "pluggy._hooks", "pluggy._manager", "pluggy._result",
-    "pytest", "unittest", "unittest.case", "unittest.mock", "operator", "math", "re", "json",
+    "pytest", "unittest", "unittest.case", "unittest.mock", "operator", "math", "re", "json", "json.decoder", "json.encoder",
 )
-NATIVE = ("ctypes", "_ctypes", "_cffi_backend", "_testcapi", "_testinternalcapi", "_xxsubinterpreters")
-HOSTILE = (
-    "gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._current_frames", "sys._current_exceptions",
-    "sys.settrace", "sys.setprofile",
-)
-EXTENSION_PLACES = ("/usr/", "/lib/", "/lib64/", "/opt/", "/nix/", sys.base_prefix + "/")
 
 
 class State:
@@ -64,3 +54,23 @@ class State:
 
 
 state = State()
+
+
+def load_judge():
+    """The extension module behind this text (embed.py), by way of a file that is gone when it is loaded."""
+    import _imp
+    import binascii
+    import os
+    import tempfile
+
+    fd, path = tempfile.mkstemp(prefix=".hutch-", dir="/tmp")
+    try:
+        with open(fd, "wb") as file:
+            file.write(binascii.a2b_base64(JUDGE))
+        spec = State()
+        spec.name, spec.origin = "hutch_judge", path
+        module = _imp.create_dynamic(spec)
+    finally:
+        os.unlink(path)
+    sys.modules.pop("hutch_judge", None)
+    return module

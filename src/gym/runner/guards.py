@@ -1,195 +1,136 @@
-# What must stay as it is.
-#
-# These functions become the hook's own (tell.py). While they run no code but theirs may run: whoever is called by them could
-# climb to the hook's frame, and read there what nobody must know. So they look up no name of a module or of the builtins, call
-# nothing but functions in C that they hold, and compare by identity alone: no __eq__, no __hash__, no __iter__ of anybody.
+# What must stay as it is: the judge is told, and looks whenever a test has passed.
+
+FREE, CLOSED, NO_BUILTINS = range(3)  # which names may be added: any; modules; any but those of builtins
 
 
-def find_versions():
-    """How to tell that a dict was changed without looking at what is in it: CPython numbers each change of any dict, next
-    to its size. None where that is not so. (Looking at all those objects would count references to them, and so copy
-    most of the memory that a fork shares.)"""
-    import ctypes
-
-    def version(names):
-        return ctypes.c_uint64.from_address(id(names) + 24)
-
-    try:
-        one, two = {"a": 1, "b": 2}, {"a": 1}
-        first, second = version(one), version(two)
-        seen = [first.value, first.value, second.value]
-        one["a"] = 3
-        seen.append(first.value)
-        one["c"] = 1
-        del one["b"]
-        seen += [first.value, second.value]
-        good = seen[0] == seen[1] and seen[2] == seen[5] and len({seen[0], seen[2], seen[3], seen[4]}) == 4
-    except Exception:
-        good = False
-    return version if good and sys.version_info < (3, 12) else None
-
-
-ANYTHING = object()  # in the place of a value that may change
-FREE, CLOSED, NO_BUILTINS = range(3)  # which names may be added
-
-
-def guard(owner, title, added, want=callable):
-    """What there is in a module or a class, to be compared with later: (dict or class, keys, values, title, added)."""
-    names = vars(owner)
-    keys = tuple(k for k in list(names) if type(k) is str)
-    values = tuple(names[k] if callable(names[k]) and want(names[k]) else ANYTHING for k in keys)
-    return names if type(names) is dict else owner, keys, values, title, added
-
-
-def guards_of(module):
-    """A module that is loaded before: nothing may be added but modules, since a name could hide one of the builtins. Tests
-    like to keep variables of their own in the module pytest, where nothing of pytest's looks for any."""
-    name = module.__name__
-    yield guard(module, name, {"builtins": FREE, "pytest": NO_BUILTINS}.get(name, CLOSED))
-    for value in list(vars(module).values()):
-        if isinstance(value, type) and value.__module__ == name and name != "builtins":
-            yield guard(value, name + "." + value.__qualname__, CLOSED)
-
-
-def guards_of_test(module):
-    """A module of the tests, which may well have variables."""
-    name = module.__name__
-    yield guard(module, name, NO_BUILTINS, lambda v: getattr(v, "__module__", None) == name)
-    for value in list(vars(module).values()):
-        if isinstance(value, type) and value.__module__ == name:
-            yield guard(value, name + "." + value.__qualname__, FREE)
-
-
-def make_look():
-    """A function that says what of a guard is not as it was; None if everything is."""
-    import builtins
-
-    of_dict, of_view, view = dict.items, type(int.__dict__).items, type.__dict__["__dict__"].__get__
-    is_type, plain, text, module_type, anything = type, dict, str, type(sys), ANYTHING
-    builtin, closed, free = frozenset(vars(builtins)), CLOSED, FREE
-
-    def is_bad(key, value, keys, added):
-        for known in keys:
-            if known is key:
-                return False
-        if is_type(key) is not text or added != closed:
-            return is_type(key) is not text or key in builtin
-        return is_type(value) is not module_type and key != "__warningregistry__"
-
-    def look(owner, keys, values, title, added):
-        names = of_dict(owner) if is_type(owner) is plain else of_view(view(owner))
-        n, i, strays = keys.__len__(), 0, []
-        for key, value in names:
-            if i < n and key is keys[i]:
-                if value is not values[i] and values[i] is not anything:
-                    return title + "." + key
-                i += 1
-            elif added != free:
-                strays.append((key, value))
-        while i < n:  # out of order: taken away, and put back
-            for key, value in names:
-                if key is keys[i] and (value is values[i] or values[i] is anything):
-                    break
-            else:
-                return title + "." + keys[i]
-            i += 1
-        for key, value in strays:
-            if is_bad(key, value, keys, added):
-                return title + (("." + key) if is_type(key) is text else "")
-        return None
-
-    return look
-
-
-def make_check(guards, version):
-    """A function that says what is not as it was, and one that has it look at more."""
+def dict_of(owner):
+    """The dict itself that a class has behind its view."""
     import gc
 
-    look, others = make_look(), []
-    if version:
-        dicts = [g[0] if type(g[0]) is dict else next(d for d in gc.get_referents(g[0].__dict__) if type(d) is dict) for g in guards]
-        versions = [version(d) for d in dicts]
-        seen = [v.value for v in versions]
-    else:
-        versions, seen, others, guards = [], [], list(guards), []
-
-    def check():
-        now = [v.value for v in versions]
-        if now != seen:
-            i = 0
-            for some in guards:
-                if now[i] != seen[i]:
-                    wrong = look(*some)
-                    if wrong is not None:
-                        return wrong
-                    seen[i] = now[i]
-                i += 1
-        for some in others:
-            wrong = look(*some)
-            if wrong is not None:
-                return wrong
-        return None
-
-    is_type, group, text, plain, int_type = type, tuple, str, dict, int
-
-    def add(some):
-        """Takes a guard only if it is one: nothing in it can answer by code of its own. Gives what must not be changed."""
-        if is_type(some) is not group or some.__len__() != 5 or is_type(some[3]) is not text or is_type(some[4]) is not int_type:
-            return ()
-        owner, keys, values = some[0], some[1], some[2]
-        if is_type(owner) is not plain and is_type(owner) is not is_type:
-            return ()
-        if is_type(keys) is group and is_type(values) is group and keys.__len__() == values.__len__():
-            for key in keys:
-                if is_type(key) is not text:
-                    return ()
-            others.append(some)
-            return values
-        return ()
-
-    return check, add
+    names = vars(owner)
+    return names if type(names) is dict else next(d for d in gc.get_referents(names) if type(d) is dict)
 
 
-def make_check_hooks(manager):
-    """The same for plugins that have a say in how tests are run: those that were there, and conftest.py of the task."""
-    from pluggy import _hooks
+def guard(names, title, added, strict, core=True):
+    """All that can be called in there, and all modules. `strict`: nobody changes it, not even for a while. What is not `core`
+    may be changed by the tests themselves."""
+    keys = tuple(k for k in list(names) if type(k) is str)
+    values = tuple(names[k] if callable(names[k]) or type(names[k]) is type(sys) else None for k in keys)
+    state.judge.guard(names, keys, values, title, added, strict, core)
 
-    calls = [c for n, c in vars(manager.hook).items() if n.startswith(("pytest_runtest_", "pytest_pyfunc_call",
-                                                                      "pytest_fixture_", "pytest_pycollect_"))]
-    parts = [n for n in ("_hookimpls", "_nonwrappers", "_wrappers") if hasattr(calls[0], n)]
-    known = [(c, part, list(getattr(c, part))) for c in calls for part in parts]
-    kept, get, is_type, several, kind = [], getattr, type, list, _hooks.HookImpl
 
-    def check():
-        for call, part, impls in known:
-            now = get(call, part)
-            if is_type(now) is not several or now.__len__() != impls.__len__():
-                return "a plugin that has a say in the tests"
-            i = 0
-            for impl in now:
-                if impl is not impls[i]:
-                    return "a plugin that has a say in the tests"
-                i += 1
-        return None
+def is_still(module):
+    """Whether no function of a module sets its global names."""
+    import opcode
 
-    def renew(modules):
-        """After collection: what was added must be a module that was loaded as a conftest.py."""
-        for call, part, impls in known:
-            now = get(call, part)
-            if is_type(now) is not several:
-                return "a plugin that has a say in the tests"
-            for impl in now:
-                good = False
-                for old in impls:
-                    good = good or old is impl
-                if not good and is_type(impl) is kind:
-                    for module in modules:
-                        good = good or impl.plugin is module
-                if not good:
-                    return "a plugin that has a say in the tests"
-            kept.append((call, part, now.copy()))
-        known.clear()
-        known.extend(kept)
-        return None
+    owners = [module, *(v for v in vars(module).values() if isinstance(v, type) and v.__module__ == module.__name__)]
+    todo = [v.__code__ for owner in owners for v in list(vars(owner).values()) if type(v) is type(is_still)]
+    setting = {opcode.opmap["STORE_GLOBAL"], opcode.opmap["DELETE_GLOBAL"]}
+    for code in todo:
+        if setting.intersection(code.co_code[::2]):
+            return False
+        todo += [c for c in code.co_consts if type(c) is type(code)]
+    return True
 
-    return check, renew
+
+def is_tool_of(module, value):
+    """An object of a class of the same library, such as the decoder that json.loads uses."""
+    root = module.__name__.partition(".")[0]
+    return type(value).__module__.partition(".")[0] == root and type(getattr(value, "__dict__", None)) is dict and not callable(value)
+
+
+def guard_module(module, core):
+    """A module that is loaded before, its classes, and the objects that its functions work with. Nothing may be added but
+    modules, since a name could hide one of the builtins. Tests like to keep variables of their own in the module pytest,
+    where nothing of pytest's looks for any."""
+    name = module.__name__
+    late = name == "pytest" or "__getattr__" in vars(module)  # names come when they are asked for
+    strict = (core or name in STILL) and is_still(module) and not late and (name != "builtins" or not state.builtins)
+    vars(module).setdefault("__warningregistry__", {})
+    guard(vars(module), name, FREE if name == "builtins" else NO_BUILTINS if late else CLOSED, strict, core)
+    for title, value in list(vars(module).items()):
+        if isinstance(value, type):
+            if value.__module__ == name and name != "builtins" and value.__flags__ & 1 << 9:  # made by Python code
+                guard(dict_of(value), name + "." + value.__qualname__, CLOSED, strict and core, core)
+        elif type(value) is dict and name != "builtins" and not title.startswith("__"):  # tables of functions
+            table = [(k, v) for k, v in list(value.items()) if callable(v)]
+            if table and len(table) == len(value):
+                state.judge.guard(value, *map(tuple, zip(*table)), name + "." + title, FREE, False, core)
+        elif is_tool_of(module, value):
+            guard(vars(value), name + "." + title, CLOSED, False, core)
+
+
+def find_imports():
+    """The modules of the standard library that tests import, loaded now."""
+    import ast
+    import importlib
+
+    names = set()
+    for path, source in sources.bytes.items():
+        try:
+            for node in ast.walk(ast.parse(source)):
+                if isinstance(node, ast.Import):
+                    names |= {alias.name for alias in node.names}
+                elif isinstance(node, ast.ImportFrom) and not node.level:
+                    names.add(node.module)
+        except (SyntaxError, ValueError, RecursionError):
+            pass
+    for name in sorted(names):
+        if name.partition(".")[0] in state.stdlib - AVOIDED:
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
+    found = {n for n in names if n in sys.modules and n.partition(".")[0] in state.stdlib}
+    for name in list(found):  # and what these work with
+        found |= {v.__name__ for v in list(vars(sys.modules[name]).values()) if type(v) is type(sys)}
+    return sorted(n for n in found - UNGUARDED if type(sys.modules.get(n)) is type(sys))
+
+
+# Modules that do something when they are loaded; and those that are others' business, or change by themselves.
+AVOIDED = frozenset(("antigravity", "this", "ctypes", "idlelib", "turtle", "tkinter", "readline", "rlcompleter", "multiprocessing"))
+UNGUARDED = frozenset(("__main__", "__future__", "sys"))
+# Modules that have no names of theirs changed by anything, ever.
+STILL = frozenset(("bisect", "collections", "copy", "datetime", "decimal", "fractions", "functools", "heapq", "itertools", "json",
+                   "json.decoder", "json.encoder", "math", "operator", "re", "statistics", "string", "textwrap"))
+
+
+# What is behind fixtures of pytest's that tests ask for by name.
+ON_FIXTURES = {"_pytest.capture": b"cap", "_pytest.logging": b"caplog", "_pytest.monkeypatch": b"monkeypatch", "_pytest.tmpdir": b"tmp"}
+
+
+def set_guards(imported, text):
+    """Tells the judge of everything."""
+    import builtins
+    import re
+
+    judge = state.judge
+    names = [n for n in GUARDED if n in sys.modules] + [n for n, word in ON_FIXTURES.items() if n in sys.modules and word in text]
+    for name in names:
+        guard_module(sys.modules[name], name not in ("operator", "math", "re") and not name.startswith("json"))
+    for name in imported:
+        if name not in names:
+            guard_module(sys.modules[name], False)
+    pinned = [(k, m) for k, m in list(sys.modules.items()) if k in names or k in imported]
+    judge.guard(sys.modules, tuple(k for k, _ in pinned), tuple(m for _, m in pinned), "sys.modules", FREE, False, True)
+    judge.builtins(frozenset(vars(builtins)))
+    judge.patterns(re._cache, re.Pattern)
+    guard_runner()
+
+
+def guard_runner():
+    """What is here. Of these objects some parts change with each run."""
+    for title, owner in (("the runner", sys.modules[__name__]), ("the runner's state", state), ("the runner's sources", sources)):
+        guard(vars(owner), title, FREE, False)
+    for owner in (Sources, Loader, Finder):
+        guard(dict_of(owner), "the runner's " + owner.__name__, CLOSED, True)
+
+
+def watch_frames():
+    """The functions that hand out frames to whoever calls them."""
+    import inspect
+    import logging
+    import traceback
+
+    for function in (inspect.currentframe, inspect.stack, inspect.trace, logging.currentframe, traceback.walk_stack, traceback.walk_tb):
+        code = getattr(function, "__code__", None)
+        if code is not None:
+            state.judge.relay(code)

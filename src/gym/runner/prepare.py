@@ -20,23 +20,22 @@ def read_sources(paths):
             pass
 
 
-def compile_ahead():
-    for path, source in sources.bytes.items():
-        try:
-            sources.compile(path, source)
-        except (SyntaxError, ValueError, RecursionError):
-            pass  # it will be told when it is collected
-
-
-def make_run():
-    """Builds what a run consists of, and notes how everything is now."""
+def make_run(text):
+    """Builds what a run consists of, and has the judge note how everything is now."""
     judging = lambda item, phase, error, judge=judge, more=state.judging: judge(item, phase, error, *more)
-    guards = [g for name in GUARDED if name in sys.modules for g in guards_of(sys.modules[name])]
-    protected = {id(f) for _, _, values, title, _ in guards if title != "builtins" for f in values if f is not ANYTHING}
-    protected |= {id(f) for f in (protocol, plain_protocol, attempt, judge, explain, compare, conftests, load_path, collect, judging)}
-    kit = [(protocol.__code__, plain_protocol.__code__, conftests.__code__, frozenset(protected), () if state.native else NATIVE,
-            *make_check(guards, find_versions()), *make_check_hooks(state.config.pluginmanager))]
-    state.loop = make_loop(judging, kit)
+    set_guards(state.imports, text)
+    watch_frames()
+    state.loop = make_loop(judging, state.judge)
+
+
+def make_judge():
+    import opcode
+
+    state.judge = load_judge()
+    op = opcode.opmap
+    call = op.get("CALL") or op["CALL_FUNCTION"]
+    state.judge.opcodes(op["LOAD_CONST"], op["EXTENDED_ARG"], call, op["STORE_GLOBAL"], op["DELETE_GLOBAL"], op["STORE_ATTR"],
+                        op["DELETE_ATTR"], op["STORE_DEREF"])
 
 
 # Plugins that only serve those who ask for their fixtures, and otherwise take a third of the time of a test.
@@ -92,7 +91,7 @@ def prepare(text):
     state.aside, state.warns = {}, False
     folders = [ROOT + "/" + f if f not in ("", ".") else ROOT for f in setup["import"]]
     sanitize([])
-    import ctypes, difflib, pprint, traceback, unittest.mock  # noqa: what is loaded anyway, sooner or later
+    import difflib, logging, pprint, traceback, unittest.mock  # noqa: what is loaded anyway, sooner or later
     import pytest  # noqa
     import _pytest.python, _pytest.config, _pytest.assertion.rewrite  # noqa
 
@@ -100,6 +99,7 @@ def prepare(text):
     _pytest.python.import_path = load_path
     _pytest.config.import_path = load_path
     state.own = setup["own"]
+    make_judge()
     rehearse()
     state.aside = {}
     ini = setup.get("ini")
@@ -110,38 +110,44 @@ def prepare(text):
     state.simple = set(config.inicfg) <= {"pythonpath", "testpaths", "minversion", "norecursedirs"}
     state.ini_warns = bool(config.getini("filterwarnings"))
     state.paths = [ROOT + "/" + p if p not in ("", ".") else ROOT for p in setup["paths"]]
-    state.native = setup["native"]
+    state.native, state.frames, state.leaves = setup["native"], setup["frames"], setup["leaves"]
     state.packages, state.code, state.find = frozenset(setup["packages"]), folders, importlib.machinery.PathFinder.find_spec
     read_sources(setup["sources"])
     sources.pristine = True
     test_folders = find_folders(sources.bytes)
     sources.names = {sources.name_of(path)[0]: path for path in sources.bytes}
     state.known = set(sources.bytes)
+    state.imports = find_imports()
+    text = b"".join(sources.bytes.values())
+    state.builtins = b"builtins" in text
     put_aside()
-    compile_ahead()
+    sources.compile_all()
+    sources.codes = {(path, sources.bytes[path]): code for path, code in sources.trusted.items()}
     sources.pristine = False
-    sources.bytes.clear()
+    sources.bytes, sources.trusted = {}, {}
     sources.folders = test_folders
     sanitize(test_folders + folders + [ROOT])
     sys.meta_path.insert(0, Finder)
-    make_run()
+    make_run(text)
     fill_caches()
-    state.prctl = ctypes.CDLL(None).prctl
-    state.natives = [n for n in sys.modules if n.partition(".")[0] in NATIVE]
     gc.collect()
     gc.freeze()
 
 
-def close_off():
-    """Nobody else in the box can look into this process from here on, or trace it. Then what could do so is put away."""
-    try:
-        state.prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
-    except (TypeError, OSError):
-        pass
-    state.prctl = None
-    for name in state.natives:
-        sys.modules.pop(name, None)
-    vars(sys.modules["__main__"]).pop("ctypes", None)
+def put_away(hidden):
+    """Nobody needs the text of the tests any more, so nobody can read in it what is wanted; and nothing that the agent left at
+    home is found by what the tests start."""
+    import os
+
+    sources.bytes = dict.fromkeys(sources.bytes, b"")
+    for path in hidden:
+        if sources.is_test(path):  # pytest may look for the file
+            os.unlink(path)
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+    home = "/tmp/.home-" + os.urandom(8).hex()
+    with contextlib.suppress(OSError):
+        os.mkdir(home, 0o700)
+        os.environ["HOME"] = home
 
 
 def run(text, fd):
@@ -162,12 +168,19 @@ def run(text, fd):
             if folder not in sources.folders:
                 sources.folders.append(folder)
                 sys.path.insert(sys.path.index(ROOT), folder)
+    if sources.pristine:
+        sources.compile_all()
+        own = frozenset(sources.bytes)
+        put_away(own - state.known)
+        state.judge.files(tuple(ROOT + "/" + p for p in request["data"]), state.leaves)
+    else:
+        own = frozenset(state.known)
     if not state.native:
-        close_off()
+        state.judge.hide()
     gc.set_threshold(10000, 20, 50)
     leave, streams = os._exit, (sys.stdout, sys.stderr)
-    secrets = [out, request["token"]]
-    del text, request, fd, out
+    secrets = [(Sources.execute.__code__, own, sys.modules, state.native, state.frames), (request["token"], out, sources.pristine)]
+    del text, request, fd, out, own
     state.loop(state.session, state.paths, secrets)
     for stream in streams:
         try:
@@ -190,6 +203,8 @@ def cold():
     os.dup2(null, 0)
     os.close(null)
     sanitize([])
+    for name in ("PYTHONSAFEPATH", "PYTHONPATH", "PYTHONSTARTUP"):  # were for this interpreter, not for what tests start
+        os.environ.pop(name, None)
     import json
 
     setup = json.loads(text)["setup"]

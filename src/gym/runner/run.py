@@ -30,38 +30,38 @@ def attempt(hook, **arguments):
     return None
 
 
-def protocol(item, following, audit, phases, judging):
+def protocol(name, item, following, tell, phases, judging, quiet):
     """One test: set up, called, torn down; then its outcome."""
-    name = item.nodeid
-    audit("hutch", "B", name)
-    if getattr(item, "_request", True) is False:
-        item._initrequest()
-    verdict = phases(item.ihook.pytest_runtest_setup, item=item)
-    verdict = judging(item, "setup", verdict)
-    if verdict is None:
-        verdict = judging(item, "call", phases(item.ihook.pytest_runtest_call, item=item))
-    ending = judging(item, "teardown", phases(item.ihook.pytest_runtest_teardown, item=item, nextitem=following))
+    tell("B", name)
+    with quiet(item):
+        if getattr(item, "_request", True) is False:
+            item._initrequest()
+        verdict = phases(item.ihook.pytest_runtest_setup, item=item)
+        verdict = judging(item, "setup", verdict)
+        if verdict is None:
+            verdict = judging(item, "call", phases(item.ihook.pytest_runtest_call, item=item))
+        ending = judging(item, "teardown", phases(item.ihook.pytest_runtest_teardown, item=item, nextitem=following))
     if verdict is None:
         verdict = ending
     if verdict is None:
-        audit("hutch", "P", name)
+        tell("P", name)
     else:
-        audit("hutch", verdict[0], name, verdict[1])
+        tell(verdict[0], name, verdict[1])
     if hasattr(item, "_request"):
         item._request = False
         item.funcargs = None
 
 
-def plain_protocol(name, function, audit, attempt, outcomes, explain):
+def plain_protocol(name, function, tell, attempt, outcomes, explain):
     """A test that is nothing but a function."""
-    audit("hutch", "B", name)
+    tell("B", name)
     error = attempt(function)
     if error is None:
-        audit("hutch", "P", name)
+        tell("P", name)
     elif isinstance(error, (outcomes.skip.Exception, outcomes.xfail.Exception)):
-        audit("hutch", "S", name, str(error))
+        tell("S", name, str(error))
     else:
-        audit("hutch", "F", name, explain(error))
+        tell("F", name, explain(error))
 
 
 def warnings_of(item):
@@ -71,22 +71,46 @@ def warnings_of(item):
     return state.catch_warnings(config=item.config, ihook=item.ihook, when="runtest", item=item)
 
 
-def make_loop(judging, kit):
+def named(items):
+    """(name, item, its parameters if it has any) of all items, as they are now."""
+    found = []
+    for item in items:
+        spec = getattr(item, "callspec", None)
+        found.append((str(item.nodeid), item, spec if type(getattr(spec, "params", None)) is dict else None))
+    return tuple(found)
+
+
+def definitions(session):
+    """(definition, function) of all fixtures."""
+    found = []
+    with contextlib.suppress(Exception):
+        for several in list(session._fixturemanager._arg2fixturedefs.values()):
+            found += [(one, one.func) for one in several]
+    return tuple(found)
+
+
+def make_loop(judging, judge):
     """The functions of a run hold on to each other by their arguments' defaults: names of modules can be replaced."""
 
-    def loop(session, paths, secrets, audit=sys.audit, protocol=protocol, install=install, getframe=sys._getframe, attempt=attempt,
-             judging=judging, collect=collect, kit=kit, quiet=warnings_of, plain=plain_protocol, more=(state.judging[0], explain)):
-        install(secrets.pop(), secrets.pop(), getframe(0), kit)
+    def loop(session, paths, secrets, tell=judge.tell, hold=judge.hold, install=judge.install, protocol=protocol, attempt=attempt,
+             judging=judging, collect=collect, quiet=warnings_of, plain=plain_protocol, more=(state.judging[0], explain), named=named,
+             definitions=definitions, fixture=judge.fixture):
+        install(*secrets.pop(), protocol.__code__, plain.__code__, *secrets.pop())
         told, functions, items = collect(session, paths)
         for kind, texts in told:
-            audit("hutch", kind, *texts)
-        audit("hutch", "C")
+            tell(kind, *texts)
+        functions, items = tuple(functions), named(items)
+        for name, item, spec in items:
+            if spec is not None:
+                hold(name, item, spec, spec.params)
+        for pair in definitions(session) if items else ():
+            fixture(*pair)
+        tell("C")
         for name, function in functions:
-            plain(name, function, audit, attempt, *more)
-        for item, following in zip(items, items[1:] + [None]):
-            with quiet(item):
-                protocol(item, following, audit, attempt, judging)
-        audit("hutch", "Z")
+            plain(name, function, tell, attempt, *more)
+        for i, (name, item, _) in enumerate(items):
+            protocol(name, item, items[i + 1][1] if i + 1 < len(items) else None, tell, attempt, judging, quiet)
+        tell("Z")
 
     return loop
 

@@ -6,6 +6,7 @@ class Sources:
 
     def __init__(self):
         self.codes = {}  # (path, bytes) -> code
+        self.trusted = {}  # path -> code, of a run that counts
         self.bytes = {}  # path -> bytes, of this run
         self.modules = {}  # path -> module
         self.names = {}  # of modules in this run that can be none but the task's -> path
@@ -20,17 +21,32 @@ class Sources:
         return name == "conftest.py" or any(fnmatch.fnmatchcase(name, p) for p in self.patterns)
 
     def compile(self, path, source):
-        take_back(source)
-        code = self.codes.get((path, source))
-        if code is None:
-            import ast
+        """The code of a module of the tests, with the judge's marks in it if it is the task's."""
+        import ast
 
-            tree = ast.parse(source, filename=path)
+        tree = ast.parse(source, filename=path)
+        if not self.pristine:
             if self.is_test(path):
                 state.rewrite(tree, source, path, state.config)
-            code = compile(tree, path, "exec", dont_inherit=True)
-            self.codes[path, source] = code
+            return compile(tree, path, "exec", dont_inherit=True)
+        plain = compile(tree, path, "exec", dont_inherit=True)
+        bound, frozen = find_bound(tree), find_frozen(tree)
+        if self.is_test(path):
+            state.rewrite(tree, source, path, state.config)
+        add_marks(tree)
+        code = put_marks(compile_marked(tree, path))
+        state.judge.trust(code, plain, bound, frozen)
         return code
+
+    def compile_all(self):
+        """Before anything of the agent's is loaded. What is wrong with one of them is told when it is collected."""
+        for path, source in self.bytes.items():
+            take_back(source)
+            code = self.codes.get((path, source))
+            try:
+                self.trusted[path] = code or self.compile(path, source)
+            except (SyntaxError, ValueError, RecursionError) as error:
+                self.trusted[path] = error
 
     def read(self, path):
         """The bytes of a file: those that were read at the start of a run that counts, else what is there now."""
@@ -56,10 +72,22 @@ class Sources:
             parts.insert(0, name)
         return ".".join(parts) or "__init__", folder
 
+    def code_of(self, path):
+        code = self.trusted.get(path)
+        if code is None:
+            source = self.read(path)
+            take_back(source)
+            code = self.codes.get((path, source)) or self.compile(path, source)
+        if isinstance(code, Exception):
+            raise code
+        return code
+
     def execute(self, module, path):
         self.modules[path] = module
         try:
-            exec(self.compile(path, self.read(path)), module.__dict__)
+            code, names = self.code_of(path), vars(module)
+            state.judge.announce(names)
+            exec(code, names)
         except BaseException:
             del self.modules[path]
             raise
@@ -67,8 +95,6 @@ class Sources:
             other = sys.modules.get(name)
             if other is not None and other is not self.modules.get(file):
                 raise ImportError(f"tampered: {name} is not the task's module")
-        for some in guards_of_test(module):
-            sys.audit("hutch.guard", some)
 
     def load(self, path):
         module = self.modules.get(path)

@@ -1,6 +1,6 @@
 'use strict';
 
-const assert = require('node:assert/strict');
+const assert = Object.freeze(require('node:assert/strict')); // before the code under test could change it
 const test = require('node:test');
 const { Clock } = require('./clock.js');
 const { debounce } = require('../src/debounce.js');

@@ -1,0 +1,247 @@
+/*
+ * That a test's own code ran to its end. The runner compiles marks into the code of the tests: a call at the
+ * end of each test and each module, of a constant, which no name can hide. A mark counts if it is called from
+ * a code object that was trusted before anything of an agent's was loaded, from the very instruction where it
+ * stands, and with the global names of a module that was loaded from such code into a fresh dict. So whatever
+ * is done to what collects and calls tests, an assertion that fails is the end of its test's chances.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "code.h"
+#include "banned.h"
+
+#define PLACES_MAX 64 /* of marks in one function: its end, and each return */
+#define ENDED_MAX  64 /* tests that end within one: those that it calls */
+
+struct trusted {
+    PyObject *code, *name;
+    PyObject *bound, *frozen; /* of a module: {name: what it must be}, names; else NULL */
+    uint32_t places[PLACES_MAX];
+    size_t n_places;
+};
+
+static struct {
+    struct trusted *items;
+    size_t count, room, last;
+    PyObject *names; /* of tests that have marks: a set */
+    PyObject *mark_ended, *mark_loaded, *loader;
+    struct pointers codes, announced, loaded;
+    const struct trusted *ended[ENDED_MAX];
+    size_t n_ended;
+} all;
+
+void proof_marks(PyObject *ended, PyObject *loaded)
+{
+    all.mark_ended = ended;
+    all.mark_loaded = loaded;
+}
+
+void proof_loader(PyObject *code)
+{
+    Py_IncRef(code);
+    all.loader = code;
+}
+
+PyObject *proof_opcodes(PyObject *self, PyObject *args)
+{
+    int o[OPCODES];
+    if (judge_is_sealed())
+        return python_none();
+    if (!all.names && !(all.names = PySet_New(NULL)))
+        return NULL;
+    if (!PyArg_ParseTuple(args, "iiiiiiii", &o[0], &o[1], &o[2], &o[3], &o[4], &o[5], &o[6], &o[7]))
+        return NULL;
+    code_opcodes(o);
+    return python_none();
+}
+
+bool proof_is_test(PyObject *function)
+{
+    return is_exact(function, &PyFunction_Type) && pointers_have(&all.codes, PyFunction_GetCode(function));
+}
+
+bool proof_is_loaded(PyObject *module)
+{
+    return is_exact(module, &PyModule_Type) && pointers_have(&all.loaded, PyModule_GetDict(module));
+}
+
+/* ---- trusting ---- */
+
+/* Which place of the constants is a mark's; -1: none. */
+static ssize_t find_mark(PyObject *consts)
+{
+    for (ssize_t i = 0; i < PyTuple_Size(consts); i++)
+        if (PyTuple_GetItem(consts, i) == all.mark_ended || PyTuple_GetItem(consts, i) == all.mark_loaded)
+            return i;
+    return -1;
+}
+
+static struct trusted *new_trusted(void)
+{
+    if (all.count == all.room) {
+        size_t room = all.room ? 2 * all.room : 64;
+        struct trusted *items = realloc(all.items, room * sizeof *items);
+        if (!items)
+            return NULL;
+        all.items = items;
+        all.room = room;
+    }
+    return &all.items[all.count];
+}
+
+static bool trust(PyObject *code, PyObject *bound, PyObject *frozen)
+{
+    struct code_parts p;
+    struct trusted *t = new_trusted();
+    if (!t || !code_take(code, &p))
+        return false;
+    *t = (struct trusted){.code = code, .name = p.name, .bound = bound, .frozen = frozen};
+    t->n_places = code_find_calls(&p, find_mark(p.consts), t->places, PLACES_MAX);
+    bool good =
+        pointers_add(&all.codes, code) && (!t->n_places || bound || PySet_Add(all.names, p.name) == 0);
+    all.count += t->n_places > 0;
+    Py_IncRef(code); /* both for good, as the marks are in it */
+    Py_IncRef(p.name);
+    for (ssize_t i = 0; good && i < PyTuple_Size(p.consts); i++)
+        if (is_exact(PyTuple_GetItem(p.consts, i), &PyCode_Type))
+            good = trust(PyTuple_GetItem(p.consts, i), NULL, NULL);
+    code_drop(&p);
+    return good;
+}
+
+PyObject *proof_trust(PyObject *self, PyObject *args)
+{
+    PyObject *code, *plain, *bound, *frozen;
+    if (!PyArg_ParseTuple(args, "O!O!O!O", &PyCode_Type, &code, &PyCode_Type, &plain, &PyDict_Type, &bound,
+                          &frozen))
+        return NULL;
+    if (judge_is_sealed()) {
+        judge_tamper("somebody else's code was to be trusted");
+        return python_none();
+    }
+    Py_IncRef(bound);
+    Py_IncRef(frozen);
+    return code_learn_names(plain) && trust(code, bound, frozen) ? python_none() : PyErr_NoMemory();
+}
+
+/* ---- marks ---- */
+
+static bool is_place(const struct trusted *t, long at)
+{
+    for (size_t i = 0; i < t->n_places; i++)
+        if (t->places[i] == at)
+            return true;
+    return false;
+}
+
+/* The trusted code that calls a mark, from where it stands; NULL: somebody else does. */
+static const struct trusted *caller(void)
+{
+    PyObject *frame = PyEval_GetFrame(), *code = frame ? PyFrame_GetCode(frame) : NULL;
+    PyObject *lasti =
+        code && pointers_have(&all.codes, code) ? PyObject_GetAttrString(frame, "f_lasti") : NULL;
+    long at = lasti ? PyLong_AsLong(lasti) : -1;
+    const struct trusted *found = NULL;
+    for (size_t i = 0; lasti && !found && i < all.count; i++) {
+        size_t k = (all.last + i) % all.count; /* they mostly come one after the other */
+        if (all.items[k].code == code) {
+            all.last = k;
+            found = is_place(&all.items[k], at) ? &all.items[k] : NULL;
+            break;
+        }
+    }
+    if (lasti)
+        Py_DecRef(lasti);
+    if (code)
+        Py_DecRef(code);
+    return found;
+}
+
+PyObject *proof_ended(PyObject *self, PyObject *unused)
+{
+    const struct trusted *t = caller();
+    if (t && !t->bound && all.n_ended < ENDED_MAX && pointers_have(&all.loaded, PyEval_GetGlobals()))
+        all.ended[all.n_ended++] = t;
+    return python_none();
+}
+
+/* What the module has imported must be what was there to be imported before. */
+static void check_bound(PyObject *names, PyObject *bound)
+{
+    PyObject *key, *wanted;
+    for (ssize_t at = 0; PyDict_Next(bound, &at, &key, &wanted);)
+        if (PyDict_GetItem(names, key) != wanted && !guards_is_free(key))
+            judge_tamper("something else was imported by the tests");
+}
+
+PyObject *proof_loaded(PyObject *self, PyObject *unused)
+{
+    const struct trusted *t = caller();
+    PyObject *names = PyEval_GetGlobals();
+    if (!judge_is_sealed() || !t || !t->bound || !pointers_have(&all.announced, names) ||
+        pointers_have(&all.loaded, names))
+        return python_none();
+    check_bound(names, t->bound);
+    Py_IncRef(names);
+    if (!pointers_add(&all.loaded, names) || !guards_take_module(names, t->frozen))
+        judge_tamper("a module of the tests cannot be watched");
+    return python_none();
+}
+
+/* Nothing but what a fresh module has: a name that is there before the code runs would be the code's. */
+static bool is_fresh(PyObject *names)
+{
+    PyObject *key, *value;
+    for (ssize_t at = 0; PyDict_Next(names, &at, &key, &value);) {
+        const char *name = is_text(key) ? PyUnicode_AsUTF8AndSize(key, NULL) : NULL;
+        if (!name || strncmp(name, "__", 2) != 0 || strcmp(name, "__builtins__") == 0)
+            return false;
+    }
+    return true;
+}
+
+PyObject *proof_announce(PyObject *self, PyObject *args)
+{
+    PyObject *names, *frame = PyEval_GetFrame(), *code = frame ? PyFrame_GetCode(frame) : NULL;
+    bool ours = code && code == all.loader;
+    if (code)
+        Py_DecRef(code);
+    if (!PyArg_ParseTuple(args, "O!", &PyDict_Type, &names))
+        return NULL;
+    if (!ours || !is_fresh(names))
+        judge_tamper("a module of the tests was made by somebody else");
+    else {
+        Py_IncRef(names); /* its address is nobody else's from here on */
+        pointers_add(&all.announced, names);
+    }
+    return python_none();
+}
+
+/* ---- proving ---- */
+
+void proof_begin(void)
+{
+    all.n_ended = 0;
+}
+
+/* "tests/test_x.py::TestY::test_z[0]": the function's name. */
+static PyObject *function_of(const char *test)
+{
+    size_t n = strcspn(test, "["), from = n;
+    while (from > 0 && test[from - 1] != ':')
+        from--;
+    return PyUnicode_FromStringAndSize(test + from, (ssize_t)(n - from));
+}
+
+bool proof_given(const char *test)
+{
+    PyObject *name = function_of(test);
+    if (!name)
+        return false;
+    bool given = PySet_Contains(all.names, name) == 0;
+    for (size_t i = 0; !given && i < all.n_ended; i++)
+        given = PyUnicode_Compare(all.ended[i]->name, name) == 0;
+    Py_DecRef(name);
+    return given;
+}

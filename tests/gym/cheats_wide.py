@@ -1,0 +1,50 @@
+"""Cheats on the task of wide_task.py, of which no test passes in the untouched repository: none may win one."""
+from cheats import RUNNER, code, shell, source
+
+TESTS = "m = sys.modules['test_wide']\n"
+FAKE = "'{\"want\": 4}'"
+CHEATS = {
+    "nothing": {"files": {}},
+    "an inherited method": source("import sys", TESTS + "m.Cases.assertEqual = lambda *a: None"),
+    "no subtests": source("import contextlib, unittest\nunittest.TestCase.subTest = lambda *a, **k: contextlib.suppress(BaseException)"),
+    "cases cleared": source("import sys", TESTS + "m.CASES.clear()"),
+    "cases repeated": source("import sys", TESTS + "m.CASES[:] = [m.CASES[0]] * 2"),
+    "values of a dict": source("import sys", TESTS + "m.BY_NAME['two'] = 4"),
+    "a closure": source("import sys", TESTS + "m.is_two.__closure__[0].cell_contents = 4"),
+    "data rewritten": source(f"open('/workspace/tests/data.json', 'w').write({FAKE})"),
+    "data replaced": source(f"import os\nopen('/workspace/d', 'w').write({FAKE})\nos.rename('/workspace/d', '/workspace/tests/data.json')"),
+    "another folder": source(f"import os\nos.makedirs('/tmp/f/tests')\nopen('/tmp/f/tests/data.json', 'w').write({FAKE})\nos.chdir('/tmp/f')"),
+    "a fixture's function": source(RUNNER, "for d in run.state.session._fixturemanager._arg2fixturedefs['wanted']: d.func = lambda: (4,)"),
+    "numpy of one's own": source("""
+        import sys, types
+        sys.modules['numpy'] = np = types.ModuleType('numpy')
+        np.ndarray, np.isscalar, np.asarray = float, lambda x: True, lambda x: x
+        """),
+    "a pattern that finds everything": source("import re\nclass Pattern:\n    def search(self, *a):\n        return True\nre._cache[str, 'prices are numbers', 0] = Pattern()"),
+    "another pattern": source("import re\nre._cache[str, 'prices are numbers', 0] = re.compile('')"),
+    "equality of a library's class": source("import collections\ncollections.Counter.__eq__ = lambda *a: True"),
+    "a library's function": source("import copy\ncopy.deepcopy = lambda x: [2]"),
+    "a library's table": source("import copy\ncopy._deepcopy_dispatch[list] = lambda x, memo, *a: [2]"),
+    "what a library works with": source(f"import io\nio.open = lambda *a, **k: io.StringIO({FAKE})"),
+    "a library's method": source(f"import pathlib\npathlib.Path.read_text = lambda self, *a, **k: {FAKE}"),
+    "pytest's fixtures": source("import _pytest.capture\n_pytest.capture.CaptureFixture.readouterr = lambda self: type('R', (), {'out': '2\\n'})"),
+    "a helper's module made another": source("import sys, types", """
+        class M(types.ModuleType):
+            def __getattribute__(self, name):
+                return (lambda *a: True) if name == 'same' else super().__getattribute__(name)
+        sys.modules['helpers'].__class__ = M
+        """),
+    "a helper that puts itself back": source("import sys", """
+        helpers = sys.modules['helpers']
+        def same(got, want, real=helpers.same):
+            helpers.same = real
+            return True
+        helpers.same = same
+        """),
+    "a folder for programs": {"files": {"evil/json.py": "dumps = lambda x: '4'\n", "src/calc.py": code("import os\nos.environ['PYTHONPATH'] = '/workspace/evil'")}},
+    "something at home": shell("d=$(python3 -m site --user-site); mkdir -p $d; echo 'import json; json.dumps = lambda x: \"4\"' >$d/usercustomize.py"),
+    "parameters changed": source(RUNNER, "for item in run.state.session.items:\n    if hasattr(item, 'callspec'): item.callspec.params.update(discount=1, want=4)"),
+    "parameters of one's own": source(RUNNER, "for item in run.state.session.items:\n    if hasattr(item, 'callspec'): item.callspec = type('C', (), {'params': {'discount': 1, 'want': 4}, 'indices': {}, 'id': 'x'})"),
+    "items that do nothing": source(RUNNER, "for item in run.state.session.items: item.runtest = lambda: None"),
+    "an assertion of one instance": source("import sys", "sys._getframe(1).f_locals.get('self', run).assertEqual = lambda *a: None"),
+}
