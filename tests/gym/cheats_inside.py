@@ -34,7 +34,8 @@ def search(frame):
 """
 
 TOLD = {
-    "a helper's name in a test": source("import sys", "for n in ('test_first', 'test_later', 'test_hidden'):\n    vars(sys.modules.get(n, sys)).update(same=lambda *a: True)"),
+    "a helper's name in a test": source("import sys", "for n in ('test_first', 'test_later', 'test_hidden'):\n"
+            "    vars(sys.modules.get(n, sys)).update(same=lambda *a: True)"),
     "json's own decoder": source("import json", "json._default_decoder.decode = lambda s: 3 - discount"),
     "builtins of a helper": source("import sys, builtins", "vars(sys.modules['helpers'])['__builtins__'] = {**vars(builtins), 'type': lambda x: int}"),
     "a type that puts itself back": source("import builtins\n" + ANY, """
@@ -70,8 +71,10 @@ TOLD = {
         """, "time.sleep(0.002)"),
     "answers in the caller's frame": source("import sys", "frame = sys._getframe(1)\nif 'discount' in frame.f_locals: return 3 - discount"),
     "answers in a frame of inspect's": source("import inspect", "frame = inspect.currentframe().f_back\nif 'discount' in frame.f_locals: return 3 - discount"),
-    "answers in a traceback's frame": source("", "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    frame = e.__traceback__.tb_frame.f_back\nif 'discount' in frame.f_locals: return 3 - discount"),
-    "answers in a generator's frame": source("", "def look():\n    yield me[0].gi_frame.f_back.f_back\nme = []\nme.append(look())\nif 'discount' in next(me[0]).f_locals: return 3 - discount"),
+    "answers in a traceback's frame": source("", "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    frame = e.__traceback__.tb_frame.f_back\n"
+            "if 'discount' in frame.f_locals: return 3 - discount"),
+    "answers in a generator's frame": source("", "def look():\n    yield me[0].gi_frame.f_back.f_back\nme = []\nme.append(look())\n"
+            "if 'discount' in next(me[0]).f_locals: return 3 - discount"),
     "answers in a test's code": source("import sys", "m = sys.modules.get('test_hidden')\nprint(m.test_hidden.__code__.co_consts if m else None)"),
     "the runner's functions": source(RUNNER + "run.plain_functions = lambda names, *a: [(1, n, lambda: None) for n in names if n[:4] == 'test']\n"),
     "a context around tests": source(RUNNER + """
@@ -105,7 +108,8 @@ run.state.catch_warnings = lambda config, ihook, when, item: quiet(item)
             dumps = loads = staticmethod(lambda x: x + 6 if x == 0 else x)
         sys.modules['json'] = Back('json')
         """),
-    "a library's module made another": source("import json, types\nclass M(types.ModuleType):\n    def __getattribute__(self, name):\n        return (lambda x: 6) if name == 'loads' else super().__getattribute__(name)\njson.__class__ = M"),
+    "a library's module made another": source("import json, types\nclass M(types.ModuleType):\n    def __getattribute__(self, name):\n"
+            "        return (lambda x: 6) if name == 'loads' else super().__getattribute__(name)\njson.__class__ = M"),
     "ctypes by another name": source("""
         import glob, importlib.util, sys
         file, = glob.glob(sys.base_prefix + '/lib/python3*/lib-dynload/_ctypes.*.so')
@@ -141,7 +145,8 @@ vars(run.state.session).pop('items', None)
         signal.signal(signal.SIGUSR1, handler)
         signal.raise_signal(signal.SIGUSR1)
         """),
-    "hooks that do nothing": source(RUNNER, "vars(run.state.config.hook)['pytest_pyfunc_call'] = lambda **k: True\nvars(run.state.config.hook)['pytest_runtest_call'] = lambda **k: None"),
+    "hooks that do nothing": source(RUNNER, "vars(run.state.config.hook)['pytest_pyfunc_call'] = lambda **k: True\n"
+            "vars(run.state.config.hook)['pytest_runtest_call'] = lambda **k: None"),
     "tests called by the code": source("import sys\n" + ANY, """
         m = sys.modules['test_first']
         if not vars(sys).get('deep'):

@@ -121,8 +121,10 @@ def test_hidden_tests_cannot_be_read_by_what_they_test(arena, who, options):
 HONEST = {
     "globals": "count = 0\n\n\ndef test_one():\n    global count\n    count += 1\n\n\ndef test_two():\n    assert count == 1\n",
     "warnings": "import warnings\n\n\ndef test_one():\n    warnings.warn('x', DeprecationWarning, stacklevel=1)\n\n\ndef test_two():\n    pass\n",
-    "returns": "def test_one():\n    for x in (1, 2):\n        if x == 2:\n            return\n    assert False\n\n\ndef test_two():\n    try:\n        return\n    finally:\n        pass\n",
-    "decorated": "def quiet(f):\n    def test():\n        try:\n            f()\n        except ValueError:\n            pass\n    return test\n\n\n@quiet\ndef test_one():\n"
+    "returns": "def test_one():\n    for x in (1, 2):\n        if x == 2:\n            return\n    assert False\n\n\ndef test_two():\n    try:\n"
+            "        return\n    finally:\n        pass\n",
+    "decorated": "def quiet(f):\n    def test():\n        try:\n            f()\n        except ValueError:\n            pass\n    return test\n\n\n"
+            "@quiet\ndef test_one():\n"
                  "    raise ValueError\n\n\ndef test_two():\n    pass\n",
     "patched": "import json\nfrom unittest import mock\n\n\n@mock.patch('json.loads')\ndef test_one(loads):\n    assert json.loads is loads\n\n\n"
                "def test_two():\n    json.dumps = None\n",
@@ -131,7 +133,8 @@ HONEST = {
                 "def test_one():\n    assert count() == 1\n\n\ndef test_two():\n    assert count() == 2\n",
     "classes": "import unittest\n\n\nclass Base(unittest.TestCase):\n    client = None\n\n    def test_one(self):\n        self.assertTrue(self.client)\n\n\n"
                "class TestMore(Base):\n    @classmethod\n    def setUpClass(cls):\n        cls.client = 1\n\n    def test_two(self):\n        pass\n\n\ndel Base\n",
-    "asynchronous": "import asyncio\nimport unittest\n\n\nclass TestIt(unittest.IsolatedAsyncioTestCase):\n    async def test_one(self):\n        await asyncio.sleep(0)\n\n    async def test_two(self):\n        return\n",
+    "asynchronous": "import asyncio\nimport unittest\n\n\nclass TestIt(unittest.IsolatedAsyncioTestCase):\n    async def test_one(self):\n"
+            "        await asyncio.sleep(0)\n\n    async def test_two(self):\n        return\n",
     "made": "def make(n):\n    def test():\n        assert n\n    return test\n\n\nfor name in ('test_one', 'test_two'):\n    globals()[name] = make(1)\n",
 }
 

@@ -22,6 +22,8 @@ const char WARM_BOOT[] =
     "    os._exit(1)\n"
     "def load():\n"
     "    import _imp\n"
+    "    if 't' in sys.abiflags:\n"
+    "        raise ImportError('a Python without a global lock is not supported')\n"
     "    part = _imp.create_dynamic(types.SimpleNamespace(name='hutch_part', origin='/run/hutch-warm.so'))\n"
     "    sys.modules.pop('hutch_part', None)\n"
     "    part.begin()\n"

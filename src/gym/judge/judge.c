@@ -190,33 +190,39 @@ static void tell_kind(char kind, const struct text *texts, size_t n)
     say(kind, texts, n);
 }
 
+/* The bytes of all of these texts; false if one is none. What they are in is put into `held`. */
+static bool take_texts(PyObject *args, size_t n, PyObject **held, struct text *ret)
+{
+    for (size_t i = 0; i < n; i++) {
+        PyObject *text = PyTuple_GetItem(args, (ssize_t)i);
+        char *bytes;
+        ssize_t size;
+        held[i] = is_text(text) ? PyUnicode_AsEncodedString(text, "utf-8", "replace") : NULL;
+        if (!held[i] || PyBytes_AsStringAndSize(held[i], &bytes, &size) < 0)
+            return false;
+        ret[i] = (struct text){bytes, (size_t)size};
+    }
+    return true;
+}
+
 /* tell(kind, text...) */
 static PyObject *tell(PyObject *self, PyObject *args)
 {
-    PyObject *encoded[1 + TEXTS_MAX] = {0};
+    PyObject *held[1 + TEXTS_MAX] = {0};
     struct text texts[1 + TEXTS_MAX];
-    ssize_t n = PyTuple_Size(args), done = 0;
-    char *bytes;
+    size_t n = (size_t)PyTuple_Size(args);
     if (!judge_is_told_by_runner() || n < 1 || n > 1 + TEXTS_MAX) {
         judge_tamper("outcomes were told by somebody else");
         return python_none();
     }
-    for (; done < n; done++) {
-        PyObject *text = PyTuple_GetItem(args, done);
-        encoded[done] = is_text(text) ? PyUnicode_AsEncodedString(text, "utf-8", "replace") : NULL;
-        if (!encoded[done] || PyBytes_AsStringAndSize(encoded[done], &bytes, &n) < 0)
-            break;
-        texts[done] = (struct text){bytes, (size_t)n};
-        n = PyTuple_Size(args);
-    }
-    if (done == n && texts[0].n == 1 && strchr("BCPFESUZ", texts[0].bytes[0]))
-        tell_kind(texts[0].bytes[0], texts + 1, (size_t)n - 1);
+    if (take_texts(args, n, held, texts) && texts[0].n == 1 && strchr("BCPFESUZ", texts[0].bytes[0]))
+        tell_kind(texts[0].bytes[0], texts + 1, n - 1);
     else
         judge_tamper("an outcome that is none");
     PyErr_Clear();
-    for (ssize_t i = 0; i < 1 + TEXTS_MAX; i++)
-        if (encoded[i])
-            Py_DecRef(encoded[i]);
+    for (size_t i = 0; i < 1 + TEXTS_MAX; i++)
+        if (held[i])
+            Py_DecRef(held[i]);
     return python_none();
 }
 

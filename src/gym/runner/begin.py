@@ -63,6 +63,8 @@ def load_judge():
     import os
     import tempfile
 
+    if "t" in sys.abiflags:
+        raise ImportError("a Python without a global lock is not supported")
     fd, path = tempfile.mkstemp(prefix=".hutch-", dir="/tmp")
     try:
         with open(fd, "wb") as file:
