@@ -73,16 +73,18 @@ static const char *const NATIVE[] = {"ctypes", "cffi",  "multiprocessing", "nump
                                      "pandas", "scipy", "torch",           NULL};
 static const char *const FRAMES[] = {"_getframe", "currentframe", "inspect", "_frame", NULL};
 static const char *const LEAVES[] = {"chdir", NULL};
+static const char *const SETS[] = {"environ", "setenv", "putenv", NULL};
 
 char *grade_setup(const struct task *t)
 {
     json_t *sources = json_array();
     add_sources(sources, &t->files, &t->tests.own);
-    json_t *o = json_pack("{s:b, s:b, s:b, s:o, s:o, s:o, s:o, s:o, s:s*}", "native", is_mentioned(t, NATIVE),
-                          "frames", is_mentioned(t, FRAMES), "leaves", is_mentioned(t, LEAVES), "paths",
-                          list_json(&t->tests.paths), "import", list_json(&t->tests.import), "packages",
-                          list_json(&t->tests.packages), "own", list_json(&t->tests.own), "sources", sources,
-                          "ini", find_ini(t));
+    json_t *o =
+        json_pack("{s:b, s:b, s:b, s:b, s:o, s:o, s:o, s:o, s:o, s:s*}", "native", is_mentioned(t, NATIVE),
+                  "frames", is_mentioned(t, FRAMES), "leaves", is_mentioned(t, LEAVES), "sets",
+                  is_mentioned(t, SETS), "paths", list_json(&t->tests.paths), "import",
+                  list_json(&t->tests.import), "packages", list_json(&t->tests.packages), "own",
+                  list_json(&t->tests.own), "sources", sources, "ini", find_ini(t));
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
     json_decref(o);
     return text;

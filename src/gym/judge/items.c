@@ -39,7 +39,7 @@ static struct {
     struct file *files;
     size_t n_files;
     struct statx folder;
-    bool may_leave;
+    bool may_leave, may_set;
     char *environment[N_DECIDING];
     PyObject *word_spec, *word_params, *word_func;
 } all;
@@ -181,8 +181,8 @@ static bool is_unchanged(const struct statx *a, const struct statx *b)
 PyObject *items_files(PyObject *self, PyObject *args)
 {
     PyObject *paths;
-    int may_leave;
-    if (judge_is_sealed() || !PyArg_ParseTuple(args, "O!i", &PyTuple_Type, &paths, &may_leave))
+    int may_leave, may_set;
+    if (judge_is_sealed() || !PyArg_ParseTuple(args, "O!ii", &PyTuple_Type, &paths, &may_leave, &may_set))
         return python_none();
     size_t n = (size_t)PyTuple_Size(paths);
     all.files = calloc(n + 1, sizeof *all.files);
@@ -196,6 +196,7 @@ PyObject *items_files(PyObject *self, PyObject *args)
             all.n_files++;
         }
     }
+    all.may_set = may_set;
     all.may_leave = may_leave || !stat_of(".", &all.folder);
     for (size_t i = 0; i < N_DECIDING; i++)
         all.environment[i] = getenv(DECIDING[i]) ? strdup(getenv(DECIDING[i])) : NULL;
@@ -219,7 +220,7 @@ bool items_files_hold(char ret[WRONG_MAX])
 
 bool items_environment_holds(char ret[WRONG_MAX])
 {
-    for (size_t i = 0; all.files && i < N_DECIDING; i++) {
+    for (size_t i = 0; all.files && !all.may_set && i < N_DECIDING; i++) {
         const char *was = all.environment[i], *now = getenv(DECIDING[i]);
         if (was ? !now || strcmp(was, now) != 0 : now != NULL) {
             snprintf(ret, WRONG_MAX, "%s was set", DECIDING[i]);

@@ -8,10 +8,12 @@
  * nothing here calls back into Python while it makes up its mind. There is no ctypes in the process to read
  * memory with. Three things are asked of a test that is said to have passed:
  *
- *     guards.c    the interpreter is as it was: functions of libraries, modules of the tests
- *     proof.c     the test's own code ran to its end: marks that were compiled into it said so, from the
- * place where they stand and in the module that they belong to items.c     it ran with the parameters that it
- * was collected with; files of the tests are as they were
+ * - guards.c: the interpreter is as it was: functions of libraries, modules of the tests.
+ *
+ * - proof.c: the test's own code ran to its end: marks that were compiled into it said so, from the place
+ * where they stand and in the module that they belong to.
+ *
+ * - items.c: it ran with the parameters that it was collected with; files of the tests are as they were.
  *
  * and events.c listens to Python's audit events for what could get around all that. What is said cannot be
  * taken back. Static data: an interpreter has one run.
@@ -130,7 +132,9 @@ void proof_loader(PyObject *code); /* whoever announces has this code */
 
 PyObject *items_hold(PyObject *self, PyObject *args);    /* (name, item, callspec, params) */
 PyObject *items_fixture(PyObject *self, PyObject *args); /* (definition, its function) */
-PyObject *items_files(PyObject *self, PyObject *args);   /* (paths, whether the folder may be left) */
+PyObject *items_files(
+    PyObject *self,
+    PyObject *args); /* (paths, whether the folder may be left, and PATH and the like be set) */
 bool items_same(const char *test);
 bool items_fixtures_hold(void);
 bool items_files_hold(char ret[WRONG_MAX]);

@@ -110,7 +110,8 @@ def prepare(text):
     state.simple = set(config.inicfg) <= {"pythonpath", "testpaths", "minversion", "norecursedirs"}
     state.ini_warns = bool(config.getini("filterwarnings"))
     state.paths = [ROOT + "/" + p if p not in ("", ".") else ROOT for p in setup["paths"]]
-    state.native, state.frames, state.leaves = setup["native"], setup["frames"], setup["leaves"]
+    state.native, state.frames = setup["native"], setup["frames"]
+    state.leaves, state.sets = setup["leaves"], setup["sets"]
     state.packages, state.code, state.find = frozenset(setup["packages"]), folders, importlib.machinery.PathFinder.find_spec
     read_sources(setup["sources"])
     sources.pristine = True
@@ -172,7 +173,7 @@ def run(text, fd):
         sources.compile_all()
         own = frozenset(sources.bytes)
         put_away(own - state.known)
-        state.judge.files(tuple(ROOT + "/" + p for p in request["data"]), state.leaves)
+        state.judge.files(tuple(ROOT + "/" + p for p in request["data"]), state.leaves, state.sets)
     else:
         own = frozenset(state.known)
     if not state.native:
