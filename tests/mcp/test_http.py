@@ -9,7 +9,6 @@ import time
 
 import harness
 import pytest
-from desk import Desk
 
 EMPTY = {"type": "object"}
 
@@ -130,16 +129,6 @@ def web():
     yield make
     for one in made:
         one.close()
-
-
-@pytest.fixture
-def desk(box):
-    return Desk(box)
-
-
-@pytest.fixture
-def users(make_box):
-    return Desk(make_box("user"))
 
 
 def reach(desk, server, **more):

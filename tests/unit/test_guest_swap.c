@@ -85,15 +85,23 @@ static struct held hold(const struct folder *f, const char *name)
     return h;
 }
 
+/* Ours has been put in the place of theirs, which waits to be put back. */
+static struct held put_ours(const struct folder *f)
+{
+    struct swap s = swap_in(f);
+    put(f, "f", "theirs");
+    put(f, "waiting", "ours");
+    struct held ours = hold(f, "waiting");
+    assert_int_equal(swap_do(&s), 0);
+    file_is(f, "f", "ours");
+    return ours;
+}
+
 static void what_waits_goes_back(void **state)
 {
     struct folder *f = *state;
     struct swap s = swap_in(f);
-    put(f, "f", "theirs");
-    put(f, "waiting", "ours");
-    _cleanup_held_ struct held ours = hold(f, "waiting");
-    assert_int_equal(swap_do(&s), 0);
-    file_is(f, "f", "ours");
+    _cleanup_held_ struct held ours = put_ours(f);
     assert_int_equal(swap_back(&s, &ours), 0);
     file_is(f, "f", "theirs");
     file_is(f, "waiting", "ours");
@@ -104,10 +112,7 @@ static void what_came_later_stays(void **state)
 {
     struct folder *f = *state;
     struct swap s = swap_in(f);
-    put(f, "f", "theirs");
-    put(f, "waiting", "ours");
-    _cleanup_held_ struct held ours = hold(f, "waiting");
-    assert_int_equal(swap_do(&s), 0);
+    _cleanup_held_ struct held ours = put_ours(f);
     replace(f, "f", "newer");
     assert_int_equal(swap_back(&s, &ours), 0);
     file_is(f, "f", "newer");
@@ -118,10 +123,7 @@ static void a_place_that_was_emptied_is_filled(void **state)
 {
     struct folder *f = *state;
     struct swap s = swap_in(f);
-    put(f, "f", "theirs");
-    put(f, "waiting", "ours");
-    _cleanup_held_ struct held ours = hold(f, "waiting");
-    assert_int_equal(swap_do(&s), 0);
+    _cleanup_held_ struct held ours = put_ours(f);
     assert_int_equal(unlinkat(f->dir, "f", 0), 0);
     assert_int_equal(swap_back(&s, &ours), 0);
     file_is(f, "f", "theirs");

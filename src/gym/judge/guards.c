@@ -100,14 +100,10 @@ bool guards_protect_one(const PyObject *function)
 
 struct guard *guards_new(PyObject *names, size_t n)
 {
-    if (all.count == all.room) {
-        size_t room = all.room ? 2 * all.room : GUARDS_FIRST;
-        struct guard *items = realloc(all.items, room * sizeof *items);
-        if (!items)
-            return NULL;
-        all.items = items;
-        all.room = room;
-    }
+    struct guard *items = list_room(all.items, sizeof *items, all.count, &all.room, GUARDS_FIRST);
+    if (!items)
+        return NULL;
+    all.items = items;
     struct guard *g = &all.items[all.count];
     *g = (struct guard){
         .names = names, .keys = calloc(n + 1, sizeof *g->keys), .values = calloc(n + 1, sizeof *g->values)};

@@ -62,14 +62,12 @@ static PyObject *inherited_names(PyObject *type)
 
 static void take_cell(PyObject *cell)
 {
-    if (all.n_cells == all.room_cells) {
-        size_t room = all.room_cells ? 2 * all.room_cells : 32;
-        struct cell *cells = realloc(all.cells, room * sizeof *cells);
-        if (!cells)
-            return;
-        all.cells = cells;
-        all.room_cells = room;
+    struct cell *cells = list_room(all.cells, sizeof *cells, all.n_cells, &all.room_cells, 32);
+    if (!cells) {
+        judge_tamper("no memory to watch the tests");
+        return;
     }
+    all.cells = cells;
     Py_IncRef(cell);
     all.cells[all.n_cells++] = (struct cell){cell, PyCell_Get(cell)};
 }

@@ -46,15 +46,11 @@ static struct {
 
 static struct item *new_item(void)
 {
-    if (all.count == all.room) {
-        size_t room = all.room ? 2 * all.room : 64;
-        struct item *items = realloc(all.items, room * sizeof *items);
-        if (!items)
-            return NULL;
-        all.items = items;
-        all.room = room;
-    }
-    return &all.items[all.count];
+    struct item *items = list_room(all.items, sizeof *items, all.count, &all.room, 64);
+    if (!items)
+        return NULL;
+    all.items = items;
+    return &items[all.count];
 }
 
 PyObject *items_hold(PyObject *self, PyObject *args)
@@ -111,17 +107,6 @@ static bool is_same(const struct item *i)
     return n == i->count;
 }
 
-static bool grow_fixtures(void)
-{
-    size_t room = all.room_fixtures ? 2 * all.room_fixtures : 32;
-    struct fixture *more = realloc(all.fixtures, room * sizeof *more);
-    if (!more)
-        return false;
-    all.fixtures = more;
-    all.room_fixtures = room;
-    return true;
-}
-
 PyObject *items_fixture(PyObject *self, PyObject *args)
 {
     PyObject *definition, *function;
@@ -130,8 +115,11 @@ PyObject *items_fixture(PyObject *self, PyObject *args)
         return python_none();
     if (!all.word_func)
         all.word_func = PyUnicode_InternFromString("func");
-    if (!all.word_func || (all.n_fixtures == all.room_fixtures && !grow_fixtures()))
+    struct fixture *fixtures =
+        list_room(all.fixtures, sizeof *fixtures, all.n_fixtures, &all.room_fixtures, 32);
+    if (!all.word_func || !fixtures)
         return PyErr_NoMemory();
+    all.fixtures = fixtures;
     Py_IncRef(definition);
     Py_IncRef(function);
     all.fixtures[all.n_fixtures++] = (struct fixture){definition, function};

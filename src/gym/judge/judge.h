@@ -76,12 +76,15 @@ static inline bool is_text(const PyObject *o)
 /* The bytes of a text that is one, or something that can be shown in its place. */
 const char *text_of(PyObject *o);
 
-/* ---- pointers.c: sets of addresses ---- */
+/* ---- pointers.c: sets of addresses; lists ---- */
 
 struct pointers {
     const void **items;
     size_t count, room; /* room is a power of two, or 0 */
 };
+/* A list with room for one more, which may have moved; NULL: no memory, and it is as it was. */
+void *list_room(void *items, size_t size, size_t count, size_t *room, size_t first);
+
 bool pointers_add(struct pointers *p, const void *one);
 bool pointers_have(const struct pointers *p, const void *one);
 

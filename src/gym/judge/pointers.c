@@ -4,6 +4,17 @@
 #include "judge.h"
 #include "banned.h"
 
+void *list_room(void *items, size_t size, size_t count, size_t *room, size_t first)
+{
+    if (count < *room)
+        return items;
+    size_t more = *room ? 2 * *room : first;
+    void *moved = realloc(items, more * size);
+    if (moved)
+        *room = more;
+    return moved;
+}
+
 static size_t place(const struct pointers *p, const void *one)
 {
     size_t at = ((uintptr_t)one >> 4) * 0x9E3779B97F4A7C15u >> 20 & (p->room - 1);

@@ -79,15 +79,11 @@ static ssize_t find_mark(PyObject *consts)
 
 static struct trusted *new_trusted(void)
 {
-    if (all.count == all.room) {
-        size_t room = all.room ? 2 * all.room : 64;
-        struct trusted *items = realloc(all.items, room * sizeof *items);
-        if (!items)
-            return NULL;
-        all.items = items;
-        all.room = room;
-    }
-    return &all.items[all.count];
+    struct trusted *items = list_room(all.items, sizeof *items, all.count, &all.room, 64);
+    if (!items)
+        return NULL;
+    all.items = items;
+    return &items[all.count];
 }
 
 static bool trust(PyObject *code, PyObject *bound, PyObject *frozen)
