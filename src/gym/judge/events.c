@@ -160,9 +160,8 @@ static int hear(const char *event, PyObject *args, void *data)
         if (strcmp(event, "sys._getframe") == 0) {
             if (!watch.frames && is_asked_by_workspace())
                 judge_tamper("frames of the tests were looked at");
-        } else if (IS_ONE_OF(event, HOSTILE))
-            judge_tamper(event);
-        else if (!watch.native && begins(event, "sqlite3.") && strstr(event, "load_extension"))
+        } else if (IS_ONE_OF(event, HOSTILE) ||
+                   (!watch.native && begins(event, "sqlite3.") && strstr(event, "load_extension")))
             judge_tamper(event);
         break;
     case 'g':

@@ -186,8 +186,10 @@ PyObject *items_files(PyObject *self, PyObject *args)
     }
     all.may_set = may_set;
     all.may_leave = may_leave || !stat_of(".", &all.folder);
-    for (size_t i = 0; i < N_DECIDING; i++)
-        all.environment[i] = getenv(DECIDING[i]) ? strdup(getenv(DECIDING[i])) : NULL;
+    for (size_t i = 0; i < N_DECIDING; i++) {
+        const char *value = getenv(DECIDING[i]);
+        all.environment[i] = value ? strdup(value) : NULL;
+    }
     return python_none();
 }
 
