@@ -135,6 +135,10 @@ HONEST = {
                "class TestMore(Base):\n    @classmethod\n    def setUpClass(cls):\n        cls.client = 1\n\n    def test_two(self):\n        pass\n\n\ndel Base\n",
     "asynchronous": "import asyncio\nimport unittest\n\n\nclass TestIt(unittest.IsolatedAsyncioTestCase):\n    async def test_one(self):\n"
             "        await asyncio.sleep(0)\n\n    async def test_two(self):\n        return\n",
+    "many_calls": "def test_one():\n    pass\n\n\ndef test_two():\n    for _ in range(100):\n        test_one()\n",
+    "many_returns": "def test_one():\n    n = 99\n" + "".join(f"    if n == {n}:\n        return\n" for n in range(100))
+            + "    assert False\n\n\ndef test_two():\n    pass\n",
+    "environment": "import os\n\n\ndef test_one():\n    os.environ['PATH'] = '/usr/bin:/bin'\n\n\ndef test_two():\n    pass\n",
     "made": "def make(n):\n    def test():\n        assert n\n    return test\n\n\nfor name in ('test_one', 'test_two'):\n    globals()[name] = make(1)\n",
 }
 

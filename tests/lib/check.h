@@ -56,6 +56,24 @@ static inline void nothing_left(int descriptors)
     CHECK(waitpid(-1, NULL, WNOHANG | __WALL) == -1 && errno == ECHILD);
 }
 
+struct scene {
+    const char *name;
+    void (*run)(void);
+};
+
+/* Runs the scene of that name, after which nothing may be left. The program's exit status. */
+static inline int run_scene(const struct scene *all, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(name, all[i].name) == 0) {
+            int descriptors = open_descriptors();
+            all[i].run();
+            nothing_left(descriptors);
+            return 0;
+        }
+    return 2;
+}
+
 /* Is this text in the result of a command? */
 static inline int exec_has(hutch_box *b, const char *command, const char *options, const char *text)
 {

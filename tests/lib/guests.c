@@ -208,19 +208,9 @@ static void manners(void)
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        void (*run)(void);
-    } all[] = {
+    static const struct scene all[] = {
         {"threads", threads}, {"signals", signals},       {"children", children}, {"ignored", ignored},
         {"fork", forked},     {"interrupt", interrupted}, {"manners", manners},
     };
-    for (size_t i = 0; argc == 2 && i < sizeof all / sizeof *all; i++)
-        if (strcmp(argv[1], all[i].name) == 0) {
-            int descriptors = open_descriptors();
-            all[i].run();
-            nothing_left(descriptors);
-            return 0;
-        }
-    return 2;
+    return argc == 2 ? run_scene(all, sizeof all / sizeof *all, argv[1]) : 2;
 }

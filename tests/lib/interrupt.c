@@ -221,21 +221,12 @@ static void arena(void)
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        void (*run)(void);
-    } all[] = {{"close-env", close_env},     {"stop-env", stop_env},   {"close-vector", close_vector},
-               {"stop-vector", stop_vector}, {"close-box", close_box}, {"arena", arena}};
+    static const struct scene all[] = {{"close-env", close_env},       {"stop-env", stop_env},
+                                       {"close-vector", close_vector}, {"stop-vector", stop_vector},
+                                       {"close-box", close_box},       {"arena", arena}};
     if (argc != 4)
         return 2;
     task = argv[2];
     nap = argv[3];
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (strcmp(argv[1], all[i].name) == 0) {
-            int descriptors = open_descriptors();
-            all[i].run();
-            nothing_left(descriptors);
-            return 0;
-        }
-    return 2;
+    return run_scene(all, sizeof all / sizeof *all, argv[1]);
 }

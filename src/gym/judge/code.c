@@ -37,7 +37,8 @@ size_t code_find_calls(const struct code_parts *p, ssize_t constant, uint32_t *r
             armed = arg == (uint32_t)constant;
         else if (op == opcodes[CALL] && armed) {
             if (found < max)
-                ret[found++] = (uint32_t)at;
+                ret[found] = (uint32_t)at;
+            found++;
             armed = false;
         }
     }

@@ -11,13 +11,12 @@
 #include "code.h"
 #include "banned.h"
 
-#define PLACES_MAX 64 /* of marks in one function: its end, and each return */
-#define ENDED_MAX  64 /* tests that end within one: those that it calls */
+#define ENDED_MAX 64 /* tests that end within one: those that it calls, and last itself */
 
 struct trusted {
     PyObject *code, *name;
     PyObject *bound, *frozen; /* of a module: {name: what it must be}, names; else NULL */
-    uint32_t places[PLACES_MAX];
+    uint32_t *places;         /* of marks: its end, and each return */
     size_t n_places;
 };
 
@@ -86,6 +85,16 @@ static struct trusted *new_trusted(void)
     return &items[all.count];
 }
 
+static bool find_places(struct trusted *t, const struct code_parts *p)
+{
+    ssize_t mark = find_mark(p->consts);
+    t->n_places = code_find_calls(p, mark, NULL, 0);
+    t->places = calloc(t->n_places + 1, sizeof *t->places);
+    if (t->places)
+        code_find_calls(p, mark, t->places, t->n_places);
+    return t->places != NULL;
+}
+
 static bool trust(PyObject *code, PyObject *bound, PyObject *frozen)
 {
     struct code_parts p;
@@ -93,9 +102,8 @@ static bool trust(PyObject *code, PyObject *bound, PyObject *frozen)
     if (!t || !code_take(code, &p))
         return false;
     *t = (struct trusted){.code = code, .name = p.name, .bound = bound, .frozen = frozen};
-    t->n_places = code_find_calls(&p, find_mark(p.consts), t->places, PLACES_MAX);
-    bool good =
-        pointers_add(&all.codes, code) && (!t->n_places || bound || PySet_Add(all.names, p.name) == 0);
+    bool good = find_places(t, &p) && pointers_add(&all.codes, code) &&
+                (!t->n_places || bound || PySet_Add(all.names, p.name) == 0);
     all.count += t->n_places > 0;
     Py_IncRef(code); /* both for good, as the marks are in it */
     Py_IncRef(p.name);
@@ -157,8 +165,10 @@ static const struct trusted *caller(void)
 PyObject *proof_ended(PyObject *self, PyObject *unused)
 {
     const struct trusted *t = caller();
-    if (t && !t->bound && all.n_ended < ENDED_MAX && pointers_have(&all.loaded, PyEval_GetGlobals()))
-        all.ended[all.n_ended++] = t;
+    if (!t || t->bound || !pointers_have(&all.loaded, PyEval_GetGlobals()))
+        return python_none();
+    all.n_ended -= all.n_ended == ENDED_MAX; /* the test itself comes last, and must have room */
+    all.ended[all.n_ended++] = t;
     return python_none();
 }
 
