@@ -3,7 +3,7 @@ BUILD  ?= build
 PREFIX ?= /usr/local
 PYTHON ?= /usr/bin/python3
 
-.PHONY: all setup run attacks test unit system check-sanitize check-valgrind fuzz bench install format lint clean
+.PHONY: all setup run attacks test unit system check-sanitize check-valgrind check-kernel fuzz bench install format lint clean
 
 all: setup
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) --prefix=$(PREFIX) >/dev/null
@@ -37,6 +37,10 @@ check-valgrind: setup
 # FUZZ_SECONDS for each target; 5 minutes before a release.
 fuzz: setup
 	@scripts/fuzz $(or $(FUZZ_SECONDS),60)
+
+# hutch on Debian's own kernel, in QEMU: some minutes. Status 77: QEMU or the kernel's package is missing.
+check-kernel: all
+	@scripts/check-kernel --hutch $(BUILD)/hutch
 
 bench: setup
 	@test -f build-bench/build.ninja || meson setup build-bench -Dbench=true --buildtype=release >/dev/null

@@ -1,6 +1,7 @@
 /*
- * Snapshot and fork, of a large workspace and of an empty one in which the same was written. Every
- * measurement has a fresh box, since a snapshot stays in the store of its box.
+ * Start, snapshot and fork: of a large workspace and of an empty one in which the same was written, and with
+ * the box's files on disk instead of in memory. Every measurement has a fresh box, since a snapshot stays in
+ * the store of its box.
  */
 #include <err.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@
     "s=$(head -c 20000 /dev/zero | tr '\\0' x); mkdir -p 0 && i=0;"                                          \
     " while [ $i -lt %u ]; do printf %%s \"$s\" >0/$i || exit 1; i=$((i+1)); done"
 
-static const char *const PARTS[] = {"snapshot", "fork", "both", NULL};
+static const char *const PARTS[] = {"snapshot", "fork", "both", "start", NULL};
 
 struct fork_case {
     struct subject subject;
@@ -48,7 +49,9 @@ static int run_case(void *data, int64_t *ret_values)
     struct fork_case *c = data;
     struct box *b = NULL;
     struct error err = {0};
+    int64_t begin = clock_now();
     int r = box_open(&c->subject.options, &b, &err);
+    ret_values[3] = clock_now() - begin;
     if (r == 0)
         r = subject_exec(b, c->script);
     if (r == 0)
@@ -65,12 +68,15 @@ int fork_bench(const char *large, unsigned rounds)
         const char *name;
         bool large;
         unsigned changed;
-    } CASES[] = {
-        {"empty 1", false, 1}, {"large 1", true, 1}, {"empty 100", false, 100}, {"large 100", true, 100}};
+        enum box_store store;
+    } CASES[] = {{"empty 1", false, 1, BOX_STORE_MEMORY},     {"large 1", true, 1, BOX_STORE_MEMORY},
+                 {"empty 100", false, 100, BOX_STORE_MEMORY}, {"large 100", true, 100, BOX_STORE_MEMORY},
+                 {"disk 1", true, 1, BOX_STORE_DISK},         {"disk 100", true, 100, BOX_STORE_DISK}};
     struct fork_case cases[ARRAY_SIZE(CASES)];
     struct contestant list[ARRAY_SIZE(CASES)];
     for (size_t i = 0; i < ARRAY_SIZE(CASES); i++) {
         subject_init(&cases[i].subject, CASES[i].large ? large : NULL);
+        cases[i].subject.options.store = CASES[i].store;
         snprintf(cases[i].script, sizeof cases[i].script, CHANGE, CASES[i].changed);
         list[i] =
             (struct contestant){.name = CASES[i].name, .parts = PARTS, .run = run_case, .data = &cases[i]};

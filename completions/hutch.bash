@@ -16,27 +16,32 @@ _hutch_tasks() {
 _hutch_options() {
     local new="--workspace --mode --backend --image --net --timeout --cpu-time --memory --pids --files --disk --cpus
         --output --output-total --ro --rw --env"
-    local agent="--model --resume --system --max-tokens --max-turns --max-cost --apply --no-apply --attempts --test --record"
+    local agent="--model --resume --system --max-tokens --max-turns --max-cost --apply --no-apply --allow-git-dirs --attempts --test --record --trust --no-toolchains"
+    local push="--allow-push --allow-clone --allow-net"
     local gym="--tasks --from --repos --image --json"
     case $1 in
-        chat) echo "-w $new $agent --plain" ;;
-        ask) echo "-w $new $agent --json" ;;
-        run) echo "-w $new --json --apply --tty" ;;
-        tool) echo "-w $new --json --box --apply --list --markdown" ;;
-        mcp) echo "-w $new --box --apply --cache" ;;
+        chat) echo "-w $new $agent $push --plain" ;;
+        ask) echo "-w $new $agent $push --json" ;;
+        run) echo "-w $new --json --apply --allow-git-dirs --tty" ;;
+        tool) echo "-w $new --json --box --apply --trust --list --markdown $push" ;;
+        mcp) echo "-w $new --box --apply --trust --cache $push" ;;
         "history ls") echo "-n --count -w --workspace --json" ;;
         "history show") echo "--full --json" ;;
         "history export") echo "--format -o --output" ;;
         "history search") echo "-n --count --session --json" ;;
         "gym tasks") echo "--no-check --jobs $gym" ;;
-        "gym episode") echo "--task --agent --seed --checkpoint --model --trajectory --record --clock --max-steps --no-cache $gym" ;;
+        "gym episode") echo "--task --agent --seed --checkpoint --model --trust --trajectory --record --clock --max-steps --no-cache $gym" ;;
         "gym train") echo "--task --agent --seed --episodes --epsilon-start --epsilon-end --epsilon-decay --alpha --gamma --out --resume --clock --max-steps --no-cache $gym" ;;
-        "gym eval") echo "--task --agents --seeds --episodes --checkpoint --model --clock --max-steps --no-cache --jobs $gym" ;;
+        "gym eval") echo "--task --agents --seeds --episodes --checkpoint --model --trust --clock --max-steps --no-cache --jobs $gym" ;;
         "gym bench") echo "--task --agent --seed --episodes --envs --clock --max-steps --no-cache $gym" ;;
         "box new") echo "-w $new --json --ttl" ;;
         "box exec") echo "--timeout --cpu-time --env --cwd --tty --json" ;;
         "box fork") echo "-n --count --json" ;;
         "box diff") echo "--stat" ;;
+        trust) echo "--list --show --revoke --json" ;;
+        "box apply") echo "--on-conflict --allow-git-dirs --new-folder" ;;
+        "box sync") echo "--on-conflict" ;;
+        "box set") echo "--net --memory --cpus --pids --timeout" ;;
         "box snapshot" | "box ls" | doctor | help) echo "--json" ;;
         "") echo "--version" ;;
     esac
@@ -46,12 +51,13 @@ _hutch_options() {
 # Values of the option before the cursor; false if it takes none.
 _hutch_value() {
     case $1 in
-        -w | --workspace | --ro | --rw | --cwd) mapfile -t COMPREPLY < <(compgen -d -- "$2") ;;
+        -w | --workspace | --cwd | --revoke) mapfile -t COMPREPLY < <(compgen -d -- "$2") ;;
         --mode) mapfile -t COMPREPLY < <(compgen -W "cow direct ro" -- "$2") ;;
         --backend) mapfile -t COMPREPLY < <(compgen -W "ns vm" -- "$2") ;;
         --net) mapfile -t COMPREPLY < <(compgen -W "off host allow:" -- "$2") ;;
+        --on-conflict) mapfile -t COMPREPLY < <(compgen -W "mine theirs markers" -- "$2") ;;
         --format) mapfile -t COMPREPLY < <(compgen -W "md html" -- "$2") ;;
-        -o) mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
+        -o | --ro | --rw) mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
         --session | --resume) mapfile -t COMPREPLY < <(compgen -W "$(_hutch_sessions)" -- "$2") ;;
         --box) mapfile -t COMPREPLY < <(compgen -W "$(_hutch_ids)" -- "$2") ;;
         --system | --record) mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
@@ -88,7 +94,7 @@ _hutch_inner() {
         word=${COMP_WORDS[i]}
         case $word in
             --) echo $((i + 1)); return ;;
-            -*=* | --apply | --tty | --json) ;;
+            -*=* | --apply | --allow-git-dirs | --tty | --json) ;;
             -*) ((i++)) ;;
             *) echo "$i"; return ;;
         esac
@@ -100,13 +106,13 @@ _hutch() {
     local command=${COMP_WORDS[1]} first=2 inner=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W "chat ask history run box tool mcp gym doctor help version $(_hutch_options "")" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "chat ask history run box tool mcp gym trust doctor help version $(_hutch_options "")" -- "$current")
         return
     fi
     if [[ $command == box ]]; then
         if ((COMP_CWORD == 2)); then
             mapfile -t COMPREPLY < <(
-                compgen -W "new exec fork snapshot restore diff apply ls rm $(_hutch_options box)" -- "$current")
+                compgen -W "new exec fork snapshot restore diff apply sync set ls rm $(_hutch_options box)" -- "$current")
             return
         fi
         command="box ${COMP_WORDS[2]}" first=3
@@ -137,7 +143,7 @@ _hutch() {
         mapfile -t COMPREPLY < <(compgen -W "$(_hutch_options "$command")" -- "$current")
     elif [[ $command == run ]]; then
         mapfile -t COMPREPLY < <(compgen -c -- "$current")
-    elif [[ $command == "box "@(exec|fork|snapshot|restore|diff|apply|rm) ]]; then
+    elif [[ $command == "box "@(exec|fork|snapshot|restore|diff|apply|sync|set|rm) ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_hutch_ids)" -- "$current")
     elif [[ $command == "history "@(show|export|rm) ]]; then
         mapfile -t COMPREPLY < <(compgen -W "last $(_hutch_sessions)" -- "$current")
@@ -145,8 +151,10 @@ _hutch() {
         mapfile -t COMPREPLY < <(compgen -W "$(_hutch_tasks)" -- "$current")
     elif [[ $command == tool ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(hutch tool --list 2>/dev/null | cut -d' ' -f1)" -- "$current")
+    elif [[ $command == trust ]]; then
+        mapfile -t COMPREPLY < <(compgen -d -- "$current")
     elif [[ $command == help ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "chat ask history run box tool mcp gym doctor help version" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "chat ask history run box tool mcp gym trust doctor help version" -- "$current")
     fi
 }
 

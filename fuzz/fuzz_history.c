@@ -16,7 +16,7 @@
 #include "memory_private.h"
 #include "banned.h"
 
-static char folder[64], path[96];
+static char home[64], folder[96], path[128]; /* the data folder, the histories in it, the file */
 
 static void check_scanner(const uint8_t *data, size_t n)
 {
@@ -80,7 +80,7 @@ static void check_loader(const uint8_t *data, size_t n)
     assert(f && fwrite(data, 1, n, f) == n);
     fclose(f);
     size_t wanted = messages_of(data, n);
-    int r = history_open(path, true, &h, NULL, NULL);
+    int r = history_open("x", true, &h, NULL, NULL);
     size_t count = r == 0 ? history_count(h) : 0;
     if (wanted != SIZE_MAX && r != -EPROTONOSUPPORT)
         assert(r == 0 && count == wanted && !history_trouble(h));
@@ -89,13 +89,13 @@ static void check_loader(const uint8_t *data, size_t n)
     check_readable(h);
     history_close(h);
     bool repaired = false;
-    assert(history_open(path, false, &h, NULL, NULL) == 0 && history_count(h) == count);
+    assert(history_open("x", false, &h, NULL, NULL) == 0 && history_count(h) == count);
     json_t *message = json_pack("{s:s, s:i}", "role", "user", "turn", 1);
     assert(history_append(h, message, NULL) == 0);
     json_decref(message);
     check_readable(h);
     history_close(h);
-    assert(history_open(path, false, &h, &repaired, NULL) == 0 && !repaired && history_count(h) == count + 1);
+    assert(history_open("x", false, &h, &repaired, NULL) == 0 && !repaired && history_count(h) == count + 1);
     history_close(h);
 }
 
@@ -103,7 +103,7 @@ static void tidy(void)
 {
     static const char *const ends[] = {".json", ".json.kept"};
     for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
-        char name[128];
+        char name[160];
         snprintf(name, sizeof name, "%s/x%s", folder, ends[i]);
         unlink(name);
     }
@@ -113,15 +113,21 @@ static void tidy_all(void)
 {
     tidy();
     rmdir(folder);
+    *strrchr(folder, '/') = 0;
+    rmdir(folder);
+    rmdir(home);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-    if (!folder[0]) {
-        snprintf(folder, sizeof folder, "/dev/shm/fuzz-history-XXXXXX");
-        assert(mkdtemp(folder));
+    if (!home[0]) {
+        int fd;
+        snprintf(home, sizeof home, "/dev/shm/fuzz-history-XXXXXX");
+        assert(mkdtemp(home) && setenv("XDG_DATA_HOME", home, 1) == 0 && history_folder(&fd, NULL) == 0);
+        close(fd);
+        snprintf(folder, sizeof folder, "%s/hutch/history", home);
         snprintf(path, sizeof path, "%s/x.json", folder);
         atexit(tidy_all);
     }

@@ -15,6 +15,7 @@
 #include "compose.h"
 #include "fetch.h"
 #include "io.h"
+#include "note.h"
 #include "relpath.h"
 #include "banned.h"
 
@@ -83,6 +84,19 @@ static void check_fetch(unsigned how)
     require(fetch_file(conn, "a/b", s.size, &(struct fetch_sink){put, &s}, &err) == 0 || err.text[0]);
 }
 
+/* Whatever paths are named as touched, the table holds valid ones. /dev/null is no folder: nothing is found.
+ */
+static void check_touched(unsigned how)
+{
+    _cleanup_fd_ int conn = connect_to_answer(), folder = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    struct seen *seen = seen_new();
+    struct error err = {0};
+    require(seen && (note_touched(seen, folder, 1, conn, &err) == 0 || err.text[0]));
+    for (const struct seen_entry *e = seen_first(seen); e; e = e->next)
+        require(relpath_is_valid(e->path, strlen(e->path)) && e->state == SEEN_UNKNOWN);
+    seen_unref(seen);
+}
+
 static int is_ready(struct place *p, struct error *err)
 {
     return 0;
@@ -100,7 +114,8 @@ static void no_usage(struct place *p, bool with_memory, struct usage *ret)
 
 static struct guest *no_guest(struct place *p)
 {
-    return NULL;
+    static struct guest none = {.pidfd = -1, .control = -1};
+    return &none;
 }
 
 static void no_kill(struct place *p) {}
@@ -126,8 +141,12 @@ static void check_capture(const struct box_capture *c)
 
 static void check_exec(unsigned how)
 {
-    static const struct backend backend = {
-        .guest = no_guest, .ready = is_ready, .counted = not_counted, .usage = no_usage, .kill = no_kill};
+    static const struct backend backend = {.guest = no_guest,
+                                           .ready = is_ready,
+                                           .counted = not_counted,
+                                           .on_disk = not_counted,
+                                           .usage = no_usage,
+                                           .kill = no_kill};
     static char word[] = "true", *argv[] = {word, NULL};
     _cleanup_fd_ int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
     struct box box = {.backend = &backend, .limits = {.output = KEPT_MAX, .output_total = 1000}};
@@ -149,7 +168,8 @@ static void check_exec(unsigned how)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-    static void (*const checks[])(unsigned how) = {check_exec, check_changes, check_fetch, check_diff};
+    static void (*const checks[])(unsigned how) = {check_exec, check_changes, check_fetch, check_diff,
+                                                   check_touched};
     if (n == 0)
         return 0;
     answer = BUF_INIT(WIRE_BODY_MAX);
@@ -157,7 +177,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         buf_append(&answer, data + 1, n - 1);
     else
         compose_frames(data + 1, n - 1, &answer);
-    checks[data[0] >> 3 & 3](data[0]);
+    checks[(data[0] >> 3 & 7) % ARRAY_SIZE(checks)](data[0]);
     close(TAKE_FD(peer));
     buf_free(&answer);
     return 0;

@@ -15,6 +15,7 @@
 #include "guest_fakes.h"
 #include "patch/patch.h"
 #include "ptree.h"
+#include "put.h"
 #include "report/serve.h"
 #include "sample.h"
 #include "shell/session.h"
@@ -171,6 +172,11 @@ int report_serve(struct file_call *c, struct error *err)
 }
 
 int stage_serve(struct file_call *c, struct error *err)
+{
+    return -ENOSYS;
+}
+
+int put_serve(struct file_call *c, struct error *err)
 {
     return -ENOSYS;
 }

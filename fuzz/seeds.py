@@ -108,6 +108,11 @@ LINEDIFF = [
     two_texts(b"f {\n}\n" * 3, b"f {\n}\n" * 4),
 ]
 
+MERGE = [
+    bytes([170, 128]) + b"1\n2\n3\n4\n" + b"x\n2\n3\n4\n" + b"1\n2\n3\ny\n",
+    bytes([170, 128]) + b"1\n2\n3\n" + b"1\nm\n3\n" + b"1\nt\n3\n",
+]
+
 CALL = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"plan","arguments":{"items":[]},"_meta":{"progressToken":"a"}}}\n'
 RPC = [
     b"\xff\x03" + CALL,
@@ -356,6 +361,7 @@ SEEDS = {
     "fuzz_task": TASK,
     "fuzz_units": UNITS,
     "fuzz_linediff": LINEDIFF,
+    "fuzz_merge": MERGE,
 }
 
 if __name__ == "__main__":

@@ -82,7 +82,8 @@ HUTCH_API int hutch_tools(char **ret_list, struct hutch_error *err);
 HUTCH_API int hutch_box_interrupt(hutch_box *b, struct hutch_error *err);
 
 /* [{"path", "kind"}, …]; a git diff as bytes; writing the changes back: {"applied": N,
- * "conflicts": [{"path", "why"}, …], "refused": [{"path", "why"}, …]}. */
+ * "conflicts": [{"path", "why"}, …], "refused": [{"path", "why"}, …], "notes": [lines about
+ * commits that were delivered, see docs/git.md]}. */
 HUTCH_API int hutch_box_changes(hutch_box *b, char **ret_list, struct hutch_error *err);
 HUTCH_API int hutch_box_diff(hutch_box *b, char **ret_diff, size_t *ret_size, struct hutch_error *err);
 HUTCH_API int hutch_box_apply(hutch_box *b, char **ret_report, struct hutch_error *err);

@@ -21,6 +21,30 @@ def hear_signals():
             signal.signal(which, lambda *_: None)
 
 
+# A box differs between root and an ordinary user; what is built on a box does not. Tests in these folders run as root as
+# well only in the files named here, or with --both-users.
+BUILT_ON_BOXES = {"agent", "gym", "mcp", "model", "python", "tool"}
+AS_ROOT_TOO = {"test_apply_diff.py", "test_bash.py", "test_cheats.py", "test_cheats_inside.py", "test_client_config.py",
+               "test_edit_file.py", "test_env.py", "test_folder_news.py", "test_git.py", "test_pending.py", "test_python_box.py",
+               "test_runner.py", "test_trust.py", "test_undo_applied.py", "test_write_file.py"}
+
+
+def pytest_addoption(parser):
+    parser.addoption("--both-users", action="store_true", help="run every test of a box as root and as an ordinary user")
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--both-users"):
+        return
+
+    def runs(item):
+        who = getattr(item, "callspec", None) and item.callspec.params.get("who")
+        return who != "root" or item.path.parent.name not in BUILT_ON_BOXES or item.path.name in AS_ROOT_TOO
+
+    config.hook.pytest_deselected(items=[item for item in items if not runs(item)])
+    items[:] = [item for item in items if runs(item)]
+
+
 def pytest_configure(config):
     hear_signals()
     harness.adopt_orphans()

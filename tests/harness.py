@@ -100,13 +100,19 @@ def built(name):
     return path
 
 
-def beside_parts(program, caller, folder):
-    """A copy of the program with all parts of hutch beside it, where the caller can start it."""
-    copy_parts(program.parents[2] / "hutch", folder)
-    copy = shutil.copy2(program, folder)
-    for path in folder.glob("*"):
-        caller.own(path)
-    return Path(copy)
+_beside = {}
+
+
+def beside_parts(program, caller, scratch):
+    """A copy of the program with all parts of hutch beside it, where the caller can start it; one for the whole session."""
+    key = program, caller.name, scratch
+    if key not in _beside:
+        folder = caller.folder(scratch, "parts")
+        copy_parts(program.parents[2] / "hutch", folder)
+        _beside[key] = Path(shutil.copy2(program, folder))
+        for path in folder.glob("*"):
+            caller.own(path)
+    return _beside[key]
 
 
 class Dialogue:

@@ -8,6 +8,7 @@ from report import percentile
 
 LARGE_FOLDERS, LARGE_FILES, LARGE_SIZE = 50, 100, 20_000  # 5,000 files, 100 MB
 FORK_MS = 2.0
+DISK = 1.5  # a store on disk against one in memory
 
 
 def bwrap_of(c):
@@ -54,6 +55,9 @@ def fork(c):
     for changed in ("1", "100"):
         empty, large = (percentile(series[f"{workspace} {changed}/both"], 50) / 1e6 for workspace in ("empty", "large"))
         c.report.target(f"large over empty, {changed} changed, p50", large - empty, FORK_MS, " ms")
+    for part in ("start", "snapshot", "fork"):
+        for changed in ("1", "100"):
+            c.report.ratio(f"store on disk, {part}, {changed} changed", series, f"disk {changed}/{part}", f"large {changed}/{part}", DISK)
 
 
 def rate(c):

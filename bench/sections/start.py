@@ -9,4 +9,4 @@ def start(c):
     series = c.user.json([c.stage.program("oneshot"), 50 if c.quick else 300, *profiles.lines(named)])
     c.report.times("start to end of true", series, "hutch run")
     if "bwrap" in series:
-        c.report.ratio("hutch run true", series, "hutch run", "bwrap", 0.60)
+        c.report.ratio("hutch run true", series, "hutch run", "bwrap", 0.80)

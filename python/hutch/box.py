@@ -102,11 +102,12 @@ class Change:
 @dataclass(frozen=True)
 class ApplyReport:
     """What apply() did to the workspace: how many changes it wrote, which paths it left alone because they had changed there
-    meanwhile, and which it refused to write; of each {"path", "why"}."""
+    meanwhile, and which it refused to write; of each {"path", "why"}. And lines about commits that were delivered (docs/git.md)."""
 
     applied: int
     conflicts: List[Dict[str, str]]
     refused: List[Dict[str, str]]
+    notes: List[str]
 
 
 class Box(Handle):
@@ -209,7 +210,7 @@ class Box(Handle):
         """Writes the changes to the workspace. What was changed there meanwhile is a conflict, and left alone."""
         with self._use() as box:
             report = json.loads(lib.call_text(lib.library().hutch_box_apply, box))
-        return ApplyReport(int(report["applied"]), report["conflicts"], report["refused"])
+        return ApplyReport(int(report["applied"]), report["conflicts"], report["refused"], report["notes"])
 
     def snapshot(self) -> Snapshot:
         """The state of the box's files now, to fork boxes from. Processes are not part of it."""

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent_private.h"
+#include "folder_watch.h"
 #include "guestfile.h"
 #include "memory.h"
 #include "sources.h"
@@ -33,6 +34,7 @@ struct agent *agent_free(struct agent *a)
     agent_forget_background(a);
     tool_schemas_free(a->schemas);
     buf_free(&a->aside);
+    folder_watch_free(a->watch);
     free(a->system);
     free(a->summary_prompt);
     cleanup_close(&a->cancel);
@@ -85,7 +87,7 @@ static int begin_session(struct agent *a, struct error *err)
 {
     if (a->options.resume)
         return agent_resume(a, err);
-    a->fresh = true;
+    agent_remember_folder(a);
     int r = workbox_new(&a->box_options, &a->box, err);
     return r < 0 ? r : history_new(a->box_options.workspace, NULL, 0, &a->history, err);
 }
@@ -114,6 +116,8 @@ int agent_open(const struct agent_options *o, const struct agent_sink *sink, str
         r = begin_model(a, &spec, err);
     if (r == 0)
         history_defer(a->history);
+    if (r == 0 && a->folder_known && !a->folder_replaced)
+        a->watch = folder_watch_new(a->box_options.workspace);
     if (r < 0) {
         if (a)
             workbox_free(TAKE_PTR(a->box), !o->resume);
@@ -154,33 +158,46 @@ static int add_memory(struct agent *a, struct error *err)
     return 0;
 }
 
+int agent_set_host(struct agent *a, struct error *err)
+{
+    struct tool_host host = a->options.host;
+    host.clone_max = a->box_options.limits.disk;
+    return tool_session_set_host(a->tools, &host, err);
+}
+
 static int add_tools(struct agent *a, struct error *err)
 {
+    struct config config = {0};
     int r = tool_session_new(workbox_tools(a->box), "main", &a->tools, err);
     if (r == 0)
-        r = tool_sources_add(a->tools, a->fresh ? a->box_options.workspace : NULL, err);
+        r = agent_set_host(a, err);
+    if (r == 0)
+        r = settings_config(a->options.settings, &config, err);
+    if (r == 0)
+        r = tool_sources_add(a->tools, &config, err);
     if (r == 0)
         r = add_memory(a, err);
     return r == 0 ? tool_schemas_new(a->tools, tell_trouble, a, &a->schemas, err) : r;
 }
 
-/* What the workspace's own configuration says, which can be read only now that the box is up. */
-static int add_workspace(struct agent *a, struct error *err)
+/* A session that is resumed may work on another folder than the settings were read for: then the model is
+ * what the settings say there. */
+static int set_workspace(struct agent *a, struct error *err)
 {
     struct settings *s = a->options.settings;
     struct model_spec spec;
     size_t told = json_array_size(settings_notes(s));
-    if (a->forked)
-        return 0;
-    int r = settings_add_workspace(s, a->tools, a->fresh, err);
-    for (size_t i = told; r == 0 && i < json_array_size(settings_notes(s)); i++)
+    int r = a->box_options.workspace ? settings_set_workspace(s, a->box_options.workspace, err) : 0;
+    if (r <= 0)
+        return r;
+    for (size_t i = told; i < json_array_size(settings_notes(s)); i++)
         agent_note(a, "%s", json_string_value(json_array_get(settings_notes(s), i)));
-    if (r == 0 && !a->options.model && settings_model(s, NULL, &spec, NULL) == 0 &&
-        (strcmp(spec.name, a->spec.name) != 0 || strcmp(spec.provider, a->spec.provider) != 0)) {
-        a->model = model_close(a->model);
-        take_spec(a, &spec);
-    }
-    return r == 0 ? settings_summary_prompt(s, &a->summary_prompt, err) : r;
+    r = settings_model(s, a->options.model, &spec, err);
+    if (r < 0)
+        return r;
+    a->model = model_close(a->model);
+    take_spec(a, &spec);
+    return 0;
 }
 
 int agent_renew_context(struct agent *a, struct error *err)
@@ -217,6 +234,7 @@ static int make_system(struct agent *a, struct error *err)
                                .session = history_id(a->history),
                                .network = network_of(&a->box_options, &network),
                                .mode = modes[a->box_options.mode],
+                               .start = a->options.resume ? NULL : a->options.start,
                                .unattended = a->options.unattended};
     int r = system_prompt(a->tools, &o, &a->system, &note, err);
     if (r == 0 && note)
@@ -232,15 +250,44 @@ static void restore_plan(struct agent *a)
     json_decref(last);
 }
 
+/* The shell begins where the person is: its folder stays from call to call. */
+static int enter_start(struct agent *a, struct error *err)
+{
+    struct box_result result = {0};
+    if (!a->options.start || a->options.resume || history_turns(a->history) > 0)
+        return 0;
+    _cleanup_free_ char *folder = NULL;
+    if (asprintf(&folder, "HUTCH_START=/workspace/%s", a->options.start) < 0) {
+        folder = NULL;
+        return error_set(err, ENOMEM, "no memory");
+    }
+    const char *const env[] = {folder, NULL};
+    const struct box_command c = {.shell = "main",
+                                  .script = "cd -- \"$HUTCH_START\"; unset HUTCH_START",
+                                  .env = (char *const *)env,
+                                  .in = -1,
+                                  .out = -1,
+                                  .err = -1,
+                                  .cancel = -1};
+    int r = tool_box_exec(workbox_tools(a->box), &c, &result, err);
+    box_result_free(&result);
+    return r;
+}
+
 int agent_ready(struct agent *a, struct error *err)
 {
     if (a->context)
         return 0;
     int r = workbox_ready(a->box, err);
-    if (r == 0 && !a->tools)
-        r = add_tools(a, err);
     if (r == 0 && !a->system)
-        r = add_workspace(a, err);
+        r = set_workspace(a, err);
+    if (r == 0 && !a->tools) {
+        r = add_tools(a, err);
+        if (r == 0)
+            r = enter_start(a, err);
+    }
+    if (r == 0 && !a->summary_prompt)
+        r = settings_summary_prompt(a->options.settings, &a->summary_prompt, err);
     if (r == 0 && !a->system)
         r = make_system(a, err);
     if (r == 0 && !a->model)

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "event.h"
+#include "host.h"
 #include "history.h"
 #include "settings.h"
 #include "workbox.h"
@@ -17,14 +18,16 @@ struct agent_options {
     const struct box_options *box; /* resolved; workspace included */
     struct settings *settings;     /* borrowed */
     const char *model;             /* PROVIDER/NAME; NULL: what is configured */
+    const char *start;             /* the folder of the workspace that it begins in; NULL: its top */
     const char *resume;            /* a session's ID; NULL: a new one */
     const char *system_file;       /* instead of the built-in system prompt; NULL */
     const char *record;            /* see model_spec */
     uint64_t max_tokens;           /* of all answers of a turn together; 0: none */
     unsigned max_turns;            /* answers of the model per turn of the person; 0: none */
     double max_cost;               /* dollars per turn of the person; 0: none */
-    bool makes;      /* the person gave options for the box, which do not change one that is there */
-    bool unattended; /* nobody can be asked: `ask` */
+    bool makes;            /* the person gave options for the box, which do not change one that is there */
+    bool unattended;       /* nobody can be asked: `ask` */
+    struct tool_host host; /* for host-side tools; its folder and mode are the box's */
 };
 
 int agent_open(const struct agent_options *o, const struct agent_sink *sink, struct agent **ret,
@@ -44,8 +47,24 @@ void agent_interrupt(
 /* The model is told this with the person's next words: what the person did meanwhile, say. */
 void agent_mention(struct agent *a, const char *text, size_t n);
 
-/* Takes back the last n turns: conversation and files, including what commands did. */
-int agent_undo(struct agent *a, unsigned n, struct error *err);
+/* Undoes the last n turns: the conversation, and the files in the box, including what commands did. Files
+ * that were applied stay in the folder; the box's changes revert them then. */
+struct agent_undone {
+    unsigned first, last; /* turns */
+    enum {
+        UNDO_NO_CHANGES, /* they ran nothing that may change files */
+        UNDO_RESTORED,
+        UNDO_STATE_GONE, /* the box has been made anew since: files stay as they are */
+    } files;
+    size_t restored; /* files that are different in the box now */
+    size_t applied;  /* files that the pending changes revert in the folder */
+    size_t failed;   /* applied files whose earlier state could not be restored, and why */
+    char failures[512];
+};
+int agent_undo(struct agent *a, unsigned n, struct agent_undone *ret, struct error *err);
+
+/* What it did, as lines for a person. */
+int agent_undone_text(const struct agent_undone *u, struct buf *out);
 
 /* A second agent from the end of turn `turn` (0: now), with a history and a box of its own. */
 int agent_fork(struct agent *a, unsigned turn, const struct agent_sink *sink, struct agent **ret,
@@ -53,7 +72,14 @@ int agent_fork(struct agent *a, unsigned turn, const struct agent_sink *sink, st
 
 int agent_changes(struct agent *a, struct agent_changes *ret, struct error *err);
 int agent_diff(struct agent *a, int out, struct error *err);
-int agent_apply(struct agent *a, const struct apply_report *report, struct error *err);
+
+/* The session and the disk's size are filled in here; `o` may be NULL. Returns the number of conflicts and
+ * refusals, or a negative errno. */
+int agent_apply(struct agent *a, const struct tool_apply_options *o, struct error *err);
+
+/* Brings the folder's present state into the box, merged with the box's changes. */
+int agent_sync(struct agent *a, const struct apply_options *o, const struct apply_report *report,
+               struct error *err);
 
 int agent_set_model(struct agent *a, const char *given, struct error *err);
 int agent_compact(struct agent *a, struct error *err);

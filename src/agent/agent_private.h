@@ -31,6 +31,12 @@ struct running {
     char *command;
 };
 
+/* Which folder a path named. */
+struct folder_identity {
+    dev_t dev;
+    ino_t ino;
+};
+
 struct agent {
     struct agent_options options; /* strings are borrowed */
     struct box_options box_options;
@@ -39,8 +45,6 @@ struct agent {
     struct history *history;
     struct workbox *box;
     bool box_told; /* the history says which box it is */
-    bool fresh;    /* nothing of an agent ran in the box yet: what the workspace says may be believed */
-    bool forked;   /* the settings know the workspace's already */
     struct tool_session *tools;
     struct tool_schemas *schemas;
     char *system;
@@ -59,7 +63,14 @@ struct agent {
     uint64_t calls_seen; /* see agent_notice */
     struct running *running;
     size_t n_running;
-    struct buf aside; /* what the model is to be told with the person's next words */
+    struct buf aside;              /* what the model is to be told with the person's next words */
+    struct folder_identity folder; /* that the session began with */
+    bool folder_known;
+    bool folder_replaced;       /* the path names another folder now, or none */
+    struct folder_watch *watch; /* NULL: changes of the folder are not noticed */
+    int64_t watch_since;        /* realtime: later changes of the folder are news; 0: a new session */
+    bool watch_begun;
+    bool sync_due; /* the box may lack changes of the folder that were noticed before */
 };
 
 /* What a step of a turn returns: go on, or it is over; or a negative errno. */
@@ -67,6 +78,8 @@ enum { TURN_OVER = 0, TURN_ON = 1 };
 
 /* agent.c */
 int agent_ready(struct agent *a, struct error *err); /* waits for the box and makes what stands on it */
+int agent_set_host(struct agent *a,
+                   struct error *err); /* tells the tools who confirms what they do on the host */
 int agent_renew_context(struct agent *a, struct error *err);
 int agent_new(const struct agent_options *o, const struct agent_sink *sink, struct agent **ret,
               struct error *err);
@@ -130,6 +143,14 @@ int agent_resume(struct agent *a, struct error *err);
 int agent_close_calls(struct agent *a, const char *text, struct error *err);
 json_t *open_calls_answered(const json_t *content, const char *text); /* pure; NULL: there are none */
 
+/* folder_news.c: what the person did in the folder */
+void agent_remember_folder(struct agent *a);
+/* Was it replaced? Tells so, once. `remade`: the box was made anew over what is there now. */
+void agent_check_folder(struct agent *a, bool remade);
+int agent_learn_folder(struct agent *a, struct error *err); /* at the start of a turn */
+void agent_seen_folder(struct agent *a);                    /* what changed until now is no news */
+void agent_watch_folder(struct agent *a);                   /* begins to, if that was not done yet */
+
 /* save.c: the changes beside the history */
 int agent_save(struct agent *a, struct error *err);
 int agent_unsave(struct agent *a, struct error *err); /* there are none any more */
@@ -142,7 +163,13 @@ struct box_state {
     char snapshot[KEEPER_SNAPSHOT_NAME];
 };
 int agent_find_state(struct agent *a, unsigned after, struct box_state *ret);
-int agent_go_to_state(struct agent *a, const struct box_state *s, struct workbox **ret, struct error *err);
+
+/* The name of the snapshot in the present box. */
+void agent_state_name(const struct agent *a, const struct box_state *s, char ret[KEEPER_SNAPSHOT_NAME]);
+
+/* Puts the box back to that state. -ENOENT: it does not have it. */
+int agent_go_to_state(struct agent *a, const struct box_state *s, struct workbox_reverted *reverted,
+                      struct error *err);
 
 /* fork.c */
 int agent_fork_with(struct agent *a, struct workbox *box, unsigned turn, const struct agent_sink *sink,

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "agent_private.h"
+#include "folder_watch.h"
 #include "banned.h"
 
 struct attempts;
@@ -137,6 +138,12 @@ static int open_trial(struct agent *a, struct trial *t, struct error *err)
     if (r == 0)
         r = agent_fork_with(a, box, history_turns(a->history),
                             &(struct agent_sink){.event = relay, .data = t}, &t->agent, err);
+    if (r == 0 && a->aside.len)
+        agent_mention(t->agent, (const char *)a->aside.data, a->aside.len);
+    if (r == 0) /* one of them goes on with the watch of the agent that was forked */
+        t->agent->watch = folder_watch_free(t->agent->watch);
+    if (r == 0)
+        t->agent->options.host.trial = true;
     if (r == 0)
         snprintf(t->result->session, sizeof t->result->session, "%s", history_id(t->agent->history));
     return r;
@@ -188,10 +195,16 @@ static void become(struct agent *a, struct agent *winner)
     *a = *winner;
     *winner = old;
     winner->cancel = a->cancel;
+    winner->watch = NULL;
+    a->watch = old.watch;
+    a->watch_begun = old.watch_begun;
+    a->watch_since = old.watch_since;
     a->sink = sink;
     a->options = options;
     a->cancel = cancel;
     winner->pending = 0;
+    if (a->tools)
+        agent_set_host(a, NULL); /* it is no trial any more */
 }
 
 static void end_all(struct agent *a, struct attempts *s, int best)
@@ -215,6 +228,8 @@ int agent_attempts(struct agent *a, const char *words, const struct attempts_opt
     _cleanup_fd_ int ended = s.ended = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int r = s.all && ended >= 0 ? agent_ready(a, err) : error_set(err, ENOMEM, "no memory");
     memset(ret, 0, o->n * sizeof *ret);
+    if (r == 0)
+        r = agent_learn_folder(a, err);
     a->turn = (struct turn){0};
     for (unsigned i = 0; r == 0 && i < s.n; i++) {
         s.all[i] = (struct trial){.of = &s, .number = i, .result = &ret[i]};

@@ -90,6 +90,8 @@ static int run_all(struct calls *s, const json_t *blocks, bool cut, struct error
             call_run(c);
         else
             calls_run_together(s, c, n);
+        if (c->tool->flags & (TOOL_CHANGES | TOOL_RUNS))
+            workbox_note(s->agent->box, NULL); /* what is not noted is a conflict when it is applied */
     }
     return 0;
 }

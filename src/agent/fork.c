@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "agent_private.h"
+#include "folder_watch.h"
 #include "banned.h"
 
 static int copy_history(struct agent *a, unsigned turn, struct history **ret, struct error *err)
@@ -31,8 +32,12 @@ int agent_fork_with(struct agent *a, struct workbox *box, unsigned turn, const s
     }
     b->box = box;
     b->box_options = a->box_options;
-    b->forked = true;
-    b->fresh = a->fresh;
+    b->folder = a->folder;
+    b->folder_known = a->folder_known;
+    b->folder_replaced = a->folder_replaced;
+    b->watch_since = a->watch_since;
+    if (b->folder_known && !b->folder_replaced)
+        b->watch = folder_watch_new(b->box_options.workspace);
     b->options.record = NULL; /* a recording is of one conversation */
     r = copy_history(a, turn, &b->history, err);
     if (r == 0)
@@ -56,21 +61,16 @@ int agent_fork_with(struct agent *a, struct workbox *box, unsigned turn, const s
 static int fork_box(struct agent *a, unsigned turn, struct workbox **ret, struct error *err)
 {
     struct box_state state;
-    struct workbox *other = NULL;
+    char name[KEEPER_SNAPSHOT_NAME];
     if (agent_find_state(a, turn, &state) < 0)
         return workbox_fork(a->box, NULL, ret, err);
-    if (strcmp(state.box, workbox_id(a->box)) == 0)
-        return workbox_fork(a->box, state.snapshot, ret, err);
-    int r = workbox_find(state.box, &other, err);
-    if (r == 0)
-        r = workbox_fork(other, state.snapshot, ret, err);
-    workbox_free(other, false);
-    return r == -ENOENT
-               ? error_set(err, ENOENT,
-                           "the box that had the files of the end of turn %u has gone; fork from now "
-                           "instead",
-                           turn)
-               : r;
+    agent_state_name(a, &state, name);
+    int r = workbox_fork(a->box, name, ret, err);
+    return r == -ENOENT ? error_set(err, ENOENT,
+                                    "the box that had the files of the end of turn %u is gone; fork from now "
+                                    "with /fork",
+                                    turn)
+                        : r;
 }
 
 int agent_fork(struct agent *a, unsigned turn, const struct agent_sink *sink, struct agent **ret,

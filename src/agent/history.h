@@ -13,9 +13,9 @@
  *
  * One message per line; what precedes them is one line, too. Blocks are those of model.h; a user's message
  * that begins a turn has "turn": N (from 1; the number of an undone turn is used again). Messages of the role
- * "hutch" are what happened beside the conversation: "box" {"box": ID}, "snapshot" {"turn", "snapshot"},
- * "undo" {"to": turn that is the last to count}, "summary" {"until": index of the first message it does not
- * cover, "text"}, "plan" {"items"}, "applied", "cleared", "note", …
+ * "hutch" are what happened beside the conversation: "box" {"box": ID, "folder": [DEV, INODE]}, "snapshot"
+ * {"turn", "snapshot"}, "undo" {"to": turn that is the last to count}, "summary" {"until": index of the first
+ * message it does not cover, "text"}, "plan" {"items"}, "applied", "cleared", "note", …
  *
  * Appending is one write over what closes the file and one fdatasync: it takes time in proportion to the
  * message. Nothing before that place is ever rewritten, so a write that a crash tore can only be the last:
@@ -91,9 +91,9 @@ int history_new(const char *workspace, const char *parent, unsigned parent_turn,
                 struct error *err);
 
 /* Opens a session to go on with it, or only to read it: then it is neither locked nor changed. `given`: its
- * ID, a beginning that only one has, "last" (that was written last), or a path. -ENOENT; -EBUSY: another
- * program has it, and the text says which; -EBADMSG: no session of hutch's. *ret_repaired: something could
- * not be read, see history_trouble(). */
+ * ID, a beginning that only one has, "last" (that was written last), or a path if it is only read. -ENOENT;
+ * -EBUSY: another program has it, and the text says which; -EBADMSG: no session of hutch's. *ret_repaired:
+ * something could not be read, see history_trouble(). */
 int history_open(const char *given, bool read_only, struct history **ret, bool *ret_repaired,
                  struct error *err);
 struct history *history_close(struct history *h);
@@ -116,8 +116,9 @@ int history_append(struct history *h, json_t *message, struct error *err);
 void history_defer(struct history *h);
 int history_settle(struct history *h, struct error *err);
 
-/* For a fork: appends to `to` what counts of `from`, up to the end of turn `turn` (0: all of it), but what is
- * about `from`'s own box ("box", "snapshot"). Summaries are told the new numbers of messages. */
+/* For a fork: appends to `to` what counts of `from`, up to the end of turn `turn` (0: all of it), but
+ * which box it has. A fork of that box still has the snapshots. Summaries get the new numbers of
+ * messages. */
 int history_copy_until(struct history *from, unsigned turn, struct history *to, struct error *err);
 
 size_t history_count(const struct history *h);
@@ -141,7 +142,8 @@ struct history_info {
 int history_list(struct history_info **ret, size_t *ret_count, struct error *err);
 void history_list_free(struct history_info *list, size_t count);
 
-/* Removes a session with its companions. -EBUSY: a program has it. ret_id: which it was. */
+/* Removes a session of the folder with its companions. -EBUSY: a program has it; -EINVAL: `given` is a path;
+ * -EBADMSG: the file is not a history. ret_id: which it was. */
 int history_remove(const char *given, char ret_id[HISTORY_ID_MAX], struct error *err);
 
 /* The text of a message's blocks, or of one of them, for people and for searching: text as it is, tool calls

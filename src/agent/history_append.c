@@ -163,8 +163,8 @@ static int put_copy(struct history *from, size_t i, struct history *to, struct b
 
 static bool is_copied(const struct history_entry *e, unsigned turn)
 {
-    return e->counts && (turn == 0 || e->turn <= turn) && e->kind != HISTORY_BOX &&
-           e->kind != HISTORY_SNAPSHOT && e->kind != HISTORY_UNDO && e->kind != HISTORY_CLEARED;
+    return e->counts && (turn == 0 || e->turn <= turn) && e->kind != HISTORY_BOX && e->kind != HISTORY_UNDO &&
+           e->kind != HISTORY_CLEARED;
 }
 
 int history_copy_until(struct history *from, unsigned turn, struct history *to, struct error *err)

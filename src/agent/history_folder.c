@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "history_private.h"
+#include "ownfile.h"
 #include "banned.h"
 
 #define SAME_SECOND_MAX 1000
@@ -47,20 +48,6 @@ int history_folder_path(char **ret, struct error *err)
     return *ret ? 0 : error_set(err, ENOENT, "nobody says where your home is; set HOME");
 }
 
-/* Every folder of the path that is not there. */
-static int make_folders(char *path)
-{
-    for (char *slash = path + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
-        *slash = 0;
-        int r = mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : 0;
-        if (r < 0) {
-            *slash = '/';
-            return r;
-        }
-    }
-    return mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : 0;
-}
-
 int history_folder(int *ret_fd, struct error *err)
 {
     _cleanup_free_ char *path = NULL;
@@ -70,7 +57,7 @@ int history_folder(int *ret_fd, struct error *err)
         return r;
     _cleanup_fd_ int fd = open(path, FOLDER_OPEN);
     if (fd < 0 && errno == ENOENT) {
-        r = make_folders(path);
+        r = ownfile_make_folders(path);
         if (r < 0)
             return error_errno(err, -r, "cannot make the folder %s for histories", path);
         fd = open(path, FOLDER_OPEN);
@@ -251,7 +238,7 @@ static int consider(void *data, const char *name, size_t n_id)
     return 0;
 }
 
-/* A file anywhere. Its folder is opened, too: repair may have to put another file beside it. */
+/* A file anywhere, to be read only. */
 static int find_path(const char *path, struct history *h, struct error *err)
 {
     const char *slash = strrchr(path, '/'), *name = slash + 1;
@@ -271,6 +258,11 @@ static int find_path(const char *path, struct history *h, struct error *err)
 int history_find(const char *given, struct history *h, struct error *err)
 {
     _cleanup_free_ char *path = NULL;
+    if (strchr(given, '/') && !h->read_only)
+        return error_set(err, EINVAL,
+                         "'%.200s' is a path, and hutch changes only sessions of its own folder; give the ID"
+                         " of one (`hutch history ls` shows them)",
+                         given);
     if (strchr(given, '/'))
         return find_path(given, h, err);
     int r = history_folder(&h->folder, err);

@@ -215,6 +215,17 @@ static int remove_companions(const struct history *h)
     return r;
 }
 
+/* Whatever else lies in the folder under such a name is the person's, and not for hutch to delete. */
+static int check_is_history(const struct history *h, struct error *err)
+{
+    _cleanup_loaded_ struct loaded l = {.only_first = true};
+    int r = history_load(h->fd, h->path, &l, err);
+    if (r == -EBADMSG)
+        return error_set(err, EBADMSG, "%s is not a session of hutch and was not removed; delete it with rm",
+                         h->path);
+    return r;
+}
+
 int history_remove(const char *given, char ret_id[HISTORY_ID_MAX], struct error *err)
 {
     struct history *h = calloc(1, sizeof *h);
@@ -225,6 +236,8 @@ int history_remove(const char *given, char ret_id[HISTORY_ID_MAX], struct error 
     int r = history_find(given, h, err);
     if (r == 0)
         r = history_open_file(h, err);
+    if (r == 0)
+        r = check_is_history(h, err);
     if (r == 0) {
         r = remove_companions(h);
         if (r == 0 && unlinkat(h->folder, h->name, 0) < 0)

@@ -52,7 +52,10 @@ int agent_record_box(struct agent *a, struct error *err)
 {
     if (a->box_told)
         return 0;
-    int r = agent_append(a, message_of_hutch("box", "{s:s}", "box", workbox_id(a->box)), err);
+    json_t *folder =
+        a->folder_known ? json_pack("[I, I]", (json_int_t)a->folder.dev, (json_int_t)a->folder.ino) : NULL;
+    int r = agent_append(
+        a, message_of_hutch("box", "{s:s, s:o*}", "box", workbox_id(a->box), "folder", folder), err);
     a->box_told = r == 0;
     return r;
 }

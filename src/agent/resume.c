@@ -5,8 +5,11 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "agent_private.h"
+#include "host_folder.h"
+#include "clock.h"
 #include "banned.h"
 
 /* A result for each call of an answer. */
@@ -79,15 +82,39 @@ static bool find_box(struct agent *a, bool *ret_had_one)
     json_t *last = history_last(a->history, "box");
     const char *id = json_string_value(json_object_get(last, "box"));
     bool found = id && workbox_find(id, &a->box, NULL) == 0;
+    const json_t *folder = json_object_get(last, "folder");
+    agent_remember_folder(a);
+    if (json_array_size(folder) == 2) {
+        a->folder.dev = (dev_t)json_integer_value(json_array_get(folder, 0));
+        a->folder.ino = (ino_t)json_integer_value(json_array_get(folder, 1));
+        a->folder_known = a->box_options.workspace != NULL;
+    }
+    /* A folder that the box itself writes is never walked by the host. */
+    a->folder_known &= found ? workbox_is_cow(a->box) : a->box_options.mode == BOX_COW;
     *ret_had_one = id != NULL;
     json_decref(last);
     return found;
 }
 
+/* The folder may come from the history, a file that says what its writer wants. */
+static int check_workspace(const struct box_options *o, struct error *err)
+{
+    _cleanup_free_ char *path = NULL;
+    if (!o->workspace)
+        return 0;
+    int r = host_folder_resolve(o->workspace, &path);
+    if (r < 0)
+        return error_errno(err, -r, "cannot open the folder of this session, '%s'", o->workspace);
+    const char *why = host_folder_refuse(path, o->mode == BOX_DIRECT);
+    return why ? error_set(err, EINVAL, "the workspace cannot be '%s': %s", path, why) : 0;
+}
+
 static int remake_box(struct agent *a, bool had_one, struct error *err)
 {
     struct error why = {0};
-    int r = workbox_new(&a->box_options, &a->box, err);
+    int r = check_workspace(&a->box_options, err);
+    if (r == 0)
+        r = workbox_new(&a->box_options, &a->box, err);
     if (r < 0 || !had_one)
         return r;
     r = workbox_ready(a->box, err);
@@ -109,10 +136,13 @@ static void go_to_workspace(struct agent *a)
 
 int agent_resume(struct agent *a, struct error *err)
 {
+    struct stat written;
     bool repaired = false, had_one = false;
     int r = history_open(a->options.resume, false, &a->history, &repaired, err);
     if (r < 0)
         return r;
+    if (stat(history_path(a->history), &written) == 0)
+        a->watch_since = (int64_t)written.st_mtim.tv_sec * NS_PER_S + written.st_mtim.tv_nsec;
     if (repaired)
         agent_note(a, "the last message was not written to its end, and is left out");
     go_to_workspace(a);
@@ -127,5 +157,6 @@ int agent_resume(struct agent *a, struct error *err)
     agent_restore_usage(a);
     if (a->box_told)
         agent_restore_background(a);
+    agent_check_folder(a, !a->box_told);
     return 0;
 }

@@ -1,8 +1,8 @@
 /*
- * Reading what an agent is set up with. The environment and the person's own configuration are believed. A
- * .env is a file that may have come with a clone: of it, only the variables of the contract are looked at, an
- * address counts only as settings_provider.c says, and SAFEDIR cannot lead out of its folder, or a stranger's
- * file would decide which of the person's folders an agent works on.
+ * Reading what an agent is set up with. The environment and the person's own configuration count. A .env and
+ * a workspace's configuration may have come with a clone: what needs trust in them (trust_items.c) counts
+ * only if their folder is trusted, and is reported and forgotten otherwise. SAFEDIR of a .env cannot lead out
+ * of its folder unless that is trusted, or a stranger would decide which folder an agent works on.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -52,43 +52,36 @@ const char *settings_keep(struct settings *s, char *text)
     return kept && json_array_append_new(s->kept, kept) == 0 ? json_string_value(kept) : NULL;
 }
 
-static void take_value(void *data, const char *name, const char *value)
+static void dotenv_take_value(void *data, const char *name, const char *value)
 {
     struct dotenv_reading *r = data;
     for (size_t i = 0; i < VAR_COUNT; i++)
-        if (strcmp(NAMES[i], name) == 0) {
+        if (strcmp(NAMES[i], name) == 0 && (r->s->dotenv_trusted || !trust_needed_for(name))) {
             free(r->s->dotenv[i]);
             r->s->dotenv[i] = strdup(value);
         }
 }
 
-static void take_broken(void *data, unsigned line, const char *why)
+static void dotenv_take_broken(void *data, unsigned line, const char *why)
 {
     struct dotenv_reading *r = data;
     if (++r->broken <= BROKEN_TOLD)
-        settings_note(r->s, "%s: line %u is left out: %s", r->s->dotenv_path, line, why);
+        settings_note(r->s, "%s/.env: line %u is left out: %s", r->s->here.folder, line, why);
 }
 
 static int read_dotenv(struct settings *s, const char *folder, struct error *err)
 {
-    struct error why = {0};
     struct dotenv_reading reading = {.s = s};
-    struct dotenv_sink sink = {take_value, take_broken, &reading};
-    _cleanup_buf_ struct buf text = BUF_INIT(DOTENV_MAX + 1);
-    if (asprintf(&s->dotenv_path, "%s/.env", folder) < 0) {
-        s->dotenv_path = NULL;
-        return error_set(err, ENOMEM, "no memory");
-    }
-    int r = ownfile_read(s->dotenv_path, &text, &why);
-    if (r == -ENOENT || r == -ENOTDIR || r == -EISDIR)
-        return 0;
-    if (r < 0) {
-        settings_note(s, "%s", why.text);
-        return 0;
-    }
-    r = dotenv_parse(text.len ? (const char *)text.data : "", text.len, &sink);
+    struct dotenv_sink sink = {dotenv_take_value, dotenv_take_broken, &reading};
+    const struct trust_file *f = &s->here.files[TRUST_DOTENV];
+    if (trust_read(folder, &s->here, NULL) < 0)
+        return 0; /* the folder is gone, and its .env with it */
+    s->dotenv_trusted = s->trust_run || s->here.state == TRUST_YES;
+    if (f->unreadable.code && f->unreadable.code != EISDIR)
+        settings_note(s, "%s", f->unreadable.text);
+    int r = dotenv_parse(f->text.len ? (const char *)f->text.data : "", f->text.len, &sink);
     if (reading.broken > BROKEN_TOLD)
-        settings_note(s, "%s: %u more lines are left out", s->dotenv_path, reading.broken - BROKEN_TOLD);
+        settings_note(s, "%s/.env: %u more lines are left out", s->here.folder, reading.broken - BROKEN_TOLD);
     return r < 0 ? error_set(err, -r, "no memory") : 0;
 }
 
@@ -119,18 +112,11 @@ static bool is_beneath(const char *path, const char *folder)
     return strncmp(path, folder, n) == 0 && (path[n] == 0 || path[n] == '/' || n == 1);
 }
 
-static bool folder_trusted(const struct settings *s, const char *folder)
-{
-    struct config as = s->config;
-    as.workspace = (char *)folder;
-    return config_trusts(&as);
-}
-
 static int read_safedir(struct settings *s, const char *folder, struct error *err)
 {
     const char *value = either(s, VAR_SAFEDIR);
     bool own = settings_environment(VAR_SAFEDIR) != NULL;
-    _cleanup_free_ char *joined = NULL, *here = NULL;
+    _cleanup_free_ char *joined = NULL;
     if (!value)
         return 0;
     if (value[0] != '/' && asprintf(&joined, "%s/%s", folder && !own ? folder : ".", value) < 0)
@@ -140,14 +126,12 @@ static int read_safedir(struct settings *s, const char *folder, struct error *er
         return error_errno(err, errno, "SAFEDIR=%.200s (the workspace)", value);
     if (own)
         return 0;
-    here = realpath(folder, NULL);
-    if (!here || (!is_beneath(s->safedir, here) && !folder_trusted(s, here)))
-        return error_set(
-            err, EPERM,
-            "%s: SAFEDIR=%.200s lies outside of the .env's folder. A .env may have come with a clone, so"
-            " it cannot choose that: use -w %.200s, or set SAFEDIR in the environment",
-            s->dotenv_path, value, s->safedir);
-    return 0;
+    if (s->dotenv_trusted || is_beneath(s->safedir, s->here.folder))
+        return 0;
+    return error_set(err, EPERM,
+                     "%s/.env: SAFEDIR=%.200s lies outside of the .env's folder, and the folder is not"
+                     " trusted; use -w %.200s, set SAFEDIR in the environment, or run `hutch trust %.200s`",
+                     s->here.folder, value, s->safedir, s->here.folder);
 }
 
 static int check_numbers(const struct settings *s, struct error *err)
@@ -169,7 +153,7 @@ static int read_all(struct settings *s, const char *folder, const char *workspac
     s->kept = json_array();
     if (!s->notes || !s->kept)
         return error_set(err, ENOMEM, "no memory");
-    int r = config_read(NULL, &s->config, err);
+    int r = config_read(&s->config, err);
     if (r == 0 && folder)
         r = read_dotenv(s, folder, err);
     if (r == 0)
@@ -180,15 +164,19 @@ static int read_all(struct settings *s, const char *folder, const char *workspac
         r = check_numbers(s, err);
     if (r < 0)
         return r;
-    settings_judge_dotenv(s);
     const char *at = workspace ? workspace : s->safedir ? s->safedir : folder;
-    s->config.workspace = at ? realpath(at, NULL) : NULL;
-    return 0;
+    r = at ? settings_load_workspace(s, at, err) : 0;
+    if (r == 0)
+        settings_report(s);
+    return r;
 }
 
-int settings_read(const char *folder, const char *workspace, struct settings **ret, struct error *err)
+int settings_read(const char *folder, const char *workspace, bool trust, struct settings **ret,
+                  struct error *err)
 {
     struct settings *s = calloc(1, sizeof *s);
+    if (s)
+        s->trust_run = trust;
     int r = s ? read_all(s, folder, workspace, err) : error_set(err, ENOMEM, "no memory");
     if (r < 0) {
         settings_free(s);
@@ -208,7 +196,8 @@ struct settings *settings_free(struct settings *s)
     json_decref(s->kept);
     for (size_t i = 0; i < VAR_COUNT; i++)
         free(s->dotenv[i]);
-    free(s->dotenv_path);
+    trust_free(&s->here);
+    trust_free(&s->work);
     free(s->safedir);
     free(s);
     return NULL;
@@ -227,13 +216,15 @@ const char *settings_get(const struct settings *s, const char *name)
     return NULL;
 }
 
+/* Without trust, a .env may ask for less than the person's configuration allows, not for more. */
 uint64_t settings_max_tokens(const struct settings *s)
 {
-    const char *value = either(s, VAR_MAX_TOKENS);
-    const json_t *member = settings_member(s, "max_tokens");
-    if (value)
-        return strtoull(value, NULL, 10);
-    return member ? (uint64_t)json_number_value(member) : 0;
+    const char *own = settings_environment(VAR_MAX_TOKENS), *value = either(s, VAR_MAX_TOKENS);
+    uint64_t limit = (uint64_t)json_number_value(settings_member(s, "max_tokens"));
+    uint64_t asked = value ? strtoull(value, NULL, 10) : 0;
+    if (asked && (own || s->dotenv_trusted || limit == 0 || asked < limit))
+        return asked;
+    return limit;
 }
 
 const json_t *settings_member(const struct settings *s, const char *name)

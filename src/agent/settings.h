@@ -1,18 +1,14 @@
 /*
  * What an agent is set up with: the environment, .env of the current folder, .hutch/config.json of the
- * workspace,
- * ~/.config/hutch/config.json, and hutch's own defaults, in this order of precedence below the command line.
- *
- * Who wrote it? A .env or a workspace's configuration may have come with a clone. So an address for a
- * provider counts only together with a key from the same file: a stranger's file can never send the person's
- * key elsewhere.
+ * workspace, ~/.config/hutch/config.json, and hutch's own defaults, in this order of precedence below the
+ * command line. What the two files of folders say counts only as far as the folders are trusted (trust.h).
  */
 #pragma once
 
 #include <jansson.h>
 
+#include "config.h"
 #include "model.h"
-#include "session.h"
 
 /* Dollars per million tokens; negative: not known. A request with more input than `long_above` (0: there is
  * no such limit) costs so many times as much, all of it. */
@@ -25,22 +21,32 @@ struct model_price {
 struct settings;
 
 /* `folder` is where .env is looked for: the current one; NULL: nowhere. `workspace` is the absolute path of
- * what the agent works on, NULL: that of SAFEDIR, or `folder`. What is wrong in the person's own
- * configuration, and USE_SANDBOX other than `true`, are errors; what is wrong in a .env is a note. */
-int settings_read(const char *folder, const char *workspace, struct settings **ret, struct error *err);
+ * what the agent works on, NULL: that of SAFEDIR, or `folder`. `trust` trusts both for this run. What is
+ * wrong in the person's own configuration, and USE_SANDBOX other than `true`, are errors; what is wrong in
+ * the files of folders is a note, and so is what is ignored in them. */
+int settings_read(const char *folder, const char *workspace, bool trust, struct settings **ret,
+                  struct error *err);
 struct settings *settings_free(struct settings *s);
 
-/* Reads the workspace's configuration through the guest. A stranger's: only what can do no harm counts
- * ("model" of a provider that is known, limits that are lower). All of it counts if the person's own file
- * trusts the workspace and nothing ran in the box yet (`fresh`). A mistake in it is a note. */
-int settings_add_workspace(struct settings *s, struct tool_session *session, bool fresh, struct error *err);
+/* Takes the configuration of another workspace instead: that of a session which is resumed. Returns 1; 0 if
+ * it is the same folder. */
+int settings_set_workspace(struct settings *s, const char *folder, struct error *err);
+
+/* The folders whose files say something that is ignored for want of trust: up to 2, borrowed. */
+size_t settings_untrusted(const struct settings *s, const struct trust *ret[2]);
+
+/* What is ignored of one of them, as trust_items() describes it. */
+json_t *settings_ignored(const struct settings *s, const struct trust *t);
+
+/* A copy of the configuration for tool_sources_add(). */
+int settings_config(const struct settings *s, struct config *ret, struct error *err);
 
 /* What a person should be told about these settings, one line each: an array of strings, borrowed. */
 const json_t *settings_notes(const struct settings *s);
 
 /* A variable of the contract (ANTHROPIC_API_KEY, HUTCH_MODEL, …) from the environment or .env; NULL: not set
- * or empty. SAFEDIR is absolute and without links; from a .env it counts only within the .env's folder. A key
- * and an address are not to be taken from here: settings_model() judges whether they go together. */
+ * or empty. SAFEDIR is absolute and without links. A key and an address are not to be taken from here:
+ * settings_model() knows which go together. */
 const char *settings_get(const struct settings *s, const char *name);
 
 /* MAX_TOKENS, or "max_tokens" of the configuration; 0: not set. */

@@ -15,7 +15,8 @@ static int no_key(const char *provider, struct error *err)
 {
     bool anthropic = !provider || strcmp(provider, "anthropic") == 0;
     return error_set(err, ENOKEY,
-                     "there is no key for %s: export %s=… in your shell, or put the line %s=… into .env%s\n"
+                     "there is no key for %s: export %s=… in your shell, or put the line %s=… into .env and "
+                     "run `hutch trust`%s\n"
                      "A model of your own needs none: OPENAI_BASE_URL=http://127.0.0.1:8080/v1 with --model "
                      "openai/NAME reaches"
                      " llama.cpp, vLLM or Ollama; other providers go into ~/.config/hutch/config.json\n"

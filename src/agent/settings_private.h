@@ -26,10 +26,11 @@ enum settings_variable {
 
 struct settings {
     struct config config;
+    bool trust_run;          /* --trust: all folders are trusted for this run */
+    struct trust here, work; /* the folder of .env; the workspace. `folder` is NULL: there is none */
     json_t *workspace;       /* what of the workspace's file counts: an object; or NULL */
-    bool trusted;            /* all of it does */
-    char *dotenv_path;       /* for messages; NULL: none was looked for */
-    char *dotenv[VAR_COUNT]; /* what it says */
+    bool dotenv_trusted;
+    char *dotenv[VAR_COUNT]; /* what counts of it */
     char *safedir;           /* absolute; NULL: not set */
     json_t *notes;
     json_t *kept; /* strings that specs borrow: expanded keys and the like */
@@ -43,17 +44,17 @@ void settings_note(struct settings *s, const char *fmt, ...) PRINTF(2, 3);
 /* Keeps a string as long as the settings live; NULL without memory. Takes it over. */
 const char *settings_keep(struct settings *s, char *text);
 
-/* A provider of the configuration: the workspace's if it is trusted, else the person's own; or NULL. */
+/* A provider of the configuration: the workspace's if that is trusted, else the person's own; or NULL. */
 const json_t *settings_provider(const struct settings *s, const char *name, bool *ret_workspace);
 
-/* What a workspace's file says, of which as much counts as may. Takes the object over. */
-void settings_take_workspace(struct settings *s, json_t *config, bool fresh);
+/* Reads the configuration of a workspace. A folder that cannot be read is none. */
+int settings_load_workspace(struct settings *s, const char *folder, struct error *err);
+
+/* Notes what is ignored in the files of both folders, and what is wrong in them. */
+void settings_report(struct settings *s);
 
 /* Is it one that is built in, or of the configuration? */
 bool settings_knows_provider(const struct settings *s, const char *name, size_t n);
-
-/* Forgets the addresses of the .env that do not count. */
-void settings_judge_dotenv(struct settings *s);
 
 /* Where requests to a provider go and with what: fills api, base_url, key, headers, extra. -ENOENT: there is
  * no such provider; -ENOKEY: neither key nor address. */

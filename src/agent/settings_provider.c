@@ -1,12 +1,13 @@
 /*
- * Where a provider is and what key it gets. The rule: no file that a stranger may have written sends the
- * person's key, or a header with a secret in it, to an address of the stranger's.
+ * Where a provider is and what key it gets. The rule: an address goes with the key beside it, if it has one.
  *
- *     environment, own configuration    the person's: their addresses count with whatever key there is
- *     .env                              its address counts only with its own key; then nothing of the
- * configuration's entry is sent along. Without any key at all: if it is this very machine workspace, trusted
- * its entry stands alone: its address, its key, its headers workspace, not trusted            is not asked
- * (settings_workspace.c)
+ *     environment             its address counts with whatever key there is
+ *     .env, trusted           its address goes with its own key, else with the environment's; nothing of the
+ *                             configuration's entry is sent along
+ *     workspace, trusted      its entry stands alone: its address, its key, its headers
+ *     own configuration       what the others leave open
+ *
+ * What is not trusted is not here: settings.c and settings_workspace.c leave it out.
  */
 #include <errno.h>
 #include <string.h>
@@ -35,8 +36,7 @@ static const struct builtin *builtin(const char *name)
 
 const json_t *settings_provider(const struct settings *s, const char *name, bool *ret_workspace)
 {
-    const json_t *entry =
-        s->trusted ? json_object_get(json_object_get(s->workspace, "providers"), name) : NULL;
+    const json_t *entry = json_object_get(json_object_get(s->config.trusted, "providers"), name);
     *ret_workspace = entry != NULL;
     return entry ? entry : json_object_get(json_object_get(s->config.own, "providers"), name);
 }
@@ -52,22 +52,6 @@ bool settings_knows_provider(const struct settings *s, const char *name, size_t 
     return builtin(copy) || settings_provider(s, copy, &workspace);
 }
 
-/* This very machine, by its numbers or its name, and nothing that only looks like it. */
-static bool is_loopback(const char *url)
-{
-    const char *host = strstr(url, "://");
-    if (!host)
-        return false;
-    host += 3;
-    if (strncmp(host, "[::1]", 5) == 0)
-        return strchr(":/", host[5]) != NULL;
-    size_t n = strcspn(host, "/?#:");
-    if (n == 9 && memcmp(host, "localhost", 9) == 0)
-        return !strchr("?#", host[n]) || !host[n];
-    return strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") == n &&
-           (!host[n] || strchr(":/", host[n]));
-}
-
 static bool is_openai(const char *url)
 {
     static const char own[] = "https://api.openai.com";
@@ -79,40 +63,9 @@ static const char *of_dotenv(const struct settings *s, enum settings_variable v)
     return s->dotenv[v] && s->dotenv[v][0] ? s->dotenv[v] : NULL;
 }
 
-/* Does the .env's address count? */
-static bool dotenv_address(const struct settings *s, const struct builtin *b, const json_t *entry)
+static bool dotenv_has_address(const struct settings *s, const struct builtin *b)
 {
-    const char *url = of_dotenv(s, b->url);
-    if (!url || settings_environment(b->url) || settings_environment(b->key))
-        return false;
-    return of_dotenv(s, b->key) || (!json_object_get(entry, "key") && is_loopback(url));
-}
-
-static const char *variable_name(const struct builtin *b, bool key)
-{
-    bool anthropic = b->key == VAR_ANTHROPIC_API_KEY;
-    if (key)
-        return anthropic ? "ANTHROPIC_API_KEY" : "OPENAI_API_KEY";
-    return anthropic ? "ANTHROPIC_BASE_URL" : "OPENAI_BASE_URL";
-}
-
-/* Once, when the settings are read: an address that does not count is told and forgotten. */
-void settings_judge_dotenv(struct settings *s)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(BUILTINS); i++) {
-        const struct builtin *b = &BUILTINS[i];
-        bool workspace;
-        if (!of_dotenv(s, b->url) || settings_environment(b->url) ||
-            dotenv_address(s, b, settings_provider(s, b->name, &workspace)))
-            continue;
-        settings_note(
-            s,
-            "%s: %s does not count, since it has no %s with it or another one comes first: a file that may"
-            " have come with a clone cannot send your key elsewhere. Set both in the environment",
-            s->dotenv_path, variable_name(b, false), variable_name(b, true));
-        free(s->dotenv[b->url]);
-        s->dotenv[b->url] = NULL;
-    }
+    return of_dotenv(s, b->url) && !settings_environment(b->url);
 }
 
 static int expand(struct settings *s, const char *provider, const char *member, const char *value,
@@ -216,13 +169,11 @@ static int check(const char *provider, const struct model_spec *spec, struct err
 }
 
 /* From the variables; says whether the configuration's entry has a say still. */
-static bool take_variables(struct settings *s, const struct builtin *b, const json_t *entry,
-                           struct model_spec *spec)
+static bool take_variables(struct settings *s, const struct builtin *b, struct model_spec *spec)
 {
-    bool dotenv = dotenv_address(s, b, entry);
-    spec->key = settings_environment(b->key);
-    if (!spec->key)
-        spec->key = of_dotenv(s, b->key);
+    bool dotenv = dotenv_has_address(s, b);
+    const char *own = settings_environment(b->key), *beside = of_dotenv(s, b->key);
+    spec->key = dotenv && beside ? beside : own ? own : beside;
     spec->base_url = dotenv ? of_dotenv(s, b->url) : settings_environment(b->url);
     return !dotenv;
 }
@@ -235,7 +186,7 @@ int settings_reach(struct settings *s, const char *provider, struct model_spec *
     if (!b && !entry)
         return error_set(err, ENOENT, "there is no provider '%.64s'", provider);
     bool alone = workspace && json_object_get(entry, "base_url");
-    if (b && !alone && !take_variables(s, b, entry, spec))
+    if (b && !alone && !take_variables(s, b, spec))
         entry = NULL;
     int r = take_entry(s, provider, entry, spec, err);
     if (r == 0)
@@ -262,6 +213,6 @@ bool settings_has_address(const struct settings *s, const char *provider)
     bool workspace;
     const struct builtin *b = builtin(provider);
     const json_t *entry = settings_provider(s, provider, &workspace);
-    return (b && (settings_environment(b->url) || dotenv_address(s, b, entry))) ||
+    return (b && (settings_environment(b->url) || dotenv_has_address(s, b))) ||
            json_object_get(entry, "base_url");
 }

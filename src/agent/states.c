@@ -43,17 +43,19 @@ int agent_find_state(struct agent *a, unsigned after, struct box_state *ret)
     return found ? 0 : -ENOENT;
 }
 
-/* A box in that state: this one put back (*ret is NULL), or a fork of the one that has it. */
-int agent_go_to_state(struct agent *a, const struct box_state *s, struct workbox **ret, struct error *err)
+/* A fork has the snapshots of the boxes that it was forked from under their name and the box's. */
+void agent_state_name(const struct agent *a, const struct box_state *s, char ret[KEEPER_SNAPSHOT_NAME])
 {
-    struct workbox *other = NULL;
-    if (strcmp(s->box, workbox_id(a->box)) == 0) {
-        *ret = NULL;
-        return workbox_restore(a->box, s->snapshot, err);
-    }
-    int r = workbox_find(s->box, &other, err);
-    if (r == 0)
-        r = workbox_fork(other, s->snapshot, ret, err);
-    workbox_free(other, false);
-    return r;
+    if (strcmp(s->box, workbox_id(a->box)) == 0)
+        snprintf(ret, KEEPER_SNAPSHOT_NAME, "%s", s->snapshot);
+    else
+        snprintf(ret, KEEPER_SNAPSHOT_NAME, "%.8s:%.6s", s->box, s->snapshot);
+}
+
+int agent_go_to_state(struct agent *a, const struct box_state *s, struct workbox_reverted *reverted,
+                      struct error *err)
+{
+    char name[KEEPER_SNAPSHOT_NAME];
+    agent_state_name(a, s, name);
+    return workbox_restore(a->box, name, reverted, err);
 }

@@ -57,13 +57,15 @@ static void put_network(const char *network, struct buf *b)
 {
     if (!network || strcmp(network, "off") == 0)
         buf_append_str(
-            b, "- There is no network. What must be downloaded cannot be had: say so, if it is needed.\n");
+            b, "- There is no network at first. If something must be downloaded, ask for its hosts with"
+               " request_network. If the user refuses, say what you could not do.\n");
     else if (strcmp(network, "host") == 0)
         buf_append_str(b, "- The network is the host's.\n");
     else
         buf_printf(
             b,
-            "- The network reaches only these hosts, through a proxy that the environment names: %.2000s\n",
+            "- The network reaches only these hosts, through a proxy that the environment names: %.2000s."
+            " Ask for others with request_network.\n",
             network);
 }
 
@@ -74,6 +76,12 @@ static void put_facts(const struct system_options *o, struct buf *b)
     if (id && strlen(id) >= 8 && strspn(id, "0123456789") >= 8)
         buf_printf(b, "- This session began on %.4s-%.2s-%.2s.\n", id, id + 4, id + 6);
     put_network(o->network, b);
+    if (o->start)
+        buf_printf(b,
+                   "- The person is in /workspace/%.4000s, where your shell begins, too. Paths of the file "
+                   "tools are "
+                   "relative to /workspace.\n",
+                   o->start);
     if (o->mode && strcmp(o->mode, "ro") == 0)
         buf_append_str(b, "- /workspace is read-only in this session.\n");
     else if (o->mode && strcmp(o->mode, "direct") == 0)

@@ -18,6 +18,7 @@ struct system_options {
     const char *session; /* its ID, which begins with its date; or NULL */
     const char *network; /* "off", "host", or what is allowed; NULL: off */
     const char *mode;    /* of the workspace: "cow", "direct", "ro"; NULL: cow */
+    const char *start;   /* folder of the workspace that the shell begins in; NULL: its top */
     bool unattended;     /* nobody is there to answer a question */
 };
 

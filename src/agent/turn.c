@@ -48,6 +48,8 @@ int turn_begin(struct agent *a, const char *words, struct error *err)
     if (r == 0)
         r = system_record(a->history, a->system, err);
     if (r == 0)
+        r = agent_learn_folder(a, err);
+    if (r == 0)
         r = agent_append(a, message_of_person(a->turn.number, buf_cstr(&a->aside), words), err);
     if (r < 0)
         return r;
@@ -104,6 +106,7 @@ static int ask_once(struct agent *a, struct model_reply *ret, struct error *err)
                               .messages = messages,
                               .max_tokens = answer_tokens(a),
                               .cancel = a->cancel};
+    agent_watch_folder(a);
     r = model_ask(a->model, &q, &(struct model_sink){.event = relay, .data = a}, ret, err);
     json_decref(messages);
     return r;
@@ -166,7 +169,7 @@ int turn_guard(struct agent *a, struct error *err)
     struct error why = {0};
     char name[KEEPER_SNAPSHOT_NAME];
     a->turn.changed = true;
-    a->fresh = a->pending_known = false;
+    a->pending_known = false;
     if (a->turn.snapshot)
         return 0;
     a->turn.snapshot = true;
@@ -207,7 +210,7 @@ static void settle(struct agent *a)
         r = changes.count ? agent_save(a, &err) : agent_unsave(a, &err);
     if (r < 0)
         agent_note(a, "%s", err.text);
-    if (changes.count > 0)
+    if (agent_changes_any(&changes))
         agent_tell(a, &(struct agent_event){.kind = AGENT_CHANGES, .changes = &changes});
     agent_changes_free(&changes);
 }

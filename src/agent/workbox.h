@@ -9,6 +9,7 @@
 
 #include "box.h"
 #include "keeper.h"
+#include "tool_apply.h"
 #include "toolbox.h"
 
 struct agent_change {
@@ -22,7 +23,14 @@ struct agent_changes {
     struct agent_change *items;
     size_t count;
     uint64_t added, deleted;
+    bool commits; /* a repository of the workspace has changed, too: there may be commits to deliver */
 };
+
+/* Is there something to apply? */
+static inline bool agent_changes_any(const struct agent_changes *c)
+{
+    return c->count > 0 || c->commits;
+}
 void agent_changes_free(struct agent_changes *c);
 
 /* An independent copy; -ENOMEM leaves *ret empty. */
@@ -45,20 +53,45 @@ int workbox_ready(struct workbox *w, struct error *err);
 struct workbox *workbox_free(struct workbox *w, bool remove);
 
 const char *workbox_id(const struct workbox *w);
+bool workbox_is_cow(const struct workbox *w);
 struct tool_box *workbox_tools(struct workbox *w);
 
 /* Before something runs that may change the box. In a box in which nothing ran yet it costs nothing. */
 int workbox_snapshot(struct workbox *w, char ret_name[KEEPER_SNAPSHOT_NAME], struct error *err);
 /* Something ran in it that this did not know of. */
 void workbox_touch(struct workbox *w);
-int workbox_restore(struct workbox *w, const char *name, struct error *err);
+
+/* What going back to a snapshot did with paths that were applied to the folder since. */
+struct workbox_reverted {
+    char **paths; /* the box shows their earlier state, the folder the applied one */
+    size_t count;
+    size_t failed;       /* paths whose earlier state could not be restored: */
+    struct buf failures; /* `PATH: why; …` of the first of them */
+};
+#define WORKBOX_REVERTED_INIT ((struct workbox_reverted){.failures = BUF_INIT(4096)})
+void workbox_reverted_free(struct workbox_reverted *r);
+
+/* -ENOENT: the box has no such snapshot. `reverted` is initialised, or NULL. */
+int workbox_restore(struct workbox *w, const char *name, struct workbox_reverted *reverted,
+                    struct error *err);
 
 /* A box of its own with the same files, as they are now or were at a snapshot (NULL: now). */
 int workbox_fork(struct workbox *w, const char *snapshot, struct workbox **ret, struct error *err);
 
+/* What the box changed, as an object: a path of a change to a number that stands for its content. */
+int workbox_fingerprints(struct workbox *w, json_t **ret, struct error *err);
+
+/* How many paths differ between two of these. */
+size_t fingerprints_differ(const json_t *a, const json_t *b);
+
 int workbox_changes(struct workbox *w, struct agent_changes *ret, struct error *err);
 int workbox_diff(struct workbox *w, int out, struct error *err);
-int workbox_apply(struct workbox *w, const struct apply_report *report, struct error *err);
+int workbox_apply(struct workbox *w, const struct tool_apply_options *o, struct error *err);
+int workbox_sync(struct workbox *w, const struct apply_options *o, const struct apply_report *report,
+                 struct error *err);
+
+/* After something may have changed files of the box: see box_note_seen. */
+int workbox_note(struct workbox *w, struct error *err);
 
 /* The changes as a file of the host (a git diff, replaced in one step and synced; none if there are no
  * changes), and back into a fresh box. -EFBIG: they are more than WORKBOX_PATCH_MAX, and the file is as it

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cquote.h"
+#include "git_path.h"
 #include "io.h"
 #include "relpath.h"
 #include "workbox_private.h"
@@ -28,6 +29,7 @@ void agent_changes_free(struct agent_changes *c)
 int agent_changes_copy(const struct agent_changes *from, struct agent_changes *ret)
 {
     struct agent_changes c = {.items = calloc(from->count + 1, sizeof *c.items)};
+    c.commits = from->commits;
     c.added = from->added;
     c.deleted = from->deleted;
     for (; c.items && c.count < from->count; c.count++) {
@@ -54,11 +56,14 @@ static const char *kind_name(enum wire_change kind)
 /* Takes the paths over. */
 static int take_list(struct box_changes *from, struct agent_changes *to)
 {
+    struct git_path g;
     to->items = calloc(from->count + 1, sizeof *to->items);
     if (!to->items)
         return -ENOMEM;
     for (size_t i = 0; i < from->count; i++)
-        if (!relpath_touches_git(from->items[i].path))
+        if (git_path_split(from->items[i].path, &g))
+            to->commits |= g.kind == GIT_PATH_COMMITS;
+        else if (!relpath_touches_git(from->items[i].path))
             to->items[to->count++] = (struct agent_change){.path = TAKE_PTR(from->items[i].path),
                                                            .kind = kind_name(from->items[i].kind)};
     return 0;
@@ -157,6 +162,9 @@ int workbox_changes(struct workbox *w, struct agent_changes *ret, struct error *
     if (r == 0 && take_list(&list, &c) < 0)
         r = error_set(err, ENOMEM, "no memory");
     box_changes_free(&list);
+    if (r == 0 && w->git.worktree.needed)
+        c.commits = !w->delivered && git_worktree_moved(&w->box);
+    c.commits &= !w->delivered;
     if (r == 0 && c.count > 0 && c.count <= COUNTED_MAX)
         r = add_lines(w, &c, err);
     if (r < 0) {

@@ -30,7 +30,12 @@ int io_read_all(int fd, struct buf *b)
     for (;;) {
         if (b->len == b->max)
             return -ENOBUFS;
-        size_t want = b->max - b->len < 65536 ? b->max - b->len : 65536;
+        /* Most files are small, and a large buffer costs a mapping: begin with a page, then take more. */
+        size_t want = b->len < 4000 ? 4000 : 65536, left = b->cap - b->len;
+        if (left >= 1024 && left < want) /* the read that finds the end of a small file needs no more */
+            want = left;
+        if (want > b->max - b->len)
+            want = b->max - b->len;
         void *at = buf_reserve(b, want);
         if (!at)
             return -ENOMEM;

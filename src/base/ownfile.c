@@ -3,6 +3,7 @@
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "io.h"
@@ -66,14 +67,14 @@ int ownfile_read(const char *path, struct buf *b, struct error *err)
     return r < 0 ? error_errno(err, -r, "cannot read %s", path) : 0;
 }
 
-char *ownfile_config_path(const char *name)
+static char *ownfile_base_path(const char *variable, const char *usual, const char *name)
 {
-    const char *base = getenv("XDG_CONFIG_HOME"), *middle = "";
+    const char *base = getenv(variable), *middle = "";
     char *path = NULL;
-    if (!base || base[0] != '/') { /* a relative one is to be ignored, says its specification */
+    if (!base || base[0] != '/') { /* the XDG specification says to ignore a relative one */
         const struct passwd *me = NULL;
         base = getenv("HOME");
-        middle = "/.config";
+        middle = usual;
         if (!base || base[0] != '/')
             me = getpwuid(geteuid());
         if (me)
@@ -83,4 +84,27 @@ char *ownfile_config_path(const char *name)
         return NULL;
     int n = asprintf(&path, "%s%s/hutch%s%s", base, middle, name ? "/" : "", name ? name : "");
     return n < 0 ? NULL : path;
+}
+
+char *ownfile_config_path(const char *name)
+{
+    return ownfile_base_path("XDG_CONFIG_HOME", "/.config", name);
+}
+
+char *ownfile_state_path(const char *name)
+{
+    return ownfile_base_path("XDG_STATE_HOME", "/.local/state", name);
+}
+
+int ownfile_make_folders(char *path)
+{
+    for (char *slash = path + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
+        *slash = 0;
+        int r = mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : 0;
+        if (r < 0) {
+            *slash = '/';
+            return r;
+        }
+    }
+    return mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : 0;
 }

@@ -20,3 +20,9 @@ int ownfile_read(const char *path, struct buf *b, struct error *err);
 /* $XDG_CONFIG_HOME/hutch or ~/.config/hutch, with `name` behind it if that is not NULL; a new string. NULL:
  * nobody says where the home is, or no memory. */
 char *ownfile_config_path(const char *name);
+
+/* The same for $XDG_STATE_HOME/hutch or ~/.local/state/hutch: what hutch remembers about this machine. */
+char *ownfile_state_path(const char *name);
+
+/* Makes each folder of the path that does not exist, for the person alone. */
+int ownfile_make_folders(char *path);

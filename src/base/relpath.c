@@ -41,6 +41,13 @@ static size_t fold(const char *at, size_t n, char *ret, size_t max)
     return used;
 }
 
+bool relpath_component_folds_to(const char *component, size_t n, const char *name)
+{
+    char folded[64];
+    size_t used = fold(component, n, folded, sizeof folded);
+    return used == strlen(name) && memcmp(folded, name, used) == 0;
+}
+
 static bool component_is_git(const char *at, size_t n)
 {
     char name[64];

@@ -18,5 +18,9 @@ bool relpath_is_valid(const void *path, size_t n);
  */
 bool relpath_touches_git(const char *path);
 
+/* Might a filesystem that folds names take this component (n bytes, no slash) for `name`, which is in lower
+ * case? By the same rules. */
+bool relpath_component_folds_to(const char *component, size_t n, const char *name);
+
 /* The last component of a valid path. */
 const char *relpath_name(const char *path);

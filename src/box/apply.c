@@ -1,33 +1,36 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "apply.h"
 #include "apply_file.h"
-#include "apply_memory.h"
-#include "beneath.h"
-#include "clock.h"
+#include "apply_list.h"
+#include "apply_merge.h"
+#include "apply_spot.h"
 #include "cquote.h"
+#include "git_dirs.h"
+#include "note.h"
 #include "relpath.h"
 #include "banned.h"
 
 /* Beside the outcomes of box.h: something that is to be removed first is in the way. */
 #define BLOCKED (APPLY_REFUSED + 1)
 
-static const char UNDER_GIT[] =
+static const char WHY_GIT[] =
     "changes under .git are not applied: a hook or config there would run on the host";
-
-struct item {
-    struct changes_entry e; /* owns its strings */
-    bool later;
-};
-
-struct items {
-    struct item *at;
-    size_t count, room, bytes;
-};
+static const char WHY_GIT_DIR[] =
+    "its folder is or would become a git directory, whose configuration runs programs: look at it, then use "
+    "--allow-git-dirs";
+static const char WHY_CHANGED[] = "it changed in your folder since the box read it";
+static const char WHY_DELETED[] = "it was deleted in your folder since the box read it";
+static const char WHY_OTHER[] = "your folder has another file of that name now";
+static const char WHY_MOVED[] = "its folder was replaced in your folder since the box read it";
+static const char WHY_IN_PLACE[] = "something else is in its place in your folder";
+static const char WHY_MODE[] = "its permissions changed in your folder, too";
 
 /* What became of one item, and why. */
 struct verdict {
@@ -35,156 +38,256 @@ struct verdict {
     const char *why;
 };
 
-static struct verdict done(int r)
+static struct verdict verdict(int outcome, const char *why)
 {
-    return (struct verdict){.outcome = r < 0 ? r : APPLY_DONE};
+    return (struct verdict){.outcome = outcome, .why = why};
 }
 
-static struct verdict conflict(const char *why)
+/* What a step of apply_file.h answered. */
+static struct verdict verdict_of_step(int r, const char *why)
 {
-    return (struct verdict){.outcome = APPLY_CONFLICT, .why = why};
+    return r > 0 ? verdict(APPLY_CONFLICT, why) : verdict(r < 0 ? r : APPLY_DONE, NULL);
 }
 
-static void items_free(struct items *list)
+/* Records what the folder has at a path now. `base` is taken over. */
+static struct verdict record(struct apply *ap, const char *path, const struct identity *id,
+                             struct seen_base *base, bool base_differs, int outcome, struct error *err)
 {
-    for (size_t i = 0; i < list->count; i++) {
-        free((char *)list->at[i].e.path);
-        free((char *)list->at[i].e.target);
+    int r = seen_set(ap->job->seen, path, id ? SEEN_KNOWN : SEEN_ABSENT, id, base, base_differs);
+    if (r < 0 && r != -ENOSPC)
+        return verdict(error_errno(err, -r, "cannot remember what was written"), NULL);
+    return verdict(outcome, NULL);
+}
+
+/* Writes the box's version in place of what is there, or where nothing is. */
+static struct verdict put_theirs(struct apply *ap, struct apply_spot *s, const struct changes_entry *e,
+                                 const char *link_to, struct error *err)
+{
+    struct identity id;
+    const char *why = NULL;
+    const struct apply_content c = {.entry = e, .mode = e->mode, .link_to = link_to};
+    int r = apply_put(ap, s->dir, e->path, &c, s->there ? &s->now : NULL, &id, &why, err);
+    if (r != 0)
+        return verdict_of_step(r, why);
+    return record(ap, e->path, &id, apply_read_base(ap, s->dir, e->path, &id), false, APPLY_DONE, err);
+}
+
+/* Writes merged bytes to the folder and, later, to the box. Until the box has them, the common ancestor of
+ * both is the box's version. */
+static struct verdict put_merged(struct apply *ap, struct apply_spot *s, const struct changes_entry *e,
+                                 struct apply_merged *m, int outcome, const char *said, struct error *err)
+{
+    struct identity id;
+    const char *why = NULL;
+    const struct apply_content c = {.entry = e, .mode = S_IFREG | m->mode, .bytes = m->bytes};
+    int r = apply_put(ap, s->dir, e->path, &c, &s->now, &id, &why, err);
+    if (r != 0)
+        return verdict_of_step(r, why);
+    struct verdict v = record(ap, e->path, &id, seen_base_ref(m->theirs), true, outcome, err);
+    if (v.outcome >= 0 &&
+        box_edits_add(ap->job->edits, BOX_EDIT_BYTES, e->path, m->mode, seen_base_ref(m->bytes), &id) < 0)
+        return verdict(error_errno(err, ENOMEM, "cannot merge"), NULL);
+    v.why = said;
+    return v;
+}
+
+/* The person chose their version: the box gets it. */
+static struct verdict keep_mine(struct apply *ap, const struct apply_spot *s, struct error *err)
+{
+    enum box_edit_kind kind = s->there ? BOX_EDIT_FOLDER : BOX_EDIT_GONE;
+    if (s->there && !S_ISREG(s->now.mode) && !S_ISLNK(s->now.mode))
+        return verdict(APPLY_CONFLICT, "your version is no file or link: the box cannot get it");
+    if (box_edits_add(ap->job->edits, kind, s->path, 0, NULL, s->there ? &s->now : NULL) < 0)
+        return verdict(error_errno(err, ENOMEM, "cannot keep your version"), NULL);
+    return verdict(APPLY_SAME, "kept your version, and gave it to the box");
+}
+
+/* A conflict on a file or link that the box has: what the options say about it. */
+static struct verdict resolve_file(struct apply *ap, struct apply_spot *s, const struct changes_entry *e,
+                                   struct apply_merged *m, const char *why, struct error *err)
+{
+    switch (ap->job->options->on_conflict) {
+    case APPLY_MINE:
+        return keep_mine(ap, s, err);
+    case APPLY_THEIRS:
+        if (s->there && S_ISDIR(s->now.mode))
+            break;
+        return put_theirs(ap, s, e, NULL, err);
+    case APPLY_MARKERS:
+        if (m && m->bytes)
+            return put_merged(ap, s, e, m, APPLY_MERGED, "with conflict markers", err);
+        break;
+    case APPLY_REPORT:
+        break;
     }
-    free(list->at);
+    return verdict(APPLY_CONFLICT, why);
 }
 
-static int keep(void *data, const struct changes_entry *e)
+/* Somebody else's version is in the place: it may be the same, or one that can be merged. */
+static struct verdict settle_file(struct apply *ap, struct apply_spot *s, const struct changes_entry *e,
+                                  struct error *err)
 {
-    struct items *list = data;
-    list->bytes += strlen(e->path) + (e->target ? strlen(e->target) : 0) + sizeof(struct item);
-    if (list->bytes > CHANGES_BYTES_MAX)
-        return -E2BIG;
-    if (list->count == list->room) {
-        size_t room = list->room ? list->room * 2 : 64;
-        struct item *at = realloc(list->at, room * sizeof *at);
-        if (!at)
-            return -ENOMEM;
-        list->at = at;
-        list->room = room;
-    }
-    struct item i = {.e = *e};
-    i.e.path = strdup(e->path);
-    i.e.target = e->target ? strdup(e->target) : NULL;
-    list->at[list->count++] = i;
-    return i.e.path && (i.e.target || !e->target) ? 0 : -ENOMEM;
-}
-
-static bool is_untouched(const struct apply *ap, const struct stat *st)
-{
-    return (int64_t)st->st_ctim.tv_sec * NS_PER_S + st->st_ctim.tv_nsec <= ap->since ||
-           apply_memory_has(ap->memory, st);
-}
-
-/* A folder, which is in the list only when it is empty. */
-static struct verdict put_folder(const struct apply *ap, int dir, const struct changes_entry *e,
-                                 const struct stat *old, struct error *err)
-{
-    const char *name = relpath_name(e->path);
-    if (old)
-        return (struct verdict){.outcome = S_ISDIR(old->st_mode) ? APPLY_SAME : BLOCKED};
-    if (mkdirat(dir, name, e->mode & 0777) < 0 ||
-        (ap->as_root && fchownat(dir, name, ap->owner.st_uid, ap->owner.st_gid, AT_SYMLINK_NOFOLLOW) < 0))
-        return done(error_errno(err, errno, "cannot create a folder"));
-    return done(0);
-}
-
-/* Something is there that the person put there or changed: fine if it is the same thing. */
-static struct verdict settle(const struct apply *ap, int dir, const struct changes_entry *e,
-                             const struct stat *old, struct error *err)
-{
-    int same = apply_is_same(ap, dir, e, old, err);
+    int same = apply_is_same(ap, s->dir, e, &s->now, err);
     if (same < 0)
-        return done(same);
-    if (same && apply_memory_add(ap->memory, old) == 0)
-        return (struct verdict){.outcome = APPLY_SAME};
-    return conflict(e->kind == WIRE_ADDED ? "the folder has another file of that name by now"
-                                          : "it was changed in the folder since the box began");
+        return verdict(same, NULL);
+    if (same)
+        return record(ap, e->path, &s->now, apply_read_base(ap, s->dir, e->path, &s->now), false, APPLY_SAME,
+                      err);
+    _cleanup_(apply_merged_free) struct apply_merged m = {0};
+    const struct seen_entry *base = s->state == SEEN_KNOWN && s->parent_seen ? s->seen : NULL;
+    int r = apply_merge(ap, s->dir, e, &s->now, base, &m, err);
+    if (r < 0)
+        return verdict(r, NULL);
+    if (r == APPLY_MERGE_CLEAN)
+        return put_merged(ap, s, e, &m, APPLY_MERGED, NULL, err);
+    if (r == APPLY_MERGE_ONLY_BOX)
+        return put_theirs(ap, s, e, NULL, err);
+    if (r == APPLY_MERGE_ONLY_FOLDER) /* the box changed nothing since the last merge */
+        return verdict(APPLY_SAME, NULL);
+    const char *why = s->parent_replaced                                 ? WHY_MOVED
+                      : s->state == SEEN_KNOWN                           ? WHY_CHANGED
+                      : e->kind == WIRE_ADDED || s->state == SEEN_ABSENT ? WHY_OTHER
+                                                                         : WHY_CHANGED;
+    if (r == APPLY_MERGE_MODE)
+        why = WHY_MODE;
+    return resolve_file(ap, s, e, &m, why, err);
 }
 
-static struct verdict put_file(const struct apply *ap, int dir, const struct changes_entry *e,
-                               const struct stat *old, struct error *err)
+static struct verdict put_file(struct apply *ap, const struct changes_entry *e, const char *link_to,
+                               struct error *err)
 {
-    if (!old && e->kind == WIRE_MODIFIED)
-        return conflict("it was deleted in the folder since the box began");
-    if (old && S_ISDIR(old->st_mode))
-        return (struct verdict){.outcome = BLOCKED};
-    bool ours = old && apply_memory_has(ap->memory, old);
-    if (old && !ours && !(e->kind == WIRE_MODIFIED && is_untouched(ap, old)))
-        return settle(ap, dir, e, old, err);
-    int r = apply_write(ap, dir, e, old, err);
-    if (r == -EEXIST)
-        return conflict("the folder has another file of that name by now");
-    return done(r);
-}
-
-static struct verdict put(const struct apply *ap, const struct changes_entry *e, struct error *err)
-{
-    struct stat st;
-    _cleanup_fd_ int dir = -1;
-    int r = apply_open_parent(ap, e->path, e->kind == WIRE_ADDED, &dir);
+    _cleanup_(apply_spot_close) struct apply_spot s = {.dir = -1};
+    bool force = ap->job->options->on_conflict == APPLY_THEIRS;
+    int r = apply_spot_open(ap, e->path, force, &s, err);
     if (r == -ENOTDIR || r == -ELOOP)
-        return (struct verdict){.outcome = BLOCKED};
+        return verdict(BLOCKED, NULL);
+    if (r == -ENOENT && ap->job->options->on_conflict == APPLY_MINE)
+        return keep_mine(ap, &(struct apply_spot){.path = e->path}, err);
     if (r == -ENOENT)
-        return conflict("it was deleted in the folder since the box began");
+        return verdict(APPLY_CONFLICT, WHY_DELETED);
     if (r < 0)
-        return done(error_errno(err, -r, "cannot open its folder"));
-    bool there = fstatat(dir, relpath_name(e->path), &st, AT_SYMLINK_NOFOLLOW) == 0;
-    if (!there && errno != ENOENT)
-        return done(error_errno(err, errno, "cannot look at it"));
-    return S_ISDIR(e->mode) ? put_folder(ap, dir, e, there ? &st : NULL, err)
-                            : put_file(ap, dir, e, there ? &st : NULL, err);
+        return verdict(r, NULL);
+    if (s.there && S_ISDIR(s.now.mode))
+        return verdict(BLOCKED, NULL);
+    if (!s.there && s.state == SEEN_KNOWN && !S_ISDIR(s.seen->id.mode))
+        return resolve_file(ap, &s, e, NULL, WHY_DELETED, err);
+    if (!s.there && s.parent_replaced)
+        return resolve_file(ap, &s, e, NULL, WHY_MOVED, err);
+    if (!s.there || (apply_spot_is_seen(&s) && !s.seen->base_differs))
+        return put_theirs(ap, &s, e, link_to, err);
+    return settle_file(ap, &s, e, err);
 }
 
-static struct verdict take(const struct apply *ap, const struct changes_entry *e, struct error *err)
+/* A folder that the box added, or whose permissions it changed. Modes are set at the end (settle_modes). */
+static struct verdict put_folder(struct apply *ap, const struct changes_entry *e, struct error *err)
 {
-    struct stat st;
-    _cleanup_fd_ int dir = -1;
-    const char *name = relpath_name(e->path);
-    int r = apply_open_parent(ap, e->path, false, &dir);
-    if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP) /* beneath the folder there is no such file any more */
-        return (struct verdict){.outcome = APPLY_SAME};
+    _cleanup_(apply_spot_close) struct apply_spot s = {.dir = -1};
+    const char *why = NULL;
+    int r = apply_spot_open(ap, e->path, false, &s, err);
+    if (r == -ENOTDIR || r == -ELOOP)
+        return verdict(BLOCKED, NULL);
+    if (r == -ENOENT)
+        return verdict(APPLY_CONFLICT, WHY_DELETED);
     if (r < 0)
-        return done(error_errno(err, -r, "cannot open its folder"));
-    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return errno == ENOENT ? (struct verdict){.outcome = APPLY_SAME}
-                               : done(error_errno(err, errno, "cannot look at it"));
-    if (S_ISDIR(st.st_mode) != S_ISDIR(e->mode))
-        return conflict("it was replaced in the folder since the box began");
-    if (!S_ISDIR(st.st_mode) && !is_untouched(ap, &st))
-        return conflict("it was changed in the folder since the box began");
-    r = apply_remove(ap, dir, name, &st);
-    if (r == -ENOTEMPTY || r == -EEXIST)
-        return conflict("the folder has something in it by now");
-    return done(r < 0 ? error_errno(err, -r, "cannot remove it") : 0);
-}
-
-static struct verdict judge(const struct apply *ap, const struct item *i, struct error *err)
-{
-    mode_t mode = i->e.mode;
-    if (relpath_touches_git(i->e.path))
-        return (struct verdict){.outcome = APPLY_REFUSED, .why = UNDER_GIT};
-    if (i->e.kind == WIRE_DELETED) {
-        struct verdict v = take(ap, &i->e, err);
-        if (v.outcome == APPLY_DONE || v.outcome == APPLY_SAME)
-            apply_remove_parents(ap, i->e.path, i->e.gone);
-        return v;
+        return verdict(r, NULL);
+    if (s.there && !S_ISDIR(s.now.mode))
+        return verdict(BLOCKED, NULL);
+    if (!s.there && (e->kind == WIRE_MODIFIED || s.parent_replaced))
+        return verdict(APPLY_CONFLICT, s.parent_replaced ? WHY_MOVED : WHY_DELETED);
+    if (!s.there) {
+        r = apply_make_dir(ap, s.dir, e->path, &why, err);
+        if (r == 0)
+            r = identity_get(s.dir, relpath_name(e->path), &s.now);
+        return r != 0 ? verdict_of_step(r, why) : record(ap, e->path, &s.now, NULL, false, APPLY_DONE, err);
     }
-    if (!S_ISREG(mode) && !S_ISLNK(mode) && !S_ISDIR(mode))
-        return (struct verdict){.outcome = APPLY_REFUSED, .why = "only files, links and folders are applied"};
-    return put(ap, &i->e, err);
+    if (e->kind == WIRE_ADDED || (s.now.mode & 0777) == (e->mode & 0777))
+        return verdict(APPLY_SAME, NULL);
+    bool mine = !apply_spot_is_seen(&s) || (s.now.mode & 0777) != (s.seen->id.mode & 0777);
+    if (mine && ap->job->options->on_conflict != APPLY_THEIRS)
+        return verdict(APPLY_CONFLICT, apply_spot_is_seen(&s) ? WHY_MODE : WHY_MOVED);
+    r = apply_set_dir_mode(ap, e->path, e->mode, &s.now, err);
+    if (r < 0)
+        return verdict(r, NULL);
+    s.now.mode = (s.now.mode & ~(mode_t)0777) | (e->mode & 0777);
+    return record(ap, e->path, &s.now, NULL, false, APPLY_DONE, err);
+}
+
+static struct verdict take_away(struct apply *ap, const struct changes_entry *e, struct error *err)
+{
+    _cleanup_(apply_spot_close) struct apply_spot s = {.dir = -1};
+    enum apply_choice choice = ap->job->options->on_conflict;
+    const char *why = NULL;
+    int r = apply_spot_open(ap, e->path, false, &s, err);
+    if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP || (r == 0 && !s.there))
+        return record(ap, e->path, NULL, NULL, false, APPLY_SAME, err);
+    if (r < 0)
+        return verdict(r, NULL);
+    bool folder = S_ISDIR(s.now.mode);
+    if (!apply_spot_is_seen(&s)) {
+        why = s.parent_replaced ? WHY_MOVED : WHY_CHANGED;
+        if (choice == APPLY_MINE && !folder)
+            return keep_mine(ap, &s, err);
+        if (choice != APPLY_THEIRS || folder)
+            return verdict(APPLY_CONFLICT, why);
+    }
+    r = apply_remove(ap, s.dir, e->path, &s.now, &why, err);
+    return r != 0 ? verdict_of_step(r, why) : record(ap, e->path, NULL, NULL, false, APPLY_DONE, err);
+}
+
+/* Files with several names: the first that is written, others are linked to. */
+struct link_group {
+    uint64_t number;
+    const char *path;
+};
+
+static int link_compare(const void *a, const void *b)
+{
+    const struct link_group *x = a, *y = b;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+static const char *links_find(void *const *tree, uint64_t number)
+{
+    const struct link_group key = {.number = number};
+    struct link_group **found = number ? tfind(&key, tree, link_compare) : NULL;
+    return found ? (*found)->path : NULL;
+}
+
+static void links_add(void **tree, uint64_t number, const char *path)
+{
+    struct link_group *g = number ? malloc(sizeof *g) : NULL;
+    if (!g)
+        return; /* then the next name becomes a file of its own */
+    *g = (struct link_group){.number = number, .path = path};
+    struct link_group **found = tsearch(g, tree, link_compare);
+    if (!found || *found != g)
+        free(g);
+}
+
+static struct verdict judge(struct apply *ap, const struct apply_item *i, void **links, struct error *err)
+{
+    const struct changes_entry *e = &i->e;
+    if (relpath_touches_git(e->path))
+        return verdict(APPLY_REFUSED, WHY_GIT);
+    if (e->kind == WIRE_DELETED)
+        return take_away(ap, e, err);
+    if (ap->git_dirs && git_dirs_refuse(ap->git_dirs, e->path))
+        return verdict(APPLY_REFUSED, WHY_GIT_DIR);
+    if (S_ISDIR(e->mode))
+        return put_folder(ap, e, err);
+    if (!S_ISREG(e->mode) && !S_ISLNK(e->mode))
+        return verdict(APPLY_REFUSED, "only files, links and folders are applied");
+    struct verdict v = put_file(ap, e, links_find(links, e->link), err);
+    if (v.outcome == APPLY_DONE)
+        links_add(links, e->link, e->path);
+    return v;
 }
 
 /* One item from its judgement to its report; counts what was not applied. */
-static int settle_item(const struct apply *ap, struct item *i, const struct apply_report *report,
-                       int *not_applied, struct error *err)
+static int settle_item(struct apply *ap, struct apply_item *i, void **links,
+                       const struct apply_report *report, int *not_applied, struct error *err)
 {
-    struct verdict v = judge(ap, i, err);
+    struct verdict v = judge(ap, i, links, err);
     if (v.outcome < 0) {
         _cleanup_buf_ struct buf name = BUF_INIT(4 * RELPATH_MAX + 16);
         cquote_append(&name, "", i->e.path);
@@ -197,55 +300,92 @@ static int settle_item(const struct apply *ap, struct item *i, const struct appl
     }
     i->later = false;
     if (v.outcome == BLOCKED)
-        v = conflict("something else is in its place in the folder");
+        v = verdict(APPLY_CONFLICT, WHY_IN_PLACE);
+    if (i->silent && (v.outcome != APPLY_CONFLICT || i->e.kind == WIRE_DELETED))
+        return 0;
     *not_applied += v.outcome == APPLY_CONFLICT || v.outcome == APPLY_REFUSED;
     if (report && report->say)
         report->say(report->data, i->e.path, (enum apply_outcome)v.outcome, v.why);
     return 0;
 }
 
+/* Folders that were made have a mode that lets them be filled; now they get their own, the deepest first. */
+static int settle_modes(struct apply *ap, const struct apply_list *list, struct error *err)
+{
+    for (size_t i = list->count; i-- > 0;) {
+        const struct changes_entry *e = &list->at[i].e;
+        const struct seen_entry *made = seen_find(ap->job->seen, e->path);
+        if (e->kind != WIRE_ADDED || !S_ISDIR(e->mode) || !made || made->state != SEEN_KNOWN ||
+            (made->id.mode & 0777) != 0700 || made->id.mode == e->mode)
+            continue;
+        int r = apply_set_dir_mode(ap, e->path, e->mode, NULL, err);
+        if (r < 0)
+            return r;
+        struct identity id = made->id;
+        id.mode = (id.mode & ~(mode_t)0777) | (e->mode & 0777);
+        seen_set(ap->job->seen, e->path, SEEN_KNOWN, &id, NULL, false);
+    }
+    return 0;
+}
+
 /* First what comes, then what goes (the deepest first), then what had to wait for that. */
-static int settle_all(const struct apply *ap, struct items *list, const struct apply_report *report,
+static int settle_all(struct apply *ap, struct apply_list *list, const struct apply_report *report,
                       struct error *err)
 {
     int not_applied = 0, r = 0;
-    for (size_t i = 0; i < list->count && r >= 0; i++)
-        if (list->at[i].e.kind != WIRE_DELETED)
-            r = settle_item(ap, &list->at[i], report, &not_applied, err);
-    for (size_t i = list->count; i-- > 0 && r >= 0;)
-        if (list->at[i].e.kind == WIRE_DELETED)
-            r = settle_item(ap, &list->at[i], report, &not_applied, err);
-    for (size_t i = 0; i < list->count && r >= 0; i++)
-        if (list->at[i].later)
-            r = settle_item(ap, &list->at[i], report, &not_applied, err);
+    void *links = NULL;
+    const struct apply_options *o = ap->job->options;
+    for (int pass = 0; pass < 3 && r >= 0; pass++)
+        for (size_t n = 0; n < list->count && r >= 0; n++) {
+            struct apply_item *i = &list->at[pass == 1 ? list->count - 1 - n : n];
+            bool turn = pass == 2 ? i->later : (i->e.kind == WIRE_DELETED) == (pass == 1);
+            if (turn && apply_is_selected(o, i->e.path))
+                r = settle_item(ap, i, &links, report, &not_applied, err);
+        }
+    tdestroy(links, free);
+    if (r >= 0)
+        r = settle_modes(ap, list, err);
     return r < 0 ? r : not_applied;
 }
 
-static int list_all(const struct apply *ap, struct items *list, struct error *err)
+static bool folder_has(void *data, const char *path)
 {
-    _cleanup_fd_ int conn = -1;
-    int r = ap->connect(ap->data, &conn);
-    if (r < 0)
-        return error_errno(err, -r, "cannot reach the scribe");
-    r = changes_each(conn, keep, list, err);
-    if (r > 0)
-        return error_set(err, E2BIG, "the box changed more files than can be applied (%u)", CHANGES_MAX);
-    return r;
+    struct apply *ap = data;
+    struct stat st;
+    _cleanup_fd_ int dir = -1;
+    int r = apply_open_parent(ap, path, false, &dir);
+    return r == 0 && fstatat(dir, relpath_name(path), &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-int apply_changes(int folder_fd, int64_t since_realtime_ns, struct apply_memory *memory,
-                  int (*connect)(void *data, int *ret_fd), void *data, const struct apply_report *report,
-                  struct error *err)
+static int find_git_dirs(struct apply *ap, const struct apply_list *list, struct error *err)
 {
-    _cleanup_(items_free) struct items list = {0};
-    struct apply ap = {.folder = folder_fd,
-                       .since = since_realtime_ns,
-                       .memory = memory,
-                       .connect = connect,
-                       .data = data,
-                       .as_root = geteuid() == 0};
-    if (fstat(folder_fd, &ap.owner) < 0)
-        return error_errno(err, errno, "cannot look at the folder");
-    int r = list_all(&ap, &list, err);
-    return r < 0 ? r : settle_all(&ap, &list, report, err);
+    int r = 0;
+    ap->git_dirs = git_dirs_new();
+    for (size_t i = 0; ap->git_dirs && r == 0 && i < list->count; i++)
+        if (list->at[i].e.kind != WIRE_DELETED)
+            r = git_dirs_add(ap->git_dirs, list->at[i].e.path);
+    if (!ap->git_dirs || r < 0)
+        return error_errno(err, ENOMEM, "cannot apply the changes");
+    git_dirs_settle(ap->git_dirs, folder_has, ap);
+    return 0;
+}
+
+int apply_changes(const struct apply_job *job, const struct apply_report *report, struct error *err)
+{
+    _cleanup_(apply_list_free) struct apply_list list = {0};
+    struct apply ap = {.job = job, .journal = APPLY_JOURNAL_NONE, .as_root = geteuid() == 0};
+    int r = identity_get(job->folder, "", &ap.owner);
+    if (r < 0)
+        return error_errno(err, -r, "cannot look at the folder");
+    if (job->journal)
+        r = apply_journal_open(&ap.journal, job->folder, err);
+    if (r == 0)
+        r = apply_list_read(job, true, &list, err);
+    if (r == 0 && !job->options->allow_git_dirs)
+        r = find_git_dirs(&ap, &list, err);
+    if (r == 0)
+        r = settle_all(&ap, &list, report, err);
+    git_dirs_free(ap.git_dirs);
+    apply_journal_close(&ap.journal);
+    return r;
 }

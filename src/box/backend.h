@@ -24,9 +24,15 @@ struct usage {
     bool counted;
     int64_t cpu_ns;
     uint64_t memory;
+    uint64_t sockets; /* of the memory: what sockets hold; 0 where the kernel limits it by itself */
     uint64_t oom_kills;
     uint64_t pids_hits;
     bool disk_full;
+    bool disk_watched;   /* nothing but the host stops a box that writes more than it may: a store on disk */
+    bool disk_exact;     /* the kernel itself refuses to write more: a quota */
+    bool host_disk_full; /* it is the host's filesystem that is nearly full */
+    bool disk_lost;      /* nothing watches it any more */
+    uint64_t disk_bytes; /* used at the last count, if disk_watched */
 };
 
 /* What a process needs to come into a box from outside; all but `own` are kept by the place. */
@@ -64,8 +70,12 @@ struct backend {
     /* A scribe over the place; with snapshot > 0 it may write that new snapshot. End it with guest_end. */
     int (*scribe)(struct place *p, unsigned snapshot, struct guest *ret, struct error *err);
     size_t (*depth)(const struct place *p); /* layers that it stands on */
+    uint64_t (*space)(struct place *p);     /* another number whenever files were made or removed */
     bool (*counted)(const struct place *p);
+    bool (*on_disk)(const struct place *p); /* its files are on disk, not in memory */
     void (*usage)(struct place *p, bool with_memory, struct usage *ret);
+    /* Brings the limits of `fields` (enum box_field) of a living place into force. */
+    int (*limit)(struct place *p, const struct box_limits *l, unsigned fields, struct error *err);
     int (*listener)(
         struct place *p); /* socket on which the box's network proxy accepts, or -1; kept by the place */
     /* Starts a warm process that sees what the place's forks see, and says how to come into a place. */
@@ -75,6 +85,19 @@ struct backend {
 };
 
 extern const struct backend BACKEND_NS;
+
+/* A box has a proxy if it may reach some hosts, or may be allowed to later. */
+static inline bool box_has_proxy(const struct box_options *o)
+{
+    return o->net == BOX_NET_ALLOW || (o->net == BOX_NET_OFF && o->adjustable);
+}
+
+/* Bytes that a box may have on disk here, 0 if it can have none there. */
+uint64_t box_disk_room(void);
+
+/* What a box's TCP and UDP sockets may hold: no more than its memory, and a quarter of what the kernel gives
+ * to all of the machine (a sixteenth of the memory). */
+uint64_t limit_sockets(const struct box_limits *l);
 
 /* A fresh stream to a guest, with the request already in `request` if it is not NULL (and its descriptors).
  */
@@ -86,12 +109,22 @@ int guest_give(const struct guest *g, int theirs);
 /* A stream on which the guest is not waited for longer than this between two frames. */
 int guest_connect_patient(const struct guest *g, struct buf *request, int *ret_fd);
 #define GUEST_PATIENCE_S 60
+#define GUEST_TASKS      2 /* process 1 and its thread (src/guest/notify), beside what a box may have */
+#define GUEST_SEND_S     5 /* for what does not fit into a socket at once: -EAGAIN then */
 
 /* From any thread: the guest dies, and all in its box with it. */
 void guest_kill(const struct guest *g);
 
 /* Kills, waits, closes. Takes a guest that is already ended. */
 void guest_end(struct guest *g);
+
+/* The network of a box as it is now; lists are NULL-terminated. */
+struct box_network {
+    enum box_net net;
+    char **allow; /* as it was written, @GROUPs included */
+    char **hosts; /* of the groups */
+    char **env;   /* of the groups */
+};
 
 /* What a box keeps beside its place; shared by box.c, exec.c and snapshot.c. */
 struct box {
@@ -100,16 +133,24 @@ struct box {
     struct box_limits limits;
     enum box_mode mode;
     char *workspace;
-    int folder;       /* the person's folder, for apply; -1: none */
-    int64_t since_ns; /* when the box began, in real time: a file of the folder that changed later is a
-                         conflict */
-    char **env;       /* KEY=VALUE, NULL-terminated */
-    struct apply_memory *applied;
+    int folder;              /* the person's folder, for apply; -1: none */
+    char **env;              /* KEY=VALUE, NULL-terminated */
+    struct seen *seen;       /* what the folder had where the box touched it; NULL: nothing yet */
+    int64_t fresh_ns;        /* since when the box looks up names of the folder anew, in real time */
+    uint64_t noted_space;    /* of the store when `seen` was last brought up to date */
+    bool tracks;             /* keep `seen` up to date while commands run, not only when it is needed */
+    struct applied_log *log; /* what applies changed in the folder; NULL: nothing */
+    uint64_t log_position;   /* of the snapshot that these are the options of, or that the box began with */
     struct proxy *proxy;
-    char **allow;
-    size_t n_allow;
-    unsigned snapshots; /* numbers given out */
-    unsigned commands;  /* sent so far */
+    pthread_mutex_t settings; /* guards `limits`, `network` and `env` where box_adjust() changes them */
+    struct box_network network;
+    char **own_env;         /* what the box was made with; `env` has it behind the variables of the network */
+    const char *ended;      /* why the host has ended it, as in "the box has ended: …"; NULL: it has not */
+    int64_t over_since;     /* when box_tick first saw more memory than it may have; 0: it does not */
+    struct box_pulse pulse; /* while nothing but box_tick watches */
+    unsigned snapshots;     /* numbers given out */
+    unsigned last_snapshot; /* the last that was written; 0: none */
+    unsigned commands;      /* sent so far */
     pthread_rwlock_t
         frozen; /* held to write while the box's processes are stopped, to read while a command is sent */
 };

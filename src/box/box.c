@@ -1,46 +1,67 @@
 /* The owner's calls: open, close, what there is to know. Commands are in exec.c, snapshots in snapshot.c. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/sysinfo.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "apply.h"
+#include "applied_log.h"
 #include "backend.h"
 #include "clock.h"
+#include "host_memory.h"
 #include "proxy/proxy.h"
+#include "seen.h"
 #include "box_private.h"
 #include "banned.h"
 
-/* What a box writes is kept in memory: on a small host the default is half of it. */
-static uint64_t default_disk(void)
+/* A command that met its limit on memory has ended before the kernel has freed all of it. */
+#define OVER_MAX (500 * NS_PER_MS)
+
+/* `most`, or in a small container or machine this part of its memory. */
+static uint64_t default_room(uint64_t most, uint64_t memory, unsigned part)
 {
-    struct sysinfo info;
-    uint64_t half = sysinfo(&info) < 0 ? UINT64_MAX : (uint64_t)info.totalram * info.mem_unit / 2;
-    return half < 1ULL << 30 ? half >> 20 << 20 : 1ULL << 30;
+    uint64_t room = memory / part >> 20 << 20;
+    return room < most ? room : most;
 }
 
 void box_options_default(struct box_options *o)
 {
+    /* What a box writes is kept in memory too: both together leave a quarter of it. */
+    const uint64_t memory = host_memory(NULL);
     *o = (struct box_options){
         .mode = BOX_COW,
         .net = BOX_NET_OFF,
         .limits =
             {
                 .timeout_ns = 600 * NS_PER_S,
-                .memory = 512ULL << 20,
+                .memory = default_room(512ULL << 20, memory, 4),
                 .pids = 256,
                 .files = 1024,
-                .disk = default_disk(),
+                .disk = default_room(1ULL << 30, memory, 2),
                 .output = 1ULL << 20,
                 .output_total = 64ULL << 30,
             },
     };
 }
 
-static char **copy_list(const char *const *list, size_t n)
+#define AGENT_DISK (20ULL << 30)
+
+void box_options_agent(struct box_options *o)
+{
+    uint64_t quarter = host_memory(NULL) / 4 >> 20 << 20;
+    if (quarter > o->limits.memory) /* the default is within what a small container has */
+        o->limits.memory = quarter;
+    uint64_t half = box_disk_room() / 2 >> 20 << 20;
+    if (half <= o->limits.disk) /* no filesystem for it here: its files are in memory */
+        return;
+    o->limits.disk = half < AGENT_DISK ? half : AGENT_DISK;
+    o->store = BOX_STORE_DISK;
+}
+
+char **list_copy_n(const char *const *list, size_t n)
 {
     char **copy = calloc(n + 1, sizeof *copy);
     for (size_t i = 0; copy && i < n; i++) {
@@ -64,32 +85,33 @@ char **list_copy(char *const *list)
     size_t n = 0;
     while (list && list[n])
         n++;
-    return copy_list((const char *const *)list, n);
+    return list_copy_n((const char *const *)list, n);
 }
 
-static int64_t real_time(void)
+static int64_t clock_ns(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
+    clock_gettime(clock, &t);
     return (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
 }
 
-/* Programs in the box find the proxy by the variables that they all know. */
-static const char *const PROXY_ENV[] = {
-    "http_proxy=http://127.0.0.1:3128", "https_proxy=http://127.0.0.1:3128",
-    "HTTP_PROXY=http://127.0.0.1:3128", "HTTPS_PROXY=http://127.0.0.1:3128",
-    "no_proxy=localhost,127.0.0.1,::1", "NO_PROXY=localhost,127.0.0.1,::1",
-};
-
-static char **make_env(const struct box_options *o)
+int64_t box_time(void)
 {
-    const char *list[BOX_ENV_MAX + ARRAY_SIZE(PROXY_ENV)];
-    size_t n = 0;
-    for (size_t i = 0; o->net == BOX_NET_ALLOW && i < ARRAY_SIZE(PROXY_ENV); i++)
-        list[n++] = PROXY_ENV[i];
-    for (size_t i = 0; i < o->n_env; i++)
-        list[n++] = o->env[i];
-    return copy_list(list, n);
+    return clock_ns(CLOCK_REALTIME_COARSE);
+}
+
+int64_t box_time_after_now(void)
+{
+    int64_t now = clock_ns(CLOCK_REALTIME), coarse;
+    while ((coarse = box_time()) <= now)
+        usleep(500);
+    return coarse;
+}
+
+/* No process of a box that begins now looks a name up before the coarse clock of change times has ticked. */
+static int64_t time_of_begin(void)
+{
+    return clock_ns(CLOCK_REALTIME) + 1;
 }
 
 struct box *box_new(void)
@@ -98,7 +120,9 @@ struct box *box_new(void)
     if (b) {
         b->backend = &BACKEND_NS;
         b->folder = -1;
+        b->pulse = BOX_PULSE_INIT;
         pthread_rwlock_init(&b->frozen, NULL);
+        pthread_mutex_init(&b->settings, NULL);
     }
     return b;
 }
@@ -106,13 +130,12 @@ struct box *box_new(void)
 static int keep_options(struct box *b, const struct box_options *o, struct error *err)
 {
     b->limits = o->limits;
+    b->limits.sockets = o->net == BOX_NET_HOST ? 0 : limit_sockets(&o->limits);
     b->mode = o->mode;
-    b->since_ns = real_time();
-    b->env = make_env(o);
-    b->allow = copy_list(o->allow, o->n_allow);
-    b->n_allow = o->n_allow;
+    b->fresh_ns = time_of_begin();
+    b->own_env = list_copy_n(o->env, o->n_env);
     b->workspace = o->workspace ? strdup(o->workspace) : NULL;
-    if (!b->env || !b->allow || (o->workspace && !b->workspace))
+    if (!b->own_env || box_network_init(b, o) < 0 || (o->workspace && !b->workspace))
         return error_errno(err, ENOMEM, "the box did not start");
     if (o->workspace) {
         b->folder = open(o->workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -120,21 +143,6 @@ static int keep_options(struct box *b, const struct box_options *o, struct error
             return error_errno(err, errno, "cannot open the folder %s", o->workspace);
     }
     return 0;
-}
-
-int box_start_proxy(struct box *b, struct error *err)
-{
-    int r = b->backend->ready(b->place, err);
-    if (r < 0)
-        return r;
-    int listener = b->backend->listener(b->place);
-    if (listener < 0)
-        return 0;
-    int own = fcntl(listener, F_DUPFD_CLOEXEC, 0);
-    if (own < 0)
-        return error_errno(err, errno, "cannot start the network proxy");
-    b->proxy = proxy_start(own, (const char *const *)b->allow, b->n_allow, err);
-    return b->proxy ? 0 : -EIO;
 }
 
 static void drop_box(struct box **b)
@@ -150,7 +158,7 @@ int box_begin(const struct box_options *o, struct box **ret, struct error *err)
     int r = keep_options(b, o, err);
     if (r == 0)
         r = b->backend->open(o, &b->place, err);
-    if (r == 0 && o->net == BOX_NET_ALLOW)
+    if (r == 0 && box_has_proxy(o))
         r = box_start_proxy(b, err);
     if (r == 0)
         *ret = TAKE_PTR(b);
@@ -174,14 +182,18 @@ struct box *box_close(struct box *b)
         return NULL;
     if (b->proxy)
         proxy_stop(b->proxy);
+    box_pulse_end(&b->pulse);
     if (b->place) {
         b->backend->end(b->place);
         b->backend->unref(b->place);
     }
     cleanup_close(&b->folder);
-    apply_memory_free(b->applied);
+    seen_unref(b->seen);
+    applied_log_free(b->log);
     list_free(b->env);
-    list_free(b->allow);
+    list_free(b->own_env);
+    box_network_free(&b->network);
+    pthread_mutex_destroy(&b->settings);
     free(b->workspace);
     pthread_rwlock_destroy(&b->frozen);
     free(b);
@@ -190,13 +202,15 @@ struct box *box_close(struct box *b)
 
 void box_begin_now(struct box *b)
 {
-    b->since_ns = real_time();
+    b->fresh_ns = time_of_begin();
 }
 
-static int tell_unreached(int r, struct error *err)
+int box_unreached(struct box *b, int r, struct error *err)
 {
     if (r == -EPIPE || r == -ECONNRESET)
-        return error_set(err, EPIPE, "the box has ended");
+        return box_lost(b, err);
+    if (r == -EAGAIN)
+        return box_silent(b, err);
     return r < 0 ? error_errno(err, -r, "cannot reach the box") : 0;
 }
 
@@ -206,7 +220,7 @@ int box_connect(struct box *b, int *ret_fd, struct error *err)
     if (r < 0)
         return r;
     r = guest_connect(b->backend->guest(b->place), NULL, NULL, 0, ret_fd);
-    return tell_unreached(r, err);
+    return box_unreached(b, r, err);
 }
 
 int box_request(struct box *b, struct buf *request, int *ret_fd, struct error *err)
@@ -217,7 +231,7 @@ int box_request(struct box *b, struct buf *request, int *ret_fd, struct error *e
     pthread_rwlock_rdlock(&b->frozen);
     r = guest_connect(b->backend->guest(b->place), request, NULL, 0, ret_fd);
     pthread_rwlock_unlock(&b->frozen);
-    return tell_unreached(r, err);
+    return box_unreached(b, r, err);
 }
 
 int box_give(struct box *b, int stream, struct error *err)
@@ -228,56 +242,46 @@ int box_give(struct box *b, int stream, struct error *err)
     pthread_rwlock_rdlock(&b->frozen);
     r = guest_give(b->backend->guest(b->place), stream);
     pthread_rwlock_unlock(&b->frozen);
-    return tell_unreached(r, err);
+    return box_unreached(b, r, err);
 }
 
-/* Between calls only background commands run; a box whose processes use more memory than it may have is
- * ended. */
-int box_tick(struct box *b)
+/* Between calls only background commands run, and requests that others wait for; a box whose processes use
+ * more memory than it may have is ended, and one whose guest does not answer. */
+int box_tick(struct box *b, struct error *err)
 {
     struct usage now;
     if (b->backend->ready(b->place, NULL) < 0)
         return 0;
     b->backend->usage(b->place, true, &now);
-    if (!now.counted || now.memory <= b->limits.memory)
-        return 0;
+    if (now.disk_lost && !b->ended) {
+        b->ended = "the process that watched its disk (box-store) has ended";
+        b->backend->kill(b->place);
+        return error_set(err, EPIPE, "the box has ended: %s", b->ended);
+    }
+    bool over = now.counted && (now.memory > b->limits.memory || now.sockets > limit_sockets(&b->limits));
+    int64_t at = clock_now();
+    b->over_since = !over ? 0 : b->over_since ? b->over_since : at;
+    if (!over || at - b->over_since < OVER_MAX)
+        return b->ended ? 0 : box_pulse(b, &b->pulse, err);
+    b->ended = "what ran on in it needed more memory than it may have";
     b->backend->kill(b->place);
-    return -ENOMEM;
-}
-
-static int ping(const struct guest *g)
-{
-    _cleanup_buf_ struct buf request = BUF_INIT(64);
-    _cleanup_fd_ int fd = -1;
-    struct wire_frame answer;
-    wire_end(&request, wire_begin(&request, WIRE_PING));
-    int r = guest_connect_patient(g, &request, &fd);
-    if (r < 0)
-        return r;
-    struct wire_reader reader = WIRE_READER_INIT(fd);
-    bool there = wire_read(&reader, &answer) == 1 && answer.type == WIRE_RESULT;
-    wire_reader_free(&reader);
-    return there ? 0 : -EPIPE;
+    return error_set(err, EPIPE, "the box has ended: %s", b->ended);
 }
 
 int box_check(struct box *b, struct error *err)
 {
-    struct usage now;
-    int r = b->backend->ready(b->place, err);
-    if (r == 0)
-        r = ping(b->backend->guest(b->place));
-    if (r == 0)
-        return 0;
-    if (r != -EPIPE && r != -ECONNRESET) /* it is the host that cannot go on */
-        return error_errno(err, -r, "cannot reach the box");
-    b->backend->usage(b->place, false, &now);
-    if (now.oom_kills)
-        return error_set(err, EPIPE, "the box has ended: it needed more memory than it may have");
-    if (now.disk_full)
-        return error_set(err, EPIPE, "the box has ended: its disk is full");
-    if (now.pids_hits)
-        return error_set(err, EPIPE, "the box has ended: it needed more processes than it may have");
-    return error_set(err, EPIPE, "the box has ended");
+    _cleanup_(box_pulse_end) struct box_pulse pulse = BOX_PULSE_INIT;
+    _cleanup_buf_ struct buf request = BUF_INIT(64);
+    wire_end(&request, wire_begin(&request, WIRE_PING));
+    int r = box_request(b, &request, &pulse.fd, err);
+    while (r == 0) {
+        char byte;
+        struct pollfd answer = {.fd = pulse.fd, .events = POLLIN};
+        if (poll(&answer, 1, BOX_PULSE_MS) > 0)
+            return recv(pulse.fd, &byte, 1, MSG_PEEK) == 1 ? 0 : box_lost(b, err);
+        r = box_pulse(b, &pulse, err);
+    }
+    return r;
 }
 
 pid_t box_pid(struct box *b)

@@ -22,11 +22,17 @@
 enum box_mode { BOX_COW, BOX_DIRECT, BOX_RO };
 enum box_net { BOX_NET_OFF, BOX_NET_HOST, BOX_NET_ALLOW };
 
-/* Another folder of the host, shown in the box. */
+/* Where the files are that a box writes. Auto: in memory up to BOX_MEMORY_STORE_MAX, else on disk; on a
+ * kernel whose tmpfs has no user xattrs (before Linux 6.6) always on disk. */
+enum box_store { BOX_STORE_AUTO, BOX_STORE_MEMORY, BOX_STORE_DISK };
+#define BOX_MEMORY_STORE_MAX (1ULL << 30)
+
+/* Another folder or regular file of the host, shown in the box. */
 struct box_share {
     const char *source;
     const char *at; /* absolute, inside the box */
     bool writable;
+    bool is_file;
 };
 
 /* A link at the top of the box, for programs that expect a folder there: "/app" to "/workspace". */
@@ -45,35 +51,53 @@ struct box_limits {
     double cpus;           /* 0: all */
     uint64_t output;       /* bytes of each stream kept in a captured result */
     uint64_t output_total; /* bytes of both streams after which the command is ended */
+    uint64_t
+        sockets; /* bytes that TCP and UDP sockets hold, set by box_open; 0: those of the host are seen */
 };
 
-#define BOX_SHARES_MAX 64
-#define BOX_ENV_MAX    256
-#define BOX_ALLOW_MAX  64
-#define BOX_LINKS_MAX  8
-#define BOX_LINK_SIZE  128 /* bytes of either end */
+#define BOX_SHARES_MAX    64
+#define BOX_ENV_MAX       256
+#define BOX_ALLOW_MAX     64
+#define BOX_HOSTS_MAX     64
+#define BOX_NET_ENV_MAX   32
+#define BOX_LINKS_MAX     8
+#define BOX_LINK_SIZE     128  /* bytes of either end */
+#define BOX_GIT_MASK_SIZE 8192 /* bytes of git_mask */
+#define BOX_GIT_SIZE      1024 /* bytes of git_config */
 
 /* All strings are borrowed and must outlive box_open; a box keeps copies of what it needs. */
 struct box_options {
     const char *workspace; /* host folder; NULL: an empty one */
     enum box_mode mode;
+    bool hide_path;    /* the workspace is shown at /workspace alone, not at its path on the host as well */
     const char *image; /* folder that is the root filesystem, or NULL for the host's selection */
     bool one_shot;     /* one command and no other: what only later ones could need is left out */
     bool warm;         /* children of a warm process may enter it, and its forks (warm.h) */
+    bool adjustable;   /* box_adjust() may change the network later: there is a proxy from the start */
     enum box_net net;
-    const char *allow[BOX_ALLOW_MAX]; /* HOST or HOST:PORT */
+    const char *allow[BOX_ALLOW_MAX]; /* HOST or HOST:PORT, or @GROUP, which stands for some of: */
     size_t n_allow;
+    const char *hosts[BOX_HOSTS_MAX]; /* HOST:PORT of the person's package configuration; may be private */
+    size_t n_hosts;
+    const char *net_env[BOX_NET_ENV_MAX]; /* KEY=VALUE that programs need to use those hosts */
+    size_t n_net_env;
     struct box_limits limits;
+    enum box_store store;
     struct box_share shares[BOX_SHARES_MAX];
     size_t n_shares;
     struct box_link links[BOX_LINKS_MAX];
     size_t n_links;
+    const char *git_mask;   /* what the box (mode cow) has for .git/config of the workspace; NULL: its own */
+    const char *git_config; /* text behind the box's own in /etc/gitconfig; NULL: nothing */
     const char *env[BOX_ENV_MAX]; /* KEY=VALUE */
     size_t n_env;
 };
 
 /* The defaults of docs and --help: one place. */
 void box_options_default(struct box_options *o);
+
+/* Gives them the size that an agent's work needs: a quarter of the machine's memory, and a store on disk. */
+void box_options_agent(struct box_options *o);
 
 struct box;
 struct snapshot;
@@ -95,6 +119,19 @@ int box_request(struct box *b, struct buf *request, int *ret_fd, struct error *e
 /* The same for a stream that somebody else has made: the guest gets this end, which stays the caller's to
  * close. */
 int box_give(struct box *b, int stream, struct error *err);
+
+/* Watches over the guest of a box while somebody waits for what it was asked. */
+struct box_pulse {
+    int fd;        /* a PING that is not answered yet, or -1 */
+    int64_t since; /* when it was sent, or when the guest was last known to be well; 0: nobody asked yet */
+};
+
+#define BOX_PULSE_INIT ((struct box_pulse){.fd = -1})
+#define BOX_PULSE_MS   1000 /* who waits calls box_pulse that often */
+
+/* Never waits. 0, or -EPIPE when the guest has not answered for seconds: the box is ended then. */
+int box_pulse(struct box *b, struct box_pulse *p, struct error *err);
+void box_pulse_end(struct box_pulse *p);
 
 /* Somebody who is given output as it comes, in one stream. */
 struct box_sink {
@@ -130,6 +167,13 @@ struct box_capture {
     uint64_t total;
 };
 
+/* A connection that the network's rules refused. */
+struct box_refusal {
+    char target[280]; /* HOST:PORT */
+    bool is_private;  /* the host is allowed, but its address is a private one */
+};
+#define BOX_REFUSALS_MAX 8
+
 struct box_result {
     char failure[160]; /* why the program could not be started (exit code 126 or 127), or empty */
     int exit_code;     /* 128+N when signal N ended it, 124 when a time limit did, 126/127 as a shell's */
@@ -138,6 +182,7 @@ struct box_result {
     int64_t duration_ns;
     int64_t cpu_ns;
     uint64_t max_rss;
+    int out_error; /* why box_command.out could not be written, an errno; 0: all of it was */
     struct box_capture out, err;
     /* Of a script: */
     enum wire_state state; /* whether its session goes on with what it changed */
@@ -145,10 +190,32 @@ struct box_result {
     char *notes;           /* what else there is to know, a line each; NULL: nothing */
     uint64_t handle;       /* in the background */
     char *output_path;
+    struct box_refusal *refused; /* what the box tried to reach meanwhile, each target once; NULL: nothing */
+    size_t n_refused;
 };
 
 int box_exec(struct box *b, const struct box_command *c, struct box_result *ret, struct error *err);
 void box_result_free(struct box_result *r);
+
+/*
+ * Changes a box while it lives. Of `o` only what `fields` names is used. The network can change among off and
+ * allow, and takes effect at once: connections that are no longer allowed end. Limits hold for the box as a
+ * whole at once where there is a control group, else for commands that start later. All or nothing but for
+ * the limits of the kernel that were set before one failed.
+ */
+enum box_field {
+    BOX_SET_NET = 1 << 0,
+    BOX_SET_NET_ADD = 1 << 1, /* the hosts of `o` are added to the present ones */
+    BOX_SET_MEMORY = 1 << 2,
+    BOX_SET_CPUS = 1 << 3,
+    BOX_SET_PIDS = 1 << 4,
+    BOX_SET_TIMEOUT = 1 << 5,
+};
+int box_adjust(struct box *b, const struct box_options *o, unsigned fields, struct error *err);
+
+/* The network as --net writes it, to be freed (NULL: no memory), and the limits as they are now. */
+char *box_net_text(struct box *b);
+struct box_limits box_limits_of(struct box *b);
 
 /* `timeout`, `memory`, … as results call it; NULL for no limit. */
 const char *box_limit_name(enum wire_limit limit);
@@ -157,7 +224,8 @@ const char *box_limit_name(enum wire_limit limit);
 int box_snapshot(struct box *b, struct snapshot **ret, struct error *err);
 /* The same, given up with -ECANCELED once `cancel` is readable. */
 int box_snapshot_until(struct box *b, int cancel, struct snapshot **ret, struct error *err);
-struct snapshot *snapshot_free(struct snapshot *s);
+struct snapshot *snapshot_ref(struct snapshot *s);
+struct snapshot *snapshot_free(struct snapshot *s); /* drops one reference */
 int box_fork(struct snapshot *s, struct box **ret, struct error *err);
 
 /* The box's changes to its workspace (BOX_COW only). */
@@ -179,21 +247,46 @@ void box_changes_free(struct box_changes *c);
 /* Writes a git diff (or with stat, a summary) to a descriptor. */
 int box_diff(struct box *b, bool stat, int out, struct error *err);
 
-/* What box_apply did with one path. */
-enum apply_outcome { APPLY_DONE, APPLY_SAME, APPLY_CONFLICT, APPLY_REFUSED };
+/* What box_apply or box_sync did with one path. */
+enum apply_outcome { APPLY_DONE, APPLY_SAME, APPLY_MERGED, APPLY_CONFLICT, APPLY_REFUSED };
+
+/* What to do with a conflict: report it, keep the folder's version, take the box's version, or write a text
+ * file that holds both between conflict markers. */
+enum apply_choice { APPLY_REPORT, APPLY_MINE, APPLY_THEIRS, APPLY_MARKERS };
 
 struct apply_report {
     void (*say)(void *data, const char *path, enum apply_outcome outcome, const char *why);
     void *data;
 };
 
-/* Writes the changes back to the host folder. Returns the number of conflicts and refusals, or a negative
- * errno. */
-int box_apply(struct box *b, const struct apply_report *report, struct error *err);
+struct apply_options {
+    enum apply_choice on_conflict;
+    const char *const *paths; /* only these and what is below them; NULL: all */
+    size_t n_paths;
+    bool allow_git_dirs;  /* also files that make a folder a git directory */
+    bool replaced_folder; /* also if the folder was removed and created again since the box started */
+};
 
-/* Watches the limits that nothing in the kernel enforces by itself; call it a few times a second while no
- * call runs. */
-int box_tick(struct box *b);
+/* Writes the box's changes to the folder on the host; `o` may be NULL. Returns the number of conflicts and
+ * refusals, or a negative errno. */
+int box_apply(struct box *b, const struct apply_options *o, const struct apply_report *report,
+              struct error *err);
+
+/* Brings the folder's present state into the box. Returns the number of conflicts, or a negative errno. */
+int box_sync(struct box *b, const struct apply_options *o, const struct apply_report *report,
+             struct error *err);
+
+/* Records the folder's version of each file that the box touched since the last call, for box_apply and
+ * box_sync to compare with. Call it after each request that may have changed files. Cheap if nothing did. */
+int box_note_seen(struct box *b, struct error *err);
+
+/* What box_apply changed in the folder, for undo; NULL: nothing yet. */
+struct applied_log;
+const struct applied_log *box_applied(const struct box *b);
+
+/* Watches the limits that nothing in the kernel enforces by itself, and that the guest answers; call it a few
+ * times a second while no call runs. Fails once, when it ends the box, and says why. */
+int box_tick(struct box *b, struct error *err);
 
 /* Whether its process 1 is there and answers. -EPIPE if not, and *err says which limit ended it, if it was
  * one; another error if that cannot be asked. */
@@ -203,3 +296,9 @@ pid_t box_pid(struct box *b); /* process 1, as the host numbers it */
 /* What there is to know about a running box, for `hutch box ls`. */
 const char *box_workspace(const struct box *b);
 enum box_mode box_mode_of(const struct box *b);
+
+/*
+ * One line for the person who is about to start boxes in this folder, if its files belong to a group that a
+ * box cannot have; false if there is nothing to say.
+ */
+bool box_group_warning(const char *folder, char *text, size_t size);

@@ -7,14 +7,14 @@
 #include "relpath.h"
 #include "banned.h"
 
-int changes_request(int conn, enum wire_type type, const char *path, bool stat, struct error *err)
+int changes_request(int conn, enum wire_type type, const char *path, uint16_t flag, struct error *err)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(WIRE_BODY_MAX);
     size_t begin = wire_begin(&b, type);
     if (path)
         wire_put_str(&b, WIRE_K_PATH, path);
-    if (stat)
-        wire_put_u64(&b, WIRE_K_STAT, 1);
+    if (flag)
+        wire_put_u64(&b, flag, 1);
     wire_end(&b, begin);
     int r = wire_send(conn, &b, NULL, 0);
     return r < 0 ? error_errno(err, -r, "cannot ask the scribe") : 0;
@@ -70,17 +70,18 @@ static int take_entry(const struct wire_frame *f, int (*each)(void *data, const 
         .size = wire_find_u64(f, WIRE_K_SIZE, 0),
         .path = path,
         .target = target,
-        .gone = (size_t)wire_find_u64(f, WIRE_K_COUNT, 0),
+        .implied = wire_find_u64(f, WIRE_K_IMPLIED, 0),
+        .link = wire_find_u64(f, WIRE_K_LINK, 0),
     };
     int r = each(data, &e);
     return r < 0 ? error_errno(err, -r, "cannot list the changes") : 0;
 }
 
-int changes_each(int conn, int (*each)(void *data, const struct changes_entry *e), void *data,
+int changes_each(int conn, bool folders, int (*each)(void *data, const struct changes_entry *e), void *data,
                  struct error *err)
 {
     _cleanup_(wire_reader_free) struct wire_reader in = WIRE_READER_INIT(conn);
-    int r = changes_request(conn, WIRE_CHANGES, NULL, false, err);
+    int r = changes_request(conn, WIRE_CHANGES, NULL, folders ? WIRE_K_ALL : 0, err);
     for (size_t count = 0; r >= 0; count++) {
         struct wire_frame f;
         r = changes_answer(&in, &f, err);
@@ -126,7 +127,7 @@ static int keep(void *data, const struct changes_entry *e)
 int changes_read(int conn, struct box_changes *ret, struct error *err)
 {
     struct reading reading = {0};
-    int r = changes_each(conn, keep, &reading, err);
+    int r = changes_each(conn, false, keep, &reading, err);
     if (r < 0) {
         box_changes_free(&reading.list);
         return r;
@@ -146,7 +147,7 @@ void box_changes_free(struct box_changes *c)
 int changes_diff(int conn, bool stat, int out, struct error *err)
 {
     _cleanup_(wire_reader_free) struct wire_reader in = WIRE_READER_INIT(conn);
-    int r = changes_request(conn, WIRE_DIFF, NULL, stat, err);
+    int r = changes_request(conn, WIRE_DIFF, NULL, stat ? WIRE_K_STAT : 0, err);
     while (r >= 0) {
         struct wire_frame f;
         struct wire_field data;

@@ -19,14 +19,15 @@ struct changes_entry {
     uint64_t size;
     const char *path;
     const char *target; /* of a link, or NULL */
-    size_t gone;        /* of a deleted one: how many folders at the end of its path are gone too */
+    bool implied;       /* a folder whose entries imply it */
+    uint64_t link;      /* the same number for all names of one file; 0: it has one only */
 };
 
 /* All take a fresh connection to a scribe and leave closing it to the caller. */
 
-/* Hands out the changes in order of their paths. 0, 1 if the box made more changes than are listed, or an
- * error. */
-int changes_each(int conn, int (*each)(void *data, const struct changes_entry *e), void *data,
+/* Hands out the changes in order of their paths; with `folders` also folders that others imply. 0, 1 if the
+ * box made more changes than are listed, or an error. */
+int changes_each(int conn, bool folders, int (*each)(void *data, const struct changes_entry *e), void *data,
                  struct error *err);
 
 /* The same as a list; of more than CHANGES_MAX changes it holds the first. */
@@ -35,8 +36,9 @@ int changes_read(int conn, struct box_changes *ret, struct error *err);
 /* Writes the diff to a descriptor. */
 int changes_diff(int conn, bool stat, int out, struct error *err);
 
-/* Sends one request; the answers are then read with a wire_reader. */
-int changes_request(int conn, enum wire_type type, const char *path, bool stat, struct error *err);
+/* Sends one request, with a flag (WIRE_K_STAT, WIRE_K_ALL) or 0; the answers are then read with a
+ * wire_reader. */
+int changes_request(int conn, enum wire_type type, const char *path, uint16_t flag, struct error *err);
 
 /* The next answer, valid until the one after it; an ERROR becomes err. */
 int changes_answer(struct wire_reader *r, struct wire_frame *ret, struct error *err);

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "box_private.h"
 #include "exec.h"
 #include "io.h"
 #include "banned.h"
@@ -67,9 +68,7 @@ static int send_request(struct call *c, struct error *err)
     pthread_rwlock_unlock(&c->box->frozen);
     for (int i = 0; i < 3; i++)
         cleanup_close(&theirs[i]);
-    if (r == -EPIPE || r == -ECONNRESET)
-        return error_set(err, EPIPE, "the box has ended");
-    return r < 0 ? error_errno(err, -r, "cannot send a command to the box") : 0;
+    return box_unreached(c->box, r, err);
 }
 
 int box_exec(struct box *b, const struct box_command *cmd, struct box_result *ret, struct error *err)
@@ -87,11 +86,12 @@ int box_exec(struct box *b, const struct box_command *cmd, struct box_result *re
         b->backend->forget(b->place);
     while (r == 0 && !c.done)
         r = call_step(&c, err);
+    if (r == 0)
+        r = call_finish(&c, err);
     if (r < 0) {
         box_result_free(&result);
         return r;
     }
-    call_finish(&c);
     *ret = result;
     return 0;
 }
@@ -105,5 +105,8 @@ void box_result_free(struct box_result *r)
     free(r->cwd);
     free(r->notes);
     free(r->output_path);
+    free(r->refused);
+    r->refused = NULL;
+    r->n_refused = 0;
     r->cwd = r->notes = r->output_path = NULL;
 }

@@ -14,6 +14,7 @@ struct ear {
 };
 
 struct call {
+    uint64_t refused_before; /* proxy_refused() when it began */
     struct box *box;
     const struct box_command *command;
     struct box_result *result;
@@ -26,7 +27,10 @@ struct call {
     bool arrived;    /* and has met it */
     bool done;       /* the RESULT is there */
     bool killed;     /* we asked the guest to end it */
-    int rows, cols;  /* of the host's terminal, as last told */
+    bool lost;       /* the stream has ended without a RESULT */
+    bool silent;     /* the guest did not end the command when its time was over: we ended the box */
+    struct box_pulse pulse;
+    int rows, cols; /* of the host's terminal, as last told */
     struct usage before;
     int64_t next_watch; /* the counters cost a few reads: they are looked at once a tick, not on every byte */
     int64_t deadline; /* after which the guest is not believed any more and the whole box is ended; 0: none */
@@ -35,7 +39,7 @@ struct call {
 /* The course of a command: begin, send a request, step until it is done, finish, free. */
 void call_init(struct call *c, struct box *b, const struct box_command *cmd, struct box_result *result);
 int call_step(struct call *c, struct error *err);
-void call_finish(struct call *c);
+int call_finish(struct call *c, struct error *err); /* -EPIPE if the box ended meanwhile, by no limit */
 void call_free(struct call *c);
 
 /* A pipe of which one end goes to the command and the other, non-blocking, stays here. */

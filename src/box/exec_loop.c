@@ -4,16 +4,22 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "capture.h"
 #include "clock.h"
+#include "box_private.h"
 #include "exec.h"
+#include "proxy/proxy.h"
 #include "weaken.h"
 #include "banned.h"
 
-#define GRACE_NS (5 * NS_PER_S)
+#define GRACE_NS         (5 * NS_PER_S)
+#define LATE_COUNT_TICKS 80 /* of TICK_MS */
 
 /* What a guest says is believed only as far as it can be true. */
 static int find_int(const struct wire_frame *f, uint16_t key, int fallback, int max)
@@ -78,9 +84,10 @@ static int take_frame(struct call *c, const struct wire_frame *f, struct error *
     }
 }
 
-/* The guest is gone: with it everything in the box. The kernel's counters may know why. */
+/* The guest is gone: with it everything in the box. The kernel's counters may know why (call_finish). */
 static void guest_lost(struct call *c)
 {
+    c->lost = true;
     c->result->exit_code = 128 + SIGKILL;
     c->result->signal = SIGKILL;
     c->done = true;
@@ -149,13 +156,15 @@ static void move_bytes(struct call *c, const struct pollfd p[P_COUNT])
         feed_step(&c->in, p[P_IN].revents != 0);
 }
 
-/* No timer runs for a command that nothing has to be watched of. */
+/* Mostly nothing has to be watched but that the guest is there. */
 static int wait_ms(const struct call *c)
 {
-    bool watch = c->before.counted || c->command->tty || c->box->limits.output_total;
+    bool watch =
+        c->before.counted || c->before.disk_watched || c->command->tty || c->box->limits.output_total;
     int ms = clock_poll_ms(c->deadline);
     watch = watch || (c->command->sink && c->command->sink->tick);
-    return watch && (ms < 0 || ms > TICK_MS) ? TICK_MS : ms;
+    int most = watch ? TICK_MS : BOX_PULSE_MS;
+    return ms < 0 || ms > most ? most : ms;
 }
 
 int call_step(struct call *c, struct error *err)
@@ -177,6 +186,9 @@ int call_step(struct call *c, struct error *err)
             return r;
     }
     call_watch(c);
+    int alive = c->done ? 0 : box_pulse(c->box, &c->pulse, err);
+    if (alive < 0)
+        return alive;
     if (c->command->sink && c->command->sink->tick)
         c->command->sink->tick(c->command->sink->data);
     return 0;
@@ -193,34 +205,71 @@ static void drain(struct call *c, struct pump *p)
     pump_close(p);
 }
 
-void call_finish(struct call *c)
+static void call_take_refusals(struct call *c)
+{
+    struct proxy_refusal refusals[BOX_REFUSALS_MAX];
+    struct box_result *r = c->result;
+    size_t n = proxy_refusals(c->box->proxy, c->refused_before, refusals, ARRAY_SIZE(refusals));
+    r->refused = n ? calloc(n, sizeof *r->refused) : NULL;
+    for (size_t i = 0; r->refused && i < n; i++, r->n_refused++) {
+        memcpy(r->refused[i].target, refusals[i].target, sizeof refusals[i].target);
+        r->refused[i].is_private = refusals[i].is_private;
+    }
+}
+
+int call_finish(struct call *c, struct error *err)
 {
     struct box_result *r = c->result;
     drain(c, &c->out);
     drain(c, &c->err);
     while (c->ear.from >= 0 && hear(c))
         ;
+    r->out_error = c->out.error;
+    call_take_refusals(c);
     if (c->command->capture) {
         capture_finish(&r->out);
         capture_finish(&r->err);
     }
     if (r->limit == WIRE_LIMIT_NONE)
         r->limit = call_limit(c);
+    /* The kernel counts whom it killed for want of memory a moment after the signal, on a busy machine later.
+     */
+    for (int i = 0;
+         i < LATE_COUNT_TICKS && c->lost && !c->killed && c->before.counted && r->limit == WIRE_LIMIT_NONE;
+         i++) {
+        poll(NULL, 0, TICK_MS);
+        r->limit = call_limit(c);
+    }
+    if (c->silent)
+        return box_silent(c->box, err);
+    if (c->lost && !c->killed && r->limit == WIRE_LIMIT_NONE)
+        return box_lost(c->box, err);
     if (r->limit == WIRE_LIMIT_TIMEOUT || r->limit == WIRE_LIMIT_CPU)
         r->exit_code = 124;
     else if (r->signal)
         r->exit_code = 128 + r->signal;
+    return 0;
 }
 
 void call_free(struct call *c)
 {
     cleanup_close(&c->wire.fd);
     cleanup_close(&c->ear.from);
+    box_pulse_end(&c->pulse);
     pump_close(&c->out);
     pump_close(&c->err);
     cleanup_close(&c->in.to);
     buf_free(&c->in.pending);
     wire_reader_free(&c->wire);
+}
+
+/* A caller's /dev/null stays /dev/null: rg, ack and others search a piped standard input instead of the
+ * folder.
+ */
+static bool input_is_null(int fd)
+{
+    struct stat st;
+    return fd >= 0 && fstat(fd, &st) == 0 && S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3);
 }
 
 void call_init(struct call *c, struct box *b, const struct box_command *cmd, struct box_result *result)
@@ -232,10 +281,12 @@ void call_init(struct call *c, struct box *b, const struct box_command *cmd, str
                        .wire = WIRE_READER_INIT(-1),
                        .rows = 24,
                        .cols = 80,
-                       .ear.from = -1};
+                       .ear.from = -1,
+                       .pulse = BOX_PULSE_INIT};
     c->out = (struct pump){.from = -1, .to = cmd->out, .total = &c->output, .is_terminal = isatty(cmd->out)};
     c->err = (struct pump){.from = -1, .to = cmd->err, .total = &c->output, .is_terminal = isatty(cmd->err)};
-    c->in = (struct feed){.from = cmd->shell ? -1 : cmd->in, .to = -1, .pending = BUF_INIT(WIRE_DATA_MAX)};
+    bool none = cmd->shell || (!cmd->tty && input_is_null(cmd->in));
+    c->in = (struct feed){.from = none ? -1 : cmd->in, .to = -1, .pending = BUF_INIT(WIRE_DATA_MAX)};
     if (cmd->capture) {
         capture_init(&result->out, b->limits.output);
         capture_init(&result->err, b->limits.output);
@@ -243,9 +294,11 @@ void call_init(struct call *c, struct box *b, const struct box_command *cmd, str
         c->err.capture = &result->err;
     }
     /* A box in which nothing ran yet has used nothing. */
-    c->before = (struct usage){.counted = b->backend->counted(b->place)};
+    c->before = (struct usage){.counted = b->backend->counted(b->place),
+                               .disk_watched = b->backend->on_disk(b->place)};
     if (__atomic_fetch_add(&b->commands, 1, __ATOMIC_RELAXED) > 0)
         b->backend->usage(b->place, false, &c->before);
+    c->refused_before = proxy_refused(b->proxy);
     int64_t wall = call_wall_limit(c);
     int64_t now = clock_now();
     c->deadline = wall && !cmd->background && !weakened("timeout") ? now + wall + GRACE_NS : 0;

@@ -41,14 +41,18 @@ void call_put_limits(struct buf *b, const struct call *c)
         wire_put_u64(b, WIRE_K_CPU_MS, to_ms(cpu));
     if (!weakened("memory"))
         wire_put_u64(b, WIRE_K_MEMORY, c->box->limits.memory);
+    if (c->box->limits.sockets && !weakened("sockets"))
+        wire_put_u64(b, WIRE_K_SOCKETS, c->box->limits.sockets);
     wire_put_u64(b, WIRE_K_PIDS, c->box->limits.pids);
 }
 
 static int build_shell_request(struct buf *b, const struct call *c)
 {
     size_t begin = wire_begin(b, WIRE_SHELL);
+    pthread_mutex_lock(&c->box->settings);
     call_put_shell(b, c);
     call_put_limits(b, c);
+    pthread_mutex_unlock(&c->box->settings);
     wire_end(b, begin);
     return b->failed ? -E2BIG : 0;
 }
@@ -57,6 +61,7 @@ int call_build_request(struct buf *b, const struct call *c, enum wire_stdio stdi
 {
     if (c->command->shell)
         return build_shell_request(b, c);
+    pthread_mutex_lock(&c->box->settings);
     size_t begin = wire_begin(b, WIRE_EXEC);
     for (char *const *arg = c->command->argv; *arg; arg++)
         wire_put_str(b, WIRE_K_ARG, *arg);
@@ -70,6 +75,7 @@ int call_build_request(struct buf *b, const struct call *c, enum wire_stdio stdi
     if (c->command->last)
         wire_put_u64(b, WIRE_K_LAST, 1);
     call_put_limits(b, c);
+    pthread_mutex_unlock(&c->box->settings);
     wire_end(b, begin);
     return b->failed ? -E2BIG : 0;
 }

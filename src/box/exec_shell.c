@@ -6,6 +6,7 @@
 #include "environment.h"
 #include "exec.h"
 #include "io.h"
+#include "weaken.h"
 #include "banned.h"
 
 #define NOTES_MAX 4096
@@ -20,8 +21,12 @@ void call_put_shell(struct buf *b, const struct call *c)
         wire_put_str(b, WIRE_K_CWD, cmd->cwd);
     if (cmd->input)
         wire_put(b, WIRE_K_DATA, cmd->input, cmd->n_input);
-    if (cmd->background)
-        wire_put_u64(b, WIRE_K_BACKGROUND, 1);
+    if (!cmd->background)
+        return;
+    wire_put_u64(b, WIRE_K_BACKGROUND, 1);
+    wire_put_u64(b, WIRE_K_LIMIT_BYTES, c->box->limits.output);
+    if (c->box->limits.output_total && !weakened("output"))
+        wire_put_u64(b, WIRE_K_OUTPUT_TOTAL, c->box->limits.output_total);
 }
 
 /* All notes, a line each. */
@@ -58,7 +63,11 @@ int call_output(struct call *c, const struct wire_frame *f)
         return capture_add(c->out.capture, data.data, data.size);
     if (c->command->sink)
         c->command->sink->write(c->command->sink->data, data.data, data.size);
-    else if (c->command->out >= 0 && io_write_all(c->command->out, data.data, data.size) < 0)
-        call_kill(c, WIRE_LIMIT_NONE); /* nobody looks at it any more */
+    else if (c->command->out >= 0) {
+        int r = io_write_all(c->command->out, data.data, data.size);
+        c->out.error = r < 0 && !c->out.error ? -r : c->out.error;
+        if (r < 0)
+            call_kill(c, WIRE_LIMIT_NONE); /* nobody looks at it any more */
+    }
     return 0;
 }

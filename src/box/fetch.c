@@ -28,7 +28,7 @@ int fetch_file(int conn, const char *path, uint64_t size, const struct fetch_sin
 {
     _cleanup_(wire_reader_free) struct wire_reader in = WIRE_READER_INIT(conn);
     uint64_t at = 0;
-    int r = changes_request(conn, WIRE_FETCH, path, false, err);
+    int r = changes_request(conn, WIRE_FETCH, path, 0, err);
     while (r >= 0) {
         struct wire_frame f;
         r = changes_answer(&in, &f, err);

@@ -32,8 +32,13 @@ int guest_connect(const struct guest *g, struct buf *request, const int *fds, si
     r = guest_give(g, theirs);
     if (r < 0)
         return r;
-    if (request && !early && (r = wire_send(ours, request, fds, n_fds)) < 0)
-        return r;
+    /* A guest that is stopped does not take what is larger than the socket: -EAGAIN after a while. */
+    const struct timeval patience = {.tv_sec = GUEST_SEND_S};
+    if (request && !early) {
+        setsockopt(ours, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+        if ((r = wire_send(ours, request, fds, n_fds)) < 0)
+            return r;
+    }
     *ret_fd = TAKE_FD(ours);
     return 0;
 }

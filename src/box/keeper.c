@@ -97,7 +97,7 @@ static void tick(struct keeper *k, struct held *h)
 {
     pthread_mutex_lock(&k->lock);
     if (!h->removed && h->in && !h->in->requests)
-        box_tick(h->in->box);
+        box_tick(h->in->box, NULL);
     pthread_mutex_unlock(&k->lock);
 }
 
@@ -236,6 +236,8 @@ int keeper_hear(int from, struct registry_id *ret, struct error *err)
 int keeper_begin(const struct box_options *o, const struct keeper_life *life, int *ret_fd, struct error *err)
 {
     int ends[2];
+    struct box_options adjustable = *o;
+    adjustable.adjustable = true;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         return error_errno(err, errno, "cannot make a socket");
     _cleanup_fd_ int from = ends[0];
@@ -246,7 +248,7 @@ int keeper_begin(const struct box_options *o, const struct keeper_life *life, in
     if (child == 0) {
         if (setsid() < 0 || fork() != 0)
             _exit(0);
-        live(o, life, tell);
+        live(&adjustable, life, tell);
         _exit(0);
     }
     while (waitpid(child, NULL, 0) < 0 && errno == EINTR)

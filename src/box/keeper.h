@@ -14,6 +14,7 @@
 
 #include "box.h"
 #include "registry.h"
+#include "restore.h"
 
 #define KEEPER_FORKS_MAX     256
 #define KEEPER_SNAPSHOT_NAME 16
@@ -46,9 +47,10 @@ int keeper_exec(int registry, const struct registry_id *id, const struct box_com
 int keeper_request(int registry, const struct registry_id *id, struct buf *request, int *ret_fd,
                    struct error *err);
 
-/* Forks n boxes from one snapshot, a new one (NULL) or a kept one; ret has room for n. All or none. */
+/* Forks n boxes from one snapshot, a new one (NULL) or a kept one; ret has room for n. All or none. A fork
+ * keeps the snapshots of the box under the names ID:NAME. */
 int keeper_fork(int registry, const struct registry_id *id, const char *snapshot, size_t n,
-                struct registry_id *ret, struct error *err);
+                const struct restore_report *report, struct registry_id *ret, struct error *err);
 
 /* The state that a box began with is always there, at no cost, under this name. */
 #define KEEPER_ORIGIN "s0"
@@ -56,14 +58,24 @@ int keeper_fork(int registry, const struct registry_id *id, const char *snapshot
 int keeper_snapshot(int registry, const struct registry_id *id, char ret_name[KEEPER_SNAPSHOT_NAME],
                     struct error *err);
 
-/* Puts the box back to a snapshot; its processes end. */
-int keeper_restore(int registry, const struct registry_id *id, const char *name, struct error *err);
+/* Puts the box back to a snapshot; its processes end. What was applied since is pending in reverse. */
+int keeper_restore(int registry, const struct registry_id *id, const char *name,
+                   const struct restore_report *report, struct error *err);
 
-/* Like box_changes, box_diff and box_apply. */
+/* Like box_changes, box_diff, box_apply, box_sync and box_note_seen. */
 int keeper_changes(int registry, const struct registry_id *id, struct box_changes *ret, struct error *err);
 int keeper_diff(int registry, const struct registry_id *id, bool stat, int out, struct error *err);
-int keeper_apply(int registry, const struct registry_id *id, const struct apply_report *report,
-                 struct error *err);
+/* The diff in a file without a name, to be read from its start. */
+int keeper_diff_file(int registry, const struct registry_id *id, bool stat, int *ret_fd, struct error *err);
+int keeper_apply(int registry, const struct registry_id *id, const struct apply_options *o,
+                 const struct apply_report *report, struct error *err);
+int keeper_sync(int registry, const struct registry_id *id, const struct apply_options *o,
+                const struct apply_report *report, struct error *err);
+int keeper_note(int registry, const struct registry_id *id, struct error *err);
+
+/* Like box_adjust. */
+int keeper_adjust(int registry, const struct registry_id *id, const struct box_options *o, unsigned fields,
+                  struct error *err);
 
 /* Ends the box and removes its name. */
 int keeper_remove(int registry, const struct registry_id *id, struct error *err);
@@ -72,10 +84,12 @@ struct keeper_info {
     pid_t pid; /* of the keeper */
     enum box_mode mode;
     int64_t age_ns;
-    int64_t left_ns;    /* until its time to live ends; -1: it stays */
-    uint64_t commands;  /* running now */
-    uint64_t snapshots; /* kept */
-    char *workspace;    /* NULL: an empty one */
+    int64_t left_ns;          /* until its time to live ends; -1: it stays */
+    uint64_t commands;        /* running now */
+    uint64_t snapshots;       /* kept */
+    char *workspace;          /* NULL: an empty one */
+    char *net;                /* as --net writes it */
+    struct box_limits limits; /* memory, pids, cpus and timeout_ns */
 };
 
 int keeper_info(int registry, const struct registry_id *id, struct keeper_info *ret, struct error *err);

@@ -61,8 +61,23 @@ static int ask_result(struct keeper_ask *a, struct wire_frame *ret, struct error
     return r < 0 ? r : keeper_ask_next(a, ret, err);
 }
 
+/* The result of a fork or restore; what comes before it is for the report. */
+static int ask_restored(struct keeper_ask *a, const struct restore_report *report, struct wire_frame *ret,
+                        struct error *err)
+{
+    int r = ask_result(a, ret, err);
+    while (r >= 0 && ret->type == WIRE_ENTRY) {
+        _cleanup_free_ char *path = wire_find_str(ret, WIRE_K_PATH);
+        _cleanup_free_ char *why = wire_find_str(ret, WIRE_K_TEXT);
+        if (path && report)
+            report->say(report->data, path, why);
+        r = keeper_ask_next(a, ret, err);
+    }
+    return r;
+}
+
 int keeper_fork(int registry, const struct registry_id *id, const char *snapshot, size_t n,
-                struct registry_id *ret, struct error *err)
+                const struct restore_report *report, struct registry_id *ret, struct error *err)
 {
     _cleanup_ask_ struct keeper_ask a;
     struct wire_frame frame;
@@ -74,7 +89,7 @@ int keeper_fork(int registry, const struct registry_id *id, const char *snapshot
     wire_put_u64(&a.out, WIRE_K_COUNT, n);
     if (snapshot)
         wire_put_str(&a.out, WIRE_K_NAME, snapshot);
-    r = ask_result(&a, &frame, err);
+    r = ask_restored(&a, report, &frame, err);
     if (r < 0)
         return r;
     for (size_t at = 0; count < n && wire_next(&frame, &at, &field);)
@@ -132,7 +147,8 @@ int keeper_snapshot(int registry, const struct registry_id *id, char ret_name[KE
     return 0;
 }
 
-int keeper_restore(int registry, const struct registry_id *id, const char *name, struct error *err)
+int keeper_restore(int registry, const struct registry_id *id, const char *name,
+                   const struct restore_report *report, struct error *err)
 {
     _cleanup_ask_ struct keeper_ask a;
     struct wire_frame frame;
@@ -140,7 +156,7 @@ int keeper_restore(int registry, const struct registry_id *id, const char *name,
     if (r < 0)
         return r;
     wire_put_str(&a.out, WIRE_K_NAME, name);
-    r = ask_result(&a, &frame, err);
+    r = ask_restored(&a, report, &frame, err);
     return r < 0 ? r : 0;
 }
 
@@ -169,8 +185,8 @@ static int copy_file(int from, int to)
     }
 }
 
-/* The text goes to a file first: the box stands still while it is made, and `out` may be a person's pager. */
-int keeper_diff(int registry, const struct registry_id *id, bool stat, int out, struct error *err)
+/* The text goes to a file first: the box stands still while it is made, and its reader may be a pager. */
+int keeper_diff_file(int registry, const struct registry_id *id, bool stat, int *ret_fd, struct error *err)
 {
     _cleanup_ask_ struct keeper_ask a;
     struct wire_frame frame;
@@ -187,32 +203,18 @@ int keeper_diff(int registry, const struct registry_id *id, bool stat, int out, 
         r = keeper_ask_next(&a, &frame, err);
     if (r < 0)
         return r;
-    r = copy_file(file, out);
-    return r < 0 ? error_errno(err, -r, "cannot write the changes") : 0;
+    *ret_fd = TAKE_FD(file);
+    return 0;
 }
 
-int keeper_apply(int registry, const struct registry_id *id, const struct apply_report *report,
-                 struct error *err)
+int keeper_diff(int registry, const struct registry_id *id, bool stat, int out, struct error *err)
 {
-    _cleanup_ask_ struct keeper_ask a;
-    int r = keeper_ask_begin(&a, registry, id, KEEPER_APPLY, err);
-    if (r == 0)
-        r = keeper_ask_send(&a, NULL, 0, err);
-    while (r == 0) {
-        struct wire_frame frame;
-        r = keeper_ask_next(&a, &frame, err);
-        if (r < 0)
-            return r;
-        if (frame.type == WIRE_RESULT)
-            return (int)wire_find_u64(&frame, WIRE_K_COUNT, 0);
-        r = 0;
-        _cleanup_free_ char *path = wire_find_str(&frame, WIRE_K_PATH);
-        _cleanup_free_ char *why = wire_find_str(&frame, WIRE_K_TEXT);
-        if (path && report)
-            report->say(report->data, path,
-                        (enum apply_outcome)wire_find_u64(&frame, WIRE_K_KIND, APPLY_REFUSED), why);
-    }
-    return r;
+    _cleanup_fd_ int file = -1;
+    int r = keeper_diff_file(registry, id, stat, &file, err);
+    if (r < 0)
+        return r;
+    r = copy_file(file, out);
+    return r < 0 ? error_errno(err, -r, "cannot write the changes") : 0;
 }
 
 int keeper_remove(int registry, const struct registry_id *id, struct error *err)
@@ -222,6 +224,30 @@ int keeper_remove(int registry, const struct registry_id *id, struct error *err)
     int r = keeper_ask_begin(&a, registry, id, KEEPER_REMOVE, err);
     if (r == 0)
         r = ask_result(&a, &frame, err);
+    return r < 0 ? r : 0;
+}
+
+int keeper_adjust(int registry, const struct registry_id *id, const struct box_options *o, unsigned fields,
+                  struct error *err)
+{
+    _cleanup_ask_ struct keeper_ask a;
+    struct wire_frame frame;
+    int r = keeper_ask_begin(&a, registry, id, KEEPER_SET, err);
+    if (r < 0)
+        return r;
+    wire_put_u64(&a.out, KEEPER_K_FIELDS, fields);
+    wire_put_u64(&a.out, KEEPER_K_NET, o->net);
+    for (size_t i = 0; i < o->n_allow; i++)
+        wire_put_str(&a.out, KEEPER_K_ALLOW, o->allow[i]);
+    for (size_t i = 0; i < o->n_hosts; i++)
+        wire_put_str(&a.out, KEEPER_K_HOST, o->hosts[i]);
+    for (size_t i = 0; i < o->n_net_env; i++)
+        wire_put_str(&a.out, KEEPER_K_NET_ENV, o->net_env[i]);
+    wire_put_u64(&a.out, KEEPER_K_MEMORY, o->limits.memory);
+    wire_put_u64(&a.out, KEEPER_K_PIDS, o->limits.pids);
+    wire_put_u64(&a.out, KEEPER_K_MILLICPUS, (uint64_t)(o->limits.cpus * 1000 + 0.5));
+    wire_put_u64(&a.out, KEEPER_K_TIMEOUT_NS, (uint64_t)o->limits.timeout_ns);
+    r = ask_result(&a, &frame, err);
     return r < 0 ? r : 0;
 }
 
@@ -246,6 +272,11 @@ int keeper_info(int registry, const struct registry_id *id, struct keeper_info *
         .commands = wire_find_u64(&f, WIRE_K_COUNT, 0),
         .snapshots = wire_find_u64(&f, KEEPER_K_SNAPSHOTS, 0),
         .workspace = wire_find_str(&f, WIRE_K_PATH),
+        .net = wire_find_str(&f, KEEPER_K_NET),
+        .limits = {.memory = wire_find_u64(&f, KEEPER_K_MEMORY, 0),
+                   .pids = wire_find_u64(&f, KEEPER_K_PIDS, 0),
+                   .cpus = (double)wire_find_u64(&f, KEEPER_K_MILLICPUS, 0) / 1000,
+                   .timeout_ns = (int64_t)wire_find_u64(&f, KEEPER_K_TIMEOUT_NS, 0)},
     };
     return 0;
 }
@@ -253,5 +284,6 @@ int keeper_info(int registry, const struct registry_id *id, struct keeper_info *
 void keeper_info_free(struct keeper_info *i)
 {
     free(i->workspace);
-    i->workspace = NULL;
+    free(i->net);
+    i->workspace = i->net = NULL;
 }

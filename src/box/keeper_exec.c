@@ -85,6 +85,7 @@ static int send_exec_result(struct visit *v, const struct box_result *r)
     wire_put_u64(&v->out, WIRE_K_MAX_RSS, r->max_rss);
     wire_put_u64(&v->out, KEEPER_K_OUT_TOTAL, r->out.total);
     wire_put_u64(&v->out, KEEPER_K_ERR_TOTAL, r->err.total);
+    wire_put_u64(&v->out, KEEPER_K_OUT_ERROR, (uint64_t)r->out_error);
     wire_put_u64(&v->out, WIRE_K_STATE, r->state);
     wire_put_u64(&v->out, WIRE_K_HANDLE, r->handle);
     if (r->cwd)
@@ -93,6 +94,9 @@ static int send_exec_result(struct visit *v, const struct box_result *r)
         wire_put_str(&v->out, WIRE_K_NOTE, r->notes);
     if (r->output_path)
         wire_put_str(&v->out, WIRE_K_OUTPUT_PATH, r->output_path);
+    for (size_t i = 0; i < r->n_refused; i++)
+        wire_put_str(&v->out, r->refused[i].is_private ? KEEPER_K_REFUSED_PRIVATE : KEEPER_K_REFUSED,
+                     r->refused[i].target);
     return visit_send(v, begin);
 }
 
@@ -135,6 +139,11 @@ static int exec_command(struct visit *v, struct box_result *ret, struct error *e
     if (r == 0)
         r = box_exec(v->q->in->box, &command, ret, err);
     held_leave(v->q);
+    /* Before the client knows that the command has ended, and the person goes on to work on the files. */
+    if (r == 0 && visit_lock_owner(v, NULL) == 0) {
+        box_note_seen(v->q->in->box, NULL);
+        visit_unlock_owner(v);
+    }
     return r;
 }
 

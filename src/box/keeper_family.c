@@ -19,6 +19,11 @@ static int find_snapshot(const struct held *h, const char *name, struct snapshot
             *ret = h->snapshots[i].snapshot;
             return 0;
         }
+    for (size_t i = 0; i < h->n_inherited; i++)
+        if (strcmp(h->inherited[i].name, name) == 0) {
+            *ret = h->inherited[i].snapshot;
+            return 0;
+        }
     if (h->n_snapshots == 0)
         return error_set(err, ENOENT, "the box '%s' has no snapshot '%s'; it has none at all", h->id.text,
                          name);
@@ -26,22 +31,15 @@ static int find_snapshot(const struct held *h, const char *name, struct snapshot
                      h->last_snapshot);
 }
 
-/* Makes the forks; those made before one failed are removed by the caller. */
-static int make_forks(struct request *q, const char *name, size_t n, struct registry_id *ids,
-                      size_t *ret_made, struct error *err)
+/* Sends what a fork or restore did with a path that was applied. */
+static void send_restored(void *data, const char *path, const char *why)
 {
-    struct snapshot *fresh = NULL, *from = NULL;
-    int r = name ? find_snapshot(q->held, name, &from, err) : box_snapshot(q->in->box, &fresh, err);
-    for (*ret_made = 0; r == 0 && *ret_made < n;) {
-        struct box *b = NULL;
-        r = box_fork(name ? from : fresh, &b, err);
-        if (r == 0)
-            r = held_add(q->keeper, b, &q->held->life, &ids[*ret_made], err);
-        if (r == 0)
-            (*ret_made)++;
-    }
-    snapshot_free(fresh);
-    return r;
+    struct visit *v = data;
+    size_t begin = wire_begin(&v->out, WIRE_ENTRY);
+    wire_put_str(&v->out, WIRE_K_PATH, path);
+    if (why)
+        wire_put_str(&v->out, WIRE_K_TEXT, why);
+    visit_send(v, begin);
 }
 
 /* Finds a box by name and takes a reference; NULL if it has gone. */
@@ -63,6 +61,59 @@ static void let_go(struct keeper *k, struct held *h)
     h->refs--;
     pthread_mutex_unlock(&k->lock);
     keeper_wake(k);
+}
+
+/* Gives a fork references to what its parent can go back to, so that it can as well when the parent has gone.
+ * The newest ones, if there are more than a box may have. */
+static int inherit_snapshots(const struct held *parent, struct held *fork)
+{
+    size_t n = 0, all = 1 + parent->n_snapshots + parent->n_inherited;
+    size_t most = all < KEEPER_SNAPSHOTS_MAX ? all : KEEPER_SNAPSHOTS_MAX;
+    struct kept_snapshot *list = calloc(most, sizeof *list);
+    if (!list)
+        return -ENOMEM;
+    for (size_t i = parent->n_snapshots; i-- > 0 && n < most;) {
+        snprintf(list[n].name, sizeof list[n].name, "%s:%.6s", parent->id.text, parent->snapshots[i].name);
+        list[n++].snapshot = snapshot_ref(parent->snapshots[i].snapshot);
+    }
+    if (n < most && parent->origin) {
+        snprintf(list[n].name, sizeof list[n].name, "%s:%s", parent->id.text, KEEPER_ORIGIN);
+        list[n++].snapshot = snapshot_ref(parent->origin);
+    }
+    for (size_t i = 0; i < parent->n_inherited && n < most; i++, n++) {
+        list[n] = parent->inherited[i];
+        snapshot_ref(list[n].snapshot);
+    }
+    pthread_mutex_lock(&fork->owner);
+    fork->inherited = list;
+    fork->n_inherited = n;
+    pthread_mutex_unlock(&fork->owner);
+    return 0;
+}
+
+/* Makes the forks; those made before one failed are removed by the caller. */
+static int make_forks(struct visit *v, const char *name, size_t n, struct registry_id *ids, size_t *ret_made,
+                      struct error *err)
+{
+    struct request *q = v->q;
+    const struct restore_report report = {.say = send_restored, .data = v};
+    struct snapshot *fresh = NULL, *from = NULL;
+    int r = name ? find_snapshot(q->held, name, &from, err) : box_snapshot(q->in->box, &fresh, err);
+    for (*ret_made = 0; r == 0 && *ret_made < n;) {
+        struct box *b = NULL;
+        r = box_fork_at(name ? from : fresh, q->in->box, *ret_made ? NULL : &report, &b, err);
+        if (r == 0)
+            r = held_add(q->keeper, b, &q->held->life, &ids[*ret_made], err);
+        if (r < 0)
+            break;
+        struct held *h = take_by_id(q->keeper, &ids[(*ret_made)++]);
+        if (h && inherit_snapshots(q->held, h) < 0)
+            r = error_set(err, ENOMEM, "no memory");
+        if (h)
+            let_go(q->keeper, h);
+    }
+    snapshot_free(fresh);
+    return r;
 }
 
 static void remove_forks(struct keeper *k, const struct registry_id *ids, size_t n)
@@ -87,7 +138,7 @@ int serve_fork(struct visit *v, struct error *err)
     int r = visit_lock_owner(v, err);
     if (r < 0)
         return r;
-    r = make_forks(v->q, name, n, ids, &made, err);
+    r = make_forks(v, name, n, ids, &made, err);
     visit_unlock_owner(v);
     size_t begin = wire_begin(&v->out, WIRE_RESULT);
     for (size_t i = 0; i < made; i++)
@@ -147,8 +198,11 @@ int serve_restore(struct visit *v, struct error *err)
         return error_set(err, EPROTO, "malformed request");
     pthread_mutex_lock(&h->owner);
     int r = find_snapshot(h, name, &s, err);
+    if (r == 0 && !h->in)
+        r = error_set(err, ENOENT, "the box '%s' has been removed", h->id.text);
     if (r == 0)
-        r = box_fork(s, &fresh, err);
+        r = box_fork_at(s, h->in->box, &(struct restore_report){.say = send_restored, .data = v}, &fresh,
+                        err);
     if (r == 0)
         r = held_replace(v->q->keeper, h, fresh, err);
     pthread_mutex_unlock(&h->owner);

@@ -82,6 +82,7 @@ int held_add(struct keeper *k, struct box *b, const struct keeper_life *life, st
         int64_t now = clock_now();
         *h = (struct held){.born = now, .used = now, .life = *life, .in = in, .origin = origin};
         pthread_mutex_init(&h->owner, NULL);
+        box_track(b);
         /* Under the lock, so that whoever connects at once finds it in the list. */
         pthread_mutex_lock(&k->lock);
         r = publish(k, h, err);
@@ -183,6 +184,11 @@ bool held_remove(struct keeper *k, struct held *h)
     free(h->snapshots);
     h->snapshots = NULL;
     h->n_snapshots = 0;
+    for (size_t i = 0; i < h->n_inherited; i++)
+        snapshot_free(h->inherited[i].snapshot);
+    free(h->inherited);
+    h->inherited = NULL;
+    h->n_inherited = 0;
     h->origin = snapshot_free(h->origin);
     pthread_mutex_lock(&k->lock);
     h->in = NULL;

@@ -29,7 +29,7 @@ struct innards {
 };
 
 struct kept_snapshot {
-    char name[16];
+    char name[KEEPER_SNAPSHOT_NAME];
     struct snapshot *snapshot;
 };
 
@@ -47,6 +47,8 @@ struct held {
     struct kept_snapshot *snapshots;
     size_t n_snapshots;
     unsigned last_snapshot;
+    struct kept_snapshot *inherited; /* of the boxes that it was forked from, as ID:NAME */
+    size_t n_inherited;
     struct held *next;
 };
 

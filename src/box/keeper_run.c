@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "keeper_ask.h"
@@ -70,6 +71,22 @@ static int add_change(struct box_changes *changes, const struct wire_frame *f)
     return 0;
 }
 
+static void take_refusals(struct box_result *result, const struct wire_frame *f)
+{
+    struct wire_field field;
+    result->refused = calloc(BOX_REFUSALS_MAX, sizeof *result->refused);
+    for (size_t at = 0;
+         result->refused && result->n_refused < BOX_REFUSALS_MAX && wire_next(f, &at, &field);) {
+        struct box_refusal *r = &result->refused[result->n_refused];
+        bool is_private = field.key == KEEPER_K_REFUSED_PRIVATE;
+        if ((!is_private && field.key != KEEPER_K_REFUSED) || field.size >= sizeof r->target)
+            continue;
+        memcpy(r->target, field.data, field.size);
+        r->is_private = is_private;
+        result->n_refused++;
+    }
+}
+
 static void take_result(struct box_result *result, const struct wire_frame *f)
 {
     result->exit_code = (int)wire_find_u64(f, WIRE_K_EXIT_CODE, 0);
@@ -82,11 +99,13 @@ static void take_result(struct box_result *result, const struct wire_frame *f)
     result->max_rss = wire_find_u64(f, WIRE_K_MAX_RSS, 0);
     result->out.total = wire_find_u64(f, KEEPER_K_OUT_TOTAL, 0);
     result->err.total = wire_find_u64(f, KEEPER_K_ERR_TOTAL, 0);
+    result->out_error = (int)wire_find_u64(f, KEEPER_K_OUT_ERROR, 0);
     result->state = (enum wire_state)wire_find_u64(f, WIRE_K_STATE, 0);
     result->handle = wire_find_u64(f, WIRE_K_HANDLE, 0);
     result->cwd = wire_find_str(f, WIRE_K_CWD);
     result->notes = wire_find_str(f, WIRE_K_NOTE);
     result->output_path = wire_find_str(f, WIRE_K_OUTPUT_PATH);
+    take_refusals(result, f);
 }
 
 static struct box_capture empty_capture(void)

@@ -1,4 +1,6 @@
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -76,30 +78,61 @@ static int serve_connect(struct visit *v, struct error *err)
     return r;
 }
 
-static void report_applied(void *data, const char *path, enum apply_outcome outcome, const char *why)
+static void put_settings(struct buf *out, struct box *b)
 {
-    struct visit *v = data;
-    size_t begin = wire_begin(&v->out, WIRE_ENTRY);
-    wire_put_str(&v->out, WIRE_K_PATH, path);
-    wire_put_u64(&v->out, WIRE_K_KIND, outcome);
-    if (why)
-        wire_put_str(&v->out, WIRE_K_TEXT, why);
-    visit_send(v, begin); /* a client that has gone changes nothing: what was begun is finished */
+    struct box_limits limits = box_limits_of(b);
+    _cleanup_free_ char *net = box_net_text(b);
+    wire_put_str(out, KEEPER_K_NET, net ? net : "");
+    wire_put_u64(out, KEEPER_K_MEMORY, limits.memory);
+    wire_put_u64(out, KEEPER_K_PIDS, limits.pids);
+    wire_put_u64(out, KEEPER_K_MILLICPUS, (uint64_t)(limits.cpus * 1000 + 0.5));
+    wire_put_u64(out, KEEPER_K_TIMEOUT_NS, (uint64_t)limits.timeout_ns);
 }
 
-static int serve_apply(struct visit *v, struct error *err)
+/* Copies the texts of one key to a list of at most `max`, all of which point into *ret_memory. */
+static int set_strings(const struct wire_frame *f, uint16_t key, const char **list, size_t max, size_t *ret_n,
+                       char **ret_memory)
 {
+    struct wire_field field;
+    size_t n = 0, bytes = 1;
+    for (size_t at = 0; wire_next(f, &at, &field);)
+        if (field.key == key)
+            bytes += field.size + 1;
+    char *text = *ret_memory = calloc(1, bytes);
+    for (size_t at = 0; text && wire_next(f, &at, &field);) {
+        if (field.key != key)
+            continue;
+        if (n == max || memchr(field.data, 0, field.size))
+            return -EPROTO;
+        list[n++] = memcpy(text, field.data, field.size);
+        text += field.size + 1;
+    }
+    *ret_n = n;
+    return text ? 0 : -ENOMEM;
+}
+
+static int serve_set(struct visit *v, struct error *err)
+{
+    const struct wire_frame *f = v->frame;
+    _cleanup_free_ char *allow = NULL, *hosts = NULL, *env = NULL;
+    struct box_options o = {.net = (enum box_net)wire_find_u64(f, KEEPER_K_NET, BOX_NET_OFF),
+                            .limits = {.memory = wire_find_u64(f, KEEPER_K_MEMORY, 0),
+                                       .pids = wire_find_u64(f, KEEPER_K_PIDS, 0),
+                                       .cpus = (double)wire_find_u64(f, KEEPER_K_MILLICPUS, 0) / 1000,
+                                       .timeout_ns = (int64_t)wire_find_u64(f, KEEPER_K_TIMEOUT_NS, 0)}};
+    if (o.net > BOX_NET_ALLOW ||
+        set_strings(f, KEEPER_K_ALLOW, o.allow, ARRAY_SIZE(o.allow), &o.n_allow, &allow) < 0 ||
+        set_strings(f, KEEPER_K_HOST, o.hosts, ARRAY_SIZE(o.hosts), &o.n_hosts, &hosts) < 0 ||
+        set_strings(f, KEEPER_K_NET_ENV, o.net_env, ARRAY_SIZE(o.net_env), &o.n_net_env, &env) < 0)
+        return error_set(err, EPROTO, "malformed request");
     int r = visit_lock_owner(v, err);
     if (r < 0)
         return r;
-    r = box_apply(v->q->in->box, &(struct apply_report){.say = report_applied, .data = v}, err);
+    r = box_adjust(v->q->in->box, &o, (unsigned)wire_find_u64(f, KEEPER_K_FIELDS, 0), err);
     visit_unlock_owner(v);
-    if (r < 0)
-        return r;
-    size_t begin = wire_begin(&v->out, WIRE_RESULT);
-    wire_put_u64(&v->out, WIRE_K_COUNT, (uint64_t)r);
-    visit_send(v, begin);
-    return 0;
+    if (r == 0)
+        visit_answer(v);
+    return r;
 }
 
 static int serve_info(struct visit *v, struct error *err)
@@ -127,6 +160,7 @@ static int serve_info(struct visit *v, struct error *err)
     wire_put_u64(&v->out, KEEPER_K_SNAPSHOTS, h->n_snapshots);
     pthread_mutex_unlock(&v->q->keeper->lock);
     wire_put_u64(&v->out, WIRE_K_COUNT, commands);
+    put_settings(&v->out, v->q->in->box);
     held_leave(v->q);
     visit_send(v, begin);
     return 0;
@@ -155,6 +189,12 @@ static int dispatch(struct visit *v, struct error *err)
         return serve_connect(v, err);
     case KEEPER_CHANGES:
         return serve_changes(v, err);
+    case KEEPER_SYNC:
+        return serve_sync(v, err);
+    case KEEPER_NOTE:
+        return serve_note(v, err);
+    case KEEPER_SET:
+        return serve_set(v, err);
     case KEEPER_KEPT:
         break;
     }

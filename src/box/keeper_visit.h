@@ -35,3 +35,8 @@ int serve_fork(struct visit *v, struct error *err);
 int serve_snapshot(struct visit *v, struct error *err);
 int serve_restore(struct visit *v, struct error *err);
 int serve_remove(struct visit *v, struct error *err);
+
+/* keeper_apply.c */
+int serve_apply(struct visit *v, struct error *err);
+int serve_sync(struct visit *v, struct error *err);
+int serve_note(struct visit *v, struct error *err);

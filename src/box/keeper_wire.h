@@ -6,16 +6,19 @@
 
 enum keeper_type {
     KEEPER_EXEC = 192, /* ARG… ENV… CWD TTY CAPTURE TIMEOUT_NS CPU_TIME_NS + 3 fds → KEPT… ENTRY… RESULT */
-    KEEPER_FORK,     /* COUNT, NAME of a snapshot → RESULT(NAME…) */
+    KEEPER_FORK,     /* COUNT, NAME of a snapshot → ENTRY(PATH TEXT)… RESULT(NAME…) */
     KEEPER_SNAPSHOT, /* → RESULT(NAME) */
-    KEEPER_RESTORE,  /* NAME → RESULT */
+    KEEPER_RESTORE,  /* NAME → ENTRY(PATH TEXT)… RESULT; see restore_report */
     KEEPER_DIFF,     /* STAT + 1 fd of a file that the text goes to → RESULT */
-    KEEPER_APPLY,    /* → ENTRY(PATH KIND TEXT)… RESULT(COUNT) */
+    KEEPER_APPLY,    /* an apply_options → ENTRY(PATH KIND TEXT)… RESULT(COUNT) */
     KEEPER_REMOVE,   /* → RESULT */
     KEEPER_INFO,     /* → RESULT */
     KEEPER_CONNECT,  /* + 1 fd, the guest's end of a stream with a request in it → RESULT */
     KEEPER_CHANGES,  /* → ENTRY(PATH KIND MODE SIZE)… RESULT */
     KEEPER_KEPT,     /* answer: STREAM DATA, a piece of captured output; STREAM is an enum keeper_stream */
+    KEEPER_SYNC,     /* like APPLY */
+    KEEPER_NOTE,     /* → RESULT */
+    KEEPER_SET,      /* FIELDS and what they name → RESULT */
 };
 
 enum keeper_key {
@@ -34,7 +37,21 @@ enum keeper_key {
     KEEPER_K_SNAPSHOTS,
     KEEPER_K_SHELL, /* a script's session, */
     KEEPER_K_SCRIPT,
-    KEEPER_K_INPUT, /* absent: nothing */
+    KEEPER_K_INPUT,       /* absent: nothing */
+    KEEPER_K_ON_CONFLICT, /* enum apply_choice */
+    KEEPER_K_ALLOW_GIT_DIRS,
+    KEEPER_K_REPLACED_FOLDER,
+    KEEPER_K_OUT_ERROR,
+    KEEPER_K_FIELDS, /* enum box_field */
+    KEEPER_K_NET,    /* enum box_net; in an answer of INFO the text of --net */
+    KEEPER_K_ALLOW,  /* each entry of box_options.allow */
+    KEEPER_K_HOST,   /* of box_options.hosts */
+    KEEPER_K_NET_ENV,
+    KEEPER_K_MEMORY,
+    KEEPER_K_PIDS,
+    KEEPER_K_MILLICPUS,       /* of box_limits.cpus; 0: all */
+    KEEPER_K_REFUSED,         /* a box_refusal: its target, */
+    KEEPER_K_REFUSED_PRIVATE, /* or of those whose address is private */
 };
 
 enum keeper_stream {

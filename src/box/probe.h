@@ -4,14 +4,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum probe_state { PROBE_YES, PROBE_DEGRADED, PROBE_NO };
+enum probe_state {
+    PROBE_YES,
+    PROBE_DEGRADED,
+    PROBE_NO,
+    PROBE_NOT_TRIED, /* something that it needs failed */
+};
 
 struct probe_result {
     const char *name;
     enum probe_state state;
     bool required; /* without it no box starts */
-    char detail[256];
-    char remedy[256];
+    char detail[384];
+    char remedy[384];
 };
 
 #define PROBE_MAX 32

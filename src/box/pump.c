@@ -48,8 +48,10 @@ static bool splice_out(struct pump *p)
     }
     if (n < 0 && errno == EAGAIN)
         p->full = has_bytes(p->from);
-    else if (n == 0 || errno != EINTR)
+    else if (n == 0 || errno != EINTR) {
+        p->error = n < 0 ? errno : 0;
         pump_close(p);
+    }
     return false;
 }
 
@@ -62,6 +64,7 @@ static bool flush(struct pump *p)
         if (p->full)
             return false;
         if (n < 0 && errno != EINTR) {
+            p->error = errno;
             pump_close(p);
             return false;
         }

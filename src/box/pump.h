@@ -21,6 +21,7 @@ struct pump {
     int to;   /* where it goes, or -1: into capture, or nowhere */
     struct box_capture *capture;
     uint64_t *total; /* of both streams, for the limit on output */
+    int error;       /* why `to` takes no more, an errno; 0: it does */
     bool no_splice;
     bool full;
     bool is_terminal; /* a person looks at it: what it would obey is made harmless */

@@ -60,11 +60,10 @@ static int open_runtime_dir(void)
     return TAKE_FD(fd);
 }
 
-int registry_open(bool make, int *ret_registry, struct error *err)
+int registry_open_runtime(bool make, int *ret_folder, struct error *err)
 {
     char name[64] = "hutch";
     const char *parent = "/run";
-    _cleanup_fd_ int top = -1;
     _cleanup_fd_ int base = open_runtime_dir();
     if (base < 0 && geteuid() != 0) {
         parent = "/tmp";
@@ -74,7 +73,13 @@ int registry_open(bool make, int *ret_registry, struct error *err)
         base = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (base < 0)
         return error_errno(err, errno, "cannot open %s", parent);
-    int r = open_private(base, name, make, &top, err);
+    return open_private(base, name, make, ret_folder, err);
+}
+
+int registry_open(bool make, int *ret_registry, struct error *err)
+{
+    _cleanup_fd_ int top = -1;
+    int r = registry_open_runtime(make, &top, err);
     return r < 0 ? r : open_private(top, "boxes", make, ret_registry, err);
 }
 

@@ -25,6 +25,9 @@ struct registry_list {
     size_t count;
 };
 
+/* Opens hutch's runtime folder, the one above that of all boxes; as registry_open(). */
+int registry_open_runtime(bool make, int *ret_folder, struct error *err);
+
 /* Opens the folder of all boxes, made if need be; fails if it is not the caller's alone. -ENOENT, without a
  * text, when it is not there and not to be made. */
 int registry_open(bool make, int *ret_registry, struct error *err);

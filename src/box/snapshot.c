@@ -5,30 +5,28 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "apply.h"
+#include "applied_log.h"
 #include "box_private.h"
 #include "cancel.h"
 #include "changes.h"
+#include "seen.h"
+#include "box_view.h"
 #include "banned.h"
 
 struct snapshot {
+    atomic_uint refs;
     const struct backend *backend;
     struct place *place; /* the box's files, kept though the box may be gone */
     unsigned number;
     bool flattened;
+    bool noted;       /* all that its layers touch is recorded in like->seen */
     struct box *like; /* options for the forks: a box without a place */
-};
-
-/* A box that is being looked at. */
-struct view {
-    struct box *box;
-    int frozen; /* the connection that keeps the processes stopped; -1: there are none */
-    struct guest scribe;
 };
 
 /* The guest answers the end of our side with the end of its own, once all processes go on. */
@@ -43,7 +41,7 @@ static void thaw(int frozen)
     close(frozen);
 }
 
-static void view_close(struct view *v)
+void box_view_close(struct box_view *v)
 {
     guest_end(&v->scribe);
     if (v->frozen >= 0)
@@ -51,89 +49,107 @@ static void view_close(struct view *v)
     pthread_rwlock_unlock(&v->box->frozen);
 }
 
-static int take_answer(int fd, struct error *err)
+/* What a RESULT says of the box's processes; the guest's word, which only the box itself can suffer from. */
+struct processes {
+    uint64_t count;
+    bool mapped;
+};
+
+static int take_answer(struct box *b, int fd, struct processes *ret, struct error *err)
 {
     struct wire_reader reader = WIRE_READER_INIT(fd);
     struct wire_frame f;
     int r = wire_read(&reader, &f);
-    if (r == 1 && f.type == WIRE_RESULT)
+    if (r == 1 && f.type == WIRE_RESULT) {
+        if (ret)
+            *ret = (struct processes){.count = wire_find_u64(&f, WIRE_K_COUNT, UINT64_MAX),
+                                      .mapped = wire_find_u64(&f, WIRE_K_MAPPED, 1) != 0};
         r = 0;
-    else if (r == 1 && f.type == WIRE_ERROR) {
+    } else if (r == 1 && f.type == WIRE_ERROR) {
         _cleanup_free_ char *text = wire_find_str(&f, WIRE_K_TEXT);
         r = error_set(err, EIO, "%s", text ? text : "the guest reported an error");
     } else
-        r = error_set(err, EPROTO, "the guest did not answer");
+        r = b ? box_lost(b, err) : error_set(err, EPROTO, "the scribe did not answer");
     wire_reader_free(&reader);
     return r;
 }
 
-static int wait_for_answer(int fd, int cancel, struct error *err)
+/* With a box the guest is the box's, which hostile code may have stopped; without, a scribe. */
+static int wait_for_answer(struct box *b, int fd, int cancel, struct error *err)
 {
-    int r = cancel_wait(fd, POLLIN, GUEST_PATIENCE_S * 1000, cancel);
+    _cleanup_(box_pulse_end) struct box_pulse pulse = BOX_PULSE_INIT;
+    int r = 0;
+    for (int left = GUEST_PATIENCE_S * 1000; r == 0 && left > 0; left -= BOX_PULSE_MS) {
+        r = b ? box_pulse(b, &pulse, err) : 0;
+        if (r < 0)
+            return r;
+        r = cancel_wait(fd, POLLIN, BOX_PULSE_MS, cancel);
+    }
     if (r == 0)
         r = -ETIMEDOUT;
     return r < 0 ? error_errno(err, -r, "the guest did not answer") : 0;
 }
 
-/* One request without fields, or with one number; its answer is a RESULT or an error. */
-static int ask(const struct guest *g, enum wire_type type, uint16_t key, uint64_t value, int cancel,
-               int *ret_fd, struct error *err)
+/* One request, which is emptied; its answer is a RESULT or an error. */
+static int ask(struct box *b, const struct guest *g, struct buf *request, int cancel, int *ret_fd,
+               struct processes *ret, struct error *err)
 {
-    _cleanup_buf_ struct buf b = BUF_INIT(256);
-    size_t begin = wire_begin(&b, type);
-    if (key)
-        wire_put_u64(&b, key, value);
-    wire_end(&b, begin);
     _cleanup_fd_ int fd = -1;
-    int r = guest_connect_patient(g, &b, &fd);
+    int r = guest_connect_patient(g, request, &fd);
     if (r < 0)
-        return error_errno(err, -r, "cannot reach the guest");
-    r = wait_for_answer(fd, cancel, err);
+        return b ? box_unreached(b, r, err) : error_errno(err, -r, "cannot reach the scribe");
+    r = wait_for_answer(b, fd, cancel, err);
     if (r == 0)
-        r = take_answer(fd, err);
+        r = take_answer(b, fd, ret, err);
     if (r == 0 && ret_fd)
         *ret_fd = TAKE_FD(fd);
     return r;
 }
 
-static int view_open(struct box *b, unsigned snapshot, int cancel, struct view *ret, struct error *err)
+int box_view_open(struct box *b, unsigned snapshot, int cancel, struct box_view *ret, struct error *err)
 {
-    struct view v = {.box = b, .frozen = -1, .scribe = GUEST_NONE};
+    struct box_view v = {.box = b, .frozen = -1, .scribe = GUEST_NONE};
+    struct processes processes = {0};
+    _cleanup_buf_ struct buf request = BUF_INIT(256);
+    wire_end(&request, wire_begin(&request, WIRE_FREEZE));
     int r = b->backend->ready(b->place, err);
     if (r < 0)
         return r;
     pthread_rwlock_wrlock(&b->frozen);
     if (b->backend->guest(b->place)->pid > 0)
-        r = ask(b->backend->guest(b->place), WIRE_FREEZE, 0, 0, cancel, &v.frozen, err);
+        r = ask(b, b->backend->guest(b->place), &request, cancel, &v.frozen, &processes, err);
+    v.alone = processes.count == 0;
+    v.mapped = processes.mapped;
+    v.began_ns = box_time();
     if (r == 0)
         r = b->backend->scribe(b->place, snapshot, &v.scribe, err);
     if (r < 0) {
-        view_close(&v);
+        box_view_close(&v);
         return r;
     }
     *ret = v;
     return 0;
 }
 
-static int require_cow(const struct box *b, struct error *err)
+int box_require_cow(const struct box *b, struct error *err)
 {
     if (b->mode == BOX_COW)
         return 0;
     return error_set(err, EINVAL, "only a box of mode cow keeps its changes apart");
 }
 
-static int view_changes(struct box *b, struct view *ret, int *ret_fd, struct error *err)
+static int view_changes(struct box *b, struct box_view *ret, int *ret_fd, struct error *err)
 {
-    int r = require_cow(b, err);
+    int r = box_require_cow(b, err);
     if (r == 0)
-        r = view_open(b, 0, -1, ret, err);
+        r = box_view_open(b, 0, -1, ret, err);
     if (r < 0)
         return r;
     if (!ret_fd)
         return 0;
     r = guest_connect_patient(&ret->scribe, NULL, ret_fd);
     if (r < 0) {
-        view_close(ret);
+        box_view_close(ret);
         return error_errno(err, -r, "cannot reach the scribe");
     }
     return 0;
@@ -141,47 +157,65 @@ static int view_changes(struct box *b, struct view *ret, int *ret_fd, struct err
 
 int box_changes(struct box *b, struct box_changes *ret, struct error *err)
 {
-    struct view v;
+    struct box_view v;
     _cleanup_fd_ int fd = -1;
     int r = view_changes(b, &v, &fd, err);
     if (r < 0)
         return r;
     r = changes_read(fd, ret, err);
-    view_close(&v);
+    box_view_close(&v);
     return r;
 }
 
 int box_diff(struct box *b, bool stat, int out, struct error *err)
 {
-    struct view v;
+    struct box_view v;
     _cleanup_fd_ int fd = -1;
     int r = view_changes(b, &v, &fd, err);
     if (r < 0)
         return r;
     r = changes_diff(fd, stat, out, err);
-    view_close(&v);
+    box_view_close(&v);
     return r;
 }
 
-static int connect_scribe(void *scribe, int *ret_fd)
+const struct applied_log *box_applied(const struct box *b)
 {
-    return guest_connect_patient(scribe, NULL, ret_fd);
+    return b->log;
 }
 
-int box_apply(struct box *b, const struct apply_report *report, struct error *err)
+uint64_t snapshot_applied(const struct snapshot *s)
 {
-    struct view v;
-    if (b->folder < 0)
-        return error_set(err, EINVAL, "this box has no folder to apply its changes to");
-    int r = view_changes(b, &v, NULL, err);
-    if (r < 0)
-        return r;
-    if (!b->applied)
-        b->applied = apply_memory_new();
-    r = b->applied ? apply_changes(b->folder, b->since_ns, b->applied, connect_scribe, &v.scribe, report, err)
-                   : error_errno(err, ENOMEM, "cannot apply the changes");
-    view_close(&v);
-    return r;
+    return s->like->log_position;
+}
+
+struct inheriting {
+    struct seen *to;
+    const struct seen *from;
+};
+
+/* What an apply wrote is the folder's version that the restored box starts from. */
+static int inherit_one(void *data, const struct applied_entry *e)
+{
+    const struct inheriting *i = data;
+    const struct seen_entry *s = seen_find(i->from, e->path);
+    int r = s ? seen_set(i->to, e->path, s->state, &s->id, seen_base_ref(s->base), s->base_differs) : 0;
+    return r == -ENOSPC ? 0 : r;
+}
+
+int box_inherit_applied(struct box *fresh, const struct box *current, const struct snapshot *s,
+                        struct error *err)
+{
+    struct applied_log *log = current->log ? applied_log_copy(current->log) : NULL;
+    if (current->log && !log)
+        return error_errno(err, ENOMEM, "cannot restore the box");
+    applied_log_free(fresh->log);
+    fresh->log = log;
+    if (!log || seen_own(&fresh->seen) < 0)
+        return log ? error_errno(err, ENOMEM, "cannot restore the box") : 0;
+    struct inheriting i = {.to = fresh->seen, .from = current->seen};
+    int r = applied_log_each(log, snapshot_applied(s), inherit_one, &i);
+    return r < 0 ? error_errno(err, -r, "cannot restore the box") : 0;
 }
 
 static struct box *copy_options(const struct box *b)
@@ -192,26 +226,51 @@ static struct box *copy_options(const struct box *b)
     copy->backend = b->backend;
     copy->limits = b->limits;
     copy->mode = b->mode;
-    copy->since_ns = b->since_ns;
+    copy->fresh_ns = b->fresh_ns;
+    copy->seen = seen_ref(b->seen);
+    copy->tracks = b->tracks;
     copy->folder = b->folder < 0 ? -1 : fcntl(b->folder, F_DUPFD_CLOEXEC, 0);
     copy->workspace = b->workspace ? strdup(b->workspace) : NULL;
-    copy->env = list_copy(b->env);
-    copy->allow = list_copy(b->allow);
-    copy->n_allow = b->n_allow;
-    if (!copy->env || !copy->allow || (b->workspace && !copy->workspace) ||
-        (b->folder >= 0 && copy->folder < 0))
+    copy->own_env = list_copy(b->own_env);
+    int network = copy->own_env ? box_network_copy(copy, (struct box *)b) : -ENOMEM;
+    copy->log = b->log ? applied_log_copy(b->log) : NULL;
+    copy->log_position = applied_log_position(b->log);
+    if (network < 0 || (b->workspace && !copy->workspace) || (b->folder >= 0 && copy->folder < 0) ||
+        (b->log && !copy->log))
         return box_close(copy);
     return copy;
 }
 
-static int write_layer(struct box *b, unsigned number, bool flatten, int cancel, struct error *err)
+/* Nothing but the host limits a store on disk, and a snapshot counts as what the box wrote. */
+static void put_room(struct box *b, struct buf *request)
 {
-    struct view v;
-    int r = view_open(b, number, cancel, &v, err);
+    struct usage now;
+    if (!b->backend->on_disk(b->place))
+        return;
+    b->backend->usage(b->place, false, &now);
+    wire_put_u64(request, WIRE_K_ROOM, b->limits.disk > now.disk_bytes ? b->limits.disk - now.disk_bytes : 0);
+}
+
+static int write_layer(struct box *b, unsigned number, bool flatten, int cancel, bool *ret_noted,
+                       struct error *err)
+{
+    struct box_view v;
+    _cleanup_buf_ struct buf request = BUF_INIT(256);
+    int r = box_view_open(b, number, cancel, &v, err);
     if (r < 0)
         return r;
-    r = ask(&v.scribe, WIRE_COPY, WIRE_K_FLATTEN, flatten, cancel, NULL, err);
-    view_close(&v);
+    *ret_noted = b->tracks && box_view_note(&v, NULL) == 0;
+    size_t begin = wire_begin(&request, WIRE_COPY);
+    wire_put_u64(&request, WIRE_K_FLATTEN, flatten);
+    wire_put_u64(&request, WIRE_K_SNAPSHOT, number);
+    wire_put_u64(&request, WIRE_K_PREVIOUS, b->last_snapshot);
+    wire_put_u64(&request, WIRE_K_MAPPED, v.mapped);
+    put_room(b, &request);
+    wire_end(&request, begin);
+    r = ask(NULL, &v.scribe, &request, cancel, NULL, NULL, err);
+    if (r == 0)
+        b->last_snapshot = number;
+    box_view_close(&v);
     return r;
 }
 
@@ -221,7 +280,7 @@ static struct snapshot *new_snapshot(struct box *b, unsigned number, bool flatte
     if (!s)
         return NULL;
     *s = (struct snapshot){
-        .backend = b->backend, .number = number, .flattened = flattened, .like = copy_options(b)};
+        .refs = 1, .backend = b->backend, .number = number, .flattened = flattened, .like = copy_options(b)};
     if (!s->like)
         return snapshot_free(s);
     s->place = b->backend->ref(b->place);
@@ -232,12 +291,14 @@ int box_snapshot_until(struct box *b, int cancel, struct snapshot **ret, struct 
 {
     bool flattened = b->backend->depth(b->place) + 1 >= b->backend->layers_max;
     unsigned number = ++b->snapshots;
-    int r = write_layer(b, number, flattened, cancel, err);
+    bool noted = false;
+    int r = write_layer(b, number, flattened, cancel, &noted, err);
     if (r < 0)
         return r;
     struct snapshot *s = new_snapshot(b, number, flattened);
     if (!s)
         return error_errno(err, ENOMEM, "cannot take a snapshot");
+    s->noted = noted;
     *ret = s;
     return 0;
 }
@@ -255,13 +316,21 @@ int box_template(struct box *b, struct snapshot **ret, struct error *err)
     struct snapshot *s = new_snapshot(b, 0, false);
     if (!s)
         return error_errno(err, ENOMEM, "cannot make a template");
+    s->like->log_position = b->log_position;
+    s->noted = true;
     *ret = s;
     return 0;
 }
 
+struct snapshot *snapshot_ref(struct snapshot *s)
+{
+    s->refs++;
+    return s;
+}
+
 struct snapshot *snapshot_free(struct snapshot *s)
 {
-    if (!s)
+    if (!s || --s->refs)
         return NULL;
     if (s->place)
         s->backend->unref(s->place);
@@ -285,6 +354,9 @@ int box_fork(struct snapshot *s, struct box **ret, struct error *err)
     struct box *b = copy_options(s->like);
     if (!b)
         return error_errno(err, ENOMEM, "cannot fork the box");
+    b->log_position = s->like->log_position;
+    if (s->noted) /* its overlay is new and has looked nothing up */
+        b->fresh_ns = box_time();
     int r = s->backend->fork(s->place, s->number, s->flattened, &b->place, err);
     if (r == 0)
         r = s->backend->ready(b->place, err);

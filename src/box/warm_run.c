@@ -171,9 +171,10 @@ static int try_run(struct warm *w, struct box *b, const struct warm_run *run, un
         return error_set(err, EPIPE, "the box has ended");
     while (r == 0 && !c.done)
         r = call_step(&c, err);
+    if (r == 0)
+        r = call_finish(&c, err);
     if (r < 0)
         return r;
-    call_finish(&c);
     give_result(ret, &result);
     return 0;
 }

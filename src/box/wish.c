@@ -7,6 +7,7 @@
 
 #include "nearest_name.h"
 #include "optval.h"
+#include "packages/packages.h"
 #include "proxy/proxy.h"
 #include "units.h"
 #include "wish.h"
@@ -19,6 +20,7 @@ struct row {
     size_t field;    /* offset in struct box_wish */
     int (*set)(struct box_wish *w, const struct row *row, const char *shown, const char *value,
                struct error *err);
+    unsigned sets; /* enum box_field; 0: it cannot be changed later */
 };
 
 struct choice {
@@ -73,7 +75,14 @@ static int set_image(struct box_wish *w, const struct row *row, const char *show
     return 0;
 }
 
-/* H[:P],… after `allow:`. The entries point into a copy, which the wish owns. */
+static int check_group(const char *entry, struct error *err)
+{
+    if (package_group_is_known(entry + 1))
+        return 0;
+    return error_set(err, EINVAL, "there is no group '%.64s'; there are %s", entry, package_group_list());
+}
+
+/* H[:P],… or @GROUP,… after `allow:`. The entries point into a copy, which the wish owns. */
 static int set_allow(struct box_wish *w, const char *shown, const char *list, struct error *err)
 {
     char *text = strdup(list);
@@ -85,7 +94,7 @@ static int set_allow(struct box_wish *w, const char *shown, const char *list, st
     while (text) {
         char *entry = strsep(&text, ",");
         struct proxy_allow rule;
-        int r = proxy_parse_allow(entry, &rule, err);
+        int r = entry[0] == '@' ? check_group(entry, err) : proxy_parse_allow(entry, &rule, err);
         if (r < 0) {
             error_wrap(err, "%s", shown);
             return r;
@@ -150,6 +159,8 @@ static int set_room(struct box_wish *w, const struct row *row, const char *shown
     if (bytes == 0)
         return error_set(err, EINVAL, "%s: nothing can run with %s", shown, value);
     *(uint64_t *)field_of(w, row) = bytes;
+    w->memory_given |= strcmp(row->name, "memory") == 0;
+    w->disk_given |= strcmp(row->name, "disk") == 0;
     return 0;
 }
 
@@ -202,12 +213,12 @@ static int set_share(struct box_wish *w, const struct row *row, const char *show
 {
     const char *colon = strrchr(value, ':');
     if (!*value || colon == value)
-        return error_set(err, EINVAL, "%s: '%s' names no folder; it is %s", shown, value, row->arg);
+        return error_set(err, EINVAL, "%s: '%s' names no folder or file; it is %s", shown, value, row->arg);
     const char *why = colon ? box_wish_refuse_at(colon + 1) : NULL;
     if (why)
         return error_set(err, EINVAL, "%s: cannot show it at '%s' in the box: %s", shown, colon + 1, why);
     if (w->box.n_shares == BOX_SHARES_MAX)
-        return error_set(err, EINVAL, "%s: more than %d folders", shown, BOX_SHARES_MAX);
+        return error_set(err, EINVAL, "%s: more than %d folders and files", shown, BOX_SHARES_MAX);
     w->share_texts[w->box.n_shares] = value;
     w->box.shares[w->box.n_shares++] = (struct box_share){.writable = strcmp(row->name, "rw") == 0};
     return 0;
@@ -234,18 +245,18 @@ static const struct row ROWS[] = {
     {"mode", "cow|direct|ro", 0, set_mode},
     {"backend", "ns|vm", 0, set_backend},
     {"image", "NAME", 0, set_image},
-    {"net", "off|host|allow:H[:P][,...]", 0, set_net},
-    {"timeout", "T", AT(box.limits.timeout_ns), set_time},
+    {"net", "off|host|allow:H[:P][,...]", 0, set_net, BOX_SET_NET},
+    {"timeout", "T", AT(box.limits.timeout_ns), set_time, BOX_SET_TIMEOUT},
     {"cpu-time", "T", AT(box.limits.cpu_time_ns), set_time},
-    {"memory", "S", AT(box.limits.memory), set_room},
-    {"pids", "N", AT(box.limits.pids), set_count},
+    {"memory", "S", AT(box.limits.memory), set_room, BOX_SET_MEMORY},
+    {"pids", "N", AT(box.limits.pids), set_count, BOX_SET_PIDS},
     {"files", "N", AT(box.limits.files), set_count},
     {"disk", "S", AT(box.limits.disk), set_room},
-    {"cpus", "F", 0, set_cpus},
+    {"cpus", "F", 0, set_cpus, BOX_SET_CPUS},
     {"output", "S", AT(box.limits.output), set_size},
     {"output-total", "S", AT(box.limits.output_total), set_room},
-    {"ro", "DIR[:AT]", 0, set_share},
-    {"rw", "DIR[:AT]", 0, set_share},
+    {"ro", "PATH[:AT]", 0, set_share},
+    {"rw", "PATH[:AT]", 0, set_share},
     {"env", "K=V", 0, set_env},
 };
 
@@ -259,10 +270,23 @@ void box_wish_init(struct box_wish *w, const char *dashes)
 void box_wish_free(struct box_wish *w)
 {
     free(w->allow_text);
+    if (w->packages)
+        package_hosts_free(w->packages);
+    free(w->packages);
+    w->packages = NULL;
     for (size_t i = 0; i < w->n_paths; i++)
         free(w->paths[i]);
     w->allow_text = NULL;
     w->n_paths = 0;
+}
+
+const char *box_wish_keep(struct box_wish *w, char *text)
+{
+    if (!text || w->n_paths == ARRAY_SIZE(w->paths)) {
+        free(text);
+        return NULL;
+    }
+    return w->paths[w->n_paths++] = text;
 }
 
 const char *box_wish_shown(const struct box_wish *w, const char *name, char *text, size_t size)
@@ -291,8 +315,10 @@ int box_wish_set(struct box_wish *w, const char *name, const char *value, struct
     for (size_t i = 0; i < ARRAY_SIZE(ROWS); i++) {
         char shown[32];
         box_wish_shown(w, ROWS[i].name, shown, sizeof shown);
-        if (strcmp(shown + strlen(w->dashes), name) == 0)
-            return ROWS[i].set(w, &ROWS[i], shown, value, err);
+        if (strcmp(shown + strlen(w->dashes), name) != 0)
+            continue;
+        w->fields |= ROWS[i].sets;
+        return ROWS[i].set(w, &ROWS[i], shown, value, err);
     }
     return tell_unknown(w, name, err);
 }

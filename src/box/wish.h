@@ -14,10 +14,13 @@ struct box_wish {
     const char *dashes;     /* "--" on the command line, "" elsewhere: how options are called in complaints */
     bool vm;                /* the backend vm was asked for */
     bool empty;             /* an empty workspace, not the current folder */
-    const char *image;      /* its name */
-    const char *share_texts[BOX_SHARES_MAX]; /* DIR[:AT] of each of box.shares */
+    bool memory_given, disk_given;           /* the options, and not the defaults */
+    const char *image;                       /* its name */
+    const char *share_texts[BOX_SHARES_MAX]; /* PATH[:AT] of each of box.shares */
     char *allow_text;                        /* what box.allow points into */
-    char *paths[2 + 2 * BOX_SHARES_MAX];     /* what resolving made, to be freed */
+    struct package_hosts *packages;          /* what box.hosts and box.net_env point into; NULL: no group */
+    unsigned fields;                         /* enum box_field: which of those options were set */
+    char *paths[16 + 2 * BOX_SHARES_MAX];    /* what resolving made, to be freed */
     size_t n_paths;
 };
 
@@ -31,6 +34,18 @@ int box_wish_set(struct box_wish *w, const char *name, const char *value, struct
 
 /* What an option is called in complaints: "--cpu-time" or "cpu_time". Returns `text`. */
 const char *box_wish_shown(const struct box_wish *w, const char *name, char *text, size_t size);
+
+/* Looks the @GROUPs of box.allow up, which box_wish_resolve does too. With a group that needs credentials,
+ * `note` says that the box does not get them; else it is empty. */
+int box_wish_resolve_groups(struct box_wish *w, struct error *err);
+#define BOX_WISH_NOTE 256
+void box_wish_note(const struct box_wish *w, char note[BOX_WISH_NOTE]);
+
+/* Shows the toolchains of the person's PATH, see toolchains.c. After box_wish_resolve. */
+int box_wish_add_toolchains(struct box_wish *w, struct error *err);
+
+/* Hands a string over to the wish, which frees it. NULL, and freed at once, if it has no room. */
+const char *box_wish_keep(struct box_wish *w, char *text);
 
 /* The second step: w->box is then ready for box_open. */
 int box_wish_resolve(struct box_wish *w, struct error *err);

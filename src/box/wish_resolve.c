@@ -9,9 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "host_folder.h"
+#include "host_memory.h"
+#include "packages/packages.h"
 #include "wish.h"
 #include "banned.h"
 
@@ -21,46 +23,19 @@ static const char *keep_path(struct box_wish *w, char *path)
     return w->paths[w->n_paths++] = path;
 }
 
-/* The folder's absolute path, to be freed; NULL with errno. */
-static char *resolve_folder(const char *path)
-{
-    struct stat st;
-    _cleanup_free_ char *real = realpath(path, NULL);
-    if (!real || stat(real, &st) < 0)
-        return NULL;
-    if (!S_ISDIR(st.st_mode)) {
-        errno = ENOTDIR;
-        return NULL;
-    }
-    return TAKE_PTR(real);
-}
-
-static bool is_home(const char *path)
-{
-    const char *home = getenv("HOME");
-    _cleanup_free_ char *real = home && *home ? realpath(home, NULL) : NULL;
-    return real && strcmp(real, path) == 0;
-}
-
 static int resolve_workspace(struct box_wish *w, struct error *err)
 {
     const char *given = w->box.workspace ? w->box.workspace : ".";
+    char *path;
     if (w->empty)
         return 0;
-    char *path = resolve_folder(given);
-    if (!path)
-        return error_errno(err, errno, "the workspace '%s' is not a folder that can be shown", given);
+    int r = host_folder_resolve(given, &path);
+    if (r < 0)
+        return error_errno(err, -r, "the workspace '%s' is not a folder that can be shown", given);
     w->box.workspace = keep_path(w, path);
-    if (strcmp(path, "/") == 0)
-        return error_set(err, EINVAL,
-                         "the workspace cannot be '/': the whole host would be in the box; name a folder"
-                         " with %sworkspace DIR",
-                         w->dashes);
-    if (w->box.mode == BOX_DIRECT && is_home(path))
-        return error_set(err, EINVAL,
-                         "the workspace cannot be your home folder '%s' with %smode direct: every file"
-                         " in it could be lost; name a folder below it",
-                         path, w->dashes);
+    const char *why = host_folder_refuse(path, w->box.mode == BOX_DIRECT);
+    if (why)
+        return error_set(err, EINVAL, "the workspace cannot be '%s': %s", path, why);
     return 0;
 }
 
@@ -89,12 +64,13 @@ static int resolve_image(struct box_wish *w, struct error *err)
     int r = box_wish_image_path(w->image, path, sizeof path, err);
     if (r < 0)
         return r;
-    char *real = resolve_folder(path);
-    if (!real)
-        return error_set(err, errno, "there is no image '%s'; unpack its root filesystem to %s", w->image,
-                         path);
+    char *real;
+    r = host_folder_resolve(path, &real);
+    if (r < 0)
+        return error_set(err, -r, "there is no image '%s'; unpack its root filesystem to %s", w->image, path);
     w->box.image = keep_path(w, real);
-    return 0;
+    const char *why = host_folder_refuse(real, false);
+    return why ? error_set(err, EINVAL, "the image '%s' cannot be '%s': %s", w->image, real, why) : 0;
 }
 
 /* Where a folder is shown when nothing else is said: where it was named, if that is a plain path, so that
@@ -114,18 +90,6 @@ static char *default_at(const char *given, const char *real)
     return strdup(real);
 }
 
-/* The kernel's own trees are no folders to share: what is in them acts on the host. */
-static bool is_kernels(const char *path)
-{
-    static const char *const trees[] = {"/proc", "/sys", "/dev"};
-    for (size_t i = 0; i < ARRAY_SIZE(trees); i++) {
-        size_t n = strlen(trees[i]);
-        if (strncmp(path, trees[i], n) == 0 && (!path[n] || path[n] == '/'))
-            return true;
-    }
-    return false;
-}
-
 static int resolve_share(struct box_wish *w, size_t i, struct error *err)
 {
     struct box_share *share = &w->box.shares[i];
@@ -135,25 +99,75 @@ static int resolve_share(struct box_wish *w, size_t i, struct error *err)
     _cleanup_free_ char *given = strndup(text, colon ? (size_t)(colon - text) : strlen(text));
     if (!given)
         return error_set(err, ENOMEM, "no memory");
-    char *real = resolve_folder(given);
-    if (!real)
-        return error_errno(err, errno, "%s: '%s' is not a folder that can be shown", name, given);
+    char *real;
+    int r = host_share_resolve(given, &real, &share->is_file);
+    if (r == -EINVAL)
+        return error_set(err, EINVAL,
+                         "%s: cannot show '%s' in a box: it is neither a folder nor a regular file", name,
+                         given);
+    if (r < 0)
+        return error_errno(err, -r, "%s: cannot show '%s' in a box", name, given);
     share->source = keep_path(w, real);
-    if (is_kernels(real))
-        return error_set(err, EINVAL, "%s: '%s' belongs to the kernel and is never shown in a box", name,
-                         real);
+    const char *why = host_folder_refuse(real, share->writable);
+    if (why)
+        return error_set(err, EINVAL, "%s: cannot show '%s' in a box: %s", name, real, why);
     char *at = colon ? strdup(colon + 1) : default_at(given, real);
     if (!at)
         return error_set(err, ENOMEM, "no memory");
     share->at = keep_path(w, at);
-    const char *why = box_wish_refuse_at(at);
+    why = box_wish_refuse_at(at);
     if (why)
         return error_set(err, EINVAL, "%s: cannot show '%s' at '%s' in the box: %s; say where with %s:AT",
                          name, real, at, why, given);
     for (size_t j = 0; j < i; j++)
         if (strcmp(w->box.shares[j].at, at) == 0)
-            return error_set(err, EINVAL, "%s: two folders are to be shown at '%s'", name, at);
+            return error_set(err, EINVAL, "%s: two shares have the same place '%s'", name, at);
     return 0;
+}
+
+int box_wish_resolve_groups(struct box_wish *w, struct error *err)
+{
+    for (size_t i = 0; i < w->box.n_allow; i++) {
+        if (w->box.allow[i][0] != '@')
+            continue;
+        if (!w->packages && !(w->packages = calloc(1, sizeof *w->packages)))
+            return error_set(err, ENOMEM, "no memory");
+        int r = package_group_resolve(w->box.allow[i] + 1, w->box.workspace, w->packages, err);
+        if (r < 0)
+            return r;
+    }
+    for (size_t i = 0; w->packages && i < w->packages->n_hosts; i++)
+        w->box.hosts[i] = w->packages->hosts[i];
+    for (size_t i = 0; w->packages && i < w->packages->n_env; i++)
+        w->box.net_env[i] = w->packages->env[i];
+    w->box.n_hosts = w->packages ? w->packages->n_hosts : 0;
+    w->box.n_net_env = w->packages ? w->packages->n_env : 0;
+    return 0;
+}
+
+void box_wish_note(const struct box_wish *w, char note[BOX_WISH_NOTE])
+{
+    note[0] = 0;
+    if (w->packages && w->packages->credentials[0])
+        snprintf(note, BOX_WISH_NOTE,
+                 "the box gets no credentials for %.100s: the user and password in your configuration stay on"
+                 " the host",
+                 w->packages->credentials);
+}
+
+/* In a container both must fit into its memory: the default of one gives way to what was asked of the other.
+ */
+static void fit_default(struct box_wish *w)
+{
+    bool limited;
+    if (w->memory_given == w->disk_given)
+        return;
+    uint64_t most = HOST_MEMORY_FOR_BOX(host_memory(&limited));
+    uint64_t given = w->memory_given ? w->box.limits.memory : w->box.limits.disk;
+    uint64_t *other = w->memory_given ? &w->box.limits.disk : &w->box.limits.memory;
+    uint64_t left = given < most ? (most - given) >> 20 << 20 : 0;
+    if (limited && left > 0 && left < *other)
+        *other = left;
 }
 
 int box_wish_resolve(struct box_wish *w, struct error *err)
@@ -166,5 +180,6 @@ int box_wish_resolve(struct box_wish *w, struct error *err)
         r = resolve_image(w, err);
     for (size_t i = 0; r == 0 && i < w->box.n_shares; i++)
         r = resolve_share(w, i, err);
-    return r;
+    fit_default(w);
+    return r < 0 ? r : box_wish_resolve_groups(w, err);
 }

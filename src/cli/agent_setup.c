@@ -1,7 +1,12 @@
 #include <errno.h>
+#include <unistd.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "agent_setup.h"
+#include "git_repo.h"
 #include "say.h"
+#include "trust_ask.h"
 #include "banned.h"
 
 int agent_setup_check(const struct run_options *o, struct error *err)
@@ -22,16 +27,47 @@ int agent_setup_check(const struct run_options *o, struct error *err)
     return 0;
 }
 
+/* Nobody named a folder: the agent gets the whole repository that the person is in, and begins in the folder
+ * that they are in. git needs the top, and so do most builds. */
+static int begin_at_top(struct run_options *o, struct error *err)
+{
+    _cleanup_free_ char *here = realpath(".", NULL);
+    char *top = here ? git_repo_top(here) : NULL;
+    if (!top)
+        return 0;
+    o->wish.box.workspace = box_wish_keep(&o->wish, top);
+    if (!o->wish.box.workspace)
+        return error_set(err, ENOMEM, "no memory");
+    if (strlen(here) > strlen(top))
+        snprintf(o->start, sizeof o->start, "%s", here + strlen(top) + 1);
+    return 0;
+}
+
+/* In a part of a repository git finds nothing. */
+static void note_part(const struct run_options *o)
+{
+    const char *folder = o->wish.box.workspace;
+    _cleanup_free_ char *top = folder ? git_repo_top(folder) : NULL;
+    if (top && strcmp(top, folder) != 0)
+        say("the workspace is a part of a git repository: git does not work in the box; for that use -w %s",
+            top);
+}
+
 static int read_settings(struct run_options *o, struct settings **ret, struct error *err)
 {
     bool named = o->wish.box.workspace != NULL;
     int r = named ? box_wish_resolve(&o->wish, err) : 0;
     if (r == 0)
-        r = settings_read(".", named ? o->wish.box.workspace : NULL, ret, err);
+        r = settings_read(".", named ? o->wish.box.workspace : NULL, o->trust, ret, err);
+    if (r == 0 && named)
+        note_part(o);
     if (r < 0 || named)
         return r;
     o->wish.box.workspace = settings_get(*ret, "SAFEDIR");
-    r = box_wish_resolve(&o->wish, err);
+    if (!o->wish.box.workspace)
+        r = begin_at_top(o, err);
+    if (r == 0)
+        r = box_wish_resolve(&o->wish, err);
     if (r < 0)
         *ret = settings_free(*ret);
     return r;
@@ -44,6 +80,26 @@ static bool makes(struct run_options o)
     return run_options_make(&o);
 }
 
+int agent_setup_ask_trust(const struct run_options *o, struct error *err)
+{
+    struct settings *s = NULL;
+    const struct trust *folders[2];
+    int r = 0;
+    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+        return 0;
+    if (settings_read(".", o->wish.box.workspace, o->trust, &s, NULL) < 0)
+        return 0; /* agent_setup() fails for the same reason and says it */
+    size_t n = settings_untrusted(s, folders);
+    for (size_t i = 0; i < n && r >= 0; i++) {
+        json_t *items = settings_ignored(s, folders[i]);
+        if (folders[i]->state != TRUST_NO)
+            r = trust_ask(folders[i], items, err);
+        json_decref(items);
+    }
+    settings_free(s);
+    return r < 0 ? r : 0;
+}
+
 int agent_setup(struct run_options *o, struct settings **ret, struct error *err)
 {
     size_t i;
@@ -54,13 +110,20 @@ int agent_setup(struct run_options *o, struct settings **ret, struct error *err)
         return r;
     if (!o->max_tokens)
         o->max_tokens = settings_max_tokens(*ret);
+    if (!o->no_toolchains && !o->wish.image && box_wish_add_toolchains(&o->wish, err) < 0) {
+        *ret = settings_free(*ret);
+        return -ENOMEM;
+    }
+    run_options_say_note(o);
     json_array_foreach((json_t *)settings_notes(*ret), i, note) say("%s", json_string_value(note));
+    run_options_warn(o);
     return 0;
 }
 
 struct agent_options agent_setup_options(const struct run_options *o, struct settings *settings)
 {
-    return (struct agent_options){.box = &o->wish.box,
+    return (struct agent_options){.host = run_options_host(o),
+                                  .box = &o->wish.box,
                                   .settings = settings,
                                   .model = o->model,
                                   .resume = o->resume,
@@ -69,5 +132,6 @@ struct agent_options agent_setup_options(const struct run_options *o, struct set
                                   .makes = o->makes,
                                   .max_tokens = o->max_tokens,
                                   .max_turns = (unsigned)o->max_turns,
-                                  .max_cost = o->max_cost};
+                                  .max_cost = o->max_cost,
+                                  .start = o->start[0] ? o->start : NULL};
 }

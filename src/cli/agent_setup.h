@@ -14,4 +14,8 @@ int agent_setup_check(const struct run_options *o, struct error *err);
  * current one. Notes about the settings are said. */
 int agent_setup(struct run_options *o, struct settings **ret, struct error *err);
 
+/* Asks the person at the terminal, if there is one, about each folder that would set something and that they
+ * have not decided about. Before agent_setup(). */
+int agent_setup_ask_trust(const struct run_options *o, struct error *err);
+
 struct agent_options agent_setup_options(const struct run_options *o, struct settings *settings);

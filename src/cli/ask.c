@@ -73,7 +73,9 @@ static int open_agent(struct ask *a, struct error *err)
 static int apply(struct ask *a, struct error *err)
 {
     struct apply_tally tally = {0};
-    a->end.conflicts = agent_apply(a->agent, &(struct apply_report){.say = apply_say, .data = &tally}, err);
+    struct tool_apply_options how = apply_tally_options(&tally);
+    how.files.allow_git_dirs = a->options->allow_git_dirs;
+    a->end.conflicts = agent_apply(a->agent, &how, err);
     if (a->end.conflicts < 0)
         return a->end.conflicts;
     a->end.applied = a->end.conflicts == 0;
@@ -88,14 +90,25 @@ static int status_of(const struct ask *a)
     return a->show.why[0] ? EXIT_GAVE_UP : 0;
 }
 
-/* After the turn: what was changed, and whether it goes to the folder. */
+/* A turn without a call reports no changes, but earlier turns of the session may have left some pending. */
+static int ask_find_pending(struct ask *a, struct error *err)
+{
+    if (a->show.changes.count)
+        return 0;
+    int r = agent_changes(a->agent, &a->show.changes, err);
+    if (r == 0 && a->show.json && a->show.changes.count)
+        ask_json_print(ask_json_changes(&a->show.changes), ATTEMPT_NONE);
+    return r;
+}
+
+/* After the turn: what is pending, and whether it goes to the folder. */
 static int finish(struct ask *a, struct error *err)
 {
-    int r = 0;
     a->end.status = status_of(a);
-    if (!a->show.json)
+    int r = ask_find_pending(a, err);
+    if (r == 0 && !a->show.json)
         ask_show_changes(&a->show);
-    if (a->options->apply && a->end.status == 0 && a->show.changes.count)
+    if (r == 0 && a->options->apply && a->end.status == 0 && agent_changes_any(&a->show.changes))
         r = apply(a, err);
     if (r == 0 && a->end.conflicts > 0)
         a->end.status = EXIT_GAVE_UP;
@@ -113,6 +126,8 @@ static int work(struct ask *a, const char *words, struct error *err)
         r = ask_attempts(a->agent, words, a->options, &a->show, err);
     else
         r = agent_turn(a->agent, words, err);
+    if (r < 0)
+        ask_find_pending(a, NULL); /* the turn failed, but the person still learns what is pending */
     return r < 0 ? r : finish(a, err);
 }
 
@@ -140,7 +155,7 @@ int command_ask(const struct command *self, int argc, char **argv)
     _cleanup_buf_ struct buf prompt = BUF_INIT(PROMPT_MAX);
     struct error err = {0};
     int n, status;
-    run_options_init(&o);
+    run_options_init_agent(&o);
     if (!command_words(self, argc, argv, &o, 0, -1, &n, &status))
         return status;
     if (agent_setup_check(&o, &err) < 0 || read_prompt(n, argv, &prompt, &err) < 0)

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "ask_show.h"
-#include "io.h"
+#include "output.h"
 #include "banned.h"
 
 void ask_json_print(json_t *event, unsigned attempt)
@@ -15,7 +15,7 @@ void ask_json_print(json_t *event, unsigned attempt)
     size_t n = line ? strlen(line) : 0;
     if (line) {
         line[n] = '\n'; /* in one write: lines of several never mix */
-        io_write_all(STDOUT_FILENO, line, n + 1);
+        output_write(line, n + 1);
     }
     free(line);
     json_decref(event);
@@ -65,8 +65,8 @@ json_t *ask_json_changes(const struct agent_changes *c)
                                                "added", (json_int_t)one->added, "deleted",
                                                (json_int_t)one->deleted, "binary", one->binary));
     }
-    return json_pack("{s:s, s:o, s:I, s:I}", "type", "changes", "changes", files, "added",
-                     (json_int_t)c->added, "deleted", (json_int_t)c->deleted);
+    return json_pack("{s:s, s:o, s:I, s:I, s:b}", "type", "changes", "changes", files, "added",
+                     (json_int_t)c->added, "deleted", (json_int_t)c->deleted, "commits", c->commits);
 }
 
 json_t *ask_json_event(const struct agent_event *e)

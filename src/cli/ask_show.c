@@ -5,6 +5,7 @@
 
 #include "ask_show.h"
 #include "io.h"
+#include "output.h"
 #include "say.h"
 #include "summary.h"
 #include "banned.h"
@@ -32,9 +33,9 @@ static void put_words(struct ask_show *s, const char *text, size_t n)
         return;
     s->middle = text[n - 1] != '\n';
     if (s->terminal && harmless_append(&s->pieces, text, n, &out) == 0)
-        io_write_all(STDOUT_FILENO, out.data, out.len);
+        output_write(out.data, out.len);
     else if (!s->terminal)
-        io_write_all(STDOUT_FILENO, text, n);
+        output_write(text, n);
 }
 
 static void end_line(struct ask_show *s)
@@ -169,15 +170,15 @@ static json_t *end_event(const struct ask_show *s, const struct ask_end *e, cons
 void ask_show_end(struct ask_show *s, const struct ask_end *e)
 {
     struct agent_state state;
-    const char *box = s->changes.count && !e->applied ? agent_box(e->agent) : NULL;
+    const char *box = agent_changes_any(&s->changes) && !e->applied ? agent_box(e->agent) : NULL;
     agent_state(e->agent, &state);
     if (s->json)
         ask_json_print(end_event(s, e, &state, box), ATTEMPT_NONE);
     if (s->why[0])
-        say("%s; 'hutch --resume %s' goes on from here", s->why, state.session);
+        say("%s; resume with 'hutch --resume %s'", s->why, state.session);
     if (box && !s->json)
-        say("nothing is applied yet: 'hutch box diff %s' shows the changes, 'hutch box apply %s' applies "
-            "them, "
-            "'hutch --resume %s' goes on",
+        say("the changes are pending in the box: 'hutch box diff %s' shows them, 'hutch box apply %s' "
+            "applies "
+            "them, 'hutch --resume %s' continues the session",
             box, box, state.session);
 }

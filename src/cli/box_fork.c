@@ -23,7 +23,7 @@ int command_box_fork(const struct command *self, int argc, char **argv)
         return EXIT_USAGE;
     }
     if (boxes_find(argv[0], &registry, &id, &err) < 0 ||
-        keeper_fork(registry, &id, NULL, o.count, forks, &err) < 0)
+        keeper_fork(registry, &id, NULL, o.count, NULL, forks, &err) < 0)
         return say_failure(&err);
     return boxes_print(forks, o.count, o.json, true);
 }
@@ -44,15 +44,39 @@ int command_box_snapshot(const struct command *self, int argc, char **argv)
     return 0;
 }
 
+/* Applied paths that a restore took back in the box, and those that it could not. */
+struct restore_tally {
+    size_t reverted, failed;
+};
+
+static void restore_say(void *data, const char *path, const char *why)
+{
+    struct restore_tally *t = data;
+    char name[512];
+    t->reverted += !why;
+    t->failed += why != NULL;
+    if (why)
+        say("not restored: %s: %s", say_clean(path, name, sizeof name), why);
+}
+
 int command_box_restore(const struct command *self, int argc, char **argv)
 {
+    struct restore_tally tally = {0};
     struct registry_id id;
     struct error err = {0};
     _cleanup_fd_ int registry = -1;
     int n, status;
     if (!command_words(self, argc, argv, NULL, 2, 2, &n, &status))
         return status;
-    if (boxes_find(argv[0], &registry, &id, &err) < 0 || keeper_restore(registry, &id, argv[1], &err) < 0)
+    const struct restore_report report = {.say = restore_say, .data = &tally};
+    if (boxes_find(argv[0], &registry, &id, &err) < 0 ||
+        keeper_restore(registry, &id, argv[1], &report, &err) < 0)
         return say_failure(&err);
-    return 0;
+    if (tally.reverted)
+        say("%zu path%s applied to the folder since %s: the pending diff reverts %s, 'hutch box apply %s' "
+            "does "
+            "so",
+            tally.reverted, tally.reverted == 1 ? " was" : "s were", argv[1],
+            tally.reverted == 1 ? "it" : "them", id.text);
+    return tally.failed ? 1 : 0;
 }

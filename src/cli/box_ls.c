@@ -33,10 +33,19 @@ static json_t *info_json(const struct registry_id *id, const struct keeper_info 
 {
     bool told = i->workspace && utf8_valid((const uint8_t *)i->workspace, strlen(i->workspace));
     json_t *left = i->left_ns < 0 ? json_null() : json_real((double)i->left_ns / (double)NS_PER_S);
-    return json_pack("{s:s, s:s?, s:s, s:f, s:o, s:I, s:I, s:i}", "id", id->text, "workspace",
-                     told ? i->workspace : NULL, "mode", mode_name(i->mode), "age_seconds",
-                     (double)i->age_ns / (double)NS_PER_S, "ttl_seconds", left, "running",
-                     (json_int_t)i->commands, "snapshots", (json_int_t)i->snapshots, "pid", (int)i->pid);
+    json_t *o = json_pack("{s:s, s:s?, s:s, s:f, s:o, s:I, s:I, s:i}", "id", id->text, "workspace",
+                          told ? i->workspace : NULL, "mode", mode_name(i->mode), "age_seconds",
+                          (double)i->age_ns / (double)NS_PER_S, "ttl_seconds", left, "running",
+                          (json_int_t)i->commands, "snapshots", (json_int_t)i->snapshots, "pid", (int)i->pid);
+    const struct box_limits *l = &i->limits;
+    json_t *cpus = l->cpus > 0 ? json_real(l->cpus) : json_null();
+    json_t *settings =
+        json_pack("{s:s?, s:I, s:I, s:o, s:o}", "net", i->net, "memory", (json_int_t)l->memory, "pids",
+                  (json_int_t)l->pids, "cpus", cpus, "timeout_seconds",
+                  l->timeout_ns ? json_real((double)l->timeout_ns / (double)NS_PER_S) : json_null());
+    json_object_update(o, settings);
+    json_decref(settings);
+    return o;
 }
 
 /* One box, into the list or as a line. One that ended meanwhile is left out; one that does not answer is

@@ -1,9 +1,25 @@
 /* `hutch box new`. */
 #include "boxes.h"
 #include "commands.h"
+#include "git_box.h"
 #include "run_options.h"
 #include "say.h"
 #include "banned.h"
+
+/* A box that cannot be prepared is not left behind. */
+static int install_git(const struct git_box *g, const struct registry_id *id, struct error *err)
+{
+    struct tool_box box = {.registry = -1, .id = *id};
+    if (!g->worktree.needed)
+        return 0;
+    int r = registry_open(true, &box.registry, err);
+    if (r == 0)
+        r = git_box_install(g, &box, err);
+    if (r < 0 && box.registry >= 0)
+        keeper_remove(box.registry, id, NULL);
+    cleanup_close(&box.registry);
+    return r;
+}
 
 int command_box_new(const struct command *self, int argc, char **argv)
 {
@@ -21,9 +37,17 @@ int command_box_new(const struct command *self, int argc, char **argv)
         say("'%s' is no option; a command is run with 'hutch box exec'", argv[used]);
         return EXIT_USAGE;
     }
+    _cleanup_git_box_ struct git_box git = {0};
     registry_tidy();
-    if (box_wish_resolve(&o.wish, &err) < 0 ||
-        keeper_start(&o.wish.box, &(struct keeper_life){.ttl_ns = o.ttl_ns}, &id, &err) < 0)
+    if (box_wish_resolve(&o.wish, &err) < 0)
+        return say_failure(&err);
+    run_options_say_note(&o);
+    run_options_warn(&o);
+    git_box_prepare(&o.wish.box, true, &git);
+    if (keeper_start(&o.wish.box, &(struct keeper_life){.ttl_ns = o.ttl_ns}, &id, &err) < 0)
+        return say_failure(&err);
+    r = install_git(&git, &id, &err);
+    if (r < 0)
         return say_failure(&err);
     return boxes_print(&id, 1, o.json, false);
 }

@@ -25,6 +25,7 @@ static int chat(struct run_options *o, struct settings *settings, const char *fi
     const struct tui_options options = {.agent = &how,
                                         .apply = o->apply,
                                         .no_apply = o->no_apply,
+                                        .allow_git_dirs = o->allow_git_dirs,
                                         .plain = o->plain,
                                         .first = first,
                                         .attempts = (unsigned)o->attempts,
@@ -40,12 +41,14 @@ int command_chat(const struct command *self, int argc, char **argv)
     struct model_spec spec;
     struct error err = {0};
     int n = 0, status = 0;
-    run_options_init(&o);
+    run_options_init_agent(&o);
     if (!command_words(self, argc, argv, &o, 0, -1, &n, &status))
         return status;
     if (agent_setup_check(&o, &err) < 0)
         return say_usage(&err);
     int r = join_words(n, argv, &first, &err);
+    if (r == 0)
+        r = agent_setup_ask_trust(&o, &err);
     if (r == 0)
         r = agent_setup(&o, &settings, &err);
     /* Whoever has no key is told so at once, and not on a screen that goes away. */

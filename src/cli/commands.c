@@ -43,6 +43,12 @@ static const char ASK_NOTES[] =
     "or the box not be\n"
     "made. What is not applied stays in the box, and the session can be gone on with: --resume ID.\n";
 
+static const char TRUST_NOTES[] =
+    "Until a folder is trusted, hutch ignores what its .env and .hutch/config.json say about endpoints, "
+    "keys, "
+    "models and MCP\n"
+    "servers. Trust ends when one of these files changes. DIR is the current folder if it is not given.\n";
+
 const struct command COMMANDS[] = {
     {"", "chat", "work with an agent (also just 'hutch')", "[OPTIONS] [WORDS...]", RUN_OPTIONS, FOR_CHAT,
      NULL, CHAT_NOTES, command_chat},
@@ -60,6 +66,9 @@ const struct command COMMANDS[] = {
      MCP_NOTES, command_mcp},
     {"", "gym", "training and evaluation: tasks, episodes, agents that learn", "COMMAND ...", NULL, 0,
      GYM_COMMANDS, NULL, command_gym},
+    {"", "trust", "let a folder's files choose endpoints, models and servers",
+     "[--list | --show | --revoke DIR] [--json] [DIR]", TRUST_OPTIONS, OPTION_ALWAYS, NULL, TRUST_NOTES,
+     command_trust},
     {"", "doctor", "what isolation this host can give, and what to do about the rest", "[--json]",
      JSON_OPTION, OPTION_ALWAYS, NULL, NULL, command_doctor},
     {"", "help", "this text, or the help of a command", "[--json] [COMMAND...]", JSON_OPTION, OPTION_ALWAYS,

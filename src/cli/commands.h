@@ -52,6 +52,7 @@ int command_box(const struct command *self, int argc, char **argv);
 int command_tool(const struct command *self, int argc, char **argv);
 int command_mcp(const struct command *self, int argc, char **argv);
 int command_gym(const struct command *self, int argc, char **argv);
+int command_trust(const struct command *self, int argc, char **argv);
 int command_doctor(const struct command *self, int argc, char **argv);
 int command_help(const struct command *self, int argc, char **argv);
 int command_version(const struct command *self, int argc, char **argv);
@@ -63,6 +64,8 @@ int command_box_snapshot(const struct command *self, int argc, char **argv);
 int command_box_restore(const struct command *self, int argc, char **argv);
 int command_box_diff(const struct command *self, int argc, char **argv);
 int command_box_apply(const struct command *self, int argc, char **argv);
+int command_box_set(const struct command *self, int argc, char **argv);
+int command_box_sync(const struct command *self, int argc, char **argv);
 int command_box_ls(const struct command *self, int argc, char **argv);
 int command_box_rm(const struct command *self, int argc, char **argv);
 
@@ -80,3 +83,5 @@ int command_gym_bench(const struct command *self, int argc, char **argv);
 
 /* The one option that several commands have alone; its target is a bool. */
 extern const struct option JSON_OPTION[];
+
+extern const struct option TRUST_OPTIONS[]; /* in trust.c */

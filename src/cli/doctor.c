@@ -18,7 +18,8 @@ static struct verdict judge(const struct probe_result *results, size_t n)
 {
     struct verdict v = {.starts = true};
     for (size_t i = 0; i < n; i++) {
-        if (results[i].state == PROBE_NO && results[i].required)
+        bool works = results[i].state == PROBE_YES || results[i].state == PROBE_DEGRADED;
+        if (!works && results[i].required)
             v.starts = false;
         v.missing += results[i].state == PROBE_NO;
         v.degraded += results[i].state == PROBE_DEGRADED;
@@ -26,20 +27,19 @@ static struct verdict judge(const struct probe_result *results, size_t n)
     return v;
 }
 
-static const char *state_name(enum probe_state state)
-{
-    return state == PROBE_YES ? "yes" : state == PROBE_DEGRADED ? "degraded" : "no";
-}
-
-static const char *state_colour(enum probe_state state)
-{
-    return state == PROBE_YES ? "\033[32m" : state == PROBE_DEGRADED ? "\033[33m" : "\033[31m";
-}
+static const struct {
+    const char *name, *colour;
+} STATES[] = {
+    [PROBE_YES] = {"yes", "\033[32m"},
+    [PROBE_DEGRADED] = {"degraded", "\033[33m"},
+    [PROBE_NO] = {"no", "\033[31m"},
+    [PROBE_NOT_TRIED] = {"not tried", "\033[2m"},
+};
 
 static void print_verdict(const struct verdict *v)
 {
     if (!v->starts)
-        printf("\nBoxes cannot start on this host until what is said above is done.\n");
+        printf("\nBoxes cannot start on this host until the above is fixed.\n");
     else if (v->missing + v->degraded)
         printf("\nBoxes start on this host; %zu of the above could be better.\n", v->missing + v->degraded);
     else
@@ -55,10 +55,10 @@ static void print_table(const struct probe_result *results, size_t n)
             width = strlen(results[i].name);
     for (size_t i = 0; i < n; i++) {
         const struct probe_result *p = &results[i];
-        printf("%-*s  %s%-8s%s  %s\n", (int)width, p->name, colours ? state_colour(p->state) : "",
-               state_name(p->state), colours ? "\033[0m" : "", p->detail);
+        printf("%-*s  %s%-9s%s  %s\n", (int)width, p->name, colours ? STATES[p->state].colour : "",
+               STATES[p->state].name, colours ? "\033[0m" : "", p->detail);
         if (p->remedy[0])
-            printf("%*s  %s\n", (int)width + 10, "", p->remedy);
+            printf("%*s  %s\n", (int)width + 11, "", p->remedy);
     }
 }
 
@@ -68,7 +68,7 @@ static void print_json(const struct probe_result *results, size_t n, const struc
     for (size_t i = 0; i < n; i++) {
         const struct probe_result *p = &results[i];
         json_array_append_new(list, json_pack("{s:s, s:s, s:b, s:s, s:s?}", "name", p->name, "state",
-                                              state_name(p->state), "required", p->required, "detail",
+                                              STATES[p->state].name, "required", p->required, "detail",
                                               p->detail, "remedy", p->remedy[0] ? p->remedy : NULL));
     }
     json_t *object = json_pack("{s:b, s:o}", "ok", v->starts, "probes", list);

@@ -1,8 +1,10 @@
+#include <errno.h>
 #include <limits.h>
 #include <string.h>
 
 #include "ended.h"
 #include "missing.h"
+#include "output.h"
 #include "say.h"
 #include "banned.h"
 
@@ -51,9 +53,28 @@ static bool explain_missing(const char *name, const struct box_options *o)
     return true;
 }
 
+/* What the box tried to reach and was refused. */
+static void explain_refusals(const struct box_result *r, bool kept)
+{
+    for (size_t i = 0; i < r->n_refused; i++) {
+        const char *target = r->refused[i].target;
+        if (r->refused[i].is_private)
+            say("the box tried to reach %s: not allowed, its address is private or local; name the address"
+                " itself with --net allow:ADDRESS:PORT",
+                target);
+        else
+            say("the box tried to reach %s: not allowed; %s allow:%s", target,
+                kept ? "hutch box set ID --net" : "--net", target);
+    }
+}
+
 void ended_explain(const struct box_result *r, const struct box_options *options, const char *name)
 {
+    /* A reader that went away is the command's own matter: it got the signal. */
+    if (r->out_error && r->out_error != EPIPE)
+        output_failed(r->out_error);
     explain_limit(r->limit);
+    explain_refusals(r, !options);
     if (r->failure[0] && !(r->exit_code == 127 && explain_missing(name, options)))
         say("cannot run %s", r->failure);
 }

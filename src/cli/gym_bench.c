@@ -274,7 +274,7 @@ static int run(struct gym_options *o, struct error *err)
     else if (r == 0)
         print_text(&b);
     release(&b);
-    return r < 0 ? gym_failed(err) : gym_finish();
+    return r < 0 ? gym_failed(err) : 0;
 }
 
 int command_gym_bench(const struct command *self, int argc, char **argv)

@@ -10,6 +10,7 @@
 #include "gym_place.h"
 #include "interrupt.h"
 #include "label.h"
+#include "output.h"
 #include "say.h"
 #include "utf8.h"
 #include "banned.h"
@@ -111,7 +112,7 @@ static void each_step(void *data, const struct gym_step *s)
         put_head(t);
     else if (!t->options->json)
         put_text_step(t, s);
-    fflush(stdout);
+    output_flush();
 }
 
 static void put_sums(const struct telling *t, const struct gym_episode *e)
@@ -223,8 +224,8 @@ static int episode(struct gym_options *o, const struct policy_kind *k, struct er
                         .colours = say_colours(STDOUT_FILENO),
                         .columns = columns_of(STDOUT_FILENO)};
     int status = run(&t, k, err);
-    int written = close_record(&t), finished = gym_finish();
-    return status ? status : written ? written : finished;
+    int written = close_record(&t);
+    return status ? status : written;
 }
 
 int command_gym_episode(const struct command *self, int argc, char **argv)

@@ -13,7 +13,7 @@ struct gym_options {
     const char *record, *out;
     uint64_t seed;
     bool has_seed;
-    bool has_clock, virtual_clock, no_cache, resume, no_check, json;
+    bool has_clock, virtual_clock, no_cache, resume, no_check, json, trust;
     uint64_t max_steps; /* 0: the task's */
     uint64_t episodes, seeds, jobs, envs;
     uint64_t epsilon_decay;                          /* 0: the default */

@@ -111,7 +111,7 @@ int gym_policy_options(const struct gym_options *o, bool model, struct policy_op
     struct settings *settings = NULL;
     size_t i;
     json_t *note;
-    int r = model ? settings_read(".", NULL, &settings, err) : 0;
+    int r = model ? settings_read(".", NULL, o->trust, &settings, err) : 0;
     if (r < 0)
         return r;
     if (settings)
@@ -135,13 +135,5 @@ int gym_failed(const struct error *err)
     if (interrupt_signal())
         return 128 + interrupt_signal();
     say_lines(err->text);
-    return EXIT_HUTCH;
-}
-
-int gym_finish(void)
-{
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return 0;
-    say("cannot write to stdout");
     return EXIT_HUTCH;
 }

@@ -41,6 +41,3 @@ int gym_policy_options(const struct gym_options *o, bool model, struct policy_op
 
 /* The exit status of a failure: 128 + N after a signal, which explains itself; else one line is said. */
 int gym_failed(const struct error *err);
-
-/* Flushes stdout and tells whether everything could be written, as an exit status. */
-int gym_finish(void);

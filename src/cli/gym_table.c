@@ -95,6 +95,8 @@ static const struct option GYM_OPTIONS[] = {
      FIELD(checkpoint), option_parse_string},
     {"model", 0, "PROVIDER/NAME", "model: who is asked", "as configured", FOR_EPISODE | FOR_EVAL,
      FIELD(model), option_parse_string},
+    {"trust", 0, NULL, "trust the current folder's .env and .hutch/config.json for this run", NULL,
+     FOR_EPISODE | FOR_EVAL, FIELD(trust), option_parse_flag},
     {"trajectory", 0, "FILE", "replay: what was recorded", NULL, FOR_EPISODE, FIELD(trajectory),
      option_parse_string},
     {"record", 0, "FILE", "write the trajectory there", NULL, FOR_EPISODE, FIELD(record),

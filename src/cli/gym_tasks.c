@@ -9,6 +9,7 @@
 #include "gym_place.h"
 #include "gym_tasks.h"
 #include "interrupt.h"
+#include "output.h"
 #include "say.h"
 #include "banned.h"
 
@@ -225,10 +226,7 @@ static int finish(const struct tasks_list *l, const struct gym_options *o)
         print_json(l);
     else
         print_table(l, !o->no_check);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        say("cannot write to stdout");
-        return EXIT_HUTCH;
-    }
+    output_flush(); /* before messages on stderr */
     if (wrong)
         say("%zu of %zu task%s not in order", wrong, l->count, wrong == 1 && l->count == 1 ? " is" : "s are");
     return wrong ? 1 : 0;

@@ -178,8 +178,7 @@ static int run(const struct gym_options *given, const struct policy_kind *k, str
         print_text(&result, &place, o);
     bool cancelled = result.cancelled;
     train_result_free(&result);
-    int finished = gym_finish();
-    return cancelled && interrupt_signal() ? 128 + interrupt_signal() : finished;
+    return cancelled && interrupt_signal() ? 128 + interrupt_signal() : 0;
 }
 
 int command_gym_train(const struct command *self, int argc, char **argv)

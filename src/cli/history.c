@@ -43,14 +43,6 @@ static json_t *info_json(const struct history_info *i)
                      "cost", cost, "bytes", (json_int_t)i->bytes);
 }
 
-static int finish(void)
-{
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return 0;
-    say("cannot write to stdout");
-    return EXIT_HUTCH;
-}
-
 static void print_list(const struct history_info *list, size_t count, const struct history_ls_options *o,
                        const char *folder)
 {
@@ -92,7 +84,7 @@ int command_history_ls(const struct command *self, int argc, char **argv)
         return say_failure(&err);
     print_list(list, count, &o, folder);
     history_list_free(list, count);
-    return finish();
+    return 0;
 }
 
 int command_history_rm(const struct command *self, int argc, char **argv)
@@ -108,6 +100,5 @@ int command_history_rm(const struct command *self, int argc, char **argv)
         else
             printf("%s\n", id);
     }
-    int finished = finish();
-    return status ? status : finished;
+    return status;
 }

@@ -33,12 +33,12 @@ static int export(struct history *h, bool html, const char *path, struct error *
     if (!out)
         return -err->code;
     int r = html ? history_write_html(h, out, err) : history_write_md(h, out, err);
+    if (out == stdout)
+        return ferror(out) ? 0 : r; /* main tells why */
     bool failed = fflush(out) != 0 || ferror(out);
-    if (out != stdout)
-        failed |= fclose(out) != 0;
-    if (r == 0 && failed)
-        r = error_set(err, EIO, "cannot write %s", path ? path : "to stdout");
-    return r;
+    int code = errno;
+    failed |= fclose(out) != 0;
+    return r == 0 && failed ? error_errno(err, code, "cannot write %s", path) : r;
 }
 
 int command_history_export(const struct command *self, int argc, char **argv)

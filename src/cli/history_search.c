@@ -70,10 +70,5 @@ int command_history_search(const struct command *self, int argc, char **argv)
         say("that is too much to search for");
         return EXIT_USAGE;
     }
-    if (search(&o, (char *)words.data, &err) < 0)
-        return say_failure(&err);
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return 0;
-    say("cannot write to stdout");
-    return EXIT_HUTCH;
+    return search(&o, (char *)words.data, &err) < 0 ? say_failure(&err) : 0;
 }

@@ -165,10 +165,5 @@ int command_history_show(const struct command *self, int argc, char **argv)
     if (r == 0)
         r = show(h, &o, &err);
     history_close(h);
-    if (r < 0)
-        return say_failure(&err);
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return 0;
-    say("cannot write to stdout");
-    return EXIT_HUTCH;
+    return r < 0 ? say_failure(&err) : 0;
 }

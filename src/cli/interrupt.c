@@ -63,6 +63,11 @@ int interrupt_watch(struct error *err)
     return event;
 }
 
+int interrupt_descriptor(void)
+{
+    return event;
+}
+
 int interrupt_signal(void)
 {
     return came;

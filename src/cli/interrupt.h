@@ -12,6 +12,9 @@
 /* Installs the handlers; returns the descriptor for box_command.cancel, or a negative errno. */
 int interrupt_watch(struct error *err);
 
+/* The same descriptor again; -1 before interrupt_watch. */
+int interrupt_descriptor(void);
+
 /* Has the handler call this, too; it may only do what is safe there. NULL: nothing. */
 void interrupt_call(void (*call)(void *data), void *data);
 

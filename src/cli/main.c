@@ -9,7 +9,7 @@
 #include <fcntl.h>
 
 #include "commands.h"
-#include "say.h"
+#include "output.h"
 #include "banned.h"
 
 /* A caller may have closed one of the three: what is opened next must not become stdin or stdout by accident.
@@ -38,10 +38,8 @@ static void raise_files(void)
     }
 }
 
-int main(int argc, char **argv)
+static int run_command(int argc, char **argv)
 {
-    hold_stdio();
-    raise_files();
     if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
         return help_overview();
     /* Without a command it is the chat: `hutch`, `hutch --resume last`. */
@@ -53,4 +51,12 @@ int main(int argc, char **argv)
     if (!c)
         return command_unknown(COMMANDS, name);
     return c->run(c, argc - 2, argv + 2);
+}
+
+int main(int argc, char **argv)
+{
+    hold_stdio();
+    raise_files();
+    output_begin();
+    return output_finish(run_command(argc, argv));
 }

@@ -14,7 +14,9 @@
 
 #include "cache.h"
 #include "commands.h"
+#include "git_path.h"
 #include "interrupt.h"
+#include "output.h"
 #include "rpc.h"
 #include "say.h"
 #include "server.h"
@@ -54,9 +56,14 @@ static bool write_out(const struct door *d)
 {
     for (size_t at = 0; at < d->out.len;) {
         size_t piece = d->out.len - at < PIPE_BUF ? d->out.len - at : PIPE_BUF;
-        ssize_t n = may_write(d) ? write(STDOUT_FILENO, d->out.data + at, piece) : -EPIPE;
-        if (n < 0 && errno != EINTR && errno != EAGAIN)
+        if (!may_write(d))
             return false;
+        ssize_t n = write(STDOUT_FILENO, d->out.data + at, piece);
+        if (n < 0 && errno != EINTR && errno != EAGAIN) {
+            if (errno != EPIPE) /* a client that goes away ends the server as usual */
+                output_failed(errno);
+            return false;
+        }
         at += n > 0 ? (size_t)n : 0;
     }
     return true;
@@ -65,12 +72,15 @@ static bool write_out(const struct door *d)
 static int send_message(void *data, uint64_t to, const json_t *message)
 {
     struct door *d = data;
+    const uint64_t one = 1;
     d->out.len = 0;
     d->out.failed = false;
     if (d->gone)
         return 0;
     int r = rpc_write(&d->out, message);
     d->gone = r == 0 && !write_out(d);
+    if (d->gone && output_is_lost() && write(d->stop, &one, sizeof one) < 0)
+        return -errno;
     return r;
 }
 
@@ -90,10 +100,11 @@ static void feed(struct door *d, struct rpc_reader *in, const char *data, size_t
 /* Between calls nobody else watches what runs on in the box. */
 static void look_after(struct door *d)
 {
-    if (d->ended || !mcp_server_idle(d->server, 0) || box_tick(d->tools.own) == 0)
+    struct error err;
+    if (d->ended || !mcp_server_idle(d->server, 0) || box_tick(d->tools.own, &err) == 0)
         return;
     d->ended = true;
-    say("the box used more memory than it may have and was ended; every call fails from here on");
+    say("%s; every call fails from here on", err.text);
 }
 
 /* Waits for input, looking after the box meanwhile. False when the server is to end. */
@@ -101,13 +112,14 @@ static bool wait_input(struct door *d)
 {
     struct pollfd fds[] = {{.fd = STDIN_FILENO, .events = POLLIN},
                            {.fd = d->interrupt, .events = POLLIN},
-                           {.fd = STDOUT_FILENO}};
+                           {.fd = STDOUT_FILENO},
+                           {.fd = d->stop, .events = POLLIN}};
     for (;;) {
         int n = poll(fds, ARRAY_SIZE(fds), d->tools.own ? TICK_MS : -1);
         if (n < 0 && errno != EINTR)
             return false;
         if (n > 0)
-            return !fds[1].revents && !(fds[2].revents & POLLERR);
+            return !fds[1].revents && !(fds[2].revents & POLLERR) && !fds[3].revents;
         if (n == 0)
             look_after(d);
     }
@@ -134,7 +146,12 @@ static void serve(struct door *d)
 static size_t count_changes(struct box *b)
 {
     struct box_changes changes = {0};
-    size_t n = box_changes(b, &changes, NULL) == 0 ? changes.count : 0;
+    struct git_path inside;
+    size_t n = 0;
+    if (box_changes(b, &changes, NULL) < 0)
+        return 0;
+    for (size_t i = 0; i < changes.count; i++)
+        n += !git_path_split(changes.items[i].path, &inside) || inside.kind == GIT_PATH_COMMITS;
     box_changes_free(&changes);
     return n;
 }
@@ -146,7 +163,8 @@ static int settle(const struct run_options *o, struct tool_open *t)
     if (!t->own || o->wish.box.mode != BOX_COW)
         return 0;
     if (o->apply) {
-        int conflicts = show_apply(t->own, &err);
+        int conflicts = show_apply(&t->box, &(struct apply_options){.allow_git_dirs = o->allow_git_dirs},
+                                   o->wish.box.limits.disk, &err);
         return conflicts < 0 ? say_failure(&err) : conflicts ? 1 : 0;
     }
     size_t n = count_changes(t->own);
@@ -188,7 +206,7 @@ static int open_door(struct run_options *o, struct door *d, struct tool_cache *c
     d->stop = eventfd(0, EFD_CLOEXEC);
     if (d->stop < 0)
         return error_errno(err, errno, "cannot start");
-    int r = tool_open(o, &d->tools, err);
+    int r = tool_open(o, NULL, &d->tools, err);
     if (r < 0)
         return r;
     if (o->cache && (!cache || tool_session_alone(d->tools.session, cache) < 0))

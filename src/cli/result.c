@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "exec_result.h"
-#include "io.h"
+#include "output.h"
 #include "result.h"
 #include "banned.h"
 
@@ -18,7 +18,7 @@ int result_print(const struct box_result *r, const struct box_changes *changes, 
         return error_set(err, ENOMEM, "no memory for the result");
     size_t n = strlen(text);
     text[n] = '\n'; /* in place of the NUL: the text is not used as a string any more */
-    int e = io_write_all(STDOUT_FILENO, text, n + 1);
+    output_write(text, n + 1);
     free(text);
-    return e < 0 ? error_errno(err, -e, "cannot write the result") : 0;
+    return 0;
 }

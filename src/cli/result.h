@@ -3,5 +3,5 @@
 
 #include "box.h"
 
-/* Prints it as one line on stdout; `changes` may be NULL. Returns 0 or a negative errno. */
+/* Prints it as one line on stdout; `changes` may be NULL. -ENOMEM. */
 int result_print(const struct box_result *r, const struct box_changes *changes, struct error *err);

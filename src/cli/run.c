@@ -12,7 +12,9 @@
 #include "show_apply.h"
 #include "commands.h"
 #include "ended.h"
+#include "git_box.h"
 #include "interrupt.h"
+#include "output.h"
 #include "registry.h"
 #include "result.h"
 #include "run_options.h"
@@ -60,15 +62,17 @@ static int finish(struct box *b, const struct run_options *o, char *const *argv,
         return say_failure(&err);
     if (!o->json)
         ended_explain(result, &o->wish.box, argv[0]);
-    if (!o->apply || result->exit_code != 0)
+    if (!o->apply || result->exit_code != 0 || output_is_lost())
         return result->exit_code;
-    int conflicts = show_apply(b, &err);
+    int conflicts = show_apply(&(struct tool_box){.box = b, .registry = -1},
+                               &(struct apply_options){.allow_git_dirs = o->allow_git_dirs},
+                               o->wish.box.limits.disk, &err);
     if (conflicts < 0)
         return say_failure(&err);
     return conflicts ? 1 : 0;
 }
 
-static int run_in_box(const struct run_options *o, char *const *argv)
+static int run_in_box(const struct run_options *o, const struct git_box *git, char *const *argv)
 {
     struct error err = {0};
     struct box_result result = {0};
@@ -77,6 +81,8 @@ static int run_in_box(const struct run_options *o, char *const *argv)
     if (cancel < 0 || box_begin(&o->wish.box, &b, &err) < 0)
         return say_failure(&err);
     registry_tidy(); /* while the box is being made */
+    if (git_box_install(git, &(struct tool_box){.box = b, .registry = -1}, &err) < 0)
+        return say_failure(&err);
     if (o->tty && interrupt_raw(STDIN_FILENO, &err) < 0)
         return say_failure(&err);
     struct box_command command = command_of(o, argv, cancel);
@@ -107,6 +113,10 @@ int command_run(const struct command *self, int argc, char **argv)
     }
     if (box_wish_resolve(&o.wish, &err) < 0)
         return say_failure(&err);
-    o.wish.box.one_shot = true;
-    return run_in_box(&o, argv + used);
+    run_options_say_note(&o);
+    run_options_warn(&o);
+    _cleanup_git_box_ struct git_box git;
+    git_box_prepare(&o.wish.box, false, &git);
+    o.wish.box.one_shot = !o.apply && !git.worktree.needed; /* else git runs in the box, too */
+    return run_in_box(&o, &git, argv + used);
 }

@@ -1,15 +1,19 @@
 /* What a person sees of applying a box's changes: a line per path that was left alone, and a summary. */
 #pragma once
 
-#include "box.h"
+#include "tool_apply.h"
 
 struct apply_tally {
-    size_t done, same, left;
+    size_t done, same, merged, conflicts, refused, notes;
+    const char *command; /* "apply" or "sync" of this box, which can be given again with a choice; or NULL */
+    const char *id;
 };
 
-/* Says what happened to one path, and counts it; `data` is a struct apply_tally. Fits apply_report.say. */
-void apply_say(void *data, const char *path, enum apply_outcome outcome, const char *why);
+/* Says what becomes of each path, and counts it. */
+struct tool_apply_options apply_tally_options(struct apply_tally *t);
 void apply_summary(const struct apply_tally *t);
+void sync_summary(const struct apply_tally *t);
 
-/* Applies and says all that. Returns the number of conflicts and refusals, or a negative errno. */
-int show_apply(struct box *b, struct error *err);
+/* Applies files and commits and says what became of them. `disk` may be 0 (tool_apply.h). Returns the number
+ * of files and repositories that were left alone, or a negative errno. */
+int show_apply(struct tool_box *box, const struct apply_options *files, uint64_t disk, struct error *err);

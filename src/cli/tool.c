@@ -1,13 +1,18 @@
 /* `hutch tool`: the tools from the command line, one call each. */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
+#include <termios.h>
 #include <unistd.h>
 
+#include "cancel.h"
 #include "commands.h"
 #include "harmless.h"
 #include "interrupt.h"
 #include "io.h"
+#include "output.h"
 #include "say.h"
 #include "show_apply.h"
 #include "tool_list.h"
@@ -58,7 +63,9 @@ static int print_text(int fd, const struct buf *text)
         return -ENOMEM;
     if (safe.len && safe.data[safe.len - 1] != '\n')
         buf_append(&safe, "\n", 1);
-    return safe.failed ? -ENOMEM : io_write_all(fd, safe.data, safe.len);
+    if (safe.failed)
+        return -ENOMEM;
+    return fd == STDOUT_FILENO ? output_write(safe.data, safe.len) : io_write_all(fd, safe.data, safe.len);
 }
 
 static int print_json(const struct tool_result *r)
@@ -70,33 +77,55 @@ static int print_json(const struct tool_result *r)
         return -ENOMEM;
     size_t n = strlen(text);
     text[n] = '\n'; /* in place of the NUL: it is not used as a string any more */
-    int e = io_write_all(STDOUT_FILENO, text, n + 1);
+    int e = output_write(text, n + 1);
     free(text);
     return e;
 }
 
 static int print_result(const struct run_options *o, const struct tool_result *r)
 {
-    struct error err = {0};
     int e = o->json       ? print_json(r)
             : r->text.len ? print_text(r->failed ? STDERR_FILENO : STDOUT_FILENO, &r->text)
                           : 0;
     if (e == 0 && r->mime && !o->json)
         say("the result is an image (%s, %zu bytes); --json prints it", r->mime, r->image.len);
-    if (e < 0) {
-        error_errno(&err, -e, "cannot write the result");
-        return say_failure(&err);
-    }
+    if (e == -ENOMEM)
+        return say_failure(&(struct error){.code = ENOMEM, .text = "no memory for the result"});
+    if (e < 0)
+        return EXIT_HUTCH;
     return r->failed ? 1 : 0;
 }
 
 static int apply(const struct run_options *o, struct tool_open *t)
 {
     struct error err = {0};
-    int conflicts = o->apply && t->own ? show_apply(t->own, &err) : 0;
+    int conflicts = o->apply && t->own
+                        ? show_apply(&t->box, &(struct apply_options){.allow_git_dirs = o->allow_git_dirs},
+                                     o->wish.box.limits.disk, &err)
+                        : 0;
     if (conflicts < 0)
         return say_failure(&err);
     return conflicts ? 1 : 0;
+}
+
+/* Asks on the terminal; what was typed before the question is no answer to it. */
+static int tool_confirm(void *data, const char *title, const char *text, int cancel)
+{
+    _cleanup_buf_ struct buf safe = BUF_INIT(HARMLESS_GROWTH * (size_t)RESULT_TEXT_MAX);
+    struct harmless state = {0};
+    char answer[16] = "";
+    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+        return -ENOTTY;
+    harmless_append(&state, text, strlen(text), &safe);
+    buf_printf(&safe, "\n%s [y/N] ", title);
+    tcflush(STDIN_FILENO, TCIFLUSH);
+    int r = safe.failed ? -E2BIG : io_write_all(STDERR_FILENO, safe.data, safe.len);
+    if (r == 0)
+        r = cancel_wait(STDIN_FILENO, POLLIN, -1, cancel);
+    if (r < 0)
+        return r;
+    ssize_t n = read(STDIN_FILENO, answer, sizeof answer - 1);
+    return n > 0 && (strcasecmp(answer, "y\n") == 0 || strcasecmp(answer, "yes\n") == 0);
 }
 
 static int call(struct run_options *o, const char *name, json_t *input)
@@ -105,7 +134,7 @@ static int call(struct run_options *o, const char *name, json_t *input)
     _cleanup_result_ struct tool_result result = TOOL_RESULT_INIT;
     _cleanup_tool_open_ struct tool_open t = {.box = {.registry = -1}};
     int cancel = interrupt_watch(&err);
-    if (cancel < 0 || tool_open(o, &t, &err) < 0)
+    if (cancel < 0 || tool_open(o, &(struct tool_confirm){.ask = tool_confirm}, &t, &err) < 0)
         return say_failure(&err);
     struct tool_request request = {.name = name, .input = input, .cancel = cancel};
     int reached = tool_call(t.session, &request, &result);
@@ -125,7 +154,7 @@ static int list(struct run_options *o)
     _cleanup_tool_open_ struct tool_open t = {.box = {.registry = -1}};
     if (o->markdown)
         return tool_list_markdown();
-    if (tool_open(o, &t, &err) < 0)
+    if (tool_open(o, NULL, &t, &err) < 0)
         return say_failure(&err);
     return tool_list(t.session, o->json);
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "describe.h"
-#include "io.h"
+#include "output.h"
 #include "say.h"
 #include "tool_list.h"
 #include "banned.h"
@@ -35,38 +35,29 @@ static int print_json(struct tool_session *s)
     tool_session_list(s, add_json, tell_trouble, list);
     char *text = json_dumps(list, JSON_INDENT(2));
     json_decref(list);
-    int e = text ? io_write_all(STDOUT_FILENO, text, strlen(text)) : -ENOMEM;
-    if (e == 0)
-        e = io_write_all(STDOUT_FILENO, "\n", 1);
+    if (!text)
+        return -ENOMEM;
+    size_t n = strlen(text);
+    text[n] = '\n'; /* in place of the NUL: it is not used as a string any more */
+    output_write(text, n + 1);
     free(text);
-    return e;
+    return 0;
 }
 
 int tool_list(struct tool_session *s, bool json)
 {
-    struct error err = {0};
-    int e = 0;
-    if (json)
-        e = print_json(s);
-    else
+    if (!json)
         tool_session_list(s, print_line, tell_trouble, NULL);
-    if (e == 0 && fflush(stdout) != 0)
-        e = -errno;
-    if (e == 0)
-        return 0;
-    error_errno(&err, -e, "cannot write the list");
-    return say_failure(&err);
+    else if (print_json(s) < 0)
+        return say_failure(&(struct error){.code = ENOMEM, .text = "no memory for the list"});
+    return 0;
 }
 
 int tool_list_markdown(void)
 {
-    struct error err = {0};
     _cleanup_buf_ struct buf page = BUF_INIT(1u << 20);
-    int e = tool_markdown(&page);
-    if (e == 0)
-        e = io_write_all(STDOUT_FILENO, page.data, page.len);
-    if (e == 0)
-        return 0;
-    error_errno(&err, -e, "cannot write the page");
-    return say_failure(&err);
+    if (tool_markdown(&page) < 0)
+        return say_failure(&(struct error){.code = ENOMEM, .text = "no memory for the page"});
+    output_write(page.data, page.len);
+    return 0;
 }

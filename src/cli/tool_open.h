@@ -2,6 +2,7 @@
  */
 #pragma once
 
+#include "host.h"
 #include "run_options.h"
 #include "session.h"
 
@@ -11,7 +12,8 @@ struct tool_open {
     struct tool_session *session;
 };
 
-/* The options are resolved here if a box is to be made. */
-int tool_open(struct run_options *o, struct tool_open *ret, struct error *err);
+/* The options are resolved here if a box is to be made. `confirm` NULL: nobody can be asked. */
+int tool_open(struct run_options *o, const struct tool_confirm *confirm, struct tool_open *ret,
+              struct error *err);
 void tool_close(struct tool_open *t);
 #define _cleanup_tool_open_ _cleanup_(tool_close)

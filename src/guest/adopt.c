@@ -45,7 +45,7 @@ static void take_in(struct command *c, pid_t pid)
     say(c, WIRE_ARRIVED);
 }
 
-static void arrival_ready(struct loop_source *s, uint32_t events)
+static void arrival_ready(struct loop_source *s, short events)
 {
     struct command *c = CONTAINER_OF(s, struct command, arrival);
     struct adopt_hello hello = {0};
@@ -69,7 +69,7 @@ static int await(struct command *c, struct conn *conn)
         return -EINVAL;
     conn->in.n_fds = 0;
     c->arrival = (struct loop_source){.fd = conn->in.fds[0], .ready = arrival_ready};
-    return loop_watch(&c->guest->loop, &c->arrival, EPOLLIN);
+    return loop_watch(&c->guest->loop, &c->arrival, POLLIN);
 }
 
 int adopt_request(struct conn *conn, const struct wire_frame *f)

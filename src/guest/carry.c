@@ -24,7 +24,7 @@ static void stop_output(struct carry *c)
 static void watch_output(struct carry *c)
 {
     for (size_t i = 0; i < ARRAY_SIZE(c->out); i++)
-        if (c->out[i].fd >= 0 && loop_watch(c->loop, &c->out[i], EPOLLIN) < 0)
+        if (c->out[i].fd >= 0 && loop_watch(c->loop, &c->out[i], POLLIN) < 0)
             loop_close(c->loop, &c->out[i]);
 }
 
@@ -61,12 +61,12 @@ static void output_ready(struct carry *c, size_t i)
         carry_piece(c, i);
 }
 
-static void stdout_ready(struct loop_source *s, uint32_t events)
+static void stdout_ready(struct loop_source *s, short events)
 {
     output_ready(CONTAINER_OF(s, struct carry, out[0]), 0);
 }
 
-static void stderr_ready(struct loop_source *s, uint32_t events)
+static void stderr_ready(struct loop_source *s, short events)
 {
     output_ready(CONTAINER_OF(s, struct carry, out[1]), 1);
 }
@@ -113,7 +113,7 @@ static void write_backlog(struct carry *c)
         buf_consume(&c->backlog, (size_t)n);
     }
     bool empty = c->backlog.len == 0;
-    if ((empty && c->in_ends) || loop_watch(c->loop, &c->in, empty ? 0 : EPOLLOUT) < 0)
+    if ((empty && c->in_ends) || loop_watch(c->loop, &c->in, empty ? 0 : POLLOUT) < 0)
         end_input(c);
 }
 
@@ -127,7 +127,7 @@ static void balance_input(struct carry *c)
         conn_pause(c->conn, true);
 }
 
-static void stdin_ready(struct loop_source *s, uint32_t events)
+static void stdin_ready(struct loop_source *s, short events)
 {
     struct carry *c = CONTAINER_OF(s, struct carry, in);
     /* The reader is gone while nothing was to be written: told by the event alone. */

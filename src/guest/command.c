@@ -32,6 +32,7 @@ struct command *command_new(struct guest *g)
     c->guest = g;
     c->tag = g->next_tag++;
     c->arrival.fd = -1;
+    c->log = (struct output_log)OUTPUT_LOG_INIT;
     c->deadline.fire = deadline_fire;
     c->sweep.fire = sweep_fire;
     c->sample.fire = sample_fire;
@@ -54,6 +55,7 @@ struct command *command_free(struct command *c)
     timers_stop(c);
     loop_timer_set(&c->guest->loop, &c->sweep, 0);
     carry_close(&c->carry);
+    output_log_close(&c->log, &c->guest->loop);
     loop_close(&c->guest->loop, &c->arrival);
     if (c->report)
         c->report->taken = false;
@@ -108,7 +110,7 @@ void command_account(struct command *c, const struct rusage *ru)
 static void describe_failure(const struct command *c, char *text, size_t size)
 {
     if (c->error_step == SPAWN_SETUP)
-        snprintf(text, size, "cannot start: %s", strerror(c->error));
+        snprintf(text, size, "cannot start: %s: %s", c->error_call, strerror(c->error));
     else if (c->error_step == SPAWN_CWD)
         snprintf(text, size, "cannot enter the working directory %.400s: %s", c->cwd, strerror(c->error));
     else if (c->error == ENOENT)
@@ -258,6 +260,7 @@ void command_exited(struct command *c, int status, const struct rusage *ru)
     timers_stop(c);
     c->error = c->report->error;
     c->error_step = c->report->step;
+    c->error_call = c->report->call;
     c->report->taken = false;
     c->report = NULL;
     if (c->shell)

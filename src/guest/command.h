@@ -20,6 +20,7 @@
 #include "buf.h"
 #include "carry.h"
 #include "loop.h"
+#include "output_log.h"
 #include "spawn.h"
 #include "wire.h"
 
@@ -33,6 +34,9 @@ struct command_limits {
     uint64_t memory;
     uint64_t pids;
     uint64_t files;
+    uint64_t log;          /* bytes of a background command's output that are kept */
+    uint64_t output_total; /* bytes of it after which the command is ended */
+    uint64_t sockets;      /* bytes that the sockets of the whole box may hold */
 };
 
 struct command {
@@ -50,9 +54,10 @@ struct command {
     bool last;      /* the guest ends with it, and the box with the guest */
     uint64_t handle;
     char *output_path;
-    uint64_t mark;       /* up to where somebody has read that */
-    struct shell *shell; /* of a session; NULL: any other program */
-    char *name;          /* argv[0], for messages; as is cwd */
+    struct output_log log; /* of a background command, at that path */
+    uint64_t mark;         /* up to where somebody has read it */
+    struct shell *shell;   /* of a session; NULL: any other program */
+    char *name;            /* argv[0], for messages; as is cwd */
     char *cwd;
     struct command_limits limits;
     struct loop_timer deadline;
@@ -65,6 +70,7 @@ struct command {
     int status;
     int error; /* errno why the program was never executed, with the step */
     enum spawn_step error_step;
+    const char *error_call;
     uint64_t cpu_us; /* of what was reaped so far */
     uint64_t max_rss;
     enum wire_limit limit;

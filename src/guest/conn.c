@@ -69,11 +69,11 @@ static void flush(struct conn *c)
 
 static void watch(struct conn *c)
 {
-    uint32_t events = 0;
+    short events = 0;
     if (!c->closing)
-        events |= c->paused ? EPOLLRDHUP : EPOLLRDHUP | EPOLLIN;
+        events |= c->paused ? POLLRDHUP : POLLRDHUP | POLLIN;
     if (pending(c) || c->resumed)
-        events |= EPOLLOUT;
+        events |= POLLOUT;
     if (loop_watch(&c->guest->loop, &c->source, events) < 0)
         c->dead = true;
 }
@@ -112,16 +112,16 @@ static void receive(struct conn *c)
         take_frames(c);
 }
 
-static void conn_ready(struct loop_source *s, uint32_t events)
+static void conn_ready(struct loop_source *s, short events)
 {
     struct conn *c = CONTAINER_OF(s, struct conn, source);
     bool readable = !c->paused && !c->closing;
     c->busy = true;
     c->resumed = false;
     take_frames(c);
-    if (!c->dead && readable && events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+    if (!c->dead && readable && events & (POLLIN | POLLRDHUP | POLLHUP | POLLERR))
         receive(c);
-    else if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+    else if (events & (POLLRDHUP | POLLHUP | POLLERR))
         c->dead = true;
     flush(c);
     if (!c->dead && c->full && pending(c) < QUEUE_ROOM) {
@@ -148,7 +148,7 @@ void conn_open(struct guest *g, int fd, const struct conn_user *user)
     c->user = user;
     c->in = WIRE_READER_INIT(fd);
     c->out = BUF_INIT(QUEUE_MAX);
-    conn_ready(&c->source, EPOLLIN);
+    conn_ready(&c->source, POLLIN);
 }
 
 void conn_push(struct conn *c)

@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "background.h"
 #include "command.h"
@@ -55,7 +56,14 @@ void exec_parse_limits(struct command_limits *l, const struct wire_frame *f)
                                  .cpu_us = find_ms(f, WIRE_K_CPU_MS) * 1000,
                                  .memory = wire_find_u64(f, WIRE_K_MEMORY, 0),
                                  .pids = wire_find_u64(f, WIRE_K_PIDS, 0),
-                                 .files = wire_find_u64(f, WIRE_K_FILES, 0)};
+                                 .files = wire_find_u64(f, WIRE_K_FILES, 0),
+                                 .log = wire_find_u64(f, WIRE_K_LIMIT_BYTES, OUTPUT_LOG_DEFAULT),
+                                 .output_total = wire_find_u64(f, WIRE_K_OUTPUT_TOTAL, 0),
+                                 .sockets = wire_find_u64(f, WIRE_K_SOCKETS, 0)};
+    /* Who started hutch may have a lower limit than boxes have; it cannot be raised. */
+    struct rlimit own;
+    if (getrlimit(RLIMIT_NOFILE, &own) == 0 && l->files > own.rlim_max)
+        l->files = own.rlim_max;
 }
 
 static int take_passed_fds(struct exec *x, struct conn *conn, struct error *err)
@@ -98,8 +106,11 @@ static int start(struct exec *x, struct command *c, struct error *err)
                       .fds = {x->fds[0], x->fds[1], x->fds[2]},
                       .tty = x->stdio == WIRE_STDIO_PTY};
     int r = command_spawn(c, &s);
+    if (r == -EAGAIN)
+        return error_set(err, EAGAIN,
+                         "cannot start the command: the box has as many processes as it may have (--pids)");
     if (r < 0)
-        return error_errno(err, -r, "cannot start a process");
+        return error_errno(err, -r, "cannot start the command: fork");
     command_arm(c);
     return 0;
 }

@@ -12,6 +12,7 @@
 
 #include "io.h"
 #include "place.h"
+#include "sys.h"
 #include "banned.h"
 
 #define DEFAULT_MODE 0644
@@ -52,7 +53,7 @@ static int replace(struct file_call *c, const struct place *p, struct written *w
         return r;
     }
     r = receive(c, fd, &w->size);
-    if (r >= 0 && (fchmod(fd, w->mode) < 0 || renameat(p->dir, name, p->dir, p->name) < 0))
+    if (r >= 0 && (fchmod(fd, w->mode) < 0 || sys_renameat2(p->dir, name, p->dir, p->name, 0) < 0))
         r = -errno;
     if (r < 0)
         unlinkat(p->dir, name, 0);

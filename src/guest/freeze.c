@@ -2,10 +2,12 @@
 #include <signal.h>
 #include <string.h>
 
+#include "background.h"
 #include "clock.h"
 #include "conn.h"
 #include "freeze.h"
 #include "guest.h"
+#include "worker.h"
 #include "banned.h"
 
 #define LOOK_EACH    (1 * NS_PER_MS)
@@ -76,6 +78,8 @@ static void thaw(struct guest *g)
     buf_free(&g->freeze.stopped_before);
     g->freeze.state = FREEZE_OFF;
     g->freeze.count = 0;
+    background_thaw(g);
+    worker_kill_stopped(g);
 }
 
 /* Processes that have not stopped: how many, and the first of those that sleep without taking signals. */
@@ -144,9 +148,21 @@ static void answer(struct guest *g, size_t i)
     struct conn *conn = g->freeze.holders[i];
     size_t at = wire_begin(&conn->out, WIRE_RESULT);
     wire_put_u64(&conn->out, WIRE_K_COUNT, g->freeze.count);
+    wire_put_u64(&conn->out, WIRE_K_MAPPED, g->freeze.mapped);
     wire_end(&conn->out, at);
     g->freeze.answered[i] = true;
     conn_push(conn);
+}
+
+/* Writes to a mapped file may leave no trace in its times (scribe/share.h). */
+static bool any_maps_files(struct guest *g)
+{
+    if (!g->has_children || proc_rewind(&g->proc) < 0)
+        return g->has_children;
+    for (pid_t pid; (pid = proc_next(&g->proc));)
+        if (proc_maps_files(&g->proc, pid))
+            return true;
+    return false;
 }
 
 static void refuse_all(struct guest *g)
@@ -159,8 +175,11 @@ static void refuse_all(struct guest *g)
 static void look(struct guest *g)
 {
     int64_t now = clock_now();
-    if (!g->has_children || all_stopped(g)) {
+    if (notify_is_busy(g)) /* a folder is half-way between two places; that has a limit of its own */
+        g->freeze.began = now;
+    if ((!g->has_children || all_stopped(g)) && !notify_is_busy(g)) {
         g->freeze.state = FREEZE_ON;
+        g->freeze.mapped = any_maps_files(g);
         for (size_t i = 0; i < g->freeze.n_holders; i++)
             if (!g->freeze.answered[i])
                 answer(g, i);

@@ -29,6 +29,7 @@ struct freeze {
     size_t n_holders;
     struct buf stopped_before; /* pid_t each */
     unsigned count;            /* processes that are frozen */
+    bool mapped;               /* one of them has a file mapped to write to it */
     struct loop_timer timer;
     int64_t began;
 };

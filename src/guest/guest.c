@@ -17,9 +17,10 @@
 #include "request.h"
 #include "spawn.h"
 #include "ptree.h"
+#include "worker.h"
 #include "banned.h"
 
-static void control_ready(struct loop_source *s, uint32_t events)
+static void control_ready(struct loop_source *s, short events)
 {
     struct guest *g = CONTAINER_OF(s, struct guest, control);
     char byte;
@@ -36,43 +37,46 @@ static void control_ready(struct loop_source *s, uint32_t events)
         conn_open(g, fd, &request_user);
 }
 
-static void signals_ready(struct loop_source *s, uint32_t events)
+static void signals_ready(struct loop_source *s, short events)
 {
     struct guest *g = CONTAINER_OF(s, struct guest, signals);
     struct signalfd_siginfo info;
-    if (read(s->fd, &info, sizeof info) > 0)
-        reap_children(g);
+    if (read(s->fd, &info, sizeof info) <= 0)
+        return;
+    worker_kill_stopped(g);
+    reap_children(g);
 }
 
-static int open_signals(struct guest *g)
+int guest_serve(int control, int listener, const char **ret_call)
 {
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGCHLD);
-    g->signals.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    return g->signals.fd < 0 ? -errno : loop_watch(&g->loop, &g->signals, EPOLLIN);
-}
-
-int guest_serve(int control)
-{
+    sigset_t child;
     struct guest *g = calloc(1, sizeof *g);
+    *ret_call = "calloc";
     if (!g)
         return -ENOMEM;
     g->control = (struct loop_source){.fd = control, .ready = control_ready};
     g->signals = (struct loop_source){.fd = -1, .ready = signals_ready};
     g->next_handle = 1;
-    g->reports = spawn_reports_map(GUEST_COMMANDS_MAX);
     freeze_init(g);
     ptree_init(g);
-    int r = g->reports ? loop_init(&g->loop) : -ENOMEM;
-    if (r >= 0)
-        r = open_signals(g);
-    if (r >= 0)
-        r = loop_watch(&g->loop, &g->control, EPOLLIN);
-    if (r < 0) {
-        free(g);
+    loop_init(&g->loop);
+    *ret_call = "pthread_create";
+    int r = notify_start(g, listener);
+    if (r < 0)
         return r;
-    }
+    *ret_call = "mmap";
+    g->reports = spawn_reports_map(GUEST_COMMANDS_MAX);
+    if (!g->reports)
+        return -errno;
+    *ret_call = "signalfd";
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    g->signals.fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (g->signals.fd < 0)
+        return -errno;
+    *ret_call = "malloc";
+    if (loop_watch(&g->loop, &g->signals, POLLIN) < 0 || loop_watch(&g->loop, &g->control, POLLIN) < 0)
+        return -ENOMEM;
     for (;;)
         loop_step(&g->loop);
 }

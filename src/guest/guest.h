@@ -11,6 +11,7 @@
 
 #include "freeze.h"
 #include "loop.h"
+#include "notify/notify.h"
 #include "proc.h"
 #include "wire.h"
 
@@ -35,6 +36,7 @@ struct guest {
     bool has_children; /* false: no process but this one exists */
     struct proc proc;
     struct freeze freeze;
+    struct notify notify;
     struct spawn_report *reports; /* GUEST_COMMANDS_MAX of them */
     rlim_t next_tag;
     rlim_t tags_end; /* no process that a command started has a tag as high as this */
@@ -42,6 +44,6 @@ struct guest {
     uint8_t scratch[WIRE_DATA_MAX]; /* bytes on their way from a pipe into a frame */
 };
 
-/* Serves the control socket until it ends. Returns 0 at its end, or a negative errno if it could not begin.
- */
-int guest_serve(int control);
+/* Serves the control socket, and the filter's listener if there is one (else -1). Does not return, unless it
+ * could not begin: then with a negative errno and the call that failed. */
+int guest_serve(int control, int listener, const char **ret_call);

@@ -1,14 +1,18 @@
 /*
  * The event loop: descriptors that become ready and timers that fire, one after the other, in one thread.
  *
- * One event is taken from the kernel at a time, so a handler may free any source or timer, its own included,
- * without an event for it still being in hand. Level-triggered: what a handler leaves unread is told again.
+ * Each step handles one event, so a handler may free any source or timer, its own included, without an event
+ * for it still being in hand. Level-triggered: what a handler leaves unread is reported again. Sources take
+ * turns.
+ *
+ * It is built on poll and not on epoll, whose watches the kernel counts per user: another box of the same
+ * user could use them all up, and no guest would start any more.
  */
 #pragma once
 
+#include <poll.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/epoll.h>
 #include <sys/queue.h>
 
 /* The struct that holds `member` at `ptr`. */
@@ -16,8 +20,9 @@
 
 struct loop_source {
     int fd;
-    uint32_t events; /* what is watched now; 0: nothing, not even a hang-up */
-    void (*ready)(struct loop_source *s, uint32_t events);
+    short events; /* what is watched now; 0: nothing, not even a hang-up */
+    size_t index; /* in the loop's lists, while something is watched */
+    void (*ready)(struct loop_source *s, short events);
 };
 
 struct loop_timer {
@@ -29,14 +34,17 @@ struct loop_timer {
 LIST_HEAD(loop_timers, loop_timer);
 
 struct loop {
-    int epoll;
+    struct pollfd *polls;         /* what poll is asked, */
+    struct loop_source **sources; /* and for whom: the same order */
+    size_t count, room;
+    size_t turn; /* where the search for the next ready source starts */
     struct loop_timers timers;
 };
 
-int loop_init(struct loop *l);
+void loop_init(struct loop *l);
 
-/* Changes what is watched of a source; 0 forgets it. Fails only when the kernel has no memory for it. */
-int loop_watch(struct loop *l, struct loop_source *s, uint32_t events);
+/* Changes what is watched of a source; 0 forgets it. Fails only when there is no memory for it. */
+int loop_watch(struct loop *l, struct loop_source *s, short events);
 
 /* Forgets the source and closes its descriptor (which may be -1 already). */
 void loop_close(struct loop *l, struct loop_source *s);

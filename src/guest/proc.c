@@ -103,6 +103,35 @@ uint64_t proc_own_memory(struct proc *p, pid_t pid)
     return shared > resident ? 0 : (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* "address perms offset dev inode path": device 00:00 are mappings without a file. */
+static bool maps_line_writes_file(const char *line)
+{
+    char perms[8] = "", dev[16] = "";
+    unsigned long long inode = 0;
+    return sscanf(line, "%*s %7s %*s %15s %llu", perms, dev, &inode) == 3 && perms[1] == 'w' &&
+           perms[3] == 's' && inode != 0 && strcmp(dev, "00:01") != 0;
+}
+
+bool proc_maps_files(struct proc *p, pid_t pid)
+{
+    char path[32], line[512];
+    snprintf(path, sizeof path, "%d/maps", (int)pid);
+    int fd = openat(dirfd(p->dir), path, O_RDONLY | O_CLOEXEC);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+    if (!f) {
+        bool gone = fd < 0 && (errno == ENOENT || errno == ESRCH);
+        cleanup_close(&fd);
+        return !gone;
+    }
+    bool found = false, begins = true;
+    while (!found && fgets(line, sizeof line, f)) { /* a path may be longer than a line of ours */
+        found = begins && maps_line_writes_file(line);
+        begins = strchr(line, '\n') != NULL;
+    }
+    fclose(f);
+    return found;
+}
+
 static bool state_is_dead(char state)
 {
     return state == 'Z' || state == 'X' || state == 'x';

@@ -72,6 +72,19 @@ static int place_more(const struct spawn *s)
     return s->anchor && dup2(0, s->anchor) < 0 ? errno : 0;
 }
 
+/* Only the soft limit: programs that know they need more (ulimit -n, JVMs, servers) raise it up to the
+ * guest's own. */
+static int limit_files(rlim_t files)
+{
+    struct rlimit limit;
+    if (files == 0)
+        return 0;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return errno;
+    limit.rlim_cur = files < limit.rlim_max ? files : limit.rlim_max;
+    return setrlimit(RLIMIT_NOFILE, &limit) < 0 ? errno : 0;
+}
+
 static int enter(const struct spawn *s)
 {
     if (chdir(s->cwd) == 0 || (s->or_cwd && (chdir(s->or_cwd) == 0 || chdir("/") == 0)))
@@ -84,19 +97,27 @@ static int enter(const struct spawn *s)
 static int become(struct spawn *s)
 {
     const struct rlimit tag = {.rlim_cur = s->tag, .rlim_max = s->tag};
-    const struct rlimit files = {.rlim_cur = s->files, .rlim_max = s->files};
     sigset_t none;
     sigemptyset(&none);
-    if (setsid() < 0 || setrlimit(RLIMIT_RTTIME, &tag) < 0)
+    s->report->call = "setsid";
+    if (setsid() < 0)
         return errno;
+    s->report->call = "setrlimit(RLIMIT_RTTIME)";
+    if (setrlimit(RLIMIT_RTTIME, &tag) < 0)
+        return errno;
+    s->report->call = "dup2";
     for (int i = 0; i < 3; i++)
         if (s->fds[i] >= 0 && dup2(s->fds[i], i) < 0)
             return errno;
+    s->report->call = "ioctl(TIOCSCTTY)";
     if (s->tty && ioctl(0, TIOCSCTTY, 0) < 0)
         return errno;
+    s->report->call = "dup2";
     int code = place_more(s);
-    if (code == 0 && s->files && setrlimit(RLIMIT_NOFILE, &files) < 0)
-        code = errno;
+    if (code)
+        return code;
+    s->report->call = "setrlimit(RLIMIT_NOFILE)";
+    code = limit_files(s->files);
     if (code)
         return code;
     s->report->step = SPAWN_CWD;

@@ -20,6 +20,7 @@ enum spawn_step { SPAWN_SETUP, SPAWN_CWD, SPAWN_EXEC };
 struct spawn_report {
     bool taken;
     enum spawn_step step; /* the one that failed */
+    const char *call;     /* of SPAWN_SETUP: which system call */
     int error;            /* errno; 0: the program was executed */
 };
 
@@ -36,7 +37,7 @@ struct spawn {
     bool apart;         /* we have other things to do than to wait until it is executed: no vfork */
     bool alone;         /* no other process exists */
     rlim_t tag;
-    rlim_t files; /* 0: as many as the guest itself may have */
+    rlim_t files; /* the soft limit; 0: as many as the guest itself may have */
     struct spawn_report *report;
     struct search_path search;
 };

@@ -1,7 +1,9 @@
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "conn.h"
@@ -43,6 +45,23 @@ bool worker_ended(struct guest *g, pid_t pid)
     return true;
 }
 
+/*
+ * Code in the box may stop a worker, which has its user id, and who asked for the file would wait for
+ * nothing. A worker that is killed closes its stream. While the box is frozen all are stopped, by us.
+ */
+void worker_kill_stopped(struct guest *g)
+{
+    struct worker *w;
+    if (g->freeze.state != FREEZE_OFF)
+        return;
+    LIST_FOREACH(w, &g->workers, link)
+    {
+        siginfo_t info = {0};
+        if (waitid(P_PID, (id_t)w->pid, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 && info.si_pid)
+            kill(w->pid, SIGKILL);
+    }
+}
+
 /* In the worker: nothing is open but the connection, which now blocks. */
 _Noreturn static void work(struct conn *conn, const struct wire_frame *f, file_serve serve)
 {
@@ -62,8 +81,11 @@ void worker_start(struct conn *conn, const struct wire_frame *f, file_serve serv
     if (pid == 0)
         work(conn, f, serve);
     if (pid < 0) {
+        bool full = w && errno == EAGAIN;
         free(w);
-        conn_error(conn, EAGAIN, "too many file requests are being served");
+        conn_error(conn, EAGAIN,
+                   full ? "the file cannot be reached: the box has as many processes as it may have (--pids)"
+                        : "too many file requests are being served");
         return;
     }
     w->pid = pid;

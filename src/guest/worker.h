@@ -21,3 +21,6 @@ bool worker_is(struct guest *g, pid_t pid);
 
 /* A child was reaped: true if it was a worker. */
 bool worker_ended(struct guest *g, pid_t pid);
+
+/* Ends the workers that code of the box has stopped, but not while the box is frozen. */
+void worker_kill_stopped(struct guest *g);

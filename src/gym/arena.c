@@ -23,6 +23,7 @@ static void drop_box(struct box **b)
 static void box_options_of(const struct task *t, struct box_options *o)
 {
     box_options_default(o);
+    o->hide_path = true; /* the path of a task's folder is no part of the task */
     o->workspace = t->root;
     o->image = t->image;
     o->mode = BOX_COW;

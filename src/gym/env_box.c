@@ -59,10 +59,10 @@ static int repeat(struct gym_env *e, const struct env_action *a, struct error *e
 /* What runs on between the steps is looked after here; during a call, the call does it. */
 static int check_live(struct gym_env *e, struct error *err)
 {
-    if (box_tick(e->at.box) == 0)
-        return 0;
-    env_box_drop(e);
-    return error_set(err, EPIPE, "the box has ended: what ran on in it needed more memory than it may have");
+    int r = box_tick(e->at.box, err);
+    if (r < 0)
+        env_box_drop(e);
+    return r;
 }
 
 int env_box_ready(struct gym_env *e, struct error *err)

@@ -15,7 +15,7 @@
 const struct tool *env_tool(const char *name)
 {
     for (size_t i = 0; TOOLS[i]; i++)
-        if (strcmp(TOOLS[i]->name, name) == 0)
+        if (strcmp(TOOLS[i]->name, name) == 0 && !(TOOLS[i]->flags & TOOL_HOST))
             return TOOLS[i];
     return NULL;
 }
@@ -51,7 +51,8 @@ static int unknown_tool(const char *name, struct env_result *o)
 {
     struct nearest near = nearest_to(name, strnlen(name, 64));
     for (size_t i = 0; TOOLS[i]; i++)
-        nearest_offer(&near, TOOLS[i]->name);
+        if (!(TOOLS[i]->flags & TOOL_HOST))
+            nearest_offer(&near, TOOLS[i]->name);
     nearest_offer(&near, "submit");
     if (near.best)
         return refuse(o, "there is no tool '%.64s'; did you mean '%s'?", name, near.best);

@@ -11,7 +11,8 @@
 #include "observe.h"
 #include "banned.h"
 
-#define ADDRESS_MIN 6 /* digits */
+#define ADDRESS_MIN  6 /* digits */
+#define FILLING_KEPT 3 /* characters of a line that is drawn with '=' beside a time */
 
 static bool is_word(char c)
 {
@@ -84,7 +85,19 @@ static size_t fickle_length(const char *text, size_t at, size_t n)
     return len && ends && follows_time(text, at) ? len : 0;
 }
 
-int observe_scrub(const char *text, size_t n, struct buf *out)
+/* " (0:01:15)", which pytest puts behind a time of more than a minute: how long it is; 0: there is none. */
+static size_t clock_length(const char *s, size_t n)
+{
+    size_t i = 2;
+    if (n < 2 || s[0] != ' ' || s[1] != '(')
+        return 0;
+    while (i < n && (isdigit((unsigned char)s[i]) || s[i] == ':'))
+        i++;
+    return i > 2 && i < n && s[i] == ')' && memchr(s, ':', i) ? i + 1 : 0;
+}
+
+/* Replaces in one line. True if there was something to replace. */
+static bool scrub_line(const char *text, size_t n, struct buf *out)
 {
     size_t at = 0, kept = 0;
     while (at < n) {
@@ -95,7 +108,40 @@ int observe_scrub(const char *text, size_t n, struct buf *out)
             kept = at + len;
         }
         at += len ? len : 1;
+        size_t clock = kept && !len ? clock_length(text + at, n - at) : 0;
+        if (clock) {
+            buf_append(out, text + kept, at - kept);
+            at = kept = at + clock;
+        }
     }
     buf_append(out, text + kept, n - kept);
+    return kept > 0;
+}
+
+/* "=== 1 passed in 9.9s ===" is filled up to a width, so a longer time makes shorter fillings. */
+static void shorten_fillings(struct buf *out, size_t from)
+{
+    size_t to = from, same = 0;
+    for (size_t at = from; at < out->len; at++) {
+        same = at > from && out->data[at] == out->data[at - 1] ? same + 1 : 1;
+        if (same <= FILLING_KEPT || !memchr("=-_", out->data[at], 3))
+            out->data[to++] = out->data[at];
+    }
+    out->len = to;
+}
+
+int observe_scrub(const char *text, size_t n, struct buf *out)
+{
+    while (n > 0) {
+        const char *newline = memchr(text, '\n', n);
+        size_t line = newline ? (size_t)(newline - text) : n, from = out->len;
+        if (scrub_line(text, line, out) && !out->failed)
+            shorten_fillings(out, from);
+        if (newline)
+            buf_append(out, "\n", 1);
+        line += newline != NULL;
+        text += line;
+        n -= line;
+    }
     return out->failed ? -ENOMEM : 0;
 }

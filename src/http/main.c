@@ -2,8 +2,9 @@
  * hutch-http: an MCP server that is reached by streamable HTTP, as a program with pipes.
  *
  * The first line on stdin is {"url": …, "headers": {…}, "timeout": seconds}; then each line is a message.
- * hutch starts it like any other server. It is a program of its own since it needs libcurl, and with it the
- * host's certificates and name resolution, which a static program cannot have.
+ * With "method" in it, it is one request of any kind instead (exchange.c). hutch starts it like any other
+ * server. It is a program of its own since it needs libcurl, and with it the host's certificates and name
+ * resolution, which a static program cannot have.
  */
 #include <errno.h>
 #include <signal.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "bridge.h"
+#include "exchange.h"
 #include "io.h"
 #include "banned.h"
 
@@ -45,7 +47,7 @@ static int next_value(struct input *in, json_t **ret, struct error *err)
     return r < 0 ? r : 1;
 }
 
-static int read_place(struct input *in, struct place *ret, struct error *err)
+static int read_place(struct input *in, json_t **ret_settings, struct place *ret, struct error *err)
 {
     json_t *settings = NULL;
     int r = 0;
@@ -58,7 +60,10 @@ static int read_place(struct input *in, struct place *ret, struct error *err)
         return error_set(err, EINVAL, "nothing on stdin; hutch starts this program by itself");
     if (r > 0)
         r = place_parse(settings, ret, err);
-    json_decref(settings);
+    if (r < 0)
+        json_decref(settings);
+    else
+        *ret_settings = settings;
     return r;
 }
 
@@ -102,10 +107,18 @@ static int run(struct input *in)
     struct place place = {0};
     struct bridge b;
     struct error err = {0};
-    if (read_place(in, &place, &err) < 0) {
+    json_t *settings = NULL;
+    if (read_place(in, &settings, &place, &err) < 0) {
         fprintf(stderr, "hutch-http: %s\n", err.text);
         return 2;
     }
+    if (json_object_get(settings, "method")) {
+        int status = exchange_run(settings, &place);
+        json_decref(settings);
+        place_free(&place);
+        return status;
+    }
+    json_decref(settings);
     int status = bridge_init(&b, &place) == 0 ? serve(&b, in) : 1;
     bridge_free(&b);
     return status;

@@ -47,7 +47,8 @@ static json_t *tool_names(void)
 {
     json_t *list = json_array();
     for (size_t i = 0; TOOLS[i]; i++)
-        json_array_append_new(list, json_string(TOOLS[i]->name));
+        if (!(TOOLS[i]->flags & TOOL_HOST))
+            json_array_append_new(list, json_string(TOOLS[i]->name));
     json_array_append_new(list, json_string("submit"));
     return list;
 }

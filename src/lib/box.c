@@ -8,6 +8,7 @@
 
 #include "describe.h"
 #include "lib_box.h"
+#include "git_box.h"
 #include "json.h"
 #include "options.h"
 #include "banned.h"
@@ -53,8 +54,15 @@ static int open_box(const char *text, hutch_box **ret, struct error *err)
         r = options_box(options, texts, &w, err);
     if (r == 0)
         r = box_wish_resolve(&w, err);
+    _cleanup_git_box_ struct git_box git = {0};
+    if (r == 0)
+        git_box_prepare(&w.box, false, &git);
     if (r == 0)
         r = box_open(&w.box, &box, err);
+    if (r == 0)
+        r = git_box_install(&git, &(struct tool_box){.box = box, .registry = -1}, err);
+    if (r < 0)
+        box_close(box);
     return r < 0 ? r : box_handle(box, ret, err);
 }
 
@@ -172,6 +180,7 @@ int hutch_tools(char **ret_list, struct hutch_error *err)
         return entry_end(&e, r);
     json_t *list = json_array();
     for (size_t i = 0; TOOLS[i]; i++)
-        json_array_append_new(list, tool_describe(TOOLS[i]));
+        if (!(TOOLS[i]->flags & TOOL_HOST))
+            json_array_append_new(list, tool_describe(TOOLS[i]));
     return entry_end(&e, json_give(list, ret_list, &e.error));
 }

@@ -9,6 +9,7 @@
 #include "exec_result.h"
 #include "json.h"
 #include "lib_box.h"
+#include "tool_apply.h"
 #include "tool_result.h"
 #include "banned.h"
 
@@ -97,13 +98,13 @@ int hutch_box_diff(hutch_box *b, char **ret_diff, size_t *ret_size, struct hutch
 
 struct applied {
     json_int_t done;
-    json_t *conflicts, *refused;
+    json_t *conflicts, *refused, *notes;
 };
 
 static void note(void *data, const char *path, enum apply_outcome outcome, const char *why)
 {
     struct applied *a = data;
-    a->done += outcome == APPLY_DONE;
+    a->done += outcome == APPLY_DONE || outcome == APPLY_MERGED;
     if (outcome != APPLY_CONFLICT && outcome != APPLY_REFUSED)
         return;
     bool conflict = outcome == APPLY_CONFLICT;
@@ -112,16 +113,25 @@ static void note(void *data, const char *path, enum apply_outcome outcome, const
                           json_pack("{s:o, s:s}", "path", text_json(path, strlen(path)), "why", text));
 }
 
+static void note_line(void *data, const char *line)
+{
+    struct applied *a = data;
+    json_array_append_new(a->notes, text_json(line, strlen(line)));
+}
+
 int hutch_box_apply(hutch_box *b, char **ret_report, struct hutch_error *err)
 {
     struct entry e;
     int r = begin(&e, b, ret_report, "ret_report", err);
     if (r < 0)
         return entry_end(&e, r);
-    struct applied a = {.conflicts = json_array(), .refused = json_array()};
-    r = box_apply(b->box, &(struct apply_report){.say = note, .data = &a}, &e.error);
-    json_t *report =
-        json_pack("{s:I, s:o, s:o}", "applied", a.done, "conflicts", a.conflicts, "refused", a.refused);
+    struct applied a = {.conflicts = json_array(), .refused = json_array(), .notes = json_array()};
+    struct tool_box box = {.box = b->box, .registry = -1};
+    const struct tool_apply_options how = {
+        .report = {.say = note, .data = &a}, .note = note_line, .data = &a};
+    r = tool_apply(&box, &how, &e.error);
+    json_t *report = json_pack("{s:I, s:o, s:o, s:o}", "applied", a.done, "conflicts", a.conflicts, "refused",
+                               a.refused, "notes", a.notes);
     if (r >= 0)
         r = json_give(report, ret_report, &e.error);
     else

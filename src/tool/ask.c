@@ -14,8 +14,12 @@
 
 void ask_begin_box(struct ask *a, struct tool_box *box, int cancel, enum wire_type type)
 {
-    *a = (struct ask){
-        .box = box, .cancel = cancel, .fd = -1, .out = BUF_INIT(REQUEST_MAX), .patience_ms = ASK_PATIENCE_MS};
+    *a = (struct ask){.box = box,
+                      .cancel = cancel,
+                      .fd = -1,
+                      .out = BUF_INIT(REQUEST_MAX),
+                      .pulse = BOX_PULSE_INIT,
+                      .patience_ms = ASK_PATIENCE_MS};
     a->begin = wire_begin(&a->out, type);
 }
 
@@ -29,6 +33,7 @@ void ask_free(struct ask *a)
     if (a->fd >= 0)
         wire_reader_free(&a->in);
     buf_free(&a->out);
+    box_pulse_end(&a->pulse);
     cleanup_close(&a->fd);
 }
 
@@ -44,10 +49,17 @@ void ask_path(struct ask *a, const char *path)
     wire_put_str(&a->out, WIRE_K_PATH, *path ? path : ".");
 }
 
-/* Waits until the connection is ready or nobody wants the answer any more. */
+/* Waits until the connection is ready, nobody wants the answer any more, or the guest is not there to give
+ * it. */
 static int wait_for(struct ask *a, short events, struct error *err)
 {
-    int n = cancel_wait(a->fd, events, a->patience_ms, a->cancel);
+    int n = 0;
+    for (int left = a->patience_ms; left > 0 && n == 0; left -= BOX_PULSE_MS) {
+        int r = tool_box_pulse(a->box, &a->pulse, err);
+        if (r < 0)
+            return r;
+        n = cancel_wait(a->fd, events, left < BOX_PULSE_MS ? left : BOX_PULSE_MS, a->cancel);
+    }
     if (n == -ECANCELED)
         return error_set(err, ECANCELED, "the call was cancelled");
     if (n < 0)
@@ -121,6 +133,16 @@ static int take_error(const struct wire_frame *f, struct error *err)
     return error_set(err, code > 0 && code < 4096 ? (int)code : EIO, "%s", said ? said : "the box failed");
 }
 
+/* The stream ended without an answer. Where the box has ended too, another request says why. */
+static int ask_unanswered(struct ask *a, struct error *err)
+{
+    _cleanup_buf_ struct buf ping = BUF_INIT(64);
+    _cleanup_fd_ int fd = -1;
+    wire_end(&ping, wire_begin(&ping, WIRE_PING));
+    int r = tool_box_request(a->box, &ping, &fd, err);
+    return r < 0 ? r : error_set(err, EPIPE, "the box ended the call without an answer");
+}
+
 int ask_next(struct ask *a, struct wire_frame *ret, struct error *err)
 {
     int r;
@@ -130,7 +152,7 @@ int ask_next(struct ask *a, struct wire_frame *ret, struct error *err)
             return r;
         ssize_t n = wire_fill(&a->in);
         if (n <= 0 && n != -EAGAIN)
-            return error_set(err, EPIPE, "the box ended the call without an answer");
+            return ask_unanswered(a, err);
     }
     if (r < 0)
         return error_set(err, EPROTO, "the box sent a malformed answer");

@@ -30,6 +30,7 @@ struct ask {
     size_t begin;
     bool ended; /* the request's own frame is complete */
     struct wire_reader in;
+    struct box_pulse pulse;
     int patience_ms; /* between two frames; may be changed before ask_send */
 };
 

@@ -13,6 +13,7 @@
 
 #include "bash.h"
 #include "clock.h"
+#include "host.h"
 #include "input.h"
 #include "missing.h"
 #include "session.h"
@@ -110,6 +111,22 @@ int bash_set_output(struct tool_call *c, json_t *data, const struct kept_output 
     return data_set(data, "output_file", string_or_null(path));
 }
 
+/* Which connections were refused, and what to do about it. */
+static void put_refusals(const struct tool_call *c, const struct box_result *r, struct buf *notes)
+{
+    bool askable = tool_session_host(c->session) != NULL;
+    for (size_t i = 0; i < r->n_refused; i++) {
+        const char *target = r->refused[i].target;
+        buf_printf(notes, "%sthe network refused %s: ", notes->len ? "\n" : "", target);
+        if (r->refused[i].is_private)
+            buf_append_str(notes, "the host is allowed, but its address is a private or local one");
+        else
+            buf_printf(notes, "this host is not allowed%s%s%s",
+                       askable ? "; ask for it with request_network, or the user types /net allow:" : "",
+                       askable ? target : "", askable ? "" : " from this box");
+    }
+}
+
 /* The notes of the guest, and those that only the host can make. */
 static int set_notes(struct tool_call *c, json_t *data, const struct foreground *f,
                      const struct box_result *r)
@@ -121,6 +138,7 @@ static int set_notes(struct tool_call *c, json_t *data, const struct foreground 
         text_append(&notes, r->notes, strlen(r->notes));
     if (r->exit_code == 127 && missing_describe(&f->output.kept, missing, sizeof missing))
         buf_printf(&notes, "%s%s", notes.len ? "\n" : "", missing);
+    put_refusals(c, r, &notes);
     if (notes.len && text->len && text->data[text->len - 1] != '\n')
         buf_append(text, "\n", 1);
     if (notes.len)
@@ -262,7 +280,8 @@ const struct tool TOOL_BASH = {
             "output": {"type": "string", "description": "stdout and stderr; the head and the tail if it is long."},
             "output_bytes": {"type": "integer", "description": "Of all of it."},
             "truncated": {"type": "boolean"},
-            "output_file": {"type": ["string", "null"], "description": "Where all of the output is, in the box."},
+            "output_file": {"type": ["string", "null"], "description": "Where all of the output is, in the box; of a background command with much of it, the head and the tail."},
+            "dropped_bytes": {"type": "integer", "description": "Of a background command's new output: bytes that output_file does not have any more."},
             "cwd": {"type": ["string", "null"], "description": "The shell's folder now."},
             "note": {"type": ["string", "null"], "description": "What else there is to know, such as that the shell had to be replaced."},
             "handle": {"type": "integer"},

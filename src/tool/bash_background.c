@@ -66,15 +66,12 @@ static uint64_t handle_of(const struct tool_call *c)
     return (uint64_t)input_int(c, "handle", 0);
 }
 
-/* Asks how it is; `mark` is set if it is not NULL. */
-static int ask_status(struct tool_call *c, const uint64_t *mark, struct status *ret, struct error *err)
+static int ask_status(struct tool_call *c, struct status *ret, struct error *err)
 {
     _cleanup_ask_ struct ask a;
     struct wire_frame frame;
     ask_begin(&a, c, WIRE_STATUS);
     wire_put_u64(&a.out, WIRE_K_HANDLE, handle_of(c));
-    if (mark)
-        wire_put_u64(&a.out, WIRE_K_MARK, *mark);
     int r = ask_result(&a, &frame, err);
     if (r == 0)
         take_status(&frame, ret);
@@ -129,7 +126,7 @@ static int wait_for_news(struct tool_call *c, int64_t until, bool killed, struct
 {
     int64_t began = clock_now(), told = began;
     for (int ms = LOOK_FIRST_MS;; ms = 2 * ms < LOOK_MOST_MS ? 2 * ms : LOOK_MOST_MS) {
-        int r = ask_status(c, NULL, s, err);
+        int r = ask_status(c, s, err);
         int64_t now = clock_now();
         if (r < 0 || !s->running || (s->size > s->mark && !killed) || now >= until)
             return r;
@@ -143,39 +140,31 @@ static int wait_for_news(struct tool_call *c, int64_t until, bool killed, struct
     }
 }
 
-/* Reads a piece of the file into what is kept; the file may have become shorter, or something else. */
-static int read_piece(struct tool_call *c, const char *path, uint64_t from, uint64_t n,
-                      struct box_capture *to, struct error *err)
+/* What is new, with the head and the tail of it if it is long. The guest takes it as told from here on. */
+static int read_news(struct tool_call *c, struct status *ret, struct kept_output *o, struct error *err)
 {
     _cleanup_ask_ struct ask a;
     struct wire_frame frame;
-    struct wire_field data;
-    ask_begin(&a, c, WIRE_READ);
-    ask_path(&a, path);
-    wire_put_u64(&a.out, WIRE_K_OFFSET, from);
-    wire_put_u64(&a.out, WIRE_K_LIMIT_BYTES, n);
-    int r = ask_send(&a, err);
-    while (r >= 0 && (r = ask_next(&a, &frame, err)) > 0)
-        if (wire_find(&frame, WIRE_K_DATA, &data) &&
-            buf_append(to->head.len < to->head.max ? &to->head : &to->tail, data.data, data.size) < 0)
-            return error_set(err, EPROTO, "the box sent more than was asked for");
-    return r;
-}
-
-/* What is new, with the head and the tail of it if it is long. */
-static int read_news(struct tool_call *c, const struct status *s, struct kept_output *o, struct error *err)
-{
-    uint64_t n = s->size > s->mark ? s->size - s->mark : 0;
-    uint64_t half = KEPT_OUTPUT_MAX / 2;
-    int r = 0;
-    if (n)
-        r = read_piece(c, s->path, s->mark, n < half ? n : half, &o->kept, err);
-    if (r == 0 && n > half) {
-        uint64_t rest = n - half < half ? n - half : half;
-        r = read_piece(c, s->path, s->size - rest, rest, &o->kept, err);
-    }
-    o->kept.total = n;
-    return r < 0 ? error_wrap(err, "cannot read the command's output") : 0;
+    struct wire_field first = {0}, last = {0};
+    ask_begin(&a, c, WIRE_STATUS);
+    wire_put_u64(&a.out, WIRE_K_HANDLE, handle_of(c));
+    wire_put_u64(&a.out, WIRE_K_LIMIT_BYTES, KEPT_OUTPUT_MAX);
+    int r = ask_result(&a, &frame, err);
+    if (r < 0)
+        return r;
+    take_status(&frame, ret);
+    wire_find(&frame, WIRE_K_DATA, &first);
+    wire_find(&frame, WIRE_K_TAIL, &last);
+    uint64_t new = ret->size > ret->mark ? ret->size - ret->mark : 0;
+    if (first.size + last.size > KEPT_OUTPUT_MAX || first.size + last.size > new ||
+        buf_append(&o->kept.head, first.data, first.size) < 0 ||
+        buf_append(&o->kept.tail, last.data, last.size) < 0)
+        return error_set(err, EPROTO, "the box sent more than was asked for");
+    o->kept.total = new;
+    o->uncounted = true;
+    o->dropped = wire_find_u64(&frame, WIRE_K_DROPPED, 0);
+    o->dropped = o->dropped < new ? o->dropped : new;
+    return 0;
 }
 
 static int answer(struct tool_call *c, struct status *s, struct kept_output *o, struct error *err)
@@ -197,6 +186,7 @@ static int answer(struct tool_call *c, struct status *s, struct kept_output *o, 
         buf_append_str(text, "[ended: exit code 0]\n");
     else
         bash_put_end(text, &s->end);
+    data_set(data, "dropped_bytes", json_integer((json_int_t)o->dropped));
     data_set(data, "handle", json_integer((json_int_t)handle_of(c)));
     data_set(data, "running", json_boolean(s->running));
     data_set(data, "duration_ms", json_integer(s->duration_ns / NS_PER_MS));
@@ -219,9 +209,6 @@ int bash_handle(struct tool_call *c, struct error *err)
                           err);
     if (r == 0)
         r = read_news(c, &s, &output, err);
-    struct status now;
-    if (r == 0)
-        r = ask_status(c, &s.size, &now, err);
     return r < 0 ? r : answer(c, &s, &output, err);
 }
 

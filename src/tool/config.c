@@ -3,9 +3,9 @@
 
 #include "buf.h"
 #include "config.h"
-#include "guestfile.h"
 #include "ownfile.h"
 #include "schema.h"
+#include "tool.h"
 #include "banned.h"
 
 #define EXPANDED_MAX (256u << 10)
@@ -15,10 +15,6 @@
 static const char CONFIG_SCHEMA[] = SCHEMA({
     "type": "object",
     "properties": {
-        "trusted": {
-            "type": "array",
-            "items": {"type": "string", "pattern": "^/"}
-        },
         "model": {"type": "string", "minLength": 1, "maxLength": 1000},
         "embedder": {"type": "string", "minLength": 1, "maxLength": 1000},
         "summary_prompt": {"type": "string", "pattern": "^/"},
@@ -38,6 +34,22 @@ static const char CONFIG_SCHEMA[] = SCHEMA({
                     "output": {"type": "number", "minimum": 0},
                     "cache_read": {"type": "number", "minimum": 0},
                     "cache_write": {"type": "number", "minimum": 0}
+                }
+            }
+        },
+        "branch_prefix": {"type": "string", "maxLength": 100, "pattern": "^([A-Za-z0-9][A-Za-z0-9._/-]*)?$"},
+        "forges": {
+            "type": "object",
+            "maxProperties": 64,
+            "propertyNames": {"pattern": "^[A-Za-z0-9.:_-]+$"},
+            "additionalProperties": {
+                "type": "object",
+                "additionalProperties": false,
+                "properties": {
+                    "kind": {"enum": ["github", "gitlab", "gitea", "forgejo"]},
+                    "api": {"type": "string", "pattern": "^https?://"},
+                    "token": {"type": "string", "minLength": 1},
+                    "http": {"type": "boolean"}
                 }
             }
         },
@@ -166,10 +178,9 @@ static int read_own(struct config *c, struct error *err)
     return config_parse(c->file, text.len ? (const char *)text.data : "", text.len, &c->own, err);
 }
 
-int config_read(const char *workspace, struct config *ret, struct error *err)
+int config_read(struct config *ret, struct error *err)
 {
-    struct config c = {.file = ownfile_config_path("config.json"),
-                       .workspace = workspace ? strdup(workspace) : NULL};
+    struct config c = {.file = ownfile_config_path("config.json")};
     int r = read_own(&c, err);
     if (r < 0) {
         config_free(&c);
@@ -183,36 +194,50 @@ void config_free(struct config *c)
 {
     json_decref(c->own);
     json_decref(c->trusted);
+    json_decref(c->untrusted);
     free(c->file);
     free(c->workspace);
     *c = (struct config){0};
 }
 
-bool config_trusts(const struct config *c)
+int config_add_workspace(struct config *c, const struct trust *t, bool trust, struct error *err)
 {
-    size_t i;
-    json_t *one;
-    json_array_foreach(json_object_get(c->own, "trusted"), i, one)
-    {
-        if (c->workspace && strcmp(json_string_value(one), c->workspace) == 0)
-            return true;
-    }
-    return false;
+    const struct trust_file *f = &t->files[TRUST_CONFIG];
+    json_t *config = NULL;
+    char *workspace = t->folder ? strdup(t->folder) : NULL;
+    if (t->folder && !workspace)
+        return error_set(err, ENOMEM, "no memory");
+    free(c->workspace);
+    c->workspace = workspace;
+    json_decref(c->trusted);
+    json_decref(c->untrusted);
+    c->trusted = c->untrusted = NULL;
+    c->trouble = f->unreadable;
+    if (!f->exists || f->unreadable.code)
+        return 0;
+    if (config_parse("the workspace's " CONFIG_WORKSPACE_FILE, f->text.len ? (const char *)f->text.data : "",
+                     f->text.len, &config, &c->trouble) < 0)
+        return 0;
+    /* A path of the host, also if the workspace names it. */
+    json_object_del(config, "summary_prompt");
+    *(trust || t->state == TRUST_YES ? &c->trusted : &c->untrusted) = config;
+    return 0;
 }
 
-int config_read_workspace(struct tool_session *s, json_t **ret, struct error *err)
+int config_read_all(const char *workspace, bool trust, struct config *ret, struct error *err)
 {
-    struct error why = {0};
-    _cleanup_buf_ struct buf text = BUF_INIT(CONFIG_MAX);
-    int r = guestfile_read(s, CONFIG_WORKSPACE_FILE, &text, NULL, &why);
-    if (r == -ENOENT || r == -ENOTDIR) {
-        *ret = NULL;
-        return 0;
-    }
+    _cleanup_config_ struct config c = {0};
+    _cleanup_trust_ struct trust t = {0};
+    int r = config_read(&c, err);
+    if (r == 0 && workspace)
+        r = trust_read(workspace, &t, err);
+    if (r == 0 && workspace)
+        r = config_add_workspace(&c, &t, trust, err);
     if (r < 0)
-        return error_set(err, -r, "the workspace's " CONFIG_WORKSPACE_FILE ": %.900s", why.text);
-    return config_parse("the workspace's " CONFIG_WORKSPACE_FILE, text.len ? (const char *)text.data : "",
-                        text.len, ret, err);
+        return r;
+    *ret = c;
+    c = (struct config){0};
+    return 0;
 }
 
 /* What stands between the braces, `n` bytes at `at`: a name, perhaps with a default behind it. */

@@ -1,11 +1,9 @@
 /*
  * Settings: .hutch/config.json of the workspace over ~/.config/hutch/config.json.
  *
- * The person's own file is read by the host, and believed. The workspace's is a stranger's: it came with a
- * clone, or a box wrote it. So it is read through the guest, and nothing in it starts a program or opens a
- * connection on the host, unless the person's own file lists the workspace under "trusted". Even then it
- * counts only as it was before anything ran in the box: code in the box could write itself a way out
- * otherwise. docs/configuration.md is the description for people.
+ * The person's own file counts. The workspace's came with a clone, or a box wrote it: what needs trust in it
+ * counts only if the folder is trusted (trust.h) with exactly these bytes, or for this run by --trust.
+ * docs/configuration.md is the description for people.
  */
 #pragma once
 
@@ -13,29 +11,34 @@
 #include <stdbool.h>
 
 #include "error.h"
-#include "session.h"
+#include "trust.h"
 
 #define CONFIG_MAX            (1u << 20)
 #define CONFIG_WORKSPACE_FILE ".hutch/config.json"
 
 struct config {
-    char *file;      /* the person's; NULL: there is no place for one */
-    json_t *own;     /* what it says: an object */
-    json_t *trusted; /* what the workspace's file says, if it may be believed; or NULL */
-    char *workspace; /* absolute, on the host; NULL: not known, or the box is not fresh */
+    char *file;           /* the person's; NULL: there is no place for one */
+    json_t *own;          /* what it says: an object */
+    char *workspace;      /* canonical; NULL: none is known */
+    json_t *trusted;      /* what the workspace's file says, if the folder is trusted; or NULL */
+    json_t *untrusted;    /* what it says, if the folder is not trusted; or NULL */
+    struct error trouble; /* why the workspace's file cannot be read; code 0: it can, or there is none */
+    bool reported;        /* the person was told what is ignored */
 };
 
 /* Reads the person's own file. No file is as good as an empty one; a broken one is an error with file, line
- * and column. `workspace` is that of a box in which nothing ran yet, or NULL. */
-int config_read(const char *workspace, struct config *ret, struct error *err);
+ * and column. */
+int config_read(struct config *ret, struct error *err);
 void config_free(struct config *c);
 #define _cleanup_config_ _cleanup_(config_free)
 
-/* Does the person's own file say that this workspace's may be believed? */
-bool config_trusts(const struct config *c);
+/* Takes the workspace's file, as it was read with the folder's trust, in place of one that was taken before;
+ * an empty `t` only takes that away. `trust` trusts it for this run. A mistake in it is `trouble`, no error.
+ */
+int config_add_workspace(struct config *c, const struct trust *t, bool trust, struct error *err);
 
-/* The workspace's file, through the guest. 0 with NULL if there is none. */
-int config_read_workspace(struct tool_session *s, json_t **ret, struct error *err);
+/* Both in one: for those who need nothing else of the folder. NULL: there is no workspace. */
+int config_read_all(const char *workspace, bool trust, struct config *ret, struct error *err);
 
 /* Text that is to be a configuration: JSON, and what its schema allows. `file` is for the message. */
 int config_parse(const char *file, const void *text, size_t n, json_t **ret, struct error *err);

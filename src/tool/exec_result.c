@@ -6,6 +6,7 @@
 #include "base64.h"
 #include "clock.h"
 #include "exec_result.h"
+#include "git_path.h"
 #include "signame.h"
 #include "utf8.h"
 #include "banned.h"
@@ -69,6 +70,9 @@ json_t *changes_json(const struct box_changes *changes)
     json_t *list = json_array();
     for (size_t i = 0; list && i < changes->count; i++) {
         const struct box_change *c = &changes->items[i];
+        struct git_path inside;
+        if (git_path_split(c->path, &inside))
+            continue; /* git's own files come back as commits */
         json_t *one = json_object();
         const char *kind = (size_t)c->kind < ARRAY_SIZE(kinds) ? kinds[c->kind] : NULL;
         if (!one || set_bytes(one, "path", c->path, strlen(c->path)) < 0 ||

@@ -136,8 +136,14 @@ static size_t tail_begin(const struct buf *b)
 static void put_gap(const struct kept_output *o, const char *file, uint64_t bytes, uint64_t lines,
                     struct buf *text)
 {
-    buf_printf(text, "[... %" PRIu64 " bytes (%" PRIu64 " lines) left out; ", bytes, lines);
-    if (o->path[0] && o->capped)
+    buf_printf(text, "[... %" PRIu64 " bytes", bytes);
+    if (!o->uncounted)
+        buf_printf(text, " (%" PRIu64 " lines)", lines);
+    buf_append_str(text, " left out; ");
+    if (o->dropped && file)
+        buf_printf(text, "%" PRIu64 " of them were dropped, the head and the tail of the output are in %s",
+                   o->dropped, file);
+    else if (o->path[0] && o->capped)
         buf_printf(text, "the first %u MiB of the output are in %s", KEPT_FILE_MAX >> 20, o->path);
     else if (o->path[0] || file)
         buf_printf(text, "all of the output is in %s", o->path[0] ? o->path : file);

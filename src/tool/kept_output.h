@@ -13,8 +13,10 @@
 struct kept_output {
     struct tool_call *call;
     struct box_capture kept;
-    uint64_t lines; /* line ends so far */
-    char path[64];  /* of the file; empty: there is none */
+    uint64_t lines;   /* line ends so far */
+    bool uncounted;   /* not known: not all of it came by here */
+    uint64_t dropped; /* bytes that the given file does not have either */
+    char path[64];    /* of the file; empty: there is none */
     struct ask file;
     bool open;            /* the file is being written */
     bool capped;          /* it has only the first KEPT_FILE_MAX bytes */

@@ -29,6 +29,7 @@ struct tool_session *tool_session_free(struct tool_session *s)
         return NULL;
     for (size_t i = 0; i < s->n_sources; i++)
         s->sources[i]->free(s->sources[i]);
+    session_host_free(s->host);
     json_decref(s->plan);
     order_destroy(&s->order);
     pthread_mutex_destroy(&s->lock);
@@ -117,10 +118,15 @@ void tool_session_set_plan(struct tool_session *s, json_t *plan)
     pthread_mutex_unlock(&s->lock);
 }
 
+static bool session_offers(const struct tool_session *s, const struct tool *t)
+{
+    return s->host || !(t->flags & TOOL_HOST);
+}
+
 const struct tool *tool_session_find(struct tool_session *s, const char *name, struct error *err)
 {
     for (size_t i = 0; TOOLS[i]; i++)
-        if (strcmp(TOOLS[i]->name, name) == 0)
+        if (strcmp(TOOLS[i]->name, name) == 0 && session_offers(s, TOOLS[i]))
             return TOOLS[i];
     for (size_t i = 0; i < s->n_sources; i++) {
         const struct tool *t = s->sources[i]->find(s->sources[i], s, name, err);
@@ -139,7 +145,8 @@ void tool_session_list(struct tool_session *s, void (*each)(void *data, const st
                        void (*trouble)(void *data, const char *text), void *data)
 {
     for (size_t i = 0; TOOLS[i]; i++)
-        each(data, TOOLS[i]);
+        if (session_offers(s, TOOLS[i]))
+            each(data, TOOLS[i]);
     for (size_t i = 0; i < s->n_sources; i++)
         s->sources[i]->list(s->sources[i], s, each, trouble, data);
 }

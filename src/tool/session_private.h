@@ -9,13 +9,17 @@
 
 #define SESSION_SOURCES_MAX 8
 
+struct session_host;
+void session_host_free(struct session_host *h); /* host.c */
+
 struct tool_session {
     struct tool_box *box;
     char *shell;
     struct order order;
     struct tool_source *sources[SESSION_SOURCES_MAX];
     size_t n_sources;
-    pthread_mutex_t lock; /* guards what follows */
+    struct session_host *host; /* what host-side tools may do; NULL: there are none */
+    pthread_mutex_t lock;      /* guards what follows */
     json_t *plan;
     struct tool_cache *cache;
     char *snapshot; /* what the box is known to be; NULL: not known */

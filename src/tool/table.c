@@ -11,6 +11,10 @@ extern const struct tool TOOL_SEARCH_FILES;
 extern const struct tool TOOL_APPLY_DIFF;
 extern const struct tool TOOL_RUN_TESTS;
 extern const struct tool TOOL_PLAN;
+extern const struct tool TOOL_GIT_CLONE;
+extern const struct tool TOOL_GIT_PUSH;
+extern const struct tool TOOL_CREATE_PR;
+extern const struct tool TOOL_REQUEST_NETWORK;
 
 /* clang-format off */
 const struct tool *const TOOLS[] = {
@@ -23,6 +27,10 @@ const struct tool *const TOOLS[] = {
     &TOOL_APPLY_DIFF,
     &TOOL_RUN_TESTS,
     &TOOL_PLAN,
+    &TOOL_GIT_CLONE,
+    &TOOL_GIT_PUSH,
+    &TOOL_CREATE_PR,
+    &TOOL_REQUEST_NETWORK,
     NULL,
 };
 /* clang-format on */

@@ -151,7 +151,7 @@ static void say_goodbye(const struct chat *c)
     _cleanup_buf_ struct buf text = BUF_INIT(1024);
     if (c->hung_up || c->failed || !c->state.session[0] || (c->state.turns == 0 && !c->talked))
         return;
-    if (c->changes.count) {
+    if (agent_changes_any(&c->changes)) {
         changes_summary(&c->changes, &text);
         buf_append_str(&text, " not applied: kept in the session. ");
     }

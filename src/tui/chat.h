@@ -70,7 +70,8 @@ struct chat {
     bool completing; /* it is shown */
     int chosen;
 
-    bool review; /* the panel is offered */
+    bool confirming; /* a host-side tool waits for y or n */
+    bool review;     /* the panel is offered */
     int review_chosen;
 };
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -106,9 +107,31 @@ static void remember(struct chat *c, const char *whole)
     }
 }
 
+/* The answer to a question of a host-side tool: until there is one, nothing else is entered. */
+static void chat_decide(struct chat *c)
+{
+    size_t n;
+    const char *text = editor_text(c->editor, &n, NULL);
+    bool yes = (n == 1 && strncasecmp(text, "y", 1) == 0) || (n == 3 && strncasecmp(text, "yes", 3) == 0);
+    bool no = (n == 1 && strncasecmp(text, "n", 1) == 0) || (n == 2 && strncasecmp(text, "no", 2) == 0);
+    if (!yes && !no) {
+        chat_note(c, "Type y or n, and Enter. Esc stops the turn.");
+        return;
+    }
+    editor_reset(c->editor);
+    c->confirming = false;
+    snprintf(c->busy, sizeof c->busy, yes ? "confirmed" : "refused");
+    worker_decide(c->worker, yes);
+    c->changed = true;
+}
+
 void chat_enter(struct chat *c)
 {
     _cleanup_buf_ struct buf whole = BUF_INIT(EDITOR_MAX + 1u);
+    if (c->confirming) {
+        chat_decide(c);
+        return;
+    }
     if (review_enter(c))
         return;
     int r = editor_whole(c->editor, &whole);

@@ -31,7 +31,7 @@ static const char *hint(const struct chat *c)
 {
     if (c->quit_until && clock_now() < c->quit_until)
         return "Ctrl-C again leaves";
-    return chat_is_busy(c) ? "say more: it is sent when this turn ends" : "what shall be done?  /help";
+    return chat_is_busy(c) ? "say more: it is sent when this turn ends" : "Describe a task, or /help";
 }
 
 /* The panel below the input: completions, or the review, or what waits. */

@@ -34,9 +34,11 @@ static const char *first_busy(enum job_kind kind)
     case JOB_SHELL:
         return "bash";
     case JOB_UNDO:
-        return "taking back";
+        return "undoing";
     case JOB_APPLY:
         return "applying";
+    case JOB_SYNC:
+        return "syncing";
     case JOB_COMPACT:
         return "summarising";
     case JOB_FORK:
@@ -105,6 +107,7 @@ void chat_stop(struct chat *c)
         return;
     worker_interrupt(c->worker);
     c->stopping = true;
+    c->confirming = false;
     snprintf(c->busy, sizeof c->busy, "stopping");
     take_back_waiting(c);
     c->changed = true;
@@ -201,7 +204,8 @@ static void take_names(struct chat *c, struct answer *a)
 /* Files may be others now than those that were listed. */
 static void forget_files(struct chat *c, const struct answer *a)
 {
-    if (a->kind != JOB_SAY && a->kind != JOB_SHELL && a->kind != JOB_UNDO && a->kind != JOB_LOAD)
+    if (a->kind != JOB_SAY && a->kind != JOB_SHELL && a->kind != JOB_UNDO && a->kind != JOB_LOAD &&
+        a->kind != JOB_SYNC)
         return;
     json_decref(c->names.files);
     json_decref(c->names.sessions);
@@ -222,6 +226,7 @@ static void show_answer(struct chat *c, struct answer *a)
 static void take_answer(struct chat *c, struct answer *a)
 {
     c->job = JOB_NONE;
+    c->confirming = false;
     c->state = a->state;
     if (a->kind == JOB_OPEN && a->r < 0) {
         c->failure = a->err;
@@ -235,7 +240,7 @@ static void take_answer(struct chat *c, struct answer *a)
         set_changes(c, &a->changes);
     if (a->kind == JOB_SAY || a->kind == JOB_SHELL || a->kind == JOB_OPEN || a->kind == JOB_LOAD ||
         a->kind == JOB_DIFF)
-        c->review = c->changes.count > 0;
+        c->review = agent_changes_any(&c->changes);
     c->review_chosen = -1;
     show_answer(c, a);
     c->changed = true;
@@ -258,6 +263,12 @@ void chat_take(struct chat *c)
             break;
         case TOLD_ANSWER:
             take_answer(c, t->data);
+            break;
+        case TOLD_CONFIRM:
+            c->confirming = !c->stopping;
+            if (c->confirming)
+                snprintf(c->busy, sizeof c->busy, "waiting for your answer");
+            chat_note(c, "%s", t->text ? t->text : "");
             break;
         }
         c->changed = true;

@@ -78,6 +78,12 @@ static void complete_argument(struct ranking *r, const struct slash *s, const st
     } else if (s->offers == OFFERS_MODELS) {
         offer_strings(r, from->models);
         r->out->by_itself = true;
+    } else {
+        for (size_t i = 1; SLASH_CHOICES[i]; i++)
+            offer(r, SLASH_CHOICES[i], "");
+        offer_strings(r, from->files);
+        r->out->wants = from->files ? WANTS_NOTHING : WANTS_FILES;
+        r->out->behind = " ";
     }
 }
 

@@ -31,6 +31,7 @@ int desk_new(const struct tui_options *o, const struct desk_sink *sink, struct d
     d->o = o;
     d->options = *o->agent;
     d->sink = *sink;
+    d->options.host.confirm = (struct tool_confirm){.ask = sink->confirm, .data = sink->data};
     d->attempts = o->attempts;
     d->test = o->test ? strdup(o->test) : NULL;
     d->cancel = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -144,7 +145,9 @@ static int carry_out(struct desk *d, const struct job *j, struct answer *a, stru
     case JOB_DIFF:
         return desk_diff(d, a, err);
     case JOB_APPLY:
-        return desk_apply(d, a, err);
+        return desk_apply(d, j, a, err);
+    case JOB_SYNC:
+        return desk_sync(d, j, a, err);
     case JOB_MODEL:
         return desk_model(d, j, a, err);
     case JOB_COMPACT:
@@ -159,6 +162,10 @@ static int carry_out(struct desk *d, const struct job *j, struct answer *a, stru
         return desk_export(d, j, a, err);
     case JOB_ATTEMPTS:
         return desk_set_attempts(d, j, a, err);
+    case JOB_NET:
+        return desk_net(d, j, a, err);
+    case JOB_SET:
+        return desk_set(d, j, a, err);
     case JOB_SESSION_NAMES: {
         int r = desk_sessions(d, a, err);
         a->text.len = 0;
@@ -167,7 +174,7 @@ static int carry_out(struct desk *d, const struct job *j, struct answer *a, stru
     case JOB_FILES:
         return desk_files(d, a, err);
     default:
-        return error_set(err, EINVAL, "this is nothing for the agent");
+        return error_set(err, EINVAL, "this command is not sent to the agent");
     }
 }
 

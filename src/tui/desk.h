@@ -19,6 +19,7 @@ struct desk_sink {
     void (*event)(void *data, const struct agent_event *e, unsigned attempt);
     void (*anew)(void *data);                      /* another conversation is shown from now on */
     void (*person)(void *data, const char *words); /* of one that is shown again */
+    int (*confirm)(void *data, const char *title, const char *text, int cancel); /* as tool_confirm.ask */
     void *data;
 };
 

@@ -30,10 +30,13 @@ int desk_export(struct desk *d, const struct job *j, struct answer *a, struct er
 int desk_undo(struct desk *d, const struct job *j, struct answer *a, struct error *err);
 int desk_files(struct desk *d, struct answer *a, struct error *err);
 int desk_diff(struct desk *d, struct answer *a, struct error *err);
-int desk_apply(struct desk *d, struct answer *a, struct error *err);
+int desk_apply(struct desk *d, const struct job *j, struct answer *a, struct error *err);
+int desk_sync(struct desk *d, const struct job *j, struct answer *a, struct error *err);
 int desk_model(struct desk *d, const struct job *j, struct answer *a, struct error *err);
 int desk_cost(struct desk *d, struct answer *a, struct error *err);
 int desk_tools(struct desk *d, struct answer *a, struct error *err);
+int desk_net(struct desk *d, const struct job *j, struct answer *a, struct error *err);
+int desk_set(struct desk *d, const struct job *j, struct answer *a, struct error *err);
 int desk_plan(struct desk *d, struct answer *a, struct error *err);
 
 /* Fills a->changes with what is pending. */

@@ -49,10 +49,10 @@ int desk_fork(struct desk *d, const struct job *j, struct answer *a, struct erro
         return r;
     desk_use(d, agent);
     agent_state(d->agent, &s);
-    buf_printf(&a->text, "This is session %s now, with files of its own", s.session ? s.session : "");
+    buf_printf(&a->text, "Forked to session %s, with its own box", s.session ? s.session : "");
     if (j->n)
-        buf_printf(&a->text, " as they were after turn %u", j->n);
-    buf_printf(&a->text, "; /load %s returns to the one before.\n", before);
+        buf_printf(&a->text, " and the files as they were after turn %u", j->n);
+    buf_printf(&a->text, "; /load %s returns to the first one.\n", before);
     if (j->n > 0 && j->n < turns) {
         d->sink.anew(d->sink.data);
         r = desk_recall(d, err);

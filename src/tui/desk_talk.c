@@ -38,9 +38,9 @@ int desk_open(struct desk *d, struct answer *a, struct error *err)
 static int take_changes(struct desk *d, struct answer *a, struct error *err)
 {
     int r = desk_changes(d, a, err);
-    if (r < 0 || !d->o->apply || a->changes.count == 0 || d->stopping)
+    if (r < 0 || !d->o->apply || !agent_changes_any(&a->changes) || d->stopping)
         return r;
-    return desk_apply(d, a, err);
+    return desk_apply(d, &(struct job){.kind = JOB_APPLY}, a, err);
 }
 
 int desk_say(struct desk *d, const struct job *j, struct answer *a, struct error *err)

@@ -44,6 +44,8 @@ int fuzzy_score(const char *typed, size_t n, const char *name)
         exact = exact || isupper((unsigned char)typed[i]);
     if (n == 0)
         return 1000 - (int)(length < 900 ? length : 900);
+    if (n == length && memcmp(typed, name, n) == 0)
+        return FUZZY_WHOLE;
     for (size_t from = 0; from < length; from++) {
         if (!same(typed[0], name[from], exact))
             continue;

@@ -4,7 +4,8 @@
 
 #include <stddef.h>
 
-#define FUZZY_NONE (-1)
+#define FUZZY_NONE  (-1)
+#define FUZZY_WHOLE (1 << 28) /* the very name: nothing that only begins with it is better */
 
 /* Larger is better; FUZZY_NONE: it does not fit. An empty text fits everything alike. A text without capitals
  * fits both. */

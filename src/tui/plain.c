@@ -5,11 +5,16 @@
  * played.
  */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <strings.h>
+#include <termios.h>
 #include <unistd.h>
 
+#include "cancel.h"
 #include "chat_run.h"
+#include "io.h"
 #include "plain.h"
 #include "banned.h"
 
@@ -65,6 +70,26 @@ static void on_person(void *data, const char *words)
     _cleanup_buf_ struct buf line = BUF_INIT(strlen(words) + 16);
     buf_printf(&line, "\n› %s\n", words);
     plain_line(s, (const char *)line.data, line.len);
+}
+
+/* What was typed before the question is no answer to it. */
+static int on_confirm(void *data, const char *title, const char *text, int cancel)
+{
+    struct plain *p = data;
+    _cleanup_buf_ struct buf said = BUF_INIT(1024), shown = BUF_INIT(1u << 20);
+    if (!p->asks)
+        return -ENOTTY;
+    buf_printf(&shown, "%s\n%s\n", text, title);
+    plain_line(&p->show, (const char *)shown.data, shown.len);
+    p->read.in.len = 0;
+    tcflush(STDIN_FILENO, TCIFLUSH);
+    io_write_all(STDOUT_FILENO, "[y/N] ", 6);
+    int r = cancel_wait(STDIN_FILENO, POLLIN, -1, cancel);
+    if (r > 0)
+        r = plain_read(&p->read, NULL, NULL, &said);
+    if (r <= 0)
+        return r == -EINTR ? -ECANCELED : r;
+    return strcasecmp((const char *)said.data, "y") == 0 || strcasecmp((const char *)said.data, "yes") == 0;
 }
 
 /* One job to its end. Returns 0, or a negative errno if it failed: told where somebody sits there, else kept
@@ -153,7 +178,7 @@ static bool reviews(const struct plain *p, const char *said, enum job_kind *ret)
 
 static bool is_review(const struct plain *p)
 {
-    return p->asks && p->changes.count && !p->o->no_apply && p->o->agent->box->mode == BOX_COW;
+    return p->asks && agent_changes_any(&p->changes) && !p->o->no_apply && p->o->agent->box->mode == BOX_COW;
 }
 
 static int turns(struct plain *p, struct error *err)
@@ -192,7 +217,7 @@ static void say_goodbye(struct plain *p)
     _cleanup_buf_ struct buf text = BUF_INIT(1024);
     if (!p->talked || !p->state.session[0])
         return;
-    if (p->changes.count) {
+    if (agent_changes_any(&p->changes)) {
         changes_summary(&p->changes, &text);
         buf_append_str(&text, " not applied: kept in the session. ");
     }
@@ -204,7 +229,8 @@ int plain_run(const struct tui_options *o, struct error *err)
 {
     struct plain p = {.o = o, .asks = isatty(STDIN_FILENO)};
     struct sigaction before[ARRAY_SIZE(CAUGHT)];
-    struct desk_sink sink = {.event = on_event, .anew = on_anew, .person = on_person, .data = &p};
+    struct desk_sink sink = {
+        .event = on_event, .anew = on_anew, .person = on_person, .confirm = on_confirm, .data = &p};
     struct job open = {.kind = JOB_OPEN};
     plain_show_init(&p.show);
     plain_read_init(&p.read, &stopped);
@@ -218,6 +244,8 @@ int plain_run(const struct tui_options *o, struct error *err)
         r = turns(&p, err);
     if (r == 0 || p.talked)
         say_goodbye(&p);
+    if (r == 0 && p.show.lost && p.show.lost != EPIPE)
+        r = error_errno(err, p.show.lost, "cannot write to standard output");
     p.desk = desk_free(p.desk);
     unwatch(before);
     agent_changes_free(&p.changes);

@@ -12,7 +12,7 @@ struct plain_show {
     bool harmless; /* stdout is a terminal: nothing of a stranger's reaches it raw */
     bool in_line;  /* something stands in the line already */
     bool aloud;    /* the output of the call under way is the person's own wish */
-    bool lost;     /* stdout cannot be written any more */
+    int lost;      /* why stdout cannot be written any more, an errno; 0: it can */
     struct harmless state;
     struct buf answer; /* the text of the answer under way */
     size_t calls;      /* under way */

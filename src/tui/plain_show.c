@@ -25,8 +25,9 @@ void plain_show_free(struct plain_show *s)
 
 static void write_out(struct plain_show *s, const void *data, size_t n)
 {
-    if (n && !s->lost && io_write_all(STDOUT_FILENO, data, n) < 0)
-        s->lost = true;
+    int r = n && !s->lost ? io_write_all(STDOUT_FILENO, data, n) : 0;
+    if (r < 0)
+        s->lost = -r;
 }
 
 void plain_put(struct plain_show *s, const char *text, size_t n)

@@ -245,15 +245,25 @@ void queue_anew(struct queue *q)
     put(q, t);
 }
 
-void queue_person(struct queue *q, const char *words)
+static void put_text(struct queue *q, enum told_kind kind, const char *text)
 {
     struct told *t = calloc(1, sizeof *t);
     if (!t)
         return;
-    t->kind = TOLD_PERSON;
-    t->text = strdup(words);
-    t->size = sizeof *t + strlen(words);
+    t->kind = kind;
+    t->text = strdup(text);
+    t->size = sizeof *t + strlen(text);
     put(q, t);
+}
+
+void queue_person(struct queue *q, const char *words)
+{
+    put_text(q, TOLD_PERSON, words);
+}
+
+void queue_confirm(struct queue *q, const char *text)
+{
+    put_text(q, TOLD_CONFIRM, text);
 }
 
 void queue_answer(struct queue *q, void *data, void (*free_data)(void *data))

@@ -17,10 +17,11 @@
 #define QUEUE_TEXT (64u << 10) /* bytes of text that become one */
 
 enum told_kind {
-    TOLD_EVENT,  /* event, attempt */
-    TOLD_ANEW,   /* another conversation is shown from now on */
-    TOLD_PERSON, /* text: what the person said, in a conversation that is shown again */
-    TOLD_ANSWER, /* data: what came of a job */
+    TOLD_EVENT,   /* event, attempt */
+    TOLD_ANEW,    /* another conversation is shown from now on */
+    TOLD_PERSON,  /* text: what the person said, in a conversation that is shown again */
+    TOLD_ANSWER,  /* data: what came of a job */
+    TOLD_CONFIRM, /* text: what the person is to confirm */
 };
 
 /* One thing told, with all that it points to its own. */
@@ -51,6 +52,7 @@ int queue_fd(const struct queue *q);
 void queue_event(struct queue *q, const struct agent_event *e, unsigned attempt);
 void queue_anew(struct queue *q);
 void queue_person(struct queue *q, const char *words);
+void queue_confirm(struct queue *q, const char *text);
 
 /* Takes `data` over, also when it fails. */
 void queue_answer(struct queue *q, void *data, void (*free_data)(void *data));

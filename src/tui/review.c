@@ -13,8 +13,8 @@ static const char LETTERS[REVIEW_CHOICES + 1] = "adku";
 
 bool review_is_open(const struct chat *c)
 {
-    return c->review && c->changes.count > 0 && !c->o->no_apply && c->job == JOB_NONE && !c->searching &&
-           !c->completing && (editor_is_empty(c->editor) || review_letter(c) >= 0);
+    return c->review && agent_changes_any(&c->changes) && !c->o->no_apply && c->job == JOB_NONE &&
+           !c->searching && !c->completing && (editor_is_empty(c->editor) || review_letter(c) >= 0);
 }
 
 int review_letter(const struct chat *c)
@@ -34,7 +34,7 @@ void review_details(const struct chat *c, char details[REVIEW_CHOICES][96], char
     snprintf(details[0], 96, "write them to your folder");
     snprintf(details[1], 96, "show them");
     snprintf(details[2], 96, "leave them in the box for now");
-    snprintf(details[3], 96, "take the turn back");
+    snprintf(details[3], 96, "undo the turn");
 }
 
 void review_move(struct chat *c, int by)

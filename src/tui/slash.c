@@ -13,9 +13,10 @@
 const struct slash SLASHES[] = {
     {"help", NULL, "", "the commands", JOB_HELP, TAKES_NOTHING, OFFERS_NOTHING},
     {"keys", NULL, "", "what the keys do", JOB_KEYS, TAKES_NOTHING, OFFERS_NOTHING},
-    {"diff", NULL, "", "what was changed and not applied yet", JOB_DIFF, TAKES_NOTHING, OFFERS_NOTHING},
-    {"apply", NULL, "", "write the changes to your folder", JOB_APPLY, TAKES_NOTHING, OFFERS_NOTHING},
-    {"undo", NULL, "[N]", "take back the last turn, or N of them: files and conversation", JOB_UNDO, TAKES_NUMBER_OR_NOTHING, OFFERS_NOTHING},
+    {"diff", NULL, "", "show the pending changes", JOB_DIFF, TAKES_NOTHING, OFFERS_NOTHING},
+    {"apply", NULL, "[CHOICE] [PATH]", "write the changes to your folder; conflicts: mine, theirs or markers", JOB_APPLY, TAKES_CHOICE, OFFERS_CHOICES},
+    {"sync", NULL, "[CHOICE] [PATH]", "bring your folder's changes into the box; likewise", JOB_SYNC, TAKES_CHOICE, OFFERS_CHOICES},
+    {"undo", NULL, "[N]", "undo the last turn, or N of them: files and conversation", JOB_UNDO, TAKES_NUMBER_OR_NOTHING, OFFERS_NOTHING},
     {"fork", NULL, "[TURN]", "go on in a second conversation, from now or from the end of a turn", JOB_FORK, TAKES_NUMBER_OR_NOTHING, OFFERS_NOTHING},
     {"clear", "new", "", "begin the conversation anew; the files stay", JOB_CLEAR, TAKES_NOTHING, OFFERS_NOTHING},
     {"load", "resume", "ID", "go on with another session", JOB_LOAD, TAKES_TEXT, OFFERS_SESSIONS},
@@ -26,11 +27,15 @@ const struct slash SLASHES[] = {
     {"plan", NULL, "", "the agent's plan", JOB_PLAN, TAKES_NOTHING, OFFERS_NOTHING},
     {"tools", NULL, "", "what the agent can do", JOB_TOOLS, TAKES_NOTHING, OFFERS_NOTHING},
     {"attempts", NULL, "[N CMD | off]", "let N agents try what you say next, and keep the best by CMD", JOB_ATTEMPTS, TAKES_ATTEMPTS, OFFERS_NOTHING},
+    {"net", NULL, "[allow:H,@G | off]", "let the box reach these hosts and groups, too; or nothing", JOB_NET, TAKES_TEXT_OR_NOTHING, OFFERS_NOTHING},
+    {"set", NULL, "[NAME VALUE]", "change the box: memory, cpus, pids, timeout", JOB_SET, TAKES_TEXT_OR_NOTHING, OFFERS_NOTHING},
     {"export", NULL, "FILE", "write the conversation to a file: Markdown, or HTML", JOB_EXPORT, TAKES_TEXT, OFFERS_NOTHING},
     {"quit", "exit", "", "leave; what was not applied is kept", JOB_QUIT, TAKES_NOTHING, OFFERS_NOTHING},
     {0},
 };
 /* clang-format on */
+
+const char *const SLASH_CHOICES[] = {"", "mine", "theirs", "markers", NULL};
 
 void job_free(struct job *j)
 {
@@ -105,6 +110,19 @@ static int parse_attempts(const struct slash *s, const char *text, size_t n, str
     return r < 0 ? r : set_text(ret, command, strlen(command), err);
 }
 
+/* [mine|theirs|markers] [PATH…] */
+static int parse_choice(const char *text, struct job *ret, struct error *err)
+{
+    size_t word = strcspn(text, " \t\n");
+    for (unsigned i = 1; SLASH_CHOICES[i]; i++)
+        if (strlen(SLASH_CHOICES[i]) == word && strncmp(text, SLASH_CHOICES[i], word) == 0) {
+            ret->n = i;
+            text += word + strspn(text + word, " \t\n");
+            break;
+        }
+    return *text ? set_text(ret, text, strlen(text), err) : 0;
+}
+
 static int parse_rest(const struct slash *s, const char *text, size_t n, struct job *ret, struct error *err)
 {
     switch (s->takes) {
@@ -118,6 +136,8 @@ static int parse_rest(const struct slash *s, const char *text, size_t n, struct 
         return n == 0 ? 0 : set_text(ret, text, n, err);
     case TAKES_NUMBER_OR_NOTHING:
         return n == 0 ? 0 : parse_number(s, text, ret, err);
+    case TAKES_CHOICE:
+        return parse_choice(text, ret, err);
     default:
         return parse_attempts(s, text, n, ret, err);
     }

@@ -26,7 +26,8 @@ enum job_kind {
     JOB_FORK,
     JOB_UNDO,
     JOB_DIFF,
-    JOB_APPLY,
+    JOB_APPLY, /* n: an enum apply_choice; text: paths */
+    JOB_SYNC,  /* likewise */
     JOB_MODEL,
     JOB_COMPACT,
     JOB_COST,
@@ -34,6 +35,8 @@ enum job_kind {
     JOB_PLAN,
     JOB_EXPORT,
     JOB_ATTEMPTS,
+    JOB_NET, /* text: what --net takes; or NULL: what it is */
+    JOB_SET, /* text: NAME VALUE; or NULL */
     /* Names for completion: nothing that a person asks for. */
     JOB_FILES,
     JOB_SESSION_NAMES,
@@ -52,11 +55,12 @@ enum slash_takes {
     TAKES_TEXT,
     TAKES_TEXT_OR_NOTHING,
     TAKES_NUMBER_OR_NOTHING,
-    TAKES_ATTEMPTS
+    TAKES_ATTEMPTS,
+    TAKES_CHOICE,
 };
 
 /* What completes it. */
-enum slash_offers { OFFERS_NOTHING, OFFERS_SESSIONS, OFFERS_MODELS };
+enum slash_offers { OFFERS_NOTHING, OFFERS_SESSIONS, OFFERS_MODELS, OFFERS_CHOICES };
 
 struct slash {
     const char *name; /* without the slash; NULL ends the table */
@@ -68,6 +72,10 @@ struct slash {
     enum slash_offers offers;
 };
 extern const struct slash SLASHES[];
+
+/* What can be chosen for a conflict, in the order of enum apply_choice; the first has no name. NULL ends it.
+ */
+extern const char *const SLASH_CHOICES[];
 
 /* The command of that name; NULL: there is none. */
 const struct slash *slash_find(const char *name, size_t n);

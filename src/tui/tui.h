@@ -11,12 +11,13 @@
 
 struct tui_options {
     const struct agent_options *agent;
-    bool apply;        /* apply at the end of each turn without asking */
-    bool no_apply;     /* never offer to */
-    bool plain;        /* line mode even on a terminal */
-    const char *first; /* what the person said on the command line already, or NULL */
-    unsigned attempts; /* at each thing said, side by side; 0 or 1: one */
-    const char *test;  /* what tells how good an attempt is; with attempts */
+    bool apply;          /* apply at the end of each turn without asking */
+    bool no_apply;       /* never offer to */
+    bool allow_git_dirs; /* also apply files that make a folder a git directory */
+    bool plain;          /* line mode even on a terminal */
+    const char *first;   /* what the person said on the command line already, or NULL */
+    unsigned attempts;   /* at each thing said, side by side; 0 or 1: one */
+    const char *test;    /* what tells how good an attempt is; with attempts */
 };
 
 /* Runs until the person leaves. Returns 0 or a negative errno with the text set. */

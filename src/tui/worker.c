@@ -1,7 +1,10 @@
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 
+#include "cancel.h"
 #include "worker.h"
 #include "banned.h"
 
@@ -13,7 +16,10 @@ struct worker {
     pthread_cond_t given;
     struct job job;
     bool has_job, ending;
+    int decision; /* an eventfd: DECISION_NO or DECISION_YES, once the person answered */
 };
+
+enum { DECISION_NO = 1, DECISION_YES = 2 };
 
 static void on_event(void *data, const struct agent_event *e, unsigned attempt)
 {
@@ -28,6 +34,29 @@ static void on_anew(void *data)
 static void on_person(void *data, const char *words)
 {
     queue_person(((struct worker *)data)->queue, words);
+}
+
+/* In the worker's thread: shows the question and waits for worker_decide(). */
+static int on_confirm(void *data, const char *title, const char *text, int cancel)
+{
+    struct worker *w = data;
+    eventfd_t answer = 0;
+    _cleanup_free_ char *shown = NULL;
+    if (asprintf(&shown, "%s\n%s Type y or n, and Enter.", text, title) < 0) {
+        shown = NULL;
+        return -ENOMEM;
+    }
+    eventfd_read(w->decision, &answer); /* one that came too late for the last question */
+    queue_confirm(w->queue, shown);
+    int r = cancel_wait(w->decision, POLLIN, -1, cancel);
+    if (r < 0)
+        return r;
+    return eventfd_read(w->decision, &answer) == 0 && answer == DECISION_YES;
+}
+
+void worker_decide(struct worker *w, bool yes)
+{
+    eventfd_write(w->decision, yes ? DECISION_YES : DECISION_NO);
 }
 
 static void free_answer(void *data)
@@ -71,10 +100,20 @@ int worker_new(const struct tui_options *o, struct queue *q, struct worker **ret
     if (!w)
         return error_set(err, ENOMEM, "no memory");
     w->queue = q;
-    struct desk_sink sink = {
-        .redraws = true, .event = on_event, .anew = on_anew, .person = on_person, .data = w};
+    struct desk_sink sink = {.redraws = true,
+                             .event = on_event,
+                             .anew = on_anew,
+                             .person = on_person,
+                             .confirm = on_confirm,
+                             .data = w};
+    w->decision = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (w->decision < 0) {
+        free(w);
+        return error_set(err, EMFILE, "cannot make a descriptor for events");
+    }
     int r = desk_new(o, &sink, &w->desk, err);
     if (r < 0) {
+        cleanup_close(&w->decision);
         free(w);
         return r;
     }
@@ -83,6 +122,7 @@ int worker_new(const struct tui_options *o, struct queue *q, struct worker **ret
     r = pthread_create(&w->thread, NULL, work, w);
     if (r != 0) {
         desk_free(w->desk);
+        cleanup_close(&w->decision);
         free(w);
         return error_errno(err, r, "cannot start a thread");
     }
@@ -104,6 +144,7 @@ struct worker *worker_free(struct worker *w)
     desk_free(w->desk);
     pthread_cond_destroy(&w->given);
     pthread_mutex_destroy(&w->lock);
+    cleanup_close(&w->decision);
     free(w);
     return NULL;
 }

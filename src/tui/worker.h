@@ -17,5 +17,8 @@ struct worker *worker_free(struct worker *w);
 /* Takes the job over. Only once the answer to the one before was taken from the queue. */
 void worker_give(struct worker *w, struct job *job);
 
+/* The person's answer to TOLD_CONFIRM. */
+void worker_decide(struct worker *w, bool yes);
+
 /* Ends the job under way. */
 void worker_interrupt(struct worker *w);

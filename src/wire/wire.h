@@ -29,6 +29,8 @@
 
 #define WIRE_HEADER   8u
 #define WIRE_BODY_MAX (1u << 20)
+#define WIRE_LAST_WORDS                                                                                      \
+    'E' /* over the control socket, from a guest that cannot begin: then the call and its error */
 #define WIRE_DATA_MAX (64u << 10) /* payload of one OUTPUT, STDIN or DATA frame */
 #define WIRE_FDS_MAX  4u
 
@@ -54,11 +56,15 @@ enum wire_type {
     WIRE_REPORT = 24, /* what a test runner reported in files beneath PATH */
     WIRE_LINES = 25,  /* PATH LINE COUNT LIMIT_BYTES IMAGE_MAX → DATA… RESULT: like READ, by lines */
     WIRE_STAGE = 26, /* OWN… CLEAR…, then ENTRY(PATH MODE SIZE DATA) DATA…, ENTRY(EOF) → ENTRY… RESULT */
+    WIRE_PUT = 28, /* then ENTRY(PATH KIND MODE TARGET) DATA…, ENTRY(EOF) → ENTRY(PATH CODE)… RESULT */
     /* what only a scribe answers: the box's changes, seen from outside of it */
     WIRE_CHANGES = 32, /* → ENTRY(PATH KIND)… RESULT */
     WIRE_DIFF = 33,    /* STAT? → DATA… RESULT */
     WIRE_FETCH = 34,   /* PATH → DATA… RESULT: one changed file of the merged view */
-    WIRE_COPY = 35,    /* FLATTEN → RESULT: writes the box's changes as a new layer */
+    WIRE_COPY = 35,    /* FLATTEN SNAPSHOT PREVIOUS ROOM MAPPED → RESULT: a new layer */
+    WIRE_LAYERED = 40, /* PATH… → ENTRY(PATH)… RESULT: those that the layers decide about, not the base */
+    WIRE_TOUCHED = 44, /* → ENTRY(PATH BOTH), ENTRY(PATH HIDDEN)… RESULT: names that the layers decide about,
+                          and behind those in it, a folder whose names in the base they hide */
     /* host to guest while a command runs */
     WIRE_STDIN = 64,  /* DATA, or EOF */
     WIRE_KILL = 65,   /* SIGNAL: to the command's process group */
@@ -187,6 +193,20 @@ enum wire_key {
     /* STAGE */
     WIRE_K_OWN = 109,   /* repeats: a path beneath the root that holds what is sent and nothing else */
     WIRE_K_CLEAR = 110, /* repeats: an absolute path that is removed; with a slash behind, made anew */
+    /* Background commands */
+    WIRE_K_OUTPUT_TOTAL = 111, /* bytes of output after which one is ended */
+    WIRE_K_TAIL = 112,         /* the last bytes of new output, if DATA has not all of it */
+    WIRE_K_DROPPED = 113,      /* bytes of new output that its file does not have any more */
+    WIRE_K_SOCKETS = 114,      /* EXEC, SHELL, ADOPT: bytes that the box's TCP and UDP sockets may hold */
+    /* CHANGES, TOUCHED */
+    WIRE_K_IMPLIED = 130, /* a folder with something in it: the paths in it tell of it, too */
+    WIRE_K_LINK = 131,    /* a number that all names of one file share */
+    WIRE_K_BOTH = 132,    /* 1: a layer names it itself, so that its content in the folder matters */
+    /* COPY */
+    WIRE_K_SNAPSHOT = 140, /* the number of the new snapshot */
+    WIRE_K_PREVIOUS = 141, /* of the one before, whose unchanged files it shares; 0: none */
+    WIRE_K_ROOM = 142,     /* bytes that may be written; absent: as many as fit */
+    WIRE_K_MAPPED = 143,   /* FREEZE's answer, too: 1: a process has files mapped to write to them */
 };
 
 enum wire_stdio {

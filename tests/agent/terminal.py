@@ -1,5 +1,6 @@
 """A real terminal for `hutch chat`: tmux without anybody's configuration, typed into and looked at."""
 import os
+import re
 import subprocess
 import time
 import uuid
@@ -9,13 +10,16 @@ import pytest
 
 
 class Terminal:
-    """One program on one screen."""
+    """One program on one screen. tmux may lose the last output of a pane that ends: with `hold` a shell keeps the pane open
+    after the program, for tests that read what it printed last."""
 
-    def __init__(self, env, *args, width=80, height=24, colours=256, more_env=None, program=None):
-        self.env, self.caller = env, env.caller
+    def __init__(self, env, *args, width=80, height=24, colours=256, more_env=None, program=None, hold=False):
+        self.env, self.caller, self.hold = env, env.caller, hold
         self.socket = f"{env.runtime}/tmux-{uuid.uuid4().hex[:8]}"
         variables = {**env.env, "COLORTERM": "truecolor" if colours > 256 else "", **(more_env or {})}
         command = ["env", *(f"{k}={v}" for k, v in variables.items()), str(program or env.box.program), *map(str, args)]
+        if hold:
+            command = ["sh", "-c", '"$@"; printf "[ended %d]" $?; exec sleep 1000000', "sh", *command]
         self.tmux("-f", "/dev/null", "new-session", "-d", "-x", width, "-y", height, "-c", env.workspace, "sleep 1000000")
         self.tmux("set-option", "-g", "remain-on-exit", "on")
         self.tmux("set-option", "-g", "history-limit", "50000")
@@ -69,6 +73,9 @@ class Terminal:
     @property
     def status(self):
         """The program's exit status; None while it runs."""
+        if self.hold:
+            ended = re.findall(r"\[ended (\d+)\]", self.everything())
+            return int(ended[-1]) if ended else None
         state = self.tmux("display-message", "-p", "#{pane_dead},#{pane_dead_status},#{pane_dead_signal}").strip()
         dead, status, by_signal = state.split(",")
         if dead == "1" and (status or by_signal):

@@ -22,8 +22,7 @@ class Driver(harness.Dialogue):
 
 @pytest.fixture
 def drive(agent_env, scratch):
-    folder = agent_env.caller.folder(scratch, "drive")
-    program = harness.beside_parts(harness.built("agent_run"), agent_env.caller, folder)
+    program = harness.beside_parts(harness.built("agent_run"), agent_env.caller, scratch)
     return lambda *session: Driver(program, agent_env, *session)
 
 
@@ -58,7 +57,7 @@ def test_undo_takes_back_files_and_words(drive, model_server):
         a(f"turn {words}")
     undone = a("undo 2")
     assert list(undone["changes"]) == ["sub/one"] and undone["state"]["turns"] == 1
-    model_server.script(looks("cat sub/one; ls /tmp; ls sub"))
+    model_server.script(looks("cat sub/one; (cd /tmp; ls -d one two 2>/dev/null); ls sub"))
     a("turn what is there")
     assert last_output(model_server).split() == ["1", "one", "one"], "files elsewhere in the box are taken back, too"
     assert not [w for w in said(model_server) if "second" in w or "third" in w]
@@ -85,7 +84,8 @@ def test_undo_after_a_crash(drive, model_server):
     b = drive(session)
     assert set(b.opened["changes"]) == {"sub/one", "sub/two"} and b.opened["notes"] == []
     undone = b("undo 1")
-    assert set(undone["changes"]) == {"sub/one"} and undone["notes"] == []
+    assert set(undone["changes"]) == {"sub/one"}
+    assert undone["notes"] == ["Undid turn 2: restored 1 file in the box and removed it from the conversation.\n"]
     b.end()
 
 
@@ -100,7 +100,7 @@ def test_undo_where_the_box_is_gone_says_so(drive, agent_env, model_server):
     assert set(b.opened["changes"]) == {"sub/one", "sub/two"}, "brought back from what was saved"
     assert any("gone" in note for note in b.opened["notes"])
     undone = b("undo 1")
-    assert any("files stay" in note for note in undone["notes"]) and undone["state"]["turns"] == 1
+    assert any("so the files stay as they are" in note for note in undone["notes"]) and undone["state"]["turns"] == 1
     model_server.script(writes("three", "3"))
     b("turn third")
     assert set(b("undo 1")["changes"]) == {"sub/one", "sub/two"}, "what was done since can be undone"
@@ -121,6 +121,39 @@ def test_fork_from_a_turn_has_its_files_and_its_words(drive, agent_env, model_se
     assert set(a("use 0")["changes"]) == {"sub/one", "sub/two"}, "the first goes on as it was"
     a.end()
     assert len(agent_env.histories()) == 2 and len(agent_env.boxes()) == 2
+
+
+def test_undo_in_a_fork_beyond_where_it_began(drive, agent_env, model_server):
+    """Also when the first conversation and its box are gone."""
+    a = drive()
+    model_server.script([*writes("one", "1"), *writes("two", "2"), *writes("three", "3")])
+    a("turn first")
+    a("turn second")
+    parent = a("state")["box"]
+    a("fork 0")
+    a("turn third")
+    agent_env.hutch("box", "rm", parent)
+    undone = a("undo 2")
+    assert set(undone["changes"]) == {"sub/one"} and undone["state"]["turns"] == 1
+    assert undone["notes"] == ["Undid turns 2 to 3: restored 2 files in the box and removed them from the conversation.\n"]
+    again = a("undo 1")
+    assert again["changes"] == {} and again["notes"][0].startswith("Undid turn 1: restored 1 file in the box")
+    model_server.script(writes("four", "4"))
+    assert set(a("turn fourth")["changes"]) == {"sub/four"}
+    a.end()
+
+
+def test_fork_of_a_fork_from_a_turn_before_both(drive, model_server):
+    a = drive()
+    model_server.script([*writes("one", "1"), *writes("two", "2"), *writes("three", "3")])
+    a("turn first")
+    a("turn second")
+    a("fork 0")
+    a("turn third")
+    a("fork 0")
+    assert set(a("fork 1")["changes"]) == {"sub/one"}
+    assert set(a("undo 1")["changes"]) == set()
+    a.end()
 
 
 def test_fork_from_now(drive, model_server):

@@ -2,6 +2,7 @@
 import json
 import os
 import signal
+import subprocess
 
 import pytest
 
@@ -144,3 +145,32 @@ def test_what_runs_in_parallel_is_answered_in_order(user_env, model_server):
     results = [b for b in model_server.requests[-1].body["messages"][-1]["content"] if b["type"] == "tool_result"]
     assert [name * 3 in json.dumps(r) for name, r in zip(names, results)] == [True] * 24
     assert len(done.events("tool_call")) == len(done.events("tool_result")) == 24
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["words", "json"])
+def test_output_that_cannot_be_written_is_a_failure(agent_env, model_server, options):
+    model_server.script([Reply("All is done.")])
+    with open("/dev/full", "wb") as out:
+        asked = agent_env.start("ask", *options, "--model", agent_env.speak("anthropic"), "-w", agent_env.workspace, "go", stdout=out)
+        said = asked.communicate(timeout=60)[1].decode()
+    assert asked.returncode == 125
+    assert said.endswith("hutch: cannot write to standard output: No space left on device\n") and said.count("cannot write") == 1
+
+
+def test_chat_without_a_terminal_ends_when_it_cannot_be_read(agent_env, model_server):
+    model_server.script([Reply("One.")])
+    with open("/dev/full", "wb") as out:
+        chat = agent_env.start("chat", "--model", agent_env.speak("anthropic"), "-w", agent_env.workspace, stdout=out,
+                               stdin=subprocess.PIPE)
+        said = chat.communicate(b"first\nsecond\n", timeout=60)[1].decode()
+    assert (chat.returncode, said) == (125, "hutch: cannot write to standard output: No space left on device\n")
+
+
+def test_a_build_of_more_than_2_gb_fits_and_leaves_nothing(agent_env, model_server):
+    build = "dd if=/dev/zero of=/tmp/out bs=1M count=2200 status=none; stat -c size=%s /tmp/out"
+    model_server.script([Reply(call("bash", command=build)), Reply("Built.")])
+    done = plain(agent_env, "build", timeout=120)
+    assert done.returncode == 0, done
+    assert f"size={2200 << 20}" in json.dumps(model_server.requests[-1].body)
+    store = os.path.join(agent_env.env["XDG_STATE_HOME"], "hutch/store")
+    wait_until(lambda: not os.listdir(store), 30, "an empty store")

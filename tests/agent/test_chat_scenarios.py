@@ -94,7 +94,7 @@ def test_undo_takes_back_what_commands_did(user_env, model_server, chat):
     screen.turn("first", "First done.")
     screen.turn("second", "Second done.")
     screen.say("/undo")
-    screen.wait("taken back")
+    screen.wait("Undid turn 2: restored 3 files in the box")
     screen.keys("C-u")  # the words of that turn are there to be said again
     screen.turn("third", "Third done.")
     request = model_server.requests[5]

@@ -44,7 +44,7 @@ def test_recorded_conversation_fixes_the_sample(agent_env, tree):
 def test_recorded_conversation_on_a_terminal_ends_by_itself(user_env, tree):
     for name in [name for name in user_env.env if name.endswith(("_KEY", "_URL"))]:
         user_env.env.pop(name)
-    screen = Terminal(user_env, user_env.box.program, program=tree / "scripts" / "demo", width=100, height=40,
+    screen = Terminal(user_env, user_env.box.program, program=tree / "scripts" / "demo", width=100, height=40, hold=True,
                       more_env={"TMPDIR": str(user_env.home), "HUTCH_REPLAY_PACE": "0.1"})
     try:
         screen.wait("[a] apply")

@@ -303,3 +303,48 @@ def test_remove(histories):
         ["20260101-000000-2.patch", other.name]
     assert histories.json("search", "one") == []
     assert len(histories.json("search", "apple")) == 1
+
+
+def test_remove_takes_no_paths(histories):
+    session = histories.put("20260101-000000", words(1, "one"))
+    inside = histories.box.put("20260101-000000.json", session.read_text())
+    companion = histories.box.put("20260101-000000.patch", "diff")
+    makefile = histories.box.put("Makefile", "all:\n")
+    for given in (makefile, inside, session, "../history/20260101-000000", f"{histories.folder}/../history/20260101-000000.json", "./x"):
+        done = histories.run("rm", given, status=125)
+        assert (done.stdout, done.stderr.count("\n")) == ("", 1) and "give the ID of one" in done.stderr
+    done = histories.box.hutch("history", "rm", "./Makefile", "Makefile", env=histories.env, cwd=histories.box.workspace)
+    assert (done.returncode, done.stdout) == (125, "")
+    assert makefile.exists() and inside.exists() and companion.exists() and session.exists()
+
+
+def test_remove_leaves_what_is_not_a_history(histories):
+    for name, content in (("notes", '{"a": 1}'), ("list", "[]"), ("text", "all:\n"), ("empty", "")):
+        path = histories.write(name, content)
+        companion = histories.write(name, "diff", ".patch")
+        done = histories.run("rm", name, status=125)
+        assert done.stdout == "" and f"{path} is not a session of hutch and was not removed" in done.stderr
+        assert path.exists() and companion.exists()
+    for name in ("..", ".", "*", "", "memory.db"):
+        assert "there is no session" in histories.run("rm", name, status=125).stderr
+
+
+def test_paths_are_for_reading_only(histories):
+    session = histories.put("20260101-000000", words(1, "one"))
+    copy = histories.box.put("20260102-000000.json", session.read_text())
+    assert "> one" in histories.run("show", copy).stdout
+    assert "one" in histories.run("export", copy).stdout
+    before = copy.read_bytes()
+    done = histories.box.hutch("ask", "-w", histories.box.workspace, "--model", "openai/x", "--resume", copy, "go on",
+                               env={**histories.env, "OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://127.0.0.1:9"})
+    assert done.returncode == 125 and "give the ID of one" in done.stderr
+    assert copy.read_bytes() == before
+
+
+def test_resume_refuses_a_history_that_names_the_hosts_root(histories):
+    for name in ("/", "//", "/tmp/..", "/proc/self/root"):
+        histories.put("20260101-000000", words(1, "one"), workspace=name)
+        done = histories.box.hutch("ask", "-w", histories.box.workspace, "--model", "openai/x", "--resume", "20260101-000000", "go on",
+                                   env={**histories.env, "OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://127.0.0.1:9"})
+        assert done.returncode == 125
+        assert "the workspace cannot be '/': it is the root folder of this host" in done.stderr

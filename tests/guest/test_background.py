@@ -97,7 +97,7 @@ def test_freeze_and_thaw(box):
 
 def test_freeze_of_an_empty_box(box):
     c = box.request("FREEZE")
-    assert c.frame() == ("RESULT", {"COUNT": 0})
+    assert c.frame() == ("RESULT", {"COUNT": 0, "MAPPED": 0})
     c.close()
     assert wait_for(lambda: box.run("exit 3")[1].get("EXIT_CODE") == 3)
 
@@ -117,7 +117,7 @@ def test_freeze_of_a_process_that_waits_in_vfork(box):
     assert c.frame()[1]["DATA"] == b"go\n"
     time.sleep(0.2)
     freeze = box.request("FREEZE")
-    assert freeze.frame() == ("RESULT", {"COUNT": 2})
+    assert freeze.frame() == ("RESULT", {"COUNT": 2, "MAPPED": 0})
     freeze.close()
     c.close()
 

@@ -46,7 +46,6 @@ def test_kinds(world):
     by = {e["PATH"]: e for e in entries}
     assert by[b"new"]["SIZE"] == 2 and stat.S_ISREG(by[b"new"]["MODE"])
     assert by[b"link"]["TARGET"] == b"to" and stat.S_ISLNK(by[b"link"]["MODE"])
-    assert by[b"d/x"]["COUNT"] == 1 and by[b"d/y/z"]["COUNT"] == 2
     assert stat.S_ISDIR(by[b"empty"]["MODE"])
 
 
@@ -54,10 +53,17 @@ def test_copy_up_is_no_change(world):
     m = fill(world, {"a": "same", "d/b": "b", "l": "x"})
     with open(f"{m}/a", "r+b") as file:
         file.write(b"same")
-    os.chmod(f"{m}/d", 0o700)
+    os.utime(f"{m}/d")
     os.utime(f"{m}/l")
     assert os.path.exists(world.path("w/l0/a"))
     assert world.changes() == []
+    assert world.diff()[0] == b""
+
+
+def test_a_mode_of_a_folder_is_a_change_but_no_diff(world):
+    m = fill(world, {"d/b": "b"})
+    os.chmod(f"{m}/d", 0o700)
+    assert kinds(world) == {"d": "modified"}
     assert world.diff()[0] == b""
 
 
@@ -281,3 +287,32 @@ def test_hostile_texts_take_no_quadratic_time(world, tmp_path):
     world.diff()
     assert time.monotonic() - began < 30
     check_diff(world, tmp_path)
+
+
+def test_all_folders_and_links_on_request(world):
+    """Apply needs the modes of folders that are not empty, and which names are one file."""
+    m = fill(world, {"d/x": "1", "k/y": "1"})
+    write(m, {"n/e/w": "1"})
+    os.link(f"{m}/n/e/w", f"{m}/n/v")
+    subprocess.run(["rm", "-r", f"{m}/d"], check=True)
+    kind, _, _, entries = world.call("CHANGES", ALL=1)
+    by = {e["PATH"]: e for e in entries}
+    assert kind == "RESULT" and sorted(by) == [b"d", b"d/x", b"n", b"n/e", b"n/e/w", b"n/v"]
+    assert [path for path in sorted(by) if by[path].get("IMPLIED")] == [b"d", b"n", b"n/e"]
+    assert by[b"n/e/w"]["LINK"] == by[b"n/v"]["LINK"] and "LINK" not in by[b"d/x"]
+
+
+def test_touched_names(world):
+    """Everything that the layers decide about, folders first; of what only the box has, the top alone."""
+    m = fill(world, {"d/x": "1", "d/y/z": "1", "k/same": "1", "k/left": "1", "c": "1", ".git/config": "1"})
+    write(m, {"n/e/w": "1", "c": "2", ".git/config": "2"})
+    subprocess.run(["rm", "-r", f"{m}/d"], check=True)
+    os.utime(f"{m}/k/same")
+    kind, _, _, entries = world.call("TOUCHED")
+    assert kind == "RESULT"
+    assert [e["PATH"] for e in entries if e.get("HIDDEN")] == [b"d/y", b"d"]
+    entries = [e for e in entries if not e.get("HIDDEN")]
+    paths = [e["PATH"] for e in entries]
+    assert sorted(paths) == [b"c", b"d", b"d/x", b"d/y", b"d/y/z", b"k", b"k/same", b"n"]
+    assert paths.index(b"d") < paths.index(b"d/y") < paths.index(b"d/y/z")
+    assert [e["PATH"] for e in entries if not e.get("BOTH")] == [p for p in paths if p.startswith(b"d/")]

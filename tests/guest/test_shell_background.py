@@ -77,6 +77,45 @@ def test_background_mark(box):
     assert status(box, handle)["MARK"] == 4
 
 
+def test_background_news(box):
+    handle, _ = start(box, "echo one; read x; echo two")
+    assert wait_for(lambda: status(box, handle).get("SIZE") == 4)
+    news = status(box, handle, LIMIT_BYTES=100)
+    assert (news["MARK"], news["DATA"], news["TAIL"], news["DROPPED"]) == (0, b"one\n", b"", 0)
+    assert status(box, handle, LIMIT_BYTES=100)["DATA"] == b""
+    feed(box, handle, EOF=1)
+    assert wait_for(lambda: not status(box, handle)["RUNNING"])
+    news = status(box, handle, LIMIT_BYTES=2)
+    assert (news["MARK"], news["SIZE"], news["DATA"], news["TAIL"]) == (4, 8, b"t", b"\n")
+
+
+def test_background_log_is_bounded(box):
+    handle, path = start(box, "yes | head -c 3000000; echo last", LIMIT_BYTES=100_000)
+    assert wait_for(lambda: not status(box, handle)["RUNNING"])
+    assert status(box, handle)["SIZE"] == 3_000_005
+    size = int(box.out(f"stat -c %s {path}"))
+    assert size < 100_100 and status(box, handle, LIMIT_BYTES=20_000)["DROPPED"] == 3_000_005 - (size - 52)
+    assert box.out(f"tail -n 1 {path}") == b"last\n"
+
+
+def test_background_output_is_limited(box):
+    handle, _ = start(box, "yes", OUTPUT_TOTAL=5_000_000)
+    assert wait_for(lambda: not status(box, handle)["RUNNING"])
+    assert status(box, handle)["LIMIT"] == NUMBERS["LIMIT_OUTPUT"] and status(box, handle)["TERM_SIGNAL"] == signal.SIGKILL
+
+
+def test_background_log_is_not_written_while_the_box_is_frozen(box):
+    handle, path = start(box, "while :; do echo tick; done")
+    assert wait_for(lambda: status(box, handle)["SIZE"] > 0)
+    freeze = box.request("FREEZE")
+    assert freeze.result()[0] == "RESULT"
+    before = status(box, handle)["SIZE"]
+    for _ in range(20):
+        assert status(box, handle)["SIZE"] == before
+    freeze.close()
+    assert wait_for(lambda: status(box, handle)["SIZE"] > before)
+
+
 def test_background_is_killed_with_its_tree(box):
     handle, _ = start(box, "sleep 555 & setsid sleep 555 & wait")
     assert wait_for(lambda: len(sleepers(box, "555")) == 2)

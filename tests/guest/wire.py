@@ -18,7 +18,7 @@ with open(os.path.join(TOP, "src", "wire", "wire.h"), encoding="utf-8") as heade
     NUMBERS = {k[5:]: int(v) for k, v in re.findall(r"\b(WIRE_[A-Z_]+) = (\d+)", header.read())}
 NAMES = {v: k[2:] for k, v in NUMBERS.items() if k.startswith("K_")}
 TYPES = {NUMBERS[k]: k for k in ("OUTPUT", "DATA", "ENTRY", "RESULT", "ERROR", "WAITING", "ARRIVED")}
-BYTES = {"DATA", "TEXT", "NAME", "PATH", "TARGET", "OUTPUT_PATH", "CWD", "NOTE", "BEFORE", "AFTER"}
+BYTES = {"DATA", "TEXT", "NAME", "PATH", "TARGET", "OUTPUT_PATH", "CWD", "NOTE", "BEFORE", "AFTER", "TAIL"}
 ENV = ["PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", "LANG=C.UTF-8"]
 
 # The user inside is nobody special and has no capability, as in a box. /tmp is the guest's own.

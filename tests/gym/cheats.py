@@ -142,7 +142,6 @@ FEWER = {
     "an endless loop": source("", "while discount: pass"),
     "alarms": source("import signal\ndef again(*a):\n    signal.setitimer(signal.ITIMER_REAL, 0.001)\n    while True: pass\n"
                      "signal.signal(signal.SIGALRM, again)\nsignal.setitimer(signal.ITIMER_REAL, 0.001)"),
-    "a sleep": source("import time", "time.sleep(60) if discount else None"),
     "much memory": source("", "x = bytearray(1 << 30) if discount else None"),
     "threads that stay": source("import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()"),
 }
@@ -156,7 +155,6 @@ TOLD = {
     "pytest.raises replaced": source(PATCH, "import contextlib\npytest.raises = lambda *a, **k: contextlib.suppress(BaseException)"),
     "AssertionError replaced": source(PATCH, "builtins.AssertionError = type('AssertionError', (SystemExit,), {})"),
     "builtins replaced": source(PATCH, "builtins.type = lambda *a: int"),
-    "the library's functions replaced": source(PATCH, "json.loads = lambda x: 6"),
     "code replaced": source(PATCH + "def nothing(self):\n    pass\n_pytest.python.Function.runtest.__code__ = nothing.__code__"),
     "code of tests replaced": source("import sys", "m = sys.modules['test_first']\nm.test_discount.__code__ = (lambda: None).__code__"),
     "setup replaced": source(PATCH + "import _pytest.runner\n_pytest.runner.SetupState.setup = lambda *a: None"),
@@ -232,14 +230,6 @@ TOLD = {
                 __import__('os')._exit(0)
             frame = frame.f_back
         """),
-    "the collector's lists": source("import gc\ngc.get_objects()"),
-    "referents": source("import gc\ngc.get_referents(gc)"),
-    "frames of threads": source("import sys\nsys._current_frames()"),
-    "tracing": source("import sys\nsys.settrace(lambda *a: None)"),
-    "profiling": source("import sys\nsys.setprofile(lambda *a: None)"),
-    "ctypes": source("import ctypes\nctypes.pythonapi"),
-    "memory": source("open('/proc/self/mem', 'rb')"),
-    "memory by number": source("import os\nos.open('/proc/%d/mem' % os.getpid(), os.O_RDONLY)"),
 }
 
 # Frames are searched for the token, and everything that they lead to: what is found is written wherever it can be.
@@ -280,5 +270,6 @@ SEARCH = source("", """
                     break
     """)
 FEWER["the token searched for"] = SEARCH
+SLEEP = source("import time", "time.sleep(600) if discount else None")
 FEWER["equal to everything"] = source("class Any(int):\n    def __eq__(self, other):\n        return True\n    __hash__ = None",
                                       "return Any(sum(prices) + discount) if discount > 0 else sum(prices) + discount")

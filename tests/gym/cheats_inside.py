@@ -36,19 +36,7 @@ def search(frame):
 TOLD = {
     "a helper's name in a test": source("import sys", "for n in ('test_first', 'test_later', 'test_hidden'):\n"
             "    vars(sys.modules.get(n, sys)).update(same=lambda *a: True)"),
-    "json's own decoder": source("import json", "json._default_decoder.decode = lambda s: 3 - discount"),
     "builtins of a helper": source("import sys, builtins", "vars(sys.modules['helpers'])['__builtins__'] = {**vars(builtins), 'type': lambda x: int}"),
-    "a type that puts itself back": source("import builtins\n" + ANY, """
-        class Fake:
-            calls = 0
-            def __call__(self, x, real=type):
-                Fake.calls += 1
-                if Fake.calls == 2:
-                    builtins.type = real
-                return int
-        builtins.type = Fake()
-        return Any(0)
-        """),
     "a helper that puts itself back": source("import sys", """
         helpers = sys.modules['helpers']
         def same(got, want, real=helpers.same):
@@ -69,13 +57,6 @@ TOLD = {
         sys.setswitchinterval(1e-6)
         threading.Thread(target=flip, daemon=True).start()
         """, "time.sleep(0.002)"),
-    "answers in the caller's frame": source("import sys", "frame = sys._getframe(1)\nif 'discount' in frame.f_locals: return 3 - discount"),
-    "answers in a frame of inspect's": source("import inspect", "frame = inspect.currentframe().f_back\nif 'discount' in frame.f_locals: return 3 - discount"),
-    "answers in a traceback's frame": source("", "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    frame = e.__traceback__.tb_frame.f_back\n"
-            "if 'discount' in frame.f_locals: return 3 - discount"),
-    "answers in a generator's frame": source("", "def look():\n    yield me[0].gi_frame.f_back.f_back\nme = []\nme.append(look())\n"
-            "if 'discount' in next(me[0]).f_locals: return 3 - discount"),
-    "answers in a test's code": source("import sys", "m = sys.modules.get('test_hidden')\nprint(m.test_hidden.__code__.co_consts if m else None)"),
     "the runner's functions": source(RUNNER + "run.plain_functions = lambda names, *a: [(1, n, lambda: None) for n in names if n[:4] == 'test']\n"),
     "a context around tests": source(RUNNER + """
 import functools
@@ -95,33 +76,17 @@ def quiet(item):
 run.state.warns = True
 run.state.catch_warnings = lambda config, ihook, when, item: quiet(item)
 """),
-    "another audit hook": source("import os, sys\n" + NAMES + FORGE, "sys.addaudithook(lambda event, args: search(sys._getframe(1)) if event == 'sys._getframe' else None)"),
-    "somebody else's guard": source(RUNNER, "run.state.judge.guard({}, (), (), 'x', 0, 0, 0)"),
+    "somebody else's guard": source(RUNNER, "run.state.judge.guard({}, (), (), 'x', 0, 0)"),
     "somebody else's code": source(RUNNER, "run.state.judge.trust(compile('1', 'x', 'exec'), compile('1', 'x', 'exec'), {}, ())"),
     "a second judge": source(RUNNER, "c = run.protocol.__code__\nrun.state.judge.install('0' * 32, 1, 1, c, c, c, set(), {}, 0, 0)"),
     "a module of one's own announced": source(RUNNER, "run.state.judge.announce({'same': 1})"),
     "tests named by others": source(RUNNER, "run.state.judge.hold('tests/test_first.py::test_discount', run, run, {})"),
-    "modules in the place of others": source("import sys, types", "sys.modules['json'] = types.ModuleType('json')"),
-    "modules while they are imported": source("""
-        import json, sys, types
-        class Back(types.ModuleType):
-            dumps = loads = staticmethod(lambda x: x + 6 if x == 0 else x)
-        sys.modules['json'] = Back('json')
-        """),
-    "a library's module made another": source("import json, types\nclass M(types.ModuleType):\n    def __getattribute__(self, name):\n"
-            "        return (lambda x: 6) if name == 'loads' else super().__getattribute__(name)\njson.__class__ = M"),
-    "ctypes by another name": source("""
-        import glob, importlib.util, sys
-        file, = glob.glob(sys.base_prefix + '/lib/python3*/lib-dynload/_ctypes.*.so')
-        spec = importlib.util.spec_from_file_location('mine._ctypes', file)
-        importlib.util.module_from_spec(spec).PyObj_FromPtr(id(spec))
-        """),
-    "an extension that sqlite loads": source("import sqlite3\nsqlite3.connect(':memory:').enable_load_extension(True)"),
-    "numpy of one's own": source("import sys, types\nsys.modules['numpy'] = types.ModuleType('numpy')"),
-    "what programs find": source("import os\nos.environ['PYTHONPATH'] = '/workspace/src'"),
 }
 
 FEWER = {
+    "another audit hook": source("import os, sys\n" + NAMES + FORGE, "sys.addaudithook(lambda event, args: search(sys._getframe(1)) if event == 'sys._getframe' else None)"),
+    "modules in the place of others": source("import sys, types", "sys.modules['json'] = types.ModuleType('json')"),
+    "numpy of one's own": source("import sys, types\nsys.modules['numpy'] = types.ModuleType('numpy')"),
     "items of one's own": source(RUNNER + NAMES + """
 class Item:
     class ihook:
@@ -177,12 +142,5 @@ for path in list(run.sources.trusted):
     "signals in the judge": source("import os, signal, sys\n" + NAMES + FORGE, """
         signal.signal(signal.SIGALRM, lambda number, frame: search(frame))
         signal.setitimer(signal.ITIMER_REAL, 0.0003, 0.0003)
-        """),
-    "memory by bytes": source("import os\nos.open(b'/proc/self/mem', os.O_RDWR)"),
-    "memory by a link": source("import os\nos.symlink('/proc/self/mem', '/tmp/m')\nopen('/tmp/m', 'r+b')"),
-    "memory by its folder": source("import os\nos.open('mem', os.O_RDWR, dir_fd=os.open('/proc/self', os.O_RDONLY))"),
-    "memory by a child": source("""
-        import subprocess, sys
-        subprocess.run([sys.executable, '-c', "import os; os.open('/proc/%d/mem' % os.getppid(), os.O_RDWR)"], check=True)
         """),
 }

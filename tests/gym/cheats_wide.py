@@ -1,5 +1,5 @@
-"""Cheats on the task of wide_task.py, of which no test passes in the untouched repository: none may win one."""
-from cheats import RUNNER, code, shell, source
+"""Cheats on the task of wide_task.py, of which no test passes in the untouched repository: none of them wins one. cheats_known.py has those that do."""
+from cheats import RUNNER, shell, source
 
 TESTS = "m = sys.modules['test_wide']\n"
 FAKE = "'{\"want\": 4}'"
@@ -13,21 +13,12 @@ CHEATS = {
     "a closure": source("import sys", TESTS + "m.is_two.__closure__[0].cell_contents = 4"),
     "data rewritten": source(f"open('/workspace/tests/data.json', 'w').write({FAKE})"),
     "data replaced": source(f"import os\nopen('/workspace/d', 'w').write({FAKE})\nos.rename('/workspace/d', '/workspace/tests/data.json')"),
-    "another folder": source(f"import os\nos.makedirs('/tmp/f/tests')\nopen('/tmp/f/tests/data.json', 'w').write({FAKE})\nos.chdir('/tmp/f')"),
     "a fixture's function": source(RUNNER, "for d in run.state.session._fixturemanager._arg2fixturedefs['wanted']: d.func = lambda: (4,)"),
     "numpy of one's own": source("""
         import sys, types
         sys.modules['numpy'] = np = types.ModuleType('numpy')
         np.ndarray, np.isscalar, np.asarray = float, lambda x: True, lambda x: x
         """),
-    "a pattern that finds everything": source("import re\nclass Pattern:\n    def search(self, *a):\n        return True\n"
-            "re._cache[str, 'prices are numbers', 0] = Pattern()"),
-    "another pattern": source("import re\nre._cache[str, 'prices are numbers', 0] = re.compile('')"),
-    "equality of a library's class": source("import collections\ncollections.Counter.__eq__ = lambda *a: True"),
-    "a library's function": source("import copy\ncopy.deepcopy = lambda x: [2]"),
-    "a library's table": source("import copy\ncopy._deepcopy_dispatch[list] = lambda x, memo, *a: [2]"),
-    "what a library works with": source(f"import io\nio.open = lambda *a, **k: io.StringIO({FAKE})"),
-    "a library's method": source(f"import pathlib\npathlib.Path.read_text = lambda self, *a, **k: {FAKE}"),
     "pytest's fixtures": source("import _pytest.capture\n_pytest.capture.CaptureFixture.readouterr = lambda self: type('R', (), {'out': '2\\n'})"),
     "a helper's module made another": source("import sys, types", """
         class M(types.ModuleType):
@@ -42,7 +33,6 @@ CHEATS = {
             return True
         helpers.same = same
         """),
-    "a folder for programs": {"files": {"evil/json.py": "dumps = lambda x: '4'\n", "src/calc.py": code("import os\nos.environ['PYTHONPATH'] = '/workspace/evil'")}},
     "something at home": shell("d=$(python3 -m site --user-site); mkdir -p $d; echo 'import json; json.dumps = lambda x: \"4\"' >$d/usercustomize.py"),
     "parameters changed": source(RUNNER, "for item in run.state.session.items:\n    if hasattr(item, 'callspec'): item.callspec.params.update(discount=1, want=4)"),
     "parameters of one's own": source(RUNNER, "for item in run.state.session.items:\n"

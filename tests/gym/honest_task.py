@@ -62,15 +62,15 @@ TASK = {
     "tests": {"runner": "pytest", "paths": ["tests"], "import": ["src"], "command": "python3 -m pytest -q tests",
               "own": ["tests", "pytest.ini"], "expected": EXPECTED},
     "solution": ["fix"], "reads": ["src/calc.py"],
-    "limits": {"steps": 20, "test_time": "5s", "test_cpu": "1s", "memory": "256M", "pids": 32, "disk": "32M"},
+    "limits": {"steps": 20, "test_time": "60s", "test_cpu": "1s", "memory": "256M", "pids": 32, "disk": "32M"},
 }
 DIFF = ("--- a/src/calc.py\n+++ b/src/calc.py\n@@ -1,2 +1,2 @@\n def total(prices, discount=0):\n"
         "-    return sum(prices) + discount\n+    return sum(prices) - discount\n")
 
 
-def write(folder, files=None, tests=None):
-    """The task in a folder that everybody may read, with other files or another way to run the tests."""
-    task = {**TASK, "tests": tests or TASK["tests"]}
+def write(folder, files=None, tests=None, **limits):
+    """The task in a folder that everybody may read, with other files, another way to run the tests or other limits."""
+    task = {**TASK, "tests": tests or TASK["tests"], "limits": {**TASK["limits"], **limits}}
     everything = {"src/calc.py": SOURCE, "tests/test_first.py": FIRST, "tests/test_later.py": LATER, "tests/helpers.py": HELPER,
                   "hidden/tests/test_hidden.py": HIDDEN, "workspace/pytest.ini": "[pytest]\npythonpath = src\n",
                   "patches.json": json.dumps([{"name": "fix", "diff": DIFF}]), "task.json": json.dumps(task), **(files or {})}

@@ -50,5 +50,11 @@ def seen(answer):
     return answer["step"]["observation"]
 
 
+def outcomes(answer):
+    """{name: outcome} of a run of the tests."""
+    assert "tests" in seen(answer)["data"], answer
+    return {test["name"]: test["outcome"] for test in seen(answer)["data"]["tests"]}
+
+
 def text(answer):
     return seen(answer)["text"]

@@ -124,7 +124,7 @@ def test_the_same_without_a_warm_runner(arena, who):
                 "modules of the library's names", "planted bytecode", "descriptors that are guessed",
                 "tests changed while they run")
     fewer = some(cheats.FEWER, "leaves in a call", "a child goes on", "the token searched for")
-    told = some(cheats.TOLD, "tests replaced", "modules put in place", "the runner called", "a plugin registered", "ctypes")
+    told = some(cheats.TOLD, "tests replaced", "modules put in place", "the runner called", "a plugin registered")
     assert not try_all(gym, same, scores_the_same) and not try_all(gym, fewer, wins_nothing)
     assert not try_all(gym, told, is_noticed)
     assert not gym.counts()["warm"]
@@ -156,9 +156,12 @@ def test_a_loop_is_stopped_by_cpu_time(arena, who):
     assert passed(info) == {EXPECTED[0]}
 
 
-def test_a_sleep_is_stopped_by_time(arena):
-    info = grade(arena("root"), **cheats.FEWER["a sleep"])
-    assert info["trouble"].startswith("the run was stopped: timeout")
+def test_a_sleep_is_stopped_by_time(arena, who, scratch):
+    task = Path(scratch) / "short_time"
+    if not task.exists():
+        honest_task.write(task, test_time="5s")
+    info = grade(arena(who, task=task), **cheats.SLEEP)
+    assert info["trouble"].startswith("the run was stopped: timeout") and wins_nothing(info)
 
 
 def test_the_search_found_nothing(arena, who):

@@ -8,8 +8,7 @@ import cheats_inside
 import cheats_wide
 import honest_task
 import wide_task
-from honest_task import EXPECTED, FIXED, PLAIN_EXPECTED, PLAIN_UNTOUCHED, SOURCE, UNTOUCHED
-from playing import seen
+from honest_task import FIXED, PLAIN_EXPECTED, PLAIN_UNTOUCHED, UNTOUCHED
 from test_cheats import everything_told, grade, passed
 
 
@@ -42,7 +41,7 @@ def try_all(gym, table, untouched, told=False):
 
 
 # What looks for parameters or classes, where there are none.
-NO_EFFECT = {"answers in a test's code", "a context around tests"}
+NO_EFFECT = {"a context around tests"}
 LANES = {"honest": UNTOUCHED, "plain": PLAIN_UNTOUCHED}
 
 
@@ -60,11 +59,10 @@ def test_attacks_on_the_runner_win_nothing(arena, who, lane):
 
 def test_without_a_warm_runner(arena, who):
     gym = arena(who, "honest", "--cold")
-    names = ("a helper's name in a test", "a type that puts itself back", "answers in the caller's frame", "another audit hook",
-             "a second judge", "ctypes by another name", "a context around tests")
+    names = ("a helper's name in a test", "a helper that puts itself back", "a second judge", "a context around tests")
     assert not try_all(gym, {n: cheats_inside.TOLD[n] for n in names}, UNTOUCHED, told=True)
     names = ("items of one's own", "the mark called from a test", "code replaced before it is loaded", "signals in the judge",
-             "memory by its folder", "memory by a child")
+             "another audit hook")
     assert not try_all(gym, {n: cheats_inside.FEWER[n] for n in names}, UNTOUCHED)
     assert not gym.counts()["warm"]
 
@@ -78,26 +76,9 @@ def test_what_tests_work_with(arena, who):
 
 def test_what_tests_work_with_without_a_warm_runner(arena, who):
     gym = arena(who, "wide", "--cold")
-    names = ("cases cleared", "a closure", "data replaced", "another folder", "something at home", "parameters changed")
+    names = ("cases cleared", "a closure", "data replaced", "something at home", "parameters changed")
     assert not try_all(gym, {n: cheats_wide.CHEATS[n] for n in names}, set())
     assert grade(gym, {"src/calc.py": wide_task.FIXED})["pass_rate"] == 1
-
-
-CTYPES = """import sys
-
-print("ctypes:", [n for n in sys.modules if "ctypes" in n], [c for c in object.__subclasses__() if "ctypes" in c.__module__],
-      [line for line in open("/proc/self/maps") if "ctypes" in line])
-"""
-
-
-@pytest.mark.parametrize("options", [[], ["--cold"]], ids=["warm", "cold"])
-def test_there_is_no_ctypes_in_the_process(arena, who, options):
-    gym = arena(who, "honest", *options)
-    gym.reset()
-    gym.step("write_file", path="src/calc.py", content=CTYPES + SOURCE)
-    assert "ctypes: [] [] []" in seen(gym.step("run_tests"))["data"]["output"]
-    info = grade(gym, {"src/calc.py": "import ctypes\n" + SOURCE})
-    assert passed(info) == set() and info["trouble"] == "tampered: import of native code"
 
 
 READS = """import glob, os, sys

@@ -97,6 +97,7 @@ def test_what_does_not_fit_together_is_an_observation(gym):
     for tool, input, says in [
         ("read_fil", {}, "did you mean 'read_file'?"),
         ("nothing_like_it", {}, "there is no tool 'nothing_like_it'"),
+        ("git_push", {}, "there is no tool 'git_push'"),
         ("read_file", {}, "path"),
         ("read_file", {"path": 5}, "path"),
         ("bash", {"command": "true", "handle": 1}, "either command"),
@@ -106,7 +107,7 @@ def test_what_does_not_fit_together_is_an_observation(gym):
         answer = gym.step(tool, **input)
         assert seen(answer)["failed"] and says in text(answer), (tool, answer)
         assert not answer["step"]["terminated"]
-    assert gym.look()["calls"] == 7, "they cost as any other call"
+    assert gym.look()["calls"] == 8, "they cost as any other call"
     broken = gym.ask("step", tool="bash", input=["no object"])
     assert seen(broken)["failed"] and "object" in text(broken)
 

@@ -111,3 +111,15 @@ def test_a_model_sees_pictures(user_env, model_server, calc):
     result = model_server.requests[1].body["messages"][-1]["content"][1]
     assert [block["type"] for block in result["content"]] == ["text", "image"]
     assert result["content"][1]["source"]["data"] == PIXEL
+
+
+def test_a_dotenv_that_is_not_trusted_chooses_no_model(user_env, model_server, calc):
+    user_env.put(".env", f"ANTHROPIC_API_KEY={model_server.key}\nANTHROPIC_BASE_URL={model_server.url}\nMODEL=anthropic/theirs\n")
+    unset = {name: "" for name in KEYS}
+    words = ["gym", "episode", "--task", calc, "--agent", "model", "--clock", "virtual"]
+    done = user_env.hutch(*words, env=unset)
+    assert done.returncode == 125 and "ignored ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL, MODEL in .env" in done.stderr
+    assert model_server.requests == []
+    model_server.script([Reply(call("submit"))])
+    assert user_env.hutch(*words, "--trust", env=unset).returncode == 0
+    assert model_server.requests[0].body["model"] == "theirs"

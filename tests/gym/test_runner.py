@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import honest_task
-from playing import Gym, seen
+from playing import Gym, outcomes
 
 FILES = {
     "workspace/src/spoken.py": "import logging\nimport warnings\n\n\ndef say(x):\n    print(x)\n    logging.getLogger('spoken').warning('said %s', x)\n"
@@ -240,7 +240,7 @@ def by_pytest(folder):
 def write(folder, files, expected):
     return honest_task.write(folder, {
         **{f"tests/{n}.py": None for n in ("test_first", "test_later", "helpers")}, "hidden/tests/test_hidden.py": None, **files},
-        {**honest_task.TASK["tests"], "expected": expected})
+        {**honest_task.TASK["tests"], "expected": expected}, test_cpu="20s")
 
 
 SETS = {"many": FILES, "plain": {**PLAIN, "workspace/src/spoken.py": FILES["workspace/src/spoken.py"]}}
@@ -269,7 +269,7 @@ def test_outcomes_are_those_of_pytest(callers, gym_run, who, compared, options):
     gym = Gym([*caller.prefix, str(gym_run), "--virtual", "--no-cache", *options, str(folder)])
     try:
         gym.reset()
-        looked = {t["name"]: t["outcome"] for t in seen(gym.step("run_tests"))["data"]["tests"]}
+        looked = outcomes(gym.step("run_tests"))
         graded = {t["name"]: t["outcome"] for t in gym.step("submit")["info"]["tests"]}
         assert gym.counts()["warm"] == (not options)
     finally:
@@ -286,7 +286,7 @@ def test_run_tests_sees_the_tests_as_they_are_now(callers, gym_run, who, scratch
         write(folder, SETS["flat"], ["tests/test_plain.py::test_one"])
     caller, _ = callers(who)
     gym = Gym([*caller.prefix, str(gym_run), "--virtual", str(folder)])
-    looked = lambda: {t["name"]: t["outcome"] for t in seen(gym.step("run_tests"))["data"]["tests"]}
+    looked = lambda: outcomes(gym.step("run_tests"))
     try:
         gym.reset()
         before = looked()

@@ -24,6 +24,7 @@ static void tools(hutch_box *b)
     char *text = NULL;
     OK(hutch_tools(&text, err));
     CHECK(strstr(text, "\"name\":\"bash\"") && strstr(text, "\"input_schema\":{"));
+    CHECK(!strstr(text, "git_push")); /* works on the host, where nobody could confirm it */
     hutch_free(text);
     OK(hutch_box_tool(b, "write_file", "{\"path\": \"b\", \"content\": \"new\\n\"}", &text, err));
     CHECK(strstr(text, "\"failed\":false"));
@@ -49,7 +50,7 @@ static void changes(hutch_box *b, const char *folder)
     snprintf(path, sizeof path, "%s/b", folder);
     CHECK(fopen(path, "r") == NULL);
     OK(hutch_box_apply(b, &text, err));
-    CHECK(strcmp(text, "{\"applied\":1,\"conflicts\":[],\"refused\":[]}") == 0);
+    CHECK(strcmp(text, "{\"applied\":1,\"conflicts\":[],\"refused\":[],\"notes\":[]}") == 0);
     hutch_free(text);
     FILE *f = fopen(path, "r");
     CHECK(f && fgetc(f) == 'n');

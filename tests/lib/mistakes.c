@@ -63,6 +63,10 @@ static void options(void)
         {"{\"ro\": [\"/usr/share:/proc\"]}", "ro: cannot show it at '/proc'"},
         {"{\"workspace\": \"\"}", "workspace: the value is empty"},
         {"{\"workspace\": \"/\"}", "the workspace cannot be '/'"},
+        {"{\"workspace\": \"//\", \"mode\": \"direct\"}", "the workspace cannot be '/'"},
+        {"{\"workspace\": \"/proc/self/../\"}", "the workspace cannot be '/proc'"},
+        {"{\"workspace\": null, \"rw\": [\"/:/x\"]}", "rw: cannot show '/' in a box"},
+        {"{\"workspace\": null, \"ro\": [\"//sys:/x\"]}", "ro: cannot show '/sys' in a box"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         hutch_box *b = NULL;

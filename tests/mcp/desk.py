@@ -14,6 +14,7 @@ class Desk:
         self.box = box
         self.config = box.caller.folder(box.scratch, "config")
         box.env["XDG_CONFIG_HOME"] = str(self.config)
+        box.env["XDG_STATE_HOME"] = str(box.caller.folder(box.scratch, "state"))
         self.box.caller.own(self._made(self.config / "hutch"))
         self.file = self.config / "hutch" / "config.json"
         self.script = box.workspace.parent / "strange_server.py"
@@ -28,6 +29,11 @@ class Desk:
     def configure(self, **config):
         self.file.write_text(json.dumps(config))
         self.box.caller.own(self.file)
+
+    def trust(self, *args):
+        """`hutch trust`, of the workspace if nothing else is said."""
+        done = self.box.hutch("trust", *(args or [self.box.workspace]))
+        assert done.returncode == 0, done
 
     def strange(self, kind, *args, **more):
         """Makes the strange server of that kind the only one, named `s`."""

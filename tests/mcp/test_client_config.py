@@ -19,8 +19,6 @@ BROKEN = [
     ('{"mcpServers": {"a": {"command": "x", "timeout": -1}}}', "config.mcpServers.a.timeout:"),
     ('{"mcpServers": {"a b": {"command": "x"}}}', "config.mcpServers.a b:"),
     ('{"mcpServers": {"a": {"url": "https://x/sse", "type": "sse"}}}', "config.mcpServers.a.type: the old transport"),
-    ('{"trusted": "/here"}', "config.trusted: must be of type array"),
-    ('{"trusted": ["here"]}', "config.trusted[0]:"),
     ("\xff\xfe", "line 1"),
 ]
 
@@ -62,7 +60,7 @@ def test_somebody_elses_configuration(users):
     assert done.returncode == 125 and "belongs to somebody else" in done.stderr
 
 
-def plant(desk, config, proof="planted"):
+def plant(desk, config):
     """A workspace whose configuration would start a program on the host."""
     folder = desk.box.workspace / ".hutch"
     folder.mkdir(exist_ok=True)
@@ -73,7 +71,7 @@ def plant(desk, config, proof="planted"):
 
 
 def evil(desk):
-    mark = desk.box.workspace.parent / f"{desk.box.workspace.name}-planted"
+    mark = desk.config / "planted"  # a folder that the caller can write
     return mark, {"mcpServers": {"evil": {"command": "/bin/sh", "args": ["-c", f"touch {mark}; sleep 1"]}}}
 
 
@@ -81,7 +79,7 @@ def test_a_workspace_starts_nothing_on_the_host(desk):
     mark, config = evil(desk)
     plant(desk, config)
     tools, stderr = desk.list()
-    assert "not started (evil)" in stderr and f'"trusted": ["{desk.box.workspace}"]' in stderr and str(desk.file) in stderr
+    assert "not started (evil)" in stderr and f"`hutch trust {desk.box.workspace}`" in stderr
     assert len(stderr.splitlines()) == 1
     result = desk.tool("evil.go")
     assert result["failed"] and "not started" in result["text"]
@@ -90,23 +88,48 @@ def test_a_workspace_starts_nothing_on_the_host(desk):
 
 def test_a_trusted_workspace_does(desk):
     plant(desk, {"mcpServers": {"s": {"command": "/usr/bin/python3", "args": [str(desk.script), "ok"]}}})
-    desk.configure(trusted=[str(desk.box.workspace)])
+    assert desk.tool("s.go", opts=["--trust"])["text"] == "fine {}"
+    assert desk.tool("s.go")["failed"]
+    desk.trust()
     assert desk.tool("s.go")["text"] == "fine {}"
     tools, stderr = desk.list()
     assert "s.go" in tools and stderr == ""
 
 
-def test_trust_is_not_for_the_folder_above_or_beside(users):
+def test_trust_ends_when_the_configuration_changes(desk):
+    mark, config = evil(desk)
+    plant(desk, {"mcpServers": {"s": {"command": "/usr/bin/python3", "args": [str(desk.script), "ok"]}}})
+    desk.trust()
+    plant(desk, config)
+    assert "not started (evil)" in desk.list()[1]
+    with desk.door() as door:
+        failed, text = door.call("evil.go")
+        assert failed and "not started" in text
+    assert not mark.exists()
+
+
+def test_trust_is_not_for_the_folder_above_or_below(users):
     mark, config = evil(users)
     plant(users, config)
-    users.configure(trusted=[str(users.box.workspace.parent), str(users.box.workspace) + "x", "/"])
+    below = users.box.workspace / "below"
+    below.mkdir()
+    users.box.caller.own(below)
+    for folder in (users.box.workspace.parent, below, "/"):
+        users.trust(folder)
+    assert "not started" in users.list()[1] and not mark.exists()
+
+
+def test_the_configuration_in_the_person_s_own_file_cannot_trust(users):
+    """There is one mechanism: a list of an earlier hutch means nothing."""
+    mark, config = evil(users)
+    plant(users, config)
+    users.configure(trusted=[str(users.box.workspace)])
     assert "not started" in users.list()[1] and not mark.exists()
 
 
 def test_trust_is_for_what_was_there_before_the_box(users):
     """Code in the box of a trusted workspace writes itself a server; it must not be started."""
     mark, config = evil(users)
-    users.configure(trusted=[str(users.box.workspace)])
     script = f"mkdir -p .hutch/tools; cat > .hutch/config.json <<'END'\n{json.dumps(config)}\nEND\n"
     tools = users.box.workspace / ".hutch"
     tools.mkdir()
@@ -116,24 +139,31 @@ def test_trust_is_for_what_was_there_before_the_box(users):
     (tools / "tools" / "w").chmod(0o755)
     for path in (tools, *tools.rglob("*")):
         users.box.caller.own(path)
+    users.trust()
     with users.door() as door:
         failed, text = door.call("w")
         assert not failed and "evil" in text
         names = [t["name"] for t in door.ask("tools/list", {})["result"]["tools"]]
         assert not any(n.startswith("evil") for n in names)
         door.ask("tools/call", {"name": "evil.go", "arguments": {}})
+    assert users.box.hutch("tool", "-w", users.box.workspace, "--mode", "direct", "w", "{}").returncode == 0
+    assert "not started (evil)" in users.list()[1]
     assert not mark.exists()
 
 
-def test_trust_does_not_reach_into_a_box_that_stays(users):
+def test_a_box_that_stays_goes_by_its_folder_on_the_host(users):
+    """What the box wrote into its own copy does not count, whatever the folder's trust."""
     mark, config = evil(users)
-    plant(users, config)
-    users.configure(trusted=[str(users.box.workspace)])
+    plant(users, {"mcpServers": {"s": {"command": "/usr/bin/python3", "args": [str(users.script), "ok"]}}})
     box_id = users.box.hutch("box", "new", "-w", users.box.workspace).stdout.strip()
     try:
-        done = users.box.hutch("tool", "--list", "--box", box_id)
-        assert "not fresh" in done.stderr and not mark.exists()
-        assert "not fresh" in users.box.hutch("tool", "--box", box_id, "evil.go").stderr and not mark.exists()
+        done = users.box.hutch("tool", "--box", box_id, "s.go")
+        assert done.returncode == 1 and "not started" in done.stderr
+        users.trust()
+        put = ["box", "exec", box_id, "--", "sh", "-c", 'cat > .hutch/config.json']
+        assert users.box.hutch(*put, input=json.dumps(config).encode()).returncode == 0
+        assert "fine" in users.box.hutch("tool", "--box", box_id, "s.go").stdout
+        assert "no tool" in users.box.hutch("tool", "--box", box_id, "evil.go").stderr and not mark.exists()
     finally:
         users.box.hutch("box", "rm", box_id)
 
@@ -145,10 +175,10 @@ def test_a_broken_workspace_configuration_is_told_and_ends_nothing(users):
         assert "plan" in tools and "the workspace's .hutch/config.json: " in stderr and "\x1b" not in stderr
     (users.box.workspace / ".hutch" / "config.json").unlink()
     os.mkfifo(users.box.workspace / ".hutch" / "config.json")
-    assert "the workspace's .hutch/config.json: " in users.list()[1]
+    assert ".hutch/config.json is not a regular file" in users.list()[1]
     (users.box.workspace / ".hutch" / "config.json").unlink()
     (users.box.workspace / ".hutch" / "config.json").symlink_to("/etc/passwd")
-    assert "the workspace's .hutch/config.json: " in users.list()[1]
+    assert "is a link that leads out of the folder" in users.list()[1]
     (users.box.workspace / ".hutch" / "config.json").unlink()
     plant(users, " " * ((1 << 20) + 1))
     assert "is larger than" in users.list()[1]

@@ -62,6 +62,12 @@ CASES = [
     ("run_tests", "report is a fifo", {"command": "true", "report": "fifo"}, None),
     ("plan", "ordinary", {"items": [{"text": "a", "state": "active"}]}, None),
     ("plan", "two active", {"items": [{"text": "a", "state": "active"}] * 2}, "one at a time"),
+    ("git_clone", "hostile address", {"url": "ext::sh -c id"}, "url:"),
+    ("request_network", "unconfirmed", {"hosts": ["example.org"], "reason": "to look"}, "--allow-net example.org"),
+    ("request_network", "unknown group", {"hosts": ["@gem"], "reason": "to look"}, "there is no group"),
+    ("git_clone", "unconfirmed", {"url": "https://git.example.org/a/b"}, "--allow-clone git.example.org"),
+    ("git_push", "no repository", {}, "not the top folder of a git repository"),
+    ("create_pr", "title of two lines", {"title": "a\nb", "body": ""}, "one line"),
     *[(tool, "wrong type", {"path": 7, "pattern": "x", "old": "a", "new": "b", "content": "c"}, "input.")
       for tool in ("read_file", "write_file", "edit_file", "list_files", "search_files")],
 ]

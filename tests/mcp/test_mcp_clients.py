@@ -25,6 +25,14 @@ CALLS = {
     "plan": {"items": [{"text": "look", "state": "active"}]},
 }
 
+# These need a remote and somebody's consent: each says why it does nothing here (tests/forge has the rest).
+REFUSED = {
+    "git_clone": {"url": "https://example.org/a.git"},
+    "git_push": {},
+    "create_pr": {"title": "a", "body": "b"},
+    "request_network": {"hosts": ["example.org"], "reason": "to look"},
+}
+
 
 def run_node(node, script, *args, timeout=120):
     done = subprocess.run([node, script, *map(str, args)], capture_output=True, text=True, timeout=timeout, cwd=HERE,
@@ -91,10 +99,12 @@ def test_sdk_looks_around(sdk, ready, generation):
 def test_sdk_calls_each_tool(sdk, ready, generation):
     """The SDK checks each result's structured content against the tool's schema, and throws if it does not fit."""
     names = [t["name"] for t in json.loads(ready.hutch("tool", "--list", "--json", "-w", ready.workspace).stdout)]
-    assert set(names) <= set(CALLS)
-    results = sdk(generation, "calls", ready, calls=[[name, CALLS[name]] for name in names])["results"]
+    assert set(names) == CALLS.keys() | REFUSED.keys()
+    results = sdk(generation, "calls", ready, calls=[[name, (CALLS | REFUSED)[name]] for name in names])["results"]
     for name, result in zip(names, results):
-        assert not result.get("isError"), (name, result)
+        assert result.get("isError", False) == (name in REFUSED), (name, result)
+        if name in REFUSED:
+            continue
         assert result["content"][0]["type"] == "text" and isinstance(result["structuredContent"], dict), name
     assert results[names.index("bash")]["structuredContent"]["exit_code"] == 3
 
@@ -169,7 +179,7 @@ def inspect(node, ready, monkeypatch):
 
 def test_inspector(inspect):
     names = {t["name"] for t in inspect("tools/list", "--strict")["tools"]}
-    assert {"bash", "read_file", "plan"} <= names <= set(CALLS)
+    assert {"bash", "read_file", "plan"} <= names <= CALLS.keys() | REFUSED.keys()
     result = inspect("tools/call", "--tool-name", "read_file", "--tool-arg", "path=a.txt")
     assert "one" in result["content"][0]["text"] and isinstance(result["structuredContent"], dict)
     assert inspect("resources/list")["resources"][0]["uri"] == "hutch://diff"

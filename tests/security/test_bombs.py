@@ -136,11 +136,13 @@ def test_a_descriptor_bomb_meets_its_limit(box, arsenal):
 
 
 def test_the_descriptor_limit_cannot_be_raised(box):
-    lift = ("import resource as r\nfor v in ((4096, 4096), (101, 101), (100, r.RLIM_INFINITY)):\n"
-            "    try: r.setrlimit(r.RLIMIT_NOFILE, v); print('BREACH raised to', v)\n    except (OSError, ValueError): pass\n")
+    """The soft limit is a program's own to raise, up to the hard one."""
+    lift = ("import resource as r\nfor v in ((4097, 4097), (100, 5000), (100, r.RLIM_INFINITY)):\n"
+            "    try: r.setrlimit(r.RLIMIT_NOFILE, v); print('BREACH raised to', v)\n    except (OSError, ValueError): pass\n"
+            "print(r.getrlimit(r.RLIMIT_NOFILE))\n")
     done = box.run("/usr/bin/python3", "-c", lift, opts=["--files", "100"])
     judge(done)
-    assert done.returncode == 0, done
+    assert done.returncode == 0 and done.stdout == "(100, 4096)\n", done
 
 
 @contextlib.contextmanager
@@ -184,6 +186,42 @@ def test_a_watch_bomb_leaves_watches_for_others(box, make_box, who, arsenal):
         breach_if(host.returncode != 0, f"took all {taken} inotify instances of the host's user")
         other = make_box(who).run("/usr/bin/python3", "-c", WATCH)
         breach_if(other.returncode != 0, f"took all {taken} inotify instances of other boxes")
+
+
+def test_many_watch_bombs_leave_watches_for_others(make_box, who, arsenal):
+    """Each box within its limit: the sum of five must not be all that the user has either."""
+    with contextlib.ExitStack() as stack:
+        boxes = [make_box(who) for _ in range(5)]
+        taken = sum(stack.enter_context(held(box, arsenal, "watches", 4000)) for box in boxes)
+        box = boxes[0]
+        host = subprocess.run([*box.caller.prefix, "/usr/bin/python3", "-c", WATCH], check=False, env=box.env, cwd="/")
+        breach_if(host.returncode != 0, f"took all {taken} inotify instances of the host's user")
+
+
+def test_a_timer_bomb_leaves_pending_signals_for_others(box, arsenal):
+    """A timer is a pending signal, and the user who started the box has so many of them."""
+    with held(box, arsenal, "timers", 4000) as taken:
+        breach_if(taken > 1024, f"took {taken} timers")
+
+
+PIPE = "import fcntl, os; print(fcntl.fcntl(os.pipe()[0], 1032))"
+
+
+def test_pages_of_pipes_are_counted_per_box(make_box, arsenal):
+    """Beyond a number per user pipes become small. Boxes that root started have a user each; an ordinary user's are all
+    that user's (docs/security.md)."""
+    box, other = make_box("root"), make_box("root")
+    with held(box, arsenal, "pipe-pages", 400) as taken:
+        size = other.run("/usr/bin/python3", "-c", PIPE).stdout.strip()
+        breach_if(size != "65536", f"{taken} large pipes in one box leave {size} bytes to one in another")
+
+
+@pytest.mark.parametrize("kind", ["tcp", "udp"])
+def test_a_socket_bomb_meets_the_limit_on_memory(box, arsenal, kind):
+    """Buffers that nobody reads, through the box's own loopback: they are the kernel's memory, and all of the host has
+    one amount for them."""
+    result = explode(box, arsenal, kind, 200, opts=["--memory", "64M"])
+    assert result["killed_by"] == "memory" or reached(result["stdout"]) < 100, result
 
 
 def test_descriptors_in_flight_do_not_stop_other_boxes(box, make_box, who, arsenal):

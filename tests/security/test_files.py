@@ -1,4 +1,5 @@
 """Files: a box sees a selection of the host's and its own, and nothing else, by no name."""
+import fcntl
 import hashlib
 import json
 import os
@@ -425,3 +426,53 @@ def test_a_sparse_terabyte_costs_nothing(box):
         breach_if((box.workspace / "sparse").stat().st_blocks > 2048, "apply filled the host's disk")
     finally:
         box.hutch("box", "rm", name)
+
+
+class Held:
+    """A file of the host that a program in a box holds locks on and watches, as far as it can."""
+
+    def __init__(self, box, arsenal, inside, opts):
+        self.process = box.start(arsenal.arm(box, "hold"), inside, opts=opts)
+        line = self.process.stdout.readline()
+        assert line == b"ready\n", (line, self.process.communicate(timeout=30))
+
+    def reached(self, path):
+        """What of it got to the host, in words."""
+        found = []
+        with open(path, "rb+") as file:
+            for name, lock in (("flock", fcntl.flock), ("fcntl lock", fcntl.lockf)):
+                try:
+                    lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    found.append(name)
+        path.read_bytes()
+        out, err = self.process.communicate(b"\n", timeout=30)
+        assert self.process.returncode == 0, err
+        return found + (["watch"] if b"BREACH" in out else [])
+
+
+HELD = {"cow": ("/workspace/held", []), "ro": ("/workspace/held", ["--mode", "ro"]), "share": ("/x/held", ["--ro", "{}:/x"]),
+        "direct": ("/workspace/held", ["--mode", "direct"]), "rw": ("/x/held", ["--rw", "{}:/x"])}
+
+
+def hold(box, arsenal, how):
+    """The file lies in the workspace, or in a folder that is shown beside it."""
+    inside, opts = HELD[how]
+    folder = box.workspace if inside.startswith("/workspace") else box.caller.folder(box.scratch, "shown")
+    path = folder / "held"
+    path.write_bytes(b"x")
+    box.caller.own(path)
+    return Held(box, arsenal, inside, [o.format(folder) for o in opts]).reached(path)
+
+
+@pytest.mark.parametrize("how", ["cow", "ro", "share"])
+def test_locks_and_watches_do_not_reach_the_hosts_files(box, arsenal, how):
+    """The box has inodes of its own there, those of an overlay."""
+    reached = hold(box, arsenal, how)
+    breach_if(reached, f"it reached the host's file by {', '.join(reached)}")
+
+
+@pytest.mark.parametrize("how", ["direct", "rw"])
+def test_locks_and_watches_reach_a_folder_that_is_shared_for_writing(box, arsenal, how):
+    """As docs/security.md says; and so the test above can fail."""
+    assert hold(box, arsenal, how) == ["flock", "fcntl lock", "watch"]

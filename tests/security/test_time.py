@@ -4,7 +4,7 @@ import time
 import pytest
 
 from arsenal import breach_if
-from harness import leftovers
+from harness import descendants, leftovers
 
 LONG = "7"
 LATE = 5
@@ -87,6 +87,7 @@ def test_a_deaf_shell_does_not_outlast_the_timeout(box):
 def test_killing_hutch_kills_the_box(box, arsenal):
     """Even with a daemon and a deaf child inside."""
     arsenal.arm(box, "linger")
+    before = set(descendants())
     process = box.start("sh", "-c", "/workspace/linger daemon 30; exec /workspace/linger deaf 30",
                         opts=["--timeout", "40s"])
     seen = b""
@@ -98,5 +99,5 @@ def test_killing_hutch_kills_the_box(box, arsenal):
     process.wait(timeout=10)
     for stream in (process.stdin, process.stdout, process.stderr):
         stream.close()
-    left = leftovers(set(), patience=5)
+    left = leftovers(before, patience=5)
     breach_if(left, f"{len(left)} processes outlived hutch")

@@ -147,7 +147,8 @@ def test_ls(boxes):
     two = boxes.new("--mode", "direct")
     boxes.ok("snapshot", one)
     listed = boxes.list()
-    assert set(listed[one]) == {"id", "workspace", "mode", "age_seconds", "ttl_seconds", "running", "snapshots", "pid"}
+    assert set(listed[one]) == {"id", "workspace", "mode", "age_seconds", "ttl_seconds", "running", "snapshots", "pid",
+                                "net", "memory", "cpus", "pids", "timeout_seconds"}
     assert listed[one]["workspace"] == str(boxes.box.workspace) and listed[one]["mode"] == "cow"
     assert 3500 < listed[one]["ttl_seconds"] <= 3600 and listed[two]["ttl_seconds"] is None
     assert (listed[one]["snapshots"], listed[one]["running"], listed[two]["mode"]) == (1, 0, "direct")

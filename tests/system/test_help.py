@@ -169,7 +169,7 @@ def test_manual_has_each_command(table):
             assert words[1] in sections(manual(f"hutch-{words[0]}"))
     for words, command in commands(table):
         name = f"hutch-{words[0]}"
-        if len(words) == 2 or words[0] in ("chat", "ask", "run", "tool", "mcp", "doctor"):
+        if len(words) == 2 or words[0] in ("chat", "ask", "run", "tool", "mcp", "doctor", "trust"):
             synopsis = sections(manual(name))["SYNOPSIS"].replace("\n.br\n", "\n")
             assert f"hutch {' '.join(words)} {command['usage']}".strip() in synopsis
 
@@ -261,6 +261,6 @@ def test_zsh_options(table):
         function = functions[words[0] if len(words) == 2 else ""]
         block = re.search(rf"^ +{words[-1]}\)\n(.*?);;", function, re.S | re.M)[1]
         specs = zsh_specs(block + (makers if "$_hutch_makers" in block else ""))
-        repeats = {"ro", "rw", "env"}
+        repeats = {"ro", "rw", "env", "allow-clone"}
         wanted = {(f"--{o['name']}", o["arg"] is not None, o["name"] in repeats) for o in command["options"]}
         assert specs == wanted | {("--help", False, False)}, words

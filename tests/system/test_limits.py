@@ -119,6 +119,13 @@ def test_files_by_default(box):
     assert box.run("sh", "-c", "ulimit -n").stdout == "1024\n"
 
 
+@pytest.mark.parametrize("files, hard", [(1024, 4096), (64, 4096), (5000, 5000)])
+def test_a_program_raises_its_open_files_to_the_hard_limit(box, files, hard):
+    done = box.run("sh", "-c", f"ulimit -n {hard} && ulimit -n && ulimit -n {hard + 1} 2>/dev/null || echo no more",
+                   opts=["--files", files])
+    assert done.stdout == f"{hard}\nno more\n", done
+
+
 @pytest.mark.parametrize("folder", ["/workspace", "/tmp", "/home/agent"])
 def test_disk(box, folder):
     result = box.json("sh", "-c", f"head -c 64M /dev/zero >{folder}/fill; status=$?; wc -c <{folder}/fill; exit $status",

@@ -402,8 +402,71 @@ def test_background_output_that_is_long(tool):
     data = tool.data(handle=handle)
     assert data["truncated"] and len(data["output"]) < SHOWN + 300 and data["output_bytes"] == 588_895
     assert data["output"].startswith("1\n2\n") and data["output"].endswith("99999\n100000\n")
-    assert data["output_file"] in data["output"]
+    assert f"bytes left out; all of the output is in {data['output_file']}" in data["output"] and data["dropped_bytes"] == 0
     assert tool.data(handle=handle)["output"] == ""
+
+
+@pytest.fixture
+def small(box):
+    """A box whose background logs are smaller than its disk, and that smaller than what the tests print."""
+    made = Tool(box, ["--disk", "16M", "--output", "256K", "--output-total", "200M"])
+    yield made
+    made.end()
+
+
+def test_background_log_is_bounded(small):
+    started = small.data("echo first; yes | head -c 50000000; echo last; sleep 600", background=True)
+    handle, path = started["handle"], started["output_file"]
+    harness.wait_until(lambda: small.inside(f"tail -n 1 {path}") == "last\n", seconds=60, what="all was printed")
+    assert int(small.inside(f"stat -c %s {path}")) < (256 << 10) + 100
+    assert small.inside(f"head -n 2 {path}") == "first\ny\n"
+    gap = small.inside(f"grep -a 'bytes left out' {path}").split()
+    assert gap[0] == "[..." and int(gap[1]) + int(small.inside(f"stat -c %s {path}")) == 50_000_011 + 52
+    assert small.inside("echo room >/tmp/there && cat /tmp/there") == "room\n"
+    data = small.data(handle=handle)
+    assert data["output_bytes"] == 50_000_011 and data["truncated"] and data["dropped_bytes"] == int(gap[1])
+    assert data["output"].startswith("first\ny\n") and data["output"].endswith("y\nlast\n") and len(data["output"]) < SHOWN + 300
+    assert f"{gap[1]} of them were dropped, the head and the tail of the output are in {path}" in data["output"]
+    assert small.data(handle=handle)["dropped_bytes"] == 0
+    assert not small.data(handle=handle, kill=True)["running"]
+
+
+def test_background_counts_add_up_however_often_somebody_looks(small):
+    handle = small.data("echo first; read x; yes | head -c 5000000; echo last; read x", background=True)["handle"]
+    poll(small, handle, lambda seen, data: "first" in seen)
+    data = small.data(handle=handle, stdin="\n")
+    size = data["output_bytes"]
+    while "last" not in data["output"]:
+        data = small.data(handle=handle, timeout=1)
+        size += data["output_bytes"]
+    assert size == 5_000_005 and data["output"].endswith("last\n")
+    assert not small.data(handle=handle, kill=True)["running"]
+
+
+def test_background_command_that_prints_too_much_is_ended(small):
+    handle = small.data("yes", background=True)["handle"]
+    _, data = poll(small, handle, lambda seen, data: not data["running"])
+    assert data["killed_by"] == "output" and data["signal"] == "SIGKILL"
+
+
+def test_background_log_on_a_full_disk_keeps_its_counts(small):
+    small.data("head -c 1G /dev/zero >/tmp/fill; true")
+    handle = small.data("echo one; seq 100000; echo last", background=True)["handle"]
+    total, data = 0, {"running": True}
+    while data["running"]:
+        data = small.data(handle=handle, timeout=1)
+        total += data["output_bytes"]
+    assert data["exit_code"] == 0 and total == 588_895 + 9
+
+
+def test_background_log_stands_still_while_the_box_is_forked(small):
+    started = small.data("while :; do echo tick; done", background=True)
+    copy = small.fork()
+    size = int(small.inside(f"stat -c %s {started['output_file']}", id=copy))
+    assert size < (256 << 10) + 100
+    before = small.data(handle=started["handle"])["output_bytes"]
+    harness.wait_until(lambda: small.data(handle=started["handle"])["output_bytes"] > 0, what=f"it goes on after {before}")
+    assert not small.data(handle=started["handle"], kill=True)["running"]
 
 
 def test_background_time_limit(tool):
@@ -417,8 +480,9 @@ def test_background_output_file_that_is_tampered_with(tool):
     handle, path = started["handle"], started["output_file"]
     poll(tool, handle, lambda seen, data: "one" in seen)
     tool.inside(f"rm {path}; mkfifo {path}")
-    tool.call(handle=handle, eof=True)
-    harness.wait_until(lambda: not tool.data(handle=handle)["running"], what="it ended")
+    told = tool.data(handle=handle, eof=True, timeout=1)
+    rest = poll(tool, handle, lambda seen, data: not data["running"])[0] if told["running"] else ""
+    assert told["output"] + rest == "two\n"
 
 
 # What the host knows

@@ -8,7 +8,7 @@ import harness
 import toolkit
 
 jsonschema = pytest.importorskip("jsonschema", reason="no python3-jsonschema on this host")
-DESIGN = ["bash", "read_file", "write_file", "edit_file", "list_files", "search_files", "apply_diff", "run_tests", "plan"]
+DESIGN = ["bash", "read_file", "write_file", "edit_file", "list_files", "search_files", "apply_diff", "run_tests", "plan", "git_clone", "git_push", "create_pr", "request_network"]
 FLAGS = ["reads_only", "changes_files", "runs_code", "cacheable", "host_side"]
 
 

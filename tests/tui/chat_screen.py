@@ -1,6 +1,7 @@
 """`hutch chat` on a terminal, for people with fingers: keys, the input, the panel."""
 import subprocess
 
+import harness
 from terminal import Terminal
 
 RULE = "────"
@@ -18,17 +19,19 @@ class ChatScreen(Terminal):
         self.tmux("paste-buffer", "-p")
 
     def below(self):
-        """What is below the rule: the input, the panel, the status line."""
+        """What is below the rule: the input, the panel, the status line. Nothing while the screen is somebody else's, or half
+        drawn."""
         lines = self.screen().rstrip("\n").split("\n")
-        return lines[max(i for i, line in enumerate(lines) if line.startswith(RULE)) + 1:]
+        rules = [i for i, line in enumerate(lines) if line.startswith(RULE)]
+        return lines[rules[-1] + 1:] if rules else []
 
     def input(self):
         """The first line of the input, without its prompt."""
-        return self.below()[0].removeprefix("› ")
+        return next(iter(self.below()), "").removeprefix("› ")
 
     def wait_input(self, text):
-        self.wait(f"› {text}")
-        assert self.input() == text
+        """Waits until the input is just this. One look decides: the next one may find the screen being drawn again."""
+        harness.wait_until(lambda: self.input() == text, seconds=20, what=f"the input {text!r}")
 
     def leave(self):
         self.say("/quit")

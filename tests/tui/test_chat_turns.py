@@ -57,7 +57,7 @@ def test_what_waits_comes_back(user_env, model_server, open_chat):
     chat.wait("› two", "  three")
     chat.wait_gone("Esc stops")
     chat.keys("C-c")
-    chat.wait("what shall be done?")
+    chat.wait("Describe a task")
     stalled.release()
     assert len(model_server.requests) == 1
     assert chat.leave() == 0
@@ -96,16 +96,35 @@ def test_review_shows_and_undoes(user_env, model_server, open_chat):
     chat.keys("Enter")
     chat.wait("+new", "[u] undo")
     chat.say("u")
-    chat.wait("taken back")
+    chat.wait("Undid turn 1: restored 1 file in the box")
     assert "Written." not in chat.screen()
     assert not user_env.has("new.txt")
     assert chat.leave() == 0
     assert user_env.boxes() == []
 
 
+def test_undo_after_apply_is_pending(agent_env, model_server, open_chat):
+    changed(model_server)
+    chat = open_chat(agent_env, width=120)
+    chat.say("write")
+    chat.wait("to review")
+    chat.say("a")
+    chat.wait("Applied 1 change")
+    chat.say("/undo")
+    chat.wait("Undid turn 1: restored 1 file in the box", "the pending diff reverts it; /apply to do so.")
+    assert agent_env.get("new.txt") == "new\n", "an undo does not write to the folder"
+    chat.keys("C-u")
+    chat.say("/diff")
+    chat.wait("-new", "1 file, +0 −1")
+    chat.say("/apply")
+    chat.wait("Applied 1 change")
+    assert not agent_env.has("new.txt")
+    assert chat.leave() == 0
+
+
 def test_review_is_in_nobodys_way(user_env, model_server, open_chat):
     changed(model_server, Reply("Going on."))
-    chat = open_chat(user_env)
+    chat = open_chat(user_env, hold=True)
     chat.say("write")
     chat.wait("to review")
     chat.say("undo nothing, add more")
@@ -138,10 +157,17 @@ def test_conflicts_are_told_and_left(user_env, model_server, open_chat):
     stalled.release()
     chat.wait("2 files", "to review")
     chat.say("a")
-    chat.wait("conflict: new.txt", "Applied 1 change; 1 left alone")
+    chat.wait("conflict: new.txt", "Applied 1 change; 1 not applied", "/apply mine, theirs or markers")
     assert (user_env.get("new.txt"), user_env.get("other.txt")) == ("mine\n", "other\n")
     chat.say("/diff")
     chat.wait("+new")
+    chat.keys("C-u")
+    chat.say("/apply nothing.txt")
+    chat.wait("no pending change in 'nothing.txt'")
+    chat.keys("C-u")
+    chat.say("/apply theirs new.txt")
+    chat.wait("Applied 1 change to your folder")
+    assert user_env.get("new.txt") == "new\n"
     assert chat.leave() == 0
 
 
@@ -155,7 +181,7 @@ def test_fork_and_load(user_env, model_server, open_chat):
     chat.wait("there is no turn 7")
     chat.keys("C-u")
     chat.say("/fork")
-    chat.wait("This is session", f"/load {first['session']}")
+    chat.wait("Forked to session", f"/load {first['session']}")
     chat.say("here")
     chat.wait("In the fork.")
     chat.type("/load ")

@@ -39,7 +39,7 @@ def test_several_lines(user_env, model_server):
 def test_commands(user_env, model_server):
     model_server.script([Reply(WRITE), Reply("Written.")])
     done = chat(user_env, "write\n/diff\n/undo\n/diff\n/cost\n/tools\n/help\n!echo own\n/quit\nnever said\n")
-    for text in ("1 file, +1 −0", "added    new.txt  +1 -0", "+new\n", "Turn 1 is taken back", "Nothing is changed", "output", "read_file",
+    for text in ("1 file, +1 −0", "added    new.txt  +1 -0", "+new\n", "Undid turn 1: restored 1 file in the box and removed it from the conversation.\n", "No pending changes.\n", "output", "read_file",
                  "/compact", "own\n"):
         assert text in done.stdout, text
     assert not user_env.has("new.txt") and len(model_server.requests) == 2
@@ -49,6 +49,60 @@ def test_apply(user_env, model_server):
     model_server.script([Reply(WRITE), Reply("Written.")])
     done = chat(user_env, "write\n", "--apply")
     assert user_env.get("new.txt") == "new\n" and "Applied 1 change" in done.stdout
+
+
+def test_undo_after_apply(user_env, model_server):
+    model_server.script([Reply(WRITE), Reply("Written.")])
+    done = chat(user_env, "write\n/apply\n/undo\n/diff\n/apply\n/diff\n")
+    assert ("Undid turn 1: restored 1 file in the box and removed it from the conversation. 1 file of it was applied to your folder: "
+            "the pending diff reverts it; /apply to do so.\n") in done.stdout
+    assert "deleted file mode 100644" in done.stdout and "-new\n" in done.stdout and "No pending changes.\n" in done.stdout
+    assert done.stdout.count("Applied 1 change to your folder.") == 2 and not user_env.has("new.txt")
+
+
+def conflicts(env, server):
+    """A turn during which the person changes the same two files, and one line of a third."""
+    for name in ("one.txt", "two.txt"):
+        env.put(name, "old\n")
+    lines = "".join(f"line {i}\n" for i in range(20))
+    env.put("merge.txt", lines)
+
+    def meanwhile(request):
+        for name in ("one.txt", "two.txt"):
+            env.put(name, "person\n")
+        env.put("merge.txt", lines.replace("line 15\n", "person\n"))
+        return Reply("Written.")
+
+    server.script([Reply(call("bash", command="echo agent > one.txt; echo agent > two.txt; sed -i 's/^line 2$/agent/' merge.txt")), meanwhile])
+
+
+@pytest.mark.parametrize("choice, text, pending", [("mine", "person\n", 0), ("theirs", "agent\n", 0),
+                                                   ("markers", "<<<<<<< folder\nperson\n=======\nagent\n>>>>>>> box\n", None)])
+def test_apply_resolves_conflicts_by_choice(agent_env, model_server, choice, text, pending):
+    conflicts(agent_env, model_server)
+    done = chat(agent_env, f"write\n/apply\n/apply {choice} one.txt\n")
+    assert "merged: merge.txt (your changes and the box's)\n" in done.stdout
+    assert "conflict: one.txt: " in done.stdout and "conflict: two.txt: " in done.stdout
+    assert "Applied 1 change; 2 not applied, still in the box.\n" in done.stdout and "/apply mine, theirs or markers" in done.stdout
+    assert agent_env.get("one.txt") == text and agent_env.get("two.txt") == "person\n", "only the path that was named"
+    assert agent_env.get("merge.txt").count("person") == agent_env.get("merge.txt").count("agent") == 1
+    if pending == 0:
+        assert "1 file, +1 −1 not applied: kept in the session" in done.stdout, "the other one is still pending"
+
+
+def test_sync_resolves_conflicts_by_choice(user_env, model_server):
+    conflicts(user_env, model_server)
+    done = chat(user_env, "write\n/sync\n/sync mine one.txt\n!cat one.txt two.txt merge.txt\n/apply\n")
+    assert "merged: merge.txt" in done.stdout and "conflict: one.txt: " in done.stdout and "/sync mine, theirs or markers" in done.stdout
+    assert "person\nagent\nline 0" in "".join(line.lstrip(" │") for line in done.stdout.splitlines(keepends=True)), done
+    assert "conflict: two.txt: " in done.stdout.rsplit("/sync", 1)[-1] and user_env.get("two.txt") == "person\n"
+
+
+def test_sync(user_env, model_server):
+    user_env.put("a.txt", "old\n")
+    model_server.script([Reply(call("write_file", path="b.txt", content="b\n")), Reply("Written.")])
+    done = chat(user_env, "write\n/sync\n/sync theirs b.txt\n")
+    assert done.stdout.count("The box has your folder's changes already.\n") == 2
 
 
 def test_pending_is_kept_and_told(user_env, model_server):
@@ -129,3 +183,11 @@ def test_a_dumb_terminal_and_ctrl_c(user_env, model_server, terminal):
     screen.wait("Going on.\n›")
     screen.keys("C-c")
     assert screen.wait_end() == 0
+
+
+def test_apply_mentions_changed_hooks_in_one_line(user_env, model_server):
+    model_server.script([Reply(call("bash", command="mkdir -p .git/hooks; for i in 1 2 3; do echo x > .git/hooks/$i; done; echo y > new.txt")), Reply("Written.")])
+    done = chat(user_env, "write\n/apply\n")
+    assert done.stdout.count("hooks and configuration that the box changed in .git were not applied") == 1
+    assert "Applied 1 change" in done.stdout and "not applied: " not in done.stdout
+    assert "Applied 1 change to your folder.\n" in done.stdout and not user_env.has(".git/hooks/1")

@@ -77,6 +77,17 @@ static void run_own(struct agent *a, const char *command)
     json_decref(input);
 }
 
+/* What it did comes as a note. */
+static int run_undo(struct agent *a, unsigned n, struct error *err)
+{
+    _cleanup_buf_ struct buf text = BUF_INIT(4096);
+    struct agent_undone undone;
+    int r = agent_undo(a, n, &undone, err);
+    if (r == 0 && agent_undone_text(&undone, &text) == 0)
+        json_array_append_new(notes, json_stringn((const char *)text.data, text.len));
+    return r;
+}
+
 static int run(struct agent **agents, size_t *at, size_t *n, char *line, struct error *err)
 {
     const struct agent_sink sink = {.event = take};
@@ -89,7 +100,7 @@ static int run(struct agent **agents, size_t *at, size_t *n, char *line, struct 
     if (strcmp(line, "own") == 0)
         run_own(a, rest);
     if (strcmp(line, "undo") == 0)
-        return agent_undo(a, (unsigned)atoi(rest), err);
+        return run_undo(a, (unsigned)atoi(rest), err);
     if (strcmp(line, "clear") == 0)
         return agent_clear(a, err);
     if (strcmp(line, "model") == 0)
@@ -120,7 +131,7 @@ int main(int argc, char **argv)
     notes = json_array();
     box_options_default(&box);
     box.workspace = argv[1];
-    int r = settings_read(argv[1], argv[1], &settings, &err);
+    int r = settings_read(argv[1], argv[1], true, &settings, &err);
     const struct agent_options o = {
         .box = &box, .settings = settings, .model = argv[2], .resume = argc > 3 ? argv[3] : NULL};
     if (r == 0)

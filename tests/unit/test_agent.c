@@ -42,6 +42,39 @@ static void what_was_not_tested_never_wins(void **state)
     assert_int_equal(attempts_best(all, 2), -1);
 }
 
+static void expect_undone(const struct agent_undone *u, const char *text)
+{
+    _cleanup_buf_ struct buf out = BUF_INIT(4096);
+    assert_int_equal(agent_undone_text(u, &out), 0);
+    assert_string_equal(buf_cstr(&out), text);
+}
+
+static void an_undo_says_exactly_what_it_did(void **state)
+{
+    expect_undone(
+        &(struct agent_undone){.first = 1, .last = 1, .files = UNDO_RESTORED, .restored = 2, .applied = 2},
+        "Undid turn 1: restored 2 files in the box and removed it from the conversation. 2 files of it "
+        "were applied to your folder: the pending diff reverts them; /apply to do so.\n");
+    expect_undone(
+        &(struct agent_undone){.first = 2, .last = 3, .files = UNDO_RESTORED, .restored = 3, .applied = 1},
+        "Undid turns 2 to 3: restored 3 files in the box and removed them from the conversation. 1 file "
+        "of them was applied to your folder: the pending diff reverts it; /apply to do so.\n");
+    expect_undone(&(struct agent_undone){.first = 4, .last = 4},
+                  "Undid turn 4: it changed no files; removed it from the conversation.\n");
+    expect_undone(
+        &(struct agent_undone){.first = 1, .last = 2, .files = UNDO_STATE_GONE},
+        "Undid turns 1 to 2 in the conversation only: the box that had the earlier files is gone, so the "
+        "files stay as they are.\n");
+    expect_undone(
+        &(struct agent_undone){.first = 1,
+                               .last = 1,
+                               .files = UNDO_RESTORED,
+                               .failed = 1,
+                               .failures = "big: its earlier content was too large to keep"},
+        "Undid turn 1: restored 0 files in the box and removed it from the conversation.\nCould not "
+        "restore 1 file that was applied: big: its earlier content was too large to keep\n");
+}
+
 static void limits_are_told_when_reached(void **state)
 {
     char why[AGENT_WHY_MAX];
@@ -145,6 +178,7 @@ int main(void)
         cmocka_unit_test(then_the_smallest_diff),
         cmocka_unit_test(exit_status_decides_where_no_test_was_counted),
         cmocka_unit_test(what_was_not_tested_never_wins),
+        cmocka_unit_test(an_undo_says_exactly_what_it_did),
         cmocka_unit_test(limits_are_told_when_reached),
         cmocka_unit_test(every_open_call_is_answered),
         cmocka_unit_test(long_results_keep_head_and_tail_whole),

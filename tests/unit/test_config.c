@@ -1,4 +1,4 @@
-/* The configuration's text, the variables in it, who is trusted; and manifests of own tools. */
+/* The configuration's text, the variables in it; and manifests of own tools. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -60,23 +60,6 @@ static void test_expand_is_bounded(void **state)
     free(big);
 }
 
-static void test_trust(void **state)
-{
-    struct config c = {.own = json_loads("{\"trusted\": [\"/a/b\", \"/c\"]}", 0, NULL)};
-    static const struct {
-        const char *workspace;
-        bool trusted;
-    } cases[] = {{"/a/b", true},    {"/c", true},     {"/a", false},
-                 {"/a/b/c", false}, {"/a/b/", false}, {"/", false}};
-    assert_false(config_trusts(&c));
-    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        c.workspace = (char *)cases[i].workspace;
-        assert_int_equal(config_trusts(&c), cases[i].trusted);
-    }
-    c.workspace = NULL;
-    config_free(&c);
-}
-
 static void test_text(void **state)
 {
     static const char *const cases[][2] = {
@@ -115,8 +98,9 @@ static void test_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_expand), cmocka_unit_test(test_expand_is_bounded),
-        cmocka_unit_test(test_trust),  cmocka_unit_test(test_text),
+        cmocka_unit_test(test_expand),
+        cmocka_unit_test(test_expand_is_bounded),
+        cmocka_unit_test(test_text),
         cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,6 +20,8 @@
 
 #define NOWHERE ((size_t)-1)
 
+static struct etc_view ETC = {.hidden = (char *)"shadow\0ssl/private\0", .hidden_size = 20};
+
 struct made {
     struct plan plan;
     struct layout layout;
@@ -40,7 +42,9 @@ static struct made *make(enum box_mode mode, enum box_net net)
                                       .guest_fd = -1,
                                       .skeleton_fd = -1,
                                       .workspace_fd = -1,
-                                      .image_fd = -1};
+                                      .image_fd = -1,
+                                      .etc_fd = -1,
+                                      .etc = &ETC};
     return m;
 }
 
@@ -145,6 +149,8 @@ static void assert_host_is_read_only(const struct plan *p, const char *const *wr
     for (size_t i = 0; i < p->n_stage2; i++) {
         const struct op *op = &p->stage2[i];
         bool asked = false;
+        if (op->kind == OP_SHOW)
+            assert_int_equal(op->flags, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
         if (op->kind != OP_CLONE || op->from != SLOT_HOST)
             continue;
         for (const char *const *w = writable; *w; w++)
@@ -176,15 +182,91 @@ static void test_host_is_read_only(void **state)
     }
 }
 
+static const struct op *find_path(const struct plan *p, enum op_kind kind, const char *path)
+{
+    for (size_t i = 0; i < p->n_stage2; i++)
+        if (p->stage2[i].kind == kind && strcmp(p->stage2[i].path, path) == 0)
+            return &p->stage2[i];
+    return NULL;
+}
+
 static void test_selection(void **state)
 {
-    static const char *const hidden[] = {"/root", "/home", "/etc",  "/var",        "/run",
+    static const char *const hidden[] = {"/root", "/home", "/var",  "/var/lib",    "/run",
                                          "/tmp",  "/sys",  "/boot", "/etc/shadow", "/"};
     _cleanup_made_ struct made *m = make(BOX_COW, BOX_NET_OFF);
     layout_fresh(&m->plan, &m->layout, &m->from);
-    assert_string_equal(shown_at(&m->plan, find_clone(&m->plan, "/usr")->slot), "usr");
-    for (size_t i = 0; i < ARRAY_SIZE(hidden); i++)
+    assert_non_null(find_path(&m->plan, OP_SHOW, "/usr"));
+    for (size_t i = 0; i < ARRAY_SIZE(hidden); i++) {
         assert_null(find_clone(&m->plan, hidden[i]));
+        assert_null(find_path(&m->plan, OP_SHOW, hidden[i]));
+    }
+}
+
+/* The host's /etc is the lowest layer, never a mount of the box's root; what is hidden lies right over it. */
+static void test_etc_is_a_read_only_overlay_with_hidden_entries(void **state)
+{
+    _cleanup_made_ struct made *m = make(BOX_COW, BOX_NET_OFF);
+    layout_fresh(&m->plan, &m->layout, &m->from);
+    const struct op *host = find_clone(&m->plan, "/etc"), *hide = find_path(&m->plan, OP_HIDE, "c/hide");
+    assert_true(host->flags & MOUNT_ATTR_RDONLY);
+    assert_null(shown_at(&m->plan, host->slot));
+    assert_memory_equal(hide->text, ETC.hidden, ETC.hidden_size);
+    const struct op *overlay = NULL;
+    for (size_t i = 0; i < m->plan.n_stage2; i++)
+        if (m->plan.stage2[i].kind == OP_OVERLAY &&
+            strcmp(shown_at(&m->plan, m->plan.stage2[i].slot) ?: "", "etc") == 0)
+            overlay = &m->plan.stage2[i];
+    assert_non_null(overlay);
+    assert_null(overlay->path); /* no upper */
+    assert_string_equal(overlay->text, "c/own:k/etc:c/hide:c/host");
+}
+
+/* Where /etc cannot be a layer: every entry by itself, nothing that is hidden, and covers over what lies
+ * deeper. */
+static void test_etc_in_parts_shows_no_hidden_entry(void **state)
+{
+    _cleanup_made_ struct made *m = make(BOX_COW, BOX_NET_OFF);
+    m->layout.selection.etc_in_parts = true;
+    layout_fresh(&m->plan, &m->layout, &m->from);
+    assert_false(m->plan.overflow);
+    assert_null(find_path(&m->plan, OP_SHOW, "/etc"));
+    assert_null(find_path(&m->plan, OP_SHOW, "/etc/shadow"));
+    assert_null(find_path(&m->plan, OP_SHOW, "/etc/passwd"));
+    assert_non_null(find_path(&m->plan, OP_COVER, "etc/ssl/private"));
+    assert_null(find_path(&m->plan, OP_COVER, "etc/shadow"));
+    if (access("/etc/ssl", F_OK) == 0)
+        assert_non_null(find_path(&m->plan, OP_SHOW, "/etc/ssl"));
+}
+
+static const char *own_path_of(struct made *m, const char *workspace)
+{
+    layout_set_own_path(&m->layout, workspace);
+    return m->layout.own_path;
+}
+
+static void test_workspace_is_shown_at_its_own_path(void **state)
+{
+    _cleanup_made_ struct made *m = make(BOX_COW, BOX_NET_OFF);
+    assert_string_equal(own_path_of(m, "/home/ann/proj"), "/home/ann/proj");
+    assert_string_equal(own_path_of(m, "/tmp/x"), "/tmp/x");
+    assert_string_equal(own_path_of(m, "/var/tmp/x"), "/tmp/x"); /* which is a link in a box */
+    assert_string_equal(own_path_of(m, "/home/agent/x"), "/home/agent/x");
+    assert_string_equal(own_path_of(m, "/home/agentx"), "/home/agentx");
+    static const char *const taken[] = {"/",        "/home",  "/home/agent", "/tmp",           "/var",
+                                        "/var/tmp", "/usr/x", "/etc",        "/proc/x",        "/workspace/x",
+                                        "/dev/shm", "/run",   "/var/lib",    "/var/lib/dpkg/x"};
+    for (size_t i = 0; i < ARRAY_SIZE(taken); i++)
+        assert_string_equal(own_path_of(m, taken[i]), "");
+    share(m, "/x/tools", "/home/ann/proj/tools", false);
+    assert_string_equal(own_path_of(m, "/home/ann/proj"), "");
+    assert_string_equal(own_path_of(m, "/home/ann/proj/tools/x"), "");
+    assert_string_equal(own_path_of(m, "/home/ann/other"), "/home/ann/other");
+
+    layout_fresh(&m->plan, &m->layout, &m->from);
+    const struct op *again = find_path(&m->plan, OP_CLONE, "workspace");
+    assert_int_equal(again->from, SLOT_ROOT);
+    assert_string_equal(shown_at(&m->plan, again->slot), "home/ann/other");
 }
 
 static void test_an_image_shows_nothing_of_the_host(void **state)
@@ -194,11 +276,13 @@ static void test_an_image_shows_nothing_of_the_host(void **state)
     m->from.image = "/x/image";
     layout_fresh(&m->plan, &m->layout, &m->from);
     assert_false(m->plan.overflow);
-    assert_null(find_clone(&m->plan, "/usr"));
+    assert_int_equal(find(&m->plan, OP_SHOW), NOWHERE);
+    assert_null(find_clone(&m->plan, "/etc"));
     assert_true(find_clone(&m->plan, "/x/image")->flags & MOUNT_ATTR_RDONLY);
 }
 
-/* The store lies beneath a procfs, which lies beneath the same one read-only, and that one is masked. */
+/* The store lies beneath a procfs, which lies beneath the same one, of which parts are masked or read-only.
+ */
 static void test_proc(void **state)
 {
     _cleanup_made_ struct made *m = make(BOX_COW, BOX_NET_OFF);
@@ -207,7 +291,9 @@ static void test_proc(void **state)
     const struct op *top = find_clone(p, "proc");
     const int layers[] = {SLOT_STORE, SLOT_PROC, top->slot};
     size_t seen = 0, masked = 0;
-    assert_true(top->flags & MOUNT_ATTR_RDONLY);
+    const struct op *settings = find_clone(p, "proc/sys");
+    assert_true(settings->flags & MOUNT_ATTR_RDONLY);
+    assert_string_equal(shown_at(p, settings->slot), "proc/sys");
     for (size_t i = 0; i < p->n_stage2; i++) {
         const struct op *op = &p->stage2[i];
         if (op->kind != OP_ATTACH || op->to != SLOT_ROOT || strncmp(op->path, "proc", 4) != 0)
@@ -259,6 +345,7 @@ static void test_network(void **state)
 {
     for (int net = BOX_NET_OFF; net <= BOX_NET_ALLOW; net++) {
         _cleanup_made_ struct made *m = make(BOX_COW, (enum box_net)net);
+        m->layout.has_proxy = net == BOX_NET_ALLOW;
         layout_fresh(&m->plan, &m->layout, &m->from);
         assert_int_equal(find(&m->plan, OP_NETWORK) == NOWHERE, net == BOX_NET_HOST);
         assert_int_equal(find(&m->plan, OP_LISTEN) != NOWHERE, net == BOX_NET_ALLOW);
@@ -317,7 +404,7 @@ static void test_scribe(void **state)
         assert_false(m->plan.overflow);
         for (size_t i = 0; i < m->plan.n_stage1; i++) {
             const struct op *op = &m->plan.stage1[i];
-            bool copy = op->kind == OP_CLONE && strncmp(op->path, "s/", 2) == 0;
+            bool copy = op->kind == OP_CLONE && strcmp(op->path, "s") == 0;
             assert_false(copy && !snap);
             if (op->kind == OP_CLONE && !copy && op->slot != SLOT_GUEST)
                 assert_true(op->flags & MOUNT_ATTR_RDONLY);
@@ -362,6 +449,9 @@ int main(void)
         cmocka_unit_test(test_no_capability_is_left),
         cmocka_unit_test(test_host_is_read_only),
         cmocka_unit_test(test_selection),
+        cmocka_unit_test(test_etc_is_a_read_only_overlay_with_hidden_entries),
+        cmocka_unit_test(test_etc_in_parts_shows_no_hidden_entry),
+        cmocka_unit_test(test_workspace_is_shown_at_its_own_path),
         cmocka_unit_test(test_an_image_shows_nothing_of_the_host),
         cmocka_unit_test(test_proc),
         cmocka_unit_test(test_workspace_by_mode),

@@ -27,7 +27,13 @@ static void test_scrub(void **state)
         {"# duration_ms 17", "# duration_ms ?"},
         {"time=\"0.003\" tests=\"4\"", "time=\"?\" tests=\"4\""},
         {"\"duration\": 5, \"n\": 5", "\"duration\": ?, \"n\": 5"},
+        /* A longer time makes shorter fillings, and from a minute on pytest adds a clock. */
+        {"a\n====== 4 deselected in 0.05s ======\nb", "a\n=== 4 deselected in ?s ===\nb"},
+        {"a\n===== 4 deselected in 12.05s ======\nb", "a\n=== 4 deselected in ?s ===\nb"},
+        {"==== 1 passed in 75.20s (0:01:15) ====", "=== 1 passed in ?s ==="},
+        {"====== FAILURES ======\n__ test_1 __", "====== FAILURES ======\n__ test_1 __"},
         /* What is not a time stays. */
+        {"1 passed (0:01:15)", "1 passed (0:01:15)"},
         {"assert 0.1 + 0.2 == 0.3", "assert 0.1 + 0.2 == 0.3"},
         {"3 s is a whole number, 1.5 seats too", "3 s is a whole number, 1.5 seats too"},
         {"0xff is no address", "0xff is no address"},

@@ -14,6 +14,7 @@
 #include "body.h"
 #include "cleanup.h"
 #include "proxy.h"
+#include "upstream.h"
 #include "request.h"
 
 static void test_target_good(void **state)
@@ -406,14 +407,51 @@ static void test_body_long_line(void **state)
     assert_int_equal(proxy_body_scan(&b, line, sizeof line), -EBADMSG);
 }
 
+static const struct proxy_upstream *upstream_of(const struct proxy_upstreams *u, const char *where,
+                                                bool connect)
+{
+    struct proxy_target target;
+    assert_int_equal(proxy_target_parse(where, strlen(where), &target), 0);
+    return proxy_upstreams_find(u, &target, connect);
+}
+
+static void test_upstream(void **state)
+{
+    struct proxy_upstreams u = {.except = "example.org, .inside.net,10.0.0.1 other.org:8080"};
+    proxy_upstream_parse("http://ada:p%40ss@Proxy.example.net:3128/", &u.https);
+    assert_true(u.https.set && !u.https.unusable);
+    assert_string_equal(u.https.target.host.text, "proxy.example.net");
+    assert_int_equal(u.https.target.port, 3128);
+    assert_string_equal(u.https.authorization, "Basic YWRhOnBAc3M=");
+    assert_ptr_equal(upstream_of(&u, "pypi.org:443", true), &u.https);
+    assert_null(upstream_of(&u, "pypi.org:80", false)); /* none is set for http */
+    static const char *const direct[] = {"example.org:443", "a.example.org:443", "a.inside.net:443",
+                                         "10.0.0.1:443",    "other.org:8080",    "localhost:443",
+                                         "127.0.0.1:443",   "[::1]:443"};
+    for (size_t i = 0; i < ARRAY_SIZE(direct); i++)
+        assert_null(upstream_of(&u, direct[i], true));
+    assert_non_null(upstream_of(&u, "notexample.org:443", true));
+    assert_non_null(upstream_of(&u, "other.org:443", true));
+    proxy_upstream_parse("socks5://proxy.example.net", &u.http);
+    assert_true(u.http.set && u.http.unusable);
+    proxy_upstream_parse("", &u.http);
+    assert_false(u.http.set);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_target_good),          cmocka_unit_test(test_target_bad),
-        cmocka_unit_test(test_public_addresses),     cmocka_unit_test(test_list),
-        cmocka_unit_test(test_allow_errors),         cmocka_unit_test(test_request_connect),
-        cmocka_unit_test(test_request_forward),      cmocka_unit_test(test_request_bad),
-        cmocka_unit_test(test_request_many_headers), cmocka_unit_test(test_body),
+        cmocka_unit_test(test_upstream),
+        cmocka_unit_test(test_target_good),
+        cmocka_unit_test(test_target_bad),
+        cmocka_unit_test(test_public_addresses),
+        cmocka_unit_test(test_list),
+        cmocka_unit_test(test_allow_errors),
+        cmocka_unit_test(test_request_connect),
+        cmocka_unit_test(test_request_forward),
+        cmocka_unit_test(test_request_bad),
+        cmocka_unit_test(test_request_many_headers),
+        cmocka_unit_test(test_body),
         cmocka_unit_test(test_body_long_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

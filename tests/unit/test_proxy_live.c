@@ -91,7 +91,8 @@ static void start_web(struct place *p)
 static struct proxy *start_proxy(const char *const *allow, size_t n, int *ret_port)
 {
     struct error err = {0};
-    struct proxy *p = proxy_start(listen_on(ret_port), allow, n, &err);
+    struct proxy *p =
+        proxy_start(listen_on(ret_port), &(struct proxy_rules){.allow = allow, .n_allow = n}, &err);
     if (!p)
         fail_msg("%s", err.text);
     return p;
@@ -183,7 +184,7 @@ static void test_denied(void **state)
     const int port = p->proxy_port;
 
     expect(ask(port, "CONNECT example.org:443 HTTP/1.1\r\n\r\n"), "HTTP/1.1 403 Forbidden",
-           "example.org:443 is not allowed from this box; allow it with --net allow:example.org:443\n");
+           "example.org:443 is not allowed from this box; allow it with --net allow:example.org:443;");
     expect(ask(port, "GET http://example.org/ HTTP/1.1\r\n\r\n"), "HTTP/1.1 403", "example.org:80");
     expect(ask(port, "CONNECT [::1]:22 HTTP/1.1\r\n\r\n"), "HTTP/1.1 403", "[::1]:22 is not");
     expect(ask(port, "CONNECT 127.0.0.1:%d HTTP/1.1\r\n\r\n", p->web_port + 1), "HTTP/1.1 403", "");
@@ -227,9 +228,74 @@ static void test_bad_list(void **state)
     const char *const allow[] = {"example.org", "http://x"};
     struct error err = {0};
     int port, fd = listen_on(&port);
-    assert_null(proxy_start(fd, allow, 2, &err));
+    assert_null(proxy_start(fd, &(struct proxy_rules){.allow = allow, .n_allow = 2}, &err));
     assert_non_null(strstr(err.text, "without a scheme"));
     assert_int_equal(close(fd), 0); /* still ours */
+}
+
+static void test_rules_change_while_it_runs(void **state)
+{
+    const struct place *p = *state;
+    struct error err = {0};
+    char local[64];
+    const char *const list[] = {local};
+    int port;
+    struct proxy *proxy = start_proxy(NULL, 0, &port);
+    snprintf(local, sizeof local, "127.0.0.1:%d", p->web_port);
+    expect(ask(port, "GET http://%s/file HTTP/1.0\r\n\r\n", local), "HTTP/1.1 403", "is not allowed");
+    assert_int_equal(proxy_set_rules(proxy, &(struct proxy_rules){.allow = list, .n_allow = 1}, &err), 0);
+    expect(ask(port, "GET http://%s/file HTTP/1.0\r\n\r\n", local), "HTTP/1.0 200", "");
+    _cleanup_fd_ int tunnel = try_connect(port);
+    char text[128], answer[256] = "";
+    int n = snprintf(text, sizeof text, "CONNECT %s HTTP/1.1\r\n\r\n", local);
+    assert_int_equal(io_write_all(tunnel, text, (size_t)n), 0);
+    assert_true(read(tunnel, answer, sizeof answer - 1) > 0);
+    assert_non_null(strstr(answer, "200"));
+    /* What was allowed and is not any more ends. */
+    assert_int_equal(proxy_set_rules(proxy, &(struct proxy_rules){0}, &err), 0);
+    assert_true(read(tunnel, answer, sizeof answer) <= 0);
+    expect(ask(port, "GET http://%s/file HTTP/1.0\r\n\r\n", local), "HTTP/1.1 403", "is not allowed");
+    proxy_stop(proxy);
+}
+
+static void test_hosts_of_the_package_configuration_may_be_private(void **state)
+{
+    const struct place *p = *state;
+    char host[64];
+    const char *const list[] = {host};
+    struct error err = {0};
+    int port;
+    snprintf(host, sizeof host, "localhost:%d", p->web_port);
+    struct proxy *proxy =
+        proxy_start(listen_on(&port), &(struct proxy_rules){.hosts = list, .n_hosts = 1}, &err);
+    assert_non_null(proxy);
+    expect(ask(port, "GET http://%s/file HTTP/1.0\r\n\r\n", host), "HTTP/1.0 200", "");
+    /* exactly this port */
+    expect(ask(port, "CONNECT localhost:%d HTTP/1.1\r\n\r\n", p->web_port + 1), "HTTP/1.1 403", "");
+    proxy_stop(proxy);
+}
+
+static void test_refusals_are_kept_once_each(void **state)
+{
+    struct proxy_refusal list[4];
+    int port;
+    struct proxy *proxy = start_proxy(NULL, 0, &port);
+    assert_int_equal(proxy_refused(proxy), 0);
+    for (int i = 0; i < 3; i++)
+        expect(ask(port, "CONNECT example.org:443 HTTP/1.1\r\n\r\n"), "HTTP/1.1 403", "");
+    uint64_t before = proxy_refused(proxy);
+    assert_int_equal(before, 3);
+    expect(ask(port, "CONNECT other.org:22 HTTP/1.1\r\n\r\n"), "HTTP/1.1 403", "");
+    assert_int_equal(proxy_refusals(proxy, 0, list, 4), 2);
+    assert_int_equal(proxy_refusals(proxy, before, list, 4), 1);
+    assert_string_equal(list[0].target, "other.org:22");
+    assert_false(list[0].is_private);
+    /* A box that tries everything fills no memory. */
+    for (int i = 0; i < 100; i++)
+        expect(ask(port, "CONNECT h%d.example.org:443 HTTP/1.1\r\n\r\n", i), "HTTP/1.1 403", "");
+    struct proxy_refusal many[64];
+    assert_int_equal(proxy_refusals(proxy, 0, many, 64), 32);
+    proxy_stop(proxy);
 }
 
 /* Sends a request for a server of our own, and accepts the connection that the proxy makes to it. */
@@ -328,11 +394,19 @@ static void test_many(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_get),         cmocka_unit_test(test_connect),
-        cmocka_unit_test(test_denied),      cmocka_unit_test(test_wrong),
-        cmocka_unit_test(test_large_head),  cmocka_unit_test(test_empty_list),
-        cmocka_unit_test(test_bad_list),    cmocka_unit_test(test_half_close_and_stop),
-        cmocka_unit_test(test_body_is_cut), cmocka_unit_test(test_many),
+        cmocka_unit_test(test_get),
+        cmocka_unit_test(test_connect),
+        cmocka_unit_test(test_denied),
+        cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_large_head),
+        cmocka_unit_test(test_rules_change_while_it_runs),
+        cmocka_unit_test(test_hosts_of_the_package_configuration_may_be_private),
+        cmocka_unit_test(test_refusals_are_kept_once_each),
+        cmocka_unit_test(test_empty_list),
+        cmocka_unit_test(test_bad_list),
+        cmocka_unit_test(test_half_close_and_stop),
+        cmocka_unit_test(test_body_is_cut),
+        cmocka_unit_test(test_many),
     };
     return cmocka_run_group_tests(tests, make_place, remove_place);
 }

@@ -25,11 +25,13 @@
 #include <sys/wait.h>
 #include <netinet/in.h>
 #include <linux/audit.h>
+#include <linux/falloc.h>
 #include <linux/netlink.h>
 
 #include "cleanup.h"
 #include "filter.h"
 #include "policy.h"
+#include "sys.h"
 
 #define X32_BIT    0x40000000
 #define HIGH_BITS  0xdeadbeef00000000ull
@@ -41,11 +43,11 @@ static uint32_t native(void)
 }
 
 /* Only what generate.c emits; anything else fails the test. */
-static uint32_t run_filter(const struct seccomp_data *data)
+static uint32_t run_program(const struct sock_filter *program, size_t len, const struct seccomp_data *data)
 {
     uint32_t a = 0;
-    for (size_t pc = 0; pc < seccomp_filter_len; pc++) {
-        const struct sock_filter *i = &seccomp_filter[pc];
+    for (size_t pc = 0; pc < len; pc++) {
+        const struct sock_filter *i = &program[pc];
         switch (i->code) {
         case BPF_LD | BPF_W | BPF_ABS:
             memcpy(&a, (const char *)data + i->k, sizeof a);
@@ -70,6 +72,11 @@ static uint32_t run_filter(const struct seccomp_data *data)
     }
     fail_msg("the filter has no end");
     return 0;
+}
+
+static uint32_t run_filter(const struct seccomp_data *data)
+{
+    return run_program(seccomp_filter, seccomp_filter_len, data);
 }
 
 static int number_of(const char *name)
@@ -152,7 +159,7 @@ static void test_every_check(void **state)
     static const uint32_t values[] = {
         0, 1, 2, 3, 4, 5, 6, 10, 16, 17, 31, 40, 58, 132, 262,
         0x5412, 0x541c, 0x5423, 0x5413, 0x4b46, 0x5600, 0x4800,
-        02000, 04000, 04755, 0x1000, 0x2000, 0x6000, 0x61ff, 0x8000,
+        02000, 04000, 04755, 1000, 0x40000, 0x1000, 0x2000, 0x6000, 0x61ff, 0x8000,
         CLONE_NEWUSER, CLONE_NEWNET | SIGCHLD, CLONE_VM | CLONE_THREAD, 0x80001, 0xffffffff,
     };
     /* clang-format on */
@@ -176,12 +183,69 @@ static void test_every_check(void **state)
     }
 }
 
+static uint32_t ask_unheard(const char *name, uint64_t a1, uint64_t a2, uint64_t a5)
+{
+    struct seccomp_data data = {.nr = number_of(name), .arch = native(), .args = {0, a1, a2, 0, 0, a5}};
+    return run_program(seccomp_unheard_filter, seccomp_unheard_filter_len, &data);
+}
+
+/* Nobody would answer, and the kernel would say ENOSYS. */
+static void test_without_a_listener_the_filter_decides(void **state)
+{
+    static const struct sock_filter *const programs[] = {seccomp_unheard_filter, seccomp_scribe_filter};
+    const size_t lens[] = {seccomp_unheard_filter_len, seccomp_scribe_filter_len};
+    for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
+        for (size_t pc = 0; pc < lens[i]; pc++)
+            assert_false(programs[i][pc].code == (BPF_RET | BPF_K) && programs[i][pc].k == POLICY_NOTIFY);
+    assert_int_equal(ask_unheard("renameat", 0, 0, 0), POLICY_ALLOW);
+    assert_int_equal(ask_unheard("renameat2", 0, 0, 0), POLICY_ALLOW);
+    assert_int_equal(ask_unheard("fchmod", 04755, 0, 0), POLICY_ERRNO(EPERM));
+    assert_int_equal(ask_unheard("fchmodat", 0, 04755, 0), POLICY_ERRNO(EPERM));
+    assert_int_equal(ask_unheard("landlock_restrict_self", 0, 0, 0), POLICY_ALLOW);
+}
+
+/* The guest must not wait for itself. */
+static void test_what_the_guest_renames_is_not_asked_about(void **state)
+{
+    struct seccomp_data data = {.nr = number_of("renameat2"), .arch = native()};
+    assert_int_equal(run_filter(&data), POLICY_NOTIFY);
+    data.args[5] = SYS_RENAME_MARK;
+    assert_int_equal(run_filter(&data), POLICY_ALLOW);
+    data.args[4] = RENAME_WHITEOUT;
+    assert_int_equal(run_filter(&data), POLICY_ERRNO(EPERM));
+}
+
+static uint32_t ask_allocation(const char *name, uint64_t arg1)
+{
+    struct seccomp_data data = {.nr = number_of(name), .arch = native(), .args = {[1] = arg1}};
+    return run_program(seccomp_allocation_filter, seccomp_allocation_filter_len, &data);
+}
+
+static void test_reserving_space_is_refused_and_freeing_it_is_not(void **state)
+{
+    const uint32_t refused = POLICY_ERRNO(EOPNOTSUPP);
+    assert_int_equal(ask_allocation("fallocate", 0), refused);
+    assert_int_equal(ask_allocation("fallocate", HIGH_BITS), refused);
+    assert_int_equal(ask_allocation("fallocate", FALLOC_FL_KEEP_SIZE), refused);
+    assert_int_equal(ask_allocation("fallocate", FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE), refused);
+    assert_int_equal(ask_allocation("fallocate", FALLOC_FL_UNSHARE_RANGE), refused);
+    assert_int_equal(ask_allocation("fallocate", FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE), POLICY_ALLOW);
+    assert_int_equal(ask_allocation("fallocate", FALLOC_FL_COLLAPSE_RANGE), POLICY_ALLOW);
+    assert_int_equal(ask_allocation("fallocate", FALLOC_FL_INSERT_RANGE), POLICY_ALLOW);
+    assert_int_equal(ask_allocation("ioctl", 0x40305828), refused);             /* FS_IOC_RESVSP */
+    assert_int_equal(ask_allocation("ioctl", HIGH_BITS | 0x4030582a), refused); /* FS_IOC_RESVSP64 */
+    assert_int_equal(ask_allocation("ioctl", 0x40305839), refused);             /* FS_IOC_ZERO_RANGE */
+    assert_int_equal(ask_allocation("ioctl", FIONREAD), POLICY_ALLOW);
+    assert_int_equal(ask_allocation("write", 0), POLICY_ALLOW);
+}
+
 /* Runs f in a child under the filter; it returns 0, or the number of the line that failed. */
 static void in_child(int (*f)(void))
 {
     pid_t pid = fork();
     if (pid == 0) {
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || seccomp_install(false) < 0)
+        int nobody;
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || seccomp_install(SECCOMP_ALONE, &nobody) < 0)
             _exit(255);
         int line = f();
         if (line) {
@@ -221,6 +285,9 @@ static int allowed_calls(void)
     WORKS(syscall(SYS_memfd_create, "name", 0));
     WORKS(open("/dev/null", O_RDWR));
     WORKS(personality(0xffffffff));
+    WORKS(personality(ADDR_NO_RANDOMIZE));
+    WORKS(syscall(SYS_setresuid, -1, -1, -1));
+    FAILS(ENOENT, chown("/nothing/x", 1000, 1000));
     WORKS(syscall(SYS_pidfd_open, getpid(), 0));
     WORKS(syscall(SYS_close_range, 100, 200, 0));
 
@@ -250,7 +317,7 @@ static int denied_calls(void)
     FAILS(EPERM, syscall(SYS_keyctl, 0, 0, 0, 0, 0));
     FAILS(EPERM, syscall(SYS_open_by_handle_at, -1, NULL, 0));
     FAILS(EPERM, syscall(SYS_pidfd_getfd, -1, 0, 0));
-    FAILS(EPERM, personality(ADDR_NO_RANDOMIZE));
+    FAILS(EPERM, personality(ADDR_NO_RANDOMIZE | READ_IMPLIES_EXEC));
     FAILS(EPERM, syscall(SYS_personality, HIGH_BITS | READ_IMPLIES_EXEC));
     FAILS(EPERM, syscall(SYS_ioctl, 0, TIOCSTI, "x"));
     FAILS(EPERM, syscall(SYS_ioctl, 0, HIGH_BITS | TIOCSTI, "x"));
@@ -263,6 +330,12 @@ static int denied_calls(void)
     FAILS(EAFNOSUPPORT, socketpair(AF_INET, SOCK_STREAM, 0, pair));
     FAILS(EPERM, mknodat(AT_FDCWD, "/nothing/x", S_IFCHR | 0600, 0));
     FAILS(EPERM, fchmodat(AT_FDCWD, "/nothing/x", 04755, 0));
+    FAILS(EPERM, chown("/nothing/x", 0, -1));
+    FAILS(EPERM, lchown("/nothing/x", 1000, 7));
+    FAILS(EPERM, fchownat(AT_FDCWD, "/nothing/x", 7, 1000, 0));
+    FAILS(EPERM, fchown(0, -1, 0));
+    FAILS(EPERM, syscall(SYS_setuid, 0));
+    FAILS(EPERM, syscall(SYS_setresgid, -1, 1000, 7));
     FAILS(ENOSYS, syscall(999));
     return 0;
 }
@@ -322,9 +395,14 @@ static void test_other_entries(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_number),  cmocka_unit_test(test_other_entries_are_closed),
-        cmocka_unit_test(test_every_check),   cmocka_unit_test(test_allowed),
+        cmocka_unit_test(test_every_number),
+        cmocka_unit_test(test_other_entries_are_closed),
+        cmocka_unit_test(test_every_check),
+        cmocka_unit_test(test_allowed),
         cmocka_unit_test(test_denied),
+        cmocka_unit_test(test_without_a_listener_the_filter_decides),
+        cmocka_unit_test(test_what_the_guest_renames_is_not_asked_about),
+        cmocka_unit_test(test_reserving_space_is_refused_and_freeing_it_is_not),
 #ifdef __x86_64__
         cmocka_unit_test(test_other_entries),
 #endif

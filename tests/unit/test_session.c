@@ -117,6 +117,9 @@ static void test_reach(void **state)
     struct tool_session *s = open_session();
     assert_string_equal(call(s, "nope", "{}", false, -ENOENT),
                         "failed: there is no tool 'nope'; `hutch tool --list` shows all");
+    assert_string_equal(
+        call(s, "git_push", "{}", false, -ENOENT), /* nobody said what it may do on the host */
+        "failed: there is no tool 'git_push'; `hutch tool --list` shows all");
     assert_string_equal(call(s, "broken", "{}", false, -EIO), "failed: it is broken");
     assert_string_equal(call(s, "count", "{}", false, -EINVAL), "failed: input.x: is missing");
     assert_int_equal(runs, 0);

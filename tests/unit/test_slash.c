@@ -41,6 +41,12 @@ static void test_parse(void **state)
     expect("/attempts", JOB_ATTEMPTS, 0, NULL);
     expect("/attempts off", JOB_ATTEMPTS, 1, NULL);
     expect("/attempts 3 make  test", JOB_ATTEMPTS, 3, "make  test");
+    expect("/apply", JOB_APPLY, 0, NULL);
+    expect("/apply theirs", JOB_APPLY, 2, NULL);
+    expect("/apply  mine  a.c b/c", JOB_APPLY, 1, "a.c b/c");
+    expect("/apply minefield", JOB_APPLY, 0, "minefield");
+    expect("/sync markers", JOB_SYNC, 3, NULL);
+    expect("/sync a b", JOB_SYNC, 0, "a b");
     expect("!ls -l | wc", JOB_SHELL, 0, "ls -l | wc");
     expect("!", JOB_SAY, 0, "!");
     expect("/etc/passwd is odd", JOB_SAY, 0, "/etc/passwd is odd");
@@ -65,7 +71,7 @@ static void test_refuse(void **state)
     refuse("/undo 0", "not a number");
     refuse("/undo -1", "not a number");
     refuse("/load", "needs ID");
-    refuse("/apply now", "takes nothing");
+    refuse("/diff now", "takes nothing");
     refuse("/attempts 3", "is missing");
     refuse("/attempts 1 true", "from 2 to 16");
     refuse("/attempts 17 true", "from 2 to 16");
@@ -88,6 +94,7 @@ static void test_help(void **state)
 static void test_fuzzy(void **state)
 {
     assert_int_equal(fuzzy_score("xyz", 3, "src/main.c"), FUZZY_NONE);
+    assert_true(fuzzy_score("1118-07", 7, "1118-07") > fuzzy_score("1118-07", 7, "1118-07-2"));
     assert_true(fuzzy_score("main", 4, "src/main.c") > fuzzy_score("main", 4, "src/my_alpha_inner.c"));
     assert_true(fuzzy_score("main", 4, "src/main.c") > fuzzy_score("main", 4, "main_stuff/other.c"));
     assert_true(fuzzy_score("sm", 2, "src/main.c") != FUZZY_NONE);

@@ -79,6 +79,7 @@ static void kill_all(struct place *p)
 static const struct backend BACKEND = {.guest = get_guest,
                                        .ready = is_ready,
                                        .counted = is_counted,
+                                       .on_disk = is_counted,
                                        .usage = get_usage,
                                        .kill = kill_all,
                                        .entrance = get_entrance,

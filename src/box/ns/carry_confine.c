@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -28,7 +29,8 @@
 #include "weaken.h"
 #include "banned.h"
 
-#define CONTROL_FD 3
+#define CONTROL_FD  3
+#define LISTENER_FD 4
 
 int carry_rlimit(struct carry *c, const struct op *op)
 {
@@ -51,7 +53,7 @@ static int nest_user_namespace(struct carry *c)
     /* The kernel's own refusal of further user namespaces, beside the filter's. And what it counts per user,
      * of whom the box is one: a box must not use up what the person's own programs need. */
     if ((r = io_write_file(proc, "sys/user/max_user_namespaces", "0")) < 0 ||
-        (r = io_write_file(proc, "sys/user/max_inotify_instances", "32")) < 0 ||
+        (r = io_write_file(proc, "sys/user/max_inotify_instances", "16")) < 0 ||
         (r = io_write_file(proc, "sys/user/max_inotify_watches", "16384")) < 0)
         return r;
     return 0;
@@ -74,22 +76,37 @@ int carry_landlock(struct carry *c, const struct op *op)
 
 int carry_seccomp(struct carry *c, const struct op *op)
 {
-    return confine_system_calls(op->flags != 0);
+    return confine_system_calls(op->flags & OP_SECCOMP_SCRIBE ? SECCOMP_SCRIBE : SECCOMP_BOX,
+                                !(op->flags & OP_SECCOMP_NO_ALLOCATION), &c->listener);
 }
 
-/* Only the wire goes along: everything else is closed by the exec itself. */
+/* Moves a descriptor to the number at which the guest looks for it. */
+static int pass_on(int fd, int number)
+{
+    if (fd != number && dup2(fd, number) < 0)
+        return -errno;
+    return fcntl(number, F_SETFD, 0) < 0 ? -errno : 0;
+}
+
+/* Only the wire and the filter's listener go along: everything else is closed by the exec itself. */
 int carry_exec(struct carry *c, const struct op *op)
 {
-    int program = fcntl(c->fds[op->slot], F_DUPFD_CLOEXEC, CONTROL_FD + 1);
-    if (program < 0 || (c->control != CONTROL_FD && dup2(c->control, CONTROL_FD) < 0))
+    bool heard = c->listener >= 0;
+    int program = fcntl(c->fds[op->slot], F_DUPFD_CLOEXEC, LISTENER_FD + 1);
+    int listener = heard ? fcntl(c->listener, F_DUPFD_CLOEXEC, LISTENER_FD + 1) : -1;
+    if (program < 0 || (heard && listener < 0))
         return -errno;
-    if (fcntl(CONTROL_FD, F_SETFD, 0) < 0)
-        return -errno;
-    if (!weakened("fds") && (sys_close_range(0, CONTROL_FD - 1, 0) < 0 ||
-                             sys_close_range(CONTROL_FD + 1, ~0U, CLOSE_RANGE_CLOEXEC) < 0))
+    int r = pass_on(c->control, CONTROL_FD);
+    if (r == 0 && heard)
+        r = pass_on(listener, LISTENER_FD);
+    if (r < 0)
+        return r;
+    if (!weakened("fds") &&
+        (sys_close_range(0, CONTROL_FD - 1, 0) < 0 ||
+         sys_close_range(heard ? LISTENER_FD + 1 : LISTENER_FD, ~0U, CLOSE_RANGE_CLOEXEC) < 0))
         return -errno;
     umask(022);
-    char *argv[] = {(char *)"hutch-guest", (char *)op->text, NULL};
+    char *argv[] = {(char *)"hutch-guest", (char *)(heard ? "listen" : op->text), NULL};
     char *none[] = {NULL};
     extern char **environ;
     syscall(SYS_execveat, program, "", argv, weakened("guest") ? environ : none, AT_EMPTY_PATH);

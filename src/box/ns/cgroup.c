@@ -20,6 +20,7 @@
  * passed over. */
 #define SHMEM_LEFT_MAX (1u << 20)
 #define LEFT_MAX       (16u << 20)
+#define STARTERS       2 /* processes beside process 1 while a box starts (spawn.h) */
 
 struct cgroup {
     const struct cgroup_names *names;
@@ -77,8 +78,11 @@ void cgroup_read(const struct cgroup *g, bool with_memory, struct cgroup_usage *
     ret->cpu_ns -= g->before.cpu_ns;
     ret->oom_kills -= g->before.oom_kills;
     ret->pids_hits -= g->before.pids_hits;
-    if (with_memory)
-        ret->memory = process_memory(g);
+    if (!with_memory)
+        return;
+    ret->memory = process_memory(g);
+    if (g->names->stat_sockets)
+        ret->sockets = read_value(g->folders[CGROUP_MEMORY], "memory.stat", g->names->stat_sockets);
 }
 
 static int set_limit(const struct cgroup *g, int controller, const char *file, const char *text,
@@ -88,28 +92,69 @@ static int set_limit(const struct cgroup *g, int controller, const char *file, c
     return r < 0 ? error_errno(err, -r, "cannot set %s of the box's control group", file) : 0;
 }
 
+static int set_pids(const struct cgroup *g, uint64_t pids, struct error *err)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)pids);
+    return set_limit(g, CGROUP_PIDS, "pids.max", text, err);
+}
+
+/* Buffers of TCP and UDP, which version 1 counts only where they have a limit, and apart. A kernel without
+ * the file (CONFIG_MEMCG_V1, CONFIG_INET) leaves them to the limits of the host. */
+static int set_sockets(const struct cgroup *g, const struct box_limits *l, struct error *err)
+{
+    char text[32];
+    if (!g->names->sockets_max || weakened("sockets"))
+        return 0;
+    snprintf(text, sizeof text, "%llu", (unsigned long long)limit_sockets(l));
+    int r = set_limit(g, CGROUP_MEMORY, g->names->sockets_max, text, err);
+    /* Busy: what the last box of this group held is still being freed, and its limit is in force. */
+    return r == -ENOENT || r == -EBUSY ? 0 : r;
+}
+
 /*
  * The kernel's limit on memory covers the box's files too, since they live in memory (the store); so it is
  * the sum of both, and what processes alone may use is watched by the host (box_tick). The sum holds whatever
  * happens.
  */
-static int set_limits(struct cgroup *g, const struct box_limits *l, struct error *err)
+static int set_memory(struct cgroup *g, const struct box_limits *l, struct error *err)
 {
     char text[64];
     snprintf(text, sizeof text, "%llu", (unsigned long long)(l->memory + l->disk));
     int r = set_limit(g, CGROUP_MEMORY, g->names->memory_max, text, err);
-    if (r < 0)
-        return r;
-    snprintf(text, sizeof text, "%llu", (unsigned long long)l->pids + 1); /* the guest itself is one */
-    if ((r = set_limit(g, CGROUP_PIDS, "pids.max", text, err)) < 0)
-        return r;
-    if (g->folders[CGROUP_CPU] < 0 || (g->names == cgroup_names(1) && l->cpus == 0))
-        return 0;
+    return r < 0 ? r : set_sockets(g, l, err);
+}
+
+static int set_cpus(struct cgroup *g, const struct box_limits *l, struct error *err)
+{
+    char text[64];
     if (l->cpus > 0)
         snprintf(text, sizeof text, g->names->cpu_format, (long long)(l->cpus * 100000));
     else
         snprintf(text, sizeof text, "%s", g->names->cpu_none);
     return set_limit(g, CGROUP_CPU, g->names->cpu_max, text, err);
+}
+
+static int set_limits(struct cgroup *g, const struct box_limits *l, struct error *err)
+{
+    int r = set_memory(g, l, err);
+    if (r == 0)
+        r = set_pids(g, l->pids + GUEST_TASKS + STARTERS, err);
+    if (r < 0 || g->folders[CGROUP_CPU] < 0 || (g->names == cgroup_names(1) && l->cpus == 0))
+        return r;
+    return set_cpus(g, l, err);
+}
+
+int cgroup_change(struct cgroup *g, const struct box_limits *limits, unsigned field, struct error *err)
+{
+    if (field == BOX_SET_PIDS)
+        return set_pids(g, limits->pids + GUEST_TASKS, err);
+    if (field == BOX_SET_CPUS)
+        return set_cpus(g, limits, err);
+    int r = set_memory(g, limits, err);
+    if (r == -EBUSY)
+        return error_set(err, EBUSY, "--memory: the box uses more than that now; end what runs in it first");
+    return r;
 }
 
 static void free_group(struct cgroup *g)
@@ -217,8 +262,9 @@ static int try_group(const struct cgroup_tree *t, unsigned number, unsigned want
         r = take(g);
     if (r == 1)
         r = open_folders(g, t, name, wanted);
-    if (r == 1 && open_joins(g) < 0)
-        r = -EIO;
+    int joined = r == 1 ? open_joins(g) : 0;
+    if (joined < 0)
+        r = joined;
     g->limits_cpus = wanted & (1u << CGROUP_CPU) && g->folders[CGROUP_CPU] >= 0;
     if (r != 1) {
         free_group(g);
@@ -245,15 +291,23 @@ int cgroup_acquire(const struct box_limits *limits, bool one_shot, struct cgroup
     struct cgroup_tree tree;
     unsigned wanted = controllers_for(limits, one_shot);
     *ret = NULL;
-    if (weakened("cgroup") || cgroup_tree_open(&tree, wanted, NULL, 0) < 0)
+    if (weakened("cgroup"))
         return 0;
     struct cgroup *g = NULL;
-    int r = 0;
+    int r = cgroup_tree_open(&tree, wanted, NULL, 0);
+    if (r == -EMFILE || r == -ENFILE ||
+        r == -ENOMEM) /* not to be mistaken for a host without control groups */
+        return error_errno(err, -r, "the box did not start: cannot open a control group for it");
+    if (r < 0)
+        return 0;
     for (unsigned i = 0; i < CGROUP_POOL_MAX && r == 0; i++)
         r = try_group(&tree, i, wanted, &g);
     cgroup_tree_close(&tree);
-    if (r <= 0)
-        return error_set(err, r ? -r : EAGAIN, "no free control group for the box (%d are in use)",
+    if (r < 0)
+        return error_errno(err, -r, "the box did not start: cannot open a control group for it");
+    if (r == 0)
+        return error_set(err, EAGAIN,
+                         "the box did not start: all %d control groups for boxes are in use; end some boxes",
                          CGROUP_POOL_MAX);
     *ret = g;
     return 0;
@@ -267,6 +321,11 @@ int cgroup_begin(struct cgroup *g, const struct box_limits *limits, struct error
     if (r == 0)
         read_totals(g, &g->before);
     return r;
+}
+
+int cgroup_started(struct cgroup *g, const struct box_limits *limits, struct error *err)
+{
+    return g ? set_pids(g, limits->pids + GUEST_TASKS, err) : 0;
 }
 
 struct cgroup *cgroup_release(struct cgroup *g)

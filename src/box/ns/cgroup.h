@@ -25,9 +25,13 @@ struct cgroup;
  * here. */
 int cgroup_acquire(const struct box_limits *limits, bool one_shot, struct cgroup **ret, struct error *err);
 
-/* Sets its limits and begins to count: before any command runs in the box, but while it is being made. Takes
- * NULL. */
+/* Sets its limits and begins to count: before the first process of the box joins it. Takes NULL. */
 int cgroup_begin(struct cgroup *g, const struct box_limits *limits, struct error *err);
+/* Process 1 is there and what started it is gone: from now on the limit on processes is that of the box
+ * alone. */
+int cgroup_started(struct cgroup *g, const struct box_limits *limits, struct error *err);
+/* One limit (enum box_field) of a box that runs. -EBUSY: version 1 does not go below what is in use. */
+int cgroup_change(struct cgroup *g, const struct box_limits *limits, unsigned field, struct error *err);
 struct cgroup *cgroup_release(struct cgroup *g);
 
 /* Which version the host offers us, and why not a better one. */
@@ -47,7 +51,8 @@ bool cgroup_limits_cpus(const struct cgroup *g);
 /* What happened since it was acquired. */
 struct cgroup_usage {
     int64_t cpu_ns;
-    uint64_t memory; /* of processes: what is not file content */
+    uint64_t memory;
+    uint64_t sockets; /* of processes: what is not file content */
     uint64_t oom_kills;
     uint64_t pids_hits; /* times that a process could not be made */
 };

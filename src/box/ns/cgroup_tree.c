@@ -6,12 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysinfo.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include "buf.h"
+#include "cgroup_path.h"
 #include "cgroup_tree.h"
+#include "host_memory.h"
 #include "io.h"
 #include "banned.h"
 
@@ -25,6 +26,7 @@ static const struct cgroup_names NAMES[] = {
         .memory_max = "memory.limit_in_bytes",
         .stat_files = "total_cache",
         .oom_events = "memory.oom_control",
+        .sockets_max = "memory.kmem.tcp.limit_in_bytes",
         .cpu_max = "cpu.cfs_quota_us",
         .cpu_format = "%lld",
         .cpu_none = "-1",
@@ -36,6 +38,7 @@ static const struct cgroup_names NAMES[] = {
         .memory_max = "memory.max",
         .stat_files = "file",
         .oom_events = "memory.events",
+        .stat_sockets = "sock",
         .cpu_max = "cpu.max",
         .cpu_format = "%lld 100000",
         .cpu_none = "max 100000",
@@ -48,27 +51,6 @@ static const struct cgroup_names NAMES[] = {
 const struct cgroup_names *cgroup_names(int version)
 {
     return &NAMES[version - 1];
-}
-
-/* Our own group in the hierarchy of one controller ("" for version 2), from lines like "4:memory:/a/b". */
-static bool own_group(const char *text, const char *controller, char *path, size_t size)
-{
-    for (const char *line = text; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
-        const char *list = strchr(line, ':');
-        const char *at = list ? strchr(list + 1, ':') : NULL;
-        if (!at)
-            continue;
-        char names[256];
-        snprintf(names, sizeof names, ",%.*s,", (int)(at - list - 1), list + 1);
-        char want[64];
-        snprintf(want, sizeof want, ",%s,", controller);
-        if (strcmp(names, want) != 0 && (!*controller || !strstr(names, want)))
-            continue;
-        const char *end = strchr(at, '\n');
-        int n = end ? (int)(end - at - 1) : (int)strlen(at + 1);
-        return (size_t)snprintf(path, size, "%.*s", n, at + 1) < size;
-    }
-    return false;
 }
 
 static int open_folder(const char *path)
@@ -146,18 +128,20 @@ static int check_movable(const char *parent)
     return access(path, W_OK) < 0 ? -errno : 0;
 }
 
-static int open_v2(struct cgroup_tree *t, const char *own)
+static int open_v2(struct cgroup_tree *t)
 {
     struct statfs fs;
+    struct cgroup_path own;
     if (statfs(MOUNT, &fs) < 0 || fs.f_type != CGROUP2_SUPER_MAGIC)
         return -ENOENT;
+    int r = cgroup_path_find("", &own);
+    if (r < 0)
+        return r;
     /* Our own group holds processes and so may not hand controllers down: the pool goes beside it. */
-    char parent[PATH_MAX];
-    snprintf(parent, sizeof parent, MOUNT "%s", own);
-    char *slash = strrchr(parent, '/');
-    if (strlen(parent) > sizeof MOUNT && slash)
+    char *parent = own.folder, *slash = strrchr(parent, '/');
+    if (strlen(parent) > own.mount_len && slash)
         *slash = 0;
-    int r = check_movable(parent);
+    r = check_movable(parent);
     if (r < 0)
         return r;
     int pool = open_pool(parent);
@@ -178,15 +162,19 @@ static int open_v2(struct cgroup_tree *t, const char *own)
     return 0;
 }
 
-static int open_v1(struct cgroup_tree *t, const char *groups, unsigned wanted)
+static int open_v1(struct cgroup_tree *t, unsigned wanted)
 {
     t->version = 1;
     for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
-        char own[PATH_MAX / 2], parent[PATH_MAX];
-        if (!(wanted & (1u << i)) || !own_group(groups, CONTROLLER_NAMES[i], own, sizeof own))
+        struct cgroup_path own;
+        if (!(wanted & (1u << i)))
             continue;
-        snprintf(parent, sizeof parent, MOUNT "/%s%s", CONTROLLER_NAMES[i], strcmp(own, "/") == 0 ? "" : own);
-        int pool = open_pool(parent);
+        int r = cgroup_path_find(CONTROLLER_NAMES[i], &own);
+        if (r < 0 && r != -ENOENT)
+            return r;
+        if (r < 0)
+            continue;
+        int pool = open_pool(own.folder);
         if (pool < 0 && i <= CGROUP_PIDS)
             return pool;
         t->roots[i] = pool;
@@ -200,8 +188,11 @@ static void explain(int v2, int v1, char *why, size_t size)
 {
     if (!why)
         return;
-    if (v2 == -EACCES || v1 == -EACCES)
-        snprintf(why, size, "control groups are not delegated to this user");
+    if (v2 == -EROFS || v1 == -EROFS)
+        snprintf(why, size, "control groups are mounted read-only");
+    else if (v2 == -EACCES || v1 == -EACCES)
+        snprintf(why, size, "control groups are not %s",
+                 geteuid() == 0 ? "writable here" : "delegated to this user");
     else
         snprintf(why, size, "no memory and pids controllers (version 2: %s; version 1: %s)", strerror(-v2),
                  strerror(-v1));
@@ -210,13 +201,9 @@ static void explain(int v2, int v1, char *why, size_t size)
 int cgroup_tree_open(struct cgroup_tree *ret, unsigned wanted, char *why, size_t size)
 {
     struct cgroup_tree t = {.roots = {-1, -1, -1, -1}};
-    _cleanup_buf_ struct buf groups = BUF_INIT(65536);
-    int r = io_read_file(AT_FDCWD, "/proc/self/cgroup", &groups);
-    if (r < 0 || !buf_cstr(&groups))
-        return r < 0 ? r : -ENOMEM;
-    char own[PATH_MAX / 2];
-    int v2 = own_group((char *)groups.data, "", own, sizeof own) ? open_v2(&t, own) : -ENOENT;
-    int v1 = v2 < 0 ? open_v1(&t, (char *)groups.data, wanted) : 0;
+    int v2 = open_v2(&t);
+    /* What fails for want of descriptors or memory says nothing about the host. */
+    int v1 = v2 == -EMFILE || v2 == -ENFILE || v2 == -ENOMEM ? v2 : v2 < 0 ? open_v1(&t, wanted) : 0;
     if (v2 < 0 && v1 < 0) {
         cgroup_tree_close(&t);
         explain(v2, v1, why, size);
@@ -235,10 +222,10 @@ void cgroup_tree_close(struct cgroup_tree *t)
 
 void cgroup_tree_limit(const struct cgroup_tree *t)
 {
-    struct sysinfo info;
     char text[32];
-    if (sysinfo(&info) < 0)
+    uint64_t memory = host_memory(NULL);
+    if (memory == UINT64_MAX)
         return;
-    snprintf(text, sizeof text, "%llu", (unsigned long long)info.totalram * info.mem_unit / 4 * 3);
+    snprintf(text, sizeof text, "%llu", (unsigned long long)memory / 4 * 3);
     io_write_file(t->roots[CGROUP_MEMORY], cgroup_names(t->version)->memory_max, text);
 }

@@ -81,7 +81,11 @@ int confine_landlock(const struct landlock_rule *rules, size_t n, unsigned flags
     return r == -EOPNOTSUPP || r == -ENOSYS || r > 0 ? 0 : r;
 }
 
-int confine_system_calls(bool scribe)
+int confine_system_calls(enum seccomp_role role, bool allocates, int *ret_listener)
 {
-    return weakened("seccomp") ? 0 : seccomp_install(scribe);
+    *ret_listener = -1;
+    if (weakened("seccomp"))
+        return 0;
+    int r = allocates ? 0 : seccomp_refuse_allocation();
+    return r < 0 ? r : seccomp_install(role, ret_listener);
 }

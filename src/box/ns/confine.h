@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "landlock.h"
+#include "seccomp/filter.h"
 
 /* Lowers a limit for good; one that is lower already stays. */
 int confine_rlimit(int which, uint64_t value);
@@ -25,5 +26,6 @@ int confine_new_privileges(void);
 /* A kernel without Landlock is told by `hutch doctor`; every other protection is still there. */
 int confine_landlock(const struct landlock_rule *rules, size_t n, unsigned flags);
 
-/* Last, since it forbids most of the above. */
-int confine_system_calls(bool scribe);
+/* Last, since it forbids most of the above. See seccomp_install(); without `allocates`, also
+ * seccomp_refuse_allocation(). */
+int confine_system_calls(enum seccomp_role role, bool allocates, int *ret_listener);

@@ -15,7 +15,8 @@ const char *const ENTER_WORDS[ENTER_STEPS] = {
 int enter_family(int userns, int mntns, enum enter_step *ret_step)
 {
     *ret_step = ENTER_GROUPS;
-    if (geteuid() == 0 && syscall(SYS_setgroups, 0, NULL) < 0)
+    /* Without CAP_SETGID root keeps its groups, as an ordinary user does. */
+    if (geteuid() == 0 && syscall(SYS_setgroups, 0, NULL) < 0 && errno != EPERM)
         return -errno;
     *ret_step = ENTER_USER;
     if (setns(userns, CLONE_NEWUSER) < 0)

@@ -110,7 +110,9 @@ int landlock_apply(const struct landlock_rule *rules, size_t n, unsigned flags,
 {
     *culprit = NULL;
     int abi = landlock_abi();
-    if (abi < 0)
+    /* The kernel itself answers ENOSYS or EOPNOTSUPP. Another error comes from a container's system call
+     * filter (systemd-nspawn: EPERM), and then there is no Landlock either. */
+    if (abi == -ENOSYS)
         return abi;
     if (abi < LANDLOCK_OLDEST)
         return -EOPNOTSUPP;

@@ -39,7 +39,7 @@ struct landlock_rule {
 #define LANDLOCK_SIGNALS (1u << 0)
 
 /* The version of Landlock in the running kernel, 1 or more; -ENOSYS (not built in) or -EOPNOTSUPP (not
- * switched on). */
+ * switched on); another negative errno where a container's filter refuses the question. */
 int landlock_abi(void);
 
 /*

@@ -1,17 +1,22 @@
 /*
  * What a box looks like from inside, as plans: a fresh box, a fork, a scribe.
  *
- * The store is the box's one writable tmpfs. It is attached beneath /proc of the box's own mount tree, where
- * the procfs mounted over it hides it for good, and holds:
+ * The store is the box's one writable place: a tmpfs, beside which a folder on disk (store.h) may hold what
+ * grows: d, to which r, w and s are links then. Making the rest on disk would wait for its journal, for every
+ * mount point and each of the hundred whiteouts of /etc. The store is attached beneath /proc of the box's own
+ * mount tree, where the procfs mounted over it hides it for good, and holds:
  *
  *     k         (mount) the skeleton: places, links and made-up files of the root filesystem
  *     r/u r/k   upper and work folder of the root's overlay
  *     w/u w/k   upper and work folder of the workspace's overlay
+ *     c         the layers of /etc (selection.c)
+ *     g         what the box reads as its control group
+ *     d         (mount) the folder on disk, if there is one
  *     base      (mount) the person's folder
  *     img       (mount) the image, if there is one
  *     l0 l1 …   (mounts) layers of the snapshots this box was forked from, newest first; each holds w/ and r/
  *     s/N       snapshots taken of this box, each with w/ and r/
- *     x0 x1 …   (mounts) folders shown read-only, each beneath an overlay of its own
+ *     x0 x1 …   (mounts) folders shown read-only, each beneath an overlay of its own (files have none)
  *     guest     (mount) the guest's program
  */
 #pragma once
@@ -23,33 +28,46 @@
 #define PROXY_PORT 3128
 #define AGENT_ID   1000
 
+#define OWN_PATH_SIZE 1024
+
 /* What the host has of the lists in selection.c, by their order there. */
 struct selection {
-    uint8_t top[8];
-    uint8_t etc[40];
-    uint8_t proc[16];
+    uint8_t top[8], more[8];
+    uint8_t proc_empty[20], proc_read_only[8];
+    bool etc_in_parts; /* the host's /etc cannot be a layer of an overlay */
+    uid_t owner;       /* what agent is on the host */
 };
 
 /* The mounts that a box shows beside the fixed ones: kept by a box, since its forks show them too. */
 struct layout {
     enum box_mode mode;
     enum box_net net;
+    bool has_proxy;  /* it listens for the box's connections */
+    bool adjustable; /* the limit on processes may be raised later */
     bool has_image;
     bool has_workspace;
     bool counted; /* there is a control group */
     bool warm;    /* children of a warm process may enter */
-    uint64_t disk, pids, files;
+    uint64_t disk, pids, files, memory;
+    double cpus;
+    const char *disk_path; /* the store's folder on disk; NULL: the store is memory */
+    int disk_mount;        /* a detached mount of it, or -1 to clone the path instead */
+    bool disk_is_watched;  /* and no quota limits it: reserving space without writing must be refused */
     size_t n_layers;
     struct selection selection;
     size_t n_shares;
     struct {
         char *at;
-        bool writable;
+        bool writable, is_file;
     } shares[BOX_SHARES_MAX];
     size_t n_links;
     struct {
         char at[BOX_LINK_SIZE], to[BOX_LINK_SIZE];
     } links[BOX_LINKS_MAX];
+    char own_path[OWN_PATH_SIZE]; /* where the workspace is shown, too; empty: nowhere */
+    char git_config[BOX_GIT_SIZE];
+    bool has_git_mask;
+    char git_mask[BOX_GIT_MASK_SIZE];
 };
 
 /* Where a fresh box takes its parts from. Descriptors are detached id-mapped mounts, -1 to clone the path
@@ -60,11 +78,24 @@ struct layout_sources {
     const char *workspace; /* NULL: none */
     const char *image;
     const char *share_paths[BOX_SHARES_MAX];
-    int guest_fd, skeleton_fd, workspace_fd, image_fd;
+    int guest_fd, skeleton_fd, workspace_fd, image_fd, etc_fd;
+    const struct etc_view *etc; /* of the host's /etc; NULL with an image */
     int share_fds[BOX_SHARES_MAX];
 };
 
 void layout_fresh(struct plan *p, const struct layout *l, const struct layout_sources *from);
+
+/* Shows the workspace at its path on the host as well, unless a box has something else there. Call it when
+ * the shares and links are known. */
+void layout_set_own_path(struct layout *l, const char *workspace);
+
+/* The files by which programs in the box read its limits, in the store. */
+struct limit_file {
+    const char *path;
+    char text[64];
+};
+#define LIMIT_FILES 3
+void layout_limit_files(const struct layout *l, struct limit_file ret[LIMIT_FILES]);
 
 /* A fork, of layout l, of snapshot number `snap` of the source (SLOT_SOURCE); number 0 is the source before
  * it was used. */
@@ -76,3 +107,6 @@ void layout_scribe(struct plan *p, const struct layout *l, unsigned snap);
 /* The Landlock rules of a box, which its plan has too, for whoever enters it later. */
 void layout_landlock_rules(struct plan *p, const struct layout *l);
 unsigned layout_landlock_flags(const struct layout *l);
+
+/* Whether a pid namespace has a limit of its own on process numbers. */
+bool layout_has_own_pid_max(void);

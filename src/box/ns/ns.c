@@ -4,6 +4,7 @@
  * A place holds the descriptors of the box's user and mount namespaces and of its store. As long as they are
  * open the box's files exist, though no path leads to them; when the last is closed the kernel frees
  * everything. So nothing has to be cleaned up after a crash, and a snapshot outlives its box by holding them.
+ * A store on disk is a folder that somebody has to remove: store.h.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,15 +12,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/sysinfo.h>
+#include <sys/time.h>
+#include <sys/utsname.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include "backend.h"
 #include "cgroup.h"
+#include "host_memory.h"
 #include "idmap.h"
 #include "io.h"
+#include "outer_proc.h"
 #include "parts.h"
 #include "place.h"
 #include "selection.h"
@@ -59,6 +64,7 @@ static void place_unref(struct place *p)
     cleanup_close(&p->store);
     cleanup_close(&p->mntns);
     cleanup_close(&p->userns);
+    store_unref(p->disk); /* last: the mounts are gone, and nothing writes there any more */
     pthread_mutex_destroy(&p->lock);
     free(p);
 }
@@ -99,6 +105,10 @@ static int control_pair(int *ret_ours, int *ret_theirs, struct error *err)
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
         return error_errno(err, errno, "cannot make a socket");
+    /* A guest that is stopped takes no more connections after some hundreds: nobody waits for ever to send
+     * one. */
+    const struct timeval patience = {.tv_sec = GUEST_SEND_S};
+    setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     *ret_ours = ends[0];
     *ret_theirs = ends[1];
     return 0;
@@ -111,6 +121,9 @@ static int take_handover(struct place *p, struct error *err)
     size_t n = 0;
     char byte;
     ssize_t got = io_recv_fds(p->guest.control, &byte, 1, fds, ARRAY_SIZE(fds), &n, 0);
+    if (got ==
+        -ECONNRESET) /* it has ended already and left a request unread; what it sent comes after that */
+        got = io_recv_fds(p->guest.control, &byte, 1, fds, ARRAY_SIZE(fds), &n, 0);
     if (got != 1 || byte != 'H' || n < 2)
         return error_set(err, EPROTO, "the box did not start: nothing was handed over");
     p->store = fds[0];
@@ -138,6 +151,14 @@ static struct starting *starting_new(void)
     return s && plan_init(&s->plan) < 0 ? starting_free(s) : s;
 }
 
+/* Only files in memory count for the control group's limit on memory. */
+static struct box_limits counted_limits(const struct place *p)
+{
+    struct box_limits l = p->limits;
+    l.disk = p->disk ? 0 : l.disk;
+    return l;
+}
+
 /* Starts process 1 by the plan, of which the place becomes the owner; it is up when place_ready says so. */
 static int populate(struct place *p, struct starting **starting, int mntns, struct error *err)
 {
@@ -146,6 +167,7 @@ static int populate(struct place *p, struct starting **starting, int mntns, stru
                       .userns = p->userns,
                       .mntns = mntns,
                       .namespaces = place_namespaces(p->layout.net),
+                      .outer_proc = mntns < 0 && p->ids.clones && outer_proc_is_masked(),
                       .cpus = cgroup_limits_cpus(p->cgroup) ? 0 : p->limits.cpus};
     s.cgroups = cgroup_joins(p->cgroup, &s.n_cgroups);
     s.birthplace = cgroup_birthplace(p->cgroup);
@@ -153,11 +175,14 @@ static int populate(struct place *p, struct starting **starting, int mntns, stru
     if (r < 0)
         return r;
     s.control = theirs;
-    r = spawn_begin(&s, &(*starting)->spawning, err);
-    if (r < 0)
-        return r;
-    p->starting = TAKE_PTR(*starting);
-    return cgroup_begin(p->cgroup, &p->limits, err);
+    /* Before the first process joins the group: until then it has the limits of the last box that used it. */
+    const struct box_limits counted = counted_limits(p);
+    r = cgroup_begin(p->cgroup, &counted, err);
+    if (r == 0)
+        r = spawn_begin(&s, &(*starting)->spawning, err);
+    if (r == 0)
+        p->starting = TAKE_PTR(*starting);
+    return r;
 }
 
 /* Takes the place's processes and files over from who made them. */
@@ -168,7 +193,11 @@ static int take_over(struct place *p, struct error *err)
     if (r < 0)
         return r;
     p->guest.pidfd = sys_pidfd_open(p->guest.pid, 0);
-    return take_handover(p, err);
+    if (p->disk)
+        store_set_process(p->disk, p->guest.pidfd);
+    const struct box_limits counted = counted_limits(p);
+    r = cgroup_started(p->cgroup, &counted, err);
+    return r < 0 ? r : take_handover(p, err);
 }
 
 static int place_ready(struct place *p, struct error *err)
@@ -183,20 +212,81 @@ static int place_ready(struct place *p, struct error *err)
     return -code;
 }
 
-/* The store lives in memory, so it must fit there: a box that could fill the host's memory does not start. */
-static int check_disk(uint64_t disk, struct error *err)
+/* A store in memory must fit there: a box that could fill the host's memory does not start. */
+static int check_memory_store(uint64_t disk, uint64_t total, const struct error *no_disk, struct error *err)
 {
-    struct sysinfo info;
-    if (sysinfo(&info) < 0)
-        return 0;
-    uint64_t total = (uint64_t)info.totalram * info.mem_unit;
     if (disk <= total / 2)
         return 0;
-    return error_set(
-        err, ENOSPC,
-        "--disk: what a box writes is kept in memory, and %llu MiB is more than half of this host's; "
-        "the most is %lluM (or use --mode direct)",
-        (unsigned long long)(disk >> 20), (unsigned long long)(total / 2 >> 20));
+    return error_set(err, ENOSPC,
+                     "--disk: %lluM is more than half of the memory here (the most is %lluM), and the box "
+                     "cannot have a store on disk: %s",
+                     (unsigned long long)(disk >> 20), (unsigned long long)(total / 2 >> 20),
+                     no_disk->code ? no_disk->text : "it was asked to be in memory");
+}
+
+/*
+ * A container whose processes use more memory than its control group allows is killed as a whole. So a box in
+ * it, with its files that are in memory, gets at most three quarters.
+ */
+static int check_memory(uint64_t memory, uint64_t files, const struct error *no_disk, struct error *err)
+{
+    bool limited;
+    uint64_t total = host_memory(&limited), most = HOST_MEMORY_FOR_BOX(total);
+    if (memory > total)
+        return error_set(err, ENOMEM, "--memory: %llu MiB is more than there is; the most is %lluM",
+                         (unsigned long long)(memory >> 20), (unsigned long long)(total >> 20));
+    int r = check_memory_store(files, total, no_disk, err);
+    if (r < 0 || !limited || memory + files <= most)
+        return r;
+    return error_set(err, ENOMEM,
+                     "--memory and --disk: %llu MiB and %llu MiB are too much where a control group allows "
+                     "%llu MiB (is this a container?); both together may be at most %lluM",
+                     (unsigned long long)(memory >> 20), (unsigned long long)(files >> 20),
+                     (unsigned long long)(total >> 20), (unsigned long long)(most >> 20));
+}
+
+/* User xattrs on a tmpfs came with Linux 6.6. Without them an overlay cannot remove a folder. */
+static bool tmpfs_has_user_xattrs(void)
+{
+    struct utsname u;
+    unsigned major = 0, minor = 0;
+    return uname(&u) < 0 || sscanf(u.release, "%u.%u", &major, &minor) != 2 || major > 6 ||
+           (major == 6 && minor >= 6);
+}
+
+uint64_t box_disk_room(void)
+{
+    uint64_t bytes = 0;
+    struct error ignored;
+    return store_check(&bytes, &ignored) < 0 ? 0 : bytes;
+}
+
+static void fill_store(struct place *p)
+{
+    p->layout.disk_path = p->disk ? store_path(p->disk) : NULL;
+    p->layout.disk_mount = p->disk ? store_mount(p->disk) : -1;
+    p->layout.disk_is_watched = p->disk && !store_has_quota(p->disk);
+}
+
+/* The one place that decides where a box's files are. Without a filesystem that fits, memory serves if it is
+ * large enough. */
+static int choose_store(struct place *p, const struct box_options *o, struct error *err)
+{
+    struct error no_disk = {0};
+    bool on_disk =
+        o->store == BOX_STORE_DISK ||
+        (o->store == BOX_STORE_AUTO && (o->limits.disk > BOX_MEMORY_STORE_MAX || !tmpfs_has_user_xattrs()));
+    if (on_disk) {
+        const struct store_options want = {.ids = &p->ids, .userns = p->userns, .disk = o->limits.disk};
+        int r = store_open(&want, &p->disk, &no_disk);
+        if (r == -ENOSPC)
+            *err = no_disk;
+        if (r == 0)
+            fill_store(p);
+        if (r == 0 || r == -ENOSPC)
+            return r < 0 ? r : check_memory(o->limits.memory, 0, &no_disk, err);
+    }
+    return check_memory(o->limits.memory, o->limits.disk, &no_disk, err);
 }
 
 /* Whole processors can be had without control groups (by affinity), parts of one cannot. */
@@ -241,19 +331,31 @@ static int fill_links(struct place *p, const struct box_options *o, struct error
     return r;
 }
 
+static void fill_git(struct place *p, const struct box_options *o)
+{
+    snprintf(p->layout.git_config, BOX_GIT_SIZE, "%s", o->git_config ? o->git_config : "");
+    p->layout.has_git_mask = o->git_mask && o->mode == BOX_COW && o->workspace;
+    snprintf(p->layout.git_mask, BOX_GIT_MASK_SIZE, "%s", o->git_mask ? o->git_mask : "");
+}
+
 static int fill_layout(struct place *p, const struct box_options *o)
 {
     p->limits = o->limits;
     p->layout = (struct layout){.mode = o->mode,
                                 .net = o->net,
+                                .has_proxy = box_has_proxy(o),
+                                .adjustable = o->adjustable,
                                 .has_image = o->image != NULL,
                                 .has_workspace = o->workspace != NULL,
                                 .warm = o->warm,
                                 .disk = o->limits.disk,
                                 .pids = o->limits.pids,
-                                .files = o->limits.files};
+                                .files = o->limits.files,
+                                .memory = o->limits.memory,
+                                .cpus = o->limits.cpus};
     for (size_t i = 0; i < o->n_shares; i++) {
         p->layout.shares[i].writable = o->shares[i].writable;
+        p->layout.shares[i].is_file = o->shares[i].is_file;
         p->layout.shares[i].at = strdup(o->shares[i].at);
         if (!p->layout.shares[i].at)
             return -ENOMEM;
@@ -262,17 +364,27 @@ static int fill_layout(struct place *p, const struct box_options *o)
     return 0;
 }
 
+static const struct layout_sources NO_SOURCES = {
+    .guest_fd = -1,
+    .skeleton_fd = -1,
+    .workspace_fd = -1,
+    .image_fd = -1,
+    .etc_fd = -1,
+    .share_fds = {[0 ... BOX_SHARES_MAX - 1] = -1},
+};
+
 static void close_sources(struct layout_sources *f)
 {
     cleanup_close(&f->guest_fd);
     cleanup_close(&f->skeleton_fd);
     cleanup_close(&f->workspace_fd);
     cleanup_close(&f->image_fd);
+    cleanup_close(&f->etc_fd);
     for (size_t i = 0; i < BOX_SHARES_MAX; i++)
         cleanup_close(&f->share_fds[i]);
 }
 
-/* As root the folders come id-mapped; an ordinary user's child clones them by path, as the same user. */
+/* Root picks the folders up itself, id-mapped if it can; an ordinary user's child clones them by path. */
 static int map_sources(const struct place *p, const struct box_options *o, struct layout_sources *f,
                        struct error *err)
 {
@@ -305,33 +417,71 @@ static int find_parts(struct part_paths *paths, bool image, struct error *err)
 static int find_sources(const struct place *p, const struct box_options *o, struct layout_sources *f,
                         struct part_paths *parts, struct error *err)
 {
-    *f = (struct layout_sources){.guest = parts->guest,
-                                 .skeleton = parts->skeleton,
-                                 .workspace = o->workspace,
-                                 .image = o->image,
-                                 .guest_fd = -1,
-                                 .skeleton_fd = -1,
-                                 .workspace_fd = -1,
-                                 .image_fd = -1};
-    for (size_t i = 0; i < BOX_SHARES_MAX; i++) {
-        f->share_paths[i] = i < o->n_shares ? o->shares[i].source : NULL;
-        f->share_fds[i] = -1;
-    }
+    f->guest = parts->guest;
+    f->skeleton = parts->skeleton;
+    f->workspace = o->workspace;
+    f->image = o->image;
+    for (size_t i = 0; i < o->n_shares; i++)
+        f->share_paths[i] = o->shares[i].source;
     int r = find_parts(parts, o->image != NULL, err);
-    return r < 0 || !p->ids.mapped ? r : map_sources(p, o, f, err);
+    return r < 0 || !p->ids.clones ? r : map_sources(p, o, f, err);
+}
+
+/* The box's user namespace and what is shown in it, by the ids in p. */
+static int prepare(struct place *p, const struct box_options *o, struct layout_sources *f,
+                   struct part_paths *parts, struct error *err)
+{
+    int r = idmap_family_namespace(&p->ids, &p->userns, err);
+    return r < 0 ? r : find_sources(p, o, f, parts, err);
+}
+
+/* First as root should; the plain way (idmap.h) where the host refuses that to root. */
+static int prepare_somehow(struct place *p, const struct box_options *o, struct layout_sources *f,
+                           struct part_paths *parts, struct error *err)
+{
+    int r = idmap_choose(o->workspace, &p->ids, err);
+    if (r < 0)
+        return r;
+    r = prepare(p, o, f, parts, err);
+    if (r == 0 || !p->ids.mapped || !idmap_is_refusal(r))
+        return r;
+    close_sources(f);
+    *f = NO_SOURCES;
+    cleanup_close(&p->userns);
+    p->userns = -1;
+    r = idmap_choose_plain(o->workspace, err->text, &p->ids, err);
+    return r < 0 ? r : prepare(p, o, f, parts, err);
+}
+
+/* What of /etc this box shows. As root we pick it up ourselves, without what is mounted inside; the child
+ * could not leave that out, for the kernel holds such mounts together in its namespaces. */
+static int find_etc(struct place *p, struct etc_view *view, struct layout_sources *f, struct error *err)
+{
+    int r = etc_view_read(view);
+    if (r < 0)
+        return error_errno(err, -r, "the box did not start: cannot look through /etc");
+    f->etc = view;
+    p->layout.selection.etc_in_parts = view->has_mounts && !p->ids.clones;
+    return p->ids.clones ? idmap_single_clone("/etc", &f->etc_fd, err) : 0;
 }
 
 static int open_fresh(struct place *p, const struct box_options *o, struct error *err)
 {
     struct part_paths parts;
-    _cleanup_(close_sources) struct layout_sources from;
-    int r = find_sources(p, o, &from, &parts, err);
+    _cleanup_(close_sources) struct layout_sources from = NO_SOURCES;
+    _cleanup_(etc_view_free) struct etc_view etc = {0};
+    int r = prepare_somehow(p, o, &from, &parts, err);
+    p->layout.selection.owner = p->ids.uid;
+    selection_scan(&p->layout.selection);
+    if (r == 0 && !o->image)
+        r = find_etc(p, &etc, &from, err);
+    if (r == 0)
+        r = choose_store(p, o, err);
     if (r < 0)
         return r;
     _cleanup_(starting_drop) struct starting *s = starting_new();
     if (!s)
         return error_errno(err, ENOMEM, "the box did not start");
-    selection_scan(&p->layout.selection);
     layout_fresh(&s->plan, &p->layout, &from);
     return populate(p, &s, -1, err);
 }
@@ -341,13 +491,11 @@ static int ns_open(const struct box_options *o, struct place **ret, struct error
     _cleanup_(place_drop) struct place *p = place_new();
     if (!p || fill_layout(p, o) < 0)
         return error_errno(err, ENOMEM, "the box did not start");
-    int r = check_disk(o->limits.disk, err);
+    int r = fill_links(p, o, err);
     if (r == 0)
-        r = fill_links(p, o, err);
-    if (r == 0)
-        r = idmap_choose(&p->ids, err);
-    if (r == 0)
-        r = idmap_user_namespace(AGENT_ID, p->ids.uid, AGENT_ID, p->ids.gid, &p->userns, err);
+        fill_git(p, o);
+    if (r == 0 && o->workspace && !o->hide_path)
+        layout_set_own_path(&p->layout, o->workspace);
     if (r == 0)
         r = cgroup_acquire(&o->limits, o->one_shot, &p->cgroup, err);
     p->layout.counted = p->cgroup != NULL;
@@ -384,9 +532,12 @@ static int ns_fork(struct place *from, unsigned snapshot, bool flattened, struct
     _cleanup_(place_drop) struct place *p = place_new();
     if (!p || inherit(p, from, snapshot, flattened) < 0)
         return error_errno(err, ENOMEM, "the fork did not start");
-    int r = cgroup_acquire(&p->limits, false, &p->cgroup, err);
+    int r = from->disk ? store_fork(from->disk, &p->disk, err) : 0;
+    if (r == 0)
+        r = cgroup_acquire(&p->limits, false, &p->cgroup, err);
     if (r < 0)
         return r;
+    fill_store(p);
     p->layout.counted = p->cgroup != NULL;
     _cleanup_(starting_drop) struct starting *s = starting_new();
     if (!s)
@@ -445,9 +596,36 @@ static size_t ns_depth(const struct place *p)
     return p->layout.n_layers;
 }
 
+/* The numbers of a filesystem on disk change with what others do, and may come back: none is ever the same.
+ */
+static uint64_t ns_space(struct place *p)
+{
+    struct statfs fs;
+    if (p->disk)
+        return __atomic_add_fetch(&p->looks, 1, __ATOMIC_RELAXED);
+    return fstatfs(p->store, &fs) < 0 ? 0 : (uint64_t)fs.f_ffree << 32 ^ (uint64_t)fs.f_bfree;
+}
+
 static bool ns_counted(const struct place *p)
 {
     return p->cgroup != NULL;
+}
+
+static bool ns_on_disk(const struct place *p)
+{
+    return p->disk != NULL;
+}
+
+static void usage_of_disk(const struct place *p, struct usage *ret)
+{
+    struct store_report now;
+    store_look(p->disk, &now);
+    ret->disk_watched = true;
+    ret->disk_bytes = now.bytes;
+    ret->disk_full = (now.over_limit || now.host_full) && !weakened("disk");
+    ret->disk_exact = now.exact;
+    ret->host_disk_full = now.host_full;
+    ret->disk_lost = now.unwatched;
 }
 
 static void ns_usage(struct place *p, bool with_memory, struct usage *ret)
@@ -458,12 +636,88 @@ static void ns_usage(struct place *p, bool with_memory, struct usage *ret)
         cgroup_read(p->cgroup, with_memory, &u);
         ret->cpu_ns = u.cpu_ns;
         ret->memory = u.memory;
+        ret->sockets = u.sockets;
         ret->oom_kills = u.oom_kills;
         ret->pids_hits = u.pids_hits;
+    }
+    if (p->disk) {
+        usage_of_disk(p, ret);
+        return;
     }
     struct statfs fs;
     if (fstatfs(p->store, &fs) == 0)
         ret->disk_full = fs.f_bfree == 0 || fs.f_ffree == 0;
+}
+
+/* Commands that start later run on the first `cpus` processors that hutch may use; 0: on all of them. */
+static int limit_affinity(const struct place *p, double cpus, struct error *err)
+{
+    cpu_set_t all, some;
+    int left = cpus > 0 ? (int)cpus : CPU_SETSIZE;
+    if (cpus != (double)(int)cpus)
+        return error_set(err, EOPNOTSUPP,
+                         "--cpus: a part of a processor needs a control group, which this box does not have"
+                         " (hutch doctor tells more); a whole number works");
+    CPU_ZERO(&some);
+    if (sched_getaffinity(0, sizeof all, &all) < 0)
+        return error_errno(err, errno, "cannot read which processors there are");
+    for (int i = 0; i < CPU_SETSIZE && left > 0; i++)
+        if (CPU_ISSET(i, &all)) {
+            CPU_SET(i, &some);
+            left--;
+        }
+    if (sched_setaffinity(p->guest.pid, sizeof some, &some) < 0)
+        return error_errno(err, errno, "cannot change the processors of the box");
+    return 0;
+}
+
+/* The group's limit where there is one. Else the guest's, which its later children inherit: a user may lower
+ * it, and only root may raise it. */
+static int limit_pids(struct place *p, const struct box_limits *l, struct error *err)
+{
+    struct rlimit value = {.rlim_cur = l->pids + GUEST_TASKS, .rlim_max = l->pids + GUEST_TASKS};
+    if (p->cgroup)
+        return cgroup_change(p->cgroup, l, BOX_SET_PIDS, err);
+    if (prlimit(p->guest.pid, RLIMIT_NPROC, &value, NULL) == 0)
+        return 0;
+    if (errno == EPERM)
+        return error_set(err, EPERM,
+                         "--pids: without control groups a running box cannot get more processes than it"
+                         " began with; make a new box with --pids %llu",
+                         (unsigned long long)l->pids);
+    return error_errno(err, errno, "cannot change the number of processes of the box");
+}
+
+/* The box sees these files on a read-only mount: nobody but us writes them. */
+static void show_limits(const struct place *p)
+{
+    struct limit_file files[LIMIT_FILES];
+    layout_limit_files(&p->layout, files);
+    for (size_t i = 0; i < LIMIT_FILES; i++) {
+        _cleanup_fd_ int fd = openat(p->store, files[i].path, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC);
+        if (fd >= 0)
+            io_write_all(fd, files[i].text, strlen(files[i].text));
+    }
+}
+
+static int ns_limit(struct place *p, const struct box_limits *l, unsigned fields, struct error *err)
+{
+    int r = place_ready(p, err);
+    if (r == 0 && fields & BOX_SET_MEMORY && p->cgroup)
+        r = cgroup_change(p->cgroup, l, BOX_SET_MEMORY, err);
+    if (r == 0 && fields & BOX_SET_PIDS)
+        r = limit_pids(p, l, err);
+    if (r == 0 && fields & BOX_SET_CPUS)
+        r = cgroup_limits_cpus(p->cgroup) ? cgroup_change(p->cgroup, l, BOX_SET_CPUS, err)
+                                          : limit_affinity(p, l->cpus, err);
+    if (r < 0)
+        return r;
+    p->limits = *l; /* its forks begin with them */
+    p->layout.pids = l->pids;
+    p->layout.memory = l->memory;
+    p->layout.cpus = l->cpus;
+    show_limits(p);
+    return 0;
 }
 
 static int ns_listener(struct place *p)
@@ -485,8 +739,11 @@ const struct backend BACKEND_NS = {
     .guest = ns_guest,
     .scribe = ns_scribe,
     .depth = ns_depth,
+    .space = ns_space,
     .counted = ns_counted,
+    .on_disk = ns_on_disk,
     .usage = ns_usage,
+    .limit = ns_limit,
     .listener = ns_listener,
     .warm = ns_warm,
     .entrance = ns_entrance,

@@ -22,6 +22,7 @@ static int put_rules(struct buf *b, const struct place *p, const struct plan *pl
     struct warm_rules head = {.namespaces =
                                   (uint32_t)((place_namespaces(p->layout.net) & ~CLONE_NEWPID) | nested),
                               .landlock = layout_landlock_flags(&p->layout),
+                              .on_disk = p->disk != NULL,
                               .n_rules = (uint32_t)plan->n_rules};
     buf_append(b, &head, sizeof head);
     for (size_t i = 0; i < plan->n_rules; i++) {

@@ -6,6 +6,7 @@
 #include "idmap.h"
 #include "layout.h"
 #include "spawn.h"
+#include "store.h"
 
 /* A box that is being made: what is needed to wait for it and to tell what went wrong. */
 struct starting {
@@ -23,6 +24,8 @@ struct place {
     struct box_limits limits;
     struct layout layout;
     struct cgroup *cgroup;
+    struct store *disk; /* the store's folder on disk; NULL: the store is memory */
+    uint64_t looks;
     int userns, mntns, store, listener;
 };
 

@@ -10,7 +10,7 @@
 int plan_init(struct plan *p)
 {
     /* Not the lists themselves, of which only a part is ever touched: they are many pages. */
-    p->n_stage1 = p->n_stage2 = p->n_rules = p->strings_len = 0;
+    p->n_stage0 = p->n_stage1 = p->n_stage2 = p->n_rules = p->strings_len = 0;
     p->next_slot = SLOT_FREE;
     p->overflow = false;
     for (int i = 0; i < SLOT_MAX; i++)
@@ -27,14 +27,17 @@ void plan_free(struct plan *p)
 
 void plan_add(struct plan *p, int stage, struct op op)
 {
-    struct op *ops = stage == 1 ? p->stage1 : p->stage2;
-    size_t *n = stage == 1 ? &p->n_stage1 : &p->n_stage2;
-    size_t max = stage == 1 ? sizeof p->stage1 / sizeof *ops : sizeof p->stage2 / sizeof *ops;
-    if (*n == max) {
+    struct {
+        struct op *ops;
+        size_t *n, max;
+    } stages[] = {{p->stage0, &p->n_stage0, ARRAY_SIZE(p->stage0)},
+                  {p->stage1, &p->n_stage1, ARRAY_SIZE(p->stage1)},
+                  {p->stage2, &p->n_stage2, ARRAY_SIZE(p->stage2)}};
+    if (*stages[stage].n == stages[stage].max) {
         p->overflow = true;
         return;
     }
-    ops[(*n)++] = op;
+    stages[stage].ops[(*stages[stage].n)++] = op;
 }
 
 int plan_slot(struct plan *p)
@@ -71,12 +74,29 @@ const char *plan_text(struct plan *p, const char *fmt, ...)
     return at;
 }
 
+const char *plan_bytes(struct plan *p, const char *bytes, size_t n)
+{
+    char *at = p->strings + p->strings_len;
+    if (n > PLAN_STRINGS_MAX - p->strings_len) {
+        p->overflow = true;
+        return "\0";
+    }
+    memcpy(at, bytes, n);
+    p->strings_len += n;
+    return at;
+}
+
 static const char *const OP_WORDS[] = {
     [OP_TMPFS] = "mount a tmpfs",
     [OP_PROC] = "mount /proc",
     [OP_DEVPTS] = "mount /dev/pts",
     [OP_OVERLAY] = "mount the overlay",
     [OP_CLONE] = "pick up",
+    [OP_REFRESH] = "refresh the overlay",
+    [OP_KERNEL_FS] = "mount a filesystem of the kernel",
+    [OP_SHOW] = "show",
+    [OP_HIDE] = "hide entries in",
+    [OP_COVER] = "cover",
     [OP_ATTACH] = "mount at",
     [OP_MKDIR] = "make the folder",
     [OP_SYMLINK] = "make the link",
@@ -93,6 +113,7 @@ static const char *const OP_WORDS[] = {
     [OP_LANDLOCK] = "apply Landlock",
     [OP_SECCOMP] = "install the system call filter",
     [OP_EXEC] = "start the guest",
+    [OP_SYSCTL] = "set",
 };
 
 void plan_describe(const struct op *op, char *text, size_t size)

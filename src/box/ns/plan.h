@@ -3,9 +3,10 @@
  *
  * A plan has two stages. The first is carried out by the launcher's child once it has entered the family's
  * user namespace (and, for a fork or a scribe, the mount namespace of the box it starts from): it picks up
- * mounts there. The second is carried out by process 1 of the new box, in its own namespaces. Everything the
- * operations need (paths, descriptors, options) is in the plan, so carrying it out is nothing but system
- * calls: no allocation, no libc state.
+ * mounts there. Before it a fork may have a stage 0, in a copy of the host's mounts, for files that the host
+ * has replaced since the source box was made. The second is carried out by process 1 of the new box, in its
+ * own namespaces. Everything the operations need (paths, descriptors, options) is in the plan, so carrying it
+ * out is nothing but system calls: no allocation, no libc state.
  *
  * Mounts and directories are named by slots: small numbers for descriptors that operations leave behind for
  * later ones.
@@ -21,7 +22,7 @@
 
 enum slot {
     SLOT_HOST = 0,  /* paths from the root that is current when the operation is carried out */
-    SLOT_STORE,     /* the new box's tmpfs */
+    SLOT_STORE,     /* the new box's store, a tmpfs */
     SLOT_ROOT,      /* the new root mount */
     SLOT_PROC,      /* a procfs of the new pid namespace, writable and attached nowhere */
     SLOT_SOURCE,    /* the store of the box that this one starts from */
@@ -35,13 +36,19 @@ enum op_kind {
     OP_TMPFS,   /* slot := a new tmpfs; options in text ("size=…,nr_inodes=…,mode=…") */
     OP_PROC,    /* slot := a new procfs */
     OP_DEVPTS,  /* slot := a new devpts instance */
-    OP_OVERLAY, /* slot := an overlay; text = lowerdir, path = upper's parent in the store; cwd is the store
-                 */
+    OP_OVERLAY, /* slot := an overlay; text = lowerdir, path = upper's parent in the store, flags = 1 if that
+                 * is never written back; cwd is the store */
     OP_CLONE,   /* slot := a clone of the mount tree at from/path; flags = mount attributes, recursive */
-    OP_ATTACH,  /* attaches slot's mount at to/path */
-    OP_MKDIR,   /* a directory at to/path, mode in flags */
+    OP_REFRESH, /* the overlay at from/path forgets the names that it looked up */
+    OP_KERNEL_FS, /* slot := a new mount of the type in text, of the box's own namespaces; flags = attributes
+                   */
+    OP_SHOW,   /* a clone of the mount tree at the host's path, attached at the same path of the new root */
+    OP_HIDE,   /* a whiteout at to/path/NAME for each NAME of text: each ends with a NUL, the list with two */
+    OP_COVER,  /* an empty folder, or a file that reads as empty, over to/path */
+    OP_ATTACH, /* attaches slot's mount at to/path */
+    OP_MKDIR,  /* a directory at to/path, mode in flags */
     OP_SYMLINK, /* a link at to/path with content text */
-    OP_FILE,    /* a file at to/path with content text, mode in flags */
+    OP_FILE,    /* a file at to/path with content text, mode in flags; optional: one that is there stays */
     OP_MARK,  /* marks the folder at to/path as opaque, as an overlay does when a deleted folder is made again
                */
     OP_CHDIR, /* enters slot */
@@ -53,9 +60,12 @@ enum op_kind {
     OP_RLIMIT,   /* which in from, value in flags */
     OP_CONFINE,  /* a nested user namespace, no capabilities (but those of flags), no new privileges */
     OP_LANDLOCK, /* flags: LANDLOCK_… */
-    OP_SECCOMP,  /* flags: 1 for the filter of a scribe */
+    OP_SECCOMP,  /* flags: OP_SECCOMP_… */
     OP_EXEC,     /* slot's program, text = argv[1] or NULL */
+    OP_SYSCTL,   /* writes text to the file path of SLOT_PROC */
 };
+
+enum { OP_SECCOMP_SCRIBE = 1, OP_SECCOMP_NO_ALLOCATION = 2 };
 
 struct op {
     enum op_kind kind;
@@ -66,14 +76,18 @@ struct op {
     const char *text;
     uint64_t flags;
     bool recursive;
-    bool optional; /* a source that is not there is no error: the operation and what attaches its slot is
-                      skipped */
+    bool optional;    /* a source that is not there is no error: the operation and what attaches its slot is
+                         skipped */
+    bool replaceable; /* OP_ATTACH: a source that was deleted meanwhile is left out */
 };
 
-#define PLAN_OPS_MAX   1024 /* as many shares as a box may have, each some folders deep, and all the rest */
-#define PLAN_RULES_MAX (BOX_SHARES_MAX + 16)
+#define PLAN_OPS_MAX      1024 /* as many shares as a box may have, each some folders deep, and all the rest */
+#define PLAN_HOST_OPS_MAX 48
+#define PLAN_RULES_MAX    (BOX_SHARES_MAX + 16)
 
 struct plan {
+    struct op stage0[PLAN_HOST_OPS_MAX];
+    size_t n_stage0;
     struct op stage1[64];
     size_t n_stage1;
     struct op stage2[PLAN_OPS_MAX];
@@ -100,6 +114,9 @@ void plan_rule(struct plan *p, const char *path, enum landlock_class rights);
 /* Formats into the plan's arena; never NULL (an overflow yields "" and spoils the plan). */
 const char *plan_text(struct plan *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* Copies bytes into the plan's arena, as plan_text(). */
+const char *plan_bytes(struct plan *p, const char *bytes, size_t n);
+
 /* One line for a person: what this operation does, as in "mount the overlay of /workspace". */
 void plan_describe(const struct op *op, char *text, size_t size);
 
@@ -111,13 +128,16 @@ struct plan_failure {
 };
 
 struct network;
+struct outer_proc;
 
 /* What the operations of process 1 need beside the plan. */
 struct carry {
     const struct plan *plan;
     int fds[SLOT_MAX];
-    int control; /* the guest's end of the control socket */
+    int control;  /* the guest's end of the control socket */
+    int listener; /* of the filter, set by OP_SECCOMP; -1: none */
     struct network *network;
+    const struct outer_proc *outer_proc; /* who mounts the procfs for OP_PROC, or NULL: process 1 itself */
     struct plan_failure failure;
 };
 

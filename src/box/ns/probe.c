@@ -4,29 +4,34 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/sysinfo.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "box.h"
+#include "cause.h"
 #include "cgroup.h"
 #include "clock.h"
+#include "host_memory.h"
 #include "idmap.h"
 #include "io.h"
 #include "landlock.h"
 #include "layout.h"
+#include "outer_proc.h"
 #include "probe.h"
 #include "spawn.h"
+#include "store.h"
 #include "banned.h"
 
 struct probing {
     struct idmap ids;
     int userns;
+    const char *here; /* the current folder */
 };
 
 typedef void (*probe_fn)(struct probing *p, struct probe_result *r);
@@ -42,64 +47,58 @@ static void remedy(struct probe_result *r, const char *text)
     snprintf(r->remedy, sizeof r->remedy, "%s", text);
 }
 
-static long sysctl_number(const char *path, long fallback)
+/* Cause and remedy of a refused step, or else the remedy that fits most hosts. */
+static void explain(struct probe_result *r, enum cause_step step, int code, const char *otherwise)
 {
-    _cleanup_buf_ struct buf b = BUF_INIT(64);
-    if (io_read_file(AT_FDCWD, path, &b) < 0 || !buf_cstr(&b))
-        return fallback;
-    return strtol((char *)b.data, NULL, 10);
+    if (!cause_find(step, code < 0 ? -code : code, r->remedy, sizeof r->remedy))
+        remedy(r, otherwise);
 }
 
-static bool in_container(void)
+static int family_namespace(struct probing *p, struct error *err)
 {
-    return access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0 ||
-           access("/run/systemd/container", F_OK) == 0;
+    cleanup_close(&p->userns);
+    p->userns = -1;
+    return idmap_family_namespace(&p->ids, &p->userns, err);
 }
 
-/* Why a user namespace was refused, by what is known to refuse them. */
-static void explain_userns(struct probe_result *r)
+static int go_plain(struct probing *p, const char *why, struct error *err)
 {
-    if (sysctl_number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 0) == 1)
-        remedy(r, "AppArmor restricts user namespaces: sysctl -w "
-                  "kernel.apparmor_restrict_unprivileged_userns=0, or give "
-                  "hutch a profile that allows 'userns'");
-    else if (sysctl_number("/proc/sys/kernel/unprivileged_userns_clone", 1) == 0)
-        remedy(r, "sysctl -w kernel.unprivileged_userns_clone=1 (in /etc/sysctl.d to keep it)");
-    else if (sysctl_number("/proc/sys/user/max_user_namespaces", 1) == 0)
-        remedy(r, "sysctl -w user.max_user_namespaces=10000");
-    else if (in_container())
-        remedy(r,
-               "inside a container: start it with a seccomp profile that allows clone/unshare of namespaces "
-               "(docker run --security-opt seccomp=unconfined), or run hutch on the host");
-    else
-        remedy(r, "build the kernel with CONFIG_USER_NS, or ask the administrator");
+    int r = idmap_choose_plain(p->here, why, &p->ids, err);
+    return r < 0 ? r : family_namespace(p, err);
 }
 
 static void probe_userns(struct probing *p, struct probe_result *r)
 {
     struct error err = {0};
-    int code = idmap_choose(&p->ids, &err);
+    int code = idmap_choose(p->here, &p->ids, &err);
     if (code == 0)
-        code = idmap_user_namespace(AGENT_ID, p->ids.uid, AGENT_ID, p->ids.gid, &p->userns, &err);
-    if (code == 0) {
-        detail(r, PROBE_YES,
-               p->ids.mapped ? "agent is an id that is nobody's here" : "agent is you, and only you");
+        code = family_namespace(p, &err);
+    if (code < 0 && p->ids.mapped && idmap_is_refusal(code))
+        code = go_plain(p, err.text, &err);
+    if (code < 0) {
+        detail(r, PROBE_NO, err.text);
+        if (!strchr(err.text, ';')) /* otherwise it has its remedy already */
+            explain(r, CAUSE_USER_NAMESPACE, code, "ask the administrator for user namespaces");
         return;
     }
-    detail(r, PROBE_NO, err.text);
-    explain_userns(r);
+    r->state = PROBE_YES;
+    if (!p->ids.mapped && geteuid() == 0)
+        snprintf(r->detail, sizeof r->detail, "agent is %s (%u)",
+                 p->ids.uid ? "the owner of this folder" : "root's own id", p->ids.uid);
+    else
+        detail(r, PROBE_YES,
+               p->ids.mapped ? "agent is an id that is nobody's here" : "agent is you, and only you");
 }
 
 /* Carries out the operations already in the plan; the process that did ends by itself. */
 static int try_plan(const struct probing *p, const struct plan *plan, int namespaces, struct error *err)
 {
-    if (p->userns < 0)
-        return error_set(err, EPERM, "not tried: there is no user namespace");
     _cleanup_fd_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     struct spawn s = {.plan = plan,
                       .userns = p->userns,
                       .mntns = -1,
                       .namespaces = namespaces,
+                      .outer_proc = p->ids.clones && outer_proc_is_masked(),
                       .birthplace = -1,
                       .control = null};
     pid_t pid = -1;
@@ -109,12 +108,18 @@ static int try_plan(const struct probing *p, const struct plan *plan, int namesp
     return r;
 }
 
-static void judge(struct probe_result *r, int code, const struct error *err, const char *good,
-                  const char *cure)
+static void judge(struct probe_result *r, enum cause_step step, int code, const struct error *err,
+                  const char *good, const char *otherwise)
 {
-    detail(r, code == 0 ? PROBE_YES : PROBE_NO, code == 0 ? good : err->text);
-    if (code < 0)
-        remedy(r, cure);
+    static const char PREFIX[] = "the box did not start: ";
+    if (code == 0)
+        return detail(r, PROBE_YES, good);
+    size_t skip = strncmp(err->text, PREFIX, strlen(PREFIX)) == 0 ? strlen(PREFIX) : 0;
+    detail(r, PROBE_NO, err->text + skip);
+    explain(r, step, code, otherwise);
+    char *known = strstr(r->detail, "; "); /* the same remedy, of spawn_error() */
+    if (known)
+        *known = 0;
 }
 
 #define ALL_NAMESPACES                                                                                       \
@@ -130,14 +135,15 @@ static void run_ops(struct probing *p, struct probe_result *r, const struct op *
     plan_rule(&plan, "/", LANDLOCK_READ);
     for (size_t i = 0; i < n; i++)
         plan_add(&plan, 2, ops[i]);
-    judge(r, try_plan(p, &plan, ALL_NAMESPACES, &err), &err, good, cure);
+    enum cause_step step = ops[n - 1].kind == OP_PROC ? CAUSE_PROC : CAUSE_OTHER;
+    judge(r, step, try_plan(p, &plan, ALL_NAMESPACES, &err), &err, good, cure);
 }
 
 static void probe_namespaces(struct probing *p, struct probe_result *r)
 {
     static const struct op OPS[] = {{.kind = OP_NETWORK}, {.kind = OP_HOSTNAME, .text = "box"}};
     run_ops(p, r, OPS, ARRAY_SIZE(OPS), "pid, mount, net, ipc, uts, cgroup",
-            "the kernel needs CONFIG_NAMESPACES with all of them; inside a container they must be allowed");
+            "the kernel needs CONFIG_NAMESPACES with all of them");
 }
 
 static const struct op STORE_OPS[] = {
@@ -167,20 +173,26 @@ static void probe_overlay(struct probing *p, struct probe_result *r)
     run_ops(p, r, STORE_OPS, n, "copy on write over any folder", "");
     if (r->state == PROBE_YES)
         return;
-    run_ops(p, r, STORE_OPS, n - 1, "a folder that was deleted in the box cannot be made again there (EIO)",
+    uint64_t room;
+    struct error ignored;
+    bool on_disk = store_check(&room, &ignored) == 0;
+    run_ops(p, r, STORE_OPS, n - 1,
+            on_disk ? "copy on write, with all files on disk: this kernel's tmpfs has no user xattrs"
+                    : "a folder that was deleted in the box cannot be made again there (EIO)",
             "needs Linux 5.11 or newer with overlayfs");
-    if (r->state == PROBE_YES) {
+    if (r->state == PROBE_YES && !on_disk) {
         r->state = PROBE_DEGRADED;
-        remedy(r, "Linux 6.6 or newer; Debian 12 has one in bookworm-backports (linux-image-amd64)");
+        remedy(r, "set HUTCH_STORE to a folder on ext4, xfs or btrfs; or Linux 6.6: Debian 12 has one in "
+                  "bookworm-backports (linux-image-amd64)");
     }
 }
 
 static void probe_proc(struct probing *p, struct probe_result *r)
 {
     static const struct op OPS[] = {{.kind = OP_PROC, .slot = SLOT_PROC}};
-    run_ops(
-        p, r, OPS, 1, "a /proc of the box's own",
-        "inside a container its /proc must not be masked (docker run --security-opt systempaths=unconfined)");
+    run_ops(p, r, OPS, 1, "a /proc of the box's own", "a procfs must be mounted and visible as a whole");
+    if (r->state == PROBE_YES && p->ids.clones && outer_proc_is_masked())
+        detail(r, PROBE_YES, "a /proc of the box's own, mounted by root since the one here is masked");
 }
 
 static void probe_confine(struct probing *p, struct probe_result *r)
@@ -207,26 +219,64 @@ static void probe_landlock(struct probing *p, struct probe_result *r)
             snprintf(r->detail, sizeof r->detail, "version %d", abi);
         return;
     }
-    detail(r, PROBE_DEGRADED, "not in this kernel; the other layers stand without it");
-    remedy(r, "Linux 5.19 or newer with landlock in the kernel's lsm= list");
+    bool refused = abi < 0 && abi != -ENOSYS && abi != -EOPNOTSUPP;
+    detail(r, PROBE_DEGRADED,
+           refused ? "refused by the system call filter (seccomp) here; the other layers stand without it"
+                   : "not in this kernel; the other layers stand without it");
+    remedy(r, refused ? "allow the landlock_* system calls in the container's filter"
+                      : "Linux 5.19 or newer with landlock in the kernel's lsm= list");
 }
 
+/* Root that cannot show folders with other owners still starts boxes, with a weaker id. */
 static void probe_idmap(struct probing *p, struct probe_result *r)
 {
-    if (!p->ids.mapped)
-        return detail(r, PROBE_YES, "not needed for an ordinary user");
     struct error err = {0};
     _cleanup_fd_ int fd = -1;
-    char here[4096];
-    if (!getcwd(here, sizeof here))
-        snprintf(here, sizeof here, "/");
-    judge(r, idmap_folder(here, &p->ids, false, &fd, &err), &err, "the folder's owner appears as agent",
-          "use a folder on ext4, xfs or btrfs, or start hutch as an ordinary user");
+    if (geteuid() != 0)
+        return detail(r, PROBE_YES, "not needed for an ordinary user");
+    if (p->ids.mapped) {
+        int code = idmap_folder(p->here ? p->here : "/", &p->ids, false, &fd, &err);
+        if (code == 0)
+            return detail(r, PROBE_YES, "the folder's owner appears as agent");
+        if (!idmap_is_refusal(code) ||
+            go_plain(p,
+                     code == -EPERM ? "root here may not map the ids of this filesystem"
+                                    : "this folder's filesystem has none",
+                     &err) < 0)
+            return detail(r, PROBE_NO, err.text);
+        remedy(r, "use a folder on ext4, xfs or btrfs (in a container: a volume), or start hutch as an "
+                  "ordinary user");
+    } else {
+        remedy(r, "give the container this right (--cap-add), or start hutch as an ordinary user (--user "
+                  "1000:1000)");
+    }
+    r->state = PROBE_DEGRADED;
+    snprintf(r->detail, sizeof r->detail, "%s: boxes have %s", p->ids.plain,
+             p->ids.uid ? "the id of the folder's owner" : "root's own id, though no right of root's");
+}
+
+/* The kernel counts some things per user id, for all that the id runs. */
+static void probe_counters(struct probing *p, struct probe_result *r)
+{
+    if (p->ids.own)
+        return detail(r, PROBE_YES,
+                      "each box has a user id of its own, and the kernel's counters of that id");
+    r->state = PROBE_DEGRADED;
+    snprintf(r->detail, sizeof r->detail, "%s: epoll watches, pages of pipes, descriptors in flight",
+             p->ids.mapped     ? "all boxes share one user id"
+             : geteuid() != 0  ? "boxes count as you"
+             : p->ids.uid == 0 ? "boxes count as root"
+                               : "boxes count as the folder's owner");
+    if (p->ids.mapped)
+        remedy(r, "map the ids from 0x71000000 to 0x71ffffff into the container");
+    else if (geteuid() != 0)
+        remedy(r, "one box can use these up for your other programs; started by root it cannot");
+    else
+        remedy(r, "one box can use these up for other programs of the same id; see id-mapped mounts");
 }
 
 static void probe_cgroup(struct probing *p, struct probe_result *r)
 {
-    (void)p;
     char why[200] = "";
     struct box_options o;
     box_options_default(&o);
@@ -241,22 +291,40 @@ static void probe_cgroup(struct probing *p, struct probe_result *r)
         r->state = PROBE_YES;
         return;
     }
-    snprintf(r->detail, sizeof r->detail,
-             "%.160s; memory, processes and CPU time are limited by rlimits and sampling",
-             version ? err.text : why);
+    snprintf(
+        r->detail, sizeof r->detail,
+        "%.120s; memory, processes and CPU time are limited by rlimits and sampling, the kernel's memory for "
+        "pipes and local sockets is not",
+        version ? err.text : why);
     r->state = PROBE_DEGRADED;
-    remedy(r, "systemd-run --user --scope -p Delegate=yes hutch …, or start hutch as root");
+    if (p->ids.uid == 0 && !layout_has_own_pid_max())
+        remedy(r, "the kernel does not limit the processes of root (before Linux 6.14): give the container a "
+                  "limit (--pids-limit), or start hutch as an ordinary user");
+    else if (strstr(why, "read-only"))
+        remedy(r, "start the container with its control groups writable (a volume on /sys/fs/cgroup, or "
+                  "--privileged)");
+    else if (geteuid() == 0)
+        remedy(r, "mount control groups writable");
+    else
+        remedy(r, "systemd-run --user --scope -p Delegate=yes hutch …, or start hutch as root");
 }
 
 static void probe_disk(struct probing *p, struct probe_result *r)
 {
     (void)p;
-    struct sysinfo info;
-    sysinfo(&info);
-    uint64_t half = (uint64_t)info.totalram * info.mem_unit / 2;
-    snprintf(r->detail, sizeof r->detail, "a sized tmpfs per box, at most %llu MiB",
-             (unsigned long long)(half >> 20));
-    r->state = PROBE_YES;
+    struct error err = {0};
+    uint64_t room = 0;
+    const uint64_t half = host_memory(NULL) / 2;
+    if (store_check(&room, &err) == 0) {
+        snprintf(r->detail, sizeof r->detail, "up to 1 GiB in memory, more on disk: room for %llu MiB",
+                 (unsigned long long)(room >> 20));
+        r->state = PROBE_YES;
+        return;
+    }
+    snprintf(r->detail, sizeof r->detail, "in memory, at most %llu MiB; not on disk: %.120s",
+             (unsigned long long)(half >> 20), err.text);
+    r->state = PROBE_DEGRADED;
+    remedy(r, "set HUTCH_STORE to a folder of yours on ext4, xfs or btrfs, with mode 700");
 }
 
 static void probe_box(struct probing *p, struct probe_result *r)
@@ -279,35 +347,56 @@ static void probe_box(struct probing *p, struct probe_result *r)
              (double)(clock_now() - begin) / NS_PER_MS);
     r->state = code == 0 && result.exit_code == 0 ? PROBE_YES : PROBE_NO;
     if (code < 0)
-        snprintf(r->detail, sizeof r->detail, "%.200s", err.text);
+        detail(r, PROBE_NO, err.text);
 }
 
 static const struct {
     const char *name;
+    const char *needs; /* another probe, or "" for all that are required */
     bool required;
     probe_fn fn;
 } PROBES[] = {
-    {"user namespaces", true, probe_userns},
-    {"namespaces", true, probe_namespaces},
-    {"mounts", true, probe_tmpfs},
-    {"overlay", true, probe_overlay},
-    {"proc", true, probe_proc},
-    {"id-mapped mounts", true, probe_idmap},
-    {"privileges", true, probe_confine},
-    {"seccomp", true, probe_seccomp},
-    {"landlock", false, probe_landlock},
-    {"control groups", false, probe_cgroup},
-    {"disk limit", false, probe_disk},
-    {"a whole box", true, probe_box},
+    {"user namespaces", NULL, true, probe_userns},
+    {"id-mapped mounts", "user namespaces", true, probe_idmap},
+    {"namespaces", "user namespaces", true, probe_namespaces},
+    {"mounts", "namespaces", true, probe_tmpfs},
+    {"overlay", "mounts", true, probe_overlay},
+    {"proc", "namespaces", true, probe_proc},
+    {"privileges", "proc", true, probe_confine},
+    {"seccomp", "privileges", true, probe_seccomp},
+    {"landlock", "privileges", false, probe_landlock},
+    {"control groups", NULL, false, probe_cgroup},
+    {"counters", "user namespaces", false, probe_counters},
+    {"disk limit", NULL, false, probe_disk},
+    {"a whole box", "", true, probe_box},
 };
+
+/* The probe that failed and without which this one would only fail too; NULL: none. */
+static const char *failed_need(const char *needs, const struct probe_result *before, size_t n)
+{
+    for (size_t i = 0; needs && i < n; i++) {
+        bool meant = *needs ? strcmp(before[i].name, needs) == 0 : before[i].required;
+        if (meant && (before[i].state == PROBE_NO || before[i].state == PROBE_NOT_TRIED))
+            return before[i].name;
+    }
+    return NULL;
+}
 
 size_t probe_all(struct probe_result *results, size_t max)
 {
-    struct probing p = {.userns = -1};
+    char here[PATH_MAX];
+    struct probing p = {.userns = -1, .here = getcwd(here, sizeof here)};
     size_t n = 0;
     for (; n < ARRAY_SIZE(PROBES) && n < max; n++) {
-        results[n] = (struct probe_result){.name = PROBES[n].name, .required = PROBES[n].required};
-        PROBES[n].fn(&p, &results[n]);
+        struct probe_result *r = &results[n];
+        *r = (struct probe_result){.name = PROBES[n].name, .required = PROBES[n].required};
+        const char *need = failed_need(PROBES[n].needs, results, n);
+        if (need) {
+            r->state = PROBE_NOT_TRIED;
+            snprintf(r->detail, sizeof r->detail, "it needs: %s", need);
+            continue;
+        }
+        PROBES[n].fn(&p, r);
     }
     cleanup_close(&p.userns);
     return n;

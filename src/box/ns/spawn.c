@@ -3,6 +3,7 @@
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -14,6 +15,7 @@
 #include "enter.h"
 #include "io.h"
 #include "network.h"
+#include "outer_proc.h"
 #include "spawn.h"
 #include "weaken.h"
 #include "banned.h"
@@ -29,6 +31,7 @@ struct launch {
     char *stack;
     int report;
     struct network network;
+    struct outer_proc outer_proc;
 };
 
 struct report {
@@ -37,7 +40,7 @@ struct report {
 };
 
 /* Stages that are no operation of the plan, for the failure's text. */
-enum { STAGE_ENTER = 0, STAGE_CLONE = 3 };
+enum { STAGE_CLONE = 3, STAGE_ENTER, STAGE_HELPER };
 
 static int fail(struct carry *c, int stage, int index)
 {
@@ -60,18 +63,43 @@ static void limit_processors(double cpus)
     sched_setaffinity(0, sizeof want, &want);
 }
 
-/* The cgroup is joined first, while we may still write there. */
+/* Picks up files of the host in a copy of its mounts, which this process leaves again. The family's user
+ * namespace owns the copy, so this shows nothing that a fresh box could not show. */
+static int visit_host(struct launch *l)
+{
+    if (l->s->plan->n_stage0 == 0)
+        return 0;
+    if (unshare(CLONE_NEWNS) < 0)
+        return fail(&l->carry, STAGE_ENTER, ENTER_MOUNTS);
+    return carry_stage(&l->carry, 0);
+}
+
+/* The helper is started first, as it needs our rights and is no part of the box; then the cgroup is joined,
+ * while we may still write there. */
 static int enter(struct launch *l)
 {
     const struct spawn *s = l->s;
     enum enter_step step;
+    int r = s->outer_proc ? outer_proc_start(&l->outer_proc) : 0;
+    if (r < 0) {
+        errno = -r;
+        return fail(&l->carry, STAGE_HELPER, 0);
+    }
+    l->carry.outer_proc = s->outer_proc ? &l->outer_proc : NULL;
     for (size_t i = 0; i < s->n_cgroups; i++)
         if (write(s->cgroups[i], "0", 1) < 0)
             return fail(&l->carry, STAGE_ENTER, ENTER_CGROUP);
     if (s->cpus > 0)
         limit_processors(s->cpus);
-    int r = enter_family(s->userns, s->mntns, &step);
-    return r < 0 ? fail(&l->carry, STAGE_ENTER, (int)step) : 0;
+    r = enter_family(s->userns, -1, &step);
+    if (r < 0) {
+        errno = -r;
+        return fail(&l->carry, STAGE_ENTER, (int)step);
+    }
+    r = visit_host(l);
+    if (r == 0 && s->mntns >= 0 && setns(s->mntns, CLONE_NEWNS) < 0)
+        return fail(&l->carry, STAGE_ENTER, ENTER_MOUNTS);
+    return r;
 }
 
 /* Process 1: shares memory with the launcher's child, which sleeps until this one has become the guest. */
@@ -120,20 +148,47 @@ static void launch_child(struct launch *l)
         if (report.pid < 0)
             fail(&l->carry, STAGE_CLONE, 0);
     }
+    outer_proc_finish(&l->outer_proc);
     report.failure = l->carry.failure;
     if (write(l->report, &report, sizeof report) < 0)
         syscall(SYS_exit_group, 2);
     syscall(SYS_exit_group, 0);
 }
 
+int spawn_error(struct error *err, enum cause_step step, int code, const char *what)
+{
+    if (code == EMFILE)
+        return error_errno(err, code, "the box did not start: cannot %s", what);
+    char cause[CAUSE_TEXT_MAX];
+    const char *remedy = "hutch doctor says what is missing on this host";
+    if (cause_find(step, code, cause, sizeof cause))
+        remedy = cause;
+    else if (code == EAGAIN)
+        remedy =
+            "no more processes are allowed here; raise the user's limit (ulimit -u) or that of the control "
+            "group, or end some";
+    else if (code == ENOSPC || code == EUSERS)
+        remedy =
+            "a limit of the user is reached (sysctl user, for one of namespaces); end some boxes or raise it";
+    else if (code == ENOMEM)
+        remedy = "free some memory, or end some boxes";
+    return error_set(err, code, "the box did not start: cannot %s: %s; %s", what, strerror(code), remedy);
+}
+
 static int describe(const struct plan *p, const struct plan_failure *f, struct error *err)
 {
-    char what[256] = "make the namespaces";
-    if (f->stage == STAGE_ENTER)
-        return error_errno(err, f->code, "the box did not start: cannot %s", ENTER_WORDS[f->index]);
-    if (f->stage != STAGE_CLONE)
-        plan_describe(f->stage == 1 ? &p->stage1[f->index] : &p->stage2[f->index], what, sizeof what);
-    return error_errno(err, f->code, "the box did not start: cannot %s (hutch doctor tells more)", what);
+    char what[256] = "make its namespaces (clone)";
+    enum cause_step step = CAUSE_OTHER;
+    if (f->stage == STAGE_ENTER) {
+        snprintf(what, sizeof what, "%s", ENTER_WORDS[f->index]);
+    } else if (f->stage == STAGE_HELPER) {
+        snprintf(what, sizeof what, "start a helper that mounts /proc");
+    } else if (f->stage != STAGE_CLONE) {
+        const struct op *ops = f->stage == 0 ? p->stage0 : f->stage == 1 ? p->stage1 : p->stage2;
+        plan_describe(&ops[f->index], what, sizeof what);
+        step = ops[f->index].kind == OP_PROC ? CAUSE_PROC : CAUSE_OTHER;
+    }
+    return spawn_error(err, step, f->code, what);
 }
 
 int spawn_finish(struct spawning *s, const struct plan *p, pid_t *ret_pid, struct error *err)
@@ -163,12 +218,13 @@ static pid_t clone_child(struct launch *l)
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    struct clone_args args = {0};
+    pid_t pid;
     if (l->s->birthplace >= 0) {
-        args.flags = CLONE_INTO_CGROUP;
-        args.cgroup = (uint64_t)l->s->birthplace;
+        struct clone_args args = {.flags = CLONE_INTO_CGROUP, .cgroup = (uint64_t)l->s->birthplace};
+        pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+    } else { /* filters of containers often know no clone3 */
+        pid = (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL);
     }
-    pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
     if (pid == 0)
         launch_child(l);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -181,22 +237,27 @@ int spawn_begin(const struct spawn *s, struct spawning *ret, struct error *err)
         return error_set(err, E2BIG, "the box did not start: too many folders to show");
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0)
-        return error_errno(err, errno, "cannot make a pipe");
+        return spawn_error(err, CAUSE_OTHER, errno, "make a pipe");
     _cleanup_fd_ int report_in = ends[0];
     _cleanup_fd_ int low = ends[1];
     _cleanup_fd_ int report_out = fcntl(low, F_DUPFD_CLOEXEC, FIRST_FREE);
     _cleanup_fd_ int control = fcntl(s->control, F_DUPFD_CLOEXEC, FIRST_FREE);
+    if (report_out < 0 || control < 0) /* EINVAL: the limit is below FIRST_FREE */
+        return spawn_error(err, CAUSE_OTHER, errno == EINVAL ? EMFILE : errno, "duplicate a descriptor");
     _cleanup_free_ char *stack = malloc(STACK_SIZE);
     _cleanup_free_ struct launch *l = calloc(1, sizeof *l);
-    if (!stack || !l || report_out < 0 || control < 0)
-        return error_errno(err, ENOMEM, "the box did not start");
+    if (!stack || !l)
+        return spawn_error(err, CAUSE_OTHER, ENOMEM, "start its launcher");
     close(TAKE_FD(low));
-    *l = (struct launch){
-        .s = s, .carry = {.plan = s->plan, .control = control}, .stack = stack, .report = report_out};
+    *l = (struct launch){.s = s,
+                         .outer_proc.socket = -1,
+                         .carry = {.plan = s->plan, .control = control, .listener = -1},
+                         .stack = stack,
+                         .report = report_out};
     memcpy(l->carry.fds, s->plan->fds, sizeof l->carry.fds);
     pid_t child = clone_child(l);
     if (child < 0)
-        return error_errno(err, errno, "the box did not start: cannot make a process");
+        return spawn_error(err, CAUSE_OTHER, errno, "make a process (clone)");
     *ret = (struct spawning){.child = child, .report = TAKE_FD(report_in)};
     return 0;
 }

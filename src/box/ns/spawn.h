@@ -1,8 +1,9 @@
 /*
  * From a plan to a running process 1. Two processes carry it out:
  *
- *     the host ── clone ──> the launcher's child: joins the cgroup, enters the user namespace (and the mount
- *                           namespace it starts from), carries out stage 1
+ *     the host ── clone ──> the launcher's child: joins the cgroup, enters the user namespace, carries out
+ *                           stage 0 (if there is one), enters the mount namespace it starts from, carries
+ *                           out stage 1
  *                              ├─ clone ──> makes the network, on another processor if there is one
  *                              └─ clone(CLONE_PARENT, new namespaces) ──> process 1: stage 2, becomes the
  * guest
@@ -14,6 +15,7 @@
 
 #include <sys/types.h>
 
+#include "cause.h"
 #include "plan.h"
 
 struct spawn {
@@ -23,9 +25,10 @@ struct spawn {
     int namespaces; /* CLONE_NEW… flags of process 1; a new network is made on the side, for OP_NETWORK */
     const int *cgroups; /* files to join control groups by writing "0" (version 1) */
     size_t n_cgroups;
-    int birthplace; /* the control group to be born in (version 2), or -1 */
-    double cpus;    /* without a cgroup: run on that many processors only; 0: all */
-    int control;    /* the guest's end */
+    int birthplace;  /* the control group to be born in (version 2), or -1 */
+    double cpus;     /* without a cgroup: run on that many processors only; 0: all */
+    int control;     /* the guest's end */
+    bool outer_proc; /* process 1 may not mount its procfs: a helper does (outer_proc.h) */
 };
 
 /* A process 1 that is on its way. */
@@ -39,6 +42,9 @@ int spawn_begin(const struct spawn *s, struct spawning *ret, struct error *err);
 
 /* Waits until process 1 has become the guest, or tells which operation of the plan failed. */
 int spawn_finish(struct spawning *s, const struct plan *plan, pid_t *ret_pid, struct error *err);
+
+/* "the box did not start: cannot WHAT", the error of the call, and what to do about it. Returns -code. */
+int spawn_error(struct error *err, enum cause_step step, int code, const char *what);
 
 /* Both. */
 int spawn(const struct spawn *s, pid_t *ret_pid, struct error *err);

@@ -4,7 +4,8 @@
  * Two questions are asked about each connection, and both must be answered with yes: is this name (or
  * address) and port on the list; and, of each address that the name has, is it a public one? The second stops
  * names that lead into the host's own networks, by mistake or by an attacker's DNS. An address that is not
- * public is reached only if it is itself, literally, on the list.
+ * public is reached only if it is itself, literally, on the list, or if the name comes from the person's own
+ * package configuration (may_be_private).
  */
 #pragma once
 
@@ -17,8 +18,9 @@
 
 struct proxy_allow {
     struct proxy_host host;
-    bool subdomains; /* *.HOST: what is below the name, at any depth, not the name itself */
-    uint16_t port;   /* 0: 80 and 443 */
+    bool subdomains;     /* *.HOST: what is below the name, at any depth, not the name itself */
+    uint16_t port;       /* 0: 80 and 443 */
+    bool may_be_private; /* its addresses need not be public: the person's own configuration names it */
 };
 
 /* An empty list allows nothing. */

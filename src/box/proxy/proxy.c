@@ -25,11 +25,12 @@ struct slot {
     enum slot_state state; /* under the lock */
     pthread_t thread;
     int client;
+    bool has_target; /* under the lock, as: */
+    struct proxy_target target;
 };
 
 struct proxy {
     struct proxy_context context;
-    struct proxy_allow *allow;
     int listen_fd;
     pthread_t acceptor;
     pthread_mutex_t lock;
@@ -38,13 +39,25 @@ struct proxy {
     struct slot slots[PROXY_CONNECTIONS_MAX];
 };
 
+static void slot_targets(void *data, const struct proxy_target *target)
+{
+    struct slot *slot = data;
+    pthread_mutex_lock(&slot->proxy->lock);
+    slot->has_target = true;
+    slot->target = *target;
+    pthread_mutex_unlock(&slot->proxy->lock);
+}
+
+/* The socket is closed under the lock: proxy_set_rules() shuts it down. */
 static void *run_slot(void *data)
 {
     struct slot *slot = data;
+    const struct proxy_session_watch watch = {.targets = slot_targets, .data = slot};
 
-    proxy_session_run(&slot->proxy->context, slot->client);
-    close(slot->client);
+    proxy_session_run(&slot->proxy->context, slot->client, &watch);
     pthread_mutex_lock(&slot->proxy->lock);
+    close(slot->client);
+    slot->has_target = false;
     slot->state = SLOT_DONE;
     pthread_cond_signal(&slot->proxy->changed);
     pthread_mutex_unlock(&slot->proxy->lock);
@@ -161,48 +174,69 @@ static void proxy_free(struct proxy *p)
         close(p->context.stop_fd);
     pthread_cond_destroy(&p->changed);
     pthread_mutex_destroy(&p->lock);
-    free(p->allow);
+    proxy_policy_free(p->context.policy);
     free(p);
 }
 
-static struct proxy *proxy_new(int listen_fd, size_t n_allow)
+static struct proxy *proxy_new(int listen_fd, const struct proxy_rules *rules, struct error *err)
 {
     struct proxy *p = calloc(1, sizeof *p);
-    if (!p)
-        return NULL;
-    pthread_mutex_init(&p->lock, NULL);
-    pthread_cond_init(&p->changed, NULL);
-    p->listen_fd = listen_fd;
-    p->allow = calloc(n_allow ? n_allow : 1, sizeof *p->allow);
-    p->context = (struct proxy_context){
-        .list = {p->allow, n_allow}, .resolver = proxy_resolver_new(), .stop_fd = eventfd(0, EFD_CLOEXEC)};
-    if (p->allow && p->context.resolver && p->context.stop_fd >= 0)
-        return p;
-    proxy_free(p);
-    return NULL;
-}
-
-struct proxy *proxy_start(int listen_fd, const char *const *allow, size_t n_allow, struct error *err)
-{
-    struct proxy *p = proxy_new(listen_fd, n_allow);
     if (!p) {
         error_errno(err, ENOMEM, "cannot make the network proxy");
         return NULL;
     }
-    int r = 0;
-    for (size_t i = 0; i < n_allow && r == 0; i++)
-        r = proxy_parse_allow(allow[i], &p->allow[i], err);
-    if (r == 0) {
-        r = io_set_nonblock(listen_fd, true);
-        if (r == 0)
-            r = start_acceptor(p);
-        if (r < 0)
-            error_errno(err, -r, "cannot start the network proxy");
-    }
-    if (r == 0)
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->changed, NULL);
+    p->listen_fd = listen_fd;
+    p->context = (struct proxy_context){.policy = proxy_policy_new(rules, err),
+                                        .resolver = proxy_resolver_new(),
+                                        .stop_fd = eventfd(0, EFD_CLOEXEC)};
+    if (p->context.policy && p->context.resolver && p->context.stop_fd >= 0)
         return p;
+    if (p->context.policy)
+        error_errno(err, ENOMEM, "cannot make the network proxy");
     proxy_free(p);
     return NULL;
+}
+
+struct proxy *proxy_start(int listen_fd, const struct proxy_rules *rules, struct error *err)
+{
+    struct proxy *p = proxy_new(listen_fd, rules, err);
+    if (!p)
+        return NULL;
+    int r = io_set_nonblock(listen_fd, true);
+    if (r == 0)
+        r = start_acceptor(p);
+    if (r == 0)
+        return p;
+    error_errno(err, -r, "cannot start the network proxy");
+    proxy_free(p);
+    return NULL;
+}
+
+int proxy_set_rules(struct proxy *p, const struct proxy_rules *rules, struct error *err)
+{
+    int r = proxy_policy_set(p->context.policy, rules, err);
+    if (r < 0)
+        return r;
+    pthread_mutex_lock(&p->lock);
+    for (size_t i = 0; i < PROXY_CONNECTIONS_MAX; i++) {
+        struct slot *s = &p->slots[i];
+        if (s->state == SLOT_BUSY && s->has_target && !proxy_policy_allows(p->context.policy, &s->target))
+            shutdown(s->client, SHUT_RDWR);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return 0;
+}
+
+uint64_t proxy_refused(struct proxy *p)
+{
+    return p ? proxy_policy_refused(p->context.policy) : 0;
+}
+
+size_t proxy_refusals(struct proxy *p, uint64_t since, struct proxy_refusal *ret, size_t max)
+{
+    return p ? proxy_policy_refusals(p->context.policy, since, ret, max) : 0;
 }
 
 struct proxy *proxy_stop(struct proxy *p)

@@ -263,7 +263,8 @@ static bool is_dropped(const struct proxy_request *r, struct proxy_span name)
     return is_nominated(r, name);
 }
 
-int proxy_request_forward(const struct proxy_request *r, struct buf *out)
+static int forward_head(const struct proxy_request *r, bool absolute, const char *authorization,
+                        struct buf *out)
 {
     char host[PROXY_TARGET_TEXT];
 
@@ -271,7 +272,10 @@ int proxy_request_forward(const struct proxy_request *r, struct buf *out)
     if (r->target.port == DEFAULT_HTTP_PORT)
         *strrchr(host, ':') = '\0';
     buf_append(out, r->method.data, r->method.len);
-    buf_append_str(out, r->path.len && r->path.data[0] == '/' ? " " : " /");
+    buf_append_str(out, " ");
+    if (absolute)
+        buf_printf(out, "%s%s", scheme, host);
+    buf_append_str(out, r->path.len && r->path.data[0] == '/' ? "" : "/");
     buf_append(out, r->path.data, r->path.len);
     buf_append_str(out, r->http10 ? " HTTP/1.0\r\n" : " HTTP/1.1\r\n");
     buf_printf(out, "Host: %s\r\n", host);
@@ -284,5 +288,17 @@ int proxy_request_forward(const struct proxy_request *r, struct buf *out)
         buf_append(out, h->value.data, h->value.len);
         buf_append_str(out, "\r\n");
     }
+    if (*authorization)
+        buf_printf(out, "Proxy-Authorization: %s\r\n", authorization);
     return buf_append_str(out, "Connection: close\r\n\r\n");
+}
+
+int proxy_request_forward(const struct proxy_request *r, struct buf *out)
+{
+    return forward_head(r, false, "", out);
+}
+
+int proxy_request_forward_upstream(const struct proxy_request *r, const char *authorization, struct buf *out)
+{
+    return forward_head(r, true, authorization, out);
 }

@@ -52,3 +52,7 @@ int proxy_request_parse(const char *head, size_t n, struct proxy_request *ret, c
 /* Writes the head as it goes to the server: path only, its own Host, no hop-by-hop headers, Connection:
  * close. */
 int proxy_request_forward(const struct proxy_request *r, struct buf *out);
+
+/* The same as it goes to another proxy: an absolute URL, and the authorization for that proxy unless empty.
+ */
+int proxy_request_forward_upstream(const struct proxy_request *r, const char *authorization, struct buf *out);

@@ -128,12 +128,12 @@ static int take_limits(const struct warm_run_fds *run)
 
 static int confine(const struct warm_run_fds *run)
 {
-    int r = confine_capabilities(0);
+    int nobody, r = confine_capabilities(0);
     if (r == 0)
         r = confine_new_privileges();
     if (r == 0)
         r = confine_landlock(learnt.rules, learnt.head.n_rules, learnt.head.landlock);
-    return r < 0 ? r : confine_system_calls(false);
+    return r < 0 ? r : confine_system_calls(SECCOMP_ALONE, !learnt.head.on_disk, &nobody);
 }
 
 static int enter_workspace(const struct warm_run_fds *run)
@@ -184,9 +184,12 @@ static int arrange_descriptors(const struct warm_run_fds *run)
 static int take_tag(const struct adopt_go *go)
 {
     const struct rlimit tag = {.rlim_cur = go->tag, .rlim_max = go->tag};
-    const struct rlimit files = {.rlim_cur = go->files, .rlim_max = go->files};
-    return setrlimit(RLIMIT_RTTIME, &tag) < 0 || (go->files && setrlimit(RLIMIT_NOFILE, &files) < 0) ? -errno
-                                                                                                     : 0;
+    struct rlimit files;
+    if (setrlimit(RLIMIT_RTTIME, &tag) < 0 || getrlimit(RLIMIT_NOFILE, &files) < 0)
+        return -errno;
+    if (go->files && go->files < files.rlim_cur)
+        files.rlim_cur = go->files;
+    return setrlimit(RLIMIT_NOFILE, &files) < 0 ? -errno : 0;
 }
 
 void child_enter(const struct warm_run_fds *run)

@@ -25,6 +25,7 @@ enum warm_fd {
 struct warm_rules {
     uint32_t namespaces; /* of the box that a child enters beside the pid namespace, CLONE_NEW… */
     uint32_t landlock;   /* LANDLOCK_… */
+    uint32_t on_disk;    /* reserving space is refused: the box may have no quota */
     uint32_t n_rules;
 };
 

@@ -7,6 +7,7 @@
 #include "place.h"
 #include "swap.h"
 #include "../scribe/content.h"
+#include "sys.h"
 #include "banned.h"
 
 /* Has anybody opened the file for writing? What they write later would go to a file without a name. The
@@ -45,7 +46,7 @@ static int exchange(const struct place *p, const char *name, struct bytes before
         return r;
     r = swap_do(&s);
     if (r == -EINVAL || r == -ENOSYS)
-        return renameat(p->dir, name, p->dir, p->name) < 0 ? -errno : 0;
+        return sys_renameat2(p->dir, name, p->dir, p->name, 0) < 0 ? -errno : 0;
     if (r < 0)
         return r == -ENOENT ? -EBUSY : r;
     r = check_same(p->dir, name, before, &out);

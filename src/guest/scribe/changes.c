@@ -14,7 +14,7 @@ struct seen {
     int dir;
     const char *name;
     const struct stat *st;
-    size_t gone;
+    bool implied;
 };
 
 /* Of one change, beside its path. */
@@ -60,7 +60,9 @@ static int add(struct walk *w, struct changes *list, enum wire_change kind, cons
         free(c);
         return error_errno(walk_error(w), ENOMEM, "cannot list the changes");
     }
-    *c = (struct change){.kind = kind, .mode = seen->st->st_mode, .gone = seen->gone};
+    *c = (struct change){.kind = kind, .mode = seen->st->st_mode, .implied = seen->implied};
+    if (kind != WIRE_DELETED && S_ISREG(c->mode) && seen->st->st_nlink > 1)
+        c->link = seen->st->st_ino;
     c->size = S_ISREG(c->mode) || S_ISLNK(c->mode) ? (uint64_t)seen->st->st_size : 0;
     memcpy(c->path, path, path_len + 1);
     list->items[list->count++] = c;
@@ -104,8 +106,8 @@ static bool is_same(struct walk *w, const struct walk_entry *e)
 
 static int visit(struct walk *w, const struct walk_entry *e, void *data)
 {
-    const struct seen merged = {walk_dir(w, WALK_MERGED), e->name, &e->merged, 0};
-    const struct seen base = {walk_dir(w, WALK_BASE), e->name, &e->base, walk_gone(w)};
+    const struct seen merged = {walk_dir(w, WALK_MERGED), e->name, &e->merged, false};
+    const struct seen base = {walk_dir(w, WALK_BASE), e->name, &e->base, false};
     bool dir_merged = e->in_merged && S_ISDIR(e->merged.st_mode);
     bool dir_base = e->in_base && S_ISDIR(e->base.st_mode);
     bool file_merged = e->in_merged && !dir_merged, file_base = e->in_base && !dir_base;
@@ -123,19 +125,23 @@ static int visit(struct walk *w, const struct walk_entry *e, void *data)
     return dir_merged || dir_base;
 }
 
-/* A folder that is only on one side is told of if it is empty there: then no path of a file does it. */
+/* A folder that is only on one side is listed if it is empty there, or implied by what is in it; one that is
+ * on both sides if its permissions differ. */
 static int leave(struct walk *w, void *data)
 {
     int merged = walk_dir(w, WALK_MERGED), base = walk_dir(w, WALK_BASE);
-    bool added = merged >= 0 && base < 0 && walk_found_merged(w) == 0;
-    bool deleted = merged < 0 && base >= 0 && walk_found_base(w) == 0;
-    if (walk_path_len(w) == 0 || !(added || deleted))
+    const struct changes *list = data;
+    struct stat st, base_st;
+    if (walk_path_len(w) == 0 || (merged < 0 && base < 0))
         return 0;
-    struct stat st;
-    const struct seen seen = {added ? merged : base, "", &st, deleted ? walk_gone(w) - 1 : 0};
-    if (fstat(seen.dir, &st) < 0)
+    size_t found = merged >= 0 ? walk_found_merged(w) : walk_found_base(w);
+    if (fstat(merged >= 0 ? merged : base, &st) < 0 || (base >= 0 && fstat(base, &base_st) < 0))
         return error_errno(walk_error(w), errno, "cannot look at a folder");
-    return add(w, data, added ? WIRE_ADDED : WIRE_DELETED, walk_path(w), walk_path_len(w), &seen);
+    enum wire_change kind = merged < 0 ? WIRE_DELETED : base < 0 ? WIRE_ADDED : WIRE_MODIFIED;
+    if (kind == WIRE_MODIFIED ? (st.st_mode & 0777) == (base_st.st_mode & 0777) : found && !list->folders)
+        return 0;
+    const struct seen seen = {merged >= 0 ? merged : base, "", &st, kind != WIRE_MODIFIED && found};
+    return add(w, data, kind, walk_path(w), walk_path_len(w), &seen);
 }
 
 /* By path; of the two that tell of a file and a folder trading places, what went comes first. */
@@ -146,10 +152,10 @@ static int compare(const void *a, const void *b)
     return order ? order : (int)y->kind - (int)x->kind;
 }
 
-int changes_collect(const struct tree *t, struct changes *ret, struct error *err)
+int changes_collect(const struct tree *t, bool folders, struct changes *ret, struct error *err)
 {
     static const struct walk_ops OPS = {.visit = visit, .leave = leave};
-    _cleanup_changes_ struct changes list = {0};
+    _cleanup_changes_ struct changes list = {.folders = folders};
     struct tree view = *t;
     view.copy = -1;
     if (t->n_layers && t->merged < 0)
@@ -173,15 +179,17 @@ static int answer_change(struct answer *a, const struct change *c)
     wire_put_u64(&a->frame, WIRE_K_SIZE, c->size);
     if (c->target)
         wire_put_str(&a->frame, WIRE_K_TARGET, c->target);
-    if (c->gone)
-        wire_put_u64(&a->frame, WIRE_K_COUNT, c->gone);
+    if (c->implied)
+        wire_put_u64(&a->frame, WIRE_K_IMPLIED, 1);
+    if (c->link)
+        wire_put_u64(&a->frame, WIRE_K_LINK, c->link);
     return answer_end(a);
 }
 
-int changes_answer(const struct tree *t, struct answer *a, struct error *err)
+int changes_answer(const struct tree *t, bool folders, struct answer *a, struct error *err)
 {
     _cleanup_changes_ struct changes list = {0};
-    int r = changes_collect(t, &list, err);
+    int r = changes_collect(t, folders, &list, err);
     if (r < 0)
         return r;
     for (size_t i = 0; i < list.count && a->status == 0; i++)

@@ -1,6 +1,7 @@
 /* The list of what a box changed in a tree, in order of the paths' bytes. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -13,13 +14,15 @@
 #define CHANGES_MAX       1000000u
 #define CHANGES_BYTES_MAX (256u << 20)
 
-/* Folders are listed only where they are empty, since a file's path tells of the folders above it. */
+/* Folders are listed where they are empty or their permissions changed; others that were added or deleted
+ * only when asked for, as implied by what is in them. */
 struct change {
     enum wire_change kind;
     mode_t mode; /* in the merged view, or for what is gone, in the base; likewise size and target */
     uint64_t size;
-    size_t gone;  /* of a deleted one: how many folders at the end of its path are gone too */
-    char *target; /* of a link */
+    bool implied;
+    uint64_t link; /* of a file with several names: the same for all of them; else 0 */
+    char *target;  /* of a link */
     char path[];
 };
 
@@ -28,11 +31,13 @@ struct changes {
     size_t count, room;
     size_t bytes;
     size_t left_out;
+    bool folders; /* list implied folders, too */
 };
 
-int changes_collect(const struct tree *t, struct changes *ret, struct error *err);
+/* `folders` lists implied folders, too. */
+int changes_collect(const struct tree *t, bool folders, struct changes *ret, struct error *err);
 void changes_free(struct changes *c);
 #define _cleanup_changes_ _cleanup_(changes_free)
 
 /* The answer to WIRE_CHANGES. */
-int changes_answer(const struct tree *t, struct answer *a, struct error *err);
+int changes_answer(const struct tree *t, bool folders, struct answer *a, struct error *err);

@@ -74,16 +74,18 @@ int content_next_data(int fd, uint64_t size, uint64_t *offset, uint64_t *ret_end
     return 0;
 }
 
-/* Moves *offset over what is a hole in both files. */
-static int skip_holes(int a, int b, uint64_t size, uint64_t *offset)
+/* Moves *offset over what is a hole in both files, and says where the next hole of either begins: finding it
+ * takes the kernel as long as the data before it is large. */
+static int skip_holes(int a, int b, uint64_t size, uint64_t *offset, uint64_t *ret_end)
 {
-    uint64_t at_a = *offset, at_b = *offset, end;
-    int r = content_next_data(a, size, &at_a, &end);
+    uint64_t at_a = *offset, at_b = *offset, end_a, end_b;
+    int r = content_next_data(a, size, &at_a, &end_a);
     if (r >= 0)
-        r = content_next_data(b, size, &at_b, &end);
+        r = content_next_data(b, size, &at_b, &end_b);
     if (r < 0)
         return r;
     *offset = at_a < at_b ? at_a : at_b;
+    *ret_end = end_a < end_b ? end_a : end_b;
     return 0;
 }
 
@@ -94,10 +96,10 @@ int content_same(int a, int b)
         return -errno;
     if (sa.st_size != sb.st_size)
         return 0;
-    uint64_t size = (uint64_t)sa.st_size;
+    uint64_t size = (uint64_t)sa.st_size, end = 0;
     for (uint64_t offset = 0; offset < size; offset += CHUNK) {
         char space_a[CHUNK], space_b[CHUNK];
-        int r = size > CHUNK ? skip_holes(a, b, size, &offset) : 0;
+        int r = size > CHUNK && offset >= end ? skip_holes(a, b, size, &offset, &end) : 0;
         if (r < 0)
             return r;
         ssize_t n = content_read(a, space_a, CHUNK, offset);

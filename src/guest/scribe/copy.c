@@ -9,12 +9,13 @@
 #include "empty.h"
 #include "links.h"
 #include "relpath.h"
+#include "share.h"
 #include "walk.h"
 #include "banned.h"
 
 struct copy {
     int root; /* the folder copied to */
-    bool flatten;
+    const struct copy_options *options;
     struct links links;
 };
 
@@ -33,6 +34,16 @@ static int link_again(const struct copy *c, const char *first, int to, const cha
     return linkat(dir, relpath_name(first), to, name, 0) < 0 ? -errno : 0;
 }
 
+static int copy_new(const struct copy *c, const struct walk_entry *e, int from, int to)
+{
+    uint64_t *room = c->options->room, bytes = (uint64_t)e->merged.st_blocks * 512;
+    if (room && bytes > *room)
+        return -ENOSPC;
+    if (room)
+        *room -= bytes;
+    return copyfile_entry(from, to, e->name, &e->merged, c->options->flatten);
+}
+
 static int copy_file(struct walk *w, const struct walk_entry *e, struct copy *c)
 {
     int from = walk_dir(w, WALK_MERGED), to = walk_dir(w, WALK_COPY);
@@ -40,7 +51,10 @@ static int copy_file(struct walk *w, const struct walk_entry *e, struct copy *c)
     /* A filesystem may allow fewer names than the one copied from; then it is a file of its own. */
     if (first && link_again(c, first, to, e->name) == 0)
         return 0;
-    int r = copyfile_entry(from, to, e->name, &e->merged, c->flatten);
+    struct share *share = S_ISREG(e->merged.st_mode) ? c->options->share : NULL;
+    int r = share && share_link(share, from, e->path, &e->merged, to) ? 0 : copy_new(c, e, from, to);
+    if (r >= 0 && share)
+        share_note(share, &e->merged, to, e->name);
     if (r >= 0 && e->merged.st_nlink > 1 && !first)
         r = links_add(&c->links, &e->merged, e->path);
     return r;
@@ -68,8 +82,9 @@ static int leave(struct walk *w, void *data)
     struct stat st;
     if (fstat(from, &st) < 0)
         return fail(w, errno);
-    int r = copyfile_attributes(from, to, c->flatten);
-    if (r >= 0 && c->flatten && walk_is_replaced(w) && fsetxattr(to, "user.overlay.opaque", "y", 1, 0) < 0)
+    int r = copyfile_attributes(from, to, c->options->flatten);
+    if (r >= 0 && c->options->flatten && walk_is_replaced(w) &&
+        fsetxattr(to, "user.overlay.opaque", "y", 1, 0) < 0)
         r = -errno;
     if (r >= 0)
         r = copyfile_finish(to, &st);
@@ -88,15 +103,15 @@ static struct tree view_of(const struct tree *t, bool flatten)
     return view;
 }
 
-int copy_tree(const struct tree *t, bool flatten, struct error *err)
+int copy_tree(const struct tree *t, const struct copy_options *o, struct error *err)
 {
     static const struct walk_ops OPS = {.visit = visit, .leave = leave};
     if (t->copy < 0 || t->n_layers == 0)
         return 0;
-    if (flatten && t->merged < 0)
+    if (o->flatten && t->merged < 0)
         return error_set(err, EINVAL, "the tree '%s' has no merged view to flatten", t->name);
-    struct tree view = view_of(t, flatten);
-    struct copy c = {.root = t->copy, .flatten = flatten};
+    struct tree view = view_of(t, o->flatten);
+    struct copy c = {.root = t->copy, .options = o};
     int r = walk_run(&view, &OPS, &c, err);
     links_free(&c.links);
     if (r < 0)

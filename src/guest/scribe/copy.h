@@ -8,9 +8,18 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "error.h"
 #include "tree.h"
 
+struct share;
+
+struct copy_options {
+    bool flatten;
+    uint64_t *room;      /* bytes that may still be written; NULL: the filesystem has a limit of its own */
+    struct share *share; /* files of the last snapshot (share.h); NULL: everything is copied */
+};
+
 /* Trees without a folder to copy to are skipped. On failure what was written is removed again. */
-int copy_tree(const struct tree *t, bool flatten, struct error *err);
+int copy_tree(const struct tree *t, const struct copy_options *o, struct error *err);

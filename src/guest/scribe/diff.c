@@ -104,7 +104,7 @@ static int answer_result(const struct diff *d, size_t under_git)
 int diff_answer(const struct tree *t, bool stat, struct answer *a, struct error *err)
 {
     _cleanup_changes_ struct changes list = {0};
-    int r = changes_collect(t, &list, err);
+    int r = changes_collect(t, false, &list, err);
     if (r < 0)
         return r;
     size_t under_git = 0;

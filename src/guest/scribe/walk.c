@@ -49,12 +49,6 @@ int walk_dir(const struct walk *w, enum walk_side side)
     return c->depth == w->depth ? c->fd : -1;
 }
 
-size_t walk_gone(const struct walk *w)
-{
-    const struct cursor *c = &w->sides[WALK_MERGED];
-    return c->depth == NOWHERE ? w->depth : w->depth - c->depth;
-}
-
 const char *walk_path(const struct walk *w)
 {
     return (const char *)w->path.data;

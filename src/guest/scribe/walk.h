@@ -45,9 +45,6 @@ int walk_run(const struct tree *t, const struct walk_ops *ops, void *data, struc
 /* The folder that the walk stands in, on one side; -1 if it does not exist there. */
 int walk_dir(const struct walk *w, enum walk_side side);
 
-/* How many folders at the end of the present path do not exist in the merged view. */
-size_t walk_gone(const struct walk *w);
-
 /* Of the folder that the walk stands in: its path ("" is the root); what was found in it so far; does it hide
  * what older layers had there; does it, or one above it. */
 const char *walk_path(const struct walk *w);

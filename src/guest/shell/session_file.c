@@ -5,6 +5,7 @@
 
 #include "io.h"
 #include "shell/session.h"
+#include "sys.h"
 #include "banned.h"
 
 #define FOLDER "/tmp/.hutch"
@@ -38,7 +39,8 @@ void session_store(struct session *s)
     unlink(fresh);
     _cleanup_fd_ int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     /* A full disk costs only what a fork would begin with, until the next call. */
-    s->unwritten = fd < 0 || io_write_all(fd, s->raw.data, s->raw.len) < 0 || rename(fresh, path) < 0;
+    s->unwritten = fd < 0 || io_write_all(fd, s->raw.data, s->raw.len) < 0 ||
+                   sys_renameat2(AT_FDCWD, fresh, AT_FDCWD, path, 0) < 0;
     if (s->unwritten)
         unlink(fresh);
 }

@@ -15,14 +15,19 @@
 #define GUARDS_FIRST 1024 /* enough for most, so that a run need not copy them */
 #define VERSION_AT   24   /* in a dict, behind its head and its size */
 
+/* A function and its code, or a module and its class: what can be exchanged without a change of any dict. */
+struct guarded_inside {
+    PyObject *object;
+    const PyObject *inside;
+};
+
 static struct {
     struct guard *items;
     size_t count, room;
     bool numbered, settled;
-    struct pointers functions;
+    struct guarded_inside *insides;
+    size_t n_insides, room_insides;
     PyObject *builtins, *free, *shared;
-    PyObject *patterns, *pattern_type;
-    uint64_t patterns_version;
 } all;
 
 uint64_t guards_version(const PyObject *dict)
@@ -88,14 +93,34 @@ bool guards_are_settled(void)
     return all.settled;
 }
 
-bool guards_protect(const PyObject *function)
+static const PyObject *inside_of(PyObject *object)
 {
-    return pointers_have(&all.functions, function);
+    return is_exact(object, &PyFunction_Type) ? PyFunction_GetCode(object) : object->type;
 }
 
-bool guards_protect_one(const PyObject *function)
+bool guards_keep_inside(PyObject *value)
 {
-    return pointers_add(&all.functions, function);
+    if (!is_exact(value, &PyFunction_Type) && !is_exact(value, &PyModule_Type))
+        return true;
+    struct guarded_inside *insides =
+        list_room(all.insides, sizeof *insides, all.n_insides, &all.room_insides, GUARDS_FIRST);
+    if (!insides)
+        return false;
+    all.insides = insides;
+    all.insides[all.n_insides++] = (struct guarded_inside){value, inside_of(value)};
+    Py_IncRef(value); /* both addresses are nobody else's from here on */
+    Py_IncRef((PyObject *)inside_of(value));
+    return true;
+}
+
+static bool guards_insides_hold(char ret[WRONG_MAX])
+{
+    for (size_t i = 0; i < all.n_insides; i++)
+        if (inside_of(all.insides[i].object) != all.insides[i].inside) {
+            snprintf(ret, WRONG_MAX, "the code of a function or the class of a module was replaced");
+            return false;
+        }
+    return true;
 }
 
 struct guard *guards_new(PyObject *names, size_t n)
@@ -126,14 +151,15 @@ void guards_put(struct guard *g, PyObject *key, PyObject *value)
 void guards_begin(struct guard *g)
 {
     g->version = all.numbered ? guards_version(g->names) : 0;
+    g->size = PyDict_Size(g->names);
 }
 
 PyObject *guards_add(PyObject *self, PyObject *args)
 {
     PyObject *names, *keys, *values, *title;
-    int added, strict, core;
-    if (!PyArg_ParseTuple(args, "O!O!O!O!iii", &PyDict_Type, &names, &PyTuple_Type, &keys, &PyTuple_Type,
-                          &values, &PyUnicode_Type, &title, &added, &strict, &core))
+    int added, strict;
+    if (!PyArg_ParseTuple(args, "O!O!O!O!ii", &PyDict_Type, &names, &PyTuple_Type, &keys, &PyTuple_Type,
+                          &values, &PyUnicode_Type, &title, &added, &strict))
         return NULL;
     if (judge_is_sealed()) {
         judge_tamper("somebody else has set a guard");
@@ -147,14 +173,14 @@ PyObject *guards_add(PyObject *self, PyObject *args)
         PyObject *value = PyTuple_GetItem(values, (ssize_t)i);
         bool any = value == &_Py_NoneStruct;
         guards_put(g, PyTuple_GetItem(keys, (ssize_t)i), any ? NULL : value);
-        if (!any && !pointers_add(&all.functions, value))
+        if (!any && !guards_keep_inside(value))
             return PyErr_NoMemory();
     }
     Py_IncRef(title);
     g->title = title;
     g->added = (enum added)added;
     g->strict = strict;
-    g->core = core;
+    g->core = true;
     guards_begin(g);
     return python_none();
 }
@@ -168,49 +194,12 @@ PyObject *guards_builtins(PyObject *self, PyObject *args)
     return all.builtins ? python_none() : NULL;
 }
 
-PyObject *guards_pattern(PyObject *self, PyObject *args)
-{
-    PyObject *cache, *type;
-    if (judge_is_sealed() || !PyArg_ParseTuple(args, "O!O", &PyDict_Type, &cache, &type))
-        return python_none();
-    Py_IncRef(cache);
-    Py_IncRef(type);
-    all.patterns = cache;
-    all.pattern_type = type;
-    return python_none();
-}
-
-/* What re keeps of compiled patterns: each is what its key says. */
-static bool patterns_hold(char ret[WRONG_MAX])
-{
-    PyObject *key, *value;
-    uint64_t now = all.numbered && all.patterns ? guards_version(all.patterns) : 0;
-    if (!all.patterns || (all.numbered && now == all.patterns_version))
-        return true;
-    for (ssize_t at = 0; PyDict_Next(all.patterns, &at, &key, &value);) {
-        PyObject *wanted =
-            is_exact(key, &PyTuple_Type) && PyTuple_Size(key) > 1 ? PyTuple_GetItem(key, 1) : NULL;
-        PyObject *pattern =
-            wanted && is_exact(value, all.pattern_type) ? PyObject_GetAttrString(value, "pattern") : NULL;
-        bool same = pattern && (pattern == wanted || !is_text(wanted) ||
-                                (is_text(pattern) && PyUnicode_Compare(pattern, wanted) == 0));
-        if (pattern)
-            Py_DecRef(pattern);
-        if (!same) {
-            snprintf(ret, WRONG_MAX, "re's cache");
-            return false;
-        }
-    }
-    all.patterns_version = now;
-    return true;
-}
-
 bool guards_hold(char ret[WRONG_MAX])
 {
     for (size_t i = 0; i < all.count; i++)
         if (!guards_look(&all.items[i], ret))
             return false;
-    return guards_cells_hold(ret) && patterns_hold(ret);
+    return guards_insides_hold(ret) && guards_cells_hold(ret);
 }
 
 /* What the tests themselves set some name of may be changed and put back by them. */

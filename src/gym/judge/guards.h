@@ -14,6 +14,7 @@ struct guard {
     bool core;   /* not even the tests themselves may change it */
     bool strict; /* changed and put back is wrong, too; if it is not core, from when all are collected on */
     uint64_t version;
+    ssize_t size;
 };
 
 /* Room for n names in the table; NULL without memory. Names are put with what they must stay, NULL: anything.
@@ -21,7 +22,8 @@ struct guard {
 struct guard *guards_new(PyObject *names, size_t n);
 void guards_put(struct guard *g, PyObject *key, PyObject *value);
 void guards_begin(struct guard *g);
-bool guards_protect_one(const PyObject *function);
+/* A function keeps its code and a module its class; anything else is accepted. False: no memory. */
+bool guards_keep_inside(PyObject *value);
 
 bool guards_are_numbered(void);
 bool guards_are_settled(void);

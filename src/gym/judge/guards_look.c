@@ -26,6 +26,8 @@ static bool may_be_added(const struct guard *g, PyObject *key, const PyObject *v
         return !guards_is_builtin(key);
     case ADDED_NOT_INHERITED:
         return PySet_Contains(g->inherited, key) == 0 || guards_is_free(key);
+    case ADDED_NO_SPECIAL:
+        return strncmp(text_of(key), "__", 2) != 0;
     default:
         return is_exact(value, &PyModule_Type) || strcmp(text_of(key), "__warningregistry__") == 0;
     }
@@ -97,8 +99,11 @@ bool guards_look(struct guard *g, char ret[WRONG_MAX])
         return true;
     if (!look(g, ret))
         return false;
-    if (guards_are_numbered() && g->strict && (g->core || guards_are_settled()))
+    /* Code under test may put names of its own into the module that called it. */
+    bool grown = PyDict_Size(g->names) > g->size;
+    if (guards_are_numbered() && g->strict && !grown && (g->core || guards_are_settled()))
         return complain(g, NULL, " was changed for a while", ret);
     g->version = now;
+    g->size = PyDict_Size(g->names);
     return true;
 }

@@ -94,10 +94,10 @@ static struct guard *take_names(PyObject *dict, PyObject *title)
         if (!is_text(key))
             continue;
         guards_put(g, key, value);
-        if (proof_is_test(value) || proof_is_loaded(value))
-            guards_protect_one(value);
         if (proof_is_test(value))
             take_cells(value);
+        if ((proof_is_test(value) || proof_is_loaded(value)) && !guards_keep_inside(value))
+            return NULL;
     }
     if (g) {
         Py_IncRef(title);
@@ -108,11 +108,22 @@ static struct guard *take_names(PyObject *dict, PyObject *title)
     return g;
 }
 
+static bool is_class_of_tests(PyObject *dict)
+{
+    PyObject *key, *value;
+    for (ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);)
+        if (is_text(key) && strncmp(text_of(key), "test", 4) == 0 && proof_is_test(value))
+            return true;
+    return false;
+}
+
+/* Other classes of the tests' modules are often there for the code under test to change: to register, to
+ * decorate, to keep an instance in. */
 static bool take_class(PyObject *type, PyObject *module_name)
 {
     PyObject *dict = dict_of(type), *name = dict ? PyDict_GetItemString(dict, "__module__") : NULL;
-    if (!name || !is_text(name) || PyUnicode_Compare(name, module_name) != 0)
-        return true; /* somebody else's */
+    if (!name || !is_text(name) || PyUnicode_Compare(name, module_name) != 0 || !is_class_of_tests(dict))
+        return true;
     PyObject *title = PyDict_GetItemString(dict, "__qualname__");
     struct guard *g = take_names(dict, title && is_text(title) ? title : module_name);
     if (!g)

@@ -1,5 +1,4 @@
-/* What a test works with: the parameters that it was collected with, files that lie beside it, the
- * environment of what it starts. */
+/* What a test works with: the parameters that it was collected with, files that lie beside it. */
 #include <fcntl.h>
 #include <linux/stat.h>
 #include <stdio.h>
@@ -17,11 +16,6 @@ struct item {
     size_t count;
 };
 
-/* What decides which code is found by programs that tests start. */
-static const char *const DECIDING[] = {"PATH",       "LD_PRELOAD",   "LD_LIBRARY_PATH", "PYTHONPATH",
-                                       "PYTHONHOME", "NODE_OPTIONS", "NODE_PATH",       "BASH_ENV"};
-#define N_DECIDING (sizeof DECIDING / sizeof *DECIDING)
-
 struct fixture {
     PyObject *definition, *function;
 };
@@ -38,9 +32,6 @@ static struct {
     size_t n_fixtures, room_fixtures;
     struct file *files;
     size_t n_files;
-    struct statx folder;
-    bool may_leave, may_set;
-    char *environment[N_DECIDING];
     PyObject *word_spec, *word_params, *word_func;
 } all;
 
@@ -169,8 +160,7 @@ static bool is_unchanged(const struct statx *a, const struct statx *b)
 PyObject *items_files(PyObject *self, PyObject *args)
 {
     PyObject *paths;
-    int may_leave, may_set;
-    if (judge_is_sealed() || !PyArg_ParseTuple(args, "O!ii", &PyTuple_Type, &paths, &may_leave, &may_set))
+    if (judge_is_sealed() || !PyArg_ParseTuple(args, "O!", &PyTuple_Type, &paths))
         return python_none();
     size_t n = (size_t)PyTuple_Size(paths);
     all.files = calloc(n + 1, sizeof *all.files);
@@ -184,12 +174,6 @@ PyObject *items_files(PyObject *self, PyObject *args)
             all.n_files++;
         }
     }
-    all.may_set = may_set;
-    all.may_leave = may_leave || !stat_of(".", &all.folder);
-    for (size_t i = 0; i < N_DECIDING; i++) {
-        const char *value = getenv(DECIDING[i]);
-        all.environment[i] = value ? strdup(value) : NULL;
-    }
     return python_none();
 }
 
@@ -201,21 +185,5 @@ bool items_files_hold(char ret[WRONG_MAX])
             snprintf(ret, WRONG_MAX, "%s was changed", text_of(all.files[i].path));
             return false;
         }
-    if (all.n_files && !all.may_leave && (!stat_of(".", &now) || !is_same_file(&all.folder, &now))) {
-        snprintf(ret, WRONG_MAX, "the tests are in another folder");
-        return false;
-    }
-    return true;
-}
-
-bool items_environment_holds(char ret[WRONG_MAX])
-{
-    for (size_t i = 0; all.files && !all.may_set && i < N_DECIDING; i++) {
-        const char *was = all.environment[i], *now = getenv(DECIDING[i]);
-        if (was ? !now || strcmp(was, now) != 0 : now != NULL) {
-            snprintf(ret, WRONG_MAX, "%s was set", DECIDING[i]);
-            return false;
-        }
-    }
     return true;
 }

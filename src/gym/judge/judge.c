@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "judge.h"
@@ -129,14 +128,10 @@ bool judge_is_told_by_runner(void)
 /* What speaks against all that passes from here on. */
 static bool is_sound(char ret[WRONG_MAX])
 {
-    if (!guards_hold(ret) || !items_files_hold(ret) || !items_environment_holds(ret))
+    if (!guards_hold(ret) || !items_files_hold(ret))
         return false;
     if (!items_fixtures_hold()) {
         snprintf(ret, WRONG_MAX, "a fixture was replaced");
-        return false;
-    }
-    if (!watch.native && !watch.numpy && PyDict_GetItemString(watch.modules, "numpy")) {
-        snprintf(ret, WRONG_MAX, "numpy is somebody else's");
         return false;
     }
     return true;
@@ -228,20 +223,19 @@ static PyObject *tell(PyObject *self, PyObject *args)
 
 /* ---- the module ---- */
 
-/* install(token, fd, pristine, (protocol, plain, execute), own paths, sys.modules, native, frames): called by
- * the frame that tells, once. From here on nothing is taken in. */
+/* install(token, fd, pristine, code of protocol, of plain, of execute): called by the frame that tells, once.
+ * From here on nothing is taken in. */
 static PyObject *install(PyObject *self, PyObject *args)
 {
     const char *token;
     PyObject *speaker, *plain, *loader;
-    int fd, pristine, native, frames;
+    int fd, pristine;
     if (all.sealed) {
         judge_tamper("somebody else wants to judge");
         return python_none();
     }
-    if (!PyArg_ParseTuple(args, "siiO!O!O!OO!ii", &token, &fd, &pristine, &PyCode_Type, &speaker,
-                          &PyCode_Type, &plain, &PyCode_Type, &loader, &watch.own, &PyDict_Type,
-                          &watch.modules, &native, &frames))
+    if (!PyArg_ParseTuple(args, "siiO!O!O!", &token, &fd, &pristine, &PyCode_Type, &speaker, &PyCode_Type,
+                          &plain, &PyCode_Type, &loader))
         return NULL;
     snprintf(all.token, sizeof all.token, "%s", token);
     all.fd = fd;
@@ -250,22 +244,11 @@ static PyObject *install(PyObject *self, PyObject *args)
     all.speakers[0] = speaker;
     all.speakers[1] = plain;
     all.frame = PyEval_GetFrame();
-    watch.native = native;
-    watch.frames = frames;
     proof_loader(loader);
-    PyObject *kept[] = {speaker, plain, watch.own, watch.modules, all.frame};
+    PyObject *kept[] = {speaker, plain, all.frame};
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         Py_IncRef(kept[i]);
-    if (events_listen() < 0)
-        return NULL;
     all.sealed = true;
-    return python_none();
-}
-
-/* Nobody else in the box can look into this process from here on, or trace it. */
-static PyObject *hide(PyObject *self, PyObject *unused)
-{
-    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     return python_none();
 }
 
@@ -273,7 +256,6 @@ PyObject *PyInit_hutch_judge(void)
 {
     static const struct python_method METHODS[] = {{"guard", guards_add, METH_VARARGS, NULL},
                                                    {"builtins", guards_builtins, METH_VARARGS, NULL},
-                                                   {"patterns", guards_pattern, METH_VARARGS, NULL},
                                                    {"opcodes", proof_opcodes, METH_VARARGS, NULL},
                                                    {"trust", proof_trust, METH_VARARGS, NULL},
                                                    {"announce", proof_announce, METH_VARARGS, NULL},
@@ -282,10 +264,8 @@ PyObject *PyInit_hutch_judge(void)
                                                    {"hold", items_hold, METH_VARARGS, NULL},
                                                    {"fixture", items_fixture, METH_VARARGS, NULL},
                                                    {"files", items_files, METH_VARARGS, NULL},
-                                                   {"relay", events_relay, METH_VARARGS, NULL},
                                                    {"install", install, METH_VARARGS, NULL},
                                                    {"tell", tell, METH_VARARGS, NULL},
-                                                   {"hide", hide, METH_NOARGS, NULL},
                                                    {0}};
     static struct python_module module = PYTHON_MODULE("hutch_judge", METHODS);
     PyObject *m = PyModule_Create2(&module, PYTHON_API_VERSION);

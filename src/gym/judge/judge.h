@@ -5,18 +5,19 @@
  * Tests and the code under test share an interpreter, and whatever is an object of it can be found and
  * changed by code that looks for it. So what has to be known by nobody (the token without which a line is
  * nobody's) and what has to be believed (how everything was before) is kept here, where no object leads; and
- * nothing here calls back into Python while it makes up its mind. There is no ctypes in the process to read
- * memory with. Three things are asked of a test that is said to have passed:
+ * nothing here calls back into Python while it makes up its mind. Three things are asked of a test that is
+ * said to have passed:
  *
- * - guards.c: the interpreter is as it was: functions of libraries, modules of the tests.
+ * - guards.c: pytest, unittest and the modules of the tests are as they were. Everything else is the code's
+ * under test: it may patch the standard library, look at frames, trace and load native code.
  *
  * - proof.c: the test's own code ran to its end: marks that were compiled into it said so, from the place
  * where they stand and in the module that they belong to.
  *
  * - items.c: it ran with the parameters that it was collected with; files of the tests are as they were.
  *
- * and events.c listens to Python's audit events for what could get around all that. What is said cannot be
- * taken back. Static data: an interpreter has one run.
+ * A verdict is final. Static data: an interpreter has one run. docs/grading.md lists the
+ * cheats that this does not stop.
  */
 #pragma once
 
@@ -90,8 +91,16 @@ bool pointers_have(const struct pointers *p, const void *one);
 
 /* ---- guards.c ---- */
 
-/* Which names may be added: any, modules, any but those of builtins, any but inherited ones, none. */
-enum added { ADDED_FREE, ADDED_CLOSED, ADDED_NO_BUILTINS, ADDED_NOT_INHERITED, ADDED_NOTHING };
+/* Which names may be added: any, modules, any but those of builtins, any but inherited ones, none, any but
+ * special ones (__eq__). */
+enum added {
+    ADDED_FREE,
+    ADDED_CLOSED,
+    ADDED_NO_BUILTINS,
+    ADDED_NOT_INHERITED,
+    ADDED_NOTHING,
+    ADDED_NO_SPECIAL
+};
 
 /* Is everything as it was? `ret` says what is not. */
 bool guards_hold(char ret[WRONG_MAX]);
@@ -99,16 +108,12 @@ bool guards_hold(char ret[WRONG_MAX]);
 /* From here on what was changed and put back is wrong, too, where nobody but a cheat does that. */
 void guards_settle(void);
 
-/* Code, defaults or attributes of this function must not be set. */
-bool guards_protect(const PyObject *function);
-
 /* The module of the tests that has these names was loaded, just now, and may change in nothing but names that
  * the task's own code sets. */
 bool guards_take_module(PyObject *names, PyObject *frozen);
 
-PyObject *guards_add(PyObject *self, PyObject *args); /* (names, keys, values, title, added, strict, core) */
+PyObject *guards_add(PyObject *self, PyObject *args);      /* (names, keys, values, title, added, strict) */
 PyObject *guards_builtins(PyObject *self, PyObject *args); /* (names of the builtins) */
-PyObject *guards_pattern(PyObject *self, PyObject *args);  /* (cache of re, type of patterns) */
 PyObject *guards_start(void);                              /* None, or NULL with an error */
 /* The tests' own code sets it: a global name or an attribute; a variable of an outer function. */
 void guards_free_name(PyObject *name);
@@ -135,27 +140,10 @@ void proof_loader(PyObject *code); /* whoever announces has this code */
 
 PyObject *items_hold(PyObject *self, PyObject *args);    /* (name, item, callspec, params) */
 PyObject *items_fixture(PyObject *self, PyObject *args); /* (definition, its function) */
-PyObject *items_files(
-    PyObject *self,
-    PyObject *args); /* (paths, whether the folder may be left, and PATH and the like be set) */
+PyObject *items_files(PyObject *self, PyObject *args);   /* (paths) */
 bool items_same(const char *test);
 bool items_fixtures_hold(void);
 bool items_files_hold(char ret[WRONG_MAX]);
-bool items_environment_holds(char ret[WRONG_MAX]);
-
-/* ---- events.c ---- */
-
-struct watch {
-    bool native;       /* the task works with native code itself */
-    bool frames;       /* it looks at frames itself */
-    bool numpy;        /* numpy was loaded from where it is installed */
-    PyObject *own;     /* paths of the task's own Python files, a set */
-    PyObject *modules; /* sys.modules */
-};
-extern struct watch watch;
-
-PyObject *events_relay(PyObject *self, PyObject *args); /* (code that hands out frames) */
-int events_listen(void);
 
 /* ---- judge.c ---- */
 

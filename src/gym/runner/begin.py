@@ -11,7 +11,7 @@ before, and which code is the tests'. What is done here, before anything of the 
 - Modules of the tests are compiled from bytes that were read once, with marks in them by which the judge knows that a test
   ran to its end; they are never loaded from a cache, nor through sys.modules or a search path. Folders of the code under
   test stand behind everything else.
-- The judge is told what must stay as it is: whatever decides about an outcome, and what the tests import.
+- The runner gives the judge a list of what must not change: pytest and unittest, and the modules of the tests.
 
 docs/grading.md says what this does not stop.
 """
@@ -36,16 +36,16 @@ ROOT = "/workspace"
 MESSAGE_LINES = 12
 MESSAGE_MAX = 1500
 SOURCE_MAX = 4 << 20
-PLUGINS_OFF = (
-    "cacheprovider", "doctest", "faulthandler", "junitxml", "legacypath", "nose", "pastebin", "python_path",
-    "reports", "setuponly", "setupplan", "stepwise", "terminal", "threadexception", "unraisableexception",
-)
-# Whatever decides about an outcome, or compares what a test compares.
+# Plugins that are never loaded. They have no options of the command line, so addopts cannot need them.
+PLUGINS_OFF = ("faulthandler", "nose", "python_path", "reports", "threadexception", "unraisableexception")
+# Plugins that know the options in a project's addopts, and are of no use once these are parsed: they print, stop runs or leave tests out.
+PLUGINS_FOR_OPTIONS = ("terminalreporter", "lfplugin", "nfplugin", "stepwiseplugin", "setuponly", "setupplan", "pdbinvoke", "pdbtrace")
+# What decides about an outcome. The standard library is not guarded: solutions patch, reload and extend it.
 GUARDED = (
-    "builtins", "_pytest.assertion.rewrite", "_pytest.assertion.util", "_pytest.config", "_pytest.fixtures", "_pytest.main",
-    "_pytest.nodes", "_pytest.outcomes", "_pytest.python", "_pytest.python_api", "_pytest.recwarn", "_pytest.runner",
-    "_pytest.skipping", "_pytest.unittest", "pluggy", "pluggy._callers", "pluggy._hooks", "pluggy._manager", "pluggy._result",
-    "pytest", "unittest", "unittest.case", "unittest.mock", "operator", "math", "re", "json", "json.decoder", "json.encoder",
+    "_pytest.assertion.rewrite", "_pytest.assertion.util", "_pytest.config", "_pytest.fixtures", "_pytest.main", "_pytest.nodes",
+    "_pytest.outcomes", "_pytest.python", "_pytest.python_api", "_pytest.recwarn", "_pytest.runner", "_pytest.skipping",
+    "_pytest.unittest", "pluggy", "pluggy._callers", "pluggy._hooks", "pluggy._manager", "pluggy._result", "pytest", "unittest",
+    "unittest.case", "unittest.mock",
 )
 
 

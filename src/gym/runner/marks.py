@@ -84,7 +84,7 @@ def put_marks(code):
 
 
 def find_bound(tree):
-    """{name: what it must be} of all that a module imports, at its beginning and once, from what is loaded already."""
+    """{name: what it must be} of all that a module imports of pytest and unittest, at its beginning and once."""
     import ast
 
     found, twice = {}, set()
@@ -96,7 +96,7 @@ def find_bound(tree):
             module = sys.modules.get((alias.name if alias.asname else alias.name.partition(".")[0]) if whole else node.module)
             name = alias.asname or (alias.name.partition(".")[0] if whole else alias.name)
             twice |= {name} & found.keys()
-            if module is not None and (whole or alias.name in vars(module)):
+            if module is not None and module.__name__ in GUARDED and (whole or alias.name in vars(module)):
                 found[name] = module if whole else vars(module)[alias.name]
     for node in tree.body:
         for inner in ast.walk(node) if found and not isinstance(node, (ast.Import, ast.ImportFrom)) else ():

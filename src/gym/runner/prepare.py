@@ -23,8 +23,7 @@ def read_sources(paths):
 def make_run(text):
     """Builds what a run consists of, and has the judge note how everything is now."""
     judging = lambda item, phase, error, judge=judge, more=state.judging: judge(item, phase, error, *more)
-    set_guards(state.imports, text)
-    watch_frames()
+    set_guards(text)
     state.loop = make_loop(judging, state.judge)
 
 
@@ -88,39 +87,43 @@ def prepare(text):
     import json
 
     setup = json.loads(text)
-    state.aside, state.warns = {}, False
+    state.aside, state.warns, state.refusal = {}, False, None
     folders = [ROOT + "/" + f if f not in ("", ".") else ROOT for f in setup["import"]]
     sanitize([])
     import difflib, logging, pprint, traceback, unittest.mock  # noqa: what is loaded anyway, sooner or later
     import pytest  # noqa
-    import _pytest.python, _pytest.config, _pytest.assertion.rewrite  # noqa
+    import _pytest.python, _pytest.config, _pytest.doctest, _pytest.assertion.rewrite  # noqa
 
     spare_unittest()
     _pytest.python.import_path = load_path
     _pytest.config.import_path = load_path
+    _pytest.doctest.import_path = load_path
     state.own = setup["own"]
     make_judge()
     rehearse()
     state.aside = {}
-    ini = setup.get("ini")
-    config, session = configure(ROOT + "/" + ini if ini else None, ROOT)
+    ini = None
+    try:
+        ini = find_ini([ROOT + "/" + name for name in setup["inis"]])
+        config, session = configure(ini, ROOT)
+    except Exception as error:
+        state.refusal = explain_settings(error, ini)
+        return
     prepare_state(config, session)
     state.own = setup["own"]
     sources.patterns = tuple(config.getini("python_files"))
+    state.optioned = bool(config.getini("addopts"))
     state.simple = set(config.inicfg) <= {"pythonpath", "testpaths", "minversion", "norecursedirs"}
     state.ini_warns = bool(config.getini("filterwarnings"))
     state.paths = [ROOT + "/" + p if p not in ("", ".") else ROOT for p in setup["paths"]]
-    state.native, state.frames = setup["native"], setup["frames"]
-    state.leaves, state.sets = setup["leaves"], setup["sets"]
     state.packages, state.code, state.find = frozenset(setup["packages"]), folders, importlib.machinery.PathFinder.find_spec
     read_sources(setup["sources"])
     sources.pristine = True
     test_folders = find_folders(sources.bytes)
     sources.names = {sources.name_of(path)[0]: path for path in sources.bytes}
     state.known = set(sources.bytes)
-    state.imports = find_imports()
+    load_imports()
     text = b"".join(sources.bytes.values())
-    state.builtins = b"builtins" in text
     put_aside()
     sources.compile_all()
     sources.codes = {(path, sources.bytes[path]): code for path, code in sources.trusted.items()}
@@ -151,6 +154,14 @@ def put_away(hidden):
         os.environ["HOME"] = home
 
 
+def refuse(why, token, fd, pristine):
+    """The outcome of a run that cannot be: pytest does not accept the project's settings."""
+    code = refuse.__code__
+    state.judge.install(token, fd, pristine, code, code, code)
+    state.judge.tell("U", why)
+    state.judge.tell("Z")
+
+
 def run(text, fd):
     import fcntl
     import gc
@@ -161,6 +172,9 @@ def run(text, fd):
     os.chdir(ROOT)
     out = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64 + int.from_bytes(os.urandom(1), "big"))
     os.close(fd)
+    if state.refusal:
+        refuse(state.refusal, request["token"], out, request["pristine"])
+        return
     sources.pristine = request["pristine"]
     read_sources(request["sources"])
     if sources.bytes.keys() != state.known:  # hidden tests
@@ -171,17 +185,12 @@ def run(text, fd):
                 sys.path.insert(sys.path.index(ROOT), folder)
     if sources.pristine:
         sources.compile_all()
-        own = frozenset(sources.bytes)
-        put_away(own - state.known)
-        state.judge.files(tuple(ROOT + "/" + p for p in request["data"]), state.leaves, state.sets)
-    else:
-        own = frozenset(state.known)
-    if not state.native:
-        state.judge.hide()
+        put_away(sources.bytes.keys() - state.known)
+        state.judge.files(tuple(ROOT + "/" + p for p in request["data"]))
     gc.set_threshold(10000, 20, 50)
     leave, streams = os._exit, (sys.stdout, sys.stderr)
-    secrets = [(Sources.execute.__code__, own, sys.modules, state.native, state.frames), (request["token"], out, sources.pristine)]
-    del text, request, fd, out, own
+    secrets = [(Sources.execute.__code__,), (request["token"], out, sources.pristine)]
+    del text, request, fd, out
     state.loop(state.session, state.paths, secrets)
     for stream in streams:
         try:

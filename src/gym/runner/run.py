@@ -7,7 +7,7 @@ def judge(item, phase, error, outcomes, xfailed_key):
         raised = getattr(item, "_excinfo", None)  # of a unittest.TestCase
         if raised:
             error = raised.pop(0).value
-    xfailed = item.stash.get(xfailed_key, None)
+    xfailed = None if item.config.getoption("runxfail", False) else item.stash.get(xfailed_key, None)
     if error is None:
         if phase == "call" and xfailed is not None and xfailed.strict:
             return "F", "[XPASS(strict)] " + xfailed.reason
@@ -65,9 +65,9 @@ def plain_protocol(name, function, tell, attempt, outcomes, explain):
 
 
 def warnings_of(item):
-    """What the task says about warnings, if it says anything."""
+    """What the task says about warnings; if it says nothing, filters that the code under test sets end with the test."""
     if not state.warns and not state.ini_warns:
-        return contextlib.nullcontext()
+        return state.keep_filters()
     return state.catch_warnings(config=item.config, ihook=item.ihook, when="runtest", item=item)
 
 
@@ -94,9 +94,10 @@ def make_loop(judging, judge):
 
     def loop(session, paths, secrets, tell=judge.tell, hold=judge.hold, install=judge.install, protocol=protocol, attempt=attempt,
              judging=judging, collect=collect, quiet=warnings_of, plain=plain_protocol, more=(state.judging[0], explain), named=named,
-             definitions=definitions, fixture=judge.fixture):
+             definitions=definitions, fixture=judge.fixture, keep_filters=state.keep_filters):
         install(*secrets.pop(), protocol.__code__, plain.__code__, *secrets.pop())
-        told, functions, items = collect(session, paths)
+        with keep_filters():
+            told, functions, items = collect(session, paths)
         for kind, texts in told:
             tell(kind, *texts)
         functions, items = tuple(functions), named(items)
@@ -107,7 +108,8 @@ def make_loop(judging, judge):
             fixture(*pair)
         tell("C")
         for name, function in functions:
-            plain(name, function, tell, attempt, *more)
+            with keep_filters():
+                plain(name, function, tell, attempt, *more)
         for i, (name, item, _) in enumerate(items):
             protocol(name, item, items[i + 1][1] if i + 1 < len(items) else None, tell, attempt, judging, quiet)
         tell("Z")
@@ -120,7 +122,7 @@ def collect(session, paths):
     failures = state.failures = []
     functions, items, told = [], [], []
     try:
-        files = find_tests(paths)
+        files = None if state.optioned else find_tests(paths)  # addopts may leave files out, or name other kinds of them
         simple = files and state.simple and find_functions(files)
         if simple:
             functions, failures = simple

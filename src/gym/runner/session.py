@@ -2,7 +2,13 @@
 
 
 class Reporter:
-    """The plugin that hears of what cannot be collected."""
+    """The plugin that hears of what cannot be collected. It also knows the settings of plugins that are off, so that --strict-config
+    does not reject them."""
+
+    @staticmethod
+    def pytest_addoption(parser):
+        parser.addini("pythonpath", "the runner sets the search path itself", type="paths", default=[])
+        parser.addini("faulthandler_timeout", "the host limits the time of a run", default=0)
 
     @staticmethod
     def pytest_collectreport(report):
@@ -11,31 +17,84 @@ class Reporter:
             state.failures.append((report.nodeid or "tests", str(getattr(text, "longrepr", text))[:MESSAGE_MAX]))
 
 
+def find_ini(paths):
+    """The first file with settings of pytest's, in its order."""
+    import pathlib
+
+    from _pytest.config.findpaths import load_config_dict_from_file
+
+    for path in paths:
+        if load_config_dict_from_file(pathlib.Path(path)) is not None:
+            return path
+    return None
+
+
 def options(ini, folder):
+    """The runner's own options come after a project's addopts, and so win against them."""
     off = [x for name in PLUGINS_OFF for x in ("-p", "no:" + name)]
     return [*off, "-s", "--assert=plain", "--noconftest", "--import-mode=append", "--basetemp=/tmp/.pytest", "-c",
             ini or "/dev/null", "--rootdir=" + folder, "--confcutdir=" + folder]
+
+
+def installed_options():
+    """Plugins with nothing but the options of installed plugins: addopts may name those (-n of xdist, --cov), and the runner ignores
+    them. Nothing of the workspace is on the search path yet."""
+    from importlib import metadata
+
+    found = []
+    for entry in metadata.entry_points(group="pytest11"):
+        with contextlib.suppress(Exception):
+            plugin = State()
+            plugin.pytest_addoption = entry.load().pytest_addoption
+            found.append(plugin)
+    return found
+
+
+def parse(ini, folder):
+    """pytest's configuration. An option that it does not know may be one of an installed plugin."""
+    import pytest
+    from _pytest.config import _prepareconfig
+
+    arguments = options(ini, folder) + [folder]
+    try:
+        return _prepareconfig(arguments, [Reporter()])
+    except pytest.UsageError as error:
+        if "unrecognized arguments" not in str(error):
+            raise
+    return _prepareconfig(arguments, [Reporter(), *installed_options()])
 
 
 def configure(ini, folder):
     """pytest's configuration and an empty session."""
     import os
 
-    from _pytest.config import _prepareconfig
     from _pytest.main import Session
 
     for name in [n for n in os.environ if n.startswith("PYTEST")]:
         del os.environ[name]
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    config = _prepareconfig(options(ini, folder) + [folder], [Reporter()])
-    config.option.verbose = 0  # of the terminal's plugin, which others ask for
+    config = parse(ini, folder)
+    config.option.log_file = "/dev/null"
     config._do_configure()
+    config.option.verbose = 0  # of the terminal's plugin, which others ask for
+    manager = config.pluginmanager
+    wanted = config.getoption("doctestmodules", False) or config.getoption("doctestglob", None)
+    for name in PLUGINS_FOR_OPTIONS + (() if wanted else ("doctest",)):
+        if manager.has_plugin(name):
+            manager.unregister(name=name)
     session = Session.from_config(config)
     config.hook.pytest_sessionstart(session=session)
-    manager = config.pluginmanager
     manager._noconftest = False
     manager._getconftestmodules = conftests
     return config, session
+
+
+def explain_settings(error, ini):
+    """Why pytest does not accept the project's settings: its own words, without the summary of its usage."""
+    lines = [line.strip() for line in str(error).split("\n") if line.strip()]
+    said = [line.partition("error: ")[2] for line in lines if "error: " in line] or lines[:1] or [type(error).__name__]
+    where = ini[len(ROOT) + 1:] if ini else "its command line"
+    return f"pytest does not accept the settings in {where}: {said[0]}"[:MESSAGE_MAX]
 
 
 REHEARSAL = '''
@@ -135,6 +194,8 @@ def compare(op, left, right):
 
 def prepare_state(config, session):
     import unittest
+    import warnings
+
     import pytest
     from _pytest import outcomes
     from _pytest.assertion.rewrite import rewrite_asserts
@@ -151,6 +212,6 @@ def prepare_state(config, session):
     state.collect_error, state.testcase = pytest.Collector.CollectError, unittest.TestCase
     state.judging = (outcomes, xfailed_key)
     state.conftests = {}
-    state.catch_warnings = catch_warnings_for_item
+    state.catch_warnings, state.keep_filters = catch_warnings_for_item, warnings.catch_warnings
     state.stdlib = frozenset(sys.stdlib_module_names) | frozenset(sys.builtin_module_names)
     state.own = getattr(state, "own", [])

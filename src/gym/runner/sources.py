@@ -187,7 +187,6 @@ def conftests(path, *args, **kwargs):
                 module = load_path(file)
                 state.conftests[folder] = known
                 state.config.pluginmanager.consider_conftest(module)
-                sys.audit("hutch.plugin", module)
                 known.append(module)
         state.conftests[folder] = known
     return known

@@ -90,11 +90,21 @@ static void reset_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* The system calls themselves: those of the C library would change all threads of the parent's copy. No
+ * supplementary group of root's stays. */
+static bool become(const struct child_user *u)
+{
+    return syscall(SYS_setgroups, 0, NULL) == 0 && syscall(SYS_setresgid, u->gid, u->gid, u->gid) == 0 &&
+           syscall(SYS_setresuid, u->uid, u->uid, u->uid) == 0;
+}
+
 /* Between fork and exec in a process of threads: system calls only. */
 static _Noreturn void be_child(const struct child_options *o, const char *path, const struct pipes *p,
                                pid_t parent)
 {
-    if (setpgid(0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent)
+    /* The death signal is cleared by a change of user, so it is set behind it. */
+    if (setpgid(0, 0) < 0 || (o->user && !become(o->user)) || prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 ||
+        getppid() != parent)
         complain(p->told[1], STAGE_OTHER);
     reset_signals();
     if (dup2(p->in[0], STDIN_FILENO) < 0 || dup2(p->out[1], STDOUT_FILENO) < 0 ||

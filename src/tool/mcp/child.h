@@ -11,11 +11,18 @@
 
 #include "error.h"
 
+/* Only root can start a program as somebody else. */
+struct child_user {
+    uid_t uid;
+    gid_t gid;
+};
+
 struct child_options {
     const char *command; /* found in the PATH of env if it has no slash */
     char *const *argv;
     char *const *env;
     const char *cwd;
+    const struct child_user *user; /* runs as this one; NULL: as we do */
 };
 
 struct child {

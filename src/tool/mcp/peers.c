@@ -23,44 +23,23 @@ static struct peer *find_peer(const struct peers *s, const char *name, size_t n)
     return NULL;
 }
 
-/* The servers that a workspace's configuration names. */
-static json_t *named_by_workspace(struct tool_session *session, struct error *err)
-{
-    json_t *config = NULL, *named = NULL;
-    if (config_read_workspace(session, &config, err) < 0 || !config)
-        return NULL;
-    named = json_incref(json_object_get(config, "mcpServers"));
-    json_decref(config);
-    if (json_object_size(named) > 0)
-        return named;
-    json_decref(named);
-    return NULL;
-}
-
 /* Why the workspace's servers are not started, and what to do if they should be. */
-static int refuse_workspace(const struct peers *s, const json_t *named, struct error *err)
+static int peers_refuse_untrusted(const struct config *c, struct error *err)
 {
     char names[200] = "";
     size_t len = 0;
     const char *name;
     json_t *ignored;
-    json_object_foreach((json_t *)named, name, ignored)
+    json_object_foreach(json_object_get(c->untrusted, "mcpServers"), name, ignored)
     {
         int n = snprintf(names + len, sizeof names - len, "%s%.60s", len ? ", " : "", name);
         len += n > 0 && (size_t)n < sizeof names - len ? (size_t)n : 0;
     }
-    const char *intro = "the workspace's " CONFIG_WORKSPACE_FILE " names MCP servers that are not started";
-    if (!s->config.workspace)
-        return error_set(
-            err, EPERM,
-            "%s (%s): in a box that is not fresh, code in the box may have written them; put them"
-            " into %s",
-            intro, names, s->config.file ? s->config.file : "your own configuration");
     return error_set(err, EPERM,
-                     "%s (%s): they would run on the host with your rights. If you trust this workspace, put"
-                     " \"trusted\": [\"%s\"] into %s",
-                     intro, names, s->config.workspace,
-                     s->config.file ? s->config.file : "~/.config/hutch/config.json");
+                     "the MCP servers of %s/" CONFIG_WORKSPACE_FILE
+                     " are not started (%s): the folder is not trusted. They would run on this machine with"
+                     " your rights; `hutch trust --show %s` shows them, `hutch trust %s` allows them",
+                     c->workspace, names, c->workspace, c->workspace);
 }
 
 static const struct tool *find_tool(struct peer *peer, const char *name, struct error *err)
@@ -82,20 +61,17 @@ static const struct tool *peers_find(struct tool_source *source, struct tool_ses
                                      const char *name, struct error *err)
 {
     struct peers *s = (struct peers *)source;
-    struct error why = {0};
     const char *dot = strchr(name, '.');
     if (!dot)
         return NULL;
     struct peer *peer = find_peer(s, name, (size_t)(dot - name));
     if (peer)
         return find_tool(peer, dot + 1, err);
-    json_t *named = s->config.trusted ? NULL : named_by_workspace(session, &why);
     _cleanup_free_ char *first = strndup(name, (size_t)(dot - name));
-    if (named && first && json_object_get(named, first))
-        refuse_workspace(s, named, err);
-    else if (why.code)
-        *err = why;
-    json_decref(named);
+    if (first && json_object_get(json_object_get(s->config.untrusted, "mcpServers"), first))
+        peers_refuse_untrusted(&s->config, err);
+    else if (s->config.trouble.code)
+        *err = s->config.trouble;
     return NULL;
 }
 
@@ -142,7 +118,6 @@ static void peers_list(struct tool_source *source, struct tool_session *session,
     struct peers *s = (struct peers *)source;
     struct error err = {0};
     struct asking *asked = calloc(PEERS_MAX, sizeof *asked);
-    json_t *named = s->config.trusted ? NULL : named_by_workspace(session, &err);
     for (size_t i = 0; asked && i < s->count; i++) {
         if (json_is_true(json_object_get(s->list[i]->settings, "disabled")))
             continue;
@@ -162,11 +137,14 @@ static void peers_list(struct tool_source *source, struct tool_session *session,
         }
     }
     free(asked);
-    if (named)
-        refuse_workspace(s, named, &err);
-    if (err.code)
+    if (s->config.reported)
+        return;
+    if (s->config.trouble.code)
+        trouble(data, s->config.trouble.text);
+    if (json_object_size(json_object_get(s->config.untrusted, "mcpServers")) > 0) {
+        peers_refuse_untrusted(&s->config, &err);
         trouble(data, err.text);
-    json_decref(named);
+    }
 }
 
 /* All at once, so that several that do not want to end cost no more than one. */

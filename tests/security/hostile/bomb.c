@@ -4,10 +4,12 @@
  *
  *     bomb KIND CEILING [FOLDER]
  */
+#include <netinet/in.h>
 #include <pty.h>
 #include <sys/inotify.h>
 #include <sys/ipc.h>
 #include <sys/shm.h>
+#include <time.h>
 
 #include "hostile.h"
 
@@ -257,6 +259,94 @@ static int in_flight(void)
     return verdict();
 }
 
+/* What the kernel counts per user: message queues of the usual size, timers (a pending signal each), and the
+ * pages that pipes may have, full or not. */
+static int timers(void)
+{
+    timer_t timer;
+    long n = 0;
+
+    while (n < ceiling && timer_create(CLOCK_MONOTONIC, NULL, &timer) == 0)
+        n++;
+    reached("timers", n);
+    hold();
+    return verdict();
+}
+
+static int pipe_pages(void)
+{
+    int ends[2];
+    long n = 0;
+
+    while (n < ceiling && pipe(ends) == 0 && fcntl(ends[0], F_SETPIPE_SZ, 1 << 20) > 0)
+        n++;
+    reached("large pipes", n);
+    hold();
+    return verdict();
+}
+
+/* Bytes that the kernel holds for a socket. */
+static long held_by(int sock)
+{
+    uint32_t info[9] = {0}; /* SK_MEMINFO_… */
+    socklen_t size = sizeof(info);
+
+    getsockopt(sock, SOL_SOCKET, SO_MEMINFO, info, &size);
+    return (long)info[0] + info[2] + info[5];
+}
+
+/* Two ends of a connection through lo, with buffers as large as the host lets them be. */
+static bool connect_ends(int type, int ends[2])
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(at);
+    int most = 1 << 30, listener = socket(AF_INET, type, 0);
+
+    ends[0] = socket(AF_INET, type, 0);
+    setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &most, sizeof(most));
+    setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &most, sizeof(most));
+    if (bind(listener, (struct sockaddr *)&at, size) < 0 ||
+        getsockname(listener, (struct sockaddr *)&at, &size) < 0 ||
+        (type == SOCK_STREAM && listen(listener, 1) < 0) ||
+        connect(ends[0], (struct sockaddr *)&at, size) < 0)
+        return false;
+    ends[1] = type == SOCK_STREAM ? accept(listener, NULL, NULL) : dup(listener);
+    close(listener);
+    return ends[1] >= 0 && fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0;
+}
+
+/* Socket buffers through lo that nobody reads, in MB; not faster than a sampler can follow. */
+static int sockets(int type)
+{
+    static char block[60000];
+    long bytes = 0, last = -1;
+    int ends[2], idle = 0;
+
+    while (bytes >> 20 < ceiling && idle < 8 && connect_ends(type, ends)) {
+        for (int i = 0; i < 400 && send(ends[0], block, sizeof(block), 0) > 0; i++)
+            if (i % 16 == 15)
+                usleep(4000);
+        bytes += held_by(ends[0]) + held_by(ends[1]);
+        idle = bytes - last < 65536 ? idle + 1 : 0;
+        last = bytes;
+    }
+    printf("REACHED %ld MB of socket buffers\n", bytes >> 20);
+    sleep(2);
+    if (bytes >> 20 >= ceiling)
+        breach("%ld MB of socket buffers", bytes >> 20);
+    return verdict();
+}
+
+static int tcp(void)
+{
+    return sockets(SOCK_STREAM);
+}
+
+static int udp(void)
+{
+    return sockets(SOCK_DGRAM);
+}
+
 /* Pipes, each as large as it may be and full. */
 static int pipes(void)
 {
@@ -296,6 +386,10 @@ static const struct {
              {"memory-files", memory_files},
              {"watches", watches},
              {"in-flight", in_flight},
+             {"timers", timers},
+             {"pipe-pages", pipe_pages},
+             {"tcp", tcp},
+             {"udp", udp},
              {"memory-segments", memory_segments}};
 
 int main(int argc, char **argv)

@@ -164,7 +164,7 @@ static void emit_search(struct program *p, struct range *ranges, size_t n)
 }
 
 /* Each test that does not hold jumps behind the case's return. */
-static void emit_case(struct program *p, const struct policy_case *c)
+static void emit_case(struct program *p, const struct policy_case *c, uint32_t action)
 {
     size_t jumps[POLICY_TESTS_MAX];
     size_t n = 0;
@@ -176,21 +176,27 @@ static void emit_case(struct program *p, const struct policy_case *c)
             emit(p, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, t->mask));
         jumps[n] = emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, t->value, 0, 0));
     }
-    emit_return(p, c->action);
+    emit_return(p, action);
     for (size_t i = 0; i < n; i++) {
         struct sock_filter *jump = &p->code[jumps[i]];
         *(c->tests[i].negate ? &jump->jt : &jump->jf) = jump_distance(p, jumps[i]);
     }
 }
 
-static void emit_check(struct program *p, const struct policy_check *check)
+/* Where nobody listens, the kernel would answer ENOSYS to a call that is to be decided by a listener. */
+static uint32_t action_for(const struct policy_check *check, uint32_t action, bool heard)
 {
-    for (size_t i = 0; i < POLICY_CASES_MAX && check->cases[i].tests[0].mask; i++)
-        emit_case(p, &check->cases[i]);
-    emit_return(p, check->otherwise);
+    return action == POLICY_NOTIFY && !heard ? check->unheard : action;
 }
 
-static void make_program(struct program *p, uint32_t arch, struct range *ranges, size_t n)
+static void emit_check(struct program *p, const struct policy_check *check, bool heard)
+{
+    for (size_t i = 0; i < POLICY_CASES_MAX && check->cases[i].tests[0].mask; i++)
+        emit_case(p, &check->cases[i], action_for(check, check->cases[i].action, heard));
+    emit_return(p, action_for(check, check->otherwise, heard));
+}
+
+static void make_program(struct program *p, uint32_t arch, struct range *ranges, size_t n, bool heard)
 {
     emit_load(p, offsetof(struct seccomp_data, arch));
     emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, arch, 1, 0));
@@ -201,7 +207,7 @@ static void make_program(struct program *p, uint32_t arch, struct range *ranges,
         if (!ranges[i].verdict.check)
             continue;
         p->code[ranges[i].jump_at].k = (uint32_t)(p->len - ranges[i].jump_at - 1);
-        emit_check(p, ranges[i].verdict.check);
+        emit_check(p, ranges[i].verdict.check, heard);
     }
 }
 
@@ -222,7 +228,7 @@ static const struct policy_check *check_for(const struct policy_check *check, bo
     return check;
 }
 
-static void generate(FILE *f, uint32_t arch, bool scribe, const char *name)
+static void generate(FILE *f, uint32_t arch, bool scribe, bool heard, const char *name)
 {
     static struct verdict table[NUMBERS];
     static struct range ranges[NUMBERS];
@@ -236,7 +242,7 @@ static void generate(FILE *f, uint32_t arch, bool scribe, const char *name)
     for (size_t i = 0; i < policy_n_checks; i++)
         name_verdict(table, arch, policy_checks[i].name,
                      (struct verdict){.check = check_for(&policy_checks[i], scribe)});
-    make_program(&program, arch, ranges, find_ranges(table, ranges));
+    make_program(&program, arch, ranges, find_ranges(table, ranges), heard);
     write_program(f, &program, name);
 }
 
@@ -251,8 +257,9 @@ int main(int argc, char **argv)
     if (!f)
         die("%s: %s", argv[2], strerror(errno));
     fputs("/* Made by generate.c of policy.c; do not edit. */\n#include \"filter.h\"\n", f);
-    generate(f, arch, false, "seccomp_filter");
-    generate(f, arch, true, "seccomp_scribe_filter");
+    generate(f, arch, false, true, "seccomp_filter");
+    generate(f, arch, false, false, "seccomp_unheard_filter");
+    generate(f, arch, true, false, "seccomp_scribe_filter");
     if (fclose(f) != 0)
         die("%s: %s", argv[2], strerror(errno));
     return 0;

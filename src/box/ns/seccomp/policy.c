@@ -8,19 +8,28 @@
  */
 #include <errno.h>
 #include <sched.h>
+#include <sys/personality.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <asm/ioctls.h>
 #include <linux/fs.h>
+#include <linux/ioprio.h>
 #include <linux/netlink.h>
 
 #include "cleanup.h"
 #include "policy.h"
+#include "sys.h"
 #include "banned.h"
 
-#define WHOLE 0xffffffffu
+#define WHOLE     0xffffffffu
+#define GUEST_PID 1 /* in the box's own pid namespace */
+#define GUEST_TID                                                                                            \
+    2                 /* of its thread (src/guest/notify), which stands for the whole process in these calls \
+                       */
+#define AGENT_ID 1000 /* the only user and group that a box has */
 
 #define NEW_NAMESPACES                                                                                       \
     (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |            \
@@ -37,15 +46,31 @@
         .arg = (a), .mask = (m), .value = (v), .negate = true                                                \
     }
 
+/* The argument is neither the box's own id nor -1, which leaves an id as it is. */
+#define IF_GUEST(a)                                                                                          \
+    {POLICY_ERRNO(EPERM), {IF(a, WHOLE, GUEST_PID)}},                                                        \
+    {                                                                                                        \
+        POLICY_ERRNO(EPERM),                                                                                 \
+        {                                                                                                    \
+            IF(a, WHOLE, GUEST_TID)                                                                          \
+        }                                                                                                    \
+    }
+#define IF_FOREIGN_ID(a)                                                                                     \
+    {                                                                                                        \
+        POLICY_ERRNO(EPERM),                                                                                 \
+        {                                                                                                    \
+            IF_NOT(a, WHOLE, AGENT_ID), IF_NOT(a, WHOLE, WHOLE)                                              \
+        }                                                                                                    \
+    }
+
 const struct policy_group policy_groups[] = {
     /* Files, by name and by descriptor. What a name leads to is decided by the mounts and by Landlock. */
     {POLICY_ALLOW,
      "open openat openat2 creat close close_range read write pread64 pwrite64 readv writev preadv "
      "pwritev preadv2 pwritev2 lseek access faccessat faccessat2 stat fstat lstat newfstatat statx "
      "statfs fstatfs getdents getdents64 readlink readlinkat getcwd chdir fchdir"},
-    {POLICY_ALLOW,
-     "mkdir mkdirat rmdir unlink unlinkat rename renameat link linkat symlink symlinkat truncate "
-     "ftruncate fallocate umask utime utimes futimesat utimensat chown fchown lchown fchownat"},
+    {POLICY_ALLOW, "mkdir mkdirat rmdir unlink unlinkat link linkat symlink symlinkat truncate "
+                   "ftruncate fallocate umask utime utimes futimesat utimensat"},
     {POLICY_ALLOW,
      "setxattr lsetxattr fsetxattr getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr "
      "removexattr lremovexattr fremovexattr setxattrat getxattrat listxattrat removexattrat"},
@@ -64,8 +89,9 @@ const struct policy_group policy_groups[] = {
      "memfd_create pkey_alloc pkey_free pkey_mprotect mbind set_mempolicy get_mempolicy "
      "set_mempolicy_home_node membarrier process_madvise map_shadow_stack mseal"},
 
-    /* Processes and threads. Those that reach another process (ptrace, process_vm_*, kill, pidfd_*,
-     * prlimit64) reach only what the pid namespace shows, and debuggers need them. */
+    /* Processes and threads. Those that reach another process (ptrace, process_vm_*, kill, pidfd_*) reach
+     * only what the pid namespace shows, and debuggers need them. Process 1 is not dumpable and the kernel
+     * drops signals to it; the calls that only ask for the same user id are in the checks below. */
     {POLICY_ALLOW,
      "fork vfork execve execveat exit exit_group wait4 waitid set_tid_address set_robust_list "
      "get_robust_list rseq futex futex_waitv futex_wake futex_wait futex_requeue prctl arch_prctl "
@@ -73,21 +99,18 @@ const struct policy_group policy_groups[] = {
     {POLICY_ALLOW,
      "kill tkill tgkill pause sigaltstack rt_sigaction rt_sigprocmask rt_sigreturn rt_sigpending "
      "rt_sigtimedwait rt_sigqueueinfo rt_tgsigqueueinfo rt_sigsuspend"},
-    {POLICY_ALLOW,
-     "getpid gettid getppid getpgid getpgrp setpgid getsid setsid getrlimit setrlimit prlimit64 "
-     "getrusage times sysinfo uname getcpu getrandom getpriority setpriority ioprio_get ioprio_set"},
-    {POLICY_ALLOW, "sched_yield sched_setparam sched_getparam sched_setscheduler sched_getscheduler "
-                   "sched_get_priority_max sched_get_priority_min sched_rr_get_interval sched_setaffinity "
-                   "sched_getaffinity sched_setattr sched_getattr"},
+    {POLICY_ALLOW, "getpid gettid getppid getpgid getpgrp setpgid getsid setsid getrlimit setrlimit "
+                   "getrusage times sysinfo uname getcpu getrandom getpriority ioprio_get"},
+    {POLICY_ALLOW, "sched_yield sched_getparam sched_getscheduler sched_get_priority_max "
+                   "sched_get_priority_min sched_rr_get_interval sched_getaffinity sched_getattr"},
 
     /* Identity: one user is mapped and there is no capability, so these change nothing; but programs call
        them. */
-    {POLICY_ALLOW,
-     "getuid geteuid getgid getegid getresuid getresgid getgroups setuid setgid setreuid setregid "
-     "setresuid setresgid setgroups setfsuid setfsgid capget capset"},
+    {POLICY_ALLOW, "getuid geteuid getgid getegid getresuid getresgid getgroups setgroups setfsuid setfsgid "
+                   "capget capset"},
 
     /* A program may tie its own hands further. */
-    {POLICY_ALLOW, "seccomp landlock_create_ruleset landlock_add_rule landlock_restrict_self"},
+    {POLICY_ALLOW, "seccomp landlock_create_ruleset landlock_add_rule"},
 
     /* Time, to read and to wait for. */
     {POLICY_ALLOW,
@@ -141,11 +164,45 @@ const struct policy_check policy_checks[] = {
        capability. */
     {"clone", POLICY_ALLOW, {{POLICY_ERRNO(EPERM), {IF_NOT(0, NEW_NAMESPACES, 0)}}}},
 
-    /* Asking, and setting the ordinary one. Others bring back old behaviour that weakens a program: no
-     * address space randomisation, readable means executable, page zero mapped. */
+    /* The guest is process 1 and has the user id of the code that it watches: nobody may limit it, make it
+     * wait for others or bind it to a busy processor. Of other processes a program may do so (renice,
+     * taskset, chrt, prlimit), but not of all of the user's at once, of which process 1 is one. */
+    {"prlimit64", POLICY_ALLOW, {IF_GUEST(0)}},
+    {"sched_setparam", POLICY_ALLOW, {IF_GUEST(0)}},
+    {"sched_setscheduler", POLICY_ALLOW, {IF_GUEST(0)}},
+    {"sched_setattr", POLICY_ALLOW, {IF_GUEST(0)}},
+    {"sched_setaffinity", POLICY_ALLOW, {IF_GUEST(0)}},
+    {"setpriority",
+     POLICY_ALLOW,
+     {{POLICY_ERRNO(EPERM), {IF(0, WHOLE, PRIO_PROCESS), IF(1, WHOLE, GUEST_PID)}},
+      {POLICY_ERRNO(EPERM), {IF(0, WHOLE, PRIO_PROCESS), IF(1, WHOLE, GUEST_TID)}},
+      {POLICY_ERRNO(EPERM), {IF(0, WHOLE, PRIO_USER)}}}},
+    {"ioprio_set",
+     POLICY_ALLOW,
+     {{POLICY_ERRNO(EPERM), {IF(0, WHOLE, IOPRIO_WHO_PROCESS), IF(1, WHOLE, GUEST_PID)}},
+      {POLICY_ERRNO(EPERM), {IF(0, WHOLE, IOPRIO_WHO_PROCESS), IF(1, WHOLE, GUEST_TID)}},
+      {POLICY_ERRNO(EPERM), {IF(0, WHOLE, IOPRIO_WHO_USER)}}}},
+
+    /* The kernel answers EINVAL to an id that the user namespace does not map. Programs that were written for
+     * an ordinary user expect EPERM, and many go on after it (tar, cp -p, install, servers). */
+    {"chown", POLICY_ALLOW, {IF_FOREIGN_ID(1), IF_FOREIGN_ID(2)}},
+    {"fchown", POLICY_ALLOW, {IF_FOREIGN_ID(1), IF_FOREIGN_ID(2)}},
+    {"lchown", POLICY_ALLOW, {IF_FOREIGN_ID(1), IF_FOREIGN_ID(2)}},
+    {"fchownat", POLICY_ALLOW, {IF_FOREIGN_ID(2), IF_FOREIGN_ID(3)}},
+    {"setuid", POLICY_ALLOW, {IF_FOREIGN_ID(0)}},
+    {"setgid", POLICY_ALLOW, {IF_FOREIGN_ID(0)}},
+    {"setreuid", POLICY_ALLOW, {IF_FOREIGN_ID(0), IF_FOREIGN_ID(1)}},
+    {"setregid", POLICY_ALLOW, {IF_FOREIGN_ID(0), IF_FOREIGN_ID(1)}},
+    {"setresuid", POLICY_ALLOW, {IF_FOREIGN_ID(0), IF_FOREIGN_ID(1), IF_FOREIGN_ID(2)}},
+    {"setresgid", POLICY_ALLOW, {IF_FOREIGN_ID(0), IF_FOREIGN_ID(1), IF_FOREIGN_ID(2)}},
+
+    /* Asking, the ordinary one, and fixed addresses, which gdb sets for the program that it starts. Others
+     * bring back old behaviour that weakens a program: readable means executable, page zero mapped. */
     {"personality",
      POLICY_ERRNO(EPERM),
-     {{POLICY_ALLOW, {IF(0, WHOLE, 0)}}, {POLICY_ALLOW, {IF(0, WHOLE, WHOLE)}}}},
+     {{POLICY_ALLOW, {IF(0, WHOLE, 0)}},
+      {POLICY_ALLOW, {IF(0, WHOLE, WHOLE)}},
+      {POLICY_ALLOW, {IF(0, WHOLE, ADDR_NO_RANDOMIZE)}}}},
 
     /* The person's own terminal may be the box's stdin: nothing may type into it (TIOCSTI), paste into it
      * (TIOCLINUX), or change the keyboard and screens of a console (0x4b.., 0x56..). TIOCSETD loads line
@@ -184,15 +241,28 @@ const struct policy_check policy_checks[] = {
     {"mknodat",
      POLICY_ALLOW,
      {{POLICY_ERRNO(EPERM), {IF(2, S_IFMT, S_IFCHR)}}, {POLICY_ERRNO(EPERM), {IF(2, S_IFMT, S_IFBLK)}}}},
-    {"renameat2", POLICY_ALLOW, {{POLICY_ERRNO(EPERM), {IF_NOT(4, RENAME_WHITEOUT, 0)}}}},
+
+    /* An overlay refuses to rename a folder of a lower layer (EXDEV), which the guest then does piece by
+     * piece. What the guest itself renames is marked in an argument that the call does not have; who else
+     * sets it gains the kernel's own answer. Domains that programs make with Landlock bind themselves and not
+     * the guest: it must know of the first one. */
+    {"rename", POLICY_NOTIFY, .unheard = POLICY_ALLOW},
+    {"renameat", POLICY_NOTIFY, .unheard = POLICY_ALLOW},
+    {"renameat2",
+     POLICY_NOTIFY,
+     {{POLICY_ERRNO(EPERM), {IF_NOT(4, RENAME_WHITEOUT, 0)}},
+      {POLICY_ALLOW, {IF(5, WHOLE, SYS_RENAME_MARK)}}},
+     .unheard = POLICY_ALLOW},
+    {"landlock_restrict_self", POLICY_NOTIFY, .unheard = POLICY_ALLOW},
 
     /* A set-user-id program in a folder that the host sees too would run as the person for whoever starts it
-     * there. A file made with the bit by open() loses it at the first write. Set-group-id stays: on folders
-     * it is what shared repositories are made of, and the filter cannot tell folders from files. */
-    {"chmod", POLICY_ALLOW, {{POLICY_ERRNO(EPERM), {IF_NOT(1, S_ISUID, 0)}}}},
-    {"fchmod", POLICY_ALLOW, {{POLICY_ERRNO(EPERM), {IF_NOT(1, S_ISUID, 0)}}}},
-    {"fchmodat", POLICY_ALLOW, {{POLICY_ERRNO(EPERM), {IF_NOT(2, S_ISUID, 0)}}}},
-    {"fchmodat2", POLICY_ALLOW, {{POLICY_ERRNO(EPERM), {IF_NOT(2, S_ISUID, 0)}}}},
+     * there: the guest sets the mode without the bit. A file made with the bit by open() loses it at the
+     * first write. Set-group-id stays: on folders it is what shared repositories are made of, and the filter
+     * cannot tell folders from files. */
+    {"chmod", POLICY_ALLOW, {{POLICY_NOTIFY, {IF_NOT(1, S_ISUID, 0)}}}, POLICY_ERRNO(EPERM)},
+    {"fchmod", POLICY_ALLOW, {{POLICY_NOTIFY, {IF_NOT(1, S_ISUID, 0)}}}, POLICY_ERRNO(EPERM)},
+    {"fchmodat", POLICY_ALLOW, {{POLICY_NOTIFY, {IF_NOT(2, S_ISUID, 0)}}}, POLICY_ERRNO(EPERM)},
+    {"fchmodat2", POLICY_ALLOW, {{POLICY_NOTIFY, {IF_NOT(2, S_ISUID, 0)}}}, POLICY_ERRNO(EPERM)},
 };
 const size_t policy_n_checks = ARRAY_SIZE(policy_checks);
 

@@ -22,6 +22,9 @@
 #define POLICY_ALLOW        SECCOMP_RET_ALLOW
 #define POLICY_ERRNO(error) (SECCOMP_RET_ERRNO | (error))
 
+/* The call waits until the guest has decided on it, or carried it out (src/guest/notify). */
+#define POLICY_NOTIFY SECCOMP_RET_USER_NOTIF
+
 /* A call that hutch does not know yet looks like one that the kernel does not have: libraries then fall back.
  */
 #define POLICY_DEFAULT POLICY_ERRNO(ENOSYS)
@@ -53,6 +56,7 @@ struct policy_check {
     const char *name;
     uint32_t otherwise;
     struct policy_case cases[POLICY_CASES_MAX];
+    uint32_t unheard; /* in place of POLICY_NOTIFY, in a filter that nobody listens to */
 };
 
 /* Calls younger than the libseccomp of the build; such numbers are the same on every architecture. */

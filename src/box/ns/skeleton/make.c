@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,17 @@ static void folder(const char *path)
         die(path);
 }
 
+/* With all folders on the way. */
+static void folders(const char *path)
+{
+    char part[128];
+    for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+        snprintf(part, sizeof part, "%.*s", (int)(slash - path), path);
+        folder(part);
+    }
+    folder(path);
+}
+
 static void file(const char *path, const char *text)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -54,7 +66,9 @@ static void make_link(const char *path, const char *target)
 
 static void make_common(void)
 {
-    static const char *const FOLDERS[] = {"dev", "dev/pts", "proc", "etc", "home", "workspace", "var"};
+    static const char *const FOLDERS[] = {"dev", "dev/pts", "dev/mqueue",   "proc",
+                                          "etc", "home",    "workspace",    "var",
+                                          "sys", "sys/fs",  "sys/fs/cgroup"};
     static const char *const LINKS[][2] = {{"dev/ptmx", "pts/ptmx"},
                                            {"dev/fd", "/proc/self/fd"},
                                            {"dev/stdin", "/proc/self/fd/0"},
@@ -81,18 +95,21 @@ static void make_common(void)
 static void make_host_places(void)
 {
     folder("usr");
-    folder("etc/ssl");
     make_link("etc/os-release", "../usr/lib/os-release");
     for (size_t i = 1; i < LIST_TOP_N; i++) {
         char target[64];
-        snprintf(target, sizeof target, "usr%s", LIST_TOP[i].path);
-        make_link(LIST_TOP[i].path + 1, target);
+        snprintf(target, sizeof target, "usr%s", LIST_TOP[i]);
+        make_link(LIST_TOP[i] + 1, target);
     }
-    for (size_t i = 0; i < LIST_ETC_N; i++)
-        if (LIST_ETC[i].kind == 'd')
-            folder(LIST_ETC[i].path + 1);
-        else
-            file(LIST_ETC[i].path + 1, "");
+    for (size_t i = 0; i < LIST_MORE_N; i++)
+        folders(LIST_MORE[i] + 1);
+}
+
+/* Folders stay: boxes that run may have them mounted. */
+static int remove_file(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    (void)st, (void)at;
+    return type == FTW_D ? 0 : remove(path);
 }
 
 static void enter(const char *path)
@@ -108,6 +125,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: skeleton-make FOLDER\n");
         return 2;
     }
+    /* What an earlier version made and this one does not would hide what the host has there. */
+    if (nftw(argv[1], remove_file, 16, FTW_PHYS) != 0 && errno != ENOENT)
+        die(argv[1]);
     enter(argv[1]);
     enter("host");
     make_common();

@@ -1,0 +1,323 @@
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "buf.h"
+#include "cleanup.h"
+#include "clock.h"
+#include "folder_watch.h"
+#include "relpath.h"
+#include "banned.h"
+
+#define DEPTH_MAX   128
+#define CLOCK_EVERY 64 /* entries between two looks at the clock */
+
+/* A file as it was met; `gone` only of one that an apply removed. */
+struct folder_file {
+    char *path;
+    dev_t dev;
+    ino_t ino;
+    mode_t mode;
+    off_t size;
+    struct timespec changed;
+    bool gone;
+};
+
+struct folder_table {
+    struct folder_file *files;
+    size_t count, room;
+    size_t entries; /* met, folders included */
+    bool cut;       /* a limit ended the walk */
+};
+
+struct folder_watch {
+    char *folder;
+    struct folder_table last;
+    struct folder_table accepted;
+    bool looked; /* `last` is there, or will be when the thread has ended */
+    bool running;
+    _Atomic bool stopping;
+    pthread_t thread;
+};
+
+static void table_free(struct folder_table *t)
+{
+    for (size_t i = 0; i < t->count; i++)
+        free(t->files[i].path);
+    free(t->files);
+    *t = (struct folder_table){0};
+}
+
+static int table_add(struct folder_table *t, const char *path, const struct stat *st)
+{
+    if (t->count == t->room) {
+        size_t room = t->room ? 2 * t->room : 256;
+        struct folder_file *files = reallocarray(t->files, room, sizeof *files);
+        if (!files)
+            return -ENOMEM;
+        t->files = files;
+        t->room = room;
+    }
+    struct folder_file f = {.path = strdup(path), .gone = !st};
+    if (!f.path)
+        return -ENOMEM;
+    if (st) {
+        f.dev = st->st_dev;
+        f.ino = st->st_ino;
+        f.mode = st->st_mode;
+        f.size = st->st_size;
+        f.changed = st->st_ctim;
+    }
+    t->files[t->count++] = f;
+    return 0;
+}
+
+static int file_compare(const void *a, const void *b)
+{
+    return strcmp(((const struct folder_file *)a)->path, ((const struct folder_file *)b)->path);
+}
+
+static bool file_is_same(const struct folder_file *a, const struct folder_file *b)
+{
+    return a->dev == b->dev && a->ino == b->ino && a->mode == b->mode && a->size == b->size &&
+           a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
+}
+
+/* Folders that programs fill, not people. */
+static bool is_left_out(const char *name)
+{
+    static const char *const names[] = {".git", "node_modules", "__pycache__", ".venv", ".cache"};
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return strncmp(name, ".hutch-", 7) == 0;
+}
+
+struct folder_walk {
+    struct folder_table *table;
+    struct buf path;
+    dev_t dev;
+    int64_t until;
+    const _Atomic bool *stop; /* or NULL */
+};
+
+static bool walk_is_over(struct folder_walk *w)
+{
+    struct folder_table *t = w->table;
+    if (++t->entries > FOLDER_ENTRIES_MAX || (w->stop && *w->stop) ||
+        (t->entries % CLOCK_EVERY == 0 && clock_now() > w->until))
+        t->cut = true;
+    return t->cut;
+}
+
+/* Takes the descriptor over. */
+static int walk_folder(struct folder_walk *w, int fd, int depth)
+{
+    struct stat st;
+    size_t len = w->path.len;
+    DIR *dir = fstat(fd, &st) == 0 && st.st_dev == w->dev && depth < DEPTH_MAX ? fdopendir(fd) : NULL;
+    if (!dir) {
+        close(fd);
+        w->table->cut = true;
+        return 0;
+    }
+    int r = 0;
+    for (struct dirent *e; r == 0 && (e = readdir(dir)) && !walk_is_over(w);) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || is_left_out(e->d_name) ||
+            fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            continue;
+        w->path.len = len;
+        buf_printf(&w->path, "%s%s", len ? "/" : "", e->d_name);
+        if (!buf_cstr(&w->path)) {
+            r = -ENOMEM;
+        } else if (S_ISDIR(st.st_mode)) {
+            int child = openat(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+            r = child >= 0 ? walk_folder(w, child, depth + 1) : 0;
+        } else {
+            r = table_add(w->table, (const char *)w->path.data, &st);
+        }
+    }
+    w->path.len = len;
+    closedir(dir);
+    return r;
+}
+
+static int table_read(const char *folder, const _Atomic bool *stop, struct folder_table *ret)
+{
+    struct stat st;
+    struct folder_table t = {0};
+    struct folder_walk w = {
+        .table = &t, .path = BUF_INIT(RELPATH_MAX), .until = clock_now() + FOLDER_LOOK_NS, .stop = stop};
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        int r = -errno;
+        cleanup_close(&fd);
+        return r;
+    }
+    w.dev = st.st_dev;
+    int r = walk_folder(&w, fd, 0);
+    buf_free(&w.path);
+    if (r < 0) {
+        table_free(&t);
+        return r;
+    }
+    if (t.count)
+        qsort(t.files, t.count, sizeof *t.files, file_compare);
+    *ret = t;
+    return 0;
+}
+
+void folder_changes_free(struct folder_changes *c)
+{
+    for (size_t i = 0; i < c->count; i++)
+        free(c->items[i].path);
+    free(c->items);
+    *c = (struct folder_changes){0};
+}
+
+static int changes_add(struct folder_changes *c, const char *path, enum folder_change_kind kind)
+{
+    if (c->count == c->room) {
+        size_t room = c->room ? 2 * c->room : 16;
+        struct folder_change *items = reallocarray(c->items, room, sizeof *items);
+        if (!items)
+            return -ENOMEM;
+        c->items = items;
+        c->room = room;
+    }
+    c->items[c->count].path = strdup(path);
+    if (!c->items[c->count].path)
+        return -ENOMEM;
+    c->items[c->count++].kind = kind;
+    return 0;
+}
+
+/* Whether the file is as an apply left it; there may have been several. */
+static bool is_accepted(const struct folder_watch *w, const char *path, const struct folder_file *now)
+{
+    const struct folder_table *t = &w->accepted;
+    const struct folder_file key = {.path = (char *)path};
+    struct folder_file *at = t->count ? bsearch(&key, t->files, t->count, sizeof key, file_compare) : NULL;
+    while (at && at > t->files && strcmp(at[-1].path, path) == 0)
+        at--;
+    for (; at && at < t->files + t->count && strcmp(at->path, path) == 0; at++)
+        if (at->gone ? !now : now && file_is_same(at, now))
+            return true;
+    return false;
+}
+
+/* Compares two looks, in order of the paths. */
+static int compare_looks(const struct folder_watch *w, const struct folder_table *now,
+                         struct folder_changes *ret)
+{
+    const struct folder_table *before = &w->last;
+    bool all = !before->cut && !now->cut;
+    int r = 0;
+    for (size_t i = 0, j = 0; r == 0 && (i < before->count || j < now->count);) {
+        const struct folder_file *a = i < before->count ? &before->files[i] : NULL;
+        const struct folder_file *b = j < now->count ? &now->files[j] : NULL;
+        int order = !a ? 1 : !b ? -1 : strcmp(a->path, b->path);
+        i += order <= 0;
+        j += order >= 0;
+        if (a && b && order == 0 && !file_is_same(a, b) && !is_accepted(w, a->path, b))
+            r = changes_add(ret, a->path, FOLDER_CHANGED);
+        else if (a && order < 0 && all && !is_accepted(w, a->path, NULL))
+            r = changes_add(ret, a->path, FOLDER_DELETED);
+        else if (b && order > 0 && all && !is_accepted(w, b->path, b))
+            r = changes_add(ret, b->path, FOLDER_ADDED);
+    }
+    return r;
+}
+
+static int find_changed_since(const struct folder_watch *w, const struct folder_table *now, int64_t since,
+                              struct folder_changes *ret)
+{
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < now->count; i++) {
+        const struct folder_file *f = &now->files[i];
+        if ((int64_t)f->changed.tv_sec * NS_PER_S + f->changed.tv_nsec > since && !is_accepted(w, f->path, f))
+            r = changes_add(ret, f->path, FOLDER_CHANGED);
+    }
+    return r;
+}
+
+static void *first_look(void *data)
+{
+    struct folder_watch *w = data;
+    if (table_read(w->folder, &w->stopping, &w->last) < 0)
+        w->last.cut = true;
+    return NULL;
+}
+
+static void wait_for_first_look(struct folder_watch *w)
+{
+    if (w->running)
+        pthread_join(w->thread, NULL);
+    w->running = false;
+}
+
+struct folder_watch *folder_watch_new(const char *folder)
+{
+    struct folder_watch *w = calloc(1, sizeof *w);
+    if (w)
+        w->folder = strdup(folder);
+    return w && w->folder ? w : folder_watch_free(w);
+}
+
+struct folder_watch *folder_watch_free(struct folder_watch *w)
+{
+    if (!w)
+        return NULL;
+    w->stopping = true;
+    wait_for_first_look(w);
+    table_free(&w->last);
+    table_free(&w->accepted);
+    free(w->folder);
+    free(w);
+    return NULL;
+}
+
+void folder_watch_begin(struct folder_watch *w)
+{
+    if (w->looked)
+        return;
+    w->running = w->looked = pthread_create(&w->thread, NULL, first_look, w) == 0;
+}
+
+int folder_watch_look(struct folder_watch *w, int64_t since_realtime_ns, struct folder_changes *ret)
+{
+    struct folder_table now = {0};
+    struct folder_changes found = {0};
+    wait_for_first_look(w);
+    if (w->accepted.count)
+        qsort(w->accepted.files, w->accepted.count, sizeof *w->accepted.files, file_compare);
+    int r = table_read(w->folder, NULL, &now);
+    if (r == 0)
+        r = w->looked ? compare_looks(w, &now, &found)
+                      : find_changed_since(w, &now, since_realtime_ns, &found);
+    if (r < 0) {
+        folder_changes_free(&found);
+        table_free(&now);
+        return r;
+    }
+    table_free(&w->last);
+    table_free(&w->accepted);
+    w->last = now;
+    w->looked = true;
+    *ret = found;
+    return 0;
+}
+
+void folder_watch_accept(struct folder_watch *w, const char *path)
+{
+    struct stat st;
+    _cleanup_fd_ int folder = open(w->folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    bool there = folder >= 0 && fstatat(folder, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    table_add(&w->accepted, path, there ? &st : NULL); /* out of memory: reported as a change */
+}

@@ -1,0 +1,167 @@
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cleanup.h"
+#include "git_dirs.h"
+#include "relpath.h"
+#include "banned.h"
+
+/* What makes a folder a git directory. */
+enum { HAS_HEAD = 1, HAS_OBJECTS = 2, HAS_REFS = 4, HAS_COMMONDIR = 8 };
+
+/* The names that git reads in one; those without a bit only matter where the others are. */
+static const struct {
+    const char *name;
+    unsigned bit;
+} NAMES[] = {
+    {"head", HAS_HEAD}, {"objects", HAS_OBJECTS}, {"refs", HAS_REFS}, {"commondir", HAS_COMMONDIR},
+    {"config", 0},      {"config.worktree", 0},   {"hooks", 0},       {"info", 0},
+    {"packed-refs", 0}, {"modules", 0},           {"worktrees", 0},   {"reftable", 0},
+};
+
+/* One folder of the list, with what the box has in it. The path is that of some change, of which the folder
+ * is the first n bytes. */
+struct folder {
+    char *path;
+    size_t n;
+    unsigned bits;
+    bool is_git;
+};
+
+struct git_dirs {
+    struct folder *items;
+    size_t count, room;
+};
+
+struct git_dirs *git_dirs_new(void)
+{
+    return calloc(1, sizeof(struct git_dirs));
+}
+
+struct git_dirs *git_dirs_free(struct git_dirs *g)
+{
+    for (size_t i = 0; g && i < g->count; i++)
+        free(g->items[i].path);
+    if (g)
+        free(g->items);
+    free(g);
+    return NULL;
+}
+
+/* Calls `each` for every folder of a path in which its next component is one of NAMES. */
+static int each_folder(const char *path, int (*each)(void *data, const char *path, size_t n, unsigned bit),
+                       void *data)
+{
+    for (const char *at = path;;) {
+        size_t length = strcspn(at, "/");
+        /* The shortest name has four letters; what folds to one is not shorter. A deep tree has many others.
+         */
+        for (size_t i = 0; length >= 4 && i < ARRAY_SIZE(NAMES); i++)
+            if (relpath_component_folds_to(at, length, NAMES[i].name)) {
+                int r = each(data, path, at > path ? (size_t)(at - path - 1) : 0, NAMES[i].bit);
+                if (r != 0)
+                    return r;
+            }
+        if (!at[length])
+            return 0;
+        at += length + 1;
+    }
+}
+
+static int add_folder(void *data, const char *path, size_t n, unsigned bit)
+{
+    struct git_dirs *g = data;
+    /* Changes come in order of their paths: most are in the folder of the one before. */
+    struct folder *last = g->count ? &g->items[g->count - 1] : NULL;
+    if (last && last->n == n && memcmp(last->path, path, n) == 0) {
+        last->bits |= bit;
+        return 0;
+    }
+    if (g->count == g->room) {
+        size_t room = g->room ? g->room * 2 : 16;
+        struct folder *items = realloc(g->items, room * sizeof *items);
+        if (!items)
+            return -ENOMEM;
+        g->items = items;
+        g->room = room;
+    }
+    char *copy = strndup(path, n);
+    if (!copy)
+        return -ENOMEM;
+    g->items[g->count++] = (struct folder){.path = copy, .n = n, .bits = bit};
+    return 0;
+}
+
+int git_dirs_add(struct git_dirs *g, const char *path)
+{
+    return each_folder(path, add_folder, g);
+}
+
+static int compare_folders(const void *a, const void *b)
+{
+    return strcmp(((const struct folder *)a)->path, ((const struct folder *)b)->path);
+}
+
+static bool folder_has(const struct folder *f, const char *name, bool (*has)(void *data, const char *path),
+                       void *data)
+{
+    _cleanup_free_ char *path = NULL;
+    if (asprintf(&path, "%s%s%s", f->path, f->n ? "/" : "", name) < 0) {
+        path = NULL;
+        return true; /* no memory: better refused */
+    }
+    return has(data, path);
+}
+
+void git_dirs_settle(struct git_dirs *g, bool (*has)(void *data, const char *path), void *data)
+{
+    size_t kept = 0;
+    if (g->count)
+        qsort(g->items, g->count, sizeof *g->items, compare_folders);
+    for (size_t i = 0; i < g->count; i++) {
+        if (kept && compare_folders(&g->items[kept - 1], &g->items[i]) == 0) {
+            g->items[kept - 1].bits |= g->items[i].bits;
+            free(g->items[i].path);
+        } else
+            g->items[kept++] = g->items[i];
+    }
+    g->count = kept;
+    for (size_t i = 0; i < g->count; i++) {
+        struct folder *f = &g->items[i];
+        if (!(f->bits & HAS_HEAD) && !folder_has(f, "HEAD", has, data))
+            continue;
+        bool common = f->bits & HAS_COMMONDIR || folder_has(f, "commondir", has, data);
+        bool objects = f->bits & HAS_OBJECTS || folder_has(f, "objects", has, data);
+        bool refs = f->bits & HAS_REFS || folder_has(f, "refs", has, data);
+        f->is_git = common || (objects && refs);
+    }
+}
+
+static int find_git(void *data, const char *path, size_t n, unsigned bit)
+{
+    const struct git_dirs *g = data;
+    (void)bit;
+    size_t low = 0, high = g->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct folder *f = &g->items[middle];
+        int order = strncmp(f->path, path, n);
+        if (order == 0)
+            order = f->n > n;
+        if (order == 0)
+            return f->is_git;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return 0;
+}
+
+bool git_dirs_refuse(const struct git_dirs *g, const char *path)
+{
+    return each_folder(path, find_git, (void *)g) != 0;
+}

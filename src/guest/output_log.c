@@ -1,0 +1,162 @@
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "output_log.h"
+#include "banned.h"
+
+/* Of one length whatever the number is, so that it can be written again in place. */
+#define GAP_FORMAT "\n[... %20" PRIu64 " bytes left out here ...]\n"
+#define GAP_LENGTH (sizeof "\n[... 12345678901234567890 bytes left out here ...]\n" - 1)
+
+void output_log_close(struct output_log *l, struct loop *loop)
+{
+    loop_close(loop, &l->pipe);
+    cleanup_close(&l->file);
+    l->file = -1;
+}
+
+static bool write_at(int fd, const char *data, size_t n, uint64_t at)
+{
+    while (n > 0) {
+        ssize_t done = pwrite(fd, data, n, (off_t)at);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0)
+            return false;
+        data += done;
+        at += (uint64_t)done;
+        n -= (size_t)done;
+    }
+    return true;
+}
+
+/* Fewer bytes than asked for if somebody made the file shorter. */
+static size_t read_at(int fd, char *data, size_t n, uint64_t at)
+{
+    size_t got = 0;
+    while (got < n) {
+        ssize_t done = pread(fd, data + got, n - got, (off_t)(at + got));
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0)
+            break;
+        got += (size_t)done;
+    }
+    return got;
+}
+
+static uint64_t tail_offset(const struct output_log *l)
+{
+    return l->head + (l->dropped ? GAP_LENGTH : 0);
+}
+
+/* Leaves out the start of the tail, all but its last `left` bytes. */
+static void shorten_tail(struct output_log *l, uint64_t left)
+{
+    char piece[8192], gap[GAP_LENGTH + 1];
+    uint64_t from = tail_offset(l) + l->tail - left, to = l->head + GAP_LENGTH;
+    bool moved = true;
+    for (uint64_t at = 0; moved && at < left;) {
+        size_t n = left - at < sizeof piece ? (size_t)(left - at) : sizeof piece;
+        moved = read_at(l->file, piece, n, from + at) == n && write_at(l->file, piece, n, to + at);
+        at += n;
+    }
+    if (!moved)
+        left = 0;
+    l->dropped += l->tail - left;
+    l->tail = left;
+    snprintf(gap, sizeof gap, GAP_FORMAT, l->dropped);
+    write_at(l->file, gap, GAP_LENGTH, l->head);
+    if (ftruncate(l->file, (off_t)(to + left)) < 0)
+        return; /* what is left behind the tail is overwritten next */
+}
+
+static void add_to_tail(struct output_log *l, const char *data, size_t n)
+{
+    uint64_t half = l->keep / 2;
+    if (l->tail + n > half)
+        shorten_tail(l, half / 2 - GAP_LENGTH); /* what stays moves down by more than the gap is long */
+    bool written = write_at(l->file, data, n, tail_offset(l) + l->tail);
+    if (!written) { /* the disk is full: what came last is worth more */
+        shorten_tail(l, 0);
+        written = write_at(l->file, data, n, tail_offset(l));
+    }
+    l->tail += n;
+    if (!written)
+        shorten_tail(l, 0);
+}
+
+static void add(struct output_log *l, const char *data, size_t n)
+{
+    l->total += n;
+    if (!l->head_ended) {
+        uint64_t room = l->keep / 2 - l->head;
+        size_t take = n < room ? n : (size_t)room;
+        bool written = write_at(l->file, data, take, l->head);
+        l->head_ended = !written || take == room;
+        take = written ? take : 0;
+        l->head += take;
+        data += take;
+        n -= take;
+    }
+    if (n > 0)
+        add_to_tail(l, data, n);
+}
+
+bool output_log_step(struct output_log *l, struct loop *loop, void *scratch, size_t size)
+{
+    if (l->pipe.fd < 0)
+        return false;
+    l->keep = l->keep < OUTPUT_LOG_MIN ? OUTPUT_LOG_MIN : l->keep > OUTPUT_LOG_MAX ? OUTPUT_LOG_MAX : l->keep;
+    size_t most = size < l->keep / 4 ? size : (size_t)(l->keep / 4); /* it fits beside half of a tail */
+    ssize_t n = read(l->pipe.fd, scratch, most);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return errno == EINTR;
+    if (n <= 0) {
+        loop_close(loop, &l->pipe);
+        return false;
+    }
+    add(l, scratch, (size_t)n);
+    return true;
+}
+
+void output_log_read(const struct output_log *l, uint64_t from, void *first, void *last, size_t room,
+                     struct output_log_news *ret)
+{
+    uint64_t gap_end = l->head + l->dropped;
+    *ret = (struct output_log_news){0};
+    if (from >= l->total || l->file < 0)
+        return;
+    if (from < gap_end)
+        ret->dropped = gap_end - (from > l->head ? from : l->head);
+    /* The first bytes: of the head, or of the tail if nothing between was left out. */
+    uint64_t tail_at = tail_offset(l), at = from;
+    if (at < l->head) {
+        size_t n = l->head - at < room ? (size_t)(l->head - at) : room;
+        ret->first = read_at(l->file, first, n, at);
+        at += n;
+    }
+    if (at >= gap_end && ret->first < room) {
+        uint64_t left = l->total - at;
+        size_t n = left < room - ret->first ? (size_t)left : room - ret->first;
+        ret->first += read_at(l->file, (char *)first + ret->first, n, tail_at + (at - gap_end));
+        at += n;
+    }
+    /* The last bytes: of what is behind that, and is there. */
+    uint64_t start = at < gap_end && at >= l->head ? gap_end : at;
+    uint64_t left = l->total - start;
+    uint64_t behind = left < room ? start : l->total - room;
+    if (behind < l->head) {
+        size_t n = (size_t)(l->head - behind);
+        ret->last = read_at(l->file, last, n, behind);
+        behind = gap_end;
+    }
+    if (behind < gap_end)
+        behind = gap_end;
+    ret->last +=
+        read_at(l->file, (char *)last + ret->last, (size_t)(l->total - behind), tail_at + (behind - gap_end));
+}

@@ -1,0 +1,94 @@
+/*
+ * Forges: servers that hold git repositories and pull requests. One row per kind (forge_kinds.c); which kind
+ * a host is, its token and the calls are the same for all.
+ */
+#pragma once
+
+#include <jansson.h>
+
+#include "git_url.h"
+
+#define FORGE_API_MAX   512
+#define FORGE_TOKEN_MAX 4096
+
+/* What create_pr asks for. */
+struct forge_pr {
+    const char *repo; /* "owner/name"; GitLab also "group/sub/name" */
+    const char *head, *base;
+    const char *title, *body;
+    bool draft;
+};
+
+/* A pull request as the forge describes it. */
+struct forge_answer {
+    json_int_t number;
+    char url[GIT_URL_MAX];
+};
+
+struct forge_kind {
+    const char *name;                  /* in the configuration */
+    const char *noun;                  /* what it calls a pull request */
+    const char *host;                  /* the public one; NULL: none */
+    const char *public_api;            /* its API; NULL: as of any other host */
+    const char *api_path;              /* of any other host: https://HOST + this */
+    const char *authorization;         /* scheme of the Authorization header */
+    const char *git_user;              /* user name that goes with a token over HTTPS */
+    const char *const *variables;      /* of the environment, with a token; ended by NULL */
+    const char *token_host;            /* what that token is for; NULL: only what follows says */
+    const char *const *host_variables; /* of the environment: the host that the token is for */
+    const char *rights;                /* what a token must allow */
+    const char *accept;
+    bool nested; /* a repository's name may have more than two parts */
+    /* The path and query behind the API's base. Both return a new string or NULL without memory. */
+    char *(*find_path)(const struct forge_pr *p);
+    char *(*create_path)(const struct forge_pr *p);
+    json_t *(*create_body)(const struct forge_pr *p);
+    /* The answer to either: an object, or of the first the list of those that match. False if there is none.
+     */
+    bool (*read)(const json_t *answer, const struct forge_pr *p, struct forge_answer *ret);
+};
+
+extern const struct forge_kind *const FORGE_KINDS[]; /* ended by NULL */
+
+struct forge {
+    const struct forge_kind *kind;
+    char authority[300]; /* host[:port], as tokens name it */
+    char api[FORGE_API_MAX];
+    const json_t *settings; /* the person's, under "forges"; or NULL; borrowed */
+};
+
+/* Which forge a repository belongs to. `own` is the person's configuration, never the workspace's. -ENOENT
+ * with the text set if nobody says what kind of forge the host is. */
+int forge_find(const struct git_url *u, const json_t *own, struct forge *ret, struct error *err);
+
+/* May http:// be used for this host? Only on this machine, or where the person's configuration says so. */
+bool forge_allows_http(const struct git_url *u, const json_t *own);
+
+struct forge_token {
+    char text[FORGE_TOKEN_MAX];
+    char source[128]; /* where it was found, for messages */
+    bool explicit;    /* the person named it for this host: it goes before git's credential helpers */
+};
+
+/* The token for a forge's host: configuration, environment, the files of gh, glab and tea. 0, or -ENOENT if
+ * there is none in these places. */
+int forge_token_find(const struct forge *f, const json_t *own, struct forge_token *ret, struct error *err);
+
+/* Where the person can put a token, for messages. */
+void forge_token_advice(const struct forge *f, char *ret, size_t size);
+
+/* forge_yaml.c: the token of a host in the files of gh, glab and tea. True if there is one. */
+bool forge_yaml_gh(const char *text, size_t n, const char *host, char *ret, size_t size);
+bool forge_yaml_glab(const char *text, size_t n, const char *host, char *ret, size_t size);
+bool forge_yaml_tea(const char *text, size_t n, const char *host, char *ret, size_t size);
+
+/* One call of the API; `body` NULL: GET. *ret_answer is the JSON of an answer, or NULL if it has none. */
+int forge_call(const struct forge *f, const struct forge_token *t, const char *path, const json_t *body,
+               int cancel, json_int_t *ret_status, json_t **ret_answer, struct error *err);
+
+/* What went wrong, and what to do, for a status that is no success. */
+int forge_explain(const struct forge *f, const struct forge_token *t, json_int_t status, const json_t *answer,
+                  struct error *err);
+
+/* Replaces the secret in a text by asterisks, in place. */
+void forge_redact(char *text, const char *secret);

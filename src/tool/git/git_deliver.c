@@ -1,0 +1,410 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "git_deliver.h"
+#include "git_identity.h"
+#include "git_index.h"
+#include "banned.h"
+
+#define LINE_MAX_BYTES 1200
+#define SHORT_ID       10
+
+/* Where HEAD of the person's repository is. */
+struct head {
+    char *branch;         /* refs/heads/…; NULL: detached */
+    char id[GIT_ID_SIZE]; /* empty: no commit yet */
+};
+
+struct delivery {
+    const struct git_repo *host;
+    const struct git_transfer *from;
+    const struct git_deliver_options *o;
+    struct head head;
+    struct buf elsewhere; /* branches checked out in other worktrees, a line each */
+    char name[GIT_IDENTITY_SIZE], email[GIT_IDENTITY_SIZE];
+    char head_why[ERROR_TEXT_MAX]; /* why HEAD did not become what it is in the box; empty: it did */
+    bool installed;                /* the objects are in the person's repository */
+};
+
+static void delivery_free(struct delivery *d)
+{
+    free(d->head.branch);
+    buf_free(&d->elsewhere);
+}
+
+static void say(const struct delivery *d, const char *fmt, ...) PRINTF(2, 3);
+
+static void say(const struct delivery *d, const char *fmt, ...)
+{
+    char line[LINE_MAX_BYTES];
+    int n = d->o->label ? snprintf(line, sizeof line, "%.300s: ", d->o->label) : 0;
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(line + n, sizeof line - (size_t)n, fmt, args);
+    va_end(args);
+    if (d->o->say)
+        d->o->say(d->o->data, line);
+}
+
+/* One line of output of git in one of the two repositories; empty if git says no. */
+static int ask_line(const char *git_dir, const char *const *args, char *ret, size_t size, struct error *err)
+{
+    _cleanup_buf_ struct buf out = BUF_INIT(0);
+    int r = git_run(&(struct git_call){.git_dir = git_dir, .args = args, .hostile = true}, &out, err);
+    if (r < 0)
+        return r;
+    const char *text = r == 0 ? buf_cstr(&out) : "";
+    snprintf(ret, size, "%.*s", (int)strcspn(text ? text : "", "\n"), text ? text : "");
+    return 0;
+}
+
+static int read_head(struct delivery *d, struct error *err)
+{
+    static const char *const branch[] = {"symbolic-ref", "-q", "HEAD", NULL};
+    static const char *const commit[] = {"rev-parse", "-q", "--verify", "HEAD^{commit}", NULL};
+    char name[4096];
+    int r = ask_line(d->host->git_dir, branch, name, sizeof name, err);
+    if (r == 0)
+        r = ask_line(d->host->git_dir, commit, d->head.id, sizeof d->head.id, err);
+    if (r == 0 && *name && !(d->head.branch = strdup(name)))
+        r = error_set(err, ENOMEM, "no memory");
+    return r;
+}
+
+/* A branch that another worktree has checked out must not move beneath it. */
+static int read_worktrees(struct delivery *d, struct error *err)
+{
+    static const char *const args[] = {"worktree", "list", "--porcelain", NULL};
+    int r = git_run(&(struct git_call){.git_dir = d->host->git_dir, .args = args}, &d->elsewhere, err);
+    return r > 0 ? -EIO : r;
+}
+
+static bool is_checked_out_elsewhere(struct delivery *d, const char *branch)
+{
+    if (d->head.branch && strcmp(d->head.branch, branch) == 0)
+        return false;
+    char line[GIT_REF_BYTES + 16];
+    snprintf(line, sizeof line, "\nbranch %s\n", branch);
+    const char *all = buf_cstr(&d->elsewhere);
+    return all && strstr(all, line);
+}
+
+/* 1, 0, or a negative errno. */
+static int is_ancestor(const struct delivery *d, const char *old, const char *new, struct error *err)
+{
+    const char *const args[] = {"merge-base", "--is-ancestor", old, new, NULL};
+    int r = git_run(&(struct git_call){.git_dir = d->from->path, .args = args, .hostile = true}, NULL, err);
+    return r < 0 ? r : r == 0;
+}
+
+/* How many commits of `new` are on none of the person's branches; -1: not known. */
+static long count_new(const struct delivery *d, const char *new)
+{
+    static const char *const args[] = {"rev-list", "--count", "--stdin", NULL};
+    _cleanup_buf_ struct buf in = BUF_INIT(64u << 20);
+    _cleanup_buf_ struct buf out = BUF_INIT(0);
+    buf_printf(&in, "%s\n", new);
+    for (size_t i = 0; i < d->from->host.count; i++)
+        buf_printf(&in, "^%s\n", d->from->host.items[i].id);
+    if (d->head.id[0])
+        buf_printf(&in, "^%s\n", d->head.id);
+    int r = git_run(
+        &(struct git_call){
+            .git_dir = d->from->path, .args = args, .input = in.data, .n_input = in.len, .hostile = true},
+        &out, NULL);
+    const char *text = r == 0 ? buf_cstr(&out) : NULL;
+    return text ? strtol(text, NULL, 10) : -1;
+}
+
+static const char *commits(long n, char text[32])
+{
+    snprintf(text, 32, "%ld commit%s", n, n == 1 ? "" : "s");
+    return text;
+}
+
+/* git that writes to the person's repository, with a name for its reflogs. */
+static int change_host(struct delivery *d, const char *const *args, const void *input, size_t n,
+                       struct error *err)
+{
+    char name[192], email[192];
+    snprintf(name, sizeof name, "GIT_COMMITTER_NAME=%s", d->name[0] ? d->name : "hutch");
+    snprintf(email, sizeof email, "GIT_COMMITTER_EMAIL=%s", d->email[0] ? d->email : "hutch@localhost");
+    const char *const env[] = {name, email, NULL};
+    return git_run(
+        &(struct git_call){
+            .git_dir = d->host->git_dir, .args = args, .env = env, .input = input, .n_input = n},
+        NULL, err);
+}
+
+/* Copies the new objects into the person's repository; git checks once more that none takes another's place.
+ */
+static int install_objects(struct delivery *d, struct error *err)
+{
+    static const char *const args[] = {"index-pack", "--stdin", NULL};
+    struct stat st;
+    _cleanup_free_ char *objects = NULL;
+    if (d->installed || !d->from->pack)
+        return 0;
+    _cleanup_fd_ int fd = open(d->from->pack, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 || fstat(fd, &st) < 0 || st.st_size <= 0)
+        return error_errno(err, fd < 0 ? errno : EIO, "cannot read the box's commits");
+    if (asprintf(&objects, "GIT_OBJECT_DIRECTORY=%s", d->host->objects) < 0)
+        return error_set(err, ENOMEM, "no memory");
+    const char *const env[] = {objects, NULL};
+    void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (bytes == MAP_FAILED)
+        return error_errno(err, errno, "cannot read the box's commits");
+    int r = git_run(&(struct git_call){.git_dir = d->from->path,
+                                       .args = args,
+                                       .env = env,
+                                       .input = bytes,
+                                       .n_input = (size_t)st.st_size,
+                                       .hostile = true},
+                    NULL, err);
+    munmap(bytes, (size_t)st.st_size);
+    d->installed = r == 0;
+    return r > 0 ? -EIO : r;
+}
+
+/* Sets a ref from a value that it must have: `old` "" means that there must be none, NULL that it may be
+ * any. 0, 1 if the ref did not have it (err says so), or a negative errno. */
+static int set_ref(struct delivery *d, const char *name, const char *new, const char *old, struct error *err)
+{
+    char message[128], input[GIT_REF_BYTES + 3 * GIT_ID_SIZE + 64], zeros[GIT_ID_SIZE];
+    size_t length = strlen(new);
+    memset(zeros, '0', length);
+    zeros[length] = 0;
+    snprintf(message, sizeof message, "hutch: apply %.60s", d->o->id);
+    int n = snprintf(input, sizeof input, "%supdate %s %s%s%s\n",
+                     strcmp(name, "HEAD") ? "" : "option no-deref\n", name, new, old ? " " : "",
+                     !old   ? ""
+                     : *old ? old
+                            : zeros);
+    const char *const args[] = {"update-ref", "-m", message, "--create-reflog", "--stdin", NULL};
+    int r = install_objects(d, err);
+    if (r < 0 || n >= (int)sizeof input)
+        return r < 0 ? r : error_set(err, ENAMETOOLONG, "the name of a branch is too long");
+    r = change_host(d, args, input, (size_t)n, err);
+    return r > 0 ? 1 : r;
+}
+
+/* Keeps a commit that cannot go where the box has it. `name` is refs/heads/…, or HEAD. */
+static int keep_aside(struct delivery *d, const char *name, const char *id, const char *why,
+                      struct error *err)
+{
+    char ref[GIT_REF_BYTES + 128], text[32];
+    const char *tail = strncmp(name, "refs/", 5) == 0 ? name + 5 : name;
+    long n = count_new(d, id);
+    if (n == 0)
+        return 0; /* the person has all of it */
+    snprintf(ref, sizeof ref, "refs/hutch/%.60s/%s", d->o->id, tail);
+    const struct git_ref *there = git_refs_find(&d->from->host, ref);
+    if (there && strcmp(there->id, id) == 0)
+        return 0; /* an earlier apply has said so */
+    int r = set_ref(d, ref, id, NULL, err);
+    if (r != 0)
+        return r < 0 ? r : error_wrap(err, "cannot keep %s", ref);
+    say(d, "%s was not moved: %s. Its %s from the box: %s (git merge %s)",
+        strncmp(tail, "heads/", 6) == 0 ? tail + 6 : tail, why, n > 0 ? commits(n, text) : "commits", ref,
+        ref);
+    return 0;
+}
+
+/* Why HEAD, the index and the branch that the box has checked out cannot become what they are in the box;
+ * NULL if they can. */
+static int refuse_head(struct delivery *d, const char **ret_why, struct error *err)
+{
+    const struct git_transfer *t = d->from;
+    const struct git_ref *own = t->head ? git_refs_find(&t->host, t->head) : NULL;
+    bool same =
+        t->head && d->head.branch ? strcmp(t->head, d->head.branch) == 0 : !t->head && !d->head.branch;
+    int r = d->head.id[0] ? is_ancestor(d, d->head.id, t->head_id, err) : 1;
+    if (r == 0 && !same && git_refs_have_id(&t->past, d->head.id))
+        r = 1; /* the box went from there to another branch */
+    if (r < 0)
+        return r;
+    *ret_why = NULL;
+    if (r == 0)
+        *ret_why = "the box's commits do not follow yours";
+    else if (!d->o->all_applied)
+        *ret_why = "not all files of the box were applied";
+    else if (!t->head && d->head.branch)
+        *ret_why = "HEAD is on no branch in the box";
+    else if (t->head && is_checked_out_elsewhere(d, t->head))
+        *ret_why = "another worktree has it checked out";
+    else if (!same && own && strcmp(own->id, t->head_id) != 0) {
+        r = is_ancestor(d, own->id, t->head_id, err);
+        *ret_why = r == 0 ? "the box's commits do not follow yours" : NULL;
+        return r < 0 ? r : 0;
+    }
+    return 0;
+}
+
+/* Moves the branch of the box's HEAD, HEAD and the index, under the lock of the index. 0, 1 with the reason
+ * in err, or a negative errno. */
+static int move_head(struct delivery *d, struct error *err)
+{
+    const struct git_transfer *t = d->from;
+    _cleanup_(git_index_drop) struct git_index index = GIT_INDEX_NONE;
+    bool same = t->head && d->head.branch && strcmp(t->head, d->head.branch) == 0;
+    const struct git_ref *own = t->head ? git_refs_find(&t->host, t->head) : NULL;
+    const char *old = !t->head ? d->head.id : own ? own->id : "";
+    char message[128], now[4096];
+    static const char *const ask[] = {"symbolic-ref", "-q", "HEAD", NULL};
+    const char *const point[] = {"symbolic-ref", "-m", message, "HEAD", t->head, NULL};
+    snprintf(message, sizeof message, "hutch: apply %.60s", d->o->id);
+    int r = install_objects(d, err);
+    if (r == 0)
+        r = git_index_prepare(d->host, t, d->head.id, t->head_id, &index, err);
+    if (r == 0)
+        r = ask_line(d->host->git_dir, ask, now, sizeof now, err);
+    if (r == 0 && strcmp(now, d->head.branch ? d->head.branch : "") != 0) {
+        error_set(err, EBUSY, "you changed to another branch meanwhile");
+        r = 1;
+    }
+    if (r == 0 && strcmp(old, t->head_id) != 0)
+        r = set_ref(d, t->head ? t->head : "HEAD", t->head_id, old, err);
+    if (r == 0 && t->head && !same) {
+        r = change_host(d, point, NULL, 0, err);
+        r = r > 0 ? -EIO : r;
+    }
+    return r == 0 ? git_index_commit(&index, err) : r;
+}
+
+static int deliver_head(struct delivery *d, struct error *err)
+{
+    const struct git_transfer *t = d->from;
+    struct error reason = {0};
+    const char *why = NULL;
+    char text[32];
+    bool same =
+        t->head && d->head.branch ? strcmp(t->head, d->head.branch) == 0 : !t->head && !d->head.branch;
+    if (!t->head_id[0] || (same && strcmp(t->head_id, d->head.id) == 0))
+        return 0;
+    long n = count_new(d, t->head_id);
+    int r = refuse_head(d, &why, err);
+    if (r == 0 && !why) {
+        r = move_head(d, &reason);
+        if (r < 0)
+            return error_set(err, -r, "%s", reason.text);
+        why = r > 0 ? reason.text : NULL;
+    }
+    if (r < 0)
+        return r;
+    if (why) { /* a branch is dealt with among the others */
+        snprintf(d->head_why, sizeof d->head_why, "%s", why);
+        return t->head ? 0 : keep_aside(d, "HEAD", t->head_id, why, err);
+    }
+    if (same)
+        say(d, "%s: fast-forwarded by %s to %.*s", t->head ? t->head + strlen("refs/heads/") : "HEAD",
+            commits(n, text), SHORT_ID, t->head_id);
+    else
+        say(d, "switched to %s %.*s, as in the box (%s)",
+            t->head ? t->head + strlen("refs/heads/") : "commit", SHORT_ID, t->head_id,
+            n > 0 ? commits(n, text) : "no new commits");
+    free(d->head.branch);
+    d->head.branch = t->head ? strdup(t->head) : NULL;
+    snprintf(d->head.id, sizeof d->head.id, "%s", t->head_id);
+    return 0;
+}
+
+/* A branch, tag or note that is not checked out here. */
+static int deliver_ref(struct delivery *d, const struct git_ref *ref, struct error *err)
+{
+    struct error reason = {0};
+    const struct git_ref *own = git_refs_find(&d->from->host, ref->name);
+    bool tag = strncmp(ref->name, "refs/tags/", 10) == 0, branch = strncmp(ref->name, "refs/heads/", 11) == 0;
+    const char *label = strchr(ref->name + strlen("refs/"), '/') + 1, *why = NULL;
+    char text[32];
+    if (own && strcmp(own->id, ref->id) == 0)
+        return 0;
+    bool is_box_head = d->from->head && strcmp(d->from->head, ref->name) == 0;
+    if (d->head.branch && strcmp(d->head.branch, ref->name) == 0) {
+        if (strcmp(d->head.id, ref->id) == 0)
+            return 0; /* just delivered */
+        why = is_box_head ? d->head_why : "it is checked out here, and the box is on another branch";
+    } else if (branch && is_checked_out_elsewhere(d, ref->name))
+        why = "another worktree has it checked out";
+    else if (own && tag)
+        why = "you have another tag of that name";
+    if (!why && own) {
+        int r = is_ancestor(d, own->id, ref->id, err);
+        if (r < 0)
+            return r;
+        why = r ? NULL : "the box's commits do not follow yours";
+    }
+    long n = count_new(d, ref->id);
+    int r = why ? 1 : set_ref(d, ref->name, ref->id, own ? own->id : "", &reason);
+    if (r < 0)
+        return error_set(err, -r, "%s", reason.text);
+    if (r > 0)
+        return keep_aside(d, ref->name, ref->id, why ? why : reason.text, err);
+    if (own)
+        say(d, "%s: fast-forwarded by %s to %.*s", label, commits(n, text), SHORT_ID, ref->id);
+    else
+        say(d, "new %s %s at %.*s", tag ? "tag" : branch ? "branch" : "notes", label, SHORT_ID, ref->id);
+    if (is_box_head && d->head_why[0])
+        say(d, "the box is on %s, your repository stays where it is: %s (git switch %s)", label, d->head_why,
+            label);
+    return 0;
+}
+
+/* Oldest first, so that the newest is stash@{0} here, too. */
+static int deliver_stashes(struct delivery *d, struct error *err)
+{
+    static const char *const list[] = {"log", "-g", "--format=%H", "refs/stash", "--", NULL};
+    const struct git_transfer *t = d->from;
+    _cleanup_buf_ struct buf out = BUF_INIT(0);
+    size_t added = 0;
+    if (t->n_stashes == 0)
+        return 0;
+    const char *own = NULL;
+    if (git_refs_find(&t->host, "refs/stash")) {
+        int r = git_run(&(struct git_call){.git_dir = d->host->git_dir, .args = list}, &out, err);
+        if (r != 0)
+            return r < 0 ? r : -EIO;
+        own = buf_cstr(&out);
+    }
+    for (size_t i = t->n_stashes; i-- > 0;) {
+        const char *const store[] = {"stash",          "store", "-q", "-m", t->stashes[i].message,
+                                     t->stashes[i].id, NULL};
+        if (own && strstr(own, t->stashes[i].id))
+            continue;
+        int r = install_objects(d, err);
+        if (r == 0)
+            r = change_host(d, store, NULL, 0, err);
+        if (r != 0)
+            return r < 0 ? r : error_wrap(err, "cannot keep a stash of the box");
+        added++;
+    }
+    if (added)
+        say(d, "%zu stash%s from the box: see git stash list", added, added == 1 ? "" : "es");
+    return 0;
+}
+
+int git_deliver(const struct git_repo *host, const struct git_transfer *from,
+                const struct git_deliver_options *o, struct error *err)
+{
+    _cleanup_(delivery_free) struct delivery d = {
+        .host = host, .from = from, .o = o, .elsewhere = BUF_INIT(0)};
+    git_identity(host->work_tree, d.name, d.email);
+    int r = read_head(&d, err);
+    if (r == 0)
+        r = read_worktrees(&d, err);
+    if (r == 0)
+        r = deliver_head(&d, err);
+    for (size_t i = 0; r == 0 && i < from->refs.count; i++)
+        r = deliver_ref(&d, &from->refs.items[i], err);
+    if (r == 0)
+        r = deliver_stashes(&d, err);
+    if (r == 0 && from->unsafe_names)
+        say(&d, "%zu branch%s or tag%s of the box left out: unusual names", from->unsafe_names,
+            from->unsafe_names == 1 ? "" : "es", from->unsafe_names == 1 ? "" : "s");
+    return r;
+}

@@ -1,0 +1,423 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "git_transfer.h"
+#include "io.h"
+#include "utf8.h"
+#include "banned.h"
+
+#define LIST_MAX       (16u << 20) /* bytes of what the box says about its refs */
+#define PAST_MAX       "1000"
+#define PACK_MAX       (1ull << 30)
+#define STASH_TEXT_MAX 200
+
+/* Runs in the box, where a hostile repository may do what it likes. GIT_DIR keeps git from searching the
+ * parent folders. One line per fact, the first word says which. */
+static const char LIST_SCRIPT[] =
+    "command -v git >/dev/null || exit 90\n"
+    "cd -- \"$1\" || exit 91\n"
+    "[ -e .git ] || exit 91\n"
+    "export GIT_DIR=.git\n"
+    "format=$(git rev-parse --show-object-format) || exit 92\n"
+    "echo \"format $format\"\n"
+    "echo \"head $(git rev-parse -q --verify 'HEAD^{commit}')\"\n"
+    "echo \"branch $(git symbolic-ref -q HEAD)\"\n"
+    "git for-each-ref --format='ref %(objectname) %(refname)' refs/heads refs/tags refs/notes\n"
+    "git rev-parse -q --verify refs/stash >/dev/null && git log -g -n 100 --format='stash %H %gs' refs/stash "
+    "--\n"
+    "git log -g -n " PAST_MAX " --format='past %H' HEAD -- 2>/dev/null\n"
+    "exit 0\n";
+
+/* stdin: what the host has, of which the box may lack some; $2: what it wants. */
+static const char PACK_SCRIPT[] =
+    "cd -- \"$1\" || exit 91\n"
+    "export GIT_DIR=.git\n"
+    "have=$(git rev-list --no-walk --ignore-missing --stdin)\n"
+    "printf '%s\\n--not\\n%s\\n' \"$2\" \"$have\" | git -c pack.threads=1 -c pack.windowMemory=64m"
+    " pack-objects -q --stdout --revs --thin --delta-base-offset\n";
+
+static const struct git_transfer_options DEFAULTS = {0};
+
+/* A file in memory that takes so many bytes and not one more: a box that says more is cut off. */
+static int open_room(size_t size, int *ret)
+{
+    _cleanup_fd_ int fd = memfd_create("hutch-git", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0 || ftruncate(fd, (off_t)size) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_GROW) < 0)
+        return -errno;
+    *ret = TAKE_FD(fd);
+    return 0;
+}
+
+static int read_room(int fd, struct buf *b)
+{
+    off_t n = lseek(fd, 0, SEEK_CUR);
+    void *at = n < 0 ? NULL : buf_reserve(b, (size_t)n);
+    if (!at && n != 0)
+        return -ENOMEM;
+    for (off_t done = 0; done < n;) {
+        ssize_t got = pread(fd, (char *)at + done, (size_t)(n - done), done);
+        if (got <= 0)
+            return -EIO;
+        done += got;
+    }
+    b->len += (size_t)n;
+    return 0;
+}
+
+/* One script in the box. Returns its exit status or a negative errno. */
+static int run_in_box(struct tool_box *box, const char *script, const char *folder, const char *wanted,
+                      int in, int out, const struct git_transfer_options *o, struct error *err)
+{
+    const char *const argv[] = {"/bin/sh", "-c", script, "sh", folder, wanted, NULL};
+    static const char *const env[] = {
+        "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1", "GIT_PAGER=cat",
+        NULL};
+    struct box_result result = {0};
+    const struct box_command c = {.argv = (char *const *)argv,
+                                  .env = (char *const *)env,
+                                  .cwd = "/",
+                                  .timeout_ns = o->timeout_ns ? o->timeout_ns : GIT_TIMEOUT_NS,
+                                  .in = in,
+                                  .out = out,
+                                  .err = -1,
+                                  .cancel = o->cancel > 0 ? o->cancel : -1};
+    int r = tool_box_exec(box, &c, &result, err);
+    if (r < 0)
+        return r == -ECANCELED ? error_set(err, ECANCELED, "interrupted") : r;
+    int status = result.exit_code;
+    if (result.limit == WIRE_LIMIT_TIMEOUT)
+        status = error_set(err, ETIMEDOUT, "git in the box took too long and was ended");
+    box_result_free(&result);
+    return status;
+}
+
+/* Text of a box, for a person: printable, of limited length. */
+static char *printable(const char *text)
+{
+    char *copy = strndup(text, STASH_TEXT_MAX);
+    if (copy && !utf8_valid((const uint8_t *)copy, strlen(copy)))
+        for (char *at = copy; *at; at++)
+            *at = (unsigned char)*at >= 0x80 ? '?' : *at;
+    for (char *at = copy; at && *at;) {
+        size_t n = utf8_character((const uint8_t *)at, strlen(at));
+        if (utf8_is_control((const uint8_t *)at, n))
+            memset(at, '?', n);
+        at += n;
+    }
+    return copy;
+}
+
+static int take_stash(struct git_transfer *t, const char *id, const char *message)
+{
+    if (t->n_stashes == GIT_TRANSFER_STASHES)
+        return 0;
+    struct git_stash *all = realloc(t->stashes, (t->n_stashes + 1) * sizeof *all);
+    if (!all)
+        return -ENOMEM;
+    t->stashes = all;
+    struct git_stash *one = &all[t->n_stashes];
+    snprintf(one->id, sizeof one->id, "%s", id);
+    one->message = printable(message);
+    t->n_stashes += one->message != NULL;
+    return one->message ? 0 : -ENOMEM;
+}
+
+/* One line of the list. -EINVAL for what no git would say. */
+static int take_line(struct git_transfer *t, const struct git_repo *host, char *line)
+{
+    char *value = strchr(line, ' ');
+    if (!value)
+        return -EINVAL;
+    *value++ = 0;
+    if (strcmp(line, "format") == 0)
+        return strcmp(value, host->format) == 0 ? 0 : -ENOTSUP;
+    if (strcmp(line, "branch") == 0) {
+        if (git_ref_name_is_safe(value) && !t->head && !(t->head = strdup(value)))
+            return -ENOMEM;
+        return 0;
+    }
+    if (strcmp(line, "head") == 0 && !*value)
+        return 0;
+    char *rest = strchr(value, ' ');
+    if (rest)
+        *rest++ = 0;
+    if (!git_id_is_valid(value) || (strlen(value) == 64) != (strcmp(host->format, "sha256") == 0))
+        return -EINVAL;
+    if (strcmp(line, "head") == 0)
+        snprintf(t->head_id, sizeof t->head_id, "%s", value);
+    else if (strcmp(line, "past") == 0)
+        return git_refs_add(&t->past, "", value);
+    else if (strcmp(line, "stash") == 0)
+        return take_stash(t, value, rest ? rest : "");
+    else if (strcmp(line, "ref") == 0 && rest && git_ref_name_is_safe(rest))
+        return git_refs_add(&t->refs, rest, value);
+    else if (strcmp(line, "ref") == 0)
+        t->unsafe_names++;
+    else
+        return -EINVAL;
+    return 0;
+}
+
+static int list_box(struct tool_box *box, const char *folder, const struct git_repo *host,
+                    const struct git_transfer_options *o, struct git_transfer *t, struct error *err)
+{
+    _cleanup_fd_ int room = -1;
+    _cleanup_buf_ struct buf text = BUF_INIT(LIST_MAX + 1);
+    int r = open_room(LIST_MAX, &room);
+    if (r < 0)
+        return error_errno(err, -r, "cannot read the box's branches");
+    r = run_in_box(box, LIST_SCRIPT, folder, "", -1, room, o, err);
+    if (r < 0)
+        return r;
+    if (r == 90 || r == 127)
+        return error_set(err, ENODATA, "there is no git in the box");
+    if (r != 0)
+        return error_set(err, ENODATA, "the box has no git repository there that git can read");
+    r = read_room(room, &text);
+    char *at = r < 0 ? NULL : buf_cstr(&text);
+    for (char *line; r == 0 && at && (line = strsep(&at, "\n"));)
+        r = *line ? take_line(t, host, line) : 0;
+    if (r == -ENOTSUP)
+        return error_set(err, ENOTSUP, "the box's repository has another object format than yours (%s)",
+                         host->format);
+    return r < 0 ? error_set(err, -r, "the box says something about its branches that git would not say") : 0;
+}
+
+void git_transfer_free(struct git_transfer *t)
+{
+    if (t->path)
+        git_remove_tree(t->path);
+    for (size_t i = 0; i < t->n_stashes; i++)
+        free(t->stashes[i].message);
+    free(t->stashes);
+    free(t->path);
+    free(t->head);
+    free(t->pack);
+    git_refs_free(&t->refs);
+    git_refs_free(&t->past);
+    git_refs_free(&t->host);
+    *t = (struct git_transfer){0};
+}
+
+static int write_in(const char *folder, const char *name, const void *data, size_t n)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
+        return -ENAMETOOLONG;
+    _cleanup_fd_ int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+    return fd < 0 ? -errno : io_write_all(fd, data, n);
+}
+
+/* The person's objects, its shallow boundary, and attributes that keep every filter out. */
+static int fill_quarantine(struct git_transfer *t, const struct git_repo *host)
+{
+    static const char NO_FILTERS[] = "* -text -ident !filter !diff !merge !working-tree-encoding\n";
+    char info[PATH_MAX];
+    _cleanup_free_ char *alternates = NULL;
+    _cleanup_buf_ struct buf shallow = BUF_INIT(64u << 20);
+    snprintf(info, sizeof info, "%s/info", t->path);
+    if (asprintf(&alternates, "%s\n", host->objects) < 0 || (mkdir(info, 0755) < 0 && errno != EEXIST))
+        return -ENOMEM;
+    int r = write_in(t->path, "objects/info/alternates", alternates, strlen(alternates));
+    if (r == 0)
+        r = write_in(t->path, "info/attributes", NO_FILTERS, sizeof NO_FILTERS - 1);
+    if (r == 0 && host->is_shallow)
+        r = io_read_file(AT_FDCWD, host->shallow, &shallow);
+    return r == 0 && shallow.len ? write_in(t->path, "shallow", shallow.data, shallow.len) : r;
+}
+
+static int make_quarantine(struct git_transfer *t, const struct git_repo *host, struct error *err)
+{
+    const char *tmp = getenv("TMPDIR");
+    char format[32];
+    struct stat st;
+    snprintf(format, sizeof format, "--object-format=%s", host->format);
+    if (asprintf(&t->path, "%s/hutch-git-XXXXXX", tmp && tmp[0] == '/' ? tmp : "/tmp") < 0) {
+        t->path = NULL;
+        return error_set(err, ENOMEM, "no memory");
+    }
+    if (!mkdtemp(t->path)) {
+        int r = error_errno(err, errno, "cannot make a temporary folder %s", t->path);
+        free(TAKE_PTR(t->path));
+        return r;
+    }
+    if (geteuid() == 0 && stat(host->git_dir, &st) == 0 && chown(t->path, st.st_uid, st.st_gid) < 0)
+        return error_errno(err, errno, "cannot make a temporary folder");
+    const char *const args[] = {"init", "-q", "--bare", "--template=", format, t->path, NULL};
+    int s = git_run(&(struct git_call){.args = args, .owner_of = t->path}, NULL, err);
+    if (s != 0)
+        return s < 0 ? s : -EIO;
+    int r = fill_quarantine(t, host);
+    return r < 0 ? error_errno(err, -r, "cannot prepare a temporary repository") : 0;
+}
+
+/* Ids that the host has no ref for, once each; one more than are allowed are enough. */
+static int collect_wanted(const struct git_transfer *t, struct git_refs *ret)
+{
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < t->refs.count && ret->count <= GIT_TRANSFER_REFS_MAX; i++)
+        if (!git_refs_have_id(&t->host, t->refs.items[i].id) && !git_refs_have_id(ret, t->refs.items[i].id))
+            r = git_refs_add(ret, t->refs.items[i].name, t->refs.items[i].id);
+    for (size_t i = 0; r == 0 && i < t->n_stashes; i++)
+        if (!git_refs_have_id(&t->host, t->stashes[i].id) && !git_refs_have_id(ret, t->stashes[i].id))
+            r = git_refs_add(ret, "stash", t->stashes[i].id);
+    if (r == 0 && t->head_id[0] && !git_refs_have_id(&t->host, t->head_id) &&
+        !git_refs_have_id(ret, t->head_id))
+        r = git_refs_add(ret, "HEAD", t->head_id);
+    return r;
+}
+
+static void append_ids(struct buf *b, const char *prefix, const struct git_refs *refs)
+{
+    for (size_t i = 0; i < refs->count; i++)
+        buf_printf(b, "%s%s\n", prefix, refs->items[i].id);
+}
+
+static int open_text(const struct buf *text, int *ret)
+{
+    _cleanup_fd_ int fd = memfd_create("hutch-git", MFD_CLOEXEC);
+    if (fd < 0 || io_write_all(fd, text->data, text->len) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+        return -errno;
+    *ret = TAKE_FD(fd);
+    return 0;
+}
+
+/* index-pack prints "pack", a tab and the pack's name. */
+static int take_pack_name(struct git_transfer *t, struct buf *out, struct error *err)
+{
+    char *text = buf_cstr(out), *tab = text ? strchr(text, '\t') : NULL;
+    if (!tab || strcspn(tab + 1, "\n") > 64)
+        return error_set(err, EPROTO, "git index-pack did not name the pack");
+    tab[1 + strcspn(tab + 1, "\n")] = 0;
+    if (!git_id_is_valid(tab + 1) ||
+        asprintf(&t->pack, "%s/objects/pack/pack-%s.pack", t->path, tab + 1) < 0) {
+        t->pack = NULL;
+        return error_set(err, EPROTO, "git index-pack did not name the pack");
+    }
+    return 0;
+}
+
+/* The box writes straight into index-pack, which stops reading at the limit: the box's git ends by that. */
+static int receive_pack(struct tool_box *box, const char *folder, const char *wanted, int have,
+                        const struct git_transfer_options *o, struct git_transfer *t, struct error *err)
+{
+    char limit[64];
+    struct child git = CHILD_NONE;
+    struct error said = {0};
+    _cleanup_buf_ struct buf out = BUF_INIT(0);
+    snprintf(limit, sizeof limit, "--max-input-size=%llu",
+             (unsigned long long)(o->max_bytes ? o->max_bytes : PACK_MAX));
+    const char *const args[] = {"index-pack", "--stdin", "--fix-thin", "--strict", limit, NULL};
+    const struct git_call call = {
+        .git_dir = t->path, .args = args, .timeout_ns = o->timeout_ns, .cancel = o->cancel, .hostile = true};
+    int r = git_run_begin(&call, &git, err);
+    if (r < 0)
+        return r;
+    io_set_nonblock(git.in, false);
+    int status = run_in_box(box, PACK_SCRIPT, folder, wanted, have, git.in, o, err);
+    r = git_run_finish(&call, &git, &out, &said);
+    if (status < 0)
+        return status;
+    if (r != 0) {
+        if (r == -ECANCELED)
+            return error_set(err, ECANCELED, "interrupted");
+        return error_set(err, EBADMSG, "%s", said.text);
+    }
+    return take_pack_name(t, &out, err);
+}
+
+/* All that the new refs reach must be there, as `git fetch` checks it. */
+static int check_connected(const struct git_transfer *t, const struct git_refs *wanted,
+                           const struct git_transfer_options *o, struct error *err)
+{
+    static const char *const args[] = {"rev-list", "--objects", "--quiet", "--stdin", NULL};
+    _cleanup_buf_ struct buf in = BUF_INIT(64u << 20);
+    append_ids(&in, "", wanted);
+    append_ids(&in, "^", &t->host);
+    if (in.failed)
+        return error_set(err, ENOMEM, "no memory");
+    int r = git_run(&(struct git_call){.git_dir = t->path,
+                                       .args = args,
+                                       .input = in.data,
+                                       .n_input = in.len,
+                                       .timeout_ns = o->timeout_ns,
+                                       .cancel = o->cancel,
+                                       .hostile = true},
+                    NULL, err);
+    return r <= 0 ? r : error_set(err, EBADMSG, "objects are missing");
+}
+
+static int name_refs(const struct git_transfer *t, struct error *err)
+{
+    static const char *const args[] = {"update-ref", "--stdin", NULL};
+    _cleanup_buf_ struct buf in = BUF_INIT(64u << 20);
+    for (size_t i = 0; i < t->refs.count; i++)
+        buf_printf(&in, "create refs/box/%s %s\n", t->refs.items[i].name + strlen("refs/"),
+                   t->refs.items[i].id);
+    for (size_t i = 0; i < t->n_stashes; i++)
+        buf_printf(&in, "create refs/box/stash/%zu %s\n", i, t->stashes[i].id);
+    if (t->head_id[0])
+        buf_printf(&in, "create refs/box/HEAD %s\n", t->head_id);
+    if (in.failed)
+        return error_set(err, ENOMEM, "no memory");
+    int r =
+        in.len
+            ? git_run(
+                  &(struct git_call){
+                      .git_dir = t->path, .args = args, .input = in.data, .n_input = in.len, .hostile = true},
+                  NULL, err)
+            : 0;
+    return r <= 0 ? r : -EBADMSG;
+}
+
+static int transfer_objects(struct tool_box *box, const char *folder, const struct git_transfer_options *o,
+                            struct git_transfer *t, struct error *err)
+{
+    struct git_refs wanted = {0};
+    _cleanup_buf_ struct buf ids = BUF_INIT(1u << 20);
+    _cleanup_buf_ struct buf have = BUF_INIT(64u << 20);
+    _cleanup_fd_ int have_fd = -1;
+    int r = collect_wanted(t, &wanted);
+    append_ids(&ids, "", &wanted);
+    append_ids(&have, "", &t->host);
+    if (r < 0 || have.failed)
+        r = error_set(err, ENOMEM, "no memory");
+    else if (wanted.count > GIT_TRANSFER_REFS_MAX || ids.failed || (wanted.count && !buf_cstr(&ids)))
+        r = error_set(err, E2BIG, "the box has more than %u new branches, tags and stashes",
+                      GIT_TRANSFER_REFS_MAX);
+    else if (wanted.count && (r = open_text(&have, &have_fd)) < 0)
+        r = error_errno(err, -r, "cannot ask the box for its commits");
+    if (r == 0 && wanted.count)
+        r = receive_pack(box, folder, (const char *)ids.data, have_fd, o, t, err);
+    if (r == 0 && wanted.count)
+        r = check_connected(t, &wanted, o, err);
+    git_refs_free(&wanted);
+    return r;
+}
+
+int git_transfer(struct tool_box *box, const char *folder, const struct git_repo *host,
+                 const struct git_transfer_options *o, struct git_transfer *ret, struct error *err)
+{
+    _cleanup_git_transfer_ struct git_transfer t = {0};
+    o = o ? o : &DEFAULTS;
+    int r = list_box(box, folder, host, o, &t, err);
+    if (r == 0)
+        r = git_refs_read(host->git_dir, NULL, &t.host, err);
+    if (r == 0)
+        r = make_quarantine(&t, host, err);
+    if (r == 0)
+        r = transfer_objects(box, folder, o, &t, err);
+    if (r == 0)
+        r = name_refs(&t, err);
+    if (r == 0) {
+        *ret = t;
+        t = (struct git_transfer){0};
+    }
+    return r;
+}

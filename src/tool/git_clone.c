@@ -1,0 +1,317 @@
+/*
+ * Clones a repository into the box. The host fetches it, with the person's credentials, into a temporary bare
+ * repository: no file of it is checked out here, no hook or filter runs, no submodule is followed. It crosses
+ * as a bundle; git in the box unpacks it and checks it out, where `origin` is the address without
+ * credentials.
+ *
+ * An address is a way to send data to somebody, so the person confirms each host that is neither one of the
+ * remotes of their own repository nor allowed by --allow-clone.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "foreign.h"
+#include "host.h"
+#include "io.h"
+#include "remote.h"
+#include "banned.h"
+
+#define CLONE_TIMEOUT_NS (1800 * 1000000000LL)
+#define UNPACK_NS        (600 * 1000000000LL)
+#define SHALLOW_MAX      (64u << 10) /* it is an argument in the box */
+
+/* In the box: $1 folder, $2 URL, $3 branch, tag or commit, $4 the shallow boundary or nothing. */
+static const char UNPACK[] = "command -v git >/dev/null || exit 90\n"
+                             "[ -z \"$(ls -A -- \"$1\" 2>/dev/null)\" ] || exit 91\n"
+                             "git init -q -- \"$1\" && cd -- \"$1\" && cat >.git/clone.bundle || exit 92\n"
+                             "if [ -n \"$4\" ]; then printf '%s\\n' \"$4\" >.git/shallow; fi\n"
+                             "git fetch -q .git/clone.bundle '+refs/heads/*:refs/remotes/origin/*' "
+                             "'+refs/tags/*:refs/tags/*' || exit 93\n"
+                             "rm -f .git/clone.bundle .git/FETCH_HEAD\n"
+                             "git remote add origin \"$2\" || exit 93\n"
+                             "if git rev-parse -q --verify \"refs/remotes/origin/$3\" >/dev/null; then\n"
+                             "  git checkout -q -B \"$3\" --track \"origin/$3\" || exit 94\n"
+                             "else git checkout -q --detach \"$3\" -- || exit 94; fi\n"
+                             "git rev-parse HEAD\n";
+
+struct clone {
+    const struct tool_host *host;
+    struct remote remote;
+    const char *ref; /* NULL: the default branch */
+    bool ref_is_id;
+    char path[1024]; /* in the box */
+    char branch[GIT_BRANCH_MAX + 1];
+    char format[16];
+    char *folder; /* temporary, on the host */
+    char repo[512], bundle[512];
+    struct buf shallow;
+};
+
+static void clone_free(struct clone *k)
+{
+    if (k->folder)
+        git_remove_tree(k->folder);
+    free(k->folder);
+    buf_free(&k->shallow);
+    remote_free(&k->remote);
+}
+
+static int clone_read_input(struct tool_call *c, struct clone *k, struct error *err)
+{
+    const char *path = json_string_value(json_object_get(c->input, "path"));
+    int r = remote_open(json_string_value(json_object_get(c->input, "url")), &k->remote, err);
+    if (r < 0)
+        return r;
+    if (k->remote.url.password[0] || (k->remote.url.user[0] && k->remote.url.scheme != GIT_SSH))
+        return error_set(err, EINVAL,
+                         "url: leave user and password out; hutch adds the user's credentials itself");
+    k->ref = json_string_value(json_object_get(c->input, "ref"));
+    k->ref_is_id = k->ref && git_id_is_valid(k->ref);
+    if (k->ref && !k->ref_is_id && (r = git_branch_check(k->ref, "ref", err)) < 0)
+        return r;
+    if (k->ref_is_id && json_object_get(c->input, "depth"))
+        return error_set(err, EINVAL, "depth: does not go with a commit as ref; name a branch or a tag");
+    const char *name = strrchr(k->remote.url.path, '/');
+    snprintf(k->path, sizeof k->path, "%.1000s", path ? path : name ? name + 1 : k->remote.url.path);
+    for (const char *at = k->path; *at; at++)
+        if ((unsigned char)*at < ' ' || *at == 0x7f)
+            return error_set(err, EINVAL, "path: has a control character");
+    return k->path[0] == '-' ? error_set(err, EINVAL, "path: begins with '-'") : 0;
+}
+
+/* May this host be asked without the person's word? */
+static bool clone_is_allowed(const struct clone *k)
+{
+    char place[300];
+    git_url_authority(&k->remote.url, place, sizeof place);
+    for (size_t i = 0; i < k->host->n_clones; i++)
+        if (strcasecmp(k->host->clones[i], place) == 0 ||
+            strcasecmp(k->host->clones[i], k->remote.url.host) == 0)
+            return true;
+    struct git_repo repo = {0};
+    bool known = k->host->workspace && !k->host->direct &&
+                 git_repo_open(k->host->workspace, &repo, NULL) == 0 &&
+                 remote_host_is_known(&repo, &k->remote.url);
+    git_repo_free(&repo);
+    return known;
+}
+
+static int clone_confirm(struct tool_call *c, const struct clone *k, struct error *err)
+{
+    char text[GIT_URL_MAX + 64], place[300], option[400];
+    if (clone_is_allowed(k))
+        return 0;
+    git_url_authority(&k->remote.url, place, sizeof place);
+    snprintf(text, sizeof text, "From:    %s\n", k->remote.url.url);
+    snprintf(option, sizeof option, "--allow-clone %s", place);
+    return host_confirm(c, "Clone this repository into the box?", text, option, err);
+}
+
+static int clone_make_folder(struct clone *k, struct error *err)
+{
+    const char *tmp = getenv("TMPDIR");
+    if (asprintf(&k->folder, "%.400s/hutch-clone-XXXXXX", tmp && tmp[0] == '/' ? tmp : "/tmp") < 0) {
+        k->folder = NULL;
+        return error_set(err, ENOMEM, "no memory");
+    }
+    if (!mkdtemp(k->folder)) {
+        free(TAKE_PTR(k->folder));
+        return error_errno(err, errno, "cannot make a temporary folder");
+    }
+    snprintf(k->repo, sizeof k->repo, "%s/repo.git", k->folder);
+    snprintf(k->bundle, sizeof k->bundle, "%s/bundle", k->folder);
+    return 0;
+}
+
+static int clone_fetch(struct tool_call *c, struct clone *k, struct error *err)
+{
+    char depth[32];
+    const char *args[20] = {"clone", "-q", "--bare", "--template=", "--no-local", "--no-recurse-submodules"};
+    const json_t *deep = json_object_get(c->input, "depth");
+    size_t n = 6;
+    if (deep) {
+        snprintf(depth, sizeof depth, "--depth=%lld", (long long)json_integer_value(deep));
+        args[n++] = depth;
+    }
+    if (k->ref && !k->ref_is_id) {
+        args[n++] = "--branch";
+        args[n++] = k->ref;
+    }
+    args[n++] = "--";
+    args[n++] = k->remote.url.url;
+    args[n++] = k->repo;
+    uint64_t max = k->host->clone_max ? k->host->clone_max : HOST_CLONE_MAX;
+    int r =
+        remote_git(&k->remote,
+                   &(struct remote_call){
+                       .args = args, .file_max = max, .timeout_ns = CLONE_TIMEOUT_NS, .cancel = c->cancel},
+                   NULL, err);
+    /* The kernel ended index-pack, which had no time to say why. */
+    if (r < 0 && (strstr(err->text, "invalid index-pack output") || strstr(err->text, "File too large")))
+        return error_set(
+            err, EFBIG,
+            "the repository is larger than %llu MB, the most that the box can write; try depth 1, or the"
+            " user can raise --disk",
+            (unsigned long long)(max >> 20));
+    return r < 0 ? error_wrap(err, "cannot clone %s", k->remote.url.url) : 0;
+}
+
+/* One line that git prints about the clone. */
+static int clone_ask(const struct clone *k, const char *const *args, char *ret, size_t size,
+                     struct error *err)
+{
+    _cleanup_buf_ struct buf out = BUF_INIT(0);
+    int r = git_run(&(struct git_call){.git_dir = k->repo, .args = args, .out_max = 4096, .hostile = true},
+                    &out, err);
+    if (r != 0)
+        return r < 0 ? r : -EIO;
+    const char *text = buf_cstr(&out);
+    snprintf(ret, size, "%.*s", text ? (int)strcspn(text, "\n") : 0, text ? text : "");
+    return 0;
+}
+
+static int clone_bundle(struct clone *k, int cancel, struct error *err)
+{
+    static const char *const format[] = {"rev-parse", "--show-object-format", NULL};
+    static const char *const head[] = {"symbolic-ref", "-q", "--short", "HEAD", NULL};
+    static const char *const any[] = {"rev-list", "-n", "1", "--all", NULL};
+    const char *const bundle[] = {"bundle", "create", "-q", k->bundle, "--all", NULL};
+    char first[GIT_ID_SIZE] = "", shallow[600];
+    int r = clone_ask(k, format, k->format, sizeof k->format, err);
+    if (r == 0)
+        r = clone_ask(k, any, first, sizeof first, err);
+    if (r == 0 && !first[0])
+        return error_set(err, ENODATA, "the repository %s is empty", k->remote.url.url);
+    if (r == 0 && !k->ref && clone_ask(k, head, k->branch, sizeof k->branch, err) < 0)
+        return error_set(err, ENODATA,
+                         "the server does not say which branch is the default; name one in ref");
+    if (r == 0)
+        r = git_run(&(struct git_call){.git_dir = k->repo,
+                                       .args = bundle,
+                                       .timeout_ns = UNPACK_NS,
+                                       .cancel = cancel,
+                                       .hostile = true},
+                    NULL, err);
+    if (r != 0)
+        return r < 0 ? r : -EIO;
+    snprintf(shallow, sizeof shallow, "%s/shallow", k->repo);
+    k->shallow = BUF_INIT(SHALLOW_MAX);
+    r = io_read_file(AT_FDCWD, shallow, &k->shallow);
+    if (r == -ENOBUFS)
+        return error_set(err, E2BIG, "the shallow clone has too many ends; leave depth out");
+    return r < 0 && r != -ENOENT ? error_errno(err, -r, "cannot read the clone") : 0;
+}
+
+/* What the script in the box could not do. */
+static int clone_explain(struct tool_call *c, const struct clone *k, const struct box_result *r)
+{
+    size_t n = r->err.head.len < 500 ? r->err.head.len : 500;
+    _cleanup_free_ char *said = foreign_text(n ? (const char *)r->err.head.data : "", n, 600);
+    switch (r->exit_code) {
+    case 90:
+        return tool_fail(c, "there is no git in the box; choose an image that has it");
+    case 91:
+        return tool_fail(c, "path: '%s' exists in the box and is not empty; give another path", k->path);
+    case 94:
+        return tool_fail(c, "cloned into %s, but cannot check out '%s': %s", k->path,
+                         k->ref ? k->ref : k->branch, said ? said : "");
+    default:
+        return tool_fail(c, "cannot unpack the clone in the box (%s): %s",
+                         r->limit             ? box_limit_name(r->limit)
+                         : r->exit_code == 92 ? "writing it failed"
+                                              : "git failed",
+                         said ? said : "");
+    }
+}
+
+static int clone_unpack(struct tool_call *c, struct clone *k, struct error *err)
+{
+    char hash[40];
+    struct box_result result = {0};
+    const char *ref = k->ref ? k->ref : k->branch;
+    while (k->shallow.len && k->shallow.data[k->shallow.len - 1] == '\n')
+        k->shallow.len--;
+    const char *shallow = k->shallow.len ? buf_cstr(&k->shallow) : "";
+    const char *const argv[] = {"/bin/sh",         "-c", UNPACK,  "sh", k->path,
+                                k->remote.url.url, ref,  shallow, NULL};
+    snprintf(hash, sizeof hash, "GIT_DEFAULT_HASH=%s", k->format);
+    const char *const env[] = {hash, "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", NULL};
+    _cleanup_fd_ int bundle = open(k->bundle, O_RDONLY | O_CLOEXEC);
+    if (bundle < 0)
+        return error_errno(err, errno, "cannot open the clone");
+    const struct box_command command = {.argv = (char *const *)argv,
+                                        .env = (char *const *)env,
+                                        .timeout_ns = UNPACK_NS,
+                                        .in = bundle,
+                                        .out = -1,
+                                        .err = -1,
+                                        .capture = true,
+                                        .cancel = c->cancel};
+    int r = tool_box_exec(tool_session_box(c->session), &command, &result, err);
+    if (r == 0 && (result.exit_code != 0 || result.out.head.len < 40)) {
+        clone_explain(c, k, &result);
+    } else if (r == 0) {
+        char commit[GIT_ID_SIZE];
+        snprintf(commit, sizeof commit, "%.*s", (int)strcspn((const char *)result.out.head.data, "\n"),
+                 (const char *)result.out.head.data);
+        r = git_id_is_valid(commit) ? 0 : error_set(err, EPROTO, "git in the box did not name the commit");
+        c->result->data = json_pack("{s:s, s:s, s:s, s:s, s:b}", "path", k->path, "url", k->remote.url.url,
+                                    "ref", ref, "commit", commit, "shallow", k->shallow.len > 0);
+        buf_printf(&c->result->text, "Cloned %s into %s: %s at %.12s%s.\n", k->remote.url.url, k->path, ref,
+                   commit, k->shallow.len ? ", shallow" : "");
+    }
+    box_result_free(&result);
+    return r;
+}
+
+static int git_clone_run(struct tool_call *c, struct error *err)
+{
+    _cleanup_(clone_free) struct clone k = {.host = tool_session_host(c->session)};
+    int r = clone_read_input(c, &k, err);
+    if (r == 0)
+        r = clone_confirm(c, &k, err);
+    if (r == 0)
+        r = clone_make_folder(&k, err);
+    if (r == 0)
+        r = clone_fetch(c, &k, err);
+    if (r == 0)
+        r = clone_bundle(&k, c->cancel, err);
+    return r == 0 ? clone_unpack(c, &k, err) : r;
+}
+
+/* clang-format off */
+const struct tool TOOL_GIT_CLONE = {
+    .name = "git_clone",
+    .title = "Clone a repository",
+    .summary = "Clones a git repository from the network into the box, with the user's credentials, also where the box"
+               " itself has no network. Hosts other than those of the user's own remotes must be confirmed by the user."
+               " Submodules and LFS files are not fetched.",
+    .input = SCHEMA({
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["url"],
+        "properties": {
+            "url": {"type": "string", "minLength": 1, "maxLength": 1900, "description": "https://HOST/PATH, ssh://USER@HOST/PATH or USER@HOST:PATH."},
+            "path": {"type": "string", "minLength": 1, "maxLength": 1000, "description": "Where to put it, relative to /workspace; must not exist or be empty (default: the repository's name)."},
+            "ref": {"type": "string", "minLength": 1, "maxLength": 200, "description": "Branch, tag or full commit id to check out (default: the default branch)."},
+            "depth": {"type": "integer", "minimum": 1, "maximum": 1000000, "description": "Only so many commits of one branch."}
+        }
+    }),
+    .output = SCHEMA({
+        "type": "object",
+        "required": ["path", "url", "ref", "commit", "shallow"],
+        "properties": {
+            "path": {"type": "string"},
+            "url": {"type": "string", "description": "Of origin, without credentials."},
+            "ref": {"type": "string", "description": "What is checked out."},
+            "commit": {"type": "string"},
+            "shallow": {"type": "boolean", "description": "The history was cut by depth."}
+        }
+    }),
+    .flags = TOOL_CHANGES | TOOL_HOST,
+    .run = git_clone_run,
+};
+/* clang-format on */

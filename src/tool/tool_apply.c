@@ -1,0 +1,248 @@
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "git_deliver.h"
+#include "git_mask.h"
+#include "git_path.h"
+#include "git_worktree.h"
+#include "relpath.h"
+#include "tool_apply.h"
+#include "banned.h"
+
+#define REPOSITORIES_MAX 64u
+
+/* A repository of the workspace in which the box changed something. */
+struct repository {
+    char *folder; /* its work tree, relative to the workspace; "": the workspace itself */
+    bool commits; /* something that may belong to a commit changed, not only the index */
+};
+
+struct applying {
+    const struct tool_apply_options *o;
+    struct repository repositories[REPOSITORIES_MAX];
+    size_t n_repositories;
+    char *workspace; /* of the host; NULL: none */
+    const char *box_id;
+    char id[64];
+    char module[PATH_MAX]; /* the submodule's repository that was found last */
+    bool linked;           /* the workspace's .git is a file */
+    bool settings;         /* hooks or configuration changed in the box */
+    int left;              /* files that were not applied */
+};
+
+static void applying_free(struct applying *a)
+{
+    for (size_t i = 0; i < a->n_repositories; i++)
+        free(a->repositories[i].folder);
+    free(a->workspace);
+}
+
+static void note(const struct applying *a, const char *fmt, ...) PRINTF(2, 3);
+
+static void note(const struct applying *a, const char *fmt, ...)
+{
+    char line[1600];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(line, sizeof line, fmt, args);
+    va_end(args);
+    if (a->o->note)
+        a->o->note(a->o->data, line);
+}
+
+static void add_repository(struct applying *a, const char *folder, size_t n, bool commits)
+{
+    for (size_t i = 0; i < a->n_repositories; i++)
+        if (strncmp(a->repositories[i].folder, folder, n) == 0 && !a->repositories[i].folder[n]) {
+            a->repositories[i].commits |= commits;
+            return;
+        }
+    char *copy = a->n_repositories < REPOSITORIES_MAX ? strndup(folder, n) : NULL;
+    if (copy)
+        a->repositories[a->n_repositories++] = (struct repository){copy, commits};
+}
+
+/* The submodule whose repository (DIR/.git/modules/NAME) holds this path: names may have slashes, so the
+ * first folder with a HEAD is it. Its work tree is what its configuration on the host says, if that lies
+ * beneath the workspace. */
+static void add_module(struct applying *a, const char *path, size_t n_folder)
+{
+    static const char *const args[] = {"config", "core.worktree", NULL};
+    char module[PATH_MAX], file[PATH_MAX + 8], tree[PATH_MAX * 2];
+    struct stat st;
+    _cleanup_buf_ struct buf out = BUF_INIT(0);
+    const char *at = path + n_folder + (n_folder ? strlen("/.git/modules/") : strlen(".git/modules/"));
+    size_t known = strlen(a->module);
+    if (!a->workspace || (known && strncmp(a->module, path, known) == 0 && path[known] == '/'))
+        return;
+    for (const char *slash = strchr(at, '/'); slash; slash = strchr(slash + 1, '/')) {
+        int n = snprintf(module, sizeof module, "%s/%.*s", a->workspace, (int)(slash - path), path);
+        if (n >= (int)sizeof module)
+            return;
+        snprintf(file, sizeof file, "%s/HEAD", module);
+        if (lstat(file, &st) < 0)
+            continue;
+        snprintf(a->module, sizeof a->module, "%.*s", (int)(slash - path), path);
+        if (git_run(&(struct git_call){.git_dir = module, .args = args}, &out, NULL) != 0 || !buf_cstr(&out))
+            return;
+        const char *value = (const char *)out.data;
+        snprintf(tree, sizeof tree, "%s%s%.*s", value[0] == '/' ? "" : module, value[0] == '/' ? "" : "/",
+                 (int)strcspn(value, "\n"), value);
+        _cleanup_free_ char *real = realpath(tree, NULL), *base = realpath(a->workspace, NULL);
+        size_t n_base = base ? strlen(base) : 0;
+        if (real && base && strncmp(real, base, n_base) == 0 && real[n_base] == '/')
+            add_repository(a, real + n_base + 1, strlen(real + n_base + 1), true);
+        return;
+    }
+}
+
+/* The box has another configuration because of ours, see git_mask.h. */
+static bool is_masked(const struct applying *a)
+{
+    _cleanup_buf_ struct buf mask = BUF_INIT(BOX_GIT_MASK_SIZE);
+    return a->workspace && git_mask_config(a->workspace, &mask) > 0;
+}
+
+/* What lies beneath a .git comes back as commits, or not at all: it is no file to be reported. */
+static void take_report(void *data, const char *path, enum apply_outcome outcome, const char *why)
+{
+    struct applying *a = data;
+    struct git_path g;
+    if (outcome == APPLY_REFUSED && git_path_split(path, &g)) {
+        a->settings |= g.kind == GIT_PATH_SETTINGS && !(strcmp(path, ".git/config") == 0 && is_masked(a));
+        if (!g.in_module)
+            add_repository(a, path, g.n_folder, g.kind == GIT_PATH_COMMITS);
+        else if (g.kind == GIT_PATH_COMMITS)
+            add_module(a, path, g.n_folder);
+        return;
+    }
+    if (strcmp(path, ".git") == 0 && a->linked) /* the box has another one, see git_worktree.h */
+        return;
+    a->left += outcome == APPLY_CONFLICT || outcome == APPLY_REFUSED;
+    if (a->o->report.say)
+        a->o->report.say(a->o->report.data, path, outcome, why);
+}
+
+/* Where the box's files come from and go to, and a name for what is kept aside. */
+static int find_workspace(struct applying *a, struct tool_box *box, struct error *err)
+{
+    uint64_t number;
+    struct keeper_info info = {0};
+    a->box_id = box->box ? NULL : box->id.text;
+    if (a->o->session || a->box_id)
+        snprintf(a->id, sizeof a->id, "%s", a->o->session ? a->o->session : a->box_id);
+    else if (getrandom(&number, sizeof number, 0) == (ssize_t)sizeof number)
+        snprintf(a->id, sizeof a->id, "run-%08x", (unsigned)number);
+    int r = box->box ? 0 : keeper_info(box->registry, &box->id, &info, err);
+    if (box->box && *box_workspace(box->box))
+        a->workspace = strdup(box_workspace(box->box));
+    else if (r == 0)
+        a->workspace = TAKE_PTR(info.workspace);
+    keeper_info_free(&info);
+    a->linked = a->workspace && git_worktree_is_linked(a->workspace);
+    return r;
+}
+
+static void note_undelivered(const struct applying *a, const char *folder, const char *why)
+{
+    char in[PATH_MAX];
+    snprintf(in, sizeof in, "/workspace%s%s", *folder ? "/" : "", folder);
+    if (a->box_id)
+        note(a,
+             "the commits made in %s stay in the box: %s. To export them: hutch box exec %s --cwd %s -- git "
+             "format-patch --stdout RANGE",
+             in, why, a->box_id, in);
+    else
+        note(a, "the commits made in %s were not delivered: %s", in, why);
+}
+
+/* 0, 1 if they stay in the box (it was said why), or -ECANCELED. */
+static int deliver_repository(struct applying *a, struct tool_box *box, const char *folder)
+{
+    char work_tree[PATH_MAX], inside[PATH_MAX];
+    struct error err = {0};
+    _cleanup_git_repo_ struct git_repo host = {0};
+    _cleanup_git_transfer_ struct git_transfer from = {0};
+    const struct git_transfer_options t = {.max_bytes = a->o->disk, .cancel = a->o->cancel};
+    const struct git_deliver_options d = {.id = a->id,
+                                          .all_applied = a->left == 0,
+                                          .label = *folder ? folder : NULL,
+                                          .say = a->o->note,
+                                          .data = a->o->data};
+    const char *slash = *folder ? "/" : "";
+    if (snprintf(work_tree, sizeof work_tree, "%s%s%s", a->workspace, slash, folder) >=
+            (int)sizeof work_tree ||
+        snprintf(inside, sizeof inside, "/workspace%s%s", slash, folder) >= (int)sizeof inside)
+        return 1;
+    int r = git_repo_open(work_tree, &host, &err);
+    bool new = r == -ENOENT && !err.text[0];
+    if (new &&git_repo_is_above(work_tree)) {
+        note(a,
+             "%s is a repository of its own in the box: its .git was not applied, since yours lies above it",
+             inside);
+        return 0;
+    }
+    if (new)
+        r = git_repo_init(work_tree, &err);
+    if (r == 0 && new)
+        r = git_repo_open(work_tree, &host, &err);
+    if (r == 0)
+        r = git_transfer(box, inside, &host, &t, &from, &err);
+    if (r == 0)
+        r = git_deliver(&host, &from, &d, &err);
+    if (r == 0 && new)
+        note(a, "made %s a git repository, as in the box", work_tree);
+    if (r == 0)
+        return 0;
+    if (new &&host.git_dir)
+        git_repo_remove(&host);
+    note_undelivered(a, folder, err.text);
+    return r == -ECANCELED ? r : 1;
+}
+
+static int deliver_all(struct applying *a, struct tool_box *box)
+{
+    int left = 0;
+    if (!a->workspace || a->o->files.n_paths) /* who names files wants no more than these */
+        return 0;
+    if (a->linked) /* its commits lie outside of the workspace, so the list of changes does not show them */
+        add_repository(a, "", 0, true);
+    bool any = false;
+    for (size_t i = 0; i < a->n_repositories; i++)
+        any |= a->repositories[i].commits;
+    if (any && !git_available()) {
+        note_undelivered(a, "", "there is no git on this host");
+        return 0;
+    }
+    for (size_t i = 0; i < a->n_repositories; i++) {
+        int r = a->repositories[i].commits ? deliver_repository(a, box, a->repositories[i].folder) : 0;
+        if (r < 0)
+            return r;
+        left += r;
+    }
+    return left;
+}
+
+int tool_apply(struct tool_box *box, const struct tool_apply_options *o, struct error *err)
+{
+    _cleanup_(applying_free) struct applying a = {.o = o};
+    const struct apply_report report = {.say = take_report, .data = &a};
+    int r = find_workspace(&a, box, err);
+    if (r == 0)
+        r = box->box ? box_apply(box->box, &o->files, &report, err)
+                     : keeper_apply(box->registry, &box->id, &o->files, &report, err);
+    if (r < 0)
+        return r;
+    r = deliver_all(&a, box);
+    if (r < 0)
+        return error_set(err, -r, "interrupted");
+    if (a.settings)
+        note(&a, "hooks and configuration that the box changed in .git were not applied");
+    return a.left + r;
+}
