@@ -1,12 +1,12 @@
 /*
  * Boxes at the level of the library, without the start of a program around them.
  *
- *     box_bench start ROUNDS WORKSPACE :: NAME PROGRAM…        a fresh box, a box from a warm pool, and
- * programs box_bench exec ROUNDS WORKSPACE :: NAME PROGRAM…         a command in a live box, and programs
- *     box_bench rate ROUNDS WORKSPACE IN_FLIGHT SLICE_MS :: …  runs per second of the same as `start`
- *     box_bench fork ROUNDS LARGE                              see fork_bench.c
- *     box_bench leftovers BOXES                                see leftover_bench.c
- *     box_bench idle BOXES                                     see idle_bench.c
+ *     box_bench start ROUNDS WORKSPACE :: NAME PROGRAM…        a fresh box, a box from a warm pool,
+ * and programs box_bench exec ROUNDS WORKSPACE :: NAME PROGRAM…         a command in a live box,
+ * and programs box_bench rate ROUNDS WORKSPACE IN_FLIGHT SLICE_MS :: …  runs per second of the same
+ * as `start` box_bench fork ROUNDS LARGE                              see fork_bench.c box_bench
+ * leftovers BOXES                                see leftover_bench.c box_bench idle BOXES see
+ * idle_bench.c
  *
  * hutch-guest must be beside this program. All print JSON, for bench.py.
  */
@@ -48,8 +48,8 @@ static int run_start(char **args)
     return r;
 }
 
-/* A command in a box has its output collected through pipes; so there is posix_spawn with a pipe to compare
- * with too. */
+/* A command in a box has its output collected through pipes; so there is posix_spawn with a pipe to
+ * compare with too. */
 static int run_exec(char **args)
 {
     struct command commands[CONTEST_MAX];

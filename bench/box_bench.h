@@ -1,10 +1,11 @@
-/* The measurements of box_bench that are not contests; each prints one JSON value. All return 0 or a negative
- * errno. */
+/* The measurements of box_bench that are not contests; each prints one JSON value. All return 0 or
+ * a negative errno. */
 #pragma once
 
 #include "contest.h"
 
-/* Snapshot and fork of boxes: `empty` and `large` workspaces, with 1 and with 100 changed files in each. */
+/* Snapshot and fork of boxes: `empty` and `large` workspaces, with 1 and with 100 changed files in
+ * each. */
 int fork_bench(const char *large, unsigned rounds);
 
 /* Runs per second with `in_flight` threads; contestants take turns in slices of time. */

@@ -40,7 +40,8 @@ void command_parse(char **argv, struct command *commands, struct contestant *lis
 {
     while (*argv) {
         if (strcmp(*argv, SEPARATOR) != 0 || !argv[1] || *n == CONTEST_MAX)
-            errx(2, "expected " SEPARATOR " NAME [FD<PATH] PROGRAM ARG…, at most %d times", CONTEST_MAX);
+            errx(2, "expected " SEPARATOR " NAME [FD<PATH] PROGRAM ARG…, at most %d times",
+                 CONTEST_MAX);
         *argv = NULL; /* ends the argv of the command before */
         argv = parse_one(argv + 1, &commands[*n], &list[*n]);
         (*n)++;

@@ -1,4 +1,5 @@
-/* Writes the seccomp filter of a box to standard output, for `bwrap --seccomp`: both then run under the same.
+/* Writes the seccomp filter of a box to standard output, for `bwrap --seccomp`: both then run under
+ * the same.
  */
 #include <err.h>
 #include <unistd.h>
@@ -9,7 +10,8 @@
 
 int main(void)
 {
-    if (io_write_all(STDOUT_FILENO, seccomp_filter, seccomp_filter_len * sizeof *seccomp_filter) < 0)
+    if (io_write_all(STDOUT_FILENO, seccomp_filter, seccomp_filter_len * sizeof *seccomp_filter) <
+        0)
         errx(1, "cannot write the filter");
     return 0;
 }

@@ -1,7 +1,7 @@
 /*
- * Start, snapshot and fork: of a large workspace and of an empty one in which the same was written, and with
- * the box's files on disk instead of in memory. Every measurement has a fresh box, since a snapshot stays in
- * the store of its box.
+ * Start, snapshot and fork: of a large workspace and of an empty one in which the same was written,
+ * and with the box's files on disk instead of in memory. Every measurement has a fresh box, since a
+ * snapshot stays in the store of its box.
  */
 #include <err.h>
 #include <stdio.h>
@@ -11,10 +11,11 @@
 #include "subject.h"
 #include "banned.h"
 
-/* Writes 20 KB each over the first files of the large workspace (bench.py names them so), by the shell alone.
+/* Writes 20 KB each over the first files of the large workspace (bench.py names them so), by the
+ * shell alone.
  */
-#define CHANGE                                                                                               \
-    "s=$(head -c 20000 /dev/zero | tr '\\0' x); mkdir -p 0 && i=0;"                                          \
+#define CHANGE                                                                                     \
+    "s=$(head -c 20000 /dev/zero | tr '\\0' x); mkdir -p 0 && i=0;"                                \
     " while [ $i -lt %u ]; do printf %%s \"$s\" >0/$i || exit 1; i=$((i+1)); done"
 
 static const char *const PARTS[] = {"snapshot", "fork", "both", "start", NULL};
@@ -69,17 +70,18 @@ int fork_bench(const char *large, unsigned rounds)
         bool large;
         unsigned changed;
         enum box_store store;
-    } CASES[] = {{"empty 1", false, 1, BOX_STORE_MEMORY},     {"large 1", true, 1, BOX_STORE_MEMORY},
-                 {"empty 100", false, 100, BOX_STORE_MEMORY}, {"large 100", true, 100, BOX_STORE_MEMORY},
-                 {"disk 1", true, 1, BOX_STORE_DISK},         {"disk 100", true, 100, BOX_STORE_DISK}};
+    } CASES[] = {
+        {"empty 1", false, 1, BOX_STORE_MEMORY},     {"large 1", true, 1, BOX_STORE_MEMORY},
+        {"empty 100", false, 100, BOX_STORE_MEMORY}, {"large 100", true, 100, BOX_STORE_MEMORY},
+        {"disk 1", true, 1, BOX_STORE_DISK},         {"disk 100", true, 100, BOX_STORE_DISK}};
     struct fork_case cases[ARRAY_SIZE(CASES)];
     struct contestant list[ARRAY_SIZE(CASES)];
     for (size_t i = 0; i < ARRAY_SIZE(CASES); i++) {
         subject_init(&cases[i].subject, CASES[i].large ? large : NULL);
         cases[i].subject.options.store = CASES[i].store;
         snprintf(cases[i].script, sizeof cases[i].script, CHANGE, CASES[i].changed);
-        list[i] =
-            (struct contestant){.name = CASES[i].name, .parts = PARTS, .run = run_case, .data = &cases[i]};
+        list[i] = (struct contestant){
+            .name = CASES[i].name, .parts = PARTS, .run = run_case, .data = &cases[i]};
     }
     return contest_print(list, ARRAY_SIZE(list), rounds);
 }

@@ -3,8 +3,8 @@
  *
  *     gym_bench TASK_FOLDER
  *
- * reads orders, a line each, and answers each with a line of JSON, so that whoever asks can measure something
- * else in between: `play ENVS EPISODES PLAN` (plans are below), `memory ENVS`.
+ * reads orders, a line each, and answers each with a line of JSON, so that whoever asks can measure
+ * something else in between: `play ENVS EPISODES PLAN` (plans are below), `memory ENVS`.
  */
 #include <err.h>
 #include <errno.h>
@@ -66,8 +66,11 @@ static struct vector_action action_of(const struct bench *b, size_t env, enum de
                                         [READ] = "read_file",
                                         [BASH] = "bash",
                                         [SUBMIT] = "submit"};
-    json_t *inputs[] = {
-        [APPLY] = b->patch, [TEST] = b->nothing, [READ] = b->file, [BASH] = b->script, [SUBMIT] = b->nothing};
+    json_t *inputs[] = {[APPLY] = b->patch,
+                        [TEST] = b->nothing,
+                        [READ] = b->file,
+                        [BASH] = b->script,
+                        [SUBMIT] = b->nothing};
     if (deed == RESET)
         return (struct vector_action){.env = env, .reset = true, .seed = 1};
     return (struct vector_action){.env = env, .tool = tools[deed], .input = inputs[deed]};
@@ -140,8 +143,8 @@ static void do_play(struct bench *b, size_t envs, size_t episodes, const struct 
     double seconds = (double)(clock_now() - began) / (double)NS_PER_S;
     struct arena_counts counts;
     arena_counts(b->arena, &counts);
-    printf("{\"episodes\":%zu,\"steps\":%zu,\"seconds\":%.6f,\"warm\":%s}\n", episodes, episodes * (p->n - 1),
-           seconds, counts.warm ? "true" : "false");
+    printf("{\"episodes\":%zu,\"steps\":%zu,\"seconds\":%.6f,\"warm\":%s}\n", episodes,
+           episodes * (p->n - 1), seconds, counts.warm ? "true" : "false");
 }
 
 static void add_share(int pid, void *data)
@@ -162,8 +165,8 @@ static void do_memory(struct bench *b, size_t envs)
     play(b, v, &middle, envs);
     int64_t own = tally_number("/proc/self/smaps_rollup", "Pss");
     tally_children(add_share, &share);
-    printf("{\"own_kib\":%" PRId64 ",\"share_kib\":%" PRId64 ",\"files_kib\":%" PRId64 "}\n", own, share,
-           tally_number("/proc/meminfo", "Shmem"));
+    printf("{\"own_kib\":%" PRId64 ",\"share_kib\":%" PRId64 ",\"files_kib\":%" PRId64 "}\n", own,
+           share, tally_number("/proc/meminfo", "Shmem"));
     vector_close(v);
 }
 
@@ -174,8 +177,8 @@ static void open_bench(struct bench *b, const char *folder)
         fail(&e);
     b->task->max_steps = LONG_PLAY;
     if (task_finish(b->task, &e) < 0 ||
-        arena_open(b->task, &(struct arena_options){.no_cache = true, .clock = CLOCK_VIRTUAL}, -1, &b->arena,
-                   &e) < 0)
+        arena_open(b->task, &(struct arena_options){.no_cache = true, .clock = CLOCK_VIRTUAL}, -1,
+                   &b->arena, &e) < 0)
         fail(&e);
     const struct task_patch *patch =
         b->task->solution.count ? task_patch_find(b->task, b->task->solution.items[0]) : NULL;

@@ -3,7 +3,8 @@
  *
  *     history_bench SESSION N
  *
- * Opens the session and appends N short answers, each synced. Prints {"open": [ns], "append": [ns, …]}.
+ * Opens the session and appends N short answers, each synced. Prints {"open": [ns], "append": [ns,
+ * …]}.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +15,10 @@
 
 static json_t *answer(long i)
 {
-    return json_pack("{s:s, s:[{s:s, s:s}], s:I}", "role", "assistant", "content", "type", "text", "text",
-                     "An answer of a few words, as a model gives it between two calls of tools.", "number",
-                     (json_int_t)i);
+    return json_pack("{s:s, s:[{s:s, s:s}], s:I}", "role", "assistant", "content", "type", "text",
+                     "text",
+                     "An answer of a few words, as a model gives it between two calls of tools.",
+                     "number", (json_int_t)i);
 }
 
 static int fail(const struct error *err)

@@ -1,7 +1,7 @@
 /*
- * Memory of boxes that do nothing: the proportional share of their guests, as the kernel counts it, and how
- * much less is available on the whole host, which has the kernel's own part in it (and whatever else happens
- * meanwhile).
+ * Memory of boxes that do nothing: the proportional share of their guests, as the kernel counts it,
+ * and how much less is available on the whole host, which has the kernel's own part in it (and
+ * whatever else happens meanwhile).
  */
 #include <err.h>
 #include <errno.h>

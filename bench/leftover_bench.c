@@ -1,6 +1,6 @@
 /*
- * Many boxes in a row in one process, opened, used and closed. What the process holds is counted on the way;
- * the first tenth is there to let allocator and kernel reach their steady state.
+ * Many boxes in a row in one process, opened, used and closed. What the process holds is counted on
+ * the way; the first tenth is there to let allocator and kernel reach their steady state.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
- * Throughput: threads that each run the same contestant again and again for a slice of time; then the next
- * contestant's turn. The rate of a slice counts the time until its last thread has come back, so nothing is
- * left out at its end.
+ * Throughput: threads that each run the same contestant again and again for a slice of time; then
+ * the next contestant's turn. The rate of a slice counts the time until its last thread has come
+ * back, so nothing is left out at its end.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -38,7 +38,8 @@ static void *drive(void *data)
 }
 
 /* Runs per second of one slice. */
-static int run_slice(const struct contestant *c, unsigned in_flight, unsigned slice_ms, double *ret_rate)
+static int run_slice(const struct contestant *c, unsigned in_flight, unsigned slice_ms,
+                     double *ret_rate)
 {
     struct lane lanes[IN_FLIGHT_MAX] = {0};
     int64_t begin = clock_now();

@@ -37,8 +37,11 @@ int subject_exec(struct box *b, const char *script)
 {
     const char *const plain[] = {"true", NULL};
     const char *const shell[] = {"sh", "-c", script, NULL};
-    struct box_command command = {
-        .argv = (char *const *)(script ? shell : plain), .in = -1, .out = -1, .err = -1, .cancel = -1};
+    struct box_command command = {.argv = (char *const *)(script ? shell : plain),
+                                  .in = -1,
+                                  .out = -1,
+                                  .err = -1,
+                                  .cancel = -1};
     struct box_result result = {0};
     struct error err = {0};
     int r = box_exec(b, &command, &result, &err);

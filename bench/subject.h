@@ -5,7 +5,8 @@
 #include "contest.h"
 #include "pool.h"
 
-/* What is measured: options for fresh boxes, a live one, a pool; each contestant uses one of them. */
+/* What is measured: options for fresh boxes, a live one, a pool; each contestant uses one of them.
+ */
 struct subject {
     struct box_options options;
     struct box *live;
@@ -20,7 +21,8 @@ void subject_free(struct subject *s);
 void subject_open_live(struct subject *s);
 void subject_open_pool(struct subject *s, size_t size);
 
-/* Runs a shell script, or `true` if it is NULL; -EIO unless its status is 0. Says on stderr what went wrong.
+/* Runs a shell script, or `true` if it is NULL; -EIO unless its status is 0. Says on stderr what
+ * went wrong.
  */
 int subject_exec(struct box *b, const char *script);
 

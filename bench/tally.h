@@ -1,5 +1,5 @@
-/* What a process holds, counted from /proc: descriptors, memory, children, mounts. For leaks, so exact where
- * it can be. */
+/* What a process holds, counted from /proc: descriptors, memory, children, mounts. For leaks, so
+ * exact where it can be. */
 #pragma once
 
 #include <stddef.h>

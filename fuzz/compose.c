@@ -1,6 +1,7 @@
 /*
- * A recipe is a sequence of steps, each led by one byte: 80 to fe begins a frame, whose type is the next
- * byte; 40 to 7f adds a number, 00 to 3f a string, to the frame, under the key in the lower six bits.
+ * A recipe is a sequence of steps, each led by one byte: 80 to fe begins a frame, whose type is the
+ * next byte; 40 to 7f adds a number, 00 to 3f a string, to the frame, under the key in the lower
+ * six bits.
  */
 #include <stdlib.h>
 #include <string.h>

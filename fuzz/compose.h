@@ -1,6 +1,6 @@
 /*
- * Frames out of any bytes: what a fuzzer changes is then what the fields say, not whether their lengths add
- * up. Raw bytes are fuzzed beside it, for the lengths.
+ * Frames out of any bytes: what a fuzzer changes is then what the fields say, not whether their
+ * lengths add up. Raw bytes are fuzzed beside it, for the lengths.
  */
 #pragma once
 

@@ -18,7 +18,9 @@ static void show(void *data, const struct model_event *e)
     assert(e->n > 0 && e->text[e->n] == 0 && strlen(e->text) == e->n);
     assert(utf8_valid((const uint8_t *)e->text, e->n));
     assert(e->kind == MODEL_TEXT || e->kind == MODEL_THINKING || e->kind == MODEL_CALL);
-    *(e->kind == MODEL_TEXT ? &s->text : e->kind == MODEL_THINKING ? &s->thinking : &s->calls) += e->n;
+    *(e->kind == MODEL_TEXT       ? &s->text
+      : e->kind == MODEL_THINKING ? &s->thinking
+                                  : &s->calls) += e->n;
 }
 
 static int feed(struct decoder *d, const char *data, size_t n, size_t piece)
@@ -48,12 +50,13 @@ static void go_on(json_t *content)
     json_array_foreach(content, i, block)
     {
         if (strcmp(json_string_value(json_object_get(block, "type")), "tool_use") == 0)
-            json_array_append_new(results, json_pack("{s:s, s:O, s:[]}", "type", "tool_result", "tool_use_id",
-                                                     json_object_get(block, "id"), "content"));
+            json_array_append_new(results, json_pack("{s:s, s:O, s:[]}", "type", "tool_result",
+                                                     "tool_use_id", json_object_get(block, "id"),
+                                                     "content"));
     }
     _cleanup_json_ json_t *messages =
-        json_pack("[{s:s, s:[]}, {s:s, s:O}, {s:s, s:O}]", "role", "user", "content", "role", "assistant",
-                  "content", content, "role", "user", "content", results);
+        json_pack("[{s:s, s:[]}, {s:s, s:O}, {s:s, s:O}]", "role", "user", "content", "role",
+                  "assistant", "content", content, "role", "user", "content", results);
     for (enum model_api api = MODEL_ANTHROPIC; api <= MODEL_RESPONSES; api++) {
         struct model_spec spec = {.api = api, .provider = "p", .name = "m"};
         struct model_request q = {.messages = messages};

@@ -1,6 +1,6 @@
 /*
- * A checkpoint of any bytes. What is accepted is a table like any other: it can be gone on with, and written
- * and read again.
+ * A checkpoint of any bytes. What is accepted is a table like any other: it can be gone on with,
+ * and written and read again.
  */
 #include <assert.h>
 #include <stdint.h>
@@ -38,7 +38,8 @@ static void read_again(const struct checkpoint *c)
     json_t *o = checkpoint_json(c);
     char *text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(17));
     assert(text && checkpoint_parse(&TASK, text, strlen(text), "c", &again, NULL) == 0);
-    assert(again.table.n_tried == c->table.n_tried && again.table.states.count == c->table.states.count);
+    assert(again.table.n_tried == c->table.n_tried &&
+           again.table.states.count == c->table.states.count);
     checkpoint_free(&again);
     free(text);
     json_decref(o);

@@ -1,9 +1,9 @@
 /*
- * Any bytes as a diff, against a few files in memory: reading it, working it out by all rules, binary
- * patches.
+ * Any bytes as a diff, against a few files in memory: reading it, working it out by all rules,
+ * binary patches.
  *
- * Checks beside not crashing: paths that come out stay beneath the root and out of .git, and what is refused
- * is told with a reason.
+ * Checks beside not crashing: paths that come out stay beneath the root and out of .git, and what
+ * is refused is told with a reason.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -25,7 +25,8 @@ struct memory_file {
     size_t size;
 };
 
-static const char LINES[] = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\neleven\ntwelve\n";
+static const char LINES[] =
+    "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\neleven\ntwelve\n";
 static struct memory_file files[] = {
     {"f", 0100644, LINES, sizeof LINES - 1},
     {"a/f", 0100755, "x\ny\nz", 5},
@@ -53,7 +54,8 @@ static int look(void *data, const char *path, struct seen *ret)
     return 0;
 }
 
-static int read_memory(void *data, const char *path, const struct seen *seen, uint8_t **ret, size_t *ret_size)
+static int read_memory(void *data, const char *path, const struct seen *seen, uint8_t **ret,
+                       size_t *ret_size)
 {
     const struct memory_file *f = find(path);
     require(f && (f->mode & 0170000) != 040000);
@@ -120,7 +122,8 @@ static void check_plan(const uint8_t *data, size_t n, uint8_t flags)
 
 static void check_binary(const uint8_t *data, size_t n, uint8_t flags)
 {
-    struct diff_binary b = {.form = DIFF_BINARY_LITERAL, .size = flags, .text = {(const char *)data, n}};
+    struct diff_binary b = {
+        .form = DIFF_BINARY_LITERAL, .size = flags, .text = {(const char *)data, n}};
     uint8_t *made;
     size_t size;
     if (binary_decode(&b, &made, &size) >= 0)
@@ -129,7 +132,8 @@ static void check_binary(const uint8_t *data, size_t n, uint8_t flags)
         free(made);
 }
 
-/* The first byte says how, the next two how long the content of one of the files is; the rest is the diff. */
+/* The first byte says how, the next two how long the content of one of the files is; the rest is
+ * the diff. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     if (n < 3)

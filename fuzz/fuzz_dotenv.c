@@ -1,5 +1,5 @@
-/* .env files: whatever they hold, names and values are within their bounds, lines are counted upwards, and a
- * value that is written in single quotes is read again as it was. */
+/* .env files: whatever they hold, names and values are within their bounds, lines are counted
+ * upwards, and a value that is written in single quotes is read again as it was. */
 #include <stdlib.h>
 #include <string.h>
 

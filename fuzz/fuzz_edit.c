@@ -1,6 +1,7 @@
 /*
- * Any edit of any text: where `old` is there once, exactly that is replaced; where it is not, the explanation
- * is bounded, and points to lines that exist. The lines of the text are those that scanning it gives.
+ * Any edit of any text: where `old` is there once, exactly that is replaced; where it is not, the
+ * explanation is bounded, and points to lines that exist. The lines of the text are those that
+ * scanning it gives.
  */
 #include <errno.h>
 #include <string.h>

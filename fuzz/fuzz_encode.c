@@ -1,5 +1,5 @@
-/* Conversations of any form, as a history that somebody has edited may hold them: what passes the check is
- * encoded for every protocol, to JSON without a mistake. */
+/* Conversations of any form, as a history that somebody has edited may hold them: what passes the
+ * check is encoded for every protocol, to JSON without a mistake. */
 #include <assert.h>
 #include <errno.h>
 

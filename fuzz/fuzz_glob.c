@@ -1,5 +1,5 @@
-/* Globs, braces and ignore rules of any bytes: a match is what the definition says it is, and everything
- * ends. */
+/* Globs, braces and ignore rules of any bytes: a match is what the definition says it is, and
+ * everything ends. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
-/* Only plain characters, ? and stars: by the definition, every way tried. Small, since it is exponential. */
+/* Only plain characters, ? and stars: by the definition, every way tried. Small, since it is
+ * exponential. */
 static bool by_definition(const char *p, size_t n, const char *t, size_t m, bool start)
 {
     if (n == 0)

@@ -1,7 +1,7 @@
 /*
- * The history loader on any bytes: what it takes for a message is one to jansson, too; a whole valid document
- * is read whole; and what was repaired once needs no repair again. The scanner alone, beside it: it agrees
- * with jansson about what is valid.
+ * The history loader on any bytes: what it takes for a message is one to jansson, too; a whole
+ * valid document is read whole; and what was repaired once needs no repair again. The scanner
+ * alone, beside it: it agrees with jansson about what is valid.
  */
 #include <assert.h>
 #include <errno.h>
@@ -42,7 +42,8 @@ static void check_scanner(const uint8_t *data, size_t n)
 
 static size_t messages_of(const uint8_t *data, size_t n)
 {
-    json_t *whole = json_loadb((const char *)data, n, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, NULL),
+    json_t *whole =
+               json_loadb((const char *)data, n, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, NULL),
            *message;
     const json_t *messages = json_object_get(whole, "messages");
     size_t i, count = 0;
@@ -51,7 +52,8 @@ static size_t messages_of(const uint8_t *data, size_t n)
     {
         const char *role = json_string_value(json_object_get(message, "role"));
         all &= role && json_string_length(json_object_get(message, "role")) == strlen(role) &&
-               (strcmp(role, "user") == 0 || strcmp(role, "assistant") == 0 || strcmp(role, "hutch") == 0);
+               (strcmp(role, "user") == 0 || strcmp(role, "assistant") == 0 ||
+                strcmp(role, "hutch") == 0);
         count++;
     }
     json_decref(whole);
@@ -95,7 +97,8 @@ static void check_loader(const uint8_t *data, size_t n)
     json_decref(message);
     check_readable(h);
     history_close(h);
-    assert(history_open("x", false, &h, &repaired, NULL) == 0 && !repaired && history_count(h) == count + 1);
+    assert(history_open("x", false, &h, &repaired, NULL) == 0 && !repaired &&
+           history_count(h) == count + 1);
     history_close(h);
 }
 
@@ -125,7 +128,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     if (!home[0]) {
         int fd;
         snprintf(home, sizeof home, "/dev/shm/fuzz-history-XXXXXX");
-        assert(mkdtemp(home) && setenv("XDG_DATA_HOME", home, 1) == 0 && history_folder(&fd, NULL) == 0);
+        assert(mkdtemp(home) && setenv("XDG_DATA_HOME", home, 1) == 0 &&
+               history_folder(&fd, NULL) == 0);
         close(fd);
         snprintf(folder, sizeof folder, "%s/hutch/history", home);
         snprintf(path, sizeof path, "%s/x.json", folder);

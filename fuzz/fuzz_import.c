@@ -1,6 +1,6 @@
 /*
- * Files of strangers that importers read: TOML, YAML, Dockerfiles, diffs; the first byte says which. Names
- * and values are within their bounds, and no path leads out.
+ * Files of strangers that importers read: TOML, YAML, Dockerfiles, diffs; the first byte says
+ * which. Names and values are within their bounds, and no path leads out.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -74,15 +74,16 @@ static void read_diff(const char *text, size_t n)
     if (diff_paths(copy, &l, &err) == 0)
         require(l.count > 0);
     for (size_t i = 0; i < l.count; i++)
-        require(relpath_is_valid(l.items[i], strlen(l.items[i])) && !relpath_touches_git(l.items[i]));
+        require(relpath_is_valid(l.items[i], strlen(l.items[i])) &&
+                !relpath_touches_git(l.items[i]));
     task_list_free(&l);
     free(copy);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-    static void (*const READERS[])(const char *text, size_t n) = {read_toml, read_yaml, read_dockerfile,
-                                                                  read_diff};
+    static void (*const READERS[])(const char *text, size_t n) = {read_toml, read_yaml,
+                                                                  read_dockerfile, read_diff};
     if (n == 0)
         return 0;
     char *copy = malloc(n > 1 ? n - 1 : 1); /* so that reading past the end is found */

@@ -1,6 +1,6 @@
 /*
- * Keys and the line editor: whatever bytes a terminal sends, in whatever pieces, presses are whole, what is
- * typed and pasted is valid UTF-8, and the cursor stands between characters.
+ * Keys and the line editor: whatever bytes a terminal sends, in whatever pieces, presses are whole,
+ * what is typed and pasted is valid UTF-8, and the cursor stands between characters.
  */
 #include <assert.h>
 #include <locale.h>
@@ -35,8 +35,8 @@ static void do_press(struct editor *e, const struct keys *k, const struct press 
         assert(utf8_valid(k->paste.data, k->paste.len));
         editor_paste(e, k->paste.len ? (const char *)k->paste.data : "", k->paste.len);
     } else {
-        editor_do(
-            e, (enum edit)((unsigned)(p->code * 3 + p->with + (unsigned char)p->text[0]) % (EDIT_REDO + 1)));
+        editor_do(e, (enum edit)((unsigned)(p->code * 3 + p->with + (unsigned char)p->text[0]) %
+                                 (EDIT_REDO + 1)));
     }
 }
 

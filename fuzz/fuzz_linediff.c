@@ -1,4 +1,5 @@
-/* The diff of any two texts, applied to the first, gives the second; and its totals are those of its lines.
+/* The diff of any two texts, applied to the first, gives the second; and its totals are those of
+ * its lines.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,8 +34,8 @@ static void copy_line(struct text *from, struct buf *out)
     from->line++;
 }
 
-/* The length of a line in the diff as it is in the text: a marker behind it says that it ends without a
- * newline. */
+/* The length of a line in the diff as it is in the text: a marker behind it says that it ends
+ * without a newline. */
 static size_t content_length(const struct text *diff, size_t n)
 {
     return diff->at + n < diff->end && diff->at[n] == '\\' ? n - 1 : n;

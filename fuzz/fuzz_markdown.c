@@ -1,4 +1,5 @@
-/* Markdown of any bytes, cut anywhere: the same lines, none too wide, nothing in them that a terminal obeys.
+/* Markdown of any bytes, cut anywhere: the same lines, none too wide, nothing in them that a
+ * terminal obeys.
  */
 #include <assert.h>
 #include <locale.h>

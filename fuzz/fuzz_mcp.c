@@ -1,7 +1,7 @@
 /*
- * The MCP server on whatever a client may send, line by line, without a box: every line that is a request
- * gets exactly one answer with its id, what is sent is a proper message, and the server ends. The first byte
- * chooses the revision that is settled before, if any.
+ * The MCP server on whatever a client may send, line by line, without a box: every line that is a
+ * request gets exactly one answer with its id, what is sent is a proper message, and the server
+ * ends. The first byte chooses the revision that is settled before, if any.
  */
 #include <errno.h>
 #include <string.h>
@@ -44,14 +44,15 @@ static void settle(struct mcp_server *s, uint8_t which)
     char text[256];
     if (which % 8 >= ARRAY_SIZE(versions))
         return;
-    snprintf(
-        text, sizeof text,
-        "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"%s\"}}",
-        versions[which % 8]);
+    snprintf(text, sizeof text,
+             "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{"
+             "\"protocolVersion\":\"%s\"}}",
+             versions[which % 8]);
     mcp_server_take(s, 0, text, strlen(text));
 }
 
-/* How many answers with an id a line must get; what is cancelled, or in a batch, is not counted on. */
+/* How many answers with an id a line must get; what is cancelled, or in a batch, is not counted on.
+ */
 static size_t expected(const char *line, size_t n, bool *ret_sure)
 {
     struct error err = {0};

@@ -1,6 +1,6 @@
 /*
- * What an MCP server may answer: a list of tools, and the result of a call, as any JSON. Whatever it is, what
- * comes of it is valid UTF-8 and within its limits.
+ * What an MCP server may answer: a list of tools, and the result of a call, as any JSON. Whatever
+ * it is, what comes of it is valid UTF-8 and within its limits.
  */
 #include <assert.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* A merge of any three texts: a side that changed nothing gives the other one, and markers appear only with a
- * conflict. */
+/* A merge of any three texts: a side that changed nothing gives the other one, and markers appear
+ * only with a conflict. */
 #include <errno.h>
 #include <string.h>
 
@@ -20,7 +20,8 @@ static void require_same(const struct merge_text *base, const struct merge_text 
 {
     _cleanup_buf_ struct buf out = BUF_INIT(64u << 20);
     require(merge(base, mine, theirs, &out) == 0);
-    require(out.len == expected->size && (out.len == 0 || memcmp(out.data, expected->data, out.len) == 0));
+    require(out.len == expected->size &&
+            (out.len == 0 || memcmp(out.data, expected->data, out.len) == 0));
 }
 
 /* The first two bytes say where the texts end. */

@@ -1,6 +1,7 @@
 /*
- * Fuzz target of the option parser: any words, as `run`, `box new` and `box exec` would be given them.
- * Parsing is pure, so whatever comes must either fail with a text or leave options that keep to their bounds.
+ * Fuzz target of the option parser: any words, as `run`, `box new` and `box exec` would be given
+ * them. Parsing is pure, so whatever comes must either fail with a text or leave options that keep
+ * to their bounds.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -24,9 +25,10 @@ static void check(const struct run_options *o, int used, int argc)
     require(used >= 0 && used <= argc);
     require(o->wish.box.n_allow <= BOX_ALLOW_MAX && o->wish.box.n_shares <= BOX_SHARES_MAX &&
             o->wish.box.n_env <= BOX_ENV_MAX);
-    require(o->wish.box.limits.timeout_ns >= 0 && o->wish.box.limits.cpu_time_ns >= 0 && o->ttl_ns >= 0);
-    require(o->wish.box.limits.pids > 0 && o->wish.box.limits.files > 0 && o->wish.box.limits.memory > 0 &&
-            o->wish.box.limits.disk > 0);
+    require(o->wish.box.limits.timeout_ns >= 0 && o->wish.box.limits.cpu_time_ns >= 0 &&
+            o->ttl_ns >= 0);
+    require(o->wish.box.limits.pids > 0 && o->wish.box.limits.files > 0 &&
+            o->wish.box.limits.memory > 0 && o->wish.box.limits.disk > 0);
     require(o->wish.box.limits.cpus >= 0);
     for (size_t i = 0; i < o->wish.box.n_env; i++)
         require(strchr(o->wish.box.env[i], '=') != NULL);

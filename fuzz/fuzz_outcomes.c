@@ -1,5 +1,5 @@
-/* Lines of outcomes: however the bytes are split, the same comes of them, and nothing passes that was forged.
- * The first byte chooses the split. */
+/* Lines of outcomes: however the bytes are split, the same comes of them, and nothing passes that
+ * was forged. The first byte chooses the split. */
 #include <string.h>
 
 #include "compose.h"
@@ -23,7 +23,8 @@ static void hear(struct outcomes *o, const uint8_t *data, size_t n, size_t piece
 
 static void check_same(const struct outcomes *a, const struct outcomes *b)
 {
-    require(a->count == b->count && a->strange == b->strange && a->forged == b->forged && a->done == b->done);
+    require(a->count == b->count && a->strange == b->strange && a->forged == b->forged &&
+            a->done == b->done);
     for (size_t i = 0; i < a->count; i++) {
         const char *why, *also;
         const struct outcome *t = outcomes_find(b, a->items[i].id);

@@ -1,6 +1,6 @@
 /*
- * Patterns and texts of any bytes: however a pattern is run, it finds the lines that it matches when each is
- * looked at by itself, and its limits hold.
+ * Patterns and texts of any bytes: however a pattern is run, it finds the lines that it matches
+ * when each is looked at by itself, and its limits hold.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <errno.h>
@@ -49,8 +49,8 @@ static void compare(struct matcher *m, pcre2_code *code, const uint8_t *text, si
     size_t at = 0;
     int r;
     while ((r = matcher_next(m, text, n, kinds, at, &h)) > 0) {
-        require(h.line >= at && h.line <= h.match && h.match <= h.match_end && h.line_end <= h.next &&
-                h.next <= n && h.next > at);
+        require(h.line >= at && h.line <= h.match && h.match <= h.match_end &&
+                h.line_end <= h.next && h.next <= n && h.next > at);
         require(none_matches(code, text, at, h.line));
         require(alone(code, text + h.line, h.line_end - h.line) != 0);
         at = h.next;
@@ -60,9 +60,9 @@ static void compare(struct matcher *m, pcre2_code *code, const uint8_t *text, si
         require(none_matches(code, text, at, n));
 }
 
-/* Options, a pattern, a NUL, and the rest is text. What is no UTF-8 is only run: next to such bytes PCRE2
- * says of an assertion what depends on what else there is. The same is true of a pattern that asks for a
- * carriage return. */
+/* Options, a pattern, a NUL, and the rest is text. What is no UTF-8 is only run: next to such bytes
+ * PCRE2 says of an assertion what depends on what else there is. The same is true of a pattern that
+ * asks for a carriage return. */
 static void run(const uint8_t *data, size_t n, bool fold)
 {
     const uint8_t *end = n ? memchr(data, 0, n) : NULL;
@@ -78,8 +78,8 @@ static void run(const uint8_t *data, size_t n, bool fold)
     struct hit h;
     require(matcher_new(p, &m) == 0);
     pcre2_code *c = pcre2_compile(data, (size_t)(end - data),
-                                  PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF | PCRE2_NEVER_BACKSLASH_C |
-                                      (fold ? PCRE2_CASELESS : 0),
+                                  PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF |
+                                      PCRE2_NEVER_BACKSLASH_C | (fold ? PCRE2_CASELESS : 0),
                                   &code, &offset, NULL);
     bool special = strstr((const char *)data, "\\r") || strchr((const char *)data, '\r') ||
                    memmem(data, (size_t)(end - data), "(*", 2);

@@ -1,7 +1,7 @@
 /*
- * What a box sends to its network proxy: the head of a request, its body, and (from the command line) the
- * allow-list. Checks beside not crashing: what is forwarded is again a head that ends where it should, and a
- * body is cut at the same place however its bytes arrive.
+ * What a box sends to its network proxy: the head of a request, its body, and (from the command
+ * line) the allow-list. Checks beside not crashing: what is forwarded is again a head that ends
+ * where it should, and a body is cut at the same place however its bytes arrive.
  */
 #include <stddef.h>
 #include <stdint.h>

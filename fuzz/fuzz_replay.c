@@ -1,7 +1,7 @@
 /*
- * A recording, and what a provider says instead of an answer, of any bytes. Whatever a recording holds, its
- * answers are told in whole characters and make a content of blocks that are whole; whatever a refusal says
- * becomes one harmless line without the key.
+ * A recording, and what a provider says instead of an answer, of any bytes. Whatever a recording
+ * holds, its answers are told in whole characters and make a content of blocks that are whole;
+ * whatever a refusal says becomes one harmless line without the key.
  */
 #include <assert.h>
 #include <stdint.h>

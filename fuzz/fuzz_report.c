@@ -1,7 +1,7 @@
 /*
- * Fuzz target of the test-report parsers. The first byte picks the format, or 0 to have it recognised.
- * Whatever the bytes are: what comes out is valid UTF-8 within its limits, and as many tests are told as are
- * counted.
+ * Fuzz target of the test-report parsers. The first byte picks the format, or 0 to have it
+ * recognised. Whatever the bytes are: what comes out is valid UTF-8 within its limits, and as many
+ * tests are told as are counted.
  */
 #include <stdlib.h>
 #include <string.h>

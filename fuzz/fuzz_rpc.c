@@ -1,5 +1,5 @@
-/* JSON-RPC lines: however the bytes are split, the same messages come out; what is taken can be written and
- * read again. The first two bytes choose the limit and the split. */
+/* JSON-RPC lines: however the bytes are split, the same messages come out; what is taken can be
+ * written and read again. The first two bytes choose the limit and the split. */
 #include <errno.h>
 #include <string.h>
 
@@ -84,6 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     _cleanup_buf_ struct buf whole = BUF_INIT(1u << 24), split = BUF_INIT(1u << 24);
     take_all(text, n - 2, n, max, &whole);
     take_all(text, n - 2, piece, max, &split);
-    require(whole.len == split.len && (!whole.len || memcmp(whole.data, split.data, whole.len) == 0));
+    require(whole.len == split.len &&
+            (!whole.len || memcmp(whole.data, split.data, whole.len) == 0));
     return 0;
 }

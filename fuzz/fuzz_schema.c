@@ -1,7 +1,7 @@
 /*
- * The validator on arbitrary schemas and values, which are built from the bytes: JSON text would mostly be
- * none. It always ends, its answer is one of three, a refusal begins with the path, and asking again gives
- * the same.
+ * The validator on arbitrary schemas and values, which are built from the bytes: JSON text would
+ * mostly be none. It always ends, its answer is one of three, a refusal begins with the path, and
+ * asking again gives the same.
  */
 #include <errno.h>
 #include <string.h>
@@ -131,7 +131,8 @@ static void check(const json_t *schema, const json_t *value)
     require(r == 0 || r == -EINVAL || r == -ELOOP);
     require((r == 0) == (first.code == 0));
     require(r == 0 || strncmp(first.text, "input", 5) == 0);
-    require(schema_check(schema, value, "input", &second) == r && strcmp(first.text, second.text) == 0);
+    require(schema_check(schema, value, "input", &second) == r &&
+            strcmp(first.text, second.text) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)

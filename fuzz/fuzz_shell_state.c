@@ -1,5 +1,5 @@
-/* What a shell reports, and the state that a session is made of: bytes that hostile code in a box wrote. What
- * is taken for a state is put together again to the same bytes. */
+/* What a shell reports, and the state that a session is made of: bytes that hostile code in a box
+ * wrote. What is taken for a state is put together again to the same bytes. */
 #include <string.h>
 
 #include "compose.h"

@@ -1,4 +1,5 @@
-/* Server-sent events of any bytes, cut anywhere: the same events come out, whatever the pieces are. */
+/* Server-sent events of any bytes, cut anywhere: the same events come out, whatever the pieces are.
+ */
 #include <assert.h>
 #include <stdint.h>
 #include <string.h>
@@ -37,6 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     int r = read_all((const char *)data + 1, n - 1, n - 1, &whole);
     int again = read_all((const char *)data + 1, n - 1, (size_t)data[0] % 7 + 1, &cut);
     assert(r == again);
-    assert(whole.len == cut.len && (whole.len == 0 || memcmp(whole.data, cut.data, whole.len) == 0));
+    assert(whole.len == cut.len &&
+           (whole.len == 0 || memcmp(whole.data, cut.data, whole.len) == 0));
     return 0;
 }

@@ -1,7 +1,7 @@
 /*
- * Tasks of strangers: task.json, a NUL, patches.json. Whatever they hold, they are refused with one line, or
- * become a task whose parts fit together: every number in its range, every path within the workspace, every
- * name of the solution a patch; and whose digest is the same each time.
+ * Tasks of strangers: task.json, a NUL, patches.json. Whatever they hold, they are refused with one
+ * line, or become a task whose parts fit together: every number in its range, every path within the
+ * workspace, every name of the solution a patch; and whose digest is the same each time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,8 @@ static int parse(int (*function)(struct task *t, const char *text, size_t n, str
 static void check_paths(const struct task_list *l)
 {
     for (size_t i = 0; i < l->count; i++)
-        require(strcmp(l->items[i], ".") == 0 || relpath_is_valid(l->items[i], strlen(l->items[i])));
+        require(strcmp(l->items[i], ".") == 0 ||
+                relpath_is_valid(l->items[i], strlen(l->items[i])));
 }
 
 static void check(const struct task *t)
@@ -46,8 +47,10 @@ static void check(const struct task *t)
     char digest[65];
     require(t->title && *t->title && t->instruction && t->language && t->tests.command);
     require(t->max_steps >= 1 && t->max_steps <= 100000);
-    require(t->call_price >= 0 && t->call_price <= 1 && t->second_price >= 0 && t->second_price <= 1);
-    require(t->test_timeout_ns > 0 && t->test_cpu_ns > 0 && t->limits.memory > 0 && t->limits.disk > 0);
+    require(t->call_price >= 0 && t->call_price <= 1 && t->second_price >= 0 &&
+            t->second_price <= 1);
+    require(t->test_timeout_ns > 0 && t->test_cpu_ns > 0 && t->limits.memory > 0 &&
+            t->limits.disk > 0);
     require(t->n_patches <= TASK_PATCHES_MAX && t->reads.count <= TASK_READS_MAX);
     check_paths(&t->tests.paths);
     check_paths(&t->tests.import);

@@ -1,7 +1,7 @@
 /*
- * Trajectories of anybody: what is read is whole, and written again it is read as the same. Each recorded
- * step is the same as itself. The same bytes as a test runner's output: what is made of them does not change
- * any more when it is done again.
+ * Trajectories of anybody: what is read is whole, and written again it is read as the same. Each
+ * recorded step is the same as itself. The same bytes as a test runner's output: what is made of
+ * them does not change any more when it is done again.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -61,7 +61,8 @@ static void check_scrub(const char *text, size_t n)
     _cleanup_buf_ struct buf once = BUF_INIT(n + 1), twice = BUF_INIT(n + 1);
     require(observe_scrub(text, n, &once) == 0 && once.len <= n);
     require(observe_scrub((const char *)once.data, once.len, &twice) == 0);
-    require(once.len == twice.len && (once.len == 0 || memcmp(once.data, twice.data, once.len) == 0));
+    require(once.len == twice.len &&
+            (once.len == 0 || memcmp(once.data, twice.data, once.len) == 0));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)

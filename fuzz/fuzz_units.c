@@ -1,5 +1,5 @@
-/* Sizes, times, counts and decimals: what is taken is in range, and what it was written as says the same
- * number again. */
+/* Sizes, times, counts and decimals: what is taken is in range, and what it was written as says the
+ * same number again. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

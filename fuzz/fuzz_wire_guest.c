@@ -1,8 +1,8 @@
 /*
- * The guest's side of the wire: connections with any bytes, through the loop, the table of requests and the
- * life of a command. What touches processes is made up (guest_fakes.c). Checks beside not crashing: what the
- * guest answers are sound frames of which at most one is a RESULT or ERROR, and nothing is left once
- * connections and commands ended.
+ * The guest's side of the wire: connections with any bytes, through the loop, the table of requests
+ * and the life of a command. What touches processes is made up (guest_fakes.c). Checks beside not
+ * crashing: what the guest answers are sound frames of which at most one is a RESULT or ERROR, and
+ * nothing is left once connections and commands ended.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -60,7 +60,8 @@ static int open_conn(struct guest *g, const struct buf *bytes, bool with_fds)
     for (int i = 0; i < 3; i++)
         fds[i] = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (bytes->len)
-        require(io_send_fds(ends[0], bytes->data, bytes->len, fds, with_fds ? 3 : 0) == (ssize_t)bytes->len);
+        require(io_send_fds(ends[0], bytes->data, bytes->len, fds, with_fds ? 3 : 0) ==
+                (ssize_t)bytes->len);
     for (int i = 0; i < 3; i++)
         close(fds[i]);
     conn_open(g, ends[1], &request_user);
@@ -96,8 +97,8 @@ static void end_processes(struct guest *g)
     run_until_idle(g);
 }
 
-/* The processes of all commands end, as they do sooner or later; one that did not take its script is followed
- * by another, a few times. */
+/* The processes of all commands end, as they do sooner or later; one that did not take its script
+ * is followed by another, a few times. */
 static void end_commands(struct guest *g)
 {
     guest_fakes_end();

@@ -1,6 +1,7 @@
 /*
- * The host's side of the wire: whatever a guest or a scribe may answer to a command, a list of changes, a
- * diff or a file. Checks beside not crashing: what comes out keeps to what its header promises.
+ * The host's side of the wire: whatever a guest or a scribe may answer to a command, a list of
+ * changes, a diff or a file. Checks beside not crashing: what comes out keeps to what its header
+ * promises.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -81,10 +82,12 @@ static void check_fetch(unsigned how)
     _cleanup_fd_ int conn = connect_to_answer();
     struct sink s = {.size = how & CAPTURE ? 4 : UINT64_MAX};
     struct error err = {0};
-    require(fetch_file(conn, "a/b", s.size, &(struct fetch_sink){put, &s}, &err) == 0 || err.text[0]);
+    require(fetch_file(conn, "a/b", s.size, &(struct fetch_sink){put, &s}, &err) == 0 ||
+            err.text[0]);
 }
 
-/* Whatever paths are named as touched, the table holds valid ones. /dev/null is no folder: nothing is found.
+/* Whatever paths are named as touched, the table holds valid ones. /dev/null is no folder: nothing
+ * is found.
  */
 static void check_touched(unsigned how)
 {
@@ -120,7 +123,8 @@ static struct guest *no_guest(struct place *p)
 
 static void no_kill(struct place *p) {}
 
-/* Stands in for guest_connect, by the linker's --wrap: the guest says a word on stdout and answers. */
+/* Stands in for guest_connect, by the linker's --wrap: the guest says a word on stdout and answers.
+ */
 int __wrap_guest_connect(const struct guest *g, struct buf *request, const int *fds, size_t n_fds,
                          int *ret_fd);
 
@@ -159,7 +163,8 @@ static void check_exec(unsigned how)
     require(r == 0 || err.text[0]);
     if (r < 0)
         return;
-    require(result.exit_code >= 0 && result.exit_code <= 255 && result.signal >= 0 && result.signal < NSIG);
+    require(result.exit_code >= 0 && result.exit_code <= 255 && result.signal >= 0 &&
+            result.signal < NSIG);
     require(result.limit <= WIRE_LIMIT_OUTPUT && result.duration_ns >= 0 && result.cpu_ns >= 0);
     check_capture(&result.out);
     check_capture(&result.err);
@@ -168,8 +173,8 @@ static void check_exec(unsigned how)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-    static void (*const checks[])(unsigned how) = {check_exec, check_changes, check_fetch, check_diff,
-                                                   check_touched};
+    static void (*const checks[])(unsigned how) = {check_exec, check_changes, check_fetch,
+                                                   check_diff, check_touched};
     if (n == 0)
         return 0;
     answer = BUF_INIT(WIRE_BODY_MAX);

@@ -1,4 +1,5 @@
-/* Stand-ins for those parts of the guest that start, stop or kill processes: a fuzz target runs on the host.
+/* Stand-ins for those parts of the guest that start, stop or kill processes: a fuzz target runs on
+ * the host.
  */
 #pragma once
 

@@ -1,9 +1,9 @@
 /*
  * An agent's beginning and end, and what a door may ask of it between turns.
  *
- * The order of the beginning is that of what takes longest: the box is begun first, in a process of its own
- * (before libcurl is loaded with all it needs, so that the box's keeper stays small), and waited for when the
- * first turn needs it.
+ * The order of the beginning is that of what takes longest: the box is begun first, in a process of
+ * its own (before libcurl is loaded with all it needs, so that the box's keeper stays small), and
+ * waited for when the first turn needs it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -149,7 +149,8 @@ static const char *open_embedder(struct agent *a)
 
 static int add_memory(struct agent *a, struct error *err)
 {
-    struct memory_options o = {.embedder = a->embedder ? model_spec_of(a->embedder)->name : open_embedder(a),
+    struct memory_options o = {.embedder = a->embedder ? model_spec_of(a->embedder)->name
+                                                       : open_embedder(a),
                                .model = a->embedder};
     o.model = a->embedder;
     struct tool_source *memory = memory_tools(a->history, &o);
@@ -180,8 +181,8 @@ static int add_tools(struct agent *a, struct error *err)
     return r == 0 ? tool_schemas_new(a->tools, tell_trouble, a, &a->schemas, err) : r;
 }
 
-/* A session that is resumed may work on another folder than the settings were read for: then the model is
- * what the settings say there. */
+/* A session that is resumed may work on another folder than the settings were read for: then the
+ * model is what the settings say there. */
 static int set_workspace(struct agent *a, struct error *err)
 {
     struct settings *s = a->options.settings;
@@ -227,7 +228,8 @@ static const char *network_of(const struct box_options *o, struct buf *text)
 
 static int make_system(struct agent *a, struct error *err)
 {
-    static const char *const modes[] = {[BOX_COW] = "cow", [BOX_DIRECT] = "direct", [BOX_RO] = "ro"};
+    static const char *const modes[] = {
+        [BOX_COW] = "cow", [BOX_DIRECT] = "direct", [BOX_RO] = "ro"};
     _cleanup_buf_ struct buf network = BUF_INIT(ASIDE_MAX);
     _cleanup_free_ char *note = NULL;
     struct system_options o = {.file = a->options.system_file,

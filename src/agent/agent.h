@@ -1,8 +1,9 @@
 /*
- * An agent: a model at work in a box, with its history. `while the model asks for tools: run them, answer` is
- * loop.c; this is what doors see of it.
+ * An agent: a model at work in a box, with its history. `while the model asks for tools: run them,
+ * answer` is loop.c; this is what doors see of it.
  *
- * One thread at a time uses an agent; agent_interrupt() may be called from any thread or signal handler.
+ * One thread at a time uses an agent; agent_interrupt() may be called from any thread or signal
+ * handler.
  */
 #pragma once
 
@@ -18,14 +19,14 @@ struct agent_options {
     const struct box_options *box; /* resolved; workspace included */
     struct settings *settings;     /* borrowed */
     const char *model;             /* PROVIDER/NAME; NULL: what is configured */
-    const char *start;             /* the folder of the workspace that it begins in; NULL: its top */
-    const char *resume;            /* a session's ID; NULL: a new one */
-    const char *system_file;       /* instead of the built-in system prompt; NULL */
-    const char *record;            /* see model_spec */
-    uint64_t max_tokens;           /* of all answers of a turn together; 0: none */
-    unsigned max_turns;            /* answers of the model per turn of the person; 0: none */
-    double max_cost;               /* dollars per turn of the person; 0: none */
-    bool makes;            /* the person gave options for the box, which do not change one that is there */
+    const char *start;       /* the folder of the workspace that it begins in; NULL: its top */
+    const char *resume;      /* a session's ID; NULL: a new one */
+    const char *system_file; /* instead of the built-in system prompt; NULL */
+    const char *record;      /* see model_spec */
+    uint64_t max_tokens;     /* of all answers of a turn together; 0: none */
+    unsigned max_turns;      /* answers of the model per turn of the person; 0: none */
+    double max_cost;         /* dollars per turn of the person; 0: none */
+    bool makes; /* the person gave options for the box, which do not change one that is there */
     bool unattended;       /* nobody can be asked: `ask` */
     struct tool_host host; /* for host-side tools; its folder and mode are the box's */
 };
@@ -36,9 +37,9 @@ int agent_open(const struct agent_options *o, const struct agent_sink *sink, str
 /* Ends it. The box stays if it has changes that were not applied (`keep`), else it is removed. */
 struct agent *agent_close(struct agent *a, bool keep);
 
-/* Carries out what the person says, to the end of the turn. 0 also when it was interrupted or a limit ended
- * it (AGENT_DONE says so); a negative errno when the model could not be asked: the conversation can go on
- * from there, nothing is lost. */
+/* Carries out what the person says, to the end of the turn. 0 also when it was interrupted or a
+ * limit ended it (AGENT_DONE says so); a negative errno when the model could not be asked: the
+ * conversation can go on from there, nothing is lost. */
 int agent_turn(struct agent *a, const char *words, struct error *err);
 
 void agent_interrupt(
@@ -47,8 +48,8 @@ void agent_interrupt(
 /* The model is told this with the person's next words: what the person did meanwhile, say. */
 void agent_mention(struct agent *a, const char *text, size_t n);
 
-/* Undoes the last n turns: the conversation, and the files in the box, including what commands did. Files
- * that were applied stay in the folder; the box's changes revert them then. */
+/* Undoes the last n turns: the conversation, and the files in the box, including what commands did.
+ * Files that were applied stay in the folder; the box's changes revert them then. */
 struct agent_undone {
     unsigned first, last; /* turns */
     enum {
@@ -73,8 +74,8 @@ int agent_fork(struct agent *a, unsigned turn, const struct agent_sink *sink, st
 int agent_changes(struct agent *a, struct agent_changes *ret, struct error *err);
 int agent_diff(struct agent *a, int out, struct error *err);
 
-/* The session and the disk's size are filled in here; `o` may be NULL. Returns the number of conflicts and
- * refusals, or a negative errno. */
+/* The session and the disk's size are filled in here; `o` may be NULL. Returns the number of
+ * conflicts and refusals, or a negative errno. */
 int agent_apply(struct agent *a, const struct tool_apply_options *o, struct error *err);
 
 /* Brings the folder's present state into the box, merged with the box's changes. */
@@ -83,7 +84,8 @@ int agent_sync(struct agent *a, const struct apply_options *o, const struct appl
 
 int agent_set_model(struct agent *a, const char *given, struct error *err);
 int agent_compact(struct agent *a, struct error *err);
-int agent_clear(struct agent *a, struct error *err); /* the conversation begins anew; the files stay */
+int agent_clear(struct agent *a,
+                struct error *err); /* the conversation begins anew; the files stay */
 
 /* For status lines. */
 struct agent_state {
@@ -97,11 +99,11 @@ struct agent_state {
 void agent_state(struct agent *a, struct agent_state *ret);
 struct history *agent_history(struct agent *a);
 struct tool_session *agent_tools(struct agent *a); /* NULL: the box did not start */
-const char *agent_box(struct agent *a);            /* its name, as `hutch box` knows it; NULL likewise */
+const char *agent_box(struct agent *a); /* its name, as `hutch box` knows it; NULL likewise */
 
-/* --attempts N --test CMD: forks the agent's box n ways, lets n conversations work at the goal side by side,
- * tests each in a clean fork, and goes on with the best: most tests passed, then the smallest diff. Events of
- * attempt i are told with its number. */
+/* --attempts N --test CMD: forks the agent's box n ways, lets n conversations work at the goal side
+ * by side, tests each in a clean fork, and goes on with the best: most tests passed, then the
+ * smallest diff. Events of attempt i are told with its number. */
 struct attempts_options {
     unsigned n;
     const char *test;
@@ -123,4 +125,5 @@ struct attempts_sink {
 };
 /* ret has room for n; *ret_best is the number of the one that the agent goes on with, or -1. */
 int agent_attempts(struct agent *a, const char *words, const struct attempts_options *o,
-                   const struct attempts_sink *sink, struct attempt *ret, int *ret_best, struct error *err);
+                   const struct attempts_sink *sink, struct attempt *ret, int *ret_best,
+                   struct error *err);

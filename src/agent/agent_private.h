@@ -1,4 +1,5 @@
-/* What the files of an agent share: its innards, and the steps of a turn. Nobody else includes this. */
+/* What the files of an agent share: its innards, and the steps of a turn. Nobody else includes
+ * this. */
 #pragma once
 
 #include <stdbool.h>
@@ -68,7 +69,7 @@ struct agent {
     bool folder_known;
     bool folder_replaced;       /* the path names another folder now, or none */
     struct folder_watch *watch; /* NULL: changes of the folder are not noticed */
-    int64_t watch_since;        /* realtime: later changes of the folder are news; 0: a new session */
+    int64_t watch_since; /* realtime: later changes of the folder are news; 0: a new session */
     bool watch_begun;
     bool sync_due; /* the box may lack changes of the folder that were noticed before */
 };
@@ -77,7 +78,8 @@ struct agent {
 enum { TURN_OVER = 0, TURN_ON = 1 };
 
 /* agent.c */
-int agent_ready(struct agent *a, struct error *err); /* waits for the box and makes what stands on it */
+int agent_ready(struct agent *a,
+                struct error *err); /* waits for the box and makes what stands on it */
 int agent_set_host(struct agent *a,
                    struct error *err); /* tells the tools who confirms what they do on the host */
 int agent_renew_context(struct agent *a, struct error *err);
@@ -92,7 +94,8 @@ int agent_notice(struct agent *a, struct error *err);
 /* tell.c */
 void agent_tell(struct agent *a, const struct agent_event *e);
 void agent_note(struct agent *a, const char *fmt, ...) PRINTF(2, 3);
-void agent_aside(struct agent *a, const char *fmt, ...) PRINTF(2, 3); /* for the model, with the next words */
+void agent_aside(struct agent *a, const char *fmt, ...)
+    PRINTF(2, 3); /* for the model, with the next words */
 
 /* record.c: messages of the history. All take the message over. */
 int agent_append(struct agent *a, json_t *message, struct error *err);
@@ -101,8 +104,8 @@ json_t *message_of_results(json_t *blocks);
 json_t *message_of_hutch(const char *kind, const char *fmt, ...);
 json_t *text_block(const char *text);
 int agent_record_box(struct agent *a, struct error *err);
-int agent_record_answer(struct agent *a, const struct model_reply *reply, const char *stop, double cost,
-                        struct error *err);
+int agent_record_answer(struct agent *a, const struct model_reply *reply, const char *stop,
+                        double cost, struct error *err);
 
 /* turn.c */
 int turn_begin(struct agent *a, const char *words, struct error *err);
@@ -119,7 +122,8 @@ bool turn_over_limit(const struct agent_options *o, const struct turn *t, char *
 
 /* calls.c */
 bool has_calls(const json_t *content);
-int calls_run(struct agent *a, const struct model_reply *reply, json_t **ret_results, struct error *err);
+int calls_run(struct agent *a, const struct model_reply *reply, json_t **ret_results,
+              struct error *err);
 
 /* result_block.c: pure */
 #define RESULT_BLOCK_TEXT  (96u << 10)   /* bytes of one result that a model gets */
@@ -141,7 +145,8 @@ size_t agent_count_background(struct agent *a);
 /* resume.c */
 int agent_resume(struct agent *a, struct error *err);
 int agent_close_calls(struct agent *a, const char *text, struct error *err);
-json_t *open_calls_answered(const json_t *content, const char *text); /* pure; NULL: there are none */
+json_t *open_calls_answered(const json_t *content,
+                            const char *text); /* pure; NULL: there are none */
 
 /* folder_news.c: what the person did in the folder */
 void agent_remember_folder(struct agent *a);
@@ -149,7 +154,7 @@ void agent_remember_folder(struct agent *a);
 void agent_check_folder(struct agent *a, bool remade);
 int agent_learn_folder(struct agent *a, struct error *err); /* at the start of a turn */
 void agent_seen_folder(struct agent *a);                    /* what changed until now is no news */
-void agent_watch_folder(struct agent *a);                   /* begins to, if that was not done yet */
+void agent_watch_folder(struct agent *a); /* begins to, if that was not done yet */
 
 /* save.c: the changes beside the history */
 int agent_save(struct agent *a, struct error *err);
@@ -165,15 +170,16 @@ struct box_state {
 int agent_find_state(struct agent *a, unsigned after, struct box_state *ret);
 
 /* The name of the snapshot in the present box. */
-void agent_state_name(const struct agent *a, const struct box_state *s, char ret[KEEPER_SNAPSHOT_NAME]);
+void agent_state_name(const struct agent *a, const struct box_state *s,
+                      char ret[KEEPER_SNAPSHOT_NAME]);
 
 /* Puts the box back to that state. -ENOENT: it does not have it. */
 int agent_go_to_state(struct agent *a, const struct box_state *s, struct workbox_reverted *reverted,
                       struct error *err);
 
 /* fork.c */
-int agent_fork_with(struct agent *a, struct workbox *box, unsigned turn, const struct agent_sink *sink,
-                    struct agent **ret, struct error *err);
+int agent_fork_with(struct agent *a, struct workbox *box, unsigned turn,
+                    const struct agent_sink *sink, struct agent **ret, struct error *err);
 
 /* attempts_best.c: pure */
 int attempts_best(const struct attempt *all, unsigned n);

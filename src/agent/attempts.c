@@ -1,8 +1,8 @@
 /*
- * --attempts N --test CMD: N conversations at the same goal, each in a thread with a history, a box and a
- * model of its own. When one has ended its work is tested in a fork of its box, so that what the test leaves
- * behind is in nobody's way. The agent goes on as the best of them; the boxes of the others end, their
- * histories stay.
+ * --attempts N --test CMD: N conversations at the same goal, each in a thread with a history, a box
+ * and a model of its own. When one has ended its work is tested in a fork of its box, so that what
+ * the test leaves behind is in nobody's way. The agent goes on as the best of them; the boxes of
+ * the others end, their histories stay.
  */
 #include <errno.h>
 #include <poll.h>
@@ -145,7 +145,8 @@ static int open_trial(struct agent *a, struct trial *t, struct error *err)
     if (r == 0)
         t->agent->options.host.trial = true;
     if (r == 0)
-        snprintf(t->result->session, sizeof t->result->session, "%s", history_id(t->agent->history));
+        snprintf(t->result->session, sizeof t->result->session, "%s",
+                 history_id(t->agent->history));
     return r;
 }
 
@@ -217,7 +218,8 @@ static void end_all(struct agent *a, struct attempts *s, int best)
 }
 
 int agent_attempts(struct agent *a, const char *words, const struct attempts_options *o,
-                   const struct attempts_sink *sink, struct attempt *ret, int *ret_best, struct error *err)
+                   const struct attempts_sink *sink, struct attempt *ret, int *ret_best,
+                   struct error *err)
 {
     struct attempts s = {.words = words,
                          .test = o->test,

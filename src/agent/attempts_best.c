@@ -1,8 +1,8 @@
 #include "agent_private.h"
 #include "banned.h"
 
-/* Is x better than y? A test that passed counts more than anything; then how many tests did; then which diff
- * is smaller. */
+/* Is x better than y? A test that passed counts more than anything; then how many tests did; then
+ * which diff is smaller. */
 static bool is_better(const struct attempt *x, const struct attempt *y)
 {
     bool x_clean = x->test_status == 0, y_clean = y->test_status == 0;

@@ -1,7 +1,8 @@
 /*
- * The calls of one answer. Calls that follow each other and only read run side by side, any other runs alone;
- * results are given in the order of the calls. Whatever happens, every call gets a result: one that cannot be
- * made is told why and what to do, one that the person interrupted says so.
+ * The calls of one answer. Calls that follow each other and only read run side by side, any other
+ * runs alone; results are given in the order of the calls. Whatever happens, every call gets a
+ * result: one that cannot be made is told why and what to do, one that the person interrupted says
+ * so.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -27,14 +28,14 @@ static void fail_call(struct call *c, const char *text)
 static void explain_input(const struct call *c, const char *bad, bool cut, struct buf *text)
 {
     if (cut)
-        buf_printf(
-            text,
-            "Nothing was done: your answer reached its maximum length in the middle of this call of %s. "
-            "Make smaller calls: write a long file in several pieces, for example.",
-            c->said);
+        buf_printf(text,
+                   "Nothing was done: your answer reached its maximum length in the middle of this "
+                   "call of %s. "
+                   "Make smaller calls: write a long file in several pieces, for example.",
+                   c->said);
     else
-        buf_printf(text, "Nothing was done: the input of %s is no JSON object. It begins: %.200s", c->said,
-                   bad);
+        buf_printf(text, "Nothing was done: the input of %s is no JSON object. It begins: %.200s",
+                   c->said, bad);
 }
 
 /* What is wrong with the call itself; true if it was answered. */
@@ -70,7 +71,8 @@ static size_t count_together(const struct calls *s, size_t first)
     return n ? n : 1;
 }
 
-/* Runs them in order. A state to go back to that cannot be kept ends the turn before anything is changed. */
+/* Runs them in order. A state to go back to that cannot be kept ends the turn before anything is
+ * changed. */
 static int run_all(struct calls *s, const json_t *blocks, bool cut, struct error *err)
 {
     for (size_t i = 0; i < s->n; i++)
@@ -91,7 +93,8 @@ static int run_all(struct calls *s, const json_t *blocks, bool cut, struct error
         else
             calls_run_together(s, c, n);
         if (c->tool->flags & (TOOL_CHANGES | TOOL_RUNS))
-            workbox_note(s->agent->box, NULL); /* what is not noted is a conflict when it is applied */
+            workbox_note(s->agent->box,
+                         NULL); /* what is not noted is a conflict when it is applied */
     }
     return 0;
 }
@@ -112,8 +115,8 @@ static json_t *results_of(struct calls *s)
             after_call(s->agent, c);
         const char *unmade =
             s->agent->turn.interrupted ? INTERRUPTED " before it ran" : "this call was not made";
-        json_array_append_new(blocks,
-                              c->made ? result_block(c->id, &c->result) : result_block_text(c->id, unmade));
+        json_array_append_new(blocks, c->made ? result_block(c->id, &c->result)
+                                              : result_block_text(c->id, unmade));
     }
     return blocks;
 }
@@ -159,7 +162,8 @@ static void fill(struct calls *s, const json_t *blocks)
     }
 }
 
-int calls_run(struct agent *a, const struct model_reply *reply, json_t **ret_results, struct error *err)
+int calls_run(struct agent *a, const struct model_reply *reply, json_t **ret_results,
+              struct error *err)
 {
     json_t *blocks = find_calls(reply->content);
     struct calls s = {.agent = a,

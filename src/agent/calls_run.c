@@ -1,6 +1,6 @@
 /*
- * Calls while they run. Whoever watches is told from the thread of the turn only: calls that run in threads
- * leave word in a list, which that one reads.
+ * Calls while they run. Whoever watches is told from the thread of the turn only: calls that run in
+ * threads leave word in a list, which that one reads.
  */
 #include <string.h>
 
@@ -10,8 +10,9 @@
 
 void call_tell(const struct call *c)
 {
-    agent_tell(c->calls->agent,
-               &(struct agent_event){.kind = AGENT_CALL, .id = c->id, .name = c->name, .input = c->input});
+    agent_tell(
+        c->calls->agent,
+        &(struct agent_event){.kind = AGENT_CALL, .id = c->id, .name = c->name, .input = c->input});
 }
 
 static void tell_progress(const struct call *c, double seconds, const char *word)
@@ -26,12 +27,13 @@ static void tell_progress(const struct call *c, double seconds, const char *word
 
 void call_tell_result(const struct call *c)
 {
-    agent_tell(c->calls->agent, &(struct agent_event){.kind = AGENT_RESULT,
-                                                      .id = c->id,
-                                                      .name = c->name,
-                                                      .input = c->input,
-                                                      .result = &c->result,
-                                                      .seconds = (double)(c->ended - c->began) / NS_PER_S});
+    agent_tell(c->calls->agent,
+               &(struct agent_event){.kind = AGENT_RESULT,
+                                     .id = c->id,
+                                     .name = c->name,
+                                     .input = c->input,
+                                     .result = &c->result,
+                                     .seconds = (double)(c->ended - c->began) / NS_PER_S});
 }
 
 /* From the thread of a call that runs alone: it is the one that tells. */
@@ -54,7 +56,8 @@ static void progress_together(void *data, double seconds, const char *message)
 
 static void prepare(struct call *c, bool together)
 {
-    c->progress = (struct tool_progress){.say = together ? progress_together : progress_alone, .data = c};
+    c->progress =
+        (struct tool_progress){.say = together ? progress_together : progress_alone, .data = c};
     c->request = (struct tool_request){.name = c->name,
                                        .tool = c->tool,
                                        .input = c->input,
@@ -85,7 +88,8 @@ static void *run_thread(void *data)
     return NULL;
 }
 
-/* Passes on what the threads left, until all have ended. The sink is never called under the lock. */
+/* Passes on what the threads left, until all have ended. The sink is never called under the lock.
+ */
 static void listen_to(struct calls *s, struct call *first, size_t n)
 {
     size_t open = n;
@@ -123,7 +127,8 @@ void calls_run_together(struct calls *s, struct call *first, size_t n)
             first[i].place = NULL;
     }
     for (size_t i = 0; i < n; i++)
-        started[i] = first[i].place && pthread_create(&threads[i], NULL, run_thread, &first[i]) == 0;
+        started[i] =
+            first[i].place && pthread_create(&threads[i], NULL, run_thread, &first[i]) == 0;
     for (size_t i = 0; i < n; i++)
         if (!started[i] && first[i].place)
             run_thread(&first[i]);

@@ -9,7 +9,8 @@
 #define HIGH_PERCENT 85 /* the view is pruned when it takes so much of the room */
 #define ROOM_MIN     1024
 
-int context_new(struct history *h, const struct context_options *o, struct context **ret, struct error *err)
+int context_new(struct history *h, const struct context_options *o, struct context **ret,
+                struct error *err)
 {
     struct context *c = calloc(1, sizeof *c);
     if (!c)
@@ -75,8 +76,8 @@ static bool is_shown(const struct context *c, const char *now)
     return text && strcmp(text, now) == 0;
 }
 
-/* Text about the present stays where it was first said, so that what was sent stays as it was; it is said
- * again only when it is another. */
+/* Text about the present stays where it was first said, so that what was sent stays as it was; it
+ * is said again only when it is another. */
 static int take_now(struct context *c, const char *now, struct error *err)
 {
     const struct item *last = c->count > 0 ? &c->items[c->count - 1] : NULL;
@@ -98,7 +99,8 @@ static int take_now(struct context *c, const char *now, struct error *err)
 
 static bool is_full(const struct context *c)
 {
-    return c->from > c->start || context_expected(c) > (c->window - c->reserve) * HIGH_PERCENT / 100;
+    return c->from > c->start ||
+           context_expected(c) > (c->window - c->reserve) * HIGH_PERCENT / 100;
 }
 
 int context_build(struct context *c, struct model *m, const char *now, int cancel,

@@ -1,12 +1,13 @@
 /*
- * Context: the view over a history that goes to the model. It fits the model's window whatever the history
- * weighs.
+ * Context: the view over a history that goes to the model. It fits the model's window whatever the
+ * history weighs.
  *
- * Pinned, always: the system prompt with AGENTS.md (system.h), the person's own words (the first in full, the
- * others as far as a budget goes), the plan, background handles that run. Then the summary of what was
- * pruned, then the recent tail in full. Pruning, in this order: old tool output becomes a stub that says how
- * to get it back; older turns are summarised by the model; if that call overflows too, in pieces; if there is
- * no model to ask, extractively. Nothing in the history changes: a summary is one more message of it.
+ * Pinned, always: the system prompt with AGENTS.md (system.h), the person's own words (the first in
+ * full, the others as far as a budget goes), the plan, background handles that run. Then the
+ * summary of what was pruned, then the recent tail in full. Pruning, in this order: old tool output
+ * becomes a stub that says how to get it back; older turns are summarised by the model; if that
+ * call overflows too, in pieces; if there is no model to ask, extractively. Nothing in the history
+ * changes: a summary is one more message of it.
  *
  * Between two prunings the view only grows at its end, so that the provider's cache stays of use.
  */
@@ -25,12 +26,13 @@ struct context_options {
     const char *summary_prompt; /* NULL: the built-in */
 };
 
-int context_new(struct history *h, const struct context_options *o, struct context **ret, struct error *err);
+int context_new(struct history *h, const struct context_options *o, struct context **ret,
+                struct error *err);
 struct context *context_free(struct context *c);
 
-/* The conversation to send: a new reference. Prunes first if it would not fit; `m` is asked for summaries
- * (NULL: nobody is). `now` is text about the present (plan, background handles), put behind the last message
- * of the user; or NULL. */
+/* The conversation to send: a new reference. Prunes first if it would not fit; `m` is asked for
+ * summaries (NULL: nobody is). `now` is text about the present (plan, background handles), put
+ * behind the last message of the user; or NULL. */
 int context_build(struct context *c, struct model *m, const char *now, int cancel,
                   const struct agent_sink *sink, json_t **ret_messages, struct error *err);
 
@@ -41,8 +43,8 @@ void context_learn(struct context *c, const struct model_usage *usage);
 int context_compact(struct context *c, struct model *m, int cancel, const struct agent_sink *sink,
                     struct error *err);
 
-/* After the provider said that the conversation is too long for it: makes the view smaller than what was
- * built last. */
+/* After the provider said that the conversation is too long for it: makes the view smaller than
+ * what was built last. */
 void context_shrink(struct context *c);
 
 uint64_t context_tokens(

@@ -1,16 +1,17 @@
 /*
- * The view as a conversation that providers take: user and assistant in turns, the user first; every call
- * answered right behind it, by what the history has or by a word that it was interrupted; nothing answered
- * that was not asked.
+ * The view as a conversation that providers take: user and assistant in turns, the user first;
+ * every call answered right behind it, by what the history has or by a word that it was
+ * interrupted; nothing answered that was not asked.
  */
 #include <string.h>
 
 #include "context_private.h"
 #include "banned.h"
 
-#define INTERRUPTED                                                                                          \
-    "interrupted: hutch ended or was stopped before the result of this call came. What it did until then "   \
-    "may have"                                                                                               \
+#define INTERRUPTED                                                                                \
+    "interrupted: hutch ended or was stopped before the result of this call came. What it did "    \
+    "until then "                                                                                  \
+    "may have"                                                                                     \
     " happened: look before you do it again."
 
 struct emitter {
@@ -83,9 +84,9 @@ static void answer(struct emitter *e, const struct context *c, size_t first, siz
         json_t *found = find_result(c, first, end, json_string_value(id));
         json_array_append_new(content_for(e, "user"),
                               found ? json_incref(found)
-                                    : json_pack("{s:s, s:O, s:[{s:s, s:s}], s:b}", "type", "tool_result",
-                                                "tool_use_id", id, "content", "type", "text", "text",
-                                                INTERRUPTED, "is_error", 1));
+                                    : json_pack("{s:s, s:O, s:[{s:s, s:s}], s:b}", "type",
+                                                "tool_result", "tool_use_id", id, "content", "type",
+                                                "text", "text", INTERRUPTED, "is_error", 1));
     }
     json_array_clear(e->pending);
 }
@@ -119,8 +120,9 @@ static void put_assistant(struct emitter *e, const struct context *c, size_t i)
     json_t *block;
     answer(e, c, i, i); /* nobody did */
     if (json_array_size(e->out) == 0)
-        json_array_append_new(content_for(e, "user"), json_pack("{s:s, s:s}", "type", "text", "text",
-                                                                "(The conversation begins here.)"));
+        json_array_append_new(
+            content_for(e, "user"),
+            json_pack("{s:s, s:s}", "type", "text", "text", "(The conversation begins here.)"));
     json_array_foreach(json_object_get(c->items[i].message, "content"), k, block)
     {
         if (is_type(block, "tool_use")) {
@@ -149,7 +151,8 @@ static void end_answers(struct emitter *e)
         for (; n > 0 && is_kept(json_array_get(content, n - 1)); n--)
             json_array_remove(content, n - 1);
         if (n == 0)
-            json_array_append_new(content, json_pack("{s:s, s:s}", "type", "text", "text", "(no answer)"));
+            json_array_append_new(content,
+                                  json_pack("{s:s, s:s}", "type", "text", "text", "(no answer)"));
     }
 }
 

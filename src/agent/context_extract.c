@@ -1,7 +1,7 @@
 /*
- * A summary without a model: the newest messages first, each as one or two lines, until the budget is used;
- * what the agent said, what it called, what failed. The person's words are elsewhere in full
- * (context_head.c).
+ * A summary without a model: the newest messages first, each as one or two lines, until the budget
+ * is used; what the agent said, what it called, what failed. The person's words are elsewhere in
+ * full (context_head.c).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -56,7 +56,8 @@ static void put_block(const json_t *block, bool assistant, struct buf *out)
     else if (strcmp(type, "tool_result") == 0 && json_is_true(json_object_get(block, "is_error"))) {
         text = json_object_get(json_array_get(json_object_get(block, "content"), 0), "text");
         if (json_is_string(text))
-            put_line("- that failed: ", json_string_value(text), json_string_length(text), CALL_MAX, out);
+            put_line("- that failed: ", json_string_value(text), json_string_length(text), CALL_MAX,
+                     out);
     }
 }
 
@@ -100,7 +101,8 @@ int context_extract(struct context *c, size_t from, size_t until, size_t max, st
         lines[n++] = text;
     }
     for (; i > from; i--)
-        left += history_entry(c->h, i - 1)->counts && history_entry(c->h, i - 1)->role != HISTORY_HUTCH;
+        left +=
+            history_entry(c->h, i - 1)->counts && history_entry(c->h, i - 1)->role != HISTORY_HUTCH;
     if (left > 0)
         buf_printf(out, "(%zu earlier messages are not listed here: memory finds them.)\n", left);
     while (n > 0) {

@@ -1,8 +1,8 @@
 /*
- * Messages as the view shows them: what a provider would refuse is left out (empty texts, blocks of no known
- * kind), and what is too long is cut in its middle, with a word about how to get it back. A stub is the same
- * with very little left. The history has it all; it may have been edited by hand, so nothing about its shape
- * is believed.
+ * Messages as the view shows them: what a provider would refuse is left out (empty texts, blocks of
+ * no known kind), and what is too long is cut in its middle, with a word about how to get it back.
+ * A stub is the same with very little left. The history has it all; it may have been edited by
+ * hand, so nothing about its shape is believed.
  */
 #include <string.h>
 
@@ -21,7 +21,8 @@ static const char *type_of(const json_t *block)
     return type ? type : "";
 }
 
-/* The first `n` bytes, less what would cut a character, or a line if one ends in their second half. */
+/* The first `n` bytes, less what would cut a character, or a line if one ends in their second half.
+ */
 static size_t head_of(const char *text, size_t n)
 {
     n -= utf8_cut_end((const uint8_t *)text, n);
@@ -47,8 +48,8 @@ json_t *form_cut(const char *text, size_t n, size_t head, size_t tail, const cha
     tail = tail > 0 ? tail_of(text, n, tail) : 0;
     _cleanup_buf_ struct buf b = BUF_INIT(head + tail + strlen(note) + 100);
     buf_append(&b, text, head);
-    buf_printf(&b, "%s[%zu bytes %s]%s", head > 0 && text[head - 1] != '\n' ? "\n" : "", n - head - tail,
-               note, tail > 0 ? "\n" : "");
+    buf_printf(&b, "%s[%zu bytes %s]%s", head > 0 && text[head - 1] != '\n' ? "\n" : "",
+               n - head - tail, note, tail > 0 ? "\n" : "");
     buf_append(&b, text + n - tail, tail);
     return b.failed ? NULL : json_stringn((const char *)b.data, b.len);
 }
@@ -66,7 +67,8 @@ static json_t *form_text(const json_t *block, size_t max, const struct form *f)
     const char *s = json_string_value(text);
     if (!s || strspn(s, " \t\r\n") == n)
         return NULL;
-    snprintf(note, sizeof note, "of this text left out; memory {\"message\": %zu} gets them back", f->index);
+    snprintf(note, sizeof note, "of this text left out; memory {\"message\": %zu} gets them back",
+             f->index);
     return text_block(form_cut(s, n, max * 2 / 3, max / 3, note));
 }
 
@@ -97,12 +99,13 @@ static json_t *form_output(const json_t *part, const char *call, const struct fo
     if (!s || n == 0)
         return NULL;
     if (is_plain(call))
-        snprintf(note, sizeof note,
-                 "of this output left out; memory {\"message\": %zu, \"call\": \"%s\"} gets them back",
-                 f->index, call);
+        snprintf(
+            note, sizeof note,
+            "of this output left out; memory {\"message\": %zu, \"call\": \"%s\"} gets them back",
+            f->index, call);
     else
-        snprintf(note, sizeof note, "of this output left out; memory {\"message\": %zu} gets them back",
-                 f->index);
+        snprintf(note, sizeof note,
+                 "of this output left out; memory {\"message\": %zu} gets them back", f->index);
     if (f->stub && n > STUB_OUTPUT)
         return text_block(form_cut(s, n, STUB_PART, STUB_PART, note));
     return text_block(form_cut(s, n, f->output * 2 / 3, f->output / 3, note));
@@ -123,8 +126,8 @@ static json_t *form_result(const json_t *block, const struct form *f)
         if (shown)
             json_array_append_new(content, shown);
     }
-    return json_pack("{s:s, s:s, s:o, s:b}", "type", "tool_result", "tool_use_id", id, "content", content,
-                     "is_error", json_is_true(json_object_get(block, "is_error")));
+    return json_pack("{s:s, s:s, s:o, s:b}", "type", "tool_result", "tool_use_id", id, "content",
+                     content, "is_error", json_is_true(json_object_get(block, "is_error")));
 }
 
 static bool has_long(const json_t *value, size_t max, int depth)
@@ -156,11 +159,13 @@ static json_t *cut_strings(const json_t *value, size_t max, const char *note, in
     const char *name;
     json_t *one, *made;
     if (json_is_string(value))
-        return form_cut(json_string_value(value), json_string_length(value), max * 2 / 3, max / 3, note);
+        return form_cut(json_string_value(value), json_string_length(value), max * 2 / 3, max / 3,
+                        note);
     if (depth >= DEPTH_MAX || (!json_is_array(value) && !json_is_object(value)))
         return json_incref((json_t *)value);
     made = json_is_array(value) ? json_array() : json_object();
-    json_array_foreach(value, i, one) json_array_append_new(made, cut_strings(one, max, note, depth + 1));
+    json_array_foreach(value, i, one)
+        json_array_append_new(made, cut_strings(one, max, note, depth + 1));
     json_object_foreach((json_t *)value, name, one)
         json_object_set_new(made, name, cut_strings(one, max, note, depth + 1));
     return made;
@@ -178,8 +183,8 @@ static json_t *form_call(const json_t *block, const struct form *f)
     bool bad = json_string_length(json_object_get(block, "bad_input")) > max;
     if (!bad && !has_long(input, max, 0))
         return json_incref((json_t *)block);
-    snprintf(note, sizeof note, "of this input left out by hutch; memory {\"message\": %zu} gets them back",
-             f->index);
+    snprintf(note, sizeof note,
+             "of this input left out by hutch; memory {\"message\": %zu} gets them back", f->index);
     json_t *copy = json_copy((json_t *)block);
     json_object_set_new(copy, "input", cut_strings(input, max, note, 0));
     if (bad)
@@ -196,8 +201,9 @@ static json_t *form_block(const json_t *block, bool assistant, const struct form
     if (assistant && strcmp(type, "tool_use") == 0)
         return form_call(block, f);
     if (assistant && (strcmp(type, "thinking") == 0 || strcmp(type, "other") == 0))
-        return !f->thoughts || !json_is_string(json_object_get(block, "from")) ? NULL
-                                                                               : json_incref((json_t *)block);
+        return !f->thoughts || !json_is_string(json_object_get(block, "from"))
+                   ? NULL
+                   : json_incref((json_t *)block);
     if (!assistant && strcmp(type, "tool_result") == 0)
         return form_result(block, f);
     if (!assistant && strcmp(type, "image") == 0)
@@ -225,8 +231,8 @@ static size_t clamp(size_t value, size_t min, size_t max)
     return value < min ? min : value > max ? max : value;
 }
 
-/* In bytes, of which a token has three or so in text that is dear: what the person says is cut only where it
- * would fill the window alone. */
+/* In bytes, of which a token has three or so in text that is dear: what the person says is cut only
+ * where it would fill the window alone. */
 void form_of(const struct context *c, size_t index, struct form *ret)
 {
     size_t span = (size_t)c->span;

@@ -1,8 +1,8 @@
 /*
- * How the view begins when older messages are not in it: the person's own words, verbatim, and the summary.
- * Words are what peers' compactions lose, rules above all ("never touch the migrations"), so they are not
- * left to a summary: the first and the latest are there in full, and of the others the newest as far as the
- * budget goes.
+ * How the view begins when older messages are not in it: the person's own words, verbatim, and the
+ * summary. Words are what peers' compactions lose, rules above all ("never touch the migrations"),
+ * so they are not left to a summary: the first and the latest are there in full, and of the others
+ * the newest as far as the budget goes.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -34,7 +34,9 @@ static json_t *read_words(struct context *c, size_t i, size_t max)
     put_words(message, &b);
     json_decref(message);
     snprintf(note, sizeof note, "left out; memory {\"message\": %zu} gets them back", i);
-    return b.len > 0 && !b.failed ? form_cut((const char *)b.data, b.len, max * 2 / 3, max / 3, note) : NULL;
+    return b.len > 0 && !b.failed
+               ? form_cut((const char *)b.data, b.len, max * 2 / 3, max / 3, note)
+               : NULL;
 }
 
 /* The places of the person's words before `start`, oldest first. */
@@ -80,13 +82,15 @@ static void choose(struct context *c, const size_t *at, size_t n, json_t **texts
     }
 }
 
-static void put_all_words(const struct context *c, const size_t *at, size_t n, json_t **texts, struct buf *b)
+static void put_all_words(const struct context *c, const size_t *at, size_t n, json_t **texts,
+                          struct buf *b)
 {
     size_t gap = 0;
-    buf_append_str(
-        b, "[hutch] This conversation is longer than what fits here: its beginning is left out. What the"
-           " person said in it stands below word for word, and still holds; then comes a summary of what was"
-           " done. `memory` finds everything else.\n");
+    buf_append_str(b, "[hutch] This conversation is longer than what fits here: its beginning is "
+                      "left out. What the"
+                      " person said in it stands below word for word, and still holds; then comes "
+                      "a summary of what was"
+                      " done. `memory` finds everything else.\n");
     for (size_t i = 0; i < n; i++) {
         if (!texts[i]) {
             gap++;
@@ -110,8 +114,8 @@ static json_t *make_message(const struct context *c, const struct buf *words)
         buf_printf(&b, "<summary>\n%s\n</summary>", json_string_value(cut));
     json_decref(cut);
     json_t *summary = b.len > 0 && !b.failed ? json_stringn((const char *)b.data, b.len) : NULL;
-    return json_pack("{s:s, s:[{s:s, s:o}, {s:s, s:o}]}", "role", "user", "content", "type", "text", "text",
-                     all, "type", "text", "text", summary);
+    return json_pack("{s:s, s:[{s:s, s:o}, {s:s, s:o}]}", "role", "user", "content", "type", "text",
+                     "text", all, "type", "text", "text", summary);
 }
 
 int context_make_head(struct context *c, struct error *err)

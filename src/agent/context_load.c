@@ -1,6 +1,7 @@
 /*
- * The items of the view, from the history: those that came since the last time, or, at first and after an
- * undo, as many from the end as there is room for. What lies further back is not even parsed.
+ * The items of the view, from the history: those that came since the last time, or, at first and
+ * after an undo, as many from the end as there is room for. What lies further back is not even
+ * parsed.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -116,7 +117,8 @@ static void take_record(struct context *c)
         c->summary = strdup(text);
     }
     c->stubs = stubs > (json_int_t)c->start && stubs <= count ? (size_t)stubs : c->start;
-    c->thoughts = thoughts > (json_int_t)c->start && thoughts <= count ? (size_t)thoughts : c->start;
+    c->thoughts =
+        thoughts > (json_int_t)c->start && thoughts <= count ? (size_t)thoughts : c->start;
     json_decref(record);
 }
 
@@ -172,8 +174,8 @@ static json_t *shown_now(struct context *c, size_t i)
     return shown;
 }
 
-/* From the history, not from what was shown: a text that was cut twice is another than one that was cut once,
- * and a resumed session would see that. */
+/* From the history, not from what was shown: a text that was cut twice is another than one that was
+ * cut once, and a resumed session would see that. */
 void context_reform(struct context *c)
 {
     for (size_t i = 0; i < c->count; i++) {

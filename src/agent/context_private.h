@@ -5,8 +5,8 @@
  *     view        head: words,        items, with        items in
  *                 summary             stubs for output   full
  *
- * `start` and `stubs` move only when the view is pruned (context_prune.c); between prunings items are added
- * at the end and nothing else changes.
+ * `start` and `stubs` move only when the view is pruned (context_prune.c); between prunings items
+ * are added at the end and nothing else changes.
  */
 #pragma once
 
@@ -32,8 +32,8 @@ struct now {
 struct context {
     struct history *h;
     uint64_t window, reserve;
-    uint64_t span;  /* window less reserve, at first: how long texts may be follows from it, and from nothing
-                       that  changes, so that a resumed session shows them the same */
+    uint64_t span; /* window less reserve, at first: how long texts may be follows from it, and from
+                      nothing that  changes, so that a resumed session shows them the same */
     uint64_t fixed; /* the system prompt and the tools */
     char *summary_prompt;
     int (*ask)(struct model *m, const struct model_request *q, const struct model_sink *sink,
@@ -45,7 +45,8 @@ struct context {
     size_t start;    /* those before are summarised */
     size_t stubs;    /* tool output of those before is shortened */
     size_t thoughts; /* what was thought in those before is left out; never in the turn under way */
-    size_t from; /* items hold all that counts from here; more than `start` only until the view is pruned */
+    size_t from; /* items hold all that counts from here; more than `start` only until the view is
+                    pruned */
     unsigned squeeze; /* how often the longest text that may be shown was halved */
     char *summary;    /* of what is before `start`; or NULL */
     json_t *head;     /* the message that begins the view then; or NULL */
@@ -76,7 +77,8 @@ struct form {
 json_t *form_message(const json_t *message, const struct form *f);
 void form_of(const struct context *c, size_t index, struct form *ret);
 
-/* The text with its middle left out if it is longer than `max` bytes: whole characters, `note` in between. */
+/* The text with its middle left out if it is longer than `max` bytes: whole characters, `note` in
+ * between. */
 json_t *form_cut(const char *text, size_t n, size_t head, size_t tail, const char *note);
 
 /* context_load.c: brings the items up to date with the history. */
@@ -100,8 +102,10 @@ int context_squeeze(struct context *c, struct error *err);
 /* context_head.c: the person's words and the summary, as the view begins with them. */
 int context_make_head(struct context *c, struct error *err);
 
-/* context_summary.c: what happened in [c->start, until), with what the summary said before: a new string. */
-int context_summarise(struct context *c, size_t until, const struct asking *a, char **ret, struct error *err);
+/* context_summary.c: what happened in [c->start, until), with what the summary said before: a new
+ * string. */
+int context_summarise(struct context *c, size_t until, const struct asking *a, char **ret,
+                      struct error *err);
 uint64_t context_summary_budget(const struct context *c);
 
 /* context_extract.c: the same without a model; at most `max` bytes. */

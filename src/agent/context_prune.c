@@ -1,10 +1,12 @@
 /*
- * Pruning: making the view smaller, seldom and by much, since each time the provider's cache is lost. When
- * the view comes near the window, it is brought down to half of it:
+ * Pruning: making the view smaller, seldom and by much, since each time the provider's cache is
+ * lost. When the view comes near the window, it is brought down to half of it:
  *
- *   1. tool output outside of the recent quarter becomes stubs, and what was thought there is left out;
- *   2. if that is not enough, everything before a cut is summarised. The cut is where a turn begins if one
- * does in a good place, else before an answer of the model, so that no result is parted from its call;
+ *   1. tool output outside of the recent quarter becomes stubs, and what was thought there is left
+ * out;
+ *   2. if that is not enough, everything before a cut is summarised. The cut is where a turn begins
+ * if one does in a good place, else before an answer of the model, so that no result is parted from
+ * its call;
  *   3. if what is left is one giant, the texts that may be shown are halved until it fits.
  *
  * Each pruning is told to the history, so that a resumed session has the same view.
@@ -38,9 +40,10 @@ static size_t recent(const struct context *c, uint64_t budget)
 /* How far the view is pruned, for the next that opens this session. */
 static int record(struct context *c, struct error *err)
 {
-    json_t *message = json_pack("{s:s, s:s, s:I, s:I, s:I, s:s}", "role", "hutch", "kind", "summary", "until",
-                                (json_int_t)c->start, "stubs", (json_int_t)c->stubs, "thoughts",
-                                (json_int_t)c->thoughts, "text", c->summary ? c->summary : "");
+    json_t *message =
+        json_pack("{s:s, s:s, s:I, s:I, s:I, s:s}", "role", "hutch", "kind", "summary", "until",
+                  (json_int_t)c->start, "stubs", (json_int_t)c->stubs, "thoughts",
+                  (json_int_t)c->thoughts, "text", c->summary ? c->summary : "");
     int r = message ? history_append(c->h, message, err) : error_set(err, ENOMEM, "no memory");
     json_decref(message);
     if (r == 0 && c->seen + 1 == history_count(c->h))
@@ -48,8 +51,8 @@ static int record(struct context *c, struct error *err)
     return r;
 }
 
-/* Where the turn under way begins, or the items if it began before them: providers want back what was thought
- * in it. */
+/* Where the turn under way begins, or the items if it began before them: providers want back what
+ * was thought in it. */
 static size_t turn_under_way(const struct context *c)
 {
     size_t i = c->count;
@@ -88,8 +91,8 @@ static bool may_cut(const struct context *c, size_t i)
     return c->items[i].role == HISTORY_ASSISTANT || !has_results(c->items[i].message);
 }
 
-/* Where the tail begins that is kept: the earliest cut that fits the budget, a turn's beginning before others
- * if that keeps at least half as much; the last possible one if none fits. */
+/* Where the tail begins that is kept: the earliest cut that fits the budget, a turn's beginning
+ * before others if that keeps at least half as much; the last possible one if none fits. */
 static size_t choose_cut(const struct context *c, uint64_t budget)
 {
     size_t cut = c->count, turn = c->count, last = c->count;
@@ -125,7 +128,8 @@ static void drop_nows(struct context *c)
     c->now_count = kept;
 }
 
-static int summarise_before(struct context *c, size_t cut, const struct asking *a, struct error *err)
+static int summarise_before(struct context *c, size_t cut, const struct asking *a,
+                            struct error *err)
 {
     char *text = NULL;
     size_t until = cut < c->count ? c->items[cut].index : c->seen;
@@ -144,17 +148,19 @@ static int summarise_before(struct context *c, size_t cut, const struct asking *
     return context_make_head(c, err);
 }
 
-static void tell_done(const struct context *c, const struct asking *a, uint64_t before, size_t start)
+static void tell_done(const struct context *c, const struct asking *a, uint64_t before,
+                      size_t start)
 {
     char text[200];
     unsigned long long from = before / 1000, to = context_expected(c) / 1000;
     if (c->start > start)
         snprintf(text, sizeof text,
-                 "older messages were summarised to make room (%lluk to %lluk tokens); memory finds them",
+                 "older messages were summarised to make room (%lluk to %lluk tokens); memory "
+                 "finds them",
                  from, to);
     else
-        snprintf(text, sizeof text, "older tool output was shortened to make room (%lluk to %lluk tokens)",
-                 from, to);
+        snprintf(text, sizeof text,
+                 "older tool output was shortened to make room (%lluk to %lluk tokens)", from, to);
     tell(a, text);
 }
 
@@ -213,7 +219,8 @@ int context_squeeze(struct context *c, struct error *err)
         return 0;
     return error_set(
         err, E2BIG,
-        "the system prompt and the tools (about %llu tokens) leave no room for a conversation in a window"
+        "the system prompt and the tools (about %llu tokens) leave no room for a conversation in a "
+        "window"
         " of %llu: ask a model with a larger one, or shorten AGENTS.md and what --system names",
         (unsigned long long)c->fixed, (unsigned long long)c->window);
 }

@@ -1,4 +1,5 @@
-/* Messages as text, for whoever summarises them: who said what, calls on one line, long output in its ends.
+/* Messages as text, for whoever summarises them: who said what, calls on one line, long output in
+ * its ends.
  */
 #include <string.h>
 

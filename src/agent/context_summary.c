@@ -1,7 +1,8 @@
 /*
- * Summaries by the model. What is to be summarised is rendered as text and sent in pieces that fit the
- * window, each together with the summary so far; a piece that is still too long for the model is halved.
- * Whatever the model cannot or does not do is done extractively: pruning never fails because a summary did.
+ * Summaries by the model. What is to be summarised is rendered as text and sent in pieces that fit
+ * the window, each together with the summary so far; a piece that is still too long for the model
+ * is halved. Whatever the model cannot or does not do is done extractively: pruning never fails
+ * because a summary did.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -58,9 +59,9 @@ static json_t *question(const struct work *w, const struct buf *piece)
     buf_append(&b, piece->data, piece->len);
     buf_append_str(&b, "\n</conversation>\n\nWrite the summary now.");
     json_t *text = b.failed ? NULL : json_stringn((const char *)b.data, b.len);
-    return text
-               ? json_pack("[{s:s, s:[{s:s, s:o}]}]", "role", "user", "content", "type", "text", "text", text)
-               : NULL;
+    return text ? json_pack("[{s:s, s:[{s:s, s:o}]}]", "role", "user", "content", "type", "text",
+                            "text", text)
+                : NULL;
 }
 
 /* The texts of the reply take the place of the summary so far. -ENODATA if there are none. */
@@ -124,8 +125,8 @@ static int list_rest(struct work *w, size_t until)
 {
     size_t most = (size_t)context_summary_budget(w->c) * 3;
     if (w->text.len > most) {
-        json_t *cut =
-            form_cut((const char *)w->text.data, w->text.len, most, 0, "of the earlier summary left out");
+        json_t *cut = form_cut((const char *)w->text.data, w->text.len, most, 0,
+                               "of the earlier summary left out");
         w->text.len = 0;
         buf_append_str(&w->text, cut ? json_string_value(cut) : "");
         json_decref(cut);
@@ -163,7 +164,8 @@ static int work_with_model(struct work *w, struct error *err)
     return r;
 }
 
-int context_summarise(struct context *c, size_t until, const struct asking *a, char **ret, struct error *err)
+int context_summarise(struct context *c, size_t until, const struct asking *a, char **ret,
+                      struct error *err)
 {
     struct work w = {.c = c,
                      .a = a,

@@ -52,7 +52,8 @@ struct apply_relay {
     const struct apply_report *to;
 };
 
-static void apply_relay_say(void *data, const char *path, enum apply_outcome outcome, const char *why)
+static void apply_relay_say(void *data, const char *path, enum apply_outcome outcome,
+                            const char *why)
 {
     struct apply_relay *relay = data;
     if (relay->agent->watch && (outcome == APPLY_DONE || outcome == APPLY_MERGED))
@@ -108,7 +109,8 @@ int agent_sync(struct agent *a, const struct apply_options *o, const struct appl
     if (r == 0)
         agent_check_folder(a, false);
     if (r == 0 && a->folder_replaced)
-        return error_set(err, ESTALE, "the folder %s was removed or replaced since the session began",
+        return error_set(err, ESTALE,
+                         "the folder %s was removed or replaced since the session began",
                          a->box_options.workspace);
     int conflicts = r < 0 ? r : workbox_sync(a->box, o, report, err);
     if (conflicts < 0)
@@ -181,7 +183,8 @@ struct agent *agent_close(struct agent *a, bool keep)
     if (!a)
         return NULL;
     agent_notice(a, NULL);
-    if (keep && !a->pending_known && (a->box_told || a->turn.changed) && agent_changes(a, &left, NULL) < 0)
+    if (keep && !a->pending_known && (a->box_told || a->turn.changed) &&
+        agent_changes(a, &left, NULL) < 0)
         a->pending = 1; /* not known: better kept */
     agent_changes_free(&left);
     workbox_free(TAKE_PTR(a->box), !(keep && a->pending > 0));

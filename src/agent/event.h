@@ -1,7 +1,7 @@
 /*
- * What an agent tells whoever shows it: the terminal, `ask`, a job's log. Events come from the thread that
- * runs the turn, in order; texts are clean UTF-8 but may hold control characters of a stranger
- * (base/harmless.h before a terminal).
+ * What an agent tells whoever shows it: the terminal, `ask`, a job's log. Events come from the
+ * thread that runs the turn, in order; texts are clean UTF-8 but may hold control characters of a
+ * stranger (base/harmless.h before a terminal).
  */
 #pragma once
 
@@ -26,9 +26,11 @@ enum agent_event_kind {
     AGENT_PROGRESS, /* id, seconds, text: the last line of its output, say */
     AGENT_RESULT,   /* id, name, result, seconds */
     AGENT_WAIT,     /* text: why; wait_ms, attempt: the model is asked again then */
-    AGENT_USAGE,   /* usage, money: of one answer; session_*: of the whole session; window, context: tokens */
+    AGENT_USAGE,   /* usage, money: of one answer; session_*: of the whole session; window, context:
+                      tokens */
     AGENT_NOTE,    /* text: something a person should know (context compacted, a box restored) */
-    AGENT_CHANGES, /* the turn is over and the box has changes: `changes`, lines added and deleted */
+    AGENT_CHANGES, /* the turn is over and the box has changes: `changes`, lines added and deleted
+                    */
     AGENT_DONE,    /* the turn is over: stop, why (NULL, or what limit ended it) */
 };
 

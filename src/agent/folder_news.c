@@ -1,9 +1,9 @@
 /*
- * What the person did in the folder between two turns. At the start of a turn the files that changed there
- * are synced into the box, and the model learns of them with the person's words.
+ * What the person did in the folder between two turns. At the start of a turn the files that
+ * changed there are synced into the box, and the model learns of them with the person's words.
  *
- * A folder that was removed and created again is another one: the box still works on the old one, so nothing
- * is synced or applied then, and a note says where the changes are.
+ * A folder that was removed and created again is another one: the box still works on the old one,
+ * so nothing is synced or applied then, and a note says where the changes are.
  */
 #include <errno.h>
 #include <string.h>
@@ -70,7 +70,8 @@ static void both_add(struct both_news *b, int list, const char *path)
     name_list_add(&b->person.lists[list], path);
 }
 
-static void news_take_sync(void *data, const char *path, enum apply_outcome outcome, const char *why)
+static void news_take_sync(void *data, const char *path, enum apply_outcome outcome,
+                           const char *why)
 {
     if (outcome == APPLY_MERGED)
         both_add(data, NEWS_MERGED, path);
@@ -78,13 +79,15 @@ static void news_take_sync(void *data, const char *path, enum apply_outcome outc
         both_add(data, NEWS_CONFLICT, path);
 }
 
-/* `words[i]: names` for each list that is not empty, with a semicolon between, behind `head` bytes. */
+/* `words[i]: names` for each list that is not empty, with a semicolon between, behind `head` bytes.
+ */
 static void news_print(struct folder_news *n, const char *const words[NEWS_LISTS], struct buf *out,
                        size_t head)
 {
     for (size_t i = 0; i < NEWS_LISTS; i++)
         if (n->lists[i].count)
-            buf_printf(out, "%s%s: %s", out->len > head ? "; " : "", words[i], name_list_text(&n->lists[i]));
+            buf_printf(out, "%s%s: %s", out->len > head ? "; " : "", words[i],
+                       name_list_text(&n->lists[i]));
 }
 
 static void news_tell(struct agent *a, struct both_news *b)
@@ -132,12 +135,13 @@ void agent_check_folder(struct agent *a, bool remade)
     a->folder_replaced = true;
     const char *box = workbox_ready(a->box, NULL) == 0 ? workbox_id(a->box) : "ID";
     const char *what = now.ino ? "replaced by another one" : "removed";
-    agent_note(
-        a,
-        "the folder %s was %s since the session began; the session's changes are kept in the box and "
-        "are not applied: 'hutch box diff %s' prints them as a patch, 'hutch box apply %s --new-folder' "
-        "applies them to the folder that is there now",
-        a->box_options.workspace, what, box, box);
+    agent_note(a,
+               "the folder %s was %s since the session began; the session's changes are kept in "
+               "the box and "
+               "are not applied: 'hutch box diff %s' prints them as a patch, 'hutch box apply %s "
+               "--new-folder' "
+               "applies them to the folder that is there now",
+               a->box_options.workspace, what, box, box);
     agent_aside(a, "The user's folder was %s since the session began. The sandbox %s.", what,
                 remade ? "was made anew over the new one" : "still has the files of the old one");
     if (remade)
@@ -170,7 +174,8 @@ int agent_learn_folder(struct agent *a, struct error *err)
     int r = 0;
     if (changes.count || a->sync_due) {
         struct error why = {0};
-        r = workbox_sync(a->box, NULL, &(struct apply_report){.say = news_take_sync, .data = &news}, &why);
+        r = workbox_sync(a->box, NULL, &(struct apply_report){.say = news_take_sync, .data = &news},
+                         &why);
         if (r < 0)
             agent_note(a, "cannot bring the folder's changes into the box: %s", why.text);
         a->sync_due = false;

@@ -121,7 +121,8 @@ static int walk_folder(struct folder_walk *w, int fd, int depth)
 {
     struct stat st;
     size_t len = w->path.len;
-    DIR *dir = fstat(fd, &st) == 0 && st.st_dev == w->dev && depth < DEPTH_MAX ? fdopendir(fd) : NULL;
+    DIR *dir =
+        fstat(fd, &st) == 0 && st.st_dev == w->dev && depth < DEPTH_MAX ? fdopendir(fd) : NULL;
     if (!dir) {
         close(fd);
         w->table->cut = true;
@@ -137,7 +138,8 @@ static int walk_folder(struct folder_walk *w, int fd, int depth)
         if (!buf_cstr(&w->path)) {
             r = -ENOMEM;
         } else if (S_ISDIR(st.st_mode)) {
-            int child = openat(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+            int child =
+                openat(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
             r = child >= 0 ? walk_folder(w, child, depth + 1) : 0;
         } else {
             r = table_add(w->table, (const char *)w->path.data, &st);
@@ -152,8 +154,10 @@ static int table_read(const char *folder, const _Atomic bool *stop, struct folde
 {
     struct stat st;
     struct folder_table t = {0};
-    struct folder_walk w = {
-        .table = &t, .path = BUF_INIT(RELPATH_MAX), .until = clock_now() + FOLDER_LOOK_NS, .stop = stop};
+    struct folder_walk w = {.table = &t,
+                            .path = BUF_INIT(RELPATH_MAX),
+                            .until = clock_now() + FOLDER_LOOK_NS,
+                            .stop = stop};
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0) {
         int r = -errno;
@@ -199,11 +203,13 @@ static int changes_add(struct folder_changes *c, const char *path, enum folder_c
 }
 
 /* Whether the file is as an apply left it; there may have been several. */
-static bool is_accepted(const struct folder_watch *w, const char *path, const struct folder_file *now)
+static bool is_accepted(const struct folder_watch *w, const char *path,
+                        const struct folder_file *now)
 {
     const struct folder_table *t = &w->accepted;
     const struct folder_file key = {.path = (char *)path};
-    struct folder_file *at = t->count ? bsearch(&key, t->files, t->count, sizeof key, file_compare) : NULL;
+    struct folder_file *at =
+        t->count ? bsearch(&key, t->files, t->count, sizeof key, file_compare) : NULL;
     while (at && at > t->files && strcmp(at[-1].path, path) == 0)
         at--;
     for (; at && at < t->files + t->count && strcmp(at->path, path) == 0; at++)
@@ -235,13 +241,14 @@ static int compare_looks(const struct folder_watch *w, const struct folder_table
     return r;
 }
 
-static int find_changed_since(const struct folder_watch *w, const struct folder_table *now, int64_t since,
-                              struct folder_changes *ret)
+static int find_changed_since(const struct folder_watch *w, const struct folder_table *now,
+                              int64_t since, struct folder_changes *ret)
 {
     int r = 0;
     for (size_t i = 0; r == 0 && i < now->count; i++) {
         const struct folder_file *f = &now->files[i];
-        if ((int64_t)f->changed.tv_sec * NS_PER_S + f->changed.tv_nsec > since && !is_accepted(w, f->path, f))
+        if ((int64_t)f->changed.tv_sec * NS_PER_S + f->changed.tv_nsec > since &&
+            !is_accepted(w, f->path, f))
             r = changes_add(ret, f->path, FOLDER_CHANGED);
     }
     return r;

@@ -1,9 +1,9 @@
 /*
  * Which files of the person's folder changed between two looks at it.
  *
- * A look is a walk that compares identity and change time of each file with the look before; no file is
- * opened. It ends after FOLDER_ENTRIES_MAX entries or FOLDER_LOOK_NS, and then reports only files that both
- * looks met. What is beneath .git, node_modules and the like is left out.
+ * A look is a walk that compares identity and change time of each file with the look before; no
+ * file is opened. It ends after FOLDER_ENTRIES_MAX entries or FOLDER_LOOK_NS, and then reports only
+ * files that both looks met. What is beneath .git, node_modules and the like is left out.
  */
 #pragma once
 
@@ -35,9 +35,11 @@ struct folder_watch *folder_watch_free(struct folder_watch *w);
 /* Takes the first look, in a thread of its own. Does nothing if there was one. */
 void folder_watch_begin(struct folder_watch *w);
 
-/* Looks again: what changed since the last look. Before the first one, which files changed after that time.
+/* Looks again: what changed since the last look. Before the first one, which files changed after
+ * that time.
  */
-int folder_watch_look(struct folder_watch *w, int64_t since_realtime_ns, struct folder_changes *ret);
+int folder_watch_look(struct folder_watch *w, int64_t since_realtime_ns,
+                      struct folder_changes *ret);
 
 /* An apply wrote or removed this path: that is no change of the person's. */
 void folder_watch_accept(struct folder_watch *w, const char *path);

@@ -1,4 +1,5 @@
-/* A second conversation from the end of a turn, with a copy of the history and a fork of the box. */
+/* A second conversation from the end of a turn, with a copy of the history and a fork of the box.
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -21,8 +22,8 @@ static int copy_history(struct agent *a, unsigned turn, struct history **ret, st
 }
 
 /* Takes the box over, also on failure. */
-int agent_fork_with(struct agent *a, struct workbox *box, unsigned turn, const struct agent_sink *sink,
-                    struct agent **ret, struct error *err)
+int agent_fork_with(struct agent *a, struct workbox *box, unsigned turn,
+                    const struct agent_sink *sink, struct agent **ret, struct error *err)
 {
     struct agent *b = NULL;
     int r = agent_new(&a->options, sink, &b, err);
@@ -66,11 +67,13 @@ static int fork_box(struct agent *a, unsigned turn, struct workbox **ret, struct
         return workbox_fork(a->box, NULL, ret, err);
     agent_state_name(a, &state, name);
     int r = workbox_fork(a->box, name, ret, err);
-    return r == -ENOENT ? error_set(err, ENOENT,
-                                    "the box that had the files of the end of turn %u is gone; fork from now "
-                                    "with /fork",
-                                    turn)
-                        : r;
+    return r == -ENOENT
+               ? error_set(
+                     err, ENOENT,
+                     "the box that had the files of the end of turn %u is gone; fork from now "
+                     "with /fork",
+                     turn)
+               : r;
 }
 
 int agent_fork(struct agent *a, unsigned turn, const struct agent_sink *sink, struct agent **ret,

@@ -47,7 +47,8 @@ static json_t *path_json(const char *path)
     return path && utf8_valid((const uint8_t *)path, strlen(path)) ? json_string(path) : NULL;
 }
 
-static json_t *new_head(const struct history *h, const char *workspace, const char *parent, unsigned turn)
+static json_t *new_head(const struct history *h, const char *workspace, const char *parent,
+                        unsigned turn)
 {
     char created[32];
     struct tm utc;
@@ -64,8 +65,8 @@ static json_t *new_head(const struct history *h, const char *workspace, const ch
     return head;
 }
 
-int history_new(const char *workspace, const char *parent, unsigned parent_turn, struct history **ret,
-                struct error *err)
+int history_new(const char *workspace, const char *parent, unsigned parent_turn,
+                struct history **ret, struct error *err)
 {
     struct history *h = make(err);
     if (!h)
@@ -87,8 +88,9 @@ static int check_version(const struct history *h, struct error *err)
 {
     const json_t *version = json_object_get(h->head, "version");
     if (json_is_integer(version) && json_integer_value(version) > 1)
-        return error_set(err, EPROTONOSUPPORT, "%s was written by a newer hutch (its version is %lld)",
-                         h->path, (long long)json_integer_value(version));
+        return error_set(err, EPROTONOSUPPORT,
+                         "%s was written by a newer hutch (its version is %lld)", h->path,
+                         (long long)json_integer_value(version));
     return 0;
 }
 
@@ -206,7 +208,8 @@ int history_read(struct history *h, size_t i, json_t **ret, struct error *err)
         return error_set(err, ENOMEM, "no memory for message %zu of %s", i, h->id);
     ssize_t n = pread(h->fd, text, e.length, (off_t)e.offset);
     if (n != (ssize_t)e.length)
-        return error_errno(err, n < 0 ? errno : ESTALE, "cannot read message %zu of %s", i, h->path);
+        return error_errno(err, n < 0 ? errno : ESTALE, "cannot read message %zu of %s", i,
+                           h->path);
     json_error_t why;
     json_t *message = json_loadb(text, e.length, JSON_ALLOW_NUL, &why);
     if (!message)

@@ -1,36 +1,40 @@
 /*
  * History: one JSON file per session, valid after every message, in the data folder:
  *
- *     $XDG_DATA_HOME/hutch/history/YYYYMMDD-HHMMSS.json     (~/.local/share/hutch/history; a second session
- *                                                            in the same second gets -2, then -3, …)
+ *     $XDG_DATA_HOME/hutch/history/YYYYMMDD-HHMMSS.json     (~/.local/share/hutch/history; a second
+ * session in the same second gets -2, then -3, …)
  *
  *     {"version": 1, "session": ID, "created": TIME, "workspace": DIR,
  *      "forked_from": {"session": ID, "turn": N}, "messages": [
  *     {"time": TIME, "role": "user", "turn": N, "content": [block, …]},
- *     {"time": TIME, "role": "assistant", "content": […], "model": S, "stop": S, "usage": {…}, "cost": N},
+ *     {"time": TIME, "role": "assistant", "content": […], "model": S, "stop": S, "usage": {…},
+ * "cost": N},
  *     {"time": TIME, "role": "hutch", "kind": KIND, …}
  *     ], "totals": {"turns": N, "messages": N, "model": S, "input": N, "output": N, "cost": N}}
  *
- * One message per line; what precedes them is one line, too. Blocks are those of model.h; a user's message
- * that begins a turn has "turn": N (from 1; the number of an undone turn is used again). Messages of the role
- * "hutch" are what happened beside the conversation: "box" {"box": ID, "folder": [DEV, INODE]}, "snapshot"
- * {"turn", "snapshot"}, "undo" {"to": turn that is the last to count}, "summary" {"until": index of the first
- * message it does not cover, "text"}, "plan" {"items"}, "applied", "cleared", "note", …
+ * One message per line; what precedes them is one line, too. Blocks are those of model.h; a user's
+ * message that begins a turn has "turn": N (from 1; the number of an undone turn is used again).
+ * Messages of the role "hutch" are what happened beside the conversation: "box" {"box": ID,
+ * "folder": [DEV, INODE]}, "snapshot"
+ * {"turn", "snapshot"}, "undo" {"to": turn that is the last to count}, "summary" {"until": index of
+ * the first message it does not cover, "text"}, "plan" {"items"}, "applied", "cleared", "note", …
  *
- * Appending is one write over what closes the file and one fdatasync: it takes time in proportion to the
- * message. Nothing before that place is ever rewritten, so a write that a crash tore can only be the last:
- * loading cuts it off (and says so) and loses nothing else. "totals" are for whoever lists sessions, and
- * never believed when one is opened. A session that is open is locked (flock), the second program is told who
- * has it.
+ * Appending is one write over what closes the file and one fdatasync: it takes time in proportion
+ * to the message. Nothing before that place is ever rewritten, so a write that a crash tore can
+ * only be the last: loading cuts it off (and says so) and loses nothing else. "totals" are for
+ * whoever lists sessions, and never believed when one is opened. A session that is open is locked
+ * (flock), the second program is told who has it.
  *
- * A file of millions of tokens is not held in memory: history_open() keeps an index (offset, length, kind,
- * role, turn) and messages are parsed when asked for. The file is the person's: any valid JSON of this shape
- * is understood, however it is laid out. What cannot be read is left out and told; before a file is written
- * in another form than appending, the original is set aside (ID.json.kept).
+ * A file of millions of tokens is not held in memory: history_open() keeps an index (offset,
+ * length, kind, role, turn) and messages are parsed when asked for. The file is the person's: any
+ * valid JSON of this shape is understood, however it is laid out. What cannot be read is left out
+ * and told; before a file is written in another form than appending, the original is set aside
+ * (ID.json.kept).
  *
  * Companions of a session lie beside it, as ID.SOMETHING, and are removed together with it.
  *
- * history_read(), history_count() and history_id() may be called from any thread; the rest by one at a time.
+ * history_read(), history_count() and history_id() may be called from any thread; the rest by one
+ * at a time.
  */
 #pragma once
 
@@ -69,8 +73,8 @@ struct history_entry {
     enum history_kind kind;
     bool begins_turn; /* the person's own words */
     bool undone;      /* it was taken back by an undo */
-    bool counts;      /* it was neither undone nor cleared; a "box" always counts: files are not undone
-                         by taking another one */
+    bool counts; /* it was neither undone nor cleared; a "box" always counts: files are not undone
+                    by taking another one */
 };
 
 /* The sums over all answers, those of undone turns included: they were paid for. */
@@ -85,15 +89,15 @@ struct history_totals {
 /* The folder, made if need be (0700). */
 int history_folder(int *ret_fd, struct error *err);
 
-/* A new session: its ID is taken, the file appears with its first message. `workspace` and `parent` may be
- * NULL. */
-int history_new(const char *workspace, const char *parent, unsigned parent_turn, struct history **ret,
-                struct error *err);
+/* A new session: its ID is taken, the file appears with its first message. `workspace` and `parent`
+ * may be NULL. */
+int history_new(const char *workspace, const char *parent, unsigned parent_turn,
+                struct history **ret, struct error *err);
 
-/* Opens a session to go on with it, or only to read it: then it is neither locked nor changed. `given`: its
- * ID, a beginning that only one has, "last" (that was written last), or a path if it is only read. -ENOENT;
- * -EBUSY: another program has it, and the text says which; -EBADMSG: no session of hutch's. *ret_repaired:
- * something could not be read, see history_trouble(). */
+/* Opens a session to go on with it, or only to read it: then it is neither locked nor changed.
+ * `given`: its ID, a beginning that only one has, "last" (that was written last), or a path if it
+ * is only read. -ENOENT; -EBUSY: another program has it, and the text says which; -EBADMSG: no
+ * session of hutch's. *ret_repaired: something could not be read, see history_trouble(). */
 int history_open(const char *given, bool read_only, struct history **ret, bool *ret_repaired,
                  struct error *err);
 struct history *history_close(struct history *h);
@@ -104,26 +108,30 @@ const char *history_trouble(const struct history *h);
 const char *history_id(const struct history *h);
 const char *history_workspace(const struct history *h); /* or NULL */
 const char *history_path(const struct history *h);
-const json_t *history_head(const struct history *h); /* the file's members but "messages" and "totals" */
+const json_t *history_head(
+    const struct history *h); /* the file's members but "messages" and "totals" */
 void history_totals(const struct history *h, struct history_totals *ret);
 
-/* Appends a message and syncs; sets its "time" if it has none. After a failure (-ENOSPC, …) the file is as it
- * was before, and appending may be tried again. -ESTALE: somebody else changed the file meanwhile. */
+/* Appends a message and syncs; sets its "time" if it has none. After a failure (-ENOSPC, …) the
+ * file is as it was before, and appending may be tried again. -ESTALE: somebody else changed the
+ * file meanwhile. */
 int history_append(struct history *h, json_t *message, struct error *err);
 
-/* From now on appending does not wait for the disk: a thread syncs meanwhile, in the order of the messages.
- * history_settle() waits until all of it is safe, and closing does. A failure is told by the next call. */
+/* From now on appending does not wait for the disk: a thread syncs meanwhile, in the order of the
+ * messages. history_settle() waits until all of it is safe, and closing does. A failure is told by
+ * the next call. */
 void history_defer(struct history *h);
 int history_settle(struct history *h, struct error *err);
 
-/* For a fork: appends to `to` what counts of `from`, up to the end of turn `turn` (0: all of it), but
- * which box it has. A fork of that box still has the snapshots. Summaries get the new numbers of
- * messages. */
+/* For a fork: appends to `to` what counts of `from`, up to the end of turn `turn` (0: all of it),
+ * but which box it has. A fork of that box still has the snapshots. Summaries get the new numbers
+ * of messages. */
 int history_copy_until(struct history *from, unsigned turn, struct history *to, struct error *err);
 
 size_t history_count(const struct history *h);
-const struct history_entry *history_entry(const struct history *h, size_t i); /* until the next append */
-unsigned history_turns(const struct history *h); /* the number of the last turn that counts */
+const struct history_entry *history_entry(const struct history *h,
+                                          size_t i); /* until the next append */
+unsigned history_turns(const struct history *h);     /* the number of the last turn that counts */
 
 /* Parses message i: a new reference. */
 int history_read(struct history *h, size_t i, json_t **ret, struct error *err);
@@ -142,11 +150,11 @@ struct history_info {
 int history_list(struct history_info **ret, size_t *ret_count, struct error *err);
 void history_list_free(struct history_info *list, size_t count);
 
-/* Removes a session of the folder with its companions. -EBUSY: a program has it; -EINVAL: `given` is a path;
- * -EBADMSG: the file is not a history. ret_id: which it was. */
+/* Removes a session of the folder with its companions. -EBUSY: a program has it; -EINVAL: `given`
+ * is a path; -EBADMSG: the file is not a history. ret_id: which it was. */
 int history_remove(const char *given, char ret_id[HISTORY_ID_MAX], struct error *err);
 
-/* The text of a message's blocks, or of one of them, for people and for searching: text as it is, tool calls
- * as name and input, results as their text. */
+/* The text of a message's blocks, or of one of them, for people and for searching: text as it is,
+ * tool calls as name and input, results as their text. */
 struct buf;
 int history_text(const json_t *message, struct buf *ret);

@@ -17,7 +17,8 @@ static void go_back(struct history *h, const struct index_mark *m)
     pthread_mutex_unlock(&h->lock);
 }
 
-/* Puts one message, as it will stand in the file, behind what is to be written, and into the index. */
+/* Puts one message, as it will stand in the file, behind what is to be written, and into the index.
+ */
 static int put_message(struct history *h, struct buf *b, const void *text, size_t n)
 {
     size_t length;
@@ -48,7 +49,9 @@ static int commit(struct history *h, struct buf *b, const struct index_mark *m, 
         go_back(h, m);
         struct stat st;
         if (r != -ESTALE && h->exists && history_close_file(h) < 0 && fstat(h->fd, &st) == 0)
-            h->size = (uint64_t)st.st_size; /* the next append writes over it; a crash until then tears it */
+            h->size =
+                (uint64_t)
+                    st.st_size; /* the next append writes over it; a crash until then tears it */
         return r;
     }
     pthread_mutex_lock(&h->lock);
@@ -110,7 +113,8 @@ static int dump(json_t *message, struct buf *ret, struct error *err)
 
 int history_append(struct history *h, json_t *message, struct error *err)
 {
-    _cleanup_buf_ struct buf text = BUF_INIT(HISTORY_MESSAGE_MAX), b = BUF_INIT(2u * HISTORY_MESSAGE_MAX);
+    _cleanup_buf_ struct buf text = BUF_INIT(HISTORY_MESSAGE_MAX),
+                             b = BUF_INIT(2u * HISTORY_MESSAGE_MAX);
     if (h->read_only)
         return error_set(err, EROFS, "the session %s was opened to be read only", h->id);
     int r = dump(message, &text, err);
@@ -120,7 +124,8 @@ int history_append(struct history *h, json_t *message, struct error *err)
     r = put_message(h, &b, text.data, text.len);
     if (r < 0) {
         go_back(h, &m);
-        return error_set(err, -r, r == -ENOMEM ? "no memory for a message" : "a message has no known role");
+        return error_set(err, -r,
+                         r == -ENOMEM ? "no memory for a message" : "a message has no known role");
     }
     return commit(h, &b, &m, err);
 }
@@ -148,7 +153,8 @@ static int put_summary(struct history *from, size_t i, const size_t *numbers, st
     return r;
 }
 
-static int put_copy(struct history *from, size_t i, struct history *to, struct buf *b, struct error *err)
+static int put_copy(struct history *from, size_t i, struct history *to, struct buf *b,
+                    struct error *err)
 {
     const struct history_entry *e = &from->index.entries[i];
     _cleanup_free_ char *text = malloc(e->length);
@@ -163,8 +169,8 @@ static int put_copy(struct history *from, size_t i, struct history *to, struct b
 
 static bool is_copied(const struct history_entry *e, unsigned turn)
 {
-    return e->counts && (turn == 0 || e->turn <= turn) && e->kind != HISTORY_BOX && e->kind != HISTORY_UNDO &&
-           e->kind != HISTORY_CLEARED;
+    return e->counts && (turn == 0 || e->turn <= turn) && e->kind != HISTORY_BOX &&
+           e->kind != HISTORY_UNDO && e->kind != HISTORY_CLEARED;
 }
 
 int history_copy_until(struct history *from, unsigned turn, struct history *to, struct error *err)

@@ -1,9 +1,10 @@
 /*
- * The folder of the histories: where it is, which session a word means, names for new ones, and who has one.
+ * The folder of the histories: where it is, which session a word means, names for new ones, and who
+ * has one.
  *
- * A new session takes its ID with a hidden file (.ID.new) and becomes visible with its first message, by a
- * link that cannot replace anything. Whoever takes an ID looks for the visible file only after it has the
- * hidden one, so two programs never take the same.
+ * A new session takes its ID with a hidden file (.ID.new) and becomes visible with its first
+ * message, by a link that cannot replace anything. Whoever takes an ID looks for the visible file
+ * only after it has the hidden one, so two programs never take the same.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -65,7 +66,8 @@ int history_folder(int *ret_fd, struct error *err)
     if (fd < 0 || fstat(fd, &st) < 0)
         return error_errno(err, errno, "cannot open the folder %s of the histories", path);
     if (st.st_uid != geteuid() || (st.st_mode & S_IWOTH))
-        return error_set(err, EPERM, "the folder %s of the histories is not yours alone; see `ls -ld`", path);
+        return error_set(err, EPERM,
+                         "the folder %s of the histories is not yours alone; see `ls -ld`", path);
     *ret_fd = TAKE_FD(fd);
     return 0;
 }
@@ -100,7 +102,8 @@ static int take_id(struct history *h)
     char hidden[HISTORY_ID_MAX + 8], visible[HISTORY_ID_MAX + 8];
     hidden_name(h, hidden, sizeof hidden);
     snprintf(visible, sizeof visible, "%s.json", h->id);
-    _cleanup_fd_ int fd = openat(h->folder, hidden, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    _cleanup_fd_ int fd =
+        openat(h->folder, hidden, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
         return -errno;
     if (faccessat(h->folder, visible, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
@@ -170,8 +173,9 @@ static void tidy(int folder, const char *name)
 {
     struct stat st;
     size_t n = strlen(name);
-    if (n <= 4 || strcmp(name + n - 4, ".new") != 0 || fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-        !S_ISREG(st.st_mode) || st.st_mtime + STALE_S > time(NULL))
+    if (n <= 4 || strcmp(name + n - 4, ".new") != 0 ||
+        fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) ||
+        st.st_mtime + STALE_S > time(NULL))
         return;
     _cleanup_fd_ int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
@@ -243,7 +247,8 @@ static int find_path(const char *path, struct history *h, struct error *err)
 {
     const char *slash = strrchr(path, '/'), *name = slash + 1;
     size_t n = strlen(name), n_id = n > 5 && strcmp(name + n - 5, ".json") == 0 ? n - 5 : n;
-    _cleanup_free_ char *folder = slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
+    _cleanup_free_ char *folder =
+        slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
     h->path = strdup(path);
     h->name = strdup(name);
     if (!folder || !h->path || !h->name)
@@ -259,10 +264,11 @@ int history_find(const char *given, struct history *h, struct error *err)
 {
     _cleanup_free_ char *path = NULL;
     if (strchr(given, '/') && !h->read_only)
-        return error_set(err, EINVAL,
-                         "'%.200s' is a path, and hutch changes only sessions of its own folder; give the ID"
-                         " of one (`hutch history ls` shows them)",
-                         given);
+        return error_set(
+            err, EINVAL,
+            "'%.200s' is a path, and hutch changes only sessions of its own folder; give the ID"
+            " of one (`hutch history ls` shows them)",
+            given);
     if (strchr(given, '/'))
         return find_path(given, h, err);
     int r = history_folder(&h->folder, err);
@@ -277,12 +283,14 @@ int history_find(const char *given, struct history *h, struct error *err)
     if (r < 0)
         return error_errno(err, -r, "cannot list %s", path);
     if (s.matches > 1 && s.begins)
-        return error_set(err, EINVAL, "'%s' is the beginning of %zu sessions; `hutch history ls` shows them",
+        return error_set(err, EINVAL,
+                         "'%s' is the beginning of %zu sessions; `hutch history ls` shows them",
                          given, s.matches);
     if (s.matches == 0)
-        return s.begins ? error_set(err, ENOENT, "there is no session '%.100s'; `hutch history ls` shows all",
-                                    given)
-                        : error_set(err, ENOENT, "there is no session yet");
+        return s.begins
+                   ? error_set(err, ENOENT,
+                               "there is no session '%.100s'; `hutch history ls` shows all", given)
+                   : error_set(err, ENOENT, "there is no session yet");
     memcpy(h->id, s.id, sizeof h->id);
     return set_place(h, path) < 0 ? error_set(err, ENOMEM, "no memory") : 0;
 }

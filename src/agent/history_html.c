@@ -1,9 +1,10 @@
 /*
- * A session as one HTML file that needs nothing else: no script, no font, no picture from elsewhere.
+ * A session as one HTML file that needs nothing else: no script, no font, no picture from
+ * elsewhere.
  *
- * All text in it is a stranger's. Whatever is no Markdown is escaped; Markdown is rendered without raw HTML,
- * and of what it links to only addresses of the web stay links. The page forbids itself scripts and requests,
- * too, should something have been overlooked.
+ * All text in it is a stranger's. Whatever is no Markdown is escaped; Markdown is rendered without
+ * raw HTML, and of what it links to only addresses of the web stay links. The page forbids itself
+ * scripts and requests, too, should something have been overlooked.
  */
 #include <errno.h>
 #include <md4c-html.h>
@@ -22,30 +23,42 @@ static const char HEAD[] =
     "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
     "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
     "<meta name=\"referrer\" content=\"no-referrer\">\n"
-    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline';"
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+    "'unsafe-inline';"
     " img-src data:; base-uri 'none'; form-action 'none'\">\n<style>\n"
-    ":root { color-scheme: light dark; --fg: #1f2328; --bg: #ffffff; --dim: #59636e; --soft: #f3f4f6;"
+    ":root { color-scheme: light dark; --fg: #1f2328; --bg: #ffffff; --dim: #59636e; --soft: "
+    "#f3f4f6;"
     " --line: #d1d9e0; --accent: #0a5dc2; --bad: #b42318; }\n"
-    "@media (prefers-color-scheme: dark) { :root { --fg: #e6e9ee; --bg: #14171c; --dim: #9aa4b0; --soft: "
+    "@media (prefers-color-scheme: dark) { :root { --fg: #e6e9ee; --bg: #14171c; --dim: #9aa4b0; "
+    "--soft: "
     "#1f242b;"
     " --line: #363d47; --accent: #74b0ff; --bad: #ff8a7d; } }\n"
-    "body { font: 16px/1.55 system-ui, sans-serif; color: var(--fg); background: var(--bg); max-width: 52rem;"
+    "body { font: 16px/1.55 system-ui, sans-serif; color: var(--fg); background: var(--bg); "
+    "max-width: 52rem;"
     " margin: 0 auto; padding: 2rem 1rem 4rem; overflow-wrap: anywhere; }\n"
-    "h1 { font-size: 1.4rem; line-height: 1.3; } a { color: var(--accent); } .meta, time { color: var(--dim);"
+    "h1 { font-size: 1.4rem; line-height: 1.3; } a { color: var(--accent); } .meta, time { color: "
+    "var(--dim);"
     " font-size: .875rem; }\n"
-    ".you { background: var(--soft); border-left: 3px solid var(--accent); border-radius: 4px; margin: 2rem "
+    ".you { background: var(--soft); border-left: 3px solid var(--accent); border-radius: 4px; "
+    "margin: 2rem "
     "0 1rem;"
     " padding: .6rem 1rem; white-space: pre-wrap; }\n"
-    "pre, code { font: .875rem/1.45 ui-monospace, monospace; } pre { background: var(--soft); border-radius: "
+    "pre, code { font: .875rem/1.45 ui-monospace, monospace; } pre { background: var(--soft); "
+    "border-radius: "
     "4px;"
     " padding: .7rem; overflow-x: auto; white-space: pre-wrap; }\n"
-    "code { background: var(--soft); padding: .1em .3em; border-radius: 3px; } pre code { padding: 0; }\n"
-    "details { border: 1px solid var(--line); border-radius: 4px; margin: .5rem 0; padding: 0 .7rem; }\n"
+    "code { background: var(--soft); padding: .1em .3em; border-radius: 3px; } pre code { padding: "
+    "0; }\n"
+    "details { border: 1px solid var(--line); border-radius: 4px; margin: .5rem 0; padding: 0 "
+    ".7rem; }\n"
     "summary { cursor: pointer; padding: .35rem 0; font: .875rem/1.45 ui-monospace, monospace; }\n"
-    ".failed > summary { color: var(--bad); } .note, .thinking { color: var(--dim); } .note { white-space: "
+    ".failed > summary { color: var(--bad); } .note, .thinking { color: var(--dim); } .note { "
+    "white-space: "
     "pre-wrap; }\n"
-    "table { border-collapse: collapse; } th, td { border: 1px solid var(--line); padding: .25rem .6rem; }\n"
-    "img { max-width: 100%; } blockquote { border-left: 3px solid var(--line); margin-left: 0; padding-left: "
+    "table { border-collapse: collapse; } th, td { border: 1px solid var(--line); padding: .25rem "
+    ".6rem; }\n"
+    "img { max-width: 100%; } blockquote { border-left: 3px solid var(--line); margin-left: 0; "
+    "padding-left: "
     "1rem;"
     " color: var(--dim); }\n</style>\n";
 
@@ -96,8 +109,8 @@ static bool is_web(const char *url, size_t n)
     return false;
 }
 
-/* The renderer's HTML with other addresses taken out of it: links that are none of the web's, and all
- * pictures. Text cannot look like an element here, since it was escaped. */
+/* The renderer's HTML with other addresses taken out of it: links that are none of the web's, and
+ * all pictures. Text cannot look like an element here, since it was escaped. */
 static void put_rendered(FILE *out, const char *html, size_t n)
 {
     static const char *const elements[] = {"<a href=\"", "<img src=\""};
@@ -130,7 +143,8 @@ static void put_markdown(FILE *out, const char *text, size_t n)
     _cleanup_buf_ struct buf html = BUF_INIT(HTML_MAX);
     unsigned flags = MD_FLAG_NOHTML | MD_FLAG_TABLES | MD_FLAG_STRIKETHROUGH | MD_FLAG_TASKLISTS |
                      MD_FLAG_PERMISSIVEURLAUTOLINKS;
-    if (n <= RENDERED_MAX && md_html(text, (MD_SIZE)n, take_html, &html, flags, 0) == 0 && !html.failed) {
+    if (n <= RENDERED_MAX && md_html(text, (MD_SIZE)n, take_html, &html, flags, 0) == 0 &&
+        !html.failed) {
         put_rendered(out, (char *)html.data, html.len);
         return;
     }
@@ -168,10 +182,12 @@ static void put_image(FILE *out, const struct piece *p)
 {
     static const char *const kinds[] = {"image/png", "image/jpeg", "image/gif", "image/webp"};
     bool good =
-        p->n && strspn(p->text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=") == p->n;
+        p->n && strspn(p->text,
+                       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=") == p->n;
     for (size_t i = 0; good && i < ARRAY_SIZE(kinds); i++)
         if (p->name && strcmp(p->name, kinds[i]) == 0) {
-            fprintf(out, "<p><img alt=\"picture\" src=\"data:%s;base64,%s\"></p>\n", kinds[i], p->text);
+            fprintf(out, "<p><img alt=\"picture\" src=\"data:%s;base64,%s\"></p>\n", kinds[i],
+                    p->text);
             return;
         }
     fputs("<p class=\"note\">[a picture]</p>\n", out);
@@ -226,7 +242,8 @@ int history_write_html(struct history *h, FILE *out, struct error *err)
         put_string(out, title ? title : history_id(h));
         fputs(i ? "</h1>\n" : "</title>\n", out);
     }
-    fprintf(out, "<p class=\"meta\">Session %s, %u turn%s", history_id(h), t.turns, t.turns == 1 ? "" : "s");
+    fprintf(out, "<p class=\"meta\">Session %s, %u turn%s", history_id(h), t.turns,
+            t.turns == 1 ? "" : "s");
     if (t.model[0]) {
         fputs(", ", out);
         put_string(out, t.model);

@@ -10,7 +10,8 @@
 
 enum { ROLE, KIND, TURN, TO, MODEL, USAGE, COST, N_MEMBERS };
 
-static const char *const NAMES[N_MEMBERS] = {"role", "kind", "turn", "to", "model", "usage", "cost"};
+static const char *const NAMES[N_MEMBERS] = {"role",  "kind",  "turn", "to",
+                                             "model", "usage", "cost"};
 
 static const char *const KINDS[] = {
     [HISTORY_BOX] = "box",         [HISTORY_SNAPSHOT] = "snapshot", [HISTORY_UNDO] = "undo",
@@ -59,8 +60,8 @@ static void add_cost(struct history_totals *t, const struct scan_member *cost)
     json_decref(v);
 }
 
-/* The totals stand where the next message is written over them: nothing in them may look like the end of a
- * message (history_load.c), so a strange name is none. */
+/* The totals stand where the next message is written over them: nothing in them may look like the
+ * end of a message (history_load.c), so a strange name is none. */
 static void set_model(struct history_totals *t, const struct scan_member *m)
 {
     if (!m->at || m->at[0] != '"' || m->n < 3 || m->n - 2 >= sizeof t->model)
@@ -93,7 +94,8 @@ static struct history_entry *add_entry(struct history_index *x)
 }
 
 /* Turns: where one begins, and how far an undo goes back. */
-static void follow_turns(struct history_index *x, struct history_entry *e, const struct scan_member *m)
+static void follow_turns(struct history_index *x, struct history_entry *e,
+                         const struct scan_member *m)
 {
     uint64_t n;
     if (e->role == HISTORY_USER && scan_count(&m[TURN], HISTORY_TURN_MAX, &n) && n > 0) {
@@ -107,7 +109,8 @@ static void follow_turns(struct history_index *x, struct history_entry *e, const
     e->turn = x->turn;
 }
 
-static int take_members(struct history_index *x, const struct scan_member *m, uint64_t offset, size_t length)
+static int take_members(struct history_index *x, const struct scan_member *m, uint64_t offset,
+                        size_t length)
 {
     struct history_entry e = {.offset = offset, .length = (uint32_t)length, .counts = true};
     int r = role_of(&m[ROLE], &e.role);
@@ -155,7 +158,8 @@ static bool has_escapes(const struct scan_member *m)
     return m->at && memchr(m->at, '\\', m->n);
 }
 
-int index_take(struct history_index *x, const char *text, size_t n, uint64_t offset, size_t *ret_length)
+int index_take(struct history_index *x, const char *text, size_t n, uint64_t offset,
+               size_t *ret_length)
 {
     struct scan_member m[N_MEMBERS];
     bool doubt;
@@ -166,18 +170,20 @@ int index_take(struct history_index *x, const char *text, size_t n, uint64_t off
     if (r < 0)
         return r;
     doubt |= has_escapes(&m[ROLE]) || has_escapes(&m[KIND]);
-    return doubt ? take_doubtful(x, text, offset, *ret_length) : take_members(x, m, offset, *ret_length);
+    return doubt ? take_doubtful(x, text, offset, *ret_length)
+                 : take_members(x, m, offset, *ret_length);
 }
 
-/* An entry's own turn cannot tell what an undo took back: that is said later, so it is read backwards. The
- * turn of an undo's entry is where it led. */
+/* An entry's own turn cannot tell what an undo took back: that is said later, so it is read
+ * backwards. The turn of an undo's entry is where it led. */
 void index_settle(struct history_index *x)
 {
     unsigned limit = UINT32_MAX;
     bool cleared = false;
     for (size_t i = x->count; i-- > 0;) {
         struct history_entry *e = &x->entries[i];
-        bool marks = e->kind == HISTORY_BOX || e->kind == HISTORY_UNDO || e->kind == HISTORY_CLEARED;
+        bool marks =
+            e->kind == HISTORY_BOX || e->kind == HISTORY_UNDO || e->kind == HISTORY_CLEARED;
         e->undone = !marks && e->turn > limit;
         e->counts = marks || (!cleared && !e->undone);
         if (e->kind == HISTORY_CLEARED) {

@@ -1,6 +1,6 @@
 /*
- * The list of sessions. Of each file only the beginning is read (the head, and the first words of the person)
- * and the end (the totals); the whole of it only if it does not end as hutch leaves it.
+ * The list of sessions. Of each file only the beginning is read (the head, and the first words of
+ * the person) and the end (the totals); the whole of it only if it does not end as hutch leaves it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -66,7 +66,8 @@ static int read_beginning(int fd, struct history_info *i)
     i->workspace = member(l.head, "workspace");
     i->parent = member(json_object_get(l.head, "forked_from"), "session");
     size_t n = l.index.count;
-    json_t *first = n && l.index.entries[n - 1].begins_turn ? read_entry(fd, &l.index.entries[n - 1]) : NULL;
+    json_t *first =
+        n && l.index.entries[n - 1].begins_turn ? read_entry(fd, &l.index.entries[n - 1]) : NULL;
     i->title = first ? title_of(first) : NULL;
     json_decref(first);
     return 0;
@@ -141,7 +142,8 @@ static int add(void *data, const char *name, size_t n_id)
 {
     struct listing *l = data;
     struct stat st;
-    _cleanup_fd_ int fd = openat(l->folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    _cleanup_fd_ int fd =
+        openat(l->folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return 0;
     if (l->count == l->cap) {
@@ -152,9 +154,11 @@ static int add(void *data, const char *name, size_t n_id)
         l->list = more;
         l->cap = cap;
     }
-    struct history_info i = {.bytes = (uint64_t)st.st_size, .written = st.st_mtime, .totals.cost = -1};
+    struct history_info i = {
+        .bytes = (uint64_t)st.st_size, .written = st.st_mtime, .totals.cost = -1};
     memcpy(i.id, name, n_id);
-    if (read_beginning(fd, &i) == 0 && (read_end(fd, i.bytes, &i.totals) || read_all(fd, &i.totals) == 0))
+    if (read_beginning(fd, &i) == 0 &&
+        (read_end(fd, i.bytes, &i.totals) || read_all(fd, &i.totals) == 0))
         l->list[l->count++] = i;
     else
         info_free(&i);
@@ -208,20 +212,22 @@ static int remove_companions(const struct history *h)
         return r;
     }
     for (struct dirent *e; (e = readdir(dir));)
-        if (strncmp(e->d_name, h->id, n) == 0 && e->d_name[n] == '.' && strcmp(e->d_name, h->name) != 0 &&
-            unlinkat(h->folder, e->d_name, 0) < 0 && r == 0)
+        if (strncmp(e->d_name, h->id, n) == 0 && e->d_name[n] == '.' &&
+            strcmp(e->d_name, h->name) != 0 && unlinkat(h->folder, e->d_name, 0) < 0 && r == 0)
             r = -errno;
     closedir(dir);
     return r;
 }
 
-/* Whatever else lies in the folder under such a name is the person's, and not for hutch to delete. */
+/* Whatever else lies in the folder under such a name is the person's, and not for hutch to delete.
+ */
 static int check_is_history(const struct history *h, struct error *err)
 {
     _cleanup_loaded_ struct loaded l = {.only_first = true};
     int r = history_load(h->fd, h->path, &l, err);
     if (r == -EBADMSG)
-        return error_set(err, EBADMSG, "%s is not a session of hutch and was not removed; delete it with rm",
+        return error_set(err, EBADMSG,
+                         "%s is not a session of hutch and was not removed; delete it with rm",
                          h->path);
     return r;
 }

@@ -1,14 +1,15 @@
 /*
  * Loading: from a file of any size to its index, through a window that holds one message.
  *
- * The outer object is read member by member, wherever its messages stand in it. Where something is wrong, the
- * next line that begins a whole message is looked for. If there is one, the file was damaged in the middle,
- * which no crash of ours does, and the place is counted; if there is none, what is left is the torn last
- * write.
+ * The outer object is read member by member, wherever its messages stand in it. Where something is
+ * wrong, the next line that begins a whole message is looked for. If there is one, the file was
+ * damaged in the middle, which no crash of ours does, and the place is counted; if there is none,
+ * what is left is the torn last write.
  *
- * Of a torn write, the beginning may be followed by the end of what it was written over, the totals. Together
- * they can look like a message: `{"time": …, "role": "user", "tu` and `rns": 1, "cost": 0.2}}`. Such a one is
- * known by the brace behind it, which no message has there; the totals hold no other brace or bracket.
+ * Of a torn write, the beginning may be followed by the end of what it was written over, the
+ * totals. Together they can look like a message: `{"time": …, "role": "user", "tu` and `rns": 1,
+ * "cost": 0.2}}`. Such a one is known by the brace behind it, which no message has there; the
+ * totals hold no other brace or bracket.
  */
 #include <errno.h>
 #include <string.h>
@@ -37,7 +38,8 @@ struct reader {
     struct loaded *l;
 };
 
-/* Reads on, and keeps what is from `at` on. False at the end of the file, and when something failed. */
+/* Reads on, and keeps what is from `at` on. False at the end of the file, and when something
+ * failed. */
 static bool more(struct reader *r)
 {
     memmove(r->data, r->data + r->at, r->len - r->at);
@@ -120,8 +122,8 @@ static bool is_reserved(const char *name)
     return strcmp(name, "totals") == 0 || strcmp(name, "messages") == 0;
 }
 
-/* A member of the file beside its messages. What is too large, or has too long a name, is nothing of ours;
- * and nothing is a second list of messages. */
+/* A member of the file beside its messages. What is too large, or has too long a name, is nothing
+ * of ours; and nothing is a second list of messages. */
 static int other_member(struct reader *r, const char *name)
 {
     size_t n;
@@ -162,7 +164,8 @@ static int take_message(struct reader *r, size_t *ret_looked)
     struct index_mark before = index_mark(&r->l->index);
     int rc;
     *ret_looked = 0;
-    while ((rc = index_take(&r->l->index, r->data + r->at, r->len - r->at, place(r), ret_looked)) == -EAGAIN)
+    while ((rc = index_take(&r->l->index, r->data + r->at, r->len - r->at, place(r), ret_looked)) ==
+           -EAGAIN)
         if (!more(r))
             return r->failed ? r->failed : -EBADMSG;
     if (rc < 0)
@@ -192,14 +195,18 @@ static bool is_enough(const struct loaded *l)
     return l->only_first && l->index.count > 0 && l->index.entries[l->index.count - 1].begins_turn;
 }
 
-/* From behind the opening bracket, or (`after`) from behind a message, to behind the closing bracket. */
+/* From behind the opening bracket, or (`after`) from behind a message, to behind the closing
+ * bracket. */
 static int read_messages(struct reader *r, bool after)
 {
     size_t looked;
     if (!after && peek(r) == ']')
         return step(r, ']');
     for (;; after = false) {
-        int rc = after ? 0 : peek(r) == '{' ? take_message(r, &looked) : r->failed ? r->failed : -EBADMSG;
+        int rc = after            ? 0
+                 : peek(r) == '{' ? take_message(r, &looked)
+                 : r->failed      ? r->failed
+                                  : -EBADMSG;
         if (rc < 0 || is_enough(r->l))
             return rc;
         if (peek(r) == ']')
@@ -241,7 +248,8 @@ static bool skip_line(struct reader *r)
     }
 }
 
-/* Finds and takes the next message that stands at the beginning of a line: 1; 0 if there is none. */
+/* Finds and takes the next message that stands at the beginning of a line: 1; 0 if there is none.
+ */
 static int resume(struct reader *r)
 {
     uint64_t from = r->l->end;
@@ -300,7 +308,8 @@ int history_load(int fd, const char *name, struct loaded *l, struct error *err)
     free(r.data);
     index_settle(&l->index);
     if (rc == -EBADMSG)
-        return error_set(err, EBADMSG, "%s is no session of hutch: it is not {…, \"messages\": […]}", name);
+        return error_set(err, EBADMSG,
+                         "%s is no session of hutch: it is not {…, \"messages\": […]}", name);
     return rc < 0 ? error_errno(err, -rc, "cannot read %s", name) : 0;
 }
 

@@ -1,6 +1,6 @@
 /*
- * Who has a session: the lock (flock) is on the file itself and ends with the program, so there is nothing to
- * clean up after a crash. The kernel tells who holds it.
+ * Who has a session: the lock (flock) is on the file itself and ends with the program, so there is
+ * nothing to clean up after a crash. The kernel tells who holds it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,8 +16,8 @@
 
 #define TRIES 10
 
-/* `1: FLOCK  ADVISORY  WRITE 1234 08:01:131074 0 EOF`. Some filesystems number their devices otherwise here
- * than in stat, so the inode alone has to do. */
+/* `1: FLOCK  ADVISORY  WRITE 1234 08:01:131074 0 EOF`. Some filesystems number their devices
+ * otherwise here than in stat, so the inode alone has to do. */
 pid_t history_holder(int fd)
 {
     struct stat st;
@@ -42,14 +42,15 @@ static int say_busy(const struct history *h, int fd, struct error *err)
     if (pid == getpid())
         return error_set(err, EBUSY, "the session %s is open in this program already", h->id);
     if (pid == 0)
-        return error_set(err, EBUSY, "the session %s is open in another program; end it there first", h->id);
+        return error_set(err, EBUSY,
+                         "the session %s is open in another program; end it there first", h->id);
     snprintf(path, sizeof path, "/proc/%d/comm", pid);
     _cleanup_buf_ struct buf comm = BUF_INIT(sizeof name);
     if (io_read_file(AT_FDCWD, path, &comm) >= 0 && comm.len > 1 && buf_cstr(&comm))
         snprintf(name, sizeof name, " (%.*s)", (int)comm.len - 1, (char *)comm.data);
     return error_set(err, EBUSY,
-                     "the session %s is open in another program, process %d%s; end it there first", h->id,
-                     pid, name);
+                     "the session %s is open in another program, process %d%s; end it there first",
+                     h->id, pid, name);
 }
 
 static int open_regular(const struct history *h, int *ret_fd, struct error *err)
@@ -65,7 +66,8 @@ static int open_regular(const struct history *h, int *ret_fd, struct error *err)
     return 0;
 }
 
-/* Is this still the file of that name? A program that repaired it meanwhile has put another there. */
+/* Is this still the file of that name? A program that repaired it meanwhile has put another there.
+ */
 static bool is_current(const struct history *h, int fd)
 {
     struct stat a, b;

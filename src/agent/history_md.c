@@ -1,5 +1,5 @@
-/* A session as Markdown. The model's words are Markdown already; what tools gave goes into fences that are
- * longer than any in it. */
+/* A session as Markdown. The model's words are Markdown already; what tools gave goes into fences
+ * that are longer than any in it. */
 #include <errno.h>
 #include <string.h>
 
@@ -16,8 +16,8 @@ struct md {
 static void put_escaped(FILE *out, const char *text)
 {
     for (; *text; text++) {
-        if (*text == '<' || *text == '>' || *text == '&' || *text == '`' || *text == '*' || *text == '_' ||
-            *text == '[' || *text == ']' || *text == '\\' || *text == '|')
+        if (*text == '<' || *text == '>' || *text == '&' || *text == '`' || *text == '*' ||
+            *text == '_' || *text == '[' || *text == ']' || *text == '\\' || *text == '|')
             fprintf(out, "&#%d;", *text);
         else
             fputc(*text, out);
@@ -68,7 +68,8 @@ static void put_quoted(FILE *out, const char *text, size_t n)
 
 static void put_heading(struct md *m, const struct piece *p)
 {
-    bool person = p->kind == PIECE_PERSON, answer = p->kind == PIECE_ANSWER || p->kind == PIECE_CALL;
+    bool person = p->kind == PIECE_PERSON,
+         answer = p->kind == PIECE_ANSWER || p->kind == PIECE_CALL;
     if (person)
         fprintf(m->out, "## You%s%s\n\n", p->time ? " · " : "", p->time ? p->time : "");
     if (answer && !m->answering) {

@@ -35,7 +35,8 @@ static void put_line(struct buf *b, const char *text, size_t max)
     bool blank = false;
     for (size_t i = 0; i < n;) {
         size_t size = utf8_character((const uint8_t *)text + i, n - i);
-        bool space = size == 0 || text[i] == ' ' || utf8_is_control((const uint8_t *)text + i, size);
+        bool space =
+            size == 0 || text[i] == ' ' || utf8_is_control((const uint8_t *)text + i, size);
         if (!space && b->len + size + 2 > max) {
             buf_append_str(b, "…");
             return;
@@ -57,7 +58,8 @@ static char *brief_of(const json_t *input)
     const char *text = NULL;
     for (size_t i = 0; !text && i < ARRAY_SIZE(names); i++)
         text = member(input, names[i]);
-    _cleanup_free_ char *dump = text || json_object_size(input) == 0 ? NULL : json_dumps(input, JSON_COMPACT);
+    _cleanup_free_ char *dump =
+        text || json_object_size(input) == 0 ? NULL : json_dumps(input, JSON_COMPACT);
     put_line(&b, text ? text : dump ? dump : "", BRIEF_MAX);
     return buf_cstr(&b);
 }
@@ -72,8 +74,8 @@ static int tell(struct walk *w, size_t i, struct piece p)
     return w->sink->piece(w->sink->data, &p);
 }
 
-static int tell_text(struct walk *w, size_t i, enum piece_kind kind, const char *time, const char *name,
-                     const json_t *text)
+static int tell_text(struct walk *w, size_t i, enum piece_kind kind, const char *time,
+                     const char *name, const json_t *text)
 {
     struct piece p = {.kind = kind, .time = time, .name = name, .text = json_string_value(text)};
     p.n = json_string_length(text);
@@ -109,7 +111,8 @@ static int tell_call(struct walk *w, size_t i, const char *time, const json_t *b
     const json_t *input = json_object_get(block, "input"),
                  *result = result_of(w->results, member(block, "id"));
     const char *bad = member(block, "bad_input");
-    _cleanup_free_ char *brief = brief_of(input), *dump = json_dumps(input, JSON_INDENT(2) | JSON_ENCODE_ANY);
+    _cleanup_free_ char *brief = brief_of(input),
+                        *dump = json_dumps(input, JSON_INDENT(2) | JSON_ENCODE_ANY);
     if (result)
         history_text(result, &text);
     if (!buf_cstr(&text))
@@ -136,7 +139,8 @@ static void find_results(struct walk *w, size_t i)
         const struct history_entry *e = history_entry(w->h, k);
         if (e->role == HISTORY_HUTCH)
             continue;
-        if (e->role == HISTORY_USER && !e->begins_turn && history_read(w->h, k, &w->results, NULL) == 0)
+        if (e->role == HISTORY_USER && !e->begins_turn &&
+            history_read(w->h, k, &w->results, NULL) == 0)
             w->results_at = k;
         return;
     }

@@ -1,6 +1,6 @@
 /*
- * The pieces of a session: a sequence of pieces for people, the same for the terminal, Markdown and HTML.
- * A call comes together with its result, although a history has them in two messages.
+ * The pieces of a session: a sequence of pieces for people, the same for the terminal, Markdown and
+ * HTML. A call comes together with its result, although a history has them in two messages.
  */
 #pragma once
 
@@ -25,7 +25,7 @@ struct piece {
     bool undone;
     bool failed, answered;
     const char *time, *name, *brief, *input; /* or NULL */
-    const char *text;                        /* n bytes of UTF-8, with a NUL behind them; a stranger's */
+    const char *text; /* n bytes of UTF-8, with a NUL behind them; a stranger's */
     size_t n;
 };
 

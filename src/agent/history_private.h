@@ -28,9 +28,10 @@ struct index_mark {
 struct index_mark index_mark(const struct history_index *x);
 void index_go_back(struct history_index *x, const struct index_mark *m);
 
-/* Takes in the message at the start of these bytes, which stands at `offset`. 0; -EAGAIN (cut at the end);
- * -EBADMSG (no message); -ENOMEM. *ret_length says after a failure how far it got. */
-int index_take(struct history_index *x, const char *text, size_t n, uint64_t offset, size_t *ret_length);
+/* Takes in the message at the start of these bytes, which stands at `offset`. 0; -EAGAIN (cut at
+ * the end); -EBADMSG (no message); -ENOMEM. *ret_length says after a failure how far it got. */
+int index_take(struct history_index *x, const char *text, size_t n, uint64_t offset,
+               size_t *ret_length);
 
 /* Decides again which messages count: after an undo was taken in, or all of a file. */
 void index_settle(struct history_index *x);
@@ -82,7 +83,8 @@ int history_put_tail(const struct history_totals *t, struct buf *b);
 /* Writes at a place, through short writes; 0 or a negative errno. */
 int history_write_at(int fd, const void *data, size_t n, uint64_t offset);
 
-/* Writes n bytes, which are whole messages with what separates and closes them, where the next one goes. */
+/* Writes n bytes, which are whole messages with what separates and closes them, where the next one
+ * goes. */
 int history_write(struct history *h, const void *data, size_t n, struct error *err);
 
 /* Makes the file end behind its last message, as it should. */
@@ -96,15 +98,16 @@ bool history_is_id(const char *text, size_t n);
 int history_reserve(struct history *h, struct error *err);
 void history_unreserve(struct history *h);
 int history_publish(struct history *h, struct error *err);
-int history_find(const char *given, struct history *h, struct error *err); /* sets folder, name, id, path */
-int history_open_file(struct history *h, struct error *err);               /* sets fd; locks it */
+int history_find(const char *given, struct history *h,
+                 struct error *err);                         /* sets folder, name, id, path */
+int history_open_file(struct history *h, struct error *err); /* sets fd; locks it */
 int history_folder_path(char **ret, struct error *err);
 
 /* A copy of the entry, from any thread; false if there is none. */
 bool history_peek(struct history *h, size_t i, struct history_entry *ret);
 
-/* Calls `each` with the names of all sessions' files, and the length of the ID in them, until it returns
- * another value than 0. */
+/* Calls `each` with the names of all sessions' files, and the length of the ID in them, until it
+ * returns another value than 0. */
 int history_each(int folder, int (*each)(void *data, const char *name, size_t n_id), void *data);
 
 /* Which process holds the lock on this file? 0: not known. */

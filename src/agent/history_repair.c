@@ -1,8 +1,9 @@
 /*
  * Repair, of a file that is opened for writing.
  *
- * The torn last write is cut off where it stands. Anything else means another file: the readable messages are
- * copied to a new one, the original keeps its bytes under another name, and the new one takes its place.
+ * The torn last write is cut off where it stands. Anything else means another file: the readable
+ * messages are copied to a new one, the original keeps its bytes under another name, and the new
+ * one takes its place.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -98,7 +99,8 @@ static int rewrite(struct history *h, char *ret_kept, size_t size, struct error 
     char fresh[HISTORY_ID_MAX + 16];
     snprintf(fresh, sizeof fresh, ".%s.rewrite", h->id);
     unlinkat(h->folder, fresh, 0); /* of an attempt that a crash ended: the lock is ours */
-    _cleanup_fd_ int fd = openat(h->folder, fresh, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    _cleanup_fd_ int fd =
+        openat(h->folder, fresh, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     int r = fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 ? -errno : write_new(h, fd);
     if (r == 0)
         r = replace(h, fresh, ret_kept, size);
@@ -122,9 +124,11 @@ static int say_trouble(struct history *h, const struct loaded *l, uint64_t cut, 
                    h->path, l->gap_bytes, l->gaps, l->gaps == 1 ? "" : "s", l->gap);
     if (l->torn)
         buf_printf(&b,
-                   "%s%s%" PRIu64 " bytes of a message that was being written when the program or the machine"
+                   "%s%s%" PRIu64
+                   " bytes of a message that was being written when the program or the machine"
                    " ended %s left out",
-                   l->gaps ? "; also " : h->path, l->gaps ? "" : ": ", cut, h->read_only ? "are" : "were");
+                   l->gaps ? "; also " : h->path, l->gaps ? "" : ": ", cut,
+                   h->read_only ? "are" : "were");
     if (!l->gaps && !l->torn)
         buf_printf(&b, "%s was laid out by another program and is written anew", h->path);
     if (kept[0])

@@ -253,8 +253,8 @@ static int value(struct scan *s)
     }
 }
 
-int scan_value(const char *text, size_t n, struct scan_member *members, size_t n_members, size_t *ret_length,
-               bool *ret_doubt)
+int scan_value(const char *text, size_t n, struct scan_member *members, size_t n_members,
+               size_t *ret_length, bool *ret_doubt)
 {
     struct scan s = {.at = text, .end = text + n, .members = members, .n_members = n_members};
     for (size_t i = 0; i < n_members; i++)

@@ -1,8 +1,8 @@
 /*
- * Syncing beside the work: with history_defer() a thread of the history's brings to the disk what was
- * written, while the caller goes on. What is written first is first on the disk, too; history_settle() waits
- * for all of it. A sync takes as long as several
- * messages do: it begins a moment after the first of them, and those that came by then share it.
+ * Syncing beside the work: with history_defer() a thread of the history's brings to the disk what
+ * was written, while the caller goes on. What is written first is first on the disk, too;
+ * history_settle() waits for all of it. A sync takes as long as several messages do: it begins a
+ * moment after the first of them, and those that came by then share it.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /*
  * Writing a history: what goes where the file's end was.
  *
- * A write that fails leaves its beginning behind; what closed the file is then put back, over bytes that the
- * file has already, so that even a full disk has room for it.
+ * A write that fails leaves its beginning behind; what closed the file is then put back, over bytes
+ * that the file has already, so that even a full disk has room for it.
  */
 #include <errno.h>
 #include <string.h>
@@ -84,14 +84,15 @@ static int check_ours(struct history *h, struct error *err)
     if (fstat(h->fd, &st) < 0)
         return error_errno(err, errno, "cannot look at %s", h->path);
     if (st.st_nlink == 0)
-        return error_set(err, ESTALE,
-                         "%s was removed or replaced by another program: the session cannot go on there",
-                         h->path);
-    if ((uint64_t)st.st_size != h->size)
         return error_set(
             err, ESTALE,
-            "%s was changed by another program meanwhile; open the session again to go on from there",
+            "%s was removed or replaced by another program: the session cannot go on there",
             h->path);
+    if ((uint64_t)st.st_size != h->size)
+        return error_set(err, ESTALE,
+                         "%s was changed by another program meanwhile; open the session again to "
+                         "go on from there",
+                         h->path);
     return 0;
 }
 

@@ -1,9 +1,10 @@
 /*
  * The loop: while the model asks for tools, run them, answer.
  *
- * An answer is in the history before its calls run, and the results are as soon as all are there. So whatever
- * ends hutch in between, the next start finds which calls were under way. The disk has it a few milliseconds
- * later (history_defer), at the latest when the turn ends, and before a call that reaches out of the box.
+ * An answer is in the history before its calls run, and the results are as soon as all are there.
+ * So whatever ends hutch in between, the next start finds which calls were under way. The disk has
+ * it a few milliseconds later (history_defer), at the latest when the turn ends, and before a call
+ * that reaches out of the box.
  */
 #include "agent_private.h"
 #include "banned.h"
@@ -11,12 +12,13 @@
 #define PAUSES_MAX 16
 #define CUTS_MAX   3
 
-/* An answer that ran into the end of what it may have, or of the model's window, goes on in another. */
+/* An answer that ran into the end of what it may have, or of the model's window, goes on in
+ * another. */
 static int ask_for_rest(struct agent *a, const struct model_reply *reply, struct error *err)
 {
-    json_t *ask =
-        json_pack("[o]", text_block("[Your answer was cut off at its maximum length. Go on exactly where "
-                                    "it stopped.]"));
+    json_t *ask = json_pack(
+        "[o]", text_block("[Your answer was cut off at its maximum length. Go on exactly where "
+                          "it stopped.]"));
     if (reply->stop == MODEL_WINDOW_EXCEEDED)
         context_shrink(a->context);
     int r = agent_append(a, message_of_results(ask), err);
@@ -60,8 +62,9 @@ int agent_turn(struct agent *a, const char *words, struct error *err)
         r = turn_ask(a, &reply, err);
         if (r == TURN_ON)
             r = act(a, &reply, err);
-        if (r == TURN_ON && (agent_is_interrupted(a) ||
-                             turn_over_limit(&a->options, &a->turn, a->turn.why, sizeof a->turn.why)))
+        if (r == TURN_ON &&
+            (agent_is_interrupted(a) ||
+             turn_over_limit(&a->options, &a->turn, a->turn.why, sizeof a->turn.why)))
             r = TURN_OVER;
     }
     return turn_finish(a, r, err);

@@ -2,11 +2,10 @@
  * The database of memory.
  *
  *     sessions   one row per history: how much of it was taken in, and how the file looked then
- *     docs       one row per piece of text, as a place: session, message, part, byte. Words of a doc that is
- *                gone stay in the index, which has no text to take them back by; searches join with docs, and
- *                a number is never given twice
- *     words      the full-text index over the same row numbers; it keeps no text
- *     vectors    of docs, where an embedding model is configured
+ *     docs       one row per piece of text, as a place: session, message, part, byte. Words of a
+ * doc that is gone stay in the index, which has no text to take them back by; searches join with
+ * docs, and a number is never given twice words      the full-text index over the same row numbers;
+ * it keeps no text vectors    of docs, where an embedding model is configured
  *
  * Whatever is wrong with the file, nothing is lost by beginning anew. So commits are not synced.
  */
@@ -26,9 +25,12 @@
 
 static const char SCHEMA_SQL[] =
     "BEGIN IMMEDIATE;"
-    "CREATE TABLE IF NOT EXISTS sessions (id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, workspace TEXT,"
-    " size INTEGER NOT NULL, written INTEGER NOT NULL, messages INTEGER NOT NULL, reached INTEGER NOT NULL);"
-    "CREATE TABLE IF NOT EXISTS docs (id INTEGER PRIMARY KEY AUTOINCREMENT, session INTEGER NOT NULL, "
+    "CREATE TABLE IF NOT EXISTS sessions (id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, "
+    "workspace TEXT,"
+    " size INTEGER NOT NULL, written INTEGER NOT NULL, messages INTEGER NOT NULL, reached INTEGER "
+    "NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS docs (id INTEGER PRIMARY KEY AUTOINCREMENT, session INTEGER NOT "
+    "NULL, "
     "message INTEGER NOT NULL,"
     " part INTEGER NOT NULL, at INTEGER NOT NULL, n INTEGER NOT NULL, start INTEGER NOT NULL,"
     " length INTEGER NOT NULL, turn INTEGER NOT NULL, undone INTEGER NOT NULL);"
@@ -36,7 +38,8 @@ static const char SCHEMA_SQL[] =
     "CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5 (text, parts, content='',"
     " tokenize='porter unicode61 remove_diacritics 2');"
     "INSERT INTO words (words, rank) VALUES ('hashsize', 4194304);"
-    "CREATE TABLE IF NOT EXISTS vectors (doc INTEGER PRIMARY KEY, embedder TEXT NOT NULL, vector BLOB NOT "
+    "CREATE TABLE IF NOT EXISTS vectors (doc INTEGER PRIMARY KEY, embedder TEXT NOT NULL, vector "
+    "BLOB NOT "
     "NULL);"
     "PRAGMA user_version = " VERSION ";"
     "COMMIT;";
@@ -55,7 +58,8 @@ int memory_failed(struct memory *m, struct error *err)
                  : code == SQLITE_READONLY || code == SQLITE_PERM ? EACCES
                  : code == SQLITE_INTERRUPT                       ? ECANCELED
                                                                   : EIO;
-    return error_set(err, number, "memory (%s): %s", m->path, m->db ? sqlite3_errmsg(m->db) : "no memory");
+    return error_set(err, number, "memory (%s): %s", m->path,
+                     m->db ? sqlite3_errmsg(m->db) : "no memory");
 }
 
 sqlite3_stmt *memory_prepare(struct memory *m, const char *sql, struct error *err)
@@ -92,9 +96,9 @@ static void close_db(struct memory *m)
 }
 
 /*
- * An empty database that is the person's alone: SQLite would make one that everybody can read. It is made
- * under another name, because closing a file drops all locks that this process has on it, those of SQLite in
- * other threads as well: the one that SQLite uses is opened by nobody else.
+ * An empty database that is the person's alone: SQLite would make one that everybody can read. It
+ * is made under another name, because closing a file drops all locks that this process has on it,
+ * those of SQLite in other threads as well: the one that SQLite uses is opened by nobody else.
  */
 static int make_file(struct memory *m, struct error *err)
 {
@@ -102,7 +106,8 @@ static int make_file(struct memory *m, struct error *err)
     if (fstatat(m->folder, "memory.db", &st, AT_SYMLINK_NOFOLLOW) == 0)
         return S_ISREG(st.st_mode) ? 0 : error_set(err, EINVAL, "%s is no file", m->path);
     unlinkat(m->folder, ".memory.new", 0); /* of an attempt that a crash ended: the lock is ours */
-    int fd = openat(m->folder, ".memory.new", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd =
+        openat(m->folder, ".memory.new", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd >= 0)
         close(fd);
     if (fd < 0 || renameat(m->folder, ".memory.new", m->folder, "memory.db") < 0)
@@ -110,11 +115,12 @@ static int make_file(struct memory *m, struct error *err)
     return 0;
 }
 
-/* Held while a database is opened, made or set aside: two programs at once would find each other's half-made
- * one. */
+/* Held while a database is opened, made or set aside: two programs at once would find each other's
+ * half-made one. */
 static int take_lock(struct memory *m, int *ret_fd, struct error *err)
 {
-    _cleanup_fd_ int fd = openat(m->folder, "memory.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    _cleanup_fd_ int fd =
+        openat(m->folder, "memory.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     int r = fd < 0 ? -1 : 0;
     while (r == 0 && (r = flock(fd, LOCK_EX)) < 0 && errno == EINTR)
         r = 0;
@@ -134,8 +140,9 @@ static int open_db(struct memory *m, struct error *err)
     int r = sqlite3_open_v2(m->path, &m->db, flags, NULL) == SQLITE_OK ? 0 : memory_failed(m, &why);
     if (r == 0) {
         sqlite3_busy_timeout(m->db, BUSY_MS);
-        r = memory_run(m, "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA trusted_schema = OFF;",
-                       &why);
+        r = memory_run(
+            m, "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA trusted_schema = OFF;",
+            &why);
     }
     if (r == 0)
         r = version_of(m, &why);
@@ -148,7 +155,8 @@ static int open_db(struct memory *m, struct error *err)
     return r;
 }
 
-/* One whose tables are another hutch's is worth nothing; one that is damaged may be worth a look. */
+/* One whose tables are another hutch's is worth nothing; one that is damaged may be worth a look.
+ */
 static int begin_anew(struct memory *m, bool keep, struct error *err)
 {
     static const char *const ends[] = {"", "-wal", "-shm"};

@@ -1,8 +1,9 @@
 /*
- * Memory: recall over this and past sessions. An SQLite database beside the histories (memory.db, FTS5 with
- * BM25; where an embedding model is configured also vectors, ranks fused by reciprocal rank). The histories
- * are the truth: the database holds no text, only where words stand; it is made from them, brought up to date
- * when it is asked, and thrown away when it is damaged. Several programs may use it at once.
+ * Memory: recall over this and past sessions. An SQLite database beside the histories (memory.db,
+ * FTS5 with BM25; where an embedding model is configured also vectors, ranks fused by reciprocal
+ * rank). The histories are the truth: the database holds no text, only where words stand; it is
+ * made from them, brought up to date when it is asked, and thrown away when it is damaged. Several
+ * programs may use it at once.
  *
  * What an undo took back is not found. What was cleared is.
  */
@@ -37,14 +38,16 @@ struct memory_query {
 };
 
 /* Takes in what is new in the histories (all, or only that of this ID), in pieces. -ECANCELED. */
-int memory_update(struct memory *m, const char *session, struct history *own, int cancel, struct error *err);
+int memory_update(struct memory *m, const char *session, struct history *own, int cancel,
+                  struct error *err);
 
-/* Brings the database up to date and searches it: [{"session", "message": INDEX, "call", "time", "role",
- * "turn", "snippet", "score"}, …], best first: a new reference. "call" is the tool_use's ID where the words
- * are in a tool's call or output. */
+/* Brings the database up to date and searches it: [{"session", "message": INDEX, "call", "time",
+ * "role", "turn", "snippet", "score"}, …], best first: a new reference. "call" is the tool_use's ID
+ * where the words are in a tool's call or output. */
 int memory_search(struct memory *m, const struct memory_query *q, json_t **ret, struct error *err);
 
-/* The `memory` tool for an agent's session, as a source of tools: search, and reading one message (or one
- * tool's output) in full. Opens the database when it is first called. `history` is the session's own,
- * borrowed, and so are the strings and the model of `o` (which may be NULL). NULL without memory. */
+/* The `memory` tool for an agent's session, as a source of tools: search, and reading one message
+ * (or one tool's output) in full. Opens the database when it is first called. `history` is the
+ * session's own, borrowed, and so are the strings and the model of `o` (which may be NULL). NULL
+ * without memory. */
 struct tool_source *memory_tools(struct history *h, const struct memory_options *o);

@@ -49,7 +49,8 @@ int memory_match(const struct memory_terms *t, enum memory_match how, struct buf
 /* The parts of names as words of their own: `HTTPServer2` gives `HTTP Server 2`. */
 int memory_split(const char *text, size_t n, struct buf *ret);
 
-/* The n bytes from *at on that make one row: cut at a line's end or a blank, never in a character. */
+/* The n bytes from *at on that make one row: cut at a line's end or a blank, never in a character.
+ */
 size_t memory_chunk(const char *text, size_t n);
 
 /* Where the terms are in the text: at most MEMORY_SNIPPET_MAX bytes, on one line. */
@@ -64,10 +65,11 @@ struct memory_part {
 /* The text of part number `part` of a message; -ENOENT if there is none. */
 int memory_part(const json_t *message, size_t part, struct memory_part *ret, struct buf *text);
 
-/* Takes in what is new in one session, whose file looked so before it was opened. -EUCLEAN: the database is
- * damaged. */
+/* Takes in what is new in one session, whose file looked so before it was opened. -EUCLEAN: the
+ * database is damaged. */
 struct stat;
-int memory_take(struct memory *m, struct history *h, const struct stat *st, int cancel, struct error *err);
+int memory_take(struct memory *m, struct history *h, const struct stat *st, int cancel,
+                struct error *err);
 int memory_forget(struct memory *m, sqlite3_int64 session, struct error *err);
 
 /* Vectors, where they are configured. */
@@ -77,7 +79,8 @@ struct memory_hit {
     double score;
 };
 /* The nearest of all; returns how many, or a negative errno. */
-int memory_nearest(struct memory *m, const struct memory_query *q, struct memory_hit *ret, size_t max);
+int memory_nearest(struct memory *m, const struct memory_query *q, struct memory_hit *ret,
+                   size_t max);
 
 /* A row as text again, from its history. */
 struct memory_row {

@@ -1,8 +1,8 @@
 /*
- * Searching: by words in three steps (all of them, any of them, their beginnings), each ranked by BM25; by
- * vectors where there are some; the ranks fused: a doc's score is the sum of 1 / (60 + rank) over the lists
- * that have it. What the session or the folder of the asker says counts a little more, and so does what is
- * new: a few hundredths, enough to decide between equals.
+ * Searching: by words in three steps (all of them, any of them, their beginnings), each ranked by
+ * BM25; by vectors where there are some; the ranks fused: a doc's score is the sum of 1 / (60 +
+ * rank) over the lists that have it. What the session or the folder of the asker says counts a
+ * little more, and so does what is new: a few hundredths, enough to decide between equals.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,17 +38,18 @@ static void fuse(struct fused *f, sqlite3_int64 doc, size_t rank, double weight)
 static int match(struct memory *m, const struct memory_query *q, const struct memory_terms *t,
                  enum memory_match how, struct fused *f, struct error *err)
 {
-    static const double weights[N_MATCHES] = {[MATCH_ALL] = 1, [MATCH_ANY] = 0.6, [MATCH_BEGINNINGS] = 0.3};
+    static const double weights[N_MATCHES] = {
+        [MATCH_ALL] = 1, [MATCH_ANY] = 0.6, [MATCH_BEGINNINGS] = 0.3};
     _cleanup_buf_ struct buf words = BUF_INIT(64u << 10);
     if (memory_match(t, how, &words) < 0 || !buf_cstr(&words))
         return error_set(err, ENOMEM, "no memory");
-    _cleanup_stmt_ sqlite3_stmt *s =
-        memory_prepare(m,
-                       "SELECT docs.id FROM words JOIN docs ON docs.id = words.rowid JOIN sessions ON "
-                       "sessions.id = docs.session"
-                       " WHERE words MATCH ?1 AND docs.undone = 0 AND (?2 IS NULL OR sessions.name = ?2)"
-                       " ORDER BY bm25(words, 1.0, 0.5), docs.id DESC LIMIT ?3",
-                       err);
+    _cleanup_stmt_ sqlite3_stmt *s = memory_prepare(
+        m,
+        "SELECT docs.id FROM words JOIN docs ON docs.id = words.rowid JOIN sessions ON "
+        "sessions.id = docs.session"
+        " WHERE words MATCH ?1 AND docs.undone = 0 AND (?2 IS NULL OR sessions.name = ?2)"
+        " ORDER BY bm25(words, 1.0, 0.5), docs.id DESC LIMIT ?3",
+        err);
     if (!s)
         return -EIO;
     sqlite3_bind_text(s, 1, (char *)words.data, (int)words.len, SQLITE_STATIC);
@@ -62,8 +63,8 @@ static int match(struct memory *m, const struct memory_query *q, const struct me
     return done == SQLITE_DONE ? 0 : memory_failed(m, err);
 }
 
-static int find(struct memory *m, const struct memory_query *q, const struct memory_terms *t, struct fused *f,
-                struct error *err)
+static int find(struct memory *m, const struct memory_query *q, const struct memory_terms *t,
+                struct fused *f, struct error *err)
 {
     int r = 0;
     for (enum memory_match how = MATCH_ALL; r == 0 && t->count && how < N_MATCHES; how++)
@@ -138,7 +139,8 @@ static bool is_told(const json_t *hits, const char *snippet)
 static int tell(const struct memory_row *row, const json_t *message, const struct memory_terms *t,
                 double score, json_t *hits)
 {
-    _cleanup_buf_ struct buf text = BUF_INIT(HISTORY_MESSAGE_MAX), snippet = BUF_INIT(2 * MEMORY_SNIPPET_MAX);
+    _cleanup_buf_ struct buf text = BUF_INIT(HISTORY_MESSAGE_MAX),
+                             snippet = BUF_INIT(2 * MEMORY_SNIPPET_MAX);
     struct memory_part part;
     int r = memory_part(message, row->part, &part, &text);
     if (r < 0 || row->at + row->n > text.len)
@@ -146,15 +148,16 @@ static int tell(const struct memory_row *row, const json_t *message, const struc
     memory_snippet((char *)text.data + row->at, row->n, t, &snippet);
     if (!buf_cstr(&snippet) || is_told(hits, (char *)snippet.data))
         return 0;
-    json_t *hit = json_pack("{s:s, s:I, s:s*, s:s*, s:s, s:I, s:s, s:f}", "session", row->session, "message",
-                            (json_int_t)row->message, "call", part.call, "time",
-                            json_string_value(json_object_get(message, "time")), "role", part.role, "turn",
-                            (json_int_t)row->turn, "snippet", (char *)snippet.data, "score", score);
+    json_t *hit =
+        json_pack("{s:s, s:I, s:s*, s:s*, s:s, s:I, s:s, s:f}", "session", row->session, "message",
+                  (json_int_t)row->message, "call", part.call, "time",
+                  json_string_value(json_object_get(message, "time")), "role", part.role, "turn",
+                  (json_int_t)row->turn, "snippet", (char *)snippet.data, "score", score);
     return hit ? json_array_append_new(hits, hit) : -EINVAL;
 }
 
-static json_t *tell_all(struct memory *m, const struct memory_query *q, const struct memory_terms *t,
-                        const struct fused *f)
+static json_t *tell_all(struct memory *m, const struct memory_query *q,
+                        const struct memory_terms *t, const struct fused *f)
 {
     json_t *hits = json_array();
     for (size_t i = 0; hits && i < f->count && json_array_size(hits) < q->limit; i++) {
@@ -167,8 +170,8 @@ static json_t *tell_all(struct memory *m, const struct memory_query *q, const st
     return hits;
 }
 
-static int search(struct memory *m, const struct memory_query *q, const struct memory_terms *t, json_t **ret,
-                  struct error *err)
+static int search(struct memory *m, const struct memory_query *q, const struct memory_terms *t,
+                  json_t **ret, struct error *err)
 {
     struct fused f = {.count = 0};
     int r = memory_update(m, q->session, q->own, q->cancel, err);
@@ -188,7 +191,8 @@ static int search(struct memory *m, const struct memory_query *q, const struct m
     return r;
 }
 
-int memory_search(struct memory *m, const struct memory_query *given, json_t **ret, struct error *err)
+int memory_search(struct memory *m, const struct memory_query *given, json_t **ret,
+                  struct error *err)
 {
     struct memory_query q = *given;
     struct memory_terms t;

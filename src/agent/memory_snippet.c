@@ -1,8 +1,8 @@
 /*
  * A snippet: the stretch of a text that has the most of what was asked for, on one line.
  *
- * Where the terms stand is looked for as letters, without the tokenizer: a stemmed or composed form may not
- * be found, and then the beginning of the text is shown.
+ * Where the terms stand is looked for as letters, without the tokenizer: a stemmed or composed form
+ * may not be found, and then the beginning of the text is shown.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -48,8 +48,8 @@ static size_t best_place(const char *text, size_t n, const struct memory_terms *
     struct place places[PLACES_MAX];
     size_t count = 0, best = 0;
     for (size_t term = 0; term < t->count; term++)
-        for (size_t at = 0, each = 0; each < PLACES_MAX / MEMORY_TERMS_MAX + 1 && count < PLACES_MAX;
-             each++) {
+        for (size_t at = 0, each = 0;
+             each < PLACES_MAX / MEMORY_TERMS_MAX + 1 && count < PLACES_MAX; each++) {
             at = next_place(text, at, n, t->texts[term]);
             if (at == n)
                 break;
@@ -75,7 +75,8 @@ int memory_snippet(const char *text, size_t n, const struct memory_terms *t, str
     size_t i = from;
     while (i < n) {
         size_t size = utf8_character((const uint8_t *)text + i, n - i);
-        bool space = size == 0 || text[i] == ' ' || utf8_is_control((const uint8_t *)text + i, size);
+        bool space =
+            size == 0 || text[i] == ' ' || utf8_is_control((const uint8_t *)text + i, size);
         if (ret->len - used + size + 1 > MEMORY_SNIPPET_MAX - 6)
             break;
         if (!space && blank && i > from)

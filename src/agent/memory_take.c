@@ -1,12 +1,12 @@
 /*
  * Taking in what is new in the histories.
  *
- * A session's row says how many of its messages were taken in and where the last of them ended. A history
- * only grows, so whatever stands behind is new; if that place is no longer the end of a message, somebody
- * rewrote the file, and the session is taken in again from its beginning.
+ * A session's row says how many of its messages were taken in and where the last of them ended. A
+ * history only grows, so whatever stands behind is new; if that place is no longer the end of a
+ * message, somebody rewrote the file, and the session is taken in again from its beginning.
  *
- * It is done in pieces, each a transaction that begins by reading the row again: two programs share the work
- * instead of doing it twice, and a search that is cancelled loses little.
+ * It is done in pieces, each a transaction that begins by reading the row again: two programs share
+ * the work instead of doing it twice, and a search that is cancelled loses little.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,8 +22,8 @@
 #define PARTS_MAX 4096       /* of one message */
 #define CALLS_MAX 64
 
-/* Calls of `memory` in the last answer: neither they nor their results are remembered, or every search would
- * find itself. */
+/* Calls of `memory` in the last answer: neither they nor their results are remembered, or every
+ * search would find itself. */
 struct own_calls {
     char ids[CALLS_MAX][64];
     size_t count;
@@ -73,8 +73,8 @@ static void note_calls(struct own_calls *c, const json_t *message)
     }
 }
 
-static int add_row(struct take *u, const char *text, size_t n, size_t message, size_t part, size_t at,
-                   const struct history_entry *e)
+static int add_row(struct take *u, const char *text, size_t n, size_t message, size_t part,
+                   size_t at, const struct history_entry *e)
 {
     _cleanup_buf_ struct buf parts = BUF_INIT(16u << 10);
     memory_split(text, n, &parts);
@@ -89,7 +89,8 @@ static int add_row(struct take *u, const char *text, size_t n, size_t message, s
     if (done == SQLITE_DONE) {
         sqlite3_bind_int64(u->words, 1, sqlite3_last_insert_rowid(u->m->db));
         sqlite3_bind_text(u->words, 2, text, (int)n, SQLITE_STATIC);
-        sqlite3_bind_text(u->words, 3, parts.len ? (char *)parts.data : "", (int)parts.len, SQLITE_STATIC);
+        sqlite3_bind_text(u->words, 3, parts.len ? (char *)parts.data : "", (int)parts.len,
+                          SQLITE_STATIC);
         done = sqlite3_step(u->words);
         sqlite3_reset(u->words);
     }
@@ -130,9 +131,10 @@ static int add_message(struct take *u, size_t i, const struct history_entry *e)
 
 int memory_forget(struct memory *m, sqlite3_int64 session, struct error *err)
 {
-    _cleanup_stmt_ sqlite3_stmt *vectors =
-        memory_prepare(m, "DELETE FROM vectors WHERE doc IN (SELECT id FROM docs WHERE session = ?)", err);
-    _cleanup_stmt_ sqlite3_stmt *docs = memory_prepare(m, "DELETE FROM docs WHERE session = ?", err);
+    _cleanup_stmt_ sqlite3_stmt *vectors = memory_prepare(
+        m, "DELETE FROM vectors WHERE doc IN (SELECT id FROM docs WHERE session = ?)", err);
+    _cleanup_stmt_ sqlite3_stmt *docs =
+        memory_prepare(m, "DELETE FROM docs WHERE session = ?", err);
     if (!vectors || !docs)
         return -EIO;
     sqlite3_bind_int64(vectors, 1, session);
@@ -162,10 +164,11 @@ static int read_row(struct take *u)
 
 static int make_row(struct take *u)
 {
-    _cleanup_stmt_ sqlite3_stmt *s = memory_prepare(
-        u->m,
-        "INSERT INTO sessions (name, workspace, size, written, messages, reached) VALUES (?, ?, 0, 0, 0, 0)",
-        u->err);
+    _cleanup_stmt_ sqlite3_stmt *s =
+        memory_prepare(u->m,
+                       "INSERT INTO sessions (name, workspace, size, written, messages, reached) "
+                       "VALUES (?, ?, 0, 0, 0, 0)",
+                       u->err);
     if (!s)
         return -EIO;
     sqlite3_bind_text(s, 1, history_id(u->h), -1, SQLITE_STATIC);
@@ -218,7 +221,8 @@ static int mark_undone(struct take *u)
 {
     struct history_entry e;
     _cleanup_stmt_ sqlite3_stmt *s = memory_prepare(
-        u->m, "UPDATE docs SET undone = ? WHERE session = ? AND message = ? AND undone <> ?1", u->err);
+        u->m, "UPDATE docs SET undone = ? WHERE session = ? AND message = ? AND undone <> ?1",
+        u->err);
     if (!s)
         return -EIO;
     for (size_t i = 0; i < u->messages && history_peek(u->h, i, &e); i++) {
@@ -235,7 +239,8 @@ static int mark_undone(struct take *u)
 static int save_place(struct take *u, const struct stat *st, bool complete)
 {
     _cleanup_stmt_ sqlite3_stmt *s = memory_prepare(
-        u->m, "UPDATE sessions SET messages = ?, reached = ?, size = ?, written = ? WHERE id = ?", u->err);
+        u->m, "UPDATE sessions SET messages = ?, reached = ?, size = ?, written = ? WHERE id = ?",
+        u->err);
     if (!s)
         return -EIO;
     sqlite3_bind_int64(s, 1, (sqlite3_int64)u->messages);
@@ -271,7 +276,8 @@ static int one_transaction(struct take *u, const struct stat *st)
     return !complete;
 }
 
-int memory_take(struct memory *m, struct history *h, const struct stat *st, int cancel, struct error *err)
+int memory_take(struct memory *m, struct history *h, const struct stat *st, int cancel,
+                struct error *err)
 {
     struct take u = {.m = m, .h = h, .err = err};
     u.doc = memory_prepare(m, ADD_DOC, err);

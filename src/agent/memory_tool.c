@@ -1,6 +1,6 @@
 /*
- * The `memory` tool: searching this and past sessions, and reading one message of them in full, or the output
- * of one call of several in it. What was pruned from the context is had back this way.
+ * The `memory` tool: searching this and past sessions, and reading one message of them in full, or
+ * the output of one call of several in it. What was pruned from the context is had back this way.
  */
 #include <errno.h>
 #include <string.h>
@@ -95,9 +95,8 @@ static int search(struct tool_call *c, const char *session, struct error *err)
         buf_append_str(&c->result->text,
                        "Nothing was found. Try other or fewer words; any one of them is enough.\n");
     else
-        buf_append_str(
-            &c->result->text,
-            "To read one in full: memory {\"message\": N, \"session\": S, \"call\": ID if given}.\n");
+        buf_append_str(&c->result->text, "To read one in full: memory {\"message\": N, "
+                                         "\"session\": S, \"call\": ID if given}.\n");
     c->result->data = json_pack("{s:o}", "hits", hits);
     return c->result->data ? 0 : error_set(err, ENOMEM, "no memory");
 }
@@ -135,8 +134,8 @@ static void put_page(struct buf *out, const struct buf *text, size_t from)
         n -= utf8_cut_end(at, n);
     text_append(out, at, n);
     if (from + n < text->len)
-        buf_printf(out, "\n[bytes %zu to %zu of %zu; to go on, add \"offset\": %zu]\n", from, from + n,
-                   text->len, from + n);
+        buf_printf(out, "\n[bytes %zu to %zu of %zu; to go on, add \"offset\": %zu]\n", from,
+                   from + n, text->len, from + n);
 }
 
 static int show(struct tool_call *c, const json_t *message, long long number, struct error *err)
@@ -146,7 +145,8 @@ static int show(struct tool_call *c, const json_t *message, long long number, st
     size_t from = (size_t)input_int(c, "offset", 0);
     int r = text_of(message, call, &text);
     if (r == -ENOENT)
-        return tool_fail(c, "input.call: message %lld has nothing of the call '%.100s'", number, call);
+        return tool_fail(c, "input.call: message %lld has nothing of the call '%.100s'", number,
+                         call);
     if (r < 0)
         return error_errno(err, -r, "message %lld", number);
     if (from > text.len)
@@ -158,8 +158,8 @@ static int show(struct tool_call *c, const json_t *message, long long number, st
         buf_append_str(&c->result->text, "[no text]\n");
     }
     c->result->data =
-        json_pack("{s:I, s:I, s:I, s:s*}", "message", (json_int_t)number, "offset", (json_int_t)from, "bytes",
-                  (json_int_t)text.len, "time", member(message, "time"));
+        json_pack("{s:I, s:I, s:I, s:s*}", "message", (json_int_t)number, "offset",
+                  (json_int_t)from, "bytes", (json_int_t)text.len, "time", member(message, "time"));
     return c->result->data ? 0 : error_set(err, ENOMEM, "no memory");
 }
 
@@ -175,8 +175,8 @@ static int read_message(struct tool_call *c, const char *session, struct error *
         h = open;
     }
     if (r == 0 && (size_t)number >= history_count(h))
-        r = tool_fail(c, "input.message: the session %s has %zu messages, the first is 0", history_id(h),
-                      history_count(h));
+        r = tool_fail(c, "input.message: the session %s has %zu messages, the first is 0",
+                      history_id(h), history_count(h));
     else if (r == 0) {
         r = history_read(h, (size_t)number, &message, err);
         if (r == 0)
@@ -206,8 +206,8 @@ static int run(struct tool_call *c, struct error *err)
     return search(c, all ? NULL : given, err);
 }
 
-static const struct tool *find(struct tool_source *s, struct tool_session *session, const char *name,
-                               struct error *err)
+static const struct tool *find(struct tool_source *s, struct tool_session *session,
+                               const char *name, struct error *err)
 {
     struct memory_source *m = (struct memory_source *)s;
     return strcmp(name, m->tool.name) == 0 ? &m->tool : NULL;

@@ -1,5 +1,6 @@
 /*
- * Which histories have something new: those that look otherwise than when they were taken in (memory_take.c).
+ * Which histories have something new: those that look otherwise than when they were taken in
+ * (memory_take.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +24,8 @@ static bool is_known(struct pass *p, const char *name, size_t n, const struct st
 {
     sqlite3_bind_text(p->known, 1, name, (int)n, SQLITE_STATIC);
     sqlite3_bind_int64(p->known, 2, (sqlite3_int64)st->st_size);
-    sqlite3_bind_int64(p->known, 3, (sqlite3_int64)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec);
+    sqlite3_bind_int64(p->known, 3,
+                       (sqlite3_int64)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec);
     bool known = sqlite3_step(p->known) == SQLITE_ROW;
     sqlite3_reset(p->known);
     return known;
@@ -35,8 +37,9 @@ static int update_one(void *data, const char *name, size_t n_id)
     struct stat st;
     char id[HISTORY_ID_MAX] = "";
     memcpy(id, name, n_id);
-    if ((p->only && strcmp(p->only, id) != 0) || fstatat(p->m->folder, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-        !S_ISREG(st.st_mode) || is_known(p, name, n_id, &st))
+    if ((p->only && strcmp(p->only, id) != 0) ||
+        fstatat(p->m->folder, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) ||
+        is_known(p, name, n_id, &st))
         return 0;
     if (p->own && strcmp(history_id(p->own), id) == 0)
         return memory_take(p->m, p->own, &st, p->cancel, p->err);
@@ -75,23 +78,26 @@ static int forget_removed(struct memory *m, struct error *err)
 static int compact(struct memory *m, struct error *err)
 {
     _cleanup_stmt_ sqlite3_stmt *s = memory_prepare(
-        m, "SELECT (SELECT count(*) FROM words_docsize) > 2 * (SELECT count(*) FROM docs) + 10000", err);
+        m, "SELECT (SELECT count(*) FROM words_docsize) > 2 * (SELECT count(*) FROM docs) + 10000",
+        err);
     if (!s || sqlite3_step(s) != SQLITE_ROW)
         return memory_failed(m, err);
     if (!sqlite3_column_int(s, 0))
         return 0;
     sqlite3_reset(s);
-    return memory_run(m,
-                      "BEGIN IMMEDIATE; INSERT INTO words (words) VALUES ('delete-all'); DELETE FROM docs;"
-                      " DELETE FROM vectors; DELETE FROM sessions; COMMIT; VACUUM;",
-                      err);
+    return memory_run(
+        m,
+        "BEGIN IMMEDIATE; INSERT INTO words (words) VALUES ('delete-all'); DELETE FROM docs;"
+        " DELETE FROM vectors; DELETE FROM sessions; COMMIT; VACUUM;",
+        err);
 }
 
 static int update_all(struct memory *m, const char *session, struct history *own, int cancel,
                       struct error *err)
 {
     struct pass p = {.m = m, .only = session, .own = own, .cancel = cancel, .err = err};
-    p.known = memory_prepare(m, "SELECT 1 FROM sessions WHERE name = ? AND size = ? AND written = ?", err);
+    p.known = memory_prepare(
+        m, "SELECT 1 FROM sessions WHERE name = ? AND size = ? AND written = ?", err);
     if (!p.known)
         return -EIO;
     int r = session ? 0 : forget_removed(m, err);
@@ -103,7 +109,8 @@ static int update_all(struct memory *m, const char *session, struct history *own
     return r;
 }
 
-int memory_update(struct memory *m, const char *session, struct history *own, int cancel, struct error *err)
+int memory_update(struct memory *m, const char *session, struct history *own, int cancel,
+                  struct error *err)
 {
     pthread_mutex_lock(&m->lock);
     int r = update_all(m, session, own, cancel, err);

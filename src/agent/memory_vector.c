@@ -1,9 +1,10 @@
 /*
- * Vectors: what an embedding model makes of each piece of text, kept as floats of length 1, and compared with
- * the query's one by one. A provider that does not answer takes nothing away: words are found without it.
+ * Vectors: what an embedding model makes of each piece of text, kept as floats of length 1, and
+ * compared with the query's one by one. A provider that does not answer takes nothing away: words
+ * are found without it.
  *
- * A search makes the vectors of a limited number of pieces, the newest first, so that none waits for all of a
- * long past at once.
+ * A search makes the vectors of a limited number of pieces, the newest first, so that none waits
+ * for all of a long past at once.
  */
 #include <errno.h>
 #include <math.h>
@@ -65,11 +66,12 @@ static int add_text(struct memory *m, struct batch *b, sqlite3_int64 doc)
 /* The next pieces without a vector, the newest first. */
 static int fill(struct memory *m, struct batch *b)
 {
-    _cleanup_stmt_ sqlite3_stmt *s = memory_prepare(
-        m,
-        "SELECT id FROM docs WHERE undone = 0 AND NOT EXISTS (SELECT 1 FROM vectors WHERE doc = docs.id AND"
-        " embedder = ?) ORDER BY id DESC LIMIT ?",
-        NULL);
+    _cleanup_stmt_ sqlite3_stmt *s =
+        memory_prepare(m,
+                       "SELECT id FROM docs WHERE undone = 0 AND NOT EXISTS (SELECT 1 FROM vectors "
+                       "WHERE doc = docs.id AND"
+                       " embedder = ?) ORDER BY id DESC LIMIT ?",
+                       NULL);
     b->texts = json_array();
     if (!s || !b->texts)
         return -ENOMEM;
@@ -84,7 +86,8 @@ static int store(struct memory *m, const struct batch *b, const json_t *vectors)
 {
     _cleanup_stmt_ sqlite3_stmt *s =
         memory_prepare(m, "INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", NULL);
-    int r = s && json_array_size(vectors) == b->count ? memory_run(m, "BEGIN IMMEDIATE", NULL) : -EPROTO;
+    int r = s && json_array_size(vectors) == b->count ? memory_run(m, "BEGIN IMMEDIATE", NULL)
+                                                      : -EPROTO;
     if (r < 0)
         return r;
     for (size_t i = 0; r == 0 && i < b->count; i++) {
@@ -147,19 +150,22 @@ static size_t insert(struct memory_hit *best, size_t count, size_t max, struct m
     return count;
 }
 
-int memory_nearest(struct memory *m, const struct memory_query *q, struct memory_hit *ret, size_t max)
+int memory_nearest(struct memory *m, const struct memory_query *q, struct memory_hit *ret,
+                   size_t max)
 {
     _cleanup_free_ float *wanted = NULL;
     size_t n = 0, count = 0;
     int r = embed_query(m, q, &wanted, &n);
     if (r < 0)
         return r;
-    _cleanup_stmt_ sqlite3_stmt *s = memory_prepare(
-        m,
-        "SELECT docs.id, vector FROM vectors JOIN docs ON docs.id = vectors.doc JOIN sessions ON sessions.id "
-        "="
-        " docs.session WHERE embedder = ?1 AND docs.undone = 0 AND (?2 IS NULL OR sessions.name = ?2)",
-        NULL);
+    _cleanup_stmt_ sqlite3_stmt *s =
+        memory_prepare(m,
+                       "SELECT docs.id, vector FROM vectors JOIN docs ON docs.id = vectors.doc "
+                       "JOIN sessions ON sessions.id "
+                       "="
+                       " docs.session WHERE embedder = ?1 AND docs.undone = 0 AND (?2 IS NULL OR "
+                       "sessions.name = ?2)",
+                       NULL);
     if (!s)
         return -EIO;
     sqlite3_bind_text(s, 1, m->embedder, -1, SQLITE_STATIC);

@@ -1,6 +1,6 @@
-/* Figures of the providers' public price lists; a name stands for itself and all that begin with it, the
- * longest that fits counts. What is missing or out of date here, "models" of the configuration says
- * (settings_facts.c). */
+/* Figures of the providers' public price lists; a name stands for itself and all that begin with
+ * it, the longest that fits counts. What is missing or out of date here, "models" of the
+ * configuration says (settings_facts.c). */
 #include <string.h>
 
 #include "cleanup.h"
@@ -88,7 +88,7 @@ bool models_find(const char *provider, const char *name, struct model_facts *ret
         return true;
     }
     bool claude = strstr(name, "claude") != NULL;
-    *ret =
-        (struct model_facts){claude ? 200 * K : 128 * K, claude ? 32 * K : 16384, {-1, -1, -1, -1, 0, 1, 1}};
+    *ret = (struct model_facts){
+        claude ? 200 * K : 128 * K, claude ? 32 * K : 16384, {-1, -1, -1, -1, 0, 1, 1}};
     return false;
 }

@@ -1,6 +1,6 @@
 /*
- * What is publicly known about models: window, longest answer, price. For models that the configuration says
- * nothing about.
+ * What is publicly known about models: window, longest answer, price. For models that the
+ * configuration says nothing about.
  */
 #pragma once
 

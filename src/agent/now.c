@@ -1,6 +1,7 @@
 /*
- * What is the case at present, for the model: its plan, and what runs in the background of the box. It is
- * told anew with every request, so that it is known however much of the conversation was pruned.
+ * What is the case at present, for the model: its plan, and what runs in the background of the box.
+ * It is told anew with every request, so that it is known however much of the conversation was
+ * pruned.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -22,8 +23,8 @@ static void put_plan(struct agent *a, struct buf *text)
     if (json_array_size(plan) > 0)
         buf_append_str(text, "Your plan:\n");
     json_array_foreach(plan, i, item)
-        buf_printf(text, "- %s: %.*s\n", json_string_value(json_object_get(item, "state")), ITEM_MAX,
-                   json_string_value(json_object_get(item, "text")));
+        buf_printf(text, "- %s: %.*s\n", json_string_value(json_object_get(item, "state")),
+                   ITEM_MAX, json_string_value(json_object_get(item, "text")));
     json_decref(plan);
 }
 
@@ -50,8 +51,9 @@ int agent_now(struct agent *a, struct buf *text)
 {
     put_plan(a, text);
     if (agent_count_background(a) > 0)
-        buf_append_str(text,
-                       "Running in the background (bash with the handle shows new output, or kills it):\n");
+        buf_append_str(
+            text,
+            "Running in the background (bash with the handle shows new output, or kills it):\n");
     for (size_t i = 0; i < a->n_running; i++)
         buf_printf(text, "- handle %" PRIu64 ": %s\n", a->running[i].handle, a->running[i].command);
     return text->failed ? -ENOMEM : 0;
@@ -59,8 +61,9 @@ int agent_now(struct agent *a, struct buf *text)
 
 static void remember(struct agent *a, uint64_t handle, const char *command)
 {
-    struct running *more =
-        a->n_running < RUNNING_MAX ? reallocarray(a->running, a->n_running + 1, sizeof *more) : NULL;
+    struct running *more = a->n_running < RUNNING_MAX
+                               ? reallocarray(a->running, a->n_running + 1, sizeof *more)
+                               : NULL;
     if (!more)
         return;
     a->running = more;
@@ -82,23 +85,26 @@ void agent_watch_background(struct agent *a, const char *tool, const json_t *inp
         return;
     remember(a, (uint64_t)handle, command);
     agent_append(a,
-                 message_of_hutch("background", "{s:s, s:I, s:s}", "box", workbox_id(a->box), "handle",
-                                  handle, "command", command),
+                 message_of_hutch("background", "{s:s, s:I, s:s}", "box", workbox_id(a->box),
+                                  "handle", handle, "command", command),
                  NULL);
 }
 
-/* Those that the history tells of in this very box; whether they still run is asked when it matters. */
+/* Those that the history tells of in this very box; whether they still run is asked when it
+ * matters. */
 void agent_restore_background(struct agent *a)
 {
     for (size_t i = 0; i < history_count(a->history); i++) {
         json_t *m = NULL;
         const struct history_entry *e = history_entry(a->history, i);
-        if (e->role != HISTORY_HUTCH || e->kind != HISTORY_OTHER || history_read(a->history, i, &m, NULL) < 0)
+        if (e->role != HISTORY_HUTCH || e->kind != HISTORY_OTHER ||
+            history_read(a->history, i, &m, NULL) < 0)
             continue;
         const char *kind = json_string_value(json_object_get(m, "kind"));
         const char *box = json_string_value(json_object_get(m, "box"));
         const char *command = json_string_value(json_object_get(m, "command"));
-        if (kind && box && command && strcmp(kind, "background") == 0 && strcmp(box, workbox_id(a->box)) == 0)
+        if (kind && box && command && strcmp(kind, "background") == 0 &&
+            strcmp(box, workbox_id(a->box)) == 0)
             remember(a, (uint64_t)json_integer_value(json_object_get(m, "handle")), command);
         json_decref(m);
     }

@@ -26,7 +26,8 @@ json_t *message_of_person(unsigned turn, const char *aside, const char *words)
     if (aside && *aside)
         json_array_append_new(content, text_block(aside));
     json_array_append_new(content, text_block(words));
-    return json_pack("{s:s, s:I, s:o}", "role", "user", "turn", (json_int_t)turn, "content", content);
+    return json_pack("{s:s, s:I, s:o}", "role", "user", "turn", (json_int_t)turn, "content",
+                     content);
 }
 
 json_t *message_of_results(json_t *blocks)
@@ -52,10 +53,12 @@ int agent_record_box(struct agent *a, struct error *err)
 {
     if (a->box_told)
         return 0;
-    json_t *folder =
-        a->folder_known ? json_pack("[I, I]", (json_int_t)a->folder.dev, (json_int_t)a->folder.ino) : NULL;
+    json_t *folder = a->folder_known
+                         ? json_pack("[I, I]", (json_int_t)a->folder.dev, (json_int_t)a->folder.ino)
+                         : NULL;
     int r = agent_append(
-        a, message_of_hutch("box", "{s:s, s:o*}", "box", workbox_id(a->box), "folder", folder), err);
+        a, message_of_hutch("box", "{s:s, s:o*}", "box", workbox_id(a->box), "folder", folder),
+        err);
     a->box_told = r == 0;
     return r;
 }
@@ -69,11 +72,11 @@ static json_t *usage_json(const struct model_usage *u)
                      (json_int_t)u->cache_write, "thinking", (json_int_t)u->thinking);
 }
 
-int agent_record_answer(struct agent *a, const struct model_reply *reply, const char *stop, double cost,
-                        struct error *err)
+int agent_record_answer(struct agent *a, const struct model_reply *reply, const char *stop,
+                        double cost, struct error *err)
 {
-    json_t *m = json_pack("{s:s, s:O, s:s, s:s, s:o*, s:o*}", "role", "assistant", "content", reply->content,
-                          "model", a->model_name, "stop", stop, "usage", usage_json(&reply->usage), "cost",
-                          cost >= 0 ? json_real(cost) : NULL);
+    json_t *m = json_pack("{s:s, s:O, s:s, s:s, s:o*, s:o*}", "role", "assistant", "content",
+                          reply->content, "model", a->model_name, "stop", stop, "usage",
+                          usage_json(&reply->usage), "cost", cost >= 0 ? json_real(cost) : NULL);
     return agent_append(a, m, err);
 }

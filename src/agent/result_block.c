@@ -1,4 +1,5 @@
-/* A tool's result as a block of the conversation: within what a model can take, however much a tool says. */
+/* A tool's result as a block of the conversation: within what a model can take, however much a tool
+ * says. */
 #include <string.h>
 
 #include "agent_private.h"
@@ -23,7 +24,8 @@ static json_t *bounded_text(const struct buf *text)
     size_t head = whole_before(text->data, RESULT_BLOCK_TEXT / 3 * 2);
     size_t tail = whole_before(text->data, text->len - RESULT_BLOCK_TEXT / 3);
     buf_append(&b, text->data, head);
-    buf_printf(&b, "\n[%zu bytes left out here; ask for less at a time to see them]\n", tail - head);
+    buf_printf(&b, "\n[%zu bytes left out here; ask for less at a time to see them]\n",
+               tail - head);
     buf_append(&b, text->data + tail, text->len - tail);
     return json_stringn((const char *)b.data, b.len);
 }
@@ -40,8 +42,8 @@ static json_t *image_block(const struct tool_result *r)
 
 static json_t *block(const char *id, json_t *content, bool failed)
 {
-    return json_pack("{s:s, s:s, s:o, s:b}", "type", "tool_result", "tool_use_id", id, "content", content,
-                     "is_error", failed);
+    return json_pack("{s:s, s:s, s:o, s:b}", "type", "tool_result", "tool_use_id", id, "content",
+                     content, "is_error", failed);
 }
 
 json_t *result_block(const char *id, const struct tool_result *r)
@@ -49,8 +51,8 @@ json_t *result_block(const char *id, const struct tool_result *r)
     json_t *content = json_array();
     bool image = r->mime && r->image.len;
     if (r->text.len || !image)
-        json_array_append_new(content,
-                              json_pack("{s:s, s:o}", "type", "text", "text", bounded_text(&r->text)));
+        json_array_append_new(
+            content, json_pack("{s:s, s:o}", "type", "text", "text", bounded_text(&r->text)));
     if (image)
         json_array_append_new(content, image_block(r));
     return block(id, content, r->failed);

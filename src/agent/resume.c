@@ -1,7 +1,7 @@
 /*
- * Going on with a session: its box if it is still there, with all that runs in it; else a fresh one with the
- * changes that were saved beside the history. What is not there any more is told to the person and to the
- * model.
+ * Going on with a session: its box if it is still there, with all that runs in it; else a fresh one
+ * with the changes that were saved beside the history. What is not there any more is told to the
+ * person and to the model.
  */
 #include <errno.h>
 #include <string.h>
@@ -66,14 +66,15 @@ static void tell_lost(struct agent *a, const struct error *err, int missing)
         agent_note(a, "the saved changes could not be brought back: %s", err->text);
     else if (missing > 0)
         agent_note(a, "%s", err->text);
-    agent_note(
-        a, "the box of this session has gone; this is a fresh one with the changes of its workspace. What "
-           "lay elsewhere (/tmp, the home folder) and what ran in the background is not there any more");
-    agent_aside(
-        a,
-        "The sandbox was made anew: files of /workspace are as they were%s; other files (/tmp, the home "
-        "folder), shell variables and background processes are gone.",
-        missing ? ", but some could not be brought back" : "");
+    agent_note(a, "the box of this session has gone; this is a fresh one with the changes of its "
+                  "workspace. What "
+                  "lay elsewhere (/tmp, the home folder) and what ran in the background is not "
+                  "there any more");
+    agent_aside(a,
+                "The sandbox was made anew: files of /workspace are as they were%s; other files "
+                "(/tmp, the home "
+                "folder), shell variables and background processes are gone.",
+                missing ? ", but some could not be brought back" : "");
 }
 
 /* The box that the history names last, and whether it ever named one. */
@@ -148,8 +149,8 @@ int agent_resume(struct agent *a, struct error *err)
     go_to_workspace(a);
     a->box_told = find_box(a, &had_one);
     if (a->box_told && a->options.makes)
-        agent_note(
-            a, "the box of this session is still there as it was made: the options for one do not change it");
+        agent_note(a, "the box of this session is still there as it was made: the options for one "
+                      "do not change it");
     if (!a->box_told)
         r = remake_box(a, had_one, err);
     if (r < 0)

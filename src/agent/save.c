@@ -1,4 +1,5 @@
-/* The changes of the box as ID.patch beside the history, and back into a box that had to be made anew. */
+/* The changes of the box as ID.patch beside the history, and back into a box that had to be made
+ * anew. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

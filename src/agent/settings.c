@@ -1,8 +1,9 @@
 /*
- * Reading what an agent is set up with. The environment and the person's own configuration count. A .env and
- * a workspace's configuration may have come with a clone: what needs trust in them (trust_items.c) counts
- * only if their folder is trusted, and is reported and forgotten otherwise. SAFEDIR of a .env cannot lead out
- * of its folder unless that is trusted, or a stranger would decide which folder an agent works on.
+ * Reading what an agent is set up with. The environment and the person's own configuration count. A
+ * .env and a workspace's configuration may have come with a clone: what needs trust in them
+ * (trust_items.c) counts only if their folder is trusted, and is reported and forgotten otherwise.
+ * SAFEDIR of a .env cannot lead out of its folder unless that is trusted, or a stranger would
+ * decide which folder an agent works on.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -81,7 +82,8 @@ static int read_dotenv(struct settings *s, const char *folder, struct error *err
         settings_note(s, "%s", f->unreadable.text);
     int r = dotenv_parse(f->text.len ? (const char *)f->text.data : "", f->text.len, &sink);
     if (reading.broken > BROKEN_TOLD)
-        settings_note(s, "%s/.env: %u more lines are left out", s->here.folder, reading.broken - BROKEN_TOLD);
+        settings_note(s, "%s/.env: %u more lines are left out", s->here.folder,
+                      reading.broken - BROKEN_TOLD);
     return r < 0 ? error_set(err, -r, "no memory") : 0;
 }
 
@@ -128,10 +130,11 @@ static int read_safedir(struct settings *s, const char *folder, struct error *er
         return 0;
     if (s->dotenv_trusted || is_beneath(s->safedir, s->here.folder))
         return 0;
-    return error_set(err, EPERM,
-                     "%s/.env: SAFEDIR=%.200s lies outside of the .env's folder, and the folder is not"
-                     " trusted; use -w %.200s, set SAFEDIR in the environment, or run `hutch trust %.200s`",
-                     s->here.folder, value, s->safedir, s->here.folder);
+    return error_set(
+        err, EPERM,
+        "%s/.env: SAFEDIR=%.200s lies outside of the .env's folder, and the folder is not"
+        " trusted; use -w %.200s, set SAFEDIR in the environment, or run `hutch trust %.200s`",
+        s->here.folder, value, s->safedir, s->here.folder);
 }
 
 static int check_numbers(const struct settings *s, struct error *err)
@@ -147,7 +150,8 @@ static int check_numbers(const struct settings *s, struct error *err)
     return 0;
 }
 
-static int read_all(struct settings *s, const char *folder, const char *workspace, struct error *err)
+static int read_all(struct settings *s, const char *folder, const char *workspace,
+                    struct error *err)
 {
     s->notes = json_array();
     s->kept = json_array();

@@ -5,7 +5,8 @@
 #include "settings_private.h"
 #include "banned.h"
 
-/* The member of "models" that fits best: the whole name, else the longest beginning that ends with a `*`. */
+/* The member of "models" that fits best: the whole name, else the longest beginning that ends with
+ * a `*`. */
 static const json_t *best_row(const json_t *table, const char *full)
 {
     const char *name;
@@ -58,8 +59,8 @@ static void take_row(const json_t *row, bool anthropic, struct model_facts *f)
     set_number(row, "cache_write", &f->price.cache_write);
 }
 
-/* Somebody else's copy of a well-known model ("anthropic/claude-…" of a gateway): its size is known, its
- * price is that provider's own. */
+/* Somebody else's copy of a well-known model ("anthropic/claude-…" of a gateway): its size is
+ * known, its price is that provider's own. */
 static void by_name(const char *name, struct model_facts *f)
 {
     const char *last = strrchr(name, '/');
@@ -68,7 +69,8 @@ static void by_name(const char *name, struct model_facts *f)
     f->price = (struct model_price){-1, -1, -1, -1, 0, 1, 1};
 }
 
-void settings_facts(const struct settings *s, const struct model_spec *spec, struct model_facts *ret)
+void settings_facts(const struct settings *s, const struct model_spec *spec,
+                    struct model_facts *ret)
 {
     char full[1024];
     struct model_facts f;
@@ -93,7 +95,8 @@ double price_of(const struct model_price *p, const struct model_usage *u)
         return -1;
     double read = p->cache_read < 0 ? p->input : p->cache_read;
     double write = p->cache_write < 0 ? p->input : p->cache_write;
-    double in = (double)fresh * p->input + (double)u->cache_read * read + (double)u->cache_write * write;
+    double in =
+        (double)fresh * p->input + (double)u->cache_read * read + (double)u->cache_write * write;
     double out = (double)u->output * p->output;
     return (in * (is_long ? p->long_input : 1) + out * (is_long ? p->long_output : 1)) / 1e6;
 }

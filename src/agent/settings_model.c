@@ -1,5 +1,5 @@
-/* Which model is meant: of the command line, HUTCH_MODEL, MODEL, the configuration, or what there is a key
- * for. */
+/* Which model is meant: of the command line, HUTCH_MODEL, MODEL, the configuration, or what there
+ * is a key for. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,18 +14,18 @@
 static int no_key(const char *provider, struct error *err)
 {
     bool anthropic = !provider || strcmp(provider, "anthropic") == 0;
-    return error_set(err, ENOKEY,
-                     "there is no key for %s: export %s=… in your shell, or put the line %s=… into .env and "
-                     "run `hutch trust`%s\n"
-                     "A model of your own needs none: OPENAI_BASE_URL=http://127.0.0.1:8080/v1 with --model "
-                     "openai/NAME reaches"
-                     " llama.cpp, vLLM or Ollama; other providers go into ~/.config/hutch/config.json\n"
-                     "Without any model: `hutch run CMD` and `hutch tool` work in a box, `hutch history` "
-                     "shows past sessions,"
-                     " --model replay/FILE plays a recorded one",
-                     provider ? provider : "a model", anthropic ? "ANTHROPIC_API_KEY" : "OPENAI_API_KEY",
-                     anthropic ? "ANTHROPIC_API_KEY" : "OPENAI_API_KEY",
-                     provider ? "" : " (or OPENAI_API_KEY)");
+    return error_set(
+        err, ENOKEY,
+        "there is no key for %s: export %s=… in your shell, or put the line %s=… into .env and "
+        "run `hutch trust`%s\n"
+        "A model of your own needs none: OPENAI_BASE_URL=http://127.0.0.1:8080/v1 with --model "
+        "openai/NAME reaches"
+        " llama.cpp, vLLM or Ollama; other providers go into ~/.config/hutch/config.json\n"
+        "Without any model: `hutch run CMD` and `hutch tool` work in a box, `hutch history` "
+        "shows past sessions,"
+        " --model replay/FILE plays a recorded one",
+        provider ? provider : "a model", anthropic ? "ANTHROPIC_API_KEY" : "OPENAI_API_KEY",
+        anthropic ? "ANTHROPIC_API_KEY" : "OPENAI_API_KEY", provider ? "" : " (or OPENAI_API_KEY)");
 }
 
 static const char *configured(const struct settings *s)
@@ -91,10 +91,12 @@ static int split(struct settings *s, const char *given, struct model_spec *spec,
         say_unknown(s, given, err);
         return -EINVAL;
     }
-    return spec->provider && spec->name ? 0 : error_set(err, EINVAL, "the model's name is no UTF-8");
+    return spec->provider && spec->name ? 0
+                                        : error_set(err, EINVAL, "the model's name is no UTF-8");
 }
 
-/* How fast a recording is played: 1 is as it was recorded. At once, unless somebody wants to watch. */
+/* How fast a recording is played: 1 is as it was recorded. At once, unless somebody wants to watch.
+ */
 static double replay_pace(void)
 {
     const char *text = getenv("HUTCH_REPLAY_PACE");

@@ -1,11 +1,11 @@
 /*
- * Where a provider is and what key it gets. The rule: an address goes with the key beside it, if it has one.
+ * Where a provider is and what key it gets. The rule: an address goes with the key beside it, if it
+ * has one.
  *
  *     environment             its address counts with whatever key there is
- *     .env, trusted           its address goes with its own key, else with the environment's; nothing of the
- *                             configuration's entry is sent along
- *     workspace, trusted      its entry stands alone: its address, its key, its headers
- *     own configuration       what the others leave open
+ *     .env, trusted           its address goes with its own key, else with the environment's;
+ * nothing of the configuration's entry is sent along workspace, trusted      its entry stands
+ * alone: its address, its key, its headers own configuration       what the others leave open
  *
  * What is not trusted is not here: settings.c and settings_workspace.c leave it out.
  */
@@ -80,8 +80,8 @@ static int expand(struct settings *s, const char *provider, const char *member, 
     return *ret ? 0 : error_set(err, EINVAL, "%s is no UTF-8", where);
 }
 
-static int expand_headers(struct settings *s, const char *provider, const json_t *headers, json_t **ret,
-                          struct error *err)
+static int expand_headers(struct settings *s, const char *provider, const json_t *headers,
+                          json_t **ret, struct error *err)
 {
     const char *name, *text;
     json_t *value, *made = json_object();
@@ -102,7 +102,8 @@ static int expand_headers(struct settings *s, const char *provider, const json_t
 
 static void take_patience(const json_t *entry, struct model_spec *spec)
 {
-    const json_t *timeout = json_object_get(entry, "timeout"), *retries = json_object_get(entry, "retries");
+    const json_t *timeout = json_object_get(entry, "timeout"),
+                 *retries = json_object_get(entry, "retries");
     if (timeout)
         spec->idle_ms = (int)(json_number_value(timeout) * 1000);
     if (retries)
@@ -110,8 +111,8 @@ static void take_patience(const json_t *entry, struct model_spec *spec)
 }
 
 /* What the entry of the configuration adds; an address or a key that is set already stays. */
-static int take_entry(struct settings *s, const char *provider, const json_t *entry, struct model_spec *spec,
-                      struct error *err)
+static int take_entry(struct settings *s, const char *provider, const json_t *entry,
+                      struct model_spec *spec, struct error *err)
 {
     const char *url = json_string_value(json_object_get(entry, "base_url"));
     const char *key = json_string_value(json_object_get(entry, "key"));
@@ -151,20 +152,22 @@ static int choose_api(const struct settings *s, const char *provider, const json
 static int check(const char *provider, const struct model_spec *spec, struct error *err)
 {
     const char *url = spec->base_url, *key = spec->key;
-    if (url &&
-        (strlen(url) > URL_MAX || (strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0)))
-        return error_set(err, EINVAL, "the address of %s is no http:// or https:// URL: %.200s", provider,
-                         url);
+    if (url && (strlen(url) > URL_MAX ||
+                (strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0)))
+        return error_set(err, EINVAL, "the address of %s is no http:// or https:// URL: %.200s",
+                         provider, url);
     for (const char *at = url; at && *at; at++)
         if (*at <= ' ' || *at == 0x7f)
-            return error_set(err, EINVAL, "the address of %s holds a blank or a control character", provider);
+            return error_set(err, EINVAL, "the address of %s holds a blank or a control character",
+                             provider);
     if (key && strlen(key) > KEY_MAX)
         return error_set(err, EINVAL, "the key for %s is longer than %d bytes", provider, KEY_MAX);
     for (const char *at = key; at && *at; at++)
         if (*at <= ' ' || *at >= 0x7f)
-            return error_set(err, EINVAL,
-                             "the key for %s holds a character that no key has (a blank, a line break?)",
-                             provider);
+            return error_set(
+                err, EINVAL,
+                "the key for %s holds a character that no key has (a blank, a line break?)",
+                provider);
     return 0;
 }
 
@@ -178,7 +181,8 @@ static bool take_variables(struct settings *s, const struct builtin *b, struct m
     return !dotenv;
 }
 
-int settings_reach(struct settings *s, const char *provider, struct model_spec *spec, struct error *err)
+int settings_reach(struct settings *s, const char *provider, struct model_spec *spec,
+                   struct error *err)
 {
     bool workspace;
     const struct builtin *b = builtin(provider);
@@ -196,7 +200,8 @@ int settings_reach(struct settings *s, const char *provider, struct model_spec *
     if (r < 0)
         return r;
     if (!b && !spec->base_url)
-        return error_set(err, EINVAL, "providers.%s of the configuration needs a \"base_url\"", provider);
+        return error_set(err, EINVAL, "providers.%s of the configuration needs a \"base_url\"",
+                         provider);
     return spec->key || spec->base_url ? 0 : -ENOKEY;
 }
 
@@ -205,7 +210,8 @@ bool settings_has_key(const struct settings *s, const char *provider)
     bool workspace;
     const struct builtin *b = builtin(provider);
     const json_t *entry = settings_provider(s, provider, &workspace);
-    return (b && (settings_environment(b->key) || of_dotenv(s, b->key))) || json_object_get(entry, "key");
+    return (b && (settings_environment(b->key) || of_dotenv(s, b->key))) ||
+           json_object_get(entry, "key");
 }
 
 bool settings_has_address(const struct settings *s, const char *provider)

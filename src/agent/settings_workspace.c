@@ -1,8 +1,9 @@
 /*
- * The files of folders: what of the workspace's configuration counts, and the report of what does not.
+ * The files of folders: what of the workspace's configuration counts, and the report of what does
+ * not.
  *
- * Of a workspace that is not trusted, limits count if they are lower than the person's: nothing that sends
- * anything to another place, costs more, or runs a program.
+ * Of a workspace that is not trusted, limits count if they are lower than the person's: nothing
+ * that sends anything to another place, costs more, or runs a program.
  */
 #include <errno.h>
 #include <string.h>
@@ -79,15 +80,18 @@ static void report_ignored(struct settings *s, const struct trust *t)
         _cleanup_buf_ struct buf list = BUF_INIT(4u << 10);
         if (list_items(items, (enum trust_file_name)i, &list) == 0)
             continue;
-        buf_printf(&names, "%s%s in %s", found++ ? "; " : "", buf_cstr(&list) ? (char *)list.data : "",
+        buf_printf(&names, "%s%s in %s", found++ ? "; " : "",
+                   buf_cstr(&list) ? (char *)list.data : "",
                    trust_file_path((enum trust_file_name)i));
     }
     if (found && buf_cstr(&names))
-        settings_note(
-            s, "ignored %s: the folder %s %s; `hutch trust %s` uses them from now on, --trust for one run",
-            names.data, t->folder,
-            t->state == TRUST_CHANGED ? "has changed since you decided about it" : "is not trusted",
-            t->folder);
+        settings_note(s,
+                      "ignored %s: the folder %s %s; `hutch trust %s` uses them from now on, "
+                      "--trust for one run",
+                      names.data, t->folder,
+                      t->state == TRUST_CHANGED ? "has changed since you decided about it"
+                                                : "is not trusted",
+                      t->folder);
     json_decref(items);
 }
 

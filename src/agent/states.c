@@ -1,7 +1,7 @@
 /*
- * Which state of which box stands for the beginning of a turn. Before the first call of a turn that may
- * change something the history is told a snapshot's name; a turn without one changed nothing, so the next
- * one's stands for it, too.
+ * Which state of which box stands for the beginning of a turn. Before the first call of a turn that
+ * may change something the history is told a snapshot's name; a turn without one changed nothing,
+ * so the next one's stands for it, too.
  */
 #include <errno.h>
 #include <string.h>
@@ -44,7 +44,8 @@ int agent_find_state(struct agent *a, unsigned after, struct box_state *ret)
 }
 
 /* A fork has the snapshots of the boxes that it was forked from under their name and the box's. */
-void agent_state_name(const struct agent *a, const struct box_state *s, char ret[KEEPER_SNAPSHOT_NAME])
+void agent_state_name(const struct agent *a, const struct box_state *s,
+                      char ret[KEEPER_SNAPSHOT_NAME])
 {
     if (strcmp(s->box, workbox_id(a->box)) == 0)
         snprintf(ret, KEEPER_SNAPSHOT_NAME, "%s", s->snapshot);

@@ -56,17 +56,17 @@ static int put_own(const char *file, struct buf *b, struct error *err)
 static void put_network(const char *network, struct buf *b)
 {
     if (!network || strcmp(network, "off") == 0)
-        buf_append_str(
-            b, "- There is no network at first. If something must be downloaded, ask for its hosts with"
-               " request_network. If the user refuses, say what you could not do.\n");
+        buf_append_str(b, "- There is no network at first. If something must be downloaded, ask "
+                          "for its hosts with"
+                          " request_network. If the user refuses, say what you could not do.\n");
     else if (strcmp(network, "host") == 0)
         buf_append_str(b, "- The network is the host's.\n");
     else
-        buf_printf(
-            b,
-            "- The network reaches only these hosts, through a proxy that the environment names: %.2000s."
-            " Ask for others with request_network.\n",
-            network);
+        buf_printf(b,
+                   "- The network reaches only these hosts, through a proxy that the environment "
+                   "names: %.2000s."
+                   " Ask for others with request_network.\n",
+                   network);
 }
 
 static void put_facts(const struct system_options *o, struct buf *b)
@@ -78,7 +78,8 @@ static void put_facts(const struct system_options *o, struct buf *b)
     put_network(o->network, b);
     if (o->start)
         buf_printf(b,
-                   "- The person is in /workspace/%.4000s, where your shell begins, too. Paths of the file "
+                   "- The person is in /workspace/%.4000s, where your shell begins, too. Paths of "
+                   "the file "
                    "tools are "
                    "relative to /workspace.\n",
                    o->start);
@@ -87,7 +88,8 @@ static void put_facts(const struct system_options *o, struct buf *b)
     else if (o->mode && strcmp(o->mode, "direct") == 0)
         buf_append_str(b, "- Changes in /workspace go straight to the person's folder.\n");
     if (o->unattended)
-        buf_append_str(b, "- Nobody is there to answer questions: decide, and say what you assumed.\n");
+        buf_append_str(
+            b, "- Nobody is there to answer questions: decide, and say what you assumed.\n");
 }
 
 /* -EFBIG is no failure here: as much as fits is read. */
@@ -108,22 +110,24 @@ static int put_agents(struct tool_session *s, struct buf *b, char **ret_note)
         return 0;
     if (r < 0)
         return asprintf(ret_note, "AGENTS.md of the workspace cannot be read") < 0 ? -ENOMEM : 0;
-    buf_append_str(
-        b, "\nInstructions of this project, from AGENTS.md. (A folder may have an AGENTS.md of its own: read"
-           " it before you change something in that folder.)\n\n");
+    buf_append_str(b, "\nInstructions of this project, from AGENTS.md. (A folder may have an "
+                      "AGENTS.md of its own: read"
+                      " it before you change something in that folder.)\n\n");
     text_append(b, text.data, text.len);
     if (!cut)
         return 0;
-    buf_printf(b, "\n[AGENTS.md goes on: only its first %u bytes are shown; read_file shows the rest]\n",
-               SYSTEM_AGENTS_MAX);
-    return asprintf(ret_note, "AGENTS.md is larger than %u KiB: the model is shown its beginning only",
+    buf_printf(
+        b, "\n[AGENTS.md goes on: only its first %u bytes are shown; read_file shows the rest]\n",
+        SYSTEM_AGENTS_MAX);
+    return asprintf(ret_note,
+                    "AGENTS.md is larger than %u KiB: the model is shown its beginning only",
                     SYSTEM_AGENTS_MAX >> 10) < 0
                ? -ENOMEM
                : 0;
 }
 
-int system_prompt(struct tool_session *s, const struct system_options *o, char **ret, char **ret_note,
-                  struct error *err)
+int system_prompt(struct tool_session *s, const struct system_options *o, char **ret,
+                  char **ret_note, struct error *err)
 {
     _cleanup_free_ char *note = NULL;
     _cleanup_buf_ struct buf b = BUF_INIT(4 * (SYSTEM_FILE_MAX + SYSTEM_AGENTS_MAX));

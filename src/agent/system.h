@@ -1,17 +1,19 @@
 /*
- * The system prompt: what an agent is told before anything else. hutch's own text or the person's file, then
- * facts that stay the same over the session, then AGENTS.md of the workspace, read through the guest.
+ * The system prompt: what an agent is told before anything else. hutch's own text or the person's
+ * file, then facts that stay the same over the session, then AGENTS.md of the workspace, read
+ * through the guest.
  *
- * It is the same from turn to turn and after a resume, byte for byte, as long as those are: the date in it is
- * that of the session, not of the request.
+ * It is the same from turn to turn and after a resume, byte for byte, as long as those are: the
+ * date in it is that of the session, not of the request.
  */
 #pragma once
 
 #include "history.h"
 #include "session.h"
 
-#define SYSTEM_FILE_MAX   (256u << 10) /* of --system */
-#define SYSTEM_AGENTS_MAX (64u << 10)  /* of AGENTS.md; the rest is left out, and the prompt says so */
+#define SYSTEM_FILE_MAX (256u << 10) /* of --system */
+#define SYSTEM_AGENTS_MAX                                                                          \
+    (64u << 10) /* of AGENTS.md; the rest is left out, and the prompt says so */
 
 struct system_options {
     const char *file;    /* the person's own text; NULL: the built-in */
@@ -22,9 +24,10 @@ struct system_options {
     bool unattended;     /* nobody is there to answer a question */
 };
 
-/* A new string. *ret_note: something a person should know (AGENTS.md was cut, say), or NULL; a new string. */
-int system_prompt(struct tool_session *s, const struct system_options *o, char **ret, char **ret_note,
-                  struct error *err);
+/* A new string. *ret_note: something a person should know (AGENTS.md was cut, say), or NULL; a new
+ * string. */
+int system_prompt(struct tool_session *s, const struct system_options *o, char **ret,
+                  char **ret_note, struct error *err);
 
 /* Writes it to the history, once: again only if it is another than before. */
 int system_record(struct history *h, const char *text, struct error *err);

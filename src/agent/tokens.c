@@ -1,8 +1,8 @@
 /*
- * The rules of thumb, from how byte-pair tokenizers cut texts: a short word is one token with the blank
- * before it, a long one a token per five letters or so; digits go in threes; signs of code are often one
- * each, in runs fewer; a line's indentation is one; letters of other alphabets take more, and of CJK nearly
- * one each.
+ * The rules of thumb, from how byte-pair tokenizers cut texts: a short word is one token with the
+ * blank before it, a long one a token per five letters or so; digits go in threes; signs of code
+ * are often one each, in runs fewer; a line's indentation is one; letters of other alphabets take
+ * more, and of CJK nearly one each.
  */
 #include <string.h>
 
@@ -43,11 +43,13 @@ static uint64_t cost_of(enum class c, size_t length)
 {
     switch (c) {
     case LETTER:
-        return WORD + (length > LETTERS_PER_TOKEN + 2 ? (length - 3) / LETTERS_PER_TOKEN * WORD : 0);
+        return WORD +
+               (length > LETTERS_PER_TOKEN + 2 ? (length - 3) / LETTERS_PER_TOKEN * WORD : 0);
     case DIGIT:
         return (length + DIGITS_PER_TOKEN - 1) / DIGITS_PER_TOKEN * WORD;
     case BLANK:
-        return length > 1 ? WORD * (1 + length / 16) : 0; /* a single one goes with the word behind it */
+        return length > 1 ? WORD * (1 + length / 16)
+                          : 0; /* a single one goes with the word behind it */
     case NEWLINE:
         return BREAK;
     default:
@@ -140,13 +142,16 @@ uint64_t tokens_of_message(const json_t *message)
     return sum;
 }
 
-/* The first word about a model is believed as it is; later ones move the ratio by a third of the way. */
+/* The first word about a model is believed as it is; later ones move the ratio by a third of the
+ * way. */
 void tokens_learn(struct tokens_ratio *r, uint64_t estimated, uint64_t reported)
 {
     if (estimated < 200 || reported == 0)
         return;
     double said = (double)reported / (double)estimated;
-    said = said < TOKENS_RATIO_MIN ? TOKENS_RATIO_MIN : said > TOKENS_RATIO_MAX ? TOKENS_RATIO_MAX : said;
+    said = said < TOKENS_RATIO_MIN   ? TOKENS_RATIO_MIN
+           : said > TOKENS_RATIO_MAX ? TOKENS_RATIO_MAX
+                                     : said;
     r->value = r->seen == 0 ? said : r->value + (said - r->value) / 3;
     r->seen++;
 }

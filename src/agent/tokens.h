@@ -1,6 +1,6 @@
 /*
- * How many tokens a text is, without the provider's tokenizer: an estimate from what kinds of characters it
- * is made of, and a ratio that learns from what the provider reports.
+ * How many tokens a text is, without the provider's tokenizer: an estimate from what kinds of
+ * characters it is made of, and a ratio that learns from what the provider reports.
  */
 #pragma once
 
@@ -16,7 +16,8 @@ uint64_t tokens_of_text(const char *text, size_t n);
 /* Of bytes that nobody looked at: a message of the history. */
 uint64_t tokens_of_bytes(uint64_t n);
 
-/* Of a JSON value as a provider is sent it; of a block, its kind is seen to (an image's data is no text). */
+/* Of a JSON value as a provider is sent it; of a block, its kind is seen to (an image's data is no
+ * text). */
 uint64_t tokens_of_json(const json_t *value);
 uint64_t tokens_of_block(const json_t *block);
 uint64_t tokens_of_message(const json_t *message);

@@ -45,7 +45,8 @@ static unsigned hash_of(const char *text)
 
 static bool is_legal(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
 }
 
 /* Of those before: t->count grows as they are named. */
@@ -57,8 +58,8 @@ static bool is_taken(const struct tool_schemas *t, const char *legal)
     return false;
 }
 
-/* The name with `_` for what is not allowed; where that is too long or means another tool already, with a
- * mark of the whole name at its end. Depends on nothing but the names. */
+/* The name with `_` for what is not allowed; where that is too long or means another tool already,
+ * with a mark of the whole name at its end. Depends on nothing but the names. */
 static void make_legal(const struct tool_schemas *t, const char *name, char *legal)
 {
     size_t n = 0;
@@ -74,8 +75,8 @@ static void make_legal(const struct tool_schemas *t, const char *name, char *leg
 static json_t *describe(const struct tool *t, const char *legal)
 {
     json_t *schema = json_loads(t->input, 0, NULL);
-    return schema ? json_pack("{s:s, s:s, s:o}", "name", legal, "description", t->summary, "input_schema",
-                              schema)
+    return schema ? json_pack("{s:s, s:s, s:o}", "name", legal, "description", t->summary,
+                              "input_schema", schema)
                   : NULL;
 }
 
@@ -93,7 +94,8 @@ static void add(void *data, const struct tool *tool)
         return;
     }
     t->items = items;
-    items[t->count++] = (struct named){.real = tool->name, .entry = NULL, .place = place_of(tool->name)};
+    items[t->count++] =
+        (struct named){.real = tool->name, .entry = NULL, .place = place_of(tool->name)};
     json_t *entry = describe(tool, tool->name);
     if (entry)
         items[t->count - 1].entry = entry;
@@ -133,8 +135,8 @@ static int name_all(struct tool_schemas *t)
     return r;
 }
 
-int tool_schemas_new(struct tool_session *s, void (*trouble)(void *data, const char *text), void *data,
-                     struct tool_schemas **ret, struct error *err)
+int tool_schemas_new(struct tool_session *s, void (*trouble)(void *data, const char *text),
+                     void *data, struct tool_schemas **ret, struct error *err)
 {
     char text[100];
     struct tool_schemas *t = calloc(1, sizeof *t);
@@ -153,8 +155,8 @@ int tool_schemas_new(struct tool_session *s, void (*trouble)(void *data, const c
         return error_set(err, ENOMEM, "no memory");
     }
     if (l.left_out > 0) {
-        snprintf(text, sizeof text, "%zu tools are left out: a model is told of at most %d", l.left_out,
-                 TOOL_SCHEMAS_MAX);
+        snprintf(text, sizeof text, "%zu tools are left out: a model is told of at most %d",
+                 l.left_out, TOOL_SCHEMAS_MAX);
         tell(&l, text);
     }
     *ret = t;

@@ -96,8 +96,8 @@ static int ask_once(struct agent *a, struct model_reply *ret, struct error *err)
     _cleanup_buf_ struct buf now = BUF_INIT(NOW_MAX);
     json_t *messages = NULL;
     agent_now(a, &now);
-    int r = context_build(a->context, a->model, now.len ? buf_cstr(&now) : NULL, a->cancel, &a->sink,
-                          &messages, err);
+    int r = context_build(a->context, a->model, now.len ? buf_cstr(&now) : NULL, a->cancel,
+                          &a->sink, &messages, err);
     account_summaries(a);
     if (r < 0)
         return r;
@@ -112,8 +112,8 @@ static int ask_once(struct agent *a, struct model_reply *ret, struct error *err)
     return r;
 }
 
-/* Asks, with less of the conversation where it was too much. When nothing more can be left out, what the
- * provider said about it is what counts. */
+/* Asks, with less of the conversation where it was too much. When nothing more can be left out,
+ * what the provider said about it is what counts. */
 static int ask_until_fits(struct agent *a, struct model_reply *ret, struct error *err)
 {
     struct error refusal = {0}, why = {0};
@@ -183,15 +183,17 @@ int turn_guard(struct agent *a, struct error *err)
         return 0;
     }
     return agent_append(a,
-                        message_of_hutch("snapshot", "{s:I, s:s, s:s}", "turn", (json_int_t)a->turn.number,
-                                         "box", workbox_id(a->box), "snapshot", name),
+                        message_of_hutch("snapshot", "{s:I, s:s, s:s}", "turn",
+                                         (json_int_t)a->turn.number, "box", workbox_id(a->box),
+                                         "snapshot", name),
                         err);
 }
 
 static int save_plan(struct agent *a, struct error *err)
 {
     json_t *plan = tool_session_plan(a->tools), *last = history_last(a->history, "plan");
-    bool same = last ? json_equal(json_object_get(last, "items"), plan) : json_array_size(plan) == 0;
+    bool same =
+        last ? json_equal(json_object_get(last, "items"), plan) : json_array_size(plan) == 0;
     json_decref(last);
     if (same) {
         json_decref(plan);
@@ -229,7 +231,7 @@ int turn_finish(struct agent *a, int r, struct error *err)
         return r;
     if (saved == 0)
         saved = history_settle(a->history, err);
-    agent_tell(a,
-               &(struct agent_event){.kind = AGENT_DONE, .stop = t->stop, .why = t->why[0] ? t->why : NULL});
+    agent_tell(a, &(struct agent_event){
+                      .kind = AGENT_DONE, .stop = t->stop, .why = t->why[0] ? t->why : NULL});
     return saved;
 }

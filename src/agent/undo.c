@@ -1,9 +1,10 @@
 /*
- * Undo: the box goes back to what it was when the first undone turn began to change something, commands
- * included, and the turns no longer count in the conversation. Nothing is deleted from the history.
+ * Undo: the box goes back to what it was when the first undone turn began to change something,
+ * commands included, and the turns no longer count in the conversation. Nothing is deleted from the
+ * history.
  *
- * What was applied to the folder stays there: the box shows the earlier state, so that its diff against the
- * folder reverts what was applied (box/restore.c).
+ * What was applied to the folder stays there: the box shows the earlier state, so that its diff
+ * against the folder reverts what was applied (box/restore.c).
  */
 #include <errno.h>
 #include <string.h>
@@ -33,7 +34,8 @@ static int undo_restore(struct agent *a, const struct box_state *state, struct a
             ret->applied += json_object_get(after, reverted.paths[i]) != NULL;
         ret->failed = reverted.failed;
         snprintf(ret->failures, sizeof ret->failures, "%s",
-                 reverted.failed && buf_cstr(&reverted.failures) ? (char *)reverted.failures.data : "");
+                 reverted.failed && buf_cstr(&reverted.failures) ? (char *)reverted.failures.data
+                                                                 : "");
     }
     workbox_reverted_free(&reverted);
     json_decref(before);
@@ -47,7 +49,8 @@ int agent_undo(struct agent *a, unsigned n, struct agent_undone *ret, struct err
     struct agent_changes changes = {0};
     struct box_state state;
     if (n == 0 || n > turns)
-        return error_set(err, EINVAL, turns ? "there are only %u turns to undo" : "there is nothing to undo",
+        return error_set(err, EINVAL,
+                         turns ? "there are only %u turns to undo" : "there is nothing to undo",
                          turns);
     *ret = (struct agent_undone){.first = turns - n + 1, .last = turns};
     int r = agent_ready(a, err);
@@ -87,29 +90,31 @@ int agent_undone_text(const struct agent_undone *u, struct buf *out)
         buf_printf(out, "Undid turns %u to %u", u->first, u->last);
     switch (u->files) {
     case UNDO_NO_CHANGES:
-        buf_printf(out, ": %s changed no files; removed %s from the conversation.\n", one ? "it" : "they",
-                   it);
+        buf_printf(out, ": %s changed no files; removed %s from the conversation.\n",
+                   one ? "it" : "they", it);
         break;
     case UNDO_STATE_GONE:
-        buf_append_str(out,
-                       " in the conversation only: the box that had the earlier files is gone, so the files "
-                       "stay as they are.\n");
+        buf_append_str(
+            out,
+            " in the conversation only: the box that had the earlier files is gone, so the files "
+            "stay as they are.\n");
         break;
     case UNDO_RESTORED:
-        buf_printf(out, ": restored %zu file%s in the box and removed %s from the conversation.", u->restored,
-                   plural(u->restored), it);
+        buf_printf(out, ": restored %zu file%s in the box and removed %s from the conversation.",
+                   u->restored, plural(u->restored), it);
         if (u->applied)
-            buf_printf(
-                out,
-                " %zu file%s of %s %s applied to your folder: the pending diff reverts %s; /apply to do "
-                "so.",
-                u->applied, plural(u->applied), it, u->applied == 1 ? "was" : "were",
-                u->applied == 1 ? "it" : "them");
+            buf_printf(out,
+                       " %zu file%s of %s %s applied to your folder: the pending diff reverts %s; "
+                       "/apply to do "
+                       "so.",
+                       u->applied, plural(u->applied), it, u->applied == 1 ? "was" : "were",
+                       u->applied == 1 ? "it" : "them");
         buf_append_str(out, "\n");
         break;
     }
     if (u->failed)
-        buf_printf(out, "Could not restore %zu file%s that %s applied: %s%s\n", u->failed, plural(u->failed),
-                   u->failed == 1 ? "was" : "were", u->failures, u->failed > 5 ? "; …" : "");
+        buf_printf(out, "Could not restore %zu file%s that %s applied: %s%s\n", u->failed,
+                   plural(u->failed), u->failed == 1 ? "was" : "were", u->failures,
+                   u->failed > 5 ? "; …" : "");
     return out->failed ? -ENOMEM : 0;
 }

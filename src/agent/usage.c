@@ -1,4 +1,5 @@
-/* What was used up: tokens and money, of the turn and of the session, and whether that is more than allowed.
+/* What was used up: tokens and money, of the turn and of the session, and whether that is more than
+ * allowed.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -43,7 +44,8 @@ bool turn_over_limit(const struct agent_options *o, const struct turn *t, char *
     if (o->max_turns && t->answers >= o->max_turns)
         snprintf(why, size, "the limit of %u answers is reached (--max-turns)", o->max_turns);
     else if (o->max_tokens && t->tokens >= o->max_tokens)
-        snprintf(why, size, "the limit of %" PRIu64 " tokens is reached (--max-tokens)", o->max_tokens);
+        snprintf(why, size, "the limit of %" PRIu64 " tokens is reached (--max-tokens)",
+                 o->max_tokens);
     else if (o->max_cost > 0 && t->cost >= o->max_cost)
         snprintf(why, size, "the limit of $%.2f is reached (--max-cost)", o->max_cost);
     else

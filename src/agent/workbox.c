@@ -149,7 +149,8 @@ static void reverted_add(void *data, const char *path, const char *why)
         r->paths[r->count++] = copy;
 }
 
-int workbox_restore(struct workbox *w, const char *name, struct workbox_reverted *reverted, struct error *err)
+int workbox_restore(struct workbox *w, const char *name, struct workbox_reverted *reverted,
+                    struct error *err)
 {
     struct workbox_reverted unread = WORKBOX_REVERTED_INIT, *to = reverted ? reverted : &unread;
     const struct restore_report report = {.say = reverted_add, .data = to};
@@ -198,8 +199,8 @@ int workbox_apply(struct workbox *w, const struct tool_apply_options *o, struct 
     return r;
 }
 
-int workbox_sync(struct workbox *w, const struct apply_options *o, const struct apply_report *report,
-                 struct error *err)
+int workbox_sync(struct workbox *w, const struct apply_options *o,
+                 const struct apply_report *report, struct error *err)
 {
     if (w->mode != BOX_COW || w->pristine)
         return 0;

@@ -1,7 +1,7 @@
 /*
- * The box that an agent works in: a kept one (box/keeper.h), so that a crash of hutch loses neither files nor
- * running processes; its changes are saved beside the history at the end of each turn (ID.patch), so that a
- * reboot loses only what lay outside of the workspace.
+ * The box that an agent works in: a kept one (box/keeper.h), so that a crash of hutch loses neither
+ * files nor running processes; its changes are saved beside the history at the end of each turn
+ * (ID.patch), so that a reboot loses only what lay outside of the workspace.
  */
 #pragma once
 
@@ -23,7 +23,8 @@ struct agent_changes {
     struct agent_change *items;
     size_t count;
     uint64_t added, deleted;
-    bool commits; /* a repository of the workspace has changed, too: there may be commits to deliver */
+    bool commits; /* a repository of the workspace has changed, too: there may be commits to deliver
+                   */
 };
 
 /* Is there something to apply? */
@@ -38,11 +39,12 @@ int agent_changes_copy(const struct agent_changes *from, struct agent_changes *r
 
 struct workbox;
 
-/* Nobody's boxes must not stay for ever: one that nobody asked anything of for so long is removed. */
+/* Nobody's boxes must not stay for ever: one that nobody asked anything of for so long is removed.
+ */
 #define WORKBOX_IDLE_NS (24 * 3600 * 1000000000LL)
 
-/* Begins a fresh box and does not wait until it is up (the options must outlive workbox_ready); or takes the
- * one of that name, if it is still there (-ENOENT if not). */
+/* Begins a fresh box and does not wait until it is up (the options must outlive workbox_ready); or
+ * takes the one of that name, if it is still there (-ENOENT if not). */
 int workbox_new(const struct box_options *o, struct workbox **ret, struct error *err);
 int workbox_find(const char *id, struct workbox **ret, struct error *err);
 
@@ -56,7 +58,8 @@ const char *workbox_id(const struct workbox *w);
 bool workbox_is_cow(const struct workbox *w);
 struct tool_box *workbox_tools(struct workbox *w);
 
-/* Before something runs that may change the box. In a box in which nothing ran yet it costs nothing. */
+/* Before something runs that may change the box. In a box in which nothing ran yet it costs
+ * nothing. */
 int workbox_snapshot(struct workbox *w, char ret_name[KEEPER_SNAPSHOT_NAME], struct error *err);
 /* Something ran in it that this did not know of. */
 void workbox_touch(struct workbox *w);
@@ -78,7 +81,8 @@ int workbox_restore(struct workbox *w, const char *name, struct workbox_reverted
 /* A box of its own with the same files, as they are now or were at a snapshot (NULL: now). */
 int workbox_fork(struct workbox *w, const char *snapshot, struct workbox **ret, struct error *err);
 
-/* What the box changed, as an object: a path of a change to a number that stands for its content. */
+/* What the box changed, as an object: a path of a change to a number that stands for its content.
+ */
 int workbox_fingerprints(struct workbox *w, json_t **ret, struct error *err);
 
 /* How many paths differ between two of these. */
@@ -87,15 +91,16 @@ size_t fingerprints_differ(const json_t *a, const json_t *b);
 int workbox_changes(struct workbox *w, struct agent_changes *ret, struct error *err);
 int workbox_diff(struct workbox *w, int out, struct error *err);
 int workbox_apply(struct workbox *w, const struct tool_apply_options *o, struct error *err);
-int workbox_sync(struct workbox *w, const struct apply_options *o, const struct apply_report *report,
-                 struct error *err);
+int workbox_sync(struct workbox *w, const struct apply_options *o,
+                 const struct apply_report *report, struct error *err);
 
 /* After something may have changed files of the box: see box_note_seen. */
 int workbox_note(struct workbox *w, struct error *err);
 
-/* The changes as a file of the host (a git diff, replaced in one step and synced; none if there are no
- * changes), and back into a fresh box. -EFBIG: they are more than WORKBOX_PATCH_MAX, and the file is as it
- * was. Loading gives the number of files that could not be brought back, with the text saying which. */
+/* The changes as a file of the host (a git diff, replaced in one step and synced; none if there are
+ * no changes), and back into a fresh box. -EFBIG: they are more than WORKBOX_PATCH_MAX, and the
+ * file is as it was. Loading gives the number of files that could not be brought back, with the
+ * text saying which. */
 #define WORKBOX_PATCH_MAX (256u << 20)
 int workbox_save(struct workbox *w, int folder, const char *name, struct error *err);
 int workbox_load(struct workbox *w, int folder, const char *name, struct error *err);

@@ -1,6 +1,7 @@
 /*
- * What a box changed, with lines counted: the list of changes says what became of each path, the statistics
- * of the diff how many lines. What lies beneath a .git is left out, as apply leaves it out.
+ * What a box changed, with lines counted: the list of changes says what became of each path, the
+ * statistics of the diff how many lines. What lies beneath a .git is left out, as apply leaves it
+ * out.
  */
 #include <errno.h>
 #include <string.h>
@@ -110,7 +111,8 @@ static json_t *index_names(const struct agent_changes *c)
 }
 
 /* The change that a line is about; of a rename, the new name is. */
-static struct agent_change *find_change(struct agent_changes *c, const json_t *index, const char *path)
+static struct agent_change *find_change(struct agent_changes *c, const json_t *index,
+                                        const char *path)
 {
     const json_t *at = json_object_get(index, path);
     for (const char *arrow = path; !at && (arrow = strstr(arrow, " => "));)

@@ -1,8 +1,9 @@
 /*
  * Fingerprints of a box's changes: which files differ between two states of the same box.
  *
- * The list of changes tells that a path differs from the folder, but not whether two states differ there in
- * the same way. The diff does: it has one section per file, whose text is the same exactly if the file is.
+ * The list of changes tells that a path differs from the folder, but not whether two states differ
+ * there in the same way. The diff does: it has one section per file, whose text is the same exactly
+ * if the file is.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +29,8 @@ static uint64_t prints_hash(const char *text, size_t n)
     return h;
 }
 
-/* Where the next section begins: at a line that begins with SECTION, which no other line of a diff does. */
+/* Where the next section begins: at a line that begins with SECTION, which no other line of a diff
+ * does. */
 static const char *prints_next_section(const char *at, const char *end)
 {
     for (const char *line = at; (line = memchr(line, '\n', (size_t)(end - line)));) {
@@ -48,8 +50,8 @@ static json_t *prints_of_diff(const char *text, size_t n)
         next = prints_next_section(at, end);
         const char *line_end = memchr(at, '\n', (size_t)(next - at));
         size_t line = line_end ? (size_t)(line_end - at) : (size_t)(next - at);
-        json_object_setn_new_nocheck(sections, at, line,
-                                     json_integer((json_int_t)prints_hash(at, (size_t)(next - at))));
+        json_object_setn_new_nocheck(
+            sections, at, line, json_integer((json_int_t)prints_hash(at, (size_t)(next - at))));
     }
     return sections;
 }
@@ -69,7 +71,8 @@ static int prints_read_diff(struct workbox *w, json_t **ret, struct error *err)
         return r;
     if (fstat(file, &st) < 0)
         return error_errno(err, errno, "cannot compare the changes");
-    char *text = st.st_size ? mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, file, 0) : NULL;
+    char *text =
+        st.st_size ? mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, file, 0) : NULL;
     if (text == MAP_FAILED)
         return error_errno(err, errno, "cannot compare the changes");
     *ret = prints_of_diff(text ? text : "", (size_t)st.st_size);
@@ -92,8 +95,10 @@ int workbox_fingerprints(struct workbox *w, json_t **ret, struct error *err)
         buf_append(&header, " ", 1);
         cquote_append(&header, "b/", c.items[i].path);
         const json_t *hash =
-            header.failed ? NULL : json_object_getn(sections, (const char *)header.data, header.len);
-        json_object_set_new_nocheck(prints, c.items[i].path, json_integer(json_integer_value(hash)));
+            header.failed ? NULL
+                          : json_object_getn(sections, (const char *)header.data, header.len);
+        json_object_set_new_nocheck(prints, c.items[i].path,
+                                    json_integer(json_integer_value(hash)));
     }
     agent_changes_free(&c);
     json_decref(sections);

@@ -1,9 +1,10 @@
 /*
  * A box's changes as a file beside its history, and back.
  *
- * The file is the diff of the whole box against the folder. It is loaded in pieces of whole files, because
- * the guest takes a diff of limited size; a piece that does not apply (the person changed one of its files
- * meanwhile) is tried again file by file, so that only what cannot be brought back is missing.
+ * The file is the diff of the whole box against the folder. It is loaded in pieces of whole files,
+ * because the guest takes a diff of limited size; a piece that does not apply (the person changed
+ * one of its files meanwhile) is tried again file by file, so that only what cannot be brought back
+ * is missing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +37,8 @@ int workbox_save(struct workbox *w, int folder, const char *name, struct error *
     if (r == 0 && fstat(file, &st) < 0)
         r = error_errno(err, errno, "cannot save the changes as %s", name);
     if (r == 0 && st.st_size > (off_t)WORKBOX_PATCH_MAX)
-        r = error_set(err, EFBIG, "the changes are more than %u MB, too many to be saved beside the history",
+        r = error_set(err, EFBIG,
+                      "the changes are more than %u MB, too many to be saved beside the history",
                       WORKBOX_PATCH_MAX >> 20);
     if (r == 0 && st.st_size == 0) {
         unlinkat(folder, name, 0);
@@ -50,7 +52,8 @@ int workbox_save(struct workbox *w, int folder, const char *name, struct error *
     return r;
 }
 
-/* The end of the part that begins at `at` and holds whole files, at least one of them and as many as fit. */
+/* The end of the part that begins at `at` and holds whole files, at least one of them and as many
+ * as fit. */
 static const char *piece_end(const char *at, const char *end, size_t most)
 {
     const char *cut = NULL;
@@ -102,8 +105,8 @@ static void miss(struct missing *m, const char *from, const char *to)
     const char *line_end = memchr(from, '\n', (size_t)(to - from));
     size_t skip = strlen(FILE_LINE), n = line_end ? (size_t)(line_end - from) : (size_t)(to - from);
     if (m->count++ < 5 && n > skip)
-        buf_printf(&m->names, "%s%.*s", m->names.len ? "; " : "", (int)(n - skip < 200 ? n - skip : 200),
-                   from + skip);
+        buf_printf(&m->names, "%s%.*s", m->names.len ? "; " : "",
+                   (int)(n - skip < 200 ? n - skip : 200), from + skip);
 }
 
 static int load_each(struct tool_session *s, const char *from, const char *to, struct missing *m,
@@ -163,8 +166,9 @@ int workbox_load(struct workbox *w, int folder, const char *name, struct error *
     w->pristine = false;
     int r = load_file(w, file, (size_t)st.st_size, &missing, err);
     if (r == 0 && missing.count)
-        error_set(err, ESTALE, "%d file%s of the saved changes no longer fit the folder: %s%s", missing.count,
-                  missing.count == 1 ? "" : "s", buf_cstr(&missing.names) ? (char *)missing.names.data : "",
+        error_set(err, ESTALE, "%d file%s of the saved changes no longer fit the folder: %s%s",
+                  missing.count, missing.count == 1 ? "" : "s",
+                  buf_cstr(&missing.names) ? (char *)missing.names.data : "",
                   missing.count > 5 ? "; …" : "");
     buf_free(&missing.names);
     return r < 0 ? r : missing.count;

@@ -64,6 +64,7 @@ int base64_decode(struct buf *b, const char *text, size_t n)
         }
     }
     /* Six bits alone are no byte; padding, if there is any, fills the last group. */
-    bool whole = have != 6 && (!padding || (have == 4 && padding == 2) || (have == 2 && padding == 1));
+    bool whole =
+        have != 6 && (!padding || (have == 4 && padding == 2) || (have == 2 && padding == 1));
     return whole ? 0 : -EINVAL;
 }

@@ -1,9 +1,9 @@
 /*
  * A byte buffer with a hard maximum, given when it is made.
  *
- * Invariants: len <= cap <= max; data is NULL while cap is 0. The bytes are not NUL-terminated unless
- * buf_cstr() is asked. Once an append failed, `failed` stays set and every later append fails too, so that a
- * run of appends can be checked once at its end.
+ * Invariants: len <= cap <= max; data is NULL while cap is 0. The bytes are not NUL-terminated
+ * unless buf_cstr() is asked. Once an append failed, `failed` stays set and every later append
+ * fails too, so that a run of appends can be checked once at its end.
  */
 #pragma once
 
@@ -26,7 +26,8 @@ struct buf {
 void buf_free(struct buf *b);
 #define _cleanup_buf_ _cleanup_(buf_free)
 
-/* Makes room for n more bytes and returns where they go, or NULL when the maximum or the memory is reached.
+/* Makes room for n more bytes and returns where they go, or NULL when the maximum or the memory is
+ * reached.
  */
 void *buf_reserve(struct buf *b, size_t n);
 

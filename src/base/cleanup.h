@@ -1,5 +1,6 @@
 /*
- * Clean-up attributes and explicit transfer: a function with five resources has one return path to read.
+ * Clean-up attributes and explicit transfer: a function with five resources has one return path to
+ * read.
  *
  *     _cleanup_fd_ int fd = open(…);
  *     …
@@ -33,18 +34,18 @@ static inline void cleanup_fclose(FILE **f)
 #define _cleanup_free_   _cleanup_(cleanup_free)
 #define _cleanup_fclose_ _cleanup_(cleanup_fclose)
 
-#define TAKE_FD(fd)                                                                                          \
-    ({                                                                                                       \
-        int taken_ = (fd);                                                                                   \
-        (fd) = -1;                                                                                           \
-        taken_;                                                                                              \
+#define TAKE_FD(fd)                                                                                \
+    ({                                                                                             \
+        int taken_ = (fd);                                                                         \
+        (fd) = -1;                                                                                 \
+        taken_;                                                                                    \
     })
 
-#define TAKE_PTR(p)                                                                                          \
-    ({                                                                                                       \
-        __typeof__(p) taken_ = (p);                                                                          \
-        (p) = NULL;                                                                                          \
-        taken_;                                                                                              \
+#define TAKE_PTR(p)                                                                                \
+    ({                                                                                             \
+        __typeof__(p) taken_ = (p);                                                                \
+        (p) = NULL;                                                                                \
+        taken_;                                                                                    \
     })
 
 #define ARRAY_SIZE(a)     (sizeof(a) / sizeof((a)[0]))

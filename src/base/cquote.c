@@ -26,7 +26,8 @@ static void append_escape(struct buf *b, unsigned char c)
             buf_append(b, (const char[]){'\\', p[1]}, 2);
             return;
         }
-    const char octal[] = {'\\', (char)('0' + (c >> 6)), (char)('0' + (c >> 3 & 7)), (char)('0' + (c & 7))};
+    const char octal[] = {'\\', (char)('0' + (c >> 6)), (char)('0' + (c >> 3 & 7)),
+                          (char)('0' + (c & 7))};
     buf_append(b, octal, sizeof octal);
 }
 

@@ -1,7 +1,7 @@
 /*
  * Names as git writes them in its diffs: as they are, or when they hold control characters, quotes,
- * backslashes or bytes outside of ASCII, between double quotes with C's escapes. Such a name is also harmless
- * on a terminal.
+ * backslashes or bytes outside of ASCII, between double quotes with C's escapes. Such a name is
+ * also harmless on a terminal.
  */
 #pragma once
 

@@ -35,7 +35,8 @@ static const char *remedy_of(int code)
     case EMFILE:
         return "; raise the limit of open files (ulimit -n)";
     case EOVERFLOW: /* an overlay copies up nothing whose owner is not mapped */
-        return "; it belongs to an owner or a group that the box does not have: on the host change that "
+        return "; it belongs to an owner or a group that the box does not have: on the host change "
+               "that "
                "(chgrp), "
                "or start hutch with that group (sg GROUP -c hutch)";
     default:
@@ -51,7 +52,8 @@ int error_errno(struct error *err, int code, const char *fmt, ...)
         set_text(err, code, fmt, args);
         va_end(args);
         size_t used = strlen(err->text);
-        snprintf(err->text + used, sizeof err->text - used, ": %s%s", strerror(code), remedy_of(code));
+        snprintf(err->text + used, sizeof err->text - used, ": %s%s", strerror(code),
+                 remedy_of(code));
     }
     return -code;
 }

@@ -1,9 +1,10 @@
 /*
  * Errors: negative errno inside, one error object at the edges.
  *
- * A function that can fail in a way a person should read takes a `struct error *` as its last parameter,
- * fills it and returns the negative errno. A person sees one line: what was being done, to what, why it
- * failed, what to do. Nobody but src/cli prints it. Passing NULL is allowed everywhere and drops the text.
+ * A function that can fail in a way a person should read takes a `struct error *` as its last
+ * parameter, fills it and returns the negative errno. A person sees one line: what was being done,
+ * to what, why it failed, what to do. Nobody but src/cli prints it. Passing NULL is allowed
+ * everywhere and drops the text.
  */
 #pragma once
 
@@ -18,7 +19,8 @@ struct error {
     char text[ERROR_TEXT_MAX];
 };
 
-/* Sets the text as given and returns -code, so that `return error_set(err, EINVAL, "…")` reads well. */
+/* Sets the text as given and returns -code, so that `return error_set(err, EINVAL, "…")` reads
+ * well. */
 int error_set(struct error *err, int code, const char *fmt, ...) PRINTF(3, 4);
 
 /* Like error_set, with ": " and the system's text for code behind. */
@@ -29,11 +31,11 @@ int error_wrap(struct error *err, const char *fmt, ...) PRINTF(2, 3);
 
 #ifdef __clang_analyzer__
 /* What the analyzer cannot see across files: none of them returns 0. */
-#define ERROR_FAILS(call)                                                                                    \
-    ({                                                                                                       \
-        int failed_ = (call);                                                                                \
-        __builtin_assume(failed_ < 0);                                                                       \
-        failed_;                                                                                             \
+#define ERROR_FAILS(call)                                                                          \
+    ({                                                                                             \
+        int failed_ = (call);                                                                      \
+        __builtin_assume(failed_ < 0);                                                             \
+        failed_;                                                                                   \
     })
 #define error_set(...)   ERROR_FAILS(error_set(__VA_ARGS__))
 #define error_errno(...) ERROR_FAILS(error_errno(__VA_ARGS__))

@@ -13,9 +13,9 @@ struct magic {
 };
 
 /* The size leaves out the NUL that C puts behind a string. */
-#define MAGIC(bytes, at, kind, name)                                                                         \
-    {                                                                                                        \
-        bytes, sizeof(bytes) - 1, at, kind, name                                                             \
+#define MAGIC(bytes, at, kind, name)                                                               \
+    {                                                                                              \
+        bytes, sizeof(bytes) - 1, at, kind, name                                                   \
     }
 
 static const struct magic MAGICS[] = {

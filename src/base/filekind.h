@@ -14,6 +14,6 @@ enum filekind {
     FILEKIND_BINARY = 4,
 };
 
-/* The kind of a file that begins with these bytes. *ret_name is in words ("an ELF program"), of an image its
- * MIME type; both are constants. */
+/* The kind of a file that begins with these bytes. *ret_name is in words ("an ELF program"), of an
+ * image its MIME type; both are constants. */
 enum filekind filekind_of(const uint8_t *head, size_t n, const char **ret_name);

@@ -1,7 +1,7 @@
 /*
- * Debian compiles its static libraries against glibc with fortified calls, which are calls by other names.
- * musl does not have those names; here they are, with the check that they stand for: to write past the end of
- * an object is the end. Only in the build with musl (see meson.build).
+ * Debian compiles its static libraries against glibc with fortified calls, which are calls by other
+ * names. musl does not have those names; here they are, with the check that they stand for: to
+ * write past the end of an object is the end. Only in the build with musl (see meson.build).
  */
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /*
- * Untrusted bytes on the way to a terminal: what could move the cursor, change colours, set the title, type
- * or hide text is shown as \x1b instead of done. Printable UTF-8, tabs and line ends pass as they are.
+ * Untrusted bytes on the way to a terminal: what could move the cursor, change colours, set the
+ * title, type or hide text is shown as \x1b instead of done. Printable UTF-8, tabs and line ends
+ * pass as they are.
  */
 #pragma once
 

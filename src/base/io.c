@@ -30,9 +30,11 @@ int io_read_all(int fd, struct buf *b)
     for (;;) {
         if (b->len == b->max)
             return -ENOBUFS;
-        /* Most files are small, and a large buffer costs a mapping: begin with a page, then take more. */
+        /* Most files are small, and a large buffer costs a mapping: begin with a page, then take
+         * more. */
         size_t want = b->len < 4000 ? 4000 : 65536, left = b->cap - b->len;
-        if (left >= 1024 && left < want) /* the read that finds the end of a small file needs no more */
+        if (left >= 1024 &&
+            left < want) /* the read that finds the end of a small file needs no more */
             want = left;
         if (want > b->max - b->len)
             want = b->max - b->len;
@@ -65,7 +67,8 @@ int io_write_file(int dirfd, const char *path, const char *text)
         return -errno;
     ssize_t done;
     do
-        done = write(fd, text, strlen(text)); /* a control group that must shrink first can be interrupted */
+        done = write(fd, text,
+                     strlen(text)); /* a control group that must shrink first can be interrupted */
     while (done < 0 && errno == EINTR);
     return done < 0 ? -errno : 0;
 }
@@ -119,7 +122,8 @@ static void collect_fds(struct cmsghdr *c, int *fds, size_t max_fds, size_t *n_f
     }
 }
 
-ssize_t io_recv_fds(int sock, void *data, size_t n, int *fds, size_t max_fds, size_t *ret_n_fds, int flags)
+ssize_t io_recv_fds(int sock, void *data, size_t n, int *fds, size_t max_fds, size_t *ret_n_fds,
+                    int flags)
 {
     union {
         char space[CMSG_SPACE(sizeof(int) * FDS_MAX)];

@@ -1,4 +1,5 @@
-/* Whole reads and writes, and small things about file descriptors. All return 0 or more, or a negative errno.
+/* Whole reads and writes, and small things about file descriptors. All return 0 or more, or a
+ * negative errno.
  */
 #pragma once
 
@@ -14,7 +15,8 @@ int io_write_all(int fd, const void *data, size_t n);
 /* Reads until the end or until the buffer's maximum, in which case it returns -ENOBUFS. */
 int io_read_all(int fd, struct buf *b);
 
-/* Opens, reads whole and closes a file that the host itself owns (never one that a box can write). */
+/* Opens, reads whole and closes a file that the host itself owns (never one that a box can write).
+ */
 int io_read_file(int dirfd, const char *path, struct buf *b);
 
 /* Writes a short string to an existing file such as those of /proc and cgroupfs, in one write. */
@@ -22,7 +24,8 @@ int io_write_file(int dirfd, const char *path, const char *text);
 
 int io_set_nonblock(int fd, bool on);
 
-/* Sends or receives up to `max` descriptors along with bytes; both ends of a unix socket. Received ones are
- * CLOEXEC. */
+/* Sends or receives up to `max` descriptors along with bytes; both ends of a unix socket. Received
+ * ones are CLOEXEC. */
 ssize_t io_send_fds(int sock, const void *data, size_t n, const int *fds, size_t n_fds);
-ssize_t io_recv_fds(int sock, void *data, size_t n, int *fds, size_t max_fds, size_t *ret_n_fds, int flags);
+ssize_t io_recv_fds(int sock, void *data, size_t n, int *fds, size_t max_fds, size_t *ret_n_fds,
+                    int flags);

@@ -72,8 +72,9 @@ static int split(struct text a, struct text b, struct linediff *d)
     return r < 0 ? r : lineset_split(b.data + head, (uint32_t)(b.size - tail - head), &d->b);
 }
 
-/* One side made smaller: only lines that occur on the other side too take part in the search, and never those
- * that are known to be the same: a hunk must not have less context than the text around it gives. */
+/* One side made smaller: only lines that occur on the other side too take part in the search, and
+ * never those that are known to be the same: a hunk must not have less context than the text around
+ * it gives. */
 struct reduced {
     uint32_t *items;
     uint32_t *lines; /* where each item stands in the whole */
@@ -123,7 +124,8 @@ static int mark_changed(struct linediff *d, struct reduced *a, struct reduced *b
     int r = lineset_classify(&d->a, &d->b, &classes);
     if (r < 0)
         return r;
-    _cleanup_free_ uint8_t *in_a = calloc((size_t)classes + 1, 1), *in_b = calloc((size_t)classes + 1, 1);
+    _cleanup_free_ uint8_t *in_a = calloc((size_t)classes + 1, 1),
+                           *in_b = calloc((size_t)classes + 1, 1);
     if (!in_a || !in_b)
         return -ENOMEM;
     for (uint32_t i = d->lead; i < d->a.count - d->trail; i++)
@@ -173,8 +175,8 @@ static int collect(struct linediff *d, const uint8_t *a_changed, const uint8_t *
     return 0;
 }
 
-/* Lines that were only added or only deleted may stand further down as well, which reads better: a new
- * function then ends with its own closing brace, not with the one before it. */
+/* Lines that were only added or only deleted may stand further down as well, which reads better: a
+ * new function then ends with its own closing brace, not with the one before it. */
 static void slide_down(struct linediff *d)
 {
     for (size_t i = 0; i < d->count; i++) {
@@ -183,7 +185,8 @@ static void slide_down(struct linediff *d)
             continue;
         const struct lineset *s = c->a_count ? &d->a : &d->b;
         uint32_t n = c->a_count + c->b_count;
-        uint32_t *line = c->a_count ? &c->a_line : &c->b_line, *other = c->a_count ? &c->b_line : &c->a_line;
+        uint32_t *line = c->a_count ? &c->a_line : &c->b_line,
+                 *other = c->a_count ? &c->b_line : &c->a_line;
         uint32_t end = s->count - d->trail;
         if (i + 1 < d->count)
             end = (c->a_count ? c[1].a_line : c[1].b_line) - 1;

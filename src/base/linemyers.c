@@ -8,7 +8,8 @@
 #include "linemyers.h"
 #include "banned.h"
 
-/* Edits after which one search is cut. What it found by then takes at most log2 of it levels of recursion. */
+/* Edits after which one search is cut. What it found by then takes at most log2 of it levels of
+ * recursion. */
 #define COST_MAX 512
 
 /* The part of both sequences that is worked on: items from lo up to, not with, hi. */
@@ -34,7 +35,8 @@ struct point {
     int32_t a, b;
 };
 
-/* One more edit reaches one more diagonal on each side; at the box's edge it becomes narrower instead. */
+/* One more edit reaches one more diagonal on each side; at the box's edge it becomes narrower
+ * instead. */
 static void band_widen(struct band *d, int32_t *reached, int32_t nowhere)
 {
     if (d->min > d->lo)
@@ -48,8 +50,8 @@ static void band_widen(struct band *d, int32_t *reached, int32_t nowhere)
 }
 
 /* Goes forward by one edit on every diagonal; true when a way from the back was met. */
-static bool step_front(struct search *s, const struct box *x, struct band *d, const struct band *met,
-                       struct point *ret)
+static bool step_front(struct search *s, const struct box *x, struct band *d,
+                       const struct band *met, struct point *ret)
 {
     band_widen(d, s->front, -1);
     for (int32_t k = d->max; k >= d->min; k -= 2) {

@@ -1,4 +1,5 @@
-/* The form of a line diff: hunks of a unified diff with a few lines of context, as git writes them. */
+/* The form of a line diff: hunks of a unified diff with a few lines of context, as git writes them.
+ */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +14,8 @@ struct printer {
     void *data;
 };
 
-static int print_lines(const struct printer *p, const struct lineset *s, char sign, uint32_t from, uint32_t n)
+static int print_lines(const struct printer *p, const struct lineset *s, char sign, uint32_t from,
+                       uint32_t n)
 {
     static const char NO_NEWLINE[] = "\n\\ No newline at end of file\n";
     for (uint32_t i = from; i < from + n; i++) {
@@ -30,7 +32,8 @@ static int print_lines(const struct printer *p, const struct lineset *s, char si
     return 0;
 }
 
-/* "12,3": a count of one is left out, and an empty range is said to stand behind the line before it. */
+/* "12,3": a count of one is left out, and an empty range is said to stand behind the line before
+ * it. */
 static void format_range(char *ret, size_t size, uint32_t line, uint32_t count)
 {
     if (count == 1)

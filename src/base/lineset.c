@@ -8,8 +8,9 @@
 #include "lineset.h"
 #include "banned.h"
 
-/* A table of the classes found so far, by open addressing: it is at most two thirds full. Lines of both texts
- * are numbered through, from 1 on, since a million of them should not take much memory. */
+/* A table of the classes found so far, by open addressing: it is at most two thirds full. Lines of
+ * both texts are numbered through, from 1 on, since a million of them should not take much memory.
+ */
 struct table {
     struct {
         uint32_t hash;

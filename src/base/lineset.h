@@ -1,6 +1,7 @@
 /*
- * The lines of two texts, numbered by what they hold: two lines get the same class exactly when their bytes
- * are the same. Lines are compared by a hash under a random key, so that no text can make it slow.
+ * The lines of two texts, numbered by what they hold: two lines get the same class exactly when
+ * their bytes are the same. Lines are compared by a hash under a random key, so that no text can
+ * make it slow.
  */
 #pragma once
 
@@ -11,7 +12,8 @@
 
 struct lineset {
     const uint8_t *data;
-    uint32_t *at; /* count + 1 offsets: line i is data[at[i]] to data[at[i + 1]], with its newline */
+    uint32_t
+        *at; /* count + 1 offsets: line i is data[at[i]] to data[at[i + 1]], with its newline */
     uint32_t *class;
     uint32_t count;
 };

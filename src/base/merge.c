@@ -108,8 +108,8 @@ static void put_marker(struct merge *m, const char *marker, const char *label)
     buf_append_str(m->out, m->newline);
 }
 
-/* Writes both versions; lines that they have in common at the head and at the tail stay outside. Returns 1,
- * or 0 if the versions are the same. */
+/* Writes both versions; lines that they have in common at the head and at the tail stay outside.
+ * Returns 1, or 0 if the versions are the same. */
 static int put_conflict(struct merge *m, const struct region *r)
 {
     const struct lineset *mine = &m->sides[0].lines, *theirs = &m->sides[1].lines;
@@ -177,8 +177,8 @@ static const char *newline_of(const struct merge_text *t)
     return end && end > (const uint8_t *)t->data && end[-1] == '\r' ? "\r\n" : "\n";
 }
 
-int merge_texts(const struct merge_text *base, const struct merge_text *mine, const struct merge_text *theirs,
-                const struct merge_labels *labels, struct buf *ret)
+int merge_texts(const struct merge_text *base, const struct merge_text *mine,
+                const struct merge_text *theirs, const struct merge_labels *labels, struct buf *ret)
 {
     const struct merge_text *texts[] = {base, mine, theirs};
     struct merge_text whole[3];
@@ -189,7 +189,8 @@ int merge_texts(const struct merge_text *base, const struct merge_text *mine, co
             return -EILSEQ;
         whole[i] = texts[i]->data ? *texts[i] : (struct merge_text){"", 0};
     }
-    _cleanup_(merge_close) struct merge m = {.labels = labels, .out = ret, .newline = newline_of(&whole[1])};
+    _cleanup_(merge_close) struct merge m = {
+        .labels = labels, .out = ret, .newline = newline_of(&whole[1])};
     int r = lineset_split(whole[0].data, (uint32_t)whole[0].size, &m.base);
     if (r >= 0)
         r = side_open(&m.sides[0], &whole[0], &whole[1]);

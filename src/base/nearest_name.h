@@ -1,4 +1,5 @@
-/* The known name that a mistyped one most likely meant: for commands, options and whatever else has names. */
+/* The known name that a mistyped one most likely meant: for commands, options and whatever else has
+ * names. */
 #pragma once
 
 #include <stddef.h>

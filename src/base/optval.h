@@ -1,6 +1,6 @@
 /*
- * Values of options as people write them, whichever door they came through, with the words that say what is
- * wrong with one. `shown` is what the option is called there: "--memory", "memory".
+ * Values of options as people write them, whichever door they came through, with the words that say
+ * what is wrong with one. `shown` is what the option is called there: "--memory", "memory".
  *
  * All return 0 or -EINVAL, and leave *ret alone on failure.
  */
@@ -11,7 +11,8 @@
 #include "error.h"
 
 int optval_size(const char *shown, const char *value, uint64_t *ret_bytes, struct error *err);
-int optval_count(const char *shown, const char *value, uint64_t *ret, struct error *err); /* 1 or more */
+int optval_count(const char *shown, const char *value, uint64_t *ret,
+                 struct error *err); /* 1 or more */
 
 /* `none`, or a time of zero, switches the limit off: both are 0. */
 int optval_time(const char *shown, const char *value, int64_t *ret_ns, struct error *err);

@@ -15,12 +15,14 @@ static int check_owner(const char *path, const struct stat *st, struct error *er
     if (st->st_uid != geteuid() && st->st_uid != 0)
         return error_set(err, EPERM, "%s belongs to somebody else: it is not read", path);
     if (st->st_mode & S_IWOTH)
-        return error_set(err, EPERM, "%s can be written by everybody; run `chmod o-w %s`", path, path);
+        return error_set(err, EPERM, "%s can be written by everybody; run `chmod o-w %s`", path,
+                         path);
     return 0;
 }
 
 /* Without waiting for a writer, should it be a FIFO, and without becoming its terminal. */
-static int open_checked(const char *path, int flags, int *ret_fd, struct stat *ret_st, struct error *err)
+static int open_checked(const char *path, int flags, int *ret_fd, struct stat *ret_st,
+                        struct error *err)
 {
     struct stat st;
     _cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags);

@@ -24,8 +24,8 @@ bool relpath_is_valid(const void *path, size_t n)
     }
 }
 
-/* Keeps the first bytes of a component as a folding filesystem might see them; longer ones cannot match
- * anyway. */
+/* Keeps the first bytes of a component as a folding filesystem might see them; longer ones cannot
+ * match anyway. */
 static size_t fold(const char *at, size_t n, char *ret, size_t max)
 {
     size_t used = 0;

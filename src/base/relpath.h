@@ -8,18 +8,20 @@
 
 #define RELPATH_MAX 65536u
 
-/* Relative, not empty, at most RELPATH_MAX bytes, no NUL, and no component that is empty, "." or "..". */
+/* Relative, not empty, at most RELPATH_MAX bytes, no NUL, and no component that is empty, "." or
+ * "..". */
 bool relpath_is_valid(const void *path, size_t n);
 
 /*
- * Does a component name a git folder, on any filesystem that the path may be written to? Also true for other
- * cases, trailing dots and spaces, streams (`.git:x`), short names (`git~1`), backslashes as separators, and
- * characters outside of ASCII put between, since a case-folding filesystem may ignore them.
+ * Does a component name a git folder, on any filesystem that the path may be written to? Also true
+ * for other cases, trailing dots and spaces, streams (`.git:x`), short names (`git~1`), backslashes
+ * as separators, and characters outside of ASCII put between, since a case-folding filesystem may
+ * ignore them.
  */
 bool relpath_touches_git(const char *path);
 
-/* Might a filesystem that folds names take this component (n bytes, no slash) for `name`, which is in lower
- * case? By the same rules. */
+/* Might a filesystem that folds names take this component (n bytes, no slash) for `name`, which is
+ * in lower case? By the same rules. */
 bool relpath_component_folds_to(const char *component, size_t n, const char *name);
 
 /* The last component of a valid path. */

@@ -1,14 +1,15 @@
 /*
- * Server-sent events (the HTML standard's text/event-stream), out of bytes that come in pieces of any size.
+ * Server-sent events (the HTML standard's text/event-stream), out of bytes that come in pieces of
+ * any size.
  *
  *     struct sse s = SSE_INIT(16 << 20);
  *     …read n bytes to data…
  *     while ((r = sse_take(&s, &data, &n, &event)) > 0)
  *         …event…
  *
- * Lines end in LF, CR LF or CR, whichever; several `data` lines make one text; comments and fields that
- * nobody knows are passed over; an event that the stream ends in is none. What a stream may make this keep is
- * bounded by the maximum, given when it is made.
+ * Lines end in LF, CR LF or CR, whichever; several `data` lines make one text; comments and fields
+ * that nobody knows are passed over; an event that the stream ends in is none. What a stream may
+ * make this keep is bounded by the maximum, given when it is made.
  */
 #pragma once
 
@@ -29,7 +30,7 @@ struct sse_event {
 
 struct sse {
     struct buf line, data, name;
-    struct buf id;      /* the last event's, as Last-Event-ID is to say it; NUL behind it if not empty */
+    struct buf id; /* the last event's, as Last-Event-ID is to say it; NUL behind it if not empty */
     struct buf next_id; /* of the event that is under way */
     int64_t retry_ms;   /* how long to wait before asking again; -1: not said */
     bool began;         /* past the byte order mark */
@@ -38,20 +39,20 @@ struct sse {
     bool handed_out;
 };
 
-#define SSE_INIT(maximum)                                                                                    \
-    ((struct sse){.line = BUF_INIT(maximum),                                                                 \
-                  .data = BUF_INIT(maximum),                                                                 \
-                  .name = BUF_INIT(SSE_NAME_MAX),                                                            \
-                  .id = BUF_INIT(SSE_ID_MAX),                                                                \
-                  .next_id = BUF_INIT(SSE_ID_MAX),                                                           \
+#define SSE_INIT(maximum)                                                                          \
+    ((struct sse){.line = BUF_INIT(maximum),                                                       \
+                  .data = BUF_INIT(maximum),                                                       \
+                  .name = BUF_INIT(SSE_NAME_MAX),                                                  \
+                  .id = BUF_INIT(SSE_ID_MAX),                                                      \
+                  .next_id = BUF_INIT(SSE_ID_MAX),                                                 \
                   .retry_ms = -1})
 
 void sse_free(struct sse *s);
 #define _cleanup_sse_ _cleanup_(sse_free)
 
-/* Takes bytes up to the end of the next event, and moves *data and *n past them. Returns 1 with an event, 0
- * when all were taken and none has ended, -EMSGSIZE if a line or an event is longer than the maximum (the
- * stream is of no use then), -ENOMEM. */
+/* Takes bytes up to the end of the next event, and moves *data and *n past them. Returns 1 with an
+ * event, 0 when all were taken and none has ended, -EMSGSIZE if a line or an event is longer than
+ * the maximum (the stream is of no use then), -ENOMEM. */
 int sse_take(struct sse *s, const char **data, size_t *n, struct sse_event *ret);
 
 /* The id of the last event that came whole, or NULL. */

@@ -1,6 +1,6 @@
 /*
- * System calls that one of our two C libraries has no function for (see meson.build: hutch itself is linked
- * with musl, the library and the tests with glibc), under names of their own.
+ * System calls that one of our two C libraries has no function for (see meson.build: hutch itself
+ * is linked with musl, the library and the tests with glibc), under names of their own.
  */
 #pragma once
 
@@ -19,11 +19,12 @@ static inline int sys_close_range(unsigned first, unsigned last, unsigned flags)
     return (int)syscall(SYS_close_range, first, last, flags);
 }
 
-/* A sixth argument, which the kernel does not look at. In a box it tells the filter that the guest itself
- * renames, and does not want to be asked about it (seccomp/policy.c). */
+/* A sixth argument, which the kernel does not look at. In a box it tells the filter that the guest
+ * itself renames, and does not want to be asked about it (seccomp/policy.c). */
 #define SYS_RENAME_MARK 0x68757463u
 
-static inline int sys_renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags)
+static inline int sys_renameat2(int from_dir, const char *from, int to_dir, const char *to,
+                                unsigned flags)
 {
     return (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, flags, SYS_RENAME_MARK);
 }
@@ -33,12 +34,14 @@ static inline int sys_open_tree(int dir, const char *path, unsigned flags)
     return (int)syscall(SYS_open_tree, dir, path, flags);
 }
 
-static inline int sys_move_mount(int from_dir, const char *from, int to_dir, const char *to, unsigned flags)
+static inline int sys_move_mount(int from_dir, const char *from, int to_dir, const char *to,
+                                 unsigned flags)
 {
     return (int)syscall(SYS_move_mount, from_dir, from, to_dir, to, flags);
 }
 
-static inline int sys_mount_setattr(int dir, const char *path, unsigned flags, struct mount_attr *attr)
+static inline int sys_mount_setattr(int dir, const char *path, unsigned flags,
+                                    struct mount_attr *attr)
 {
     return (int)syscall(SYS_mount_setattr, dir, path, flags, attr, sizeof *attr);
 }
@@ -53,7 +56,8 @@ static inline int sys_fspick(int dir, const char *path, unsigned flags)
     return (int)syscall(SYS_fspick, dir, path, flags);
 }
 
-static inline int sys_fsconfig(int fs, unsigned command, const char *key, const void *value, int aux)
+static inline int sys_fsconfig(int fs, unsigned command, const char *key, const void *value,
+                               int aux)
 {
     return (int)syscall(SYS_fsconfig, fs, command, key, value, aux);
 }

@@ -1,6 +1,6 @@
 /*
- * Threads of ours in a process that may be somebody else's: no signal of the process is ever handled on one
- * of them, so that its handlers run where it expects them.
+ * Threads of ours in a process that may be somebody else's: no signal of the process is ever
+ * handled on one of them, so that its handlers run where it expects them.
  */
 #pragma once
 

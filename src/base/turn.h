@@ -1,6 +1,6 @@
 /*
- * A lock for what may take long: whoever waits for it can be told to stop waiting (cancel.h). An eventfd that
- * counts: 1 while it is free.
+ * A lock for what may take long: whoever waits for it can be told to stop waiting (cancel.h). An
+ * eventfd that counts: 1 while it is free.
  */
 #pragma once
 

@@ -15,7 +15,8 @@ struct unit {
 };
 
 static const struct unit SIZE_UNITS[] = {
-    {"", 1}, {"B", 1}, {"K", 1ULL << 10}, {"M", 1ULL << 20}, {"G", 1ULL << 30}, {"T", 1ULL << 40}, {NULL, 0},
+    {"", 1},           {"B", 1},          {"K", 1ULL << 10}, {"M", 1ULL << 20},
+    {"G", 1ULL << 30}, {"T", 1ULL << 40}, {NULL, 0},
 };
 
 static const struct unit TIME_UNITS[] = {
@@ -36,7 +37,8 @@ static int parse_digits(const char **s, uint64_t *ret)
         return -EINVAL;
     uint64_t v = 0;
     for (; isdigit((unsigned char)**s); (*s)++)
-        if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (uint64_t)(**s - '0'), &v))
+        if (__builtin_mul_overflow(v, 10, &v) ||
+            __builtin_add_overflow(v, (uint64_t)(**s - '0'), &v))
             return -ERANGE;
     *ret = v;
     return 0;

@@ -4,7 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* All return 0 or -EINVAL (not of that form) or -ERANGE (too large), and leave *ret alone on failure. */
+/* All return 0 or -EINVAL (not of that form) or -ERANGE (too large), and leave *ret alone on
+ * failure. */
 int units_parse_size(const char *s, uint64_t *ret_bytes);
 int units_parse_time(const char *s, int64_t *ret_ns);
 int units_parse_count(const char *s, uint64_t *ret);

@@ -1,8 +1,8 @@
 #include "utf8.h"
 #include "banned.h"
 
-/* What may follow a first byte: how long the character is, and the range of its second byte, which is
- * narrower than 80..BF where an overlong form, a surrogate or too high a number would begin. */
+/* What may follow a first byte: how long the character is, and the range of its second byte, which
+ * is narrower than 80..BF where an overlong form, a surrogate or too high a number would begin. */
 struct lead {
     uint8_t first, last, length, low, high;
 };

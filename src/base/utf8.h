@@ -16,6 +16,7 @@ size_t utf8_cut_end(const uint8_t *s, size_t n);
 /* How many bytes at the start of s are the rest of a character that was cut off: 0 to 3. */
 size_t utf8_cut_start(const uint8_t *s, size_t n);
 
-/* Is this valid character of n bytes a control character (C0, DEL, C1), a line separator, or one that turns
- * the direction of writing, and so can make a terminal show something else than what is there? */
+/* Is this valid character of n bytes a control character (C0, DEL, C1), a line separator, or one
+ * that turns the direction of writing, and so can make a terminal show something else than what is
+ * there? */
 bool utf8_is_control(const uint8_t *s, size_t n);

@@ -1,8 +1,8 @@
 /*
- * Switches for the tests of the tests: a build configured with -Dweaken=true (never one that is installed)
- * reads HUTCH_WEAKEN=name,name from the environment and leaves those protections out, so that each security
- * test can be seen to fail. In every other build this is the constant false and the compiler drops the
- * branches.
+ * Switches for the tests of the tests: a build configured with -Dweaken=true (never one that is
+ * installed) reads HUTCH_WEAKEN=name,name from the environment and leaves those protections out, so
+ * that each security test can be seen to fail. In every other build this is the constant false and
+ * the compiler drops the branches.
  */
 #pragma once
 

@@ -75,7 +75,8 @@ struct applied_log *applied_log_copy(const struct applied_log *l)
         free(records);
         return NULL;
     }
-    *copy = (struct applied_log){.store = l->store, .records = records, .count = l->count, .last = l->last};
+    *copy = (struct applied_log){
+        .store = l->store, .records = records, .count = l->count, .last = l->last};
     copy->room = l->count + 1;
     l->store->refs++;
     for (size_t i = 0; i < l->count; i++) {
@@ -103,7 +104,8 @@ static int store_open(struct store *s)
     if (s->fd >= 0)
         return 0;
     const char *folder = getenv("TMPDIR");
-    int fd = open(folder && folder[0] == '/' ? folder : "/var/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    int fd = open(folder && folder[0] == '/' ? folder : "/var/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC,
+                  0600);
     if (fd < 0)
         fd = memfd_create("applied", MFD_CLOEXEC);
     if (fd < 0)
@@ -171,8 +173,8 @@ int applied_log_add(struct applied_log *l, const struct applied_entry *e, int co
         return -ENOMEM;
     }
     rec->entry.number = ++l->last;
-    rec->entry.kept =
-        e->kind == APPLIED_FILE && content >= 0 && store_put(l->store, content, e->size, &rec->offset) == 0;
+    rec->entry.kept = e->kind == APPLIED_FILE && content >= 0 &&
+                      store_put(l->store, content, e->size, &rec->offset) == 0;
     l->records[l->count++] = rec;
     return 0;
 }
@@ -195,7 +197,8 @@ static int record_compare(const void *a, const void *b)
 {
     const struct record *x = *(struct record *const *)a, *y = *(struct record *const *)b;
     int order = strcmp(x->entry.path, y->entry.path);
-    return order ? order : (x->entry.number > y->entry.number) - (x->entry.number < y->entry.number);
+    return order ? order
+                 : (x->entry.number > y->entry.number) - (x->entry.number < y->entry.number);
 }
 
 int applied_log_each(const struct applied_log *l, uint64_t position,
@@ -218,10 +221,11 @@ int applied_log_each(const struct applied_log *l, uint64_t position,
     return r;
 }
 
-ssize_t applied_log_read(const struct applied_log *l, const struct applied_entry *e, void *space, size_t n,
-                         uint64_t offset)
+ssize_t applied_log_read(const struct applied_log *l, const struct applied_entry *e, void *space,
+                         size_t n, uint64_t offset)
 {
-    const struct record *rec = (const struct record *)((const char *)e - offsetof(struct record, entry));
+    const struct record *rec =
+        (const struct record *)((const char *)e - offsetof(struct record, entry));
     if (!e->kept || offset >= e->size)
         return e->kept ? 0 : -ENODATA;
     size_t want = n < e->size - offset ? n : (size_t)(e->size - offset);

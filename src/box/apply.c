@@ -22,9 +22,9 @@
 
 static const char WHY_GIT[] =
     "changes under .git are not applied: a hook or config there would run on the host";
-static const char WHY_GIT_DIR[] =
-    "its folder is or would become a git directory, whose configuration runs programs: look at it, then use "
-    "--allow-git-dirs";
+static const char WHY_GIT_DIR[] = "its folder is or would become a git directory, whose "
+                                  "configuration runs programs: look at it, then use "
+                                  "--allow-git-dirs";
 static const char WHY_CHANGED[] = "it changed in your folder since the box read it";
 static const char WHY_DELETED[] = "it was deleted in your folder since the box read it";
 static const char WHY_OTHER[] = "your folder has another file of that name now";
@@ -51,7 +51,8 @@ static struct verdict verdict_of_step(int r, const char *why)
 
 /* Records what the folder has at a path now. `base` is taken over. */
 static struct verdict record(struct apply *ap, const char *path, const struct identity *id,
-                             struct seen_base *base, bool base_differs, int outcome, struct error *err)
+                             struct seen_base *base, bool base_differs, int outcome,
+                             struct error *err)
 {
     int r = seen_set(ap->job->seen, path, id ? SEEN_KNOWN : SEEN_ABSENT, id, base, base_differs);
     if (r < 0 && r != -ENOSPC)
@@ -60,8 +61,9 @@ static struct verdict record(struct apply *ap, const char *path, const struct id
 }
 
 /* Writes the box's version in place of what is there, or where nothing is. */
-static struct verdict put_theirs(struct apply *ap, struct apply_spot *s, const struct changes_entry *e,
-                                 const char *link_to, struct error *err)
+static struct verdict put_theirs(struct apply *ap, struct apply_spot *s,
+                                 const struct changes_entry *e, const char *link_to,
+                                 struct error *err)
 {
     struct identity id;
     const char *why = NULL;
@@ -69,13 +71,15 @@ static struct verdict put_theirs(struct apply *ap, struct apply_spot *s, const s
     int r = apply_put(ap, s->dir, e->path, &c, s->there ? &s->now : NULL, &id, &why, err);
     if (r != 0)
         return verdict_of_step(r, why);
-    return record(ap, e->path, &id, apply_read_base(ap, s->dir, e->path, &id), false, APPLY_DONE, err);
+    return record(ap, e->path, &id, apply_read_base(ap, s->dir, e->path, &id), false, APPLY_DONE,
+                  err);
 }
 
-/* Writes merged bytes to the folder and, later, to the box. Until the box has them, the common ancestor of
- * both is the box's version. */
-static struct verdict put_merged(struct apply *ap, struct apply_spot *s, const struct changes_entry *e,
-                                 struct apply_merged *m, int outcome, const char *said, struct error *err)
+/* Writes merged bytes to the folder and, later, to the box. Until the box has them, the common
+ * ancestor of both is the box's version. */
+static struct verdict put_merged(struct apply *ap, struct apply_spot *s,
+                                 const struct changes_entry *e, struct apply_merged *m, int outcome,
+                                 const char *said, struct error *err)
 {
     struct identity id;
     const char *why = NULL;
@@ -84,8 +88,8 @@ static struct verdict put_merged(struct apply *ap, struct apply_spot *s, const s
     if (r != 0)
         return verdict_of_step(r, why);
     struct verdict v = record(ap, e->path, &id, seen_base_ref(m->theirs), true, outcome, err);
-    if (v.outcome >= 0 &&
-        box_edits_add(ap->job->edits, BOX_EDIT_BYTES, e->path, m->mode, seen_base_ref(m->bytes), &id) < 0)
+    if (v.outcome >= 0 && box_edits_add(ap->job->edits, BOX_EDIT_BYTES, e->path, m->mode,
+                                        seen_base_ref(m->bytes), &id) < 0)
         return verdict(error_errno(err, ENOMEM, "cannot merge"), NULL);
     v.why = said;
     return v;
@@ -103,8 +107,9 @@ static struct verdict keep_mine(struct apply *ap, const struct apply_spot *s, st
 }
 
 /* A conflict on a file or link that the box has: what the options say about it. */
-static struct verdict resolve_file(struct apply *ap, struct apply_spot *s, const struct changes_entry *e,
-                                   struct apply_merged *m, const char *why, struct error *err)
+static struct verdict resolve_file(struct apply *ap, struct apply_spot *s,
+                                   const struct changes_entry *e, struct apply_merged *m,
+                                   const char *why, struct error *err)
 {
     switch (ap->job->options->on_conflict) {
     case APPLY_MINE:
@@ -124,15 +129,15 @@ static struct verdict resolve_file(struct apply *ap, struct apply_spot *s, const
 }
 
 /* Somebody else's version is in the place: it may be the same, or one that can be merged. */
-static struct verdict settle_file(struct apply *ap, struct apply_spot *s, const struct changes_entry *e,
-                                  struct error *err)
+static struct verdict settle_file(struct apply *ap, struct apply_spot *s,
+                                  const struct changes_entry *e, struct error *err)
 {
     int same = apply_is_same(ap, s->dir, e, &s->now, err);
     if (same < 0)
         return verdict(same, NULL);
     if (same)
-        return record(ap, e->path, &s->now, apply_read_base(ap, s->dir, e->path, &s->now), false, APPLY_SAME,
-                      err);
+        return record(ap, e->path, &s->now, apply_read_base(ap, s->dir, e->path, &s->now), false,
+                      APPLY_SAME, err);
     _cleanup_(apply_merged_free) struct apply_merged m = {0};
     const struct seen_entry *base = s->state == SEEN_KNOWN && s->parent_seen ? s->seen : NULL;
     int r = apply_merge(ap, s->dir, e, &s->now, base, &m, err);
@@ -178,7 +183,8 @@ static struct verdict put_file(struct apply *ap, const struct changes_entry *e, 
     return settle_file(ap, &s, e, err);
 }
 
-/* A folder that the box added, or whose permissions it changed. Modes are set at the end (settle_modes). */
+/* A folder that the box added, or whose permissions it changed. Modes are set at the end
+ * (settle_modes). */
 static struct verdict put_folder(struct apply *ap, const struct changes_entry *e, struct error *err)
 {
     _cleanup_(apply_spot_close) struct apply_spot s = {.dir = -1};
@@ -198,7 +204,8 @@ static struct verdict put_folder(struct apply *ap, const struct changes_entry *e
         r = apply_make_dir(ap, s.dir, e->path, &why, err);
         if (r == 0)
             r = identity_get(s.dir, relpath_name(e->path), &s.now);
-        return r != 0 ? verdict_of_step(r, why) : record(ap, e->path, &s.now, NULL, false, APPLY_DONE, err);
+        return r != 0 ? verdict_of_step(r, why)
+                      : record(ap, e->path, &s.now, NULL, false, APPLY_DONE, err);
     }
     if (e->kind == WIRE_ADDED || (s.now.mode & 0777) == (e->mode & 0777))
         return verdict(APPLY_SAME, NULL);
@@ -231,7 +238,8 @@ static struct verdict take_away(struct apply *ap, const struct changes_entry *e,
             return verdict(APPLY_CONFLICT, why);
     }
     r = apply_remove(ap, s.dir, e->path, &s.now, &why, err);
-    return r != 0 ? verdict_of_step(r, why) : record(ap, e->path, NULL, NULL, false, APPLY_DONE, err);
+    return r != 0 ? verdict_of_step(r, why)
+                  : record(ap, e->path, NULL, NULL, false, APPLY_DONE, err);
 }
 
 /* Files with several names: the first that is written, others are linked to. */
@@ -264,7 +272,8 @@ static void links_add(void **tree, uint64_t number, const char *path)
         free(g);
 }
 
-static struct verdict judge(struct apply *ap, const struct apply_item *i, void **links, struct error *err)
+static struct verdict judge(struct apply *ap, const struct apply_item *i, void **links,
+                            struct error *err)
 {
     const struct changes_entry *e = &i->e;
     if (relpath_touches_git(e->path))
@@ -309,7 +318,8 @@ static int settle_item(struct apply *ap, struct apply_item *i, void **links,
     return 0;
 }
 
-/* Folders that were made have a mode that lets them be filled; now they get their own, the deepest first. */
+/* Folders that were made have a mode that lets them be filled; now they get their own, the deepest
+ * first. */
 static int settle_modes(struct apply *ap, const struct apply_list *list, struct error *err)
 {
     for (size_t i = list->count; i-- > 0;) {

@@ -1,10 +1,12 @@
 /*
- * How a file of the person's folder is replaced without ever losing what the person writes meanwhile.
+ * How a file of the person's folder is replaced without ever losing what the person writes
+ * meanwhile.
  *
- * The new file is complete, under a temporary name beside the target, before anything happens to the old one.
- * A lease on the old file makes sure that no program has it open for writing, and tells if one wants to. Then
- * both names are exchanged in one step, and what came out is compared with what was expected: if the person
- * was faster, the names are exchanged back. A file that is to be removed is moved aside and looked at first.
+ * The new file is complete, under a temporary name beside the target, before anything happens to
+ * the old one. A lease on the old file makes sure that no program has it open for writing, and
+ * tells if one wants to. Then both names are exchanged in one step, and what came out is compared
+ * with what was expected: if the person was faster, the names are exchanged back. A file that is to
+ * be removed is moved aside and looked at first.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,9 +42,9 @@ static const char WHY_CHANGED[] = "it changed in your folder while it was being 
 static const char WHY_WRITTEN[] = "another program has it open for writing";
 
 /*
- * Gives something that was just made in `parent` to its owner: of the file that it replaces, or of the folder
- * that is applied to. A new thing in a set-group-id folder has its group from there already. An ordinary user
- * can give away nothing but the group, and only to a group of their own.
+ * Gives something that was just made in `parent` to its owner: of the file that it replaces, or of
+ * the folder that is applied to. A new thing in a set-group-id folder has its group from there
+ * already. An ordinary user can give away nothing but the group, and only to a group of their own.
  */
 static int apply_chown(const struct apply *ap, int parent, int dir, const char *name,
                        const struct identity *owner)
@@ -158,8 +160,8 @@ static int put_bytes(void *data, uint64_t offset, const void *bytes, size_t n)
     return w->status = io_write_all(w->fd, bytes, n);
 }
 
-static int fetch_into(struct apply *ap, const struct changes_entry *e, const struct fetch_sink *sink,
-                      struct error *err)
+static int fetch_into(struct apply *ap, const struct changes_entry *e,
+                      const struct fetch_sink *sink, struct error *err)
 {
     _cleanup_fd_ int conn = -1;
     int r = ap->job->connect(ap->job->data, &conn);
@@ -168,7 +170,8 @@ static int fetch_into(struct apply *ap, const struct changes_entry *e, const str
     return fetch_file(conn, e->path, e->size, sink, err);
 }
 
-/* Fills a new file and gives it its length, owner and mode. Of the mode only the permissions are taken. */
+/* Fills a new file and gives it its length, owner and mode. Of the mode only the permissions are
+ * taken. */
 static int fill_file(struct apply *ap, int dir, int fd, const struct apply_content *c,
                      const struct identity *owner, struct error *err)
 {
@@ -186,8 +189,8 @@ static int fill_file(struct apply *ap, int dir, int fd, const struct apply_conte
     if (r < 0)
         return r;
     r = ftruncate(fd, (off_t)size) < 0 ? -errno : apply_chown(ap, dir, fd, "", owner);
-    /* A time that no write gives a file: the kernel's clock for these is coarse, and a write of the person's
-     * in the same tick would leave the time as it is. */
+    /* A time that no write gives a file: the kernel's clock for these is coarse, and a write of the
+     * person's in the same tick would leave the time as it is. */
     struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {0}};
     clock_gettime(CLOCK_REALTIME, &times[1]);
     if (r == 0 && futimens(fd, times) < 0)
@@ -200,7 +203,8 @@ static int fill_file(struct apply *ap, int dir, int fd, const struct apply_conte
 static int make_file(struct apply *ap, int dir, const char *temp, const struct apply_content *c,
                      const struct identity *owner, struct error *err)
 {
-    _cleanup_fd_ int fd = openat(dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    _cleanup_fd_ int fd =
+        openat(dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return errno == EEXIST ? -EEXIST : error_errno(err, errno, "cannot create a file");
     int r = fill_file(ap, dir, fd, c, owner, err);
@@ -259,14 +263,15 @@ static int make_temp(struct apply *ap, int dir, const char *path, char temp[TEMP
 }
 
 /* Takes a lease: while it is held, a program that opens the file for writing waits, and F_GETLEASE
- * shows it. The signal that comes with it is one that is ignored by default. -EAGAIN: a program has it open
- * for writing already. -1 as *ret_fd where there are no leases. */
+ * shows it. The signal that comes with it is one that is ignored by default. -EAGAIN: a program has
+ * it open for writing already. -1 as *ret_fd where there are no leases. */
 static int lease_take(int dir, const char *name, const struct identity *expect, int *ret_fd)
 {
     *ret_fd = -1;
     if (!S_ISREG(expect->mode))
         return 0;
-    _cleanup_fd_ int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    _cleanup_fd_ int fd =
+        openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0)
         return 0;
     if (fcntl(fd, F_SETSIG, SIGURG) < 0 || fcntl(fd, F_SETLEASE, F_RDLCK) < 0)
@@ -286,8 +291,9 @@ static bool is_at(int dir, const char *name, const struct identity *expect)
     return identity_get(dir, name, &now) == 0 && identity_same(&now, expect);
 }
 
-/* The person was faster: their file at `temp` goes back to its name, and ours is removed. If meanwhile they
- * put a newer one in the place of ours, that one stays, and the one that they replaced themselves goes. */
+/* The person was faster: their file at `temp` goes back to its name, and ours is removed. If
+ * meanwhile they put a newer one in the place of ours, that one stays, and the one that they
+ * replaced themselves goes. */
 static void put_back(int dir, const char *temp, const char *name, uint64_t ours)
 {
     struct identity at_temp, at_name;
@@ -309,7 +315,8 @@ static void put_back(int dir, const char *temp, const char *name, uint64_t ours)
     }
 }
 
-/* Filesystems that cannot exchange names: the window between the last look and the rename is small. */
+/* Filesystems that cannot exchange names: the window between the last look and the rename is small.
+ */
 static int replace_plainly(struct apply *ap, int dir, const char *path, const char *temp,
                            const struct identity *expect, struct error *err)
 {
@@ -327,8 +334,8 @@ static int replace_plainly(struct apply *ap, int dir, const char *path, const ch
 }
 
 static int put_replace(struct apply *ap, int dir, const char *path, const char *temp,
-                       const struct identity *ours, const struct identity *expect, const char **ret_why,
-                       struct error *err)
+                       const struct identity *ours, const struct identity *expect,
+                       const char **ret_why, struct error *err)
 {
     struct identity out;
     const char *name = relpath_name(path);
@@ -344,9 +351,11 @@ static int put_replace(struct apply *ap, int dir, const char *path, const char *
     if (sys_renameat2(dir, temp, dir, name, RENAME_EXCHANGE) < 0) {
         if (errno == EINVAL || errno == ENOSYS)
             return replace_plainly(ap, dir, path, temp, expect, err);
-        return errno == ENOENT ? 1 : error_errno(err, errno, "cannot put the new file in its place");
+        return errno == ENOENT ? 1
+                               : error_errno(err, errno, "cannot put the new file in its place");
     }
-    int r = identity_get(dir, temp, &out) == 0 && identity_same_content(&out, expect) && lease_is_held(lease)
+    int r = identity_get(dir, temp, &out) == 0 && identity_same_content(&out, expect) &&
+                    lease_is_held(lease)
                 ? log_previous(ap, dir, path, temp, expect)
                 : 1;
     if (r == 0 && !lease_is_held(lease)) {
@@ -363,9 +372,10 @@ static int put_replace(struct apply *ap, int dir, const char *path, const char *
     return 0;
 }
 
-/* Puts a file where there is none. Where the filesystem cannot refuse to replace, a hard link can. */
-static int put_new(struct apply *ap, int dir, const char *path, const char *temp, const char **ret_why,
-                   struct error *err)
+/* Puts a file where there is none. Where the filesystem cannot refuse to replace, a hard link can.
+ */
+static int put_new(struct apply *ap, int dir, const char *path, const char *temp,
+                   const char **ret_why, struct error *err)
 {
     const char *name = relpath_name(path);
     *ret_why = "your folder has another file of that name now";
@@ -386,7 +396,8 @@ static int put_new(struct apply *ap, int dir, const char *path, const char *temp
 }
 
 int apply_put(struct apply *ap, int dir, const char *path, const struct apply_content *c,
-              const struct identity *expect, struct identity *ret, const char **ret_why, struct error *err)
+              const struct identity *expect, struct identity *ret, const char **ret_why,
+              struct error *err)
 {
     char temp[TEMP_NAME];
     struct identity ours;
@@ -404,8 +415,8 @@ int apply_put(struct apply *ap, int dir, const char *path, const struct apply_co
     apply_journal_clear(&ap->journal);
     if (r != 0)
         return r;
-    /* If the person has changed or replaced ours already, `ret` is what we wrote: then the next apply sees
-     * that it is another version. */
+    /* If the person has changed or replaced ours already, `ret` is what we wrote: then the next
+     * apply sees that it is another version. */
     r = identity_get(dir, relpath_name(path), ret);
     if (r < 0 || !identity_same_content(ret, &ours))
         *ret = ours;
@@ -419,7 +430,8 @@ static int remove_dir(struct apply *ap, int dir, const char *path, const struct 
 {
     if (unlinkat(dir, relpath_name(path), AT_REMOVEDIR) < 0) {
         *ret_why = "your folder has something in it now";
-        return errno == ENOTEMPTY || errno == EEXIST ? 1 : error_errno(err, errno, "cannot remove it");
+        return errno == ENOTEMPTY || errno == EEXIST ? 1
+                                                     : error_errno(err, errno, "cannot remove it");
     }
     int r = log_previous(ap, dir, path, "", expect);
     return r < 0 ? error_errno(err, -r, "cannot keep the previous state for undo") : 0;
@@ -452,7 +464,8 @@ int apply_remove(struct apply *ap, int dir, const char *path, const struct ident
         apply_journal_clear(&ap->journal);
         return r == -ENOENT ? 1 : error_errno(err, -r, "cannot remove it");
     }
-    r = identity_get(dir, temp, &out) == 0 && identity_same_content(&out, expect) && lease_is_held(lease)
+    r = identity_get(dir, temp, &out) == 0 && identity_same_content(&out, expect) &&
+                lease_is_held(lease)
             ? log_previous(ap, dir, path, temp, expect)
             : 1;
     if (r == 0 && !lease_is_held(lease)) {
@@ -468,7 +481,8 @@ int apply_remove(struct apply *ap, int dir, const char *path, const struct ident
     return r < 0 ? error_errno(err, -r, "cannot keep the previous version for undo") : r;
 }
 
-int apply_make_dir(struct apply *ap, int dir, const char *path, const char **ret_why, struct error *err)
+int apply_make_dir(struct apply *ap, int dir, const char *path, const char **ret_why,
+                   struct error *err)
 {
     const char *name = relpath_name(path);
     int r = log_previous(ap, dir, path, name, NULL);
@@ -484,8 +498,8 @@ int apply_make_dir(struct apply *ap, int dir, const char *path, const char **ret
     return r == EEXIST ? 1 : error_errno(err, r, "cannot create a folder");
 }
 
-int apply_set_dir_mode(struct apply *ap, const char *path, mode_t mode, const struct identity *expect,
-                       struct error *err)
+int apply_set_dir_mode(struct apply *ap, const char *path, mode_t mode,
+                       const struct identity *expect, struct error *err)
 {
     struct identity now;
     _cleanup_fd_ int parent = -1;
@@ -494,12 +508,14 @@ int apply_set_dir_mode(struct apply *ap, const char *path, mode_t mode, const st
         return 0; /* it has gone already */
     _cleanup_fd_ int dir =
         openat(parent, relpath_name(path), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (dir < 0 || identity_get(dir, "", &now) < 0 || (expect && !identity_same_inode(&now, expect)))
+    if (dir < 0 || identity_get(dir, "", &now) < 0 ||
+        (expect && !identity_same_inode(&now, expect)))
         return 0;
     if (expect)
         r = log_previous(ap, dir, path, "", expect);
     mode_t kept =
-        now.mode & (S_ISGID | S_ISVTX); /* what says whose its new files are, and who may remove them */
+        now.mode &
+        (S_ISGID | S_ISVTX); /* what says whose its new files are, and who may remove them */
     if (r == 0 && fchmod(dir, kept | (mode & 0777)) < 0)
         r = -errno;
     return r < 0 ? error_errno(err, -r, "cannot set the mode of a folder") : 0;
@@ -554,30 +570,32 @@ static int compare_bytes(void *data, uint64_t offset, const void *bytes, size_t 
     return c->same ? 0 : -ECANCELED;
 }
 
-static int is_same_file(struct apply *ap, int dir, const struct changes_entry *e, const struct identity *now,
-                        struct error *err)
+static int is_same_file(struct apply *ap, int dir, const struct changes_entry *e,
+                        const struct identity *now, struct error *err)
 {
     struct identity after;
-    _cleanup_fd_ int fd =
-        openat(dir, relpath_name(e->path), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    _cleanup_fd_ int fd = openat(dir, relpath_name(e->path),
+                                 O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0)
         return 0;
     struct comparing c = {.fd = fd, .same = true};
     int r = fetch_into(ap, e, &(struct fetch_sink){compare_bytes, &c}, err);
     if (r < 0 && r != -ECANCELED)
         return r;
-    return r == 0 && c.at == e->size && identity_get(fd, "", &after) == 0 && identity_same(&after, now);
+    return r == 0 && c.at == e->size && identity_get(fd, "", &after) == 0 &&
+           identity_same(&after, now);
 }
 
 static bool is_same_link(int dir, const struct changes_entry *e)
 {
     char target[PATH_MAX + 1];
     ssize_t n = readlinkat(dir, relpath_name(e->path), target, sizeof target);
-    return e->target && n >= 0 && (size_t)n == strlen(e->target) && memcmp(target, e->target, (size_t)n) == 0;
+    return e->target && n >= 0 && (size_t)n == strlen(e->target) &&
+           memcmp(target, e->target, (size_t)n) == 0;
 }
 
-int apply_is_same(struct apply *ap, int dir, const struct changes_entry *e, const struct identity *now,
-                  struct error *err)
+int apply_is_same(struct apply *ap, int dir, const struct changes_entry *e,
+                  const struct identity *now, struct error *err)
 {
     if ((now->mode & S_IFMT) != (e->mode & S_IFMT))
         return 0;

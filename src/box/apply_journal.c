@@ -36,7 +36,8 @@ static int open_folder_of_journals(void)
         return -1;
     if (mkdirat(registry, "../applies", 0700) < 0 && errno != EEXIST)
         return -1;
-    _cleanup_fd_ int dir = openat(registry, "../applies", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    _cleanup_fd_ int dir =
+        openat(registry, "../applies", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir < 0 || fstat(dir, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 077))
         return -1;
     return TAKE_FD(dir);
@@ -49,12 +50,13 @@ static int open_file(int folder)
     _cleanup_fd_ int dir = open_folder_of_journals();
     if (dir < 0 || identity_get(folder, "", &id) < 0)
         return -1;
-    snprintf(name, sizeof name, "%llx-%llx", (unsigned long long)id.dev, (unsigned long long)id.ino);
+    snprintf(name, sizeof name, "%llx-%llx", (unsigned long long)id.dev,
+             (unsigned long long)id.ino);
     return openat(dir, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 }
 
-/* The exchange was made, and the person's file at `temp` is not the expected one, or cannot be compared:
- * it goes back to its name, unless the person has put another one there. */
+/* The exchange was made, and the person's file at `temp` is not the expected one, or cannot be
+ * compared: it goes back to its name, unless the person has put another one there. */
 static void repair_exchange(int dir, const struct record *rec, const struct identity *at_temp)
 {
     struct identity at_name;
@@ -73,7 +75,8 @@ static void repair(int folder, const struct record *rec)
 {
     struct identity at_temp;
     _cleanup_fd_ int dir = -1;
-    if (beneath_open_parent(folder, rec->path, &dir) < 0 || identity_get(dir, rec->temp, &at_temp) < 0)
+    if (beneath_open_parent(folder, rec->path, &dir) < 0 ||
+        identity_get(dir, rec->temp, &at_temp) < 0)
         return;
     bool ours = at_temp.ino == rec->ours.ino && at_temp.dev == rec->ours.dev;
     if (rec->step == APPLY_STEP_CREATE || (rec->step == APPLY_STEP_EXCHANGE && ours))
@@ -99,7 +102,8 @@ static void repair_all(struct apply_journal *j, int folder)
 
 int apply_journal_open(struct apply_journal *j, int folder, struct error *err)
 {
-    /* A description of its own: forks share that of `folder`, and with it they would share the lock. */
+    /* A description of its own: forks share that of `folder`, and with it they would share the
+     * lock. */
     _cleanup_fd_ int lock = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (lock < 0)
         return error_errno(err, errno, "cannot open the folder");
@@ -107,7 +111,8 @@ int apply_journal_open(struct apply_journal *j, int folder, struct error *err)
     do
         r = flock(lock, LOCK_EX);
     while (r < 0 && errno == EINTR);
-    /* Some network filesystems have no locks for folders; each file is checked before it is replaced anyway.
+    /* Some network filesystems have no locks for folders; each file is checked before it is
+     * replaced anyway.
      */
     *j = (struct apply_journal){.lock = TAKE_FD(lock), .file = open_file(folder)};
     if (j->file >= 0)
@@ -123,8 +128,8 @@ void apply_journal_close(struct apply_journal *j)
     *j = APPLY_JOURNAL_NONE;
 }
 
-void apply_journal_set(struct apply_journal *j, enum apply_step step, const char *path, const char *temp,
-                       const struct identity *ours, const struct identity *theirs)
+void apply_journal_set(struct apply_journal *j, enum apply_step step, const char *path,
+                       const char *temp, const struct identity *ours, const struct identity *theirs)
 {
     if (j->file < 0)
         return;

@@ -17,7 +17,8 @@ void apply_list_free(struct apply_list *list)
 static int apply_list_add(void *data, const struct changes_entry *e)
 {
     struct apply_list *list = data;
-    list->bytes += strlen(e->path) + (e->target ? strlen(e->target) : 0) + sizeof(struct apply_item);
+    list->bytes +=
+        strlen(e->path) + (e->target ? strlen(e->target) : 0) + sizeof(struct apply_item);
     if (list->bytes > CHANGES_BYTES_MAX)
         return -E2BIG;
     if (list->count == list->room) {
@@ -39,7 +40,8 @@ static int apply_list_add(void *data, const struct changes_entry *e)
     return i.e.path && (i.e.target || !e->target) ? 0 : -ENOMEM;
 }
 
-int apply_list_read(const struct apply_job *job, bool folders, struct apply_list *ret, struct error *err)
+int apply_list_read(const struct apply_job *job, bool folders, struct apply_list *ret,
+                    struct error *err)
 {
     _cleanup_fd_ int conn = -1;
     int r = job->connect(job->data, &conn);
@@ -47,7 +49,8 @@ int apply_list_read(const struct apply_job *job, bool folders, struct apply_list
         return error_errno(err, -r, "cannot reach the diff worker");
     r = changes_each(conn, folders, apply_list_add, ret, err);
     if (r > 0)
-        return error_set(err, E2BIG, "the box changed more files than can be applied (%u)", CHANGES_MAX);
+        return error_set(err, E2BIG, "the box changed more files than can be applied (%u)",
+                         CHANGES_MAX);
     return r;
 }
 

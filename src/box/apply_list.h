@@ -16,8 +16,10 @@ struct apply_list {
 };
 
 /* `folders`: also those that the paths in them imply. */
-int apply_list_read(const struct apply_job *job, bool folders, struct apply_list *ret, struct error *err);
+int apply_list_read(const struct apply_job *job, bool folders, struct apply_list *ret,
+                    struct error *err);
 void apply_list_free(struct apply_list *list);
 
-/* Whether the options name the path, something above it or something below it; or nothing at all. */
+/* Whether the options name the path, something above it or something below it; or nothing at all.
+ */
 bool apply_is_selected(const struct apply_options *o, const char *path);

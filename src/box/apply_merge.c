@@ -23,7 +23,8 @@ static struct merge_text text_of(const struct seen_base *b)
     return b ? (struct merge_text){b->data, b->size} : (struct merge_text){"", 0};
 }
 
-/* The merged permissions are those of the side that changed them. False if both did, differently. */
+/* The merged permissions are those of the side that changed them. False if both did, differently.
+ */
 static bool merge_modes(const struct seen_entry *seen, mode_t mine, mode_t theirs, mode_t *ret)
 {
     mode_t base = seen ? seen->id.mode & 0777 : theirs & 0777;
@@ -51,8 +52,9 @@ static int merge_by_lines(const struct seen_base *base, struct apply_merged *m, 
     return r == 0 && base ? APPLY_MERGE_CLEAN : APPLY_MERGE_CONFLICT;
 }
 
-int apply_merge(struct apply *ap, int dir, const struct changes_entry *e, const struct identity *now,
-                const struct seen_entry *seen, struct apply_merged *ret, struct error *err)
+int apply_merge(struct apply *ap, int dir, const struct changes_entry *e,
+                const struct identity *now, const struct seen_entry *seen, struct apply_merged *ret,
+                struct error *err)
 {
     struct apply_merged m = {0};
     if (!S_ISREG(now->mode) || !S_ISREG(e->mode) || (seen && !S_ISREG(seen->id.mode)))

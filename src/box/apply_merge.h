@@ -20,7 +20,9 @@ struct apply_merged {
 
 void apply_merged_free(struct apply_merged *m);
 
-/* Merges what the folder has at e->path, which is `now`, with what the box has there. `seen` is what the box
- * saw, or NULL if that is not known. An apply_merge_result, or a negative errno with err set. */
-int apply_merge(struct apply *ap, int dir, const struct changes_entry *e, const struct identity *now,
-                const struct seen_entry *seen, struct apply_merged *ret, struct error *err);
+/* Merges what the folder has at e->path, which is `now`, with what the box has there. `seen` is
+ * what the box saw, or NULL if that is not known. An apply_merge_result, or a negative errno with
+ * err set. */
+int apply_merge(struct apply *ap, int dir, const struct changes_entry *e,
+                const struct identity *now, const struct seen_entry *seen, struct apply_merged *ret,
+                struct error *err);

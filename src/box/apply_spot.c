@@ -53,7 +53,8 @@ bool apply_spot_is_seen(const struct apply_spot *s)
                                 : identity_same(&s->seen->id, &s->now);
 }
 
-struct seen_base *apply_read_base(struct apply *ap, int dir, const char *path, const struct identity *id)
+struct seen_base *apply_read_base(struct apply *ap, int dir, const char *path,
+                                  const struct identity *id)
 {
     struct seen_base *base = NULL;
     if (S_ISREG(id->mode) && seen_has_room(ap->job->seen, id->size))

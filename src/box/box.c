@@ -1,4 +1,5 @@
-/* The owner's calls: open, close, what there is to know. Commands are in exec.c, snapshots in snapshot.c. */
+/* The owner's calls: open, close, what there is to know. Commands are in exec.c, snapshots in
+ * snapshot.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -108,7 +109,8 @@ int64_t box_time_after_now(void)
     return coarse;
 }
 
-/* No process of a box that begins now looks a name up before the coarse clock of change times has ticked. */
+/* No process of a box that begins now looks a name up before the coarse clock of change times has
+ * ticked. */
 static int64_t time_of_begin(void)
 {
     return clock_ns(CLOCK_REALTIME) + 1;
@@ -245,8 +247,8 @@ int box_give(struct box *b, int stream, struct error *err)
     return box_unreached(b, r, err);
 }
 
-/* Between calls only background commands run, and requests that others wait for; a box whose processes use
- * more memory than it may have is ended, and one whose guest does not answer. */
+/* Between calls only background commands run, and requests that others wait for; a box whose
+ * processes use more memory than it may have is ended, and one whose guest does not answer. */
 int box_tick(struct box *b, struct error *err)
 {
     struct usage now;
@@ -258,7 +260,8 @@ int box_tick(struct box *b, struct error *err)
         b->backend->kill(b->place);
         return error_set(err, EPIPE, "the box has ended: %s", b->ended);
     }
-    bool over = now.counted && (now.memory > b->limits.memory || now.sockets > limit_sockets(&b->limits));
+    bool over =
+        now.counted && (now.memory > b->limits.memory || now.sockets > limit_sockets(&b->limits));
     int64_t at = clock_now();
     b->over_since = !over ? 0 : b->over_since ? b->over_since : at;
     if (!over || at - b->over_since < OVER_MAX)

@@ -1,12 +1,14 @@
 /*
- * A box from the host's side: open, run commands in it, snapshot, fork, see and apply its changes, close.
+ * A box from the host's side: open, run commands in it, snapshot, fork, see and apply its changes,
+ * close.
  *
- * The host never touches a file that a box can write: commands and file requests go through box_connect() to
- * the guest; the box's changes are read by a scribe (see scribe.h), a guest in namespaces of its own in which
- * no code of the agent ever runs.
+ * The host never touches a file that a box can write: commands and file requests go through
+ * box_connect() to the guest; the box's changes are read by a scribe (see scribe.h), a guest in
+ * namespaces of its own in which no code of the agent ever runs.
  *
- * Every function returns 0 or a negative errno and says in `err`, for a person, what failed. A box may be
- * used from several threads at once for box_connect and box_exec; the other calls are the owner's.
+ * Every function returns 0 or a negative errno and says in `err`, for a person, what failed. A box
+ * may be used from several threads at once for box_connect and box_exec; the other calls are the
+ * owner's.
  */
 #pragma once
 
@@ -22,8 +24,8 @@
 enum box_mode { BOX_COW, BOX_DIRECT, BOX_RO };
 enum box_net { BOX_NET_OFF, BOX_NET_HOST, BOX_NET_ALLOW };
 
-/* Where the files are that a box writes. Auto: in memory up to BOX_MEMORY_STORE_MAX, else on disk; on a
- * kernel whose tmpfs has no user xattrs (before Linux 6.6) always on disk. */
+/* Where the files are that a box writes. Auto: in memory up to BOX_MEMORY_STORE_MAX, else on disk;
+ * on a kernel whose tmpfs has no user xattrs (before Linux 6.6) always on disk. */
 enum box_store { BOX_STORE_AUTO, BOX_STORE_MEMORY, BOX_STORE_DISK };
 #define BOX_MEMORY_STORE_MAX (1ULL << 30)
 
@@ -51,8 +53,8 @@ struct box_limits {
     double cpus;           /* 0: all */
     uint64_t output;       /* bytes of each stream kept in a captured result */
     uint64_t output_total; /* bytes of both streams after which the command is ended */
-    uint64_t
-        sockets; /* bytes that TCP and UDP sockets hold, set by box_open; 0: those of the host are seen */
+    uint64_t sockets; /* bytes that TCP and UDP sockets hold, set by box_open; 0: those of the host
+                         are seen */
 };
 
 #define BOX_SHARES_MAX    64
@@ -69,15 +71,18 @@ struct box_limits {
 struct box_options {
     const char *workspace; /* host folder; NULL: an empty one */
     enum box_mode mode;
-    bool hide_path;    /* the workspace is shown at /workspace alone, not at its path on the host as well */
+    bool hide_path;    /* the workspace is shown at /workspace alone, not at its path on the host as
+                          well */
     const char *image; /* folder that is the root filesystem, or NULL for the host's selection */
     bool one_shot;     /* one command and no other: what only later ones could need is left out */
     bool warm;         /* children of a warm process may enter it, and its forks (warm.h) */
-    bool adjustable;   /* box_adjust() may change the network later: there is a proxy from the start */
+    bool
+        adjustable; /* box_adjust() may change the network later: there is a proxy from the start */
     enum box_net net;
     const char *allow[BOX_ALLOW_MAX]; /* HOST or HOST:PORT, or @GROUP, which stands for some of: */
     size_t n_allow;
-    const char *hosts[BOX_HOSTS_MAX]; /* HOST:PORT of the person's package configuration; may be private */
+    const char
+        *hosts[BOX_HOSTS_MAX]; /* HOST:PORT of the person's package configuration; may be private */
     size_t n_hosts;
     const char *net_env[BOX_NET_ENV_MAX]; /* KEY=VALUE that programs need to use those hosts */
     size_t n_net_env;
@@ -87,8 +92,9 @@ struct box_options {
     size_t n_shares;
     struct box_link links[BOX_LINKS_MAX];
     size_t n_links;
-    const char *git_mask;   /* what the box (mode cow) has for .git/config of the workspace; NULL: its own */
-    const char *git_config; /* text behind the box's own in /etc/gitconfig; NULL: nothing */
+    const char
+        *git_mask; /* what the box (mode cow) has for .git/config of the workspace; NULL: its own */
+    const char *git_config;       /* text behind the box's own in /etc/gitconfig; NULL: nothing */
     const char *env[BOX_ENV_MAX]; /* KEY=VALUE */
     size_t n_env;
 };
@@ -96,7 +102,8 @@ struct box_options {
 /* The defaults of docs and --help: one place. */
 void box_options_default(struct box_options *o);
 
-/* Gives them the size that an agent's work needs: a quarter of the machine's memory, and a store on disk. */
+/* Gives them the size that an agent's work needs: a quarter of the machine's memory, and a store on
+ * disk. */
 void box_options_agent(struct box_options *o);
 
 struct box;
@@ -104,26 +111,28 @@ struct snapshot;
 
 int box_open(const struct box_options *o, struct box **ret, struct error *err);
 
-/* Like box_open, but does not wait until the box is up: the first call that needs it does, and tells if it is
- * not. */
+/* Like box_open, but does not wait until the box is up: the first call that needs it does, and
+ * tells if it is not. */
 int box_begin(const struct box_options *o, struct box **ret, struct error *err);
 struct box *box_close(struct box *b); /* ends everything in it; takes NULL; returns NULL */
 
 /* A fresh stream to the guest: write one request, read its answers. The caller closes it. */
 int box_connect(struct box *b, int *ret_fd, struct error *err);
 
-/* The same with the request in it already (and none while a snapshot is being taken); `request` is emptied.
+/* The same with the request in it already (and none while a snapshot is being taken); `request` is
+ * emptied.
  */
 int box_request(struct box *b, struct buf *request, int *ret_fd, struct error *err);
 
-/* The same for a stream that somebody else has made: the guest gets this end, which stays the caller's to
- * close. */
+/* The same for a stream that somebody else has made: the guest gets this end, which stays the
+ * caller's to close. */
 int box_give(struct box *b, int stream, struct error *err);
 
 /* Watches over the guest of a box while somebody waits for what it was asked. */
 struct box_pulse {
     int fd;        /* a PING that is not answered yet, or -1 */
-    int64_t since; /* when it was sent, or when the guest was last known to be well; 0: nobody asked yet */
+    int64_t since; /* when it was sent, or when the guest was last known to be well; 0: nobody asked
+                      yet */
 };
 
 #define BOX_PULSE_INIT ((struct box_pulse){.fd = -1})
@@ -153,10 +162,11 @@ struct box_command {
     int64_t timeout_ns;  /* 0: the box's limit; -1: none */
     int64_t cpu_time_ns; /* likewise */
     bool tty;
-    int in, out, err;            /* the host's ends; -1: /dev/null, or capture for out and err */
-    bool capture;                /* keep output within limits.output in the result instead of passing it on */
+    int in, out, err; /* the host's ends; -1: /dev/null, or capture for out and err */
+    bool capture;     /* keep output within limits.output in the result instead of passing it on */
     const struct box_sink *sink; /* of a script only: gets the output instead of `out`; or NULL */
-    bool last;  /* nothing is asked of the box afterwards, not even its changes: it ends with the command */
+    bool last;  /* nothing is asked of the box afterwards, not even its changes: it ends with the
+                   command */
     int cancel; /* a descriptor that ends the command when it becomes readable; -1: none */
 };
 
@@ -176,8 +186,9 @@ struct box_refusal {
 
 struct box_result {
     char failure[160]; /* why the program could not be started (exit code 126 or 127), or empty */
-    int exit_code;     /* 128+N when signal N ended it, 124 when a time limit did, 126/127 as a shell's */
-    int signal;        /* 0 if it exited */
+    int exit_code; /* 128+N when signal N ended it, 124 when a time limit did, 126/127 as a shell's
+                    */
+    int signal;    /* 0 if it exited */
     enum wire_limit limit;
     int64_t duration_ns;
     int64_t cpu_ns;
@@ -190,7 +201,8 @@ struct box_result {
     char *notes;           /* what else there is to know, a line each; NULL: nothing */
     uint64_t handle;       /* in the background */
     char *output_path;
-    struct box_refusal *refused; /* what the box tried to reach meanwhile, each target once; NULL: nothing */
+    struct box_refusal
+        *refused; /* what the box tried to reach meanwhile, each target once; NULL: nothing */
     size_t n_refused;
 };
 
@@ -198,10 +210,10 @@ int box_exec(struct box *b, const struct box_command *c, struct box_result *ret,
 void box_result_free(struct box_result *r);
 
 /*
- * Changes a box while it lives. Of `o` only what `fields` names is used. The network can change among off and
- * allow, and takes effect at once: connections that are no longer allowed end. Limits hold for the box as a
- * whole at once where there is a control group, else for commands that start later. All or nothing but for
- * the limits of the kernel that were set before one failed.
+ * Changes a box while it lives. Of `o` only what `fields` names is used. The network can change
+ * among off and allow, and takes effect at once: connections that are no longer allowed end. Limits
+ * hold for the box as a whole at once where there is a control group, else for commands that start
+ * later. All or nothing but for the limits of the kernel that were set before one failed.
  */
 enum box_field {
     BOX_SET_NET = 1 << 0,
@@ -220,7 +232,8 @@ struct box_limits box_limits_of(struct box *b);
 /* `timeout`, `memory`, … as results call it; NULL for no limit. */
 const char *box_limit_name(enum wire_limit limit);
 
-/* Snapshots and forks: filesystem state (workspace, home, /tmp), never processes. docs/snapshots.md */
+/* Snapshots and forks: filesystem state (workspace, home, /tmp), never processes. docs/snapshots.md
+ */
 int box_snapshot(struct box *b, struct snapshot **ret, struct error *err);
 /* The same, given up with -ECANCELED once `cancel` is readable. */
 int box_snapshot_until(struct box *b, int cancel, struct snapshot **ret, struct error *err);
@@ -250,8 +263,8 @@ int box_diff(struct box *b, bool stat, int out, struct error *err);
 /* What box_apply or box_sync did with one path. */
 enum apply_outcome { APPLY_DONE, APPLY_SAME, APPLY_MERGED, APPLY_CONFLICT, APPLY_REFUSED };
 
-/* What to do with a conflict: report it, keep the folder's version, take the box's version, or write a text
- * file that holds both between conflict markers. */
+/* What to do with a conflict: report it, keep the folder's version, take the box's version, or
+ * write a text file that holds both between conflict markers. */
 enum apply_choice { APPLY_REPORT, APPLY_MINE, APPLY_THEIRS, APPLY_MARKERS };
 
 struct apply_report {
@@ -264,32 +277,36 @@ struct apply_options {
     const char *const *paths; /* only these and what is below them; NULL: all */
     size_t n_paths;
     bool allow_git_dirs;  /* also files that make a folder a git directory */
-    bool replaced_folder; /* also if the folder was removed and created again since the box started */
+    bool replaced_folder; /* also if the folder was removed and created again since the box started
+                           */
 };
 
-/* Writes the box's changes to the folder on the host; `o` may be NULL. Returns the number of conflicts and
- * refusals, or a negative errno. */
+/* Writes the box's changes to the folder on the host; `o` may be NULL. Returns the number of
+ * conflicts and refusals, or a negative errno. */
 int box_apply(struct box *b, const struct apply_options *o, const struct apply_report *report,
               struct error *err);
 
-/* Brings the folder's present state into the box. Returns the number of conflicts, or a negative errno. */
+/* Brings the folder's present state into the box. Returns the number of conflicts, or a negative
+ * errno. */
 int box_sync(struct box *b, const struct apply_options *o, const struct apply_report *report,
              struct error *err);
 
-/* Records the folder's version of each file that the box touched since the last call, for box_apply and
- * box_sync to compare with. Call it after each request that may have changed files. Cheap if nothing did. */
+/* Records the folder's version of each file that the box touched since the last call, for box_apply
+ * and box_sync to compare with. Call it after each request that may have changed files. Cheap if
+ * nothing did. */
 int box_note_seen(struct box *b, struct error *err);
 
 /* What box_apply changed in the folder, for undo; NULL: nothing yet. */
 struct applied_log;
 const struct applied_log *box_applied(const struct box *b);
 
-/* Watches the limits that nothing in the kernel enforces by itself, and that the guest answers; call it a few
- * times a second while no call runs. Fails once, when it ends the box, and says why. */
+/* Watches the limits that nothing in the kernel enforces by itself, and that the guest answers;
+ * call it a few times a second while no call runs. Fails once, when it ends the box, and says why.
+ */
 int box_tick(struct box *b, struct error *err);
 
-/* Whether its process 1 is there and answers. -EPIPE if not, and *err says which limit ended it, if it was
- * one; another error if that cannot be asked. */
+/* Whether its process 1 is there and answers. -EPIPE if not, and *err says which limit ended it, if
+ * it was one; another error if that cannot be asked. */
 int box_check(struct box *b, struct error *err);
 pid_t box_pid(struct box *b); /* process 1, as the host numbers it */
 
@@ -298,7 +315,7 @@ const char *box_workspace(const struct box *b);
 enum box_mode box_mode_of(const struct box *b);
 
 /*
- * One line for the person who is about to start boxes in this folder, if its files belong to a group that a
- * box cannot have; false if there is nothing to say.
+ * One line for the person who is about to start boxes in this folder, if its files belong to a
+ * group that a box cannot have; false if there is nothing to say.
  */
 bool box_group_warning(const char *folder, char *text, size_t size);

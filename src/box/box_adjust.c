@@ -1,9 +1,9 @@
 /*
  * The network of a box, and what can be changed while the box lives.
  *
- * A box that may change later has a proxy from its start, with an empty list while the network is off. So a
- * change of the network is a change of that list, and of the variables that later commands get. Nothing in
- * the box takes part, and the namespace stays as empty as it was.
+ * A box that may change later has a proxy from its start, with an empty list while the network is
+ * off. So a change of the network is a change of that list, and of the variables that later
+ * commands get. Nothing in the box takes part, and the namespace stays as empty as it was.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -110,7 +110,8 @@ int box_network_copy(struct box *to, struct box *from)
 }
 
 /* A group is not for the proxy: its hosts are. */
-static int network_rules(const struct box_network *n, struct proxy_rules *ret, const char ***ret_allow)
+static int network_rules(const struct box_network *n, struct proxy_rules *ret,
+                         const char ***ret_allow)
 {
     size_t count = 0;
     const char **allow = calloc(list_length(n->allow) + 1, sizeof *allow);
@@ -176,7 +177,8 @@ static int network_use(struct box *b, struct box_network *n, struct error *err)
 }
 
 /* The network of the options, or with `add` the present one and the hosts of the options. */
-static int network_next(const struct box *b, const struct box_options *o, bool add, struct box_network *ret)
+static int network_next(const struct box *b, const struct box_options *o, bool add,
+                        struct box_network *ret)
 {
     struct box_network given = {.net = o->net,
                                 .allow = list_copy_n(o->allow, o->n_allow),
@@ -206,10 +208,11 @@ static int set_network(struct box *b, const struct box_options *o, bool add, str
                          "--net: a running box cannot join the host's network; make a new box with"
                          " --net host");
     if (!b->proxy)
-        return error_set(err, EINVAL, "--net: %s; make a new box",
-                         b->network.net == BOX_NET_HOST
-                             ? "this box uses the host's network, which it cannot leave while it runs"
-                             : "this box was made without a network that can be changed");
+        return error_set(
+            err, EINVAL, "--net: %s; make a new box",
+            b->network.net == BOX_NET_HOST
+                ? "this box uses the host's network, which it cannot leave while it runs"
+                : "this box was made without a network that can be changed");
     if (network_next(b, o, add, &next) < 0)
         return error_errno(err, ENOMEM, "cannot change the network");
     if (list_length(next.allow) > BOX_ALLOW_MAX || list_length(next.hosts) > BOX_HOSTS_MAX)
@@ -250,7 +253,8 @@ int box_inherit_settings(struct box *fresh, struct box *current, struct error *e
 {
     const struct box_limits *a = &fresh->limits, *b = &current->limits;
     unsigned fields = (a->memory != b->memory ? BOX_SET_MEMORY : 0) |
-                      (a->cpus != b->cpus ? BOX_SET_CPUS : 0) | (a->pids != b->pids ? BOX_SET_PIDS : 0) |
+                      (a->cpus != b->cpus ? BOX_SET_CPUS : 0) |
+                      (a->pids != b->pids ? BOX_SET_PIDS : 0) |
                       (a->timeout_ns != b->timeout_ns ? BOX_SET_TIMEOUT : 0);
     int r = fields ? set_limits(fresh, b, fields, err) : 0;
     if (r < 0 || !fresh->proxy || !current->proxy)

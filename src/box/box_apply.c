@@ -26,9 +26,10 @@ void box_track(struct box *b)
     b->tracks = b->mode == BOX_COW && b->folder >= 0;
 }
 
-/* The person may have removed the folder and made it again: then the box's base is a folder without a name,
- * and a new one is not what the box worked on. *ret: the folder to work on. */
-static int folder_open(const struct box *b, const struct apply_options *o, int *ret, struct error *err)
+/* The person may have removed the folder and made it again: then the box's base is a folder without
+ * a name, and a new one is not what the box worked on. *ret: the folder to work on. */
+static int folder_open(const struct box *b, const struct apply_options *o, int *ret,
+                       struct error *err)
 {
     struct identity ours, now;
     if (b->folder < 0)
@@ -50,7 +51,8 @@ static int folder_open(const struct box *b, const struct apply_options *o, int *
         return error_set(
             err, ESTALE,
             "the folder %s was replaced since the box started, and what it held is gone; the box's "
-            "changes are still in the box: see them with 'hutch box diff', or write them to the new "
+            "changes are still in the box: see them with 'hutch box diff', or write them to the "
+            "new "
             "folder with 'hutch box apply --new-folder ID'",
             b->workspace);
     *ret = TAKE_FD(fd);
@@ -98,8 +100,9 @@ int box_note_seen(struct box *b, struct error *err)
     return r;
 }
 
-/* Apply and sync are the same but for their direction: the box stands still, what it saw is noted, the folder
- * and the box are compared, and what the box gets is written once its processes go on. */
+/* Apply and sync are the same but for their direction: the box stands still, what it saw is noted,
+ * the folder and the box are compared, and what the box gets is written once its processes go on.
+ */
 static int box_exchange(struct box *b, bool apply, const struct apply_options *o,
                         const struct apply_report *report, struct error *err)
 {
@@ -111,7 +114,8 @@ static int box_exchange(struct box *b, bool apply, const struct apply_options *o
     if (r == 0 && apply && !b->log && !(b->log = applied_log_new()))
         r = error_errno(err, ENOMEM, "cannot apply the changes");
     if (r == 0) {
-        box_time_after_now(); /* then what the person just saved counts as older than what follows */
+        box_time_after_now(); /* then what the person just saved counts as older than what follows
+                               */
         r = box_view_open(b, 0, -1, &v, err);
     }
     if (r < 0)

@@ -72,7 +72,8 @@ static int send_bytes(struct sending *s, const void *data, size_t n)
     return send_frame(s, begin);
 }
 
-static int send_entry(struct sending *s, const char *path, mode_t mode, uint64_t size, const char *target)
+static int send_entry(struct sending *s, const char *path, mode_t mode, uint64_t size,
+                      const char *target)
 {
     size_t begin = wire_begin(&s->out, WIRE_ENTRY);
     wire_put_str(&s->out, WIRE_K_PATH, path);
@@ -97,8 +98,8 @@ static int send_data(struct sending *s, const struct box_edit *e)
 static int send_file(struct sending *s, const struct box_edit *e, int dir)
 {
     char space[WIRE_DATA_MAX];
-    _cleanup_fd_ int fd =
-        openat(dir, relpath_name(e->path), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    _cleanup_fd_ int fd = openat(dir, relpath_name(e->path),
+                                 O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
     int r = send_entry(s, e->path, e->id.mode, e->id.size, NULL);

@@ -1,6 +1,7 @@
 /*
- * What the host wants written in a box: a merged file, the folder's version of one, or that a path is gone.
- * The guest writes it (WIRE_STAGE), since the host never opens a file that a box can write.
+ * What the host wants written in a box: a merged file, the folder's version of one, or that a path
+ * is gone. The guest writes it (WIRE_STAGE), since the host never opens a file that a box can
+ * write.
  */
 #pragma once
 
@@ -31,6 +32,6 @@ int box_edits_add(struct box_edits *l, enum box_edit_kind kind, const char *path
                   struct seen_base *data, const struct identity *id);
 void box_edits_free(struct box_edits *l);
 
-/* Writes all of them in the box, FOLDER ones from `folder`, then records in `seen` that the box has the
- * folder's version. What changed in the folder meanwhile is left out. */
+/* Writes all of them in the box, FOLDER ones from `folder`, then records in `seen` that the box has
+ * the folder's version. What changed in the folder meanwhile is left out. */
 int box_edits_write(struct box *b, int folder, struct box_edits *l, struct error *err);

@@ -1,4 +1,5 @@
-/* A box that is being looked at from outside: its processes are stopped, a diff worker reads its layers. */
+/* A box that is being looked at from outside: its processes are stopped, a diff worker reads its
+ * layers. */
 #pragma once
 
 #include "backend.h"
@@ -12,8 +13,10 @@ struct box_view {
     bool mapped;      /* a process has files mapped to write to them */
 };
 
-/* With snapshot > 0 the worker may write that snapshot; else the overlay forgets the names it looked up. */
-int box_view_open(struct box *b, unsigned snapshot, int cancel, struct box_view *ret, struct error *err);
+/* With snapshot > 0 the worker may write that snapshot; else the overlay forgets the names it
+ * looked up. */
+int box_view_open(struct box *b, unsigned snapshot, int cancel, struct box_view *ret,
+                  struct error *err);
 void box_view_close(struct box_view *v);
 
 /* Records what the folder has where the box touched it (note.h). */

@@ -5,8 +5,8 @@
 #include "banned.h"
 
 /*
- * The tail's buffer is twice as large as what is kept of it: when it is full the older half is dropped at
- * once, so a byte is moved at most once however long the stream is.
+ * The tail's buffer is twice as large as what is kept of it: when it is full the older half is
+ * dropped at once, so a byte is moved at most once however long the stream is.
  */
 void capture_init(struct box_capture *c, uint64_t limit)
 {

@@ -44,7 +44,8 @@ static int find_group(const char *groups, const char *controller, char *ret, siz
             continue;
         bool own = *controller ? in_list(list + 1, path, controller) : path == list + 1;
         if (own)
-            return (size_t)snprintf(ret, size, "%.*s", (int)strcspn(path + 1, "\n"), path + 1) < size
+            return (size_t)snprintf(ret, size, "%.*s", (int)strcspn(path + 1, "\n"), path + 1) <
+                           size
                        ? 0
                        : -ENAMETOOLONG;
     }
@@ -98,7 +99,8 @@ static const char *below(const char *group, const char *root)
     return strcmp(group + n, "/") == 0 ? "" : group + n;
 }
 
-int cgroup_path_parse(const char *groups, const char *mounts, const char *controller, struct cgroup_path *ret)
+int cgroup_path_parse(const char *groups, const char *mounts, const char *controller,
+                      struct cgroup_path *ret)
 {
     char group[PATH_MAX / 2] = "";
     struct mounted m;
@@ -111,7 +113,8 @@ int cgroup_path_parse(const char *groups, const char *mounts, const char *contro
         const char *rest = below(group, m.root);
         if (!rest)
             continue;
-        if ((size_t)snprintf(ret->folder, sizeof ret->folder, "%s%s", m.at, rest) >= sizeof ret->folder)
+        if ((size_t)snprintf(ret->folder, sizeof ret->folder, "%s%s", m.at, rest) >=
+            sizeof ret->folder)
             return -ENAMETOOLONG;
         ret->mount_len = strlen(m.at);
         return 0;
@@ -126,7 +129,8 @@ static bool find_usual(const char *group, const char *controller, struct cgroup_
     const char *rest = below(group, "/");
     if (!rest)
         return false;
-    snprintf(ret->folder, sizeof ret->folder, "%s%s%s", USUAL_MOUNT, *controller ? "/" : "", controller);
+    snprintf(ret->folder, sizeof ret->folder, "%s%s%s", USUAL_MOUNT, *controller ? "/" : "",
+             controller);
     ret->mount_len = strlen(ret->folder);
     snprintf(ret->folder + ret->mount_len, sizeof ret->folder - ret->mount_len, "%s", rest);
     snprintf(file, sizeof file, "%s/cgroup.procs", ret->folder);

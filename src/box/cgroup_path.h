@@ -1,8 +1,9 @@
 /*
  * Where our own control group is in the filesystem.
  *
- * /proc/self/cgroup names it from the root of its hierarchy; what is mounted may begin further down. A
- * container of version 1 sees /docker/ID/a mounted from /docker/ID, so its folder is MOUNT/a.
+ * /proc/self/cgroup names it from the root of its hierarchy; what is mounted may begin further
+ * down. A container of version 1 sees /docker/ID/a mounted from /docker/ID, so its folder is
+ * MOUNT/a.
  */
 #pragma once
 
@@ -14,8 +15,8 @@ struct cgroup_path {
     size_t mount_len; /* the part of folder that is the mount point */
 };
 
-/* For one controller of version 1, or "" for version 2. -ENOENT if it is not mounted or we are not below what
- * is. */
+/* For one controller of version 1, or "" for version 2. -ENOENT if it is not mounted or we are not
+ * below what is. */
 int cgroup_path_find(const char *controller, struct cgroup_path *ret);
 
 /* The same from the texts of /proc/self/cgroup and /proc/self/mountinfo. */

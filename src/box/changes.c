@@ -7,7 +7,8 @@
 #include "relpath.h"
 #include "banned.h"
 
-int changes_request(int conn, enum wire_type type, const char *path, uint16_t flag, struct error *err)
+int changes_request(int conn, enum wire_type type, const char *path, uint16_t flag,
+                    struct error *err)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(WIRE_BODY_MAX);
     size_t begin = wire_begin(&b, type);
@@ -53,15 +54,17 @@ static bool kind_is_valid(uint64_t kind)
 }
 
 /* The strings are made for this record and freed behind it. */
-static int take_entry(const struct wire_frame *f, int (*each)(void *data, const struct changes_entry *e),
-                      void *data, struct error *err)
+static int take_entry(const struct wire_frame *f,
+                      int (*each)(void *data, const struct changes_entry *e), void *data,
+                      struct error *err)
 {
     struct wire_field field;
     uint64_t kind = wire_find_u64(f, WIRE_K_KIND, 0), mode = wire_find_u64(f, WIRE_K_MODE, 0);
     if (!wire_find(f, WIRE_K_PATH, &field) || !relpath_is_valid(field.data, field.size) ||
         !kind_is_valid(kind) || mode > 0177777)
         return malformed(err);
-    _cleanup_free_ char *path = wire_find_str(f, WIRE_K_PATH), *target = wire_find_str(f, WIRE_K_TARGET);
+    _cleanup_free_ char *path = wire_find_str(f, WIRE_K_PATH),
+                        *target = wire_find_str(f, WIRE_K_TARGET);
     if (!path)
         return error_errno(err, ENOMEM, "cannot list the changes");
     const struct changes_entry e = {
@@ -77,8 +80,8 @@ static int take_entry(const struct wire_frame *f, int (*each)(void *data, const 
     return r < 0 ? error_errno(err, -r, "cannot list the changes") : 0;
 }
 
-int changes_each(int conn, bool folders, int (*each)(void *data, const struct changes_entry *e), void *data,
-                 struct error *err)
+int changes_each(int conn, bool folders, int (*each)(void *data, const struct changes_entry *e),
+                 void *data, struct error *err)
 {
     _cleanup_(wire_reader_free) struct wire_reader in = WIRE_READER_INIT(conn);
     int r = changes_request(conn, WIRE_CHANGES, NULL, folders ? WIRE_K_ALL : 0, err);

@@ -1,9 +1,9 @@
 /*
  * What a scribe answers about a box's changes, read by the host.
  *
- * No code of the agent runs where a scribe does, but what it reads is hostile, so it is not trusted either:
- * every frame is checked, every list is bounded, and a path is valid by relpath_is_valid() or the answer is
- * refused.
+ * No code of the agent runs where a scribe does, but what it reads is hostile, so it is not trusted
+ * either: every frame is checked, every list is bounded, and a path is valid by relpath_is_valid()
+ * or the answer is refused.
  */
 #pragma once
 
@@ -25,10 +25,10 @@ struct changes_entry {
 
 /* All take a fresh connection to a scribe and leave closing it to the caller. */
 
-/* Hands out the changes in order of their paths; with `folders` also folders that others imply. 0, 1 if the
- * box made more changes than are listed, or an error. */
-int changes_each(int conn, bool folders, int (*each)(void *data, const struct changes_entry *e), void *data,
-                 struct error *err);
+/* Hands out the changes in order of their paths; with `folders` also folders that others imply. 0,
+ * 1 if the box made more changes than are listed, or an error. */
+int changes_each(int conn, bool folders, int (*each)(void *data, const struct changes_entry *e),
+                 void *data, struct error *err);
 
 /* The same as a list; of more than CHANGES_MAX changes it holds the first. */
 int changes_read(int conn, struct box_changes *ret, struct error *err);
@@ -38,7 +38,8 @@ int changes_diff(int conn, bool stat, int out, struct error *err);
 
 /* Sends one request, with a flag (WIRE_K_STAT, WIRE_K_ALL) or 0; the answers are then read with a
  * wire_reader. */
-int changes_request(int conn, enum wire_type type, const char *path, uint16_t flag, struct error *err);
+int changes_request(int conn, enum wire_type type, const char *path, uint16_t flag,
+                    struct error *err);
 
 /* The next answer, valid until the one after it; an ERROR becomes err. */
 int changes_answer(struct wire_reader *r, struct wire_frame *ret, struct error *err);

@@ -20,8 +20,8 @@ static const char *const MADE_UP[] = {
     NULL,
 };
 
-/* Programs that would page, prompt or open an editor are told not to; and caches that nobody asked for stay
- * out of the workspace, where they would stand among the changes to be looked at. */
+/* Programs that would page, prompt or open an editor are told not to; and caches that nobody asked
+ * for stay out of the workspace, where they would stand among the changes to be looked at. */
 static const char *const UNATTENDED[] = {
     "GIT_PAGER=cat",
     "MANPAGER=cat",
@@ -62,7 +62,9 @@ static void put_term(struct buf *b, char *const *box_env, char *const *command_e
 {
     const char *term = tty ? getenv("TERM") : NULL;
     char text[64] = "TERM=";
-    size_t n = term ? strspn(term, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-+._") : 0;
+    size_t n =
+        term ? strspn(term, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-+._")
+             : 0;
     if (!n || term[n] || n >= sizeof text - 5)
         term = "dumb", n = 4;
     memcpy(text + 5, term, n + 1);

@@ -1,9 +1,10 @@
 /*
  * box_exec: one command from request to result.
  *
- * The request goes out with the ends of fresh pipes; then one poll loop (exec_loop.c) moves bytes, watches
- * limits and waits for the RESULT. The command has ended when its process has, which is what the guest
- * reports; by then its whole tree is dead, so what is left in the pipes is drained and nothing is waited for.
+ * The request goes out with the ends of fresh pipes; then one poll loop (exec_loop.c) moves bytes,
+ * watches limits and waits for the RESULT. The command has ended when its process has, which is
+ * what the guest reports; by then its whole tree is dead, so what is left in the pipes is drained
+ * and nothing is waited for.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -58,7 +59,8 @@ static int send_request(struct call *c, struct error *err)
     bool frames = c->command->tty || c->command->shell;
     int r = call_build_request(&request, c, c->command->tty ? WIRE_STDIO_PTY : WIRE_STDIO_FDS);
     if (r < 0)
-        return error_set(err, E2BIG, "the command, its input and its environment are longer than %u bytes",
+        return error_set(err, E2BIG,
+                         "the command, its input and its environment are longer than %u bytes",
                          REQUEST_MAX);
     r = frames ? 0 : make_pipes(c, theirs);
     pthread_rwlock_rdlock(&c->box->frozen); /* nothing is started while a snapshot is taken */
@@ -71,7 +73,8 @@ static int send_request(struct call *c, struct error *err)
     return box_unreached(c->box, r, err);
 }
 
-int box_exec(struct box *b, const struct box_command *cmd, struct box_result *ret, struct error *err)
+int box_exec(struct box *b, const struct box_command *cmd, struct box_result *ret,
+             struct error *err)
 {
     struct box_result result;
     _cleanup_(call_free) struct call c;
@@ -79,7 +82,8 @@ int box_exec(struct box *b, const struct box_command *cmd, struct box_result *re
     if (cmd->tty)
         call_tty_resize(&c);
     int r = send_request(&c, err);
-    int up = b->backend->ready(b->place, err); /* a box that is still being made finds the request waiting */
+    int up = b->backend->ready(b->place,
+                               err); /* a box that is still being made finds the request waiting */
     if (up < 0)
         r = up;
     else if (cmd->last)

@@ -8,7 +8,7 @@
 
 /* Somebody who is given what comes over a pipe beside the output, as it comes. */
 struct ear {
-    int from;                                              /* our end, non-blocking; -1: there is none */
+    int from; /* our end, non-blocking; -1: there is none */
     bool (*said)(void *data, const void *bytes, size_t n); /* false: the command is to end */
     void *data;
 };
@@ -28,18 +28,22 @@ struct call {
     bool done;       /* the RESULT is there */
     bool killed;     /* we asked the guest to end it */
     bool lost;       /* the stream has ended without a RESULT */
-    bool silent;     /* the guest did not end the command when its time was over: we ended the box */
+    bool silent; /* the guest did not end the command when its time was over: we ended the box */
     struct box_pulse pulse;
     int rows, cols; /* of the host's terminal, as last told */
     struct usage before;
-    int64_t next_watch; /* the counters cost a few reads: they are looked at once a tick, not on every byte */
-    int64_t deadline; /* after which the guest is not believed any more and the whole box is ended; 0: none */
+    int64_t next_watch; /* the counters cost a few reads: they are looked at once a tick, not on
+                           every byte */
+    int64_t deadline; /* after which the guest is not believed any more and the whole box is ended;
+                         0: none */
 };
 
 /* The course of a command: begin, send a request, step until it is done, finish, free. */
-void call_init(struct call *c, struct box *b, const struct box_command *cmd, struct box_result *result);
+void call_init(struct call *c, struct box *b, const struct box_command *cmd,
+               struct box_result *result);
 int call_step(struct call *c, struct error *err);
-int call_finish(struct call *c, struct error *err); /* -EPIPE if the box ended meanwhile, by no limit */
+int call_finish(struct call *c,
+                struct error *err); /* -EPIPE if the box ended meanwhile, by no limit */
 void call_free(struct call *c);
 
 /* A pipe of which one end goes to the command and the other, non-blocking, stays here. */
@@ -49,8 +53,8 @@ int call_pipe(bool into_command, int *ret_ours, int *ret_theirs);
 int call_build_request(struct buf *b, const struct call *c, enum wire_stdio stdio);
 int64_t call_wall_limit(const struct call *c);
 
-/* Limits go to the guest where it is the one to enforce them: always wall time, the rest where nothing counts
- * them. */
+/* Limits go to the guest where it is the one to enforce them: always wall time, the rest where
+ * nothing counts them. */
 void call_put_limits(struct buf *b, const struct call *c);
 
 /* Sends SIGKILL to the command's tree, once, and notes which limit it was. */
@@ -59,7 +63,8 @@ void call_kill(struct call *c, enum wire_limit limit);
 /* Compares what the kernel counted with the limits; called on every tick. */
 void call_watch(struct call *c);
 
-/* Which limit a command ran into that was not ended by us: decided from its end and the kernel's counters. */
+/* Which limit a command ran into that was not ended by us: decided from its end and the kernel's
+ * counters. */
 enum wire_limit call_limit(struct call *c);
 
 /* A script's request and what its result has more than a command's. */

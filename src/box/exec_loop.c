@@ -80,11 +80,13 @@ static int take_frame(struct call *c, const struct wire_frame *f, struct error *
         c->arrived = true;
         return 0;
     default:
-        return error_set(err, EPROTO, "the guest sent a frame that does not belong here (%d)", f->type);
+        return error_set(err, EPROTO, "the guest sent a frame that does not belong here (%d)",
+                         f->type);
     }
 }
 
-/* The guest is gone: with it everything in the box. The kernel's counters may know why (call_finish). */
+/* The guest is gone: with it everything in the box. The kernel's counters may know why
+ * (call_finish). */
 static void guest_lost(struct call *c)
 {
     c->lost = true;
@@ -139,7 +141,8 @@ static void set_polls(const struct call *c, struct pollfd p[P_COUNT])
     p[P_ERR] = pump_poll(&c->err);
     p[P_EAR] = (struct pollfd){.fd = c->ear.from, .events = POLLIN};
     p[P_FEED] = (struct pollfd){.fd = c->in.to, .events = c->in.pending.len ? POLLOUT : 0};
-    p[P_IN] = (struct pollfd){.fd = hungry && (tty || c->in.to >= 0) ? c->in.from : -1, .events = POLLIN};
+    p[P_IN] =
+        (struct pollfd){.fd = hungry && (tty || c->in.to >= 0) ? c->in.from : -1, .events = POLLIN};
 }
 
 static void move_bytes(struct call *c, const struct pollfd p[P_COUNT])
@@ -159,8 +162,8 @@ static void move_bytes(struct call *c, const struct pollfd p[P_COUNT])
 /* Mostly nothing has to be watched but that the guest is there. */
 static int wait_ms(const struct call *c)
 {
-    bool watch =
-        c->before.counted || c->before.disk_watched || c->command->tty || c->box->limits.output_total;
+    bool watch = c->before.counted || c->before.disk_watched || c->command->tty ||
+                 c->box->limits.output_total;
     int ms = clock_poll_ms(c->deadline);
     watch = watch || (c->command->sink && c->command->sink->tick);
     int most = watch ? TICK_MS : BOX_PULSE_MS;
@@ -194,7 +197,8 @@ int call_step(struct call *c, struct error *err)
     return 0;
 }
 
-/* The tree is dead: whatever is still in the pipes is all that ever comes. A slow reader is waited for. */
+/* The tree is dead: whatever is still in the pipes is all that ever comes. A slow reader is waited
+ * for. */
 static void drain(struct call *c, struct pump *p)
 {
     while (p->from >= 0 && (pump_out(p) || p->full)) {
@@ -232,10 +236,11 @@ int call_finish(struct call *c, struct error *err)
     }
     if (r->limit == WIRE_LIMIT_NONE)
         r->limit = call_limit(c);
-    /* The kernel counts whom it killed for want of memory a moment after the signal, on a busy machine later.
+    /* The kernel counts whom it killed for want of memory a moment after the signal, on a busy
+     * machine later.
      */
-    for (int i = 0;
-         i < LATE_COUNT_TICKS && c->lost && !c->killed && c->before.counted && r->limit == WIRE_LIMIT_NONE;
+    for (int i = 0; i < LATE_COUNT_TICKS && c->lost && !c->killed && c->before.counted &&
+                    r->limit == WIRE_LIMIT_NONE;
          i++) {
         poll(NULL, 0, TICK_MS);
         r->limit = call_limit(c);
@@ -263,8 +268,8 @@ void call_free(struct call *c)
     wire_reader_free(&c->wire);
 }
 
-/* A caller's /dev/null stays /dev/null: rg, ack and others search a piped standard input instead of the
- * folder.
+/* A caller's /dev/null stays /dev/null: rg, ack and others search a piped standard input instead of
+ * the folder.
  */
 static bool input_is_null(int fd)
 {
@@ -272,7 +277,8 @@ static bool input_is_null(int fd)
     return fd >= 0 && fstat(fd, &st) == 0 && S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3);
 }
 
-void call_init(struct call *c, struct box *b, const struct box_command *cmd, struct box_result *result)
+void call_init(struct call *c, struct box *b, const struct box_command *cmd,
+               struct box_result *result)
 {
     *result = (struct box_result){0};
     *c = (struct call){.box = b,
@@ -283,10 +289,13 @@ void call_init(struct call *c, struct box *b, const struct box_command *cmd, str
                        .cols = 80,
                        .ear.from = -1,
                        .pulse = BOX_PULSE_INIT};
-    c->out = (struct pump){.from = -1, .to = cmd->out, .total = &c->output, .is_terminal = isatty(cmd->out)};
-    c->err = (struct pump){.from = -1, .to = cmd->err, .total = &c->output, .is_terminal = isatty(cmd->err)};
+    c->out = (struct pump){
+        .from = -1, .to = cmd->out, .total = &c->output, .is_terminal = isatty(cmd->out)};
+    c->err = (struct pump){
+        .from = -1, .to = cmd->err, .total = &c->output, .is_terminal = isatty(cmd->err)};
     bool none = cmd->shell || (!cmd->tty && input_is_null(cmd->in));
-    c->in = (struct feed){.from = none ? -1 : cmd->in, .to = -1, .pending = BUF_INIT(WIRE_DATA_MAX)};
+    c->in =
+        (struct feed){.from = none ? -1 : cmd->in, .to = -1, .pending = BUF_INIT(WIRE_DATA_MAX)};
     if (cmd->capture) {
         capture_init(&result->out, b->limits.output);
         capture_init(&result->err, b->limits.output);

@@ -5,8 +5,8 @@
 #include "exec.h"
 #include "banned.h"
 
-/* Keys typed on the host's terminal, as they come. At their end the command sees the end of its terminal's
- * input. */
+/* Keys typed on the host's terminal, as they come. At their end the command sees the end of its
+ * terminal's input. */
 int call_tty_input(struct call *c)
 {
     char data[4096];
@@ -24,12 +24,14 @@ int call_tty_input(struct call *c)
     return n == 0 ? -EPIPE : r;
 }
 
-/* The size is looked at on every tick rather than on SIGWINCH: a library owns no signal handlers. */
+/* The size is looked at on every tick rather than on SIGWINCH: a library owns no signal handlers.
+ */
 void call_tty_resize(struct call *c)
 {
     struct winsize size;
     int fd = c->command->in >= 0 ? c->command->in : c->command->out;
-    if (fd < 0 || ioctl(fd, TIOCGWINSZ, &size) < 0 || (size.ws_row == c->rows && size.ws_col == c->cols))
+    if (fd < 0 || ioctl(fd, TIOCGWINSZ, &size) < 0 ||
+        (size.ws_row == c->rows && size.ws_col == c->cols))
         return;
     if (!size.ws_row || !size.ws_col)
         return;

@@ -1,7 +1,7 @@
 /*
- * Limits that the host watches over: what only the kernel's counters tell (CPU time and memory of a whole
- * control group), and how much came out. The guest watches wall time, and the rest where there is no control
- * group.
+ * Limits that the host watches over: what only the kernel's counters tell (CPU time and memory of a
+ * whole control group), and how much came out. The guest watches wall time, and the rest where
+ * there is no control group.
  */
 #include <signal.h>
 #include <sys/sysinfo.h>
@@ -11,8 +11,8 @@
 #include "weaken.h"
 #include "banned.h"
 
-#define FORK_BOMB_HITS                                                                                       \
-    1000 /* failed forks after which a command is a fork bomb and not just at its limit                      \
+#define FORK_BOMB_HITS                                                                             \
+    1000 /* failed forks after which a command is a fork bomb and not just at its limit            \
           */
 
 uint64_t limit_sockets(const struct box_limits *l)
@@ -51,8 +51,8 @@ static void watch_counters(struct call *c)
         call_kill(c, WIRE_LIMIT_PIDS);
 }
 
-/* Nothing in the kernel stops a box that writes more to the disk than it may. A box that was over its limit
- * before may still run commands that remove files. */
+/* Nothing in the kernel stops a box that writes more to the disk than it may. A box that was over
+ * its limit before may still run commands that remove files. */
 static void watch_disk(struct call *c)
 {
     struct usage now;
@@ -79,7 +79,8 @@ void call_watch(struct call *c)
         watch_disk(c);
     if (c->command->tty)
         call_tty_resize(c);
-    if (c->deadline && now > c->deadline) { /* the guest does not do what it was asked: end all of it */
+    if (c->deadline &&
+        now > c->deadline) { /* the guest does not do what it was asked: end all of it */
         c->silent = !c->killed;
         c->box->backend->kill(c->box->place);
     }

@@ -10,8 +10,8 @@ static int bad_length(struct error *err)
 }
 
 /* A frame moves on to an offset, or carries bytes, or both. */
-static int take_data(const struct wire_frame *f, uint64_t size, uint64_t *at, const struct fetch_sink *sink,
-                     struct error *err)
+static int take_data(const struct wire_frame *f, uint64_t size, uint64_t *at,
+                     const struct fetch_sink *sink, struct error *err)
 {
     struct wire_field data = {0};
     uint64_t offset = wire_find_u64(f, WIRE_K_OFFSET, *at);
@@ -24,7 +24,8 @@ static int take_data(const struct wire_frame *f, uint64_t size, uint64_t *at, co
     return 0;
 }
 
-int fetch_file(int conn, const char *path, uint64_t size, const struct fetch_sink *sink, struct error *err)
+int fetch_file(int conn, const char *path, uint64_t size, const struct fetch_sink *sink,
+               struct error *err)
 {
     _cleanup_(wire_reader_free) struct wire_reader in = WIRE_READER_INIT(conn);
     uint64_t at = 0;

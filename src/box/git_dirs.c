@@ -22,8 +22,8 @@ static const struct {
     {"packed-refs", 0}, {"modules", 0},           {"worktrees", 0},   {"reftable", 0},
 };
 
-/* One folder of the list, with what the box has in it. The path is that of some change, of which the folder
- * is the first n bytes. */
+/* One folder of the list, with what the box has in it. The path is that of some change, of which
+ * the folder is the first n bytes. */
 struct folder {
     char *path;
     size_t n;
@@ -52,12 +52,14 @@ struct git_dirs *git_dirs_free(struct git_dirs *g)
 }
 
 /* Calls `each` for every folder of a path in which its next component is one of NAMES. */
-static int each_folder(const char *path, int (*each)(void *data, const char *path, size_t n, unsigned bit),
+static int each_folder(const char *path,
+                       int (*each)(void *data, const char *path, size_t n, unsigned bit),
                        void *data)
 {
     for (const char *at = path;;) {
         size_t length = strcspn(at, "/");
-        /* The shortest name has four letters; what folds to one is not shorter. A deep tree has many others.
+        /* The shortest name has four letters; what folds to one is not shorter. A deep tree has
+         * many others.
          */
         for (size_t i = 0; length >= 4 && i < ARRAY_SIZE(NAMES); i++)
             if (relpath_component_folds_to(at, length, NAMES[i].name)) {
@@ -105,8 +107,8 @@ static int compare_folders(const void *a, const void *b)
     return strcmp(((const struct folder *)a)->path, ((const struct folder *)b)->path);
 }
 
-static bool folder_has(const struct folder *f, const char *name, bool (*has)(void *data, const char *path),
-                       void *data)
+static bool folder_has(const struct folder *f, const char *name,
+                       bool (*has)(void *data, const char *path), void *data)
 {
     _cleanup_free_ char *path = NULL;
     if (asprintf(&path, "%s%s%s", f->path, f->n ? "/" : "", name) < 0) {

@@ -16,14 +16,16 @@ int guest_give(const struct guest *g, int theirs)
     return done < 0 ? (int)done : 0;
 }
 
-int guest_connect(const struct guest *g, struct buf *request, const int *fds, size_t n_fds, int *ret_fd)
+int guest_connect(const struct guest *g, struct buf *request, const int *fds, size_t n_fds,
+                  int *ret_fd)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         return -errno;
     _cleanup_fd_ int ours = ends[0];
     _cleanup_fd_ int theirs = ends[1];
-    /* A request that fits into the socket is sent before the guest knows of it: one wake-up instead of two.
+    /* A request that fits into the socket is sent before the guest knows of it: one wake-up instead
+     * of two.
      */
     bool early = request && request->len <= WIRE_DATA_MAX;
     int r = early ? wire_send(ours, request, fds, n_fds) : 0;
@@ -32,7 +34,8 @@ int guest_connect(const struct guest *g, struct buf *request, const int *fds, si
     r = guest_give(g, theirs);
     if (r < 0)
         return r;
-    /* A guest that is stopped does not take what is larger than the socket: -EAGAIN after a while. */
+    /* A guest that is stopped does not take what is larger than the socket: -EAGAIN after a while.
+     */
     const struct timeval patience = {.tv_sec = GUEST_SEND_S};
     if (request && !early) {
         setsockopt(ours, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
@@ -65,8 +68,8 @@ void guest_kill(const struct guest *g)
         kill(g->pid, SIGKILL);
 }
 
-/* By its descriptor: in a program that waits for any child, somebody else may have been told of its end, and
- * the number may be another process's by now. */
+/* By its descriptor: in a program that waits for any child, somebody else may have been told of its
+ * end, and the number may be another process's by now. */
 static int wait_for(const struct guest *g)
 {
     siginfo_t info;

@@ -1,9 +1,10 @@
 /*
  * Which folders of the host a box may be given.
  *
- * A path has many spellings: '//', '/tmp/..', a symbolic link, /proc/self/root, a bind mount. So nothing here
- * compares what the person typed. The folder is opened, the kernel says what it is called, and the checks
- * compare device and inode, the type of the filesystem, and the kernel's name.
+ * A path has many spellings: '//', '/tmp/..', a symbolic link, /proc/self/root, a bind mount. So
+ * nothing here compares what the person typed. The folder is opened, the kernel says what it is
+ * called, and the checks compare device and inode, the type of the filesystem, and the kernel's
+ * name.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,14 +26,18 @@
 #define CONFIGFS_MAGIC   0x62656570
 #define RPC_PIPEFS_MAGIC 0x67596969
 
-static const char WHY_ROOT[] = "it is the root folder of this host, and the box would see all of it; name a"
-                               " folder below it";
-static const char WHY_KERNEL[] = "it belongs to the kernel, and its files act on the host; copy what you need"
-                                 " to another folder";
-static const char WHY_HOME[] = "it is or holds your home folder, and the box could change every file there;"
-                               " name a folder below your home, or use mode cow";
-static const char WHY_MOUNT[] = "the host's root folder or a filesystem of the kernel is mounted inside it;"
-                                " name a folder without such a mount";
+static const char WHY_ROOT[] =
+    "it is the root folder of this host, and the box would see all of it; name a"
+    " folder below it";
+static const char WHY_KERNEL[] =
+    "it belongs to the kernel, and its files act on the host; copy what you need"
+    " to another folder";
+static const char WHY_HOME[] =
+    "it is or holds your home folder, and the box could change every file there;"
+    " name a folder below your home, or use mode cow";
+static const char WHY_MOUNT[] =
+    "the host's root folder or a filesystem of the kernel is mounted inside it;"
+    " name a folder without such a mount";
 static const char WHY_GONE[] = "it cannot be opened";
 
 static bool is_same_file(const struct stat *a, const struct stat *b)
@@ -61,7 +66,8 @@ static int host_path_resolve(const char *given, int flags, char **ret_path, mode
     if ((size_t)n == sizeof path - 1)
         return -ENAMETOOLONG;
     path[n] = 0;
-    /* A folder that was deleted, or that lies outside of this process's root, has no name that leads to it.
+    /* A folder that was deleted, or that lies outside of this process's root, has no name that
+     * leads to it.
      */
     if (stat(path, &named) < 0)
         return -errno;
@@ -99,10 +105,11 @@ int host_share_resolve(const char *given, char **ret_path, bool *ret_is_file)
 static bool is_kernel_filesystem(int fd)
 {
     static const unsigned long MAGICS[] = {
-        PROC_SUPER_MAGIC, SYSFS_MAGIC,   CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, DEVPTS_SUPER_MAGIC,
-        DEBUGFS_MAGIC,    TRACEFS_MAGIC, SECURITYFS_MAGIC,   BPF_FS_MAGIC,        EFIVARFS_MAGIC,
-        SELINUX_MAGIC,    SMACK_MAGIC,   PSTOREFS_MAGIC,     BINFMTFS_MAGIC,      NSFS_MAGIC,
-        MQUEUE_MAGIC,     FUSECTL_MAGIC, CONFIGFS_MAGIC,     RPC_PIPEFS_MAGIC,    RDTGROUP_SUPER_MAGIC,
+        PROC_SUPER_MAGIC,   SYSFS_MAGIC,    CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC,
+        DEVPTS_SUPER_MAGIC, DEBUGFS_MAGIC,  TRACEFS_MAGIC,      SECURITYFS_MAGIC,
+        BPF_FS_MAGIC,       EFIVARFS_MAGIC, SELINUX_MAGIC,      SMACK_MAGIC,
+        PSTOREFS_MAGIC,     BINFMTFS_MAGIC, NSFS_MAGIC,         MQUEUE_MAGIC,
+        FUSECTL_MAGIC,      CONFIGFS_MAGIC, RPC_PIPEFS_MAGIC,   RDTGROUP_SUPER_MAGIC,
     };
     struct statfs fs;
     if (fstatfs(fd, &fs) < 0)
@@ -113,14 +120,16 @@ static bool is_kernel_filesystem(int fd)
     return false;
 }
 
-/* devtmpfs reports itself as tmpfs, and in containers /dev is one: the device number tells it apart. */
+/* devtmpfs reports itself as tmpfs, and in containers /dev is one: the device number tells it
+ * apart. */
 static bool is_on_dev(const struct stat *st, const struct stat *root)
 {
     struct stat dev;
     return stat("/dev", &dev) == 0 && dev.st_dev != root->st_dev && dev.st_dev == st->st_dev;
 }
 
-/* A folder inside /dev/shm is a folder in memory like any other; /dev/shm itself is shared by all programs.
+/* A folder inside /dev/shm is a folder in memory like any other; /dev/shm itself is shared by all
+ * programs.
  */
 static bool is_named_as_kernels(const char *path)
 {
@@ -163,8 +172,8 @@ static bool holds_home(const struct stat *st)
     return false;
 }
 
-/* The kernel writes blanks, line ends and backslashes of a path as \ooo. By hand, because the getmntent() of
- * musl leaves them as they are and that of glibc does not. */
+/* The kernel writes blanks, line ends and backslashes of a path as \ooo. By hand, because the
+ * getmntent() of musl leaves them as they are and that of glibc does not. */
 static void mount_path_decode(char *path)
 {
     char *to = path;
@@ -192,7 +201,8 @@ static bool holds_refused_mount(const char *path)
             continue;
         mount_path_decode(at);
         const char *why = path_is_below(at, path) ? refuse_one(at, &st) : NULL;
-        found = why && why != WHY_GONE; /* what this user cannot open, a box of theirs cannot either */
+        found =
+            why && why != WHY_GONE; /* what this user cannot open, a box of theirs cannot either */
     }
     fclose(mounts);
     return found;

@@ -1,9 +1,9 @@
 /*
  * What tells one state of a file from another: which inode it is, and when it was last changed.
  *
- * Every change of a file's content, mode or name moves its change time (ctime), and nobody can set that time.
- * For a folder only the inode counts, since every new name in it moves the time; the birth time tells a new
- * folder from an old one that had the same inode number.
+ * Every change of a file's content, mode or name moves its change time (ctime), and nobody can set
+ * that time. For a folder only the inode counts, since every new name in it moves the time; the
+ * birth time tells a new folder from an old one that had the same inode number.
  */
 #pragma once
 
@@ -21,7 +21,8 @@ struct identity {
     int64_t btime_ns; /* 0 where the filesystem has none */
 };
 
-/* Of a name in a folder, never following a link; "" is the descriptor itself. 0 or a negative errno. */
+/* Of a name in a folder, never following a link; "" is the descriptor itself. 0 or a negative
+ * errno. */
 int identity_get(int dir, const char *name, struct identity *ret);
 
 bool identity_same(const struct identity *a, const struct identity *b);

@@ -1,9 +1,10 @@
 /*
  * The keeper's process: how it comes to be, and its loop.
  *
- * It is the grandchild of the command that starts it, in a session of its own, with nothing inherited but one
- * socket, on which it tells that command the new box's name or what went wrong. Its first thread waits for
- * connections, starts a thread for each, and watches the boxes' limits and times to live.
+ * It is the grandchild of the command that starts it, in a session of its own, with nothing
+ * inherited but one socket, on which it tells that command the new box's name or what went wrong.
+ * Its first thread waits for connections, starts a thread for each, and watches the boxes' limits
+ * and times to live.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -91,7 +92,8 @@ static void accept_all(struct keeper *k, struct held *h)
     }
 }
 
-/* Lets the library look at a box's limits while nobody uses the box; a running command is watched by itself.
+/* Lets the library look at a box's limits while nobody uses the box; a running command is watched
+ * by itself.
  */
 static void tick(struct keeper *k, struct held *h)
 {
@@ -107,7 +109,8 @@ static void tick_all(struct keeper *k)
     pthread_mutex_lock(&k->lock);
     struct held *first = k->boxes;
     pthread_mutex_unlock(&k->lock);
-    /* Only this thread takes boxes off the list, and new ones come in front: walking it needs no lock. */
+    /* Only this thread takes boxes off the list, and new ones come in front: walking it needs no
+     * lock. */
     for (struct held *h = first; h; h = h->next) {
         tick(k, h);
         pthread_mutex_lock(&k->lock);
@@ -151,7 +154,8 @@ static void loop(struct keeper *k)
     }
 }
 
-/* Leaves everything of the command that started us, but the socket to it, which becomes descriptor 3. */
+/* Leaves everything of the command that started us, but the socket to it, which becomes
+ * descriptor 3. */
 static int detach(int tell)
 {
     struct sigaction end = {.sa_handler = on_end_signal}, plain = {.sa_handler = SIG_DFL};
@@ -194,8 +198,8 @@ static int report(int tell, const struct registry_id *id, const struct error *er
     return r;
 }
 
-/* The keeper's whole life. When its starter has gone before it could be told the name, nobody knows the box:
- * end. */
+/* The keeper's whole life. When its starter has gone before it could be told the name, nobody knows
+ * the box: end. */
 static void live(const struct box_options *o, const struct keeper_life *life, int tell)
 {
     struct keeper k;
@@ -233,7 +237,8 @@ int keeper_hear(int from, struct registry_id *ret, struct error *err)
     return r < 0 ? r : 0;
 }
 
-int keeper_begin(const struct box_options *o, const struct keeper_life *life, int *ret_fd, struct error *err)
+int keeper_begin(const struct box_options *o, const struct keeper_life *life, int *ret_fd,
+                 struct error *err)
 {
     int ends[2];
     struct box_options adjustable = *o;
@@ -257,8 +262,8 @@ int keeper_begin(const struct box_options *o, const struct keeper_life *life, in
     return 0;
 }
 
-int keeper_start(const struct box_options *o, const struct keeper_life *life, struct registry_id *ret,
-                 struct error *err)
+int keeper_start(const struct box_options *o, const struct keeper_life *life,
+                 struct registry_id *ret, struct error *err)
 {
     _cleanup_fd_ int from = -1;
     int r = keeper_begin(o, life, &from, err);

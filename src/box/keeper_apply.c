@@ -21,7 +21,8 @@ static void put_options(struct buf *out, const struct apply_options *o)
 }
 
 static int client_apply(enum keeper_type type, int registry, const struct registry_id *id,
-                        const struct apply_options *o, const struct apply_report *report, struct error *err)
+                        const struct apply_options *o, const struct apply_report *report,
+                        struct error *err)
 {
     _cleanup_ask_ struct keeper_ask a;
     int r = keeper_ask_begin(&a, registry, id, type, err);
@@ -91,7 +92,8 @@ static int serve_with_options(struct visit *v, box_apply_function *function, str
     struct wire_field field;
     size_t n = 0;
     struct apply_options o = {
-        .on_conflict = (enum apply_choice)wire_find_u64(v->frame, KEEPER_K_ON_CONFLICT, APPLY_REPORT),
+        .on_conflict =
+            (enum apply_choice)wire_find_u64(v->frame, KEEPER_K_ON_CONFLICT, APPLY_REPORT),
         .allow_git_dirs = wire_find_u64(v->frame, KEEPER_K_ALLOW_GIT_DIRS, 0),
         .replaced_folder = wire_find_u64(v->frame, KEEPER_K_REPLACED_FOLDER, 0),
     };
@@ -103,7 +105,8 @@ static int serve_with_options(struct visit *v, box_apply_function *function, str
     int r = n == PATHS_MAX ? error_set(err, E2BIG, "more than %d paths", PATHS_MAX - 1)
                            : visit_lock_owner(v, err);
     if (r == 0) {
-        r = function(v->q->in->box, &o, &(struct apply_report){.say = serve_report, .data = v}, err);
+        r = function(v->q->in->box, &o, &(struct apply_report){.say = serve_report, .data = v},
+                     err);
         visit_unlock_owner(v);
     }
     for (size_t i = 0; i < n; i++)

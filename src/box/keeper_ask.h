@@ -17,8 +17,8 @@ struct keeper_ask {
 void keeper_ask_free(struct keeper_ask *a);
 #define _cleanup_ask_ _cleanup_(keeper_ask_free)
 
-int keeper_ask_begin(struct keeper_ask *a, int registry, const struct registry_id *id, enum keeper_type type,
-                     struct error *err);
+int keeper_ask_begin(struct keeper_ask *a, int registry, const struct registry_id *id,
+                     enum keeper_type type, struct error *err);
 int keeper_ask_send(struct keeper_ask *a, const int *fds, size_t n_fds, struct error *err);
 
 /* The next answer: 1 with a frame, or a negative errno when it is an error or there is none. */

@@ -18,8 +18,8 @@ void keeper_ask_free(struct keeper_ask *a)
     cleanup_close(&a->conn);
 }
 
-int keeper_ask_begin(struct keeper_ask *a, int registry, const struct registry_id *id, enum keeper_type type,
-                     struct error *err)
+int keeper_ask_begin(struct keeper_ask *a, int registry, const struct registry_id *id,
+                     enum keeper_type type, struct error *err)
 {
     *a = (struct keeper_ask){.id = id, .conn = -1, .out = BUF_INIT(KEEPER_REQUEST_MAX)};
     int r = registry_connect(registry, id->text, &a->conn);
@@ -36,8 +36,8 @@ int keeper_ask_send(struct keeper_ask *a, const int *fds, size_t n_fds, struct e
 {
     wire_end(&a->out, a->begin);
     if (a->out.failed)
-        return error_set(err, E2BIG,
-                         "the request is too long: a command line of less than 1M can be passed on");
+        return error_set(
+            err, E2BIG, "the request is too long: a command line of less than 1M can be passed on");
     int r = wire_send(a->conn, &a->out, fds, n_fds);
     return r < 0 ? error_errno(err, -r, "cannot send to the box '%s'", a->id->text) : 0;
 }
@@ -62,8 +62,8 @@ static int ask_result(struct keeper_ask *a, struct wire_frame *ret, struct error
 }
 
 /* The result of a fork or restore; what comes before it is for the report. */
-static int ask_restored(struct keeper_ask *a, const struct restore_report *report, struct wire_frame *ret,
-                        struct error *err)
+static int ask_restored(struct keeper_ask *a, const struct restore_report *report,
+                        struct wire_frame *ret, struct error *err)
 {
     int r = ask_result(a, ret, err);
     while (r >= 0 && ret->type == WIRE_ENTRY) {
@@ -97,10 +97,13 @@ int keeper_fork(int registry, const struct registry_id *id, const char *snapshot
             memcpy(ret[count].text, field.data, REGISTRY_ID_LEN);
             ret[count++].text[REGISTRY_ID_LEN] = 0;
         }
-    return count == n ? 0 : error_set(err, EPROTO, "the box '%s' was forked %zu times only", id->text, count);
+    return count == n
+               ? 0
+               : error_set(err, EPROTO, "the box '%s' was forked %zu times only", id->text, count);
 }
 
-/* The request waits in the stream before the guest has its end: it is never frozen between the two. */
+/* The request waits in the stream before the guest has its end: it is never frozen between the two.
+ */
 int keeper_request(int registry, const struct registry_id *id, struct buf *request, int *ret_fd,
                    struct error *err)
 {
@@ -164,7 +167,8 @@ int keeper_restore(int registry, const struct registry_id *id, const char *name,
 static int open_unnamed(void)
 {
     const char *folder = getenv("TMPDIR");
-    int fd = open(folder && folder[0] == '/' ? folder : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    int fd =
+        open(folder && folder[0] == '/' ? folder : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     return fd >= 0 ? fd : memfd_create("diff", MFD_CLOEXEC);
 }
 
@@ -185,8 +189,10 @@ static int copy_file(int from, int to)
     }
 }
 
-/* The text goes to a file first: the box stands still while it is made, and its reader may be a pager. */
-int keeper_diff_file(int registry, const struct registry_id *id, bool stat, int *ret_fd, struct error *err)
+/* The text goes to a file first: the box stands still while it is made, and its reader may be a
+ * pager. */
+int keeper_diff_file(int registry, const struct registry_id *id, bool stat, int *ret_fd,
+                     struct error *err)
 {
     _cleanup_ask_ struct keeper_ask a;
     struct wire_frame frame;
@@ -227,8 +233,8 @@ int keeper_remove(int registry, const struct registry_id *id, struct error *err)
     return r < 0 ? r : 0;
 }
 
-int keeper_adjust(int registry, const struct registry_id *id, const struct box_options *o, unsigned fields,
-                  struct error *err)
+int keeper_adjust(int registry, const struct registry_id *id, const struct box_options *o,
+                  unsigned fields, struct error *err)
 {
     _cleanup_ask_ struct keeper_ask a;
     struct wire_frame frame;
@@ -251,7 +257,8 @@ int keeper_adjust(int registry, const struct registry_id *id, const struct box_o
     return r < 0 ? r : 0;
 }
 
-int keeper_info(int registry, const struct registry_id *id, struct keeper_info *ret, struct error *err)
+int keeper_info(int registry, const struct registry_id *id, struct keeper_info *ret,
+                struct error *err)
 {
     _cleanup_ask_ struct keeper_ask a;
     struct wire_frame f;

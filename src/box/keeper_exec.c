@@ -7,8 +7,8 @@
 #include "keeper_wire.h"
 #include "banned.h"
 
-/* All fields of one key as a NULL-terminated list of strings, in one block of memory that starts with the
- * list. */
+/* All fields of one key as a NULL-terminated list of strings, in one block of memory that starts
+ * with the list. */
 static char **copy_strings(const struct wire_frame *f, uint16_t key)
 {
     size_t count = 0, bytes = 0;
@@ -72,8 +72,10 @@ static int send_changes(struct visit *v, struct error *err)
 
 static int send_exec_result(struct visit *v, const struct box_result *r)
 {
-    if (send_kept(v, KEEPER_OUT_HEAD, &r->out.head) < 0 || send_kept(v, KEEPER_OUT_TAIL, &r->out.tail) < 0 ||
-        send_kept(v, KEEPER_ERR_HEAD, &r->err.head) < 0 || send_kept(v, KEEPER_ERR_TAIL, &r->err.tail) < 0)
+    if (send_kept(v, KEEPER_OUT_HEAD, &r->out.head) < 0 ||
+        send_kept(v, KEEPER_OUT_TAIL, &r->out.tail) < 0 ||
+        send_kept(v, KEEPER_ERR_HEAD, &r->err.head) < 0 ||
+        send_kept(v, KEEPER_ERR_TAIL, &r->err.tail) < 0)
         return 0; /* the client has gone */
     size_t begin = wire_begin(&v->out, WIRE_RESULT);
     wire_put_u64(&v->out, WIRE_K_EXIT_CODE, (uint64_t)r->exit_code);
@@ -95,7 +97,8 @@ static int send_exec_result(struct visit *v, const struct box_result *r)
     if (r->output_path)
         wire_put_str(&v->out, WIRE_K_OUTPUT_PATH, r->output_path);
     for (size_t i = 0; i < r->n_refused; i++)
-        wire_put_str(&v->out, r->refused[i].is_private ? KEEPER_K_REFUSED_PRIVATE : KEEPER_K_REFUSED,
+        wire_put_str(&v->out,
+                     r->refused[i].is_private ? KEEPER_K_REFUSED_PRIVATE : KEEPER_K_REFUSED,
                      r->refused[i].target);
     return visit_send(v, begin);
 }
@@ -131,7 +134,8 @@ static int exec_command(struct visit *v, struct box_result *ret, struct error *e
         .capture = capture,
         .cancel = v->q->conn,
     };
-    /* What belongs to the box's owner stops its processes for a moment, and no command can start meanwhile.
+    /* What belongs to the box's owner stops its processes for a moment, and no command can start
+     * meanwhile.
      */
     pthread_mutex_lock(&v->q->held->owner);
     int r = held_enter(v->q, err);
@@ -139,7 +143,8 @@ static int exec_command(struct visit *v, struct box_result *ret, struct error *e
     if (r == 0)
         r = box_exec(v->q->in->box, &command, ret, err);
     held_leave(v->q);
-    /* Before the client knows that the command has ended, and the person goes on to work on the files. */
+    /* Before the client knows that the command has ended, and the person goes on to work on the
+     * files. */
     if (r == 0 && visit_lock_owner(v, NULL) == 0) {
         box_note_seen(v->q->in->box, NULL);
         visit_unlock_owner(v);

@@ -8,7 +8,8 @@
 #include "keeper_visit.h"
 #include "banned.h"
 
-static int find_snapshot(const struct held *h, const char *name, struct snapshot **ret, struct error *err)
+static int find_snapshot(const struct held *h, const char *name, struct snapshot **ret,
+                         struct error *err)
 {
     if (strcmp(name, KEEPER_ORIGIN) == 0 && h->origin) {
         *ret = h->origin;
@@ -25,10 +26,10 @@ static int find_snapshot(const struct held *h, const char *name, struct snapshot
             return 0;
         }
     if (h->n_snapshots == 0)
-        return error_set(err, ENOENT, "the box '%s' has no snapshot '%s'; it has none at all", h->id.text,
-                         name);
-    return error_set(err, ENOENT, "the box '%s' has no snapshot '%s'; its last one is s%u", h->id.text, name,
-                     h->last_snapshot);
+        return error_set(err, ENOENT, "the box '%s' has no snapshot '%s'; it has none at all",
+                         h->id.text, name);
+    return error_set(err, ENOENT, "the box '%s' has no snapshot '%s'; its last one is s%u",
+                     h->id.text, name, h->last_snapshot);
 }
 
 /* Sends what a fork or restore did with a path that was applied. */
@@ -63,8 +64,8 @@ static void let_go(struct keeper *k, struct held *h)
     keeper_wake(k);
 }
 
-/* Gives a fork references to what its parent can go back to, so that it can as well when the parent has gone.
- * The newest ones, if there are more than a box may have. */
+/* Gives a fork references to what its parent can go back to, so that it can as well when the parent
+ * has gone. The newest ones, if there are more than a box may have. */
 static int inherit_snapshots(const struct held *parent, struct held *fork)
 {
     size_t n = 0, all = 1 + parent->n_snapshots + parent->n_inherited;
@@ -73,7 +74,8 @@ static int inherit_snapshots(const struct held *parent, struct held *fork)
     if (!list)
         return -ENOMEM;
     for (size_t i = parent->n_snapshots; i-- > 0 && n < most;) {
-        snprintf(list[n].name, sizeof list[n].name, "%s:%.6s", parent->id.text, parent->snapshots[i].name);
+        snprintf(list[n].name, sizeof list[n].name, "%s:%.6s", parent->id.text,
+                 parent->snapshots[i].name);
         list[n++].snapshot = snapshot_ref(parent->snapshots[i].snapshot);
     }
     if (n < most && parent->origin) {
@@ -92,8 +94,8 @@ static int inherit_snapshots(const struct held *parent, struct held *fork)
 }
 
 /* Makes the forks; those made before one failed are removed by the caller. */
-static int make_forks(struct visit *v, const char *name, size_t n, struct registry_id *ids, size_t *ret_made,
-                      struct error *err)
+static int make_forks(struct visit *v, const char *name, size_t n, struct registry_id *ids,
+                      size_t *ret_made, struct error *err)
 {
     struct request *q = v->q;
     const struct restore_report report = {.say = send_restored, .data = v};
@@ -134,7 +136,8 @@ int serve_fork(struct visit *v, struct error *err)
     _cleanup_free_ char *name = wire_find_str(v->frame, WIRE_K_NAME);
     size_t made = 0;
     if (n == 0 || n > KEEPER_FORKS_MAX)
-        return error_set(err, EINVAL, "between 1 and %d forks can be made at once", KEEPER_FORKS_MAX);
+        return error_set(err, EINVAL, "between 1 and %d forks can be made at once",
+                         KEEPER_FORKS_MAX);
     int r = visit_lock_owner(v, err);
     if (r < 0)
         return r;
@@ -148,7 +151,8 @@ int serve_fork(struct visit *v, struct error *err)
     return r;
 }
 
-/* Adds it to those that the box has; the owner lock is held, the other one is for those who only count them.
+/* Adds it to those that the box has; the owner lock is held, the other one is for those who only
+ * count them.
  */
 static int keep_snapshot(struct request *q, struct snapshot *s, struct error *err)
 {
@@ -158,7 +162,8 @@ static int keep_snapshot(struct request *q, struct snapshot *s, struct error *er
         n < KEEPER_SNAPSHOTS_MAX ? realloc(h->snapshots, (n + 1) * sizeof *more) : NULL;
     if (!more) {
         snapshot_free(s);
-        return error_set(err, ENOSPC, "no more than %d snapshots are kept of a box", KEEPER_SNAPSHOTS_MAX);
+        return error_set(err, ENOSPC, "no more than %d snapshots are kept of a box",
+                         KEEPER_SNAPSHOTS_MAX);
     }
     h->snapshots = more;
     more[n].snapshot = s;
@@ -201,8 +206,8 @@ int serve_restore(struct visit *v, struct error *err)
     if (r == 0 && !h->in)
         r = error_set(err, ENOENT, "the box '%s' has been removed", h->id.text);
     if (r == 0)
-        r = box_fork_at(s, h->in->box, &(struct restore_report){.say = send_restored, .data = v}, &fresh,
-                        err);
+        r = box_fork_at(s, h->in->box, &(struct restore_report){.say = send_restored, .data = v},
+                        &fresh, err);
     if (r == 0)
         r = held_replace(v->q->keeper, h, fresh, err);
     pthread_mutex_unlock(&h->owner);

@@ -71,8 +71,8 @@ int64_t held_until(const struct held *h)
     return (h->life.idle ? h->used : h->born) + h->life.ttl_ns;
 }
 
-int held_add(struct keeper *k, struct box *b, const struct keeper_life *life, struct registry_id *ret,
-             struct error *err)
+int held_add(struct keeper *k, struct box *b, const struct keeper_life *life,
+             struct registry_id *ret, struct error *err)
 {
     struct innards *in = innards_new(b);
     struct held *h = calloc(1, sizeof *h);

@@ -1,13 +1,14 @@
 /*
  * The boxes that a keeper holds, and who is using them.
  *
- * A held box has a name, a listener and, behind one pointer, its innards: the struct box itself, which
- * `restore` replaces. A request works on the innards that it found when it entered; whoever retires innards
- * first asks the requests in them to end, waits until they left, and only then closes the box.
+ * A held box has a name, a listener and, behind one pointer, its innards: the struct box itself,
+ * which `restore` replaces. A request works on the innards that it found when it entered; whoever
+ * retires innards first asks the requests in them to end, waits until they left, and only then
+ * closes the box.
  *
- * Two kinds of locks. `keeper.lock` guards the lists and pointers here and is held for moments. `held.owner`
- * is held during calls of box.h that belong to a box's owner (all but box_exec), for as long as they take; it
- * is taken first.
+ * Two kinds of locks. `keeper.lock` guards the lists and pointers here and is held for moments.
+ * `held.owner` is held during calls of box.h that belong to a box's owner (all but box_exec), for
+ * as long as they take; it is taken first.
  */
 #pragma once
 
@@ -19,7 +20,7 @@ struct request {
     struct keeper *keeper;
     struct held *held;
     struct innards *in; /* while entered */
-    int conn;           /* to the client; its reading end is shut to end a command; -1: there is none */
+    int conn; /* to the client; its reading end is shut to end a command; -1: there is none */
     struct request *next;
 };
 
@@ -64,8 +65,8 @@ struct keeper {
 int keeper_init(struct keeper *k, struct error *err);
 
 /* Gives a box a name and a listener. Takes the box over, also on failure. */
-int held_add(struct keeper *k, struct box *b, const struct keeper_life *life, struct registry_id *ret,
-             struct error *err);
+int held_add(struct keeper *k, struct box *b, const struct keeper_life *life,
+             struct registry_id *ret, struct error *err);
 
 /* When its time to live ends; 0: never. The lock is held. */
 int64_t held_until(const struct held *h);
@@ -74,14 +75,16 @@ int64_t held_until(const struct held *h);
 int held_enter(struct request *q, struct error *err);
 void held_leave(struct request *q);
 
-/* Puts new innards in place of the old, which are retired. The owner lock is held. Takes the box over. */
+/* Puts new innards in place of the old, which are retired. The owner lock is held. Takes the box
+ * over. */
 int held_replace(struct keeper *k, struct held *h, struct box *b, struct error *err);
 
-/* Takes the name away, ends what runs and closes the box. False if somebody else does so already. The caller
- * holds a reference. */
+/* Takes the name away, ends what runs and closes the box. False if somebody else does so already.
+ * The caller holds a reference. */
 bool held_remove(struct keeper *k, struct held *h);
 
-/* Frees the removed boxes that nobody points to any more. For the thread that waits for the listeners only.
+/* Frees the removed boxes that nobody points to any more. For the thread that waits for the
+ * listeners only.
  */
 void held_reap(struct keeper *k);
 

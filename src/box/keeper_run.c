@@ -1,4 +1,5 @@
-/* The clients' side of `hutch box exec`: one command, run by the keeper of a box; and of its changes. */
+/* The clients' side of `hutch box exec`: one command, run by the keeper of a box; and of its
+ * changes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -145,9 +146,10 @@ static bool drain_once(int from, const struct box_sink *sink)
     return n > 0 || (n < 0 && errno == EINTR);
 }
 
-/* Waits for the first piece of the answer, together with the caller's wish to end and with output for its
- * sink. */
-static int wait_for_answer(struct keeper_ask *a, const struct box_command *c, int *output, struct error *err)
+/* Waits for the first piece of the answer, together with the caller's wish to end and with output
+ * for its sink. */
+static int wait_for_answer(struct keeper_ask *a, const struct box_command *c, int *output,
+                           struct error *err)
 {
     bool ticks = c->sink && c->sink->tick;
     for (;;) {
@@ -181,8 +183,8 @@ static int open_sink(const struct box_command *c, int *ret_ours, int *ret_theirs
     return 0;
 }
 
-/* Sends the command and waits until there is an answer; all output has come to the sink by then, since the
- * keeper closes its end behind the answer. */
+/* Sends the command and waits until there is an answer; all output has come to the sink by then,
+ * since the keeper closes its end behind the answer. */
 static int run(struct keeper_ask *a, const struct box_command *c, struct error *err)
 {
     _cleanup_fd_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -228,7 +230,8 @@ int keeper_exec(int registry, const struct registry_id *id, const struct box_com
     return r;
 }
 
-int keeper_changes(int registry, const struct registry_id *id, struct box_changes *ret, struct error *err)
+int keeper_changes(int registry, const struct registry_id *id, struct box_changes *ret,
+                   struct error *err)
 {
     _cleanup_ask_ struct keeper_ask a;
     struct box_changes changes = {0};

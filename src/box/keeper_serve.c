@@ -90,8 +90,8 @@ static void put_settings(struct buf *out, struct box *b)
 }
 
 /* Copies the texts of one key to a list of at most `max`, all of which point into *ret_memory. */
-static int set_strings(const struct wire_frame *f, uint16_t key, const char **list, size_t max, size_t *ret_n,
-                       char **ret_memory)
+static int set_strings(const struct wire_frame *f, uint16_t key, const char **list, size_t max,
+                       size_t *ret_n, char **ret_memory)
 {
     struct wire_field field;
     size_t n = 0, bytes = 1;
@@ -115,11 +115,12 @@ static int serve_set(struct visit *v, struct error *err)
 {
     const struct wire_frame *f = v->frame;
     _cleanup_free_ char *allow = NULL, *hosts = NULL, *env = NULL;
-    struct box_options o = {.net = (enum box_net)wire_find_u64(f, KEEPER_K_NET, BOX_NET_OFF),
-                            .limits = {.memory = wire_find_u64(f, KEEPER_K_MEMORY, 0),
-                                       .pids = wire_find_u64(f, KEEPER_K_PIDS, 0),
-                                       .cpus = (double)wire_find_u64(f, KEEPER_K_MILLICPUS, 0) / 1000,
-                                       .timeout_ns = (int64_t)wire_find_u64(f, KEEPER_K_TIMEOUT_NS, 0)}};
+    struct box_options o = {
+        .net = (enum box_net)wire_find_u64(f, KEEPER_K_NET, BOX_NET_OFF),
+        .limits = {.memory = wire_find_u64(f, KEEPER_K_MEMORY, 0),
+                   .pids = wire_find_u64(f, KEEPER_K_PIDS, 0),
+                   .cpus = (double)wire_find_u64(f, KEEPER_K_MILLICPUS, 0) / 1000,
+                   .timeout_ns = (int64_t)wire_find_u64(f, KEEPER_K_TIMEOUT_NS, 0)}};
     if (o.net > BOX_NET_ALLOW ||
         set_strings(f, KEEPER_K_ALLOW, o.allow, ARRAY_SIZE(o.allow), &o.n_allow, &allow) < 0 ||
         set_strings(f, KEEPER_K_HOST, o.hosts, ARRAY_SIZE(o.hosts), &o.n_hosts, &hosts) < 0 ||
@@ -151,7 +152,10 @@ static int serve_info(struct visit *v, struct error *err)
     wire_put_u64(&v->out, KEEPER_K_PID, (uint64_t)getpid());
     wire_put_u64(&v->out, KEEPER_K_BOX_MODE, box_mode_of(v->q->in->box));
     wire_put_u64(&v->out, KEEPER_K_AGE_NS, (uint64_t)(now - h->born));
-    wire_put_u64(&v->out, KEEPER_K_LEFT_NS, !until ? UINT64_MAX : until > now ? (uint64_t)(until - now) : 0);
+    wire_put_u64(&v->out, KEEPER_K_LEFT_NS,
+                 !until        ? UINT64_MAX
+                 : until > now ? (uint64_t)(until - now)
+                               : 0);
     if (workspace && *workspace)
         wire_put_str(&v->out, WIRE_K_PATH, workspace);
     pthread_mutex_lock(&v->q->keeper->lock);
@@ -215,7 +219,8 @@ void keeper_serve(struct request *q)
     struct error err = {0};
     struct wire_frame frame;
     struct wire_reader reader = WIRE_READER_INIT(q->conn);
-    struct visit visit = {.q = q, .frame = &frame, .reader = &reader, .out = BUF_INIT(KEEPER_ANSWER_MAX)};
+    struct visit visit = {
+        .q = q, .frame = &frame, .reader = &reader, .out = BUF_INIT(KEEPER_ANSWER_MAX)};
     int r = -EPERM;
     if (is_owner(q->conn))
         r = wire_read(&reader, &frame);

@@ -1,7 +1,7 @@
 /*
- * What the functions that serve a request have in common. Each answers by itself when it succeeds; when it
- * fails it returns a negative errno with the text set, which keeper_serve() sends. A client that has gone is
- * no failure.
+ * What the functions that serve a request have in common. Each answers by itself when it succeeds;
+ * when it fails it returns a negative errno with the text set, which keeper_serve() sends. A client
+ * that has gone is no failure.
  */
 #pragma once
 
@@ -10,7 +10,8 @@
 
 #define KEEPER_ANSWER_MAX (WIRE_HEADER + WIRE_BODY_MAX)
 
-/* Everything a request's function needs: what was asked, with which descriptors, and where answers go. */
+/* Everything a request's function needs: what was asked, with which descriptors, and where answers
+ * go. */
 struct visit {
     struct request *q;
     const struct wire_frame *frame;

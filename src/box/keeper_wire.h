@@ -1,11 +1,12 @@
-/* What clients and keepers say to each other, in frames of wire.h: its own types and a few keys beside those
- * there. */
+/* What clients and keepers say to each other, in frames of wire.h: its own types and a few keys
+ * beside those there. */
 #pragma once
 
 #include "wire.h"
 
 enum keeper_type {
-    KEEPER_EXEC = 192, /* ARG… ENV… CWD TTY CAPTURE TIMEOUT_NS CPU_TIME_NS + 3 fds → KEPT… ENTRY… RESULT */
+    KEEPER_EXEC =
+        192, /* ARG… ENV… CWD TTY CAPTURE TIMEOUT_NS CPU_TIME_NS + 3 fds → KEPT… ENTRY… RESULT */
     KEEPER_FORK,     /* COUNT, NAME of a snapshot → ENTRY(PATH TEXT)… RESULT(NAME…) */
     KEEPER_SNAPSHOT, /* → RESULT(NAME) */
     KEEPER_RESTORE,  /* NAME → ENTRY(PATH TEXT)… RESULT; see restore_report */
@@ -15,10 +16,11 @@ enum keeper_type {
     KEEPER_INFO,     /* → RESULT */
     KEEPER_CONNECT,  /* + 1 fd, the guest's end of a stream with a request in it → RESULT */
     KEEPER_CHANGES,  /* → ENTRY(PATH KIND MODE SIZE)… RESULT */
-    KEEPER_KEPT,     /* answer: STREAM DATA, a piece of captured output; STREAM is an enum keeper_stream */
-    KEEPER_SYNC,     /* like APPLY */
-    KEEPER_NOTE,     /* → RESULT */
-    KEEPER_SET,      /* FIELDS and what they name → RESULT */
+    KEEPER_KEPT, /* answer: STREAM DATA, a piece of captured output; STREAM is an enum keeper_stream
+                  */
+    KEEPER_SYNC, /* like APPLY */
+    KEEPER_NOTE, /* → RESULT */
+    KEEPER_SET,  /* FIELDS and what they name → RESULT */
 };
 
 enum keeper_key {

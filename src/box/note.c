@@ -22,12 +22,14 @@ struct note {
     int64_t number; /* of this note, among those of the table */
 };
 
-int note_read_file(int dir, const char *name, const struct identity *id, size_t max, struct seen_base **ret)
+int note_read_file(int dir, const char *name, const struct identity *id, size_t max,
+                   struct seen_base **ret)
 {
     struct identity now;
     if (id->size > max)
         return -EFBIG;
-    _cleanup_fd_ int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    _cleanup_fd_ int fd =
+        openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
     _cleanup_free_ struct seen_base *b = malloc(sizeof *b + id->size);
@@ -48,8 +50,8 @@ int note_read_file(int dir, const char *name, const struct identity *id, size_t 
     return 0;
 }
 
-/* Is the folder that holds `path`, open as `dir`, the one that the box saw there ever since fresh_ns, and
- * were its names visible to the box? *ret_quiet: no name in it changed since then. */
+/* Is the folder that holds `path`, open as `dir`, the one that the box saw there ever since
+ * fresh_ns, and were its names visible to the box? *ret_quiet: no name in it changed since then. */
 static bool note_parent_is_seen(const struct note *n, const char *path, int dir, bool *ret_quiet)
 {
     struct identity now;
@@ -64,9 +66,10 @@ static bool note_parent_is_seen(const struct note *n, const char *path, int dir,
     return e && e->stable == n->number && !e->hides && identity_same_inode(&e->id, &now);
 }
 
-/* Decides what is known about a path. A folder that was moved away and back has moved its own change time,
- * and that of the folder it is in; a new name in it has moved its own only. */
-static enum seen_state note_judge(const struct note *n, const char *path, int dir, struct identity *ret)
+/* Decides what is known about a path. A folder that was moved away and back has moved its own
+ * change time, and that of the folder it is in; a new name in it has moved its own only. */
+static enum seen_state note_judge(const struct note *n, const char *path, int dir,
+                                  struct identity *ret)
 {
     bool quiet = false;
     bool seen = note_parent_is_seen(n, path, dir, &quiet);

@@ -6,7 +6,8 @@
 #include "parts.h"
 #include "banned.h"
 
-int parts_folders(char folders[PARTS_FOLDERS_MAX][PARTS_PATH_MAX], size_t *ret_count, struct error *err)
+int parts_folders(char folders[PARTS_FOLDERS_MAX][PARTS_PATH_MAX], size_t *ret_count,
+                  struct error *err)
 {
     char self[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);

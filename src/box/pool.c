@@ -18,8 +18,8 @@ struct pool {
     struct box **ended; /* given back, not closed yet; grows */
     size_t size, n_ready, n_ended, room_ended;
     bool stopping;
-    bool failed; /* the last fork: not tried again before somebody takes a box, who is told why if it fails
-                    again */
+    bool failed; /* the last fork: not tried again before somebody takes a box, who is told why if
+                    it fails again */
 };
 
 /* The lock is held on entry and exit, not while a box is made or ended. */
@@ -42,7 +42,8 @@ static void end_one(struct pool *p)
     pthread_mutex_lock(&p->lock);
 }
 
-/* Filling goes before ending: somebody may be waiting for a box, nobody for an end (but see pool_give). */
+/* Filling goes before ending: somebody may be waiting for a box, nobody for an end (but see
+ * pool_give). */
 static void *work(void *data)
 {
     struct pool *p = data;
@@ -127,7 +128,8 @@ int pool_open(const struct box_options *o, size_t size, struct pool **ret, struc
     return r;
 }
 
-/* Whoever finds none ready makes one: under steady load the taker is as good a worker as the thread. */
+/* Whoever finds none ready makes one: under steady load the taker is as good a worker as the
+ * thread. */
 int pool_take(struct pool *p, struct box **ret, struct error *err)
 {
     struct box *b = NULL;

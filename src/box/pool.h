@@ -1,9 +1,10 @@
 /*
- * A few prepared boxes, for whoever needs many: taking one costs nothing but the command that is then run in
- * it.
+ * A few prepared boxes, for whoever needs many: taking one costs nothing but the command that is
+ * then run in it.
  *
- * One box is opened as a template and never used; all others are forks of it, made and ended by a thread in
- * the background. A box is used once: what was taken is given back to be ended, never to be taken again.
+ * One box is opened as a template and never used; all others are forks of it, made and ended by a
+ * thread in the background. A box is used once: what was taken is given back to be ended, never to
+ * be taken again.
  */
 #pragma once
 
@@ -11,7 +12,8 @@
 
 struct pool;
 
-/* Keeps `size` boxes ready, of these options or (the second) of this snapshot, which must outlive the pool.
+/* Keeps `size` boxes ready, of these options or (the second) of this snapshot, which must outlive
+ * the pool.
  */
 int pool_open(const struct box_options *o, size_t size, struct pool **ret, struct error *err);
 int pool_open_snapshot(struct snapshot *s, size_t size, struct pool **ret, struct error *err);

@@ -1,10 +1,11 @@
 /*
  * Is the guest of a box still there, and does it answer? Whoever waits for a box asks now and then.
  *
- * A guest that is stopped, or that gets no processor any more, watches no limits and answers no request, and
- * its streams do not end either. So while somebody waits the host sends a PING, which the guest's loop
- * answers at once whatever else it has to do; a guest that has not answered after SILENCE_MAX ends with its
- * box. One that wants to run but cannot (a very busy machine, a disk that has to start up) is given longer.
+ * A guest that is stopped, or that gets no processor any more, watches no limits and answers no
+ * request, and its streams do not end either. So while somebody waits the host sends a PING, which
+ * the guest's loop answers at once whatever else it has to do; a guest that has not answered after
+ * SILENCE_MAX ends with its box. One that wants to run but cannot (a very busy machine, a disk that
+ * has to start up) is given longer.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,8 +36,8 @@ static int pulse_send(struct box_pulse *p, const struct guest *g)
     return guest_connect(g, &request, NULL, 0, &p->fd);
 }
 
-/* Its letter in /proc: 'R' wants to run, 'D' waits for a disk or for a program to be executed; '?' if
- * unknown. */
+/* Its letter in /proc: 'R' wants to run, 'D' waits for a disk or for a program to be executed; '?'
+ * if unknown. */
 static char pulse_state(const struct guest *g)
 {
     char path[32];
@@ -87,8 +88,9 @@ void box_pulse_end(struct box_pulse *p)
 
 int box_silent(struct box *b, struct error *err)
 {
-    b->ended = "its process 1 (hutch-guest) did not answer for seconds: it was stopped, or the machine is "
-               "overloaded";
+    b->ended =
+        "its process 1 (hutch-guest) did not answer for seconds: it was stopped, or the machine is "
+        "overloaded";
     b->backend->kill(b->place);
     return error_set(err, EPIPE, "the box has ended: %s", b->ended);
 }
@@ -108,7 +110,8 @@ static bool pulse_last_words(const struct guest *g, char words[WORDS_MAX])
     return true;
 }
 
-/* How process 1 ended; false if it lives. Its streams close a moment before it can be waited for. */
+/* How process 1 ended; false if it lives. Its streams close a moment before it can be waited for.
+ */
 static bool pulse_end_of(const struct guest *g, char *text, size_t size)
 {
     siginfo_t info = {0};
@@ -133,17 +136,20 @@ int box_lost(struct box *b, struct error *err)
     char words[WORDS_MAX], how[128];
     struct usage now;
     if (pulse_last_words(g, words))
-        return error_set(err, EPIPE, "the box did not start: its process 1 (hutch-guest) failed at %s",
+        return error_set(err, EPIPE,
+                         "the box did not start: its process 1 (hutch-guest) failed at %s",
                          words + 1);
     b->backend->usage(b->place, false, &now);
     if (now.oom_kills)
         return error_set(err, EPIPE, "the box has ended: it needed more memory than it may have");
     if (now.host_disk_full)
-        return error_set(err, EPIPE, "the box has ended: the host's disk is nearly full; free some space");
+        return error_set(err, EPIPE,
+                         "the box has ended: the host's disk is nearly full; free some space");
     if (now.disk_full)
         return error_set(err, EPIPE, "the box has ended: its disk is full");
     if (now.pids_hits)
-        return error_set(err, EPIPE, "the box has ended: it needed more processes than it may have");
+        return error_set(err, EPIPE,
+                         "the box has ended: it needed more processes than it may have");
     if (b->ended)
         return error_set(err, EPIPE, "the box has ended: %s", b->ended);
     if (pulse_end_of(g, how, sizeof how))

@@ -31,8 +31,9 @@ static bool has_bytes(int fd)
 }
 
 /*
- * "Try again" means that the source is empty or the target full. When the target's reader is gone for good,
- * the command is to learn it from its own pipe, as it would without a box: so the pump ends.
+ * "Try again" means that the source is empty or the target full. When the target's reader is gone
+ * for good, the command is to learn it from its own pipe, as it would without a box: so the pump
+ * ends.
  */
 static bool splice_out(struct pump *p)
 {
@@ -82,8 +83,8 @@ static bool take(struct pump *p, const char *data, size_t n)
     if (p->to < 0)
         return true;
     p->pending.max = HARMLESS_GROWTH * (PUMP_CHUNK + 4);
-    int r =
-        p->is_terminal ? harmless_append(&p->cut, data, n, &p->pending) : buf_append(&p->pending, data, n);
+    int r = p->is_terminal ? harmless_append(&p->cut, data, n, &p->pending)
+                           : buf_append(&p->pending, data, n);
     return r == 0 && flush(p);
 }
 

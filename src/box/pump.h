@@ -1,10 +1,10 @@
 /*
  * Bytes between a command and the host's descriptors.
  *
- * A command never holds a descriptor of the host's but the ends of pipes made for it; what comes out of them
- * is moved on (spliced where the kernel can, so that a gigabyte passes without being copied here) or
- * captured. Nothing blocks: a reader that is slow makes the pump `full`, and whoever polls waits for room at
- * `to` instead of bytes at `from`.
+ * A command never holds a descriptor of the host's but the ends of pipes made for it; what comes
+ * out of them is moved on (spliced where the kernel can, so that a gigabyte passes without being
+ * copied here) or captured. Nothing blocks: a reader that is slow makes the pump `full`, and
+ * whoever polls waits for room at `to` instead of bytes at `from`.
  */
 #pragma once
 
@@ -34,7 +34,8 @@ struct pump {
 /* What to poll for. */
 struct pollfd pump_poll(const struct pump *p);
 
-/* Moves what can be moved now, at most about a megabyte. False once there is nothing more to move for now. */
+/* Moves what can be moved now, at most about a megabyte. False once there is nothing more to move
+ * for now. */
 bool pump_out(struct pump *p);
 
 void pump_close(struct pump *p);

@@ -26,8 +26,8 @@
 
 static const char ID_DIGITS[] = "abcdefghijklmnopqrstuvwxyz0123456789";
 
-/* A folder that only we can enter, below `parent`. In a place like /tmp anybody can put something under our
- * name. */
+/* A folder that only we can enter, below `parent`. In a place like /tmp anybody can put something
+ * under our name. */
 static int open_private(int parent, const char *name, bool make, int *ret, struct error *err)
 {
     struct stat st;
@@ -39,15 +39,17 @@ static int open_private(int parent, const char *name, bool make, int *ret, struc
     if (fd < 0 || fstat(fd, &st) < 0)
         return error_errno(err, errno, "cannot open the folder '%s' of the state of boxes", name);
     if (st.st_uid != geteuid() || (st.st_mode & 077))
-        return error_set(err, EPERM,
-                         "the folder '%s' of the state of boxes is not yours alone; remove it or set"
-                         " XDG_RUNTIME_DIR",
-                         name);
+        return error_set(
+            err, EPERM,
+            "the folder '%s' of the state of boxes is not yours alone; remove it or set"
+            " XDG_RUNTIME_DIR",
+            name);
     *ret = TAKE_FD(fd);
     return 0;
 }
 
-/* XDG_RUNTIME_DIR is often inherited from somebody else (su, sudo): then it is as good as not set. */
+/* XDG_RUNTIME_DIR is often inherited from somebody else (su, sudo): then it is as good as not set.
+ */
 static int open_runtime_dir(void)
 {
     struct stat st;
@@ -94,7 +96,8 @@ static int new_id(struct registry_id *ret)
     return 0;
 }
 
-/* The address goes by way of the folder's descriptor: its path may be longer than an address can hold. */
+/* The address goes by way of the folder's descriptor: its path may be longer than an address can
+ * hold. */
 static socklen_t socket_address(int folder, struct sockaddr_un *ret)
 {
     *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
@@ -177,7 +180,8 @@ static bool is_dead(int registry, const char *name)
     if (folder < 0 || fd < 0)
         return false;
     socklen_t size = socket_address(folder, &address);
-    return connect(fd, (struct sockaddr *)&address, size) < 0 && (errno == ECONNREFUSED || errno == ENOENT);
+    return connect(fd, (struct sockaddr *)&address, size) < 0 &&
+           (errno == ECONNREFUSED || errno == ENOENT);
 }
 
 static bool is_stale(int registry, const char *name)
@@ -185,7 +189,8 @@ static bool is_stale(int registry, const char *name)
     struct stat st;
     if (strncmp(name, UNFINISHED, strlen(UNFINISHED)) != 0)
         return false;
-    return fstatat(registry, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_mtime + STALE_S < time(NULL);
+    return fstatat(registry, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+           st.st_mtime + STALE_S < time(NULL);
 }
 
 /* Removes what is a leftover; true if a living box has this name. */

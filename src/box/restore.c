@@ -1,10 +1,11 @@
 /*
  * Restoring a snapshot after an apply.
  *
- * The lowest layer of a box is the live folder. A file that was applied since the snapshot shows through from
- * there, unless a layer of the snapshot has the path itself. So the guest of the fresh box writes, for every
- * such path of the applied log, the earliest state that the folder had after the snapshot: then the box shows
- * what it showed, and its diff against the folder is what takes the applied changes back.
+ * The lowest layer of a box is the live folder. A file that was applied since the snapshot shows
+ * through from there, unless a layer of the snapshot has the path itself. So the guest of the fresh
+ * box writes, for every such path of the applied log, the earliest state that the folder had after
+ * the snapshot: then the box shows what it showed, and its diff against the folder is what takes
+ * the applied changes back.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -58,7 +59,8 @@ static int restore_fail(int code, const char *what, struct error *err)
 }
 
 /* Asks the diff worker about items from *at on, as many as fit into one request. */
-static int restore_ask_layers(struct restore *r, const struct guest *worker, size_t *at, struct error *err)
+static int restore_ask_layers(struct restore *r, const struct guest *worker, size_t *at,
+                              struct error *err)
 {
     _cleanup_buf_ struct buf request = BUF_INIT(WIRE_HEADER + WIRE_BODY_MAX);
     _cleanup_fd_ int conn = -1;
@@ -79,7 +81,9 @@ static int restore_ask_layers(struct restore *r, const struct guest *worker, siz
             return restore_fail(EPROTO, "the diff worker named another path", err);
         r->items[first].layered = true;
     }
-    return result > 0 && f.type == WIRE_RESULT ? 0 : restore_fail(EPROTO, "the diff worker gave up", err);
+    return result > 0 && f.type == WIRE_RESULT
+               ? 0
+               : restore_fail(EPROTO, "the diff worker gave up", err);
 }
 
 static int restore_find_layered(struct restore *r, struct error *err)
@@ -93,7 +97,8 @@ static int restore_find_layered(struct restore *r, struct error *err)
 }
 
 /* Sends a file's content in DATA frames, the last one with EOF. */
-static int restore_send_content(struct restore *r, const struct applied_entry *e, int conn, struct buf *out)
+static int restore_send_content(struct restore *r, const struct applied_entry *e, int conn,
+                                struct buf *out)
 {
     uint64_t at = 0;
     for (bool more = true; more;) {
@@ -139,8 +144,8 @@ static bool restore_wants(struct restore_item *i)
     return !i->layered && !i->why;
 }
 
-/* What was added goes first, the deepest first, so that its folders are empty when it is their turn; then
- * what was there before comes back, folders before what is in them. */
+/* What was added goes first, the deepest first, so that its folders are empty when it is their
+ * turn; then what was there before comes back, folders before what is in them. */
 static int restore_send_all(struct restore *r, int conn, struct error *err)
 {
     _cleanup_buf_ struct buf out = BUF_INIT(WIRE_HEADER + WIRE_BODY_MAX);
@@ -164,8 +169,8 @@ static void restore_mark_failed(struct restore *r, const char *path, int code)
     for (size_t i = 0; i < r->count; i++)
         if (strcmp(r->items[i].entry->path, path) == 0)
             r->items[i].why = code == ENOSPC || code == EDQUOT ? "the disk of the box is full"
-                              : code == ENOTEMPTY              ? "a folder with other files has its place"
-                                                               : "it cannot be written in the box";
+                              : code == ENOTEMPTY ? "a folder with other files has its place"
+                                                  : "it cannot be written in the box";
 }
 
 static int restore_put(struct restore *r, struct error *err)
@@ -189,8 +194,8 @@ static int restore_put(struct restore *r, struct error *err)
     return result > 0 && f.type == WIRE_RESULT ? 0 : restore_fail(EPROTO, "the guest gave up", err);
 }
 
-static int restore_applied(struct box *fresh, const struct snapshot *s, const struct restore_report *report,
-                           struct error *err)
+static int restore_applied(struct box *fresh, const struct snapshot *s,
+                           const struct restore_report *report, struct error *err)
 {
     _cleanup_(restore_free) struct restore r = {.box = fresh, .log = fresh->log};
     int result = applied_log_each(fresh->log, snapshot_applied(s), restore_add, &r);

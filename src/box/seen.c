@@ -88,7 +88,8 @@ int seen_own(struct seen **s)
     if (!copy)
         return -ENOMEM;
     for (const struct seen_entry *e = *s ? (*s)->first : NULL; e; e = e->next) {
-        if (seen_set(copy, e->path, e->state, &e->id, seen_base_ref(e->base), e->base_differs) < 0) {
+        if (seen_set(copy, e->path, e->state, &e->id, seen_base_ref(e->base), e->base_differs) <
+            0) {
             seen_unref(copy);
             return -ENOMEM;
         }

@@ -1,6 +1,7 @@
 /*
- * Looking at a box's files from outside of it: changes, diff, apply, snapshots. All are the same three steps:
- * the box's processes are stopped, a scribe does the work in namespaces of its own, they go on.
+ * Looking at a box's files from outside of it: changes, diff, apply, snapshots. All are the same
+ * three steps: the box's processes are stopped, a scribe does the work in namespaces of its own,
+ * they go on.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -49,7 +50,8 @@ void box_view_close(struct box_view *v)
     pthread_rwlock_unlock(&v->box->frozen);
 }
 
-/* What a RESULT says of the box's processes; the guest's word, which only the box itself can suffer from. */
+/* What a RESULT says of the box's processes; the guest's word, which only the box itself can suffer
+ * from. */
 struct processes {
     uint64_t count;
     bool mapped;
@@ -106,7 +108,8 @@ static int ask(struct box *b, const struct guest *g, struct buf *request, int ca
     return r;
 }
 
-int box_view_open(struct box *b, unsigned snapshot, int cancel, struct box_view *ret, struct error *err)
+int box_view_open(struct box *b, unsigned snapshot, int cancel, struct box_view *ret,
+                  struct error *err)
 {
     struct box_view v = {.box = b, .frozen = -1, .scribe = GUEST_NONE};
     struct processes processes = {0};
@@ -199,7 +202,8 @@ static int inherit_one(void *data, const struct applied_entry *e)
 {
     const struct inheriting *i = data;
     const struct seen_entry *s = seen_find(i->from, e->path);
-    int r = s ? seen_set(i->to, e->path, s->state, &s->id, seen_base_ref(s->base), s->base_differs) : 0;
+    int r =
+        s ? seen_set(i->to, e->path, s->state, &s->id, seen_base_ref(s->base), s->base_differs) : 0;
     return r == -ENOSPC ? 0 : r;
 }
 
@@ -248,7 +252,8 @@ static void put_room(struct box *b, struct buf *request)
     if (!b->backend->on_disk(b->place))
         return;
     b->backend->usage(b->place, false, &now);
-    wire_put_u64(request, WIRE_K_ROOM, b->limits.disk > now.disk_bytes ? b->limits.disk - now.disk_bytes : 0);
+    wire_put_u64(request, WIRE_K_ROOM,
+                 b->limits.disk > now.disk_bytes ? b->limits.disk - now.disk_bytes : 0);
 }
 
 static int write_layer(struct box *b, unsigned number, bool flatten, int cancel, bool *ret_noted,
@@ -279,8 +284,11 @@ static struct snapshot *new_snapshot(struct box *b, unsigned number, bool flatte
     struct snapshot *s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
-    *s = (struct snapshot){
-        .refs = 1, .backend = b->backend, .number = number, .flattened = flattened, .like = copy_options(b)};
+    *s = (struct snapshot){.refs = 1,
+                           .backend = b->backend,
+                           .number = number,
+                           .flattened = flattened,
+                           .like = copy_options(b)};
     if (!s->like)
         return snapshot_free(s);
     s->place = b->backend->ref(b->place);

@@ -30,18 +30,20 @@ static void sync_say(struct sync *y, const char *path, enum apply_outcome outcom
 static int sync_keep_box(struct sync *y, const struct apply_spot *s)
 {
     struct seen_base *base = s->there ? apply_read_base(&y->ap, s->dir, s->path, &s->now) : NULL;
-    int r = seen_set(y->ap.job->seen, s->path, s->there ? SEEN_KNOWN : SEEN_ABSENT, &s->now, base, false);
+    int r = seen_set(y->ap.job->seen, s->path, s->there ? SEEN_KNOWN : SEEN_ABSENT, &s->now, base,
+                     false);
     return r == -ENOSPC ? 0 : r;
 }
 
 /* Gives the box the folder's version: a file, a link, or nothing. */
 static int sync_give(struct sync *y, const struct apply_spot *s)
 {
-    return box_edits_add(y->ap.job->edits, s->there ? BOX_EDIT_FOLDER : BOX_EDIT_GONE, s->path, 0, NULL,
-                         s->there ? &s->now : NULL);
+    return box_edits_add(y->ap.job->edits, s->there ? BOX_EDIT_FOLDER : BOX_EDIT_GONE, s->path, 0,
+                         NULL, s->there ? &s->now : NULL);
 }
 
-static int sync_resolve(struct sync *y, const struct apply_spot *s, struct apply_merged *m, const char *why)
+static int sync_resolve(struct sync *y, const struct apply_spot *s, struct apply_merged *m,
+                        const char *why)
 {
     int r = 0;
     switch (y->ap.job->options->on_conflict) {
@@ -56,8 +58,8 @@ static int sync_resolve(struct sync *y, const struct apply_spot *s, struct apply
     case APPLY_MARKERS:
         if (!m || !m->bytes)
             break;
-        r = box_edits_add(y->ap.job->edits, BOX_EDIT_BYTES, s->path, m->mode, seen_base_ref(m->bytes),
-                          &s->now);
+        r = box_edits_add(y->ap.job->edits, BOX_EDIT_BYTES, s->path, m->mode,
+                          seen_base_ref(m->bytes), &s->now);
         sync_say(y, s->path, APPLY_MERGED, "with conflict markers");
         return r;
     case APPLY_REPORT:
@@ -81,7 +83,8 @@ static int sync_both(struct sync *y, const struct changes_entry *e, const struct
         return r;
     switch ((enum apply_merge_result)r) {
     case APPLY_MERGE_CLEAN:
-        r = box_edits_add(y->ap.job->edits, BOX_EDIT_BYTES, s->path, m.mode, seen_base_ref(m.bytes), &s->now);
+        r = box_edits_add(y->ap.job->edits, BOX_EDIT_BYTES, s->path, m.mode, seen_base_ref(m.bytes),
+                          &s->now);
         sync_say(y, s->path, APPLY_MERGED, NULL);
         return r;
     case APPLY_MERGE_ONLY_FOLDER:
@@ -98,7 +101,8 @@ static int sync_both(struct sync *y, const struct changes_entry *e, const struct
 }
 
 /* Did the box leave the content as it saw it? Then a deletion by the person wins. */
-static bool sync_box_left_it(struct sync *y, const struct changes_entry *e, const struct apply_spot *s)
+static bool sync_box_left_it(struct sync *y, const struct changes_entry *e,
+                             const struct apply_spot *s)
 {
     struct seen_base *theirs = NULL;
     if (!s->seen || !s->seen->base || !S_ISREG(e->mode) || e->size != s->seen->base->size ||

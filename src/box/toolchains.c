@@ -1,11 +1,11 @@
 /*
- * Toolchains that a person has installed for themselves: folders of their PATH below their home or /opt,
- * shown read-only at the same path and on the PATH of the box.
+ * Toolchains that a person has installed for themselves: folders of their PATH below their home or
+ * /opt, shown read-only at the same path and on the PATH of the box.
  *
- * What else lies in the home folder stays out. Of a known layout the parts with programs are shown and those
- * with credentials are not (~/.cargo/credentials.toml); of an unknown one the parent of bin/ if nothing but
- * the usual folders of an installation is in it, else bin/ alone. What these tools write (registries, caches)
- * goes to the home folder of the box, where their defaults lead.
+ * What else lies in the home folder stays out. Of a known layout the parts with programs are shown
+ * and those with credentials are not (~/.cargo/credentials.toml); of an unknown one the parent of
+ * bin/ if nothing but the usual folders of an installation is in it, else bin/ alone. What these
+ * tools write (registries, caches) goes to the home folder of the box, where their defaults lead.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -69,7 +69,8 @@ static int toolchains_show(struct toolchains *t, const char *folder)
             return 1;
     if (o->n_shares == BOX_SHARES_MAX || box_wish_refuse_at(folder) ||
         host_folder_resolve(folder, &real) < 0 ||
-        host_folder_refuse(real, true)) /* as if it were writable: then it does not hold the home folder */
+        host_folder_refuse(
+            real, true)) /* as if it were writable: then it does not hold the home folder */
         return 0;
     const char *source = box_wish_keep(t->wish, TAKE_PTR(real));
     const char *at = source ? box_wish_keep(t->wish, strdup(folder)) : NULL;
@@ -82,7 +83,8 @@ static int toolchains_show(struct toolchains *t, const char *folder)
 static int toolchains_show_in_home(struct toolchains *t, const char *below)
 {
     char path[PATH_MAX];
-    if ((size_t)snprintf(path, sizeof path, "%s/%s", t->home, below) >= sizeof path || access(path, F_OK) < 0)
+    if ((size_t)snprintf(path, sizeof path, "%s/%s", t->home, below) >= sizeof path ||
+        access(path, F_OK) < 0)
         return 0;
     return toolchains_show(t, path);
 }
@@ -103,8 +105,8 @@ static bool has_link_into(const char *folder, const char *other)
     return found;
 }
 
-/* ~/.local/bin has links into what pipx and uv installed. Not all of ~/.local/share/uv: credentials are
- * there. */
+/* ~/.local/bin has links into what pipx and uv installed. Not all of ~/.local/share/uv: credentials
+ * are there. */
 static int toolchains_add_local(struct toolchains *t, const char *folder)
 {
     static const char *const ROOTS[] = {".local/share/pipx", ".local/pipx", ".local/share/uv/tools",
@@ -199,7 +201,8 @@ static int toolchains_add(struct toolchains *t, const char *folder)
     _cleanup_free_ char *real = NULL;
     if (folder[0] != '/' || host_folder_resolve(folder, &real) < 0 || stat(real, &st) < 0)
         return 0;
-    /* What is in the workspace is the work of anybody, and others could put programs where all may write. */
+    /* What is in the workspace is the work of anybody, and others could put programs where all may
+     * write. */
     if ((workspace && path_is_in(real, workspace)) || st.st_mode & S_IWOTH)
         return 0;
     for (size_t i = 0; i < ARRAY_SIZE(SEEN); i++)
@@ -217,7 +220,8 @@ int box_wish_add_toolchains(struct box_wish *w, struct error *err)
     const char *path = getenv("PATH"), *home = getenv("HOME");
     _cleanup_free_ char *rest = strdup(path ? path : "");
     _cleanup_buf_ struct buf text = BUF_INIT(PATH_TEXT_MAX);
-    struct toolchains t = {.wish = w, .home = home && home[0] == '/' && home[1] ? home : "/nonexistent"};
+    struct toolchains t = {.wish = w,
+                           .home = home && home[0] == '/' && home[1] ? home : "/nonexistent"};
     int r = rest ? 0 : -ENOMEM;
     for (char *at = rest, *folder; r >= 0 && at && (folder = strsep(&at, ":"));) {
         size_t n = strlen(folder);

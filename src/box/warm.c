@@ -1,6 +1,6 @@
 /*
- * The warm process from the host's side: started, watched until it is ready, ended. A run is in warm_run.c,
- * what happens in the process itself in warm_part/.
+ * The warm process from the host's side: started, watched until it is ready, ended. A run is in
+ * warm_run.c, what happens in the process itself in warm_part/.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +44,8 @@ static int make_file(const char *text, int *ret_fd, struct error *err)
 {
     size_t n = strlen(text);
     if (n > PROGRAM_MAX)
-        return error_set(err, E2BIG, "the warm process's program is longer than %u bytes", PROGRAM_MAX);
+        return error_set(err, E2BIG, "the warm process's program is longer than %u bytes",
+                         PROGRAM_MAX);
     _cleanup_fd_ int fd = memfd_create("hutch-warm", MFD_CLOEXEC);
     if (fd < 0 || pwrite(fd, text, n, 0) != (ssize_t)n)
         return error_errno(err, errno, "cannot make a file in memory");
@@ -52,7 +53,8 @@ static int make_file(const char *text, int *ret_fd, struct error *err)
     return 0;
 }
 
-/* The environment of a command of these boxes; and all hashes in Python come out the same every time. */
+/* The environment of a command of these boxes; and all hashes in Python come out the same every
+ * time. */
 static char **make_env(char *const *box_env)
 {
     static char *const MORE[] = {(char *)"PYTHONHASHSEED=0", NULL};
@@ -72,14 +74,15 @@ static char **make_env(char *const *box_env)
         if (!(env[n++] = strndup((const char *)field.data, field.size)))
             return list_free(env);
 #ifdef HUTCH_WEAKEN
-    if (env && weakened("guest") && asprintf(&env[n], "HUTCH_WEAKEN=%s", getenv("HUTCH_WEAKEN")) < 0)
+    if (env && weakened("guest") &&
+        asprintf(&env[n], "HUTCH_WEAKEN=%s", getenv("HUTCH_WEAKEN")) < 0)
         env[n] = NULL;
 #endif
     return env;
 }
 
-/* The last of what it prints is kept, to explain why it did not start. Not waited for: something that it
- * started may have the pipe, too. */
+/* The last of what it prints is kept, to explain why it did not start. Not waited for: something
+ * that it started may have the pipe, too. */
 static void listen_to(struct hatching *h)
 {
     ssize_t n = read(h->voice, h->printed + h->n_printed, VOICE_KEPT);
@@ -145,9 +148,10 @@ static int hatch(struct hatching *h, struct error *err)
 }
 
 /*
- * Children inherit its memory, each as a copy. Memory that is shared and can be written would not be copied:
- * a child, which is the box's, could write what the process itself reads. There is none unless a library that
- * the program loaded has made it. A second thread would not be forked, in whatever it held.
+ * Children inherit its memory, each as a copy. Memory that is shared and can be written would not
+ * be copied: a child, which is the box's, could write what the process itself reads. There is none
+ * unless a library that the program loaded has made it. A second thread would not be forked, in
+ * whatever it held.
  */
 static int check_alone(pid_t pid, struct error *err)
 {
@@ -162,11 +166,13 @@ static int check_alone(pid_t pid, struct error *err)
     for (bool whole = true; fgets(line, sizeof line, maps); whole = strchr(line, '\n') != NULL) {
         const char *rights = whole ? strchr(line, ' ') : NULL;
         if (rights && rights[2] == 'w' && rights[4] == 's')
-            return error_set(err, EOPNOTSUPP, "the warm process would share memory with its children");
+            return error_set(err, EOPNOTSUPP,
+                             "the warm process would share memory with its children");
     }
     while (fgets(line, sizeof line, status) && sscanf(line, "Threads: %u", &threads) != 1)
         ;
-    return threads == 1 ? 0 : error_set(err, EOPNOTSUPP, "the warm process has %u threads", threads);
+    return threads == 1 ? 0
+                        : error_set(err, EOPNOTSUPP, "the warm process has %u threads", threads);
 }
 
 static int start(struct warm *w, int cancel, struct guest *ret, struct error *err)
@@ -181,8 +187,11 @@ static int start(struct warm *w, int cancel, struct guest *ret, struct error *er
         return error_errno(err, errno, "cannot make a pipe");
     struct hatching h = {.control = ours, .voice = voice[0], .cancel = cancel};
     struct guest g = GUEST_NONE;
-    struct backend_warm how = {
-        .control = theirs, .voice = voice[1], .program = w->program, .setup = w->setup, .env = w->env};
+    struct backend_warm how = {.control = theirs,
+                               .voice = voice[1],
+                               .program = w->program,
+                               .setup = w->setup,
+                               .env = w->env};
     int r = w->backend->warm(w->place, &how, &g.pid, err);
     close(TAKE_FD(theirs));
     close(voice[1]);
@@ -252,7 +261,8 @@ int warm_send(struct warm *w, const int *fds, size_t n_fds, unsigned *ret_genera
 {
     pthread_mutex_lock(&w->lock);
     *ret_generation = w->generation;
-    ssize_t n = w->process.control < 0 ? -EPIPE : io_send_fds(w->process.control, "W", 1, fds, n_fds);
+    ssize_t n =
+        w->process.control < 0 ? -EPIPE : io_send_fds(w->process.control, "W", 1, fds, n_fds);
     pthread_mutex_unlock(&w->lock);
     if (n == -ECONNRESET || n == -ENOTCONN || n == -EAGAIN)
         return -EPIPE;

@@ -1,21 +1,22 @@
 /*
- * A warm process: a program that was started once, has loaded what takes long to load, and from then on forks
- * into boxes. A run begins where the program stands, so it costs a fork and not a start.
+ * A warm process: a program that was started once, has loaded what takes long to load, and from
+ * then on forks into boxes. A run begins where the program stands, so it costs a fork and not a
+ * start.
  *
- *     warm_open     the host ── clone ──> enters the family's user namespace and a copy of the template's
- *                   mounts, and executes python3 there: it sees what boxes of this family see, nothing else.
- *                   It never runs a byte that a box wrote.
- *     warm_run      ── request, the box's pidfd, pipes ──> it forks. The child enters all namespaces of the
- *                   box, is confined exactly as process 1 of the box was (same code, confine.h), and only
- *                   then looks at the request.
+ *     warm_open     the host ── clone ──> enters the family's user namespace and a copy of the
+ * template's mounts, and executes python3 there: it sees what boxes of this family see, nothing
+ * else. It never runs a byte that a box wrote. warm_run      ── request, the box's pidfd, pipes ──>
+ * it forks. The child enters all namespaces of the box, is confined exactly as process 1 of the box
+ * was (same code, confine.h), and only then looks at the request.
  *
- * The child is a command of the box like any other: its limits hold, it is counted, killed and frozen with
- * the box, and all that it started dies with it. All boxes must be of one family: forks, in however many
- * steps, of the box whose snapshot the warm process was opened with. Any number of threads. docs/security.md
- * tells why it is safe.
+ * The child is a command of the box like any other: its limits hold, it is counted, killed and
+ * frozen with the box, and all that it started dies with it. All boxes must be of one family:
+ * forks, in however many steps, of the box whose snapshot the warm process was opened with. Any
+ * number of threads. docs/security.md tells why it is safe.
  *
- * prepare() runs in the warm process, where it can write to /tmp only. run() has descriptors 0 to 2 and fd,
- * which is 3. When it returns the child exits with 0, when it raises something with 1, after printing it.
+ * prepare() runs in the warm process, where it can write to /tmp only. run() has descriptors 0 to 2
+ * and fd, which is 3. When it returns the child exits with 0, when it raises something with 1,
+ * after printing it.
  */
 #pragma once
 
@@ -24,14 +25,16 @@
 struct warm;
 
 struct warm_options {
-    struct snapshot *family; /* borrowed; of a box that was opened with .warm, or of a fork of such a one */
-    const char *program;     /* Python source: prepare(text) is called once, run(text, fd) in each child */
-    const char *setup;       /* what prepare() is given */
-    int cancel;              /* ends the start when it becomes readable; -1: none */
+    struct snapshot
+        *family; /* borrowed; of a box that was opened with .warm, or of a fork of such a one */
+    const char
+        *program; /* Python source: prepare(text) is called once, run(text, fd) in each child */
+    const char *setup; /* what prepare() is given */
+    int cancel;        /* ends the start when it becomes readable; -1: none */
 };
 
-/* Starts it and waits until prepare() has returned. -EOPNOTSUPP where it cannot be had (no python3, a kernel
- * that does not let processes enter a box): whoever has another way takes that. */
+/* Starts it and waits until prepare() has returned. -EOPNOTSUPP where it cannot be had (no python3,
+ * a kernel that does not let processes enter a box): whoever has another way takes that. */
 int warm_open(const struct warm_options *o, struct warm **ret, struct error *err);
 struct warm *warm_close(struct warm *w); /* takes NULL; runs under way are ended with their boxes */
 
@@ -57,7 +60,7 @@ struct warm_result {
 };
 void warm_result_free(struct warm_result *r);
 
-/* One run in this box, to its end: of the child, and of everything that it started. -EPIPE: the box has
- * ended. */
+/* One run in this box, to its end: of the child, and of everything that it started. -EPIPE: the box
+ * has ended. */
 int warm_run(struct warm *w, struct box *b, const struct warm_run *run, struct warm_result *ret,
              struct error *err);

@@ -18,6 +18,7 @@ struct warm {
 /* Sends a run. -EPIPE: the process is gone; ret_generation tells which one it was. */
 int warm_send(struct warm *w, const int *fds, size_t n_fds, unsigned *ret_generation);
 
-/* Whether that process is gone. And a new one in its place, unless somebody else was first; -ECANCELED. */
+/* Whether that process is gone. And a new one in its place, unless somebody else was first;
+ * -ECANCELED. */
 bool warm_is_gone(struct warm *w, unsigned generation);
 int warm_revive(struct warm *w, unsigned generation, int cancel, struct error *err);

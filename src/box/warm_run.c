@@ -2,10 +2,11 @@
  * One run: a command of the box that the guest did not start but takes in (guest/adopt.h).
  *
  *     ADOPT ──> the guest            it waits for a process
- *     descriptors ──> the warm process    it forks; the child enters the box and says hello to the guest
- *     ARRIVED <── the guest          from here on it is a command like any other (exec_loop.c)
+ *     descriptors ──> the warm process    it forks; the child enters the box and says hello to the
+ * guest ARRIVED <── the guest          from here on it is a command like any other (exec_loop.c)
  *
- * No snapshot begins while a child is on its way: a box whose processes have all been stopped stays so.
+ * No snapshot begins while a child is on its way: a box whose processes have all been stopped stays
+ * so.
  */
 #include <errno.h>
 #include <poll.h>
@@ -105,7 +106,8 @@ static int tell(int r, struct error *err)
     return error_errno(err, -r, "cannot run in the box");
 }
 
-/* Sends the child on its way and waits until it is there. -ENOTCONN: the warm process is gone, *generation.
+/* Sends the child on its way and waits until it is there. -ENOTCONN: the warm process is gone,
+ * *generation.
  */
 static int send_in(struct warm *w, struct call *c, const struct warm_run *run, unsigned *generation,
                    struct error *err)
@@ -159,7 +161,8 @@ static int try_run(struct warm *w, struct box *b, const struct warm_run *run, un
     c.out.capture = &result.out;
     c.ear.said = run->said;
     c.ear.data = run->data;
-    /* Its time begins when it is there: it may have to wait for others that are forked before it. */
+    /* Its time begins when it is there: it may have to wait for others that are forked before it.
+     */
     int64_t patience = c.deadline ? c.deadline - clock_now() : 0;
     c.deadline = 0;
     pthread_rwlock_rdlock(&b->frozen);
@@ -186,7 +189,8 @@ int warm_run(struct warm *w, struct box *b, const struct warm_run *run, struct w
     if (r < 0)
         return r;
     if (!b->backend->related(b->place, w->place))
-        return error_set(err, EXDEV, "the box is not of the family that the warm process was opened for");
+        return error_set(err, EXDEV,
+                         "the box is not of the family that the warm process was opened for");
     for (int i = 0; i < TRIES; i++) {
         unsigned generation = 0;
         r = try_run(w, b, run, &generation, ret, err);

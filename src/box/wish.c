@@ -50,8 +50,8 @@ static int set_mode(struct box_wish *w, const struct row *row, const char *shown
     return r;
 }
 
-static int set_backend(struct box_wish *w, const struct row *row, const char *shown, const char *value,
-                       struct error *err)
+static int set_backend(struct box_wish *w, const struct row *row, const char *shown,
+                       const char *value, struct error *err)
 {
     static const struct choice backends[] = {{"ns", false}, {"vm", true}};
     int vm = false;
@@ -62,14 +62,15 @@ static int set_backend(struct box_wish *w, const struct row *row, const char *sh
 }
 
 /* A name, never a path: it becomes one folder's name below the images. */
-static int set_image(struct box_wish *w, const struct row *row, const char *shown, const char *value,
-                     struct error *err)
+static int set_image(struct box_wish *w, const struct row *row, const char *shown,
+                     const char *value, struct error *err)
 {
     size_t good = 0;
     while (isalnum((unsigned char)value[good]) || (value[good] && strchr("._-:@", value[good])))
         good++;
     if (!*value || value[0] == '.' || value[good])
-        return error_set(err, EINVAL, "%s: '%s' is not a name of letters, digits, '.', '_', '-', ':' and '@'",
+        return error_set(err, EINVAL,
+                         "%s: '%s' is not a name of letters, digits, '.', '_', '-', ':' and '@'",
                          shown, value);
     w->image = value;
     return 0;
@@ -79,7 +80,8 @@ static int check_group(const char *entry, struct error *err)
 {
     if (package_group_is_known(entry + 1))
         return 0;
-    return error_set(err, EINVAL, "there is no group '%.64s'; there are %s", entry, package_group_list());
+    return error_set(err, EINVAL, "there is no group '%.64s'; there are %s", entry,
+                     package_group_list());
 }
 
 /* H[:P],… or @GROUP,… after `allow:`. The entries point into a copy, which the wish owns. */
@@ -113,7 +115,8 @@ static int set_net(struct box_wish *w, const struct row *row, const char *shown,
     if (strncmp(value, "allow:", 6) == 0)
         return set_allow(w, shown, value + 6, err);
     if (strcmp(value, "off") != 0 && strcmp(value, "host") != 0)
-        return error_set(err, EINVAL, "%s: '%s' is not off, host or allow:HOST[:PORT],…", shown, value);
+        return error_set(err, EINVAL, "%s: '%s' is not off, host or allow:HOST[:PORT],…", shown,
+                         value);
     w->box.net = *value == 'h' ? BOX_NET_HOST : BOX_NET_OFF;
     w->box.n_allow = 0;
     return 0;
@@ -124,8 +127,8 @@ static void *field_of(struct box_wish *w, const struct row *row)
     return (char *)w + row->field;
 }
 
-static int set_string(struct box_wish *w, const struct row *row, const char *shown, const char *value,
-                      struct error *err)
+static int set_string(struct box_wish *w, const struct row *row, const char *shown,
+                      const char *value, struct error *err)
 {
     return optval_string(shown, value, field_of(w, row), err);
 }
@@ -136,8 +139,8 @@ static int set_time(struct box_wish *w, const struct row *row, const char *shown
     return optval_time(shown, value, field_of(w, row), err);
 }
 
-static int set_count(struct box_wish *w, const struct row *row, const char *shown, const char *value,
-                     struct error *err)
+static int set_count(struct box_wish *w, const struct row *row, const char *shown,
+                     const char *value, struct error *err)
 {
     return optval_count(shown, value, field_of(w, row), err);
 }
@@ -173,12 +176,14 @@ static int set_cpus(struct box_wish *w, const struct row *row, const char *shown
         return 0;
     }
     if (units_parse_decimal(value, &cpus) < 0 || cpus < 0.01 || cpus > 65536)
-        return error_set(err, EINVAL, "%s: '%s' is not a number of processors like 0.5 or 2", shown, value);
+        return error_set(err, EINVAL, "%s: '%s' is not a number of processors like 0.5 or 2", shown,
+                         value);
     w->box.limits.cpus = cpus;
     return 0;
 }
 
-/* A path of plain components only, so that what it names does not depend on links or on where one is. */
+/* A path of plain components only, so that what it names does not depend on links or on where one
+ * is. */
 static bool is_plain_path(const char *path)
 {
     for (const char *at = path; *at == '/';) {
@@ -208,15 +213,17 @@ const char *box_wish_refuse_at(const char *at)
     return NULL;
 }
 
-static int set_share(struct box_wish *w, const struct row *row, const char *shown, const char *value,
-                     struct error *err)
+static int set_share(struct box_wish *w, const struct row *row, const char *shown,
+                     const char *value, struct error *err)
 {
     const char *colon = strrchr(value, ':');
     if (!*value || colon == value)
-        return error_set(err, EINVAL, "%s: '%s' names no folder or file; it is %s", shown, value, row->arg);
+        return error_set(err, EINVAL, "%s: '%s' names no folder or file; it is %s", shown, value,
+                         row->arg);
     const char *why = colon ? box_wish_refuse_at(colon + 1) : NULL;
     if (why)
-        return error_set(err, EINVAL, "%s: cannot show it at '%s' in the box: %s", shown, colon + 1, why);
+        return error_set(err, EINVAL, "%s: cannot show it at '%s' in the box: %s", shown, colon + 1,
+                         why);
     if (w->box.n_shares == BOX_SHARES_MAX)
         return error_set(err, EINVAL, "%s: more than %d folders and files", shown, BOX_SHARES_MAX);
     w->share_texts[w->box.n_shares] = value;

@@ -1,8 +1,8 @@
 /*
  * The second step of a wish: what it names on this host.
  *
- * Folders become absolute paths without links here, once, so that the library never meets a relative path and
- * what was checked is what is mounted. Nothing below a folder is looked at.
+ * Folders become absolute paths without links here, once, so that the library never meets a
+ * relative path and what was checked is what is mounted. Nothing below a folder is looked at.
  */
 #include <errno.h>
 #include <limits.h>
@@ -49,7 +49,8 @@ int box_wish_image_path(const char *name, char *path, size_t size, struct error 
     else if (home && home[0] == '/')
         n = snprintf(path, size, "%s/.local/share/hutch/images/%s/rootfs", home, name);
     else
-        return error_set(err, ENOENT, "cannot look for the image '%s': neither XDG_DATA_HOME nor HOME is set",
+        return error_set(err, ENOENT,
+                         "cannot look for the image '%s': neither XDG_DATA_HOME nor HOME is set",
                          name);
     if (n < 0 || (size_t)n >= size)
         return error_set(err, ENAMETOOLONG, "the path of the image '%s' is too long", name);
@@ -67,14 +68,16 @@ static int resolve_image(struct box_wish *w, struct error *err)
     char *real;
     r = host_folder_resolve(path, &real);
     if (r < 0)
-        return error_set(err, -r, "there is no image '%s'; unpack its root filesystem to %s", w->image, path);
+        return error_set(err, -r, "there is no image '%s'; unpack its root filesystem to %s",
+                         w->image, path);
     w->box.image = keep_path(w, real);
     const char *why = host_folder_refuse(real, false);
-    return why ? error_set(err, EINVAL, "the image '%s' cannot be '%s': %s", w->image, real, why) : 0;
+    return why ? error_set(err, EINVAL, "the image '%s' cannot be '%s': %s", w->image, real, why)
+               : 0;
 }
 
-/* Where a folder is shown when nothing else is said: where it was named, if that is a plain path, so that
- * programs find themselves at the path they were installed for. */
+/* Where a folder is shown when nothing else is said: where it was named, if that is a plain path,
+ * so that programs find themselves at the path they were installed for. */
 static char *default_at(const char *given, const char *real)
 {
     _cleanup_free_ char *path = NULL, *cwd = NULL;
@@ -103,8 +106,8 @@ static int resolve_share(struct box_wish *w, size_t i, struct error *err)
     int r = host_share_resolve(given, &real, &share->is_file);
     if (r == -EINVAL)
         return error_set(err, EINVAL,
-                         "%s: cannot show '%s' in a box: it is neither a folder nor a regular file", name,
-                         given);
+                         "%s: cannot show '%s' in a box: it is neither a folder nor a regular file",
+                         name, given);
     if (r < 0)
         return error_errno(err, -r, "%s: cannot show '%s' in a box", name, given);
     share->source = keep_path(w, real);
@@ -117,8 +120,9 @@ static int resolve_share(struct box_wish *w, size_t i, struct error *err)
     share->at = keep_path(w, at);
     why = box_wish_refuse_at(at);
     if (why)
-        return error_set(err, EINVAL, "%s: cannot show '%s' at '%s' in the box: %s; say where with %s:AT",
-                         name, real, at, why, given);
+        return error_set(err, EINVAL,
+                         "%s: cannot show '%s' at '%s' in the box: %s; say where with %s:AT", name,
+                         real, at, why, given);
     for (size_t j = 0; j < i; j++)
         if (strcmp(w->box.shares[j].at, at) == 0)
             return error_set(err, EINVAL, "%s: two shares have the same place '%s'", name, at);
@@ -150,12 +154,14 @@ void box_wish_note(const struct box_wish *w, char note[BOX_WISH_NOTE])
     note[0] = 0;
     if (w->packages && w->packages->credentials[0])
         snprintf(note, BOX_WISH_NOTE,
-                 "the box gets no credentials for %.100s: the user and password in your configuration stay on"
+                 "the box gets no credentials for %.100s: the user and password in your "
+                 "configuration stay on"
                  " the host",
                  w->packages->credentials);
 }
 
-/* In a container both must fit into its memory: the default of one gives way to what was asked of the other.
+/* In a container both must fit into its memory: the default of one gives way to what was asked of
+ * the other.
  */
 static void fit_default(struct box_wish *w)
 {

@@ -21,14 +21,15 @@ int agent_setup_check(const struct run_options *o, struct error *err)
     if (o->attempts > AGENT_ATTEMPTS_MAX)
         return error_set(err, EINVAL, "--attempts: at most %d", AGENT_ATTEMPTS_MAX);
     if (o->attempts > 1 && o->wish.box.mode != BOX_COW)
-        return error_set(err, EINVAL, "--attempts works with --mode cow only: each needs files of its own");
+        return error_set(err, EINVAL,
+                         "--attempts works with --mode cow only: each needs files of its own");
     if (o->attempts > 1 && o->record)
         return error_set(err, EINVAL, "--record is of one conversation, --attempts makes several");
     return 0;
 }
 
-/* Nobody named a folder: the agent gets the whole repository that the person is in, and begins in the folder
- * that they are in. git needs the top, and so do most builds. */
+/* Nobody named a folder: the agent gets the whole repository that the person is in, and begins in
+ * the folder that they are in. git needs the top, and so do most builds. */
 static int begin_at_top(struct run_options *o, struct error *err)
 {
     _cleanup_free_ char *here = realpath(".", NULL);
@@ -49,7 +50,8 @@ static void note_part(const struct run_options *o)
     const char *folder = o->wish.box.workspace;
     _cleanup_free_ char *top = folder ? git_repo_top(folder) : NULL;
     if (top && strcmp(top, folder) != 0)
-        say("the workspace is a part of a git repository: git does not work in the box; for that use -w %s",
+        say("the workspace is a part of a git repository: git does not work in the box; for that "
+            "use -w %s",
             top);
 }
 

@@ -1,8 +1,8 @@
 /*
  * `hutch ask PROMPT`: one goal, carried out without anybody to ask.
  *
- * Ctrl-C ends the turn, and what runs in the box with it; the conversation is saved and can be gone on with.
- * The box stays if it has changes that were not applied.
+ * Ctrl-C ends the turn, and what runs in the box with it; the conversation is saved and can be gone
+ * on with. The box stays if it has changes that were not applied.
  */
 #include <errno.h>
 #include <string.h>
@@ -60,7 +60,8 @@ static int open_agent(struct ask *a, struct error *err)
     const struct run_options *o = a->options;
     struct agent_options how = agent_setup_options(o, a->settings);
     how.unattended = true;
-    int r = agent_open(&how, &(struct agent_sink){.event = ask_show_event, .data = &a->show}, &a->agent, err);
+    int r = agent_open(&how, &(struct agent_sink){.event = ask_show_event, .data = &a->show},
+                       &a->agent, err);
     if (r == 0)
         r = interrupt_watch(err);
     if (r < 0)
@@ -90,7 +91,8 @@ static int status_of(const struct ask *a)
     return a->show.why[0] ? EXIT_GAVE_UP : 0;
 }
 
-/* A turn without a call reports no changes, but earlier turns of the session may have left some pending. */
+/* A turn without a call reports no changes, but earlier turns of the session may have left some
+ * pending. */
 static int ask_find_pending(struct ask *a, struct error *err)
 {
     if (a->show.changes.count)
@@ -127,7 +129,8 @@ static int work(struct ask *a, const char *words, struct error *err)
     else
         r = agent_turn(a->agent, words, err);
     if (r < 0)
-        ask_find_pending(a, NULL); /* the turn failed, but the person still learns what is pending */
+        ask_find_pending(a,
+                         NULL); /* the turn failed, but the person still learns what is pending */
     return r < 0 ? r : finish(a, err);
 }
 

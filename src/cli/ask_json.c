@@ -1,4 +1,5 @@
-/* The events of `hutch ask --json`. Types and members are described in docs/agent.md, and tested. */
+/* The events of `hutch ask --json`. Types and members are described in docs/agent.md, and tested.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,16 +44,17 @@ static json_t *result_event(const struct agent_event *e)
 {
     const struct tool_result *r = e->result;
     json_t *data = r->data ? json_deep_copy(r->data) : NULL;
-    return json_pack("{s:s, s:s, s:s, s:b, s:f, s:o, s:o*}", "type", "tool_result", "id", e->id, "name",
-                     e->name, "failed", r->failed, "seconds", e->seconds, "text",
-                     json_stringn(r->text.len ? (const char *)r->text.data : "", r->text.len), "data", data);
+    return json_pack("{s:s, s:s, s:s, s:b, s:f, s:o, s:o*}", "type", "tool_result", "id", e->id,
+                     "name", e->name, "failed", r->failed, "seconds", e->seconds, "text",
+                     json_stringn(r->text.len ? (const char *)r->text.data : "", r->text.len),
+                     "data", data);
 }
 
 /* Where a second attempt at an answer differs from what was told: what counts still. */
 static json_t *back_event(const struct agent_event *e)
 {
-    return json_pack("{s:s, s:s, s:I, s:I}", "type", "text", "text", "", "keep", (json_int_t)e->keep,
-                     "keep_thinking", (json_int_t)e->keep_thinking);
+    return json_pack("{s:s, s:s, s:I, s:I}", "type", "text", "text", "", "keep",
+                     (json_int_t)e->keep, "keep_thinking", (json_int_t)e->keep_thinking);
 }
 
 json_t *ask_json_changes(const struct agent_changes *c)
@@ -60,13 +62,15 @@ json_t *ask_json_changes(const struct agent_changes *c)
     json_t *files = json_array();
     for (size_t i = 0; i < c->count; i++) {
         const struct agent_change *one = &c->items[i];
-        json_array_append_new(files, json_pack("{s:o, s:s, s:I, s:I, s:b}", "path",
-                                               text_json(one->path, strlen(one->path)), "kind", one->kind,
-                                               "added", (json_int_t)one->added, "deleted",
-                                               (json_int_t)one->deleted, "binary", one->binary));
+        json_array_append_new(files,
+                              json_pack("{s:o, s:s, s:I, s:I, s:b}", "path",
+                                        text_json(one->path, strlen(one->path)), "kind", one->kind,
+                                        "added", (json_int_t)one->added, "deleted",
+                                        (json_int_t)one->deleted, "binary", one->binary));
     }
     return json_pack("{s:s, s:o, s:I, s:I, s:b}", "type", "changes", "changes", files, "added",
-                     (json_int_t)c->added, "deleted", (json_int_t)c->deleted, "commits", c->commits);
+                     (json_int_t)c->added, "deleted", (json_int_t)c->deleted, "commits",
+                     c->commits);
 }
 
 json_t *ask_json_event(const struct agent_event *e)
@@ -79,13 +83,13 @@ json_t *ask_json_event(const struct agent_event *e)
     case AGENT_BACK:
         return back_event(e);
     case AGENT_CALL:
-        return json_pack("{s:s, s:s, s:s, s:O}", "type", "tool_call", "id", e->id, "name", e->name, "input",
-                         e->input);
+        return json_pack("{s:s, s:s, s:s, s:O}", "type", "tool_call", "id", e->id, "name", e->name,
+                         "input", e->input);
     case AGENT_RESULT:
         return result_event(e);
     case AGENT_WAIT:
-        return json_pack("{s:s, s:s%, s:b, s:i, s:i}", "type", "error", "text", e->text, e->n, "retrying", 1,
-                         "wait_ms", e->wait_ms, "attempts", e->attempt);
+        return json_pack("{s:s, s:s%, s:b, s:i, s:i}", "type", "error", "text", e->text, e->n,
+                         "retrying", 1, "wait_ms", e->wait_ms, "attempts", e->attempt);
     case AGENT_USAGE:
         return usage_event(e);
     case AGENT_CHANGES:

@@ -53,7 +53,8 @@ static void show_result(struct ask_show *s, unsigned attempt, const struct agent
         buf_printf(&line, "[%u] ", attempt + 1);
     buf_printf(&line, "▸ %s  ", say_clean(e->name, name, sizeof name));
     summary_of_call(e->name, e->input, ABOUT_MAX, &line);
-    buf_printf(&line, "   %s %s ", summary_time(e->seconds, seconds), summary_is_bad(e->result) ? "✗" : "✓");
+    buf_printf(&line, "   %s %s ", summary_time(e->seconds, seconds),
+               summary_is_bad(e->result) ? "✗" : "✓");
     summary_of_result(e->name, e->result, 2 * ABOUT_MAX, &line);
     while (line.len > 0 && line.data[line.len - 1] == ' ')
         line.len--;
@@ -80,7 +81,8 @@ static void show_text_event(struct ask_show *s, unsigned attempt, const struct a
         break;
     case AGENT_WAIT:
         end_line(s);
-        say("%.*s; asking again in %.1f s (attempt %d)", (int)e->n, e->text, e->wait_ms / 1000.0, e->attempt);
+        say("%.*s; asking again in %.1f s (attempt %d)", (int)e->n, e->text, e->wait_ms / 1000.0,
+            e->attempt);
         break;
     default:
         break;
@@ -121,8 +123,9 @@ void ask_show_session(struct ask_show *s, struct agent *a, bool resumed)
     struct agent_state state;
     agent_state(a, &state);
     if (s->json)
-        ask_json_print(json_pack("{s:s, s:s, s:s, s:s*, s:b}", "type", "session", "session", state.session,
-                                 "model", state.model, "workspace", state.workspace, "resumed", resumed),
+        ask_json_print(json_pack("{s:s, s:s, s:s, s:s*, s:b}", "type", "session", "session",
+                                 state.session, "model", state.model, "workspace", state.workspace,
+                                 "resumed", resumed),
                        ATTEMPT_NONE);
 }
 
@@ -136,14 +139,14 @@ void ask_show_changes(struct ask_show *s)
         if (one->binary)
             dprintf(STDERR_FILENO, "  %-8s %s (binary)\n", one->kind, path);
         else
-            dprintf(STDERR_FILENO, "  %-8s %s +%" PRIu64 " -%" PRIu64 "\n", one->kind, path, one->added,
-                    one->deleted);
+            dprintf(STDERR_FILENO, "  %-8s %s +%" PRIu64 " -%" PRIu64 "\n", one->kind, path,
+                    one->added, one->deleted);
     }
     if (c->count > FILES_MAX)
         dprintf(STDERR_FILENO, "  and %zu more\n", c->count - FILES_MAX);
     if (c->count)
-        say("%zu file%s changed, +%" PRIu64 " -%" PRIu64, c->count, c->count == 1 ? "" : "s", c->added,
-            c->deleted);
+        say("%zu file%s changed, +%" PRIu64 " -%" PRIu64, c->count, c->count == 1 ? "" : "s",
+            c->added, c->deleted);
 }
 
 /* What a person reads may have several lines (how to give a key). */
@@ -151,20 +154,22 @@ void ask_show_error(struct ask_show *s, const struct error *err)
 {
     end_line(s);
     if (s->json)
-        ask_json_print(json_pack("{s:s, s:s, s:b}", "type", "error", "text", err->text, "retrying", 0),
-                       ATTEMPT_NONE);
+        ask_json_print(
+            json_pack("{s:s, s:s, s:b}", "type", "error", "text", err->text, "retrying", 0),
+            ATTEMPT_NONE);
     say_lines(err->text);
 }
 
-static json_t *end_event(const struct ask_show *s, const struct ask_end *e, const struct agent_state *state,
-                         const char *box)
+static json_t *end_event(const struct ask_show *s, const struct ask_end *e,
+                         const struct agent_state *state, const char *box)
 {
     json_t *cost = state->money.known ? json_real(state->money.cost) : json_null();
     json_t *attempts = s->attempts ? json_incref(s->attempts) : NULL;
-    return json_pack("{s:s, s:s, s:s*, s:s*, s:s*, s:b, s:i, s:o, s:i, s:o*}", "type", "done", "session",
-                     state->session, "stop", s->done ? model_stop_name(s->stop) : NULL, "why",
-                     s->why[0] ? s->why : NULL, "box", box, "applied", e->applied, "conflicts", e->conflicts,
-                     "cost", cost, "status", e->status, "attempts", attempts);
+    return json_pack("{s:s, s:s, s:s*, s:s*, s:s*, s:b, s:i, s:o, s:i, s:o*}", "type", "done",
+                     "session", state->session, "stop", s->done ? model_stop_name(s->stop) : NULL,
+                     "why", s->why[0] ? s->why : NULL, "box", box, "applied", e->applied,
+                     "conflicts", e->conflicts, "cost", cost, "status", e->status, "attempts",
+                     attempts);
 }
 
 void ask_show_end(struct ask_show *s, const struct ask_end *e)
@@ -177,7 +182,8 @@ void ask_show_end(struct ask_show *s, const struct ask_end *e)
     if (s->why[0])
         say("%s; resume with 'hutch --resume %s'", s->why, state.session);
     if (box && !s->json)
-        say("the changes are pending in the box: 'hutch box diff %s' shows them, 'hutch box apply %s' "
+        say("the changes are pending in the box: 'hutch box diff %s' shows them, 'hutch box apply "
+            "%s' "
             "applies "
             "them, 'hutch --resume %s' continues the session",
             box, box, state.session);

@@ -1,6 +1,6 @@
 /*
- * What `hutch ask` shows of an agent at work: the model's words on stdout as they come, everything else in
- * short lines on stderr; or with --json one event per line on stdout (docs/agent.md).
+ * What `hutch ask` shows of an agent at work: the model's words on stdout as they come, everything
+ * else in short lines on stderr; or with --json one event per line on stdout (docs/agent.md).
  */
 #pragma once
 

@@ -62,7 +62,9 @@ static int parse_choice(const char *text, enum apply_choice *ret, struct error *
             *ret = (enum apply_choice)i;
             return 0;
         }
-    return text ? error_set(err, EINVAL, "--on-conflict must be mine, theirs or markers, not '%s'", text) : 0;
+    return text ? error_set(err, EINVAL, "--on-conflict must be mine, theirs or markers, not '%s'",
+                            text)
+                : 0;
 }
 
 /* Paths as people type them: relative to the folder, perhaps with ./ in front or a slash behind. */
@@ -75,7 +77,8 @@ static int clean_paths(char **paths, size_t n, struct error *err)
         while (len > 1 && paths[i][len - 1] == '/')
             paths[i][--len] = 0;
         if (!relpath_is_valid(paths[i], len))
-            return error_set(err, EINVAL, "'%s' is no path relative to the folder of the box", paths[i]);
+            return error_set(err, EINVAL, "'%s' is no path relative to the folder of the box",
+                             paths[i]);
     }
     return 0;
 }

@@ -22,8 +22,8 @@ static int64_t limit_of(int64_t given)
     return given == NOT_GIVEN ? 0 : given == 0 ? -1 : given;
 }
 
-/* The variables of --env as a list. With --tty the terminal's kind goes first, from here: the keeper does not
- * know it. */
+/* The variables of --env as a list. With --tty the terminal's kind goes first, from here: the
+ * keeper does not know it. */
 static void fill_env(const struct run_options *o, char *term, size_t size, char **env)
 {
     const char *kind = getenv("TERM");
@@ -103,7 +103,8 @@ int command_box_exec(const struct command *self, int argc, char **argv)
     if (r < 0)
         return say_usage(&err);
     if (!box || used + more == argc) {
-        say("%s; usage: hutch box exec %s", box ? "there is no command to run" : "which box?", self->usage);
+        say("%s; usage: hutch box exec %s", box ? "there is no command to run" : "which box?",
+            self->usage);
         return EXIT_USAGE;
     }
     return exec_in_box(&o, box, argv + used + more);

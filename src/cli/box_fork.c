@@ -38,7 +38,8 @@ int command_box_snapshot(const struct command *self, int argc, char **argv)
     int n, status;
     if (!command_words(self, argc, argv, &json, 1, 1, &n, &status))
         return status;
-    if (boxes_find(argv[0], &registry, &id, &err) < 0 || keeper_snapshot(registry, &id, name, &err) < 0)
+    if (boxes_find(argv[0], &registry, &id, &err) < 0 ||
+        keeper_snapshot(registry, &id, name, &err) < 0)
         return say_failure(&err);
     printf(json ? "{\"snapshot\":\"%s\"}\n" : "%s\n", name);
     return 0;
@@ -73,7 +74,8 @@ int command_box_restore(const struct command *self, int argc, char **argv)
         keeper_restore(registry, &id, argv[1], &report, &err) < 0)
         return say_failure(&err);
     if (tally.reverted)
-        say("%zu path%s applied to the folder since %s: the pending diff reverts %s, 'hutch box apply %s' "
+        say("%zu path%s applied to the folder since %s: the pending diff reverts %s, 'hutch box "
+            "apply %s' "
             "does "
             "so",
             tally.reverted, tally.reverted == 1 ? " was" : "s were", argv[1],

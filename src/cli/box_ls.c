@@ -24,8 +24,8 @@ static void print_line(const struct registry_id *id, const struct keeper_info *i
 {
     char age[32], left[32], workspace[4096];
     printf("%s  %-6s  %5s  %5s  %7" PRIu64 "  %9" PRIu64 "  %s\n", id->text, mode_name(i->mode),
-           units_rough_time(i->age_ns, age, sizeof age), units_rough_time(i->left_ns, left, sizeof left),
-           i->commands, i->snapshots,
+           units_rough_time(i->age_ns, age, sizeof age),
+           units_rough_time(i->left_ns, left, sizeof left), i->commands, i->snapshots,
            i->workspace ? say_clean(i->workspace, workspace, sizeof workspace) : "-");
 }
 
@@ -36,20 +36,21 @@ static json_t *info_json(const struct registry_id *id, const struct keeper_info 
     json_t *o = json_pack("{s:s, s:s?, s:s, s:f, s:o, s:I, s:I, s:i}", "id", id->text, "workspace",
                           told ? i->workspace : NULL, "mode", mode_name(i->mode), "age_seconds",
                           (double)i->age_ns / (double)NS_PER_S, "ttl_seconds", left, "running",
-                          (json_int_t)i->commands, "snapshots", (json_int_t)i->snapshots, "pid", (int)i->pid);
+                          (json_int_t)i->commands, "snapshots", (json_int_t)i->snapshots, "pid",
+                          (int)i->pid);
     const struct box_limits *l = &i->limits;
     json_t *cpus = l->cpus > 0 ? json_real(l->cpus) : json_null();
-    json_t *settings =
-        json_pack("{s:s?, s:I, s:I, s:o, s:o}", "net", i->net, "memory", (json_int_t)l->memory, "pids",
-                  (json_int_t)l->pids, "cpus", cpus, "timeout_seconds",
-                  l->timeout_ns ? json_real((double)l->timeout_ns / (double)NS_PER_S) : json_null());
+    json_t *settings = json_pack(
+        "{s:s?, s:I, s:I, s:o, s:o}", "net", i->net, "memory", (json_int_t)l->memory, "pids",
+        (json_int_t)l->pids, "cpus", cpus, "timeout_seconds",
+        l->timeout_ns ? json_real((double)l->timeout_ns / (double)NS_PER_S) : json_null());
     json_object_update(o, settings);
     json_decref(settings);
     return o;
 }
 
-/* One box, into the list or as a line. One that ended meanwhile is left out; one that does not answer is
- * told. */
+/* One box, into the list or as a line. One that ended meanwhile is left out; one that does not
+ * answer is told. */
 static void show(int registry, const struct registry_id *id, json_t *list)
 {
     struct keeper_info info;

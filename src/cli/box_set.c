@@ -7,9 +7,11 @@
 #include "say.h"
 #include "banned.h"
 
-/* hutch resolves the groups in this process, with the caller's environment and PATH. The keeper would use
- * those of the command that started it. The working folder is never the box's workspace. */
-static int set_box(int registry, const struct registry_id *id, struct run_options *o, struct error *err)
+/* hutch resolves the groups in this process, with the caller's environment and PATH. The keeper
+ * would use those of the command that started it. The working folder is never the box's workspace.
+ */
+static int set_box(int registry, const struct registry_id *id, struct run_options *o,
+                   struct error *err)
 {
     struct keeper_info info = {0};
     int r = keeper_info(registry, id, &info, err);

@@ -19,7 +19,8 @@ static int join_words(int n, char **words, struct buf *out, struct error *err)
     return n && !buf_cstr(out) ? error_set(err, E2BIG, "what is said is too long") : 0;
 }
 
-static int chat(struct run_options *o, struct settings *settings, const char *first, struct error *err)
+static int chat(struct run_options *o, struct settings *settings, const char *first,
+                struct error *err)
 {
     const struct agent_options how = agent_setup_options(o, settings);
     const struct tui_options options = {.agent = &how,

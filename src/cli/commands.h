@@ -1,6 +1,6 @@
 /*
- * The table of subcommands. Dispatch, help, `hutch help --json` and the suggestions for mistyped names read
- * it; a new subcommand is a file and a line in it.
+ * The table of subcommands. Dispatch, help, `hutch help --json` and the suggestions for mistyped
+ * names read it; a new subcommand is a file and a line in it.
  */
 #pragma once
 
@@ -37,12 +37,12 @@ int help_command(const struct command *c);
 int help_overview(void);
 
 /*
- * The frame of a command that takes options and words, mixed: parses them, prints --help, refuses less than
- * min or more than max words (-1: any number). Returns true when the command is to go on, with its words at
- * the front of argv; else it is to exit with *ret_status.
+ * The frame of a command that takes options and words, mixed: parses them, prints --help, refuses
+ * less than min or more than max words (-1: any number). Returns true when the command is to go on,
+ * with its words at the front of argv; else it is to exit with *ret_status.
  */
-bool command_words(const struct command *self, int argc, char **argv, void *target, int min, int max,
-                   int *ret_n_words, int *ret_status);
+bool command_words(const struct command *self, int argc, char **argv, void *target, int min,
+                   int max, int *ret_n_words, int *ret_status);
 
 int command_chat(const struct command *self, int argc, char **argv);
 int command_ask(const struct command *self, int argc, char **argv);

@@ -41,7 +41,8 @@ static void print_verdict(const struct verdict *v)
     if (!v->starts)
         printf("\nBoxes cannot start on this host until the above is fixed.\n");
     else if (v->missing + v->degraded)
-        printf("\nBoxes start on this host; %zu of the above could be better.\n", v->missing + v->degraded);
+        printf("\nBoxes start on this host; %zu of the above could be better.\n",
+               v->missing + v->degraded);
     else
         printf("\nBoxes start on this host with every protection.\n");
 }
@@ -67,9 +68,10 @@ static void print_json(const struct probe_result *results, size_t n, const struc
     json_t *list = json_array();
     for (size_t i = 0; i < n; i++) {
         const struct probe_result *p = &results[i];
-        json_array_append_new(list, json_pack("{s:s, s:s, s:b, s:s, s:s?}", "name", p->name, "state",
-                                              STATES[p->state].name, "required", p->required, "detail",
-                                              p->detail, "remedy", p->remedy[0] ? p->remedy : NULL));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s, s:b, s:s, s:s?}", "name", p->name, "state",
+                                        STATES[p->state].name, "required", p->required, "detail",
+                                        p->detail, "remedy", p->remedy[0] ? p->remedy : NULL));
     }
     json_t *object = json_pack("{s:b, s:o}", "ok", v->starts, "probes", list);
     json_dumpf(object, stdout, JSON_INDENT(2));

@@ -8,22 +8,28 @@
 #include "say.h"
 #include "banned.h"
 
-/* The first three and the last end a command; of the other two it gets errors, and may end by itself. */
+/* The first three and the last end a command; of the other two it gets errors, and may end by
+ * itself. */
 static void explain_limit(enum wire_limit limit)
 {
     static const char *const limits[] = {
-        [WIRE_LIMIT_TIMEOUT] = "the command ran longer than its time limit and was ended; see --timeout",
-        [WIRE_LIMIT_CPU] = "the command used more CPU time than its limit and was ended; see --cpu-time",
-        [WIRE_LIMIT_MEMORY] = "the command needed more memory than the box has and was ended; see --memory",
+        [WIRE_LIMIT_TIMEOUT] =
+            "the command ran longer than its time limit and was ended; see --timeout",
+        [WIRE_LIMIT_CPU] =
+            "the command used more CPU time than its limit and was ended; see --cpu-time",
+        [WIRE_LIMIT_MEMORY] =
+            "the command needed more memory than the box has and was ended; see --memory",
         [WIRE_LIMIT_PIDS] = "the command needed more processes than the box may have; see --pids",
         [WIRE_LIMIT_DISK] = "the command wrote until the box was full; see --disk",
-        [WIRE_LIMIT_OUTPUT] = "the command printed more than it may and was ended; see --output-total",
+        [WIRE_LIMIT_OUTPUT] =
+            "the command printed more than it may and was ended; see --output-total",
     };
     if ((size_t)limit < ARRAY_SIZE(limits) && limits[limit])
         say("%s", limits[limit]);
 }
 
-/* Is a program at this path of the host in the box, too? If so it was found, and the status is its own. */
+/* Is a program at this path of the host in the box, too? If so it was found, and the status is its
+ * own. */
 static bool is_shown(const char *path, const struct box_options *o)
 {
     static const char *const selection[] = {"/usr", "/bin", "/sbin", "/lib", "/lib64"};
@@ -59,7 +65,8 @@ static void explain_refusals(const struct box_result *r, bool kept)
     for (size_t i = 0; i < r->n_refused; i++) {
         const char *target = r->refused[i].target;
         if (r->refused[i].is_private)
-            say("the box tried to reach %s: not allowed, its address is private or local; name the address"
+            say("the box tried to reach %s: not allowed, its address is private or local; name the "
+                "address"
                 " itself with --net allow:ADDRESS:PORT",
                 target);
         else

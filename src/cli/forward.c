@@ -1,6 +1,6 @@
 /*
- * The agent's commands, in hutch itself: hand over to hutch-agent, the same program with what cannot be
- * linked statically. It is executed in this process's place, with the same words.
+ * The agent's commands, in hutch itself: hand over to hutch-agent, the same program with what
+ * cannot be linked statically. It is executed in this process's place, with the same words.
  */
 #include <errno.h>
 #include <string.h>

@@ -19,7 +19,8 @@
 #define EPISODES 1000
 
 enum kind { RESETS, STEPS, LASTS, KINDS };
-static const char *const KIND_NAMES[KINDS] = {[RESETS] = "reset", [STEPS] = "step", [LASTS] = "last step"};
+static const char *const KIND_NAMES[KINDS] = {
+    [RESETS] = "reset", [STEPS] = "step", [LASTS] = "last step"};
 
 /* One environment: what it was told last, and when. */
 struct player {
@@ -39,7 +40,8 @@ struct bench {
     size_t envs;
     uint64_t episodes, begun, ended, solved;
     struct bench_times times[KINDS];
-    struct bench_memory before, with; /* before the environments, and with all of them in an episode */
+    struct bench_memory before,
+        with; /* before the environments, and with all of them in an episode */
     double seconds;
 };
 
@@ -47,7 +49,8 @@ static int find_solution(struct bench *b, struct error *err)
 {
     const struct task *t = b->place.task;
     if (t->solution.count == 0)
-        return error_set(err, EINVAL, "the solution of %s is not known as patches; --agent random plays it",
+        return error_set(err, EINVAL,
+                         "the solution of %s is not known as patches; --agent random plays it",
                          t->name);
     b->solution = calloc(t->solution.count + 1, sizeof *b->solution);
     if (!b->solution)
@@ -154,36 +157,39 @@ static double per_second(const struct bench *b, size_t n)
 /* KiB for one environment; negative: not known. */
 static double each_of(const struct bench *b, int64_t before, int64_t with)
 {
-    return before < 0 || with < 0 ? -1 : (double)(with > before ? with - before : 0) / (double)b->envs;
+    return before < 0 || with < 0 ? -1
+                                  : (double)(with > before ? with - before : 0) / (double)b->envs;
 }
 
 static void print_text(struct bench *b)
 {
     struct arena_counts counts;
-    double own = each_of(b, b->before.own, b->with.own), boxes = each_of(b, b->before.boxes, b->with.boxes);
+    double own = each_of(b, b->before.own, b->with.own),
+           boxes = each_of(b, b->before.boxes, b->with.boxes);
     size_t steps = b->times[STEPS].n + b->times[LASTS].n;
     arena_counts(b->place.arena, &counts);
     printf("%s, %zu environment%s, %s, cache %s, %s runner\n", b->place.task->name, b->envs,
-           b->envs == 1 ? "" : "s", b->solution ? "solution" : "random", b->options->no_cache ? "off" : "on",
-           counts.warm ? "warm" : "cold");
-    printf("%10.1f episodes/s   (%" PRIu64 " in %.2f s, %" PRIu64 " solved)\n", per_second(b, b->ended),
-           b->ended, b->seconds, b->solved);
-    printf("%10.1f steps/s\n%10.1f resets/s\n\n", per_second(b, steps), per_second(b, b->times[RESETS].n));
+           b->envs == 1 ? "" : "s", b->solution ? "solution" : "random",
+           b->options->no_cache ? "off" : "on", counts.warm ? "warm" : "cold");
+    printf("%10.1f episodes/s   (%" PRIu64 " in %.2f s, %" PRIu64 " solved)\n",
+           per_second(b, b->ended), b->ended, b->seconds, b->solved);
+    printf("%10.1f steps/s\n%10.1f resets/s\n\n", per_second(b, steps),
+           per_second(b, b->times[RESETS].n));
     for (size_t i = 0; i < KINDS; i++)
-        printf("%-10s p50 %8.3f ms   p99 %8.3f ms\n", KIND_NAMES[i], bench_percentile(&b->times[i], 0.5),
-               bench_percentile(&b->times[i], 0.99));
+        printf("%-10s p50 %8.3f ms   p99 %8.3f ms\n", KIND_NAMES[i],
+               bench_percentile(&b->times[i], 0.5), bench_percentile(&b->times[i], 0.99));
     if (own >= 0)
         printf("\nmemory per environment: %.0f KiB in this process", own);
     if (own >= 0 && boxes >= 0)
         printf(", %.0f KiB in its box", boxes);
-    printf("%s%" PRIu64 " runs of the tests, %" PRIu64 " answers from the cache\n", own >= 0 ? "\n" : "",
-           counts.test_runs, counts.cache_hits);
+    printf("%s%" PRIu64 " runs of the tests, %" PRIu64 " answers from the cache\n",
+           own >= 0 ? "\n" : "", counts.test_runs, counts.cache_hits);
 }
 
 static json_t *times_json(struct bench_times *t)
 {
-    return json_pack("{s:I, s:f, s:f}", "count", (json_int_t)t->n, "p50_ms", bench_percentile(t, 0.5),
-                     "p99_ms", bench_percentile(t, 0.99));
+    return json_pack("{s:I, s:f, s:f}", "count", (json_int_t)t->n, "p50_ms",
+                     bench_percentile(t, 0.5), "p99_ms", bench_percentile(t, 0.99));
 }
 
 static json_t *known(double v)
@@ -195,17 +201,19 @@ static void print_json(struct bench *b)
 {
     struct arena_counts c;
     arena_counts(b->place.arena, &c);
-    json_t *o = json_pack(
-        "{s:s, s:s, s:b, s:b, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:I, s:I}", "task",
-        b->place.task->name, "agent", b->solution ? "solution" : "random", "cache", !b->options->no_cache,
-        "warm", c.warm, "envs", (json_int_t)b->envs, "episodes", (json_int_t)b->ended, "solved",
-        (json_int_t)b->solved, "seconds", b->seconds, "episodes_per_second", per_second(b, b->ended),
-        "steps_per_second", per_second(b, b->times[STEPS].n + b->times[LASTS].n), "resets_per_second",
-        per_second(b, b->times[RESETS].n), "reset", times_json(&b->times[RESETS]), "step",
-        times_json(&b->times[STEPS]), "last_step", times_json(&b->times[LASTS]), "process_kib_per_env",
-        known(each_of(b, b->before.own, b->with.own)), "box_kib_per_env",
-        known(each_of(b, b->before.boxes, b->with.boxes)), "test_runs", (json_int_t)c.test_runs, "cache_hits",
-        (json_int_t)c.cache_hits);
+    json_t *o =
+        json_pack("{s:s, s:s, s:b, s:b, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:o, s:o, s:o, s:o, "
+                  "s:o, s:I, s:I}",
+                  "task", b->place.task->name, "agent", b->solution ? "solution" : "random",
+                  "cache", !b->options->no_cache, "warm", c.warm, "envs", (json_int_t)b->envs,
+                  "episodes", (json_int_t)b->ended, "solved", (json_int_t)b->solved, "seconds",
+                  b->seconds, "episodes_per_second", per_second(b, b->ended), "steps_per_second",
+                  per_second(b, b->times[STEPS].n + b->times[LASTS].n), "resets_per_second",
+                  per_second(b, b->times[RESETS].n), "reset", times_json(&b->times[RESETS]), "step",
+                  times_json(&b->times[STEPS]), "last_step", times_json(&b->times[LASTS]),
+                  "process_kib_per_env", known(each_of(b, b->before.own, b->with.own)),
+                  "box_kib_per_env", known(each_of(b, b->before.boxes, b->with.boxes)), "test_runs",
+                  (json_int_t)c.test_runs, "cache_hits", (json_int_t)c.cache_hits);
     json_dumpf(o, stdout, JSON_COMPACT | JSON_SORT_KEYS);
     printf("\n");
     json_decref(o);

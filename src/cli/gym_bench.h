@@ -17,7 +17,8 @@ double bench_percentile(struct bench_times *t, double share);
 void bench_time(struct bench_times *t, int64_t ns);
 
 struct bench_memory {
-    int64_t own;   /* KiB of this process that nobody else has a part in, or its part of it; -1: not known */
+    int64_t own;   /* KiB of this process that nobody else has a part in, or its part of it; -1: not
+                      known */
     int64_t boxes; /* the same of all processes in boxes; -1: an ordinary user may not look there */
 };
 void bench_memory(struct bench_memory *ret);

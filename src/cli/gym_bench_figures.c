@@ -1,5 +1,5 @@
-/* Percentiles, and memory as the kernel shares it out (Pss): what is shared counts in parts, so sums make
- * sense.
+/* Percentiles, and memory as the kernel shares it out (Pss): what is shared counts in parts, so
+ * sums make sense.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* `hutch gym episode`: one episode, step by step, for people or as JSON lines; and its trajectory as a file.
+/* `hutch gym episode`: one episode, step by step, for people or as JSON lines; and its trajectory
+ * as a file.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -80,9 +81,12 @@ static void put_text_step(const struct telling *t, const struct gym_step *s)
     bool failed = json_is_true(json_object_get(s->observation, "failed"));
     action_label(t->place->task, s->action, label, sizeof label);
     printf("%s%3u%s  %s%-*s%s %+.4f  ", colour(t, "\033[2m"), s->number, colour(t, "\033[0m"),
-           colour(t, failed ? "\033[33m" : "\033[36m"), LABEL_WIDTH, label, colour(t, "\033[0m"), s->reward);
+           colour(t, failed ? "\033[33m" : "\033[36m"), LABEL_WIDTH, label, colour(t, "\033[0m"),
+           s->reward);
     size_t used = 15 + (strlen(label) > LABEL_WIDTH ? strlen(label) : LABEL_WIDTH);
-    put_observation(s, !t->columns ? SHOWN_MAX : t->columns > used + 8 ? t->columns - (unsigned)used : 8);
+    put_observation(s, !t->columns             ? SHOWN_MAX
+                       : t->columns > used + 8 ? t->columns - (unsigned)used
+                                               : 8);
     printf("\n");
     if (s->truncated)
         put_why("cut off", s, "reason");
@@ -120,8 +124,8 @@ static void put_sums(const struct telling *t, const struct gym_episode *e)
     const struct task *task = t->place->task;
     double rate = isnan(e->pass_rate) ? 0 : e->pass_rate;
     printf("\n%s%s%s after %u call%s and %.3f s\n", colour(t, rate >= 1 ? "\033[32m" : "\033[33m"),
-           rate >= 1 ? "solved" : "not solved", colour(t, "\033[0m"), e->calls, e->calls == 1 ? "" : "s",
-           e->seconds);
+           rate >= 1 ? "solved" : "not solved", colour(t, "\033[0m"), e->calls,
+           e->calls == 1 ? "" : "s", e->seconds);
     printf("return %.6f = pass rate %.4f - calls %.4f - seconds %.6f\n", e->total, rate,
            task->call_price * e->calls, task->second_price * e->seconds);
 }
@@ -165,7 +169,8 @@ static int run(struct telling *t, const struct policy_kind *k, struct error *err
     if (r == 0 && o->record && !(t->record = fopen(o->record, "we")))
         r = error_errno(err, errno, "cannot write %s", o->record);
     if (r == 0 && k->learns && !o->checkpoint)
-        say("%s has learnt nothing yet: --checkpoint names what 'hutch gym train' has written", k->name);
+        say("%s has learnt nothing yet: --checkpoint names what 'hutch gym train' has written",
+            k->name);
     int status = r == 0 ? play(t, p, err) : gym_failed(err);
     policy_free(p);
     settings_free(settings);

@@ -40,8 +40,8 @@ static int add_task(struct task_set *set, struct task *t)
     return 0;
 }
 
-static int add_named(const struct gym_options *o, const char *name, int cancel, struct task_set *set,
-                     struct error *err)
+static int add_named(const struct gym_options *o, const char *name, int cancel,
+                     struct task_set *set, struct error *err)
 {
     struct task *t = NULL;
     int r = gym_task(o, name, cancel, &t, err);
@@ -50,8 +50,8 @@ static int add_named(const struct gym_options *o, const char *name, int cancel, 
     return r;
 }
 
-static int add_list(const struct gym_options *o, const char *names, int cancel, struct task_set *set,
-                    struct error *err)
+static int add_list(const struct gym_options *o, const char *names, int cancel,
+                    struct task_set *set, struct error *err)
 {
     _cleanup_free_ char *copy = strdup(names);
     char *rest = copy, *name;
@@ -71,8 +71,11 @@ static int add_all(const struct gym_options *o, int cancel, struct task_set *set
 {
     struct task_list names = {0};
     if (o->from) {
-        struct import_options io = {
-            .from = o->from, .repos = o->repos, .image = o->image, .say = tell_import, .cancel = cancel};
+        struct import_options io = {.from = o->from,
+                                    .repos = o->repos,
+                                    .image = o->image,
+                                    .say = tell_import,
+                                    .cancel = cancel};
         int r = task_import(&io, set, err);
         for (size_t i = 0; r == 0 && i < set->count; i++)
             r = gym_task_limit(o, set->items[i], err);
@@ -85,7 +88,8 @@ static int add_all(const struct gym_options *o, int cancel, struct task_set *set
     return r;
 }
 
-static int find_tasks(const struct gym_options *o, int cancel, struct task_set *set, struct error *err)
+static int find_tasks(const struct gym_options *o, int cancel, struct task_set *set,
+                      struct error *err)
 {
     bool all = !o->task || strcmp(o->task, "all") == 0;
     int r = all ? add_all(o, cancel, set, err) : add_list(o, o->task, cancel, set, err);
@@ -127,7 +131,8 @@ static void put_stat(const struct eval_stat *s, int digits, int width, bool inte
     else if (!interval || s->high - s->low < 0.5 * pow(10, -digits))
         snprintf(text, sizeof text, "%.*f", digits, s->mean);
     else
-        snprintf(text, sizeof text, "%.*f [%.*f, %.*f]", digits, s->mean, digits, s->low, digits, s->high);
+        snprintf(text, sizeof text, "%.*f [%.*f, %.*f]", digits, s->mean, digits, s->low, digits,
+                 s->high);
     printf("  %-*s", width, text);
 }
 
@@ -160,37 +165,41 @@ static struct layout lay_out(const struct eval_options *o)
     return l;
 }
 
-static void print_table(const struct eval_options *o, const struct eval_row *rows, const struct subjects *s)
+static void print_table(const struct eval_options *o, const struct eval_row *rows,
+                        const struct subjects *s)
 {
     struct layout l = lay_out(o);
     uint64_t played = 0;
-    printf("%-*s  %-7s  %-*s  %-*s  %-*s  %s\n", l.task, "TASK", "AGENT", STAT_WIDTH, "RETURN", l.other,
-           "PASS RATE", l.other, "SOLVED", "CALLS");
+    printf("%-*s  %-7s  %-*s  %-*s  %-*s  %s\n", l.task, "TASK", "AGENT", STAT_WIDTH, "RETURN",
+           l.other, "PASS RATE", l.other, "SOLVED", "CALLS");
     for (size_t i = 0; i < eval_rows(o); i++) {
         print_row(&rows[i], &l, i % o->n_agents == 0);
         played += rows[i].played;
     }
-    printf("\nmeans over %" PRIu64 " seed%s, with 95 %% confidence intervals where they differ\n", o->seeds,
-           o->seeds == 1 ? "" : "s");
+    printf("\nmeans over %" PRIu64 " seed%s, with 95 %% confidence intervals where they differ\n",
+           o->seeds, o->seeds == 1 ? "" : "s");
     if (l.narrow)
         printf("a wider terminal shows the intervals of all columns, and so does --json\n");
     if (played)
-        printf("qlearn was trained before: %" PRIu64 " episodes on each task with each seed\n", o->episodes);
+        printf("qlearn was trained before: %" PRIu64 " episodes on each task with each seed\n",
+               o->episodes);
     else if (s->learns)
         printf("qlearn was not trained: it goes by %s\n", o->policy.checkpoint);
 }
 
 static json_t *stat_json(const struct eval_stat *s)
 {
-    return s->n ? json_pack("{s:f, s:f, s:f}", "mean", s->mean, "low", s->low, "high", s->high) : json_null();
+    return s->n ? json_pack("{s:f, s:f, s:f}", "mean", s->mean, "low", s->low, "high", s->high)
+                : json_null();
 }
 
 static json_t *row_json(const struct eval_row *r)
 {
-    return json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:I, s:I, s:s?}", "task", r->task, "agent",
-                     r->agent, "episodes", (json_int_t)r->ret.n, "return", stat_json(&r->ret), "pass_rate",
-                     stat_json(&r->pass_rate), "solved", stat_json(&r->solved), "calls", stat_json(&r->calls),
-                     "failed", (json_int_t)r->failed, "trained", (json_int_t)r->played, "why",
+    return json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:I, s:I, s:s?}", "task", r->task,
+                     "agent", r->agent, "episodes", (json_int_t)r->ret.n, "return",
+                     stat_json(&r->ret), "pass_rate", stat_json(&r->pass_rate), "solved",
+                     stat_json(&r->solved), "calls", stat_json(&r->calls), "failed",
+                     (json_int_t)r->failed, "trained", (json_int_t)r->played, "why",
                      r->why[0] ? r->why : NULL);
 }
 
@@ -213,8 +222,8 @@ static void tell_row(void *data, const struct eval_row *row)
         say("%s, %s: not played (%zu to go)", row->task, row->agent, --*left);
 }
 
-static int compare(const struct eval_options *o, const struct gym_options *given, const struct subjects *s,
-                   struct error *err)
+static int compare(const struct eval_options *o, const struct gym_options *given,
+                   const struct subjects *s, struct error *err)
 {
     _cleanup_free_ struct eval_row *rows = calloc(eval_rows(o), sizeof *rows);
     size_t failed = 0;
@@ -280,7 +289,8 @@ int command_gym_eval(const struct command *self, int argc, char **argv)
     int n, status;
     if (!command_words(self, argc, argv, &o, 0, 0, &n, &status))
         return status;
-    if (find_agents(o.agent ? o.agent : "random,greedy,qlearn", &s, &err) < 0 || check(&o, &s, &err) < 0)
+    if (find_agents(o.agent ? o.agent : "random,greedy,qlearn", &s, &err) < 0 ||
+        check(&o, &s, &err) < 0)
         return say_usage(&err);
     status = run(&o, &s, &err);
     task_set_free(&s.tasks);

@@ -21,5 +21,5 @@ struct gym_options {
 };
 
 /* What is not a zero while nothing is given. */
-#define GYM_OPTIONS_INIT                                                                                     \
+#define GYM_OPTIONS_INIT                                                                           \
     ((struct gym_options){.epsilon_start = -1, .epsilon_end = -1, .alpha = -1, .gamma = -1})

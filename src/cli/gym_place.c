@@ -13,7 +13,8 @@ bool gym_replays(const struct gym_options *o)
     return o->trajectory && o->agent && strcmp(o->agent, "replay") == 0;
 }
 
-bool gym_words(const struct command *self, int argc, char **argv, struct gym_options *o, int *ret_status)
+bool gym_words(const struct command *self, int argc, char **argv, struct gym_options *o,
+               int *ret_status)
 {
     int n;
     if (!command_words(self, argc, argv, o, 0, 0, &n, ret_status))
@@ -42,11 +43,12 @@ static int import_one(const struct gym_options *o, const char *name, int cancel,
                                 .cancel = cancel};
     int r = task_import(&io, &set, err);
     if (r == 0 && set.count != 1)
-        r = name ? error_set(err, ENOENT,
-                             "there is no task %.100s in %s; 'hutch gym tasks --from %s' lists them", name,
-                             o->from, o->from)
-                 : error_set(err, EINVAL, "there are %zu tasks in %s: which one? --task NAME", set.count,
-                             o->from);
+        r = name
+                ? error_set(err, ENOENT,
+                            "there is no task %.100s in %s; 'hutch gym tasks --from %s' lists them",
+                            name, o->from, o->from)
+                : error_set(err, EINVAL, "there are %zu tasks in %s: which one? --task NAME",
+                            set.count, o->from);
     if (r == 0)
         *ret = TAKE_PTR(set.items[0]);
     task_set_free(&set);
@@ -62,7 +64,8 @@ int gym_task_limit(const struct gym_options *o, struct task *t, struct error *er
     return task_finish(t, err);
 }
 
-int gym_task(const struct gym_options *o, const char *name, int cancel, struct task **ret, struct error *err)
+int gym_task(const struct gym_options *o, const char *name, int cancel, struct task **ret,
+             struct error *err)
 {
     _cleanup_task_ struct task *t = NULL;
     int r = o->from ? import_one(o, name, cancel, &t, err) : task_find(o->tasks, name, &t, err);
@@ -79,7 +82,8 @@ struct arena_options gym_arena_options(const struct gym_options *o)
                                   .clock = o->virtual_clock ? CLOCK_VIRTUAL : CLOCK_WALL};
 }
 
-int gym_place_open(const struct gym_options *o, int cancel, struct gym_place *ret, struct error *err)
+int gym_place_open(const struct gym_options *o, int cancel, struct gym_place *ret,
+                   struct error *err)
 {
     struct gym_place p = {0};
     struct arena_options with = gym_arena_options(o);
@@ -115,7 +119,8 @@ int gym_policy_options(const struct gym_options *o, bool model, struct policy_op
     if (r < 0)
         return r;
     if (settings)
-        json_array_foreach((json_t *)settings_notes(settings), i, note) say("%s", json_string_value(note));
+        json_array_foreach((json_t *)settings_notes(settings), i, note)
+            say("%s", json_string_value(note));
     *ret_settings = settings;
     *ret = (struct policy_options){.seed = o->seed,
                                    .model = o->model,

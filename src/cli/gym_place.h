@@ -1,5 +1,5 @@
-/* What the commands of `hutch gym` have in common: a task made ready, and the options as the layers below
- * take them. */
+/* What the commands of `hutch gym` have in common: a task made ready, and the options as the layers
+ * below take them. */
 #pragma once
 
 #include "commands.h"
@@ -13,23 +13,26 @@ struct gym_place {
     struct gym_env *env;
 };
 
-/* Reads the command line of a command that plays one task, and wants one to be named. False: *ret_status says
- * how it ended. */
-bool gym_words(const struct command *self, int argc, char **argv, struct gym_options *o, int *ret_status);
+/* Reads the command line of a command that plays one task, and wants one to be named. False:
+ * *ret_status says how it ended. */
+bool gym_words(const struct command *self, int argc, char **argv, struct gym_options *o,
+               int *ret_status);
 
 /* A trajectory is played again: it says of which task it is. */
 bool gym_replays(const struct gym_options *o);
 
 /* A task by its name, of ours or of others. `name` NULL: the only one that --from leads to. */
-int gym_task(const struct gym_options *o, const char *name, int cancel, struct task **ret, struct error *err);
+int gym_task(const struct gym_options *o, const char *name, int cancel, struct task **ret,
+             struct error *err);
 
 /* --max-steps, for a task that was found otherwise. */
 int gym_task_limit(const struct gym_options *o, struct task *t, struct error *err);
 
-/* The task of the options with an arena and an environment, which ends what it does when `cancel` is
- * readable.
+/* The task of the options with an arena and an environment, which ends what it does when `cancel`
+ * is readable.
  */
-int gym_place_open(const struct gym_options *o, int cancel, struct gym_place *ret, struct error *err);
+int gym_place_open(const struct gym_options *o, int cancel, struct gym_place *ret,
+                   struct error *err);
 void gym_place_close(struct gym_place *p);
 #define _cleanup_place_ _cleanup_(gym_place_close)
 
@@ -39,5 +42,6 @@ struct arena_options gym_arena_options(const struct gym_options *o);
 int gym_policy_options(const struct gym_options *o, bool model, struct policy_options *ret,
                        struct settings **ret_settings, struct error *err);
 
-/* The exit status of a failure: 128 + N after a signal, which explains itself; else one line is said. */
+/* The exit status of a failure: 128 + N after a signal, which explains itself; else one line is
+ * said. */
 int gym_failed(const struct error *err);

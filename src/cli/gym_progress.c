@@ -17,8 +17,10 @@
 
 void gym_progress_begin(struct gym_progress *p, uint64_t total, bool json)
 {
-    *p = (struct gym_progress){
-        .total = total, .bar = !json && say_colours(STDERR_FILENO), .silent = json, .began = clock_now()};
+    *p = (struct gym_progress){.total = total,
+                               .bar = !json && say_colours(STDERR_FILENO),
+                               .silent = json,
+                               .began = clock_now()};
 }
 
 static double mean_of(const double *values, uint64_t n)
@@ -47,26 +49,30 @@ static void draw_blocks(double part, unsigned width, char *out, size_t size)
 static void draw_bar(const struct gym_progress *p, const struct train_point *at, double per_second)
 {
     char blocks[BAR_WIDTH * 4 + 1] = "", text[256], line[512];
-    unsigned left = per_second > 0 ? (unsigned)((double)(p->total - at->episode) / per_second + 0.5) : 0;
+    unsigned left =
+        per_second > 0 ? (unsigned)((double)(p->total - at->episode) / per_second + 0.5) : 0;
     int n = snprintf(text, sizeof text,
-                     " %" PRIu64 "/%" PRIu64 "  return %.3f  pass %3.0f %%  %.0f episodes/s  %u:%02u left",
-                     at->episode, p->total, mean_of(p->returns, p->n), 100 * mean_of(p->rates, p->n),
-                     per_second, left / 60, left % 60);
+                     " %" PRIu64 "/%" PRIu64
+                     "  return %.3f  pass %3.0f %%  %.0f episodes/s  %u:%02u left",
+                     at->episode, p->total, mean_of(p->returns, p->n),
+                     100 * mean_of(p->rates, p->n), per_second, left / 60, left % 60);
     int room = (int)columns_of(STDERR_FILENO) - n - 3;
     bool bar = room >= BAR_MIN;
     if (bar)
-        draw_blocks((double)at->episode / (double)p->total, (unsigned)(room < BAR_WIDTH ? room : BAR_WIDTH),
-                    blocks, sizeof blocks);
-    n = snprintf(line, sizeof line, "\r%s%s%s%s\033[K", bar ? "\033[36m▕" : "", blocks, bar ? "▏\033[0m" : "",
-                 text);
+        draw_blocks((double)at->episode / (double)p->total,
+                    (unsigned)(room < BAR_WIDTH ? room : BAR_WIDTH), blocks, sizeof blocks);
+    n = snprintf(line, sizeof line, "\r%s%s%s%s\033[K", bar ? "\033[36m▕" : "", blocks,
+                 bar ? "▏\033[0m" : "", text);
     if (n > 0)
         io_write_all(STDERR_FILENO, line, (size_t)n);
 }
 
 static void say_line(const struct gym_progress *p, const struct train_point *at, double per_second)
 {
-    say("%" PRIu64 " of %" PRIu64 " episodes, return %.3f, pass rate %.2f, epsilon %.2f, %.0f episodes/s",
-        at->episode, p->total, mean_of(p->returns, p->n), mean_of(p->rates, p->n), at->epsilon, per_second);
+    say("%" PRIu64 " of %" PRIu64
+        " episodes, return %.3f, pass rate %.2f, epsilon %.2f, %.0f episodes/s",
+        at->episode, p->total, mean_of(p->returns, p->n), mean_of(p->rates, p->n), at->epsilon,
+        per_second);
 }
 
 static bool is_time_for_line(const struct gym_progress *p, uint64_t episode)

@@ -62,7 +62,8 @@ static int load_ours(struct tasks_list *l, const char *tasks, struct error *err)
     for (size_t i = 0; i < names.count && r == 0; i++)
         r = add_named(l, tasks, names.items[i], err);
     if (r == 0 && names.count == 0)
-        r = error_set(err, ENOENT, "%s: there are no tasks in it", tasks ? tasks : "the folder of tasks");
+        r = error_set(err, ENOENT, "%s: there are no tasks in it",
+                      tasks ? tasks : "the folder of tasks");
     task_list_free(&names);
     return r;
 }
@@ -105,8 +106,8 @@ static int load_others(struct tasks_list *l, const struct gym_options *o, char *
     return r;
 }
 
-static int load(struct tasks_list *l, const struct gym_options *o, char *const *names, int n, int cancel,
-                struct error *err)
+static int load(struct tasks_list *l, const struct gym_options *o, char *const *names, int n,
+                int cancel, struct error *err)
 {
     int r = 0;
     if (o->from)
@@ -134,12 +135,12 @@ static json_t *entry_json(const struct tasks_entry *e)
     json_t *o = json_pack("{s:s}", "name", e->name);
     if (t) {
         size_t tests = e->checked ? e->result.expected : t->tests.expected.count;
-        json_t *more =
-            json_pack("{s:s, s:s, s:I, s:o, s:o, s:I, s:I, s:I, s:s, s:s}", "title", t->title, "language",
-                      t->language, "patches", (json_int_t)t->n_patches, "solution", list_json(&t->solution),
-                      "tests", tests ? json_integer((json_int_t)tests) : json_null(), "hidden",
-                      (json_int_t)t->hidden.count, "actions", (json_int_t)task_actions(t), "steps",
-                      (json_int_t)t->max_steps, "digest", t->digest, "origin", t->origin ? t->origin : "");
+        json_t *more = json_pack(
+            "{s:s, s:s, s:I, s:o, s:o, s:I, s:I, s:I, s:s, s:s}", "title", t->title, "language",
+            t->language, "patches", (json_int_t)t->n_patches, "solution", list_json(&t->solution),
+            "tests", tests ? json_integer((json_int_t)tests) : json_null(), "hidden",
+            (json_int_t)t->hidden.count, "actions", (json_int_t)task_actions(t), "steps",
+            (json_int_t)t->max_steps, "digest", t->digest, "origin", t->origin ? t->origin : "");
         json_object_update(o, more);
         json_decref(more);
     }
@@ -184,8 +185,8 @@ static void print_entry(const struct tasks_entry *e, int width)
     if (!t)
         printf("%s%s\n", state, name);
     else
-        printf("%s%-*s  %-11s %7zu  %5s  %s\n", state, width, name, t->language, t->n_patches, tests,
-               say_clean(t->title, title, sizeof title));
+        printf("%s%-*s  %-11s %7zu  %5s  %s\n", state, width, name, t->language, t->n_patches,
+               tests, say_clean(t->title, title, sizeof title));
     print_lines(&e->result.findings, "");
     print_lines(&e->result.notes, "note: ");
 }
@@ -197,8 +198,8 @@ static void print_table(const struct tasks_list *l, bool checked)
         int n = (int)strlen(l->items[i].name);
         width = n > width ? n : width;
     }
-    printf("%s%-*s  %-11s %7s  %5s  %s\n", checked ? "       " : "", width, "NAME", "LANGUAGE", "PATCHES",
-           "TESTS", "TITLE");
+    printf("%s%-*s  %-11s %7s  %5s  %s\n", checked ? "       " : "", width, "NAME", "LANGUAGE",
+           "PATCHES", "TESTS", "TITLE");
     for (size_t i = 0; i < l->count; i++)
         print_entry(&l->items[i], width);
 }
@@ -228,7 +229,8 @@ static int finish(const struct tasks_list *l, const struct gym_options *o)
         print_table(l, !o->no_check);
     output_flush(); /* before messages on stderr */
     if (wrong)
-        say("%zu of %zu task%s not in order", wrong, l->count, wrong == 1 && l->count == 1 ? " is" : "s are");
+        say("%zu of %zu task%s not in order", wrong, l->count,
+            wrong == 1 && l->count == 1 ? " is" : "s are");
     return wrong ? 1 : 0;
 }
 

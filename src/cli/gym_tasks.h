@@ -16,6 +16,6 @@ struct tasks_list {
     size_t count;
 };
 
-/* Checks all of them, `jobs` at once (0: as many as processors), with a line of progress on stderr if that is
- * a terminal. -ECANCELED: cancel became readable. */
+/* Checks all of them, `jobs` at once (0: as many as processors), with a line of progress on stderr
+ * if that is a terminal. -ECANCELED: cancel became readable. */
 int tasks_check(struct tasks_list *l, size_t jobs, int cancel, bool quiet, struct error *err);

@@ -25,8 +25,8 @@ struct work {
 static void show(const struct work *w, const char *name)
 {
     if (w->show)
-        fprintf(stderr, "\r\033[Kchecking %zu of %zu  %s", w->done < w->list->count ? w->done + 1 : w->done,
-                w->list->count, name);
+        fprintf(stderr, "\r\033[Kchecking %zu of %zu  %s",
+                w->done < w->list->count ? w->done + 1 : w->done, w->list->count, name);
 }
 
 static struct tasks_entry *take(struct work *w)
@@ -74,7 +74,8 @@ static size_t choose_jobs(size_t wanted, size_t tasks)
 
 int tasks_check(struct tasks_list *l, size_t jobs, int cancel, bool quiet, struct error *err)
 {
-    struct work w = {.list = l, .options = {.cancel = cancel}, .show = !quiet && say_colours(STDERR_FILENO)};
+    struct work w = {
+        .list = l, .options = {.cancel = cancel}, .show = !quiet && say_colours(STDERR_FILENO)};
     pthread_t threads[JOBS_MAX];
     size_t n = choose_jobs(jobs, l->count), started = 0;
     pthread_mutex_init(&w.lock, NULL);

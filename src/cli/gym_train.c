@@ -1,4 +1,5 @@
-/* `hutch gym train`: an agent learns; how far it is, what it learnt, and how that compares with the best. */
+/* `hutch gym train`: an agent learns; how far it is, what it learnt, and how that compares with the
+ * best. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -74,7 +75,8 @@ static void print_text(const struct train_result *r, const struct gym_place *pla
         if (!isnan(ratio_of(r)))
             printf("%-8s %.1f %% of the best return\n", "", 100 * ratio_of(r));
     }
-    printf("written  %s: checkpoint.json, episodes.csv, curve.svg\n", say_clean(o->out, out, sizeof out));
+    printf("written  %s: checkpoint.json, episodes.csv, curve.svg\n",
+           say_clean(o->out, out, sizeof out));
 }
 
 static json_t *sequence_json(const struct train_sequence *s)
@@ -82,22 +84,23 @@ static json_t *sequence_json(const struct train_sequence *s)
     json_t *actions = json_array();
     for (size_t i = 0; i < s->actions.count; i++)
         json_array_append_new(actions, json_string(s->actions.items[i]));
-    return json_pack("{s:o, s:f, s:f, s:i, s:f}", "actions", actions, "return", s->episode.total, "pass_rate",
-                     isnan(s->episode.pass_rate) ? 0 : s->episode.pass_rate, "calls", (int)s->episode.calls,
-                     "seconds", s->episode.seconds);
+    return json_pack("{s:o, s:f, s:f, s:i, s:f}", "actions", actions, "return", s->episode.total,
+                     "pass_rate", isnan(s->episode.pass_rate) ? 0 : s->episode.pass_rate, "calls",
+                     (int)s->episode.calls, "seconds", s->episode.seconds);
 }
 
-static void print_json(const struct train_result *r, const struct gym_place *place, const char *agent,
-                       const struct gym_options *o)
+static void print_json(const struct train_result *r, const struct gym_place *place,
+                       const char *agent, const struct gym_options *o)
 {
-    json_t *line = json_pack("{s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:o, s:o, s:o, s:s, s:b}", "task",
-                             place->task->name, "agent", agent, "seed", (json_int_t)o->seed, "episodes",
-                             (json_int_t)r->episodes, "played", (json_int_t)r->played, "seconds", r->seconds,
-                             "episodes_per_second", r->seconds > 0 ? (double)r->played / r->seconds : 0,
-                             "greedy", r->greedy_known ? sequence_json(&r->greedy) : json_null(), "best",
-                             r->best_known ? sequence_json(&r->best) : json_null(), "ratio",
-                             isnan(ratio_of(r)) ? json_null() : json_real(ratio_of(r)), "out", o->out,
-                             "cancelled", r->cancelled);
+    json_t *line =
+        json_pack("{s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:o, s:o, s:o, s:s, s:b}", "task",
+                  place->task->name, "agent", agent, "seed", (json_int_t)o->seed, "episodes",
+                  (json_int_t)r->episodes, "played", (json_int_t)r->played, "seconds", r->seconds,
+                  "episodes_per_second", r->seconds > 0 ? (double)r->played / r->seconds : 0,
+                  "greedy", r->greedy_known ? sequence_json(&r->greedy) : json_null(), "best",
+                  r->best_known ? sequence_json(&r->best) : json_null(), "ratio",
+                  isnan(ratio_of(r)) ? json_null() : json_real(ratio_of(r)), "out", o->out,
+                  "cancelled", r->cancelled);
     _cleanup_free_ char *text = line ? json_dumps(line, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     printf("%s\n", text ? text : "null");
     json_decref(line);
@@ -116,7 +119,8 @@ static int settle_names(struct gym_options *o, const struct task *t, struct trai
     if (!o->resume)
         return 0;
     if (access(names->checkpoint, F_OK) < 0)
-        return error_set(err, ENOENT, "there is no %s to go on from; without --resume it begins anew",
+        return error_set(err, ENOENT,
+                         "there is no %s to go on from; without --resume it begins anew",
                          names->checkpoint);
     o->checkpoint = names->checkpoint;
     return 0;
@@ -167,10 +171,11 @@ static int run(const struct gym_options *given, const struct policy_kind *k, str
         say("%s has %" PRIu64 " episodes already; --episodes says how many there shall be in all",
             names.checkpoint, result.episodes);
     if (result.cancelled)
-        say("interrupted; %s has all %" PRIu64 " whole episodes, and --resume goes on from there", o->out,
-            result.episodes);
+        say("interrupted; %s has all %" PRIu64 " whole episodes, and --resume goes on from there",
+            o->out, result.episodes);
     if (result.best_known && result.best.episode.pass_rate < 1)
-        say("no sequence of actions passes all tests: 'hutch gym tasks' tells whether the task is in order "
+        say("no sequence of actions passes all tests: 'hutch gym tasks' tells whether the task is "
+            "in order "
             "here");
     if (o->json)
         print_json(&result, &place, k->name, o);

@@ -1,4 +1,5 @@
-/* `hutch help`, `hutch version` and every --help: the command table and the option tables as text or as JSON.
+/* `hutch help`, `hutch version` and every --help: the command table and the option tables as text
+ * or as JSON.
  */
 #include <jansson.h>
 #include <stdbool.h>
@@ -26,8 +27,9 @@ static const char *plain(void)
 static void print_option(const struct option *o)
 {
     char left[96];
-    int n = snprintf(left, sizeof left, "%c%c%s--%s%s%s", o->letter ? '-' : ' ', o->letter ? o->letter : ' ',
-                     o->letter ? ", " : "  ", o->name, o->arg ? " " : "", o->arg ? o->arg : "");
+    int n = snprintf(left, sizeof left, "%c%c%s--%s%s%s", o->letter ? '-' : ' ',
+                     o->letter ? o->letter : ' ', o->letter ? ", " : "  ", o->name,
+                     o->arg ? " " : "", o->arg ? o->arg : "");
     if (n > COLUMN)
         printf("  %s\n  %*s", left, COLUMN, "");
     else
@@ -59,8 +61,8 @@ static void print_commands(const struct command *table)
 
 int help_command(const struct command *c)
 {
-    printf("%susage%s: hutch %s%s%s%s\n\n%s\n", bold(), plain(), c->of, c->name, *c->usage ? " " : "",
-           c->usage, c->summary);
+    printf("%susage%s: hutch %s%s%s%s\n\n%s\n", bold(), plain(), c->of, c->name,
+           *c->usage ? " " : "", c->usage, c->summary);
     if (c->group) {
         print_commands(c->group);
         printf("\n'hutch %s COMMAND --help' tells more about each.\n", c->name);
@@ -77,7 +79,8 @@ int help_command(const struct command *c)
 
 int help_overview(void)
 {
-    printf("%susage%s: hutch [OPTIONS], hutch COMMAND ...\n\nA home for coding agents: a safe and fast place "
+    printf("%susage%s: hutch [OPTIONS], hutch COMMAND ...\n\nA home for coding agents: a safe and "
+           "fast place "
            "to work, a box. "
            "Without a command it is the chat.\n",
            bold(), plain());
@@ -92,8 +95,9 @@ int help_overview(void)
 static json_t *option_json(const struct option *o)
 {
     char letter[2] = {o->letter, 0};
-    return json_pack("{s:s, s:s?, s:s?, s:s, s:s?}", "name", o->name, "short", o->letter ? letter : NULL,
-                     "arg", o->arg, "help", o->help, "default", o->fallback);
+    return json_pack("{s:s, s:s?, s:s?, s:s, s:s?}", "name", o->name, "short",
+                     o->letter ? letter : NULL, "arg", o->arg, "help", o->help, "default",
+                     o->fallback);
 }
 
 static json_t *commands_json(const struct command *table);
@@ -105,8 +109,8 @@ static json_t *command_json(const struct command *c)
         if (o->where & c->mask)
             json_array_append_new(options, option_json(o));
     json_t *group = c->group ? commands_json(c->group) : json_array();
-    return json_pack("{s:s, s:s, s:s, s:o, s:o}", "name", c->name, "summary", c->summary, "usage", c->usage,
-                     "options", options, "commands", group);
+    return json_pack("{s:s, s:s, s:s, s:o, s:o}", "name", c->name, "summary", c->summary, "usage",
+                     c->usage, "options", options, "commands", group);
 }
 
 static json_t *commands_json(const struct command *table)
@@ -119,7 +123,8 @@ static json_t *commands_json(const struct command *table)
 
 static int print_json(void)
 {
-    json_t *o = json_pack("{s:s, s:o}", "version", HUTCH_VERSION, "commands", commands_json(COMMANDS));
+    json_t *o =
+        json_pack("{s:s, s:o}", "version", HUTCH_VERSION, "commands", commands_json(COMMANDS));
     if (!o) {
         say("no memory for the help");
         return EXIT_HUTCH;

@@ -24,8 +24,9 @@ static void print_line(const struct history_info *i)
     char age[32], cost[32] = "-", title[1024], model[256];
     if (i->totals.cost >= 0)
         snprintf(cost, sizeof cost, "$%.2f", i->totals.cost);
-    printf("%-18s %5s %5u %8s  %-28s  %s\n", i->id, units_rough_time(age_of(i->written), age, sizeof age),
-           i->totals.turns, cost, i->totals.model[0] ? say_clean(i->totals.model, model, sizeof model) : "-",
+    printf("%-18s %5s %5u %8s  %-28s  %s\n", i->id,
+           units_rough_time(age_of(i->written), age, sizeof age), i->totals.turns, cost,
+           i->totals.model[0] ? say_clean(i->totals.model, model, sizeof model) : "-",
            i->title ? say_clean(i->title, title, sizeof title) : "-");
 }
 
@@ -36,15 +37,16 @@ static json_t *info_json(const struct history_info *i)
     struct tm utc;
     gmtime_r(&i->written, &utc);
     strftime(written, sizeof written, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    return json_pack("{s:s, s:s?, s:s, s:s?, s:s?, s:s?, s:I, s:I, s:s?, s:o, s:I}", "id", i->id, "created",
-                     i->created, "written", written, "workspace", i->workspace, "title", i->title,
-                     "forked_from", i->parent, "turns", (json_int_t)i->totals.turns, "messages",
-                     (json_int_t)i->totals.messages, "model", i->totals.model[0] ? i->totals.model : NULL,
-                     "cost", cost, "bytes", (json_int_t)i->bytes);
+    return json_pack("{s:s, s:s?, s:s, s:s?, s:s?, s:s?, s:I, s:I, s:s?, s:o, s:I}", "id", i->id,
+                     "created", i->created, "written", written, "workspace", i->workspace, "title",
+                     i->title, "forked_from", i->parent, "turns", (json_int_t)i->totals.turns,
+                     "messages", (json_int_t)i->totals.messages, "model",
+                     i->totals.model[0] ? i->totals.model : NULL, "cost", cost, "bytes",
+                     (json_int_t)i->bytes);
 }
 
-static void print_list(const struct history_info *list, size_t count, const struct history_ls_options *o,
-                       const char *folder)
+static void print_list(const struct history_info *list, size_t count,
+                       const struct history_ls_options *o, const char *folder)
 {
     json_t *all = o->json ? json_array() : NULL;
     uint64_t shown = 0;
@@ -52,7 +54,8 @@ static void print_list(const struct history_info *list, size_t count, const stru
         if (folder && (!list[i].workspace || strcmp(list[i].workspace, folder) != 0))
             continue;
         if (!o->json && shown == 0)
-            printf("%-18s %5s %5s %8s  %-28s  %s\n", "ID", "AGE", "TURNS", "COST", "MODEL", "TITLE");
+            printf("%-18s %5s %5s %8s  %-28s  %s\n", "ID", "AGE", "TURNS", "COST", "MODEL",
+                   "TITLE");
         shown++;
         if (o->json)
             json_array_append_new(all, info_json(&list[i]));

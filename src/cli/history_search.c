@@ -19,7 +19,8 @@ static void print_hit(const json_t *hit)
            json_string_value(json_object_get(hit, "session")),
            json_integer_value(json_object_get(hit, "message")), time ? time : "-",
            say_clean(json_string_value(json_object_get(hit, "role")), role, sizeof role));
-    printf("    %s\n", say_clean(json_string_value(json_object_get(hit, "snippet")), text, sizeof text));
+    printf("    %s\n",
+           say_clean(json_string_value(json_object_get(hit, "snippet")), text, sizeof text));
 }
 
 static int search(const struct history_search_options *o, const char *words, struct error *err)
@@ -36,10 +37,11 @@ static int search(const struct history_search_options *o, const char *words, str
         snprintf(id, sizeof id, "%s", history_id(h));
         history_close(h);
     }
-    struct memory_query q = {.text = words,
-                             .session = id[0] ? id : NULL,
-                             .limit = (unsigned)(o->count < MEMORY_LIMIT_MAX ? o->count : MEMORY_LIMIT_MAX),
-                             .cancel = -1};
+    struct memory_query q = {
+        .text = words,
+        .session = id[0] ? id : NULL,
+        .limit = (unsigned)(o->count < MEMORY_LIMIT_MAX ? o->count : MEMORY_LIMIT_MAX),
+        .cancel = -1};
     int r = memory_open(NULL, &m, err);
     if (r == 0)
         r = memory_search(m, &q, &hits, err);

@@ -52,8 +52,9 @@ static int put_lines(const char *text, size_t n, const char *front, size_t max)
 static int show_call(const struct show *s, const struct piece *p)
 {
     char name[256], brief[1024];
-    printf("%s▸ %s%s  %s  %s\n", colour(s, "\033[36m"), say_clean(p->name ? p->name : "?", name, sizeof name),
-           colour(s, "\033[0m"), say_clean(p->brief ? p->brief : "", brief, sizeof brief),
+    printf("%s▸ %s%s  %s  %s\n", colour(s, "\033[36m"),
+           say_clean(p->name ? p->name : "?", name, sizeof name), colour(s, "\033[0m"),
+           say_clean(p->brief ? p->brief : "", brief, sizeof brief),
            !p->answered ? "(no result)"
            : p->failed  ? "✗"
                         : "✓");
@@ -77,7 +78,8 @@ static int show_piece(void *data, const struct piece *p)
 {
     struct show *s = data;
     if (!p->counts)
-        printf("%s(%s)%s ", colour(s, "\033[2m"), p->undone ? "undone" : "cleared", colour(s, "\033[0m"));
+        printf("%s(%s)%s ", colour(s, "\033[2m"), p->undone ? "undone" : "cleared",
+               colour(s, "\033[0m"));
     switch (p->kind) {
     case PIECE_PERSON:
         printf("\n%s", colour(s, "\033[1m"));
@@ -107,8 +109,9 @@ static void show_head(struct history *h, const struct show *s)
     struct history_totals t;
     history_totals(h, &t);
     const char *folder = history_workspace(h);
-    printf("%s%s%s  %u turn%s, %zu messages%s%s", colour(s, "\033[1m"), history_id(h), colour(s, "\033[0m"),
-           t.turns, t.turns == 1 ? "" : "s", t.messages, t.model[0] ? ", " : "", t.model);
+    printf("%s%s%s  %u turn%s, %zu messages%s%s", colour(s, "\033[1m"), history_id(h),
+           colour(s, "\033[0m"), t.turns, t.turns == 1 ? "" : "s", t.messages,
+           t.model[0] ? ", " : "", t.model);
     if (t.cost >= 0)
         printf(", $%.2f", t.cost);
     if (folder)

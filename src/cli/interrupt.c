@@ -52,13 +52,15 @@ int interrupt_watch(struct error *err)
     if (event < 0)
         return error_errno(err, errno, "cannot watch for signals");
     for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
-        struct sigaction old, action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | SA_RESETHAND};
+        struct sigaction old,
+            action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | SA_RESETHAND};
         sigemptyset(&action.sa_mask);
         /* What the caller had ignored (nohup) stays ignored. */
         if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
             sigaction(signals[i], &action, NULL);
     }
-    /* A reader that went away is an error of a write, to be told or passed on, not the end of hutch. */
+    /* A reader that went away is an error of a write, to be told or passed on, not the end of
+     * hutch. */
     signal(SIGPIPE, SIG_IGN);
     return event;
 }

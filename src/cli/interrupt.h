@@ -1,9 +1,10 @@
 /*
  * Signals and the terminal while a command runs in a box.
  *
- * The first SIGINT, SIGTERM, SIGHUP or SIGQUIT makes a descriptor readable, which ends the command in its
- * box; hutch then exits with 128+N. A second one finds the default action and ends hutch at once; the box
- * dies with it. Whatever happens, the terminal gets its settings back, in the handler if need be.
+ * The first SIGINT, SIGTERM, SIGHUP or SIGQUIT makes a descriptor readable, which ends the command
+ * in its box; hutch then exits with 128+N. A second one finds the default action and ends hutch at
+ * once; the box dies with it. Whatever happens, the terminal gets its settings back, in the handler
+ * if need be.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * hutch: finds the subcommand and runs it. Nothing is read or set up here that a subcommand did not ask for,
- * so that `hutch run` starts fast.
+ * hutch: finds the subcommand and runs it. Nothing is read or set up here that a subcommand did not
+ * ask for, so that `hutch run` starts fast.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -12,7 +12,8 @@
 #include "output.h"
 #include "banned.h"
 
-/* A caller may have closed one of the three: what is opened next must not become stdin or stdout by accident.
+/* A caller may have closed one of the three: what is opened next must not become stdin or stdout by
+ * accident.
  */
 static void hold_stdio(void)
 {
@@ -25,9 +26,9 @@ static void hold_stdio(void)
 }
 
 /*
- * The kernel counts the descriptors that a user has under way in sockets against the sender's limit on open
- * files. A box is its user, too, with a lower limit: with a higher one here, it cannot keep hutch from
- * talking to other boxes.
+ * The kernel counts the descriptors that a user has under way in sockets against the sender's limit
+ * on open files. A box is its user, too, with a lower limit: with a higher one here, it cannot keep
+ * hutch from talking to other boxes.
  */
 static void raise_files(void)
 {

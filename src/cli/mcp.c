@@ -1,9 +1,9 @@
 /*
  * `hutch mcp`: the tools as an MCP server on stdin and stdout, for one client.
  *
- * This thread reads and feeds the server; answers come from any thread. It ends when the client closes stdin
- * (or goes away), or at a signal; calls that still run then are cancelled. stdout carries the protocol and
- * nothing else.
+ * This thread reads and feeds the server; answers come from any thread. It ends when the client
+ * closes stdin (or goes away), or at a signal; calls that still run then are cancelled. stdout
+ * carries the protocol and nothing else.
  */
 #include <errno.h>
 #include <limits.h>
@@ -50,8 +50,8 @@ static bool may_write(const struct door *d)
     return !fds[1].revents && !fds[2].revents && !(fds[0].revents & POLLERR);
 }
 
-/* A client that does not read must not keep the server from ending: no more is written at once than a pipe or
- * socket that is ready surely takes. */
+/* A client that does not read must not keep the server from ending: no more is written at once than
+ * a pipe or socket that is ready surely takes. */
 static bool write_out(const struct door *d)
 {
     for (size_t at = 0; at < d->out.len;) {
@@ -163,13 +163,15 @@ static int settle(const struct run_options *o, struct tool_open *t)
     if (!t->own || o->wish.box.mode != BOX_COW)
         return 0;
     if (o->apply) {
-        int conflicts = show_apply(&t->box, &(struct apply_options){.allow_git_dirs = o->allow_git_dirs},
-                                   o->wish.box.limits.disk, &err);
+        int conflicts =
+            show_apply(&t->box, &(struct apply_options){.allow_git_dirs = o->allow_git_dirs},
+                       o->wish.box.limits.disk, &err);
         return conflicts < 0 ? say_failure(&err) : conflicts ? 1 : 0;
     }
     size_t n = count_changes(t->own);
     if (n > 0)
-        say("%zu change%s dropped with the box; --apply keeps them, --mode direct makes them in the folder, "
+        say("%zu change%s dropped with the box; --apply keeps them, --mode direct makes them in "
+            "the folder, "
             "and with --box they stay in a box",
             n, n == 1 ? " was" : "s were");
     return 0;
@@ -179,26 +181,34 @@ static int settle(const struct run_options *o, struct tool_open *t)
 static const char *instructions(const struct run_options *o)
 {
     if (o->box_id)
-        return "These tools work in a sandbox that shows the user's folder at /workspace. The resource "
-               "hutch://diff shows what was changed there and is not applied yet. Use these tools instead of "
+        return "These tools work in a sandbox that shows the user's folder at /workspace. The "
+               "resource "
+               "hutch://diff shows what was changed there and is not applied yet. Use these tools "
+               "instead of "
                "others for commands and files of the workspace.";
     if (o->wish.box.mode == BOX_COW)
-        return "These tools work in a sandbox that shows the user's folder at /workspace. Files that you "
+        return "These tools work in a sandbox that shows the user's folder at /workspace. Files "
+               "that you "
                "change "
                "are changed in the sandbox only, until the user applies the changes; the resource "
                "hutch://diff "
-               "shows them. Use these tools instead of others for commands and files of the workspace.";
+               "shows them. Use these tools instead of others for commands and files of the "
+               "workspace.";
     if (o->wish.box.mode == BOX_DIRECT)
-        return "These tools work in a sandbox that shows the user's folder at /workspace. Files that you "
+        return "These tools work in a sandbox that shows the user's folder at /workspace. Files "
+               "that you "
                "change "
-               "there are changed in the user's folder at once. Use these tools instead of others for "
+               "there are changed in the user's folder at once. Use these tools instead of others "
+               "for "
                "commands "
                "and files of the workspace.";
-    return "These tools work in a sandbox that shows the user's folder at /workspace, where nothing can be "
+    return "These tools work in a sandbox that shows the user's folder at /workspace, where "
+           "nothing can be "
            "changed. Use these tools instead of others for commands and files of the workspace.";
 }
 
-static int open_door(struct run_options *o, struct door *d, struct tool_cache *cache, struct error *err)
+static int open_door(struct run_options *o, struct door *d, struct tool_cache *cache,
+                     struct error *err)
 {
     d->interrupt = interrupt_watch(err);
     if (d->interrupt < 0)
@@ -226,7 +236,8 @@ static int run(struct run_options *o, struct door *d, struct tool_cache *cache)
     if (open_door(o, d, cache, &err) < 0)
         return say_failure(&err);
     if (isatty(STDIN_FILENO))
-        say("waiting for MCP messages on stdin, one line each; a client starts this, see 'hutch mcp --help'");
+        say("waiting for MCP messages on stdin, one line each; a client starts this, see 'hutch "
+            "mcp --help'");
     serve(d);
     if (write(d->stop, &one, sizeof one) < 0)
         return EXIT_HUTCH;

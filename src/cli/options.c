@@ -34,7 +34,8 @@ int option_parse_size(void *target, const struct option *self, const char *value
     return optval_size(shown(self, name), value, field_of(target, self), err);
 }
 
-int option_parse_count(void *target, const struct option *self, const char *value, struct error *err)
+int option_parse_count(void *target, const struct option *self, const char *value,
+                       struct error *err)
 {
     char name[SHOWN_MAX];
     return optval_count(shown(self, name), value, field_of(target, self), err);
@@ -46,13 +47,15 @@ int option_parse_time(void *target, const struct option *self, const char *value
     return optval_time(shown(self, name), value, field_of(target, self), err);
 }
 
-int option_parse_string(void *target, const struct option *self, const char *value, struct error *err)
+int option_parse_string(void *target, const struct option *self, const char *value,
+                        struct error *err)
 {
     char name[SHOWN_MAX];
     return optval_string(shown(self, name), value, field_of(target, self), err);
 }
 
-static const struct option *find_long(const struct option *table, unsigned mask, const char *name, size_t n)
+static const struct option *find_long(const struct option *table, unsigned mask, const char *name,
+                                      size_t n)
 {
     for (const struct option *o = table; o && o->name; o++)
         if ((o->where & mask) && strncmp(o->name, name, n) == 0 && !o->name[n])
@@ -76,12 +79,13 @@ static int unknown_option(const struct option *table, unsigned mask, const char 
         if (o->where & mask)
             nearest_offer(&near, o->name);
     if (near.best)
-        return error_set(err, EINVAL, "unknown option '%.*s'; did you mean '--%s'?", (int)n, word, near.best);
+        return error_set(err, EINVAL, "unknown option '%.*s'; did you mean '--%s'?", (int)n, word,
+                         near.best);
     return error_set(err, EINVAL, "unknown option '%.*s'", (int)n, word);
 }
 
-/* One word that begins with `--`. `next` is the word after it or NULL; *ret_took_next says whether it was the
- * value. */
+/* One word that begins with `--`. `next` is the word after it or NULL; *ret_took_next says whether
+ * it was the value. */
 static int parse_long(const struct option *table, unsigned mask, const char *word, const char *next,
                       void *target, bool *ret_took_next, struct error *err)
 {
@@ -98,9 +102,10 @@ static int parse_long(const struct option *table, unsigned mask, const char *wor
     return o->parse(target, o, *ret_took_next ? next : value, err);
 }
 
-/* One word of short options: flags may stand together, a value follows its letter or is the next word. */
-static int parse_short(const struct option *table, unsigned mask, const char *word, const char *next,
-                       void *target, bool *ret_took_next, struct error *err)
+/* One word of short options: flags may stand together, a value follows its letter or is the next
+ * word. */
+static int parse_short(const struct option *table, unsigned mask, const char *word,
+                       const char *next, void *target, bool *ret_took_next, struct error *err)
 {
     *ret_took_next = false;
     for (const char *at = word + 1; *at; at++) {
@@ -127,8 +132,8 @@ static bool is_help(const char *word)
 }
 
 /* Parses up to the first word that is no option, or past `--`, which *ret_ended then tells. */
-static int parse_some(const struct option *table, unsigned mask, int argc, char *const *argv, void *target,
-                      int *ret_used, bool *ret_ended, struct error *err)
+static int parse_some(const struct option *table, unsigned mask, int argc, char *const *argv,
+                      void *target, int *ret_used, bool *ret_ended, struct error *err)
 {
     int i = 0;
     bool ended = false;
@@ -153,15 +158,15 @@ static int parse_some(const struct option *table, unsigned mask, int argc, char 
     return 0;
 }
 
-int options_parse(const struct option *table, unsigned mask, int argc, char *const *argv, void *target,
-                  int *ret_used, struct error *err)
+int options_parse(const struct option *table, unsigned mask, int argc, char *const *argv,
+                  void *target, int *ret_used, struct error *err)
 {
     bool ended;
     return parse_some(table, mask, argc, argv, target, ret_used, &ended, err);
 }
 
-int options_parse_mixed(const struct option *table, unsigned mask, int argc, char **argv, void *target,
-                        int *ret_n_words, struct error *err)
+int options_parse_mixed(const struct option *table, unsigned mask, int argc, char **argv,
+                        void *target, int *ret_n_words, struct error *err)
 {
     int n_words = 0;
     bool ended = false;

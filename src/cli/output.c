@@ -12,8 +12,8 @@
 /* The first failure. Threads of `ask` and `mcp` write, too. */
 static int failure;
 
-/* In musl a write that fails inside of printf() leaves no errno behind. The buffer is larger than what
- * commands print with it, so that the write is output_finish()'s own. */
+/* In musl a write that fails inside of printf() leaves no errno behind. The buffer is larger than
+ * what commands print with it, so that the write is output_finish()'s own. */
 void output_begin(void)
 {
     static char buffer[256 << 10];
@@ -53,7 +53,8 @@ int output_finish(int status)
         output_failed(EIO); /* unless the reason is known from elsewhere */
     if (failure == 0)
         return status;
-    if (failure == EPIPE) /* the reader has seen enough: end as if by the signal, which may be ignored here */
+    if (failure ==
+        EPIPE) /* the reader has seen enough: end as if by the signal, which may be ignored here */
         return 128 + SIGPIPE;
     say("cannot write to standard output: %s", strerror(failure));
     return EXIT_HUTCH;

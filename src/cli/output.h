@@ -1,6 +1,6 @@
 /*
- * Standard output: what could not be written is remembered here, and main turns it into the exit status. So a
- * command prints with printf() or output_write() and need not look at the result.
+ * Standard output: what could not be written is remembered here, and main turns it into the exit
+ * status. So a command prints with printf() or output_write() and need not look at the result.
  */
 #pragma once
 
@@ -10,7 +10,8 @@
 /* Before anything is printed. */
 void output_begin(void);
 
-/* Writes to standard output, past stdio. Returns 0 or -errno, for a command that is to stop at once. */
+/* Writes to standard output, past stdio. Returns 0 or -errno, for a command that is to stop at
+ * once. */
 int output_write(const void *data, size_t n);
 
 /* Hands on what stdio holds back, for output that a person watches. */

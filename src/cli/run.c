@@ -1,8 +1,8 @@
 /*
  * `hutch run`: one command in a fresh box.
  *
- * Options, box_open, box_exec, box_close; no allocation, locale or configuration before the box is made, and
- * no JSON unless it is asked for.
+ * Options, box_open, box_exec, box_close; no allocation, locale or configuration before the box is
+ * made, and no JSON unless it is asked for.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -52,8 +52,8 @@ static int print_result(struct box *b, const struct run_options *o, const struct
     return r;
 }
 
-/* What comes after the command: the result, what may have gone wrong in words, the changes. Returns the exit
- * status. */
+/* What comes after the command: the result, what may have gone wrong in words, the changes. Returns
+ * the exit status. */
 static int finish(struct box *b, const struct run_options *o, char *const *argv,
                   const struct box_result *result)
 {

@@ -18,24 +18,29 @@ static int parse_cost(void *target, const struct option *self, const char *value
 {
     double cost;
     if (units_parse_decimal(value, &cost) < 0 || cost <= 0)
-        return error_set(err, EINVAL, "--%s: '%s' is not an amount of dollars like 0.50", self->name, value);
+        return error_set(err, EINVAL, "--%s: '%s' is not an amount of dollars like 0.50",
+                         self->name, value);
     ((struct run_options *)target)->max_cost = cost;
     return 0;
 }
 
-static int parse_allow_clone(void *target, const struct option *self, const char *value, struct error *err)
+static int parse_allow_clone(void *target, const struct option *self, const char *value,
+                             struct error *err)
 {
     struct run_options *o = target;
     if (!*value || value[0] == '-' || strpbrk(value, "/@ "))
-        return error_set(err, EINVAL, "--%s: '%s' is not a host like github.com", self->name, value);
+        return error_set(err, EINVAL, "--%s: '%s' is not a host like github.com", self->name,
+                         value);
     if (o->n_allow_clone == ARRAY_SIZE(o->allow_clone))
-        return error_set(err, EINVAL, "--%s: at most %zu hosts", self->name, ARRAY_SIZE(o->allow_clone));
+        return error_set(err, EINVAL, "--%s: at most %zu hosts", self->name,
+                         ARRAY_SIZE(o->allow_clone));
     o->allow_clone[o->n_allow_clone++] = value;
     return 0;
 }
 
 /* Checked by the parser of --net, and kept entry by entry. */
-static int parse_allow_net(void *target, const struct option *self, const char *value, struct error *err)
+static int parse_allow_net(void *target, const struct option *self, const char *value,
+                           struct error *err)
 {
     struct run_options *o = target;
     _cleanup_wish_ struct box_wish check;
@@ -161,8 +166,8 @@ void run_options_free(struct run_options *o)
     o->allow_net_text = NULL;
 }
 
-int run_options_parse(struct run_options *o, unsigned mask, int argc, char *const *argv, int *ret_used,
-                      struct error *err)
+int run_options_parse(struct run_options *o, unsigned mask, int argc, char *const *argv,
+                      int *ret_used, struct error *err)
 {
     int r = options_parse(RUN_OPTIONS, mask, argc, argv, o, ret_used, err);
     if (r != 0)
@@ -196,15 +201,19 @@ bool run_options_make(const struct run_options *o)
     run_options_init(&plain);
     plain.wish.box.limits = o->initial;
     plain.wish.box.store = o->initial_store;
-    /* Both began as zeros and were filled by the same function, so that their padding is the same, too. */
-    return memcmp(&plain.wish.box, &o->wish.box, sizeof plain.wish.box) != 0 || /* NOLINT(bugprone-*) */
-           o->wish.image || o->wish.vm;
+    /* Both began as zeros and were filled by the same function, so that their padding is the same,
+     * too. */
+    return memcmp(&plain.wish.box, &o->wish.box, sizeof plain.wish.box) !=
+               0 || /* NOLINT(bugprone-*) */
+           o->wish.image ||
+           o->wish.vm;
 }
 
 void run_options_warn(const struct run_options *o)
 {
     const struct box_options *box = &o->wish.box;
     char text[512];
-    if (box->workspace && box->mode != BOX_RO && box_group_warning(box->workspace, text, sizeof text))
+    if (box->workspace && box->mode != BOX_RO &&
+        box_group_warning(box->workspace, text, sizeof text))
         say("%s", text);
 }

@@ -1,9 +1,9 @@
 /*
  * "run's options": what `hutch run`, `hutch box new` and `hutch box exec` take, in one table.
  *
- * Two steps. Parsing is pure (options.h): it fills a struct run_options with pointers into argv and refuses
- * what is wrong whatever the host looks like; that is wrong usage. Resolving (box_wish_resolve) looks at the
- * host; what fails there is a box that could not be made.
+ * Two steps. Parsing is pure (options.h): it fills a struct run_options with pointers into argv and
+ * refuses what is wrong whatever the host looks like; that is wrong usage. Resolving
+ * (box_wish_resolve) looks at the host; what fails there is a box that could not be made.
  */
 #pragma once
 
@@ -44,7 +44,8 @@ struct run_options {
     char *allow_net_text; /* what they point into */
     bool allow_git_dirs;
     bool no_toolchains;
-    char start[PATH_MAX]; /* of an agent: the folder of the workspace that it begins in; empty: its top */
+    char start[PATH_MAX]; /* of an agent: the folder of the workspace that it begins in; empty: its
+                             top */
     bool makes;           /* the box is to be a special one, beside its folder */
     bool cache;           /* of `mcp` */
     struct box_limits initial; /* what the box has if nothing is asked for; an agent's has more */
@@ -56,13 +57,14 @@ struct run_options {
 extern const struct option RUN_OPTIONS[];
 
 void run_options_init(struct run_options *o);
-void run_options_init_agent(struct run_options *o); /* with the larger box that an agent's work needs */
+void run_options_init_agent(
+    struct run_options *o); /* with the larger box that an agent's work needs */
 void run_options_free(struct run_options *o);
 #define _cleanup_run_options_ _cleanup_(run_options_free)
 
 /* Wrapper of options_parse for this table. */
-int run_options_parse(struct run_options *o, unsigned mask, int argc, char *const *argv, int *ret_used,
-                      struct error *err);
+int run_options_parse(struct run_options *o, unsigned mask, int argc, char *const *argv,
+                      int *ret_used, struct error *err);
 
 /* What host-side tools may do by these options. */
 struct tool_host run_options_host(const struct run_options *o);
@@ -73,6 +75,6 @@ void run_options_say_note(const struct run_options *o);
 /* Says what the person should know about the folder before a box is made. */
 void run_options_warn(const struct run_options *o);
 
-/* Is there an option among them that makes a box what it is? They mean nothing to one that is there. Before
- * the second step. */
+/* Is there an option among them that makes a box what it is? They mean nothing to one that is
+ * there. Before the second step. */
 bool run_options_make(const struct run_options *o);

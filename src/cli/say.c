@@ -14,7 +14,8 @@ const char *say_clean(const char *text, char *out, size_t size)
     size_t used = 0;
     for (const char *at = text; *at;) {
         size_t n = utf8_character((const uint8_t *)at, strlen(at));
-        bool plain = n > 1 ? !utf8_is_control((const uint8_t *)at, n) : n == 1 && *at >= ' ' && *at != 0x7f;
+        bool plain =
+            n > 1 ? !utf8_is_control((const uint8_t *)at, n) : n == 1 && *at >= ' ' && *at != 0x7f;
         if (n == 0)
             n = 1;
         if (used + (plain ? n : 4 * n) + 1 > size)

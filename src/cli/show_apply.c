@@ -21,7 +21,8 @@ static void apply_say(void *data, const char *path, enum apply_outcome outcome, 
         break;
     case APPLY_CONFLICT:
         t->conflicts++;
-        say("conflict: %s: %s", path, why ? why : "it changed in your folder since the box read it");
+        say("conflict: %s: %s", path,
+            why ? why : "it changed in your folder since the box read it");
         break;
     case APPLY_REFUSED:
         t->refused++;
@@ -38,7 +39,8 @@ static const char *plural(size_t n)
 static void say_choices(const struct apply_tally *t)
 {
     if (t->conflicts && t->id)
-        say("choose with 'hutch box %s %s --on-conflict mine|theirs|markers [PATH...]'", t->command, t->id);
+        say("choose with 'hutch box %s %s --on-conflict mine|theirs|markers [PATH...]'", t->command,
+            t->id);
 }
 
 void apply_summary(const struct apply_tally *t)
@@ -58,11 +60,11 @@ void sync_summary(const struct apply_tally *t)
     size_t done = t->done + t->merged;
     say_choices(t);
     if (t->conflicts)
-        say("the box has the folder's changes; brought over %zu file%s, %zu in conflict", done, plural(done),
-            t->conflicts);
+        say("the box has the folder's changes; brought over %zu file%s, %zu in conflict", done,
+            plural(done), t->conflicts);
     else
-        say("the box has the folder's changes; brought over %zu file%s that it had changed, too", done,
-            plural(done));
+        say("the box has the folder's changes; brought over %zu file%s that it had changed, too",
+            done, plural(done));
 }
 
 static void apply_note(void *data, const char *line)
@@ -78,7 +80,8 @@ struct tool_apply_options apply_tally_options(struct apply_tally *t)
         .report = {.say = apply_say, .data = t}, .note = apply_note, .data = t};
 }
 
-int show_apply(struct tool_box *box, const struct apply_options *files, uint64_t disk, struct error *err)
+int show_apply(struct tool_box *box, const struct apply_options *files, uint64_t disk,
+               struct error *err)
 {
     struct apply_tally tally = {.command = "apply", .id = box->box ? NULL : box->id.text};
     struct tool_apply_options o = apply_tally_options(&tally);

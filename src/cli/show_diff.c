@@ -9,7 +9,8 @@
 #include "show_diff.h"
 #include "banned.h"
 
-#define OUT_MAX (256u << 20) /* of one line: the scribe's own bound on what it diffs as text is far below */
+#define OUT_MAX                                                                                    \
+    (256u << 20) /* of one line: the scribe's own bound on what it diffs as text is far below */
 
 static const char *colour_of(const char *line)
 {

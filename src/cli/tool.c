@@ -26,11 +26,12 @@ static int parse_input(const char *text, size_t n, json_t **ret, struct error *e
     json_error_t at;
     json_t *input = json_loadb(text, n, JSON_REJECT_DUPLICATES, &at);
     if (!input)
-        return error_set(err, EINVAL, "the input is not JSON: line %d, column %d: %s", at.line, at.column,
-                         at.text);
+        return error_set(err, EINVAL, "the input is not JSON: line %d, column %d: %s", at.line,
+                         at.column, at.text);
     if (!json_is_object(input)) {
         json_decref(input);
-        return error_set(err, EINVAL, "the input must be a JSON object, such as '{\"path\": \"README.md\"}'");
+        return error_set(err, EINVAL,
+                         "the input must be a JSON object, such as '{\"path\": \"README.md\"}'");
     }
     *ret = input;
     return 0;
@@ -52,7 +53,8 @@ static int read_input(const char *given, json_t **ret, struct error *err)
     return parse_input((const char *)text.data, text.len, ret, err);
 }
 
-/* On a terminal what came out of the box is made harmless; anywhere else it is passed on as it is. */
+/* On a terminal what came out of the box is made harmless; anywhere else it is passed on as it is.
+ */
 static int print_text(int fd, const struct buf *text)
 {
     _cleanup_buf_ struct buf safe = BUF_INIT(HARMLESS_GROWTH * (size_t)RESULT_TEXT_MAX + 1);
@@ -65,7 +67,8 @@ static int print_text(int fd, const struct buf *text)
         buf_append(&safe, "\n", 1);
     if (safe.failed)
         return -ENOMEM;
-    return fd == STDOUT_FILENO ? output_write(safe.data, safe.len) : io_write_all(fd, safe.data, safe.len);
+    return fd == STDOUT_FILENO ? output_write(safe.data, safe.len)
+                               : io_write_all(fd, safe.data, safe.len);
 }
 
 static int print_json(const struct tool_result *r)
@@ -99,10 +102,11 @@ static int print_result(const struct run_options *o, const struct tool_result *r
 static int apply(const struct run_options *o, struct tool_open *t)
 {
     struct error err = {0};
-    int conflicts = o->apply && t->own
-                        ? show_apply(&t->box, &(struct apply_options){.allow_git_dirs = o->allow_git_dirs},
-                                     o->wish.box.limits.disk, &err)
-                        : 0;
+    int conflicts =
+        o->apply && t->own
+            ? show_apply(&t->box, &(struct apply_options){.allow_git_dirs = o->allow_git_dirs},
+                         o->wish.box.limits.disk, &err)
+            : 0;
     if (conflicts < 0)
         return say_failure(&err);
     return conflicts ? 1 : 0;

@@ -26,7 +26,8 @@ static void print_line(void *data, const struct tool *t)
     int n = end ? (int)(end - t->summary) : (int)strcspn(t->summary, "\n");
     char first[400];
     snprintf(first, sizeof first, "%.*s", n, t->summary);
-    printf("%-16s %s\n", say_clean(t->name, name, sizeof name), say_clean(first, text, sizeof text));
+    printf("%-16s %s\n", say_clean(t->name, name, sizeof name),
+           say_clean(first, text, sizeof text));
 }
 
 static int print_json(struct tool_session *s)

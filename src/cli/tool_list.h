@@ -1,4 +1,5 @@
-/* The tools as lists: for people, for programs, and as the page docs/tools.md. Each returns the exit status.
+/* The tools as lists: for people, for programs, and as the page docs/tools.md. Each returns the
+ * exit status.
  */
 #pragma once
 

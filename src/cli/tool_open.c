@@ -20,8 +20,9 @@ static int open_box(struct run_options *o, struct tool_open *t, struct error *er
 {
     if (o->box_id) {
         if (run_options_make(o) || o->apply)
-            return error_set(err, EINVAL,
-                             "--box names a box that is there: options that make one do not go with it");
+            return error_set(
+                err, EINVAL,
+                "--box names a box that is there: options that make one do not go with it");
         return boxes_find(o->box_id, &t->box.registry, &t->box.id, err);
     }
     _cleanup_git_box_ struct git_box git = {0};

@@ -1,6 +1,7 @@
 /*
- * `hutch trust`: which folders may decide where a conversation goes and what runs on this machine; and the
- * question that `hutch chat` asks about a folder. src/tool/trust.c says what a decision covers.
+ * `hutch trust`: which folders may decide where a conversation goes and what runs on this machine;
+ * and the question that `hutch chat` asks about a folder. src/tool/trust.c says what a decision
+ * covers.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -24,10 +25,10 @@ struct trust_options {
 const struct option TRUST_OPTIONS[] = {
     {"list", 0, NULL, "list the folders that were decided about", NULL, OPTION_ALWAYS, FIELD(list),
      option_parse_flag},
-    {"show", 0, NULL, "show what the files of DIR would set, and decide nothing", NULL, OPTION_ALWAYS,
-     FIELD(show), option_parse_flag},
-    {"revoke", 0, "DIR", "forget the decision about this folder", NULL, OPTION_ALWAYS, FIELD(revoke),
-     option_parse_string},
+    {"show", 0, NULL, "show what the files of DIR would set, and decide nothing", NULL,
+     OPTION_ALWAYS, FIELD(show), option_parse_flag},
+    {"revoke", 0, "DIR", "forget the decision about this folder", NULL, OPTION_ALWAYS,
+     FIELD(revoke), option_parse_string},
     {"json", 0, NULL, "print JSON", NULL, OPTION_ALWAYS, FIELD(json), option_parse_flag},
     {0},
 };
@@ -46,7 +47,8 @@ static const char *text_of(const json_t *object, const char *member)
     return text ? text : "";
 }
 
-/* The files belong to a stranger: whatever they hold must not reach the terminal as a control sequence. */
+/* The files belong to a stranger: whatever they hold must not reach the terminal as a control
+ * sequence. */
 static void print_items(FILE *out, const json_t *items)
 {
     size_t i;
@@ -119,8 +121,8 @@ static int trust_folder(const char *folder, const struct trust_options *o)
     if (trouble.code)
         say("%s", trouble.text);
     if (o->json) {
-        json_t *all = json_pack("{s:s, s:s, s:O}", "folder", t.folder, "state", state_text(t.state, true),
-                                "items", items);
+        json_t *all = json_pack("{s:s, s:s, s:O}", "folder", t.folder, "state",
+                                state_text(t.state, true), "items", items);
         if (!all)
             say("the path of this folder is not UTF-8: JSON cannot hold it");
         else
@@ -144,7 +146,8 @@ int command_trust(const struct command *self, int argc, char **argv)
     if (!command_words(self, argc, argv, &o, 0, 1, &n, &status))
         return status;
     if (o.list + o.show + (o.revoke != NULL) > 1 || ((o.list || o.revoke) && n > 0)) {
-        say("--list, --show and --revoke are different commands: give one of them, and DIR with --show only");
+        say("--list, --show and --revoke are different commands: give one of them, and DIR with "
+            "--show only");
         return EXIT_USAGE;
     }
     if (o.list)
@@ -156,7 +159,8 @@ int command_trust(const struct command *self, int argc, char **argv)
     return 0;
 }
 
-/* A line of the terminal, byte by byte: what is typed after it is for the chat. -ENODATA: the end. */
+/* A line of the terminal, byte by byte: what is typed after it is for the chat. -ENODATA: the end.
+ */
 static int read_answer(char answer[ANSWER_MAX])
 {
     size_t used = 0;
@@ -187,7 +191,8 @@ static void print_question(const struct trust *t, const json_t *items)
         if (used + strlen(name) + 2 > NAMES_MAX)
             left_out++;
         else
-            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", name);
+            used +=
+                (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", name);
     }
     if (left_out)
         snprintf(names + used, sizeof names - used, " and %zu more", left_out);

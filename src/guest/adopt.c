@@ -28,7 +28,8 @@ static bool is_child(pid_t pid)
 
 static void refuse(struct command *c, int code, const char *why)
 {
-    conn_error(TAKE_PTR(c->conn), code, "the box cannot be entered: cannot %s: %s", why, strerror(code));
+    conn_error(TAKE_PTR(c->conn), code, "the box cannot be entered: cannot %s: %s", why,
+               strerror(code));
     command_free(c);
 }
 

@@ -21,8 +21,9 @@
 #define DRAIN_MAX      (4u << 20) /* more than a pipe holds */
 
 /*
- * The folder is the agent's as much as ours, so nothing in it is trusted: only a file that did not exist is
- * used. One may exist, from the box that this one was forked off; its number is passed over.
+ * The folder is the agent's as much as ours, so nothing in it is trusted: only a file that did not
+ * exist is used. One may exist, from the box that this one was forked off; its number is passed
+ * over.
  */
 static int open_output(struct guest *g, char *path, size_t size, int *ret_fd)
 {
@@ -103,8 +104,8 @@ void background_answer(struct command *c, struct conn *conn)
     conn_finish(conn);
 }
 
-/* What the process wrote is in the log before its end is reported. Its tree may write on: only what is there
- * now counts. */
+/* What the process wrote is in the log before its end is reported. Its tree may write on: only what
+ * is there now counts. */
 static void drain_log(struct command *c)
 {
     uint64_t most = c->log.total + DRAIN_MAX;
@@ -137,9 +138,10 @@ struct command *background_find(struct conn *conn, const struct wire_frame *f)
     LIST_FOREACH(c, &conn->guest->commands, link)
     if (c->background && c->handle == handle)
         return c;
-    conn_error(conn, ESRCH,
-               "there is no background command %llu: it is forgotten, or was started in another box",
-               (unsigned long long)handle);
+    conn_error(
+        conn, ESRCH,
+        "there is no background command %llu: it is forgotten, or was started in another box",
+        (unsigned long long)handle);
     return NULL;
 }
 
@@ -149,7 +151,8 @@ static void put_news(struct command *c, struct buf *b, uint64_t most)
     uint8_t *first = c->guest->scratch, *last = first + sizeof c->guest->scratch / 2;
     size_t half = sizeof c->guest->scratch / 2;
     struct output_log_news news;
-    output_log_read(&c->log, c->mark, first, last, most / 2 < half ? (size_t)(most / 2) : half, &news);
+    output_log_read(&c->log, c->mark, first, last, most / 2 < half ? (size_t)(most / 2) : half,
+                    &news);
     wire_put(b, WIRE_K_DATA, first, news.first);
     wire_put(b, WIRE_K_TAIL, last, news.last);
     wire_put_u64(b, WIRE_K_DROPPED, news.dropped);
@@ -186,7 +189,8 @@ int background_signal_request(struct conn *conn, const struct wire_frame *f)
         return 0;
     if (sig == 0 || sig >= NSIG || !freeze_lets_pass(conn->guest, (int)sig)) {
         bool known = sig > 0 && sig < NSIG;
-        conn_error(conn, known ? EBUSY : EINVAL, known ? "the box is frozen" : "there is no such signal");
+        conn_error(conn, known ? EBUSY : EINVAL,
+                   known ? "the box is frozen" : "there is no such signal");
         return 0;
     }
     unsigned count = conn->guest->has_children ? ptree_signal(conn->guest, c->tag, (int)sig) : 0;

@@ -1,7 +1,7 @@
 /*
- * Background commands: they answer at once with a handle and run on without their connection. Their output
- * goes to a file of the box (output_log.h). The ones that ended last are remembered; one that is forgotten
- * loses what is left of its tree.
+ * Background commands: they answer at once with a handle and run on without their connection. Their
+ * output goes to a file of the box (output_log.h). The ones that ended last are remembered; one
+ * that is forgotten loses what is left of its tree.
  */
 #pragma once
 

@@ -12,8 +12,9 @@
 #define BACKLOG_FULL (256u << 10)
 #define BACKLOG_ROOM (128u << 10)
 #define BACKLOG_MAX  (2u << 20) /* a full backlog and one more frame always fit */
-#define DRAIN_MAX    (4u << 20) /* more than pipes hold: only a writer that outlived the command reaches it */
-#define END_OF_FILE  4          /* what a terminal takes for it */
+#define DRAIN_MAX                                                                                  \
+    (4u << 20)        /* more than pipes hold: only a writer that outlived the command reaches it */
+#define END_OF_FILE 4 /* what a terminal takes for it */
 
 static void stop_output(struct carry *c)
 {
@@ -181,10 +182,11 @@ void carry_resize(struct carry *c, const struct wire_frame *f)
 
 void carry_init(struct carry *c, struct loop *l)
 {
-    *c = (struct carry){.loop = l,
-                        .out = {{.fd = -1, .ready = stdout_ready}, {.fd = -1, .ready = stderr_ready}},
-                        .in = {.fd = -1, .ready = stdin_ready},
-                        .backlog = BUF_INIT(BACKLOG_MAX)};
+    *c = (struct carry){
+        .loop = l,
+        .out = {{.fd = -1, .ready = stdout_ready}, {.fd = -1, .ready = stderr_ready}},
+        .in = {.fd = -1, .ready = stdin_ready},
+        .backlog = BUF_INIT(BACKLOG_MAX)};
 }
 
 void carry_close(struct carry *c)

@@ -1,8 +1,8 @@
 /*
  * Carries bytes between a command's pipes or terminal and the host's connection, in frames.
  *
- * Both ways are bounded: output is read only while the connection's queue has room, and frames of input are
- * read only while the command takes them. A carry that was never opened is inert.
+ * Both ways are bounded: output is read only while the connection's queue has room, and frames of
+ * input are read only while the command takes them. A carry that was never opened is inert.
  */
 #pragma once
 
@@ -51,6 +51,7 @@ void carry_resize(struct carry *c, const struct wire_frame *f);
 /* The connection has room again. */
 void carry_room(struct carry *c);
 
-/* After the command's end: carries what is already there. True once that is done, false to be called on room.
+/* After the command's end: carries what is already there. True once that is done, false to be
+ * called on room.
  */
 bool carry_drain(struct carry *c);

@@ -93,7 +93,8 @@ int command_spawn(struct command *c, struct spawn *s)
 void command_arm(struct command *c)
 {
     if (c->limits.timeout_ms)
-        loop_timer_set(&c->guest->loop, &c->deadline, c->started + (int64_t)c->limits.timeout_ms * NS_PER_MS);
+        loop_timer_set(&c->guest->loop, &c->deadline,
+                       c->started + (int64_t)c->limits.timeout_ms * NS_PER_MS);
     sample_start(c);
 }
 
@@ -112,7 +113,8 @@ static void describe_failure(const struct command *c, char *text, size_t size)
     if (c->error_step == SPAWN_SETUP)
         snprintf(text, size, "cannot start: %s: %s", c->error_call, strerror(c->error));
     else if (c->error_step == SPAWN_CWD)
-        snprintf(text, size, "cannot enter the working directory %.400s: %s", c->cwd, strerror(c->error));
+        snprintf(text, size, "cannot enter the working directory %.400s: %s", c->cwd,
+                 strerror(c->error));
     else if (c->error == ENOENT)
         snprintf(text, size, "%.400s: not found", c->name);
     else if (c->error == EACCES)
@@ -125,7 +127,8 @@ static void put_failure(struct command *c, struct buf *b)
 {
     char text[512];
     describe_failure(c, text, sizeof text);
-    wire_put_u64(b, WIRE_K_EXIT_CODE, c->error_step == SPAWN_EXEC && c->error == ENOENT ? 127 : 126);
+    wire_put_u64(b, WIRE_K_EXIT_CODE,
+                 c->error_step == SPAWN_EXEC && c->error == ENOENT ? 127 : 126);
     wire_put_u64(b, WIRE_K_CODE, (uint64_t)c->error);
     wire_put_str(b, WIRE_K_TEXT, text);
 }
@@ -267,8 +270,8 @@ void command_exited(struct command *c, int status, const struct rusage *ru)
         shell_exited(c);
     if (c->background)
         background_ended(c);
-    /* Not now but as soon as all the dead are counted: mostly nobody is left, and there is nothing to look
-     * for. */
+    /* Not now but as soon as all the dead are counted: mostly nobody is left, and there is nothing
+     * to look for. */
     c->give_up = c->ended + SWEEP_LONG;
     if (!c->background || c->limit)
         loop_timer_set(&c->guest->loop, &c->sweep, c->ended);
@@ -311,7 +314,8 @@ static void user_closed(struct conn *conn)
         command_kill(c, WIRE_LIMIT_NONE);
 }
 
-static const struct conn_user command_user = {.frame = user_frame, .room = user_room, .closed = user_closed};
+static const struct conn_user command_user = {
+    .frame = user_frame, .room = user_room, .closed = user_closed};
 
 void command_serve(struct command *c, struct conn *conn)
 {

@@ -1,13 +1,15 @@
 /*
  * One command, from its start to its result.
  *
- * A command ends when its process ends, not when its pipes close. Then what is left of its tree is killed,
- * what is already in its pipes is carried to the host, and the result is sent. A background command answers
- * at once, its tree lives on after its process, and how it ended is remembered for a while.
+ * A command ends when its process ends, not when its pipes close. Then what is left of its tree is
+ * killed, what is already in its pipes is carried to the host, and the result is sent. A background
+ * command answers at once, its tree lives on after its process, and how it ended is remembered for
+ * a while.
  *
  *     runs ── process ends ──▶ tree is killed, pass by pass ──▶ pipes are drained ──▶ result, freed
  *
- * Nobody waits in any of these: passes are repeated by a timer, pipes are drained as the connection takes it.
+ * Nobody waits in any of these: passes are repeated by a timer, pipes are drained as the connection
+ * takes it.
  */
 #pragma once
 
@@ -45,7 +47,8 @@ struct command {
     struct conn *conn; /* who waits for the result; NULL in the background and after a cancel */
     struct carry carry;
     struct spawn_report *report;
-    struct loop_source arrival; /* of a process that comes from outside (adopt.h); fd -1 at all other times */
+    struct loop_source
+        arrival; /* of a process that comes from outside (adopt.h); fd -1 at all other times */
     rlim_t tag;
     pid_t pid; /* 0 once it was reaped */
     bool draining;
@@ -76,7 +79,8 @@ struct command {
     enum wire_limit limit;
 };
 
-/* A new command in the guest's list, nothing started; or NULL. Freed by command_free until it has a process.
+/* A new command in the guest's list, nothing started; or NULL. Freed by command_free until it has a
+ * process.
  */
 struct command *command_new(struct guest *g);
 struct command *command_free(struct command *c);
@@ -100,5 +104,6 @@ void command_none_left(struct guest *g);
 /* The fields that tell how a command ended, or how far it is. */
 void command_put_result(struct command *c, struct buf *b);
 
-/* The connection is the command's from now on: it hears its frames, and gets output and the result. */
+/* The connection is the command's from now on: it hears its frames, and gets output and the result.
+ */
 void command_serve(struct command *c, struct conn *conn);

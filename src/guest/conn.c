@@ -15,9 +15,9 @@
 #define QUEUE_MAX  (1u << 20)
 
 /*
- * A stream that is closed with bytes unread tells its peer of a reset instead of an end. The peer may have
- * sent input that nobody wanted any more; after the shutdown it cannot send more, so reading the rest makes a
- * clean end.
+ * A stream that is closed with bytes unread tells its peer of a reset instead of an end. The peer
+ * may have sent input that nobody wanted any more; after the shutdown it cannot send more, so
+ * reading the rest makes a clean end.
  */
 static void hang_up(int fd)
 {
@@ -50,7 +50,8 @@ static void flush(struct conn *c)
     if (c->out.failed)
         c->dead = true;
     while (!c->dead && pending(c)) {
-        ssize_t n = send(c->source.fd, c->out.data + c->sent, pending(c), MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t n =
+            send(c->source.fd, c->out.data + c->sent, pending(c), MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN)
@@ -171,7 +172,8 @@ bool conn_is_full(struct conn *c)
 
 void conn_pause(struct conn *c, bool on)
 {
-    /* Whole frames may wait in the reader, of which the loop says nothing: being writable calls our handler.
+    /* Whole frames may wait in the reader, of which the loop says nothing: being writable calls our
+     * handler.
      */
     c->resumed = c->paused && !on;
     c->paused = on;

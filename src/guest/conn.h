@@ -1,10 +1,10 @@
 /*
  * A connection: frames in, frames out, never blocking.
  *
- * Its user is told of each frame, of room in a queue that was full, and of the connection's end. A connection
- * frees itself: when its peer is gone or sent a malformed frame (the user hears `closed` last), or after
- * conn_finish() once all is sent (the user has let go of it then). Composing frames into conn->out and
- * pushing them never frees it.
+ * Its user is told of each frame, of room in a queue that was full, and of the connection's end. A
+ * connection frees itself: when its peer is gone or sent a malformed frame (the user hears `closed`
+ * last), or after conn_finish() once all is sent (the user has let go of it then). Composing frames
+ * into conn->out and pushing them never frees it.
  */
 #pragma once
 

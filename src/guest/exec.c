@@ -14,7 +14,8 @@
 #define DEFAULT_CWD "/workspace"
 #define MS_MAX      (INT64_MAX / 2000000)
 
-/* What a request asks for, with the memory and the descriptors that it needs until the process is started. */
+/* What a request asks for, with the memory and the descriptors that it needs until the process is
+ * started. */
 struct exec {
     struct words argv, env;
     int fds[3];
@@ -29,7 +30,8 @@ static void exec_free(struct exec *x)
         cleanup_close(&x->fds[i]);
 }
 
-static int parse_words(struct exec *x, struct command *c, const struct wire_frame *f, struct error *err)
+static int parse_words(struct exec *x, struct command *c, const struct wire_frame *f,
+                       struct error *err)
 {
     struct wire_field field;
     int r = words_collect(f, WIRE_K_ARG, &x->argv);
@@ -76,8 +78,8 @@ static int take_passed_fds(struct exec *x, struct conn *conn, struct error *err)
     return 0;
 }
 
-static int open_stdio(struct exec *x, struct command *c, struct conn *conn, const struct wire_frame *f,
-                      struct error *err)
+static int open_stdio(struct exec *x, struct command *c, struct conn *conn,
+                      const struct wire_frame *f, struct error *err)
 {
     int r = 0;
     x->stdio = (enum wire_stdio)wire_find_u64(f, WIRE_K_STDIO, WIRE_STDIO_FDS);
@@ -91,8 +93,8 @@ static int open_stdio(struct exec *x, struct command *c, struct conn *conn, cons
     if (x->stdio == WIRE_STDIO_FRAMES)
         r = carry_open_pipes(&c->carry, x->fds);
     else if (x->stdio == WIRE_STDIO_PTY)
-        r = carry_open_pty(&c->carry, wire_find_u64(f, WIRE_K_ROWS, 0), wire_find_u64(f, WIRE_K_COLS, 0),
-                           x->fds);
+        r = carry_open_pty(&c->carry, wire_find_u64(f, WIRE_K_ROWS, 0),
+                           wire_find_u64(f, WIRE_K_COLS, 0), x->fds);
     else if (x->stdio != WIRE_STDIO_NULL)
         r = -EINVAL;
     return r < 0 ? error_errno(err, -r, "cannot connect the command's input and output") : 0;
@@ -107,8 +109,9 @@ static int start(struct exec *x, struct command *c, struct error *err)
                       .tty = x->stdio == WIRE_STDIO_PTY};
     int r = command_spawn(c, &s);
     if (r == -EAGAIN)
-        return error_set(err, EAGAIN,
-                         "cannot start the command: the box has as many processes as it may have (--pids)");
+        return error_set(
+            err, EAGAIN,
+            "cannot start the command: the box has as many processes as it may have (--pids)");
     if (r < 0)
         return error_errno(err, -r, "cannot start the command: fork");
     command_arm(c);

@@ -21,10 +21,11 @@ int file_send(struct file_call *c)
 
 int file_resolve(struct file_call *c, const char *path, int flags, int *ret_fd)
 {
-    /* With the whole filesystem as root an absolute link leads nowhere else; beneath any other it is an
-     * escape. */
+    /* With the whole filesystem as root an absolute link leads nowhere else; beneath any other it
+     * is an escape. */
     struct open_how how = {.flags = (uint64_t)(flags | O_CLOEXEC),
-                           .resolve = RESOLVE_NO_MAGICLINKS | (c->whole ? RESOLVE_IN_ROOT : RESOLVE_BENEATH)};
+                           .resolve = RESOLVE_NO_MAGICLINKS |
+                                      (c->whole ? RESOLVE_IN_ROOT : RESOLVE_BENEATH)};
     for (int i = 0; i < RETRIES; i++) {
         long fd = syscall(SYS_openat2, c->root, path, &how, sizeof how);
         if (fd >= 0) {
@@ -53,7 +54,8 @@ int file_need_regular(const char *path, mode_t mode, struct error *err)
                        : S_ISSOCK(mode) ? "a socket"
                        : S_ISLNK(mode)  ? "a symbolic link"
                                         : "a device";
-    return error_set(err, S_ISDIR(mode) ? EISDIR : EINVAL, "%.400s: is %s, not a regular file", path, kind);
+    return error_set(err, S_ISDIR(mode) ? EISDIR : EINVAL, "%.400s: is %s, not a regular file",
+                     path, kind);
 }
 
 int file_open_regular(struct file_call *c, int *ret_fd, struct stat *ret_st, struct error *err)
@@ -130,7 +132,8 @@ static int open_call(struct file_call *c, struct error *err)
         find_path(&c->request, WIRE_K_NAME, DEFAULT_ROOT, &c->root_path) < 0)
         return error_set(err, EINVAL, "a path holds a NUL byte");
     if (c->root_path[0] != '/')
-        return error_set(err, EINVAL, "%.400s: the root of a request is an absolute path", c->root_path);
+        return error_set(err, EINVAL, "%.400s: the root of a request is an absolute path",
+                         c->root_path);
     c->whole = strcmp(c->root_path, "/") == 0;
     c->root = open(c->root_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     return c->root < 0 ? error_errno(err, errno, "%.400s", c->root_path) : 0;

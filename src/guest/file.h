@@ -1,10 +1,10 @@
 /*
  * File requests, as a worker serves them.
  *
- * Paths are the host's wish, but the tree is the agent's and changes while we look. So a path is resolved by
- * the kernel in one step, beneath the root and never out of it, whatever links and renames are made
- * meanwhile; and what it led to is looked at before it is opened, so that a FIFO, a device or a socket is an
- * error and never a wait.
+ * Paths are the host's wish, but the tree is the agent's and changes while we look. So a path is
+ * resolved by the kernel in one step, beneath the root and never out of it, whatever links and
+ * renames are made meanwhile; and what it led to is looked at before it is opened, so that a FIFO,
+ * a device or a socket is an error and never a wait.
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /*
  * LINES: a regular file as people look at it, in one request.
  *
- * Its first bytes tell what it is. Of a text the lines that were asked for are sent, of an image all of it,
- * of anything else nothing but what it seems to be. UTF-16 is sent as UTF-8.
+ * Its first bytes tell what it is. Of a text the lines that were asked for are sent, of an image
+ * all of it, of anything else nothing but what it seems to be. UTF-16 is sent as UTF-8.
  */
 #include <errno.h>
 #include <string.h>
@@ -59,7 +59,8 @@ static void put_lines(struct subject *f, const struct buf *text, const struct li
 {
     struct buf *out = &f->c->out;
     for (size_t at = 0; at < text->len; at += WIRE_DATA_MAX)
-        put_data(out, text->data + at, text->len - at < WIRE_DATA_MAX ? text->len - at : WIRE_DATA_MAX);
+        put_data(out, text->data + at,
+                 text->len - at < WIRE_DATA_MAX ? text->len - at : WIRE_DATA_MAX);
     size_t begin = begin_result(f);
     wire_put_u64(out, WIRE_K_LINE, got->first);
     wire_put_u64(out, WIRE_K_COUNT, got->count);

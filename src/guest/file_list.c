@@ -1,5 +1,5 @@
-/* LIST: the entries of one folder, in the order of their names. STAT: one path, without following a last
- * link. */
+/* LIST: the entries of one folder, in the order of their names. STAT: one path, without following a
+ * last link. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +31,8 @@ static int compare(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The next name that is not the folder itself or the one above; NULL at the end, with errno 0, or on failure.
+/* The next name that is not the folder itself or the one above; NULL at the end, with errno 0, or
+ * on failure.
  */
 static const char *next_name(DIR *dir)
 {

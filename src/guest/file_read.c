@@ -5,9 +5,10 @@
 #include "file.h"
 #include "banned.h"
 
-/* Sends up to `limit` bytes in DATA frames. A file that grows meanwhile ends where it did, one that shrinks
- * sooner. */
-static int send_range(struct file_call *c, int fd, uint64_t offset, uint64_t limit, struct error *err)
+/* Sends up to `limit` bytes in DATA frames. A file that grows meanwhile ends where it did, one that
+ * shrinks sooner. */
+static int send_range(struct file_call *c, int fd, uint64_t offset, uint64_t limit,
+                      struct error *err)
 {
     static uint8_t piece[WIRE_DATA_MAX];
     while (limit > 0) {

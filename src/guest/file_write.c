@@ -1,9 +1,10 @@
 /*
  * WRITE: replaces a file's content in one step, or adds to its end.
  *
- * The bytes go to a new file beside it, which then takes its name: whoever looks sees the old content or the
- * new. Missing folders are made. What is appended goes to the file itself, so that who follows it sees it
- * grow; the room for it is taken first, so that a full disk leaves no half of it.
+ * The bytes go to a new file beside it, which then takes its name: whoever looks sees the old
+ * content or the new. Missing folders are made. What is appended goes to the file itself, so that
+ * who follows it sees it grow; the room for it is taken first, so that a full disk leaves no half
+ * of it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,8 +25,9 @@ struct written {
     mode_t mode;
 };
 
-/* Writes the content to fd, all of it or none that counts; it is read to its end even after a failure, so
- * that the host may send it whole before it reads our answer. With fd -1 it is only read. */
+/* Writes the content to fd, all of it or none that counts; it is read to its end even after a
+ * failure, so that the host may send it whole before it reads our answer. With fd -1 it is only
+ * read. */
 static int receive(struct file_call *c, int fd, uint64_t *ret_size)
 {
     uint64_t size = 0;
@@ -63,7 +65,8 @@ static int replace(struct file_call *c, const struct place *p, struct written *w
 /* Opens the place's file as it is now: it may have been replaced since it was looked at. */
 static int open_to_append(const struct place *p, struct stat *ret_st, int *ret_fd)
 {
-    _cleanup_fd_ int fd = openat(p->dir, p->name, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    _cleanup_fd_ int fd =
+        openat(p->dir, p->name, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 || fstat(fd, ret_st) < 0)
         return -errno;
     if (!S_ISREG(ret_st->st_mode))

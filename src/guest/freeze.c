@@ -52,8 +52,8 @@ static void remember_stopped(struct guest *g)
 }
 
 /*
- * Lets processes go on, the youngest first: a shell that went on before its child would see the child
- * stopped, and take it for a job that its user stopped.
+ * Lets processes go on, the youngest first: a shell that went on before its child would see the
+ * child stopped, and take it for a job that its user stopped.
  */
 static void let_go(struct guest *g)
 {
@@ -82,7 +82,8 @@ static void thaw(struct guest *g)
     worker_kill_stopped(g);
 }
 
-/* Processes that have not stopped: how many, and the first of those that sleep without taking signals. */
+/* Processes that have not stopped: how many, and the first of those that sleep without taking
+ * signals. */
 struct census {
     unsigned alive;
     unsigned moving;
@@ -110,9 +111,9 @@ static void count_processes(struct guest *g, struct census *ret)
 }
 
 /*
- * Who called vfork takes no signal until its child executes or ends, and that child has stopped: neither
- * moves. So one that waits like that and has a stopped child counts as stopped, after a grace for those that
- * wait for a disk.
+ * Who called vfork takes no signal until its child executes or ends, and that child has stopped:
+ * neither moves. So one that waits like that and has a stopped child counts as stopped, after a
+ * grace for those that wait for a disk.
  */
 static bool all_wait_for_stopped_children(struct guest *g, struct census *c)
 {
@@ -175,7 +176,8 @@ static void refuse_all(struct guest *g)
 static void look(struct guest *g)
 {
     int64_t now = clock_now();
-    if (notify_is_busy(g)) /* a folder is half-way between two places; that has a limit of its own */
+    if (notify_is_busy(
+            g)) /* a folder is half-way between two places; that has a limit of its own */
         g->freeze.began = now;
     if ((!g->has_children || all_stopped(g)) && !notify_is_busy(g)) {
         g->freeze.state = FREEZE_ON;
@@ -224,7 +226,8 @@ static void user_closed(struct conn *conn)
         thaw(conn->guest);
 }
 
-static const struct conn_user freeze_user = {.frame = user_frame, .room = user_room, .closed = user_closed};
+static const struct conn_user freeze_user = {
+    .frame = user_frame, .room = user_room, .closed = user_closed};
 
 int freeze_request(struct conn *conn, const struct wire_frame *f)
 {

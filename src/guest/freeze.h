@@ -1,9 +1,10 @@
 /*
- * The FREEZE request: every process but this one is stopped until the connection closes, so that what is
- * copied from the box meanwhile is one state of it. Freezes nest; the last one to close lets the processes go
- * on.
+ * The FREEZE request: every process but this one is stopped until the connection closes, so that
+ * what is copied from the box meanwhile is one state of it. Freezes nest; the last one to close
+ * lets the processes go on.
  *
- * A process that its owner had stopped before stays stopped after. Nothing is started while a freeze lasts.
+ * A process that its owner had stopped before stays stopped after. Nothing is started while a
+ * freeze lasts.
  */
 #pragma once
 
@@ -37,5 +38,6 @@ struct freeze {
 void freeze_init(struct guest *g);
 int freeze_request(struct conn *conn, const struct wire_frame *f);
 
-/* Whether a signal may be sent now: one that would let a process go on must not while it is frozen. */
+/* Whether a signal may be sent now: one that would let a process go on must not while it is frozen.
+ */
 bool freeze_lets_pass(struct guest *g, int sig);

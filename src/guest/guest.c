@@ -1,6 +1,6 @@
 /*
- * The heart of the guest: takes connections from the control socket and notices children that end. Everything
- * else happens in the handlers that these two set off.
+ * The heart of the guest: takes connections from the control socket and notices children that end.
+ * Everything else happens in the handlers that these two set off.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,8 @@ static void control_ready(struct loop_source *s, short events)
     ssize_t got = io_recv_fds(s->fd, &byte, 1, &fd, 1, &n_fds, MSG_DONTWAIT);
     if (got == -EAGAIN)
         return;
-    /* The host is gone or wants an end: leave at once, the kernel ends everything else in this pid namespace.
+    /* The host is gone or wants an end: leave at once, the kernel ends everything else in this pid
+     * namespace.
      */
     if (got <= 0)
         _exit(0);
@@ -75,7 +76,8 @@ int guest_serve(int control, int listener, const char **ret_call)
     if (g->signals.fd < 0)
         return -errno;
     *ret_call = "malloc";
-    if (loop_watch(&g->loop, &g->signals, POLLIN) < 0 || loop_watch(&g->loop, &g->control, POLLIN) < 0)
+    if (loop_watch(&g->loop, &g->signals, POLLIN) < 0 ||
+        loop_watch(&g->loop, &g->control, POLLIN) < 0)
         return -ENOMEM;
     for (;;)
         loop_step(&g->loop);

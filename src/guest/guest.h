@@ -1,6 +1,6 @@
 /*
- * What the parts of the guest share: one struct, made in main and reached from everything that the loop
- * calls.
+ * What the parts of the guest share: one struct, made in main and reached from everything that the
+ * loop calls.
  */
 #pragma once
 
@@ -27,7 +27,8 @@ struct guest {
     struct loop_source control; /* where the host sends connections */
     struct loop_source signals; /* SIGCHLD */
     unsigned n_conns;
-    struct commands commands; /* running, and ended background ones that are remembered; newest first */
+    struct commands
+        commands; /* running, and ended background ones that are remembered; newest first */
     unsigned n_commands;
     struct workers workers;
     unsigned n_workers;
@@ -44,6 +45,6 @@ struct guest {
     uint8_t scratch[WIRE_DATA_MAX]; /* bytes on their way from a pipe into a frame */
 };
 
-/* Serves the control socket, and the filter's listener if there is one (else -1). Does not return, unless it
- * could not begin: then with a negative errno and the call that failed. */
+/* Serves the control socket, and the filter's listener if there is one (else -1). Does not return,
+ * unless it could not begin: then with a negative errno and the call that failed. */
 int guest_serve(int control, int listener, const char **ret_call);

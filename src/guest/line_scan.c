@@ -77,8 +77,8 @@ static void step(struct scan *c, const uint8_t *p, size_t n, uint64_t newlines)
     c->last = p[n - 1];
 }
 
-/* Goes to the start of a line. 1 if there is such a line, 0 if the text ends before, -EFBIG if it was not
- * found within the limit. */
+/* Goes to the start of a line. 1 if there is such a line, 0 if the text ends before, -EFBIG if it
+ * was not found within the limit. */
 static int seek_line(struct scan *c, uint64_t line)
 {
     uint64_t begin = c->at.offset;
@@ -107,8 +107,8 @@ static int seek_line(struct scan *c, uint64_t line)
     return n < 0 ? (int)n : n > 0;
 }
 
-/* Counts on to the end, but over no more than `max` bytes: 1 if the end was reached, else 0. `keep`, if
- * given, learns positions on the way. */
+/* Counts on to the end, but over no more than `max` bytes: 1 if the end was reached, else 0.
+ * `keep`, if given, learns positions on the way. */
 static int count_on(struct scan *c, uint64_t max, struct position *keep, size_t *n_keep)
 {
     for (uint64_t begin = c->at.offset; c->at.offset - begin <= max;) {
@@ -123,8 +123,8 @@ static int count_on(struct scan *c, uint64_t max, struct position *keep, size_t 
     return 0;
 }
 
-/* Goes to a line that is counted from the end: all lines are counted, and the way back is short because
- * positions were kept. */
+/* Goes to a line that is counted from the end: all lines are counted, and the way back is short
+ * because positions were kept. */
 static int seek_from_end(struct scan *c, uint64_t back)
 {
     static struct position kept[CHECKPOINTS];
@@ -151,7 +151,8 @@ struct line {
     uint64_t left_out;
 };
 
-/* As many bytes as hold at most `max` characters; and at most four times as many bytes, whatever they are. */
+/* As many bytes as hold at most `max` characters; and at most four times as many bytes, whatever
+ * they are. */
 static size_t prefix(const uint8_t *p, size_t n, uint64_t max, uint64_t *ret_characters)
 {
     uint64_t characters = 0;
@@ -177,7 +178,8 @@ static void take_piece(struct scan *c, struct line *l, const uint8_t *p, size_t 
     }
 }
 
-/* A line has ended, with a newline or with the text. A CR is never cut off: it is part of how the line ends.
+/* A line has ended, with a newline or with the text. A CR is never cut off: it is part of how the
+ * line ends.
  */
 static void finish_line(struct scan *c, const struct line *l, bool newline, bool cr)
 {
@@ -247,7 +249,8 @@ static int no_such_line(const struct scan *c, int r, struct error *err)
 {
     if (r == -EFBIG)
         return error_set(err, EFBIG,
-                         "line %" PRId64 " was not found in the first %" PRIu64 " GiB that are searched",
+                         "line %" PRId64 " was not found in the first %" PRIu64
+                         " GiB that are searched",
                          c->want->first, LINE_SCAN_MAX >> 30);
     if (r < 0)
         return r;
@@ -280,8 +283,8 @@ size_t line_scan_room(const struct line_want *want)
     return want->bytes + 2 * (4 * want->characters + MARK_MAX + 2);
 }
 
-int line_scan(struct line_source *s, const struct line_want *want, struct buf *out, struct line_got *ret,
-              struct error *err)
+int line_scan(struct line_source *s, const struct line_want *want, struct buf *out,
+              struct line_got *ret, struct error *err)
 {
     struct scan c = {.s = s, .want = want, .out = out, .at = {0, 1}, .last = '\n'};
     const uint8_t *p;

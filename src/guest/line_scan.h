@@ -1,9 +1,10 @@
 /*
- * Lines of a text of any size: found by counting newlines block by block, in memory that does not grow with
- * the text.
+ * Lines of a text of any size: found by counting newlines block by block, in memory that does not
+ * grow with the text.
  *
- * What is asked for comes whole, but for lines that are too long, which are cut with a mark that says how
- * much is missing, and but for the end of what is too much, which is left out line by line.
+ * What is asked for comes whole, but for lines that are too long, which are cut with a mark that
+ * says how much is missing, and but for the end of what is too much, which is left out line by
+ * line.
  */
 #pragma once
 
@@ -34,8 +35,8 @@ struct line_got {
 
 /* Appends the lines to `out`, which has room for line_scan_room(). 0, -ERANGE with words if
  * there is no such line, or another negative errno. */
-int line_scan(struct line_source *s, const struct line_want *want, struct buf *out, struct line_got *ret,
-              struct error *err);
+int line_scan(struct line_source *s, const struct line_want *want, struct buf *out,
+              struct line_got *ret, struct error *err);
 
 /* How large `out` has to be for what is wanted. */
 size_t line_scan_room(const struct line_want *want);

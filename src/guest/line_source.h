@@ -16,6 +16,6 @@ struct line_source {
     size_t len;
 };
 
-/* The bytes from an offset on, as many as are at hand: how many, 0 at the end, or a negative errno. They are
- * valid until the next call. */
+/* The bytes from an offset on, as many as are at hand: how many, 0 at the end, or a negative errno.
+ * They are valid until the next call. */
 ssize_t line_source_at(struct line_source *s, uint64_t offset, const uint8_t **ret);

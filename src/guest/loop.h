@@ -1,12 +1,13 @@
 /*
- * The event loop: descriptors that become ready and timers that fire, one after the other, in one thread.
+ * The event loop: descriptors that become ready and timers that fire, one after the other, in one
+ * thread.
  *
- * Each step handles one event, so a handler may free any source or timer, its own included, without an event
- * for it still being in hand. Level-triggered: what a handler leaves unread is reported again. Sources take
- * turns.
+ * Each step handles one event, so a handler may free any source or timer, its own included, without
+ * an event for it still being in hand. Level-triggered: what a handler leaves unread is reported
+ * again. Sources take turns.
  *
- * It is built on poll and not on epoll, whose watches the kernel counts per user: another box of the same
- * user could use them all up, and no guest would start any more.
+ * It is built on poll and not on epoll, whose watches the kernel counts per user: another box of
+ * the same user could use them all up, and no guest would start any more.
  */
 #pragma once
 

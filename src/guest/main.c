@@ -1,11 +1,12 @@
 /*
- * hutch-guest: process 1 of a box, a scribe, or a store process, which never comes near a box's namespaces.
+ * hutch-guest: process 1 of a box, a scribe, or a store process, which never comes near a box's
+ * namespaces.
  *
- * It is started with the descriptor 3, the control socket, and as "hutch-guest listen" with 4, the listener
- * of the box's filter. It shares its user id with the agent's code. So the first thing it does is to become
- * undumpable: nobody of the same user can then trace it, read its memory, open its /proc folder's links or
- * take its descriptors. All signals are blocked for good; SIGCHLD is read from a descriptor, and the others
- * mean nothing to it.
+ * It is started with the descriptor 3, the control socket, and as "hutch-guest listen" with 4, the
+ * listener of the box's filter. It shares its user id with the agent's code. So the first thing it
+ * does is to become undumpable: nobody of the same user can then trace it, read its memory, open
+ * its /proc folder's links or take its descriptors. All signals are blocked for good; SIGCHLD is
+ * read from a descriptor, and the others mean nothing to it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,14 +31,15 @@
 #define CONTROL  3
 #define LISTENER 4
 
-/* Ignored signals and blocked ones pass through exec: what the host had must not reach a command. */
+/* Ignored signals and blocked ones pass through exec: what the host had must not reach a command.
+ */
 static void signals_reset(void)
 {
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, NULL);
-    /* By the system call, since the C library keeps to itself some numbers that whoever started hutch may
-     * ignore. All zero is the kernel's form of SIG_DFL. */
+    /* By the system call, since the C library keeps to itself some numbers that whoever started
+     * hutch may ignore. All zero is the kernel's form of SIG_DFL. */
     const struct {
         unsigned long handler, flags, restorer, mask;
     } fallback = {0};
@@ -48,7 +50,8 @@ static void signals_reset(void)
 /* 0, 1 and 2 are always taken, so that no descriptor we are passed lands on one of them. */
 static bool fds_reset(bool listens)
 {
-    if (fcntl(CONTROL, F_SETFD, FD_CLOEXEC) < 0 || (listens && fcntl(LISTENER, F_SETFD, FD_CLOEXEC) < 0))
+    if (fcntl(CONTROL, F_SETFD, FD_CLOEXEC) < 0 ||
+        (listens && fcntl(LISTENER, F_SETFD, FD_CLOEXEC) < 0))
         return false;
     sys_close_range(0, CONTROL - 1, 0);
     if (!weakened("fds"))
@@ -69,8 +72,8 @@ static int give_up(const char *call, int code)
     return 1;
 }
 
-/* As a helper of the host, not in a box: writes one line to a file of /proc (group_map.c of the host). It
- * runs as another group of its user's and does nothing else. */
+/* As a helper of the host, not in a box: writes one line to a file of /proc (group_map.c of the
+ * host). It runs as another group of its user's and does nothing else. */
 static int map_group(const char *path, const char *map)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC);

@@ -79,7 +79,8 @@ static void add_to_tail(struct output_log *l, const char *data, size_t n)
 {
     uint64_t half = l->keep / 2;
     if (l->tail + n > half)
-        shorten_tail(l, half / 2 - GAP_LENGTH); /* what stays moves down by more than the gap is long */
+        shorten_tail(l, half / 2 -
+                            GAP_LENGTH); /* what stays moves down by more than the gap is long */
     bool written = write_at(l->file, data, n, tail_offset(l) + l->tail);
     if (!written) { /* the disk is full: what came last is worth more */
         shorten_tail(l, 0);
@@ -111,8 +112,11 @@ bool output_log_step(struct output_log *l, struct loop *loop, void *scratch, siz
 {
     if (l->pipe.fd < 0)
         return false;
-    l->keep = l->keep < OUTPUT_LOG_MIN ? OUTPUT_LOG_MIN : l->keep > OUTPUT_LOG_MAX ? OUTPUT_LOG_MAX : l->keep;
-    size_t most = size < l->keep / 4 ? size : (size_t)(l->keep / 4); /* it fits beside half of a tail */
+    l->keep = l->keep < OUTPUT_LOG_MIN   ? OUTPUT_LOG_MIN
+              : l->keep > OUTPUT_LOG_MAX ? OUTPUT_LOG_MAX
+                                         : l->keep;
+    size_t most =
+        size < l->keep / 4 ? size : (size_t)(l->keep / 4); /* it fits beside half of a tail */
     ssize_t n = read(l->pipe.fd, scratch, most);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return errno == EINTR;
@@ -124,8 +128,8 @@ bool output_log_step(struct output_log *l, struct loop *loop, void *scratch, siz
     return true;
 }
 
-void output_log_read(const struct output_log *l, uint64_t from, void *first, void *last, size_t room,
-                     struct output_log_news *ret)
+void output_log_read(const struct output_log *l, uint64_t from, void *first, void *last,
+                     size_t room, struct output_log_news *ret)
 {
     uint64_t gap_end = l->head + l->dropped;
     *ret = (struct output_log_news){0};
@@ -157,6 +161,6 @@ void output_log_read(const struct output_log *l, uint64_t from, void *first, voi
     }
     if (behind < gap_end)
         behind = gap_end;
-    ret->last +=
-        read_at(l->file, (char *)last + ret->last, (size_t)(l->total - behind), tail_at + (behind - gap_end));
+    ret->last += read_at(l->file, (char *)last + ret->last, (size_t)(l->total - behind),
+                         tail_at + (behind - gap_end));
 }

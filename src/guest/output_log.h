@@ -1,9 +1,10 @@
 /*
- * The output of a background command on its way to a file of the box. The file is bounded: it holds the head
- * and the tail of the output, with a line between them that says how much was left out.
+ * The output of a background command on its way to a file of the box. The file is bounded: it holds
+ * the head and the tail of the output, with a line between them that says how much was left out.
  *
- * The command writes to a pipe that the guest empties, so that it can neither fill the disk nor outrun the
- * limit. The file is the agent's to read, and to spoil: the guest goes by its own descriptor and counts.
+ * The command writes to a pipe that the guest empties, so that it can neither fill the disk nor
+ * outrun the limit. The file is the agent's to read, and to spoil: the guest goes by its own
+ * descriptor and counts.
  */
 #pragma once
 
@@ -26,21 +27,22 @@ struct output_log {
     bool head_ended; /* all that comes from now on belongs to the tail */
 };
 
-#define OUTPUT_LOG_INIT                                                                                      \
-    {                                                                                                        \
-        .pipe = {.fd = -1}, .file = -1, .keep = OUTPUT_LOG_DEFAULT                                           \
+#define OUTPUT_LOG_INIT                                                                            \
+    {                                                                                              \
+        .pipe = {.fd = -1}, .file = -1, .keep = OUTPUT_LOG_DEFAULT                                 \
     }
 
 void output_log_close(struct output_log *l, struct loop *loop);
 
-/* Moves one piece from the pipe to the file. False when there is nothing to read now, or never again. */
+/* Moves one piece from the pipe to the file. False when there is nothing to read now, or never
+ * again. */
 bool output_log_step(struct output_log *l, struct loop *loop, void *scratch, size_t size);
 
-/* What came since byte `from`: its first bytes, and its last ones if that is not all of it. Each of the two
- * buffers has room for `room` bytes. */
+/* What came since byte `from`: its first bytes, and its last ones if that is not all of it. Each of
+ * the two buffers has room for `room` bytes. */
 struct output_log_news {
     size_t first, last;
     uint64_t dropped; /* bytes of it that the file does not have any more */
 };
-void output_log_read(const struct output_log *l, uint64_t from, void *first, void *last, size_t room,
-                     struct output_log_news *ret);
+void output_log_read(const struct output_log *l, uint64_t from, void *first, void *last,
+                     size_t room, struct output_log_news *ret);

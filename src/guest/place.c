@@ -16,7 +16,8 @@ void place_close(struct place *p)
     p->dir = -1;
 }
 
-/* Opens the folder `path`, making what is missing of it. Each prefix is resolved from the root anew. */
+/* Opens the folder `path`, making what is missing of it. Each prefix is resolved from the root
+ * anew. */
 static int make_folders(struct file_call *c, char *path, int *ret_fd)
 {
     _cleanup_fd_ int above = fcntl(c->root, F_DUPFD_CLOEXEC, 3);
@@ -106,7 +107,8 @@ int place_need_writable(const struct place *p, const char *path, struct error *e
         return 0;
     if (errno != EACCES)
         return error_errno(err, errno, "%.400s", path);
-    return error_set(err, EACCES, "%.400s: is write-protected (mode %04o)", path, p->st.st_mode & 07777);
+    return error_set(err, EACCES, "%.400s: is write-protected (mode %04o)", path,
+                     p->st.st_mode & 07777);
 }
 
 int place_open_beside(const struct place *p, char name[PLACE_BESIDE_MAX], int *ret_fd)

@@ -1,8 +1,8 @@
 /*
  * Where a file is to be written: an open folder and a name in it.
  *
- * A link is followed within the root, by hand, since it is its target that is replaced; each step is resolved
- * beneath the root again, so a link that is swapped meanwhile cannot lead out.
+ * A link is followed within the root, by hand, since it is its target that is replaced; each step
+ * is resolved beneath the root again, so a link that is swapped meanwhile cannot lead out.
  */
 #pragma once
 
@@ -13,7 +13,8 @@
 #include "file.h"
 
 struct place {
-    char path[PATH_MAX]; /* as it was asked for or as a link said; changed while folders are walked */
+    char path[PATH_MAX]; /* as it was asked for or as a link said; changed while folders are walked
+                          */
     const char *name;    /* within path */
     int dir;
     bool exists;
@@ -28,8 +29,8 @@ void place_close(struct place *p);
 /* The place of c->path, all links followed; missing folders are made. */
 int place_find(struct file_call *c, struct place *p);
 
-/* -EACCES with words if a file is there whose mode forbids writing: that its folder allows to replace it is
- * no leave to. */
+/* -EACCES with words if a file is there whose mode forbids writing: that its folder allows to
+ * replace it is no leave to. */
 int place_need_writable(const struct place *p, const char *path, struct error *err);
 
 /* A new file beside the place, with a name that nobody has. */

@@ -1,6 +1,7 @@
 /*
- * What /proc tells of the box's processes. Their owner is hostile: names hold any bytes, and a process may
- * end between any two looks at it, which is -ENOENT or -ESRCH here and no error to anyone.
+ * What /proc tells of the box's processes. Their owner is hostile: names hold any bytes, and a
+ * process may end between any two looks at it, which is -ENOENT or -ESRCH here and no error to
+ * anyone.
  */
 #pragma once
 
@@ -30,7 +31,8 @@ int proc_read_stat(struct proc *p, pid_t pid, struct proc_stat *ret);
 /* Resident memory that is the process's own: neither of files nor shared. 0 if it is gone. */
 uint64_t proc_own_memory(struct proc *p, pid_t pid);
 
-/* Whether it can write to a file through its memory: a shared, writable mapping. True if that is unknown. */
+/* Whether it can write to a file through its memory: a shared, writable mapping. True if that is
+ * unknown. */
 bool proc_maps_files(struct proc *p, pid_t pid);
 
 /* No thread of it will run again. A dead leader may leave living threads behind. */

@@ -11,7 +11,8 @@
 
 #define TAG_FIRST ((rlim_t)1 << 40)
 
-/* Where the limit is already set, tags begin halfway below it, which leaves fewer of them but works the same.
+/* Where the limit is already set, tags begin halfway below it, which leaves fewer of them but works
+ * the same.
  */
 void ptree_init(struct guest *g)
 {
@@ -50,8 +51,8 @@ static const struct command *started_as(struct guest *g, pid_t pid)
     return NULL;
 }
 
-/* One that comes from outside (adopt.h) has no tag on its way; all that commands start has, and cannot raise
- * it. */
+/* One that comes from outside (adopt.h) has no tag on its way; all that commands start has, and
+ * cannot raise it. */
 static bool somebody_is_coming(struct guest *g)
 {
     const struct command *c;
@@ -62,8 +63,8 @@ static bool somebody_is_coming(struct guest *g)
 }
 
 /*
- * The tag of a process as it counts here: 0 for one that is gone or is a worker of ours. A stray is killed,
- * and counts as everybody's, since it may have been anybody's.
+ * The tag of a process as it counts here: 0 for one that is gone or is a worker of ours. A stray is
+ * killed, and counts as everybody's, since it may have been anybody's.
  */
 static rlim_t tag_in_walk(struct guest *g, pid_t pid, rlim_t wanted)
 {
@@ -105,7 +106,8 @@ unsigned ptree_signal(struct guest *g, rlim_t tag, int sig)
 /* Nobody else has processes: one call that forks cannot outrun then replaces the walk. */
 static bool is_alone(struct guest *g, const struct command *c)
 {
-    return !weakened("pid") && g->n_workers == 0 && LIST_FIRST(&g->commands) == c && !LIST_NEXT(c, link);
+    return !weakened("pid") && g->n_workers == 0 && LIST_FIRST(&g->commands) == c &&
+           !LIST_NEXT(c, link);
 }
 
 unsigned ptree_kill(struct guest *g, const struct command *c)

@@ -1,11 +1,12 @@
 /*
- * Process trees of commands, told apart by a tag that descendants inherit and cannot usefully forge.
+ * Process trees of commands, told apart by a tag that descendants inherit and cannot usefully
+ * forge.
  *
- * The tag is the hard limit RLIMIT_RTTIME, set to a number of the command's own before it is executed. It
- * passes through fork, exec, setsid and the loss of all parents, anybody may only lower it, and it means
- * nothing to processes without real-time scheduling, which is all of them. Tags grow, so a process can only
- * take on the tag of an older command, with which it then ends; a tag that belongs to no command marks a
- * stray, which is killed on sight.
+ * The tag is the hard limit RLIMIT_RTTIME, set to a number of the command's own before it is
+ * executed. It passes through fork, exec, setsid and the loss of all parents, anybody may only
+ * lower it, and it means nothing to processes without real-time scheduling, which is all of them.
+ * Tags grow, so a process can only take on the tag of an older command, with which it then ends; a
+ * tag that belongs to no command marks a stray, which is killed on sight.
  */
 #pragma once
 
@@ -36,8 +37,9 @@ struct command *ptree_command(struct guest *g, rlim_t tag);
 unsigned ptree_signal(struct guest *g, rlim_t tag, int sig);
 
 /*
- * One pass of SIGKILL over the tree. Returns how many processes were still there: 0 means that it is gone,
- * all else that another pass is needed. Processes with a pending SIGKILL do not fork, so passes converge.
+ * One pass of SIGKILL over the tree. Returns how many processes were still there: 0 means that it
+ * is gone, all else that another pass is needed. Processes with a pending SIGKILL do not fork, so
+ * passes converge.
  */
 unsigned ptree_kill(struct guest *g, const struct command *c);
 

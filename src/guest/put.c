@@ -1,9 +1,10 @@
 /*
- * PUT: makes paths of the workspace what the host says, one after the other: gone, a file, a link or a
- * folder.
+ * PUT: makes paths of the workspace what the host says, one after the other: gone, a file, a link
+ * or a folder.
  *
- * The host restores an earlier state with it. Unlike WRITE it never follows a link, neither on the way nor at
- * the end, and it replaces whatever is there. What cannot be put is reported and the rest goes on.
+ * The host restores an earlier state with it. Unlike WRITE it never follows a link, neither on the
+ * way nor at the end, and it replaces whatever is there. What cannot be put is reported and the
+ * rest goes on.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,8 +47,8 @@ static int put_chmod(int dir, mode_t mode)
     return chmod(path, mode) < 0 ? -errno : 0;
 }
 
-/* Opens the folder that holds the path. To delete something, a missing folder is as good as an empty one; to
- * create something, the folders are made, in place of whatever else is there. */
+/* Opens the folder that holds the path. To delete something, a missing folder is as good as an
+ * empty one; to create something, the folders are made, in place of whatever else is there. */
 static int put_open_parent(struct file_call *c, struct put *p)
 {
     bool make = p->kind != WIRE_DELETED;
@@ -82,7 +83,8 @@ static void put_unlock_parent(struct put *p)
     p->dir_unlocked = put_chmod(p->dir, p->dir_mode | 0700) == 0;
 }
 
-/* Removes what has the name. A folder goes only if it is empty: what else is in it was not put there. */
+/* Removes what has the name. A folder goes only if it is empty: what else is in it was not put
+ * there. */
 static int put_remove(int dir, const char *name)
 {
     if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)

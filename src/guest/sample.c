@@ -1,4 +1,5 @@
-/* Limits where no control group counts: what a command and the box use is looked at several times a second.
+/* Limits where no control group counts: what a command and the box use is looked at several times a
+ * second.
  */
 #include <stdio.h>
 #include <string.h>
@@ -23,22 +24,25 @@ void sample_start(struct command *c)
 }
 
 /*
- * The limit on processes is the box's, so all are counted; a command answers for it if it holds a good part
- * of them. Touching the limit for a moment is no harm: only one that stays there is a bomb.
+ * The limit on processes is the box's, so all are counted; a command answers for it if it holds a
+ * good part of them. Touching the limit for a moment is no harm: only one that stays there is a
+ * bomb.
  */
 static bool stays_at_pids(struct command *c, const struct ptree_usage *u)
 {
-    bool at_limit = c->limits.pids && u->box_tasks >= c->limits.pids && u->tasks >= u->box_tasks / 4;
+    bool at_limit =
+        c->limits.pids && u->box_tasks >= c->limits.pids && u->tasks >= u->box_tasks / 4;
     c->samples_at_pids = at_limit ? c->samples_at_pids + 1 : 0;
     return c->samples_at_pids >= SAMPLES_AT_PIDS;
 }
 
 #define SOCKET_SIZE 4096 /* about what the kernel needs for the socket itself */
 
-static const char *const LISTS[] = {"/proc/self/net/tcp", "/proc/self/net/tcp6", "/proc/self/net/udp",
-                                    "/proc/self/net/udp6"};
+static const char *const LISTS[] = {"/proc/self/net/tcp", "/proc/self/net/tcp6",
+                                    "/proc/self/net/udp", "/proc/self/net/udp6"};
 
-/* Pages of all namespaces together, which the kernel has at hand: mostly so few that no list need be read. */
+/* Pages of all namespaces together, which the kernel has at hand: mostly so few that no list need
+ * be read. */
 static uint64_t sockets_of_host(void)
 {
     _cleanup_fclose_ FILE *f = fopen("/proc/self/net/sockstat", "re");
@@ -67,8 +71,8 @@ static uint64_t sockets_in_list(const char *path, uint64_t enough)
     return sum;
 }
 
-/* Bytes of all TCP and UDP sockets of the box's network namespace; counting stops above `enough`, and 0
- * stands for all that is not more than that. */
+/* Bytes of all TCP and UDP sockets of the box's network namespace; counting stops above `enough`,
+ * and 0 stands for all that is not more than that. */
 static uint64_t sockets_memory(uint64_t enough)
 {
     uint64_t sum = 0;

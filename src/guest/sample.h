@@ -1,6 +1,7 @@
 /*
- * Limits that the guest watches itself, where no cgroup does: CPU time, memory and processes of a command's
- * whole tree, looked at twenty times a second. A command without such a limit costs nothing.
+ * Limits that the guest watches itself, where no cgroup does: CPU time, memory and processes of a
+ * command's whole tree, looked at twenty times a second. A command without such a limit costs
+ * nothing.
  */
 #pragma once
 

@@ -42,5 +42,6 @@ const char *search_path_next(struct search_path *s)
 
 bool search_path_goes_on(int code)
 {
-    return code == ENOENT || code == ENOTDIR || code == EACCES || code == ENAMETOOLONG || code == ELOOP;
+    return code == ENOENT || code == ENOTDIR || code == EACCES || code == ENAMETOOLONG ||
+           code == ELOOP;
 }

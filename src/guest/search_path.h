@@ -1,8 +1,9 @@
 /*
- * Finding a program as execvp does: a name with a slash is a path; any other is tried in each folder of PATH.
+ * Finding a program as execvp does: a name with a slash is a path; any other is tried in each
+ * folder of PATH.
  *
- * It works in memory given by the caller, since it runs between vfork and exec, where nothing may be
- * allocated.
+ * It works in memory given by the caller, since it runs between vfork and exec, where nothing may
+ * be allocated.
  */
 #pragma once
 

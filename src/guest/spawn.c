@@ -12,8 +12,8 @@
 
 struct spawn_report *spawn_reports_map(size_t n)
 {
-    void *p = mmap(NULL, n * sizeof(struct spawn_report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                   -1, 0);
+    void *p = mmap(NULL, n * sizeof(struct spawn_report), PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return p == MAP_FAILED ? NULL : p;
 }
 
@@ -37,8 +37,8 @@ static void exec_script(struct spawn *s, const char *path)
     argv[1] = name;
 }
 
-/* Returns only on failure, with the errno that a person should see: a denied candidate says more than a
- * missing one. */
+/* Returns only on failure, with the errno that a person should see: a denied candidate says more
+ * than a missing one. */
 static int exec_program(struct spawn *s)
 {
     int code = ENOENT;
@@ -56,8 +56,8 @@ static int exec_program(struct spawn *s)
     return code;
 }
 
-/* Moves the further descriptors to 3 and on, which may be where others of them are: out of the way first. The
- * list is our own copy. */
+/* Moves the further descriptors to 3 and on, which may be where others of them are: out of the way
+ * first. The list is our own copy. */
 static int place_more(const struct spawn *s)
 {
     int away[SPAWN_MORE_MAX];
@@ -72,8 +72,8 @@ static int place_more(const struct spawn *s)
     return s->anchor && dup2(0, s->anchor) < 0 ? errno : 0;
 }
 
-/* Only the soft limit: programs that know they need more (ulimit -n, JVMs, servers) raise it up to the
- * guest's own. */
+/* Only the soft limit: programs that know they need more (ulimit -n, JVMs, servers) raise it up to
+ * the guest's own. */
 static int limit_files(rlim_t files)
 {
     struct rlimit limit;
@@ -92,7 +92,8 @@ static int enter(const struct spawn *s)
     return errno;
 }
 
-/* Everything that the child is before it runs its program. Only system calls: its memory may be the parent's.
+/* Everything that the child is before it runs its program. Only system calls: its memory may be the
+ * parent's.
  */
 static int become(struct spawn *s)
 {

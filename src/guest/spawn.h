@@ -1,10 +1,11 @@
 /*
  * Starting a process.
  *
- * The fast way is vfork: the child borrows our memory until it executes its program, so nothing is copied.
- * But we are suspended meanwhile, and hostile code in the box could stop that child and with it us. So vfork
- * is used only while no other process exists, and fork otherwise. Either way the child tells what failed
- * through a report in memory that both share; it is read when the child has ended.
+ * The fast way is vfork: the child borrows our memory until it executes its program, so nothing is
+ * copied. But we are suspended meanwhile, and hostile code in the box could stop that child and
+ * with it us. So vfork is used only while no other process exists, and fork otherwise. Either way
+ * the child tells what failed through a report in memory that both share; it is read when the child
+ * has ended.
  */
 #pragma once
 

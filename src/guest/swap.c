@@ -6,8 +6,8 @@
 #include "sys.h"
 #include "banned.h"
 
-/* Each time somebody else has to come in the few microseconds between two calls. Who does nothing but rename
- * may, for a while. */
+/* Each time somebody else has to come in the few microseconds between two calls. Who does nothing
+ * but rename may, for a while. */
 #define TIMES_MAX 100000
 
 int held_begin(struct held *h, int dir, const char *name)

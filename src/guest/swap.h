@@ -1,11 +1,11 @@
 /*
- * Exchanging a file for another, beside processes that may give the same name to a file of theirs at any
- * moment.
+ * Exchanging a file for another, beside processes that may give the same name to a file of theirs
+ * at any moment.
  *
- * The kernel exchanges two names in one step, but not on the condition that one of them still is a certain
- * file. So what comes out is looked at afterwards, and if it was not expected, it goes back. That may come
- * too late as well: by then the name can be somebody's who is later still, and so on. The rule is that the
- * file which was put in its place last stays there.
+ * The kernel exchanges two names in one step, but not on the condition that one of them still is a
+ * certain file. So what comes out is looked at afterwards, and if it was not expected, it goes
+ * back. That may come too late as well: by then the name can be somebody's who is later still, and
+ * so on. The rule is that the file which was put in its place last stays there.
  */
 #pragma once
 
@@ -40,6 +40,6 @@ bool held_is_same(const struct held *a, const struct held *b);
 /* One step, whatever is there. -EINVAL or -ENOSYS: a filesystem that cannot exchange. */
 int swap_do(const struct swap *s);
 
-/* Puts what waits back in its place, where `ours` was put. If somebody has put another file there since, that
- * stays. Either way nothing that waits afterwards is missed. */
+/* Puts what waits back in its place, where `ours` was put. If somebody has put another file there
+ * since, that stays. Either way nothing that waits afterwards is missed. */
 int swap_back(const struct swap *s, const struct held *ours);

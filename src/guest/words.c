@@ -23,7 +23,8 @@ int words_collect(const struct wire_frame *f, uint16_t key, struct words *ret)
             count++;
             bytes += field.size + 1;
         }
-    /* The free slot, the list, its end, then the bytes: one block, of a size that the frame's bounds. */
+    /* The free slot, the list, its end, then the bytes: one block, of a size that the frame's
+     * bounds. */
     char **list = malloc((count + 2) * sizeof *list + bytes);
     if (!list)
         return -ENOMEM;

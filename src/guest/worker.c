@@ -46,8 +46,9 @@ bool worker_ended(struct guest *g, pid_t pid)
 }
 
 /*
- * Code in the box may stop a worker, which has its user id, and who asked for the file would wait for
- * nothing. A worker that is killed closes its stream. While the box is frozen all are stopped, by us.
+ * Code in the box may stop a worker, which has its user id, and who asked for the file would wait
+ * for nothing. A worker that is killed closes its stream. While the box is frozen all are stopped,
+ * by us.
  */
 void worker_kill_stopped(struct guest *g)
 {
@@ -84,7 +85,8 @@ void worker_start(struct conn *conn, const struct wire_frame *f, file_serve serv
         bool full = w && errno == EAGAIN;
         free(w);
         conn_error(conn, EAGAIN,
-                   full ? "the file cannot be reached: the box has as many processes as it may have (--pids)"
+                   full ? "the file cannot be reached: the box has as many processes as it may "
+                          "have (--pids)"
                         : "too many file requests are being served");
         return;
     }

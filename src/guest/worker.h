@@ -1,7 +1,7 @@
 /*
- * Workers: file requests are served by a forked process each, in blocking code, so that a slow file never
- * holds up the loop and a crash costs one request. A worker owns the connection; the guest only remembers its
- * process.
+ * Workers: file requests are served by a forked process each, in blocking code, so that a slow file
+ * never holds up the loop and a crash costs one request. A worker owns the connection; the guest
+ * only remembers its process.
  */
 #pragma once
 

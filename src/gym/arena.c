@@ -1,6 +1,6 @@
 /*
- * The template is a box that nobody plays in: it is opened, filled with the task's files, and a snapshot of
- * it is the origin of all others. Its processes then end; the snapshot keeps its files.
+ * The template is a box that nobody plays in: it is opened, filled with the task's files, and a
+ * snapshot of it is the origin of all others. Its processes then end; the snapshot keeps its files.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -81,8 +81,8 @@ static int prepare(struct gym_arena *a, int cancel, struct error *err)
     return r < 0 ? r : arena_find_expected(a, cancel, err);
 }
 
-int arena_open(const struct task *t, const struct arena_options *o, int cancel, struct gym_arena **ret,
-               struct error *err)
+int arena_open(const struct task *t, const struct arena_options *o, int cancel,
+               struct gym_arena **ret, struct error *err)
 {
     struct gym_arena *a = new_arena(t, o);
     if (!a)

@@ -1,7 +1,7 @@
 /*
- * An arena: one task made ready for any number of environments. It holds what they share: the snapshot that
- * every reset starts from, a pool of boxes forked from it, the warm runner, what is already known (the
- * cache). Any number of threads.
+ * An arena: one task made ready for any number of environments. It holds what they share: the
+ * snapshot that every reset starts from, a pool of boxes forked from it, the warm runner, what is
+ * already known (the cache). Any number of threads.
  */
 #pragma once
 
@@ -10,8 +10,10 @@
 #include "warm.h"
 
 enum gym_clock {
-    CLOCK_WALL, /* seconds are those that the call took (or took when its result was found, if it is known) */
-    CLOCK_VIRTUAL /* each action costs a fixed number of seconds: same seed and actions, same rewards */
+    CLOCK_WALL, /* seconds are those that the call took (or took when its result was found, if it is
+                   known) */
+    CLOCK_VIRTUAL /* each action costs a fixed number of seconds: same seed and actions, same
+                     rewards */
 };
 
 struct arena_options {
@@ -24,10 +26,11 @@ struct arena_options {
 
 struct gym_arena;
 
-/* The task is borrowed. Finds out the expected tests if the task does not say (by running its solution): that
- * may take long, and is given up with -ECANCELED once `cancel` (-1: none; base/cancel.h) is readable. */
-int arena_open(const struct task *t, const struct arena_options *o, int cancel, struct gym_arena **ret,
-               struct error *err);
+/* The task is borrowed. Finds out the expected tests if the task does not say (by running its
+ * solution): that may take long, and is given up with -ECANCELED once `cancel` (-1: none;
+ * base/cancel.h) is readable. */
+int arena_open(const struct task *t, const struct arena_options *o, int cancel,
+               struct gym_arena **ret, struct error *err);
 struct gym_arena *arena_close(struct gym_arena *a); /* after all of its environments; takes NULL */
 
 const struct task *arena_task(const struct gym_arena *a);

@@ -1,6 +1,6 @@
 /*
- * The tests that count. A task may list them; else they are those that pass once its solution is there, which
- * is found out here, in a box of its own and by the same grading as any other.
+ * The tests that count. A task may list them; else they are those that pass once its solution is
+ * there, which is found out here, in a box of its own and by the same grading as any other.
  */
 #include <errno.h>
 #include <string.h>
@@ -10,7 +10,8 @@
 #include "session.h"
 #include "banned.h"
 
-static int apply_patch(struct tool_session *s, const struct task_patch *p, int cancel, struct error *err)
+static int apply_patch(struct tool_session *s, const struct task_patch *p, int cancel,
+                       struct error *err)
 {
     struct tool_result result;
     json_t *input = json_pack("{s:s}", "diff", p->diff);
@@ -26,7 +27,8 @@ static int apply_patch(struct tool_session *s, const struct task_patch *p, int c
     return r;
 }
 
-static int apply_patches(const struct task *t, struct tool_session *s, int cancel, struct error *err)
+static int apply_patches(const struct task *t, struct tool_session *s, int cancel,
+                         struct error *err)
 {
     int r = 0;
     for (size_t i = 0; r == 0 && i < t->solution.count; i++) {
@@ -42,11 +44,13 @@ static int run_script(const char *script, struct box *b, int cancel, struct erro
 {
     char shell[] = "/bin/sh", option[] = "-c";
     char *const argv[] = {shell, option, (char *)script, NULL};
-    struct box_command c = {.argv = argv, .in = -1, .out = -1, .err = -1, .capture = true, .cancel = cancel};
+    struct box_command c = {
+        .argv = argv, .in = -1, .out = -1, .err = -1, .capture = true, .cancel = cancel};
     struct box_result result = {0};
     int r = box_exec(b, &c, &result, err);
     if (r == 0 && result.exit_code != 0)
-        r = error_set(err, EINVAL, "the solution's script failed with exit code %d", result.exit_code);
+        r = error_set(err, EINVAL, "the solution's script failed with exit code %d",
+                      result.exit_code);
     box_result_free(&result);
     return r;
 }
@@ -84,7 +88,8 @@ static int fork_solved(struct gym_arena *a, int cancel, struct box **ret, struct
 static int take_passed(struct gym_arena *a, const struct grade *g, struct error *err)
 {
     for (size_t i = 0; i < g->count; i++)
-        if (g->tests[i].outcome == GRADE_PASSED && task_list_add(&a->expected, g->tests[i].name) < 0)
+        if (g->tests[i].outcome == GRADE_PASSED &&
+            task_list_add(&a->expected, g->tests[i].name) < 0)
             return error_errno(err, ENOMEM, "cannot list the tests that count");
     if (a->expected.count)
         return 0;
@@ -97,8 +102,9 @@ static int learn(struct gym_arena *a, int cancel, struct error *err)
     _cleanup_grade_ struct grade g = {0};
     struct box *b = NULL;
     if (a->task->solution.count == 0 && !a->task->solution_script)
-        return error_set(err, EINVAL,
-                         "it neither lists the tests that count nor has a solution to learn them from");
+        return error_set(
+            err, EINVAL,
+            "it neither lists the tests that count nor has a solution to learn them from");
     int r = fork_solved(a, cancel, &b, err);
     if (r == 0)
         r = grade_box(a, b, cancel, &g, err);

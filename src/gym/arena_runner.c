@@ -1,5 +1,5 @@
-/* Whether what runs a task's tests is there at all: without it every episode would be worth nothing, and
- * nobody would be told why. */
+/* Whether what runs a task's tests is there at all: without it every episode would be worth
+ * nothing, and nobody would be told why. */
 #include <errno.h>
 
 #include "arena_private.h"
@@ -9,8 +9,9 @@
 #include "banned.h"
 
 /* Looks for pytest without loading it, which takes ten times as long. */
-#define LOOK                                                                                                 \
-    "import importlib.util, sys; s = importlib.util.find_spec('pytest'); sys.exit(not (s and s.origin))"
+#define LOOK                                                                                       \
+    "import importlib.util, sys; s = importlib.util.find_spec('pytest'); sys.exit(not (s and "     \
+    "s.origin))"
 
 int arena_check_runner(const struct task *t, struct box *template, int cancel, struct error *err)
 {

@@ -1,4 +1,5 @@
-/* The warm runner of an arena: started by whoever needs it first, while the others who need it wait. */
+/* The warm runner of an arena: started by whoever needs it first, while the others who need it
+ * wait. */
 #include <errno.h>
 
 #include "arena_private.h"
@@ -11,8 +12,10 @@ static int start(struct gym_arena *a, int cancel, struct warm **ret, struct erro
     if (a->options.cold)
         return error_set(err, EOPNOTSUPP, "the warm runner is switched off");
     _cleanup_free_ char *setup = grade_setup(a->task);
-    struct warm_options o = {.family = a->origin, .program = GRADE_PROGRAM, .setup = setup, .cancel = cancel};
-    return setup ? warm_open(&o, ret, err) : error_errno(err, ENOMEM, "cannot start the warm runner");
+    struct warm_options o = {
+        .family = a->origin, .program = GRADE_PROGRAM, .setup = setup, .cancel = cancel};
+    return setup ? warm_open(&o, ret, err)
+                 : error_errno(err, ENOMEM, "cannot start the warm runner");
 }
 
 /* What is known by now: 1 if that is nothing. */

@@ -73,7 +73,8 @@ bool check_passes(const struct check_played *p)
 /* What went wrong, in a few words: the trouble, or the first test that did not pass. */
 static const char *why_not(const struct grade *g, char *text, size_t size)
 {
-    static const char *const WORDS[] = {"is missing", "passed", "failed", "is an error", "was skipped"};
+    static const char *const WORDS[] = {"is missing", "passed", "failed", "is an error",
+                                        "was skipped"};
     text[0] = 0;
     if (g->trouble)
         snprintf(text, size, ": %s", g->trouble);
@@ -95,7 +96,9 @@ static int check_original(struct check *c)
     int r = check_play(c, NULL, 0, &p);
     if (r < 0)
         return r;
-    return check_passes(&p) ? check_find(c, "the original passes already: there is nothing to solve") : 0;
+    return check_passes(&p)
+               ? check_find(c, "the original passes already: there is nothing to solve")
+               : 0;
 }
 
 static bool same_grade(const struct grade *a, const struct grade *b)
@@ -103,7 +106,8 @@ static bool same_grade(const struct grade *a, const struct grade *b)
     if (a->count != b->count || a->pass_rate != b->pass_rate)
         return false;
     for (size_t i = 0; i < a->count; i++)
-        if (strcmp(a->tests[i].name, b->tests[i].name) != 0 || a->tests[i].outcome != b->tests[i].outcome)
+        if (strcmp(a->tests[i].name, b->tests[i].name) != 0 ||
+            a->tests[i].outcome != b->tests[i].outcome)
             return false;
     return true;
 }
@@ -113,7 +117,8 @@ static int play_solution(struct check *c, struct check_played *ret)
 {
     size_t order[TASK_PATCHES_MAX];
     for (size_t i = 0; i < c->task->solution.count; i++)
-        order[i] = (size_t)(task_patch_find(c->task, c->task->solution.items[i]) - c->task->patches);
+        order[i] =
+            (size_t)(task_patch_find(c->task, c->task->solution.items[i]) - c->task->patches);
     return c->task->solution.count ? check_play(c, order, c->task->solution.count, ret)
                                    : check_play_script(c, ret);
 }
@@ -133,7 +138,8 @@ static int judge_solution(struct check *c, const struct check_played *p)
         return check_find(c, "the solution passes %zu of %zu tests%s", g->passed, g->count,
                           why_not(g, why, sizeof why));
     if (g->unexpected && !c->task->root)
-        return check_find(c, "tests.expected: %zu tests are run that are not in the list", g->unexpected);
+        return check_find(c, "tests.expected: %zu tests are run that are not in the list",
+                          g->unexpected);
     return 0;
 }
 
@@ -148,8 +154,9 @@ static int check_solution(struct check *c)
     if (r == 0 && !first.trouble[0])
         r = play_solution(c, &second);
     if (r == 0 && !first.trouble[0] && !same_grade(&first.grade, &second.grade))
-        r = check_find(c, "the solution graded twice gives different results (%zu and %zu tests passed)",
-                       first.grade.passed, second.grade.passed);
+        r = check_find(
+            c, "the solution graded twice gives different results (%zu and %zu tests passed)",
+            first.grade.passed, second.grade.passed);
     return r;
 }
 

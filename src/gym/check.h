@@ -1,6 +1,7 @@
 /*
- * Is a task in order? Found out by playing it, in boxes like any other: the original does not pass, the
- * solution does and every time, no part of it and no other patch does on its own, every patch applies.
+ * Is a task in order? Found out by playing it, in boxes like any other: the original does not pass,
+ * the solution does and every time, no part of it and no other patch does on its own, every patch
+ * applies.
  */
 #pragma once
 
@@ -21,6 +22,7 @@ struct check_options {
     int cancel; /* ends the check when it becomes readable; -1: none */
 };
 
-/* An error is only what is not the task's fault: no memory, no boxes. -ECANCELED when it was asked to end. */
+/* An error is only what is not the task's fault: no memory, no boxes. -ECANCELED when it was asked
+ * to end. */
 int task_check(const struct task *t, const struct check_options *o, struct check_result *ret,
                struct error *err);

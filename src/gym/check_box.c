@@ -31,7 +31,8 @@ static int call(struct check *c, struct tool_session *s, const char *tool, const
     return r;
 }
 
-int check_apply(struct check *c, struct box *b, const size_t *patches, size_t n, struct check_played *p)
+int check_apply(struct check *c, struct box *b, const size_t *patches, size_t n,
+                struct check_played *p)
 {
     struct tool_box tools = {.box = b};
     struct tool_session *s = NULL;
@@ -42,7 +43,8 @@ int check_apply(struct check *c, struct box *b, const size_t *patches, size_t n,
         const struct task_patch *patch = &c->task->patches[patches[i]];
         r = call(c, s, "apply_diff", "diff", patch->diff, why, sizeof why);
         if (r == 0 && why[0]) {
-            snprintf(p->trouble, sizeof p->trouble, "the patch '%s' does not apply: %s", patch->name, why);
+            snprintf(p->trouble, sizeof p->trouble, "the patch '%s' does not apply: %s",
+                     patch->name, why);
             break;
         }
     }
@@ -77,7 +79,8 @@ static int run_script(struct check *c, struct box *b, struct check_played *p)
     struct box_result result = {0};
     int r = box_exec(b, &command, &result, c->err);
     if (r == 0 && result.limit)
-        snprintf(p->trouble, sizeof p->trouble, "its script was stopped: %s", box_limit_name(result.limit));
+        snprintf(p->trouble, sizeof p->trouble, "its script was stopped: %s",
+                 box_limit_name(result.limit));
     else if (r == 0 && result.exit_code != 0)
         r = check_note(c, "the solution's script ends with exit code %d", result.exit_code);
     box_result_free(&result);

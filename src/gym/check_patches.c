@@ -35,7 +35,8 @@ static void name_part(const struct check *c, unsigned long part, char *text, siz
     text[0] = 0;
     for (size_t i = 0; i < c->task->solution.count && n < size; i++)
         if (part >> i & 1)
-            n += (size_t)snprintf(text + n, size - n, "%s%s", n ? ", " : "", c->task->solution.items[i]);
+            n += (size_t)snprintf(text + n, size - n, "%s%s", n ? ", " : "",
+                                  c->task->solution.items[i]);
 }
 
 /* One part of the solution, in its order. Parts of a single patch were looked at already. */
@@ -45,7 +46,8 @@ static int check_part(struct check *c, unsigned long part)
     char names[400];
     for (size_t i = 0; i < c->task->solution.count; i++)
         if (part >> i & 1)
-            patches[n++] = (size_t)(task_patch_find(c->task, c->task->solution.items[i]) - c->task->patches);
+            patches[n++] =
+                (size_t)(task_patch_find(c->task, c->task->solution.items[i]) - c->task->patches);
     if (n < 2)
         return 0;
     _cleanup_(check_played_free) struct check_played p = {0};
@@ -63,7 +65,8 @@ int check_subsets(struct check *c)
     if (n < 3)
         return 0;
     unsigned long all = n < 20 ? (1ul << n) - 1 : 1ul << 20;
-    for (unsigned long part = 1, count = 0; part < all && count < CHECK_SUBSETS_MAX && r == 0; part++)
+    for (unsigned long part = 1, count = 0; part < all && count < CHECK_SUBSETS_MAX && r == 0;
+         part++)
         if (__builtin_popcountl(part) > 1) {
             r = check_part(c, part);
             count++;

@@ -31,7 +31,8 @@ int check_play_script(struct check *c, struct check_played *ret);
 bool check_passes(const struct check_played *p);
 
 /* check_box.c: in one box. */
-int check_apply(struct check *c, struct box *b, const size_t *patches, size_t n, struct check_played *p);
+int check_apply(struct check *c, struct box *b, const size_t *patches, size_t n,
+                struct check_played *p);
 int check_read(struct check *c, struct box *b, size_t i);
 
 /* check_patches.c: patches alone, and parts of the solution. */

@@ -56,9 +56,9 @@ static json_t *tried_json(const struct qtable *q)
         size_t state = q->tried[i] / q->actions, action = q->tried[i] % q->actions;
         const struct qtable_entry *e = qtable_entry(q, state, action);
         json_t *next = e->next == QTABLE_END ? json_null() : json_integer(e->next);
-        json_array_append_new(list,
-                              json_pack("[I, I, f, o, o, o]", (json_int_t)state, (json_int_t)action,
-                                        e->reward, next, real_or_null(e->value), real_or_null(e->hope)));
+        json_array_append_new(list, json_pack("[I, I, f, o, o, o]", (json_int_t)state,
+                                              (json_int_t)action, e->reward, next,
+                                              real_or_null(e->value), real_or_null(e->hope)));
     }
     return list;
 }
@@ -66,18 +66,19 @@ static json_t *tried_json(const struct qtable *q)
 static json_t *options_json(const struct checkpoint_options *o)
 {
     return json_pack("{s:f, s:f, s:I, s:f, s:f}", "epsilon_start", o->epsilon_start, "epsilon_end",
-                     o->epsilon_end, "epsilon_decay", (json_int_t)o->epsilon_decay, "alpha", o->alpha,
-                     "gamma", o->gamma);
+                     o->epsilon_end, "epsilon_decay", (json_int_t)o->epsilon_decay, "alpha",
+                     o->alpha, "gamma", o->gamma);
 }
 
 json_t *checkpoint_json(const struct checkpoint *c)
 {
-    return json_pack(
-        "{s:i, s:s, s:s, s:s, s:I, s:I, s:o, s:o, s:I, s:I, s:o, s:o, s:o}", "version", CHECKPOINT_VERSION,
-        "agent", "qlearn", "task", c->task, "digest", c->digest, "seed", (json_int_t)c->seed, "episodes",
-        (json_int_t)c->episodes, "options", options_json(&c->options), "dice", dice_json(&c->dice),
-        "features", (json_int_t)c->table.states.width, "actions", (json_int_t)c->table.actions, "prices",
-        prices_json(&c->table), "states", states_json(&c->table.states), "tried", tried_json(&c->table));
+    return json_pack("{s:i, s:s, s:s, s:s, s:I, s:I, s:o, s:o, s:I, s:I, s:o, s:o, s:o}", "version",
+                     CHECKPOINT_VERSION, "agent", "qlearn", "task", c->task, "digest", c->digest,
+                     "seed", (json_int_t)c->seed, "episodes", (json_int_t)c->episodes, "options",
+                     options_json(&c->options), "dice", dice_json(&c->dice), "features",
+                     (json_int_t)c->table.states.width, "actions", (json_int_t)c->table.actions,
+                     "prices", prices_json(&c->table), "states", states_json(&c->table.states),
+                     "tried", tried_json(&c->table));
 }
 
 /* JSON values of its two lists, about. */

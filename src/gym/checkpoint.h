@@ -1,6 +1,6 @@
 /*
- * What qlearn has learnt, as a file: JSON that can be gone on from exactly. Numbers are written with all
- * their digits, and the dice are part of it.
+ * What qlearn has learnt, as a file: JSON that can be gone on from exactly. Numbers are written
+ * with all their digits, and the dice are part of it.
  */
 #pragma once
 
@@ -38,7 +38,8 @@ json_t *checkpoint_json(const struct checkpoint *c); /* NULL without memory */
 int checkpoint_parse(const struct task *t, const char *text, size_t n, const char *name,
                      struct checkpoint *ret, struct error *err);
 
-int checkpoint_load(const struct task *t, const char *path, struct checkpoint *ret, struct error *err);
+int checkpoint_load(const struct task *t, const char *path, struct checkpoint *ret,
+                    struct error *err);
 
 /* Takes the file's place at once, or not at all. */
 int checkpoint_save(const struct checkpoint *c, const char *path, struct error *err);

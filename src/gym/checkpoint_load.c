@@ -1,6 +1,6 @@
 /*
- * Reading a checkpoint. The file may be anybody's: everything in it is bounded and checked before it counts,
- * so that what was read is a table like any other, however wrong its numbers may be.
+ * Reading a checkpoint. The file may be anybody's: everything in it is bounded and checked before
+ * it counts, so that what was read is a table like any other, however wrong its numbers may be.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -70,13 +70,16 @@ static int read_head(const struct reading *r, struct checkpoint *c)
     if (version != CHECKPOINT_VERSION)
         return bad(r, "this checkpoint was written by another version of hutch");
     if (strcmp(text_of(r, "task"), t->name) != 0)
-        return error_set(r->err, EINVAL, "%s: this was learnt on the task %.64s, not on %s", r->name,
-                         text_of(r, "task"), t->name);
+        return error_set(r->err, EINVAL, "%s: this was learnt on the task %.64s, not on %s",
+                         r->name, text_of(r, "task"), t->name);
     if (strcmp(text_of(r, "digest"), t->digest) != 0)
-        return error_set(r->err, EINVAL, "%s: the task %s is not the same any more as when this was learnt",
+        return error_set(r->err, EINVAL,
+                         "%s: the task %s is not the same any more as when this was learnt",
                          r->name, t->name);
-    if (!whole(json_object_get(r->o, "features"), UINT32_MAX, &features) || features != task_features(t) ||
-        !whole(json_object_get(r->o, "actions"), UINT32_MAX, &actions) || actions != task_actions(t))
+    if (!whole(json_object_get(r->o, "features"), UINT32_MAX, &features) ||
+        features != task_features(t) ||
+        !whole(json_object_get(r->o, "actions"), UINT32_MAX, &actions) ||
+        actions != task_actions(t))
         return bad(r, "features, actions: not those of the task");
     if (!whole(json_object_get(r->o, "seed"), INT64_MAX, &c->seed) ||
         !whole(json_object_get(r->o, "episodes"), INT64_MAX, &c->episodes))
@@ -94,8 +97,9 @@ static int read_options(const struct reading *r, struct checkpoint_options *o)
         !number(json_object_get(v, "alpha"), 0, 1, &o->alpha) ||
         !number(json_object_get(v, "gamma"), 0, 1, &o->gamma) ||
         !whole(json_object_get(v, "epsilon_decay"), INT64_MAX, &o->epsilon_decay))
-        return bad(r, "options: epsilon_start, epsilon_end, alpha and gamma must be numbers from 0 to 1, "
-                      "epsilon_decay a whole number");
+        return bad(
+            r, "options: epsilon_start, epsilon_end, alpha and gamma must be numbers from 0 to 1, "
+               "epsilon_decay a whole number");
     return 0;
 }
 
@@ -110,7 +114,9 @@ static int read_dice(const struct reading *r, struct dice *d)
         if (good)
             any |= d->state[i] = strtoull(text, NULL, 16);
     }
-    return good && any ? 0 : bad(r, "dice: must be four numbers of 16 hexadecimal digits, not all zero");
+    return good && any
+               ? 0
+               : bad(r, "dice: must be four numbers of 16 hexadecimal digits, not all zero");
 }
 
 static int read_prices(const struct reading *r, struct qtable *q)
@@ -226,7 +232,8 @@ int checkpoint_parse(const struct task *t, const char *text, size_t n, const cha
     return 0;
 }
 
-int checkpoint_load(const struct task *t, const char *path, struct checkpoint *ret, struct error *err)
+int checkpoint_load(const struct task *t, const char *path, struct checkpoint *ret,
+                    struct error *err)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(CHECKPOINT_BYTES_MAX);
     struct stat st;

@@ -15,10 +15,11 @@ struct curve {
 int curve_svg(const struct curve *c, struct buf *out);
 
 /* width and height in characters, of the whole drawing. */
-int curve_text(const struct curve *c, unsigned width, unsigned height, bool colour, struct buf *out);
+int curve_text(const struct curve *c, unsigned width, unsigned height, bool colour,
+               struct buf *out);
 
-/* What both are made of. The mean of the last `window` returns up to and with each point: n numbers, to be
- * freed; NULL without memory. */
+/* What both are made of. The mean of the last `window` returns up to and with each point: n
+ * numbers, to be freed; NULL without memory. */
 double *curve_average(const struct train_point *points, size_t n, size_t window);
 size_t curve_window(size_t n);
 

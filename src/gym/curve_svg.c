@@ -1,6 +1,7 @@
 /*
- * The curve as SVG: single episodes as faint dots, their moving average as a line, the best that there is as
- * a dashed one. Colours are those of the reader's theme where it says so; without, light.
+ * The curve as SVG: single episodes as faint dots, their moving average as a line, the best that
+ * there is as a dashed one. Colours are those of the reader's theme where it says so; without,
+ * light.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -28,22 +29,26 @@ struct plot {
     double first, last; /* episodes */
 };
 
-static const char HEAD[] =
-    "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\" "
-    "font-family=\"system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif\">\n";
+static const char HEAD[] = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
+                           "width=\"%d\" height=\"%d\" role=\"img\" "
+                           "font-family=\"system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica "
+                           "Neue', Arial, sans-serif\">\n";
 
 /* Colours stand in the rules themselves: not everything that shows SVG knows variables. */
 static const char STYLE[] =
     "<style>\n"
     ".paper { fill: #ffffff } .grid { stroke: #e6e9ed } .axis { stroke: #656d76 }\n"
-    "text { fill: #656d76; font-size: 12px } .title { fill: #1f2328; font-size: 17px; font-weight: 600 }\n"
+    "text { fill: #656d76; font-size: 12px } .title { fill: #1f2328; font-size: 17px; font-weight: "
+    "600 }\n"
     ".dots { fill: #0969da; fill-opacity: .2 }\n"
     ".mean { fill: none; stroke: #0969da; stroke-width: 2.25; stroke-linejoin: round }\n"
-    ".best { stroke: #1a7f37; stroke-width: 1.5; stroke-dasharray: 6 5 } .bestname { fill: #1a7f37 }\n"
+    ".best { stroke: #1a7f37; stroke-width: 1.5; stroke-dasharray: 6 5 } .bestname { fill: #1a7f37 "
+    "}\n"
     "@media (prefers-color-scheme: dark) {\n"
     ".paper { fill: #0d1117 } .grid { stroke: #21262d } .axis { stroke: #8d96a0 }\n"
     "text { fill: #8d96a0 } .title { fill: #e6edf3 }\n"
-    ".dots { fill: #4493f8 } .mean { stroke: #4493f8 } .best { stroke: #3fb950 } .bestname { fill: #3fb950 "
+    ".dots { fill: #4493f8 } .mean { stroke: #4493f8 } .best { stroke: #3fb950 } .bestname { fill: "
+    "#3fb950 "
     "}\n"
     "}\n"
     "</style>\n";
@@ -86,9 +91,10 @@ static void put_rows(struct plot *p)
     unsigned n = (unsigned)lround((p->high - p->low) / tick);
     for (unsigned i = 0; i <= n; i++) {
         double v = p->low + i * tick;
-        buf_printf(p->out, "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>", LEFT,
-                   WIDTH - RIGHT, y_of(p, v), y_of(p, v));
-        buf_printf(p->out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">", LEFT - 10, y_of(p, v) + 4);
+        buf_printf(p->out, "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>",
+                   LEFT, WIDTH - RIGHT, y_of(p, v), y_of(p, v));
+        buf_printf(p->out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">", LEFT - 10,
+                   y_of(p, v) + 4);
         put_number(p->out, v);
         buf_append_str(p->out, "</text>\n");
     }
@@ -101,10 +107,10 @@ static void put_columns(struct plot *p)
     unsigned n = from <= p->last ? 1 + (unsigned)((p->last - from) / tick) : 0;
     for (unsigned i = 0; i < n; i++) {
         double v = from + i * tick;
-        buf_printf(p->out, "<line class=\"axis\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>", x_of(p, v),
-                   x_of(p, v), HEIGHT - BOTTOM, HEIGHT - BOTTOM + 5);
-        buf_printf(p->out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f</text>\n", x_of(p, v),
-                   HEIGHT - BOTTOM + 20, v);
+        buf_printf(p->out, "<line class=\"axis\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>",
+                   x_of(p, v), x_of(p, v), HEIGHT - BOTTOM, HEIGHT - BOTTOM + 5);
+        buf_printf(p->out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f</text>\n",
+                   x_of(p, v), HEIGHT - BOTTOM + 20, v);
     }
     buf_printf(p->out, "<line class=\"axis\" x1=\"%d\" x2=\"%d\" y1=\"%d\" y2=\"%d\"/>\n", LEFT,
                WIDTH - RIGHT, HEIGHT - BOTTOM, HEIGHT - BOTTOM);
@@ -142,8 +148,10 @@ static void put_best(struct plot *p)
         return;
     buf_printf(p->out, "<line class=\"best\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>", LEFT,
                WIDTH - RIGHT, y, y);
-    buf_printf(p->out, "<text class=\"bestname\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">best: %.4f</text>\n",
-               WIDTH - RIGHT, y - 7, p->curve->best);
+    buf_printf(
+        p->out,
+        "<text class=\"bestname\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">best: %.4f</text>\n",
+        WIDTH - RIGHT, y - 7, p->curve->best);
 }
 
 static void put_words(struct plot *p)
@@ -151,14 +159,16 @@ static void put_words(struct plot *p)
     buf_printf(p->out, "<text class=\"title\" x=\"%d\" y=\"32\">", LEFT);
     put_escaped(p->out, p->curve->title);
     buf_append_str(p->out, "</text>\n");
-    buf_printf(p->out,
-               "<text x=\"%d\" y=\"50\">return of each episode, and the mean of the last %zu</text>\n", LEFT,
-               curve_window(p->curve->n));
+    buf_printf(
+        p->out,
+        "<text x=\"%d\" y=\"50\">return of each episode, and the mean of the last %zu</text>\n",
+        LEFT, curve_window(p->curve->n));
     buf_printf(p->out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">episode</text>\n",
                (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 14);
-    buf_printf(p->out,
-               "<text transform=\"translate(18 %d) rotate(-90)\" text-anchor=\"middle\">return</text>\n",
-               (TOP + HEIGHT - BOTTOM) / 2);
+    buf_printf(
+        p->out,
+        "<text transform=\"translate(18 %d) rotate(-90)\" text-anchor=\"middle\">return</text>\n",
+        (TOP + HEIGHT - BOTTOM) / 2);
 }
 
 int curve_svg(const struct curve *c, struct buf *out)

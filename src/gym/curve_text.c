@@ -1,6 +1,6 @@
 /*
- * The curve in characters. Braille patterns have two columns and four rows of dots each, so a line of them
- * has a resolution that is worth drawing in.
+ * The curve in characters. Braille patterns have two columns and four rows of dots each, so a line
+ * of them has a resolution that is worth drawing in.
  */
 #include <errno.h>
 #include <math.h>
@@ -83,10 +83,15 @@ static void put_cell(const struct grid *g, unsigned at, bool colour, struct buf 
     if (!dots)
         buf_append_str(out, " ");
     else
-        buf_printf(out, "%s%s%s", !colour ? "" : g->line[at] ? CYAN : GREEN, text, colour ? PLAIN : "");
+        buf_printf(out, "%s%s%s",
+                   !colour       ? ""
+                   : g->line[at] ? CYAN
+                                 : GREEN,
+                   text, colour ? PLAIN : "");
 }
 
-static void put_row(const struct grid *g, unsigned row, const char *label, bool colour, struct buf *out)
+static void put_row(const struct grid *g, unsigned row, const char *label, bool colour,
+                    struct buf *out)
 {
     buf_printf(out, "%s%*s %s%s", colour ? DIM : "", LABEL - 2, label, "│", colour ? PLAIN : "");
     for (unsigned x = 0; x < g->columns; x++)
@@ -108,7 +113,8 @@ static void put_axis(const struct grid *g, const struct curve *c, bool colour, s
     for (unsigned x = 0; x < g->columns; x++)
         buf_append_str(out, "─");
     int gap = (int)g->columns - (int)strlen(first) - (int)strlen(last);
-    buf_printf(out, "\n%*s%s%*s%s%s\n", LABEL, "", first, gap > 1 ? gap : 1, "", last, colour ? PLAIN : "");
+    buf_printf(out, "\n%*s%s%*s%s%s\n", LABEL, "", first, gap > 1 ? gap : 1, "", last,
+               colour ? PLAIN : "");
 }
 
 static void put_grid(const struct grid *g, const struct curve *c, bool colour, struct buf *out)

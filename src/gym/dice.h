@@ -1,6 +1,6 @@
 /*
- * Dice: random numbers that are the same on every machine for the same seed (xoshiro256**, seeded by
- * splitmix64; both by Blackman and Vigna). For agents and for sampling, never for secrets.
+ * Dice: random numbers that are the same on every machine for the same seed (xoshiro256**, seeded
+ * by splitmix64; both by Blackman and Vigna). For agents and for sampling, never for secrets.
  */
 #pragma once
 

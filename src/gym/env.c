@@ -67,8 +67,8 @@ int env_reset(struct gym_env *e, uint64_t seed, struct gym_step *ret, struct err
     return 0;
 }
 
-/* Is the state in the box alone? What is live cannot be done again, and without the cache nothing that ran
- * code is done twice. */
+/* Is the state in the box alone? What is live cannot be done again, and without the cache nothing
+ * that ran code is done twice. */
 static bool is_in_box(const struct gym_env *e)
 {
     return !e->over && e->at.box && (e->live || (e->ran && !e->arena->cache));
@@ -130,7 +130,8 @@ int env_fork(struct gym_env *e, struct gym_env **ret, struct error *err)
 
 void env_episode(const struct gym_env *e, struct gym_episode *ret)
 {
-    struct reward sum = reward_of_episode(e->arena->task, e->calls, e->ns, e->over ? e->pass_rate : NAN);
+    struct reward sum =
+        reward_of_episode(e->arena->task, e->calls, e->ns, e->over ? e->pass_rate : NAN);
     *ret = (struct gym_episode){.total = reward_sum(&sum),
                                 .pass_rate = e->pass_rate,
                                 .calls = e->calls,

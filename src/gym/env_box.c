@@ -1,11 +1,11 @@
 /*
  * The boxes of an environment.
  *
- * A box is made when something is asked that is not known yet; the actions of the episode are then done again
- * in a fresh fork of the origin. As long as nothing but files was changed through the guest (no action ran
- * code), that is also how a box for the tests is had: no process of the agent was ever in it, so the
- * environment's own box serves, and the next action makes another. Once code has run, a run of the tests
- * gets a fork of a snapshot, and the box goes on.
+ * A box is made when something is asked that is not known yet; the actions of the episode are then
+ * done again in a fresh fork of the origin. As long as nothing but files was changed through the
+ * guest (no action ran code), that is also how a box for the tests is had: no process of the agent
+ * was ever in it, so the environment's own box serves, and the next action makes another. Once code
+ * has run, a run of the tests gets a fork of a snapshot, and the box goes on.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -60,11 +60,12 @@ static int unknown_tool(const char *name, struct env_result *o)
 }
 
 /*
- * Only what provably left everything as it was keeps the state's name: a call that reached no tool, one that
- * only reads, a diff or an edit that did not apply (they are all or nothing), a diff that was only checked, a
- * plan that was only looked at.
+ * Only what provably left everything as it was keeps the state's name: a call that reached no tool,
+ * one that only reads, a diff or an edit that did not apply (they are all or nothing), a diff that
+ * was only checked, a plan that was only looked at.
  */
-static bool changes(const struct tool *t, const json_t *input, const struct tool_result *r, int found)
+static bool changes(const struct tool *t, const json_t *input, const struct tool_result *r,
+                    int found)
 {
     if (found < 0 || t->flags & TOOL_READS)
         return false;
@@ -108,7 +109,8 @@ static int take_grade(const struct grade *g, int64_t ns, struct env_result *o)
     return 0;
 }
 
-/* A live box has processes that the tests may need, and no name that they could spoil: they run in it. */
+/* A live box has processes that the tests may need, and no name that they could spoil: they run in
+ * it. */
 static int look(struct gym_env *e, struct env_result *o)
 {
     struct error err = {0};

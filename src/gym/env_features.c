@@ -1,4 +1,5 @@
-/* The discrete view's observation: which patches are applied, how the tests stand, which files were read. */
+/* The discrete view's observation: which patches are applied, how the tests stand, which files were
+ * read. */
 #include <string.h>
 
 #include "env_private.h"
@@ -45,14 +46,16 @@ static void note_read(struct gym_env *e, const json_t *input)
             e->was_read[i] = true;
 }
 
-/* What a run named beyond the expected tests does not count: the feature's range is known beforehand. */
+/* What a run named beyond the expected tests does not count: the feature's range is known
+ * beforehand. */
 static size_t tests_feature(const struct gym_env *e, size_t passed)
 {
     size_t most = e->arena->expected.count;
     return 1 + (passed < most ? passed : most);
 }
 
-void env_features_note(struct gym_env *e, const char *tool, const json_t *input, const struct env_result *o)
+void env_features_note(struct gym_env *e, const char *tool, const json_t *input,
+                       const struct env_result *o)
 {
     bool failed = json_is_true(json_object_get(o->observation, "failed"));
     if (o->changed)

@@ -1,6 +1,7 @@
 /*
- * What comes of an action: known from before, or found out. What is kept under (state, tool, input) is the
- * observation with all that else followed from it, as one JSON object; the cache is that of the tools.
+ * What comes of an action: known from before, or found out. What is kept under (state, tool, input)
+ * is the observation with all that else followed from it, as one JSON object; the cache is that of
+ * the tools.
  */
 #include <errno.h>
 #include <math.h>
@@ -69,7 +70,8 @@ int env_find_out(struct gym_env *e, const char *tool, json_t *input, struct env_
     if (e->known_only)
         return -EAGAIN;
     int r = env_carry_out(e, tool, input, ret);
-    if (r == 0 && may && !ret->lingers && !ret->doubtful && !ret->reason[0] && !cancel_asked(e->cancel))
+    if (r == 0 && may && !ret->lingers && !ret->doubtful && !ret->reason[0] &&
+        !cancel_asked(e->cancel))
         keep(e, key, ret);
     return r;
 }

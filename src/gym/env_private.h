@@ -34,7 +34,8 @@ struct gym_env {
     size_t n_actions, room_actions;
     bool ran; /* one of them ran code in the box */
     struct env_box at;
-    struct snapshot *frozen; /* of the box after `frozen_at` actions, for runs of the tests; NULL: none */
+    struct snapshot
+        *frozen; /* of the box after `frozen_at` actions, for runs of the tests; NULL: none */
     size_t frozen_at;
 
     bool *patched, *was_read; /* of each patch, each file of `reads` */
@@ -61,14 +62,15 @@ void env_result_free(struct env_result *o);
 /* Carries an action out. 0, whatever came of it; or -ENOMEM. */
 int env_carry_out(struct gym_env *e, const char *tool, json_t *input, struct env_result *ret);
 
-/* The same, if it is not known yet what will come of it; -EAGAIN if only what is known is asked for. */
+/* The same, if it is not known yet what will come of it; -EAGAIN if only what is known is asked
+ * for. */
 int env_find_out(struct gym_env *e, const char *tool, json_t *input, struct env_result *ret);
 
 /* The box, with all actions so far done in it. */
 int env_box_ready(struct gym_env *e, struct error *err);
 
-/* A box in the same state with none of the agent's processes, for one run of the tests; to be given back to
- * the arena. The environment's own box may be gone afterwards. */
+/* A box in the same state with none of the agent's processes, for one run of the tests; to be given
+ * back to the arena. The environment's own box may be gone afterwards. */
 int env_box_spare(struct gym_env *e, struct box **ret, struct error *err);
 
 void env_box_drop(struct gym_env *e);
@@ -79,7 +81,8 @@ int env_actions_add(struct gym_env *e, const char *tool, json_t *input);
 void env_actions_free(struct gym_env *e);
 
 /* What the discrete view sees of an action. */
-void env_features_note(struct gym_env *e, const char *tool, const json_t *input, const struct env_result *o);
+void env_features_note(struct gym_env *e, const char *tool, const json_t *input,
+                       const struct env_result *o);
 
 const struct tool *env_tool(const char *name);
 

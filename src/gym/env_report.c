@@ -24,8 +24,8 @@ static json_t *make_info(const struct gym_env *e, const struct reward *r)
 {
     return json_pack("{s:i, s:f, s:o, s:o, s:{s:f, s:f, s:f}}", "calls", (int)e->calls, "seconds",
                      reward_seconds(e->ns), "pass_rate", real_or_null(e->pass_rate), "state",
-                     e->live ? json_null() : json_string(e->state), "reward", "pass_rate", r->pass_rate,
-                     "calls", r->calls, "seconds", r->seconds);
+                     e->live ? json_null() : json_string(e->state), "reward", "pass_rate",
+                     r->pass_rate, "calls", r->calls, "seconds", r->seconds);
 }
 
 static int finish(struct gym_step *s, struct gym_step *ret)
@@ -41,8 +41,9 @@ static int finish(struct gym_step *s, struct gym_step *ret)
 int env_report_reset(const struct gym_env *e, struct gym_step *ret)
 {
     const struct reward nothing = {0};
-    struct gym_step s = {
-        .observation = observe_reset(e->arena->task), .pass_rate = NAN, .info = make_info(e, &nothing)};
+    struct gym_step s = {.observation = observe_reset(e->arena->task),
+                         .pass_rate = NAN,
+                         .info = make_info(e, &nothing)};
     return finish(&s, ret);
 }
 

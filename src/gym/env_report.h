@@ -5,8 +5,8 @@
 
 int env_report_reset(const struct gym_env *e, struct gym_step *ret);
 
-/* After everything was counted. `verdict` is that of the end, or NULL; `reason` why it was truncated, or
- * NULL. */
+/* After everything was counted. `verdict` is that of the end, or NULL; `reason` why it was
+ * truncated, or NULL. */
 struct env_report {
     const char *tool;
     json_t *input;

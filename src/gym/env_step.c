@@ -41,7 +41,8 @@ static int grade_rest(struct gym_env *e, struct env_result *end)
 }
 
 /* The end: by submit, at the limit of steps, or because the box has ended. */
-static int finish(struct gym_env *e, struct env_result *o, struct env_result *rest, struct env_report *report)
+static int finish(struct gym_env *e, struct env_result *o, struct env_result *rest,
+                  struct env_report *report)
 {
     report->terminated = o->verdict != NULL;
     report->verdict = o->verdict;
@@ -54,7 +55,8 @@ static int finish(struct gym_env *e, struct env_result *o, struct env_result *re
             return r;
         report->truncated = true;
         report->verdict = rest->verdict;
-        report->reason = rest->reason[0] ? rest->reason : "the episode has reached its limit of steps";
+        report->reason =
+            rest->reason[0] ? rest->reason : "the episode has reached its limit of steps";
     }
     e->over = report->terminated || report->truncated;
     if (!e->over)
@@ -86,8 +88,8 @@ static int step(struct gym_env *e, const char *tool, json_t *input, struct gym_s
     return r < 0 ? r : env_report_step(e, &report, ret);
 }
 
-/* A copy with its members in one order, whatever the caller's was: what a tool says of it (and the caller may
- * change it later) does not depend on that. */
+/* A copy with its members in one order, whatever the caller's was: what a tool says of it (and the
+ * caller may change it later) does not depend on that. */
 static json_t *canonical(const json_t *input)
 {
     if (!input)
@@ -102,7 +104,8 @@ static bool is_last(const struct gym_env *e, const char *tool)
     return e->calls + 1 >= e->arena->task->max_steps && strcmp(tool, "submit") != 0;
 }
 
-/* Whatever came of a step that was ended on the way, it is not what would have come of the action. */
+/* Whatever came of a step that was ended on the way, it is not what would have come of the action.
+ */
 static int carry_out(struct gym_env *e, const char *tool, json_t *input, struct gym_step *ret)
 {
     struct gym_step s = {0};
@@ -120,7 +123,8 @@ static int carry_out(struct gym_env *e, const char *tool, json_t *input, struct 
     return r;
 }
 
-int env_step(struct gym_env *e, const char *tool, json_t *input, struct gym_step *ret, struct error *err)
+int env_step(struct gym_env *e, const char *tool, json_t *input, struct gym_step *ret,
+             struct error *err)
 {
     if (!e->begun)
         return error_set(err, EINVAL, "the environment was not reset yet");

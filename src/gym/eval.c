@@ -1,6 +1,6 @@
 /*
- * Tasks are evaluated side by side, one thread each; the agents of a task one after the other, so that they
- * share what its arena finds out.
+ * Tasks are evaluated side by side, one thread each; the agents of a task one after the other, so
+ * that they share what its arena finds out.
  */
 #include <errno.h>
 #include <math.h>
@@ -74,15 +74,17 @@ static void sample_add(struct sample *s, const struct gym_episode *e)
 
 static void sum_up(const struct sample *s, struct eval_row *row)
 {
-    struct eval_stat *const stats[MEASURES] = {
-        [RETURN] = &row->ret, [PASS_RATE] = &row->pass_rate, [SOLVED] = &row->solved, [CALLS] = &row->calls};
+    struct eval_stat *const stats[MEASURES] = {[RETURN] = &row->ret,
+                                               [PASS_RATE] = &row->pass_rate,
+                                               [SOLVED] = &row->solved,
+                                               [CALLS] = &row->calls};
     for (size_t i = 0; i < MEASURES; i++)
         *stats[i] = eval_stat_of(s->values[i], s->n, BOOTSTRAP_SEED);
 }
 
 /* An agent that learns begins with each seed anew, or all of them go by one checkpoint. */
-static int open_agent(struct evaluation *v, struct gym_env *e, const struct policy_kind *k, uint64_t seed,
-                      struct policy **ret, uint64_t *ret_played, struct error *err)
+static int open_agent(struct evaluation *v, struct gym_env *e, const struct policy_kind *k,
+                      uint64_t seed, struct policy **ret, uint64_t *ret_played, struct error *err)
 {
     const struct eval_options *o = v->options;
     struct policy_options with = o->policy;
@@ -109,8 +111,8 @@ static int open_agent(struct evaluation *v, struct gym_env *e, const struct poli
 }
 
 /* One episode. What goes wrong in it is counted and told, and the next one is played. */
-static int play(struct evaluation *v, struct gym_env *e, struct policy *p, uint64_t seed, struct sample *s,
-                struct eval_row *row, struct error *err)
+static int play(struct evaluation *v, struct gym_env *e, struct policy *p, uint64_t seed,
+                struct sample *s, struct eval_row *row, struct error *err)
 {
     struct gym_episode episode;
     struct error why = {0};
@@ -126,8 +128,8 @@ static int play(struct evaluation *v, struct gym_env *e, struct policy *p, uint6
     return 0;
 }
 
-static int run_row(struct evaluation *v, struct gym_env *e, const struct policy_kind *k, struct sample *s,
-                   struct eval_row *row, struct error *err)
+static int run_row(struct evaluation *v, struct gym_env *e, const struct policy_kind *k,
+                   struct sample *s, struct eval_row *row, struct error *err)
 {
     struct policy *p = NULL;
     bool anew = k->learns && !v->options->policy.checkpoint;
@@ -157,8 +159,8 @@ static void tell_row(struct evaluation *v, const struct eval_row *row)
         v->options->done(v->options->data, row);
 }
 
-static int run_agent(struct evaluation *v, struct gym_env *e, const struct policy_kind *k, struct sample *s,
-                     struct eval_row *row, struct error *err)
+static int run_agent(struct evaluation *v, struct gym_env *e, const struct policy_kind *k,
+                     struct sample *s, struct eval_row *row, struct error *err)
 {
     const struct task *t = env_task(e);
     int r = 0;

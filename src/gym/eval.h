@@ -6,7 +6,8 @@
 #define EVAL_SEEDS_MAX 10000u
 
 struct eval_stat {
-    double mean, low, high; /* 95 %, bootstrap of the mean with a fixed seed; NaN if there is no value */
+    double mean, low,
+        high; /* 95 %, bootstrap of the mean with a fixed seed; NaN if there is no value */
     size_t n;
 };
 
@@ -24,8 +25,8 @@ struct eval_options {
     size_t n_tasks;
     const struct policy_kind *const *agents;
     size_t n_agents;
-    uint64_t seeds;               /* 1 … seeds; at most EVAL_SEEDS_MAX */
-    uint64_t episodes;            /* an agent that learns is trained for so many, with each seed anew */
+    uint64_t seeds;    /* 1 … seeds; at most EVAL_SEEDS_MAX */
+    uint64_t episodes; /* an agent that learns is trained for so many, with each seed anew */
     struct policy_options policy; /* for all agents */
     struct arena_options arena;
     size_t jobs; /* tasks at once; 0: as many as processors */
@@ -35,8 +36,8 @@ struct eval_options {
     void *data;
 };
 
-/* How many rows there are: one for each task and agent, and if there are several tasks one for each agent
- * over all of them. */
+/* How many rows there are: one for each task and agent, and if there are several tasks one for each
+ * agent over all of them. */
 size_t eval_rows(const struct eval_options *o);
 
 /* Fills the rows, task by task. -ECANCELED when it is told to end. */

@@ -1,6 +1,6 @@
-/* Means and how sure they are: the bootstrap. The values are drawn from with replacement, again and again,
- * and the interval is that of the middle 95 % of the means. It assumes nothing about how they are
- * distributed. */
+/* Means and how sure they are: the bootstrap. The values are drawn from with replacement, again and
+ * again, and the interval is that of the middle 95 % of the means. It assumes nothing about how
+ * they are distributed. */
 #include <math.h>
 #include <stdlib.h>
 

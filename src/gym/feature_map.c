@@ -31,7 +31,8 @@ static uint64_t hash_of(const struct feature_map *m, const int64_t *key)
 static size_t slot_of(const struct feature_map *m, const int64_t *key)
 {
     size_t at = hash_of(m, key) & (m->n_slots - 1);
-    while (m->slots[at] && memcmp(feature_map_key(m, m->slots[at] - 1), key, m->width * sizeof *key) != 0)
+    while (m->slots[at] &&
+           memcmp(feature_map_key(m, m->slots[at] - 1), key, m->width * sizeof *key) != 0)
         at = (at + 1) & (m->n_slots - 1);
     return at;
 }
@@ -79,7 +80,8 @@ ssize_t feature_map_add(struct feature_map *m, const int64_t *key)
         return known;
     if (m->count == FEATURE_MAP_MAX)
         return -ENOSPC;
-    if ((2 * m->count + 2 > m->n_slots && grow_slots(m) < 0) || (m->count == m->room && grow_keys(m) < 0))
+    if ((2 * m->count + 2 > m->n_slots && grow_slots(m) < 0) ||
+        (m->count == m->room && grow_keys(m) < 0))
         return -ENOMEM;
     memcpy(m->keys + m->count * m->width, key, m->width * sizeof *key);
     m->slots[slot_of(m, key)] = (uint32_t)m->count + 1;

@@ -46,7 +46,8 @@ void grade_output(struct grade *g, const void *bytes, size_t n)
         n = GRADE_OUTPUT_MAX;
     }
     free(g->output);
-    g->output = text_append(&text, from, n) == 0 && buf_cstr(&text) ? strdup((char *)text.data) : NULL;
+    g->output =
+        text_append(&text, from, n) == 0 && buf_cstr(&text) ? strdup((char *)text.data) : NULL;
 }
 
 void grade_settle(char *text)
@@ -77,20 +78,21 @@ void grade_ended(struct grade_run *r, const struct grade_end *e)
     if (e->failure && *e->failure)
         grade_trouble(r->grade, "the tests could not be started: %s", e->failure);
     else if (e->limit)
-        grade_trouble(r->grade, "the run was stopped: %s%s%s", box_limit_name(e->limit), at ? ", in " : "",
-                      during);
+        grade_trouble(r->grade, "the run was stopped: %s%s%s", box_limit_name(e->limit),
+                      at ? ", in " : "", during);
     else if (e->signal) {
         signame_format(e->signal, name, sizeof name);
         grade_trouble(r->grade, "the run was ended by %s%s%s", name, at ? ", in " : "", during);
     } else if (r->task->tests.runner == TASK_PYTEST && !r->outcomes.done)
-        grade_trouble(r->grade, "the run ended before its tests did, with exit code %d%s%s", e->exit_code,
-                      at ? ", in " : "", during);
+        grade_trouble(r->grade, "the run ended before its tests did, with exit code %d%s%s",
+                      e->exit_code, at ? ", in " : "", during);
 }
 
 static int run_tests(struct grade_run *r, struct error *err)
 {
     struct error why = {0};
-    int code = r->task->tests.runner == TASK_PYTEST ? grade_pytest(r, &why) : grade_command(r, &why);
+    int code =
+        r->task->tests.runner == TASK_PYTEST ? grade_pytest(r, &why) : grade_command(r, &why);
     if (code == -EPIPE || code == -ECANCELED || code == -ENOMEM) {
         if (err)
             *err = why;
@@ -111,7 +113,8 @@ static int finish(struct grade_run *r, const struct task_list *expected, struct 
     return grade_count(r, expected) < 0 ? error_errno(err, ENOMEM, "cannot grade") : 0;
 }
 
-/* Puts the pristine files where they belong. What cannot be put there is a trouble: nothing is run then. */
+/* Puts the pristine files where they belong. What cannot be put there is a trouble: nothing is run
+ * then. */
 static int stage(struct grade_run *r, struct error *err)
 {
     struct task_tree tree = {0};

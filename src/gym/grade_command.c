@@ -1,10 +1,10 @@
 /*
- * Tests by a command line of the task: it leaves a report that the guest parses, or a number, or its exit
- * status is all there is. Report and status must agree: a report that cannot be read to its end, one of a
- * command that was killed, and one in which everything passed although the status says otherwise are not
- * believed. The report lies where the task says, or at %R: a path in a folder made for this run
- * with a name that nobody can guess. What lay there before is removed first. HOME is such a folder, too, so
- * that no configuration of the agent's is read.
+ * Tests by a command line of the task: it leaves a report that the guest parses, or a number, or
+ * its exit status is all there is. Report and status must agree: a report that cannot be read to
+ * its end, one of a command that was killed, and one in which everything passed although the status
+ * says otherwise are not believed. The report lies where the task says, or at %R: a path in a
+ * folder made for this run with a name that nobody can guess. What lay there before is removed
+ * first. HOME is such a folder, too, so that no configuration of the agent's is read.
  */
 #include <errno.h>
 #include <math.h>
@@ -36,7 +36,8 @@ static int report_path(const struct task *t, const char *folder, struct buf *b)
     return buf_cstr(b) ? 0 : -ENAMETOOLONG;
 }
 
-/* The folder of a report that is read for a number is made: Harbor's tests write into one that is there. */
+/* The folder of a report that is read for a number is made: Harbor's tests write into one that is
+ * there. */
 static int clear_report(const struct task *t, struct task_list *ret)
 {
     _cleanup_buf_ struct buf path = BUF_INIT(8192);
@@ -105,8 +106,8 @@ static void take_output(struct grade_run *r, const struct box_result *result)
     grade_output(r->grade, all.data, all.len);
 }
 
-static int execute(struct grade_run *r, const char *command, const char *folder, struct grade_end *ret,
-                   struct error *err)
+static int execute(struct grade_run *r, const char *command, const char *folder,
+                   struct grade_end *ret, struct error *err)
 {
     char home[FOLDER_MAX + 16];
     snprintf(home, sizeof home, "HOME=%s/home", folder);
@@ -137,16 +138,18 @@ static int execute(struct grade_run *r, const char *command, const char *folder,
 
 static int take_test(void *data, const struct wire_frame *f)
 {
-    static const enum grade_outcome OUTCOMES[] = {GRADE_ERROR, GRADE_PASSED, GRADE_FAILED, GRADE_ERROR,
-                                                  GRADE_SKIPPED};
+    static const enum grade_outcome OUTCOMES[] = {GRADE_ERROR, GRADE_PASSED, GRADE_FAILED,
+                                                  GRADE_ERROR, GRADE_SKIPPED};
     struct wire_field name = {0}, text = {0};
-    _cleanup_buf_ struct buf id = BUF_INIT(4 * OUTCOMES_ID_MAX), message = BUF_INIT(4 * OUTCOMES_MESSAGE_MAX);
+    _cleanup_buf_ struct buf id = BUF_INIT(4 * OUTCOMES_ID_MAX),
+                             message = BUF_INIT(4 * OUTCOMES_MESSAGE_MAX);
     uint64_t outcome = wire_find_u64(f, WIRE_K_OUTCOME, 0);
     if (f->type != WIRE_ENTRY || !wire_find(f, WIRE_K_NAME, &name) || name.size > OUTCOMES_ID_MAX)
         return -EPROTO;
     wire_find(f, WIRE_K_TEXT, &text);
     text_append(&id, name.data, name.size);
-    text_append(&message, text.data, text.size < OUTCOMES_MESSAGE_MAX ? text.size : OUTCOMES_MESSAGE_MAX);
+    text_append(&message, text.data,
+                text.size < OUTCOMES_MESSAGE_MAX ? text.size : OUTCOMES_MESSAGE_MAX);
     if (!buf_cstr(&id) || !buf_cstr(&message))
         return -ENOMEM;
     return outcomes_note(data, (char *)id.data,
@@ -247,7 +250,8 @@ static void compare_with_status(struct grade_run *r, const struct grade_end *end
     else if (outcomes_find(&r->outcomes, REPORT_BAILED))
         why = "the report ends early: it is not believed";
     else if (end->exit_code != 0 && all_passed(&r->outcomes))
-        why = "the report says that everything passed, and the command's exit status that not: it is not "
+        why = "the report says that everything passed, and the command's exit status that not: it "
+              "is not "
               "believed";
     if (!why)
         return;
@@ -285,7 +289,8 @@ int grade_command(struct grade_run *r, struct error *err)
     int code = make_folder(r, folder, err);
     if (code < 0)
         return code;
-    if (report_path(r->task, folder, &report) < 0 || make_command(r, (char *)report.data, &command) < 0)
+    if (report_path(r->task, folder, &report) < 0 ||
+        make_command(r, (char *)report.data, &command) < 0)
         return error_set(err, E2BIG, "the command is too long");
     code = execute(r, (char *)command.data, folder, &end, err);
     return code < 0 ? code : take_verdict(r, &end, (char *)report.data, err);

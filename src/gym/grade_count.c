@@ -91,7 +91,8 @@ int grade_count(struct grade_run *r, const struct task_list *expected)
 {
     struct grade *g = r->grade;
     bool reward = r->task->tests.runner == TASK_COMMAND && r->task->tests.verdict == VERDICT_REWARD;
-    g->tests = calloc((expected->count ? expected->count : r->outcomes.count) + 1, sizeof *g->tests);
+    g->tests =
+        calloc((expected->count ? expected->count : r->outcomes.count) + 1, sizeof *g->tests);
     if (!g->tests)
         return -ENOMEM;
     if (reward)

@@ -4,7 +4,8 @@
 #include "grade.h"
 #include "outcomes.h"
 
-#define GRADE_OUTPUT_MAX (16u << 10) /* bytes of the run's output that are kept, the last of them */
+#define GRADE_OUTPUT_MAX (16u << 10) /* bytes of the run's output that are kept, the last of them  \
+                                      */
 
 struct grade_run {
     struct gym_arena *arena;
@@ -24,23 +25,26 @@ struct grade_end {
     const char *failure; /* why nothing was started; NULL or empty */
 };
 
-/* Both run the tests, and fill outcomes, times and output. -EPIPE: the box has ended; -ECANCELED; other
- * errors are troubles. */
+/* Both run the tests, and fill outcomes, times and output. -EPIPE: the box has ended; -ECANCELED;
+ * other errors are troubles. */
 int grade_pytest(struct grade_run *r, struct error *err);
 int grade_command(struct grade_run *r, struct error *err);
 
-/* What a run of the runner is asked for, with `setup` for one that starts from nothing; NULL without memory.
+/* What a run of the runner is asked for, with `setup` for one that starts from nothing; NULL
+ * without memory.
  */
 char *grade_request(const struct grade_run *r, const char *setup);
 
-/* Where reports and homes of a command's run go: a folder of the box that nobody can guess. And what of the
- * task is staged anew for a run. */
+/* Where reports and homes of a command's run go: a folder of the box that nobody can guess. And
+ * what of the task is staged anew for a run. */
 int grade_command_clear(const struct task *t, struct task_list *ret);
 
-/* What is staged for grading: the task's own files and the hidden ones, sorted; items are borrowed. */
+/* What is staged for grading: the task's own files and the hidden ones, sorted; items are borrowed.
+ */
 int grade_tree(const struct task *t, struct task_tree *ret);
 
-/* The list of changes as it is told: what concerns hidden files is only told where the agent made something.
+/* The list of changes as it is told: what concerns hidden files is only told where the agent made
+ * something.
  */
 int grade_discarded(const struct task *t, const struct task_list *changed, struct task_list *ret);
 

@@ -1,9 +1,9 @@
 /*
- * Tests by pytest: the program in runner/, in the warm process or, where there is none, in an interpreter of
- * its own.
+ * Tests by pytest: the program in runner/, in the warm process or, where there is none, in an
+ * interpreter of its own.
  *
- * Either way the request has the token without which a line is nobody's. In the cold way the interpreter's
- * stdout is the runner's descriptor, which it moves away before it loads anything.
+ * Either way the request has the token without which a line is nobody's. In the cold way the
+ * interpreter's stdout is the runner's descriptor, which it moves away before it loads anything.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -90,7 +90,8 @@ static void keep_output(struct grade_run *r, int fd)
 
 static int execute(struct grade_run *r, const int fds[3], struct error *err)
 {
-    /* Not -I: it would ignore the seed, too, which makes the order in sets the same in every run. */
+    /* Not -I: it would ignore the seed, too, which makes the order in sets the same in every run.
+     */
     const char *const argv[] = {"python3", "-s", "-B", "-c", GRADE_PROGRAM, "cold", NULL};
     struct box_command c = {.argv = (char *const *)argv,
                             .env = (char *const *)GRADE_PYTHON_ENV,
@@ -108,7 +109,8 @@ static int execute(struct grade_run *r, const int fds[3], struct error *err)
     r->grade->cpu_ns = result.cpu_ns;
     code = hear_file(r, fds[1]);
     keep_output(r, fds[2]);
-    grade_ended(r, &(struct grade_end){result.exit_code, result.signal, result.limit, result.failure});
+    grade_ended(r,
+                &(struct grade_end){result.exit_code, result.signal, result.limit, result.failure});
     box_result_free(&result);
     return code < 0 ? error_errno(err, -code, "cannot read the outcomes") : 0;
 }
@@ -125,7 +127,8 @@ static int run_cold(struct grade_run *r, struct error *err)
         code = make_file(NULL, &out);
     if (code == 0)
         code = make_file(NULL, &output);
-    return code < 0 ? error_errno(err, -code, "cannot grade") : execute(r, (int[]){in, out, output}, err);
+    return code < 0 ? error_errno(err, -code, "cannot grade")
+                    : execute(r, (int[]){in, out, output}, err);
 }
 
 int grade_pytest(struct grade_run *r, struct error *err)

@@ -7,8 +7,9 @@
 #define DATA_MAX 256u /* files that are looked at after each test */
 
 /* Where pytest looks for its settings, in its order. */
-static const char *const INI_FILES[] = {"pytest.toml",    ".pytest.toml", "pytest.ini", ".pytest.ini",
-                                        "pyproject.toml", "tox.ini",      "setup.cfg"};
+static const char *const INI_FILES[] = {"pytest.toml", ".pytest.toml",   "pytest.ini",
+                                        ".pytest.ini", "pyproject.toml", "tox.ini",
+                                        "setup.cfg"};
 
 static json_t *list_json(const struct task_list *l)
 {
@@ -32,7 +33,8 @@ static void add_sources(json_t *a, const struct task_tree *tree, const struct ta
             json_array_append_new(a, json_string(tree->items[i].path));
 }
 
-/* All else of the task's own files: what the tests read while they run. Nobody has a reason to change them.
+/* All else of the task's own files: what the tests read while they run. Nobody has a reason to
+ * change them.
  */
 static void add_data(json_t *a, const struct task_tree *tree, const struct task_list *own)
 {
@@ -56,9 +58,10 @@ char *grade_setup(const struct task *t)
 {
     json_t *sources = json_array();
     add_sources(sources, &t->files, &t->tests.own);
-    json_t *o = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "paths", list_json(&t->tests.paths), "import",
-                          list_json(&t->tests.import), "packages", list_json(&t->tests.packages), "own",
-                          list_json(&t->tests.own), "sources", sources, "inis", ini_files(t));
+    json_t *o =
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "paths", list_json(&t->tests.paths), "import",
+                  list_json(&t->tests.import), "packages", list_json(&t->tests.packages), "own",
+                  list_json(&t->tests.own), "sources", sources, "inis", ini_files(t));
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
     json_decref(o);
     return text;
@@ -73,8 +76,8 @@ char *grade_request(const struct grade_run *r, const char *setup)
         add_data(data, &r->task->files, &r->task->tests.own);
         add_data(data, &r->task->hidden, NULL);
     }
-    json_t *o = json_pack("{s:s, s:b, s:o, s:o, s:s*}", "token", r->outcomes.token, "pristine", !r->look,
-                          "sources", sources, "data", data, "setup", setup);
+    json_t *o = json_pack("{s:s, s:b, s:o, s:o, s:s*}", "token", r->outcomes.token, "pristine",
+                          !r->look, "sources", sources, "data", data, "setup", setup);
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
     json_decref(o);
     return text;

@@ -31,7 +31,8 @@ static const struct task_file *find(const struct task_tree *tree, const char *pa
 /* A hidden file takes the place of a visible one of the same path. */
 int grade_tree(const struct task *t, struct task_tree *ret)
 {
-    struct task_tree tree = {.items = calloc(t->files.count + t->hidden.count + 1, sizeof *tree.items)};
+    struct task_tree tree = {.items =
+                                 calloc(t->files.count + t->hidden.count + 1, sizeof *tree.items)};
     if (!tree.items)
         return -ENOMEM;
     for (size_t i = 0; i < t->hidden.count; i++)
@@ -46,8 +47,8 @@ int grade_tree(const struct task *t, struct task_tree *ret)
     return 0;
 }
 
-/* Of a hidden file that the agent never saw: that it was not there is nothing, that something was is an
- * addition. */
+/* Of a hidden file that the agent never saw: that it was not there is nothing, that something was
+ * is an addition. */
 static int take_change(const struct task *t, const char *change, struct task_list *ret)
 {
     const char *path = change[0] && change[1] == ' ' ? change + 2 : "";

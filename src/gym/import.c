@@ -13,8 +13,8 @@
 #define TASKS_MAX 100000u
 #define TITLE_MAX 100
 
-static const struct import_kind *const KINDS[] = {&IMPORT_QUIXBUGS, &IMPORT_SWEBENCH, &IMPORT_HARBOR,
-                                                  &IMPORT_TASKS};
+static const struct import_kind *const KINDS[] = {&IMPORT_QUIXBUGS, &IMPORT_SWEBENCH,
+                                                  &IMPORT_HARBOR, &IMPORT_TASKS};
 
 void import_say(struct import *im, const char *fmt, ...)
 {
@@ -36,7 +36,8 @@ void import_skip(struct import *im, const char *name, const struct error *why)
 
 void import_name(const char *from, char name[TASK_NAME_MAX])
 {
-    static const char ALLOWED[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+    static const char ALLOWED[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
     uint8_t sum[32];
     SHA2_CTX sha;
     snprintf(name, TASK_NAME_MAX, "%s", from);
@@ -79,7 +80,8 @@ int import_title(char **ret, const char *prefix, const char *text, struct error 
         n = TITLE_MAX;
         n -= utf8_cut_end((const uint8_t *)text, n);
     }
-    return import_text(ret, err, "%s%.*s%s", prefix, (int)n, text, n < strcspn(text, "\r\n") ? "…" : "");
+    return import_text(ret, err, "%s%.*s%s", prefix, (int)n, text,
+                       n < strcspn(text, "\r\n") ? "…" : "");
 }
 
 static bool is_there(const struct task_set *s, const char *name)
@@ -144,7 +146,8 @@ static int import_folders(struct import *im, const char *where, struct error *er
 
 const struct import_kind IMPORT_TASKS = {"tasks", "tasks:DIR", import_folders};
 
-static const struct import_kind *find_kind(const char *from, const char **ret_where, struct error *err)
+static const struct import_kind *find_kind(const char *from, const char **ret_where,
+                                           struct error *err)
 {
     const char *colon = strchr(from, ':');
     size_t n = colon ? (size_t)(colon - from) : strlen(from);
@@ -158,8 +161,8 @@ static const struct import_kind *find_kind(const char *from, const char **ret_wh
         *ret_where = colon + 1;
         return KINDS[i];
     }
-    error_set(err, EINVAL, "--from %.100s: is none of quixbugs:DIR, swebench:FILE, harbor:DIR, tasks:DIR",
-              from);
+    error_set(err, EINVAL,
+              "--from %.100s: is none of quixbugs:DIR, swebench:FILE, harbor:DIR, tasks:DIR", from);
     return NULL;
 }
 

@@ -1,8 +1,8 @@
 /*
- * What of the difference between a wrong program and the right one is the bug. The two were written down
- * apart: one has a comment or a blank line that the other has not, and behind the code stands a text that
- * describes the program in the one and lists other solutions in the other. A patch that changed those, too,
- * would tell by its mere size which one it is.
+ * What of the difference between a wrong program and the right one is the bug. The two were written
+ * down apart: one has a comment or a blank line that the other has not, and behind the code stands
+ * a text that describes the program in the one and lists other solutions in the other. A patch that
+ * changed those, too, would tell by its mere size which one it is.
  */
 #include <errno.h>
 #include <string.h>
@@ -73,7 +73,8 @@ static int apply_changes(const struct linediff *d, const uint8_t *code, size_t n
         if (all_idle(&d->a, c->a_line, c->a_count) && all_idle(&d->b, c->b_line, c->b_count))
             continue;
         buf_append(ret, code + at, (size_t)(from - code) - at);
-        buf_append(ret, d->b.data + d->b.at[c->b_line], d->b.at[c->b_line + c->b_count] - d->b.at[c->b_line]);
+        buf_append(ret, d->b.data + d->b.at[c->b_line],
+                   d->b.at[c->b_line + c->b_count] - d->b.at[c->b_line]);
         at = (size_t)(to - code);
     }
     buf_append(ret, code + at, n - at);

@@ -12,7 +12,8 @@ static int append(void *data, const void *bytes, size_t n)
     return buf_append(data, bytes, n);
 }
 
-int diff_make(const char *path, const void *a, size_t n_a, const void *b, size_t n_b, struct buf *ret)
+int diff_make(const char *path, const void *a, size_t n_a, const void *b, size_t n_b,
+              struct buf *ret)
 {
     struct linediff d;
     int r = linediff_make(a, n_a, b, n_b, &d);
@@ -62,9 +63,11 @@ static int add_path(struct task_list *l, const char *at, size_t n, struct error 
 {
     char path[4096];
     if (n > 0 && at[0] == '"')
-        return error_set(err, EINVAL, "the diff has a quoted file name: %.*s", (int)(n < 200 ? n : 200), at);
+        return error_set(err, EINVAL, "the diff has a quoted file name: %.*s",
+                         (int)(n < 200 ? n : 200), at);
     if (n >= sizeof path || !relpath_is_valid(at, n))
-        return error_set(err, EINVAL, "the diff names a file outside: %.*s", (int)(n < 200 ? n : 200), at);
+        return error_set(err, EINVAL, "the diff names a file outside: %.*s",
+                         (int)(n < 200 ? n : 200), at);
     memcpy(path, at, n);
     path[n] = 0;
     if (relpath_touches_git(path))
@@ -74,8 +77,8 @@ static int add_path(struct task_list *l, const char *at, size_t n, struct error 
     return task_list_add(l, path) < 0 ? task_no_memory(err) : 0;
 }
 
-/* `diff --git a/PATH b/PATH`, which is all that a file has that is binary, or empty, or only gets another
- * mode. A name with another one, or in quotes, is told by the lines that follow. */
+/* `diff --git a/PATH b/PATH`, which is all that a file has that is binary, or empty, or only gets
+ * another mode. A name with another one, or in quotes, is told by the lines that follow. */
 static int take_git(struct task_list *l, const char *at, size_t n, struct error *err)
 {
     size_t half = n / 2;
@@ -107,8 +110,8 @@ static int take_line(struct task_list *l, const char *line, size_t n, struct err
         if (HEADS[i].strip && *at != '"' && (left < 3 || at[1] != '/'))
             return error_set(err, EINVAL, "the diff names %.*s, which has no a/ or b/ before it",
                              (int)(left < 200 ? left : 200), at);
-        return add_path(l, at + (*at == '"' ? 0 : HEADS[i].strip), left - (*at == '"' ? 0 : HEADS[i].strip),
-                        err);
+        return add_path(l, at + (*at == '"' ? 0 : HEADS[i].strip),
+                        left - (*at == '"' ? 0 : HEADS[i].strip), err);
     }
     return 0;
 }

@@ -31,7 +31,8 @@ bool docker_resolve(const char *base, const char *path, char *ret, size_t size)
 {
     char joined[2 * PATH_MAX];
     size_t n = 0;
-    if ((size_t)snprintf(joined, sizeof joined, "%s/%s", *path == '/' ? "" : base, path) >= sizeof joined)
+    if ((size_t)snprintf(joined, sizeof joined, "%s/%s", *path == '/' ? "" : base, path) >=
+        sizeof joined)
         return false;
     ret[0] = 0;
     for (char *at = joined, *part; (part = strsep(&at, "/"));) {
@@ -52,8 +53,8 @@ bool docker_resolve(const char *base, const char *path, char *ret, size_t size)
     return true;
 }
 
-/* Where a file of the context goes when `source` is copied: the part of its path that is put behind the
- * target. NULL: it is not part of the source. */
+/* Where a file of the context goes when `source` is copied: the part of its path that is put behind
+ * the target. NULL: it is not part of the source. */
 static const char *part_of(const char *source, const char *path, bool *ret_file)
 {
     size_t n = 0;
@@ -65,7 +66,8 @@ static const char *part_of(const char *source, const char *path, bool *ret_file)
         *ret_file = false;
         return path;
     }
-    /* Each beginning of the path that ends with a component is tried: it is the file, or a folder above it.
+    /* Each beginning of the path that ends with a component is tried: it is the file, or a folder
+     * above it.
      */
     for (;;) {
         char head[PATH_MAX], pattern[PATH_MAX];
@@ -90,9 +92,10 @@ void docker_top(const char *path, char *ret, size_t size)
 /* What boxes have themselves, and where the parts of a task are. */
 bool docker_top_free(const char *name)
 {
-    static const char *const TAKEN[] = {"",      "bin",   "boot",     "dev",   "etc",  "home", "lib",
-                                        "lib32", "lib64", "libx32",   "logs",  "proc", "run",  "sbin",
-                                        "sys",   "tmp",   "solution", "tests", "usr",  "var",  "workspace"};
+    static const char *const TAKEN[] = {"",    "bin",   "boot",     "dev",    "etc",      "home",
+                                        "lib", "lib32", "lib64",    "libx32", "logs",     "proc",
+                                        "run", "sbin",  "sys",      "tmp",    "solution", "tests",
+                                        "usr", "var",   "workspace"};
     for (size_t i = 0; i < ARRAY_SIZE(TAKEN); i++)
         if (strcmp(name, TAKEN[i]) == 0)
             return false;
@@ -110,7 +113,8 @@ static int find_place(struct dockerfile *d, const char *path, char *ret, size_t 
         snprintf(ret, size, "%s", rest + (*rest == '/'));
         return 1;
     }
-    if (!docker_top_free(top) || (!task_list_has(&d->tops, top) && d->tops.count >= DOCKER_TOPS_MAX))
+    if (!docker_top_free(top) ||
+        (!task_list_has(&d->tops, top) && d->tops.count >= DOCKER_TOPS_MAX))
         return 0;
     if (!task_list_has(&d->tops, top) && task_list_add(&d->tops, top) < 0)
         return -ENOMEM;

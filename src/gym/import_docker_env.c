@@ -28,11 +28,13 @@ static const char *take_value(const char *at, char *ret, size_t size)
 static bool is_plain(const char *key, const char *raw, size_t n)
 {
     bool name =
-        *key && key[strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] == 0;
+        *key &&
+        key[strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] == 0;
     return name && !memchr(raw, '$', n) && strcmp(key, "PATH") != 0 && strcmp(key, "HOME") != 0;
 }
 
-/* `KEY=VALUE KEY=VALUE …`, or the old form `KEY VALUE`, in which the value is the rest of the line. */
+/* `KEY=VALUE KEY=VALUE …`, or the old form `KEY VALUE`, in which the value is the rest of the line.
+ */
 int docker_env(struct dockerfile *d, const char *args, bool *ret_all)
 {
     char key[256], value[4096], entry[sizeof key + sizeof value];

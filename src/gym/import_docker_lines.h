@@ -1,4 +1,5 @@
-/* The instructions of a Dockerfile, one after another, and the texts that stand behind some of them. */
+/* The instructions of a Dockerfile, one after another, and the texts that stand behind some of
+ * them. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,7 +14,8 @@ struct docker_lines {
     bool cut;                   /* it is longer than that */
 };
 
-/* The next instruction, with the lines that continue it; comments in between are left out. False at the end.
+/* The next instruction, with the lines that continue it; comments in between are left out. False at
+ * the end.
  */
 bool docker_instruction(struct docker_lines *l);
 

@@ -1,7 +1,7 @@
 /*
- * RUN: what is to be made of it. What installs packages is left out, since the host must have them; what
- * needs the network or a root user cannot be had; anything else is carried out in the task's box, once, when
- * it is set up.
+ * RUN: what is to be made of it. What installs packages is left out, since the host must have them;
+ * what needs the network or a root user cannot be had; anything else is carried out in the task's
+ * box, once, when it is set up.
  */
 #include <string.h>
 
@@ -117,7 +117,8 @@ static void put_quoted(struct buf *b, const char *text)
     buf_append_str(b, "'");
 }
 
-void docker_run_add(struct dockerfile *d, unsigned line, const char *folder, const char *command, bool must)
+void docker_run_add(struct dockerfile *d, unsigned line, const char *folder, const char *command,
+                    bool must)
 {
     buf_printf(&d->setup, "run %u ", line);
     put_quoted(&d->setup, folder);

@@ -254,14 +254,16 @@ static int finish(struct reader *r, struct error *err)
     return r->code < 0 ? error_errno(err, -r->code, "it copies too much") : 0;
 }
 
-int dockerfile_read(const char *text, size_t n, const struct task_tree *context, const char *workdir,
-                    struct dockerfile *ret, struct error *err)
+int dockerfile_read(const char *text, size_t n, const struct task_tree *context,
+                    const char *workdir, struct dockerfile *ret, struct error *err)
 {
     struct reader *r = calloc(1, sizeof *r);
     if (!r)
         return task_no_memory(err);
-    *r = (struct reader){
-        .d = ret, .context = context, .in = {.at = text, .end = text + n, .next = 1}, .workdir = WORKDIR};
+    *r = (struct reader){.d = ret,
+                         .context = context,
+                         .in = {.at = text, .end = text + n, .next = 1},
+                         .workdir = WORKDIR};
     *ret = (struct dockerfile){.setup = BUF_INIT(DOCKER_SETUP_MAX)};
     while (r->code == 0 && docker_instruction(&r->in))
         carry_out(r);

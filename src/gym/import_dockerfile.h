@@ -1,11 +1,12 @@
 /*
- * What a Dockerfile puts into its working folder, as far as that can be told without building it: COPY and
- * ADD of local files, WORKDIR, ENV. Nothing is executed; a RUN that needs neither the network nor a root user
- * becomes a line of a script that is run in a box later. A line that would change more is a trouble, told
- * with its number; a line that only installs packages is noted, since the host or an image may have them.
+ * What a Dockerfile puts into its working folder, as far as that can be told without building it:
+ * COPY and ADD of local files, WORKDIR, ENV. Nothing is executed; a RUN that needs neither the
+ * network nor a root user becomes a line of a script that is run in a box later. A line that would
+ * change more is a trouble, told with its number; a line that only installs packages is noted,
+ * since the host or an image may have them.
  *
- * The workspace stands for the folder at the top of the root filesystem that the working folder lies in. For
- * other such folders there are folders in it, and links at the top that lead there.
+ * The workspace stands for the folder at the top of the root filesystem that the working folder
+ * lies in. For other such folders there are folders in it, and links at the top that lead there.
  */
 #pragma once
 
@@ -48,8 +49,8 @@ int docker_copy(struct dockerfile *d, const struct task_tree *context, const str
 #define DOCKER_WORDS_MAX 256
 size_t docker_words(char *at, char *words[DOCKER_WORDS_MAX]);
 
-/* An absolute path out of one that is relative to another, without . and .. and double slashes. False: it is
- * too long. */
+/* An absolute path out of one that is relative to another, without . and .. and double slashes.
+ * False: it is too long. */
 bool docker_resolve(const char *base, const char *path, char *ret, size_t size);
 
 /* What becomes of a RUN: from what does nothing here to what cannot be. */
@@ -61,13 +62,14 @@ enum docker_run {
     DOCKER_RUN_NETWORK,
 };
 enum docker_run docker_run_kind(const char *command);
-void docker_run_add(struct dockerfile *d, unsigned line, const char *folder, const char *command, bool must);
+void docker_run_add(struct dockerfile *d, unsigned line, const char *folder, const char *command,
+                    bool must);
 
 /* Takes the variables of an ENV; *ret_all is whether all of them could be. */
 int docker_env(struct dockerfile *d, const char *args, bool *ret_all);
 
-/* `context` is the folder with the Dockerfile, in memory; `workdir`, unless empty, is the working folder in
- * the end. An error is only a lack of memory, or too much of something. */
-int dockerfile_read(const char *text, size_t n, const struct task_tree *context, const char *workdir,
-                    struct dockerfile *ret, struct error *err);
+/* `context` is the folder with the Dockerfile, in memory; `workdir`, unless empty, is the working
+ * folder in the end. An error is only a lack of memory, or too much of something. */
+int dockerfile_read(const char *text, size_t n, const struct task_tree *context,
+                    const char *workdir, struct dockerfile *ret, struct error *err);
 void dockerfile_free(struct dockerfile *d);

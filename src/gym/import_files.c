@@ -1,6 +1,7 @@
 /*
- * Files that an importer makes: under $XDG_CACHE_HOME/hutch/gym, where no box can write. Names in them come
- * from strangers' repositories: every file is made beneath its folder, never through a link.
+ * Files that an importer makes: under $XDG_CACHE_HOME/hutch/gym, where no box can write. Names in
+ * them come from strangers' repositories: every file is made beneath its folder, never through a
+ * link.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +33,8 @@ int import_cache(char *path, size_t size, struct error *err)
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     bool named = cache && cache[0] == '/';
     if (!named && !(home && home[0] == '/'))
-        return error_set(err, ENOENT, "there is no place for extracted repositories: HOME is not set");
+        return error_set(err, ENOENT,
+                         "there is no place for extracted repositories: HOME is not set");
     int n = snprintf(path, size, "%s%s/hutch/gym", named ? cache : home, named ? "" : "/.cache");
     if (n < 0 || (size_t)n >= size)
         return error_errno(err, ENAMETOOLONG, "the cache folder");
@@ -83,8 +85,8 @@ int import_write(int root, const char *path, mode_t mode, const void *bytes, siz
         target[n] = 0;
         return symlinkat(target, dir, name) < 0 ? -errno : 0;
     }
-    _cleanup_fd_ int fd =
-        openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 0111 ? 0755 : 0644);
+    _cleanup_fd_ int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                                 mode & 0111 ? 0755 : 0644);
     return fd < 0 ? -errno : io_write_all(fd, bytes, n);
 }
 

@@ -1,8 +1,8 @@
 /*
- * Repositories, read with git's plumbing alone. A repository is a stranger's, and its settings could name
- * programs: hooks, filters, a monitor of the file system, transports. None of the commands used here runs
- * any of these (objects are listed and printed raw), the person's own settings are left out, and no box can
- * write where git runs.
+ * Repositories, read with git's plumbing alone. A repository is a stranger's, and its settings
+ * could name programs: hooks, filters, a monitor of the file system, transports. None of the
+ * commands used here runs any of these (objects are listed and printed raw), the person's own
+ * settings are left out, and no box can write where git runs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -53,8 +53,13 @@ static int spawn(const char *const *args, int in, int out, int said, pid_t *ret)
                    (char[]){"GIT_NO_LAZY_FETCH=1"},
                    (char[]){"GIT_NO_REPLACE_OBJECTS=1"},
                    NULL};
-    const char *argv[ARGS_MAX] = {
-        "git", "-c", "protocol.allow=never", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"};
+    const char *argv[ARGS_MAX] = {"git",
+                                  "-c",
+                                  "protocol.allow=never",
+                                  "-c",
+                                  "core.fsmonitor=false",
+                                  "-c",
+                                  "core.hooksPath=/dev/null"};
     size_t n = 7;
     for (; *args && n + 1 < ARGS_MAX; args++)
         argv[n++] = *args;
@@ -68,7 +73,8 @@ static int spawn(const char *const *args, int in, int out, int said, pid_t *ret)
     return -r;
 }
 
-int git_start(struct git_child *g, const char *const *args, const void *input, size_t n, struct error *err)
+int git_start(struct git_child *g, const char *const *args, const void *input, size_t n,
+              struct error *err)
 {
     _cleanup_fd_ int in = -1, said = -1;
     int out[2] = {-1, -1};
@@ -199,7 +205,8 @@ static int split_listing(struct listing *l, struct error *err)
     return 0;
 }
 
-static int list_commit(const char *git_dir, const char *commit, struct listing *ret, struct error *err)
+static int list_commit(const char *git_dir, const char *commit, struct listing *ret,
+                       struct error *err)
 {
     struct git_child g;
     char dir[PATH_MAX + 16];
@@ -249,7 +256,8 @@ static int write_objects(FILE *in, const struct listing *l, int root, int cancel
             return r;
         r = read_object(in, &b, EXTRACT_MAX - bytes);
         if (r == -EFBIG)
-            return error_set(err, EFBIG, "the commit's files are more than %llu GiB", EXTRACT_MAX >> 30);
+            return error_set(err, EFBIG, "the commit's files are more than %llu GiB",
+                             EXTRACT_MAX >> 30);
         if (r == 0) {
             bytes += b.len;
             r = import_write(root, e->path, e->mode, b.data, b.len);
@@ -260,7 +268,8 @@ static int write_objects(FILE *in, const struct listing *l, int root, int cancel
     return 0;
 }
 
-int git_extract(const char *git_dir, const char *commit, const char *folder, int cancel, struct error *err)
+int git_extract(const char *git_dir, const char *commit, const char *folder, int cancel,
+                struct error *err)
 {
     _cleanup_(listing_free) struct listing l = {.text = BUF_INIT(LIST_MAX)};
     _cleanup_buf_ struct buf ids = BUF_INIT(FILES_MAX * 80);

@@ -9,9 +9,10 @@
  *     tests/               tests/             is at /tests while that runs, and at no other time
  *     solution/solve.sh    solution.sh        the reference solution
  *
- * There is no Docker here. The workspace is what the Dockerfile copies to its working folder; links make it
- * appear under that name, and /tests, /logs and /solution where the scripts expect them. What a Dockerfile
- * does beyond that needs an image that is there already (`--image`); without one such tasks are passed over.
+ * There is no Docker here. The workspace is what the Dockerfile copies to its working folder; links
+ * make it appear under that name, and /tests, /logs and /solution where the scripts expect them.
+ * What a Dockerfile does beyond that needs an image that is there already (`--image`); without one
+ * such tasks are passed over.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -40,7 +41,8 @@ bool harbor_has(const struct harbor *h, const char *name)
     return fstatat(h->dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static int add_script(struct task_tree *tree, const char *path, const struct buf *b, struct error *err)
+static int add_script(struct task_tree *tree, const char *path, const struct buf *b,
+                      struct error *err)
 {
     int r = task_tree_add(tree, path, S_IFREG | 0755, b->data ? (const void *)b->data : "", b->len);
     return r < 0 ? error_errno(err, -r, "%s", path) : 0;
@@ -65,7 +67,8 @@ static int take_tests(struct harbor *h, struct task *t, struct error *err)
             r = add_script(&t->hidden, HARBOR_TESTS "/run-tests.sh", &b, err);
     }
     if (r == 0 &&
-        !task_tree_find(&t->hidden, h->old ? HARBOR_TESTS "/run-tests.sh" : HARBOR_TESTS "/test.sh", &at))
+        !task_tree_find(&t->hidden, h->old ? HARBOR_TESTS "/run-tests.sh" : HARBOR_TESTS "/test.sh",
+                        &at))
         r = error_set(err, ENOENT, "it has no tests/%s", script);
     return r == 0 ? harbor_add_runner(h, t, err) : r;
 }
@@ -94,8 +97,8 @@ static int take_reward(struct task *t, struct error *err)
     int r = import_text(&t->tests.command, err, "bash /workspace/%s", HARBOR_RUN);
     if (r == 0)
         r = import_text(&t->tests.report, err, "%s", HARBOR_LOGS "/verifier/reward.txt");
-    if (r == 0 &&
-        (task_list_add(&t->tests.own, HARBOR_FOLDER) < 0 || task_list_add(&t->tests.clear, HARBOR_LOGS) < 0))
+    if (r == 0 && (task_list_add(&t->tests.own, HARBOR_FOLDER) < 0 ||
+                   task_list_add(&t->tests.clear, HARBOR_LOGS) < 0))
         r = task_no_memory(err);
     return r;
 }
@@ -136,7 +139,8 @@ static int import_one(struct import *im, const char *folder, struct error *err)
     _cleanup_fd_ int dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     h.dir = dir;
     h.old = !harbor_has(&h, "task.toml");
-    int r = dir < 0 ? error_errno(&why, errno, "%s", folder) : import_text(&t->origin, &why, "%s", path);
+    int r = dir < 0 ? error_errno(&why, errno, "%s", folder)
+                    : import_text(&t->origin, &why, "%s", path);
     if (r == 0)
         r = make_task(&h, t, &why);
     if (r < 0) {
@@ -194,8 +198,8 @@ static int import_harbor(struct import *im, const char *where, struct error *err
     if (r == 0 && folders.count == 0 && stat(inner, &st) == 0)
         r = list_folders(inner, &folders, err);
     if (r == 0 && folders.count == 0)
-        r = error_set(err, ENOENT, "%s: there is no task in it (a folder with task.toml or task.yaml)",
-                      where);
+        r = error_set(err, ENOENT,
+                      "%s: there is no task in it (a folder with task.toml or task.yaml)", where);
     for (size_t i = 0; i < folders.count && r == 0; i++)
         r = import_one(im, folders.items[i], err);
     task_list_free(&folders);

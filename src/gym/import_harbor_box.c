@@ -1,6 +1,6 @@
 /*
- * The boxes of a Harbor or Terminal-Bench task: what the Dockerfile makes, or an image that has all of it;
- * links that show it where its scripts look for it.
+ * The boxes of a Harbor or Terminal-Bench task: what the Dockerfile makes, or an image that has all
+ * of it; links that show it where its scripts look for it.
  */
 #include <errno.h>
 #include <linux/limits.h>
@@ -12,7 +12,8 @@
 #include "wish.h"
 #include "banned.h"
 
-/* Where the root filesystem lies: of an image by name, or in a folder, which may have one for each task. */
+/* Where the root filesystem lies: of an image by name, or in a folder, which may have one for each
+ * task. */
 static int find_image(const char *image, const char *task, char path[PATH_MAX], struct error *err)
 {
     char place[2 * PATH_MAX];
@@ -27,13 +28,13 @@ static int find_image(const char *image, const char *task, char path[PATH_MAX], 
             snprintf(place, sizeof place, "%.4000s", image);
     }
     if (!realpath(place, path) || stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
-        return error_set(err, ENOENT, "there is no image '%s'; unpack its root filesystem to %s", image,
-                         place);
+        return error_set(err, ENOENT, "there is no image '%s'; unpack its root filesystem to %s",
+                         image, place);
     return 0;
 }
 
-/* The folder at the top that the working folder lies in is the image's, and what the box shows as the
- * workspace. */
+/* The folder at the top that the working folder lies in is the image's, and what the box shows as
+ * the workspace. */
 static int take_image(struct harbor *h, struct task *t, struct error *err)
 {
     char path[PATH_MAX], root[2 * PATH_MAX], top[256];
@@ -59,7 +60,8 @@ static void tell_notes(struct harbor *h, const struct task *t, const struct task
         import_say(h->im, "%s: Dockerfile, %s%s", t->name, notes->items[0], more);
 }
 
-/* Without an image: the files, the folders at the top and the set-up are what the Dockerfile makes. */
+/* Without an image: the files, the folders at the top and the set-up are what the Dockerfile makes.
+ */
 static int take_parts(struct harbor *h, struct task *t, struct dockerfile *d, struct error *err)
 {
     char at[300], to[600];
@@ -97,7 +99,8 @@ static int read_dockerfile(struct harbor *h, struct dockerfile *ret, struct erro
     _cleanup_buf_ struct buf b = BUF_INIT(HARBOR_TEXT_MAX);
     bool there = harbor_has(h, name);
     if (!there && h->docker_image[0] && !h->im->o->image)
-        return error_set(err, EOPNOTSUPP, "it has no Dockerfile; give the root filesystem of %s (--image)",
+        return error_set(err, EOPNOTSUPP,
+                         "it has no Dockerfile; give the root filesystem of %s (--image)",
                          h->docker_image);
     int r = there ? harbor_read(h, name, &b, err) : 0;
     if (r == 0)
@@ -126,7 +129,8 @@ static int take_dockerfile(struct harbor *h, struct task *t, struct error *err)
 /* Scripts have it between words. */
 static bool is_plain(const char *path)
 {
-    return path[strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-")] == 0;
+    return path[strspn(path,
+                       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-")] == 0;
 }
 
 static int take_links(struct harbor *h, struct task *t, struct error *err)
@@ -139,8 +143,8 @@ static int take_links(struct harbor *h, struct task *t, struct error *err)
     if (!is_plain(h->workdir))
         return error_set(err, EINVAL, "its working folder %s has an unusual name", h->workdir);
     if (strcmp(top, "workspace") != 0 && !docker_top_free(top))
-        return error_set(err, EOPNOTSUPP, "its working folder %s lies where boxes have something else",
-                         h->workdir);
+        return error_set(err, EOPNOTSUPP,
+                         "its working folder %s lies where boxes have something else", h->workdir);
     snprintf(at, sizeof at, "/%s", top);
     if (strcmp(top, "workspace") != 0)
         r = task_link_add(t, at, "/workspace");
@@ -152,9 +156,10 @@ static int take_links(struct harbor *h, struct task *t, struct error *err)
         r = task_link_add(t, "/logs", HARBOR_LOGS);
     if (r < 0)
         return task_no_memory(err);
-    return strchr(h->workdir + 1, '/') ? import_text(&t->instruction, err, "%s\n\nThe working folder is %s.",
-                                                     t->instruction, h->workdir)
-                                       : 0;
+    return strchr(h->workdir + 1, '/')
+               ? import_text(&t->instruction, err, "%s\n\nThe working folder is %s.",
+                             t->instruction, h->workdir)
+               : 0;
 }
 
 int harbor_environment(struct harbor *h, struct task *t, struct error *err)

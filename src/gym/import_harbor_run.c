@@ -1,9 +1,9 @@
 /*
- * The scripts of a Harbor or Terminal-Bench task: the one that runs its tests and leaves a number in
- * /logs/verifier/reward.txt, the solution's, and the one that sets up its box.
+ * The scripts of a Harbor or Terminal-Bench task: the one that runs its tests and leaves a number
+ * in /logs/verifier/reward.txt, the solution's, and the one that sets up its box.
  *
- * Many of them begin by fetching packages. There is no network, so they find stand-ins (foreign/): what
- * installs does nothing, and uv runs what is there.
+ * Many of them begin by fetching packages. There is no network, so they find stand-ins (foreign/):
+ * what installs does nothing, and uv runs what is there.
  */
 #include <errno.h>
 #include <string.h>
@@ -29,7 +29,8 @@ static const char HARBOR_END[] =
     "    tr -d '\\n' <reward.json | sed -n "
     "'s/.*\"reward\"[[:space:]]*:[[:space:]]*\\([0-9.eE+-]*\\).*/\\1/p' >reward.txt\n"
     "    [ -s reward.txt ] || tr ',{}' '\\n' <reward.json |\n"
-    "        awk -F: 'NF == 2 && $2 + 0 == $2 { sum += $2; n++ } END { if (n) print sum / n }' >reward.txt\n"
+    "        awk -F: 'NF == 2 && $2 + 0 == $2 { sum += $2; n++ } END { if (n) print sum / n }' "
+    ">reward.txt\n"
     "fi\n";
 
 /* The pass rate, out of the counts in the first element of pytest's report. */
@@ -37,7 +38,8 @@ static const char OLD_END[] =
     "export PYTEST_ADDOPTS=\"$PYTEST_ADDOPTS --junitxml=" HARBOR_LOGS "/verifier/junit.xml\"\n"
     "bash /tests/run-tests.sh\n"
     "cd " HARBOR_LOGS "/verifier || exit 1\n"
-    "count() { sed -n \"s/.*<testsuite [^>]*\\b$1=\\\"\\([0-9]*\\)\\\".*/\\1/p\" junit.xml | head -n 1; }\n"
+    "count() { sed -n \"s/.*<testsuite [^>]*\\b$1=\\\"\\([0-9]*\\)\\\".*/\\1/p\" junit.xml | head "
+    "-n 1; }\n"
     "all=$(count tests) failed=$(count failures) errors=$(count errors) skipped=$(count skipped)\n"
     "awk -v n=\"${all:-0}\" -v bad=\"$((${failed:-0} + ${errors:-0} + ${skipped:-0}))\" \\\n"
     "    'BEGIN { print (n > 0 && bad < n ? (n - bad) / n : 0) }' >reward.txt\n";

@@ -1,4 +1,5 @@
-/* What task.toml or task.yaml say, as far as it has a meaning here. Members that nobody knows are let be. */
+/* What task.toml or task.yaml say, as far as it has a meaning here. Members that nobody knows are
+ * let be. */
 #include <errno.h>
 #include <linux/limits.h>
 #include <math.h>
@@ -60,7 +61,8 @@ static void take_size(const char *text, uint64_t *ret)
 static void take_env(struct settings *s, struct task_list *l, const char *key, const char *value)
 {
     char entry[4096];
-    bool plain = key[strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] == 0;
+    bool plain =
+        key[strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] == 0;
     if (!*key || !plain || strstr(value, "${") || l->count >= ENV_MAX)
         return;
     snprintf(entry, sizeof entry, "%s=%s", key, value);
@@ -73,8 +75,9 @@ static void take_variable(struct settings *s, const char *name, const char *valu
     struct {
         const char *table;
         struct task_list *list;
-    } places[] = {
-        {"environment.env.", &s->h->env}, {"verifier.env.", &s->h->checks}, {"solution.env.", &s->h->solves}};
+    } places[] = {{"environment.env.", &s->h->env},
+                  {"verifier.env.", &s->h->checks},
+                  {"solution.env.", &s->h->solves}};
     for (size_t i = 0; i < ARRAY_SIZE(places); i++)
         if (strncmp(name, places[i].table, strlen(places[i].table)) == 0)
             take_env(s, places[i].list, name + strlen(places[i].table), value);
@@ -162,8 +165,9 @@ static int read_toml(struct harbor *h, struct settings *s, struct error *err)
     if (s->steps)
         return error_set(err, EOPNOTSUPP, "tasks of several steps are not supported");
     if (s->separate)
-        return error_set(err, EOPNOTSUPP,
-                         "its tests are made for a container of their own (verifier.environment_mode)");
+        return error_set(
+            err, EOPNOTSUPP,
+            "its tests are made for a container of their own (verifier.environment_mode)");
     if (s->code < 0)
         return task_no_memory(err);
     r = read_file(h, "instruction.md", &text, shown, err);
@@ -194,14 +198,16 @@ static int apply(const struct settings *s, struct task *t, struct error *err)
     if (!text[strspn(text, " \t\r\n")])
         return error_set(err, EINVAL, "it has no instruction");
     if (s->parser[0] && strcmp(s->parser, "pytest") != 0)
-        return error_set(err, EOPNOTSUPP, "parser_name: %s is not supported, only pytest is", s->parser);
+        return error_set(err, EOPNOTSUPP, "parser_name: %s is not supported, only pytest is",
+                         s->parser);
     double seconds = s->test_seconds > 0 ? s->test_seconds : TEST_SECONDS;
     t->test_timeout_ns = (int64_t)(seconds * (double)NS_PER_S);
     if (t->test_timeout_ns < NS_PER_S)
         t->test_timeout_ns = NS_PER_S;
     t->test_cpu_ns = t->test_timeout_ns;
     t->limits.memory = s->memory > MEMORY_MIN ? s->memory : MEMORY_MIN;
-    t->limits.disk = s->disk > 0 && s->disk < DISK_MAX && s->disk > t->limits.disk ? s->disk : DISK_MAX;
+    t->limits.disk =
+        s->disk > 0 && s->disk < DISK_MAX && s->disk > t->limits.disk ? s->disk : DISK_MAX;
     t->limits.pids = PIDS;
     t->max_steps = STEPS;
     if (!utf8_valid((const uint8_t *)text, strlen(text)))

@@ -9,8 +9,8 @@ struct import {
     struct task_set set;
 };
 
-/* One kind of WHERE in `--from KIND:WHERE`. A row or folder that is no task for us is passed over with a line
- * why (import_skip); an error is only what makes the whole import fail. */
+/* One kind of WHERE in `--from KIND:WHERE`. A row or folder that is no task for us is passed over
+ * with a line why (import_skip); an error is only what makes the whole import fail. */
 struct import_kind {
     const char *name;
     const char *form; /* for messages */
@@ -18,8 +18,8 @@ struct import_kind {
 };
 extern const struct import_kind IMPORT_QUIXBUGS, IMPORT_SWEBENCH, IMPORT_HARBOR, IMPORT_TASKS;
 
-/* The name that a task gets: what is no letter, digit, `_`, `.` or `-` becomes `_`, and what is too long gets
- * a digest for its end. */
+/* The name that a task gets: what is no letter, digit, `_`, `.` or `-` becomes `_`, and what is too
+ * long gets a digest for its end. */
 void import_name(const char *from, char name[TASK_NAME_MAX]);
 
 /* Is a task of that name asked for? */
@@ -38,19 +38,22 @@ int import_text(char **ret, struct error *err, const char *fmt, ...) PRINTF(3, 4
 int import_title(char **ret, const char *prefix, const char *text, struct error *err);
 
 /* Files on the host that belong to hutch alone. */
-int import_cache(char *path, size_t size, struct error *err); /* $XDG_CACHE_HOME/hutch/gym, made if need be */
+int import_cache(char *path, size_t size,
+                 struct error *err); /* $XDG_CACHE_HOME/hutch/gym, made if need be */
 int import_write(int root, const char *path, mode_t mode, const void *bytes, size_t n);
 void import_remove(const char *folder);
 
 #define GIT_ID_SIZE 65
 
-/* git, without anything that a repository's settings could make it do: objects are read, nothing else. */
+/* git, without anything that a repository's settings could make it do: objects are read, nothing
+ * else. */
 struct git_child {
     pid_t pid;
     FILE *out;
     int said; /* what it says on stderr */
 };
-int git_start(struct git_child *g, const char *const *args, const void *input, size_t n, struct error *err);
+int git_start(struct git_child *g, const char *const *args, const void *input, size_t n,
+              struct error *err);
 int git_end(struct git_child *g, const char *doing, struct error *err);
 
 /* The folder with the objects of a checkout or a bare repository. */
@@ -60,14 +63,16 @@ int git_find(const char *folder, char *dir, size_t size);
 int git_resolve(const char *git_dir, const char *name, char ret[GIT_ID_SIZE], struct error *err);
 
 /* Writes all files of a commit beneath a new folder; -ECANCELED. */
-int git_extract(const char *git_dir, const char *commit, const char *folder, int cancel, struct error *err);
+int git_extract(const char *git_dir, const char *commit, const char *folder, int cancel,
+                struct error *err);
 
-/* The paths that a diff names, each once: of old and new files. -EINVAL if it is none, or names files that
- * are outside or quoted. */
+/* The paths that a diff names, each once: of old and new files. -EINVAL if it is none, or names
+ * files that are outside or quoted. */
 int diff_paths(const char *diff, struct task_list *ret, struct error *err);
 
 /* A diff without its parts that only say that binary files differ; how many these were. */
 size_t diff_drop_binary(const char *diff, struct buf *ret);
 
 /* A unified diff of one file. */
-int diff_make(const char *path, const void *a, size_t n_a, const void *b, size_t n_b, struct buf *ret);
+int diff_make(const char *path, const void *a, size_t n_a, const void *b, size_t n_b,
+              struct buf *ret);

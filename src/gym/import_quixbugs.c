@@ -7,12 +7,12 @@
  *     json_testcases/NAME.json          the data of tests that are tables
  *     conftest.py                       by an option, which of the two programs the tests import
  *
- * Options of a conftest.py are not known to pytest when tests are graded, so that file gets an end that calls
- * its functions with the default of every option.
+ * Options of a conftest.py are not known to pytest when tests are graded, so that file gets an end
+ * that calls its functions with the default of every option.
  *
- * A task's workspace has the program, its tests and what they need; never the correct programs. Patches that
- * do not solve it are made by changing one line that the solution leaves alone (import_variants.c): the bug
- * is still there, so its tests still fail.
+ * A task's workspace has the program, its tests and what they need; never the correct programs.
+ * Patches that do not solve it are made by changing one line that the solution leaves alone
+ * (import_variants.c): the bug is still there, so its tests still fail.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -50,7 +50,8 @@ static bool has(const struct checkout *c, const char *path)
 }
 
 /* A file of the checkout, put at the same place of the workspace. */
-static int take_file(struct checkout *c, struct task *t, const char *path, bool needed, struct error *err)
+static int take_file(struct checkout *c, struct task *t, const char *path, bool needed,
+                     struct error *err)
 {
     char shown[2 * PATH_MAX];
     struct error why = {0};
@@ -87,7 +88,8 @@ static int take_helpers(struct checkout *c, struct task *t, struct error *err)
     char path[PATH_MAX];
     struct dirent *d;
     size_t count = 0;
-    int r = 0, fd = openat(c->dir, "python_testcases", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int r = 0,
+        fd = openat(c->dir, "python_testcases", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     if (!dir)
         return error_errno(err, errno, "%s/python_testcases", c->where);
@@ -166,16 +168,18 @@ static int describe(struct task *t, const char *name, struct error *err)
     if (r == 0)
         r = import_text(
             &t->instruction, err,
-            "The program python_programs/%s.py has a bug on a single line. Find it and repair it, so "
+            "The program python_programs/%s.py has a bug on a single line. Find it and repair it, "
+            "so "
             "that the tests in python_testcases/test_%s.py pass. Change nothing but the program.",
             name, name);
     if (r == 0)
         r = import_text(&t->language, err, "python");
     snprintf(path, sizeof path, "python_testcases/test_%s.py", name);
-    if (r == 0 && (task_list_add(&t->tests.paths, path) < 0 || task_list_add(&t->tests.import, ".") < 0 ||
-                   task_list_add(&t->tests.own, "python_testcases") < 0 ||
-                   task_list_add(&t->tests.own, "json_testcases") < 0 ||
-                   task_list_add(&t->tests.own, "conftest.py") < 0))
+    if (r == 0 &&
+        (task_list_add(&t->tests.paths, path) < 0 || task_list_add(&t->tests.import, ".") < 0 ||
+         task_list_add(&t->tests.own, "python_testcases") < 0 ||
+         task_list_add(&t->tests.own, "json_testcases") < 0 ||
+         task_list_add(&t->tests.own, "conftest.py") < 0))
         r = task_no_memory(err);
     snprintf(path, sizeof path, "python_programs/%s.py", name);
     if (r == 0 && task_list_add(&t->reads, path) < 0)
@@ -183,8 +187,8 @@ static int describe(struct task *t, const char *name, struct error *err)
     return r;
 }
 
-/* Many of the bugs never end: what counts is that a run which loops is stopped soon. The slowest program
- * takes 3 s when it is right. */
+/* Many of the bugs never end: what counts is that a run which loops is stopped soon. The slowest
+ * program takes 3 s when it is right. */
 static void set_limits(struct task *t)
 {
     t->test_timeout_ns = 40 * NS_PER_S;
@@ -218,8 +222,8 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Is it a program, and not something that programs need (node.py) or that tries them (gcd_test.py)? One that
- * has no test is told of. */
+/* Is it a program, and not something that programs need (node.py) or that tries them (gcd_test.py)?
+ * One that has no test is told of. */
 static bool is_program(struct checkout *c, const char *name)
 {
     char test[PATH_MAX], correct[PATH_MAX];
@@ -242,10 +246,12 @@ static int list_programs(struct checkout *c, struct task_list *ret, struct error
 {
     char name[NAME_MAX + 1];
     struct dirent *d;
-    int r = 0, fd = openat(c->dir, "python_programs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int r = 0,
+        fd = openat(c->dir, "python_programs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     if (!dir)
-        return error_set(err, ENOENT, "%s: is no checkout of QuixBugs (it has no folder python_programs)",
+        return error_set(err, ENOENT,
+                         "%s: is no checkout of QuixBugs (it has no folder python_programs)",
                          c->where);
     while (r == 0 && (d = readdir(dir))) {
         snprintf(name, sizeof name, "%s", d->d_name);
@@ -269,9 +275,10 @@ static int import_quixbugs(struct import *im, const char *where, struct error *e
     if (dir < 0)
         return error_errno(err, errno, "%s", where);
     if (has(&c, "python_programs") && !has(&c, "python_testcases"))
-        return error_set(err, ENOENT,
-                         "%s: has no folder python_testcases; checkouts of before 2021 have no tests to run",
-                         where);
+        return error_set(
+            err, ENOENT,
+            "%s: has no folder python_testcases; checkouts of before 2021 have no tests to run",
+            where);
     int r = list_programs(&c, &names, err);
     if (r == 0 && has(&c, "java_programs") && !im->o->only)
         import_say(im, "java_programs: left out: only the Python programs can be played");

@@ -11,12 +11,12 @@
  *     FAIL_TO_PASS,
  *     PASS_TO_PASS        the tests that count
  *
- * A row of SWE-smith has neither base_commit nor test_patch: its patch makes the bug, and taken back it is
- * the solution.
+ * A row of SWE-smith has neither base_commit nor test_patch: its patch makes the bug, and taken
+ * back it is the solution.
  *
- * A commit is extracted once, into a folder of the cache that is named after it, and is shared by its tasks:
- * boxes see it as a layer that they cannot write. Rows whose repository or commit is not there, or whose
- * tests are not pytest's, are passed over with a line why.
+ * A commit is extracted once, into a folder of the cache that is named after it, and is shared by
+ * its tasks: boxes see it as a layer that they cannot write. Rows whose repository or commit is not
+ * there, or whose tests are not pytest's, are passed over with a line why.
  */
 #include <errno.h>
 #include <string.h>
@@ -51,7 +51,8 @@ static bool is_hex(const char *text)
 /* OWNER/NAME, of characters that are safe in a path. */
 static bool repo_ok(const char *repo)
 {
-    static const char ALLOWED[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+    static const char ALLOWED[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
     size_t owner = strspn(repo, ALLOWED);
     size_t name = repo[owner] == '/' ? strspn(repo + owner + 1, ALLOWED) : 0;
     return owner > 0 && name > 0 && owner + name < 200 && repo[owner + 1 + name] == 0 &&
@@ -80,15 +81,18 @@ static int read_row(const json_t *o, struct row *ret, struct error *err)
     if (!ret->test_patch && strncmp(ret->repo, "swesmith/", 9) != 0)
         return error_set(err, EINVAL, "test_patch: is missing");
     if (!*ret->problem || !*ret->patch)
-        return error_set(err, EINVAL, "%s: is empty", *ret->problem ? "patch" : "problem_statement");
+        return error_set(err, EINVAL, "%s: is empty",
+                         *ret->problem ? "patch" : "problem_statement");
     return swebench_lists(ret, err);
 }
 
 static int take_instruction(struct task *t, const struct row *row, struct error *err)
 {
-    const char *must = optional(row->json, "requirements"), *interface = optional(row->json, "interface");
-    return import_text(&t->instruction, err, "%s%s%s%s%s", row->problem, must ? "\n\nRequirements:\n" : "",
-                       must ? must : "", interface ? "\n\nInterface:\n" : "", interface ? interface : "");
+    const char *must = optional(row->json, "requirements"),
+               *interface = optional(row->json, "interface");
+    return import_text(&t->instruction, err, "%s%s%s%s%s", row->problem,
+                       must ? "\n\nRequirements:\n" : "", must ? must : "",
+                       interface ? "\n\nInterface:\n" : "", interface ? interface : "");
 }
 
 static int describe(struct task *t, const struct row *row, const char *file, struct error *err)
@@ -111,8 +115,9 @@ static int describe(struct task *t, const struct row *row, const char *file, str
 
 static int add_fix(struct task *t, const char *diff, struct error *err)
 {
-    return task_patch_add(t, "fix", diff) < 0 || task_list_add(&t->solution, "fix") < 0 ? task_no_memory(err)
-                                                                                        : 0;
+    return task_patch_add(t, "fix", diff) < 0 || task_list_add(&t->solution, "fix") < 0
+               ? task_no_memory(err)
+               : 0;
 }
 
 /* Pictures and the like that the diff names without what is in them stay as the base has them. */
@@ -125,7 +130,8 @@ static int take_diffs(struct rows *rows, const struct row *row, struct task *t, 
     if (!text || !buf_cstr(tests))
         return task_no_memory(err);
     if (dropped)
-        import_say(rows->im, "%s: %zu binary files of its patches have no content and stay as they are",
+        import_say(rows->im,
+                   "%s: %zu binary files of its patches have no content and stay as they are",
                    t->name, dropped);
     return add_fix(t, text, err);
 }

@@ -1,6 +1,6 @@
 /*
- * The code of a repository: the folders from which it is imported, and the names that it has there. A package
- * of that name may be installed on the host, too; the repository's is meant.
+ * The code of a repository: the folders from which it is imported, and the names that it has there.
+ * A package of that name may be installed on the host, too; the repository's is meant.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -35,7 +35,8 @@ static bool module_name(const char *folder, const char *entry, char name[NAME_MA
         name[n - 3] = 0;
     else if (stat(path, &st) < 0)
         return false;
-    return name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] == 0;
+    return name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] ==
+           0;
 }
 
 static int compare_names(const void *a, const void *b)
@@ -56,7 +57,8 @@ static int take_names(struct task *t, const char *folder, struct error *err)
         if (!module_name(folder, d->d_name, name) || task_list_has(&t->tests.packages, name))
             continue;
         if (is_runners(name))
-            r = error_set(err, EOPNOTSUPP, "its package %s is part of what runs the tests here", name);
+            r = error_set(err, EOPNOTSUPP, "its package %s is part of what runs the tests here",
+                          name);
         else if (task_list_add(&t->tests.packages, name) < 0)
             r = task_no_memory(err);
     }
@@ -74,7 +76,8 @@ int swebench_code(struct task *t, struct error *err)
         snprintf(path, sizeof path, "%.4000s/%s", t->root, FOLDERS[i]);
         if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode))
             continue;
-        r = task_list_add(&t->tests.import, FOLDERS[i]) < 0 ? task_no_memory(err) : take_names(t, path, err);
+        r = task_list_add(&t->tests.import, FOLDERS[i]) < 0 ? task_no_memory(err)
+                                                            : take_names(t, path, err);
     }
     if (r == 0 && t->tests.packages.count > 0)
         qsort(t->tests.packages.items, t->tests.packages.count, sizeof *t->tests.packages.items,

@@ -1,6 +1,6 @@
 /*
- * The files of a row: the base, extracted once per commit; the tests, which are the base's with the test
- * patch applied; and what pytest takes from the folders around them.
+ * The files of a row: the base, extracted once per commit; the tests, which are the base's with the
+ * test patch applied; and what pytest takes from the folders around them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,11 +13,14 @@
 
 #define SUPPORT_MAX (4u << 20)
 
-/* A repository of SWE-smith's is a copy, OWNER__NAME.COMMIT: the one that it was made from will do as well.
+/* A repository of SWE-smith's is a copy, OWNER__NAME.COMMIT: the one that it was made from will do
+ * as well.
  */
-static bool smith_origin(const char *repo, char owner[256], const char **ret_name, char commit[GIT_ID_SIZE])
+static bool smith_origin(const char *repo, char owner[256], const char **ret_name,
+                         char commit[GIT_ID_SIZE])
 {
-    const char *mirror = strncmp(repo, "swesmith/", 9) == 0 ? repo + 9 : "", *point = strrchr(mirror, '.');
+    const char *mirror = strncmp(repo, "swesmith/", 9) == 0 ? repo + 9 : "",
+               *point = strrchr(mirror, '.');
     char *both;
     snprintf(owner, 256, "%.*s", point ? (int)(point - mirror) : 0, mirror);
     both = strstr(owner, "__");
@@ -29,15 +32,16 @@ static bool smith_origin(const char *repo, char owner[256], const char **ret_nam
     return true;
 }
 
-/* The git folder of a repository in the folder of repositories: OWNER__NAME, OWNER/NAME or NAME, as they are
- * or with .git behind them. */
+/* The git folder of a repository in the folder of repositories: OWNER__NAME, OWNER/NAME or NAME, as
+ * they are or with .git behind them. */
 static bool find_git(const char *repos, const char *owner, const char *name, char *dir, size_t size)
 {
     char path[PATH_MAX];
     for (unsigned i = 0; i < 6; i++) {
         const char *end = i % 2 ? ".git" : "";
         if (i < 4)
-            snprintf(path, sizeof path, "%.3000s/%s%s%s%s", repos, owner, i < 2 ? "__" : "/", name, end);
+            snprintf(path, sizeof path, "%.3000s/%s%s%s%s", repos, owner, i < 2 ? "__" : "/", name,
+                     end);
         else
             snprintf(path, sizeof path, "%.3000s/%s%s", repos, name, end);
         if (git_find(path, dir, size) == 0)
@@ -52,19 +56,23 @@ static int find_repo(const struct rows *rows, const struct row *row, char *dir, 
     const char *repos = rows->im->o->repos, *name = strchr(row->repo, '/') + 1, *first;
     char owner[256], origin[256], commit[GIT_ID_SIZE];
     if (!repos)
-        return error_set(err, EINVAL, "its repository %s is needed: name the folder it is in with --repos",
+        return error_set(err, EINVAL,
+                         "its repository %s is needed: name the folder it is in with --repos",
                          row->repo);
     snprintf(owner, sizeof owner, "%.*s", (int)(name - row->repo - 1), row->repo);
     if (find_git(repos, owner, name, dir, size))
         return 0;
-    if (smith_origin(row->repo, origin, &first, commit) && find_git(repos, origin, first, dir, size))
+    if (smith_origin(row->repo, origin, &first, commit) &&
+        find_git(repos, origin, first, dir, size))
         return 0;
-    return error_set(err, ENOENT, "there is no repository %s__%s (nor %s) in %s", owner, name, name, repos);
+    return error_set(err, ENOENT, "there is no repository %s__%s (nor %s) in %s", owner, name, name,
+                     repos);
 }
 
-/* The commit that is meant: the row's; or the one of the repository's name; or what is checked out, in a copy
- * that has no other. */
-static int find_commit(const struct row *row, const char *git_dir, char ret[GIT_ID_SIZE], struct error *err)
+/* The commit that is meant: the row's; or the one of the repository's name; or what is checked out,
+ * in a copy that has no other. */
+static int find_commit(const struct row *row, const char *git_dir, char ret[GIT_ID_SIZE],
+                       struct error *err)
 {
     char origin[256], commit[GIT_ID_SIZE];
     const char *name;
@@ -74,13 +82,15 @@ static int find_commit(const struct row *row, const char *git_dir, char ret[GIT_
         return memcpy(ret, row->commit, n + 1), 0;
     if (row->commit)
         return git_resolve(git_dir, row->commit, ret, err);
-    if (smith_origin(row->repo, origin, &name, commit) && git_resolve(git_dir, commit, ret, &why) == 0)
+    if (smith_origin(row->repo, origin, &name, commit) &&
+        git_resolve(git_dir, commit, ret, &why) == 0)
         return 0;
     return git_resolve(git_dir, "HEAD", ret, err);
 }
 
 /* Extracts the commit to a folder beside the place it is meant for, and moves it there. */
-static int extract(const char *git_dir, const char *commit, const char *folder, int cancel, struct error *err)
+static int extract(const char *git_dir, const char *commit, const char *folder, int cancel,
+                   struct error *err)
 {
     char temporary[PATH_MAX];
     struct stat st;
@@ -104,13 +114,14 @@ int swebench_root(const struct rows *rows, const struct row *row, struct task *t
     if (r == 0)
         r = find_commit(row, git_dir, commit, err);
     if (r == 0)
-        r = import_text(&t->root, err, "%s/%.*s__%s-%s", rows->cache, (int)(slash - row->repo), row->repo,
-                        slash + 1, commit);
+        r = import_text(&t->root, err, "%s/%.*s__%s-%s", rows->cache, (int)(slash - row->repo),
+                        row->repo, slash + 1, commit);
     return r == 0 ? extract(git_dir, commit, t->root, rows->im->o->cancel, err) : r;
 }
 
 /* Files of the base, as far as they are there, go to a folder of their own. */
-static int copy_base(const struct task *t, const struct task_list *paths, int scratch, struct error *err)
+static int copy_base(const struct task *t, const struct task_list *paths, int scratch,
+                     struct error *err)
 {
     char shown[2 * PATH_MAX];
     _cleanup_fd_ int root = open(t->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -149,7 +160,8 @@ int swebench_scratch(const struct rows *rows, const struct task *t, const struct
 }
 
 /* No repository is meant, not even one that the cache may lie in. */
-int swebench_apply(const char *scratch, const char *patch, bool reverse, const char *doing, struct error *err)
+int swebench_apply(const char *scratch, const char *patch, bool reverse, const char *doing,
+                   struct error *err)
 {
     struct git_child g;
     char byte[4096];
@@ -170,7 +182,8 @@ int swebench_apply(const char *scratch, const char *patch, bool reverse, const c
 }
 
 /* What the tests are once the test patch is applied. */
-int swebench_hidden(const struct rows *rows, const char *test_patch, struct task *t, struct error *err)
+int swebench_hidden(const struct rows *rows, const char *test_patch, struct task *t,
+                    struct error *err)
 {
     char scratch[PATH_MAX];
     int r = swebench_scratch(rows, t, &t->tests.own, scratch, err);
@@ -197,9 +210,9 @@ static int take_support(struct task *t, int root, const char *path, const struct
         return 0;
     snprintf(shown, sizeof shown, "%s/%s", t->root, path);
     int r = task_read_file(root, path, shown, &b, err);
-    if (r == 0 &&
-        (task_tree_add(&t->files, path, S_IFREG | 0644, b.data ? (const void *)b.data : "", b.len) < 0 ||
-         task_list_add(&t->tests.own, path) < 0))
+    if (r == 0 && (task_tree_add(&t->files, path, S_IFREG | 0644,
+                                 b.data ? (const void *)b.data : "", b.len) < 0 ||
+                   task_list_add(&t->tests.own, path) < 0))
         r = task_no_memory(err);
     return r;
 }

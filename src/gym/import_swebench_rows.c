@@ -1,6 +1,7 @@
 /*
- * The file of rows: an array of objects; an object a line; one object alone, in lines or not; or what the
- * data sets' server answers, an object whose member `rows` is a list of objects with a member `row`.
+ * The file of rows: an array of objects; an object a line; one object alone, in lines or not; or
+ * what the data sets' server answers, an object whose member `rows` is a list of objects with a
+ * member `row`.
  */
 #include <errno.h>
 #include <string.h>
@@ -44,9 +45,11 @@ static int take_whole(struct rows *rows, FILE *in, row_taker take, struct error 
         return error_set(err, E2BIG, "%s: has more than %u values", rows->file, VALUES_MAX);
     json_t *whole = json_loadb((const char *)b.data, b.len, 0, &at);
     if (!whole)
-        return error_set(err, EINVAL, "%s: line %d, column %d: %s", rows->file, at.line, at.column, at.text);
+        return error_set(err, EINVAL, "%s: line %d, column %d: %s", rows->file, at.line, at.column,
+                         at.text);
     const json_t *list = json_is_array(whole) ? whole : json_object_get(whole, "rows");
-    r = json_is_array(list) ? take_array(rows, list, take, err) : take(rows, whole, rows->file, err);
+    r = json_is_array(list) ? take_array(rows, list, take, err)
+                            : take(rows, whole, rows->file, err);
     json_decref(whole);
     return r;
 }
@@ -114,9 +117,9 @@ int swebench_read(struct rows *rows, row_taker take, struct error *err)
         ;
     rewind(in);
     if (first != '[' && first != '{')
-        return error_set(err, EINVAL,
-                         "%s: begins neither with [ (an array of rows) nor with { (a row a line)%s",
-                         rows->file, first == 'P' ? "; a Parquet file must be converted to JSON first" : "");
+        return error_set(
+            err, EINVAL, "%s: begins neither with [ (an array of rows) nor with { (a row a line)%s",
+            rows->file, first == 'P' ? "; a Parquet file must be converted to JSON first" : "");
     bool lines = first == '{' && has_rows_as_lines(in);
     return lines ? take_lines(rows, in, take, err) : take_whole(rows, in, take, err);
 }

@@ -1,11 +1,11 @@
 /*
- * The tests of a row. The lists are lists, or texts that hold one, as JSON or Python write it. A name is one
- * of
+ * The tests of a row. The lists are lists, or texts that hold one, as JSON or Python write it. A
+ * name is one of
  *
  *     tests/test_x.py::TestY::test_z[1]    pytest's
- *     tests/test_x.py::test_z[a            pytest's, cut off at the first blank by those who made the row: it
- * may stand for several tests, and counts for none test_z                               SymPy's: the function
- * is looked for in the files of the test patch
+ *     tests/test_x.py::test_z[a            pytest's, cut off at the first blank by those who made
+ * the row: it may stand for several tests, and counts for none test_z SymPy's: the function is
+ * looked for in the files of the test patch
  *
  * If all tests that must pass are of the second kind, those count that pass with the solution.
  */
@@ -80,7 +80,8 @@ static int read_list(const json_t *row, const char *name, json_t **ret, struct e
 static bool is_bare(const char *name)
 {
     return strncmp(name, "test", 4) == 0 &&
-           name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] == 0;
+           name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] ==
+               0;
 }
 
 /* The length of the file's path in front of `::`; 0: it is no name of pytest's. */
@@ -88,7 +89,9 @@ static size_t file_length(const char *name)
 {
     const char *colons = strstr(name, "::");
     size_t n = colons ? (size_t)(colons - name) : 0;
-    return n >= 4 && n < PATH_MAX && strncmp(colons - 3, ".py", 3) == 0 && relpath_is_valid(name, n) ? n : 0;
+    return n >= 4 && n < PATH_MAX && strncmp(colons - 3, ".py", 3) == 0 && relpath_is_valid(name, n)
+               ? n
+               : 0;
 }
 
 static bool is_cut(const char *name)
@@ -124,7 +127,8 @@ static int take_list(const json_t *row, const char *name, json_t *seen, struct t
 int swebench_lists(struct row *row, struct error *err)
 {
     json_t *seen = json_object();
-    int r = seen ? take_list(row->json, "FAIL_TO_PASS", seen, &row->must, err) : task_no_memory(err);
+    int r =
+        seen ? take_list(row->json, "FAIL_TO_PASS", seen, &row->must, err) : task_no_memory(err);
     if (r == 0 && row->must.count == 0)
         r = error_set(err, EINVAL, "FAIL_TO_PASS: is empty");
     if (r == 0)
@@ -205,12 +209,14 @@ static int take_names(struct found *f, const struct task_list *names)
     return r;
 }
 
-int swebench_tests(const struct rows *rows, const struct row *row, struct task *t, struct error *err)
+int swebench_tests(const struct rows *rows, const struct row *row, struct task *t,
+                   struct error *err)
 {
     struct found f = {.t = t, .err = err};
     int r = take_names(&f, &row->must);
     if (r == 0 && t->tests.paths.count == 0)
-        return error_set(err, EINVAL, "its test %.100s is in no file of test_patch", row->must.items[0]);
+        return error_set(err, EINVAL, "its test %.100s is in no file of test_patch",
+                         row->must.items[0]);
     bool learn = f.exact == 0;
     if (r == 0)
         r = take_names(&f, &row->keep);
@@ -219,13 +225,14 @@ int swebench_tests(const struct rows *rows, const struct row *row, struct task *
     if (learn)
         task_list_free(&t->tests.expected);
     if (learn)
-        import_say(rows->im,
-                   "%s: the names of its tests were cut off: those count that pass with the solution",
-                   t->name);
-    else if (f.lost)
         import_say(
             rows->im,
-            "%s: %zu of its %zu tests have names that were cut off, or are not found, and do not count",
-            t->name, f.lost, row->must.count + row->keep.count);
+            "%s: the names of its tests were cut off: those count that pass with the solution",
+            t->name);
+    else if (f.lost)
+        import_say(rows->im,
+                   "%s: %zu of its %zu tests have names that were cut off, or are not found, and "
+                   "do not count",
+                   t->name, f.lost, row->must.count + row->keep.count);
     return 0;
 }

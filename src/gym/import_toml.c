@@ -1,4 +1,5 @@
-/* A scanner over one text: every function leaves `at` behind what it took, and never goes past `end`. */
+/* A scanner over one text: every function leaves `at` behind what it took, and never goes past
+ * `end`. */
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
@@ -149,7 +150,8 @@ static int take_quoted(struct scan *s, char *out, size_t size)
 
 static bool is_bare(int c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
 }
 
 /* A name with points, appended to what is in `name` already. */
@@ -182,7 +184,8 @@ static int take_plain(struct scan *s)
 {
     size_t n = 0;
     int r = 0;
-    for (; r == 0 && (is_bare(peek(s)) || peek(s) == '+' || peek(s) == '.' || peek(s) == ':'); s->at++)
+    for (; r == 0 && (is_bare(peek(s)) || peek(s) == '+' || peek(s) == '.' || peek(s) == ':');
+         s->at++)
         r = put(s, s->value, sizeof s->value, &n, *s->at);
     s->value[n] = 0;
     return r < 0 ? r : n == 0 ? wrong(s, "a value is expected") : 0;
@@ -195,7 +198,8 @@ static int take_value(struct scan *s, const char *name, unsigned depth)
 {
     if (peek(s) == '[' || peek(s) == '{')
         return take_nested(s, name, depth + 1);
-    int r = peek(s) == '"' || peek(s) == '\'' ? take_quoted(s, s->value, sizeof s->value) : take_plain(s);
+    int r = peek(s) == '"' || peek(s) == '\'' ? take_quoted(s, s->value, sizeof s->value)
+                                              : take_plain(s);
     if (r == 0 && name)
         s->sink->value(s->sink->data, name, s->value);
     return r;

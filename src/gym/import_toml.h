@@ -4,8 +4,9 @@
  *     [verifier]
  *     timeout_sec = 120.0      →  "verifier.timeout_sec", "120.0"
  *
- * Lists are passed over, but not what is wrong in them: brackets and quotes must match. The tables of a list
- * are told apart from others by "[]" behind the name ("steps[].name"). A text that is very long is cut.
+ * Lists are passed over, but not what is wrong in them: brackets and quotes must match. The tables
+ * of a list are told apart from others by "[]" behind the name ("steps[].name"). A text that is
+ * very long is cut.
  */
 #pragma once
 

@@ -13,7 +13,8 @@ struct change {
     const char *from, *to;
 };
 
-/* The first that a line has is made; spaces around keep them from matching within longer operators. */
+/* The first that a line has is made; spaces around keep them from matching within longer operators.
+ */
 static const struct change CHANGES[] = {
     {" <= ", " < "},        {" >= ", " > "},      {" < ", " <= "},
     {" > ", " >= "},        {" == ", " != "},     {" != ", " == "},
@@ -47,16 +48,18 @@ static void split(struct program *p, const struct buf *b)
     bool text = false;
     while (at < end && p->count < LINES_MAX) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
-        size_t n = newline ? (size_t)(newline - at) + 1 : (size_t)(end - at), quotes = quotes_count(at, n);
+        size_t n = newline ? (size_t)(newline - at) + 1 : (size_t)(end - at),
+               quotes = quotes_count(at, n);
         p->lines[p->count++] = (struct line){.at = at, .n = n, .text = text || quotes > 0};
         text ^= quotes % 2 == 1;
         at += n;
     }
 }
 
-/* Marks what the solution changes, and the lines beside it: a second mistake there may make up for the first.
- * Returns the first line that it changes. */
-static int mark(struct program *p, const struct buf *wrong, const struct buf *right, size_t *ret_first)
+/* Marks what the solution changes, and the lines beside it: a second mistake there may make up for
+ * the first. Returns the first line that it changes. */
+static int mark(struct program *p, const struct buf *wrong, const struct buf *right,
+                size_t *ret_first)
 {
     struct linediff d;
     int r = linediff_make(wrong->data, wrong->len, right->data, right->len, &d);
@@ -96,8 +99,8 @@ static bool vary(const struct line *l, struct buf *ret)
     return false;
 }
 
-static int add_patch(struct task *t, size_t line, const char *path, const struct buf *a, const struct buf *b,
-                     struct error *err)
+static int add_patch(struct task *t, size_t line, const char *path, const struct buf *a,
+                     const struct buf *b, struct error *err)
 {
     char name[32];
     _cleanup_buf_ struct buf diff = BUF_INIT(DIFF_MAX);

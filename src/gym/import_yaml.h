@@ -1,4 +1,5 @@
-/* The texts of a YAML document's top level, by name; what lies deeper is passed over. libyaml reads it. */
+/* The texts of a YAML document's top level, by name; what lies deeper is passed over. libyaml reads
+ * it. */
 #pragma once
 
 #include <stddef.h>
@@ -7,7 +8,8 @@
 
 struct yaml_sink {
     void (*value)(void *data, const char *name, const char *value);
-    void (*deeper)(void *data, const char *name, const char *inner); /* a name beneath a name; or NULL */
+    void (*deeper)(void *data, const char *name,
+                   const char *inner); /* a name beneath a name; or NULL */
     void *data;
 };
 

@@ -56,7 +56,11 @@ void action_label(const struct task *t, const json_t *action, char *text, size_t
         snprintf(text, size, "run tests");
         return;
     }
-    append_clean(text, size, !tool ? "?" : strcmp(tool, "read_file") == 0 ? "read" : tool, SHOWN_MAX);
+    append_clean(text, size,
+                 !tool                            ? "?"
+                 : strcmp(tool, "read_file") == 0 ? "read"
+                                                  : tool,
+                 SHOWN_MAX);
     for (size_t i = 0; i < ARRAY_SIZE(TELLING); i++) {
         const char *value = text_of(action, TELLING[i]);
         if (!value)

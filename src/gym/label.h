@@ -1,4 +1,5 @@
-/* An action as people call it: "apply fix-sign", "run tests", "read src/a.py", "bash make", "submit". Pure.
+/* An action as people call it: "apply fix-sign", "run tests", "read src/a.py", "bash make",
+ * "submit". Pure.
  */
 #pragma once
 

@@ -2,24 +2,27 @@
 #include "tool.h"
 #include "banned.h"
 
-const char MODEL_SYSTEM[] =
-    "You are a software engineer at work on one task, in a sandbox that holds a small repository in "
-    "/workspace. Nobody can be asked: decide yourself.\n"
-    "\n"
-    "Work with the tools. run_tests without any input runs the tests of the task. When you are done, or "
-    "cannot do more, call submit: then the work is graded by tests that you may not have seen, from a "
-    "pristine "
-    "copy, so changes to test files count for nothing.\n"
-    "\n"
-    "Your score is the share of tests that pass, less a small price for every call and every second. So look "
-    "at "
-    "what you need, change what must be changed, check it, and submit.\n";
+const char MODEL_SYSTEM[] = "You are a software engineer at work on one task, in a sandbox that "
+                            "holds a small repository in "
+                            "/workspace. Nobody can be asked: decide yourself.\n"
+                            "\n"
+                            "Work with the tools. run_tests without any input runs the tests of "
+                            "the task. When you are done, or "
+                            "cannot do more, call submit: then the work is graded by tests that "
+                            "you may not have seen, from a "
+                            "pristine "
+                            "copy, so changes to test files count for nothing.\n"
+                            "\n"
+                            "Your score is the share of tests that pass, less a small price for "
+                            "every call and every second. So look "
+                            "at "
+                            "what you need, change what must be changed, check it, and submit.\n";
 
 static json_t *describe(const struct tool *t)
 {
     json_t *schema = json_loads(t->input, 0, NULL);
-    return schema ? json_pack("{s:s, s:s, s:o}", "name", t->name, "description", t->summary, "input_schema",
-                              schema)
+    return schema ? json_pack("{s:s, s:s, s:o}", "name", t->name, "description", t->summary,
+                              "input_schema", schema)
                   : NULL;
 }
 

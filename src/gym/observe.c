@@ -35,8 +35,8 @@ static json_t *make(const char *text, size_t n, bool failed, json_t *data)
         json_decref(data);
         data = json_pack("{s:b}", "left_out", 1);
     }
-    json_t *o = json_pack("{s:o, s:b, s:o}", "text", bounded_text(text, n), "failed", failed, "data",
-                          data ? data : json_object());
+    json_t *o = json_pack("{s:o, s:b, s:o}", "text", bounded_text(text, n), "failed", failed,
+                          "data", data ? data : json_object());
     return o;
 }
 
@@ -52,10 +52,11 @@ static json_t *string_or_null(const char *text)
 
 json_t *observe_reset(const struct task *t)
 {
-    json_t *data = json_pack("{s:s, s:o, s:o, s:o, s:i}", "task", t->name, "title", string_or_null(t->title),
-                             "language", string_or_null(t->language), "test_command",
-                             string_or_null(task_tests_hidden(t) ? NULL : t->tests.command), "max_steps",
-                             (int)t->max_steps);
+    json_t *data =
+        json_pack("{s:s, s:o, s:o, s:o, s:i}", "task", t->name, "title", string_or_null(t->title),
+                  "language", string_or_null(t->language), "test_command",
+                  string_or_null(task_tests_hidden(t) ? NULL : t->tests.command), "max_steps",
+                  (int)t->max_steps);
     const char *text = t->instruction ? t->instruction : "";
     return make(text, strlen(text), false, data);
 }

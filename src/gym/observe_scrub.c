@@ -1,7 +1,7 @@
 /*
- * Times and addresses in the words of a test runner become `?`: "1 failed in 0.02s" and "<Calc object at
- * 0x7f12…>" say the same at every run. A time is a number with a decimal point before a unit, or any number
- * behind "duration_ms", "duration" or "time".
+ * Times and addresses in the words of a test runner become `?`: "1 failed in 0.02s" and "<Calc
+ * object at 0x7f12…>" say the same at every run. A time is a number with a decimal point before a
+ * unit, or any number behind "duration_ms", "duration" or "time".
  */
 #include <ctype.h>
 #include <errno.h>
@@ -34,8 +34,9 @@ static size_t number_length(const char *s, size_t n, bool *ret_decimal)
 {
     size_t i = 0;
     *ret_decimal = false;
-    while (i < n && (isdigit((unsigned char)s[i]) ||
-                     (s[i] == '.' && i && i + 1 < n && isdigit((unsigned char)s[i + 1]) && !*ret_decimal))) {
+    while (i < n &&
+           (isdigit((unsigned char)s[i]) ||
+            (s[i] == '.' && i && i + 1 < n && isdigit((unsigned char)s[i + 1]) && !*ret_decimal))) {
         *ret_decimal |= s[i] == '.';
         i++;
     }
@@ -44,7 +45,8 @@ static size_t number_length(const char *s, size_t n, bool *ret_decimal)
 
 static bool is_unit(const char *s, size_t n)
 {
-    static const char *const UNITS[] = {"s", "ms", "us", "sec", "secs", "second", "seconds", "\xc2\xb5s"};
+    static const char *const UNITS[] = {"s",    "ms",     "us",      "sec",
+                                        "secs", "second", "seconds", "\xc2\xb5s"};
     if (n && *s == ' ')
         s++, n--;
     for (size_t i = 0; i < ARRAY_SIZE(UNITS); i++) {
@@ -63,7 +65,8 @@ static bool follows_time(const char *s, size_t at)
         at--;
     for (size_t i = 0; i < ARRAY_SIZE(WORDS); i++) {
         size_t len = strlen(WORDS[i]);
-        if (at >= len && memcmp(s + at - len, WORDS[i], len) == 0 && (at == len || !is_word(s[at - len - 1])))
+        if (at >= len && memcmp(s + at - len, WORDS[i], len) == 0 &&
+            (at == len || !is_word(s[at - len - 1])))
             return true;
     }
     return false;
@@ -85,7 +88,8 @@ static size_t fickle_length(const char *text, size_t at, size_t n)
     return len && ends && follows_time(text, at) ? len : 0;
 }
 
-/* " (0:01:15)", which pytest puts behind a time of more than a minute: how long it is; 0: there is none. */
+/* " (0:01:15)", which pytest puts behind a time of more than a minute: how long it is; 0: there is
+ * none. */
 static size_t clock_length(const char *s, size_t n)
 {
     size_t i = 2;

@@ -20,8 +20,9 @@ struct counts {
 };
 
 /*
- * Is this a test that only grading sees? With pytest the file stands in the test's name. The names in other
- * runners' reports do not tell where a test is from, so all of them are hidden if the task hides any.
+ * Is this a test that only grading sees? With pytest the file stands in the test's name. The names
+ * in other runners' reports do not tell where a test is from, so all of them are hidden if the task
+ * hides any.
  */
 static bool is_hidden(const struct task *t, const char *name)
 {
@@ -49,8 +50,9 @@ static json_t *scrubbed(const char *text, size_t max)
 /* A test as the tool run_tests tells it. */
 static json_t *test_json(const struct grade_test *test)
 {
-    return json_pack("{s:o, s:s, s:o}", "name", text_json(test->name, strlen(test->name)), "outcome",
-                     OUTCOMES[test->outcome], "message", scrubbed(test->message, MESSAGE_MAX));
+    return json_pack("{s:o, s:s, s:o}", "name", text_json(test->name, strlen(test->name)),
+                     "outcome", OUTCOMES[test->outcome], "message",
+                     scrubbed(test->message, MESSAGE_MAX));
 }
 
 static bool is_bad(const struct grade_test *test)
@@ -91,7 +93,9 @@ static void put_indented(struct buf *b, const char *text)
 
 static const char *heading(const char *outcome)
 {
-    return strcmp(outcome, "failed") == 0 ? "FAILED" : strcmp(outcome, "error") == 0 ? "ERROR" : "MISSING";
+    return strcmp(outcome, "failed") == 0  ? "FAILED"
+           : strcmp(outcome, "error") == 0 ? "ERROR"
+                                           : "MISSING";
 }
 
 static void put_failures(struct buf *b, const json_t *tests)
@@ -106,7 +110,8 @@ static void put_failures(struct buf *b, const json_t *tests)
             break;
         if (++bad > SHOWN_MAX)
             continue;
-        buf_printf(b, "\n%s %s\n", heading(outcome), json_string_value(json_object_get(test, "name")));
+        buf_printf(b, "\n%s %s\n", heading(outcome),
+                   json_string_value(json_object_get(test, "name")));
         put_indented(b, message ? message : "");
     }
     if (bad > SHOWN_MAX)
@@ -166,11 +171,11 @@ json_t *observe_look(const struct task *t, const struct grade *g)
     put_counts(&text, &c);
     put_trouble(&text, trouble, output);
     put_failures(&text, tests);
-    json_t *data =
-        json_pack("{s:o, s:o, s:o, s:o, s:o, s:s, s:s, s:o, s:o, s:b}", "passed", integer(c.of[GRADE_PASSED]),
-                  "failed", integer(c.of[GRADE_FAILED]), "errors", integer(c.of[GRADE_ERROR]), "skipped",
-                  integer(c.of[GRADE_SKIPPED]), "tests", tests, "framework", framework, "command", command,
-                  "trouble", trouble, "output", output, "truncated", g->count > OBSERVE_TESTS_MAX);
+    json_t *data = json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:s, s:s, s:o, s:o, s:b}", "passed", integer(c.of[GRADE_PASSED]),
+        "failed", integer(c.of[GRADE_FAILED]), "errors", integer(c.of[GRADE_ERROR]), "skipped",
+        integer(c.of[GRADE_SKIPPED]), "tests", tests, "framework", framework, "command", command,
+        "trouble", trouble, "output", output, "truncated", g->count > OBSERVE_TESTS_MAX);
     return data ? observation_of(&text, g->trouble && g->count == 0, data) : NULL;
 }
 
@@ -180,10 +185,11 @@ json_t *observe_verdict(const struct task *t, const struct grade *g)
     json_t *discarded = json_array();
     json_t *tests = list_tests(t, g, false, &c);
     for (size_t i = 0; i < g->discarded.count && i < OBSERVE_TESTS_MAX; i++)
-        json_array_append_new(discarded, text_json(g->discarded.items[i], strlen(g->discarded.items[i])));
-    return json_pack("{s:o, s:{s:o, s:o}, s:o, s:o}", "tests", tests, "hidden", "count", integer(c.hidden),
-                     "passed", integer(c.hidden_passed), "discarded", discarded, "trouble",
-                     scrubbed(g->trouble, MESSAGE_MAX));
+        json_array_append_new(discarded,
+                              text_json(g->discarded.items[i], strlen(g->discarded.items[i])));
+    return json_pack("{s:o, s:{s:o, s:o}, s:o, s:o}", "tests", tests, "hidden", "count",
+                     integer(c.hidden), "passed", integer(c.hidden_passed), "discarded", discarded,
+                     "trouble", scrubbed(g->trouble, MESSAGE_MAX));
 }
 
 static void put_discarded(struct buf *b, const json_t *discarded)
@@ -211,8 +217,8 @@ json_t *observe_grade(const struct task *t, const struct grade *g, json_t *verdi
     put_trouble(&text, json_object_get(verdict, "trouble"), NULL);
     put_discarded(&text, json_object_get(verdict, "discarded"));
     put_failures(&text, json_object_get(verdict, "tests"));
-    json_t *data = json_pack("{s:o, s:o, s:f}", "passed", integer(g->passed), "count", integer(g->count),
-                             "pass_rate", g->pass_rate);
+    json_t *data = json_pack("{s:o, s:o, s:f}", "passed", integer(g->passed), "count",
+                             integer(g->count), "pass_rate", g->pass_rate);
     if (data && json_object_update(data, verdict) < 0) {
         json_decref(data);
         data = NULL;

@@ -110,7 +110,8 @@ int outcomes_begin(struct outcomes *o, const char *id)
     return r;
 }
 
-int outcomes_end(struct outcomes *o, const char *id, enum grade_outcome outcome, const char *message)
+int outcomes_end(struct outcomes *o, const char *id, enum grade_outcome outcome,
+                 const char *message)
 {
     struct outcome *t;
     bool fresh;
@@ -129,7 +130,8 @@ int outcomes_end(struct outcomes *o, const char *id, enum grade_outcome outcome,
     return 0;
 }
 
-int outcomes_note(struct outcomes *o, const char *id, enum grade_outcome outcome, const char *message)
+int outcomes_note(struct outcomes *o, const char *id, enum grade_outcome outcome,
+                  const char *message)
 {
     int r = outcomes_begin(o, id);
     return r < 0 ? r : outcomes_end(o, id, outcome, message);
@@ -155,7 +157,8 @@ const struct outcome *outcomes_current(const struct outcomes *o)
     return NULL;
 }
 
-enum grade_outcome outcomes_judge(const struct outcomes *o, const struct outcome *t, const char **ret_message)
+enum grade_outcome outcomes_judge(const struct outcomes *o, const struct outcome *t,
+                                  const char **ret_message)
 {
     *ret_message = t->message;
     if (o->forged) {

@@ -1,14 +1,15 @@
 /*
  * Outcomes of tests, as they are heard of: lines of the runner (runner/), or entries of a report.
  *
- *     TOKEN SEQUENCE KIND<TAB>ID[<TAB>MESSAGE]        kind B begins, P passed, F failed, E error, S skipped
- *     TOKEN SEQUENCE T<TAB>WHAT                       the interpreter was tampered with
- *     TOKEN SEQUENCE U<TAB>WHY                        something went wrong beside the tests
- *     TOKEN SEQUENCE Z                                all were run
+ *     TOKEN SEQUENCE KIND<TAB>ID[<TAB>MESSAGE]        kind B begins, P passed, F failed, E error, S
+ * skipped TOKEN SEQUENCE T<TAB>WHAT                       the interpreter was tampered with TOKEN
+ * SEQUENCE U<TAB>WHY                        something went wrong beside the tests TOKEN SEQUENCE Z
+ * all were run
  *
- * In texts \n, \t, \r and \\ are written so. Code under test may write to the same descriptor, and with luck
- * it knows the token. So: a test that ends must have begun, once; each line has the number that follows;
- * whoever breaks that spoils what was said and gains nothing. Every size is bounded. Pure.
+ * In texts \n, \t, \r and \\ are written so. Code under test may write to the same descriptor, and
+ * with luck it knows the token. So: a test that ends must have begun, once; each line has the
+ * number that follows; whoever breaks that spoils what was said and gains nothing. Every size is
+ * bounded. Pure.
  */
 #pragma once
 
@@ -53,7 +54,8 @@ void outcomes_free(struct outcomes *o);
 bool outcomes_feed(struct outcomes *o, const void *bytes, size_t n);
 
 /* An outcome that was not told by lines. -ENOMEM, -E2BIG. */
-int outcomes_note(struct outcomes *o, const char *id, enum grade_outcome outcome, const char *message);
+int outcomes_note(struct outcomes *o, const char *id, enum grade_outcome outcome,
+                  const char *message);
 
 /* Nothing that passed so far is believed. */
 void outcomes_doubt(struct outcomes *o, const char *why);

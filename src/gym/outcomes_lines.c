@@ -1,4 +1,5 @@
-/* The lines of the runner. What is not exactly of their form is nobody's line: counted, and nothing else. */
+/* The lines of the runner. What is not exactly of their form is nobody's line: counted, and nothing
+ * else. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +60,8 @@ static bool keep_text(char **where, const char *text)
 static bool take_test(struct outcomes *o, char kind, const char *id, const char *message)
 {
     static const char KINDS[] = "PFES";
-    static const enum grade_outcome OUTCOMES[] = {GRADE_PASSED, GRADE_FAILED, GRADE_ERROR, GRADE_SKIPPED};
+    static const enum grade_outcome OUTCOMES[] = {GRADE_PASSED, GRADE_FAILED, GRADE_ERROR,
+                                                  GRADE_SKIPPED};
     const char *which = strchr(KINDS, kind);
     if (kind == 'B' && !message)
         return outcomes_begin(o, id) == 0;

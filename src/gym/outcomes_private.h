@@ -4,4 +4,5 @@
 #include "outcomes.h"
 
 int outcomes_begin(struct outcomes *o, const char *id);
-int outcomes_end(struct outcomes *o, const char *id, enum grade_outcome outcome, const char *message);
+int outcomes_end(struct outcomes *o, const char *id, enum grade_outcome outcome,
+                 const char *message);

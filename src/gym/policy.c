@@ -8,7 +8,8 @@
 #include "banned.h"
 
 const struct policy_kind *const POLICIES[] = {
-    &policy_random, &policy_greedy, &policy_qlearn, &policy_search, &policy_model, &policy_replay, NULL,
+    &policy_random, &policy_greedy, &policy_qlearn, &policy_search,
+    &policy_model,  &policy_replay, NULL,
 };
 
 void policy_options_default(struct policy_options *o)
@@ -28,7 +29,8 @@ const struct policy_kind *policy_find(const char *name, struct error *err)
         error_set(err, EINVAL, "there is no agent '%.100s'; did you mean '%s'?", name, near.best);
     else
         error_set(err, EINVAL,
-                  "there is no agent '%.100s'; there are random, greedy, qlearn, search, model and replay",
+                  "there is no agent '%.100s'; there are random, greedy, qlearn, search, model and "
+                  "replay",
                   name);
     return NULL;
 }
@@ -37,10 +39,11 @@ int policy_open(const struct policy_kind *k, const struct task *t, const struct 
                 struct policy **ret, struct error *err)
 {
     if (k->discrete && task_actions(t) == 0)
-        return error_set(err, EINVAL,
-                         "the agent %s needs candidate patches to choose from, and the task %s has none; "
-                         "the agent model can play it",
-                         k->name, t->name);
+        return error_set(
+            err, EINVAL,
+            "the agent %s needs candidate patches to choose from, and the task %s has none; "
+            "the agent model can play it",
+            k->name, t->name);
     return k->open(k, t, o, ret, err);
 }
 
@@ -66,7 +69,8 @@ static int act(struct policy *p, struct gym_env *e, struct gym_step *ret, struct
 
 /* Frees the step. */
 static int take_step(struct policy *p, struct gym_env *e, struct gym_step *s, bool learning,
-                     void (*each)(void *data, const struct gym_step *s), void *data, struct error *err)
+                     void (*each)(void *data, const struct gym_step *s), void *data,
+                     struct error *err)
 {
     int r = 0;
     if (each)
@@ -80,8 +84,8 @@ static int take_step(struct policy *p, struct gym_env *e, struct gym_step *s, bo
 }
 
 int policy_play(struct policy *p, struct gym_env *e, uint64_t seed, bool learning,
-                void (*each)(void *data, const struct gym_step *s), void *data, struct gym_episode *ret,
-                struct error *err)
+                void (*each)(void *data, const struct gym_step *s), void *data,
+                struct gym_episode *ret, struct error *err)
 {
     struct gym_step s = {0};
     struct gym_episode now = {0};

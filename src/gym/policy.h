@@ -1,8 +1,8 @@
 /*
  * Who plays: an agent of the gym. One `const struct policy_kind` per file, one line in the table.
  *
- * Agents for the discrete view (random, greedy, qlearn, search) choose by number; `model` and `replay` give
- * tool calls. A policy belongs to one thread.
+ * Agents for the discrete view (random, greedy, qlearn, search) choose by number; `model` and
+ * `replay` give tool calls. A policy belongs to one thread.
  */
 #pragma once
 
@@ -18,8 +18,8 @@ struct policy_options {
     struct settings *settings; /* model: where keys come from; borrowed */
     const char *trajectory;    /* replay: the file */
     const char *checkpoint;    /* qlearn: the table to start from; NULL: an empty one */
-    /* qlearn: epsilon falls evenly from start to end in the first epsilon_decay episodes. Negative (0 for
-     * epsilon_decay): what the checkpoint says, or the default. */
+    /* qlearn: epsilon falls evenly from start to end in the first epsilon_decay episodes. Negative
+     * (0 for epsilon_decay): what the checkpoint says, or the default. */
     double epsilon_start, epsilon_end;
     uint64_t epsilon_decay;
     double alpha, gamma;
@@ -43,14 +43,15 @@ struct policy_progress {
     double epsilon; /* of the next episode */
 };
 
-/* What an open policy is; kinds embed it. What a kind has no use for is NULL, but for choose and free. */
+/* What an open policy is; kinds embed it. What a kind has no use for is NULL, but for choose and
+ * free. */
 struct policy {
     const struct policy_kind *kind;
     /* A new episode begins: the step is reset's. `learning`: explore, and learn from what comes. */
     int (*begin)(struct policy *p, struct gym_env *e, const struct gym_step *first, bool learning,
                  struct error *err);
-    /* What to do now. Either *ret_tool NULL and *ret_number, or a tool (borrowed until the next call) and a
-     * new reference. */
+    /* What to do now. Either *ret_tool NULL and *ret_number, or a tool (borrowed until the next
+     * call) and a new reference. */
     int (*choose)(struct policy *p, struct gym_env *e, size_t *ret_number, const char **ret_tool,
                   json_t **ret_input, struct error *err);
     /* What came of it. */
@@ -59,8 +60,8 @@ struct policy {
     void (*forget)(struct policy *p);
     int (*save)(struct policy *p, const char *path, struct error *err);
     void (*progress)(const struct policy *p, struct policy_progress *ret);
-    /* What there is to say about the episode that was played, in one line (a difference, what was paid);
-     * empty: nothing. True if that makes it a failed one. */
+    /* What there is to say about the episode that was played, in one line (a difference, what was
+     * paid); empty: nothing. True if that makes it a failed one. */
     bool (*remark)(const struct policy *p, char *text, size_t size);
     void (*free)(struct policy *p);
 };
@@ -70,8 +71,8 @@ int policy_open(const struct policy_kind *k, const struct task *t, const struct 
                 struct policy **ret, struct error *err);
 struct policy *policy_free(struct policy *p); /* takes NULL */
 
-/* One whole episode. each (or NULL) sees every step, reset's among them. -ECANCELED when the environment is
- * told to end (env_cancel_on). */
+/* One whole episode. each (or NULL) sees every step, reset's among them. -ECANCELED when the
+ * environment is told to end (env_cancel_on). */
 int policy_play(struct policy *p, struct gym_env *e, uint64_t seed, bool learning,
-                void (*each)(void *data, const struct gym_step *s), void *data, struct gym_episode *ret,
-                struct error *err);
+                void (*each)(void *data, const struct gym_step *s), void *data,
+                struct gym_episode *ret, struct error *err);

@@ -1,7 +1,7 @@
 /*
- * What a person without any idea would do: run the tests; then apply one patch after the other, run the tests
- * again, keep what made more of them pass and take back what did not; submit as soon as all pass. It learns
- * nothing, sees nothing but what the steps tell, and pays for every look.
+ * What a person without any idea would do: run the tests; then apply one patch after the other, run
+ * the tests again, keep what made more of them pass and take back what did not; submit as soon as
+ * all pass. It learns nothing, sees nothing but what the steps tell, and pays for every look.
  */
 #include <errno.h>
 #include <math.h>
@@ -105,18 +105,20 @@ static void release(struct policy *p)
     free(p);
 }
 
-static int open_greedy(const struct policy_kind *k, const struct task *t, const struct policy_options *o,
-                       struct policy **ret, struct error *err)
+static int open_greedy(const struct policy_kind *k, const struct task *t,
+                       const struct policy_options *o, struct policy **ret, struct error *err)
 {
     struct greedy_policy *g = calloc(1, sizeof *g);
     if (!g)
         return error_set(err, ENOMEM, "no memory");
-    g->base = (struct policy){.kind = k, .begin = begin, .choose = choose, .learn = learn, .free = release};
+    g->base = (struct policy){
+        .kind = k, .begin = begin, .choose = choose, .learn = learn, .free = release};
     *ret = &g->base;
     return 0;
 }
 
-const struct policy_kind policy_greedy = {.name = "greedy",
-                                          .summary = "patch after patch, keeping what makes more tests pass",
-                                          .discrete = true,
-                                          .open = open_greedy};
+const struct policy_kind policy_greedy = {
+    .name = "greedy",
+    .summary = "patch after patch, keeping what makes more tests pass",
+    .discrete = true,
+    .open = open_greedy};

@@ -1,7 +1,7 @@
 /*
- * A model plays: any provider of the agent layer. It sees the instruction and then the observation of each of
- * its calls; the calls of one answer are steps in that order. An answer without a call is reminded of the
- * tools once; after a second one the work is submitted as it is.
+ * A model plays: any provider of the agent layer. It sees the instruction and then the observation
+ * of each of its calls; the calls of one answer are steps in that order. An answer without a call
+ * is reminded of the tools once; after a second one the work is submitted as it is.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -46,7 +46,8 @@ static json_t *text_block(const char *text)
 
 static int say(struct model_policy *m, const char *role, json_t *content)
 {
-    return json_array_append_new(m->messages, json_pack("{s:s, s:o}", "role", role, "content", content)) < 0
+    return json_array_append_new(m->messages,
+                                 json_pack("{s:s, s:o}", "role", role, "content", content)) < 0
                ? -ENOMEM
                : 0;
 }
@@ -152,16 +153,17 @@ static json_t *content_of(const char *text, const json_t *image)
     const char *mime = json_string_value(json_object_get(image, "mime"));
     json_t *data = json_object_get(image, "base64"), *content = json_pack("[o]", text_block(text));
     if (content && mime && json_is_string(data))
-        json_array_append_new(content,
-                              json_pack("{s:s, s:s, s:O}", "type", "image", "mime", mime, "data", data));
+        json_array_append_new(
+            content, json_pack("{s:s, s:s, s:O}", "type", "image", "mime", mime, "data", data));
     return content;
 }
 
 static void result(struct model_policy *m, const json_t *call, json_t *content, bool failed)
 {
     const char *id = json_string_value(json_object_get(call, "id"));
-    json_array_append_new(m->results, json_pack("{s:s, s:s, s:o, s:b}", "type", "tool_result", "tool_use_id",
-                                                id ? id : "", "content", content, "is_error", failed));
+    json_array_append_new(m->results,
+                          json_pack("{s:s, s:s, s:o, s:b}", "type", "tool_result", "tool_use_id",
+                                    id ? id : "", "content", content, "is_error", failed));
 }
 
 /* Input that is no JSON never becomes a step. */
@@ -169,7 +171,8 @@ static void skip_broken(struct model_policy *m)
 {
     const json_t *call;
     while ((call = json_array_get(m->calls, m->at)) && json_object_get(call, "bad_input")) {
-        result(m, call, content_of("Nothing was done: the input of this call is no JSON object.", NULL),
+        result(m, call,
+               content_of("Nothing was done: the input of this call is no JSON object.", NULL),
                true);
         m->at++;
     }
@@ -187,10 +190,11 @@ static bool is_spent(struct model_policy *m)
 /* What it is told before it is asked again: the results, or that it called nothing. */
 static int answer(struct model_policy *m, struct error *err)
 {
-    json_t *content = json_array_size(m->results)
-                          ? json_copy(m->results)
-                          : json_pack("[o]", text_block("[You called no tool. Go on with the tools, or call "
-                                                        "submit: nothing else ends the task.]"));
+    json_t *content =
+        json_array_size(m->results)
+            ? json_copy(m->results)
+            : json_pack("[o]", text_block("[You called no tool. Go on with the tools, or call "
+                                          "submit: nothing else ends the task.]"));
     return say(m, "user", content) < 0 ? error_set(err, ENOMEM, "no memory") : 0;
 }
 
@@ -211,7 +215,8 @@ static int next_call(struct model_policy *m, int cancel, struct error *err)
         }
     }
     if (r == -EMSGSIZE) { /* the conversation is longer than the model's window */
-        snprintf(m->why, sizeof m->why, "submitted since the conversation does not fit the model's window");
+        snprintf(m->why, sizeof m->why,
+                 "submitted since the conversation does not fit the model's window");
         return 0;
     }
     return r;
@@ -237,7 +242,8 @@ static int learn(struct policy *p, struct gym_env *e, const struct gym_step *s, 
     struct model_policy *m = model_of(p);
     const json_t *call = json_array_get(m->calls, m->at);
     if (call && !m->why[0]) {
-        result(m, call, content_of(text_of(s->observation), json_object_get(s->observation, "image")),
+        result(m, call,
+               content_of(text_of(s->observation), json_object_get(s->observation, "image")),
                json_is_true(json_object_get(s->observation, "failed")));
         m->at++;
     }
@@ -250,8 +256,8 @@ static bool remark(const struct policy *p, char *text, size_t size)
     char cost[48] = "";
     if (m->cost_known)
         snprintf(cost, sizeof cost, ", $%.4f", m->cost);
-    snprintf(text, size, "%s: %" PRIu64 " answer%s, %" PRIu64 " tokens in, %" PRIu64 " out%s%s%s", m->name,
-             m->answers, m->answers == 1 ? "" : "s", m->usage.input, m->usage.output, cost,
+    snprintf(text, size, "%s: %" PRIu64 " answer%s, %" PRIu64 " tokens in, %" PRIu64 " out%s%s%s",
+             m->name, m->answers, m->answers == 1 ? "" : "s", m->usage.input, m->usage.output, cost,
              m->why[0] ? "; " : "", m->why);
     return false;
 }
@@ -285,8 +291,8 @@ static int start(struct model_policy *m, const struct policy_options *o, struct 
     return model_open(&spec, &m->model, err);
 }
 
-static int open_model(const struct policy_kind *k, const struct task *t, const struct policy_options *o,
-                      struct policy **ret, struct error *err)
+static int open_model(const struct policy_kind *k, const struct task *t,
+                      const struct policy_options *o, struct policy **ret, struct error *err)
 {
     struct model_policy *m = calloc(1, sizeof *m);
     if (!m)
@@ -296,8 +302,12 @@ static int open_model(const struct policy_kind *k, const struct task *t, const s
         release(&m->base);
         return r;
     }
-    m->base = (struct policy){
-        .kind = k, .begin = begin, .choose = choose, .learn = learn, .remark = remark, .free = release};
+    m->base = (struct policy){.kind = k,
+                              .begin = begin,
+                              .choose = choose,
+                              .learn = learn,
+                              .remark = remark,
+                              .free = release};
     *ret = &m->base;
     return 0;
 }

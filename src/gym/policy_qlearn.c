@@ -1,6 +1,7 @@
 /*
- * Tabular Q-learning (qtable.h says how). With probability epsilon an episode explores, as a whole: whoever
- * wavers at every step never gets far from what it knows. Else it goes by what it knows to be best.
+ * Tabular Q-learning (qtable.h says how). With probability epsilon an episode explores, as a whole:
+ * whoever wavers at every step never gets far from what it knows. Else it goes by what it knows to
+ * be best.
  */
 #include <errno.h>
 #include <math.h>
@@ -133,7 +134,8 @@ static double price_of(const struct gym_step *s)
     return (s->terminated ? s->pass_rate : 0) - s->reward;
 }
 
-/* A step that was cut off says nothing about its action: that it was the last one is the limit's doing. */
+/* A step that was cut off says nothing about its action: that it was the last one is the limit's
+ * doing. */
 static int learn(struct policy *p, struct gym_env *e, const struct gym_step *s, struct error *err)
 {
     struct qlearn *q = qlearn(p);
@@ -142,7 +144,8 @@ static int learn(struct policy *p, struct gym_env *e, const struct gym_step *s, 
     if (q->learning && !s->truncated && from >= 0 && (to >= 0 || s->terminated)) {
         r = add_to_path(q);
         if (r == 0)
-            r = qtable_note(&q->known.table, (size_t)from, q->action, s->reward, price_of(s), (int32_t)to);
+            r = qtable_note(&q->known.table, (size_t)from, q->action, s->reward, price_of(s),
+                            (int32_t)to);
     }
     q->state = to;
     if (q->learning && (s->terminated || s->truncated))
@@ -210,7 +213,8 @@ static int start_anew(struct checkpoint *c, const struct task *t, const struct p
     return qtable_init(&c->table, &table);
 }
 
-static int start(struct qlearn *q, const struct task *t, const struct policy_options *o, struct error *err)
+static int start(struct qlearn *q, const struct task *t, const struct policy_options *o,
+                 struct error *err)
 {
     q->features = calloc(task_features(t) + 1, sizeof *q->features);
     if (!q->features)
@@ -226,8 +230,8 @@ static int start(struct qlearn *q, const struct task *t, const struct policy_opt
     return 0;
 }
 
-static int open_qlearn(const struct policy_kind *k, const struct task *t, const struct policy_options *o,
-                       struct policy **ret, struct error *err)
+static int open_qlearn(const struct policy_kind *k, const struct task *t,
+                       const struct policy_options *o, struct policy **ret, struct error *err)
 {
     struct qlearn *q = calloc(1, sizeof *q);
     if (!q)
@@ -249,8 +253,9 @@ static int open_qlearn(const struct policy_kind *k, const struct task *t, const 
     return 0;
 }
 
-const struct policy_kind policy_qlearn = {.name = "qlearn",
-                                          .summary = "learns which action is worth what (tabular Q-learning)",
-                                          .discrete = true,
-                                          .learns = true,
-                                          .open = open_qlearn};
+const struct policy_kind policy_qlearn = {
+    .name = "qlearn",
+    .summary = "learns which action is worth what (tabular Q-learning)",
+    .discrete = true,
+    .learns = true,
+    .open = open_qlearn};

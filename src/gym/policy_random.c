@@ -1,5 +1,5 @@
-/* Any action of the discrete view, each as likely: what others are measured against. The episode's seed
- * decides. */
+/* Any action of the discrete view, each as likely: what others are measured against. The episode's
+ * seed decides. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -33,8 +33,8 @@ static void release(struct policy *p)
     free(p);
 }
 
-static int open_random(const struct policy_kind *k, const struct task *t, const struct policy_options *o,
-                       struct policy **ret, struct error *err)
+static int open_random(const struct policy_kind *k, const struct task *t,
+                       const struct policy_options *o, struct policy **ret, struct error *err)
 {
     struct random_policy *p = calloc(1, sizeof *p);
     if (!p)
@@ -44,5 +44,7 @@ static int open_random(const struct policy_kind *k, const struct task *t, const 
     return 0;
 }
 
-const struct policy_kind policy_random = {
-    .name = "random", .summary = "any action, each as likely", .discrete = true, .open = open_random};
+const struct policy_kind policy_random = {.name = "random",
+                                          .summary = "any action, each as likely",
+                                          .discrete = true,
+                                          .open = open_random};

@@ -91,21 +91,26 @@ static int check_head(const struct trajectory *t, const struct task *task, const
         return error_set(err, EINVAL, "%s: this is an episode of the task %.64s, not of %s", path,
                          name ? name : "?", task->name);
     if (!digest || strcmp(digest, task->digest) != 0)
-        return error_set(err, EINVAL, "%s: the task %s is not the same any more as when this was recorded",
-                         path, task->name);
+        return error_set(err, EINVAL,
+                         "%s: the task %s is not the same any more as when this was recorded", path,
+                         task->name);
     return 0;
 }
 
-static int open_replay(const struct policy_kind *k, const struct task *t, const struct policy_options *o,
-                       struct policy **ret, struct error *err)
+static int open_replay(const struct policy_kind *k, const struct task *t,
+                       const struct policy_options *o, struct policy **ret, struct error *err)
 {
     if (!o->trajectory)
         return error_set(err, EINVAL, "the agent replay needs a trajectory: --trajectory FILE");
     struct replay_policy *r = calloc(1, sizeof *r);
     if (!r)
         return error_set(err, ENOMEM, "no memory");
-    r->base = (struct policy){
-        .kind = k, .begin = begin, .choose = choose, .learn = learn, .remark = remark, .free = release};
+    r->base = (struct policy){.kind = k,
+                              .begin = begin,
+                              .choose = choose,
+                              .learn = learn,
+                              .remark = remark,
+                              .free = release};
     int done = trajectory_load(o->trajectory, &r->recorded, err);
     if (done == 0)
         done = check_head(&r->recorded, t, o->trajectory, err);

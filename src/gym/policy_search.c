@@ -1,5 +1,5 @@
-/* Plays the best sequence that there is. It looks for it first, in an environment of its own: that is not
- * what an agent could do, but what one is measured against. */
+/* Plays the best sequence that there is. It looks for it first, in an environment of its own: that
+ * is not what an agent could do, but what one is measured against. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -37,7 +37,8 @@ static int choose(struct policy *p, struct gym_env *e, size_t *ret_number, const
                   json_t **ret_input, struct error *err)
 {
     struct search_policy *s = search(p);
-    *ret_number = s->at < s->found.count ? s->found.actions[s->at++] : task_actions(env_task(e)) - 1;
+    *ret_number =
+        s->at < s->found.count ? s->found.actions[s->at++] : task_actions(env_task(e)) - 1;
     return 0;
 }
 
@@ -47,8 +48,8 @@ static void release(struct policy *p)
     free(p);
 }
 
-static int open_search(const struct policy_kind *k, const struct task *t, const struct policy_options *o,
-                       struct policy **ret, struct error *err)
+static int open_search(const struct policy_kind *k, const struct task *t,
+                       const struct policy_options *o, struct policy **ret, struct error *err)
 {
     struct search_policy *s = calloc(1, sizeof *s);
     if (!s)
@@ -59,6 +60,7 @@ static int open_search(const struct policy_kind *k, const struct task *t, const 
 }
 
 const struct policy_kind policy_search = {.name = "search",
-                                          .summary = "the best sequence of all, found by trying them",
+                                          .summary =
+                                              "the best sequence of all, found by trying them",
                                           .discrete = true,
                                           .open = open_search};

@@ -1,4 +1,5 @@
-/* Writing a file of the person's so that whoever reads it sees the old one or the new one, never a part. */
+/* Writing a file of the person's so that whoever reads it sees the old one or the new one, never a
+ * part. */
 #pragma once
 
 #include <stddef.h>

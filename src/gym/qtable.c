@@ -8,8 +8,8 @@
 
 #define PROMISE 1e-6 /* a hope that is more than a value by less is none */
 
-/* The order of equal actions is the seed's, but for the last action: ending the episode right away tells
- * most about a new state. */
+/* The order of equal actions is the seed's, but for the last action: ending the episode right away
+ * tells most about a new state. */
 static void shuffle(uint32_t *rank, size_t n, struct dice *dice)
 {
     for (size_t i = 0; i < n; i++)
@@ -95,7 +95,8 @@ static double price_of(const struct qtable *q, size_t action)
     return q->prices[action] < 0 ? q->price : q->prices[action];
 }
 
-/* Of what was not tried: all tests may pass right after it. Any action but the last one is followed by that.
+/* Of what was not tried: all tests may pass right after it. Any action but the last one is followed
+ * by that.
  */
 static double hope_of(const struct qtable *q, size_t state, size_t action)
 {
@@ -157,7 +158,8 @@ ssize_t qtable_best(const struct qtable *q, size_t state)
 /* How an explorer sees an action. */
 struct prospect {
     double level; /* hope in whole prices of a step: what seconds cost is no reason to prefer one */
-    double value; /* then, where more is known to be had; an untried one promises what its state does */
+    double value; /* then, where more is known to be had; an untried one promises what its state
+                     does */
     uint32_t rank;
 };
 
@@ -231,8 +233,10 @@ static void learn_price(struct qtable *q, size_t action, double price)
         sum_up(q, s);
 }
 
-/* Its value is not a number before there is an estimate; and for good, with no hope, if it leads nowhere. */
-int qtable_note(struct qtable *q, size_t state, size_t action, double reward, double price, int32_t next)
+/* Its value is not a number before there is an estimate; and for good, with no hope, if it leads
+ * nowhere. */
+int qtable_note(struct qtable *q, size_t state, size_t action, double reward, double price,
+                int32_t next)
 {
     struct qtable_entry *e = entry(q, state, action);
     bool nowhere = next >= 0 && (size_t)next == state;

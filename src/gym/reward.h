@@ -1,6 +1,6 @@
 /*
- * Rewards. Pure, and exact: time is counted in whole nanoseconds, so that sums do not depend on the order in
- * which they were made, and every price is multiplied once.
+ * Rewards. Pure, and exact: time is counted in whole nanoseconds, so that sums do not depend on the
+ * order in which they were made, and every price is multiplied once.
  */
 #pragma once
 

@@ -117,8 +117,11 @@ static int add_node(struct search *s, struct gym_env *e, size_t parent, size_t a
         s->done[at] = false;
     if (s->done[at])
         return 0;
-    s->nodes[s->n_nodes] = (struct node){
-        .cost = -sums.total, .parent = parent, .action = action, .depth = sums.calls, .features = (size_t)at};
+    s->nodes[s->n_nodes] = (struct node){.cost = -sums.total,
+                                         .parent = parent,
+                                         .action = action,
+                                         .depth = sums.calls,
+                                         .features = (size_t)at};
     return push(s, s->n_nodes++);
 }
 
@@ -176,8 +179,8 @@ static int branch(struct search *s, size_t node, size_t action, struct error *er
     int r = env_fork(s->env, &fork, err);
     if (r == 0)
         r = step(fork, action, &over, err);
-    if (r == 0 &&
-        (over ? consider(s, fork, s->nodes[node].depth, action) : add_node(s, fork, node, action)) < 0)
+    if (r == 0 && (over ? consider(s, fork, s->nodes[node].depth, action)
+                        : add_node(s, fork, node, action)) < 0)
         r = error_set(err, ENOMEM, "no memory for the search");
     env_close(fork);
     return r;

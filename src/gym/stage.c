@@ -99,7 +99,8 @@ static int take_answer(struct ask *a, struct task_list *changed, struct error *e
     while ((r = ask_next(a, &f, err)) > 0) {
         r = take_change(&f, changed);
         if (r < 0)
-            return error_set(err, -r, r == -ENOMEM ? "no memory" : "the box sent a malformed answer");
+            return error_set(err, -r,
+                             r == -ENOMEM ? "no memory" : "the box sent a malformed answer");
     }
     uint64_t more = r == 0 ? wire_find_u64(&f, WIRE_K_TOO_MANY, 0) : 0;
     if (more) {
@@ -110,8 +111,9 @@ static int take_answer(struct ask *a, struct task_list *changed, struct error *e
     return r;
 }
 
-int grade_stage(struct box *b, int cancel, const struct task_tree *tree, const struct task_list *own,
-                const struct task_list *clear, struct task_list *ret_changed, struct error *err)
+int grade_stage(struct box *b, int cancel, const struct task_tree *tree,
+                const struct task_list *own, const struct task_list *clear,
+                struct task_list *ret_changed, struct error *err)
 {
     struct tool_box box = {.box = b};
     struct task_list changed = {0};

@@ -2,7 +2,8 @@
 #include "state.h"
 #include "banned.h"
 
-/* The digest over name, tool and sorted input is the one by which results are kept (tool/cache.h). */
+/* The digest over name, tool and sorted input is the one by which results are kept (tool/cache.h).
+ */
 int state_after(const char *name, const char *tool, const json_t *input, char ret[STATE_NAME_SIZE])
 {
     static const char DIGITS[] = "0123456789abcdef";

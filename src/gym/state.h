@@ -1,7 +1,7 @@
 /*
- * Names of states. A state of an episode is called by what led to it: the digest of the task, and of each
- * action since reset that may have changed something. Two episodes that did the same are in the same state,
- * and share what is known about it.
+ * Names of states. A state of an episode is called by what led to it: the digest of the task, and
+ * of each action since reset that may have changed something. Two episodes that did the same are in
+ * the same state, and share what is known about it.
  */
 #pragma once
 

@@ -123,7 +123,8 @@ bool task_list_has(const struct task_list *l, const char *text)
 bool task_path_covers(const char *path, const char *file)
 {
     size_t n = strlen(path);
-    return strcmp(path, ".") == 0 || (strncmp(path, file, n) == 0 && (file[n] == 0 || file[n] == '/'));
+    return strcmp(path, ".") == 0 ||
+           (strncmp(path, file, n) == 0 && (file[n] == 0 || file[n] == '/'));
 }
 
 bool task_list_covers(const struct task_list *l, const char *file)
@@ -200,7 +201,8 @@ int task_tree_find(const struct task_tree *tree, const char *path, size_t *ret_a
     return 0;
 }
 
-int task_tree_add(struct task_tree *tree, const char *path, mode_t mode, const void *bytes, size_t n)
+int task_tree_add(struct task_tree *tree, const char *path, mode_t mode, const void *bytes,
+                  size_t n)
 {
     size_t at;
     if (!relpath_is_valid(path, strlen(path)))

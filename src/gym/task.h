@@ -1,9 +1,10 @@
 /*
- * A task: one training problem. A small repository with tests, and what is known about it: an instruction,
- * candidate patches, limits, prices.
+ * A task: one training problem. A small repository with tests, and what is known about it: an
+ * instruction, candidate patches, limits, prices.
  *
- * A task is plain data, all of it in memory, whoever it came from: a folder of the form in docs/tasks.md
- * (task_load), or an importer (import.h). Nothing of it changes once it is made; threads share it.
+ * A task is plain data, all of it in memory, whoever it came from: a folder of the form in
+ * docs/tasks.md (task_load), or an importer (import.h). Nothing of it changes once it is made;
+ * threads share it.
  */
 #pragma once
 
@@ -46,7 +47,8 @@ struct task_list {
     size_t count;
 };
 
-/* A link that boxes of the task have: other people's tasks speak of /app, which is our workspace. */
+/* A link that boxes of the task have: other people's tasks speak of /app, which is our workspace.
+ */
 struct task_link {
     char *at; /* "/app" */
     char *to; /* "/workspace" */
@@ -66,18 +68,19 @@ enum task_verdict {
 /* How the tests that count are run. */
 struct task_tests {
     enum task_runner runner;
-    struct task_list paths;  /* pytest: what is collected, relative to the workspace */
-    struct task_list import; /* pytest: folders from which the code under test is imported */
-    struct task_list
-        packages;  /* pytest: names that are taken from there even if a package of the name is installed */
-    char *command; /* the command line; also what the agent is told */
+    struct task_list paths;    /* pytest: what is collected, relative to the workspace */
+    struct task_list import;   /* pytest: folders from which the code under test is imported */
+    struct task_list packages; /* pytest: names that are taken from there even if a package of the
+                                  name is installed */
+    char *command;             /* the command line; also what the agent is told */
     enum task_verdict verdict;
     enum wire_report_format format;
-    char *report;              /* path in the box; %R in the command stands for one of our choice when NULL */
-    struct task_list own;      /* files and folders that belong to the task: staged pristine for grading, and
-                                  what an agent changed there is discarded */
-    struct task_list clear;    /* absolute paths in the box that are removed before grading */
-    struct task_list expected; /* names of the tests that count; none: those that the solution passes */
+    char *report; /* path in the box; %R in the command stands for one of our choice when NULL */
+    struct task_list own; /* files and folders that belong to the task: staged pristine for grading,
+                             and what an agent changed there is discarded */
+    struct task_list clear; /* absolute paths in the box that are removed before grading */
+    struct task_list
+        expected; /* names of the tests that count; none: those that the solution passes */
 };
 
 struct task {
@@ -95,8 +98,9 @@ struct task {
     struct task_tests tests;
     struct task_patch *patches;
     size_t n_patches;
-    struct task_list solution;       /* names of patches, in order; none: it is not known as patches, or: */
-    char *solution_script;           /* a script that solves it (Harbor); NULL */
+    struct task_list
+        solution;          /* names of patches, in order; none: it is not known as patches, or: */
+    char *solution_script; /* a script that solves it (Harbor); NULL */
     struct task_tree solution_files; /* what that script needs: put into the box before it runs */
     struct task_list reads;          /* files that discrete actions read */
     struct box_limits limits;
@@ -113,18 +117,21 @@ struct task *task_free(struct task *t);
 void task_drop(struct task **t);
 #define _cleanup_task_ _cleanup_(task_drop)
 
-/* A name, or a path that has a slash: looked for in `tasks` (NULL: $HUTCH_TASKS, or those that came with
- * hutch). */
+/* A name, or a path that has a slash: looked for in `tasks` (NULL: $HUTCH_TASKS, or those that came
+ * with hutch). */
 int task_find(const char *tasks, const char *name, struct task **ret, struct error *err);
 
 /* The names of all tasks in a folder (NULL as above), sorted. */
 int task_names(const char *tasks, struct task_list *ret, struct error *err);
 void task_list_free(struct task_list *l);
 
-/* For loaders: fills what was not given (limits, prices, digest) and checks that the parts fit together. */
+/* For loaders: fills what was not given (limits, prices, digest) and checks that the parts fit
+ * together. */
 int task_finish(struct task *t, struct error *err);
-int task_tree_add(struct task_tree *tree, const char *path, mode_t mode, const void *bytes, size_t n);
-int task_tree_read(struct task_tree *tree, const char *folder, const char *prefix, struct error *err);
+int task_tree_add(struct task_tree *tree, const char *path, mode_t mode, const void *bytes,
+                  size_t n);
+int task_tree_read(struct task_tree *tree, const char *folder, const char *prefix,
+                   struct error *err);
 int task_list_add(struct task_list *l, const char *text);
 const struct task_patch *task_patch_find(const struct task *t, const char *name);
 
@@ -132,12 +139,12 @@ const struct task_patch *task_patch_find(const struct task *t, const char *name)
 bool task_tests_hidden(const struct task *t);
 
 /*
- * The discrete view, for small learners: apply patch 0 … P-1, run the tests, read file 0 … R-1, submit.
- * There is one when the task has patches.
+ * The discrete view, for small learners: apply patch 0 … P-1, run the tests, read file 0 … R-1,
+ * submit. There is one when the task has patches.
  */
 size_t task_actions(const struct task *t);
 
-/* What the action with that number is: ret_tool is borrowed ("apply_diff", "run_tests", "read_file" or
- * "submit"), ret_input a new reference. And what people call it: "apply fix-sign". */
+/* What the action with that number is: ret_tool is borrowed ("apply_diff", "run_tests", "read_file"
+ * or "submit"), ret_input a new reference. And what people call it: "apply fix-sign". */
 int task_action(const struct task *t, size_t number, const char **ret_tool, json_t **ret_input);
 void task_action_name(const struct task *t, size_t number, char *text, size_t size);

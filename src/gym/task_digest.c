@@ -1,8 +1,9 @@
 /*
- * The digest of a task: equal exactly when episodes are played under the same conditions. Every part goes in
- * with its name and its length before it, so that no two tasks give the same bytes; numbers as text, so that
- * it is the same on every machine. Where the task lies and what it is called do not count; of a root that
- * was extracted from elsewhere its folder's name does, which says what it is (a commit).
+ * The digest of a task: equal exactly when episodes are played under the same conditions. Every
+ * part goes in with its name and its length before it, so that no two tasks give the same bytes;
+ * numbers as text, so that it is the same on every machine. Where the task lies and what it is
+ * called do not count; of a root that was extracted from elsewhere its folder's name does, which
+ * says what it is (a commit).
  */
 #include <inttypes.h>
 #include <sha2.h>

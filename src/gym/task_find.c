@@ -1,6 +1,6 @@
 /*
- * Where tasks lie: in a folder that somebody names, in $HUTCH_TASKS, or with hutch itself: beside the build
- * folder in a source tree, in share/hutch/tasks of an installation.
+ * Where tasks lie: in a folder that somebody names, in $HUTCH_TASKS, or with hutch itself: beside
+ * the build folder in a source tree, in share/hutch/tasks of an installation.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -113,15 +113,16 @@ static int no_such_task(const char *folder, const char *name, struct error *err)
 {
     struct task_list names = {0};
     if (is_here(name))
-        return error_set(err, ENOENT, "there is no task %.100s in %s; the one here is ./%.100s", name, folder,
-                         name);
+        return error_set(err, ENOENT, "there is no task %.100s in %s; the one here is ./%.100s",
+                         name, folder, name);
     struct nearest near = nearest_to(name, strlen(name));
     if (list(folder, &names, NULL) == 0)
         for (size_t i = 0; i < names.count; i++)
             nearest_offer(&near, names.items[i]);
-    int r = near.best ? error_set(err, ENOENT, "there is no task %.100s in %s; did you mean %s?", name,
-                                  folder, near.best)
-                      : error_set(err, ENOENT, "there is no task %.100s in %s; `hutch gym tasks` lists them",
+    int r = near.best ? error_set(err, ENOENT, "there is no task %.100s in %s; did you mean %s?",
+                                  name, folder, near.best)
+                      : error_set(err, ENOENT,
+                                  "there is no task %.100s in %s; `hutch gym tasks` lists them",
                                   name, folder);
     task_list_free(&names);
     return r;

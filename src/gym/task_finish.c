@@ -1,6 +1,6 @@
 /*
- * What every task needs, wherever it came from: what was not given is filled in, and the parts must fit
- * together. Errors begin with the member that is wrong.
+ * What every task needs, wherever it came from: what was not given is filled in, and the parts must
+ * fit together. Errors begin with the member that is wrong.
  */
 #include <errno.h>
 #include <linux/limits.h>
@@ -70,7 +70,8 @@ static int pytest_command(struct task_tests *s, struct error *err)
     for (size_t i = 0; i < s->paths.count; i++) {
         const char *path = s->paths.items[i];
         bool plain =
-            path[strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-")] == 0;
+            path[strspn(path,
+                        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-")] == 0;
         buf_append_str(&b, plain ? " " : " '");
         for (; *path; path++)
             if (*path == '\'')
@@ -96,7 +97,8 @@ static int finish_pytest(struct task *t, struct error *err)
     for (size_t i = 0; i < s->paths.count && r == 0 && !given; i++)
         r = strcmp(s->paths.items[i], ".") != 0
                 ? add(&s->own, s->paths.items[i], err)
-                : error_set(err, EINVAL, "tests.own: is needed when tests.paths is the whole workspace");
+                : error_set(err, EINVAL,
+                            "tests.own: is needed when tests.paths is the whole workspace");
     return r == 0 ? pytest_command(s, err) : r;
 }
 
@@ -109,12 +111,14 @@ static int finish_command(struct task_tests *s, struct error *err)
     if (s->verdict == VERDICT_EXIT && s->report)
         return error_set(err, EINVAL, "tests.report: has no meaning with the format \"exit\"");
     if (s->verdict == VERDICT_REPORT && !s->report && !strstr(s->command, "%R"))
-        return error_set(err, EINVAL,
-                         "tests.report: is needed, or %%R in tests.command where the report's path belongs");
+        return error_set(
+            err, EINVAL,
+            "tests.report: is needed, or %%R in tests.command where the report's path belongs");
     if (s->verdict == VERDICT_REPORT)
         return 0;
     const char *name = s->verdict == VERDICT_EXIT ? "command" : "reward";
-    if (s->expected.count > 1 || (s->expected.count == 1 && strcmp(s->expected.items[0], name) != 0))
+    if (s->expected.count > 1 ||
+        (s->expected.count == 1 && strcmp(s->expected.items[0], name) != 0))
         return error_set(err, EINVAL,
                          "tests.expected: with the format \"%s\" there is one test, called \"%s\"",
                          s->verdict == VERDICT_EXIT ? "exit" : "reward", name);
@@ -132,7 +136,8 @@ static int own_hidden(struct task *t, struct error *err)
 }
 
 /* No file may lie beneath another, in all that is put into one box. */
-static int check_tree(const struct task_tree *tree, const struct task_tree *other, struct error *err)
+static int check_tree(const struct task_tree *tree, const struct task_tree *other,
+                      struct error *err)
 {
     char parent[PATH_MAX];
     size_t at;
@@ -175,7 +180,8 @@ static int check_limits(const struct task *t, struct error *err)
 {
     const struct range ranges[] = {
         {"steps", t->max_steps, 1, 100000, "1 to 100000"},
-        {"test_time", (uint64_t)t->test_timeout_ns, 100 * NS_PER_MS, 86400 * NS_PER_S, "100ms to 24h"},
+        {"test_time", (uint64_t)t->test_timeout_ns, 100 * NS_PER_MS, 86400 * NS_PER_S,
+         "100ms to 24h"},
         {"test_cpu", (uint64_t)t->test_cpu_ns, 100 * NS_PER_MS, 86400 * NS_PER_S, "100ms to 24h"},
         {"memory", t->limits.memory, 32ull << 20, 1ull << 40, "32M to 1T"},
         {"pids", t->limits.pids, 8, 65536, "8 to 65536"},
@@ -204,7 +210,8 @@ static int check_names(const struct task *t, struct error *err)
                              t->reads.items[i]);
     const char *lang = t->language;
     if (lang && (!*lang || lang[strspn(lang, "abcdefghijklmnopqrstuvwxyz0123456789+#-")]))
-        return error_set(err, EINVAL, "language: \"%.100s\" is no name of a language (python, c, javascript)",
+        return error_set(err, EINVAL,
+                         "language: \"%.100s\" is no name of a language (python, c, javascript)",
                          lang);
     return 0;
 }

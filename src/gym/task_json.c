@@ -1,6 +1,6 @@
 /*
- * task.json: what is in it, by a schema (types, unknown members, ranges of numbers), and then what a schema
- * cannot say: names, paths, sizes and times.
+ * task.json: what is in it, by a schema (types, unknown members, ranges of numbers), and then what
+ * a schema cannot say: names, paths, sizes and times.
  */
 #include <errno.h>
 #include <math.h>
@@ -90,9 +90,10 @@ int task_json(const char *text, size_t n, json_t **ret, struct error *err)
     return 0;
 }
 
-/* Reads JSON that must be as a schema says. The schema's checker begins its paths with the name it is given:
- * that is left out, so that a line begins with the member. */
-static int parse_checked(const char *schema_text, const char *text, size_t n, json_t **ret, struct error *err)
+/* Reads JSON that must be as a schema says. The schema's checker begins its paths with the name it
+ * is given: that is left out, so that a line begins with the member. */
+static int parse_checked(const char *schema_text, const char *text, size_t n, json_t **ret,
+                         struct error *err)
 {
     struct error why = {0};
     json_t *value = NULL, *schema = json_loads(schema_text, 0, NULL);
@@ -104,7 +105,9 @@ static int parse_checked(const char *schema_text, const char *text, size_t n, js
     json_decref(schema);
     if (r < 0) {
         json_decref(value);
-        size_t skip = strncmp(why.text, "task.", 5) == 0 ? 5 : strncmp(why.text, "task[", 5) == 0 ? 4 : 0;
+        size_t skip = strncmp(why.text, "task.", 5) == 0   ? 5
+                      : strncmp(why.text, "task[", 5) == 0 ? 4
+                                                           : 0;
         return error_set(err, -r, "%s", why.text + skip);
     }
     *ret = value;
@@ -140,10 +143,10 @@ static int take_list(const json_t *o, const char *in, const char *name, enum lis
             r = error_set(err, EINVAL, "%s%s[%zu]: %.200s is named twice", in, name, i, text);
         else if (kind != LIST_NAMES &&
                  (!task_path_ok(text) || (kind == LIST_FILES && strcmp(text, ".") == 0)))
-            r = error_set(
-                err, EINVAL,
-                "%s%s[%zu]: \"%.200s\" is no path within the workspace (relative, without . and ..)", in,
-                name, i, text);
+            r = error_set(err, EINVAL,
+                          "%s%s[%zu]: \"%.200s\" is no path within the workspace (relative, "
+                          "without . and ..)",
+                          in, name, i, text);
         else if (json_object_set_new(seen, text, json_true()) < 0 || task_list_add(ret, text) < 0)
             r = task_no_memory(err);
     }
@@ -158,7 +161,8 @@ static int take_time(const json_t *o, const char *name, int64_t *ret, struct err
     if (!text)
         return 0;
     if (units_parse_time(text, &ns) < 0)
-        return error_set(err, EINVAL, "limits.%s: \"%.40s\" is no time (250ms, 20s, 5m)", name, text);
+        return error_set(err, EINVAL, "limits.%s: \"%.40s\" is no time (250ms, 20s, 5m)", name,
+                         text);
     *ret = ns;
     return 0;
 }
@@ -200,8 +204,9 @@ static void take_price(const json_t *o, const char *name, double *ret)
 static void take_format(struct task_tests *s, const char *format)
 {
     static const char *const FORMATS[] = {
-        [WIRE_REPORT_AUTO] = "auto",       [WIRE_REPORT_JUNIT] = "junit",       [WIRE_REPORT_JSON] = "json",
-        [WIRE_REPORT_GO] = "go",           [WIRE_REPORT_MESON] = "meson",       [WIRE_REPORT_TAP] = "tap",
+        [WIRE_REPORT_AUTO] = "auto",       [WIRE_REPORT_JUNIT] = "junit",
+        [WIRE_REPORT_JSON] = "json",       [WIRE_REPORT_GO] = "go",
+        [WIRE_REPORT_MESON] = "meson",     [WIRE_REPORT_TAP] = "tap",
         [WIRE_REPORT_LIBTEST] = "libtest", [WIRE_REPORT_AUTOMAKE] = "automake",
     };
     if (!format)
@@ -215,16 +220,17 @@ static void take_format(struct task_tests *s, const char *format)
             s->format = (enum wire_report_format)i;
 }
 
-/* Members that only one of the two runners has would be without effect with the other: a mistake. */
+/* Members that only one of the two runners has would be without effect with the other: a mistake.
+ */
 static int check_runner(const struct task_tests *s, const json_t *o, struct error *err)
 {
-    static const char *const ONLY_PYTEST[] = {"paths", "import"}, *const ONLY_COMMAND[] = {"format",
-                                                                                           "report"};
+    static const char *const ONLY_PYTEST[] = {"paths", "import"}, *const ONLY_COMMAND[] = {
+                                                                      "format", "report"};
     const char *const *others = s->runner == TASK_PYTEST ? ONLY_COMMAND : ONLY_PYTEST;
     for (size_t i = 0; i < 2; i++)
         if (json_object_get(o, others[i]))
-            return error_set(err, EINVAL, "tests.%s: has no meaning with the runner \"%s\"", others[i],
-                             s->runner == TASK_PYTEST ? "pytest" : "command");
+            return error_set(err, EINVAL, "tests.%s: has no meaning with the runner \"%s\"",
+                             others[i], s->runner == TASK_PYTEST ? "pytest" : "command");
     return 0;
 }
 
@@ -253,8 +259,8 @@ static int take_members(struct task *t, const json_t *o, struct error *err)
     take_price(prices, "call", &t->call_price);
     take_price(prices, "second", &t->second_price);
     if (seed)
-        t->seed =
-            (uint64_t)(json_is_integer(seed) ? json_integer_value(seed) : (json_int_t)json_real_value(seed));
+        t->seed = (uint64_t)(json_is_integer(seed) ? json_integer_value(seed)
+                                                   : (json_int_t)json_real_value(seed));
     int r = take_text(o, "title", &t->title, err);
     if (r == 0)
         r = take_text(o, "instruction", &t->instruction, err);
@@ -299,7 +305,8 @@ static int take_patch(struct task *t, size_t i, const json_t *o, struct error *e
     const char *name = json_string_value(json_object_get(o, "name"));
     const char *diff = json_string_value(json_object_get(o, "diff"));
     if (!patch_name_ok(name))
-        return error_set(err, EINVAL, "[%zu].name: \"%.100s\" is no name (a to z, 0 to 9 and -)", i, name);
+        return error_set(err, EINVAL, "[%zu].name: \"%.100s\" is no name (a to z, 0 to 9 and -)", i,
+                         name);
     if (task_patch_find(t, name))
         return error_set(err, EINVAL, "[%zu].name: there is another patch called %s", i, name);
     if (!strstr(diff, "@@") && strncmp(diff, "diff ", 5) != 0)

@@ -1,7 +1,7 @@
 /*
- * A task's folder. It may be a stranger's: every file of it is opened without following links, must be a
- * regular one, and is read within limits; what does not belong there is an error rather than passed over,
- * since a misspelt `test/` would otherwise be a task without tests.
+ * A task's folder. It may be a stranger's: every file of it is opened without following links, must
+ * be a regular one, and is read within limits; what does not belong there is an error rather than
+ * passed over, since a misspelt `test/` would otherwise be a task without tests.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -15,8 +15,9 @@
 #include "banned.h"
 
 /* What may lie in a task's folder. */
-static const char *const PARTS[] = {"src",       "tests",     "workspace",  "hidden",        "patches.json",
-                                    "task.json", "README.md", ".gitignore", ".pytest_cache", "__pycache__"};
+static const char *const PARTS[] = {"src",           "tests",      "workspace", "hidden",
+                                    "patches.json",  "task.json",  "README.md", ".gitignore",
+                                    ".pytest_cache", "__pycache__"};
 
 static bool name_ok(const char *name)
 {
@@ -41,10 +42,11 @@ static int check_parts(const char *folder, struct error *err)
     int r = 0;
     while (r == 0 && (d = readdir(dir)))
         if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0 && !is_part(d->d_name))
-            r = error_set(err, EINVAL,
-                          "%s/%.200s: is no part of a task (src, tests, hidden, workspace, patches.json, "
-                          "task.json); other files of the workspace go into workspace/",
-                          folder, d->d_name);
+            r = error_set(
+                err, EINVAL,
+                "%s/%.200s: is no part of a task (src, tests, hidden, workspace, patches.json, "
+                "task.json); other files of the workspace go into workspace/",
+                folder, d->d_name);
     closedir(dir);
     return r;
 }
@@ -58,8 +60,8 @@ static int take_name(struct task *t, const char *folder, struct error *err)
     const char *name = relpath_name(path);
     if (!name_ok(name))
         return error_set(err, EINVAL,
-                         "%s: \"%.100s\" is no name of a task (a to z, 0 to 9 and _, less than %d)", folder,
-                         name, TASK_NAME_MAX);
+                         "%s: \"%.100s\" is no name of a task (a to z, 0 to 9 and _, less than %d)",
+                         folder, name, TASK_NAME_MAX);
     snprintf(t->name, sizeof t->name, "%s", name);
     t->origin = strdup(path);
     return t->origin ? 0 : task_no_memory(err);

@@ -12,16 +12,17 @@
 #define TASK_TEXT_MAX   (256u << 10) /* bytes of a title, an instruction, a command */
 #define TASK_DEPTH_MAX  64           /* folders within folders */
 
-/* One regular file beneath a folder, bounded by the buffer's maximum; never through a link as its last part.
- * -ENOENT (with words) if there is none, -ELOOP for a link, -EFBIG if it is larger. `shown` names it. */
+/* One regular file beneath a folder, bounded by the buffer's maximum; never through a link as its
+ * last part. -ENOENT (with words) if there is none, -ELOOP for a link, -EFBIG if it is larger.
+ * `shown` names it. */
 int task_read_file(int dir, const char *name, const char *shown, struct buf *b, struct error *err);
 
 /* A folder of files, if there is one by that name: put beneath `at` of the tree, or at its top. */
 int task_read_part(struct task_tree *tree, const char *folder, const char *part, const char *at,
                    struct error *err);
 
-/* task.json and patches.json as bytes: what is in them goes to the task. Errors name the member only; the
- * caller puts the file's name in front. */
+/* task.json and patches.json as bytes: what is in them goes to the task. Errors name the member
+ * only; the caller puts the file's name in front. */
 int task_parse(struct task *t, const char *text, size_t n, struct error *err);
 int task_parse_patches(struct task *t, const char *text, size_t n, struct error *err);
 

@@ -1,6 +1,7 @@
 /*
- * Reading folders of a stranger into memory: regular files and links, nothing else, and never through a link.
- * What interpreters and test runners leave behind, and git folders, are passed over.
+ * Reading folders of a stranger into memory: regular files and links, nothing else, and never
+ * through a link. What interpreters and test runners leave behind, and git folders, are passed
+ * over.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -24,7 +25,8 @@ struct reader {
 int task_read_file(int dir, const char *name, const char *shown, struct buf *b, struct error *err)
 {
     struct stat st;
-    _cleanup_fd_ int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    _cleanup_fd_ int fd =
+        openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0 && errno == ELOOP)
         return error_set(err, ELOOP, "%s: is a link; a task's files are regular files", shown);
     if (fd < 0)
@@ -50,19 +52,21 @@ static int not_added(struct reader *r, const char *path, int code)
     return error_errno(r->err, -code, "%s/%s", r->folder, path);
 }
 
-static int add_file(struct reader *r, int dir, const char *name, const char *path, const struct stat *st)
+static int add_file(struct reader *r, int dir, const char *name, const char *path,
+                    const struct stat *st)
 {
     char shown[2 * PATH_MAX];
     _cleanup_buf_ struct buf b = BUF_INIT(TASK_BYTES_MAX - r->bytes);
     snprintf(shown, sizeof shown, "%s/%s", r->folder, path);
     int code = task_read_file(dir, name, shown, &b, r->err);
     if (code == -EFBIG)
-        return error_set(r->err, EFBIG, "%s: the files of the task are more than %u MiB together", shown,
-                         TASK_BYTES_MAX >> 20);
+        return error_set(r->err, EFBIG, "%s: the files of the task are more than %u MiB together",
+                         shown, TASK_BYTES_MAX >> 20);
     if (code < 0)
         return code;
     r->bytes += b.len;
-    code = task_tree_add(r->tree, path, S_IFREG | (st->st_mode & 0111 ? 0755 : 0644), b.data, b.len);
+    code =
+        task_tree_add(r->tree, path, S_IFREG | (st->st_mode & 0111 ? 0755 : 0644), b.data, b.len);
     return code < 0 ? not_added(r, path, code) : 0;
 }
 
@@ -74,8 +78,9 @@ static int add_link(struct reader *r, int dir, const char *name, const char *pat
         return error_errno(r->err, errno, "%s/%s", r->folder, path);
     target[n] = 0;
     if (!task_link_stays(path, target))
-        return error_set(r->err, EINVAL, "%s/%s: is a link that leads out of the workspace (%.200s)",
-                         r->folder, path, target);
+        return error_set(r->err, EINVAL,
+                         "%s/%s: is a link that leads out of the workspace (%.200s)", r->folder,
+                         path, target);
     r->bytes += (size_t)n;
     int code = task_tree_add(r->tree, path, S_IFLNK | 0777, target, (size_t)n);
     return code < 0 ? not_added(r, path, code) : 0;
@@ -122,7 +127,8 @@ static int list_names(struct reader *r, int fd, const char *path, struct task_li
 
 static int walk(struct reader *r, int dir, const char *prefix, unsigned depth);
 
-static int add_entry(struct reader *r, int dir, const char *name, const char *prefix, unsigned depth)
+static int add_entry(struct reader *r, int dir, const char *name, const char *prefix,
+                     unsigned depth)
 {
     char path[PATH_MAX];
     struct stat st;
@@ -136,17 +142,19 @@ static int add_entry(struct reader *r, int dir, const char *name, const char *pr
     if (S_ISLNK(st.st_mode))
         return add_link(r, dir, name, path);
     if (!S_ISDIR(st.st_mode))
-        return error_set(r->err, EINVAL, "%s/%s: is neither a file nor a folder nor a link", r->folder, path);
+        return error_set(r->err, EINVAL, "%s/%s: is neither a file nor a folder nor a link",
+                         r->folder, path);
     _cleanup_fd_ int sub = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return sub < 0 ? error_errno(r->err, errno, "%s/%s", r->folder, path) : walk(r, sub, path, depth + 1);
+    return sub < 0 ? error_errno(r->err, errno, "%s/%s", r->folder, path)
+                   : walk(r, sub, path, depth + 1);
 }
 
 static int walk(struct reader *r, int dir, const char *prefix, unsigned depth)
 {
     struct task_list names = {0};
     if (depth > TASK_DEPTH_MAX)
-        return error_set(r->err, ELOOP, "%s/%.200s…: lies more than %d folders deep", r->folder, prefix,
-                         TASK_DEPTH_MAX);
+        return error_set(r->err, ELOOP, "%s/%.200s…: lies more than %d folders deep", r->folder,
+                         prefix, TASK_DEPTH_MAX);
     int copy = fcntl(dir, F_DUPFD_CLOEXEC, 3);
     if (copy < 0)
         return error_errno(r->err, errno, "%s/%s", r->folder, prefix);
@@ -157,7 +165,8 @@ static int walk(struct reader *r, int dir, const char *prefix, unsigned depth)
     return code;
 }
 
-int task_tree_read(struct task_tree *tree, const char *folder, const char *prefix, struct error *err)
+int task_tree_read(struct task_tree *tree, const char *folder, const char *prefix,
+                   struct error *err)
 {
     struct reader r = {.tree = tree, .folder = folder, .err = err};
     for (size_t i = 0; i < tree->count; i++)

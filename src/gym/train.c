@@ -53,8 +53,9 @@ char *train_actions_text(const struct train_sequence *s)
 static int path_of(const struct training *t, const char *name, char *path, struct error *err)
 {
     int n = snprintf(path, PATH_MAX, "%s/%s", t->options->out, name);
-    return n < 0 || n >= PATH_MAX ? error_set(err, ENAMETOOLONG, "%s: the name is too long", t->options->out)
-                                  : 0;
+    return n < 0 || n >= PATH_MAX
+               ? error_set(err, ENAMETOOLONG, "%s: the name is too long", t->options->out)
+               : 0;
 }
 
 /* The folder, with those that it is in. */
@@ -133,8 +134,8 @@ static int play_one(struct training *t, struct error *err)
 {
     struct gym_episode episode;
     struct policy_progress before = progress_of(t->policy);
-    int r =
-        policy_play(t->policy, t->env, t->options->seed + before.episodes, true, NULL, NULL, &episode, err);
+    int r = policy_play(t->policy, t->env, t->options->seed + before.episodes, true, NULL, NULL,
+                        &episode, err);
     if (r < 0)
         return r;
     struct train_point p = {.episode = before.episodes + 1,
@@ -197,7 +198,8 @@ static int play_greedy(struct training *t, struct error *err)
 {
     struct train_sequence *s = &t->result.greedy;
     struct labels labels = {.task = env_task(t->env), .into = &s->actions};
-    int r = policy_play(t->policy, t->env, t->options->seed, false, add_label, &labels, &s->episode, err);
+    int r = policy_play(t->policy, t->env, t->options->seed, false, add_label, &labels, &s->episode,
+                        err);
     t->result.greedy_known = r == 0 && !labels.error;
     return r == 0 && labels.error ? error_set(err, ENOMEM, "no memory") : r;
 }
@@ -252,8 +254,8 @@ static int run(struct training *t, struct error *err)
     return r == 0 ? draw(t, err) : r;
 }
 
-int train(struct gym_env *e, struct policy *p, const struct train_options *o, const struct train_sink *sink,
-          struct train_result *ret, struct error *err)
+int train(struct gym_env *e, struct policy *p, const struct train_options *o,
+          const struct train_sink *sink, struct train_result *ret, struct error *err)
 {
     struct training t = {.env = e, .policy = p, .options = o, .sink = sink};
     if (o->episodes > TRAIN_EPISODES_MAX)

@@ -1,4 +1,5 @@
-/* Training: episodes in a row, a checkpoint that can be gone on from, a table of what happened, a curve. */
+/* Training: episodes in a row, a checkpoint that can be gone on from, a table of what happened, a
+ * curve. */
 #pragma once
 
 #include "policy.h"
@@ -22,10 +23,12 @@ struct train_sink {
 struct train_options {
     uint64_t episodes; /* of all runs together, at most TRAIN_EPISODES_MAX */
     uint64_t seed;
-    const char *out; /* folder for checkpoint.json, episodes.csv, curve.svg; made if it is not there */
-    bool resume;     /* the policy goes on from out/checkpoint.json: the table there is gone on with, too */
-    uint64_t every;  /* a checkpoint after so many episodes; 0: TRAIN_EVERY */
-    bool no_search;  /* what is best is not looked for */
+    const char
+        *out;    /* folder for checkpoint.json, episodes.csv, curve.svg; made if it is not there */
+    bool resume; /* the policy goes on from out/checkpoint.json: the table there is gone on with,
+                    too */
+    uint64_t every; /* a checkpoint after so many episodes; 0: TRAIN_EVERY */
+    bool no_search; /* what is best is not looked for */
 };
 
 /* One way to play the task. */
@@ -47,9 +50,10 @@ struct train_result {
 };
 void train_result_free(struct train_result *r);
 
-/* When the environment is told to end (env_cancel_on), everything is saved as of the last whole episode. */
-int train(struct gym_env *e, struct policy *p, const struct train_options *o, const struct train_sink *sink,
-          struct train_result *ret, struct error *err);
+/* When the environment is told to end (env_cancel_on), everything is saved as of the last whole
+ * episode. */
+int train(struct gym_env *e, struct policy *p, const struct train_options *o,
+          const struct train_sink *sink, struct train_result *ret, struct error *err);
 
 /* A sequence's actions in one line: "apply fix-sign, submit". A new string; NULL without memory. */
 char *train_actions_text(const struct train_sequence *s);

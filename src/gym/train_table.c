@@ -22,8 +22,8 @@ int train_table_begin(const char *path, FILE **ret, struct error *err)
 
 void train_table_add(FILE *f, const struct train_point *p)
 {
-    fprintf(f, "%" PRIu64 ",%.10g,%.10g,%u,%.10g,%.10g\n", p->episode, p->ret, p->pass_rate, p->calls,
-            p->seconds, p->epsilon);
+    fprintf(f, "%" PRIu64 ",%.10g,%.10g,%u,%.10g,%.10g\n", p->episode, p->ret, p->pass_rate,
+            p->calls, p->seconds, p->epsilon);
 }
 
 static bool parse_number(const char **at, double *ret)
@@ -42,7 +42,8 @@ bool train_table_parse(const char *line, struct train_point *ret)
     for (size_t i = 0; i < ARRAY_SIZE(v); i++)
         if (!parse_number(&line, &v[i]))
             return false;
-    if (!(v[0] >= 1 && v[0] <= TRAIN_EPISODES_MAX) || !(v[3] >= 0 && v[3] <= 1e6) || (*line && *line != '\n'))
+    if (!(v[0] >= 1 && v[0] <= TRAIN_EPISODES_MAX) || !(v[3] >= 0 && v[3] <= 1e6) ||
+        (*line && *line != '\n'))
         return false;
     *ret = (struct train_point){.episode = (uint64_t)v[0],
                                 .ret = v[1],
@@ -53,8 +54,8 @@ bool train_table_parse(const char *line, struct train_point *ret)
     return true;
 }
 
-/* Reads the lines of the first `keep` episodes, and says where they end. What stands behind (a run that was
- * killed wrote more episodes than its last checkpoint knows of) goes. */
+/* Reads the lines of the first `keep` episodes, and says where they end. What stands behind (a run
+ * that was killed wrote more episodes than its last checkpoint knows of) goes. */
 static long read_points(FILE *f, uint64_t keep, struct train_point *points, size_t *ret_n)
 {
     char line[LINE_MAX_BYTES];

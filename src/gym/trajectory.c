@@ -27,19 +27,19 @@ json_t *trajectory_head(const struct gym_env *e, const char *agent)
     struct gym_episode sums;
     const struct task *t = env_task(e);
     env_episode(e, &sums);
-    return json_pack("{s:s, s:s, s:s, s:o, s:s, s:s, s:i, s:f, s:f}", "hutch", HUTCH_VERSION, "task", t->name,
-                     "digest", t->digest, "seed", seed_json(sums.seed), "clock",
-                     env_clock(e) == CLOCK_VIRTUAL ? "virtual" : "wall", "agent", agent ? agent : "",
-                     "max_steps", (int)t->max_steps, "call_price", t->call_price, "second_price",
-                     t->second_price);
+    return json_pack("{s:s, s:s, s:s, s:o, s:s, s:s, s:i, s:f, s:f}", "hutch", HUTCH_VERSION,
+                     "task", t->name, "digest", t->digest, "seed", seed_json(sums.seed), "clock",
+                     env_clock(e) == CLOCK_VIRTUAL ? "virtual" : "wall", "agent",
+                     agent ? agent : "", "max_steps", (int)t->max_steps, "call_price",
+                     t->call_price, "second_price", t->second_price);
 }
 
 json_t *trajectory_step(const struct gym_step *s)
 {
     return json_pack("{s:i, s:o, s:O, s:f, s:o, s:b, s:b, s:f}", "step", (int)s->number, "action",
-                     s->action ? json_incref(s->action) : json_null(), "observation", s->observation,
-                     "reward", s->reward, "pass_rate", real_or_null(s->pass_rate), "terminated",
-                     s->terminated, "truncated", s->truncated, "seconds", s->seconds);
+                     s->action ? json_incref(s->action) : json_null(), "observation",
+                     s->observation, "reward", s->reward, "pass_rate", real_or_null(s->pass_rate),
+                     "terminated", s->terminated, "truncated", s->truncated, "seconds", s->seconds);
 }
 
 json_t *trajectory_end(const struct gym_env *e)
@@ -47,8 +47,8 @@ json_t *trajectory_end(const struct gym_env *e)
     struct gym_episode sums;
     env_episode(e, &sums);
     return json_pack("{s:f, s:o, s:i, s:f, s:o}", "return", sums.total, "pass_rate",
-                     real_or_null(sums.pass_rate), "calls", (int)sums.calls, "seconds", sums.seconds, "seed",
-                     seed_json(sums.seed));
+                     real_or_null(sums.pass_rate), "calls", (int)sums.calls, "seconds",
+                     sums.seconds, "seed", seed_json(sums.seed));
 }
 
 char *trajectory_line(const json_t *o)
@@ -59,7 +59,8 @@ char *trajectory_line(const json_t *o)
 static const char *const EXACT[] = {"observation", "reward",    "pass_rate",
                                     "terminated",  "truncated", "seconds"};
 
-static bool same_member(const json_t *was, const json_t *now, const char *name, char *why, size_t size)
+static bool same_member(const json_t *was, const json_t *now, const char *name, char *why,
+                        size_t size)
 {
     const json_t *a = json_object_get(was, name), *b = json_object_get(now, name);
     if (json_equal(a, b))
@@ -67,12 +68,13 @@ static bool same_member(const json_t *was, const json_t *now, const char *name, 
     _cleanup_free_ char *old = json_dumps(a, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
     _cleanup_free_ char *new = json_dumps(b, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
     snprintf(why, size, "step %lld: %s was %.200s and is %.200s",
-             (long long)json_integer_value(json_object_get(now, "step")), name, old ? old : "nothing",
-             new ? new : "nothing");
+             (long long)json_integer_value(json_object_get(now, "step")), name,
+             old ? old : "nothing", new ? new : "nothing");
     return false;
 }
 
-static bool same_step(const json_t *was, const json_t *now, enum gym_clock clock, char *why, size_t size)
+static bool same_step(const json_t *was, const json_t *now, enum gym_clock clock, char *why,
+                      size_t size)
 {
     if (!same_member(was, now, "action", why, size))
         return false;
@@ -82,8 +84,8 @@ static bool same_step(const json_t *was, const json_t *now, enum gym_clock clock
     return true;
 }
 
-bool trajectory_same(const struct trajectory *t, const struct gym_step *s, enum gym_clock clock, char *why,
-                     size_t size)
+bool trajectory_same(const struct trajectory *t, const struct gym_step *s, enum gym_clock clock,
+                     char *why, size_t size)
 {
     const json_t *was = json_array_get(t->steps, s->number);
     if (!was) {

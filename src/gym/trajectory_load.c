@@ -1,4 +1,5 @@
-/* Reading a trajectory. The file may be anybody's: everything in it is bounded and checked before it counts.
+/* Reading a trajectory. The file may be anybody's: everything in it is bounded and checked before
+ * it counts.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -107,11 +108,13 @@ static int take_line(struct reading *r, json_t *o, struct error *err)
     return wrong ? bad(r, err, wrong) : 0;
 }
 
-/* `last`: nothing follows, not even an end of the line; whoever wrote it may have been stopped in it. */
+/* `last`: nothing follows, not even an end of the line; whoever wrote it may have been stopped in
+ * it. */
 static int parse_line(struct reading *r, const char *text, size_t n, bool last, struct error *err)
 {
     json_error_t at;
-    if (n > TRAJECTORY_LINE_MAX || jsonsize_values(text, n, TRAJECTORY_VALUES_MAX) > TRAJECTORY_VALUES_MAX)
+    if (n > TRAJECTORY_LINE_MAX ||
+        jsonsize_values(text, n, TRAJECTORY_VALUES_MAX) > TRAJECTORY_VALUES_MAX)
         return bad(r, err, "the line is too long");
     json_t *o = json_loadb(text, n, JSON_REJECT_DUPLICATES, &at);
     if (!o && last && r->into->head)
@@ -138,7 +141,8 @@ static int parse_all(struct reading *r, const char *text, size_t n, struct error
     return done;
 }
 
-int trajectory_parse(const char *text, size_t n, const char *name, struct trajectory *ret, struct error *err)
+int trajectory_parse(const char *text, size_t n, const char *name, struct trajectory *ret,
+                     struct error *err)
 {
     struct trajectory t = {.steps = json_array()};
     struct reading r = {.name = name, .into = &t};

@@ -1,12 +1,13 @@
 /*
- * Many environments on a few threads. One queue of environments that have something to do; whichever thread
- * is free takes the first, does it, and puts the environment at the end of another queue, of those that are
- * done. Each environment is in one of them at most: it gets its next action when its last result was taken.
+ * Many environments on a few threads. One queue of environments that have something to do;
+ * whichever thread is free takes the first, does it, and puts the environment at the end of another
+ * queue, of those that are done. Each environment is in one of them at most: it gets its next
+ * action when its last result was taken.
  *
  *     send ──> waiting ──> a thread: env_step ──> done ──> recv
  *
- * Only the queues are under the lock. What an environment does concerns no other: a box that died or an error
- * is in that environment's result.
+ * Only the queues are under the lock. What an environment does concerns no other: a box that died
+ * or an error is in that environment's result.
  */
 #pragma once
 

@@ -52,15 +52,16 @@ static int refuse_if_closing(const struct gym_vector *v, struct error *err)
     return v->closing ? error_set(err, ECANCELED, "the environments are being closed") : 0;
 }
 
-/* Takes the action for its environment, which is then no longer free: so an action too many is seen, too. */
+/* Takes the action for its environment, which is then no longer free: so an action too many is
+ * seen, too. */
 static int accept(struct gym_vector *v, const struct vector_action *a, struct error *err)
 {
     if (a->env >= v->n)
         return error_set(err, EINVAL, "there is no environment %zu; there are %zu", a->env, v->n);
     struct slot *s = &v->slots[a->env];
     if (s->state != SLOT_IDLE)
-        return error_set(err, EBUSY, "environment %zu is still at work, or its result was not received",
-                         a->env);
+        return error_set(
+            err, EBUSY, "environment %zu is still at work, or its result was not received", a->env);
     s->tool = a->tool ? strdup(a->tool) : NULL;
     if (a->tool && !s->tool)
         return error_errno(err, ENOMEM, "cannot send an action");
@@ -106,8 +107,8 @@ static void wait_for(struct gym_vector *v, size_t min, int timeout_ms)
                            : pthread_cond_timedwait(&v->changed, &v->lock, &t);
 }
 
-ssize_t vector_recv(struct gym_vector *v, size_t min, size_t max, int timeout_ms, struct vector_result *ret,
-                    struct error *err)
+ssize_t vector_recv(struct gym_vector *v, size_t min, size_t max, int timeout_ms,
+                    struct vector_result *ret, struct error *err)
 {
     size_t n = 0;
     if (max == 0)

@@ -7,14 +7,15 @@
 #include "vector_private.h"
 #include "banned.h"
 
-/* An episode that ended begins again with the next action, which is not carried out; its seed is the next
- * one. */
+/* An episode that ended begins again with the next action, which is not carried out; its seed is
+ * the next one. */
 static bool is_reset(const struct gym_vector *v, const struct slot *s)
 {
     return s->action.reset || (v->autoreset && s->over);
 }
 
-static int carry_out(const struct gym_vector *v, struct slot *s, struct gym_step *step, struct error *err)
+static int carry_out(const struct gym_vector *v, struct slot *s, struct gym_step *step,
+                     struct error *err)
 {
     if (is_reset(v, s)) {
         s->seed = s->action.reset ? s->action.seed : s->seed + 1;
@@ -25,7 +26,8 @@ static int carry_out(const struct gym_vector *v, struct slot *s, struct gym_step
     return env_act(s->env, s->action.number, step, err);
 }
 
-/* A mistake of the caller's (-EINVAL) leaves the episode as it is; after any other error there is none. */
+/* A mistake of the caller's (-EINVAL) leaves the episode as it is; after any other error there is
+ * none. */
 static bool ends(const struct slot *s, const struct vector_result *r)
 {
     if (r->code == -EINVAL)

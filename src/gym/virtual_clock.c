@@ -10,7 +10,8 @@
 #define RUN_NS       (500 * NS_PER_MS)
 #define EACH_TEST_NS (20 * NS_PER_MS)
 
-/* By what a tool does, so that a new one has its cost at once. Calls that reach no tool cost as reading does.
+/* By what a tool does, so that a new one has its cost at once. Calls that reach no tool cost as
+ * reading does.
  */
 static int64_t tool_ns(const char *name)
 {

@@ -1,4 +1,5 @@
-/* What actions cost on the virtual clock: the same for the same action, whatever the machine is doing. */
+/* What actions cost on the virtual clock: the same for the same action, whatever the machine is
+ * doing. */
 #pragma once
 
 #include <stddef.h>

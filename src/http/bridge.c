@@ -40,7 +40,8 @@ void bridge_free(struct bridge *b)
 void bridge_deliver(struct bridge *b, const json_t *message)
 {
     _cleanup_buf_ struct buf line = BUF_INIT(OUT_MAX);
-    if (!message || rpc_write(&line, message) < 0 || io_write_all(STDOUT_FILENO, line.data, line.len) < 0)
+    if (!message || rpc_write(&line, message) < 0 ||
+        io_write_all(STDOUT_FILENO, line.data, line.len) < 0)
         b->over = true; /* nobody hears us */
 }
 
@@ -172,7 +173,9 @@ int bridge_step(struct bridge *b, int in)
     take_ended(b);
     if (b->over)
         return 0;
-    return curl_multi_poll(b->multi, &stdin_wait, in >= 0 ? 1 : 0, wait_ms(b), NULL) == CURLM_OK ? 0 : -EIO;
+    return curl_multi_poll(b->multi, &stdin_wait, in >= 0 ? 1 : 0, wait_ms(b), NULL) == CURLM_OK
+               ? 0
+               : -EIO;
 }
 
 static size_t ignore(char *data, size_t size, size_t n, void *nothing)

@@ -1,11 +1,12 @@
 /*
- * The bridge between JSON-RPC on stdin and stdout, one message per line, and an MCP server that is reached by
- * streamable HTTP.
+ * The bridge between JSON-RPC on stdin and stdout, one message per line, and an MCP server that is
+ * reached by streamable HTTP.
  *
- * Each message is POSTed by itself. A request is answered in the body, or in a stream of events, which is
- * taken up again where it broke off if its events have ids. Requests are under way side by side; a
- * notification, and the handshake, is waited for before the next message goes, so that a server sees them in
- * order. Once hands are shaken a GET stream brings what the server says by itself, where it offers one.
+ * Each message is POSTed by itself. A request is answered in the body, or in a stream of events,
+ * which is taken up again where it broke off if its events have ids. Requests are under way side by
+ * side; a notification, and the handshake, is waited for before the next message goes, so that a
+ * server sees them in order. Once hands are shaken a GET stream brings what the server says by
+ * itself, where it offers one.
  *
  * One thread: curl's multi handle waits for all transfers and for stdin.
  */
@@ -103,7 +104,8 @@ struct transfer *transfer_free(struct transfer *t);
 int transfer_begin(struct transfer *t);
 
 /* outcome.c: what came of it. */
-size_t outcome_receive(char *data, size_t size, size_t n, void *transfer); /* curl's write function */
+size_t outcome_receive(char *data, size_t size, size_t n,
+                       void *transfer); /* curl's write function */
 void outcome_ended(struct transfer *t, CURLcode code);
 
 /* Answers the request for the server, with an error, if it is not answered. */

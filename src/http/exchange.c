@@ -1,7 +1,7 @@
 /*
- * One request, as host-side tools make it: {"method", "url", "headers", "accept", "body", "timeout",
- * "answer_max"} on stdin; {"status", "body"} or {"error"} on stdout. No redirection is followed: headers may
- * be secrets.
+ * One request, as host-side tools make it: {"method", "url", "headers", "accept", "body",
+ * "timeout", "answer_max"} on stdin; {"status", "body"} or {"error"} on stdout. No redirection is
+ * followed: headers may be secrets.
  */
 #include <curl/curl.h>
 #include <errno.h>
@@ -50,8 +50,8 @@ static int exchange_perform(CURL *e, const struct buf *answer, const char *why)
     if (code != CURLE_OK)
         return exchange_print(json_pack("{s:s}", "error", why[0] ? why : curl_easy_strerror(code)));
     curl_easy_getinfo(e, CURLINFO_RESPONSE_CODE, &status);
-    return exchange_print(
-        json_pack("{s:I, s:o}", "status", (json_int_t)status, "body", text_json(answer->data, answer->len)));
+    return exchange_print(json_pack("{s:I, s:o}", "status", (json_int_t)status, "body",
+                                    text_json(answer->data, answer->len)));
 }
 
 int exchange_run(const json_t *settings, const struct place *p)

@@ -1,10 +1,10 @@
 /*
  * hutch-http: an MCP server that is reached by streamable HTTP, as a program with pipes.
  *
- * The first line on stdin is {"url": …, "headers": {…}, "timeout": seconds}; then each line is a message.
- * With "method" in it, it is one request of any kind instead (exchange.c). hutch starts it like any other
- * server. It is a program of its own since it needs libcurl, and with it the host's certificates and name
- * resolution, which a static program cannot have.
+ * The first line on stdin is {"url": …, "headers": {…}, "timeout": seconds}; then each line is a
+ * message. With "method" in it, it is one request of any kind instead (exchange.c). hutch starts it
+ * like any other server. It is a program of its own since it needs libcurl, and with it the host's
+ * certificates and name resolution, which a static program cannot have.
  */
 #include <errno.h>
 #include <signal.h>

@@ -1,4 +1,5 @@
-/* What came of an exchange: messages for the client, a stream to take up again, a refusal to explain. */
+/* What came of an exchange: messages for the client, a stream to take up again, a refusal to
+ * explain. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -28,8 +29,8 @@ void outcome_fail(struct transfer *t, const char *fmt, ...)
     fprintf(stderr, "%s: %s\n", t->bridge->place.shown, text);
     if (!t->id || t->answered)
         return;
-    json_t *message =
-        rpc_error(t->id, t->lost ? SESSION_LOST : SERVER_ERROR, "%s: %s", t->bridge->place.shown, text);
+    json_t *message = rpc_error(t->id, t->lost ? SESSION_LOST : SERVER_ERROR, "%s: %s",
+                                t->bridge->place.shown, text);
     bridge_deliver(t->bridge, message);
     json_decref(message);
     t->answered = true;
@@ -53,7 +54,8 @@ static void take_hello(struct transfer *t, const json_t *result)
 {
     struct bridge *b = t->bridge;
     const json_t *said = json_object_get(result, "protocolVersion");
-    const char *version = json_is_string(said) && !rpc_has_nul(said) ? json_string_value(said) : NULL;
+    const char *version =
+        json_is_string(said) && !rpc_has_nul(said) ? json_string_value(said) : NULL;
     free(b->version);
     b->version = NULL;
     if (version && strspn(version, "0123456789-") == strlen(version) && strlen(version) <= 32)
@@ -172,8 +174,9 @@ static bool follow(struct transfer *t)
         return outcome_fail(t, "it redirects in circles, or nowhere"), false;
     if (!place_same_origin(t->url, to)) {
         _cleanup_free_ char *shown = place_shown(to);
-        return outcome_fail(t, "it redirects to %s; if that is right, put that URL into the configuration",
-                            shown ? shown : "another host"),
+        return outcome_fail(
+                   t, "it redirects to %s; if that is right, put that URL into the configuration",
+                   shown ? shown : "another host"),
                false;
     }
     char *url = strdup(to);
@@ -198,10 +201,10 @@ static void refused(struct transfer *t, long status)
             *at = ' ';
     const char *colon = said && *said ? ": " : "";
     if (status == 401 || status == 403) {
-        outcome_fail(
-            t,
-            "it refuses access (HTTP %ld); check \"headers\" in the configuration, such as Authorization%s%s",
-            status, colon, said ? said : "");
+        outcome_fail(t,
+                     "it refuses access (HTTP %ld); check \"headers\" in the configuration, such "
+                     "as Authorization%s%s",
+                     status, colon, said ? said : "");
     } else if (status == 404 && t->bridge->session) {
         t->lost = true;
         outcome_fail(t, "it has forgotten the session (HTTP 404)");
@@ -239,7 +242,8 @@ static bool answered_post(struct transfer *t, CURLcode code, long status)
     }
     if (t->failed == 0 && (t->events || t->kind == TRANSFER_RESUME) && try_again(t))
         return true;
-    outcome_fail(t, "%s", code != CURLE_OK ? explain(t, code) : "it ended its answer without a result");
+    outcome_fail(t, "%s",
+                 code != CURLE_OK ? explain(t, code) : "it ended its answer without a result");
     return false;
 }
 
@@ -262,8 +266,8 @@ void outcome_ended(struct transfer *t, CURLcode code)
     struct bridge *b = t->bridge;
     long status = 0;
     curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
-    bool again =
-        t->kind == TRANSFER_LISTEN ? answered_listen(t, code, status) : answered_post(t, code, status);
+    bool again = t->kind == TRANSFER_LISTEN ? answered_listen(t, code, status)
+                                            : answered_post(t, code, status);
     if (again)
         return;
     if (t->in_order)

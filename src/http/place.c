@@ -71,7 +71,8 @@ static int check_url(const char *url, struct error *err)
     bool good = scheme && (strcmp(scheme, "https") == 0 || strcmp(scheme, "http") == 0);
     curl_free(scheme);
     curl_url_cleanup(u);
-    return good ? 0 : error_set(err, EINVAL, "\"url\" is no URL that begins with https:// or http://");
+    return good ? 0
+                : error_set(err, EINVAL, "\"url\" is no URL that begins with https:// or http://");
 }
 
 static int check_header(const char *name, const json_t *value, struct error *err)
@@ -83,7 +84,8 @@ static int check_header(const char *name, const json_t *value, struct error *err
         return error_set(err, EINVAL, "headers.%s: must be a string", name);
     for (const char *at = json_string_value(value); *at; at++)
         if ((unsigned char)*at < ' ' || *at == 0x7f)
-            return error_set(err, EINVAL, "headers.%s: its value has a line end or control character", name);
+            return error_set(err, EINVAL,
+                             "headers.%s: its value has a line end or control character", name);
     return 0;
 }
 

@@ -62,8 +62,8 @@ static int add_headers(struct transfer *t)
 {
     const struct bridge *b = t->bridge;
     bool post = t->kind == TRANSFER_POST;
-    int r = add_line(&t->headers,
-                     post ? "Accept: application/json, text/event-stream" : "Accept: text/event-stream");
+    int r = add_line(&t->headers, post ? "Accept: application/json, text/event-stream"
+                                       : "Accept: text/event-stream");
     for (struct curl_slist *own = b->place.headers; r == 0 && own; own = own->next)
         r = add_line(&t->headers, own->data);
     if (r == 0 && post)
@@ -77,7 +77,8 @@ static int add_headers(struct transfer *t)
     return r < 0 ? r : add_value(&t->headers, "Last-Event-ID", t->last_id);
 }
 
-/* Which certificates are trusted, where the environment says so: libcurl itself does not look there. */
+/* Which certificates are trusted, where the environment says so: libcurl itself does not look
+ * there. */
 static void set_certificates(CURL *e)
 {
     const char *file = getenv("SSL_CERT_FILE"), *folder = getenv("SSL_CERT_DIR");
@@ -87,7 +88,8 @@ static void set_certificates(CURL *e)
         curl_easy_setopt(e, CURLOPT_CAPATH, folder);
 }
 
-/* Redirections are judged in outcome.c, never followed by curl; certificates are checked, as is its default.
+/* Redirections are judged in outcome.c, never followed by curl; certificates are checked, as is its
+ * default.
  */
 static void set_options(struct transfer *t)
 {

@@ -40,10 +40,12 @@ static int set_text(const char *name, json_t *value, const char **ret, struct er
     return 0;
 }
 
-static int set_count(const char *name, json_t *value, json_int_t max, json_int_t *ret, struct error *err)
+static int set_count(const char *name, json_t *value, json_int_t max, json_int_t *ret,
+                     struct error *err)
 {
     if (!json_is_integer(value) || json_integer_value(value) < 1 || json_integer_value(value) > max)
-        return error_set(err, EINVAL, "%s: is not a number from 1 to %" JSON_INTEGER_FORMAT, name, max);
+        return error_set(err, EINVAL, "%s: is not a number from 1 to %" JSON_INTEGER_FORMAT, name,
+                         max);
     *ret = json_integer_value(value);
     return 0;
 }
@@ -115,11 +117,12 @@ static int set_one(struct wanted *w, const char *name, json_t *value, struct err
         return set_flag(name, value, &w->arena.cold, err);
     if (strcmp(name, "cancel") == 0)
         return set_cancel(value, &w->cancel, err);
-    return error_set(err, EINVAL,
-                     "an arena has no option '%.100s'; it is tasks, from, repos, image, clock, cache, pool, "
-                     "max_steps, cold "
-                     "or cancel",
-                     name);
+    return error_set(
+        err, EINVAL,
+        "an arena has no option '%.100s'; it is tasks, from, repos, image, clock, cache, pool, "
+        "max_steps, cold "
+        "or cancel",
+        name);
 }
 
 static int take_wanted(json_t *options, struct wanted *w, struct error *err)
@@ -142,7 +145,8 @@ static void note(void *data, const char *text)
     snprintf(data, ERROR_TEXT_MAX, "%s", text);
 }
 
-static int import_one(const struct wanted *w, const char *name, struct task **ret, struct error *err)
+static int import_one(const struct wanted *w, const char *name, struct task **ret,
+                      struct error *err)
 {
     struct task_set set = {0};
     char said[ERROR_TEXT_MAX];
@@ -199,7 +203,8 @@ static int open_arena(const char *name, json_t *options, hutch_arena **ret, stru
     return r;
 }
 
-int hutch_arena_open(const char *task, const char *options, hutch_arena **ret, struct hutch_error *err)
+int hutch_arena_open(const char *task, const char *options, hutch_arena **ret,
+                     struct hutch_error *err)
 {
     struct entry e;
     _cleanup_json_ json_t *object = NULL;
@@ -226,7 +231,8 @@ void hutch_arena_close(hutch_arena *a)
 static int list_imported(const struct wanted *w, json_t *list, struct error *err)
 {
     struct task_set set = {0};
-    struct import_options o = {.from = w->from, .repos = w->repos, .image = w->image, .cancel = w->cancel};
+    struct import_options o = {
+        .from = w->from, .repos = w->repos, .image = w->image, .cancel = w->cancel};
     int r = task_import(&o, &set, err);
     for (size_t i = 0; r == 0 && i < set.count; i++)
         json_array_append_new(list, task_describe(set.items[i]));

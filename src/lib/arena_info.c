@@ -37,8 +37,8 @@ static json_t *feature_sizes(const hutch_arena *a)
     json_t *list = json_array();
     for (size_t i = 0; i < n; i++) {
         bool tests = i == a->task->n_patches;
-        json_array_append_new(list,
-                              json_integer(tests ? (json_int_t)arena_expected(a->arena)->count + 2 : 2));
+        json_array_append_new(
+            list, json_integer(tests ? (json_int_t)arena_expected(a->arena)->count + 2 : 2));
     }
     return list;
 }
@@ -55,10 +55,11 @@ static json_t *tool_names(void)
 
 json_t *task_describe(const struct task *t)
 {
-    return json_pack("{s:s, s:s?, s:s?, s:s?, s:i, s:f, s:f, s:I, s:s, s:I}", "name", t->name, "title",
-                     t->title, "language", t->language, "instruction", t->instruction, "max_steps",
-                     (int)t->max_steps, "call_price", t->call_price, "second_price", t->second_price, "seed",
-                     (json_int_t)t->seed, "digest", t->digest, "patches", (json_int_t)t->n_patches);
+    return json_pack("{s:s, s:s?, s:s?, s:s?, s:i, s:f, s:f, s:I, s:s, s:I}", "name", t->name,
+                     "title", t->title, "language", t->language, "instruction", t->instruction,
+                     "max_steps", (int)t->max_steps, "call_price", t->call_price, "second_price",
+                     t->second_price, "seed", (json_int_t)t->seed, "digest", t->digest, "patches",
+                     (json_int_t)t->n_patches);
 }
 
 int hutch_arena_info(hutch_arena *a, char **ret_info, struct hutch_error *err)
@@ -74,7 +75,8 @@ int hutch_arena_info(hutch_arena *a, char **ret_info, struct hutch_error *err)
     json_object_set_new(info, "calls", action_calls(a->task));
     json_object_set_new(info, "features", feature_sizes(a));
     json_object_set_new(info, "tools", tool_names());
-    json_object_set_new(info, "expected", json_integer((json_int_t)arena_expected(a->arena)->count));
+    json_object_set_new(info, "expected",
+                        json_integer((json_int_t)arena_expected(a->arena)->count));
     json_object_set_new(info, "clock",
                         json_string(arena_clock(a->arena) == CLOCK_VIRTUAL ? "virtual" : "wall"));
     return entry_end(&e, json_give(info, ret_info, &e.error));

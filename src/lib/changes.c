@@ -1,4 +1,5 @@
-/* What became of a box's files: changes, diff, apply, snapshots, forks. One thread at a time for each box. */
+/* What became of a box's files: changes, diff, apply, snapshots, forks. One thread at a time for
+ * each box. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -16,7 +17,8 @@
 #define DIFF_MAX (256u << 20)
 
 /* The beginning of every call here: the owner's lock is held if it succeeds. */
-static int begin(struct entry *e, hutch_box *b, const void *ret, const char *name, struct hutch_error *out)
+static int begin(struct entry *e, hutch_box *b, const void *ret, const char *name,
+                 struct hutch_error *out)
 {
     int r = entry_begin(e, b, HANDLE_BOX, out);
     if (r == 0)
@@ -109,8 +111,9 @@ static void note(void *data, const char *path, enum apply_outcome outcome, const
         return;
     bool conflict = outcome == APPLY_CONFLICT;
     const char *text = why ? why : conflict ? "it changed on the host meanwhile" : "refused";
-    json_array_append_new(conflict ? a->conflicts : a->refused,
-                          json_pack("{s:o, s:s}", "path", text_json(path, strlen(path)), "why", text));
+    json_array_append_new(
+        conflict ? a->conflicts : a->refused,
+        json_pack("{s:o, s:s}", "path", text_json(path, strlen(path)), "why", text));
 }
 
 static void note_line(void *data, const char *line)
@@ -130,8 +133,8 @@ int hutch_box_apply(hutch_box *b, char **ret_report, struct hutch_error *err)
     const struct tool_apply_options how = {
         .report = {.say = note, .data = &a}, .note = note_line, .data = &a};
     r = tool_apply(&box, &how, &e.error);
-    json_t *report = json_pack("{s:I, s:o, s:o, s:o}", "applied", a.done, "conflicts", a.conflicts, "refused",
-                               a.refused, "notes", a.notes);
+    json_t *report = json_pack("{s:I, s:o, s:o, s:o}", "applied", a.done, "conflicts", a.conflicts,
+                               "refused", a.refused, "notes", a.notes);
     if (r >= 0)
         r = json_give(report, ret_report, &e.error);
     else

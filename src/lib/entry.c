@@ -16,15 +16,18 @@ static const char *kind_name(enum handle_kind kind)
 
 struct handle handle_new(enum handle_kind kind)
 {
-    return (struct handle){
-        .kind = kind, .owner = getpid(), .lock = PTHREAD_MUTEX_INITIALIZER, .left = PTHREAD_COND_INITIALIZER};
+    return (struct handle){.kind = kind,
+                           .owner = getpid(),
+                           .lock = PTHREAD_MUTEX_INITIALIZER,
+                           .left = PTHREAD_COND_INITIALIZER};
 }
 
-/* In a fork of the process a handle is left alone, memory and all: the parent's threads may have held its
- * locks. */
+/* In a fork of the process a handle is left alone, memory and all: the parent's threads may have
+ * held its locks. */
 static bool is_ours(const struct handle *h, enum handle_kind kind)
 {
-    return h && __atomic_load_n(&h->kind, __ATOMIC_ACQUIRE) == (uint32_t)kind && h->owner == getpid();
+    return h && __atomic_load_n(&h->kind, __ATOMIC_ACQUIRE) == (uint32_t)kind &&
+           h->owner == getpid();
 }
 
 bool handle_close(void *handle, enum handle_kind kind, void (*interrupt)(void *handle))
@@ -81,7 +84,8 @@ static void release_sigpipe(struct entry *e)
     sigset_t pipe;
     sigemptyset(&pipe);
     sigaddset(&pipe, SIGPIPE);
-    while (!e->was_pending && sigtimedwait(&pipe, NULL, &(struct timespec){0}) < 0 && errno == EINTR)
+    while (!e->was_pending && sigtimedwait(&pipe, NULL, &(struct timespec){0}) < 0 &&
+           errno == EINTR)
         ;
     pthread_sigmask(SIG_SETMASK, &e->mask, NULL);
 }
@@ -92,7 +96,8 @@ void entry_begin_plain(struct entry *e, struct hutch_error *out)
     e->error.text[0] = 0;
     e->handle = NULL;
     e->out = out;
-    e->locale = uselocale(newlocale(LC_ALL_MASK, "C", NULL)); /* of this thread; one that always is there */
+    e->locale =
+        uselocale(newlocale(LC_ALL_MASK, "C", NULL)); /* of this thread; one that always is there */
     hold_sigpipe(e);
 }
 
@@ -105,9 +110,10 @@ int entry_begin(struct entry *e, void *handle, enum handle_kind kind, struct hut
     if (__atomic_load_n(&h->kind, __ATOMIC_ACQUIRE) != (uint32_t)kind)
         return error_set(&e->error, EINVAL, "this is no open %s", kind_name(kind));
     if (h->owner != getpid())
-        return error_set(&e->error, ECHILD,
-                         "this %s belongs to process %d, of which this one is a fork; open one here",
-                         kind_name(kind), (int)h->owner);
+        return error_set(
+            &e->error, ECHILD,
+            "this %s belongs to process %d, of which this one is a fork; open one here",
+            kind_name(kind), (int)h->owner);
     if (!handle_enter(h, kind))
         return error_set(&e->error, EINVAL, "this is no open %s", kind_name(kind));
     e->handle = h;

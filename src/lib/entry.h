@@ -1,10 +1,10 @@
 /*
  * The way into the library and out again; every function of hutch.h that can fail goes through it.
  *
- * We are guests in somebody else's process. On the way in: is this a handle of ours, of this kind, of this
- * process (a fork of it has copies of all handles, which must not touch what belongs to its parent)? No
- * SIGPIPE may reach the program because a command did not read its input. On the way out the error goes to
- * the caller, and the signal mask is as it was.
+ * We are guests in somebody else's process. On the way in: is this a handle of ours, of this kind,
+ * of this process (a fork of it has copies of all handles, which must not touch what belongs to its
+ * parent)? No SIGPIPE may reach the program because a command did not read its input. On the way
+ * out the error goes to the caller, and the signal mask is as it was.
  */
 #pragma once
 
@@ -37,9 +37,9 @@ struct handle {
 
 struct handle handle_new(enum handle_kind kind);
 
-/* For functions that end a handle: is there something to end, and is it ours? If so it is marked as closed,
- * and nobody uses it any more: calls that are under way are interrupted (NULL: they are soon over) and waited
- * for. */
+/* For functions that end a handle: is there something to end, and is it ours? If so it is marked as
+ * closed, and nobody uses it any more: calls that are under way are interrupted (NULL: they are
+ * soon over) and waited for. */
 bool handle_close(void *handle, enum handle_kind kind, void (*interrupt)(void *handle));
 
 struct entry {

@@ -14,8 +14,9 @@ struct hutch_env {
     hutch_arena *arena;
     struct gym_env *env;
     struct step_texts texts;
-    int cancel;        /* eventfd: readable ends the step that runs */
-    atomic_bool stale; /* a step was interrupted: the episode is worth nothing until the next reset */
+    int cancel; /* eventfd: readable ends the step that runs */
+    atomic_bool
+        stale; /* a step was interrupted: the episode is worth nothing until the next reset */
 };
 
 /* Takes the environment over. */
@@ -75,7 +76,8 @@ void hutch_env_close(hutch_env *env)
     entry_end(&e, 0);
 }
 
-static int begin(struct entry *e, hutch_env *env, const struct hutch_step *ret, struct hutch_error *out)
+static int begin(struct entry *e, hutch_env *env, const struct hutch_step *ret,
+                 struct hutch_error *out)
 {
     int r = entry_begin(e, env, HANDLE_ENV, out);
     return r < 0 ? r : entry_need(e, ret, "ret");
@@ -84,12 +86,14 @@ static int begin(struct entry *e, hutch_env *env, const struct hutch_step *ret, 
 /* A step, or a fork, needs an episode that was not interrupted. */
 static int need_whole(struct entry *e, const hutch_env *env)
 {
-    return env->stale ? error_set(&e->error, ECANCELED, "a step was interrupted: reset the environment first")
+    return env->stale ? error_set(&e->error, ECANCELED,
+                                  "a step was interrupted: reset the environment first")
                       : 0;
 }
 
 /* The end of whatever gives a step. */
-static int finish(struct entry *e, hutch_env *env, int r, struct gym_step *step, struct hutch_step *ret)
+static int finish(struct entry *e, hutch_env *env, int r, struct gym_step *step,
+                  struct hutch_step *ret)
 {
     if (r == 0)
         r = need_whole(e, env);
@@ -122,8 +126,8 @@ int hutch_env_reset(hutch_env *env, uint64_t seed, struct hutch_step *ret, struc
     return finish(&e, env, r, &step, ret);
 }
 
-static int step(hutch_env *env, const char *tool, const char *input, bool known, struct hutch_step *ret,
-                struct hutch_error *err)
+static int step(hutch_env *env, const char *tool, const char *input, bool known,
+                struct hutch_step *ret, struct hutch_error *err)
 {
     struct entry e;
     struct gym_step s = {0};
@@ -140,7 +144,8 @@ static int step(hutch_env *env, const char *tool, const char *input, bool known,
     return finish(&e, env, r, &s, ret);
 }
 
-static int act(hutch_env *env, size_t action, bool known, struct hutch_step *ret, struct hutch_error *err)
+static int act(hutch_env *env, size_t action, bool known, struct hutch_step *ret,
+               struct hutch_error *err)
 {
     struct entry e;
     struct gym_step s = {0};
@@ -158,8 +163,8 @@ int hutch_env_step(hutch_env *env, const char *tool, const char *input, struct h
     return step(env, tool, input, false, ret, err);
 }
 
-int hutch_env_step_known(hutch_env *env, const char *tool, const char *input, struct hutch_step *ret,
-                         struct hutch_error *err)
+int hutch_env_step_known(hutch_env *env, const char *tool, const char *input,
+                         struct hutch_step *ret, struct hutch_error *err)
 {
     return step(env, tool, input, true, ret, err);
 }
@@ -169,7 +174,8 @@ int hutch_env_act(hutch_env *env, size_t action, struct hutch_step *ret, struct 
     return act(env, action, false, ret, err);
 }
 
-int hutch_env_act_known(hutch_env *env, size_t action, struct hutch_step *ret, struct hutch_error *err)
+int hutch_env_act_known(hutch_env *env, size_t action, struct hutch_step *ret,
+                        struct hutch_error *err)
 {
     return act(env, action, true, ret, err);
 }

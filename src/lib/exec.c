@@ -46,8 +46,8 @@ static int take_command(json_t *command, char ***ret, struct error *err)
     return 0;
 }
 
-/* A descriptor to read the input from, or -1. The box never has it: what is read there is passed on by a
- * pipe. */
+/* A descriptor to read the input from, or -1. The box never has it: what is read there is passed on
+ * by a pipe. */
 static int take_input(const struct exec_options *o, int *ret_fd, struct error *err)
 {
     if (!o->input)

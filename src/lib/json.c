@@ -13,8 +13,8 @@ int json_take(const char *name, const char *text, json_t **ret, struct error *er
     }
     json_t *value = json_loads(text, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
     if (!value)
-        return error_set(err, EINVAL, "'%s' is not JSON: line %d, column %d: %s", name, why.line, why.column,
-                         why.text);
+        return error_set(err, EINVAL, "'%s' is not JSON: line %d, column %d: %s", name, why.line,
+                         why.column, why.text);
     *ret = value;
     return 0;
 }

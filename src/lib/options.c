@@ -22,8 +22,8 @@ static bool is_time(const char *name)
     return strcmp(name, "timeout") == 0 || strcmp(name, "cpu_time") == 0;
 }
 
-/* A number as people write it. Times are seconds. Never by printf's own way with fractions: the program may
- * have chosen a locale in which they have a comma. */
+/* A number as people write it. Times are seconds. Never by printf's own way with fractions: the
+ * program may have chosen a locale in which they have a comma. */
 static void number_text(const char *name, const json_t *value, char *text, size_t size)
 {
     double real = json_number_value(value);
@@ -36,7 +36,8 @@ static void number_text(const char *name, const json_t *value, char *text, size_
     else if (is_time(name))
         snprintf(text, size, "%" PRId64 "ns", (int64_t)llround(real * (double)NS_PER_S));
     else
-        snprintf(text, size, "%" PRId64 ".%06" PRId64, (int64_t)real, (int64_t)(real * 1e6) % 1000000);
+        snprintf(text, size, "%" PRId64 ".%06" PRId64, (int64_t)real,
+                 (int64_t)(real * 1e6) % 1000000);
 }
 
 static int set_text(struct box_wish *w, const char *name, const char *text, struct error *err)
@@ -83,7 +84,8 @@ static int set_variables(struct box_wish *w, json_t *env, json_t *texts, struct 
     return r;
 }
 
-static int set_one(struct box_wish *w, const char *name, json_t *value, json_t *texts, struct error *err)
+static int set_one(struct box_wish *w, const char *name, json_t *value, json_t *texts,
+                   struct error *err)
 {
     char text[64];
     bool many = strcmp(name, "ro") == 0 || strcmp(name, "rw") == 0;
@@ -127,7 +129,8 @@ static int set_cwd(struct exec_options *o, json_t *value, struct error *err)
 {
     const char *cwd = json_string_value(value);
     if (!cwd || cwd[0] != '/')
-        return error_set(err, EINVAL, "cwd: '%s' is not an absolute path in the box", cwd ? cwd : "");
+        return error_set(err, EINVAL, "cwd: '%s' is not an absolute path in the box",
+                         cwd ? cwd : "");
     o->cwd = cwd;
     return 0;
 }
@@ -141,7 +144,8 @@ static int set_input(struct exec_options *o, json_t *value, struct error *err)
     return 0;
 }
 
-static int set_exec(struct exec_options *o, const char *name, json_t *value, json_t *texts, struct error *err)
+static int set_exec(struct exec_options *o, const char *name, json_t *value, json_t *texts,
+                    struct error *err)
 {
     if (strcmp(name, "cwd") == 0)
         return set_cwd(o, value, err);
@@ -150,7 +154,8 @@ static int set_exec(struct exec_options *o, const char *name, json_t *value, jso
     if (strcmp(name, "env") == 0 || is_time(name))
         return set_one(&o->wish, name, value, texts, err);
     return error_set(err, EINVAL,
-                     "a command has no option '%.100s'; it is cwd, env, timeout, cpu_time or stdin", name);
+                     "a command has no option '%.100s'; it is cwd, env, timeout, cpu_time or stdin",
+                     name);
 }
 
 /* box_command's way to say it: 0 is the box's limit, -1 is none. */

@@ -5,8 +5,8 @@
 
 #include "wish.h"
 
-/* All strings live as long as `texts`, an array, and `options`, which may be NULL. Unknown members are
- * errors. */
+/* All strings live as long as `texts`, an array, and `options`, which may be NULL. Unknown members
+ * are errors. */
 int options_box(json_t *options, json_t *texts, struct box_wish *w, struct error *err);
 
 struct exec_options {

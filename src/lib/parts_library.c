@@ -1,8 +1,9 @@
 /*
- * Where hutch's parts are when the program is somebody else's: beside the library in a build folder, in
- * libexec/hutch of the same prefix when installed (with or without a folder for the architecture in between),
- * or where $HUTCH_LIBEXEC says. What is found there runs as process 1 of a box with the program's rights at
- * first, so the variable is not looked at in a program that has more rights than who started it.
+ * Where hutch's parts are when the program is somebody else's: beside the library in a build
+ * folder, in libexec/hutch of the same prefix when installed (with or without a folder for the
+ * architecture in between), or where $HUTCH_LIBEXEC says. What is found there runs as process 1 of
+ * a box with the program's rights at first, so the variable is not looked at in a program that has
+ * more rights than who started it.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -16,8 +17,8 @@
 #include "parts.h"
 #include "banned.h"
 
-/* The folder that the library was loaded from, made absolute by the loader then: the program may have changed
- * its own folder since. */
+/* The folder that the library was loaded from, made absolute by the loader then: the program may
+ * have changed its own folder since. */
 static int library_folder(char path[PARTS_PATH_MAX])
 {
     Dl_info info;
@@ -35,7 +36,8 @@ static int library_folder(char path[PARTS_PATH_MAX])
     return 0;
 }
 
-int parts_folders(char folders[PARTS_FOLDERS_MAX][PARTS_PATH_MAX], size_t *ret_count, struct error *err)
+int parts_folders(char folders[PARTS_FOLDERS_MAX][PARTS_PATH_MAX], size_t *ret_count,
+                  struct error *err)
 {
     const char *told = secure_getenv("HUTCH_LIBEXEC");
     if (told && told[0] == '/') {

@@ -16,7 +16,8 @@ void step_texts_free(struct step_texts *t)
 static int make_texts(const struct gym_step *s, const struct gym_env *e, size_t n_features,
                       struct step_texts *ret, struct error *err)
 {
-    int r = json_give(s->observation ? json_incref(s->observation) : json_null(), &ret->observation, err);
+    int r = json_give(s->observation ? json_incref(s->observation) : json_null(), &ret->observation,
+                      err);
     if (r == 0)
         r = json_give(s->info ? json_incref(s->info) : json_object(), &ret->info, err);
     ret->features = calloc(n_features + 1, sizeof *ret->features);

@@ -37,7 +37,8 @@ static void free_vector(hutch_vector *v)
     free(v);
 }
 
-static int open_vector(hutch_arena *a, const struct vector_options *o, hutch_vector **ret, struct error *err)
+static int open_vector(hutch_arena *a, const struct vector_options *o, hutch_vector **ret,
+                       struct error *err)
 {
     hutch_vector *v = calloc(1, sizeof *v);
     if (!v)
@@ -126,7 +127,8 @@ static int send(hutch_vector *v, const struct hutch_action *actions, size_t n, s
     return r;
 }
 
-int hutch_vector_send(hutch_vector *v, const struct hutch_action *actions, size_t n, struct hutch_error *err)
+int hutch_vector_send(hutch_vector *v, const struct hutch_action *actions, size_t n,
+                      struct hutch_error *err)
 {
     struct entry e;
     int r = entry_begin(&e, v, HANDLE_VECTOR, err);
@@ -137,9 +139,10 @@ int hutch_vector_send(hutch_vector *v, const struct hutch_action *actions, size_
     return entry_end(&e, r);
 }
 
-/* An environment's failure is its result's, with the text as a JSON string where the observation would be. */
-static int show_failure(const struct vector_result *r, struct step_texts *texts, struct hutch_step *ret,
-                        struct error *err)
+/* An environment's failure is its result's, with the text as a JSON string where the observation
+ * would be. */
+static int show_failure(const struct vector_result *r, struct step_texts *texts,
+                        struct hutch_step *ret, struct error *err)
 {
     int e = json_give(json_string(r->text), &texts->observation, err);
     *ret = (struct hutch_step){.pass_rate = NAN,
@@ -152,8 +155,9 @@ static int show_failure(const struct vector_result *r, struct step_texts *texts,
 static int show(hutch_vector *v, size_t i, struct hutch_step *ret, struct error *err)
 {
     const struct vector_result *r = &v->results[i];
-    int e = r->code < 0 ? show_failure(r, &v->texts[i], ret, err)
-                        : step_show(&r->step, vector_env(v->vector, r->env), &v->texts[i], ret, err);
+    int e = r->code < 0
+                ? show_failure(r, &v->texts[i], ret, err)
+                : step_show(&r->step, vector_env(v->vector, r->env), &v->texts[i], ret, err);
     if (e < 0)
         *ret = (struct hutch_step){.pass_rate = NAN, .code = e}; /* it is received all the same */
     ret->env = (uint32_t)r->env;
@@ -174,8 +178,8 @@ static long receive(hutch_vector *v, size_t min, size_t max, int timeout_ms, str
     return (long)n;
 }
 
-long hutch_vector_recv(hutch_vector *v, size_t min, size_t max, int timeout_ms, struct hutch_step *ret,
-                       struct hutch_error *err)
+long hutch_vector_recv(hutch_vector *v, size_t min, size_t max, int timeout_ms,
+                       struct hutch_step *ret, struct hutch_error *err)
 {
     struct entry e;
     long n = 0;

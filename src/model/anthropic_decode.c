@@ -1,6 +1,6 @@
-/* The Messages API: every block is begun, grows and ends under its index; `ping` and whatever nobody knows
- * may come anywhere. Blocks of kinds that hutch has no part in (those of the provider's own tools) are kept
- * as they are, and go back so. */
+/* The Messages API: every block is begun, grows and ends under its index; `ping` and whatever
+ * nobody knows may come anywhere. Blocks of kinds that hutch has no part in (those of the
+ * provider's own tools) are kept as they are, and go back so. */
 #include <errno.h>
 #include <string.h>
 
@@ -19,8 +19,8 @@ static void take_usage(struct decoder *d, const json_t *usage)
     u->cache_write = decode_count(usage, "cache_creation_input_tokens", u->cache_write);
     u->input = decode_count(usage, "input_tokens", fresh) + u->cache_read + u->cache_write;
     u->output = decode_count(usage, "output_tokens", u->output);
-    u->thinking =
-        decode_count(json_object_get(usage, "output_tokens_details"), "thinking_tokens", u->thinking);
+    u->thinking = decode_count(json_object_get(usage, "output_tokens_details"), "thinking_tokens",
+                               u->thinking);
 }
 
 static int message_start(struct decoder *d, json_t *event)
@@ -148,7 +148,8 @@ static int change(struct decoder *d, struct block *b, json_t *delta)
         return assembly_input(&d->a, b, json_object_get(delta, "partial_json"));
     if (strcmp(type, "citations_delta") == 0 && b->kind == BLOCK_TEXT)
         return add_citation(d, b, json_object_get(delta, "citation"));
-    if (strcmp(type, "signature_delta") == 0 && b->kind == BLOCK_THINKING && json_is_string(signature)) {
+    if (strcmp(type, "signature_delta") == 0 && b->kind == BLOCK_THINKING &&
+        json_is_string(signature)) {
         json_t *kept = NULL;
         int r = assembly_keep(&d->a, &kept, signature);
         return r < 0 ? r : json_object_set_new(b->raw, "signature", kept) < 0 ? -ENOMEM : 0;

@@ -2,11 +2,13 @@
  * The Messages API. What it refuses, and is seen to here:
  *
  *   - a text of nothing but white space, and an empty message;
- *   - an assistant's message that ends in white space (when it is the last one, to be gone on with; done for
- *     all of them, so that a message is the same bytes in every request), or in a block that thinks;
+ *   - an assistant's message that ends in white space (when it is the last one, to be gone on with;
+ * done for all of them, so that a message is the same bytes in every request), or in a block that
+ * thinks;
  *   - a result behind anything else of a user's message;
- *   - more than four cache marks. They are at the ends of the tools, of the system prompt, and of the last
- * two messages of the user: the first three of them the next request has again, byte for byte.
+ *   - more than four cache marks. They are at the ends of the tools, of the system prompt, and of
+ * the last two messages of the user: the first three of them the next request has again, byte for
+ * byte.
  */
 #include <errno.h>
 #include <string.h>
@@ -23,8 +25,8 @@ static const char *const OWN[] = {"model", "messages", "system", "stream", NULL}
 static json_t *tool_of(const json_t *tool, bool last)
 {
     json_t *schema = json_object_get(tool, "input_schema");
-    json_t *made = json_pack("{s:O, s:O*, s:o}", "name", json_object_get(tool, "name"), "description",
-                             json_object_get(tool, "description"), "input_schema",
+    json_t *made = json_pack("{s:O, s:O*, s:o}", "name", json_object_get(tool, "name"),
+                             "description", json_object_get(tool, "description"), "input_schema",
                              schema ? json_incref(schema) : json_pack("{s:s}", "type", "object"));
     if (made && last)
         json_object_set_new(made, "cache_control", json_pack("{s:s}", "type", "ephemeral"));
@@ -36,7 +38,8 @@ static json_t *tools_of(const json_t *tools)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < json_array_size(tools); i++)
-        if (json_array_append_new(list, tool_of(json_array_get(tools, i), i + 1 == json_array_size(tools))))
+        if (json_array_append_new(
+                list, tool_of(json_array_get(tools, i), i + 1 == json_array_size(tools))))
             break;
     return list;
 }
@@ -44,8 +47,8 @@ static json_t *tools_of(const json_t *tools)
 static int put_start(struct encoding *e)
 {
     uint64_t most = e->q->max_tokens ? e->q->max_tokens : MAX_TOKENS_DEFAULT;
-    json_t *head =
-        json_pack("{s:s, s:I, s:b}", "model", e->spec->name, "max_tokens", (json_int_t)most, "stream", 1);
+    json_t *head = json_pack("{s:s, s:I, s:b}", "model", e->spec->name, "max_tokens",
+                             (json_int_t)most, "stream", 1);
     if (json_array_size(e->q->tools) > 0)
         json_object_set_new(head, "tools", tools_of(e->q->tools));
     int r = body_head(e, head, OWN);
@@ -128,7 +131,8 @@ static void put_result(struct encoding *e, const json_t *block)
         body_put(e, ",\"is_error\":true");
 }
 
-/* Citations go back to whom they came from; what they may hold in a request is less than in an answer. */
+/* Citations go back to whom they came from; what they may hold in a request is less than in an
+ * answer. */
 static void put_citations(struct encoding *e, const json_t *block)
 {
     const json_t *citations = json_object_get(block, "citations");
@@ -192,7 +196,8 @@ static int put_message(struct encoding *e, const json_t *message, bool marked)
     if (!blocks || (!user && wire_ids_turn(&e->ids) < 0))
         return -ENOMEM;
     size_t n = json_array_size(blocks);
-    body_put(e, user ? "{\"role\":\"user\",\"content\":[" : "{\"role\":\"assistant\",\"content\":[");
+    body_put(e,
+             user ? "{\"role\":\"user\",\"content\":[" : "{\"role\":\"assistant\",\"content\":[");
     for (size_t i = 0; i < n; i++) {
         body_put(e, i ? "," : "");
         put_block(e, json_array_get(blocks, i), !user && i + 1 == n);
@@ -207,7 +212,8 @@ static int put_message(struct encoding *e, const json_t *message, bool marked)
 int encode_anthropic(struct encoding *e)
 {
     const json_t *messages = e->q->messages;
-    size_t n = json_array_size(messages), last = n - 1 - (n - 1) % 2; /* the user's are the even ones */
+    size_t n = json_array_size(messages),
+           last = n - 1 - (n - 1) % 2; /* the user's are the even ones */
     e->ids = (struct wire_ids){.max = ID_MAX, .plain = true, .once = true};
     body_put(e, "{");
     int r = put_start(e);

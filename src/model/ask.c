@@ -1,9 +1,9 @@
 /*
- * A conversation over HTTP: its request, and the answer of one attempt after the other through server-sent
- * events and a decoder, past what was shown already, to the sink.
+ * A conversation over HTTP: its request, and the answer of one attempt after the other through
+ * server-sent events and a decoder, past what was shown already, to the sink.
  *
- * Whether an answer is a stream is seen by its first byte, not by its content-type, which gateways get wrong:
- * a document begins with '{', a web page with '<', and no line of a stream with either.
+ * Whether an answer is a stream is seen by its first byte, not by its content-type, which gateways
+ * get wrong: a document begins with '{', a web page with '<', and no line of a stream with either.
  */
 #include <errno.h>
 #include <string.h>
@@ -93,12 +93,14 @@ static int see_form(struct ask *a, const char *bytes, size_t n, struct error *er
     if (at == n)
         return 0;
     if (bytes[at] == '<')
-        return error_set(err, EPROTO, "%s answered with a web page: is the base URL right?", a->m->at.host);
+        return error_set(err, EPROTO, "%s answered with a web page: is the base URL right?",
+                         a->m->at.host);
     a->form = bytes[at] == '{' ? FORM_WHOLE : FORM_STREAM;
     return 0;
 }
 
-static int take(void *data, const char *bytes, size_t n, struct trouble_hint *ret, struct error *err)
+static int take(void *data, const char *bytes, size_t n, struct trouble_hint *ret,
+                struct error *err)
 {
     struct ask *a = data;
     a->bytes += n;
@@ -166,7 +168,8 @@ int ask_run(struct model *m, const struct model_request *q, const struct model_s
     int r = encode_request(&m->spec, q, &body, err);
     if (r < 0)
         return r;
-    struct ask a = {.m = m, .sse = SSE_INIT(DECODER_BYTES_MAX), .whole = BUF_INIT(DECODER_BYTES_MAX)};
+    struct ask a = {
+        .m = m, .sse = SSE_INIT(DECODER_BYTES_MAX), .whole = BUF_INIT(DECODER_BYTES_MAX)};
     snprintf(a.from, sizeof a.from, "%s/%s", m->spec.provider, m->spec.name);
     shown_init(&a.shown, sink);
     a.sink = shown_sink(&a.shown);

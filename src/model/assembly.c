@@ -25,7 +25,8 @@ void assembly_free(struct assembly *a)
         block_free(a->blocks[i]);
 }
 
-int assembly_add(struct assembly *a, enum block_kind kind, int64_t key, int64_t part, struct block **ret)
+int assembly_add(struct assembly *a, enum block_kind kind, int64_t key, int64_t part,
+                 struct block **ret)
 {
     if (a->n == DECODER_BLOCKS_MAX)
         return -E2BIG;
@@ -122,8 +123,9 @@ int assembly_text_is(struct assembly *a, struct block *b, const json_t *text)
 
 int assembly_input(struct assembly *a, struct block *b, const json_t *piece)
 {
-    return json_is_string(piece) ? grow(a, b, &b->input, json_string_value(piece), json_string_length(piece))
-                                 : 0;
+    return json_is_string(piece)
+               ? grow(a, b, &b->input, json_string_value(piece), json_string_length(piece))
+               : 0;
 }
 
 int assembly_input_is(struct assembly *a, struct block *b, const json_t *input)

@@ -1,10 +1,10 @@
 /*
- * An answer being put together: blocks that grow by pieces, in the order in which they began (or by their
- * keys), and in the end the reply's content. The common half of the decoders.
+ * An answer being put together: blocks that grow by pieces, in the order in which they began (or by
+ * their keys), and in the end the reply's content. The common half of the decoders.
  *
- * What is kept is bounded: DECODER_BLOCKS_MAX blocks, DECODER_BYTES_MAX for all pieces and values together (a
- * value counts as the bytes of its event and 64 more for each value in it). Every function returns 0 or a
- * negative errno: -E2BIG or -EFBIG over a limit, -ENOMEM.
+ * What is kept is bounded: DECODER_BLOCKS_MAX blocks, DECODER_BYTES_MAX for all pieces and values
+ * together (a value counts as the bytes of its event and 64 more for each value in it). Every
+ * function returns 0 or a negative errno: -E2BIG or -EFBIG over a limit, -ENOMEM.
  */
 #pragma once
 
@@ -24,7 +24,7 @@ struct block {
     struct buf id, name;  /* of a call */
     json_t *raw;          /* what goes back: of a block that thinks, or of an other one */
     const char *raw_text; /* the member of raw that the text is in the end; NULL: none */
-    json_t *extra;        /* members that go into the block beside the usual ones; then also `from` */
+    json_t *extra; /* members that go into the block beside the usual ones; then also `from` */
 };
 
 struct assembly {
@@ -40,7 +40,8 @@ struct assembly {
 
 void assembly_free(struct assembly *a);
 
-int assembly_add(struct assembly *a, enum block_kind kind, int64_t key, int64_t part, struct block **ret);
+int assembly_add(struct assembly *a, enum block_kind kind, int64_t key, int64_t part,
+                 struct block **ret);
 
 /* The last one with this key, or NULL. */
 struct block *assembly_find(const struct assembly *a, int64_t key, int64_t part);

@@ -1,9 +1,10 @@
 /*
- * A call comes as pieces under its index: id and name first, then its arguments bit by bit. Servers that
- * speak the protocol in their own way were seen to
+ * A call comes as pieces under its index: id and name first, then its arguments bit by bit. Servers
+ * that speak the protocol in their own way were seen to
  *
- *   - reuse index 0 for every call, or leave the index out: a new id with a name, or another name, begins
- *     another call; where only the same name comes again, it does if the arguments so far are a whole object;
+ *   - reuse index 0 for every call, or leave the index out: a new id with a name, or another name,
+ * begins another call; where only the same name comes again, it does if the arguments so far are a
+ * whole object;
  *   - leave the id out (one is made up in the end), or repeat id and name with every piece;
  *   - send the whole call at once, or its arguments as an object and not as text.
  */
@@ -19,7 +20,8 @@ static bool says(const json_t *value)
 
 static bool is(const struct buf *b, const json_t *value)
 {
-    return b->len == json_string_length(value) && memcmp(b->data, json_string_value(value), b->len) == 0;
+    return b->len == json_string_length(value) &&
+           memcmp(b->data, json_string_value(value), b->len) == 0;
 }
 
 /* Does this piece begin another call than the one that has its index? */
@@ -40,13 +42,15 @@ static struct block *last_call(const struct assembly *a)
     return NULL;
 }
 
-static int take_function(struct assembly *a, struct block *b, const json_t *id, const json_t *function)
+static int take_function(struct assembly *a, struct block *b, const json_t *id,
+                         const json_t *function)
 {
     const json_t *arguments = json_object_get(function, "arguments");
     int r = assembly_call(a, b, id, json_object_get(function, "name"));
     if (r < 0)
         return r;
-    return json_is_object(arguments) ? assembly_input_is(a, b, arguments) : assembly_input(a, b, arguments);
+    return json_is_object(arguments) ? assembly_input_is(a, b, arguments)
+                                     : assembly_input(a, b, arguments);
 }
 
 /* What else belongs to a call, and must go back with it. */

@@ -1,10 +1,10 @@
 /*
- * Chat Completions: chunks with a `delta` of the one message, ended by [DONE]. The text, what is thought and
- * each call are blocks, in the order in which they began; a text goes on where it was left, whatever came
- * between.
+ * Chat Completions: chunks with a `delta` of the one message, ended by [DONE]. The text, what is
+ * thought and each call are blocks, in the order in which they began; a text goes on where it was
+ * left, whatever came between.
  *
- * A whole answer has the same form with `message` for `delta`, and is read as its only chunk. What compatible
- * servers do with calls is chat_calls.c's.
+ * A whole answer has the same form with `message` for `delta`, and is read as its only chunk. What
+ * compatible servers do with calls is chat_calls.c's.
  */
 #include <errno.h>
 #include <string.h>
@@ -108,7 +108,8 @@ static int take_thinking(struct decoder *d, const json_t *delta)
     return add_thinking(d, json_object_get(delta, "reasoning"), "reasoning");
 }
 
-/* `reasoning_details` of a gateway: signed parts, which go back as they came. Parts of one index are one. */
+/* `reasoning_details` of a gateway: signed parts, which go back as they came. Parts of one index
+ * are one. */
 static int merge_detail(json_t *details, json_t *detail)
 {
     static const char *const GROWS[] = {"text", "summary", "data"};

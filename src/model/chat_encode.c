@@ -1,10 +1,11 @@
 /*
- * Chat Completions. Texts are plain strings, since that is what every compatible server reads; a list of
- * parts only where there is an image. A result is a message of its own (role `tool`), which cannot hold
- * images: those follow in a user's message behind all results of the turn, before anything else that the user
- * says.
+ * Chat Completions. Texts are plain strings, since that is what every compatible server reads; a
+ * list of parts only where there is an image. A result is a message of its own (role `tool`), which
+ * cannot hold images: those follow in a user's message behind all results of the turn, before
+ * anything else that the user says.
  *
- * What was thought goes back only with calls, under the name it came by: there some servers insist on it.
+ * What was thought goes back only with calls, under the name it came by: there some servers insist
+ * on it.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,7 +18,8 @@
 #define IMAGE_BELOW   "(the image follows)"
 
 static const char *const CALL_MEMBERS[] = {"extra_content", NULL};
-static const char *const THINKING_MEMBERS[] = {"reasoning_details", "reasoning_content", "reasoning", NULL};
+static const char *const THINKING_MEMBERS[] = {"reasoning_details", "reasoning_content",
+                                               "reasoning", NULL};
 static const char *const OWN[] = {"model", "messages", "stream", NULL};
 
 /* OpenAI's own servers know what they are asked for by its new name, others by its old one. */
@@ -46,10 +48,11 @@ static json_t *tools_of(const json_t *tools)
     json_array_foreach(tools, i, tool)
     {
         json_t *schema = json_object_get(tool, "input_schema");
-        json_t *made = json_pack(
-            "{s:s, s:{s:O, s:O*, s:o}}", "type", "function", "function", "name",
-            json_object_get(tool, "name"), "description", json_object_get(tool, "description"), "parameters",
-            schema ? json_incref(schema) : json_pack("{s:s, s:{}}", "type", "object", "properties"));
+        json_t *made = json_pack("{s:s, s:{s:O, s:O*, s:o}}", "type", "function", "function",
+                                 "name", json_object_get(tool, "name"), "description",
+                                 json_object_get(tool, "description"), "parameters",
+                                 schema ? json_incref(schema)
+                                        : json_pack("{s:s, s:{}}", "type", "object", "properties"));
         if (json_array_append_new(list, made) < 0)
             break;
     }
@@ -59,9 +62,10 @@ static json_t *tools_of(const json_t *tools)
 static int put_start(struct encoding *e)
 {
     json_t *extra = e->spec->extra;
-    bool limited = json_object_get(extra, "max_tokens") || json_object_get(extra, "max_completion_tokens");
-    json_t *head = json_pack("{s:s, s:b, s:{s:b}}", "model", e->spec->name, "stream", 1, "stream_options",
-                             "include_usage", 1);
+    bool limited =
+        json_object_get(extra, "max_tokens") || json_object_get(extra, "max_completion_tokens");
+    json_t *head = json_pack("{s:s, s:b, s:{s:b}}", "model", e->spec->name, "stream", 1,
+                             "stream_options", "include_usage", 1);
     if (e->q->max_tokens && !limited)
         json_object_set_new(head, is_openai(e->spec) ? "max_completion_tokens" : "max_tokens",
                             json_integer((json_int_t)e->q->max_tokens));
@@ -148,7 +152,8 @@ static void put_part(struct encoding *e, const json_t *block, bool *first)
 static void put_result_images(struct encoding *e, const json_t *result, bool *first)
 {
     const json_t *content = json_object_get(result, "content"), *one;
-    const char *id = wire_id_result(&e->ids, json_string_value(json_object_get(result, "tool_use_id")));
+    const char *id =
+        wire_id_result(&e->ids, json_string_value(json_object_get(result, "tool_use_id")));
     _cleanup_buf_ struct buf says = BUF_INIT(1024);
     size_t i;
     if (!has(content, "image"))

@@ -20,7 +20,8 @@ static bool is_blank(const struct buf *b)
     return true;
 }
 
-/* A JSON text as an object: a new reference, or NULL. Some servers wrap it in a string once more. */
+/* A JSON text as an object: a new reference, or NULL. Some servers wrap it in a string once more.
+ */
 static json_t *object_of(const char *text, size_t n, bool again)
 {
     struct loose l;
@@ -68,8 +69,8 @@ static json_t *thinking_block(const struct assembly *a, struct block *b)
                      string_of(&b->text), "raw", b->whole ? b->raw : NULL);
 }
 
-/* An id for a call that came without one, or with one that is taken: the same for the same answer, another in
- * another answer. */
+/* An id for a call that came without one, or with one that is taken: the same for the same answer,
+ * another in another answer. */
 static json_t *made_up_id(const struct assembly *a, const struct block *b, const json_t *taken)
 {
     char id[32];
@@ -95,8 +96,8 @@ static json_t *call_block(const struct assembly *a, const struct block *b, json_
         json_object_set_new(taken, json_string_value(id), json_true());
     if (!input)
         input = json_object();
-    return json_pack("{s:s, s:o, s:o, s:o, s:o*}", "type", "tool_use", "id", id, "name", string_of(&b->name),
-                     "input", input, "bad_input", bad);
+    return json_pack("{s:s, s:o, s:o, s:o, s:o*}", "type", "tool_use", "id", id, "name",
+                     string_of(&b->name), "input", input, "bad_input", bad);
 }
 
 static json_t *other_block(const struct assembly *a, struct block *b)

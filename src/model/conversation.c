@@ -1,5 +1,5 @@
-/* The rules of a conversation (model.h), looked at before anything is sent: a provider's own refusal would
- * say less, and come later. */
+/* The rules of a conversation (model.h), looked at before anything is sent: a provider's own
+ * refusal would say less, and come later. */
 #include <errno.h>
 #include <string.h>
 
@@ -25,7 +25,9 @@ static bool has_string(const json_t *block, const char *name)
 
 static const char *check_image(const json_t *block)
 {
-    return has_string(block, "mime") && has_string(block, "data") ? NULL : "an image needs 'mime' and 'data'";
+    return has_string(block, "mime") && has_string(block, "data")
+               ? NULL
+               : "an image needs 'mime' and 'data'";
 }
 
 static const char *check_text(const json_t *block)
@@ -122,7 +124,9 @@ static int check_message(struct place *p, const json_t *message, json_t *open)
         if (r < 0)
             return r;
     }
-    return user && json_object_size(open) > 0 ? refuse(p, "a call of the message before has no result") : 0;
+    return user && json_object_size(open) > 0
+               ? refuse(p, "a call of the message before has no result")
+               : 0;
 }
 
 int conversation_check(const json_t *messages, struct error *err)

@@ -1,7 +1,7 @@
 /*
- * libcurl, loaded when it is first called. It brings thirty other libraries along, which take several
- * milliseconds to load: time in which a box can be made. So the program is not linked with it; these
- * functions have its names, find it, and pass their arguments on.
+ * libcurl, loaded when it is first called. It brings thirty other libraries along, which take
+ * several milliseconds to load: time in which a box can be made. So the program is not linked with
+ * it; these functions have its names, find it, and pass their arguments on.
  *
  * Where it cannot be loaded they fail as libcurl itself would without memory.
  */
@@ -48,39 +48,40 @@ void model_prepare(void)
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): parameters are declared with these. */
 
-/* A function that passes its arguments on, and returns `without` if there is no library. The pointer is found
- * anew by whoever is first; several at once find the same. */
-#define PASS_ON(type, name, parameters, arguments, without)                                                  \
-    type name parameters                                                                                     \
-    {                                                                                                        \
-        static type(*volatile real) parameters;                                                              \
-        if (!real)                                                                                           \
-            real = (__typeof__(real))find(#name);                                                            \
-        return real ? real arguments : (without);                                                            \
+/* A function that passes its arguments on, and returns `without` if there is no library. The
+ * pointer is found anew by whoever is first; several at once find the same. */
+#define PASS_ON(type, name, parameters, arguments, without)                                        \
+    type name parameters                                                                           \
+    {                                                                                              \
+        static type(*volatile real) parameters;                                                    \
+        if (!real)                                                                                 \
+            real = (__typeof__(real))find(#name);                                                  \
+        return real ? real arguments : (without);                                                  \
     }
 
-#define PASS_ON_VOID(name, parameters, arguments)                                                            \
-    void name parameters                                                                                     \
-    {                                                                                                        \
-        static void(*volatile real) parameters;                                                              \
-        if (!real)                                                                                           \
-            real = (__typeof__(real))find(#name);                                                            \
-        if (real)                                                                                            \
-            real arguments;                                                                                  \
+#define PASS_ON_VOID(name, parameters, arguments)                                                  \
+    void name parameters                                                                           \
+    {                                                                                              \
+        static void(*volatile real) parameters;                                                    \
+        if (!real)                                                                                 \
+            real = (__typeof__(real))find(#name);                                                  \
+        if (real)                                                                                  \
+            real arguments;                                                                        \
     }
 
-/* The one argument behind the option is a long, a pointer or a curl_off_t: all are passed as a pointer is. */
-#define PASS_ON_ONE(type, name, handle, option, without)                                                     \
-    type name(handle h, option o, ...)                                                                       \
-    {                                                                                                        \
-        static type (*volatile real)(handle, option, ...);                                                   \
-        va_list args;                                                                                        \
-        va_start(args, o);                                                                                   \
-        void *value = va_arg(args, void *);                                                                  \
-        va_end(args);                                                                                        \
-        if (!real)                                                                                           \
-            real = (__typeof__(real))find(#name);                                                            \
-        return real ? real(h, o, value) : (without);                                                         \
+/* The one argument behind the option is a long, a pointer or a curl_off_t: all are passed as a
+ * pointer is. */
+#define PASS_ON_ONE(type, name, handle, option, without)                                           \
+    type name(handle h, option o, ...)                                                             \
+    {                                                                                              \
+        static type (*volatile real)(handle, option, ...);                                         \
+        va_list args;                                                                              \
+        va_start(args, o);                                                                         \
+        void *value = va_arg(args, void *);                                                        \
+        va_end(args);                                                                              \
+        if (!real)                                                                                 \
+            real = (__typeof__(real))find(#name);                                                  \
+        return real ? real(h, o, value) : (without);                                               \
     }
 
 /* NOLINTEND(bugprone-macro-parentheses) */
@@ -111,8 +112,8 @@ PASS_ON(CURLMcode, curl_multi_poll,
         (m, fds, n, timeout_ms, ready), CURLM_BAD_HANDLE)
 PASS_ON(CURLMsg *, curl_multi_info_read, (CURLM * m, int *left), (m, left), NULL)
 PASS_ON_ONE(CURLMcode, curl_multi_setopt, CURLM *, CURLMoption, CURLM_BAD_HANDLE)
-PASS_ON(struct curl_slist *, curl_slist_append, (struct curl_slist * list, const char *text), (list, text),
-        NULL)
+PASS_ON(struct curl_slist *, curl_slist_append, (struct curl_slist * list, const char *text),
+        (list, text), NULL)
 PASS_ON_VOID(curl_slist_free_all, (struct curl_slist * list), (list))
 PASS_ON(CURLU *, curl_url, (void), (), NULL)
 PASS_ON_VOID(curl_url_cleanup, (CURLU * u), (u))

@@ -16,7 +16,8 @@ static const struct decode_protocol *const PROTOCOLS[] = {
     [MODEL_RESPONSES] = &RESPONSES_DECODE,
 };
 
-int decoder_new(enum model_api api, const char *from, const struct model_sink *sink, struct decoder **ret)
+int decoder_new(enum model_api api, const char *from, const struct model_sink *sink,
+                struct decoder **ret)
 {
     if ((size_t)api >= ARRAY_SIZE(PROTOCOLS))
         return -EINVAL;
@@ -98,10 +99,12 @@ static int complain(struct decoder *d, int r)
 {
     switch (r) {
     case -E2BIG:
-        return error_set(d->err, E2BIG, "the answer has more than %d blocks, or an event more than %u values",
+        return error_set(d->err, E2BIG,
+                         "the answer has more than %d blocks, or an event more than %u values",
                          DECODER_BLOCKS_MAX, LOOSE_VALUES_MAX);
     case -EFBIG:
-        return error_set(d->err, EFBIG, "the answer is longer than %u MiB", DECODER_BYTES_MAX >> 20);
+        return error_set(d->err, EFBIG, "the answer is longer than %u MiB",
+                         DECODER_BYTES_MAX >> 20);
     case -ENOMEM:
         return error_set(d->err, ENOMEM, "no memory for the answer");
     case -EBADMSG:
@@ -112,7 +115,8 @@ static int complain(struct decoder *d, int r)
     }
 }
 
-/* Parses, calls, and says what went wrong. The trouble of an error that a protocol found is set already. */
+/* Parses, calls, and says what went wrong. The trouble of an error that a protocol found is set
+ * already. */
 static int with_json(struct decoder *d, const char *text, size_t n, const char *type)
 {
     struct loose l;
@@ -165,8 +169,8 @@ int decoder_take(struct decoder *d, const struct sse_event *e, struct decoder_tr
     return r;
 }
 
-int decoder_take_whole(struct decoder *d, const char *text, size_t n, struct decoder_trouble *ret_trouble,
-                       struct error *err)
+int decoder_take_whole(struct decoder *d, const char *text, size_t n,
+                       struct decoder_trouble *ret_trouble, struct error *err)
 {
     struct decoder_trouble trouble;
     begin(d, &trouble, err);

@@ -6,7 +6,8 @@
 #include "trouble.h"
 
 struct decode_protocol {
-    /* One event: its type, as the event itself or the stream names it, and its data. As decoder_take(). */
+    /* One event: its type, as the event itself or the stream names it, and its data. As
+     * decoder_take(). */
     int (*take)(struct decoder *d, const char *type, json_t *event);
     /* A whole answer: 1, or a negative errno. */
     int (*take_whole)(struct decoder *d, json_t *answer);
@@ -24,7 +25,8 @@ struct decoder {
     struct model_usage usage;
     enum model_stop stop;
     bool answered; /* something of an answer has come */
-    bool stopped;  /* the provider has said why it ended: the end of the stream is no accident any more */
+    bool stopped;  /* the provider has said why it ended: the end of the stream is no accident any
+                      more */
     bool complete; /* nothing more is needed */
     bool refused;
     int64_t last_key;

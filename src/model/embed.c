@@ -1,6 +1,6 @@
 /*
- * Vectors of texts, from an endpoint that speaks as OpenAI's does. What comes back is checked: as many
- * vectors as texts, all of one length, of finite numbers.
+ * Vectors of texts, from an endpoint that speaks as OpenAI's does. What comes back is checked: as
+ * many vectors as texts, all of one length, of finite numbers.
  */
 #include <errno.h>
 #include <math.h>
@@ -28,11 +28,13 @@ static int begin(void *data, struct error *err)
     return 0;
 }
 
-static int take(void *data, const char *bytes, size_t n, struct trouble_hint *ret, struct error *err)
+static int take(void *data, const char *bytes, size_t n, struct trouble_hint *ret,
+                struct error *err)
 {
     struct embed *e = data;
     if (buf_append(&e->body, bytes, n) < 0)
-        return error_set(err, EPROTO, "%s sent more than %u bytes of vectors", e->m->at.host, ANSWER_MAX);
+        return error_set(err, EPROTO, "%s sent more than %u bytes of vectors", e->m->at.host,
+                         ANSWER_MAX);
     return 0;
 }
 
@@ -62,8 +64,8 @@ static int sort_vectors(struct embed *e, const json_t *list, json_t *sorted)
     {
         json_t *vector = json_object_get(one, "embedding"), *index = json_object_get(one, "index");
         json_int_t at = json_is_integer(index) ? json_integer_value(index) : (json_int_t)i;
-        if (at < 0 || (size_t)at >= e->wanted || !json_is_null(json_array_get(sorted, (size_t)at)) ||
-            !is_vector(vector, dimensions))
+        if (at < 0 || (size_t)at >= e->wanted ||
+            !json_is_null(json_array_get(sorted, (size_t)at)) || !is_vector(vector, dimensions))
             return -EPROTO;
         json_array_set(sorted, (size_t)at, vector);
     }
@@ -73,11 +75,13 @@ static int sort_vectors(struct embed *e, const json_t *list, json_t *sorted)
 static int end(void *data, struct trouble_hint *ret, struct error *err)
 {
     struct embed *e = data;
-    json_t *answer = e->body.len ? json_loadb((const char *)e->body.data, e->body.len, 0, NULL) : NULL;
+    json_t *answer =
+        e->body.len ? json_loadb((const char *)e->body.data, e->body.len, 0, NULL) : NULL;
     const json_t *list = json_object_get(answer, "data");
     json_t *sorted = json_array();
-    int r =
-        json_is_array(list) && json_array_size(list) == e->wanted ? sort_vectors(e, list, sorted) : -EPROTO;
+    int r = json_is_array(list) && json_array_size(list) == e->wanted
+                ? sort_vectors(e, list, sorted)
+                : -EPROTO;
     if (r == 0)
         r = json_array_extend(e->vectors, sorted) < 0 ? -ENOMEM : 0;
     json_decref(sorted);
@@ -90,7 +94,8 @@ static char *body_of(const char *embedder, const json_t *texts, size_t from, siz
     json_t *some = json_array();
     for (size_t i = 0; i < n; i++)
         json_array_append(some, json_array_get(texts, from + i));
-    json_t *body = json_pack("{s:s,s:o,s:s}", "model", embedder, "input", some, "encoding_format", "float");
+    json_t *body =
+        json_pack("{s:s,s:o,s:s}", "model", embedder, "input", some, "encoding_format", "float");
     char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     json_decref(body);
     return text;
@@ -116,8 +121,8 @@ static int embed_some(struct model *m, struct embed *e, const char *embedder, co
     return exchange_run(m, &x, err);
 }
 
-int model_embed(struct model *m, const char *embedder, json_t *texts, int cancel, json_t **ret_vectors,
-                struct error *err)
+int model_embed(struct model *m, const char *embedder, json_t *texts, int cancel,
+                json_t **ret_vectors, struct error *err)
 {
     struct embed e = {.m = m, .body = BUF_INIT(ANSWER_MAX), .vectors = json_array()};
     int r = e.vectors ? 0 : error_set(err, ENOMEM, "no memory to ask for vectors");

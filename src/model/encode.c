@@ -19,7 +19,8 @@ void body_put(struct encoding *e, const char *json)
 
 void body_value(struct encoding *e, const json_t *value)
 {
-    if (!value || json_dump_callback(value, append_piece, e->out, JSON_COMPACT | JSON_ENCODE_ANY) < 0)
+    if (!value ||
+        json_dump_callback(value, append_piece, e->out, JSON_COMPACT | JSON_ENCODE_ANY) < 0)
         e->out->failed = true;
 }
 
@@ -63,7 +64,8 @@ void body_result_id(struct encoding *e, const json_t *block)
     put_id(e, wire_id_result(&e->ids, json_string_value(json_object_get(block, "tool_use_id"))));
 }
 
-/* A model may have called what cannot be a tool's name, and the provider would refuse to hear of it again. */
+/* A model may have called what cannot be a tool's name, and the provider would refuse to hear of it
+ * again. */
 void body_name(struct encoding *e, const json_t *block)
 {
     char name[NAME_MAX_BYTES + 1];
@@ -141,9 +143,9 @@ static bool is_space(const uint8_t *c, size_t n)
     uint32_t code = n == 1 ? c[0] : n == 2 ? (c[0] & 0x1fu) << 6 | (c[1] & 0x3fu) : 0;
     if (n == 3)
         code = (c[0] & 0x0fu) << 12 | (c[1] & 0x3fu) << 6 | (c[2] & 0x3fu);
-    return (code >= 0x09 && code <= 0x0d) || (code >= 0x1c && code <= 0x20) || code == 0x85 || code == 0xa0 ||
-           code == 0x1680 || (code >= 0x2000 && code <= 0x200a) || code == 0x2028 || code == 0x2029 ||
-           code == 0x202f || code == 0x205f || code == 0x3000;
+    return (code >= 0x09 && code <= 0x0d) || (code >= 0x1c && code <= 0x20) || code == 0x85 ||
+           code == 0xa0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200a) || code == 0x2028 ||
+           code == 0x2029 || code == 0x202f || code == 0x205f || code == 0x3000;
 }
 
 size_t body_trimmed(const char *text, size_t n)
@@ -229,6 +231,7 @@ int encode_request(const struct model_spec *spec, const struct model_request *q,
     ret->len = before;
     if (r < 0)
         return error_errno(err, -r, "cannot write the request to the model");
-    return error_set(err, EMSGSIZE, "the request is longer than %zu MiB, or there is no memory for it",
+    return error_set(err, EMSGSIZE,
+                     "the request is longer than %zu MiB, or there is no memory for it",
                      ret->max >> 20);
 }

@@ -1,6 +1,6 @@
-/* What the three protocols' encoders share. The request is written front to back: first what stays the same
- * from turn to turn, the conversation last. A write that fails leaves the buffer `failed`, looked at once at
- * the end. */
+/* What the three protocols' encoders share. The request is written front to back: first what stays
+ * the same from turn to turn, the conversation last. A write that fails leaves the buffer `failed`,
+ * looked at once at the end. */
 #pragma once
 
 #include <string.h>
@@ -27,7 +27,8 @@ int encode_responses(struct encoding *e);
 
 void body_put(struct encoding *e, const char *json); /* as it is */
 void body_value(struct encoding *e, const json_t *value);
-void body_text(struct encoding *e, const char *text, size_t n); /* as a JSON string, whatever the bytes are */
+void body_text(struct encoding *e, const char *text,
+               size_t n); /* as a JSON string, whatever the bytes are */
 void body_buf(struct encoding *e, const struct buf *text);
 void body_call_id(struct encoding *e, const json_t *block);
 void body_result_id(struct encoding *e, const json_t *block);
@@ -36,9 +37,9 @@ void body_name(struct encoding *e, const json_t *block);
 /* The members of an object, without its braces. */
 void body_members(struct encoding *e, json_t *object);
 
-/* Writes the beginning of the body: `head` (taken over) with spec->extra merged in. Its arrays grow by those
- * of the same name, null removes, everything else replaces; `own` (NULL at the end) are members that nobody
- * may replace. */
+/* Writes the beginning of the body: `head` (taken over) with spec->extra merged in. Its arrays grow
+ * by those of the same name, null removes, everything else replaces; `own` (NULL at the end) are
+ * members that nobody may replace. */
 int body_head(struct encoding *e, json_t *head, const char *const *own);
 
 size_t body_trimmed(const char *text, size_t n); /* its length without white space behind it */

@@ -82,9 +82,11 @@ static int check_base(const struct model_spec *spec, CURLU *u, struct error *err
     curl_free(user);
     curl_free(password);
     if (!good)
-        return error_set(err, EINVAL, "%s is no URL that begins with https:// or http://", where_set(spec));
+        return error_set(err, EINVAL, "%s is no URL that begins with https:// or http://",
+                         where_set(spec));
     if (named)
-        return error_set(err, EINVAL, "%s holds a name or password: take it out, and give the key as a key",
+        return error_set(err, EINVAL,
+                         "%s holds a name or password: take it out, and give the key as a key",
                          where_set(spec));
     return 0;
 }
@@ -96,8 +98,8 @@ static bool ends_in(const char *text, size_t n, const char *end)
 }
 
 /*
- * The path of a request below the base's: people write the base with /v1 or without, and some give the whole
- * address. A query of the base (?api-version=…) stays behind it.
+ * The path of a request below the base's: people write the base with /v1 or without, and some give
+ * the whole address. A query of the base (?api-version=…) stays behind it.
  */
 static char *join(CURLU *base, const char *tail)
 {
@@ -124,7 +126,8 @@ static char *join(CURLU *base, const char *tail)
     return own;
 }
 
-static int set_urls(const struct model_spec *spec, CURLU *base, struct endpoint *e, struct error *err)
+static int set_urls(const struct model_spec *spec, CURLU *base, struct endpoint *e,
+                    struct error *err)
 {
     static const char *const TAILS[] = {"/messages", "/chat/completions", "/responses"};
     int r = check_base(spec, base, err);
@@ -159,12 +162,14 @@ static int add_key(const struct model_spec *spec, struct endpoint *e, struct err
     const char *key = spec->key;
     for (const char *at = key; *at; at++)
         if (*at <= ' ' || *at >= 0x7f)
-            return error_set(err, EINVAL,
-                             "the key for %s has a space, a line end or another character in it that no "
-                             "key has: copy it again",
-                             spec->provider);
+            return error_set(
+                err, EINVAL,
+                "the key for %s has a space, a line end or another character in it that no "
+                "key has: copy it again",
+                spec->provider);
     if (strlen(key) > KEY_MAX)
-        return error_set(err, EINVAL, "the key for %s is longer than %u bytes", spec->provider, KEY_MAX);
+        return error_set(err, EINVAL, "the key for %s is longer than %u bytes", spec->provider,
+                         KEY_MAX);
     if (spec->api == MODEL_ANTHROPIC)
         return add_header(e, "x-api-key", key, err);
     if (asprintf(&bearer, "Bearer %s", key) < 0) {
@@ -190,10 +195,12 @@ static int check_header(const char *name, const json_t *value, struct error *err
             return error_set(err, EINVAL, "headers.%s: hutch sets this header itself", name);
     if (!json_is_string(value) || json_string_length(value) != strlen(json_string_value(value)) ||
         json_string_length(value) > KEY_MAX)
-        return error_set(err, EINVAL, "headers.%s: must be a string of at most %u bytes", name, KEY_MAX);
+        return error_set(err, EINVAL, "headers.%s: must be a string of at most %u bytes", name,
+                         KEY_MAX);
     for (const char *at = json_string_value(value); *at; at++)
         if ((unsigned char)*at < ' ' || *at == 0x7f)
-            return error_set(err, EINVAL, "headers.%s: its value has a line end or control character", name);
+            return error_set(err, EINVAL,
+                             "headers.%s: its value has a line end or control character", name);
     return 0;
 }
 
@@ -212,8 +219,8 @@ static int add_own_headers(const struct model_spec *spec, struct endpoint *e, bo
             r = add_header(e, name, json_string_value(value), err);
         if (r < 0)
             return r;
-        *ret_named =
-            *ret_named || strcasecmp(name, "authorization") == 0 || strcasecmp(name, "x-api-key") == 0;
+        *ret_named = *ret_named || strcasecmp(name, "authorization") == 0 ||
+                     strcasecmp(name, "x-api-key") == 0;
     }
     return 0;
 }

@@ -1,10 +1,10 @@
 /*
  * One request, tried until it is answered.
  *
- * Worth another try: an answer whose status or headers say so, a connection that breaks off or is silent, and
- * what the reader of the body says is. Nobody listening, or a name that cannot be found, is mostly a mistake
- * in an address: it is tried only twice again. Before each wait the sink is told, and a wait ends at once
- * when nobody wants the answer any more.
+ * Worth another try: an answer whose status or headers say so, a connection that breaks off or is
+ * silent, and what the reader of the body says is. Nobody listening, or a name that cannot be
+ * found, is mostly a mistake in an address: it is tried only twice again. Before each wait the sink
+ * is told, and a wait ends at once when nobody wants the answer any more.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,7 +23,8 @@
 #define BACKOFF_MS    500
 #define NOBODY_MAX    2
 #define REDIRECTS_MAX 3
-#define REFUSAL_MAX   (64u << 10) /* of the body that explains a refusal; what is more is not read */
+#define REFUSAL_MAX   (64u << 10) /* of the body that explains a refusal; what is more is not read \
+                                   */
 
 struct attempt {
     struct model *m;
@@ -58,8 +59,8 @@ static int judge(struct attempt *a, const struct transport_answer *head)
 {
     const struct refusal_from from = {&a->m->spec, a->m->at.host, a->x->name};
     int64_t in_words = -1;
-    int r = refusal_explain(&from, head->status, (const char *)a->refusal.data, a->refusal.len, &in_words,
-                            a->err);
+    int r = refusal_explain(&from, head->status, (const char *)a->refusal.data, a->refusal.len,
+                            &in_words, a->err);
     a->hint.retry = r != -EDQUOT && r != -EMSGSIZE && retry_wanted(head);
     a->hint.told_ms = retry_told_ms(head, time(NULL));
     if (a->hint.told_ms < 0)
@@ -72,14 +73,16 @@ static int explain(struct attempt *a, int r)
 {
     const char *host = a->m->at.host;
     struct error inner = *a->err;
-    a->hint.retry = r == -ETIMEDOUT || r == -EPIPE || r == -ECONNREFUSED || r == -EHOSTUNREACH || r == -EIO;
+    a->hint.retry =
+        r == -ETIMEDOUT || r == -EPIPE || r == -ECONNREFUSED || r == -EHOSTUNREACH || r == -EIO;
     if (r == -ECONNREFUSED)
-        return error_set(a->err, ECONNREFUSED, "cannot connect to %s: is the server running there? (%.300s)",
+        return error_set(a->err, ECONNREFUSED,
+                         "cannot connect to %s: is the server running there? (%.300s)",
                          a->m->at.origin, inner.text);
     if (r == -EHOSTUNREACH)
         return error_set(a->err, EHOSTUNREACH,
-                         "cannot find %s: is the name right, and this machine online? (%.300s)", host,
-                         inner.text);
+                         "cannot find %s: is the name right, and this machine online? (%.300s)",
+                         host, inner.text);
     if (r == -EKEYREJECTED)
         return error_set(a->err, EKEYREJECTED,
                          "%s cannot prove who it is (%.300s); SSL_CERT_FILE can name the "
@@ -88,7 +91,8 @@ static int explain(struct attempt *a, int r)
     if (r == -ETIMEDOUT)
         return error_set(a->err, ETIMEDOUT, "%s is silent (%.300s)", host, inner.text);
     if (r == -EPIPE)
-        return error_set(a->err, EPIPE, "%s broke the connection off before its answer was complete (%.300s)",
+        return error_set(a->err, EPIPE,
+                         "%s broke the connection off before its answer was complete (%.300s)",
                          host, inner.text);
     if (r == -EPROTO)
         return error_set(a->err, EPROTO, "%s speaks no HTTP that hutch understands (%.300s)", host,
@@ -101,18 +105,21 @@ static bool is_redirection(const struct transport_answer *head)
     return head->status >= 300 && head->status < 400 && head->location[0];
 }
 
-/* Within the same scheme, host and port only: what is sent is meant for them alone. 1: go on there. */
+/* Within the same scheme, host and port only: what is sent is meant for them alone. 1: go on there.
+ */
 static int follow(struct attempt *a, const struct transport_answer *head, unsigned *n)
 {
     const struct model *m = a->m;
     if (!endpoint_holds(&m->at, head->location)) {
         _cleanup_free_ char *to = endpoint_origin(head->location);
-        return error_set(a->err, EPROTO, "%s redirects to %.200s; if that is right, give it as the base URL",
+        return error_set(a->err, EPROTO,
+                         "%s redirects to %.200s; if that is right, give it as the base URL",
                          m->at.host, to ? to : "nowhere");
     }
     if ((head->status != 307 && head->status != 308) || (*n)++ == REDIRECTS_MAX)
-        return error_set(a->err, EPROTO, "%s redirects (status %d) to %.500s; give the right base URL",
-                         m->at.host, head->status, head->location);
+        return error_set(a->err, EPROTO,
+                         "%s redirects (status %d) to %.500s; give the right base URL", m->at.host,
+                         head->status, head->location);
     snprintf(a->url, sizeof a->url, "%s", head->location);
     return 1;
 }
@@ -134,8 +141,8 @@ static int post(struct attempt *a, struct transport_answer *ret_head)
     return r < 0 ? r : transport_post(m->transport, &call, ret_head, a->err);
 }
 
-/* A connection that broke off: the head may have said all there is to know, and a body may be whole all the
- * same, if only its end was missing. */
+/* A connection that broke off: the head may have said all there is to know, and a body may be whole
+ * all the same, if only its end was missing. */
 static int judge_broken(struct attempt *a, const struct transport_answer *head, int r)
 {
     struct error broken = *a->err;
@@ -176,8 +183,8 @@ static uint32_t dice(void)
 static int wait_for(struct attempt *a, unsigned number)
 {
     const struct model_spec *spec = &a->m->spec;
-    int ms =
-        retry_delay_ms(number, spec->backoff_ms > 0 ? spec->backoff_ms : BACKOFF_MS, a->hint.told_ms, dice());
+    int ms = retry_delay_ms(number, spec->backoff_ms > 0 ? spec->backoff_ms : BACKOFF_MS,
+                            a->hint.told_ms, dice());
     const struct model_event e = {.kind = MODEL_WAIT,
                                   .text = a->err->text,
                                   .n = strlen(a->err->text),

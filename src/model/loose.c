@@ -35,8 +35,8 @@ static int escape_at(const char *s, size_t n)
     return code;
 }
 
-/* An escape within a string: how many bytes it takes. A surrogate without its other half becomes the three
- * bytes that UTF-8 would have for it. */
+/* An escape within a string: how many bytes it takes. A surrogate without its other half becomes
+ * the three bytes that UTF-8 would have for it. */
 static size_t mend_escape(const char *s, size_t n, struct buf *out)
 {
     int code = escape_at(s, n);
@@ -116,7 +116,8 @@ static int byte_at(const char *s, size_t n)
     return ours ? (c[2] & 3) << 6 | (c[3] & 0x3f) : -1;
 }
 
-/* Do the n bytes begin as the three of a surrogate, of the high ones (0xa0) or the low ones (0xb0)? */
+/* Do the n bytes begin as the three of a surrogate, of the high ones (0xa0) or the low ones (0xb0)?
+ */
 static bool is_half(const uint8_t *s, size_t n, uint8_t which)
 {
     return n >= 2 && s[0] == 0xed && (s[1] & 0xf0) == which && (n < 3 || (s[2] & 0xc0) == 0x80);
@@ -125,7 +126,8 @@ static bool is_half(const uint8_t *s, size_t n, uint8_t which)
 /* Two surrogates of three bytes each, as the character that they are. */
 static void put_pair(const uint8_t *s, struct buf *out)
 {
-    uint32_t high = (s[1] & 0x0fu) << 6 | (s[2] & 0x3fu), low = (s[4] & 0x0fu) << 6 | (s[5] & 0x3fu);
+    uint32_t high = (s[1] & 0x0fu) << 6 | (s[2] & 0x3fu),
+             low = (s[4] & 0x0fu) << 6 | (s[5] & 0x3fu);
     uint32_t code = 0x10000 + (high << 10) + low;
     uint8_t c[4] = {0xf0 | code >> 18, 0x80 | (code >> 12 & 0x3f), 0x80 | (code >> 6 & 0x3f),
                     0x80 | (code & 0x3f)};
@@ -142,7 +144,8 @@ static bool may_grow(const uint8_t *s, size_t n)
     return n < 6 && is_half(s, n, 0xa0) && s[3] == 0xed && (n == 4 || is_half(s + 3, n - 3, 0xb0));
 }
 
-/* How many bytes at the front are one mistake: a surrogate, the beginning of a character, or a byte. */
+/* How many bytes at the front are one mistake: a surrogate, the beginning of a character, or a
+ * byte. */
 static size_t mistake(const uint8_t *s, size_t n)
 {
     if (n >= 3 && (is_half(s, n, 0xa0) || is_half(s, n, 0xb0)))

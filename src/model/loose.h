@@ -1,13 +1,14 @@
 /*
  * JSON of strangers, and text that comes in pieces.
  *
- * Servers write what no strict parser takes: bytes that are no UTF-8, surrogates without their other half,
- * integers without end. None of that is worth losing an answer for. A document that does not parse is mended:
- * every broken byte (a lone surrogate is three) becomes a character of a private range, U+10FE00 plus the
- * byte, and `mended` is set. Whoever takes a string out of such a document puts the bytes together again:
+ * Servers write what no strict parser takes: bytes that are no UTF-8, surrogates without their
+ * other half, integers without end. None of that is worth losing an answer for. A document that
+ * does not parse is mended: every broken byte (a lone surrogate is three) becomes a character of a
+ * private range, U+10FE00 plus the byte, and `mended` is set. Whoever takes a string out of such a
+ * document puts the bytes together again:
  *
- *   - a piece of a longer text with broken_append(), which finds the two halves of a character that a server
- *     has cut between two pieces;
+ *   - a piece of a longer text with broken_append(), which finds the two halves of a character that
+ * a server has cut between two pieces;
  *   - anything else with loose_settle().
  *
  * What stays broken becomes U+FFFD.

@@ -43,14 +43,15 @@ const struct model_spec *model_spec_of(const struct model *m)
 static int ask(struct model *m, const struct model_request *q, const struct model_sink *sink,
                struct model_reply *ret, struct error *err)
 {
-    return m->replay ? replay_ask(m->replay, q, m->spec.pace, sink, ret, err) : ask_run(m, q, sink, ret, err);
+    return m->replay ? replay_ask(m->replay, q, m->spec.pace, sink, ret, err)
+                     : ask_run(m, q, sink, ret, err);
 }
 
 static void ignore(void *data, const struct model_event *e) {}
 
 /* Recorded, too. A recording with a hole would be none: who cannot write it down fails. */
-static int ask_recorded(struct model *m, const struct model_request *q, const struct model_sink *sink,
-                        struct model_reply *ret, struct error *err)
+static int ask_recorded(struct model *m, const struct model_request *q,
+                        const struct model_sink *sink, struct model_reply *ret, struct error *err)
 {
     struct record rec;
     record_begin(&rec, sink);

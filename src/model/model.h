@@ -1,9 +1,9 @@
 /*
  * Models: whoever is asked what to do next.
  *
- * A provider turns a conversation and the schemas of the tools into a stream of events, and in the end into a
- * reply. What differs between providers ends here: the layers above know one form of a conversation, below,
- * and one reply.
+ * A provider turns a conversation and the schemas of the tools into a stream of events, and in the
+ * end into a reply. What differs between providers ends here: the layers above know one form of a
+ * conversation, below, and one reply.
  *
  *     bytes → server-sent events (base/sse.h) → a decoder (decoder.h) → events and the reply
  *
@@ -12,20 +12,25 @@
  *     {"role": "user" | "assistant", "content": [block, …]}
  *
  *     {"type": "text", "text": S}
- *     {"type": "image", "mime": S, "data": BASE64}                                of a user, or in a result
- *     {"type": "thinking", "from": S, "text": S, "raw": {…}}                              of an assistant
- *     {"type": "other", "from": S, "raw": {…}}                                            of an assistant
- *     {"type": "tool_use", "id": S, "name": S, "input": {…}}                              of an assistant
- *     {"type": "tool_result", "tool_use_id": S, "content": [text or image, …], "is_error": B}      of a user
+ *     {"type": "image", "mime": S, "data": BASE64}                                of a user, or in
+ * a result
+ *     {"type": "thinking", "from": S, "text": S, "raw": {…}}                              of an
+ * assistant
+ *     {"type": "other", "from": S, "raw": {…}}                                            of an
+ * assistant
+ *     {"type": "tool_use", "id": S, "name": S, "input": {…}}                              of an
+ * assistant
+ *     {"type": "tool_result", "tool_use_id": S, "content": [text or image, …], "is_error": B} of a
+ * user
  *
  * `raw` of a block that thinks is what the provider gave, to go back to it verbatim; `from`
- * ("anthropic/claude-x": the spec's provider and name) says to whom alone it may go. Without `raw` it goes to
- * nobody. `text` is for people, and may be empty. An `other` block is one of the provider's own doing (its
- * web search and what that found), of which only the provider knows more. A text may have `citations` or
- * `phase`, a tool_use `raw`, beside a `from`: they go back to it likewise. A tool_use whose input was no JSON
- * object has an empty input and "bad_input": S, the text that came. Every tool_use is answered by a
- * tool_result in the next message: whoever keeps the conversation sees to that, and the encoders refuse one
- * that is not so
+ * ("anthropic/claude-x": the spec's provider and name) says to whom alone it may go. Without `raw`
+ * it goes to nobody. `text` is for people, and may be empty. An `other` block is one of the
+ * provider's own doing (its web search and what that found), of which only the provider knows more.
+ * A text may have `citations` or `phase`, a tool_use `raw`, beside a `from`: they go back to it
+ * likewise. A tool_use whose input was no JSON object has an empty input and "bad_input": S, the
+ * text that came. Every tool_use is answered by a tool_result in the next message: whoever keeps
+ * the conversation sees to that, and the encoders refuse one that is not so
  * (-EINVAL).
  */
 #pragma once
@@ -46,7 +51,8 @@ struct model_spec {
     const char *base_url; /* NULL: the provider's own */
     const char *key;      /* NULL: none is sent */
     json_t *headers;      /* more of them, an object of strings; or NULL */
-    json_t *extra; /* members set in every request's body (temperature, reasoning, thinking, …); or NULL */
+    json_t *extra; /* members set in every request's body (temperature, reasoning, thinking, …); or
+                      NULL */
     const char *record; /* a file that the conversation is recorded to, for MODEL_REPLAY; or NULL */
     int idle_ms;        /* a stream without a byte for so long is dead; 0: 300 s */
     int retries;        /* how often a request is tried again; -1: 8 */
@@ -54,8 +60,8 @@ struct model_spec {
     double pace;        /* of a replay: 0 at once, 1 as fast as it was recorded, 2 half as fast */
 };
 
-/* Input is all of it: input_new + cache_read + cache_write. Of a stream these are the last, cumulative
- * figures. */
+/* Input is all of it: input_new + cache_read + cache_write. Of a stream these are the last,
+ * cumulative figures. */
 struct model_usage {
     bool known; /* the provider said so */
     uint64_t input, output;
@@ -73,14 +79,17 @@ enum model_stop {
     MODEL_REFUSAL,
     MODEL_WINDOW_EXCEEDED,
 };
-const char *model_stop_name(enum model_stop stop); /* `end_turn`, `tool_use`, … as Anthropic calls them */
+const char *model_stop_name(
+    enum model_stop stop); /* `end_turn`, `tool_use`, … as Anthropic calls them */
 
 enum model_event_kind {
     MODEL_TEXT,     /* text: more of the answer */
     MODEL_THINKING, /* text: more of what it thinks */
-    MODEL_CALL, /* text: the name of a tool whose input begins to come: for showing, nothing is to be run yet
+    MODEL_CALL, /* text: the name of a tool whose input begins to come: for showing, nothing is to
+                 * be run yet
                  */
-    MODEL_WAIT, /* text: why; wait_ms: the request is tried again after this time, for the attempt'th time */
+    MODEL_WAIT, /* text: why; wait_ms: the request is tried again after this time, for the
+                   attempt'th time */
     MODEL_BACK, /* a second attempt differs from what was shown: only `keep` bytes of the text (and
                    keep_thinking of the thinking) count still; what follows continues from there */
 };
@@ -99,7 +108,8 @@ struct model_sink {
 };
 
 struct model_request {
-    const char *system;  /* the same from turn to turn, or the provider's cache is of no use; NULL: none */
+    const char
+        *system; /* the same from turn to turn, or the provider's cache is of no use; NULL: none */
     json_t *tools;       /* [{"name", "description", "input_schema"}, …]; likewise; NULL: none */
     json_t *messages;    /* the conversation */
     uint64_t max_tokens; /* of the answer */
@@ -117,8 +127,8 @@ void model_reply_free(struct model_reply *r);
 
 struct model;
 
-/* Begins to load what models over HTTP need, in a thread of its own; there is no need to. Processes that are
- * forked while it runs must not load anything themselves. */
+/* Begins to load what models over HTTP need, in a thread of its own; there is no need to. Processes
+ * that are forked while it runs must not load anything themselves. */
 void model_prepare(void);
 
 int model_open(const struct model_spec *spec, struct model **ret, struct error *err);
@@ -126,15 +136,16 @@ struct model *model_close(struct model *m);
 const struct model_spec *model_spec_of(const struct model *m);
 
 /*
- * Asks, retries where that may help, and tells the sink as the answer comes. Returns 0 with the reply;
- * -ECANCELED when the request's `cancel` became readable: what had come by then is in the reply, cut at what
- * is whole (text; no tool_use); or another negative errno with the text set: -EMSGSIZE if the conversation is
- * longer than the model's window, -EACCES for a key that is not accepted, -EIO, -ENOENT (no such model),
- * -EPROTO, … One call at a time per model.
+ * Asks, retries where that may help, and tells the sink as the answer comes. Returns 0 with the
+ * reply; -ECANCELED when the request's `cancel` became readable: what had come by then is in the
+ * reply, cut at what is whole (text; no tool_use); or another negative errno with the text set:
+ * -EMSGSIZE if the conversation is longer than the model's window, -EACCES for a key that is not
+ * accepted, -EIO, -ENOENT (no such model), -EPROTO, … One call at a time per model.
  */
 int model_ask(struct model *m, const struct model_request *q, const struct model_sink *sink,
               struct model_reply *ret, struct error *err);
 
-/* Vectors of n texts, from the provider's endpoint for them; ret_vectors: array of arrays of numbers. */
-int model_embed(struct model *m, const char *embedder, json_t *texts, int cancel, json_t **ret_vectors,
-                struct error *err);
+/* Vectors of n texts, from the provider's endpoint for them; ret_vectors: array of arrays of
+ * numbers. */
+int model_embed(struct model *m, const char *embedder, json_t *texts, int cancel,
+                json_t **ret_vectors, struct error *err);

@@ -23,8 +23,9 @@ struct trouble_hint {
 /*
  * exchange.c: a POST that is tried until it is answered.
  *
- * `begin` is called before every attempt, `take` for every piece of a 2xx answer's body (0 more, 1 enough, or
- * a negative errno with the text and what may be done), `end` when there is no more of it: 0 if it is whole.
+ * `begin` is called before every attempt, `take` for every piece of a 2xx answer's body (0 more, 1
+ * enough, or a negative errno with the text and what may be done), `end` when there is no more of
+ * it: 0 if it is whole.
  */
 struct exchange {
     const char *url;
@@ -34,7 +35,8 @@ struct exchange {
     int cancel;
     const struct model_sink *sink; /* is told about waits; or NULL */
     int (*begin)(void *data, struct error *err);
-    int (*take)(void *data, const char *bytes, size_t n, struct trouble_hint *ret, struct error *err);
+    int (*take)(void *data, const char *bytes, size_t n, struct trouble_hint *ret,
+                struct error *err);
     int (*end)(void *data, struct trouble_hint *ret, struct error *err);
     void *data;
 };

@@ -124,17 +124,17 @@ static json_t *pieces_of(const struct record *r)
 
 static json_t *usage_of(const struct model_usage *u)
 {
-    return json_pack("{s:I,s:I,s:I,s:I,s:I}", "input", (json_int_t)u->input, "output", (json_int_t)u->output,
-                     "cache_read", (json_int_t)u->cache_read, "cache_write", (json_int_t)u->cache_write,
-                     "thinking", (json_int_t)u->thinking);
+    return json_pack("{s:I,s:I,s:I,s:I,s:I}", "input", (json_int_t)u->input, "output",
+                     (json_int_t)u->output, "cache_read", (json_int_t)u->cache_read, "cache_write",
+                     (json_int_t)u->cache_write, "thinking", (json_int_t)u->thinking);
 }
 
-static json_t *line_of(const struct record *r, const struct model_request *q, const struct model_reply *reply,
-                       bool cut)
+static json_t *line_of(const struct record *r, const struct model_request *q,
+                       const struct model_reply *reply, bool cut)
 {
     json_t *line = json_pack("{s:o,s:I,s:O,s:s}", "digest", digest_of(q), "messages",
-                             (json_int_t)json_array_size(q->messages), "content", reply->content, "stop",
-                             model_stop_name(reply->stop));
+                             (json_int_t)json_array_size(q->messages), "content", reply->content,
+                             "stop", model_stop_name(reply->stop));
     if (reply->usage.known)
         json_object_set_new(line, "usage", usage_of(&reply->usage));
     if (reply->model[0])

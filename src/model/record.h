@@ -1,6 +1,6 @@
 /*
- * A recording of a conversation: one line of JSON per answer, appended to a file (docs/replay.md). It holds
- * what the model said and when, and a digest of what it was asked; never the key.
+ * A recording of a conversation: one line of JSON per answer, appended to a file (docs/replay.md).
+ * It holds what the model said and when, and a digest of what it was asked; never the key.
  */
 #pragma once
 

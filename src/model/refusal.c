@@ -131,33 +131,35 @@ static int explain_key(const struct refusal_from *f, const struct said *s, struc
 {
     const struct model_spec *spec = f->spec;
     if (!spec->key && !spec->headers)
-        return error_set(err, EACCES, "%s wants a key: set %s (%s)", f->host, key_place(spec), s->message);
-    return error_set(err, EACCES, "%s does not accept the key: check %s (%s)", f->host, key_place(spec),
-                     s->message);
+        return error_set(err, EACCES, "%s wants a key: set %s (%s)", f->host, key_place(spec),
+                         s->message);
+    return error_set(err, EACCES, "%s does not accept the key: check %s (%s)", f->host,
+                     key_place(spec), s->message);
 }
 
 static int explain_missing(const struct refusal_from *f, const struct said *s, struct error *err)
 {
     if (has(s->message, "model") || has(s->code, "model") || has(s->code, "not_found_error"))
-        return error_set(err, ENOENT, "%s has no model \"%s\": check its name (%s)", f->host, f->name,
-                         s->message);
-    return error_set(err, ENOENT, "%s has nothing at this address: check the base URL (%s)", f->host,
-                     s->message);
+        return error_set(err, ENOENT, "%s has no model \"%s\": check its name (%s)", f->host,
+                         f->name, s->message);
+    return error_set(err, ENOENT, "%s has nothing at this address: check the base URL (%s)",
+                     f->host, s->message);
 }
 
 static int explain_quota(const struct refusal_from *f, const struct said *s, struct error *err)
 {
-    return error_set(err, EDQUOT, "no credit is left at %s: see the account's billing (%s)", f->host,
-                     s->message);
+    return error_set(err, EDQUOT, "no credit is left at %s: see the account's billing (%s)",
+                     f->host, s->message);
 }
 
-static int explain_status(const struct refusal_from *f, int status, const struct said *s, struct error *err)
+static int explain_status(const struct refusal_from *f, int status, const struct said *s,
+                          struct error *err)
 {
     if (status == 401)
         return explain_key(f, s, err);
     if (status == 403)
-        return error_set(err, EACCES, "%s refuses: what this key may do does not include it (%s)", f->host,
-                         s->message);
+        return error_set(err, EACCES, "%s refuses: what this key may do does not include it (%s)",
+                         f->host, s->message);
     if (status == 404)
         return explain_missing(f, s, err);
     if (status == 429)
@@ -165,7 +167,8 @@ static int explain_status(const struct refusal_from *f, int status, const struct
     if (status == 529 || status == 503)
         return error_set(err, EIO, "%s is overloaded (status %d: %s)", f->host, status, s->message);
     if (status >= 500)
-        return error_set(err, EIO, "%s has trouble of its own (status %d: %s)", f->host, status, s->message);
+        return error_set(err, EIO, "%s has trouble of its own (status %d: %s)", f->host, status,
+                         s->message);
     return error_set(err, status == 408 || status == 409 ? EIO : EINVAL,
                      "%s refuses the request (status %d: %s)", f->host, status, s->message);
 }
@@ -179,11 +182,14 @@ int refusal_explain(const struct refusal_from *from, int status, const char *bod
     if (!*s.message)
         snprintf(s.message, sizeof s.message, "%s", *s.code ? s.code : "it says nothing more");
     bool about_size = status == 400 || status == 413 || status == 422 || status == 500;
-    if (status == 413 || (about_size && (refusal_is_too_long(s.message) || refusal_is_too_long(s.code))))
-        return error_set(err, EMSGSIZE,
-                         "the conversation is longer than %s takes: compact it, or begin a new one (%s)",
-                         from->name, s.message);
-    if (status == 402 || has(s.code, "insufficient_quota") || has(s.message, "credit balance is too low"))
+    if (status == 413 ||
+        (about_size && (refusal_is_too_long(s.message) || refusal_is_too_long(s.code))))
+        return error_set(
+            err, EMSGSIZE,
+            "the conversation is longer than %s takes: compact it, or begin a new one (%s)",
+            from->name, s.message);
+    if (status == 402 || has(s.code, "insufficient_quota") ||
+        has(s.message, "credit balance is too low"))
         return explain_quota(from, &s, err);
     return explain_status(from, status, &s, err);
 }

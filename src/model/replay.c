@@ -1,9 +1,10 @@
 /*
- * The file is a sequence of JSON values (one per line, or however they are laid out), or one array of them,
- * or one object with the member "answers". All of it is parsed when it is opened, so that a mistake is told
- * before anything has happened.
+ * The file is a sequence of JSON values (one per line, or however they are laid out), or one array
+ * of them, or one object with the member "answers". All of it is parsed when it is opened, so that
+ * a mistake is told before anything has happened.
  *
- * Text comes in the pieces that it was recorded in, at their times; without pieces it comes word by word.
+ * Text comes in the pieces that it was recorded in, at their times; without pieces it comes word by
+ * word.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -79,10 +80,12 @@ static int parse_all(struct replay *p, const char *text, size_t n, struct error 
     int r = 0;
     for (size_t at = skip_blank(text, n, 0); r == 0 && at < n; at = skip_blank(text, n, at)) {
         json_error_t why;
-        json_t *value = json_loadb(text + at, n - at, JSON_DISABLE_EOF_CHECK | JSON_DECODE_ANY, &why);
+        json_t *value =
+            json_loadb(text + at, n - at, JSON_DISABLE_EOF_CHECK | JSON_DECODE_ANY, &why);
         if (!value)
             return error_set(err, EINVAL, "%s:%zu: no JSON: %s", p->name,
-                             line_of(text, at) + (size_t)(why.line > 0 ? why.line - 1 : 0), why.text);
+                             line_of(text, at) + (size_t)(why.line > 0 ? why.line - 1 : 0),
+                             why.text);
         at += (size_t)why.position;
         r = take_value(p, value, err);
         json_decref(value);
@@ -108,7 +111,8 @@ static int check_all(const struct replay *p, struct error *err)
     return 0;
 }
 
-int replay_parse(const char *name, const char *text, size_t n, struct replay **ret, struct error *err)
+int replay_parse(const char *name, const char *text, size_t n, struct replay **ret,
+                 struct error *err)
 {
     struct replay *p = calloc(1, sizeof *p);
     if (p) {
@@ -147,7 +151,8 @@ int replay_open(const char *path, struct replay **ret, struct error *err)
     _cleanup_buf_ struct buf b = BUF_INIT(REPLAY_BYTES_MAX);
     int r = read_recording(path, &b);
     if (r == -ENOBUFS)
-        return error_set(err, EFBIG, "the recording %s is larger than %u MiB", path, REPLAY_BYTES_MAX >> 20);
+        return error_set(err, EFBIG, "the recording %s is larger than %u MiB", path,
+                         REPLAY_BYTES_MAX >> 20);
     if (r < 0)
         return error_errno(err, -r, "cannot read the recording %s", path);
     return replay_parse(path, (const char *)b.data, b.len, ret, err);
@@ -184,7 +189,8 @@ static size_t word_end(const char *text, size_t n)
 }
 
 /* How much comes next, and when. Recorded pieces that do not fit the text are not believed. */
-static size_t next_piece(struct player *p, bool thinking, const char *text, size_t n, int64_t *ret_ms)
+static size_t next_piece(struct player *p, bool thinking, const char *text, size_t n,
+                         int64_t *ret_ms)
 {
     const json_t *piece = json_array_get(p->pieces, p->piece);
     const char *kind = json_string_value(json_array_get(piece, 1));
@@ -245,7 +251,8 @@ static int play_block(struct player *p, json_t *block)
     if (r == 0)
         return json_array_append(p->content, block) < 0 ? -ENOMEM : 0;
     if (r == -ECANCELED && text && !thinking && told)
-        json_array_append_new(p->content, json_pack("{s:s,s:s%}", "type", "text", "text", text, told));
+        json_array_append_new(p->content,
+                              json_pack("{s:s,s:s%}", "type", "text", "text", text, told));
     return r;
 }
 
@@ -253,7 +260,8 @@ static int play_block(struct player *p, json_t *block)
 static void drop_calls(json_t *content)
 {
     for (size_t i = json_array_size(content); i-- > 0;)
-        if (strcmp(json_string_value(json_object_get(json_array_get(content, i), "type")), "tool_use") == 0)
+        if (strcmp(json_string_value(json_object_get(json_array_get(content, i), "type")),
+                   "tool_use") == 0)
             json_array_remove(content, i);
 }
 
@@ -276,16 +284,17 @@ static int play(struct player *p, struct model_reply *reply)
     return r;
 }
 
-int replay_ask(struct replay *p, const struct model_request *q, double pace, const struct model_sink *sink,
-               struct model_reply *ret, struct error *err)
+int replay_ask(struct replay *p, const struct model_request *q, double pace,
+               const struct model_sink *sink, struct model_reply *ret, struct error *err)
 {
     struct model_reply reply;
     size_t n = json_array_size(p->answers);
     const json_t *said = json_array_get(p->answers, p->next);
     if (!said)
-        return error_set(err, ENODATA,
-                         "the recording %s ends after %zu answer%s: the conversation has gone on beyond it",
-                         p->name, n, n == 1 ? "" : "s");
+        return error_set(
+            err, ENODATA,
+            "the recording %s ends after %zu answer%s: the conversation has gone on beyond it",
+            p->name, n, n == 1 ? "" : "s");
     int r = replay_answer(said, p->next + 1, &reply, err);
     if (r < 0)
         return r;
@@ -301,5 +310,6 @@ int replay_ask(struct replay *p, const struct model_request *q, double pace, con
         *ret = reply;
     else
         model_reply_free(&reply);
-    return r < 0 ? error_set(err, -r, r == -ECANCELED ? "cancelled" : "no memory for an answer") : 0;
+    return r < 0 ? error_set(err, -r, r == -ECANCELED ? "cancelled" : "no memory for an answer")
+                 : 0;
 }

@@ -35,7 +35,8 @@ static int add_call(json_t *content, const json_t *call, size_t number, struct e
     if (id && (!is_text(id, ID_BYTES_MAX) || json_string_length(id) == 0))
         return error_set(err, EINVAL, "block %zu: the \"id\" of a call must be a short string", i);
     json_t *block = json_pack("{s:s}", "type", "tool_use");
-    json_object_set_new(block, "id", id ? json_copy((json_t *)id) : json_sprintf("call_%zu_%zu", number, i));
+    json_object_set_new(block, "id",
+                        id ? json_copy((json_t *)id) : json_sprintf("call_%zu_%zu", number, i));
     json_object_set_new(block, "name", json_copy((json_t *)name));
     json_object_set_new(block, "input", input ? json_deep_copy(input) : json_object());
     for (size_t k = 0; k < ARRAY_SIZE(CALL_MORE); k++) {
@@ -46,7 +47,8 @@ static int add_call(json_t *content, const json_t *call, size_t number, struct e
     return append(content, block, err);
 }
 
-/* A text, a thought, or what only its provider understands: as it was recorded, once it is checked. */
+/* A text, a thought, or what only its provider understands: as it was recorded, once it is checked.
+ */
 static int add_said(json_t *content, const json_t *block, const char *type, struct error *err)
 {
     const json_t *text = json_object_get(block, "text"), *from = json_object_get(block, "from");
@@ -90,7 +92,8 @@ static int add_words(json_t *content, const char *type, const json_t *words, str
 /* {"thinking", "text", "calls"}, each of them optional. */
 static int add_short(json_t *content, const json_t *said, size_t number, struct error *err)
 {
-    const json_t *thinking = json_object_get(said, "thinking"), *text = json_object_get(said, "text");
+    const json_t *thinking = json_object_get(said, "thinking"),
+                 *text = json_object_get(said, "text");
     const json_t *calls = json_object_get(said, "calls");
     json_t *call;
     size_t i;
@@ -98,7 +101,8 @@ static int add_short(json_t *content, const json_t *said, size_t number, struct 
     if (!thinking && !text && !calls)
         return error_set(err, EINVAL, "it needs \"text\", \"calls\", \"thinking\" or \"content\"");
     if (calls && (!json_is_array(calls) || json_array_size(calls) > DECODER_BLOCKS_MAX))
-        return error_set(err, EINVAL, "\"calls\" must be an array of at most %u calls", DECODER_BLOCKS_MAX);
+        return error_set(err, EINVAL, "\"calls\" must be an array of at most %u calls",
+                         DECODER_BLOCKS_MAX);
     if (thinking)
         r = add_words(content, "thinking", thinking, err);
     if (r == 0 && text)
@@ -145,7 +149,8 @@ static bool has_call(const json_t *content)
     return false;
 }
 
-static int read_stop(const json_t *said, const json_t *content, enum model_stop *ret, struct error *err)
+static int read_stop(const json_t *said, const json_t *content, enum model_stop *ret,
+                     struct error *err)
 {
     const json_t *stop = json_object_get(said, "stop");
     *ret = has_call(content) ? MODEL_TOOL_USE : MODEL_END_TURN;
@@ -179,7 +184,8 @@ int replay_answer(const json_t *said, size_t number, struct model_reply *ret, st
 {
     struct model_reply reply = {.content = json_array()};
     const char *model = json_string_value(json_object_get(said, "model"));
-    int r = reply.content ? add_all(reply.content, said, number, err) : error_set(err, ENOMEM, "no memory");
+    int r = reply.content ? add_all(reply.content, said, number, err)
+                          : error_set(err, ENOMEM, "no memory");
     if (r == 0)
         r = read_stop(said, reply.content, &reply.stop, err);
     if (r < 0) {

@@ -1,7 +1,7 @@
 /*
- * The Responses API: a list of items, each known by its output_index, which begin, grow and end; at the end
- * the whole response. The item that ends an item is trusted over its pieces, the response's list over items
- * that never ended; pieces count where nothing better comes.
+ * The Responses API: a list of items, each known by its output_index, which begin, grow and end; at
+ * the end the whole response. The item that ends an item is trusted over its pieces, the response's
+ * list over items that never ended; pieces count where nothing better comes.
  *
  * A message is a text per part; a block's key is the item's index and its part.
  */
@@ -30,7 +30,8 @@ static int64_t part_of(const json_t *event, const char *name)
     return json_integer_value(json_object_get(event, name));
 }
 
-static int block_of(struct decoder *d, int64_t key, int64_t part, enum block_kind kind, struct block **ret)
+static int block_of(struct decoder *d, int64_t key, int64_t part, enum block_kind kind,
+                    struct block **ret)
 {
     struct block *b = assembly_find(&d->a, key, part);
     d->answered = true;
@@ -107,7 +108,8 @@ static int item_added(struct decoder *d, json_t *event)
     return is_type(item, "reasoning") ? block_of(d, key, 0, BLOCK_THINKING, &b) : 0;
 }
 
-static int message_part(struct decoder *d, int64_t key, int64_t i, json_t *part, const json_t *phase)
+static int message_part(struct decoder *d, int64_t key, int64_t i, json_t *part,
+                        const json_t *phase)
 {
     struct block *b;
     bool refusal = is_type(part, "refusal");
@@ -125,7 +127,8 @@ static int message_part(struct decoder *d, int64_t key, int64_t i, json_t *part,
 /* Parts that only the pieces knew are none; but an item without any has only been shortened. */
 static int message_done(struct decoder *d, int64_t key, json_t *item)
 {
-    const json_t *content = json_object_get(item, "content"), *phase = json_object_get(item, "phase");
+    const json_t *content = json_object_get(item, "content"),
+                 *phase = json_object_get(item, "phase");
     json_t *part;
     size_t i;
     int r = 0;
@@ -332,4 +335,5 @@ static void finish(struct decoder *d)
     assembly_sort(&d->a, false);
 }
 
-const struct decode_protocol RESPONSES_DECODE = {.take = take, .take_whole = take_whole, .finish = finish};
+const struct decode_protocol RESPONSES_DECODE = {
+    .take = take, .take_whole = take_whole, .finish = finish};

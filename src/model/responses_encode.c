@@ -1,7 +1,8 @@
 /*
- * The Responses API: a flat list of items. Nothing is stored at the provider's; so what was thought comes
- * encrypted and goes back with every request, before the item that it led to: one without such an item, or
- * without anything that the provider could read again, is refused there and left out here.
+ * The Responses API: a flat list of items. Nothing is stored at the provider's; so what was thought
+ * comes encrypted and goes back with every request, before the item that it led to: one without
+ * such an item, or without anything that the provider could read again, is refused there and left
+ * out here.
  */
 #include <errno.h>
 #include <string.h>
@@ -20,11 +21,11 @@ static json_t *tools_of(const json_t *tools)
     json_array_foreach(tools, i, tool)
     {
         json_t *schema = json_object_get(tool, "input_schema");
-        json_t *made =
-            json_pack("{s:s, s:O, s:O*, s:o, s:b}", "type", "function", "name", json_object_get(tool, "name"),
-                      "description", json_object_get(tool, "description"), "parameters",
-                      schema ? json_incref(schema) : json_pack("{s:s, s:{}}", "type", "object", "properties"),
-                      "strict", 0);
+        json_t *made = json_pack(
+            "{s:s, s:O, s:O*, s:o, s:b}", "type", "function", "name", json_object_get(tool, "name"),
+            "description", json_object_get(tool, "description"), "parameters",
+            schema ? json_incref(schema) : json_pack("{s:s, s:{}}", "type", "object", "properties"),
+            "strict", 0);
         if (json_array_append_new(list, made) < 0)
             break;
     }
@@ -34,8 +35,8 @@ static json_t *tools_of(const json_t *tools)
 static int put_start(struct encoding *e)
 {
     const char *system = e->q->system;
-    json_t *head = json_pack("{s:s, s:b, s:b, s:[s]}", "model", e->spec->name, "stream", 1, "store", 0,
-                             "include", "reasoning.encrypted_content");
+    json_t *head = json_pack("{s:s, s:b, s:b, s:[s]}", "model", e->spec->name, "stream", 1, "store",
+                             0, "include", "reasoning.encrypted_content");
     if (e->q->max_tokens)
         json_object_set_new(head, "max_output_tokens", json_integer((json_int_t)e->q->max_tokens));
     if (json_array_size(e->q->tools) > 0)
@@ -99,7 +100,8 @@ static bool has_parts(const json_t *blocks, bool images_only)
     size_t i;
     json_array_foreach(blocks, i, block)
     {
-        if (block_is(block, "image") || (!images_only && block_is(block, "text") && !body_blank(block)))
+        if (block_is(block, "image") ||
+            (!images_only && block_is(block, "text") && !body_blank(block)))
             return true;
     }
     return false;
@@ -216,7 +218,8 @@ static bool is_item(const struct encoding *e, const json_t *block)
     return body_returns(e, block) && (block_is(block, "other") || can_be_read_again(block));
 }
 
-/* How many blocks of an assistant's message count: what was thought last, and led to nothing, does not. */
+/* How many blocks of an assistant's message count: what was thought last, and led to nothing, does
+ * not. */
 static size_t items_end(const struct encoding *e, const json_t *content)
 {
     size_t n = json_array_size(content);

@@ -1,4 +1,5 @@
-/* When a request is tried again: what is worth it, and how long to wait before. Pure but for retry_wait(). */
+/* When a request is tried again: what is worth it, and how long to wait before. Pure but for
+ * retry_wait(). */
 #pragma once
 
 #include <stdbool.h>
@@ -15,8 +16,8 @@ bool retry_wanted(const struct transport_answer *a);
 /* How long the head says to wait, in milliseconds; -1: nothing of use. */
 int64_t retry_told_ms(const struct transport_answer *a, time_t now);
 
-/* How long to wait before try number `attempt` (from 1): what was told, if that is not too long; else
- * `base_ms`, doubled with every attempt up to 16 times, less up to a quarter by `random`. */
+/* How long to wait before try number `attempt` (from 1): what was told, if that is not too long;
+ * else `base_ms`, doubled with every attempt up to 16 times, less up to a quarter by `random`. */
 int retry_delay_ms(unsigned attempt, int base_ms, int64_t told_ms, uint32_t random);
 
 /* 0, or -ECANCELED as soon as `cancel` is readable. */

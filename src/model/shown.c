@@ -82,7 +82,8 @@ static void take_text(struct shown *s, struct shown_stream *t, const struct mode
     s->sink->event(s->sink->data, &rest);
 }
 
-/* The beginning of a call is told once; of what differs from the last attempt, nothing need be taken back. */
+/* The beginning of a call is told once; of what differs from the last attempt, nothing need be
+ * taken back. */
 static void take_call(struct shown *s, const struct model_event *e)
 {
     struct shown_stream *t = &s->calls;

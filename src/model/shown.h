@@ -1,10 +1,10 @@
 /*
  * Nothing that was shown is shown twice.
  *
- * A stream may break off in the middle, and the request is then tried again. This stands between the decoders
- * of all attempts and the sink: it remembers what was handed out, and holds back as much of a new attempt as
- * says the same again. At the first difference it tells how much of what was shown counts still (MODEL_BACK),
- * and from there on everything is new. Pure.
+ * A stream may break off in the middle, and the request is then tried again. This stands between
+ * the decoders of all attempts and the sink: it remembers what was handed out, and holds back as
+ * much of a new attempt as says the same again. At the first difference it tells how much of what
+ * was shown counts still (MODEL_BACK), and from there on everything is new. Pure.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 
 struct shown_stream {
     struct buf given; /* what the sink was given, as far as it counts */
-    size_t at;        /* so much of it this attempt has said, too; given.len: it is new from here on */
+    size_t at; /* so much of it this attempt has said, too; given.len: it is new from here on */
 };
 
 struct shown {

@@ -36,7 +36,8 @@ static void global_init(void)
     curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
-/* Sockets of ours are nobody else's: a program that another thread starts meanwhile must not inherit them. */
+/* Sockets of ours are nobody else's: a program that another thread starts meanwhile must not
+ * inherit them. */
 static curl_socket_t open_socket(void *data, curlsocktype purpose, struct curl_sockaddr *at)
 {
     return socket(at->family, at->socktype | SOCK_CLOEXEC, at->protocol);
@@ -76,7 +77,8 @@ static size_t take_body(char *data, size_t size, size_t n, void *transport)
     return r < 0 ? CURL_WRITEFUNC_ERROR : n;
 }
 
-/* Which certificates are trusted, where the environment says so: libcurl itself does not look there. */
+/* Which certificates are trusted, where the environment says so: libcurl itself does not look
+ * there. */
 static void set_certificates(CURL *e)
 {
     const char *file = getenv("SSL_CERT_FILE"), *folder = getenv("SSL_CERT_DIR");
@@ -86,8 +88,8 @@ static void set_certificates(CURL *e)
         curl_easy_setopt(e, CURLOPT_CAPATH, folder);
 }
 
-/* What is the same for all requests. Certificates are checked, proxies of the environment are used, and
- * Nagle's algorithm is off: these are libcurl's defaults. */
+/* What is the same for all requests. Certificates are checked, proxies of the environment are used,
+ * and Nagle's algorithm is off: these are libcurl's defaults. */
 static void set_options(struct transport *t)
 {
     CURL *e = t->easy;
@@ -203,13 +205,14 @@ static int pump(struct transport *t)
         int left = clock_poll_ms(deadline);
         if (left == 0)
             return -ETIMEDOUT;
-        if (curl_multi_poll(t->multi, &cancel, c->cancel >= 0 ? 1 : 0, left < POLL_MS ? left : POLL_MS,
-                            NULL) != CURLM_OK)
+        if (curl_multi_poll(t->multi, &cancel, c->cancel >= 0 ? 1 : 0,
+                            left < POLL_MS ? left : POLL_MS, NULL) != CURLM_OK)
             return -EIO;
     }
 }
 
-/* An answer that came before all of the request was sent: the rest of the request is not there any more. */
+/* An answer that came before all of the request was sent: the rest of the request is not there any
+ * more. */
 static bool is_sent(struct transport *t, const struct transport_call *c)
 {
     curl_off_t sent = 0;
@@ -217,8 +220,8 @@ static bool is_sent(struct transport *t, const struct transport_call *c)
     return (size_t)sent >= c->n;
 }
 
-/* The end of the last answer has mostly come by now, or comes at once, and its connection can be used again;
- * else it is given up. */
+/* The end of the last answer has mostly come by now, or comes at once, and its connection can be
+ * used again; else it is given up. */
 static void finish_last(struct transport *t)
 {
     int64_t deadline = clock_now() + LINGER_MS * NS_PER_MS;
@@ -292,8 +295,8 @@ static int post(struct transport *t, const struct transport_call *c, struct tran
     return r < 0 ? error_errno(err, -r, "cannot ask") : explain(t, err);
 }
 
-int transport_post(struct transport *t, const struct transport_call *c, struct transport_answer *ret,
-                   struct error *err)
+int transport_post(struct transport *t, const struct transport_call *c,
+                   struct transport_answer *ret, struct error *err)
 {
     struct hush hush;
     hush_begin(&hush);

@@ -1,10 +1,10 @@
 /*
  * One POST over HTTP, and its answer as it comes. libcurl ends here.
  *
- * A transport holds one connection and uses it again. Waiting is in one place, curl's own poll, and includes
- * the caller's `cancel`: whoever cancels is heard at once, also while a name is looked up. Redirections are
- * not followed here. What a server can make this keep is bounded: its headers here, its body by whoever takes
- * it.
+ * A transport holds one connection and uses it again. Waiting is in one place, curl's own poll, and
+ * includes the caller's `cancel`: whoever cancels is heard at once, also while a name is looked up.
+ * Redirections are not followed here. What a server can make this keep is bounded: its headers
+ * here, its body by whoever takes it.
  */
 #pragma once
 
@@ -43,10 +43,10 @@ int transport_new(struct transport **ret, struct error *err);
 struct transport *transport_free(struct transport *t);
 
 /*
- * 0: an answer came, to its end or as far as it was needed. -ECANCELED; what `take` said; or with the text
- * set: -ETIMEDOUT, -ECONNREFUSED (nobody listens), -EHOSTUNREACH (no such name), -EPIPE (it broke off),
- * -EKEYREJECTED (the certificate), -EPROTO (no HTTP, or too much of it), -EIO, -ENOMEM. *ret holds what came
- * of the head in any case.
+ * 0: an answer came, to its end or as far as it was needed. -ECANCELED; what `take` said; or with
+ * the text set: -ETIMEDOUT, -ECONNREFUSED (nobody listens), -EHOSTUNREACH (no such name), -EPIPE
+ * (it broke off), -EKEYREJECTED (the certificate), -EPROTO (no HTTP, or too much of it), -EIO,
+ * -ENOMEM. *ret holds what came of the head in any case.
  */
-int transport_post(struct transport *t, const struct transport_call *c, struct transport_answer *ret,
-                   struct error *err);
+int transport_post(struct transport *t, const struct transport_call *c,
+                   struct transport_answer *ret, struct error *err);

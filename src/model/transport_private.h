@@ -5,8 +5,8 @@
 
 #include "transport.h"
 
-/* Takes a header's value without the spaces around it, if it fits and is of visible characters; else `to`
- * stays as it is. */
+/* Takes a header's value without the spaces around it, if it fits and is of visible characters;
+ * else `to` stays as it is. */
 void transport_copy_value(char *to, size_t size, const char *from, size_t n);
 
 /* One line of the head of an answer. */

@@ -83,14 +83,16 @@ static struct kind kind_of_status(json_int_t status)
     case 409:
         return (struct kind){.code = EIO, .retry = true};
     default:
-        return (struct kind){.code = status >= 400 && status < 500 ? EINVAL : EIO, .retry = status >= 500};
+        return (struct kind){.code = status >= 400 && status < 500 ? EINVAL : EIO,
+                             .retry = status >= 500};
     }
 }
 
 /* A number, also where it is written as a string. */
 static json_int_t status_of(const json_t *value)
 {
-    json_int_t status = json_is_string(value) ? atoi(json_string_value(value)) : json_integer_value(value);
+    json_int_t status =
+        json_is_string(value) ? atoi(json_string_value(value)) : json_integer_value(value);
     return status >= 400 && status < 600 ? status : 0;
 }
 
@@ -145,7 +147,8 @@ static int64_t read_delay(const char *s)
 
 int64_t trouble_delay(const char *message)
 {
-    static const char *const BEFORE[] = {"try again in ", "retry in ", "retry after ", "try again after "};
+    static const char *const BEFORE[] = {"try again in ", "retry in ", "retry after ",
+                                         "try again after "};
     for (size_t i = 0; i < ARRAY_SIZE(BEFORE); i++) {
         const char *at = strcasestr(message, BEFORE[i]);
         int64_t ms = at ? read_delay(at + strlen(BEFORE[i])) : -1;
@@ -165,7 +168,8 @@ static int tell(struct kind kind, const json_t *message, const char *type, struc
         return error_set(err, kind.code, "the provider says: %s (%s)", what, which);
     if (*what)
         return error_set(err, kind.code, "the provider says: %s", what);
-    return error_set(err, kind.code, "the provider reports an error%s%s", *which ? ": " : "", which);
+    return error_set(err, kind.code, "the provider reports an error%s%s", *which ? ": " : "",
+                     which);
 }
 
 int trouble_take(const json_t *error, struct decoder_trouble *ret, struct error *err)

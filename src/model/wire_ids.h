@@ -1,7 +1,8 @@
 /*
- * The ids of calls as a provider takes them. They come from other providers too, or are made up: Anthropic
- * wants letters, digits, `_` and `-` and no id twice in a conversation, OpenAI no more than 40 or 64 bytes.
- * An id that fits goes out as it is; another becomes a name made from it, the same in every request.
+ * The ids of calls as a provider takes them. They come from other providers too, or are made up:
+ * Anthropic wants letters, digits, `_` and `-` and no id twice in a conversation, OpenAI no more
+ * than 40 or 64 bytes. An id that fits goes out as it is; another becomes a name made from it, the
+ * same in every request.
  */
 #pragma once
 

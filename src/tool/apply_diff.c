@@ -1,6 +1,7 @@
 /*
- * Applies a diff to the workspace, all or nothing. The guest does it (src/guest/patch); here its answers
- * become data and text: what was done to each file, or what stands in the way and what is there instead.
+ * Applies a diff to the workspace, all or nothing. The guest does it (src/guest/patch); here its
+ * answers become data and text: what was done to each file, or what stands in the way and what is
+ * there instead.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,8 +15,9 @@
 #define FILES_SHOWN 200u   /* in the text; the data has all */
 
 static const char *const KINDS[] = {
-    [WIRE_PATCH_ADDED] = "added",     [WIRE_PATCH_MODIFIED] = "modified", [WIRE_PATCH_DELETED] = "deleted",
-    [WIRE_PATCH_RENAMED] = "renamed", [WIRE_PATCH_COPIED] = "copied",     [WIRE_PATCH_MODE] = "mode",
+    [WIRE_PATCH_ADDED] = "added",     [WIRE_PATCH_MODIFIED] = "modified",
+    [WIRE_PATCH_DELETED] = "deleted", [WIRE_PATCH_RENAMED] = "renamed",
+    [WIRE_PATCH_COPIED] = "copied",   [WIRE_PATCH_MODE] = "mode",
 };
 
 static json_t *field_text(const struct wire_frame *f, uint16_t key)
@@ -53,7 +55,8 @@ static json_t *take_file(const struct wire_frame *f)
     uint64_t kind = wire_find_u64(f, WIRE_K_KIND, 0);
     json_t *o = json_object();
     data_set(o, "path", field_text(f, WIRE_K_PATH));
-    data_set(o, "kind", json_string(kind > 0 && kind < ARRAY_SIZE(KINDS) ? KINDS[kind] : "modified"));
+    data_set(o, "kind",
+             json_string(kind > 0 && kind < ARRAY_SIZE(KINDS) ? KINDS[kind] : "modified"));
     if (wire_find(f, WIRE_K_FROM, &from))
         data_set(o, "from", field_text(f, WIRE_K_FROM));
     data_set(o, "hunks", field_number(f, WIRE_K_HUNKS));
@@ -91,7 +94,8 @@ static int take_answers(struct ask *a, json_t *files, json_t *rejected, struct w
         bool reject = wire_find(ret, WIRE_K_TEXT, &reason);
         if (++n > ENTRIES_MAX)
             return error_set(err, EPROTO, "the box sent too many answers");
-        json_array_append_new(reject ? rejected : files, reject ? take_reject(ret) : take_file(ret));
+        json_array_append_new(reject ? rejected : files,
+                              reject ? take_reject(ret) : take_file(ret));
     }
     return r;
 }
@@ -128,7 +132,8 @@ static void put_files(struct buf *b, const json_t *files, const json_t *notes, b
     size_t n = json_array_size(files), i;
     json_t *note;
     buf_printf(b,
-               check ? "The diff would apply; nothing was changed. %zu file%s:\n" : "Applied. %zu file%s:\n",
+               check ? "The diff would apply; nothing was changed. %zu file%s:\n"
+                     : "Applied. %zu file%s:\n",
                n, n == 1 ? "" : "s");
     for (i = 0; i < n && i < FILES_SHOWN; i++)
         put_file(b, json_array_get(files, i));
@@ -203,7 +208,8 @@ static int run(struct tool_call *c, struct error *err)
         r = take_answers(&a, files, rejected, &result, err);
     if (r < 0)
         return r;
-    c->result->failed = wire_find_u64(&result, WIRE_K_CODE, 0) != 0 || json_array_size(rejected) > 0;
+    c->result->failed =
+        wire_find_u64(&result, WIRE_K_CODE, 0) != 0 || json_array_size(rejected) > 0;
     if (c->result->failed) {
         json_object_del(data, "files");
         json_object_del(data, "notes");
@@ -212,7 +218,8 @@ static int run(struct tool_call *c, struct error *err)
     }
     json_object_del(data, "rejected");
     data_set(data, "notes", field_lines(&result, WIRE_K_NOTE));
-    put_files(&c->result->text, files, json_object_get(data, "notes"), input_bool(c, "check", false));
+    put_files(&c->result->text, files, json_object_get(data, "notes"),
+              input_bool(c, "check", false));
     return 0;
 }
 

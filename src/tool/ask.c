@@ -49,8 +49,8 @@ void ask_path(struct ask *a, const char *path)
     wire_put_str(&a->out, WIRE_K_PATH, *path ? path : ".");
 }
 
-/* Waits until the connection is ready, nobody wants the answer any more, or the guest is not there to give
- * it. */
+/* Waits until the connection is ready, nobody wants the answer any more, or the guest is not there
+ * to give it. */
 static int wait_for(struct ask *a, short events, struct error *err)
 {
     int n = 0;
@@ -64,9 +64,9 @@ static int wait_for(struct ask *a, short events, struct error *err)
         return error_set(err, ECANCELED, "the call was cancelled");
     if (n < 0)
         return error_errno(err, -n, "cannot wait for the box");
-    return n == 0
-               ? error_set(err, ETIMEDOUT, "the box did not answer within %d seconds", a->patience_ms / 1000)
-               : 0;
+    return n == 0 ? error_set(err, ETIMEDOUT, "the box did not answer within %d seconds",
+                              a->patience_ms / 1000)
+                  : 0;
 }
 
 void ask_end(struct ask *a)
@@ -130,7 +130,8 @@ static int take_error(const struct wire_frame *f, struct error *err)
     if (wire_find(f, WIRE_K_TEXT, &field))
         text_append(&text, field.data, field.size < ERROR_TEXT_MAX ? field.size : ERROR_TEXT_MAX);
     const char *said = text.len ? buf_cstr(&text) : NULL;
-    return error_set(err, code > 0 && code < 4096 ? (int)code : EIO, "%s", said ? said : "the box failed");
+    return error_set(err, code > 0 && code < 4096 ? (int)code : EIO, "%s",
+                     said ? said : "the box failed");
 }
 
 /* The stream ended without an answer. Where the box has ended too, another request says why. */
@@ -168,7 +169,8 @@ int ask_each(struct ask *a, int (*take)(void *data, const struct wire_frame *f),
     while (r >= 0 && (r = ask_next(a, ret, err)) > 0) {
         int taken = take(data, ret);
         if (taken < 0)
-            return error_set(err, -taken, taken == -ENOMEM ? "no memory" : "the box sent a malformed answer");
+            return error_set(err, -taken,
+                             taken == -ENOMEM ? "no memory" : "the box sent a malformed answer");
     }
     return r;
 }

@@ -9,8 +9,8 @@
  *         …one DATA or ENTRY frame…
  *     if (r == 0) …frame is the RESULT…
  *
- * The guest is not trusted: every answer is waited for with patience that ends, and with an eye on the call's
- * cancel descriptor.
+ * The guest is not trusted: every answer is waited for with patience that ends, and with an eye on
+ * the call's cancel descriptor.
  */
 #pragma once
 
@@ -42,9 +42,9 @@ void ask_free(struct ask *a);
 #define _cleanup_ask_ _cleanup_(ask_free)
 
 /*
- * The PATH (and NAME, its root) of a path as a model writes it: relative to the workspace, or absolute in the
- * box. What begins with /workspace lies in the workspace, out of which no link leads; any other absolute path
- * is taken from the root of the box.
+ * The PATH (and NAME, its root) of a path as a model writes it: relative to the workspace, or
+ * absolute in the box. What begins with /workspace lies in the workspace, out of which no link
+ * leads; any other absolute path is taken from the root of the box.
  */
 void ask_path(struct ask *a, const char *path);
 
@@ -57,16 +57,17 @@ int ask_send(struct ask *a, struct error *err);
 /* DATA frames behind the request, of any length; `last` ends them. */
 int ask_data(struct ask *a, const void *data, size_t n, bool last, struct error *err);
 
-/* Sends what was put into a->out since: whole frames. 1 if the guest has answered already and takes no more.
+/* Sends what was put into a->out since: whole frames. 1 if the guest has answered already and takes
+ * no more.
  */
 int ask_flush(struct ask *a, struct error *err);
 
-/* The next answer: 1 a stream frame, 0 the RESULT, or a negative errno, that of an ERROR frame among them.
- * The frame is valid until the next call. */
+/* The next answer: 1 a stream frame, 0 the RESULT, or a negative errno, that of an ERROR frame
+ * among them. The frame is valid until the next call. */
 int ask_next(struct ask *a, struct wire_frame *ret, struct error *err);
 
-/* Sends, and gives each stream frame to `take` until the RESULT. What take refuses, with -ENOMEM or because
- * it is nothing that the guest may send, ends it. */
+/* Sends, and gives each stream frame to `take` until the RESULT. What take refuses, with -ENOMEM or
+ * because it is nothing that the guest may send, ends it. */
 int ask_each(struct ask *a, int (*take)(void *data, const struct wire_frame *f), void *data,
              struct wire_frame *ret, struct error *err);
 

@@ -1,9 +1,9 @@
 /*
  * `bash`: a command in the session's shell.
  *
- * The shell itself, what lasts of it from call to call and what does not, is the guest's (src/guest/shell);
- * here its output is kept within what a model can read, and its end is put into words. A command that fails
- * is no failed call: the exit code is part of the answer.
+ * The shell itself, what lasts of it from call to call and what does not, is the guest's
+ * (src/guest/shell); here its output is kept within what a model can read, and its end is put into
+ * words. A command that fails is no failed call: the exit code is part of the answer.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -71,8 +71,8 @@ int bash_set_end(json_t *data, const struct bash_end *e, bool running)
 static void put_limit(struct buf *text, const struct bash_end *e)
 {
     static const char *const words[] = {
-        [WIRE_LIMIT_TIMEOUT] =
-            "the command ran longer than its time limit and was ended with everything it had started",
+        [WIRE_LIMIT_TIMEOUT] = "the command ran longer than its time limit and was ended with "
+                               "everything it had started",
         [WIRE_LIMIT_CPU] = "the command used more CPU time than the box allows and was ended",
         [WIRE_LIMIT_MEMORY] = "the command needed more memory than the box has and was ended",
         [WIRE_LIMIT_PIDS] = "the command needed more processes than the box may have",
@@ -98,7 +98,8 @@ void bash_put_end(struct buf *text, const struct bash_end *e)
         buf_printf(text, "[exit code %d]\n", e->exit_code);
 }
 
-int bash_set_output(struct tool_call *c, json_t *data, const struct kept_output *o, const char *file)
+int bash_set_output(struct tool_call *c, json_t *data, const struct kept_output *o,
+                    const char *file)
 {
     struct buf *text = &c->result->text;
     const char *path = o->path[0] ? o->path : file;
@@ -122,7 +123,8 @@ static void put_refusals(const struct tool_call *c, const struct box_result *r, 
             buf_append_str(notes, "the host is allowed, but its address is a private or local one");
         else
             buf_printf(notes, "this host is not allowed%s%s%s",
-                       askable ? "; ask for it with request_network, or the user types /net allow:" : "",
+                       askable ? "; ask for it with request_network, or the user types /net allow:"
+                               : "",
                        askable ? target : "", askable ? "" : " from this box");
     }
 }
@@ -151,11 +153,11 @@ static int answer(struct tool_call *c, const struct foreground *f, const struct 
                   struct error *err)
 {
     json_t *data = c->result->data = json_object();
-    struct bash_end end = {.exit_code = r->exit_code,
-                           .signal = r->signal,
-                           .limit = r->limit,
-                           .limit_hint =
-                               "; give it a larger timeout (in seconds), or run it with background: true"};
+    struct bash_end end = {
+        .exit_code = r->exit_code,
+        .signal = r->signal,
+        .limit = r->limit,
+        .limit_hint = "; give it a larger timeout (in seconds), or run it with background: true"};
     if (!data || bash_set_output(c, data, &f->output, NULL) < 0)
         return error_set(err, ENOMEM, "no memory");
     if (c->result->text.len == 0 && r->exit_code == 0 && !r->limit)
@@ -170,7 +172,8 @@ static int answer(struct tool_call *c, const struct foreground *f, const struct 
 static int run_foreground(struct tool_call *c, const struct box_command *asked, struct error *err)
 {
     struct foreground f = {0};
-    struct box_sink sink = {.write = take_output, .tick = c->progress ? take_tick : NULL, .data = &f};
+    struct box_sink sink = {
+        .write = take_output, .tick = c->progress ? take_tick : NULL, .data = &f};
     struct box_result result = {0};
     ticker_start(&f.ticker, c);
     kept_output_init(&f.output, c);
@@ -198,8 +201,8 @@ static int run_background(struct tool_call *c, const struct box_command *command
     data_set(data, "running", json_true());
     data_set(data, "output_file", string_or_null(result.output_path));
     buf_printf(&c->result->text,
-               "Started in the background with handle %" PRIu64 ". Call bash with {\"handle\": %" PRIu64
-               "} for its new output and how it ended.\n",
+               "Started in the background with handle %" PRIu64
+               ". Call bash with {\"handle\": %" PRIu64 "} for its new output and how it ended.\n",
                result.handle, result.handle);
     box_result_free(&result);
     return data ? 0 : error_set(err, ENOMEM, "no memory");
@@ -208,9 +211,11 @@ static int run_background(struct tool_call *c, const struct box_command *command
 /* What does not go together, said before anything runs. */
 static const char *contradiction(const struct tool_call *c)
 {
-    bool command = json_object_get(c->input, "command"), handle = json_object_get(c->input, "handle");
+    bool command = json_object_get(c->input, "command"),
+         handle = json_object_get(c->input, "handle");
     if (command == handle)
-        return "give either command, to run something, or handle, to look after a background command";
+        return "give either command, to run something, or handle, to look after a background "
+               "command";
     if (handle && (json_object_get(c->input, "cwd") || input_bool(c, "background", false)))
         return "cwd and background go with command, not with handle";
     if (command && (json_object_get(c->input, "kill") || json_object_get(c->input, "eof")))

@@ -17,12 +17,14 @@ void bash_put_end(struct buf *text, const struct bash_end *e);
 /* The members exit_code, signal, timed_out and killed_by; all null while it runs. */
 int bash_set_end(json_t *data, const struct bash_end *e, bool running);
 
-/* The members output, output_bytes, truncated and output_file; and the output itself as text. `file` has all
- * of it anyway; or NULL. */
-int bash_set_output(struct tool_call *c, json_t *data, const struct kept_output *o, const char *file);
+/* The members output, output_bytes, truncated and output_file; and the output itself as text.
+ * `file` has all of it anyway; or NULL. */
+int bash_set_output(struct tool_call *c, json_t *data, const struct kept_output *o,
+                    const char *file);
 
 /* A call with `handle`. */
 int bash_handle(struct tool_call *c, struct error *err);
 
-/* Does a background command of the session's box still run? -ESRCH: there is none with that handle. */
+/* Does a background command of the session's box still run? -ESRCH: there is none with that handle.
+ */
 int bash_is_running(struct tool_session *s, uint64_t handle, bool *ret);

@@ -121,8 +121,10 @@ static bool pause_for(struct tool_call *c, int ms)
     return poll(&p, 1, ms) <= 0;
 }
 
-/* Until there is something new, or it has ended, or the time is over. After a kill only its end counts. */
-static int wait_for_news(struct tool_call *c, int64_t until, bool killed, struct status *s, struct error *err)
+/* Until there is something new, or it has ended, or the time is over. After a kill only its end
+ * counts. */
+static int wait_for_news(struct tool_call *c, int64_t until, bool killed, struct status *s,
+                         struct error *err)
 {
     int64_t began = clock_now(), told = began;
     for (int ms = LOOK_FIRST_MS;; ms = 2 * ms < LOOK_MOST_MS ? 2 * ms : LOOK_MOST_MS) {
@@ -132,7 +134,8 @@ static int wait_for_news(struct tool_call *c, int64_t until, bool killed, struct
             return r;
         if (c->progress && now - told > 500 * NS_PER_MS) {
             told = now;
-            c->progress->say(c->progress->data, (double)(now - began) / NS_PER_S, "waiting for new output");
+            c->progress->say(c->progress->data, (double)(now - began) / NS_PER_S,
+                             "waiting for new output");
         }
         int64_t left_ms = (until - now) / NS_PER_MS + 1;
         if (!pause_for(c, left_ms < ms ? (int)left_ms : ms))
@@ -140,8 +143,10 @@ static int wait_for_news(struct tool_call *c, int64_t until, bool killed, struct
     }
 }
 
-/* What is new, with the head and the tail of it if it is long. The guest takes it as told from here on. */
-static int read_news(struct tool_call *c, struct status *ret, struct kept_output *o, struct error *err)
+/* What is new, with the head and the tail of it if it is long. The guest takes it as told from here
+ * on. */
+static int read_news(struct tool_call *c, struct status *ret, struct kept_output *o,
+                     struct error *err)
 {
     _cleanup_ask_ struct ask a;
     struct wire_frame frame;
@@ -205,8 +210,8 @@ int bash_handle(struct tool_call *c, struct error *err)
     if (r == 0 && kill)
         r = end_tree(c, err);
     if (r == 0)
-        r = wait_for_news(c, clock_now() + (kill && wait < KILL_PATIENCE ? KILL_PATIENCE : wait), kill, &s,
-                          err);
+        r = wait_for_news(c, clock_now() + (kill && wait < KILL_PATIENCE ? KILL_PATIENCE : wait),
+                          kill, &s, err);
     if (r == 0)
         r = read_news(c, &s, &output, err);
     return r < 0 ? r : answer(c, &s, &output, err);

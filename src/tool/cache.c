@@ -69,7 +69,8 @@ static void add_part(SHA2_CTX *sha, const char *text)
     SHA256Update(sha, (const uint8_t *)text, n);
 }
 
-int tool_cache_key(const char *snapshot, const char *tool, const json_t *input, uint8_t ret[CACHE_KEY_SIZE])
+int tool_cache_key(const char *snapshot, const char *tool, const json_t *input,
+                   uint8_t ret[CACHE_KEY_SIZE])
 {
     SHA2_CTX sha;
     char *text = json_dumps(input, JSON_COMPACT | JSON_SORT_KEYS);
@@ -98,7 +99,8 @@ static struct entry *find(struct tool_cache *c, const uint8_t *key)
     return NULL;
 }
 
-bool tool_cache_find(struct tool_cache *c, const uint8_t key[CACHE_KEY_SIZE], struct tool_result *ret)
+bool tool_cache_find(struct tool_cache *c, const uint8_t key[CACHE_KEY_SIZE],
+                     struct tool_result *ret)
 {
     pthread_mutex_lock(&c->lock);
     struct entry *e = find(c, key);
@@ -119,7 +121,8 @@ static size_t weigh(const struct tool_result *r)
     return OVERHEAD + r->text.len + r->image.len + 4 * data;
 }
 
-void tool_cache_add(struct tool_cache *c, const uint8_t key[CACHE_KEY_SIZE], const struct tool_result *r)
+void tool_cache_add(struct tool_cache *c, const uint8_t key[CACHE_KEY_SIZE],
+                    const struct tool_result *r)
 {
     size_t bytes = weigh(r);
     struct entry *e = bytes <= c->max / LARGEST ? calloc(1, sizeof *e) : NULL;

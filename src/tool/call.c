@@ -45,15 +45,16 @@ static int check_input(const struct tool *t, const json_t *input, struct error *
     return r;
 }
 
-/* The key of an answer that may be kept. False if it may not: the state of the box is not known, or running
- * this again might give something else. */
+/* The key of an answer that may be kept. False if it may not: the state of the box is not known, or
+ * running this again might give something else. */
 static bool cache_key(struct tool_call *c, const struct tool_request *q, struct tool_cache **ret,
                       uint8_t key[CACHE_KEY_SIZE])
 {
     struct tool_session *s = c->session;
     bool may = (c->tool->flags & TOOL_CACHED) || (q->cached && (c->tool->flags & TOOL_RUNS));
     pthread_mutex_lock(&s->lock);
-    may = may && s->cache && s->snapshot && tool_cache_key(s->snapshot, c->tool->name, c->input, key) == 0;
+    may = may && s->cache && s->snapshot &&
+          tool_cache_key(s->snapshot, c->tool->name, c->input, key) == 0;
     *ret = s->cache;
     pthread_mutex_unlock(&s->lock);
     return may;
@@ -69,8 +70,8 @@ static void forget_state(struct tool_session *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* In a session that alone changes its box, what this call left is a state of its own; but not while something
- * runs on. */
+/* In a session that alone changes its box, what this call left is a state of its own; but not while
+ * something runs on. */
 static void name_state(struct tool_session *s, bool lingers)
 {
     char name[32];
@@ -130,14 +131,17 @@ struct tool_turn {
     bool threaded;
 };
 
-/* Takes its place. Whether it only reads is not known before the tool is found, which may take long: until
- * then nobody overtakes it. */
+/* Takes its place. Whether it only reads is not known before the tool is found, which may take
+ * long: until then nobody overtakes it. */
 static void turn_begin(struct tool_turn *t, struct tool_session *s, const struct tool_request *q,
                        struct tool_result *ret)
 {
-    *t = (struct tool_turn){
-        .q = q,
-        .call = {.session = s, .tool = q->tool, .result = ret, .cancel = q->cancel, .progress = q->progress}};
+    *t = (struct tool_turn){.q = q,
+                            .call = {.session = s,
+                                     .tool = q->tool,
+                                     .result = ret,
+                                     .cancel = q->cancel,
+                                     .progress = q->progress}};
     order_take(&s->order, &t->ticket, false);
 }
 
@@ -204,8 +208,10 @@ static void *turn_thread(void *data)
     return NULL;
 }
 
-/* Up to THREADS_MAX at a time: who waits for a turn waits in a thread. The last of them runs here. */
-static void call_some(struct tool_session *s, const struct tool_request *q, size_t n, struct tool_result *ret)
+/* Up to THREADS_MAX at a time: who waits for a turn waits in a thread. The last of them runs here.
+ */
+static void call_some(struct tool_session *s, const struct tool_request *q, size_t n,
+                      struct tool_result *ret)
 {
     struct tool_turn turns[THREADS_MAX];
     for (size_t i = 0; i < n; i++)
@@ -220,7 +226,8 @@ static void call_some(struct tool_session *s, const struct tool_request *q, size
             pthread_join(turns[i].thread, NULL);
 }
 
-void tool_call_many(struct tool_session *s, const struct tool_request *q, size_t n, struct tool_result *ret)
+void tool_call_many(struct tool_session *s, const struct tool_request *q, size_t n,
+                    struct tool_result *ret)
 {
     for (size_t at = 0; at < n; at += THREADS_MAX)
         call_some(s, q + at, n - at < THREADS_MAX ? n - at : THREADS_MAX, ret + at);

@@ -10,7 +10,8 @@
 
 #define EXPANDED_MAX (256u << 10)
 
-/* Members that are not named here belong to somebody: a later hutch, another program. They are let be. */
+/* Members that are not named here belong to somebody: a later hutch, another program. They are let
+ * be. */
 /* clang-format off */
 static const char CONFIG_SCHEMA[] = SCHEMA({
     "type": "object",
@@ -116,18 +117,20 @@ static int check_server(const char *name, const json_t *server, struct error *er
     const char *type = json_string_value(json_object_get(server, "type"));
     bool command = json_object_get(server, "command"), url = json_object_get(server, "url");
     if (command == url)
-        return error_set(err, EINVAL,
-                         "config.mcpServers.%s: needs \"command\" (a program to start) or \"url\" (a server"
-                         " on the network), %s",
-                         name, command ? "not both" : "has neither");
+        return error_set(
+            err, EINVAL,
+            "config.mcpServers.%s: needs \"command\" (a program to start) or \"url\" (a server"
+            " on the network), %s",
+            name, command ? "not both" : "has neither");
     if (type && url && strcmp(type, "sse") == 0)
-        return error_set(err, EINVAL,
-                         "config.mcpServers.%s.type: the old transport \"sse\" is not spoken here; most such"
-                         " servers have streamable HTTP at another URL, with type \"http\"",
-                         name);
+        return error_set(
+            err, EINVAL,
+            "config.mcpServers.%s.type: the old transport \"sse\" is not spoken here; most such"
+            " servers have streamable HTTP at another URL, with type \"http\"",
+            name);
     if (type && url == (strcmp(type, "stdio") == 0))
-        return error_set(err, EINVAL, "config.mcpServers.%s.type: \"%s\" does not go with \"%s\"", name, type,
-                         url ? "url" : "command");
+        return error_set(err, EINVAL, "config.mcpServers.%s.type: \"%s\" does not go with \"%s\"",
+                         name, type, url ? "url" : "command");
     return 0;
 }
 
@@ -135,7 +138,8 @@ static int check(json_t *config, struct error *err)
 {
     const char *name;
     json_t *server, *schema = json_loads(CONFIG_SCHEMA, 0, NULL);
-    int r = schema ? schema_check(schema, config, "config", err) : error_set(err, ENOMEM, "no memory");
+    int r =
+        schema ? schema_check(schema, config, "config", err) : error_set(err, ENOMEM, "no memory");
     json_decref(schema);
     json_object_foreach(json_object_get(config, "mcpServers"), name, server)
     {
@@ -151,7 +155,8 @@ int config_parse(const char *file, const void *text, size_t n, json_t **ret, str
     json_error_t at;
     json_t *config = json_loadb(text, n, JSON_REJECT_DUPLICATES, &at);
     if (!config)
-        return error_set(err, EINVAL, "%s: line %d, column %d: %s", file, at.line, at.column, at.text);
+        return error_set(err, EINVAL, "%s: line %d, column %d: %s", file, at.line, at.column,
+                         at.text);
     int r = check(config, err);
     if (r < 0) {
         json_decref(config);
@@ -215,8 +220,9 @@ int config_add_workspace(struct config *c, const struct trust *t, bool trust, st
     c->trouble = f->unreadable;
     if (!f->exists || f->unreadable.code)
         return 0;
-    if (config_parse("the workspace's " CONFIG_WORKSPACE_FILE, f->text.len ? (const char *)f->text.data : "",
-                     f->text.len, &config, &c->trouble) < 0)
+    if (config_parse("the workspace's " CONFIG_WORKSPACE_FILE,
+                     f->text.len ? (const char *)f->text.data : "", f->text.len, &config,
+                     &c->trouble) < 0)
         return 0;
     /* A path of the host, also if the workspace names it. */
     json_object_del(config, "summary_prompt");
@@ -247,7 +253,8 @@ static int expand_one(const char *at, size_t n, const char *where, struct buf *b
     const char *colon = memmem(at, n, ":-", 2);
     size_t len = colon ? (size_t)(colon - at) : n;
     if (len == 0 || len >= sizeof name)
-        return error_set(err, EINVAL, "%s: ${%.*s} names no variable", where, n < 100 ? (int)n : 100, at);
+        return error_set(err, EINVAL, "%s: ${%.*s} names no variable", where,
+                         n < 100 ? (int)n : 100, at);
     memcpy(name, at, len);
     name[len] = 0;
     const char *value = getenv(name);
@@ -256,7 +263,8 @@ static int expand_one(const char *at, size_t n, const char *where, struct buf *b
     else if (colon)
         buf_append(b, colon + 2, n - len - 2);
     else
-        return error_set(err, ENOENT, "%s: the variable ${%s} is not set in the environment", where, name);
+        return error_set(err, ENOENT, "%s: the variable ${%s} is not set in the environment", where,
+                         name);
     return 0;
 }
 

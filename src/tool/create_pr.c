@@ -1,5 +1,5 @@
-/* Opens a pull request (GitLab: merge request) for a feature branch of the box, which is pushed first if need
- * be. */
+/* Opens a pull request (GitLab: merge request) for a feature branch of the box, which is pushed
+ * first if need be. */
 #include <errno.h>
 #include <string.h>
 
@@ -31,14 +31,15 @@ static int create_pr_confirm(struct tool_call *c, struct publish *p, const struc
                pr->draft ? "\nDraft:   yes" : "", title ? title : "", body ? body : "");
     if (!title || !body || !buf_cstr(&text))
         return error_set(err, ENOMEM, "no memory");
-    return host_confirm(
-        c, publish_is_due(p) ? "Push these commits and open this pull request?" : "Open this pull request?",
-        (const char *)text.data, "--allow-push", err);
+    return host_confirm(c,
+                        publish_is_due(p) ? "Push these commits and open this pull request?"
+                                          : "Open this pull request?",
+                        (const char *)text.data, "--allow-push", err);
 }
 
 /* One call of the API that gives a pull request. 0: *ret is set; 1: it has none. */
-static int create_pr_call(const struct publish *p, const struct forge_pr *pr, bool create, int cancel,
-                          struct forge_answer *ret, struct error *err)
+static int create_pr_call(const struct publish *p, const struct forge_pr *pr, bool create,
+                          int cancel, struct forge_answer *ret, struct error *err)
 {
     const struct forge *f = &p->remote.forge;
     _cleanup_free_ char *path = create ? f->kind->create_path(pr) : f->kind->find_path(pr);
@@ -52,8 +53,8 @@ static int create_pr_call(const struct publish *p, const struct forge_pr *pr, bo
     if (r == 0 && (status < 200 || status > 299))
         r = forge_explain(f, &p->remote.token, status, answer, err);
     else if (r == 0 && !f->kind->read(answer, pr, ret))
-        r = create ? error_set(err, EPROTO, "%s answered with something that is no %s", f->authority,
-                               f->kind->noun)
+        r = create ? error_set(err, EPROTO, "%s answered with something that is no %s",
+                               f->authority, f->kind->noun)
                    : 1;
     json_decref(answer);
     json_decref(body);
@@ -69,7 +70,8 @@ static const char *create_pr_repo(const struct forge_kind *k, const char *path)
     return k && !k->nested && owner ? owner : path;
 }
 
-static int create_pr_send(struct tool_call *c, struct publish *p, struct forge_pr *pr, struct error *err)
+static int create_pr_send(struct tool_call *c, struct publish *p, struct forge_pr *pr,
+                          struct error *err)
 {
     struct forge_answer made = {0};
     int r = create_pr_confirm(c, p, pr, err);
@@ -88,8 +90,9 @@ static int create_pr_send(struct tool_call *c, struct publish *p, struct forge_p
                    : r;
     buf_printf(&c->result->text, "%s %s %lld: %s\n", existed ? "There is already" : "Opened",
                p->remote.forge.kind->noun, (long long)made.number, made.url);
-    c->result->data = json_pack("{s:s, s:I, s:s, s:s, s:b, s:b}", "url", made.url, "number", made.number,
-                                "branch", p->branch, "base", pr->base, "existed", existed, "pushed", due);
+    c->result->data =
+        json_pack("{s:s, s:I, s:s, s:s, s:b, s:b}", "url", made.url, "number", made.number,
+                  "branch", p->branch, "base", pr->base, "existed", existed, "pushed", due);
     return c->result->data ? 0 : error_set(err, ENOMEM, "no memory");
 }
 

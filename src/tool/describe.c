@@ -8,11 +8,12 @@ json_t *tool_describe(const struct tool *t)
 {
     json_t *input = json_loads(t->input, 0, NULL);
     json_t *output = t->output ? json_loads(t->output, 0, NULL) : NULL;
-    json_t *o = json_pack("{s:s, s:s*, s:s, s:o, s:o*, s:b, s:b, s:b, s:b, s:b}", "name", t->name, "title",
-                          t->title, "description", t->summary, "input_schema", input, "output_schema", output,
-                          "reads_only", !!(t->flags & TOOL_READS), "changes_files",
-                          !!(t->flags & TOOL_CHANGES), "runs_code", !!(t->flags & TOOL_RUNS), "cacheable",
-                          !!(t->flags & TOOL_CACHED), "host_side", !!(t->flags & TOOL_HOST));
+    json_t *o =
+        json_pack("{s:s, s:s*, s:s, s:o, s:o*, s:b, s:b, s:b, s:b, s:b}", "name", t->name, "title",
+                  t->title, "description", t->summary, "input_schema", input, "output_schema",
+                  output, "reads_only", !!(t->flags & TOOL_READS), "changes_files",
+                  !!(t->flags & TOOL_CHANGES), "runs_code", !!(t->flags & TOOL_RUNS), "cacheable",
+                  !!(t->flags & TOOL_CACHED), "host_side", !!(t->flags & TOOL_HOST));
     return o;
 }
 
@@ -24,7 +25,8 @@ static void put_type(struct buf *page, const json_t *schema)
     json_t *one;
     if (json_is_string(type))
         buf_append_str(page, json_string_value(type));
-    json_array_foreach(type, i, one) buf_printf(page, "%s%s", i ? " or " : "", json_string_value(one));
+    json_array_foreach(type, i, one)
+        buf_printf(page, "%s%s", i ? " or " : "", json_string_value(one));
     json_array_foreach(values, i, one)
     {
         char *text = json_dumps(one, JSON_ENCODE_ANY);
@@ -46,7 +48,8 @@ static bool is_required(const json_t *schema, const char *name)
     return false;
 }
 
-static void put_members(struct buf *page, const char *head, const json_t *schema, bool mark_required)
+static void put_members(struct buf *page, const char *head, const json_t *schema,
+                        bool mark_required)
 {
     const char *name;
     json_t *member;
@@ -56,7 +59,8 @@ static void put_members(struct buf *page, const char *head, const json_t *schema
     json_object_foreach(json_object_get(schema, "properties"), name, member)
     {
         const char *meaning = json_string_value(json_object_get(member, "description"));
-        buf_printf(page, "| `%s`%s | ", name, mark_required && is_required(schema, name) ? " *" : "");
+        buf_printf(page, "| `%s`%s | ", name,
+                   mark_required && is_required(schema, name) ? " *" : "");
         put_type(page, member);
         buf_printf(page, " | %s |\n", meaning ? meaning : "");
     }
@@ -82,10 +86,11 @@ static void put_tool(struct buf *page, const struct tool *t)
 
 int tool_markdown(struct buf *page)
 {
-    buf_append_str(page,
-                   "# The tools\n\nMade from the table by `hutch tool --markdown`; do not edit. Inputs marked"
-                   " with * are required.\n`hutch tool --list --json` prints the same with the whole"
-                   " schemas.\n");
+    buf_append_str(
+        page,
+        "# The tools\n\nMade from the table by `hutch tool --markdown`; do not edit. Inputs marked"
+        " with * are required.\n`hutch tool --list --json` prints the same with the whole"
+        " schemas.\n");
     for (size_t i = 0; TOOLS[i]; i++)
         put_tool(page, TOOLS[i]);
     return page->failed ? -ENOMEM : 0;

@@ -46,7 +46,8 @@ static const char *read_name(struct reader *r, char *name)
     }
     if (r->at == r->end || !is_first(*r->at))
         return "no NAME=value";
-    for (; r->at < r->end && (is_first(*r->at) || (*r->at >= '0' && *r->at <= '9') || *r->at == '.');
+    for (;
+         r->at < r->end && (is_first(*r->at) || (*r->at >= '0' && *r->at <= '9') || *r->at == '.');
          r->at++) {
         if (n + 1 >= DOTENV_NAME_MAX)
             return "the name is too long";
@@ -75,7 +76,8 @@ static char unescape(char c)
     }
 }
 
-/* What stands between quotes, and nothing but a comment behind them. The reader moves only if it is whole. */
+/* What stands between quotes, and nothing but a comment behind them. The reader moves only if it is
+ * whole. */
 static const char *read_quoted(struct reader *r, char quote)
 {
     const char *at = r->at + 1;
@@ -156,7 +158,8 @@ static int read_line(struct reader *r, const struct dotenv_sink *sink)
 
 int dotenv_parse(const char *text, size_t n, const struct dotenv_sink *sink)
 {
-    struct reader r = {.at = text, .end = text + n, .line = 1, .value = BUF_INIT(DOTENV_VALUE_MAX + 1)};
+    struct reader r = {
+        .at = text, .end = text + n, .line = 1, .value = BUF_INIT(DOTENV_VALUE_MAX + 1)};
     if (n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         r.at += 3;
     int e = 0;

@@ -1,6 +1,7 @@
 /*
- * Replaces text in a file. All of it is one request to the guest (src/guest/edit): it finds, writes, and says
- * what is near if there is nothing to find. Here the input becomes that request, and its answer a result.
+ * Replaces text in a file. All of it is one request to the guest (src/guest/edit): it finds,
+ * writes, and says what is near if there is nothing to find. Here the input becomes that request,
+ * and its answer a result.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -32,8 +33,10 @@ static void find_edits(const struct tool_call *c, struct edits *e)
 static void put_sizes(struct ask *a, const struct edits *e)
 {
     for (size_t i = 0; i < e->count; i++) {
-        wire_put_u64(&a->out, WIRE_K_OLD_SIZE, json_string_length(json_object_get(e->list[i], "old")));
-        wire_put_u64(&a->out, WIRE_K_NEW_SIZE, json_string_length(json_object_get(e->list[i], "new")));
+        wire_put_u64(&a->out, WIRE_K_OLD_SIZE,
+                     json_string_length(json_object_get(e->list[i], "old")));
+        wire_put_u64(&a->out, WIRE_K_NEW_SIZE,
+                     json_string_length(json_object_get(e->list[i], "new")));
         if (json_is_true(json_object_get(e->list[i], "all")))
             wire_put_u64(&a->out, WIRE_K_ALL, 1);
     }
@@ -45,7 +48,8 @@ static int send_texts(struct ask *a, const struct edits *e, struct error *err)
     int r = 0;
     for (size_t i = 0; r >= 0 && i < 2 * e->count; i++) {
         const json_t *text = json_object_get(e->list[i / 2], names[i % 2]);
-        r = ask_data(a, json_string_value(text), json_string_length(text), i + 1 == 2 * e->count, err);
+        r = ask_data(a, json_string_value(text), json_string_length(text), i + 1 == 2 * e->count,
+                     err);
     }
     return r;
 }
@@ -64,7 +68,8 @@ static json_t *lines_json(const struct wire_frame *result)
 /* What could not be done: the guest's words, and the same as data. */
 static int show_refused(struct tool_call *c, const char *path, const struct wire_frame *result)
 {
-    static const char *const reasons[] = {"unknown", "not_found", "not_unique", "changed", "being_written"};
+    static const char *const reasons[] = {"unknown", "not_found", "not_unique", "changed",
+                                          "being_written"};
     uint64_t reason = wire_find_u64(result, WIRE_K_REASON, 0),
              edit = wire_find_u64(result, WIRE_K_FAILED_EDIT, 0);
     struct wire_field why = {0};
@@ -72,18 +77,18 @@ static int show_refused(struct tool_call *c, const char *path, const struct wire
     wire_find(result, WIRE_K_TEXT, &why);
     c->result->failed = true;
     text_append(&c->result->text, why.data, why.size < WHY_MAX ? why.size : WHY_MAX);
-    json_t *o =
-        json_pack("{s:s, s:s}", "path", path, "reason", reasons[reason < ARRAY_SIZE(reasons) ? reason : 0]);
+    json_t *o = json_pack("{s:s, s:s}", "path", path, "reason",
+                          reasons[reason < ARRAY_SIZE(reasons) ? reason : 0]);
     if (edit)
         bad |= data_set(o, "edit", json_integer((json_int_t)edit));
     if (reason == WIRE_NOT_UNIQUE)
         bad |= data_set(o, "lines", lines_json(result));
     uint64_t count = wire_find_u64(result, WIRE_K_LINES, 0);
     if (reason == WIRE_NOT_FOUND && count)
-        bad |=
-            data_set(o, "nearest",
-                     json_pack("{s:I, s:I}", "first_line", (json_int_t)wire_find_u64(result, WIRE_K_LINE, 0),
-                               "lines", (json_int_t)count));
+        bad |= data_set(o, "nearest",
+                        json_pack("{s:I, s:I}", "first_line",
+                                  (json_int_t)wire_find_u64(result, WIRE_K_LINE, 0), "lines",
+                                  (json_int_t)count));
     c->result->data = o;
     return !o || bad ? -ENOMEM : 0;
 }
@@ -92,19 +97,23 @@ static int show_done(struct tool_call *c, const char *path, const struct wire_fr
                      const struct buf *diff)
 {
     struct buf *text = &c->result->text;
-    uint64_t count = wire_find_u64(result, WIRE_K_COUNT, 0), line = wire_find_u64(result, WIRE_K_LINE, 0);
-    bool cut = wire_find_u64(result, WIRE_K_TOO_MANY, 0), endings = wire_find_u64(result, WIRE_K_ENDINGS, 0);
+    uint64_t count = wire_find_u64(result, WIRE_K_COUNT, 0),
+             line = wire_find_u64(result, WIRE_K_LINE, 0);
+    bool cut = wire_find_u64(result, WIRE_K_TOO_MANY, 0),
+         endings = wire_find_u64(result, WIRE_K_ENDINGS, 0);
     int bad = 0;
-    buf_printf(text, "Edited %s: %" PRIu64 " replacement%s.%s\n", path, count, count == 1 ? "" : "s",
-               line ? " It reads now:" : " The edits cancel each other out: the file is as it was.");
+    buf_printf(
+        text, "Edited %s: %" PRIu64 " replacement%s.%s\n", path, count, count == 1 ? "" : "s",
+        line ? " It reads now:" : " The edits cancel each other out: the file is as it was.");
     numbered_append_diff(text, diff->data, diff->len);
     if (cut)
         buf_append_str(text, "[the rest of the changes is not shown]\n");
     if (endings)
         buf_append_str(text, "[line endings were taken as the file has them]\n");
-    json_t *o = json_pack("{s:s, s:I, s:I, s:b, s:b}", "path", path, "replacements", (json_int_t)count,
-                          "size", (json_int_t)wire_find_u64(result, WIRE_K_SIZE, 0), "line_endings_adapted",
-                          endings, "diff_truncated", cut);
+    json_t *o =
+        json_pack("{s:s, s:I, s:I, s:b, s:b}", "path", path, "replacements", (json_int_t)count,
+                  "size", (json_int_t)wire_find_u64(result, WIRE_K_SIZE, 0), "line_endings_adapted",
+                  endings, "diff_truncated", cut);
     if (line)
         bad |= data_set(o, "first_line", json_integer((json_int_t)line));
     bad |= data_set(o, "diff", text_json(diff->data, diff->len));
@@ -130,7 +139,8 @@ static int work(struct tool_call *c, const char *path, const struct edits *e, st
             return error_set(err, EPROTO, "the box sent more than was asked for");
     if (r < 0)
         return file_hint(err);
-    r = wire_find_u64(&f, WIRE_K_CODE, 0) ? show_refused(c, path, &f) : show_done(c, path, &f, &diff);
+    r = wire_find_u64(&f, WIRE_K_CODE, 0) ? show_refused(c, path, &f)
+                                          : show_done(c, path, &f, &diff);
     return r < 0 ? error_set(err, ENOMEM, "no memory") : 0;
 }
 

@@ -37,7 +37,9 @@ int exec_result_kept_text(const struct box_capture *c, struct buf *out)
 static int set_bytes(json_t *object, const char *name, const void *data, size_t n)
 {
     if (utf8_valid(data, n))
-        return json_object_set_new_nocheck(object, name, json_stringn_nocheck(data, n)) < 0 ? -ENOMEM : 0;
+        return json_object_set_new_nocheck(object, name, json_stringn_nocheck(data, n)) < 0
+                   ? -ENOMEM
+                   : 0;
     char other[64];
     _cleanup_buf_ struct buf text = BUF_INIT(SIZE_MAX / 2);
     snprintf(other, sizeof other, "%s_base64", name);

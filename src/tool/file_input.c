@@ -21,9 +21,10 @@ int file_hint(struct error *err)
         const char *text;
     } hints[] = {
         {EISDIR, "; list_files shows what is in a folder"},
-        {EXDEV,
-         "; a relative path stays in the workspace, an absolute one is taken from the root of the box"},
-        {ENOSPC, "; the box's disk is full: delete what is not needed, or make the box with a larger --disk"},
+        {EXDEV, "; a relative path stays in the workspace, an absolute one is taken from the root "
+                "of the box"},
+        {ENOSPC, "; the box's disk is full: delete what is not needed, or make the box with a "
+                 "larger --disk"},
         {EROFS, "; this part of the box is read-only (for the workspace: --mode ro)"},
         {EACCES, "; chmod in bash if this is meant to be allowed"},
     };

@@ -70,7 +70,8 @@ int foreign_schema(const json_t *schema, const char *what, char **ret, struct er
     if (!json_is_string(type) || strcmp(json_string_value(type), "object") != 0)
         return error_set(err, EINVAL, "%s.type: must be \"object\"", what);
     if (is_deeper(schema, FOREIGN_SCHEMA_DEPTH))
-        return error_set(err, EINVAL, "%s: is nested more than %d deep", what, FOREIGN_SCHEMA_DEPTH);
+        return error_set(err, EINVAL, "%s: is nested more than %d deep", what,
+                         FOREIGN_SCHEMA_DEPTH);
     char *text = json_dumps(schema, JSON_COMPACT);
     if (!text)
         return error_set(err, ENOMEM, "no memory");

@@ -1,11 +1,11 @@
 /*
- * Clones a repository into the box. The host fetches it, with the person's credentials, into a temporary bare
- * repository: no file of it is checked out here, no hook or filter runs, no submodule is followed. It crosses
- * as a bundle; git in the box unpacks it and checks it out, where `origin` is the address without
- * credentials.
+ * Clones a repository into the box. The host fetches it, with the person's credentials, into a
+ * temporary bare repository: no file of it is checked out here, no hook or filter runs, no
+ * submodule is followed. It crosses as a bundle; git in the box unpacks it and checks it out, where
+ * `origin` is the address without credentials.
  *
- * An address is a way to send data to somebody, so the person confirms each host that is neither one of the
- * remotes of their own repository nor allowed by --allow-clone.
+ * An address is a way to send data to somebody, so the person confirms each host that is neither
+ * one of the remotes of their own repository nor allowed by --allow-clone.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,18 +24,19 @@
 #define SHALLOW_MAX      (64u << 10) /* it is an argument in the box */
 
 /* In the box: $1 folder, $2 URL, $3 branch, tag or commit, $4 the shallow boundary or nothing. */
-static const char UNPACK[] = "command -v git >/dev/null || exit 90\n"
-                             "[ -z \"$(ls -A -- \"$1\" 2>/dev/null)\" ] || exit 91\n"
-                             "git init -q -- \"$1\" && cd -- \"$1\" && cat >.git/clone.bundle || exit 92\n"
-                             "if [ -n \"$4\" ]; then printf '%s\\n' \"$4\" >.git/shallow; fi\n"
-                             "git fetch -q .git/clone.bundle '+refs/heads/*:refs/remotes/origin/*' "
-                             "'+refs/tags/*:refs/tags/*' || exit 93\n"
-                             "rm -f .git/clone.bundle .git/FETCH_HEAD\n"
-                             "git remote add origin \"$2\" || exit 93\n"
-                             "if git rev-parse -q --verify \"refs/remotes/origin/$3\" >/dev/null; then\n"
-                             "  git checkout -q -B \"$3\" --track \"origin/$3\" || exit 94\n"
-                             "else git checkout -q --detach \"$3\" -- || exit 94; fi\n"
-                             "git rev-parse HEAD\n";
+static const char UNPACK[] =
+    "command -v git >/dev/null || exit 90\n"
+    "[ -z \"$(ls -A -- \"$1\" 2>/dev/null)\" ] || exit 91\n"
+    "git init -q -- \"$1\" && cd -- \"$1\" && cat >.git/clone.bundle || exit 92\n"
+    "if [ -n \"$4\" ]; then printf '%s\\n' \"$4\" >.git/shallow; fi\n"
+    "git fetch -q .git/clone.bundle '+refs/heads/*:refs/remotes/origin/*' "
+    "'+refs/tags/*:refs/tags/*' || exit 93\n"
+    "rm -f .git/clone.bundle .git/FETCH_HEAD\n"
+    "git remote add origin \"$2\" || exit 93\n"
+    "if git rev-parse -q --verify \"refs/remotes/origin/$3\" >/dev/null; then\n"
+    "  git checkout -q -B \"$3\" --track \"origin/$3\" || exit 94\n"
+    "else git checkout -q --detach \"$3\" -- || exit 94; fi\n"
+    "git rev-parse HEAD\n";
 
 struct clone {
     const struct tool_host *host;
@@ -66,16 +67,21 @@ static int clone_read_input(struct tool_call *c, struct clone *k, struct error *
     if (r < 0)
         return r;
     if (k->remote.url.password[0] || (k->remote.url.user[0] && k->remote.url.scheme != GIT_SSH))
-        return error_set(err, EINVAL,
-                         "url: leave user and password out; hutch adds the user's credentials itself");
+        return error_set(
+            err, EINVAL,
+            "url: leave user and password out; hutch adds the user's credentials itself");
     k->ref = json_string_value(json_object_get(c->input, "ref"));
     k->ref_is_id = k->ref && git_id_is_valid(k->ref);
     if (k->ref && !k->ref_is_id && (r = git_branch_check(k->ref, "ref", err)) < 0)
         return r;
     if (k->ref_is_id && json_object_get(c->input, "depth"))
-        return error_set(err, EINVAL, "depth: does not go with a commit as ref; name a branch or a tag");
+        return error_set(err, EINVAL,
+                         "depth: does not go with a commit as ref; name a branch or a tag");
     const char *name = strrchr(k->remote.url.path, '/');
-    snprintf(k->path, sizeof k->path, "%.1000s", path ? path : name ? name + 1 : k->remote.url.path);
+    snprintf(k->path, sizeof k->path, "%.1000s",
+             path   ? path
+             : name ? name + 1
+                    : k->remote.url.path);
     for (const char *at = k->path; *at; at++)
         if ((unsigned char)*at < ' ' || *at == 0x7f)
             return error_set(err, EINVAL, "path: has a control character");
@@ -113,7 +119,8 @@ static int clone_confirm(struct tool_call *c, const struct clone *k, struct erro
 static int clone_make_folder(struct clone *k, struct error *err)
 {
     const char *tmp = getenv("TMPDIR");
-    if (asprintf(&k->folder, "%.400s/hutch-clone-XXXXXX", tmp && tmp[0] == '/' ? tmp : "/tmp") < 0) {
+    if (asprintf(&k->folder, "%.400s/hutch-clone-XXXXXX", tmp && tmp[0] == '/' ? tmp : "/tmp") <
+        0) {
         k->folder = NULL;
         return error_set(err, ENOMEM, "no memory");
     }
@@ -129,7 +136,8 @@ static int clone_make_folder(struct clone *k, struct error *err)
 static int clone_fetch(struct tool_call *c, struct clone *k, struct error *err)
 {
     char depth[32];
-    const char *args[20] = {"clone", "-q", "--bare", "--template=", "--no-local", "--no-recurse-submodules"};
+    const char *args[20] = {"clone",       "-q",         "--bare",
+                            "--template=", "--no-local", "--no-recurse-submodules"};
     const json_t *deep = json_object_get(c->input, "depth");
     size_t n = 6;
     if (deep) {
@@ -144,18 +152,19 @@ static int clone_fetch(struct tool_call *c, struct clone *k, struct error *err)
     args[n++] = k->remote.url.url;
     args[n++] = k->repo;
     uint64_t max = k->host->clone_max ? k->host->clone_max : HOST_CLONE_MAX;
-    int r =
-        remote_git(&k->remote,
-                   &(struct remote_call){
-                       .args = args, .file_max = max, .timeout_ns = CLONE_TIMEOUT_NS, .cancel = c->cancel},
-                   NULL, err);
+    int r = remote_git(
+        &k->remote,
+        &(struct remote_call){
+            .args = args, .file_max = max, .timeout_ns = CLONE_TIMEOUT_NS, .cancel = c->cancel},
+        NULL, err);
     /* The kernel ended index-pack, which had no time to say why. */
-    if (r < 0 && (strstr(err->text, "invalid index-pack output") || strstr(err->text, "File too large")))
-        return error_set(
-            err, EFBIG,
-            "the repository is larger than %llu MB, the most that the box can write; try depth 1, or the"
-            " user can raise --disk",
-            (unsigned long long)(max >> 20));
+    if (r < 0 &&
+        (strstr(err->text, "invalid index-pack output") || strstr(err->text, "File too large")))
+        return error_set(err, EFBIG,
+                         "the repository is larger than %llu MB, the most that the box can write; "
+                         "try depth 1, or the"
+                         " user can raise --disk",
+                         (unsigned long long)(max >> 20));
     return r < 0 ? error_wrap(err, "cannot clone %s", k->remote.url.url) : 0;
 }
 
@@ -164,8 +173,9 @@ static int clone_ask(const struct clone *k, const char *const *args, char *ret, 
                      struct error *err)
 {
     _cleanup_buf_ struct buf out = BUF_INIT(0);
-    int r = git_run(&(struct git_call){.git_dir = k->repo, .args = args, .out_max = 4096, .hostile = true},
-                    &out, err);
+    int r = git_run(
+        &(struct git_call){.git_dir = k->repo, .args = args, .out_max = 4096, .hostile = true},
+        &out, err);
     if (r != 0)
         return r < 0 ? r : -EIO;
     const char *text = buf_cstr(&out);
@@ -214,7 +224,8 @@ static int clone_explain(struct tool_call *c, const struct clone *k, const struc
     case 90:
         return tool_fail(c, "there is no git in the box; choose an image that has it");
     case 91:
-        return tool_fail(c, "path: '%s' exists in the box and is not empty; give another path", k->path);
+        return tool_fail(c, "path: '%s' exists in the box and is not empty; give another path",
+                         k->path);
     case 94:
         return tool_fail(c, "cloned into %s, but cannot check out '%s': %s", k->path,
                          k->ref ? k->ref : k->branch, said ? said : "");
@@ -255,13 +266,17 @@ static int clone_unpack(struct tool_call *c, struct clone *k, struct error *err)
         clone_explain(c, k, &result);
     } else if (r == 0) {
         char commit[GIT_ID_SIZE];
-        snprintf(commit, sizeof commit, "%.*s", (int)strcspn((const char *)result.out.head.data, "\n"),
+        snprintf(commit, sizeof commit, "%.*s",
+                 (int)strcspn((const char *)result.out.head.data, "\n"),
                  (const char *)result.out.head.data);
-        r = git_id_is_valid(commit) ? 0 : error_set(err, EPROTO, "git in the box did not name the commit");
-        c->result->data = json_pack("{s:s, s:s, s:s, s:s, s:b}", "path", k->path, "url", k->remote.url.url,
-                                    "ref", ref, "commit", commit, "shallow", k->shallow.len > 0);
-        buf_printf(&c->result->text, "Cloned %s into %s: %s at %.12s%s.\n", k->remote.url.url, k->path, ref,
-                   commit, k->shallow.len ? ", shallow" : "");
+        r = git_id_is_valid(commit)
+                ? 0
+                : error_set(err, EPROTO, "git in the box did not name the commit");
+        c->result->data =
+            json_pack("{s:s, s:s, s:s, s:s, s:b}", "path", k->path, "url", k->remote.url.url, "ref",
+                      ref, "commit", commit, "shallow", k->shallow.len > 0);
+        buf_printf(&c->result->text, "Cloned %s into %s: %s at %.12s%s.\n", k->remote.url.url,
+                   k->path, ref, commit, k->shallow.len ? ", shallow" : "");
     }
     box_result_free(&result);
     return r;

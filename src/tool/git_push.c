@@ -1,5 +1,5 @@
-/* Pushes a feature branch of the box to a remote of the person's repository. Runs on the host: the box has
- * neither credentials nor, as a rule, a network. */
+/* Pushes a feature branch of the box to a remote of the person's repository. Runs on the host: the
+ * box has neither credentials nor, as a rule, a network. */
 #include <errno.h>
 #include <string.h>
 
@@ -26,8 +26,9 @@ static int git_push_run(struct tool_call *c, struct error *err)
                due ? "Pushed %zu commit%s to the branch %s of %s.\n"
                    : "Nothing to push (%zu new commit%s): the branch %s of %s is up to date.\n",
                p.commits, p.commits == 1 ? "" : "s", p.branch, p.remote.url.url);
-    c->result->data = json_pack("{s:s, s:s, s:s, s:I, s:b}", "url", p.remote.url.url, "branch", p.branch,
-                                "commit", p.id, "commits", (json_int_t)p.commits, "pushed", due);
+    c->result->data =
+        json_pack("{s:s, s:s, s:s, s:I, s:b}", "url", p.remote.url.url, "branch", p.branch,
+                  "commit", p.id, "commits", (json_int_t)p.commits, "pushed", due);
     return c->result->data ? 0 : error_set(err, ENOMEM, "no memory");
 }
 

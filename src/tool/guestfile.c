@@ -7,8 +7,8 @@
 #define PATIENCE_MS 10000
 
 /* A request that belongs to no call. */
-static void begin(struct ask *a, struct tool_call *nobody, struct tool_session *s, enum wire_type type,
-                  const char *path)
+static void begin(struct ask *a, struct tool_call *nobody, struct tool_session *s,
+                  enum wire_type type, const char *path)
 {
     *nobody = (struct tool_call){.session = s, .cancel = -1};
     ask_begin(a, nobody, type);
@@ -57,8 +57,8 @@ int guestfile_mode(struct tool_session *s, const char *path, unsigned *ret_mode,
     return r;
 }
 
-int guestfile_list(struct tool_session *s, const char *path, void (*each)(void *data, const char *name),
-                   void *data, struct error *err)
+int guestfile_list(struct tool_session *s, const char *path,
+                   void (*each)(void *data, const char *name), void *data, struct error *err)
 {
     struct tool_call nobody;
     struct wire_frame f;
@@ -73,8 +73,8 @@ int guestfile_list(struct tool_session *s, const char *path, void (*each)(void *
     return r;
 }
 
-int guestfile_write(struct tool_call *c, const char *path, unsigned mode, const void *data, size_t n,
-                    struct error *err)
+int guestfile_write(struct tool_call *c, const char *path, unsigned mode, const void *data,
+                    size_t n, struct error *err)
 {
     struct wire_frame f;
     _cleanup_ask_ struct ask a;

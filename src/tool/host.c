@@ -110,15 +110,16 @@ int host_confirm(struct tool_call *c, const char *title, const char *text, const
         return 0;
     }
     if (r == 0)
-        return error_set(err, EPERM,
-                         "the user was asked and said no; nothing was sent. Ask them what to do differently"
-                         " before you try again");
-    if (r == -ENOTTY)
         return error_set(
-            err, ENOTTY,
-            "%s must be confirmed by the user, and nobody can be asked here; nothing was sent. The user"
-            " can allow it in advance with %s",
-            c->tool->name, option);
+            err, EPERM,
+            "the user was asked and said no; nothing was sent. Ask them what to do differently"
+            " before you try again");
+    if (r == -ENOTTY)
+        return error_set(err, ENOTTY,
+                         "%s must be confirmed by the user, and nobody can be asked here; nothing "
+                         "was sent. The user"
+                         " can allow it in advance with %s",
+                         c->tool->name, option);
     return r == -ECANCELED ? error_set(err, ECANCELED, "the call was cancelled; nothing was sent")
                            : error_errno(err, -r, "cannot ask the user; nothing was sent");
 }

@@ -5,7 +5,8 @@
 
 #include "tool.h"
 
-/* The member, or the fallback if it is not there. An integer may be written as 5.0: to JSON that is the same.
+/* The member, or the fallback if it is not there. An integer may be written as 5.0: to JSON that is
+ * the same.
  */
 int64_t input_int(const struct tool_call *c, const char *name, int64_t fallback);
 bool input_bool(const struct tool_call *c, const char *name, bool fallback);

@@ -40,7 +40,8 @@ static uint64_t count_lines(const void *data, size_t n)
     return lines;
 }
 
-/* A name that no other call of this box takes: they are separate programs, perhaps at the same time. */
+/* A name that no other call of this box takes: they are separate programs, perhaps at the same
+ * time. */
 static void choose_path(struct kept_output *o)
 {
     struct timespec t;
@@ -51,7 +52,8 @@ static void choose_path(struct kept_output *o)
     }
     clock_gettime(CLOCK_REALTIME, &t);
     uint64_t ms = (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-    snprintf(o->path, sizeof o->path, FOLDER "/%" PRIu64 "%05u.txt", ms, (unsigned)getpid() % 100000);
+    snprintf(o->path, sizeof o->path, FOLDER "/%" PRIu64 "%05u.txt", ms,
+             (unsigned)getpid() % 100000);
 }
 
 static void give_up(struct kept_output *o)
@@ -141,8 +143,9 @@ static void put_gap(const struct kept_output *o, const char *file, uint64_t byte
         buf_printf(text, " (%" PRIu64 " lines)", lines);
     buf_append_str(text, " left out; ");
     if (o->dropped && file)
-        buf_printf(text, "%" PRIu64 " of them were dropped, the head and the tail of the output are in %s",
-                   o->dropped, file);
+        buf_printf(
+            text, "%" PRIu64 " of them were dropped, the head and the tail of the output are in %s",
+            o->dropped, file);
     else if (o->path[0] && o->capped)
         buf_printf(text, "the first %u MiB of the output are in %s", KEPT_FILE_MAX >> 20, o->path);
     else if (o->path[0] || file)

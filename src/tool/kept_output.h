@@ -1,6 +1,6 @@
 /*
- * The output of a command on its way to a model: the head and the tail are kept, the middle is counted, and
- * once there is a middle all of it goes to a file in the box, while it comes.
+ * The output of a command on its way to a model: the head and the tail are kept, the middle is
+ * counted, and once there is a middle all of it goes to a file in the box, while it comes.
  */
 #pragma once
 
@@ -32,7 +32,7 @@ void kept_output_add(struct kept_output *o, const void *data, size_t n);
 /* All has come: finishes the file. */
 void kept_output_finish(struct kept_output *o);
 
-/* The kept text, valid UTF-8, with a line in the middle that says what was left out and where it is. `file`
- * has it if there is no file of this output's own; NULL: nothing has. */
+/* The kept text, valid UTF-8, with a line in the middle that says what was left out and where it
+ * is. `file` has it if there is no file of this output's own; NULL: nothing has. */
 int kept_output_text(const struct kept_output *o, const char *file, struct buf *text);
 bool kept_output_is_cut(const struct kept_output *o);

@@ -63,8 +63,9 @@ static int answer(struct tool_call *c, struct ask *ask, struct answer *a, struct
     uint64_t count = wire_find_u64(&f, WIRE_K_COUNT, 0), rest = wire_find_u64(&f, WIRE_K_REST, 0);
     uint64_t unreadable = wire_find_u64(&f, WIRE_K_UNREADABLE, 0);
     list_text_end(&a->text, count, rest, unreadable);
-    c->result->data = json_pack("{s:O, s:I, s:I, s:I}", "entries", a->entries, "count", (json_int_t)count,
-                                "rest", (json_int_t)rest, "unreadable", (json_int_t)unreadable);
+    c->result->data =
+        json_pack("{s:O, s:I, s:I, s:I}", "entries", a->entries, "count", (json_int_t)count, "rest",
+                  (json_int_t)rest, "unreadable", (json_int_t)unreadable);
     return c->result->data ? 0 : error_set(err, ENOMEM, "no memory");
 }
 
@@ -72,8 +73,10 @@ static int run(struct tool_call *c, struct error *err)
 {
     const char *path = json_string_value(json_object_get(c->input, "path"));
     path = path ? path : ".";
-    struct answer a = {.prefix = search_prefix(path), .entries = json_array(), .types = list_types_new()};
-    list_text_begin(&a.text, &c->result->text, input_bool(c, "tree", false), input_bool(c, "sizes", false));
+    struct answer a = {
+        .prefix = search_prefix(path), .entries = json_array(), .types = list_types_new()};
+    list_text_begin(&a.text, &c->result->text, input_bool(c, "tree", false),
+                    input_bool(c, "sizes", false));
     _cleanup_ask_ struct ask ask;
     compose(&ask, c, path);
     int r = answer(c, &ask, &a, err);

@@ -49,7 +49,8 @@ json_t *list_entry_json(const struct list_entry *e, const struct list_types *typ
 
 void list_text_begin(struct list_text *t, struct buf *out, bool tree, bool sizes)
 {
-    *t = (struct list_text){.out = out, .tree = tree, .sizes = sizes, .last = BUF_INIT(WIRE_BODY_MAX)};
+    *t = (struct list_text){
+        .out = out, .tree = tree, .sizes = sizes, .last = BUF_INIT(WIRE_BODY_MAX)};
 }
 
 void list_text_free(struct list_text *t)
@@ -134,7 +135,8 @@ static void put_branch(struct list_text *t, const struct list_entry *e)
 
 void list_text_add(struct list_text *t, const struct list_entry *e)
 {
-    /* A line is a name of at most RELPATH_MAX bytes, quoted, and a target: let it end before the buffer does.
+    /* A line is a name of at most RELPATH_MAX bytes, quoted, and a target: let it end before the
+     * buffer does.
      */
     if (t->unwritten > 0 || t->out->len + 4 * (e->path.size + e->target.size) > LIST_TEXT_MAX) {
         t->unwritten++;
@@ -152,7 +154,8 @@ void list_text_add(struct list_text *t, const struct list_entry *e)
 
 void list_text_end(struct list_text *t, uint64_t count, uint64_t rest, uint64_t unreadable)
 {
-    buf_printf(t->out, "%s%" PRIu64 " entr%s", t->out->len ? "\n" : "", count, count == 1 ? "y" : "ies");
+    buf_printf(t->out, "%s%" PRIu64 " entr%s", t->out->len ? "\n" : "", count,
+               count == 1 ? "y" : "ies");
     if (rest + t->unwritten > 0)
         buf_printf(t->out,
                    ", of which the %" PRIu64 " nearest are shown; %" PRIu64

@@ -28,7 +28,8 @@ void list_types_free(struct list_types *t);
 
 json_t *list_entry_json(const struct list_entry *e, const struct list_types *types);
 
-#define LIST_TEXT_MAX (512u << 10) /* bytes of lines; what does not fit is told to be in the data */
+#define LIST_TEXT_MAX (512u << 10) /* bytes of lines; what does not fit is told to be in the data  \
+                                    */
 
 struct list_text {
     struct buf *out;

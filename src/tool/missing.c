@@ -45,18 +45,20 @@ void missing_folder(const char *path, char *folder, size_t size)
         *slash = '/';
 }
 
-/* The name in "bash: line 1: NAME: command not found", the last line. What it says is the box's word: only
- * what looks like the name of a program is looked for. */
+/* The name in "bash: line 1: NAME: command not found", the last line. What it says is the box's
+ * word: only what looks like the name of a program is looked for. */
 static bool find_name(const struct box_capture *output, char *name, size_t size)
 {
     static const char mark[] = ": command not found\n",
-                      letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-";
+                      letters[] =
+                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-";
     const struct buf *b = output->tail.len ? &output->tail : &output->head;
     size_t n = strlen(mark);
     if (b->len < n || memcmp(b->data + b->len - n, mark, n) != 0)
         return false;
     size_t end = b->len - n, begin = end;
-    while (begin > 0 && end - begin < size && b->data[begin - 1] && strchr(letters, b->data[begin - 1]))
+    while (begin > 0 && end - begin < size && b->data[begin - 1] &&
+           strchr(letters, b->data[begin - 1]))
         begin--;
     if (begin == end || end - begin >= size)
         return false;
@@ -74,10 +76,10 @@ bool missing_describe(const struct box_capture *output, char *text, size_t size)
         if (missing_is_below(path, shown[i]))
             return false;
     missing_folder(path, folder, sizeof folder);
-    snprintf(
-        text, size,
-        "'%s' is not in the box but is at %.300s on the host; a person can show it with --ro %.300s when the"
-        " box is made",
-        name, path, folder);
+    snprintf(text, size,
+             "'%s' is not in the box but is at %.300s on the host; a person can show it with --ro "
+             "%.300s when the"
+             " box is made",
+             name, path, folder);
     return true;
 }

@@ -8,7 +8,8 @@
 /* Appends lines with numbers from `first` on, as valid UTF-8. A CR before a newline is left out. */
 void numbered_append(struct buf *out, const uint8_t *text, size_t n, uint64_t first);
 
-/* Appends the lines that a unified diff leaves in the file, with their numbers; "..." between two hunks. */
+/* Appends the lines that a unified diff leaves in the file, with their numbers; "..." between two
+ * hunks. */
 void numbered_append_diff(struct buf *out, const uint8_t *diff, size_t n);
 
 /* Appends 16 bytes a line with their offsets, from `offset` on. */

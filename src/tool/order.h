@@ -1,8 +1,10 @@
 /*
- * The order of calls in a session: those that only read go together, any other goes alone, nobody overtakes.
+ * The order of calls in a session: those that only read go together, any other goes alone, nobody
+ * overtakes.
  *
- * Whoever receives calls takes a ticket for each, in the order they came; the threads that carry them out
- * wait for their turn. A call may begin when all before it have ended, or when it and all of those only read.
+ * Whoever receives calls takes a ticket for each, in the order they came; the threads that carry
+ * them out wait for their turn. A call may begin when all before it have ended, or when it and all
+ * of those only read.
  */
 #pragma once
 

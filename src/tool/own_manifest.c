@@ -58,7 +58,8 @@ static int load(const struct buf *text, json_t **ret, struct error *err)
 {
     json_error_t at;
     json_t *schema = json_loads(MANIFEST_SCHEMA, 0, NULL);
-    json_t *m = json_loadb(text->len ? (const char *)text->data : "", text->len, JSON_REJECT_DUPLICATES, &at);
+    json_t *m = json_loadb(text->len ? (const char *)text->data : "", text->len,
+                           JSON_REJECT_DUPLICATES, &at);
     int r = 0;
     if (!m)
         r = error_set(err, EINVAL, "line %d, column %d: %s", at.line, at.column, at.text);
@@ -81,8 +82,9 @@ static int take_name(const json_t *m, const char *name, struct own_tool *t, stru
     if (!command)
         command = name;
     if (!relpath_is_valid(command, strlen(command)))
-        return error_set(err, EINVAL,
-                         "manifest.command: must be a path beside the manifest, without '..' and '.'");
+        return error_set(
+            err, EINVAL,
+            "manifest.command: must be a path beside the manifest, without '..' and '.'");
     t->name = strdup(name);
     t->command = strdup(command);
     return t->name && t->command ? 0 : error_set(err, ENOMEM, "no memory");
@@ -99,7 +101,8 @@ static char *take_text(const json_t *m, const char *member, const char *fallback
 static int take_schemas(const json_t *m, struct own_tool *t, struct error *err)
 {
     const json_t *output = json_object_get(m, "output_schema");
-    int r = foreign_schema(json_object_get(m, "input_schema"), "manifest.input_schema", &t->input, err);
+    int r =
+        foreign_schema(json_object_get(m, "input_schema"), "manifest.input_schema", &t->input, err);
     if (r == 0 && output)
         r = foreign_schema(output, "manifest.output_schema", &t->output, err);
     return r;
@@ -119,8 +122,8 @@ static int fill(const json_t *m, const char *name, struct own_tool *t, struct er
     if (!t->summary || !t->title)
         return error_set(err, ENOMEM, "no memory");
     t->timeout_ns = (int64_t)(seconds * NS_PER_S) + 1;
-    /* That it only reads is its author's word: others may run beside it, but nothing is believed to be as it
-     * was afterwards. */
+    /* That it only reads is its author's word: others may run beside it, but nothing is believed to
+     * be as it was afterwards. */
     bool reads = json_is_true(json_object_get(m, "reads_only"));
     t->tool = (struct tool){.name = t->name,
                             .title = t->title,

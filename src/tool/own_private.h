@@ -32,8 +32,10 @@ struct own_tool {
 /* Is this the name that a tool may have? */
 bool own_name_valid(const char *name);
 
-/* A tool from its manifest, which is called `name`.json; takes the text over. The paths are left empty. */
-int own_manifest_parse(const char *name, struct buf *text, struct own_tool **ret, struct error *err);
+/* A tool from its manifest, which is called `name`.json; takes the text over. The paths are left
+ * empty. */
+int own_manifest_parse(const char *name, struct buf *text, struct own_tool **ret,
+                       struct error *err);
 struct own_tool *own_tool_free(struct own_tool *t);
 
 /* The tool's function. */

@@ -1,5 +1,6 @@
 /*
- * One call of an own tool: its executable runs in the box, the input on its stdin, its output the result.
+ * One call of an own tool: its executable runs in the box, the input on its stdin, its output the
+ * result.
  *
  * What it prints is untrusted. A JSON object becomes data; everything else is text.
  */
@@ -90,8 +91,9 @@ static json_t *parse_output(const struct box_capture *c)
     buf_append(&all, c->head.data, c->head.len);
     if (c->tail.len)
         buf_append(&all, c->tail.data, c->tail.len);
-    json_t *value =
-        all.failed ? NULL : json_loadb((const char *)all.data, all.len, JSON_REJECT_DUPLICATES, NULL);
+    json_t *value = all.failed
+                        ? NULL
+                        : json_loadb((const char *)all.data, all.len, JSON_REJECT_DUPLICATES, NULL);
     if (json_is_object(value))
         return value;
     json_decref(value);
@@ -128,7 +130,8 @@ static void put_end(struct buf *b, const struct own_tool *t, const struct box_re
     else if (r->limit == WIRE_LIMIT_TIMEOUT)
         buf_printf(b, "%s was ended after %.3g seconds, its manifest's timeout", t->name,
                    (double)t->timeout_ns / 1e9);
-    else if (r->limit != WIRE_LIMIT_NONE && (size_t)r->limit < ARRAY_SIZE(limits) && limits[r->limit])
+    else if (r->limit != WIRE_LIMIT_NONE && (size_t)r->limit < ARRAY_SIZE(limits) &&
+             limits[r->limit])
         buf_printf(b, "%s was ended: %s", t->name, limits[r->limit]);
     else if (r->signal) {
         signame_format(r->signal, name, sizeof name);
@@ -153,8 +156,9 @@ static int take_failure(struct tool_call *c, const struct own_tool *t, struct bo
         put_capture(&text, &r->out, RESULT_TEXT_MAX / 2);
     }
     c->result->failed = true;
-    c->result->data = json_pack("{s:i, s:b, s:o}", "exit_code", r->exit_code, "timed_out",
-                                r->limit == WIRE_LIMIT_TIMEOUT, "stderr", text_json(said.data, said.len));
+    c->result->data =
+        json_pack("{s:i, s:b, s:o}", "exit_code", r->exit_code, "timed_out",
+                  r->limit == WIRE_LIMIT_TIMEOUT, "stderr", text_json(said.data, said.len));
     buf_append(&c->result->text, text.data, text.len);
     return 0;
 }

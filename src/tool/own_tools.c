@@ -1,4 +1,5 @@
-/* The source of own tools: finding and listing them, in the person's folder and through the guest. */
+/* The source of own tools: finding and listing them, in the person's folder and through the guest.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -32,7 +33,8 @@ static char *path_of(const struct look *l, const char *name, const char *suffix)
     return n < 0 ? NULL : path;
 }
 
-static int read_manifest(const struct look *l, const char *path, struct buf *text, struct error *err)
+static int read_manifest(const struct look *l, const char *path, struct buf *text,
+                         struct error *err)
 {
     if (!l->persons)
         return guestfile_read(l->session, path, text, NULL, err);
@@ -64,7 +66,8 @@ static int add_new(const struct look *l, const char *name, struct buf *text, str
 {
     struct own_tool *t = NULL;
     if (l->from->count == OWN_KEPT_MAX)
-        return error_set(err, ENOBUFS, "the tools changed more than %d times in this session", OWN_KEPT_MAX);
+        return error_set(err, ENOBUFS, "the tools changed more than %d times in this session",
+                         OWN_KEPT_MAX);
     int r = own_manifest_parse(name, text, &t, err);
     if (r < 0)
         return r;
@@ -87,7 +90,8 @@ static int check_original(const struct own_tool *t, unsigned *ret_mode, struct e
     if (r < 0)
         return r;
     if (st.st_size > OWN_PROGRAM_MAX)
-        return error_set(err, EFBIG, "%s is larger than %u bytes: too large to be copied into the box",
+        return error_set(err, EFBIG,
+                         "%s is larger than %u bytes: too large to be copied into the box",
                          t->original, OWN_PROGRAM_MAX);
     *ret_mode = st.st_mode;
     return 0;
@@ -98,14 +102,16 @@ static int check_program(const struct look *l, const struct own_tool *t, struct 
     struct error why = {0};
     unsigned mode = 0;
     const char *path = t->persons ? t->original : t->program;
-    int r = t->persons ? check_original(t, &mode, &why) : guestfile_mode(l->session, t->program, &mode, &why);
+    int r = t->persons ? check_original(t, &mode, &why)
+                       : guestfile_mode(l->session, t->program, &mode, &why);
     if (r == -ENOENT)
         return error_set(err, ENOENT, "its executable %s is missing", path);
     if (r < 0)
         return error_set(err, -r, "its executable: %.900s", why.text);
-    return mode & 0111 ? 0
-                       : error_set(err, EACCES, "its executable is not executable; run `chmod +x %s`",
-                                   t->persons ? path : path + strlen("/workspace/"));
+    return mode & 0111
+               ? 0
+               : error_set(err, EACCES, "its executable is not executable; run `chmod +x %s`",
+                           t->persons ? path : path + strlen("/workspace/"));
 }
 
 /* 0 with NULL: there is no such manifest. */
@@ -132,8 +138,8 @@ static int load(const struct look *l, const char *name, struct own_tool **ret, s
     return 0;
 }
 
-static const struct tool *own_find(struct tool_source *source, struct tool_session *session, const char *name,
-                                   struct error *err)
+static const struct tool *own_find(struct tool_source *source, struct tool_session *session,
+                                   const char *name, struct error *err)
 {
     struct own_source *s = (struct own_source *)source;
     struct own_tool *t = NULL;
@@ -219,16 +225,19 @@ static int refuse_name(const struct look *l, const char *name, const struct mani
     const char *folder = l->persons ? l->from->folder : OWN_FOLDER;
     if (!own_name_valid(name)) {
         _cleanup_free_ char *clean = foreign_text(name, strlen(name), FOREIGN_TITLE_MAX);
-        return error_set(err, EINVAL,
-                         "%s/%s.json: a tool is named with a-z, 0-9, _ and -, begins with a letter and has at"
-                         " most %d",
-                         folder, clean ? clean : "?", OWN_NAME_MAX);
+        return error_set(
+            err, EINVAL,
+            "%s/%s.json: a tool is named with a-z, 0-9, _ and -, begins with a letter and has at"
+            " most %d",
+            folder, clean ? clean : "?", OWN_NAME_MAX);
     }
     if (is_built_in(name))
-        return error_set(err, EEXIST, "%s/%s.json: the tool '%s' is built in; give yours another name",
-                         folder, name, name);
+        return error_set(err, EEXIST,
+                         "%s/%s.json: the tool '%s' is built in; give yours another name", folder,
+                         name, name);
     if (above && manifests_have(above, name))
-        return error_set(err, EEXIST, "the workspace's %s/%s.json is not used: you have a tool of that name",
+        return error_set(err, EEXIST,
+                         "the workspace's %s/%s.json is not used: you have a tool of that name",
                          folder, name);
     return 0;
 }

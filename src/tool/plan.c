@@ -1,4 +1,5 @@
-/* The agent's to-do list as data: every door can show how far it is. A call replaces the whole list. */
+/* The agent's to-do list as data: every door can show how far it is. A call replaces the whole
+ * list. */
 #include <errno.h>
 #include <string.h>
 
@@ -47,9 +48,9 @@ static int run(struct tool_call *c, struct error *err)
     if (!items)
         return error_set(err, ENOMEM, "no memory");
     put_text(&c->result->text, items);
-    c->result->data =
-        json_pack("{s:I, s:I, s:o}", "done", (json_int_t)(count(items, "done") + count(items, "dropped")),
-                  "total", (json_int_t)json_array_size(items), "items", items);
+    c->result->data = json_pack("{s:I, s:I, s:o}", "done",
+                                (json_int_t)(count(items, "done") + count(items, "dropped")),
+                                "total", (json_int_t)json_array_size(items), "items", items);
     return c->result->data ? 0 : error_set(err, ENOMEM, "no memory");
 }
 

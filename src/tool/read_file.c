@@ -1,8 +1,9 @@
 /*
  * Reads a file: lines of a text, an image, or a range of bytes.
  *
- * One request to the guest each: LINES finds out what the file is and finds the lines, READ gives bytes. Here
- * they get their form: numbers before the lines, and a last line that says what there is beside.
+ * One request to the guest each: LINES finds out what the file is and finds the lines, READ gives
+ * bytes. Here they get their form: numbers before the lines, and a last line that says what there
+ * is beside.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -51,14 +52,15 @@ static int show_image(struct tool_call *c, const char *path, struct buf *content
 {
     const char *mime = "image";
     if (filekind_of(content->data, content->len, &mime) != FILEKIND_IMAGE)
-        return tool_fail(c, "%s: is an image of %" PRIu64 " bytes; those of more than %u MiB are not shown",
-                         path, size, IMAGE_MAX >> 20);
+        return tool_fail(
+            c, "%s: is an image of %" PRIu64 " bytes; those of more than %u MiB are not shown",
+            path, size, IMAGE_MAX >> 20);
     c->result->mime = mime;
     if (buf_append(&c->result->image, content->data, content->len) < 0)
         return -ENOMEM;
     buf_printf(&c->result->text, "[%s: an image (%s, %zu bytes)]\n", path, mime, content->len);
-    c->result->data = json_pack("{s:s, s:I, s:b, s:s}", "path", path, "size", (json_int_t)content->len,
-                                "binary", 1, "kind", mime);
+    c->result->data = json_pack("{s:s, s:I, s:b, s:s}", "path", path, "size",
+                                (json_int_t)content->len, "binary", 1, "kind", mime);
     return c->result->data ? 0 : -ENOMEM;
 }
 
@@ -96,7 +98,8 @@ static int run(struct tool_call *c, struct error *err)
         return 0;
     if (bytes && (given(c, "offset") || given(c, "limit")))
         return tool_fail(
-            c, "input: offset and limit count lines, byte_offset and byte_limit bytes: give one pair");
+            c,
+            "input: offset and limit count lines, byte_offset and byte_limit bytes: give one pair");
     int r = bytes ? run_bytes(c, path, err) : run_lines(c, path, err);
     return r == -ENOMEM && !err->code ? error_set(err, ENOMEM, "no memory") : r;
 }

@@ -54,11 +54,12 @@ int read_show_bytes(struct tool_result *r, const struct read_bytes *b)
     if (r->text.len && r->text.data[r->text.len - 1] != '\n')
         buf_append(&r->text, "\n", 1);
     if (n == 0)
-        buf_printf(&r->text, "[no bytes from %" PRIu64 " on: the file has %" PRIu64 "]\n", b->offset,
-                   b->size);
+        buf_printf(&r->text, "[no bytes from %" PRIu64 " on: the file has %" PRIu64 "]\n",
+                   b->offset, b->size);
     else if (next < b->size)
         buf_printf(&r->text,
-                   "[bytes %" PRIu64 " to %" PRIu64 " of %" PRIu64 "; to go on: byte_offset %" PRIu64 "]\n",
+                   "[bytes %" PRIu64 " to %" PRIu64 " of %" PRIu64
+                   "; to go on: byte_offset %" PRIu64 "]\n",
                    b->offset, next - 1, b->size, next);
     return e;
 }
@@ -78,7 +79,8 @@ static const char *encoding_of(const struct read_lines *l, uint64_t first)
         return kind == FILEKIND_UTF16LE ? "utf-16le" : "utf-16be";
     if (!utf8_valid(l->data, l->n))
         return "unknown";
-    return first == 1 && l->n >= 3 && memcmp(l->data, "\xef\xbb\xbf", 3) == 0 ? "utf-8-bom" : "utf-8";
+    return first == 1 && l->n >= 3 && memcmp(l->data, "\xef\xbb\xbf", 3) == 0 ? "utf-8-bom"
+                                                                              : "utf-8";
 }
 
 static struct facts facts_of(const struct read_lines *l)
@@ -133,10 +135,11 @@ static int set_lines(struct tool_result *r, const struct read_lines *l, const st
 static void put_notes(struct buf *text, const struct facts *k)
 {
     if (strcmp(k->encoding, "unknown") == 0)
-        buf_append_str(
-            text, "[some bytes are not UTF-8 and are shown as \xef\xbf\xbd: do not write this text back]\n");
+        buf_append_str(text, "[some bytes are not UTF-8 and are shown as \xef\xbf\xbd: do not "
+                             "write this text back]\n");
     if (strncmp(k->encoding, "utf-16", 6) == 0)
-        buf_printf(text, "[the file is %s; edit_file cannot edit it, write_file would make it UTF-8]\n",
+        buf_printf(text,
+                   "[the file is %s; edit_file cannot edit it, write_file would make it UTF-8]\n",
                    k->encoding);
     if (strcmp(k->encoding, "utf-8-bom") == 0)
         buf_append_str(text, "[the file begins with a byte order mark]\n");
@@ -146,9 +149,11 @@ static void put_notes(struct buf *text, const struct facts *k)
     if (k->count && !k->more && (k->endings & WIRE_ENDS_NOT))
         buf_append_str(text, "[no newline at the end of the file]\n");
     if (k->more)
-        buf_printf(
-            text, "[lines %" PRIu64 " to %" PRIu64 " of %s%" PRIu64 "; to go on: offset %" PRIu64 "]\n",
-            k->first, k->first + k->count - 1, k->unknown ? "more than " : "", k->lines, k->first + k->count);
+        buf_printf(text,
+                   "[lines %" PRIu64 " to %" PRIu64 " of %s%" PRIu64 "; to go on: offset %" PRIu64
+                   "]\n",
+                   k->first, k->first + k->count - 1, k->unknown ? "more than " : "", k->lines,
+                   k->first + k->count);
 }
 
 /* A file that is not shown. */
@@ -166,8 +171,8 @@ static int say_binary(struct tool_result *r, const struct read_lines *l, uint64_
                " bytes. byte_offset and byte_limit give a hex"
                " dump of a range; bash has tools for what is in it]\n",
                l->path, kind, size);
-    r->data = json_pack("{s:s, s:I, s:b, s:s}", "path", l->path, "size", (json_int_t)size, "binary", 1,
-                        "kind", kind);
+    r->data = json_pack("{s:s, s:I, s:b, s:s}", "path", l->path, "size", (json_int_t)size, "binary",
+                        1, "kind", kind);
     return r->data ? 0 : -ENOMEM;
 }
 

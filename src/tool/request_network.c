@@ -1,7 +1,7 @@
 /*
- * Asks the user to let the box reach hosts of the network. The model names hosts or groups (@pip); the user
- * sees which hosts those are, and confirms once; then the box's list grows, while it runs. What the user
- * allowed in advance with --allow-net is not asked for.
+ * Asks the user to let the box reach hosts of the network. The model names hosts or groups (@pip);
+ * the user sees which hosts those are, and confirms once; then the box's list grows, while it runs.
+ * What the user allowed in advance with --allow-net is not asked for.
  */
 #include <errno.h>
 #include <string.h>
@@ -28,8 +28,8 @@ static int request_join_hosts(const struct tool_call *c, struct buf *out, struct
     {
         const char *text = json_string_value(host);
         if (strpbrk(text, ", \t\r\n") || strlen(text) != json_string_length(host))
-            return error_set(err, EINVAL, "hosts: '%.100s' is not a host like example.org:443 or a group",
-                             text);
+            return error_set(err, EINVAL,
+                             "hosts: '%.100s' is not a host like example.org:443 or a group", text);
         buf_printf(out, "%s%s", i ? "," : "", text);
     }
     return buf_cstr(out) ? 0 : error_set(err, ENOMEM, "no memory");
@@ -44,7 +44,8 @@ static bool rule_covers(const struct proxy_allow *given, const struct proxy_allo
         return given->subdomains && strcmp(given->host.text, asked->host.text) == 0 &&
                (given->port == asked->port);
     for (size_t i = 0; i < ARRAY_SIZE(web); i++) {
-        const struct proxy_target target = {.host = asked->host, .port = asked->port ? asked->port : web[i]};
+        const struct proxy_target target = {.host = asked->host,
+                                            .port = asked->port ? asked->port : web[i]};
         if (!proxy_list_allows(&list, &target))
             return false;
     }
@@ -89,7 +90,8 @@ static int request_confirm(struct tool_call *c, const struct box_options *o, str
     buf_append_str(&text, "\n");
     if (!buf_cstr(&text) || !buf_cstr(&option))
         return error_set(err, ENOMEM, "no memory");
-    return host_confirm(c, "Let the box reach these hosts?", buf_cstr(&text), buf_cstr(&option), err);
+    return host_confirm(c, "Let the box reach these hosts?", buf_cstr(&text), buf_cstr(&option),
+                        err);
 }
 
 static int request_answer(struct tool_call *c, const struct box_wish *w, struct error *err)
@@ -105,8 +107,9 @@ static int request_answer(struct tool_call *c, const struct box_wish *w, struct 
         buf_printf(&c->result->text, "%s%s", json_array_size(allowed) ? ", " : "", entry);
         json_array_append_new(allowed, json_string(entry));
     }
-    buf_append_str(&c->result->text, " through the proxy of http_proxy and https_proxy, in every command that"
-                                     " starts from now on.\n");
+    buf_append_str(&c->result->text,
+                   " through the proxy of http_proxy and https_proxy, in every command that"
+                   " starts from now on.\n");
     box_wish_note(w, note);
     if (note[0])
         buf_printf(&c->result->text, "Note: %s.\n", note);

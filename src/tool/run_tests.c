@@ -16,17 +16,19 @@
 static int nothing_recognised(struct tool_call *c, const char *framework)
 {
     if (framework)
-        return tool_fail(c,
-                         "input.framework: nothing here looks like %s. Give `command`, the command that runs "
-                         "the tests, or "
-                         "leave `framework` out to see what is recognised.",
-                         framework);
-    return tool_fail(c, "no tests were recognised here. Give `command`, the command that runs them (any that "
-                        "writes JUnit XML or TAP, "
-                        "or whose runner is known), or `cwd`, the folder of the project. Looked for: pytest "
-                        "and unittest files, "
-                        "Cargo.toml, go.mod, package.json, meson.build, CMakeLists.txt, t/*.t, a Makefile "
-                        "with check or test.");
+        return tool_fail(
+            c,
+            "input.framework: nothing here looks like %s. Give `command`, the command that runs "
+            "the tests, or "
+            "leave `framework` out to see what is recognised.",
+            framework);
+    return tool_fail(
+        c, "no tests were recognised here. Give `command`, the command that runs them (any that "
+           "writes JUnit XML or TAP, "
+           "or whose runner is known), or `cwd`, the folder of the project. Looked for: pytest "
+           "and unittest files, "
+           "Cargo.toml, go.mod, package.json, meson.build, CMakeLists.txt, t/*.t, a Makefile "
+           "with check or test.");
 }
 
 /* Which command is run: the given one, or the first that the project suggests. */
@@ -54,7 +56,8 @@ static int choose(struct tool_call *c, struct tests_run *run, struct error *err)
 }
 
 /* The folder of the run, with the moment it began as the time of a file in it. */
-static int prepare(struct tool_call *c, const struct tests_plan *p, int64_t *ret_began_ns, struct error *err)
+static int prepare(struct tool_call *c, const struct tests_plan *p, int64_t *ret_began_ns,
+                   struct error *err)
 {
     char path[128];
     struct wire_frame f;
@@ -75,7 +78,8 @@ static int prepare(struct tool_call *c, const struct tests_plan *p, int64_t *ret
     if (r >= 0 && p->nextest) {
         char config[256];
         snprintf(path, sizeof path, "%s/nextest.toml", p->dir);
-        snprintf(config, sizeof config, "[profile.default.junit]\npath = \"%s/nextest.xml\"\n", p->dir);
+        snprintf(config, sizeof config, "[profile.default.junit]\npath = \"%s/nextest.xml\"\n",
+                 p->dir);
         r = tests_write_file(c, path, config, err);
     }
     return r;
@@ -110,7 +114,8 @@ static int append_tail(struct tests_run *run, const struct box_capture *from)
     return run->output.failed ? -ENOMEM : 0;
 }
 
-/* What it printed: from the file, where it went to one, and what was captured. Only the end is kept. */
+/* What it printed: from the file, where it went to one, and what was captured. Only the end is
+ * kept. */
 static int take_output(struct tool_call *c, struct tests_run *run, struct error *err)
 {
     char path[128];
@@ -153,8 +158,8 @@ static uint64_t total(const struct tests_found *f)
     return f->passed + f->failed + f->errors + f->skipped;
 }
 
-/* All reports; those that are searched for only until one is found. Counts those that a runner should have
- * written. */
+/* All reports; those that are searched for only until one is found. Counts those that a runner
+ * should have written. */
 static int collect(struct tool_call *c, struct tests_run *run, int64_t began_ns, struct error *err)
 {
     _cleanup_buf_ struct buf cwd = BUF_INIT(8192);
@@ -183,39 +188,44 @@ static void clean_up(struct tool_call *c, const struct tests_plan *p)
     box_result_free(&result);
 }
 
-/* A run that reported nothing is no result, whatever it printed; unless its exit status is all there can be.
+/* A run that reported nothing is no result, whatever it printed; unless its exit status is all
+ * there can be.
  */
 static int judge_without_report(struct tests_run *run)
 {
     const struct tests_plan *p = &run->plan;
     bool good = run->result.exit_code == 0;
     if (run->result.limit == WIRE_LIMIT_TIMEOUT) {
-        run->failure =
-            "The tests did not end in time, and there is no report. Raise `timeout`, or run fewer of them.";
+        run->failure = "The tests did not end in time, and there is no report. Raise `timeout`, or "
+                       "run fewer of them.";
     } else if (p->by_exit && !run->found.files) {
         return tests_add(&run->found, p->target, good ? WIRE_OUTCOME_PASSED : WIRE_OUTCOME_FAILED,
                          good ? "" : (const char *)buf_cstr(&run->output));
     } else if (run->found.files) {
         run->failure = "No tests were run: the report has none.";
     } else if (run->found.stale) {
-        run->failure = "There is no report of this run: the one that is there was written before it.";
+        run->failure =
+            "There is no report of this run: the one that is there was written before it.";
     } else if (p->named) {
         run->failure = "There is no report of the tests where `report` says that it is.";
     } else if (p->piped) {
-        run->failure = "There is no report of the tests. Their output goes through a pipe: run the tests "
-                       "alone, without it.";
+        run->failure =
+            "There is no report of the tests. Their output goes through a pipe: run the tests "
+            "alone, without it.";
     } else if (strcmp(p->framework, "command") == 0) {
-        run->failure = "There is no report of the tests: the command's runner is not known, and it left "
-                       "neither JUnit XML nor "
-                       "TAP. Name its report with `report`, or take its exit code as the result with "
-                       "`framework`: \"exit_code\".";
+        run->failure =
+            "There is no report of the tests: the command's runner is not known, and it left "
+            "neither JUnit XML nor "
+            "TAP. Name its report with `report`, or take its exit code as the result with "
+            "`framework`: \"exit_code\".";
     } else {
         run->failure = "There is no report of the tests: the runner ended before it wrote one.";
     }
     return 0;
 }
 
-/* The exit status has a say, too: a runner that fails although nothing failed in its report has more to tell.
+/* The exit status has a say, too: a runner that fails although nothing failed in its report has
+ * more to tell.
  */
 static int judge(struct tests_run *run)
 {
@@ -231,11 +241,13 @@ static int judge(struct tests_run *run)
         return 0;
     snprintf(name, sizeof name, "(%s)", run->plan.framework);
     if (run->missing)
-        snprintf(message, sizeof message, "of the runners in the command, %u left no report", run->missing);
+        snprintf(message, sizeof message, "of the runners in the command, %u left no report",
+                 run->missing);
     else
         snprintf(message, sizeof message,
                  "exit code %d, although no test failed in the report%s%s; its output says why",
-                 run->result.exit_code, *run->plan.also ? "; the command also runs " : "", run->plan.also);
+                 run->result.exit_code, *run->plan.also ? "; the command also runs " : "",
+                 run->plan.also);
     return tests_add(&run->found, name, WIRE_OUTCOME_ERROR, message);
 }
 

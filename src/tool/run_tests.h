@@ -9,7 +9,8 @@
  *     collect   the guest parses the reports (WIRE_REPORT)
  *     show      counts and failures, as data and as text
  *
- * What a runner prints is not believed: a run without a report is an error, whatever its output says.
+ * What a runner prints is not believed: a run without a report is an error, whatever its output
+ * says.
  */
 #pragma once
 
@@ -57,10 +58,10 @@ struct tests_plan {
 void tests_plan_free(struct tests_plan *p);
 #define TESTS_OUTPUT "output" /* the file in plan.dir */
 
-/* Fills everything of the plan but cwd, which is set before. `framework` is what the caller forces, and
- * `report` where the report is, or NULL. */
-int tests_plan_make(struct tool_call *c, struct tests_plan *p, const char *command, const char *framework,
-                    const char *report, struct error *err);
+/* Fills everything of the plan but cwd, which is set before. `framework` is what the caller forces,
+ * and `report` where the report is, or NULL. */
+int tests_plan_make(struct tool_call *c, struct tests_plan *p, const char *command,
+                    const char *framework, const char *report, struct error *err);
 
 /* A way to run the project's tests. */
 struct tests_choice {
@@ -80,18 +81,21 @@ int tests_detect(struct tool_call *c, const char *cwd, const char *only, struct 
 void tests_choices_free(struct tests_choices *c);
 
 /* The command with path and filter put in as its runner wants them. */
-int tests_select(struct tests_choice *choice, const char *path, const char *filter, struct error *err);
+int tests_select(struct tests_choice *choice, const char *path, const char *filter,
+                 struct error *err);
 
-/* One script, in the session's shell; in its folder unless cwd is given. Both streams are captured in
- * ret->out. */
+/* One script, in the session's shell; in its folder unless cwd is given. Both streams are captured
+ * in ret->out. */
 int tests_shell(struct tool_call *c, const char *cwd, const char *script, int64_t timeout_ns,
                 struct box_result *ret, struct error *err);
 
 /* Files of the box, bounded. tests_read_file: -ENOENT without words if it is not there. */
-int tests_read_file(struct tool_call *c, const char *cwd, const char *path, struct buf *b, struct error *err);
+int tests_read_file(struct tool_call *c, const char *cwd, const char *path, struct buf *b,
+                    struct error *err);
 bool tests_exists(struct tool_call *c, const char *cwd, const char *path);
 int tests_write_file(struct tool_call *c, const char *path, const char *text, struct error *err);
-int tests_read_tail(struct tool_call *c, const char *path, size_t n, struct buf *b, struct error *err);
+int tests_read_tail(struct tool_call *c, const char *path, size_t n, struct buf *b,
+                    struct error *err);
 
 /* The names in a folder; each is called until it says false. 0 also if there is no such folder. */
 int tests_list(struct tool_call *c, const char *cwd, const char *path,
@@ -108,13 +112,15 @@ struct tests_found {
 
 void tests_found_free(struct tests_found *f);
 
-/* Adds what the report says. Reports that were there before `newer_ns` are passed over. A report that is not
- * there adds nothing; one that is broken becomes a test that is an error. */
-int tests_collect(struct tool_call *c, const struct tests_plan *p, const struct tests_report *report,
-                  int64_t newer_ns, struct tests_found *f, struct error *err);
+/* Adds what the report says. Reports that were there before `newer_ns` are passed over. A report
+ * that is not there adds nothing; one that is broken becomes a test that is an error. */
+int tests_collect(struct tool_call *c, const struct tests_plan *p,
+                  const struct tests_report *report, int64_t newer_ns, struct tests_found *f,
+                  struct error *err);
 
 /* Adds one test of our own making. */
-int tests_add(struct tests_found *f, const char *name, enum wire_outcome outcome, const char *message);
+int tests_add(struct tests_found *f, const char *name, enum wire_outcome outcome,
+              const char *message);
 
 /* How the run went, for tests_show. */
 struct tests_run {

@@ -1,5 +1,5 @@
-/* What the guest makes of the reports. Names and messages are bytes of the agent: valid UTF-8 by the guest's
- * word, made so again here. */
+/* What the guest makes of the reports. Names and messages are bytes of the agent: valid UTF-8 by
+ * the guest's word, made so again here. */
 #include <errno.h>
 #include <string.h>
 
@@ -29,7 +29,8 @@ static json_t *message_json(const char *text, size_t n)
     if (n <= MESSAGE_MAX)
         return text_json(text, n);
     const char *tail = text + n - (MESSAGE_MAX - MESSAGE_HEAD);
-    size_t tail_n = MESSAGE_MAX - MESSAGE_HEAD, skip = utf8_cut_start((const uint8_t *)tail, tail_n);
+    size_t tail_n = MESSAGE_MAX - MESSAGE_HEAD,
+           skip = utf8_cut_start((const uint8_t *)tail, tail_n);
     text_append(&b, text, MESSAGE_HEAD - utf8_cut_end((const uint8_t *)text, MESSAGE_HEAD));
     buf_printf(&b, "\n[... %zu bytes left out ...]\n", n - MESSAGE_MAX);
     text_append(&b, tail + skip, tail_n - skip);
@@ -94,14 +95,17 @@ static int add(struct tests_found *f, const struct one *t)
     return keep(f, t);
 }
 
-int tests_add(struct tests_found *f, const char *name, enum wire_outcome outcome, const char *message)
+int tests_add(struct tests_found *f, const char *name, enum wire_outcome outcome,
+              const char *message)
 {
-    return add(f, &(struct one){.name = {.data = (const uint8_t *)name, .size = strlen(name)},
-                                .message = {.data = (const uint8_t *)message, .size = strlen(message)},
-                                .outcome = outcome});
+    return add(f,
+               &(struct one){.name = {.data = (const uint8_t *)name, .size = strlen(name)},
+                             .message = {.data = (const uint8_t *)message, .size = strlen(message)},
+                             .outcome = outcome});
 }
 
-/* Files as the other tools name them: relative to the workspace. What is relative lies where the command ran.
+/* Files as the other tools name them: relative to the workspace. What is relative lies where the
+ * command ran.
  */
 static void name_file(const struct tests_plan *p, const struct wire_field *from, struct buf *file)
 {
@@ -121,14 +125,16 @@ static void name_file(const struct tests_plan *p, const struct wire_field *from,
     buf_append(file, path, n);
 }
 
-static int take_entry(const struct tests_plan *p, struct tests_found *f, const struct wire_frame *frame)
+static int take_entry(const struct tests_plan *p, struct tests_found *f,
+                      const struct wire_frame *frame)
 {
     _cleanup_buf_ struct buf file = BUF_INIT(WIRE_BODY_MAX + 8192);
     struct one t = {.line = wire_find_u64(frame, WIRE_K_LINE, 0)};
     uint64_t outcome = wire_find_u64(frame, WIRE_K_OUTCOME, 0);
     uint64_t duration = wire_find_u64(frame, WIRE_K_DURATION_NS, 0);
-    t.outcome = outcome >= WIRE_OUTCOME_PASSED && outcome <= WIRE_OUTCOME_SKIPPED ? (enum wire_outcome)outcome
-                                                                                  : WIRE_OUTCOME_ERROR;
+    t.outcome = outcome >= WIRE_OUTCOME_PASSED && outcome <= WIRE_OUTCOME_SKIPPED
+                    ? (enum wire_outcome)outcome
+                    : WIRE_OUTCOME_ERROR;
     t.duration_ns = duration < (1ull << 55) ? (int64_t)duration : 0;
     if (t.line > INT32_MAX)
         t.line = 0;
@@ -153,7 +159,8 @@ static void take_totals(struct tests_found *f, const struct tests_found *before,
                   {&f->errors, before->errors, WIRE_K_ERRORS},
                   {&f->skipped, before->skipped, WIRE_K_SKIPPED}};
     for (size_t i = 0; i < ARRAY_SIZE(totals); i++) {
-        uint64_t told = wire_find_u64(frame, totals[i].key, 0), counted = *totals[i].now - totals[i].before;
+        uint64_t told = wire_find_u64(frame, totals[i].key, 0),
+                 counted = *totals[i].now - totals[i].before;
         if (told > counted && told < (1ull << 40)) {
             f->left_out += told - counted;
             *totals[i].now += told - counted;
@@ -184,8 +191,9 @@ static int ask_report(struct ask *a, const struct tests_plan *p, const char *pat
     return r;
 }
 
-int tests_collect(struct tool_call *c, const struct tests_plan *p, const struct tests_report *report,
-                  int64_t newer_ns, struct tests_found *f, struct error *err)
+int tests_collect(struct tool_call *c, const struct tests_plan *p,
+                  const struct tests_report *report, int64_t newer_ns, struct tests_found *f,
+                  struct error *err)
 {
     _cleanup_ask_ struct ask a;
     _cleanup_buf_ struct buf full = BUF_INIT(16384);
@@ -205,7 +213,8 @@ int tests_collect(struct tool_call *c, const struct tests_plan *p, const struct 
             *err = why;
         return r;
     }
-    /* In what a program printed there may be a report or not; a file that is there should be one. */
+    /* In what a program printed there may be a report or not; a file that is there should be one.
+     */
     if (report->need == TESTS_SEARCHED)
         return 0;
     f->files++;

@@ -1,7 +1,7 @@
 /*
- * Which tests a project has, from the files in its folder. The order here is the order of preference: a
- * runner that the project configures comes before one that its language suggests, and make, under whose
- * `test` anything may hide, last.
+ * Which tests a project has, from the files in its folder. The order here is the order of
+ * preference: a runner that the project configures comes before one that its language suggests, and
+ * make, under whose `test` anything may hide, last.
  */
 #include <errno.h>
 #include <fnmatch.h>
@@ -97,12 +97,14 @@ static bool succeeds(struct project *p, const char *script)
 {
     struct box_result result = {0};
     struct error ignored = {0};
-    bool good = tests_shell(p->call, p->here, script, 0, &result, &ignored) >= 0 && result.exit_code == 0;
+    bool good =
+        tests_shell(p->call, p->here, script, 0, &result, &ignored) >= 0 && result.exit_code == 0;
     box_result_free(&result);
     return good;
 }
 
-/* The project's own interpreter, if it has one that works here: it may be a link to where the host has it. */
+/* The project's own interpreter, if it has one that works here: it may be a link to where the host
+ * has it. */
 static const char *python(struct project *p)
 {
     static const char *const OWN[] = {".venv/bin/python", "venv/bin/python"};
@@ -142,9 +144,10 @@ static bool can_import_pytest(struct project *p)
 {
     /* Not imported, which takes ten times as long. */
     char script[160];
-    snprintf(script, sizeof script,
-             "%s -c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec(\"pytest\"))'",
-             python(p));
+    snprintf(
+        script, sizeof script,
+        "%s -c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec(\"pytest\"))'",
+        python(p));
     return succeeds(p, script);
 }
 
@@ -205,20 +208,23 @@ static int offer_npm(struct project *p)
     if (tests_read_file(p->call, p->cwd, "package.json", &text, &ignored) < 0)
         return 0;
     json_t *package = json_loadb((const char *)text.data, text.len, 0, NULL);
-    const char *script = json_string_value(json_object_get(json_object_get(package, "scripts"), "test"));
+    const char *script =
+        json_string_value(json_object_get(json_object_get(package, "scripts"), "test"));
     bool scripted = script && !strstr(script, "no test specified");
     json_decref(package);
     if (scripted)
         return offer(p, "npm", "package.json has a test script", "npm test");
     if (has(p, "node_modules/.bin/vitest"))
         return offer(p, "vitest", "vitest is installed", "node_modules/.bin/vitest run");
-    return has(p, "node_modules/.bin/jest") ? offer(p, "jest", "jest is installed", "node_modules/.bin/jest")
-                                            : 0;
+    return has(p, "node_modules/.bin/jest")
+               ? offer(p, "jest", "jest is installed", "node_modules/.bin/jest")
+               : 0;
 }
 
 static int offer_node(struct project *p)
 {
-    static const char *const PATTERNS[] = {"*.test.js", "*.test.mjs", "*.test.cjs", "*-test.js", "test.js"};
+    static const char *const PATTERNS[] = {"*.test.js", "*.test.mjs", "*.test.cjs", "*-test.js",
+                                           "test.js"};
     static const char *const FOLDERS[] = {".", "test"};
     for (size_t f = 0; f < ARRAY_SIZE(FOLDERS); f++)
         for (size_t i = 0; i < ARRAY_SIZE(PATTERNS); i++)
@@ -227,8 +233,8 @@ static int offer_node(struct project *p)
     return 0;
 }
 
-/* A build folder that was set up for this very folder: one that was made elsewhere, on the host, does not
- * work here. */
+/* A build folder that was set up for this very folder: one that was made elsewhere, on the host,
+ * does not work here. */
 static const char *build_folder(struct project *p, const char *mark, const char *file,
                                 const char *names_source)
 {
@@ -246,8 +252,8 @@ static const char *build_folder(struct project *p, const char *mark, const char 
     return NULL;
 }
 
-/* A name for a build folder of our own: outside of the workspace, so that it is no change to it, and kept
- * from run to run. */
+/* A name for a build folder of our own: outside of the workspace, so that it is no change to it,
+ * and kept from run to run. */
 static void own_build(struct project *p, const char *kind, char path[256])
 {
     unsigned long hash = 5381;
@@ -267,7 +273,8 @@ static int offer_meson(struct project *p)
         return offer(p, "meson", "meson.build, and a build folder", "meson test -C %s", build);
     own_build(p, "meson", own);
     return offer(p, "meson", "meson.build",
-                 "{ test -f %s/build.ninja || meson setup %s; } && meson test -C %s", own, own, own);
+                 "{ test -f %s/build.ninja || meson setup %s; } && meson test -C %s", own, own,
+                 own);
 }
 
 static int offer_ctest(struct project *p)
@@ -275,14 +282,15 @@ static int offer_ctest(struct project *p)
     char pattern[4200], own[256];
     snprintf(pattern, sizeof pattern, "CMAKE_HOME_DIRECTORY:INTERNAL=%s", p->here);
     if (!has(p, "CMakeLists.txt"))
-        return has(p, "CTestTestfile.cmake") ? offer(p, "ctest", "CTestTestfile.cmake", "ctest") : 0;
+        return has(p, "CTestTestfile.cmake") ? offer(p, "ctest", "CTestTestfile.cmake", "ctest")
+                                             : 0;
     const char *build = build_folder(p, "CTestTestfile.cmake", "CMakeCache.txt", pattern);
     if (build)
-        return offer(p, "ctest", "CMakeLists.txt, and a build folder", "cmake --build %s && cd %s && ctest",
-                     build, build);
+        return offer(p, "ctest", "CMakeLists.txt, and a build folder",
+                     "cmake --build %s && cd %s && ctest", build, build);
     own_build(p, "cmake", own);
-    return offer(p, "ctest", "CMakeLists.txt", "cmake -S . -B %s && cmake --build %s && cd %s && ctest", own,
-                 own, own);
+    return offer(p, "ctest", "CMakeLists.txt",
+                 "cmake -S . -B %s && cmake --build %s && cd %s && ctest", own, own, own);
 }
 
 static int offer_prove(struct project *p)

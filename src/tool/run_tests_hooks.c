@@ -1,4 +1,5 @@
-/* What a plan is made of: where reports are, and variables that reach runners beneath the command. */
+/* What a plan is made of: where reports are, and variables that reach runners beneath the command.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +8,8 @@
 #include "banned.h"
 
 #define PYTEST_HOOK "--junitxml=%D/pytest.xml -o junit_family=xunit1"
-#define NODE_HOOK                                                                                            \
-    "--test-reporter=spec --test-reporter-destination=stdout --test-reporter=junit "                         \
+#define NODE_HOOK                                                                                  \
+    "--test-reporter=spec --test-reporter-destination=stdout --test-reporter=junit "               \
     "--test-reporter-destination=%D/node.xml"
 
 void tests_plan_forget_reports(struct tests_plan *p)
@@ -57,7 +58,8 @@ int tests_plan_add_path(struct tests_plan *p, const char *path, enum wire_report
     char *text = strdup(path);
     if (!text)
         return -ENOMEM;
-    p->reports[p->n_reports++] = (struct tests_report){.path = text, .format = format, .need = need};
+    p->reports[p->n_reports++] =
+        (struct tests_report){.path = text, .format = format, .need = need};
     return 0;
 }
 
@@ -99,15 +101,16 @@ void tests_plan_export(struct tests_plan *p, const char *name, const char *value
     buf_append_str(&p->env, "\"\n");
 }
 
-/* Reaches runners that the command starts somewhere beneath. An old node refuses to start with options it
- * does not know: it is asked first. */
+/* Reaches runners that the command starts somewhere beneath. An old node refuses to start with
+ * options it does not know: it is asked first. */
 int tests_plan_hook(struct tests_plan *p, bool node)
 {
     tests_plan_export(p, "PYTEST_ADDOPTS", PYTEST_HOOK, true);
     tests_plan_export(p, "PERL_TEST_HARNESS_DUMP_TAP", "%D/tap", false);
     tests_plan_export(p, "GTEST_OUTPUT", "xml:%D/gtest/", false);
     if (node) {
-        buf_append_str(&p->env, "if NODE_OPTIONS=--test-reporter=spec node -e 0 >/dev/null 2>&1; then\n");
+        buf_append_str(&p->env,
+                       "if NODE_OPTIONS=--test-reporter=spec node -e 0 >/dev/null 2>&1; then\n");
         tests_plan_export(p, "NODE_OPTIONS", NODE_HOOK, true);
         buf_append_str(&p->env, "fi\n: \"${CI:=1}\"\nexport CI\n");
     }

@@ -41,11 +41,12 @@ static void take_tick(void *data)
     ticker_tick(&w->ticker, &w->kept);
 }
 
-static int run_watched(struct tool_call *c, const struct box_command *command, struct box_result *ret,
-                       struct error *err)
+static int run_watched(struct tool_call *c, const struct box_command *command,
+                       struct box_result *ret, struct error *err)
 {
     struct watched w = {0};
-    struct box_sink sink = {.write = take_output, .tick = c->progress ? take_tick : NULL, .data = &w};
+    struct box_sink sink = {
+        .write = take_output, .tick = c->progress ? take_tick : NULL, .data = &w};
     struct box_command watched = *command;
     watched.sink = &sink;
     capture_init(&w.kept, OUTPUT_KEPT);
@@ -96,7 +97,8 @@ static int read_range(struct tool_call *c, const char *path, uint64_t offset, st
     return r;
 }
 
-int tests_read_file(struct tool_call *c, const char *cwd, const char *path, struct buf *b, struct error *err)
+int tests_read_file(struct tool_call *c, const char *cwd, const char *path, struct buf *b,
+                    struct error *err)
 {
     _cleanup_buf_ struct buf full = BUF_INIT(8192);
     int r = join(cwd, path, &full, err);
@@ -118,7 +120,8 @@ static int stat_file(struct tool_call *c, const char *path, uint64_t *ret_size)
     return r;
 }
 
-int tests_read_tail(struct tool_call *c, const char *path, size_t n, struct buf *b, struct error *err)
+int tests_read_tail(struct tool_call *c, const char *path, size_t n, struct buf *b,
+                    struct error *err)
 {
     uint64_t size = 0;
     if (stat_file(c, path, &size) < 0)

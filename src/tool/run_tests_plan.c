@@ -26,7 +26,8 @@ struct edits {
 };
 
 /* Meson writes its log into the build folder: -C DIR, or wherever the command has gone before. */
-static int add_meson(struct tests_plan *p, const struct shell_line *l, const struct shell_command *command)
+static int add_meson(struct tests_plan *p, const struct shell_line *l,
+                     const struct shell_command *command)
 {
     char path[4096];
     for (size_t i = command->first; i + 1 < command->first + command->count; i++) {
@@ -59,14 +60,16 @@ static char *make_target(const struct shell_line *l, const struct shell_command 
 }
 
 /* The text of a script of package.json; empty if it has none. */
-static int read_script(struct tool_call *c, const struct tests_plan *p, const char *name, struct buf *script)
+static int read_script(struct tool_call *c, const struct tests_plan *p, const char *name,
+                       struct buf *script)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(PACKAGE_MAX);
     struct error ignored = {0};
     if (tests_read_file(c, p->cwd, "package.json", &text, &ignored) < 0)
         return 0;
     json_t *package = json_loadb((const char *)text.data, text.len, 0, NULL);
-    const char *found = json_string_value(json_object_get(json_object_get(package, "scripts"), name));
+    const char *found =
+        json_string_value(json_object_get(json_object_get(package, "scripts"), name));
     if (found && strlen(found) < EDITED_MAX / 2)
         buf_append_str(script, found);
     json_decref(package);
@@ -80,8 +83,8 @@ static struct edit *add_edit(struct edits *e, size_t begin, size_t end)
     return edit;
 }
 
-/* A script of package.json. Where its last command is a runner that takes options anywhere, they are passed
- * on through npm; else the environment must do. */
+/* A script of package.json. Where its last command is a runner that takes options anywhere, they
+ * are passed on through npm; else the environment must do. */
 static int plan_script(struct tool_call *c, struct tests_plan *p, const struct shell_line *l,
                        const struct shell_command *command, size_t behind, struct edits *e)
 {
@@ -98,7 +101,8 @@ static int plan_script(struct tool_call *c, struct tests_plan *p, const struct s
         inner->n_commands == 0)
         return r < 0 ? r : tests_plan_hook(p, true);
     size_t inner_behind;
-    const struct runner *runner = runner_find(inner, &inner->commands[inner->n_commands - 1], &inner_behind);
+    const struct runner *runner =
+        runner_find(inner, &inner->commands[inner->n_commands - 1], &inner_behind);
     if (runner)
         p->framework = runner->framework;
     if (!runner || !(runner->flags & RUNNER_AT_END))
@@ -113,7 +117,8 @@ static int plan_script(struct tool_call *c, struct tests_plan *p, const struct s
     return tests_plan_add(p, runner->report, runner->format, TESTS_REQUIRED);
 }
 
-static bool has_word(const struct shell_line *l, const struct shell_command *command, const char *word)
+static bool has_word(const struct shell_line *l, const struct shell_command *command,
+                     const char *word)
 {
     for (size_t i = command->first; i < command->first + command->count; i++)
         if (strcmp(l->words[i].text, word) == 0)
@@ -123,8 +128,8 @@ static bool has_word(const struct shell_line *l, const struct shell_command *com
 
 /* Puts the runner's options in. */
 static void edit_command(struct tests_plan *p, const struct shell_line *l,
-                         const struct shell_command *command, const struct runner *runner, size_t behind,
-                         struct edits *e)
+                         const struct shell_command *command, const struct runner *runner,
+                         size_t behind, struct edits *e)
 {
     if (!runner->options || (runner->flags & RUNNER_SPLIT && has_word(l, command, runner->options)))
         return;
@@ -138,8 +143,8 @@ static void edit_command(struct tests_plan *p, const struct shell_line *l,
 }
 
 static int plan_runner(struct tool_call *c, struct tests_plan *p, const struct shell_line *l,
-                       const struct shell_command *command, const struct runner *runner, size_t behind,
-                       struct edits *e)
+                       const struct shell_command *command, const struct runner *runner,
+                       size_t behind, struct edits *e)
 {
     p->piped |= command->piped;
     p->unittest |= strcmp(runner->framework, "unittest") == 0;
@@ -220,8 +225,8 @@ static int name_run(struct tool_call *c, struct tests_plan *p)
 static int plan_otherwise(struct tool_call *c, struct tests_plan *p, const char *framework)
 {
     const struct runner *runner = framework ? runner_named(framework) : NULL;
-    bool node =
-        strstr(p->command, "node") || strstr(p->command, "npx") || tests_exists(c, p->cwd, "package.json");
+    bool node = strstr(p->command, "node") || strstr(p->command, "npx") ||
+                tests_exists(c, p->cwd, "package.json");
     p->framework = framework ? framework : "command";
     if (framework && strcmp(framework, "exit_code") == 0) {
         p->by_exit = true;
@@ -232,7 +237,8 @@ static int plan_otherwise(struct tool_call *c, struct tests_plan *p, const char 
     if (tap || (runner && runner->flags & RUNNER_STDOUT)) {
         p->keep_output = true;
         p->split = runner && runner->flags & RUNNER_SPLIT;
-        return tests_plan_add(p, "%D/" TESTS_OUTPUT, tap ? WIRE_REPORT_TAP : runner->format, TESTS_REQUIRED);
+        return tests_plan_add(p, "%D/" TESTS_OUTPUT, tap ? WIRE_REPORT_TAP : runner->format,
+                              TESTS_REQUIRED);
     }
     return tests_plan_hook(p, node);
 }
@@ -254,8 +260,8 @@ static void forget_plan(struct tests_plan *p)
     p->target = NULL;
 }
 
-int tests_plan_make(struct tool_call *c, struct tests_plan *p, const char *command, const char *framework,
-                    const char *report, struct error *err)
+int tests_plan_make(struct tool_call *c, struct tests_plan *p, const char *command,
+                    const char *framework, const char *report, struct error *err)
 {
     _cleanup_shell_line_ struct shell_line *line = NULL;
     struct edits edits = {0};

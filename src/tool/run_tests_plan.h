@@ -1,13 +1,15 @@
-/* What the two files that make plans share. In templates: %D the run's folder, %N the number of the report,
- * %I the run's name. */
+/* What the two files that make plans share. In templates: %D the run's folder, %N the number of the
+ * report, %I the run's name. */
 #pragma once
 
 #include "run_tests.h"
 
 /* Appends the template with those put in. */
-void tests_plan_expand(const struct tests_plan *p, const char *form, size_t number, struct buf *out);
+void tests_plan_expand(const struct tests_plan *p, const char *form, size_t number,
+                       struct buf *out);
 
-/* A place of a report: a template, or a path as it is. One that is there already is not added again. */
+/* A place of a report: a template, or a path as it is. One that is there already is not added
+ * again. */
 int tests_plan_add(struct tests_plan *p, const char *form, enum wire_report_format format,
                    enum tests_need need);
 int tests_plan_add_path(struct tests_plan *p, const char *path, enum wire_report_format format,

@@ -1,7 +1,8 @@
 /*
- * Runners by name: how one is recognised in a command, what is put behind it so that it writes a report, and
- * where that report is. A runner that is not in the command itself, but somewhere beneath a script or a
- * Makefile, is reached through variables of the environment, as far as it has such.
+ * Runners by name: how one is recognised in a command, what is put behind it so that it writes a
+ * report, and where that report is. A runner that is not in the command itself, but somewhere
+ * beneath a script or a Makefile, is reached through variables of the environment, as far as it has
+ * such.
  */
 #include <ctype.h>
 #include <string.h>
@@ -10,33 +11,38 @@
 #include "run_tests_runners.h"
 #include "banned.h"
 
-/* In options and reports: %D the run's folder, %N the number of the runner in the command, %I the run's name.
+/* In options and reports: %D the run's folder, %N the number of the runner in the command, %I the
+ * run's name.
  */
 static const struct runner RUNNERS[] = {
-    {"pytest", "pytest", "--junitxml=%D/%N.xml -o junit_family=xunit1", "%D/%N.xml", WIRE_REPORT_JUNIT},
-    {"pytest", "py.test", "--junitxml=%D/%N.xml -o junit_family=xunit1", "%D/%N.xml", WIRE_REPORT_JUNIT},
+    {"pytest", "pytest", "--junitxml=%D/%N.xml -o junit_family=xunit1", "%D/%N.xml",
+     WIRE_REPORT_JUNIT},
+    {"pytest", "py.test", "--junitxml=%D/%N.xml -o junit_family=xunit1", "%D/%N.xml",
+     WIRE_REPORT_JUNIT},
     {"pytest", "python -m pytest", "--junitxml=%D/%N.xml -o junit_family=xunit1", "%D/%N.xml",
      WIRE_REPORT_JUNIT},
-    {"unittest", "python -m unittest", "%D/run_unittest.py %D/%N.xml", "%D/%N.xml", WIRE_REPORT_JUNIT,
-     .replace = 2},
+    {"unittest", "python -m unittest", "%D/run_unittest.py %D/%N.xml", "%D/%N.xml",
+     WIRE_REPORT_JUNIT, .replace = 2},
     {"ctest", "ctest", "--output-junit %D/%N.xml", "%D/%N.xml", WIRE_REPORT_JUNIT},
     {"meson", "meson test", "--logbase %I", NULL, WIRE_REPORT_MESON, .flags = RUNNER_MESON},
-    {"go", "go test", "-json", "%D/" TESTS_OUTPUT, WIRE_REPORT_GO, .flags = RUNNER_STDOUT | RUNNER_SPLIT},
+    {"go", "go test", "-json", "%D/" TESTS_OUTPUT, WIRE_REPORT_GO,
+     .flags = RUNNER_STDOUT | RUNNER_SPLIT},
     {"nextest", "cargo nextest run", "--tool-config-file hutch:%D/nextest.toml", "%D/nextest.xml",
      WIRE_REPORT_JUNIT},
     {"cargo", "cargo test", NULL, "%D/" TESTS_OUTPUT, WIRE_REPORT_LIBTEST, .flags = RUNNER_STDOUT},
     {"cargo", "cargo t", NULL, "%D/" TESTS_OUTPUT, WIRE_REPORT_LIBTEST, .flags = RUNNER_STDOUT},
-    {"jest", "jest", "--json --outputFile=%D/%N.json --testLocationInResults", "%D/%N.json", WIRE_REPORT_JSON,
-     .flags = RUNNER_AT_END},
-    {"vitest", "vitest", "--reporter=default --reporter=json --outputFile.json=%D/%N.json", "%D/%N.json",
+    {"jest", "jest", "--json --outputFile=%D/%N.json --testLocationInResults", "%D/%N.json",
      WIRE_REPORT_JSON, .flags = RUNNER_AT_END},
-    {"mocha", "mocha", "--reporter json --reporter-option output=%D/%N.json", "%D/%N.json", WIRE_REPORT_JSON,
-     .flags = RUNNER_AT_END},
+    {"vitest", "vitest", "--reporter=default --reporter=json --outputFile.json=%D/%N.json",
+     "%D/%N.json", WIRE_REPORT_JSON, .flags = RUNNER_AT_END},
+    {"mocha", "mocha", "--reporter json --reporter-option output=%D/%N.json", "%D/%N.json",
+     WIRE_REPORT_JSON, .flags = RUNNER_AT_END},
     {"node", "node --test",
      "--test-reporter=spec --test-reporter-destination=stdout --test-reporter=junit "
      "--test-reporter-destination=%D/%N.xml",
      "%D/%N.xml", WIRE_REPORT_JUNIT},
-    {"bun", "bun test", "--reporter=junit --reporter-outfile=%D/%N.xml", "%D/%N.xml", WIRE_REPORT_JUNIT},
+    {"bun", "bun test", "--reporter=junit --reporter-outfile=%D/%N.xml", "%D/%N.xml",
+     WIRE_REPORT_JUNIT},
     {"deno", "deno test", "--junit-path=%D/%N.xml", "%D/%N.xml", WIRE_REPORT_JUNIT},
     {"phpunit", "phpunit", "--log-junit %D/%N.xml", "%D/%N.xml", WIRE_REPORT_JUNIT},
     {"prove", "prove", "--merge", "%D/tap", WIRE_REPORT_TAP, .flags = RUNNER_PROVE},
@@ -57,11 +63,11 @@ static const struct runner RUNNERS[] = {
 };
 
 /* Programs that run the program behind them. */
-static const char *const WRAPPERS[] = {"env",          "time",       "timeout",   "nice",       "exec",
-                                       "command",      "nohup",      "npx",       "bunx",       "stdbuf",
-                                       "ionice",       "xvfb-run",   "uv run",    "poetry run", "pdm run",
-                                       "hatch run",    "pipenv run", "pnpm exec", "yarn exec",  "bundle exec",
-                                       "coverage run", "npm exec",   "php"};
+static const char *const WRAPPERS[] = {
+    "env",       "time",        "timeout",      "nice",      "exec",       "command",
+    "nohup",     "npx",         "bunx",         "stdbuf",    "ionice",     "xvfb-run",
+    "uv run",    "poetry run",  "pdm run",      "hatch run", "pipenv run", "pnpm exec",
+    "yarn exec", "bundle exec", "coverage run", "npm exec",  "php"};
 
 static const char *base_name(const char *word)
 {
@@ -86,13 +92,15 @@ static bool word_is(const struct shell_word *w, const char *want, size_t n, bool
     return strlen(text) == n && strncmp(text, want, n) == 0;
 }
 
-/* Options may stand between a program and the word that is looked for: python -X dev -m pytest, cargo
- * +nightly test. */
-static size_t skip_options(const struct shell_line *l, size_t at, size_t end, const char *want, size_t n)
+/* Options may stand between a program and the word that is looked for: python -X dev -m pytest,
+ * cargo +nightly test. */
+static size_t skip_options(const struct shell_line *l, size_t at, size_t end, const char *want,
+                           size_t n)
 {
     static const char *const TAKE_A_WORD[] = {"-X",       "-W",       "-C",        "-r",
                                               "--prefix", "--import", "--require", "--loader"};
-    while (at < end && strchr("-+", l->words[at].text[0]) && !word_is(&l->words[at], want, n, false)) {
+    while (at < end && strchr("-+", l->words[at].text[0]) &&
+           !word_is(&l->words[at], want, n, false)) {
         size_t step = 1;
         for (size_t i = 0; i < ARRAY_SIZE(TAKE_A_WORD); i++)
             if (strcmp(l->words[at].text, TAKE_A_WORD[i]) == 0)

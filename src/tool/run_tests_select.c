@@ -8,7 +8,8 @@
 #include "shell_words.h"
 #include "banned.h"
 
-/* How runners take a part of the tests: what goes before the path and before the pattern. NULL: they do not.
+/* How runners take a part of the tests: what goes before the path and before the pattern. NULL:
+ * they do not.
  */
 static const struct {
     const char *framework, *path, *filter;
@@ -50,7 +51,8 @@ static void drop_default_path(char *command)
             command[n - strlen(ALL[i])] = 0;
 }
 
-int tests_select(struct tests_choice *choice, const char *path, const char *filter, struct error *err)
+int tests_select(struct tests_choice *choice, const char *path, const char *filter,
+                 struct error *err)
 {
     const char *before_path = NULL, *before_filter = NULL;
     for (size_t i = 0; i < ARRAY_SIZE(SELECTIONS); i++)
@@ -59,10 +61,11 @@ int tests_select(struct tests_choice *choice, const char *path, const char *filt
             before_filter = SELECTIONS[i].filter;
         }
     if ((path && !before_path) || (filter && !before_filter))
-        return error_set(err, EINVAL,
-                         "input.%s: %s does not select tests that way here; give the whole `command` instead,"
-                         " for all tests it is: %.300s",
-                         path && !before_path ? "path" : "filter", choice->framework, choice->command);
+        return error_set(
+            err, EINVAL,
+            "input.%s: %s does not select tests that way here; give the whole `command` instead,"
+            " for all tests it is: %.300s",
+            path && !before_path ? "path" : "filter", choice->framework, choice->command);
     int r = 0;
     if (path)
         drop_default_path(choice->command);

@@ -1,5 +1,5 @@
-/* A run as data and as text: the failures first, since they are what is worked on next; what passed is only
- * counted. */
+/* A run as data and as text: the failures first, since they are what is worked on next; what passed
+ * is only counted. */
 #include <errno.h>
 #include <string.h>
 
@@ -12,7 +12,8 @@
 
 static const char *how(enum wire_report_format format)
 {
-    static const char *const NAMES[] = {"exit code", "junit", "json", "json", "json", "tap", "text", "text"};
+    static const char *const NAMES[] = {"exit code", "junit", "json", "json",
+                                        "json",      "tap",   "text", "text"};
     return (size_t)format < ARRAY_SIZE(NAMES) ? NAMES[format] : "exit code";
 }
 
@@ -77,7 +78,8 @@ static void put_how_it_ended(struct buf *b, const struct tests_run *run)
         buf_printf(b, "ended by signal %d after %.1f s", run->result.signal,
                    seconds(run->result.duration_ns));
     else
-        buf_printf(b, "exit code %d after %.2f s", run->result.exit_code, seconds(run->result.duration_ns));
+        buf_printf(b, "exit code %d after %.2f s", run->result.exit_code,
+                   seconds(run->result.duration_ns));
 }
 
 static void put_choice(struct buf *b, const struct tests_run *run)
@@ -87,8 +89,8 @@ static void put_choice(struct buf *b, const struct tests_run *run)
         return;
     buf_printf(b, "Chosen because of: %s.", c->items[0].why);
     for (size_t i = 1; i < c->count; i++)
-        buf_printf(b, "%s %s (%s)", i == 1 ? " Also possible, by `framework`:" : ",", c->items[i].framework,
-                   c->items[i].why);
+        buf_printf(b, "%s %s (%s)", i == 1 ? " Also possible, by `framework`:" : ",",
+                   c->items[i].framework, c->items[i].why);
     buf_append_str(b, "\n");
 }
 
@@ -131,8 +133,9 @@ static json_t *alternatives(const struct tests_choices *c)
 {
     json_t *list = json_array();
     for (size_t i = 1; i < c->count; i++)
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "framework", c->items[i].framework,
-                                              "command", c->items[i].command, "why", c->items[i].why));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s, s:s}", "framework", c->items[i].framework,
+                                        "command", c->items[i].command, "why", c->items[i].why));
     return list;
 }
 

@@ -1,5 +1,6 @@
-/* Python's unittest has no report. This takes the place of `-m unittest`, with the same arguments, and writes
- * one: JUnit XML, to the file that the first argument names. Nothing but the standard library is needed. */
+/* Python's unittest has no report. This takes the place of `-m unittest`, with the same arguments,
+ * and writes one: JUnit XML, to the file that the first argument names. Nothing but the standard
+ * library is needed. */
 #include "run_tests.h"
 #include "banned.h"
 

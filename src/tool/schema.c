@@ -1,4 +1,5 @@
-/* The frame of the validator: paths, messages, $ref, types, and the keywords that combine schemas. */
+/* The frame of the validator: paths, messages, $ref, types, and the keywords that combine schemas.
+ */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -57,7 +58,8 @@ static const json_t *resolve(const struct check *c, const char *ref)
         return NULL;
     for (const char *rest = ref + 1; *rest && at;) {
         rest = pointer_step(rest, name, sizeof name);
-        at = json_is_array(at) ? json_array_get(at, strtoul(name, NULL, 10)) : json_object_get(at, name);
+        at = json_is_array(at) ? json_array_get(at, strtoul(name, NULL, 10))
+                               : json_object_get(at, name);
     }
     return at;
 }
@@ -132,7 +134,8 @@ static int check_enum(struct check *c, const json_t *allowed, const json_t *valu
         if (equals(one, value))
             return 0;
         char *text = json_dumps(one, JSON_ENCODE_ANY | JSON_COMPACT);
-        int n = snprintf(list + len, sizeof list - len, "%s%.60s", i ? ", " : "", text ? text : "?");
+        int n =
+            snprintf(list + len, sizeof list - len, "%s%.60s", i ? ", " : "", text ? text : "?");
         free(text);
         len += n > 0 && (size_t)n < sizeof list - len ? (size_t)n : 0;
     }
@@ -170,8 +173,9 @@ static int check_any(struct check *c, const json_t *schemas, const json_t *value
         return schema_apply(c, json_array_get(schemas, 0), value);
     if (count == 0)
         return schema_say(c, "is none of the forms that are allowed");
-    return exactly_one && count > 1 ? schema_say(c, "fits more than one of the forms that exclude each other")
-                                    : 0;
+    return exactly_one && count > 1
+               ? schema_say(c, "fits more than one of the forms that exclude each other")
+               : 0;
 }
 
 static int check_not(struct check *c, const json_t *schema, const json_t *value)
@@ -185,7 +189,8 @@ static int check_not(struct check *c, const json_t *schema, const json_t *value)
     return r == 0 ? schema_say(c, "is what must not be") : 0;
 }
 
-static int check_if(struct check *c, const json_t *schema, const json_t *condition, const json_t *value)
+static int check_if(struct check *c, const json_t *schema, const json_t *condition,
+                    const json_t *value)
 {
     struct error *err = c->err;
     c->err = NULL;
@@ -245,6 +250,7 @@ int schema_check(const json_t *schema, const json_t *value, const char *what, st
     int n = snprintf(c.path, sizeof c.path, "%s", what);
     c.path_len = n > 0 ? (size_t)n : 0;
     int r = schema_apply(&c, schema, value);
-    return r == -ELOOP ? error_set(err, ELOOP, "%s: the schema is too deep or too much work to check", what)
-                       : r;
+    return r == -ELOOP
+               ? error_set(err, ELOOP, "%s: the schema is too deep or too much work to check", what)
+               : r;
 }

@@ -5,8 +5,8 @@
 #include "schema_private.h"
 #include "banned.h"
 
-static int check_size(struct check *c, const json_t *schema, const char *min, const char *max, size_t size,
-                      const char *things)
+static int check_size(struct check *c, const json_t *schema, const char *min, const char *max,
+                      size_t size, const char *things)
 {
     const json_t *least = json_object_get(schema, min), *most = json_object_get(schema, max);
     if (json_is_integer(least) && (json_int_t)size < json_integer_value(least))
@@ -18,7 +18,8 @@ static int check_size(struct check *c, const json_t *schema, const char *min, co
     return 0;
 }
 
-static int check_member(struct check *c, const json_t *schema, const char *name, const json_t *value)
+static int check_member(struct check *c, const json_t *schema, const char *name,
+                        const json_t *value)
 {
     size_t before = schema_enter(c, name, 0);
     int r = schema_apply(c, schema, value);
@@ -43,7 +44,8 @@ static int check_required(struct check *c, const json_t *names, const json_t *va
 }
 
 /* The patterns that fit the member's name. Positive if there was one. */
-static int check_patterns(struct check *c, const json_t *patterns, const char *name, const json_t *value)
+static int check_patterns(struct check *c, const json_t *patterns, const char *name,
+                          const json_t *value)
 {
     const char *pattern;
     json_t *schema;
@@ -77,7 +79,8 @@ static int refuse_member(struct check *c, const json_t *properties, const char *
     return r;
 }
 
-static int check_one_member(struct check *c, const json_t *schema, const char *name, const json_t *value)
+static int check_one_member(struct check *c, const json_t *schema, const char *name,
+                            const json_t *value)
 {
     const json_t *properties = json_object_get(schema, "properties");
     const json_t *other = json_object_get(schema, "additionalProperties");
@@ -88,10 +91,12 @@ static int check_one_member(struct check *c, const json_t *schema, const char *n
     json_decref(text);
     if (r == 0 && own)
         r = check_member(c, own, name, value);
-    int fits = r < 0 ? r : check_patterns(c, json_object_get(schema, "patternProperties"), name, value);
+    int fits =
+        r < 0 ? r : check_patterns(c, json_object_get(schema, "patternProperties"), name, value);
     if (fits != 0 || own || !other)
         return fits < 0 ? fits : 0;
-    return json_is_false(other) ? refuse_member(c, properties, name) : check_member(c, other, name, value);
+    return json_is_false(other) ? refuse_member(c, properties, name)
+                                : check_member(c, other, name, value);
 }
 
 static int check_object(struct check *c, const json_t *schema, const json_t *value)
@@ -100,7 +105,8 @@ static int check_object(struct check *c, const json_t *schema, const json_t *val
     json_t *member;
     int r = check_required(c, json_object_get(schema, "required"), value);
     if (r == 0)
-        r = check_size(c, schema, "minProperties", "maxProperties", json_object_size(value), "members");
+        r = check_size(c, schema, "minProperties", "maxProperties", json_object_size(value),
+                       "members");
     json_object_foreach((json_t *)value, name, member)
     {
         if (r < 0)
@@ -143,10 +149,12 @@ static int check_contains(struct check *c, const json_t *schema, const json_t *v
     return r == -EINVAL ? schema_say(c, "has no item of the kind that must be there") : r;
 }
 
-/* `prefixItems` (or, in older drafts, a list in `items`) for the first ones, then `items` for the rest. */
+/* `prefixItems` (or, in older drafts, a list in `items`) for the first ones, then `items` for the
+ * rest. */
 static const json_t *item_schema(const json_t *schema, size_t i)
 {
-    const json_t *first = json_object_get(schema, "prefixItems"), *items = json_object_get(schema, "items");
+    const json_t *first = json_object_get(schema, "prefixItems"),
+                 *items = json_object_get(schema, "items");
     if (!first && json_is_array(items)) {
         first = items;
         items = json_object_get(schema, "additionalItems");

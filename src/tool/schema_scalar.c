@@ -15,8 +15,10 @@ int schema_matches(const char *pattern, const char *text, size_t n)
 {
     int code;
     PCRE2_SIZE at;
-    uint32_t options = PCRE2_UTF | PCRE2_NO_UTF_CHECK | PCRE2_NEVER_BACKSLASH_C | PCRE2_DOLLAR_ENDONLY;
-    pcre2_code *re = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, options, &code, &at, NULL);
+    uint32_t options =
+        PCRE2_UTF | PCRE2_NO_UTF_CHECK | PCRE2_NEVER_BACKSLASH_C | PCRE2_DOLLAR_ENDONLY;
+    pcre2_code *re =
+        pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, options, &code, &at, NULL);
     pcre2_match_data *data = re ? pcre2_match_data_create(1, NULL) : NULL;
     pcre2_match_context *context = pcre2_match_context_create(NULL);
     int r = -EINVAL;
@@ -42,7 +44,8 @@ static json_int_t count_characters(const char *s, size_t n)
 
 int schema_check_string(struct check *c, const json_t *schema, const json_t *value)
 {
-    const json_t *min = json_object_get(schema, "minLength"), *max = json_object_get(schema, "maxLength");
+    const json_t *min = json_object_get(schema, "minLength"),
+                 *max = json_object_get(schema, "maxLength");
     const char *pattern = json_string_value(json_object_get(schema, "pattern"));
     const char *text = json_string_value(value);
     size_t n = json_string_length(value);
@@ -52,14 +55,15 @@ int schema_check_string(struct check *c, const json_t *schema, const json_t *val
                                    json_integer_value(min))
                       : schema_say(c, "must not be empty");
     if (max && json_is_number(max) && length > json_integer_value(max))
-        return schema_say(c, "is longer than %" JSON_INTEGER_FORMAT " characters", json_integer_value(max));
+        return schema_say(c, "is longer than %" JSON_INTEGER_FORMAT " characters",
+                          json_integer_value(max));
     if (pattern && schema_matches(pattern, text, n) != 1)
         return schema_say(c, "does not match the pattern %.200s", pattern);
     return 0;
 }
 
-static int check_bound(struct check *c, const json_t *schema, const char *name, double value, double sign,
-                       bool exclusive, const char *words)
+static int check_bound(struct check *c, const json_t *schema, const char *name, double value,
+                       double sign, bool exclusive, const char *words)
 {
     const json_t *bound = json_object_get(schema, name);
     if (!json_is_number(bound))

@@ -1,4 +1,5 @@
-/* The lines of files that match a pattern, grouped by file. The guest does the work (src/guest/search). */
+/* The lines of files that match a pattern, grouped by file. The guest does the work
+ * (src/guest/search). */
 #include <errno.h>
 #include <string.h>
 
@@ -41,7 +42,8 @@ int search_hint(struct error *err)
 {
     size_t n = strlen(err->text);
     if (err->code == ENOENT)
-        snprintf(err->text + n, sizeof err->text - n, "; list_files without a path shows what there is");
+        snprintf(err->text + n, sizeof err->text - n,
+                 "; list_files without a path shows what there is");
     return -err->code;
 }
 
@@ -94,12 +96,15 @@ static int take_match(struct answer *a, const struct wire_frame *f)
     int bad = data_set(match, "line", json_integer((json_int_t)wire_find_u64(f, WIRE_K_LINE, 0)));
     bad |= data_set(match, "column", json_integer((json_int_t)wire_find_u64(f, WIRE_K_COLUMN, 0)));
     for (size_t at = 0; wire_next(f, &at, &field);) {
-        json_t *list = field.key == WIRE_K_BEFORE ? before : field.key == WIRE_K_AFTER ? after : NULL;
+        json_t *list = field.key == WIRE_K_BEFORE  ? before
+                       : field.key == WIRE_K_AFTER ? after
+                                                   : NULL;
         if (field.key == WIRE_K_TEXT) {
             bad |= data_set(match, "text", text_json(field.data, field.size));
             if (field.size < size)
-                bad |= data_set(match, "cut",
-                                json_pack("{s:I, s:I}", "from", (json_int_t)offset, "of", (json_int_t)size));
+                bad |= data_set(
+                    match, "cut",
+                    json_pack("{s:I, s:I}", "from", (json_int_t)offset, "of", (json_int_t)size));
         } else if (list) {
             bad |= json_array_append_new(list, text_json(field.data, field.size));
         }
@@ -132,7 +137,8 @@ static json_t *take_result(const struct answer *a, const struct wire_frame *f)
     json_t *data = json_object();
     data_set(data, "files", json_incref(a->files));
     for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
-        data_set(data, counts[i].name, json_integer((json_int_t)wire_find_u64(f, counts[i].key, 0)));
+        data_set(data, counts[i].name,
+                 json_integer((json_int_t)wire_find_u64(f, counts[i].key, 0)));
     data_set(data, "truncated", json_boolean(a->cut || wire_find_u64(f, WIRE_K_TOO_MANY, 0)));
     return data;
 }

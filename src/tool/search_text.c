@@ -79,7 +79,8 @@ static void put_match(struct lines *l, const json_t *match)
         buf_append_str(l->b, integer(cut, "from") > 0 ? "… " : "");
     put_text(l->b, string(match, "text"));
     if (cut)
-        buf_printf(l->b, " … [part of a line of %" JSON_INTEGER_FORMAT " bytes]", integer(cut, "of"));
+        buf_printf(l->b, " … [part of a line of %" JSON_INTEGER_FORMAT " bytes]",
+                   integer(cut, "of"));
     buf_append_str(l->b, "\n");
     l->last = number;
     l->after = json_object_get(match, "after");
@@ -93,8 +94,8 @@ static void put_file(struct buf *b, const json_t *file)
     json_int_t count = integer(file, "count"), shown = (json_int_t)json_array_size(matches);
     file_name_append(b, "", path, strlen(path));
     if (shown < count)
-        buf_printf(b, " (%" JSON_INTEGER_FORMAT " matching line%s, %" JSON_INTEGER_FORMAT " shown)", count,
-                   count == 1 ? "" : "s", shown);
+        buf_printf(b, " (%" JSON_INTEGER_FORMAT " matching line%s, %" JSON_INTEGER_FORMAT " shown)",
+                   count, count == 1 ? "" : "s", shown);
     buf_append_str(b, "\n");
     size_t i;
     json_t *match;
@@ -144,7 +145,7 @@ void search_text(struct buf *b, const json_t *data)
     put_notes(b, data);
     buf_append_str(b, ")");
     if (json_is_true(json_object_get(data, "truncated")))
-        buf_append_str(
-            b, ". Not all are shown: narrow the pattern, path or glob, or raise max_matches or max_files");
+        buf_append_str(b, ". Not all are shown: narrow the pattern, path or glob, or raise "
+                          "max_matches or max_files");
     buf_append_str(b, ".\n");
 }

@@ -5,7 +5,8 @@
 #include "session_private.h"
 #include "banned.h"
 
-int tool_session_new(struct tool_box *box, const char *shell, struct tool_session **ret, struct error *err)
+int tool_session_new(struct tool_box *box, const char *shell, struct tool_session **ret,
+                     struct error *err)
 {
     struct tool_session *s = calloc(1, sizeof *s);
     if (!s)

@@ -64,7 +64,8 @@ static void append_quoted(struct buf *word, const char *text, size_t begin, size
     }
 }
 
-/* One piece of a word: a quoted part, an expansion, or a character. Returns where the next one begins, or 0.
+/* One piece of a word: a quoted part, an expansion, or a character. Returns where the next one
+ * begins, or 0.
  */
 static size_t take_piece(const char *text, size_t at, struct buf *word, bool *odd)
 {
@@ -114,7 +115,8 @@ static int place_word(struct scan *s, size_t begin, char *text, bool odd)
     if (s->fresh)
         l->commands[l->n_commands++] = (struct shell_command){.first = l->n_words};
     s->fresh = false;
-    l->words[l->n_words++] = (struct shell_word){.begin = begin, .end = s->at, .text = text, .odd = odd};
+    l->words[l->n_words++] =
+        (struct shell_word){.begin = begin, .end = s->at, .text = text, .odd = odd};
     current(s)->count++;
     current(s)->end = s->at;
     return 0;

@@ -1,7 +1,7 @@
 /*
- * A shell command line as simple commands and their words, as far as it takes to find a program in it and to
- * put options behind it. Nothing is expanded; what a word holds besides plain text and quotes makes it `odd`,
- * which matches nothing.
+ * A shell command line as simple commands and their words, as far as it takes to find a program in
+ * it and to put options behind it. Nothing is expanded; what a word holds besides plain text and
+ * quotes makes it `odd`, which matches nothing.
  */
 #pragma once
 

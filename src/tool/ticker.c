@@ -27,7 +27,8 @@ static void last_line(const struct box_capture *c, char *line, size_t size)
     while (end > 0 && is_blank(b->data[end - 1]))
         end--;
     size_t begin = end;
-    while (begin > 0 && b->data[begin - 1] != '\n' && b->data[begin - 1] != '\r' && end - begin < size / 4)
+    while (begin > 0 && b->data[begin - 1] != '\n' && b->data[begin - 1] != '\r' &&
+           end - begin < size / 4)
         begin--;
     begin += utf8_cut_start(b->data + begin, end - begin);
     _cleanup_buf_ struct buf text = BUF_INIT(4 * size);

@@ -1,4 +1,5 @@
-/* Telling a call's door, about twice a second, that a command still runs and what it printed last. */
+/* Telling a call's door, about twice a second, that a command still runs and what it printed last.
+ */
 #pragma once
 
 #include <stdint.h>

@@ -1,13 +1,14 @@
 /*
  * The tools: what an agent can do, each one file, one `const struct tool`, one line in the table.
  *
- * Every door (the command line, MCP, the agent's loop, REST, a job's steps, the gym, Python) is made from
- * this table: it shows the names and the schemas, and calls tool_call(). A door knows no tool, and a tool no
- * door.
+ * Every door (the command line, MCP, the agent's loop, REST, a job's steps, the gym, Python) is
+ * made from this table: it shows the names and the schemas, and calls tool_call(). A door knows no
+ * tool, and a tool no door.
  *
- * A tool's function is given input that its schema allows, works through the box (ask.h for the guest's file
- * requests, tool_box_exec for commands) and fills a result: data for programs and text for a model, which say
- * the same. What comes from the box is untrusted: bounded when it is read, made valid UTF-8 when it is kept.
+ * A tool's function is given input that its schema allows, works through the box (ask.h for the
+ * guest's file requests, tool_box_exec for commands) and fills a result: data for programs and text
+ * for a model, which say the same. What comes from the box is untrusted: bounded when it is read,
+ * made valid UTF-8 when it is kept.
  */
 #pragma once
 
@@ -16,7 +17,8 @@
 #include "error.h"
 #include "tool_result.h"
 
-/* Flags. A tool that only reads runs beside others that do; any other runs alone, in the order of the calls.
+/* Flags. A tool that only reads runs beside others that do; any other runs alone, in the order of
+ * the calls.
  */
 #define TOOL_READS   1u  /* changes nothing, neither in the box nor anywhere */
 #define TOOL_CHANGES 2u  /* changes files of the workspace, and no more than it was told */
@@ -37,12 +39,13 @@ struct tool {
     const char *input;   /* JSON Schema of an object, as SCHEMA(…) */
     const char *output;  /* the same for result.data; NULL: nothing is promised */
     unsigned flags;
-    /* 0 with the result filled (also if it is marked as failed, see tool_fail); or a negative errno with the
-     * text set, which becomes a failed result. */
+    /* 0 with the result filled (also if it is marked as failed, see tool_fail); or a negative errno
+     * with the text set, which becomes a failed result. */
     int (*run)(struct tool_call *c, struct error *err);
 };
 
-/* Told now and then while a call takes long; from the thread of the call. `message` is clean UTF-8. */
+/* Told now and then while a call takes long; from the thread of the call. `message` is clean UTF-8.
+ */
 struct tool_progress {
     void (*say)(void *data, double seconds, const char *message);
     void *data;
@@ -61,8 +64,8 @@ struct tool_call {
 /* The tools that are built in, ended by NULL; the order is that of lists. */
 extern const struct tool *const TOOLS[];
 
-/* Marks the result as failed, with this text; returns 0, for `return tool_fail(c, …)`. Further data may be
- * set in c->result. */
+/* Marks the result as failed, with this text; returns 0, for `return tool_fail(c, …)`. Further data
+ * may be set in c->result. */
 int tool_fail(struct tool_call *c, const char *fmt, ...) PRINTF(2, 3);
 
 /* One call as a door asks for it. */
@@ -72,25 +75,28 @@ struct tool_request {
     json_t *input;           /* borrowed; NULL: an empty object */
     bool cached;             /* take the answer of a tool that runs code from the cache, too */
     int cancel;              /* -1: none */
-    int patience_ms;         /* for what only looks: goes ahead if its turn has not come by then; 0: waits */
+    int patience_ms; /* for what only looks: goes ahead if its turn has not come by then; 0: waits
+                      */
     const struct tool_progress *progress;
 };
 
 /*
- * Calls a tool: finds it, checks the input, waits for its turn, asks the cache, runs it. There is always a
- * result, failed or not, which the caller frees; the return value says whether the tool was reached at all:
- * 0, -ENOENT (no such tool), -EIO (there is one, but it cannot be had) or -EINVAL (the input is not what the
- * schema allows).
+ * Calls a tool: finds it, checks the input, waits for its turn, asks the cache, runs it. There is
+ * always a result, failed or not, which the caller frees; the return value says whether the tool
+ * was reached at all: 0, -ENOENT (no such tool), -EIO (there is one, but it cannot be had) or
+ * -EINVAL (the input is not what the schema allows).
  */
 int tool_call(struct tool_session *s, const struct tool_request *q, struct tool_result *ret);
 
-/* The same in two steps, for doors that receive calls in one thread and carry them out in others: the first
- * takes the call's place in the order and waits for nothing (0 or -ENOMEM); the second does all the rest and
- * frees the turn. The request lives until then. */
+/* The same in two steps, for doors that receive calls in one thread and carry them out in others:
+ * the first takes the call's place in the order and waits for nothing (0 or -ENOMEM); the second
+ * does all the rest and frees the turn. The request lives until then. */
 struct tool_turn;
 int tool_begin(struct tool_session *s, const struct tool_request *q, struct tool_turn **ret);
 int tool_finish(struct tool_turn *t, struct tool_result *ret);
 
-/* Several calls that were given at once: in parallel where all only read, else in order. ret has room for n.
+/* Several calls that were given at once: in parallel where all only read, else in order. ret has
+ * room for n.
  */
-void tool_call_many(struct tool_session *s, const struct tool_request *q, size_t n, struct tool_result *ret);
+void tool_call_many(struct tool_session *s, const struct tool_request *q, size_t n,
+                    struct tool_result *ret);

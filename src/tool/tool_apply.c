@@ -68,16 +68,17 @@ static void add_repository(struct applying *a, const char *folder, size_t n, boo
         a->repositories[a->n_repositories++] = (struct repository){copy, commits};
 }
 
-/* The submodule whose repository (DIR/.git/modules/NAME) holds this path: names may have slashes, so the
- * first folder with a HEAD is it. Its work tree is what its configuration on the host says, if that lies
- * beneath the workspace. */
+/* The submodule whose repository (DIR/.git/modules/NAME) holds this path: names may have slashes,
+ * so the first folder with a HEAD is it. Its work tree is what its configuration on the host says,
+ * if that lies beneath the workspace. */
 static void add_module(struct applying *a, const char *path, size_t n_folder)
 {
     static const char *const args[] = {"config", "core.worktree", NULL};
     char module[PATH_MAX], file[PATH_MAX + 8], tree[PATH_MAX * 2];
     struct stat st;
     _cleanup_buf_ struct buf out = BUF_INIT(0);
-    const char *at = path + n_folder + (n_folder ? strlen("/.git/modules/") : strlen(".git/modules/"));
+    const char *at =
+        path + n_folder + (n_folder ? strlen("/.git/modules/") : strlen(".git/modules/"));
     size_t known = strlen(a->module);
     if (!a->workspace || (known && strncmp(a->module, path, known) == 0 && path[known] == '/'))
         return;
@@ -89,11 +90,12 @@ static void add_module(struct applying *a, const char *path, size_t n_folder)
         if (lstat(file, &st) < 0)
             continue;
         snprintf(a->module, sizeof a->module, "%.*s", (int)(slash - path), path);
-        if (git_run(&(struct git_call){.git_dir = module, .args = args}, &out, NULL) != 0 || !buf_cstr(&out))
+        if (git_run(&(struct git_call){.git_dir = module, .args = args}, &out, NULL) != 0 ||
+            !buf_cstr(&out))
             return;
         const char *value = (const char *)out.data;
-        snprintf(tree, sizeof tree, "%s%s%.*s", value[0] == '/' ? "" : module, value[0] == '/' ? "" : "/",
-                 (int)strcspn(value, "\n"), value);
+        snprintf(tree, sizeof tree, "%s%s%.*s", value[0] == '/' ? "" : module,
+                 value[0] == '/' ? "" : "/", (int)strcspn(value, "\n"), value);
         _cleanup_free_ char *real = realpath(tree, NULL), *base = realpath(a->workspace, NULL);
         size_t n_base = base ? strlen(base) : 0;
         if (real && base && strncmp(real, base, n_base) == 0 && real[n_base] == '/')
@@ -115,7 +117,8 @@ static void take_report(void *data, const char *path, enum apply_outcome outcome
     struct applying *a = data;
     struct git_path g;
     if (outcome == APPLY_REFUSED && git_path_split(path, &g)) {
-        a->settings |= g.kind == GIT_PATH_SETTINGS && !(strcmp(path, ".git/config") == 0 && is_masked(a));
+        a->settings |=
+            g.kind == GIT_PATH_SETTINGS && !(strcmp(path, ".git/config") == 0 && is_masked(a));
         if (!g.in_module)
             add_repository(a, path, g.n_folder, g.kind == GIT_PATH_COMMITS);
         else if (g.kind == GIT_PATH_COMMITS)
@@ -155,7 +158,8 @@ static void note_undelivered(const struct applying *a, const char *folder, const
     snprintf(in, sizeof in, "/workspace%s%s", *folder ? "/" : "", folder);
     if (a->box_id)
         note(a,
-             "the commits made in %s stay in the box: %s. To export them: hutch box exec %s --cwd %s -- git "
+             "the commits made in %s stay in the box: %s. To export them: hutch box exec %s --cwd "
+             "%s -- git "
              "format-patch --stdout RANGE",
              in, why, a->box_id, in);
     else
@@ -184,7 +188,8 @@ static int deliver_repository(struct applying *a, struct tool_box *box, const ch
     bool new = r == -ENOENT && !err.text[0];
     if (new &&git_repo_is_above(work_tree)) {
         note(a,
-             "%s is a repository of its own in the box: its .git was not applied, since yours lies above it",
+             "%s is a repository of its own in the box: its .git was not applied, since yours lies "
+             "above it",
              inside);
         return 0;
     }
@@ -211,7 +216,8 @@ static int deliver_all(struct applying *a, struct tool_box *box)
     int left = 0;
     if (!a->workspace || a->o->files.n_paths) /* who names files wants no more than these */
         return 0;
-    if (a->linked) /* its commits lie outside of the workspace, so the list of changes does not show them */
+    if (a->linked) /* its commits lie outside of the workspace, so the list of changes does not show
+                      them */
         add_repository(a, "", 0, true);
     bool any = false;
     for (size_t i = 0; i < a->n_repositories; i++)
@@ -221,7 +227,8 @@ static int deliver_all(struct applying *a, struct tool_box *box)
         return 0;
     }
     for (size_t i = 0; i < a->n_repositories; i++) {
-        int r = a->repositories[i].commits ? deliver_repository(a, box, a->repositories[i].folder) : 0;
+        int r =
+            a->repositories[i].commits ? deliver_repository(a, box, a->repositories[i].folder) : 0;
         if (r < 0)
             return r;
         left += r;

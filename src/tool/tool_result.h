@@ -1,7 +1,8 @@
 /*
  * What a call gives: data for programs, text for a model, perhaps a picture.
  *
- * A failed result says in its text what went wrong and what to do; its data, if any, says more of the same.
+ * A failed result says in its text what went wrong and what to do; its data, if any, says more of
+ * the same.
  */
 #pragma once
 
@@ -24,7 +25,7 @@ struct tool_result {
     struct buf image; /* its bytes */
 };
 
-#define TOOL_RESULT_INIT                                                                                     \
+#define TOOL_RESULT_INIT                                                                           \
     ((struct tool_result){.text = BUF_INIT(RESULT_TEXT_MAX), .image = BUF_INIT(RESULT_IMAGE_MAX)})
 
 void tool_result_free(struct tool_result *r);
@@ -42,6 +43,6 @@ int text_append(struct buf *b, const void *data, size_t n);
 /* The same as a JSON string. */
 json_t *text_json(const void *data, size_t n);
 
-/* Sets a member of an object and drops the reference; without memory the object gets no such member and the
- * call fails later, when it is printed: -ENOMEM. */
+/* Sets a member of an object and drops the reference; without memory the object gets no such member
+ * and the call fails later, when it is printed: -ENOMEM. */
 int data_set(json_t *object, const char *name, json_t *value);

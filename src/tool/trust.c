@@ -1,12 +1,14 @@
 /*
  * Reading the files that trust is about, and the store of decisions.
  *
- * The files are read on the host, because what they say decides how a run is set up. In mode direct a box may
- * have written them, so nothing about them is assumed: they are opened without waiting and without following
- * a link out of the folder (.env may be a link: people share one between worktrees), must be regular, have a
- * maximum size, and are read once, so that nothing can change between the digest and the use.
+ * The files are read on the host, because what they say decides how a run is set up. In mode direct
+ * a box may have written them, so nothing about them is assumed: they are opened without waiting
+ * and without following a link out of the folder (.env may be a link: people share one between
+ * worktrees), must be regular, have a maximum size, and are read once, so that nothing can change
+ * between the digest and the use.
  *
- * A record is one small file, replaced by a rename: two programs that decide at the same time need no lock.
+ * A record is one small file, replaced by a rename: two programs that decide at the same time need
+ * no lock.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -25,9 +27,10 @@
 #include "trust.h"
 #include "banned.h"
 
-#define RECORD_MAX    (16u << 10)
-#define PROGRAMS_MAX  256         /* paths of the folder that its servers name */
-#define PROGRAM_BYTES (16u << 20) /* of all of them; a clone that is not trusted must not cost seconds */
+#define RECORD_MAX   (16u << 10)
+#define PROGRAMS_MAX 256 /* paths of the folder that its servers name */
+#define PROGRAM_BYTES                                                                              \
+    (16u << 20) /* of all of them; a clone that is not trusted must not cost seconds */
 
 static const struct {
     const char *path;
@@ -42,9 +45,10 @@ const char *trust_file_path(enum trust_file_name which)
     return FILES[which].path;
 }
 
-/* A link inside of the folder is followed, as it would be in a box; one that leads out is an error. */
-static int trust_open_beneath(const char *folder, const char *path, int *ret_fd, struct stat *ret_st,
-                              struct error *err)
+/* A link inside of the folder is followed, as it would be in a box; one that leads out is an error.
+ */
+static int trust_open_beneath(const char *folder, const char *path, int *ret_fd,
+                              struct stat *ret_st, struct error *err)
 {
     struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
@@ -62,7 +66,8 @@ static int trust_open_beneath(const char *folder, const char *path, int *ret_fd,
     return 0;
 }
 
-static int trust_read_beneath(const char *folder, const char *path, struct buf *text, struct error *err)
+static int trust_read_beneath(const char *folder, const char *path, struct buf *text,
+                              struct error *err)
 {
     struct stat st;
     _cleanup_fd_ int fd = -1;
@@ -119,12 +124,14 @@ static void digest_program(struct program_digest *d, const char *path)
     int n = snprintf(head, sizeof head, "%lld %lld.%09ld\n", (long long)st.st_size,
                      whole ? 0 : (long long)st.st_ctim.tv_sec, whole ? 0 : st.st_ctim.tv_nsec);
     SHA256Update(d->sha, (const uint8_t *)head, (size_t)n);
-    for (ssize_t got; whole && d->bytes < PROGRAM_BYTES && (got = read(fd, piece, sizeof piece)) > 0;
+    for (ssize_t got;
+         whole && d->bytes < PROGRAM_BYTES && (got = read(fd, piece, sizeof piece)) > 0;
          d->bytes += (size_t)got)
         SHA256Update(d->sha, (const uint8_t *)piece, (size_t)got);
 }
 
-/* Each place of a command's word that names something in the folder: a path, --file=PATH, sh -c 'PATH …'. */
+/* Each place of a command's word that names something in the folder: a path, --file=PATH, sh -c
+ * 'PATH …'. */
 static void digest_word(struct program_digest *d, const char *word)
 {
     _cleanup_free_ char *text = NULL;
@@ -142,8 +149,8 @@ static void digest_word(struct program_digest *d, const char *word)
     }
 }
 
-/* Programs of the folder that its servers start on the host are trusted with the configuration: an agent that
- * changes one of them would choose what runs there. */
+/* Programs of the folder that its servers start on the host are trusted with the configuration: an
+ * agent that changes one of them would choose what runs there. */
 static void digest_programs(const struct trust *t, SHA2_CTX *sha)
 {
     const struct buf *text = &t->files[TRUST_CONFIG].text;
@@ -155,7 +162,8 @@ static void digest_programs(const struct trust *t, SHA2_CTX *sha)
     json_object_foreach(json_object_get(config, "mcpServers"), name, server)
     {
         digest_word(&d, json_string_value(json_object_get(server, "command")));
-        json_array_foreach(json_object_get(server, "args"), i, arg) digest_word(&d, json_string_value(arg));
+        json_array_foreach(json_object_get(server, "args"), i, arg)
+            digest_word(&d, json_string_value(arg));
     }
     json_decref(config);
     /* More than is looked at: no decision holds, rather than one about a part. */
@@ -164,7 +172,8 @@ static void digest_programs(const struct trust *t, SHA2_CTX *sha)
         SHA256Update(sha, (const uint8_t *)&now, sizeof now);
 }
 
-/* Names and sizes are part of the digest, so that no two different sets of files have the same input. */
+/* Names and sizes are part of the digest, so that no two different sets of files have the same
+ * input. */
 static void trust_digest(struct trust *t)
 {
     SHA2_CTX sha;
@@ -294,8 +303,8 @@ int trust_decide(const struct trust *t, bool yes, struct error *err)
     struct tm utc;
     gmtime_r(&seconds, &utc);
     strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    json_t *record = json_pack("{s:s, s:s, s:b, s:s}", "folder", t->folder, "digest", t->digest, "trusted",
-                               yes, "decided", now);
+    json_t *record = json_pack("{s:s, s:s, s:b, s:s}", "folder", t->folder, "digest", t->digest,
+                               "trusted", yes, "decided", now);
     if (!record)
         return error_set(err, EILSEQ, "the path of this folder is not UTF-8: it cannot be trusted");
     text = json_dumps(record, JSON_INDENT(2));
@@ -316,7 +325,8 @@ int trust_revoke(const char *folder, struct error *err)
     if (unlink(path) == 0)
         return 0;
     if (errno == ENOENT)
-        return error_set(err, ENOENT, "nothing is stored about %s; `hutch trust --list` shows all folders",
+        return error_set(err, ENOENT,
+                         "nothing is stored about %s; `hutch trust --list` shows all folders",
                          name);
     return error_errno(err, errno, "cannot remove %s", path);
 }
@@ -358,8 +368,9 @@ int trust_list(json_t **ret, struct error *err)
 {
     _cleanup_free_ char *folder = ownfile_state_path("trust");
     json_t *records = json_array(), *list = json_array();
-    int r = folder && records && list ? trust_load_records(folder, records, err)
-                                      : error_set(err, ENOENT, "cannot find your home folder; set HOME");
+    int r = folder && records && list
+                ? trust_load_records(folder, records, err)
+                : error_set(err, ENOENT, "cannot find your home folder; set HOME");
     size_t count = json_array_size(records);
     _cleanup_free_ json_t **sorted = calloc(count + 1, sizeof(json_t *));
     for (size_t i = 0; sorted && i < count; i++)
@@ -368,9 +379,9 @@ int trust_list(json_t **ret, struct error *err)
         qsort(sorted, count, sizeof(json_t *), by_folder);
     for (size_t i = 0; r == 0 && sorted && i < count; i++) {
         const char *name = json_string_value(json_object_get(sorted[i], "folder"));
-        json_array_append_new(list,
-                              json_pack("{s:s, s:s, s:O?}", "folder", name, "state", trust_list_state(name),
-                                        "decided", json_object_get(sorted[i], "decided")));
+        json_array_append_new(list, json_pack("{s:s, s:s, s:O?}", "folder", name, "state",
+                                              trust_list_state(name), "decided",
+                                              json_object_get(sorted[i], "decided")));
     }
     json_decref(records);
     if (r < 0) {

@@ -1,10 +1,12 @@
 /*
- * Trust, per folder: whether a folder's files may decide where a conversation goes and what runs on the host.
+ * Trust, per folder: whether a folder's files may decide where a conversation goes and what runs on
+ * the host.
  *
- * A person trusts a folder as it is: the record holds its canonical path and a SHA-256 digest of the files
- * that matter (.env, .hutch/config.json, and programs of the folder that its MCP servers name). When one of
- * them changes (a pull, an applied change of an agent), the folder is no longer trusted until the person says
- * so again. A folder inherits nothing from its parent. Records are files of $XDG_STATE_HOME/hutch/trust
+ * A person trusts a folder as it is: the record holds its canonical path and a SHA-256 digest of
+ * the files that matter (.env, .hutch/config.json, and programs of the folder that its MCP servers
+ * name). When one of them changes (a pull, an applied change of an agent), the folder is no longer
+ * trusted until the person says so again. A folder inherits nothing from its parent. Records are
+ * files of $XDG_STATE_HOME/hutch/trust
  * (~/.local/state/hutch/trust), one per folder.
  */
 #pragma once
@@ -38,8 +40,8 @@ struct trust {
     enum trust_state state;
 };
 
-/* Is this folder trusted, with its files as they are now? Only TRUST_YES allows the use of what they say.
- * Fails if the folder cannot be opened; a record that cannot be read is none. */
+/* Is this folder trusted, with its files as they are now? Only TRUST_YES allows the use of what
+ * they say. Fails if the folder cannot be opened; a record that cannot be read is none. */
 int trust_check(const char *folder, enum trust_state *ret, struct error *err);
 
 /* The same, with the contents of the files. */
@@ -53,14 +55,15 @@ int trust_decide(const struct trust *t, bool yes, struct error *err);
 /* Removes the record of a folder, which need not exist any more. -ENOENT: there is none. */
 int trust_revoke(const char *folder, struct error *err);
 
-/* All records, by folder: [{"folder", "state": "trusted"|"refused"|"changed"|"missing", "decided"}]. */
+/* All records, by folder: [{"folder", "state": "trusted"|"refused"|"changed"|"missing",
+ * "decided"}]. */
 int trust_list(json_t **ret, struct error *err);
 
 /* Does this variable of a .env count in a trusted folder only? */
 bool trust_needed_for(const char *variable);
 
-/* What needs trust in the files: [{"file", "name", "value"}], keys masked, values cut. `trouble` is set if
- * .hutch/config.json cannot be read. NULL: no memory. */
+/* What needs trust in the files: [{"file", "name", "value"}], keys masked, values cut. `trouble` is
+ * set if .hutch/config.json cannot be read. NULL: no memory. */
 json_t *trust_items(const struct trust *t, struct error *trouble);
 
 /* The name of a file relative to its folder, for messages. */

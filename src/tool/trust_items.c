@@ -1,7 +1,8 @@
 /*
- * What needs trust: the variables of a .env and the members of a .hutch/config.json that decide where a
- * conversation goes, what it costs or what runs on the host. Everything else counts without trust: SAFEDIR
- * within the folder, USE_SANDBOX (which can only refuse), and limits that are lower than the person's own.
+ * What needs trust: the variables of a .env and the members of a .hutch/config.json that decide
+ * where a conversation goes, what it costs or what runs on the host. Everything else counts without
+ * trust: SAFEDIR within the folder, USE_SANDBOX (which can only refuse), and limits that are lower
+ * than the person's own.
  */
 #include <string.h>
 
@@ -38,8 +39,8 @@ bool trust_needed_for(const char *variable)
 static void items_add(json_t *items, enum trust_file_name file, const char *name, const char *value)
 {
     _cleanup_free_ char *shown = foreign_text(value, strlen(value), VALUE_MAX);
-    json_array_append_new(items, json_pack("{s:s, s:s, s:s}", "file", trust_file_path(file), "name", name,
-                                           "value", shown ? shown : ""));
+    json_array_append_new(items, json_pack("{s:s, s:s, s:s}", "file", trust_file_path(file), "name",
+                                           name, "value", shown ? shown : ""));
 }
 
 static void items_variable(void *data, const char *name, const char *value)
@@ -78,7 +79,8 @@ static void items_of_dotenv(const struct trust *t, json_t *items)
         free(values[i]);
 }
 
-/* Values may be secrets and are left out, but for ${NAME}: that sends a variable of the person's along. */
+/* Values may be secrets and are left out, but for ${NAME}: that sends a variable of the person's
+ * along. */
 static void append_members(struct buf *b, const char *intro, const json_t *object)
 {
     const char *name;
@@ -141,8 +143,10 @@ static void items_of_config(const json_t *config, json_t *items)
             items_add(items, TRUST_CONFIG, texts[i], json_string_value(one));
     if (json_object_size(json_object_get(config, "models")) > 0)
         items_add(items, TRUST_CONFIG, "models", "windows and prices of models");
-    json_object_foreach(json_object_get(config, "providers"), name, one) items_of_provider(items, name, one);
-    json_object_foreach(json_object_get(config, "mcpServers"), name, one) items_of_server(items, name, one);
+    json_object_foreach(json_object_get(config, "providers"), name, one)
+        items_of_provider(items, name, one);
+    json_object_foreach(json_object_get(config, "mcpServers"), name, one)
+        items_of_server(items, name, one);
 }
 
 json_t *trust_items(const struct trust *t, struct error *trouble)
@@ -154,8 +158,9 @@ json_t *trust_items(const struct trust *t, struct error *trouble)
     items_of_dotenv(t, items);
     if (f->unreadable.code)
         *trouble = f->unreadable;
-    else if (f->exists && config_parse(CONFIG_WORKSPACE_FILE, f->text.len ? (const char *)f->text.data : "",
-                                       f->text.len, &config, trouble) == 0)
+    else if (f->exists &&
+             config_parse(CONFIG_WORKSPACE_FILE, f->text.len ? (const char *)f->text.data : "",
+                          f->text.len, &config, trouble) == 0)
         items_of_config(config, items);
     json_decref(config);
     return items;

@@ -1,4 +1,5 @@
-/* Writes a whole file, or adds to its end. The guest does it in one step: see src/guest/file_write.c. */
+/* Writes a whole file, or adds to its end. The guest does it in one step: see
+ * src/guest/file_write.c. */
 #include <errno.h>
 #include <string.h>
 
@@ -20,7 +21,9 @@ static int find_content(struct tool_call *c, struct buf *decoded, const char **r
     if (text)
         return 0;
     if (base64_decode(decoded, json_string_value(coded), json_string_length(coded)) < 0)
-        return tool_fail(c, "input.content_base64: is not base64 (RFC 4648, with padding, no line breaks)"),
+        return tool_fail(
+                   c,
+                   "input.content_base64: is not base64 (RFC 4648, with padding, no line breaks)"),
                -EINVAL;
     *ret = (const char *)decoded->data;
     *ret_n = decoded->len;
@@ -37,12 +40,13 @@ static size_t count_lines(const char *text, size_t n)
     return lines;
 }
 
-static int say(struct tool_call *c, const struct wire_frame *result, const char *path, const char *content,
-               size_t n)
+static int say(struct tool_call *c, const struct wire_frame *result, const char *path,
+               const char *content, size_t n)
 {
     bool append = input_bool(c, "append", false);
     bool created = wire_find_u64(result, WIRE_K_CREATED, 0) != 0;
-    uint64_t size = wire_find_u64(result, WIRE_K_SIZE, n), mode = wire_find_u64(result, WIRE_K_MODE, 0);
+    uint64_t size = wire_find_u64(result, WIRE_K_SIZE, n),
+             mode = wire_find_u64(result, WIRE_K_MODE, 0);
     const char *action = created ? "created" : append ? "appended" : "replaced";
     size_t lines = content ? count_lines(content, n) : 0;
     struct buf *text = &c->result->text;
@@ -54,9 +58,9 @@ static int say(struct tool_call *c, const struct wire_frame *result, const char 
     if (append && !created)
         buf_printf(text, "; it has %llu bytes now", (unsigned long long)size);
     buf_append_str(text, ".\n");
-    c->result->data =
-        json_pack("{s:s, s:s, s:I, s:I, s:I, s:b}", "path", path, "action", action, "bytes", (json_int_t)n,
-                  "lines", (json_int_t)lines, "size", (json_int_t)size, "executable", (mode & 0111) != 0);
+    c->result->data = json_pack("{s:s, s:s, s:I, s:I, s:I, s:b}", "path", path, "action", action,
+                                "bytes", (json_int_t)n, "lines", (json_int_t)lines, "size",
+                                (json_int_t)size, "executable", (mode & 0111) != 0);
     return c->result->data ? 0 : -ENOMEM;
 }
 

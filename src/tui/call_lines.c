@@ -139,8 +139,8 @@ static void more_line(struct item *it, size_t left, const char *key)
 static void diff_body(struct item *it, const struct item_look *look)
 {
     size_t left = 0;
-    bool cut = diff_lines(text_of(it), it->text.len, it->open ? SIZE_MAX : it->body.head, BODY, look->width,
-                          &it->lines, &left);
+    bool cut = diff_lines(text_of(it), it->text.len, it->open ? SIZE_MAX : it->body.head, BODY,
+                          look->width, &it->lines, &left);
     it->folds = left || cut || it->open;
     if (left)
         more_line(it, left, look->key);
@@ -155,7 +155,8 @@ static void text_body(struct item *it, const struct item_look *look)
     bool quiet = it->body.quiet && it->state == CALL_WELL;
     size_t head = quiet ? 0 : it->body.head, tail = quiet ? 0 : it->body.tail;
     it->folds = it->open;
-    if (it->open || count <= head + tail + (head + tail > 0)) { /* one line is no more than the hint */
+    if (it->open ||
+        count <= head + tail + (head + tail > 0)) { /* one line is no more than the hint */
         output_lines(it, text, end, SIZE_MAX, look->width);
         return;
     }
@@ -186,7 +187,8 @@ static void plan_body(struct item *it, const struct item_look *look)
         size_t k = 0;
         while (marked && k + 1 < ARRAY_SIZE(MARKS) && MARKS[k].mark != at[1])
             k++;
-        struct margin m = {marked ? MARKS[k].first : "    ", "    ", marked ? MARKS[k].mark_style : 0, 0};
+        struct margin m = {marked ? MARKS[k].first : "    ", "    ",
+                           marked ? MARKS[k].mark_style : 0, 0};
         at += marked ? 4 : 0;
         flow_add(&f, marked ? MARKS[k].style : ROLE_TEXT, at, (size_t)(stop - at));
         wrap_words(&f, &m, look->width - 4, &it->lines);

@@ -107,8 +107,8 @@ static int64_t earlier(int64_t a, int64_t b)
     return !a || (b && b < a) ? b : a;
 }
 
-/* Between two frames what the agent tells is left to gather, so that a fast stream wakes nobody but 30 times
- * a second; keys are read at once. */
+/* Between two frames what the agent tells is left to gather, so that a fast stream wakes nobody but
+ * 30 times a second; keys are read at once. */
 static void turn(struct chat *c, struct frames *f, int signals)
 {
     int64_t now = clock_now();

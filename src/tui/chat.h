@@ -1,12 +1,12 @@
 /*
  * The chat on a screen: what happens. What is where and how it looks is view.h's.
  *
- * This thread owns the keys and the screen and never waits for anything else: the agent works in another one
- * (worker.h), and what it tells comes through a queue. Keys are handled at once; the screen is drawn at most
- * 30 times a second, and only when something changed.
+ * This thread owns the keys and the screen and never waits for anything else: the agent works in
+ * another one (worker.h), and what it tells comes through a queue. Keys are handled at once; the
+ * screen is drawn at most 30 times a second, and only when something changed.
  *
- * One job at a time is with the worker. What is said meanwhile waits, is shown as waiting, and is given when
- * its turn comes; who stops a turn gets back what waits, to think again.
+ * One job at a time is with the worker. What is said meanwhile waits, is shown as waiting, and is
+ * given when its turn comes; who stops a turn gets back what waits, to think again.
  */
 #pragma once
 
@@ -92,7 +92,8 @@ bool chat_complete_accept(struct chat *c);
 void chat_complete_close(struct chat *c);
 void chat_complete_ask(struct chat *c); /* for names that are missing, if the worker is idle */
 void chat_search_begin(struct chat *c);
-bool chat_search_press(struct chat *c, const struct press *p); /* false: the key is not for the search */
+bool chat_search_press(struct chat *c,
+                       const struct press *p); /* false: the key is not for the search */
 
 /* chat_work.c: jobs and what is told. */
 void chat_begin(struct chat *c, struct job *job); /* gives it to the worker, which is idle */
@@ -113,7 +114,8 @@ void chat_suspend(struct chat *c); /* Ctrl-Z */
 #define REVIEW_CHOICES 4
 extern const char *const REVIEW_NAMES[REVIEW_CHOICES];
 bool review_is_open(const struct chat *c);
-void review_details(const struct chat *c, char details[REVIEW_CHOICES][96], char *title, size_t n_title);
+void review_details(const struct chat *c, char details[REVIEW_CHOICES][96], char *title,
+                    size_t n_title);
 int review_letter(const struct chat *c); /* which choice the input, one letter, means; -1: none */
 bool review_enter(struct chat *c);       /* Enter was pressed: false if it is not for the panel */
 void review_move(struct chat *c, int by);

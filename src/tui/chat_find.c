@@ -14,7 +14,8 @@ void chat_complete_close(struct chat *c)
 
 void chat_complete_ask(struct chat *c)
 {
-    static const enum job_kind kinds[] = {[WANTS_FILES] = JOB_FILES, [WANTS_SESSIONS] = JOB_SESSION_NAMES};
+    static const enum job_kind kinds[] = {
+        [WANTS_FILES] = JOB_FILES, [WANTS_SESSIONS] = JOB_SESSION_NAMES};
     struct job job = {.kind = kinds[c->completion.wants]};
     if (job.kind != JOB_NONE && c->job == JOB_NONE && c->completing && !c->leaving)
         chat_begin(c, &job);
@@ -26,8 +27,8 @@ void chat_complete_update(struct chat *c, bool asked)
     size_t n, cursor;
     const char *text = editor_text(c->editor, &n, &cursor);
     complete_find(text, n, cursor, &c->names, &c->completion);
-    c->completing =
-        (asked || c->completion.by_itself) && (c->completion.n > 0 || c->completion.wants != WANTS_NOTHING);
+    c->completing = (asked || c->completion.by_itself) &&
+                    (c->completion.n > 0 || c->completion.wants != WANTS_NOTHING);
     c->chosen = 0;
     c->changed = true;
     chat_complete_ask(c);

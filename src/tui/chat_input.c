@@ -18,8 +18,10 @@ static const char KEYS_HELP[] =
     "Ctrl-C twice        leave (at an empty input); Ctrl-D likewise\n"
     "Up, Down            what you wrote before; Ctrl-R searches in it\n"
     "Tab                 complete a command, a file after @ or with a / in it\n"
-    "PgUp, PgDn          scroll; Shift-Up and Shift-Down by a line; Ctrl-Home and Ctrl-End to the ends\n"
-    "Ctrl-O              open or fold the last output; Alt-Up and Alt-Down choose another; Alt-O all\n"
+    "PgUp, PgDn          scroll; Shift-Up and Shift-Down by a line; Ctrl-Home and Ctrl-End to the "
+    "ends\n"
+    "Ctrl-O              open or fold the last output; Alt-Up and Alt-Down choose another; Alt-O "
+    "all\n"
     "Ctrl-G              write in $EDITOR; Ctrl-X Ctrl-E likewise\n"
     "Ctrl-A -E -W -U -K -Y, Alt-B -F -D, Ctrl-_ (undo), Alt-_ (redo) edit as in a shell\n"
     "Ctrl-L              draw the screen anew; Ctrl-Z suspends hutch";
@@ -112,8 +114,10 @@ static void chat_decide(struct chat *c)
 {
     size_t n;
     const char *text = editor_text(c->editor, &n, NULL);
-    bool yes = (n == 1 && strncasecmp(text, "y", 1) == 0) || (n == 3 && strncasecmp(text, "yes", 3) == 0);
-    bool no = (n == 1 && strncasecmp(text, "n", 1) == 0) || (n == 2 && strncasecmp(text, "no", 2) == 0);
+    bool yes =
+        (n == 1 && strncasecmp(text, "y", 1) == 0) || (n == 3 && strncasecmp(text, "yes", 3) == 0);
+    bool no =
+        (n == 1 && strncasecmp(text, "n", 1) == 0) || (n == 2 && strncasecmp(text, "no", 2) == 0);
     if (!yes && !no) {
         chat_note(c, "Type y or n, and Enter. Esc stops the turn.");
         return;

@@ -134,8 +134,8 @@ static void up_or_down(struct chat *c, bool up)
 
 static bool scrolls(struct chat *c, const struct press *p)
 {
-    bool up =
-        p->code == KEYS_UP || p->code == KEYS_PAGE_UP || p->code == KEYS_WHEEL_UP || p->code == KEYS_HOME;
+    bool up = p->code == KEYS_UP || p->code == KEYS_PAGE_UP || p->code == KEYS_WHEEL_UP ||
+              p->code == KEYS_HOME;
     c->changed = true;
     if (p->code == KEYS_PAGE_UP || p->code == KEYS_PAGE_DOWN)
         view_page(c->view, up ? -1 : 1);
@@ -210,7 +210,8 @@ static void paste(struct chat *c)
     chat_edited(c);
 }
 
-/* Alt and a key that means nothing with it was an Esc, and then the key: both look alike when they come fast.
+/* Alt and a key that means nothing with it was an Esc, and then the key: both look alike when they
+ * come fast.
  */
 static void text(struct chat *c, const struct press *p)
 {

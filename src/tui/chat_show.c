@@ -31,7 +31,8 @@ static const char *hint(const struct chat *c)
 {
     if (c->quit_until && clock_now() < c->quit_until)
         return "Ctrl-C again leaves";
-    return chat_is_busy(c) ? "say more: it is sent when this turn ends" : "Describe a task, or /help";
+    return chat_is_busy(c) ? "say more: it is sent when this turn ends"
+                           : "Describe a task, or /help";
 }
 
 /* The panel below the input: completions, or the review, or what waits. */
@@ -60,8 +61,8 @@ static void fill_waiting(struct chat *c, struct panel *p, struct view_input *in)
         p->choices[i] = c->waiting[i];
         p->details[i] = "";
     }
-    snprintf(p->title, sizeof p->title, "%zu queued, sent when this turn ends; Up takes the last one back",
-             c->n_waiting);
+    snprintf(p->title, sizeof p->title,
+             "%zu queued, sent when this turn ends; Up takes the last one back", c->n_waiting);
     in->n_choices = shown;
     in->title = p->title;
 }
@@ -97,21 +98,22 @@ static void show_editor(struct chat *c)
 static void show_status(struct chat *c)
 {
     bool busy = chat_is_busy(c);
-    view_status(c->view, &(struct view_status){
-                             .model = c->state.model,
-                             .session = c->state.session,
-                             .workspace = c->state.workspace,
-                             .context = c->state.context,
-                             .window = c->state.window,
-                             .cost_known = c->state.money.known,
-                             .cost = c->state.money.cost,
-                             .changes = c->changes.count,
-                             .busy = busy ? c->busy : NULL,
-                             .busy_seconds = busy ? (double)(clock_now() - c->job_began) / NS_PER_S : 0,
-                             .keys = c->searching ? NULL
-                                     : busy       ? "Esc stops"
-                                                  : NULL,
-                         });
+    view_status(c->view,
+                &(struct view_status){
+                    .model = c->state.model,
+                    .session = c->state.session,
+                    .workspace = c->state.workspace,
+                    .context = c->state.context,
+                    .window = c->state.window,
+                    .cost_known = c->state.money.known,
+                    .cost = c->state.money.cost,
+                    .changes = c->changes.count,
+                    .busy = busy ? c->busy : NULL,
+                    .busy_seconds = busy ? (double)(clock_now() - c->job_began) / NS_PER_S : 0,
+                    .keys = c->searching ? NULL
+                            : busy       ? "Esc stops"
+                                         : NULL,
+                });
 }
 
 void chat_show(struct chat *c)

@@ -1,4 +1,5 @@
-/* The chat: the terminal's input side, and giving it back for a while. The view has the other side. */
+/* The chat: the terminal's input side, and giving it back for a while. The view has the other side.
+ */
 #include <signal.h>
 #include <string.h>
 #include <termios.h>
@@ -8,8 +9,8 @@
 #include "io.h"
 #include "banned.h"
 
-/* Every key comes as it is; what is left of the line discipline is that of the output. The view sets the
- * terminal's modes, too, when it takes it; here it is made sure of what the keys need. */
+/* Every key comes as it is; what is left of the line discipline is that of the output. The view
+ * sets the terminal's modes, too, when it takes it; here it is made sure of what the keys need. */
 void chat_raw(struct chat *c, bool on)
 {
     struct termios t;

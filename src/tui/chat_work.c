@@ -155,8 +155,8 @@ static void take_attempt(struct chat *c, unsigned attempt, const struct agent_ev
         tell_busy(s->doing[attempt - 1], sizeof s->doing[0], e);
     c->busy[0] = 0;
     for (unsigned i = 0; i < s->n && used < sizeof c->busy; i++)
-        used += (size_t)snprintf(c->busy + used, sizeof c->busy - used, "%s%u %.12s", i ? " · " : "", i + 1,
-                                 s->doing[i][0] ? s->doing[i] : "…");
+        used += (size_t)snprintf(c->busy + used, sizeof c->busy - used, "%s%u %.12s",
+                                 i ? " · " : "", i + 1, s->doing[i][0] ? s->doing[i] : "…");
 }
 
 static void set_changes(struct chat *c, struct agent_changes *changes)
@@ -190,7 +190,8 @@ static void take_event(struct chat *c, const struct told *t)
 static void take_names(struct chat *c, struct answer *a)
 {
     json_t **to = a->kind == JOB_FILES ? &c->names.files : &c->names.sessions;
-    if (a->names || a->kind >= JOB_FILES) { /* what cannot be had is not asked for again and again */
+    if (a->names ||
+        a->kind >= JOB_FILES) { /* what cannot be had is not asked for again and again */
         json_decref(*to);
         *to = a->names ? TAKE_PTR(a->names) : json_array();
     }

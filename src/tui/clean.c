@@ -23,9 +23,9 @@ uint32_t clean_decode(const char *s, size_t n, size_t *ret_size)
 /* Invisible, and no two terminals agree on what it does to its neighbours. */
 static bool is_left_out(uint32_t c)
 {
-    return c == 0xad || c == 0x34f || (c >= 0x200b && c <= 0x200d) || (c >= 0x2060 && c <= 0x2064) ||
-           c == 0xfeff || (c >= 0xfe00 && c <= 0xfe0f) || (c >= 0x1f3fb && c <= 0x1f3ff) ||
-           (c >= 0xe0100 && c <= 0xe01ef);
+    return c == 0xad || c == 0x34f || (c >= 0x200b && c <= 0x200d) ||
+           (c >= 0x2060 && c <= 0x2064) || c == 0xfeff || (c >= 0xfe00 && c <= 0xfe0f) ||
+           (c >= 0x1f3fb && c <= 0x1f3ff) || (c >= 0xe0100 && c <= 0xe01ef);
 }
 
 /* ESC [ digits and separators m: how many bytes, or 0. */

@@ -42,7 +42,8 @@ static void offer_strings(struct ranking *r, json_t *names)
 {
     json_t *name;
     size_t i;
-    json_array_foreach(names, i, name) if (json_is_string(name)) offer(r, json_string_value(name), "");
+    json_array_foreach(names, i, name) if (json_is_string(name))
+        offer(r, json_string_value(name), "");
 }
 
 static void offer_pairs(struct ranking *r, json_t *names)
@@ -68,7 +69,8 @@ static void complete_command(struct ranking *r)
     r->out->by_itself = true;
 }
 
-static void complete_argument(struct ranking *r, const struct slash *s, const struct complete_from *from)
+static void complete_argument(struct ranking *r, const struct slash *s,
+                              const struct complete_from *from)
 {
     r->in_order = true;
     if (s->offers == OFFERS_SESSIONS) {
@@ -127,8 +129,8 @@ void complete_find(const char *text, size_t n, size_t cursor, const struct compl
         r.n_typed--;
         complete_file(&r, from);
         ret->by_itself = true;
-    } else if (begin < cursor &&
-               (memchr(text + begin, '/', cursor - begin) || memchr(text + begin, '.', cursor - begin))) {
+    } else if (begin < cursor && (memchr(text + begin, '/', cursor - begin) ||
+                                  memchr(text + begin, '.', cursor - begin))) {
         complete_file(&r, from);
     }
 }

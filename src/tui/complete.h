@@ -1,7 +1,7 @@
 /*
- * Completion: what the word at the cursor may become. A word that begins a text with / is a command's name,
- * behind some commands stand sessions or models, and a word with @ before it, or with a slash in it, is a
- * file of the workspace.
+ * Completion: what the word at the cursor may become. A word that begins a text with / is a
+ * command's name, behind some commands stand sessions or models, and a word with @ before it, or
+ * with a slash in it, is a file of the workspace.
  */
 #pragma once
 
@@ -23,7 +23,8 @@ enum complete_wants { WANTS_NOTHING, WANTS_FILES, WANTS_SESSIONS };
 
 struct completion {
     size_t from, to; /* the bytes of the text that it takes the place of */
-    const char *names[COMPLETE_MAX], *details[COMPLETE_MAX]; /* of static tables or of complete_from */
+    const char *names[COMPLETE_MAX],
+        *details[COMPLETE_MAX]; /* of static tables or of complete_from */
     size_t n;
     const char *behind; /* what is put behind a chosen name: a blank, or nothing */
     enum complete_wants wants;

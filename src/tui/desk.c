@@ -23,7 +23,8 @@ void answer_free(struct answer *a)
     answer_init(a);
 }
 
-int desk_new(const struct tui_options *o, const struct desk_sink *sink, struct desk **ret, struct error *err)
+int desk_new(const struct tui_options *o, const struct desk_sink *sink, struct desk **ret,
+             struct error *err)
 {
     struct desk *d = calloc(1, sizeof *d);
     if (!d)

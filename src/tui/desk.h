@@ -1,9 +1,9 @@
 /*
- * The desk: the conversation at hand, and all that a person can have done with it. Both faces of the chat,
- * the screen and the lines, work with it: a job in, an answer out, and events on the way.
+ * The desk: the conversation at hand, and all that a person can have done with it. Both faces of
+ * the chat, the screen and the lines, work with it: a job in, an answer out, and events on the way.
  *
- * One thread at a time does jobs; desk_interrupt() may be called from any other, desk_interrupt_now() from a
- * signal handler of the thread that does them.
+ * One thread at a time does jobs; desk_interrupt() may be called from any other,
+ * desk_interrupt_now() from a signal handler of the thread that does them.
  */
 #pragma once
 
@@ -19,7 +19,8 @@ struct desk_sink {
     void (*event)(void *data, const struct agent_event *e, unsigned attempt);
     void (*anew)(void *data);                      /* another conversation is shown from now on */
     void (*person)(void *data, const char *words); /* of one that is shown again */
-    int (*confirm)(void *data, const char *title, const char *text, int cancel); /* as tool_confirm.ask */
+    int (*confirm)(void *data, const char *title, const char *text,
+                   int cancel); /* as tool_confirm.ask */
     void *data;
 };
 
@@ -45,7 +46,7 @@ struct answer {
     bool changes_known; /* `changes` are what is pending now */
     struct agent_changes changes;
     struct desk_state state;
-    json_t *names;  /* for completion, strings: files of the workspace, or [ID, title] of sessions */
+    json_t *names; /* for completion, strings: files of the workspace, or [ID, title] of sessions */
     json_t *models; /* of JOB_OPEN: names of models; for completion */
 };
 void answer_init(struct answer *a);
@@ -53,12 +54,14 @@ void answer_free(struct answer *a);
 
 struct desk;
 
-int desk_new(const struct tui_options *o, const struct desk_sink *sink, struct desk **ret, struct error *err);
+int desk_new(const struct tui_options *o, const struct desk_sink *sink, struct desk **ret,
+             struct error *err);
 
 /* Ends the conversation. What is pending stays, with its box. */
 struct desk *desk_free(struct desk *d);
 
-/* Does it. JOB_OPEN has to be the first; the answer is initialised here, and freed by the caller. */
+/* Does it. JOB_OPEN has to be the first; the answer is initialised here, and freed by the caller.
+ */
 void desk_do(struct desk *d, const struct job *job, struct answer *ret);
 
 /* Ends what is under way, as soon as can be. */

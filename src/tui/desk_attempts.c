@@ -26,8 +26,8 @@ static void put_attempt(struct buf *out, unsigned i, const struct attempt *a, bo
 {
     buf_printf(out, "%s %u  ", best ? "▸" : " ", i + 1);
     put_tests(out, a);
-    buf_printf(out, ", %zu file%s +%" PRIu64 " -%" PRIu64, a->files, a->files == 1 ? "" : "s", a->added,
-               a->deleted);
+    buf_printf(out, ", %zu file%s +%" PRIu64 " -%" PRIu64, a->files, a->files == 1 ? "" : "s",
+               a->added, a->deleted);
     if (a->money.known)
         buf_printf(out, ", $%.2f", a->money.cost);
     buf_printf(out, "  %s%s%s\n", a->session, a->why[0] ? "  " : "", a->why);
@@ -59,11 +59,12 @@ int desk_attempts(struct desk *d, const char *words, struct answer *a, struct er
 int desk_set_attempts(struct desk *d, const struct job *j, struct answer *a, struct error *err)
 {
     if (j->n == 0 && d->attempts < 2)
-        return buf_append_str(&a->text,
-                              "One agent works at a time. /attempts 3 make test: three try what you say "
-                              "next, and the best by that command is kept.\n");
+        return buf_append_str(
+            &a->text, "One agent works at a time. /attempts 3 make test: three try what you say "
+                      "next, and the best by that command is kept.\n");
     if (j->n == 0)
-        return buf_printf(&a->text, "%u agents try what you say next; what is best is told by: %s\n",
+        return buf_printf(&a->text,
+                          "%u agents try what you say next; what is best is told by: %s\n",
                           d->attempts, d->test ? d->test : "");
     char *test = j->text ? strdup(j->text) : NULL;
     if (j->text && !test)
@@ -73,6 +74,6 @@ int desk_set_attempts(struct desk *d, const struct job *j, struct answer *a, str
     d->attempts = j->n;
     if (j->n < 2)
         return buf_append_str(&a->text, "One agent works at a time again.\n");
-    return buf_printf(&a->text, "%u agents will try what you say next; the best by '%s' is kept.\n", j->n,
-                      test);
+    return buf_printf(&a->text, "%u agents will try what you say next; the best by '%s' is kept.\n",
+                      j->n, test);
 }

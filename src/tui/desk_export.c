@@ -1,5 +1,5 @@
-/* The desk: the conversation as a file of the person's, Markdown or HTML by its name. It never replaces a
- * file that is there. */
+/* The desk: the conversation as a file of the person's, Markdown or HTML by its name. It never
+ * replaces a file that is there. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

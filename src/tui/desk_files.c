@@ -47,8 +47,8 @@ int desk_undo(struct desk *d, const struct job *j, struct answer *a, struct erro
     if (turns == 0)
         return error_set(err, EINVAL, "nothing to undo: there was no turn yet");
     if (n > turns)
-        return error_set(err, EINVAL, "there %s only %u turn%s to undo", turns == 1 ? "is" : "are", turns,
-                         turns == 1 ? "" : "s");
+        return error_set(err, EINVAL, "there %s only %u turn%s to undo", turns == 1 ? "is" : "are",
+                         turns, turns == 1 ? "" : "s");
     struct agent_undone undone;
     int r = agent_undo(d->agent, n, &undone, err);
     if (r < 0)
@@ -61,7 +61,8 @@ int desk_undo(struct desk *d, const struct job *j, struct answer *a, struct erro
     return r < 0 ? r : desk_changes(d, a, err);
 }
 
-/* A diff may be as large as the box's disk: it comes through a pipe, and what is over the limit is let go. */
+/* A diff may be as large as the box's disk: it comes through a pipe, and what is over the limit is
+ * let go. */
 struct drain {
     int fd;
     struct buf *to;
@@ -144,7 +145,8 @@ static void on_applied(void *data, const char *path, enum apply_outcome outcome,
 }
 
 /* The paths of a command, which point into `text`. One that has blanks in it stands alone. */
-static size_t split_paths(char *text, const struct agent_changes *pending, const char *paths[PATHS_MAX])
+static size_t split_paths(char *text, const struct agent_changes *pending,
+                          const char *paths[PATHS_MAX])
 {
     size_t n = 0;
     for (size_t i = 0; i < pending->count; i++)
@@ -179,7 +181,8 @@ static void on_apply_note(void *data, const char *line)
 }
 
 /* Carries an apply or a sync out, with the choice and the paths that the command has. */
-static int run_with_choice(struct desk *d, const struct job *j, struct tally *tally, struct error *err)
+static int run_with_choice(struct desk *d, const struct job *j, struct tally *tally,
+                           struct error *err)
 {
     const char *paths[PATHS_MAX];
     struct agent_changes pending = {0};
@@ -198,7 +201,8 @@ static int run_with_choice(struct desk *d, const struct job *j, struct tally *ta
     }
     for (size_t i = 0; r == 0 && j->kind == JOB_APPLY && i < how.files.n_paths; i++)
         if (!is_pending(&pending, paths[i]))
-            r = error_set(err, ENOENT, "there is no pending change in '%s'; /diff shows what there is",
+            r = error_set(err, ENOENT,
+                          "there is no pending change in '%s'; /diff shows what there is",
                           paths[i]);
     agent_changes_free(&pending);
     if (r == 0)
@@ -216,7 +220,8 @@ static void put_choices(const struct tally *t, const char *command, struct buf *
 {
     if (t->conflicts)
         buf_printf(out,
-                   "Choose with /%s mine, theirs or markers, and PATH for one of them: the version of your "
+                   "Choose with /%s mine, theirs or markers, and PATH for one of them: the version "
+                   "of your "
                    "folder, the box's, or both between conflict markers.\n",
                    command);
 }
@@ -236,7 +241,8 @@ int desk_apply(struct desk *d, const struct job *j, struct answer *a, struct err
     put_choices(&t, "apply", &a->text);
     r = desk_changes(d, a, err);
     if (r == 0 && !left && !t.done && !t.notes)
-        buf_append_str(&a->text, a->changes.count ? "Nothing was applied.\n" : "No pending changes.\n");
+        buf_append_str(&a->text,
+                       a->changes.count ? "Nothing was applied.\n" : "No pending changes.\n");
     return r;
 }
 
@@ -247,7 +253,8 @@ int desk_sync(struct desk *d, const struct job *j, struct answer *a, struct erro
     if (r < 0)
         return r;
     if (t.done)
-        buf_printf(&a->text, "Synced %zu file%s from your folder into the box.\n", t.done, plural(t.done));
+        buf_printf(&a->text, "Synced %zu file%s from your folder into the box.\n", t.done,
+                   plural(t.done));
     else if (!t.conflicts && !t.refused)
         buf_append_str(&a->text, "The box has your folder's changes already.\n");
     put_choices(&t, "sync", &a->text);
@@ -284,6 +291,7 @@ int desk_files(struct desk *d, struct answer *a, struct error *err)
               &result);
     json_decref(input);
     a->names = json_array();
-    json_array_foreach(json_object_get(result.data, "entries"), i, entry) add_entry(a->names, entry);
+    json_array_foreach(json_object_get(result.data, "entries"), i, entry)
+        add_entry(a->names, entry);
     return 0;
 }

@@ -15,9 +15,11 @@ int desk_model(struct desk *d, const struct job *j, struct answer *a, struct err
             return r;
     }
     agent_state(d->agent, &s);
-    buf_printf(&a->text, "%s %s, with a window of ", s.model, j->text ? "is asked from now on" : "is asked");
+    buf_printf(&a->text, "%s %s, with a window of ", s.model,
+               j->text ? "is asked from now on" : "is asked");
     put_number(&a->text, s.window);
-    return buf_printf(&a->text, " tokens.%s\n", j->text ? "" : " /model PROVIDER/NAME asks another one.");
+    return buf_printf(&a->text, " tokens.%s\n",
+                      j->text ? "" : " /model PROVIDER/NAME asks another one.");
 }
 
 static void put_tokens(struct buf *out, const char *what, uint64_t n)

@@ -97,7 +97,8 @@ int desk_sessions(struct desk *d, struct answer *a, struct error *err)
         return r;
     a->names = json_array();
     for (size_t i = 0; i < n && i < 1000; i++) {
-        json_array_append_new(a->names, json_pack("[s, s]", list[i].id, list[i].title ? list[i].title : ""));
+        json_array_append_new(a->names,
+                              json_pack("[s, s]", list[i].id, list[i].title ? list[i].title : ""));
         if (i < SESSIONS_SHOWN)
             put_session(&a->text, &list[i]);
     }

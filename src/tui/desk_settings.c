@@ -26,8 +26,9 @@ static int settings_show(struct tool_session *tools, struct answer *a, struct er
     int r = keeper_info(box->registry, &box->id, &info, err);
     if (r < 0)
         return r;
-    buf_printf(&a->text, "net      %s\nmemory   %lluM\npids     %llu\n", info.net ? info.net : "off",
-               (unsigned long long)(info.limits.memory >> 20), (unsigned long long)info.limits.pids);
+    buf_printf(&a->text, "net      %s\nmemory   %lluM\npids     %llu\n",
+               info.net ? info.net : "off", (unsigned long long)(info.limits.memory >> 20),
+               (unsigned long long)info.limits.pids);
     if (info.limits.cpus > 0)
         buf_printf(&a->text, "cpus     %g\n", info.limits.cpus);
     else

@@ -46,7 +46,8 @@ static int take_changes(struct desk *d, struct answer *a, struct error *err)
 int desk_say(struct desk *d, const struct job *j, struct answer *a, struct error *err)
 {
     struct error after = {0};
-    int r = d->attempts > 1 ? desk_attempts(d, j->text, a, err) : agent_turn(d->agent, j->text, err);
+    int r =
+        d->attempts > 1 ? desk_attempts(d, j->text, a, err) : agent_turn(d->agent, j->text, err);
     /* Also a turn that failed may have changed something. */
     int changes = take_changes(d, a, &after);
     if (r == 0 && changes < 0)
@@ -67,7 +68,8 @@ static void on_progress(void *data, double seconds, const char *message)
                                        .seconds = seconds});
 }
 
-#define OUTPUT_TOLD 16000 /* bytes of the output that the agent is told; of longer ones the tail */
+#define OUTPUT_TOLD 16000 /* bytes of the output that the agent is told; of longer ones the tail   \
+                           */
 
 static void tell_agent(struct desk *d, const char *command, const struct tool_result *r)
 {
@@ -93,12 +95,12 @@ int desk_shell(struct desk *d, const struct job *j, struct answer *a, struct err
         return error_set(err, EINVAL, "a command is UTF-8");
     int64_t begin = clock_now();
     snprintf(d->shell_id, sizeof d->shell_id, "!%u", ++d->shells);
-    desk_tell(d,
-              &(struct agent_event){.kind = AGENT_CALL, .id = d->shell_id, .name = "bash", .input = input});
-    tool_call(
-        tools,
-        &(struct tool_request){.name = "bash", .input = input, .cancel = d->cancel, .progress = &progress},
-        &result);
+    desk_tell(d, &(struct agent_event){
+                     .kind = AGENT_CALL, .id = d->shell_id, .name = "bash", .input = input});
+    tool_call(tools,
+              &(struct tool_request){
+                  .name = "bash", .input = input, .cancel = d->cancel, .progress = &progress},
+              &result);
     desk_tell(d, &(struct agent_event){.kind = AGENT_RESULT,
                                        .id = d->shell_id,
                                        .name = "bash",

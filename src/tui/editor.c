@@ -97,7 +97,8 @@ int editor_splice(struct editor *e, size_t from, size_t to, const char *text, si
     return splice(e, from, to, text, n);
 }
 
-/* A text of somebody else's may hold the characters that stand for pastes: they must not become one. */
+/* A text of somebody else's may hold the characters that stand for pastes: they must not become
+ * one. */
 static bool holds_mark(const char *text, size_t n)
 {
     return n >= 4 && memmem(text, n, EDITOR_PASTE_BYTES, 3);
@@ -286,7 +287,8 @@ static bool swap(struct editor *e)
     _cleanup_buf_ struct buf turned = BUF_INIT(end - begin + 1);
     buf_append(&turned, t + middle, end - middle);
     buf_append(&turned, t + begin, middle - begin);
-    return !turned.failed && editor_splice(e, begin, end, (const char *)turned.data, turned.len) == 0;
+    return !turned.failed &&
+           editor_splice(e, begin, end, (const char *)turned.data, turned.len) == 0;
 }
 
 bool editor_do(struct editor *e, enum edit what)

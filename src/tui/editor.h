@@ -1,10 +1,10 @@
 /*
- * The line editor: the text that a person is writing, of any number of lines, with a cursor in it. Pure: it
- * knows neither keys nor screens.
+ * The line editor: the text that a person is writing, of any number of lines, with a cursor in it.
+ * Pure: it knows neither keys nor screens.
  *
- * A long paste is kept aside, and one character of the text stands for it (of a private plane of Unicode,
- * which cannot be typed): moves and deletions take it as one thing, it is shown as `[pasted 10,000 lines]`,
- * and it is whole again in what is sent.
+ * A long paste is kept aside, and one character of the text stands for it (of a private plane of
+ * Unicode, which cannot be typed): moves and deletions take it as one thing, it is shown as
+ * `[pasted 10,000 lines]`, and it is whole again in what is sent.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 
 #define EDITOR_MAX        (32u << 20) /* bytes of a text with all that was pasted */
 #define EDITOR_TYPED_MAX  (1u << 20)  /* bytes of the text itself */
-#define EDITOR_FOLD_LINES 8           /* a paste of more lines or more bytes than these is kept aside */
+#define EDITOR_FOLD_LINES 8 /* a paste of more lines or more bytes than these is kept aside */
 #define EDITOR_FOLD_BYTES 2000
 #define EDITOR_PASTES     64 /* that are kept aside; further ones are inserted as they are */
 
@@ -52,8 +52,8 @@ struct editor *editor_free(struct editor *e);
 /* False: there was nothing to do, no line above, say. */
 bool editor_do(struct editor *e, enum edit what);
 
-/* At the cursor. 0, or -ENOBUFS when the text would be longer than may be, or -ENOMEM. The bytes are valid
- * UTF-8. */
+/* At the cursor. 0, or -ENOBUFS when the text would be longer than may be, or -ENOMEM. The bytes
+ * are valid UTF-8. */
 int editor_insert(struct editor *e, const char *text, size_t n);
 int editor_paste(struct editor *e, const char *text, size_t n);
 

@@ -28,8 +28,8 @@ int editor_paste(struct editor *e, const char *text, size_t n)
     memcpy(copy, text, n);
     copy[n] = 0;
     unsigned c = EDITOR_PASTE_FIRST + (unsigned)e->n_pastes;
-    char mark[4] = {(char)(0xf0 | c >> 18), (char)(0x80 | (c >> 12 & 0x3f)), (char)(0x80 | (c >> 6 & 0x3f)),
-                    (char)(0x80 | (c & 0x3f))};
+    char mark[4] = {(char)(0xf0 | c >> 18), (char)(0x80 | (c >> 12 & 0x3f)),
+                    (char)(0x80 | (c >> 6 & 0x3f)), (char)(0x80 | (c & 0x3f))};
     int r = editor_splice(e, e->cursor, e->cursor, mark, sizeof mark);
     if (r < 0) {
         free(copy);

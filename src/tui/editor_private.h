@@ -36,13 +36,15 @@ struct editor {
     struct editor_paste pastes[EDITOR_PASTES];
     size_t n_pastes, pasted; /* bytes of all of them */
     struct editor_state steps[EDITOR_UNDO_STEPS];
-    size_t n_steps, at_step, steps_size; /* steps before at_step can be undone, those behind redone */
+    size_t n_steps, at_step,
+        steps_size; /* steps before at_step can be undone, those behind redone */
 };
 
 /* editor_replace for texts of our own, which may hold such characters. */
 int editor_splice(struct editor *e, size_t from, size_t to, const char *text, size_t n);
 
-/* Keeps the text as it is now, before it changes; not again while the same kind of change goes on. */
+/* Keeps the text as it is now, before it changes; not again while the same kind of change goes on.
+ */
 void editor_undo_note(struct editor *e, enum edit what);
 bool editor_undo(struct editor *e);
 bool editor_redo(struct editor *e);

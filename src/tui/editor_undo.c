@@ -21,7 +21,8 @@ void editor_undo_forget(struct editor *e)
 
 static bool push(struct editor *e)
 {
-    while (e->n_steps && (e->n_steps == EDITOR_UNDO_STEPS || e->steps_size + e->text.len > EDITOR_UNDO_MAX)) {
+    while (e->n_steps &&
+           (e->n_steps == EDITOR_UNDO_STEPS || e->steps_size + e->text.len > EDITOR_UNDO_MAX)) {
         drop(e, 0);
         e->at_step -= e->at_step > 0;
     }
@@ -35,7 +36,8 @@ static bool push(struct editor *e)
 
 void editor_undo_note(struct editor *e, enum edit what)
 {
-    bool goes_on = what == EDIT_TYPING && e->last == EDIT_TYPING && e->at_step == e->n_steps && e->n_steps;
+    bool goes_on =
+        what == EDIT_TYPING && e->last == EDIT_TYPING && e->at_step == e->n_steps && e->n_steps;
     e->last = what;
     if (goes_on)
         return;

@@ -20,7 +20,8 @@ static bool begins_word(const char *name, size_t i)
 }
 
 /* The letters in order from `from` on, each at the first place where it fits. */
-static int score_from(const char *typed, size_t n, const char *name, size_t length, size_t from, bool exact)
+static int score_from(const char *typed, size_t n, const char *name, size_t length, size_t from,
+                      bool exact)
 {
     int score = 0;
     size_t at = from, last = 0;
@@ -29,7 +30,8 @@ static int score_from(const char *typed, size_t n, const char *name, size_t leng
             at++;
         if (at == length)
             return FUZZY_NONE;
-        score += 4 + 6 * begins_word(name, at) + 8 * (k > 0 && at == last + 1) - (k > 0 && at > last + 9);
+        score += 4 + 6 * begins_word(name, at) + 8 * (k > 0 && at == last + 1) -
+                 (k > 0 && at > last + 9);
         last = at;
     }
     return score;

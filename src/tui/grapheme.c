@@ -40,7 +40,8 @@ static bool is_flag_letter(unsigned c)
     return c >= 0x1f1e6 && c <= 0x1f1ff;
 }
 
-/* What belongs to the character before it: accents, variation selectors, skin tones, tags, a joiner. */
+/* What belongs to the character before it: accents, variation selectors, skin tones, tags, a
+ * joiner. */
 static bool extends(unsigned c)
 {
     if (c < 0x300)

@@ -1,7 +1,7 @@
 /*
- * Characters as people see them: a letter with its accents, an emoji of several code points, a flag are one.
- * The rules are those of Unicode's grapheme clusters as far as they matter to a cursor; what a code point is
- * comes from the C library's tables, so the locale must be one of UTF-8.
+ * Characters as people see them: a letter with its accents, an emoji of several code points, a flag
+ * are one. The rules are those of Unicode's grapheme clusters as far as they matter to a cursor;
+ * what a code point is comes from the C library's tables, so the locale must be one of UTF-8.
  *
  * Texts are valid UTF-8.
  */

@@ -1,6 +1,6 @@
 /*
- * One thing of the transcript: what a person said, an answer, a call with its output, … It keeps its text
- * (clean) and, for the width it was last shown in, its lines. Both are bounded.
+ * One thing of the transcript: what a person said, an answer, a call with its output, … It keeps
+ * its text (clean) and, for the width it was last shown in, its lines. Both are bounded.
  */
 #pragma once
 
@@ -12,8 +12,9 @@
 #include "wrap.h"
 
 #define ITEM_TEXT_MAX (16u << 20)
-#define ITEM_INDENT   2   /* columns: the marks of items stand there */
-#define ITEM_SHOWN    240 /* bytes of a call's summary that are kept at most: more than fits on a line */
+#define ITEM_INDENT   2 /* columns: the marks of items stand there */
+#define ITEM_SHOWN                                                                                 \
+    240 /* bytes of a call's summary that are kept at most: more than fits on a line */
 
 enum item_kind {
     ITEM_PERSON,
@@ -23,7 +24,8 @@ enum item_kind {
     ITEM_DIFF,
     ITEM_NOTE,
     ITEM_CHANGES,
-    ITEM_PASSING, /* what is gone with the next event: a wait, a call whose input is being written */
+    ITEM_PASSING, /* what is gone with the next event: a wait, a call whose input is being written
+                   */
 };
 
 enum call_state { CALL_RUNNING, CALL_WELL, CALL_BADLY, CALL_STOPPED };
@@ -37,7 +39,8 @@ struct item_body {
 
 struct item {
     enum item_kind kind;
-    struct buf raw;  /* of a stream that runs: as it was given, since AGENT_BACK counts in those bytes */
+    struct buf
+        raw; /* of a stream that runs: as it was given, since AGENT_BACK counts in those bytes */
     struct buf text; /* clean: the words, the output, the diff */
     bool open;       /* unfolded */
     bool folds;      /* there is something to unfold; known once it was laid out */
@@ -83,16 +86,16 @@ struct item_look {
 
 /* The lines, made if they are not there or not right any more. */
 const struct lines *item_lines(struct item *it, const struct item_look *look);
-bool item_moves(const struct item *it);               /* it changes with time: it runs, or is told to wait */
-void item_forget(struct item *it);                    /* the layout; the height stays known */
+bool item_moves(const struct item *it); /* it changes with time: it runs, or is told to wait */
+void item_forget(struct item *it);      /* the layout; the height stays known */
 size_t item_height(const struct item *it, int width); /* known or guessed, without laying out */
 
 /* Parts of layouts (item_call.c, item_diff.c). */
 void call_lines(struct item *it, const struct item_look *look);
-/* `most` lines of the diff, each one row, and how many are left out; all of them, wrapped, with SIZE_MAX.
- * True: a line was cut. */
-bool diff_lines(const char *text, size_t n, size_t most, const char *margin, int width, struct lines *out,
-                size_t *ret_left);
+/* `most` lines of the diff, each one row, and how many are left out; all of them, wrapped, with
+ * SIZE_MAX. True: a line was cut. */
+bool diff_lines(const char *text, size_t n, size_t most, const char *margin, int width,
+                struct lines *out, size_t *ret_left);
 const char *spinner(unsigned tick);
 
 /* Text without its beginning, as C string; "" where there is none. */

@@ -9,8 +9,8 @@
 #include "utf8.h"
 #include "banned.h"
 
-/* What of a result is worth showing under the call, unasked. Tools that only look have nothing to show: what
- * they found is for the model, and a person can unfold it. */
+/* What of a result is worth showing under the call, unasked. Tools that only look have nothing to
+ * show: what they found is for the model, and a person can unfold it. */
 static const struct rule {
     const char *name;
     const char *input;  /* a member that is the body while nothing better is known */
@@ -70,7 +70,8 @@ void item_call(struct item *it, const struct agent_event *e, int64_t now)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(ITEM_SHOWN * 4 + 64);
     const struct rule *rule = rule_of(e->name);
-    const char *body = rule->input ? json_string_value(json_object_get(e->input, rule->input)) : NULL;
+    const char *body =
+        rule->input ? json_string_value(json_object_get(e->input, rule->input)) : NULL;
     summary_of_call(e->name, e->input, ITEM_SHOWN, &b);
     it->id = strdup(e->id ? e->id : "");
     it->name = clean_string(e->name ? e->name : "", strlen(e->name ? e->name : ""), 64);
@@ -83,7 +84,8 @@ void item_call(struct item *it, const struct agent_event *e, int64_t now)
 
 static void take_body(struct item *it, const struct rule *rule, const struct tool_result *r)
 {
-    const char *text = rule->result ? json_string_value(json_object_get(r->data, rule->result)) : NULL;
+    const char *text =
+        rule->result ? json_string_value(json_object_get(r->data, rule->result)) : NULL;
     if (r->failed)
         it->body = FAILED;
     if ((!text || r->failed) && rule->input && !r->failed)

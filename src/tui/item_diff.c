@@ -1,7 +1,7 @@
 /*
- * A diff, coloured. What a person reads of git's headers is the file's name and what happened to it: blobs'
- * names, and the --- and +++ lines that say the same again, are left out. Hunks are counted through, since a
- * line in one may look like a header ("--- a comment" that was deleted).
+ * A diff, coloured. What a person reads of git's headers is the file's name and what happened to
+ * it: blobs' names, and the --- and +++ lines that say the same again, are left out. Hunks are
+ * counted through, since a line in one may look like a header ("--- a comment" that was deleted).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +47,10 @@ static unsigned hunk_style(struct diff_state *s, char mark)
 {
     s->old_left -= mark != '+' && mark != '\\';
     s->new_left -= mark != '-' && mark != '\\';
-    return mark == '+' ? ROLE_ADDED : mark == '-' ? ROLE_DELETED : mark == '\\' ? ROLE_MUTED : ROLE_TEXT;
+    return mark == '+'    ? ROLE_ADDED
+           : mark == '-'  ? ROLE_DELETED
+           : mark == '\\' ? ROLE_MUTED
+                          : ROLE_TEXT;
 }
 
 /* The style of a line, or -1 for one that is not shown. */
@@ -74,8 +77,8 @@ static void add_line(struct flow *f, int style, const char *line, size_t n)
     const char *name = line + strlen(head);
     if (starts(line, n, head) && n > strlen(head) + 4) {
         size_t half = (n - strlen(head) - 3) / 2;
-        bool same =
-            starts(name + half, n - strlen(head) - half, " b/") && memcmp(name, name + half + 3, half) == 0;
+        bool same = starts(name + half, n - strlen(head) - half, " b/") &&
+                    memcmp(name, name + half + 3, half) == 0;
         line = same ? name : line + strlen("diff --git ");
         n = same ? half : n - strlen("diff --git ");
     }
@@ -83,8 +86,8 @@ static void add_line(struct flow *f, int style, const char *line, size_t n)
 }
 
 /* What does not fit goes on behind the column of the marks. */
-static bool show_line(struct diff_state *s, const char *line, size_t n, const char *margin, int width,
-                      struct lines *out)
+static bool show_line(struct diff_state *s, const char *line, size_t n, const char *margin,
+                      int width, struct lines *out)
 {
     _cleanup_flow_ struct flow f = FLOW_INIT;
     char rest[32];
@@ -104,8 +107,8 @@ static bool show_line(struct diff_state *s, const char *line, size_t n, const ch
     return cut;
 }
 
-bool diff_lines(const char *text, size_t n, size_t most, const char *margin, int width, struct lines *out,
-                size_t *ret_left)
+bool diff_lines(const char *text, size_t n, size_t most, const char *margin, int width,
+                struct lines *out, size_t *ret_left)
 {
     struct diff_state s = {.whole = most == SIZE_MAX};
     const char *end = text + n;

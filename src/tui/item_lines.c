@@ -31,7 +31,8 @@ static void more_line(struct lines *out, const char *margin, size_t left, const 
 }
 
 /* All of the text, or so many of its lines; returns how many lines of text were left out. */
-static size_t words_lines(struct item *it, const struct margin *m, unsigned style, int width, size_t most)
+static size_t words_lines(struct item *it, const struct margin *m, unsigned style, int width,
+                          size_t most)
 {
     _cleanup_flow_ struct flow f = FLOW_INIT;
     const char *text = text_of(it), *end = text + it->text.len, *at = text;
@@ -84,7 +85,8 @@ static void passing_lines(struct item *it, const struct item_look *look)
     wrap_one(&f, &m, look->width - ITEM_INDENT, 8, &it->lines);
 }
 
-/* The line that thoughts are told in while folded: the first once they are over, the last until then. */
+/* The line that thoughts are told in while folded: the first once they are over, the last until
+ * then. */
 static void thought_line(const struct item *it, struct flow *f)
 {
     const char *text = text_of(it), *end = text + it->text.len;
@@ -124,8 +126,8 @@ static void thinking_lines(struct item *it, const struct item_look *look)
 static void diff_item_lines(struct item *it, const struct item_look *look)
 {
     size_t left = 0;
-    bool cut = diff_lines(text_of(it), it->text.len, it->open ? SIZE_MAX : DIFF_FOLDED, "  ", look->width,
-                          &it->lines, &left);
+    bool cut = diff_lines(text_of(it), it->text.len, it->open ? SIZE_MAX : DIFF_FOLDED, "  ",
+                          look->width, &it->lines, &left);
     it->folds = left || cut || it->open;
     if (left)
         more_line(&it->lines, "  ", left, look->key);
@@ -155,8 +157,9 @@ static void changes_lines(struct item *it, const struct item_look *look)
 static void make(struct item *it, const struct item_look *look)
 {
     static void (*const makers[])(struct item *, const struct item_look *) = {
-        [ITEM_PERSON] = person_lines,   [ITEM_THINKING] = thinking_lines, [ITEM_CALL] = call_lines,
-        [ITEM_DIFF] = diff_item_lines,  [ITEM_NOTE] = note_lines,         [ITEM_CHANGES] = changes_lines,
+        [ITEM_PERSON] = person_lines,   [ITEM_THINKING] = thinking_lines,
+        [ITEM_CALL] = call_lines,       [ITEM_DIFF] = diff_item_lines,
+        [ITEM_NOTE] = note_lines,       [ITEM_CHANGES] = changes_lines,
         [ITEM_PASSING] = passing_lines,
     };
     lines_cut(&it->lines, 0);

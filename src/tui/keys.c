@@ -10,8 +10,8 @@
 #define SEQUENCE_MAX 64 /* bytes of one sequence; a longer one is noise */
 #define PASTE_ENDS   "\033[201~"
 
-/* Bracketed paste; kitty's protocol, its first level; xterm's modifyOtherKeys. A terminal that does not know
- * one of them ignores it. */
+/* Bracketed paste; kitty's protocol, its first level; xterm's modifyOtherKeys. A terminal that does
+ * not know one of them ignores it. */
 const char KEYS_ON[] = "\033[?2004h\033[>1u\033[>4;1m";
 const char KEYS_OFF[] = "\033[>4;0m\033[<u\033[?2004l";
 
@@ -49,7 +49,8 @@ static void add_raw(struct keys *k, size_t n)
     buf_consume(&k->in, n);
 }
 
-/* CR and CRLF become LF, other control characters but tabs are dropped. In place; returns the new length. */
+/* CR and CRLF become LF, other control characters but tabs are dropped. In place; returns the new
+ * length. */
 static size_t clean_paste(uint8_t *s, size_t n)
 {
     size_t to = 0;
@@ -118,7 +119,8 @@ static struct sequence parse_csi(const uint8_t *s, size_t n)
     return q;
 }
 
-/* xterm and kitty say 1 + the bits, in the order shift, alt, ctrl; further bits (super, locks) are not ours.
+/* xterm and kitty say 1 + the bits, in the order shift, alt, ctrl; further bits (super, locks) are
+ * not ours.
  */
 static unsigned modifiers(unsigned number)
 {
@@ -145,7 +147,8 @@ static void set_character(struct press *p, unsigned c)
         t[2] = (char)(0x80 | (c >> 6 & 0x3f));
         t[3] = (char)(0x80 | (c & 0x3f));
     }
-    if (!utf8_valid((const uint8_t *)t, strlen(t)) || utf8_is_control((const uint8_t *)t, strlen(t)))
+    if (!utf8_valid((const uint8_t *)t, strlen(t)) ||
+        utf8_is_control((const uint8_t *)t, strlen(t)))
         p->code = KEYS_OTHER;
 }
 
@@ -238,8 +241,8 @@ static void understand_csi(struct keys *k, const uint8_t *s, size_t n, struct pr
     }
 }
 
-/* The length of the CSI sequence whose parameters begin at s; 0: it is not whole yet. A byte that cannot be
- * in one ends it. */
+/* The length of the CSI sequence whose parameters begin at s; 0: it is not whole yet. A byte that
+ * cannot be in one ends it. */
 static size_t csi_length(const uint8_t *s, size_t n)
 {
     size_t i = 0;
@@ -275,8 +278,8 @@ static size_t plain(const uint8_t *s, size_t n, bool late, struct press *p)
     return 1;
 }
 
-/* What begins with Esc: a sequence, a key with Alt, or the key itself. Returns its length; 0: more is to
- * come.
+/* What begins with Esc: a sequence, a key with Alt, or the key itself. Returns its length; 0: more
+ * is to come.
  */
 static size_t escape(struct keys *k, bool late, struct press *p)
 {
@@ -330,7 +333,8 @@ bool keys_next(struct keys *k, bool late, struct press *ret)
         }
         if (k->in.len == 0)
             return false;
-        size_t n = k->in.data[0] == ESC ? escape(k, late, &p) : plain(k->in.data, k->in.len, late, &p);
+        size_t n =
+            k->in.data[0] == ESC ? escape(k, late, &p) : plain(k->in.data, k->in.len, late, &p);
         if (n == 0)
             return false;
         buf_consume(&k->in, n);

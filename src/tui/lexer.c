@@ -6,7 +6,13 @@
 #include "lexer_table.h"
 #include "banned.h"
 
-enum within { WITHIN_NOTHING, WITHIN_COMMENT, WITHIN_TRIPLE_DOUBLE, WITHIN_TRIPLE_SINGLE, WITHIN_BACKTICK };
+enum within {
+    WITHIN_NOTHING,
+    WITHIN_COMMENT,
+    WITHIN_TRIPLE_DOUBLE,
+    WITHIN_TRIPLE_SINGLE,
+    WITHIN_BACKTICK
+};
 
 struct lexer lexer_open(const char *name, size_t n)
 {
@@ -42,7 +48,8 @@ static const char *closing(const struct lexer *l)
 }
 
 /* The rest of what is open, from `from` on; its end closes it. */
-static size_t go_on(struct lexer *l, const char *s, size_t n, size_t at, size_t from, struct flow *out)
+static size_t go_on(struct lexer *l, const char *s, size_t n, size_t at, size_t from,
+                    struct flow *out)
 {
     bool found;
     unsigned role = l->within == WITHIN_COMMENT ? ROLE_COMMENT : ROLE_STRING;
@@ -95,8 +102,8 @@ static size_t word(const struct lexer *l, const char *s, size_t n, size_t at, st
     size_t end = at;
     while (end < n && is_word(s[end]))
         end++;
-    flow_add(out, language_keyword(l->language, s + at, end - at) ? ROLE_KEYWORD : ROLE_TEXT, s + at,
-             end - at);
+    flow_add(out, language_keyword(l->language, s + at, end - at) ? ROLE_KEYWORD : ROLE_TEXT,
+             s + at, end - at);
     return end;
 }
 
@@ -128,8 +135,8 @@ static size_t token(struct lexer *l, const char *s, size_t n, size_t at, struct 
     return at + 1;
 }
 
-/* Lines that no person reads are left as they are: a quote that is never closed is searched for to the end of
- * its line, again and again. */
+/* Lines that no person reads are left as they are: a quote that is never closed is searched for to
+ * the end of its line, again and again. */
 #define COLOURED_MAX 4096
 
 void lexer_line(struct lexer *l, const char *line, size_t n, struct flow *out)

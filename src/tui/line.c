@@ -46,7 +46,8 @@ void lines_put(struct lines *l, unsigned style, const char *text, size_t n, int 
         l->failed = true;
         return;
     }
-    l->runs[l->n_runs++] = (struct run){(uint32_t)at, (uint32_t)n, (uint16_t)style, (uint16_t)width};
+    l->runs[l->n_runs++] =
+        (struct run){(uint32_t)at, (uint32_t)n, (uint16_t)style, (uint16_t)width};
 }
 
 void lines_say(struct lines *l, unsigned style, const char *text)

@@ -1,10 +1,12 @@
 /*
- * Lines as they will stand on the screen: runs of clean text, each with a style and its width in columns.
- * Everything that is shown becomes lines first, without any terminal, and can so be tested.
+ * Lines as they will stand on the screen: runs of clean text, each with a style and its width in
+ * columns. Everything that is shown becomes lines first, without any terminal, and can so be
+ * tested.
  *
- * All lines of one thing lie in one arena, in order: what was added last can be taken back (lines_cut), which
- * is how the open end of a stream is drawn again and again. When memory or a bound is reached, `failed` is
- * set and nothing more is added: there are fewer lines, never wrong ones.
+ * All lines of one thing lie in one arena, in order: what was added last can be taken back
+ * (lines_cut), which is how the open end of a stream is drawn again and again. When memory or a
+ * bound is reached, `failed` is set and nothing more is added: there are fewer lines, never wrong
+ * ones.
  */
 #pragma once
 
@@ -67,7 +69,8 @@ struct lines {
 void lines_free(struct lines *l);
 #define _cleanup_lines_ _cleanup_(lines_free)
 
-/* Adds to the line that is being written; lines_end ends it. `text` is clean, without tabs and line ends. */
+/* Adds to the line that is being written; lines_end ends it. `text` is clean, without tabs and line
+ * ends. */
 void lines_put(struct lines *l, unsigned style, const char *text, size_t n, int width);
 void lines_say(struct lines *l, unsigned style, const char *text); /* the same, measured here */
 void lines_end(struct lines *l);

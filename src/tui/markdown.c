@@ -53,7 +53,8 @@ static void begin_fence(struct markdown *m, const char *info, size_t n)
 {
     if (m->lines.count)
         lines_end(&m->lines);
-    md_code_label(info, n, &(struct margin){.first = code_margin(m), .rest = ""}, m->width, &m->lines);
+    md_code_label(info, n, &(struct margin){.first = code_margin(m), .rest = ""}, m->width,
+                  &m->lines);
     m->lexer = lexer_open(info, n);
     m->done_lines = m->lines.count;
 }
@@ -155,7 +156,8 @@ static void take_line(struct markdown *m, const char *text, size_t n)
     m->blank = false;
 }
 
-/* The length of the next line, with its end; of one that is too long, up to a blank; 0: it is not whole yet.
+/* The length of the next line, with its end; of one that is too long, up to a blank; 0: it is not
+ * whole yet.
  */
 static size_t line_length(const char *text, size_t n)
 {
@@ -171,8 +173,9 @@ static size_t line_length(const char *text, size_t n)
     return most - utf8_cut_end((const uint8_t *)text, most);
 }
 
-/* The line at the end that is not whole yet is taken as if it were, since it may begin a block of its own;
- * the state goes back to what whole lines said, and the lines of what may still change are cut the next time.
+/* The line at the end that is not whole yet is taken as if it were, since it may begin a block of
+ * its own; the state goes back to what whole lines said, and the lines of what may still change are
+ * cut the next time.
  */
 static void take_tail(struct markdown *m, const char *text, size_t n)
 {

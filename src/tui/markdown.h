@@ -1,10 +1,10 @@
 /*
  * Markdown as lines of a width: a document that grows at its end, as an answer streams in.
  *
- * The text is cut into blocks (a paragraph, a list, a table, one line of fenced code, …). Blocks that are
- * finished are laid out once; only the one at the end, which may still change, is laid out again when text
- * comes. Where a block ends is decided by the text up to there alone, never by the pieces it came in: so a
- * document gives the same lines however it was cut.
+ * The text is cut into blocks (a paragraph, a list, a table, one line of fenced code, …). Blocks
+ * that are finished are laid out once; only the one at the end, which may still change, is laid out
+ * again when text comes. Where a block ends is decided by the text up to there alone, never by the
+ * pieces it came in: so a document gives the same lines however it was cut.
  *
  * Time is linear: a block is bounded (MARKDOWN_BLOCK), and longer ones are cut.
  */
@@ -15,7 +15,8 @@
 
 #define MARKDOWN_BLOCK (32u << 10) /* from this size on, a block is cut at the next line */
 #define MARKDOWN_LINE  (16u << 10) /* and a line that is longer, at a blank within this */
-#define MARKDOWN_PROSE 100         /* columns: longer lines are hard to read; code and tables may be wider */
+#define MARKDOWN_PROSE                                                                             \
+    100 /* columns: longer lines are hard to read; code and tables may be wider */
 
 enum markdown_kind {
     MARKDOWN_NONE,
@@ -52,6 +53,6 @@ struct markdown {
 void markdown_open(struct markdown *m, int width, int indent);
 void markdown_free(struct markdown *m);
 
-/* The whole text so far, clean (clean.h); what was given before is its beginning. m->lines is up to date
- * after this. */
+/* The whole text so far, clean (clean.h); what was given before is its beginning. m->lines is up to
+ * date after this. */
 void markdown_update(struct markdown *m, const char *text, size_t n);

@@ -12,7 +12,8 @@ static int room(const struct margin *m, int width)
     return width - clean_width(m->first, strlen(m->first));
 }
 
-bool md_code_label(const char *info, size_t n, const struct margin *margin, int width, struct lines *out)
+bool md_code_label(const char *info, size_t n, const struct margin *margin, int width,
+                   struct lines *out)
 {
     _cleanup_flow_ struct flow f = FLOW_INIT;
     size_t length = 0;
@@ -25,8 +26,8 @@ bool md_code_label(const char *info, size_t n, const struct margin *margin, int 
     return true;
 }
 
-void md_code_line(struct lexer *l, const char *line, size_t n, const struct margin *margin, int width,
-                  struct lines *out)
+void md_code_line(struct lexer *l, const char *line, size_t n, const struct margin *margin,
+                  int width, struct lines *out)
 {
     _cleanup_flow_ struct flow f = FLOW_INIT;
     lexer_line(l, line, n, &f);

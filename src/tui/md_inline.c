@@ -12,10 +12,12 @@ unsigned md_style(const struct md_render *r)
                     : r->strike ? ROLE_MUTED
                     : r->links  ? ROLE_LINK
                                 : STYLE_ROLE(r->style);
-    return role | (r->style & ~0xffu) | (r->strong ? STYLE_BOLD : 0) | (r->emphasis ? STYLE_ITALIC : 0);
+    return role | (r->style & ~0xffu) | (r->strong ? STYLE_BOLD : 0) |
+           (r->emphasis ? STYLE_ITALIC : 0);
 }
 
-/* How many spans of this kind are open; those that look like their surroundings are counted together. */
+/* How many spans of this kind are open; those that look like their surroundings are counted
+ * together. */
 static unsigned *count_of(struct md_render *r, MD_SPANTYPE type)
 {
     switch (type) {

@@ -1,6 +1,7 @@
 /*
- * md4c tells what begins and what ends; here that becomes lines. Inline text is gathered in a flow, which is
- * wrapped when its block ends. Lists and quotes are levels: each puts its mark before the lines in it.
+ * md4c tells what begins and what ends; here that becomes lines. Inline text is gathered in a flow,
+ * which is wrapped when its block ends. Lists and quotes are levels: each puts its mark before the
+ * lines in it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +18,8 @@ static void add_mark(char *to, const char *mark)
         memcpy(to + n, mark, more + 1);
 }
 
-/* Each level adds its mark, as long as half of the line is left for text: is there room for this one? */
+/* Each level adds its mark, as long as half of the line is left for text: is there room for this
+ * one? */
 static bool has_room(const struct md_render *r, const struct md_level *l, int *width)
 {
     int wide = clean_width(l->rest, strlen(l->rest));
@@ -113,10 +115,12 @@ static void push_item(struct md_render *r, const MD_BLOCK_LI_DETAIL *d)
     if (list && list->ordered)
         snprintf(level.first, sizeof level.first, "%u. ", list->next++ % 1000000000u);
     else
-        snprintf(level.first, sizeof level.first, "%s", bullets[lists < 3 ? (lists ? lists - 1 : 0) : 2]);
+        snprintf(level.first, sizeof level.first, "%s",
+                 bullets[lists < 3 ? (lists ? lists - 1 : 0) : 2]);
     if (d->is_task)
         snprintf(level.first, sizeof level.first, "[%s] ", d->task_mark == ' ' ? " " : "x");
-    snprintf(level.rest, sizeof level.rest, "%*s", clean_width(level.first, strlen(level.first)), "");
+    snprintf(level.rest, sizeof level.rest, "%*s", clean_width(level.first, strlen(level.first)),
+             "");
     push(r, &level);
 }
 
@@ -177,7 +181,8 @@ static int enter_block(MD_BLOCKTYPE type, void *detail, void *data)
         push(r, &(struct md_level){.type = type, .first = "│ ", .rest = "│ "});
         break;
     case MD_BLOCK_UL:
-        push(r, &(struct md_level){.type = type, .list.tight = ((MD_BLOCK_UL_DETAIL *)detail)->is_tight});
+        push(r, &(struct md_level){.type = type,
+                                   .list.tight = ((MD_BLOCK_UL_DETAIL *)detail)->is_tight});
         break;
     case MD_BLOCK_OL:
         push(r, &(struct md_level){.type = type,
@@ -189,8 +194,8 @@ static int enter_block(MD_BLOCKTYPE type, void *detail, void *data)
         push_item(r, detail);
         break;
     case MD_BLOCK_H:
-        r->style =
-            ROLE_HEADING | STYLE_BOLD | (((MD_BLOCK_H_DETAIL *)detail)->level == 1 ? STYLE_UNDERLINE : 0);
+        r->style = ROLE_HEADING | STYLE_BOLD |
+                   (((MD_BLOCK_H_DETAIL *)detail)->level == 1 ? STYLE_UNDERLINE : 0);
         break;
     case MD_BLOCK_CODE:
         code_begins(r, detail);
@@ -247,8 +252,9 @@ static int leave_block(MD_BLOCKTYPE type, void *detail, void *data)
     return over_budget(r) || (r->in_table && r->table.count > MD_CELLS);
 }
 
-/* Between a bracket and a colon a mark is set (md_text drops it), so that nothing is a definition of a link:
- * those would vanish from the text, and each use of one can be longer than what defines it. */
+/* Between a bracket and a colon a mark is set (md_text drops it), so that nothing is a definition
+ * of a link: those would vanish from the text, and each use of one can be longer than what defines
+ * it. */
 static int without_definitions(const char *text, size_t n, struct buf *out)
 {
     for (const char *at = text, *end = text + n; at < end;) {
@@ -281,8 +287,12 @@ void md_render(const char *text, size_t n, int width, int indent, bool gap, stru
                                      .leave_span = md_leave_span,
                                      .text = md_text};
     _cleanup_buf_ struct buf safe = BUF_INIT(n * 4 + 16);
-    struct md_render r = {
-        .out = out, .width = width, .indent = indent, .gap = gap, .flow = FLOW_INIT, .budget = 8 * n + 256};
+    struct md_render r = {.out = out,
+                          .width = width,
+                          .indent = indent,
+                          .gap = gap,
+                          .flow = FLOW_INIT,
+                          .budget = 8 * n + 256};
     size_t before = out->count;
     if (without_definitions(text, n, &safe) < 0 ||
         md_parse((const char *)safe.data, (MD_SIZE)safe.len, &parser, &r) != 0) {

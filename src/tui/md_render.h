@@ -1,4 +1,5 @@
-/* One block, or a document of a few, as lines: md4c finds out what it is, md_render*.c what it looks like. */
+/* One block, or a document of a few, as lines: md4c finds out what it is, md_render*.c what it
+ * looks like. */
 #pragma once
 
 #include <md4c.h>
@@ -6,7 +7,8 @@
 #include "lexer.h"
 #include "line.h"
 
-#define MD_DEPTH   24 /* lists and quotes within each other that are indented; deeper ones are not any more */
+#define MD_DEPTH                                                                                   \
+    24 /* lists and quotes within each other that are indented; deeper ones are not any more */
 #define MD_COLUMNS 32 /* of a table; with more it is shown as text */
 #define MD_CELLS   4096
 
@@ -42,9 +44,9 @@ struct md_render {
     unsigned style;         /* of text in this block */
     unsigned strong, emphasis, code, strike, links, others; /* spans that are open */
     size_t link_start;                                      /* in the flow */
-    bool gap;                                               /* an empty line comes before the next */
-    bool in_code;                                           /* a block of it */
-    struct lexer lexer;                                     /* of that */
+    bool gap;           /* an empty line comes before the next */
+    bool in_code;       /* a block of it */
+    struct lexer lexer; /* of that */
     struct md_table table;
     bool in_table;
     size_t calls, budget; /* of md4c, so that no text makes it tell more than it holds */
@@ -53,10 +55,12 @@ struct md_render {
 /* `gap`: an empty line comes first. */
 void md_render(const char *text, size_t n, int width, int indent, bool gap, struct lines *out);
 
-/* Lines of code, and the name of their language above, if it has one. `width` is with the margin. */
-bool md_code_label(const char *info, size_t n, const struct margin *margin, int width, struct lines *out);
-void md_code_line(struct lexer *l, const char *line, size_t n, const struct margin *margin, int width,
-                  struct lines *out);
+/* Lines of code, and the name of their language above, if it has one. `width` is with the margin.
+ */
+bool md_code_label(const char *info, size_t n, const struct margin *margin, int width,
+                   struct lines *out);
+void md_code_line(struct lexer *l, const char *line, size_t n, const struct margin *margin,
+                  int width, struct lines *out);
 
 /* Inside. */
 #define MD_MARGIN_MAX 512
@@ -65,7 +69,8 @@ struct md_margins {
     struct margin margin; /* of these two */
     int width;
 };
-void md_begin_lines(struct md_render *r, struct md_margins *ret); /* the empty line, if one is due; margins */
+void md_begin_lines(struct md_render *r,
+                    struct md_margins *ret); /* the empty line, if one is due; margins */
 unsigned md_style(const struct md_render *r);
 int md_enter_span(MD_SPANTYPE type, void *detail, void *data);
 int md_leave_span(MD_SPANTYPE type, void *detail, void *data);

@@ -119,5 +119,6 @@ bool md_fence(const char *line, size_t n, struct markdown_fence *ret, const char
 bool md_fence_ends(const struct markdown_fence *f, const char *line, size_t n)
 {
     size_t at = blanks(line, n), length = repeated(line + at, n - at, f->mark);
-    return md_indent(line, n) <= 3 && length >= f->length && md_blank(line + at + length, n - at - length);
+    return md_indent(line, n) <= 3 && length >= f->length &&
+           md_blank(line + at + length, n - at - length);
 }

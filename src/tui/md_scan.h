@@ -1,4 +1,5 @@
-/* What one line of Markdown begins, seen from the top level of a document. Lines may end with a newline. */
+/* What one line of Markdown begins, seen from the top level of a document. Lines may end with a
+ * newline. */
 #pragma once
 
 #include "markdown.h"

@@ -1,6 +1,6 @@
 /*
- * Tables: the columns get what they need, or, if that is more than there is, the wide ones get less and their
- * text is wrapped. Where not even that is possible each row is told as a list.
+ * Tables: the columns get what they need, or, if that is more than there is, the wide ones get less
+ * and their text is wrapped. Where not even that is possible each row is told as a list.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +79,8 @@ static bool fit(int *widths, size_t n, int room)
     return true;
 }
 
-static void border(struct md_render *r, const char *margin, const int *widths, const char *const marks[3])
+static void border(struct md_render *r, const char *margin, const int *widths,
+                   const char *const marks[3])
 {
     lines_say(r->out, ROLE_MUTED, margin);
     for (size_t c = 0; c < r->table.columns; c++) {
@@ -98,10 +99,13 @@ static void pad(struct lines *out, int n)
 }
 
 /* Line `i` of a cell, if it has so many, in a column of `width`. */
-static void cell_line(struct md_render *r, const struct lines *cell, size_t i, MD_ALIGN align, int width)
+static void cell_line(struct md_render *r, const struct lines *cell, size_t i, MD_ALIGN align,
+                      int width)
 {
     int free_columns = width - (i < cell->count ? cell->all[i].width : 0);
-    int before = align == MD_ALIGN_RIGHT ? free_columns : align == MD_ALIGN_CENTER ? free_columns / 2 : 0;
+    int before = align == MD_ALIGN_RIGHT    ? free_columns
+                 : align == MD_ALIGN_CENTER ? free_columns / 2
+                                            : 0;
     pad(r->out, before + 1);
     for (size_t k = 0; i < cell->count && k < cell->all[i].count; k++) {
         const struct run *run = &cell->runs[cell->all[i].first + k];
@@ -116,7 +120,8 @@ static void row(struct md_render *r, const char *margin, const int *widths, size
     size_t height = 1;
     for (size_t c = 0; c < r->table.columns; c++) {
         cells[c] = LINES_INIT;
-        wrap_words(&r->table.cells[first + c].flow, &(struct margin){"", "", 0, 0}, widths[c], &cells[c]);
+        wrap_words(&r->table.cells[first + c].flow, &(struct margin){"", "", 0, 0}, widths[c],
+                   &cells[c]);
         if (cells[c].count > height)
             height = cells[c].count;
     }
@@ -151,7 +156,8 @@ static void add_flow(struct flow *to, const struct flow *from)
 {
     size_t at = 0;
     for (size_t i = 0; i < from->count; at = from->spans[i++].end)
-        flow_add(to, from->spans[i].style, (const char *)from->text.data + at, from->spans[i].end - at);
+        flow_add(to, from->spans[i].style, (const char *)from->text.data + at,
+                 from->spans[i].end - at);
 }
 
 /* `head: cell`, a line each; rows are parted by an empty one. */

@@ -73,7 +73,8 @@ static int open_folder(const char *path)
     return fd < 0 ? -errno : fd;
 }
 
-/* Opens the file and locks it. It may have been replaced before the lock was ours: then the new one. */
+/* Opens the file and locks it. It may have been replaced before the lock was ours: then the new
+ * one. */
 static int open_locked(int folder)
 {
     for (int tries = 0; tries < 10; tries++) {
@@ -84,8 +85,8 @@ static int open_locked(int folder)
             return -errno;
         if (flock(fd, LOCK_EX) < 0 || fstat(fd, &mine) < 0)
             return -errno;
-        if (fstatat(folder, FILE_NAME, &named, AT_SYMLINK_NOFOLLOW) == 0 && mine.st_ino == named.st_ino &&
-            mine.st_dev == named.st_dev)
+        if (fstatat(folder, FILE_NAME, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+            mine.st_ino == named.st_ino && mine.st_dev == named.st_dev)
             return S_ISREG(mine.st_mode) ? TAKE_FD(fd) : -EINVAL;
     }
     return -EAGAIN;
@@ -128,8 +129,8 @@ static void add(struct past *p, const char *words)
         drop(p, 0);
 }
 
-/* A table of what was seen already, so that 10,000 lines take no quadratic time: from the newest on, the
- * first of each is kept. */
+/* A table of what was seen already, so that 10,000 lines take no quadratic time: from the newest
+ * on, the first of each is kept. */
 static void forget_repeats(struct past *p)
 {
     size_t to = p->n;

@@ -1,8 +1,8 @@
 /*
- * Line mode: the chat where there is no screen. What is entered is read line by line, the agent's words are
- * printed as they come, calls in short lines. The same commands work. Where stdin is no terminal, each line
- * is one prompt, nothing is asked, and the first thing that fails ends it: so a file of prompts can be
- * played.
+ * Line mode: the chat where there is no screen. What is entered is read line by line, the agent's
+ * words are printed as they come, calls in short lines. The same commands work. Where stdin is no
+ * terminal, each line is one prompt, nothing is asked, and the first thing that fails ends it: so a
+ * file of prompts can be played.
  */
 #include <errno.h>
 #include <poll.h>
@@ -89,11 +89,12 @@ static int on_confirm(void *data, const char *title, const char *text, int cance
         r = plain_read(&p->read, NULL, NULL, &said);
     if (r <= 0)
         return r == -EINTR ? -ECANCELED : r;
-    return strcasecmp((const char *)said.data, "y") == 0 || strcasecmp((const char *)said.data, "yes") == 0;
+    return strcasecmp((const char *)said.data, "y") == 0 ||
+           strcasecmp((const char *)said.data, "yes") == 0;
 }
 
-/* One job to its end. Returns 0, or a negative errno if it failed: told where somebody sits there, else kept
- * in err. */
+/* One job to its end. Returns 0, or a negative errno if it failed: told where somebody sits there,
+ * else kept in err. */
 static int carry_out(struct plain *p, const struct job *job, struct error *err)
 {
     struct answer a;
@@ -161,13 +162,15 @@ static int say_words(struct plain *p, const char *words, struct error *err)
     return r;
 }
 
-/* The question at the end of a turn with changes. What is no answer to it is the next thing said. */
+/* The question at the end of a turn with changes. What is no answer to it is the next thing said.
+ */
 static bool reviews(const struct plain *p, const char *said, enum job_kind *ret)
 {
     static const struct {
         const char *word;
         enum job_kind kind;
-    } answers[] = {{"a", JOB_APPLY}, {"d", JOB_DIFF}, {"u", JOB_UNDO}, {"k", JOB_NONE}, {"", JOB_NONE}};
+    } answers[] = {
+        {"a", JOB_APPLY}, {"d", JOB_DIFF}, {"u", JOB_UNDO}, {"k", JOB_NONE}, {"", JOB_NONE}};
     for (size_t i = 0; i < ARRAY_SIZE(answers); i++)
         if (strcmp(said, answers[i].word) == 0) {
             *ret = answers[i].kind;
@@ -178,7 +181,8 @@ static bool reviews(const struct plain *p, const char *said, enum job_kind *ret)
 
 static bool is_review(const struct plain *p)
 {
-    return p->asks && agent_changes_any(&p->changes) && !p->o->no_apply && p->o->agent->box->mode == BOX_COW;
+    return p->asks && agent_changes_any(&p->changes) && !p->o->no_apply &&
+           p->o->agent->box->mode == BOX_COW;
 }
 
 static int turns(struct plain *p, struct error *err)
@@ -195,8 +199,9 @@ static int turns(struct plain *p, struct error *err)
         if (got == -EINTR && !stopped)
             continue;
         if (got == -EILSEQ || got == -EFBIG)
-            return error_set(
-                err, -got, got == -EFBIG ? "what was entered is too long" : "what was entered is not UTF-8");
+            return error_set(err, -got,
+                             got == -EFBIG ? "what was entered is too long"
+                                           : "what was entered is not UTF-8");
         if (got <= 0)
             break;
         if (review && got == PLAIN_LINE && reviews(p, (const char *)said.data, &kind)) {

@@ -23,8 +23,8 @@ void plain_event(struct plain_show *s, const struct agent_event *e, unsigned att
 void plain_put(struct plain_show *s, const char *text, size_t n);  /* of a stranger */
 void plain_line(struct plain_show *s, const char *text, size_t n); /* in a line of its own */
 
-/* Reads what a person enters, which may be several lines: a line that ends in a backslash goes on, and ''' in
- * a line of its own begins and ends a block. */
+/* Reads what a person enters, which may be several lines: a line that ends in a backslash goes on,
+ * and ''' in a line of its own begins and ends a block. */
 #define PLAIN_LINE  1
 #define PLAIN_BLOCK 2
 
@@ -36,7 +36,7 @@ struct plain_read {
 void plain_read_init(struct plain_read *r, volatile bool *stop);
 void plain_read_free(struct plain_read *r);
 
-/* PLAIN_LINE or PLAIN_BLOCK with what was entered, which in a block is no command; 0 at the end, or a
- * negative errno: -EINTR if it was stopped. `prompt` and `more` are printed where stdin is a terminal; or
- * NULL. */
+/* PLAIN_LINE or PLAIN_BLOCK with what was entered, which in a block is no command; 0 at the end, or
+ * a negative errno: -EINTR if it was stopped. `prompt` and `more` are printed where stdin is a
+ * terminal; or NULL. */
 int plain_read(struct plain_read *r, const char *prompt, const char *more, struct buf *ret);

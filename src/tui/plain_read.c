@@ -50,7 +50,8 @@ static int read_line(struct plain_read *r, struct buf *ret)
 {
     size_t looked = 0;
     for (;;) {
-        uint8_t *end = r->in.len > looked ? memchr(r->in.data + looked, '\n', r->in.len - looked) : NULL;
+        uint8_t *end =
+            r->in.len > looked ? memchr(r->in.data + looked, '\n', r->in.len - looked) : NULL;
         if (end || (r->ended && r->in.len)) {
             size_t n = end ? (size_t)(end - r->in.data) : r->in.len;
             size_t keep = n > 0 && r->in.data[n - 1] == '\r' ? n - 1 : n;

@@ -90,7 +90,8 @@ static void show_result(struct plain_show *s, const struct agent_event *e)
         size_t n = e->result->text.len;
         plain_line(s, (const char *)e->result->text.data, n < OUTPUT_SHOWN ? n : OUTPUT_SHOWN);
     }
-    buf_printf(&line, "  %s %s", summary_is_bad(e->result) ? "✗" : "✓", summary_time(e->seconds, time));
+    buf_printf(&line, "  %s %s", summary_is_bad(e->result) ? "✗" : "✓",
+               summary_time(e->seconds, time));
     if (s->calls > 1)
         buf_printf(&line, "  %s", e->name ? e->name : "");
     buf_append_str(&line, "  ");
@@ -113,7 +114,8 @@ static void show_changes(struct plain_show *s, const struct agent_changes *c)
         if (c->items[i].binary)
             buf_append_str(&text, "  (binary)\n");
         else
-            buf_printf(&text, "  +%" PRIu64 " -%" PRIu64 "\n", c->items[i].added, c->items[i].deleted);
+            buf_printf(&text, "  +%" PRIu64 " -%" PRIu64 "\n", c->items[i].added,
+                       c->items[i].deleted);
     }
     if (c->count > FILES_SHOWN)
         buf_printf(&text, "  … and %zu more\n", c->count - FILES_SHOWN);
@@ -131,7 +133,8 @@ static void show_wait(struct plain_show *s, const struct agent_event *e)
 {
     char time[SUMMARY_TIME_MAX], before[64];
     snprintf(before, sizeof before,
-             "asked again in %s, for the %d. time: ", summary_time(e->wait_ms / 1000.0, time), e->attempt);
+             "asked again in %s, for the %d. time: ", summary_time(e->wait_ms / 1000.0, time),
+             e->attempt);
     show_note(s, before, e->text ? e->text : "");
 }
 

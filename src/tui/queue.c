@@ -103,7 +103,8 @@ static size_t weight(const struct agent_event *e)
     return n;
 }
 
-/* An input is copied deep: jansson's reference counts may be shared by threads, its objects may not. */
+/* An input is copied deep: jansson's reference counts may be shared by threads, its objects may
+ * not. */
 static bool copy_parts(struct told *t, const struct agent_event *e)
 {
     if (e->text) {
@@ -205,8 +206,9 @@ static bool replace(struct queue *q, struct told *t)
     bool replaced = false;
     pthread_mutex_lock(&q->lock);
     struct told *old = q->last;
-    if (old && old->kind == TOLD_EVENT && old->event.kind == AGENT_PROGRESS && old->attempt == t->attempt &&
-        old->event.id && t->event.id && strcmp(old->event.id, t->event.id) == 0) {
+    if (old && old->kind == TOLD_EVENT && old->event.kind == AGENT_PROGRESS &&
+        old->attempt == t->attempt && old->event.id && t->event.id &&
+        strcmp(old->event.id, t->event.id) == 0) {
         struct buf more = old->more;
         old->more = t->more;
         t->more = more;

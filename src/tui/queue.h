@@ -1,10 +1,10 @@
 /*
  * What the agent's thread tells the one that owns the screen: a queue of copies, in order.
  *
- * It is bounded in bytes: who puts waits when it is full, so that a stream faster than the screen is slowed
- * down and not kept. Text that follows text becomes one, and of a call's progress only the newest is kept,
- * so that a frame takes a handful of things however fast they came. The descriptor is readable while there
- * is something to take.
+ * It is bounded in bytes: who puts waits when it is full, so that a stream faster than the screen
+ * is slowed down and not kept. Text that follows text becomes one, and of a call's progress only
+ * the newest is kept, so that a frame takes a handful of things however fast they came. The
+ * descriptor is readable while there is something to take.
  */
 #pragma once
 
@@ -47,8 +47,8 @@ int queue_new(struct queue **ret);
 struct queue *queue_free(struct queue *q);
 int queue_fd(const struct queue *q);
 
-/* Copies the event. Waits while the queue is full; after queue_close() it does nothing. Without memory the
- * event is lost: there is nobody who could be told. */
+/* Copies the event. Waits while the queue is full; after queue_close() it does nothing. Without
+ * memory the event is lost: there is nobody who could be told. */
 void queue_event(struct queue *q, const struct agent_event *e, unsigned attempt);
 void queue_anew(struct queue *q);
 void queue_person(struct queue *q, const char *words);

@@ -1,6 +1,6 @@
 /*
- * Showing a conversation again: its messages become the events that they once were. Of a long one the last
- * part is shown; nothing is read that is not.
+ * Showing a conversation again: its messages become the events that they once were. Of a long one
+ * the last part is shown; nothing is read that is not.
  */
 #include <errno.h>
 #include <string.h>
@@ -72,8 +72,9 @@ static void show_result(struct desk *d, const json_t *block)
             text_append(&result.text, text, strlen(text));
     }
     result.failed = json_is_true(json_object_get(block, "is_error"));
-    desk_tell(d, &(struct agent_event){
-                     .kind = AGENT_RESULT, .id = string_of(block, "tool_use_id"), .result = &result});
+    desk_tell(d, &(struct agent_event){.kind = AGENT_RESULT,
+                                       .id = string_of(block, "tool_use_id"),
+                                       .result = &result});
 }
 
 static void show_user(struct desk *d, const json_t *content, bool begins_turn)

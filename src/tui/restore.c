@@ -1,6 +1,7 @@
 /*
- * A signal's handler can ask nobody: what it writes is made beforehand and kept in this file's only variable,
- * which is also the only thing here that is not a screen's own. A program has one terminal.
+ * A signal's handler can ask nobody: what it writes is made beforehand and kept in this file's only
+ * variable, which is also the only thing here that is not a screen's own. A program has one
+ * terminal.
  */
 #include <curses.h>
 #include <signal.h>
@@ -56,7 +57,8 @@ static void add(const char *s)
     state.n += n;
 }
 
-/* What strings of terminfo say about waiting is left out: it was for terminals that print on paper. */
+/* What strings of terminfo say about waiting is left out: it was for terminals that print on paper.
+ */
 static void add_capability(const char *name)
 {
     const char *s = tigetstr(name);

@@ -1,14 +1,16 @@
 /*
- * The review: at the end of a turn with changes a panel offers to apply them, to show the diff, to keep
- * working or to undo the turn. It is in nobody's way: who types on, works on. A letter and Enter choose, as
- * in line mode; so do Tab and Enter on an empty input. A letter alone never does: it may begin a sentence.
+ * The review: at the end of a turn with changes a panel offers to apply them, to show the diff, to
+ * keep working or to undo the turn. It is in nobody's way: who types on, works on. A letter and
+ * Enter choose, as in line mode; so do Tab and Enter on an empty input. A letter alone never does:
+ * it may begin a sentence.
  */
 #include <string.h>
 
 #include "chat.h"
 #include "banned.h"
 
-const char *const REVIEW_NAMES[REVIEW_CHOICES] = {"[a] apply", "[d] diff", "[k] keep working", "[u] undo"};
+const char *const REVIEW_NAMES[REVIEW_CHOICES] = {"[a] apply", "[d] diff", "[k] keep working",
+                                                  "[u] undo"};
 static const char LETTERS[REVIEW_CHOICES + 1] = "adku";
 
 bool review_is_open(const struct chat *c)
@@ -25,12 +27,14 @@ int review_letter(const struct chat *c)
     return letter && *letter ? (int)(letter - LETTERS) : -1;
 }
 
-void review_details(const struct chat *c, char details[REVIEW_CHOICES][96], char *title, size_t n_title)
+void review_details(const struct chat *c, char details[REVIEW_CHOICES][96], char *title,
+                    size_t n_title)
 {
     _cleanup_buf_ struct buf sum = BUF_INIT(128);
     changes_summary(&c->changes, &sum);
     const char *s = buf_cstr(&sum);
-    snprintf(title, n_title, "%s to review: a letter and Enter, or just type on", s ? s : "changes");
+    snprintf(title, n_title, "%s to review: a letter and Enter, or just type on",
+             s ? s : "changes");
     snprintf(details[0], 96, "write them to your folder");
     snprintf(details[1], 96, "show them");
     snprintf(details[2], 96, "leave them in the box for now");
@@ -39,8 +43,8 @@ void review_details(const struct chat *c, char details[REVIEW_CHOICES][96], char
 
 void review_move(struct chat *c, int by)
 {
-    c->review_chosen =
-        (c->review_chosen + by + REVIEW_CHOICES + (c->review_chosen < 0 && by < 0)) % REVIEW_CHOICES;
+    c->review_chosen = (c->review_chosen + by + REVIEW_CHOICES + (c->review_chosen < 0 && by < 0)) %
+                       REVIEW_CHOICES;
 }
 
 static void act(struct chat *c, int choice)

@@ -21,7 +21,8 @@ struct screen {
     struct theme theme;
 };
 
-/* Where nothing is said about the language, UTF-8 is what terminals speak; a locale that was named counts. */
+/* Where nothing is said about the language, UTF-8 is what terminals speak; a locale that was named
+ * counts. */
 static void set_locale(void)
 {
     const char *named = getenv("LC_ALL");
@@ -36,7 +37,8 @@ static void set_locale(void)
 static bool can_draw(const char *term)
 {
     int found;
-    if (!term || !*term || strcmp(term, "dumb") == 0 || !isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+    if (!term || !*term || strcmp(term, "dumb") == 0 || !isatty(STDIN_FILENO) ||
+        !isatty(STDOUT_FILENO))
         return false;
     if (setupterm(term, STDOUT_FILENO, &found) != OK)
         return false;
@@ -51,7 +53,8 @@ int screen_open(struct screen **ret, struct error *err)
     const char *term = getenv("TERM");
     set_locale();
     if (!can_draw(term))
-        return error_set(err, ENOTSUP, "the terminal %s cannot be drawn on; use --plain", term ? term : "");
+        return error_set(err, ENOTSUP, "the terminal %s cannot be drawn on; use --plain",
+                         term ? term : "");
     struct screen *s = calloc(1, sizeof *s);
     if (!s)
         return error_set(err, ENOMEM, "no memory");
@@ -170,7 +173,8 @@ static int put_text(const struct screen *s, const char *text, size_t n, int room
     return used;
 }
 
-void screen_line(struct screen *s, int row, int column, const struct lines *l, size_t line, unsigned more)
+void screen_line(struct screen *s, int row, int column, const struct lines *l, size_t line,
+                 unsigned more)
 {
     const struct line *at = &l->all[line];
     move(row, column);

@@ -1,6 +1,7 @@
 /*
- * The terminal as rows of cells. ncurses knows what is on it and sends what differs; whatever happens, the
- * terminal is given back as it was: when the screen is closed, and when a signal ends the program.
+ * The terminal as rows of cells. ncurses knows what is on it and sends what differs; whatever
+ * happens, the terminal is given back as it was: when the screen is closed, and when a signal ends
+ * the program.
  */
 #pragma once
 
@@ -22,7 +23,8 @@ void screen_size(const struct screen *s, int *ret_rows, int *ret_columns);
 /* A frame: everything is drawn anew, then what changed is sent. */
 void screen_begin(struct screen *s);
 /* `more`: flags for all of it; reversed, it has one colour. */
-void screen_line(struct screen *s, int row, int column, const struct lines *l, size_t line, unsigned more);
+void screen_line(struct screen *s, int row, int column, const struct lines *l, size_t line,
+                 unsigned more);
 int screen_text(struct screen *s, int row, int column, unsigned style,
                 const char *text); /* clean; the column behind */
 void screen_rule(struct screen *s, int row);

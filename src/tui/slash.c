@@ -103,10 +103,12 @@ static int parse_attempts(const struct slash *s, const char *text, size_t n, str
     int r = parse_number(s, number, ret, err);
     const char *command = text + word + strspn(text + word, " \t\n");
     if (r == 0 && (ret->n < 2 || ret->n > ATTEMPTS_MAX))
-        r = error_set(err, EINVAL, "/attempts: from 2 to %d can be tried side by side", ATTEMPTS_MAX);
+        r = error_set(err, EINVAL, "/attempts: from 2 to %d can be tried side by side",
+                      ATTEMPTS_MAX);
     if (r == 0 && !*command)
-        r = error_set(err, EINVAL,
-                      "/attempts: a command that tells which is best is missing: /attempts 3 make test");
+        r = error_set(
+            err, EINVAL,
+            "/attempts: a command that tells which is best is missing: /attempts 3 make test");
     return r < 0 ? r : set_text(ret, command, strlen(command), err);
 }
 
@@ -123,14 +125,16 @@ static int parse_choice(const char *text, struct job *ret, struct error *err)
     return *text ? set_text(ret, text, strlen(text), err) : 0;
 }
 
-static int parse_rest(const struct slash *s, const char *text, size_t n, struct job *ret, struct error *err)
+static int parse_rest(const struct slash *s, const char *text, size_t n, struct job *ret,
+                      struct error *err)
 {
     switch (s->takes) {
     case TAKES_NOTHING:
         return n == 0 ? 0 : error_set(err, EINVAL, "/%s takes nothing behind it", s->name);
     case TAKES_TEXT:
         if (n == 0)
-            return error_set(err, EINVAL, "/%s needs %s: /%s %s", s->name, s->args, s->name, s->args);
+            return error_set(err, EINVAL, "/%s needs %s: /%s %s", s->name, s->args, s->name,
+                             s->args);
         return set_text(ret, text, n, err);
     case TAKES_TEXT_OR_NOTHING:
         return n == 0 ? 0 : set_text(ret, text, n, err);
@@ -146,7 +150,8 @@ static int parse_rest(const struct slash *s, const char *text, size_t n, struct 
 /* A path is no command: `/etc/passwd is odd` is for the model. */
 static bool is_command(const char *said, size_t n_name)
 {
-    return said[0] == '/' && n_name > 0 && !memchr(said + 1, '/', n_name) && isalpha((unsigned char)said[1]);
+    return said[0] == '/' && n_name > 0 && !memchr(said + 1, '/', n_name) &&
+           isalpha((unsigned char)said[1]);
 }
 
 int slash_parse(const char *said, struct job *ret, struct error *err)

@@ -1,6 +1,6 @@
 /*
- * What a person can say that is not for the model: commands (/undo 2) and shell commands (!ls). One table:
- * parsing, /help, completion and the guess at a slip read it.
+ * What a person can say that is not for the model: commands (/undo 2) and shell commands (!ls). One
+ * table: parsing, /help, completion and the guess at a slip read it.
  */
 #pragma once
 
@@ -10,7 +10,8 @@
 #include "buf.h"
 #include "error.h"
 
-/* What is to be done. Those above JOB_LOCAL need the agent, and are done by whoever has it (desk.h). */
+/* What is to be done. Those above JOB_LOCAL need the agent, and are done by whoever has it
+ * (desk.h). */
 enum job_kind {
     JOB_NONE, /* nothing was said */
     JOB_HELP,
@@ -73,14 +74,16 @@ struct slash {
 };
 extern const struct slash SLASHES[];
 
-/* What can be chosen for a conflict, in the order of enum apply_choice; the first has no name. NULL ends it.
+/* What can be chosen for a conflict, in the order of enum apply_choice; the first has no name. NULL
+ * ends it.
  */
 extern const char *const SLASH_CHOICES[];
 
 /* The command of that name; NULL: there is none. */
 const struct slash *slash_find(const char *name, size_t n);
 
-/* Understands what the person entered. -EINVAL with a text for a person if it is no command, or a wrong one.
+/* Understands what the person entered. -EINVAL with a text for a person if it is no command, or a
+ * wrong one.
  */
 int slash_parse(const char *said, struct job *ret, struct error *err);
 

@@ -66,7 +66,8 @@ static size_t fitting(const char *text, size_t n, size_t width)
 
 int summary_line(const char *text, size_t n, size_t width, struct buf *out)
 {
-    _cleanup_buf_ struct buf one = BUF_INIT(width * 4 + 16), clean = BUF_INIT(one.max * HARMLESS_GROWTH);
+    _cleanup_buf_ struct buf one = BUF_INIT(width * 4 + 16),
+                             clean = BUF_INIT(one.max * HARMLESS_GROWTH);
     struct harmless h = {0};
     bool more = false;
     if (width == 0 || n == 0)

@@ -23,11 +23,13 @@ static int call_bash(const json_t *input, struct buf *b)
 {
     const char *command = string_of(input, "command");
     if (command)
-        return buf_printf(b, "%s%s", command, json_is_true(json_object_get(input, "background")) ? " &" : "");
+        return buf_printf(b, "%s%s", command,
+                          json_is_true(json_object_get(input, "background")) ? " &" : "");
     const char *what = json_is_true(json_object_get(input, "kill")) ? "end"
                        : json_object_get(input, "stdin")            ? "write to"
                                                                     : "look at";
-    return buf_printf(b, "%s background command %" JSON_INTEGER_FORMAT, what, number_of(input, "handle"));
+    return buf_printf(b, "%s background command %" JSON_INTEGER_FORMAT, what,
+                      number_of(input, "handle"));
 }
 
 static int call_read(const json_t *input, struct buf *b)
@@ -57,7 +59,11 @@ static int call_search(const json_t *input, struct buf *b)
 static int call_list(const json_t *input, struct buf *b)
 {
     const char *path = string_of(input, "path"), *glob = string_of(input, "glob");
-    return buf_printf(b, "%s%s%s", path ? path : glob ? "" : ".", path && glob ? " " : "", glob ? glob : "");
+    return buf_printf(b, "%s%s%s",
+                      path   ? path
+                      : glob ? ""
+                             : ".",
+                      path && glob ? " " : "", glob ? glob : "");
 }
 
 /* The name in the first `+++ b/NAME` line, and how many more files there are. */
@@ -84,7 +90,8 @@ static int call_tests(const json_t *input, struct buf *b)
     const char *filter = string_of(input, "filter");
     if (command)
         return buf_append_str(b, command);
-    return buf_printf(b, "%s%s%s", path ? path : "", path && filter ? " " : "", filter ? filter : "");
+    return buf_printf(b, "%s%s%s", path ? path : "", path && filter ? " " : "",
+                      filter ? filter : "");
 }
 
 static int call_plan(const json_t *input, struct buf *b)
@@ -110,7 +117,8 @@ static int call_other(const json_t *input, struct buf *b)
         if ((text = string_of(input, telling[i])))
             return buf_append_str(b, text);
     json_object_foreach((json_t *)input, key,
-                        value) if ((text = json_string_value(value))) return buf_append_str(b, text);
+                        value) if ((text = json_string_value(value))) return buf_append_str(b,
+                                                                                            text);
     return 0;
 }
 
@@ -120,7 +128,8 @@ static int result_bash(const json_t *d, struct buf *b)
 {
     const char *killed = string_of(d, "killed_by"), *signal = string_of(d, "signal");
     if (json_is_true(json_object_get(d, "running")))
-        return buf_printf(b, "runs in the background as %" JSON_INTEGER_FORMAT, number_of(d, "handle"));
+        return buf_printf(b, "runs in the background as %" JSON_INTEGER_FORMAT,
+                          number_of(d, "handle"));
     if (killed)
         return buf_printf(b, "ended by the limit on %s", killed);
     if (signal)
@@ -201,8 +210,8 @@ static int result_tests(const json_t *d, struct buf *b)
 
 static int result_plan(const json_t *d, struct buf *b)
 {
-    return buf_printf(b, "%" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT " done", number_of(d, "done"),
-                      number_of(d, "total"));
+    return buf_printf(b, "%" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT " done",
+                      number_of(d, "done"), number_of(d, "total"));
 }
 
 static const struct teller {

@@ -83,7 +83,8 @@ void theme_open(struct theme *t, const char *term)
     const char *no_color = getenv("NO_COLOR");
     *t = (struct theme){.ascii = strcmp(nl_langinfo(CODESET), "UTF-8") != 0,
                         .few_glyphs = term && strcmp(term, "linux") == 0};
-    if (!(no_color && *no_color) && has_colors() && start_color() != ERR && use_default_colors() != ERR)
+    if (!(no_color && *no_color) && has_colors() && start_color() != ERR &&
+        use_default_colors() != ERR)
         set_colours(t);
     for (int i = 0; i < ROLE_COUNT; i++)
         t->attributes[i] = COLOURS[i].always | (t->pairs[i] ? 0 : COLOURS[i].colourless);

@@ -1,8 +1,8 @@
 /*
- * How roles look on this terminal. With 256 colours or more the theme has colours of its own, chosen for a
- * dark or a light background where that is known (COLORFGBG; HUTCH_THEME=dark|light), else such as are
- * readable on both; with fewer the terminal's own eight, which its owner has chosen to be readable. Most text
- * has no colour at all. NO_COLOR leaves bold and underlined.
+ * How roles look on this terminal. With 256 colours or more the theme has colours of its own,
+ * chosen for a dark or a light background where that is known (COLORFGBG; HUTCH_THEME=dark|light),
+ * else such as are readable on both; with fewer the terminal's own eight, which its owner has
+ * chosen to be readable. Most text has no colour at all. NO_COLOR leaves bold and underlined.
  */
 #pragma once
 

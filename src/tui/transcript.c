@@ -36,7 +36,8 @@ static void drop_oldest(struct transcript *t)
     memmove(t->items, t->items + n, t->count * sizeof(void *));
     t->answer = t->answer > n ? t->answer - n : 0;
     t->top = t->top > n ? t->top - n : 0;
-    t->selected = t->selected != TRANSCRIPT_NONE && t->selected >= n ? t->selected - n : TRANSCRIPT_NONE;
+    t->selected =
+        t->selected != TRANSCRIPT_NONE && t->selected >= n ? t->selected - n : TRANSCRIPT_NONE;
 }
 
 struct item *transcript_add(struct transcript *t, enum item_kind kind)
@@ -158,7 +159,8 @@ static void keep_place(struct transcript *t, const struct item_look *look)
     t->top_line = t->top_line * now / before;
 }
 
-void transcript_rows(struct transcript *t, const struct item_look *look, int height, struct row *ret)
+void transcript_rows(struct transcript *t, const struct item_look *look, int height,
+                     struct row *ret)
 {
     int at = 0;
     memset(ret, 0, (size_t)height * sizeof *ret);

@@ -35,7 +35,8 @@ static void streams_over(struct transcript *t)
 }
 
 /* More of what streams: to the item at the end, if it is of that kind and of this answer. */
-static void stream(struct transcript *t, enum item_kind kind, const struct agent_event *e, int64_t now)
+static void stream(struct transcript *t, enum item_kind kind, const struct agent_event *e,
+                   int64_t now)
 {
     struct item *it = last_item(t);
     if (!it || it->kind != kind || it->over) {
@@ -76,7 +77,8 @@ static struct item *find_call(struct transcript *t, const char *id)
 {
     for (size_t i = t->count; i-- > 0;) {
         struct item *it = t->items[i];
-        if (it->kind == ITEM_CALL && it->state == CALL_RUNNING && it->id && id && strcmp(it->id, id) == 0)
+        if (it->kind == ITEM_CALL && it->state == CALL_RUNNING && it->id && id &&
+            strcmp(it->id, id) == 0)
             return it;
     }
     return NULL;

@@ -1,9 +1,9 @@
 /*
  * The terminal: a chat with an agent on a screen (ncursesw), or line by line where there is none.
  *
- * The agent works in a thread of its own and its events come through a queue; this thread alone owns the
- * screen and the keys. What is shown of strangers (files, output, the model's words) goes through one door
- * that makes it harmless.
+ * The agent works in a thread of its own and its events come through a queue; this thread alone
+ * owns the screen and the keys. What is shown of strangers (files, output, the model's words) goes
+ * through one door that makes it harmless.
  */
 #pragma once
 

@@ -115,7 +115,8 @@ void view_scroll(struct view *v, int lines_down)
 
 void view_page(struct view *v, int pages)
 {
-    int page = v->transcript.height > 4 ? v->transcript.height - 2 : 1; /* two lines are seen twice */
+    int page =
+        v->transcript.height > 4 ? v->transcript.height - 2 : 1; /* two lines are seen twice */
     view_scroll(v, pages * page);
 }
 
@@ -205,7 +206,8 @@ static void draw(struct view *v)
     screen_size(v->screen, &rows, &columns);
     int input = input_height(&v->input, rows, columns), choices = choices_height(&v->input, rows);
     int air = rows >= 16; /* an empty row above the line */
-    int status = rows - 1, choices_at = status - choices, input_at = choices_at - input, rule = input_at - 1;
+    int status = rows - 1, choices_at = status - choices, input_at = choices_at - input,
+        rule = input_at - 1;
     screen_begin(v->screen);
     draw_transcript(v, rule - air, &look);
     if (rule >= 0)

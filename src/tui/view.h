@@ -1,13 +1,14 @@
 /*
- * The screen: the transcript above, the input with its completions or a panel below, one status line. What is
- * where and how it looks is decided here; what happens is not (chat.h).
+ * The screen: the transcript above, the input with its completions or a panel below, one status
+ * line. What is where and how it looks is decided here; what happens is not (chat.h).
  *
- * The transcript is a list of items (the person's words, answers, thoughts, calls with their output, notes).
- * An item is laid out in lines for the width once and again only when it changed, so that a frame costs what
- * is on the screen, and a stream of any length costs the paragraph it is in.
+ * The transcript is a list of items (the person's words, answers, thoughts, calls with their
+ * output, notes). An item is laid out in lines for the width once and again only when it changed,
+ * so that a frame costs what is on the screen, and a stream of any length costs the paragraph it is
+ * in.
  *
- * All of it is used from one thread. Texts are untrusted unless said otherwise: made harmless here, at the
- * one place where characters become cells.
+ * All of it is used from one thread. Texts are untrusted unless said otherwise: made harmless here,
+ * at the one place where characters become cells.
  */
 #pragma once
 
@@ -23,8 +24,8 @@
 
 struct view;
 
-/* -ENOTSUP where there is no terminal that can be drawn on: plain mode serves then. Keys are not read here:
- * the terminal is in raw mode, without echo. */
+/* -ENOTSUP where there is no terminal that can be drawn on: plain mode serves then. Keys are not
+ * read here: the terminal is in raw mode, without echo. */
 int view_open(struct view **ret, struct error *err); /* takes the terminal */
 struct view *view_close(struct view *v);             /* and gives it back, as it was */
 
@@ -42,26 +43,27 @@ void view_diff(struct view *v, const char *diff,
                size_t n); /* a git diff, coloured; opened and folded like output */
 void view_clear(struct view *v);
 
-/* Scrolling by lines; a page or everything by view_page, view_top, view_end. New text follows the end while
- * the end is shown. */
+/* Scrolling by lines; a page or everything by view_page, view_top, view_end. New text follows the
+ * end while the end is shown. */
 void view_scroll(struct view *v, int lines);
 void view_page(struct view *v, int pages);
 void view_top(struct view *v);
 void view_end(struct view *v);
 
-/* Folded items (output, thoughts): the selection moves between them, the selected one opens or folds; or all
- * do. */
+/* Folded items (output, thoughts): the selection moves between them, the selected one opens or
+ * folds; or all do. */
 void view_select(struct view *v, int by); /* -1: the one before, 1: the next; 0: none */
-bool view_toggle(struct view *v);         /* the selected one, else the last; false: there is none */
+bool view_toggle(struct view *v); /* the selected one, else the last; false: there is none */
 void view_toggle_all(struct view *v);
 
 /* The input as it is to be shown: lines of text with the cursor. Borrowed for the call. */
 struct view_input {
-    const char *text;           /* with newlines */
-    size_t n, cursor;           /* bytes */
-    const char *prompt;         /* in front of the first line */
-    const char *hint;           /* shown grey where the text is empty; or NULL */
-    const char *const *choices; /* completions, or entries of a panel, shown above the status line */
+    const char *text;   /* with newlines */
+    size_t n, cursor;   /* bytes */
+    const char *prompt; /* in front of the first line */
+    const char *hint;   /* shown grey where the text is empty; or NULL */
+    const char *const
+        *choices; /* completions, or entries of a panel, shown above the status line */
     const char *const *details; /* a few words to each; or NULL */
     size_t n_choices;
     int chosen;        /* -1: none */
@@ -74,14 +76,15 @@ struct view_status {
     uint64_t context, window; /* tokens */
     bool cost_known;
     double cost;
-    size_t changes;   /* files pending */
-    const char *busy; /* what is going on ("thinking", "bash"), with a spinner and the time; NULL: idle */
+    size_t changes; /* files pending */
+    const char
+        *busy; /* what is going on ("thinking", "bash"), with a spinner and the time; NULL: idle */
     double busy_seconds;
     const char *keys; /* a hint on what can be pressed now; or NULL */
 };
 void view_status(struct view *v, const struct view_status *s);
 
-/* Draws what changed, nothing else; text that streams no more than 30 times a second, so it may be called
- * after every event. Returns how many milliseconds later it wants to be called again though
+/* Draws what changed, nothing else; text that streams no more than 30 times a second, so it may be
+ * called after every event. Returns how many milliseconds later it wants to be called again though
  * nothing happens (a spinner, text that waits for its frame), or -1. */
 int view_draw(struct view *v);

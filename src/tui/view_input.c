@@ -1,6 +1,6 @@
 /*
- * The input: the text with its cursor, wrapped as it is typed, at most a third of the screen; below it what
- * can be chosen from.
+ * The input: the text with its cursor, wrapped as it is typed, at most a third of the screen; below
+ * it what can be chosen from.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -203,6 +203,7 @@ void choices_draw(const struct input_area *in, struct screen *s, int row, int he
         column = screen_text(s, row + i, column, chosen ? ROLE_ACCENT | STYLE_BOLD : ROLE_TEXT,
                              choice ? choice : "");
         if (detail && *detail)
-            screen_text(s, row + i, column > widest + 4 ? column + 2 : widest + 4, ROLE_MUTED, detail);
+            screen_text(s, row + i, column > widest + 4 ? column + 2 : widest + 4, ROLE_MUTED,
+                        detail);
     }
 }

@@ -67,7 +67,8 @@ static void say_changes(struct buf *out, const struct view_status *t)
         buf_printf(out, "%zu file%s changed", t->changes, t->changes == 1 ? "" : "s");
 }
 
-static int draw_busy(const struct status_bar *b, struct screen *s, int row, unsigned tick, int64_t now)
+static int draw_busy(const struct status_bar *b, struct screen *s, int row, unsigned tick,
+                     int64_t now)
 {
     char time[SUMMARY_TIME_MAX];
     double seconds = (double)(now - b->busy_since) / NS_PER_S;

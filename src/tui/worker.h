@@ -1,6 +1,6 @@
 /*
- * The thread that does the jobs of the desk, so that the one with the keys and the screen never waits. One
- * job at a time: what happens on the way and the answer come through the queue.
+ * The thread that does the jobs of the desk, so that the one with the keys and the screen never
+ * waits. One job at a time: what happens on the way and the answer come through the queue.
  */
 #pragma once
 
@@ -9,7 +9,8 @@
 
 struct worker;
 
-int worker_new(const struct tui_options *o, struct queue *q, struct worker **ret, struct error *err);
+int worker_new(const struct tui_options *o, struct queue *q, struct worker **ret,
+               struct error *err);
 
 /* Ends the job under way, closes the conversation and waits for both. */
 struct worker *worker_free(struct worker *w);

@@ -1,6 +1,7 @@
 /*
- * Each character is looked at twice at most: once to measure the word it is in, once to place it; a word that
- * is longer than a line is measured no further than the line. So time is linear in the text, whatever it is.
+ * Each character is looked at twice at most: once to measure the word it is in, once to place it; a
+ * word that is longer than a line is measured no further than the line. So time is linear in the
+ * text, whatever it is.
  */
 #include <string.h>
 
@@ -75,14 +76,16 @@ static bool is_one_of(uint32_t c, const uint32_t *set, size_t n)
     return false;
 }
 
-/* May a line end between these two, of which one is wide? Not before what closes, nor behind what opens. */
+/* May a line end between these two, of which one is wide? Not before what closes, nor behind what
+ * opens. */
 static bool parts(uint32_t before, uint32_t after)
 {
     static const uint32_t closes[] = {0x3001, 0x3002, 0xff0c, 0xff0e, 0xff01, 0xff1f, 0xff1a,
                                       0xff1b, 0x300d, 0x300f, 0x3011, 0x300b, 0xff09, 0x3009,
                                       ')',    ']',    '}',    ',',    '.',    '!',    '?'};
     static const uint32_t opens[] = {0x300c, 0x300e, 0x3010, 0x300a, 0xff08, 0x3008, '(', '[', '{'};
-    return !is_one_of(after, closes, ARRAY_SIZE(closes)) && !is_one_of(before, opens, ARRAY_SIZE(opens));
+    return !is_one_of(after, closes, ARRAY_SIZE(closes)) &&
+           !is_one_of(before, opens, ARRAY_SIZE(opens));
 }
 
 /* The end of the word at `at`, and its width; no more than fits in a line. */
@@ -113,7 +116,8 @@ static size_t blanks_end(const struct wrapper *w, size_t at)
     return at;
 }
 
-/* Blanks between words shrink to nothing at the end of a line; at its start they are an indentation. */
+/* Blanks between words shrink to nothing at the end of a line; at its start they are an
+ * indentation. */
 static void put_blanks(struct wrapper *w, size_t from, size_t n)
 {
     int room = w->column ? w->width - w->column : w->width / 2;

@@ -1,6 +1,6 @@
 /*
- * Text that flows into lines of a width. A flow is clean text with styles; what is too long for a line goes
- * on in the next, behind a margin.
+ * Text that flows into lines of a width. A flow is clean text with styles; what is too long for a
+ * line goes on in the next, behind a margin.
  */
 #pragma once
 
@@ -35,12 +35,14 @@ struct margin {
     unsigned first_style, rest_style;
 };
 
-/* By words: what is longer than a line is broken; wide characters may be parted from their neighbours.
- * `width` is without the margin. An empty flow gives no line. */
+/* By words: what is longer than a line is broken; wide characters may be parted from their
+ * neighbours. `width` is without the margin. An empty flow gives no line. */
 void wrap_words(const struct flow *f, const struct margin *m, int width, struct lines *out);
 
-/* As it stands, with its blanks; tabs go to the next multiple of `tab`. An empty flow gives an empty line. */
-void wrap_exact(const struct flow *f, const struct margin *m, int width, int tab, struct lines *out);
+/* As it stands, with its blanks; tabs go to the next multiple of `tab`. An empty flow gives an
+ * empty line. */
+void wrap_exact(const struct flow *f, const struct margin *m, int width, int tab,
+                struct lines *out);
 
 /* As it stands, but one line only: what does not fit is left out and … says so; true then. */
 bool wrap_one(const struct flow *f, const struct margin *m, int width, int tab, struct lines *out);

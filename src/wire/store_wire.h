@@ -1,7 +1,7 @@
 /*
- * Messages to the process that watches and removes the disk stores of one family of boxes (`hutch-guest
- * store`, src/guest/store). Each is one packet on its control socket. When the owner of the boxes ends, the
- * socket closes and the process removes every store that is left.
+ * Messages to the process that watches and removes the disk stores of one family of boxes
+ * (`hutch-guest store`, src/guest/store). Each is one packet on its control socket. When the owner
+ * of the boxes ends, the socket closes and the process removes every store that is left.
  */
 #pragma once
 
@@ -12,9 +12,11 @@
 #define STORE_PREFIX    "box-" /* folders with other names are never removed */
 
 enum store_op {
-    STORE_SETUP,   /* fds: the folder that holds all stores, the family's user namespace (ordinary user) */
+    STORE_SETUP,   /* fds: the folder that holds all stores, the family's user namespace (ordinary
+                      user) */
     STORE_ADD,     /* fds: the store's folder with its lock, a file with one struct store_state */
-    STORE_PROCESS, /* fds: a pidfd of the box's process 1, which is killed if the box goes on writing */
+    STORE_PROCESS, /* fds: a pidfd of the box's process 1, which is killed if the box goes on
+                      writing */
     STORE_REMOVE,  /* fds: a pipe, closed once the folder is gone */
 };
 

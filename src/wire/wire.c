@@ -164,7 +164,8 @@ ssize_t wire_fill(struct wire_reader *r)
     if (!at)
         return -ENOMEM;
     size_t n_fds = 0;
-    ssize_t got = io_recv_fds(r->fd, at, want, r->fds + r->n_fds, WIRE_FDS_MAX - r->n_fds, &n_fds, 0);
+    ssize_t got =
+        io_recv_fds(r->fd, at, want, r->fds + r->n_fds, WIRE_FDS_MAX - r->n_fds, &n_fds, 0);
     if (got < 0)
         return got;
     r->n_fds += n_fds;

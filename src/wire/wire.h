@@ -1,9 +1,9 @@
 /*
  * The protocol between host and guest: frames of fields.
  *
- * A connection carries one request. The host sends one request frame; the guest answers with any number of
- * stream frames (OUTPUT, ENTRY, DATA) and exactly one RESULT or ERROR, then closes. While a command runs the
- * host may send STDIN, KILL and RESIZE. A frame is
+ * A connection carries one request. The host sends one request frame; the guest answers with any
+ * number of stream frames (OUTPUT, ENTRY, DATA) and exactly one RESULT or ERROR, then closes. While
+ * a command runs the host may send STDIN, KILL and RESIZE. A frame is
  *
  *     u32 size of the body | u8 type | u8 zero[3] | body
  *
@@ -11,12 +11,12 @@
  *
  *     u16 key | u16 zero | u32 length | bytes
  *
- * all little-endian. Numbers are 8-byte fields. A field that is not known is skipped; a field that may repeat
- * (ARG, ENV) repeats. A malformed frame ends the connection, never the guest. docs/protocol.md is the
- * description for people.
+ * all little-endian. Numbers are 8-byte fields. A field that is not known is skipped; a field that
+ * may repeat (ARG, ENV) repeats. A malformed frame ends the connection, never the guest.
+ * docs/protocol.md is the description for people.
  *
- * Over a unix socket a request may carry descriptors (SCM_RIGHTS) with its first byte; on any other stream it
- * cannot, and asks for frames instead.
+ * Over a unix socket a request may carry descriptors (SCM_RIGHTS) with its first byte; on any other
+ * stream it cannot, and asks for frames instead.
  */
 #pragma once
 
@@ -29,7 +29,7 @@
 
 #define WIRE_HEADER   8u
 #define WIRE_BODY_MAX (1u << 20)
-#define WIRE_LAST_WORDS                                                                                      \
+#define WIRE_LAST_WORDS                                                                            \
     'E' /* over the control socket, from a guest that cannot begin: then the call and its error */
 #define WIRE_DATA_MAX (64u << 10) /* payload of one OUTPUT, STDIN or DATA frame */
 #define WIRE_FDS_MAX  4u
@@ -37,34 +37,44 @@
 enum wire_type {
     /* requests, host to guest */
     WIRE_PING = 1,
-    WIRE_EXEC = 2, /* ARG… ENV… CWD STDIO BACKGROUND TIMEOUT_MS CPU_MS FILES ROWS COLS → OUTPUT… RESULT */
+    WIRE_EXEC =
+        2, /* ARG… ENV… CWD STDIO BACKGROUND TIMEOUT_MS CPU_MS FILES ROWS COLS → OUTPUT… RESULT */
     WIRE_SIGNAL = 3, /* HANDLE SIGNAL → RESULT: signals a background command's whole tree */
     WIRE_STATUS = 4, /* HANDLE → RESULT: is it running, how did it end */
     WIRE_FREEZE = 5, /* → RESULT: all processes stopped; they go on when the connection is closed */
-    WIRE_SHELL = 6, /* NAME TEXT CWD DATA ENV… BACKGROUND and EXEC's limits → OUTPUT… RESULT: see shell.h */
+    WIRE_SHELL =
+        6, /* NAME TEXT CWD DATA ENV… BACKGROUND and EXEC's limits → OUTPUT… RESULT: see shell.h */
     WIRE_INPUT = 7, /* HANDLE DATA EOF → RESULT: what a background command reads */
-    WIRE_ADOPT = 8, /* EXEC's limits → WAITING ARRIVED RESULT: a command from outside, wire_adopt.h */
+    WIRE_ADOPT =
+        8, /* EXEC's limits → WAITING ARRIVED RESULT: a command from outside, wire_adopt.h */
     /* file requests, host to guest; paths are relative to the workspace (or ROOT) */
-    WIRE_READ = 16,  /* PATH OFFSET LIMIT → DATA… RESULT(SIZE MODE) */
-    WIRE_WRITE = 17, /* PATH MODE APPEND EXECUTABLE, then DATA… EOF → RESULT(SIZE MODE CREATED): atomic */
-    WIRE_LIST = 18,  /* PATH → ENTRY… RESULT */
-    WIRE_STAT = 19,  /* PATH → RESULT */
+    WIRE_READ = 16, /* PATH OFFSET LIMIT → DATA… RESULT(SIZE MODE) */
+    WIRE_WRITE =
+        17, /* PATH MODE APPEND EXECUTABLE, then DATA… EOF → RESULT(SIZE MODE CREATED): atomic */
+    WIRE_LIST = 18,   /* PATH → ENTRY… RESULT */
+    WIRE_STAT = 19,   /* PATH → RESULT */
     WIRE_SEARCH = 20, /* a pattern in the files beneath PATH */
     WIRE_TREE = 21,   /* the names beneath PATH */
-    WIRE_EDIT = 22,  /* PATH (OLD_SIZE NEW_SIZE ALL)…, then DATA… EOF → DATA… RESULT: replaces text */
-    WIRE_PATCH = 23, /* STRIP FUZZ …, then DATA… EOF: applies a diff, all or nothing → ENTRY… RESULT */
+    WIRE_EDIT =
+        22, /* PATH (OLD_SIZE NEW_SIZE ALL)…, then DATA… EOF → DATA… RESULT: replaces text */
+    WIRE_PATCH =
+        23, /* STRIP FUZZ …, then DATA… EOF: applies a diff, all or nothing → ENTRY… RESULT */
     WIRE_REPORT = 24, /* what a test runner reported in files beneath PATH */
-    WIRE_LINES = 25,  /* PATH LINE COUNT LIMIT_BYTES IMAGE_MAX → DATA… RESULT: like READ, by lines */
-    WIRE_STAGE = 26, /* OWN… CLEAR…, then ENTRY(PATH MODE SIZE DATA) DATA…, ENTRY(EOF) → ENTRY… RESULT */
-    WIRE_PUT = 28, /* then ENTRY(PATH KIND MODE TARGET) DATA…, ENTRY(EOF) → ENTRY(PATH CODE)… RESULT */
+    WIRE_LINES = 25, /* PATH LINE COUNT LIMIT_BYTES IMAGE_MAX → DATA… RESULT: like READ, by lines */
+    WIRE_STAGE =
+        26, /* OWN… CLEAR…, then ENTRY(PATH MODE SIZE DATA) DATA…, ENTRY(EOF) → ENTRY… RESULT */
+    WIRE_PUT =
+        28, /* then ENTRY(PATH KIND MODE TARGET) DATA…, ENTRY(EOF) → ENTRY(PATH CODE)… RESULT */
     /* what only a scribe answers: the box's changes, seen from outside of it */
     WIRE_CHANGES = 32, /* → ENTRY(PATH KIND)… RESULT */
     WIRE_DIFF = 33,    /* STAT? → DATA… RESULT */
     WIRE_FETCH = 34,   /* PATH → DATA… RESULT: one changed file of the merged view */
     WIRE_COPY = 35,    /* FLATTEN SNAPSHOT PREVIOUS ROOM MAPPED → RESULT: a new layer */
-    WIRE_LAYERED = 40, /* PATH… → ENTRY(PATH)… RESULT: those that the layers decide about, not the base */
-    WIRE_TOUCHED = 44, /* → ENTRY(PATH BOTH), ENTRY(PATH HIDDEN)… RESULT: names that the layers decide about,
-                          and behind those in it, a folder whose names in the base they hide */
+    WIRE_LAYERED =
+        40, /* PATH… → ENTRY(PATH)… RESULT: those that the layers decide about, not the base */
+    WIRE_TOUCHED =
+        44, /* → ENTRY(PATH BOTH), ENTRY(PATH HIDDEN)… RESULT: names that the layers decide about,
+               and behind those in it, a folder whose names in the base they hide */
     /* host to guest while a command runs */
     WIRE_STDIN = 64,  /* DATA, or EOF */
     WIRE_KILL = 65,   /* SIGNAL: to the command's process group */
@@ -102,10 +112,11 @@ enum wire_key {
     WIRE_K_MAX_RSS = 20, /* bytes */
     WIRE_K_RUNNING = 21,
     WIRE_K_OUTPUT_PATH = 22, /* where a background command's output is kept, inside the box */
-    WIRE_K_PIDS = 23,        /* the box's limit on processes; the guest ends a command that stays at it */
-    WIRE_K_MEMORY = 24,      /* bytes; set where no cgroup enforces it, the guest samples instead */
-    WIRE_K_FILES = 25,       /* descriptors that a process of the command may have open */
-    WIRE_K_LAST = 26, /* 1: no other request follows, the guest ends with this command (STDIO_FDS only) */
+    WIRE_K_PIDS = 23, /* the box's limit on processes; the guest ends a command that stays at it */
+    WIRE_K_MEMORY = 24, /* bytes; set where no cgroup enforces it, the guest samples instead */
+    WIRE_K_FILES = 25,  /* descriptors that a process of the command may have open */
+    WIRE_K_LAST =
+        26, /* 1: no other request follows, the guest ends with this command (STDIO_FDS only) */
     WIRE_K_CODE = 32, /* errno */
     WIRE_K_TEXT = 33,
     WIRE_K_PATH = 34,
@@ -123,9 +134,10 @@ enum wire_key {
     WIRE_K_TOO_MANY = 46, /* RESULT of a list that was cut */
     WIRE_K_LINE = 47,     /* counted from 1; in a request a negative number counts from the end */
     /* SHELL, and background commands */
-    WIRE_K_STATE = 48, /* enum wire_state: what became of the changes that a call made to its session */
-    WIRE_K_NOTE = 49,  /* repeated: something to know about how it was done */
-    WIRE_K_MARK = 50,  /* up to where somebody has read a background command's output */
+    WIRE_K_STATE =
+        48, /* enum wire_state: what became of the changes that a call made to its session */
+    WIRE_K_NOTE = 49, /* repeated: something to know about how it was done */
+    WIRE_K_MARK = 50, /* up to where somebody has read a background command's output */
     /* SEARCH and TREE */
     WIRE_K_PATTERN = 51,
     WIRE_K_GLOB = 52,    /* may repeat; with `!` in front it leaves out */
@@ -143,7 +155,8 @@ enum wire_key {
     WIRE_K_SEARCHED = 64,   /* files */
     WIRE_K_BINARY = 65,     /* files that were left at a NUL byte */
     WIRE_K_UNREADABLE = 66, /* files and folders */
-    WIRE_K_PARTLY = 67,   /* files that are too large, or have too long a line, to be searched as they are */
+    WIRE_K_PARTLY =
+        67, /* files that are too large, or have too long a line, to be searched as they are */
     WIRE_K_FILE_MAX = 68, /* bytes of one file that are searched */
     WIRE_K_DEPTH = 69,    /* of folders that are walked; 1: the first alone */
     WIRE_K_SIZES = 70,    /* 1: MODE SIZE MTIME_NS of each entry */
@@ -191,22 +204,25 @@ enum wire_key {
     WIRE_K_SKIPPED = 107,
     WIRE_K_STALE = 108, /* how many reports were of an earlier run */
     /* STAGE */
-    WIRE_K_OWN = 109,   /* repeats: a path beneath the root that holds what is sent and nothing else */
-    WIRE_K_CLEAR = 110, /* repeats: an absolute path that is removed; with a slash behind, made anew */
+    WIRE_K_OWN =
+        109, /* repeats: a path beneath the root that holds what is sent and nothing else */
+    WIRE_K_CLEAR =
+        110, /* repeats: an absolute path that is removed; with a slash behind, made anew */
     /* Background commands */
     WIRE_K_OUTPUT_TOTAL = 111, /* bytes of output after which one is ended */
     WIRE_K_TAIL = 112,         /* the last bytes of new output, if DATA has not all of it */
     WIRE_K_DROPPED = 113,      /* bytes of new output that its file does not have any more */
-    WIRE_K_SOCKETS = 114,      /* EXEC, SHELL, ADOPT: bytes that the box's TCP and UDP sockets may hold */
+    WIRE_K_SOCKETS =
+        114, /* EXEC, SHELL, ADOPT: bytes that the box's TCP and UDP sockets may hold */
     /* CHANGES, TOUCHED */
     WIRE_K_IMPLIED = 130, /* a folder with something in it: the paths in it tell of it, too */
     WIRE_K_LINK = 131,    /* a number that all names of one file share */
-    WIRE_K_BOTH = 132,    /* 1: a layer names it itself, so that its content in the folder matters */
+    WIRE_K_BOTH = 132, /* 1: a layer names it itself, so that its content in the folder matters */
     /* COPY */
     WIRE_K_SNAPSHOT = 140, /* the number of the new snapshot */
     WIRE_K_PREVIOUS = 141, /* of the one before, whose unchanged files it shares; 0: none */
     WIRE_K_ROOM = 142,     /* bytes that may be written; absent: as many as fit */
-    WIRE_K_MAPPED = 143,   /* FREEZE's answer, too: 1: a process has files mapped to write to them */
+    WIRE_K_MAPPED = 143, /* FREEZE's answer, too: 1: a process has files mapped to write to them */
 };
 
 enum wire_stdio {
@@ -288,8 +304,8 @@ struct wire_field {
     size_t size;
 };
 
-/* Parses the frame at the start of data. Returns its whole length, 0 if more bytes are needed, -EPROTO if
- * malformed. */
+/* Parses the frame at the start of data. Returns its whole length, 0 if more bytes are needed,
+ * -EPROTO if malformed. */
 ssize_t wire_parse(const uint8_t *data, size_t n, struct wire_frame *ret);
 
 /* Walks the fields of a parsed frame: start with *at = 0. False at the end. Bodies were checked by
@@ -303,17 +319,20 @@ uint64_t wire_find_u64(const struct wire_frame *f, uint16_t key, uint64_t fallba
 /* The number that a field holds, or fallback if it is not 8 bytes. */
 uint64_t wire_u64(const struct wire_field *f, uint64_t fallback);
 
-/* A copy of the first such field as a C string; NULL if absent, without memory, or holding a NUL. */
+/* A copy of the first such field as a C string; NULL if absent, without memory, or holding a NUL.
+ */
 char *wire_find_str(const struct wire_frame *f, uint16_t key);
 
-/* Building: wire_begin, fields, wire_end; then b holds one more whole frame. Failure sticks to b->failed. */
+/* Building: wire_begin, fields, wire_end; then b holds one more whole frame. Failure sticks to
+ * b->failed. */
 size_t wire_begin(struct buf *b, enum wire_type type);
 void wire_put(struct buf *b, uint16_t key, const void *data, size_t n);
 void wire_put_str(struct buf *b, uint16_t key, const char *s);
 void wire_put_u64(struct buf *b, uint16_t key, uint64_t v);
 void wire_end(struct buf *b, size_t begin);
 
-/* A reader of frames from a blocking descriptor; keeps what it read ahead and the descriptors it was passed.
+/* A reader of frames from a blocking descriptor; keeps what it read ahead and the descriptors it
+ * was passed.
  */
 struct wire_reader {
     int fd;
@@ -323,15 +342,15 @@ struct wire_reader {
     size_t n_fds;
 };
 
-#define WIRE_READER_INIT(sock)                                                                               \
+#define WIRE_READER_INIT(sock)                                                                     \
     ((struct wire_reader){.fd = (sock), .in = BUF_INIT(WIRE_HEADER + WIRE_BODY_MAX)})
 
-/* Frees the buffer and closes the passed descriptors that nobody took (set fds[i] = -1 to take one); not fd
- * itself. */
+/* Frees the buffer and closes the passed descriptors that nobody took (set fds[i] = -1 to take
+ * one); not fd itself. */
 void wire_reader_free(struct wire_reader *r);
 
-/* Waits for the next frame, valid until the next call. 1, 0 at a clean end, -EPROTO or another negative
- * errno. */
+/* Waits for the next frame, valid until the next call. 1, 0 at a clean end, -EPROTO or another
+ * negative errno. */
 int wire_read(struct wire_reader *r, struct wire_frame *ret);
 
 /* Reads what is there (one read), for non-blocking use: bytes read, 0 at the end, -EAGAIN. Then use

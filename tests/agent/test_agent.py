@@ -1,4 +1,4 @@
-"""An agent between its turns: undo, forks, going on later. Driven without a terminal (tests/unit/agent_run.c)."""
+"""An agent between its turns: undo, forks, going on later. Driven without a terminal (tests/unit/agent/agent_run.c)."""
 import json
 
 import pytest
@@ -22,7 +22,7 @@ class Driver(harness.Dialogue):
 
 @pytest.fixture
 def drive(agent_env, scratch):
-    program = harness.beside_parts(harness.built("agent_run"), agent_env.caller, scratch)
+    program = harness.beside_parts(harness.built("agent/agent_run"), agent_env.caller, scratch)
     return lambda *session: Driver(program, agent_env, *session)
 
 

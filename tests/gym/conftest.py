@@ -34,8 +34,8 @@ def tasks(scratch):
 
 @pytest.fixture(scope="session")
 def gym_run(hutch, scratch):
-    """tests/unit/gym_run beside the parts that a box is made of."""
-    program = hutch.parent / "tests" / "unit" / "gym_run"
+    """tests/unit/gym/gym_run beside the parts that a box is made of."""
+    program = hutch.parent / "tests" / "unit" / "gym" / "gym_run"
     if not program.exists():
         pytest.skip(f"not built: {program}")
     folder = Path(tempfile.mkdtemp(prefix="gym-", dir=scratch))

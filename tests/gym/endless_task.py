@@ -7,7 +7,7 @@ import calc_task
 NAP = f"98{os.getpid()}"  # seconds; nobody else sleeps for as long
 PATIENCE = {**calc_task.TASK["limits"], "test_time": "20m", "test_cpu": "20m"}
 SLEEPS = f"__import__('subprocess').run(['sleep', '{NAP}'])"
-LOOPS = f"__import__('subprocess').Popen(['sleep', '{NAP}']) and [None for _ in iter(int, 1)]"
+LOOPS = f"__import__('subprocess').Popen(['sleep', '{NAP}']) and all(True for _ in iter(int, 1))"
 
 
 def naps(code):

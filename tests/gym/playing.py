@@ -1,4 +1,4 @@
-"""Playing episodes through tests/unit/gym_run: one JSON line for each thing that is done."""
+"""Playing episodes through tests/unit/gym/gym_run: one JSON line for each thing that is done."""
 import json
 import subprocess
 

@@ -1,5 +1,5 @@
-/* Boxes through the library: everything once, as a program would. The argument is a workspace with a file
- * `a`. */
+/* Boxes through the library: everything once, as a program would. The argument is a workspace with
+ * a file `a`. */
 #include "check.h"
 
 static char options[4096];
@@ -10,11 +10,14 @@ static void commands(hutch_box *b)
     CHECK(exec_has(b, "\"exit 3\"", NULL, "\"exit_code\":3"));
     CHECK(exec_has(b, "\"kill -9 $$\"", NULL, "\"signal\":\"SIGKILL\""));
     CHECK(exec_has(b, "[\"cat\"]", "{\"stdin\": \"in\"}", "\"stdout\":\"in\""));
-    CHECK(exec_has(b, "\"pwd; echo $A\"", "{\"cwd\": \"/tmp\", \"env\": {\"A\": \"b c\"}}", "/tmp\\nb c\\n"));
+    CHECK(exec_has(b, "\"pwd; echo $A\"", "{\"cwd\": \"/tmp\", \"env\": {\"A\": \"b c\"}}",
+                   "/tmp\\nb c\\n"));
     CHECK(exec_has(b, "\"echo $FROM_BOX\"", NULL, "\"stdout\":\"yes\\n\""));
-    CHECK(exec_has(b, "[\"sleep\", \"60\"]", "{\"timeout\": \"100ms\"}", "\"killed_by\":\"timeout\""));
+    CHECK(exec_has(b, "[\"sleep\", \"60\"]", "{\"timeout\": \"100ms\"}",
+                   "\"killed_by\":\"timeout\""));
     CHECK(exec_has(b, "[\"sleep\", \"60\"]", "{\"timeout\": 0.1}", "\"killed_by\":\"timeout\""));
-    CHECK(exec_has(b, "\"while :; do :; done\"", "{\"cpu_time\": 1}", "\"killed_by\":\"cpu-time\""));
+    CHECK(
+        exec_has(b, "\"while :; do :; done\"", "{\"cpu_time\": 1}", "\"killed_by\":\"cpu-time\""));
     CHECK(exec_has(b, "[\"printf\", \"\\\\377\"]", NULL, "\"stdout_base64\":\"/w==\""));
     CHECK(exec_has(b, "[\"no-such-program\"]", NULL, "\"exit_code\":127"));
 }
@@ -90,11 +93,11 @@ int main(int argc, char **argv)
     hutch_box *b = NULL;
     int descriptors = open_descriptors();
     CHECK(argc == 2 && hutch_api_version() == HUTCH_API_VERSION && strlen(hutch_version()) > 3);
-    snprintf(
-        options, sizeof options,
-        "{\"workspace\": \"%s\", \"memory\": \"300M\", \"pids\": 50, \"files\": 200, \"disk\": 16777216, "
-        "\"output\": \"64K\", \"timeout\": 30.5, \"env\": {\"FROM_BOX\": \"yes\"}}",
-        argv[1]);
+    snprintf(options, sizeof options,
+             "{\"workspace\": \"%s\", \"memory\": \"300M\", \"pids\": 50, \"files\": 200, "
+             "\"disk\": 16777216, "
+             "\"output\": \"64K\", \"timeout\": 30.5, \"env\": {\"FROM_BOX\": \"yes\"}}",
+             argv[1]);
     OK(hutch_box_open(options, &b, err));
     commands(b);
     tools(b);

@@ -1,4 +1,5 @@
-/* What the test programs of the library share: each is compiled by the tests against an installed copy. */
+/* What the test programs of the library share: each is compiled by the tests against an installed
+ * copy. */
 #pragma once
 
 #include <errno.h>
@@ -9,36 +10,36 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#define CHECK(condition)                                                                                     \
-    do {                                                                                                     \
-        if (!(condition)) {                                                                                  \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);                        \
-            exit(1);                                                                                         \
-        }                                                                                                    \
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);              \
+            exit(1);                                                                               \
+        }                                                                                          \
     } while (0)
 
 /* A call that must succeed, or its error is the test's. */
-#define OK(call)                                                                                             \
-    do {                                                                                                     \
-        struct hutch_error *err = &(struct hutch_error){0};                                                  \
-        long ok_ = (call);                                                                                   \
-        if (ok_ < 0) {                                                                                       \
-            fprintf(stderr, "%s:%d: %s: %ld: %s\n", __FILE__, __LINE__, #call, ok_, err->text);              \
-            exit(1);                                                                                         \
-        }                                                                                                    \
-        CHECK(err->code == 0 && err->text[0] == 0);                                                          \
+#define OK(call)                                                                                   \
+    do {                                                                                           \
+        struct hutch_error *err = &(struct hutch_error){0};                                        \
+        long ok_ = (call);                                                                         \
+        if (ok_ < 0) {                                                                             \
+            fprintf(stderr, "%s:%d: %s: %ld: %s\n", __FILE__, __LINE__, #call, ok_, err->text);    \
+            exit(1);                                                                               \
+        }                                                                                          \
+        CHECK(err->code == 0 && err->text[0] == 0);                                                \
     } while (0)
 
 /* A call that must fail with this errno, and say something about it that has these words. */
-#define FAILS(expected, words, call)                                                                         \
-    do {                                                                                                     \
-        struct hutch_error *err = &(struct hutch_error){0};                                                  \
-        long bad_ = (call);                                                                                  \
-        if (bad_ != -(expected) || err->code != (expected) || !strstr(err->text, words)) {                   \
-            fprintf(stderr, "%s:%d: %s: %ld, %d: %s\n", __FILE__, __LINE__, #call, bad_, err->code,          \
-                    err->text);                                                                              \
-            exit(1);                                                                                         \
-        }                                                                                                    \
+#define FAILS(expected, words, call)                                                               \
+    do {                                                                                           \
+        struct hutch_error *err = &(struct hutch_error){0};                                        \
+        long bad_ = (call);                                                                        \
+        if (bad_ != -(expected) || err->code != (expected) || !strstr(err->text, words)) {         \
+            fprintf(stderr, "%s:%d: %s: %ld, %d: %s\n", __FILE__, __LINE__, #call, bad_,           \
+                    err->code, err->text);                                                         \
+            exit(1);                                                                               \
+        }                                                                                          \
     } while (0)
 
 static inline int open_descriptors(void)

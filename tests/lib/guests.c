@@ -2,12 +2,11 @@
  * The library in a program that has a life of its own. The argument says which:
  *
  *     threads    8 threads, each with boxes of its own and all with one that they share
- *     signals    a timer that interrupts every system call; SIGPIPE ends the program, as it does by default
- *     children   the program waits for any child, and reaps what it finds
- *     ignored    SIGCHLD is ignored: the kernel reaps, nobody can be waited for
- *     fork       a fork of the program has copies of all handles
- *     interrupt  another thread ends the commands that run
- *     manners    nothing of the process is changed
+ *     signals    a timer that interrupts every system call; SIGPIPE ends the program, as it does by
+ * default children   the program waits for any child, and reaps what it finds ignored    SIGCHLD is
+ * ignored: the kernel reaps, nobody can be waited for fork       a fork of the program has copies
+ * of all handles interrupt  another thread ends the commands that run manners    nothing of the
+ * process is changed
  */
 #include <locale.h>
 #include <pthread.h>
@@ -194,7 +193,8 @@ static void manners(void)
     pthread_sigmask(SIG_SETMASK, NULL, &mask);
     CHECK(getcwd(folder, sizeof folder));
     hutch_box *b = NULL;
-    OK(hutch_box_open("{\"workspace\": null, \"cpus\": 1.0, \"net\": \"allow:example.org\"}", &b, err));
+    OK(hutch_box_open("{\"workspace\": null, \"cpus\": 1.0, \"net\": \"allow:example.org\"}", &b,
+                      err));
     use(b, 1);
     hutch_box_close(b);
     for (int i = 1; i < 65; i++)
@@ -209,8 +209,9 @@ static void manners(void)
 int main(int argc, char **argv)
 {
     static const struct scene all[] = {
-        {"threads", threads}, {"signals", signals},       {"children", children}, {"ignored", ignored},
-        {"fork", forked},     {"interrupt", interrupted}, {"manners", manners},
+        {"threads", threads}, {"signals", signals}, {"children", children},
+        {"ignored", ignored}, {"fork", forked},     {"interrupt", interrupted},
+        {"manners", manners},
     };
     return argc == 2 ? run_scene(all, sizeof all / sizeof *all, argv[1]) : 2;
 }

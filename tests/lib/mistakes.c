@@ -74,8 +74,10 @@ static void options(void)
         CHECK(!b);
     }
     hutch_box *b = NULL;
-    FAILS(ENOENT, "/no/such/folder", hutch_box_open("{\"workspace\": \"/no/such/folder\"}", &b, err));
-    FAILS(ENOTSUP, "use backend ns", hutch_box_open("{\"backend\": \"vm\", \"workspace\": null}", &b, err));
+    FAILS(ENOENT, "/no/such/folder",
+          hutch_box_open("{\"workspace\": \"/no/such/folder\"}", &b, err));
+    FAILS(ENOTSUP, "use backend ns",
+          hutch_box_open("{\"backend\": \"vm\", \"workspace\": null}", &b, err));
     FAILS(ENOTDIR, "/etc/passwd", hutch_box_open("{\"workspace\": \"/etc/passwd\"}", &b, err));
     FAILS(ENOENT, "there is no image",
           hutch_box_open("{\"workspace\": null, \"image\": \"no-such\"}", &b, err));
@@ -110,7 +112,8 @@ static void commands(hutch_box *b)
     };
     char *result = NULL;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        FAILS(EINVAL, bad[i].words, hutch_box_exec(b, bad[i].command, bad[i].options, &result, err));
+        FAILS(EINVAL, bad[i].words,
+              hutch_box_exec(b, bad[i].command, bad[i].options, &result, err));
     FAILS(EINVAL, "'command' must not be NULL", hutch_box_exec(b, NULL, NULL, &result, err));
     FAILS(EINVAL, "'ret_result' must not be NULL", hutch_box_exec(b, "\"true\"", NULL, NULL, err));
     FAILS(ENOENT, "there is no tool 'no_such'", hutch_box_tool(b, "no_such", NULL, &result, err));

@@ -1,11 +1,11 @@
 /*
- * Many environments at once, through the library; bugfix_1 under the virtual clock. The first argument says
- * what:
+ * Many environments at once, through the library; bugfix_1 under the virtual clock. The first
+ * argument says what:
  *
- *     many ENVS EPISODES   episodes of four kinds, without the cache; each must give what one environment
- * alone gave kill                 the box of one environment is killed in the middle of a step close the
- * vector is closed while all of it works rules                what send and recv promise mistakes what the
- * gym's functions refuse
+ *     many ENVS EPISODES   episodes of four kinds, without the cache; each must give what one
+ * environment alone gave kill                 the box of one environment is killed in the middle of
+ * a step close the vector is closed while all of it works rules                what send and recv
+ * promise mistakes what the gym's functions refuse
  */
 #include <dirent.h>
 #include <math.h>
@@ -31,7 +31,8 @@ static struct plan plans[] = {
     {.n = 1, .actions = {"submit"}},
     {.n = 3, .actions = {"apply drop-discount", "run tests", "submit"}},
     {.n = 4,
-     .actions = {"read src/calc.py", "apply take-absolute-discount", "apply subtract-discount", "submit"}},
+     .actions = {"read src/calc.py", "apply take-absolute-discount", "apply subtract-discount",
+                 "submit"}},
 };
 #define PLANS (sizeof plans / sizeof *plans)
 
@@ -167,7 +168,8 @@ static int runs(pid_t pid, const char *word)
     return n > 6 && memcmp(line, "sleep", 6) == 0 && strcmp(line + 6, word) == 0;
 }
 
-/* Process 1 of the box in which `sleep WORD` runs: the ancestor that is a child of ours. 0: not yet. */
+/* Process 1 of the box in which `sleep WORD` runs: the ancestor that is a child of ours. 0: not
+ * yet. */
 static pid_t box_of(const char *word)
 {
     DIR *proc = opendir("/proc");
@@ -237,7 +239,8 @@ static void killed(void)
         CHECK(strstr(s.info, "\"reason\":\"") && strstr(s.info, "box"));
         left--;
     }
-    send_one(v, (struct hutch_action){.env = VICTIM, .action = 0}); /* which is a reset, since it was over */
+    send_one(v, (struct hutch_action){.env = VICTIM,
+                                      .action = 0}); /* which is a reset, since it was over */
     OK(hutch_vector_recv(v, 1, 1, -1, &s, err));
     CHECK(s.env == VICTIM && s.reset && s.number == 0 && !s.truncated);
     hutch_vector_close(v);
@@ -252,7 +255,8 @@ static void closed(void)
     hutch_vector *v = open_vector(a, N, 4, 0);
     hutch_arena_close(a); /* the vector holds it */
     reset_all(v, N);
-    send_one(v, (struct hutch_action){.env = 7, .tool = "read_file", .input = "{\"path\": \"src/calc.py\"}"});
+    send_one(v, (struct hutch_action){
+                    .env = 7, .tool = "read_file", .input = "{\"path\": \"src/calc.py\"}"});
     for (uint32_t i = 0; i < 7; i++)
         send_sleep(v, i);
     wait_for_box(0);
@@ -275,7 +279,8 @@ static void rules(void)
     FAILS(EBUSY, "environment 0 is still at work",
           hutch_vector_send(v, &(struct hutch_action){.env = 0}, 1, err));
     struct hutch_action both[] = {{.env = 1, .action = plans[1].numbers[0]}, {.env = 0}};
-    FAILS(EBUSY, "environment 0", hutch_vector_send(v, both, 2, err)); /* and environment 1 got nothing */
+    FAILS(EBUSY, "environment 0",
+          hutch_vector_send(v, both, 2, err)); /* and environment 1 got nothing */
     struct hutch_action twice[] = {both[0], both[0]};
     FAILS(EBUSY, "environment 1", hutch_vector_send(v, twice, 2, err));
     FAILS(EINVAL, "there is no environment 2; there are 2",
@@ -286,10 +291,13 @@ static void rules(void)
     send_one(v, both[0]); /* who is done first comes first */
     OK(hutch_vector_recv(v, 1, 4, -1, s, err));
     CHECK(s[0].env == 1 && s[0].terminated);
-    send_one(v, both[0]); /* the next action is a reset, with the next seed, and is not carried out */
+    send_one(v,
+             both[0]); /* the next action is a reset, with the next seed, and is not carried out */
     OK(hutch_vector_recv(v, 1, 1, -1, s, err));
-    CHECK(s[0].env == 1 && s[0].reset && s[0].number == 0 && !s[0].terminated && s[0].n_features > 3);
-    send_one(v, (struct hutch_action){.env = 1, .action = 1000}); /* a mistake leaves the episode as it is */
+    CHECK(s[0].env == 1 && s[0].reset && s[0].number == 0 && !s[0].terminated &&
+          s[0].n_features > 3);
+    send_one(v, (struct hutch_action){.env = 1,
+                                      .action = 1000}); /* a mistake leaves the episode as it is */
     OK(hutch_vector_recv(v, 1, 1, -1, s, err));
     CHECK(s[0].code == -EINVAL && strstr(s[0].observation, "there is no action 1000"));
     send_one(v, both[0]);
@@ -363,7 +371,8 @@ static void mistakes(void)
     FAILS(EINVAL, "no room", hutch_vector_recv(v, 1, 0, 0, &s, err));
     FAILS(EINVAL, "'input' is not a JSON object",
           hutch_vector_send(v, &(struct hutch_action){.tool = "bash", .input = "5"}, 1, err));
-    FAILS(EBUSY, "2 actions for 1 environments", hutch_vector_send(v, (struct hutch_action[2]){0}, 2, err));
+    FAILS(EBUSY, "2 actions for 1 environments",
+          hutch_vector_send(v, (struct hutch_action[2]){0}, 2, err));
     hutch_vector_close(v);
     OK(hutch_env_open(a, &e, err));
     FAILS(EINVAL, "not reset", hutch_env_act(e, 0, &s, err));
@@ -373,7 +382,8 @@ static void mistakes(void)
     FAILS(EINVAL, "there is no action 99", hutch_env_act(e, 99, &s, err));
     FAILS(EINVAL, "'input' is not JSON", hutch_env_step(e, "bash", "{", &s, err));
     FAILS(EINVAL, "'tool'", hutch_env_step(e, NULL, NULL, &s, err));
-    OK(hutch_env_step(e, "no_such_tool", NULL, &s, err)); /* an observation: it is the agent's mistake */
+    OK(hutch_env_step(e, "no_such_tool", NULL, &s,
+                      err)); /* an observation: it is the agent's mistake */
     CHECK(strstr(s.observation, "there is no tool"));
     OK(hutch_env_step(e, "bash", "{\"command\": 5}", &s, err));
     CHECK(s.truncated); /* max_steps */

@@ -1,4 +1,4 @@
-"""Fixtures of the tests that ask a model through tests/unit/model_http_probe.c, or compare hutch with the providers' own clients."""
+"""Fixtures of the tests that ask a model through tests/unit/model/model_http_probe.c, or compare hutch with the providers' own clients."""
 import json
 import os
 import shutil
@@ -14,7 +14,7 @@ HERE = Path(__file__).resolve().parent
 
 @pytest.fixture(scope="session")
 def program(hutch):
-    path = Path(hutch).parent / "tests" / "unit" / "model_http_probe"
+    path = Path(hutch).parent / "tests" / "unit" / "model" / "model_http_probe"
     if not path.exists():
         pytest.skip(f"not built: {path}")
     return path
@@ -60,8 +60,8 @@ def node():
 
 @pytest.fixture(scope="session")
 def probe(hutch):
-    """Asks hutch's model layer: a list of lines for tests/unit/model_probe.c, and its answers."""
-    program = hutch.parent / "tests" / "unit" / "model_probe"
+    """Asks hutch's model layer: a list of lines for tests/unit/model/model_probe.c, and its answers."""
+    program = hutch.parent / "tests" / "unit" / "model" / "model_probe"
     if not program.exists():
         pytest.skip(f"{program} was not built (no cmocka?)")
 

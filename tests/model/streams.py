@@ -2,7 +2,7 @@
 wire (line ends, comments, pings, one event on several lines, where it is cut) is left to chance.
 
 Everything here is something that the providers' own clients read without complaint; what only compatible servers do is in
-tests/unit/test_decode_chat.c.
+tests/unit/model/test_decode_chat.c.
 """
 import json
 import random

@@ -1,6 +1,6 @@
 """How a model is reached over HTTP: what is sent, what breaks on the way, what is tried again, what is refused.
 
-Through tests/unit/model_http_probe.c, which asks one model and prints what it hears.
+Through tests/unit/model/model_http_probe.c, which asks one model and prints what it hears.
 """
 import json
 import shutil

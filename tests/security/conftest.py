@@ -81,7 +81,7 @@ def victim(box, secret, loot):
 @pytest.fixture
 def open_warm(box, scratch):
     """Boxes with a warm process, ended with the test: open_warm("pids=32")."""
-    program = harness.beside_parts(harness.built("warm_probe"), box.caller, scratch)
+    program = harness.beside_parts(harness.built("box/warm_probe"), box.caller, scratch)
     opened = []
 
     def open_one(*options, **more):

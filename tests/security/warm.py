@@ -1,4 +1,4 @@
-"""A box and a warm process, driven through tests/unit/warm_probe.c."""
+"""A box and a warm process, driven through tests/unit/box/warm_probe.c."""
 import json
 
 import harness

@@ -1,4 +1,4 @@
-"""The pool of prepared boxes: tests/unit/test_pool, as root and as an ordinary user."""
+"""The pool of prepared boxes: tests/unit/box/test_pool, as root and as an ordinary user."""
 import shutil
 import subprocess
 import tempfile
@@ -11,7 +11,7 @@ import harness
 
 def test_pool(callers, hutch, scratch, who):
     caller, _ = callers(who)
-    program = hutch.parent / "tests" / "unit" / "test_pool"
+    program = hutch.parent / "tests" / "unit" / "box" / "test_pool"
     if not program.exists():
         pytest.skip(f"not built: {program}")
     folder = Path(tempfile.mkdtemp(prefix="pool-", dir=scratch))

@@ -200,7 +200,7 @@ class Played:
 
 @pytest.fixture(scope="module")
 def program(hutch):
-    path = hutch.parent / "tests" / "unit" / "patch_run"
+    path = hutch.parent / "tests" / "unit" / "guest" / "patch_run"
     if not path.exists():
         pytest.skip(f"not built: {path}")
     return path

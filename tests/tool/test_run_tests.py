@@ -388,7 +388,7 @@ def test_go_as_it_prints(project):
 def test_javascript_runners_are_told_where_to_write(project, name, options):
     """A script in place of the runner checks its options and leaves a recorded report."""
     need("node", "npm")
-    recorded = Path(__file__).parent.parent / "unit" / "reports" / f"{name}.json"
+    recorded = Path(__file__).parent.parent / "unit" / "guest" / "reports" / f"{name}.json"
     fake = (f"#!/bin/sh\ncase \"$*\" in *'{options}'*) ;; *) exit 9;; esac\n"
             "for w; do case $w in --outputFile*=*) cp recorded.json \"${w#*=}\";; esac; done\nexit 1\n")
     project.write({f"node_modules/.bin/{name}": (fake, 0o755), "recorded.json": recorded.read_text(),

@@ -74,7 +74,7 @@ def case(seed):
 
 
 def test_agrees():
-    program = Path(os.environ.get("HUTCH") or harness.REPO / "build" / "hutch").parent / "tests" / "unit" / "schema_run"
+    program = Path(os.environ.get("HUTCH") or harness.REPO / "build" / "hutch").parent / "tests" / "unit" / "tool" / "schema_run"
     cases = [case(seed) for seed in range(CASES)]
     text = "".join(json.dumps(part) + "\n" for pair in cases for part in pair)
     said = subprocess.run([program], input=text, capture_output=True, text=True, check=True).stdout.splitlines()

@@ -1,4 +1,4 @@
-"""The view, played from a script (tests/unit/view_show.c): in a tmux that can be looked at, or on a bare pseudo-terminal
+"""The view, played from a script (tests/unit/tui/view_show.c): in a tmux that can be looked at, or on a bare pseudo-terminal
 whose every byte is seen."""
 import fcntl
 import json
@@ -21,7 +21,7 @@ SECONDS = 30
 
 
 def program():
-    built = Path(os.environ.get("HUTCH") or harness.REPO / "build" / "hutch").parent / "tests" / "unit" / "view_show"
+    built = Path(os.environ.get("HUTCH") or harness.REPO / "build" / "hutch").parent / "tests" / "unit" / "tui" / "view_show"
     if not built.exists():
         pytest.skip(f"not built: {built}")
     return built

@@ -1,12 +1,12 @@
 /*
  * hutch under valgrind, which knows neither clone with namespaces nor the mount API.
  *
- * Linked (by --wrap) only into a build with -Dglibc=true. What valgrind does not know is done by a child that
- * leaves valgrind: it writes its memory into an image, executes the same program, which then runs on the bare
- * processor since valgrind does not follow children, lays the memory out again at the same addresses, and
- * goes on where it was. The program is linked at a fixed address for that, so its code and constants are
- * where they were; and it goes on with a C library of its own, which is right because the launcher's child
- * makes nothing but system calls.
+ * Linked (by --wrap) only into a build with -Dglibc=true. What valgrind does not know is done by a
+ * child that leaves valgrind: it writes its memory into an image, executes the same program, which
+ * then runs on the bare processor since valgrind does not follow children, lays the memory out
+ * again at the same addresses, and goes on where it was. The program is linked at a fixed address
+ * for that, so its code and constants are where they were; and it goes on with a C library of its
+ * own, which is right because the launcher's child makes nothing but system calls.
  *
  * Without valgrind all of this does nothing.
  */
@@ -57,8 +57,8 @@ long __wrap_syscall(long number, ...);
 int __real_clone(int (*run)(void *), void *stack, int flags, void *data, ...);
 int __wrap_clone(int (*run)(void *), void *stack, int flags, void *data, ...);
 
-/* Writable memory of no file, and not of valgrind itself, which lies between the program's heap and its
- * stack. */
+/* Writable memory of no file, and not of valgrind itself, which lies between the program's heap and
+ * its stack. */
 static void find_regions(struct image *i)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
@@ -66,7 +66,8 @@ static void find_regions(struct image *i)
     uintptr_t from, to, inode;
     off_t offset = IMAGE_HEADER;
     while (maps && fgets(line, sizeof line, maps)) {
-        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %7s %*s %*s %" SCNuPTR, &from, &to, rights, &inode) != 4)
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %7s %*s %*s %" SCNuPTR, &from, &to, rights,
+                   &inode) != 4)
             continue;
         bool ours = from < 0x58000000 || (from >= 0x1ff0000000 && to <= 0x2000000000);
         if (!ours || inode || strncmp(rights, "rw", 2) != 0 || i->n_regions == REGIONS_MAX)
@@ -106,7 +107,8 @@ _Noreturn UNGUARDED static void leave(struct image *i)
     _exit(3);
 }
 
-/* The first thing in every program that was linked with this: nothing, unless it is such a child. */
+/* The first thing in every program that was linked with this: nothing, unless it is such a child.
+ */
 __attribute__((constructor)) UNGUARDED static void arrive(void)
 {
     static struct image image;
@@ -181,7 +183,8 @@ UNGUARDED long __wrap_syscall(long number, ...)
     va_end(args);
     if (RUNNING_ON_VALGRIND && number == SYS_clone3)
         return fork_natively();
-    if (RUNNING_ON_VALGRIND && (number == SYS_openat2 || number == SYS_open_tree || number == SYS_pidfd_open))
+    if (RUNNING_ON_VALGRIND &&
+        (number == SYS_openat2 || number == SYS_open_tree || number == SYS_pidfd_open))
         return call_natively(number, a, true);
     if (RUNNING_ON_VALGRIND && (number == SYS_mount_setattr || number == SYS_pidfd_send_signal))
         return call_natively(number, a, false);

@@ -1,6 +1,6 @@
 /*
- * Carries out a plan: a table of functions, called in the order of the list. The order is the plan's; this
- * file knows nothing about boxes.
+ * Carries out a plan: a table of functions, called in the order of the list. The order is the
+ * plan's; this file knows nothing about boxes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,15 +19,20 @@
 typedef int (*carry_fn)(struct carry *c, const struct op *op);
 
 static const carry_fn CARRY[] = {
-    [OP_TMPFS] = carry_tmpfs,         [OP_PROC] = carry_proc,         [OP_DEVPTS] = carry_devpts,
-    [OP_OVERLAY] = carry_overlay,     [OP_CLONE] = carry_clone,       [OP_ATTACH] = carry_attach,
-    [OP_REFRESH] = carry_refresh,     [OP_MKDIR] = carry_mkdir,       [OP_SYMLINK] = carry_symlink,
-    [OP_FILE] = carry_file,           [OP_MARK] = carry_mark,         [OP_CHDIR] = carry_chdir,
-    [OP_PIVOT] = carry_pivot,         [OP_NETWORK] = carry_network,   [OP_LISTEN] = carry_listen,
-    [OP_KERNEL_FS] = carry_kernel_fs, [OP_SHOW] = carry_show,         [OP_HIDE] = carry_hide,
-    [OP_COVER] = carry_cover,         [OP_HOSTNAME] = carry_hostname, [OP_HANDOVER] = carry_handover,
-    [OP_RLIMIT] = carry_rlimit,       [OP_CONFINE] = carry_confine,   [OP_LANDLOCK] = carry_landlock,
-    [OP_SECCOMP] = carry_seccomp,     [OP_EXEC] = carry_exec,         [OP_SYSCTL] = carry_sysctl,
+    [OP_TMPFS] = carry_tmpfs,       [OP_PROC] = carry_proc,
+    [OP_DEVPTS] = carry_devpts,     [OP_OVERLAY] = carry_overlay,
+    [OP_CLONE] = carry_clone,       [OP_ATTACH] = carry_attach,
+    [OP_REFRESH] = carry_refresh,   [OP_MKDIR] = carry_mkdir,
+    [OP_SYMLINK] = carry_symlink,   [OP_FILE] = carry_file,
+    [OP_MARK] = carry_mark,         [OP_CHDIR] = carry_chdir,
+    [OP_PIVOT] = carry_pivot,       [OP_NETWORK] = carry_network,
+    [OP_LISTEN] = carry_listen,     [OP_KERNEL_FS] = carry_kernel_fs,
+    [OP_SHOW] = carry_show,         [OP_HIDE] = carry_hide,
+    [OP_COVER] = carry_cover,       [OP_HOSTNAME] = carry_hostname,
+    [OP_HANDOVER] = carry_handover, [OP_RLIMIT] = carry_rlimit,
+    [OP_CONFINE] = carry_confine,   [OP_LANDLOCK] = carry_landlock,
+    [OP_SECCOMP] = carry_seccomp,   [OP_EXEC] = carry_exec,
+    [OP_SYSCTL] = carry_sysctl,
 };
 
 int carry_dir(const struct carry *c, int slot)
@@ -64,14 +69,15 @@ int carry_symlink(struct carry *c, const struct op *op)
 
 int carry_file(struct carry *c, const struct op *op)
 {
-    _cleanup_fd_ int fd =
-        openat(carry_dir(c, op->to), op->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, (mode_t)op->flags);
+    _cleanup_fd_ int fd = openat(carry_dir(c, op->to), op->path,
+                                 O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, (mode_t)op->flags);
     if (fd < 0)
         return op->optional && errno == EEXIST ? 0 : -errno;
     return op->text ? io_write_all(fd, op->text, strlen(op->text)) : 0;
 }
 
-/* An overlay takes a device 0:0 of a layer for "deleted", and shows nothing of that name of the layers below.
+/* An overlay takes a device 0:0 of a layer for "deleted", and shows nothing of that name of the
+ * layers below.
  */
 int carry_hide(struct carry *c, const struct op *op)
 {
@@ -80,7 +86,8 @@ int carry_hide(struct carry *c, const struct op *op)
         char path[PATH_MAX];
         if ((size_t)snprintf(path, sizeof path, "%s/%s", op->path, name) >= sizeof path)
             return -ENAMETOOLONG;
-        for (char *slash = strchr(path + strlen(op->path) + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        for (char *slash = strchr(path + strlen(op->path) + 1, '/'); slash;
+             slash = strchr(slash + 1, '/')) {
             *slash = 0;
             if (mkdirat(folder, path, 0755) < 0 && errno != EEXIST)
                 return -errno;
@@ -94,7 +101,8 @@ int carry_hide(struct carry *c, const struct op *op)
 
 int carry_mark(struct carry *c, const struct op *op)
 {
-    _cleanup_fd_ int fd = openat(carry_dir(c, op->to), op->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_fd_ int fd =
+        openat(carry_dir(c, op->to), op->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return fd < 0 || fsetxattr(fd, "user.overlay.opaque", "y", 1, 0) < 0 ? -errno : 0;
 }
 

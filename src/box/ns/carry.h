@@ -1,5 +1,5 @@
-/* The operations of a plan, each one function; only carry.c calls them. Async-signal-safe; 0 or a negative
- * errno. */
+/* The operations of a plan, each one function; only carry.c calls them. Async-signal-safe; 0 or a
+ * negative errno. */
 #pragma once
 
 #include "plan.h"

@@ -1,6 +1,6 @@
 /*
- * The last steps of process 1: it gives away every privilege, in an order in which each step still may be
- * done and none can be undone, then becomes the guest.
+ * The last steps of process 1: it gives away every privilege, in an order in which each step still
+ * may be done and none can be undone, then becomes the guest.
  *
  *   nested user namespace   the box's mounts belong to the outer one: even a process that regained
  *                           capabilities in its own could change no mount; and the kernel counts
@@ -37,8 +37,8 @@ int carry_rlimit(struct carry *c, const struct op *op)
     return confine_rlimit(op->from, op->flags);
 }
 
-/* The map of the nested namespace: the one id there is, to itself. Files of /proc/self are ours only while
- * dumpable. */
+/* The map of the nested namespace: the one id there is, to itself. Files of /proc/self are ours
+ * only while dumpable. */
 static int nest_user_namespace(struct carry *c)
 {
     if (unshare(CLONE_NEWUSER) < 0)
@@ -50,8 +50,9 @@ static int nest_user_namespace(struct carry *c)
         (r = io_write_file(proc, "self/uid_map", "1000 1000 1")) < 0 ||
         (r = io_write_file(proc, "self/gid_map", "1000 1000 1")) < 0)
         return r;
-    /* The kernel's own refusal of further user namespaces, beside the filter's. And what it counts per user,
-     * of whom the box is one: a box must not use up what the person's own programs need. */
+    /* The kernel's own refusal of further user namespaces, beside the filter's. And what it counts
+     * per user, of whom the box is one: a box must not use up what the person's own programs need.
+     */
     if ((r = io_write_file(proc, "sys/user/max_user_namespaces", "0")) < 0 ||
         (r = io_write_file(proc, "sys/user/max_inotify_instances", "16")) < 0 ||
         (r = io_write_file(proc, "sys/user/max_inotify_watches", "16384")) < 0)
@@ -59,7 +60,8 @@ static int nest_user_namespace(struct carry *c)
     return 0;
 }
 
-/* flags: the capabilities that stay; none for a box, reading any file for a scribe, which then is not nested.
+/* flags: the capabilities that stay; none for a box, reading any file for a scribe, which then is
+ * not nested.
  */
 int carry_confine(struct carry *c, const struct op *op)
 {
@@ -88,7 +90,8 @@ static int pass_on(int fd, int number)
     return fcntl(number, F_SETFD, 0) < 0 ? -errno : 0;
 }
 
-/* Only the wire and the filter's listener go along: everything else is closed by the exec itself. */
+/* Only the wire and the filter's listener go along: everything else is closed by the exec itself.
+ */
 int carry_exec(struct carry *c, const struct op *op)
 {
     bool heard = c->listener >= 0;

@@ -1,6 +1,6 @@
 /*
- * Mounts, by the new mount API: a mount is made or cloned detached, given its attributes while nobody can see
- * it, and only then attached. No path of a writable tree is ever resolved.
+ * Mounts, by the new mount API: a mount is made or cloned detached, given its attributes while
+ * nobody can see it, and only then attached. No path of a writable tree is ever resolved.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -64,7 +64,8 @@ int carry_tmpfs(struct carry *c, const struct op *op)
 
 int carry_new_proc(int *ret_fd)
 {
-    return new_mount("proc", NULL, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, ret_fd);
+    return new_mount("proc", NULL, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
+                     ret_fd);
 }
 
 int carry_proc(struct carry *c, const struct op *op)
@@ -87,12 +88,14 @@ int carry_devpts(struct carry *c, const struct op *op)
 /* What a kernel was built without, or a container's rules forbid, a box can do without. */
 int carry_kernel_fs(struct carry *c, const struct op *op)
 {
-    int r = new_mount(op->text, NULL, op->flags | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
+    int r = new_mount(op->text, NULL,
+                      op->flags | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
                       &c->fds[op->slot]);
     return op->optional ? 0 : r;
 }
 
-/* `discarded`: the files end with the box, so nothing waits for them to reach the disk (fsync, unmounting).
+/* `discarded`: the files end with the box, so nothing waits for them to reach the disk (fsync,
+ * unmounting).
  */
 static int set_upper(int fs, const char *parent, bool discarded)
 {
@@ -108,9 +111,9 @@ static int set_upper(int fs, const char *parent, bool discarded)
 }
 
 /*
- * Layers are named relative to the working folder, which is the store: no name needs escaping. Without
- * xino=on, which makes stat and readdir agree on the inode number of a folder: readdir then looks every name
- * up, and fails with ESTALE after a move in the person's folder.
+ * Layers are named relative to the working folder, which is the store: no name needs escaping.
+ * Without xino=on, which makes stat and readdir agree on the inode number of a folder: readdir then
+ * looks every name up, and fails with ESTALE after a move in the person's folder.
  */
 int carry_overlay(struct carry *c, const struct op *op)
 {
@@ -127,7 +130,8 @@ int carry_overlay(struct carry *c, const struct op *op)
 int carry_clone(struct carry *c, const struct op *op)
 {
     unsigned recursive = op->recursive ? AT_RECURSIVE : 0;
-    unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_NO_AUTOMOUNT | recursive;
+    unsigned flags =
+        OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_NO_AUTOMOUNT | recursive;
     _cleanup_fd_ int fd = sys_open_tree(carry_dir(c, op->from), op->path, flags);
     if (fd < 0)
         return op->optional && (errno == ENOENT || errno == ENOTDIR) ? 0 : -errno;
@@ -140,18 +144,21 @@ int carry_clone(struct carry *c, const struct op *op)
     return 0;
 }
 
-/* The host may replace a file of its own at any time, and the kernel does not mount a deleted one. */
+/* The host may replace a file of its own at any time, and the kernel does not mount a deleted one.
+ */
 static bool is_deleted(int fd)
 {
     struct stat st;
     return fstat(fd, &st) == 0 && st.st_nlink == 0;
 }
 
-/* An overlay keeps what it looked up in the live folder: a file that the person replaced by a rename stays
- * the old one. A change of its options, even to what they are, makes the kernel drop what nobody has open. */
+/* An overlay keeps what it looked up in the live folder: a file that the person replaced by a
+ * rename stays the old one. A change of its options, even to what they are, makes the kernel drop
+ * what nobody has open. */
 int carry_refresh(struct carry *c, const struct op *op)
 {
-    _cleanup_fd_ int fs = sys_fspick(carry_dir(c, op->from), op->path, FSPICK_CLOEXEC | FSPICK_NO_AUTOMOUNT);
+    _cleanup_fd_ int fs =
+        sys_fspick(carry_dir(c, op->from), op->path, FSPICK_CLOEXEC | FSPICK_NO_AUTOMOUNT);
     if (fs < 0)
         return -errno;
     return sys_fsconfig(fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) < 0 ? -errno : 0;
@@ -171,8 +178,8 @@ int carry_attach(struct carry *c, const struct op *op)
 
 static int clone_onto(const char *source, int dir, const char *at, uint64_t attributes)
 {
-    _cleanup_fd_ int fd =
-        sys_open_tree(AT_FDCWD, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_NO_AUTOMOUNT | AT_RECURSIVE);
+    _cleanup_fd_ int fd = sys_open_tree(
+        AT_FDCWD, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_NO_AUTOMOUNT | AT_RECURSIVE);
     struct mount_attr attr = {.attr_set = attributes};
     if (weakened("mount-ro"))
         attr.attr_set &= ~(uint64_t)MOUNT_ATTR_RDONLY;
@@ -199,8 +206,8 @@ int carry_cover(struct carry *c, const struct op *op)
 }
 
 /*
- * The new root was stacked on the old one. pivot_root(".", ".") swaps them without needing a folder for the
- * old root, which then lies on top of the new one and is let go: detached, not waited for.
+ * The new root was stacked on the old one. pivot_root(".", ".") swaps them without needing a folder
+ * for the old root, which then lies on top of the new one and is let go: detached, not waited for.
  */
 int carry_pivot(struct carry *c, const struct op *op)
 {

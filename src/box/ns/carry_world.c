@@ -1,5 +1,5 @@
-/* What is not mounts: the network, the host name, and what process 1 hands to the host before it becomes the
- * guest. */
+/* What is not mounts: the network, the host name, and what process 1 hands to the host before it
+ * becomes the guest. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -33,8 +33,8 @@ int carry_listen(struct carry *c, const struct op *op)
     return 0;
 }
 
-/* The filters of many containers refuse it. The box then has the container's name: no secret, and no way to
- * change it. */
+/* The filters of many containers refuse it. The box then has the container's name: no secret, and
+ * no way to change it. */
 int carry_hostname(struct carry *c, const struct op *op)
 {
     return sethostname(op->text, strlen(op->text)) < 0 && errno != EPERM ? -errno : 0;

@@ -44,7 +44,8 @@ static const char *namespace_cause(int code)
 {
     if (sysctl_number("/proc/sys/user/max_user_namespaces", 1) == 0)
         return "user namespaces are switched off: sysctl -w user.max_user_namespaces=10000";
-    if (geteuid() != 0 && sysctl_number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 0) == 1)
+    if (geteuid() != 0 &&
+        sysctl_number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 0) == 1)
         return "AppArmor restricts user namespaces: sysctl -w "
                "kernel.apparmor_restrict_unprivileged_userns=0, "
                "or give hutch a profile that allows 'userns'";
@@ -52,8 +53,10 @@ static const char *namespace_cause(int code)
         return "user namespaces are switched off for ordinary users: sysctl -w "
                "kernel.unprivileged_userns_clone=1 (in /etc/sysctl.d to keep it)";
     if ((code == EPERM || code == ENOSYS) && cause_is_filtered())
-        return "the system call filter (seccomp) of this container forbids user namespaces: start it with "
-               "--security-opt seccomp=unconfined (Docker, podman) or seccompProfile: {type: Unconfined} "
+        return "the system call filter (seccomp) of this container forbids user namespaces: start "
+               "it with "
+               "--security-opt seccomp=unconfined (Docker, podman) or seccompProfile: {type: "
+               "Unconfined} "
                "(Kubernetes)";
     if (code == EINVAL)
         return "this kernel has no user namespaces (CONFIG_USER_NS)";
@@ -64,8 +67,10 @@ static const char *proc_cause(int code)
 {
     if ((code != EPERM && code != EACCES) || !outer_proc_is_masked())
         return NULL;
-    return "parts of /proc are masked here, as in a container: start it with --security-opt unmask=ALL "
-           "(podman), --security-opt systempaths=unconfined (Docker) or procMount: Unmasked (Kubernetes)";
+    return "parts of /proc are masked here, as in a container: start it with --security-opt "
+           "unmask=ALL "
+           "(podman), --security-opt systempaths=unconfined (Docker) or procMount: Unmasked "
+           "(Kubernetes)";
 }
 
 bool cause_find(enum cause_step step, int code, char *text, size_t size)
@@ -75,8 +80,10 @@ bool cause_find(enum cause_step step, int code, char *text, size_t size)
                         : step == CAUSE_PROC         ? proc_cause(code)
                                                      : NULL;
     if (!known && (code == EPERM || code == ENOSYS) && cause_is_filtered())
-        known = "the system call filter (seccomp) of this container forbids it: start it with --security-opt "
-                "seccomp=unconfined (Docker, podman) or seccompProfile: {type: Unconfined} (Kubernetes)";
+        known = "the system call filter (seccomp) of this container forbids it: start it with "
+                "--security-opt "
+                "seccomp=unconfined (Docker, podman) or seccompProfile: {type: Unconfined} "
+                "(Kubernetes)";
     if (known) {
         snprintf(text, size, "%s", known);
         return true;
@@ -84,10 +91,10 @@ bool cause_find(enum cause_step step, int code, char *text, size_t size)
     confining_profile(profile, sizeof profile);
     if (code != EACCES || !*profile)
         return false;
-    snprintf(
-        text, size,
-        "the AppArmor profile %s forbids it: start the container with --security-opt apparmor=unconfined "
-        "(Docker, podman) or appArmorProfile: {type: Unconfined} (Kubernetes)",
-        profile);
+    snprintf(text, size,
+             "the AppArmor profile %s forbids it: start the container with --security-opt "
+             "apparmor=unconfined "
+             "(Docker, podman) or appArmorProfile: {type: Unconfined} (Kubernetes)",
+             profile);
     return true;
 }

@@ -1,7 +1,7 @@
 /*
- * Why this host refuses a step of a box's set-up, and what to do about it: one sentence, for errors of
- * `hutch run` and for `hutch doctor` alike. The kernel says EPERM for many reasons; which one it was is read
- * off the host's settings.
+ * Why this host refuses a step of a box's set-up, and what to do about it: one sentence, for errors
+ * of `hutch run` and for `hutch doctor` alike. The kernel says EPERM for many reasons; which one it
+ * was is read off the host's settings.
  */
 #pragma once
 
@@ -16,7 +16,8 @@ enum cause_step {
 
 #define CAUSE_TEXT_MAX 384
 
-/* Fills the text with cause and remedy and returns true, or returns false where nothing is known. */
+/* Fills the text with cause and remedy and returns true, or returns false where nothing is known.
+ */
 bool cause_find(enum cause_step step, int code, char *text, size_t size);
 
 /* Whether a system call filter is on us: that of a container. */

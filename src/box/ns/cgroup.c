@@ -16,15 +16,16 @@
 #include "weaken.h"
 #include "banned.h"
 
-/* File content that outlived its box (a fork still uses it) would count against the next: such a group is
- * passed over. */
+/* File content that outlived its box (a fork still uses it) would count against the next: such a
+ * group is passed over. */
 #define SHMEM_LEFT_MAX (1u << 20)
 #define LEFT_MAX       (16u << 20)
 #define STARTERS       2 /* processes beside process 1 while a box starts (spawn.h) */
 
 struct cgroup {
     const struct cgroup_names *names;
-    int folders[CGROUP_CONTROLLERS]; /* one each in version 1, all the same in version 2, -1: not there */
+    int folders[CGROUP_CONTROLLERS]; /* one each in version 1, all the same in version 2, -1: not
+                                        there */
     int joins[CGROUP_CONTROLLERS];
     size_t n_joins;
     bool limits_cpus;
@@ -65,8 +66,8 @@ static void read_totals(const struct cgroup *g, struct cgroup_usage *ret)
 {
     const struct cgroup_names *n = g->names;
     *ret = (struct cgroup_usage){
-        .cpu_ns =
-            (int64_t)read_value(g->folders[CGROUP_CPUACCT], n->cpu_usage, n->cpu_usage_key) * n->cpu_usage_ns,
+        .cpu_ns = (int64_t)read_value(g->folders[CGROUP_CPUACCT], n->cpu_usage, n->cpu_usage_key) *
+                  n->cpu_usage_ns,
         .oom_kills = read_value(g->folders[CGROUP_MEMORY], n->oom_events, "oom_kill"),
         .pids_hits = read_value(g->folders[CGROUP_PIDS], "pids.events", "max"),
     };
@@ -99,8 +100,8 @@ static int set_pids(const struct cgroup *g, uint64_t pids, struct error *err)
     return set_limit(g, CGROUP_PIDS, "pids.max", text, err);
 }
 
-/* Buffers of TCP and UDP, which version 1 counts only where they have a limit, and apart. A kernel without
- * the file (CONFIG_MEMCG_V1, CONFIG_INET) leaves them to the limits of the host. */
+/* Buffers of TCP and UDP, which version 1 counts only where they have a limit, and apart. A kernel
+ * without the file (CONFIG_MEMCG_V1, CONFIG_INET) leaves them to the limits of the host. */
 static int set_sockets(const struct cgroup *g, const struct box_limits *l, struct error *err)
 {
     char text[32];
@@ -108,14 +109,15 @@ static int set_sockets(const struct cgroup *g, const struct box_limits *l, struc
         return 0;
     snprintf(text, sizeof text, "%llu", (unsigned long long)limit_sockets(l));
     int r = set_limit(g, CGROUP_MEMORY, g->names->sockets_max, text, err);
-    /* Busy: what the last box of this group held is still being freed, and its limit is in force. */
+    /* Busy: what the last box of this group held is still being freed, and its limit is in force.
+     */
     return r == -ENOENT || r == -EBUSY ? 0 : r;
 }
 
 /*
- * The kernel's limit on memory covers the box's files too, since they live in memory (the store); so it is
- * the sum of both, and what processes alone may use is watched by the host (box_tick). The sum holds whatever
- * happens.
+ * The kernel's limit on memory covers the box's files too, since they live in memory (the store);
+ * so it is the sum of both, and what processes alone may use is watched by the host (box_tick). The
+ * sum holds whatever happens.
  */
 static int set_memory(struct cgroup *g, const struct box_limits *l, struct error *err)
 {
@@ -145,7 +147,8 @@ static int set_limits(struct cgroup *g, const struct box_limits *l, struct error
     return set_cpus(g, l, err);
 }
 
-int cgroup_change(struct cgroup *g, const struct box_limits *limits, unsigned field, struct error *err)
+int cgroup_change(struct cgroup *g, const struct box_limits *limits, unsigned field,
+                  struct error *err)
 {
     if (field == BOX_SET_PIDS)
         return set_pids(g, limits->pids + GUEST_TASKS, err);
@@ -153,7 +156,8 @@ int cgroup_change(struct cgroup *g, const struct box_limits *limits, unsigned fi
         return set_cpus(g, limits, err);
     int r = set_memory(g, limits, err);
     if (r == -EBUSY)
-        return error_set(err, EBUSY, "--memory: the box uses more than that now; end what runs in it first");
+        return error_set(err, EBUSY,
+                         "--memory: the box uses more than that now; end what runs in it first");
     return r;
 }
 
@@ -185,10 +189,11 @@ static int lock(int folder)
 }
 
 /*
- * The other controllers' folders of the same number. In version 1 each is locked too: two sessions of one
- * host may have different groups of one controller and the same of another.
+ * The other controllers' folders of the same number. In version 1 each is locked too: two sessions
+ * of one host may have different groups of one controller and the same of another.
  */
-static int open_folders(struct cgroup *g, const struct cgroup_tree *t, const char *name, unsigned wanted)
+static int open_folders(struct cgroup *g, const struct cgroup_tree *t, const char *name,
+                        unsigned wanted)
 {
     for (int i = CGROUP_MEMORY + 1; i < CGROUP_CONTROLLERS; i++) {
         if (t->version == 2) {
@@ -209,9 +214,9 @@ static int open_folders(struct cgroup *g, const struct cgroup_tree *t, const cha
 }
 
 /*
- * Version 1 is joined through "tasks": a thread that moves itself needs none of the locks that moving a
- * process takes, which cost a grace period of RCU, ten milliseconds on an idle machine. In version 2 a
- * process is born in its group.
+ * Version 1 is joined through "tasks": a thread that moves itself needs none of the locks that
+ * moving a process takes, which cost a grace period of RCU, ten milliseconds on an idle machine. In
+ * version 2 a process is born in its group.
  */
 static int open_joins(struct cgroup *g)
 {
@@ -228,15 +233,16 @@ static int open_joins(struct cgroup *g)
     return 0;
 }
 
-/* Free to take: nobody holds its lock, nothing lives in it, nothing of the last box weighs on it. 1, 0 or an
- * errno. */
+/* Free to take: nobody holds its lock, nothing lives in it, nothing of the last box weighs on it.
+ * 1, 0 or an errno. */
 static int take(struct cgroup *g)
 {
     int r = lock(g->folders[CGROUP_MEMORY]);
     if (r != 1)
         return r;
     char byte;
-    _cleanup_fd_ int procs = openat(g->folders[CGROUP_MEMORY], "cgroup.procs", O_RDONLY | O_CLOEXEC);
+    _cleanup_fd_ int procs =
+        openat(g->folders[CGROUP_MEMORY], "cgroup.procs", O_RDONLY | O_CLOEXEC);
     if (procs < 0)
         return -errno;
     if (read(procs, &byte, 1) > 0)
@@ -246,7 +252,8 @@ static int take(struct cgroup *g)
            read_value(g->folders[CGROUP_MEMORY], "memory.stat", "shmem") <= SHMEM_LEFT_MAX;
 }
 
-static int try_group(const struct cgroup_tree *t, unsigned number, unsigned wanted, struct cgroup **ret)
+static int try_group(const struct cgroup_tree *t, unsigned number, unsigned wanted,
+                     struct cgroup **ret)
 {
     struct cgroup *g = malloc(sizeof *g);
     if (!g)
@@ -274,8 +281,8 @@ static int try_group(const struct cgroup_tree *t, unsigned number, unsigned want
     return 1;
 }
 
-/* In version 1 each controller costs a box its time: those of the processor are joined where they have
- * something to do. */
+/* In version 1 each controller costs a box its time: those of the processor are joined where they
+ * have something to do. */
 static unsigned controllers_for(const struct box_limits *limits, bool one_shot)
 {
     unsigned wanted = 1u << CGROUP_MEMORY | 1u << CGROUP_PIDS;
@@ -286,7 +293,8 @@ static unsigned controllers_for(const struct box_limits *limits, bool one_shot)
     return wanted;
 }
 
-int cgroup_acquire(const struct box_limits *limits, bool one_shot, struct cgroup **ret, struct error *err)
+int cgroup_acquire(const struct box_limits *limits, bool one_shot, struct cgroup **ret,
+                   struct error *err)
 {
     struct cgroup_tree tree;
     unsigned wanted = controllers_for(limits, one_shot);
@@ -306,9 +314,10 @@ int cgroup_acquire(const struct box_limits *limits, bool one_shot, struct cgroup
     if (r < 0)
         return error_errno(err, -r, "the box did not start: cannot open a control group for it");
     if (r == 0)
-        return error_set(err, EAGAIN,
-                         "the box did not start: all %d control groups for boxes are in use; end some boxes",
-                         CGROUP_POOL_MAX);
+        return error_set(
+            err, EAGAIN,
+            "the box did not start: all %d control groups for boxes are in use; end some boxes",
+            CGROUP_POOL_MAX);
     *ret = g;
     return 0;
 }

@@ -1,13 +1,13 @@
 /*
  * Control groups: memory, processes and CPU of one box, counted and limited by the kernel.
  *
- * Version 2 where a part of the tree is ours to use (root, or delegated to the user), version 1 as root, or
- * none: then rlimits and the guest's own sampling serve, and `hutch doctor` says so.
+ * Version 2 where a part of the tree is ours to use (root, or delegated to the user), version 1 as
+ * root, or none: then rlimits and the guest's own sampling serve, and `hutch doctor` says so.
  *
- * Making a group is slow on some kernels, and removing one waits for its last page. So groups are kept: a
- * bounded pool of folders hutch/0, hutch/1, … each locked (flock) by the process whose box is in it. A lock
- * ends with its holder, so a crash leaves nothing to repair, and what is kept is no leftover: the next box
- * takes it.
+ * Making a group is slow on some kernels, and removing one waits for its last page. So groups are
+ * kept: a bounded pool of folders hutch/0, hutch/1, … each locked (flock) by the process whose box
+ * is in it. A lock ends with its holder, so a crash leaves nothing to repair, and what is kept is
+ * no leftover: the next box takes it.
  */
 #pragma once
 
@@ -21,17 +21,20 @@
 
 struct cgroup;
 
-/* A free group, for the box's first process to be in. 0 with *ret NULL: there are no usable control groups
- * here. */
-int cgroup_acquire(const struct box_limits *limits, bool one_shot, struct cgroup **ret, struct error *err);
+/* A free group, for the box's first process to be in. 0 with *ret NULL: there are no usable control
+ * groups here. */
+int cgroup_acquire(const struct box_limits *limits, bool one_shot, struct cgroup **ret,
+                   struct error *err);
 
 /* Sets its limits and begins to count: before the first process of the box joins it. Takes NULL. */
 int cgroup_begin(struct cgroup *g, const struct box_limits *limits, struct error *err);
-/* Process 1 is there and what started it is gone: from now on the limit on processes is that of the box
- * alone. */
+/* Process 1 is there and what started it is gone: from now on the limit on processes is that of the
+ * box alone. */
 int cgroup_started(struct cgroup *g, const struct box_limits *limits, struct error *err);
-/* One limit (enum box_field) of a box that runs. -EBUSY: version 1 does not go below what is in use. */
-int cgroup_change(struct cgroup *g, const struct box_limits *limits, unsigned field, struct error *err);
+/* One limit (enum box_field) of a box that runs. -EBUSY: version 1 does not go below what is in
+ * use. */
+int cgroup_change(struct cgroup *g, const struct box_limits *limits, unsigned field,
+                  struct error *err);
 struct cgroup *cgroup_release(struct cgroup *g);
 
 /* Which version the host offers us, and why not a better one. */
@@ -40,7 +43,8 @@ int cgroup_version(char *why, size_t size);
 /* Files that a process joins by writing "0"; valid while g lives. */
 const int *cgroup_joins(const struct cgroup *g, size_t *ret_n);
 
-/* The group's folder for clone3(CLONE_INTO_CGROUP), where that is the way in (version 2); otherwise -1. */
+/* The group's folder for clone3(CLONE_INTO_CGROUP), where that is the way in (version 2); otherwise
+ * -1. */
 int cgroup_birthplace(const struct cgroup *g);
 
 /* Files that a process joins it by, whatever the version, by writing "0"; none for NULL. */

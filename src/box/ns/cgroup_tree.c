@@ -119,7 +119,8 @@ static int enable_controllers(int pool, unsigned *ret_bits)
     return 0;
 }
 
-/* May a process of ours be moved there? The kernel asks for the right to write at the common ancestor's too.
+/* May a process of ours be moved there? The kernel asks for the right to write at the common
+ * ancestor's too.
  */
 static int check_movable(const char *parent)
 {
@@ -137,7 +138,8 @@ static int open_v2(struct cgroup_tree *t)
     int r = cgroup_path_find("", &own);
     if (r < 0)
         return r;
-    /* Our own group holds processes and so may not hand controllers down: the pool goes beside it. */
+    /* Our own group holds processes and so may not hand controllers down: the pool goes beside it.
+     */
     char *parent = own.folder, *slash = strrchr(parent, '/');
     if (strlen(parent) > own.mount_len && slash)
         *slash = 0;
@@ -148,7 +150,8 @@ static int open_v2(struct cgroup_tree *t)
     if (pool < 0)
         return pool;
     r = enable_controllers(pool, &t->controllers);
-    if (r == -ENOENT) { /* a host whose own parts do not use control groups hands nothing down yet */
+    if (r ==
+        -ENOENT) { /* a host whose own parts do not use control groups hands nothing down yet */
         _cleanup_fd_ int above = open_folder(parent);
         hand_down(above);
         r = enable_controllers(pool, &t->controllers);
@@ -194,8 +197,8 @@ static void explain(int v2, int v1, char *why, size_t size)
         snprintf(why, size, "control groups are not %s",
                  geteuid() == 0 ? "writable here" : "delegated to this user");
     else
-        snprintf(why, size, "no memory and pids controllers (version 2: %s; version 1: %s)", strerror(-v2),
-                 strerror(-v1));
+        snprintf(why, size, "no memory and pids controllers (version 2: %s; version 1: %s)",
+                 strerror(-v2), strerror(-v1));
 }
 
 int cgroup_tree_open(struct cgroup_tree *ret, unsigned wanted, char *why, size_t size)
@@ -203,7 +206,9 @@ int cgroup_tree_open(struct cgroup_tree *ret, unsigned wanted, char *why, size_t
     struct cgroup_tree t = {.roots = {-1, -1, -1, -1}};
     int v2 = open_v2(&t);
     /* What fails for want of descriptors or memory says nothing about the host. */
-    int v1 = v2 == -EMFILE || v2 == -ENFILE || v2 == -ENOMEM ? v2 : v2 < 0 ? open_v1(&t, wanted) : 0;
+    int v1 = v2 == -EMFILE || v2 == -ENFILE || v2 == -ENOMEM ? v2
+             : v2 < 0                                        ? open_v1(&t, wanted)
+                                                             : 0;
     if (v2 < 0 && v1 < 0) {
         cgroup_tree_close(&t);
         explain(v2, v1, why, size);

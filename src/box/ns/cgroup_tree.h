@@ -1,4 +1,5 @@
-/* Where in the host's control group tree hutch may make groups, and what the two versions call things. */
+/* Where in the host's control group tree hutch may make groups, and what the two versions call
+ * things. */
 #pragma once
 
 #include <stddef.h>
@@ -19,17 +20,17 @@ const struct cgroup_names *cgroup_names(int version);
 
 struct cgroup_tree {
     int version;
-    int roots[CGROUP_CONTROLLERS]; /* the folder hutch/ of each hierarchy; only the first in version 2; -1:
-                                      none */
+    int roots[CGROUP_CONTROLLERS]; /* the folder hutch/ of each hierarchy; only the first in version
+                                      2; -1: none */
     unsigned controllers;          /* bits of those that are there */
 };
 
-/* `wanted` are bits of controllers; of version 1 only those are looked for. Negative if neither version can
- * be used; then `why` says what is missing. */
+/* `wanted` are bits of controllers; of version 1 only those are looked for. Negative if neither
+ * version can be used; then `why` says what is missing. */
 int cgroup_tree_open(struct cgroup_tree *ret, unsigned wanted, char *why, size_t size);
 /*
- * All boxes together leave a quarter of the memory to the host: what they write is kept in memory too, and
- * each alone may be within its limits while their sum is not.
+ * All boxes together leave a quarter of the memory to the host: what they write is kept in memory
+ * too, and each alone may be within its limits while their sum is not.
  */
 void cgroup_tree_limit(const struct cgroup_tree *t);
 

@@ -46,7 +46,8 @@ static int drop_capabilities(uint64_t keep)
 {
     for (int cap = 0;; cap++) {
         if (!(keep & (1ULL << cap)) && prctl(PR_CAPBSET_DROP, cap) < 0) {
-            if (errno == EINVAL && cap > CAP_AUDIT_READ) /* past the last one that this kernel knows */
+            if (errno == EINVAL &&
+                cap > CAP_AUDIT_READ) /* past the last one that this kernel knows */
                 break;
             return -errno;
         }

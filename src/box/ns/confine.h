@@ -1,9 +1,11 @@
 /*
- * Giving privileges away, each step one that cannot be undone. Process 1 of a box and the child of a warm
- * process both end with these functions, so what one may do and the other may not cannot drift apart.
+ * Giving privileges away, each step one that cannot be undone. Process 1 of a box and the child of
+ * a warm process both end with these functions, so what one may do and the other may not cannot
+ * drift apart.
  *
- * All are async-signal-safe, allocate nothing and need nothing but a C library's system calls: they run in
- * freshly cloned children, and in warm_part/ in a program that is not ours. 0 or a negative errno.
+ * All are async-signal-safe, allocate nothing and need nothing but a C library's system calls: they
+ * run in freshly cloned children, and in warm_part/ in a program that is not ours. 0 or a negative
+ * errno.
  */
 #pragma once
 
@@ -20,7 +22,8 @@ int confine_rlimit(int which, uint64_t value);
 /* Clears every set but of the capabilities in `keep`, which then pass through exec. */
 int confine_capabilities(uint64_t keep);
 
-/* setuid and file-capability programs mean nothing from now on; also what lets us install filters. */
+/* setuid and file-capability programs mean nothing from now on; also what lets us install filters.
+ */
 int confine_new_privileges(void);
 
 /* A kernel without Landlock is told by `hutch doctor`; every other protection is still there. */

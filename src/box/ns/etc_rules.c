@@ -1,7 +1,7 @@
 /*
- * The rules by which entries of /etc are hidden from boxes. The mode decides first; the lists below are for
- * secrets that an administrator left readable for everybody, which happens with passwords in settings of
- * services, and for what says how this host is reached.
+ * The rules by which entries of /etc are hidden from boxes. The mode decides first; the lists below
+ * are for secrets that an administrator left readable for everybody, which happens with passwords
+ * in settings of services, and for what says how this host is reached.
  */
 #include <fnmatch.h>
 #include <string.h>
@@ -76,10 +76,11 @@ static const char *const HIDDEN_PATHS[] = {
 
 /* Patterns of names, in any folder, without regard to case. */
 static const char *const HIDDEN_NAMES[] = {
-    "*.key",  "*.keys", "*_key",   "*-key.pem", "*_key.pem",    "privkey*",       "id_rsa*",    "id_ed25519*",
-    "id_ec*", "*.p12",  "*.pfx",   "*.jks",     "*.keystore",   "*.keytab*",      "*.kdbx",     "*.psk",
-    "*.ovpn", "*.cred", "*.creds", "*.token",   "*credential*", "*secret*",       "*password*", "*passwd*",
-    "*netrc", "*.env",  "*pgpass", "auth.json", "private",      "*.nmconnection",
+    "*.key",      "*.keys",      "*_key",        "*-key.pem", "*_key.pem",  "privkey*",
+    "id_rsa*",    "id_ed25519*", "id_ec*",       "*.p12",     "*.pfx",      "*.jks",
+    "*.keystore", "*.keytab*",   "*.kdbx",       "*.psk",     "*.ovpn",     "*.cred",
+    "*.creds",    "*.token",     "*credential*", "*secret*",  "*password*", "*passwd*",
+    "*netrc",     "*.env",       "*pgpass",      "auth.json", "private",    "*.nmconnection",
 };
 
 static bool matches_any(const char *text, const char *const *patterns, size_t n, int flags)

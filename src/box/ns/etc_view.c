@@ -1,8 +1,9 @@
 /*
- * Looking at all of /etc takes a millisecond or more, a third of the time in which a box starts. So the
- * answer is kept in the user's runtime folder, with the folders that were seen and a hash of their stamps.
- * Whatever is added, removed or renamed changes the stamp of its folder, and the answer is dropped. A change
- * of a file's mode does not; so no answer is used for longer than CACHE_S.
+ * Looking at all of /etc takes a millisecond or more, a third of the time in which a box starts. So
+ * the answer is kept in the user's runtime folder, with the folders that were seen and a hash of
+ * their stamps. Whatever is added, removed or renamed changes the stamp of its folder, and the
+ * answer is dropped. A change of a file's mode does not; so no answer is used for longer than
+ * CACHE_S.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -27,15 +28,17 @@
 #define CACHE_FILE    "etc"
 #define CACHE_VERSION 1
 #define CACHE_S       60
-#define RACE_NS                                                                                              \
-    100000000 /* stamps are coarse: a folder that changed this recently may change again unseen              \
+#define RACE_NS                                                                                    \
+    100000000 /* stamps are coarse: a folder that changed this recently may change again unseen    \
                */
 
 #define DEPTH_MAX   16
 #define ENTRIES_MAX 65536
 #define LIST_MAX    (8u << 20)  /* bytes of either list while it is made */
-#define HIDDEN_MAX  (24u << 10) /* of the list of hidden paths, which is part of the plan of a box */
-#define HIDDEN_EACH 2048        /* of one folder at the top: with more than that it is hidden as a whole */
+#define HIDDEN_MAX  (24u << 10) /* of the list of hidden paths, which is part of the plan of a box \
+                                 */
+#define HIDDEN_EACH 2048 /* of one folder at the top: with more than that it is hidden as a whole  \
+                          */
 
 struct scan {
     struct buf hidden, dirs;
@@ -45,7 +48,8 @@ struct scan {
     bool has_mounts;
 };
 
-/* What the cache file begins with; then `dirs_size` bytes of folders and `hidden_size` of hidden paths. */
+/* What the cache file begins with; then `dirs_size` bytes of folders and `hidden_size` of hidden
+ * paths. */
 struct cache_head {
     uint32_t version;
     uint32_t has_mounts;
@@ -70,18 +74,21 @@ static uint64_t stamp_add(uint64_t stamp, const struct stat *st)
     return stamp;
 }
 
-static int scan_folder(struct scan *s, int parent, const char *name, char *path, size_t len, int depth);
+static int scan_folder(struct scan *s, int parent, const char *name, char *path, size_t len,
+                       int depth);
 
 /* One entry; path[0..len) is its folder with a slash behind it, or empty. */
-static int scan_entry(struct scan *s, int folder, const struct dirent *d, char *path, size_t len, int depth)
+static int scan_entry(struct scan *s, int folder, const struct dirent *d, char *path, size_t len,
+                      int depth)
 {
     struct statx st = {.stx_mode = S_IFLNK};
     size_t before = s->hidden.len;
     int n = snprintf(path + len, PATH_MAX - len, "%s", d->d_name);
     if (n < 0 || (size_t)n >= PATH_MAX - len)
         return -ENAMETOOLONG;
-    if (d->d_type != DT_LNK && syscall(SYS_statx, folder, d->d_name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
-                                       STATX_TYPE | STATX_MODE, &st) < 0)
+    if (d->d_type != DT_LNK &&
+        syscall(SYS_statx, folder, d->d_name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
+                STATX_TYPE | STATX_MODE, &st) < 0)
         return errno == ENOENT ? 0 : -errno;
     s->has_mounts |= (st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
     bool hide = etc_is_hidden(path, st.stx_mode);
@@ -98,7 +105,8 @@ static int scan_entry(struct scan *s, int folder, const struct dirent *d, char *
     return buf_append(&s->hidden, path, len + (size_t)n + 1);
 }
 
-static int scan_folder(struct scan *s, int parent, const char *name, char *path, size_t len, int depth)
+static int scan_folder(struct scan *s, int parent, const char *name, char *path, size_t len,
+                       int depth)
 {
     struct stat st;
     int r = 0, fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -178,8 +186,9 @@ static bool cache_load(int folder, int64_t now_s, struct etc_view *ret)
     memcpy(&head, b.data, sizeof head);
     const char *dirs = (const char *)b.data + sizeof head, *end = (const char *)b.data + b.len;
     bool whole = head.version == CACHE_VERSION &&
-                 (uint64_t)head.dirs_size + head.hidden_size == b.len - sizeof head && head.dirs_size > 0 &&
-                 dirs[head.dirs_size - 1] == 0 && (head.hidden_size == 0 || end[-1] == 0);
+                 (uint64_t)head.dirs_size + head.hidden_size == b.len - sizeof head &&
+                 head.dirs_size > 0 && dirs[head.dirs_size - 1] == 0 &&
+                 (head.hidden_size == 0 || end[-1] == 0);
     if (!whole || head.time_s > now_s || now_s - head.time_s > CACHE_S ||
         stamp_of(dirs, head.dirs_size) != head.stamp)
         return false;

@@ -1,8 +1,8 @@
 /*
- * A process can run as another of its user's groups without a privilege: by executing a file of its own that
- * belongs to the group and has the set-group-id bit. The file is a copy of hutch-guest, which as "hutch-guest
- * map-group" does nothing but write the map; it never has a name, and is gone when it has ended.
- * Nobody gains anything: the user is a member of that group.
+ * A process can run as another of its user's groups without a privilege: by executing a file of its
+ * own that belongs to the group and has the set-group-id bit. The file is a copy of hutch-guest,
+ * which as "hutch-guest map-group" does nothing but write the map; it never has a name, and is gone
+ * when it has ended. Nobody gains anything: the user is a member of that group.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,9 +28,9 @@
 #include "banned.h"
 
 #define GROUPS_MAX 65536
-#define BUSY_TRIES                                                                                           \
-    50           /* of a millisecond, while a child that another thread just forked has the copy open        \
-                  */
+#define BUSY_TRIES                                                                                 \
+    50 /* of a millisecond, while a child that another thread just forked has the copy open        \
+        */
 #define BUSY 126 /* exit status: the program could not be executed for that reason */
 
 static bool is_member(gid_t gid)
@@ -109,7 +109,8 @@ static int make_program(gid_t group, int *ret_fd)
     return 0;
 }
 
-/* Nothing but system calls: the child has a copy of the memory of a program that may have threads. */
+/* Nothing but system calls: the child has a copy of the memory of a program that may have threads.
+ */
 _Noreturn static void run_program(int fd, char *const *argv)
 {
     char *none[] = {NULL};
@@ -172,8 +173,8 @@ bool box_group_warning(const char *folder, char *text, size_t size)
     bool member = is_member(st.st_gid);
     _cleanup_fd_ int nameless = -1;
     if (member ? prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 0 && open_nameless(&nameless) == 0
-               : st.st_uid !=
-                     geteuid()) /* somebody else's folder, in which the user could change little anyway */
+               : st.st_uid != geteuid()) /* somebody else's folder, in which the user could change
+                                            little anyway */
         return false;
     char name[64];
     const struct group *g = getgrgid(st.st_gid);
@@ -183,15 +184,16 @@ bool box_group_warning(const char *folder, char *text, size_t size)
         snprintf(name, sizeof name, "%u", st.st_gid);
     if (member)
         snprintf(text, size,
-                 "a box cannot change files of the group %s here: hutch runs with no_new_privs, or /var/tmp, "
+                 "a box cannot change files of the group %s here: hutch runs with no_new_privs, or "
+                 "/var/tmp, "
                  "/tmp and "
                  "the home folder are mounted nosuid; start it as sg %s -c 'hutch …'",
                  name, name);
     else
-        snprintf(
-            text, size,
-            "a box cannot change files of the group %s, of which you are no member; chgrp -R them to a group "
-            "of yours",
-            name);
+        snprintf(text, size,
+                 "a box cannot change files of the group %s, of which you are no member; chgrp -R "
+                 "them to a group "
+                 "of yours",
+                 name);
     return true;
 }

@@ -31,8 +31,8 @@
 #define STACK_SIZE 16384
 #define MAP_MAX    32768 /* the kernel takes 340 lines */
 
-/* Finds whether `id` is mapped in the namespace we are in. In a container only some are; then *id becomes the
- * highest one. */
+/* Finds whether `id` is mapped in the namespace we are in. In a container only some are; then *id
+ * becomes the highest one. */
 static void idmap_find(const char *map, uint32_t *id)
 {
     unsigned long inside, outside, count;
@@ -56,10 +56,10 @@ static int idmap_read(const char *file, struct buf *map, struct error *err)
 }
 
 /*
- * Each family of boxes has an id of its own, since much of what the kernel counts it counts per user id:
- * epoll watches, pages of pipes, descriptors in flight. It is chosen at random among so many that nobody has
- * to keep a list of those in use; should two be the same once, these two share their counters and nothing
- * else.
+ * Each family of boxes has an id of its own, since much of what the kernel counts it counts per
+ * user id: epoll watches, pages of pipes, descriptors in flight. It is chosen at random among so
+ * many that nobody has to keep a list of those in use; should two be the same once, these two share
+ * their counters and nothing else.
  */
 static uint32_t idmap_random(void)
 {
@@ -69,8 +69,8 @@ static uint32_t idmap_random(void)
     return IDS_FIRST + number % IDS_COUNT;
 }
 
-/* Whether the namespace we are in maps the whole range of owner_map.h: the last id does, on every host that
- * is no container. */
+/* Whether the namespace we are in maps the whole range of owner_map.h: the last id does, on every
+ * host that is no container. */
 static bool idmap_has_others(const char *map)
 {
     uint32_t first = OTHERS_FIRST, last = OTHERS_FIRST + OTHERS_COUNT - 1;
@@ -89,8 +89,8 @@ static uint64_t idmap_capabilities(void)
     return data[0].effective | (uint64_t)data[1].effective << 32;
 }
 
-/* What it takes to show folders with other owners, to map ids that are not one's own, and to end what runs
- * under them. */
+/* What it takes to show folders with other owners, to map ids that are not one's own, and to end
+ * what runs under them. */
 static const struct {
     uint64_t bit;
     const char *name;
@@ -127,10 +127,11 @@ int idmap_choose_plain(const char *folder, const char *why, struct idmap *ret, s
         m.gid = st.st_gid;
     }
     if (m.uid == 0 && !(have & (1ULL << CAP_SETFCAP)))
-        return error_set(err, EPERM,
-                         "the box did not start: root without CAP_SETFCAP cannot map its own id into a user "
-                         "namespace; start hutch as an ordinary user (in a container: --user 1000:1000, or "
-                         "runAsUser: 1000)");
+        return error_set(
+            err, EPERM,
+            "the box did not start: root without CAP_SETFCAP cannot map its own id into a user "
+            "namespace; start hutch as an ordinary user (in a container: --user 1000:1000, or "
+            "runAsUser: 1000)");
     *ret = m;
     return 0;
 }
@@ -156,7 +157,8 @@ int idmap_choose(const char *folder, struct idmap *ret, struct error *err)
     idmap_find((char *)gids.data, &gid);
     if (uid == 0 || gid == 0)
         return idmap_choose_plain(folder, "root here has no second user id", ret, err);
-    *ret = (struct idmap){.uid = uid, .gid = gid, .mapped = true, .clones = true, .own = uid == own};
+    *ret =
+        (struct idmap){.uid = uid, .gid = gid, .mapped = true, .clones = true, .own = uid == own};
     ret->others = uid == own && gid == own && idmap_has_others((char *)uids.data) &&
                   idmap_has_others((char *)gids.data);
     return 0;
@@ -174,9 +176,9 @@ struct holder {
 };
 
 /*
- * What is counted in a user namespace is counted for its owner as well, in the namespace above: so a box's
- * own id must be the owner, and not root. Its rights are kept for hosts on which only root may make
- * namespaces.
+ * What is counted in a user namespace is counted for its owner as well, in the namespace above: so
+ * a box's own id must be the owner, and not root. Its rights are kept for hosts on which only root
+ * may make namespaces.
  */
 static int hold_unshare(uid_t owner)
 {
@@ -187,19 +189,21 @@ static int hold_unshare(uid_t owner)
     return syscall(SYS_unshare, CLONE_NEWUSER) == 0 ? 1 : -errno;
 }
 
-/* A process may open its own namespace whatever its id; a parent with another id needs CAP_SYS_PTRACE for it,
- * which root in a container lacks. */
+/* A process may open its own namespace whatever its id; a parent with another id needs
+ * CAP_SYS_PTRACE for it, which root in a container lacks. */
 static void hold_and_send(const struct holder *h)
 {
     int made = hold_unshare(h->owner);
-    int fd = made < 0 ? -1 : (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
+    int fd = made < 0
+                 ? -1
+                 : (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
     if (made >= 0 && fd < 0)
         made = -errno;
     io_send_fds(h->socket, &made, sizeof made, &fd, fd >= 0 ? 1 : 0);
 }
 
-/* Lives only until its namespace has been opened by the parent, whose memory it shares: it must touch
- * nothing. */
+/* Lives only until its namespace has been opened by the parent, whose memory it shares: it must
+ * touch nothing. */
 static int hold_namespace(void *data)
 {
     const struct holder *h = data;
@@ -235,8 +239,8 @@ static struct maps maps_of_one(uid_t uid_in, uid_t uid_out, gid_t gid_in, gid_t 
     return m;
 }
 
-/* A group that is not one's own, or an id of root's without CAP_SETGID, is mapped only where nobody may call
- * setgroups. No box does. */
+/* A group that is not one's own, or an id of root's without CAP_SETGID, is mapped only where nobody
+ * may call setgroups. No box does. */
 static int write_maps(pid_t pid, const struct maps *m, struct error *err)
 {
     int r = write_map(pid, "setgroups", "deny", err);
@@ -270,7 +274,8 @@ static pid_t start_holder(struct holder *h, void *stack)
     return pid < 0 ? -code : pid;
 }
 
-/* The holder takes another id, which makes the memory that we share undumpable: that is put back. */
+/* The holder takes another id, which makes the memory that we share undumpable: that is put back.
+ */
 static int await_holder(int socket, int dumpable, int *ret_fd)
 {
     int made = 0, fd = -1;
@@ -296,9 +301,9 @@ static int make_namespace(uid_t owner, const struct maps *maps, int *ret_fd, str
     _cleanup_free_ char *stack = malloc(STACK_SIZE);
     if (!stack)
         return error_errno(err, ENOMEM, "cannot make a user namespace");
-    /* CLONE_VM: no page table is copied for a process that does nothing. It is released by our byte, or by
-     * our death: not by the end of the socket, whose other end it has a copy of, as may a holder that another
-     * thread starts. */
+    /* CLONE_VM: no page table is copied for a process that does nothing. It is released by our
+     * byte, or by our death: not by the end of the socket, whose other end it has a copy of, as may
+     * a holder that another thread starts. */
     struct holder h = {.parent = getpid(), .socket = hold, .owner = owner};
     int dumpable = owner ? prctl(PR_GET_DUMPABLE) : 0;
     pid_t pid = start_holder(&h, stack + STACK_SIZE);
@@ -321,7 +326,8 @@ static int make_namespace(uid_t owner, const struct maps *maps, int *ret_fd, str
     return 0;
 }
 
-/* Where the group of the folder cannot be mapped (no_new_privs, nosuid everywhere), it is the user's own. */
+/* Where the group of the folder cannot be mapped (no_new_privs, nosuid everywhere), it is the
+ * user's own. */
 int idmap_family_namespace(struct idmap *m, int *ret_fd, struct error *err)
 {
     struct maps maps = maps_of_one(AGENT_ID, m->uid, AGENT_ID, m->gid);
@@ -337,7 +343,8 @@ int idmap_family_namespace(struct idmap *m, int *ret_fd, struct error *err)
     return make_namespace(0, &maps, ret_fd, err);
 }
 
-/* What an id-mapped mount of a folder shows: its owner as agent, and all others if there are ids for them. */
+/* What an id-mapped mount of a folder shows: its owner as agent, and all others if there are ids
+ * for them. */
 static struct maps maps_of_folder(const struct stat *st, const struct idmap *m)
 {
     struct maps maps = maps_of_one(st->st_uid, m->uid, st->st_gid, m->gid);
@@ -356,7 +363,8 @@ static int set_attributes(int tree, unsigned recursive, uint64_t attributes, int
     return sys_mount_setattr(tree, "", AT_EMPTY_PATH | recursive, &attr) < 0 ? -errno : 0;
 }
 
-/* With what is mounted inside the folder if all of that can be id-mapped too, without it otherwise. */
+/* With what is mounted inside the folder if all of that can be id-mapped too, without it otherwise.
+ */
 static int clone_mapped(const char *path, uint64_t attributes, int userns, int *ret_fd)
 {
     int r = -EINVAL;
@@ -373,7 +381,8 @@ static int clone_mapped(const char *path, uint64_t attributes, int userns, int *
     }
 }
 
-int idmap_folder(const char *path, const struct idmap *m, bool writable, int *ret_fd, struct error *err)
+int idmap_folder(const char *path, const struct idmap *m, bool writable, int *ret_fd,
+                 struct error *err)
 {
     struct stat st;
     if (stat(path, &st) < 0)
@@ -384,11 +393,12 @@ int idmap_folder(const char *path, const struct idmap *m, bool writable, int *re
     if (r < 0)
         return r;
     bool read_only = !writable && !weakened("mount-ro");
-    uint64_t attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (read_only ? MOUNT_ATTR_RDONLY : 0);
+    uint64_t attributes =
+        MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (read_only ? MOUNT_ATTR_RDONLY : 0);
     r = clone_mapped(path, attributes, userns, ret_fd);
     if (r < 0 && m->mapped)
-        return error_errno(err, -r, "%s cannot be shown to the box with other owners (id-mapped mount)",
-                           path);
+        return error_errno(
+            err, -r, "%s cannot be shown to the box with other owners (id-mapped mount)", path);
     return r < 0 ? error_errno(err, -r, "cannot show %s to the box (open_tree)", path) : 0;
 }
 
@@ -396,7 +406,8 @@ int idmap_single_clone(const char *path, int *ret_fd, struct error *err)
 {
     _cleanup_fd_ int tree = sys_open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     int r = tree < 0 ? -errno
-                     : set_attributes(tree, 0, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_RDONLY, -1);
+                     : set_attributes(tree, 0,
+                                      MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_RDONLY, -1);
     if (r < 0)
         return error_errno(err, -r, "cannot pick up %s", path);
     *ret_fd = TAKE_FD(tree);
@@ -405,6 +416,7 @@ int idmap_single_clone(const char *path, int *ret_fd, struct error *err)
 
 int idmap_plain_clone(const char *path, int *ret_fd, struct error *err)
 {
-    int r = clone_mapped(path, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_RDONLY, -1, ret_fd);
+    int r =
+        clone_mapped(path, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_RDONLY, -1, ret_fd);
     return r < 0 ? error_errno(err, -r, "cannot pick up %s", path) : 0;
 }

@@ -1,9 +1,10 @@
 /*
- * All rights that the kernel knows are handled, which means refused unless a rule gives them back. Each
- * version added some; a kernel refuses a mask with bits that it does not know, so the masks go by the version
- * it reports. A kernel newer than this file gets the newest that this file knows.
+ * All rights that the kernel knows are handled, which means refused unless a rule gives them back.
+ * Each version added some; a kernel refuses a mask with bits that it does not know, so the masks go
+ * by the version it reports. A kernel newer than this file gets the newest that this file knows.
  *
- * The numbers are the kernel's; headers of the distributions that hutch is built on lack the later ones.
+ * The numbers are the kernel's; headers of the distributions that hutch is built on lack the later
+ * ones.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,8 +29,9 @@
 #define FS_TRUNCATE   (1ull << 14)
 #define FS_IOCTL_DEV  (1ull << 15)
 
-#define FS_VERSION_2                                                                                         \
-    ((1ull << 14) - 1) /* execute, read, write, list, remove, make each kind, move to another folder */
+#define FS_VERSION_2                                                                               \
+    ((1ull << 14) -                                                                                \
+     1) /* execute, read, write, list, remove, make each kind, move to another folder */
 #define FS_VERSION_3 ((1ull << 15) - 1) /* and truncate */
 #define FS_VERSION_5 ((1ull << 16) - 1) /* and ioctl on devices (4 is about the network) */
 
@@ -80,7 +82,8 @@ static uint64_t rights_of_class(enum landlock_class class)
     return 0;
 }
 
-/* The attributes have grown; an older kernel takes a longer struct if what it does not know is zero. */
+/* The attributes have grown; an older kernel takes a longer struct if what it does not know is
+ * zero. */
 static int create_ruleset(int abi, unsigned flags)
 {
     struct ruleset_attr attr = {.handled_fs = rights_of_version(abi)};
@@ -110,8 +113,8 @@ int landlock_apply(const struct landlock_rule *rules, size_t n, unsigned flags,
 {
     *culprit = NULL;
     int abi = landlock_abi();
-    /* The kernel itself answers ENOSYS or EOPNOTSUPP. Another error comes from a container's system call
-     * filter (systemd-nspawn: EPERM), and then there is no Landlock either. */
+    /* The kernel itself answers ENOSYS or EOPNOTSUPP. Another error comes from a container's system
+     * call filter (systemd-nspawn: EPERM), and then there is no Landlock either. */
     if (abi == -ENOSYS)
         return abi;
     if (abi < LANDLOCK_OLDEST)
@@ -128,7 +131,8 @@ int landlock_apply(const struct landlock_rule *rules, size_t n, unsigned flags,
         }
     }
 
-    /* What a box is refused is no news to the host's audit log, and hostile code must not be able to fill it.
+    /* What a box is refused is no news to the host's audit log, and hostile code must not be able
+     * to fill it.
      */
     unsigned quiet = abi >= LOGGING_VERSION ? LOG_SAME_OFF | LOG_NESTED_OFF : 0;
     return syscall(SYS_landlock_restrict_self, ruleset, quiet) < 0 ? -errno : abi;

@@ -14,13 +14,16 @@
 #include "banned.h"
 
 #define NPROC_MARGIN 64
-/* Only root can raise this limit of a process later, so it is beyond what box_adjust() will ask for. */
+/* Only root can raise this limit of a process later, so it is beyond what box_adjust() will ask
+ * for. */
 #define NPROC_ADJUSTABLE 65536
 #define GUEST_FILES      4096
 
 static void attach(struct plan *p, int slot, int to, const char *path)
 {
-    plan_add(p, 2, (struct op){.kind = OP_ATTACH, .slot = slot, .to = to, .path = path, .optional = true});
+    plan_add(
+        p, 2,
+        (struct op){.kind = OP_ATTACH, .slot = slot, .to = to, .path = path, .optional = true});
 }
 
 static void mkdir_in(struct plan *p, int stage, int to, const char *path, mode_t mode)
@@ -37,11 +40,13 @@ static void add_store_tmpfs(struct plan *p, const struct layout *l)
     const char *full = plan_text(p, "size=%llu,nr_inodes=%llu,mode=0755", (unsigned long long)disk,
                                  (unsigned long long)STORE_INODES(disk));
     plan_add(p, 2,
-             (struct op){.kind = OP_TMPFS, .slot = SLOT_STORE, .text = l->disk_path ? SMALL_STORE : full});
+             (struct op){
+                 .kind = OP_TMPFS, .slot = SLOT_STORE, .text = l->disk_path ? SMALL_STORE : full});
 }
 
-/* The host hands over a mount of the folder on disk (root), or it is cloned by its path: for a fork in stage
- * 0, since the mounts of its source do not show it. The folders that grow are there, and links lead to them.
+/* The host hands over a mount of the folder on disk (root), or it is cloned by its path: for a fork
+ * in stage 0, since the mounts of its source do not show it. The folders that grow are there, and
+ * links lead to them.
  */
 static void add_disk(struct plan *p, const struct layout *l, int stage)
 {
@@ -61,14 +66,17 @@ static void add_disk(struct plan *p, const struct layout *l, int stage)
     for (size_t i = 0; i < ARRAY_SIZE(DIRS); i++) {
         const char *path = plan_text(p, "d/%s", DIRS[i]);
         mkdir_in(p, 2, SLOT_STORE, path, 0755);
-        plan_add(p, 2, (struct op){.kind = OP_SYMLINK, .to = SLOT_STORE, .path = DIRS[i], .text = path});
+        plan_add(p, 2,
+                 (struct op){.kind = OP_SYMLINK, .to = SLOT_STORE, .path = DIRS[i], .text = path});
     }
 }
 
-/* The store comes first, on top of the host's /proc until there is a root of ours to put it into. */
+/* The store comes first, on top of the host's /proc until there is a root of ours to put it into.
+ */
 static void add_store(struct plan *p, const struct layout *l, int stage)
 {
-    static const char *const DIRS[] = {"k", "r", "r/u", "r/k", "w", "w/u", "w/k", "base", "s", "e", "c", "g"};
+    static const char *const DIRS[] = {"k",   "r",    "r/u", "r/k", "w", "w/u",
+                                       "w/k", "base", "s",   "e",   "c", "g"};
     plan_add(p, 2, (struct op){.kind = OP_PROC, .slot = SLOT_PROC});
     add_store_tmpfs(p, l);
     attach(p, SLOT_STORE, SLOT_HOST, "/proc");
@@ -83,7 +91,8 @@ static void add_store(struct plan *p, const struct layout *l, int stage)
 }
 
 /* "l0/w:l1/w:…:base": the layers of one of the two overlays, newest first. */
-static const char *lower_list(struct plan *p, const struct layout *l, const char *which, const char *base)
+static const char *lower_list(struct plan *p, const struct layout *l, const char *which,
+                              const char *base)
 {
     char text[192];
     size_t n = 0;
@@ -114,15 +123,16 @@ static uint64_t share_flags(bool writable)
     return MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (writable ? 0 : MOUNT_ATTR_RDONLY);
 }
 
-/* An overlay without an upper: read-only, and with files of its own, so that no socket in it leads to the
- * host. */
+/* An overlay without an upper: read-only, and with files of its own, so that no socket in it leads
+ * to the host. */
 static void read_only_overlay(struct plan *p, int slot, const char *folder)
 {
-    plan_add(p, 2, (struct op){.kind = OP_OVERLAY, .slot = slot, .text = plan_text(p, "e:%s", folder)});
+    plan_add(p, 2,
+             (struct op){.kind = OP_OVERLAY, .slot = slot, .text = plan_text(p, "e:%s", folder)});
 }
 
-/* A part that comes as a ready detached mount (root: id-mapped by the host) or is cloned by path (ordinary
- * user). */
+/* A part that comes as a ready detached mount (root: id-mapped by the host) or is cloned by path
+ * (ordinary user). */
 static void add_source(struct plan *p, int slot, int fd, const char *path, uint64_t flags, int to,
                        const char *at)
 {
@@ -139,17 +149,20 @@ static void add_source(struct plan *p, int slot, int fd, const char *path, uint6
     plan_add(p, 2, (struct op){.kind = OP_ATTACH, .slot = slot, .to = to, .path = at});
 }
 
-/* /etc of a box that shows the host's: an overlay without an upper, so that it is read-only (selection.c). */
+/* /etc of a box that shows the host's: an overlay without an upper, so that it is read-only
+ * (selection.c). */
 static void add_etc(struct plan *p, const struct layout *l)
 {
     int slot = plan_slot(p);
     if (l->has_image || l->selection.etc_in_parts)
         return;
-    plan_add(p, 2, (struct op){.kind = OP_OVERLAY, .slot = slot, .text = "c/own:k/etc:c/hide:c/host"});
+    plan_add(p, 2,
+             (struct op){.kind = OP_OVERLAY, .slot = slot, .text = "c/own:k/etc:c/hide:c/host"});
     attach(p, slot, SLOT_ROOT, "etc");
 }
 
-static void add_fresh_etc_layers(struct plan *p, const struct layout *l, const struct layout_sources *from)
+static void add_fresh_etc_layers(struct plan *p, const struct layout *l,
+                                 const struct layout_sources *from)
 {
     static const char *const DIRS[] = {"c/own", "c/hide", "c/host"};
     for (size_t i = 0; i < ARRAY_SIZE(DIRS); i++)
@@ -175,8 +188,11 @@ static void add_workspace(struct plan *p, const struct layout *l)
                              .flags = l->disk_path != NULL});
     else if (l->mode == BOX_DIRECT)
         plan_add(p, 2,
-                 (struct op){
-                     .kind = OP_CLONE, .slot = slot, .from = SLOT_STORE, .path = "base", .recursive = true});
+                 (struct op){.kind = OP_CLONE,
+                             .slot = slot,
+                             .from = SLOT_STORE,
+                             .path = "base",
+                             .recursive = true});
     else
         read_only_overlay(p, slot, "base");
     attach(p, slot, SLOT_ROOT, "workspace");
@@ -184,8 +200,11 @@ static void add_workspace(struct plan *p, const struct layout *l)
         return;
     int again = plan_slot(p);
     plan_add(p, 2,
-             (struct op){
-                 .kind = OP_CLONE, .slot = again, .from = SLOT_ROOT, .path = "workspace", .recursive = true});
+             (struct op){.kind = OP_CLONE,
+                         .slot = again,
+                         .from = SLOT_ROOT,
+                         .path = "workspace",
+                         .recursive = true});
     attach(p, again, SLOT_ROOT, plan_text(p, "%s", l->own_path + 1));
 }
 
@@ -211,10 +230,13 @@ static void add_devices(struct plan *p)
         show(p, path, path, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
     }
     int pts = plan_slot(p);
-    plan_add(p, 2, (struct op){.kind = OP_DEVPTS, .slot = pts, .text = "mode=0620,ptmxmode=0666,max=256"});
+    plan_add(
+        p, 2,
+        (struct op){.kind = OP_DEVPTS, .slot = pts, .text = "mode=0620,ptmxmode=0666,max=256"});
     attach(p, pts, SLOT_ROOT, "dev/pts");
     int queues = plan_slot(p);
-    plan_add(p, 2, (struct op){.kind = OP_KERNEL_FS, .slot = queues, .text = "mqueue", .optional = true});
+    plan_add(p, 2,
+             (struct op){.kind = OP_KERNEL_FS, .slot = queues, .text = "mqueue", .optional = true});
     attach(p, queues, SLOT_ROOT, "dev/mqueue");
 }
 
@@ -233,14 +255,17 @@ void layout_limit_files(const struct layout *l, struct limit_file ret[LIMIT_FILE
 
 static void add_store_file(struct plan *p, const char *path, const char *text)
 {
-    plan_add(p, 2, (struct op){.kind = OP_FILE, .to = SLOT_STORE, .path = path, .text = text, .flags = 0644});
+    plan_add(
+        p, 2,
+        (struct op){.kind = OP_FILE, .to = SLOT_STORE, .path = path, .text = text, .flags = 0644});
 }
 
 /*
- * Language runtimes size their heaps and pools by the files of their control group. The real ones would not
- * do: they limit processes and stored files together, and an ordinary user's box may have no group at all. So
- * a box reads files with its own limits, in the form of version 2. Programs find the folder by looking for a
- * mount of the type cgroup2, so there is one beneath it; and in /proc/cgroups for which version is in use.
+ * Language runtimes size their heaps and pools by the files of their control group. The real ones
+ * would not do: they limit processes and stored files together, and an ordinary user's box may have
+ * no group at all. So a box reads files with its own limits, in the form of version 2. Programs
+ * find the folder by looking for a mount of the type cgroup2, so there is one beneath it; and in
+ * /proc/cgroups for which version is in use.
  */
 static void add_limit_files(struct plan *p, const struct layout *l)
 {
@@ -261,10 +286,12 @@ static void add_limit_files(struct plan *p, const struct layout *l)
                          .flags = MOUNT_ATTR_RDONLY,
                          .optional = true});
     attach(p, group, SLOT_ROOT, "sys/fs/cgroup");
-    plan_add(
-        p, 2,
-        (struct op){
-            .kind = OP_CLONE, .slot = files, .from = SLOT_STORE, .path = "g", .flags = share_flags(false)});
+    plan_add(p, 2,
+             (struct op){.kind = OP_CLONE,
+                         .slot = files,
+                         .from = SLOT_STORE,
+                         .path = "g",
+                         .flags = share_flags(false)});
     attach(p, files, SLOT_ROOT, "sys/fs/cgroup");
     plan_add(p, 2,
              (struct op){.kind = OP_CLONE,
@@ -276,10 +303,10 @@ static void add_limit_files(struct plan *p, const struct layout *l)
 }
 
 /*
- * /proc in three layers: the store at the bottom, where only the host's descriptor reaches it; over it a
- * procfs for the last steps of the set-up; on top the same, with what tells about the host masked and what
- * sets something for the host read-only. The rest can be written as far as its modes say: a process's own
- * files.
+ * /proc in three layers: the store at the bottom, where only the host's descriptor reaches it; over
+ * it a procfs for the last steps of the set-up; on top the same, with what tells about the host
+ * masked and what sets something for the host read-only. The rest can be written as far as its
+ * modes say: a process's own files.
  */
 static void add_proc(struct plan *p, const struct layout *l)
 {
@@ -307,14 +334,16 @@ static void rlimit(struct plan *p, int which, uint64_t value)
 
 static void add_rlimits(struct plan *p, const struct layout *l)
 {
-    rlimit(p, RLIMIT_CORE, 1); /* unlike 0, not even to a program of the host's that core_pattern names */
+    rlimit(p, RLIMIT_CORE,
+           1); /* unlike 0, not even to a program of the host's that core_pattern names */
     rlimit(p, RLIMIT_NOFILE,
            l->files > GUEST_FILES ? l->files : GUEST_FILES); /* the guest lowers it for commands */
     /* Where a control group counts too, its limit is to be met first: it tells how
      * often. */
     uint64_t margin = !l->counted ? 0 : l->adjustable ? NPROC_ADJUSTABLE : NPROC_MARGIN;
     rlimit(p, RLIMIT_NPROC, l->pids + GUEST_TASKS + margin);
-    /* What a box uses of these counts for the user who started it, too: a small part of what the user has. */
+    /* What a box uses of these counts for the user who started it, too: a small part of what the
+     * user has. */
     rlimit(p, RLIMIT_MEMLOCK, 2u << 20);
     rlimit(p, RLIMIT_MSGQUEUE, 204800);
     rlimit(p, RLIMIT_SIGPENDING, 1024);
@@ -339,7 +368,8 @@ unsigned layout_landlock_flags(const struct layout *l)
     return l->warm ? LANDLOCK_SIGNALS : 0;
 }
 
-/* Before Linux 6.14 it is one for all pid namespaces, and root's id may write it: the host's must not change.
+/* Before Linux 6.14 it is one for all pid namespaces, and root's id may write it: the host's must
+ * not change.
  */
 bool layout_has_own_pid_max(void)
 {
@@ -349,8 +379,8 @@ bool layout_has_own_pid_max(void)
            (major > 6 || (major == 6 && minor >= 14));
 }
 
-/* The kernel does not hold processes with root's id to RLIMIT_NPROC. Where no control group counts them
- * either, the numbers that they can have are limited. Those below 300 are not given again. */
+/* The kernel does not hold processes with root's id to RLIMIT_NPROC. Where no control group counts
+ * them either, the numbers that they can have are limited. Those below 300 are not given again. */
 static void add_pid_max(struct plan *p, const struct layout *l)
 {
     if (l->selection.owner != 0 || l->counted || !layout_has_own_pid_max())
@@ -379,31 +409,37 @@ static void add_ending(struct plan *p, const struct layout *l)
     plan_add(p, 2, (struct op){.kind = OP_HANDOVER, .slot = listener});
     plan_add(p, 2, (struct op){.kind = OP_PIVOT, .slot = SLOT_ROOT});
     plan_add(p, 2, (struct op){.kind = OP_CONFINE});
-    /* In the box's own user namespace: limits that stood when it was made would hold for the sum of all boxes
-     * that share the outer one, a box and its forks. */
+    /* In the box's own user namespace: limits that stood when it was made would hold for the sum of
+     * all boxes that share the outer one, a box and its forks. */
     add_rlimits(p, l);
     layout_landlock_rules(p, l);
     plan_add(p, 2, (struct op){.kind = OP_LANDLOCK, .flags = layout_landlock_flags(l)});
     plan_add(p, 2,
-             (struct op){.kind = OP_SECCOMP, .flags = l->disk_is_watched ? OP_SECCOMP_NO_ALLOCATION : 0});
+             (struct op){.kind = OP_SECCOMP,
+                         .flags = l->disk_is_watched ? OP_SECCOMP_NO_ALLOCATION : 0});
     plan_add(p, 2, (struct op){.kind = OP_EXEC, .slot = SLOT_GUEST});
 }
 
-static void add_fresh_sources(struct plan *p, const struct layout *l, const struct layout_sources *from)
+static void add_fresh_sources(struct plan *p, const struct layout *l,
+                              const struct layout_sources *from)
 {
-    add_source(p, SLOT_GUEST, from->guest_fd, from->guest, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID, SLOT_STORE,
-               "guest");
-    add_source(p, plan_slot(p), from->skeleton_fd, from->skeleton, share_flags(false), SLOT_STORE, "k");
+    add_source(p, SLOT_GUEST, from->guest_fd, from->guest, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID,
+               SLOT_STORE, "guest");
+    add_source(p, plan_slot(p), from->skeleton_fd, from->skeleton, share_flags(false), SLOT_STORE,
+               "k");
     if (from->workspace)
-        add_source(p, SLOT_WORKSPACE, from->workspace_fd, from->workspace, share_flags(l->mode == BOX_DIRECT),
-                   SLOT_STORE, "base");
+        add_source(p, SLOT_WORKSPACE, from->workspace_fd, from->workspace,
+                   share_flags(l->mode == BOX_DIRECT), SLOT_STORE, "base");
     if (from->image)
-        add_source(p, plan_slot(p), from->image_fd, from->image, share_flags(false), SLOT_STORE, "img");
+        add_source(p, plan_slot(p), from->image_fd, from->image, share_flags(false), SLOT_STORE,
+                   "img");
 }
 
-/* A folder shown read-only goes through an overlay, as the workspace does: no socket in it leads to the host.
- * An overlay of a file does not exist, and a regular file cannot hold one: it is bound as it is. */
-static void add_fresh_shares(struct plan *p, const struct layout *l, const struct layout_sources *from)
+/* A folder shown read-only goes through an overlay, as the workspace does: no socket in it leads to
+ * the host. An overlay of a file does not exist, and a regular file cannot hold one: it is bound as
+ * it is. */
+static void add_fresh_shares(struct plan *p, const struct layout *l,
+                             const struct layout_sources *from)
 {
     for (size_t i = 0; i < l->n_shares; i++) {
         const char *at = plan_text(p, "%s", l->shares[i].at + 1), *below = plan_text(p, "x%zu", i);
@@ -411,7 +447,8 @@ static void add_fresh_shares(struct plan *p, const struct layout *l, const struc
         if (!direct)
             mkdir_in(p, 2, SLOT_STORE, below, 0755);
         add_source(p, plan_slot(p), from->share_fds[i], from->share_paths[i],
-                   share_flags(l->shares[i].writable), direct ? SLOT_ROOT : SLOT_STORE, direct ? at : below);
+                   share_flags(l->shares[i].writable), direct ? SLOT_ROOT : SLOT_STORE,
+                   direct ? at : below);
         if (direct)
             continue;
         int slot = plan_slot(p);
@@ -454,7 +491,8 @@ void layout_fresh(struct plan *p, const struct layout *l, const struct layout_so
     add_ending(p, l);
 }
 
-/* Picks up a part of the source box's store in the first stage, for the second to attach under the same name.
+/* Picks up a part of the source box's store in the first stage, for the second to attach under the
+ * same name.
  */
 static void inherit(struct plan *p, int slot, const char *path, const char *at, uint64_t flags)
 {
@@ -468,7 +506,8 @@ static void inherit(struct plan *p, int slot, const char *path, const char *at, 
     plan_add(p, 2, (struct op){.kind = OP_ATTACH, .slot = slot, .to = SLOT_STORE, .path = at});
 }
 
-/* The snapshot itself is the newest layer, then those its box stands on. Number 0 is a template: no layer. */
+/* The snapshot itself is the newest layer, then those its box stands on. Number 0 is a template: no
+ * layer. */
 static void inherit_layers(struct plan *p, const struct layout *l, unsigned snap)
 {
     size_t new = snap ? 1 : 0;
@@ -513,19 +552,23 @@ void layout_fork(struct plan *p, const struct layout *l, unsigned snap)
 static void show_scribe(struct plan *p, int from, const char *path, const char *at, uint64_t flags)
 {
     int slot = plan_slot(p);
-    plan_add(p, 1, (struct op){.kind = OP_CLONE, .slot = slot, .from = from, .path = path, .flags = flags});
+    plan_add(
+        p, 1,
+        (struct op){.kind = OP_CLONE, .slot = slot, .from = from, .path = path, .flags = flags});
     mkdir_in(p, 2, SLOT_ROOT, at, 0755);
-    /* A folder that was removed cannot be attached anywhere. Then the base is empty, as it is in the overlay.
+    /* A folder that was removed cannot be attached anywhere. Then the base is empty, as it is in
+     * the overlay.
      */
     bool may_be_gone = from == SLOT_SOURCE && strcmp(path, "base") == 0;
     plan_add(
         p, 2,
-        (struct op){.kind = OP_ATTACH, .slot = slot, .to = SLOT_ROOT, .path = at, .optional = may_be_gone});
+        (struct op){
+            .kind = OP_ATTACH, .slot = slot, .to = SLOT_ROOT, .path = at, .optional = may_be_gone});
 }
 
 /* One overlay seen from outside: its base, its layers raw, and what the box makes of them. */
-static void show_overlay(struct plan *p, const struct layout *l, const char *which, const char *base,
-                         const char *merged, unsigned snap)
+static void show_overlay(struct plan *p, const struct layout *l, const char *which,
+                         const char *base, const char *merged, unsigned snap)
 {
     uint64_t ro = share_flags(false);
     mkdir_in(p, 2, SLOT_ROOT, which, 0755);
@@ -534,8 +577,8 @@ static void show_overlay(struct plan *p, const struct layout *l, const char *whi
     show_scribe(p, SLOT_HOST, merged, plan_text(p, "%s/merged", which), ro);
     show_scribe(p, SLOT_SOURCE, plan_text(p, "%s/u", which), plan_text(p, "%s/l0", which), ro);
     for (size_t i = 0; i < l->n_layers; i++)
-        show_scribe(p, SLOT_SOURCE, plan_text(p, "l%zu/%s", i, which), plan_text(p, "%s/l%zu", which, i + 1),
-                    ro);
+        show_scribe(p, SLOT_SOURCE, plan_text(p, "l%zu/%s", i, which),
+                    plan_text(p, "%s/l%zu", which, i + 1), ro);
     if (snap)
         mkdir_in(p, 1, SLOT_SOURCE, plan_text(p, "s/%u/%s", snap, which), 0755);
 }
@@ -552,12 +595,15 @@ static void show_root_base(struct plan *p)
 
 void layout_scribe(struct plan *p, const struct layout *l, unsigned snap)
 {
-    plan_add(p, 1, (struct op){.kind = OP_CLONE, .slot = SLOT_GUEST, .from = SLOT_SOURCE, .path = "guest"});
+    plan_add(
+        p, 1,
+        (struct op){.kind = OP_CLONE, .slot = SLOT_GUEST, .from = SLOT_SOURCE, .path = "guest"});
     if (snap)
         mkdir_in(p, 1, SLOT_SOURCE, plan_text(p, "s/%u", snap), 0755);
-    plan_add(
-        p, 2,
-        (struct op){.kind = OP_TMPFS, .slot = SLOT_ROOT, .text = "size=1048576,nr_inodes=256,mode=0755"});
+    plan_add(p, 2,
+             (struct op){.kind = OP_TMPFS,
+                         .slot = SLOT_ROOT,
+                         .text = "size=1048576,nr_inodes=256,mode=0755"});
     attach(p, SLOT_ROOT, SLOT_HOST, "/");
     if (l->mode == BOX_COW && l->has_workspace && !snap)
         plan_add(p, 1, (struct op){.kind = OP_REFRESH, .from = SLOT_HOST, .path = "/workspace"});
@@ -573,11 +619,12 @@ void layout_scribe(struct plan *p, const struct layout *l, unsigned snap)
     plan_add(p, 2, (struct op){.kind = OP_NETWORK});
     plan_add(p, 2, (struct op){.kind = OP_PIVOT, .slot = SLOT_ROOT});
     rlimit(p, RLIMIT_CORE, 1);
-    rlimit(p, RLIMIT_DATA, 512u << 20); /* the trees it walks are as large as hostile code makes them */
-    plan_add(
-        p, 2,
-        (struct op){.kind = OP_CONFINE,
-                    .flags = 1ULL << CAP_DAC_OVERRIDE | 1ULL << CAP_DAC_READ_SEARCH | 1ULL << CAP_FOWNER});
+    rlimit(p, RLIMIT_DATA,
+           512u << 20); /* the trees it walks are as large as hostile code makes them */
+    plan_add(p, 2,
+             (struct op){.kind = OP_CONFINE,
+                         .flags = 1ULL << CAP_DAC_OVERRIDE | 1ULL << CAP_DAC_READ_SEARCH |
+                                  1ULL << CAP_FOWNER});
     plan_add(p, 2, (struct op){.kind = OP_SECCOMP, .flags = OP_SECCOMP_SCRIBE});
     plan_add(p, 2, (struct op){.kind = OP_EXEC, .slot = SLOT_GUEST, .text = "scribe"});
 }

@@ -1,10 +1,11 @@
 /*
  * What a box looks like from inside, as plans: a fresh box, a fork, a scribe.
  *
- * The store is the box's one writable place: a tmpfs, beside which a folder on disk (store.h) may hold what
- * grows: d, to which r, w and s are links then. Making the rest on disk would wait for its journal, for every
- * mount point and each of the hundred whiteouts of /etc. The store is attached beneath /proc of the box's own
- * mount tree, where the procfs mounted over it hides it for good, and holds:
+ * The store is the box's one writable place: a tmpfs, beside which a folder on disk (store.h) may
+ * hold what grows: d, to which r, w and s are links then. Making the rest on disk would wait for
+ * its journal, for every mount point and each of the hundred whiteouts of /etc. The store is
+ * attached beneath /proc of the box's own mount tree, where the procfs mounted over it hides it for
+ * good, and holds:
  *
  *     k         (mount) the skeleton: places, links and made-up files of the root filesystem
  *     r/u r/k   upper and work folder of the root's overlay
@@ -14,10 +15,10 @@
  *     d         (mount) the folder on disk, if there is one
  *     base      (mount) the person's folder
  *     img       (mount) the image, if there is one
- *     l0 l1 …   (mounts) layers of the snapshots this box was forked from, newest first; each holds w/ and r/
- *     s/N       snapshots taken of this box, each with w/ and r/
- *     x0 x1 …   (mounts) folders shown read-only, each beneath an overlay of its own (files have none)
- *     guest     (mount) the guest's program
+ *     l0 l1 …   (mounts) layers of the snapshots this box was forked from, newest first; each holds
+ * w/ and r/ s/N       snapshots taken of this box, each with w/ and r/ x0 x1 …   (mounts) folders
+ * shown read-only, each beneath an overlay of its own (files have none) guest     (mount) the
+ * guest's program
  */
 #pragma once
 
@@ -38,7 +39,8 @@ struct selection {
     uid_t owner;       /* what agent is on the host */
 };
 
-/* The mounts that a box shows beside the fixed ones: kept by a box, since its forks show them too. */
+/* The mounts that a box shows beside the fixed ones: kept by a box, since its forks show them too.
+ */
 struct layout {
     enum box_mode mode;
     enum box_net net;
@@ -52,7 +54,8 @@ struct layout {
     double cpus;
     const char *disk_path; /* the store's folder on disk; NULL: the store is memory */
     int disk_mount;        /* a detached mount of it, or -1 to clone the path instead */
-    bool disk_is_watched;  /* and no quota limits it: reserving space without writing must be refused */
+    bool disk_is_watched; /* and no quota limits it: reserving space without writing must be refused
+                           */
     size_t n_layers;
     struct selection selection;
     size_t n_shares;
@@ -70,8 +73,8 @@ struct layout {
     char git_mask[BOX_GIT_MASK_SIZE];
 };
 
-/* Where a fresh box takes its parts from. Descriptors are detached id-mapped mounts, -1 to clone the path
- * instead. */
+/* Where a fresh box takes its parts from. Descriptors are detached id-mapped mounts, -1 to clone
+ * the path instead. */
 struct layout_sources {
     const char *guest;
     const char *skeleton;
@@ -85,8 +88,8 @@ struct layout_sources {
 
 void layout_fresh(struct plan *p, const struct layout *l, const struct layout_sources *from);
 
-/* Shows the workspace at its path on the host as well, unless a box has something else there. Call it when
- * the shares and links are known. */
+/* Shows the workspace at its path on the host as well, unless a box has something else there. Call
+ * it when the shares and links are known. */
 void layout_set_own_path(struct layout *l, const char *workspace);
 
 /* The files by which programs in the box read its limits, in the store. */
@@ -97,8 +100,8 @@ struct limit_file {
 #define LIMIT_FILES 3
 void layout_limit_files(const struct layout *l, struct limit_file ret[LIMIT_FILES]);
 
-/* A fork, of layout l, of snapshot number `snap` of the source (SLOT_SOURCE); number 0 is the source before
- * it was used. */
+/* A fork, of layout l, of snapshot number `snap` of the source (SLOT_SOURCE); number 0 is the
+ * source before it was used. */
 void layout_fork(struct plan *p, const struct layout *l, unsigned snap);
 
 /* A scribe over a box; with snap > 0 it may write that new snapshot. */

@@ -1,9 +1,9 @@
 /*
- * A box's empty network, made by a process of its own at the same time as the mounts: it is the slowest of
- * all namespaces to make, a third of what a box costs.
+ * A box's empty network, made by a process of its own at the same time as the mounts: it is the
+ * slowest of all namespaces to make, a third of what a box costs.
  *
- * Who starts it shares memory and descriptors with it and with process 1, which waits for it only when
- * everything else is done. All functions are async-signal-safe.
+ * Who starts it shares memory and descriptors with it and with process 1, which waits for it only
+ * when everything else is done. All functions are async-signal-safe.
  */
 #pragma once
 

@@ -1,10 +1,10 @@
 /*
  * The backend `ns`: namespaces, seccomp, Landlock, cgroups, overlayfs.
  *
- * A place holds the descriptors of the box's user and mount namespaces and of its store. As long as they are
- * open the box's files exist, though no path leads to them; when the last is closed the kernel frees
- * everything. So nothing has to be cleaned up after a crash, and a snapshot outlives its box by holding them.
- * A store on disk is a folder that somebody has to remove: store.h.
+ * A place holds the descriptors of the box's user and mount namespaces and of its store. As long as
+ * they are open the box's files exist, though no path leads to them; when the last is closed the
+ * kernel frees everything. So nothing has to be cleaned up after a crash, and a snapshot outlives
+ * its box by holding them. A store on disk is a folder that somebody has to remove: store.h.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -105,8 +105,8 @@ static int control_pair(int *ret_ours, int *ret_theirs, struct error *err)
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
         return error_errno(err, errno, "cannot make a socket");
-    /* A guest that is stopped takes no more connections after some hundreds: nobody waits for ever to send
-     * one. */
+    /* A guest that is stopped takes no more connections after some hundreds: nobody waits for ever
+     * to send one. */
     const struct timeval patience = {.tv_sec = GUEST_SEND_S};
     setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     *ret_ours = ends[0];
@@ -121,8 +121,8 @@ static int take_handover(struct place *p, struct error *err)
     size_t n = 0;
     char byte;
     ssize_t got = io_recv_fds(p->guest.control, &byte, 1, fds, ARRAY_SIZE(fds), &n, 0);
-    if (got ==
-        -ECONNRESET) /* it has ended already and left a request unread; what it sent comes after that */
+    if (got == -ECONNRESET) /* it has ended already and left a request unread; what it sent comes
+                               after that */
         got = io_recv_fds(p->guest.control, &byte, 1, fds, ARRAY_SIZE(fds), &n, 0);
     if (got != 1 || byte != 'H' || n < 2)
         return error_set(err, EPROTO, "the box did not start: nothing was handed over");
@@ -159,7 +159,8 @@ static struct box_limits counted_limits(const struct place *p)
     return l;
 }
 
-/* Starts process 1 by the plan, of which the place becomes the owner; it is up when place_ready says so. */
+/* Starts process 1 by the plan, of which the place becomes the owner; it is up when place_ready
+ * says so. */
 static int populate(struct place *p, struct starting **starting, int mntns, struct error *err)
 {
     _cleanup_fd_ int theirs = -1;
@@ -175,7 +176,8 @@ static int populate(struct place *p, struct starting **starting, int mntns, stru
     if (r < 0)
         return r;
     s.control = theirs;
-    /* Before the first process joins the group: until then it has the limits of the last box that used it. */
+    /* Before the first process joins the group: until then it has the limits of the last box that
+     * used it. */
     const struct box_limits counted = counted_limits(p);
     r = cgroup_begin(p->cgroup, &counted, err);
     if (r == 0)
@@ -213,22 +215,25 @@ static int place_ready(struct place *p, struct error *err)
 }
 
 /* A store in memory must fit there: a box that could fill the host's memory does not start. */
-static int check_memory_store(uint64_t disk, uint64_t total, const struct error *no_disk, struct error *err)
+static int check_memory_store(uint64_t disk, uint64_t total, const struct error *no_disk,
+                              struct error *err)
 {
     if (disk <= total / 2)
         return 0;
-    return error_set(err, ENOSPC,
-                     "--disk: %lluM is more than half of the memory here (the most is %lluM), and the box "
-                     "cannot have a store on disk: %s",
-                     (unsigned long long)(disk >> 20), (unsigned long long)(total / 2 >> 20),
-                     no_disk->code ? no_disk->text : "it was asked to be in memory");
+    return error_set(
+        err, ENOSPC,
+        "--disk: %lluM is more than half of the memory here (the most is %lluM), and the box "
+        "cannot have a store on disk: %s",
+        (unsigned long long)(disk >> 20), (unsigned long long)(total / 2 >> 20),
+        no_disk->code ? no_disk->text : "it was asked to be in memory");
 }
 
 /*
- * A container whose processes use more memory than its control group allows is killed as a whole. So a box in
- * it, with its files that are in memory, gets at most three quarters.
+ * A container whose processes use more memory than its control group allows is killed as a whole.
+ * So a box in it, with its files that are in memory, gets at most three quarters.
  */
-static int check_memory(uint64_t memory, uint64_t files, const struct error *no_disk, struct error *err)
+static int check_memory(uint64_t memory, uint64_t files, const struct error *no_disk,
+                        struct error *err)
 {
     bool limited;
     uint64_t total = host_memory(&limited), most = HOST_MEMORY_FOR_BOX(total);
@@ -238,11 +243,12 @@ static int check_memory(uint64_t memory, uint64_t files, const struct error *no_
     int r = check_memory_store(files, total, no_disk, err);
     if (r < 0 || !limited || memory + files <= most)
         return r;
-    return error_set(err, ENOMEM,
-                     "--memory and --disk: %llu MiB and %llu MiB are too much where a control group allows "
-                     "%llu MiB (is this a container?); both together may be at most %lluM",
-                     (unsigned long long)(memory >> 20), (unsigned long long)(files >> 20),
-                     (unsigned long long)(total >> 20), (unsigned long long)(most >> 20));
+    return error_set(
+        err, ENOMEM,
+        "--memory and --disk: %llu MiB and %llu MiB are too much where a control group allows "
+        "%llu MiB (is this a container?); both together may be at most %lluM",
+        (unsigned long long)(memory >> 20), (unsigned long long)(files >> 20),
+        (unsigned long long)(total >> 20), (unsigned long long)(most >> 20));
 }
 
 /* User xattrs on a tmpfs came with Linux 6.6. Without them an overlay cannot remove a folder. */
@@ -268,16 +274,17 @@ static void fill_store(struct place *p)
     p->layout.disk_is_watched = p->disk && !store_has_quota(p->disk);
 }
 
-/* The one place that decides where a box's files are. Without a filesystem that fits, memory serves if it is
- * large enough. */
+/* The one place that decides where a box's files are. Without a filesystem that fits, memory serves
+ * if it is large enough. */
 static int choose_store(struct place *p, const struct box_options *o, struct error *err)
 {
     struct error no_disk = {0};
-    bool on_disk =
-        o->store == BOX_STORE_DISK ||
-        (o->store == BOX_STORE_AUTO && (o->limits.disk > BOX_MEMORY_STORE_MAX || !tmpfs_has_user_xattrs()));
+    bool on_disk = o->store == BOX_STORE_DISK ||
+                   (o->store == BOX_STORE_AUTO &&
+                    (o->limits.disk > BOX_MEMORY_STORE_MAX || !tmpfs_has_user_xattrs()));
     if (on_disk) {
-        const struct store_options want = {.ids = &p->ids, .userns = p->userns, .disk = o->limits.disk};
+        const struct store_options want = {
+            .ids = &p->ids, .userns = p->userns, .disk = o->limits.disk};
         int r = store_open(&want, &p->disk, &no_disk);
         if (r == -ENOSPC)
             *err = no_disk;
@@ -294,26 +301,28 @@ static int check_cpus(const struct place *p, struct error *err)
 {
     if (cgroup_limits_cpus(p->cgroup) || p->limits.cpus == (double)(int)p->limits.cpus)
         return 0;
-    return error_set(
-        err, EOPNOTSUPP,
-        "--cpus: a part of a processor needs control groups, which are not to be had here (hutch doctor "
-        "tells more); a whole number works");
+    return error_set(err, EOPNOTSUPP,
+                     "--cpus: a part of a processor needs control groups, which are not to be had "
+                     "here (hutch doctor "
+                     "tells more); a whole number works");
 }
 
-/* A link must not take the place of anything that a box is made of: what is mounted there would follow it. */
+/* A link must not take the place of anything that a box is made of: what is mounted there would
+ * follow it. */
 static int check_link(const struct box_link *l, struct error *err)
 {
-    static const char *const TAKEN[] = {"bin",  "dev", "etc",  "home", "lib", "lib32", "lib64", "libx32",
-                                        "proc", "run", "sbin", "sys",  "tmp", "usr",   "var",   "workspace"};
+    static const char *const TAKEN[] = {"bin",   "dev",    "etc",  "home",     "lib",  "lib32",
+                                        "lib64", "libx32", "proc", "run",      "sbin", "sys",
+                                        "tmp",   "usr",    "var",  "workspace"};
     const char *name = l->at[0] == '/' ? l->at + 1 : "";
     if (!*name || *name == '.' || strchr(name, '/') || strlen(l->at) >= BOX_LINK_SIZE ||
         strlen(l->to) >= BOX_LINK_SIZE || !*l->to)
-        return error_set(err, EINVAL, "a link %.200s cannot be had: it must lie at the top of the box",
-                         l->at);
+        return error_set(err, EINVAL,
+                         "a link %.200s cannot be had: it must lie at the top of the box", l->at);
     for (size_t i = 0; i < ARRAY_SIZE(TAKEN); i++)
         if (strcmp(name, TAKEN[i]) == 0)
-            return error_set(err, EINVAL, "a link %.200s cannot be had: a box has something else there",
-                             l->at);
+            return error_set(err, EINVAL,
+                             "a link %.200s cannot be had: a box has something else there", l->at);
     return 0;
 }
 
@@ -384,7 +393,8 @@ static void close_sources(struct layout_sources *f)
         cleanup_close(&f->share_fds[i]);
 }
 
-/* Root picks the folders up itself, id-mapped if it can; an ordinary user's child clones them by path. */
+/* Root picks the folders up itself, id-mapped if it can; an ordinary user's child clones them by
+ * path. */
 static int map_sources(const struct place *p, const struct box_options *o, struct layout_sources *f,
                        struct error *err)
 {
@@ -396,7 +406,8 @@ static int map_sources(const struct place *p, const struct box_options *o, struc
     if (r == 0 && o->image)
         r = idmap_folder(o->image, &p->ids, false, &f->image_fd, err);
     for (size_t i = 0; r == 0 && i < o->n_shares; i++)
-        r = idmap_folder(o->shares[i].source, &p->ids, o->shares[i].writable, &f->share_fds[i], err);
+        r = idmap_folder(o->shares[i].source, &p->ids, o->shares[i].writable, &f->share_fds[i],
+                         err);
     return r;
 }
 
@@ -410,12 +421,13 @@ static int find_parts(struct part_paths *paths, bool image, struct error *err)
 {
     int r = parts_find("hutch-guest", paths->guest, err);
     if (r == 0)
-        r = parts_find(image ? "hutch-skeleton/image" : "hutch-skeleton/host", paths->skeleton, err);
+        r = parts_find(image ? "hutch-skeleton/image" : "hutch-skeleton/host", paths->skeleton,
+                       err);
     return r;
 }
 
-static int find_sources(const struct place *p, const struct box_options *o, struct layout_sources *f,
-                        struct part_paths *parts, struct error *err)
+static int find_sources(const struct place *p, const struct box_options *o,
+                        struct layout_sources *f, struct part_paths *parts, struct error *err)
 {
     f->guest = parts->guest;
     f->skeleton = parts->skeleton;
@@ -453,9 +465,10 @@ static int prepare_somehow(struct place *p, const struct box_options *o, struct 
     return r < 0 ? r : prepare(p, o, f, parts, err);
 }
 
-/* What of /etc this box shows. As root we pick it up ourselves, without what is mounted inside; the child
- * could not leave that out, for the kernel holds such mounts together in its namespaces. */
-static int find_etc(struct place *p, struct etc_view *view, struct layout_sources *f, struct error *err)
+/* What of /etc this box shows. As root we pick it up ourselves, without what is mounted inside; the
+ * child could not leave that out, for the kernel holds such mounts together in its namespaces. */
+static int find_etc(struct place *p, struct etc_view *view, struct layout_sources *f,
+                    struct error *err)
 {
     int r = etc_view_read(view);
     if (r < 0)
@@ -550,7 +563,8 @@ static int ns_fork(struct place *from, unsigned snapshot, bool flattened, struct
     return r;
 }
 
-/* A scribe is outside of the box's control group: a box that used up its limits can still be looked at. */
+/* A scribe is outside of the box's control group: a box that used up its limits can still be looked
+ * at. */
 static int ns_scribe(struct place *p, unsigned snapshot, struct guest *ret, struct error *err)
 {
     _cleanup_(plan_free) struct plan plan;
@@ -596,7 +610,8 @@ static size_t ns_depth(const struct place *p)
     return p->layout.n_layers;
 }
 
-/* The numbers of a filesystem on disk change with what others do, and may come back: none is ever the same.
+/* The numbers of a filesystem on disk change with what others do, and may come back: none is ever
+ * the same.
  */
 static uint64_t ns_space(struct place *p)
 {
@@ -649,15 +664,17 @@ static void ns_usage(struct place *p, bool with_memory, struct usage *ret)
         ret->disk_full = fs.f_bfree == 0 || fs.f_ffree == 0;
 }
 
-/* Commands that start later run on the first `cpus` processors that hutch may use; 0: on all of them. */
+/* Commands that start later run on the first `cpus` processors that hutch may use; 0: on all of
+ * them. */
 static int limit_affinity(const struct place *p, double cpus, struct error *err)
 {
     cpu_set_t all, some;
     int left = cpus > 0 ? (int)cpus : CPU_SETSIZE;
     if (cpus != (double)(int)cpus)
-        return error_set(err, EOPNOTSUPP,
-                         "--cpus: a part of a processor needs a control group, which this box does not have"
-                         " (hutch doctor tells more); a whole number works");
+        return error_set(
+            err, EOPNOTSUPP,
+            "--cpus: a part of a processor needs a control group, which this box does not have"
+            " (hutch doctor tells more); a whole number works");
     CPU_ZERO(&some);
     if (sched_getaffinity(0, sizeof all, &all) < 0)
         return error_errno(err, errno, "cannot read which processors there are");
@@ -671,8 +688,8 @@ static int limit_affinity(const struct place *p, double cpus, struct error *err)
     return 0;
 }
 
-/* The group's limit where there is one. Else the guest's, which its later children inherit: a user may lower
- * it, and only root may raise it. */
+/* The group's limit where there is one. Else the guest's, which its later children inherit: a user
+ * may lower it, and only root may raise it. */
 static int limit_pids(struct place *p, const struct box_limits *l, struct error *err)
 {
     struct rlimit value = {.rlim_cur = l->pids + GUEST_TASKS, .rlim_max = l->pids + GUEST_TASKS};
@@ -681,10 +698,11 @@ static int limit_pids(struct place *p, const struct box_limits *l, struct error 
     if (prlimit(p->guest.pid, RLIMIT_NPROC, &value, NULL) == 0)
         return 0;
     if (errno == EPERM)
-        return error_set(err, EPERM,
-                         "--pids: without control groups a running box cannot get more processes than it"
-                         " began with; make a new box with --pids %llu",
-                         (unsigned long long)l->pids);
+        return error_set(
+            err, EPERM,
+            "--pids: without control groups a running box cannot get more processes than it"
+            " began with; make a new box with --pids %llu",
+            (unsigned long long)l->pids);
     return error_errno(err, errno, "cannot change the number of processes of the box");
 }
 
@@ -694,7 +712,8 @@ static void show_limits(const struct place *p)
     struct limit_file files[LIMIT_FILES];
     layout_limit_files(&p->layout, files);
     for (size_t i = 0; i < LIMIT_FILES; i++) {
-        _cleanup_fd_ int fd = openat(p->store, files[i].path, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC);
+        _cleanup_fd_ int fd =
+            openat(p->store, files[i].path, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC);
         if (fd >= 0)
             io_write_all(fd, files[i].text, strlen(files[i].text));
     }

@@ -1,4 +1,5 @@
-/* What warm.c asks of the backend: the warm process itself, and the way into a box for its children. */
+/* What warm.c asks of the backend: the warm process itself, and the way into a box for its
+ * children. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -19,11 +20,11 @@
 static int put_rules(struct buf *b, const struct place *p, const struct plan *plan)
 {
     int nested = weakened("caps") ? 0 : CLONE_NEWUSER;
-    struct warm_rules head = {.namespaces =
-                                  (uint32_t)((place_namespaces(p->layout.net) & ~CLONE_NEWPID) | nested),
-                              .landlock = layout_landlock_flags(&p->layout),
-                              .on_disk = p->disk != NULL,
-                              .n_rules = (uint32_t)plan->n_rules};
+    struct warm_rules head = {
+        .namespaces = (uint32_t)((place_namespaces(p->layout.net) & ~CLONE_NEWPID) | nested),
+        .landlock = layout_landlock_flags(&p->layout),
+        .on_disk = p->disk != NULL,
+        .n_rules = (uint32_t)plan->n_rules};
     buf_append(b, &head, sizeof head);
     for (size_t i = 0; i < plan->n_rules; i++) {
         char class = (char)(plan->rules[i].class + 1); /* never a NUL */
@@ -33,7 +34,8 @@ static int put_rules(struct buf *b, const struct place *p, const struct plan *pl
     return b->failed || plan->overflow || plan->n_rules > WARM_RULES_MAX ? -E2BIG : 0;
 }
 
-/* The rules that a child of the warm process is put under are those of the plan for any fork of the place. */
+/* The rules that a child of the warm process is put under are those of the plan for any fork of the
+ * place. */
 static int write_rules(const struct place *p, int *ret_fd)
 {
     _cleanup_(plan_free) struct plan plan;
@@ -54,7 +56,8 @@ int ns_warm(struct place *p, const struct backend_warm *w, pid_t *ret_pid, struc
 {
     char path[PARTS_PATH_MAX];
     if (!p->layout.warm)
-        return error_set(err, EINVAL, "these boxes were not opened to be entered by a warm process");
+        return error_set(err, EINVAL,
+                         "these boxes were not opened to be entered by a warm process");
     if (p->mntns < 0)
         return error_set(err, EINVAL, "the mounts of these boxes are not there any more");
     if (weakened("pid"))

@@ -18,17 +18,20 @@
 
 #define HELPER_PID 300 /* below the smallest pid_max */
 
-/* What container runtimes cover, see the OCI runtime specification's maskedPaths and readonlyPaths. */
+/* What container runtimes cover, see the OCI runtime specification's maskedPaths and readonlyPaths.
+ */
 static const char *const COVERED[] = {
-    "/proc/sys",  "/proc/bus",  "/proc/fs",   "/proc/irq",    "/proc/sysrq-trigger", "/proc/kcore",
-    "/proc/keys", "/proc/acpi", "/proc/scsi", "/proc/asound", "/proc/timer_list",    "/proc/latency_stats",
+    "/proc/sys",           "/proc/bus",    "/proc/fs",         "/proc/irq",
+    "/proc/sysrq-trigger", "/proc/kcore",  "/proc/keys",       "/proc/acpi",
+    "/proc/scsi",          "/proc/asound", "/proc/timer_list", "/proc/latency_stats",
 };
 
 bool outer_proc_is_masked(void)
 {
     struct statx st;
     for (size_t i = 0; i < ARRAY_SIZE(COVERED); i++)
-        if (syscall(SYS_statx, AT_FDCWD, COVERED[i], AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, 0, &st) == 0 &&
+        if (syscall(SYS_statx, AT_FDCWD, COVERED[i], AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, 0,
+                    &st) == 0 &&
             st.stx_attributes & STATX_ATTR_MOUNT_ROOT)
             return true;
     return false;
@@ -39,8 +42,8 @@ static void helper_send(int socket, int code, int fd)
     io_send_fds(socket, &code, sizeof code, &fd, fd >= 0 ? 1 : 0);
 }
 
-/* In the pid namespace of the box, with root's rights: only to mount. Nobody in the box can trace it, since
- * no command runs there yet. */
+/* In the pid namespace of the box, with root's rights: only to mount. Nobody in the box can trace
+ * it, since no command runs there yet. */
 static void helper_mount(int socket)
 {
     int fd = -1;

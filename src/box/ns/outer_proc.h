@@ -1,15 +1,17 @@
 /*
  * A /proc for a box where its own user namespace may not mount one.
  *
- * The kernel lets a user namespace mount a procfs only if one is in full view there already. In a container
- * parts of /proc are masked, so it refuses (EPERM). Root with CAP_SYS_ADMIN in the namespace that owns the
- * container's mounts is not asked that question. So a helper that still has these rights mounts it:
+ * The kernel lets a user namespace mount a procfs only if one is in full view there already. In a
+ * container parts of /proc are masked, so it refuses (EPERM). Root with CAP_SYS_ADMIN in the
+ * namespace that owns the container's mounts is not asked that question. So a helper that still has
+ * these rights mounts it:
  *
  *     launcher's child ── fork ──> helper: waits on a socket for the pid namespace of process 1
- *                                    └─ fork, into that namespace ──> mounts a procfs, sends it, ends
+ *                                    └─ fork, into that namespace ──> mounts a procfs, sends it,
+ * ends
  *
- * What process 1 gets is a new procfs of its own pid namespace and shows nothing but the box. The container's
- * own /proc is never shown to a box.
+ * What process 1 gets is a new procfs of its own pid namespace and shows nothing but the box. The
+ * container's own /proc is never shown to a box.
  *
  * All functions but the first are async-signal-safe.
  */

@@ -1,7 +1,7 @@
 /*
- * Where the workspace is shown beside /workspace: at its own path of the host. Build trees hold absolute
- * paths (CMake's cache, the first lines of the scripts of a virtual environment), which lead to the right
- * files then.
+ * Where the workspace is shown beside /workspace: at its own path of the host. Build trees hold
+ * absolute paths (CMake's cache, the first lines of the scripts of a virtual environment), which
+ * lead to the right files then.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -15,7 +15,8 @@
 static const char *const TAKEN[] = {"/usr", "/bin",    "/sbin", "/lib", "/lib32", "/lib64",
                                     "/etc", "/libx32", "/proc", "/sys", "/dev",   "/workspace"};
 
-/* Folders that a box needs for itself: a workspace may lie inside of one, but not take its place. */
+/* Folders that a box needs for itself: a workspace may lie inside of one, but not take its place.
+ */
 static const char *const NEEDED[] = {"/home/agent", "/tmp", "/run", "/var/tmp", "/var/run"};
 
 static bool lies_in(const char *path, const char *folder)

@@ -28,7 +28,8 @@ void owner_map_family(uint32_t agent, char ret[OWNER_MAP])
 void owner_map_folder(uint32_t owner, uint32_t agent, char ret[OWNER_MAP])
 {
     size_t n = 0;
-    const uint32_t low = owner < AGENT_ID ? owner : AGENT_ID, high = owner < AGENT_ID ? AGENT_ID : owner;
+    const uint32_t low = owner < AGENT_ID ? owner : AGENT_ID,
+                   high = owner < AGENT_ID ? AGENT_ID : owner;
     const uint32_t end = high < OTHERS_COUNT ? high : OTHERS_COUNT;
     add_range(ret, &n, owner, agent, 1);
     if (owner != AGENT_ID && owner < OTHERS_COUNT)

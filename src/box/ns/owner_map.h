@@ -1,8 +1,9 @@
 /*
- * The map of ids of a box that root starts. Agent is an id of its own, and the owner of a folder appears as
- * agent. All other owners of files in it have ids as well: a file whose owner or group is not mapped cannot
- * be copied up into the box's layer (EOVERFLOW), so it could be neither changed nor renamed. Nobody in a box
- * ever runs as one of them, so all boxes share their range: OTHERS_FIRST + the id on disk.
+ * The map of ids of a box that root starts. Agent is an id of its own, and the owner of a folder
+ * appears as agent. All other owners of files in it have ids as well: a file whose owner or group
+ * is not mapped cannot be copied up into the box's layer (EOVERFLOW), so it could be neither
+ * changed nor renamed. Nobody in a box ever runs as one of them, so all boxes share their range:
+ * OTHERS_FIRST + the id on disk.
  */
 #pragma once
 

@@ -1,15 +1,17 @@
 /*
- * A box's set-up as data: a list of operations, made before anything privileged happens, then carried out.
+ * A box's set-up as data: a list of operations, made before anything privileged happens, then
+ * carried out.
  *
- * A plan has two stages. The first is carried out by the launcher's child once it has entered the family's
- * user namespace (and, for a fork or a scribe, the mount namespace of the box it starts from): it picks up
- * mounts there. Before it a fork may have a stage 0, in a copy of the host's mounts, for files that the host
- * has replaced since the source box was made. The second is carried out by process 1 of the new box, in its
- * own namespaces. Everything the operations need (paths, descriptors, options) is in the plan, so carrying it
- * out is nothing but system calls: no allocation, no libc state.
+ * A plan has two stages. The first is carried out by the launcher's child once it has entered the
+ * family's user namespace (and, for a fork or a scribe, the mount namespace of the box it starts
+ * from): it picks up mounts there. Before it a fork may have a stage 0, in a copy of the host's
+ * mounts, for files that the host has replaced since the source box was made. The second is carried
+ * out by process 1 of the new box, in its own namespaces. Everything the operations need (paths,
+ * descriptors, options) is in the plan, so carrying it out is nothing but system calls: no
+ * allocation, no libc state.
  *
- * Mounts and directories are named by slots: small numbers for descriptors that operations leave behind for
- * later ones.
+ * Mounts and directories are named by slots: small numbers for descriptors that operations leave
+ * behind for later ones.
  */
 #pragma once
 
@@ -36,20 +38,26 @@ enum op_kind {
     OP_TMPFS,   /* slot := a new tmpfs; options in text ("size=…,nr_inodes=…,mode=…") */
     OP_PROC,    /* slot := a new procfs */
     OP_DEVPTS,  /* slot := a new devpts instance */
-    OP_OVERLAY, /* slot := an overlay; text = lowerdir, path = upper's parent in the store, flags = 1 if that
-                 * is never written back; cwd is the store */
-    OP_CLONE,   /* slot := a clone of the mount tree at from/path; flags = mount attributes, recursive */
-    OP_REFRESH, /* the overlay at from/path forgets the names that it looked up */
-    OP_KERNEL_FS, /* slot := a new mount of the type in text, of the box's own namespaces; flags = attributes
+    OP_OVERLAY, /* slot := an overlay; text = lowerdir, path = upper's parent in the store, flags =
+                 * 1 if that is never written back; cwd is the store */
+    OP_CLONE, /* slot := a clone of the mount tree at from/path; flags = mount attributes, recursive
+               */
+    OP_REFRESH,   /* the overlay at from/path forgets the names that it looked up */
+    OP_KERNEL_FS, /* slot := a new mount of the type in text, of the box's own namespaces; flags =
+                   * attributes
                    */
-    OP_SHOW,   /* a clone of the mount tree at the host's path, attached at the same path of the new root */
-    OP_HIDE,   /* a whiteout at to/path/NAME for each NAME of text: each ends with a NUL, the list with two */
+    OP_SHOW,   /* a clone of the mount tree at the host's path, attached at the same path of the new
+                  root */
+    OP_HIDE,   /* a whiteout at to/path/NAME for each NAME of text: each ends with a NUL, the list
+                  with two */
     OP_COVER,  /* an empty folder, or a file that reads as empty, over to/path */
     OP_ATTACH, /* attaches slot's mount at to/path */
     OP_MKDIR,  /* a directory at to/path, mode in flags */
     OP_SYMLINK, /* a link at to/path with content text */
-    OP_FILE,    /* a file at to/path with content text, mode in flags; optional: one that is there stays */
-    OP_MARK,  /* marks the folder at to/path as opaque, as an overlay does when a deleted folder is made again
+    OP_FILE,    /* a file at to/path with content text, mode in flags; optional: one that is there
+                   stays */
+    OP_MARK,  /* marks the folder at to/path as opaque, as an overlay does when a deleted folder is
+               * made again
                */
     OP_CHDIR, /* enters slot */
     OP_PIVOT, /* slot becomes the root; the old root is let go */
@@ -58,7 +66,8 @@ enum op_kind {
     OP_HOSTNAME, /* text */
     OP_HANDOVER, /* sends the store and the mount namespace to the host */
     OP_RLIMIT,   /* which in from, value in flags */
-    OP_CONFINE,  /* a nested user namespace, no capabilities (but those of flags), no new privileges */
+    OP_CONFINE,  /* a nested user namespace, no capabilities (but those of flags), no new privileges
+                  */
     OP_LANDLOCK, /* flags: LANDLOCK_… */
     OP_SECCOMP,  /* flags: OP_SECCOMP_… */
     OP_EXEC,     /* slot's program, text = argv[1] or NULL */
@@ -76,12 +85,13 @@ struct op {
     const char *text;
     uint64_t flags;
     bool recursive;
-    bool optional;    /* a source that is not there is no error: the operation and what attaches its slot is
-                         skipped */
+    bool optional;    /* a source that is not there is no error: the operation and what attaches its
+                         slot is    skipped */
     bool replaceable; /* OP_ATTACH: a source that was deleted meanwhile is left out */
 };
 
-#define PLAN_OPS_MAX      1024 /* as many shares as a box may have, each some folders deep, and all the rest */
+#define PLAN_OPS_MAX                                                                               \
+    1024 /* as many shares as a box may have, each some folders deep, and all the rest */
 #define PLAN_HOST_OPS_MAX 48
 #define PLAN_RULES_MAX    (BOX_SHARES_MAX + 16)
 
@@ -137,10 +147,12 @@ struct carry {
     int control;  /* the guest's end of the control socket */
     int listener; /* of the filter, set by OP_SECCOMP; -1: none */
     struct network *network;
-    const struct outer_proc *outer_proc; /* who mounts the procfs for OP_PROC, or NULL: process 1 itself */
+    const struct outer_proc
+        *outer_proc; /* who mounts the procfs for OP_PROC, or NULL: process 1 itself */
     struct plan_failure failure;
 };
 
-/* Both are async-signal-safe; they return 0 or a negative errno with c->failure filled. Stage 2 ends in exec.
+/* Both are async-signal-safe; they return 0 or a negative errno with c->failure filled. Stage 2
+ * ends in exec.
  */
 int carry_stage(struct carry *c, int stage);

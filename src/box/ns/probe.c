@@ -1,6 +1,6 @@
 /*
- * What isolation this host can give: every ingredient is tried for real, by a small plan carried out by the
- * same code that starts a box. A failed probe says what to do about it.
+ * What isolation this host can give: every ingredient is tried for real, by a small plan carried
+ * out by the same code that starts a box. A failed probe says what to do about it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -87,11 +87,13 @@ static void probe_userns(struct probing *p, struct probe_result *r)
                  p->ids.uid ? "the owner of this folder" : "root's own id", p->ids.uid);
     else
         detail(r, PROBE_YES,
-               p->ids.mapped ? "agent is an id that is nobody's here" : "agent is you, and only you");
+               p->ids.mapped ? "agent is an id that is nobody's here"
+                             : "agent is you, and only you");
 }
 
 /* Carries out the operations already in the plan; the process that did ends by itself. */
-static int try_plan(const struct probing *p, const struct plan *plan, int namespaces, struct error *err)
+static int try_plan(const struct probing *p, const struct plan *plan, int namespaces,
+                    struct error *err)
 {
     _cleanup_fd_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     struct spawn s = {.plan = plan,
@@ -122,7 +124,7 @@ static void judge(struct probe_result *r, enum cause_step step, int code, const 
         *known = 0;
 }
 
-#define ALL_NAMESPACES                                                                                       \
+#define ALL_NAMESPACES                                                                             \
     (CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
 
 static void run_ops(struct probing *p, struct probe_result *r, const struct op *ops, size_t n,
@@ -163,7 +165,8 @@ static const struct op STORE_OPS[] = {
 
 static void probe_tmpfs(struct probing *p, struct probe_result *r)
 {
-    run_ops(p, r, STORE_OPS, 2, "the new mount API, and a sized tmpfs", "needs Linux 5.12 or newer");
+    run_ops(p, r, STORE_OPS, 2, "the new mount API, and a sized tmpfs",
+            "needs Linux 5.12 or newer");
 }
 
 /* The last operation is what a kernel before 6.6 cannot do: there are no user xattrs on a tmpfs. */
@@ -177,35 +180,42 @@ static void probe_overlay(struct probing *p, struct probe_result *r)
     struct error ignored;
     bool on_disk = store_check(&room, &ignored) == 0;
     run_ops(p, r, STORE_OPS, n - 1,
-            on_disk ? "copy on write, with all files on disk: this kernel's tmpfs has no user xattrs"
-                    : "a folder that was deleted in the box cannot be made again there (EIO)",
+            on_disk
+                ? "copy on write, with all files on disk: this kernel's tmpfs has no user xattrs"
+                : "a folder that was deleted in the box cannot be made again there (EIO)",
             "needs Linux 5.11 or newer with overlayfs");
     if (r->state == PROBE_YES && !on_disk) {
         r->state = PROBE_DEGRADED;
-        remedy(r, "set HUTCH_STORE to a folder on ext4, xfs or btrfs; or Linux 6.6: Debian 12 has one in "
-                  "bookworm-backports (linux-image-amd64)");
+        remedy(
+            r,
+            "set HUTCH_STORE to a folder on ext4, xfs or btrfs; or Linux 6.6: Debian 12 has one in "
+            "bookworm-backports (linux-image-amd64)");
     }
 }
 
 static void probe_proc(struct probing *p, struct probe_result *r)
 {
     static const struct op OPS[] = {{.kind = OP_PROC, .slot = SLOT_PROC}};
-    run_ops(p, r, OPS, 1, "a /proc of the box's own", "a procfs must be mounted and visible as a whole");
+    run_ops(p, r, OPS, 1, "a /proc of the box's own",
+            "a procfs must be mounted and visible as a whole");
     if (r->state == PROBE_YES && p->ids.clones && outer_proc_is_masked())
-        detail(r, PROBE_YES, "a /proc of the box's own, mounted by root since the one here is masked");
+        detail(r, PROBE_YES,
+               "a /proc of the box's own, mounted by root since the one here is masked");
 }
 
 static void probe_confine(struct probing *p, struct probe_result *r)
 {
     static const struct op OPS[] = {{.kind = OP_PROC, .slot = SLOT_PROC}, {.kind = OP_CONFINE}};
-    run_ops(p, r, OPS, 2, "no capability in any set, no_new_privs", "nested user namespaces must be allowed");
+    run_ops(p, r, OPS, 2, "no capability in any set, no_new_privs",
+            "nested user namespaces must be allowed");
 }
 
 static void probe_seccomp(struct probing *p, struct probe_result *r)
 {
     static const struct op OPS[] = {
         {.kind = OP_PROC, .slot = SLOT_PROC}, {.kind = OP_CONFINE}, {.kind = OP_SECCOMP}};
-    run_ops(p, r, OPS, ARRAY_SIZE(OPS), "the system call filter", "the kernel needs CONFIG_SECCOMP_FILTER");
+    run_ops(p, r, OPS, ARRAY_SIZE(OPS), "the system call filter",
+            "the kernel needs CONFIG_SECCOMP_FILTER");
 }
 
 static void probe_landlock(struct probing *p, struct probe_result *r)
@@ -220,9 +230,11 @@ static void probe_landlock(struct probing *p, struct probe_result *r)
         return;
     }
     bool refused = abi < 0 && abi != -ENOSYS && abi != -EOPNOTSUPP;
-    detail(r, PROBE_DEGRADED,
-           refused ? "refused by the system call filter (seccomp) here; the other layers stand without it"
-                   : "not in this kernel; the other layers stand without it");
+    detail(
+        r, PROBE_DEGRADED,
+        refused
+            ? "refused by the system call filter (seccomp) here; the other layers stand without it"
+            : "not in this kernel; the other layers stand without it");
     remedy(r, refused ? "allow the landlock_* system calls in the container's filter"
                       : "Linux 5.19 or newer with landlock in the kernel's lsm= list");
 }
@@ -244,15 +256,20 @@ static void probe_idmap(struct probing *p, struct probe_result *r)
                                     : "this folder's filesystem has none",
                      &err) < 0)
             return detail(r, PROBE_NO, err.text);
-        remedy(r, "use a folder on ext4, xfs or btrfs (in a container: a volume), or start hutch as an "
-                  "ordinary user");
+        remedy(
+            r,
+            "use a folder on ext4, xfs or btrfs (in a container: a volume), or start hutch as an "
+            "ordinary user");
     } else {
-        remedy(r, "give the container this right (--cap-add), or start hutch as an ordinary user (--user "
-                  "1000:1000)");
+        remedy(
+            r,
+            "give the container this right (--cap-add), or start hutch as an ordinary user (--user "
+            "1000:1000)");
     }
     r->state = PROBE_DEGRADED;
     snprintf(r->detail, sizeof r->detail, "%s: boxes have %s", p->ids.plain,
-             p->ids.uid ? "the id of the folder's owner" : "root's own id, though no right of root's");
+             p->ids.uid ? "the id of the folder's owner"
+                        : "root's own id, though no right of root's");
 }
 
 /* The kernel counts some things per user id, for all that the id runs. */
@@ -262,7 +279,8 @@ static void probe_counters(struct probing *p, struct probe_result *r)
         return detail(r, PROBE_YES,
                       "each box has a user id of its own, and the kernel's counters of that id");
     r->state = PROBE_DEGRADED;
-    snprintf(r->detail, sizeof r->detail, "%s: epoll watches, pages of pipes, descriptors in flight",
+    snprintf(r->detail, sizeof r->detail,
+             "%s: epoll watches, pages of pipes, descriptors in flight",
              p->ids.mapped     ? "all boxes share one user id"
              : geteuid() != 0  ? "boxes count as you"
              : p->ids.uid == 0 ? "boxes count as root"
@@ -272,7 +290,8 @@ static void probe_counters(struct probing *p, struct probe_result *r)
     else if (geteuid() != 0)
         remedy(r, "one box can use these up for your other programs; started by root it cannot");
     else
-        remedy(r, "one box can use these up for other programs of the same id; see id-mapped mounts");
+        remedy(r,
+               "one box can use these up for other programs of the same id; see id-mapped mounts");
 }
 
 static void probe_cgroup(struct probing *p, struct probe_result *r)
@@ -291,18 +310,21 @@ static void probe_cgroup(struct probing *p, struct probe_result *r)
         r->state = PROBE_YES;
         return;
     }
-    snprintf(
-        r->detail, sizeof r->detail,
-        "%.120s; memory, processes and CPU time are limited by rlimits and sampling, the kernel's memory for "
-        "pipes and local sockets is not",
-        version ? err.text : why);
+    snprintf(r->detail, sizeof r->detail,
+             "%.120s; memory, processes and CPU time are limited by rlimits and sampling, the "
+             "kernel's memory for "
+             "pipes and local sockets is not",
+             version ? err.text : why);
     r->state = PROBE_DEGRADED;
     if (p->ids.uid == 0 && !layout_has_own_pid_max())
-        remedy(r, "the kernel does not limit the processes of root (before Linux 6.14): give the container a "
+        remedy(r, "the kernel does not limit the processes of root (before Linux 6.14): give the "
+                  "container a "
                   "limit (--pids-limit), or start hutch as an ordinary user");
     else if (strstr(why, "read-only"))
-        remedy(r, "start the container with its control groups writable (a volume on /sys/fs/cgroup, or "
-                  "--privileged)");
+        remedy(
+            r,
+            "start the container with its control groups writable (a volume on /sys/fs/cgroup, or "
+            "--privileged)");
     else if (geteuid() == 0)
         remedy(r, "mount control groups writable");
     else
@@ -316,7 +338,8 @@ static void probe_disk(struct probing *p, struct probe_result *r)
     uint64_t room = 0;
     const uint64_t half = host_memory(NULL) / 2;
     if (store_check(&room, &err) == 0) {
-        snprintf(r->detail, sizeof r->detail, "up to 1 GiB in memory, more on disk: room for %llu MiB",
+        snprintf(r->detail, sizeof r->detail,
+                 "up to 1 GiB in memory, more on disk: room for %llu MiB",
                  (unsigned long long)(room >> 20));
         r->state = PROBE_YES;
         return;
@@ -337,7 +360,8 @@ static void probe_box(struct probing *p, struct probe_result *r)
     int64_t begin = clock_now();
     int code = box_open(&o, &b, &err);
     char *argv[] = {(char *)"true", NULL};
-    struct box_command c = {.argv = argv, .in = -1, .out = -1, .err = -1, .capture = true, .cancel = -1};
+    struct box_command c = {
+        .argv = argv, .in = -1, .out = -1, .err = -1, .capture = true, .cancel = -1};
     struct box_result result = {0};
     if (code == 0)
         code = box_exec(b, &c, &result, &err);

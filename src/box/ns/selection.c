@@ -1,6 +1,6 @@
 /*
- * Everything in the lists (skeleton/lists.h) is looked up on the host when a fresh box is planned; what is
- * not there is left out. /etc is shown as a whole, less what etc_view.h says.
+ * Everything in the lists (skeleton/lists.h) is looked up on the host when a fresh box is planned;
+ * what is not there is left out. /etc is shown as a whole, less what etc_view.h says.
  *
  * A box's /etc is a read-only overlay of four layers, in the store's folder c but for the second:
  *
@@ -9,8 +9,9 @@
  *     c/hide  whiteouts over what the host has and a box must not see
  *     c/host  (mount) the host's /etc
  *
- * The kernel refuses the last as a layer where something is mounted inside of it and we are not root. Then
- * /etc is a plain folder of the root filesystem, and each entry of the host's is shown by a mount of its own.
+ * The kernel refuses the last as a layer where something is mounted inside of it and we are not
+ * root. Then /etc is a plain folder of the root filesystem, and each entry of the host's is shown
+ * by a mount of its own.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -33,7 +34,8 @@
 #define RESOLVER_MAX 16384
 #define READ_ONLY    (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
-/* What of /proc tells about or reaches the whole machine, and is not the host's root's alone anyway. */
+/* What of /proc tells about or reaches the whole machine, and is not the host's root's alone
+ * anyway. */
 static const char *const PROC_EMPTY[] = {
     "/proc/kcore",         "/proc/keys",          "/proc/key-users",  "/proc/timer_list",
     "/proc/kmsg",          "/proc/sysrq-trigger", "/proc/kallsyms",   "/proc/sched_debug",
@@ -42,22 +44,23 @@ static const char *const PROC_EMPTY[] = {
     "/proc/kpagecgroup",   "/proc/pagetypeinfo",
 };
 
-/* What of /proc sets something for the whole machine. The modes of these files keep a box off already, but
- * for those of pressure, which let everybody start a watcher in the kernel. */
+/* What of /proc sets something for the whole machine. The modes of these files keep a box off
+ * already, but for those of pressure, which let everybody start a watcher in the kernel. */
 static const char *const PROC_READ_ONLY[] = {
     "/proc/sys",      "/proc/irq",    "/proc/bus", "/proc/fs",
     "/proc/pressure", "/proc/driver", "/proc/tty", "/proc/mtrr",
 };
 
 /* Entries of /etc that are made for boxes, whatever the host has of that name. */
-static const char *const ETC_MADE[] = {"passwd",     "group",      "hosts",     "hostname",  "nsswitch.conf",
-                                       "os-release", "machine-id", "gitconfig", "localtime", "resolv.conf"};
+static const char *const ETC_MADE[] = {"passwd",        "group",      "hosts",      "hostname",
+                                       "nsswitch.conf", "os-release", "machine-id", "gitconfig",
+                                       "localtime",     "resolv.conf"};
 
 /* What a path of the lists is on this host. */
 enum kind { KIND_NONE, KIND_FILE, KIND_DIR };
 
-/* A box's user has no capability to go past a mode. It owns nothing of /proc but its own processes, unless it
- * is root's own id (idmap.h): then what is for root alone is masked as well. */
+/* A box's user has no capability to go past a mode. It owns nothing of /proc but its own processes,
+ * unless it is root's own id (idmap.h): then what is for root alone is masked as well. */
 static uint8_t kind_of(const char *path, uid_t owner)
 {
     struct stat st;
@@ -66,7 +69,8 @@ static uint8_t kind_of(const char *path, uid_t owner)
     return S_ISDIR(st.st_mode) ? KIND_DIR : KIND_FILE;
 }
 
-/* The skeleton has a folder as the place for each of these: what is a link or a file here is left out. */
+/* The skeleton has a folder as the place for each of these: what is a link or a file here is left
+ * out. */
 static void scan_folders(const char *const *list, size_t n, uint8_t *ret)
 {
     for (size_t i = 0; i < n; i++)
@@ -94,7 +98,9 @@ static void add_dir(struct plan *p, const char *path, mode_t mode)
 
 static void add_file(struct plan *p, const char *path, const char *text)
 {
-    plan_add(p, 2, (struct op){.kind = OP_FILE, .to = SLOT_STORE, .path = path, .text = text, .flags = 0644});
+    plan_add(
+        p, 2,
+        (struct op){.kind = OP_FILE, .to = SLOT_STORE, .path = path, .text = text, .flags = 0644});
 }
 
 static void add_link(struct plan *p, const char *path, const char *target)
@@ -129,29 +135,32 @@ static void add_resolver(struct plan *p, const struct layout *l)
     add_file(p, own_etc(p, l, "resolv.conf"), plan_text(p, "%s", (char *)b.data));
 }
 
-/* Programs want one, and the host's would tell boxes on one host from those on another. Forks have that of
- * their source. */
+/* Programs want one, and the host's would tell boxes on one host from those on another. Forks have
+ * that of their source. */
 static void add_machine_id(struct plan *p, const struct layout *l)
 {
     uint64_t id[2] = {0};
     if (getrandom(id, sizeof id, GRND_NONBLOCK) != sizeof id)
         return;
-    add_file(p, own_etc(p, l, "machine-id"),
-             plan_text(p, "%016llx%016llx\n", (unsigned long long)id[0], (unsigned long long)id[1]));
+    add_file(
+        p, own_etc(p, l, "machine-id"),
+        plan_text(p, "%016llx%016llx\n", (unsigned long long)id[0], (unsigned long long)id[1]));
 }
 
-/* git's settings for the whole box, which those of a repository and of the box's home go over. Files of the
- * workspace may appear as somebody else's, which is no reason for git to refuse them here. Nor to hash every
- * file again: the index records the host's ids and inode numbers, which checkStat=minimal does not compare.
+/* git's settings for the whole box, which those of a repository and of the box's home go over.
+ * Files of the workspace may appear as somebody else's, which is no reason for git to refuse them
+ * here. Nor to hash every file again: the index records the host's ids and inode numbers, which
+ * checkStat=minimal does not compare.
  */
 static void add_git_config(struct plan *p, const struct layout *l)
 {
-    add_file(p, own_etc(p, l, "gitconfig"),
-             plan_text(p, "[safe]\n\tdirectory = *\n[core]\n\tcheckStat = minimal\n%s", l->git_config));
+    add_file(
+        p, own_etc(p, l, "gitconfig"),
+        plan_text(p, "[safe]\n\tdirectory = *\n[core]\n\tcheckStat = minimal\n%s", l->git_config));
 }
 
-/* A file in the upper layer of the workspace's overlay takes the place of the person's, whose credentials the
- * box cannot reach then. */
+/* A file in the upper layer of the workspace's overlay takes the place of the person's, whose
+ * credentials the box cannot reach then. */
 static void add_git_mask(struct plan *p, const struct layout *l)
 {
     add_dir(p, "w/u/.git", 0755);
@@ -167,7 +176,8 @@ static void add_place(struct plan *p, const char *at, bool is_file)
     if (is_file)
         plan_add(
             p, 2,
-            (struct op){.kind = OP_FILE, .to = SLOT_STORE, .path = place, .flags = 0444, .optional = true});
+            (struct op){
+                .kind = OP_FILE, .to = SLOT_STORE, .path = place, .flags = 0444, .optional = true});
     else
         add_dir(p, place, 0755);
 }
@@ -184,13 +194,15 @@ void selection_own_etc(struct plan *p, const struct layout *l)
 
 void selection_own(struct plan *p, const struct layout *l)
 {
-    static const char *const DIRS[] = {"r/u/etc", "r/u/dev", "r/u/run", "r/u/home", "r/u/home/agent"};
+    static const char *const DIRS[] = {"r/u/etc", "r/u/dev", "r/u/run", "r/u/home",
+                                       "r/u/home/agent"};
     for (size_t i = 0; i < ARRAY_SIZE(DIRS); i++)
         add_dir(p, DIRS[i], 0755);
     add_dir(p, "r/u/tmp", 01777);
     add_dir(p, "r/u/dev/shm", 01777);
     for (size_t i = 1; !l->has_image && i < LIST_TOP_N; i++)
-        if (l->selection.top[i] == KIND_DIR) /* not merged into /usr: a folder takes the place of the link */
+        if (l->selection.top[i] ==
+            KIND_DIR) /* not merged into /usr: a folder takes the place of the link */
             add_dir(p, plan_text(p, "r/u%s", LIST_TOP[i]), 0755);
     if (l->has_git_mask)
         add_git_mask(p, l);
@@ -223,11 +235,13 @@ static bool is_made(const char *name)
     return false;
 }
 
-/* One entry of /etc: a place for it in the root filesystem and a mount on that, or the link itself. */
+/* One entry of /etc: a place for it in the root filesystem and a mount on that, or the link itself.
+ */
 static void show_etc_entry(struct plan *p, int etc, const struct dirent *d)
 {
     const char *path = plan_text(p, "/etc/%s", d->d_name);
-    struct op place = {.kind = d->d_type == DT_DIR ? OP_MKDIR : OP_FILE, .to = SLOT_ROOT, .path = path + 1};
+    struct op place = {
+        .kind = d->d_type == DT_DIR ? OP_MKDIR : OP_FILE, .to = SLOT_ROOT, .path = path + 1};
     char target[PATH_MAX];
     ssize_t n;
     if (d->d_type == DT_LNK && (n = readlinkat(etc, d->d_name, target, sizeof target - 1)) > 0) {
@@ -253,8 +267,9 @@ void selection_show_etc_parts(struct plan *p, const struct etc_view *view)
         closedir(dir);
     for (const char *at = view->hidden; *at; at += strlen(at) + 1)
         if (strchr(at, '/'))
-            plan_add(p, 2,
-                     (struct op){.kind = OP_COVER, .to = SLOT_ROOT, .path = plan_text(p, "etc/%s", at)});
+            plan_add(
+                p, 2,
+                (struct op){.kind = OP_COVER, .to = SLOT_ROOT, .path = plan_text(p, "etc/%s", at)});
 }
 
 /* A device that reads as empty over a file, an empty folder over a folder. */

@@ -63,8 +63,8 @@ static void limit_processors(double cpus)
     sched_setaffinity(0, sizeof want, &want);
 }
 
-/* Picks up files of the host in a copy of its mounts, which this process leaves again. The family's user
- * namespace owns the copy, so this shows nothing that a fresh box could not show. */
+/* Picks up files of the host in a copy of its mounts, which this process leaves again. The family's
+ * user namespace owns the copy, so this shows nothing that a fresh box could not show. */
 static int visit_host(struct launch *l)
 {
     if (l->s->plan->n_stage0 == 0)
@@ -74,8 +74,8 @@ static int visit_host(struct launch *l)
     return carry_stage(&l->carry, 0);
 }
 
-/* The helper is started first, as it needs our rights and is no part of the box; then the cgroup is joined,
- * while we may still write there. */
+/* The helper is started first, as it needs our rights and is no part of the box; then the cgroup is
+ * joined, while we may still write there. */
 static int enter(struct launch *l)
 {
     const struct spawn *s = l->s;
@@ -102,7 +102,8 @@ static int enter(struct launch *l)
     return r;
 }
 
-/* Process 1: shares memory with the launcher's child, which sleeps until this one has become the guest. */
+/* Process 1: shares memory with the launcher's child, which sleeps until this one has become the
+ * guest. */
 static int first_process(void *data)
 {
     struct launch *l = data;
@@ -111,11 +112,13 @@ static int first_process(void *data)
     return 1;
 }
 
-/* Descriptors are shared (until the exec, which gives process 1 its own) so that the network's arrives there.
+/* Descriptors are shared (until the exec, which gives process 1 its own) so that the network's
+ * arrives there.
  */
 static pid_t start_first_process(struct launch *l)
 {
-    int flags = CLONE_VM | CLONE_FILES | CLONE_VFORK | CLONE_PARENT | (l->s->namespaces & ~CLONE_NEWNET);
+    int flags =
+        CLONE_VM | CLONE_FILES | CLONE_VFORK | CLONE_PARENT | (l->s->namespaces & ~CLONE_NEWNET);
     if (l->s->namespaces & CLONE_NEWNET && network_start(&l->network) < 0)
         return -1;
     pid_t pid = clone(first_process, l->stack + STACK_SIZE, flags, l);
@@ -126,9 +129,9 @@ static pid_t start_first_process(struct launch *l)
 }
 
 /*
- * Descriptors are shared from here on by two processes, and a table that is shared and too small for one more
- * descriptor grows only after a grace period of the kernel, ten milliseconds on an idle machine. So it is
- * made large enough before.
+ * Descriptors are shared from here on by two processes, and a table that is shared and too small
+ * for one more descriptor grows only after a grace period of the kernel, ten milliseconds on an
+ * idle machine. So it is made large enough before.
  */
 static void grow_descriptors(void)
 {
@@ -164,15 +167,16 @@ int spawn_error(struct error *err, enum cause_step step, int code, const char *w
     if (cause_find(step, code, cause, sizeof cause))
         remedy = cause;
     else if (code == EAGAIN)
-        remedy =
-            "no more processes are allowed here; raise the user's limit (ulimit -u) or that of the control "
-            "group, or end some";
+        remedy = "no more processes are allowed here; raise the user's limit (ulimit -u) or that "
+                 "of the control "
+                 "group, or end some";
     else if (code == ENOSPC || code == EUSERS)
-        remedy =
-            "a limit of the user is reached (sysctl user, for one of namespaces); end some boxes or raise it";
+        remedy = "a limit of the user is reached (sysctl user, for one of namespaces); end some "
+                 "boxes or raise it";
     else if (code == ENOMEM)
         remedy = "free some memory, or end some boxes";
-    return error_set(err, code, "the box did not start: cannot %s: %s; %s", what, strerror(code), remedy);
+    return error_set(err, code, "the box did not start: cannot %s: %s; %s", what, strerror(code),
+                     remedy);
 }
 
 static int describe(const struct plan *p, const struct plan_failure *f, struct error *err)
@@ -243,7 +247,8 @@ int spawn_begin(const struct spawn *s, struct spawning *ret, struct error *err)
     _cleanup_fd_ int report_out = fcntl(low, F_DUPFD_CLOEXEC, FIRST_FREE);
     _cleanup_fd_ int control = fcntl(s->control, F_DUPFD_CLOEXEC, FIRST_FREE);
     if (report_out < 0 || control < 0) /* EINVAL: the limit is below FIRST_FREE */
-        return spawn_error(err, CAUSE_OTHER, errno == EINVAL ? EMFILE : errno, "duplicate a descriptor");
+        return spawn_error(err, CAUSE_OTHER, errno == EINVAL ? EMFILE : errno,
+                           "duplicate a descriptor");
     _cleanup_free_ char *stack = malloc(STACK_SIZE);
     _cleanup_free_ struct launch *l = calloc(1, sizeof *l);
     if (!stack || !l)

@@ -31,10 +31,11 @@
 #ifndef XFS_SUPER_MAGIC
 #define XFS_SUPER_MAGIC 0x58465342
 #endif
-#define FLOOR_BYTES (1ULL << 30) /* the store process leaves as much free, or 5 % if that is less */
-#define REMOVE_MS   120000
-#define NAME_TRIES  16
-#define CONTROL     3
+#define FLOOR_BYTES (1ULL << 30) /* the store process leaves as much free, or 5 % if that is less  \
+                                  */
+#define REMOVE_MS  120000
+#define NAME_TRIES 16
+#define CONTROL    3
 
 /* The store process, and what all stores of one family share. */
 struct store_family {
@@ -64,8 +65,8 @@ static int store_error(struct error *err, int code, const char *what, const char
     return error_errno(err, code, "cannot %s %s", what, path);
 }
 
-/* Filesystems on which an overlay can have its upper layer, with user xattrs. NFS, overlay, ZFS and others
- * cannot. */
+/* Filesystems on which an overlay can have its upper layer, with user xattrs. NFS, overlay, ZFS and
+ * others cannot. */
 static bool filesystem_fits(int folder, struct statfs *ret)
 {
     if (fstatfs(folder, ret) < 0)
@@ -87,13 +88,15 @@ static char *parent_path(void)
     return named && *named ? strdup(named) : ownfile_state_path("store");
 }
 
-/* Opens the folder of all stores, and makes it if it is missing. Nobody but its owner may enter it. */
+/* Opens the folder of all stores, and makes it if it is missing. Nobody but its owner may enter it.
+ */
 static int parent_open(char **ret_path, int *ret_fd, struct statfs *ret_fs, struct error *err)
 {
     struct stat st;
     _cleanup_free_ char *path = parent_path();
     if (!path || path[0] != '/')
-        return error_set(err, EINVAL, "boxes have no folder on disk: set HUTCH_STORE to an absolute path");
+        return error_set(err, EINVAL,
+                         "boxes have no folder on disk: set HUTCH_STORE to an absolute path");
     int r = ownfile_make_folders(path);
     if (r < 0)
         return store_error(err, -r, "make the folder", path);
@@ -102,13 +105,14 @@ static int parent_open(char **ret_path, int *ret_fd, struct statfs *ret_fs, stru
     if (r < 0)
         return r;
     if (fstat(fd, &st) < 0 || st.st_uid != geteuid() || st.st_mode & 077)
-        return error_set(err, EPERM, "%s holds the files of boxes, and others may enter it: chmod 700 it",
-                         path);
+        return error_set(
+            err, EPERM, "%s holds the files of boxes, and others may enter it: chmod 700 it", path);
     if (!filesystem_fits(fd, ret_fs))
-        return error_set(err, EOPNOTSUPP,
-                         "%s is on a filesystem that cannot hold the files of a box; set HUTCH_STORE to a "
-                         "folder on ext4, xfs or btrfs",
-                         path);
+        return error_set(
+            err, EOPNOTSUPP,
+            "%s is on a filesystem that cannot hold the files of a box; set HUTCH_STORE to a "
+            "folder on ext4, xfs or btrfs",
+            path);
     *ret_path = TAKE_PTR(path);
     *ret_fd = TAKE_FD(fd);
     return 0;
@@ -116,7 +120,8 @@ static int parent_open(char **ret_path, int *ret_fd, struct statfs *ret_fs, stru
 
 static uint64_t room_on(const struct statfs *fs)
 {
-    uint64_t unit = (uint64_t)fs->f_bsize, total = fs->f_blocks * unit, free_bytes = fs->f_bavail * unit;
+    uint64_t unit = (uint64_t)fs->f_bsize, total = fs->f_blocks * unit,
+             free_bytes = fs->f_bavail * unit;
     uint64_t least = total / 20 < FLOOR_BYTES ? total / 20 : FLOOR_BYTES;
     return free_bytes > least ? free_bytes - least : 0;
 }
@@ -164,7 +169,8 @@ static int family_start_process(struct store_family *f, struct error *err)
     return r < 0 ? error_errno(err, -r, "cannot start the process that watches a store") : 0;
 }
 
-static int family_send(const struct store_family *f, const struct store_message *m, const int *fds, size_t n)
+static int family_send(const struct store_family *f, const struct store_message *m, const int *fds,
+                       size_t n)
 {
     ssize_t sent = io_send_fds(f->socket, m, sizeof *m, fds, n);
     return sent < 0 ? (int)sent : 0;
@@ -198,7 +204,8 @@ static int family_new(const struct store_options *o, struct store_family **ret, 
     *f = (struct store_family){.refs = 1, .pidfd = -1, .socket = -1, .parent = -1, .ids = *o->ids};
     int r = parent_open(&f->path, &f->parent, &fs, err);
     if (r == 0 && o->disk > room_on(&fs))
-        r = error_set(err, ENOSPC, "--disk: %s has room for %lluM; free some space, or ask for less", f->path,
+        r = error_set(err, ENOSPC,
+                      "--disk: %s has room for %lluM; free some space, or ask for less", f->path,
                       (unsigned long long)(room_on(&fs) >> 20));
     if (r == 0)
         r = family_start_process(f, err);
@@ -216,8 +223,8 @@ static int family_new(const struct store_options *o, struct store_family **ret, 
     return r;
 }
 
-/* A new folder and its lock. A sweep of another process may take it for abandoned in between: then another
- * name is tried. */
+/* A new folder and its lock. A sweep of another process may take it for abandoned in between: then
+ * another name is tried. */
 static int make_folder(struct store *s)
 {
     for (int i = 0; i < NAME_TRIES; i++) {
@@ -233,7 +240,8 @@ static int make_folder(struct store *s)
         }
         _cleanup_fd_ int fd =
             openat(s->family->parent, s->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_nlink > 0) {
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 &&
+            st.st_nlink > 0) {
             s->folder = TAKE_FD(fd);
             return 0;
         }
@@ -241,8 +249,8 @@ static int make_folder(struct store *s)
     return -EAGAIN;
 }
 
-/* As root the box's own id owns the folder, and the host hands it over as a mount: the box's launcher, which
- * has that id already, cannot walk to it. */
+/* As root the box's own id owns the folder, and the host hands it over as a mount: the box's
+ * launcher, which has that id already, cannot walk to it. */
 static int make_owned(struct store *s)
 {
     const struct idmap *ids = &s->family->ids;
@@ -250,7 +258,8 @@ static int make_owned(struct store *s)
         return 0;
     if (fchown(s->folder, ids->uid, ids->gid) < 0)
         return -errno;
-    _cleanup_fd_ int tree = sys_open_tree(s->folder, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+    _cleanup_fd_ int tree =
+        sys_open_tree(s->folder, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
     if (tree < 0 || sys_mount_setattr(tree, "", AT_EMPTY_PATH, &attr) < 0)
         return -errno;
@@ -268,15 +277,16 @@ static int start_watch(struct store *s)
     if (state == MAP_FAILED)
         return -errno;
     s->state = state;
-    struct store_message m = {.op = STORE_ADD, .bytes_max = s->disk, .inodes_max = STORE_INODES(s->disk)};
+    struct store_message m = {
+        .op = STORE_ADD, .bytes_max = s->disk, .inodes_max = STORE_INODES(s->disk)};
     memcpy(m.name, s->name, sizeof m.name);
     const int fds[] = {s->folder, shared};
     return family_send(s->family, &m, fds, ARRAY_SIZE(fds));
 }
 
 /* The store takes over the references to its family and its source. */
-static int store_new(struct store_family *f, struct store *source, uint64_t disk, struct store **ret,
-                     struct error *err)
+static int store_new(struct store_family *f, struct store *source, uint64_t disk,
+                     struct store **ret, struct error *err)
 {
     struct store *s = calloc(1, sizeof *s);
     if (!s) {
@@ -284,7 +294,8 @@ static int store_new(struct store_family *f, struct store *source, uint64_t disk
         store_unref(source);
         return error_errno(err, ENOMEM, "the box did not start");
     }
-    *s = (struct store){.refs = 1, .family = f, .source = source, .disk = disk, .folder = -1, .mount = -1};
+    *s = (struct store){
+        .refs = 1, .family = f, .source = source, .disk = disk, .folder = -1, .mount = -1};
     int r = make_folder(s);
     if (r == 0)
         r = make_owned(s);
@@ -341,7 +352,8 @@ void store_unref(struct store *s)
     if (!s || __atomic_sub_fetch(&s->refs, 1, __ATOMIC_ACQ_REL) > 0)
         return;
     cleanup_close(&s->mount);
-    /* The last of its family needs no message: the process removes what is left when the socket closes. */
+    /* The last of its family needs no message: the process removes what is left when the socket
+     * closes. */
     if (s->state && __atomic_load_n(&s->family->refs, __ATOMIC_ACQUIRE) > 1)
         remove_folder(s);
     else if (!s->state && s->folder >= 0)

@@ -1,11 +1,11 @@
 /*
- * A box's store on disk, for boxes that write more than fits in memory, and for kernels whose tmpfs cannot be
- * the upper layer of an overlay.
+ * A box's store on disk, for boxes that write more than fits in memory, and for kernels whose tmpfs
+ * cannot be the upper layer of an overlay.
  *
- * A store is a folder of $HUTCH_STORE or $XDG_STATE_HOME/hutch/store, which only its owner may enter. The
- * box's owner holds a lock on it, and a process beside (src/guest/store) watches its size and removes it when
- * the owner ends, however that happens. A folder without a lock is left from a crash of the whole machine,
- * and the next store process removes it.
+ * A store is a folder of $HUTCH_STORE or $XDG_STATE_HOME/hutch/store, which only its owner may
+ * enter. The box's owner holds a lock on it, and a process beside (src/guest/store) watches its
+ * size and removes it when the owner ends, however that happens. A folder without a lock is left
+ * from a crash of the whole machine, and the next store process removes it.
  */
 #pragma once
 
@@ -33,11 +33,13 @@ int store_open(const struct store_options *o, struct store **ret, struct error *
 int store_fork(struct store *from, struct store **ret, struct error *err);
 struct store *store_ref(struct store *s);
 
-/* Drops one reference; with the last the folder is removed, and this returns once it is. Takes NULL. */
+/* Drops one reference; with the last the folder is removed, and this returns once it is. Takes
+ * NULL. */
 void store_unref(struct store *s);
 
 const char *store_path(const struct store *s);
-int store_mount(const struct store *s); /* as root: a detached mount of the folder, for the plan; else -1 */
+int store_mount(
+    const struct store *s); /* as root: a detached mount of the folder, for the plan; else -1 */
 bool store_has_quota(const struct store *s);
 
 /* Tells the store process which process to kill should the box go on writing when it is full. */

@@ -2,11 +2,12 @@
 #include "banned.h"
 
 /*
- * serve() returns in children only, confined. The part is loaded as any extension module is, and is in no
- * module afterwards: what a child runs finds neither it nor ctypes in the process. The garbage collector
- * leaves alone what is there by then: looking at it would copy its pages.
+ * serve() returns in children only, confined. The part is loaded as any extension module is, and is
+ * in no module afterwards: what a child runs finds neither it nor ctypes in the process. The
+ * garbage collector leaves alone what is there by then: looking at it would copy its pages.
  *
- * What is printed goes to the host while the program is prepared; that is how failures are explained.
+ * What is printed goes to the host while the program is prepared; that is how failures are
+ * explained.
  */
 const char WARM_BOOT[] =
     "import sys\n"
@@ -24,7 +25,8 @@ const char WARM_BOOT[] =
     "    import _imp\n"
     "    if 't' in sys.abiflags:\n"
     "        raise ImportError('a Python without a global lock is not supported')\n"
-    "    part = _imp.create_dynamic(types.SimpleNamespace(name='hutch_part', origin='/run/hutch-warm.so'))\n"
+    "    part = _imp.create_dynamic(types.SimpleNamespace(name='hutch_part', "
+    "origin='/run/hutch-warm.so'))\n"
     "    sys.modules.pop('hutch_part', None)\n"
     "    part.begin()\n"
     "    module = types.ModuleType('hutch_warm')\n"

@@ -22,7 +22,8 @@
 
 #define FIRST_FREE 32 /* our descriptors stay clear of those that are given by number */
 
-/* To enter namespaces of the family, to take their root, and to refer to a box by a process of another's. */
+/* To enter namespaces of the family, to take their root, and to refer to a box by a process of
+ * another's. */
 #define KEPT_CAPABILITIES (1ULL << CAP_SYS_ADMIN | 1ULL << CAP_SYS_CHROOT | 1ULL << CAP_SYS_PTRACE)
 
 enum step {
@@ -52,19 +53,22 @@ struct report {
 /* In the order in which a command finds them. */
 static const char *const PYTHONS[] = {"/usr/local/bin/python3", "/usr/bin/python3", "/bin/python3"};
 
-/* What is mounted from now on is not seen by the box whose mounts these were, nor the other way round. */
+/* What is mounted from now on is not seen by the box whose mounts these were, nor the other way
+ * round. */
 static int close_mounts(void)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY, .propagation = MS_PRIVATE};
     return sys_mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &attr) < 0 ? -errno : 0;
 }
 
-/* /run for our own part, /tmp for what the program writes while it is prepared: both go with the process. */
+/* /run for our own part, /tmp for what the program writes while it is prepared: both go with the
+ * process. */
 static int open_places(void)
 {
     static const char *const PLACES[] = {"/run", "/tmp"};
     for (size_t i = 0; i < ARRAY_SIZE(PLACES); i++)
-        if (mount("tmpfs", PLACES[i], "tmpfs", MS_NOSUID | MS_NODEV, "size=16m,nr_inodes=4096,mode=0755") < 0)
+        if (mount("tmpfs", PLACES[i], "tmpfs", MS_NOSUID | MS_NODEV,
+                  "size=16m,nr_inodes=4096,mode=0755") < 0)
             return -errno;
     return 0;
 }
@@ -89,7 +93,8 @@ static int copy_part(int from)
 
 static int drop_rights(void)
 {
-    int r = confine_rlimit(RLIMIT_CORE, 1); /* unlike 0, not even to a program that core_pattern names */
+    int r = confine_rlimit(RLIMIT_CORE,
+                           1); /* unlike 0, not even to a program that core_pattern names */
     if (r == 0)
         r = confine_capabilities(KEPT_CAPABILITIES);
     return r < 0 ? r : confine_new_privileges();
@@ -180,7 +185,8 @@ static void child(const struct warm_start *s, int report)
     syscall(SYS_exit_group, 1);
 }
 
-/* Signals are blocked: a handler of the host's must not run in the child, on its copy of the host's memory.
+/* Signals are blocked: a handler of the host's must not run in the child, on its copy of the host's
+ * memory.
  */
 static pid_t clone_child(const struct warm_start *s, int report)
 {
@@ -199,7 +205,8 @@ static int describe(const struct report *f, struct error *err)
     if (f->step == STEP_EXEC && f->code == ENOENT)
         return error_set(err, EOPNOTSUPP, "there is no python3 in these boxes to keep warm");
     if (f->step == STEP_EXEC)
-        return error_set(err, EOPNOTSUPP, "python3 of these boxes cannot be started: %s", strerror(f->code));
+        return error_set(err, EOPNOTSUPP, "python3 of these boxes cannot be started: %s",
+                         strerror(f->code));
     const char *what = f->step < ENTER_STEPS ? ENTER_WORDS[f->step] : STEP_WORDS[f->step];
     return error_errno(err, f->code, "the warm process did not start: cannot %s", what);
 }

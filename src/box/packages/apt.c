@@ -12,7 +12,8 @@ int package_resolve_apt(const char *workspace, struct package_hosts *h, struct e
 {
     static const char *const argv[] = {"apt-get", "indextargets", "--format", "$(SITE)", NULL};
     _cleanup_buf_ struct buf out = BUF_INIT(OUTPUT_MAX);
-    int r = host_command_run(&(struct host_command){.argv = argv, .workspace = workspace}, &out, err);
+    int r =
+        host_command_run(&(struct host_command){.argv = argv, .workspace = workspace}, &out, err);
     char *text = r == 0 ? (char *)buf_cstr(&out) : NULL;
     if (r < 0)
         return r;

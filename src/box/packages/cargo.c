@@ -1,7 +1,7 @@
 /*
- * cargo's registry. No stable command prints it, least of all the default one. So cargo is asked to fetch a
- * crate through a proxy that does not exist, and names in its complaint the index that it tried; the index
- * then says in its config.json where crates are downloaded from.
+ * cargo's registry. No stable command prints it, least of all the default one. So cargo is asked to
+ * fetch a crate through a proxy that does not exist, and names in its complaint the index that it
+ * tried; the index then says in its config.json where crates are downloaded from.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,13 +19,15 @@
 
 #define OUTPUT_MAX (64u << 10)
 
-static const char MANIFEST[] = "[package]\nname = \"hutch-probe\"\nversion = \"0.0.0\"\nedition = \"2018\"\n"
-                               "[lib]\npath = \"/dev/null\"\n[dependencies]\nlibc = \"*\"\n";
+static const char MANIFEST[] =
+    "[package]\nname = \"hutch-probe\"\nversion = \"0.0.0\"\nedition = \"2018\"\n"
+    "[lib]\npath = \"/dev/null\"\n[dependencies]\nlibc = \"*\"\n";
 
 static int ask_cargo(const char *workspace, const char *folder, struct buf *out, struct error *err)
 {
     static const char *const env[] = {"CARGO_NET_RETRY=0", "CARGO_NET_OFFLINE=false",
-                                      "CARGO_HTTP_PROXY=http://127.0.0.1:9", "CARGO_TERM_COLOR=never", NULL};
+                                      "CARGO_HTTP_PROXY=http://127.0.0.1:9",
+                                      "CARGO_TERM_COLOR=never", NULL};
     char manifest[128];
     snprintf(manifest, sizeof manifest, "%s/Cargo.toml", folder);
     const char *const argv[] = {"cargo", "fetch", "--manifest-path", manifest, NULL};
@@ -33,7 +35,8 @@ static int ask_cargo(const char *workspace, const char *folder, struct buf *out,
     if (fd < 0 || io_write_all(fd, MANIFEST, sizeof MANIFEST - 1) < 0)
         return error_errno(err, errno, "cannot write %s", manifest);
     int r = host_command_run(
-        &(struct host_command){.argv = argv, .env = env, .workspace = workspace, .errors = true}, out, err);
+        &(struct host_command){.argv = argv, .env = env, .workspace = workspace, .errors = true},
+        out, err);
     unlink(manifest);
     snprintf(manifest, sizeof manifest, "%s/Cargo.lock", folder);
     unlink(manifest);
@@ -49,16 +52,18 @@ static char *find_index(const char *said)
     return end ? strndup(at + sizeof words - 1, (size_t)(end - at) - (sizeof words - 1)) : NULL;
 }
 
-/* Crates may lie on another host than the index. Where that cannot be asked, their download will be refused,
- * and the refusal names the host. */
+/* Crates may lie on another host than the index. Where that cannot be asked, their download will be
+ * refused, and the refusal names the host. */
 static int add_downloads(const char *workspace, const char *config_url, struct package_hosts *h,
                          struct error *err)
 {
     const char *const argv[] = {"curl", "-fsS", "--proto",  "=http,https", "--max-time",
                                 "15",   "--",   config_url, NULL};
     _cleanup_buf_ struct buf out = BUF_INIT(OUTPUT_MAX);
-    int r = host_command_run(&(struct host_command){.argv = argv, .workspace = workspace}, &out, NULL);
-    json_t *config = r == 0 && out.len ? json_loadb((const char *)out.data, out.len, 0, NULL) : NULL;
+    int r =
+        host_command_run(&(struct host_command){.argv = argv, .workspace = workspace}, &out, NULL);
+    json_t *config =
+        r == 0 && out.len ? json_loadb((const char *)out.data, out.len, 0, NULL) : NULL;
     const char *downloads = json_string_value(json_object_get(config, "dl"));
     r = downloads ? package_add_url(h, downloads, NULL, err) : 0;
     json_decref(config);
@@ -75,8 +80,9 @@ int package_resolve_cargo(const char *workspace, struct package_hosts *h, struct
     rmdir(folder);
     _cleanup_free_ char *url = r == 0 ? find_index(buf_cstr(&said)) : NULL;
     if (r == 0 && !url)
-        return error_set(err, ENOENT,
-                         "cargo does not say which registry it uses; name the host instead, as allow:HOST");
+        return error_set(
+            err, ENOENT,
+            "cargo does not say which registry it uses; name the host instead, as allow:HOST");
     if (r == 0)
         r = package_add_url(h, url, NULL, err);
     return r < 0 ? r : add_downloads(workspace, url, h, err);

@@ -96,8 +96,8 @@ static void become_program(const struct host_command *c, const char *program, ch
         sigaction(number, &plain, NULL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    if (null >= 0 && chdir("/") == 0 && dup2(null, 0) == 0 && dup2(c->errors ? null : out, 1) == 1 &&
-        dup2(c->errors ? out : null, 2) == 2)
+    if (null >= 0 && chdir("/") == 0 && dup2(null, 0) == 0 &&
+        dup2(c->errors ? null : out, 1) == 1 && dup2(c->errors ? out : null, 2) == 2)
         execve(program, (char *const *)c->argv, env);
     _exit(127);
 }

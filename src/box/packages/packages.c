@@ -42,7 +42,8 @@ int package_group_resolve(const char *name, const char *workspace, struct packag
 {
     const struct group *g = group_find(name);
     if (!g)
-        return error_set(err, EINVAL, "there is no group '@%.32s'; there are %s", name, package_group_list());
+        return error_set(err, EINVAL, "there is no group '@%.32s'; there are %s", name,
+                         package_group_list());
     int r = g->resolve(workspace, hosts, err);
     return r < 0 ? error_wrap(err, "@%s", name) : 0;
 }
@@ -65,8 +66,8 @@ static int add_text(char **list, size_t *n, size_t max, char *text, struct error
         }
     if (!text || *n == max) {
         free(text);
-        return error_set(err, text ? E2BIG : ENOMEM, text ? "it has more than %zu entries" : "no memory",
-                         max);
+        return error_set(err, text ? E2BIG : ENOMEM,
+                         text ? "it has more than %zu entries" : "no memory", max);
     }
     list[(*n)++] = text;
     return 0;
@@ -97,7 +98,8 @@ int package_add_file(struct package_hosts *h, const char *key, const char *path,
 }
 
 /* KEY's value so far, with one more behind it. */
-static int add_to_variable(struct package_hosts *h, const char *key, const char *url, struct error *err)
+static int add_to_variable(struct package_hosts *h, const char *key, const char *url,
+                           struct error *err)
 {
     size_t n = strlen(key);
     for (size_t i = 0; i < h->n_env; i++) {
@@ -114,10 +116,12 @@ static int add_to_variable(struct package_hosts *h, const char *key, const char 
 }
 
 /* Strict where it matters: the host goes through the parser of the allow-list. */
-int package_add_url(struct package_hosts *h, const char *url, const char *variable, struct error *err)
+int package_add_url(struct package_hosts *h, const char *url, const char *variable,
+                    struct error *err)
 {
     const char *scheme = strstr(url, "://");
-    bool https = strncasecmp(url, "https://", 8) == 0 || strncasecmp(url, "sparse+https://", 15) == 0;
+    bool https =
+        strncasecmp(url, "https://", 8) == 0 || strncasecmp(url, "sparse+https://", 15) == 0;
     bool http = strncasecmp(url, "http://", 7) == 0 || strncasecmp(url, "sparse+http://", 14) == 0;
     if (!scheme || !(https || http))
         return 0; /* a file, a folder, a CD: nothing of the network */

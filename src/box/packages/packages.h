@@ -1,10 +1,10 @@
 /*
  * Named groups of --net allow: @pip, @npm, @cargo, @apt.
  *
- * A group stands for the hosts that a package manager of the person uses. No host name is built in: the
- * package manager itself is asked, on the host, so that a company's mirror works as it does outside of a box.
- * Nothing of the workspace takes part: the programs run in /, and are not looked for in folders of the
- * workspace. A user name or password in an address never enters the box.
+ * A group stands for the hosts that a package manager of the person uses. No host name is built in:
+ * the package manager itself is asked, on the host, so that a company's mirror works as it does
+ * outside of a box. Nothing of the workspace takes part: the programs run in /, and are not looked
+ * for in folders of the workspace. A user name or password in an address never enters the box.
  */
 #pragma once
 
@@ -33,9 +33,10 @@ void package_hosts_free(struct package_hosts *h);
 
 /* For the files of this folder. */
 
-/* Adds the host of a URL. With `variable` the URL without its credentials becomes KEY=URL; a list of several
- * is separated by blanks. */
-int package_add_url(struct package_hosts *h, const char *url, const char *variable, struct error *err);
+/* Adds the host of a URL. With `variable` the URL without its credentials becomes KEY=URL; a list
+ * of several is separated by blanks. */
+int package_add_url(struct package_hosts *h, const char *url, const char *variable,
+                    struct error *err);
 int package_add_host(struct package_hosts *h, const char *host, unsigned port, struct error *err);
 int package_add_env(struct package_hosts *h, const char *key, const char *value, struct error *err);
 /* A file of the host, if boxes see it: it lies in /etc or /usr. */
@@ -48,8 +49,8 @@ struct host_command {
     bool errors;             /* `out` gets what it prints to stderr, not stdout */
 };
 
-/* Runs a program of the person in / with their environment, for at most 20 seconds. Returns its exit status;
- * -ENOENT: there is no such program. */
+/* Runs a program of the person in / with their environment, for at most 20 seconds. Returns its
+ * exit status; -ENOENT: there is no such program. */
 int host_command_run(const struct host_command *c, struct buf *out, struct error *err);
 
 int package_resolve_pip(const char *workspace, struct package_hosts *h, struct error *err);

@@ -1,4 +1,5 @@
-/* pip's index, by pip's own code: its configuration files, PIP_ variables, and the default built into it. */
+/* pip's index, by pip's own code: its configuration files, PIP_ variables, and the default built
+ * into it. */
 #include <errno.h>
 #include <string.h>
 
@@ -8,8 +9,8 @@
 
 #define OUTPUT_MAX (64u << 10)
 
-/* Prints "KIND VALUE" lines. What a command's own section says counts before the global one, and a variable
- * before both, as in pip. */
+/* Prints "KIND VALUE" lines. What a command's own section says counts before the global one, and a
+ * variable before both, as in pip. */
 static const char SCRIPT[] =
     "from urllib.parse import urlsplit\n"
     "from pip._internal.configuration import Configuration\n"
@@ -26,7 +27,8 @@ static const char SCRIPT[] =
     "                found[option.replace('_', '-')] = text\n"
     "index = found.get('index-url') or PyPI.simple_url\n"
     "print('index', index)\n"
-    "hosts = [index] + found.get('extra-index-url', '').split() + found.get('find-links', '').split()\n"
+    "hosts = [index] + found.get('extra-index-url', '').split() + found.get('find-links', "
+    "'').split()\n"
     "for kind in ('extra-index-url', 'find-links', 'trusted-host'):\n"
     "    for value in found.get(kind, '').split():\n"
     "        print(kind, value)\n"
@@ -58,7 +60,8 @@ int package_resolve_pip(const char *workspace, struct package_hosts *h, struct e
 {
     static const char *const argv[] = {"python3", "-c", SCRIPT, NULL};
     _cleanup_buf_ struct buf out = BUF_INIT(OUTPUT_MAX);
-    int r = host_command_run(&(struct host_command){.argv = argv, .workspace = workspace}, &out, err);
+    int r =
+        host_command_run(&(struct host_command){.argv = argv, .workspace = workspace}, &out, err);
     char *text = r == 0 ? (char *)buf_cstr(&out) : NULL;
     if (r < 0)
         return r;
@@ -70,7 +73,8 @@ int package_resolve_pip(const char *workspace, struct package_hosts *h, struct e
     for (char *line; (line = strsep(&text, "\n"));)
         if ((r = take_line(h, line, err)) < 0)
             return r;
-    /* By its own option pip uses the proxy also for an index on this machine, which no_proxy would leave out.
+    /* By its own option pip uses the proxy also for an index on this machine, which no_proxy would
+     * leave out.
      */
     return package_add_env(h, "PIP_PROXY", "http://127.0.0.1:3128", err);
 }

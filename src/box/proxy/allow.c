@@ -12,24 +12,26 @@ struct prefix {
     uint8_t bits;
 };
 
-/* IPv4 addresses that are not of the public internet (IANA's registry of special purposes, and more). */
+/* IPv4 addresses that are not of the public internet (IANA's registry of special purposes, and
+ * more). */
 static const struct prefix special_v4[] = {
-    {{0}, 8},                 /* "this network"; Linux takes 0.0.0.0 for itself */
-    {{10}, 8},                /* private */
-    {{100, 64}, 10},          /* shared by a provider's customers */
-    {{127}, 8},               /* loopback */
-    {{168, 63, 129, 16}, 32}, /* a cloud's service for the machines in it, inside the public range */
-    {{169, 254}, 16},         /* link-local: clouds keep their secrets here */
-    {{172, 16}, 12},          /* private */
-    {{192, 0, 0}, 24},        /* protocol assignments */
-    {{192, 0, 2}, 24},        /* documentation */
-    {{192, 88, 99}, 24},      /* 6to4 relays */
-    {{192, 168}, 16},         /* private */
-    {{198, 18}, 15},          /* benchmarks */
-    {{198, 51, 100}, 24},     /* documentation */
-    {{203, 0, 113}, 24},      /* documentation */
-    {{224}, 4},               /* multicast */
-    {{240}, 4},               /* reserved; broadcast */
+    {{0}, 8},        /* "this network"; Linux takes 0.0.0.0 for itself */
+    {{10}, 8},       /* private */
+    {{100, 64}, 10}, /* shared by a provider's customers */
+    {{127}, 8},      /* loopback */
+    {{168, 63, 129, 16},
+     32},                 /* a cloud's service for the machines in it, inside the public range */
+    {{169, 254}, 16},     /* link-local: clouds keep their secrets here */
+    {{172, 16}, 12},      /* private */
+    {{192, 0, 0}, 24},    /* protocol assignments */
+    {{192, 0, 2}, 24},    /* documentation */
+    {{192, 88, 99}, 24},  /* 6to4 relays */
+    {{192, 168}, 16},     /* private */
+    {{198, 18}, 15},      /* benchmarks */
+    {{198, 51, 100}, 24}, /* documentation */
+    {{203, 0, 113}, 24},  /* documentation */
+    {{224}, 4},           /* multicast */
+    {{240}, 4},           /* reserved; broadcast */
 };
 
 /* Of IPv6 only 2000::/3 is the public internet; within it these are not. */
@@ -79,7 +81,8 @@ bool proxy_address_is_public(const struct proxy_address *a)
         return v4_is_public(a->bytes + NAT64_OFFSET);
     if (has_prefix(a->bytes, &sixto4))
         return v4_is_public(a->bytes + SIXTO4_OFFSET);
-    return has_prefix(a->bytes, &global_v6) && !has_any_prefix(a->bytes, special_v6, ARRAY_SIZE(special_v6));
+    return has_prefix(a->bytes, &global_v6) &&
+           !has_any_prefix(a->bytes, special_v6, ARRAY_SIZE(special_v6));
 }
 
 static bool port_matches(const struct proxy_allow *entry, uint16_t port)
@@ -92,7 +95,8 @@ static bool name_matches(const struct proxy_allow *entry, const char *name)
     if (!entry->subdomains)
         return strcmp(entry->host.text, name) == 0;
     size_t n = strlen(name), base = strlen(entry->host.text);
-    return n > base + 1 && name[n - base - 1] == '.' && strcmp(name + n - base, entry->host.text) == 0;
+    return n > base + 1 && name[n - base - 1] == '.' &&
+           strcmp(name + n - base, entry->host.text) == 0;
 }
 
 bool proxy_list_names(const struct proxy_list *list, const struct proxy_address *a, uint16_t port)
@@ -132,7 +136,8 @@ static const char *explain(const char *spec)
         return "write an IPv6 address in brackets, as [2001:db8::1]:443";
     if (strchr(spec, '*'))
         return "a * stands only at the front of a name, as *.example.org";
-    return "expected a host name or address, and perhaps a port from 1 to 65535, as example.org:443";
+    return "expected a host name or address, and perhaps a port from 1 to 65535, as "
+           "example.org:443";
 }
 
 int proxy_parse_allow(const char *spec, struct proxy_allow *ret, struct error *err)
@@ -146,7 +151,8 @@ int proxy_parse_allow(const char *spec, struct proxy_allow *ret, struct error *e
     if (proxy_target_parse(host, strlen(host), &target) < 0)
         return error_set(err, EINVAL, "'%.256s' cannot be allowed: %s", spec, explain(spec));
     if (subdomains && target.host.kind != PROXY_HOST_NAME)
-        return error_set(err, EINVAL, "'%.256s' cannot be allowed: an address has no subdomains", spec);
+        return error_set(err, EINVAL, "'%.256s' cannot be allowed: an address has no subdomains",
+                         spec);
     *ret = (struct proxy_allow){.host = target.host, .subdomains = subdomains, .port = target.port};
     return 0;
 }

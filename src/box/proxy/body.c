@@ -6,7 +6,8 @@
 #define SIZE_LIMIT   (1ull << 60)
 #define LINE_MAX_LEN 4096
 
-/* The chunked coding, byte by byte: SIZE [; extension] CRLF data CRLF … 0 CRLF [trailer CRLF]… CRLF */
+/* The chunked coding, byte by byte: SIZE [; extension] CRLF data CRLF … 0 CRLF [trailer CRLF]… CRLF
+ */
 enum state {
     SIZE_FIRST,
     SIZE,

@@ -1,6 +1,7 @@
 /*
- * Where the body of a forwarded request ends. What a client sends behind it is another request, perhaps for
- * another host, and must not reach this server: the proxy passes on the body's bytes and no more.
+ * Where the body of a forwarded request ends. What a client sends behind it is another request,
+ * perhaps for another host, and must not reach this server: the proxy passes on the body's bytes
+ * and no more.
  */
 #pragma once
 
@@ -21,6 +22,7 @@ struct proxy_body {
 
 void proxy_body_begin(struct proxy_body *b, const struct proxy_request *r);
 
-/* How many of the n bytes belong to the body, or -EBADMSG where its coding is broken. Sets done at its end.
+/* How many of the n bytes belong to the body, or -EBADMSG where its coding is broken. Sets done at
+ * its end.
  */
 ssize_t proxy_body_scan(struct proxy_body *b, const char *data, size_t n);

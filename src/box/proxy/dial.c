@@ -18,7 +18,8 @@ union socket_address {
     struct sockaddr_in6 v6;
 };
 
-static socklen_t to_socket_address(const struct proxy_address *a, uint16_t port, union socket_address *ret)
+static socklen_t to_socket_address(const struct proxy_address *a, uint16_t port,
+                                   union socket_address *ret)
 {
     memset(ret, 0, sizeof *ret);
     if (a->family == AF_INET) {
@@ -43,12 +44,14 @@ bool proxy_address_is_own(const struct proxy_address *a)
         return true; /* not known to be another's */
     if (connect(fd, &peer.any, peer_len) < 0 || getsockname(fd, &self.any, &self_len) < 0)
         return false;
-    struct proxy_address own = a->family == AF_INET ? proxy_address_make(AF_INET, &self.v4.sin_addr)
-                                                    : proxy_address_make(AF_INET6, &self.v6.sin6_addr);
+    struct proxy_address own = a->family == AF_INET
+                                   ? proxy_address_make(AF_INET, &self.v4.sin_addr)
+                                   : proxy_address_make(AF_INET6, &self.v6.sin6_addr);
     return proxy_address_equal(&own, a);
 }
 
-int proxy_dial(const struct proxy_address *a, uint16_t port, int stop_fd, int64_t deadline, int *ret_fd)
+int proxy_dial(const struct proxy_address *a, uint16_t port, int stop_fd, int64_t deadline,
+               int *ret_fd)
 {
     union socket_address peer;
     socklen_t len = to_socket_address(a, port, &peer);

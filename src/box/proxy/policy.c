@@ -26,7 +26,8 @@ struct proxy_policy {
     struct proxy_upstreams upstreams; /* never changes */
 };
 
-static int policy_parse(const struct proxy_rules *rules, struct proxy_allow **ret, struct error *err)
+static int policy_parse(const struct proxy_rules *rules, struct proxy_allow **ret,
+                        struct error *err)
 {
     size_t n = rules->n_allow + rules->n_hosts;
     _cleanup_free_ struct proxy_allow *items = calloc(n ? n : 1, sizeof *items);
@@ -34,7 +35,8 @@ static int policy_parse(const struct proxy_rules *rules, struct proxy_allow **re
         return error_errno(err, ENOMEM, "cannot read the list of allowed hosts");
     for (size_t i = 0; i < n; i++) {
         bool own = i >= rules->n_allow;
-        int r = proxy_parse_allow(own ? rules->hosts[i - rules->n_allow] : rules->allow[i], &items[i], err);
+        int r = proxy_parse_allow(own ? rules->hosts[i - rules->n_allow] : rules->allow[i],
+                                  &items[i], err);
         if (r < 0)
             return r;
         items[i].may_be_private = own;
@@ -141,7 +143,8 @@ uint64_t proxy_policy_refused(struct proxy_policy *p)
     return n;
 }
 
-size_t proxy_policy_refusals(struct proxy_policy *p, uint64_t since, struct proxy_refusal *ret, size_t max)
+size_t proxy_policy_refusals(struct proxy_policy *p, uint64_t since, struct proxy_refusal *ret,
+                             size_t max)
 {
     size_t n = 0;
     pthread_mutex_lock(&p->lock);

@@ -118,7 +118,8 @@ static void start_slot(struct proxy *p, struct slot *slot, int client)
     }
 }
 
-/* Returns the connection, or -1 when there is none to be had; then it is worth trying again, if not at once.
+/* Returns the connection, or -1 when there is none to be had; then it is worth trying again, if not
+ * at once.
  */
 static int accept_client(struct proxy *p)
 {
@@ -222,7 +223,8 @@ int proxy_set_rules(struct proxy *p, const struct proxy_rules *rules, struct err
     pthread_mutex_lock(&p->lock);
     for (size_t i = 0; i < PROXY_CONNECTIONS_MAX; i++) {
         struct slot *s = &p->slots[i];
-        if (s->state == SLOT_BUSY && s->has_target && !proxy_policy_allows(p->context.policy, &s->target))
+        if (s->state == SLOT_BUSY && s->has_target &&
+            !proxy_policy_allows(p->context.policy, &s->target))
             shutdown(s->client, SHUT_RDWR);
     }
     pthread_mutex_unlock(&p->lock);

@@ -53,8 +53,8 @@ static int flow_write(struct flow *f)
     return 0;
 }
 
-/* A request whose body is complete does not end the connection: some servers take that for "no longer
- * interested". */
+/* A request whose body is complete does not end the connection: some servers take that for "no
+ * longer interested". */
 static void flow_close(struct flow *f)
 {
     if (f->closed || !f->ended || f->start < f->end)
@@ -91,7 +91,8 @@ static int flow_move(struct flow *f, short from_events, short to_events)
     return r;
 }
 
-/* A socket that nothing is wanted of is left out, or its hang-up would be reported again and again. */
+/* A socket that nothing is wanted of is left out, or its hang-up would be reported again and again.
+ */
 static void prepare_poll(struct pollfd *p, int fd, bool in, bool out)
 {
     p->events = (short)((in ? POLLIN : 0) | (out ? POLLOUT : 0));
@@ -119,7 +120,8 @@ static bool relay_step(const struct proxy_relay *r, struct flow *up, struct flow
 
 void proxy_relay_run(const struct proxy_relay *r, const char *first, size_t n)
 {
-    struct flow up = {.from = r->client, .to = r->server, .body = r->body, .ended = r->body && r->body->done};
+    struct flow up = {
+        .from = r->client, .to = r->server, .body = r->body, .ended = r->body && r->body->done};
     struct flow down = {.from = r->server, .to = r->client};
 
     memcpy(up.data, first, n);

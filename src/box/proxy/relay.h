@@ -1,6 +1,7 @@
 /*
- * Passing bytes both ways between two non-blocking sockets until both directions have ended, nothing moved
- * for PROXY_IDLE_NS, or the proxy is stopped. An end in one direction is passed on as such (half-close).
+ * Passing bytes both ways between two non-blocking sockets until both directions have ended,
+ * nothing moved for PROXY_IDLE_NS, or the proxy is stopped. An end in one direction is passed on as
+ * such (half-close).
  */
 #pragma once
 
@@ -18,8 +19,8 @@ struct proxy_relay {
     int client;
     int server;
     int stop_fd;
-    /* With a body, only its bytes go to the server, and all is over when the server has ended. NULL: a
-     * tunnel. */
+    /* With a body, only its bytes go to the server, and all is over when the server has ended.
+     * NULL: a tunnel. */
     struct proxy_body *body;
 };
 

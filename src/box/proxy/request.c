@@ -24,7 +24,8 @@ static bool span_is(struct proxy_span s, const char *word)
 
 static bool is_token_char(char c)
 {
-    return (isascii((unsigned char)c) && isalnum((unsigned char)c)) || (c && strchr("!#$%&'*+-.^_`|~", c));
+    return (isascii((unsigned char)c) && isalnum((unsigned char)c)) ||
+           (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
 static bool is_token(struct proxy_span s)
@@ -96,7 +97,8 @@ static int parse_url(struct proxy_span uri, struct proxy_request *r, const char 
     const size_t prefix = sizeof scheme - 1;
 
     if (uri.len < prefix || strncasecmp(uri.data, scheme, prefix) != 0)
-        return bad(why, "this is a proxy: it takes CONNECT, and requests with an absolute http:// URL");
+        return bad(why,
+                   "this is a proxy: it takes CONNECT, and requests with an absolute http:// URL");
     const char *authority = uri.data + prefix, *end = uri.data + uri.len, *path = authority;
     while (path < end && *path != '/' && *path != '?' && *path != '#')
         path++;
@@ -187,7 +189,8 @@ static bool parse_length(struct proxy_span s, uint64_t *ret)
     return true;
 }
 
-/* How long the body is must be beyond doubt, or what follows it is a request that nobody looked at. */
+/* How long the body is must be beyond doubt, or what follows it is a request that nobody looked at.
+ */
 static int parse_framing(struct proxy_request *r, const char **why)
 {
     size_t n_hosts, n_lengths, n_codings;
@@ -298,7 +301,8 @@ int proxy_request_forward(const struct proxy_request *r, struct buf *out)
     return forward_head(r, false, "", out);
 }
 
-int proxy_request_forward_upstream(const struct proxy_request *r, const char *authorization, struct buf *out)
+int proxy_request_forward_upstream(const struct proxy_request *r, const char *authorization,
+                                   struct buf *out)
 {
     return forward_head(r, true, authorization, out);
 }

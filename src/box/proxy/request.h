@@ -1,10 +1,10 @@
 /*
- * The head of a request to the proxy, read strictly from a buffer: no input, however strange, is taken in two
- * ways.
+ * The head of a request to the proxy, read strictly from a buffer: no input, however strange, is
+ * taken in two ways.
  *
- * Refused: bare line feeds, NUL and other controls, folded lines, blanks before a colon, user names in URLs,
- * ports out of range, two hosts, two lengths, a length together with a transfer coding, codings other than
- * chunked.
+ * Refused: bare line feeds, NUL and other controls, folded lines, blanks before a colon, user names
+ * in URLs, ports out of range, two hosts, two lengths, a length together with a transfer coding,
+ * codings other than chunked.
  */
 #pragma once
 
@@ -49,10 +49,12 @@ size_t proxy_head_end(const char *data, size_t n);
 /* Parses a complete head. Returns 0, or -EBADMSG with *why saying what is wrong with it. */
 int proxy_request_parse(const char *head, size_t n, struct proxy_request *ret, const char **why);
 
-/* Writes the head as it goes to the server: path only, its own Host, no hop-by-hop headers, Connection:
- * close. */
+/* Writes the head as it goes to the server: path only, its own Host, no hop-by-hop headers,
+ * Connection: close. */
 int proxy_request_forward(const struct proxy_request *r, struct buf *out);
 
-/* The same as it goes to another proxy: an absolute URL, and the authorization for that proxy unless empty.
+/* The same as it goes to another proxy: an absolute URL, and the authorization for that proxy
+ * unless empty.
  */
-int proxy_request_forward_upstream(const struct proxy_request *r, const char *authorization, struct buf *out);
+int proxy_request_forward_upstream(const struct proxy_request *r, const char *authorization,
+                                   struct buf *out);

@@ -63,9 +63,11 @@ static int collect(const struct addrinfo *list, struct proxy_address *ret)
     int n = 0;
     for (const struct addrinfo *i = list; i && n < PROXY_ADDRESSES_MAX; i = i->ai_next) {
         if (i->ai_family == AF_INET)
-            ret[n++] = proxy_address_make(AF_INET, &((const struct sockaddr_in *)i->ai_addr)->sin_addr);
+            ret[n++] =
+                proxy_address_make(AF_INET, &((const struct sockaddr_in *)i->ai_addr)->sin_addr);
         else if (i->ai_family == AF_INET6)
-            ret[n++] = proxy_address_make(AF_INET6, &((const struct sockaddr_in6 *)i->ai_addr)->sin6_addr);
+            ret[n++] =
+                proxy_address_make(AF_INET6, &((const struct sockaddr_in6 *)i->ai_addr)->sin6_addr);
     }
     return n ? n : -ENOENT;
 }

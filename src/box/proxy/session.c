@@ -18,7 +18,8 @@
 #define LINGER_NS  (1 * NS_PER_S)
 #define ANSWER_MAX 2048u
 
-/* The forwarded head is the received one with a Host, the version and Connection: close of our own. */
+/* The forwarded head is the received one with a Host, the version and Connection: close of our own.
+ */
 #define FORWARD_MAX (PROXY_HEAD_MAX + 2048u)
 
 struct session {
@@ -27,10 +28,12 @@ struct session {
     size_t n_read, n_head;
     char head[PROXY_HEAD_MAX];
     struct proxy_request request;
-    const struct proxy_upstream *upstream; /* the proxy that the server is reached through; NULL: none */
+    const struct proxy_upstream
+        *upstream; /* the proxy that the server is reached through; NULL: none */
 };
 
-/* Lets the client read the answer: closing with its bytes unread would reset the connection under it. */
+/* Lets the client read the answer: closing with its bytes unread would reset the connection under
+ * it. */
 static void linger(const struct session *s)
 {
     char rest[4096];
@@ -51,12 +54,13 @@ PRINTF(3, 4) static void answer(const struct session *s, const char *status, con
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    int r = buf_printf(&out,
-                       "HTTP/1.1 %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %zu\r\n"
-                       "Connection: close\r\n\r\nhutch: %s\n",
-                       status, strlen("hutch: \n") + strlen(text), text);
-    if (r == 0 &&
-        proxy_send_all(s->client, out.data, out.len, s->context->stop_fd, clock_now() + ANSWER_NS) == 0)
+    int r = buf_printf(
+        &out,
+        "HTTP/1.1 %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %zu\r\n"
+        "Connection: close\r\n\r\nhutch: %s\n",
+        status, strlen("hutch: \n") + strlen(text), text);
+    if (r == 0 && proxy_send_all(s->client, out.data, out.len, s->context->stop_fd,
+                                 clock_now() + ANSWER_NS) == 0)
         linger(s);
 }
 
@@ -89,7 +93,8 @@ static int read_request(struct session *s)
     if (r == -ETIMEDOUT)
         answer(s, "408 Request Timeout", "the request did not come within 10 seconds");
     if (r == -EMSGSIZE)
-        answer(s, "431 Request Header Fields Too Large", "the request's head is larger than 32 KiB");
+        answer(s, "431 Request Header Fields Too Large",
+               "the request's head is larger than 32 KiB");
     if (r < 0)
         return r;
     r = proxy_request_parse(s->head, s->n_head, &s->request, &why);
@@ -108,8 +113,8 @@ static int find_addresses(const struct session *s, const struct proxy_host *host
 }
 
 /* One after the other, each with a fair share of the time that is left. */
-static int dial_any(const struct session *s, const struct proxy_address *addresses, size_t n, uint16_t port,
-                    int64_t deadline, int *ret_fd)
+static int dial_any(const struct session *s, const struct proxy_address *addresses, size_t n,
+                    uint16_t port, int64_t deadline, int *ret_fd)
 {
     int r = -EHOSTUNREACH;
     for (size_t i = 0; i < n; i++) {
@@ -125,27 +130,30 @@ static int dial_any(const struct session *s, const struct proxy_address *address
 static int refuse_unlisted(const struct session *s, const char *where)
 {
     proxy_policy_refuse(s->context->policy, where, false);
-    answer(s, "403 Forbidden",
-           "%s is not allowed from this box; allow it with --net allow:%s; in a chat, the user types"
-           " /net allow:%s, and an agent calls the tool request_network",
-           where, where, where);
+    answer(
+        s, "403 Forbidden",
+        "%s is not allowed from this box; allow it with --net allow:%s; in a chat, the user types"
+        " /net allow:%s, and an agent calls the tool request_network",
+        where, where, where);
     return -EACCES;
 }
 
 static int refuse_private(const struct session *s, const char *where)
 {
     proxy_policy_refuse(s->context->policy, where, true);
-    answer(s, "403 Forbidden",
-           "%s is not allowed from this box: the name leads to a private or local address; if that is "
-           "meant, name the address itself: --net allow:ADDRESS:%u",
-           where, s->request.target.port);
+    answer(
+        s, "403 Forbidden",
+        "%s is not allowed from this box: the name leads to a private or local address; if that is "
+        "meant, name the address itself: --net allow:ADDRESS:%u",
+        where, s->request.target.port);
     return -EACCES;
 }
 
-/* Drops the addresses that must not be connected to. Returns how many are left; says to the client why there
- * are none. A name that only the upstream proxy can look up has none here, and that is no error. */
-static int choose_addresses(const struct session *s, const char *where, bool upstream, int64_t deadline,
-                            struct proxy_address *ret)
+/* Drops the addresses that must not be connected to. Returns how many are left; says to the client
+ * why there are none. A name that only the upstream proxy can look up has none here, and that is no
+ * error. */
+static int choose_addresses(const struct session *s, const char *where, bool upstream,
+                            int64_t deadline, struct proxy_address *ret)
 {
     size_t kept = 0;
     int n = find_addresses(s, &s->request.target.host, deadline, ret);
@@ -153,7 +161,8 @@ static int choose_addresses(const struct session *s, const char *where, bool ups
         return 0;
     if (n < 0) {
         answer(s, "502 Bad Gateway", "%s: %s", where,
-               n == -ENOENT ? "the host knows no such name" : "its address could not be found in time");
+               n == -ENOENT ? "the host knows no such name"
+                            : "its address could not be found in time");
         return n;
     }
     for (int i = 0; i < n; i++)
@@ -162,7 +171,8 @@ static int choose_addresses(const struct session *s, const char *where, bool ups
     return kept ? (int)kept : refuse_private(s, where);
 }
 
-/* The answer of an upstream proxy to CONNECT, and not a byte of what follows it: that is the server's. */
+/* The answer of an upstream proxy to CONNECT, and not a byte of what follows it: that is the
+ * server's. */
 static int upstream_read_status(const struct session *s, int fd, int64_t deadline, int *ret_status)
 {
     char head[4096];
@@ -201,26 +211,28 @@ static int upstream_connect(const struct session *s, const struct proxy_upstream
     if (r == 0)
         r = upstream_read_status(s, fd, deadline, &status);
     if (r < 0 && r != -ECANCELED)
-        answer(s, "502 Bad Gateway", "%s: the proxy of this host (https_proxy) did not answer: %s", where,
-               strerror(-r));
+        answer(s, "502 Bad Gateway", "%s: the proxy of this host (https_proxy) did not answer: %s",
+               where, strerror(-r));
     if (r == 0 && status / 100 != 2) {
-        answer(s, "502 Bad Gateway", "%s: the proxy of this host (https_proxy) refused it with status %d",
-               where, status);
+        answer(s, "502 Bad Gateway",
+               "%s: the proxy of this host (https_proxy) refused it with status %d", where, status);
         r = -EACCES;
     }
     return r;
 }
 
-static int reach_upstream(const struct session *s, const struct proxy_upstream *u, const char *where,
-                          int64_t deadline, int *ret_fd)
+static int reach_upstream(const struct session *s, const struct proxy_upstream *u,
+                          const char *where, int64_t deadline, int *ret_fd)
 {
     struct proxy_address addresses[PROXY_ADDRESSES_MAX];
     _cleanup_fd_ int fd = -1;
-    int n = u->unusable ? -EPROTONOSUPPORT : find_addresses(s, &u->target.host, deadline, addresses);
+    int n =
+        u->unusable ? -EPROTONOSUPPORT : find_addresses(s, &u->target.host, deadline, addresses);
     int r = n < 0 ? n : dial_any(s, addresses, (size_t)n, u->target.port, deadline, &fd);
     if (r < 0 && r != -ECANCELED)
-        answer(s, "502 Bad Gateway", "%s: cannot reach the proxy of this host (http_proxy, https_proxy): %s",
-               where, u->unusable ? "only proxies with an http:// URL are supported" : strerror(-r));
+        answer(s, "502 Bad Gateway",
+               "%s: cannot reach the proxy of this host (http_proxy, https_proxy): %s", where,
+               u->unusable ? "only proxies with an http:// URL are supported" : strerror(-r));
     if (r == 0 && s->request.connect)
         r = upstream_connect(s, u, fd, where, deadline);
     if (r == 0)
@@ -246,14 +258,16 @@ static int reach_server(struct session *s, int *ret_fd)
         return reach_upstream(s, s->upstream, where, deadline, ret_fd);
     int r = dial_any(s, addresses, (size_t)n, target->port, deadline, ret_fd);
     if (r < 0 && r != -ECANCELED)
-        answer(s, r == -ETIMEDOUT ? "504 Gateway Timeout" : "502 Bad Gateway", "%s: %s", where, strerror(-r));
+        answer(s, r == -ETIMEDOUT ? "504 Gateway Timeout" : "502 Bad Gateway", "%s: %s", where,
+               strerror(-r));
     return r;
 }
 
 static void tunnel(const struct session *s, int server)
 {
     static const char established[] = "HTTP/1.1 200 Connection established\r\n\r\n";
-    const struct proxy_relay relay = {.client = s->client, .server = server, .stop_fd = s->context->stop_fd};
+    const struct proxy_relay relay = {
+        .client = s->client, .server = server, .stop_fd = s->context->stop_fd};
 
     if (proxy_send_all(s->client, established, sizeof established - 1, s->context->stop_fd,
                        clock_now() + ANSWER_NS) == 0)
@@ -268,24 +282,27 @@ static void forward(const struct session *s, int server)
         .client = s->client, .server = server, .stop_fd = s->context->stop_fd, .body = &body};
 
     proxy_body_begin(&body, &s->request);
-    int r = s->upstream ? proxy_request_forward_upstream(&s->request, s->upstream->authorization, &head)
-                        : proxy_request_forward(&s->request, &head);
-    if (r < 0 ||
-        proxy_send_all(server, head.data, head.len, s->context->stop_fd, clock_now() + CONNECT_NS) < 0) {
+    int r = s->upstream
+                ? proxy_request_forward_upstream(&s->request, s->upstream->authorization, &head)
+                : proxy_request_forward(&s->request, &head);
+    if (r < 0 || proxy_send_all(server, head.data, head.len, s->context->stop_fd,
+                                clock_now() + CONNECT_NS) < 0) {
         answer(s, "502 Bad Gateway", "the server did not take the request");
         return;
     }
     proxy_relay_run(&relay, s->head + s->n_head, s->n_read - s->n_head);
 }
 
-void proxy_session_run(const struct proxy_context *c, int client, const struct proxy_session_watch *watch)
+void proxy_session_run(const struct proxy_context *c, int client,
+                       const struct proxy_session_watch *watch)
 {
     struct session s = {.context = c, .client = client};
     _cleanup_fd_ int server = -1;
 
     if (read_request(&s) < 0)
         return;
-    watch->targets(watch->data, &s.request.target); /* before the list is asked: it may change meanwhile */
+    watch->targets(watch->data,
+                   &s.request.target); /* before the list is asked: it may change meanwhile */
     if (reach_server(&s, &server) < 0)
         return;
     if (s.request.connect)

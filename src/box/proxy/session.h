@@ -18,4 +18,5 @@ struct proxy_session_watch {
 };
 
 /* Talks to the client until one side ends; leaves closing it to the caller. */
-void proxy_session_run(const struct proxy_context *c, int client, const struct proxy_session_watch *watch);
+void proxy_session_run(const struct proxy_context *c, int client,
+                       const struct proxy_session_watch *watch);

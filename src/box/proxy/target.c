@@ -126,7 +126,8 @@ int proxy_target_parse(const char *s, size_t n, struct proxy_target *ret)
             host_end = end;
         rest = host_end;
     }
-    if (rest != end && (*rest != ':' || parse_port(rest + 1, (size_t)(end - rest - 1), &target.port) < 0))
+    if (rest != end &&
+        (*rest != ':' || parse_port(rest + 1, (size_t)(end - rest - 1), &target.port) < 0))
         return -EINVAL;
     if (proxy_host_parse(host, (size_t)(host_end - host), &target.host) < 0)
         return -EINVAL;
@@ -137,5 +138,6 @@ int proxy_target_parse(const char *s, size_t n, struct proxy_target *ret)
 void proxy_target_format(const struct proxy_target *t, char ret[PROXY_TARGET_TEXT])
 {
     bool v6 = strchr(t->host.text, ':') != NULL;
-    snprintf(ret, PROXY_TARGET_TEXT, "%s%s%s:%u", v6 ? "[" : "", t->host.text, v6 ? "]" : "", t->port);
+    snprintf(ret, PROXY_TARGET_TEXT, "%s%s%s:%u", v6 ? "[" : "", t->host.text, v6 ? "]" : "",
+             t->port);
 }

@@ -1,9 +1,10 @@
 /*
  * Where a request wants to go: HOST[:PORT], read strictly.
  *
- * A host is a DNS name or an address. Everything that getaddrinfo() would take for an address in disguise
- * ("127.1", "0x7f000001", "2130706433") is refused, so that a name is always a name; and an IPv4 address
- * written as IPv6
+ * A host is a DNS name or an address. Everything that getaddrinfo() would take for an address in
+ * disguise
+ * ("127.1", "0x7f000001", "2130706433") is refused, so that a name is always a name; and an IPv4
+ * address written as IPv6
  * ("::ffff:10.0.0.1") is the IPv4 address.
  */
 #pragma once

@@ -50,7 +50,8 @@ void proxy_upstream_parse(const char *url, struct proxy_upstream *ret)
     const char *host = at ? at + 1 : authority;
     if (at)
         upstream_authorize(authority, (size_t)(at - authority), ret);
-    if (!ret->unusable && proxy_target_parse(host, n - (size_t)(host - authority), &ret->target) < 0)
+    if (!ret->unusable &&
+        proxy_target_parse(host, n - (size_t)(host - authority), &ret->target) < 0)
         ret->unusable = true;
     if (ret->target.port == 0)
         ret->target.port = scheme ? 80 : DEFAULT_PORT;
@@ -66,14 +67,16 @@ static const char *first_set(const char *a, const char *b, const char *c)
     return value;
 }
 
-/* HTTP_PROXY is not read: programs that serve the web have it from a header that others send (httpoxy). */
+/* HTTP_PROXY is not read: programs that serve the web have it from a header that others send
+ * (httpoxy). */
 void proxy_upstreams_read(struct proxy_upstreams *ret)
 {
     const char *except = first_set("no_proxy", "NO_PROXY", NULL);
     memset(ret, 0, sizeof *ret);
     proxy_upstream_parse(first_set("http_proxy", "all_proxy", "ALL_PROXY"), &ret->http);
     const char *https = first_set("https_proxy", "HTTPS_PROXY", NULL);
-    proxy_upstream_parse(https && *https ? https : first_set("all_proxy", "ALL_PROXY", NULL), &ret->https);
+    proxy_upstream_parse(https && *https ? https : first_set("all_proxy", "ALL_PROXY", NULL),
+                         &ret->https);
     snprintf(ret->except, sizeof ret->except, "%s", except ? except : "");
 }
 
@@ -102,7 +105,8 @@ static bool is_local(const struct proxy_target *target)
     if (h->kind == PROXY_HOST_NAME)
         return strcmp(h->text, "localhost") == 0;
     static const uint8_t one[16] = {[15] = 1};
-    return h->address.family == AF_INET ? h->address.bytes[0] == 127 : memcmp(h->address.bytes, one, 16) == 0;
+    return h->address.family == AF_INET ? h->address.bytes[0] == 127
+                                        : memcmp(h->address.bytes, one, 16) == 0;
 }
 
 const struct proxy_upstream *proxy_upstreams_find(const struct proxy_upstreams *u,

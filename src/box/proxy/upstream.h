@@ -1,7 +1,7 @@
 /*
- * The proxy that the host itself needs to reach the network, by the variables that curl and most programs
- * read: http_proxy, https_proxy, all_proxy and no_proxy of the person's environment. It is reached over plain
- * http; a user and a password in its URL stay on the host.
+ * The proxy that the host itself needs to reach the network, by the variables that curl and most
+ * programs read: http_proxy, https_proxy, all_proxy and no_proxy of the person's environment. It is
+ * reached over plain http; a user and a password in its URL stay on the host.
  */
 #pragma once
 
@@ -11,7 +11,8 @@
 
 struct proxy_upstream {
     bool set;
-    bool unusable; /* it is one that hutch cannot speak with (https, socks): `target` is not filled */
+    bool unusable; /* it is one that hutch cannot speak with (https, socks): `target` is not filled
+                    */
     struct proxy_target target;
     char authorization[UPSTREAM_AUTHORIZATION_MAX]; /* of the header; empty: none */
 };
@@ -23,7 +24,8 @@ struct proxy_upstreams {
 
 void proxy_upstreams_read(struct proxy_upstreams *ret);
 
-/* Which of them a connection takes: https for CONNECT. NULL: none; what is on this machine never takes one.
+/* Which of them a connection takes: https for CONNECT. NULL: none; what is on this machine never
+ * takes one.
  */
 const struct proxy_upstream *proxy_upstreams_find(const struct proxy_upstreams *u,
                                                   const struct proxy_target *target, bool connect);

@@ -1,5 +1,6 @@
 /*
- * A child of a warm process, from its birth to the moment at which it is what a command of the box is.
+ * A child of a warm process, from its birth to the moment at which it is what a command of the box
+ * is.
  *
  *   control groups   first, so that all it does from here on counts as the box's
  *   its parent       gone: it is process 1's child, which nobody in the box can take it from
@@ -13,7 +14,8 @@
  *   descriptors      0 to 4, nothing else: all that the warm process had is closed
  *   dumpable         last: from here on it is one of the box's processes, and no more than that
  *
- * Whatever fails, it says so and leaves. Nothing of a request was looked at until all of it is done.
+ * Whatever fails, it says so and leaves. Nothing of a request was looked at until all of it is
+ * done.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,9 +36,10 @@
 #include "wire_adopt.h"
 #include "banned.h"
 
-#define PARENT_TRIES 100000 /* of a tenth of a millisecond: longer than the midwife is waited for */
-#define LOST         125    /* exit status of one that could not be what it has to be */
-#define FIRST_FREE   32     /* above all descriptors that a child is given by number */
+#define PARENT_TRIES 100000 /* of a tenth of a millisecond: longer than the midwife is waited for  \
+                             */
+#define LOST       125      /* exit status of one that could not be what it has to be */
+#define FIRST_FREE 32       /* above all descriptors that a child is given by number */
 
 static struct {
     struct warm_rules head;
@@ -52,7 +55,8 @@ static int parse_rules(const char *at, const char *end)
         const char *nul = at < end ? memchr(at, 0, (size_t)(end - at)) : NULL;
         if (!nul || at == nul)
             return -EPROTO;
-        learnt.rules[i] = (struct landlock_rule){.class = (enum landlock_class)(*at - 1), .path = at + 1};
+        learnt.rules[i] =
+            (struct landlock_rule){.class = (enum landlock_class)(*at - 1), .path = at + 1};
         at = nul + 1;
     }
     return 0;
@@ -76,7 +80,8 @@ void child_excuse(int guest, const char *step, int code)
     send(guest, &hello, sizeof hello, MSG_NOSIGNAL);
 }
 
-/* Version 1 is joined by the thread that writes, version 2 by its whole process: here that is the same. */
+/* Version 1 is joined by the thread that writes, version 2 by its whole process: here that is the
+ * same. */
 static int join_groups(const struct warm_run_fds *run)
 {
     for (size_t i = WARM_RUN_FIXED; i < run->n; i++)
@@ -102,10 +107,12 @@ static int await_adoption(const struct warm_run_fds *run)
 
 static int enter_namespaces(const struct warm_run_fds *run)
 {
-    return setns(run->fds[WARM_RUN_BOX], (int)learnt.head.namespaces) < 0 || setsid() < 0 ? -errno : 0;
+    return setns(run->fds[WARM_RUN_BOX], (int)learnt.head.namespaces) < 0 || setsid() < 0 ? -errno
+                                                                                          : 0;
 }
 
-/* The guest's own, so that no list of them is to be kept in two places. A limit can only be lowered. */
+/* The guest's own, so that no list of them is to be kept in two places. A limit can only be
+ * lowered. */
 static int take_limits(const struct warm_run_fds *run)
 {
     struct rlimit limit, own;
@@ -175,8 +182,8 @@ static int arrange_descriptors(const struct warm_run_fds *run)
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (output < 0 || said < 0 || request < 0 || null < 0)
         return -errno;
-    if (dup2(null, 0) < 0 || dup2(output, 1) < 0 || dup2(output, 2) < 0 || dup2(said, WARM_CHILD_SAID) < 0 ||
-        dup2(request, WARM_CHILD_REQUEST) < 0)
+    if (dup2(null, 0) < 0 || dup2(output, 1) < 0 || dup2(output, 2) < 0 ||
+        dup2(said, WARM_CHILD_SAID) < 0 || dup2(request, WARM_CHILD_REQUEST) < 0)
         return -errno;
     return !weakened("warm-fds") && sys_close_range(WARM_CHILD_END, ~0U, 0) < 0 ? -errno : 0;
 }

@@ -1,19 +1,21 @@
 /*
  * The loop of a warm process: one run after another, each a fork into a box.
  *
- * A child must be born in the box's pid namespace, and must be process 1's own, which reaps it and tells how
- * it ended. Only the loss of a parent makes it that. So between the warm process and the child there is a
- * third, the midwife, which shares the warm process's memory, forks in its name, and ends:
+ * A child must be born in the box's pid namespace, and must be process 1's own, which reaps it and
+ * tells how it ended. Only the loss of a parent makes it that. So between the warm process and the
+ * child there is a third, the midwife, which shares the warm process's memory, forks in its name,
+ * and ends:
  *
- *     warm process ── clone(CLONE_VM) ──> midwife ── fork ──> child ── goes on where the warm process waits
+ *     warm process ── clone(CLONE_VM) ──> midwife ── fork ──> child ── goes on where the warm
+ * process waits
  *
- * One fork, of which only the child has the cost of a copied memory. It is what vfork does, but for one
- * thing: the midwife lives in the box, where hostile code of the same user may send it signals. A warm
- * process that was suspended in vfork would wait for a stopped midwife for ever; this one waits for a while
- * and kills it.
+ * One fork, of which only the child has the cost of a copied memory. It is what vfork does, but for
+ * one thing: the midwife lives in the box, where hostile code of the same user may send it signals.
+ * A warm process that was suspended in vfork would wait for a stopped midwife for ever; this one
+ * waits for a while and kills it.
  *
- * Nothing here reads a byte that a box wrote, nor of a request: the child does, once it is confined. So a
- * child finds nothing of other runs in the memory that it inherits.
+ * Nothing here reads a byte that a box wrote, nor of a request: the child does, once it is
+ * confined. So a child finds nothing of other runs in the memory that it inherits.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -47,8 +49,8 @@ void PyOS_BeforeFork(void);
 void PyOS_AfterFork_Child(void);
 EXPORT PyObject *PyInit_hutch_part(void);
 
-/* While the program is being prepared nobody reads the control socket: its end is told by a signal that ends
- * us. */
+/* While the program is being prepared nobody reads the control socket: its end is told by a signal
+ * that ends us. */
 static int die_with_host(bool on)
 {
     int flags = fcntl(WARM_FD_CONTROL, F_GETFL);
@@ -62,8 +64,8 @@ static int die_with_host(bool on)
 }
 
 /*
- * The first thing that runs in a warm process. Not dumpable: when its children are born in a box nobody there
- * can trace them or look into their folder in /proc before they are confined.
+ * The first thing that runs in a warm process. Not dumpable: when its children are born in a box
+ * nobody there can trace them or look into their folder in /proc before they are confined.
  */
 static PyObject *begin(PyObject *self, PyObject *unused)
 {
@@ -76,8 +78,8 @@ static PyObject *begin(PyObject *self, PyObject *unused)
     return PyErr_SetFromErrno(PyExc_OSError);
 }
 
-/* The C library's fork, which knows what a child of it must put right, on behalf of a process that is waiting
- * in one system call meanwhile. */
+/* The C library's fork, which knows what a child of it must put right, on behalf of a process that
+ * is waiting in one system call meanwhile. */
 static int midwife(void *unused)
 {
     pid_t pid = fork();
@@ -118,7 +120,8 @@ __attribute__((noinline)) static int give_birth(void)
 /* True in the child. */
 static bool start(const struct warm_run_fds *run)
 {
-    /* Only what is born from now on is in there, and nothing is but children; the next run sets it anew. */
+    /* Only what is born from now on is in there, and nothing is but children; the next run sets it
+     * anew. */
     if (setns(run->fds[WARM_RUN_BOX], CLONE_NEWPID) < 0) {
         child_excuse(run->fds[WARM_RUN_GUEST], "enter the box's process ids", errno);
         return false;
@@ -129,7 +132,8 @@ static bool start(const struct warm_run_fds *run)
     return r == 1;
 }
 
-/* 1, or 0 for a packet that is not a run. At the end of the socket the host is gone, and so are we. */
+/* 1, or 0 for a packet that is not a run. At the end of the socket the host is gone, and so are we.
+ */
 static int receive(struct warm_run_fds *ret)
 {
     char byte;
@@ -138,8 +142,10 @@ static int receive(struct warm_run_fds *ret)
         struct cmsghdr align;
     } control;
     struct iovec iov = {.iov_base = &byte, .iov_len = 1};
-    struct msghdr m = {
-        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    struct msghdr m = {.msg_iov = &iov,
+                       .msg_iovlen = 1,
+                       .msg_control = &control,
+                       .msg_controllen = sizeof control};
     ssize_t n = recvmsg(WARM_FD_CONTROL, &m, MSG_CMSG_CLOEXEC);
     if (n < 0 && errno == EINTR)
         return 0;

@@ -1,9 +1,10 @@
 /*
- * The part of hutch that a warm process loads (hutch-warm.so), and what the host and it agree on. Both are of
- * one version and on one machine: plain structs do.
+ * The part of hutch that a warm process loads (hutch-warm.so), and what the host and it agree on.
+ * Both are of one version and on one machine: plain structs do.
  *
- * It is an extension module of python3 of whatever root filesystem the boxes have, so it asks nothing of a C
- * library but names that all of them have, is linked with none, and needs no headers of Python's.
+ * It is an extension module of python3 of whatever root filesystem the boxes have, so it asks
+ * nothing of a C library but names that all of them have, is linked with none, and needs no headers
+ * of Python's.
  */
 #pragma once
 
@@ -21,7 +22,8 @@ enum warm_fd {
     WARM_FD_END,
 };
 
-/* What a child has to become; behind it, for each rule, a byte (its class) and the path with its NUL. */
+/* What a child has to become; behind it, for each rule, a byte (its class) and the path with its
+ * NUL. */
 struct warm_rules {
     uint32_t namespaces; /* of the box that a child enters beside the pid namespace, CLONE_NEW… */
     uint32_t landlock;   /* LANDLOCK_… */
@@ -32,7 +34,8 @@ struct warm_rules {
 #define WARM_RULES_MAX   80
 #define WARM_RULES_BYTES (72u << 10)
 
-/* A run: a packet of one byte with these descriptors, and behind them files to join control groups by. */
+/* A run: a packet of one byte with these descriptors, and behind them files to join control groups
+ * by. */
 enum warm_run_fd {
     WARM_RUN_BOX,     /* a pidfd of process 1 */
     WARM_RUN_GUEST,   /* where to say hello (wire_adopt.h) */

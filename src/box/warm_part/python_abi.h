@@ -1,7 +1,8 @@
 /*
- * The few names of Python's C interface that parts of hutch use which an interpreter loads. Declared here, by
- * what its stable interface promises: no headers of any Python are needed to build, and one part serves all
- * versions from 3.10 on. They are found in the interpreter that loads the part.
+ * The few names of Python's C interface that parts of hutch use which an interpreter loads.
+ * Declared here, by what its stable interface promises: no headers of any Python are needed to
+ * build, and one part serves all versions from 3.10 on. They are found in the interpreter that
+ * loads the part.
  */
 #pragma once
 
@@ -36,13 +37,14 @@ struct python_module {
     void *slots, *traverse, *clear, *free;
 };
 
-#define PYTHON_MODULE(title, list)                                                                           \
-    {                                                                                                        \
-        .head = {.references = 1}, .name = (title), .size = -1, .methods = (list)                            \
+#define PYTHON_MODULE(title, list)                                                                 \
+    {                                                                                              \
+        .head = {.references = 1}, .name = (title), .size = -1, .methods = (list)                  \
     }
 #define PYTHON_API_VERSION 3 /* of the stable interface */
 
-extern PyObject _Py_NoneStruct, PyUnicode_Type, PyDict_Type, PyTuple_Type, PyList_Type, PyModule_Type;
+extern PyObject _Py_NoneStruct, PyUnicode_Type, PyDict_Type, PyTuple_Type, PyList_Type,
+    PyModule_Type;
 extern PyObject *PyExc_OSError, *PyExc_RuntimeError, *PyExc_MemoryError;
 
 PyObject *PyModule_Create2(struct python_module *module, int version);

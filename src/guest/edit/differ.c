@@ -10,7 +10,8 @@ struct walk {
     struct differ *d;
 };
 
-static void note(struct walk *w, enum differ_kind kind, uint64_t line, struct bytes old, struct bytes file)
+static void note(struct walk *w, enum differ_kind kind, uint64_t line, struct bytes old,
+                 struct bytes file)
 {
     struct differ_finding *f = &w->d->found[kind];
     if (f->count++ == 0)
@@ -42,15 +43,17 @@ static struct bytes first_of(struct bytes s, enum fold_kind kind)
     return (struct bytes){0};
 }
 
-/* Runs that hold a kind of character which only one of the two has. True if so: then that is the difference.
+/* Runs that hold a kind of character which only one of the two has. True if so: then that is the
+ * difference.
  */
 static bool note_odd(struct walk *w, struct bytes a, struct bytes b)
 {
     static const struct {
         enum fold_kind fold;
         enum differ_kind kind;
-    } odd[] = {
-        {FOLD_ODD_BLANK, DIFFER_ODD_BLANK}, {FOLD_INVISIBLE, DIFFER_INVISIBLE}, {FOLD_FORM, DIFFER_FORM}};
+    } odd[] = {{FOLD_ODD_BLANK, DIFFER_ODD_BLANK},
+               {FOLD_INVISIBLE, DIFFER_INVISIBLE},
+               {FOLD_FORM, DIFFER_FORM}};
     bool found = false;
     for (size_t i = 0; i < 3; i++) {
         struct bytes x = first_of(a, odd[i].fold), y = first_of(b, odd[i].fold);

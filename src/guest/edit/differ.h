@@ -1,9 +1,9 @@
 /*
  * What differs between two texts that are the same once folded (fold.h), in words.
  *
- * Both are walked side by side: what is not seen (blanks, line breaks, invisible characters) as one run
- * between two characters, what is seen character by character. Each kind of difference is told once, with
- * the first line where it is.
+ * Both are walked side by side: what is not seen (blanks, line breaks, invisible characters) as one
+ * run between two characters, what is seen character by character. Each kind of difference is told
+ * once, with the first line where it is.
  */
 #pragma once
 
@@ -32,8 +32,8 @@ struct differ_finding {
 
 struct differ {
     struct differ_finding found[DIFFER_KINDS];
-    /* Of the lines after the first: is the one side's indentation that of the other and always the same
-     * more? */
+    /* Of the lines after the first: is the one side's indentation that of the other and always the
+     * same more? */
     uint64_t indents;   /* lines compared */
     bool uniform;       /* so far */
     bool file_has_more; /* else `old` has */

@@ -80,8 +80,8 @@ static bool say_shift(const struct differ *d, struct buf *out)
     }
     if (f->count > 1 && f->file.n && f->old.n && file_tabs != old_tabs) {
         buf_printf(out,
-                   "- indentation: the file has %s where `old` has %s (%" PRIu64 " lines, first line %" PRIu64
-                   ": ",
+                   "- indentation: the file has %s where `old` has %s (%" PRIu64
+                   " lines, first line %" PRIu64 ": ",
                    file_tabs ? "tabs" : "blanks", file_tabs ? "blanks" : "tabs", f->count, f->line);
         put_blanks(out, f->file);
         buf_append_str(out, " in the file, ");

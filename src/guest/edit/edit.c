@@ -92,7 +92,8 @@ static int receive(struct job *j, struct error *err)
 {
     int sizes = read_sizes(j), r = file_receive(j->c, &j->texts);
     if (r == -ENOBUFS)
-        return error_set(err, E2BIG, "the texts of the edits have more than %u MiB", EDIT_DATA_MAX >> 20);
+        return error_set(err, E2BIG, "the texts of the edits have more than %u MiB",
+                         EDIT_DATA_MAX >> 20);
     if (r < 0)
         return error_errno(err, -r, "the edits did not come whole");
     if (sizes == -E2BIG)
@@ -111,11 +112,13 @@ static int read_whole(struct job *j, struct error *err)
         return similar_explain(j->c, r, err);
     r = io_read_all(fd, &j->before);
     if (r == -ENOBUFS)
-        return error_set(err, EFBIG, "%.400s: has more than %u MiB: edit it with a program, in bash",
+        return error_set(err, EFBIG,
+                         "%.400s: has more than %u MiB: edit it with a program, in bash",
                          j->c->path, MATCH_TEXT_MAX >> 20);
     if (r < 0)
         return file_error(j->c, -r, j->c->path, err);
-    enum filekind kind = j->before.len ? filekind_of(j->before.data, j->before.len, &name) : FILEKIND_TEXT;
+    enum filekind kind =
+        j->before.len ? filekind_of(j->before.data, j->before.len, &name) : FILEKIND_TEXT;
     if (kind == FILEKIND_UTF16LE || kind == FILEKIND_UTF16BE)
         return error_set(err, EILSEQ,
                          "%.400s: is UTF-16, which is not edited: convert it with iconv, in bash",
@@ -166,7 +169,8 @@ static int work(struct job *j, struct error *err)
     if (r == -ENOENT || r == -ENOTUNIQ)
         return edit_answer_refused(j->c, d, r);
     if (r == -E2BIG)
-        return error_set(err, EFBIG, "%.400s: would have more than %u MiB", j->c->path, MATCH_TEXT_MAX >> 20);
+        return error_set(err, EFBIG, "%.400s: would have more than %u MiB", j->c->path,
+                         MATCH_TEXT_MAX >> 20);
     if (r < 0)
         return error_errno(err, -r, "%.400s", j->c->path);
     r = bytes_same(bytes_of(&j->before), bytes_of(&j->after))

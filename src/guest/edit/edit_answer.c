@@ -20,7 +20,8 @@ static int take_piece(void *data, const void *bytes, size_t n)
         return buf_append(diff, s, n);
     size_t kept = LINE_MAX_N - utf8_cut_end(s, LINE_MAX_N);
     buf_append(diff, s, kept);
-    return buf_printf(diff, " … [%zu more bytes in this line]%s", n - kept, s[n - 1] == '\n' ? "\n" : "");
+    return buf_printf(diff, " … [%zu more bytes in this line]%s", n - kept,
+                      s[n - 1] == '\n' ? "\n" : "");
 }
 
 /* The diff as far as it goes: true if it was cut, at the end of a line. */
@@ -37,7 +38,8 @@ static bool make_diff(struct bytes before, struct bytes after, struct buf *diff,
     return cut;
 }
 
-int edit_answer_done(struct file_call *c, const struct edit_done *d, struct bytes before, struct bytes after)
+int edit_answer_done(struct file_call *c, const struct edit_done *d, struct bytes before,
+                     struct bytes after)
 {
     _cleanup_buf_ struct buf diff = BUF_INIT(DIFF_MAX + 4 * LINE_MAX_N);
     uint64_t line = 0;
@@ -67,7 +69,8 @@ static void say_several(const struct match *m, struct buf *why)
     for (uint64_t i = 0; i < shown; i++)
         buf_printf(why, "%s %" PRIu64, i == 0 ? "" : i + 1 == m->count ? " and" : ",", m->line[i]);
     buf_append_str(why, shown < m->count ? " and further on" : "");
-    buf_append_str(why, ". Add lines around it until it is unique, or set `all` to replace every one.\n");
+    buf_append_str(
+        why, ". Add lines around it until it is unique, or set `all` to replace every one.\n");
 }
 
 static void put_places(struct buf *out, const struct edit_done *d, int r)
@@ -85,15 +88,16 @@ static void put_places(struct buf *out, const struct edit_done *d, int r)
 static void say_why(struct buf *text, struct edit_done *d, int r)
 {
     if (r == -EBUSY) {
-        buf_append_str(text,
-                       "was changed by somebody else while it was edited; nothing was changed by this call."
-                       " Read it again.\n");
+        buf_append_str(
+            text,
+            "was changed by somebody else while it was edited; nothing was changed by this call."
+            " Read it again.\n");
         return;
     }
     if (r == -ETXTBSY) {
-        buf_append_str(
-            text, "another process has it open for writing, and what that writes would be lost; nothing was"
-                  " changed. Try again, or end that process.\n");
+        buf_append_str(text, "another process has it open for writing, and what that writes would "
+                             "be lost; nothing was"
+                             " changed. Try again, or end that process.\n");
         return;
     }
     if (d->count > 1)

@@ -15,7 +15,8 @@ struct edit_done {
 };
 
 /* Composes the RESULT that says what was changed, with the diff in DATA frames before it. */
-int edit_answer_done(struct file_call *c, const struct edit_done *d, struct bytes before, struct bytes after);
+int edit_answer_done(struct file_call *c, const struct edit_done *d, struct bytes before,
+                     struct bytes after);
 
 /* Composes the RESULT of a refusal: r is -ENOENT, -ENOTUNIQ, -EBUSY or -ETXTBSY. */
 int edit_answer_refused(struct file_call *c, struct edit_done *d, int r);

@@ -10,16 +10,17 @@
 #include "sys.h"
 #include "banned.h"
 
-/* Has anybody opened the file for writing? What they write later would go to a file without a name. The
- * kernel gives a lease on reading only if nobody has; where it gives none at all, nobody knows. As long as
- * the descriptor is open, who opens the file for writing waits, and no further lease is given. */
+/* Has anybody opened the file for writing? What they write later would go to a file without a name.
+ * The kernel gives a lease on reading only if nobody has; where it gives none at all, nobody knows.
+ * As long as the descriptor is open, who opens the file for writing waits, and no further lease is
+ * given. */
 static bool is_being_written(int fd)
 {
     return fcntl(fd, F_SETLEASE, F_RDLCK) < 0 && errno == EAGAIN;
 }
 
-/* 0 if the file at that name is still what was read, and nobody is about to change it; -EBUSY, or -ETXTBSY if
- * somebody is. The lease lasts as long as *ret_fd. */
+/* 0 if the file at that name is still what was read, and nobody is about to change it; -EBUSY, or
+ * -ETXTBSY if somebody is. The lease lasts as long as *ret_fd. */
 static int check_same(int dir, const char *name, struct bytes before, int *ret_fd)
 {
     struct stat st;
@@ -32,8 +33,9 @@ static int check_same(int dir, const char *name, struct bytes before, int *ret_f
     return content_holds(fd, before.data, before.n) ? 0 : -EBUSY;
 }
 
-/* Puts the new file, which has a name beside, in the place of the old one. On success the name beside is
- * gone; else the caller removes it. Where two names cannot be exchanged, checking before has to do. */
+/* Puts the new file, which has a name beside, in the place of the old one. On success the name
+ * beside is gone; else the caller removes it. Where two names cannot be exchanged, checking before
+ * has to do. */
 static int exchange(const struct place *p, const char *name, struct bytes before)
 {
     struct swap s = {p->dir, p->name, p->dir, name};
@@ -56,7 +58,8 @@ static int exchange(const struct place *p, const char *name, struct bytes before
     return back < 0 ? back : r;
 }
 
-int edit_swap(struct file_call *c, mode_t mode, struct bytes before, struct bytes after, struct error *err)
+int edit_swap(struct file_call *c, mode_t mode, struct bytes before, struct bytes after,
+              struct error *err)
 {
     _cleanup_place_ struct place p = PLACE_INIT;
     _cleanup_fd_ int fd = -1;

@@ -13,7 +13,8 @@
 #define PLACES_MAX 5
 #define TOLD_AGAIN 8 /* bytes that `new` has at least, to be recognised as being there already */
 
-/* How much of a place belongs to the blanks around `old`: as many lines as it has blank ones there. */
+/* How much of a place belongs to the blanks around `old`: as many lines as it has blank ones there.
+ */
 static size_t grow_back(struct bytes text, size_t begin, struct bytes lead)
 {
     uint64_t breaks = bytes_count(lead, '\n', lead.n);
@@ -64,12 +65,17 @@ static void say_others(struct bytes text, const struct loose_span *s, int n, str
         return;
     buf_append_str(out, "Other places like that begin at line");
     for (int i = 1; i < n; i++)
-        buf_printf(out, "%s %" PRIu64, i > 1 ? "," : n > 2 ? "s" : "", bytes_line_at(text, s[i].begin));
+        buf_printf(out, "%s %" PRIu64,
+                   i > 1   ? ","
+                   : n > 2 ? "s"
+                           : "",
+                   bytes_line_at(text, s[i].begin));
     buf_append_str(out, n == PLACES_MAX ? " and perhaps further on.\n" : ".\n");
 }
 
 /* Text that is the same but for blanks, quotes and the like. True if there is some. */
-static bool explain_loose(struct bytes text, struct bytes old, struct buf *out, struct explain_place *ret)
+static bool explain_loose(struct bytes text, struct bytes old, struct buf *out,
+                          struct explain_place *ret)
 {
     struct loose_span spans[PLACES_MAX];
     struct differ d;
@@ -101,7 +107,8 @@ static void say_difference(struct bytes old, struct bytes place, uint64_t line, 
                          (struct bytes){plain.data, plain.len}, line);
 }
 
-static bool explain_window(struct bytes text, struct bytes old, struct buf *out, struct explain_place *ret)
+static bool explain_window(struct bytes text, struct bytes old, struct buf *out,
+                           struct explain_place *ret)
 {
     struct window w;
     if (window_find(text, old, &w) <= 0)
@@ -112,7 +119,8 @@ static bool explain_window(struct bytes text, struct bytes old, struct buf *out,
     return true;
 }
 
-/* Lines as read_file shows them, with a number and a tab before each: how long that is; 0 if it is not so. */
+/* Lines as read_file shows them, with a number and a tab before each: how long that is; 0 if it is
+ * not so. */
 static size_t number_length(struct bytes line)
 {
     size_t at = 0, digits = 0;
@@ -135,9 +143,10 @@ static bool explain_numbers(struct bytes old, struct buf *out)
 {
     if (!has_numbers(old))
         return false;
-    buf_append_str(out,
-                   "`old` begins its lines with numbers, as read_file shows them: they are not in the file,"
-                   " leave them out.\n");
+    buf_append_str(
+        out,
+        "`old` begins its lines with numbers, as read_file shows them: they are not in the file,"
+        " leave them out.\n");
     return true;
 }
 
@@ -146,11 +155,13 @@ static void explain_done_already(struct bytes text, const struct edit *e, struct
     size_t at = e->new.n >= TOLD_AGAIN ? bytes_find(text, e->new, 0) : SIZE_MAX;
     if (at != SIZE_MAX)
         buf_printf(out,
-                   "The text of `new` is already there, at line %" PRIu64 ": was this edit made before?\n",
+                   "The text of `new` is already there, at line %" PRIu64
+                   ": was this edit made before?\n",
                    bytes_line_at(text, at));
 }
 
-void explain_missing(struct bytes text, const struct edit *e, struct buf *out, struct explain_place *ret)
+void explain_missing(struct bytes text, const struct edit *e, struct buf *out,
+                     struct explain_place *ret)
 {
     *ret = (struct explain_place){0};
     explain_done_already(text, e, out);

@@ -11,4 +11,5 @@ struct explain_place {
 };
 
 /* Explains to `out`, in a few lines, why e->old is not in the text. */
-void explain_missing(struct bytes text, const struct edit *e, struct buf *out, struct explain_place *ret);
+void explain_missing(struct bytes text, const struct edit *e, struct buf *out,
+                     struct explain_place *ret);

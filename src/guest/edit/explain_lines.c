@@ -48,11 +48,13 @@ void lines_put_numbered(struct buf *out, struct bytes text, uint64_t line, uint6
     }
 }
 
-static void put_some(struct buf *out, const char *side, const struct lineset *s, uint32_t first, uint32_t n)
+static void put_some(struct buf *out, const char *side, const struct lineset *s, uint32_t first,
+                     uint32_t n)
 {
     for (uint32_t i = 0; i < n && i < PER_CHANGE; i++) {
         buf_printf(out, "  %s: ", side);
-        put_line(out, (struct bytes){s->data + s->at[first + i], s->at[first + i + 1] - s->at[first + i]});
+        put_line(out, (struct bytes){s->data + s->at[first + i],
+                                     s->at[first + i + 1] - s->at[first + i]});
     }
     if (n > PER_CHANGE)
         buf_printf(out, "  %s: [%u more lines]\n", side, n - PER_CHANGE);
@@ -63,13 +65,16 @@ static void put_some(struct buf *out, const char *side, const struct lineset *s,
 void lines_put_difference(struct buf *out, struct bytes old, struct bytes file, uint64_t line)
 {
     struct linediff d;
-    uint64_t added, deleted, total = bytes_count(old, '\n', old.n) + (old.n && old.data[old.n - 1] != '\n');
+    uint64_t added, deleted,
+        total = bytes_count(old, '\n', old.n) + (old.n && old.data[old.n - 1] != '\n');
     if (linediff_make(old.data, old.n, file.data, file.n, &d) < 0) {
         buf_append_str(out, ".\n");
         return;
     }
     linediff_totals(&d, &added, &deleted);
-    buf_printf(out, "; %" PRIu64 " of the %" PRIu64 " lines of `old` are there as they are. What differs:\n",
+    buf_printf(out,
+               "; %" PRIu64 " of the %" PRIu64
+               " lines of `old` are there as they are. What differs:\n",
                total - deleted, total);
     for (size_t i = 0; i < d.count && i < CHANGES_SHOWN; i++) {
         const struct linediff_change *c = &d.changes[i];

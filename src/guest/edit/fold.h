@@ -1,8 +1,9 @@
 /*
  * Characters made comparable: what people and models confuse becomes the same.
  *
- * Blanks of every kind and invisible characters become nothing, quotes of every kind one quote, dashes one
- * hyphen, capital letters small ones, letters with accents those without, full-width forms the usual ones.
+ * Blanks of every kind and invisible characters become nothing, quotes of every kind one quote,
+ * dashes one hyphen, capital letters small ones, letters with accents those without, full-width
+ * forms the usual ones.
  */
 #pragma once
 
@@ -26,7 +27,8 @@ struct folded {
     uint8_t bytes[4];
 };
 
-/* The character at the start of s, which is not empty. A byte that is no UTF-8 stands for itself. */
+/* The character at the start of s, which is not empty. A byte that is no UTF-8 stands for itself.
+ */
 struct folded fold_next(struct bytes s);
 
 /* What ASCII folds to; 0 for what is not seen. */

@@ -46,7 +46,8 @@ static int fit(struct bytes *s, struct buf *b, bool crlf)
     return 0;
 }
 
-/* Counts places and remembers the first. For one only, places that overlap count each: which is meant? */
+/* Counts places and remembers the first. For one only, places that overlap count each: which is
+ * meant? */
 static void find_places(struct bytes text, const struct edit *e, struct match *m)
 {
     size_t at = 0, seen = 0;

@@ -1,9 +1,9 @@
 /*
  * One edit of a text: where the old text is, and the text with the new in its place.
  *
- * Bytes are compared as they are. The one exception are line endings: where `old` occurs only if its lines
- * end as those of the text do, it is taken so, and `new` gets the same endings. And what is put into a text
- * whose lines all end with CRLF gets lines that do.
+ * Bytes are compared as they are. The one exception are line endings: where `old` occurs only if
+ * its lines end as those of the text do, it is taken so, and `new` gets the same endings. And what
+ * is put into a text whose lines all end with CRLF gets lines that do.
  */
 #pragma once
 
@@ -24,8 +24,8 @@ struct match {
     bool endings;               /* line endings were taken as the text has them */
 };
 
-/* Appends the edited text to `out`. 0; -ENOENT: there is no such place; -ENOTUNIQ: there are several, told in
- * ret; -E2BIG: the text would become too large; -ENOMEM. */
+/* Appends the edited text to `out`. 0; -ENOENT: there is no such place; -ENOTUNIQ: there are
+ * several, told in ret; -E2BIG: the text would become too large; -ENOMEM. */
 int match_apply(struct bytes text, const struct edit *e, struct buf *out, struct match *ret);
 
 /* Appends a text with all its lines ending alike. */

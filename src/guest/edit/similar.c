@@ -23,7 +23,8 @@ static unsigned least(unsigned a, unsigned b)
     return a < b ? a : b;
 }
 
-/* The distance of Damerau and Levenshtein (neighbours swapped count once), three rows of the matrix kept. */
+/* The distance of Damerau and Levenshtein (neighbours swapped count once), three rows of the matrix
+ * kept. */
 unsigned similar_distance(const char *a, const char *b, unsigned limit)
 {
     unsigned rows[3][NAME_LONG + 1];
@@ -38,7 +39,8 @@ unsigned similar_distance(const char *a, const char *b, unsigned limit)
         for (size_t j = 1; j <= m; j++) {
             bool same = lower(a[i - 1]) == lower(b[j - 1]);
             row[j] = least(least(above[j], row[j - 1]) + 1, above[j - 1] + !same);
-            if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) && lower(a[i - 2]) == lower(b[j - 1]))
+            if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) &&
+                lower(a[i - 2]) == lower(b[j - 1]))
                 row[j] = least(row[j], two_above[j - 2] + 1);
         }
     }
@@ -97,7 +99,8 @@ static void add(struct error *err, const char *fmt, const char *a, const char *b
 /* Names like `name` in a folder whose path is `folder` ("" is the root). */
 static void suggest(struct file_call *c, const char *folder, const char *name, struct error *err)
 {
-    struct suggestions s = {.wanted = name, .limit = (unsigned)least((unsigned)strlen(name) / 3 + 1, 6)};
+    struct suggestions s = {.wanted = name,
+                            .limit = (unsigned)least((unsigned)strlen(name) / 3 + 1, 6)};
     int fd = -1;
     if (file_resolve(c, *folder ? folder : ".", O_RDONLY | O_DIRECTORY | O_NONBLOCK, &fd) < 0)
         return;
@@ -142,7 +145,8 @@ static void tell_missing(struct file_call *c, struct error *err)
             char name[NAME_MAX + 1];
             bool last = kept == 0;
             snprintf(name, sizeof name, "%s", path + at);
-            error_set(err, ENOENT, "%.400s: there is no %s", c->path, last ? "such file" : "folder ");
+            error_set(err, ENOENT, "%.400s: there is no %s", c->path,
+                      last ? "such file" : "folder ");
             if (!last)
                 add(err, "'%.400s'%s", path, "");
             if (at > 0)

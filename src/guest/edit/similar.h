@@ -1,4 +1,5 @@
-/* What a path that cannot be opened may have meant: names that are written alike, links that lead nowhere. */
+/* What a path that cannot be opened may have meant: names that are written alike, links that lead
+ * nowhere. */
 #pragma once
 
 #include "file.h"
@@ -6,6 +7,7 @@
 /* Says more about a failure `r` to open c->path, if more can be found out. Returns r. */
 int similar_explain(struct file_call *c, int r, struct error *err);
 
-/* How alike two names are: 0 if they are the same but for case, else the number of single changes (insert,
- * delete, replace, swap neighbours) from one to the other, or `limit` + 1 if it takes more. */
+/* How alike two names are: 0 if they are the same but for case, else the number of single changes
+ * (insert, delete, replace, swap neighbours) from one to the other, or `limit` + 1 if it takes
+ * more. */
 unsigned similar_distance(const char *a, const char *b, unsigned limit);

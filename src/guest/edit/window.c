@@ -28,7 +28,8 @@ static void votes_free(struct votes *v)
     free(v->hits);
 }
 
-/* All lines of `old` with one hash have as many hits: once they are too many, nothing more is done for them.
+/* All lines of `old` with one hash have as many hits: once they are too many, nothing more is done
+ * for them.
  */
 static void vote(void *data, uint64_t number, const struct line_form *form)
 {
@@ -57,8 +58,8 @@ static uint32_t weight(const struct votes *v, const struct hit *h)
     return l->folded < WEAK_FOLDED ? 1 : WEIGHT_MAX / l->hits + 1;
 }
 
-/* The beginning with the most votes; those a few lines off count too, since lines may be missing. False if
- * nobody voted. */
+/* The beginning with the most votes; those a few lines off count too, since lines may be missing.
+ * False if nobody voted. */
 static bool elect(struct votes *v, int64_t *ret_start)
 {
     int64_t slack = 2 + (int64_t)v->old->count / 10;

@@ -5,9 +5,10 @@
 #include "window_lines.h"
 #include "banned.h"
 
-#define PAIRS_BYTES  120u /* of a folded line from which pairs are taken: more would fill the set */
-#define ANCHOR_LEAST 4u   /* a shorter line is like too many others */
-#define CONTAINED    85u  /* percent at most for a line that holds another one */
+#define PAIRS_BYTES 120u /* of a folded line from which pairs are taken: more would fill the set   \
+                          */
+#define ANCHOR_LEAST 4u  /* a shorter line is like too many others */
+#define CONTAINED    85u /* percent at most for a line that holds another one */
 
 static uint64_t mix(uint64_t h)
 {
@@ -42,7 +43,8 @@ static struct line_form form_of(struct bytes line, bool with_pairs)
     return f;
 }
 
-unsigned line_form_likeness(const struct line_form *a, const struct line_form *b, unsigned more_than)
+unsigned line_form_likeness(const struct line_form *a, const struct line_form *b,
+                            unsigned more_than)
 {
     unsigned common = 0, fewer = a->pairs < b->pairs ? a->pairs : b->pairs;
     if (fewer == 0 || (fewer == b->pairs && 200 * fewer / (a->pairs + b->pairs) <= more_than))

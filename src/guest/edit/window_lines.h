@@ -1,4 +1,5 @@
-/* Lines as window.c compares them: folded, as a hash, and as the set of their pairs of characters. */
+/* Lines as window.c compares them: folded, as a hash, and as the set of their pairs of characters.
+ */
 #pragma once
 
 #include "bytes.h"
@@ -15,7 +16,8 @@ struct line_form {
 };
 
 /* How much alike two lines are, in percent; perhaps 0 if it is not more than so much. */
-unsigned line_form_likeness(const struct line_form *a, const struct line_form *b, unsigned more_than);
+unsigned line_form_likeness(const struct line_form *a, const struct line_form *b,
+                            unsigned more_than);
 
 /* Calls `each` for all lines of a text that are not blank, numbered from 0. */
 void each_line(struct bytes text, bool with_pairs,

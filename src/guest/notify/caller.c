@@ -75,7 +75,8 @@ int caller_open_base(const struct caller *c, int dir, const char *path, int *ret
 
 int caller_open(int base, const char *path, int flags, int *ret_fd)
 {
-    struct open_how how = {.flags = (uint64_t)(O_PATH | O_CLOEXEC | flags), .resolve = RESOLVE_NO_MAGICLINKS};
+    struct open_how how = {.flags = (uint64_t)(O_PATH | O_CLOEXEC | flags),
+                           .resolve = RESOLVE_NO_MAGICLINKS};
     long fd = syscall(SYS_openat2, base, path, &how, sizeof how);
     if (fd < 0)
         return -errno;

@@ -1,4 +1,5 @@
-/* One function per kind of call. They return what the caller gets: 0, a negative errno, or CALL_GOES_ON. */
+/* One function per kind of call. They return what the caller gets: 0, a negative errno, or
+ * CALL_GOES_ON. */
 #pragma once
 
 #include <stdint.h>
@@ -16,5 +17,6 @@ struct rename_call {
 
 int rename_decide(const struct caller *c, const struct rename_call *r);
 
-/* `path` 0: what the descriptor `dir` is open on. Never goes on: the mode could be another one by then. */
+/* `path` 0: what the descriptor `dir` is open on. Never goes on: the mode could be another one by
+ * then. */
 int chmod_decide(const struct caller *c, int dir, uint64_t path, mode_t mode, int flags);

@@ -1,6 +1,7 @@
 /*
- * chmod with a set-user-id bit. A box must not leave such a program in a folder of the host's, but archives
- * hold them, and tar and install fail if the call does: so the mode is set without the bit.
+ * chmod with a set-user-id bit. A box must not leave such a program in a folder of the host's, but
+ * archives hold them, and tar and install fail if the call does: so the mode is set without the
+ * bit.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +26,8 @@ static int open_target(const struct caller *c, int dir, uint64_t address, int fl
         return flags & AT_EMPTY_PATH ? caller_open_fd(c, dir, ret_fd) : -ENOENT;
     _cleanup_fd_ int base = -1;
     r = caller_open_base(c, dir, path, &base);
-    return r < 0 ? r : caller_open(base, path, flags & AT_SYMLINK_NOFOLLOW ? O_NOFOLLOW : 0, ret_fd);
+    return r < 0 ? r
+                 : caller_open(base, path, flags & AT_SYMLINK_NOFOLLOW ? O_NOFOLLOW : 0, ret_fd);
 }
 
 int chmod_decide(const struct caller *c, int dir, uint64_t path, mode_t mode, int flags)
@@ -45,7 +47,8 @@ int chmod_decide(const struct caller *c, int dir, uint64_t path, mode_t mode, in
         return -EOPNOTSUPP;
     if (fs.f_type == PROC_SUPER_MAGIC)
         return -EPERM;
-    /* On a folder set-group-id hands its group on to new files; on a program it is as dangerous as the other.
+    /* On a folder set-group-id hands its group on to new files; on a program it is as dangerous as
+     * the other.
      */
     mode &= ~(mode_t)(S_ISDIR(st.st_mode) ? S_ISUID : S_ISUID | S_ISGID);
     snprintf(own, sizeof own, "/proc/self/fd/%d", fd);

@@ -1,10 +1,12 @@
 /*
- * A folder of a lower layer is moved by making it anew and moving what is in it: the overlay renames files
- * and links (it copies a file of a lower layer into the upper one first) and folders that exist in the upper
- * layer alone, so only the tree of lower folders is walked. Folders keep mode, times and extended attributes.
+ * A folder of a lower layer is moved by making it anew and moving what is in it: the overlay
+ * renames files and links (it copies a file of a lower layer into the upper one first) and folders
+ * that exist in the upper layer alone, so only the tree of lower folders is walked. Folders keep
+ * mode, times and extended attributes.
  *
- * What differs from a rename by the kernel: the folder has another inode number, a process that stands in it
- * or has it open stays in the old one, which is deleted; and others can see the moment in between.
+ * What differs from a rename by the kernel: the folder has another inode number, a process that
+ * stands in it or has it open stays in the old one, which is deleted; and others can see the moment
+ * in between.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -63,7 +65,8 @@ static int move_may_go_on(struct move *m)
     return caller_waits(m->caller) ? 0 : -ESRCH;
 }
 
-/* Opens a folder to empty or to fill it; one that its owner cannot enter or change is made so first. */
+/* Opens a folder to empty or to fill it; one that its owner cannot enter or change is made so
+ * first. */
 static int open_folder(int dir, const char *name, struct stat *ret_st, int *ret_fd)
 {
     char own[32];
@@ -71,7 +74,8 @@ static int open_folder(int dir, const char *name, struct stat *ret_st, int *ret_
     if (at < 0 || fstat(at, ret_st) < 0)
         return -errno;
     snprintf(own, sizeof own, "/proc/self/fd/%d", at);
-    if ((ret_st->st_mode & S_IRWXU) != S_IRWXU && chmod(own, (ret_st->st_mode & MODE_BITS) | S_IRWXU) < 0)
+    if ((ret_st->st_mode & S_IRWXU) != S_IRWXU &&
+        chmod(own, (ret_st->st_mode & MODE_BITS) | S_IRWXU) < 0)
         return -errno;
     int fd = open(own, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
@@ -87,7 +91,8 @@ static void copy_xattrs(int from, int to)
     for (char *name = names; n > 0 && name < names + n; name += strlen(name) + 1) {
         ssize_t size = fgetxattr(from, name, value, sizeof value);
         if (size >= 0)
-            fsetxattr(to, name, value, (size_t)size, 0); /* of another kind than user's: as far as allowed */
+            fsetxattr(to, name, value, (size_t)size,
+                      0); /* of another kind than user's: as far as allowed */
     }
 }
 
@@ -98,8 +103,10 @@ static int finish_folder(int fd, const struct stat *st)
     return fchmod(fd, st->st_mode & MODE_BITS) < 0 || futimens(fd, times) < 0 ? -errno : 0;
 }
 
-/* Moves what is in one folder into another, then removes the first. Others may fill it meanwhile. */
-static int empty_and_remove(struct move *m, int dir, const char *name, int from, int to, unsigned depth)
+/* Moves what is in one folder into another, then removes the first. Others may fill it meanwhile.
+ */
+static int empty_and_remove(struct move *m, int dir, const char *name, int from, int to,
+                            unsigned depth)
 {
     for (int pass = 0; pass < PASSES_MAX; pass++) {
         int r = lseek(from, 0, SEEK_SET) < 0 ? -errno : move_entries(m, from, to, depth);
@@ -113,14 +120,15 @@ static int empty_and_remove(struct move *m, int dir, const char *name, int from,
     return -EBUSY;
 }
 
-static int remake_folder(struct move *m, int from_dir, const char *name, int to_dir, const char *new_name,
-                         unsigned depth)
+static int remake_folder(struct move *m, int from_dir, const char *name, int to_dir,
+                         const char *new_name, unsigned depth)
 {
     struct stat from_st = {0}, to_st = {0};
     _cleanup_fd_ int from = -1, to = -1;
     if (depth == DEPTH_MAX)
         return -ELOOP;
-    /* When all is taken back the folder is still there: its parts are wanted in it, and nothing else changed.
+    /* When all is taken back the folder is still there: its parts are wanted in it, and nothing
+     * else changed.
      */
     if (!m->back && mkdirat(to_dir, new_name, 0700) < 0)
         return -errno;
@@ -139,7 +147,8 @@ static int remake_folder(struct move *m, int from_dir, const char *name, int to_
     return r;
 }
 
-/* A folder that is not writable cannot go to another parent: EACCES, which remaking it gets round. */
+/* A folder that is not writable cannot go to another parent: EACCES, which remaking it gets round.
+ */
 static int move_entry(struct move *m, int from, const char *name, int to, unsigned depth)
 {
     int r = move_may_go_on(m);

@@ -72,8 +72,9 @@ static void notify_serve_one(struct notify *n)
     n->busy = false;
 }
 
-/* The filter refuses to limit or to slow down task 2, as process 1. Under another number the thread, and with
- * it the whole guest, would be open to the box's processes: then there is no box. */
+/* The filter refuses to limit or to slow down task 2, as process 1. Under another number the
+ * thread, and with it the whole guest, would be open to the box's processes: then there is no box.
+ */
 static void *notify_thread(void *data)
 {
     if (syscall(SYS_gettid) != NOTIFY_TID && !weakened("pid"))
@@ -96,7 +97,8 @@ int notify_start(struct guest *g, int listener)
     pthread_attr_init(&how);
     pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&how, STACK_SIZE);
-    int code = pthread_create(&thread, &how, notify_thread, &g->notify); /* the guest blocks all signals */
+    int code =
+        pthread_create(&thread, &how, notify_thread, &g->notify); /* the guest blocks all signals */
     pthread_attr_destroy(&how);
     return -code;
 }

@@ -1,17 +1,18 @@
 /*
- * System calls of the box's processes that the guest decides on (POLICY_NOTIFY in seccomp/policy.c).
+ * System calls of the box's processes that the guest decides on (POLICY_NOTIFY in
+ * seccomp/policy.c).
  *
- *   rename, renameat, renameat2   An overlay answers EXDEV for a folder of a lower layer: the guest moves it
- *                                 piece by piece (rename.c). The kernel goes on with all other renames.
- *   chmod, … with S_ISUID         The guest sets the mode without the bit (chmod.c).
- *   landlock_restrict_self        Goes on. From then on the guest moves no folders, since it does not stand
- *                                 under the rules that the caller has set itself.
+ *   rename, renameat, renameat2   An overlay answers EXDEV for a folder of a lower layer: the guest
+ * moves it piece by piece (rename.c). The kernel goes on with all other renames. chmod, … with
+ * S_ISUID         The guest sets the mode without the bit (chmod.c). landlock_restrict_self Goes
+ * on. From then on the guest moves no folders, since it does not stand under the rules that the
+ * caller has set itself.
  *
- * A thread of the guest serves them one after the other, so that a slow one holds up other renames of the box
- * and nothing else. It is the first task that the guest makes, so its number is 2, which the filter protects
- * as it does process 1. The callers' bytes are hostile: whatever a path leads to, the guest has the rights of
- * the box's own processes and no more, but must not be made to follow links of its own folder of /proc,
- * which those cannot follow.
+ * A thread of the guest serves them one after the other, so that a slow one holds up other renames
+ * of the box and nothing else. It is the first task that the guest makes, so its number is 2, which
+ * the filter protects as it does process 1. The callers' bytes are hostile: whatever a path leads
+ * to, the guest has the rights of the box's own processes and no more, but must not be made to
+ * follow links of its own folder of /proc, which those cannot follow.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /*
- * rename: only a folder on an overlay is our concern, since the kernel answers EXDEV to a folder of a lower
- * layer. The paths are read from the caller's memory, which may change at once: then another folder is moved
- * than the caller says, which it could have moved as well.
+ * rename: only a folder on an overlay is our concern, since the kernel answers EXDEV to a folder of
+ * a lower layer. The paths are read from the caller's memory, which may change at once: then
+ * another folder is moved than the caller says, which it could have moved as well.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +30,8 @@ static void end_close(struct end *e)
     cleanup_close(&e->dir);
 }
 
-/* Splits off the last name; slashes behind it mean nothing where it is a folder. False for "/", "." and "..".
+/* Splits off the last name; slashes behind it mean nothing where it is a folder. False for "/", "."
+ * and "..".
  */
 static bool split_name(char *path, const char **ret_parent, const char **ret_name)
 {
@@ -76,8 +77,8 @@ static bool is_overlay_folder(const struct end *e)
 {
     struct statfs fs;
     _cleanup_fd_ int fd = -1;
-    return caller_open(e->dir, e->name, O_DIRECTORY | O_NOFOLLOW, &fd) == 0 && fstatfs(fd, &fs) == 0 &&
-           fs.f_type == OVERLAYFS_SUPER_MAGIC;
+    return caller_open(e->dir, e->name, O_DIRECTORY | O_NOFOLLOW, &fd) == 0 &&
+           fstatfs(fd, &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC;
 }
 
 /* A rename from one mount to another is EXDEV everywhere, even if both show the same folder. */
@@ -92,7 +93,8 @@ static bool same_mount(int a, int b)
     return at[0].stx_mnt_id == at[1].stx_mnt_id;
 }
 
-/* Errors of the pieces that mean nothing to who asked for one rename: a program that knows EXDEV copies then.
+/* Errors of the pieces that mean nothing to who asked for one rename: a program that knows EXDEV
+ * copies then.
  */
 static int as_rename_says(int r)
 {
@@ -108,7 +110,8 @@ static int as_rename_says(int r)
     }
 }
 
-/* An older kernel lets a signal interrupt the caller, who then asks again: it must find what it asks for. */
+/* An older kernel lets a signal interrupt the caller, who then asks again: it must find what it
+ * asks for. */
 static void undo_unless_heard(const struct caller *c, const struct end *from, const struct end *to)
 {
     if (!caller_waits(c))

@@ -69,7 +69,8 @@ int binary_decode(const struct diff_binary *b, uint8_t **ret, size_t *ret_size)
 {
     if (b->size > BINARY_SIZE_MAX)
         return -EFBIG;
-    /* One byte more than it says, so that too much is noticed and inflate always has room to end. */
+    /* One byte more than it says, so that too much is noticed and inflate always has room to end.
+     */
     _cleanup_free_ uint8_t *data = malloc((size_t)b->size + 1);
     z_stream z = {.next_out = data, .avail_out = (uInt)b->size + 1};
     if (!data || inflateInit(&z) != Z_OK)

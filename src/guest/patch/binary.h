@@ -1,6 +1,6 @@
 /*
- * Binary patches of git: bytes deflated, in base 85; either a content as it is, or the way to it from another
- * (a delta: pieces to copy and pieces to insert).
+ * Binary patches of git: bytes deflated, in base 85; either a content as it is, or the way to it
+ * from another (a delta: pieces to copy and pieces to insert).
  */
 #pragma once
 

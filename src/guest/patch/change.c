@@ -26,30 +26,31 @@ static void describe(const struct place_failure *f, char *text, size_t size)
         snprintf(text, size, "its result is already in the file: it seems to be applied");
         break;
     case PLACE_ELSEWHERE:
-        snprintf(
-            text, size,
-            "its lines are at line %zu, but by its header or its missing context it belongs at the %s of the "
-            "file; give the lines around the change as context",
-            f->line, f->hunk->old_line <= 1 ? "start" : "end");
+        snprintf(text, size,
+                 "its lines are at line %zu, but by its header or its missing context it belongs "
+                 "at the %s of the "
+                 "file; give the lines around the change as context",
+                 f->line, f->hunk->old_line <= 1 ? "start" : "end");
         break;
     case PLACE_BEHIND:
-        snprintf(
-            text, size,
-            "its lines are at line %zu, above or within an earlier hunk of this diff: hunks must be in order "
-            "and not overlap",
-            f->line);
+        snprintf(text, size,
+                 "its lines are at line %zu, above or within an earlier hunk of this diff: hunks "
+                 "must be in order "
+                 "and not overlap",
+                 f->line);
         break;
     case PLACE_SPACE:
-        snprintf(
-            text, size,
-            "at line %zu only blanks at the ends of lines, line ends (CRLF or LF) or a missing last newline "
-            "differ: correct them, or set ignore_whitespace",
-            f->line);
+        snprintf(text, size,
+                 "at line %zu only blanks at the ends of lines, line ends (CRLF or LF) or a "
+                 "missing last newline "
+                 "differ: correct them, or set ignore_whitespace",
+                 f->line);
         break;
     case PLACE_SEVERAL:
-        snprintf(text, size,
-                 "it matches at several places, or has no context, and its @@ line has no line numbers: "
-                 "add context or numbers");
+        snprintf(
+            text, size,
+            "it matches at several places, or has no context, and its @@ line has no line numbers: "
+            "add context or numbers");
         break;
     case PLACE_COSTLY:
         snprintf(text, size, "the search for its place was given up after too many comparisons");
@@ -88,21 +89,23 @@ static void tell(void *data, const struct place_failure *f)
 static int too_large(struct work *w, const char *path, int r, struct error *err)
 {
     if (r == -E2BIG)
-        return work_reject(w, path,
-                           "it has too many lines, or the files of this diff are too large together");
+        return work_reject(
+            w, path, "it has too many lines, or the files of this diff are too large together");
     if (r == -ENOBUFS || r == -EFBIG)
         return work_reject(w, path, "the patched file would be larger than 64 MiB");
     return error_errno(err, -r, "patching %.400s", path);
 }
 
-static int put_hunks(struct work *w, const struct diff_file *f, const char *path, struct work_content old,
-                     struct work_content *ret, struct plan_outcome *outcome, struct error *err)
+static int put_hunks(struct work *w, const struct diff_file *f, const char *path,
+                     struct work_content old, struct work_content *ret,
+                     struct plan_outcome *outcome, struct error *err)
 {
     struct image img = {0};
     struct buf out = BUF_INIT(WORLD_FILE_MAX);
     struct place_result result;
     struct telling telling = {w, f, path, &img};
-    struct place_call call = {&w->plan->diff, f, w->how, &w->left, w->reject ? tell : NULL, &telling};
+    struct place_call call = {&w->plan->diff,          f,       w->how, &w->left,
+                              w->reject ? tell : NULL, &telling};
     int r = image_split(old.data, old.size, &img);
     if (r >= 0)
         r = place_hunks(&call, &img, &out, &result);
@@ -138,7 +141,8 @@ static bool is_no_id(const char *id)
 }
 
 /* What the binary patch makes of `old`, as new memory. */
-static int decode(const struct diff_file *f, struct work_content old, uint8_t **ret, size_t *ret_size)
+static int decode(const struct diff_file *f, struct work_content old, uint8_t **ret,
+                  size_t *ret_size)
 {
     _cleanup_free_ uint8_t *data = NULL;
     size_t size;
@@ -153,14 +157,15 @@ static int decode(const struct diff_file *f, struct work_content old, uint8_t **
 }
 
 /* As git, only onto the very content that it was made for. */
-static int put_binary(struct work *w, const struct diff_file *f, const char *path, struct work_content old,
-                      struct work_content *ret, struct error *err)
+static int put_binary(struct work *w, const struct diff_file *f, const char *path,
+                      struct work_content old, struct work_content *ret, struct error *err)
 {
     uint8_t *data;
     size_t size;
     if (strlen(f->old_id) != BLOB_NAME - 1 || strlen(f->new_id) != BLOB_NAME - 1)
         return work_reject(
-            w, path, "a binary patch needs an index line with both full SHA-1 names (git diff --binary)");
+            w, path,
+            "a binary patch needs an index line with both full SHA-1 names (git diff --binary)");
     if (is_no_id(f->old_id) ? old.size > 0 : !has_id(old, f->old_id))
         return work_reject(w, path,
                            !is_no_id(f->new_id) && has_id(old, f->new_id)
@@ -175,8 +180,8 @@ static int put_binary(struct work *w, const struct diff_file *f, const char *pat
         return too_large(w, path, r, err);
     struct work_content made = {data, size};
     if (!is_no_id(f->new_id) && !has_id(made, f->new_id))
-        return work_reject(w, path,
-                           "the binary patch is damaged: its result is not what its index line names");
+        return work_reject(
+            w, path, "the binary patch is damaged: its result is not what its index line names");
     *ret = made;
     return 0;
 }
@@ -187,16 +192,17 @@ static bool is_told_by_ids(const struct diff_file *f, struct work_content old)
     return f->kind == DIFF_DELETE && strlen(f->old_id) == BLOB_NAME - 1 && has_id(old, f->old_id);
 }
 
-int work_content(struct work *w, const struct diff_file *f, const char *path, struct work_content old,
-                 struct work_content *ret, struct plan_outcome *outcome, struct error *err)
+int work_content(struct work *w, const struct diff_file *f, const char *path,
+                 struct work_content old, struct work_content *ret, struct plan_outcome *outcome,
+                 struct error *err)
 {
     if (f->untold && is_told_by_ids(f, old)) {
         *ret = (struct work_content){0};
         return 0;
     }
     if (f->untold)
-        return work_reject(w, path,
-                           "the diff only says that binary files differ: make it with git diff --binary");
+        return work_reject(
+            w, path, "the diff only says that binary files differ: make it with git diff --binary");
     if (f->binary)
         return put_binary(w, f, path, old, ret, err);
     if (f->hunks > 0)

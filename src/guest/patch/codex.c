@@ -56,7 +56,8 @@ static int take_hunk(struct diff *d, struct cursor *c, struct error *err)
     if (r < 0)
         return r;
     if (diff_last_hunk(d)->count == 0)
-        return error_set(err, EINVAL, "line %zu of the diff: expected lines with ' ', '+' or '-'", began);
+        return error_set(err, EINVAL, "line %zu of the diff: expected lines with ' ', '+' or '-'",
+                         began);
     if (slice_is(cursor_line(c), "*** End of File")) {
         diff_last_hunk(d)->at_end = true;
         cursor_next(c);
@@ -122,9 +123,10 @@ static int take_part(struct diff *d, struct cursor *c, struct error *err)
         if (slice_begins(s, FORMS[i].text))
             return take_file(d, c, FORMS[i].text, FORMS[i].take, err);
     if (slice_trim(s).size > 0)
-        return bad_line(
-            c, "expected *** Add File: NAME, *** Update File: NAME, *** Delete File: NAME or *** End Patch",
-            err);
+        return bad_line(c,
+                        "expected *** Add File: NAME, *** Update File: NAME, *** Delete File: NAME "
+                        "or *** End Patch",
+                        err);
     cursor_next(c);
     return 0;
 }

@@ -73,11 +73,12 @@ static int write_new(const struct item *it)
 static bool is_touched(const struct commit *c, const struct item *it)
 {
     struct seen now;
-    return disk_look(c->stages.root, it->file->path, &now) < 0 || !disk_is_same(&now, &it->file->seen);
+    return disk_look(c->stages.root, it->file->path, &now) < 0 ||
+           !disk_is_same(&now, &it->file->seen);
 }
 
-/* Does what waits under a name hold anything but what was read? Times do not tell: two writes of one tick
- * have the same. */
+/* Does what waits under a name hold anything but what was read? Times do not tell: two writes of
+ * one tick have the same. */
 static bool holds_other(const struct stage *st, const char *name, const struct world_file *f)
 {
     _cleanup_fd_ int fd = -1;
@@ -86,15 +87,16 @@ static bool holds_other(const struct stage *st, const char *name, const struct w
     return content_open(st->dir, name, &fd) < 0 || !content_holds(fd, f->data, f->size);
 }
 
-/* What came out of its place must be what was read. Moving it may have changed its inode's number and times
- * of change, on an overlay; not its size and time of writing. */
+/* What came out of its place must be what was read. Moving it may have changed its inode's number
+ * and times of change, on an overlay; not its size and time of writing. */
 static bool is_other(const struct stage *st, const char *name, const struct world_file *f)
 {
     const struct seen *seen = &f->seen;
     struct stat s;
-    return fstatat(st->dir, name, &s, AT_SYMLINK_NOFOLLOW) < 0 || (uint64_t)s.st_size != seen->size ||
-           (s.st_mode & S_IFMT) != (seen->mode & S_IFMT) || s.st_mtim.tv_sec != seen->mtime.tv_sec ||
-           s.st_mtim.tv_nsec != seen->mtime.tv_nsec || holds_other(st, name, f);
+    return fstatat(st->dir, name, &s, AT_SYMLINK_NOFOLLOW) < 0 ||
+           (uint64_t)s.st_size != seen->size || (s.st_mode & S_IFMT) != (seen->mode & S_IFMT) ||
+           s.st_mtim.tv_sec != seen->mtime.tv_sec || s.st_mtim.tv_nsec != seen->mtime.tv_nsec ||
+           holds_other(st, name, f);
 }
 
 static int take_out(struct commit *c, const struct item *it)
@@ -147,9 +149,10 @@ static int add(struct commit *c, const struct item *it)
 static int fail(const struct item *it, int r, struct error *err)
 {
     if (r == -ESTALE || r == -EEXIST)
-        return error_set(err, ESTALE,
-                         "%.400s: was changed by somebody else while the diff was applied; try again",
-                         it->file->path);
+        return error_set(
+            err, ESTALE,
+            "%.400s: was changed by somebody else while the diff was applied; try again",
+            it->file->path);
     if (r == -EISDIR)
         return error_set(err, EISDIR, "%.400s: is a folder with other files in it", it->file->path);
     return error_errno(err, -r, "%.400s: cannot be written", it->file->path);

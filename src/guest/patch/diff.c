@@ -38,7 +38,8 @@ int diff_add_file(struct diff *d, struct error *err)
 int diff_add_hunk(struct diff *d, struct error *err)
 {
     if (d->n_hunks == DIFF_HUNKS_MAX)
-        return error_set(err, E2BIG, "the diff has more than %u hunks: apply it in parts", DIFF_HUNKS_MAX);
+        return error_set(err, E2BIG, "the diff has more than %u hunks: apply it in parts",
+                         DIFF_HUNKS_MAX);
     struct diff_hunk *hunks = grow(d->hunks, d->n_hunks, &d->hunks_room, sizeof *hunks);
     if (!hunks)
         return no_memory(err);
@@ -51,7 +52,8 @@ int diff_add_hunk(struct diff *d, struct error *err)
 int diff_add_line(struct diff *d, char kind, const char *text, size_t size, struct error *err)
 {
     if (d->n_lines == DIFF_LINES_MAX)
-        return error_set(err, E2BIG, "the diff has more than %u lines: apply it in parts", DIFF_LINES_MAX);
+        return error_set(err, E2BIG, "the diff has more than %u lines: apply it in parts",
+                         DIFF_LINES_MAX);
     struct diff_line *lines = grow(d->lines, d->n_lines, &d->lines_room, sizeof *lines);
     if (!lines)
         return no_memory(err);
@@ -79,11 +81,11 @@ void diff_free(struct diff *d)
     *d = (struct diff){0};
 }
 
-#define SWAP(a, b)                                                                                           \
-    do {                                                                                                     \
-        __typeof__(a) kept_ = (a);                                                                           \
-        (a) = (b);                                                                                           \
-        (b) = kept_;                                                                                         \
+#define SWAP(a, b)                                                                                 \
+    do {                                                                                           \
+        __typeof__(a) kept_ = (a);                                                                 \
+        (a) = (b);                                                                                 \
+        (b) = kept_;                                                                               \
     } while (0)
 
 static void swap_ids(struct diff_file *f)
@@ -97,9 +99,11 @@ static void swap_ids(struct diff_file *f)
 static int reverse_file(struct diff_file *f, struct error *err)
 {
     if (f->kind == DIFF_COPY)
-        return error_set(err, EINVAL, "%.400s: a copy cannot be reversed; delete the file instead", f->to);
+        return error_set(err, EINVAL, "%.400s: a copy cannot be reversed; delete the file instead",
+                         f->to);
     if (f->binary && f->back.form == DIFF_BINARY_NONE)
-        return error_set(err, EINVAL, "line %zu: a binary patch without its second half cannot be reversed",
+        return error_set(err, EINVAL,
+                         "line %zu: a binary patch without its second half cannot be reversed",
                          f->line);
     if (f->kind == DIFF_ADD || f->kind == DIFF_DELETE)
         f->kind = f->kind == DIFF_ADD ? DIFF_DELETE : DIFF_ADD;

@@ -1,12 +1,12 @@
 /*
  * A diff as data: a list of files, each with hunks or a binary patch.
  *
- * Everything that was written is kept as it was written (names with their prefixes, the line numbers of the
- * headers); what is made of it depends on the tree it meets and is decided elsewhere (paths.h, plan.h). Only
- * the counts of a hunk are those of its body, whatever its header says.
+ * Everything that was written is kept as it was written (names with their prefixes, the line
+ * numbers of the headers); what is made of it depends on the tree it meets and is decided elsewhere
+ * (paths.h, plan.h). Only the counts of a hunk are those of its body, whatever its header says.
  *
- * Lines and slices point into `text`, which belongs to the diff. A line holds its newline, unless "\ No
- * newline at end of file" stood behind it.
+ * Lines and slices point into `text`, which belongs to the diff. A line holds its newline, unless
+ * "\ No newline at end of file" stood behind it.
  */
 #pragma once
 
@@ -35,7 +35,8 @@ struct diff_line {
 
 struct diff_hunk {
     struct slice header; /* the @@ line, without its end */
-    struct slice anchor; /* of a hunk without numbers: a line of the file that it stands behind, or empty */
+    struct slice
+        anchor; /* of a hunk without numbers: a line of the file that it stands behind, or empty */
     uint32_t old_line, new_line; /* as the header has them, counted from 1 */
     uint32_t old_count, new_count;
     size_t first, count; /* in diff.lines */
@@ -61,10 +62,11 @@ struct diff_file {
     bool plain;  /* its names have no prefix (the form that begins with *** Begin Patch) */
     bool untold; /* "Binary files … differ": there is nothing to apply */
     bool binary;
-    size_t line;                 /* of its first line in the diff, from 1 */
-    struct slice git_names;      /* behind `diff --git ` */
-    char *old_name, *new_name;   /* of the --- and +++ lines; NULL if there is none or it is /dev/null */
-    char *from, *to;             /* of a rename or copy */
+    size_t line;            /* of its first line in the diff, from 1 */
+    struct slice git_names; /* behind `diff --git ` */
+    char *old_name,
+        *new_name;   /* of the --- and +++ lines; NULL if there is none or it is /dev/null */
+    char *from, *to; /* of a rename or copy */
     mode_t old_mode, new_mode;   /* 0 if not said */
     char old_id[65], new_id[65]; /* of the index line */
     struct diff_binary forward, back;
@@ -82,8 +84,8 @@ struct diff {
     bool crlf; /* the lines of its headers end in CR LF */
 };
 
-/* With strip_cr, carriage returns at the ends of lines are taken off first. -EINVAL with the number of the
- * line that is wrong; -E2BIG over a limit. */
+/* With strip_cr, carriage returns at the ends of lines are taken off first. -EINVAL with the number
+ * of the line that is wrong; -E2BIG over a limit. */
 int diff_parse(const void *text, size_t size, bool strip_cr, struct diff *ret, struct error *err);
 void diff_free(struct diff *d);
 #define _cleanup_diff_ _cleanup_(diff_free)
@@ -91,8 +93,8 @@ void diff_free(struct diff *d);
 /* Turns it around: what it added it removes. -EINVAL if that cannot be done. */
 int diff_reverse(struct diff *d, struct error *err);
 
-/* For the parsers: one more at the end, empty; -E2BIG over a limit. A hunk goes to the last file, a line to
- * the last hunk. */
+/* For the parsers: one more at the end, empty; -E2BIG over a limit. A hunk goes to the last file, a
+ * line to the last hunk. */
 int diff_add_file(struct diff *d, struct error *err);
 int diff_add_hunk(struct diff *d, struct error *err);
 int diff_add_line(struct diff *d, char kind, const char *text, size_t size, struct error *err);

@@ -48,7 +48,8 @@ bool disk_is_same(const struct seen *a, const struct seen *b)
            same_time(&a->mtime, &b->mtime) && same_time(&a->ctime, &b->ctime);
 }
 
-static int read_file(int dir, const char *name, const struct seen *seen, uint8_t **ret, size_t *ret_size)
+static int read_file(int dir, const char *name, const struct seen *seen, uint8_t **ret,
+                     size_t *ret_size)
 {
     _cleanup_fd_ int fd = -1;
     struct stat st;
@@ -77,7 +78,8 @@ static int source_look(void *data, const char *path, struct seen *ret)
     return disk_look(*(int *)data, path, ret);
 }
 
-static int source_read(void *data, const char *path, const struct seen *seen, uint8_t **ret, size_t *ret_size)
+static int source_read(void *data, const char *path, const struct seen *seen, uint8_t **ret,
+                       size_t *ret_size)
 {
     _cleanup_fd_ int dir = -1;
     char *target = NULL;

@@ -1,4 +1,5 @@
-/* The files of a folder as a source for world.h. Nothing is followed, nothing but files and links is read. */
+/* The files of a folder as a source for world.h. Nothing is followed, nothing but files and links
+ * is read. */
 #pragma once
 
 #include "world.h"

@@ -11,8 +11,8 @@ bool hunks_at_names(const struct cursor *c)
     return slice_begins(cursor_line(c), "--- ") && slice_begins(cursor_line_after(c), "+++ ");
 }
 
-/* The kind of a line of a body: ' ', '-', '+', '\\'; 0 if it is none. An empty line is context that has lost
- * its blank. */
+/* The kind of a line of a body: ' ', '-', '+', '\\'; 0 if it is none. An empty line is context that
+ * has lost its blank. */
 static char body_kind(struct slice s)
 {
     if (s.size == 0)
@@ -61,8 +61,9 @@ static bool ends_body(const struct cursor *c)
 /* What may stand right behind a body without being a broken line of it. */
 static bool is_boundary(const struct cursor *c)
 {
-    static const char *const KNOWN[] = {"@@",  "diff ", "```", "~~~",      "*** ",  "Index: ", "index ",
-                                        "-- ", "--- ",  "===", "Only in ", "From ", "commit ", "</"};
+    static const char *const KNOWN[] = {
+        "@@",  "diff ", "```", "~~~",      "*** ",  "Index: ", "index ",
+        "-- ", "--- ",  "===", "Only in ", "From ", "commit ", "</"};
     struct slice s = cursor_line(c);
     for (size_t i = 0; i < ARRAY_SIZE(KNOWN); i++)
         if (slice_begins(s, KNOWN[i]))
@@ -70,8 +71,8 @@ static bool is_boundary(const struct cursor *c)
     return cursor_done(c);
 }
 
-/* How many lines the body has by their look. Empty lines at its end are text between hunks, unless the
- * header counted them. */
+/* How many lines the body has by their look. Empty lines at its end are text between hunks, unless
+ * the header counted them. */
 static int looked_length(struct cursor c, const struct diff_hunk *said, bool counts, size_t *ret,
                          struct error *err)
 {
@@ -164,7 +165,8 @@ static bool take_range(struct slice *s, char sign, uint32_t *line, uint32_t *cou
     return true;
 }
 
-/* What stands between or behind the @@ of a header without numbers, unless it only says "somewhere". */
+/* What stands between or behind the @@ of a header without numbers, unless it only says
+ * "somewhere". */
 static struct slice find_anchor(struct slice rest)
 {
     rest = slice_trim(rest);
@@ -202,7 +204,8 @@ static int parse_hunk(struct diff *d, struct cursor *c, struct error *err)
     size_t began = c->line;
     if (slice_begins(s, "@@@"))
         return error_set(err, EINVAL,
-                         "line %zu: this is the diff of a merge (@@@); give a diff of two versions", began);
+                         "line %zu: this is the diff of a merge (@@@); give a diff of two versions",
+                         began);
     parse_header(s, &said, &counts);
     d->crlf |= whole.size >= 2 && whole.at[whole.size - 2] == '\r';
     cursor_next(c);
@@ -221,7 +224,8 @@ static int parse_hunk(struct diff *d, struct cursor *c, struct error *err)
     r = take_body(d, c, length, err);
     if (r >= 0 && diff_last_hunk(d)->count == 0)
         return error_set(err, EINVAL,
-                         "line %zu of the diff: no line with ' ', '+' or '-' follows this @@ line", began);
+                         "line %zu of the diff: no line with ' ', '+' or '-' follows this @@ line",
+                         began);
     return r;
 }
 

@@ -1,9 +1,9 @@
 /*
  * The hunks of one file: @@ lines and their bodies.
  *
- * A header is believed if its counts come out even with the body; then what follows the body is none of the
- * hunk's business. If they do not, or there are none, the body reaches as far as its lines look like a body,
- * and the counts are made from it.
+ * A header is believed if its counts come out even with the body; then what follows the body is
+ * none of the hunk's business. If they do not, or there are none, the body reaches as far as its
+ * lines look like a body, and the counts are made from it.
  */
 #pragma once
 

@@ -47,7 +47,8 @@ void image_free(struct image *img)
 static void move_gap(struct image *img, size_t to)
 {
     if (to < img->gap_at)
-        memmove(img->lines + to + img->gap, img->lines + to, (img->gap_at - to) * sizeof *img->lines);
+        memmove(img->lines + to + img->gap, img->lines + to,
+                (img->gap_at - to) * sizeof *img->lines);
     else
         memmove(img->lines + img->gap_at, img->lines + img->gap_at + img->gap,
                 (to - img->gap_at) * sizeof *img->lines);
@@ -63,7 +64,8 @@ static int widen(struct image *img, size_t n)
     struct image_line *lines = realloc(img->lines, (img->count + img->gap + more) * sizeof *lines);
     if (!lines)
         return -ENOMEM;
-    memmove(lines + img->gap_at + img->gap + more, lines + img->gap_at + img->gap, behind * sizeof *lines);
+    memmove(lines + img->gap_at + img->gap + more, lines + img->gap_at + img->gap,
+            behind * sizeof *lines);
     img->lines = lines;
     img->gap += more;
     return 0;

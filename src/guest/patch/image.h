@@ -1,8 +1,8 @@
 /*
  * The lines of a file while hunks are put into it.
  *
- * Lines point into texts that others own. The array has a gap where the last replacement was made, so that
- * replacing from the top down costs what is replaced and not what the file has.
+ * Lines point into texts that others own. The array has a gap where the last replacement was made,
+ * so that replacing from the top down costs what is replaced and not what the file has.
  */
 #pragma once
 
@@ -38,5 +38,6 @@ static inline const struct image_line *image_line(const struct image *img, size_
 /* Puts m lines in the place of the n lines from `at` on. -E2BIG, -ENOMEM. */
 int image_replace(struct image *img, size_t at, size_t n, const struct image_line *with, size_t m);
 
-/* Appends the text; a line that lost its newline gets one unless it is the last. Failure sticks to b. */
+/* Appends the text; a line that lost its newline gets one unless it is the last. Failure sticks to
+ * b. */
 void image_join(const struct image *img, struct buf *b);

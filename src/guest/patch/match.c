@@ -12,7 +12,8 @@ int hunk_lines_make(const struct diff *d, const struct diff_file *f, struct hunk
     for (size_t i = 0; i < f->hunks; i++)
         if (d->hunks[f->first_hunk + i].count > most)
             most = d->hunks[f->first_hunk + i].count;
-    struct hunk_lines p = {.old = calloc(most + 1, sizeof *p.old), .new = calloc(most + 1, sizeof *p.new)};
+    struct hunk_lines p = {.old = calloc(most + 1, sizeof *p.old),
+                           .new = calloc(most + 1, sizeof *p.new)};
     if (!p.old || !p.new) {
         hunk_lines_free(&p);
         return -ENOMEM;
@@ -93,7 +94,8 @@ static bool is_same_but_space(const struct matcher *m, size_t at, const struct i
     return n == length_without_space(want) && same_bytes(have, want, n);
 }
 
-bool match_at(const struct matcher *m, const struct hunk_lines *p, size_t at, size_t head, size_t tail)
+bool match_at(const struct matcher *m, const struct hunk_lines *p, size_t at, size_t head,
+              size_t tail)
 {
     if (head + tail > p->n_old)
         return true;
@@ -111,7 +113,8 @@ bool match_at(const struct matcher *m, const struct hunk_lines *p, size_t at, si
     return true;
 }
 
-size_t match_find(const struct matcher *m, const struct hunk_lines *p, size_t from, size_t head, size_t tail)
+size_t match_find(const struct matcher *m, const struct hunk_lines *p, size_t from, size_t head,
+                  size_t tail)
 {
     for (size_t at = from; at + p->n_old <= m->img->count + tail && *m->work; at++)
         if (match_at(m, p, at, head, tail))
@@ -124,7 +127,8 @@ static size_t find_anchor(const struct matcher *m, struct slice anchor, size_t f
 {
     for (size_t i = from; i < m->img->count && *m->work; i++) {
         const struct image_line *line = image_line(m->img, i);
-        struct slice s = slice_trim((struct slice){(const char *)line->text, length_without_space(line)});
+        struct slice s =
+            slice_trim((struct slice){(const char *)line->text, length_without_space(line)});
         --*m->work;
         if (s.size == anchor.size && memcmp(s.at, anchor.at, s.size) == 0)
             return i;
@@ -132,8 +136,10 @@ static size_t find_anchor(const struct matcher *m, struct slice anchor, size_t f
     return SIZE_MAX;
 }
 
-/* Lines without any context: they can only be added to an empty file, or at the end if that is said. */
-static size_t place_of_nothing(const struct matcher *m, const struct hunk_lines *p, enum place_why *ret_why)
+/* Lines without any context: they can only be added to an empty file, or at the end if that is
+ * said. */
+static size_t place_of_nothing(const struct matcher *m, const struct hunk_lines *p,
+                               enum place_why *ret_why)
 {
     if (p->hunk->at_end || m->img->count == 0)
         return m->img->count;
@@ -141,8 +147,8 @@ static size_t place_of_nothing(const struct matcher *m, const struct hunk_lines 
     return SIZE_MAX;
 }
 
-size_t match_bare(const struct matcher *m, const struct hunk_lines *p, size_t lowest, size_t expected,
-                  size_t head, size_t tail, enum place_why *ret_why)
+size_t match_bare(const struct matcher *m, const struct hunk_lines *p, size_t lowest,
+                  size_t expected, size_t head, size_t tail, enum place_why *ret_why)
 {
     *ret_why = PLACE_NOWHERE;
     if (p->hunk->anchor.size > 0) {
@@ -159,8 +165,9 @@ size_t match_bare(const struct matcher *m, const struct hunk_lines *p, size_t lo
         return place_of_nothing(m, p, ret_why);
     if (p->hunk->at_end) {
         bool fits = p->n_old <= m->img->count && m->img->count - p->n_old >= lowest;
-        return fits && match_at(m, p, m->img->count - p->n_old, head, tail) ? m->img->count - p->n_old
-                                                                            : SIZE_MAX;
+        return fits && match_at(m, p, m->img->count - p->n_old, head, tail)
+                   ? m->img->count - p->n_old
+                   : SIZE_MAX;
     }
     size_t first = match_find(m, p, expected, head, tail);
     if (first == SIZE_MAX && expected > lowest)

@@ -25,9 +25,11 @@ void hunk_lines_swap(struct hunk_lines *p);
 
 enum match_how {
     MATCH_EXACT,
-    MATCH_GIT,  /* the last line may have a newline that the pattern has not, at the end of the file */
+    MATCH_GIT,  /* the last line may have a newline that the pattern has not, at the end of the file
+                 */
     MATCH_BARE, /* a newline may be missing at the end of the file */
-    MATCH_SPACE /* but for blanks and carriage returns at the ends of lines, and a missing last newline */
+    MATCH_SPACE /* but for blanks and carriage returns at the ends of lines, and a missing last
+                   newline */
 };
 
 struct matcher {
@@ -37,12 +39,14 @@ struct matcher {
 };
 
 /* Do the old lines match from line `at` (from 0) on, less so many at the head and at the tail? */
-bool match_at(const struct matcher *m, const struct hunk_lines *p, size_t at, size_t head, size_t tail);
+bool match_at(const struct matcher *m, const struct hunk_lines *p, size_t at, size_t head,
+              size_t tail);
 
 /* The first line from `from` on where they do; SIZE_MAX if there is none. */
-size_t match_find(const struct matcher *m, const struct hunk_lines *p, size_t from, size_t head, size_t tail);
+size_t match_find(const struct matcher *m, const struct hunk_lines *p, size_t from, size_t head,
+                  size_t tail);
 
 /* For a hunk without numbers: the place, or SIZE_MAX with *ret_why. It must not lie above `lowest`;
  * `expected` is where the hunk before it ended. */
-size_t match_bare(const struct matcher *m, const struct hunk_lines *p, size_t lowest, size_t expected,
-                  size_t head, size_t tail, enum place_why *ret_why);
+size_t match_bare(const struct matcher *m, const struct hunk_lines *p, size_t lowest,
+                  size_t expected, size_t head, size_t tail, enum place_why *ret_why);

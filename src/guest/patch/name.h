@@ -4,8 +4,8 @@
 #include "diff.h"
 
 /*
- * The name behind `--- `, `+++ `, `rename from ` and the like, as a new string: in C's quotes, or up to a tab
- * or a date. -EINVAL if it is empty, holds a NUL or its quotes are broken; -ENOMEM.
+ * The name behind `--- `, `+++ `, `rename from ` and the like, as a new string: in C's quotes, or
+ * up to a tab or a date. -EINVAL if it is empty, holds a NUL or its quotes are broken; -ENOMEM.
  */
 int name_parse(struct slice s, char **ret);
 
@@ -13,7 +13,7 @@ int name_parse(struct slice s, char **ret);
 bool name_is_nothing(struct slice s);
 
 /*
- * Both names behind `diff --git `. Unquoted names with blanks can only be told apart if they are the same,
- * but for a first component. -ENOENT if they are not, as those of a rename may be.
+ * Both names behind `diff --git `. Unquoted names with blanks can only be told apart if they are
+ * the same, but for a first component. -ENOENT if they are not, as those of a rename may be.
  */
 int name_split_git(struct slice s, char **ret_old, char **ret_new);

@@ -88,8 +88,8 @@ static size_t elect(const struct search *s)
 /* How alike two lines are, of 100: what they share at their ends. */
 static unsigned likeness(struct slice a, struct slice b)
 {
-    size_t least = a.size < b.size ? a.size : b.size, most = a.size < b.size ? b.size : a.size, head = 0,
-           tail = 0;
+    size_t least = a.size < b.size ? a.size : b.size, most = a.size < b.size ? b.size : a.size,
+           head = 0, tail = 0;
     while (head < least && a.at[head] == b.at[head])
         head++;
     while (tail < least - head && a.at[a.size - 1 - tail] == b.at[b.size - 1 - tail])
@@ -137,7 +137,8 @@ static size_t count_same(const struct search *s, size_t begin, size_t n, bool ta
     return same;
 }
 
-/* Lines may have come or gone within the hunk: each of its ends is looked for a few lines further up or down.
+/* Lines may have come or gone within the hunk: each of its ends is looked for a few lines further
+ * up or down.
  */
 static size_t shift(const struct search *s, size_t begin, size_t n, bool tail, size_t *ret_same)
 {

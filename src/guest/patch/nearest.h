@@ -1,6 +1,6 @@
 /*
- * Where in a file a hunk was perhaps meant to go: the place that has most of its lines in their order, and
- * what differs there.
+ * Where in a file a hunk was perhaps meant to go: the place that has most of its lines in their
+ * order, and what differs there.
  */
 #pragma once
 

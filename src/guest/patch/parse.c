@@ -1,8 +1,9 @@
 /*
  * From text to a diff: finds the files in it and reads what stands above their hunks.
  *
- * Whatever is no diff is passed over (the text of a mail, of a commit, a fence of Markdown), but not what
- * looks like a part of one that cannot be applied: a hunk without names, a diff in another form.
+ * Whatever is no diff is passed over (the text of a mail, of a commit, a fence of Markdown), but
+ * not what looks like a part of one that cannot be applied: a hunk without names, a diff in another
+ * form.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,7 +25,8 @@ static int take_name(const struct cursor *c, size_t skip, char **ret, struct err
     char *name = NULL;
     int r = name_parse(slice_behind(cursor_line(c), skip), &name);
     if (r < 0)
-        return r == -ENOMEM ? error_errno(err, ENOMEM, "reading the diff") : bad_line(c, "no file name", err);
+        return r == -ENOMEM ? error_errno(err, ENOMEM, "reading the diff")
+                            : bad_line(c, "no file name", err);
     free(*ret);
     *ret = name;
     return 0;
@@ -54,7 +56,8 @@ static size_t hex_length(struct slice s)
     return n;
 }
 
-/* "index 0123abc..4567def 100644": the names of the contents; they only count for binary patches. */
+/* "index 0123abc..4567def 100644": the names of the contents; they only count for binary patches.
+ */
 static void take_index(struct slice s, struct diff_file *f)
 {
     size_t a = hex_length(s);
@@ -154,12 +157,16 @@ static int take_sides(struct diff *d, struct cursor *c, struct error *err)
 {
     struct diff_file *f = diff_last_file(d);
     bool no_old = name_is_nothing(slice_behind(cursor_line(c), 4));
-    int r = no_old && slice_begins(cursor_line(c), "--- /dev/null") ? 0 : take_name(c, 4, &f->old_name, err);
+    int r = no_old && slice_begins(cursor_line(c), "--- /dev/null")
+                ? 0
+                : take_name(c, 4, &f->old_name, err);
     if (r < 0)
         return r;
     cursor_next(c);
     bool no_new = name_is_nothing(slice_behind(cursor_line(c), 4));
-    r = no_new && slice_begins(cursor_line(c), "+++ /dev/null") ? 0 : take_name(c, 4, &f->new_name, err);
+    r = no_new && slice_begins(cursor_line(c), "+++ /dev/null")
+            ? 0
+            : take_name(c, 4, &f->new_name, err);
     if (r < 0)
         return r;
     if (no_old && no_new)
@@ -174,7 +181,8 @@ static int take_sides(struct diff *d, struct cursor *c, struct error *err)
 static int take_binary(struct cursor *c, struct diff_binary *ret, struct error *err)
 {
     struct slice s = cursor_line(c);
-    struct diff_binary b = {.form = slice_begins(s, "literal ") ? DIFF_BINARY_LITERAL : DIFF_BINARY_DELTA};
+    struct diff_binary b = {.form = slice_begins(s, "literal ") ? DIFF_BINARY_LITERAL
+                                                                : DIFF_BINARY_DELTA};
     if (cursor_done(c) || (!slice_begins(s, "literal ") && !slice_begins(s, "delta ")))
         return 0;
     s = slice_behind(s, b.form == DIFF_BINARY_LITERAL ? 8 : 6);
@@ -286,7 +294,8 @@ static int parse_plain(struct diff *d, struct cursor *c, struct error *err)
     if (r >= 0)
         r = hunks_parse(d, c, err);
     if (r >= 0 && diff_last_file(d)->hunks == 0)
-        return bad_line(&began, "no hunk (a line that begins with @@) follows the names of the file", err);
+        return bad_line(&began,
+                        "no hunk (a line that begins with @@) follows the names of the file", err);
     return r;
 }
 
@@ -304,11 +313,13 @@ static int parse_part(struct diff *d, struct cursor *c, struct error *err)
     if (slice_begins(s, "diff --cc ") || slice_begins(s, "diff --combined "))
         return bad_line(c, "this is the diff of a merge; give a diff of two versions", err);
     if (slice_begins(s, "@@"))
-        return bad_line(
-            c, "a hunk without the name of its file: \"--- a/NAME\" and \"+++ b/NAME\" must stand above it",
-            err);
+        return bad_line(c,
+                        "a hunk without the name of its file: \"--- a/NAME\" and \"+++ b/NAME\" "
+                        "must stand above it",
+                        err);
     if (is_untold(s))
-        return bad_line(c, "binary files that differ, but not how: make the diff with --binary", err);
+        return bad_line(c, "binary files that differ, but not how: make the diff with --binary",
+                        err);
     cursor_next(c);
     return 0;
 }
@@ -342,10 +353,10 @@ int diff_parse(const void *text, size_t size, bool strip_cr, struct diff *ret, s
             return r;
     }
     if (d.n_files == 0)
-        return error_set(
-            err, EINVAL,
-            "no diff found: expected a unified diff with \"--- a/NAME\", \"+++ b/NAME\" and \"@@\" lines, "
-            "or a git diff");
+        return error_set(err, EINVAL,
+                         "no diff found: expected a unified diff with \"--- a/NAME\", \"+++ "
+                         "b/NAME\" and \"@@\" lines, "
+                         "or a git diff");
     *ret = d;
     d = (struct diff){0};
     return 0;

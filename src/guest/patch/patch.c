@@ -24,8 +24,8 @@ static int receive(struct file_call *c, struct buf *b, struct error *err)
     return r < 0 ? error_errno(err, -r, "receiving the diff") : 0;
 }
 
-static void put_lines(struct buf *out, uint16_t key, const struct image *img, const struct image_line *lines,
-                      size_t from, size_t n)
+static void put_lines(struct buf *out, uint16_t key, const struct image *img,
+                      const struct image_line *lines, size_t from, size_t n)
 {
     for (size_t i = from; i < from + n && i < from + LINES_TOLD; i++) {
         const struct image_line *line = img ? image_line(img, i) : &lines[i];
@@ -91,12 +91,13 @@ static void put_result(struct file_call *c, int code, size_t count, const struct
     wire_end(&c->out, at);
 }
 
-static int apply(struct file_call *c, const struct buf *diff, const struct plan_options *o, bool check,
-                 struct error *err)
+static int apply(struct file_call *c, const struct buf *diff, const struct plan_options *o,
+                 bool check, struct error *err)
 {
     _cleanup_plan_ struct plan p = {0};
     size_t rejects = 0;
-    int r = plan_make(diff->data, diff->len, o, disk_source(&c->root), send_reject, c, &p, &rejects, err);
+    int r = plan_make(diff->data, diff->len, o, disk_source(&c->root), send_reject, c, &p, &rejects,
+                      err);
     if (r == -ENOENT) {
         put_result(c, ENOENT, rejects, NULL);
         return 0;

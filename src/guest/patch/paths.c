@@ -44,7 +44,8 @@ static const char *strip(const char *name, int n)
     return *name ? name : NULL;
 }
 
-/* Takes the root off an absolute path, and "./" and doubled slashes out of any. NULL without memory. */
+/* Takes the root off an absolute path, and "./" and doubled slashes out of any. NULL without
+ * memory. */
 static char *simplify(const char *name, const char *root)
 {
     size_t n = strlen(root);
@@ -74,8 +75,9 @@ static int make_path(const char *name, const struct paths_options *o, char **ret
     if (path[0] == '/')
         return error_set(err, EINVAL, "is outside of %.100s; give paths relative to it", o->root);
     if (!relpath_is_valid(path, strlen(path)))
-        return error_set(err, EINVAL,
-                         "is no path beneath the workspace: it is empty, or \".\" or \"..\" is in it");
+        return error_set(
+            err, EINVAL,
+            "is no path beneath the workspace: it is empty, or \".\" or \"..\" is in it");
     if (relpath_touches_git(path))
         return error_set(err, EPERM, "lies in a .git folder, which no diff may change");
     *ret = TAKE_PTR(path);
@@ -109,8 +111,8 @@ static enum prefix find_prefix(const struct names *n)
 }
 
 /* One name: of the ways to read it, the first that is in the tree, else the first. */
-static int pick(const char *name, enum prefix prefix, const struct paths_options *o, struct world *w,
-                char **ret, struct error *err)
+static int pick(const char *name, enum prefix prefix, const struct paths_options *o,
+                struct world *w, char **ret, struct error *err)
 {
     _cleanup_free_ char *whole = NULL, *cut = NULL;
     const char *stripped = prefix == PREFIX_NONE ? NULL : strip(name, 1);
@@ -126,8 +128,8 @@ static int pick(const char *name, enum prefix prefix, const struct paths_options
     return 0;
 }
 
-static int pick_name(const char *name, const struct names *n, const struct paths_options *o, struct world *w,
-                     char **ret, struct error *err)
+static int pick_name(const char *name, const struct names *n, const struct paths_options *o,
+                     struct world *w, char **ret, struct error *err)
 {
     if (o->strip < 0)
         return pick(name, find_prefix(n), o, w, ret, err);
@@ -160,11 +162,13 @@ static int find_names(const struct diff_file *f, struct names *n, struct error *
     if (r >= 0 && !n->new)
         n->new = n->own[1];
     if (!n->old && !n->new)
-        return error_set(err, EINVAL, "cannot tell which file line %zu of the diff is about", f->line);
+        return error_set(err, EINVAL, "cannot tell which file line %zu of the diff is about",
+                         f->line);
     return 0;
 }
 
-/* Both names, where they need not be the same: a file is changed in place, whichever of them it has. */
+/* Both names, where they need not be the same: a file is changed in place, whichever of them it
+ * has. */
 static int find_one(const struct diff_file *f, const struct names *n, const struct paths_options *o,
                     struct world *w, struct paths *p, struct error *err)
 {
@@ -176,14 +180,16 @@ static int find_one(const struct diff_file *f, const struct names *n, const stru
     bool new_there = world_exists(w, p->new), old_there = world_exists(w, p->old);
     if (f->git && old_there && !new_there)
         return 0;
-    char **kept = new_there || !old_there ? &p->new : &p->old, **other = kept == &p->new ? &p->old : &p->new;
+    char **kept = new_there || !old_there ? &p->new : &p->old,
+         **other = kept == &p->new ? &p->old : &p->new;
     free(*other);
     *other = NULL;
     return 0;
 }
 
-static int find_paths(const struct diff_file *f, const struct names *n, const struct paths_options *o,
-                      struct world *w, struct paths *p, struct error *err)
+static int find_paths(const struct diff_file *f, const struct names *n,
+                      const struct paths_options *o, struct world *w, struct paths *p,
+                      struct error *err)
 {
     if (f->plain) {
         int r = make_path(f->old_name, o, &p->old, err);
@@ -217,8 +223,8 @@ const char *paths_shown(const struct diff_file *f)
     return "";
 }
 
-int paths_find(const struct diff_file *f, const struct paths_options *o, struct world *w, struct paths *ret,
-               struct error *err)
+int paths_find(const struct diff_file *f, const struct paths_options *o, struct world *w,
+               struct paths *ret, struct error *err)
 {
     _cleanup_(paths_free) struct paths p = {0};
     _cleanup_(names_free) struct names n = {0};

@@ -73,7 +73,8 @@ static int place_all(struct placer *p)
     return 0;
 }
 
-int place_hunks(const struct place_call *call, struct image *img, struct buf *out, struct place_result *ret)
+int place_hunks(const struct place_call *call, struct image *img, struct buf *out,
+                struct place_result *ret)
 {
     struct placer p = {.call = call, .img = img, .out = out, .on_new_line = true};
     int r = hunk_lines_make(call->diff, call->file, &p.pattern);

@@ -1,19 +1,20 @@
 /*
  * Where hunks go, and the text that comes of it.
  *
- * There are two sets of rules, and who applies a diff tries all of it by the first and then all of it by the
- * second:
+ * There are two sets of rules, and who applies a diff tries all of it by the first and then all of
+ * it by the second:
  *
- * - git's: every line of a hunk must be there. It is looked for where the header says, then one line further
- *   down, one further up, and so on. A hunk that begins at line 1 must match at the beginning, one without
- *   context behind its last change at the end. Lines that came with another hunk match no more.
- * - patch's: the same, but the offset of one hunk is expected of the next, a hunk may share context with the
- *   one before it, it is tied to an end of the file only if it has less context there than at its other end,
- *   and with fuzz 1, 2, 3 so many lines of context at its ends need not match. Context stays as the file has
- * it.
+ * - git's: every line of a hunk must be there. It is looked for where the header says, then one
+ * line further down, one further up, and so on. A hunk that begins at line 1 must match at the
+ * beginning, one without context behind its last change at the end. Lines that came with another
+ * hunk match no more.
+ * - patch's: the same, but the offset of one hunk is expected of the next, a hunk may share context
+ * with the one before it, it is tied to an end of the file only if it has less context there than
+ * at its other end, and with fuzz 1, 2, 3 so many lines of context at its ends need not match.
+ * Context stays as the file has it.
  *
- * A hunk whose counts were wrong is tied to no end, since it may have lost lines there. A hunk without
- * numbers must match at one place only, or behind the line that its header names.
+ * A hunk whose counts were wrong is tied to no end, since it may have lost lines there. A hunk
+ * without numbers must match at one place only, or behind the line that its header names.
  */
 #pragma once
 
@@ -67,4 +68,5 @@ struct place_result {
 
 /* Puts the hunks of one file into its lines, which are used up, and appends the text to `out`.
  * 0 also if hunks failed; -E2BIG, -ENOMEM, -ENOBUFS. */
-int place_hunks(const struct place_call *call, struct image *img, struct buf *out, struct place_result *ret);
+int place_hunks(const struct place_call *call, struct image *img, struct buf *out,
+                struct place_result *ret);

@@ -46,7 +46,8 @@ static size_t find_numbered(const struct placer *p, size_t line)
 {
     struct ties ties = find_ties(&p->pattern);
     size_t count = p->img->count, n = p->pattern.n_old;
-    /* New lines and nothing around them: git would put them at the end of the file, wherever they belong. */
+    /* New lines and nothing around them: git would put them at the end of the file, wherever they
+     * belong. */
     if (n == 0 && p->pattern.hunk->old_line > 0)
         return SIZE_MAX;
     if (ties.start || ties.end) {
@@ -56,7 +57,8 @@ static size_t find_numbered(const struct placer *p, size_t line)
     return search(p, ties, line < count ? line : count);
 }
 
-/* A hunk without numbers cannot say whether the last line ends in a newline: the file's own lines stay. */
+/* A hunk without numbers cannot say whether the last line ends in a newline: the file's own lines
+ * stay. */
 static void keep_context(const struct placer *p, size_t at)
 {
     const struct hunk_lines *t = &p->pattern;

@@ -71,8 +71,8 @@ static int64_t locate(const struct placer *p, int64_t first, unsigned fuzz)
     if (f.head < 0 && first <= 1) {
         if (f.tail < 0 && n != lines)
             return 0;
-        bool ok =
-            frozen <= (int64_t)t->before && 1 <= range.highest && matches(p, 1, 0, f.tail < 0 ? 0 : f.tail);
+        bool ok = frozen <= (int64_t)t->before && 1 <= range.highest &&
+                  matches(p, 1, 0, f.tail < 0 ? 0 : f.tail);
         return ok ? 1 : 0;
     }
     if (f.head < 0)
@@ -88,7 +88,8 @@ static int64_t locate_bare(struct placer *p, unsigned fuzz)
 {
     struct matcher m = matcher_of(p);
     struct fuzz f = spread_fuzz(&p->pattern, fuzz);
-    size_t at = match_bare(&m, &p->pattern, p->lowest, p->expected, (size_t)f.head, (size_t)f.tail, &p->why);
+    size_t at = match_bare(&m, &p->pattern, p->lowest, p->expected, (size_t)f.head, (size_t)f.tail,
+                           &p->why);
     return at == SIZE_MAX ? 0 : (int64_t)at + 1;
 }
 
@@ -134,8 +135,8 @@ static void put_line(struct placer *p, const struct diff_line *line)
         return;
     }
     const struct image_line *first = image_line(p->img, 0);
-    bool crlf =
-        first->size > 1 && first->text[first->size - 2] == '\r' && first->text[first->size - 1] == '\n';
+    bool crlf = first->size > 1 && first->text[first->size - 2] == '\r' &&
+                first->text[first->size - 1] == '\n';
     n -= n > 1 && line->text[n - 2] == '\r' ? 2 : 1;
     buf_append(p->out, line->text, n);
     buf_append_str(p->out, crlf ? "\r\n" : "\n");

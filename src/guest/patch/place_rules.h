@@ -5,14 +5,15 @@
 
 struct placer {
     const struct place_call *call;
-    struct image *img; /* by git's rules it changes with every hunk; by patch's it stays what the file was */
+    struct image
+        *img; /* by git's rules it changes with every hunk; by patch's it stays what the file was */
     struct hunk_lines pattern;
     bool first; /* the hunk is the first of its file */
     enum place_why why;
     struct place_result result;
     size_t expected; /* line where the hunk before it ended */
-    size_t lowest;   /* patch's rules: lines that were written out, which a hunk must stand behind */
-    int64_t offset;  /* patch's rules: of the hunk before */
+    size_t lowest;  /* patch's rules: lines that were written out, which a hunk must stand behind */
+    int64_t offset; /* patch's rules: of the hunk before */
     struct buf *out;
     bool on_new_line; /* what was written ends in a newline */
 };

@@ -12,8 +12,8 @@ void plan_free(struct plan *p)
     *p = (struct plan){0};
 }
 
-/* All files by one set of rules. -ENOENT if one of them does not apply; all are tried if somebody wants to
- * know. */
+/* All files by one set of rules. -ENOENT if one of them does not apply; all are tried if somebody
+ * wants to know. */
 static int try(struct work *w, struct error *err)
 {
     struct plan *p = w->plan;
@@ -77,7 +77,8 @@ static int make(struct work *w, const void *text, size_t size,
         if (r >= 0)
             r = try_all(w, err);
         if (r == 0)
-            world_note(&p->world, "the carriage returns at the ends of the diff's lines were taken off");
+            world_note(&p->world,
+                       "the carriage returns at the ends of the diff's lines were taken off");
     }
     if (r != -ENOENT)
         return r;

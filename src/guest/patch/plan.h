@@ -1,10 +1,10 @@
 /*
  * Working a diff out: from its text and the files as they are to the files as they will be.
  *
- * All of it is tried by git's rules, then all of it by patch's (place.h); and once more without the carriage
- * returns of its lines, if its headers have some, as a diff has that went through a Windows program. The
- * first that works out for every file counts. If none does, everything that stands in the way is reported, as
- * far as it is known.
+ * All of it is tried by git's rules, then all of it by patch's (place.h); and once more without the
+ * carriage returns of its lines, if its headers have some, as a diff has that went through a
+ * Windows program. The first that works out for every file counts. If none does, everything that
+ * stands in the way is reported, as far as it is known.
  */
 #pragma once
 
@@ -23,7 +23,14 @@ struct plan_options {
     bool ignore_space;
 };
 
-enum plan_kind { PLAN_ADDED = 1, PLAN_MODIFIED, PLAN_DELETED, PLAN_RENAMED, PLAN_COPIED, PLAN_MODE };
+enum plan_kind {
+    PLAN_ADDED = 1,
+    PLAN_MODIFIED,
+    PLAN_DELETED,
+    PLAN_RENAMED,
+    PLAN_COPIED,
+    PLAN_MODE
+};
 
 struct plan_outcome {
     const char *path, *from; /* of entries; from is NULL unless renamed or copied */
@@ -55,8 +62,8 @@ struct plan {
 
 /*
  * 0 if it works out: then plan->world says what to do. -ENOENT if it does not: `reject` was told of
- * everything that stands in the way, but for more than PLAN_REPORTS_MAX; ret_rejects counts all. Other
- * failures are about the diff as a whole, with words.
+ * everything that stands in the way, but for more than PLAN_REPORTS_MAX; ret_rejects counts all.
+ * Other failures are about the diff as a whole, with words.
  */
 int plan_make(const void *text, size_t size, const struct plan_options *o, struct source source,
               void (*reject)(void *data, const struct plan_reject *r), void *data, struct plan *ret,

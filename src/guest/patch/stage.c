@@ -59,7 +59,8 @@ static int make_in(int above, struct stage *st)
     return 0;
 }
 
-/* Makes a stage in the first folder from the root down to `way` that is on the device and lets us. */
+/* Makes a stage in the first folder from the root down to `way` that is on the device and lets us.
+ */
 static int make_on(int root, const char *way, uint64_t dev, struct stage *st)
 {
     int result = -EACCES;

@@ -1,9 +1,10 @@
 /*
- * Folders where new contents wait to be put in their places, and old ones to be put back if it comes to that.
+ * Folders where new contents wait to be put in their places, and old ones to be put back if it
+ * comes to that.
  *
- * A rename only works within a filesystem, so there is one such folder for each that the files of a diff lie
- * on: as far up in the tree as it can be made, since the folders further down may have to go. Only its owner
- * can enter it.
+ * A rename only works within a filesystem, so there is one such folder for each that the files of a
+ * diff lie on: as far up in the tree as it can be made, since the folders further down may have to
+ * go. Only its owner can enter it.
  */
 #pragma once
 

@@ -36,8 +36,8 @@ void undo_free(struct undo *u)
     *u = (struct undo){0};
 }
 
-/* A rename onto nothing. Where the filesystem cannot promise that, a link and the removal of the old name
- * can. */
+/* A rename onto nothing. Where the filesystem cannot promise that, a link and the removal of the
+ * old name can. */
 static int move(int from_dir, const char *from, int to_dir, const char *to)
 {
     if (sys_renameat2(from_dir, from, to_dir, to, RENAME_NOREPLACE) == 0)
@@ -169,7 +169,8 @@ void undo_prune(struct undo *u, const char *path, const char *top)
         if (!slash)
             return;
         *slash = 0;
-        if (strlen(way) < strlen(top) || undo_do(u, (struct step){.kind = STEP_REMOVE, .path = way}) < 0)
+        if (strlen(way) < strlen(top) ||
+            undo_do(u, (struct step){.kind = STEP_REMOVE, .path = way}) < 0)
             return;
     }
 }

@@ -1,6 +1,6 @@
 /*
- * Steps that can be undone: each is done and written down, and all of them are undone from last to first if
- * one fails.
+ * Steps that can be undone: each is done and written down, and all of them are undone from last to
+ * first if one fails.
  */
 #pragma once
 

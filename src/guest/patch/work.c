@@ -26,7 +26,8 @@ int work_reject(struct work *w, const char *path, const char *reason)
 }
 
 /* The same with the words of an error, unless it is about the diff as a whole. */
-static int reject_error(struct work *w, const char *path, const struct error *why, struct error *err)
+static int reject_error(struct work *w, const char *path, const struct error *why,
+                        struct error *err)
 {
     if (why->code == ENOMEM)
         return error_set(err, ENOMEM, "%s", why->text);
@@ -52,7 +53,8 @@ static int get(struct job *j, const char *path, struct world_file **ret, struct 
     if (r == -ENOMEM)
         return error_errno(err, ENOMEM, "patching %.400s", path);
     if (r == -ELOOP)
-        return work_reject(j->w, path, "a folder on its way is a symbolic link; name the file itself");
+        return work_reject(j->w, path,
+                           "a folder on its way is a symbolic link; name the file itself");
     if (r < 0) {
         char text[128];
         snprintf(text, sizeof text, "cannot be looked at: %.90s", strerror(-r));
@@ -69,8 +71,8 @@ static bool is_there(const struct world_file *e)
 /* A diff of a symbolic link says so by its mode; one that only moves the file need not. */
 static bool may_be_link(const struct diff_file *f)
 {
-    return (f->old_mode && S_ISLNK(f->old_mode)) || (f->new_mode && S_ISLNK(f->new_mode) && !f->old_mode) ||
-           (f->hunks == 0 && !f->binary);
+    return (f->old_mode && S_ISLNK(f->old_mode)) ||
+           (f->new_mode && S_ISLNK(f->new_mode) && !f->old_mode) || (f->hunks == 0 && !f->binary);
 }
 
 static int check_type(struct job *j)
@@ -79,14 +81,15 @@ static int check_type(struct job *j)
     if (!S_ISREG(mode) && !S_ISLNK(mode))
         return work_reject(j->w, j->old->path, kind_of(mode));
     if (S_ISLNK(mode) && !may_be_link(j->f))
-        return work_reject(j->w, j->old->path, "is a symbolic link; name the file that it leads to");
+        return work_reject(j->w, j->old->path,
+                           "is a symbolic link; name the file that it leads to");
     if (S_ISREG(mode) && j->f->old_mode && S_ISLNK(j->f->old_mode))
         return work_reject(j->w, j->old->path, "is a file, but the diff is about a symbolic link");
     return 0;
 }
 
-/* No part of the way to a new file may be a file or a link, unless it goes; and a link must be deleted for
- * that, as git has it. */
+/* No part of the way to a new file may be a file or a link, unless it goes; and a link must be
+ * deleted for that, as git has it. */
 static int check_way(struct job *j, const char *path, struct error *err)
 {
     char way[PATH_MAX];
@@ -107,8 +110,8 @@ static int check_way(struct job *j, const char *path, struct error *err)
     return 0;
 }
 
-/* The content that the diff starts from. Renames and copies start from what is on disk, in whatever order the
- * parts of the diff stand; everything else from what earlier parts have made of it. */
+/* The content that the diff starts from. Renames and copies start from what is on disk, in whatever
+ * order the parts of the diff stand; everything else from what earlier parts have made of it. */
 static int load_old(struct job *j, struct error *err)
 {
     struct world_file *e = j->old;
@@ -135,8 +138,8 @@ static int load_old(struct job *j, struct error *err)
     return 0;
 }
 
-/* Will anything beneath this folder go? Then the folder may be empty by then, which is found out when it is
- * carried out. */
+/* Will anything beneath this folder go? Then the folder may be empty by then, which is found out
+ * when it is carried out. */
 static bool loses_files(const struct world *w, const char *folder)
 {
     size_t n = strlen(folder);
@@ -167,7 +170,8 @@ static int check_new(struct job *j, struct error *err)
     return check_way(j, e->path, err);
 }
 
-/* A diff with nothing but new lines for a file that is not there makes it, whatever its names say. */
+/* A diff with nothing but new lines for a file that is not there makes it, whatever its names say.
+ */
 static bool only_adds(const struct diff *d, const struct diff_file *f)
 {
     return f->hunks == 1 && !f->binary && d->hunks[f->first_hunk].old_count == 0;
@@ -194,7 +198,8 @@ static int find_mode(struct job *j, mode_t *ret)
 {
     mode_t mode = j->f->new_mode ? j->f->new_mode : j->from_mode ? j->from_mode : 0100644;
     if (j->from_mode && (mode & S_IFMT) != (j->from_mode & S_IFMT))
-        return work_reject(j->w, j->new->path, "is a file on one side of the diff and a link on the other");
+        return work_reject(j->w, j->new->path,
+                           "is a file on one side of the diff and a link on the other");
     *ret = mode;
     return 0;
 }
@@ -264,8 +269,9 @@ static void note(struct job *j, const struct plan_outcome *o)
     const struct diff *d = &j->w->plan->diff;
     for (size_t i = 0; i < j->f->hunks; i++)
         if (d->hunks[j->f->first_hunk + i].recounted)
-            world_note(&j->w->plan->world, "%.400s: the line counts in the @@ line of hunk %zu were wrong",
-                       o->path, i + 1);
+            world_note(&j->w->plan->world,
+                       "%.400s: the line counts in the @@ line of hunk %zu were wrong", o->path,
+                       i + 1);
     if (j->f->plain && j->kind == DIFF_DELETE)
         world_note(&j->w->plan->world, "%.400s: deleted without comparing what it held", o->path);
 }
@@ -283,7 +289,8 @@ static int finish(struct job *j, struct work_content made, struct plan_outcome *
     return 0;
 }
 
-static int work_job(struct job *j, const struct paths *p, struct plan_outcome *ret, struct error *err)
+static int work_job(struct job *j, const struct paths *p, struct plan_outcome *ret,
+                    struct error *err)
 {
     struct plan_outcome o = {0};
     struct work_content made = {0};
@@ -301,7 +308,8 @@ static int work_job(struct job *j, const struct paths *p, struct plan_outcome *r
     return r;
 }
 
-int work_file(struct work *w, const struct diff_file *f, struct plan_outcome *ret, struct error *err)
+int work_file(struct work *w, const struct diff_file *f, struct plan_outcome *ret,
+              struct error *err)
 {
     _cleanup_(paths_free) struct paths p = {0};
     struct error why = {0};

@@ -120,7 +120,8 @@ int world_load(struct world *w, struct world_file *e, struct error *err)
     if (e->loaded)
         return 0;
     if (e->seen.size > WORLD_FILE_MAX)
-        return error_set(err, EFBIG, "is larger than %u MiB, too large to be patched", WORLD_FILE_MAX >> 20);
+        return error_set(err, EFBIG, "is larger than %u MiB, too large to be patched",
+                         WORLD_FILE_MAX >> 20);
     if (count_total(w, e->seen.size) < 0)
         return error_set(err, E2BIG,
                          "the files of this diff have more than %u MiB together: apply it in parts",

@@ -1,9 +1,9 @@
 /*
  * The files that a diff is about: as they are on disk, and as the diff will have made them.
  *
- * Nothing is changed here. What comes of the diff is first worked out in memory for every file, and only if
- * all of it works out is it carried out (commit.h). The files come from a source, which is the workspace, or
- * a few texts in a test.
+ * Nothing is changed here. What comes of the diff is first worked out in memory for every file, and
+ * only if all of it works out is it carried out (commit.h). The files come from a source, which is
+ * the workspace, or a few texts in a test.
  */
 #pragma once
 
@@ -31,9 +31,11 @@ struct source {
     void *data;
     /* Does not follow a link. -ELOOP: a folder on the way is a link. */
     int (*look)(void *data, const char *path, struct seen *ret);
-    /* The content of a regular file or the target of a link, as new memory. -ESTALE: it is not what was seen.
+    /* The content of a regular file or the target of a link, as new memory. -ESTALE: it is not what
+     * was seen.
      */
-    int (*read)(void *data, const char *path, const struct seen *seen, uint8_t **ret, size_t *ret_size);
+    int (*read)(void *data, const char *path, const struct seen *seen, uint8_t **ret,
+                size_t *ret_size);
 };
 
 struct world_file {

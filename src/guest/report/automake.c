@@ -38,7 +38,8 @@ static int find_word(const char *line, const char *behind, const char **ret_rest
     return -1;
 }
 
-/* In a .trs file every test of a program is listed; a program that is one test has no name there. */
+/* In a .trs file every test of a program is listed; a program that is one test has no name there.
+ */
 static int take_line(struct report *r, const char *line)
 {
     static const char RESULT[] = ":test-result: ";
@@ -47,8 +48,9 @@ static int take_line(struct report *r, const char *line)
     int i = find_word(listed ? line + sizeof RESULT - 1 : line, listed ? " " : ": ", &name);
     if (i < 0 || (!listed && !*name))
         return 0;
-    return report_add(
-        r, &(struct report_test){.name = name, .outcome = WORDS[i].outcome, .message = WORDS[i].message});
+    return report_add(r, &(struct report_test){.name = name,
+                                               .outcome = WORDS[i].outcome,
+                                               .message = WORDS[i].message});
 }
 
 int report_parse_automake(struct report *r, struct report_source *s, struct error *err)

@@ -96,13 +96,15 @@ static int visit(struct walk *w, int dir, const char *folder, const char *name, 
     if (!S_ISREG(st.st_mode) || (w->pattern && !report_glob(w->pattern, inner)))
         return 0;
     if (w->files->count == REPORT_FILES_MAX)
-        return error_set(w->err, E2BIG, "%.400s: more than %u files match", w->call->path, REPORT_FILES_MAX);
+        return error_set(w->err, E2BIG, "%.400s: more than %u files match", w->call->path,
+                         REPORT_FILES_MAX);
     return add(w->files, path);
 }
 
 static int walk_folder(struct walk *w, const char *folder, unsigned depth)
 {
-    int fd, r = file_resolve(w->call, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK, &fd);
+    int fd,
+        r = file_resolve(w->call, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK, &fd);
     if (r < 0) /* gone, or closed to us */
         return depth == 0 ? file_error(w->call, -r, folder, w->err) : 0;
     DIR *dir = fdopendir(fd);
@@ -150,8 +152,8 @@ static int count_stars(const char *pattern)
     return n;
 }
 
-static int find_beneath(struct file_call *c, const char *pattern, const char *folder, struct report_files *f,
-                        struct error *err)
+static int find_beneath(struct file_call *c, const char *pattern, const char *folder,
+                        struct report_files *f, struct error *err)
 {
     struct walk w = {.call = c, .files = f, .pattern = pattern, .err = err};
     if (pattern && (unsigned)count_stars(pattern) > STARS_MAX)

@@ -1,7 +1,7 @@
 /*
- * Which files a REPORT is about: one file, all of a folder, or those that a pattern names (* ? [ ] within a
- * part of the path, ** for any number of parts). Links are not followed on the way, and neither .git nor
- * node_modules is entered.
+ * Which files a REPORT is about: one file, all of a folder, or those that a pattern names (* ? [ ]
+ * within a part of the path, ** for any number of parts). Links are not followed on the way, and
+ * neither .git nor node_modules is entered.
  */
 #pragma once
 

@@ -1,9 +1,9 @@
 /*
  * Lines of `go test -json`: events of tests, in packages, interleaved as they ran.
  *
- * A test's output comes before its end, so it is collected meanwhile. What has no end when its package has
- * one, and a package that fails without a failed test (it does not build, it crashed, it called os.Exit), is
- * an error. Lines that are not events are what the tools around it printed.
+ * A test's output comes before its end, so it is collected meanwhile. What has no end when its
+ * package has one, and a package that fails without a failed test (it does not build, it crashed,
+ * it called os.Exit), is an error. Lines that are not events are what the tools around it printed.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -99,11 +99,12 @@ static int add(struct go *g, struct running *t, enum wire_outcome outcome, int64
     clip_add_str(&name, t->package);
     clip_add_str(&name, *t->package && *t->name ? "." : "");
     clip_add_str(&name, t->name);
-    int r = report_add(g->report, &(struct report_test){
-                                      .name = clip_text(&name),
-                                      .outcome = outcome,
-                                      .message = outcome == WIRE_OUTCOME_PASSED ? "" : clip_text(&t->output),
-                                      .duration_ns = duration_ns});
+    int r = report_add(g->report, &(struct report_test){.name = clip_text(&name),
+                                                        .outcome = outcome,
+                                                        .message = outcome == WIRE_OUTCOME_PASSED
+                                                                       ? ""
+                                                                       : clip_text(&t->output),
+                                                        .duration_ns = duration_ns});
     clip_free(&name);
     return r;
 }
@@ -185,8 +186,8 @@ static enum wire_outcome outcome_of(const char *action)
     return strcmp(action, "skip") == 0 ? WIRE_OUTCOME_SKIPPED : 0;
 }
 
-/* What a compiler said about a package comes under a name like "demo [demo.test]", before the package's own
- * end. */
+/* What a compiler said about a package comes under a name like "demo [demo.test]", before the
+ * package's own end. */
 static void build_output(struct go *g, const json_t *event, const char *output)
 {
     const char *path = json_string_value(json_object_get(event, "ImportPath"));

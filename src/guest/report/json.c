@@ -76,19 +76,20 @@ static int add_assertion(struct report *r, const json_t *a, const char *file)
         clip_add_str(&message, "reported as ");
         clip_add_str(&message, *status ? status : "nothing");
     }
-    int result =
-        report_add(r, &(struct report_test){.name = clip_text(&name),
-                                            .outcome = outcome_of(status),
-                                            .message = clip_text(&message),
-                                            .file = file,
-                                            .line = line > 0 ? (uint64_t)line : 0,
-                                            .duration_ns = milliseconds(json_object_get(a, "duration"))});
+    int result = report_add(
+        r, &(struct report_test){.name = clip_text(&name),
+                                 .outcome = outcome_of(status),
+                                 .message = clip_text(&message),
+                                 .file = file,
+                                 .line = line > 0 ? (uint64_t)line : 0,
+                                 .duration_ns = milliseconds(json_object_get(a, "duration"))});
     clip_free(&name);
     clip_free(&message);
     return result;
 }
 
-/* A file that could not be run has a message and no assertions, or fails although none of them did. */
+/* A file that could not be run has a message and no assertions, or fails although none of them did.
+ */
 static int add_file(struct report *r, const json_t *file)
 {
     const json_t *assertions = json_object_get(file, "assertionResults"), *each;
@@ -128,12 +129,12 @@ static int add_mocha_test(struct report *r, const json_t *test, enum wire_outcom
 {
     const json_t *err = json_object_get(test, "err");
     const char *stack = string_of(err, "stack");
-    return report_add(r,
-                      &(struct report_test){.name = string_of(test, "fullTitle"),
-                                            .outcome = outcome,
-                                            .message = *stack ? stack : string_of(err, "message"),
-                                            .file = string_of(test, "file"),
-                                            .duration_ns = milliseconds(json_object_get(test, "duration"))});
+    return report_add(
+        r, &(struct report_test){.name = string_of(test, "fullTitle"),
+                                 .outcome = outcome,
+                                 .message = *stack ? stack : string_of(err, "message"),
+                                 .file = string_of(test, "file"),
+                                 .duration_ns = milliseconds(json_object_get(test, "duration"))});
 }
 
 static int add_mocha(struct report *r, const json_t *document)
@@ -175,8 +176,9 @@ int report_parse_json(struct report *r, struct report_source *s, struct error *e
              json_is_array(json_object_get(document, "failures")))
         result = add_mocha(r, document);
     else
-        result = error_set(err, EINVAL,
-                           "the JSON is neither jest's, vitest's nor mocha's: it has no \"testResults\"");
+        result = error_set(
+            err, EINVAL,
+            "the JSON is neither jest's, vitest's nor mocha's: it has no \"testResults\"");
     json_decref(document);
     return result;
 }

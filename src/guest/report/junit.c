@@ -2,9 +2,9 @@
  * JUnit XML, streamed through expat.
  *
  * There is no standard, only what runners write: pytest, CTest, surefire, jest-junit, vitest,
- * go-junit-report, cargo nextest, googletest, node. What they share is <testcase name classname time> within
- * <testsuite>s, with <failure>, <error> or <skipped> inside. A document type is refused, and with it all
- * entities but the five of XML, so that nothing in a report can grow.
+ * go-junit-report, cargo nextest, googletest, node. What they share is <testcase name classname
+ * time> within <testsuite>s, with <failure>, <error> or <skipped> inside. A document type is
+ * refused, and with it all entities but the five of XML, so that nothing in a report can grow.
  */
 #include <errno.h>
 #include <expat.h>
@@ -38,18 +38,20 @@ static void stop(struct junit *j, int r)
     XML_StopParser(j->xml, XML_FALSE);
 }
 
-static void doctype(void *data, const XML_Char *name, const XML_Char *system, const XML_Char *public,
-                    int has_internal)
+static void doctype(void *data, const XML_Char *name, const XML_Char *system,
+                    const XML_Char *public, int has_internal)
 {
     struct junit *j = data;
-    stop(j, error_set(j->err, EINVAL, "the XML has a document type, which test reports have no use for"));
+    stop(j, error_set(j->err, EINVAL,
+                      "the XML has a document type, which test reports have no use for"));
 }
 
 static void enter_suite(struct junit *j, const XML_Char **attributes)
 {
     const char *name = attribute(attributes, "name");
     if (j->n_suites == REPORT_NEST_MAX) {
-        stop(j, error_set(j->err, E2BIG, "more than %u test suites within each other", REPORT_NEST_MAX));
+        stop(j, error_set(j->err, E2BIG, "more than %u test suites within each other",
+                          REPORT_NEST_MAX));
         return;
     }
     j->pytest = name && strcmp(name, "pytest") == 0;
@@ -130,11 +132,11 @@ static void begin(void *data, const XML_Char *element, const XML_Char **attribut
     struct junit *j = data;
     if (++j->depth > DEPTH_MAX) {
         stop(j, error_set(j->err, E2BIG, "more than %u elements within each other", DEPTH_MAX));
-    } else if (j->depth == 1 && strcmp(element, "testsuites") != 0 && strcmp(element, "testsuite") != 0 &&
-               strcmp(element, "testcase") != 0) {
-        stop(j,
-             error_set(j->err, EINVAL,
-                       "<%.60s> is not a JUnit report: <testsuites> or <testsuite> was expected", element));
+    } else if (j->depth == 1 && strcmp(element, "testsuites") != 0 &&
+               strcmp(element, "testsuite") != 0 && strcmp(element, "testcase") != 0) {
+        stop(j, error_set(j->err, EINVAL,
+                          "<%.60s> is not a JUnit report: <testsuites> or <testsuite> was expected",
+                          element));
     } else if (j->in_case) {
         if (j->capture == NOTHING)
             begin_in_case(j, element, attributes);
@@ -189,8 +191,8 @@ static int parse_error(struct junit *j)
 {
     if (j->failure < 0)
         return j->failure;
-    return error_set(j->err, EINVAL, "line %lu: the XML is broken: %s", XML_GetCurrentLineNumber(j->xml),
-                     XML_ErrorString(XML_GetErrorCode(j->xml)));
+    return error_set(j->err, EINVAL, "line %lu: the XML is broken: %s",
+                     XML_GetCurrentLineNumber(j->xml), XML_ErrorString(XML_GetErrorCode(j->xml)));
 }
 
 static ssize_t read_full(struct report_source *s, uint8_t *data, size_t n)
@@ -207,8 +209,9 @@ static ssize_t read_full(struct report_source *s, uint8_t *data, size_t n)
     return (ssize_t)have;
 }
 
-/* expat looks at a token that is not complete again from its beginning each time there is more: of one that
- * stays incomplete the next piece is twice as long, so that the whole stays linear in time. */
+/* expat looks at a token that is not complete again from its beginning each time there is more: of
+ * one that stays incomplete the next piece is twice as long, so that the whole stays linear in
+ * time. */
 static int feed(struct junit *j, struct report_source *s)
 {
     size_t piece = PIECE;
@@ -247,8 +250,11 @@ static void junit_free(struct junit *j)
 
 int report_parse_junit(struct report *r, struct report_source *s, struct error *err)
 {
-    struct junit j = {
-        .xml = XML_ParserCreate(NULL), .report = r, .err = err, .body = CLIP_INIT, .output = CLIP_INIT};
+    struct junit j = {.xml = XML_ParserCreate(NULL),
+                      .report = r,
+                      .err = err,
+                      .body = CLIP_INIT,
+                      .output = CLIP_INIT};
     if (!j.xml)
         return -ENOMEM;
     XML_SetUserData(j.xml, &j);

@@ -6,8 +6,8 @@
 
 #define SUMMARY_LOOK 300u
 
-/* CTest counts a test that it could not run as failed, but writes <skipped>; those it was told to skip say
- * so. */
+/* CTest counts a test that it could not run as failed, but writes <skipped>; those it was told to
+ * skip say so. */
 static bool could_not_run(const struct junit *j)
 {
     return j->outcome == WIRE_OUTCOME_SKIPPED && j->status && strcmp(j->status, "notrun") == 0 &&
@@ -32,7 +32,8 @@ enum wire_outcome junit_outcome(const struct junit *j)
         return WIRE_OUTCOME_SKIPPED;
     if (is_one_of(j->status, "fail", "failed", "failure"))
         return WIRE_OUTCOME_FAILED;
-    return is_one_of(j->status, "error", "timeout", "crashed") ? WIRE_OUTCOME_ERROR : WIRE_OUTCOME_PASSED;
+    return is_one_of(j->status, "error", "timeout", "crashed") ? WIRE_OUTCOME_ERROR
+                                                               : WIRE_OUTCOME_PASSED;
 }
 
 /* pytest's own way to write a test: tests/test_a.py::TestX::test_y. */
@@ -58,7 +59,8 @@ static bool put_node_id(const struct junit *j, struct clip *name)
     return true;
 }
 
-/* The class tells tests of one name apart; where there is none, or node's meaningless one, the suites do. */
+/* The class tells tests of one name apart; where there is none, or node's meaningless one, the
+ * suites do. */
 void junit_name(const struct junit *j, struct clip *name)
 {
     if (!j->name || put_node_id(j, name)) {
@@ -79,8 +81,8 @@ void junit_name(const struct junit *j, struct clip *name)
     clip_add_str(name, j->name);
 }
 
-/* What the failure says: its summary, unless the body begins with it, then the body. A failure without a word
- * has what the test printed. */
+/* What the failure says: its summary, unless the body begins with it, then the body. A failure
+ * without a word has what the test printed. */
 void junit_message(struct junit *j, enum wire_outcome outcome, struct clip *message)
 {
     const char *body = clip_text(&j->body), *summary = j->summary ? j->summary : "";

@@ -12,10 +12,10 @@
  *     (what it printed)
  *     test result: FAILED. 1 passed; 1 failed; 1 ignored; …
  *
- * There is one such part for each test program. A test that failed is told once its output is known, which
- * comes in the failures; only as many results are taken as were announced, so that what a test printed does
- * not count as one. A part that ends without its last line, or with another number of results, is an error:
- * the program died.
+ * There is one such part for each test program. A test that failed is told once its output is
+ * known, which comes in the failures; only as many results are taken as were announced, so that
+ * what a test printed does not count as one. A part that ends without its last line, or with
+ * another number of results, is an error: the program died.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -43,7 +43,8 @@ struct libtest {
 
 static int tell(struct libtest *t, const char *name, enum wire_outcome outcome, const char *message)
 {
-    return report_add(t->report, &(struct report_test){.name = name, .outcome = outcome, .message = message});
+    return report_add(t->report,
+                      &(struct report_test){.name = name, .outcome = outcome, .message = message});
 }
 
 static int forget_failed(struct libtest *t, const char *name)
@@ -74,7 +75,9 @@ static int end_shown(struct libtest *t)
 {
     if (!t->shown)
         return 0;
-    int r = forget_failed(t, t->shown) ? tell(t, t->shown, WIRE_OUTCOME_FAILED, clip_text(&t->output)) : 0;
+    int r = forget_failed(t, t->shown)
+                ? tell(t, t->shown, WIRE_OUTCOME_FAILED, clip_text(&t->output))
+                : 0;
     free(t->shown);
     t->shown = NULL;
     return r;
@@ -130,7 +133,8 @@ static bool is_result(const char *s)
     return false;
 }
 
-/* "NAME ... RESULT". What a test that should panic is called ends in words that are not its name. */
+/* "NAME ... RESULT". What a test that should panic is called ends in words that are not its name.
+ */
 static int take_test(struct libtest *t, char *line)
 {
     static const char SUFFIX[] = " - should panic";

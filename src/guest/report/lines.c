@@ -46,7 +46,8 @@ static const uint8_t *newline_from(const struct lines *l, size_t from)
     return l->in.len > from ? memchr(l->in.data + from, '\n', l->in.len - from) : NULL;
 }
 
-/* The n bytes of the current line as a C string; the next one begins `used` bytes into the buffer. */
+/* The n bytes of the current line as a C string; the next one begins `used` bytes into the buffer.
+ */
 static int take(struct lines *l, size_t n, size_t used, char **ret, size_t *ret_n)
 {
     if (!buf_cstr(&l->in))

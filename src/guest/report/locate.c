@@ -1,11 +1,12 @@
 /*
  * Places in source files, as failures name them. Looked for are, in this order of the text,
  *
- *     PATH:LINE            src/a.py:12: AssertionError, panicked at src/lib.rs:7:38, (/x/a.test.js:3:50)
- *     "PATH", line LINE    Python's tracebacks
- *     PATH line LINE       Perl: at t/a.t line 5.
+ *     PATH:LINE            src/a.py:12: AssertionError, panicked at src/lib.rs:7:38,
+ * (/x/a.test.js:3:50) "PATH", line LINE    Python's tracebacks PATH line LINE       Perl: at t/a.t
+ * line 5.
  *
- * where PATH has a dot and letters behind it, as source files do. Those of the runner itself are passed over.
+ * where PATH has a dot and letters behind it, as source files do. Those of the runner itself are
+ * passed over.
  */
 #include <ctype.h>
 #include <string.h>
@@ -23,14 +24,15 @@ static bool is_path_byte(char c)
     return isalnum((unsigned char)c) || strchr("._-/+@$%~[]\\", c) || (unsigned char)c >= 0x80;
 }
 
-/* An extension: the last dot is followed by one to five letters or digits, the first of them a letter. */
+/* An extension: the last dot is followed by one to five letters or digits, the first of them a
+ * letter. */
 static bool has_extension(const char *path, size_t n)
 {
     size_t dot = n;
     while (dot > 0 && path[dot - 1] != '.' && path[dot - 1] != '/')
         dot--;
-    return dot > 1 && path[dot - 1] == '.' && n > dot && n - dot <= 5 && isalpha((unsigned char)path[dot]) &&
-           path[dot - 2] != '/';
+    return dot > 1 && path[dot - 1] == '.' && n > dot && n - dot <= 5 &&
+           isalpha((unsigned char)path[dot]) && path[dot - 2] != '/';
 }
 
 static bool is_foreign(const char *path)
@@ -79,7 +81,8 @@ static bool accept(const char *s, size_t n, const char *like, char path[REPORT_P
     return like ? strcmp(last_part(path), last_part(like)) == 0 : !is_foreign(path);
 }
 
-bool report_locate(const char *text, const char *like, char path[REPORT_PATH_MAX + 1], uint64_t *ret_line)
+bool report_locate(const char *text, const char *like, char path[REPORT_PATH_MAX + 1],
+                   uint64_t *ret_line)
 {
     const char *begin = text;
     while (*text) {

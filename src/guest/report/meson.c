@@ -1,7 +1,7 @@
 /*
- * Meson's testlog.json: one object per line and test program. It is read rather than testlog.junit.xml, which
- * shows a test that ran out of time as passed. The tests inside a program that speaks TAP are taken from its
- * output.
+ * Meson's testlog.json: one object per line and test program. It is read rather than
+ * testlog.junit.xml, which shows a test that ran out of time as passed. The tests inside a program
+ * that speaks TAP are taken from its output.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -48,11 +48,12 @@ static int add_program(struct report *r, const json_t *o, enum wire_outcome outc
         clip_add_str(&message, "\n");
         clip_add_str(&message, string_of(o, "stderr"));
     }
-    int result = report_add(r, &(struct report_test){.name = string_of(o, "name"),
-                                                     .outcome = outcome,
-                                                     .message = clip_text(&message),
-                                                     .duration_ns = report_duration(
-                                                         json_number_value(json_object_get(o, "duration")))});
+    int result = report_add(
+        r, &(struct report_test){
+               .name = string_of(o, "name"),
+               .outcome = outcome,
+               .message = clip_text(&message),
+               .duration_ns = report_duration(json_number_value(json_object_get(o, "duration")))});
     clip_free(&message);
     return result;
 }
@@ -76,7 +77,8 @@ static int take_record(struct report *r, const json_t *o)
     if (!result || !json_is_string(json_object_get(o, "name")))
         return 0;
     enum wire_outcome outcome = outcome_of(result);
-    uint64_t total = report_total(r), bad = r->counts[WIRE_OUTCOME_FAILED] + r->counts[WIRE_OUTCOME_ERROR];
+    uint64_t total = report_total(r),
+             bad = r->counts[WIRE_OUTCOME_FAILED] + r->counts[WIRE_OUTCOME_ERROR];
     int n = add_inner(r, o);
     if (n < 0)
         return n;

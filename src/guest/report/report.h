@@ -1,10 +1,10 @@
 /*
  * What a test runner reported, as a list of tests.
  *
- * Reports are files inside the box and so are bytes of the agent: that is why they are parsed here and not on
- * the host. Every format has one parser, which reads a source to its end and adds the tests it finds to a
- * struct report; that cleans what it is given (valid UTF-8, limits) and hands it on. Nothing here trusts a
- * total that a report claims: what counts is counted.
+ * Reports are files inside the box and so are bytes of the agent: that is why they are parsed here
+ * and not on the host. Every format has one parser, which reads a source to its end and adds the
+ * tests it finds to a struct report; that cleans what it is given (valid UTF-8, limits) and hands
+ * it on. Nothing here trusts a total that a report claims: what counts is counted.
  */
 #pragma once
 
@@ -33,9 +33,9 @@ struct clip {
 
 #define CLIP_HEAD (REPORT_TEXT_MAX / 3)
 #define CLIP_TAIL (REPORT_TEXT_MAX - CLIP_HEAD - 64)
-#define CLIP_INIT                                                                                            \
-    ((struct clip){.head = BUF_INIT(CLIP_HEAD),                                                              \
-                   .tail = BUF_INIT(CLIP_TAIL * 2),                                                          \
+#define CLIP_INIT                                                                                  \
+    ((struct clip){.head = BUF_INIT(CLIP_HEAD),                                                    \
+                   .tail = BUF_INIT(CLIP_TAIL * 2),                                                \
                    .whole = BUF_INIT(REPORT_TEXT_MAX + 1)})
 
 void clip_add(struct clip *c, const void *data, size_t n);
@@ -58,8 +58,8 @@ struct report_test {
 struct report {
     int (*emit)(void *data, const struct report_test *t);
     void *data;
-    const char
-        *label; /* put before each name: the file, where several are read and names alone do not tell */
+    const char *label; /* put before each name: the file, where several are read and names alone do
+                          not tell */
     const char *fallback; /* the message of a failure that has none, or NULL */
     uint64_t counts[WIRE_OUTCOME_SKIPPED + 1];
     uint64_t left_out; /* tests over the limit */
@@ -89,18 +89,20 @@ struct lines {
     bool cut; /* the line was longer */
 };
 
-#define LINES_INIT(from, longest)                                                                            \
+#define LINES_INIT(from, longest)                                                                  \
     ((struct lines){.source = (from), .max = (longest), .in = BUF_INIT((longest) + (128u << 10))})
 
-/* The next line without its end, NUL-terminated (a NUL inside becomes a space), valid until the next call. 1,
- * 0 at the end, or a negative errno. */
+/* The next line without its end, NUL-terminated (a NUL inside becomes a space), valid until the
+ * next call. 1, 0 at the end, or a negative errno. */
 int lines_next(struct lines *l, char **ret, size_t *ret_n);
 void lines_free(struct lines *l);
 #define _cleanup_lines_ _cleanup_(lines_free)
 
-/* The first place in a source file that a failure's text names: "src/a.py:12", "(/x/a.js:3:7)", "File "a.py",
- * line 3", "at t/a.t line 5". With `like`, only one of that file. The path goes to `path`. */
-bool report_locate(const char *text, const char *like, char path[REPORT_PATH_MAX + 1], uint64_t *ret_line);
+/* The first place in a source file that a failure's text names: "src/a.py:12", "(/x/a.js:3:7)",
+ * "File "a.py", line 3", "at t/a.t line 5". With `like`, only one of that file. The path goes to
+ * `path`. */
+bool report_locate(const char *text, const char *like, char path[REPORT_PATH_MAX + 1],
+                   uint64_t *ret_line);
 
 /* "1.25" seconds, or the like, as nanoseconds; 0 for anything else. */
 int64_t report_seconds(const char *s);

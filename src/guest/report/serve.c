@@ -102,7 +102,8 @@ static int parse(struct serving *s, int fd, const char *path, struct error *err)
     return r < 0 ? wrap(path, r, err) : 0;
 }
 
-static int read_one(struct serving *s, const struct report_files *f, const char *path, struct error *err)
+static int read_one(struct serving *s, const struct report_files *f, const char *path,
+                    struct error *err)
 {
     _cleanup_fd_ int fd = -1;
     struct stat st;
@@ -150,7 +151,8 @@ int report_serve(struct file_call *c, struct error *err)
     struct serving s = {.call = c,
                         .report = {.emit = send_test, .data = c},
                         .log = CLIP_INIT,
-                        .format = (enum wire_report_format)wire_find_u64(&c->request, WIRE_K_FORMAT, 0),
+                        .format =
+                            (enum wire_report_format)wire_find_u64(&c->request, WIRE_K_FORMAT, 0),
                         .newer_ns = (int64_t)wire_find_u64(&c->request, WIRE_K_NEWER_NS, 0)};
     struct report_files files;
     setrlimit(RLIMIT_DATA, &(struct rlimit){MEMORY_MAX, MEMORY_MAX});

@@ -1,5 +1,5 @@
-/* REPORT: what a test runner reported, as ENTRY frames and totals. docs/protocol.md says which fields there
- * are. */
+/* REPORT: what a test runner reported, as ENTRY frames and totals. docs/protocol.md says which
+ * fields there are. */
 #pragma once
 
 #include "file.h"

@@ -11,8 +11,8 @@
 #define REPLACEMENT "\xef\xbf\xbd"
 #define LABEL_JOIN  " > "
 
-/* How long the terminal sequence at s is (ESC [ … letter), or 0: runners colour even what they write to
- * files. */
+/* How long the terminal sequence at s is (ESC [ … letter), or 0: runners colour even what they
+ * write to files. */
 static size_t colour_length(const char *s, size_t n)
 {
     if (n < 3 || s[0] != 0x1b || s[1] != '[')
@@ -23,7 +23,8 @@ static size_t colour_length(const char *s, size_t n)
     return 0;
 }
 
-/* Appends valid UTF-8 without colours and carriage returns; on one line if asked. Stops before `max` bytes.
+/* Appends valid UTF-8 without colours and carriage returns; on one line if asked. Stops before
+ * `max` bytes.
  */
 static void clean(const char *s, size_t max, bool one_line, struct buf *out)
 {
@@ -78,7 +79,8 @@ static void clean_message(const char *message, struct buf *out)
     trim(out);
 }
 
-/* Where it failed is in the text of most failures; a place in the test's own file is the best one. */
+/* Where it failed is in the text of most failures; a place in the test's own file is the best one.
+ */
 static void find_place(struct report_test *t, char path[REPORT_PATH_MAX + 1])
 {
     uint64_t line;
@@ -108,7 +110,8 @@ static int64_t add_duration(int64_t a, int64_t b)
 
 int report_add(struct report *r, const struct report_test *t)
 {
-    _cleanup_buf_ struct buf name = BUF_INIT(REPORT_NAME_MAX + 16), file = BUF_INIT(REPORT_PATH_MAX + 16),
+    _cleanup_buf_ struct buf name = BUF_INIT(REPORT_NAME_MAX + 16),
+                             file = BUF_INIT(REPORT_PATH_MAX + 16),
                              message = BUF_INIT(REPORT_TEXT_MAX * 3 + 16);
     char path[REPORT_PATH_MAX + 1];
     struct report_test out = *t;

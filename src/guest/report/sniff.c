@@ -1,6 +1,6 @@
 /*
- * Which format a report has. XML and JSON tell by their first bytes; of what a runner prints, the first line
- * that only one of the formats has decides, since anything may be printed before.
+ * Which format a report has. XML and JSON tell by their first bytes; of what a runner prints, the
+ * first line that only one of the formats has decides, since anything may be printed before.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -41,7 +41,8 @@ static bool is_libtest(const char *line)
 
 static bool is_automake(const char *line)
 {
-    static const char *const WORDS[] = {"PASS: ", "FAIL: ", "SKIP: ", "XFAIL: ", "XPASS: ", "ERROR: "};
+    static const char *const WORDS[] = {
+        "PASS: ", "FAIL: ", "SKIP: ", "XFAIL: ", "XPASS: ", "ERROR: "};
     if (strncmp(line, ":test-result: ", 14) == 0)
         return true;
     if (strncmp(line, "# TOTAL:", 8) == 0)
@@ -97,7 +98,8 @@ static int rewind_source(struct report_source *s)
 static bool is_document(const char *head)
 {
     return strstr(head, "\"testResults\"") || strstr(head, "\"numTotalTests\"") ||
-           strstr(head, "\"fullTitle\"") || (strstr(head, "\"stats\"") && strstr(head, "\"suites\""));
+           strstr(head, "\"fullTitle\"") ||
+           (strstr(head, "\"stats\"") && strstr(head, "\"suites\""));
 }
 
 enum wire_report_format report_sniff(struct report_source *s)

@@ -8,14 +8,14 @@
  *         1..1
  *     ok 1 - inner                  its sum: told only when its tests do not tell it
  *     not ok 2 - b # TODO later
- *       ---                         YAML, indented by two; and # comments: what there is to say about the
- * test
+ *       ---                         YAML, indented by two; and # comments: what there is to say
+ * about the test
  *       ...
  *
- * A level is one list of tests with its plan. What follows a test line belongs to it, so a test is told when
- * the next line of that kind comes. Several documents may follow each other, as when make runs several
- * programs: a plan that is full, followed by a new number 1 or another plan, ends one. All other lines are
- * somebody's output.
+ * A level is one list of tests with its plan. What follows a test line belongs to it, so a test is
+ * told when the next line of that kind comes. Several documents may follow each other, as when make
+ * runs several programs: a plan that is full, followed by a new number 1 or another plan, ends one.
+ * All other lines are somebody's output.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -58,7 +58,8 @@ static int take_plan(struct tap *t, unsigned depth, const char *line)
                                           .message = end + strspn(end, " ")});
 }
 
-/* Where the directive of a description begins, or NULL: a # that is not escaped, with SKIP or TODO behind. */
+/* Where the directive of a description begins, or NULL: a # that is not escaped, with SKIP or TODO
+ * behind. */
 static char *find_directive(char *s)
 {
     for (char *hash = strchr(s, '#'); hash; hash = strchr(hash + 1, '#')) {
@@ -103,7 +104,8 @@ static void trim_end(char *s)
         s[n - 1] = 0;
 }
 
-/* The sum of a subtest is told if its tests have not told it: when it failed and none of them did. */
+/* The sum of a subtest is told if its tests have not told it: when it failed and none of them did.
+ */
 static bool is_told(struct level *l, enum wire_outcome outcome)
 {
     bool told = l->children > 0 && (outcome != WIRE_OUTCOME_FAILED || l->child_bad);
@@ -195,7 +197,8 @@ static bool in_yaml(struct tap *t, const char *line, size_t indent)
 {
     const char *text = line + indent;
     if (!t->yaml) {
-        bool begins = t->test.there && strcmp(text, "---") == 0 && indent >= t->test.depth * INDENT + 1;
+        bool begins =
+            t->test.there && strcmp(text, "---") == 0 && indent >= t->test.depth * INDENT + 1;
         t->yaml = begins ? indent : 0;
         return begins;
     }

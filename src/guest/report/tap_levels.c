@@ -34,14 +34,14 @@ int tap_flush(struct tap *t)
         return 0;
     p->there = false;
     t->yaml = 0;
-    return tap_tell(
-        t, p->depth,
-        &(struct report_test){.name = p->name ? p->name : "",
-                              .outcome = p->outcome,
-                              .message = p->outcome == WIRE_OUTCOME_PASSED ? "" : clip_text(&p->message),
-                              .file = p->file,
-                              .line = p->line,
-                              .duration_ns = p->duration_ns});
+    return tap_tell(t, p->depth,
+                    &(struct report_test){
+                        .name = p->name ? p->name : "",
+                        .outcome = p->outcome,
+                        .message = p->outcome == WIRE_OUTCOME_PASSED ? "" : clip_text(&p->message),
+                        .file = p->file,
+                        .line = p->line,
+                        .duration_ns = p->duration_ns});
 }
 
 /* A list of tests has ended: were there as many as were planned? */
@@ -54,11 +54,13 @@ static int check_plan(struct tap *t, unsigned depth)
     if (l->planned)
         snprintf(message, sizeof message, "planned %lu, ran %lu", l->plan, l->ran);
     else
-        snprintf(message, sizeof message, "ran %lu, and ended without a plan: did it crash?", l->ran);
+        snprintf(message, sizeof message, "ran %lu, and ended without a plan: did it crash?",
+                 l->ran);
     if (depth > 0)
         t->levels[depth - 1].child_bad = true;
     return tap_tell(
-        t, depth, &(struct report_test){.name = "(plan)", .outcome = WIRE_OUTCOME_ERROR, .message = message});
+        t, depth,
+        &(struct report_test){.name = "(plan)", .outcome = WIRE_OUTCOME_ERROR, .message = message});
 }
 
 /* Leaves the subtests that are deeper than this. */

@@ -1,4 +1,5 @@
-/* The lists of tests, within each other, that a TAP document is; private to tap.c and tap_levels.c. */
+/* The lists of tests, within each other, that a TAP document is; private to tap.c and tap_levels.c.
+ */
 #pragma once
 
 #include "report.h"
@@ -42,7 +43,8 @@ int tap_tell(struct tap *t, unsigned depth, const struct report_test *test);
 /* Tells the test that was read last. */
 int tap_flush(struct tap *t);
 
-/* Tells it, and goes to the list at this depth: leaves subtests, whose plans must hold, or enters new ones.
+/* Tells it, and goes to the list at this depth: leaves subtests, whose plans must hold, or enters
+ * new ones.
  */
 int tap_go_to(struct tap *t, unsigned depth);
 

@@ -1,9 +1,9 @@
 /*
- * Answers of the scribe on one connection: records, a stream of bytes cut into DATA frames, one RESULT or
- * ERROR.
+ * Answers of the scribe on one connection: records, a stream of bytes cut into DATA frames, one
+ * RESULT or ERROR.
  *
- * The first failure to send sticks to `status`, and everything after it is dropped, so that a run of calls
- * can be checked once.
+ * The first failure to send sticks to `status`, and everything after it is dropped, so that a run
+ * of calls can be checked once.
  */
 #pragma once
 
@@ -22,8 +22,9 @@ struct answer {
     size_t begin;
 };
 
-#define ANSWER_INIT(sock)                                                                                    \
-    ((struct answer){.fd = (sock), .data = BUF_INIT(WIRE_DATA_MAX), .frame = BUF_INIT(2 * WIRE_BODY_MAX)})
+#define ANSWER_INIT(sock)                                                                          \
+    ((struct answer){                                                                              \
+        .fd = (sock), .data = BUF_INIT(WIRE_DATA_MAX), .frame = BUF_INIT(2 * WIRE_BODY_MAX)})
 
 void answer_free(struct answer *a);
 
@@ -31,7 +32,8 @@ void answer_free(struct answer *a);
 int answer_write(struct answer *a, const void *bytes, size_t n);
 int answer_printf(struct answer *a, const char *fmt, ...) PRINTF(2, 3);
 
-/* Sends what is left of the stream; then the next bytes are at this offset of the file (a hole was left out).
+/* Sends what is left of the stream; then the next bytes are at this offset of the file (a hole was
+ * left out).
  */
 int answer_seek(struct answer *a, uint64_t offset);
 

@@ -1,9 +1,9 @@
 /*
  * One side of a file's diff: what git would store of it.
  *
- * Small files are held in memory, since the text diff needs them whole; larger ones stay open and are read
- * again. A file that is too large to be told of at all, or that cannot be read, is `untold`: it is only known
- * to be there.
+ * Small files are held in memory, since the text diff needs them whole; larger ones stay open and
+ * are read again. A file that is too large to be told of at all, or that cannot be read, is
+ * `untold`: it is only known to be there.
  */
 #pragma once
 
@@ -29,7 +29,8 @@ struct blob {
 
 #define BLOB_NONE ((struct blob){.fd = -1, .name = "0000000000000000000000000000000000000000"})
 
-/* Loads what is at a path. `budget` is how many bytes may still be read; it is used up. 0 or -ENOMEM. */
+/* Loads what is at a path. `budget` is how many bytes may still be read; it is used up. 0 or
+ * -ENOMEM. */
 int blob_load(int root, const char *path, uint64_t *budget, struct blob *ret);
 void blob_free(struct blob *b);
 #define _cleanup_blob_ _cleanup_(blob_free)

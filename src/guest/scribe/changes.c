@@ -47,8 +47,8 @@ static int make_room(struct changes *list)
     return 0;
 }
 
-static int add(struct walk *w, struct changes *list, enum wire_change kind, const char *path, size_t path_len,
-               const struct seen *seen)
+static int add(struct walk *w, struct changes *list, enum wire_change kind, const char *path,
+               size_t path_len, const struct seen *seen)
 {
     if (list->count == CHANGES_MAX || list->bytes + path_len + OVERHEAD > CHANGES_BYTES_MAX ||
         path_len > RELPATH_MAX) {
@@ -72,8 +72,8 @@ static int add(struct walk *w, struct changes *list, enum wire_change kind, cons
     return r == -ENOMEM ? error_errno(walk_error(w), ENOMEM, "cannot list the changes") : 0;
 }
 
-/* Files that cannot be read to compare them are taken to differ: they are in a layer, so the box had them
- * open. */
+/* Files that cannot be read to compare them are taken to differ: they are in a layer, so the box
+ * had them open. */
 static bool same_content(struct walk *w, const char *name)
 {
     _cleanup_fd_ int a = -1, b = -1;
@@ -125,8 +125,8 @@ static int visit(struct walk *w, const struct walk_entry *e, void *data)
     return dir_merged || dir_base;
 }
 
-/* A folder that is only on one side is listed if it is empty there, or implied by what is in it; one that is
- * on both sides if its permissions differ. */
+/* A folder that is only on one side is listed if it is empty there, or implied by what is in it;
+ * one that is on both sides if its permissions differ. */
 static int leave(struct walk *w, void *data)
 {
     int merged = walk_dir(w, WALK_MERGED), base = walk_dir(w, WALK_BASE);
@@ -138,7 +138,8 @@ static int leave(struct walk *w, void *data)
     if (fstat(merged >= 0 ? merged : base, &st) < 0 || (base >= 0 && fstat(base, &base_st) < 0))
         return error_errno(walk_error(w), errno, "cannot look at a folder");
     enum wire_change kind = merged < 0 ? WIRE_DELETED : base < 0 ? WIRE_ADDED : WIRE_MODIFIED;
-    if (kind == WIRE_MODIFIED ? (st.st_mode & 0777) == (base_st.st_mode & 0777) : found && !list->folders)
+    if (kind == WIRE_MODIFIED ? (st.st_mode & 0777) == (base_st.st_mode & 0777)
+                              : found && !list->folders)
         return 0;
     const struct seen seen = {merged >= 0 ? merged : base, "", &st, kind != WIRE_MODIFIED && found};
     return add(w, data, kind, walk_path(w), walk_path_len(w), &seen);

@@ -10,15 +10,17 @@
 #include "error.h"
 #include "tree.h"
 
-/* More than these are left out, and the answer says so: the list must fit into the memory of the host. */
+/* More than these are left out, and the answer says so: the list must fit into the memory of the
+ * host. */
 #define CHANGES_MAX       1000000u
 #define CHANGES_BYTES_MAX (256u << 20)
 
-/* Folders are listed where they are empty or their permissions changed; others that were added or deleted
- * only when asked for, as implied by what is in them. */
+/* Folders are listed where they are empty or their permissions changed; others that were added or
+ * deleted only when asked for, as implied by what is in them. */
 struct change {
     enum wire_change kind;
-    mode_t mode; /* in the merged view, or for what is gone, in the base; likewise size and target */
+    mode_t
+        mode; /* in the merged view, or for what is gone, in the base; likewise size and target */
     uint64_t size;
     bool implied;
     uint64_t link; /* of a file with several names: the same for all of them; else 0 */

@@ -14,7 +14,8 @@
 int content_open(int dir, const char *name, int *ret_fd)
 {
     struct stat st;
-    _cleanup_fd_ int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    _cleanup_fd_ int fd =
+        openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
         return -errno;
     if (!S_ISREG(st.st_mode))
@@ -74,8 +75,8 @@ int content_next_data(int fd, uint64_t size, uint64_t *offset, uint64_t *ret_end
     return 0;
 }
 
-/* Moves *offset over what is a hole in both files, and says where the next hole of either begins: finding it
- * takes the kernel as long as the data before it is large. */
+/* Moves *offset over what is a hole in both files, and says where the next hole of either begins:
+ * finding it takes the kernel as long as the data before it is large. */
 static int skip_holes(int a, int b, uint64_t size, uint64_t *offset, uint64_t *ret_end)
 {
     uint64_t at_a = *offset, at_b = *offset, end_a, end_b;

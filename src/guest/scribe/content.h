@@ -12,14 +12,16 @@ int content_open(int dir, const char *name, int *ret_fd);
 /* A link's target as a new string. */
 int content_read_link(int dir, const char *name, char **ret);
 
-/* 1 if both files hold the same bytes, 0 if not, or a negative errno. Holes of both are not read. */
+/* 1 if both files hold the same bytes, 0 if not, or a negative errno. Holes of both are not read.
+ */
 int content_same(int a, int b);
 
-/* The next part of a file that holds data, from *offset on: moves *offset there and says where it ends; at
- * the file's end both are `size`. */
+/* The next part of a file that holds data, from *offset on: moves *offset there and says where it
+ * ends; at the file's end both are `size`. */
 int content_next_data(int fd, uint64_t size, uint64_t *offset, uint64_t *ret_end);
 
-/* Like pread, through EINTR and short reads: fewer bytes than asked for only at the end of the file. */
+/* Like pread, through EINTR and short reads: fewer bytes than asked for only at the end of the
+ * file. */
 ssize_t content_read(int fd, void *space, size_t n, uint64_t offset);
 
 /* Does the file hold exactly these bytes? */

@@ -52,7 +52,8 @@ static int copy_file(struct walk *w, const struct walk_entry *e, struct copy *c)
     if (first && link_again(c, first, to, e->name) == 0)
         return 0;
     struct share *share = S_ISREG(e->merged.st_mode) ? c->options->share : NULL;
-    int r = share && share_link(share, from, e->path, &e->merged, to) ? 0 : copy_new(c, e, from, to);
+    int r =
+        share && share_link(share, from, e->path, &e->merged, to) ? 0 : copy_new(c, e, from, to);
     if (r >= 0 && share)
         share_note(share, &e->merged, to, e->name);
     if (r >= 0 && e->merged.st_nlink > 1 && !first)

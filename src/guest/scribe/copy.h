@@ -1,9 +1,10 @@
 /*
  * The answer to WIRE_COPY: the box's changes as a new layer, in the tree's `copy` folder.
  *
- * Plain, it is l0 as it is, with whiteouts, overlay's marks, links among files and holes kept. Flattened, it
- * is all layers in one: what the merged view shows at each candidate, a whiteout where it shows nothing but
- * the base has something, and an opaque mark on each folder that hides what the base has there.
+ * Plain, it is l0 as it is, with whiteouts, overlay's marks, links among files and holes kept.
+ * Flattened, it is all layers in one: what the merged view shows at each candidate, a whiteout
+ * where it shows nothing but the base has something, and an opaque mark on each folder that hides
+ * what the base has there.
  */
 #pragma once
 
@@ -17,7 +18,8 @@ struct share;
 
 struct copy_options {
     bool flatten;
-    uint64_t *room;      /* bytes that may still be written; NULL: the filesystem has a limit of its own */
+    uint64_t
+        *room; /* bytes that may still be written; NULL: the filesystem has a limit of its own */
     struct share *share; /* files of the last snapshot (share.h); NULL: everything is copied */
 };
 

@@ -64,7 +64,9 @@ int copyfile_attributes(int from, int to, bool escape)
 int copyfile_finish(int to, const struct stat *st)
 {
     const struct timespec times[2] = {st->st_atim, st->st_mtim};
-    return fchmod(to, st->st_mode & 07777 & ~(mode_t)S_ISUID) < 0 || futimens(to, times) < 0 ? -errno : 0;
+    return fchmod(to, st->st_mode & 07777 & ~(mode_t)S_ISUID) < 0 || futimens(to, times) < 0
+               ? -errno
+               : 0;
 }
 
 /* Copies the bytes from `offset` up to `end`; the kernel does it, from page to page. */

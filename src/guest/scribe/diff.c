@@ -70,8 +70,9 @@ static void write_summary(struct diff *d)
     if (!d->stat || n->files == 0)
         return;
     answer_printf(d->a, " %llu file%s changed, %llu insertion%s(+), %llu deletion%s(-)\n",
-                  (unsigned long long)n->files, n->files == 1 ? "" : "s", (unsigned long long)n->added,
-                  n->added == 1 ? "" : "s", (unsigned long long)n->deleted, n->deleted == 1 ? "" : "s");
+                  (unsigned long long)n->files, n->files == 1 ? "" : "s",
+                  (unsigned long long)n->added, n->added == 1 ? "" : "s",
+                  (unsigned long long)n->deleted, n->deleted == 1 ? "" : "s");
 }
 
 /* Which changes the diff tells of; counts those it leaves out because git would not take them. */

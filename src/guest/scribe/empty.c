@@ -1,7 +1,8 @@
 /*
- * Theory: files and empty folders are removed as they are met; a folder with something in it is gone into.
- * Coming back from it, the folder above is read from its start again, where it comes first now and goes at
- * the second try: what stood before it was removed already. So no name has to be remembered.
+ * Theory: files and empty folders are removed as they are met; a folder with something in it is
+ * gone into. Coming back from it, the folder above is read from its start again, where it comes
+ * first now and goes at the second try: what stood before it was removed already. So no name has to
+ * be remembered.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -23,8 +24,8 @@ static bool is_dots(const char *name)
     return name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]));
 }
 
-/* A folder that its owner may not read or change is made one: whoever empties it may be its owner and no
- * more. */
+/* A folder that its owner may not read or change is made one: whoever empties it may be its owner
+ * and no more. */
 static int open_child(int dir, const char *name)
 {
     struct stat st;
@@ -37,7 +38,8 @@ static int open_child(int dir, const char *name)
     return child;
 }
 
-/* 1 with *ret_child open if there is a folder to go into first, 0 when nothing is left, or a negative errno.
+/* 1 with *ret_child open if there is a folder to go into first, 0 when nothing is left, or a
+ * negative errno.
  */
 static int remove_entry(int dir, const char *name, int *ret_child)
 {

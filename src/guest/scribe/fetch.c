@@ -79,11 +79,13 @@ static int send_path(int merged, const char *path, struct answer *a)
     return answer_flush(a);
 }
 
-int fetch_answer(const struct tree *t, const struct wire_frame *request, struct answer *a, struct error *err)
+int fetch_answer(const struct tree *t, const struct wire_frame *request, struct answer *a,
+                 struct error *err)
 {
     struct wire_field field;
     _cleanup_free_ char *path = wire_find_str(request, WIRE_K_PATH);
-    if (!wire_find(request, WIRE_K_PATH, &field) || !relpath_is_valid(field.data, field.size) || !path)
+    if (!wire_find(request, WIRE_K_PATH, &field) || !relpath_is_valid(field.data, field.size) ||
+        !path)
         return error_set(err, EINVAL, "the request names no path");
     if (t->merged < 0)
         return error_set(err, ENOENT, "there is no workspace to fetch from");

@@ -1,8 +1,8 @@
 /*
  * LAYERED: which of the paths in the request the box's layers decide about.
  *
- * A layer decides about a path that it holds (a whiteout counts), that lies beneath something of it that is
- * no folder, or beneath an opaque folder. All other paths show the base.
+ * A layer decides about a path that it holds (a whiteout counts), that lies beneath something of it
+ * that is no folder, or beneath an opaque folder. All other paths show the base.
  */
 #include <errno.h>
 #include <fcntl.h>

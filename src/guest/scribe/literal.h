@@ -4,6 +4,6 @@
 #include "answer.h"
 #include "blob.h"
 
-/* Writes the whole patch: the new content and, so that it can be taken back, the old one. Nothing is held in
- * memory. 0, -ESTALE if a file changed while it was read, or another negative errno. */
+/* Writes the whole patch: the new content and, so that it can be taken back, the old one. Nothing
+ * is held in memory. 0, -ESTALE if a file changed while it was read, or another negative errno. */
 int literal_write(struct answer *a, const struct blob *old, const struct blob *new);

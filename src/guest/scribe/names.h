@@ -14,7 +14,8 @@ struct names {
 /* Adds the names of a folder just opened. 0 or a negative errno. */
 int names_read(struct names *n, int dir);
 
-/* Puts them in order and drops what is there twice; needed once names of more than one folder were read. */
+/* Puts them in order and drops what is there twice; needed once names of more than one folder were
+ * read. */
 void names_unite(struct names *n);
 
 const char *names_get(const struct names *n, size_t i);

@@ -47,9 +47,10 @@ static int write_index(struct answer *a, const struct blob *old, const struct bl
     return answer_write(a, "\n", 1);
 }
 
-/* The names above the hunks. One with a blank gets a tab behind it, as git's has, so that its end can be
- * told. */
-static int write_sides(struct answer *a, const char *path, const struct blob *old, const struct blob *new)
+/* The names above the hunks. One with a blank gets a tab behind it, as git's has, so that its end
+ * can be told. */
+static int write_sides(struct answer *a, const char *path, const struct blob *old,
+                       const struct blob *new)
 {
     const char *end = strchr(path, ' ') && !cquote_is_needed(path) ? "\t\n" : "\n";
     if (old->mode)
@@ -61,7 +62,8 @@ static int write_sides(struct answer *a, const char *path, const struct blob *ol
     return answer_printf(a, "+++ /dev/null\n");
 }
 
-static int write_untold(struct answer *a, const char *path, const struct blob *old, const struct blob *new)
+static int write_untold(struct answer *a, const char *path, const struct blob *old,
+                        const struct blob *new)
 {
     if (old->mode)
         write_name(a, "Binary files ", "a/", path, " and ");
@@ -77,7 +79,8 @@ static int write_bytes(void *data, const void *bytes, size_t n)
     return answer_write(data, bytes, n);
 }
 
-/* 0 with *ret filled for texts that can be compared line by line, 1 if they are to be taken as binary. */
+/* 0 with *ret filled for texts that can be compared line by line, 1 if they are to be taken as
+ * binary. */
 static int compare_text(const struct blob *old, const struct blob *new, struct linediff *ret)
 {
     if (blob_is_binary(old) || blob_is_binary(new))
@@ -86,7 +89,8 @@ static int compare_text(const struct blob *old, const struct blob *new, struct l
     return r == -E2BIG || r == -ENOMEM ? 1 : r;
 }
 
-static int write_content(struct answer *a, const char *path, const struct blob *old, const struct blob *new)
+static int write_content(struct answer *a, const char *path, const struct blob *old,
+                         const struct blob *new)
 {
     if (old->untold || new->untold)
         return write_untold(a, path, old, new);
@@ -113,7 +117,8 @@ static bool is_other_type(const struct blob *old, const struct blob *new)
 
 static bool is_same(const struct blob *old, const struct blob *new)
 {
-    return old->mode == new->mode && !old->untold && !new->untold &&strcmp(old->name, new->name) == 0;
+    return old->mode == new->mode && !old->untold &&
+           !new->untold &&strcmp(old->name, new->name) == 0;
 }
 
 int patch_write(struct answer *a, const char *path, const struct blob *old, const struct blob *new,
@@ -132,7 +137,8 @@ int patch_write(struct answer *a, const char *path, const struct blob *old, cons
     return write_content(a, path, old, new);
 }
 
-int patch_write_rename(struct answer *a, const char *from, const char *to, mode_t old_mode, mode_t new_mode)
+int patch_write_rename(struct answer *a, const char *from, const char *to, mode_t old_mode,
+                       mode_t new_mode)
 {
     write_first_line(a, from, to);
     write_modes(a, old_mode, new_mode);

@@ -18,7 +18,8 @@ int patch_write(struct answer *a, const char *path, const struct blob *old, cons
                 struct patch_totals *totals);
 
 /* Writes that a file was moved; its mode may have changed. */
-int patch_write_rename(struct answer *a, const char *from, const char *to, mode_t old_mode, mode_t new_mode);
+int patch_write_rename(struct answer *a, const char *from, const char *to, mode_t old_mode,
+                       mode_t new_mode);
 
 /* Instead: a line as of `git diff --numstat`. */
 int patch_count(struct answer *a, const char *path, const struct blob *old, const struct blob *new,

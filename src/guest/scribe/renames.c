@@ -35,7 +35,8 @@ static size_t pick(const struct changes *list, const bool *wanted, struct candid
     for (size_t i = 0; i < list->count; i++) {
         const struct change *c = list->items[i];
         if (wanted[i] && c->kind != WIRE_MODIFIED && S_ISREG(c->mode) && c->size > 0)
-            ret[n++] = (struct candidate){.size = c->size, .gone = c->kind == WIRE_DELETED, .index = i};
+            ret[n++] =
+                (struct candidate){.size = c->size, .gone = c->kind == WIRE_DELETED, .index = i};
     }
     return n;
 }
@@ -57,13 +58,14 @@ static size_t keep_pairs(struct candidate *c, size_t n)
     return kept;
 }
 
-static int name_all(const struct tree *t, const struct changes *list, struct candidate *c, size_t *n,
-                    uint64_t *budget)
+static int name_all(const struct tree *t, const struct changes *list, struct candidate *c,
+                    size_t *n, uint64_t *budget)
 {
     size_t kept = 0;
     for (size_t i = 0; i < *n; i++) {
         _cleanup_blob_ struct blob b = BLOB_NONE;
-        int r = blob_load(c[i].gone ? t->base : t->merged, list->items[c[i].index]->path, budget, &b);
+        int r =
+            blob_load(c[i].gone ? t->base : t->merged, list->items[c[i].index]->path, budget, &b);
         if (r < 0)
             return r;
         if (b.untold || !S_ISREG(b.mode))
@@ -75,8 +77,8 @@ static int name_all(const struct tree *t, const struct changes *list, struct can
     return 0;
 }
 
-/* Of the files with the same content, the first that is gone became the first that is new, and so on: where a
- * whole folder was moved, that is the right one. */
+/* Of the files with the same content, the first that is gone became the first that is new, and so
+ * on: where a whole folder was moved, that is the right one. */
 static void pair(const struct candidate *c, size_t n, size_t *partner)
 {
     for (size_t i = 0, end; i < n; i = end) {
@@ -95,8 +97,8 @@ static void pair(const struct candidate *c, size_t n, size_t *partner)
     }
 }
 
-int renames_find(const struct tree *t, const struct changes *list, const bool *wanted, uint64_t *budget,
-                 size_t **ret_partner)
+int renames_find(const struct tree *t, const struct changes *list, const bool *wanted,
+                 uint64_t *budget, size_t **ret_partner)
 {
     _cleanup_free_ size_t *partner = malloc((list->count + 1) * sizeof *partner);
     _cleanup_free_ struct candidate *c = malloc((list->count + 1) * sizeof *c);

@@ -31,7 +31,8 @@ struct snapshots {
     bool mapped;
 };
 
-static int copy_one(struct tree *t, const struct snapshots *s, struct copy_options o, struct error *err)
+static int copy_one(struct tree *t, const struct snapshots *s, struct copy_options o,
+                    struct error *err)
 {
     _cleanup_(share_close) struct share share = SHARE_INIT;
     char path[64];
@@ -54,7 +55,8 @@ static int copy_both(int root, struct tree *w, const struct wire_frame *request,
 {
     _cleanup_tree_ struct tree r = TREE_INIT;
     uint64_t room = wire_find_u64(request, WIRE_K_ROOM, UINT64_MAX);
-    const struct copy_options o = {.flatten = wire_find_u64(request, WIRE_K_FLATTEN, 0) != 0, .room = &room};
+    const struct copy_options o = {.flatten = wire_find_u64(request, WIRE_K_FLATTEN, 0) != 0,
+                                   .room = &room};
     struct snapshots s = {.folder = -1,
                           .number = (unsigned)wire_find_u64(request, WIRE_K_SNAPSHOT, 0),
                           .previous = (unsigned)wire_find_u64(request, WIRE_K_PREVIOUS, 0),
@@ -74,7 +76,8 @@ static int copy_both(int root, struct tree *w, const struct wire_frame *request,
     return done;
 }
 
-static int serve_request(int root, const struct wire_frame *request, struct answer *a, struct error *err)
+static int serve_request(int root, const struct wire_frame *request, struct answer *a,
+                         struct error *err)
 {
     _cleanup_tree_ struct tree t = TREE_INIT;
     int r = tree_open(root, "w", &t, err);
@@ -101,8 +104,8 @@ static int serve_request(int root, const struct wire_frame *request, struct answ
     }
 }
 
-/* One connection from its request to its last answer. Its failure is the host's to notice, and ends nothing
- * else. */
+/* One connection from its request to its last answer. Its failure is the host's to notice, and ends
+ * nothing else. */
 static void serve(int root, int conn)
 {
     _cleanup_(wire_reader_free) struct wire_reader in = WIRE_READER_INIT(conn);

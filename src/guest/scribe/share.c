@@ -88,7 +88,8 @@ void share_close(struct share *s)
     *s = SHARE_INIT;
 }
 
-/* The folder of the earlier snapshot that holds `path`; files come folder by folder, so the last is kept. */
+/* The folder of the earlier snapshot that holds `path`; files come folder by folder, so the last is
+ * kept. */
 static int share_dir(struct share *s, const char *path)
 {
     size_t n = (size_t)(relpath_name(path) - path);
@@ -119,12 +120,14 @@ int share_link(struct share *s, int from, const char *path, const struct stat *s
     if (!found || found->changed_ns != time_ns(&st->st_ctim))
         return 0;
     int dir = share_dir(s, path);
-    if (dir < 0 || fstatat(dir, name, &earlier, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(earlier.st_mode) ||
-        earlier.st_ino != found->copy || earlier.st_size != st->st_size)
+    if (dir < 0 || fstatat(dir, name, &earlier, AT_SYMLINK_NOFOLLOW) < 0 ||
+        !S_ISREG(earlier.st_mode) || earlier.st_ino != found->copy ||
+        earlier.st_size != st->st_size)
         return 0;
     if (!s->trusted && !same_content(from, dir, name))
         return 0;
-    return linkat(dir, name, to, name, 0) == 0; /* not where a file can have no more names: it is copied */
+    return linkat(dir, name, to, name, 0) ==
+           0; /* not where a file can have no more names: it is copied */
 }
 
 void share_note(struct share *s, const struct stat *st, int to, const char *name)
@@ -140,11 +143,12 @@ void share_note(struct share *s, const struct stat *st, int to, const char *name
         s->made = made;
         s->room = room;
     }
-    s->made[s->n_made++] =
-        (struct share_record){.inode = st->st_ino, .changed_ns = time_ns(&st->st_ctim), .copy = copy.st_ino};
+    s->made[s->n_made++] = (struct share_record){
+        .inode = st->st_ino, .changed_ns = time_ns(&st->st_ctim), .copy = copy.st_ino};
 }
 
-void share_write(const struct share *s, int snapshots, unsigned number, const char *tree, bool mapped)
+void share_write(const struct share *s, int snapshots, unsigned number, const char *tree,
+                 bool mapped)
 {
     char path[64];
     struct index_head head = {.mapped = mapped};

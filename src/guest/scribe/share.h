@@ -1,11 +1,12 @@
 /*
- * What a new snapshot shares with the one before: files that did not change in between become hard links to
- * the copies there. Snapshots are never written again, so a file can be in any number of them.
+ * What a new snapshot shares with the one before: files that did not change in between become hard
+ * links to the copies there. Snapshots are never written again, so a file can be in any number of
+ * them.
  *
- * Beside each snapshot lies an index: for every file that was copied its inode and change time in the box's
- * own layer, and the inode of the copy. The kernel changes the time with every write, link, rename and chmod.
- * It does not for a page that a process had mapped and dirtied before the last snapshot, and on a tmpfs for
- * mapped pages in general; there the contents are compared.
+ * Beside each snapshot lies an index: for every file that was copied its inode and change time in
+ * the box's own layer, and the inode of the copy. The kernel changes the time with every write,
+ * link, rename and chmod. It does not for a page that a process had mapped and dirtied before the
+ * last snapshot, and on a tmpfs for mapped pages in general; there the contents are compared.
  */
 #pragma once
 
@@ -38,12 +39,16 @@ struct share {
 void share_open(struct share *s, int snapshots, unsigned previous, const char *tree);
 void share_close(struct share *s);
 
-/* Makes to/name a link to the earlier copy of the file from/name. 1: it is one, 0: the file must be copied.
+/* Makes to/name a link to the earlier copy of the file from/name. 1: it is one, 0: the file must be
+ * copied.
  */
 int share_link(struct share *s, int from, const char *path, const struct stat *st, int to);
 
-/* Remembers the copy to/name for the next snapshot. Failure only means that it will not be shared. */
+/* Remembers the copy to/name for the next snapshot. Failure only means that it will not be shared.
+ */
 void share_note(struct share *s, const struct stat *st, int to, const char *name);
 
-/* Writes the index of this snapshot. `mapped`: a process of the box has files mapped for writing now. */
-void share_write(const struct share *s, int snapshots, unsigned number, const char *tree, bool mapped);
+/* Writes the index of this snapshot. `mapped`: a process of the box has files mapped for writing
+ * now. */
+void share_write(const struct share *s, int snapshots, unsigned number, const char *tree,
+                 bool mapped);

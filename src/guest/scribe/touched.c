@@ -5,8 +5,9 @@
 #include "walk.h"
 #include "banned.h"
 
-/* Nothing is compared, so this is cheap: one record per name in a layer, and per name of the folder that is
- * hidden by a deleted or replaced folder. Below a folder that only the box has, there is nothing to record.
+/* Nothing is compared, so this is cheap: one record per name in a layer, and per name of the folder
+ * that is hidden by a deleted or replaced folder. Below a folder that only the box has, there is
+ * nothing to record.
  */
 static int touched_visit(struct walk *w, const struct walk_entry *e, void *data)
 {
@@ -24,7 +25,8 @@ static int touched_visit(struct walk *w, const struct walk_entry *e, void *data)
     return S_ISDIR(e->base.st_mode) || (e->in_merged && S_ISDIR(e->merged.st_mode));
 }
 
-/* A folder whose names in the base the box cannot see: what comes there later, it has not seen either. */
+/* A folder whose names in the base the box cannot see: what comes there later, it has not seen
+ * either. */
 static int touched_leave(struct walk *w, void *data)
 {
     struct answer *a = data;

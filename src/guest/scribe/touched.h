@@ -1,5 +1,5 @@
-/* The answer to WIRE_TOUCHED: every name that the box's layers decide about, so that the host can record what
- * the folder has there. */
+/* The answer to WIRE_TOUCHED: every name that the box's layers decide about, so that the host can
+ * record what the folder has there. */
 #pragma once
 
 #include "answer.h"

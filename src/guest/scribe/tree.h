@@ -6,8 +6,9 @@
  *     l0 l1 …  the layers between them: l0 is the box's own, the others are older
  *     copy     an empty folder to write a new layer to
  *
- * In a layer a whiteout (a character device 0:0, or a regular file marked by an extended attribute) says that
- * the name is gone, and a folder marked opaque hides everything of that path in older layers.
+ * In a layer a whiteout (a character device 0:0, or a regular file marked by an extended attribute)
+ * says that the name is gone, and a folder marked opaque hides everything of that path in older
+ * layers.
  */
 #pragma once
 
@@ -25,7 +26,8 @@ struct tree {
     size_t n_layers;
 };
 
-/* Opens what there is of the tree `name` ("w" or "r") beneath root; its parts may all be missing. */
+/* Opens what there is of the tree `name` ("w" or "r") beneath root; its parts may all be missing.
+ */
 int tree_open(int root, const char *name, struct tree *ret, struct error *err);
 void tree_close(struct tree *t);
 #define TREE_INIT      ((struct tree){.merged = -1, .base = -1, .copy = -1})

@@ -12,7 +12,8 @@
 #define SIDES_MAX (WALK_LAYERS + TREE_LAYERS_MAX)
 #define NOWHERE   SIZE_MAX
 
-/* On a side where the present folder does not exist, the cursor waits in the deepest one above it that does.
+/* On a side where the present folder does not exist, the cursor waits in the deepest one above it
+ * that does.
  */
 struct cursor {
     int fd;
@@ -104,8 +105,8 @@ static int fail(struct walk *w, int code, const char *what)
     return error_errno(w->err, code, "cannot %s a folder of the box, %zu deep", what, w->depth);
 }
 
-/* Moves a cursor that stands in the present folder into a child. What is not there, or no folder, leaves it
- * waiting; something that is no folder makes *replaced true. */
+/* Moves a cursor that stands in the present folder into a child. What is not there, or no folder,
+ * leaves it waiting; something that is no folder makes *replaced true. */
 static int cursor_enter(struct walk *w, struct cursor *c, const char *name, bool *replaced)
 {
     if (c->depth != w->depth)
@@ -178,8 +179,8 @@ static int add_level(struct walk *w, size_t depth, const struct level *l)
     return 0;
 }
 
-/* Is the older content of the folder hidden: does a layer say so, or is there no such folder in the merged
- * view? */
+/* Is the older content of the folder hidden: does a layer say so, or is there no such folder in the
+ * merged view? */
 static bool hides_older(const struct walk *w)
 {
     for (size_t i = WALK_LAYERS; i < w->n_sides; i++) {
@@ -211,7 +212,8 @@ static int enter(struct walk *w, const char *name)
     return r < 0 ? r : read_level(w, now);
 }
 
-/* The base may be moved about by others while it is read; then ".." is not where the walk came from. */
+/* The base may be moved about by others while it is read; then ".." is not where the walk came
+ * from. */
 static int check_base(struct walk *w)
 {
     struct stat st;
@@ -239,7 +241,8 @@ static int leave(struct walk *w)
     return r < 0 ? r : set_path_end(w, w->levels[w->depth].path_len);
 }
 
-static int look(struct walk *w, enum walk_side side, const char *name, bool *ret_there, struct stat *ret)
+static int look(struct walk *w, enum walk_side side, const char *name, bool *ret_there,
+                struct stat *ret)
 {
     int dir = walk_dir(w, side);
     *ret_there = dir >= 0 && fstatat(dir, name, ret, AT_SYMLINK_NOFOLLOW) == 0;
@@ -289,7 +292,8 @@ static int walk_all(struct walk *w)
     }
 }
 
-/* A cursor owns its descriptor, and a folder's position is shared by duplicates of one: so it is opened anew.
+/* A cursor owns its descriptor, and a folder's position is shared by duplicates of one: so it is
+ * opened anew.
  */
 static int start(struct walk *w, int dir)
 {
@@ -334,7 +338,8 @@ static void walk_free(struct walk *w)
 
 int walk_run(const struct tree *t, const struct walk_ops *ops, void *data, struct error *err)
 {
-    _cleanup_(walk_free) struct walk w = {.path = BUF_INIT(UINT32_MAX), .ops = ops, .data = data, .err = err};
+    _cleanup_(walk_free) struct walk w = {
+        .path = BUF_INIT(UINT32_MAX), .ops = ops, .data = data, .err = err};
     int r = start_all(&w, t);
     return r < 0 ? r : walk_all(&w);
 }

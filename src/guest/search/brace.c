@@ -13,7 +13,8 @@ struct expansion {
     unsigned count;
 };
 
-/* The length of what cannot hold a brace with a meaning: an escaped character, a set, or any other one. */
+/* The length of what cannot hold a brace with a meaning: an escaped character, a set, or any other
+ * one. */
 static size_t element(const char *s, size_t n)
 {
     if (s[0] == '\\' && n > 1)
@@ -31,7 +32,8 @@ static size_t element(const char *s, size_t n)
     return 1;
 }
 
-/* The closing brace of the one at s[0], and whether there is a comma between; n if it is not closed. */
+/* The closing brace of the one at s[0], and whether there is a comma between; n if it is not
+ * closed. */
 static size_t closing(const char *s, size_t n, bool *ret_comma)
 {
     size_t depth = 0;
@@ -97,8 +99,8 @@ static int expand(struct expansion *e, const char *pattern, size_t n)
     return 0;
 }
 
-int glob_expand(const char *pattern, size_t n, int (*each)(void *data, const char *pattern, size_t n),
-                void *data)
+int glob_expand(const char *pattern, size_t n,
+                int (*each)(void *data, const char *pattern, size_t n), void *data)
 {
     struct expansion e = {.each = each, .data = data};
     return expand(&e, pattern, n);

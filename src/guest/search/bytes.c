@@ -116,14 +116,16 @@ size_t bytes_count(const uint8_t *s, size_t n, uint8_t c)
     const __m128i all = _mm_set1_epi8((char)c);
     size_t i = 0, count = 0;
     while (i + BLOCK <= n) {
-        /* Each lane counts down from 0 by one per block, so at most 255 blocks fit before they are added up.
+        /* Each lane counts down from 0 by one per block, so at most 255 blocks fit before they are
+         * added up.
          */
         size_t blocks = (n - i) / BLOCK < 255 ? (n - i) / BLOCK : 255;
         __m128i lanes = _mm_setzero_si128();
         for (size_t end = i + blocks * BLOCK; i < end; i += BLOCK)
             lanes = _mm_sub_epi8(lanes, _mm_cmpeq_epi8(load(s + i), all));
         __m128i sums = _mm_sad_epu8(lanes, _mm_setzero_si128());
-        count += (size_t)_mm_cvtsi128_si64(sums) + (size_t)_mm_cvtsi128_si64(_mm_srli_si128(sums, 8));
+        count +=
+            (size_t)_mm_cvtsi128_si64(sums) + (size_t)_mm_cvtsi128_si64(_mm_srli_si128(sums, 8));
     }
     for (; i < n; i++)
         count += s[i] == c;
@@ -134,8 +136,8 @@ static unsigned kinds_slowly(const uint8_t *s, size_t n)
 {
     unsigned kinds = 0;
     for (size_t i = 0; i < n; i++)
-        kinds |=
-            (s[i] == 0 ? BYTES_NUL : 0u) | (s[i] & 0x80 ? BYTES_HIGH : 0u) | (s[i] == '\r' ? BYTES_CR : 0u);
+        kinds |= (s[i] == 0 ? BYTES_NUL : 0u) | (s[i] & 0x80 ? BYTES_HIGH : 0u) |
+                 (s[i] == '\r' ? BYTES_CR : 0u);
     return kinds;
 }
 

@@ -1,7 +1,7 @@
 /*
- * Looking through bytes, sixteen at a time where the processor can (SSE2), else one by one with the same
- * answers. The guest's C library does these byte by byte or eight at a time, and a search spends its time
- * here.
+ * Looking through bytes, sixteen at a time where the processor can (SSE2), else one by one with the
+ * same answers. The guest's C library does these byte by byte or eight at a time, and a search
+ * spends its time here.
  */
 #pragma once
 
@@ -22,8 +22,9 @@ enum { BYTES_NUL = 1, BYTES_HIGH = 2 /* not ASCII */, BYTES_CR = 4 };
 unsigned bytes_kinds(const uint8_t *s, size_t n);
 
 /*
- * A finder looks for one string: for the two of its bytes that are rarest in source text, at their distance,
- * and compares the whole where both are. With `fold`, ASCII letters of either case are the same.
+ * A finder looks for one string: for the two of its bytes that are rarest in source text, at their
+ * distance, and compares the whole where both are. With `fold`, ASCII letters of either case are
+ * the same.
  */
 struct finder {
     const uint8_t *needle; /* borrowed; with fold, in lower case */

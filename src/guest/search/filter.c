@@ -13,8 +13,8 @@ struct adding {
     bool refuses;
 };
 
-/* `!` and `#` have their meaning in front of the whole glob alone, and blanks at its end are meant. So each
- * alternative is written as a line that says just that. */
+/* `!` and `#` have their meaning in front of the whole glob alone, and blanks at its end are meant.
+ * So each alternative is written as a line that says just that. */
 static int add_alternative(void *data, const char *glob, size_t n)
 {
     struct adding *a = data;
@@ -50,7 +50,8 @@ int filter_add(struct filter *f, const char *glob, size_t n, struct error *err)
         return error_set(err, EINVAL, "glob: is longer than %d bytes", GLOB_MAX);
     int r = f->rules ? glob_expand(glob, n, add_alternative, &a) : -ENOMEM;
     if (r == -E2BIG)
-        return error_set(err, EINVAL, "glob: its braces stand for more than %d globs", GLOB_ALTERNATIVES_MAX);
+        return error_set(err, EINVAL, "glob: its braces stand for more than %d globs",
+                         GLOB_ALTERNATIVES_MAX);
     return r < 0 ? error_errno(err, -r, "glob") : 0;
 }
 
@@ -79,8 +80,8 @@ int filter_read(const struct wire_frame *f, struct filter *ret, struct error *er
     return 0;
 }
 
-enum filter_say filter_asks(const struct filter *f, const char *path, size_t n, size_t skip, size_t n_name,
-                            bool is_folder)
+enum filter_say filter_asks(const struct filter *f, const char *path, size_t n, size_t skip,
+                            size_t n_name, bool is_folder)
 {
     if (!f->rules)
         return FILTER_WANTS;
@@ -89,5 +90,6 @@ enum filter_say filter_asks(const struct filter *f, const char *path, size_t n, 
         said = rules_match(f->rules, path, n, n_name, is_folder);
     if (said == RULES_KEEP)
         return FILTER_REFUSES;
-    return said == RULES_IGNORE || !rules_have(f->rules, RULES_IGNORE) ? FILTER_WANTS : FILTER_LACKS;
+    return said == RULES_IGNORE || !rules_have(f->rules, RULES_IGNORE) ? FILTER_WANTS
+                                                                       : FILTER_LACKS;
 }

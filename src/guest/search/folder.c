@@ -133,7 +133,8 @@ int folder_read(struct folder *f, int fd, void *scratch, size_t size, unsigned *
     }
 }
 
-/* Entries are sorted by the first eight bytes of their names as a number, which is nearly always enough. */
+/* Entries are sorted by the first eight bytes of their names as a number, which is nearly always
+ * enough. */
 struct key {
     uint64_t head;
     const char *name;

@@ -1,8 +1,8 @@
 /*
  * One folder of a walk: its path and what was found in it.
  *
- * Names are bytes in one block; entries point into it. A folder knows the chain of ignore files that holds
- * for what is in it, once it was read.
+ * Names are bytes in one block; entries point into it. A folder knows the chain of ignore files
+ * that holds for what is in it, once it was read.
  */
 #pragma once
 
@@ -32,11 +32,13 @@ struct folder {
     size_t n_names;
     struct entry *entries;
     size_t count;
-    struct folder **children; /* of those that are kept: one for each entry that is a folder, in order */
+    struct folder *
+        *children; /* of those that are kept: one for each entry that is a folder, in order */
     size_t n_children;
 };
 
-/* A folder that nobody has read yet. `name` is added to the path of `above`, unless that is NULL. */
+/* A folder that nobody has read yet. `name` is added to the path of `above`, unless that is NULL.
+ */
 struct folder *folder_new(const struct folder *above, const char *name, size_t n);
 void folder_release(struct folder *f);
 
@@ -51,7 +53,8 @@ static inline size_t folder_base(const struct folder *f)
     return f->n_path ? f->n_path + 1 : 0;
 }
 
-/* Reads the names; `scratch` is memory for the kernel to write to. *ret_interest are the bits of ignore.h. */
+/* Reads the names; `scratch` is memory for the kernel to write to. *ret_interest are the bits of
+ * ignore.h. */
 int folder_read(struct folder *f, int fd, void *scratch, size_t size, unsigned *ret_interest);
 
 /* Sorts the entries by name. -ENOMEM. */

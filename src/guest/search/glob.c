@@ -19,7 +19,8 @@ static const struct {
     {"punct", ispunct}, {"space", isspace}, {"upper", isupper}, {"xdigit", isxdigit},
 };
 
-/* [:name:] at p, if there is one: whether c is of it in *has. 1, 0 if it is none, -EINVAL if nobody knows it.
+/* [:name:] at p, if there is one: whether c is of it in *has. 1, 0 if it is none, -EINVAL if nobody
+ * knows it.
  */
 static int posix_class(struct span *p, uint8_t c, bool *has)
 {
@@ -67,7 +68,8 @@ static int set_member(struct span *p, uint8_t c, bool *has)
     return 1;
 }
 
-/* The set behind a `[`: 1 if c is in it, 0 if not, -EINVAL if it does not end. Moves p behind it. */
+/* The set behind a `[`: 1 if c is in it, 0 if not, -EINVAL if it does not end. Moves p behind it.
+ */
 static int set_match(struct span *p, uint8_t c)
 {
     bool negated = p->at < p->end && (*p->at == '!' || *p->at == '^'), has = false;
@@ -85,7 +87,8 @@ static int set_match(struct span *p, uint8_t c)
     return c != '/' && has != negated;
 }
 
-/* One element of the pattern that is no star, against one character. 1, 0, or -EINVAL: it can match nothing.
+/* One element of the pattern that is no star, against one character. 1, 0, or -EINVAL: it can match
+ * nothing.
  */
 static int one_match(struct span *p, char c)
 {
@@ -117,7 +120,8 @@ static size_t stars(const struct span *p, const char *begin, bool *ret_component
     return n;
 }
 
-/* Where to go on when a later part of the pattern fails: the star takes one more character, or component. */
+/* Where to go on when a later part of the pattern fails: the star takes one more character, or
+ * component. */
 struct retry {
     struct span pattern; /* behind the star */
     const char *text;    /* NULL: none */
@@ -144,7 +148,8 @@ static bool retry_components(struct retry *deep, struct span *p, struct span *t)
     return true;
 }
 
-/* A place in the pattern and one in the text, and where to go on should they not lead to the end. */
+/* A place in the pattern and one in the text, and where to go on should they not lead to the end.
+ */
 struct match {
     struct span p, t;
     struct retry star, deep;
@@ -189,8 +194,9 @@ static int take_one(struct match *m)
 }
 
 /*
- * Only the last star and the last ** need to be tried anew: whatever stood before them has matched as early
- * as it can, and from there a later star reaches every place that it could reach from a later one.
+ * Only the last star and the last ** need to be tried anew: whatever stood before them has matched
+ * as early as it can, and from there a later star reaches every place that it could reach from a
+ * later one.
  */
 bool glob_match(const char *pattern, size_t n_pattern, const char *text, size_t n_text)
 {

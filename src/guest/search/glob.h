@@ -1,10 +1,11 @@
 /*
- * Globs, as gitignore(5) has them: * and ? stay within a component, [...] is a set (! or ^ negates, ranges,
- * POSIX classes, backslash), `**` as a whole component is any number of components. A backslash takes away a
- * character's meaning. A malformed pattern (an open bracket, a backslash at the end) matches nothing.
+ * Globs, as gitignore(5) has them: * and ? stay within a component, [...] is a set (! or ^ negates,
+ * ranges, POSIX classes, backslash), `**` as a whole component is any number of components. A
+ * backslash takes away a character's meaning. A malformed pattern (an open bracket, a backslash at
+ * the end) matches nothing.
  *
- * Bytes are compared, not characters, as git does it. Time is bounded by pattern × text, whatever the
- * pattern.
+ * Bytes are compared, not characters, as git does it. Time is bounded by pattern × text, whatever
+ * the pattern.
  */
 #pragma once
 
@@ -21,9 +22,9 @@ bool glob_is_plain(const char *pattern, size_t n);
 #define GLOB_ALTERNATIVES_MAX 256
 
 /*
- * Calls `each` with every pattern that `{a,b}` stands for: nested, and escaped by a backslash or brackets. A
- * brace that is not closed stands for itself, as does a pair without a comma. -E2BIG for too many, or what
- * `each` returned.
+ * Calls `each` with every pattern that `{a,b}` stands for: nested, and escaped by a backslash or
+ * brackets. A brace that is not closed stands for itself, as does a pair without a comma. -E2BIG
+ * for too many, or what `each` returned.
  */
-int glob_expand(const char *pattern, size_t n, int (*each)(void *data, const char *pattern, size_t n),
-                void *data);
+int glob_expand(const char *pattern, size_t n,
+                int (*each)(void *data, const char *pattern, size_t n), void *data);

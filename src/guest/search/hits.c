@@ -34,7 +34,8 @@ int hits_compare_paths(const char *a, const char *b)
 
 static int compare(const void *a, const void *b)
 {
-    return hits_compare_paths(((const struct hits_file *)a)->path, ((const struct hits_file *)b)->path);
+    return hits_compare_paths(((const struct hits_file *)a)->path,
+                              ((const struct hits_file *)b)->path);
 }
 
 void hits_init(struct hits *h, const struct hits_limits *limits)
@@ -74,7 +75,8 @@ unsigned hits_room(struct hits *h, const char *path)
     return h->limits.matches > UINT_MAX ? UINT_MAX : (unsigned)h->limits.matches;
 }
 
-/* A smaller end. The one before may still be read by others, so all of them live as long as the collection.
+/* A smaller end. The one before may still be read by others, so all of them live as long as the
+ * collection.
  */
 static int set_end(struct hits *h, _Atomic(const char *) *end, const char *path)
 {

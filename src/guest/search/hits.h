@@ -1,9 +1,10 @@
 /*
- * What a search found, from all its threads: the first files in the order of their paths, with as many
- * matches as may be told, and exact counts of everything.
+ * What a search found, from all its threads: the first files in the order of their paths, with as
+ * many matches as may be told, and exact counts of everything.
  *
- * More than twice of what can be told is never kept: then the files are put in order, what is too much is
- * dropped, and whoever comes behind the last file that is kept is only counted from then on.
+ * More than twice of what can be told is never kept: then the files are put in order, what is too
+ * much is dropped, and whoever comes behind the last file that is kept is only counted from then
+ * on.
  */
 #pragma once
 
@@ -41,8 +42,8 @@ unsigned hits_room(struct hits *h, const char *path);
 /* Takes a file with matches; the frames are the collection's afterwards. -ENOMEM. */
 int hits_add(struct hits *h, const char *path, struct scan_result *r);
 
-/* Calls `file` for each file to tell, then `frame` for each of its matches, in order. False in *ret_all if
- * something was left out. */
+/* Calls `file` for each file to tell, then `frame` for each of its matches, in order. False in
+ * *ret_all if something was left out. */
 struct hits_sink {
     int (*file)(void *data, const char *path, uint64_t count);
     int (*frame)(void *data, const uint8_t *frame, size_t n);

@@ -13,7 +13,8 @@
 /* A file that cannot be read, or is none, holds no rules. */
 static int load(int folder, const char *name, struct rules **ret)
 {
-    _cleanup_fd_ int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    _cleanup_fd_ int fd =
+        openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     _cleanup_buf_ struct buf text = BUF_INIT(RULES_FILE_MAX);
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
@@ -46,8 +47,8 @@ static size_t memory_of(const struct ignore *own)
     return sum;
 }
 
-int ignore_extend(const struct ignore *up, int folder, unsigned has, size_t base, atomic_size_t *memory,
-                  const struct ignore **ret)
+int ignore_extend(const struct ignore *up, int folder, unsigned has, size_t base,
+                  atomic_size_t *memory, const struct ignore **ret)
 {
     if (!has) {
         *ret = up;
@@ -76,7 +77,9 @@ unsigned ignore_interest(const char *name, size_t n)
     static const struct {
         const char *name;
         unsigned bit;
-    } known[] = {{".ignore", IGNORE_HAS_DOT}, {".gitignore", IGNORE_HAS_GITIGNORE}, {".git", IGNORE_HAS_GIT}};
+    } known[] = {{".ignore", IGNORE_HAS_DOT},
+                 {".gitignore", IGNORE_HAS_GITIGNORE},
+                 {".git", IGNORE_HAS_GIT}};
     if (n < 4 || name[0] != '.')
         return 0;
     for (size_t i = 0; i < ARRAY_SIZE(known); i++)
@@ -85,13 +88,14 @@ unsigned ignore_interest(const char *name, size_t n)
     return 0;
 }
 
-static enum rules_say ask(const struct rules *rules, size_t base, const char *path, size_t n, size_t n_name,
-                          bool is_folder)
+static enum rules_say ask(const struct rules *rules, size_t base, const char *path, size_t n,
+                          size_t n_name, bool is_folder)
 {
     return rules ? rules_match(rules, path + base, n - base, n_name, is_folder) : RULES_NOTHING;
 }
 
-bool ignore_has(const struct ignore *chain, const char *path, size_t n, size_t n_name, bool is_folder)
+bool ignore_has(const struct ignore *chain, const char *path, size_t n, size_t n_name,
+                bool is_folder)
 {
     enum rules_say said = RULES_NOTHING;
     for (const struct ignore *i = chain; i && said == RULES_NOTHING; i = i->up)

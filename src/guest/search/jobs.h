@@ -1,7 +1,7 @@
 /*
- * Work for several threads: a stack of jobs, each a folder to be read or some of its files to be looked at. A
- * thread that does a job may push others. Last in, first out, so that a tree is walked depth first and what
- * waits stays small.
+ * Work for several threads: a stack of jobs, each a folder to be read or some of its files to be
+ * looked at. A thread that does a job may push others. Last in, first out, so that a tree is walked
+ * depth first and what waits stays small.
  */
 #pragma once
 

@@ -2,7 +2,8 @@
  * Matching. There are four ways to find the next line that matches:
  *
  * - The pattern is a string: it is looked for, and that is all.
- * - Every match contains one of a few strings: they are looked for, and the line around one is matched.
+ * - Every match contains one of a few strings: they are looked for, and the line around one is
+ * matched.
  * - Nothing in the pattern can match a line end: it is run over all of the text (see regex.h).
  * - Whatever is left, and text with carriage returns: line by line.
  */
@@ -75,8 +76,8 @@ const char *matcher_why(const struct matcher *m)
 }
 
 /* One match in n bytes from `from` on. 1, 0, -E2BIG. */
-static int match(struct matcher *m, const pcre2_code *code, const uint8_t *text, size_t n, size_t from,
-                 struct hit *h)
+static int match(struct matcher *m, const pcre2_code *code, const uint8_t *text, size_t n,
+                 size_t from, struct hit *h)
 {
     int r = pcre2_match(code, text, n, from, 0, m->data, m->context);
     if (r == PCRE2_ERROR_NOMATCH)
@@ -142,8 +143,8 @@ static int many_lines(struct matcher *m, const uint8_t *text, size_t n, unsigned
     return 1;
 }
 
-/* The first place from `at` on that one of the literals is at, or n. A part of the text at a time, so that no
- * finder runs far ahead of a literal that is near. */
+/* The first place from `at` on that one of the literals is at, or n. A part of the text at a time,
+ * so that no finder runs far ahead of a literal that is near. */
 static size_t find_literal(const struct pattern *p, const uint8_t *text, size_t n, size_t at,
                            size_t *ret_size)
 {
@@ -190,7 +191,8 @@ static int by_finder(struct matcher *m, const uint8_t *text, size_t n, unsigned 
     return 0;
 }
 
-int matcher_next(struct matcher *m, const uint8_t *text, size_t n, unsigned kinds, size_t at, struct hit *ret)
+int matcher_next(struct matcher *m, const uint8_t *text, size_t n, unsigned kinds, size_t at,
+                 struct hit *ret)
 {
     const struct pattern *p = m->p;
     if (at >= n)

@@ -1,8 +1,9 @@
 /*
  * Compiling a pattern.
  *
- * It is compiled twice: for text that is all ASCII, by bytes, which is faster; and for any other as UTF-8
- * with Unicode's properties, where bytes that are no UTF-8 match nothing. On ASCII both say the same.
+ * It is compiled twice: for text that is all ASCII, by bytes, which is faster; and for any other as
+ * UTF-8 with Unicode's properties, where bytes that are no UTF-8 match nothing. On ASCII both say
+ * the same.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,7 +23,8 @@ struct pattern *pattern_free(struct pattern *p)
     return NULL;
 }
 
-static pcre2_code *compile(const void *text, size_t n, uint32_t options, int *ret_code, size_t *ret_offset)
+static pcre2_code *compile(const void *text, size_t n, uint32_t options, int *ret_code,
+                           size_t *ret_offset)
 {
     pcre2_compile_context *context = pcre2_compile_context_create(NULL);
     if (!context)
@@ -42,11 +44,12 @@ static int compile_error(const char *text, size_t n, int code, size_t offset, st
     PCRE2_UCHAR why[160] = "no memory";
     pcre2_get_error_message(code, why, sizeof why);
     size_t from = offset > 60 ? offset - 60 : 0, shown = n - from < 100 ? n - from : 100;
-    return error_set(err, EINVAL,
-                     "pattern: %s, at offset %zu: %.*s → %.*s (escape a character with a backslash, or set "
-                     "\"literal\" to search for the text as it is)",
-                     (const char *)why, offset, (int)(offset - from), text + from,
-                     (int)(shown - (offset - from)), text + offset);
+    return error_set(
+        err, EINVAL,
+        "pattern: %s, at offset %zu: %.*s → %.*s (escape a character with a backslash, or set "
+        "\"literal\" to search for the text as it is)",
+        (const char *)why, offset, (int)(offset - from), text + from,
+        (int)(shown - (offset - from)), text + offset);
 }
 
 static bool all_ascii(const char *text, size_t n)
@@ -54,11 +57,12 @@ static bool all_ascii(const char *text, size_t n)
     return !(bytes_kinds((const uint8_t *)text, n) & BYTES_HIGH);
 }
 
-static int compile_all(struct pattern *p, const char *text, size_t n, const struct pattern_options *o,
-                       size_t shift, struct error *err)
+static int compile_all(struct pattern *p, const char *text, size_t n,
+                       const struct pattern_options *o, size_t shift, struct error *err)
 {
-    const uint32_t common = (o->literal ? PCRE2_LITERAL : PCRE2_NEVER_BACKSLASH_C | PCRE2_MULTILINE) |
-                            (p->fold ? PCRE2_CASELESS : 0);
+    const uint32_t common =
+        (o->literal ? PCRE2_LITERAL : PCRE2_NEVER_BACKSLASH_C | PCRE2_MULTILINE) |
+        (p->fold ? PCRE2_CASELESS : 0);
     const uint32_t unicode = PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | (o->literal ? 0 : PCRE2_UCP);
     int code = 0;
     size_t offset = 0;
@@ -94,7 +98,8 @@ static void prepare_finders(struct pattern *p)
 
 static int read_literal(struct pattern *p, const char *text, size_t n)
 {
-    p->facts = (struct regex_facts){.plain = !p->fold || all_ascii(text, n), .literals = BUF_INIT(REGEX_MAX)};
+    p->facts = (struct regex_facts){.plain = !p->fold || all_ascii(text, n),
+                                    .literals = BUF_INIT(REGEX_MAX)};
     p->facts.line_end = memchr(text, '\n', n);
     p->facts.cr = memchr(text, '\r', n);
     if (!p->facts.plain)
@@ -103,8 +108,8 @@ static int read_literal(struct pattern *p, const char *text, size_t n)
     return buf_append(&p->facts.literals, text, n);
 }
 
-int pattern_compile(const char *text, size_t n, const struct pattern_options *o, struct pattern **ret,
-                    struct error *err)
+int pattern_compile(const char *text, size_t n, const struct pattern_options *o,
+                    struct pattern **ret, struct error *err)
 {
     if (n == 0)
         return error_set(err, EINVAL, "pattern: is empty, and would match every line");
@@ -120,9 +125,10 @@ int pattern_compile(const char *text, size_t n, const struct pattern_options *o,
     if (r < 0)
         r = error_errno(err, -r, "pattern");
     else if (p->facts.line_end)
-        r = error_set(err, EINVAL,
-                      "pattern: asks for a line end, but a match lies within one line; search for one of the "
-                      "lines, and ask for context lines to see the others");
+        r = error_set(
+            err, EINVAL,
+            "pattern: asks for a line end, but a match lies within one line; search for one of the "
+            "lines, and ask for context lines to see the others");
     if (r >= 0) {
         p->wants_cr = p->facts.cr;
         prepare_finders(p);

@@ -111,7 +111,9 @@ static size_t counted(const char *s, const char *end, bool *ret_optional)
 static bool quantifier(struct reader *r)
 {
     bool optional = *r->at == '*' || *r->at == '?';
-    size_t n = optional || *r->at == '+' ? 1 : *r->at == '{' ? counted(r->at, r->end, &optional) : 0;
+    size_t n = optional || *r->at == '+' ? 1
+               : *r->at == '{'           ? counted(r->at, r->end, &optional)
+                                         : 0;
     /* Later versions of PCRE2 know more forms of these. */
     if (n == 0)
         r->unsure |= *r->at == '{' && r->at + 1 < r->end && strchr(" \t,", r->at[1]);
@@ -218,7 +220,8 @@ int regex_read(const char *text, size_t n, bool fold, struct regex_facts *ret)
                        .run = BUF_INIT(REGEX_MAX),
                        .best = BUF_INIT(REGEX_MAX)};
     read_all(&r);
-    f.plain = !r.unsure && n > 0 && f.n_literals == 0 && r.best.len == n && memcmp(r.best.data, text, n) == 0;
+    f.plain = !r.unsure && n > 0 && f.n_literals == 0 && r.best.len == n &&
+              memcmp(r.best.data, text, n) == 0;
     if (f.plain)
         f.sizes[f.n_literals++] = n, buf_append(&f.literals, text, n);
     else

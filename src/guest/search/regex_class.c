@@ -120,7 +120,8 @@ static bool class_escape(struct reader *r)
     return true;
 }
 
-/* Copies the members of a class, without the line end; in one that negates the line end was put already. */
+/* Copies the members of a class, without the line end; in one that negates the line end was put
+ * already. */
 static bool class_members(struct reader *r, bool negated)
 {
     for (bool first = true; r->at < r->end; first = false) {

@@ -144,14 +144,16 @@ static bool rule_matches(const struct rule *rule, const char *s, size_t n)
     case SUFFIX:
         return n >= rule->n - 1 && memcmp(s + n - (rule->n - 1), rule->text + 1, rule->n - 1) == 0;
     default:
-        /* The plain beginning is taken off first, as git does it: a `**` behind it is then one at the
-         * beginning. */
+        /* The plain beginning is taken off first, as git does it: a `**` behind it is then one at
+         * the beginning. */
         return n >= rule->plain && memcmp(s, rule->text, rule->plain) == 0 &&
-               glob_match(rule->text + rule->plain, rule->n - rule->plain, s + rule->plain, n - rule->plain);
+               glob_match(rule->text + rule->plain, rule->n - rule->plain, s + rule->plain,
+                          n - rule->plain);
     }
 }
 
-enum rules_say rules_match(const struct rules *r, const char *path, size_t n, size_t n_name, bool is_folder)
+enum rules_say rules_match(const struct rules *r, const char *path, size_t n, size_t n_name,
+                           bool is_folder)
 {
     const char *name = path + (n - n_name);
     for (size_t i = r->count; i > 0; i--) {

@@ -166,8 +166,8 @@ static int search(struct window *w, size_t end, unsigned kinds)
     return r;
 }
 
-/* What of the window is to stay before the first line that was not searched: the context lines, unless they
- * fill a window that cannot grow, or a line was split there. */
+/* What of the window is to stay before the first line that was not searched: the context lines,
+ * unless they fill a window that cannot grow, or a line was split there. */
 static size_t stays_from(const struct window *w)
 {
     size_t from = lines_before(w->s->text, w->at, w->s->context);

@@ -1,10 +1,10 @@
 /*
  * Looking for a pattern in one file.
  *
- * The file is read, never mapped: another process may shrink it meanwhile. It is read into a window that
- * begins with a line; what of it can be searched ends with a line and has the context lines behind it. Then
- * the window moves on, with the context lines before. It grows for long lines, up to a limit; a line longer
- * than that is searched in pieces.
+ * The file is read, never mapped: another process may shrink it meanwhile. It is read into a window
+ * that begins with a line; what of it can be searched ends with a line and has the context lines
+ * behind it. Then the window moves on, with the context lines before. It grows for long lines, up
+ * to a limit; a line longer than that is searched in pieces.
  *
  * A file with a NUL byte in the window is binary and left there, as rg does it.
  */
@@ -32,13 +32,13 @@ struct scan {
 };
 
 struct scan_result {
-    uint64_t count;       /* lines that match */
-    unsigned keep_max;    /* in: how many to describe, */
-    size_t bytes_max;     /* and until how many bytes of frames there are */
-    unsigned kept;        /* out: how many were */
-    struct buf frames;    /* an ENTRY for each, see docs/protocol.md */
-    bool binary;          /* it was left at a NUL byte */
-    bool partly;          /* it is larger than what is searched, or has a line that was searched in pieces */
+    uint64_t count;    /* lines that match */
+    unsigned keep_max; /* in: how many to describe, */
+    size_t bytes_max;  /* and until how many bytes of frames there are */
+    unsigned kept;     /* out: how many were */
+    struct buf frames; /* an ENTRY for each, see docs/protocol.md */
+    bool binary;       /* it was left at a NUL byte */
+    bool partly; /* it is larger than what is searched, or has a line that was searched in pieces */
     uint64_t failed_line; /* if -E2BIG: the line for which the pattern needs too much */
 };
 
@@ -46,5 +46,6 @@ struct scan_result {
 int scan_init(struct scan *s, struct matcher *matcher, unsigned context, uint64_t file_max);
 void scan_free(struct scan *s);
 
-/* Searches what can be read from fd. -E2BIG: the pattern needs too much; other errors are of reading. */
+/* Searches what can be read from fd. -E2BIG: the pattern needs too much; other errors are of
+ * reading. */
 int scan_file(struct scan *s, int fd, struct scan_result *r);

@@ -72,8 +72,8 @@ static void end(struct sweep *w, void *mine)
 }
 
 /* One open file. `*ret_unreadable` if it could not be read; a failure is of the search. */
-static int look(struct search *s, struct seeker *mine, int fd, const char *path, bool *ret_unreadable,
-                struct error *err)
+static int look(struct search *s, struct seeker *mine, int fd, const char *path,
+                bool *ret_unreadable, struct error *err)
 {
     struct scan_result found = {.keep_max = hits_room(&s->hits, path),
                                 .bytes_max = s->hits.limits.bytes,
@@ -81,11 +81,12 @@ static int look(struct search *s, struct seeker *mine, int fd, const char *path,
     int r = scan_file(&mine->scan, fd, &found);
     if (r == -E2BIG) {
         buf_free(&found.frames);
-        return error_set(
-            err, E2BIG,
-            "pattern: %s (%.300s, line %llu): make it simpler; a repeat within a repeat, as in (a+)+, is "
-            "the usual cause",
-            matcher_why(mine->scan.matcher), path, (unsigned long long)found.failed_line);
+        return error_set(err, E2BIG,
+                         "pattern: %s (%.300s, line %llu): make it simpler; a repeat within a "
+                         "repeat, as in (a+)+, is "
+                         "the usual cause",
+                         matcher_why(mine->scan.matcher), path,
+                         (unsigned long long)found.failed_line);
     }
     *ret_unreadable = r < 0 && r != -ENOMEM;
     mine->searched += r >= 0 && !(found.binary && found.count == 0);
@@ -99,13 +100,15 @@ static int look(struct search *s, struct seeker *mine, int fd, const char *path,
     return r < 0 ? error_errno(err, -r, "%.400s", path) : 0;
 }
 
-/* The type that the folder told may be another by now: so nothing is waited for, and no link is followed. */
+/* The type that the folder told may be another by now: so nothing is waited for, and no link is
+ * followed. */
 static int open_file(int folder, const char *name)
 {
     return openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }
 
-static int files(struct sweep *w, void *data, const struct folder *f, int folder, size_t first, size_t count)
+static int files(struct sweep *w, void *data, const struct folder *f, int folder, size_t first,
+                 size_t count)
 {
     struct search *s = w->data;
     struct seeker *mine = data;
@@ -145,7 +148,8 @@ static int read_request(struct search *s, const struct wire_frame *f, struct err
     uint64_t context = wire_find_u64(f, WIRE_K_CONTEXT, 0);
     struct pattern_options o = {.literal = wire_find_u64(f, WIRE_K_LITERAL, 0),
                                 .ignore_case = wire_find_u64(f, WIRE_K_IGNORE_CASE, 0)};
-    struct hits_limits limits = {.matches = bounded(f, WIRE_K_MAX_MATCHES, MATCHES_DEFAULT, LIMIT_MAX),
+    struct hits_limits limits = {.matches =
+                                     bounded(f, WIRE_K_MAX_MATCHES, MATCHES_DEFAULT, LIMIT_MAX),
                                  .files = bounded(f, WIRE_K_MAX_FILES, FILES_DEFAULT, LIMIT_MAX),
                                  .bytes = bounded(f, WIRE_K_LIMIT_BYTES, BYTES_DEFAULT, BYTES_MAX)};
     s->context = context > SCAN_CONTEXT_MAX ? SCAN_CONTEXT_MAX : (unsigned)context;

@@ -1,5 +1,5 @@
-/* SEARCH and TREE: what is in the files beneath a folder, and what their names are. docs/protocol.md has the
- * fields. */
+/* SEARCH and TREE: what is in the files beneath a folder, and what their names are.
+ * docs/protocol.md has the fields. */
 #pragma once
 
 struct error;

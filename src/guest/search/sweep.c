@@ -51,7 +51,8 @@ int sweep_open_folder(const struct sweep *w, const struct folder *f, int *ret_fd
 }
 
 /* Is the entry to be left out? Marks a folder that is only walked through. */
-static bool leave_out(struct sweep *w, const struct folder *f, struct entry *e, struct sweep_path *path)
+static bool leave_out(struct sweep *w, const struct folder *f, struct entry *e,
+                      struct sweep_path *path)
 {
     const char *name = folder_name(f, e);
     bool is_folder = e->type == ENTRY_FOLDER;

@@ -13,7 +13,8 @@
 #include "banned.h"
 
 #define STACK_SIZE (256u << 10)
-#define NAME_ROOM  (64u << 10) /* no name is longer, on whatever filesystem: the kernel's entries are not */
+#define NAME_ROOM                                                                                  \
+    (64u << 10) /* no name is longer, on whatever filesystem: the kernel's entries are not */
 
 int sweep_path_reserve(struct sweep_path *p, const struct folder *f)
 {
@@ -157,8 +158,8 @@ static void thread_end(struct sweep *w, struct sweep_thread *t)
     free(t);
 }
 
-/* Starts up to *n of them. A box may have no room for that many, or for any: one is always made, for the
- * caller's own thread to run if it was not started. */
+/* Starts up to *n of them. A box may have no room for that many, or for any: one is always made,
+ * for the caller's own thread to run if it was not started. */
 static int threads_start(struct sweep *w, struct sweep_thread **list, unsigned *n)
 {
     pthread_attr_t attr;
@@ -188,8 +189,8 @@ static void *watch_main(void *data)
     _exit(0);
 }
 
-/* Should the host close the connection, nobody wants the answer any more: the worker ends, with all its
- * threads. */
+/* Should the host close the connection, nobody wants the answer any more: the worker ends, with all
+ * its threads. */
 static void watch(struct file_call *c)
 {
     pthread_t thread;
@@ -202,7 +203,8 @@ static int why_failed(struct sweep *w, struct file_call *c, struct error *err)
     if (w->error.code)
         *err = w->error;
     else if (w->failed == -E2BIG)
-        return error_set(err, E2BIG, "%.400s: there is too much beneath it: name a smaller folder", c->path);
+        return error_set(err, E2BIG, "%.400s: there is too much beneath it: name a smaller folder",
+                         c->path);
     else if (w->failed < 0)
         return error_errno(err, -w->failed, "%.400s", c->path);
     return w->failed;

@@ -1,8 +1,8 @@
 /*
  * TREE: the names beneath a folder, in the order of a walk.
  *
- * If there are more than asked for, those nearer to the folder come first: all of a depth before any that lie
- * deeper, so that what is told gives a picture of the whole. The rest is counted.
+ * If there are more than asked for, those nearer to the folder come first: all of a depth before
+ * any that lie deeper, so that what is told gives a picture of the whole. The rest is counted.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -134,7 +134,8 @@ static int step(struct tree *t, struct level *stack, size_t *n)
         int r = is_told(t, f, e) ? put_entry(t, l, e) : 0;
         if (r < 0)
             return r;
-        if (e->type == ENTRY_FOLDER && l->child < f->n_children && *n < DEPTHS && f->depth <= t->depth) {
+        if (e->type == ENTRY_FOLDER && l->child < f->n_children && *n < DEPTHS &&
+            f->depth <= t->depth) {
             stack[(*n)++] = (struct level){.folder = f->children[l->child++], .fd = -1};
             return 0;
         }

@@ -182,7 +182,8 @@ void shell_prepare(struct session *s)
 }
 
 /* The last part of a message of the shell's, which says why. */
-static void describe_cwd(const struct command *c, const struct state_report *report, char *text, size_t size)
+static void describe_cwd(const struct command *c, const struct state_report *report, char *text,
+                         size_t size)
 {
     char why[128] = "No such file or directory";
     const char *line = report->rest, *end = memchr(line, '\n', report->rest_len);
@@ -202,9 +203,9 @@ bool shell_refused(struct command *c, char *text, size_t size)
         snprintf(text, size, "this box has no shell: neither bash nor sh was found");
         return true;
     }
-    if (!c->shell->call.own_cwd || c->error || !WIFEXITED(c->status) || WEXITSTATUS(c->status) != 126 ||
-        read_report(c, &b, &report) < 0 || !report.taken || report.rest_len == 0 ||
-        state_parse(report.rest, report.rest_len, &state))
+    if (!c->shell->call.own_cwd || c->error || !WIFEXITED(c->status) ||
+        WEXITSTATUS(c->status) != 126 || read_report(c, &b, &report) < 0 || !report.taken ||
+        report.rest_len == 0 || state_parse(report.rest, report.rest_len, &state))
         return false;
     describe_cwd(c, &report, text, size);
     return true;
@@ -215,8 +216,8 @@ static void put_notes(struct command *c, struct buf *b)
     struct shell *s = c->shell;
     char text[512];
     if (s->gone) {
-        snprintf(text, sizeof text, "the session's folder %.300s is gone; the command began in another one",
-                 s->gone);
+        snprintf(text, sizeof text,
+                 "the session's folder %.300s is gone; the command began in another one", s->gone);
         wire_put_str(b, WIRE_K_NOTE, text);
     }
     if (s->replaced)
@@ -227,10 +228,11 @@ static void put_notes(struct command *c, struct buf *b)
     if (s->session)
         s->session->unloadable = false;
     if (!s->saved)
-        wire_put_str(
-            b, WIRE_K_NOTE,
-            "the shell ended before it could save its state (it was killed, or the script ran exec or set"
-            " an EXIT trap): folder, variables and functions are what they were before this command");
+        wire_put_str(b, WIRE_K_NOTE,
+                     "the shell ended before it could save its state (it was killed, or the script "
+                     "ran exec or set"
+                     " an EXIT trap): folder, variables and functions are what they were before "
+                     "this command");
 }
 
 void shell_put_result(struct command *c, struct buf *b)

@@ -1,12 +1,13 @@
-/* What a shell is started with: the commands that restore a session, wait for a script, run it and save. */
+/* What a shell is started with: the commands that restore a session, wait for a script, run it and
+ * save. */
 #pragma once
 
 #include <stdbool.h>
 
 #include "buf.h"
 
-/* A descriptor above which bash keeps its report while the script runs: out of reach of every command, and of
- * the numbers that scripts choose. The low one is for shells that may have few. */
+/* A descriptor above which bash keeps its report while the script runs: out of reach of every
+ * command, and of the numbers that scripts choose. The low one is for shells that may have few. */
 #define PRELUDE_HIGH 59
 #define PRELUDE_LOW  7
 

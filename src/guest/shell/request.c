@@ -37,7 +37,8 @@ static void request_free(struct request *q)
     call_free(&q->call);
 }
 
-static int parse_session(struct request *q, struct guest *g, const struct wire_frame *f, struct error *err)
+static int parse_session(struct request *q, struct guest *g, const struct wire_frame *f,
+                         struct error *err)
 {
     struct wire_field field;
     bool named = wire_find(f, WIRE_K_NAME, &field);
@@ -47,14 +48,16 @@ static int parse_session(struct request *q, struct guest *g, const struct wire_f
         return error_errno(err, -r, "cannot read the variables");
     q->session = name ? session_get(g, name) : NULL;
     if (!q->session) {
-        error_set(
-            err, EINVAL,
-            "a session's name has 1 to %d letters, digits, '.', '_' or '-', and no dot at its beginning",
-            SESSION_NAME_MAX);
+        error_set(err, EINVAL,
+                  "a session's name has 1 to %d letters, digits, '.', '_' or '-', and no dot at "
+                  "its beginning",
+                  SESSION_NAME_MAX);
         return -EINVAL;
     }
     r = session_seed(q->session, &q->env);
-    return r < 0 ? error_set(err, E2BIG, "the session's variables are longer than %u bytes", STATE_MAX) : 0;
+    return r < 0 ? error_set(err, E2BIG, "the session's variables are longer than %u bytes",
+                             STATE_MAX)
+                 : 0;
 }
 
 /* One piece of the letter. */
@@ -116,9 +119,10 @@ static int begin(struct request *q, struct conn *conn, struct error *err)
     struct command *c = q->background ? NULL : take_ready(q);
     q->session->files = q->limits.files;
     if (!c)
-        c = shell_start(
-            conn->guest,
-            &(struct shell_start){.session = q->session, .call = &q->call, .background = q->background}, err);
+        c = shell_start(conn->guest,
+                        &(struct shell_start){
+                            .session = q->session, .call = &q->call, .background = q->background},
+                        err);
     if (!c)
         return -err->code;
     c->limits = q->limits;

@@ -10,7 +10,8 @@
 
 static bool is_name(const char *name)
 {
-    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     size_t n = strlen(name);
     return n > 0 && n <= SESSION_NAME_MAX && strspn(name, allowed) == n && name[0] != '.';
 }
@@ -25,8 +26,8 @@ static void forget(struct session *s)
     free(s);
 }
 
-/* The last one in the list that no command points to was used the longest ago. One more for each that is
- * busy. */
+/* The last one in the list that no command points to was used the longest ago. One more for each
+ * that is busy. */
 static void make_room(struct guest *g)
 {
     struct session *s, *oldest = NULL;
@@ -114,7 +115,8 @@ int session_seed(struct session *s, struct words *env)
     int r = 0;
     if (same(&s->seed, env))
         return 0;
-    /* What was loaded came with the variables of then: those count until the host asks for others. */
+    /* What was loaded came with the variables of then: those count until the host asks for others.
+     */
     if (s->raw.len && s->seed.list)
         r = add_changed(s, env);
     words_free(&s->seed);
@@ -152,8 +154,8 @@ int session_save(struct session *s, const struct state *st, bool own_cwd)
     struct buf raw = BUF_INIT(STATE_MAX);
     struct state old;
     bool keep = own_cwd && state_parse(s->raw.data, s->raw.len, &old);
-    int r = state_put(&raw, keep ? old.cwd : st->cwd, keep ? old.cwd_len : st->cwd_len, st->exports, "",
-                      st->functions);
+    int r = state_put(&raw, keep ? old.cwd : st->cwd, keep ? old.cwd_len : st->cwd_len, st->exports,
+                      "", st->functions);
     if (r < 0 || (raw.len == s->raw.len && memcmp(raw.data, s->raw.data, raw.len) == 0)) {
         buf_free(&raw);
     } else {

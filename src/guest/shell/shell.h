@@ -1,24 +1,25 @@
 /*
- * The SHELL request: scripts in the shell of a session, whose folder, exported variables and functions last
- * from call to call, as people expect of a terminal.
+ * The SHELL request: scripts in the shell of a session, whose folder, exported variables and
+ * functions last from call to call, as people expect of a terminal.
  *
- * Each call is a process of its own that ends with it, so nothing that a script does (exit, set -e, exec, a
- * syntax error, kill -9 $$) can harm the session. Starting bash takes longer than most calls, so the next
- * shell stands ready:
+ * Each call is a process of its own that ends with it, so nothing that a script does (exit, set -e,
+ * exec, a syntax error, kill -9 $$) can harm the session. Starting bash takes longer than most
+ * calls, so the next shell stands ready:
  *
- *     started, state restored, waits ── a call comes ──▶ is handed its script ──▶ runs it, writes its state,
- *     ends ──▶ the result is sent, the next shell is started
+ *     started, state restored, waits ── a call comes ──▶ is handed its script ──▶ runs it, writes
+ * its state, ends ──▶ the result is sent, the next shell is started
  *
- * A shell and the guest share four things, which are descriptors 3 to 6 of the shell until it has what it
- * needs: a pipe, of which a line is the call; a letter with the session's state and later the script; what
- * the script reads as its input; and a report, into which the shell writes that it has taken the script, and
- * on its way out the session's state. Everything in the report is what hostile code wants it to be. It is
- * taken over only whole, and only if the process exited by itself; all it can do is to become the state of
- * the same session again, in a shell of the same user.
+ * A shell and the guest share four things, which are descriptors 3 to 6 of the shell until it has
+ * what it needs: a pipe, of which a line is the call; a letter with the session's state and later
+ * the script; what the script reads as its input; and a report, into which the shell writes that it
+ * has taken the script, and on its way out the session's state. Everything in the report is what
+ * hostile code wants it to be. It is taken over only whole, and only if the process exited by
+ * itself; all it can do is to become the state of the same session again, in a shell of the same
+ * user.
  *
- * A shell that stands ready is a command in the guest's list with a tag of its own, of which nobody but
- * itself may be; one that does not take its script, because somebody killed, stopped or traced it, is
- * replaced by a fresh one.
+ * A shell that stands ready is a command in the guest's list with a tag of its own, of which nobody
+ * but itself may be; one that does not take its script, because somebody killed, stopped or traced
+ * it, is replaced by a fresh one.
  */
 #pragma once
 
@@ -71,7 +72,8 @@ bool shell_has_taken(const struct command *c);
 void shell_exited(struct command *c);
 /* its tree is gone, too: true if another shell took over the call, and c is freed; */
 bool shell_again(struct command *c);
-/* else takes over the state. The session if the next shell is to stand ready after the answer, or NULL. */
+/* else takes over the state. The session if the next shell is to stand ready after the answer, or
+ * NULL. */
 struct session *shell_settle(struct command *c);
 void shell_prepare(struct session *s);
 

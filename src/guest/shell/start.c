@@ -86,9 +86,9 @@ static int write_state(struct shell *s, const struct state *st)
 }
 
 /*
- * Variables go into the letter, not here: what bash obeys at its start (BASH_ENV, SHELLOPTS) would act before
- * the script does. Left are PATH, to find the shell by, the folder as the session calls it, and names that
- * no shell has variables for.
+ * Variables go into the letter, not here: what bash obeys at its start (BASH_ENV, SHELLOPTS) would
+ * act before the script does. Left are PATH, to find the shell by, the folder as the session calls
+ * it, and names that no shell has variables for.
  */
 static int make_env(struct parts *p, const struct session *s, const struct state *st)
 {
@@ -156,8 +156,8 @@ static int open_output(struct parts *p, struct command *c, struct error *err)
     return r < 0 ? error_errno(err, -r, "cannot connect the shell's input") : 0;
 }
 
-/* What bash says while it starts (that its folder is being removed, say) is nobody's output: its stderr is
- * ours, which is /dev/null, until the prelude makes it what stdout is. */
+/* What bash says while it starts (that its folder is being removed, say) is nobody's output: its
+ * stderr is ours, which is /dev/null, until the prelude makes it what stdout is. */
 static int run(struct parts *p, struct command *c, int anchor)
 {
     struct shell *s = c->shell;
@@ -185,12 +185,14 @@ static void expect(struct shell *s)
 int shell_hand_over(struct command *c)
 {
     struct shell *s = c->shell;
-    int r = s->plain ? 0 : write_at(s->letter, s->call.letter.data, s->call.letter.len, s->letter_size);
+    int r =
+        s->plain ? 0 : write_at(s->letter, s->call.letter.data, s->call.letter.len, s->letter_size);
     if (r >= 0)
         r = write_at(s->input, s->call.data.data, s->call.data.len, 0);
     if (r < 0)
         return r;
-    if (!s->plain && write(s->wake, "\n", 1) < 0 && errno != EPIPE) /* it died: replaced when it is reaped */
+    if (!s->plain && write(s->wake, "\n", 1) < 0 &&
+        errno != EPIPE) /* it died: replaced when it is reaped */
         return -errno;
     close(TAKE_FD(s->wake));
     s->warm = s->idle;
@@ -201,8 +203,10 @@ int shell_hand_over(struct command *c)
 
 static int assemble(struct command *c, const struct shell_start *x, struct error *err)
 {
-    _cleanup_(parts_free) struct parts p = {
-        .fds = {-1, -1, -1}, .wake = -1, .prelude = BUF_INIT(PRELUDE_MAX), .env = BUF_INIT(2 * PATH_MAX)};
+    _cleanup_(parts_free) struct parts p = {.fds = {-1, -1, -1},
+                                            .wake = -1,
+                                            .prelude = BUF_INIT(PRELUDE_MAX),
+                                            .env = BUF_INIT(2 * PATH_MAX)};
     struct shell *s = c->shell;
     struct state st;
     int anchor = c->limits.files && c->limits.files < FILES_FEW ? PRELUDE_LOW : PRELUDE_HIGH;
@@ -253,17 +257,17 @@ struct command *shell_start(struct guest *g, const struct shell_start *x, struct
         error_set(err, EAGAIN, "too many commands are running");
         return NULL;
     }
-    *c->shell =
-        (struct shell){.session = x->session,
-                       .command = c,
-                       .wake = -1,
-                       .letter = -1,
-                       .input = -1,
-                       .report = -1,
-                       .plain = x->session->plain,
-                       .fresh = x->fresh,
-                       .call = {.letter = BUF_INIT(2 * WIRE_BODY_MAX), .data = BUF_INIT(WIRE_BODY_MAX)},
-                       .confirm.fire = confirm_fire};
+    *c->shell = (struct shell){
+        .session = x->session,
+        .command = c,
+        .wake = -1,
+        .letter = -1,
+        .input = -1,
+        .report = -1,
+        .plain = x->session->plain,
+        .fresh = x->fresh,
+        .call = {.letter = BUF_INIT(2 * WIRE_BODY_MAX), .data = BUF_INIT(WIRE_BODY_MAX)},
+        .confirm.fire = confirm_fire};
     if (x->call) {
         c->shell->call = *x->call;
         *x->call = (struct shell_call){0};

@@ -25,7 +25,8 @@ bool state_parse(const void *data, size_t n, struct state *ret)
         return false;
     if (folder < 2 || folder > PATH_MAX || at[0][0] != '/' || at[0][folder - 1] != '\n')
         return false;
-    *ret = (struct state){.cwd = at[0], .cwd_len = folder - 1, .exports = at[1], .functions = at[2]};
+    *ret =
+        (struct state){.cwd = at[0], .cwd_len = folder - 1, .exports = at[1], .functions = at[2]};
     return true;
 }
 
@@ -62,8 +63,9 @@ void state_parse_report(const void *data, size_t n, struct state_report *ret)
 static bool is_own(const char *entry, size_t n)
 {
     /* What a shell sets by itself, or refuses to have set. */
-    static const char *const own[] = {"PWD",           "OLDPWD", "SHLVL", "_",    "SHELLOPTS", "BASHOPTS",
-                                      "BASH_VERSINFO", "UID",    "EUID",  "PPID", "IFS"};
+    static const char *const own[] = {"PWD",      "OLDPWD",        "SHLVL", "_",    "SHELLOPTS",
+                                      "BASHOPTS", "BASH_VERSINFO", "UID",   "EUID", "PPID",
+                                      "IFS"};
     for (size_t i = 0; i < ARRAY_SIZE(own); i++)
         if (strlen(own[i]) == n && memcmp(own[i], entry, n) == 0)
             return true;

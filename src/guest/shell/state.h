@@ -1,11 +1,11 @@
 /*
  * What a session keeps from call to call, as bytes:
  *
- *     the folder and a newline, NUL, exported variables as commands, NUL, functions as commands, NUL, "end",
- * NUL
+ *     the folder and a newline, NUL, exported variables as commands, NUL, functions as commands,
+ * NUL, "end", NUL
  *
- * which is how a shell writes it and how it is kept in the box. It is the word of hostile code; here only its
- * form matters.
+ * which is how a shell writes it and how it is kept in the box. It is the word of hostile code;
+ * here only its form matters.
  */
 #pragma once
 
@@ -30,7 +30,8 @@ bool state_parse(const void *data, size_t n, struct state *ret);
 int state_put(struct buf *b, const char *cwd, size_t cwd_len, const char *exports, const char *more,
               const char *functions);
 
-/* A report of a shell: whether it took its script, whether its folder was gone, and what it wrote after that.
+/* A report of a shell: whether it took its script, whether its folder was gone, and what it wrote
+ * after that.
  */
 struct state_report {
     bool taken;

@@ -35,8 +35,8 @@ int stage_open_folder(int dir, const char *name, int *ret_fd)
     _cleanup_fd_ int fd = openat(dir, name, LOOK);
     if (fd < 0 || fstat(fd, &st) < 0)
         return errno == ELOOP ? -ENOTDIR : -errno;
-    /* By its name, since a folder that may not be read has no other handle. It was no link a moment ago, and
-     * nobody is there to make it one. */
+    /* By its name, since a folder that may not be read has no other handle. It was no link a moment
+     * ago, and nobody is there to make it one. */
     if ((st.st_mode & 0700) != 0700 && fchmodat(dir, name, 0755, 0) < 0)
         return -errno;
     *ret_fd = TAKE_FD(fd);

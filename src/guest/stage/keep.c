@@ -41,7 +41,8 @@ int stage_paths_add(struct stage_paths *p, const void *path, size_t n, size_t ma
     return 0;
 }
 
-/* The first file whose path is not before this one, which may be continued by one more character. */
+/* The first file whose path is not before this one, which may be continued by one more character.
+ */
 static size_t lower_bound(const struct stage_paths *p, const char *path, char behind)
 {
     size_t low = 0, high = p->count, n = strlen(path);

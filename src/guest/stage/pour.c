@@ -118,7 +118,8 @@ int pour_link(struct pour *p, const char *target)
     char there[PATH_MAX];
     struct stat st;
     p->existed = fstatat(p->dir, p->name, &st, AT_SYMLINK_NOFOLLOW) == 0;
-    ssize_t n = p->existed && S_ISLNK(st.st_mode) ? readlinkat(p->dir, p->name, there, sizeof there) : -1;
+    ssize_t n =
+        p->existed && S_ISLNK(st.st_mode) ? readlinkat(p->dir, p->name, there, sizeof there) : -1;
     if (n >= 0 && (size_t)n == strlen(target) && memcmp(there, target, (size_t)n) == 0)
         return 0;
     p->differs = true;

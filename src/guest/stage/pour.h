@@ -1,6 +1,6 @@
 /*
- * One file on its way in: its content is compared with what is there as it comes, and only from the first
- * difference on (or if something else than this file is there) it is written anew.
+ * One file on its way in: its content is compared with what is there as it comes, and only from the
+ * first difference on (or if something else than this file is there) it is written anew.
  */
 #pragma once
 

@@ -36,14 +36,16 @@ static int take_request(struct stage *s, struct error *err)
         else if (f.key == WIRE_K_OWN && !is_sane(&f))
             r = error_set(err, EINVAL, "%.*s: is no path beneath the workspace",
                           (int)(f.size < 400 ? f.size : 400), (const char *)f.data);
-        else if (f.key == WIRE_K_OWN && (r = stage_paths_add(&s->own, f.data, f.size, STAGE_ROOTS_MAX)) < 0)
+        else if (f.key == WIRE_K_OWN &&
+                 (r = stage_paths_add(&s->own, f.data, f.size, STAGE_ROOTS_MAX)) < 0)
             r = error_errno(err, -r, "too many paths to stage");
     }
     return r;
 }
 
 /* The path of the next file, which must come behind the one before. */
-static int take_path(struct stage *s, const struct wire_frame *f, const char **ret, struct error *err)
+static int take_path(struct stage *s, const struct wire_frame *f, const char **ret,
+                     struct error *err)
 {
     struct wire_field path = {0};
     const char *before = s->files.count ? s->files.items[s->files.count - 1] : "";
@@ -77,8 +79,8 @@ static int put_file(struct stage *s, struct pour *p, const struct wire_field *da
     for (uint64_t at = data->size; at < p->size;) {
         struct wire_frame f;
         struct wire_field more = {0};
-        if (wire_read(s->call->in, &f) <= 0 || f.type != WIRE_DATA || !wire_find(&f, WIRE_K_DATA, &more) ||
-            more.size == 0)
+        if (wire_read(s->call->in, &f) <= 0 || f.type != WIRE_DATA ||
+            !wire_find(&f, WIRE_K_DATA, &more) || more.size == 0)
             r = -EPROTO;
         if (r == -EPROTO)
             break;

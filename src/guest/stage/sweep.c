@@ -1,6 +1,7 @@
 /*
- * Theory: only folders that hold files of the host's are gone into, so the depth is that of the host's paths.
- * Everything else is removed at once, however deep it is (scribe/empty.c), and told as one thing.
+ * Theory: only folders that hold files of the host's are gone into, so the depth is that of the
+ * host's paths. Everything else is removed at once, however deep it is (scribe/empty.c), and told
+ * as one thing.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -85,7 +86,8 @@ static int open_above(struct stage *s, const char *own, int *ret_fd)
         int next = -1;
         *end = 0;
         r = stage_open_folder(dir, at, &next);
-        if (r == -ENOTDIR) /* it stood for something elsewhere: then there is nothing of that path */
+        if (r ==
+            -ENOTDIR) /* it stood for something elsewhere: then there is nothing of that path */
             r = remove_and_tell(s, dir, at, path, WIRE_MODIFIED);
         else if (r == -ENOENT)
             r = 0;

@@ -1,13 +1,14 @@
 /*
- * Removal of a store, which a box filled with whatever it likes: folders of mode 000, nested deeper than any
- * path, a million files.
+ * Removal of a store, which a box filled with whatever it likes: folders of mode 000, nested deeper
+ * than any path, a million files.
  *
- * Folders inside are moved up to the top of the store before they are emptied. So the process holds two
- * folders open at any time, needs no recursion, and never walks up by "..", which a live process could turn
- * into a way out. Every name is looked up relative to an open folder, and no link is followed.
+ * Folders inside are moved up to the top of the store before they are emptied. So the process holds
+ * two folders open at any time, needs no recursion, and never walks up by "..", which a live
+ * process could turn into a way out. Every name is looked up relative to an open folder, and no
+ * link is followed.
  *
- * Opening folders that a box could write is the one exception to the rule that the host does not: they are
- * opened as folders only, to list and unlink what they hold. No file is opened.
+ * Opening folders that a box could write is the one exception to the rule that the host does not:
+ * they are opened as folders only, to list and unlink what they hold. No file is opened.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -58,7 +59,8 @@ static int open_folder(int dir, const char *name)
 
 struct removal {
     int top;
-    uint64_t moved, removed; /* what was done so far: a pass that does nothing waits for the box to end */
+    uint64_t moved,
+        removed; /* what was done so far: a pass that does nothing waits for the box to end */
 };
 
 /* Moves a folder that is not empty to the top of the store, under a name that is free there. */

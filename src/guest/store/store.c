@@ -1,13 +1,14 @@
 /*
- * The store process: watches how much the disk stores of one family of boxes hold, and removes them.
+ * The store process: watches how much the disk stores of one family of boxes hold, and removes
+ * them.
  *
- * It is a process of its own for two reasons. It outlives the owner of the boxes by the moment that removing
- * their files takes, however the owner ended. And it enters the family's user namespace, where it may look
- * into folders that the box made unreadable (an ordinary user could not).
+ * It is a process of its own for two reasons. It outlives the owner of the boxes by the moment that
+ * removing their files takes, however the owner ended. And it enters the family's user namespace,
+ * where it may look into folders that the box made unreadable (an ordinary user could not).
  *
- * Counting every file takes a tenth of a second for 100,000 of them. So the free space of the filesystem
- * tells when to count: a store cannot have grown by more than the free space fell since the last count,
- * unless others freed space meanwhile, for which it counts again from time to time.
+ * Counting every file takes a tenth of a second for 100,000 of them. So the free space of the
+ * filesystem tells when to count: a store cannot have grown by more than the free space fell since
+ * the last count, unless others freed space meanwhile, for which it counts again from time to time.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,9 +39,11 @@
 #define STEP_MIN      (32ULL << 20)
 #define REST          10             /* time between two counts, in durations of one */
 #define RECOUNT_NS    (5 * NS_PER_S) /* others may have freed what the box took */
-#define FLOOR_BYTES   (1ULL << 30)   /* free space that boxes leave to the host: this, or 5 % if less */
-#define FLOOR_INODES  20000ULL
-#define KILL_AFTER_NS (4 * NS_PER_S) /* the owner stops the command first, which is the kinder way */
+#define FLOOR_BYTES   (1ULL << 30) /* free space that boxes leave to the host: this, or 5 % if less \
+                                    */
+#define FLOOR_INODES 20000ULL
+#define KILL_AFTER_NS                                                                              \
+    (4 * NS_PER_S) /* the owner stops the command first, which is the kinder way */
 
 struct watched {
     struct watched *next;
@@ -80,7 +83,8 @@ static uint64_t minus(uint64_t a, uint64_t b)
 /* Whether the free space fell by so much that the store may be near its limit. */
 static bool watched_may_be_full(const struct watched *w, const struct space *now)
 {
-    uint64_t bytes = minus(w->bytes_max, w->state->bytes), inodes = minus(w->inodes_max, w->state->inodes);
+    uint64_t bytes = minus(w->bytes_max, w->state->bytes),
+             inodes = minus(w->inodes_max, w->state->inodes);
     uint64_t bytes_step = bytes / 2 > STEP_MIN ? bytes / 2 : STEP_MIN;
     uint64_t inodes_step = inodes / 2 > STEP_MIN >> 12 ? inodes / 2 : STEP_MIN >> 12;
     return minus(w->counted_free.bytes, now->bytes) >= bytes_step ||
@@ -141,8 +145,9 @@ static int stores_look(struct stores *s)
         int64_t since = clock_now() - w->counted_at;
         bool rested = since > REST * w->count_ns;
         bool changed = now.bytes != w->counted_free.bytes || now.inodes != w->counted_free.inodes;
-        if (!w->counted_at || (rested && watched_may_be_full(w, &now)) || watched_may_be_far_over(w, &now) ||
-            (changed && rested && since > RECOUNT_NS) || (rested && changed && w->state->full))
+        if (!w->counted_at || (rested && watched_may_be_full(w, &now)) ||
+            watched_may_be_far_over(w, &now) || (changed && rested && since > RECOUNT_NS) ||
+            (rested && changed && w->state->full))
             watched_count(w, &now);
         watched_judge(w, host_full);
         w->state->looks++;
@@ -207,10 +212,11 @@ static void stores_set_up(struct stores *s, int fds[2])
     fds[0] = -1;
     if (fds[1] >= 0 && setns(fds[1], CLONE_NEWUSER) < 0)
         exit(1);
-    const uint64_t keep =
-        1ULL << CAP_DAC_OVERRIDE | 1ULL << CAP_DAC_READ_SEARCH | 1ULL << CAP_FOWNER | 1ULL << CAP_KILL;
+    const uint64_t keep = 1ULL << CAP_DAC_OVERRIDE | 1ULL << CAP_DAC_READ_SEARCH |
+                          1ULL << CAP_FOWNER | 1ULL << CAP_KILL;
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct data[2] = {{.effective = (uint32_t)keep, .permitted = (uint32_t)keep}};
+    struct __user_cap_data_struct data[2] = {
+        {.effective = (uint32_t)keep, .permitted = (uint32_t)keep}};
     if (syscall(SYS_capset, &head, data) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         exit(1);
     store_sweep(s->parent);

@@ -1,6 +1,6 @@
 /*
- * How much a store holds, counted while its box may be moving folders around. One open folder per level: a
- * walk back up by ".." could leave the store when a folder was moved meanwhile.
+ * How much a store holds, counted while its box may be moving folders around. One open folder per
+ * level: a walk back up by ".." could leave the store when a folder was moved meanwhile.
  *
  * A file with several names counts once, in equal parts: all its names are in the store.
  */

@@ -27,7 +27,8 @@ void code_drop(struct code_parts *p);
 
 void code_opcodes(const int numbers[OPCODES]);
 
-/* Where this code calls its constant of that number: the first `max` places. Returns how many there are. */
+/* Where this code calls its constant of that number: the first `max` places. Returns how many there
+ * are. */
 size_t code_find_calls(const struct code_parts *p, ssize_t constant, uint32_t *ret, size_t max);
 
 /* Tells guards.c of all names that this code, and all code in it, may set. */

@@ -1,9 +1,10 @@
 /*
- * What must stay as it is: dicts of modules, classes and objects, compared by identity. References are
- * borrowed throughout: counting them would copy most of the memory that a fork shares.
+ * What must stay as it is: dicts of modules, classes and objects, compared by identity. References
+ * are borrowed throughout: counting them would copy most of the memory that a fork shares.
  *
- * Up to Python 3.11 each change of any dict gives it a new number, which says at once that nothing happened,
- * and that something did although everything is back in its place. Later versions are looked at whole.
+ * Up to Python 3.11 each change of any dict gives it a new number, which says at once that nothing
+ * happened, and that something did although everything is back in its place. Later versions are
+ * looked at whole.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,8 @@
 #define GUARDS_FIRST 1024 /* enough for most, so that a run need not copy them */
 #define VERSION_AT   24   /* in a dict, behind its head and its size */
 
-/* A function and its code, or a module and its class: what can be exchanged without a change of any dict. */
+/* A function and its code, or a module and its class: what can be exchanged without a change of any
+ * dict. */
 struct guarded_inside {
     PyObject *object;
     const PyObject *inside;
@@ -48,8 +50,8 @@ PyObject *guards_start(void)
     if (!one || !other || !all.free || !all.shared)
         return PyErr_NoMemory();
     uint64_t before = guards_version(one), apart = guards_version(other);
-    bool good = PyDict_SetItem(one, &_Py_NoneStruct, &_Py_NoneStruct) == 0 && guards_version(one) != before &&
-                guards_version(other) == apart;
+    bool good = PyDict_SetItem(one, &_Py_NoneStruct, &_Py_NoneStruct) == 0 &&
+                guards_version(one) != before && guards_version(other) == apart;
     before = guards_version(one);
     good = good && PyDict_GetItem(one, &_Py_NoneStruct) && guards_version(one) == before;
     all.numbered = old && good;
@@ -117,7 +119,8 @@ static bool guards_insides_hold(char ret[WRONG_MAX])
 {
     for (size_t i = 0; i < all.n_insides; i++)
         if (inside_of(all.insides[i].object) != all.insides[i].inside) {
-            snprintf(ret, WRONG_MAX, "the code of a function or the class of a module was replaced");
+            snprintf(ret, WRONG_MAX,
+                     "the code of a function or the class of a module was replaced");
             return false;
         }
     return true;
@@ -130,8 +133,9 @@ struct guard *guards_new(PyObject *names, size_t n)
         return NULL;
     all.items = items;
     struct guard *g = &all.items[all.count];
-    *g = (struct guard){
-        .names = names, .keys = calloc(n + 1, sizeof *g->keys), .values = calloc(n + 1, sizeof *g->values)};
+    *g = (struct guard){.names = names,
+                        .keys = calloc(n + 1, sizeof *g->keys),
+                        .values = calloc(n + 1, sizeof *g->values)};
     if (!g->keys || !g->values)
         return NULL;
     all.count++;
@@ -158,8 +162,8 @@ PyObject *guards_add(PyObject *self, PyObject *args)
 {
     PyObject *names, *keys, *values, *title;
     int added, strict;
-    if (!PyArg_ParseTuple(args, "O!O!O!O!ii", &PyDict_Type, &names, &PyTuple_Type, &keys, &PyTuple_Type,
-                          &values, &PyUnicode_Type, &title, &added, &strict))
+    if (!PyArg_ParseTuple(args, "O!O!O!O!ii", &PyDict_Type, &names, &PyTuple_Type, &keys,
+                          &PyTuple_Type, &values, &PyUnicode_Type, &title, &added, &strict))
         return NULL;
     if (judge_is_sealed()) {
         judge_tamper("somebody else has set a guard");

@@ -1,4 +1,5 @@
-/* Comparing what is guarded with how it was: by identity, and without running any code of anybody's. */
+/* Comparing what is guarded with how it was: by identity, and without running any code of
+ * anybody's. */
 #include <stdio.h>
 #include <string.h>
 
@@ -35,7 +36,8 @@ static bool may_be_added(const struct guard *g, PyObject *key, const PyObject *v
 
 static bool complain(const struct guard *g, PyObject *key, const char *how, char ret[WRONG_MAX])
 {
-    snprintf(ret, WRONG_MAX, "%s%s%s%s", text_of(g->title), key ? "." : "", key ? text_of(key) : "", how);
+    snprintf(ret, WRONG_MAX, "%s%s%s%s", text_of(g->title), key ? "." : "", key ? text_of(key) : "",
+             how);
     return false;
 }
 

@@ -1,5 +1,5 @@
-/* Guards of the tests' own modules, made when one of them has been loaded: its names, its classes, variables
- * that its functions share, data that nothing in it changes. */
+/* Guards of the tests' own modules, made when one of them has been loaded: its names, its classes,
+ * variables that its functions share, data that nothing in it changes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +48,8 @@ static PyObject *dict_of(PyObject *type)
 static PyObject *inherited_names(PyObject *type)
 {
     PyObject *names = PySet_New(NULL), *line = PyObject_GetAttrString(type, "__mro__");
-    for (ssize_t i = 1; names && line && is_exact(line, &PyTuple_Type) && i < PyTuple_Size(line); i++) {
+    for (ssize_t i = 1; names && line && is_exact(line, &PyTuple_Type) && i < PyTuple_Size(line);
+         i++) {
         PyObject *dict = dict_of(PyTuple_GetItem(line, i)), *key, *value;
         for (ssize_t at = 0; dict && PyDict_Next(dict, &at, &key, &value);)
             if (is_text(key))
@@ -76,7 +77,8 @@ static void take_cell(PyObject *cell)
 static void take_cells(PyObject *function)
 {
     PyObject *closure = PyFunction_GetClosure(function);
-    PyObject *names = closure ? PyObject_GetAttrString(PyFunction_GetCode(function), "co_freevars") : NULL;
+    PyObject *names =
+        closure ? PyObject_GetAttrString(PyFunction_GetCode(function), "co_freevars") : NULL;
     for (ssize_t i = 0; names && i < PyTuple_Size(names) && i < PyTuple_Size(closure); i++)
         if (!guards_is_shared(PyTuple_GetItem(names, i)))
             take_cell(PyTuple_GetItem(closure, i));
@@ -84,7 +86,8 @@ static void take_cells(PyObject *function)
         Py_DecRef(names);
 }
 
-/* All names; those that the task's own code sets (by `global`, as an attribute, or by their text) may change.
+/* All names; those that the task's own code sets (by `global`, as an attribute, or by their text)
+ * may change.
  */
 static struct guard *take_names(PyObject *dict, PyObject *title)
 {
@@ -117,12 +120,13 @@ static bool is_class_of_tests(PyObject *dict)
     return false;
 }
 
-/* Other classes of the tests' modules are often there for the code under test to change: to register, to
- * decorate, to keep an instance in. */
+/* Other classes of the tests' modules are often there for the code under test to change: to
+ * register, to decorate, to keep an instance in. */
 static bool take_class(PyObject *type, PyObject *module_name)
 {
     PyObject *dict = dict_of(type), *name = dict ? PyDict_GetItemString(dict, "__module__") : NULL;
-    if (!name || !is_text(name) || PyUnicode_Compare(name, module_name) != 0 || !is_class_of_tests(dict))
+    if (!name || !is_text(name) || PyUnicode_Compare(name, module_name) != 0 ||
+        !is_class_of_tests(dict))
         return true;
     PyObject *title = PyDict_GetItemString(dict, "__qualname__");
     struct guard *g = take_names(dict, title && is_text(title) ? title : module_name);

@@ -51,7 +51,8 @@ PyObject *items_hold(PyObject *self, PyObject *args)
         judge_tamper("somebody else has named tests");
         return python_none();
     }
-    if (!PyArg_ParseTuple(args, "O!OOO!", &PyUnicode_Type, &name, &item, &spec, &PyDict_Type, &params))
+    if (!PyArg_ParseTuple(args, "O!OOO!", &PyUnicode_Type, &name, &item, &spec, &PyDict_Type,
+                          &params))
         return NULL;
     size_t n = (size_t)PyDict_Size(params);
     struct item *i = new_item();
@@ -60,8 +61,12 @@ PyObject *items_hold(PyObject *self, PyObject *args)
     if (!all.word_params)
         all.word_params = PyUnicode_InternFromString("params");
     if (i)
-        *i = (struct item){
-            name, item, spec, params, calloc(n + 1, sizeof *i->keys), calloc(n + 1, sizeof *i->values)};
+        *i = (struct item){name,
+                           item,
+                           spec,
+                           params,
+                           calloc(n + 1, sizeof *i->keys),
+                           calloc(n + 1, sizeof *i->values)};
     if (!i || !i->keys || !i->values || !all.word_spec || !all.word_params)
         return PyErr_NoMemory();
     for (ssize_t at = 0; i->count < n && PyDict_Next(params, &at, &key, &value); i->count++) {
@@ -90,7 +95,8 @@ static bool is_same(const struct item *i)
 {
     PyObject *key, *value;
     size_t n = 0;
-    if (!is_attribute(i->item, all.word_spec, i->spec) || !is_attribute(i->spec, all.word_params, i->params))
+    if (!is_attribute(i->item, all.word_spec, i->spec) ||
+        !is_attribute(i->spec, all.word_params, i->params))
         return false;
     for (ssize_t at = 0; PyDict_Next(i->params, &at, &key, &value); n++)
         if (n >= i->count || key != i->keys[n] || value != i->values[n])
@@ -153,7 +159,8 @@ static bool is_same_file(const struct statx *a, const struct statx *b)
 /* Nobody can set the time at which a file was last changed. */
 static bool is_unchanged(const struct statx *a, const struct statx *b)
 {
-    return is_same_file(a, b) && a->stx_size == b->stx_size && a->stx_ctime.tv_sec == b->stx_ctime.tv_sec &&
+    return is_same_file(a, b) && a->stx_size == b->stx_size &&
+           a->stx_ctime.tv_sec == b->stx_ctime.tv_sec &&
            a->stx_ctime.tv_nsec == b->stx_ctime.tv_nsec;
 }
 

@@ -210,7 +210,8 @@ static PyObject *tell(PyObject *self, PyObject *args)
         judge_tamper("outcomes were told by somebody else");
         return python_none();
     }
-    if (take_texts(args, n, held, texts) && texts[0].n == 1 && strchr("BCPFESUZ", texts[0].bytes[0]))
+    if (take_texts(args, n, held, texts) && texts[0].n == 1 &&
+        strchr("BCPFESUZ", texts[0].bytes[0]))
         tell_kind(texts[0].bytes[0], texts + 1, n - 1);
     else
         judge_tamper("an outcome that is none");
@@ -223,8 +224,8 @@ static PyObject *tell(PyObject *self, PyObject *args)
 
 /* ---- the module ---- */
 
-/* install(token, fd, pristine, code of protocol, of plain, of execute): called by the frame that tells, once.
- * From here on nothing is taken in. */
+/* install(token, fd, pristine, code of protocol, of plain, of execute): called by the frame that
+ * tells, once. From here on nothing is taken in. */
 static PyObject *install(PyObject *self, PyObject *args)
 {
     const char *token;
@@ -234,8 +235,8 @@ static PyObject *install(PyObject *self, PyObject *args)
         judge_tamper("somebody else wants to judge");
         return python_none();
     }
-    if (!PyArg_ParseTuple(args, "siiO!O!O!", &token, &fd, &pristine, &PyCode_Type, &speaker, &PyCode_Type,
-                          &plain, &PyCode_Type, &loader))
+    if (!PyArg_ParseTuple(args, "siiO!O!O!", &token, &fd, &pristine, &PyCode_Type, &speaker,
+                          &PyCode_Type, &plain, &PyCode_Type, &loader))
         return NULL;
     snprintf(all.token, sizeof all.token, "%s", token);
     all.fd = fd;
@@ -254,19 +255,20 @@ static PyObject *install(PyObject *self, PyObject *args)
 
 PyObject *PyInit_hutch_judge(void)
 {
-    static const struct python_method METHODS[] = {{"guard", guards_add, METH_VARARGS, NULL},
-                                                   {"builtins", guards_builtins, METH_VARARGS, NULL},
-                                                   {"opcodes", proof_opcodes, METH_VARARGS, NULL},
-                                                   {"trust", proof_trust, METH_VARARGS, NULL},
-                                                   {"announce", proof_announce, METH_VARARGS, NULL},
-                                                   {"ended", proof_ended, METH_NOARGS, NULL},
-                                                   {"loaded", proof_loaded, METH_NOARGS, NULL},
-                                                   {"hold", items_hold, METH_VARARGS, NULL},
-                                                   {"fixture", items_fixture, METH_VARARGS, NULL},
-                                                   {"files", items_files, METH_VARARGS, NULL},
-                                                   {"install", install, METH_VARARGS, NULL},
-                                                   {"tell", tell, METH_VARARGS, NULL},
-                                                   {0}};
+    static const struct python_method METHODS[] = {
+        {"guard", guards_add, METH_VARARGS, NULL},
+        {"builtins", guards_builtins, METH_VARARGS, NULL},
+        {"opcodes", proof_opcodes, METH_VARARGS, NULL},
+        {"trust", proof_trust, METH_VARARGS, NULL},
+        {"announce", proof_announce, METH_VARARGS, NULL},
+        {"ended", proof_ended, METH_NOARGS, NULL},
+        {"loaded", proof_loaded, METH_NOARGS, NULL},
+        {"hold", items_hold, METH_VARARGS, NULL},
+        {"fixture", items_fixture, METH_VARARGS, NULL},
+        {"files", items_files, METH_VARARGS, NULL},
+        {"install", install, METH_VARARGS, NULL},
+        {"tell", tell, METH_VARARGS, NULL},
+        {0}};
     static struct python_module module = PYTHON_MODULE("hutch_judge", METHODS);
     PyObject *m = PyModule_Create2(&module, PYTHON_API_VERSION);
     PyObject *ended = m ? PyObject_GetAttrString(m, "ended") : NULL,

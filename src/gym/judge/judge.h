@@ -1,20 +1,22 @@
 /*
- * What judges the tests in their own interpreter: an extension module that the runner (../runner/) loads
- * before anything of an agent's is there.
+ * What judges the tests in their own interpreter: an extension module that the runner (../runner/)
+ * loads before anything of an agent's is there.
  *
- * Tests and the code under test share an interpreter, and whatever is an object of it can be found and
- * changed by code that looks for it. So what has to be known by nobody (the token without which a line is
- * nobody's) and what has to be believed (how everything was before) is kept here, where no object leads; and
- * nothing here calls back into Python while it makes up its mind. Three things are asked of a test that is
- * said to have passed:
+ * Tests and the code under test share an interpreter, and whatever is an object of it can be found
+ * and changed by code that looks for it. So what has to be known by nobody (the token without which
+ * a line is nobody's) and what has to be believed (how everything was before) is kept here, where
+ * no object leads; and nothing here calls back into Python while it makes up its mind. Three things
+ * are asked of a test that is said to have passed:
  *
- * - guards.c: pytest, unittest and the modules of the tests are as they were. Everything else is the code's
- * under test: it may patch the standard library, look at frames, trace and load native code.
+ * - guards.c: pytest, unittest and the modules of the tests are as they were. Everything else is
+ * the code's under test: it may patch the standard library, look at frames, trace and load native
+ * code.
  *
- * - proof.c: the test's own code ran to its end: marks that were compiled into it said so, from the place
- * where they stand and in the module that they belong to.
+ * - proof.c: the test's own code ran to its end: marks that were compiled into it said so, from the
+ * place where they stand and in the module that they belong to.
  *
- * - items.c: it ran with the parameters that it was collected with; files of the tests are as they were.
+ * - items.c: it ran with the parameters that it was collected with; files of the tests are as they
+ * were.
  *
  * A verdict is final. Static data: an interpreter has one run. docs/grading.md lists the
  * cheats that this does not stop.
@@ -91,8 +93,8 @@ bool pointers_have(const struct pointers *p, const void *one);
 
 /* ---- guards.c ---- */
 
-/* Which names may be added: any, modules, any but those of builtins, any but inherited ones, none, any but
- * special ones (__eq__). */
+/* Which names may be added: any, modules, any but those of builtins, any but inherited ones, none,
+ * any but special ones (__eq__). */
 enum added {
     ADDED_FREE,
     ADDED_CLOSED,
@@ -108,11 +110,12 @@ bool guards_hold(char ret[WRONG_MAX]);
 /* From here on what was changed and put back is wrong, too, where nobody but a cheat does that. */
 void guards_settle(void);
 
-/* The module of the tests that has these names was loaded, just now, and may change in nothing but names that
- * the task's own code sets. */
+/* The module of the tests that has these names was loaded, just now, and may change in nothing but
+ * names that the task's own code sets. */
 bool guards_take_module(PyObject *names, PyObject *frozen);
 
-PyObject *guards_add(PyObject *self, PyObject *args);      /* (names, keys, values, title, added, strict) */
+PyObject *guards_add(PyObject *self,
+                     PyObject *args); /* (names, keys, values, title, added, strict) */
 PyObject *guards_builtins(PyObject *self, PyObject *args); /* (names of the builtins) */
 PyObject *guards_start(void);                              /* None, or NULL with an error */
 /* The tests' own code sets it: a global name or an attribute; a variable of an outer function. */
@@ -122,15 +125,19 @@ bool guards_is_free(PyObject *name);
 
 /* ---- proof.c ---- */
 
-/* Has the test of this name, which began last, come to its end? True for one that has no marks, too. */
+/* Has the test of this name, which began last, come to its end? True for one that has no marks,
+ * too. */
 bool proof_given(const char *test);
 void proof_begin(void);
 bool proof_is_test(PyObject *function); /* a function of the tests */
 bool proof_is_loaded(PyObject *module); /* a module of the tests */
 
-PyObject *proof_trust(PyObject *self, PyObject *args);    /* (code, the same without marks, bound, frozen) */
-PyObject *proof_opcodes(PyObject *self, PyObject *args);  /* (numbers of opcodes, as in enum opcode) */
-PyObject *proof_announce(PyObject *self, PyObject *args); /* (names of a module that is about to be loaded) */
+PyObject *proof_trust(PyObject *self,
+                      PyObject *args); /* (code, the same without marks, bound, frozen) */
+PyObject *proof_opcodes(PyObject *self,
+                        PyObject *args); /* (numbers of opcodes, as in enum opcode) */
+PyObject *proof_announce(PyObject *self,
+                         PyObject *args); /* (names of a module that is about to be loaded) */
 PyObject *proof_ended(PyObject *self, PyObject *unused);  /* the mark at the end of a test */
 PyObject *proof_loaded(PyObject *self, PyObject *unused); /* the mark at the end of a module */
 void proof_marks(PyObject *ended, PyObject *loaded);

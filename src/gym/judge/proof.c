@@ -1,9 +1,10 @@
 /*
- * That a test's own code ran to its end. The runner compiles marks into the code of the tests: a call at the
- * end of each test and each module, of a constant, which no name can hide. A mark counts if it is called from
- * a code object that was trusted before anything of an agent's was loaded, from the very instruction where it
- * stands, and with the global names of a module that was loaded from such code into a fresh dict. So whatever
- * is done to what collects and calls tests, an assertion that fails is the end of its test's chances.
+ * That a test's own code ran to its end. The runner compiles marks into the code of the tests: a
+ * call at the end of each test and each module, of a constant, which no name can hide. A mark
+ * counts if it is called from a code object that was trusted before anything of an agent's was
+ * loaded, from the very instruction where it stands, and with the global names of a module that was
+ * loaded from such code into a fresh dict. So whatever is done to what collects and calls tests, an
+ * assertion that fails is the end of its test's chances.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +58,8 @@ PyObject *proof_opcodes(PyObject *self, PyObject *args)
 
 bool proof_is_test(PyObject *function)
 {
-    return is_exact(function, &PyFunction_Type) && pointers_have(&all.codes, PyFunction_GetCode(function));
+    return is_exact(function, &PyFunction_Type) &&
+           pointers_have(&all.codes, PyFunction_GetCode(function));
 }
 
 bool proof_is_loaded(PyObject *module)
@@ -71,7 +73,8 @@ bool proof_is_loaded(PyObject *module)
 static ssize_t find_mark(PyObject *consts)
 {
     for (ssize_t i = 0; i < PyTuple_Size(consts); i++)
-        if (PyTuple_GetItem(consts, i) == all.mark_ended || PyTuple_GetItem(consts, i) == all.mark_loaded)
+        if (PyTuple_GetItem(consts, i) == all.mark_ended ||
+            PyTuple_GetItem(consts, i) == all.mark_loaded)
             return i;
     return -1;
 }
@@ -117,8 +120,8 @@ static bool trust(PyObject *code, PyObject *bound, PyObject *frozen)
 PyObject *proof_trust(PyObject *self, PyObject *args)
 {
     PyObject *code, *plain, *bound, *frozen;
-    if (!PyArg_ParseTuple(args, "O!O!O!O", &PyCode_Type, &code, &PyCode_Type, &plain, &PyDict_Type, &bound,
-                          &frozen))
+    if (!PyArg_ParseTuple(args, "O!O!O!O", &PyCode_Type, &code, &PyCode_Type, &plain, &PyDict_Type,
+                          &bound, &frozen))
         return NULL;
     if (judge_is_sealed()) {
         judge_tamper("somebody else's code was to be trusted");
@@ -195,7 +198,8 @@ PyObject *proof_loaded(PyObject *self, PyObject *unused)
     return python_none();
 }
 
-/* Nothing but what a fresh module has: a name that is there before the code runs would be the code's. */
+/* Nothing but what a fresh module has: a name that is there before the code runs would be the
+ * code's. */
 static bool is_fresh(PyObject *names)
 {
     PyObject *key, *value;

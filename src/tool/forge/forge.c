@@ -1,7 +1,7 @@
 /*
- * Which forge a repository belongs to, and the token for it. Only what the person wrote counts: their
- * configuration, environment and the files of gh, glab and tea; a workspace's files are never asked. A token
- * goes to no host but the one that it was given for.
+ * Which forge a repository belongs to, and the token for it. Only what the person wrote counts:
+ * their configuration, environment and the files of gh, glab and tea; a workspace's files are never
+ * asked. A token goes to no host but the one that it was given for.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -43,7 +43,8 @@ static char *forge_program_file(size_t i)
     const char *folder = PROGRAMS[i].folder_variable ? getenv(PROGRAMS[i].folder_variable) : NULL;
     char *path = NULL;
     if (folder && folder[0] == '/')
-        return asprintf(&path, "%s/%s", folder, strchr(PROGRAMS[i].file, '/') + 1) < 0 ? NULL : path;
+        return asprintf(&path, "%s/%s", folder, strchr(PROGRAMS[i].file, '/') + 1) < 0 ? NULL
+                                                                                       : path;
     _cleanup_free_ char *own = ownfile_config_path(NULL);
     char *end = own ? strrchr(own, '/') : NULL;
     if (!end)
@@ -101,18 +102,19 @@ int forge_find(const struct git_url *u, const json_t *own, struct forge *ret, st
     const char *api = json_string_value(json_object_get(f.settings, "api"));
     f.kind = kind ? forge_kind_named(kind) : forge_kind_of(u->host, f.authority);
     if (!f.kind)
-        return error_set(
-            err, ENOENT,
-            "nothing says what kind of forge %s is; the person can add \"forges\": {\"%s\": {\"kind\":"
-            " \"github\", \"gitlab\" or \"gitea\"}} to ~/.config/hutch/config.json",
-            f.authority, f.authority);
+        return error_set(err, ENOENT,
+                         "nothing says what kind of forge %s is; the person can add \"forges\": "
+                         "{\"%s\": {\"kind\":"
+                         " \"github\", \"gitlab\" or \"gitea\"}} to ~/.config/hutch/config.json",
+                         f.authority, f.authority);
     if (api)
-        snprintf(f.api, sizeof f.api, "%.*s", (int)(strlen(api) - (api[strlen(api) - 1] == '/')), api);
+        snprintf(f.api, sizeof f.api, "%.*s", (int)(strlen(api) - (api[strlen(api) - 1] == '/')),
+                 api);
     else if (f.kind->public_api && strcmp(f.kind->host, f.authority) == 0)
         snprintf(f.api, sizeof f.api, "%s", f.kind->public_api);
     else
-        snprintf(f.api, sizeof f.api, "http%s://%s%s", u->scheme == GIT_HTTP ? "" : "s", f.authority,
-                 f.kind->api_path);
+        snprintf(f.api, sizeof f.api, "http%s://%s%s", u->scheme == GIT_HTTP ? "" : "s",
+                 f.authority, f.kind->api_path);
     struct git_url to;
     char probe[FORGE_API_MAX + 2];
     snprintf(probe, sizeof probe, "%s/x", f.api); /* an API needs no path of its own */
@@ -120,9 +122,10 @@ int forge_find(const struct git_url *u, const json_t *own, struct forge *ret, st
         return error_wrap(err, "forges.%s.api", f.authority);
     if (to.scheme == GIT_HTTP && !git_url_is_loopback(&to) &&
         !json_is_true(json_object_get(f.settings, "http")))
-        return error_set(err, EINVAL,
-                         "the API at %s is not encrypted: a token would be sent in the clear; use https://",
-                         f.api);
+        return error_set(
+            err, EINVAL,
+            "the API at %s is not encrypted: a token would be sent in the clear; use https://",
+            f.api);
     *ret = f;
     return 0;
 }
@@ -157,12 +160,13 @@ static bool forge_variable_is_for(const struct forge *f, const json_t *own)
     return f->settings && same == 1;
 }
 
-static int forge_token_set(struct forge_token *t, const char *text, const char *source, bool explicit,
-                           struct error *err)
+static int forge_token_set(struct forge_token *t, const char *text, const char *source,
+                           bool explicit, struct error *err)
 {
     for (const char *c = text; *c; c++)
         if (*c <= ' ' || *c >= 0x7f)
-            return error_set(err, EINVAL, "the token in %s has a character that no token has", source);
+            return error_set(err, EINVAL, "the token in %s has a character that no token has",
+                             source);
     if (strlen(text) >= sizeof t->text)
         return error_set(err, EINVAL, "the token in %s is too long", source);
     snprintf(t->text, sizeof t->text, "%s", text);
@@ -171,7 +175,8 @@ static int forge_token_set(struct forge_token *t, const char *text, const char *
     return 0;
 }
 
-int forge_token_find(const struct forge *f, const json_t *own, struct forge_token *ret, struct error *err)
+int forge_token_find(const struct forge *f, const json_t *own, struct forge_token *ret,
+                     struct error *err)
 {
     char source[128], found[FORGE_TOKEN_MAX];
     const char *configured = json_string_value(json_object_get(f->settings, "token"));

@@ -1,6 +1,6 @@
 /*
- * Forges: servers that hold git repositories and pull requests. One row per kind (forge_kinds.c); which kind
- * a host is, its token and the calls are the same for all.
+ * Forges: servers that hold git repositories and pull requests. One row per kind (forge_kinds.c);
+ * which kind a host is, its token and the calls are the same for all.
  */
 #pragma once
 
@@ -43,7 +43,8 @@ struct forge_kind {
     char *(*find_path)(const struct forge_pr *p);
     char *(*create_path)(const struct forge_pr *p);
     json_t *(*create_body)(const struct forge_pr *p);
-    /* The answer to either: an object, or of the first the list of those that match. False if there is none.
+    /* The answer to either: an object, or of the first the list of those that match. False if there
+     * is none.
      */
     bool (*read)(const json_t *answer, const struct forge_pr *p, struct forge_answer *ret);
 };
@@ -57,22 +58,24 @@ struct forge {
     const json_t *settings; /* the person's, under "forges"; or NULL; borrowed */
 };
 
-/* Which forge a repository belongs to. `own` is the person's configuration, never the workspace's. -ENOENT
- * with the text set if nobody says what kind of forge the host is. */
+/* Which forge a repository belongs to. `own` is the person's configuration, never the workspace's.
+ * -ENOENT with the text set if nobody says what kind of forge the host is. */
 int forge_find(const struct git_url *u, const json_t *own, struct forge *ret, struct error *err);
 
-/* May http:// be used for this host? Only on this machine, or where the person's configuration says so. */
+/* May http:// be used for this host? Only on this machine, or where the person's configuration says
+ * so. */
 bool forge_allows_http(const struct git_url *u, const json_t *own);
 
 struct forge_token {
     char text[FORGE_TOKEN_MAX];
     char source[128]; /* where it was found, for messages */
-    bool explicit;    /* the person named it for this host: it goes before git's credential helpers */
+    bool explicit; /* the person named it for this host: it goes before git's credential helpers */
 };
 
-/* The token for a forge's host: configuration, environment, the files of gh, glab and tea. 0, or -ENOENT if
- * there is none in these places. */
-int forge_token_find(const struct forge *f, const json_t *own, struct forge_token *ret, struct error *err);
+/* The token for a forge's host: configuration, environment, the files of gh, glab and tea. 0, or
+ * -ENOENT if there is none in these places. */
+int forge_token_find(const struct forge *f, const json_t *own, struct forge_token *ret,
+                     struct error *err);
 
 /* Where the person can put a token, for messages. */
 void forge_token_advice(const struct forge *f, char *ret, size_t size);
@@ -82,13 +85,15 @@ bool forge_yaml_gh(const char *text, size_t n, const char *host, char *ret, size
 bool forge_yaml_glab(const char *text, size_t n, const char *host, char *ret, size_t size);
 bool forge_yaml_tea(const char *text, size_t n, const char *host, char *ret, size_t size);
 
-/* One call of the API; `body` NULL: GET. *ret_answer is the JSON of an answer, or NULL if it has none. */
-int forge_call(const struct forge *f, const struct forge_token *t, const char *path, const json_t *body,
-               int cancel, json_int_t *ret_status, json_t **ret_answer, struct error *err);
+/* One call of the API; `body` NULL: GET. *ret_answer is the JSON of an answer, or NULL if it has
+ * none. */
+int forge_call(const struct forge *f, const struct forge_token *t, const char *path,
+               const json_t *body, int cancel, json_int_t *ret_status, json_t **ret_answer,
+               struct error *err);
 
 /* What went wrong, and what to do, for a status that is no success. */
-int forge_explain(const struct forge *f, const struct forge_token *t, json_int_t status, const json_t *answer,
-                  struct error *err);
+int forge_explain(const struct forge *f, const struct forge_token *t, json_int_t status,
+                  const json_t *answer, struct error *err);
 
 /* Replaces the secret in a text by asterisks, in place. */
 void forge_redact(char *text, const char *secret);

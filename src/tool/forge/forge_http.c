@@ -1,7 +1,7 @@
 /*
- * Calls of a forge's REST API. The request goes to hutch-http on its stdin, token included: hutch itself is
- * static and has no TLS, and everybody on the host can read a command line. hutch-http checks certificates,
- * follows no redirection, and bounds time and answer.
+ * Calls of a forge's REST API. The request goes to hutch-http on its stdin, token included: hutch
+ * itself is static and has no TLS, and everybody on the host can read a command line. hutch-http
+ * checks certificates, follows no redirection, and bounds time and answer.
  */
 #include <errno.h>
 #include <poll.h>
@@ -22,9 +22,9 @@
 #define END_MS     1000
 #define ENV_MAX    16
 
-static const char *const INHERITED[] = {"PATH",          "http_proxy",  "https_proxy", "HTTPS_PROXY",
-                                        "no_proxy",      "NO_PROXY",    "all_proxy",   "ALL_PROXY",
-                                        "SSL_CERT_FILE", "SSL_CERT_DIR"};
+static const char *const INHERITED[] = {
+    "PATH",     "http_proxy", "https_proxy", "HTTPS_PROXY",   "no_proxy",
+    "NO_PROXY", "all_proxy",  "ALL_PROXY",   "SSL_CERT_FILE", "SSL_CERT_DIR"};
 
 /* A frontend may not ignore SIGPIPE, and a helper that ends early must not end hutch. */
 static ssize_t http_write(int fd, const void *data, size_t n)
@@ -59,7 +59,8 @@ static int http_exchange(struct child *c, const char *request, int cancel, struc
         if (cancel >= 0 && fds[2].revents)
             return error_set(err, ECANCELED, "the call was cancelled");
         if (wait == 0)
-            return error_set(err, ETIMEDOUT, "the server did not answer within %d seconds", TIMEOUT_S);
+            return error_set(err, ETIMEDOUT, "the server did not answer within %d seconds",
+                             TIMEOUT_S);
         if (fds[1].revents) {
             ssize_t n = http_write(c->in, request, left);
             if (n < 0 && errno != EAGAIN && errno != EINTR)
@@ -91,7 +92,8 @@ static int http_run(const char *request, int cancel, json_t **ret, struct error 
             n++;
     }
     char *argv[] = {path, NULL};
-    r = child_start(&(struct child_options){.command = path, .argv = argv, .env = env, .cwd = "/"}, &c, err);
+    r = child_start(&(struct child_options){.command = path, .argv = argv, .env = env, .cwd = "/"},
+                    &c, err);
     if (r == 0)
         r = http_exchange(&c, request, cancel, &answer, err);
     child_end(&c, r < 0 ? 0 : END_MS);
@@ -109,8 +111,8 @@ static json_t *http_request(const struct forge *f, const struct forge_token *t, 
     json_t *headers =
         json_pack("{s:o}", "Authorization", json_sprintf("%s %s", f->kind->authorization, t->text));
     json_t *o = json_pack("{s:s, s:o, s:o, s:s, s:i, s:i}", "method", body ? "POST" : "GET", "url",
-                          json_sprintf("%s%s", f->api, path), "headers", headers, "accept", f->kind->accept,
-                          "timeout", TIMEOUT_S, "answer_max", (int)ANSWER_MAX);
+                          json_sprintf("%s%s", f->api, path), "headers", headers, "accept",
+                          f->kind->accept, "timeout", TIMEOUT_S, "answer_max", (int)ANSWER_MAX);
     char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     if (text)
         json_object_set_new(o, "body", json_string(text));
@@ -118,8 +120,9 @@ static json_t *http_request(const struct forge *f, const struct forge_token *t, 
     return o;
 }
 
-int forge_call(const struct forge *f, const struct forge_token *t, const char *path, const json_t *body,
-               int cancel, json_int_t *ret_status, json_t **ret_answer, struct error *err)
+int forge_call(const struct forge *f, const struct forge_token *t, const char *path,
+               const json_t *body, int cancel, json_int_t *ret_status, json_t **ret_answer,
+               struct error *err)
 {
     _cleanup_free_ char *line = NULL;
     json_t *request = http_request(f, t, path, body), *answer = NULL;
@@ -146,8 +149,8 @@ int forge_call(const struct forge *f, const struct forge_token *t, const char *p
     return r;
 }
 
-/* What the server says about its refusal: "message" with "errors" (GitHub), "message" or "error" (GitLab,
- * Gitea). */
+/* What the server says about its refusal: "message" with "errors" (GitHub), "message" or "error"
+ * (GitLab, Gitea). */
 static void forge_said(const json_t *answer, const char *secret, char *ret, size_t size)
 {
     const json_t *message = json_object_get(answer, "message");
@@ -168,8 +171,8 @@ static void forge_said(const json_t *answer, const char *secret, char *ret, size
     free(details);
 }
 
-int forge_explain(const struct forge *f, const struct forge_token *t, json_int_t status, const json_t *answer,
-                  struct error *err)
+int forge_explain(const struct forge *f, const struct forge_token *t, json_int_t status,
+                  const json_t *answer, struct error *err)
 {
     char said[500], advice[400];
     forge_said(answer, t->text, said, sizeof said);
@@ -177,16 +180,16 @@ int forge_explain(const struct forge *f, const struct forge_token *t, json_int_t
     const char *colon = said[0] ? ": " : "";
     switch (status) {
     case 401:
-        return error_set(err, EACCES, "%s does not accept the token from %s (401%s%s); %s", f->authority,
-                         t->source, colon, said, advice);
+        return error_set(err, EACCES, "%s does not accept the token from %s (401%s%s); %s",
+                         f->authority, t->source, colon, said, advice);
     case 403:
-        return error_set(err, EACCES, "%s forbids it (403%s%s); the token from %s must have %s", f->authority,
-                         colon, said, t->source, f->kind->rights);
+        return error_set(err, EACCES, "%s forbids it (403%s%s); the token from %s must have %s",
+                         f->authority, colon, said, t->source, f->kind->rights);
     case 404:
-        return error_set(
-            err, ENOENT,
-            "%s has no such repository, or hides it from the token from %s (404%s%s); it must have %s",
-            f->authority, t->source, colon, said, f->kind->rights);
+        return error_set(err, ENOENT,
+                         "%s has no such repository, or hides it from the token from %s (404%s%s); "
+                         "it must have %s",
+                         f->authority, t->source, colon, said, f->kind->rights);
     case 409:
     case 422:
         return error_set(
@@ -207,8 +210,8 @@ int forge_explain(const struct forge *f, const struct forge_token *t, json_int_t
         return error_set(err, EBUSY, "%s limits the rate of requests (429%s%s); try again later",
                          f->authority, colon, said);
     default:
-        return error_set(err, EIO, "%s answered with status %lld%s%s", f->authority, (long long)status, colon,
-                         said);
+        return error_set(err, EIO, "%s answered with status %lld%s%s", f->authority,
+                         (long long)status, colon, said);
     }
 }
 

@@ -1,6 +1,6 @@
 /*
- * The kinds of forges. GitHub: docs.github.com/rest/pulls; GitLab: docs.gitlab.com/api/merge_requests; Gitea
- * and Forgejo: their /api/swagger.
+ * The kinds of forges. GitHub: docs.github.com/rest/pulls; GitLab:
+ * docs.gitlab.com/api/merge_requests; Gitea and Forgejo: their /api/swagger.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -45,7 +45,8 @@ static bool forge_take_url(const json_t *o, const char *member, struct forge_ans
     return true;
 }
 
-static bool forge_take(const json_t *answer, const char *number, const char *url, struct forge_answer *ret)
+static bool forge_take(const json_t *answer, const char *number, const char *url,
+                       struct forge_answer *ret)
 {
     const json_t *one = json_is_array(answer) ? json_array_get(answer, 0) : answer;
     const json_t *n = json_object_get(one, number);
@@ -82,8 +83,8 @@ static char *repos_create_path(const struct forge_pr *p)
 
 static json_t *github_create_body(const struct forge_pr *p)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:b}", "title", p->title, "body", p->body, "head", p->head, "base",
-                     p->base, "draft", p->draft);
+    return json_pack("{s:s, s:s, s:s, s:s, s:b}", "title", p->title, "body", p->body, "head",
+                     p->head, "base", p->base, "draft", p->draft);
 }
 
 static bool github_read(const json_t *answer, const struct forge_pr *p, struct forge_answer *ret)
@@ -126,8 +127,8 @@ static json_t *forge_draft_title(const struct forge_pr *p, const char *mark)
 
 static json_t *gitlab_create_body(const struct forge_pr *p)
 {
-    return json_pack("{s:o, s:s, s:s, s:s}", "title", forge_draft_title(p, "Draft: "), "description", p->body,
-                     "source_branch", p->head, "target_branch", p->base);
+    return json_pack("{s:o, s:s, s:s, s:s}", "title", forge_draft_title(p, "Draft: "),
+                     "description", p->body, "source_branch", p->head, "target_branch", p->base);
 }
 
 static bool gitlab_read(const json_t *answer, const struct forge_pr *p, struct forge_answer *ret)
@@ -137,7 +138,8 @@ static bool gitlab_read(const json_t *answer, const struct forge_pr *p, struct f
 
 /* Gitea and Forgejo */
 
-/* Its API cannot ask for one head branch that has a slash in it: the newest that are open are looked through.
+/* Its API cannot ask for one head branch that has a slash in it: the newest that are open are
+ * looked through.
  */
 static char *gitea_find_path(const struct forge_pr *p)
 {
@@ -150,8 +152,8 @@ static char *gitea_find_path(const struct forge_pr *p)
 
 static json_t *gitea_create_body(const struct forge_pr *p)
 {
-    return json_pack("{s:o, s:s, s:s, s:s}", "title", forge_draft_title(p, "WIP: "), "body", p->body, "head",
-                     p->head, "base", p->base);
+    return json_pack("{s:o, s:s, s:s, s:s}", "title", forge_draft_title(p, "WIP: "), "body",
+                     p->body, "head", p->head, "base", p->base);
 }
 
 static const char *gitea_ref(const json_t *pull, const char *end)
@@ -168,7 +170,8 @@ static bool gitea_read(const json_t *answer, const struct forge_pr *p, struct fo
         return forge_take(answer, "number", "html_url", ret);
     json_array_foreach(answer, i, one)
     {
-        if (strcmp(gitea_ref(one, "head"), p->head) == 0 && strcmp(gitea_ref(one, "base"), p->base) == 0)
+        if (strcmp(gitea_ref(one, "head"), p->head) == 0 &&
+            strcmp(gitea_ref(one, "base"), p->base) == 0)
             return forge_take(one, "number", "html_url", ret);
     }
     return false;

@@ -12,7 +12,8 @@ static yaml_node_t *yaml_member(yaml_document_t *d, yaml_node_t *map, const char
 {
     if (!map || map->type != YAML_MAPPING_NODE)
         return NULL;
-    for (yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top; p++) {
+    for (yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top;
+         p++) {
         yaml_node_t *name = yaml_document_get_node(d, p->key);
         if (name && name->type == YAML_SCALAR_NODE &&
             strcasecmp((const char *)name->data.scalar.value, key) == 0)
@@ -23,7 +24,8 @@ static yaml_node_t *yaml_member(yaml_document_t *d, yaml_node_t *map, const char
 
 static bool yaml_text(yaml_node_t *n, char *ret, size_t size)
 {
-    if (!n || n->type != YAML_SCALAR_NODE || n->data.scalar.length == 0 || n->data.scalar.length >= size)
+    if (!n || n->type != YAML_SCALAR_NODE || n->data.scalar.length == 0 ||
+        n->data.scalar.length >= size)
         return false;
     snprintf(ret, size, "%s", (const char *)n->data.scalar.value);
     return true;
@@ -91,7 +93,8 @@ bool forge_yaml_tea(const char *text, size_t n, const char *host, char *ret, siz
         for (; !found && i < logins->data.sequence.items.top; i++) {
             char url[GIT_URL_MAX];
             yaml_node_t *login = yaml_document_get_node(&d, *i);
-            found = yaml_text(yaml_member(&d, login, "url"), url, sizeof url) && yaml_url_is_of(url, host) &&
+            found = yaml_text(yaml_member(&d, login, "url"), url, sizeof url) &&
+                    yaml_url_is_of(url, host) &&
                     yaml_text(yaml_member(&d, login, "token"), ret, size);
         }
     }

@@ -15,11 +15,13 @@ static const struct {
 
 static int git_url_refuse(struct error *err, const char *why)
 {
-    return error_set(err, EINVAL, "url: %s; give https://HOST/PATH, ssh://USER@HOST/PATH or USER@HOST:PATH",
+    return error_set(err, EINVAL,
+                     "url: %s; give https://HOST/PATH, ssh://USER@HOST/PATH or USER@HOST:PATH",
                      why);
 }
 
-/* Copies n bytes if they fit and all are letters, digits or in `others`; not beginning with a dash. */
+/* Copies n bytes if they fit and all are letters, digits or in `others`; not beginning with a dash.
+ */
 static bool git_url_word(const char *from, size_t n, const char *others, char *to, size_t size)
 {
     if (n >= size || (n && from[0] == '-'))
@@ -41,7 +43,8 @@ static bool git_url_decode(const char *from, size_t n, char *to, size_t size)
         char c = from[i];
         if (c == '%') {
             char hex[3] = {0};
-            if (n - i < 3 || !isxdigit((unsigned char)from[i + 1]) || !isxdigit((unsigned char)from[i + 2]))
+            if (n - i < 3 || !isxdigit((unsigned char)from[i + 1]) ||
+                !isxdigit((unsigned char)from[i + 2]))
                 return false;
             memcpy(hex, from + i + 1, 2);
             c = (char)strtol(hex, NULL, 16);
@@ -65,7 +68,8 @@ static int git_url_authority_parse(const char *at, size_t n, struct git_url *u, 
         size_t name = colon ? (size_t)(colon - at) : whole;
         bool fine = u->scheme == GIT_SSH ? git_url_word(at, name, "._-+", u->user, sizeof u->user)
                                          : git_url_decode(at, name, u->user, sizeof u->user);
-        if (!fine || (colon && !git_url_decode(colon + 1, whole - name - 1, u->password, sizeof u->password)))
+        if (!fine || (colon && !git_url_decode(colon + 1, whole - name - 1, u->password,
+                                               sizeof u->password)))
             return git_url_refuse(err, "the user in it is not valid");
         n -= whole + 1;
         at = sign + 1;
@@ -74,7 +78,8 @@ static int git_url_authority_parse(const char *at, size_t n, struct git_url *u, 
     const char *behind;
     if (n && at[0] == '[') {
         const char *close = memchr(at, ']', n);
-        if (!close || !git_url_word(at + 1, (size_t)(close - at) - 1, ":.", u->host, sizeof u->host))
+        if (!close ||
+            !git_url_word(at + 1, (size_t)(close - at) - 1, ":.", u->host, sizeof u->host))
             return git_url_refuse(err, "the host in it is not valid");
         behind = close + 1;
     } else {
@@ -128,8 +133,8 @@ static void git_url_write(struct git_url *u, const char *path)
     char place[512];
     git_url_authority(u, place, sizeof place);
     snprintf(u->url, sizeof u->url, "%s%s%s%s%s%s", SCHEMES[u->scheme].prefix,
-             u->scheme == GIT_SSH ? u->user : "", u->scheme == GIT_SSH && u->user[0] ? "@" : "", place,
-             *path == '/' ? "" : "/", path);
+             u->scheme == GIT_SSH ? u->user : "", u->scheme == GIT_SSH && u->user[0] ? "@" : "",
+             place, *path == '/' ? "" : "/", path);
 }
 
 int git_url_parse(const char *text, struct git_url *ret, struct error *err)
@@ -142,8 +147,10 @@ int git_url_parse(const char *text, struct git_url *ret, struct error *err)
         return git_url_refuse(err, n ? "it begins with '-'" : "it is empty");
     for (const char *c = text; *c; c++)
         if (*c <= ' ' || *c >= 0x7f)
-            return git_url_refuse(err, "it has a space, a control character or one that is not ASCII");
-    while (i < ARRAY_SIZE(SCHEMES) && strncmp(text, SCHEMES[i].prefix, strlen(SCHEMES[i].prefix)) != 0)
+            return git_url_refuse(err,
+                                  "it has a space, a control character or one that is not ASCII");
+    while (i < ARRAY_SIZE(SCHEMES) &&
+           strncmp(text, SCHEMES[i].prefix, strlen(SCHEMES[i].prefix)) != 0)
         i++;
     const char *at = text, *path;
     if (i < ARRAY_SIZE(SCHEMES)) {
@@ -152,7 +159,8 @@ int git_url_parse(const char *text, struct git_url *ret, struct error *err)
         path = at + strcspn(at, "/");
     } else {
         path = strchr(text, ':');
-        if (strstr(text, "://") || strstr(text, "::") || !path || memchr(text, '/', (size_t)(path - text)))
+        if (strstr(text, "://") || strstr(text, "::") || !path ||
+            memchr(text, '/', (size_t)(path - text)))
             return git_url_refuse(err, "only https, ssh and (for this machine) http are allowed");
         u.scheme = GIT_SSH;
     }
@@ -191,9 +199,10 @@ void git_url_authority(const struct git_url *u, char *ret, size_t size)
 int git_branch_check(const char *name, const char *what, struct error *err)
 {
     size_t n = strlen(name);
-    bool bad = n == 0 || n > GIT_BRANCH_MAX || name[0] == '-' || name[0] == '/' || name[n - 1] == '/' ||
-               name[n - 1] == '.' || strstr(name, "..") || strstr(name, "//") || strstr(name, "@{") ||
-               strcmp(name, "@") == 0 || strcmp(name, "HEAD") == 0 || strncmp(name, "refs/", 5) == 0;
+    bool bad = n == 0 || n > GIT_BRANCH_MAX || name[0] == '-' || name[0] == '/' ||
+               name[n - 1] == '/' || name[n - 1] == '.' || strstr(name, "..") ||
+               strstr(name, "//") || strstr(name, "@{") || strcmp(name, "@") == 0 ||
+               strcmp(name, "HEAD") == 0 || strncmp(name, "refs/", 5) == 0;
     for (const char *c = name; *c && !bad; c++)
         bad = *c <= ' ' || *c >= 0x7f || strchr("~^:?*[\\", *c);
     for (const char *part = name; part && !bad; part = strchr(part, '/')) {
@@ -201,9 +210,9 @@ int git_branch_check(const char *name, const char *what, struct error *err)
         size_t len = strcspn(part, "/");
         bad = *part == '.' || (len >= 5 && strncmp(part + len - 5, ".lock", 5) == 0);
     }
-    return bad ? error_set(
-                     err, EINVAL,
-                     "%s: not a branch name that git accepts; use letters, digits, '-', '_', '.' and '/'",
-                     what)
+    return bad ? error_set(err, EINVAL,
+                           "%s: not a branch name that git accepts; use letters, digits, '-', '_', "
+                           "'.' and '/'",
+                           what)
                : 0;
 }

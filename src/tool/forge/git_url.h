@@ -1,7 +1,8 @@
 /*
- * Addresses and names of git repositories that somebody else wrote (a model, a .git/config): parsed and
- * checked before git sees them. Pure. Written by hand since git accepts far more than is safe here (`ext::`,
- * `file://`, local paths, options) and the URL parser of libcurl knows no scp-like addresses.
+ * Addresses and names of git repositories that somebody else wrote (a model, a .git/config): parsed
+ * and checked before git sees them. Pure. Written by hand since git accepts far more than is safe
+ * here (`ext::`, `file://`, local paths, options) and the URL parser of libcurl knows no scp-like
+ * addresses.
  */
 #pragma once
 
@@ -19,7 +20,8 @@ struct git_url {
     char host[256];         /* lower case; IPv6 without brackets */
     unsigned port;          /* 0: the scheme's */
     char path[GIT_URL_MAX]; /* "owner/repo": no slash at either end, no ".git" */
-    char url[GIT_URL_MAX];  /* what git is given, without the password; of https also without the user */
+    char url[GIT_URL_MAX];  /* what git is given, without the password; of https also without the
+                               user */
 };
 
 /* https://, http://, ssh:// and user@host:path. -EINVAL with the reason for anything else. */
@@ -30,5 +32,6 @@ bool git_url_is_loopback(const struct git_url *u);
 /* "host" or "host:port", as credentials and configuration name it. */
 void git_url_authority(const struct git_url *u, char *ret, size_t size);
 
-/* A branch name by the rules of git-check-ref-format, in printable ASCII; `what` names the input. */
+/* A branch name by the rules of git-check-ref-format, in printable ASCII; `what` names the input.
+ */
 int git_branch_check(const char *name, const char *what, struct error *err);

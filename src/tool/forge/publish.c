@@ -13,18 +13,19 @@
 static int publish_open_repo(const struct tool_host *h, struct publish *p, struct error *err)
 {
     if (h->trial)
-        return error_set(
-            err, EPERM,
-            "this is one of several attempts side by side, of which one is kept: nothing is pushed from"
-            " it; say in your answer that the branch is ready to be pushed");
+        return error_set(err, EPERM,
+                         "this is one of several attempts side by side, of which one is kept: "
+                         "nothing is pushed from"
+                         " it; say in your answer that the branch is ready to be pushed");
     if (!h->workspace)
-        return error_set(err, ENOENT,
-                         "this box shows no folder of the user, so there is no repository to push from");
-    if (h->direct)
         return error_set(
-            err, EPERM,
-            "the box writes into the user's folder (mode direct) and could have changed its .git/config,"
-            " so git does not run there on the host; use the default mode (cow)");
+            err, ENOENT,
+            "this box shows no folder of the user, so there is no repository to push from");
+    if (h->direct)
+        return error_set(err, EPERM,
+                         "the box writes into the user's folder (mode direct) and could have "
+                         "changed its .git/config,"
+                         " so git does not run there on the host; use the default mode (cow)");
     int r = git_repo_open(h->workspace, &p->repo, err);
     if (r == -ENOENT && !err->code)
         return error_set(
@@ -41,18 +42,19 @@ static int publish_check_name(struct publish *p, const char *branch, struct erro
     const char *prefix = set ? json_string_value(set) : PUBLISH_PREFIX;
     char ref[GIT_BRANCH_MAX + 16];
     if (!branch && !p->box.head)
-        return error_set(err, EINVAL, "no branch is checked out in the box; run `git switch -c %sNAME` there",
+        return error_set(err, EINVAL,
+                         "no branch is checked out in the box; run `git switch -c %sNAME` there",
                          prefix);
     branch = branch ? branch : p->box.head + strlen("refs/heads/");
     int r = git_branch_check(branch, "branch", err);
     if (r < 0)
         return r;
     if (strncmp(branch, prefix, strlen(prefix)) != 0 || !branch[strlen(prefix)])
-        return error_set(
-            err, EPERM,
-            "branch: only branches whose names begin with '%s' are pushed; run `git switch -c %s%s` in"
-            " the box and commit there",
-            prefix, prefix, branch);
+        return error_set(err, EPERM,
+                         "branch: only branches whose names begin with '%s' are pushed; run `git "
+                         "switch -c %s%s` in"
+                         " the box and commit there",
+                         prefix, prefix, branch);
     snprintf(p->branch, sizeof p->branch, "%s", branch);
     snprintf(ref, sizeof ref, "refs/heads/%s", branch);
     const struct git_ref *found = git_refs_find(&p->box.refs, ref);
@@ -63,13 +65,15 @@ static int publish_check_name(struct publish *p, const char *branch, struct erro
 }
 
 /* A git command in the quarantine; its exit status or a negative errno. */
-static int publish_git(const struct publish *p, const char *const *args, struct buf *ret_out, int cancel,
-                       struct error *err)
+static int publish_git(const struct publish *p, const char *const *args, struct buf *ret_out,
+                       int cancel, struct error *err)
 {
-    return git_run(
-        &(struct git_call){
-            .git_dir = p->box.path, .args = args, .out_max = SUMMARY_MAX, .cancel = cancel, .hostile = true},
-        ret_out, err);
+    return git_run(&(struct git_call){.git_dir = p->box.path,
+                                      .args = args,
+                                      .out_max = SUMMARY_MAX,
+                                      .cancel = cancel,
+                                      .hostile = true},
+                   ret_out, err);
 }
 
 static bool publish_has(const struct publish *p, const char *id)
@@ -88,17 +92,18 @@ static int publish_check_remote(struct publish *p, struct error *err)
             "the remote does not say which branch is its default (it may be empty), so nothing is"
             " pushed to it; the user can push the default branch first");
     if (strcmp(p->branch, p->heads.standard) == 0)
-        return error_set(err, EPERM, "branch: '%s' is the remote's default branch, which is never pushed to",
+        return error_set(err, EPERM,
+                         "branch: '%s' is the remote's default branch, which is never pushed to",
                          p->branch);
     if (!p->heads.branch_id[0] || strcmp(p->heads.branch_id, p->id) == 0)
         return 0;
     const char *const args[] = {"merge-base", "--is-ancestor", p->heads.branch_id, p->id, NULL};
     if (!publish_has(p, p->heads.branch_id) || publish_git(p, args, NULL, -1, NULL) != 0)
-        return error_set(
-            err, EPERM,
-            "the remote's branch '%s' has commits that the box's branch has not, and hutch never forces a"
-            " push; push under another name: `git switch -c %s-2` in the box",
-            p->branch, p->branch);
+        return error_set(err, EPERM,
+                         "the remote's branch '%s' has commits that the box's branch has not, and "
+                         "hutch never forces a"
+                         " push; push under another name: `git switch -c %s-2` in the box",
+                         p->branch, p->branch);
     return 0;
 }
 
@@ -120,8 +125,9 @@ static int publish_summarize(struct publish *p, int cancel, struct error *err)
     const char *base = p->heads.branch_id[0] ? p->heads.branch_id
                        : has_standard        ? p->heads.standard_id
                                              : NULL;
-    const char *count[] = {
-        "rev-list", "--count", p->id, "--not", base, has_standard ? p->heads.standard_id : NULL, NULL};
+    const char *count[] = {"rev-list", "--count", p->id,
+                           "--not",    base,      has_standard ? p->heads.standard_id : NULL,
+                           NULL};
     const char *log[] = {"log", "-n",    SHOWN_COMMITS, "--format=  %h %s%n          by %an <%ae>",
                          p->id, "--not", base,          has_standard ? p->heads.standard_id : NULL,
                          NULL};
@@ -133,24 +139,25 @@ static int publish_summarize(struct publish *p, int cancel, struct error *err)
         return r < 0 ? r : -EIO;
     p->commits = (size_t)strtoull(buf_cstr(&out) ? (const char *)out.data : "0", NULL, 10);
     if (p->commits == 0 && !p->heads.branch_id[0])
-        return error_set(err, EINVAL,
-                         "branch: '%s' has no commits that the remote's branch '%s' has not; commit first",
-                         p->branch, p->heads.standard);
-    buf_printf(&p->summary, "Remote:  %s\nBranch:  %s%s\nCommits: %zu%s\n", p->remote.url.url, p->branch,
-               p->heads.branch_id[0] ? "" : " (new)", p->commits,
+        return error_set(
+            err, EINVAL,
+            "branch: '%s' has no commits that the remote's branch '%s' has not; commit first",
+            p->branch, p->heads.standard);
+    buf_printf(&p->summary, "Remote:  %s\nBranch:  %s%s\nCommits: %zu%s\n", p->remote.url.url,
+               p->branch, p->heads.branch_id[0] ? "" : " (new)", p->commits,
                p->commits > 50 ? " (the newest " SHOWN_COMMITS " are shown)" : "");
     r = p->commits ? publish_put(p, log, cancel, err) : 0;
     char range[2 * GIT_ID_SIZE + 4];
     snprintf(range, sizeof range, "%s...%s", base ? base : "", p->id);
-    const char *const stat[] = {"diff", "--stat=100", "--no-ext-diff", "--no-textconv", "--no-color",
-                                range,  NULL};
+    const char *const stat[] = {
+        "diff", "--stat=100", "--no-ext-diff", "--no-textconv", "--no-color", range, NULL};
     if (r == 0 && base && p->commits)
         r = publish_put(p, stat, cancel, err);
     return r < 0 && !err->code ? error_set(err, -r, "cannot summarize the commits") : r;
 }
 
-int publish_prepare(struct tool_call *c, const char *branch, const char *remote, struct publish *ret,
-                    struct error *err)
+int publish_prepare(struct tool_call *c, const char *branch, const char *remote,
+                    struct publish *ret, struct error *err)
 {
     _cleanup_publish_ struct publish p = {.summary = BUF_INIT(SUMMARY_MAX)};
     _cleanup_free_ char *address = NULL;
@@ -197,11 +204,11 @@ int publish_push(const struct publish *p, int cancel, struct error *err)
     snprintf(refspec, sizeof refspec, "%s:refs/heads/%s", p->id, p->branch);
     const char *const args[] = {"push", "--porcelain",     "--no-verify", "--no-signed",
                                 "--",   p->remote.url.url, refspec,       NULL};
-    int r =
-        remote_git(&p->remote,
-                   &(struct remote_call){
-                       .git_dir = p->box.path, .args = args, .timeout_ns = PUSH_TIMEOUT_NS, .cancel = cancel},
-                   &out, err);
+    int r = remote_git(
+        &p->remote,
+        &(struct remote_call){
+            .git_dir = p->box.path, .args = args, .timeout_ns = PUSH_TIMEOUT_NS, .cancel = cancel},
+        &out, err);
     const char *said = r < 0 && buf_cstr(&out) ? strstr((const char *)out.data, "rejected]") : NULL;
     if (!said)
         return r;

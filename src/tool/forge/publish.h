@@ -1,9 +1,10 @@
 /*
- * What git_push and create_pr share: a branch of the box, on its way to a remote of the person's repository.
+ * What git_push and create_pr share: a branch of the box, on its way to a remote of the person's
+ * repository.
  *
- * publish_prepare() takes the box's commits into a quarantine and checks all that can be checked without
- * sending anything: the branch's name, that it is not the remote's default branch, that it is a fast-forward.
- * publish_push() sends exactly the commit that was checked and shown.
+ * publish_prepare() takes the box's commits into a quarantine and checks all that can be checked
+ * without sending anything: the branch's name, that it is not the remote's default branch, that it
+ * is a fast-forward. publish_push() sends exactly the commit that was checked and shown.
  */
 #pragma once
 
@@ -25,8 +26,8 @@ struct publish {
 };
 
 /* `branch` NULL: the one that is checked out in the box. */
-int publish_prepare(struct tool_call *c, const char *branch, const char *remote, struct publish *ret,
-                    struct error *err);
+int publish_prepare(struct tool_call *c, const char *branch, const char *remote,
+                    struct publish *ret, struct error *err);
 void publish_free(struct publish *p);
 #define _cleanup_publish_ _cleanup_(publish_free)
 

@@ -8,9 +8,10 @@
 #define NAME_TIMEOUT_NS (60 * 1000000000LL)
 #define REMOTES_MAX     (1u << 20)
 
-/* Answers git's question for a user and password from the environment: neither is in anybody's argv. */
-#define HELPER                                                                                               \
-    "!f() { test \"$1\" = get && printf 'username=%s\\npassword=%s\\n' \"$HUTCH_GIT_USER\""                  \
+/* Answers git's question for a user and password from the environment: neither is in anybody's
+ * argv. */
+#define HELPER                                                                                     \
+    "!f() { test \"$1\" = get && printf 'username=%s\\npassword=%s\\n' \"$HUTCH_GIT_USER\""        \
     " \"$HUTCH_GIT_PASSWORD\"; }; f"
 
 int remote_open(const char *url, struct remote *ret, struct error *err)
@@ -20,11 +21,11 @@ int remote_open(const char *url, struct remote *ret, struct error *err)
     if (e == 0)
         e = config_read(&r.config, err);
     if (e == 0 && r.url.scheme == GIT_HTTP && !forge_allows_http(&r.url, r.config.own))
-        e = error_set(
-            err, EINVAL,
-            "url: http:// is not encrypted; use https://, or let the person add \"forges\": {\"%s\":"
-            " {\"http\": true}} to ~/.config/hutch/config.json",
-            r.url.host);
+        e = error_set(err, EINVAL,
+                      "url: http:// is not encrypted; use https://, or let the person add "
+                      "\"forges\": {\"%s\":"
+                      " {\"http\": true}} to ~/.config/hutch/config.json",
+                      r.url.host);
     if (e == 0 && forge_find(&r.url, r.config.own, &r.forge, NULL) == 0) {
         struct error why = {0};
         e = forge_token_find(&r.forge, r.config.own, &r.token, &why);
@@ -48,16 +49,17 @@ void remote_free(struct remote *r)
     explicit_bzero(&r->url, sizeof r->url);
 }
 
-static int remote_setting(const struct git_repo *repo, const char *name, const char *member, char **ret,
-                          struct error *err)
+static int remote_setting(const struct git_repo *repo, const char *name, const char *member,
+                          char **ret, struct error *err)
 {
     char key[300];
     _cleanup_buf_ struct buf out = BUF_INIT(0);
     snprintf(key, sizeof key, "remote.%s.%s", name, member);
     const char *const args[] = {"config", "--get", key, NULL};
     struct error why = {0};
-    int r = git_run(&(struct git_call){.git_dir = repo->git_dir, .args = args, .out_max = GIT_URL_MAX}, &out,
-                    &why);
+    int r =
+        git_run(&(struct git_call){.git_dir = repo->git_dir, .args = args, .out_max = GIT_URL_MAX},
+                &out, &why);
     if (r > 0)
         return -ENOENT;
     if (r < 0) {
@@ -72,8 +74,8 @@ static int remote_setting(const struct git_repo *repo, const char *name, const c
     return *ret ? 0 : error_set(err, ENOMEM, "no memory");
 }
 
-/* What the person's own url.….insteadOf makes of an address, which may have a password in it and so goes
- * through the environment. */
+/* What the person's own url.….insteadOf makes of an address, which may have a password in it and so
+ * goes through the environment. */
 static int remote_rewrite(char **url, struct error *err)
 {
     _cleanup_buf_ struct buf out = BUF_INIT(0);
@@ -83,10 +85,11 @@ static int remote_rewrite(char **url, struct error *err)
         return error_set(err, ENOMEM, "no memory");
     }
     static const char *const args[] = {"ls-remote", "--get-url", "hutch-asked", NULL};
-    const char *const env[] = {"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=remote.hutch-asked.url", value, NULL};
-    int r =
-        git_run(&(struct git_call){.args = args, .env = env, .personal = true, .out_max = 2 * GIT_URL_MAX},
-                &out, err);
+    const char *const env[] = {"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=remote.hutch-asked.url",
+                               value, NULL};
+    int r = git_run(
+        &(struct git_call){.args = args, .env = env, .personal = true, .out_max = 2 * GIT_URL_MAX},
+        &out, err);
     if (r != 0)
         return r < 0 ? r : -EIO;
     char *text = buf_cstr(&out);
@@ -108,10 +111,10 @@ int remote_address(const struct git_repo *repo, const char *name, char **ret, st
     if (r == -ENOENT)
         r = remote_setting(repo, name, "url", &url, err);
     if (r == -ENOENT)
-        return error_set(
-            err, ENOENT,
-            "the user's repository has no remote '%s'; they can add one with `git remote add %s URL`", name,
-            name);
+        return error_set(err, ENOENT,
+                         "the user's repository has no remote '%s'; they can add one with `git "
+                         "remote add %s URL`",
+                         name, name);
     if (r == 0)
         r = remote_rewrite(&url, err);
     if (r == 0)
@@ -122,18 +125,21 @@ int remote_address(const struct git_repo *repo, const char *name, char **ret, st
 
 bool remote_host_is_known(const struct git_repo *repo, const struct git_url *u)
 {
-    static const char *const args[] = {"config", "--get-regexp", "^remote\\..*\\.(push)?url$", NULL};
+    static const char *const args[] = {"config", "--get-regexp", "^remote\\..*\\.(push)?url$",
+                                       NULL};
     _cleanup_buf_ struct buf out = BUF_INIT(0);
     bool known = false;
-    if (git_run(&(struct git_call){.git_dir = repo->git_dir, .args = args, .out_max = REMOTES_MAX}, &out,
-                NULL) != 0)
+    if (git_run(&(struct git_call){.git_dir = repo->git_dir, .args = args, .out_max = REMOTES_MAX},
+                &out, NULL) != 0)
         return false;
     for (char *at = buf_cstr(&out), *line; !known && at && (line = strsep(&at, "\n"));) {
         struct git_url own;
         char *value = strchr(line, ' ');
-        /* Another port of the host is another server, but its usual HTTPS and SSH belong together. */
-        known = value && git_url_parse(value + 1, &own, NULL) == 0 && strcmp(own.host, u->host) == 0 &&
-                (own.scheme == u->scheme ? own.port == u->port : u->scheme != GIT_HTTP && u->port == 0);
+        /* Another port of the host is another server, but its usual HTTPS and SSH belong together.
+         */
+        known =
+            value && git_url_parse(value + 1, &own, NULL) == 0 && strcmp(own.host, u->host) == 0 &&
+            (own.scheme == u->scheme ? own.port == u->port : u->scheme != GIT_HTTP && u->port == 0);
     }
     return known;
 }
@@ -148,11 +154,13 @@ static int remote_explain(const struct remote *r, struct error *err)
         forge_redact(err->text, r->url.user);
     if (r->forge.kind)
         forge_token_advice(&r->forge, advice, sizeof advice);
-    if (strstr(err->text, "Authentication failed") || strstr(err->text, "could not read Username") ||
+    if (strstr(err->text, "Authentication failed") ||
+        strstr(err->text, "could not read Username") ||
         strstr(err->text, "could not read Password") || strstr(err->text, "error: 403"))
-        return error_set(err, EACCES, "%s does not accept the user's credentials%s%s; %s", r->url.host,
-                         r->token.text[0] ? " from " : "", r->token.source, advice);
-    if (strstr(err->text, "Permission denied (") || strstr(err->text, "Host key verification failed") ||
+        return error_set(err, EACCES, "%s does not accept the user's credentials%s%s; %s",
+                         r->url.host, r->token.text[0] ? " from " : "", r->token.source, advice);
+    if (strstr(err->text, "Permission denied (") ||
+        strstr(err->text, "Host key verification failed") ||
         (r->url.scheme == GIT_SSH && strstr(err->text, "Could not read from remote repository")))
         return error_set(
             err, EACCES,
@@ -183,8 +191,8 @@ static void remote_add_setting(struct remote_words *w, const char *setting)
     w->args[w->n_args++] = setting;
 }
 
-/* User and password of an address, or our token, as a credential of its host only. A token that the person
- * named for the host goes before their credential helpers, anything else behind them. */
+/* User and password of an address, or our token, as a credential of its host only. A token that the
+ * person named for the host goes before their credential helpers, anything else behind them. */
 static int remote_add_credential(const struct remote *r, struct remote_words *w)
 {
     char place[300];
@@ -219,7 +227,8 @@ static int remote_add_credential(const struct remote *r, struct remote_words *w)
     return 0;
 }
 
-static int remote_words_make(const struct remote *r, const char *const *args, struct remote_words *w)
+static int remote_words_make(const struct remote *r, const char *const *args,
+                             struct remote_words *w)
 {
     static const char *const settings[] = {
         "core.askPass=", "safe.directory=*", "push.followTags=false", "push.gpgSign=false",
@@ -231,8 +240,8 @@ static int remote_words_make(const struct remote *r, const char *const *args, st
     /* SSH asks nobody: a question for a passphrase or host key fails. */
     w->env[w->n_env++] = "SSH_ASKPASS=/bin/false";
     w->env[w->n_env++] = "SSH_ASKPASS_REQUIRE=force";
-    w->env[w->n_env++] =
-        r->url.scheme == GIT_HTTP ? "GIT_ALLOW_PROTOCOL=https:ssh:http" : "GIT_ALLOW_PROTOCOL=https:ssh";
+    w->env[w->n_env++] = r->url.scheme == GIT_HTTP ? "GIT_ALLOW_PROTOCOL=https:ssh:http"
+                                                   : "GIT_ALLOW_PROTOCOL=https:ssh";
     for (size_t i = 0; i < ARRAY_SIZE(settings); i++)
         remote_add_setting(w, settings[i]);
     int e = remote_add_credential(r, w);
@@ -241,7 +250,8 @@ static int remote_words_make(const struct remote *r, const char *const *args, st
     return e;
 }
 
-int remote_git(const struct remote *r, const struct remote_call *c, struct buf *ret_out, struct error *err)
+int remote_git(const struct remote *r, const struct remote_call *c, struct buf *ret_out,
+               struct error *err)
 {
     _cleanup_(remote_words_free) struct remote_words w;
     struct child child = CHILD_NONE;
@@ -291,8 +301,8 @@ int remote_heads(const struct remote *r, const char *git_dir, const char *branch
     _cleanup_buf_ struct buf out = BUF_INIT(0);
     snprintf(ref, sizeof ref, "refs/heads/%s", branch);
     const char *const args[] = {"ls-remote", "--symref", "--", r->url.url, "HEAD", ref, NULL};
-    int e =
-        remote_git(r, &(struct remote_call){.git_dir = git_dir, .args = args, .cancel = cancel}, &out, err);
+    int e = remote_git(r, &(struct remote_call){.git_dir = git_dir, .args = args, .cancel = cancel},
+                       &out, err);
     if (e < 0)
         return e;
     struct remote_heads h = {0};
@@ -310,8 +320,8 @@ static int remote_credential(struct remote *r, int cancel, struct error *err)
     char question[400];
     static const char *const args[] = {"-c", "core.askPass=", "credential", "fill", NULL};
     _cleanup_buf_ struct buf out = BUF_INIT(0);
-    snprintf(question, sizeof question, "protocol=http%s\nhost=%s\n\n", r->url.scheme == GIT_HTTP ? "" : "s",
-             r->forge.authority);
+    snprintf(question, sizeof question, "protocol=http%s\nhost=%s\n\n",
+             r->url.scheme == GIT_HTTP ? "" : "s", r->forge.authority);
     int e = git_run(&(struct git_call){.args = args,
                                        .input = question,
                                        .n_input = strlen(question),

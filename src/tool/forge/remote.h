@@ -1,7 +1,7 @@
 /*
- * A git server that the host talks to with the person's credentials, for host-side tools. git runs in a
- * repository of ours only, never in the workspace; the person's own git configuration and credential helpers
- * count.
+ * A git server that the host talks to with the person's credentials, for host-side tools. git runs
+ * in a repository of ours only, never in the workspace; the person's own git configuration and
+ * credential helpers count.
  */
 #pragma once
 
@@ -27,8 +27,8 @@ int remote_address(const struct git_repo *repo, const char *name, char **ret, st
 /* Does any remote of the repository live on this host? */
 bool remote_host_is_known(const struct git_repo *repo, const struct git_url *u);
 
-/* One git command that may reach the network. As git_run, with 0 or a negative errno; `file_max` bounds each
- * file that it writes (0: not). */
+/* One git command that may reach the network. As git_run, with 0 or a negative errno; `file_max`
+ * bounds each file that it writes (0: not). */
 struct remote_call {
     const char *git_dir;
     const char *const *args;
@@ -36,7 +36,8 @@ struct remote_call {
     int64_t timeout_ns;
     int cancel;
 };
-int remote_git(const struct remote *r, const struct remote_call *c, struct buf *ret_out, struct error *err);
+int remote_git(const struct remote *r, const struct remote_call *c, struct buf *ret_out,
+               struct error *err);
 
 struct remote_heads {
     char standard[GIT_BRANCH_MAX + 1]; /* the default branch; empty: the repository has none yet */

@@ -41,7 +41,8 @@ void git_box_prepare(struct box_options *o, bool always, struct git_box *ret)
     if (!always && !git_repo_is_above(folder))
         return;
     give_identity(o, folder, ret->identity);
-    if (o->mode == BOX_COW && o->workspace && git_mask_config(o->workspace, &mask) > 0 && buf_cstr(&mask)) {
+    if (o->mode == BOX_COW && o->workspace && git_mask_config(o->workspace, &mask) > 0 &&
+        buf_cstr(&mask)) {
         ret->mask = strdup((const char *)mask.data);
         o->git_mask = ret->mask ? ret->mask : "";
     }

@@ -28,8 +28,9 @@ struct delivery {
     struct head head;
     struct buf elsewhere; /* branches checked out in other worktrees, a line each */
     char name[GIT_IDENTITY_SIZE], email[GIT_IDENTITY_SIZE];
-    char head_why[ERROR_TEXT_MAX]; /* why HEAD did not become what it is in the box; empty: it did */
-    bool installed;                /* the objects are in the person's repository */
+    char
+        head_why[ERROR_TEXT_MAX]; /* why HEAD did not become what it is in the box; empty: it did */
+    bool installed;               /* the objects are in the person's repository */
 };
 
 static void delivery_free(struct delivery *d)
@@ -53,10 +54,12 @@ static void say(const struct delivery *d, const char *fmt, ...)
 }
 
 /* One line of output of git in one of the two repositories; empty if git says no. */
-static int ask_line(const char *git_dir, const char *const *args, char *ret, size_t size, struct error *err)
+static int ask_line(const char *git_dir, const char *const *args, char *ret, size_t size,
+                    struct error *err)
 {
     _cleanup_buf_ struct buf out = BUF_INIT(0);
-    int r = git_run(&(struct git_call){.git_dir = git_dir, .args = args, .hostile = true}, &out, err);
+    int r =
+        git_run(&(struct git_call){.git_dir = git_dir, .args = args, .hostile = true}, &out, err);
     if (r < 0)
         return r;
     const char *text = r == 0 ? buf_cstr(&out) : "";
@@ -81,7 +84,8 @@ static int read_head(struct delivery *d, struct error *err)
 static int read_worktrees(struct delivery *d, struct error *err)
 {
     static const char *const args[] = {"worktree", "list", "--porcelain", NULL};
-    int r = git_run(&(struct git_call){.git_dir = d->host->git_dir, .args = args}, &d->elsewhere, err);
+    int r =
+        git_run(&(struct git_call){.git_dir = d->host->git_dir, .args = args}, &d->elsewhere, err);
     return r > 0 ? -EIO : r;
 }
 
@@ -96,10 +100,12 @@ static bool is_checked_out_elsewhere(struct delivery *d, const char *branch)
 }
 
 /* 1, 0, or a negative errno. */
-static int is_ancestor(const struct delivery *d, const char *old, const char *new, struct error *err)
+static int is_ancestor(const struct delivery *d, const char *old, const char *new,
+                       struct error *err)
 {
     const char *const args[] = {"merge-base", "--is-ancestor", old, new, NULL};
-    int r = git_run(&(struct git_call){.git_dir = d->from->path, .args = args, .hostile = true}, NULL, err);
+    int r = git_run(&(struct git_call){.git_dir = d->from->path, .args = args, .hostile = true},
+                    NULL, err);
     return r < 0 ? r : r == 0;
 }
 
@@ -114,10 +120,12 @@ static long count_new(const struct delivery *d, const char *new)
         buf_printf(&in, "^%s\n", d->from->host.items[i].id);
     if (d->head.id[0])
         buf_printf(&in, "^%s\n", d->head.id);
-    int r = git_run(
-        &(struct git_call){
-            .git_dir = d->from->path, .args = args, .input = in.data, .n_input = in.len, .hostile = true},
-        &out, NULL);
+    int r = git_run(&(struct git_call){.git_dir = d->from->path,
+                                       .args = args,
+                                       .input = in.data,
+                                       .n_input = in.len,
+                                       .hostile = true},
+                    &out, NULL);
     const char *text = r == 0 ? buf_cstr(&out) : NULL;
     return text ? strtol(text, NULL, 10) : -1;
 }
@@ -134,7 +142,8 @@ static int change_host(struct delivery *d, const char *const *args, const void *
 {
     char name[192], email[192];
     snprintf(name, sizeof name, "GIT_COMMITTER_NAME=%s", d->name[0] ? d->name : "hutch");
-    snprintf(email, sizeof email, "GIT_COMMITTER_EMAIL=%s", d->email[0] ? d->email : "hutch@localhost");
+    snprintf(email, sizeof email, "GIT_COMMITTER_EMAIL=%s",
+             d->email[0] ? d->email : "hutch@localhost");
     const char *const env[] = {name, email, NULL};
     return git_run(
         &(struct git_call){
@@ -142,7 +151,8 @@ static int change_host(struct delivery *d, const char *const *args, const void *
         NULL, err);
 }
 
-/* Copies the new objects into the person's repository; git checks once more that none takes another's place.
+/* Copies the new objects into the person's repository; git checks once more that none takes
+ * another's place.
  */
 static int install_objects(struct delivery *d, struct error *err)
 {
@@ -172,9 +182,10 @@ static int install_objects(struct delivery *d, struct error *err)
     return r > 0 ? -EIO : r;
 }
 
-/* Sets a ref from a value that it must have: `old` "" means that there must be none, NULL that it may be
- * any. 0, 1 if the ref did not have it (err says so), or a negative errno. */
-static int set_ref(struct delivery *d, const char *name, const char *new, const char *old, struct error *err)
+/* Sets a ref from a value that it must have: `old` "" means that there must be none, NULL that it
+ * may be any. 0, 1 if the ref did not have it (err says so), or a negative errno. */
+static int set_ref(struct delivery *d, const char *name, const char *new, const char *old,
+                   struct error *err)
 {
     char message[128], input[GIT_REF_BYTES + 3 * GIT_ID_SIZE + 64], zeros[GIT_ID_SIZE];
     size_t length = strlen(new);
@@ -211,19 +222,19 @@ static int keep_aside(struct delivery *d, const char *name, const char *id, cons
     if (r != 0)
         return r < 0 ? r : error_wrap(err, "cannot keep %s", ref);
     say(d, "%s was not moved: %s. Its %s from the box: %s (git merge %s)",
-        strncmp(tail, "heads/", 6) == 0 ? tail + 6 : tail, why, n > 0 ? commits(n, text) : "commits", ref,
-        ref);
+        strncmp(tail, "heads/", 6) == 0 ? tail + 6 : tail, why,
+        n > 0 ? commits(n, text) : "commits", ref, ref);
     return 0;
 }
 
-/* Why HEAD, the index and the branch that the box has checked out cannot become what they are in the box;
- * NULL if they can. */
+/* Why HEAD, the index and the branch that the box has checked out cannot become what they are in
+ * the box; NULL if they can. */
 static int refuse_head(struct delivery *d, const char **ret_why, struct error *err)
 {
     const struct git_transfer *t = d->from;
     const struct git_ref *own = t->head ? git_refs_find(&t->host, t->head) : NULL;
-    bool same =
-        t->head && d->head.branch ? strcmp(t->head, d->head.branch) == 0 : !t->head && !d->head.branch;
+    bool same = t->head && d->head.branch ? strcmp(t->head, d->head.branch) == 0
+                                          : !t->head && !d->head.branch;
     int r = d->head.id[0] ? is_ancestor(d, d->head.id, t->head_id, err) : 1;
     if (r == 0 && !same && git_refs_have_id(&t->past, d->head.id))
         r = 1; /* the box went from there to another branch */
@@ -246,8 +257,8 @@ static int refuse_head(struct delivery *d, const char **ret_why, struct error *e
     return 0;
 }
 
-/* Moves the branch of the box's HEAD, HEAD and the index, under the lock of the index. 0, 1 with the reason
- * in err, or a negative errno. */
+/* Moves the branch of the box's HEAD, HEAD and the index, under the lock of the index. 0, 1 with
+ * the reason in err, or a negative errno. */
 static int move_head(struct delivery *d, struct error *err)
 {
     const struct git_transfer *t = d->from;
@@ -283,8 +294,8 @@ static int deliver_head(struct delivery *d, struct error *err)
     struct error reason = {0};
     const char *why = NULL;
     char text[32];
-    bool same =
-        t->head && d->head.branch ? strcmp(t->head, d->head.branch) == 0 : !t->head && !d->head.branch;
+    bool same = t->head && d->head.branch ? strcmp(t->head, d->head.branch) == 0
+                                          : !t->head && !d->head.branch;
     if (!t->head_id[0] || (same && strcmp(t->head_id, d->head.id) == 0))
         return 0;
     long n = count_new(d, t->head_id);
@@ -302,8 +313,9 @@ static int deliver_head(struct delivery *d, struct error *err)
         return t->head ? 0 : keep_aside(d, "HEAD", t->head_id, why, err);
     }
     if (same)
-        say(d, "%s: fast-forwarded by %s to %.*s", t->head ? t->head + strlen("refs/heads/") : "HEAD",
-            commits(n, text), SHORT_ID, t->head_id);
+        say(d, "%s: fast-forwarded by %s to %.*s",
+            t->head ? t->head + strlen("refs/heads/") : "HEAD", commits(n, text), SHORT_ID,
+            t->head_id);
     else
         say(d, "switched to %s %.*s, as in the box (%s)",
             t->head ? t->head + strlen("refs/heads/") : "commit", SHORT_ID, t->head_id,
@@ -319,7 +331,8 @@ static int deliver_ref(struct delivery *d, const struct git_ref *ref, struct err
 {
     struct error reason = {0};
     const struct git_ref *own = git_refs_find(&d->from->host, ref->name);
-    bool tag = strncmp(ref->name, "refs/tags/", 10) == 0, branch = strncmp(ref->name, "refs/heads/", 11) == 0;
+    bool tag = strncmp(ref->name, "refs/tags/", 10) == 0,
+         branch = strncmp(ref->name, "refs/heads/", 11) == 0;
     const char *label = strchr(ref->name + strlen("refs/"), '/') + 1, *why = NULL;
     char text[32];
     if (own && strcmp(own->id, ref->id) == 0)
@@ -328,7 +341,8 @@ static int deliver_ref(struct delivery *d, const struct git_ref *ref, struct err
     if (d->head.branch && strcmp(d->head.branch, ref->name) == 0) {
         if (strcmp(d->head.id, ref->id) == 0)
             return 0; /* just delivered */
-        why = is_box_head ? d->head_why : "it is checked out here, and the box is on another branch";
+        why =
+            is_box_head ? d->head_why : "it is checked out here, and the box is on another branch";
     } else if (branch && is_checked_out_elsewhere(d, ref->name))
         why = "another worktree has it checked out";
     else if (own && tag)
@@ -348,10 +362,14 @@ static int deliver_ref(struct delivery *d, const struct git_ref *ref, struct err
     if (own)
         say(d, "%s: fast-forwarded by %s to %.*s", label, commits(n, text), SHORT_ID, ref->id);
     else
-        say(d, "new %s %s at %.*s", tag ? "tag" : branch ? "branch" : "notes", label, SHORT_ID, ref->id);
+        say(d, "new %s %s at %.*s",
+            tag      ? "tag"
+            : branch ? "branch"
+                     : "notes",
+            label, SHORT_ID, ref->id);
     if (is_box_head && d->head_why[0])
-        say(d, "the box is on %s, your repository stays where it is: %s (git switch %s)", label, d->head_why,
-            label);
+        say(d, "the box is on %s, your repository stays where it is: %s (git switch %s)", label,
+            d->head_why, label);
     return 0;
 }
 

@@ -1,10 +1,11 @@
 /*
  * Delivers the commits of a quarantine (git_transfer.h) to the person's repository.
  *
- * A branch moves only forward, and only if nobody moved it meanwhile; the branch that is checked out, HEAD
- * and the index move together, and only if every file of the box was applied and nothing that the person
- * staged is in the way. All else goes to refs/hutch/ID/…, with a line that says how to merge it. No file is
- * checked out: the files of the work tree come from apply. docs/git.md states the rules.
+ * A branch moves only forward, and only if nobody moved it meanwhile; the branch that is checked
+ * out, HEAD and the index move together, and only if every file of the box was applied and nothing
+ * that the person staged is in the way. All else goes to refs/hutch/ID/…, with a line that says how
+ * to merge it. No file is checked out: the files of the work tree come from apply. docs/git.md
+ * states the rules.
  */
 #pragma once
 

@@ -7,7 +7,8 @@
 
 #define OUTPUT_MAX (64u << 10)
 
-/* A name is written into a configuration file and a reflog: one line of text, without what ends it there. */
+/* A name is written into a configuration file and a reflog: one line of text, without what ends it
+ * there. */
 static void take_value(char *to, const char *value)
 {
     size_t n = strlen(value);
@@ -24,11 +25,14 @@ static void take_value(char *to, const char *value)
 
 void git_identity(const char *folder, char name[GIT_IDENTITY_SIZE], char email[GIT_IDENTITY_SIZE])
 {
-    static const char *const args[] = {"config", "-z", "--get-regexp", "^user\\.(name|email)$", NULL};
+    static const char *const args[] = {"config", "-z", "--get-regexp", "^user\\.(name|email)$",
+                                       NULL};
     _cleanup_buf_ struct buf out = BUF_INIT(0);
     name[0] = email[0] = 0;
-    if (git_run(&(struct git_call){.folder = folder, .args = args, .personal = true, .out_max = OUTPUT_MAX},
-                &out, NULL) != 0 ||
+    if (git_run(
+            &(struct git_call){
+                .folder = folder, .args = args, .personal = true, .out_max = OUTPUT_MAX},
+            &out, NULL) != 0 ||
         !buf_cstr(&out))
         return;
     /* KEY, a newline, VALUE, a NUL; of several values the last one counts. */

@@ -1,7 +1,8 @@
 /*
- * read-tree with two trees is what a fast-forward does to an index: an entry that the person staged is kept
- * if the commits do not touch it, and refuses the move if they do. It runs in the quarantine on a copy, with
- * the quarantine's configuration: neither filters nor a file system monitor of the repository's run.
+ * read-tree with two trees is what a fast-forward does to an index: an entry that the person staged
+ * is kept if the commits do not touch it, and refuses the move if they do. It runs in the
+ * quarantine on a copy, with the quarantine's configuration: neither filters nor a file system
+ * monitor of the repository's run.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,13 +42,14 @@ static int take_lock(const struct git_repo *host, struct git_index *i, struct er
     }
     if (i->lock < 0)
         return error_errno(err, errno, "cannot lock the index");
-    if (geteuid() == 0 && stat(host->git_dir, &st) == 0 && fchown(i->lock, st.st_uid, st.st_gid) < 0)
+    if (geteuid() == 0 && stat(host->git_dir, &st) == 0 &&
+        fchown(i->lock, st.st_uid, st.st_gid) < 0)
         return error_errno(err, errno, "cannot lock the index");
     return 0;
 }
 
-static int copy_index(const struct git_repo *host, const struct git_transfer *t, struct git_index *i,
-                      struct error *err)
+static int copy_index(const struct git_repo *host, const struct git_transfer *t,
+                      struct git_index *i, struct error *err)
 {
     struct stat st;
     _cleanup_buf_ struct buf bytes = BUF_INIT(INDEX_MAX);
@@ -67,8 +69,9 @@ static int copy_index(const struct git_repo *host, const struct git_transfer *t,
     return r < 0 ? error_errno(err, -r, "cannot read the index") : 0;
 }
 
-static int run_on_copy(const struct git_repo *host, const struct git_transfer *t, const struct git_index *i,
-                       const char *const *args, struct buf *ret_out, struct error *err)
+static int run_on_copy(const struct git_repo *host, const struct git_transfer *t,
+                       const struct git_index *i, const char *const *args, struct buf *ret_out,
+                       struct error *err)
 {
     _cleanup_free_ char *file = NULL;
     if (asprintf(&file, "GIT_INDEX_FILE=%s", i->made_path) < 0) {
@@ -76,14 +79,16 @@ static int run_on_copy(const struct git_repo *host, const struct git_transfer *t
         return error_set(err, ENOMEM, "no memory");
     }
     const char *const env[] = {file, NULL};
-    return git_run(
-        &(struct git_call){
-            .git_dir = t->path, .work_tree = host->work_tree, .args = args, .env = env, .hostile = true},
-        ret_out, err);
+    return git_run(&(struct git_call){.git_dir = t->path,
+                                      .work_tree = host->work_tree,
+                                      .args = args,
+                                      .env = env,
+                                      .hostile = true},
+                   ret_out, err);
 }
 
-static int empty_tree(const struct git_repo *host, const struct git_transfer *t, const struct git_index *i,
-                      char ret[GIT_ID_SIZE], struct error *err)
+static int empty_tree(const struct git_repo *host, const struct git_transfer *t,
+                      const struct git_index *i, char ret[GIT_ID_SIZE], struct error *err)
 {
     static const char *const args[] = {"mktree", NULL};
     _cleanup_buf_ struct buf out = BUF_INIT(0);
@@ -98,8 +103,8 @@ static int empty_tree(const struct git_repo *host, const struct git_transfer *t,
     return r > 0 ? -EIO : r;
 }
 
-static int move_copy(const struct git_repo *host, const struct git_transfer *t, const struct git_index *i,
-                     const char *from, const char *to, struct error *err)
+static int move_copy(const struct git_repo *host, const struct git_transfer *t,
+                     const struct git_index *i, const char *from, const char *to, struct error *err)
 {
     char none[GIT_ID_SIZE];
     struct error why = {0};
@@ -115,7 +120,8 @@ static int move_copy(const struct git_repo *host, const struct git_transfer *t, 
         error_set(err, EBUSY, "what you have staged is in the way");
         return 1;
     }
-    r = run_on_copy(host, t, i, refresh, NULL, &why); /* its status only says that there are changes */
+    r = run_on_copy(host, t, i, refresh, NULL,
+                    &why); /* its status only says that there are changes */
     return r < 0 ? error_set(err, -r, "%s", why.text) : 0;
 }
 

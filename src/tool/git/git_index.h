@@ -1,4 +1,5 @@
-/* The index of the person's repository, carried from one commit to another without touching a file. */
+/* The index of the person's repository, carried from one commit to another without touching a file.
+ */
 #pragma once
 
 #include <sys/stat.h>
@@ -12,9 +13,9 @@ struct git_index {
 };
 #define GIT_INDEX_NONE ((struct git_index){.lock = -1})
 
-/* Takes the lock and makes, in the quarantine, the index that belongs to `to` of the one that belongs to
- * `from` ("": no commit yet). What the person has staged stays staged. 0; 1 if that is not possible, with
- * the reason in err; or a negative errno. */
+/* Takes the lock and makes, in the quarantine, the index that belongs to `to` of the one that
+ * belongs to `from` ("": no commit yet). What the person has staged stays staged. 0; 1 if that is
+ * not possible, with the reason in err; or a negative errno. */
 int git_index_prepare(const struct git_repo *host, const struct git_transfer *t, const char *from,
                       const char *to, struct git_index *ret, struct error *err);
 

@@ -18,8 +18,9 @@ static const char MINIMAL[] = "[core]\n\trepositoryformatversion = 0\n\tbare = f
 /* A quick look: most configurations have none of it, and no git is started for them. */
 static bool may_hold_secrets(const char *text)
 {
-    static const char *const WORDS[] = {"extraheader", "credential", "insteadof", "password", "passwd",
-                                        "token",       "secret",     "smtppass",  "cookie",   "[include"};
+    static const char *const WORDS[] = {"extraheader", "credential", "insteadof", "password",
+                                        "passwd",      "token",      "secret",    "smtppass",
+                                        "cookie",      "[include"};
     for (size_t i = 0; i < ARRAY_SIZE(WORDS); i++)
         if (strcasestr(text, WORDS[i]))
             return true;
@@ -50,10 +51,11 @@ void git_mask_url(const char *url, struct buf *ret)
 
 bool git_mask_allows(const char *key)
 {
-    static const char *const SECTIONS[] = {"credential.", "url.",          "include.",        "includeif.",
-                                           "http.",       "sendemail.",    "imap.",           "gpg.",
-                                           "lfs.",        "core.gitproxy", "core.sshcommand", "core.askpass"};
-    static const char *const WORDS[] = {"password", "passwd", "token", "secret", "cookie", "extraheader"};
+    static const char *const SECTIONS[] = {
+        "credential.", "url.", "include.", "includeif.",    "http.",           "sendemail.",
+        "imap.",       "gpg.", "lfs.",     "core.gitproxy", "core.sshcommand", "core.askpass"};
+    static const char *const WORDS[] = {"password", "passwd", "token",
+                                        "secret",   "cookie", "extraheader"};
     for (size_t i = 0; i < ARRAY_SIZE(SECTIONS); i++)
         if (strncasecmp(key, SECTIONS[i], strlen(SECTIONS[i])) == 0)
             return false;
@@ -77,7 +79,8 @@ static void put_quoted(struct buf *b, const char *text)
     buf_append_str(b, "\"");
 }
 
-/* SECTION.NAME or SECTION.SUBSECTION.NAME, a newline and the value; without the newline it is a bare name. */
+/* SECTION.NAME or SECTION.SUBSECTION.NAME, a newline and the value; without the newline it is a
+ * bare name. */
 static void put_entry(struct buf *b, char *entry)
 {
     char *value = strchr(entry, '\n');
@@ -116,9 +119,11 @@ int git_mask_config(const char *workspace, struct buf *ret)
         return 0;
     const char *const args[] = {"config", "--file", path, "--no-includes", "-z", "--list", NULL};
     if (r == 0)
-        r = git_run(&(struct git_call){.args = args, .owner_of = path, .out_max = CONFIG_MAX}, &out, NULL);
+        r = git_run(&(struct git_call){.args = args, .owner_of = path, .out_max = CONFIG_MAX}, &out,
+                    NULL);
     size_t begin = ret->len;
-    for (size_t at = 0; r == 0 && buf_cstr(&out) && at < out.len; at += strlen((char *)out.data + at) + 1) {
+    for (size_t at = 0; r == 0 && buf_cstr(&out) && at < out.len;
+         at += strlen((char *)out.data + at) + 1) {
         _cleanup_free_ char *entry = strdup((char *)out.data + at);
         if (entry)
             put_entry(ret, entry);

@@ -11,7 +11,8 @@ enum git_path_kind {
 };
 
 struct git_path {
-    size_t n_folder; /* bytes of the folder that holds the .git, without a slash; 0: the workspace */
+    size_t
+        n_folder; /* bytes of the folder that holds the .git, without a slash; 0: the workspace */
     enum git_path_kind kind;
     bool in_module; /* it belongs to a submodule's repository, beneath .git/modules */
 };

@@ -21,7 +21,8 @@ void git_repo_free(struct git_repo *r)
     *r = (struct git_repo){0};
 }
 
-/* One line each, in the order of the arguments below. A path with a newline in it gives too many. */
+/* One line each, in the order of the arguments below. A path with a newline in it gives too many.
+ */
 static int take_facts(char *text, struct git_repo *r)
 {
     char *lines[8] = {0};
@@ -64,14 +65,15 @@ int git_repo_open(const char *work_tree, struct git_repo *ret, struct error *err
     if (lstat(dot_git, &st) < 0 || (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)))
         return -ENOENT;
     /* A .git that is a link into somewhere else is nobody's ordinary repository. */
-    int s = git_run(&(struct git_call){.git_dir = dot_git, .work_tree = work_tree, .args = args}, &out, err);
+    int s = git_run(&(struct git_call){.git_dir = dot_git, .work_tree = work_tree, .args = args},
+                    &out, err);
     if (s != 0)
         return s < 0 ? s : error_wrap(err, "cannot read the repository %.300s", work_tree);
     r.work_tree = strdup(work_tree);
     if (!r.work_tree || !buf_cstr(&out) || take_facts((char *)out.data, &r) < 0) {
         git_repo_free(&r);
-        return error_set(err, EINVAL, "cannot read the repository %.300s: its path has a line break",
-                         work_tree);
+        return error_set(err, EINVAL,
+                         "cannot read the repository %.300s: its path has a line break", work_tree);
     }
     *ret = r;
     return 0;

@@ -16,14 +16,16 @@ struct git_repo {
     bool is_shallow;
 };
 
-/* The repository whose work tree begins at this folder. -ENOENT without a text if the folder has no .git. */
+/* The repository whose work tree begins at this folder. -ENOENT without a text if the folder has no
+ * .git. */
 int git_repo_open(const char *work_tree, struct git_repo *ret, struct error *err);
 
 /* Does this folder, or one above it, hold a .git? */
 bool git_repo_is_above(const char *folder);
 
-/* The top of the work tree that a folder lies in: the nearest folder at or above it that holds a .git, as far
- * as the person's home, which is never one (a repository of dot files is not meant). A new string, or NULL.
+/* The top of the work tree that a folder lies in: the nearest folder at or above it that holds a
+ * .git, as far as the person's home, which is never one (a repository of dot files is not meant). A
+ * new string, or NULL.
  */
 char *git_repo_top(const char *folder);
 
@@ -57,6 +59,7 @@ int git_refs_read(const char *git_dir, const char *prefix, struct git_refs *ret,
 /* Hex of the length of one of git's two hashes? */
 bool git_id_is_valid(const char *id);
 
-/* May a box give a branch, tag or note of ours this full name? Stricter than git: nothing that a command
- * line could take for an option, and no byte that a terminal or a case-folding file system acts on. */
+/* May a box give a branch, tag or note of ours this full name? Stricter than git: nothing that a
+ * command line could take for an option, and no byte that a terminal or a case-folding file system
+ * acts on. */
 bool git_ref_name_is_safe(const char *name);

@@ -45,11 +45,13 @@ static const char *const ALWAYS[] = {
     "GIT_EDITOR=false",
 };
 
-/* What a personal call keeps of the caller's environment: where its configuration and its agents are. */
+/* What a personal call keeps of the caller's environment: where its configuration and its agents
+ * are. */
 static const char *const PERSONAL[] = {
-    "HOME",          "USER",     "LOGNAME",         "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK",
-    "SSH_AGENT_PID", "GIT_SSH",  "GNUPGHOME",       "http_proxy",      "https_proxy",     "HTTPS_PROXY",
-    "no_proxy",      "NO_PROXY", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO",  "SSL_CERT_FILE",   "SSL_CERT_DIR",
+    "HOME",           "USER",          "LOGNAME",      "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR",
+    "SSH_AUTH_SOCK",  "SSH_AGENT_PID", "GIT_SSH",      "GNUPGHOME",       "http_proxy",
+    "https_proxy",    "HTTPS_PROXY",   "no_proxy",     "NO_PROXY",        "GIT_SSH_COMMAND",
+    "GIT_SSL_CAINFO", "SSL_CERT_FILE", "SSL_CERT_DIR",
 };
 
 /* The strings that argv and envp point into live in `text`. */
@@ -110,7 +112,8 @@ static int build_command_line(const struct git_call *c, struct command_line *l)
         add_arg(l, add_text(&l->text[1], "--work-tree=", c->work_tree));
     for (const char *const *arg = c->args; *arg; arg++)
         add_arg(l, *arg);
-    add_env(l, add_text(&l->text[2], "PATH=", path && *path ? path : "/usr/local/bin:/usr/bin:/bin"));
+    add_env(l,
+            add_text(&l->text[2], "PATH=", path && *path ? path : "/usr/local/bin:/usr/bin:/bin"));
     for (size_t i = 0; i < ARRAY_SIZE(ALWAYS); i++)
         add_env(l, ALWAYS[i]);
     for (size_t i = 0; !c->personal && i < ARRAY_SIZE(CLEAN); i++)
@@ -126,8 +129,8 @@ static int build_command_line(const struct git_call *c, struct command_line *l)
     return failed || l->n_args >= ARGS_MAX || l->n_env >= ENV_MAX ? -E2BIG : 0;
 }
 
-/* Root must neither run what a stranger's repository may name nor leave files in it that its owner cannot
- * write. */
+/* Root must neither run what a stranger's repository may name nor leave files in it that its owner
+ * cannot write. */
 static bool owner_of_call(const struct git_call *c, struct child_user *ret)
 {
     struct stat st;
@@ -243,7 +246,8 @@ static int pump_git(const struct git_call *c, struct child *g, struct buf *out, 
     return 0;
 }
 
-static int tell_failure(const struct git_call *c, int r, int status, struct buf *said, struct error *err)
+static int tell_failure(const struct git_call *c, int r, int status, struct buf *said,
+                        struct error *err)
 {
     char complaint[400];
     const char *what = c->args[0];
@@ -292,7 +296,8 @@ static void pipe_signal_restore(const struct pipe_signal *s)
     pthread_sigmask(SIG_SETMASK, &s->before, NULL);
 }
 
-int git_run_finish(const struct git_call *c, struct child *child, struct buf *ret_out, struct error *err)
+int git_run_finish(const struct git_call *c, struct child *child, struct buf *ret_out,
+                   struct error *err)
 {
     struct buf out = BUF_INIT(c->out_max ? c->out_max : GIT_OUTPUT_MAX);
     _cleanup_buf_ struct buf said = BUF_INIT(SAID_MAX);

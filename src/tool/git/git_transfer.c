@@ -17,8 +17,8 @@
 #define PACK_MAX       (1ull << 30)
 #define STASH_TEXT_MAX 200
 
-/* Runs in the box, where a hostile repository may do what it likes. GIT_DIR keeps git from searching the
- * parent folders. One line per fact, the first word says which. */
+/* Runs in the box, where a hostile repository may do what it likes. GIT_DIR keeps git from
+ * searching the parent folders. One line per fact, the first word says which. */
 static const char LIST_SCRIPT[] =
     "command -v git >/dev/null || exit 90\n"
     "cd -- \"$1\" || exit 91\n"
@@ -29,7 +29,8 @@ static const char LIST_SCRIPT[] =
     "echo \"head $(git rev-parse -q --verify 'HEAD^{commit}')\"\n"
     "echo \"branch $(git symbolic-ref -q HEAD)\"\n"
     "git for-each-ref --format='ref %(objectname) %(refname)' refs/heads refs/tags refs/notes\n"
-    "git rev-parse -q --verify refs/stash >/dev/null && git log -g -n 100 --format='stash %H %gs' refs/stash "
+    "git rev-parse -q --verify refs/stash >/dev/null && git log -g -n 100 --format='stash %H %gs' "
+    "refs/stash "
     "--\n"
     "git log -g -n " PAST_MAX " --format='past %H' HEAD -- 2>/dev/null\n"
     "exit 0\n";
@@ -71,13 +72,17 @@ static int read_room(int fd, struct buf *b)
 }
 
 /* One script in the box. Returns its exit status or a negative errno. */
-static int run_in_box(struct tool_box *box, const char *script, const char *folder, const char *wanted,
-                      int in, int out, const struct git_transfer_options *o, struct error *err)
+static int run_in_box(struct tool_box *box, const char *script, const char *folder,
+                      const char *wanted, int in, int out, const struct git_transfer_options *o,
+                      struct error *err)
 {
     const char *const argv[] = {"/bin/sh", "-c", script, "sh", folder, wanted, NULL};
-    static const char *const env[] = {
-        "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1", "GIT_PAGER=cat",
-        NULL};
+    static const char *const env[] = {"LC_ALL=C",
+                                      "GIT_TERMINAL_PROMPT=0",
+                                      "GIT_OPTIONAL_LOCKS=0",
+                                      "GIT_NO_LAZY_FETCH=1",
+                                      "GIT_PAGER=cat",
+                                      NULL};
     struct box_result result = {0};
     const struct box_command c = {.argv = (char *const *)argv,
                                   .env = (char *const *)env,
@@ -184,9 +189,12 @@ static int list_box(struct tool_box *box, const char *folder, const struct git_r
     for (char *line; r == 0 && at && (line = strsep(&at, "\n"));)
         r = *line ? take_line(t, host, line) : 0;
     if (r == -ENOTSUP)
-        return error_set(err, ENOTSUP, "the box's repository has another object format than yours (%s)",
+        return error_set(err, ENOTSUP,
+                         "the box's repository has another object format than yours (%s)",
                          host->format);
-    return r < 0 ? error_set(err, -r, "the box says something about its branches that git would not say") : 0;
+    return r < 0 ? error_set(err, -r,
+                             "the box says something about its branches that git would not say")
+                 : 0;
 }
 
 void git_transfer_free(struct git_transfer *t)
@@ -222,7 +230,8 @@ static int fill_quarantine(struct git_transfer *t, const struct git_repo *host)
     _cleanup_free_ char *alternates = NULL;
     _cleanup_buf_ struct buf shallow = BUF_INIT(64u << 20);
     snprintf(info, sizeof info, "%s/info", t->path);
-    if (asprintf(&alternates, "%s\n", host->objects) < 0 || (mkdir(info, 0755) < 0 && errno != EEXIST))
+    if (asprintf(&alternates, "%s\n", host->objects) < 0 ||
+        (mkdir(info, 0755) < 0 && errno != EEXIST))
         return -ENOMEM;
     int r = write_in(t->path, "objects/info/alternates", alternates, strlen(alternates));
     if (r == 0)
@@ -262,10 +271,12 @@ static int collect_wanted(const struct git_transfer *t, struct git_refs *ret)
 {
     int r = 0;
     for (size_t i = 0; r == 0 && i < t->refs.count && ret->count <= GIT_TRANSFER_REFS_MAX; i++)
-        if (!git_refs_have_id(&t->host, t->refs.items[i].id) && !git_refs_have_id(ret, t->refs.items[i].id))
+        if (!git_refs_have_id(&t->host, t->refs.items[i].id) &&
+            !git_refs_have_id(ret, t->refs.items[i].id))
             r = git_refs_add(ret, t->refs.items[i].name, t->refs.items[i].id);
     for (size_t i = 0; r == 0 && i < t->n_stashes; i++)
-        if (!git_refs_have_id(&t->host, t->stashes[i].id) && !git_refs_have_id(ret, t->stashes[i].id))
+        if (!git_refs_have_id(&t->host, t->stashes[i].id) &&
+            !git_refs_have_id(ret, t->stashes[i].id))
             r = git_refs_add(ret, "stash", t->stashes[i].id);
     if (r == 0 && t->head_id[0] && !git_refs_have_id(&t->host, t->head_id) &&
         !git_refs_have_id(ret, t->head_id))
@@ -303,9 +314,11 @@ static int take_pack_name(struct git_transfer *t, struct buf *out, struct error 
     return 0;
 }
 
-/* The box writes straight into index-pack, which stops reading at the limit: the box's git ends by that. */
+/* The box writes straight into index-pack, which stops reading at the limit: the box's git ends by
+ * that. */
 static int receive_pack(struct tool_box *box, const char *folder, const char *wanted, int have,
-                        const struct git_transfer_options *o, struct git_transfer *t, struct error *err)
+                        const struct git_transfer_options *o, struct git_transfer *t,
+                        struct error *err)
 {
     char limit[64];
     struct child git = CHILD_NONE;
@@ -314,8 +327,11 @@ static int receive_pack(struct tool_box *box, const char *folder, const char *wa
     snprintf(limit, sizeof limit, "--max-input-size=%llu",
              (unsigned long long)(o->max_bytes ? o->max_bytes : PACK_MAX));
     const char *const args[] = {"index-pack", "--stdin", "--fix-thin", "--strict", limit, NULL};
-    const struct git_call call = {
-        .git_dir = t->path, .args = args, .timeout_ns = o->timeout_ns, .cancel = o->cancel, .hostile = true};
+    const struct git_call call = {.git_dir = t->path,
+                                  .args = args,
+                                  .timeout_ns = o->timeout_ns,
+                                  .cancel = o->cancel,
+                                  .hostile = true};
     int r = git_run_begin(&call, &git, err);
     if (r < 0)
         return r;
@@ -366,18 +382,19 @@ static int name_refs(const struct git_transfer *t, struct error *err)
         buf_printf(&in, "create refs/box/HEAD %s\n", t->head_id);
     if (in.failed)
         return error_set(err, ENOMEM, "no memory");
-    int r =
-        in.len
-            ? git_run(
-                  &(struct git_call){
-                      .git_dir = t->path, .args = args, .input = in.data, .n_input = in.len, .hostile = true},
-                  NULL, err)
-            : 0;
+    int r = in.len ? git_run(&(struct git_call){.git_dir = t->path,
+                                                .args = args,
+                                                .input = in.data,
+                                                .n_input = in.len,
+                                                .hostile = true},
+                             NULL, err)
+                   : 0;
     return r <= 0 ? r : -EBADMSG;
 }
 
-static int transfer_objects(struct tool_box *box, const char *folder, const struct git_transfer_options *o,
-                            struct git_transfer *t, struct error *err)
+static int transfer_objects(struct tool_box *box, const char *folder,
+                            const struct git_transfer_options *o, struct git_transfer *t,
+                            struct error *err)
 {
     struct git_refs wanted = {0};
     _cleanup_buf_ struct buf ids = BUF_INIT(1u << 20);
@@ -388,7 +405,8 @@ static int transfer_objects(struct tool_box *box, const char *folder, const stru
     append_ids(&have, "", &t->host);
     if (r < 0 || have.failed)
         r = error_set(err, ENOMEM, "no memory");
-    else if (wanted.count > GIT_TRANSFER_REFS_MAX || ids.failed || (wanted.count && !buf_cstr(&ids)))
+    else if (wanted.count > GIT_TRANSFER_REFS_MAX || ids.failed ||
+             (wanted.count && !buf_cstr(&ids)))
         r = error_set(err, E2BIG, "the box has more than %u new branches, tags and stashes",
                       GIT_TRANSFER_REFS_MAX);
     else if (wanted.count && (r = open_text(&have, &have_fd)) < 0)

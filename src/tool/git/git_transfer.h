@@ -1,14 +1,16 @@
 /*
- * From a box's repository into a quarantine: a bare repository of ours in a temporary folder of the host,
- * which borrows the objects of the person's repository and holds beside them only what the box made.
+ * From a box's repository into a quarantine: a bare repository of ours in a temporary folder of the
+ * host, which borrows the objects of the person's repository and holds beside them only what the
+ * box made.
  *
- * git in the box packs what the host does not have; the pack crosses as a stream into `git index-pack
- * --strict` on the host, which checks every object (fsck) and is bounded in size, memory and time. Nothing
- * else of the box's repository is read: no configuration, no hook, no attribute. Names and numbers that the
- * box says are checked before use. The person's repository is only read.
+ * git in the box packs what the host does not have; the pack crosses as a stream into `git
+ * index-pack
+ * --strict` on the host, which checks every object (fsck) and is bounded in size, memory and time.
+ * Nothing else of the box's repository is read: no configuration, no hook, no attribute. Names and
+ * numbers that the box says are checked before use. The person's repository is only read.
  *
- * In the quarantine the box's refs are refs/box/heads/…, refs/box/tags/…, refs/box/notes/…, refs/box/HEAD and
- * refs/box/stash/0… (newest first).
+ * In the quarantine the box's refs are refs/box/heads/…, refs/box/tags/…, refs/box/notes/…,
+ * refs/box/HEAD and refs/box/stash/0… (newest first).
  */
 #pragma once
 
@@ -30,20 +32,21 @@ struct git_stash {
 };
 
 struct git_transfer {
-    char *path;                /* of the quarantine */
-    struct git_refs refs;      /* of the box, by full name (refs/heads/main), with safe names only */
-    char *head;                /* what HEAD of the box names, refs/heads/…; NULL: it is detached */
+    char *path;           /* of the quarantine */
+    struct git_refs refs; /* of the box, by full name (refs/heads/main), with safe names only */
+    char *head;           /* what HEAD of the box names, refs/heads/…; NULL: it is detached */
     char head_id[GIT_ID_SIZE]; /* its commit; empty: none yet */
     struct git_stash *stashes; /* newest first */
     size_t n_stashes;
-    struct git_refs past; /* commits that HEAD of the box was at, by its reflog (hostile, as all of this) */
+    struct git_refs
+        past; /* commits that HEAD of the box was at, by its reflog (hostile, as all of this) */
     struct git_refs host; /* refs of the person's repository before the transfer */
     char *pack;           /* file of the new objects; NULL: none came */
     size_t unsafe_names;  /* refs that were left out for their names */
 };
 
-/* `folder` is the work tree in the box ("/workspace"). -ENODATA if there is no repository there (any more),
- * or no git in the box; the text says which. */
+/* `folder` is the work tree in the box ("/workspace"). -ENODATA if there is no repository there
+ * (any more), or no git in the box; the text says which. */
 int git_transfer(struct tool_box *box, const char *folder, const struct git_repo *host,
                  const struct git_transfer_options *o, struct git_transfer *ret, struct error *err);
 

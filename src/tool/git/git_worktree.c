@@ -15,8 +15,9 @@
 #define FILE_MAX   (512u << 20)
 
 /* Where everything points that could be delivered. */
-#define STATE                                                                                                \
-    "{ git for-each-ref; git symbolic-ref -q HEAD; git rev-parse -q --verify HEAD; git stash list; }"
+#define STATE                                                                                      \
+    "{ git for-each-ref; git symbolic-ref -q HEAD; git rev-parse -q --verify HEAD; git stash "     \
+    "list; }"
 
 /* $1: the object format. Files that the host has written before lie in the folder already. */
 static const char INSTALL[] = "set -e\n"
@@ -38,8 +39,8 @@ bool git_worktree_is_linked(const char *folder)
 {
     struct stat st;
     char path[PATH_MAX];
-    return snprintf(path, sizeof path, "%s/.git", folder) < (int)sizeof path && lstat(path, &st) == 0 &&
-           S_ISREG(st.st_mode);
+    return snprintf(path, sizeof path, "%s/.git", folder) < (int)sizeof path &&
+           lstat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
 void git_worktree_show(struct box_options *o, struct git_worktree *ret)
@@ -49,20 +50,22 @@ void git_worktree_show(struct box_options *o, struct git_worktree *ret)
         !git_worktree_is_linked(o->workspace))
         return;
     if (git_repo_open(o->workspace, &ret->repo, NULL) <
-        0) /* no git on the host, or a .git file that leads nowhere: the box has no repository either */
+        0) /* no git on the host, or a .git file that leads nowhere: the box has no repository
+              either */
         return;
     ret->needed = true;
     o->shares[o->n_shares++] = (struct box_share){.source = ret->repo.objects, .at = OBJECTS_AT};
 }
 
 /* Runs a script in the box; what it reads is the buffer. */
-static int run_in_box(struct tool_box *box, const char *script, const char *arg, const struct buf *input,
-                      struct error *err)
+static int run_in_box(struct tool_box *box, const char *script, const char *arg,
+                      const struct buf *input, struct error *err)
 {
     const char *const argv[] = {"/bin/sh", "-c", script, "sh", arg, NULL};
     struct box_result result = {0};
     _cleanup_fd_ int in = memfd_create("hutch-git", MFD_CLOEXEC);
-    if (in < 0 || (input && io_write_all(in, input->data, input->len) < 0) || lseek(in, 0, SEEK_SET) < 0)
+    if (in < 0 || (input && io_write_all(in, input->data, input->len) < 0) ||
+        lseek(in, 0, SEEK_SET) < 0)
         return error_errno(err, errno, "cannot prepare the repository in the box");
     const struct box_command c = {.argv = (char *const *)argv,
                                   .cwd = "/",
@@ -79,7 +82,8 @@ static int run_in_box(struct tool_box *box, const char *script, const char *arg,
     return r;
 }
 
-static int put_file(struct tool_box *box, const char *name, const struct buf *data, struct error *err)
+static int put_file(struct tool_box *box, const char *name, const struct buf *data,
+                    struct error *err)
 {
     static const char SCRIPT[] = "mkdir -p ~/.hutch-git/info && cat >~/.hutch-git/\"$1\"";
     return run_in_box(box, SCRIPT, name, data, err);
@@ -106,24 +110,29 @@ static int put_refs(const struct git_worktree *w, struct tool_box *box, struct e
     for (size_t i = 0; i < refs.count; i++)
         buf_printf(&text, "%s %s\n", refs.items[i].id, refs.items[i].name);
     git_refs_free(&refs);
-    return text.failed ? error_set(err, ENOMEM, "no memory") : put_file(box, "packed-refs", &text, err);
+    return text.failed ? error_set(err, ENOMEM, "no memory")
+                       : put_file(box, "packed-refs", &text, err);
 }
 
-/* What git must know to read the repository. Everything else may hold secrets, or paths of the host. */
+/* What git must know to read the repository. Everything else may hold secrets, or paths of the
+ * host. */
 static int put_config(const struct git_worktree *w, struct tool_box *box, struct error *err)
 {
-    static const char *const args[] = {"config", "-z", "--get-regexp",
-                                       "^core\\.(autocrlf|eol|safecrlf|filemode|ignorecase|symlinks|"
-                                       "precomposeunicode|sparsecheckout(cone)?)$",
-                                       NULL};
+    static const char *const args[] = {
+        "config", "-z", "--get-regexp",
+        "^core\\.(autocrlf|eol|safecrlf|filemode|ignorecase|symlinks|"
+        "precomposeunicode|sparsecheckout(cone)?)$",
+        NULL};
     _cleanup_buf_ struct buf out = BUF_INIT(0);
     _cleanup_buf_ struct buf text = BUF_INIT(64u << 10);
     bool sha256 = strcmp(w->repo.format, "sha256") == 0;
     int r = git_run(&(struct git_call){.git_dir = w->repo.git_dir, .args = args}, &out, err);
     if (r < 0 || !buf_cstr(&out))
         return r < 0 ? r : error_set(err, ENOMEM, "no memory");
-    buf_printf(&text, "[core]\n\trepositoryformatversion = %d\n\tbare = false\n\tlogallrefupdates = true\n",
-               sha256);
+    buf_printf(
+        &text,
+        "[core]\n\trepositoryformatversion = %d\n\tbare = false\n\tlogallrefupdates = true\n",
+        sha256);
     const char *end = (const char *)out.data + out.len;
     for (const char *at = (const char *)out.data; at < end; at += strlen(at) + 1) {
         const char *value = strchr(at, '\n');
@@ -159,6 +168,7 @@ int git_worktree_install(const struct git_worktree *w, struct tool_box *box, str
 
 bool git_worktree_moved(struct tool_box *box)
 {
-    static const char SCRIPT[] = "cd ~/.hutch-git && export GIT_DIR=$PWD && " STATE " | cmp -s - hutch-state";
+    static const char SCRIPT[] =
+        "cd ~/.hutch-git && export GIT_DIR=$PWD && " STATE " | cmp -s - hutch-state";
     return run_in_box(box, SCRIPT, "", NULL, NULL) < 0;
 }

@@ -1,12 +1,12 @@
 /*
- * Workspaces whose .git is a file: a linked worktree, or the inside of a submodule. Their repository lies
- * outside of the workspace, where a box sees nothing.
+ * Workspaces whose .git is a file: a linked worktree, or the inside of a submodule. Their
+ * repository lies outside of the workspace, where a box sees nothing.
  *
- * The box is shown the repository's objects, read-only, and gets a git directory of its own in its home that
- * borrows them: with the same HEAD, refs and index, and of the configuration only what git needs to read the
- * repository (no remotes, no credentials). The .git file of the box names it. Snapshots and forks keep it,
- * and its commits are delivered as those of any repository. With mode cow only: in the others the .git file
- * would be the person's.
+ * The box is shown the repository's objects, read-only, and gets a git directory of its own in its
+ * home that borrows them: with the same HEAD, refs and index, and of the configuration only what
+ * git needs to read the repository (no remotes, no credentials). The .git file of the box names it.
+ * Snapshots and forks keep it, and its commits are delivered as those of any repository. With mode
+ * cow only: in the others the .git file would be the person's.
  */
 #pragma once
 
@@ -19,8 +19,8 @@ struct git_worktree {
     struct git_repo repo;
 };
 
-/* Before the box is made: adds the objects to its shares. The options point into `ret`, which outlives the
- * box's start. Does nothing, quickly, in any other workspace. */
+/* Before the box is made: adds the objects to its shares. The options point into `ret`, which
+ * outlives the box's start. Does nothing, quickly, in any other workspace. */
 void git_worktree_show(struct box_options *o, struct git_worktree *ret);
 
 /* Is the folder's .git a file? */

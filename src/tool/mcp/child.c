@@ -90,21 +90,22 @@ static void reset_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* The system calls themselves: those of the C library would change all threads of the parent's copy. No
- * supplementary group of root's stays. */
+/* The system calls themselves: those of the C library would change all threads of the parent's
+ * copy. No supplementary group of root's stays. */
 static bool become(const struct child_user *u)
 {
-    return syscall(SYS_setgroups, 0, NULL) == 0 && syscall(SYS_setresgid, u->gid, u->gid, u->gid) == 0 &&
+    return syscall(SYS_setgroups, 0, NULL) == 0 &&
+           syscall(SYS_setresgid, u->gid, u->gid, u->gid) == 0 &&
            syscall(SYS_setresuid, u->uid, u->uid, u->uid) == 0;
 }
 
 /* Between fork and exec in a process of threads: system calls only. */
-static _Noreturn void be_child(const struct child_options *o, const char *path, const struct pipes *p,
-                               pid_t parent)
+static _Noreturn void be_child(const struct child_options *o, const char *path,
+                               const struct pipes *p, pid_t parent)
 {
     /* The death signal is cleared by a change of user, so it is set behind it. */
-    if (setpgid(0, 0) < 0 || (o->user && !become(o->user)) || prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 ||
-        getppid() != parent)
+    if (setpgid(0, 0) < 0 || (o->user && !become(o->user)) ||
+        prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent)
         complain(p->told[1], STAGE_OTHER);
     reset_signals();
     if (dup2(p->in[0], STDIN_FILENO) < 0 || dup2(p->out[1], STDOUT_FILENO) < 0 ||
@@ -116,7 +117,8 @@ static _Noreturn void be_child(const struct child_options *o, const char *path, 
     complain(p->told[1], STAGE_EXEC);
 }
 
-static int hear_complaint(const struct child_options *o, const char *path, int fd, struct error *err)
+static int hear_complaint(const struct child_options *o, const char *path, int fd,
+                          struct error *err)
 {
     struct complaint c;
     ssize_t n;
@@ -164,8 +166,8 @@ int child_start(const struct child_options *o, struct child *ret, struct error *
     return 0;
 }
 
-/* Has it ended by then? It stays a zombie, so that its group keeps its number. Its output is thrown away
- * meanwhile: it may be waiting for somebody to take it. */
+/* Has it ended by then? It stays a zombie, so that its group keeps its number. Its output is thrown
+ * away meanwhile: it may be waiting for somebody to take it. */
 static bool ended_within(struct child *c, int ms)
 {
     char waste[4096];

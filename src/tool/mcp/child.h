@@ -1,8 +1,9 @@
 /*
  * A program of the person's on the host, with pipes: what an MCP server is to its client.
  *
- * It runs with the person's rights, in a process group of its own (a signal typed on the terminal is not
- * meant for it), with no descriptor but three, and is sent SIGTERM when the thread that started it ends.
+ * It runs with the person's rights, in a process group of its own (a signal typed on the terminal
+ * is not meant for it), with no descriptor but three, and is sent SIGTERM when the thread that
+ * started it ends.
  */
 #pragma once
 
@@ -35,6 +36,6 @@ struct child {
 
 int child_start(const struct child_options *o, struct child *ret, struct error *err);
 
-/* Ends it: closes its input and waits, then SIGTERM and waits, then SIGKILL; the patience is for each. What
- * is left of its process group is killed. Returns the status as waitpid tells it. */
+/* Ends it: closes its input and waits, then SIGTERM and waits, then SIGKILL; the patience is for
+ * each. What is left of its process group is killed. Returns the status as waitpid tells it. */
 int child_end(struct child *c, int patience_ms);

@@ -48,7 +48,8 @@ static json_t *make_request(const struct waiter *w, const struct client_call *ca
     return request;
 }
 
-static int enter(struct client *c, struct waiter *w, const struct client_call *call, struct error *err)
+static int enter(struct client *c, struct waiter *w, const struct client_call *call,
+                 struct error *err)
 {
     int r = 0;
     pthread_mutex_lock(&c->lock);
@@ -62,7 +63,8 @@ static int enter(struct client *c, struct waiter *w, const struct client_call *c
         r = client_put(c, make_request(w, call));
         if (r < 0) {
             leave(c, w);
-            error_set(err, ENOBUFS, "the MCP server '%s' does not read what it is sent, or it is too long",
+            error_set(err, ENOBUFS,
+                      "the MCP server '%s' does not read what it is sent, or it is too long",
                       c->name);
         }
     }
@@ -73,7 +75,8 @@ static int enter(struct client *c, struct waiter *w, const struct client_call *c
 }
 
 /* Nobody wants the answer any more; the handshake is not to be taken back. */
-static void give_up(struct client *c, struct waiter *w, const struct client_call *call, const char *reason)
+static void give_up(struct client *c, struct waiter *w, const struct client_call *call,
+                    const char *reason)
 {
     if (strcmp(call->method, "initialize") == 0)
         return;
@@ -100,8 +103,8 @@ static bool look(struct client *c, struct waiter *w, const struct client_call *c
     return done;
 }
 
-static int take_back(struct client *c, struct waiter *w, const struct client_call *call, bool cancelled,
-                     struct error *err)
+static int take_back(struct client *c, struct waiter *w, const struct client_call *call,
+                     bool cancelled, struct error *err)
 {
     char words[600];
     int r;
@@ -112,18 +115,20 @@ static int take_back(struct client *c, struct waiter *w, const struct client_cal
     if (cancelled)
         r = error_set(err, ECANCELED, "the call was cancelled");
     else
-        r = error_set(err, ETIMEDOUT, "the MCP server '%s' did not answer within %.3g seconds%s%s", c->name,
-                      (double)call->timeout_ns / 1e9, words,
+        r = error_set(err, ETIMEDOUT, "the MCP server '%s' did not answer within %.3g seconds%s%s",
+                      c->name, (double)call->timeout_ns / 1e9, words,
                       c->noise ? "; it wrote lines to stdout that are no JSON-RPC" : "");
     pthread_mutex_unlock(&c->lock);
     return r;
 }
 
-static int wait_for(struct client *c, struct waiter *w, const struct client_call *call, struct error *err)
+static int wait_for(struct client *c, struct waiter *w, const struct client_call *call,
+                    struct error *err)
 {
     int64_t began = clock_now(), deadline = began + call->timeout_ns;
     for (;;) {
-        struct pollfd fds[] = {{.fd = w->event, .events = POLLIN}, {.fd = call->cancel, .events = POLLIN}};
+        struct pollfd fds[] = {{.fd = w->event, .events = POLLIN},
+                               {.fd = call->cancel, .events = POLLIN}};
         int ms = clock_poll_ms(deadline);
         int n = poll(fds, 2, ms);
         if (n < 0 && errno != EINTR)
@@ -147,8 +152,8 @@ int client_ask(struct client *c, const struct client_call *call, json_t **ret, s
 {
     struct error own = {0};
     _cleanup_(waiter_free) struct waiter w = {.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-    int r =
-        w.event < 0 ? error_errno(&own, errno, "cannot wait for the MCP server") : enter(c, &w, call, &own);
+    int r = w.event < 0 ? error_errno(&own, errno, "cannot wait for the MCP server")
+                        : enter(c, &w, call, &own);
     if (r == 0)
         r = wait_for(c, &w, call, &own);
     json_decref(call->params);
@@ -189,10 +194,12 @@ static int take_handshake(struct client *c, const json_t *result, struct error *
         known = known || strcmp(version, VERSIONS[i]) == 0;
     if (!known) {
         _cleanup_free_ char *clean = version ? foreign_text(version, strlen(version), 40) : NULL;
-        return error_set(err, EPROTO, "the MCP server '%s' speaks protocol '%s'; hutch speaks %s to %s",
-                         c->name, clean ? clean : "", VERSIONS[ARRAY_SIZE(VERSIONS) - 1], VERSIONS[0]);
+        return error_set(err, EPROTO,
+                         "the MCP server '%s' speaks protocol '%s'; hutch speaks %s to %s", c->name,
+                         clean ? clean : "", VERSIONS[ARRAY_SIZE(VERSIONS) - 1], VERSIONS[0]);
     }
-    c->has_tools = json_is_object(json_object_get(json_object_get(result, "capabilities"), "tools"));
+    c->has_tools =
+        json_is_object(json_object_get(json_object_get(result, "capabilities"), "tools"));
     return 0;
 }
 
@@ -201,8 +208,8 @@ static int shake_hands(struct client *c, int64_t timeout_ns, struct error *err)
     json_t *result = NULL;
     struct client_call hello = {.method = "initialize",
                                 .params = json_pack("{s:s, s:{}, s:{s:s, s:s}}", "protocolVersion",
-                                                    VERSIONS[0], "capabilities", "clientInfo", "name",
-                                                    "hutch", "version", HUTCH_VERSION),
+                                                    VERSIONS[0], "capabilities", "clientInfo",
+                                                    "name", "hutch", "version", HUTCH_VERSION),
                                 .timeout_ns = timeout_ns,
                                 .cancel = -1};
     if (!hello.params)
@@ -267,7 +274,8 @@ int client_open(const struct client_options *o, struct client **ret, struct erro
     struct client *c = client_new(o);
     if (!c)
         return error_set(err, ENOMEM, "no memory");
-    if (!c->name || c->wake < 0 || c->out.failed || pthread_create(&c->thread, NULL, client_thread, c) != 0) {
+    if (!c->name || c->wake < 0 || c->out.failed ||
+        pthread_create(&c->thread, NULL, client_thread, c) != 0) {
         client_destroy(c);
         return error_set(err, ENOMEM, "cannot start a thread for the MCP server '%s'", o->name);
     }

@@ -1,9 +1,10 @@
 /*
  * A client's connection with one MCP server over the pipes of a program.
  *
- * A thread per connection starts the program, moves the bytes and hands answers to whoever waits for them;
- * any number of threads may call at once. Nothing that the server does or leaves undone can block a caller
- * for longer than its timeout, or take more memory than the limits here: what it sends is a stranger's.
+ * A thread per connection starts the program, moves the bytes and hands answers to whoever waits
+ * for them; any number of threads may call at once. Nothing that the server does or leaves undone
+ * can block a caller for longer than its timeout, or take more memory than the limits here: what it
+ * sends is a stranger's.
  */
 #pragma once
 
@@ -19,8 +20,8 @@
 #define MCP_CLIENT_FLOOD_MAX (64u << 20) /* bytes that answer nothing, one after the other */
 #define MCP_CLIENT_NOISE_MAX 1000        /* lines that are no JSON */
 
-/* The code by which hutch-http says that the server knows the session no more: the request was not looked at,
- * and may be sent again over a new connection. */
+/* The code by which hutch-http says that the server knows the session no more: the request was not
+ * looked at, and may be sent again over a new connection. */
 #define MCP_SESSION_LOST (-32099)
 
 struct client_options {
@@ -54,7 +55,8 @@ struct client_call {
     const struct tool_progress *progress;
 };
 
-/* One request and its result, a new reference. It takes the params over in any case. -EREMOTEIO with what the
- * server said if it answered with an error; -ESTALE if that was MCP_SESSION_LOST, and the connection is dead.
+/* One request and its result, a new reference. It takes the params over in any case. -EREMOTEIO
+ * with what the server said if it answered with an error; -ESTALE if that was MCP_SESSION_LOST, and
+ * the connection is dead.
  */
 int client_ask(struct client *c, const struct client_call *call, json_t **ret, struct error *err);

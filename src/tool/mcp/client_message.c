@@ -46,10 +46,12 @@ static void take_error(struct client *c, struct waiter *w, const json_t *error)
     struct error why;
     const json_t *said = json_object_get(error, "message"), *code = json_object_get(error, "code");
     _cleanup_free_ char *text =
-        json_is_string(said) ? foreign_text(json_string_value(said), json_string_length(said), 800) : NULL;
+        json_is_string(said) ? foreign_text(json_string_value(said), json_string_length(said), 800)
+                             : NULL;
     bool lost = json_is_integer(code) && json_integer_value(code) == MCP_SESSION_LOST;
-    error_set(&why, lost ? ESTALE : EREMOTEIO, "the MCP server '%s' answered with an error: %s (code %lld)",
-              c->name, text && *text ? text : "no message", (long long)json_integer_value(code));
+    error_set(&why, lost ? ESTALE : EREMOTEIO,
+              "the MCP server '%s' answered with an error: %s (code %lld)", c->name,
+              text && *text ? text : "no message", (long long)json_integer_value(code));
     client_fail(w, &why);
     if (lost && !c->dead) {
         c->dead = true;
@@ -87,7 +89,8 @@ static void take_progress(struct client *c, const json_t *params)
 {
     char text[128];
     struct waiter *w = find_waiter(c, json_object_get(params, "progressToken"));
-    const json_t *said = json_object_get(params, "message"), *total = json_object_get(params, "total");
+    const json_t *said = json_object_get(params, "message"),
+                 *total = json_object_get(params, "total");
     double at = json_number_value(json_object_get(params, "progress"));
     if (!w || w->done)
         return;
@@ -96,8 +99,9 @@ static void take_progress(struct client *c, const json_t *params)
     else
         snprintf(text, sizeof text, "%.15g", at);
     free(w->message);
-    w->message = json_is_string(said) ? foreign_text(json_string_value(said), json_string_length(said), 400)
-                                      : strdup(text);
+    w->message = json_is_string(said)
+                     ? foreign_text(json_string_value(said), json_string_length(said), 400)
+                     : strdup(text);
     w->progressed = true;
     notify(w);
 }
@@ -151,7 +155,8 @@ static int take_value(struct client *c, json_t *value, bool in_batch, struct err
     }
 }
 
-/* Many a server greets on stdout, against the rules: what does not even look like a message is let be. */
+/* Many a server greets on stdout, against the rules: what does not even look like a message is let
+ * be. */
 static bool is_noise(const char *line, size_t n)
 {
     size_t i = 0;
@@ -168,7 +173,8 @@ int client_take_line(struct client *c, const char *line, size_t n, struct error 
     int r = noise ? 0 : rpc_parse(line, n, &value, &why);
     pthread_mutex_lock(&c->lock);
     if (noise && ++c->noise > MCP_CLIENT_NOISE_MAX)
-        r = error_set(err, EPROTO, "it wrote more than %d lines that are no JSON", MCP_CLIENT_NOISE_MAX);
+        r = error_set(err, EPROTO, "it wrote more than %d lines that are no JSON",
+                      MCP_CLIENT_NOISE_MAX);
     else if (!noise)
         r = r < 0 ? take_garbage(c, why.text) : take_value(c, value, false, err);
     pthread_mutex_unlock(&c->lock);

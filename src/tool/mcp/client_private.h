@@ -48,7 +48,8 @@ struct client {
 /* The thread. */
 void *client_thread(void *client);
 
-/* One line of the server's. -EPROTO, with the text set, if there is no talking to it. The lock is not held.
+/* One line of the server's. -EPROTO, with the text set, if there is no talking to it. The lock is
+ * not held.
  */
 int client_take_line(struct client *c, const char *line, size_t n, struct error *err);
 

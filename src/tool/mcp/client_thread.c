@@ -84,12 +84,13 @@ static int read_stdout(struct client *c, struct error *err)
     c->unanswered += (uint64_t)n;
     int r = take_lines(c, piece, (size_t)n, err);
     if (r == 0 && c->unanswered > MCP_CLIENT_FLOOD_MAX)
-        r = error_set(err, EPROTO, "it sent more than %u bytes that answer nothing", MCP_CLIENT_FLOOD_MAX);
+        r = error_set(err, EPROTO, "it sent more than %u bytes that answer nothing",
+                      MCP_CLIENT_FLOOD_MAX);
     return r < 0 ? r : 1;
 }
 
-/* Gives the server of the queue what it takes. What was sent is dropped now and then, since that moves the
- * rest. */
+/* Gives the server of the queue what it takes. What was sent is dropped now and then, since that
+ * moves the rest. */
 static int write_stdin(struct client *c, struct error *err)
 {
     int r = 0;
@@ -108,7 +109,8 @@ static int write_stdin(struct client *c, struct error *err)
     return r;
 }
 
-/* It has ended: what it had written before is still there to be read, and no more than a pipe's worth. */
+/* It has ended: what it had written before is still there to be read, and no more than a pipe's
+ * worth. */
 static int take_rest(struct client *c, struct error *err)
 {
     int r = 1;
@@ -167,7 +169,8 @@ static void be_dead(struct client *c, const struct error *why)
     pthread_mutex_lock(&c->lock);
     client_last_words(c, words, sizeof words);
     if (!c->dead)
-        error_set(&c->why, why->code, "the MCP server '%s' failed: %.300s%s", c->name, why->text, words);
+        error_set(&c->why, why->code, "the MCP server '%s' failed: %.300s%s", c->name, why->text,
+                  words);
     c->dead = true;
     struct error told = c->why;
     if (told.code == ESTALE) /* what was under way may have been done: it is not to be sent again */
@@ -197,7 +200,8 @@ static void serve(struct client *c)
     while (r >= 0)
         r = step(c, &stop, &err);
     drain_stderr(c);
-    /* One that broke off is given no time to say good-bye in, but what ended by itself tells how. */
+    /* One that broke off is given no time to say good-bye in, but what ended by itself tells how.
+     */
     bool ended = err.code == EPIPE;
     int left = child_end(&c->child, stop || ended ? PATIENCE_MS : 0);
     if (ended)
@@ -205,7 +209,8 @@ static void serve(struct client *c)
     be_dead(c, &err);
 }
 
-/* Signals are for the threads that know about them; writing to a pipe that nobody reads is an error here. */
+/* Signals are for the threads that know about them; writing to a pipe that nobody reads is an error
+ * here. */
 static void block_signals(void)
 {
     sigset_t all;

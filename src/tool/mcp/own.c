@@ -55,12 +55,13 @@ static int run_read(struct tool_call *c, struct error *err)
 }
 
 /* One name or path. Those that are not UTF-8 cannot be told. */
-static void add_entry(json_t *entries, const struct wire_field *name, uint64_t size, bool folder, bool file)
+static void add_entry(json_t *entries, const struct wire_field *name, uint64_t size, bool folder,
+                      bool file)
 {
     if (utf8_valid(name->data, name->size) && !memchr(name->data, 0, name->size))
-        json_array_append_new(entries,
-                              json_pack("{s:s%, s:I, s:b, s:b}", "name", (const char *)name->data, name->size,
-                                        "size", (json_int_t)size, "folder", folder, "file", file));
+        json_array_append_new(entries, json_pack("{s:s%, s:I, s:b, s:b}", "name",
+                                                 (const char *)name->data, name->size, "size",
+                                                 (json_int_t)size, "folder", folder, "file", file));
 }
 
 static void take_name(json_t *entries, const struct wire_frame *f)
@@ -81,7 +82,8 @@ static void take_path(json_t *entries, const struct wire_frame *f)
 
 /* Sends what was asked and keeps the entries that come back, as many as may be. */
 static int take_entries(struct tool_call *c, struct ask *a,
-                        void (*take)(json_t *entries, const struct wire_frame *f), struct error *err)
+                        void (*take)(json_t *entries, const struct wire_frame *f),
+                        struct error *err)
 {
     struct wire_frame frame;
     json_t *entries = json_array();
@@ -112,7 +114,8 @@ static int run_tree(struct tool_call *c, struct error *err)
     return take_entries(c, &a, take_path, err);
 }
 
-/* A file in memory that cannot grow past its size, so that whoever writes into it cannot fill the memory. */
+/* A file in memory that cannot grow past its size, so that whoever writes into it cannot fill the
+ * memory. */
 static int bounded_file(int *ret, struct error *err)
 {
     _cleanup_fd_ int fd = memfd_create("diff", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -157,9 +160,12 @@ static int run_diff(struct tool_call *c, struct error *err)
     return r < 0 ? fail(c, err) : 0;
 }
 
-const struct tool OWN_READ = {.name = "read", .input = ANY_INPUT, .flags = TOOL_READS, .run = run_read};
-const struct tool OWN_TREE = {.name = "tree", .input = ANY_INPUT, .flags = TOOL_READS, .run = run_tree};
-const struct tool OWN_LIST = {.name = "list", .input = ANY_INPUT, .flags = TOOL_READS, .run = run_list};
+const struct tool OWN_READ = {
+    .name = "read", .input = ANY_INPUT, .flags = TOOL_READS, .run = run_read};
+const struct tool OWN_TREE = {
+    .name = "tree", .input = ANY_INPUT, .flags = TOOL_READS, .run = run_tree};
+const struct tool OWN_LIST = {
+    .name = "list", .input = ANY_INPUT, .flags = TOOL_READS, .run = run_list};
 
 /* Alone: a box gives one diff at a time. */
 const struct tool OWN_DIFF = {.name = "diff", .input = ANY_INPUT, .run = run_diff};

@@ -1,6 +1,7 @@
 /*
- * What the server itself asks of a box, for resources and completions: as tools, which are in no list, so
- * that they keep the order of calls, can be cancelled and have all the limits that tools have.
+ * What the server itself asks of a box, for resources and completions: as tools, which are in no
+ * list, so that they keep the order of calls, can be cancelled and have all the limits that tools
+ * have.
  *
  * A failed result has data {"errno": N}.
  */
@@ -13,7 +14,9 @@
 #define OWN_TREE_MAX    1000       /* of the whole workspace: those nearest to its root */
 
 extern const struct tool OWN_READ; /* {"path"} → the bytes in result.image */
-extern const struct tool OWN_LIST; /* {"path"} → data.entries: [{"name", "size", "folder", "file"}], sorted */
-extern const struct tool OWN_TREE; /* {} → the same of all folders, names being paths; without ignored ones */
+extern const struct tool
+    OWN_LIST; /* {"path"} → data.entries: [{"name", "size", "folder", "file"}], sorted */
+extern const struct tool
+    OWN_TREE; /* {} → the same of all folders, names being paths; without ignored ones */
 extern const struct tool
     OWN_DIFF; /* {} → the bytes in result.image: a diff, or its summary if it is too long */

@@ -17,7 +17,8 @@ struct peer *peer_new(const char *name, json_t *settings)
         return NULL;
     s->name = strdup(name);
     s->settings = json_incref(settings);
-    s->timeout_ns = (int64_t)((timeout ? json_number_value(timeout) : DEFAULT_TIMEOUT_S) * NS_PER_S) + 1;
+    s->timeout_ns =
+        (int64_t)((timeout ? json_number_value(timeout) : DEFAULT_TIMEOUT_S) * NS_PER_S) + 1;
     s->trouble = BUF_INIT(TROUBLE_MAX);
     pthread_mutex_init(&s->lock, NULL);
     return s->name ? s : peer_free(s);
@@ -55,14 +56,14 @@ static int refuse_start(const struct peer *s, struct error *err)
         return error_set(err, s->failure.code, "%.700s (tried %d times; not again in this session)",
                          s->failure.text, PEER_STARTS_MAX);
     return error_set(err, EPIPE,
-                     "the MCP server '%s' ended %d times; it is not started again in this session", s->name,
-                     PEER_STARTS_MAX);
+                     "the MCP server '%s' ended %d times; it is not started again in this session",
+                     s->name, PEER_STARTS_MAX);
 }
 
 static int start(struct peer *s, struct client **ret, struct error *err)
 {
-    struct client **more =
-        realloc(s->clients, (s->n_clients + 1) * sizeof(void *)); /* one every few minutes at most */
+    struct client **more = realloc(
+        s->clients, (s->n_clients + 1) * sizeof(void *)); /* one every few minutes at most */
     if (!more)
         return error_set(err, ENOMEM, "no memory");
     s->clients = more;

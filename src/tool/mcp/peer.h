@@ -12,15 +12,17 @@
 #include "clock.h"
 #include "tool.h"
 
-#define PEER_STARTS_MAX 4                /* in a row: */
-#define PEER_LASTED_NS  (300 * NS_PER_S) /* one that lasted so long is worth starting as often again */
-#define PEER_TOOLS_MAX  1000
-#define PEER_PAGES_MAX  100
-#define PEER_KEPT_MAX   4000 /* tools with their earlier states */
+#define PEER_STARTS_MAX 4 /* in a row: */
+#define PEER_LASTED_NS                                                                             \
+    (300 * NS_PER_S) /* one that lasted so long is worth starting as often again */
+#define PEER_TOOLS_MAX 1000
+#define PEER_PAGES_MAX 100
+#define PEER_KEPT_MAX  4000 /* tools with their earlier states */
 
 struct peer;
 
-/* A tool of a server, as it is offered. Tools that have gone are kept: somebody may be calling one. */
+/* A tool of a server, as it is offered. Tools that have gone are kept: somebody may be calling one.
+ */
 struct peer_tool {
     struct tool tool; /* the first member: what the doors are given */
     struct peer *peer;
@@ -34,8 +36,9 @@ struct peer {
     char *name;
     json_t *settings; /* the member of mcpServers */
     int64_t timeout_ns;
-    pthread_mutex_t lock;    /* guards what follows */
-    struct client **clients; /* the last one is the present; those before are dead, but may be in use */
+    pthread_mutex_t lock; /* guards what follows */
+    struct client *
+        *clients; /* the last one is the present; those before are dead, but may be in use */
     size_t n_clients;
     size_t starts;        /* tried in a row */
     int64_t started;      /* the last time */

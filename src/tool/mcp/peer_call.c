@@ -4,17 +4,19 @@
 #include "peer.h"
 #include "banned.h"
 
-static int call_once(struct tool_call *c, const struct peer_tool *t, json_t **ret, struct error *err)
+static int call_once(struct tool_call *c, const struct peer_tool *t, json_t **ret,
+                     struct error *err)
 {
     struct client *client = NULL;
     int r = peer_client(t->peer, &client, err);
     if (r < 0)
         return r;
-    struct client_call call = {.method = "tools/call",
-                               .params = json_pack("{s:s, s:O}", "name", t->remote, "arguments", c->input),
-                               .timeout_ns = t->peer->timeout_ns,
-                               .cancel = c->cancel,
-                               .progress = c->progress};
+    struct client_call call = {
+        .method = "tools/call",
+        .params = json_pack("{s:s, s:O}", "name", t->remote, "arguments", c->input),
+        .timeout_ns = t->peer->timeout_ns,
+        .cancel = c->cancel,
+        .progress = c->progress};
     return call.params ? client_ask(client, &call, ret, err) : error_set(err, ENOMEM, "no memory");
 }
 

@@ -1,4 +1,5 @@
-/* What tools/call gave, as a result: text, one picture, data. All of it is a stranger's and bounded. */
+/* What tools/call gave, as a result: text, one picture, data. All of it is a stranger's and
+ * bounded. */
 #include <errno.h>
 #include <string.h>
 
@@ -16,7 +17,8 @@ static const char *label(const json_t *object, const char *member, char *out, si
 {
     const json_t *v = json_object_get(object, member);
     _cleanup_free_ char *clean =
-        json_is_string(v) ? foreign_text(json_string_value(v), json_string_length(v), LABEL_MAX) : NULL;
+        json_is_string(v) ? foreign_text(json_string_value(v), json_string_length(v), LABEL_MAX)
+                          : NULL;
     snprintf(out, size, "%s", clean ? clean : "");
     return out;
 }
@@ -73,7 +75,8 @@ static void put_media(struct tool_result *r, const json_t *item, const char *kin
 static void put_resource(struct buf *b, const json_t *resource)
 {
     char uri[LABEL_MAX + 8], mime[LABEL_MAX + 8];
-    const json_t *text = json_object_get(resource, "text"), *blob = json_object_get(resource, "blob");
+    const json_t *text = json_object_get(resource, "text"),
+                 *blob = json_object_get(resource, "blob");
     label(resource, "uri", uri, sizeof uri);
     label(resource, "mimeType", mime, sizeof mime);
     separate(b);
@@ -150,7 +153,8 @@ int peer_take_result(const struct peer_tool *t, const json_t *answer, struct too
         return error_set(err, EPROTO, "the MCP server '%s' answered with content that is no list",
                          t->peer->name);
     r->failed = json_is_true(json_object_get(answer, "isError"));
-    if (t->output && !r->failed && foreign_check(t->output, data ? data : json_null(), "output", err) < 0)
+    if (t->output && !r->failed &&
+        foreign_check(t->output, data ? data : json_null(), "output", err) < 0)
         return error_wrap(err, "%s did not give what its schema promises", t->name);
     if (json_is_object(data))
         r->data = json_incref(data);

@@ -1,7 +1,7 @@
 /*
- * How a server is started: from its settings to a program with arguments and environment. One that is reached
- * by URL is the program hutch-http, which is told URL and headers on its stdin: they may be secrets, and
- * everybody on the host can read a command line.
+ * How a server is started: from its settings to a program with arguments and environment. One that
+ * is reached by URL is the program hutch-http, which is told URL and headers on its stdin: they may
+ * be secrets, and everybody on the host can read a command line.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,8 +16,9 @@
 #define PREFACE_MAX (1u << 20)
 
 /* What a program needs to find its way, and nothing that is a secret. */
-static const char *const INHERITED[] = {"HOME",  "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH",
-                                        "SHELL", "TERM", "TMPDIR", "TZ",       "USER",    "XDG_RUNTIME_DIR"};
+static const char *const INHERITED[] = {"HOME",    "LANG", "LC_ALL", "LC_CTYPE",
+                                        "LOGNAME", "PATH", "SHELL",  "TERM",
+                                        "TMPDIR",  "TZ",   "USER",   "XDG_RUNTIME_DIR"};
 /* What one that speaks HTTP needs of it besides. */
 static const char *const INHERITED_HTTP[] = {"http_proxy", "https_proxy",   "HTTPS_PROXY",
                                              "no_proxy",   "NO_PROXY",      "all_proxy",
@@ -68,15 +69,16 @@ static int words_add(struct words *w, char *word, struct error *err)
     return 0;
 }
 
-static int expand(const struct peer *s, const char *member, const char *value, char **ret, struct error *err)
+static int expand(const struct peer *s, const char *member, const char *value, char **ret,
+                  struct error *err)
 {
     char where[256];
     snprintf(where, sizeof where, "mcpServers.%s.%.80s", s->name, member);
     return config_expand(value, where, ret, err);
 }
 
-static int add_expanded(const struct peer *s, const char *member, const char *value, struct words *w,
-                        struct error *err)
+static int add_expanded(const struct peer *s, const char *member, const char *value,
+                        struct words *w, struct error *err)
 {
     char *word = NULL;
     int r = expand(s, member, value, &word, err);
@@ -118,11 +120,13 @@ static int add_environment(const struct peer *s, struct words *env, struct error
     return r;
 }
 
-/* A home is the person's; the workspace is not, and programs believe what lies in the folder they start in.
+/* A home is the person's; the workspace is not, and programs believe what lies in the folder they
+ * start in.
  */
 static int set_cwd(const struct peer *s, struct launch *l, struct error *err)
 {
-    const char *cwd = json_string_value(json_object_get(s->settings, "cwd")), *home = getenv("HOME");
+    const char *cwd = json_string_value(json_object_get(s->settings, "cwd")),
+               *home = getenv("HOME");
     if (cwd)
         return expand(s, "cwd", cwd, &l->cwd, err);
     l->cwd = strdup(home && home[0] == '/' && access(home, X_OK) == 0 ? home : "/");
@@ -133,8 +137,8 @@ static int plan_program(const struct peer *s, struct launch *l, struct error *er
 {
     size_t i;
     json_t *arg;
-    int r =
-        add_expanded(s, "command", json_string_value(json_object_get(s->settings, "command")), &l->argv, err);
+    int r = add_expanded(s, "command", json_string_value(json_object_get(s->settings, "command")),
+                         &l->argv, err);
     json_array_foreach(json_object_get(s->settings, "args"), i, arg)
     {
         if (r == 0)
@@ -168,8 +172,8 @@ static int put_preface(const struct peer *s, struct launch *l, struct error *err
     json_t *headers = expand_headers(s, err);
     if (!headers)
         return -err->code;
-    json_t *told =
-        json_pack("{s:s, s:o, s:f}", "url", url, "headers", headers, "timeout", (double)s->timeout_ns / 1e9);
+    json_t *told = json_pack("{s:s, s:o, s:f}", "url", url, "headers", headers, "timeout",
+                             (double)s->timeout_ns / 1e9);
     line = told ? json_dumps(told, JSON_COMPACT) : NULL;
     json_decref(told);
     if (!line)
@@ -205,10 +209,12 @@ int peer_start(const struct peer *s, struct client **ret, struct error *err)
         r = add_environment(s, &l->env, err);
     if (r < 0)
         return error_wrap(err, "the MCP server '%s' was not started", s->name);
-    struct client_options o = {
-        .name = s->name,
-        .program = {.command = l->argv.list[0], .argv = l->argv.list, .env = l->env.list, .cwd = l->cwd},
-        .preface = l->preface.len ? &l->preface : NULL,
-        .timeout_ns = s->timeout_ns};
+    struct client_options o = {.name = s->name,
+                               .program = {.command = l->argv.list[0],
+                                           .argv = l->argv.list,
+                                           .env = l->env.list,
+                                           .cwd = l->cwd},
+                               .preface = l->preface.len ? &l->preface : NULL,
+                               .timeout_ns = s->timeout_ns};
     return client_open(&o, ret, err);
 }

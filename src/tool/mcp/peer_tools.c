@@ -46,7 +46,8 @@ static char *text_of(const json_t *object, const char *member, const char *fallb
 
 static bool name_valid(const char *name)
 {
-    static const char ALLOWED[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./";
+    static const char ALLOWED[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./";
     size_t n = strlen(name);
     return n > 0 && n <= NAME_MAX_BYTES && strspn(name, ALLOWED) == n;
 }
@@ -61,10 +62,12 @@ static unsigned flags_of(const json_t *annotations)
 static int take_schemas(const json_t *one, struct peer_tool *t, struct error *err)
 {
     struct error ignored;
-    const json_t *input = json_object_get(one, "inputSchema"), *output = json_object_get(one, "outputSchema");
+    const json_t *input = json_object_get(one, "inputSchema"),
+                 *output = json_object_get(one, "outputSchema");
     if (rpc_has_nul(input))
         return error_set(err, EINVAL, "inputSchema: holds a NUL");
-    if (output && !rpc_has_nul(output) && foreign_schema(output, "outputSchema", &t->output, &ignored) < 0)
+    if (output && !rpc_has_nul(output) &&
+        foreign_schema(output, "outputSchema", &t->output, &ignored) < 0)
         t->output = NULL; /* it promises less */
     return foreign_schema(input, "inputSchema", &t->input, err);
 }
@@ -164,7 +167,8 @@ static int judge(struct peer *s, const json_t *one, struct error *err)
     if (is_listed(s, name))
         return error_set(err, EEXIST, "a second tool '%s'", name);
     if (s->n_tools == PEER_TOOLS_MAX)
-        return error_set(err, E2BIG, "'%s' and all behind it: more than %d tools", name, PEER_TOOLS_MAX);
+        return error_set(err, E2BIG, "'%s' and all behind it: more than %d tools", name,
+                         PEER_TOOLS_MAX);
     int r = make_tool(s, one, name, &t, err);
     if (r == 0 && t)
         r = keep(s, t, &t, err);
@@ -191,7 +195,8 @@ int peer_take_page(struct peer *s, const json_t *page, char **ret_cursor, struct
     size_t i;
     json_t *one;
     if (!json_is_array(tools))
-        return error_set(err, EPROTO, "the MCP server '%s' answered tools/list without tools", s->name);
+        return error_set(err, EPROTO, "the MCP server '%s' answered tools/list without tools",
+                         s->name);
     json_array_foreach(tools, i, one)
     {
         struct error why = {0};
@@ -214,7 +219,8 @@ static void tell_missing(struct peer *s)
         struct error err;
         if (is_listed(s, json_string_value(one)))
             continue;
-        error_set(&err, ENOENT, "'%.100s', which the configuration asks for: the server does not have it",
+        error_set(&err, ENOENT,
+                  "'%.100s', which the configuration asks for: the server does not have it",
                   json_string_value(one));
         tell(s, &err);
     }

@@ -35,11 +35,12 @@ static int peers_refuse_untrusted(const struct config *c, struct error *err)
         int n = snprintf(names + len, sizeof names - len, "%s%.60s", len ? ", " : "", name);
         len += n > 0 && (size_t)n < sizeof names - len ? (size_t)n : 0;
     }
-    return error_set(err, EPERM,
-                     "the MCP servers of %s/" CONFIG_WORKSPACE_FILE
-                     " are not started (%s): the folder is not trusted. They would run on this machine with"
-                     " your rights; `hutch trust --show %s` shows them, `hutch trust %s` allows them",
-                     c->workspace, names, c->workspace, c->workspace);
+    return error_set(
+        err, EPERM,
+        "the MCP servers of %s/" CONFIG_WORKSPACE_FILE
+        " are not started (%s): the folder is not trusted. They would run on this machine with"
+        " your rights; `hutch trust --show %s` shows them, `hutch trust %s` allows them",
+        c->workspace, names, c->workspace, c->workspace);
 }
 
 static const struct tool *find_tool(struct peer *peer, const char *name, struct error *err)
@@ -52,7 +53,8 @@ static const struct tool *find_tool(struct peer *peer, const char *name, struct 
         return NULL;
     struct peer_tool *t = peer_find(peer, name);
     if (!t)
-        error_set(err, ENOENT, "the MCP server '%s' has no tool '%.100s'; `hutch tool --list` shows all",
+        error_set(err, ENOENT,
+                  "the MCP server '%s' has no tool '%.100s'; `hutch tool --list` shows all",
                   peer->name, name);
     return t ? &t->tool : NULL;
 }
@@ -103,7 +105,8 @@ static void tell_lines(struct peer *peer, void (*trouble)(void *data, const char
     free(lines);
 }
 
-static void tell_tools(struct peer *peer, void (*each)(void *data, const struct tool *t), void *data)
+static void tell_tools(struct peer *peer, void (*each)(void *data, const struct tool *t),
+                       void *data)
 {
     pthread_mutex_lock(&peer->lock);
     for (size_t i = 0; i < peer->n_tools; i++)

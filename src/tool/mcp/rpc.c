@@ -67,7 +67,8 @@ int rpc_parse(const char *data, size_t n, json_t **ret, struct error *err)
     json_error_t at;
     if (jsonsize_values(data, n, RPC_VALUES_MAX) > RPC_VALUES_MAX)
         return error_set(err, E2BIG, "the message has more than %u values", RPC_VALUES_MAX);
-    json_t *value = json_loadb(data, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &at);
+    json_t *value =
+        json_loadb(data, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &at);
     if (!value && json_error_code(&at) == json_error_out_of_memory)
         return error_set(err, ENOMEM, "no memory for the message");
     if (!value)

@@ -1,6 +1,7 @@
 /*
- * JSON-RPC 2.0 as MCP speaks it on a byte stream: one JSON text per line. Framing, telling the kinds of
- * messages apart, and building them; who calls what is the server's and the client's business.
+ * JSON-RPC 2.0 as MCP speaks it on a byte stream: one JSON text per line. Framing, telling the
+ * kinds of messages apart, and building them; who calls what is the server's and the client's
+ * business.
  *
  *     struct rpc_reader in = RPC_READER_INIT(RPC_MESSAGE_MAX);
  *     …read n bytes to data…
@@ -8,8 +9,8 @@
  *         if (r > 0 && rpc_parse(line.data, line.size, &value, &err) == 0)
  *             …rpc_look(value, &message)…
  *
- * Nothing here trusts the other side: a message has a maximum of bytes and of values, and an oversized one is
- * skipped to its end and told, never kept.
+ * Nothing here trusts the other side: a message has a maximum of bytes and of values, and an
+ * oversized one is skipped to its end and told, never kept.
  */
 #pragma once
 
@@ -48,17 +49,17 @@ struct rpc_line {
 };
 
 /*
- * Takes bytes up to the end of the next line, and moves *data and *n past them. Returns 1 with a line; 0 when
- * all were taken and the line is not at its end; -ENOBUFS at the end of a line that could not be kept. Empty
- * lines are passed over.
+ * Takes bytes up to the end of the next line, and moves *data and *n past them. Returns 1 with a
+ * line; 0 when all were taken and the line is not at its end; -ENOBUFS at the end of a line that
+ * could not be kept. Empty lines are passed over.
  */
 int rpc_take(struct rpc_reader *r, const char **data, size_t *n, struct rpc_line *ret);
 
 /* Is there the beginning of a line that has not ended? */
 bool rpc_reader_inside(const struct rpc_reader *r);
 
-/* One JSON value of the line. -EBADMSG (it is not JSON), -E2BIG (more values than RPC_VALUES_MAX) or
- * -ENOMEM, with the text set. Strings may hold NUL: see rpc_has_nul. */
+/* One JSON value of the line. -EBADMSG (it is not JSON), -E2BIG (more values than RPC_VALUES_MAX)
+ * or -ENOMEM, with the text set. Strings may hold NUL: see rpc_has_nul. */
 int rpc_parse(const char *data, size_t n, json_t **ret, struct error *err);
 
 /* Does a string somewhere in it hold a NUL, so that it is no C string? (Names never do.) */
@@ -80,8 +81,9 @@ struct rpc_message {
 /* An array, a batch, is INVALID; who takes batches looks at each of its items. */
 void rpc_look(json_t *value, struct rpc_message *ret);
 
-/* Builders. They take params and results over, also when they fail; NULL without memory (or if what they are
- * given to take over is NULL, but for params, which then are left out). `id` is borrowed; NULL: null. */
+/* Builders. They take params and results over, also when they fail; NULL without memory (or if what
+ * they are given to take over is NULL, but for params, which then are left out). `id` is borrowed;
+ * NULL: null. */
 json_t *rpc_request(const json_t *id, const char *method, json_t *params);
 json_t *rpc_notification(const char *method, json_t *params);
 json_t *rpc_result(const json_t *id, json_t *result);

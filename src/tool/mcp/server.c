@@ -17,18 +17,21 @@ const struct mcp_method MCP_METHODS[] = {
     {"server/discover", MCP_2026_07_28, MCP_LATEST, MCP_CACHEABLE, NULL, mcp_discover},
     {"tools/list", MCP_2024_11_05, MCP_LATEST, MCP_THREAD | MCP_CACHEABLE, NULL, mcp_list_tools},
     {"tools/call", MCP_2024_11_05, MCP_LATEST, MCP_THREAD, mcp_begin_tool, mcp_call_tool},
-    {"resources/list", MCP_2024_11_05, MCP_LATEST, MCP_THREAD | MCP_CACHEABLE, mcp_begin_list_resources,
-     mcp_list_resources},
-    {"resources/templates/list", MCP_2024_11_05, MCP_LATEST, MCP_CACHEABLE, NULL, mcp_list_templates},
-    {"resources/read", MCP_2024_11_05, MCP_LATEST, MCP_THREAD | MCP_CACHEABLE, mcp_begin_read_resource,
-     mcp_read_resource},
-    {"completion/complete", MCP_2024_11_05, MCP_LATEST, MCP_THREAD, mcp_begin_complete, mcp_complete},
+    {"resources/list", MCP_2024_11_05, MCP_LATEST, MCP_THREAD | MCP_CACHEABLE,
+     mcp_begin_list_resources, mcp_list_resources},
+    {"resources/templates/list", MCP_2024_11_05, MCP_LATEST, MCP_CACHEABLE, NULL,
+     mcp_list_templates},
+    {"resources/read", MCP_2024_11_05, MCP_LATEST, MCP_THREAD | MCP_CACHEABLE,
+     mcp_begin_read_resource, mcp_read_resource},
+    {"completion/complete", MCP_2024_11_05, MCP_LATEST, MCP_THREAD, mcp_begin_complete,
+     mcp_complete},
     {0},
 };
 
 static const char *const VERSION_NAMES[] = {
-    [MCP_2024_11_05] = "2024-11-05", [MCP_2025_03_26] = "2025-03-26", [MCP_2025_06_18] = "2025-06-18",
-    [MCP_2025_11_25] = "2025-11-25", [MCP_2026_07_28] = "2026-07-28",
+    [MCP_2024_11_05] = "2024-11-05", [MCP_2025_03_26] = "2025-03-26",
+    [MCP_2025_06_18] = "2025-06-18", [MCP_2025_11_25] = "2025-11-25",
+    [MCP_2026_07_28] = "2026-07-28",
 };
 
 const char *mcp_version_name(enum mcp_version v)
@@ -106,7 +109,8 @@ static void *unsupported(struct mcp_problem *p, const char *version)
     for (enum mcp_version v = MCP_LATEST; v > MCP_NONE; v--)
         json_array_append_new(all, json_string(mcp_version_name(v)));
     p->data = json_pack("{s:o, s:s}", "supported", all, "requested", version);
-    return mcp_problem(p, MCP_UNSUPPORTED_VERSION, "protocol version '%.40s' is not supported", version);
+    return mcp_problem(p, MCP_UNSUPPORTED_VERSION, "protocol version '%.40s' is not supported",
+                       version);
 }
 
 /* The revision that a request is meant in: the one it names, or the one that was settled. */
@@ -119,7 +123,8 @@ static int find_version(struct mcp_request *q, struct mcp_problem *p)
     if (named && q->version <= MCP_LAST_BEGUN && !is_settled)
         return unsupported(p, named), -EPROTO;
     if (q->version > MCP_LAST_BEGUN && !json_is_object(json_object_get(meta, META_CAPABILITIES)))
-        return mcp_problem(p, RPC_INVALID_PARAMS, "params._meta has no object '%s'", META_CAPABILITIES),
+        return mcp_problem(p, RPC_INVALID_PARAMS, "params._meta has no object '%s'",
+                           META_CAPABILITIES),
                -EPROTO;
     return 0;
 }
@@ -131,19 +136,22 @@ static int check_request(struct mcp_request *q, const char *name, struct mcp_pro
     if (params && !json_is_object(params))
         return mcp_problem(p, RPC_INVALID_PARAMS, "params must be an object"), -EINVAL;
     if (params && rpc_has_nul(params))
-        return mcp_problem(p, RPC_INVALID_PARAMS, "params has a string with a NUL character (\\u0000)"),
+        return mcp_problem(p, RPC_INVALID_PARAMS,
+                           "params has a string with a NUL character (\\u0000)"),
                -EINVAL;
     q->method = method_of(name);
     int r = find_version(q, p);
     if (r < 0)
         return r;
     if (q->method && q->version == MCP_NONE && !(q->method->flags & MCP_EARLY))
-        return mcp_problem(p, RPC_INVALID_REQUEST, "not initialized: send 'initialize' first"), -EPROTO;
+        return mcp_problem(p, RPC_INVALID_REQUEST, "not initialized: send 'initialize' first"),
+               -EPROTO;
     if (!q->method ||
         (q->version != MCP_NONE && (q->version < q->method->first || q->version > q->method->last)))
         return mcp_problem(p, RPC_METHOD_NOT_FOUND, "there is no method '%.100s'", name), -ENOSYS;
     if (q->batch && q->method->run == mcp_initialize)
-        return mcp_problem(p, RPC_INVALID_REQUEST, "'initialize' must not be part of a batch"), -EPROTO;
+        return mcp_problem(p, RPC_INVALID_REQUEST, "'initialize' must not be part of a batch"),
+               -EPROTO;
     return 0;
 }
 
@@ -195,8 +203,9 @@ static void take_one(struct mcp_server *s, uint64_t from, json_t *value, struct 
     }
     if (m.kind == RPC_NOTIFICATION)
         take_notification(s, &m);
-    json_t *answer =
-        m.kind == RPC_INVALID ? rpc_error(m.id, RPC_INVALID_REQUEST, "invalid request: %s", m.problem) : NULL;
+    json_t *answer = m.kind == RPC_INVALID
+                         ? rpc_error(m.id, RPC_INVALID_REQUEST, "invalid request: %s", m.problem)
+                         : NULL;
     if (batch)
         mcp_batch_done(s, batch, answer);
     else

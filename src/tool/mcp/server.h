@@ -1,14 +1,16 @@
 /*
- * An MCP server, without a transport: it is fed with messages and hands back messages. `hutch mcp` puts it on
- * stdin and stdout.
+ * An MCP server, without a transport: it is fed with messages and hands back messages. `hutch mcp`
+ * puts it on stdin and stdout.
  *
- * One thread feeds it (mcp_server_take), in the order in which messages came. What is quick is answered at
- * once; every other request gets a thread of its own, at most MCP_REQUESTS_MAX at a time. Calls of tools take
- * their place in the order of the session (order.h) when they are taken, so that nobody overtakes. Nothing
- * that a client sends ends the server; whatever is wrong with it becomes an error in an answer.
+ * One thread feeds it (mcp_server_take), in the order in which messages came. What is quick is
+ * answered at once; every other request gets a thread of its own, at most MCP_REQUESTS_MAX at a
+ * time. Calls of tools take their place in the order of the session (order.h) when they are taken,
+ * so that nobody overtakes. Nothing that a client sends ends the server; whatever is wrong with it
+ * becomes an error in an answer.
  *
- * The revisions from 2024-11-05 to 2025-11-25 begin with `initialize`, which settles one of them. Since
- * 2026-07-28 there is no beginning: every request names its revision. Both are served side by side.
+ * The revisions from 2024-11-05 to 2025-11-25 begin with `initialize`, which settles one of them.
+ * Since 2026-07-28 there is no beginning: every request names its revision. Both are served side by
+ * side.
  */
 #pragma once
 
@@ -26,8 +28,9 @@ struct mcp_options {
     struct tool_session *session; /* borrowed, as is all else here */
     bool open_world;              /* code in the box may reach other machines */
     const char *instructions;     /* what the client's model should know; or NULL */
-    /* Sends a message (or a batch of them) to the client; one thread at a time. `to` is what the message that
-     * it belongs to was taken from. Returns 0, or -ENOBUFS if it is longer than can be sent. */
+    /* Sends a message (or a batch of them) to the client; one thread at a time. `to` is what the
+     * message that it belongs to was taken from. Returns 0, or -ENOBUFS if it is longer than can be
+     * sent. */
     int (*send)(void *data, uint64_t to, const json_t *message);
     void *data;
 };
@@ -43,5 +46,6 @@ void mcp_server_take(struct mcp_server *s, uint64_t from, const char *text, size
 /* A message that the transport could not take: it is answered with an error. */
 void mcp_server_refuse(struct mcp_server *s, uint64_t from, const char *why);
 
-/* Waits until no request is being answered, at most so long (0: does not wait). True if there is none. */
+/* Waits until no request is being answered, at most so long (0: does not wait). True if there is
+ * none. */
 bool mcp_server_idle(struct mcp_server *s, int ms);

@@ -24,7 +24,8 @@ json_t *mcp_server_info(const struct mcp_request *q)
     if (info && q->version >= MCP_2025_06_18)
         json_object_set_new(info, "title", json_string("hutch"));
     if (info && q->version >= MCP_2025_11_25)
-        json_object_set_new(info, "description", json_string("tools in a sandbox for coding agents"));
+        json_object_set_new(info, "description",
+                            json_string("tools in a sandbox for coding agents"));
     return info;
 }
 
@@ -55,9 +56,9 @@ json_t *mcp_initialize(struct mcp_request *q, struct mcp_problem *p)
     enum mcp_version v = mcp_version_of(asked);
     q->version = v == MCP_NONE || v > MCP_LAST_BEGUN ? MCP_LAST_BEGUN : v;
     q->server->version = q->version;
-    return with_instructions(q, json_pack("{s:s, s:o, s:o}", "protocolVersion", mcp_version_name(q->version),
-                                          "capabilities", capabilities(q->version), "serverInfo",
-                                          mcp_server_info(q)));
+    return with_instructions(
+        q, json_pack("{s:s, s:o, s:o}", "protocolVersion", mcp_version_name(q->version),
+                     "capabilities", capabilities(q->version), "serverInfo", mcp_server_info(q)));
 }
 
 json_t *mcp_discover(struct mcp_request *q, struct mcp_problem *p)
@@ -65,8 +66,8 @@ json_t *mcp_discover(struct mcp_request *q, struct mcp_problem *p)
     json_t *versions = json_array();
     for (enum mcp_version v = MCP_LATEST; v > MCP_NONE; v--)
         json_array_append_new(versions, json_string(mcp_version_name(v)));
-    return with_instructions(
-        q, json_pack("{s:o, s:o}", "supportedVersions", versions, "capabilities", capabilities(q->version)));
+    return with_instructions(q, json_pack("{s:o, s:o}", "supportedVersions", versions,
+                                          "capabilities", capabilities(q->version)));
 }
 
 json_t *mcp_ping(struct mcp_request *q, struct mcp_problem *p)
@@ -88,7 +89,8 @@ json_t *mcp_set_level(struct mcp_request *q, struct mcp_problem *p)
     return json_object();
 }
 
-/* The least level that is wanted for this request; since 2026-07-28 nothing is, unless the request says so.
+/* The least level that is wanted for this request; since 2026-07-28 nothing is, unless the request
+ * says so.
  */
 static int wanted_level(struct mcp_request *q)
 {

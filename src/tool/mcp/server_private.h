@@ -47,8 +47,8 @@ struct mcp_method {
     const char *name;
     enum mcp_version first, last;
     unsigned flags;
-    /* In the thread that takes messages: looks at the params and takes a place in the order. 0, or negative
-     * with the problem set. May be NULL. */
+    /* In the thread that takes messages: looks at the params and takes a place in the order. 0, or
+     * negative with the problem set. May be NULL. */
     int (*begin)(struct mcp_request *q, struct mcp_problem *p);
     /* The result, an object; NULL with the problem set. */
     json_t *(*run)(struct mcp_request *q, struct mcp_problem *p);
@@ -87,7 +87,8 @@ LIST_HEAD(mcp_requests, mcp_request);
 
 struct mcp_server {
     struct mcp_options options;
-    enum mcp_version version; /* what initialize settled; used by the thread that takes messages only */
+    enum mcp_version
+        version; /* what initialize settled; used by the thread that takes messages only */
     pthread_mutex_t sending;
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t ended;
@@ -117,10 +118,11 @@ const char *mcp_param(const struct mcp_request *q, const char *name, struct mcp_
 /* Takes the place of q->call in the order. */
 int mcp_begin_call(struct mcp_request *q, struct mcp_problem *p);
 
-/* The part of a list that the request's cursor asks for: {name: items, "nextCursor": …}. Takes the items
- * over. NULL with the problem set if the cursor is none of ours. */
+/* The part of a list that the request's cursor asks for: {name: items, "nextCursor": …}. Takes the
+ * items over. NULL with the problem set if the cursor is none of ours. */
 #define MCP_PAGE 200
-json_t *mcp_page(const struct mcp_request *q, const char *name, json_t *items, struct mcp_problem *p);
+json_t *mcp_page(const struct mcp_request *q, const char *name, json_t *items,
+                 struct mcp_problem *p);
 
 /* The methods, by file. */
 json_t *mcp_initialize(struct mcp_request *q, struct mcp_problem *p);

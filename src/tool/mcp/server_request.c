@@ -1,4 +1,5 @@
-/* Requests that take their time: a thread for each, a way to cancel it, and word of its progress. */
+/* Requests that take their time: a thread for each, a way to cancel it, and word of its progress.
+ */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -38,7 +39,8 @@ static void say_progress(void *data, double seconds, const char *message)
     json_t *params = json_pack("{s:O, s:f}", "progressToken", q->token, "progress", rounded);
     if (params && message && q->version >= MCP_2025_03_26)
         json_object_set_new(params, "message", text_json(message, strlen(message)));
-    mcp_send(q->server, q->from, params ? rpc_notification("notifications/progress", params) : NULL);
+    mcp_send(q->server, q->from,
+             params ? rpc_notification("notifications/progress", params) : NULL);
 }
 
 int mcp_begin_call(struct mcp_request *q, struct mcp_problem *p)
@@ -96,7 +98,8 @@ static int enter(struct mcp_request *q, struct mcp_problem *p)
     if (q->cancel < 0) {
         mcp_problem(p, RPC_INTERNAL_ERROR, "no descriptor for the request");
     } else if (find_request(s, q->id)) {
-        mcp_problem(p, RPC_INVALID_REQUEST, "invalid request: its id belongs to a request that is running");
+        mcp_problem(p, RPC_INVALID_REQUEST,
+                    "invalid request: its id belongs to a request that is running");
     } else if (s->n_requests >= MCP_REQUESTS_MAX) {
         mcp_problem(p, MCP_BUSY, "busy: %d requests are running", MCP_REQUESTS_MAX);
     } else {

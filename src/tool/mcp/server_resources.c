@@ -1,9 +1,10 @@
 /*
- * Resources: the files of the workspace, and what the box changed in it; and completions of their paths.
+ * Resources: the files of the workspace, and what the box changed in it; and completions of their
+ * paths.
  *
- * The list holds the diff and the files of the workspace, those nearest to its root first if there are too
- * many, and none that git ignores. Any other file is reached by the template, and a client finds its way down
- * by completions.
+ * The list holds the diff and the files of the workspace, those nearest to its root first if there
+ * are too many, and none that git ignores. Any other file is reached by the template, and a client
+ * finds its way down by completions.
  */
 #include <errno.h>
 #include <string.h>
@@ -23,7 +24,8 @@
 #define VALUES_MAX 100 /* of a completion: the protocol's limit */
 #define URI_MAX    (16u << 10)
 
-static int begin_own(struct mcp_request *q, const struct tool *t, const char *path, struct mcp_problem *p)
+static int begin_own(struct mcp_request *q, const struct tool *t, const char *path,
+                     struct mcp_problem *p)
 {
     q->call.tool = t;
     q->call.patience_ms = PATIENCE_MS;
@@ -40,9 +42,9 @@ static void *own_problem(const struct mcp_request *q, struct tool_result *r, str
 {
     json_int_t code = json_integer_value(json_object_get(r->data, "errno"));
     bool is_absent = q->call.tool == &OWN_READ && (code == ENOENT || code == ENOTDIR);
-    bool is_refused = code == EXDEV || code == EINVAL || code == EISDIR || code == EACCES || code == ELOOP ||
-                      code == ENAMETOOLONG || code == EFBIG;
-    int said = is_absent    ? q->version > MCP_LAST_BEGUN ? RPC_INVALID_PARAMS : MCP_RESOURCE_NOT_FOUND
+    bool is_refused = code == EXDEV || code == EINVAL || code == EISDIR || code == EACCES ||
+                      code == ELOOP || code == ENAMETOOLONG || code == EFBIG;
+    int said = is_absent ? q->version > MCP_LAST_BEGUN ? RPC_INVALID_PARAMS : MCP_RESOURCE_NOT_FOUND
                : is_refused ? RPC_INVALID_PARAMS
                             : RPC_INTERNAL_ERROR;
     if (is_absent)
@@ -50,11 +52,11 @@ static void *own_problem(const struct mcp_request *q, struct tool_result *r, str
     return mcp_problem(p, said, "%s", buf_cstr(&r->text));
 }
 
-static json_t *resource(const struct mcp_request *q, const char *uri, const char *name, const char *title,
-                        const char *description, const char *mime)
+static json_t *resource(const struct mcp_request *q, const char *uri, const char *name,
+                        const char *title, const char *description, const char *mime)
 {
-    json_t *o = json_pack("{s:s, s:s, s:s*, s:s*}", "uri", uri, "name", name, "description", description,
-                          "mimeType", mime);
+    json_t *o = json_pack("{s:s, s:s, s:s*, s:s*}", "uri", uri, "name", name, "description",
+                          description, "mimeType", mime);
     if (o && title && q->version >= MCP_2025_06_18)
         json_object_set_new(o, "title", json_string(title));
     return o;
@@ -77,7 +79,8 @@ static json_t *all_resources(const struct mcp_request *q, const json_t *entries)
     size_t i;
     json_array_append_new(
         all, resource(q, DIFF_URI, "diff", "Changes",
-                      "What was changed in the workspace and is not applied yet, as a git diff.", DIFF_MIME));
+                      "What was changed in the workspace and is not applied yet, as a git diff.",
+                      DIFF_MIME));
     json_array_foreach(entries, i, entry) if (json_is_true(json_object_get(entry, "file")))
         json_array_append_new(all, file_resource(q, entry));
     return all;
@@ -92,8 +95,9 @@ json_t *mcp_list_resources(struct mcp_request *q, struct mcp_problem *p)
 {
     _cleanup_result_ struct tool_result r = TOOL_RESULT_INIT;
     tool_finish(q->turn, &r);
-    return r.failed ? own_problem(q, &r, p)
-                    : mcp_page(q, "resources", all_resources(q, json_object_get(r.data, "entries")), p);
+    return r.failed
+               ? own_problem(q, &r, p)
+               : mcp_page(q, "resources", all_resources(q, json_object_get(r.data, "entries")), p);
 }
 
 json_t *mcp_list_templates(struct mcp_request *q, struct mcp_problem *p)
@@ -129,8 +133,11 @@ static const char *mime_of(const struct buf *b)
         size_t n;
         const char *mime;
     } known[] = {
-        {"\x89PNG\r\n\x1a\n", 8, "image/png"}, {"\xff\xd8\xff", 3, "image/jpeg"},    {"GIF8", 4, "image/gif"},
-        {"%PDF-", 5, "application/pdf"},       {"PK\x03\x04", 4, "application/zip"},
+        {"\x89PNG\r\n\x1a\n", 8, "image/png"},
+        {"\xff\xd8\xff", 3, "image/jpeg"},
+        {"GIF8", 4, "image/gif"},
+        {"%PDF-", 5, "application/pdf"},
+        {"PK\x03\x04", 4, "application/zip"},
     };
     for (size_t i = 0; i < ARRAY_SIZE(known); i++)
         if (b->len >= known[i].n && memcmp(b->data, known[i].magic, known[i].n) == 0)
@@ -144,19 +151,21 @@ static json_t *contents(const struct mcp_request *q, const struct buf *b)
     bool is_diff = q->call.tool == &OWN_DIFF;
     _cleanup_buf_ struct buf blob = BUF_INIT(2 * OWN_BYTES_MAX);
     if (!b->len || (utf8_valid(b->data, b->len) && !memchr(b->data, 0, b->len)))
-        return json_pack("{s:s, s:s, s:s%}", "uri", uri, "mimeType", is_diff ? DIFF_MIME : "text/plain",
-                         "text", b->len ? (const char *)b->data : "", b->len);
+        return json_pack("{s:s, s:s, s:s%}", "uri", uri, "mimeType",
+                         is_diff ? DIFF_MIME : "text/plain", "text",
+                         b->len ? (const char *)b->data : "", b->len);
     if (base64_append(&blob, b->data, b->len) < 0)
         return NULL;
-    return json_pack("{s:s, s:s, s:s%}", "uri", uri, "mimeType", is_diff ? DIFF_MIME : mime_of(b), "blob",
-                     (const char *)blob.data, blob.len);
+    return json_pack("{s:s, s:s, s:s%}", "uri", uri, "mimeType", is_diff ? DIFF_MIME : mime_of(b),
+                     "blob", (const char *)blob.data, blob.len);
 }
 
 json_t *mcp_read_resource(struct mcp_request *q, struct mcp_problem *p)
 {
     _cleanup_result_ struct tool_result r = TOOL_RESULT_INIT;
     tool_finish(q->turn, &r);
-    return r.failed ? own_problem(q, &r, p) : json_pack("{s:[o]}", "contents", contents(q, &r.image));
+    return r.failed ? own_problem(q, &r, p)
+                    : json_pack("{s:[o]}", "contents", contents(q, &r.image));
 }
 
 /* The value that is being typed: `src/ma` is completed from the names in `src`. */
@@ -168,13 +177,14 @@ static const char *typed(const struct mcp_request *q)
 
 int mcp_begin_complete(struct mcp_request *q, struct mcp_problem *p)
 {
-    const json_t *ref = json_object_get(q->params, "ref"), *argument = json_object_get(q->params, "argument");
+    const json_t *ref = json_object_get(q->params, "ref"),
+                 *argument = json_object_get(q->params, "argument");
     const char *uri = json_string_value(json_object_get(ref, "uri"));
     const char *name = json_string_value(json_object_get(argument, "name"));
     _cleanup_buf_ struct buf folder = BUF_INIT(URI_MAX);
     if (!uri || strcmp(uri, TEMPLATE) != 0 || !name || strcmp(name, "path") != 0 || !typed(q)) {
-        mcp_problem(p, RPC_INVALID_PARAMS, "params: only the 'path' of the resource template %s is completed",
-                    TEMPLATE);
+        mcp_problem(p, RPC_INVALID_PARAMS,
+                    "params: only the 'path' of the resource template %s is completed", TEMPLATE);
         return -EINVAL;
     }
     const char *slash = strrchr(typed(q), '/');
@@ -188,7 +198,8 @@ int mcp_begin_complete(struct mcp_request *q, struct mcp_problem *p)
     return begin_own(q, &OWN_LIST, path, p);
 }
 
-/* The names that begin with what was typed behind the last slash; folders with a slash, to go on from. */
+/* The names that begin with what was typed behind the last slash; folders with a slash, to go on
+ * from. */
 static json_t *matching(const struct mcp_request *q, const json_t *entries)
 {
     const char *text = typed(q), *slash = strrchr(text, '/'), *last = slash ? slash + 1 : text;
@@ -205,7 +216,8 @@ static json_t *matching(const struct mcp_request *q, const json_t *entries)
         buf_append_str(&value, json_is_true(json_object_get(entry, "folder")) ? "/" : "");
         json_array_append_new(values, json_stringn((const char *)value.data, value.len));
     }
-    return json_pack("{s:o, s:I, s:b}", "values", values, "total", (json_int_t)n, "hasMore", n > VALUES_MAX);
+    return json_pack("{s:o, s:I, s:b}", "values", values, "total", (json_int_t)n, "hasMore",
+                     n > VALUES_MAX);
 }
 
 json_t *mcp_complete(struct mcp_request *q, struct mcp_problem *p)

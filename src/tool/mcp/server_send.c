@@ -18,8 +18,8 @@ int mcp_send(struct mcp_server *s, uint64_t to, json_t *message)
     return r;
 }
 
-/* Adds an answer (or none) to a batch, and sends it when it was the last. Without a batch there is nothing to
- * do. */
+/* Adds an answer (or none) to a batch, and sends it when it was the last. Without a batch there is
+ * nothing to do. */
 void mcp_batch_done(struct mcp_server *s, struct mcp_batch *b, json_t *answer)
 {
     if (!b)
@@ -65,8 +65,8 @@ static json_t *failure(const struct mcp_request *q, struct mcp_problem *p)
     return m;
 }
 
-/* Takes a request from the list before its answer is out, since the client may then use its id again. False
- * if nobody wants the answer. */
+/* Takes a request from the list before its answer is out, since the client may then use its id
+ * again. False if nobody wants the answer. */
 static bool unlist(struct mcp_request *q)
 {
     pthread_mutex_lock(&q->server->lock);
@@ -83,11 +83,14 @@ void mcp_answer(struct mcp_request *q, json_t *result, struct mcp_problem *p)
     struct mcp_server *s = q->server;
     bool wanted = unlist(q);
     stamp(q, result);
-    json_t *message = !wanted ? NULL : result ? rpc_result(q->id, json_incref(result)) : failure(q, p);
+    json_t *message = !wanted  ? NULL
+                      : result ? rpc_result(q->id, json_incref(result))
+                               : failure(q, p);
     if (q->batch)
         mcp_batch_done(s, q->batch, message);
     else if (message && mcp_send(s, q->from, message) == -ENOBUFS)
-        mcp_send(s, q->from, rpc_error(q->id, RPC_INTERNAL_ERROR, "the result is longer than can be sent"));
+        mcp_send(s, q->from,
+                 rpc_error(q->id, RPC_INTERNAL_ERROR, "the result is longer than can be sent"));
     json_decref(result);
     json_decref(p->data);
     p->data = NULL;

@@ -22,13 +22,15 @@ static json_t *page_of(const char *name, const json_t *items, size_t from, size_
     return result;
 }
 
-json_t *mcp_page(const struct mcp_request *q, const char *name, json_t *items, struct mcp_problem *p)
+json_t *mcp_page(const struct mcp_request *q, const char *name, json_t *items,
+                 struct mcp_problem *p)
 {
     const json_t *cursor = json_object_get(q->params, "cursor");
     uint64_t from = 0, total = json_array_size(items);
     json_t *result = NULL;
-    bool is_ours = !cursor || (json_is_string(cursor) &&
-                               units_parse_count(json_string_value(cursor), &from) == 0 && from < total);
+    bool is_ours =
+        !cursor || (json_is_string(cursor) &&
+                    units_parse_count(json_string_value(cursor), &from) == 0 && from < total);
     if (is_ours)
         result = page_of(name, items, from, total - from > MCP_PAGE ? from + MCP_PAGE : total);
     else
@@ -43,14 +45,14 @@ static json_t *annotations(const struct mcp_request *q, const struct tool *t)
     bool changes = !(t->flags & TOOL_READS) && (t->flags & (TOOL_CHANGES | TOOL_RUNS));
     bool open = (t->flags & TOOL_HOST) || ((t->flags & TOOL_RUNS) && q->server->options.open_world);
     return json_pack("{s:s*, s:b, s:b, s:b, s:b}", "title", t->title, "readOnlyHint",
-                     !!(t->flags & TOOL_READS), "destructiveHint", changes, "idempotentHint", !changes,
-                     "openWorldHint", open);
+                     !!(t->flags & TOOL_READS), "destructiveHint", changes, "idempotentHint",
+                     !changes, "openWorldHint", open);
 }
 
 static json_t *describe(const struct mcp_request *q, const struct tool *t)
 {
-    json_t *o = json_pack("{s:s, s:s, s:o}", "name", t->name, "description", t->summary, "inputSchema",
-                          json_loads(t->input, 0, NULL));
+    json_t *o = json_pack("{s:s, s:s, s:o}", "name", t->name, "description", t->summary,
+                          "inputSchema", json_loads(t->input, 0, NULL));
     if (o && q->version >= MCP_2025_03_26)
         json_object_set_new(o, "annotations", annotations(q, t));
     if (o && q->version >= MCP_2025_06_18 && t->title)
@@ -107,7 +109,8 @@ static json_t *image_content(const struct tool_result *r)
                      "mimeType", r->mime);
 }
 
-/* Data of a failed call is given only if it is what the tool promises for its results: clients check. */
+/* Data of a failed call is given only if it is what the tool promises for its results: clients
+ * check. */
 static bool is_promised(struct mcp_request *q, const struct tool_result *r)
 {
     struct error err = {0};
@@ -124,8 +127,8 @@ static json_t *result_json(struct mcp_request *q, const struct tool_result *r)
     json_t *result = json_pack("{s:o, s:b}", "content", content, "isError", r->failed);
     int bad = !result;
     if (r->text.len || !r->mime)
-        bad |= json_array_append_new(
-            content, json_pack("{s:s, s:o}", "type", "text", "text", text_json(r->text.data, r->text.len)));
+        bad |= json_array_append_new(content, json_pack("{s:s, s:o}", "type", "text", "text",
+                                                        text_json(r->text.data, r->text.len)));
     if (r->mime)
         bad |= json_array_append_new(content, image_content(r));
     if (r->data && q->version >= MCP_2025_06_18 && (!r->failed || is_promised(q, r)))

@@ -1,6 +1,6 @@
 /*
- * Uses up what a host has. Every bomb stops at a ceiling that is far above the limit under test and harmless
- * to a host, says BREACH there, and says on the way how far it got.
+ * Uses up what a host has. Every bomb stops at a ceiling that is far above the limit under test and
+ * harmless to a host, says BREACH there, and says on the way how far it got.
  *
  *     bomb KIND CEILING [FOLDER]
  */
@@ -236,8 +236,10 @@ static bool send_descriptors(int sock)
 {
     char control[CMSG_SPACE(250 * sizeof(int))] = "", byte = 0;
     struct iovec iov = {&byte, 1};
-    struct msghdr msg = {
-        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control,
+                         .msg_controllen = sizeof(control)};
     struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
 
     c->cmsg_level = SOL_SOCKET;
@@ -252,15 +254,16 @@ static int in_flight(void)
     int ends[2];
     long n = 0;
 
-    while (n < ceiling && socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0 && send_descriptors(ends[0]))
+    while (n < ceiling && socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0 &&
+           send_descriptors(ends[0]))
         n += 250;
     reached("descriptors in flight", n);
     hold();
     return verdict();
 }
 
-/* What the kernel counts per user: message queues of the usual size, timers (a pending signal each), and the
- * pages that pipes may have, full or not. */
+/* What the kernel counts per user: message queues of the usual size, timers (a pending signal
+ * each), and the pages that pipes may have, full or not. */
 static int timers(void)
 {
     timer_t timer;

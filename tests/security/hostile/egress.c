@@ -1,6 +1,6 @@
 /*
- * Leaves the box by network, towards servers that the test runs on this machine, or addresses that lead
- * nowhere.
+ * Leaves the box by network, towards servers that the test runs on this machine, or addresses that
+ * lead nowhere.
  *
  *     egress tcp|udp ADDRESS PORT WORD     connects and sends WORD
  *     egress nowhere ADDRESS               a connection must fail at once, with no route
@@ -142,7 +142,9 @@ static void reconfigure(void)
         struct nlmsghdr h;
         struct ifinfomsg i;
     } request = {
-        {.nlmsg_len = sizeof(request), .nlmsg_type = RTM_NEWLINK, .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK},
+        {.nlmsg_len = sizeof(request),
+         .nlmsg_type = RTM_NEWLINK,
+         .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK},
         {.ifi_family = AF_UNSPEC, .ifi_index = 1, .ifi_flags = IFF_UP, .ifi_change = IFF_UP}};
     struct {
         struct nlmsghdr h;
@@ -151,7 +153,8 @@ static void reconfigure(void)
     } answer = {0};
     int fd = socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE);
 
-    if (fd < 0 || send(fd, &request, sizeof(request), 0) < 0 || recv(fd, &answer, sizeof(answer), 0) < 0) {
+    if (fd < 0 || send(fd, &request, sizeof(request), 0) < 0 ||
+        recv(fd, &answer, sizeof(answer), 0) < 0) {
         denied("netlink request");
         return;
     }
@@ -161,8 +164,8 @@ static void reconfigure(void)
 
 static void raw(const char *where)
 {
-    static const int netlinks[] = {4 /* SOCK_DIAG */, 6 /* XFRM */, 9 /* AUDIT */, 12 /* NETFILTER */,
-                                   15 /* UEVENT */};
+    static const int netlinks[] = {4 /* SOCK_DIAG */, 6 /* XFRM */, 9 /* AUDIT */,
+                                   12 /* NETFILTER */, 15 /* UEVENT */};
 
     ping(SOCK_DGRAM, where);
     ping(SOCK_RAW, where);
@@ -170,7 +173,8 @@ static void raw(const char *where)
     attempt(socket(AF_INET6, SOCK_RAW, IPPROTO_ICMPV6), "raw IPv6 socket");
     attempt(socket(AF_PACKET, SOCK_RAW, htons(3)), "packet socket");
     attempt(socket(AF_PACKET, SOCK_DGRAM, htons(3)), "packet datagram socket");
-    /* No namespace confines vsock: to have a socket is to reach the hypervisor. It is never connected here.
+    /* No namespace confines vsock: to have a socket is to reach the hypervisor. It is never
+     * connected here.
      */
     attempt(socket(AF_VSOCK, SOCK_STREAM, 0), "vsock socket");
     attempt(socket(AF_VSOCK, SOCK_DGRAM, 0), "vsock datagram socket");

@@ -1,5 +1,6 @@
 /*
- * Joins namespaces: those of process 1, its own by name, and those of a process of the host by number.
+ * Joins namespaces: those of process 1, its own by name, and those of a process of the host by
+ * number.
  *
  *     enter HOSTPID
  */

@@ -1,6 +1,7 @@
 /*
- * Reaches for a file of the host that it may read: holds locks on it, and watches who opens it. Says "ready",
- * waits for a line on stdin, and says what it saw. The locks end with it; the test made the file.
+ * Reaches for a file of the host that it may read: holds locks on it, and watches who opens it.
+ * Says "ready", waits for a line on stdin, and says what it saw. The locks end with it; the test
+ * made the file.
  */
 #include <fcntl.h>
 #include <sys/file.h>

@@ -4,12 +4,12 @@
  *     DENIED what (ERRNO)     it failed, as it should
  *     BREACH what             it worked
  *
- * and the program exits with 1 if anything worked. The tests look at the host as well: they do not take these
- * words for it where something can be checked outside.
+ * and the program exits with 1 if anything worked. The tests look at the host as well: they do not
+ * take these words for it where something can be checked outside.
  *
- * The programs are static, so that they run in any root filesystem, and harmless even where they succeed:
- * they touch only what a test made for them, and bombs stop by themselves at a ceiling that is above the
- * limit under test.
+ * The programs are static, so that they run in any root filesystem, and harmless even where they
+ * succeed: they touch only what a test made for them, and bombs stop by themselves at a ceiling
+ * that is above the limit under test.
  */
 #pragma once
 
@@ -67,15 +67,16 @@ static void denied(const char *format, ...)
 }
 
 /* One attempt by its result: a negative one is a denial. */
-#define attempt(result, ...)                                                                                 \
-    do {                                                                                                     \
-        if ((long)(result) >= 0)                                                                             \
-            breach(__VA_ARGS__);                                                                             \
-        else                                                                                                 \
-            denied(__VA_ARGS__);                                                                             \
+#define attempt(result, ...)                                                                       \
+    do {                                                                                           \
+        if ((long)(result) >= 0)                                                                   \
+            breach(__VA_ARGS__);                                                                   \
+        else                                                                                       \
+            denied(__VA_ARGS__);                                                                   \
     } while (0)
 
-/* Prints what a descriptor holds, as the loot of a breach; the tests look for their secrets in it. */
+/* Prints what a descriptor holds, as the loot of a breach; the tests look for their secrets in it.
+ */
 static void loot(int fd)
 {
     char data[4096];

@@ -1,6 +1,7 @@
 /*
- * Walks everything that can be seen, links into /proc included, for files whose name holds WORD, and prints
- * what is in them; and greps the environment and the command line of every process for it.
+ * Walks everything that can be seen, links into /proc included, for files whose name holds WORD,
+ * and prints what is in them; and greps the environment and the command line of every process for
+ * it.
  *
  *     hunt WORD
  */

@@ -1,6 +1,6 @@
 /*
- * Uses whatever descriptors it was born with: anything beside the first three is one too many. Those that are
- * folders may lead out of the box.
+ * Uses whatever descriptors it was born with: anything beside the first three is one too many.
+ * Those that are folders may lead out of the box.
  *
  *     inherited PATH     a file of the host, absolute
  */

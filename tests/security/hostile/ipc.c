@@ -1,6 +1,6 @@
 /*
- * Shared memory, semaphores, message queues: leaves a secret in each of them (put, then waits for its input
- * to end), or looks for one (get).
+ * Shared memory, semaphores, message queues: leaves a secret in each of them (put, then waits for
+ * its input to end), or looks for one (get).
  *
  *     ipc put|get KEY NAME SECRET
  */

@@ -1,7 +1,7 @@
 /*
- * Opens the kernel's knobs for writing: it never writes, being able to is breach enough. /proc/sys must also
- * lie on a read-only mount, whatever the permissions of the single files are; and what is masked must hold
- * nothing.
+ * Opens the kernel's knobs for writing: it never writes, being able to is breach enough. /proc/sys
+ * must also lie on a read-only mount, whatever the permissions of the single files are; and what is
+ * masked must hold nothing.
  *
  *     knobs
  */

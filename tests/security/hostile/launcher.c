@@ -1,10 +1,10 @@
 /*
  * Overwrites the program that runs the box, through the names by which /proc shows it: the way of
- * CVE-2019-5736. A running file cannot be opened for writing, so it is also held by descriptor and tried
- * again for a while.
+ * CVE-2019-5736. A running file cannot be opened for writing, so it is also held by descriptor and
+ * tried again for a while.
  *
- * Only a program that the test made for it is written to: its path must hold WORD. Of any other, being able
- * to open it for writing is breach enough, and its mode is set to what it is.
+ * Only a program that the test made for it is written to: its path must hold WORD. Of any other,
+ * being able to open it for writing is breach enough, and its mode is set to what it is.
  *
  *     launcher WORD
  */

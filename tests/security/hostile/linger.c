@@ -1,13 +1,14 @@
 /*
- * Processes that will not go. All hold stdout open and end by themselves after SECONDS, so that nothing stays
- * for good where a box fails.
+ * Processes that will not go. All hold stdout open and end by themselves after SECONDS, so that
+ * nothing stays for good where a box fails.
  *
  *     linger deaf SECONDS        ignores every signal that can be ignored
- *     linger daemon SECONDS      the real one forks twice, calls setsid and ignores signals; this one exits
- * at once linger stopped SECONDS     a child stops itself; this one exits at once linger stop-self SECONDS
- * stops itself linger holder SECONDS      closes its stdout and waits, while a grandchild holds it linger
- * burn SECONDS        burns CPU time in eight children, each short-lived, one after another linger burn-idle
- * SECONDS   burns CPU time in a child while this one sleeps
+ *     linger daemon SECONDS      the real one forks twice, calls setsid and ignores signals; this
+ * one exits at once linger stopped SECONDS     a child stops itself; this one exits at once linger
+ * stop-self SECONDS stops itself linger holder SECONDS      closes its stdout and waits, while a
+ * grandchild holds it linger burn SECONDS        burns CPU time in eight children, each
+ * short-lived, one after another linger burn-idle SECONDS   burns CPU time in a child while this
+ * one sleeps
  */
 #include <sys/resource.h>
 #include <time.h>

@@ -1,7 +1,7 @@
 /*
- * Changes what is mounted where: with the rights it has (plain), or after making a user namespace in which it
- * would have all rights (nested). A nested namespace that holds no power over mounts is no breach, but says
- * NOTE.
+ * Changes what is mounted where: with the rights it has (plain), or after making a user namespace
+ * in which it would have all rights (nested). A nested namespace that holds no power over mounts is
+ * no breach, but says NOTE.
  *
  *     mounts plain|nested
  */
@@ -44,13 +44,17 @@ static bool nest(void)
 /* Undoing what hides or protects. MS_REMOUNT|MS_BIND keeps the change to this mount. */
 static void uncover(void)
 {
-    static const char *const covered[] = {"/proc", "/proc/sys",  "/proc/keys", "/proc/kcore", "/dev", "/usr",
-                                          "/etc",  "/workspace", "/"};
+    static const char *const covered[] = {"/proc",       "/proc/sys",  "/proc/keys",
+                                          "/proc/kcore", "/dev",       "/usr",
+                                          "/etc",        "/workspace", "/"};
 
     for (size_t i = 0; i < sizeof(covered) / sizeof(*covered); i++) {
-        attempt(mount(NULL, covered[i], NULL, MS_REMOUNT | MS_BIND, NULL), "remount %s writable", covered[i]);
-        attempt(mount(NULL, covered[i], NULL, MS_REMOUNT, NULL), "remount the filesystem of %s", covered[i]);
-        attempt(mount(NULL, covered[i], NULL, MS_REC | MS_SHARED, NULL), "make %s shared", covered[i]);
+        attempt(mount(NULL, covered[i], NULL, MS_REMOUNT | MS_BIND, NULL), "remount %s writable",
+                covered[i]);
+        attempt(mount(NULL, covered[i], NULL, MS_REMOUNT, NULL), "remount the filesystem of %s",
+                covered[i]);
+        attempt(mount(NULL, covered[i], NULL, MS_REC | MS_SHARED, NULL), "make %s shared",
+                covered[i]);
         attempt(umount2(covered[i], MNT_DETACH), "umount %s", covered[i]);
     }
 }
@@ -73,10 +77,12 @@ static void new_api(void)
 
     attempt(fs, "fsopen tmpfs");
     attempt(tree, "open_tree clone of /");
-    attempt(syscall(SYS_mount_setattr, AT_FDCWD, "/", 0x8000 /* AT_RECURSIVE */, &attr, sizeof(attr)),
-            "mount_setattr / writable");
+    attempt(
+        syscall(SYS_mount_setattr, AT_FDCWD, "/", 0x8000 /* AT_RECURSIVE */, &attr, sizeof(attr)),
+        "mount_setattr / writable");
     if (tree >= 0)
-        attempt(syscall(SYS_move_mount, tree, "", AT_FDCWD, "/tmp", 4 /* F_EMPTY_PATH */), "move_mount");
+        attempt(syscall(SYS_move_mount, tree, "", AT_FDCWD, "/tmp", 4 /* F_EMPTY_PATH */),
+                "move_mount");
 }
 
 static void pivot(void)

@@ -1,11 +1,12 @@
 /*
- * Reaches for a process of the host: its memory, its descriptors, its life. The victim (victim.py) runs as
- * the same user as the caller of hutch and lets anybody trace it, so that only the box stands between them.
+ * Reaches for a process of the host: its memory, its descriptors, its life. The victim (victim.py)
+ * runs as the same user as the caller of hutch and lets anybody trace it, so that only the box
+ * stands between them.
  *
  *     outward PID ADDRESS FD
  *
- * Every other process that can be seen is tried as well: one that is not of this box would be a breach on its
- * own.
+ * Every other process that can be seen is tried as well: one that is not of this box would be a
+ * breach on its own.
  */
 #include <sys/ptrace.h>
 #include <sys/uio.h>

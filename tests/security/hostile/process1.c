@@ -1,9 +1,10 @@
 /*
- * Goes for process 1 of the box, the guest, which has the same user id: whoever stops, starves or cripples it
- * is free of the limits that it watches, and keeps the host from looking at the box's changes.
+ * Goes for process 1 of the box, the guest, which has the same user id: whoever stops, starves or
+ * cripples it is free of the limits that it watches, and keeps the host from looking at the box's
+ * changes.
  *
- * Calls that change process 1 are breaches if they succeed. Signals "succeed" even where the kernel drops
- * them, so those are judged by what process 1 is afterwards: its line in /proc.
+ * Calls that change process 1 are breaches if they succeed. Signals "succeed" even where the kernel
+ * drops them, so those are judged by what process 1 is afterwards: its line in /proc.
  *
  *     process1                    everything that could reach it, each by itself
  *     process1 escape MEGABYTES   cripples it, then takes that much memory
@@ -45,11 +46,11 @@ static struct state look(void)
     FILE *f = fopen("/proc/1/stat", "r");
 
     if (f && fgets(line, sizeof(line), f))
-        sscanf(
-            strrchr(line, ')') + 2,
-            "%c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %ld %*d %*d %*u %*u %*d %*u %*u "
-            "%*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*d %*d %*u %u",
-            &s.letter, &s.nice, &s.policy);
+        sscanf(strrchr(line, ')') + 2,
+               "%c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %ld %*d %*d %*u %*u "
+               "%*d %*u %*u "
+               "%*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*d %*d %*u %u",
+               &s.letter, &s.nice, &s.policy);
     if (f)
         fclose(f);
     read_processors(&s);
@@ -80,7 +81,8 @@ static void limits(long task)
         if (syscall(SYS_prlimit64, task, KINDS[i], NULL, &was) < 0)
             was = (struct rlimit){RLIM_INFINITY, RLIM_INFINITY};
         /* What it has already: a change would end the box, and with it the rest of this program. */
-        attempt(syscall(SYS_prlimit64, task, KINDS[i], &was, NULL), "set limit %d of process 1", KINDS[i]);
+        attempt(syscall(SYS_prlimit64, task, KINDS[i], &was, NULL), "set limit %d of process 1",
+                KINDS[i]);
         attempt(syscall(SYS_prlimit64, task | 1L << 32, KINDS[i], &was, NULL),
                 "set limit %d of process 1 with a high bit", KINDS[i]);
     }
@@ -99,10 +101,12 @@ static void scheduling(long task)
     unsigned long mask[16] = {1};
 
     attempt(syscall(SYS_sched_setscheduler, task, SCHED_IDLE, &none), "made process 1 SCHED_IDLE");
-    attempt(syscall(SYS_sched_setscheduler, task, SCHED_BATCH, &none), "made process 1 SCHED_BATCH");
+    attempt(syscall(SYS_sched_setscheduler, task, SCHED_BATCH, &none),
+            "made process 1 SCHED_BATCH");
     attempt(syscall(SYS_sched_setparam, task, &none), "set the parameter of process 1");
     attempt(syscall(SYS_sched_setattr, task, &attr, 0), "set the attributes of process 1");
-    attempt(syscall(SYS_sched_setaffinity, task, sizeof(mask), mask), "bound process 1 to a processor");
+    attempt(syscall(SYS_sched_setaffinity, task, sizeof(mask), mask),
+            "bound process 1 to a processor");
     attempt(syscall(SYS_sched_setaffinity, task | 1L << 40, sizeof(mask), mask),
             "bound process 1, with a high bit");
 }
@@ -113,10 +117,14 @@ static void priorities(long task)
     attempt(setpriority(PRIO_PGRP, 1, 19), "made the group of process 1 nice");
     attempt(setpriority(PRIO_USER, 0, 19), "made all processes of the user nice");
     attempt(setpriority(PRIO_USER, getuid(), 19), "made all processes of the user's id nice");
-    attempt(syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, task, IOPRIO_IDLE), "took process 1's disk priority");
-    attempt(syscall(SYS_ioprio_set, IOPRIO_WHO_PGRP, 1, IOPRIO_IDLE), "took its group's disk priority");
-    attempt(syscall(SYS_ioprio_set, IOPRIO_WHO_USER, 0, IOPRIO_IDLE), "took the user's disk priority");
-    attempt(syscall(SYS_ioprio_set, IOPRIO_WHO_USER, getuid(), IOPRIO_IDLE), "took the id's disk priority");
+    attempt(syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, task, IOPRIO_IDLE),
+            "took process 1's disk priority");
+    attempt(syscall(SYS_ioprio_set, IOPRIO_WHO_PGRP, 1, IOPRIO_IDLE),
+            "took its group's disk priority");
+    attempt(syscall(SYS_ioprio_set, IOPRIO_WHO_USER, 0, IOPRIO_IDLE),
+            "took the user's disk priority");
+    attempt(syscall(SYS_ioprio_set, IOPRIO_WHO_USER, getuid(), IOPRIO_IDLE),
+            "took the id's disk priority");
 }
 
 static void memory(long task, int pidfd)
@@ -128,21 +136,26 @@ static void memory(long task, int pidfd)
     attempt(ptrace(PTRACE_ATTACH, task, 0, 0), "attached to process 1");
     attempt(process_vm_readv(task, &ours, 1, &theirs, 1, 0), "read memory of process 1");
     attempt(process_vm_writev(task, &ours, 1, &theirs, 1, 0), "wrote memory of process 1");
-    attempt(syscall(SYS_process_madvise, pidfd, &theirs, 1, MADV_COLD, 0), "made memory of process 1 cold");
-    attempt(syscall(SYS_process_madvise, pidfd, &theirs, 1, MADV_PAGEOUT, 0), "paged process 1 out");
+    attempt(syscall(SYS_process_madvise, pidfd, &theirs, 1, MADV_COLD, 0),
+            "made memory of process 1 cold");
+    attempt(syscall(SYS_process_madvise, pidfd, &theirs, 1, MADV_PAGEOUT, 0),
+            "paged process 1 out");
     attempt(syscall(SYS_process_mrelease, pidfd, 0), "reaped memory of process 1");
     attempt(syscall(SYS_pidfd_getfd, pidfd, 3, 0), "took a descriptor of process 1");
     attempt(syscall(SYS_kcmp, task, getpid(), 0, 0, 0), "compared with process 1");
-    attempt(syscall(SYS_migrate_pages, task, 8, &(long){1}, &(long){1}), "moved pages of process 1");
-    attempt(syscall(SYS_move_pages, task, 0, NULL, NULL, NULL, 0), "moved single pages of process 1");
+    attempt(syscall(SYS_migrate_pages, task, 8, &(long){1}, &(long){1}),
+            "moved pages of process 1");
+    attempt(syscall(SYS_move_pages, task, 0, NULL, NULL, NULL, 0),
+            "moved single pages of process 1");
     attempt(setpgid(1, getpid()), "took process 1 into a group");
 }
 
 static void files(void)
 {
-    static const char *const NAMES[] = {
-        "/proc/1/oom_score_adj", "/proc/1/autogroup", "/proc/1/timerslack_ns", "/proc/1/coredump_filter",
-        "/proc/1/clear_refs",    "/proc/1/mem",       "/proc/1/sched",         "/proc/1/comm"};
+    static const char *const NAMES[] = {"/proc/1/oom_score_adj", "/proc/1/autogroup",
+                                        "/proc/1/timerslack_ns", "/proc/1/coredump_filter",
+                                        "/proc/1/clear_refs",    "/proc/1/mem",
+                                        "/proc/1/sched",         "/proc/1/comm"};
 
     for (size_t i = 0; i < sizeof(NAMES) / sizeof(*NAMES); i++)
         attempt(open(NAMES[i], O_WRONLY), "opened %s", NAMES[i]);
@@ -193,7 +206,8 @@ static void everybody(void)
     wait(NULL);
 }
 
-/* Cripples process 1 by all that works, then takes more memory than the box may have and keeps it. */
+/* Cripples process 1 by all that works, then takes more memory than the box may have and keeps it.
+ */
 static int escape(long megabytes)
 {
     struct rlimit nothing = {0, 0};

@@ -1,6 +1,7 @@
 /*
- * Reads, lists and opens the paths it is given, by every name that a path may have in a box: as it is,
- * climbing from the workspace, through /proc's magic links, and through links that it makes itself.
+ * Reads, lists and opens the paths it is given, by every name that a path may have in a box: as it
+ * is, climbing from the workspace, through /proc's magic links, and through links that it makes
+ * itself.
  *
  *     read PATH…
  */

@@ -1,6 +1,7 @@
 /*
- * Says which rights this process has. Planted by a test with a set-user-id bit or file capabilities, which
- * must give it nothing; run plainly it shows that nothing was there to begin with.
+ * Says which rights this process has. Planted by a test with a set-user-id bit or file
+ * capabilities, which must give it nothing; run plainly it shows that nothing was there to begin
+ * with.
  *
  *     rights UID     the user it should be
  */

@@ -1,7 +1,8 @@
 /*
- * Leaves programs with a set-user-id or set-group-id bit in the current folder, by every call that sets a
- * mode. Whose they are is the host's to say: in direct mode they belong to the owner of the folder. Each has
- * content before its mode is set where that can be, since writing takes the bits away.
+ * Leaves programs with a set-user-id or set-group-id bit in the current folder, by every call that
+ * sets a mode. Whose they are is the host's to say: in direct mode they belong to the owner of the
+ * folder. Each has content before its mode is set where that can be, since writing takes the bits
+ * away.
  *
  *     suid
  */

@@ -1,11 +1,11 @@
 /*
- * Calls everything that a box must not reach, by one entry of the kernel: native, int 0x80 (the 32-bit table)
- * or x32.
+ * Calls everything that a box must not reach, by one entry of the kernel: native, int 0x80 (the
+ * 32-bit table) or x32.
  *
- * The arguments are such that the kernel itself would refuse them harmlessly, with another error than a
- * filter's. So EPERM, ENOSYS, EACCES or death by SIGSYS is a denial, and any other answer shows that the call
- * got through. Each call is made in a child: one that is killed for it, or that really changed its state,
- * does not spoil the next.
+ * The arguments are such that the kernel itself would refuse them harmlessly, with another error
+ * than a filter's. So EPERM, ENOSYS, EACCES or death by SIGSYS is a denial, and any other answer
+ * shows that the call got through. Each call is made in a child: one that is killed for it, or that
+ * really changed its state, does not spoil the next.
  *
  *     syscalls native|int80|x32
  */
@@ -109,8 +109,8 @@ static long call_int80(long nr, const long a[6])
     return (int)r;
 }
 
-/* In the child: makes the call, and leaves its errno (0: it worked) as exit status. A clone that works
- * returns twice. */
+/* In the child: makes the call, and leaves its errno (0: it worked) as exit status. A clone that
+ * works returns twice. */
 static void child(const char *entry, long nr, const long *args)
 {
     pid_t self = getpid();
@@ -137,8 +137,8 @@ static void probe(const struct call *c, const char *entry)
         exit(2);
     }
     if (WIFSIGNALED(status)) {
-        printf(WTERMSIG(status) == SIGSYS ? "DENIED %s %s (killed)\n" : "BREACH %s %s: signal %d\n", entry,
-               c->name, WTERMSIG(status));
+        printf(WTERMSIG(status) == SIGSYS ? "DENIED %s %s (killed)\n" : "BREACH %s %s: signal %d\n",
+               entry, c->name, WTERMSIG(status));
         breaches += WTERMSIG(status) != SIGSYS;
         return;
     }
@@ -146,7 +146,8 @@ static void probe(const struct call *c, const char *entry)
     if (errno == EPERM || errno == ENOSYS || errno == EACCES)
         denied("%s %s", entry, c->name);
     else
-        breach("%s %s was reached: %s", entry, c->name, errno ? strerrorname_np(errno) : "it worked");
+        breach("%s %s was reached: %s", entry, c->name,
+               errno ? strerrorname_np(errno) : "it worked");
 }
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /*
- * Types into the terminal that it was started from: TIOCSTI and TIOCLINUX, also with bits set above the 32
- * that the kernel looks at, and by the 32-bit entry.
+ * Types into the terminal that it was started from: TIOCSTI and TIOCLINUX, also with bits set above
+ * the 32 that the kernel looks at, and by the 32-bit entry.
  *
  *     terminal TEXT
  */

@@ -1,6 +1,6 @@
 /*
- * Overwrites, removes, renames and links the paths it is given, and makes files beside them. What came of it
- * is seen on the host: inside a box some of this may work on a copy.
+ * Overwrites, removes, renames and links the paths it is given, and makes files beside them. What
+ * came of it is seen on the host: inside a box some of this may work on a copy.
  *
  *     write PATH…
  */

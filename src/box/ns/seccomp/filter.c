@@ -23,16 +23,19 @@ static int set_filter(unsigned long flags, const struct sock_filter *code, unsig
     return r < 0 ? -errno : (int)r;
 }
 
-/* WAIT_KILLABLE_RECV: a signal does not make the caller give up a call that the guest has begun to carry out.
+/* WAIT_KILLABLE_RECV: a signal does not make the caller give up a call that the guest has begun to
+ * carry out.
  */
 static int install_heard(void)
 {
     unsigned long listen = SECCOMP_FILTER_FLAG_NEW_LISTENER;
-    int fd = set_filter(listen | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, seccomp_filter, seccomp_filter_len);
+    int fd = set_filter(listen | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, seccomp_filter,
+                        seccomp_filter_len);
     return fd == -EINVAL ? set_filter(listen, seccomp_filter, seccomp_filter_len) : fd;
 }
 
-/* The kernel's struct space_resv, which the ioctl twins of fallocate() take; no header of user space has it.
+/* The kernel's struct space_resv, which the ioctl twins of fallocate() take; no header of user
+ * space has it.
  */
 struct space_resv {
     int16_t type, whence;
@@ -48,8 +51,9 @@ struct space_resv {
 #define LOAD(field)           BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define IF_EQUAL(value, then) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, then, 0)
 
-/* Modes and ioctls are ints, so the lower half of an argument decides (both architectures are little-endian).
- * Foreign architectures are the main filter's business: the stricter of two answers counts. */
+/* Modes and ioctls are ints, so the lower half of an argument decides (both architectures are
+ * little-endian). Foreign architectures are the main filter's business: the stricter of two answers
+ * counts. */
 const struct sock_filter seccomp_allocation_filter[] = {
     LOAD(nr),
     IF_EQUAL(SYS_fallocate, 2),

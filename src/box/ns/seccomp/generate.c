@@ -3,19 +3,21 @@
  *
  *     generate ARCH OUTPUT.c        (ARCH as libseccomp names it: x86_64, aarch64)
  *
- * libseccomp knows which number a name has on which architecture. The program is laid out here, as a binary
- * search over ranges of equal verdict:
+ * libseccomp knows which number a name has on which architecture. The program is laid out here, as
+ * a binary search over ranges of equal verdict:
  *
  *     arch ≠ ours → default          (also the 32-bit entry, int 0x80)
  *     search by number → return, or jump to the checks of one call
  *     checks: load an argument, mask, compare, … return
  *
- * Numbers above the last known one, among them all of x32 (bit 30), fall into the last range: the default.
+ * Numbers above the last known one, among them all of x32 (bit 30), fall into the last range: the
+ * default.
  *
- * Why not seccomp_export_bpf()? One call may have one argument tested only once per rule there, so "any ioctl
- * but these" cannot be said in an allow-list; and it tests each number by itself, which the kernel pays for
- * at every start of a box (checking, compiling, and running it once for every number to learn which are
- * always allowed): measured on one machine, 430 µs in a line, 117 µs as its tree, 67 µs as ranges.
+ * Why not seccomp_export_bpf()? One call may have one argument tested only once per rule there, so
+ * "any ioctl but these" cannot be said in an allow-list; and it tests each number by itself, which
+ * the kernel pays for at every start of a box (checking, compiling, and running it once for every
+ * number to learn which are always allowed): measured on one machine, 430 µs in a line, 117 µs as
+ * its tree, 67 µs as ranges.
  */
 #include <errno.h>
 #include <seccomp.h>
@@ -62,7 +64,8 @@ static _Noreturn void die(const char *fmt, ...)
     exit(1);
 }
 
-/* The number of a call, or -1 where the architecture does not have it. A name that nobody knows is a mistake.
+/* The number of a call, or -1 where the architecture does not have it. A name that nobody knows is
+ * a mistake.
  */
 static int number_of(uint32_t arch, const char *name)
 {
@@ -157,7 +160,8 @@ static void emit_search(struct program *p, struct range *ranges, size_t n)
         return;
     }
     size_t half = n / 2;
-    size_t at = emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, ranges[half].start, 0, 0));
+    size_t at =
+        emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, ranges[half].start, 0, 0));
     emit_search(p, ranges, half);
     p->code[at].jt = jump_distance(p, at);
     emit_search(p, ranges + half, n - half);
@@ -183,7 +187,8 @@ static void emit_case(struct program *p, const struct policy_case *c, uint32_t a
     }
 }
 
-/* Where nobody listens, the kernel would answer ENOSYS to a call that is to be decided by a listener. */
+/* Where nobody listens, the kernel would answer ENOSYS to a call that is to be decided by a
+ * listener. */
 static uint32_t action_for(const struct policy_check *check, uint32_t action, bool heard)
 {
     return action == POLICY_NOTIFY && !heard ? check->unheard : action;
@@ -196,7 +201,8 @@ static void emit_check(struct program *p, const struct policy_check *check, bool
     emit_return(p, action_for(check, check->otherwise, heard));
 }
 
-static void make_program(struct program *p, uint32_t arch, struct range *ranges, size_t n, bool heard)
+static void make_program(struct program *p, uint32_t arch, struct range *ranges, size_t n,
+                         bool heard)
 {
     emit_load(p, offsetof(struct seccomp_data, arch));
     emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, arch, 1, 0));

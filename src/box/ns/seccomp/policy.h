@@ -1,16 +1,18 @@
 /*
  * What code in a box may ask of the kernel, as data.
  *
- * The table is read by people, by generate.c (which makes the filter of it when hutch is built) and by the
- * unit test (which asks the finished filter about every number and compares). Three kinds of entries:
+ * The table is read by people, by generate.c (which makes the filter of it when hutch is built) and
+ * by the unit test (which asks the finished filter about every number and compares). Three kinds of
+ * entries:
  *
  *   - groups: names with one verdict, whatever the arguments;
- *   - checks: one name, with cases on its arguments; the first case that holds decides, else `otherwise`;
+ *   - checks: one name, with cases on its arguments; the first case that holds decides, else
+ * `otherwise`;
  *   - everything not named gets POLICY_DEFAULT.
  *
- * Only the low 32 bits of an argument are looked at. This is right, and the only right thing, for each
- * argument tested here: the kernel takes them as int, unsigned int or mode_t, or cuts them itself (clone), so
- * bits above do not count.
+ * Only the low 32 bits of an argument are looked at. This is right, and the only right thing, for
+ * each argument tested here: the kernel takes them as int, unsigned int or mode_t, or cuts them
+ * itself (clone), so bits above do not count.
  */
 #pragma once
 
@@ -25,7 +27,8 @@
 /* The call waits until the guest has decided on it, or carried it out (src/guest/notify). */
 #define POLICY_NOTIFY SECCOMP_RET_USER_NOTIF
 
-/* A call that hutch does not know yet looks like one that the kernel does not have: libraries then fall back.
+/* A call that hutch does not know yet looks like one that the kernel does not have: libraries then
+ * fall back.
  */
 #define POLICY_DEFAULT POLICY_ERRNO(ENOSYS)
 
@@ -37,7 +40,8 @@ struct policy_group {
     const char *names; /* separated by spaces */
 };
 
-/* Holds when (argument & mask) == value, or with `negate`, when it differs. A mask of 0 ends a list of tests.
+/* Holds when (argument & mask) == value, or with `negate`, when it differs. A mask of 0 ends a list
+ * of tests.
  */
 struct policy_test {
     uint32_t mask;
@@ -59,7 +63,8 @@ struct policy_check {
     uint32_t unheard; /* in place of POLICY_NOTIFY, in a filter that nobody listens to */
 };
 
-/* Calls younger than the libseccomp of the build; such numbers are the same on every architecture. */
+/* Calls younger than the libseccomp of the build; such numbers are the same on every architecture.
+ */
 struct policy_number {
     const char *name;
     int number;

@@ -1,7 +1,7 @@
 /*
- * Makes the skeleton when hutch is built: the folder that is the lowest layer of every box's root filesystem.
- * It holds places to mount on, links, and the made-up files of /etc; nothing in it is ever written. Making it
- * once instead of in every box saves each a fifth of its time.
+ * Makes the skeleton when hutch is built: the folder that is the lowest layer of every box's root
+ * filesystem. It holds places to mount on, links, and the made-up files of /etc; nothing in it is
+ * ever written. Making it once instead of in every box saves each a fifth of its time.
  *
  *     host/    for boxes that show a selection of the host
  *     image/   for boxes on an image, which brings its own /usr and /etc

@@ -1,0 +1,68 @@
+/* Every signal has a name that says which it is, and no other number has. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "signame.h"
+
+static const char *name_of(int number)
+{
+    static char name[32];
+    signame_format(number, name, sizeof name);
+    return name;
+}
+
+static void test_names(void **state)
+{
+    assert_string_equal(name_of(SIGKILL), "SIGKILL");
+    assert_string_equal(name_of(SIGHUP), "SIGHUP");
+    assert_string_equal(name_of(SIGSYS), "SIGSYS");
+    assert_string_equal(name_of(SIGRTMIN), "SIGRTMIN+0");
+    assert_string_equal(name_of(SIGRTMAX), "SIGRTMIN+30");
+}
+
+/* As the C library abbreviates them. */
+static void test_all_agree_with_the_library(void **state)
+{
+    for (int i = 1; i < 32; i++) {
+        const char *abbreviation = sigabbrev_np(i);
+        char expected[32];
+        if (!abbreviation)
+            continue;
+        snprintf(expected, sizeof expected, "SIG%s",
+                 strcmp(abbreviation, "POLL") == 0 ? "IO" : abbreviation);
+        if (i != SIGSTKFLT)
+            assert_string_equal(name_of(i), expected);
+    }
+}
+
+static void test_other_numbers(void **state)
+{
+    assert_string_equal(name_of(0), "0");
+    assert_string_equal(name_of(-1), "-1");
+    assert_string_equal(name_of(65), "65");
+    assert_string_equal(name_of(1000000), "1000000");
+}
+
+static void test_is_cut_to_fit(void **state)
+{
+    char name[4];
+    signame_format(SIGKILL, name, sizeof name);
+    assert_string_equal(name, "SIG");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_all_agree_with_the_library),
+        cmocka_unit_test(test_other_numbers),
+        cmocka_unit_test(test_is_cut_to_fit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,220 @@
+/* Carrying a diff out: what somebody changes between reading and writing is noticed, and everything
+ * is put back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io.h"
+#include "patch/commit.h"
+#include "patch/disk.h"
+#include "patch/plan.h"
+
+/* A folder with files in it. */
+struct place {
+    char path[64];
+    int root;
+};
+
+static void put(struct place *p, const char *name, const char *text)
+{
+    int fd = openat(p->root, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    assert_true(fd >= 0);
+    assert_int_equal(io_write_all(fd, text, strlen(text)), 0);
+    close(fd);
+}
+
+static void file_is(struct place *p, const char *name, const char *expected)
+{
+    _cleanup_buf_ struct buf b = BUF_INIT(4096);
+    int r = io_read_file(p->root, name, &b);
+    if (!expected) {
+        assert_true(r == -ENOENT || r == -ENOTDIR);
+        return;
+    }
+    assert_int_equal(r, 0);
+    assert_string_equal(b.len ? buf_cstr(&b) : "", expected);
+}
+
+static size_t count_names(struct place *p)
+{
+    size_t n = 0;
+    DIR *d = opendir(p->path);
+    assert_non_null(d);
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n - 2;
+}
+
+static int setup(void **state)
+{
+    struct place *p = calloc(1, sizeof *p);
+    snprintf(p->path, sizeof p->path, "/tmp/hutch-unit-XXXXXX");
+    assert_non_null(mkdtemp(p->path));
+    p->root = open(p->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    put(p, "a", "one\ntwo\n");
+    put(p, "b", "three\n");
+    mkdirat(p->root, "d", 0755);
+    put(p, "d/c", "four\n");
+    *state = p;
+    return 0;
+}
+
+static void remove_all(int dir, const char *name)
+{
+    int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
+            unlinkat(fd, e->d_name, 0) < 0)
+            remove_all(fd, e->d_name);
+    if (d)
+        closedir(d);
+    unlinkat(dir, name, AT_REMOVEDIR);
+}
+
+static int teardown(void **state)
+{
+    struct place *p = *state;
+    close(p->root);
+    remove_all(AT_FDCWD, p->path);
+    free(p);
+    return 0;
+}
+
+static void unexpected(void *data, const struct plan_reject *r)
+{
+    fail_msg("%s: %s", r->path, r->reason);
+}
+
+#define DIFF                                                                                       \
+    "--- a/a\n+++ b/a\n@@ -1,2 +1,2 @@\n one\n-two\n+TWO\n"                                        \
+    "--- a/b\n+++ /dev/null\n@@ -1 +0,0 @@\n-three\n"                                              \
+    "diff --git a/d/c b/e/f/c\nsimilarity index 100%\nrename from d/c\nrename to e/f/c\n"          \
+    "--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+new\n"
+
+static struct plan plan_of(struct place *p, const char *diff)
+{
+    struct plan_options o = {.paths = {.strip = -1, .root = "/workspace"}, .fuzz = 2};
+    struct plan plan;
+    size_t rejects;
+    struct error err = {0};
+    if (plan_make(diff, strlen(diff), &o, disk_source(&p->root), unexpected, NULL, &plan, &rejects,
+                  &err) < 0)
+        fail_msg("%s", err.text);
+    return plan;
+}
+
+static void carries_out(void **state)
+{
+    struct place *p = *state;
+    _cleanup_plan_ struct plan plan = plan_of(p, DIFF);
+    assert_int_equal(commit_run(p->root, &plan.world, NULL), 0);
+    file_is(p, "a", "one\nTWO\n");
+    file_is(p, "b", NULL);
+    file_is(p, "d/c", NULL);
+    file_is(p, "e/f/c", "four\n");
+    file_is(p, "n", "new\n");
+    assert_int_equal(count_names(p), 3);
+}
+
+static void unchanged(struct place *p, size_t names)
+{
+    file_is(p, "b", "three\n");
+    file_is(p, "d/c", "four\n");
+    file_is(p, "e/f/c", NULL);
+    assert_int_equal(count_names(p), names);
+}
+
+static void notices_changes(void **state)
+{
+    struct place *p = *state;
+    struct error err = {0};
+    _cleanup_plan_ struct plan plan = plan_of(p, DIFF);
+    put(p, "a", "one\ntwo!\n");
+    assert_int_equal(commit_run(p->root, &plan.world, &err), -ESTALE);
+    assert_non_null(strstr(err.text, "nothing was changed: a: was changed by somebody else"));
+    file_is(p, "a", "one\ntwo!\n");
+    unchanged(p, 3);
+}
+
+static void notices_what_stands_in_the_way(void **state)
+{
+    struct place *p = *state;
+    _cleanup_plan_ struct plan plan = plan_of(p, DIFF);
+    put(p, "n", "somebody's\n");
+    assert_int_equal(commit_run(p->root, &plan.world, NULL), -ESTALE);
+    file_is(p, "a", "one\ntwo\n");
+    file_is(p, "n", "somebody's\n");
+    unchanged(p, 4);
+}
+
+/* The last step fails, when all others are done: a file stands where a folder must be made. */
+static void puts_everything_back(void **state)
+{
+    struct place *p = *state;
+    struct stat before, after;
+    struct error err = {0};
+    assert_int_equal(fstatat(p->root, "a", &before, 0), 0);
+    _cleanup_plan_ struct plan plan = plan_of(p, DIFF);
+    put(p, "e", "in the way\n");
+    assert_int_equal(commit_run(p->root, &plan.world, &err), -ENOTDIR);
+    assert_non_null(strstr(err.text, "nothing was changed: e/f/c"));
+    assert_int_equal(fstatat(p->root, "a", &after, 0), 0);
+    assert_int_equal(before.st_ino, after.st_ino);
+    file_is(p, "a", "one\ntwo\n");
+    file_is(p, "n", NULL);
+    unchanged(p, 4);
+}
+
+static void folders_and_files_change_places(void **state)
+{
+    struct place *p = *state;
+    _cleanup_plan_ struct plan plan =
+        plan_of(p, "--- a/d/c\n+++ /dev/null\n@@ -1 +0,0 @@\n-four\n--- /dev/null\n+++ b/d\n@@ "
+                   "-0,0 +1 @@\n+file\n"
+                   "--- a/a\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-one\n-two\n--- /dev/null\n+++ "
+                   "b/a/x\n@@ -0,0 +1 @@\n+x\n");
+    assert_int_equal(commit_run(p->root, &plan.world, NULL), 0);
+    file_is(p, "d", "file\n");
+    file_is(p, "a/x", "x\n");
+}
+
+static void a_folder_with_more_in_it_stays(void **state)
+{
+    struct place *p = *state;
+    struct error err = {0};
+    put(p, "d/other", "mine\n");
+    _cleanup_plan_ struct plan plan =
+        plan_of(p, "--- a/d/c\n+++ /dev/null\n@@ -1 +0,0 @@\n-four\n--- /dev/null\n+++ b/d\n@@ "
+                   "-0,0 +1 @@\n+file\n");
+    assert_int_equal(commit_run(p->root, &plan.world, &err), -EISDIR);
+    file_is(p, "d/other", "mine\n");
+    unchanged(p, 3);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(carries_out),
+        TEST(notices_changes),
+        TEST(puts_everything_back),
+        TEST(notices_what_stands_in_the_way),
+        TEST(folders_and_files_change_places),
+        TEST(a_folder_with_more_in_it_stays),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

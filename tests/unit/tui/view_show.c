@@ -1,0 +1,312 @@
+/*
+ * Plays a script on a real view: view_show SCRIPT [FIFO]. Each line of the script is a JSON object
+ * with one member that says what happens; "wait" goes on when a line can be read from the FIFO, so
+ * that a test can look at the screen meanwhile; it creates the file that it names when everything
+ * is drawn. Time stands still, but for "clock" (seconds).
+ *
+ *     {"person": S} {"text": S} {"thinking": S} {"said": true} {"back": [N, N]} {"writing": NAME}
+ *     {"call": {"id", "name", "input"}} {"progress": {"id", "text"}}
+ *     {"result": {"id", "name", "seconds", "text", "data", "failed"}}
+ *     {"delay": {"text", "ms", "attempt"}} {"note": S} {"say": S} {"diff": S} {"done": S or null}
+ *     {"changes": [[PATH, KIND, ADDED, DELETED], …]}
+ *     {"input": {"text", "cursor", "prompt", "hint", "title", "choices", "details", "chosen"}}
+ *     {"status": {…}} {"key": "up" | "down" | "pageup" | "top" | "end" | "select" | "next" |
+ * "toggle" | "all" | "clear"}
+ *     {"clock": N} {"wait": FILE} {"stream": {"file": F, "rate": BYTES_PER_SECOND}} {"abort": true}
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "view_private.h"
+#include "workbox.h"
+
+static volatile sig_atomic_t resized;
+static int64_t clock_at = 1000 * NS_PER_S;
+
+static void on_resize(int signal)
+{
+    resized = 1;
+}
+
+static int64_t still(void)
+{
+    return clock_at;
+}
+
+static const char *string_of(const json_t *o, const char *key)
+{
+    return json_string_value(json_object_get(o, key));
+}
+
+static void draw_now(struct view *v)
+{
+    v->urgent = v->changed = true;
+    view_draw(v);
+}
+
+static void event(struct view *v, struct agent_event e)
+{
+    if (e.text && !e.n)
+        e.n = strlen(e.text);
+    view_event(v, &e);
+}
+
+static void play_result(struct view *v, const json_t *o)
+{
+    _cleanup_result_ struct tool_result r = TOOL_RESULT_INIT;
+    const char *text = string_of(o, "text");
+    buf_append_str(&r.text, text ? text : "");
+    r.data = json_incref(json_object_get(o, "data"));
+    r.failed = json_is_true(json_object_get(o, "failed"));
+    event(v, (struct agent_event){.kind = AGENT_RESULT,
+                                  .id = string_of(o, "id"),
+                                  .name = string_of(o, "name"),
+                                  .seconds = json_number_value(json_object_get(o, "seconds")),
+                                  .result = &r});
+}
+
+static void play_changes(struct view *v, const json_t *list)
+{
+    struct agent_change items[64] = {0};
+    struct agent_changes c = {.items = items};
+    json_t *one;
+    size_t i;
+    json_array_foreach(list, i, one)
+    {
+        items[i] =
+            (struct agent_change){.path = (char *)json_string_value(json_array_get(one, 0)),
+                                  .kind = json_string_value(json_array_get(one, 1)),
+                                  .added = (uint64_t)json_integer_value(json_array_get(one, 2)),
+                                  .deleted = (uint64_t)json_integer_value(json_array_get(one, 3))};
+        c.added += items[i].added;
+        c.deleted += items[i].deleted;
+        c.count++;
+    }
+    event(v, (struct agent_event){.kind = AGENT_CHANGES, .changes = &c});
+}
+
+static void play_input(struct view *v, const json_t *o)
+{
+    const char *text = string_of(o, "text"), *choices[64] = {0}, *details[64] = {0};
+    json_t *list = json_object_get(o, "choices"), *more = json_object_get(o, "details");
+    json_t *cursor = json_object_get(o, "cursor"), *chosen = json_object_get(o, "chosen");
+    size_t n = text ? strlen(text) : 0;
+    for (size_t i = 0; i < json_array_size(list) && i < ARRAY_SIZE(choices); i++) {
+        choices[i] = json_string_value(json_array_get(list, i));
+        details[i] = json_string_value(json_array_get(more, i));
+    }
+    view_input(v, &(struct view_input){.text = text ? text : "",
+                                       .n = n,
+                                       .cursor = cursor ? (size_t)json_integer_value(cursor) : n,
+                                       .prompt = string_of(o, "prompt"),
+                                       .hint = string_of(o, "hint"),
+                                       .title = string_of(o, "title"),
+                                       .choices = choices,
+                                       .details = more ? details : NULL,
+                                       .n_choices = json_array_size(list),
+                                       .chosen = chosen ? (int)json_integer_value(chosen) : -1});
+}
+
+static void play_status(struct view *v, const json_t *o)
+{
+    json_t *cost = json_object_get(o, "cost");
+    view_status(v, &(struct view_status){
+                       .model = string_of(o, "model"),
+                       .context = (uint64_t)json_integer_value(json_object_get(o, "context")),
+                       .window = (uint64_t)json_integer_value(json_object_get(o, "window")),
+                       .cost_known = cost,
+                       .cost = json_number_value(cost),
+                       .changes = (size_t)json_integer_value(json_object_get(o, "changes")),
+                       .busy = string_of(o, "busy"),
+                       .busy_seconds = json_number_value(json_object_get(o, "busy_seconds")),
+                       .keys = string_of(o, "keys")});
+}
+
+static void play_key(struct view *v, const char *key)
+{
+    if (strcmp(key, "up") == 0)
+        view_scroll(v, -1);
+    else if (strcmp(key, "down") == 0)
+        view_scroll(v, 1);
+    else if (strcmp(key, "pageup") == 0)
+        view_page(v, -1);
+    else if (strcmp(key, "pagedown") == 0)
+        view_page(v, 1);
+    else if (strcmp(key, "top") == 0)
+        view_top(v);
+    else if (strcmp(key, "end") == 0)
+        view_end(v);
+    else if (strcmp(key, "select") == 0)
+        view_select(v, -1);
+    else if (strcmp(key, "next") == 0)
+        view_select(v, 1);
+    else if (strcmp(key, "toggle") == 0)
+        view_toggle(v);
+    else if (strcmp(key, "all") == 0)
+        view_toggle_all(v);
+    else if (strcmp(key, "clear") == 0)
+        view_clear(v);
+}
+
+/* Shows what there is, says so, and draws again after each resize until a line comes. */
+static void play_wait(struct view *v, const char *file, int fifo)
+{
+    struct pollfd p = {.fd = fifo, .events = POLLIN};
+    char byte = 0;
+    draw_now(v);
+    int fd = open(file, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+    close(fd);
+    while (byte != '\n') {
+        if (poll(&p, 1, -1) < 0 && errno != EINTR)
+            return;
+        if (resized) {
+            resized = 0;
+            view_resized(v);
+            draw_now(v);
+        }
+        if ((p.revents & POLLIN) && read(fifo, &byte, 1) != 1)
+            return;
+        p.revents = 0;
+    }
+}
+
+/* A stream at a rate, drawn as the chat would; tells what it cost on stderr. */
+static void play_stream(struct view *v, const json_t *o)
+{
+    static char text[1 << 20];
+    size_t rate = (size_t)json_integer_value(json_object_get(o, "rate")), at = 0, frames = 0;
+    _cleanup_fclose_ FILE *f = fopen(string_of(o, "file"), "r");
+    size_t n = f ? fread(text, 1, sizeof text, f) : 0, piece = rate / 500 ? rate / 500 : 1;
+    struct rusage before, after;
+    getrusage(RUSAGE_SELF, &before);
+    int64_t began = clock_now();
+    v->now = clock_now;
+    while (at < n) {
+        size_t part = piece < n - at ? piece : n - at;
+        while (at + part < n && (text[at + part] & 0xc0) == 0x80)
+            part++;
+        event(v, (struct agent_event){.kind = AGENT_TEXT, .text = text + at, .n = part});
+        at += part;
+        int64_t drawn = v->drawn;
+        view_draw(v);
+        frames += v->drawn != drawn;
+        int64_t due = began + (int64_t)(at * NS_PER_S / rate), now = clock_now();
+        if (due > now)
+            poll(NULL, 0, (int)((due - now) / NS_PER_MS));
+    }
+    getrusage(RUSAGE_SELF, &after);
+    double wall = (double)(clock_now() - began) / NS_PER_S;
+    double cpu = (double)(after.ru_utime.tv_sec - before.ru_utime.tv_sec + after.ru_stime.tv_sec -
+                          before.ru_stime.tv_sec) +
+                 (double)(after.ru_utime.tv_usec - before.ru_utime.tv_usec +
+                          after.ru_stime.tv_usec - before.ru_stime.tv_usec) /
+                     1e6;
+    v->now = still;
+    fprintf(stderr,
+            "{\"bytes\": %zu, \"seconds\": %.2f, \"cpu\": %.3f, \"share\": %.4f, \"frames\": %zu, "
+            "\"rss_kb\": %ld}\n",
+            n, wall, cpu, cpu / wall, frames, after.ru_maxrss);
+}
+
+static void play(struct view *v, const json_t *o, int fifo)
+{
+    const json_t *x;
+    const char *s;
+    if ((s = string_of(o, "person")))
+        view_person(v, s);
+    if ((s = string_of(o, "text")))
+        event(v, (struct agent_event){.kind = AGENT_TEXT, .text = s});
+    if ((s = string_of(o, "thinking")))
+        event(v, (struct agent_event){.kind = AGENT_THINKING, .text = s});
+    if (json_object_get(o, "said"))
+        event(v, (struct agent_event){.kind = AGENT_SAID});
+    if ((x = json_object_get(o, "back")))
+        event(v, (struct agent_event){.kind = AGENT_BACK,
+                                      .keep = (size_t)json_integer_value(json_array_get(x, 0)),
+                                      .keep_thinking =
+                                          (size_t)json_integer_value(json_array_get(x, 1))});
+    if ((s = string_of(o, "writing")))
+        event(v, (struct agent_event){.kind = AGENT_WRITING, .text = s});
+    if ((x = json_object_get(o, "call")))
+        event(v, (struct agent_event){.kind = AGENT_CALL,
+                                      .id = string_of(x, "id"),
+                                      .name = string_of(x, "name"),
+                                      .input = json_object_get(x, "input")});
+    if ((x = json_object_get(o, "progress")))
+        event(v, (struct agent_event){.kind = AGENT_PROGRESS,
+                                      .id = string_of(x, "id"),
+                                      .text = string_of(x, "text")});
+    if ((x = json_object_get(o, "result")))
+        play_result(v, x);
+    if ((x = json_object_get(o, "delay")))
+        event(v, (struct agent_event){.kind = AGENT_WAIT,
+                                      .text = string_of(x, "text"),
+                                      .wait_ms = (int)json_integer_value(json_object_get(x, "ms")),
+                                      .attempt =
+                                          (int)json_integer_value(json_object_get(x, "attempt"))});
+    if ((s = string_of(o, "note")))
+        event(v, (struct agent_event){.kind = AGENT_NOTE, .text = s});
+    if ((s = string_of(o, "say")))
+        view_note(v, s);
+    if ((s = string_of(o, "diff")))
+        view_diff(v, s, strlen(s));
+    if ((x = json_object_get(o, "done")))
+        event(v, (struct agent_event){.kind = AGENT_DONE, .why = json_string_value(x)});
+    if ((x = json_object_get(o, "changes")))
+        play_changes(v, x);
+    if ((x = json_object_get(o, "input")))
+        play_input(v, x);
+    if ((x = json_object_get(o, "status")))
+        play_status(v, x);
+    if ((s = string_of(o, "key")))
+        play_key(v, s);
+    if ((x = json_object_get(o, "clock")))
+        clock_at += (int64_t)(json_number_value(x) * NS_PER_S);
+    if ((x = json_object_get(o, "stream")))
+        play_stream(v, x);
+    if (json_object_get(o, "abort"))
+        raise(SIGABRT);
+    if (json_object_get(o, "suspend"))
+        view_suspend(v);
+    if (json_object_get(o, "resume"))
+        view_resume(v);
+    if ((s = string_of(o, "wait")))
+        play_wait(v, s, fifo);
+    else if (!json_object_get(o, "suspend"))
+        draw_now(v);
+}
+
+int main(int argc, char **argv)
+{
+    struct error err = {0};
+    struct view *v = NULL;
+    _cleanup_free_ char *line = NULL;
+    size_t room = 0;
+    _cleanup_fclose_ FILE *script = argc > 1 ? fopen(argv[1], "r") : NULL;
+    _cleanup_fd_ int fifo = argc > 2 ? open(argv[2], O_RDWR | O_CLOEXEC) : -1;
+    if (!script) {
+        fprintf(stderr, "usage: view_show SCRIPT [FIFO]\n");
+        return 2;
+    }
+    sigaction(SIGWINCH, &(struct sigaction){.sa_handler = on_resize}, NULL);
+    int r = view_open(&v, &err);
+    if (r < 0) {
+        fprintf(stderr, "view_show: %s\n", err.text);
+        return r == -ENOTSUP ? 3 : 1;
+    }
+    v->now = still;
+    while (getline(&line, &room, script) > 0) {
+        json_t *o = json_loads(line, 0, NULL);
+        play(v, o, fifo);
+        json_decref(o);
+    }
+    view_close(v);
+    return 0;
+}
