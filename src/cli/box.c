@@ -78,42 +78,32 @@ static const char SET_NOTES[] = "The network changes at once, between off and al
 
 const struct command BOX_COMMANDS[] = {
     {"box ", "new", "make a box that stays", "[OPTIONS]", RUN_OPTIONS, FOR_NEW, NULL, NEW_NOTES,
-     command_box_new},
+     IN_HUTCH(command_box_new)},
     {"box ", "exec", "run a command in a box", "ID [OPTIONS] [--] COMMAND [ARG...]", RUN_OPTIONS,
-     FOR_EXEC, NULL, EXEC_NOTES, command_box_exec},
+     FOR_EXEC, NULL, EXEC_NOTES, IN_HUTCH(command_box_exec)},
     {"box ", "fork", "make boxes that start from the present files of another",
-     "ID [-n N] [--json]", FORK_OPTIONS, OPTION_ALWAYS, NULL, NULL, command_box_fork},
+     "ID [-n N] [--json]", FORK_OPTIONS, OPTION_ALWAYS, NULL, NULL, IN_HUTCH(command_box_fork)},
     {"box ", "snapshot", "keep the present files of a box under a name", "ID [--json]", JSON_OPTION,
-     OPTION_ALWAYS, NULL, NULL, command_box_snapshot},
+     OPTION_ALWAYS, NULL, NULL, IN_HUTCH(command_box_snapshot)},
     {"box ", "restore", "put a box back to a snapshot; its processes end", "ID SNAPSHOT", NULL, 0,
-     NULL, NULL, command_box_restore},
+     NULL, NULL, IN_HUTCH(command_box_restore)},
     {"box ", "diff", "show what the box changed in its workspace, as git does", "ID [--stat]",
-     DIFF_OPTIONS, OPTION_ALWAYS, NULL, NULL, command_box_diff},
+     DIFF_OPTIONS, OPTION_ALWAYS, NULL, NULL, IN_HUTCH(command_box_diff)},
     {"box ", "apply",
      "write the changes and commits of a box to the folder that its workspace shows",
-     "ID [OPTIONS] [PATH...]", APPLY_OPTIONS, OPTION_ALWAYS, NULL, APPLY_NOTES, command_box_apply},
+     "ID [OPTIONS] [PATH...]", APPLY_OPTIONS, OPTION_ALWAYS, NULL, APPLY_NOTES,
+     IN_HUTCH(command_box_apply)},
     {"box ", "sync", "bring the changes of the folder into a box",
      "ID [--on-conflict CHOICE] [PATH...]", SYNC_OPTIONS, OPTION_ALWAYS, NULL, SYNC_NOTES,
-     command_box_sync},
+     IN_HUTCH(command_box_sync)},
     {"box ", "set", "change the network or limits of a box that runs", "ID OPTION...", RUN_OPTIONS,
-     FOR_SET, NULL, SET_NOTES, command_box_set},
+     FOR_SET, NULL, SET_NOTES, IN_HUTCH(command_box_set)},
     {"box ", "ls", "list the boxes", "[--json]", JSON_OPTION, OPTION_ALWAYS, NULL, NULL,
-     command_box_ls},
-    {"box ", "rm", "end boxes and forget them", "ID...", NULL, 0, NULL, NULL, command_box_rm},
+     IN_HUTCH(command_box_ls)},
+    {"box ", "rm", "end boxes and forget them", "ID...", NULL, 0, NULL, NULL,
+     IN_HUTCH(command_box_rm)},
     {0},
 };
-
-int command_box(const struct command *self, int argc, char **argv)
-{
-    if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0))
-        return help_command(self);
-    if (argc == 0) {
-        say("which command of 'hutch box'? See 'hutch box --help'");
-        return EXIT_USAGE;
-    }
-    const struct command *c = command_find(BOX_COMMANDS, argv[0]);
-    return c ? c->run(c, argc - 1, argv + 1) : command_unknown(BOX_COMMANDS, argv[0]);
-}
 
 int boxes_find(const char *given, int *ret_registry, struct registry_id *ret, struct error *err)
 {

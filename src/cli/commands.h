@@ -1,6 +1,10 @@
 /*
  * The table of subcommands. Dispatch, help, `hutch help --json` and the suggestions for mistyped
- * names read it; a new subcommand is a file and a line in it.
+ * names read it; a new subcommand is a file and a row.
+ *
+ * Two programs are built from the table. `hutch` is static and starts fast. `hutch-agent` has the
+ * commands that need libcurl, SQLite or ncurses; `hutch` executes it, with the same argv, for every
+ * row that says IN_AGENT.
  */
 #pragma once
 
@@ -17,9 +21,21 @@ struct command {
     unsigned mask;               /* which rows of `options` are meant */
     const struct command *group; /* its own subcommands, or NULL */
     const char *notes;           /* more for --help, or NULL */
-    /* argv holds what follows the name. Returns the exit status. */
+    /* The program under libexec/hutch that implements the command, if it is not hutch itself. */
+    const char *program;
+    /* argv holds what follows the name. Returns the exit status. NULL where `program` is another
+     * program than this one. */
     int (*run)(const struct command *self, int argc, char **argv);
 };
+
+/* The end of a row: which program implements the command, and by which function. */
+#define IN_HUTCH(function) NULL, function
+#ifdef HUTCH_AGENT
+#define IN_AGENT(function) "hutch-agent", function
+#else
+#define IN_AGENT(function) "hutch-agent", NULL
+#endif
+#define IN_GROUP NULL, NULL /* a row that only has subcommands */
 
 extern const struct command COMMANDS[];         /* in commands.c */
 extern const struct command BOX_COMMANDS[];     /* in box.c */
@@ -46,12 +62,9 @@ bool command_words(const struct command *self, int argc, char **argv, void *targ
 
 int command_chat(const struct command *self, int argc, char **argv);
 int command_ask(const struct command *self, int argc, char **argv);
-int command_history(const struct command *self, int argc, char **argv);
 int command_run(const struct command *self, int argc, char **argv);
-int command_box(const struct command *self, int argc, char **argv);
 int command_tool(const struct command *self, int argc, char **argv);
 int command_mcp(const struct command *self, int argc, char **argv);
-int command_gym(const struct command *self, int argc, char **argv);
 int command_trust(const struct command *self, int argc, char **argv);
 int command_doctor(const struct command *self, int argc, char **argv);
 int command_help(const struct command *self, int argc, char **argv);

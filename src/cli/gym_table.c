@@ -1,4 +1,4 @@
-/* `hutch gym`: the table of its subcommands. What they do is in hutch-agent (gym*.c). */
+/* `hutch gym`: the table of its subcommands. hutch-agent implements them (gym*.c). */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -162,27 +162,15 @@ static const char BENCH_NOTES[] =
 
 const struct command GYM_COMMANDS[] = {
     {"gym ", "tasks", "list the tasks, and check them", "[OPTIONS] [NAME...]", GYM_OPTIONS,
-     FOR_TASKS, NULL, TASKS_NOTES, command_gym_tasks},
+     FOR_TASKS, NULL, TASKS_NOTES, IN_AGENT(command_gym_tasks)},
     {"gym ", "episode", "play one episode", "--task NAME [--agent NAME] [OPTIONS]", GYM_OPTIONS,
-     FOR_EPISODE, NULL, EPISODE_NOTES, command_gym_episode},
+     FOR_EPISODE, NULL, EPISODE_NOTES, IN_AGENT(command_gym_episode)},
     {"gym ", "train", "let an agent learn a task", "--task NAME [--episodes N] [OPTIONS]",
-     GYM_OPTIONS, FOR_TRAIN, NULL, TRAIN_NOTES, command_gym_train},
+     GYM_OPTIONS, FOR_TRAIN, NULL, TRAIN_NOTES, IN_AGENT(command_gym_train)},
     {"gym ", "eval", "compare agents over tasks and seeds",
      "[--task NAME,...] [--agents NAME,...] [OPTIONS]", GYM_OPTIONS, FOR_EVAL, NULL, EVAL_NOTES,
-     command_gym_eval},
+     IN_AGENT(command_gym_eval)},
     {"gym ", "bench", "measure how fast episodes are played", "[--task NAME] [--envs N] [OPTIONS]",
-     GYM_OPTIONS, FOR_BENCH, NULL, BENCH_NOTES, command_gym_bench},
+     GYM_OPTIONS, FOR_BENCH, NULL, BENCH_NOTES, IN_AGENT(command_gym_bench)},
     {0},
 };
-
-int command_gym(const struct command *self, int argc, char **argv)
-{
-    if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0))
-        return help_command(self);
-    if (argc == 0) {
-        say("which command of 'hutch gym'? See 'hutch gym --help'");
-        return EXIT_USAGE;
-    }
-    const struct command *c = command_find(GYM_COMMANDS, argv[0]);
-    return c ? c->run(c, argc - 1, argv + 1) : command_unknown(GYM_COMMANDS, argv[0]);
-}

@@ -1,4 +1,4 @@
-/* `hutch history`: the table of its subcommands. What they do is in hutch-agent (history*.c). */
+/* `hutch history`: the table of its subcommands. hutch-agent implements them (history*.c). */
 #include <stddef.h>
 #include <string.h>
 
@@ -50,28 +50,16 @@ static const char ID_NOTES[] =
 
 const struct command HISTORY_COMMANDS[] = {
     {"history ", "ls", "list the sessions", "[-n N] [-w DIR] [--json]", LS_OPTIONS, OPTION_ALWAYS,
-     NULL, NULL, command_history_ls},
+     NULL, NULL, IN_AGENT(command_history_ls)},
     {"history ", "show", "print a session", "ID [--full] [--json]", SHOW_OPTIONS, OPTION_ALWAYS,
-     NULL, ID_NOTES, command_history_show},
+     NULL, ID_NOTES, IN_AGENT(command_history_show)},
     {"history ", "export", "write a session as Markdown, or as one HTML file",
      "ID [--format F] [-o FILE]", EXPORT_OPTIONS, OPTION_ALWAYS, NULL, ID_NOTES,
-     command_history_export},
+     IN_AGENT(command_history_export)},
     {"history ", "search", "find passages in all sessions",
      "[-n N] [--session ID] [--json] WORDS...", SEARCH_OPTIONS, OPTION_ALWAYS, NULL, NULL,
-     command_history_search},
+     IN_AGENT(command_history_search)},
     {"history ", "rm", "remove sessions, with what belongs to them", "ID...", NULL, 0, NULL,
-     ID_NOTES, command_history_rm},
+     ID_NOTES, IN_AGENT(command_history_rm)},
     {0},
 };
-
-int command_history(const struct command *self, int argc, char **argv)
-{
-    if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0))
-        return help_command(self);
-    if (argc == 0) {
-        say("which command of 'hutch history'? See 'hutch history --help'");
-        return EXIT_USAGE;
-    }
-    const struct command *c = command_find(HISTORY_COMMANDS, argv[0]);
-    return c ? c->run(c, argc - 1, argv + 1) : command_unknown(HISTORY_COMMANDS, argv[0]);
-}

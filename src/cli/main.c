@@ -1,7 +1,9 @@
 /*
- * hutch: finds the subcommand and runs it. Nothing is read or set up here that a subcommand did not
- * ask for, so that `hutch run` starts fast.
+ * hutch: looks up the subcommand's row and runs it, here or in the program that the row names.
+ * Nothing is read or set up here that a subcommand did not ask for, so that `hutch run` starts
+ * fast.
  */
+#include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -10,6 +12,8 @@
 
 #include "commands.h"
 #include "output.h"
+#include "parts.h"
+#include "say.h"
 #include "banned.h"
 
 /* A caller may have closed one of the three: what is opened next must not become stdin or stdout by
@@ -39,19 +43,49 @@ static void raise_files(void)
     }
 }
 
-static int run_command(int argc, char **argv)
+/* Replaces this process by the program that implements a command. It parses the same argv with the
+ * same table. */
+static int command_execute(const char *program, char **argv)
 {
-    if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+    char path[PARTS_PATH_MAX];
+    struct error err = {0};
+    if (parts_find(program, path, &err) == 0) {
+        execv(path, argv);
+        error_errno(&err, errno, "cannot start %s", path);
+    }
+    return say_failure(&err);
+}
+
+static bool is_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+static int command_dispatch(int argc, char **argv)
+{
+    if (argc >= 2 && is_help(argv[1]))
         return help_overview();
     /* Without a command it is the chat: `hutch`, `hutch --resume last`. */
     bool chat = argc < 2 || (argv[1][0] == '-' && strcmp(argv[1], "--version") != 0);
     const char *name = chat ? "chat" : argv[1][0] == '-' ? "version" : argv[1];
+    int used = argc < 1 ? 0 : chat ? 1 : 2;
     const struct command *c = command_find(COMMANDS, name);
-    if (chat)
-        return c->run(c, argc > 0 ? argc - 1 : 0, argv + (argc > 0));
     if (!c)
         return command_unknown(COMMANDS, name);
-    return c->run(c, argc - 2, argv + 2);
+    if (c->group) {
+        if (used == argc) {
+            say("'hutch %s' needs a command; see 'hutch %s --help'", c->name, c->name);
+            return EXIT_USAGE;
+        }
+        name = argv[used++];
+        if (is_help(name))
+            return help_command(c);
+        const struct command *group = c->group;
+        c = command_find(group, name);
+        if (!c)
+            return command_unknown(group, name);
+    }
+    return c->run ? c->run(c, argc - used, argv + used) : command_execute(c->program, argv);
 }
 
 int main(int argc, char **argv)
@@ -59,5 +93,5 @@ int main(int argc, char **argv)
     hold_stdio();
     raise_files();
     output_begin();
-    return output_finish(run_command(argc, argv));
+    return output_finish(command_dispatch(argc, argv));
 }

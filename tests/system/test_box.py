@@ -442,7 +442,7 @@ def test_other_users_do_not_see_the_box(make_box):
 
 def test_wrong_usage(boxes):
     for args, line in [
-            ([], "which command of 'hutch box'? See 'hutch box --help'"),
+            ([], "'hutch box' needs a command; see 'hutch box --help'"),
             (["nwe"], "there is no command 'box nwe'; did you mean 'box new'?"),
             (["rm"], "something is missing; usage: hutch box rm ID..."),
             (["diff"], "something is missing; usage: hutch box diff ID [--stat]"),
