@@ -1,5 +1,5 @@
 /*
- * The host's side of the wire: whatever a guest or a scribe may answer to a command, a list of
+ * The host's side of the wire: whatever a guest or a diff worker may answer to a command, a list of
  * changes, a diff or a file. Checks beside not crashing: what comes out keeps to what its header
  * promises.
  */

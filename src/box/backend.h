@@ -11,7 +11,7 @@
 
 #include "box.h"
 
-/* A guest that runs: a box's, or a scribe's. */
+/* A guest that runs: a box's, or a diff worker's. */
 struct guest {
     pid_t pid;
     int pidfd;
@@ -74,9 +74,9 @@ struct backend {
     void (*unref)(struct place *p);
     void (*forget)(struct place *p); /* its files will not be looked at any more */
     struct guest *(*guest)(struct place *p);
-    /* A scribe over the place; with snapshot > 0 it may write that new snapshot. End it with
+    /* A diff worker over the place; with snapshot > 0 it may write that new snapshot. End it with
      * guest_end. */
-    int (*scribe)(struct place *p, unsigned snapshot, struct guest *ret, struct error *err);
+    int (*diff_worker)(struct place *p, unsigned snapshot, struct guest *ret, struct error *err);
     size_t (*depth)(const struct place *p); /* layers that it stands on */
     uint64_t (*space)(struct place *p);     /* another number whenever files were made or removed */
     bool (*counted)(const struct place *p);
@@ -120,9 +120,10 @@ int guest_give(const struct guest *g, int theirs);
 /* A stream on which the guest is not waited for longer than this between two frames. */
 int guest_connect_patient(const struct guest *g, struct buf *request, int *ret_fd);
 #define GUEST_PATIENCE_S 60
-#define GUEST_TASKS      2 /* process 1 and its thread (src/guest/notify), beside what a box may have \
-                            */
-#define GUEST_SEND_S 5     /* for what does not fit into a socket at once: -EAGAIN then */
+#define GUEST_TASKS                                                                                \
+    2                  /* process 1 and its thread (src/guest/notify), beside what a box may have  \
+                        */
+#define GUEST_SEND_S 5 /* for what does not fit into a socket at once: -EAGAIN then */
 
 /* From any thread: the guest dies, and all in its box with it. */
 void guest_kill(const struct guest *g);

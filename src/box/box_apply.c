@@ -67,7 +67,7 @@ int box_view_note(struct box_view *v, struct error *err)
         return 0;
     int r = seen_own(&b->seen);
     if (r == 0)
-        r = connect_worker(&v->scribe, &conn);
+        r = connect_worker(&v->diff_worker, &conn);
     if (r < 0)
         return error_errno(err, -r, "cannot record what the folder has");
     return note_touched(b->seen, b->folder, b->fresh_ns, conn, err);
@@ -126,7 +126,7 @@ static int box_exchange(struct box *b, bool apply, const struct apply_options *o
                                   .log = apply ? b->log : NULL,
                                   .options = o,
                                   .connect = connect_worker,
-                                  .data = &v.scribe,
+                                  .data = &v.diff_worker,
                                   .bytes_max = apply ? b->limits.disk : 0,
                                   .journal = apply,
                                   .edits = &edits};

@@ -7,7 +7,7 @@
 struct box_view {
     struct box *box;
     int frozen; /* the connection that keeps the processes stopped; -1: there are none */
-    struct guest scribe;
+    struct guest diff_worker;
     int64_t began_ns; /* of box_time() */
     bool alone;       /* the box has no processes that could have files open */
     bool mapped;      /* a process has files mapped to write to them */

@@ -18,12 +18,12 @@ int changes_request(int conn, enum wire_type type, const char *path, uint16_t fl
         wire_put_u64(&b, flag, 1);
     wire_end(&b, begin);
     int r = wire_send(conn, &b, NULL, 0);
-    return r < 0 ? error_errno(err, -r, "cannot ask the scribe") : 0;
+    return r < 0 ? error_errno(err, -r, "cannot ask the diff worker") : 0;
 }
 
 static int malformed(struct error *err)
 {
-    return error_set(err, EPROTO, "the scribe's answer is malformed");
+    return error_set(err, EPROTO, "the diff worker's answer is malformed");
 }
 
 static int answer_is_error(const struct wire_frame *f, struct error *err)
@@ -31,7 +31,7 @@ static int answer_is_error(const struct wire_frame *f, struct error *err)
     _cleanup_free_ char *text = wire_find_str(f, WIRE_K_TEXT);
     uint64_t code = wire_find_u64(f, WIRE_K_CODE, EIO);
     return error_set(err, code > 0 && code < 4096 ? (int)code : EIO, "%s",
-                     text && *text ? text : "the scribe failed");
+                     text && *text ? text : "the diff worker failed");
 }
 
 int changes_answer(struct wire_reader *r, struct wire_frame *ret, struct error *err)
@@ -39,9 +39,9 @@ int changes_answer(struct wire_reader *r, struct wire_frame *ret, struct error *
     struct wire_frame f;
     int got = wire_read(r, &f);
     if (got == 0)
-        return error_set(err, EPIPE, "the scribe ended in the middle of its answer");
+        return error_set(err, EPIPE, "the diff worker ended in the middle of its answer");
     if (got < 0)
-        return error_errno(err, -got, "cannot read the scribe's answer");
+        return error_errno(err, -got, "cannot read the diff worker's answer");
     if (f.type == WIRE_ERROR)
         return answer_is_error(&f, err);
     *ret = f;

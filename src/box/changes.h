@@ -1,9 +1,9 @@
 /*
- * What a scribe answers about a box's changes, read by the host.
+ * What a diff worker answers about a box's changes, read by the host.
  *
- * No code of the agent runs where a scribe does, but what it reads is hostile, so it is not trusted
- * either: every frame is checked, every list is bounded, and a path is valid by relpath_is_valid()
- * or the answer is refused.
+ * No code of the agent runs where a diff worker does, but what it reads is hostile, so it is not
+ * trusted either: every frame is checked, every list is bounded, and a path is valid by
+ * relpath_is_valid() or the answer is refused.
  */
 #pragma once
 
@@ -23,7 +23,7 @@ struct changes_entry {
     uint64_t link;      /* the same number for all names of one file; 0: it has one only */
 };
 
-/* All take a fresh connection to a scribe and leave closing it to the caller. */
+/* All take a fresh connection to a diff worker and leave closing it to the caller. */
 
 /* Hands out the changes in order of their paths; with `folders` also folders that others imply. 0,
  * 1 if the box made more changes than are listed, or an error. */

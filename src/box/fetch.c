@@ -38,7 +38,7 @@ int fetch_file(int conn, const char *path, uint64_t size, const struct fetch_sin
         if (f.type == WIRE_RESULT)
             return at == size && wire_find_u64(&f, WIRE_K_SIZE, 0) == size ? 0 : bad_length(err);
         if (f.type != WIRE_DATA)
-            return error_set(err, EPROTO, "the scribe's answer is malformed");
+            return error_set(err, EPROTO, "the diff worker's answer is malformed");
         r = take_data(&f, size, &at, sink, err);
     }
     return r;

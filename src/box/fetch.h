@@ -1,4 +1,4 @@
-/* One changed file's content, from a scribe. */
+/* One changed file's content, from a diff worker. */
 #pragma once
 
 #include <stddef.h>

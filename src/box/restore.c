@@ -89,7 +89,7 @@ static int restore_ask_layers(struct restore *r, const struct guest *worker, siz
 static int restore_find_layered(struct restore *r, struct error *err)
 {
     struct guest worker = GUEST_NONE;
-    int result = r->box->backend->scribe(r->box->place, 0, &worker, err);
+    int result = r->box->backend->diff_worker(r->box->place, 0, &worker, err);
     for (size_t at = 0; result == 0 && at < r->count;)
         result = restore_ask_layers(r, &worker, &at, err);
     guest_end(&worker);

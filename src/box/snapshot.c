@@ -1,7 +1,7 @@
 /*
  * Looking at a box's files from outside of it: changes, diff, apply, snapshots. All are the same
- * three steps: the box's processes are stopped, a scribe does the work in namespaces of its own,
- * they go on.
+ * three steps: the box's processes are stopped, a diff worker does the work in namespaces of its
+ * own, they go on.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +44,7 @@ static void thaw(int frozen)
 
 void box_view_close(struct box_view *v)
 {
-    guest_end(&v->scribe);
+    guest_end(&v->diff_worker);
     if (v->frozen >= 0)
         thaw(v->frozen);
     pthread_rwlock_unlock(&v->box->frozen);
@@ -71,12 +71,13 @@ static int take_answer(struct box *b, int fd, struct processes *ret, struct erro
         _cleanup_free_ char *text = wire_find_str(&f, WIRE_K_TEXT);
         r = error_set(err, EIO, "%s", text ? text : "the guest reported an error");
     } else
-        r = b ? box_lost(b, err) : error_set(err, EPROTO, "the scribe did not answer");
+        r = b ? box_lost(b, err) : error_set(err, EPROTO, "the diff worker did not answer");
     wire_reader_free(&reader);
     return r;
 }
 
-/* With a box the guest is the box's, which hostile code may have stopped; without, a scribe. */
+/* With a box the guest is the box's, which hostile code may have stopped; without, a diff worker.
+ */
 static int wait_for_answer(struct box *b, int fd, int cancel, struct error *err)
 {
     _cleanup_(box_pulse_end) struct box_pulse pulse = BOX_PULSE_INIT;
@@ -99,7 +100,7 @@ static int ask(struct box *b, const struct guest *g, struct buf *request, int ca
     _cleanup_fd_ int fd = -1;
     int r = guest_connect_patient(g, request, &fd);
     if (r < 0)
-        return b ? box_unreached(b, r, err) : error_errno(err, -r, "cannot reach the scribe");
+        return b ? box_unreached(b, r, err) : error_errno(err, -r, "cannot reach the diff worker");
     r = wait_for_answer(b, fd, cancel, err);
     if (r == 0)
         r = take_answer(b, fd, ret, err);
@@ -111,7 +112,7 @@ static int ask(struct box *b, const struct guest *g, struct buf *request, int ca
 int box_view_open(struct box *b, unsigned snapshot, int cancel, struct box_view *ret,
                   struct error *err)
 {
-    struct box_view v = {.box = b, .frozen = -1, .scribe = GUEST_NONE};
+    struct box_view v = {.box = b, .frozen = -1, .diff_worker = GUEST_NONE};
     struct processes processes = {0};
     _cleanup_buf_ struct buf request = BUF_INIT(256);
     wire_end(&request, wire_begin(&request, WIRE_FREEZE));
@@ -125,7 +126,7 @@ int box_view_open(struct box *b, unsigned snapshot, int cancel, struct box_view 
     v.mapped = processes.mapped;
     v.began_ns = box_time();
     if (r == 0)
-        r = b->backend->scribe(b->place, snapshot, &v.scribe, err);
+        r = b->backend->diff_worker(b->place, snapshot, &v.diff_worker, err);
     if (r < 0) {
         box_view_close(&v);
         return r;
@@ -150,10 +151,10 @@ static int view_changes(struct box *b, struct box_view *ret, int *ret_fd, struct
         return r;
     if (!ret_fd)
         return 0;
-    r = guest_connect_patient(&ret->scribe, NULL, ret_fd);
+    r = guest_connect_patient(&ret->diff_worker, NULL, ret_fd);
     if (r < 0) {
         box_view_close(ret);
-        return error_errno(err, -r, "cannot reach the scribe");
+        return error_errno(err, -r, "cannot reach the diff worker");
     }
     return 0;
 }
@@ -272,7 +273,7 @@ static int write_layer(struct box *b, unsigned number, bool flatten, int cancel,
     wire_put_u64(&request, WIRE_K_MAPPED, v.mapped);
     put_room(b, &request);
     wire_end(&request, begin);
-    r = ask(NULL, &v.scribe, &request, cancel, NULL, NULL, err);
+    r = ask(NULL, &v.diff_worker, &request, cancel, NULL, NULL, err);
     if (r == 0)
         b->last_snapshot = number;
     box_view_close(&v);

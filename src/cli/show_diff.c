@@ -10,7 +10,8 @@
 #include "banned.h"
 
 #define OUT_MAX                                                                                    \
-    (256u << 20) /* of one line: the scribe's own bound on what it diffs as text is far below */
+    (256u                                                                                          \
+     << 20) /* of one line: the diff worker's own bound on what it diffs as text is far below */
 
 static const char *colour_of(const char *line)
 {

@@ -1,6 +1,6 @@
 /*
- * hutch-guest: process 1 of a box, a scribe, or a store process, which never comes near a box's
- * namespaces.
+ * hutch-guest: process 1 of a box, a diff worker, or a store process, which never comes near a
+ * box's namespaces.
  *
  * It is started with the descriptor 3, the control socket, and as "hutch-guest listen" with 4, the
  * listener of the box's filter. It shares its user id with the agent's code. So the first thing it
@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "guest.h"
-#include "scribe/scribe.h"
+#include "diff/worker.h"
 #include "store/store.h"
 #include "sys.h"
 #include "weaken.h"
@@ -92,8 +92,8 @@ int main(int argc, char **argv)
     umask(022);
     if (!fds_reset(listens))
         return give_up("opening /dev/null", errno);
-    if (argc > 1 && strcmp(argv[1], "scribe") == 0)
-        return scribe_main(CONTROL) < 0;
+    if (argc > 1 && strcmp(argv[1], "diff") == 0)
+        return diff_worker_main(CONTROL) < 0;
     if (argc > 1 && strcmp(argv[1], "store") == 0)
         return store_main(CONTROL);
     /* Only in a pid namespace of its own may it kill everybody. */

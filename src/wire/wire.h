@@ -65,7 +65,7 @@ enum wire_type {
         26, /* OWN… CLEAR…, then ENTRY(PATH MODE SIZE DATA) DATA…, ENTRY(EOF) → ENTRY… RESULT */
     WIRE_PUT =
         28, /* then ENTRY(PATH KIND MODE TARGET) DATA…, ENTRY(EOF) → ENTRY(PATH CODE)… RESULT */
-    /* what only a scribe answers: the box's changes, seen from outside of it */
+    /* what only a diff worker answers: the box's changes, seen from outside of it */
     WIRE_CHANGES = 32, /* → ENTRY(PATH KIND)… RESULT */
     WIRE_DIFF = 33,    /* STAT? → DATA… RESULT */
     WIRE_FETCH = 34,   /* PATH → DATA… RESULT: one changed file of the merged view */

@@ -1,4 +1,4 @@
-"""A guest in a folder of its own, and a scribe over an overlay, asked over the wire."""
+"""A guest in a folder of its own, and a diff worker over an overlay, asked over the wire."""
 
 import pytest
 

@@ -5,7 +5,7 @@ import os
 import stat
 import subprocess
 
-from scribe_kit import fill, write
+from diff_kit import fill, write
 from wire import NUMBERS, ROOT
 
 DELETED = NUMBERS["DELETED"]

@@ -15,7 +15,7 @@ GUEST = os.path.abspath(os.environ.get("HUTCH_GUEST", os.path.join(TOP, "build",
 ROOT = "/mnt"  # where a test's folder is shown to the guest
 
 with open(os.path.join(TOP, "src", "wire", "wire.h"), encoding="utf-8") as header:
-    NUMBERS = {k[5:]: int(v) for k, v in re.findall(r"\b(WIRE_[A-Z_]+) = (\d+)", header.read())}
+    NUMBERS = {k[5:]: int(v) for k, v in re.findall(r"\b(WIRE_[A-Z_]+)\s*=\s*(\d+)", header.read())}
 NAMES = {v: k[2:] for k, v in NUMBERS.items() if k.startswith("K_")}
 TYPES = {NUMBERS[k]: k for k in ("OUTPUT", "DATA", "ENTRY", "RESULT", "ERROR", "WAITING", "ARRIVED")}
 BYTES = {"DATA", "TEXT", "NAME", "PATH", "TARGET", "OUTPUT_PATH", "CWD", "NOTE", "BEFORE", "AFTER", "TAIL"}

@@ -1,4 +1,4 @@
-"""A box's files without a box: real overlays in a mount namespace of their own, and a scribe that is shown them.
+"""A box's files without a box: real overlays in a mount namespace of their own, and a diff worker that is shown them.
 
 The namespace belongs to one process that only sleeps; a test reaches into it through that process's /proc/PID/root, so
 that the trees are plain paths to Python. It works for root and for an ordinary user.
@@ -32,7 +32,7 @@ class World:
         self.enter = ["nsenter", "--target", str(self.holder.pid), "--mount"]
         self.enter += ["--user", "--preserve-credentials"] if self.user else []
         self.layers = 1
-        self.scribe = None
+        self.diff_worker = None
 
     def path(self, *parts):
         return os.path.join(self.top, *parts)
@@ -54,13 +54,13 @@ class World:
         def place():
             os.dup2(moved, 3)
 
-        self.scribe = subprocess.Popen([*self.enter, "/usr/sbin/chroot", self.folder, "/hutch-guest", "scribe"],
+        self.diff_worker = subprocess.Popen([*self.enter, "/usr/sbin/chroot", self.folder, "/hutch-guest", "diff"],
                                        preexec_fn=place, pass_fds=(3,))
         os.close(moved)
         inner.close()
 
     def connect(self):
-        if not self.scribe:
+        if not self.diff_worker:
             self.start()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self.control.sendmsg([b"C"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [theirs.fileno()]))])
@@ -111,9 +111,9 @@ class World:
         self.mount()
 
     def end(self):
-        if self.scribe:
+        if self.diff_worker:
             self.control.close()
-            assert self.scribe.wait(10) == 0
+            assert self.diff_worker.wait(10) == 0
         self.holder.kill()
         self.holder.wait()
         self.holder.stdout.close()

@@ -60,8 +60,8 @@ static int nest_user_namespace(struct carry *c)
     return 0;
 }
 
-/* flags: the capabilities that stay; none for a box, reading any file for a scribe, which then is
- * not nested.
+/* flags: the capabilities that stay; none for a box, reading any file for a diff worker, which then
+ * is not nested.
  */
 int carry_confine(struct carry *c, const struct op *op)
 {
@@ -78,7 +78,8 @@ int carry_landlock(struct carry *c, const struct op *op)
 
 int carry_seccomp(struct carry *c, const struct op *op)
 {
-    return confine_system_calls(op->flags & OP_SECCOMP_SCRIBE ? SECCOMP_SCRIBE : SECCOMP_BOX,
+    return confine_system_calls(op->flags & OP_SECCOMP_DIFF_WORKER ? SECCOMP_DIFF_WORKER
+                                                                   : SECCOMP_BOX,
                                 !(op->flags & OP_SECCOMP_NO_ALLOCATION), &c->listener);
 }
 

@@ -548,8 +548,9 @@ void layout_fork(struct plan *p, const struct layout *l, unsigned snap)
     add_ending(p, l);
 }
 
-/* Shows a scribe one part of the box under an absolute name of its own small tree. */
-static void show_scribe(struct plan *p, int from, const char *path, const char *at, uint64_t flags)
+/* Shows a diff worker one part of the box under an absolute name of its own small tree. */
+static void show_diff_worker(struct plan *p, int from, const char *path, const char *at,
+                             uint64_t flags)
 {
     int slot = plan_slot(p);
     plan_add(
@@ -573,12 +574,12 @@ static void show_overlay(struct plan *p, const struct layout *l, const char *whi
     uint64_t ro = share_flags(false);
     mkdir_in(p, 2, SLOT_ROOT, which, 0755);
     if (base)
-        show_scribe(p, SLOT_SOURCE, base, plan_text(p, "%s/base", which), ro);
-    show_scribe(p, SLOT_HOST, merged, plan_text(p, "%s/merged", which), ro);
-    show_scribe(p, SLOT_SOURCE, plan_text(p, "%s/u", which), plan_text(p, "%s/l0", which), ro);
+        show_diff_worker(p, SLOT_SOURCE, base, plan_text(p, "%s/base", which), ro);
+    show_diff_worker(p, SLOT_HOST, merged, plan_text(p, "%s/merged", which), ro);
+    show_diff_worker(p, SLOT_SOURCE, plan_text(p, "%s/u", which), plan_text(p, "%s/l0", which), ro);
     for (size_t i = 0; i < l->n_layers; i++)
-        show_scribe(p, SLOT_SOURCE, plan_text(p, "l%zu/%s", i, which),
-                    plan_text(p, "%s/l%zu", which, i + 1), ro);
+        show_diff_worker(p, SLOT_SOURCE, plan_text(p, "l%zu/%s", i, which),
+                         plan_text(p, "%s/l%zu", which, i + 1), ro);
     if (snap)
         mkdir_in(p, 1, SLOT_SOURCE, plan_text(p, "s/%u/%s", snap, which), 0755);
 }
@@ -593,7 +594,7 @@ static void show_root_base(struct plan *p)
     plan_add(p, 2, (struct op){.kind = OP_ATTACH, .slot = slot, .to = SLOT_ROOT, .path = "r/base"});
 }
 
-void layout_scribe(struct plan *p, const struct layout *l, unsigned snap)
+void layout_diff_worker(struct plan *p, const struct layout *l, unsigned snap)
 {
     plan_add(
         p, 1,
@@ -611,7 +612,7 @@ void layout_scribe(struct plan *p, const struct layout *l, unsigned snap)
         show_overlay(p, l, "w", "base", "/workspace", snap);
     /* All snapshots as one mount: the new one has links to files of the last. */
     if (snap)
-        show_scribe(p, SLOT_SOURCE, "s", "s", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+        show_diff_worker(p, SLOT_SOURCE, "s", "s", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     if (snap)
         show_overlay(p, l, "r", l->has_image ? NULL : "k", "/", snap);
     if (snap && l->has_image)
@@ -625,6 +626,6 @@ void layout_scribe(struct plan *p, const struct layout *l, unsigned snap)
              (struct op){.kind = OP_CONFINE,
                          .flags = 1ULL << CAP_DAC_OVERRIDE | 1ULL << CAP_DAC_READ_SEARCH |
                                   1ULL << CAP_FOWNER});
-    plan_add(p, 2, (struct op){.kind = OP_SECCOMP, .flags = OP_SECCOMP_SCRIBE});
-    plan_add(p, 2, (struct op){.kind = OP_EXEC, .slot = SLOT_GUEST, .text = "scribe"});
+    plan_add(p, 2, (struct op){.kind = OP_SECCOMP, .flags = OP_SECCOMP_DIFF_WORKER});
+    plan_add(p, 2, (struct op){.kind = OP_EXEC, .slot = SLOT_GUEST, .text = "diff"});
 }

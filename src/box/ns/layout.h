@@ -1,5 +1,5 @@
 /*
- * What a box looks like from inside, as plans: a fresh box, a fork, a scribe.
+ * What a box looks like from inside, as plans: a fresh box, a fork, a diff worker.
  *
  * The store is the box's one writable place: a tmpfs, beside which a folder on disk (store.h) may
  * hold what grows: d, to which r, w and s are links then. Making the rest on disk would wait for
@@ -104,8 +104,8 @@ void layout_limit_files(const struct layout *l, struct limit_file ret[LIMIT_FILE
  * source before it was used. */
 void layout_fork(struct plan *p, const struct layout *l, unsigned snap);
 
-/* A scribe over a box; with snap > 0 it may write that new snapshot. */
-void layout_scribe(struct plan *p, const struct layout *l, unsigned snap);
+/* A diff worker over a box; with snap > 0 it may write that new snapshot. */
+void layout_diff_worker(struct plan *p, const struct layout *l, unsigned snap);
 
 /* The Landlock rules of a box, which its plan has too, for whoever enters it later. */
 void layout_landlock_rules(struct plan *p, const struct layout *l);

@@ -563,15 +563,15 @@ static int ns_fork(struct place *from, unsigned snapshot, bool flattened, struct
     return r;
 }
 
-/* A scribe is outside of the box's control group: a box that used up its limits can still be looked
- * at. */
-static int ns_scribe(struct place *p, unsigned snapshot, struct guest *ret, struct error *err)
+/* A diff worker is outside of the box's control group: a box that used up its limits can still be
+ * looked at. */
+static int ns_diff_worker(struct place *p, unsigned snapshot, struct guest *ret, struct error *err)
 {
     _cleanup_(plan_free) struct plan plan;
     if (plan_init(&plan) < 0)
-        return error_errno(err, ENOMEM, "the scribe did not start");
+        return error_errno(err, ENOMEM, "the diff worker did not start");
     plan.fds[SLOT_SOURCE] = p->store;
-    layout_scribe(&plan, &p->layout, snapshot);
+    layout_diff_worker(&plan, &p->layout, snapshot);
     struct guest g = GUEST_NONE;
     _cleanup_fd_ int theirs = -1;
     int r = control_pair(&g.control, &theirs, err);
@@ -756,7 +756,7 @@ const struct backend BACKEND_NS = {
     .unref = place_unref,
     .forget = ns_forget,
     .guest = ns_guest,
-    .scribe = ns_scribe,
+    .diff_worker = ns_diff_worker,
     .depth = ns_depth,
     .space = ns_space,
     .counted = ns_counted,

@@ -3,11 +3,11 @@
  * carried out.
  *
  * A plan has two stages. The first is carried out by the launcher's child once it has entered the
- * family's user namespace (and, for a fork or a scribe, the mount namespace of the box it starts
- * from): it picks up mounts there. Before it a fork may have a stage 0, in a copy of the host's
- * mounts, for files that the host has replaced since the source box was made. The second is carried
- * out by process 1 of the new box, in its own namespaces. Everything the operations need (paths,
- * descriptors, options) is in the plan, so carrying it out is nothing but system calls: no
+ * family's user namespace (and, for a fork or a diff worker, the mount namespace of the box it
+ * starts from): it picks up mounts there. Before it a fork may have a stage 0, in a copy of the
+ * host's mounts, for files that the host has replaced since the source box was made. The second is
+ * carried out by process 1 of the new box, in its own namespaces. Everything the operations need
+ * (paths, descriptors, options) is in the plan, so carrying it out is nothing but system calls: no
  * allocation, no libc state.
  *
  * Mounts and directories are named by slots: small numbers for descriptors that operations leave
@@ -74,7 +74,7 @@ enum op_kind {
     OP_SYSCTL,   /* writes text to the file path of SLOT_PROC */
 };
 
-enum { OP_SECCOMP_SCRIBE = 1, OP_SECCOMP_NO_ALLOCATION = 2 };
+enum { OP_SECCOMP_DIFF_WORKER = 1, OP_SECCOMP_NO_ALLOCATION = 2 };
 
 struct op {
     enum op_kind kind;

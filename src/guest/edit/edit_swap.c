@@ -6,7 +6,7 @@
 #include "io.h"
 #include "place.h"
 #include "swap.h"
-#include "../scribe/content.h"
+#include "../diff/content.h"
 #include "sys.h"
 #include "banned.h"
 

@@ -8,7 +8,7 @@
 #include "buf.h"
 #include "match.h"
 #include "work.h"
-#include "../scribe/blob.h"
+#include "../diff/blob.h"
 #include "banned.h"
 
 /* What the callback of place.h needs. */

@@ -12,7 +12,7 @@
 #include "relpath.h"
 #include "stage.h"
 #include "undo.h"
-#include "../scribe/content.h"
+#include "../diff/content.h"
 #include "banned.h"
 
 /* One file of the diff and the stage that serves it. */

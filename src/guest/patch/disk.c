@@ -7,7 +7,7 @@
 #include "beneath.h"
 #include "disk.h"
 #include "relpath.h"
-#include "../scribe/content.h"
+#include "../diff/content.h"
 #include "banned.h"
 
 static void fill(struct seen *s, const struct stat *st)

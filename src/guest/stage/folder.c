@@ -7,7 +7,7 @@
 #include "beneath.h"
 #include "folder.h"
 #include "relpath.h"
-#include "scribe/empty.h"
+#include "diff/empty.h"
 #include "banned.h"
 
 #define LOOK (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)

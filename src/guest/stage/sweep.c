@@ -1,6 +1,6 @@
 /*
  * Theory: only folders that hold files of the host's are gone into, so the depth is that of the
- * host's paths. Everything else is removed at once, however deep it is (scribe/empty.c), and told
+ * host's paths. Everything else is removed at once, however deep it is (diff/empty.c), and told
  * as one thing.
  */
 #include <dirent.h>

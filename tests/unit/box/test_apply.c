@@ -1,4 +1,5 @@
-/* Applying changes to a folder, against a scribe of the test's own making that may also lie. */
+/* Applying changes to a folder, against a diff worker of the test's own making that may also lie.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -36,7 +37,7 @@ struct told {
 
 enum lie { NO_LIE, LIE_SHORT, LIE_LONG, LIE_SIZE, LIE_ENDS, LIE_ERROR, LIE_BAD_FRAME, LIE_OFFSET };
 
-/* The folder, what the scribe says, and what came of it. */
+/* The folder, what the diff worker says, and what came of it. */
 struct scene {
     char top[32];
     int folder;

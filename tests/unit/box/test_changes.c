@@ -1,4 +1,4 @@
-/* What a scribe answers is checked before anything of it is used. */
+/* What a diff worker answers is checked before anything of it is used. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -99,7 +99,7 @@ static void assert_refused(const void *path, size_t n, uint64_t kind, uint64_t m
     add_entry(path, n, kind, mode);
     add_result(WIRE_K_TOO_MANY, 0);
     assert_int_equal(read_changes(&list, &err), -EPROTO);
-    assert_string_equal(err.text, "the scribe's answer is malformed");
+    assert_string_equal(err.text, "the diff worker's answer is malformed");
     assert_null(list.items);
 }
 
@@ -133,7 +133,7 @@ static void test_errors(void **state)
     wire_put_str(&answer, WIRE_K_TEXT, "");
     wire_end(&answer, at);
     assert_int_equal(read_changes(&list, &err), -EIO);
-    assert_string_equal(err.text, "the scribe failed");
+    assert_string_equal(err.text, "the diff worker failed");
 }
 
 static void test_diff(void **state)

@@ -1,7 +1,7 @@
 /*
  * What a box is made of, read off its plans: which parts of the host it shows and how, and in which
- * order the doors are closed. The plans of a fresh box, of a fork and of a scribe are looked at, in
- * all modes.
+ * order the doors are closed. The plans of a fresh box, of a fork and of a diff worker are looked
+ * at, in all modes.
  */
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -115,7 +115,7 @@ static void assert_ending(const struct plan *p, bool landlock)
     assert_int_equal(find(p, OP_SECCOMP), last - 1);
     assert_int_equal(find(p, OP_LANDLOCK), landlock ? last - 2 : NOWHERE);
     assert_true(find(p, OP_PIVOT) < find(p, OP_CONFINE));
-    /* A box's limits are set within its own user namespace; a scribe has none of its own. */
+    /* A box's limits are set within its own user namespace; a diff worker has none of its own. */
     for (size_t i = 0; i < last; i++)
         if (p->stage2[i].kind == OP_RLIMIT)
             assert_int_equal(i > find(p, OP_CONFINE), landlock);
@@ -128,13 +128,13 @@ static void test_doors_are_closed_in_order(void **state)
     for (int net = BOX_NET_OFF; net <= BOX_NET_ALLOW; net++) {
         _cleanup_made_ struct made *fresh = make(BOX_COW, (enum box_net)net),
                                    *fork = make(BOX_COW, (enum box_net)net),
-                                   *scribe = make(BOX_COW, (enum box_net)net);
+                                   *diff_worker = make(BOX_COW, (enum box_net)net);
         layout_fresh(&fresh->plan, &fresh->layout, &fresh->from);
         layout_fork(&fork->plan, &fork->layout, 1);
-        layout_scribe(&scribe->plan, &scribe->layout, 1);
+        layout_diff_worker(&diff_worker->plan, &diff_worker->layout, 1);
         assert_ending(&fresh->plan, true);
         assert_ending(&fork->plan, true);
-        assert_ending(&scribe->plan, false);
+        assert_ending(&diff_worker->plan, false);
         assert_true(find(&fresh->plan, OP_HANDOVER) < find(&fresh->plan, OP_PIVOT));
     }
 }
@@ -142,12 +142,13 @@ static void test_doors_are_closed_in_order(void **state)
 static void test_no_capability_is_left(void **state)
 {
     _cleanup_made_ struct made *fresh = make(BOX_COW, BOX_NET_OFF),
-                               *scribe = make(BOX_COW, BOX_NET_OFF);
+                               *diff_worker = make(BOX_COW, BOX_NET_OFF);
     layout_fresh(&fresh->plan, &fresh->layout, &fresh->from);
-    layout_scribe(&scribe->plan, &scribe->layout, 1);
+    layout_diff_worker(&diff_worker->plan, &diff_worker->layout, 1);
     assert_int_equal(fresh->plan.stage2[find(&fresh->plan, OP_CONFINE)].flags, 0);
     uint64_t files = 1ull << CAP_DAC_OVERRIDE | 1ull << CAP_DAC_READ_SEARCH | 1ull << CAP_FOWNER;
-    assert_int_equal(scribe->plan.stage2[find(&scribe->plan, OP_CONFINE)].flags & ~files, 0);
+    assert_int_equal(diff_worker->plan.stage2[find(&diff_worker->plan, OP_CONFINE)].flags & ~files,
+                     0);
 }
 
 /* Of the host only what was asked for can be written, nothing gains a privilege, only /dev shows
@@ -409,12 +410,12 @@ static void test_fork(void **state)
     assert_int_equal(seen, ARRAY_SIZE(layers));
 }
 
-static void test_scribe(void **state)
+static void test_diff_worker(void **state)
 {
     for (unsigned snap = 0; snap < 2; snap++) {
         _cleanup_made_ struct made *m = make(BOX_COW, BOX_NET_OFF);
         m->layout.n_layers = LAYERS_MAX;
-        layout_scribe(&m->plan, &m->layout, snap);
+        layout_diff_worker(&m->plan, &m->layout, snap);
         assert_false(m->plan.overflow);
         for (size_t i = 0; i < m->plan.n_stage1; i++) {
             const struct op *op = &m->plan.stage1[i];
@@ -473,7 +474,7 @@ int main(void)
         cmocka_unit_test(test_network),
         cmocka_unit_test(test_landlock_rules),
         cmocka_unit_test(test_fork),
-        cmocka_unit_test(test_scribe),
+        cmocka_unit_test(test_diff_worker),
         cmocka_unit_test(test_largest_fits),
         cmocka_unit_test(test_too_deep_a_share_spoils_the_plan),
     };

@@ -197,8 +197,8 @@ static uint32_t ask_unheard(const char *name, uint64_t a1, uint64_t a2, uint64_t
 static void test_without_a_listener_the_filter_decides(void **state)
 {
     static const struct sock_filter *const programs[] = {seccomp_unheard_filter,
-                                                         seccomp_scribe_filter};
-    const size_t lens[] = {seccomp_unheard_filter_len, seccomp_scribe_filter_len};
+                                                         seccomp_diff_worker_filter};
+    const size_t lens[] = {seccomp_unheard_filter_len, seccomp_diff_worker_filter_len};
     for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
         for (size_t pc = 0; pc < lens[i]; pc++)
             assert_false(programs[i][pc].code == (BPF_RET | BPF_K) &&

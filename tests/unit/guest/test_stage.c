@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "scribe/empty.h"
+#include "diff/empty.h"
 #include "stage/stage.h"
 #include "wire.h"
 

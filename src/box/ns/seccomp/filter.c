@@ -85,7 +85,7 @@ int seccomp_install(enum seccomp_role role, int *ret_listener)
     if (*ret_listener >= 0)
         return 0;
     *ret_listener = -1;
-    if (role == SECCOMP_SCRIBE)
-        return set_filter(0, seccomp_scribe_filter, seccomp_scribe_filter_len);
+    if (role == SECCOMP_DIFF_WORKER)
+        return set_filter(0, seccomp_diff_worker_filter, seccomp_diff_worker_filter_len);
     return set_filter(0, seccomp_unheard_filter, seccomp_unheard_filter_len);
 }

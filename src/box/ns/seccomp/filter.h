@@ -11,16 +11,16 @@ extern const struct sock_filter
 extern const unsigned short seccomp_filter_len;
 extern const struct sock_filter seccomp_unheard_filter[];
 extern const unsigned short seccomp_unheard_filter_len;
-extern const struct sock_filter seccomp_scribe_filter[];
-extern const unsigned short seccomp_scribe_filter_len;
+extern const struct sock_filter seccomp_diff_worker_filter[];
+extern const unsigned short seccomp_diff_worker_filter_len;
 extern const struct sock_filter seccomp_allocation_filter[];
 extern const unsigned short seccomp_allocation_filter_len;
 
 enum seccomp_role {
-    SECCOMP_BOX,    /* of process 1: the guest decides on some calls of the box's processes */
-    SECCOMP_ALONE,  /* the same for a process that no guest listens to: the kernel decides on those
-                       calls */
-    SECCOMP_SCRIBE, /* of the diff worker */
+    SECCOMP_BOX,   /* of process 1: the guest decides on some calls of the box's processes */
+    SECCOMP_ALONE, /* the same for a process that no guest listens to: the kernel decides on those
+                      calls */
+    SECCOMP_DIFF_WORKER, /* of the diff worker */
 };
 
 /*

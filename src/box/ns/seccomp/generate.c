@@ -226,15 +226,15 @@ static void write_program(FILE *f, const struct program *p, const char *name)
     fprintf(f, "};\nconst unsigned short %s_len = %zu;\n", name, p->len);
 }
 
-static const struct policy_check *check_for(const struct policy_check *check, bool scribe)
+static const struct policy_check *check_for(const struct policy_check *check, bool diff_worker)
 {
-    for (size_t i = 0; scribe && i < policy_n_scribe_checks; i++)
-        if (strcmp(policy_scribe_checks[i].name, check->name) == 0)
-            return &policy_scribe_checks[i];
+    for (size_t i = 0; diff_worker && i < policy_n_diff_worker_checks; i++)
+        if (strcmp(policy_diff_worker_checks[i].name, check->name) == 0)
+            return &policy_diff_worker_checks[i];
     return check;
 }
 
-static void generate(FILE *f, uint32_t arch, bool scribe, bool heard, const char *name)
+static void generate(FILE *f, uint32_t arch, bool diff_worker, bool heard, const char *name)
 {
     static struct verdict table[NUMBERS];
     static struct range ranges[NUMBERS];
@@ -247,7 +247,7 @@ static void generate(FILE *f, uint32_t arch, bool scribe, bool heard, const char
         name_group(table, arch, &policy_groups[i]);
     for (size_t i = 0; i < policy_n_checks; i++)
         name_verdict(table, arch, policy_checks[i].name,
-                     (struct verdict){.check = check_for(&policy_checks[i], scribe)});
+                     (struct verdict){.check = check_for(&policy_checks[i], diff_worker)});
     make_program(&program, arch, ranges, find_ranges(table, ranges), heard);
     write_program(f, &program, name);
 }
@@ -265,7 +265,7 @@ int main(int argc, char **argv)
     fputs("/* Made by generate.c of policy.c; do not edit. */\n#include \"filter.h\"\n", f);
     generate(f, arch, false, true, "seccomp_filter");
     generate(f, arch, false, false, "seccomp_unheard_filter");
-    generate(f, arch, true, false, "seccomp_scribe_filter");
+    generate(f, arch, true, false, "seccomp_diff_worker_filter");
     if (fclose(f) != 0)
         die("%s: %s", argv[2], strerror(errno));
     return 0;

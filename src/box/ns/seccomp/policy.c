@@ -285,14 +285,14 @@ const struct policy_check policy_checks[] = {
 const size_t policy_n_checks = ARRAY_SIZE(policy_checks);
 
 /*
- * A scribe runs no code of the agent's. It copies the box's layers, and a deleted file is copied by
- * making the device that means "deleted"; any other device would need a capability that it does not
- * have.
+ * A diff worker runs no code of the agent's. It copies the box's layers, and a deleted file is
+ * copied by making the device that means "deleted"; any other device would need a capability that
+ * it does not have.
  */
-const struct policy_check policy_scribe_checks[] = {
+const struct policy_check policy_diff_worker_checks[] = {
     {"mknodat", POLICY_ALLOW, {{POLICY_ERRNO(EPERM), {IF(2, S_IFMT, S_IFBLK)}}}},
 };
-const size_t policy_n_scribe_checks = ARRAY_SIZE(policy_scribe_checks);
+const size_t policy_n_diff_worker_checks = ARRAY_SIZE(policy_diff_worker_checks);
 
 const struct policy_number policy_numbers[] = {
     {"fchmodat2", 452},     {"map_shadow_stack", 453}, {"futex_wake", 454},

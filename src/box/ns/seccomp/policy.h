@@ -75,7 +75,7 @@ extern const size_t policy_n_groups;
 extern const struct policy_check policy_checks[];
 extern const size_t policy_n_checks;
 extern const struct policy_check
-    policy_scribe_checks[]; /* in place of those of the same name, for a scribe */
-extern const size_t policy_n_scribe_checks;
+    policy_diff_worker_checks[]; /* in place of those of the same name, for a diff worker */
+extern const size_t policy_n_diff_worker_checks;
 extern const struct policy_number policy_numbers[];
 extern const size_t policy_n_numbers;

@@ -11,7 +11,7 @@
 #include "fetch.h"
 #include "io.h"
 #include "layered.h"
-#include "scribe.h"
+#include "worker.h"
 #include "share.h"
 #include "touched.h"
 #include "tree.h"
@@ -100,7 +100,7 @@ static int serve_request(int root, const struct wire_frame *request, struct answ
         r = copy_both(root, &t, request, err);
         return r < 0 ? r : answer_done(a);
     default:
-        return error_set(err, ENOSYS, "a scribe does not know request %d", (int)request->type);
+        return error_set(err, ENOSYS, "a diff worker does not know request %d", (int)request->type);
     }
 }
 
@@ -118,7 +118,7 @@ static void serve(int root, int conn)
         answer_error(&a, &err);
 }
 
-int scribe_main(int control)
+int diff_worker_main(int control)
 {
     _cleanup_fd_ int root = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)

@@ -1,6 +1,6 @@
 /*
- * Answers of the scribe on one connection: records, a stream of bytes cut into DATA frames, one
- * RESULT or ERROR.
+ * Answers of the diff worker on one connection: records, a stream of bytes cut into DATA frames,
+ * one RESULT or ERROR.
  *
  * The first failure to send sticks to `status`, and everything after it is dropped, so that a run
  * of calls can be checked once.

@@ -1,4 +1,4 @@
-"""What the tests of the scribe have in common: a base filled with files, and git's word on a diff."""
+"""What the tests of the diff worker have in common: a base filled with files, and git's word on a diff."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""The scribe: what it says of a box's changes, on real overlays, and that git itself agrees with its diffs."""
+"""The diff worker: what it says of a box's changes, on real overlays, and that git itself agrees with its diffs."""
 
 import errno
 import os
@@ -8,7 +8,7 @@ import stat
 import subprocess
 import time
 
-from scribe_kit import NAMES, check_diff, fill, kinds, write
+from diff_kit import NAMES, check_diff, fill, kinds, write
 from world import git_apply
 
 

@@ -14,5 +14,5 @@ int copyfile_entry(int from, int to, const char *name, const struct stat *st, bo
 int copyfile_attributes(int from, int to, bool escape);
 
 /* Mode and times of an open file or folder; the last thing done to it. Set-user-id is not kept: it
- * has no effect in a box, and the scribe's own system call filter refuses it. */
+ * has no effect in a box, and the diff worker's own system call filter refuses it. */
 int copyfile_finish(int to, const struct stat *st);

@@ -1,4 +1,4 @@
-"""The scribe against trees that anything was done to."""
+"""The diff worker against trees that anything was done to."""
 
 import os
 import random
@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from scribe_kit import NAMES, check_diff, full_listing
+from diff_kit import NAMES, check_diff, full_listing
 from world import listing
 
 

@@ -1,4 +1,4 @@
-"""The scribe: single files fetched, and copies of what a box wrote."""
+"""The diff worker: single files fetched, and copies of what a box wrote."""
 
 import errno
 import os
@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from scribe_kit import fill, full_listing, kinds, write
+from diff_kit import fill, full_listing, kinds, write
 from world import listing
 
 
@@ -138,7 +138,7 @@ def test_small_copy_is_fast(world):
 
 
 def test_base_that_moves_is_noticed_or_read(world):
-    """Whatever the person does to the folder meanwhile, the scribe answers and goes on."""
+    """Whatever the person does to the folder meanwhile, the diff worker answers and goes on."""
     m = fill(world, {f"d{i}/e{j}/f": "x" for i in range(20) for j in range(20)})
     for i in range(20):
         for j in range(20):

@@ -1,5 +1,5 @@
 /*
- * One overlay as the scribe is shown it:
+ * One overlay as the diff worker is shown it:
  *
  *     base     the lowest layer, as it is now; other programs of the host may write it
  *     merged   the overlay as the box sees it

@@ -1,5 +1,5 @@
 /*
- * The scribe: reads what a box changed, from outside of it.
+ * The diff worker: reads what a box changed, from outside of it.
  *
  * It is this same program in namespaces of its own, where no code of the agent ever runs, with the
  * box's layers shown beneath /w (the workspace) and /r (the root filesystem); tree.h names them.
@@ -11,4 +11,4 @@
 
 /* Answers connections that arrive on the control socket, one after the other, until its end: 0 or a
  * negative errno. */
-int scribe_main(int control);
+int diff_worker_main(int control);
