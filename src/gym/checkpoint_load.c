@@ -11,7 +11,7 @@
 #include "checkpoint.h"
 #include "env.h"
 #include "io.h"
-#include "jsonsize.h"
+#include "json.h"
 #include "banned.h"
 
 #define NUMBER_MAX 1e9 /* of a reward or an estimate */
@@ -216,7 +216,7 @@ int checkpoint_parse(const struct task *t, const char *text, size_t n, const cha
 {
     json_error_t at;
     struct checkpoint c = {0};
-    if (jsonsize_values(text, n, CHECKPOINT_VALUES_MAX) > CHECKPOINT_VALUES_MAX)
+    if (json_count_values(text, n, CHECKPOINT_VALUES_MAX) > CHECKPOINT_VALUES_MAX)
         return error_set(err, EFBIG, "%s: the checkpoint is too large", name);
     json_t *o = json_loadb(text, n, JSON_REJECT_DUPLICATES, &at);
     if (!o)

@@ -10,7 +10,7 @@
 
 #include "import_swebench.h"
 #include "io.h"
-#include "jsonsize.h"
+#include "json.h"
 #include "banned.h"
 
 #define ROWS_MAX    200000u
@@ -41,7 +41,7 @@ static int take_whole(struct rows *rows, FILE *in, row_taker take, struct error 
     int r = lseek(fileno(in), 0, SEEK_SET) < 0 ? -errno : io_read_all(fileno(in), &b);
     if (r < 0)
         return error_errno(err, r == -ENOBUFS ? EFBIG : -r, "%s", rows->file);
-    if (jsonsize_values((const char *)b.data, b.len, VALUES_MAX) > VALUES_MAX)
+    if (json_count_values((const char *)b.data, b.len, VALUES_MAX) > VALUES_MAX)
         return error_set(err, E2BIG, "%s: has more than %u values", rows->file, VALUES_MAX);
     json_t *whole = json_loadb((const char *)b.data, b.len, 0, &at);
     if (!whole)

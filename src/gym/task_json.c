@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "jsonsize.h"
+#include "json.h"
 #include "schema.h"
 #include "task_private.h"
 #include "tool.h"
@@ -81,7 +81,7 @@ static const char PATCHES_SCHEMA[] = SCHEMA({
 int task_json(const char *text, size_t n, json_t **ret, struct error *err)
 {
     json_error_t at;
-    if (jsonsize_values(text, n, TASK_VALUES_MAX) > TASK_VALUES_MAX)
+    if (json_count_values(text, n, TASK_VALUES_MAX) > TASK_VALUES_MAX)
         return error_set(err, E2BIG, "has more than %u values", TASK_VALUES_MAX);
     json_t *value = json_loadb(text, n, JSON_REJECT_DUPLICATES, &at);
     if (!value)

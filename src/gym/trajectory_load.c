@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "io.h"
-#include "jsonsize.h"
+#include "json.h"
 #include "trajectory.h"
 #include "banned.h"
 
@@ -114,7 +114,7 @@ static int parse_line(struct reading *r, const char *text, size_t n, bool last, 
 {
     json_error_t at;
     if (n > TRAJECTORY_LINE_MAX ||
-        jsonsize_values(text, n, TRAJECTORY_VALUES_MAX) > TRAJECTORY_VALUES_MAX)
+        json_count_values(text, n, TRAJECTORY_VALUES_MAX) > TRAJECTORY_VALUES_MAX)
         return bad(r, err, "the line is too long");
     json_t *o = json_loadb(text, n, JSON_REJECT_DUPLICATES, &at);
     if (!o && last && r->into->head)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "import.h"
-#include "json.h"
+#include "json_text.h"
 #include "lib_gym.h"
 #include "banned.h"
 

@@ -1,5 +1,5 @@
 /* What there is to know about a task, and about one made ready. */
-#include "json.h"
+#include "json_text.h"
 #include "lib_gym.h"
 #include "tool.h"
 #include "banned.h"

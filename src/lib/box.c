@@ -9,7 +9,7 @@
 #include "describe.h"
 #include "lib_box.h"
 #include "git_box.h"
-#include "json.h"
+#include "json_text.h"
 #include "options.h"
 #include "banned.h"
 

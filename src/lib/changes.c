@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "exec_result.h"
-#include "json.h"
+#include "json_text.h"
 #include "lib_box.h"
 #include "tool_apply.h"
 #include "tool_result.h"

@@ -5,7 +5,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "json.h"
+#include "json_text.h"
 #include "lib_gym.h"
 #include "banned.h"
 

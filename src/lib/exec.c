@@ -7,7 +7,7 @@
 
 #include "exec_result.h"
 #include "io.h"
-#include "json.h"
+#include "json_text.h"
 #include "lib_box.h"
 #include "options.h"
 #include "banned.h"

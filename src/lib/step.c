@@ -1,7 +1,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "json.h"
+#include "json_text.h"
 #include "lib_gym.h"
 #include "banned.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json.h"
+#include "json_text.h"
 #include "lib_gym.h"
 #include "banned.h"
 

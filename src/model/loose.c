@@ -1,7 +1,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "jsonsize.h"
+#include "json.h"
 #include "loose.h"
 #include "utf8.h"
 #include "banned.h"
@@ -89,7 +89,7 @@ static json_t *load_somehow(const char *text, size_t n, bool *ret_no_memory)
 
 int loose_parse(const char *text, size_t n, struct loose *ret)
 {
-    size_t values = jsonsize_values(text, n, LOOSE_VALUES_MAX);
+    size_t values = json_count_values(text, n, LOOSE_VALUES_MAX);
     if (values > LOOSE_VALUES_MAX)
         return -E2BIG;
     bool no_memory, mended = false;

@@ -15,11 +15,11 @@
  */
 #pragma once
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "buf.h"
+#include "json.h"
 
 #define LOOSE_VALUES_MAX (1u << 18)
 
@@ -49,9 +49,3 @@ void broken_byte(struct broken *b, uint8_t byte, struct buf *out);
 
 /* The text has ended: what is still held is broken. */
 int broken_end(struct broken *b, struct buf *out);
-
-static inline void cleanup_json(json_t **value)
-{
-    json_decref(*value);
-}
-#define _cleanup_json_ _cleanup_(cleanup_json)

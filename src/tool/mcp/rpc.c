@@ -2,7 +2,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "jsonsize.h"
+#include "json.h"
 #include "rpc.h"
 #include "tool_result.h"
 #include "banned.h"
@@ -65,7 +65,7 @@ int rpc_take(struct rpc_reader *r, const char **data, size_t *n, struct rpc_line
 int rpc_parse(const char *data, size_t n, json_t **ret, struct error *err)
 {
     json_error_t at;
-    if (jsonsize_values(data, n, RPC_VALUES_MAX) > RPC_VALUES_MAX)
+    if (json_count_values(data, n, RPC_VALUES_MAX) > RPC_VALUES_MAX)
         return error_set(err, E2BIG, "the message has more than %u values", RPC_VALUES_MAX);
     json_t *value =
         json_loadb(data, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &at);

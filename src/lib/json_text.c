@@ -1,7 +1,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "json.h"
+#include "json_text.h"
 #include "banned.h"
 
 int json_take(const char *name, const char *text, json_t **ret, struct error *err)
