@@ -10,7 +10,7 @@
 #include "event.h"
 #include "host.h"
 #include "history.h"
-#include "settings.h"
+#include "model_choice.h"
 #include "workbox.h"
 
 struct agent;

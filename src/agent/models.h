@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "settings.h"
+#include "model_choice.h"
 
 /* The date of the table, for people: prices change. */
 #define MODELS_DATE "2026-11"

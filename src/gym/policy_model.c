@@ -11,7 +11,7 @@
 
 #include "model_tools.h"
 #include "policies.h"
-#include "settings.h"
+#include "model_choice.h"
 #include "banned.h"
 
 #define PAUSES_MAX 16

@@ -7,16 +7,12 @@
 #include <stddef.h>
 
 #include "error.h"
+#include "foreign_text.h"
 
 #define FOREIGN_SCHEMA_MAX   (256u << 10)
 #define FOREIGN_SCHEMA_DEPTH 48
 #define FOREIGN_SUMMARY_MAX  (16u << 10)
 #define FOREIGN_TITLE_MAX    200u
-
-/* A new string: valid UTF-8 without control characters (but newline and tab), nor such as turn the
- * direction of writing or are never seen; cut to at most `max` bytes and a mark. NULL without
- * memory. */
-char *foreign_text(const char *text, size_t n, size_t max);
 
 /* The schema of an object as text, a new string. -EINVAL, with the text set and `what` in front, if
  * it is none, too deep or too long. */

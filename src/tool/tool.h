@@ -15,6 +15,7 @@
 #include <jansson.h>
 
 #include "error.h"
+#include "schema.h"
 #include "tool_result.h"
 
 /* Flags. A tool that only reads runs beside others that do; any other runs alone, in the order of
@@ -25,9 +26,6 @@
 #define TOOL_RUNS    4u  /* runs code: it may change whatever the box lets it */
 #define TOOL_CACHED  8u  /* the same input on the same snapshot gives the same result */
 #define TOOL_HOST    16u /* works on the host with the person's rights, outside of any box */
-
-/* A schema reads as JSON in the source: SCHEMA({"type": "object", …}). */
-#define SCHEMA(...) #__VA_ARGS__
 
 struct tool_session;
 struct tool_call;

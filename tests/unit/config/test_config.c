@@ -9,8 +9,7 @@
 #include <cmocka.h>
 
 #include "config.h"
-#include "foreign.h"
-#include "own_private.h"
+#include "foreign_text.h"
 
 static void expect_expanded(const char *value, const char *want)
 {
@@ -81,27 +80,12 @@ static void test_text(void **state)
     }
 }
 
-static void test_names(void **state)
-{
-    assert_true(own_name_valid("a"));
-    assert_true(own_name_valid("run_the-tests2"));
-    static const char *const bad[] = {"", "1a", "_a", "-a", "A", "a.b", "a b", "a/b", "..", "ä"};
-    for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-        assert_false(own_name_valid(bad[i]));
-    char name[OWN_NAME_MAX + 2];
-    memset(name, 'a', sizeof name);
-    name[OWN_NAME_MAX + 1] = 0;
-    assert_false(own_name_valid(name));
-    assert_true(own_name_valid(name + 1));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_expand),
         cmocka_unit_test(test_expand_is_bounded),
         cmocka_unit_test(test_text),
-        cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

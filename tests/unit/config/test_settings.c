@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "dotenv.h"
+#include "model_choice.h"
 #include "models.h"
-#include "settings_private.h"
 
 static char root[64], here[96], inner[112], config[96];
 
@@ -369,7 +369,10 @@ static void test_two_folders_are_judged_apart(void **state)
     assert_int_equal(settings_set_workspace(s, "/no/such/folder", &err),
                      1); /* nothing of the former stays */
     assert_string_equal(model_of(s, NULL).name, MODELS_ANTHROPIC);
-    assert_null(s->config.trusted);
+    struct config c;
+    assert_int_equal(settings_config(s, &c, &err), 0);
+    assert_null(c.trusted);
+    config_free(&c);
     assert_int_equal(settings_set_workspace(s, work, &err), 1);
     assert_string_equal(model_of(s, NULL).name, "of-work");
     assert_int_equal(settings_set_workspace(s, here, &err),

@@ -6,35 +6,23 @@
  */
 #include <string.h>
 
-#include "config.h"
 #include "dotenv.h"
-#include "foreign.h"
+#include "foreign_text.h"
+#include "settings_private.h"
 #include "trust.h"
 #include "banned.h"
 
 #define VALUE_MAX 2000
 
-static const struct {
-    const char *name;
-    bool secret;
-    const char *key; /* of an address: what is sent there */
-} VARIABLES[] = {
-    {"ANTHROPIC_API_KEY", true, NULL},
-    {"ANTHROPIC_BASE_URL", false, "ANTHROPIC_API_KEY"},
-    {"OPENAI_API_KEY", true, NULL},
-    {"OPENAI_BASE_URL", false, "OPENAI_API_KEY"},
-    {"OPENAI_API", false, NULL},
-    {"HUTCH_MODEL", false, NULL},
-    {"MODEL", false, NULL},
+const struct settings_variable_row SETTINGS_VARIABLES[VAR_COUNT] = {
+#define PROVIDER(row, name, api, key, url, api_name)                                               \
+    {key, true, true, NULL}, {url, true, false, key}, {api_name, true, false, NULL},
+#include "providers.def"
+#undef PROVIDER
+    {"HUTCH_MODEL", true, false, NULL},  {"MODEL", true, false, NULL},
+    {"MAX_TOKENS", false, false, NULL},  {"SAFEDIR", false, false, NULL},
+    {"USE_SANDBOX", false, false, NULL},
 };
-
-bool trust_needed_for(const char *variable)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(VARIABLES); i++)
-        if (strcmp(VARIABLES[i].name, variable) == 0)
-            return true;
-    return false;
-}
 
 static void items_add(json_t *items, enum trust_file_name file, const char *name, const char *value)
 {
@@ -45,11 +33,12 @@ static void items_add(json_t *items, enum trust_file_name file, const char *name
 
 static void items_variable(void *data, const char *name, const char *value)
 {
-    char *(*values)[ARRAY_SIZE(VARIABLES)] = data;
-    for (size_t i = 0; i < ARRAY_SIZE(VARIABLES); i++)
-        if (strcmp(VARIABLES[i].name, name) == 0) {
-            free((*values)[i]);
-            (*values)[i] = strdup(value);
+    char **values = data;
+    for (size_t i = 0; i < VAR_COUNT; i++)
+        if (SETTINGS_VARIABLES[i].name && SETTINGS_VARIABLES[i].needs_trust &&
+            strcmp(SETTINGS_VARIABLES[i].name, name) == 0) {
+            free(values[i]);
+            values[i] = strdup(value);
         }
 }
 
@@ -57,25 +46,25 @@ static void items_broken(void *data, unsigned line, const char *why) {}
 
 static void items_of_dotenv(const struct trust *t, json_t *items)
 {
-    char *values[ARRAY_SIZE(VARIABLES)] = {0};
+    char *values[VAR_COUNT] = {0};
     const struct buf *text = &t->files[TRUST_DOTENV].text;
     dotenv_parse(text->len ? (const char *)text->data : "", text->len,
-                 &(struct dotenv_sink){items_variable, items_broken, &values});
-    for (size_t i = 0; i < ARRAY_SIZE(VARIABLES); i++) {
+                 &(struct dotenv_sink){items_variable, items_broken, values});
+    for (size_t i = 0; i < VAR_COUNT; i++) {
         char line[DOTENV_VALUE_MAX + 100];
-        const char *key = VARIABLES[i].key;
+        const char *key = SETTINGS_VARIABLES[i].key;
         if (!values[i] || !values[i][0])
             continue;
         /* An address takes the key beside it, which stands before it in the table. */
         bool lends = key && !(values[i - 1] && values[i - 1][0]) && getenv(key);
-        if (VARIABLES[i].secret)
+        if (SETTINGS_VARIABLES[i].is_secret)
             snprintf(line, sizeof line, "(a key of %zu characters)", strlen(values[i]));
         else
             snprintf(line, sizeof line, "%s%s%s%s", lends ? "gets your own " : "", lends ? key : "",
                      lends ? ": " : "", values[i]);
-        items_add(items, TRUST_DOTENV, VARIABLES[i].name, line);
+        items_add(items, TRUST_DOTENV, SETTINGS_VARIABLES[i].name, line);
     }
-    for (size_t i = 0; i < ARRAY_SIZE(VARIABLES); i++)
+    for (size_t i = 0; i < VAR_COUNT; i++)
         free(values[i]);
 }
 

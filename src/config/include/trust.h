@@ -59,9 +59,6 @@ int trust_revoke(const char *folder, struct error *err);
  * "decided"}]. */
 int trust_list(json_t **ret, struct error *err);
 
-/* Does this variable of a .env count in a trusted folder only? */
-bool trust_needed_for(const char *variable);
-
 /* What needs trust in the files: [{"file", "name", "value"}], keys masked, values cut. `trouble` is
  * set if .hutch/config.json cannot be read. NULL: no memory. */
 json_t *trust_items(const struct trust *t, struct error *trouble);

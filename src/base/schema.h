@@ -14,6 +14,9 @@
 
 #include "error.h"
 
+/* A schema reads as JSON in the source: SCHEMA({"type": "object", …}). */
+#define SCHEMA(...) #__VA_ARGS__
+
 /* 0; or -EINVAL with a text that begins with the path of the offending field (`edits[0].path: …`);
  * `what` is what the value itself is called there. -ELOOP if the schema is deeper or more work than
  * is allowed. */

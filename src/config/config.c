@@ -5,7 +5,6 @@
 #include "config.h"
 #include "ownfile.h"
 #include "schema.h"
-#include "tool.h"
 #include "banned.h"
 
 #define EXPANDED_MAX (256u << 10)
@@ -62,7 +61,7 @@ static const char CONFIG_SCHEMA[] = SCHEMA({
                 "type": "object",
                 "additionalProperties": false,
                 "properties": {
-                    "api": {"enum": ["anthropic", "chat", "responses"]},
+                    "api": {"type": "string"},
                     "base_url": {"type": "string", "pattern": "^(https?://|[$][{])"},
                     "key": {"type": "string", "minLength": 1},
                     "headers": {
@@ -134,13 +133,37 @@ static int check_server(const char *name, const json_t *server, struct error *er
     return 0;
 }
 
+static int check_provider(const char *name, const json_t *provider, struct error *err)
+{
+    static const char *const apis[] = {
+#define PROVIDER(row, name, api, key, url, api_name) api,
+#include "providers.def"
+#undef PROVIDER
+    };
+    const char *api = json_string_value(json_object_get(provider, "api"));
+    char all[256] = "";
+    for (size_t i = 0; i < ARRAY_SIZE(apis); i++) {
+        size_t used = strlen(all);
+        if (!api || (apis[i] && strcmp(apis[i], api) == 0))
+            return 0;
+        if (apis[i])
+            snprintf(all + used, sizeof all - used, "%s\"%s\"", used ? ", " : "", apis[i]);
+    }
+    return error_set(err, EINVAL, "config.providers.%s.api: must be one of %s", name, all);
+}
+
 static int check(json_t *config, struct error *err)
 {
     const char *name;
-    json_t *server, *schema = json_loads(CONFIG_SCHEMA, 0, NULL);
+    json_t *server, *provider, *schema = json_loads(CONFIG_SCHEMA, 0, NULL);
     int r =
         schema ? schema_check(schema, config, "config", err) : error_set(err, ENOMEM, "no memory");
     json_decref(schema);
+    json_object_foreach(json_object_get(config, "providers"), name, provider)
+    {
+        if (r == 0)
+            r = check_provider(name, provider, err);
+    }
     json_object_foreach(json_object_get(config, "mcpServers"), name, server)
     {
         if (r < 0)

@@ -1,0 +1,410 @@
+/*
+ * Settings: the environment over .env of the current folder, and .hutch/config.json of the
+ * workspace over the person's own configuration.
+ *
+ * The environment and the person's own configuration count. A .env and a workspace's configuration
+ * may have come with a clone: what needs trust in them (trust_items.c) counts only if their folder
+ * is trusted, and is reported and dropped otherwise. Without trust, such a file can only lower
+ * limits, and SAFEDIR of a .env cannot lead out of its folder: a stranger would choose which folder
+ * an agent works on.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dotenv.h"
+#include "ownfile.h"
+#include "settings_private.h"
+#include "banned.h"
+
+#define BROKEN_SHOWN       3   /* lines of a .env; the rest is counted */
+#define IGNORED_NAMES_MAX  500 /* bytes of a note; the rest is counted */
+#define SUMMARY_PROMPT_MAX (64u << 10)
+
+struct dotenv_reading {
+    struct settings *s;
+    unsigned broken;
+};
+
+const char *settings_environment(enum settings_variable v)
+{
+    const char *name = SETTINGS_VARIABLES[v].name, *value = name ? getenv(name) : NULL;
+    return value && value[0] ? value : NULL;
+}
+
+const char *settings_dotenv(const struct settings *s, enum settings_variable v)
+{
+    return s->dotenv[v] && s->dotenv[v][0] ? s->dotenv[v] : NULL;
+}
+
+static const char *settings_variable(const struct settings *s, enum settings_variable v)
+{
+    const char *value = settings_environment(v);
+    return value ? value : settings_dotenv(s, v);
+}
+
+static PRINTF(2, 3) void settings_note(struct settings *s, const char *fmt, ...)
+{
+    char *text = NULL;
+    va_list args;
+    va_start(args, fmt);
+    int n = vasprintf(&text, fmt, args);
+    va_end(args);
+    if (n >= 0)
+        json_array_append_new(s->notes, json_string(text));
+    free(n >= 0 ? text : NULL);
+}
+
+const char *settings_keep(struct settings *s, char *text)
+{
+    json_t *kept = text ? json_string(text) : NULL;
+    free(text);
+    return kept && json_array_append_new(s->kept, kept) == 0 ? json_string_value(kept) : NULL;
+}
+
+static void dotenv_value(void *data, const char *name, const char *value)
+{
+    struct dotenv_reading *r = data;
+    for (size_t i = 0; i < VAR_COUNT; i++) {
+        const struct settings_variable_row *v = &SETTINGS_VARIABLES[i];
+        if (!v->name || strcmp(v->name, name) != 0 || (v->needs_trust && !r->s->dotenv_trusted))
+            continue;
+        free(r->s->dotenv[i]);
+        r->s->dotenv[i] = strdup(value);
+    }
+}
+
+static void dotenv_broken(void *data, unsigned line, const char *why)
+{
+    struct dotenv_reading *r = data;
+    if (++r->broken <= BROKEN_SHOWN)
+        settings_note(r->s, "%s/.env: ignored line %u: %s", r->s->here.folder, line, why);
+}
+
+static int settings_read_dotenv(struct settings *s, const char *folder, struct error *err)
+{
+    struct dotenv_reading reading = {.s = s};
+    struct dotenv_sink sink = {dotenv_value, dotenv_broken, &reading};
+    const struct trust_file *f = &s->here.files[TRUST_DOTENV];
+    if (trust_read(folder, &s->here, NULL) < 0)
+        return 0; /* the folder is gone, and its .env with it */
+    s->dotenv_trusted = s->trust_run || s->here.state == TRUST_YES;
+    if (f->unreadable.code && f->unreadable.code != EISDIR)
+        settings_note(s, "%s", f->unreadable.text);
+    int r = dotenv_parse(f->text.len ? (const char *)f->text.data : "", f->text.len, &sink);
+    if (reading.broken > BROKEN_SHOWN)
+        settings_note(s, "%s/.env: ignored %u more lines", s->here.folder,
+                      reading.broken - BROKEN_SHOWN);
+    return r < 0 ? error_set(err, -r, "out of memory") : 0;
+}
+
+static int settings_read_safedir(struct settings *s, const char *folder, struct error *err)
+{
+    const char *value = settings_variable(s, VAR_SAFEDIR);
+    bool own = settings_environment(VAR_SAFEDIR) != NULL;
+    _cleanup_free_ char *joined = NULL;
+    if (!value)
+        return 0;
+    if (value[0] != '/' && asprintf(&joined, "%s/%s", folder && !own ? folder : ".", value) < 0)
+        return error_set(err, ENOMEM, "out of memory");
+    s->safedir = realpath(joined ? joined : value, NULL);
+    if (!s->safedir)
+        return error_errno(err, errno, "SAFEDIR=%.200s (the workspace)", value);
+    if (own || s->dotenv_trusted)
+        return 0;
+    size_t n = strlen(s->here.folder);
+    const char *rest = s->safedir + n;
+    if (strncmp(s->safedir, s->here.folder, n) == 0 && (*rest == 0 || *rest == '/' || n == 1))
+        return 0;
+    return error_set(
+        err, EPERM,
+        "%s/.env: SAFEDIR=%.200s is outside of the .env's folder, and the folder is not"
+        " trusted; use -w %.200s, set SAFEDIR in the environment, or run `hutch trust %.200s`",
+        s->here.folder, value, s->safedir, s->here.folder);
+}
+
+static int settings_check_variables(const struct settings *s, struct error *err)
+{
+    const char *sandbox = settings_variable(s, VAR_USE_SANDBOX);
+    const char *tokens = settings_variable(s, VAR_MAX_TOKENS);
+    char *end;
+    if (sandbox && strcmp(sandbox, "true") != 0)
+        return error_set(
+            err, EPERM,
+            "USE_SANDBOX=%.40s is refused: hutch runs everything in a box. Unset it, or "
+            "set it to true; `hutch doctor` shows what a box needs",
+            sandbox);
+    if (!tokens)
+        return 0;
+    errno = 0;
+    long long n = strtoll(tokens, &end, 10);
+    if (errno || *end || n <= 0)
+        return error_set(err, EINVAL, "MAX_TOKENS=%.40s is not a number of tokens", tokens);
+    return 0;
+}
+
+/* Of a workspace that is not trusted, limits count if they are lower than the person's: nothing
+ * that sends data elsewhere, costs more, or runs a program. A folder that cannot be read has no
+ * configuration; making a box of it reports that. */
+static int settings_load_workspace(struct settings *s, const char *folder, struct error *err)
+{
+    static const char *const limits[] = {"max_cost", "max_turns", "max_tokens"};
+    if (s->config.trusted) /* callers borrow from it */
+        json_array_append(s->kept, s->config.trusted);
+    trust_free(&s->work);
+    json_decref(s->workspace);
+    s->workspace = NULL;
+    trust_read(folder, &s->work, NULL);
+    int r = config_add_workspace(&s->config, &s->work, s->trust_run, err);
+    if (r < 0)
+        return r;
+    if (s->config.trusted) {
+        s->workspace = json_incref(s->config.trusted);
+        return 0;
+    }
+    s->workspace = s->config.untrusted ? json_object() : NULL;
+    for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+        json_t *limit = json_object_get(s->config.untrusted, limits[i]);
+        const json_t *own = json_object_get(s->config.own, limits[i]);
+        if (limit && (!own || json_number_value(limit) < json_number_value(own)))
+            json_object_set(s->workspace, limits[i], limit);
+    }
+    return 0;
+}
+
+static bool settings_has_one_folder(const struct settings *s)
+{
+    return s->here.folder && s->work.folder && strcmp(s->here.folder, s->work.folder) == 0;
+}
+
+json_t *settings_ignored(const struct settings *s, const struct trust *t)
+{
+    size_t i;
+    json_t *item, *ignored = json_array();
+    struct error trouble = {0}; /* has a note of its own */
+    json_t *items = trust_items(t, &trouble);
+    bool is_workspace = t == &s->work || settings_has_one_folder(s);
+    json_array_foreach(items, i, item)
+    {
+        const char *file = json_string_value(json_object_get(item, "file"));
+        bool is_dotenv = strcmp(file, trust_file_path(TRUST_DOTENV)) == 0;
+        if (is_dotenv ? t == &s->here && !s->dotenv_trusted : is_workspace && s->config.untrusted)
+            json_array_append(ignored, item);
+    }
+    json_decref(items);
+    return ignored;
+}
+
+/* Appends the names of what is ignored in one file, as a list for people; returns how many. */
+static size_t ignored_append_names(const json_t *items, const char *file, struct buf *out)
+{
+    size_t i, count = 0, left_out = 0, begin = out->len;
+    json_t *item;
+    json_array_foreach(items, i, item)
+    {
+        const char *name = json_string_value(json_object_get(item, "name"));
+        if (strcmp(json_string_value(json_object_get(item, "file")), file) != 0)
+            continue;
+        if (out->len - begin + strlen(name) > IGNORED_NAMES_MAX)
+            left_out++;
+        else
+            buf_printf(out, "%s%s", count ? ", " : begin ? "; " : "", name);
+        count++;
+    }
+    if (left_out)
+        buf_printf(out, " and %zu more", left_out);
+    if (count)
+        buf_printf(out, " in %s", file);
+    return count;
+}
+
+/* One line about a folder: what is ignored in which of its files, why, and what to do. */
+static void settings_note_ignored(struct settings *s, const struct trust *t)
+{
+    _cleanup_buf_ struct buf names = BUF_INIT(8u << 10);
+    json_t *items = settings_ignored(s, t);
+    size_t found = 0;
+    for (size_t i = 0; i < TRUST_FILES; i++)
+        found += ignored_append_names(items, trust_file_path((enum trust_file_name)i), &names);
+    if (found && buf_cstr(&names))
+        settings_note(
+            s,
+            "ignored %s: the folder %s %s; use them with `hutch trust %s`, or for one run "
+            "with --trust",
+            names.data, t->folder,
+            t->state == TRUST_CHANGED ? "has changed since you decided about it" : "is not trusted",
+            t->folder);
+    json_decref(items);
+}
+
+static void settings_note_workspace(struct settings *s)
+{
+    if (s->config.untrusted && !settings_has_one_folder(s))
+        settings_note_ignored(s, &s->work);
+    if (s->config.trouble.code)
+        settings_note(s, "%s", s->config.trouble.text);
+}
+
+static int settings_read_all(struct settings *s, const char *folder, const char *workspace,
+                             struct error *err)
+{
+    s->notes = json_array();
+    s->kept = json_array();
+    if (!s->notes || !s->kept)
+        return error_set(err, ENOMEM, "out of memory");
+    int r = config_read(&s->config, err);
+    if (r == 0 && folder)
+        r = settings_read_dotenv(s, folder, err);
+    if (r == 0)
+        r = settings_check_variables(s, err);
+    if (r == 0)
+        r = settings_read_safedir(s, folder, err);
+    const char *at = workspace ? workspace : s->safedir ? s->safedir : folder;
+    if (r == 0 && at)
+        r = settings_load_workspace(s, at, err);
+    if (r < 0)
+        return r;
+    if (s->here.folder)
+        settings_note_ignored(s, &s->here);
+    settings_note_workspace(s);
+    return 0;
+}
+
+int settings_read(const char *folder, const char *workspace, bool trust, struct settings **ret,
+                  struct error *err)
+{
+    struct settings *s = calloc(1, sizeof *s);
+    if (!s)
+        return error_set(err, ENOMEM, "out of memory");
+    s->trust_run = trust;
+    int r = settings_read_all(s, folder, workspace, err);
+    if (r < 0) {
+        settings_free(s);
+        return r;
+    }
+    *ret = s;
+    return 0;
+}
+
+struct settings *settings_free(struct settings *s)
+{
+    if (!s)
+        return NULL;
+    config_free(&s->config);
+    json_decref(s->workspace);
+    json_decref(s->notes);
+    json_decref(s->kept);
+    for (size_t i = 0; i < VAR_COUNT; i++)
+        free(s->dotenv[i]);
+    trust_free(&s->here);
+    trust_free(&s->work);
+    free(s->safedir);
+    free(s);
+    return NULL;
+}
+
+int settings_set_workspace(struct settings *s, const char *folder, struct error *err)
+{
+    _cleanup_free_ char *path = realpath(folder, NULL);
+    if (s->work.folder && path && strcmp(s->work.folder, path) == 0)
+        return 0;
+    int r = settings_load_workspace(s, folder, err);
+    if (r < 0)
+        return r;
+    /* The folder of .env may be the new workspace, whose configuration was not looked at before. */
+    if (s->config.untrusted)
+        settings_note_ignored(s, &s->work);
+    if (s->config.trouble.code)
+        settings_note(s, "%s", s->config.trouble.text);
+    return 1;
+}
+
+size_t settings_untrusted(const struct settings *s, const struct trust *ret[2])
+{
+    size_t n = 0;
+    const struct trust *folders[] = {s->here.folder ? &s->here : NULL,
+                                     s->work.folder && !settings_has_one_folder(s) ? &s->work
+                                                                                   : NULL};
+    for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
+        json_t *items = folders[i] ? settings_ignored(s, folders[i]) : NULL;
+        if (json_array_size(items) > 0)
+            ret[n++] = folders[i];
+        json_decref(items);
+    }
+    return n;
+}
+
+int settings_config(const struct settings *s, struct config *ret, struct error *err)
+{
+    const struct config *c = &s->config;
+    struct config copy = {.file = c->file ? strdup(c->file) : NULL,
+                          .workspace = c->workspace ? strdup(c->workspace) : NULL,
+                          .own = json_incref(c->own),
+                          .trusted = json_incref(c->trusted),
+                          .untrusted = json_incref(c->untrusted),
+                          .trouble = c->trouble,
+                          .reported = true};
+    if ((c->file && !copy.file) || (c->workspace && !copy.workspace)) {
+        config_free(&copy);
+        return error_set(err, ENOMEM, "out of memory");
+    }
+    *ret = copy;
+    return 0;
+}
+
+const json_t *settings_notes(const struct settings *s)
+{
+    return s->notes;
+}
+
+const char *settings_get(const struct settings *s, const char *name)
+{
+    for (size_t i = 0; i < VAR_COUNT; i++)
+        if (SETTINGS_VARIABLES[i].name && strcmp(SETTINGS_VARIABLES[i].name, name) == 0)
+            return i == VAR_SAFEDIR ? s->safedir : settings_variable(s, (enum settings_variable)i);
+    return NULL;
+}
+
+/* Without trust, a .env may ask for less than the person's configuration allows, not for more. */
+uint64_t settings_max_tokens(const struct settings *s)
+{
+    bool own = settings_environment(VAR_MAX_TOKENS) != NULL;
+    const char *value = settings_variable(s, VAR_MAX_TOKENS);
+    uint64_t limit = (uint64_t)json_number_value(settings_member(s, "max_tokens"));
+    uint64_t asked = value ? strtoull(value, NULL, 10) : 0;
+    if (asked && (own || s->dotenv_trusted || limit == 0 || asked < limit))
+        return asked;
+    return limit;
+}
+
+const json_t *settings_member(const struct settings *s, const char *name)
+{
+    const json_t *found = json_object_get(s->workspace, name);
+    return found ? found : json_object_get(s->config.own, name);
+}
+
+int settings_summary_prompt(const struct settings *s, char **ret, struct error *err)
+{
+    struct error why = {0};
+    const char *named = json_string_value(json_object_get(s->config.own, "summary_prompt"));
+    _cleanup_free_ char *usual = named ? NULL : ownfile_config_path("summary.md");
+    _cleanup_buf_ struct buf text = BUF_INIT(SUMMARY_PROMPT_MAX + 1);
+    const char *path = named ? named : usual;
+    int r = path ? ownfile_read(path, &text, &why) : -ENOENT;
+    if (!named && (r == -ENOENT || r == -ENOTDIR)) {
+        *ret = NULL;
+        return 0;
+    }
+    if (r < 0) {
+        if (err)
+            *err = why;
+        return r;
+    }
+    char *made = buf_cstr(&text);
+    if (!made)
+        return error_set(err, EFBIG, "%s is larger than %u bytes", path, SUMMARY_PROMPT_MAX);
+    text = BUF_INIT(0);
+    *ret = made;
+    return 0;
+}
