@@ -8,7 +8,7 @@
 
 #include "compose.h"
 #include "rpc.h"
-#include "server.h"
+#include "mcp_server.h"
 #include "banned.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

@@ -11,6 +11,9 @@
 #include <fcntl.h>
 
 #include "commands.h"
+#ifdef HUTCH_AGENT
+#include "mcp_tools.h"
+#endif
 #include "output.h"
 #include "parts.h"
 #include "say.h"
@@ -93,5 +96,8 @@ int main(int argc, char **argv)
     hold_stdio();
     raise_files();
     output_begin();
+#ifdef HUTCH_AGENT
+    mcp_tools_register();
+#endif
     return output_finish(command_dispatch(argc, argv));
 }

@@ -19,7 +19,7 @@
 #include "output.h"
 #include "rpc.h"
 #include "say.h"
-#include "server.h"
+#include "mcp_server.h"
 #include "show_apply.h"
 #include "tool_open.h"
 #include "banned.h"

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "rpc.h"
-#include "server.h"
+#include "mcp_server.h"
 #include "uri.h"
 
 #define ANY SCHEMA({"type" : "object"})

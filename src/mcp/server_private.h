@@ -5,7 +5,7 @@
 #include <sys/queue.h>
 
 #include "rpc.h"
-#include "server.h"
+#include "mcp_server.h"
 
 /* The revisions of the protocol, in order. */
 enum mcp_version {

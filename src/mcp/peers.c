@@ -3,7 +3,8 @@
 #include <string.h>
 
 #include "peer.h"
-#include "peers.h"
+#include "mcp_tools.h"
+#include "sources.h"
 #include "banned.h"
 
 #define PEERS_MAX 128 /* twice what one file may name */
@@ -179,7 +180,7 @@ static int add_peers(struct peers *s, const json_t *config)
     return 0;
 }
 
-int mcp_peers_add(struct tool_session *session, struct config *config, struct error *err)
+static int peers_add(struct tool_session *session, struct config *config, struct error *err)
 {
     struct peers *s = calloc(1, sizeof *s);
     if (!s) {
@@ -199,4 +200,9 @@ int mcp_peers_add(struct tool_session *session, struct config *config, struct er
         return error_errno(err, -r, "cannot add the MCP servers");
     }
     return 0;
+}
+
+void mcp_tools_register(void)
+{
+    tool_servers_add = peers_add;
 }
