@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "history_private.h"
-#include "history_scan.h"
+#include "history_file.h"
+#include "json_scan.h"
 #include "memory_private.h"
 #include "banned.h"
 

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "history_private.h"
+#include "history_file.h"
 #include "memory_private.h"
 #include "banned.h"
 

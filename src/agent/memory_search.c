@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "history_private.h"
+#include "history_file.h"
 #include "memory_private.h"
 #include "banned.h"
 

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "history_private.h"
+#include "history_file.h"
 #include "memory_private.h"
 #include "banned.h"
 

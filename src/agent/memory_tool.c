@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "history_private.h"
+#include "history_file.h"
 #include "input.h"
 #include "memory_private.h"
 #include "utf8.h"

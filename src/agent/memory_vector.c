@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "history_private.h"
+#include "history_file.h"
 #include "memory_private.h"
 #include "model.h"
 #include "banned.h"

@@ -32,7 +32,7 @@ static int export(struct history *h, bool html, const char *path, struct error *
     FILE *out = open_output(path, err);
     if (!out)
         return -err->code;
-    int r = html ? history_write_html(h, out, err) : history_write_md(h, out, err);
+    int r = history_export(h, html, out, err);
     if (out == stdout)
         return ferror(out) ? 0 : r; /* main tells why */
     bool failed = fflush(out) != 0 || ferror(out);

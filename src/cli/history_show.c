@@ -8,7 +8,7 @@
 #include "harmless.h"
 #include "history_options.h"
 #include "say.h"
-#include "history_pieces.h"
+#include "history_export.h"
 #include "banned.h"
 
 #define LINES_SHOWN 8

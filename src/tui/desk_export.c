@@ -34,7 +34,7 @@ int desk_export(struct desk *d, const struct job *j, struct answer *a, struct er
     int r = open_new(j->text, &out, err);
     if (r < 0)
         return r;
-    r = is_html(j->text) ? history_write_html(h, out, err) : history_write_md(h, out, err);
+    r = history_export(h, is_html(j->text), out, err);
     bool failed = ferror(out);
     failed |= fclose(out) != 0;
     if (r == 0 && failed)

@@ -90,7 +90,7 @@ def test_nothing_yet(histories):
     assert histories.run("ls").stdout == ""
     assert histories.json("ls") == []
     done = histories.run("show", "last", status=125)
-    assert done.stderr == "hutch: there is no session yet\n"
+    assert done.stderr == "hutch: no sessions yet\n"
 
 
 def test_makes_its_folder(box):
@@ -157,8 +157,8 @@ def test_which(histories):
     histories.put("20260101-000000-2", words(1, "two"))
     assert "one" in histories.run("show", "20260101-000000").stdout
     assert "two" in histories.run("show", histories.folder / "20260101-000000-2.json").stdout
-    assert "is the beginning of 2 sessions" in histories.run("show", "2026", status=125).stderr
-    assert "there is no session 'x'" in histories.run("show", "x", status=125).stderr
+    assert "matches 2 sessions" in histories.run("show", "2026", status=125).stderr
+    assert "no session 'x'" in histories.run("show", "x", status=125).stderr
     histories.run("show", status=2)
     histories.run("export", "2", "3", status=2)
     assert "did you mean 'history show'" in histories.run("shwo", status=2).stderr
@@ -177,7 +177,7 @@ def test_damage_is_told_and_left_alone(histories):
     assert "first" in done.stdout and "kept" not in done.stdout and "was being written" in done.stderr
     assert path.read_bytes() == whole[:-30] and [p.name for p in histories.folder.iterdir()] == [path.name]
     histories.write("20260101-000000", b"\x7fELF")
-    assert "is no session of hutch" in histories.run("show", "last", status=125).stderr
+    assert "is not a session of hutch" in histories.run("show", "last", status=125).stderr
     assert histories.json("ls") == []
 
 
@@ -298,7 +298,7 @@ def test_remove(histories):
         assert path.exists()
         assert "> one" in histories.run("show", "20260101-000000").stdout
     done = histories.run("rm", "20260101-000000", "nothing", status=125)
-    assert done.stdout == "20260101-000000\n" and "there is no session 'nothing'" in done.stderr
+    assert done.stdout == "20260101-000000\n" and "no session 'nothing'" in done.stderr
     assert sorted(p.name for p in histories.folder.iterdir() if not p.name.startswith("memory")) == \
         ["20260101-000000-2.patch", other.name]
     assert histories.json("search", "one") == []
@@ -326,7 +326,7 @@ def test_remove_leaves_what_is_not_a_history(histories):
         assert done.stdout == "" and f"{path} is not a session of hutch and was not removed" in done.stderr
         assert path.exists() and companion.exists()
     for name in ("..", ".", "*", "", "memory.db"):
-        assert "there is no session" in histories.run("rm", name, status=125).stderr
+        assert "no session" in histories.run("rm", name, status=125).stderr
 
 
 def test_paths_are_for_reading_only(histories):

@@ -1,17 +1,17 @@
-/* The index of a history: one message at a time, from its bytes. */
+/* The index of a history: takes in one message at a time, from its bytes. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "history_private.h"
-#include "history_scan.h"
+#include "history_file.h"
+#include "json_scan.h"
 #include "banned.h"
 
 enum { ROLE, KIND, TURN, TO, MODEL, USAGE, COST, N_MEMBERS };
 
-static const char *const NAMES[N_MEMBERS] = {"role",  "kind",  "turn", "to",
-                                             "model", "usage", "cost"};
+static const char *const MEMBER_NAMES[N_MEMBERS] = {"role",  "kind",  "turn", "to",
+                                                    "model", "usage", "cost"};
 
 static const char *const KINDS[] = {
     [HISTORY_BOX] = "box",         [HISTORY_SNAPSHOT] = "snapshot", [HISTORY_UNDO] = "undo",
@@ -19,7 +19,7 @@ static const char *const KINDS[] = {
     [HISTORY_CLEARED] = "cleared", [HISTORY_NOTE] = "note",
 };
 
-static int role_of(const struct scan_member *m, enum history_role *ret)
+static int index_role(const struct scan_member *m, enum history_role *ret)
 {
     static const char *const roles[] = {
         [HISTORY_USER] = "user", [HISTORY_ASSISTANT] = "assistant", [HISTORY_HUTCH] = "hutch"};
@@ -31,7 +31,7 @@ static int role_of(const struct scan_member *m, enum history_role *ret)
     return -EBADMSG;
 }
 
-static enum history_kind kind_of(const struct scan_member *m)
+static enum history_kind index_kind(const struct scan_member *m)
 {
     for (size_t i = HISTORY_BOX; i < ARRAY_SIZE(KINDS); i++)
         if (scan_is(m, KINDS[i]))
@@ -39,7 +39,7 @@ static enum history_kind kind_of(const struct scan_member *m)
     return HISTORY_OTHER;
 }
 
-static void add_usage(struct history_totals *t, const struct scan_member *usage)
+static void totals_add_usage(struct history_totals *t, const struct scan_member *usage)
 {
     struct scan_member m[] = {{"input"}, {"output"}, {"cache_read"}, {"cache_write"}};
     uint64_t *const sums[] = {&t->input, &t->output, &t->cache_read, &t->cache_write}, n;
@@ -52,7 +52,7 @@ static void add_usage(struct history_totals *t, const struct scan_member *usage)
             *sums[i] += n;
 }
 
-static void add_cost(struct history_totals *t, const struct scan_member *cost)
+static void totals_add_cost(struct history_totals *t, const struct scan_member *cost)
 {
     json_t *v = cost->at ? json_loadb(cost->at, cost->n, JSON_DECODE_ANY, NULL) : NULL;
     if (json_is_number(v) && json_number_value(v) >= 0 && json_number_value(v) < 1e9)
@@ -61,8 +61,8 @@ static void add_cost(struct history_totals *t, const struct scan_member *cost)
 }
 
 /* The totals stand where the next message is written over them: nothing in them may look like the
- * end of a message (history_load.c), so a strange name is none. */
-static void set_model(struct history_totals *t, const struct scan_member *m)
+ * end of a message (load.c), so a strange name is none. */
+static void totals_set_model(struct history_totals *t, const struct scan_member *m)
 {
     if (!m->at || m->at[0] != '"' || m->n < 3 || m->n - 2 >= sizeof t->model)
         return;
@@ -73,14 +73,7 @@ static void set_model(struct history_totals *t, const struct scan_member *m)
     t->model[m->n - 2] = 0;
 }
 
-static void add_answer(struct history_totals *t, const struct scan_member *m)
-{
-    add_usage(t, &m[USAGE]);
-    add_cost(t, &m[COST]);
-    set_model(t, &m[MODEL]);
-}
-
-static struct history_entry *add_entry(struct history_index *x)
+static struct history_entry *index_add(struct history_index *x)
 {
     if (x->count == x->cap) {
         size_t cap = x->cap ? x->cap * 2 : 64;
@@ -94,8 +87,8 @@ static struct history_entry *add_entry(struct history_index *x)
 }
 
 /* Turns: where one begins, and how far an undo goes back. */
-static void follow_turns(struct history_index *x, struct history_entry *e,
-                         const struct scan_member *m)
+static void index_follow_turns(struct history_index *x, struct history_entry *e,
+                               const struct scan_member *m)
 {
     uint64_t n;
     if (e->role == HISTORY_USER && scan_count(&m[TURN], HISTORY_TURN_MAX, &n) && n > 0) {
@@ -109,36 +102,40 @@ static void follow_turns(struct history_index *x, struct history_entry *e,
     e->turn = x->turn;
 }
 
-static int take_members(struct history_index *x, const struct scan_member *m, uint64_t offset,
-                        size_t length)
+static int index_take_members(struct history_index *x, const struct scan_member *m, uint64_t offset,
+                              size_t length)
 {
     struct history_entry e = {.offset = offset, .length = (uint32_t)length, .counts = true};
-    int r = role_of(&m[ROLE], &e.role);
+    int r = index_role(&m[ROLE], &e.role);
     if (r < 0)
         return r;
-    struct history_entry *place = add_entry(x);
+    struct history_entry *place = index_add(x);
     if (!place)
         return -ENOMEM;
     if (e.role == HISTORY_HUTCH)
-        e.kind = kind_of(&m[KIND]);
-    follow_turns(x, &e, m);
+        e.kind = index_kind(&m[KIND]);
+    index_follow_turns(x, &e, m);
     *place = e;
     x->count++;
-    if (e.role == HISTORY_ASSISTANT)
-        add_answer(&x->totals, m);
+    if (e.role == HISTORY_ASSISTANT) {
+        totals_add_usage(&x->totals, &m[USAGE]);
+        totals_add_cost(&x->totals, &m[COST]);
+        totals_set_model(&x->totals, &m[MODEL]);
+    }
     x->totals.messages = x->count;
     x->totals.turns = x->turn;
     return 0;
 }
 
-static void want(struct scan_member *m)
+static void members_init(struct scan_member *m)
 {
     for (size_t i = 0; i < N_MEMBERS; i++)
-        m[i] = (struct scan_member){.name = NAMES[i]};
+        m[i] = (struct scan_member){.name = MEMBER_NAMES[i]};
 }
 
-/* A message that is right only if jansson says so: what it understood is looked at. */
-static int take_doubtful(struct history_index *x, const char *text, uint64_t offset, size_t length)
+/* A message that is valid only if jansson says so: index what jansson understood. */
+static int index_take_doubtful(struct history_index *x, const char *text, uint64_t offset,
+                               size_t length)
 {
     struct scan_member m[N_MEMBERS];
     size_t n;
@@ -148,12 +145,12 @@ static int take_doubtful(struct history_index *x, const char *text, uint64_t off
     json_decref(message);
     if (!plain)
         return -EBADMSG;
-    want(m);
+    members_init(m);
     int r = scan_value(plain, strlen(plain), m, N_MEMBERS, &n, &doubt);
-    return r < 0 ? -EBADMSG : take_members(x, m, offset, length);
+    return r < 0 ? -EBADMSG : index_take_members(x, m, offset, length);
 }
 
-static bool has_escapes(const struct scan_member *m)
+static bool member_has_escapes(const struct scan_member *m)
 {
     return m->at && memchr(m->at, '\\', m->n);
 }
@@ -163,19 +160,19 @@ int index_take(struct history_index *x, const char *text, size_t n, uint64_t off
 {
     struct scan_member m[N_MEMBERS];
     bool doubt;
-    want(m);
+    members_init(m);
     int r = scan_value(text, n, m, N_MEMBERS, ret_length, &doubt);
     if (r == 0 && *ret_length > HISTORY_MESSAGE_MAX)
         r = -EBADMSG;
     if (r < 0)
         return r;
-    doubt |= has_escapes(&m[ROLE]) || has_escapes(&m[KIND]);
-    return doubt ? take_doubtful(x, text, offset, *ret_length)
-                 : take_members(x, m, offset, *ret_length);
+    doubt |= member_has_escapes(&m[ROLE]) || member_has_escapes(&m[KIND]);
+    return doubt ? index_take_doubtful(x, text, offset, *ret_length)
+                 : index_take_members(x, m, offset, *ret_length);
 }
 
-/* An entry's own turn cannot tell what an undo took back: that is said later, so it is read
- * backwards. The turn of an undo's entry is where it led. */
+/* An undo stands behind what it takes back, so the entries are read backwards. The turn of an
+ * undo's entry is where it led. */
 void index_settle(struct history_index *x)
 {
     unsigned limit = UINT32_MAX;

@@ -5,11 +5,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "history_private.h"
+#include "history_file.h"
 #include "utf8.h"
 #include "banned.h"
 
-static struct history *make(struct error *err)
+static struct history *history_alloc(struct error *err)
 {
     struct history *h = calloc(1, sizeof *h);
     if (!h) {
@@ -41,14 +41,8 @@ struct history *history_close(struct history *h)
     return NULL;
 }
 
-/* A folder's name is bytes; one that is no text cannot be told in JSON. */
-static json_t *path_json(const char *path)
-{
-    return path && utf8_valid((const uint8_t *)path, strlen(path)) ? json_string(path) : NULL;
-}
-
-static json_t *new_head(const struct history *h, const char *workspace, const char *parent,
-                        unsigned turn)
+static json_t *history_new_head(const struct history *h, const char *workspace, const char *parent,
+                                unsigned turn)
 {
     char created[32];
     struct tm utc;
@@ -56,9 +50,8 @@ static json_t *new_head(const struct history *h, const char *workspace, const ch
     gmtime_r(&t, &utc);
     strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", &utc);
     json_t *head = json_pack("{s:i, s:s, s:s}", "version", 1, "session", h->id, "created", created);
-    json_t *place = path_json(workspace);
-    if (head && place)
-        json_object_set_new(head, "workspace", place);
+    if (head && workspace && utf8_valid((const uint8_t *)workspace, strlen(workspace)))
+        json_object_set_new(head, "workspace", json_string(workspace));
     if (head && parent)
         json_object_set_new(head, "forked_from",
                             json_pack("{s:s, s:I}", "session", parent, "turn", (json_int_t)turn));
@@ -68,12 +61,12 @@ static json_t *new_head(const struct history *h, const char *workspace, const ch
 int history_new(const char *workspace, const char *parent, unsigned parent_turn,
                 struct history **ret, struct error *err)
 {
-    struct history *h = make(err);
+    struct history *h = history_alloc(err);
     if (!h)
         return -ENOMEM;
     int r = history_reserve(h, err);
     if (r == 0) {
-        h->head = new_head(h, workspace, parent, parent_turn);
+        h->head = history_new_head(h, workspace, parent, parent_turn);
         r = h->head ? 0 : error_set(err, ENOMEM, "no memory");
     }
     if (r < 0) {
@@ -84,17 +77,7 @@ int history_new(const char *workspace, const char *parent, unsigned parent_turn,
     return 0;
 }
 
-static int check_version(const struct history *h, struct error *err)
-{
-    const json_t *version = json_object_get(h->head, "version");
-    if (json_is_integer(version) && json_integer_value(version) > 1)
-        return error_set(err, EPROTONOSUPPORT,
-                         "%s was written by a newer hutch (its version is %lld)", h->path,
-                         (long long)json_integer_value(version));
-    return 0;
-}
-
-static int load(struct history *h, struct error *err)
+static int history_load_file(struct history *h, struct error *err)
 {
     _cleanup_loaded_ struct loaded l = {0};
     struct stat st;
@@ -102,16 +85,19 @@ static int load(struct history *h, struct error *err)
     if (r < 0)
         return r;
     if (fstat(h->fd, &st) < 0)
-        return error_errno(err, errno, "cannot look at %s", h->path);
+        return error_errno(err, errno, "cannot stat %s", h->path);
     h->exists = true;
     h->head = TAKE_PTR(l.head);
     h->index = l.index;
     l.index = INDEX_INIT;
     h->end = l.end;
     h->size = (uint64_t)st.st_size;
-    r = check_version(h, err);
-    if (r == 0)
-        r = history_repair(h, &l, err);
+    const json_t *version = json_object_get(h->head, "version");
+    if (json_is_integer(version) && json_integer_value(version) > 1)
+        return error_set(err, EPROTONOSUPPORT,
+                         "%s was written by a newer hutch (file version %lld); update hutch",
+                         h->path, (long long)json_integer_value(version));
+    r = history_repair(h, &l, err);
     h->count = h->index.count;
     return r;
 }
@@ -119,7 +105,7 @@ static int load(struct history *h, struct error *err)
 int history_open(const char *given, bool read_only, struct history **ret, bool *ret_repaired,
                  struct error *err)
 {
-    struct history *h = make(err);
+    struct history *h = history_alloc(err);
     if (!h)
         return -ENOMEM;
     h->read_only = read_only;
@@ -128,7 +114,7 @@ int history_open(const char *given, bool read_only, struct history **ret, bool *
     if (r == 0)
         r = history_open_file(h, err);
     if (r == 0)
-        r = load(h, err);
+        r = history_load_file(h, err);
     if (r < 0) {
         history_close(h);
         return r;
@@ -202,7 +188,7 @@ int history_read(struct history *h, size_t i, json_t **ret, struct error *err)
 {
     struct history_entry e;
     if (!history_peek(h, i, &e))
-        return error_set(err, ENOENT, "the session %s has no message %zu", h->id, i);
+        return error_set(err, ENOENT, "session %s has no message %zu", h->id, i);
     _cleanup_free_ char *text = malloc(e.length);
     if (!text)
         return error_set(err, ENOMEM, "no memory for message %zu of %s", i, h->id);

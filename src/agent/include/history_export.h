@@ -1,6 +1,6 @@
 /*
- * The pieces of a session: a sequence of pieces for people, the same for the terminal, Markdown and
- * HTML. A call comes together with its result, although a history has them in two messages.
+ * A session for people: as a sequence of pieces, which the terminal, Markdown and HTML show each in
+ * their way. A call comes together with its result, although a history has them in two messages.
  */
 #pragma once
 
@@ -25,7 +25,7 @@ struct piece {
     bool undone;
     bool failed, answered;
     const char *time, *name, *brief, *input; /* or NULL */
-    const char *text; /* n bytes of UTF-8, with a NUL behind them; a stranger's */
+    const char *text; /* n bytes of UTF-8, with a NUL behind them; untrusted */
     size_t n;
 };
 
@@ -34,8 +34,8 @@ struct piece_sink {
     void *data;
 };
 
-/* Tells all pieces, in order; without `full` only those that count. */
+/* Passes on all pieces, in order; without `full` only those that count. */
 int history_pieces(struct history *h, bool full, const struct piece_sink *sink, struct error *err);
 
-/* The first words of the person, on one line; a new string, or NULL. */
-char *history_title(struct history *h);
+/* Writes a session as Markdown, or as one HTML page with everything in it. */
+int history_export(struct history *h, bool html, FILE *out, struct error *err);

@@ -1,4 +1,4 @@
-/* What the files of history share. */
+/* Inside of history/: the file of a session, its index, and the folder of all sessions. */
 #pragma once
 
 #include <pthread.h>
@@ -6,8 +6,9 @@
 #include "buf.h"
 #include "history.h"
 
-#define HISTORY_TURN_MAX 1000000000u
-#define HISTORY_TAIL_MAX 1024
+#define HISTORY_TURN_MAX  1000000000u
+#define HISTORY_TAIL_MAX  1024
+#define HISTORY_TITLE_MAX 120
 
 /* The index: what is known of each message, and the sums. */
 struct history_index {
@@ -112,3 +113,6 @@ int history_each(int folder, int (*each)(void *data, const char *name, size_t n_
 
 /* Which process holds the lock on this file? 0: not known. */
 pid_t history_holder(int fd);
+
+/* The first words of a message, on one line; a new string, or NULL. */
+char *history_title_of(const json_t *message);

@@ -10,45 +10,17 @@
 #include <unistd.h>
 #include <dirent.h>
 
-#include "history_private.h"
+#include "history_file.h"
 #include "utf8.h"
 #include "banned.h"
 
-#define TITLE_MAX 120
-#define TEXT_MAX  (4u << 10)
-
-/* The first words, on one line. */
-static char *title_of(const json_t *message)
-{
-    _cleanup_buf_ struct buf text = BUF_INIT(TEXT_MAX);
-    struct buf title = BUF_INIT(TITLE_MAX + 8);
-    bool space = false;
-    history_text(message, &text);
-    for (size_t i = 0; i < text.len && title.len < TITLE_MAX;) {
-        size_t n = utf8_character(text.data + i, text.len - i);
-        bool blank = n == 0 || text.data[i] == ' ' || utf8_is_control(text.data + i, n);
-        if (!blank && space && title.len)
-            buf_append(&title, " ", 1);
-        if (!blank)
-            buf_append(&title, text.data + i, n);
-        space = blank;
-        i += n ? n : 1;
-    }
-    if (title.len >= TITLE_MAX)
-        buf_append_str(&title, "…");
-    char *out = title.len ? buf_cstr(&title) : NULL;
-    if (!out)
-        buf_free(&title);
-    return out;
-}
-
-static char *member(const json_t *object, const char *name)
+static char *member_copy(const json_t *object, const char *name)
 {
     const char *s = json_string_value(json_object_get(object, name));
     return s ? strdup(s) : NULL;
 }
 
-static json_t *read_entry(int fd, const struct history_entry *e)
+static json_t *entry_read(int fd, const struct history_entry *e)
 {
     _cleanup_free_ char *text = malloc(e->length);
     if (!text || pread(fd, text, e->length, (off_t)e->offset) != (ssize_t)e->length)
@@ -56,44 +28,31 @@ static json_t *read_entry(int fd, const struct history_entry *e)
     return json_loadb(text, e->length, JSON_ALLOW_NUL, NULL);
 }
 
-static int read_beginning(int fd, struct history_info *i)
+static int info_read_head(int fd, struct history_info *i)
 {
     _cleanup_loaded_ struct loaded l = {.only_first = true};
     int r = history_load(fd, "", &l, NULL);
     if (r < 0)
         return r;
-    i->created = member(l.head, "created");
-    i->workspace = member(l.head, "workspace");
-    i->parent = member(json_object_get(l.head, "forked_from"), "session");
+    i->created = member_copy(l.head, "created");
+    i->workspace = member_copy(l.head, "workspace");
+    i->parent = member_copy(json_object_get(l.head, "forked_from"), "session");
     size_t n = l.index.count;
     json_t *first =
-        n && l.index.entries[n - 1].begins_turn ? read_entry(fd, &l.index.entries[n - 1]) : NULL;
-    i->title = first ? title_of(first) : NULL;
+        n && l.index.entries[n - 1].begins_turn ? entry_read(fd, &l.index.entries[n - 1]) : NULL;
+    i->title = first ? history_title_of(first) : NULL;
     json_decref(first);
     return 0;
 }
 
-static uint64_t count(const json_t *totals, const char *name)
+static uint64_t member_count(const json_t *totals, const char *name)
 {
     json_int_t n = json_integer_value(json_object_get(totals, name));
     return n > 0 ? (uint64_t)n : 0;
 }
 
-static void take_totals(const json_t *totals, struct history_totals *t)
-{
-    const json_t *cost = json_object_get(totals, "cost");
-    const char *model = json_string_value(json_object_get(totals, "model"));
-    t->turns = (unsigned)count(totals, "turns");
-    t->messages = count(totals, "messages");
-    t->input = count(totals, "input");
-    t->output = count(totals, "output");
-    t->cost = json_is_number(cost) ? json_number_value(cost) : -1;
-    if (model)
-        snprintf(t->model, sizeof t->model, "%.*s", (int)sizeof t->model - 4, model);
-}
-
 /* The totals, if the file ends as hutch leaves it. */
-static bool read_end(int fd, uint64_t size, struct history_totals *t)
+static bool info_read_totals(int fd, uint64_t size, struct history_totals *t)
 {
     static const char mark[] = "\n], \"totals\": ";
     char tail[HISTORY_TAIL_MAX];
@@ -109,19 +68,19 @@ static bool read_end(int fd, uint64_t size, struct history_totals *t)
     json_t *totals = json_loadb(at, left, JSON_DISABLE_EOF_CHECK, &where);
     bool whole = json_is_object(totals) && left - (size_t)where.position == 2 &&
                  memcmp(at + where.position, "}\n", 2) == 0;
-    if (whole)
-        take_totals(totals, t);
+    if (whole) {
+        const json_t *cost = json_object_get(totals, "cost");
+        const char *model = json_string_value(json_object_get(totals, "model"));
+        t->turns = (unsigned)member_count(totals, "turns");
+        t->messages = member_count(totals, "messages");
+        t->input = member_count(totals, "input");
+        t->output = member_count(totals, "output");
+        t->cost = json_is_number(cost) ? json_number_value(cost) : -1;
+        if (model)
+            snprintf(t->model, sizeof t->model, "%.*s", (int)sizeof t->model - 4, model);
+    }
     json_decref(totals);
     return whole;
-}
-
-static int read_all(int fd, struct history_totals *t)
-{
-    _cleanup_loaded_ struct loaded l = {0};
-    int r = history_load(fd, "", &l, NULL);
-    if (r == 0)
-        *t = l.index.totals;
-    return r;
 }
 
 struct listing {
@@ -138,7 +97,7 @@ static void info_free(struct history_info *i)
     free(i->parent);
 }
 
-static int add(void *data, const char *name, size_t n_id)
+static int listing_add(void *data, const char *name, size_t n_id)
 {
     struct listing *l = data;
     struct stat st;
@@ -157,15 +116,20 @@ static int add(void *data, const char *name, size_t n_id)
     struct history_info i = {
         .bytes = (uint64_t)st.st_size, .written = st.st_mtime, .totals.cost = -1};
     memcpy(i.id, name, n_id);
-    if (read_beginning(fd, &i) == 0 &&
-        (read_end(fd, i.bytes, &i.totals) || read_all(fd, &i.totals) == 0))
+    int r = info_read_head(fd, &i);
+    if (r == 0 && !info_read_totals(fd, i.bytes, &i.totals)) {
+        _cleanup_loaded_ struct loaded whole = {0};
+        r = history_load(fd, "", &whole, NULL);
+        i.totals = whole.index.totals;
+    }
+    if (r == 0)
         l->list[l->count++] = i;
     else
         info_free(&i);
     return 0;
 }
 
-static int compare(const void *a, const void *b)
+static int info_compare(const void *a, const void *b)
 {
     const struct history_info *x = a, *y = b;
     if (x->written != y->written)
@@ -179,14 +143,14 @@ int history_list(struct history_info **ret, size_t *ret_count, struct error *err
     int r = history_folder(&l.folder, err);
     if (r < 0)
         return r;
-    r = history_each(l.folder, add, &l);
+    r = history_each(l.folder, listing_add, &l);
     close(l.folder);
     if (r < 0) {
         history_list_free(l.list, l.count);
         return error_errno(err, -r, "cannot list the sessions");
     }
     if (l.count)
-        qsort(l.list, l.count, sizeof *l.list, compare);
+        qsort(l.list, l.count, sizeof *l.list, info_compare);
     *ret = l.list;
     *ret_count = l.count;
     return 0;
@@ -200,7 +164,7 @@ void history_list_free(struct history_info *list, size_t n)
 }
 
 /* ID.patch, ID.json.kept, …: all that begins with the ID and a dot, but the session itself. */
-static int remove_companions(const struct history *h)
+static int session_remove_companions(const struct history *h)
 {
     int copy = openat(h->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
     DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
@@ -221,7 +185,7 @@ static int remove_companions(const struct history *h)
 
 /* Whatever else lies in the folder under such a name is the person's, and not for hutch to delete.
  */
-static int check_is_history(const struct history *h, struct error *err)
+static int session_check(const struct history *h, struct error *err)
 {
     _cleanup_loaded_ struct loaded l = {.only_first = true};
     int r = history_load(h->fd, h->path, &l, err);
@@ -243,9 +207,9 @@ int history_remove(const char *given, char ret_id[HISTORY_ID_MAX], struct error 
     if (r == 0)
         r = history_open_file(h, err);
     if (r == 0)
-        r = check_is_history(h, err);
+        r = session_check(h, err);
     if (r == 0) {
-        r = remove_companions(h);
+        r = session_remove_companions(h);
         if (r == 0 && unlinkat(h->folder, h->name, 0) < 0)
             r = -errno;
         if (r < 0)

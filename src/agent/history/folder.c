@@ -1,15 +1,19 @@
 /*
- * The folder of the histories: where it is, which session a word means, names for new ones, and who
- * has one.
+ * The folder of the histories: where it is, which session a word means, IDs for new sessions, and
+ * which program has one open.
  *
- * A new session takes its ID with a hidden file (.ID.new) and becomes visible with its first
- * message, by a link that cannot replace anything. Whoever takes an ID looks for the visible file
- * only after it has the hidden one, so two programs never take the same.
+ * A new session reserves its ID with a hidden file (.ID.new) and becomes visible with its first
+ * message, by a link that cannot replace anything. A program looks for the visible file only after
+ * it has the hidden one, so two programs never take the same ID.
+ *
+ * The lock on an open session (flock) is on the file itself and ends with the program, so there is
+ * nothing to clean up after a crash. /proc/locks names the holder.
  */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pwd.h>
 #include <string.h>
 #include <sys/file.h>
@@ -18,7 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "history_private.h"
+#include "history_file.h"
+#include "io.h"
 #include "ownfile.h"
 #include "banned.h"
 
@@ -26,7 +31,7 @@
 #define STALE_S         86400
 #define FOLDER_OPEN     (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
 
-static char *data_home(void)
+static char *history_data_home(void)
 {
     const char *base = getenv("XDG_DATA_HOME"), *middle = "";
     char *path = NULL;
@@ -45,8 +50,8 @@ static char *data_home(void)
 
 int history_folder_path(char **ret, struct error *err)
 {
-    *ret = data_home();
-    return *ret ? 0 : error_set(err, ENOENT, "nobody says where your home is; set HOME");
+    *ret = history_data_home();
+    return *ret ? 0 : error_set(err, ENOENT, "no home folder: set HOME");
 }
 
 int history_folder(int *ret_fd, struct error *err)
@@ -60,14 +65,16 @@ int history_folder(int *ret_fd, struct error *err)
     if (fd < 0 && errno == ENOENT) {
         r = ownfile_make_folders(path);
         if (r < 0)
-            return error_errno(err, -r, "cannot make the folder %s for histories", path);
+            return error_errno(err, -r, "cannot create the history folder %s", path);
         fd = open(path, FOLDER_OPEN);
     }
     if (fd < 0 || fstat(fd, &st) < 0)
-        return error_errno(err, errno, "cannot open the folder %s of the histories", path);
+        return error_errno(err, errno, "cannot open the history folder %s", path);
     if (st.st_uid != geteuid() || (st.st_mode & S_IWOTH))
-        return error_set(err, EPERM,
-                         "the folder %s of the histories is not yours alone; see `ls -ld`", path);
+        return error_set(
+            err, EPERM,
+            "the history folder %s belongs to another user or others can write to it; see `ls -ld`",
+            path);
     *ret_fd = TAKE_FD(fd);
     return 0;
 }
@@ -82,7 +89,7 @@ bool history_is_id(const char *text, size_t n)
     return text[0] != '-';
 }
 
-static int set_place(struct history *h, const char *folder_path)
+static int history_set_path(struct history *h, const char *folder_path)
 {
     if (asprintf(&h->name, "%s.json", h->id) < 0)
         h->name = NULL;
@@ -97,7 +104,7 @@ static void hidden_name(const struct history *h, char *out, size_t size)
 }
 
 /* Takes the ID if nobody has it. -EEXIST if somebody does. */
-static int take_id(struct history *h)
+static int history_take_id(struct history *h)
 {
     char hidden[HISTORY_ID_MAX + 8], visible[HISTORY_ID_MAX + 8];
     hidden_name(h, hidden, sizeof hidden);
@@ -129,13 +136,13 @@ int history_reserve(struct history *h, struct error *err)
     strftime(second, sizeof second, "%Y%m%d-%H%M%S", &local);
     for (int i = 1; i < SAME_SECOND_MAX; i++) {
         snprintf(h->id, sizeof h->id, i == 1 ? "%s" : "%s-%d", second, i);
-        r = take_id(h);
+        r = history_take_id(h);
         if (r != -EEXIST)
             break;
     }
     if (r == 0)
-        r = set_place(h, path);
-    return r < 0 ? error_errno(err, -r, "cannot make a session in %s", path) : 0;
+        r = history_set_path(h, path);
+    return r < 0 ? error_errno(err, -r, "cannot create a session in %s", path) : 0;
 }
 
 void history_unreserve(struct history *h)
@@ -156,11 +163,11 @@ int history_publish(struct history *h, struct error *err)
         r = renameat(h->folder, hidden, h->folder, h->name) < 0 ? -errno : 0;
     if (r == 0)
         r = history_sync(h, true);
-    return r < 0 ? error_errno(err, -r, "cannot make %s", h->path) : 0;
+    return r < 0 ? error_errno(err, -r, "cannot create %s", h->path) : 0;
 }
 
 /* `ID.json` of a session; the length of the ID, or 0. */
-static size_t id_length(const char *name)
+static size_t session_id_length(const char *name)
 {
     size_t n = strlen(name);
     if (n <= 5 || strcmp(name + n - 5, ".json") != 0 || !history_is_id(name, n - 5))
@@ -169,7 +176,7 @@ static size_t id_length(const char *name)
 }
 
 /* Removes what a program left that ended before its first message. */
-static void tidy(int folder, const char *name)
+static void folder_remove_stale(int folder, const char *name)
 {
     struct stat st;
     size_t n = strlen(name);
@@ -193,17 +200,17 @@ int history_each(int folder, int (*each)(void *data, const char *name, size_t n_
         return r;
     }
     for (struct dirent *e; r == 0 && (e = readdir(dir));) {
-        size_t n = id_length(e->d_name);
+        size_t n = session_id_length(e->d_name);
         if (n)
             r = each(data, e->d_name, n);
         else if (e->d_name[0] == '.')
-            tidy(folder, e->d_name);
+            folder_remove_stale(folder, e->d_name);
     }
     closedir(dir);
     return r;
 }
 
-struct search {
+struct session_search {
     int folder;
     const char *begins; /* NULL: the one that was written last */
     size_t matches;
@@ -212,23 +219,23 @@ struct search {
     bool exact;
 };
 
-static void found(struct search *s, const char *name, size_t n_id)
+static void search_found(struct session_search *s, const char *name, size_t n_id)
 {
     memcpy(s->id, name, n_id);
     s->id[n_id] = 0;
     s->matches++;
 }
 
-static int consider(void *data, const char *name, size_t n_id)
+static int search_consider(void *data, const char *name, size_t n_id)
 {
-    struct search *s = data;
+    struct session_search *s = data;
     struct stat st;
     if (s->begins) {
         size_t n = strlen(s->begins);
         if (!s->exact && n <= n_id && strncmp(name, s->begins, n) == 0) {
             s->exact = n == n_id;
             s->matches = s->exact ? 0 : s->matches;
-            found(s, name, n_id);
+            search_found(s, name, n_id);
         }
         return 0;
     }
@@ -237,13 +244,13 @@ static int consider(void *data, const char *name, size_t n_id)
     if (s->matches == 0 || st.st_mtim.tv_sec > s->written.tv_sec ||
         (st.st_mtim.tv_sec == s->written.tv_sec && st.st_mtim.tv_nsec > s->written.tv_nsec)) {
         s->written = st.st_mtim;
-        found(s, name, n_id);
+        search_found(s, name, n_id);
     }
     return 0;
 }
 
 /* A file anywhere, to be read only. */
-static int find_path(const char *path, struct history *h, struct error *err)
+static int history_find_path(const char *path, struct history *h, struct error *err)
 {
     const char *slash = strrchr(path, '/'), *name = slash + 1;
     size_t n = strlen(name), n_id = n > 5 && strcmp(name + n - 5, ".json") == 0 ? n - 5 : n;
@@ -255,7 +262,7 @@ static int find_path(const char *path, struct history *h, struct error *err)
         return error_set(err, ENOMEM, "no memory");
     snprintf(h->id, sizeof h->id, "%.*s", (int)(history_is_id(name, n_id) ? n_id : 0), name);
     if (!h->id[0])
-        return error_set(err, EINVAL, "%s: a session's file is called ID.json", path);
+        return error_set(err, EINVAL, "%s: the file of a session is named ID.json", path);
     h->folder = open(folder, FOLDER_OPEN);
     return h->folder < 0 ? error_errno(err, errno, "cannot open the folder %s", folder) : 0;
 }
@@ -266,31 +273,111 @@ int history_find(const char *given, struct history *h, struct error *err)
     if (strchr(given, '/') && !h->read_only)
         return error_set(
             err, EINVAL,
-            "'%.200s' is a path, and hutch changes only sessions of its own folder; give the ID"
-            " of one (`hutch history ls` shows them)",
+            "'%.200s' is a path; hutch changes only sessions in its own folder: give an ID"
+            " (`hutch history ls` lists them)",
             given);
     if (strchr(given, '/'))
-        return find_path(given, h, err);
+        return history_find_path(given, h, err);
     int r = history_folder(&h->folder, err);
     if (r == 0)
         r = history_folder_path(&path, err);
     if (r < 0)
         return r;
     size_t n = strlen(given);
-    _cleanup_free_ char *id = strndup(given, id_length(given) ? id_length(given) : n);
-    struct search s = {.folder = h->folder, .begins = id && strcmp(id, "last") == 0 ? NULL : id};
-    r = !id ? -ENOMEM : *id ? history_each(h->folder, consider, &s) : 0;
+    _cleanup_free_ char *id =
+        strndup(given, session_id_length(given) ? session_id_length(given) : n);
+    struct session_search s = {.folder = h->folder,
+                               .begins = id && strcmp(id, "last") == 0 ? NULL : id};
+    r = !id ? -ENOMEM : *id ? history_each(h->folder, search_consider, &s) : 0;
     if (r < 0)
         return error_errno(err, -r, "cannot list %s", path);
     if (s.matches > 1 && s.begins)
-        return error_set(err, EINVAL,
-                         "'%s' is the beginning of %zu sessions; `hutch history ls` shows them",
+        return error_set(err, EINVAL, "'%s' matches %zu sessions; `hutch history ls` lists them",
                          given, s.matches);
     if (s.matches == 0)
-        return s.begins
-                   ? error_set(err, ENOENT,
-                               "there is no session '%.100s'; `hutch history ls` shows all", given)
-                   : error_set(err, ENOENT, "there is no session yet");
+        return s.begins ? error_set(err, ENOENT,
+                                    "no session '%.100s'; `hutch history ls` lists all", given)
+                        : error_set(err, ENOENT, "no sessions yet");
     memcpy(h->id, s.id, sizeof h->id);
-    return set_place(h, path) < 0 ? error_set(err, ENOMEM, "no memory") : 0;
+    return history_set_path(h, path) < 0 ? error_set(err, ENOMEM, "no memory") : 0;
+}
+
+#define LOCK_TRIES 10
+
+/* `1: FLOCK  ADVISORY  WRITE 1234 08:01:131074 0 EOF`. Some filesystems number their devices
+ * otherwise here than in stat, so the inode alone has to do. */
+pid_t history_holder(int fd)
+{
+    struct stat st;
+    char line[256];
+    _cleanup_fclose_ FILE *f = fopen("/proc/locks", "re");
+    if (!f || fstat(fd, &st) < 0)
+        return 0;
+    while (fgets(line, sizeof line, f)) {
+        int pid;
+        uint64_t inode;
+        if (sscanf(line, "%*d: FLOCK %*s WRITE %d %*x:%*x:%" SCNu64, &pid, &inode) == 2 &&
+            inode == (uint64_t)st.st_ino)
+            return pid > 0 ? pid : 0;
+    }
+    return 0;
+}
+
+static int lock_explain_busy(const struct history *h, int fd, struct error *err)
+{
+    char name[64] = "", path[64];
+    pid_t pid = history_holder(fd);
+    if (pid == getpid())
+        return error_set(err, EBUSY, "session %s is already open in this program", h->id);
+    if (pid == 0)
+        return error_set(err, EBUSY, "session %s is open in another program; close it there first",
+                         h->id);
+    snprintf(path, sizeof path, "/proc/%d/comm", pid);
+    _cleanup_buf_ struct buf comm = BUF_INIT(sizeof name);
+    if (io_read_file(AT_FDCWD, path, &comm) >= 0 && comm.len > 1 && buf_cstr(&comm))
+        snprintf(name, sizeof name, " (%.*s)", (int)comm.len - 1, (char *)comm.data);
+    return error_set(err, EBUSY,
+                     "session %s is open in another program, process %d%s; close it there first",
+                     h->id, pid, name);
+}
+
+static int history_open_regular(const struct history *h, int *ret_fd, struct error *err)
+{
+    struct stat st;
+    int flags = (h->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    _cleanup_fd_ int fd = openat(h->folder, h->name, flags);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return error_errno(err, errno, "cannot open %s", h->path);
+    if (!S_ISREG(st.st_mode))
+        return error_set(err, EINVAL, "%s is not a regular file", h->path);
+    *ret_fd = TAKE_FD(fd);
+    return 0;
+}
+
+/* Is this still the file of that name? A program that repaired it meanwhile has put another there.
+ */
+static bool history_is_current(const struct history *h, int fd)
+{
+    struct stat a, b;
+    return fstat(fd, &a) == 0 && fstatat(h->folder, h->name, &b, 0) == 0 && a.st_ino == b.st_ino &&
+           a.st_dev == b.st_dev;
+}
+
+int history_open_file(struct history *h, struct error *err)
+{
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        _cleanup_fd_ int fd = -1;
+        int r = history_open_regular(h, &fd, err);
+        if (r < 0)
+            return r;
+        if (!h->read_only && flock(fd, LOCK_EX | LOCK_NB) < 0)
+            return errno == EWOULDBLOCK ? lock_explain_busy(h, fd, err)
+                                        : error_errno(err, errno, "cannot lock %s", h->path);
+        if (h->read_only || history_is_current(h, fd)) {
+            h->fd = TAKE_FD(fd);
+            return 0;
+        }
+    }
+    return error_set(err, EBUSY, "session %s keeps being replaced by other programs; try again",
+                     h->id);
 }

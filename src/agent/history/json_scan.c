@@ -1,7 +1,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "history_scan.h"
+#include "json_scan.h"
 #include "utf8.h"
 #include "banned.h"
 
@@ -16,31 +16,31 @@ struct scan {
     bool doubt;
 };
 
-static int value(struct scan *s);
+static int scan_any(struct scan *s);
 
 /* At the end of the bytes, nothing is wrong yet. */
-static int bad(const struct scan *s)
+static int scan_bad(const struct scan *s)
 {
     return s->at == s->end ? -EAGAIN : -EBADMSG;
 }
 
-static void skip_space(struct scan *s)
+static void scan_skip_space(struct scan *s)
 {
     while (s->at < s->end && scan_is_space(*s->at))
         s->at++;
 }
 
-static int expect(struct scan *s, char c)
+static int scan_expect(struct scan *s, char c)
 {
-    skip_space(s);
+    scan_skip_space(s);
     if (s->at == s->end || *s->at != c)
-        return bad(s);
+        return scan_bad(s);
     s->at++;
     return 0;
 }
 
 /* Is one of the eight bytes a control character, a quote, a backslash, or not ASCII? */
-static bool needs_a_look(const char *eight)
+static bool scan_needs_look(const char *eight)
 {
     const uint64_t ones = 0x0101010101010101u, high = 0x8080808080808080u;
     uint64_t v;
@@ -50,7 +50,7 @@ static bool needs_a_look(const char *eight)
     return found & high;
 }
 
-static int hex4(struct scan *s)
+static int scan_hex4(struct scan *s)
 {
     int code = 0;
     for (int i = 0; i < 4; i++, s->at++) {
@@ -69,20 +69,20 @@ static int hex4(struct scan *s)
 }
 
 /* Behind a backslash. */
-static int escape(struct scan *s)
+static int scan_escape(struct scan *s)
 {
     if (s->at == s->end)
         return -EAGAIN;
     char c = *s->at++;
     if (c != 'u')
         return c && strchr("\"\\/bfnrt", c) ? 0 : -EBADMSG;
-    int code = hex4(s);
+    int code = scan_hex4(s);
     if (code == 0 || (code >= 0xd800 && code < 0xe000))
         s->doubt = true;
     return code < 0 ? code : 0;
 }
 
-static int not_ascii(struct scan *s)
+static int scan_multibyte(struct scan *s)
 {
     size_t left = (size_t)(s->end - s->at), n = utf8_character((const uint8_t *)s->at, left);
     if (n == 0)
@@ -92,10 +92,10 @@ static int not_ascii(struct scan *s)
 }
 
 /* Behind the opening quote, to behind the closing one. */
-static int string_rest(struct scan *s)
+static int scan_string(struct scan *s)
 {
     for (;;) {
-        while (s->end - s->at >= 8 && !needs_a_look(s->at))
+        while (s->end - s->at >= 8 && !scan_needs_look(s->at))
             s->at += 8;
         if (s->at == s->end)
             return -EAGAIN;
@@ -104,20 +104,20 @@ static int string_rest(struct scan *s)
         if (c < 0x20)
             return -EBADMSG;
         if (c >= 0x80) {
-            r = not_ascii(s);
+            r = scan_multibyte(s);
         } else {
             s->at++;
             if (c == '"')
                 return 0;
             if (c == '\\')
-                r = escape(s);
+                r = scan_escape(s);
         }
         if (r < 0)
             return r;
     }
 }
 
-static size_t digits(struct scan *s)
+static size_t scan_digits(struct scan *s)
 {
     const char *from = s->at;
     while (s->at < s->end && *s->at >= '0' && *s->at <= '9')
@@ -125,43 +125,43 @@ static size_t digits(struct scan *s)
     return (size_t)(s->at - from);
 }
 
-static int number(struct scan *s)
+static int scan_number(struct scan *s)
 {
     const char *from = s->at;
     s->at += *s->at == '-';
     bool zero = s->at < s->end && *s->at == '0';
-    size_t n = digits(s);
+    size_t n = scan_digits(s);
     if (n == 0)
-        return bad(s);
+        return scan_bad(s);
     if (zero && n > 1)
         return -EBADMSG;
     if (s->at < s->end && *s->at == '.') {
         s->at++;
-        if (digits(s) == 0)
-            return bad(s);
+        if (scan_digits(s) == 0)
+            return scan_bad(s);
     }
     if (s->at < s->end && (*s->at == 'e' || *s->at == 'E')) {
         s->doubt = true;
         s->at++;
         if (s->at < s->end && (*s->at == '+' || *s->at == '-'))
             s->at++;
-        if (digits(s) == 0)
-            return bad(s);
+        if (scan_digits(s) == 0)
+            return scan_bad(s);
     }
     if (s->at - from > SURE_DIGITS)
         s->doubt = true;
     return s->at == s->end ? -EAGAIN : 0;
 }
 
-static int word(struct scan *s, const char *text)
+static int scan_word(struct scan *s, const char *text)
 {
     for (; *text; text++, s->at++)
         if (s->at == s->end || *s->at != *text)
-            return bad(s);
+            return scan_bad(s);
     return 0;
 }
 
-static void keep(struct scan *s, const char *name, size_t n_name, const char *from)
+static void scan_keep(struct scan *s, const char *name, size_t n_name, const char *from)
 {
     for (size_t i = 0; i < s->n_members; i++) {
         struct scan_member *m = &s->members[i];
@@ -172,32 +172,32 @@ static void keep(struct scan *s, const char *name, size_t n_name, const char *fr
     }
 }
 
-static int member(struct scan *s)
+static int scan_object_member(struct scan *s)
 {
-    int r = expect(s, '"');
+    int r = scan_expect(s, '"');
     const char *name = s->at;
     if (r == 0)
-        r = string_rest(s);
+        r = scan_string(s);
     size_t n_name = r == 0 ? (size_t)(s->at - name - 1) : 0;
     bool wanted = s->depth == 1 && s->n_members > 0;
     if (r == 0 && memchr(name, '\\', n_name))
         s->doubt = true;
     if (r == 0)
-        r = expect(s, ':');
+        r = scan_expect(s, ':');
     if (r == 0)
-        skip_space(s);
+        scan_skip_space(s);
     const char *from = s->at;
     if (r == 0)
-        r = value(s);
+        r = scan_any(s);
     if (r == 0 && wanted)
-        keep(s, name, n_name, from);
+        scan_keep(s, name, n_name, from);
     return r;
 }
 
 /* The inside of an object or array, behind its opening. */
-static int list(struct scan *s, char close, int (*item)(struct scan *s))
+static int scan_list(struct scan *s, char close, int (*item)(struct scan *s))
 {
-    skip_space(s);
+    scan_skip_space(s);
     if (s->at < s->end && *s->at == close) {
         s->at++;
         return 0;
@@ -206,7 +206,7 @@ static int list(struct scan *s, char close, int (*item)(struct scan *s))
         int r = item(s);
         if (r < 0)
             return r;
-        skip_space(s);
+        scan_skip_space(s);
         if (s->at == s->end)
             return -EAGAIN;
         char c = *s->at;
@@ -215,41 +215,41 @@ static int list(struct scan *s, char close, int (*item)(struct scan *s))
         s->at++;
         if (c == close)
             return 0;
-        skip_space(s);
+        scan_skip_space(s);
     }
 }
 
-static int nested(struct scan *s, char close, int (*item)(struct scan *s))
+static int scan_nested(struct scan *s, char close, int (*item)(struct scan *s))
 {
     if (s->depth == SCAN_DEPTH_MAX)
         return -EBADMSG;
     s->depth++;
     s->at++;
-    int r = list(s, close, item);
+    int r = scan_list(s, close, item);
     s->depth--;
     return r;
 }
 
-static int value(struct scan *s)
+static int scan_any(struct scan *s)
 {
     if (s->at == s->end)
         return -EAGAIN;
     switch (*s->at) {
     case '{':
-        return nested(s, '}', member);
+        return scan_nested(s, '}', scan_object_member);
     case '[':
-        return nested(s, ']', value);
+        return scan_nested(s, ']', scan_any);
     case '"':
         s->at++;
-        return string_rest(s);
+        return scan_string(s);
     case 't':
-        return word(s, "true");
+        return scan_word(s, "true");
     case 'f':
-        return word(s, "false");
+        return scan_word(s, "false");
     case 'n':
-        return word(s, "null");
+        return scan_word(s, "null");
     default:
-        return *s->at == '-' || (*s->at >= '0' && *s->at <= '9') ? number(s) : -EBADMSG;
+        return *s->at == '-' || (*s->at >= '0' && *s->at <= '9') ? scan_number(s) : -EBADMSG;
     }
 }
 
@@ -261,7 +261,7 @@ int scan_value(const char *text, size_t n, struct scan_member *members, size_t n
         members[i].at = NULL;
     if (n > 0 && *text != '{')
         s.n_members = 0;
-    int r = value(&s);
+    int r = scan_any(&s);
     *ret_length = (size_t)(s.at - text);
     *ret_doubt = s.doubt;
     return r;

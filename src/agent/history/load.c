@@ -1,0 +1,470 @@
+/*
+ * Loading a session's file: from any number of bytes to its index, through a window that holds one
+ * message; and repairing it.
+ *
+ * The outer object is read member by member, wherever its messages stand in it. Where something is
+ * wrong, the reader looks for the next line that begins a whole message. If there is one, the file
+ * was damaged in the middle, which no crash of hutch does, and the place is counted; if there is
+ * none, what is left is the torn last write.
+ *
+ * Of a torn write, the beginning may be followed by the end of what it was written over, the
+ * totals. Together they can look like a message: `{"time": …, "role": "user", "tu` and `rns": 1,
+ * "cost": 0.2}}`. The brace behind it gives such a mixture away: no message has one there, and the
+ * totals hold no other brace or bracket.
+ *
+ * Repair cuts a torn last write off in place. Anything else means another file: the readable
+ * messages are copied to a new one, the original keeps its bytes under another name, and the new
+ * one takes its place.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "history_file.h"
+#include "json_scan.h"
+#include "banned.h"
+
+#define WINDOW_MIN (64u << 10)
+#define WINDOW_ONE (4u << 10) /* where only the first message is wanted */
+#define WINDOW_MAX (HISTORY_MESSAGE_MAX + 4096)
+#define NAME_MAX_  32
+#define MEMBER_MAX (64u << 10)
+#define HEAD_MAX   64
+
+struct reader {
+    int fd;
+    char *data;
+    size_t at, len, cap;
+    uint64_t base;     /* where data[0] stands in the file */
+    uint64_t patience; /* bytes that looking for the next message may still look at */
+    int failed;
+    struct index_mark before; /* the last message that was taken */
+    uint64_t end_before;
+    struct loaded *l;
+};
+
+/* Reads on, and keeps what is from `at` on. False at the end of the file, and when something
+ * failed. */
+static bool reader_more(struct reader *r)
+{
+    memmove(r->data, r->data + r->at, r->len - r->at);
+    r->base += r->at;
+    r->len -= r->at;
+    r->at = 0;
+    if (r->len > r->cap / 2) {
+        size_t cap = r->cap >= WINDOW_MAX / 2 ? WINDOW_MAX : r->cap * 2;
+        char *data = r->len < WINDOW_MAX ? realloc(r->data, cap) : NULL;
+        if (!data) {
+            r->failed = r->len < WINDOW_MAX ? -ENOMEM : 0;
+            return false;
+        }
+        r->data = data;
+        r->cap = cap;
+    }
+    ssize_t n;
+    do
+        n = pread(r->fd, r->data + r->len, r->cap - r->len, (off_t)(r->base + r->len));
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        r->failed = -errno;
+    r->len += n > 0 ? (size_t)n : 0;
+    return n > 0;
+}
+
+/* The next byte that is no white space, which `at` is then at; -1 at the end. */
+static int reader_peek(struct reader *r)
+{
+    do {
+        while (r->at < r->len && scan_is_space(r->data[r->at]))
+            r->at++;
+        if (r->at < r->len)
+            return (uint8_t)r->data[r->at];
+    } while (reader_more(r));
+    return -1;
+}
+
+static int reader_expect(struct reader *r, char c)
+{
+    if (reader_peek(r) != c)
+        return r->failed ? r->failed : -EBADMSG;
+    r->at++;
+    return 0;
+}
+
+static uint64_t reader_offset(const struct reader *r)
+{
+    return r->base + r->at;
+}
+
+/* A whole value, in the window from `at` on. */
+static int reader_value(struct reader *r, size_t *ret_n)
+{
+    bool doubt;
+    int rc;
+    reader_peek(r);
+    while ((rc = scan_value(r->data + r->at, r->len - r->at, NULL, 0, ret_n, &doubt)) == -EAGAIN)
+        if (!reader_more(r))
+            return r->failed ? r->failed : -EBADMSG;
+    return rc;
+}
+
+static int reader_member_name(struct reader *r, char ret[NAME_MAX_])
+{
+    size_t n;
+    int rc = reader_peek(r) == '"' ? reader_value(r, &n) : -EBADMSG;
+    if (rc < 0)
+        return rc;
+    json_t *name = n < MEMBER_MAX ? json_loadb(r->data + r->at, n, JSON_DECODE_ANY, NULL) : NULL;
+    const char *text = json_string_value(name);
+    snprintf(ret, NAME_MAX_, "%s", text && strlen(text) < NAME_MAX_ ? text : "");
+    json_decref(name);
+    r->at += n;
+    return reader_expect(r, ':');
+}
+
+/* A member of the file beside its messages. What is too large, or has too long a name, is nothing
+ * of ours; and nothing is a second list of messages. */
+static int reader_other_member(struct reader *r, const char *name)
+{
+    size_t n;
+    int rc = reader_value(r, &n);
+    if (rc < 0)
+        return rc;
+    bool ours =
+        name[0] && strcmp(name, "totals") != 0 && strcmp(name, "messages") != 0 && n <= MEMBER_MAX;
+    json_t *value = ours ? json_loadb(r->data + r->at, n, JSON_DECODE_ANY, NULL) : NULL;
+    if (value && json_object_size(r->l->head) < HEAD_MAX)
+        json_object_set_new(r->l->head, name, value);
+    else
+        json_decref(value);
+    r->at += n;
+    return 0;
+}
+
+/* Up to behind the bracket that opens the messages. */
+static int reader_head(struct reader *r)
+{
+    char name[NAME_MAX_];
+    int rc = reader_expect(r, '{');
+    while (rc == 0 && (rc = reader_member_name(r, name)) == 0) {
+        if (strcmp(name, "messages") == 0) {
+            rc = reader_expect(r, '[');
+            r->l->end = reader_offset(r);
+            return rc;
+        }
+        rc = reader_other_member(r, name);
+        if (rc == 0)
+            rc = reader_expect(r, ',');
+    }
+    return rc;
+}
+
+/* One message at `at`. Nothing is moved if there is none. */
+static int reader_message(struct reader *r, size_t *ret_looked)
+{
+    struct index_mark before = index_mark(&r->l->index);
+    int rc;
+    *ret_looked = 0;
+    while ((rc = index_take(&r->l->index, r->data + r->at, r->len - r->at, reader_offset(r),
+                            ret_looked)) == -EAGAIN)
+        if (!reader_more(r))
+            return r->failed ? r->failed : -EBADMSG;
+    if (rc < 0)
+        return rc;
+    r->before = before;
+    r->end_before = r->l->end;
+    r->at += *ret_looked;
+    r->l->end = reader_offset(r);
+    return 0;
+}
+
+/* Nothing follows the last message that is one: was it one itself? */
+static void reader_drop_mixture(struct reader *r)
+{
+    char c = 0;
+    uint64_t at = r->l->end;
+    while (pread(r->fd, &c, 1, (off_t)at) == 1 && scan_is_space(c))
+        at++;
+    if (c != '}' || r->l->index.count == 0)
+        return;
+    index_go_back(&r->l->index, &r->before);
+    r->l->end = r->end_before;
+}
+
+static bool reader_has_first(const struct loaded *l)
+{
+    return l->only_first && l->index.count > 0 && l->index.entries[l->index.count - 1].begins_turn;
+}
+
+/* From behind the opening bracket, or (`after`) from behind a message, to behind the closing
+ * bracket. */
+static int reader_messages(struct reader *r, bool after)
+{
+    size_t looked;
+    if (!after && reader_peek(r) == ']')
+        return reader_expect(r, ']');
+    for (;; after = false) {
+        int rc = after                   ? 0
+                 : reader_peek(r) == '{' ? reader_message(r, &looked)
+                 : r->failed             ? r->failed
+                                         : -EBADMSG;
+        if (rc < 0 || reader_has_first(r->l))
+            return rc;
+        if (reader_peek(r) == ']')
+            return reader_expect(r, ']');
+        rc = reader_expect(r, ',');
+        if (rc < 0)
+            return rc;
+    }
+}
+
+/* From behind the closing bracket to the end of the file. */
+static int reader_tail(struct reader *r)
+{
+    char name[NAME_MAX_];
+    while (reader_peek(r) == ',') {
+        r->at++;
+        int rc = reader_member_name(r, name);
+        if (rc == 0)
+            rc = reader_other_member(r, name);
+        if (rc < 0)
+            return rc;
+        r->l->members |= strcmp(name, "totals") != 0;
+    }
+    int rc = reader_expect(r, '}');
+    return rc == 0 && reader_peek(r) >= 0 ? -EBADMSG : rc;
+}
+
+static bool reader_skip_line(struct reader *r)
+{
+    for (;;) {
+        const char *end = memchr(r->data + r->at, '\n', r->len - r->at);
+        if (end) {
+            r->at = (size_t)(end - r->data) + 1;
+            return true;
+        }
+        r->at = r->len;
+        if (!reader_more(r))
+            return false;
+    }
+}
+
+/* Finds and takes the next message that stands at the beginning of a line: 1; 0 if there is none.
+ */
+static int reader_resync(struct reader *r)
+{
+    uint64_t from = r->l->end;
+    while (reader_skip_line(r)) {
+        size_t looked;
+        if (reader_peek(r) != '{')
+            continue;
+        uint64_t start = reader_offset(r);
+        int rc = reader_message(r, &looked);
+        if (rc == 0) {
+            if (r->l->gaps++ == 0)
+                r->l->gap = from;
+            r->l->gap_bytes += start - from;
+            return 1;
+        }
+        if (rc != -EBADMSG || looked > r->patience)
+            return rc == -EBADMSG ? 0 : rc;
+        r->patience -= looked;
+    }
+    return r->failed;
+}
+
+static int reader_document(struct reader *r)
+{
+    int rc = reader_head(r);
+    bool after = false;
+    if (rc < 0)
+        return rc;
+    for (;;) {
+        rc = reader_messages(r, after);
+        if (rc == 0 && !reader_has_first(r->l))
+            rc = reader_tail(r);
+        if (rc != -EBADMSG)
+            return rc;
+        rc = reader_resync(r);
+        if (rc <= 0) {
+            r->l->torn = true;
+            reader_drop_mixture(r);
+            return rc;
+        }
+        if (reader_has_first(r->l))
+            return 0;
+        after = true;
+    }
+}
+
+int history_load(int fd, const char *name, struct loaded *l, struct error *err)
+{
+    size_t cap = l->only_first ? WINDOW_ONE : WINDOW_MIN;
+    struct reader r = {.fd = fd, .data = malloc(cap), .cap = cap, .l = l};
+    off_t size = lseek(fd, 0, SEEK_END);
+    l->head = json_object();
+    l->index = INDEX_INIT;
+    r.patience = 8 * (uint64_t)(size > 0 ? size : 0) + (1u << 20);
+    int rc = r.data && l->head ? reader_document(&r) : -ENOMEM;
+    free(r.data);
+    index_settle(&l->index);
+    if (rc == -EBADMSG)
+        return error_set(err, EBADMSG,
+                         "%s is not a session of hutch: expected {…, \"messages\": […]}", name);
+    return rc < 0 ? error_errno(err, -rc, "cannot read %s", name) : 0;
+}
+
+void loaded_free(struct loaded *l)
+{
+    json_decref(l->head);
+    index_free(&l->index);
+    l->head = NULL;
+}
+
+#define COPY_PIECE (256u << 10)
+#define KEPT_MAX   100
+
+static int repair_copy_bytes(int from, uint64_t offset, size_t n, int to, uint64_t *at)
+{
+    _cleanup_free_ char *piece = malloc(COPY_PIECE);
+    while (piece && n > 0) {
+        ssize_t got = pread(from, piece, n < COPY_PIECE ? n : COPY_PIECE, (off_t)offset);
+        if (got <= 0)
+            return got < 0 ? -errno : -ESTALE;
+        int r = history_write_at(to, piece, (size_t)got, *at);
+        if (r < 0)
+            return r;
+        offset += (uint64_t)got;
+        *at += (uint64_t)got;
+        n -= (size_t)got;
+    }
+    return piece ? 0 : -ENOMEM;
+}
+
+/* The original under a name that nothing has: ID.json.kept, then .kept-2, … */
+static int repair_set_aside(struct history *h, char *ret, size_t size)
+{
+    for (int i = 1; i < KEPT_MAX; i++) {
+        if (i == 1)
+            snprintf(ret, size, "%s.kept", h->name);
+        else
+            snprintf(ret, size, "%s.kept-%d", h->name, i);
+        if (linkat(h->folder, h->name, h->folder, ret, 0) == 0)
+            return 0;
+        if (errno != EEXIST)
+            return -errno;
+    }
+    return -EEXIST;
+}
+
+static int repair_write(struct history *h, int fd)
+{
+    _cleanup_buf_ struct buf head = BUF_INIT(8u << 20);
+    int r = history_put_head(h->head, &head);
+    uint64_t at = head.len;
+    if (r == 0)
+        r = history_write_at(fd, head.data, head.len, 0);
+    for (size_t i = 0; r == 0 && i < h->index.count; i++) {
+        struct history_entry *e = &h->index.entries[i];
+        r = history_write_at(fd, i ? ",\n" : "\n", i ? 2 : 1, at);
+        at += i ? 2 : 1;
+        uint64_t offset = at;
+        if (r == 0)
+            r = repair_copy_bytes(h->fd, e->offset, e->length, fd, &at);
+        e->offset = offset;
+    }
+    if (r < 0)
+        return r;
+    int old = h->fd;
+    h->fd = fd;
+    h->end = at;
+    r = history_close_file(h);
+    h->fd = old;
+    return r == 0 && fsync(fd) < 0 ? -errno : r;
+}
+
+static int repair_rewrite(struct history *h, char *ret_kept, size_t size, struct error *err)
+{
+    char fresh[HISTORY_ID_MAX + 16];
+    snprintf(fresh, sizeof fresh, ".%s.rewrite", h->id);
+    unlinkat(h->folder, fresh, 0); /* of an attempt that a crash ended: the lock is ours */
+    _cleanup_fd_ int fd =
+        openat(h->folder, fresh, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int r = fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 ? -errno : repair_write(h, fd);
+    if (r == 0)
+        r = repair_set_aside(h, ret_kept, size);
+    if (r == 0 && renameat(h->folder, fresh, h->folder, h->name) < 0)
+        r = -errno;
+    if (r == 0 && fsync(h->folder) < 0)
+        r = -errno;
+    if (r < 0) {
+        if (fd >= 0)
+            unlinkat(h->folder, fresh, 0);
+        return error_errno(err, -r, "%s is damaged and cannot be rewritten", h->path);
+    }
+    close(h->fd);
+    h->fd = TAKE_FD(fd);
+    return 0;
+}
+
+static int repair_describe(struct history *h, const struct loaded *l, uint64_t cut,
+                           const char *kept)
+{
+    struct buf b = BUF_INIT(2048);
+    if (l->gaps)
+        buf_printf(&b,
+                   "%s was damaged: %" PRIu64 " bytes in %u place%s, the first at byte %" PRIu64
+                   ", are unreadable and left out",
+                   h->path, l->gap_bytes, l->gaps, l->gaps == 1 ? "" : "s", l->gap);
+    if (l->torn)
+        buf_printf(&b,
+                   "%s%s%" PRIu64
+                   " bytes of a message that was being written when hutch or the machine stopped"
+                   " %s left out",
+                   l->gaps ? "; also " : h->path, l->gaps ? "" : ": ", cut,
+                   h->read_only ? "are" : "were");
+    if (!l->gaps && !l->torn)
+        buf_printf(&b, "%s was laid out by another program and is rewritten", h->path);
+    if (kept[0])
+        buf_printf(&b, "; the original file is kept as %s beside it", kept);
+    free(h->trouble);
+    h->trouble = buf_cstr(&b);
+    if (!h->trouble)
+        buf_free(&b);
+    return h->trouble ? 0 : -ENOMEM;
+}
+
+/* Does a program that has the session write to it right now? Then what looks torn is under way. */
+static bool repair_is_being_written(int fd)
+{
+    if (flock(fd, LOCK_SH | LOCK_NB) < 0)
+        return errno == EWOULDBLOCK;
+    flock(fd, LOCK_UN);
+    return false;
+}
+
+int history_repair(struct history *h, const struct loaded *l, struct error *err)
+{
+    char kept[HISTORY_ID_MAX + 64] = "";
+    struct stat st;
+    bool rewritten = l->gaps || l->members;
+    if (!rewritten && !l->torn)
+        return 0;
+    if (fstat(h->fd, &st) < 0)
+        return error_errno(err, errno, "cannot stat %s", h->path);
+    uint64_t cut = (uint64_t)st.st_size > l->end ? (uint64_t)st.st_size - l->end : 0;
+    if (h->read_only)
+        return (l->gaps || l->torn) && !repair_is_being_written(h->fd)
+                   ? repair_describe(h, l, cut, kept)
+                   : 0;
+    int r = rewritten ? repair_rewrite(h, kept, sizeof kept, err) : history_close_file(h);
+    if (r == 0 && fsync(h->fd) < 0)
+        r = -errno;
+    if (r < 0)
+        return err && err->code ? r : error_errno(err, -r, "cannot repair %s", h->path);
+    return repair_describe(h, l, cut, kept);
+}
