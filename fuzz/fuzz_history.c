@@ -13,7 +13,7 @@
 
 #include "history_file.h"
 #include "json_scan.h"
-#include "memory_private.h"
+#include "memory_db.h"
 #include "banned.h"
 
 static char home[64], folder[96], path[128]; /* the data folder, the histories in it, the file */

@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "context_private.h"
+#include "view.h"
 #include "encoder.h"
 
 static char root[64];

@@ -66,7 +66,7 @@ static void test_interrupted(void **state)
     json_t *second = json_object_get(json_array_get(m, 2), "content");
     assert_string_equal(
         json_string_value(json_object_get(json_array_get(second, 0), "tool_use_id")), "a");
-    assert_true(shows(json_array_get(second, 0), "interrupted: hutch ended"));
+    assert_true(shows(json_array_get(second, 0), "interrupted: hutch stopped"));
     assert_true(json_is_true(json_object_get(json_array_get(second, 0), "is_error")));
     assert_true(shows(json_array_get(second, 1), "b's output"));
     assert_true(shows(json_array_get(second, 2), "two"));

@@ -1,6 +1,6 @@
 /* Memory: found, not found, found again after damage; safe with any query; the tool. */
 #include "history_kit.h"
-#include "memory_private.h"
+#include "memory_db.h"
 #include "model.h"
 
 /* The provider of vectors: counts letters, so that texts of like letters are near each other. */

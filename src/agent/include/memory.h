@@ -2,7 +2,7 @@
  * Memory: recall over this and past sessions. An SQLite database beside the histories (memory.db,
  * FTS5 with BM25; where an embedding model is configured also vectors, ranks fused by reciprocal
  * rank). The histories are the truth: the database holds no text, only where words stand; it is
- * made from them, brought up to date when it is asked, and thrown away when it is damaged. Several
+ * made from them, brought up to date by each search, and discarded when it is damaged. Several
  * programs may use it at once.
  *
  * What an undo took back is not found. What was cleared is.
@@ -31,8 +31,7 @@ struct memory *memory_close(struct memory *m);
 struct memory_query {
     const char *text;      /* words, "phrases in quotes"; anything is valid */
     const char *session;   /* only this one; NULL: all */
-    const char *workspace; /* those of this folder are preferred; or NULL */
-    struct history *own;   /* the session that asks, preferred too, borrowed; or NULL */
+    struct history *own;   /* the session that asks, borrowed; or NULL */
     unsigned limit;        /* 0: 10 */
     int cancel;            /* becomes readable when nobody wants the answer any more; -1: never */
 };

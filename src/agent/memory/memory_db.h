@@ -1,4 +1,4 @@
-/* What the files of memory share. */
+/* Inside of memory/: the database, and what the files here need of each other. */
 #pragma once
 
 #include <pthread.h>
@@ -6,9 +6,6 @@
 
 #include "buf.h"
 #include "memory.h"
-
-#define MEMORY_TERMS_MAX 24
-#define MEMORY_TERM_MAX  200
 
 struct memory {
     pthread_mutex_t lock;
@@ -29,32 +26,10 @@ int memory_run(struct memory *m, const char *sql, struct error *err);
 /* The database's last failure as an errno with its text. */
 int memory_failed(struct memory *m, struct error *err);
 
-/* Is it damaged, rather than busy or full? Then it is set aside, and a new one is begun. */
-bool memory_is_damaged(const struct memory *m);
-int memory_begin_anew(struct memory *m, struct error *err);
-
-/* The terms of a query: words and phrases. Texts are cut to MEMORY_TERM_MAX. */
-struct memory_terms {
-    char *texts[MEMORY_TERMS_MAX];
-    size_t count;
-};
-int memory_terms(const char *text, struct memory_terms *ret);
-void memory_terms_free(struct memory_terms *t);
-
-enum memory_match { MATCH_ALL, MATCH_ANY, MATCH_BEGINNINGS, N_MATCHES };
-
-/* The same in FTS5's language, which it is never wrong in. */
-int memory_match(const struct memory_terms *t, enum memory_match how, struct buf *ret);
-
-/* The parts of names as words of their own: `HTTPServer2` gives `HTTP Server 2`. */
-int memory_split(const char *text, size_t n, struct buf *ret);
-
-/* The n bytes from *at on that make one row: cut at a line's end or a blank, never in a character.
+/* Is it damaged, rather than busy or full? Then memory_rebuild sets it aside and makes a new one.
  */
-size_t memory_chunk(const char *text, size_t n);
-
-/* Where the terms are in the text: at most MEMORY_SNIPPET_MAX bytes, on one line. */
-int memory_snippet(const char *text, size_t n, const struct memory_terms *t, struct buf *ret);
+bool memory_is_damaged(const struct memory *m);
+int memory_rebuild(struct memory *m, struct error *err);
 
 /* One searchable part of a message: a block. */
 struct memory_part {
@@ -65,11 +40,11 @@ struct memory_part {
 /* The text of part number `part` of a message; -ENOENT if there is none. */
 int memory_part(const json_t *message, size_t part, struct memory_part *ret, struct buf *text);
 
-/* Takes in what is new in one session, whose file looked so before it was opened. -EUCLEAN: the
- * database is damaged. */
+/* Indexes what is new in one session, whose file looked like `st` before it was opened. -EUCLEAN:
+ * the database is damaged. */
 struct stat;
-int memory_take(struct memory *m, struct history *h, const struct stat *st, int cancel,
-                struct error *err);
+int memory_index(struct memory *m, struct history *h, const struct stat *st, int cancel,
+                 struct error *err);
 int memory_forget(struct memory *m, sqlite3_int64 session, struct error *err);
 
 /* Vectors, where they are configured. */

@@ -1,13 +1,14 @@
 /*
- * The database of memory.
+ * The database of memory, and keeping it up to date with the histories.
  *
- *     sessions   one row per history: how much of it was taken in, and how the file looked then
- *     docs       one row per piece of text, as a place: session, message, part, byte. Words of a
- * doc that is gone stay in the index, which has no text to take them back by; searches join with
- * docs, and a number is never given twice words      the full-text index over the same row numbers;
- * it keeps no text vectors    of docs, where an embedding model is configured
+ *     sessions   one row per history: how much of it was indexed, and how the file looked then
+ *     docs       one row per piece of text, as a position: session, message, part, byte
+ *     words      the full-text index over the same row numbers; it keeps no text, so words of a
+ *                doc that is gone stay: searches join with docs, and a number is never reused
+ *     vectors    of docs, where an embedding model is configured
  *
- * Whatever is wrong with the file, nothing is lost by beginning anew. So commits are not synced.
+ * Whatever is wrong with the file, it can be made again from the histories. So commits are not
+ * synced.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,11 +18,11 @@
 #include <unistd.h>
 
 #include "history_file.h"
-#include "memory_private.h"
+#include "memory_db.h"
 #include "banned.h"
 
-#define VERSION "1"
-#define BUSY_MS 10000
+#define DB_VERSION "1"
+#define BUSY_MS    10000
 
 static const char SCHEMA_SQL[] =
     "BEGIN IMMEDIATE;"
@@ -41,7 +42,7 @@ static const char SCHEMA_SQL[] =
     "CREATE TABLE IF NOT EXISTS vectors (doc INTEGER PRIMARY KEY, embedder TEXT NOT NULL, vector "
     "BLOB NOT "
     "NULL);"
-    "PRAGMA user_version = " VERSION ";"
+    "PRAGMA user_version = " DB_VERSION ";"
     "COMMIT;";
 
 void memory_finalize(sqlite3_stmt **s)
@@ -81,7 +82,7 @@ bool memory_is_damaged(const struct memory *m)
     return code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
 }
 
-static int version_of(struct memory *m, struct error *err)
+static int db_version(struct memory *m, struct error *err)
 {
     _cleanup_stmt_ sqlite3_stmt *s = memory_prepare(m, "PRAGMA user_version", err);
     if (!s)
@@ -89,7 +90,7 @@ static int version_of(struct memory *m, struct error *err)
     return sqlite3_step(s) == SQLITE_ROW ? sqlite3_column_int(s, 0) : memory_failed(m, err);
 }
 
-static void close_db(struct memory *m)
+static void db_close(struct memory *m)
 {
     sqlite3_close_v2(m->db);
     m->db = NULL;
@@ -100,24 +101,25 @@ static void close_db(struct memory *m)
  * is made under another name, because closing a file drops all locks that this process has on it,
  * those of SQLite in other threads as well: the one that SQLite uses is opened by nobody else.
  */
-static int make_file(struct memory *m, struct error *err)
+static int db_create_file(struct memory *m, struct error *err)
 {
     struct stat st;
     if (fstatat(m->folder, "memory.db", &st, AT_SYMLINK_NOFOLLOW) == 0)
-        return S_ISREG(st.st_mode) ? 0 : error_set(err, EINVAL, "%s is no file", m->path);
+        return S_ISREG(st.st_mode) ? 0
+                                   : error_set(err, EINVAL, "%s is not a regular file", m->path);
     unlinkat(m->folder, ".memory.new", 0); /* of an attempt that a crash ended: the lock is ours */
     int fd =
         openat(m->folder, ".memory.new", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd >= 0)
         close(fd);
     if (fd < 0 || renameat(m->folder, ".memory.new", m->folder, "memory.db") < 0)
-        return error_errno(err, errno, "cannot make %s", m->path);
+        return error_errno(err, errno, "cannot create %s", m->path);
     return 0;
 }
 
 /* Held while a database is opened, made or set aside: two programs at once would find each other's
  * half-made one. */
-static int take_lock(struct memory *m, int *ret_fd, struct error *err)
+static int db_lock(struct memory *m, int *ret_fd, struct error *err)
 {
     _cleanup_fd_ int fd =
         openat(m->folder, "memory.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -130,9 +132,9 @@ static int take_lock(struct memory *m, int *ret_fd, struct error *err)
     return 0;
 }
 
-static int open_db(struct memory *m, struct error *err)
+static int db_open(struct memory *m, struct error *err)
 {
-    int made = make_file(m, err);
+    int made = db_create_file(m, err);
     if (made < 0)
         return made;
     struct error why = {0};
@@ -145,11 +147,11 @@ static int open_db(struct memory *m, struct error *err)
             &why);
     }
     if (r == 0)
-        r = version_of(m, &why);
+        r = db_version(m, &why);
     if (r == 0)
         r = memory_run(m, SCHEMA_SQL, &why);
     else if (r > 0)
-        r = r == atoi(VERSION) ? 0 : -ENOTUNIQ;
+        r = r == atoi(DB_VERSION) ? 0 : -ENOTUNIQ;
     if (r < 0 && err)
         *err = why;
     return r;
@@ -157,10 +159,10 @@ static int open_db(struct memory *m, struct error *err)
 
 /* One whose tables are another hutch's is worth nothing; one that is damaged may be worth a look.
  */
-static int begin_anew(struct memory *m, bool keep, struct error *err)
+static int db_rebuild(struct memory *m, bool keep, struct error *err)
 {
     static const char *const ends[] = {"", "-wal", "-shm"};
-    close_db(m);
+    db_close(m);
     for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
         char from[32], to[48];
         snprintf(from, sizeof from, "memory.db%s", ends[i]);
@@ -169,24 +171,24 @@ static int begin_anew(struct memory *m, bool keep, struct error *err)
         if (done < 0 && errno != ENOENT)
             return error_errno(err, errno, "cannot set %s aside", m->path);
     }
-    return open_db(m, err);
+    return db_open(m, err);
 }
 
-int memory_begin_anew(struct memory *m, struct error *err)
+int memory_rebuild(struct memory *m, struct error *err)
 {
     _cleanup_fd_ int lock = -1;
-    int r = take_lock(m, &lock, err);
-    return r < 0 ? r : begin_anew(m, true, err);
+    int r = db_lock(m, &lock, err);
+    return r < 0 ? r : db_rebuild(m, true, err);
 }
 
-static int open_or_begin(struct memory *m, struct error *err)
+static int db_open_or_rebuild(struct memory *m, struct error *err)
 {
     _cleanup_fd_ int lock = -1;
-    int r = take_lock(m, &lock, err);
+    int r = db_lock(m, &lock, err);
     if (r == 0)
-        r = open_db(m, err);
+        r = db_open(m, err);
     if (r < 0 && (r == -ENOTUNIQ || memory_is_damaged(m)))
-        r = begin_anew(m, r != -ENOTUNIQ, err);
+        r = db_rebuild(m, r != -ENOTUNIQ, err);
     return r;
 }
 
@@ -208,7 +210,7 @@ int memory_open(const struct memory_options *o, struct memory **ret, struct erro
         r = error_set(err, ENOMEM, "no memory");
     }
     if (r == 0)
-        r = open_or_begin(m, err);
+        r = db_open_or_rebuild(m, err);
     if (r < 0) {
         memory_close(m);
         return r;
@@ -221,10 +223,125 @@ struct memory *memory_close(struct memory *m)
 {
     if (!m)
         return NULL;
-    close_db(m);
+    db_close(m);
     cleanup_close(&m->folder);
     pthread_mutex_destroy(&m->lock);
     free(m->path);
     free(m);
     return NULL;
+}
+
+/* One pass over the histories, for those that changed since they were indexed. */
+struct update {
+    struct memory *m;
+    const char *only;
+    struct history *own;
+    int cancel;
+    sqlite3_stmt *known;
+    struct error *err;
+};
+
+static bool update_is_known(struct update *p, const char *name, size_t n, const struct stat *st)
+{
+    sqlite3_bind_text(p->known, 1, name, (int)n, SQLITE_STATIC);
+    sqlite3_bind_int64(p->known, 2, (sqlite3_int64)st->st_size);
+    sqlite3_bind_int64(p->known, 3,
+                       (sqlite3_int64)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec);
+    bool known = sqlite3_step(p->known) == SQLITE_ROW;
+    sqlite3_reset(p->known);
+    return known;
+}
+
+static int update_session(void *data, const char *name, size_t n_id)
+{
+    struct update *p = data;
+    struct stat st;
+    char id[HISTORY_ID_MAX] = "";
+    memcpy(id, name, n_id);
+    if ((p->only && strcmp(p->only, id) != 0) ||
+        fstatat(p->m->folder, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) ||
+        update_is_known(p, name, n_id, &st))
+        return 0;
+    if (p->own && strcmp(history_id(p->own), id) == 0)
+        return memory_index(p->m, p->own, &st, p->cancel, p->err);
+    struct history *h = NULL;
+    int r = history_open(name, true, &h, NULL, NULL);
+    if (r < 0)
+        return 0; /* the file is not a session */
+    r = memory_index(p->m, h, &st, p->cancel, p->err);
+    history_close(h);
+    return r;
+}
+
+/* Sessions whose files are gone. */
+static int update_forget_removed(struct memory *m, struct error *err)
+{
+    _cleanup_stmt_ sqlite3_stmt *all = memory_prepare(m, "SELECT id, name FROM sessions", err);
+    _cleanup_stmt_ sqlite3_stmt *drop = memory_prepare(m, "DELETE FROM sessions WHERE id = ?", err);
+    int r = all && drop ? 0 : -EIO;
+    while (r == 0 && sqlite3_step(all) == SQLITE_ROW) {
+        char name[HISTORY_ID_MAX + 8];
+        struct stat st;
+        snprintf(name, sizeof name, "%s.json", (const char *)sqlite3_column_text(all, 1));
+        if (fstatat(m->folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT)
+            continue;
+        sqlite3_int64 session = sqlite3_column_int64(all, 0);
+        r = memory_forget(m, session, err);
+        sqlite3_bind_int64(drop, 1, session);
+        if (r == 0 && sqlite3_step(drop) != SQLITE_DONE)
+            r = memory_failed(m, err);
+        sqlite3_reset(drop);
+    }
+    return r;
+}
+
+/* Rebuilds the index once most of it is of docs that are gone. */
+static int update_compact(struct memory *m, struct error *err)
+{
+    _cleanup_stmt_ sqlite3_stmt *s = memory_prepare(
+        m, "SELECT (SELECT count(*) FROM words_docsize) > 2 * (SELECT count(*) FROM docs) + 10000",
+        err);
+    if (!s || sqlite3_step(s) != SQLITE_ROW)
+        return memory_failed(m, err);
+    if (!sqlite3_column_int(s, 0))
+        return 0;
+    sqlite3_reset(s);
+    return memory_run(
+        m,
+        "BEGIN IMMEDIATE; INSERT INTO words (words) VALUES ('delete-all'); DELETE FROM docs;"
+        " DELETE FROM vectors; DELETE FROM sessions; COMMIT; VACUUM;",
+        err);
+}
+
+static int update_all(struct memory *m, const char *session, struct history *own, int cancel,
+                      struct error *err)
+{
+    struct update p = {.m = m, .only = session, .own = own, .cancel = cancel, .err = err};
+    p.known = memory_prepare(
+        m, "SELECT 1 FROM sessions WHERE name = ? AND size = ? AND written = ?", err);
+    if (!p.known)
+        return -EIO;
+    int r = session ? 0 : update_forget_removed(m, err);
+    if (r == 0 && !session)
+        r = update_compact(m, err);
+    if (r == 0)
+        r = history_each(m->folder, update_session, &p);
+    sqlite3_finalize(p.known);
+    return r;
+}
+
+int memory_update(struct memory *m, const char *session, struct history *own, int cancel,
+                  struct error *err)
+{
+    pthread_mutex_lock(&m->lock);
+    int r = update_all(m, session, own, cancel, err);
+    if (r == -EUCLEAN || (r < 0 && memory_is_damaged(m))) {
+        r = memory_rebuild(m, err);
+        if (r == 0)
+            r = update_all(m, session, own, cancel, err);
+    }
+    if (r == 0 && m->embedder)
+        memory_embed_new(m, cancel);
+    pthread_mutex_unlock(&m->lock);
+    return r;
 }

@@ -1,14 +1,16 @@
 /*
  * The `memory` tool: searching this and past sessions, and reading one message of them in full, or
- * the output of one call of several in it. What was pruned from the context is had back this way.
+ * the output of one call of several in it. This gets back what was pruned
+ * from the context.
  */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
 
+#include "blocks.h"
 #include "history_file.h"
 #include "input.h"
-#include "memory_private.h"
+#include "memory_db.h"
 #include "utf8.h"
 #include "banned.h"
 
@@ -21,12 +23,12 @@ struct memory_source {
     struct memory *memory;
 };
 
-static struct memory_source *source_of(const struct tool_call *c)
+static struct memory_source *memory_source_of(const struct tool_call *c)
 {
     return (struct memory_source *)((char *)c->tool - offsetof(struct memory_source, tool));
 }
 
-static int get_memory(struct memory_source *s, struct memory **ret, struct error *err)
+static int memory_source_open(struct memory_source *s, struct memory **ret, struct error *err)
 {
     pthread_mutex_lock(&s->lock);
     int r = s->memory ? 0 : memory_open(&s->options, &s->memory, err);
@@ -36,7 +38,7 @@ static int get_memory(struct memory_source *s, struct memory **ret, struct error
 }
 
 /* `3h ago` */
-static void put_age(struct buf *b, const char *when)
+static void memory_put_age(struct buf *b, const char *when)
 {
     struct tm utc = {0};
     if (!when || !strptime(when, "%Y-%m-%dT%H:%M:%S", &utc))
@@ -53,47 +55,41 @@ static void put_age(struct buf *b, const char *when)
         buf_printf(b, ", %ldd ago", s / 86400);
 }
 
-static const char *member(const json_t *o, const char *name)
+static void memory_put_hit(struct buf *b, const json_t *hit, const char *own)
 {
-    return json_string_value(json_object_get(o, name));
-}
-
-static void put_hit(struct buf *b, const json_t *hit, const char *own)
-{
-    const char *session = member(hit, "session"), *call = member(hit, "call");
+    const char *session = member_string(hit, "session"), *call = member_string(hit, "call");
     bool is_own = strcmp(session, own) == 0;
     buf_printf(b, "[session %s, message %" JSON_INTEGER_FORMAT, is_own ? "this" : session,
                json_integer_value(json_object_get(hit, "message")));
     if (call)
         buf_printf(b, ", call %.100s", call);
-    buf_printf(b, ", %s", member(hit, "role"));
-    put_age(b, member(hit, "time"));
-    buf_printf(b, "]\n%s\n\n", member(hit, "snippet"));
+    buf_printf(b, ", %s", member_string(hit, "role"));
+    memory_put_age(b, member_string(hit, "time"));
+    buf_printf(b, "]\n%s\n\n", member_string(hit, "snippet"));
 }
 
-static int search(struct tool_call *c, const char *session, struct error *err)
+static int memory_tool_search(struct tool_call *c, const char *session, struct error *err)
 {
-    struct memory_source *s = source_of(c);
+    struct memory_source *s = memory_source_of(c);
     struct memory *m;
     json_t *hits = NULL;
     const char *own = history_id(s->own);
     struct memory_query q = {.text = input_string(c, "query"),
                              .session = session,
-                             .workspace = history_workspace(s->own),
                              .own = s->own,
                              .limit = (unsigned)input_int(c, "limit", 8),
                              .cancel = c->cancel};
-    int r = get_memory(s, &m, err);
+    int r = memory_source_open(s, &m, err);
     if (r == 0)
         r = memory_search(m, &q, &hits, err);
     if (r < 0)
         return r;
     size_t i, n = json_array_size(hits);
     json_t *hit;
-    json_array_foreach(hits, i, hit) put_hit(&c->result->text, hit, own);
+    json_array_foreach(hits, i, hit) memory_put_hit(&c->result->text, hit, own);
     if (n == 0)
         buf_append_str(&c->result->text,
-                       "Nothing was found. Try other or fewer words; any one of them is enough.\n");
+                       "Nothing found. Try other or fewer words; one match is enough.\n");
     else
         buf_append_str(&c->result->text, "To read one in full: memory {\"message\": N, "
                                          "\"session\": S, \"call\": ID if given}.\n");
@@ -102,7 +98,7 @@ static int search(struct tool_call *c, const char *session, struct error *err)
 }
 
 /* The text of a message, or of what belongs to one call in it. */
-static int text_of(const json_t *message, const char *call, struct buf *text)
+static int message_text(const json_t *message, const char *call, struct buf *text)
 {
     bool found = false;
     for (size_t part = 0;; part++) {
@@ -126,7 +122,7 @@ static int text_of(const json_t *message, const char *call, struct buf *text)
     }
 }
 
-static void put_page(struct buf *out, const struct buf *text, size_t from)
+static void memory_put_page(struct buf *out, const struct buf *text, size_t from)
 {
     size_t n = text->len - from > MEMORY_PAGE_MAX ? MEMORY_PAGE_MAX : text->len - from;
     const uint8_t *at = text->data + from;
@@ -138,12 +134,13 @@ static void put_page(struct buf *out, const struct buf *text, size_t from)
                    from + n, text->len, from + n);
 }
 
-static int show(struct tool_call *c, const json_t *message, long long number, struct error *err)
+static int memory_tool_show(struct tool_call *c, const json_t *message, long long number,
+                            struct error *err)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(HISTORY_MESSAGE_MAX);
     const char *call = input_string(c, "call");
     size_t from = (size_t)input_int(c, "offset", 0);
-    int r = text_of(message, call, &text);
+    int r = message_text(message, call, &text);
     if (r == -ENOENT)
         return tool_fail(c, "input.call: message %lld has nothing of the call '%.100s'", number,
                          call);
@@ -153,19 +150,19 @@ static int show(struct tool_call *c, const json_t *message, long long number, st
         return tool_fail(c, "input.offset: message %lld has %zu bytes", number, text.len);
     if (text.len > 0) {
         from += utf8_cut_start(text.data + from, text.len - from);
-        put_page(&c->result->text, &text, from);
+        memory_put_page(&c->result->text, &text, from);
     } else {
         buf_append_str(&c->result->text, "[no text]\n");
     }
-    c->result->data =
-        json_pack("{s:I, s:I, s:I, s:s*}", "message", (json_int_t)number, "offset",
-                  (json_int_t)from, "bytes", (json_int_t)text.len, "time", member(message, "time"));
+    c->result->data = json_pack("{s:I, s:I, s:I, s:s*}", "message", (json_int_t)number, "offset",
+                                (json_int_t)from, "bytes", (json_int_t)text.len, "time",
+                                member_string(message, "time"));
     return c->result->data ? 0 : error_set(err, ENOMEM, "no memory");
 }
 
-static int read_message(struct tool_call *c, const char *session, struct error *err)
+static int memory_tool_read(struct tool_call *c, const char *session, struct error *err)
 {
-    struct memory_source *s = source_of(c);
+    struct memory_source *s = memory_source_of(c);
     struct history *open = NULL, *h = s->own;
     json_t *message = NULL;
     long long number = (long long)input_int(c, "message", 0);
@@ -180,16 +177,16 @@ static int read_message(struct tool_call *c, const char *session, struct error *
     else if (r == 0) {
         r = history_read(h, (size_t)number, &message, err);
         if (r == 0)
-            r = show(c, message, number, err);
+            r = memory_tool_show(c, message, number, err);
     }
     json_decref(message);
     history_close(open);
     return r;
 }
 
-static int run(struct tool_call *c, struct error *err)
+static int memory_tool_run(struct tool_call *c, struct error *err)
 {
-    struct memory_source *s = source_of(c);
+    struct memory_source *s = memory_source_of(c);
     const char *given = input_string(c, "session");
     bool reads = json_object_get(c->input, "message");
     if (given && !history_is_id(given, strlen(given)))
@@ -200,27 +197,27 @@ static int run(struct tool_call *c, struct error *err)
         given = history_id(s->own);
     bool all = !given || strcmp(given, "all") == 0;
     if (reads)
-        return read_message(c, all ? NULL : given, err);
+        return memory_tool_read(c, all ? NULL : given, err);
     if (!input_string(c, "query"))
         return tool_fail(c, "input: \"query\", to search, or \"message\", to read one, is missing");
-    return search(c, all ? NULL : given, err);
+    return memory_tool_search(c, all ? NULL : given, err);
 }
 
-static const struct tool *find(struct tool_source *s, struct tool_session *session,
-                               const char *name, struct error *err)
+static const struct tool *memory_source_find(struct tool_source *s, struct tool_session *session,
+                                             const char *name, struct error *err)
 {
     struct memory_source *m = (struct memory_source *)s;
     return strcmp(name, m->tool.name) == 0 ? &m->tool : NULL;
 }
 
-static void list(struct tool_source *s, struct tool_session *session,
-                 void (*each)(void *data, const struct tool *t),
-                 void (*trouble)(void *data, const char *text), void *data)
+static void memory_source_list(struct tool_source *s, struct tool_session *session,
+                               void (*each)(void *data, const struct tool *t),
+                               void (*trouble)(void *data, const char *text), void *data)
 {
     each(data, &((struct memory_source *)s)->tool);
 }
 
-static void free_source(struct tool_source *s)
+static void memory_source_free(struct tool_source *s)
 {
     struct memory_source *m = (struct memory_source *)s;
     memory_close(m->memory);
@@ -265,7 +262,7 @@ static const struct tool MEMORY_TOOL = {
         }
     }),
     .flags = TOOL_READS,
-    .run = run,
+    .run = memory_tool_run,
 };
 /* clang-format on */
 
@@ -274,7 +271,8 @@ struct tool_source *memory_tools(struct history *h, const struct memory_options 
     struct memory_source *s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
-    s->source = (struct tool_source){.find = find, .list = list, .free = free_source};
+    s->source = (struct tool_source){
+        .find = memory_source_find, .list = memory_source_list, .free = memory_source_free};
     s->tool = MEMORY_TOOL;
     s->own = h;
     if (o)

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "history_file.h"
-#include "memory_private.h"
+#include "memory_db.h"
 #include "model.h"
 #include "banned.h"
 
@@ -20,7 +20,7 @@
 #define DIMENSION_MAX 8192
 
 /* A vector of the provider's as floats of length 1; NULL if it is none. */
-static float *unit(const json_t *numbers, size_t *ret_n)
+static float *vector_parse(const json_t *numbers, size_t *ret_n)
 {
     size_t n = json_array_size(numbers);
     float *v = n > 0 && n <= DIMENSION_MAX ? malloc(n * sizeof *v) : NULL;
@@ -45,7 +45,7 @@ struct batch {
     json_t *texts;
 };
 
-static int add_text(struct memory *m, struct batch *b, sqlite3_int64 doc)
+static int batch_add(struct memory *m, struct batch *b, sqlite3_int64 doc)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(HISTORY_MESSAGE_MAX);
     struct memory_row row;
@@ -64,7 +64,7 @@ static int add_text(struct memory *m, struct batch *b, sqlite3_int64 doc)
 }
 
 /* The next pieces without a vector, the newest first. */
-static int fill(struct memory *m, struct batch *b)
+static int batch_fill(struct memory *m, struct batch *b)
 {
     _cleanup_stmt_ sqlite3_stmt *s =
         memory_prepare(m,
@@ -78,11 +78,11 @@ static int fill(struct memory *m, struct batch *b)
     sqlite3_bind_text(s, 1, m->embedder, -1, SQLITE_STATIC);
     sqlite3_bind_int(s, 2, BATCH);
     while (sqlite3_step(s) == SQLITE_ROW)
-        add_text(m, b, sqlite3_column_int64(s, 0));
+        batch_add(m, b, sqlite3_column_int64(s, 0));
     return b->count ? 0 : -ENOENT;
 }
 
-static int store(struct memory *m, const struct batch *b, const json_t *vectors)
+static int batch_store(struct memory *m, const struct batch *b, const json_t *vectors)
 {
     _cleanup_stmt_ sqlite3_stmt *s =
         memory_prepare(m, "INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", NULL);
@@ -92,7 +92,7 @@ static int store(struct memory *m, const struct batch *b, const json_t *vectors)
         return r;
     for (size_t i = 0; r == 0 && i < b->count; i++) {
         size_t n;
-        _cleanup_free_ float *v = unit(json_array_get(vectors, i), &n);
+        _cleanup_free_ float *v = vector_parse(json_array_get(vectors, i), &n);
         if (!v) {
             r = -EPROTO;
             break;
@@ -113,29 +113,30 @@ int memory_embed_new(struct memory *m, int cancel)
     for (size_t done = 0; r == 0 && done < EACH_TIME; done += BATCH) {
         struct batch b = {0};
         json_t *vectors = NULL;
-        r = fill(m, &b);
+        r = batch_fill(m, &b);
         if (r == 0)
             r = model_embed(m->model, m->embedder, b.texts, cancel, &vectors, NULL);
         if (r == 0)
-            r = store(m, &b, vectors);
+            r = batch_store(m, &b, vectors);
         json_decref(vectors);
         json_decref(b.texts);
     }
     return r == -ENOENT ? 0 : r;
 }
 
-static int embed_query(struct memory *m, const struct memory_query *q, float **ret, size_t *ret_n)
+static int vector_of_query(struct memory *m, const struct memory_query *q, float **ret,
+                           size_t *ret_n)
 {
     json_t *vectors = NULL, *texts = json_pack("[s]", q->text);
     int r = texts ? model_embed(m->model, m->embedder, texts, q->cancel, &vectors, NULL) : -ENOMEM;
-    *ret = r == 0 ? unit(json_array_get(vectors, 0), ret_n) : NULL;
+    *ret = r == 0 ? vector_parse(json_array_get(vectors, 0), ret_n) : NULL;
     json_decref(vectors);
     json_decref(texts);
     return r < 0 ? r : *ret ? 0 : -EPROTO;
 }
 
 /* Puts a hit in its place of the best ones, if it has one. */
-static size_t insert(struct memory_hit *best, size_t count, size_t max, struct memory_hit h)
+static size_t hits_insert(struct memory_hit *best, size_t count, size_t max, struct memory_hit h)
 {
     size_t i = count;
     if (count == max && h.score <= best[count - 1].score)
@@ -155,7 +156,7 @@ int memory_nearest(struct memory *m, const struct memory_query *q, struct memory
 {
     _cleanup_free_ float *wanted = NULL;
     size_t n = 0, count = 0;
-    int r = embed_query(m, q, &wanted, &n);
+    int r = vector_of_query(m, q, &wanted, &n);
     if (r < 0)
         return r;
     _cleanup_stmt_ sqlite3_stmt *s =
@@ -180,7 +181,8 @@ int memory_nearest(struct memory *m, const struct memory_query *q, struct memory
             memcpy(&f, blob + i * sizeof f, sizeof f);
             product += (double)f * (double)wanted[i];
         }
-        count = insert(ret, count, max, (struct memory_hit){sqlite3_column_int64(s, 0), product});
+        count =
+            hits_insert(ret, count, max, (struct memory_hit){sqlite3_column_int64(s, 0), product});
     }
     return (int)count;
 }

@@ -1,12 +1,14 @@
 /*
  * Messages as the view shows them: what a provider would refuse is left out (empty texts, blocks of
- * no known kind), and what is too long is cut in its middle, with a word about how to get it back.
+ * no known kind), and what is too long is cut in its middle, with a note about how to get it back.
  * A stub is the same with very little left. The history has it all; it may have been edited by
- * hand, so nothing about its shape is believed.
+ * hand, so nothing here relies on its shape.
  */
+#include <errno.h>
 #include <string.h>
 
-#include "context_private.h"
+#include "blocks.h"
+#include "view.h"
 #include "utf8.h"
 #include "banned.h"
 
@@ -15,22 +17,26 @@
 #define STUB_INPUT  2000 /* strings in the input of a call */
 #define DEPTH_MAX   16
 
-static const char *type_of(const json_t *block)
-{
-    const char *type = json_string_value(json_object_get(block, "type"));
-    return type ? type : "";
-}
+/* What of a message is shown. */
+struct form {
+    size_t index;  /* of the message */
+    size_t words;  /* the most bytes of a text of the person */
+    size_t said;   /* of the model */
+    size_t output; /* of one text of a result, or of a string of a call's input */
+    bool stub;
+    bool thoughts; /* are shown */
+};
 
 /* The first `n` bytes, less what would cut a character, or a line if one ends in their second half.
  */
-static size_t head_of(const char *text, size_t n)
+static size_t cut_head(const char *text, size_t n)
 {
     n -= utf8_cut_end((const uint8_t *)text, n);
     const char *line = memrchr(text, '\n', n);
     return line && (size_t)(line + 1 - text) > n / 2 ? (size_t)(line + 1 - text) : n;
 }
 
-static size_t tail_of(const char *text, size_t size, size_t n)
+static size_t cut_tail(const char *text, size_t size, size_t n)
 {
     const char *at = text + size - n;
     size_t cut = utf8_cut_start((const uint8_t *)at, n);
@@ -44,8 +50,8 @@ json_t *form_cut(const char *text, size_t n, size_t head, size_t tail, const cha
 {
     if (n <= head + tail)
         return json_stringn(text, n);
-    head = head > 0 ? head_of(text, head) : 0;
-    tail = tail > 0 ? tail_of(text, n, tail) : 0;
+    head = head > 0 ? cut_head(text, head) : 0;
+    tail = tail > 0 ? cut_tail(text, n, tail) : 0;
     _cleanup_buf_ struct buf b = BUF_INIT(head + tail + strlen(note) + 100);
     buf_append(&b, text, head);
     buf_printf(&b, "%s[%zu bytes %s]%s", head > 0 && text[head - 1] != '\n' ? "\n" : "",
@@ -54,7 +60,8 @@ json_t *form_cut(const char *text, size_t n, size_t head, size_t tail, const cha
     return b.failed ? NULL : json_stringn((const char *)b.data, b.len);
 }
 
-static json_t *text_block(json_t *text)
+/* Takes the text over; NULL stays NULL. */
+static json_t *cut_block(json_t *text)
 {
     return text ? json_pack("{s:s, s:o}", "type", "text", "text", text) : NULL;
 }
@@ -69,7 +76,7 @@ static json_t *form_text(const json_t *block, size_t max, const struct form *f)
         return NULL;
     snprintf(note, sizeof note, "of this text left out; memory {\"message\": %zu} gets them back",
              f->index);
-    return text_block(form_cut(s, n, max * 2 / 3, max / 3, note));
+    return cut_block(form_cut(s, n, max * 2 / 3, max / 3, note));
 }
 
 /* An image of a result becomes a word about it in a stub. */
@@ -78,14 +85,7 @@ static json_t *form_image(const json_t *block, const struct form *f)
     const char *mime = json_string_value(json_object_get(block, "mime"));
     if (!mime || !json_is_string(json_object_get(block, "data")))
         return NULL;
-    return f->stub ? text_block(json_string("[an image was here]")) : json_incref((json_t *)block);
-}
-
-/* An id that can stand in a sentence: it came from a model. */
-static bool is_plain(const char *id)
-{
-    size_t n = strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:|");
-    return n > 0 && n <= 128 && !id[n];
+    return f->stub ? text_block("[an image was here]") : json_incref((json_t *)block);
 }
 
 static json_t *form_output(const json_t *part, const char *call, const struct form *f)
@@ -94,11 +94,14 @@ static json_t *form_output(const json_t *part, const char *call, const struct fo
     const json_t *text = json_object_get(part, "text");
     const char *s = json_string_value(text);
     size_t n = json_string_length(text);
-    if (strcmp(type_of(part), "image") == 0)
+    if (block_is(part, "image"))
         return form_image(part, f);
     if (!s || n == 0)
         return NULL;
-    if (is_plain(call))
+    /* An id can stand in a sentence only if it is plain: it came from a model. */
+    size_t plain =
+        strspn(call, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:|");
+    if (plain > 0 && plain <= 128 && !call[plain])
         snprintf(
             note, sizeof note,
             "of this output left out; memory {\"message\": %zu, \"call\": \"%s\"} gets them back",
@@ -107,8 +110,8 @@ static json_t *form_output(const json_t *part, const char *call, const struct fo
         snprintf(note, sizeof note,
                  "of this output left out; memory {\"message\": %zu} gets them back", f->index);
     if (f->stub && n > STUB_OUTPUT)
-        return text_block(form_cut(s, n, STUB_PART, STUB_PART, note));
-    return text_block(form_cut(s, n, f->output * 2 / 3, f->output / 3, note));
+        return cut_block(form_cut(s, n, STUB_PART, STUB_PART, note));
+    return cut_block(form_cut(s, n, f->output * 2 / 3, f->output / 3, note));
 }
 
 static json_t *form_result(const json_t *block, const struct form *f)
@@ -130,7 +133,7 @@ static json_t *form_result(const json_t *block, const struct form *f)
                      content, "is_error", json_is_true(json_object_get(block, "is_error")));
 }
 
-static bool has_long(const json_t *value, size_t max, int depth)
+static bool has_long_strings(const json_t *value, size_t max, int depth)
 {
     size_t i;
     const char *name;
@@ -141,12 +144,12 @@ static bool has_long(const json_t *value, size_t max, int depth)
         return false;
     json_array_foreach(value, i, one)
     {
-        if (has_long(one, max, depth + 1))
+        if (has_long_strings(one, max, depth + 1))
             return true;
     }
     json_object_foreach((json_t *)value, name, one)
     {
-        if (has_long(one, max, depth + 1))
+        if (has_long_strings(one, max, depth + 1))
             return true;
     }
     return false;
@@ -181,7 +184,7 @@ static json_t *form_call(const json_t *block, const struct form *f)
     if (!id || !id[0] || !name || !name[0] || !json_is_object(input))
         return NULL;
     bool bad = json_string_length(json_object_get(block, "bad_input")) > max;
-    if (!bad && !has_long(input, max, 0))
+    if (!bad && !has_long_strings(input, max, 0))
         return json_incref((json_t *)block);
     snprintf(note, sizeof note,
              "of this input left out by hutch; memory {\"message\": %zu} gets them back", f->index);
@@ -195,35 +198,17 @@ static json_t *form_call(const json_t *block, const struct form *f)
 
 static json_t *form_block(const json_t *block, bool assistant, const struct form *f)
 {
-    const char *type = type_of(block);
-    if (strcmp(type, "text") == 0)
+    if (block_is(block, "text"))
         return form_text(block, assistant ? f->said : f->words, f);
-    if (assistant && strcmp(type, "tool_use") == 0)
+    if (assistant && block_is(block, "tool_use"))
         return form_call(block, f);
-    if (assistant && (strcmp(type, "thinking") == 0 || strcmp(type, "other") == 0))
-        return !f->thoughts || !json_is_string(json_object_get(block, "from"))
-                   ? NULL
-                   : json_incref((json_t *)block);
-    if (!assistant && strcmp(type, "tool_result") == 0)
+    if (assistant && (block_is(block, "thinking") || block_is(block, "other")))
+        return f->thoughts && member_string(block, "from") ? json_incref((json_t *)block) : NULL;
+    if (!assistant && block_is(block, "tool_result"))
         return form_result(block, f);
-    if (!assistant && strcmp(type, "image") == 0)
+    if (!assistant && block_is(block, "image"))
         return form_image(block, f);
     return NULL;
-}
-
-json_t *form_message(const json_t *message, const struct form *f)
-{
-    const char *role = json_string_value(json_object_get(message, "role"));
-    bool assistant = role && strcmp(role, "assistant") == 0;
-    size_t i;
-    json_t *block, *content = json_array();
-    json_array_foreach(json_object_get(message, "content"), i, block)
-    {
-        json_t *shown = form_block(block, assistant, f);
-        if (shown)
-            json_array_append_new(content, shown);
-    }
-    return json_pack("{s:s, s:o}", "role", assistant ? "assistant" : "user", "content", content);
 }
 
 static size_t clamp(size_t value, size_t min, size_t max)
@@ -231,15 +216,36 @@ static size_t clamp(size_t value, size_t min, size_t max)
     return value < min ? min : value > max ? max : value;
 }
 
-/* In bytes, of which a token has three or so in text that is dear: what the person says is cut only
- * where it would fill the window alone. */
-void form_of(const struct context *c, size_t index, struct form *ret)
+/* Limits are in bytes, of which a token has about three: what the person says is cut only where it
+ * would fill the window alone. */
+int form_show(const struct context *c, size_t index, json_t **ret, struct error *err)
 {
-    size_t span = (size_t)c->span;
-    *ret = (struct form){.index = index,
-                         .words = clamp(span * 3, 2048, 8u << 20) >> c->squeeze,
-                         .said = clamp(span, 2048, 8u << 20) >> c->squeeze,
-                         .output = clamp(span * 3 / 10, 2048, 256u << 10) >> c->squeeze,
-                         .stub = index < c->stubs,
-                         .thoughts = index >= c->thoughts};
+    size_t span = (size_t)c->span, i;
+    const struct form f = {.index = index,
+                           .words = clamp(span * 3, 2048, 8u << 20) >> c->squeeze,
+                           .said = clamp(span, 2048, 8u << 20) >> c->squeeze,
+                           .output = clamp(span * 3 / 10, 2048, 256u << 10) >> c->squeeze,
+                           .stub = index < c->stubs,
+                           .thoughts = index >= c->thoughts};
+    json_t *message = NULL, *block, *content = json_array();
+    int r = history_read(c->h, index, &message, err);
+    if (r < 0) {
+        json_decref(content);
+        return r;
+    }
+    const char *role = member_string(message, "role");
+    bool assistant = role && strcmp(role, "assistant") == 0;
+    json_array_foreach(json_object_get(message, "content"), i, block)
+    {
+        json_t *shown = form_block(block, assistant, &f);
+        if (shown)
+            json_array_append_new(content, shown);
+    }
+    json_decref(message);
+    json_t *made =
+        json_pack("{s:s, s:o}", "role", assistant ? "assistant" : "user", "content", content);
+    if (!made)
+        return error_set(err, ENOMEM, "no memory");
+    *ret = made;
+    return 0;
 }

@@ -5,7 +5,7 @@
  *     view        head: words,        items, with        items in
  *                 summary             stubs for output   full
  *
- * `start` and `stubs` move only when the view is pruned (context_prune.c); between prunings items
+ * `start` and `stubs` move only when the view is pruned (prune.c); between prunings items
  * are added at the end and nothing else changes.
  */
 #pragma once
@@ -22,8 +22,8 @@ struct item {
     uint64_t tokens; /* estimated, as all sums here */
 };
 
-/* Text about the present, and the message that it stands behind. */
-struct now {
+/* The agent's status (plan, background commands), and the message that it stands behind. */
+struct status_note {
     size_t index;
     json_t *block;
     uint64_t tokens;
@@ -33,7 +33,7 @@ struct context {
     struct history *h;
     uint64_t window, reserve;
     uint64_t span; /* window less reserve, at first: how long texts may be follows from it, and from
-                      nothing that  changes, so that a resumed session shows them the same */
+                      nothing that changes, so that a resumed session shows them the same */
     uint64_t fixed; /* the system prompt and the tools */
     char *summary_prompt;
     int (*ask)(struct model *m, const struct model_request *q, const struct model_sink *sink,
@@ -51,8 +51,8 @@ struct context {
     char *summary;    /* of what is before `start`; or NULL */
     json_t *head;     /* the message that begins the view then; or NULL */
     uint64_t head_tokens;
-    struct now *nows;
-    size_t now_count;
+    struct status_note *status;
+    size_t n_status;
 
     struct tokens_ratio ratio;
     uint64_t built;               /* estimate of the last build; 0: none */
@@ -65,32 +65,20 @@ uint64_t context_room(const struct context *c);     /* what may be sent at all *
 uint64_t context_estimate(const struct context *c); /* of the view as it is */
 uint64_t context_expected(const struct context *c); /* the same in the provider's tokens */
 
-/* context_form.c: a message of the history as the view shows it. */
-struct form {
-    size_t index;  /* of the message */
-    size_t words;  /* the most bytes of a text of the person */
-    size_t said;   /* of the model */
-    size_t output; /* of one text of a result, or of a string of a call's input */
-    bool stub;
-    bool thoughts; /* are shown */
-};
-json_t *form_message(const json_t *message, const struct form *f);
-void form_of(const struct context *c, size_t index, struct form *ret);
+/* form.c: message `index` of the history as the view shows it, {"role", "content"}. */
+int form_show(const struct context *c, size_t index, json_t **ret, struct error *err);
 
 /* The text with its middle left out if it is longer than `max` bytes: whole characters, `note` in
  * between. */
 json_t *form_cut(const char *text, size_t n, size_t head, size_t tail, const char *note);
 
-/* context_load.c: brings the items up to date with the history. */
+/* view.c: brings the items up to date with the history. */
 int context_sync(struct context *c, struct error *err);
 int context_load_back(struct context *c, uint64_t enough, struct error *err);
 void context_drop_items(struct context *c, size_t first, size_t n);
 void context_reform(struct context *c); /* after `stubs` or `squeeze` changed */
 
-/* context_emit.c */
-json_t *context_emit(struct context *c);
-
-/* context_prune.c */
+/* prune.c */
 struct asking {
     struct model *m; /* or NULL */
     int cancel;
@@ -99,17 +87,12 @@ struct asking {
 int context_prune(struct context *c, const struct asking *a, bool all, struct error *err);
 int context_squeeze(struct context *c, struct error *err);
 
-/* context_head.c: the person's words and the summary, as the view begins with them. */
+/* conversation.c: the view as a provider is sent it; the message that the view begins with. */
+json_t *context_emit(struct context *c);
 int context_make_head(struct context *c, struct error *err);
 
-/* context_summary.c: what happened in [c->start, until), with what the summary said before: a new
- * string. */
+/* summary.c: what happened in [c->start, until), with what the summary said before: a new string.
+ */
 int context_summarise(struct context *c, size_t until, const struct asking *a, char **ret,
                       struct error *err);
 uint64_t context_summary_budget(const struct context *c);
-
-/* context_extract.c: the same without a model; at most `max` bytes. */
-int context_extract(struct context *c, size_t from, size_t until, size_t max, struct buf *out);
-
-/* context_render.c: a message as text, for whoever summarises. */
-void context_render(const json_t *message, struct buf *out);

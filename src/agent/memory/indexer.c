@@ -1,26 +1,97 @@
 /*
- * Taking in what is new in the histories.
+ * Indexing what is new in a history.
  *
- * A session's row says how many of its messages were taken in and where the last of them ended. A
+ * A session's row says how many of its messages were indexed and where the last of them ended. A
  * history only grows, so whatever stands behind is new; if that place is no longer the end of a
- * message, somebody rewrote the file, and the session is taken in again from its beginning.
+ * message, somebody rewrote the file, and the session is indexed again from its beginning.
  *
- * It is done in pieces, each a transaction that begins by reading the row again: two programs share
- * the work instead of doing it twice, and a search that is cancelled loses little.
+ * Indexing goes in pieces, each a transaction that begins by reading the row again: two programs
+ * share the work instead of doing it twice, and a search that is cancelled loses little.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "blocks.h"
 #include "history_file.h"
-#include "memory_private.h"
+#include "memory_db.h"
+#include "utf8.h"
 #include "banned.h"
 
-#define PIECE     (4u << 20) /* bytes of text in one transaction */
-#define PARTS_MAX 4096       /* of one message */
-#define CALLS_MAX 64
+int memory_part(const json_t *message, size_t part, struct memory_part *ret, struct buf *text)
+{
+    const json_t *content = json_object_get(message, "content");
+    const char *role = member_string(message, "role");
+    const json_t *block = json_is_array(content) ? json_array_get(content, part) : NULL;
+    *ret = (struct memory_part){.role = role ? role : ""};
+    if (!block && (part > 0 || json_is_array(content)))
+        return -ENOENT;
+    if (block_is(block, "tool_result")) {
+        ret->call = member_string(block, "tool_use_id");
+        ret->role = "tool";
+    } else if (block_is(block, "tool_use")) {
+        ret->call = member_string(block, "id");
+    }
+    return history_text(block ? block : message, text);
+}
+
+#define CHUNK_MAX 3000
+#define CHUNK_MIN 2000
+
+/* Does a part of a name begin at i? */
+static bool name_has_border(const char *s, size_t i, size_t n)
+{
+    unsigned char before = (unsigned char)s[i - 1], c = (unsigned char)s[i];
+    if (isdigit(before) != 0 && isdigit(c) != 0)
+        return false;
+    if (isdigit(before) || isdigit(c))
+        return true;
+    if (islower(before) && isupper(c))
+        return true;
+    return isupper(before) && isupper(c) && i + 1 < n && islower((unsigned char)s[i + 1]);
+}
+
+/* The parts of names as words of their own: `HTTPServer2` gives `HTTP Server 2`. */
+static int split_names(const char *text, size_t n, struct buf *ret)
+{
+    for (size_t i = 0; i < n;) {
+        size_t end = i;
+        bool parts = false;
+        while (end < n && isalnum((unsigned char)text[end]) && (unsigned char)text[end] < 0x80) {
+            parts |= end > i && name_has_border(text, end, n);
+            end++;
+        }
+        for (size_t k = i; parts && k < end && end - i <= 64; k++) {
+            if (k == i || name_has_border(text, k, n))
+                buf_append(ret, " ", 1);
+            buf_append(ret, text + k, 1);
+        }
+        i = end > i ? end : i + 1;
+    }
+    return ret->failed ? -ENOBUFS : 0;
+}
+
+/* The bytes from the start that make one row: cut at the end of a line or at a blank, never in a
+ * character. */
+static size_t chunk_length(const char *text, size_t n)
+{
+    if (n <= CHUNK_MAX)
+        return n;
+    for (size_t i = CHUNK_MAX; i > CHUNK_MIN; i--)
+        if (text[i - 1] == '\n')
+            return i;
+    for (size_t i = CHUNK_MAX; i > CHUNK_MIN; i--)
+        if (text[i - 1] == ' ')
+            return i;
+    return CHUNK_MAX - utf8_cut_end((const uint8_t *)text, CHUNK_MAX);
+}
+
+#define INDEX_PIECE (4u << 20) /* bytes of text in one transaction */
+#define PARTS_MAX   4096       /* of one message */
+#define CALLS_MAX   64
 
 /* Calls of `memory` in the last answer: neither they nor their results are remembered, or every
  * search would find itself. */
@@ -29,7 +100,7 @@ struct own_calls {
     size_t count;
 };
 
-struct take {
+struct indexing {
     struct memory *m;
     struct history *h;
     sqlite3_int64 session;
@@ -42,13 +113,7 @@ struct take {
     struct error *err;
 };
 
-static bool is_cancelled(int cancel)
-{
-    struct pollfd p = {.fd = cancel, .events = POLLIN};
-    return cancel >= 0 && poll(&p, 1, 0) > 0;
-}
-
-static bool is_own_result(const struct own_calls *c, const char *id)
+static bool own_calls_have(const struct own_calls *c, const char *id)
 {
     for (size_t i = 0; i < c->count; i++)
         if (strncmp(c->ids[i], id, sizeof c->ids[i] - 1) == 0)
@@ -56,28 +121,28 @@ static bool is_own_result(const struct own_calls *c, const char *id)
     return false;
 }
 
-static void note_calls(struct own_calls *c, const json_t *message)
+static void own_calls_note(struct own_calls *c, const json_t *message)
 {
     size_t i;
     json_t *block;
-    const char *role = json_string_value(json_object_get(message, "role"));
+    const char *role = member_string(message, "role");
     if (!role || strcmp(role, "assistant") != 0)
         return;
     c->count = 0;
     json_array_foreach(json_object_get(message, "content"), i, block)
     {
-        const char *name = json_string_value(json_object_get(block, "name"));
-        const char *id = json_string_value(json_object_get(block, "id"));
+        const char *name = member_string(block, "name");
+        const char *id = member_string(block, "id");
         if (name && id && strcmp(name, "memory") == 0 && c->count < CALLS_MAX)
             snprintf(c->ids[c->count++], sizeof c->ids[0], "%s", id);
     }
 }
 
-static int add_row(struct take *u, const char *text, size_t n, size_t message, size_t part,
-                   size_t at, const struct history_entry *e)
+static int index_row(struct indexing *u, const char *text, size_t n, size_t message, size_t part,
+                     size_t at, const struct history_entry *e)
 {
     _cleanup_buf_ struct buf parts = BUF_INIT(16u << 10);
-    memory_split(text, n, &parts);
+    split_names(text, n, &parts);
     const sqlite3_int64 values[] = {
         u->session,       (sqlite3_int64)message,   (sqlite3_int64)part, (sqlite3_int64)at,
         (sqlite3_int64)n, (sqlite3_int64)e->offset, e->length,           e->turn,
@@ -98,23 +163,23 @@ static int add_row(struct take *u, const char *text, size_t n, size_t message, s
     return done == SQLITE_DONE ? 0 : memory_failed(u->m, u->err);
 }
 
-static int add_part(struct take *u, const json_t *message, size_t number, size_t part,
-                    const struct history_entry *e)
+static int index_part(struct indexing *u, const json_t *message, size_t number, size_t part,
+                      const struct history_entry *e)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(HISTORY_MESSAGE_MAX);
     struct memory_part p;
     int r = memory_part(message, part, &p, &text);
-    if (r < 0 || (p.call && is_own_result(&u->calls, p.call)))
+    if (r < 0 || (p.call && own_calls_have(&u->calls, p.call)))
         return r;
     for (size_t at = 0; r == 0 && at < text.len;) {
-        size_t n = memory_chunk((char *)text.data + at, text.len - at);
-        r = add_row(u, (char *)text.data + at, n, number, part, at, e);
+        size_t n = chunk_length((char *)text.data + at, text.len - at);
+        r = index_row(u, (char *)text.data + at, n, number, part, at, e);
         at += n;
     }
     return r;
 }
 
-static int add_message(struct take *u, size_t i, const struct history_entry *e)
+static int index_message(struct indexing *u, size_t i, const struct history_entry *e)
 {
     json_t *message = NULL;
     int r = history_read(u->h, i, &message, u->err);
@@ -122,9 +187,9 @@ static int add_message(struct take *u, size_t i, const struct history_entry *e)
         return 0; /* it cannot be shown either */
     if (r < 0)
         return r;
-    note_calls(&u->calls, message);
+    own_calls_note(&u->calls, message);
     for (size_t part = 0; r == 0 && part < PARTS_MAX; part++)
-        r = add_part(u, message, i, part, e);
+        r = index_part(u, message, i, part, e);
     json_decref(message);
     return r == -ENOENT ? 0 : r;
 }
@@ -146,7 +211,7 @@ int memory_forget(struct memory *m, sqlite3_int64 session, struct error *err)
 static const char ADD_DOC[] = "INSERT INTO docs (session, message, part, at, n, start, length,"
                               " turn, undone) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
-static int read_row(struct take *u)
+static int session_read(struct indexing *u)
 {
     _cleanup_stmt_ sqlite3_stmt *s =
         memory_prepare(u->m, "SELECT id, messages, reached FROM sessions WHERE name = ?", u->err);
@@ -162,32 +227,26 @@ static int read_row(struct take *u)
     return 0;
 }
 
-static int make_row(struct take *u)
-{
-    _cleanup_stmt_ sqlite3_stmt *s =
-        memory_prepare(u->m,
-                       "INSERT INTO sessions (name, workspace, size, written, messages, reached) "
-                       "VALUES (?, ?, 0, 0, 0, 0)",
-                       u->err);
-    if (!s)
-        return -EIO;
-    sqlite3_bind_text(s, 1, history_id(u->h), -1, SQLITE_STATIC);
-    sqlite3_bind_text(s, 2, history_workspace(u->h), -1, SQLITE_STATIC);
-    if (sqlite3_step(s) != SQLITE_DONE)
-        return memory_failed(u->m, u->err);
-    u->session = sqlite3_last_insert_rowid(u->m->db);
-    u->messages = 0;
-    u->reached = 0;
-    return 0;
-}
-
 /* Where it stands, under the lock of the transaction. */
-static int find_place(struct take *u)
+static int session_find_position(struct indexing *u)
 {
     struct history_entry e;
-    int r = read_row(u);
-    if (r == -ENOENT)
-        r = make_row(u);
+    int r = session_read(u);
+    if (r == -ENOENT) {
+        _cleanup_stmt_ sqlite3_stmt *s = memory_prepare(
+            u->m,
+            "INSERT INTO sessions (name, workspace, size, written, messages, reached) "
+            "VALUES (?, ?, 0, 0, 0, 0)",
+            u->err);
+        if (!s)
+            return -EIO;
+        sqlite3_bind_text(s, 1, history_id(u->h), -1, SQLITE_STATIC);
+        sqlite3_bind_text(s, 2, history_workspace(u->h), -1, SQLITE_STATIC);
+        r = sqlite3_step(s) == SQLITE_DONE ? 0 : memory_failed(u->m, u->err);
+        u->session = sqlite3_last_insert_rowid(u->m->db);
+        u->messages = 0;
+        u->reached = 0;
+    }
     if (r < 0 || u->messages == 0)
         return r;
     if (!history_peek(u->h, u->messages - 1, &e) || e.offset + e.length != u->reached) {
@@ -197,27 +256,13 @@ static int find_place(struct take *u)
     }
     json_t *last = NULL;
     if (history_read(u->h, u->messages - 1, &last, NULL) == 0)
-        note_calls(&u->calls, last);
+        own_calls_note(&u->calls, last);
     json_decref(last);
     return 0;
 }
 
-static int take_piece(struct take *u)
-{
-    struct history_entry e;
-    int r = find_place(u);
-    u->bytes = 0;
-    while (r == 0 && u->bytes < PIECE && history_peek(u->h, u->messages, &e)) {
-        r = add_message(u, u->messages, &e);
-        u->undo |= e.kind == HISTORY_UNDO;
-        u->messages++;
-        u->reached = e.offset + e.length;
-    }
-    return r;
-}
-
 /* An undo speaks of messages that are in already. */
-static int mark_undone(struct take *u)
+static int session_mark_undone(struct indexing *u)
 {
     struct history_entry e;
     _cleanup_stmt_ sqlite3_stmt *s = memory_prepare(
@@ -236,7 +281,7 @@ static int mark_undone(struct take *u)
     return 0;
 }
 
-static int save_place(struct take *u, const struct stat *st, bool complete)
+static int session_save_position(struct indexing *u, const struct stat *st, bool complete)
 {
     _cleanup_stmt_ sqlite3_stmt *s = memory_prepare(
         u->m, "UPDATE sessions SET messages = ?, reached = ?, size = ?, written = ? WHERE id = ?",
@@ -252,18 +297,26 @@ static int save_place(struct take *u, const struct stat *st, bool complete)
 }
 
 /* 1: there is more. */
-static int one_transaction(struct take *u, const struct stat *st)
+static int index_transaction(struct indexing *u, const struct stat *st)
 {
+    struct history_entry e;
     int r = memory_run(u->m, "BEGIN IMMEDIATE", u->err);
     if (r < 0)
         return r;
-    r = take_piece(u);
+    r = session_find_position(u);
+    u->bytes = 0;
+    while (r == 0 && u->bytes < INDEX_PIECE && history_peek(u->h, u->messages, &e)) {
+        r = index_message(u, u->messages, &e);
+        u->undo |= e.kind == HISTORY_UNDO;
+        u->messages++;
+        u->reached = e.offset + e.length;
+    }
     bool complete = u->messages >= history_count(u->h);
     if (r == 0 && u->undo)
-        r = mark_undone(u);
+        r = session_mark_undone(u);
     u->undo = false;
     if (r == 0)
-        r = save_place(u, st, complete);
+        r = session_save_position(u, st, complete);
     if (r == 0)
         r = memory_run(u->m, "COMMIT", u->err);
     if (r < 0) {
@@ -276,15 +329,18 @@ static int one_transaction(struct take *u, const struct stat *st)
     return !complete;
 }
 
-int memory_take(struct memory *m, struct history *h, const struct stat *st, int cancel,
-                struct error *err)
+int memory_index(struct memory *m, struct history *h, const struct stat *st, int cancel,
+                 struct error *err)
 {
-    struct take u = {.m = m, .h = h, .err = err};
+    struct indexing u = {.m = m, .h = h, .err = err};
     u.doc = memory_prepare(m, ADD_DOC, err);
     u.words = memory_prepare(m, "INSERT INTO words (rowid, text, parts) VALUES (?, ?, ?)", err);
     int r = u.doc && u.words ? 1 : -EIO;
-    while (r == 1)
-        r = is_cancelled(cancel) ? error_set(err, ECANCELED, "cancelled") : one_transaction(&u, st);
+    while (r == 1) {
+        struct pollfd stop = {.fd = cancel, .events = POLLIN};
+        r = cancel >= 0 && poll(&stop, 1, 0) > 0 ? error_set(err, ECANCELED, "cancelled")
+                                                 : index_transaction(&u, st);
+    }
     sqlite3_finalize(u.doc);
     sqlite3_finalize(u.words);
     return r;

@@ -1,0 +1,367 @@
+/*
+ * Searching: by words in three steps (all of them, any of them, their beginnings), each ranked by
+ * BM25; by vectors where there are some; the ranks fused: a doc's score is the sum of 1 / (60 +
+ * rank) over the lists that have it.
+ *
+ * A hit is shown as a snippet: the stretch of its text that has the most of what was asked for, on
+ * one line. It looks for the terms as letters, without the tokenizer: a stemmed or composed form
+ * may not be found, and then the beginning of the text is shown.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "blocks.h"
+#include "history_file.h"
+#include "memory_db.h"
+#include "utf8.h"
+#include "banned.h"
+
+#define TERMS_MAX 24
+#define TERM_MAX  200
+
+/* The terms of a query: words and phrases, cut to TERM_MAX bytes. */
+struct search_terms {
+    char *texts[TERMS_MAX];
+    size_t count;
+};
+
+enum match_how { MATCH_ALL, MATCH_ANY, MATCH_BEGINNINGS, N_MATCHES };
+
+/* Letters and digits, and all that is not ASCII: the tokenizer knows which of those are letters. */
+static bool is_word_byte(char c)
+{
+    return isalnum((unsigned char)c) || (unsigned char)c >= 0x80;
+}
+
+static int search_terms_add(struct search_terms *t, const char *text, size_t n)
+{
+    bool word = false;
+    for (size_t i = 0; i < n; i++)
+        word |= is_word_byte(text[i]);
+    if (t->count == TERMS_MAX || !word)
+        return 0;
+    if (n > TERM_MAX) {
+        n = TERM_MAX;
+        n -= utf8_cut_end((const uint8_t *)text, n);
+    }
+    for (size_t i = 0; i < t->count; i++)
+        if (strlen(t->texts[i]) == n && strncasecmp(t->texts[i], text, n) == 0)
+            return 0;
+    char *copy = strndup(text, n);
+    if (!copy)
+        return -ENOMEM;
+    t->texts[t->count++] = copy;
+    return 0;
+}
+
+static void search_terms_free(struct search_terms *t)
+{
+    for (size_t i = 0; i < t->count; i++)
+        free(t->texts[i]);
+    t->count = 0;
+}
+
+static int search_terms_parse(const char *text, struct search_terms *ret)
+{
+    int r = 0;
+    *ret = (struct search_terms){0};
+    while (r == 0 && *text) {
+        const char *end = *text == '"' ? strchr(text + 1, '"') : NULL;
+        if (end) {
+            r = search_terms_add(ret, text + 1, (size_t)(end - text - 1));
+            text = end + 1;
+            continue;
+        }
+        size_t n = strcspn(text, " \t\r\n\"");
+        r = search_terms_add(ret, text, n);
+        text += n ? n : 1;
+    }
+    if (r < 0)
+        search_terms_free(ret);
+    return r;
+}
+
+/* The terms in FTS5's language, always valid. */
+static int search_match(const struct search_terms *t, enum match_how how, struct buf *ret)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        buf_append_str(ret, i == 0 ? "\"" : how == MATCH_ALL ? " AND \"" : " OR \"");
+        for (const char *c = t->texts[i]; *c; c++)
+            buf_append(ret, *c == '"' ? " " : c, 1);
+        buf_append_str(ret, how == MATCH_BEGINNINGS ? "\" *" : "\"");
+    }
+    return ret->failed ? -ENOBUFS : 0;
+}
+
+#define SNIPPET_BEFORE      80 /* bytes shown in front of the first match */
+#define SNIPPET_MATCHES_MAX 64
+
+struct term_match {
+    size_t at, term;
+};
+
+static size_t term_find(const char *text, size_t from, size_t n, const char *term)
+{
+    size_t length = strlen(term);
+    for (size_t i = from; i + length <= n; i++)
+        if (strncasecmp(text + i, term, length) == 0)
+            return i;
+    return n;
+}
+
+/* How many different terms are within one snippet from place i on? */
+static size_t match_coverage(const struct term_match *p, size_t n, size_t i)
+{
+    uint64_t seen = 0;
+    for (size_t k = i; k < n && p[k].at < p[i].at + MEMORY_SNIPPET_MAX - 2 * SNIPPET_BEFORE; k++)
+        seen |= UINT64_C(1) << p[k].term;
+    return (size_t)__builtin_popcountll(seen);
+}
+
+static int match_compare(const void *a, const void *b)
+{
+    const struct term_match *x = a, *y = b;
+    return x->at < y->at ? -1 : x->at > y->at;
+}
+
+static size_t snippet_start(const char *text, size_t n, const struct search_terms *t)
+{
+    struct term_match matches[SNIPPET_MATCHES_MAX];
+    size_t count = 0, best = 0;
+    for (size_t term = 0; term < t->count; term++)
+        for (size_t at = 0, each = 0;
+             each < SNIPPET_MATCHES_MAX / TERMS_MAX + 1 && count < SNIPPET_MATCHES_MAX; each++) {
+            at = term_find(text, at, n, t->texts[term]);
+            if (at == n)
+                break;
+            matches[count++] = (struct term_match){at, term};
+            at += strlen(t->texts[term]);
+        }
+    if (count == 0)
+        return 0;
+    qsort(matches, count, sizeof *matches, match_compare);
+    for (size_t i = 1; i < count; i++)
+        if (match_coverage(matches, count, i) > match_coverage(matches, count, best))
+            best = i;
+    return matches[best].at;
+}
+
+static int snippet_make(const char *text, size_t n, const struct search_terms *t, struct buf *ret)
+{
+    size_t at = snippet_start(text, n, t), from = at > SNIPPET_BEFORE ? at - SNIPPET_BEFORE : 0,
+           used = ret->len;
+    bool blank = false;
+    from += utf8_cut_start((const uint8_t *)text + from, n - from);
+    if (from > 0)
+        buf_append_str(ret, "…");
+    size_t i = from;
+    while (i < n) {
+        size_t size = utf8_character((const uint8_t *)text + i, n - i);
+        bool space =
+            size == 0 || text[i] == ' ' || utf8_is_control((const uint8_t *)text + i, size);
+        if (ret->len - used + size + 1 > MEMORY_SNIPPET_MAX - 6)
+            break;
+        if (!space && blank && i > from)
+            buf_append(ret, " ", 1);
+        if (!space)
+            buf_append(ret, text + i, size);
+        blank = space;
+        i += size ? size : 1;
+    }
+    if (i < n)
+        buf_append_str(ret, "…");
+    return ret->failed ? -ENOBUFS : 0;
+}
+
+#define EACH_MAX    64 /* hits of one list */
+#define FUSED_MAX   256
+#define RANK_OFFSET 60
+
+struct fused_hits {
+    struct memory_hit hits[FUSED_MAX];
+    size_t count;
+};
+
+static void fused_add(struct fused_hits *f, sqlite3_int64 doc, size_t rank, double weight)
+{
+    double score = weight / (double)(RANK_OFFSET + rank);
+    for (size_t i = 0; i < f->count; i++)
+        if (f->hits[i].doc == doc) {
+            f->hits[i].score += score;
+            return;
+        }
+    if (f->count < FUSED_MAX)
+        f->hits[f->count++] = (struct memory_hit){doc, score};
+}
+
+/* One list. What an earlier step found, a later one finds again: its rank there counts, too. */
+static int search_words(struct memory *m, const struct memory_query *q,
+                        const struct search_terms *t, enum match_how how, struct fused_hits *f,
+                        struct error *err)
+{
+    static const double weights[N_MATCHES] = {
+        [MATCH_ALL] = 1, [MATCH_ANY] = 0.6, [MATCH_BEGINNINGS] = 0.3};
+    _cleanup_buf_ struct buf words = BUF_INIT(64u << 10);
+    if (search_match(t, how, &words) < 0 || !buf_cstr(&words))
+        return error_set(err, ENOMEM, "no memory");
+    _cleanup_stmt_ sqlite3_stmt *s = memory_prepare(
+        m,
+        "SELECT docs.id FROM words JOIN docs ON docs.id = words.rowid JOIN sessions ON "
+        "sessions.id = docs.session"
+        " WHERE words MATCH ?1 AND docs.undone = 0 AND (?2 IS NULL OR sessions.name = ?2)"
+        " ORDER BY bm25(words, 1.0, 0.5), docs.id DESC LIMIT ?3",
+        err);
+    if (!s)
+        return -EIO;
+    sqlite3_bind_text(s, 1, (char *)words.data, (int)words.len, SQLITE_STATIC);
+    sqlite3_bind_text(s, 2, q->session, -1, SQLITE_STATIC);
+    sqlite3_bind_int(s, 3, EACH_MAX);
+    int done;
+    for (size_t rank = 1; (done = sqlite3_step(s)) == SQLITE_ROW; rank++)
+        fused_add(f, sqlite3_column_int64(s, 0), rank, weights[how]);
+    return done == SQLITE_DONE ? 0 : memory_failed(m, err);
+}
+
+static int search_all(struct memory *m, const struct memory_query *q, const struct search_terms *t,
+                      struct fused_hits *f, struct error *err)
+{
+    int r = 0;
+    for (enum match_how how = MATCH_ALL; r == 0 && t->count && how < N_MATCHES; how++)
+        if (how == MATCH_ALL || (how == MATCH_ANY ? t->count > 1 : f->count < q->limit))
+            r = search_words(m, q, t, how, f, err);
+    if (r < 0 || !m->embedder)
+        return r;
+    struct memory_hit near[EACH_MAX];
+    int n = memory_nearest(m, q, near, EACH_MAX);
+    for (int i = 0; i < n; i++)
+        fused_add(f, near[i].doc, (size_t)i + 1, 1);
+    return 0;
+}
+
+int memory_row(struct memory *m, sqlite3_int64 doc, struct memory_row *ret)
+{
+    _cleanup_stmt_ sqlite3_stmt *s =
+        memory_prepare(m,
+                       "SELECT sessions.name, message, part, at, n, turn, start, length "
+                       "FROM docs JOIN sessions ON"
+                       " sessions.id = docs.session WHERE docs.id = ?",
+                       NULL);
+    if (!s)
+        return -EIO;
+    sqlite3_bind_int64(s, 1, doc);
+    if (sqlite3_step(s) != SQLITE_ROW)
+        return -ENOENT;
+    const char *name = (const char *)sqlite3_column_text(s, 0);
+    *ret = (struct memory_row){
+        .message = (size_t)sqlite3_column_int64(s, 1),
+        .part = (size_t)sqlite3_column_int64(s, 2),
+        .at = (size_t)sqlite3_column_int64(s, 3),
+        .n = (size_t)sqlite3_column_int64(s, 4),
+        .turn = (unsigned)sqlite3_column_int64(s, 5),
+        .start = (uint64_t)sqlite3_column_int64(s, 6),
+        .length = (size_t)sqlite3_column_int64(s, 7),
+    };
+    snprintf(ret->session, sizeof ret->session, "%s", name ? name : "");
+    return 0;
+}
+
+int memory_message(struct memory *m, const struct memory_row *r, json_t **ret)
+{
+    char name[HISTORY_ID_MAX + 8];
+    snprintf(name, sizeof name, "%s.json", r->session);
+    _cleanup_fd_ int fd = openat(m->folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    _cleanup_free_ char *text = r->length <= HISTORY_MESSAGE_MAX ? malloc(r->length) : NULL;
+    if (fd < 0 || !text || pread(fd, text, r->length, (off_t)r->start) != (ssize_t)r->length)
+        return -ESTALE;
+    *ret = json_loadb(text, r->length, JSON_ALLOW_NUL, NULL);
+    return *ret ? 0 : -ESTALE;
+}
+
+static int hit_compare(const void *a, const void *b)
+{
+    const struct memory_hit *x = a, *y = b;
+    if (x->score != y->score)
+        return x->score > y->score ? -1 : 1;
+    return x->doc > y->doc ? -1 : x->doc < y->doc;
+}
+
+static int hits_add(const struct memory_row *row, const json_t *message,
+                    const struct search_terms *t, double score, json_t *hits)
+{
+    _cleanup_buf_ struct buf text = BUF_INIT(HISTORY_MESSAGE_MAX),
+                             snippet = BUF_INIT(2 * MEMORY_SNIPPET_MAX);
+    struct memory_part part;
+    size_t i;
+    json_t *hit;
+    int r = memory_part(message, row->part, &part, &text);
+    if (r < 0 || row->at + row->n > text.len)
+        return r < 0 ? r : -ESTALE;
+    snippet_make((char *)text.data + row->at, row->n, t, &snippet);
+    if (!buf_cstr(&snippet))
+        return 0;
+    /* A fork has the messages of what it was forked from: the same words are shown once. */
+    json_array_foreach(hits, i, hit)
+    {
+        if (strcmp(member_string(hit, "snippet"), (char *)snippet.data) == 0)
+            return 0;
+    }
+    hit = json_pack("{s:s, s:I, s:s*, s:s*, s:s, s:I, s:s, s:f}", "session", row->session,
+                    "message", (json_int_t)row->message, "call", part.call, "time",
+                    member_string(message, "time"), "role", part.role, "turn",
+                    (json_int_t)row->turn, "snippet", (char *)snippet.data, "score", score);
+    return hit ? json_array_append_new(hits, hit) : -EINVAL;
+}
+
+static json_t *hits_json(struct memory *m, const struct memory_query *q,
+                         const struct search_terms *t, const struct fused_hits *f)
+{
+    json_t *hits = json_array();
+    for (size_t i = 0; hits && i < f->count && json_array_size(hits) < q->limit; i++) {
+        struct memory_row row;
+        json_t *message = NULL;
+        if (memory_row(m, f->hits[i].doc, &row) == 0 && memory_message(m, &row, &message) == 0)
+            hits_add(&row, message, t, f->hits[i].score, hits);
+        json_decref(message);
+    }
+    return hits;
+}
+
+static int search_once(struct memory *m, const struct memory_query *q, const struct search_terms *t,
+                       json_t **ret, struct error *err)
+{
+    struct fused_hits f = {.count = 0};
+    int r = memory_update(m, q->session, q->own, q->cancel, err);
+    if (r < 0)
+        return r;
+    pthread_mutex_lock(&m->lock);
+    r = search_all(m, q, t, &f, err);
+    if (r < 0 && memory_is_damaged(m))
+        r = memory_rebuild(m, err) < 0 ? r : -EUCLEAN;
+    if (r == 0) {
+        if (f.count)
+            qsort(f.hits, f.count, sizeof *f.hits, hit_compare);
+        *ret = hits_json(m, q, t, &f);
+        r = *ret ? 0 : error_set(err, ENOMEM, "no memory");
+    }
+    pthread_mutex_unlock(&m->lock);
+    return r;
+}
+
+int memory_search(struct memory *m, const struct memory_query *given, json_t **ret,
+                  struct error *err)
+{
+    struct memory_query q = *given;
+    struct search_terms t;
+    if (q.limit == 0 || q.limit > MEMORY_LIMIT_MAX)
+        q.limit = q.limit ? MEMORY_LIMIT_MAX : 10;
+    if (search_terms_parse(q.text, &t) < 0)
+        return error_set(err, ENOMEM, "no memory");
+    int r = search_once(m, &q, &t, ret, err);
+    if (r == -EUCLEAN) /* it was damaged, and is being made anew */
+        r = search_once(m, &q, &t, ret, err);
+    search_terms_free(&t);
+    return r;
+}
