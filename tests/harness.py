@@ -108,7 +108,7 @@ def beside_parts(program, caller, scratch):
     key = program, caller.name, scratch
     if key not in _beside:
         folder = caller.folder(scratch, "parts")
-        copy_parts(program.parents[2] / "hutch", folder)
+        copy_parts(program.parents[3] / "hutch", folder)
         _beside[key] = Path(shutil.copy2(program, folder))
         for path in folder.glob("*"):
             caller.own(path)

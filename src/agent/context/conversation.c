@@ -27,7 +27,7 @@ static json_t *words_read(struct context *c, size_t i, size_t max)
         return NULL;
     json_array_foreach(json_object_get(message, "content"), k, block)
     {
-        const char *text = member_string(block, "text");
+        const char *text = json_get_string(block, "text");
         if (text)
             buf_printf(&b, "%s%s", b.len ? "\n" : "", text);
     }
@@ -134,7 +134,7 @@ struct emitter {
 static json_t *emitter_content(struct emitter *e, const char *role)
 {
     size_t n = json_array_size(e->out);
-    const char *last = n > 0 ? member_string(json_array_get(e->out, n - 1), "role") : NULL;
+    const char *last = n > 0 ? json_get_string(json_array_get(e->out, n - 1), "role") : NULL;
     if (!last || strcmp(last, role) != 0) {
         json_array_append_new(e->out, json_pack("{s:s, s:[]}", "role", role, "content"));
         n++;
@@ -162,7 +162,7 @@ static json_t *items_find_result(const struct context *c, size_t first, size_t e
         json_t *block;
         json_array_foreach(json_object_get(c->items[i].message, "content"), k, block)
         {
-            const char *its = member_string(block, "tool_use_id");
+            const char *its = json_get_string(block, "tool_use_id");
             if (block_is(block, "tool_result") && its && strcmp(its, id) == 0)
                 return block;
         }
@@ -217,7 +217,7 @@ static void emitter_put_assistant(struct emitter *e, const struct context *c, si
     json_array_foreach(json_object_get(c->items[i].message, "content"), k, block)
     {
         if (block_is(block, "tool_use")) {
-            if (emitter_awaits(e->pending, member_string(block, "id")))
+            if (emitter_awaits(e->pending, json_get_string(block, "id")))
                 continue; /* an id stands for one call */
             json_array_append(e->pending, json_object_get(block, "id"));
         }

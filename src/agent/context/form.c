@@ -82,7 +82,7 @@ static json_t *form_text(const json_t *block, size_t max, const struct form *f)
 /* An image of a result becomes a word about it in a stub. */
 static json_t *form_image(const json_t *block, const struct form *f)
 {
-    const char *mime = json_string_value(json_object_get(block, "mime"));
+    const char *mime = json_get_string(block, "mime");
     if (!mime || !json_is_string(json_object_get(block, "data")))
         return NULL;
     return f->stub ? text_block("[an image was here]") : json_incref((json_t *)block);
@@ -116,7 +116,7 @@ static json_t *form_output(const json_t *part, const char *call, const struct fo
 
 static json_t *form_result(const json_t *block, const struct form *f)
 {
-    const char *id = json_string_value(json_object_get(block, "tool_use_id"));
+    const char *id = json_get_string(block, "tool_use_id");
     size_t i;
     json_t *part, *content = json_array();
     if (!id || !content) {
@@ -130,7 +130,7 @@ static json_t *form_result(const json_t *block, const struct form *f)
             json_array_append_new(content, shown);
     }
     return json_pack("{s:s, s:s, s:o, s:b}", "type", "tool_result", "tool_use_id", id, "content",
-                     content, "is_error", json_is_true(json_object_get(block, "is_error")));
+                     content, "is_error", json_get_bool(block, "is_error"));
 }
 
 static bool has_long_strings(const json_t *value, size_t max, int depth)
@@ -177,8 +177,8 @@ static json_t *cut_strings(const json_t *value, size_t max, const char *note, in
 static json_t *form_call(const json_t *block, const struct form *f)
 {
     char note[160];
-    const char *id = json_string_value(json_object_get(block, "id"));
-    const char *name = json_string_value(json_object_get(block, "name"));
+    const char *id = json_get_string(block, "id");
+    const char *name = json_get_string(block, "name");
     const json_t *input = json_object_get(block, "input");
     size_t max = f->stub && f->output > STUB_INPUT ? STUB_INPUT : f->output;
     if (!id || !id[0] || !name || !name[0] || !json_is_object(input))
@@ -203,7 +203,7 @@ static json_t *form_block(const json_t *block, bool assistant, const struct form
     if (assistant && block_is(block, "tool_use"))
         return form_call(block, f);
     if (assistant && (block_is(block, "thinking") || block_is(block, "other")))
-        return f->thoughts && member_string(block, "from") ? json_incref((json_t *)block) : NULL;
+        return f->thoughts && json_get_string(block, "from") ? json_incref((json_t *)block) : NULL;
     if (!assistant && block_is(block, "tool_result"))
         return form_result(block, f);
     if (!assistant && block_is(block, "image"))
@@ -233,7 +233,7 @@ int form_show(const struct context *c, size_t index, json_t **ret, struct error 
         json_decref(content);
         return r;
     }
-    const char *role = member_string(message, "role");
+    const char *role = json_get_string(message, "role");
     bool assistant = role && strcmp(role, "assistant") == 0;
     json_array_foreach(json_object_get(message, "content"), i, block)
     {

@@ -72,7 +72,7 @@ static void render_result(const json_t *block, struct buf *out)
 {
     size_t i;
     json_t *part;
-    buf_append_str(out, json_is_true(json_object_get(block, "is_error")) ? "\n< failed: " : "\n< ");
+    buf_append_str(out, json_get_bool(block, "is_error") ? "\n< failed: " : "\n< ");
     json_array_foreach(json_object_get(block, "content"), i, part)
     {
         if (json_is_string(json_object_get(part, "text")))
@@ -85,7 +85,7 @@ static void render_result(const json_t *block, struct buf *out)
 
 static void render_message(const json_t *message, struct buf *out)
 {
-    const char *role = json_string_value(json_object_get(message, "role"));
+    const char *role = json_get_string(message, "role");
     size_t i;
     json_t *block;
     if (json_object_get(message, "turn"))
@@ -94,7 +94,7 @@ static void render_message(const json_t *message, struct buf *out)
         buf_append_str(out, "\n## The agent\n");
     json_array_foreach(json_object_get(message, "content"), i, block)
     {
-        const char *type = json_string_value(json_object_get(block, "type"));
+        const char *type = json_get_string(block, "type");
         if (!type)
             continue;
         if (strcmp(type, "text") == 0) {
@@ -128,7 +128,7 @@ static void extract_text(const char *mark, const char *text, size_t n, size_t ma
 static void extract_call(const json_t *block, struct buf *out)
 {
     static const char *const telling[] = {"command", "path", "pattern", "query"};
-    const char *name = json_string_value(json_object_get(block, "name"));
+    const char *name = json_get_string(block, "name");
     const json_t *input = json_object_get(block, "input"), *value = NULL;
     for (size_t i = 0; !value && i < ARRAY_SIZE(telling); i++)
         value = json_object_get(input, telling[i]);
@@ -140,7 +140,7 @@ static void extract_call(const json_t *block, struct buf *out)
 
 static void extract_block(const json_t *block, bool assistant, struct buf *out)
 {
-    const char *type = json_string_value(json_object_get(block, "type"));
+    const char *type = json_get_string(block, "type");
     const json_t *text = json_object_get(block, "text");
     if (!type)
         return;
@@ -149,7 +149,7 @@ static void extract_block(const json_t *block, bool assistant, struct buf *out)
                      EXTRACT_SAID_MAX, "\n", out);
     else if (strcmp(type, "tool_use") == 0)
         extract_call(block, out);
-    else if (strcmp(type, "tool_result") == 0 && json_is_true(json_object_get(block, "is_error"))) {
+    else if (strcmp(type, "tool_result") == 0 && json_get_bool(block, "is_error")) {
         text = json_object_get(json_array_get(json_object_get(block, "content"), 0), "text");
         if (json_is_string(text))
             extract_text("- that failed: ", json_string_value(text), json_string_length(text),
@@ -261,7 +261,7 @@ static int summary_take_reply(struct summary_work *w, const json_t *content)
     json_array_foreach(content, i, block)
     {
         const json_t *text = json_object_get(block, "text");
-        const char *type = json_string_value(json_object_get(block, "type"));
+        const char *type = json_get_string(block, "type");
         if (type && strcmp(type, "text") == 0 && json_is_string(text))
             buf_append(&b, json_string_value(text), json_string_length(text));
     }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tokens.h"
+#include "json.h"
 #include "banned.h"
 
 /* Hundredths of a token. */
@@ -111,7 +112,7 @@ uint64_t tokens_of_json(const json_t *value)
 
 uint64_t tokens_of_block(const json_t *block)
 {
-    const char *type = json_string_value(json_object_get(block, "type"));
+    const char *type = json_get_string(block, "type");
     uint64_t sum = 4;
     size_t i;
     json_t *part, *raw = json_object_get(block, "raw");

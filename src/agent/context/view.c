@@ -82,7 +82,7 @@ static int context_take_status(struct context *c, const char *status, struct err
 {
     const struct item *last = c->count > 0 ? &c->items[c->count - 1] : NULL;
     const json_t *shown = c->n_status > 0 ? c->status[c->n_status - 1].block : NULL;
-    const char *text = member_string(shown, "text");
+    const char *text = json_get_string(shown, "text");
     if (!status || !status[0] || !last || last->role != HISTORY_USER ||
         (text && strcmp(text, status) == 0))
         return 0;
@@ -245,10 +245,10 @@ int context_load_back(struct context *c, uint64_t enough, struct error *err)
 static void context_take_record(struct context *c)
 {
     json_t *record = history_last(c->h, "summary");
-    const char *text = json_string_value(json_object_get(record, "text"));
-    json_int_t until = json_integer_value(json_object_get(record, "until"));
-    json_int_t stubs = json_integer_value(json_object_get(record, "stubs"));
-    json_int_t thoughts = json_integer_value(json_object_get(record, "thoughts"));
+    const char *text = json_get_string(record, "text");
+    json_int_t until = json_get_integer(record, "until");
+    json_int_t stubs = json_get_integer(record, "stubs");
+    json_int_t thoughts = json_get_integer(record, "thoughts");
     json_int_t count = (json_int_t)history_count(c->h);
     if (text && until > 0 && until <= count) {
         c->start = (size_t)until;

@@ -39,7 +39,7 @@ int history_write_at(int fd, const void *data, size_t n, uint64_t offset)
 int history_put_head(const json_t *head, struct buf *b)
 {
     size_t from = b->len;
-    int r = json_dump_callback(head, buf_append_json, b, 0);
+    int r = json_append(b, head, 0);
     if (r < 0)
         return -ENOMEM;
     b->len--; /* the closing brace */
@@ -60,7 +60,7 @@ int history_put_tail(const struct history_totals *t, struct buf *b)
     if (t->cost >= 0)
         json_object_set_new(totals, "cost", json_real(t->cost));
     buf_append_str(b, "\n], \"totals\": ");
-    int r = totals ? json_dump_callback(totals, buf_append_json, b, JSON_REAL_PRECISION(8)) : -1;
+    int r = totals ? json_append(b, totals, JSON_REAL_PRECISION(8)) : -1;
     json_decref(totals);
     buf_append_str(b, "}\n");
     return r < 0 || b->failed ? -ENOMEM : 0;
@@ -362,7 +362,7 @@ static int message_dump(json_t *message, struct buf *ret, struct error *err)
     if (!ordered)
         return error_set(err, ENOMEM, "no memory for a message");
     json_object_set(message, "time", json_object_get(ordered, "time"));
-    int r = json_dump_callback(ordered, buf_append_json, ret, 0);
+    int r = json_append(ret, ordered, 0);
     json_decref(ordered);
     if (ret->failed)
         return error_set(err, EMSGSIZE, "a message is larger than the maximum of %u bytes",

@@ -7,6 +7,7 @@
 
 #include "history_file.h"
 #include "utf8.h"
+#include "json.h"
 #include "banned.h"
 
 static struct history *history_alloc(struct error *err)
@@ -137,7 +138,7 @@ const char *history_id(const struct history *h)
 
 const char *history_workspace(const struct history *h)
 {
-    return json_string_value(json_object_get(h->head, "workspace"));
+    return json_get_string(h->head, "workspace");
 }
 
 const char *history_path(const struct history *h)
@@ -213,7 +214,7 @@ json_t *history_last(struct history *h, const char *kind)
             continue;
         if (history_read(h, i, &m, NULL) < 0)
             continue;
-        const char *its = json_string_value(json_object_get(m, "kind"));
+        const char *its = json_get_string(m, "kind");
         if (its && strcmp(its, kind) == 0)
             return m;
         json_decref(m);

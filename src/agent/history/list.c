@@ -12,6 +12,7 @@
 
 #include "history_file.h"
 #include "utf8.h"
+#include "json.h"
 #include "banned.h"
 
 static char *member_copy(const json_t *object, const char *name)
@@ -70,7 +71,7 @@ static bool info_read_totals(int fd, uint64_t size, struct history_totals *t)
                  memcmp(at + where.position, "}\n", 2) == 0;
     if (whole) {
         const json_t *cost = json_object_get(totals, "cost");
-        const char *model = json_string_value(json_object_get(totals, "model"));
+        const char *model = json_get_string(totals, "model");
         t->turns = (unsigned)member_count(totals, "turns");
         t->messages = member_count(totals, "messages");
         t->input = member_count(totals, "input");

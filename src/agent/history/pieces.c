@@ -31,7 +31,7 @@ static void text_put_block(struct buf *b, const json_t *block)
         text_put(b, json_object_get(block, "name"));
         if (json_object_size(input) > 0) {
             buf_append(b, " ", 1);
-            json_dump_callback(input, buf_append_json, b, JSON_COMPACT | JSON_ENCODE_ANY);
+            json_append(b, input, JSON_COMPACT | JSON_ENCODE_ANY);
         }
         text_put(b, json_object_get(block, "bad_input"));
     } else if (block_is(block, "tool_result")) {
@@ -126,7 +126,7 @@ static int walk_images(struct walk *w, size_t i, const json_t *content)
     json_array_foreach(content, k, block)
     {
         if (r == 0 && block_is(block, "image"))
-            r = walk_emit_text(w, i, PIECE_IMAGE, NULL, member_string(block, "mime"),
+            r = walk_emit_text(w, i, PIECE_IMAGE, NULL, json_get_string(block, "mime"),
                                json_object_get(block, "data"));
     }
     return r;
@@ -138,11 +138,11 @@ static int walk_call(struct walk *w, size_t i, const char *time, const json_t *c
 {
     static const char *const telling[] = {"command", "path", "query", "pattern", "url", "text"};
     const json_t *input = json_object_get(call, "input");
-    const char *bad = member_string(call, "bad_input"), *about = NULL;
+    const char *bad = json_get_string(call, "bad_input"), *about = NULL;
     _cleanup_buf_ struct buf text = BUF_INIT(HISTORY_MESSAGE_MAX), brief = BUF_INIT(BRIEF_MAX + 16);
     _cleanup_free_ char *dump = input ? json_dumps(input, JSON_INDENT(2) | JSON_ENCODE_ANY) : NULL;
     for (size_t k = 0; !about && k < ARRAY_SIZE(telling); k++)
-        about = member_string(input, telling[k]);
+        about = json_get_string(input, telling[k]);
     if (!about && json_object_size(input) > 0)
         about = dump;
     text_put_line(&brief, about ? about : "", about ? strlen(about) : 0, BRIEF_MAX);
@@ -152,11 +152,11 @@ static int walk_call(struct walk *w, size_t i, const char *time, const json_t *c
         return -ENOMEM;
     struct piece p = {.kind = PIECE_CALL,
                       .time = time,
-                      .name = member_string(call ? call : result, call ? "name" : "tool_use_id"),
+                      .name = json_get_string(call ? call : result, call ? "name" : "tool_use_id"),
                       .brief = buf_cstr(&brief),
                       .input = bad ? bad : dump,
                       .answered = result,
-                      .failed = json_is_true(json_object_get(result, "is_error")),
+                      .failed = json_get_bool(result, "is_error"),
                       .text = (char *)text.data,
                       .n = text.len};
     int r = walk_emit(w, i, p);
@@ -181,12 +181,12 @@ static void walk_find_results(struct walk *w, size_t i)
 
 static const json_t *walk_result_of(const struct walk *w, const json_t *call)
 {
-    const char *id = member_string(call, "id");
+    const char *id = json_get_string(call, "id");
     size_t i;
     json_t *block;
     json_array_foreach(json_object_get(w->results, "content"), i, block)
     {
-        const char *its = member_string(block, "tool_use_id");
+        const char *its = json_get_string(block, "tool_use_id");
         if (block_is(block, "tool_result") && its && id && strcmp(its, id) == 0)
             return block;
     }
@@ -197,7 +197,7 @@ static int walk_answer(struct walk *w, size_t i, const json_t *message)
 {
     size_t k;
     json_t *block;
-    const char *time = member_string(message, "time"), *model = member_string(message, "model");
+    const char *time = json_get_string(message, "time"), *model = json_get_string(message, "model");
     int r = 0;
     walk_find_results(w, i);
     json_array_foreach(json_object_get(message, "content"), k, block)
@@ -218,7 +218,7 @@ static int walk_user(struct walk *w, size_t i, const json_t *message)
 {
     size_t k;
     json_t *block;
-    const char *time = member_string(message, "time");
+    const char *time = json_get_string(message, "time");
     const json_t *content = json_object_get(message, "content");
     bool answers = w->results && w->results_at == i; /* walk_answer had them */
     int r = json_is_string(content) ? walk_emit_text(w, i, PIECE_PERSON, time, NULL, content) : 0;
@@ -240,8 +240,8 @@ static int walk_note(struct walk *w, size_t i, const json_t *message)
         return -ENOMEM;
     return walk_emit(w, i,
                      (struct piece){.kind = PIECE_NOTE,
-                                    .time = member_string(message, "time"),
-                                    .name = member_string(message, "kind"),
+                                    .time = json_get_string(message, "time"),
+                                    .name = json_get_string(message, "kind"),
                                     .text = (char *)text.data,
                                     .n = text.len});
 }

@@ -29,11 +29,11 @@ int memory_open(const struct memory_options *o, struct memory **ret, struct erro
 struct memory *memory_close(struct memory *m);
 
 struct memory_query {
-    const char *text;      /* words, "phrases in quotes"; anything is valid */
-    const char *session;   /* only this one; NULL: all */
-    struct history *own;   /* the session that asks, borrowed; or NULL */
-    unsigned limit;        /* 0: 10 */
-    int cancel;            /* becomes readable when nobody wants the answer any more; -1: never */
+    const char *text;    /* words, "phrases in quotes"; anything is valid */
+    const char *session; /* only this one; NULL: all */
+    struct history *own; /* the session that asks, borrowed; or NULL */
+    unsigned limit;      /* 0: 10 */
+    int cancel;          /* becomes readable when nobody wants the answer any more; -1: never */
 };
 
 /* Takes in what is new in the histories (all, or only that of this ID), in pieces. -ECANCELED. */

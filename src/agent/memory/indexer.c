@@ -24,16 +24,16 @@
 int memory_part(const json_t *message, size_t part, struct memory_part *ret, struct buf *text)
 {
     const json_t *content = json_object_get(message, "content");
-    const char *role = member_string(message, "role");
+    const char *role = json_get_string(message, "role");
     const json_t *block = json_is_array(content) ? json_array_get(content, part) : NULL;
     *ret = (struct memory_part){.role = role ? role : ""};
     if (!block && (part > 0 || json_is_array(content)))
         return -ENOENT;
     if (block_is(block, "tool_result")) {
-        ret->call = member_string(block, "tool_use_id");
+        ret->call = json_get_string(block, "tool_use_id");
         ret->role = "tool";
     } else if (block_is(block, "tool_use")) {
-        ret->call = member_string(block, "id");
+        ret->call = json_get_string(block, "id");
     }
     return history_text(block ? block : message, text);
 }
@@ -125,14 +125,14 @@ static void own_calls_note(struct own_calls *c, const json_t *message)
 {
     size_t i;
     json_t *block;
-    const char *role = member_string(message, "role");
+    const char *role = json_get_string(message, "role");
     if (!role || strcmp(role, "assistant") != 0)
         return;
     c->count = 0;
     json_array_foreach(json_object_get(message, "content"), i, block)
     {
-        const char *name = member_string(block, "name");
-        const char *id = member_string(block, "id");
+        const char *name = json_get_string(block, "name");
+        const char *id = json_get_string(block, "id");
         if (name && id && strcmp(name, "memory") == 0 && c->count < CALLS_MAX)
             snprintf(c->ids[c->count++], sizeof c->ids[0], "%s", id);
     }

@@ -57,15 +57,15 @@ static void memory_put_age(struct buf *b, const char *when)
 
 static void memory_put_hit(struct buf *b, const json_t *hit, const char *own)
 {
-    const char *session = member_string(hit, "session"), *call = member_string(hit, "call");
+    const char *session = json_get_string(hit, "session"), *call = json_get_string(hit, "call");
     bool is_own = strcmp(session, own) == 0;
     buf_printf(b, "[session %s, message %" JSON_INTEGER_FORMAT, is_own ? "this" : session,
-               json_integer_value(json_object_get(hit, "message")));
+               json_get_integer(hit, "message"));
     if (call)
         buf_printf(b, ", call %.100s", call);
-    buf_printf(b, ", %s", member_string(hit, "role"));
-    memory_put_age(b, member_string(hit, "time"));
-    buf_printf(b, "]\n%s\n\n", member_string(hit, "snippet"));
+    buf_printf(b, ", %s", json_get_string(hit, "role"));
+    memory_put_age(b, json_get_string(hit, "time"));
+    buf_printf(b, "]\n%s\n\n", json_get_string(hit, "snippet"));
 }
 
 static int memory_tool_search(struct tool_call *c, const char *session, struct error *err)
@@ -156,7 +156,7 @@ static int memory_tool_show(struct tool_call *c, const json_t *message, long lon
     }
     c->result->data = json_pack("{s:I, s:I, s:I, s:s*}", "message", (json_int_t)number, "offset",
                                 (json_int_t)from, "bytes", (json_int_t)text.len, "time",
-                                member_string(message, "time"));
+                                json_get_string(message, "time"));
     return c->result->data ? 0 : error_set(err, ENOMEM, "no memory");
 }
 

@@ -305,12 +305,12 @@ static int hits_add(const struct memory_row *row, const json_t *message,
     /* A fork has the messages of what it was forked from: the same words are shown once. */
     json_array_foreach(hits, i, hit)
     {
-        if (strcmp(member_string(hit, "snippet"), (char *)snippet.data) == 0)
+        if (strcmp(json_get_string(hit, "snippet"), (char *)snippet.data) == 0)
             return 0;
     }
     hit = json_pack("{s:s, s:I, s:s*, s:s*, s:s, s:I, s:s, s:f}", "session", row->session,
                     "message", (json_int_t)row->message, "call", part.call, "time",
-                    member_string(message, "time"), "role", part.role, "turn",
+                    json_get_string(message, "time"), "role", part.role, "turn",
                     (json_int_t)row->turn, "snippet", (char *)snippet.data, "score", score);
     return hit ? json_array_append_new(hits, hit) : -EINVAL;
 }

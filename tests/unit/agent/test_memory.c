@@ -387,7 +387,7 @@ static void test_tool(void **state)
     assert_null(s->find(s, NULL, "bash", &err));
     expect_tool(s, "{\"query\": \"port\"}", false, "8642");
     expect_tool(s, "{\"query\": \"port\"}", false, history_id(past));
-    expect_tool(s, "{\"query\": \"port\", \"session\": \"this\"}", false, "Nothing was found");
+    expect_tool(s, "{\"query\": \"port\", \"session\": \"this\"}", false, "Nothing found");
     expect_tool(s, "{\"query\": \"output\"}", false, "[session this, message 1, call one, tool, ");
     expect_tool(s, "{\"message\": 1, \"call\": \"one\"}", false, "output one");
     expect_tool(s, "{\"message\": 1}", false, "[output of call two]\nlll");
