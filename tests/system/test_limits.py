@@ -187,6 +187,14 @@ def test_a_limit_that_means_nothing_is_refused(box, option, value):
     assert done.returncode == 2 and done.stderr.startswith("hutch: "), done
 
 
+def test_memory_of_an_earlier_box_does_not_count(box):
+    """Names that a box looked up stay in the kernel's cache, charged to a control group that the next box gets."""
+    looked_up = box.run("perl", "-e", 'for (1..900000) { -e "/usr/none$_" }', opts=["--memory", "1G"])
+    assert looked_up.returncode == 0, looked_up
+    result = box.json("sh", "-c", "while :; do :; done", opts=["--timeout", "500ms", "--memory", "64M"])
+    assert result["killed_by"] == "timeout", result
+
+
 def test_limits_hold_together(box):
     """The first one reached is the one that is named."""
     began = time.monotonic()

@@ -53,13 +53,16 @@ static uint64_t read_value(int folder, const char *file, const char *key)
     return key ? keyed(path_text, key) : strtoull(path_text, NULL, 10);
 }
 
-/* Usage less file content: what processes have allocated, and the kernel for them. */
+/* Usage less what the kernel gives up when memory gets short (file content, and where it is counted
+ * apart, cached names and inodes): what processes have allocated, and the kernel for them. */
 static uint64_t process_memory(const struct cgroup *g)
 {
     int folder = g->folders[CGROUP_MEMORY];
     uint64_t all = read_value(folder, g->names->memory_now, NULL);
-    uint64_t files = read_value(folder, "memory.stat", g->names->stat_files);
-    return all > files ? all - files : 0;
+    uint64_t cached = read_value(folder, "memory.stat", g->names->stat_files);
+    if (g->names->stat_slab)
+        cached += read_value(folder, "memory.stat", g->names->stat_slab);
+    return all > cached ? all - cached : 0;
 }
 
 static void read_totals(const struct cgroup *g, struct cgroup_usage *ret)
@@ -248,8 +251,15 @@ static int take(struct cgroup *g)
     if (read(procs, &byte, 1) > 0)
         return 0;
     /* The file with the details is slow to read, and needed only where much is left. */
-    return read_value(g->folders[CGROUP_MEMORY], g->names->memory_now, NULL) <= LEFT_MAX ||
-           read_value(g->folders[CGROUP_MEMORY], "memory.stat", "shmem") <= SHMEM_LEFT_MAX;
+    if (read_value(g->folders[CGROUP_MEMORY], g->names->memory_now, NULL) <= LEFT_MAX)
+        return 1;
+    if (read_value(g->folders[CGROUP_MEMORY], "memory.stat", "shmem") > SHMEM_LEFT_MAX)
+        return 0;
+    /* Names and inodes that the last box looked up stay cached and charged: the next box must not
+     * be killed for them. */
+    if (process_memory(g) > LEFT_MAX)
+        io_write_file(g->folders[CGROUP_MEMORY], g->names->reclaim, g->names->reclaim_text);
+    return process_memory(g) <= LEFT_MAX;
 }
 
 static int try_group(const struct cgroup_tree *t, unsigned number, unsigned wanted,

@@ -9,8 +9,10 @@ enum { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_CPUACCT, CGROUP_CONTROLLER
 
 struct cgroup_names {
     const char *memory_now, *memory_max, *stat_files, *oom_events;
-    const char *sockets_max;  /* version 1: a limit of their own, outside of memory_now */
-    const char *stat_sockets; /* version 2: they count as memory */
+    const char *stat_slab;              /* NULL: not told apart from what cannot be reclaimed */
+    const char *reclaim, *reclaim_text; /* makes the kernel drop what an empty group has cached */
+    const char *sockets_max;            /* version 1: a limit of their own, outside of memory_now */
+    const char *stat_sockets;           /* version 2: they count as memory */
     const char *cpu_max, *cpu_format, *cpu_none;
     const char *cpu_usage, *cpu_usage_key;
     int64_t cpu_usage_ns; /* nanoseconds per unit */
