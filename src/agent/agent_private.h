@@ -136,8 +136,7 @@ void explain_unknown(const json_t *tools, const char *said, struct buf *text);
 
 /* now.c: what is the case at present, for the model */
 int agent_now(struct agent *a, struct buf *text);
-void agent_watch_background(struct agent *a, const char *tool, const json_t *input,
-                            const struct tool_result *r);
+void agent_watch_background(struct agent *a, const json_t *input, const struct tool_result *r);
 void agent_restore_background(struct agent *a);
 void agent_forget_background(struct agent *a);
 size_t agent_count_background(struct agent *a);

@@ -80,7 +80,7 @@ static int test_in_fork(struct trial *t, struct workbox *fork, struct error *err
     if (r < 0)
         return r;
     json_t *input = json_pack("{s:s}", "command", t->of->test);
-    struct tool_request q = {.name = "run_tests", .input = input, .cancel = t->agent->cancel};
+    struct tool_request q = {.tool = &TOOL_RUN_TESTS, .input = input, .cancel = t->agent->cancel};
     tool_call(session, &q, &result);
     take_report(&result, t->result);
     tool_result_free(&result);

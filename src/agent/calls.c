@@ -101,7 +101,7 @@ static int run_all(struct calls *s, const json_t *blocks, bool cut, struct error
 
 static void after_call(struct agent *a, struct call *c)
 {
-    agent_watch_background(a, c->name, c->input, &c->result);
+    agent_watch_background(a, c->input, &c->result);
     if (agent_is_interrupted(a) && c->result.failed)
         buf_append_str(&c->result.text, "\n[" INTERRUPTED "]");
 }

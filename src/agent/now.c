@@ -76,12 +76,11 @@ static void remember(struct agent *a, uint64_t handle, const char *command)
     a->running[a->n_running++] = (struct running){.handle = handle, .command = text};
 }
 
-void agent_watch_background(struct agent *a, const char *tool, const json_t *input,
-                            const struct tool_result *r)
+void agent_watch_background(struct agent *a, const json_t *input, const struct tool_result *r)
 {
     const char *command = json_string_value(json_object_get(input, "command"));
     json_int_t handle = json_integer_value(json_object_get(r->data, "handle"));
-    if (!r->lingers || r->failed || handle <= 0 || !command || strcmp(tool, "bash") != 0)
+    if (!r->lingers || r->failed || handle <= 0 || !command)
         return;
     remember(a, (uint64_t)handle, command);
     agent_append(a,

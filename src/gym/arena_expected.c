@@ -17,7 +17,7 @@ static int apply_patch(struct tool_session *s, const struct task_patch *p, int c
     json_t *input = json_pack("{s:s}", "diff", p->diff);
     if (!input)
         return error_errno(err, ENOMEM, "cannot apply the solution");
-    struct tool_request q = {.name = "apply_diff", .input = input, .cancel = cancel};
+    struct tool_request q = {.tool = &TOOL_APPLY_DIFF, .input = input, .cancel = cancel};
     int r = tool_call(s, &q, &result);
     if (r < 0 || result.failed)
         r = error_set(err, EINVAL, "the patch '%s' of the solution does not apply: %.300s", p->name,

@@ -9,7 +9,7 @@
 
 #define SCRIPT_NS (600 * 1000000000ll)
 
-static int call(struct check *c, struct tool_session *s, const char *tool, const char *name,
+static int call(struct check *c, struct tool_session *s, const struct tool *tool, const char *name,
                 const char *value, char *trouble, size_t size)
 {
     struct tool_result result = {0};
@@ -17,15 +17,15 @@ static int call(struct check *c, struct tool_session *s, const char *tool, const
     trouble[0] = 0;
     if (!input)
         return task_no_memory(c->err);
-    struct tool_request q = {.name = tool, .input = input, .cancel = c->options->cancel};
+    struct tool_request q = {.tool = tool, .input = input, .cancel = c->options->cancel};
     int r = tool_call(s, &q, &result);
     const char *text = buf_cstr(&result.text);
     if (r < 0)
-        error_errno(c->err, -r, "%s", text && *text ? text : tool);
+        error_errno(c->err, -r, "%s", text && *text ? text : tool->name);
     else if (result.failed)
         snprintf(trouble, size, "%.*s", (int)strcspn(text ? text : "", "\n"), text ? text : "");
     if (r == 0 && result.failed && !trouble[0])
-        snprintf(trouble, size, "%s failed", tool);
+        snprintf(trouble, size, "%s failed", tool->name);
     tool_result_free(&result);
     json_decref(input);
     return r;
@@ -41,7 +41,7 @@ int check_apply(struct check *c, struct box *b, const size_t *patches, size_t n,
     for (; i < n && r == 0; i++) {
         char why[400];
         const struct task_patch *patch = &c->task->patches[patches[i]];
-        r = call(c, s, "apply_diff", "diff", patch->diff, why, sizeof why);
+        r = call(c, s, &TOOL_APPLY_DIFF, "diff", patch->diff, why, sizeof why);
         if (r == 0 && why[0]) {
             snprintf(p->trouble, sizeof p->trouble, "the patch '%s' does not apply: %s",
                      patch->name, why);
@@ -60,7 +60,7 @@ int check_read(struct check *c, struct box *b, size_t i)
     struct tool_session *s = NULL;
     int r = tool_session_new(&tools, NULL, &s, c->err);
     if (r == 0)
-        r = call(c, s, "read_file", "path", c->task->reads.items[i], why, sizeof why);
+        r = call(c, s, &TOOL_READ_FILE, "path", c->task->reads.items[i], why, sizeof why);
     tool_session_free(s);
     return r == 0 && why[0] ? check_find(c, "reads[%zu]: %s", i, why) : r;
 }

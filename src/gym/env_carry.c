@@ -14,15 +14,13 @@
 
 const struct tool *env_tool(const char *name)
 {
-    for (size_t i = 0; TOOLS[i]; i++)
-        if (strcmp(TOOLS[i]->name, name) == 0 && !(TOOLS[i]->flags & TOOL_HOST))
-            return TOOLS[i];
-    return NULL;
+    const struct tool *t = tool_builtin(name);
+    return t && !(t->flags & TOOL_HOST) ? t : NULL;
 }
 
 bool env_is_look(const char *tool, const json_t *input)
 {
-    return strcmp(tool, "run_tests") == 0 && json_object_size(input) == 0;
+    return strcmp(tool, TOOL_RUN_TESTS.name) == 0 && json_object_size(input) == 0;
 }
 
 /* The box, or the host, cannot go on. If it is the box (or NULL), that says why. */
@@ -59,23 +57,13 @@ static int unknown_tool(const char *name, struct env_result *o)
     return refuse(o, "there is no tool '%.64s'", name);
 }
 
-/*
- * Only what provably left everything as it was keeps the state's name: a call that reached no tool,
- * one that only reads, a diff or an edit that did not apply (they are all or nothing), a diff that
- * was only checked, a plan that was only looked at.
- */
+/* Only a call that certainly changed nothing keeps the state's name. */
 static bool changes(const struct tool *t, const json_t *input, const struct tool_result *r,
                     int found)
 {
     if (found < 0 || t->flags & TOOL_READS)
         return false;
-    if (strcmp(t->name, "apply_diff") == 0)
-        return !r->failed && !json_is_true(json_object_get(input, "check"));
-    if (strcmp(t->name, "edit_file") == 0)
-        return !r->failed;
-    if (strcmp(t->name, "plan") == 0)
-        return json_object_get(input, "items") != NULL;
-    return true;
+    return !t->unchanged || !t->unchanged(input, r);
 }
 
 static int call_tool(struct gym_env *e, const struct tool *t, json_t *input, struct env_result *o)

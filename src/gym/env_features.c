@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "env_private.h"
+#include "tool.h"
 #include "banned.h"
 
 size_t env_features(const struct gym_env *e, int64_t *ret, size_t room)
@@ -62,8 +63,8 @@ void env_features_note(struct gym_env *e, const char *tool, const json_t *input,
         e->tests = 0;
     if (o->tested)
         e->tests = tests_feature(e, o->passed);
-    if (o->changed && strcmp(tool, "apply_diff") == 0)
+    if (o->changed && strcmp(tool, TOOL_APPLY_DIFF.name) == 0)
         note_patch(e, input);
-    if (!failed && strcmp(tool, "read_file") == 0)
+    if (!failed && strcmp(tool, TOOL_READ_FILE.name) == 0)
         note_read(e, input);
 }

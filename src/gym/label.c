@@ -3,6 +3,7 @@
 
 #include "label.h"
 #include "utf8.h"
+#include "tool.h"
 #include "banned.h"
 
 #define SHOWN_MAX 120 /* bytes of an input */
@@ -48,18 +49,18 @@ void action_label(const struct task *t, const json_t *action, char *text, size_t
     static const char *const TELLING[] = {"path", "command", "pattern"};
     const char *tool = text_of(action, "tool");
     text[0] = 0;
-    if (tool && strcmp(tool, "apply_diff") == 0) {
+    if (tool && strcmp(tool, TOOL_APPLY_DIFF.name) == 0) {
         label_diff(t, action, text, size);
         return;
     }
-    if (tool && strcmp(tool, "run_tests") == 0 && json_object_size(action) == 1) {
+    if (tool && strcmp(tool, TOOL_RUN_TESTS.name) == 0 && json_object_size(action) == 1) {
         snprintf(text, size, "run tests");
         return;
     }
     append_clean(text, size,
-                 !tool                            ? "?"
-                 : strcmp(tool, "read_file") == 0 ? "read"
-                                                  : tool,
+                 !tool                                    ? "?"
+                 : strcmp(tool, TOOL_READ_FILE.name) == 0 ? "read"
+                                                          : tool,
                  SHOWN_MAX);
     for (size_t i = 0; i < ARRAY_SIZE(TELLING); i++) {
         const char *value = text_of(action, TELLING[i]);

@@ -3,12 +3,11 @@
 
 #include "observe.h"
 #include "utf8.h"
+#include "tool.h"
 #include "banned.h"
 
-/* Members of a tool's data that are not of the state; "*": of every tool. */
-static const struct {
-    const char *tool, *member;
-} TIMES[] = {{"*", "duration_ms"}, {"run_tests", "duration"}};
+/* Members of a tool's data that differ from run to run. */
+static const char *const TIMES[] = {"duration_ms", "duration"};
 
 /* Members whose text is a test runner's. */
 static const char *const RUNNER_TEXTS[] = {"output"};
@@ -89,9 +88,8 @@ static json_t *clean_data(const char *tool, const json_t *from)
 {
     json_t *data = from ? json_deep_copy(from) : json_object();
     for (size_t i = 0; data && i < ARRAY_SIZE(TIMES); i++)
-        if (TIMES[i].tool[0] == '*' || strcmp(TIMES[i].tool, tool) == 0)
-            json_object_del(data, TIMES[i].member);
-    if (data && strcmp(tool, "run_tests") == 0)
+        json_object_del(data, TIMES[i]);
+    if (data && strcmp(tool, TOOL_RUN_TESTS.name) == 0)
         scrub_runner(data);
     return data;
 }
@@ -113,9 +111,9 @@ static size_t without_running_time(const char *text, size_t n, struct buf *out)
 static int clean_text(const char *tool, const struct tool_result *r, struct buf *out)
 {
     const char *text = r->text.len ? (const char *)r->text.data : "";
-    if (strcmp(tool, "run_tests") == 0)
+    if (strcmp(tool, TOOL_RUN_TESTS.name) == 0)
         return observe_scrub(text, r->text.len, out);
-    if (strcmp(tool, "bash") == 0 && without_running_time(text, r->text.len, out))
+    if (strcmp(tool, TOOL_BASH.name) == 0 && without_running_time(text, r->text.len, out))
         return out->failed ? -ENOMEM : 0;
     return buf_append(out, text, r->text.len);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "policies.h"
+#include "tool.h"
 #include "banned.h"
 
 enum stage { LOOK_FIRST, TRY_NEXT, LOOK, TAKE_BACK };
@@ -40,7 +41,7 @@ static int take_back(const struct task_patch *patch, const char **ret_tool, json
     json_t *input = json_pack("{s:s, s:b}", "diff", patch->diff, "reverse", 1);
     if (!input)
         return error_set(err, ENOMEM, "no memory");
-    *ret_tool = "apply_diff";
+    *ret_tool = TOOL_APPLY_DIFF.name;
     *ret_input = input;
     return 0;
 }

@@ -4,6 +4,7 @@
 
 #include "env.h"
 #include "task_private.h"
+#include "tool.h"
 #include "banned.h"
 
 size_t task_actions(const struct task *t)
@@ -24,13 +25,13 @@ int task_action(const struct task *t, size_t number, const char **ret_tool, json
     if (number >= task_actions(t))
         return -EINVAL;
     if (number < tests) {
-        tool = "apply_diff";
+        tool = TOOL_APPLY_DIFF.name;
         input = json_pack("{s:s}", "diff", t->patches[number].diff);
     } else if (number == tests) {
-        tool = "run_tests";
+        tool = TOOL_RUN_TESTS.name;
         input = json_object();
     } else if (number < last) {
-        tool = "read_file";
+        tool = TOOL_READ_FILE.name;
         input = json_pack("{s:s}", "path", t->reads.items[number - tests - 1]);
     } else {
         tool = "submit";

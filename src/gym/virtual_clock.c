@@ -15,17 +15,14 @@
  */
 static int64_t tool_ns(const char *name)
 {
-    for (size_t i = 0; TOOLS[i]; i++)
-        if (strcmp(TOOLS[i]->name, name) == 0)
-            return TOOLS[i]->flags & TOOL_RUNS      ? RUN_NS
-                   : TOOLS[i]->flags & TOOL_CHANGES ? CHANGE_NS
-                                                    : READ_NS;
-    return READ_NS;
+    const struct tool *t = tool_builtin(name);
+    unsigned flags = t ? t->flags : 0;
+    return flags & TOOL_RUNS ? RUN_NS : flags & TOOL_CHANGES ? CHANGE_NS : READ_NS;
 }
 
 int64_t virtual_clock_ns(const char *tool, size_t expected)
 {
-    if (strcmp(tool, "run_tests") == 0 || strcmp(tool, "submit") == 0)
+    if (strcmp(tool, TOOL_RUN_TESTS.name) == 0 || strcmp(tool, "submit") == 0)
         return RUN_NS + (int64_t)expected * EACH_TEST_NS;
     return tool_ns(tool);
 }

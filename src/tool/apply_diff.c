@@ -223,6 +223,43 @@ static int run(struct tool_call *c, struct error *err)
     return 0;
 }
 
+/* The name in the first `+++ b/NAME` line, and how many more files there are. */
+static int apply_diff_view_call(const json_t *input, struct buf *b)
+{
+    const char *first = NULL;
+    size_t files = 0, length = 0;
+    for (const char *at = json_get_string(input, "diff"); at; at = strchr(at, '\n')) {
+        at += *at == '\n';
+        if (strncmp(at, "+++ ", 4) != 0)
+            continue;
+        if (files++ == 0) {
+            first = strncmp(at + 4, "b/", 2) == 0 ? at + 6 : at + 4;
+            length = strcspn(first, "\t\r\n");
+        }
+    }
+    int r = first ? buf_append(b, first, length) : 0;
+    return r == 0 && files > 1 ? buf_printf(b, " and %zu more", files - 1) : r;
+}
+
+static int apply_diff_view_result(const json_t *data, struct buf *b)
+{
+    const json_t *file;
+    size_t i;
+    json_int_t added = 0, removed = 0;
+    json_array_foreach(json_object_get(data, "files"), i, file)
+    {
+        added += json_get_integer(file, "added");
+        removed += json_get_integer(file, "removed");
+    }
+    return buf_printf(b, "+%" JSON_INTEGER_FORMAT " -%" JSON_INTEGER_FORMAT, added, removed);
+}
+
+/* A diff is applied as a whole or not at all. */
+static bool apply_diff_unchanged(const json_t *input, const struct tool_result *r)
+{
+    return r->failed || json_get_bool(input, "check");
+}
+
 /* clang-format off */
 const struct tool TOOL_APPLY_DIFF = {
     .name = "apply_diff",
@@ -291,5 +328,9 @@ const struct tool TOOL_APPLY_DIFF = {
     }),
     .flags = TOOL_CHANGES,
     .run = run,
+    .view = &(const struct tool_view){
+        .call = apply_diff_view_call, .result = apply_diff_view_result, .input_body = "diff", .body = TOOL_BODY_DIFF, .head = 14,
+    },
+    .unchanged = apply_diff_unchanged,
 };
 /* clang-format on */

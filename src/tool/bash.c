@@ -249,6 +249,33 @@ static int run(struct tool_call *c, struct error *err)
     return background ? run_background(c, &command, err) : run_foreground(c, &command, err);
 }
 
+static int bash_view_call(const json_t *input, struct buf *b)
+{
+    const char *command = json_get_string(input, "command");
+    if (command)
+        return buf_printf(b, "%s%s", command, json_get_bool(input, "background") ? " &" : "");
+    const char *what = json_get_bool(input, "kill")      ? "end"
+                       : json_object_get(input, "stdin") ? "write to"
+                                                         : "look at";
+    return buf_printf(b, "%s background command %" JSON_INTEGER_FORMAT, what,
+                      json_get_integer(input, "handle"));
+}
+
+static int bash_view_result(const json_t *data, struct buf *b)
+{
+    const char *killed = json_get_string(data, "killed_by");
+    const char *signal = json_get_string(data, "signal");
+    json_int_t exit_code = json_get_integer(data, "exit_code");
+    if (json_get_bool(data, "running"))
+        return buf_printf(b, "runs in the background as %" JSON_INTEGER_FORMAT,
+                          json_get_integer(data, "handle"));
+    if (killed)
+        return buf_printf(b, "ended by the limit on %s", killed);
+    if (signal)
+        return buf_printf(b, "ended by %s", signal);
+    return exit_code ? buf_printf(b, "exit %" JSON_INTEGER_FORMAT, exit_code) : 0;
+}
+
 /* clang-format off */
 const struct tool TOOL_BASH = {
     .name = "bash",
@@ -295,5 +322,8 @@ const struct tool TOOL_BASH = {
     }),
     .flags = TOOL_RUNS,
     .run = run,
+    .view = &(const struct tool_view){
+        .call = bash_view_call, .result = bash_view_result, .data_body = "output", .head = 2, .tail = 4,
+    },
 };
 /* clang-format on */

@@ -159,6 +159,24 @@ static int run(struct tool_call *c, struct error *err)
     return work(c, path, &e, err);
 }
 
+/* +N -M of a unified diff's hunks. */
+static int edit_file_view_result(const json_t *data, struct buf *b)
+{
+    size_t added = 0, deleted = 0;
+    for (const char *at = json_get_string(data, "diff"); at && *at; at = strchr(at, '\n')) {
+        at += *at == '\n';
+        added += *at == '+';
+        deleted += *at == '-';
+    }
+    return buf_printf(b, "+%zu -%zu", added, deleted);
+}
+
+/* The edits are made all or none. */
+static bool edit_file_unchanged(const json_t *input, const struct tool_result *r)
+{
+    return r->failed;
+}
+
 /* clang-format off */
 const struct tool TOOL_EDIT_FILE = {
     .name = "edit_file",
@@ -213,5 +231,9 @@ const struct tool TOOL_EDIT_FILE = {
     }),
     .flags = TOOL_CHANGES,
     .run = run,
+    .view = &(const struct tool_view){
+        .result = edit_file_view_result, .data_body = "diff", .body = TOOL_BODY_DIFF, .head = 14,
+    },
+    .unchanged = edit_file_unchanged,
 };
 /* clang-format on */

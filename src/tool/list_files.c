@@ -86,6 +86,19 @@ static int run(struct tool_call *c, struct error *err)
     return r;
 }
 
+static int list_files_view_call(const json_t *input, struct buf *b)
+{
+    const char *glob = json_get_string(input, "glob");
+    const char *path = json_get_string_or(input, "path", glob ? NULL : ".");
+    return buf_printf(b, "%s%s%s", path ? path : "", path && glob ? " " : "", glob ? glob : "");
+}
+
+static int list_files_view_result(const json_t *data, struct buf *b)
+{
+    json_int_t n = json_get_integer(data, "count");
+    return buf_printf(b, "%" JSON_INTEGER_FORMAT " entr%s", n, n == 1 ? "y" : "ies");
+}
+
 /* clang-format off */
 const struct tool TOOL_LIST_FILES = {
     .name = "list_files",
@@ -132,5 +145,8 @@ const struct tool TOOL_LIST_FILES = {
     }),
     .flags = TOOL_READS | TOOL_CACHED,
     .run = run,
+    .view = &(const struct tool_view){
+        .call = list_files_view_call, .result = list_files_view_result,
+    },
 };
 /* clang-format on */

@@ -54,6 +54,32 @@ static int run(struct tool_call *c, struct error *err)
     return c->result->data ? 0 : error_set(err, ENOMEM, "no memory");
 }
 
+/* The item that is being worked on. */
+static int plan_view_call(const json_t *input, struct buf *b)
+{
+    const json_t *item;
+    size_t i;
+    json_array_foreach(json_object_get(input, "items"), i, item)
+    {
+        const char *text = json_get_string(item, "text");
+        if (text && strcmp(json_get_string_or(item, "state", ""), "active") == 0)
+            return buf_append_str(b, text);
+    }
+    return 0;
+}
+
+static int plan_view_result(const json_t *data, struct buf *b)
+{
+    return buf_printf(b, "%" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT " done",
+                      json_get_integer(data, "done"), json_get_integer(data, "total"));
+}
+
+/* Without items it only shows the plan. */
+static bool plan_unchanged(const json_t *input, const struct tool_result *r)
+{
+    return !json_object_get(input, "items");
+}
+
 /* clang-format off */
 const struct tool TOOL_PLAN = {
     .name = "plan",
@@ -90,5 +116,9 @@ const struct tool TOOL_PLAN = {
         }
     }),
     .run = run,
+    .view = &(const struct tool_view){
+        .call = plan_view_call, .result = plan_view_result, .body = TOOL_BODY_PLAN, .head = 30,
+    },
+    .unchanged = plan_unchanged,
 };
 /* clang-format on */

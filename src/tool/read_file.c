@@ -104,6 +104,30 @@ static int run(struct tool_call *c, struct error *err)
     return r == -ENOMEM && !err->code ? error_set(err, ENOMEM, "no memory") : r;
 }
 
+static int read_file_view_call(const json_t *input, struct buf *b)
+{
+    const char *path = json_get_string(input, "path");
+    json_int_t offset = json_get_integer(input, "offset"), limit = json_get_integer(input, "limit");
+    if (!path)
+        return 0;
+    if (offset > 0 && limit > 0 && limit < 1000000000)
+        return buf_printf(b, "%s %" JSON_INTEGER_FORMAT "-%" JSON_INTEGER_FORMAT, path, offset,
+                          offset + limit - 1);
+    if (offset != 0)
+        return buf_printf(b, "%s from %" JSON_INTEGER_FORMAT, path, offset);
+    return buf_append_str(b, path);
+}
+
+static int read_file_view_result(const json_t *data, struct buf *b)
+{
+    json_int_t first = json_get_integer(data, "first_line"),
+               last = json_get_integer(data, "last_line");
+    if (first <= 0 || last < first)
+        return 0;
+    return buf_printf(b, "%" JSON_INTEGER_FORMAT " line%s", last - first + 1,
+                      first == last ? "" : "s");
+}
+
 /* clang-format off */
 const struct tool TOOL_READ_FILE = {
     .name = "read_file",
@@ -152,5 +176,8 @@ const struct tool TOOL_READ_FILE = {
     }),
     .flags = TOOL_READS | TOOL_CACHED,
     .run = run,
+    .view = &(const struct tool_view){
+        .call = read_file_view_call, .result = read_file_view_result, .data_body = "content",
+    },
 };
 /* clang-format on */

@@ -281,6 +281,27 @@ static int run(struct tool_call *c, struct error *err)
     return r < 0 ? r : 0;
 }
 
+static int run_tests_view_call(const json_t *input, struct buf *b)
+{
+    const char *command = json_get_string(input, "command");
+    const char *path = json_get_string(input, "path"), *filter = json_get_string(input, "filter");
+    if (command)
+        return buf_append_str(b, command);
+    return buf_printf(b, "%s%s%s", path ? path : "", path && filter ? " " : "",
+                      filter ? filter : "");
+}
+
+static int run_tests_view_result(const json_t *data, struct buf *b)
+{
+    json_int_t failed = json_get_integer(data, "failed"), errors = json_get_integer(data, "errors");
+    int r = buf_printf(b, "%" JSON_INTEGER_FORMAT " passed", json_get_integer(data, "passed"));
+    if (r == 0 && failed)
+        r = buf_printf(b, ", %" JSON_INTEGER_FORMAT " failed", failed);
+    if (r == 0 && errors)
+        r = buf_printf(b, ", %" JSON_INTEGER_FORMAT " error%s", errors, errors == 1 ? "" : "s");
+    return r;
+}
+
 /* clang-format off */
 const struct tool TOOL_RUN_TESTS = {
     .name = "run_tests",
@@ -345,5 +366,8 @@ const struct tool TOOL_RUN_TESTS = {
     }),
     .flags = TOOL_RUNS,
     .run = run,
+    .view = &(const struct tool_view){
+        .call = run_tests_view_call, .result = run_tests_view_result, .quiet = true, .head = 8,
+    },
 };
 /* clang-format on */

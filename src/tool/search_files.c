@@ -168,6 +168,25 @@ static int run(struct tool_call *c, struct error *err)
     return r;
 }
 
+static int search_files_view_call(const json_t *input, struct buf *b)
+{
+    const char *glob = json_get_string(input, "glob"), *path = json_get_string(input, "path");
+    int r = buf_printf(b, "/%s/", json_get_string_or(input, "pattern", ""));
+    if (r == 0 && glob)
+        r = buf_printf(b, " %s", glob);
+    return r == 0 && path ? buf_printf(b, " in %s", path) : r;
+}
+
+static int search_files_view_result(const json_t *data, struct buf *b)
+{
+    json_int_t n = json_get_integer(data, "matches"),
+               files = json_get_integer(data, "files_matched");
+    if (n == 0)
+        return buf_append_str(b, "no match");
+    return buf_printf(b, "%" JSON_INTEGER_FORMAT " match%s in %" JSON_INTEGER_FORMAT " file%s", n,
+                      n == 1 ? "" : "es", files, files == 1 ? "" : "s");
+}
+
 /* clang-format off */
 const struct tool TOOL_SEARCH_FILES = {
     .name = "search_files",
@@ -233,5 +252,8 @@ const struct tool TOOL_SEARCH_FILES = {
     }),
     .flags = TOOL_READS | TOOL_CACHED,
     .run = run,
+    .view = &(const struct tool_view){
+        .call = search_files_view_call, .result = search_files_view_result,
+    },
 };
 /* clang-format on */

@@ -1,15 +1,12 @@
 /* The table of tools. A new tool is a file and two lines here. */
+#include <string.h>
+
 #include "tool.h"
 #include "banned.h"
 
-extern const struct tool TOOL_BASH;
-extern const struct tool TOOL_READ_FILE;
 extern const struct tool TOOL_WRITE_FILE;
 extern const struct tool TOOL_EDIT_FILE;
-extern const struct tool TOOL_LIST_FILES;
 extern const struct tool TOOL_SEARCH_FILES;
-extern const struct tool TOOL_APPLY_DIFF;
-extern const struct tool TOOL_RUN_TESTS;
 extern const struct tool TOOL_PLAN;
 extern const struct tool TOOL_GIT_CLONE;
 extern const struct tool TOOL_GIT_PUSH;
@@ -34,3 +31,11 @@ const struct tool *const TOOLS[] = {
     NULL,
 };
 /* clang-format on */
+
+const struct tool *tool_builtin(const char *name)
+{
+    for (size_t i = 0; TOOLS[i]; i++)
+        if (strcmp(TOOLS[i]->name, name) == 0)
+            return TOOLS[i];
+    return NULL;
+}

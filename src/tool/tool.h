@@ -12,9 +12,11 @@
  */
 #pragma once
 
-#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "error.h"
+#include "json.h"
 #include "schema.h"
 #include "tool_result.h"
 
@@ -30,6 +32,19 @@
 struct tool_session;
 struct tool_call;
 
+/* How a person sees a call: one line for what it does, one for what came of it, and a body beneath
+ * of which a terminal shows a few lines. A tool without a view is shown in a general form.
+ */
+struct tool_view {
+    int (*call)(const json_t *input, struct buf *b);  /* NULL: a string of the input */
+    int (*result)(const json_t *data, struct buf *b); /* only of calls that did not fail */
+    const char *input_body; /* member of the input that is the body; NULL: none */
+    const char *data_body;  /* member of the data that is; NULL: the result's text */
+    enum tool_body { TOOL_BODY_TEXT, TOOL_BODY_DIFF, TOOL_BODY_PLAN } body;
+    uint8_t head, tail; /* lines of the body that are shown unasked */
+    bool quiet;         /* none if the call went well */
+};
+
 struct tool {
     const char *name;
     const char *title;   /* for people: a few words */
@@ -40,6 +55,9 @@ struct tool {
     /* 0 with the result filled (also if it is marked as failed, see tool_fail); or a negative errno
      * with the text set, which becomes a failed result. */
     int (*run)(struct tool_call *c, struct error *err);
+    const struct tool_view *view; /* or NULL */
+    /* True if this call certainly changed nothing, although the tool can. NULL: nobody knows. */
+    bool (*unchanged)(const json_t *input, const struct tool_result *r);
 };
 
 /* Told now and then while a call takes long; from the thread of the call. `message` is clean UTF-8.
@@ -61,6 +79,14 @@ struct tool_call {
 
 /* The tools that are built in, ended by NULL; the order is that of lists. */
 extern const struct tool *const TOOLS[];
+
+/* One of them, or NULL. */
+const struct tool *tool_builtin(const char *name);
+
+/* Rows that other layers call by themselves: a person's shell command, the tests of an attempt, the
+ * actions of a training task. */
+extern const struct tool TOOL_BASH, TOOL_READ_FILE, TOOL_LIST_FILES, TOOL_APPLY_DIFF,
+    TOOL_RUN_TESTS;
 
 /* Marks the result as failed, with this text; returns 0, for `return tool_fail(c, …)`. Further data
  * may be set in c->result. */

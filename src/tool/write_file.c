@@ -87,6 +87,14 @@ static int run(struct tool_call *c, struct error *err)
     return r < 0 ? file_hint(err) : say(c, &result, path, content, n);
 }
 
+static int write_file_view_result(const json_t *data, struct buf *b)
+{
+    const char *action = json_get_string(data, "action");
+    json_int_t lines = json_get_integer(data, "lines");
+    return buf_printf(b, "%s%s%" JSON_INTEGER_FORMAT " line%s", action ? action : "",
+                      action ? ", " : "", lines, lines == 1 ? "" : "s");
+}
+
 /* clang-format off */
 const struct tool TOOL_WRITE_FILE = {
     .name = "write_file",
@@ -120,5 +128,8 @@ const struct tool TOOL_WRITE_FILE = {
     }),
     .flags = TOOL_CHANGES,
     .run = run,
+    .view = &(const struct tool_view){
+        .result = write_file_view_result, .input_body = "content",
+    },
 };
 /* clang-format on */
