@@ -11,7 +11,6 @@
 
 #include "buf.h"
 #include "compose.h"
-#include "patch/binary.h"
 #include "patch/plan.h"
 #include "relpath.h"
 #include "banned.h"
@@ -46,15 +45,15 @@ static struct memory_file *find(const char *path)
     return NULL;
 }
 
-static int look(void *data, const char *path, struct seen *ret)
+static int look(void *data, const char *path, struct file_state *ret)
 {
     const struct memory_file *f = find(path);
     require(relpath_is_valid(path, strlen(path)) && !relpath_touches_git(path));
-    *ret = (struct seen){.mode = f ? f->mode : 0, .size = f ? f->size : 0};
+    *ret = (struct file_state){.mode = f ? f->mode : 0, .size = f ? f->size : 0};
     return 0;
 }
 
-static int read_memory(void *data, const char *path, const struct seen *seen, uint8_t **ret,
+static int read_memory(void *data, const char *path, const struct file_state *seen, uint8_t **ret,
                        size_t *ret_size)
 {
     const struct memory_file *f = find(path);
@@ -76,8 +75,8 @@ static void reject(void *data, const struct plan_reject *r)
     struct told *t = data;
     const struct nearest *near = &r->near;
     require(r->path && r->reason && *r->reason);
-    if (r->img)
-        require(near->found + near->n_found <= r->img->count || near->n_found == 0);
+    if (r->file)
+        require(near->found + near->n_found <= r->file->count || near->n_found == 0);
     for (size_t i = 0; r->want && i < near->n_expected; i++)
         require(r->want[near->expected + i].text != NULL);
     t->count++;
@@ -87,8 +86,8 @@ static void check_outcomes(const struct plan *p)
 {
     for (size_t i = 0; i < p->count; i++)
         require(p->outcomes[i].path && p->outcomes[i].kind);
-    for (size_t i = 0; i < p->world.count; i++) {
-        const struct world_file *f = p->world.entries[i];
+    for (size_t i = 0; i < p->tree.count; i++) {
+        const struct worktree_file *f = p->tree.entries[i];
         require(!f->written || f->new_size == 0 || f->new_data != NULL);
         require(!f->written || (f->new_mode & 0170000));
         if (f->written) /* all of it can be read */
@@ -99,11 +98,12 @@ static void check_outcomes(const struct plan *p)
 
 static void check_plan(const uint8_t *data, size_t n, uint8_t flags)
 {
-    struct plan_options o = {.paths = {.strip = flags & 8 ? flags >> 6 : -1, .root = "/workspace"},
+    struct plan_options o = {.strip = flags & 8 ? flags >> 6 : -1,
+                             .root = "/workspace",
                              .fuzz = flags & 3,
                              .reverse = flags & 16,
                              .ignore_space = flags & 32};
-    struct source source = {NULL, look, read_memory};
+    struct file_source source = {NULL, look, read_memory};
     struct told told = {0};
     struct error err = {0};
     struct plan p;
@@ -126,9 +126,10 @@ static void check_binary(const uint8_t *data, size_t n, uint8_t flags)
         .form = DIFF_BINARY_LITERAL, .size = flags, .text = {(const char *)data, n}};
     uint8_t *made;
     size_t size;
-    if (binary_decode(&b, &made, &size) >= 0)
+    if (diff_binary_decode(&b, &made, &size) >= 0)
         free(made);
-    if (binary_follow((const uint8_t *)LINES, flags % sizeof LINES, data, n, &made, &size) >= 0)
+    if (diff_binary_apply_delta((const uint8_t *)LINES, flags % sizeof LINES, data, n, &made,
+                                &size) >= 0)
         free(made);
 }
 

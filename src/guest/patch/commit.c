@@ -1,262 +1,475 @@
+/*
+ * Writing what was planned, all or nothing.
+ *
+ * 1. Every new content is written to a staging folder. What fails for lack of space or permission
+ *    fails here, before anything has changed.
+ * 2. Every file that the diff is about must still be the one that was read.
+ * 3. Files that go are moved to the staging folder. A file that changes gets a second name there,
+ *    then its new content is renamed over it. Each is compared with what was read once more, right
+ *    before that.
+ * 4. New files are moved in, into folders that are made for them, and never over something else.
+ * 5. The staging folders are removed, and folders that lost their last file.
+ *
+ * If anything fails up to step 4, the old files are put back. Another process that looks meanwhile
+ * sees some files before and some after the change, but never half of one.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "beneath.h"
-#include "commit.h"
-#include "disk.h"
+#include "cleanup.h"
 #include "io.h"
+#include "plan.h"
 #include "relpath.h"
-#include "stage.h"
-#include "undo.h"
+#include "sys.h"
 #include "../diff/content.h"
 #include "banned.h"
 
-/* One file of the diff and the stage that serves it. */
+#define STAGES_MAX 32u
+#define STAGE_NAME 32
+
+/* A staging folder, which only its owner can enter. A rename only works within a filesystem, so
+ * there is one for each: as far up in the tree as possible, since folders further down may go. */
+struct stage {
+    int above, dir; /* the folder it is in; itself */
+    uint64_t dev;
+    char name[STAGE_NAME];
+};
+
+enum item_state { ITEM_UNTOUCHED, ITEM_TAKEN, ITEM_REPLACED, ITEM_ADDED };
+
+/* A file of the diff. In its stage "nNUMBER" is its new content, "oNUMBER" the old file. */
 struct item {
-    struct world_file *file;
-    struct stage *stage;
-    size_t number;
+    struct worktree_file *file;
+    struct stage *stage; /* NULL: it was only read */
+    char new_name[STAGE_NAME], old_name[STAGE_NAME];
+    enum item_state state;
+};
+
+/* A folder that was made or removed. */
+struct folder_change {
+    char *path;
+    bool made;
+    mode_t mode;
 };
 
 struct commit {
-    struct world *world;
-    struct stages stages;
+    int root;
+    struct stage stages[STAGES_MAX];
+    size_t n_stages;
     struct item *items;
     size_t count;
-    struct undo undo;
+    struct folder_change *folders;
+    size_t n_folders, folders_room;
 };
 
-static bool is_written_over(const struct world_file *f)
+static int stage_make(int above, struct stage *st)
 {
-    return f->written && f->seen.mode && !S_ISDIR(f->seen.mode);
+    uint64_t random;
+    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
+        return -EIO;
+    snprintf(st->name, sizeof st->name, ".hutch-%016llx.tmp", (unsigned long long)random);
+    if (mkdirat(above, st->name, 0700) < 0)
+        return -errno;
+    st->dir = openat(above, st->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (st->dir >= 0)
+        return 0;
+    int r = -errno;
+    unlinkat(above, st->name, AT_REMOVEDIR);
+    return r;
 }
 
-static bool goes(const struct world_file *f)
+/* Opens the folder that is `n` bytes of `path` long, if it is on the device (0: on any). */
+static int open_folder(int root, const char *path, size_t n, uint64_t *dev, int *ret_fd)
+{
+    char folder[PATH_MAX];
+    struct stat st;
+    _cleanup_fd_ int fd = -1;
+    if (n >= sizeof folder)
+        return -ENAMETOOLONG;
+    memcpy(folder, path, n);
+    folder[n] = 0;
+    int r = beneath_open_dir(root, folder, &fd);
+    if (r < 0)
+        return r;
+    if (fstat(fd, &st) < 0)
+        return -errno;
+    if (*dev && *dev != st.st_dev)
+        return -EXDEV;
+    *dev = st.st_dev;
+    *ret_fd = TAKE_FD(fd);
+    return 0;
+}
+
+/* The stage for a path: in the first folder from the root down that is on the filesystem of the
+ * path and allows it. */
+static int stage_for(struct commit *c, const char *path, struct stage **ret)
+{
+    uint64_t dev = 0;
+    size_t deepest = strlen(path);
+    int r;
+    do { /* the deepest folder on the way that exists */
+        _cleanup_fd_ int fd = -1;
+        while (deepest > 0 && path[--deepest] != '/')
+            ;
+        r = open_folder(c->root, path, deepest, &dev, &fd);
+    } while ((r == -ENOENT || r == -ENOTDIR) && deepest > 0);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < c->n_stages; i++)
+        if (c->stages[i].dev == dev) {
+            *ret = &c->stages[i];
+            return 0;
+        }
+    if (c->n_stages == STAGES_MAX)
+        return -EXDEV;
+    for (size_t n = 0; n <= deepest; n++) {
+        _cleanup_fd_ int above = -1;
+        struct stage *st = &c->stages[c->n_stages];
+        if (n > 0 && n < deepest && path[n] != '/')
+            continue;
+        r = open_folder(c->root, path, n, &dev, &above);
+        if (r >= 0)
+            r = stage_make(above, st);
+        if (r >= 0) {
+            st->above = TAKE_FD(above);
+            st->dev = dev;
+            c->n_stages++;
+            *ret = st;
+            return 0;
+        }
+    }
+    return r;
+}
+
+static bool file_goes(const struct worktree_file *f)
 {
     return f->gone && !f->written && f->seen.mode;
 }
 
-/* Permission bits: those it had, but for the right to execute; a new file's are git's. */
-static mode_t permissions(const struct world_file *f)
+static bool file_is_replaced(const struct worktree_file *f)
 {
-    bool runs = f->new_mode == 0100755;
-    if (f->base == 0)
-        return runs ? 0755 : 0644;
-    if (((f->base & S_IXUSR) != 0) == runs)
-        return f->base;
-    return runs ? f->base | (f->base & 0444) >> 2 : f->base & ~(mode_t)0111;
+    return f->written && f->seen.mode && !S_ISDIR(f->seen.mode);
 }
 
-static int write_new(const struct item *it)
+/* Writes the new content to the stage. A file keeps its permission bits, but for the right to
+ * execute; a new file gets git's. */
+static int item_stage(const struct item *it)
 {
-    const struct world_file *f = it->file;
-    char name[STAGE_NAME];
-    stage_name(name, 'n', it->number);
+    const struct worktree_file *f = it->file;
     if (S_ISLNK(f->new_mode)) {
         _cleanup_free_ char *target = strndup((const char *)f->new_data, f->new_size);
-        return !target ? -ENOMEM : symlinkat(target, it->stage->dir, name) < 0 ? -errno : 0;
+        if (!target)
+            return -ENOMEM;
+        return symlinkat(target, it->stage->dir, it->new_name) < 0 ? -errno : 0;
     }
-    _cleanup_fd_ int fd =
-        openat(it->stage->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    bool runs = f->new_mode == 0100755;
+    mode_t mode = f->base;
+    if (f->base == 0)
+        mode = runs ? 0755 : 0644;
+    else if (((f->base & S_IXUSR) != 0) != runs)
+        mode = runs ? f->base | (f->base & 0444) >> 2 : f->base & ~(mode_t)0111;
+    _cleanup_fd_ int fd = openat(it->stage->dir, it->new_name,
+                                 O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return -errno;
     int r = f->new_size ? io_write_all(fd, f->new_data, f->new_size) : 0;
-    if (r >= 0 && fchmod(fd, permissions(f)) < 0)
-        r = -errno;
-    return r;
+    return r >= 0 && fchmod(fd, mode) < 0 ? -errno : r;
 }
 
-static bool is_touched(const struct commit *c, const struct item *it)
+/* A rename onto nothing. Where the filesystem cannot promise that, link and unlink can. */
+static int move_file(int from_dir, const char *from, int to_dir, const char *to)
 {
-    struct seen now;
-    return disk_look(c->stages.root, it->file->path, &now) < 0 ||
-           !disk_is_same(&now, &it->file->seen);
+    if (sys_renameat2(from_dir, from, to_dir, to, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return -errno;
+    if (linkat(from_dir, from, to_dir, to, 0) < 0)
+        return -errno;
+    return unlinkat(from_dir, from, 0) < 0 ? -errno : 0;
 }
 
-/* Does what waits under a name hold anything but what was read? Times do not tell: two writes of
- * one tick have the same. */
-static bool holds_other(const struct stage *st, const char *name, const struct world_file *f)
+/* Is the file still the one that was read? Times do not tell: two writes of one tick have the
+ * same, so the content is compared. */
+static int item_check(const struct commit *c, const struct item *it, int dir)
 {
+    const struct worktree_file *f = it->file;
     _cleanup_fd_ int fd = -1;
-    if (!f->loaded || !S_ISREG(f->seen.mode))
-        return false;
-    return content_open(st->dir, name, &fd) < 0 || !content_holds(fd, f->data, f->size);
+    struct file_state now;
+    if (file_state_look(c->root, f->path, &now) < 0 || !file_state_same(&now, &f->seen))
+        return -ESTALE;
+    if (dir < 0 || !f->loaded || !S_ISREG(f->seen.mode))
+        return 0;
+    return content_open(dir, relpath_name(f->path), &fd) < 0 || !content_holds(fd, f->data, f->size)
+               ? -ESTALE
+               : 0;
 }
 
-/* What came out of its place must be what was read. Moving it may have changed its inode's number
- * and times of change, on an overlay; not its size and time of writing. */
-static bool is_other(const struct stage *st, const char *name, const struct world_file *f)
+/* Moves the old file to the stage, or gives it a second name there and renames the new one over
+ * it. */
+static int item_take(struct commit *c, struct item *it, bool replace)
 {
-    const struct seen *seen = &f->seen;
-    struct stat s;
-    return fstatat(st->dir, name, &s, AT_SYMLINK_NOFOLLOW) < 0 ||
-           (uint64_t)s.st_size != seen->size || (s.st_mode & S_IFMT) != (seen->mode & S_IFMT) ||
-           s.st_mtim.tv_sec != seen->mtime.tv_sec || s.st_mtim.tv_nsec != seen->mtime.tv_nsec ||
-           holds_other(st, name, f);
-}
-
-static int take_out(struct commit *c, const struct item *it)
-{
-    int r = undo_do(&c->undo, (struct step){STEP_TAKE, it->file->path, it->stage, it->number});
-    char name[STAGE_NAME];
-    stage_name(name, 'o', it->number);
-    return r >= 0 && is_other(it->stage, name, it->file) ? -ESTALE : r;
-}
-
-static int put_in(struct commit *c, const struct item *it)
-{
-    return undo_do(&c->undo, (struct step){STEP_PUT, it->file->path, it->stage, it->number});
-}
-
-static int replace(struct commit *c, const struct item *it)
-{
-    int r = undo_do(&c->undo, (struct step){STEP_SWAP, it->file->path, it->stage, it->number});
-    if (r == -EINVAL || r == -ENOSYS) { /* a filesystem that cannot exchange */
-        r = take_out(c, it);
-        return r < 0 ? r : put_in(c, it);
+    _cleanup_fd_ int dir = -1;
+    const char *name = relpath_name(it->file->path);
+    int r = beneath_open_parent(c->root, it->file->path, &dir);
+    if (r >= 0)
+        r = item_check(c, it, dir);
+    if (r < 0)
+        return r;
+    if (!replace || linkat(dir, name, it->stage->dir, it->old_name, 0) < 0) {
+        r = move_file(dir, name, it->stage->dir, it->old_name);
+        if (r < 0)
+            return r;
+        it->state = ITEM_TAKEN;
     }
-    char name[STAGE_NAME];
-    stage_name(name, 'n', it->number);
-    return r >= 0 && is_other(it->stage, name, it->file) ? -ESTALE : r;
+    if (!replace)
+        return 0;
+    if (renameat(it->stage->dir, it->new_name, dir, name) < 0)
+        return -errno;
+    it->state = ITEM_REPLACED;
+    return 0;
+}
+
+/* Makes or removes a folder and remembers it. */
+static int change_folder(struct commit *c, const char *path, bool make)
+{
+    _cleanup_fd_ int dir = -1;
+    struct stat st = {0};
+    const char *name = relpath_name(path);
+    int r = beneath_open_parent(c->root, path, &dir);
+    if (r < 0)
+        return r;
+    if (!make && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return -errno;
+    if (c->n_folders == c->folders_room) {
+        size_t room = c->folders_room ? c->folders_room * 2 : 64;
+        struct folder_change *more = realloc(c->folders, room * sizeof *more);
+        if (!more)
+            return -ENOMEM;
+        c->folders = more;
+        c->folders_room = room;
+    }
+    _cleanup_free_ char *copy = strdup(path);
+    if (!copy)
+        return -ENOMEM;
+    if ((make ? mkdirat(dir, name, 0777) : unlinkat(dir, name, AT_REMOVEDIR)) < 0)
+        return -errno;
+    c->folders[c->n_folders++] = (struct folder_change){TAKE_PTR(copy), make, st.st_mode & 07777};
+    return 0;
+}
+
+/* Removes the empty folders above a path whose own paths have at least so many bytes. */
+static void remove_empty_above(struct commit *c, const char *path, size_t least)
+{
+    char way[PATH_MAX];
+    char *slash;
+    if (strlen(path) >= sizeof way)
+        return;
+    memcpy(way, path, strlen(path) + 1);
+    while ((slash = strrchr(way, '/')) && (size_t)(slash - way) >= least) {
+        *slash = 0;
+        if (change_folder(c, way, false) < 0)
+            return;
+    }
 }
 
 /* A folder whose files all go makes room for a file of its name. */
 static int clear_folder(struct commit *c, const char *folder)
 {
     size_t n = strlen(folder);
+    struct file_state now;
     for (size_t i = 0; i < c->count; i++) {
-        const struct world_file *f = c->items[i].file;
-        if (goes(f) && strncmp(f->path, folder, n) == 0 && f->path[n] == '/')
-            undo_prune(&c->undo, f->path, folder);
+        const struct worktree_file *f = c->items[i].file;
+        if (file_goes(f) && strncmp(f->path, folder, n) == 0 && f->path[n] == '/')
+            remove_empty_above(c, f->path, n);
     }
-    struct seen now;
-    int r = disk_look(c->stages.root, folder, &now);
+    int r = file_state_look(c->root, folder, &now);
     return r < 0 ? r : now.mode ? -EISDIR : 0;
 }
 
-static int add(struct commit *c, const struct item *it)
+static int item_add(struct commit *c, struct item *it)
 {
-    int r = S_ISDIR(it->file->seen.mode) ? clear_folder(c, it->file->path) : 0;
+    char way[PATH_MAX];
+    const char *path = it->file->path;
+    _cleanup_fd_ int dir = -1;
+    int r = S_ISDIR(it->file->seen.mode) ? clear_folder(c, path) : 0;
+    if (r < 0)
+        return r;
+    if (strlen(path) >= sizeof way)
+        return -ENAMETOOLONG;
+    memcpy(way, path, strlen(path) + 1);
+    for (char *slash = strchr(way, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        r = change_folder(c, way, true);
+        *slash = '/';
+        if (r < 0 && r != -EEXIST)
+            return r;
+    }
+    r = beneath_open_parent(c->root, path, &dir);
     if (r >= 0)
-        r = undo_make_folders(&c->undo, it->file->path);
-    return r < 0 ? r : put_in(c, it);
+        r = move_file(it->stage->dir, it->new_name, dir, relpath_name(path));
+    if (r >= 0)
+        it->state = ITEM_ADDED;
+    return r;
 }
 
-static int fail(const struct item *it, int r, struct error *err)
+static int item_error(const struct item *it, int r, struct error *err)
 {
+    const char *path = it->file->path;
     if (r == -ESTALE || r == -EEXIST)
-        return error_set(
-            err, ESTALE,
-            "%.400s: was changed by somebody else while the diff was applied; try again",
-            it->file->path);
+        return error_set(err, ESTALE,
+                         "%.400s: another process changed it while the diff was applied; try again",
+                         path);
     if (r == -EISDIR)
-        return error_set(err, EISDIR, "%.400s: is a folder with other files in it", it->file->path);
-    return error_errno(err, -r, "%.400s: cannot be written", it->file->path);
+        return error_set(err, EISDIR, "%.400s: is a folder with other files in it", path);
+    return error_errno(err, -r, "%.400s: cannot be written", path);
 }
 
-/* Does `act` for every file that `is` picks. */
-static int each(struct commit *c, bool (*is)(const struct world_file *),
-                int (*act)(struct commit *, const struct item *), struct error *err)
+/* Steps 1 to 4. *ret_failed is the item that a failure is about. */
+static int commit_items(struct commit *c, const struct item **ret_failed)
 {
-    for (size_t i = 0; i < c->count; i++) {
-        int r = is(c->items[i].file) ? act(c, &c->items[i]) : 0;
-        if (r < 0)
-            return fail(&c->items[i], r, err);
+    int r = 0;
+    struct item *it, *end = c->items + c->count;
+    for (it = c->items; it < end; it++) {
+        *ret_failed = it;
+        if (it->file->written && (r = item_stage(it)) < 0)
+            return r;
+    }
+    for (it = c->items; it < end; it++) {
+        *ret_failed = it;
+        bool makes_room = S_ISDIR(it->file->seen.mode) && it->file->written;
+        if (!makes_room && (r = item_check(c, it, -1)) < 0)
+            return r;
+    }
+    for (it = c->items; it < end; it++) {
+        *ret_failed = it;
+        if (file_goes(it->file) && (r = item_take(c, it, false)) < 0)
+            return r;
+    }
+    for (it = c->items; it < end; it++) {
+        *ret_failed = it;
+        if (file_is_replaced(it->file) && (r = item_take(c, it, true)) < 0)
+            return r;
+    }
+    for (it = c->items; it < end; it++) {
+        *ret_failed = it;
+        if (it->file->written && !file_is_replaced(it->file) && (r = item_add(c, it)) < 0)
+            return r;
     }
     return 0;
 }
 
-static bool is_new(const struct world_file *f)
+static int item_restore(struct commit *c, const struct item *it)
 {
-    return f->written && !is_written_over(f);
+    _cleanup_fd_ int dir = -1;
+    const char *name = relpath_name(it->file->path);
+    int r = beneath_open_parent(c->root, it->file->path, &dir);
+    if (r < 0)
+        return r;
+    if (it->state == ITEM_ADDED)
+        return unlinkat(dir, name, 0) < 0 ? -errno : 0;
+    if (it->state == ITEM_TAKEN)
+        return move_file(it->stage->dir, it->old_name, dir, name);
+    return renameat(it->stage->dir, it->old_name, dir, name) < 0 ? -errno : 0;
 }
 
-static bool is_written(const struct world_file *f)
+static int folder_restore(struct commit *c, const struct folder_change *f)
 {
-    return f->written;
+    _cleanup_fd_ int dir = -1;
+    const char *name = relpath_name(f->path);
+    int r = beneath_open_parent(c->root, f->path, &dir);
+    if (r < 0)
+        return r;
+    if (f->made)
+        return unlinkat(dir, name, AT_REMOVEDIR) < 0 ? -errno : 0;
+    return mkdirat(dir, name, 0777) < 0 || fchmodat(dir, name, f->mode, 0) < 0 ? -errno : 0;
 }
 
-static bool is_any(const struct world_file *f)
+/* Puts everything back. Returns how many changes could not be undone. */
+static size_t commit_restore(struct commit *c)
 {
-    return true;
+    size_t failed = 0;
+    for (size_t i = 0; i < c->count; i++)
+        if (c->items[i].state == ITEM_ADDED)
+            failed += item_restore(c, &c->items[i]) < 0;
+    for (size_t i = c->n_folders; i-- > 0;)
+        failed += folder_restore(c, &c->folders[i]) < 0;
+    for (size_t i = 0; i < c->count; i++)
+        if (c->items[i].state == ITEM_TAKEN || c->items[i].state == ITEM_REPLACED)
+            failed += item_restore(c, &c->items[i]) < 0;
+    return failed;
 }
 
-static int prepare_new(struct commit *c, const struct item *it)
+/* The files that change, and those that were only read. */
+static int commit_collect(struct commit *c, struct worktree *w, struct error *err)
 {
-    return write_new(it);
-}
-
-static int check(struct commit *c, const struct item *it)
-{
-    return is_touched(c, it) && !(S_ISDIR(it->file->seen.mode) && it->file->written) ? -ESTALE : 0;
-}
-
-static int carry_out(struct commit *c, struct error *err)
-{
-    int r = each(c, is_written, prepare_new, err);
-    if (r >= 0)
-        r = each(c, is_any, check, err);
-    if (r >= 0)
-        r = each(c, goes, take_out, err);
-    if (r >= 0)
-        r = each(c, is_written_over, replace, err);
-    return r < 0 ? r : each(c, is_new, add, err);
-}
-
-/* The files that change, and those that were only read, each with its stage. */
-static int collect(struct commit *c, struct error *err)
-{
-    struct world *w = c->world;
-    c->count = 0;
     c->items = calloc(w->count + 1, sizeof *c->items);
     if (!c->items)
         return error_errno(err, ENOMEM, "applying the diff");
     for (size_t i = 0; i < w->count; i++) {
-        struct item it = {.file = w->entries[i], .number = c->count};
-        bool changes = it.file->written || goes(it.file);
+        struct item it = {.file = w->entries[i]};
+        bool changes = it.file->written || file_goes(it.file);
         if (!changes && !it.file->loaded)
             continue;
-        int r = changes ? stage_for(&c->stages, it.file->path, &it.stage) : 0;
+        snprintf(it.new_name, sizeof it.new_name, "n%zu", c->count);
+        snprintf(it.old_name, sizeof it.old_name, "o%zu", c->count);
+        int r = changes ? stage_for(c, it.file->path, &it.stage) : 0;
         if (r < 0)
-            return fail(&it, r, err);
+            return item_error(&it, r, err);
         c->items[c->count++] = it;
     }
     return 0;
 }
 
-static int give_up(struct commit *c, int r, struct error *err)
+static void commit_free(struct commit *c, bool keep_stages)
 {
-    size_t left = undo_all(&c->undo);
-    bool lost = left > 0;
-    if (!lost)
-        error_wrap(err, "nothing was changed");
-    else
-        error_wrap(err, "%zu changes could not be undone, the old files are in %s", left,
-                   c->stages.count ? c->stages.list[0].name : "");
-    stages_end(&c->stages, !lost, c->count);
-    return r;
+    for (size_t i = 0; i < c->count && !keep_stages; i++)
+        if (c->items[i].stage) {
+            unlinkat(c->items[i].stage->dir, c->items[i].new_name, 0);
+            unlinkat(c->items[i].stage->dir, c->items[i].old_name, 0);
+        }
+    for (size_t i = 0; i < c->n_stages; i++) {
+        if (!keep_stages)
+            unlinkat(c->stages[i].above, c->stages[i].name, AT_REMOVEDIR);
+        close(c->stages[i].dir);
+        close(c->stages[i].above);
+    }
+    for (size_t i = 0; i < c->n_folders; i++)
+        free(c->folders[i].path);
+    free(c->folders);
+    free(c->items);
 }
 
-int commit_run(int root, struct world *w, struct error *err)
+int commit_run(int root, struct worktree *w, struct error *err)
 {
-    struct commit c = {.world = w, .stages = {.root = root}};
-    undo_init(&c.undo, root);
-    int r = collect(&c, err);
-    if (r >= 0)
-        r = carry_out(&c, err);
-    if (r < 0) {
-        r = give_up(&c, r, err);
-    } else {
-        stages_end(&c.stages, true, c.count);
-        for (size_t i = 0; i < c.count; i++)
-            if (goes(c.items[i].file))
-                undo_prune(&c.undo, c.items[i].file->path, "");
+    struct commit c = {.root = root};
+    const struct item *failed_item = NULL;
+    size_t lost = 0;
+    int r = commit_collect(&c, w, err);
+    if (r >= 0) {
+        r = commit_items(&c, &failed_item);
+        if (r < 0)
+            r = item_error(failed_item, r, err);
     }
-    undo_free(&c.undo);
-    free(c.items);
+    if (r < 0) {
+        lost = commit_restore(&c);
+        if (lost)
+            error_wrap(err, "%zu changes could not be undone, the old files are in %s", lost,
+                       c.n_stages ? c.stages[0].name : "");
+        else
+            error_wrap(err, "nothing was changed");
+    } else {
+        for (size_t i = 0; i < c.count; i++)
+            if (file_goes(c.items[i].file))
+                remove_empty_above(&c, c.items[i].file->path, 0);
+    }
+    commit_free(&c, lost > 0);
     return r;
 }

@@ -90,6 +90,15 @@ int diff_parse(const void *text, size_t size, bool strip_cr, struct diff *ret, s
 void diff_free(struct diff *d);
 #define _cleanup_diff_ _cleanup_(diff_free)
 
+/* One direction of a binary patch, decoded and inflated. -EBADMSG if it is broken, -EFBIG if it is
+ * too large. */
+#define DIFF_BINARY_MAX (64u << 20)
+int diff_binary_decode(const struct diff_binary *b, uint8_t **ret, size_t *ret_size);
+
+/* Applies a delta to `base`. -EBADMSG if it is broken or made for a content of another size. */
+int diff_binary_apply_delta(const uint8_t *base, size_t base_size, const uint8_t *delta,
+                            size_t delta_size, uint8_t **ret, size_t *ret_size);
+
 /* Turns it around: what it added it removes. -EINVAL if that cannot be done. */
 int diff_reverse(struct diff *d, struct error *err);
 

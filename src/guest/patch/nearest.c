@@ -1,21 +1,29 @@
+/*
+ * Where a hunk that has no place was perhaps meant to go: the place that has most of its lines in
+ * their order.
+ *
+ * Each line of the file that is the same as one of the hunk, but for blanks at its ends, votes for
+ * the line where the hunk would begin. If no line is the same, the one that is most like the
+ * longest line of the hunk decides.
+ */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cursor.h"
-#include "nearest.h"
+#include "diff_text.h"
+#include "hunk_place.h"
 #include "banned.h"
 
 #define WANT_MAX  256u /* lines of the hunk that are looked at */
 #define SLOTS     1024u
 #define SHIFT_MAX 16  /* lines that may have come or gone within the hunk */
-#define LIKE_MIN  60u /* of 100: less is not alike */
+#define LIKE_MIN  60u /* percent: less is not alike */
 #define LIKE_SIZE 400u
 
 struct search {
-    const struct image *img;
-    const struct image_line *want;
+    const struct text_lines *file;
+    const struct text_line *want;
     size_t n, guess;
     uint32_t *votes; /* by the line where the hunk would begin, plus n */
     uint32_t hash[WANT_MAX];
@@ -23,7 +31,7 @@ struct search {
     uint16_t next[WANT_MAX], slots[SLOTS]; /* lines of the hunk by hash: index plus 1 */
 };
 
-static struct slice content(const struct image_line *line)
+static struct slice line_content(const struct text_line *line)
 {
     struct slice s = {(const char *)line->text, line->size};
     while (s.size && strchr("\r\n", s.at[s.size - 1]) && s.at[s.size - 1])
@@ -39,53 +47,37 @@ static uint32_t hash_of(struct slice s)
     return h;
 }
 
-/* A brace or an empty line says little about where it stands. */
-static uint8_t weight_of(struct slice s)
+/* The beginning with most votes, counted as votes are; SIZE_MAX if there are none. */
+static size_t search_vote(struct search *s)
 {
-    return s.size == 0 ? 0 : s.size < 4 ? 1 : 8;
-}
-
-static void prepare(struct search *s)
-{
+    size_t best = SIZE_MAX, want = s->guess + s->n, best_distance = 0;
     for (size_t i = s->n; i-- > 0;) {
-        struct slice c = content(&s->want[i]);
+        struct slice c = line_content(&s->want[i]);
         s->hash[i] = hash_of(c);
-        s->weight[i] = weight_of(c);
+        s->weight[i] = c.size == 0 ? 0 : c.size < 4 ? 1 : 8; /* a brace says little */
         s->next[i] = s->slots[s->hash[i] % SLOTS];
         s->slots[s->hash[i] % SLOTS] = (uint16_t)(i + 1);
     }
-}
-
-static void vote(struct search *s)
-{
-    for (size_t j = 0; j < s->img->count; j++) {
-        uint32_t h = hash_of(content(image_line(s->img, j)));
+    for (size_t j = 0; j < s->file->count; j++) {
+        uint32_t h = hash_of(line_content(&s->file->lines[j]));
         for (size_t i = s->slots[h % SLOTS]; i; i = s->next[i - 1])
             if (s->hash[i - 1] == h)
                 s->votes[j + s->n - (i - 1)] += s->weight[i - 1];
     }
-}
-
-static size_t distance(size_t a, size_t b)
-{
-    return a > b ? a - b : b - a;
-}
-
-/* Where most of it is; SIZE_MAX if none. The result is counted as votes are. */
-static size_t elect(const struct search *s)
-{
-    size_t best = SIZE_MAX, want = s->guess + s->n;
-    for (size_t i = 0; i <= s->img->count + s->n; i++) {
+    for (size_t i = 0; i <= s->file->count + s->n; i++) {
+        size_t distance = i > want ? i - want : want - i;
         if (s->votes[i] == 0)
             continue;
         if (best == SIZE_MAX || s->votes[i] > s->votes[best] ||
-            (s->votes[i] == s->votes[best] && distance(i, want) < distance(best, want)))
+            (s->votes[i] == s->votes[best] && distance < best_distance)) {
             best = i;
+            best_distance = distance;
+        }
     }
     return best;
 }
 
-/* How alike two lines are, of 100: what they share at their ends. */
+/* How alike two lines are, in percent: what they share at their ends. */
 static unsigned likeness(struct slice a, struct slice b)
 {
     size_t least = a.size < b.size ? a.size : b.size, most = a.size < b.size ? b.size : a.size,
@@ -97,19 +89,19 @@ static unsigned likeness(struct slice a, struct slice b)
     return most ? (unsigned)((head + tail) * 100 / most) : 0;
 }
 
-/* No line is the same: the line that is most like the longest of the hunk. */
-static size_t elect_alike(const struct search *s)
+/* The beginning by the line that is most like the longest line of the hunk. */
+static size_t search_alike(const struct search *s)
 {
     size_t longest = 0, best = SIZE_MAX;
     unsigned most = LIKE_MIN - 1;
     for (size_t i = 1; i < s->n; i++)
-        if (content(&s->want[i]).size > content(&s->want[longest]).size)
+        if (line_content(&s->want[i]).size > line_content(&s->want[longest]).size)
             longest = i;
-    struct slice want = content(&s->want[longest]);
+    struct slice want = line_content(&s->want[longest]);
     if (want.size < 4 || want.size > LIKE_SIZE)
         return SIZE_MAX;
-    for (size_t j = 0; j < s->img->count; j++) {
-        struct slice have = content(image_line(s->img, j));
+    for (size_t j = 0; j < s->file->count; j++) {
+        struct slice have = line_content(&s->file->lines[j]);
         unsigned like = have.size <= LIKE_SIZE ? likeness(want, have) : 0;
         if (like > most) {
             most = like;
@@ -119,28 +111,24 @@ static size_t elect_alike(const struct search *s)
     return best;
 }
 
-/* The hunk's line i stands at line i + begin - n of the file, and is the same. */
-static bool is_same(const struct search *s, size_t begin, size_t i)
-{
-    if (begin + i < s->n || begin + i - s->n >= s->img->count)
-        return false;
-    const struct image_line *have = image_line(s->img, begin + i - s->n);
-    return have->size == s->want[i].size && memcmp(have->text, s->want[i].text, have->size) == 0;
-}
-
-/* How many lines at one end of the hunk are the same, of the n that may be. */
+/* How many lines at one end of the hunk are the same, of the n that may be, if it begins there. */
 static size_t count_same(const struct search *s, size_t begin, size_t n, bool tail)
 {
     size_t same = 0;
-    while (same < n && is_same(s, begin, tail ? s->n - 1 - same : same))
-        same++;
+    for (; same < n; same++) {
+        size_t i = tail ? s->n - 1 - same : same;
+        if (begin + i < s->n || begin + i - s->n >= s->file->count)
+            break;
+        const struct text_line *have = &s->file->lines[begin + i - s->n], *want = &s->want[i];
+        if (have->size != want->size || memcmp(have->text, want->text, have->size) != 0)
+            break;
+    }
     return same;
 }
 
 /* Lines may have come or gone within the hunk: each of its ends is looked for a few lines further
- * up or down.
- */
-static size_t shift(const struct search *s, size_t begin, size_t n, bool tail, size_t *ret_same)
+ * up or down. */
+static size_t shift_end(const struct search *s, size_t begin, size_t n, bool tail, size_t *ret_same)
 {
     size_t best = begin, most = count_same(s, begin, n, tail);
     for (size_t i = 1; i <= SHIFT_MAX; i++)
@@ -157,11 +145,29 @@ static size_t shift(const struct search *s, size_t begin, size_t n, bool tail, s
     return best;
 }
 
-static void compare(const struct search *s, size_t begin, struct nearest *ret)
+int nearest_find(const struct text_lines *file, const struct text_line *want, size_t n,
+                 size_t guess, struct nearest *ret)
 {
-    size_t head, tail, count = s->img->count;
-    size_t start = shift(s, begin, s->n, false, &head);
-    size_t end = shift(s, begin, s->n - head, true, &tail);
+    _cleanup_free_ struct search *s = calloc(1, sizeof *s);
+    if (!s)
+        return -ENOMEM;
+    s->file = file;
+    s->want = want;
+    s->n = n < WANT_MAX ? n : WANT_MAX;
+    s->guess = guess;
+    *ret = (struct nearest){.n_expected = s->n};
+    if (n == 0 || file->count == 0)
+        return 0;
+    _cleanup_free_ uint32_t *votes = s->votes = calloc(file->count + s->n + 1, sizeof *votes);
+    if (!votes)
+        return -ENOMEM;
+    size_t begin = search_vote(s), head, tail, count = file->count;
+    if (begin == SIZE_MAX)
+        begin = search_alike(s);
+    if (begin == SIZE_MAX)
+        return 0;
+    size_t start = shift_end(s, begin, s->n, false, &head);
+    size_t end = shift_end(s, begin, s->n - head, true, &tail);
     size_t from = start + head > s->n ? start + head - s->n : 0;
     size_t to = end > tail ? end - tail : 0; /* end + n - tail, less n */
     from = from < count ? from : count;
@@ -171,30 +177,5 @@ static void compare(const struct search *s, size_t begin, struct nearest *ret)
                             .n_expected = s->n - head - tail,
                             .found = from,
                             .n_found = to > from ? to - from : 0};
-}
-
-int nearest_find(const struct image *img, const struct image_line *want, size_t n, size_t guess,
-                 struct nearest *ret)
-{
-    _cleanup_free_ struct search *s = calloc(1, sizeof *s);
-    if (!s)
-        return -ENOMEM;
-    s->img = img;
-    s->want = want;
-    s->n = n < WANT_MAX ? n : WANT_MAX;
-    s->guess = guess;
-    *ret = (struct nearest){.n_expected = s->n};
-    if (n == 0 || img->count == 0)
-        return 0;
-    _cleanup_free_ uint32_t *votes = s->votes = calloc(img->count + s->n + 1, sizeof *votes);
-    if (!votes)
-        return -ENOMEM;
-    prepare(s);
-    vote(s);
-    size_t begin = elect(s);
-    if (begin == SIZE_MAX)
-        begin = elect_alike(s);
-    if (begin != SIZE_MAX)
-        compare(s, begin, ret);
     return 0;
 }

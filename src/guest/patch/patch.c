@@ -2,10 +2,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "commit.h"
-#include "disk.h"
 #include "patch.h"
-#include "place.h"
 #include "plan.h"
 #include "banned.h"
 
@@ -24,11 +21,11 @@ static int receive(struct file_call *c, struct buf *b, struct error *err)
     return r < 0 ? error_errno(err, -r, "receiving the diff") : 0;
 }
 
-static void put_lines(struct buf *out, uint16_t key, const struct image *img,
-                      const struct image_line *lines, size_t from, size_t n)
+static void put_lines(struct buf *out, uint16_t key, const struct text_line *lines, size_t from,
+                      size_t n)
 {
     for (size_t i = from; i < from + n && i < from + LINES_TOLD; i++) {
-        const struct image_line *line = img ? image_line(img, i) : &lines[i];
+        const struct text_line *line = &lines[i];
         size_t size = line->size;
         while (size && strchr("\r\n", line->text[size - 1]) && line->text[size - 1])
             size--;
@@ -51,9 +48,9 @@ static void send_reject(void *data, const struct plan_reject *r)
     if (near->line)
         wire_put_u64(&c->out, WIRE_K_LINE, near->line);
     if (r->want)
-        put_lines(&c->out, WIRE_K_EXPECTED, NULL, r->want, near->expected, near->n_expected);
-    if (r->img)
-        put_lines(&c->out, WIRE_K_FOUND, r->img, NULL, near->found, near->n_found);
+        put_lines(&c->out, WIRE_K_EXPECTED, r->want, near->expected, near->n_expected);
+    if (r->file)
+        put_lines(&c->out, WIRE_K_FOUND, r->file->lines, near->found, near->n_found);
     wire_end(&c->out, at);
     file_send(c);
 }
@@ -96,8 +93,8 @@ static int apply(struct file_call *c, const struct buf *diff, const struct plan_
 {
     _cleanup_plan_ struct plan p = {0};
     size_t rejects = 0;
-    int r = plan_make(diff->data, diff->len, o, disk_source(&c->root), send_reject, c, &p, &rejects,
-                      err);
+    int r = plan_make(diff->data, diff->len, o, file_source_on_disk(&c->root), send_reject, c, &p,
+                      &rejects, err);
     if (r == -ENOENT) {
         put_result(c, ENOENT, rejects, NULL);
         return 0;
@@ -105,13 +102,13 @@ static int apply(struct file_call *c, const struct buf *diff, const struct plan_
     if (r < 0)
         return error_wrap(err, "nothing was changed");
     if (!check)
-        r = commit_run(c->root, &p.world, err);
+        r = commit_run(c->root, &p.tree, err);
     if (r < 0)
         return r;
     r = send_outcomes(c, &p);
     if (r < 0)
         return error_errno(err, -r, "the reader went away");
-    put_result(c, 0, p.count, &p.world.notes);
+    put_result(c, 0, p.count, &p.tree.notes);
     return 0;
 }
 
@@ -122,7 +119,8 @@ int patch_serve(struct file_call *c, struct error *err)
     uint64_t strip = wire_find_u64(q, WIRE_K_STRIP, UINT64_MAX),
              fuzz = wire_find_u64(q, WIRE_K_FUZZ, FUZZ_DEFAULT);
     struct plan_options o = {
-        .paths = {.strip = strip <= STRIP_MAX ? (int)strip : -1, .root = c->root_path},
+        .strip = strip <= STRIP_MAX ? (int)strip : -1,
+        .root = c->root_path,
         .fuzz = (unsigned)(fuzz < PLACE_FUZZ_MAX ? fuzz : PLACE_FUZZ_MAX),
         .reverse = wire_find_u64(q, WIRE_K_REVERSE, 0),
         .ignore_space = wire_find_u64(q, WIRE_K_SPACE, 0),

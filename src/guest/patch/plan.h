@@ -1,27 +1,38 @@
 /*
- * Working a diff out: from its text and the files as they are to the files as they will be.
+ * Applying a diff: plan_make() computes the new content of every file in memory, commit_run()
+ * writes them, all or nothing.
  *
- * All of it is tried by git's rules, then all of it by patch's (place.h); and once more without the
- * carriage returns of its lines, if its headers have some, as a diff has that went through a
- * Windows program. The first that works out for every file counts. If none does, everything that
- * stands in the way is reported, as far as it is known.
+ * The whole diff is tried strictly, then loosely (hunk_place.h); and once more without the carriage
+ * returns of its lines if its headers have some, as a diff has that went through a Windows program.
+ * The first attempt that applies to every file counts. If none does, everything that is in the way
+ * is reported.
  */
 #pragma once
 
 #include "diff.h"
-#include "image.h"
-#include "nearest.h"
-#include "paths.h"
-#include "world.h"
+#include "hunk_place.h"
+#include "worktree.h"
 
 #define PLAN_REPORTS_MAX 100u
 
+/* Both are set, the same unless the file is renamed or copied. */
+struct plan_paths {
+    char *old, *new;
+};
+
 struct plan_options {
-    struct paths_options paths;
+    int strip;        /* components to strip from names; -1: find out for each file */
+    const char *root; /* absolute paths must begin with it: "/workspace" */
     unsigned fuzz;
     bool reverse;
     bool ignore_space;
 };
+
+/* Which files of the tree a part of the diff means. -EINVAL, -EPERM with what is wrong with the
+ * path, phrased to follow it. */
+int plan_paths_find(const struct diff_file *f, const struct plan_options *o, struct worktree *w,
+                    struct plan_paths *ret, struct error *err);
+void plan_paths_free(struct plan_paths *p);
 
 enum plan_kind {
     PLAN_ADDED = 1,
@@ -48,12 +59,12 @@ struct plan_reject {
     struct slice header; /* of the hunk */
     const char *reason;
     struct nearest near;
-    const struct image *img; /* the lines of the file, and those that the hunk looks for */
-    const struct image_line *want;
+    const struct text_lines *file; /* the lines of the file, and those that the hunk looks for */
+    const struct text_line *want;
 };
 
 struct plan {
-    struct world world;
+    struct worktree tree;
     struct diff diff;
     struct plan_outcome *outcomes;
     size_t count;
@@ -61,12 +72,15 @@ struct plan {
 };
 
 /*
- * 0 if it works out: then plan->world says what to do. -ENOENT if it does not: `reject` was told of
- * everything that stands in the way, but for more than PLAN_REPORTS_MAX; ret_rejects counts all.
- * Other failures are about the diff as a whole, with words.
+ * 0 if it applies: then plan->tree says what to write. -ENOENT if it does not: `reject` was called
+ * for everything that is in the way, but at most PLAN_REPORTS_MAX times; *ret_rejects counts all.
+ * Other failures are about the diff as a whole.
  */
-int plan_make(const void *text, size_t size, const struct plan_options *o, struct source source,
-              void (*reject)(void *data, const struct plan_reject *r), void *data, struct plan *ret,
-              size_t *ret_rejects, struct error *err);
+int plan_make(const void *text, size_t size, const struct plan_options *o,
+              struct file_source source, void (*reject)(void *data, const struct plan_reject *r),
+              void *data, struct plan *ret, size_t *ret_rejects, struct error *err);
 void plan_free(struct plan *p);
 #define _cleanup_plan_ _cleanup_(plan_free)
+
+/* Writes what was planned. -ESTALE: another process changed a file meanwhile. */
+int commit_run(int root, struct worktree *w, struct error *err);

@@ -11,21 +11,19 @@
 
 #include "buf.h"
 #include "io.h"
-#include "patch/commit.h"
-#include "patch/disk.h"
 #include "patch/plan.h"
 #include "banned.h"
 
 static struct plan_options options(const char *letters)
 {
-    struct plan_options o = {.paths = {.strip = -1, .root = "/workspace"}, .fuzz = 2};
+    struct plan_options o = {.strip = -1, .root = "/workspace", .fuzz = 2};
     for (; *letters; letters++) {
         if (*letters == 'r')
             o.reverse = true;
         else if (*letters == 'w')
             o.ignore_space = true;
         else if (*letters == 'p' && letters[1])
-            o.paths.strip = *++letters - '0';
+            o.strip = *++letters - '0';
         else if (*letters >= '0' && *letters <= '3')
             o.fuzz = (unsigned)(*letters - '0');
     }
@@ -48,8 +46,9 @@ static int apply(const char *folder, const char *diff, const char *letters, stru
     int r = root < 0 ? -errno : io_read_file(AT_FDCWD, diff, &text);
     if (r < 0)
         return error_errno(err, -r, "%s", folder);
-    r = plan_make(text.data, text.len, &o, disk_source(&root), add_reason, why, &p, &rejects, err);
-    return r < 0 ? r : commit_run(root, &p.world, err);
+    r = plan_make(text.data, text.len, &o, file_source_on_disk(&root), add_reason, why, &p,
+                  &rejects, err);
+    return r < 0 ? r : commit_run(root, &p.tree, err);
 }
 
 static void answer(char *line)

@@ -16,17 +16,15 @@
 #include <unistd.h>
 
 #include "io.h"
-#include "patch/commit.h"
-#include "patch/disk.h"
 #include "patch/plan.h"
 
 /* A folder with files in it. */
-struct place {
+struct folder {
     char path[64];
     int root;
 };
 
-static void put(struct place *p, const char *name, const char *text)
+static void put(struct folder *p, const char *name, const char *text)
 {
     int fd = openat(p->root, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     assert_true(fd >= 0);
@@ -34,7 +32,7 @@ static void put(struct place *p, const char *name, const char *text)
     close(fd);
 }
 
-static void file_is(struct place *p, const char *name, const char *expected)
+static void file_is(struct folder *p, const char *name, const char *expected)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(4096);
     int r = io_read_file(p->root, name, &b);
@@ -46,7 +44,7 @@ static void file_is(struct place *p, const char *name, const char *expected)
     assert_string_equal(b.len ? buf_cstr(&b) : "", expected);
 }
 
-static size_t count_names(struct place *p)
+static size_t count_names(struct folder *p)
 {
     size_t n = 0;
     DIR *d = opendir(p->path);
@@ -59,7 +57,7 @@ static size_t count_names(struct place *p)
 
 static int setup(void **state)
 {
-    struct place *p = calloc(1, sizeof *p);
+    struct folder *p = calloc(1, sizeof *p);
     snprintf(p->path, sizeof p->path, "/tmp/hutch-unit-XXXXXX");
     assert_non_null(mkdtemp(p->path));
     p->root = open(p->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -86,7 +84,7 @@ static void remove_all(int dir, const char *name)
 
 static int teardown(void **state)
 {
-    struct place *p = *state;
+    struct folder *p = *state;
     close(p->root);
     remove_all(AT_FDCWD, p->path);
     free(p);
@@ -104,23 +102,23 @@ static void unexpected(void *data, const struct plan_reject *r)
     "diff --git a/d/c b/e/f/c\nsimilarity index 100%\nrename from d/c\nrename to e/f/c\n"          \
     "--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+new\n"
 
-static struct plan plan_of(struct place *p, const char *diff)
+static struct plan plan_of(struct folder *p, const char *diff)
 {
-    struct plan_options o = {.paths = {.strip = -1, .root = "/workspace"}, .fuzz = 2};
+    struct plan_options o = {.strip = -1, .root = "/workspace", .fuzz = 2};
     struct plan plan;
     size_t rejects;
     struct error err = {0};
-    if (plan_make(diff, strlen(diff), &o, disk_source(&p->root), unexpected, NULL, &plan, &rejects,
-                  &err) < 0)
+    if (plan_make(diff, strlen(diff), &o, file_source_on_disk(&p->root), unexpected, NULL, &plan,
+                  &rejects, &err) < 0)
         fail_msg("%s", err.text);
     return plan;
 }
 
 static void carries_out(void **state)
 {
-    struct place *p = *state;
+    struct folder *p = *state;
     _cleanup_plan_ struct plan plan = plan_of(p, DIFF);
-    assert_int_equal(commit_run(p->root, &plan.world, NULL), 0);
+    assert_int_equal(commit_run(p->root, &plan.tree, NULL), 0);
     file_is(p, "a", "one\nTWO\n");
     file_is(p, "b", NULL);
     file_is(p, "d/c", NULL);
@@ -129,7 +127,7 @@ static void carries_out(void **state)
     assert_int_equal(count_names(p), 3);
 }
 
-static void unchanged(struct place *p, size_t names)
+static void unchanged(struct folder *p, size_t names)
 {
     file_is(p, "b", "three\n");
     file_is(p, "d/c", "four\n");
@@ -139,22 +137,22 @@ static void unchanged(struct place *p, size_t names)
 
 static void notices_changes(void **state)
 {
-    struct place *p = *state;
+    struct folder *p = *state;
     struct error err = {0};
     _cleanup_plan_ struct plan plan = plan_of(p, DIFF);
     put(p, "a", "one\ntwo!\n");
-    assert_int_equal(commit_run(p->root, &plan.world, &err), -ESTALE);
-    assert_non_null(strstr(err.text, "nothing was changed: a: was changed by somebody else"));
+    assert_int_equal(commit_run(p->root, &plan.tree, &err), -ESTALE);
+    assert_non_null(strstr(err.text, "nothing was changed: a: another process changed it"));
     file_is(p, "a", "one\ntwo!\n");
     unchanged(p, 3);
 }
 
 static void notices_what_stands_in_the_way(void **state)
 {
-    struct place *p = *state;
+    struct folder *p = *state;
     _cleanup_plan_ struct plan plan = plan_of(p, DIFF);
     put(p, "n", "somebody's\n");
-    assert_int_equal(commit_run(p->root, &plan.world, NULL), -ESTALE);
+    assert_int_equal(commit_run(p->root, &plan.tree, NULL), -ESTALE);
     file_is(p, "a", "one\ntwo\n");
     file_is(p, "n", "somebody's\n");
     unchanged(p, 4);
@@ -163,13 +161,13 @@ static void notices_what_stands_in_the_way(void **state)
 /* The last step fails, when all others are done: a file stands where a folder must be made. */
 static void puts_everything_back(void **state)
 {
-    struct place *p = *state;
+    struct folder *p = *state;
     struct stat before, after;
     struct error err = {0};
     assert_int_equal(fstatat(p->root, "a", &before, 0), 0);
     _cleanup_plan_ struct plan plan = plan_of(p, DIFF);
     put(p, "e", "in the way\n");
-    assert_int_equal(commit_run(p->root, &plan.world, &err), -ENOTDIR);
+    assert_int_equal(commit_run(p->root, &plan.tree, &err), -ENOTDIR);
     assert_non_null(strstr(err.text, "nothing was changed: e/f/c"));
     assert_int_equal(fstatat(p->root, "a", &after, 0), 0);
     assert_int_equal(before.st_ino, after.st_ino);
@@ -180,26 +178,26 @@ static void puts_everything_back(void **state)
 
 static void folders_and_files_change_places(void **state)
 {
-    struct place *p = *state;
+    struct folder *p = *state;
     _cleanup_plan_ struct plan plan =
         plan_of(p, "--- a/d/c\n+++ /dev/null\n@@ -1 +0,0 @@\n-four\n--- /dev/null\n+++ b/d\n@@ "
                    "-0,0 +1 @@\n+file\n"
                    "--- a/a\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-one\n-two\n--- /dev/null\n+++ "
                    "b/a/x\n@@ -0,0 +1 @@\n+x\n");
-    assert_int_equal(commit_run(p->root, &plan.world, NULL), 0);
+    assert_int_equal(commit_run(p->root, &plan.tree, NULL), 0);
     file_is(p, "d", "file\n");
     file_is(p, "a/x", "x\n");
 }
 
 static void a_folder_with_more_in_it_stays(void **state)
 {
-    struct place *p = *state;
+    struct folder *p = *state;
     struct error err = {0};
     put(p, "d/other", "mine\n");
     _cleanup_plan_ struct plan plan =
         plan_of(p, "--- a/d/c\n+++ /dev/null\n@@ -1 +0,0 @@\n-four\n--- /dev/null\n+++ b/d\n@@ "
                    "-0,0 +1 @@\n+file\n");
-    assert_int_equal(commit_run(p->root, &plan.world, &err), -EISDIR);
+    assert_int_equal(commit_run(p->root, &plan.tree, &err), -EISDIR);
     file_is(p, "d/other", "mine\n");
     unchanged(p, 3);
 }

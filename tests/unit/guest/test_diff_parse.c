@@ -11,9 +11,7 @@
 #include <string.h>
 
 #include "buf.h"
-#include "patch/binary.h"
-#include "patch/diff.h"
-#include "patch/name.h"
+#include "patch/diff_text.h"
 
 static struct diff parse(const char *text)
 {
@@ -211,7 +209,7 @@ static void refusals(void **state)
     refused("--- a/f\n+++ b/f\n@@ -1 +1 @@\n\\ No newline\n", EINVAL, "follows this @@ line");
     refused("--- /dev/null\n+++ /dev/null\n@@ -1 +1 @@\n-a\n+b\n", EINVAL, "both sides");
     refused("diff --git a/f b/g\nrename from f\n", EINVAL, "two lines");
-    refused("diff --git a/f b/f\nnew file mode 100123\n", EINVAL, "a mode is one of");
+    refused("diff --git a/f b/f\nnew file mode 100123\n", EINVAL, "the mode must be");
     refused("diff --git a/f b/f\nGIT binary patch\nnonsense\n", EINVAL, "literal");
     refused("Binary files a and b differ\n", EINVAL, "--binary");
     refused("--- a/f\n+++ b/f\n@@@ -1 -1 +1 @@@\n", EINVAL, "merge");
@@ -239,29 +237,30 @@ static void binary(void **state)
     uint8_t *data;
     size_t size;
     struct diff_binary b = {DIFF_BINARY_LITERAL, 2, slice("JcmeZc0001<08an_\n")};
-    assert_int_equal(binary_decode(&b, &data, &size), 0);
+    assert_int_equal(diff_binary_decode(&b, &data, &size), 0);
     assert_int_equal(size, 2);
     assert_memory_equal(data, "N\0", 2);
     free(data);
     b.size = 1;
-    assert_int_equal(binary_decode(&b, &data, &size), -EBADMSG);
+    assert_int_equal(diff_binary_decode(&b, &data, &size), -EBADMSG);
     b.size = 3;
-    assert_int_equal(binary_decode(&b, &data, &size), -EBADMSG);
-    b.size = (uint64_t)BINARY_SIZE_MAX + 1;
-    assert_int_equal(binary_decode(&b, &data, &size), -EFBIG);
+    assert_int_equal(diff_binary_decode(&b, &data, &size), -EBADMSG);
+    b.size = (uint64_t)DIFF_BINARY_MAX + 1;
+    assert_int_equal(diff_binary_decode(&b, &data, &size), -EFBIG);
     b = (struct diff_binary){DIFF_BINARY_LITERAL, 2, slice("JcmeZc0001<08an\"\n")};
-    assert_int_equal(binary_decode(&b, &data, &size), -EBADMSG);
+    assert_int_equal(diff_binary_decode(&b, &data, &size), -EBADMSG);
     b.text = slice("JcmeZ\n");
-    assert_int_equal(binary_decode(&b, &data, &size), -EBADMSG);
+    assert_int_equal(diff_binary_decode(&b, &data, &size), -EBADMSG);
     b.text = slice("");
-    assert_int_equal(binary_decode(&b, &data, &size), -EBADMSG);
+    assert_int_equal(diff_binary_decode(&b, &data, &size), -EBADMSG);
 }
 
 static void delta_is(const char *delta, size_t n, int code, const char *expected)
 {
     uint8_t *data;
     size_t size;
-    int r = binary_follow((const uint8_t *)"abcdefgh", 8, (const uint8_t *)delta, n, &data, &size);
+    int r = diff_binary_apply_delta((const uint8_t *)"abcdefgh", 8, (const uint8_t *)delta, n,
+                                    &data, &size);
     assert_int_equal(r, code);
     if (r < 0)
         return;

@@ -1,5 +1,4 @@
-/* Where hunks go: both sets of rules, what is said of those that find no place, and lines in a gap
- * buffer. */
+/* Where hunks go, strictly and loosely, and what is reported of those that find no place. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,9 +10,7 @@
 #include <string.h>
 
 #include "buf.h"
-#include "patch/match.h"
-#include "patch/nearest.h"
-#include "patch/place.h"
+#include "patch/hunk_place.h"
 
 static struct diff diff_of(const char *hunks)
 {
@@ -33,91 +30,91 @@ static void remember(void *data, const struct place_failure *f)
     last = *f;
 }
 
-static struct place_result place(const char *file, const char *hunks, struct place_options how,
+static struct place_result place(const char *text, const char *hunks, struct place_options how,
                                  const char *expected)
 {
     _cleanup_diff_ struct diff d = diff_of(hunks);
     _cleanup_buf_ struct buf out = BUF_INIT(1u << 20);
-    struct image img;
+    struct text_lines file;
     struct place_result result;
     uint64_t work = PLACE_WORK_MAX;
     struct place_call call = {&d, &d.files[0], how, &work, remember, NULL};
-    assert_int_equal(image_split((const uint8_t *)file, strlen(file), &img), 0);
-    assert_int_equal(place_hunks(&call, &img, &out, &result), 0);
-    image_free(&img);
+    assert_int_equal(text_lines_split((const uint8_t *)text, strlen(text), &file), 0);
+    assert_int_equal(place_hunks(&call, &file, &out, &result), 0);
+    text_lines_free(&file);
     assert_int_equal(result.failures == 0, expected != NULL);
     if (expected)
         assert_string_equal(out.len ? buf_cstr(&out) : "", expected);
     return result;
 }
 
-static const struct place_options GIT = {PLACE_AS_GIT, 0, false},
-                                  PATCH = {PLACE_AS_PATCH, 2, false},
-                                  PATCH0 = {PLACE_AS_PATCH, 0, false},
-                                  SPACE = {PLACE_AS_PATCH, 2, true};
+static const struct place_options STRICT = {true, 0, false}, LOOSE = {false, 2, false},
+                                  LOOSE0 = {false, 0, false}, SPACE = {false, 2, true};
 
 #define MIDDLE "@@ -3,3 +3,3 @@\n c\n-d\n+D\n e\n"
 
 static void exact_and_offset(void **state)
 {
-    place("a\nb\nc\nd\ne\nf\n", MIDDLE, GIT, "a\nb\nc\nD\ne\nf\n");
+    place("a\nb\nc\nd\ne\nf\n", MIDDLE, STRICT, "a\nb\nc\nD\ne\nf\n");
     assert_int_equal(
-        place("x\ny\na\nb\nc\nd\ne\nf\n", MIDDLE, GIT, "x\ny\na\nb\nc\nD\ne\nf\n").offset, 2);
-    assert_int_equal(place("c\nd\ne\nf\n", MIDDLE, PATCH, "c\nD\ne\nf\n").offset, -2);
+        place("x\ny\na\nb\nc\nd\ne\nf\n", MIDDLE, STRICT, "x\ny\na\nb\nc\nD\ne\nf\n").offset, 2);
+    assert_int_equal(place("c\nd\ne\nf\n", MIDDLE, LOOSE, "c\nD\ne\nf\n").offset, -2);
     /* Two places at the same distance: further down comes first. */
-    place("c\nd\ne\nx\nc\nd\ne\nx\n", "@@ -3,3 +3,3 @@\n c\n-d\n+D\n e\n", GIT,
+    place("c\nd\ne\nx\nc\nd\ne\nx\n", "@@ -3,3 +3,3 @@\n c\n-d\n+D\n e\n", STRICT,
           "c\nd\ne\nx\nc\nD\ne\nx\n");
 }
 
 static void ends_of_the_file(void **state)
 {
-    place("x\na\nb\n", "@@ -1,2 +1,2 @@\n-a\n+A\n b\n", GIT, NULL);
+    place("x\na\nb\n", "@@ -1,2 +1,2 @@\n-a\n+A\n b\n", STRICT, NULL);
     assert_int_equal(last.why, PLACE_ELSEWHERE);
-    place("a\nb\nx\n", "@@ -1,2 +1,3 @@\n a\n b\n+c\n", GIT, NULL);
-    place("a\nb\nx\n", "@@ -1,2 +1,3 @@\n a\n b\n+c\n", PATCH0, NULL);
+    place("a\nb\nx\n", "@@ -1,2 +1,3 @@\n a\n b\n+c\n", STRICT, NULL);
+    place("a\nb\nx\n", "@@ -1,2 +1,3 @@\n a\n b\n+c\n", LOOSE0, NULL);
     assert_int_equal(last.line, 1);
-    place("z\na\nb\n", "@@ -1,2 +1,3 @@\n a\n b\n+c\n", PATCH0, "z\na\nb\nc\n");
-    place("", "@@ -0,0 +1 @@\n+x\n", GIT, "x\n");
-    place("y\n", "@@ -0,0 +1 @@\n+x\n", GIT, NULL);
-    place("y\n", "@@ -0,0 +1 @@\n+x\n", PATCH, "x\ny\n");
+    place("z\na\nb\n", "@@ -1,2 +1,3 @@\n a\n b\n+c\n", LOOSE0, "z\na\nb\nc\n");
+    place("", "@@ -0,0 +1 @@\n+x\n", STRICT, "x\n");
+    place("y\n", "@@ -0,0 +1 @@\n+x\n", STRICT, NULL);
+    place("y\n", "@@ -0,0 +1 @@\n+x\n", LOOSE, "x\ny\n");
 }
 
 static void fuzz(void **state)
 {
     static const char HUNK[] = "@@ -1,7 +1,7 @@\n a\n b\n c\n-d\n+D\n e\n f\n g\n";
-    assert_int_equal(place("a\nB\nc\nd\ne\nf\ng\n", HUNK, PATCH, "a\nB\nc\nD\ne\nf\ng\n").fuzz, 2);
-    assert_int_equal(place("A\nb\nc\nd\ne\nf\nG\n", HUNK, PATCH, "A\nb\nc\nD\ne\nf\nG\n").fuzz, 1);
-    place("A\nb\nc\nd\ne\nf\nG\n", HUNK, PATCH0, NULL);
-    place("a\nb\nC\nd\ne\nf\ng\n", HUNK, PATCH, NULL);
+    assert_int_equal(place("a\nB\nc\nd\ne\nf\ng\n", HUNK, LOOSE, "a\nB\nc\nD\ne\nf\ng\n").fuzz, 2);
+    assert_int_equal(place("A\nb\nc\nd\ne\nf\nG\n", HUNK, LOOSE, "A\nb\nc\nD\ne\nf\nG\n").fuzz, 1);
+    place("A\nb\nc\nd\ne\nf\nG\n", HUNK, LOOSE0, NULL);
+    place("a\nb\nC\nd\ne\nf\ng\n", HUNK, LOOSE, NULL);
     assert_int_equal(last.why, PLACE_NOWHERE);
 }
 
 static void hunks_together(void **state)
 {
     static const char BOTH[] = "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n@@ -3,3 +3,3 @@\n c\n-d\n+D\n e\n";
-    place("a\nb\nc\nd\ne\n", BOTH, GIT, NULL);
-    place("a\nb\nc\nd\ne\n", BOTH, PATCH, "a\nB\nc\nD\ne\n");
+    place("a\nb\nc\nd\ne\n", BOTH, STRICT, NULL);
+    place("a\nb\nc\nd\ne\n", BOTH, LOOSE, "a\nB\nc\nD\ne\n");
     /* The offset of the first is expected of the second. */
     place("x\nx\nx\na\nb\nc\nk\nl\nm\nk\nl\nm\n",
-          "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n@@ -7,3 +7,3 @@\n k\n-l\n+L\n m\n", PATCH,
+          "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n@@ -7,3 +7,3 @@\n k\n-l\n+L\n m\n", LOOSE,
           "x\nx\nx\na\nB\nc\nk\nl\nm\nk\nL\nm\n");
-    place("x\na\nb\nc\n", "@@ -2,2 +2,2 @@\n-a\n+A\n b\n@@ -1,1 +1,1 @@\n-x\n+X\n", PATCH, NULL);
+    place("x\na\nb\nc\n", "@@ -2,2 +2,2 @@\n-a\n+A\n b\n@@ -1,1 +1,1 @@\n-x\n+X\n", LOOSE, NULL);
     assert_int_equal(last.why, PLACE_BEHIND);
 }
 
 static void last_newline(void **state)
 {
     static const char HUNK[] = "@@ -1,2 +1,2 @@\n-a\n+A\n b\n\\ No newline at end of file\n";
-    place("a\nb", HUNK, GIT, "A\nb");
-    place("a\nb\n", HUNK, GIT, "A\nb");
-    place("a\nb\nc\n", HUNK, GIT, NULL);
-    place("a\nb\n", "@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+B\n", GIT, NULL);
-    place("a\nb", "@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+B\n", GIT, "a\nB\n");
+    place("a\nb", HUNK, STRICT, "A\nb");
+    /* git would apply it and remove the newline; patch refuses, and so do we. */
+    place("a\nb\n", HUNK, STRICT, NULL);
+    assert_int_equal(last.why, PLACE_SPACE);
+    place("a\nb\nc\n", HUNK, STRICT, NULL);
+    place("a\nb\n", "@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+B\n", STRICT, NULL);
+    place("a\nb", "@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+B\n", STRICT, "a\nB\n");
 }
 
 static void whitespace(void **state)
 {
-    place("c\r\nd\r\ne\r\n", MIDDLE, PATCH, NULL);
+    place("c\r\nd\r\ne\r\n", MIDDLE, LOOSE, NULL);
     assert_int_equal(last.why, PLACE_SPACE);
     place("c\r\nd\r\ne\r\n", MIDDLE, SPACE, "c\r\nD\r\ne\r\n");
     place("c  \nd\ne\t", MIDDLE, SPACE, "c  \nD\ne\t");
@@ -125,20 +122,20 @@ static void whitespace(void **state)
 
 static void applied_already(void **state)
 {
-    place("a\nb\nc\nD\ne\nf\n", MIDDLE, PATCH, NULL);
+    place("a\nb\nc\nD\ne\nf\n", MIDDLE, LOOSE, NULL);
     assert_int_equal(last.why, PLACE_APPLIED);
 }
 
 static void without_numbers(void **state)
 {
-    place("a\nb\nc\n", "@@\n-b\n+B\n", GIT, "a\nB\nc\n");
-    place("a\nb\nc\nb\n", "@@\n-b\n+B\n", GIT, NULL);
+    place("a\nb\nc\n", "@@\n-b\n+B\n", STRICT, "a\nB\nc\n");
+    place("a\nb\nc\nb\n", "@@\n-b\n+B\n", STRICT, NULL);
     assert_int_equal(last.why, PLACE_SEVERAL);
-    place("f\nb\ng\nb\n", "@@ g\n-b\n+B\n", GIT, "f\nb\ng\nB\n");
-    place("a\nb\nc\nb\n", "@@\n a\n-b\n+B\n@@\n c\n-b\n+B\n", GIT, "a\nB\nc\nB\n");
-    place("a\nb", "@@\n a\n-b\n+B\n", GIT, "a\nB\n");
-    place("a\nb", "@@\n-a\n+A\n b\n", GIT, "A\nb");
-    place("a\n", "@@\n+x\n", GIT, NULL);
+    place("f\nb\ng\nb\n", "@@ g\n-b\n+B\n", STRICT, "f\nb\ng\nB\n");
+    place("a\nb\nc\nb\n", "@@\n a\n-b\n+B\n@@\n c\n-b\n+B\n", STRICT, "a\nB\nc\nB\n");
+    place("a\nb", "@@\n a\n-b\n+B\n", STRICT, "a\nB\n");
+    place("a\nb", "@@\n-a\n+A\n b\n", STRICT, "A\nb");
+    place("a\n", "@@\n+x\n", STRICT, NULL);
 }
 
 static void a_search_that_takes_too_long(void **state)
@@ -150,29 +147,29 @@ static void a_search_that_takes_too_long(void **state)
     for (int i = 0; i < 3000; i++)
         buf_append(&hunk, " a\n", 3);
     buf_append_str(&hunk, "-b\n+c\n a\n");
-    place(buf_cstr(&file), buf_cstr(&hunk), GIT, NULL);
+    place(buf_cstr(&file), buf_cstr(&hunk), STRICT, NULL);
     assert_int_equal(last.why, PLACE_COSTLY);
 }
 
 /* What differs at the nearest place. */
-static void near_is(const char *file, const char *hunk, size_t line, size_t expected,
+static void near_is(const char *text, const char *hunk, size_t line, size_t expected,
                     size_t n_expected, size_t n_found)
 {
     _cleanup_diff_ struct diff d = diff_of(hunk);
-    struct image img;
+    struct text_lines file;
     struct hunk_lines p;
     struct nearest n;
-    assert_int_equal(image_split((const uint8_t *)file, strlen(file), &img), 0);
+    assert_int_equal(text_lines_split((const uint8_t *)text, strlen(text), &file), 0);
     assert_int_equal(hunk_lines_make(&d, &d.files[0], &p), 0);
     hunk_lines_set(&p, &d, &d.hunks[0]);
-    assert_int_equal(nearest_find(&img, p.old, p.n_old, 0, &n), 0);
+    assert_int_equal(nearest_find(&file, p.old, p.n_old, 0, &n), 0);
     assert_int_equal(n.line, line);
     assert_int_equal(n.n_expected, n_expected);
     assert_int_equal(n.n_found, n_found);
     if (line)
         assert_int_equal(n.expected, expected);
     hunk_lines_free(&p);
-    image_free(&img);
+    text_lines_free(&file);
 }
 
 static void nearest_place(void **state)
@@ -184,24 +181,6 @@ static void nearest_place(void **state)
     near_is("nothing\nof\nthat\n", HUNK, 0, 0, 5, 0);
     near_is("x\nreturn value + 1;\n", "@@ -1 +1 @@\n-return value + 2;\n+y\n", 2, 0, 1, 1);
     near_is("", HUNK, 0, 0, 5, 0);
-}
-
-static void lines_in_a_gap_buffer(void **state)
-{
-    _cleanup_buf_ struct buf out = BUF_INIT(4096);
-    struct image img;
-    struct image_line x[3] = {{(const uint8_t *)"X\n", 2, true},
-                              {(const uint8_t *)"Y\n", 2, true},
-                              {(const uint8_t *)"", 0, true}};
-    assert_int_equal(image_split((const uint8_t *)"a\nb\nc\nd", 7, &img), 0);
-    assert_int_equal(img.count, 4);
-    assert_int_equal(image_replace(&img, 3, 1, x, 2), 0);
-    assert_int_equal(image_replace(&img, 0, 1, x, 2), 0);
-    assert_int_equal(image_replace(&img, 2, 2, NULL, 0), 0);
-    assert_int_equal(image_replace(&img, 4, 0, x + 2, 1), 0);
-    image_join(&img, &out);
-    assert_string_equal(buf_cstr(&out), "X\nY\nX\nY\n");
-    image_free(&img);
 }
 
 int main(void)
@@ -217,7 +196,6 @@ int main(void)
         cmocka_unit_test(without_numbers),
         cmocka_unit_test(nearest_place),
         cmocka_unit_test(a_search_that_takes_too_long),
-        cmocka_unit_test(lines_in_a_gap_buffer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,6 @@
 
 #include "buf.h"
 #include "io.h"
-#include "patch/undo.h"
 #include "swap.h"
 
 struct folder {
@@ -183,32 +182,6 @@ static void nothing_is_lost_beside_a_writer(void **state)
     file_is(f, "f", last);
 }
 
-/* The steps of a diff are undone; what somebody put there meanwhile stays. */
-static void undoing_keeps_what_came_later(void **state)
-{
-    struct folder *f = *state;
-    struct stage stage = {.above = -1, .dir = f->dir};
-    enum step_kind kinds[] = {STEP_SWAP, STEP_PUT};
-    for (size_t i = 0; i < 2; i++) {
-        struct undo u;
-        undo_init(&u, f->dir);
-        if (kinds[i] == STEP_SWAP)
-            put(f, "f", "before");
-        else
-            unlinkat(f->dir, "f", 0);
-        char waiting[STAGE_NAME];
-        stage_name(waiting, 'n', 0);
-        put(f, waiting, "ours");
-        assert_int_equal(undo_do(&u, (struct step){kinds[i], "f", &stage, 0}), 0);
-        file_is(f, "f", "ours");
-        replace(f, "f", "newer");
-        assert_int_equal(undo_all(&u), 0);
-        file_is(f, "f", "newer");
-        unlinkat(f->dir, waiting, 0);
-        undo_free(&u);
-    }
-}
-
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -219,7 +192,6 @@ int main(void)
         TEST(a_place_that_was_emptied_is_filled),
         TEST(says_what_is_missing),
         TEST(nothing_is_lost_beside_a_writer),
-        TEST(undoing_keeps_what_came_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

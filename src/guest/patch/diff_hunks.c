@@ -1,12 +1,19 @@
+/*
+ * The hunks of one file: @@ lines and their bodies.
+ *
+ * A header is believed if its counts come out even with the body; then what follows the body does
+ * not belong to the hunk. If they do not, or if there are none, the body reaches as far as its
+ * lines look like one, and the counts are made from it.
+ */
 #include <errno.h>
 #include <string.h>
 
-#include "hunks.h"
+#include "diff_text.h"
 #include "banned.h"
 
 #define LINE_NUMBER_MAX 100000000u
 
-bool hunks_at_names(const struct cursor *c)
+bool cursor_at_names(const struct cursor *c)
 {
     return slice_begins(cursor_line(c), "--- ") && slice_begins(cursor_line_after(c), "+++ ");
 }
@@ -31,7 +38,7 @@ static bool goes_on(const struct cursor *c)
 {
     struct slice s = cursor_line(c);
     char kind = cursor_done(c) ? 0 : body_kind(s);
-    if (kind == 0 || hunks_at_names(c) || is_signature(s) || slice_is(s, "---"))
+    if (kind == 0 || cursor_at_names(c) || is_signature(s) || slice_is(s, "---"))
         return false;
     return kind == '+' || kind == '-' || slice_trim(s).size > 0;
 }
@@ -55,7 +62,7 @@ static ssize_t counted_length(struct cursor c, uint32_t old, uint32_t new)
 static bool ends_body(const struct cursor *c)
 {
     struct slice s = cursor_line(c);
-    return cursor_done(c) || body_kind(s) == 0 || hunks_at_names(c) || slice_is(s, "-- ");
+    return cursor_done(c) || body_kind(s) == 0 || cursor_at_names(c) || slice_is(s, "-- ");
 }
 
 /* What may stand right behind a body without being a broken line of it. */
@@ -124,7 +131,7 @@ static int take_body(struct diff *d, struct cursor *c, size_t n, struct error *e
     return 0;
 }
 
-int hunks_parse_body(struct diff *d, struct cursor *c, struct error *err)
+int hunk_parse_body(struct diff *d, struct cursor *c, struct error *err)
 {
     size_t n;
     int r = looked_length(*c, &(struct diff_hunk){0}, false, &n, err);

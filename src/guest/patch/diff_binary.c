@@ -1,11 +1,14 @@
+/*
+ * Binary patches of git: bytes deflated, in base 85; either a content as it is, or the way to it
+ * from another one (a delta: pieces to copy and pieces to insert).
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
 #include "base85.h"
-#include "binary.h"
-#include "cursor.h"
+#include "diff_text.h"
 #include "banned.h"
 
 /* How many bytes a line holds, by its first character; 0 if it is none. */
@@ -65,9 +68,9 @@ static int inflate_lines(z_stream *z, struct slice text)
     return status == Z_STREAM_END && cursor_done(&c) && z->avail_in == 0 ? 0 : -EBADMSG;
 }
 
-int binary_decode(const struct diff_binary *b, uint8_t **ret, size_t *ret_size)
+int diff_binary_decode(const struct diff_binary *b, uint8_t **ret, size_t *ret_size)
 {
-    if (b->size > BINARY_SIZE_MAX)
+    if (b->size > DIFF_BINARY_MAX)
         return -EFBIG;
     /* One byte more than it says, so that too much is noticed and inflate always has room to end.
      */
@@ -144,15 +147,15 @@ broken:
     return (struct slice){NULL, 0};
 }
 
-int binary_follow(const uint8_t *base, size_t base_size, const uint8_t *delta, size_t delta_size,
-                  uint8_t **ret, size_t *ret_size)
+int diff_binary_apply_delta(const uint8_t *base, size_t base_size, const uint8_t *delta,
+                            size_t delta_size, uint8_t **ret, size_t *ret_size)
 {
     struct reader r = {delta, delta + delta_size, false};
     uint64_t from = next_size(&r), size = next_size(&r);
     size_t done = 0;
     if (r.failed || from != base_size)
         return -EBADMSG;
-    if (size > BINARY_SIZE_MAX)
+    if (size > DIFF_BINARY_MAX)
         return -EFBIG;
     _cleanup_free_ uint8_t *data = malloc((size_t)size + 1);
     if (!data)

@@ -1,11 +1,11 @@
+/* Names of files as diffs write them. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "buf.h"
-#include "cursor.h"
-#include "name.h"
+#include "diff_text.h"
 #include "relpath.h"
 #include "banned.h"
 

@@ -1,4 +1,7 @@
-/* Walking over a text line by line, for the parsers of diffs. */
+/*
+ * What the parsers of diffs share: slices of the text, a cursor that walks over its lines, names of
+ * files, and the bodies of hunks.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -73,3 +76,28 @@ static inline struct slice slice_trim(struct slice s)
         s.size--;
     return s;
 }
+
+/*
+ * The name behind `--- `, `+++ `, `rename from ` and the like, as a new string: in C's quotes, or
+ * up to a tab or a date. -EINVAL if it is empty, holds a NUL or its quotes are broken; -ENOMEM.
+ */
+int name_parse(struct slice s, char **ret);
+
+/* /dev/null, or a date of 1970 behind the name, which diff writes for a file that does not exist.
+ */
+bool name_is_nothing(struct slice s);
+
+/*
+ * Both names behind `diff --git `. Unquoted names with blanks can only be told apart if they are
+ * the same but for their first components. -ENOENT if they are not, as those of a rename may be.
+ */
+int name_split_git(struct slice s, char **ret_old, char **ret_new);
+
+/* Reads the hunks of the file that was added last, as long as there are any. */
+int hunks_parse(struct diff *d, struct cursor *c, struct error *err);
+
+/* Reads the body of a hunk without counts, as far as its lines look like one. */
+int hunk_parse_body(struct diff *d, struct cursor *c, struct error *err);
+
+/* Do a --- and a +++ line begin here? */
+bool cursor_at_names(const struct cursor *c);

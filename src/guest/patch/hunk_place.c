@@ -1,0 +1,451 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "buf.h"
+#include "diff_text.h"
+#include "hunk_place.h"
+#include "banned.h"
+
+int text_lines_split(const uint8_t *data, size_t size, struct text_lines *ret)
+{
+    struct text_lines t = {0};
+    const uint8_t *end = size ? data + size : data;
+    for (const uint8_t *at = data; at < end; t.count++) {
+        const uint8_t *newline = memchr(at, '\n', (size_t)(end - at));
+        at = newline ? newline + 1 : end;
+    }
+    if (t.count > PLACE_LINES_MAX)
+        return -E2BIG;
+    t.lines = calloc(t.count + 1, sizeof *t.lines);
+    if (!t.lines)
+        return -ENOMEM;
+    for (size_t i = 0; i < t.count; i++) {
+        const uint8_t *newline = memchr(data, '\n', (size_t)(end - data));
+        size_t n = (size_t)((newline ? newline + 1 : end) - data);
+        t.lines[i] = (struct text_line){data, (uint32_t)n, false};
+        data += n;
+    }
+    *ret = t;
+    return 0;
+}
+
+void text_lines_free(struct text_lines *t)
+{
+    free(t->lines);
+    *t = (struct text_lines){0};
+}
+
+int hunk_lines_make(const struct diff *d, const struct diff_file *f, struct hunk_lines *ret)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < f->hunks; i++)
+        if (d->hunks[f->first_hunk + i].count > most)
+            most = d->hunks[f->first_hunk + i].count;
+    struct hunk_lines p = {.old = calloc(most + 1, sizeof *p.old),
+                           .new = calloc(most + 1, sizeof *p.new)};
+    if (!p.old || !p.new) {
+        hunk_lines_free(&p);
+        return -ENOMEM;
+    }
+    *ret = p;
+    return 0;
+}
+
+void hunk_lines_free(struct hunk_lines *p)
+{
+    free(p->old);
+    free(p->new);
+    *p = (struct hunk_lines){0};
+}
+
+void hunk_lines_set(struct hunk_lines *p, const struct diff *d, const struct diff_hunk *h)
+{
+    bool changed = false;
+    p->hunk = h;
+    p->n_old = p->n_new = p->before = p->behind = 0;
+    for (size_t i = 0; i < h->count; i++) {
+        const struct diff_line *line = &d->lines[h->first + i];
+        struct text_line as = {line->text, line->size, false};
+        if (line->kind != '+')
+            p->old[p->n_old++] = as;
+        if (line->kind != '-')
+            p->new[p->n_new++] = as;
+        changed |= line->kind != ' ';
+        p->before += !changed;
+        p->behind = line->kind == ' ' ? p->behind + 1 : 0;
+    }
+}
+
+/* Turns the hunk around: its result is what is looked for. */
+static void hunk_lines_swap(struct hunk_lines *p)
+{
+    struct text_line *old = p->old;
+    size_t n = p->n_old;
+    p->old = p->new;
+    p->n_old = p->n_new;
+    p->new = old;
+    p->n_new = n;
+}
+
+struct placed_hunk {
+    size_t at;
+    const struct diff_hunk *hunk;
+};
+
+struct placer {
+    const struct place_call *call;
+    struct text_lines *file;
+    struct hunk_lines pattern;
+    struct placed_hunk *placed;
+    size_t n_placed;
+    enum place_why why; /* of the hunk that is being placed */
+    size_t expected;    /* the line behind the hunk before it */
+    size_t lowest;      /* loose: the first line that no hunk has changed or passed */
+    int64_t offset;     /* loose: of the hunk before */
+    struct place_result result;
+};
+
+enum match_how {
+    MATCH_EXACT,
+    MATCH_LAST_NEWLINE, /* a newline may be missing at the end of the file */
+    MATCH_SPACE         /* blanks and carriage returns at the ends of lines do not count, too */
+};
+
+static uint32_t length_without_space(const struct text_line *a)
+{
+    uint32_t n = a->size;
+    while (n > 0 && strchr(" \t\r\n", a->text[n - 1]) && a->text[n - 1])
+        n--;
+    return n;
+}
+
+static bool line_matches(const struct placer *p, enum match_how how, size_t at,
+                         const struct text_line *want)
+{
+    const struct text_line *have = &p->file->lines[at];
+    if (have->taken)
+        return false;
+    if (how == MATCH_SPACE) {
+        uint32_t n = length_without_space(have);
+        return n == length_without_space(want) && memcmp(have->text, want->text, n) == 0;
+    }
+    if (have->size == want->size)
+        return memcmp(have->text, want->text, want->size) == 0;
+    return how == MATCH_LAST_NEWLINE && at + 1 == p->file->count && have->size + 1 == want->size &&
+           want->text[have->size] == '\n' && memcmp(have->text, want->text, have->size) == 0;
+}
+
+/* Do the old lines match from line `at` (from 0) on, less so many at the head and at the tail? */
+static bool match_at(const struct placer *p, enum match_how how, size_t at, size_t head,
+                     size_t tail)
+{
+    const struct hunk_lines *t = &p->pattern;
+    if (head + tail > t->n_old)
+        return true;
+    if (at + t->n_old - tail > p->file->count)
+        return false;
+    for (size_t i = head; i < t->n_old - tail; i++) {
+        if (*p->call->work == 0)
+            return false;
+        --*p->call->work;
+        if (!line_matches(p, how, at + i, &t->old[i]))
+            return false;
+    }
+    return true;
+}
+
+/* The first line from `from` on where they match; SIZE_MAX if there is none. */
+static size_t match_find(const struct placer *p, enum match_how how, size_t from, size_t head,
+                         size_t tail)
+{
+    for (size_t at = from; at + p->pattern.n_old <= p->file->count + tail && *p->call->work; at++)
+        if (match_at(p, how, at, head, tail))
+            return at;
+    return SIZE_MAX;
+}
+
+static enum match_how match_how_of(const struct placer *p)
+{
+    return p->call->how.ignore_space   ? MATCH_SPACE
+           : p->pattern.hunk->numbered ? MATCH_EXACT
+                                       : MATCH_LAST_NEWLINE;
+}
+
+/* The first line from `from` on that reads as the anchor of a hunk without numbers. */
+static size_t find_anchor(const struct placer *p, size_t from)
+{
+    struct slice anchor = p->pattern.hunk->anchor;
+    for (size_t i = from; i < p->file->count && *p->call->work; i++) {
+        const struct text_line *line = &p->file->lines[i];
+        struct slice s =
+            slice_trim((struct slice){(const char *)line->text, length_without_space(line)});
+        --*p->call->work;
+        if (s.size == anchor.size && memcmp(s.at, anchor.at, s.size) == 0)
+            return i;
+    }
+    return SIZE_MAX;
+}
+
+/* The place of a hunk without numbers, SIZE_MAX if it has none or several. */
+static size_t locate_unnumbered(struct placer *p, size_t head, size_t tail)
+{
+    const struct hunk_lines *t = &p->pattern;
+    enum match_how how = match_how_of(p);
+    size_t count = p->file->count;
+    if (t->hunk->anchor.size > 0) {
+        size_t anchor = find_anchor(p, p->expected);
+        if (anchor == SIZE_MAX)
+            anchor = find_anchor(p, p->lowest);
+        if (anchor != SIZE_MAX && t->n_old == 0)
+            return anchor + 1;
+        size_t found = anchor == SIZE_MAX ? SIZE_MAX : match_find(p, how, anchor, head, tail);
+        if (found != SIZE_MAX)
+            return found;
+    }
+    if (t->n_old == 0) { /* new lines without context: only into an empty file or at its end */
+        if (t->hunk->at_end || count == 0)
+            return count;
+        p->why = PLACE_SEVERAL;
+        return SIZE_MAX;
+    }
+    if (t->hunk->at_end) {
+        bool fits = t->n_old <= count && count - t->n_old >= p->lowest;
+        return fits && match_at(p, how, count - t->n_old, head, tail) ? count - t->n_old : SIZE_MAX;
+    }
+    size_t first = match_find(p, how, p->expected, head, tail);
+    if (first == SIZE_MAX && p->expected > p->lowest)
+        first = match_find(p, how, p->lowest, head, tail);
+    if (first == SIZE_MAX || match_find(p, how, first + 1, head, tail) == SIZE_MAX)
+        return first;
+    p->why = PLACE_SEVERAL;
+    return SIZE_MAX;
+}
+
+/* From `guess` on by turns one line further down and one further up, within low and high; the guess
+ * itself may lie above low. -1 if nothing matches. */
+static int64_t search_around(const struct placer *p, int64_t guess, int64_t low, int64_t high,
+                             size_t head, size_t tail)
+{
+    enum match_how how = match_how_of(p);
+    int64_t down = high - guess, up = guess - low, most = down > up ? down : up;
+    /* A guess far outside of the file is nearest to its start or its end. */
+    for (int64_t i = down < 0 ? -down : guess < 0 ? -guess : 0; i <= most && *p->call->work; i++) {
+        --*p->call->work;
+        if (i <= down && match_at(p, how, (size_t)(guess + i), head, tail))
+            return guess + i;
+        if (i > 0 && i <= up && match_at(p, how, (size_t)(guess - i), head, tail))
+            return guess - i;
+    }
+    return -1;
+}
+
+/* The place of a hunk whose header names the line `first` (from 0); -1 if it has none. */
+static int64_t locate_numbered(const struct placer *p, int64_t first, unsigned fuzz)
+{
+    const struct hunk_lines *t = &p->pattern;
+    enum match_how how = match_how_of(p);
+    int64_t count = (int64_t)p->file->count, n = (int64_t)t->n_old;
+    int64_t before = (int64_t)t->before, behind = (int64_t)t->behind;
+    int64_t context = before > behind ? before : behind;
+    /* Negative at an end with too little context: the hunk is tied to that end of the file. */
+    int64_t head = fuzz + before - context, tail = fuzz + behind - context;
+    bool strict = p->call->how.strict, tied = !t->hunk->recounted;
+    bool start = tied && first <= 0 && (strict || head < 0);
+    bool end = tied && (strict ? behind == 0 : tail < 0);
+    head = strict || head < 0 ? 0 : head;
+    tail = strict || tail < 0 ? 0 : tail;
+    if (n == 0 && !strict)
+        return first + p->offset;
+    /* New lines and nothing around them: git would put them at the end, wherever they belong. */
+    if (n == 0 && t->hunk->old_line > 0)
+        return -1;
+    if (start) {
+        bool fits = (!end || n == count) && p->lowest <= t->before;
+        return fits && match_at(p, how, 0, 0, (size_t)tail) ? 0 : -1;
+    }
+    if (end) {
+        bool fits = n <= count && count - n >= (int64_t)p->lowest;
+        return fits && match_at(p, how, (size_t)(count - n), (size_t)head, 0) ? count - n : -1;
+    }
+    return search_around(p, first + p->offset, (int64_t)p->lowest, count - n + tail, (size_t)head,
+                         (size_t)tail);
+}
+
+/* The line that a header names, from 0; patch names the line before if there are no lines. */
+static int64_t header_line(uint32_t line, size_t count)
+{
+    return (int64_t)line + (count == 0) - 1;
+}
+
+/* A first hunk that matches turned around, sooner than as it is, was applied before. */
+static bool is_applied(struct placer *p, unsigned fuzz)
+{
+    struct hunk_lines *t = &p->pattern;
+    if (p->n_placed > 0 || p->result.failures > 0 || !t->hunk->numbered)
+        return false;
+    hunk_lines_swap(t);
+    bool applied = locate_numbered(p, header_line(t->hunk->new_line, t->n_old), fuzz) >= 0;
+    hunk_lines_swap(t);
+    return applied;
+}
+
+/* Finds the place of p->pattern and notes it. False with p->why if it has none. */
+static bool place_hunk(struct placer *p)
+{
+    const struct hunk_lines *t = &p->pattern;
+    const struct diff_hunk *h = t->hunk;
+    const struct place_options *how = &p->call->how;
+    size_t context = t->before > t->behind ? t->before : t->behind;
+    unsigned most = how->strict ? 0 : how->fuzz < context ? how->fuzz : (unsigned)context;
+    int64_t first = header_line(h->old_line, t->n_old), at = -1;
+    unsigned fuzz = 0;
+    for (;; fuzz++) {
+        size_t head = fuzz + t->before > context ? fuzz + t->before - context : 0;
+        size_t tail = fuzz + t->behind > context ? fuzz + t->behind - context : 0;
+        at = h->numbered ? locate_numbered(p, first, fuzz)
+                         : (int64_t)locate_unnumbered(p, head, tail);
+        if (at >= 0 || fuzz == most || p->why == PLACE_SEVERAL)
+            break;
+        if (is_applied(p, fuzz)) {
+            p->why = PLACE_APPLIED;
+            return false;
+        }
+    }
+    if (at < 0 || (size_t)at + t->before < p->lowest)
+        return false;
+    size_t count = p->file->count, end = (size_t)at + t->n_old;
+    p->placed[p->n_placed++] = (struct placed_hunk){(size_t)at, h};
+    p->expected = end;
+    if (how->strict)
+        for (size_t i = (size_t)at; i < end; i++)
+            p->file->lines[i].taken = true;
+    else if (t->before < h->count) /* it changes something */
+        p->lowest = end - t->behind < count ? end - t->behind : count;
+    if (h->numbered) {
+        int64_t offset = at - first;
+        if (!how->strict)
+            p->offset = offset;
+        if (llabs(offset) > llabs(p->result.offset))
+            p->result.offset = offset;
+    }
+    p->result.fuzz = fuzz > p->result.fuzz ? fuzz : p->result.fuzz;
+    return true;
+}
+
+/* Why p->pattern has no place, and where it nearly has one. */
+static struct place_failure explain_failure(struct placer *p, size_t number)
+{
+    struct hunk_lines *t = &p->pattern;
+    struct place_failure f = {.hunk = t->hunk, .number = number, .why = p->why};
+    size_t at = SIZE_MAX;
+    if (*p->call->work == 0)
+        f.why = PLACE_COSTLY;
+    if (f.why != PLACE_NOWHERE)
+        return f;
+    if (t->n_old > 0)
+        at = match_find(p, MATCH_EXACT, 0, 0, 0);
+    if (at != SIZE_MAX)
+        f.why = at < p->lowest ? PLACE_BEHIND : PLACE_ELSEWHERE;
+    if (at == SIZE_MAX && t->n_new > 0) {
+        hunk_lines_swap(t);
+        at = match_find(p, MATCH_EXACT, 0, 0, 0);
+        hunk_lines_swap(t);
+        f.why = at != SIZE_MAX ? PLACE_APPLIED : f.why;
+    }
+    if (at == SIZE_MAX && t->n_old > 0) {
+        at = match_find(p, MATCH_SPACE, 0, 0, 0);
+        f.why = at != SIZE_MAX ? PLACE_SPACE : f.why;
+    }
+    f.line = at != SIZE_MAX ? at + 1 : 0;
+    return f;
+}
+
+static void write_line(struct buf *out, const uint8_t *text, size_t size)
+{
+    if (out->len > 0 && out->data[out->len - 1] != '\n')
+        buf_append(out, "\n", 1);
+    buf_append(out, text, size);
+}
+
+/* Where blanks do not count, line ends do not either: a new line gets those of the file. */
+static void write_new_line(const struct placer *p, const struct diff_line *line, struct buf *out)
+{
+    const struct text_line *first = p->file->lines;
+    size_t n = line->size;
+    bool newline = n > 0 && line->text[n - 1] == '\n';
+    if (!p->call->how.ignore_space || !newline || p->file->count == 0) {
+        write_line(out, line->text, n);
+        return;
+    }
+    bool crlf = first->size > 1 && first->text[first->size - 2] == '\r' &&
+                first->text[first->size - 1] == '\n';
+    n -= n > 1 && line->text[n - 2] == '\r' ? 2 : 1;
+    write_line(out, line->text, n);
+    buf_append_str(out, crlf ? "\r\n" : "\n");
+}
+
+static int compare_placed(const void *a, const void *b)
+{
+    const struct placed_hunk *x = a, *y = b;
+    return x->at != y->at ? (x->at > y->at) - (x->at < y->at)
+                          : (x->hunk > y->hunk) - (x->hunk < y->hunk);
+}
+
+/* The file's lines up to `end` that were neither written nor removed yet. */
+static size_t write_old_lines(const struct text_lines *file, size_t from, size_t end,
+                              struct buf *out)
+{
+    for (; from < end && from < file->count; from++)
+        write_line(out, file->lines[from].text, file->lines[from].size);
+    return from;
+}
+
+/* Writes the file with all hunks in their places. Context stays as the file has it. */
+static void write_patched(struct placer *p, struct buf *out)
+{
+    size_t done = 0;
+    qsort(p->placed, p->n_placed, sizeof *p->placed, compare_placed);
+    for (size_t i = 0; i < p->n_placed; i++) {
+        const struct diff_hunk *h = p->placed[i].hunk;
+        size_t at = p->placed[i].at;
+        for (size_t k = 0; k < h->count; k++) {
+            const struct diff_line *line = &p->call->diff->lines[h->first + k];
+            if (line->kind != ' ')
+                done = write_old_lines(p->file, done, at, out);
+            if (line->kind == '+')
+                write_new_line(p, line, out);
+            done += line->kind == '-';
+            at += line->kind != '+';
+        }
+    }
+    write_old_lines(p->file, done, p->file->count, out);
+}
+
+int place_hunks(const struct place_call *call, struct text_lines *file, struct buf *out,
+                struct place_result *ret)
+{
+    const struct diff_file *f = call->file;
+    _cleanup_free_ struct placed_hunk *placed = calloc(f->hunks + 1, sizeof *placed);
+    _cleanup_(hunk_lines_free) struct hunk_lines pattern = {0};
+    if (!placed || hunk_lines_make(call->diff, f, &pattern) < 0)
+        return -ENOMEM;
+    struct placer p = {.call = call, .file = file, .pattern = pattern, .placed = placed};
+    for (size_t i = 0; i < f->hunks && (call->failed || p.result.failures == 0); i++) {
+        hunk_lines_set(&p.pattern, call->diff, &call->diff->hunks[f->first_hunk + i]);
+        p.why = PLACE_NOWHERE;
+        if (place_hunk(&p))
+            continue;
+        p.result.failures++;
+        if (call->failed) {
+            struct place_failure failure = explain_failure(&p, i + 1);
+            call->failed(call->data, &failure);
+        }
+    }
+    if (p.result.failures == 0)
+        write_patched(&p, out);
+    if (out->failed)
+        return -ENOBUFS;
+    *ret = p.result;
+    return 0;
+}
