@@ -23,17 +23,17 @@ static void require(bool held)
 static void check(const struct run_options *o, int used, int argc)
 {
     require(used >= 0 && used <= argc);
-    require(o->wish.box.n_allow <= BOX_ALLOW_MAX && o->wish.box.n_shares <= BOX_SHARES_MAX &&
-            o->wish.box.n_env <= BOX_ENV_MAX);
-    require(o->wish.box.limits.timeout_ns >= 0 && o->wish.box.limits.cpu_time_ns >= 0 &&
+    require(o->spec.box.n_allow <= BOX_ALLOW_MAX && o->spec.box.n_shares <= BOX_SHARES_MAX &&
+            o->spec.box.n_env <= BOX_ENV_MAX);
+    require(o->spec.box.limits.timeout_ns >= 0 && o->spec.box.limits.cpu_time_ns >= 0 &&
             o->ttl_ns >= 0);
-    require(o->wish.box.limits.pids > 0 && o->wish.box.limits.files > 0 &&
-            o->wish.box.limits.memory > 0 && o->wish.box.limits.disk > 0);
-    require(o->wish.box.limits.cpus >= 0);
-    for (size_t i = 0; i < o->wish.box.n_env; i++)
-        require(strchr(o->wish.box.env[i], '=') != NULL);
-    for (size_t i = 0; i < o->wish.box.n_allow; i++)
-        require(o->wish.box.allow[i][0] != 0);
+    require(o->spec.box.limits.pids > 0 && o->spec.box.limits.files > 0 &&
+            o->spec.box.limits.memory > 0 && o->spec.box.limits.disk > 0);
+    require(o->spec.box.limits.cpus >= 0);
+    for (size_t i = 0; i < o->spec.box.n_env; i++)
+        require(strchr(o->spec.box.env[i], '=') != NULL);
+    for (size_t i = 0; i < o->spec.box.n_allow; i++)
+        require(o->spec.box.allow[i][0] != 0);
 }
 
 /* The first byte picks the command; the words are separated by NUL bytes. */
@@ -55,7 +55,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct error err = {0};
     int used = 0;
     run_options_init(&o);
-    int r = run_options_parse(&o, masks[data[0] % 3], argc, words, &used, &err);
+    unsigned mask = masks[data[0] % 3];
+    const struct option_set sets[] = {
+        {RUN_OPTIONS, mask},
+        {BOX_OPTIONS, mask == FOR_EXEC ? BOX_OPTION_EXEC : BOX_OPTION_NEW},
+        {0}};
+    int r = run_options_parse(&o, sets, argc, words, &used, &err);
     if (r == 0)
         check(&o, used, argc);
     else

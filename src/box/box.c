@@ -12,7 +12,6 @@
 #include "applied_log.h"
 #include "backend.h"
 #include "clock.h"
-#include "host_memory.h"
 #include "proxy/proxy.h"
 #include "seen.h"
 #include "box_private.h"
@@ -20,47 +19,6 @@
 
 /* A command that met its limit on memory has ended before the kernel has freed all of it. */
 #define OVER_MAX (500 * NS_PER_MS)
-
-/* `most`, or in a small container or machine this part of its memory. */
-static uint64_t default_room(uint64_t most, uint64_t memory, unsigned part)
-{
-    uint64_t room = memory / part >> 20 << 20;
-    return room < most ? room : most;
-}
-
-void box_options_default(struct box_options *o)
-{
-    /* What a box writes is kept in memory too: both together leave a quarter of it. */
-    const uint64_t memory = host_memory(NULL);
-    *o = (struct box_options){
-        .mode = BOX_COW,
-        .net = BOX_NET_OFF,
-        .limits =
-            {
-                .timeout_ns = 600 * NS_PER_S,
-                .memory = default_room(512ULL << 20, memory, 4),
-                .pids = 256,
-                .files = 1024,
-                .disk = default_room(1ULL << 30, memory, 2),
-                .output = 1ULL << 20,
-                .output_total = 64ULL << 30,
-            },
-    };
-}
-
-#define AGENT_DISK (20ULL << 30)
-
-void box_options_agent(struct box_options *o)
-{
-    uint64_t quarter = host_memory(NULL) / 4 >> 20 << 20;
-    if (quarter > o->limits.memory) /* the default is within what a small container has */
-        o->limits.memory = quarter;
-    uint64_t half = box_disk_room() / 2 >> 20 << 20;
-    if (half <= o->limits.disk) /* no filesystem for it here: its files are in memory */
-        return;
-    o->limits.disk = half < AGENT_DISK ? half : AGENT_DISK;
-    o->store = BOX_STORE_DISK;
-}
 
 char **list_copy_n(const char *const *list, size_t n)
 {

@@ -222,6 +222,11 @@ enum box_field {
     BOX_SET_CPUS = 1 << 3,
     BOX_SET_PIDS = 1 << 4,
     BOX_SET_TIMEOUT = 1 << 5,
+    BOX_SET_LIVE = BOX_SET_NET | BOX_SET_MEMORY | BOX_SET_CPUS | BOX_SET_PIDS | BOX_SET_TIMEOUT,
+    /* Options of a new box only, see box_options_parse.h: */
+    BOX_SET_DISK = 1 << 6,
+    BOX_SET_FOLDER = 1 << 7,
+    BOX_SET_OTHER = 1 << 8,
 };
 int box_adjust(struct box *b, const struct box_options *o, unsigned fields, struct error *err);
 

@@ -19,13 +19,13 @@
 
 #include "cleanup.h"
 #include "host_folder.h"
-#include "wish.h"
+#include "box_options_parse.h"
 #include "banned.h"
 
 #define PATH_TEXT_MAX 16384
 
 struct toolchains {
-    struct box_wish *wish;
+    struct box_spec *spec;
     const char *home;
 };
 
@@ -43,7 +43,7 @@ static bool path_is_in(const char *path, const char *folder)
 
 static int toolchains_env(struct toolchains *t, const char *name, const char *value)
 {
-    struct box_options *o = &t->wish->box;
+    struct box_options *o = &t->spec->box;
     char *text = NULL;
     size_t n = strlen(name);
     for (size_t i = 0; i < o->n_env; i++)
@@ -53,7 +53,7 @@ static int toolchains_env(struct toolchains *t, const char *name, const char *va
         return 0;
     if (asprintf(&text, "%s=%s", name, value) < 0)
         return -ENOMEM;
-    const char *kept = box_wish_keep(t->wish, text);
+    const char *kept = box_spec_keep(t->spec, text);
     if (kept)
         o->env[o->n_env++] = kept;
     return kept ? 0 : -ENOMEM;
@@ -62,18 +62,18 @@ static int toolchains_env(struct toolchains *t, const char *name, const char *va
 /* Shows a folder at its own path. 1: the box has it; 0: it cannot be shown. */
 static int toolchains_show(struct toolchains *t, const char *folder)
 {
-    struct box_options *o = &t->wish->box;
+    struct box_options *o = &t->spec->box;
     _cleanup_free_ char *real = NULL;
     for (size_t i = 0; i < o->n_shares; i++)
         if (path_is_in(folder, o->shares[i].at))
             return 1;
-    if (o->n_shares == BOX_SHARES_MAX || box_wish_refuse_at(folder) ||
+    if (o->n_shares == BOX_SHARES_MAX || box_share_refuse_at(folder) ||
         host_folder_resolve(folder, &real) < 0 ||
         host_folder_refuse(
             real, true)) /* as if it were writable: then it does not hold the home folder */
         return 0;
-    const char *source = box_wish_keep(t->wish, TAKE_PTR(real));
-    const char *at = source ? box_wish_keep(t->wish, strdup(folder)) : NULL;
+    const char *source = box_spec_keep(t->spec, TAKE_PTR(real));
+    const char *at = source ? box_spec_keep(t->spec, strdup(folder)) : NULL;
     if (!at)
         return -ENOMEM;
     o->shares[o->n_shares++] = (struct box_share){.source = source, .at = at};
@@ -196,7 +196,7 @@ static int toolchains_add_home(struct toolchains *t, const char *folder, const c
 static int toolchains_add(struct toolchains *t, const char *folder)
 {
     static const char *const SEEN[] = {"/usr", "/bin", "/sbin", "/lib", "/lib64"};
-    const char *workspace = t->wish->box.workspace;
+    const char *workspace = t->spec->box.workspace;
     struct stat st;
     _cleanup_free_ char *real = NULL;
     if (folder[0] != '/' || host_folder_resolve(folder, &real) < 0 || stat(real, &st) < 0)
@@ -214,13 +214,13 @@ static int toolchains_add(struct toolchains *t, const char *folder)
     return path_below(folder, "/opt") ? toolchains_add_unknown(t, folder, false) : 0;
 }
 
-int box_wish_add_toolchains(struct box_wish *w, struct error *err)
+int box_spec_add_toolchains(struct box_spec *w, struct error *err)
 {
     static const char STANDARD[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
     const char *path = getenv("PATH"), *home = getenv("HOME");
     _cleanup_free_ char *rest = strdup(path ? path : "");
     _cleanup_buf_ struct buf text = BUF_INIT(PATH_TEXT_MAX);
-    struct toolchains t = {.wish = w,
+    struct toolchains t = {.spec = w,
                            .home = home && home[0] == '/' && home[1] ? home : "/nonexistent"};
     int r = rest ? 0 : -ENOMEM;
     for (char *at = rest, *folder; r >= 0 && at && (folder = strsep(&at, ":"));) {

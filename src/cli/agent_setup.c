@@ -13,18 +13,19 @@ int agent_setup_check(const struct run_options *o, struct error *err)
 {
     if (o->apply && o->no_apply)
         return error_set(err, EINVAL, "--apply and --no-apply contradict each other");
-    if (o->apply && o->wish.box.mode != BOX_COW)
+    if (o->apply && o->spec.box.mode != BOX_COW)
         return error_set(err, EINVAL,
-                         "--apply works with --mode cow only: nothing is kept apart in the others");
+                         "--apply needs --mode cow: other modes keep no changes apart");
     if (o->attempts > 1 && !o->test)
-        return error_set(err, EINVAL, "--attempts needs --test CMD, which tells how good each is");
+        return error_set(err, EINVAL, "--attempts needs --test CMD, which scores each attempt");
     if (o->attempts > AGENT_ATTEMPTS_MAX)
         return error_set(err, EINVAL, "--attempts: at most %d", AGENT_ATTEMPTS_MAX);
-    if (o->attempts > 1 && o->wish.box.mode != BOX_COW)
+    if (o->attempts > 1 && o->spec.box.mode != BOX_COW)
         return error_set(err, EINVAL,
-                         "--attempts works with --mode cow only: each needs files of its own");
+                         "--attempts needs --mode cow: each attempt has its own files");
     if (o->attempts > 1 && o->record)
-        return error_set(err, EINVAL, "--record is of one conversation, --attempts makes several");
+        return error_set(err, EINVAL,
+                         "--record records one conversation: it cannot be used with --attempts");
     return 0;
 }
 
@@ -36,8 +37,8 @@ static int begin_at_top(struct run_options *o, struct error *err)
     char *top = here ? git_repo_top(here) : NULL;
     if (!top)
         return 0;
-    o->wish.box.workspace = box_wish_keep(&o->wish, top);
-    if (!o->wish.box.workspace)
+    o->spec.box.workspace = box_spec_keep(&o->spec, top);
+    if (!o->spec.box.workspace)
         return error_set(err, ENOMEM, "no memory");
     if (strlen(here) > strlen(top))
         snprintf(o->start, sizeof o->start, "%s", here + strlen(top) + 1);
@@ -47,7 +48,7 @@ static int begin_at_top(struct run_options *o, struct error *err)
 /* In a part of a repository git finds nothing. */
 static void note_part(const struct run_options *o)
 {
-    const char *folder = o->wish.box.workspace;
+    const char *folder = o->spec.box.workspace;
     _cleanup_free_ char *top = folder ? git_repo_top(folder) : NULL;
     if (top && strcmp(top, folder) != 0)
         say("the workspace is a part of a git repository: git does not work in the box; for that "
@@ -57,29 +58,22 @@ static void note_part(const struct run_options *o)
 
 static int read_settings(struct run_options *o, struct settings **ret, struct error *err)
 {
-    bool named = o->wish.box.workspace != NULL;
-    int r = named ? box_wish_resolve(&o->wish, err) : 0;
+    bool named = o->spec.box.workspace != NULL;
+    int r = named ? box_spec_resolve(&o->spec, err) : 0;
     if (r == 0)
-        r = settings_read(".", named ? o->wish.box.workspace : NULL, o->trust, ret, err);
+        r = settings_read(".", named ? o->spec.box.workspace : NULL, o->trust, ret, err);
     if (r == 0 && named)
         note_part(o);
     if (r < 0 || named)
         return r;
-    o->wish.box.workspace = settings_get(*ret, "SAFEDIR");
-    if (!o->wish.box.workspace)
+    o->spec.box.workspace = settings_get(*ret, "SAFEDIR");
+    if (!o->spec.box.workspace)
         r = begin_at_top(o, err);
     if (r == 0)
-        r = box_wish_resolve(&o->wish, err);
+        r = box_spec_resolve(&o->spec, err);
     if (r < 0)
         *ret = settings_free(*ret);
     return r;
-}
-
-/* Whether the box is asked to be a special one; its folder is another matter. */
-static bool makes(struct run_options o)
-{
-    o.wish.box.workspace = NULL;
-    return run_options_make(&o);
 }
 
 int agent_setup_ask_trust(const struct run_options *o, struct error *err)
@@ -89,7 +83,7 @@ int agent_setup_ask_trust(const struct run_options *o, struct error *err)
     int r = 0;
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
         return 0;
-    if (settings_read(".", o->wish.box.workspace, o->trust, &s, NULL) < 0)
+    if (settings_read(".", o->spec.box.workspace, o->trust, &s, NULL) < 0)
         return 0; /* agent_setup() fails for the same reason and says it */
     size_t n = settings_untrusted(s, folders);
     for (size_t i = 0; i < n && r >= 0; i++) {
@@ -106,32 +100,30 @@ int agent_setup(struct run_options *o, struct settings **ret, struct error *err)
 {
     size_t i;
     json_t *note;
-    o->makes = makes(*o);
     int r = read_settings(o, ret, err);
     if (r < 0)
         return r;
     if (!o->max_tokens)
         o->max_tokens = settings_max_tokens(*ret);
-    if (!o->no_toolchains && !o->wish.image && box_wish_add_toolchains(&o->wish, err) < 0) {
+    if (!o->no_toolchains && !o->spec.image && box_spec_add_toolchains(&o->spec, err) < 0) {
         *ret = settings_free(*ret);
         return -ENOMEM;
     }
-    run_options_say_note(o);
     json_array_foreach((json_t *)settings_notes(*ret), i, note) say("%s", json_string_value(note));
-    run_options_warn(o);
+    run_options_say_notes(o);
     return 0;
 }
 
 struct agent_options agent_setup_options(const struct run_options *o, struct settings *settings)
 {
     return (struct agent_options){.host = run_options_host(o),
-                                  .box = &o->wish.box,
+                                  .box = &o->spec.box,
                                   .settings = settings,
                                   .model = o->model,
                                   .resume = o->resume,
                                   .system_file = o->system,
                                   .record = o->record,
-                                  .makes = o->makes,
+                                  .makes = o->spec.fields & ~(unsigned)BOX_SET_FOLDER,
                                   .max_tokens = o->max_tokens,
                                   .max_turns = (unsigned)o->max_turns,
                                   .max_cost = o->max_cost,

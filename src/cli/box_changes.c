@@ -6,7 +6,7 @@
 
 #include "show_apply.h"
 #include "show_diff.h"
-#include "box_options.h"
+#include "command_options.h"
 #include "boxes.h"
 #include "commands.h"
 #include "interrupt.h"

@@ -30,8 +30,8 @@ static void fill_env(const struct run_options *o, char *term, size_t size, char 
     size_t n = 0;
     if (o->tty && kind && (size_t)snprintf(term, size, "TERM=%s", kind) < size)
         env[n++] = term;
-    for (size_t i = 0; i < o->wish.box.n_env; i++)
-        env[n++] = (char *)o->wish.box.env[i];
+    for (size_t i = 0; i < o->spec.box.n_env; i++)
+        env[n++] = (char *)o->spec.box.env[i];
     env[n] = NULL;
 }
 
@@ -62,8 +62,8 @@ static int exec_in_box(const struct run_options *o, const char *box, char *const
         .argv = argv,
         .cwd = o->cwd,
         .env = env,
-        .timeout_ns = limit_of(o->wish.box.limits.timeout_ns),
-        .cpu_time_ns = limit_of(o->wish.box.limits.cpu_time_ns),
+        .timeout_ns = limit_of(o->spec.box.limits.timeout_ns),
+        .cpu_time_ns = limit_of(o->spec.box.limits.cpu_time_ns),
         .tty = o->tty,
         .in = STDIN_FILENO,
         .out = o->json ? -1 : STDOUT_FILENO,
@@ -92,11 +92,11 @@ int command_box_exec(const struct command *self, int argc, char **argv)
     int used = 0, more = 0;
     const char *box = NULL;
     run_options_init(&o);
-    o.wish.box.limits.timeout_ns = o.wish.box.limits.cpu_time_ns = NOT_GIVEN;
-    int r = run_options_parse(&o, self->mask, argc, argv, &used, &err);
+    o.spec.box.limits.timeout_ns = o.spec.box.limits.cpu_time_ns = NOT_GIVEN;
+    int r = run_options_parse(&o, self->options, argc, argv, &used, &err);
     if (r == 0 && used < argc) {
         box = argv[used++];
-        r = run_options_parse(&o, self->mask, argc - used, argv + used, &more, &err);
+        r = run_options_parse(&o, self->options, argc - used, argv + used, &more, &err);
     }
     if (r == OPTIONS_HELP)
         return help_command(self);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "box_options.h"
+#include "command_options.h"
 #include "boxes.h"
 #include "commands.h"
 #include "say.h"

@@ -28,7 +28,7 @@ int command_box_new(const struct command *self, int argc, char **argv)
     struct registry_id id;
     int used = 0;
     run_options_init(&o);
-    int r = run_options_parse(&o, self->mask, argc, argv, &used, &err);
+    int r = run_options_parse(&o, self->options, argc, argv, &used, &err);
     if (r == OPTIONS_HELP)
         return help_command(self);
     if (r < 0)
@@ -39,12 +39,11 @@ int command_box_new(const struct command *self, int argc, char **argv)
     }
     _cleanup_git_box_ struct git_box git = {0};
     registry_tidy();
-    if (box_wish_resolve(&o.wish, &err) < 0)
+    if (box_spec_resolve(&o.spec, &err) < 0)
         return say_failure(&err);
-    run_options_say_note(&o);
-    run_options_warn(&o);
-    git_box_prepare(&o.wish.box, true, &git);
-    if (keeper_start(&o.wish.box, &(struct keeper_life){.ttl_ns = o.ttl_ns}, &id, &err) < 0)
+    run_options_say_notes(&o);
+    git_box_prepare(&o.spec.box, true, &git);
+    if (keeper_start(&o.spec.box, &(struct keeper_life){.ttl_ns = o.ttl_ns}, &id, &err) < 0)
         return say_failure(&err);
     r = install_git(&git, &id, &err);
     if (r < 0)

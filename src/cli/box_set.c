@@ -17,11 +17,11 @@ static int set_box(int registry, const struct registry_id *id, struct run_option
     int r = keeper_info(registry, id, &info, err);
     if (r < 0)
         return r;
-    o->wish.box.workspace = info.workspace;
-    r = box_wish_resolve_groups(&o->wish, err);
+    o->spec.box.workspace = info.workspace;
+    r = box_spec_resolve_groups(&o->spec, err);
     if (r == 0)
-        r = keeper_adjust(registry, id, &o->wish.box, o->wish.fields, err);
-    o->wish.box.workspace = NULL;
+        r = keeper_adjust(registry, id, &o->spec.box, o->spec.fields, err);
+    o->spec.box.workspace = NULL;
     keeper_info_free(&info);
     return r;
 }
@@ -36,12 +36,12 @@ int command_box_set(const struct command *self, int argc, char **argv)
     run_options_init(&o);
     if (!command_words(self, argc, argv, &o, 1, 1, &n, &status))
         return status;
-    if (!o.wish.fields) {
+    if (!o.spec.fields) {
         say("nothing to change: give --net, --memory, --cpus, --pids or --timeout");
         return EXIT_USAGE;
     }
     if (boxes_find(argv[0], &registry, &id, &err) < 0 || set_box(registry, &id, &o, &err) < 0)
         return say_failure(&err);
-    run_options_say_note(&o);
+    run_options_say_notes(&o);
     return 0;
 }

@@ -36,9 +36,11 @@ static size_t next_line(const char *text, unsigned room)
     return n > 0 ? n : fits + strcspn(text + fits, " ");
 }
 
-void columns_put(const char *text, unsigned at)
+void columns_put(const char *text, unsigned at, unsigned otherwise)
 {
     unsigned width = columns_of(STDOUT_FILENO);
+    if (width == 0)
+        width = otherwise;
     size_t n = width < at + ROOM_MIN ? strlen(text) : next_line(text, width - at);
     printf("%.*s\n", (int)n, text);
     for (text += n; *(text += strspn(text, " ")); text += n) {

@@ -9,6 +9,6 @@ unsigned columns_of(int fd);
 /* How many bytes of a text fit into so many columns. */
 size_t columns_fit(const char *text, unsigned columns);
 
-/* A line on stdout that goes on in column `at`. On a terminal it is broken between words, and what
- * follows is indented as far; elsewhere it stays in one piece. */
-void columns_put(const char *text, unsigned at);
+/* Prints text on stdout that starts in column `at`, broken between words at the terminal's width
+ * and indented as far. Where stdout is no terminal it is `otherwise` columns wide; 0: one line. */
+void columns_put(const char *text, unsigned at, unsigned otherwise);

@@ -16,11 +16,10 @@ struct command {
     const char *of;   /* what goes in front of the name: "" or "box " */
     const char *name; /* NULL ends a table */
     const char *summary;
-    const char *usage; /* what follows the name */
-    const struct option *options;
-    unsigned mask;               /* which rows of `options` are meant */
-    const struct command *group; /* its own subcommands, or NULL */
-    const char *notes;           /* more for --help, or NULL */
+    const char *usage;            /* what follows the name */
+    struct option_set options[3]; /* ends with a NULL table */
+    const struct command *group;  /* its own subcommands, or NULL */
+    const char *notes;            /* more for --help, or NULL */
     /* The program under libexec/hutch that implements the command, if it is not hutch itself. */
     const char *program;
     /* argv holds what follows the name. Returns the exit status. NULL where `program` is another
@@ -37,15 +36,12 @@ struct command {
 #endif
 #define IN_GROUP NULL, NULL /* a row that only has subcommands */
 
-extern const struct command COMMANDS[];         /* in commands.c */
-extern const struct command BOX_COMMANDS[];     /* in box.c */
-extern const struct command HISTORY_COMMANDS[]; /* in history_table.c */
-extern const struct command GYM_COMMANDS[];     /* in gym_table.c */
+extern const struct command COMMANDS[];
 
 /* NULL if there is none of that name. */
 const struct command *command_find(const struct command *table, const char *name);
 
-/* Says that there is no such command, and which one was likely meant; returns the exit status. */
+/* Says that there is no such command, and suggests a similar name; returns the exit status. */
 int command_unknown(const struct command *table, const char *name);
 
 /* Prints the help of a command on stdout; returns the exit status. */
@@ -53,9 +49,9 @@ int help_command(const struct command *c);
 int help_overview(void);
 
 /*
- * The frame of a command that takes options and words, mixed: parses them, prints --help, refuses
- * less than min or more than max words (-1: any number). Returns true when the command is to go on,
- * with its words at the front of argv; else it is to exit with *ret_status.
+ * Parses the options and words of a command, which may be mixed; prints --help; refuses less than
+ * min or more than max words (-1: any number). Returns true if the command goes on, with its words
+ * at the front of argv; else it exits with *ret_status.
  */
 bool command_words(const struct command *self, int argc, char **argv, void *target, int min,
                    int max, int *ret_n_words, int *ret_status);
@@ -93,8 +89,3 @@ int command_gym_episode(const struct command *self, int argc, char **argv);
 int command_gym_train(const struct command *self, int argc, char **argv);
 int command_gym_eval(const struct command *self, int argc, char **argv);
 int command_gym_bench(const struct command *self, int argc, char **argv);
-
-/* The one option that several commands have alone; its target is a bool. */
-extern const struct option JSON_OPTION[];
-
-extern const struct option TRUST_OPTIONS[]; /* in trust.c */

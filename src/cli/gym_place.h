@@ -3,7 +3,7 @@
 #pragma once
 
 #include "commands.h"
-#include "gym_options.h"
+#include "command_options.h"
 #include "policy.h"
 #include "settings.h"
 

@@ -55,7 +55,7 @@ static void print_sequence(const char *what, const struct train_sequence *s)
     _cleanup_buf_ struct buf text = BUF_INIT(1u << 20);
     buf_printf(&text, "return %.6f: %s", s->episode.total, actions ? actions : "");
     printf("%-8s ", what);
-    columns_put(buf_cstr(&text) ? (char *)text.data : "", 9);
+    columns_put(buf_cstr(&text) ? (char *)text.data : "", 9, 0);
 }
 
 static void print_text(const struct train_result *r, const struct gym_place *place,

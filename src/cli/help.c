@@ -14,6 +14,8 @@
 
 #define COLUMN 28
 
+static const struct option HELP_OPTION = {.name = "help", .letter = 'h', .help = "print this text"};
+
 static const char *bold(void)
 {
     return say_colours(STDOUT_FILENO) ? "\033[1m" : "";
@@ -36,20 +38,10 @@ static void print_option(const struct option *o)
         printf("  %-*s", COLUMN, left);
     printf("  ");
     char text[512];
-    snprintf(text, sizeof text, "%s%s%s%s", o->help, o->fallback ? " (default: " : "",
+    snprintf(text, sizeof text, "%s%s%s%s%s", o->help,
+             o->where & OPTION_REPEATS ? "; may be repeated" : "", o->fallback ? " (default: " : "",
              o->fallback ? o->fallback : "", o->fallback ? ")" : "");
-    columns_put(text, COLUMN + 4);
-}
-
-static void print_notes(const char *notes)
-{
-    char line[512];
-    printf("\n");
-    for (size_t n; *notes; notes += n + (notes[n] == '\n')) {
-        n = strcspn(notes, "\n");
-        snprintf(line, sizeof line, "%.*s", (int)n, notes);
-        columns_put(line, 0);
-    }
+    columns_put(text, COLUMN + 4, 0);
 }
 
 static void print_commands(const struct command *table)
@@ -65,39 +57,40 @@ int help_command(const struct command *c)
            *c->usage ? " " : "", c->usage, c->summary);
     if (c->group) {
         print_commands(c->group);
-        printf("\n'hutch %s COMMAND --help' tells more about each.\n", c->name);
+        printf("\n'hutch %s COMMAND --help' prints the options of each.\n", c->name);
     }
     printf("\n%soptions%s\n", bold(), plain());
-    for (const struct option *o = c->options; o && o->name; o++)
-        if (o->where & c->mask)
-            print_option(o);
-    print_option(&(struct option){.name = "help", .letter = 'h', .help = "this text"});
-    if (c->notes)
-        print_notes(c->notes);
+    for (const struct option *o = NULL; (o = option_next(c->options, o));)
+        print_option(o);
+    print_option(&HELP_OPTION);
+    if (c->notes) {
+        printf("\n");
+        columns_put(c->notes, 0, 100);
+    }
     return 0;
 }
 
 int help_overview(void)
 {
-    printf("%susage%s: hutch [OPTIONS], hutch COMMAND ...\n\nA home for coding agents: a safe and "
-           "fast place "
-           "to work, a box. "
-           "Without a command it is the chat.\n",
+    printf("%susage%s: hutch [OPTIONS], hutch COMMAND ...\n\nA home for coding agents. Every "
+           "command works in a box, a sandbox with its own files. "
+           "Without a command, hutch starts the chat.\n",
            bold(), plain());
     print_commands(COMMANDS);
     printf("\n%soptions%s\n", bold(), plain());
-    print_option(&(struct option){.name = "help", .letter = 'h', .help = "this text"});
-    print_option(&(struct option){.name = "version", .help = "the version"});
-    printf("\n'hutch COMMAND --help' tells more about each. Try: hutch run -- sh -c 'id; ls -a'\n");
+    print_option(&HELP_OPTION);
+    print_option(&(struct option){.name = "version", .help = "print the version"});
+    printf("\n'hutch COMMAND --help' prints the options of each. Try: hutch run -- sh -c 'id; ls "
+           "-a'\n");
     return 0;
 }
 
 static json_t *option_json(const struct option *o)
 {
     char letter[2] = {o->letter, 0};
-    return json_pack("{s:s, s:s?, s:s?, s:s, s:s?}", "name", o->name, "short",
+    return json_pack("{s:s, s:s?, s:s?, s:s, s:s?, s:b}", "name", o->name, "short",
                      o->letter ? letter : NULL, "arg", o->arg, "help", o->help, "default",
-                     o->fallback);
+                     o->fallback, "repeats", (o->where & OPTION_REPEATS) != 0);
 }
 
 static json_t *commands_json(const struct command *table);
@@ -105,9 +98,8 @@ static json_t *commands_json(const struct command *table);
 static json_t *command_json(const struct command *c)
 {
     json_t *options = json_array();
-    for (const struct option *o = c->options; o && o->name; o++)
-        if (o->where & c->mask)
-            json_array_append_new(options, option_json(o));
+    for (const struct option *o = NULL; (o = option_next(c->options, o));)
+        json_array_append_new(options, option_json(o));
     json_t *group = c->group ? commands_json(c->group) : json_array();
     return json_pack("{s:s, s:s, s:s, s:o, s:o}", "name", c->name, "summary", c->summary, "usage",
                      c->usage, "options", options, "commands", group);

@@ -8,7 +8,7 @@
 #include "clock.h"
 #include "commands.h"
 #include "history.h"
-#include "history_options.h"
+#include "command_options.h"
 #include "say.h"
 #include "units.h"
 #include "banned.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "commands.h"
-#include "history_options.h"
+#include "command_options.h"
 #include "history_export.h"
 #include "say.h"
 #include "banned.h"

@@ -6,7 +6,7 @@
 
 #include "commands.h"
 #include "harmless.h"
-#include "history_options.h"
+#include "command_options.h"
 #include "say.h"
 #include "history_export.h"
 #include "banned.h"

@@ -160,12 +160,12 @@ static size_t count_changes(struct box *b)
 static int settle(const struct run_options *o, struct tool_open *t)
 {
     struct error err = {0};
-    if (!t->own || o->wish.box.mode != BOX_COW)
+    if (!t->own || o->spec.box.mode != BOX_COW)
         return 0;
     if (o->apply) {
         int conflicts =
             show_apply(&t->box, &(struct apply_options){.allow_git_dirs = o->allow_git_dirs},
-                       o->wish.box.limits.disk, &err);
+                       o->spec.box.limits.disk, &err);
         return conflicts < 0 ? say_failure(&err) : conflicts ? 1 : 0;
     }
     size_t n = count_changes(t->own);
@@ -186,7 +186,7 @@ static const char *instructions(const struct run_options *o)
                "hutch://diff shows what was changed there and is not applied yet. Use these tools "
                "instead of "
                "others for commands and files of the workspace.";
-    if (o->wish.box.mode == BOX_COW)
+    if (o->spec.box.mode == BOX_COW)
         return "These tools work in a sandbox that shows the user's folder at /workspace. Files "
                "that you "
                "change "
@@ -194,7 +194,7 @@ static const char *instructions(const struct run_options *o)
                "hutch://diff "
                "shows them. Use these tools instead of others for commands and files of the "
                "workspace.";
-    if (o->wish.box.mode == BOX_DIRECT)
+    if (o->spec.box.mode == BOX_DIRECT)
         return "These tools work in a sandbox that shows the user's folder at /workspace. Files "
                "that you "
                "change "
@@ -222,7 +222,7 @@ static int open_door(struct run_options *o, struct door *d, struct tool_cache *c
     if (o->cache && (!cache || tool_session_alone(d->tools.session, cache) < 0))
         return error_set(err, ENOMEM, "no memory for the cache");
     struct mcp_options how = {.session = d->tools.session,
-                              .open_world = o->box_id || o->wish.box.net != BOX_NET_OFF,
+                              .open_world = o->box_id || o->spec.box.net != BOX_NET_OFF,
                               .instructions = instructions(o),
                               .send = send_message,
                               .data = d};
@@ -254,7 +254,7 @@ int command_mcp(const struct command *self, int argc, char **argv)
     run_options_init(&o);
     if (!command_words(self, argc, argv, &o, 0, 0, &n, &status))
         return status;
-    if (o.apply && o.wish.box.mode != BOX_COW) {
+    if (o.apply && o.spec.box.mode != BOX_COW) {
         say("--apply works with --mode cow only: nothing is kept apart in the others");
         return EXIT_USAGE;
     }

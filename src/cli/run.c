@@ -45,7 +45,7 @@ static int print_result(struct box *b, const struct run_options *o, const struct
                         struct error *err)
 {
     struct box_changes changes = {0};
-    int r = o->wish.box.mode == BOX_COW ? box_changes(b, &changes, err) : 0;
+    int r = o->spec.box.mode == BOX_COW ? box_changes(b, &changes, err) : 0;
     if (r == 0)
         r = result_print(result, &changes, err);
     box_changes_free(&changes);
@@ -61,12 +61,12 @@ static int finish(struct box *b, const struct run_options *o, char *const *argv,
     if (o->json && print_result(b, o, result, &err) < 0)
         return say_failure(&err);
     if (!o->json)
-        ended_explain(result, &o->wish.box, argv[0]);
+        ended_explain(result, &o->spec.box, argv[0]);
     if (!o->apply || result->exit_code != 0 || output_is_lost())
         return result->exit_code;
     int conflicts = show_apply(&(struct tool_box){.box = b, .registry = -1},
                                &(struct apply_options){.allow_git_dirs = o->allow_git_dirs},
-                               o->wish.box.limits.disk, &err);
+                               o->spec.box.limits.disk, &err);
     if (conflicts < 0)
         return say_failure(&err);
     return conflicts ? 1 : 0;
@@ -78,7 +78,7 @@ static int run_in_box(const struct run_options *o, const struct git_box *git, ch
     struct box_result result = {0};
     _cleanup_(close_box) struct box *b = NULL;
     int cancel = interrupt_watch(&err);
-    if (cancel < 0 || box_begin(&o->wish.box, &b, &err) < 0)
+    if (cancel < 0 || box_begin(&o->spec.box, &b, &err) < 0)
         return say_failure(&err);
     registry_tidy(); /* while the box is being made */
     if (git_box_install(git, &(struct tool_box){.box = b, .registry = -1}, &err) < 0)
@@ -102,7 +102,7 @@ int command_run(const struct command *self, int argc, char **argv)
     struct error err = {0};
     int used = 0;
     run_options_init(&o);
-    int r = run_options_parse(&o, self->mask, argc, argv, &used, &err);
+    int r = run_options_parse(&o, self->options, argc, argv, &used, &err);
     if (r == OPTIONS_HELP)
         return help_command(self);
     if (r < 0)
@@ -111,12 +111,11 @@ int command_run(const struct command *self, int argc, char **argv)
         say("there is no command to run; usage: hutch run %s", self->usage);
         return EXIT_USAGE;
     }
-    if (box_wish_resolve(&o.wish, &err) < 0)
+    if (box_spec_resolve(&o.spec, &err) < 0)
         return say_failure(&err);
-    run_options_say_note(&o);
-    run_options_warn(&o);
+    run_options_say_notes(&o);
     _cleanup_git_box_ struct git_box git;
-    git_box_prepare(&o.wish.box, false, &git);
-    o.wish.box.one_shot = !o.apply && !git.worktree.needed; /* else git runs in the box, too */
+    git_box_prepare(&o.spec.box, false, &git);
+    o.spec.box.one_shot = !o.apply && !git.worktree.needed; /* else git runs in the box, too */
     return run_in_box(&o, &git, argv + used);
 }

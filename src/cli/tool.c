@@ -105,7 +105,7 @@ static int apply(const struct run_options *o, struct tool_open *t)
     int conflicts =
         o->apply && t->own
             ? show_apply(&t->box, &(struct apply_options){.allow_git_dirs = o->allow_git_dirs},
-                         o->wish.box.limits.disk, &err)
+                         o->spec.box.limits.disk, &err)
             : 0;
     if (conflicts < 0)
         return say_failure(&err);

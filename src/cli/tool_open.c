@@ -19,25 +19,25 @@ void tool_close(struct tool_open *t)
 static int open_box(struct run_options *o, struct tool_open *t, struct error *err)
 {
     if (o->box_id) {
-        if (run_options_make(o) || o->apply)
+        if (o->spec.fields || o->apply)
             return error_set(
                 err, EINVAL,
-                "--box names a box that is there: options that make one do not go with it");
+                "--box names an existing box: it cannot be used with options for a new box");
         return boxes_find(o->box_id, &t->box.registry, &t->box.id, err);
     }
     _cleanup_git_box_ struct git_box git = {0};
-    int r = box_wish_resolve(&o->wish, err);
+    int r = box_spec_resolve(&o->spec, err);
     if (r == 0)
-        git_box_prepare(&o->wish.box, true, &git);
-    o->wish.box.adjustable = true; /* for request_network */
+        git_box_prepare(&o->spec.box, true, &git);
+    o->spec.box.adjustable = true; /* for request_network */
     if (r == 0)
-        r = box_begin(&o->wish.box, &t->own, err);
-    o->wish.box.git_config = o->wish.box.git_mask = NULL;
+        r = box_begin(&o->spec.box, &t->own, err);
+    o->spec.box.git_config = o->spec.box.git_mask = NULL;
     t->box.box = t->own;
     if (r == 0)
         r = git_box_install(&git, &t->box, err);
     if (git.worktree.needed)
-        o->wish.box.n_shares--; /* what it names ends here */
+        o->spec.box.n_shares--; /* what it names ends here */
     return r;
 }
 
@@ -46,7 +46,7 @@ static char *tool_workspace(const struct run_options *o, const struct tool_open 
 {
     struct keeper_info info = {0};
     if (!o->box_id)
-        return o->wish.box.workspace ? strdup(o->wish.box.workspace) : NULL;
+        return o->spec.box.workspace ? strdup(o->spec.box.workspace) : NULL;
     if (keeper_info(t->box.registry, &t->box.id, &info, NULL) < 0)
         return NULL;
     char *folder = TAKE_PTR(info.workspace);
@@ -73,7 +73,7 @@ int tool_open(struct run_options *o, const struct tool_confirm *confirm, struct 
     int r = open_box(o, ret, err);
     if (r == 0)
         r = tool_session_new(&ret->box, "main", &ret->session, err);
-    host.clone_max = ret->own ? o->wish.box.limits.disk : 0;
+    host.clone_max = ret->own ? o->spec.box.limits.disk : 0;
     if (confirm)
         host.confirm = *confirm;
     if (r == 0)

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "command_options.h"
 #include "commands.h"
 #include "say.h"
 #include "trust_ask.h"
@@ -14,24 +15,6 @@
 
 #define ANSWER_MAX 64
 #define NAMES_MAX  400 /* bytes of the question's list; the rest is counted */
-
-struct trust_options {
-    bool list, show, json;
-    const char *revoke;
-};
-
-#define FIELD(member) offsetof(struct trust_options, member)
-
-const struct option TRUST_OPTIONS[] = {
-    {"list", 0, NULL, "list the folders that were decided about", NULL, OPTION_ALWAYS, FIELD(list),
-     option_parse_flag},
-    {"show", 0, NULL, "show what the files of DIR would set, and decide nothing", NULL,
-     OPTION_ALWAYS, FIELD(show), option_parse_flag},
-    {"revoke", 0, "DIR", "forget the decision about this folder", NULL, OPTION_ALWAYS,
-     FIELD(revoke), option_parse_string},
-    {"json", 0, NULL, "print JSON", NULL, OPTION_ALWAYS, FIELD(json), option_parse_flag},
-    {0},
-};
 
 static int finish_stdout(void)
 {

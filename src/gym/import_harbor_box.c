@@ -9,7 +9,7 @@
 
 #include "import_dockerfile.h"
 #include "import_harbor.h"
-#include "wish.h"
+#include "box_options_parse.h"
 #include "banned.h"
 
 /* Where the root filesystem lies: of an image by name, or in a folder, which may have one for each
@@ -19,7 +19,7 @@ static int find_image(const char *image, const char *task, char path[PATH_MAX], 
     char place[2 * PATH_MAX];
     struct stat st;
     if (!strchr(image, '/')) {
-        int r = box_wish_image_path(image, place, PATH_MAX, err);
+        int r = box_image_path(image, place, PATH_MAX, err);
         if (r < 0)
             return r;
     } else {

@@ -10,7 +10,7 @@
 #include "lib_box.h"
 #include "git_box.h"
 #include "json_text.h"
-#include "options.h"
+#include "option_json.h"
 #include "banned.h"
 
 static void box_handle_free(hutch_box *b)
@@ -46,14 +46,14 @@ static int open_box(const char *text, hutch_box **ret, struct error *err)
 {
     _cleanup_json_ json_t *options = NULL;
     _cleanup_json_ json_t *texts = json_array();
-    _cleanup_wish_ struct box_wish w;
+    _cleanup_box_spec_ struct box_spec w;
     struct box *box = NULL;
-    box_wish_init(&w, "");
+    box_spec_init(&w, "");
     int r = json_take_object("options", text, &options, err);
     if (r == 0)
         r = options_box(options, texts, &w, err);
     if (r == 0)
-        r = box_wish_resolve(&w, err);
+        r = box_spec_resolve(&w, err);
     _cleanup_git_box_ struct git_box git = {0};
     if (r == 0)
         git_box_prepare(&w.box, false, &git);

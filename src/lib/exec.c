@@ -9,7 +9,7 @@
 #include "io.h"
 #include "json_text.h"
 #include "lib_box.h"
-#include "options.h"
+#include "option_json.h"
 #include "banned.h"
 
 #define WORDS_MAX 100000
@@ -75,7 +75,7 @@ static int run(hutch_box *b, char **argv, const struct exec_options *o, struct b
         r = running_begin(b, &running, err);
     if (r < 0)
         return r;
-    memcpy(env, o->wish.box.env, o->wish.box.n_env * sizeof *env);
+    memcpy(env, o->spec.box.env, o->spec.box.n_env * sizeof *env);
     struct box_command c = {.argv = argv,
                             .cwd = o->cwd,
                             .env = env,

@@ -12,7 +12,7 @@
 #include "proxy/proxy.h"
 #include "session.h"
 #include "toolbox.h"
-#include "wish.h"
+#include "box_options_parse.h"
 #include "banned.h"
 
 #define TEXT_MAX   (32u << 10)
@@ -94,9 +94,9 @@ static int request_confirm(struct tool_call *c, const struct box_options *o, str
                         err);
 }
 
-static int request_answer(struct tool_call *c, const struct box_wish *w, struct error *err)
+static int request_answer(struct tool_call *c, const struct box_spec *w, struct error *err)
 {
-    char note[BOX_WISH_NOTE];
+    char note[BOX_SPEC_NOTE];
     json_t *allowed = json_array();
     buf_append_str(&c->result->text, "The box can now reach ");
     for (size_t i = 0; i < w->box.n_allow + w->box.n_hosts; i++) {
@@ -110,7 +110,7 @@ static int request_answer(struct tool_call *c, const struct box_wish *w, struct 
     buf_append_str(&c->result->text,
                    " through the proxy of http_proxy and https_proxy, in every command that"
                    " starts from now on.\n");
-    box_wish_note(w, note);
+    box_spec_note(w, note);
     if (note[0])
         buf_printf(&c->result->text, "Note: %s.\n", note);
     c->result->data = json_pack("{s:o}", "allowed", allowed);
@@ -121,14 +121,14 @@ static int request_network_run(struct tool_call *c, struct error *err)
 {
     const struct tool_host *h = tool_session_host(c->session);
     _cleanup_buf_ struct buf list = BUF_INIT(TEXT_MAX);
-    _cleanup_wish_ struct box_wish w;
-    box_wish_init(&w, "");
+    _cleanup_box_spec_ struct box_spec w;
+    box_spec_init(&w, "");
     int r = request_join_hosts(c, &list, err);
     if (r == 0)
-        r = box_wish_set(&w, "net", buf_cstr(&list), err);
+        r = box_spec_set(&w, "net", buf_cstr(&list), err);
     w.box.workspace = h->workspace;
     if (r == 0)
-        r = box_wish_resolve_groups(&w, err);
+        r = box_spec_resolve_groups(&w, err);
     if (r == 0 && !request_is_allowed(h, &w.box))
         r = request_confirm(c, &w.box, err);
     if (r == 0)

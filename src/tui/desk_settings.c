@@ -8,7 +8,7 @@
 #include "session.h"
 #include "toolbox.h"
 #include "units.h"
-#include "wish.h"
+#include "box_options_parse.h"
 #include "banned.h"
 
 static struct tool_session *settings_tools(struct desk *d, struct error *err)
@@ -42,28 +42,28 @@ static int settings_show(struct tool_session *tools, struct answer *a, struct er
 static int settings_change(struct desk *d, const char *name, const char *value, struct answer *a,
                            struct error *err)
 {
-    _cleanup_wish_ struct box_wish w;
-    char note[BOX_WISH_NOTE];
+    _cleanup_box_spec_ struct box_spec w;
+    char note[BOX_SPEC_NOTE];
     struct tool_session *tools = settings_tools(d, err);
     if (!tools)
         return -EIO;
     const struct tool_host *host = tool_session_host(tools);
-    box_wish_init(&w, "");
-    int r = box_wish_set(&w, name, value, err);
-    if (r == 0 && !w.fields)
+    box_spec_init(&w, "");
+    int r = box_spec_set(&w, name, value, err);
+    if (r == 0 && !(w.fields & BOX_SET_LIVE))
         r = error_set(err, EINVAL,
                       "%s cannot be changed while the box runs; net, memory, cpus, pids and"
                       " timeout can",
                       name);
     w.box.workspace = host ? host->workspace : NULL;
     if (r == 0)
-        r = box_wish_resolve_groups(&w, err);
+        r = box_spec_resolve_groups(&w, err);
     bool add = w.fields & BOX_SET_NET && w.box.net == BOX_NET_ALLOW;
     if (r == 0)
         r = tool_box_adjust(tool_session_box(tools), &w.box, add ? BOX_SET_NET_ADD : w.fields, err);
     if (r < 0)
         return r;
-    box_wish_note(&w, note);
+    box_spec_note(&w, note);
     if (note[0])
         buf_printf(&a->text, "%s\n", note);
     _cleanup_buf_ struct buf told = BUF_INIT(8192);

@@ -145,7 +145,7 @@ def test_processors_can_be_lowered(box, new_box):
 
 @pytest.mark.parametrize("options, status, words", [
     ([], 2, "nothing to change"), (["--net", "host"], 125, "cannot join the host's network; make a new box with --net host"),
-    (["--net", "allow:@gem"], 2, "there is no group '@gem'; there are @pip, @npm, @cargo, @apt"), (["--memory", "x"], 2, "--memory"),
+    (["--net", "allow:@gem"], 2, "there is no group '@gem'; the groups are @pip, @npm, @cargo, @apt"), (["--memory", "x"], 2, "--memory"),
     (["--disk", "1G"], 2, "--disk"), (["--net", "on"], 2, "--net")])
 def test_what_cannot_be_set_is_said(box, new_box, options, status, words):
     done = set_box(box, new_box(), *options, status=status)

@@ -71,7 +71,7 @@ USAGE = [
     (["run", "--image", "a/b", "true"],
      "--image: 'a/b' is not a name of letters, digits, '.', '_', '-', ':' and '@'"),
     (["run", "--apply", "--mode", "ro", "true"],
-     "--apply works with --mode cow only: nothing is kept apart in the others"),
+     "--apply needs --mode cow: other modes keep no changes apart"),
     (["run", "--json=yes", "true"], "--json takes no value"),
     (["run", "--workspace"], "--workspace needs a value: --workspace DIR"),
     (["run", "--memroy", "1G", "true"], "unknown option '--memroy'; did you mean '--memory'?"),
@@ -104,10 +104,10 @@ def failure(box, *args, env=None):
 
 def test_workspace_that_is_not_there(box):
     assert failure(box, "run", "-w", "/no/such", "true") == \
-        "the workspace '/no/such' is not a folder that can be shown: No such file or directory"
+        "cannot show the workspace '/no/such': No such file or directory"
     path = box.put("file")
     assert failure(box, "run", "-w", path, "true") == \
-        f"the workspace '{path}' is not a folder that can be shown: Not a directory"
+        f"cannot show the workspace '{path}': Not a directory"
 
 
 def test_vm_is_not_there(box):

@@ -24,7 +24,9 @@ static int parse(struct run_options *o, unsigned mask, int *ret_used, struct err
     va_end(args);
     *err = (struct error){0};
     run_options_init(o);
-    return run_options_parse(o, mask, argc, argv, ret_used, err);
+    unsigned box = mask == FOR_EXEC ? BOX_OPTION_EXEC : BOX_OPTION_NEW;
+    const struct option_set sets[] = {{RUN_OPTIONS, mask}, {BOX_OPTIONS, box}, {0}};
+    return run_options_parse(o, sets, argc, argv, ret_used, err);
 }
 
 static void assert_error(unsigned mask, const char *option, const char *value, const char *text)
@@ -38,39 +40,45 @@ static void assert_error(unsigned mask, const char *option, const char *value, c
     run_options_free(&o);
 }
 
-static void test_defaults_are_those_of_the_table(void **state)
+static void test_defaults(void **state)
 {
-    struct run_options plain;
-    run_options_init(&plain);
-    for (const struct option *row = RUN_OPTIONS; row->name; row++) {
-        static const char *const in_words[] = {"box",       "workspace", "image",
-                                               "cwd",       "model",     "max-tokens",
-                                               "max-turns", "max-cost",  "attempts"};
-        struct run_options o;
-        struct error err = {0};
-        bool words =
-            !row->arg || !row->fallback || strchr(row->fallback, ' '); /* "the box's" is no value */
-        for (size_t i = 0; i < ARRAY_SIZE(in_words); i++)
-            words |= strcmp(row->name, in_words[i]) == 0;
-        if (words)
-            continue;
-        run_options_init(&o);
-        assert_int_equal(row->parse(&o, row, row->fallback, &err), 0);
-        o.wish.fields = 0; /* that it was set is all that differs */
-        o.wish.memory_given = o.wish.disk_given = false;
-        assert_memory_equal(&o, &plain, sizeof o);
-        run_options_free(&o);
-    }
+    struct run_options o;
+    run_options_init(&o);
+    const struct box_limits *l = &o.spec.box.limits;
+    assert_int_equal(o.spec.box.mode, BOX_COW);
+    assert_int_equal(o.spec.box.net, BOX_NET_OFF);
+    assert_int_equal(l->timeout_ns, 600 * NS_PER_S);
+    assert_int_equal(l->cpu_time_ns, 0);
+    assert_int_equal(l->pids, 256);
+    assert_int_equal(l->files, 1024);
+    assert_true(l->memory > 0 && l->memory <= 512ULL << 20);
+    assert_true(l->disk > 0 && l->disk <= 1ULL << 30);
+    assert_int_equal(l->output, 1 << 20);
+    assert_true(l->output_total == 64ULL << 30);
+    assert_int_equal(o.spec.fields, 0); /* nothing was given */
+    run_options_free(&o);
+}
+
+static void assert_unique(const struct option *table)
+{
+    for (const struct option *a = table; a->name; a++)
+        for (const struct option *b = a + 1; b->name; b++)
+            if (a->where & b->where & ~(OPTION_REPEATS | BOX_OPTION_VALUE)) {
+                assert_string_not_equal(a->name, b->name);
+                assert_true(!a->letter || a->letter != b->letter);
+            }
 }
 
 static void test_rows_are_unique(void **state)
 {
-    for (const struct option *a = RUN_OPTIONS; a->name; a++)
+    assert_unique(BOX_OPTIONS);
+    for (const struct option *a = RUN_OPTIONS; a->name; a++) {
         for (const struct option *b = a + 1; b->name; b++)
-            if (a->where & b->where) {
+            if (a->where & b->where & ~OPTION_REPEATS)
                 assert_string_not_equal(a->name, b->name);
-                assert_true(!a->letter || a->letter != b->letter);
-            }
+        for (const struct option *b = BOX_OPTIONS; b->name; b++)
+            assert_string_not_equal(a->name, b->name);
+    }
 }
 
 static void test_forms_of_values(void **state)
@@ -82,13 +90,13 @@ static void test_forms_of_values(void **state)
         parse(&o, FOR_RUN, &used, &err, "--memory=2G", "--pids", "7", "-w", "/a", "ls", "-l", NULL),
         0);
     assert_int_equal(used, 5);
-    assert_int_equal(o.wish.box.limits.memory, 2ULL << 30);
-    assert_int_equal(o.wish.box.limits.pids, 7);
-    assert_string_equal(o.wish.box.workspace, "/a");
+    assert_int_equal(o.spec.box.limits.memory, 2ULL << 30);
+    assert_int_equal(o.spec.box.limits.pids, 7);
+    assert_string_equal(o.spec.box.workspace, "/a");
     run_options_free(&o);
     assert_int_equal(parse(&o, FOR_RUN, &used, &err, "-w/b", "--json", "--", "--tty", NULL), 0);
     assert_int_equal(used, 3);
-    assert_string_equal(o.wish.box.workspace, "/b");
+    assert_string_equal(o.spec.box.workspace, "/b");
     assert_true(o.json);
     assert_false(o.tty);
     run_options_free(&o);
@@ -105,25 +113,25 @@ static void test_choices(void **state)
     int used;
     assert_int_equal(
         parse(&o, FOR_RUN, &used, &err, "--mode", "ro", "--net", "host", "--backend=vm", NULL), 0);
-    assert_int_equal(o.wish.box.mode, BOX_RO);
-    assert_int_equal(o.wish.box.net, BOX_NET_HOST);
-    assert_true(o.wish.vm);
+    assert_int_equal(o.spec.box.mode, BOX_RO);
+    assert_int_equal(o.spec.box.net, BOX_NET_HOST);
+    assert_true(o.spec.vm);
     assert_int_equal(parse(&o, FOR_RUN, &used, &err, "--net", "allow:a.org,b.org:8080", NULL), 0);
-    assert_int_equal(o.wish.box.net, BOX_NET_ALLOW);
-    assert_int_equal(o.wish.box.n_allow, 2);
-    assert_string_equal(o.wish.box.allow[1], "b.org:8080");
+    assert_int_equal(o.spec.box.net, BOX_NET_ALLOW);
+    assert_int_equal(o.spec.box.n_allow, 2);
+    assert_string_equal(o.spec.box.allow[1], "b.org:8080");
     run_options_free(&o);
     assert_int_equal(parse(&o, FOR_RUN, &used, &err, "--net", "allow:a.org", "--net", "off", NULL),
                      0);
-    assert_int_equal(o.wish.box.n_allow, 0);
-    assert_int_equal(o.wish.box.net, BOX_NET_OFF);
+    assert_int_equal(o.spec.box.n_allow, 0);
+    assert_int_equal(o.spec.box.net, BOX_NET_OFF);
     run_options_free(&o);
     assert_int_equal(
         parse(&o, FOR_NEW, &used, &err, "--ttl", "5m", "--timeout", "none", "--cpus", "1.5", NULL),
         0);
     assert_int_equal(o.ttl_ns, 300 * NS_PER_S);
-    assert_int_equal(o.wish.box.limits.timeout_ns, 0);
-    assert_true(o.wish.box.limits.cpus > 1.49 && o.wish.box.limits.cpus < 1.51);
+    assert_int_equal(o.spec.box.limits.timeout_ns, 0);
+    assert_true(o.spec.box.limits.cpus > 1.49 && o.spec.box.limits.cpus < 1.51);
 }
 
 static void test_repeated(void **state)
@@ -134,12 +142,12 @@ static void test_repeated(void **state)
     assert_int_equal(parse(&o, FOR_RUN, &used, &err, "--ro", "/a", "--rw", "b:/c", "--env", "A=1",
                            "--env", "B=", NULL),
                      0);
-    assert_int_equal(o.wish.box.n_shares, 2);
-    assert_false(o.wish.box.shares[0].writable);
-    assert_true(o.wish.box.shares[1].writable);
-    assert_string_equal(o.wish.share_texts[1], "b:/c");
-    assert_int_equal(o.wish.box.n_env, 2);
-    assert_string_equal(o.wish.box.env[1], "B=");
+    assert_int_equal(o.spec.box.n_shares, 2);
+    assert_false(o.spec.box.shares[0].writable);
+    assert_true(o.spec.box.shares[1].writable);
+    assert_string_equal(o.spec.share_texts[1], "b:/c");
+    assert_int_equal(o.spec.box.n_env, 2);
+    assert_string_equal(o.spec.box.env[1], "B=");
 }
 
 static void test_errors(void **state)
@@ -179,12 +187,13 @@ static void test_places_of_shares(void **state)
     static const char *const good[] = {"/a",          "/a/b",   "/process", "/devel",
                                        "/workspaces", "/a/..b", "/opt/x.y"};
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-        assert_non_null(box_wish_refuse_at(bad[i]));
+        assert_non_null(box_share_refuse_at(bad[i]));
     for (size_t i = 0; i < ARRAY_SIZE(good); i++)
-        assert_null(box_wish_refuse_at(good[i]));
+        assert_null(box_share_refuse_at(good[i]));
     assert_error(FOR_RUN, "--ro", "/x:/proc",
                  "--ro: cannot show it at '/proc' in the box: the box has its own there");
-    assert_error(FOR_RUN, "--rw", ":/x", "--rw: ':/x' names no folder or file; it is PATH[:AT]");
+    assert_error(FOR_RUN, "--rw", ":/x",
+                 "--rw: ':/x' names no folder or file; it must be PATH[:AT]");
 }
 
 static void test_apply_needs_cow(void **state)
@@ -207,10 +216,11 @@ static void test_too_many(void **state)
         argv[argc++] = (char *)"--env";
         argv[argc++] = (char *)"A=1";
     }
+    const struct option_set sets[] = {{RUN_OPTIONS, FOR_RUN}, {BOX_OPTIONS, BOX_OPTION_NEW}, {0}};
     run_options_init(&o);
-    assert_int_equal(run_options_parse(&o, FOR_RUN, argc - 2, argv, &used, &err), 0);
+    assert_int_equal(run_options_parse(&o, sets, argc - 2, argv, &used, &err), 0);
     run_options_init(&o);
-    assert_int_equal(run_options_parse(&o, FOR_RUN, argc, argv, &used, &err), -EINVAL);
+    assert_int_equal(run_options_parse(&o, sets, argc, argv, &used, &err), -EINVAL);
     assert_string_equal(err.text, "--env: more than 256 variables");
 }
 
@@ -222,7 +232,8 @@ static void test_mixed_words(void **state)
     struct error err = {0};
     int n = 0;
     run_options_init(&o);
-    assert_int_equal(options_parse_mixed(RUN_OPTIONS, FOR_RUN, 6, argv, &o, &n, &err), 0);
+    const struct option_set sets[] = {{RUN_OPTIONS, FOR_RUN}, {BOX_OPTIONS, BOX_OPTION_NEW}, {0}};
+    assert_int_equal(options_parse_mixed(sets, 6, argv, &o, &n, &err), 0);
     assert_true(o.json);
     assert_int_equal(n, 4);
     assert_string_equal(argv[1], "b");
@@ -256,16 +267,11 @@ static void test_nearest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults_are_those_of_the_table),
-        cmocka_unit_test(test_rows_are_unique),
-        cmocka_unit_test(test_forms_of_values),
-        cmocka_unit_test(test_choices),
-        cmocka_unit_test(test_repeated),
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_places_of_shares),
-        cmocka_unit_test(test_apply_needs_cow),
-        cmocka_unit_test(test_too_many),
-        cmocka_unit_test(test_mixed_words),
+        cmocka_unit_test(test_defaults),         cmocka_unit_test(test_rows_are_unique),
+        cmocka_unit_test(test_forms_of_values),  cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_repeated),         cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_places_of_shares), cmocka_unit_test(test_apply_needs_cow),
+        cmocka_unit_test(test_too_many),         cmocka_unit_test(test_mixed_words),
         cmocka_unit_test(test_nearest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "clock.h"
-#include "options.h"
+#include "option_json.h"
 #include "banned.h"
 
 #define NOT_GIVEN INT64_MIN
@@ -40,13 +40,13 @@ static void number_text(const char *name, const json_t *value, char *text, size_
                  (int64_t)(real * 1e6) % 1000000);
 }
 
-static int set_text(struct box_wish *w, const char *name, const char *text, struct error *err)
+static int set_text(struct box_spec *w, const char *name, const char *text, struct error *err)
 {
-    int r = text ? box_wish_set(w, name, text, err) : error_set(err, ENOMEM, "no memory");
+    int r = text ? box_spec_set(w, name, text, err) : error_set(err, ENOMEM, "no memory");
     return r == -ENOENT ? -EINVAL : r;
 }
 
-static int set_list(struct box_wish *w, const char *name, json_t *list, struct error *err)
+static int set_list(struct box_spec *w, const char *name, json_t *list, struct error *err)
 {
     size_t i;
     json_t *one;
@@ -62,7 +62,7 @@ static int set_list(struct box_wish *w, const char *name, json_t *list, struct e
     return r;
 }
 
-static int set_variables(struct box_wish *w, json_t *env, json_t *texts, struct error *err)
+static int set_variables(struct box_spec *w, json_t *env, json_t *texts, struct error *err)
 {
     const char *key;
     json_t *value;
@@ -84,7 +84,7 @@ static int set_variables(struct box_wish *w, json_t *env, json_t *texts, struct 
     return r;
 }
 
-static int set_one(struct box_wish *w, const char *name, json_t *value, json_t *texts,
+static int set_one(struct box_spec *w, const char *name, json_t *value, json_t *texts,
                    struct error *err)
 {
     char text[64];
@@ -103,7 +103,7 @@ static int set_one(struct box_wish *w, const char *name, json_t *value, json_t *
     }
     if (json_is_string(value) && strcmp(name, "env") != 0)
         return set_text(w, name, json_string_value(value), err);
-    if (box_wish_set(w, name, "", err) == -ENOENT) /* which says what it knows of such a name */
+    if (box_spec_set(w, name, "", err) == -ENOENT) /* which says what it knows of such a name */
         return -EINVAL;
     return error_set(err, EINVAL, "%s: %s", name,
                      strcmp(name, "env") == 0 ? "is not an object of strings"
@@ -111,7 +111,7 @@ static int set_one(struct box_wish *w, const char *name, json_t *value, json_t *
                                               : "is neither a string nor a number");
 }
 
-int options_box(json_t *options, json_t *texts, struct box_wish *w, struct error *err)
+int options_box(json_t *options, json_t *texts, struct box_spec *w, struct error *err)
 {
     const char *name;
     json_t *value;
@@ -152,7 +152,7 @@ static int set_exec(struct exec_options *o, const char *name, json_t *value, jso
     if (strcmp(name, "stdin") == 0)
         return set_input(o, value, err);
     if (strcmp(name, "env") == 0 || is_time(name))
-        return set_one(&o->wish, name, value, texts, err);
+        return set_one(&o->spec, name, value, texts, err);
     return error_set(err, EINVAL,
                      "a command has no option '%.100s'; it is cwd, env, timeout, cpu_time or stdin",
                      name);
@@ -168,10 +168,10 @@ int options_exec(json_t *options, json_t *texts, struct exec_options *ret, struc
 {
     const char *name;
     json_t *value;
-    box_wish_init(&ret->wish, "");
+    box_spec_init(&ret->spec, "");
     ret->cwd = ret->input = NULL;
     ret->n_input = 0;
-    struct box_limits *limits = &ret->wish.box.limits;
+    struct box_limits *limits = &ret->spec.box.limits;
     limits->timeout_ns = limits->cpu_time_ns = NOT_GIVEN;
     json_object_foreach(options, name, value)
     {

@@ -1,16 +1,16 @@
-/* The options of boxes and commands as a JSON object, see hutch.h; the words are box/wish.h's. */
+/* The options of boxes and commands as a JSON object, see hutch.h; the words are box/box_options_parse.h's. */
 #pragma once
 
 #include <jansson.h>
 
-#include "wish.h"
+#include "box_options_parse.h"
 
 /* All strings live as long as `texts`, an array, and `options`, which may be NULL. Unknown members
  * are errors. */
-int options_box(json_t *options, json_t *texts, struct box_wish *w, struct error *err);
+int options_box(json_t *options, json_t *texts, struct box_spec *w, struct error *err);
 
 struct exec_options {
-    struct box_wish wish; /* env, and the times */
+    struct box_spec spec; /* env, and the times */
     const char *cwd;
     const char *input; /* what the command reads; NULL: nothing */
     size_t n_input;

@@ -1,9 +1,47 @@
-/* Target of the option table of `hutch gym`: one struct for all of its subcommands. */
+/* Targets of the option tables in commands.c. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
+struct fork_options {
+    uint64_t count;
+    bool json;
+};
+
+/* Of `box apply` and `box sync`. */
+struct apply_command_options {
+    const char *on_conflict;
+    bool new_folder;
+    bool allow_git_dirs;
+};
+
+struct history_ls_options {
+    uint64_t count; /* 0: all */
+    const char *workspace;
+    bool json;
+};
+
+struct history_show_options {
+    bool json, full;
+};
+
+struct history_export_options {
+    const char *format, *output;
+};
+
+struct history_search_options {
+    uint64_t count;
+    const char *session;
+    bool json;
+};
+
+struct trust_options {
+    bool list, show, json;
+    const char *revoke;
+};
+
+/* One struct for all subcommands of `gym`. */
 struct gym_options {
     const char *task;                 /* eval: several, with commas, or `all` */
     const char *tasks, *from, *repos; /* where tasks come from; NULL: those that came with hutch */
@@ -20,6 +58,5 @@ struct gym_options {
     double epsilon_start, epsilon_end, alpha, gamma; /* negative: the default */
 };
 
-/* What is not a zero while nothing is given. */
 #define GYM_OPTIONS_INIT                                                                           \
     ((struct gym_options){.epsilon_start = -1, .epsilon_end = -1, .alpha = -1, .gamma = -1})

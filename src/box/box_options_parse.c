@@ -1,0 +1,550 @@
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backend.h"
+#include "box_options_parse.h"
+#include "host_folder.h"
+#include "host_memory.h"
+#include "nearest_name.h"
+#include "packages/packages.h"
+#include "proxy/proxy.h"
+#include "units.h"
+#include "banned.h"
+
+/* Notes that an option was given. */
+static int box_spec_mark(struct box_spec *s, const struct option *self)
+{
+    static const struct {
+        const char *name;
+        enum box_field field;
+    } FIELDS[] = {
+        {"net", BOX_SET_NET},          {"memory", BOX_SET_MEMORY},   {"cpus", BOX_SET_CPUS},
+        {"pids", BOX_SET_PIDS},        {"timeout", BOX_SET_TIMEOUT}, {"disk", BOX_SET_DISK},
+        {"workspace", BOX_SET_FOLDER},
+    };
+    unsigned field = BOX_SET_OTHER;
+    for (size_t i = 0; i < ARRAY_SIZE(FIELDS); i++)
+        if (strcmp(FIELDS[i].name, self->name) == 0)
+            field = FIELDS[i].field;
+    s->fields |= field;
+    return 0;
+}
+
+static int parse_string(void *target, const struct option *self, const char *value,
+                        struct error *err)
+{
+    int r = option_parse_string(target, self, value, err);
+    return r < 0 ? r : box_spec_mark(target, self);
+}
+
+static int parse_time(void *target, const struct option *self, const char *value, struct error *err)
+{
+    int r = option_parse_time(target, self, value, err);
+    return r < 0 ? r : box_spec_mark(target, self);
+}
+
+static int parse_count(void *target, const struct option *self, const char *value,
+                       struct error *err)
+{
+    int r = option_parse_count(target, self, value, err);
+    return r < 0 ? r : box_spec_mark(target, self);
+}
+
+static int parse_size(void *target, const struct option *self, const char *value, struct error *err)
+{
+    int r = option_parse_size(target, self, value, err);
+    return r < 0 ? r : box_spec_mark(target, self);
+}
+
+/* A size without which nothing can run. */
+static int parse_room(void *target, const struct option *self, const char *value, struct error *err)
+{
+    uint64_t *field = (uint64_t *)((char *)target + self->field), old = *field;
+    int r = parse_size(target, self, value, err);
+    if (r == 0 && *field == 0) {
+        *field = old;
+        return error_set(err, EINVAL, "nothing can run with %s", value);
+    }
+    return r;
+}
+
+/* Which of the `|`-separated values of the row's `arg` it is. */
+static int parse_choice(const struct option *self, const char *value, int *ret, struct error *err)
+{
+    size_t n = strlen(value);
+    int i = 0;
+    for (const char *at = self->arg; *at; i++) {
+        size_t m = strcspn(at, "|");
+        if (m == n && strncmp(at, value, n) == 0) {
+            *ret = i;
+            return 0;
+        }
+        at += m + (at[m] == '|');
+    }
+    return error_set(err, EINVAL, "'%s' is not one of %s", value, self->arg);
+}
+
+static int parse_mode(void *target, const struct option *self, const char *value, struct error *err)
+{
+    static const enum box_mode MODES[] = {BOX_COW, BOX_DIRECT, BOX_RO};
+    struct box_spec *s = target;
+    int i;
+    int r = parse_choice(self, value, &i, err);
+    if (r < 0)
+        return r;
+    s->box.mode = MODES[i];
+    return box_spec_mark(s, self);
+}
+
+static int parse_backend(void *target, const struct option *self, const char *value,
+                         struct error *err)
+{
+    struct box_spec *s = target;
+    int i;
+    int r = parse_choice(self, value, &i, err);
+    if (r < 0)
+        return r;
+    s->vm = i == 1;
+    return box_spec_mark(s, self);
+}
+
+/* A name, never a path: it becomes one folder's name below the images. */
+static int parse_image(void *target, const struct option *self, const char *value,
+                       struct error *err)
+{
+    struct box_spec *s = target;
+    size_t good = 0;
+    while (isalnum((unsigned char)value[good]) || (value[good] && strchr("._-:@", value[good])))
+        good++;
+    if (!*value || value[0] == '.' || value[good])
+        return error_set(err, EINVAL,
+                         "'%s' is not a name of letters, digits, '.', '_', '-', ':' and '@'",
+                         value);
+    s->image = value;
+    return box_spec_mark(s, self);
+}
+
+/* H[:P],… or @GROUP,… after `allow:`. The entries point into a copy, which the spec owns. */
+static int parse_allow(struct box_spec *s, const char *list, struct error *err)
+{
+    char *text = strdup(list);
+    if (!text)
+        return error_set(err, ENOMEM, "no memory");
+    free(s->allow_text);
+    s->allow_text = text;
+    s->box.n_allow = 0;
+    while (text) {
+        char *entry = strsep(&text, ",");
+        struct proxy_allow rule;
+        if (entry[0] == '@' && !package_group_is_known(entry + 1))
+            return error_set(err, EINVAL, "there is no group '%.64s'; the groups are %s", entry,
+                             package_group_list());
+        if (entry[0] != '@' && proxy_parse_allow(entry, &rule, err) < 0)
+            return -EINVAL;
+        if (s->box.n_allow == BOX_ALLOW_MAX)
+            return error_set(err, EINVAL, "more than %d hosts", BOX_ALLOW_MAX);
+        s->box.allow[s->box.n_allow++] = entry;
+    }
+    s->box.net = BOX_NET_ALLOW;
+    return 0;
+}
+
+static int parse_net(void *target, const struct option *self, const char *value, struct error *err)
+{
+    struct box_spec *s = target;
+    int r = 0;
+    if (strncmp(value, "allow:", 6) == 0) {
+        r = parse_allow(s, value + 6, err);
+    } else if (strcmp(value, "off") == 0 || strcmp(value, "host") == 0) {
+        s->box.net = *value == 'h' ? BOX_NET_HOST : BOX_NET_OFF;
+        s->box.n_allow = 0;
+    } else {
+        r = error_set(err, EINVAL, "'%s' is not off, host or allow:HOST[:PORT],…", value);
+    }
+    return r < 0 ? r : box_spec_mark(s, self);
+}
+
+static int parse_cpus(void *target, const struct option *self, const char *value, struct error *err)
+{
+    struct box_spec *s = target;
+    double cpus = 0;
+    if (strcmp(value, "all") != 0 &&
+        (units_parse_decimal(value, &cpus) < 0 || cpus < 0.01 || cpus > 65536))
+        return error_set(err, EINVAL, "'%s' is not a number of processors like 0.5 or 2", value);
+    s->box.limits.cpus = cpus;
+    return box_spec_mark(s, self);
+}
+
+/* A path of plain components only, so that what it names does not depend on links or on where one
+ * is. */
+static bool is_plain_path(const char *path)
+{
+    for (const char *at = path; *at == '/';) {
+        size_t n = strcspn(at + 1, "/");
+        bool dots = (n == 1 && at[1] == '.') || (n == 2 && at[1] == '.' && at[2] == '.');
+        if (n == 0 || dots)
+            return false;
+        at += 1 + n;
+        if (!*at)
+            return true;
+    }
+    return false;
+}
+
+const char *box_share_refuse_at(const char *at)
+{
+    static const char *const taken[] = {"/proc", "/dev", "/sys", "/workspace"};
+    if (strcmp(at, "/") == 0)
+        return "the box's own root is there";
+    if (!is_plain_path(at))
+        return "it is not an absolute path without '.', '..' and '//'";
+    for (size_t i = 0; i < ARRAY_SIZE(taken); i++) {
+        size_t n = strlen(taken[i]);
+        if (strncmp(at, taken[i], n) == 0 && (!at[n] || at[n] == '/'))
+            return "the box has its own there";
+    }
+    return NULL;
+}
+
+static int parse_share(void *target, const struct option *self, const char *value,
+                       struct error *err)
+{
+    struct box_spec *s = target;
+    const char *colon = strrchr(value, ':');
+    if (!*value || colon == value)
+        return error_set(err, EINVAL, "'%s' names no folder or file; it must be %s", value,
+                         self->arg);
+    const char *why = colon ? box_share_refuse_at(colon + 1) : NULL;
+    if (why)
+        return error_set(err, EINVAL, "cannot show it at '%s' in the box: %s", colon + 1, why);
+    if (s->box.n_shares == BOX_SHARES_MAX)
+        return error_set(err, EINVAL, "more than %d folders and files", BOX_SHARES_MAX);
+    s->share_texts[s->box.n_shares] = value;
+    s->box.shares[s->box.n_shares++] =
+        (struct box_share){.writable = strcmp(self->name, "rw") == 0};
+    return box_spec_mark(s, self);
+}
+
+static int parse_env(void *target, const struct option *self, const char *value, struct error *err)
+{
+    struct box_spec *s = target;
+    size_t n = 0;
+    while (isalnum((unsigned char)value[n]) || value[n] == '_')
+        n++;
+    if (n == 0 || isdigit((unsigned char)value[0]) || value[n] != '=')
+        return error_set(err, EINVAL, "'%s' is not NAME=VALUE", value);
+    if (s->box.n_env == BOX_ENV_MAX)
+        return error_set(err, EINVAL, "more than %d variables", BOX_ENV_MAX);
+    s->box.env[s->box.n_env++] = value;
+    return box_spec_mark(s, self);
+}
+
+#define AT(member) offsetof(struct box_spec, member)
+#define NEW        BOX_OPTION_NEW
+#define AGENT      BOX_OPTION_AGENT
+#define EXEC       BOX_OPTION_EXEC
+#define SET        BOX_OPTION_SET
+#define VALUE      BOX_OPTION_VALUE
+
+/* clang-format off */
+const struct option BOX_OPTIONS[] = {
+    {"workspace", 'w', "DIR", "folder to show at /workspace", "the current folder", NEW | AGENT, AT(box.workspace), parse_string},
+    {"mode", 0, "cow|direct|ro", "keep changes in the box, write them to DIR, or refuse them", "cow", NEW | AGENT | VALUE, 0, parse_mode},
+    {"backend", 0, "ns|vm", "isolate by namespaces or in a microVM", "ns", NEW | AGENT | VALUE, 0, parse_backend},
+    {"image", 0, "NAME", "root filesystem", "a selection of the host's", NEW | AGENT, 0, parse_image},
+    {"net", 0, "off|host|allow:H[:P][,...]", "network: none, the host's, or only these hosts and @groups", "off", NEW | AGENT | VALUE, 0, parse_net},
+    {"net", 0, "off|allow:H[:P][,...]", "network: none, or only these hosts and @groups", NULL, SET, 0, parse_net},
+    {"timeout", 0, "T", "wall-clock time limit of a command", "10m", NEW | AGENT | VALUE, AT(box.limits.timeout_ns), parse_time},
+    {"timeout", 0, "T", "wall-clock time limit of this command", "the box's", EXEC, AT(box.limits.timeout_ns), parse_time},
+    {"timeout", 0, "T", "wall-clock time limit of a command", NULL, SET, AT(box.limits.timeout_ns), parse_time},
+    {"cpu-time", 0, "T", "CPU time limit of a command and its children", "none", NEW | AGENT | VALUE, AT(box.limits.cpu_time_ns), parse_time},
+    {"cpu-time", 0, "T", "CPU time limit of this command and its children", "the box's", EXEC, AT(box.limits.cpu_time_ns), parse_time},
+    {"memory", 0, "S", "memory of the box", "512M", NEW | VALUE, AT(box.limits.memory), parse_room},
+    {"memory", 0, "S", "memory of the box", "a quarter of the machine's", AGENT, AT(box.limits.memory), parse_room},
+    {"memory", 0, "S", "memory of the box", NULL, SET, AT(box.limits.memory), parse_room},
+    {"pids", 0, "N", "processes and threads in the box", "256", NEW | AGENT | VALUE, AT(box.limits.pids), parse_count},
+    {"pids", 0, "N", "processes and threads in the box", NULL, SET, AT(box.limits.pids), parse_count},
+    {"files", 0, "N", "open files of a process", "1024", NEW | AGENT | VALUE, AT(box.limits.files), parse_count},
+    {"disk", 0, "S", "bytes that the box can write; above 1G they are kept on disk", "1G", NEW | VALUE, AT(box.limits.disk), parse_room},
+    {"disk", 0, "S", "bytes that the box can write, on disk", "20G, or half of what is free", AGENT, AT(box.limits.disk), parse_room},
+    {"cpus", 0, "F", "processors", "all", NEW | AGENT | VALUE, 0, parse_cpus},
+    {"cpus", 0, "F", "processors, or all", NULL, SET, 0, parse_cpus},
+    {"output", 0, "S", "bytes of stdout and of stderr kept in a --json result", "1M", NEW | AGENT | VALUE, AT(box.limits.output), parse_size},
+    {"output-total", 0, "S", "bytes of stdout and stderr after which a command is killed", "64G", NEW | AGENT | VALUE, AT(box.limits.output_total), parse_room},
+    {"ro", 0, "PATH[:AT]", "also show this folder or file of the host, read-only", NULL, NEW | AGENT | OPTION_REPEATS, 0, parse_share},
+    {"rw", 0, "PATH[:AT]", "also show this folder or file of the host, writable", NULL, NEW | AGENT | OPTION_REPEATS, 0, parse_share},
+    {"env", 0, "K=V", "set this variable; the host's environment is not passed on", NULL, NEW | AGENT | EXEC | OPTION_REPEATS, 0, parse_env},
+    {0},
+};
+/* clang-format on */
+
+/* In a small container or machine `most` is too much: then this part of its memory. */
+static uint64_t default_room(uint64_t most, uint64_t memory, unsigned part)
+{
+    uint64_t room = memory / part >> 20 << 20;
+    return room < most ? room : most;
+}
+
+void box_options_default(struct box_options *o)
+{
+    struct box_spec s = {0};
+    for (const struct option *row = BOX_OPTIONS; row->name; row++)
+        if (row->where & VALUE)
+            row->parse(&s, row, row->fallback, NULL);
+    *o = s.box;
+    /* What a box writes is kept in memory too: both together leave a quarter of it. */
+    const uint64_t memory = host_memory(NULL);
+    o->limits.memory = default_room(o->limits.memory, memory, 4);
+    o->limits.disk = default_room(o->limits.disk, memory, 2);
+}
+
+#define AGENT_DISK (20ULL << 30)
+
+void box_options_agent(struct box_options *o)
+{
+    uint64_t quarter = host_memory(NULL) / 4 >> 20 << 20;
+    if (quarter > o->limits.memory) /* the default is within what a small container has */
+        o->limits.memory = quarter;
+    uint64_t half = box_disk_room() / 2 >> 20 << 20;
+    if (half <= o->limits.disk) /* no filesystem for it here: its files are in memory */
+        return;
+    o->limits.disk = half < AGENT_DISK ? half : AGENT_DISK;
+    o->store = BOX_STORE_DISK;
+}
+
+void box_spec_init(struct box_spec *s, const char *dashes)
+{
+    memset(s, 0, sizeof *s);
+    box_options_default(&s->box);
+    s->dashes = dashes;
+}
+
+void box_spec_free(struct box_spec *s)
+{
+    free(s->allow_text);
+    if (s->packages)
+        package_hosts_free(s->packages);
+    free(s->packages);
+    s->packages = NULL;
+    for (size_t i = 0; i < s->n_paths; i++)
+        free(s->paths[i]);
+    s->allow_text = NULL;
+    s->n_paths = 0;
+}
+
+const char *box_spec_keep(struct box_spec *s, char *text)
+{
+    if (!text || s->n_paths == ARRAY_SIZE(s->paths)) {
+        free(text);
+        return NULL;
+    }
+    return s->paths[s->n_paths++] = text;
+}
+
+int box_spec_set(struct box_spec *s, const char *name, const char *value, struct error *err)
+{
+    struct nearest near = nearest_to(name, strlen(name));
+    for (const struct option *row = BOX_OPTIONS; row->name; row++) {
+        char shown[32];
+        snprintf(shown, sizeof shown, "%s", row->name);
+        for (char *at = *s->dashes ? NULL : shown; at && *at; at++)
+            if (*at == '-')
+                *at = '_';
+        if (strcmp(shown, name) == 0) {
+            int r = row->parse(s, row, value, err);
+            return r < 0 ? error_wrap(err, "%s%s", s->dashes, name) : 0;
+        }
+        nearest_offer(&near, row->name);
+    }
+    if (!near.best)
+        return error_set(err, ENOENT, "there is no option '%.100s'", name);
+    char best[32];
+    snprintf(best, sizeof best, "%s", near.best);
+    for (char *at = *s->dashes ? NULL : best; at && *at; at++)
+        if (*at == '-')
+            *at = '_';
+    return error_set(err, ENOENT, "there is no option '%.100s'; did you mean '%s%s'?", name,
+                     s->dashes, best);
+}
+
+/* The second step. Paths are made absolute and free of links here, once, so that the library never
+ * meets a relative path and what was checked is what is mounted. Nothing below a folder is looked
+ * at. */
+static int resolve_workspace(struct box_spec *s, struct error *err)
+{
+    const char *given = s->box.workspace ? s->box.workspace : ".";
+    char *path;
+    if (s->empty)
+        return 0;
+    int r = host_folder_resolve(given, &path);
+    if (r < 0)
+        return error_errno(err, -r, "cannot show the workspace '%s'", given);
+    s->box.workspace = box_spec_keep(s, path);
+    if (!s->box.workspace)
+        return error_set(err, ENOMEM, "no memory");
+    const char *why = host_folder_refuse(path, s->box.mode == BOX_DIRECT);
+    if (why)
+        return error_set(err, EINVAL, "the workspace cannot be '%s': %s", path, why);
+    return 0;
+}
+
+int box_image_path(const char *name, char *path, size_t size, struct error *err)
+{
+    const char *data = getenv("XDG_DATA_HOME");
+    const char *home = getenv("HOME");
+    int n;
+    if (data && data[0] == '/')
+        n = snprintf(path, size, "%s/hutch/images/%s/rootfs", data, name);
+    else if (home && home[0] == '/')
+        n = snprintf(path, size, "%s/.local/share/hutch/images/%s/rootfs", home, name);
+    else
+        return error_set(err, ENOENT,
+                         "cannot look for the image '%s': neither XDG_DATA_HOME nor HOME is set",
+                         name);
+    if (n < 0 || (size_t)n >= size)
+        return error_set(err, ENAMETOOLONG, "the path of the image '%s' is too long", name);
+    return 0;
+}
+
+static int resolve_image(struct box_spec *s, struct error *err)
+{
+    char path[PATH_MAX];
+    if (!s->image)
+        return 0;
+    int r = box_image_path(s->image, path, sizeof path, err);
+    if (r < 0)
+        return r;
+    char *real;
+    r = host_folder_resolve(path, &real);
+    if (r < 0)
+        return error_set(err, -r, "there is no image '%s'; unpack its root filesystem to %s",
+                         s->image, path);
+    s->box.image = box_spec_keep(s, real);
+    if (!s->box.image)
+        return error_set(err, ENOMEM, "no memory");
+    const char *why = host_folder_refuse(real, false);
+    return why ? error_set(err, EINVAL, "the image '%s' cannot be '%s': %s", s->image, real, why)
+               : 0;
+}
+
+/* Where a folder is shown when nothing else is said: where it was named, if that is a plain path,
+ * so that programs find themselves at the path they were installed for. */
+static char *default_at(const char *given, const char *real)
+{
+    _cleanup_free_ char *path = NULL, *cwd = NULL;
+    size_t n = strlen(given);
+    while (n > 1 && given[n - 1] == '/')
+        n--;
+    if (given[0] == '/')
+        path = strndup(given, n);
+    else if (!(cwd = getcwd(NULL, 0)) || asprintf(&path, "%s/%.*s", cwd, (int)n, given) < 0)
+        path = NULL;
+    if (path && !box_share_refuse_at(path))
+        return TAKE_PTR(path);
+    return strdup(real);
+}
+
+static int resolve_share(struct box_spec *s, size_t i, struct error *err)
+{
+    struct box_share *share = &s->box.shares[i];
+    const char *text = s->share_texts[i], *colon = strrchr(text, ':');
+    char name[8];
+    snprintf(name, sizeof name, "%s%s", s->dashes, share->writable ? "rw" : "ro");
+    _cleanup_free_ char *given = strndup(text, colon ? (size_t)(colon - text) : strlen(text));
+    if (!given)
+        return error_set(err, ENOMEM, "no memory");
+    char *real;
+    int r = host_share_resolve(given, &real, &share->is_file);
+    if (r == -EINVAL)
+        return error_set(err, EINVAL,
+                         "%s: cannot show '%s' in a box: it is neither a folder nor a regular file",
+                         name, given);
+    if (r < 0)
+        return error_errno(err, -r, "%s: cannot show '%s' in a box", name, given);
+    share->source = box_spec_keep(s, real);
+    if (!share->source)
+        return error_set(err, ENOMEM, "no memory");
+    const char *why = host_folder_refuse(real, share->writable);
+    if (why)
+        return error_set(err, EINVAL, "%s: cannot show '%s' in a box: %s", name, real, why);
+    char *at = colon ? strdup(colon + 1) : default_at(given, real);
+    share->at = box_spec_keep(s, at);
+    if (!share->at)
+        return error_set(err, ENOMEM, "no memory");
+    why = box_share_refuse_at(at);
+    if (why)
+        return error_set(err, EINVAL,
+                         "%s: cannot show '%s' at '%s' in the box: %s; say where with %s:AT", name,
+                         real, at, why, given);
+    for (size_t j = 0; j < i; j++)
+        if (strcmp(s->box.shares[j].at, at) == 0)
+            return error_set(err, EINVAL, "%s: two shares have the same place '%s'", name, at);
+    return 0;
+}
+
+int box_spec_resolve_groups(struct box_spec *s, struct error *err)
+{
+    for (size_t i = 0; i < s->box.n_allow; i++) {
+        if (s->box.allow[i][0] != '@')
+            continue;
+        if (!s->packages && !(s->packages = calloc(1, sizeof *s->packages)))
+            return error_set(err, ENOMEM, "no memory");
+        int r = package_group_resolve(s->box.allow[i] + 1, s->box.workspace, s->packages, err);
+        if (r < 0)
+            return r;
+    }
+    for (size_t i = 0; s->packages && i < s->packages->n_hosts; i++)
+        s->box.hosts[i] = s->packages->hosts[i];
+    for (size_t i = 0; s->packages && i < s->packages->n_env; i++)
+        s->box.net_env[i] = s->packages->env[i];
+    s->box.n_hosts = s->packages ? s->packages->n_hosts : 0;
+    s->box.n_net_env = s->packages ? s->packages->n_env : 0;
+    return 0;
+}
+
+void box_spec_note(const struct box_spec *s, char note[BOX_SPEC_NOTE])
+{
+    note[0] = 0;
+    if (s->packages && s->packages->credentials[0])
+        snprintf(note, BOX_SPEC_NOTE,
+                 "the box gets no credentials for %.100s: the user and password in your "
+                 "configuration stay on"
+                 " the host",
+                 s->packages->credentials);
+}
+
+/* In a container both must fit into its memory: the default of one gives way to what was asked of
+ * the other.
+ */
+static void fit_default(struct box_spec *s)
+{
+    bool limited, memory_given = s->fields & BOX_SET_MEMORY, disk_given = s->fields & BOX_SET_DISK;
+    if (memory_given == disk_given)
+        return;
+    uint64_t most = HOST_MEMORY_FOR_BOX(host_memory(&limited));
+    uint64_t given = memory_given ? s->box.limits.memory : s->box.limits.disk;
+    uint64_t *other = memory_given ? &s->box.limits.disk : &s->box.limits.memory;
+    uint64_t left = given < most ? (most - given) >> 20 << 20 : 0;
+    if (limited && left > 0 && left < *other)
+        *other = left;
+}
+
+int box_spec_resolve(struct box_spec *s, struct error *err)
+{
+    if (s->vm)
+        return error_set(err, ENOTSUP, "the vm backend is not part of this build; use %sbackend ns",
+                         s->dashes);
+    int r = resolve_workspace(s, err);
+    if (r == 0)
+        r = resolve_image(s, err);
+    for (size_t i = 0; r == 0 && i < s->box.n_shares; i++)
+        r = resolve_share(s, i, err);
+    fit_default(s);
+    return r < 0 ? r : box_spec_resolve_groups(s, err);
+}
