@@ -73,7 +73,7 @@ struct told {
 static void reject(void *data, const struct plan_reject *r)
 {
     struct told *t = data;
-    const struct nearest *near = &r->near;
+    const struct hunk_nearest *near = &r->near;
     require(r->path && r->reason && *r->reason);
     if (r->file)
         require(near->found + near->n_found <= r->file->count || near->n_found == 0);

@@ -7,16 +7,16 @@
 #include <string.h>
 
 #include "compose.h"
-#include "edit/explain.h"
+#include "edit/edit_text.h"
 #include "line_scan.h"
 #include "banned.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
-static void check_replaced(struct bytes text, const struct edit *e, const struct buf *out,
-                           const struct match *m)
+static void check_replaced(struct span text, const struct edit *e, const struct buf *out,
+                           const struct edit_match *m)
 {
-    size_t at = bytes_find(text, e->old, 0);
+    size_t at = span_find(text, e->old, 0);
     if (m->endings || at == SIZE_MAX) {
         require(m->endings);
         return;
@@ -26,29 +26,29 @@ static void check_replaced(struct bytes text, const struct edit *e, const struct
     require(e->new.n == 0 || memcmp(out->data + at, e->new.data, e->new.n) == 0);
 }
 
-static void check_edit(struct bytes text, const struct edit *e)
+static void check_edit(struct span text, const struct edit *e)
 {
-    _cleanup_buf_ struct buf out = BUF_INIT(MATCH_TEXT_MAX), why = BUF_INIT(EXPLAIN_MAX);
-    struct explain_place place;
-    struct match m = {0};
-    uint64_t lines = bytes_count(text, '\n', text.n) + 1;
-    int r = match_apply(text, e, &out, &m);
+    _cleanup_buf_ struct buf out = BUF_INIT(EDIT_TEXT_MAX), why = BUF_INIT(EDIT_EXPLAIN_MAX);
+    struct line_range place;
+    struct edit_match m = {0};
+    uint64_t lines = span_count(text, '\n', text.n) + 1;
+    int r = edit_apply(text, e, &out, &m);
     require(r == 0 || r == -ENOENT || r == -ENOTUNIQ);
     if (r == 0)
         check_replaced(text, e, &out, &m);
     require(r != 0 || e->all || m.count == 1);
-    explain_missing(text, e, &why, &place);
-    require(why.len <= EXPLAIN_MAX);
+    edit_explain(text, e, &why, &place);
+    require(why.len <= EDIT_EXPLAIN_MAX);
     require(place.count == 0 || (place.line >= 1 && place.line + place.count - 1 <= lines));
 }
 
-static void check_lines(struct bytes text, int8_t first, uint8_t count)
+static void check_lines(struct span text, int8_t first, uint8_t count)
 {
     struct line_source s = {.fd = -1, .text = text.data, .size = text.n};
     struct line_want want = {first, count ? count : 1, 50, 10};
     _cleanup_buf_ struct buf out = BUF_INIT(line_scan_room(&want));
     struct line_got got;
-    uint64_t lines = bytes_count(text, '\n', text.n) + (text.n && text.data[text.n - 1] != '\n');
+    uint64_t lines = span_count(text, '\n', text.n) + (text.n && text.data[text.n - 1] != '\n');
     int r = line_scan(&s, &want, &out, &got, NULL);
     require(r == 0 || (r == -ERANGE && (uint64_t)want.first > lines));
     require(r < 0 || (got.lines == lines && got.lines_known && got.count <= want.count));
@@ -63,8 +63,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     size_t size = n - 5, old = 1 + data[0] % size, new = data[1] % (size - old + 1);
     const uint8_t *s = data + 5;
     struct edit e = {{s, old}, {s + old, new}, data[2] & 1};
-    struct bytes text = {s + old + new, size - old - new};
-    if (!bytes_same(e.old, e.new))
+    struct span text = {s + old + new, size - old - new};
+    if (!span_same(e.old, e.new))
         check_edit(text, &e);
     check_lines(text, (int8_t)data[3], data[4]);
     return 0;

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "edit/similar.h"
+#include "edit/similar_names.h"
 #include "file.h"
 #include "filekind.h"
 #include "io.h"
@@ -158,7 +158,7 @@ int file_lines(struct file_call *c, struct error *err)
     struct subject f = {.c = c, .name = "text"};
     int r = file_open_regular(c, &fd, &f.st, err);
     if (r < 0)
-        return similar_explain(c, r, err);
+        return similar_names_explain(c, r, err);
     f.fd = fd;
     f.source = (struct line_source){.fd = fd, .block = block};
     return answer(&f, err);

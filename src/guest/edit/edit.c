@@ -1,34 +1,48 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <unistd.h>
 
 #include "edit.h"
-#include "edit_answer.h"
-#include "explain.h"
+#include "edit_text.h"
 #include "filekind.h"
 #include "io.h"
-#include "similar.h"
+#include "linediff.h"
+#include "place.h"
+#include "similar_names.h"
+#include "sys.h"
+#include "utf8.h"
+#include "../diff/content.h"
 #include "banned.h"
 
-struct job {
+#define TEXTS_MAX     (16u << 20) /* bytes of all texts of a request */
+#define COUNT_MAX     100u
+#define DIFF_MAX      (32u << 10)
+#define DIFF_LINE_MAX 2000u
+#define PUT_BACK_MAX  100000
+
+struct edit_job {
     struct file_call *c;
     struct buf texts; /* old and new of each edit, one behind the other */
-    struct edit edits[EDIT_COUNT_MAX];
+    struct edit edits[COUNT_MAX];
     size_t count;
     struct stat st;
     struct buf before, after;
-    struct edit_done done;
+    size_t failed;     /* the edit that could not be made, from 1 */
+    uint64_t replaced; /* places, of all edits */
+    bool endings;      /* line endings were taken as the file has them */
+    struct edit_match match;
+    struct line_range nearest;
+    struct buf why;
 };
 
-static void job_free(struct job *j)
+static struct span span_of(const struct buf *b)
 {
-    buf_free(&j->texts);
-    buf_free(&j->before);
-    buf_free(&j->after);
+    return (struct span){b->data, b->len};
 }
 
 /* The sizes of all texts. The request is gone once further frames are read. */
-static int read_sizes(struct job *j)
+static int read_sizes(struct edit_job *j)
 {
     struct wire_field f;
     size_t at = 0;
@@ -41,7 +55,7 @@ static int read_sizes(struct job *j)
             j->edits[j->count - 1].all = number != 0;
         if (f.key != WIRE_K_NEW_SIZE)
             continue;
-        if (j->count == EDIT_COUNT_MAX)
+        if (j->count == COUNT_MAX)
             return -E2BIG;
         j->edits[j->count++] = (struct edit){.old = {.n = old_size}, .new = {.n = number}};
         old_size = 0;
@@ -50,7 +64,7 @@ static int read_sizes(struct job *j)
 }
 
 /* Finds the next text among what was received. */
-static int take_text(struct job *j, size_t *used, struct bytes *ret)
+static int take_text(struct edit_job *j, size_t *used, struct span *ret)
 {
     if (ret->n > j->texts.len - *used)
         return -EINVAL;
@@ -59,140 +73,312 @@ static int take_text(struct job *j, size_t *used, struct bytes *ret)
     return 0;
 }
 
-static int find_texts(struct job *j)
+static int receive_edits(struct edit_job *j, struct error *err)
 {
     size_t used = 0;
-    for (size_t i = 0; i < j->count; i++)
+    int sizes = read_sizes(j), r = file_receive(j->c, &j->texts);
+    if (r == -ENOBUFS)
+        return error_set(err, E2BIG, "the texts of the edits have more than %u MiB",
+                         TEXTS_MAX >> 20);
+    if (r < 0)
+        return error_errno(err, -r, "receiving the edits");
+    if (sizes == -E2BIG)
+        return error_set(err, E2BIG, "more than %u edits in one request", COUNT_MAX);
+    for (size_t i = 0; sizes >= 0 && i < j->count; i++)
         if (take_text(j, &used, &j->edits[i].old) < 0 || take_text(j, &used, &j->edits[i].new) < 0)
-            return -EINVAL;
-    return used == j->texts.len ? 0 : -EINVAL;
-}
-
-/* Refuses an edit that means nothing. */
-static int check_edit(const struct edit *e, struct error *err)
-{
-    if (e->old.n == 0)
-        return error_set(err, EINVAL, "`old` is empty: write_file writes a whole file");
-    if (bytes_same(e->old, e->new))
-        return error_set(err, EINVAL, "`old` and `new` are the same: there is nothing to change");
-    return 0;
-}
-
-static int check_edits(struct job *j, struct error *err)
-{
+            sizes = -EINVAL;
+    if (sizes < 0 || used != j->texts.len)
+        return error_set(err, EINVAL, "the edits are malformed");
     for (size_t i = 0; i < j->count; i++) {
-        int r = check_edit(&j->edits[i], err);
+        const struct edit *e = &j->edits[i];
+        if (e->old.n == 0)
+            r = error_set(err, EINVAL, "`old` is empty: write_file writes a whole file");
+        else if (span_same(e->old, e->new))
+            r = error_set(err, EINVAL, "`old` and `new` are the same: there is nothing to change");
         if (r < 0)
             return j->count == 1 ? r : error_wrap(err, "edit %zu of %zu", i + 1, j->count);
     }
     return 0;
 }
 
-static int receive(struct job *j, struct error *err)
-{
-    int sizes = read_sizes(j), r = file_receive(j->c, &j->texts);
-    if (r == -ENOBUFS)
-        return error_set(err, E2BIG, "the texts of the edits have more than %u MiB",
-                         EDIT_DATA_MAX >> 20);
-    if (r < 0)
-        return error_errno(err, -r, "the edits did not come whole");
-    if (sizes == -E2BIG)
-        return error_set(err, E2BIG, "more than %u edits in one request", EDIT_COUNT_MAX);
-    if (sizes < 0 || find_texts(j) < 0)
-        return error_set(err, EINVAL, "the edits are malformed");
-    return check_edits(j, err);
-}
-
-static int read_whole(struct job *j, struct error *err)
+static int read_file(struct edit_job *j, struct error *err)
 {
     _cleanup_fd_ int fd = -1;
     const char *name;
     int r = file_open_regular(j->c, &fd, &j->st, err);
     if (r < 0)
-        return similar_explain(j->c, r, err);
+        return similar_names_explain(j->c, r, err);
     r = io_read_all(fd, &j->before);
     if (r == -ENOBUFS)
         return error_set(err, EFBIG,
                          "%.400s: has more than %u MiB: edit it with a program, in bash",
-                         j->c->path, MATCH_TEXT_MAX >> 20);
+                         j->c->path, EDIT_TEXT_MAX >> 20);
     if (r < 0)
         return file_error(j->c, -r, j->c->path, err);
     enum filekind kind =
         j->before.len ? filekind_of(j->before.data, j->before.len, &name) : FILEKIND_TEXT;
     if (kind == FILEKIND_UTF16LE || kind == FILEKIND_UTF16BE)
         return error_set(err, EILSEQ,
-                         "%.400s: is UTF-16, which is not edited: convert it with iconv, in bash",
+                         "%.400s: is UTF-16, which edit_file does not edit: convert it with iconv, "
+                         "in bash",
                          j->c->path);
     return 0;
 }
 
-static struct bytes bytes_of(const struct buf *b)
-{
-    return (struct bytes){b->data, b->len};
-}
-
 /* Makes one edit after the other, each in what the one before it left. */
-static int make_edits(struct job *j)
+static int make_edits(struct edit_job *j)
 {
-    struct bytes text = bytes_of(&j->before);
-    struct edit_done *d = &j->done;
+    struct span text = span_of(&j->before);
     for (size_t i = 0; i < j->count; i++) {
-        struct buf next = BUF_INIT(MATCH_TEXT_MAX);
-        d->failed = i + 1;
-        int r = match_apply(text, &j->edits[i], &next, &d->match);
+        struct buf next = BUF_INIT(EDIT_TEXT_MAX);
+        j->failed = i + 1;
+        int r = edit_apply(text, &j->edits[i], &next, &j->match);
         if (r < 0) {
             buf_free(&next);
             if (r == -ENOENT)
-                explain_missing(text, &j->edits[i], &d->why, &d->place);
+                edit_explain(text, &j->edits[i], &j->why, &j->nearest);
             return r;
         }
-        d->replaced += d->match.count;
-        d->endings |= d->match.endings;
+        j->replaced += j->match.count;
+        j->endings |= j->match.endings;
         buf_free(&j->after);
         j->after = next;
-        text = bytes_of(&j->after);
+        text = span_of(&j->after);
     }
-    d->failed = 0;
+    j->failed = 0;
     return 0;
 }
 
-static int work(struct job *j, struct error *err)
+/* 0 if the file of that name is still what was read; -EBUSY if not; -ETXTBSY if another process has
+ * it open for writing: what it writes later would be lost. The kernel grants a read lease only if
+ * nobody has. While *ret_fd is open, who opens the file for writing waits, and no further lease is
+ * granted. */
+static int check_unchanged(int dir, const char *name, struct span before, int *ret_fd)
 {
-    struct edit_done *d = &j->done;
-    int r = receive(j, err);
-    if (r >= 0)
-        r = read_whole(j, err);
+    struct stat st;
+    int fd = *ret_fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return -EBUSY;
+    if (fcntl(fd, F_SETLEASE, F_RDLCK) < 0 && errno == EAGAIN)
+        return -ETXTBSY;
+    /* Its times are too coarse to tell. */
+    return content_holds(fd, before.data, before.n) ? 0 : -EBUSY;
+}
+
+static int rename_beside(const struct place *p, const char *beside, unsigned flags)
+{
+    return sys_renameat2(p->dir, beside, p->dir, p->name, flags) < 0 ? -errno : 0;
+}
+
+/* Puts the file that waits beside back in place of ours. If another process has put a newer one
+ * there since, what comes out is not ours: then that one goes back, and so on. The newest stays. */
+static int put_back(const struct place *p, const char *beside, ino_t ours)
+{
+    for (int i = 0; i < PUT_BACK_MAX; i++) {
+        struct stat waits, came;
+        if (fstatat(p->dir, beside, &waits, AT_SYMLINK_NOFOLLOW) < 0)
+            return -errno;
+        int r = rename_beside(p, beside, RENAME_EXCHANGE);
+        if (r == -ENOENT) { /* the place is empty now */
+            r = rename_beside(p, beside, RENAME_NOREPLACE);
+            if (r != -EEXIST)
+                return r;
+            continue;
+        }
+        if (r < 0)
+            break;
+        if (fstatat(p->dir, beside, &came, AT_SYMLINK_NOFOLLOW) < 0)
+            return -errno;
+        if (came.st_ino == ours)
+            return 0;
+        ours = waits.st_ino;
+    }
+    return rename_beside(p, beside, 0);
+}
+
+/* Puts the new file, which has a name beside, in the place of the old one. The kernel cannot
+ * exchange on the condition that a name still is a certain file, so what came out is checked again.
+ * Where it cannot exchange at all, checking before has to do. */
+static int replace_file(const struct place *p, const char *beside, struct span before)
+{
+    _cleanup_fd_ int old = -1, out = -1;
+    struct stat ours;
+    int r = check_unchanged(p->dir, p->name, before, &old);
+    if (r >= 0 && fstatat(p->dir, beside, &ours, AT_SYMLINK_NOFOLLOW) < 0)
+        r = -errno;
     if (r < 0)
         return r;
-    d->count = j->count;
+    r = rename_beside(p, beside, RENAME_EXCHANGE);
+    if (r == -EINVAL || r == -ENOSYS)
+        return rename_beside(p, beside, 0);
+    if (r < 0)
+        return r == -ENOENT ? -EBUSY : r;
+    r = check_unchanged(p->dir, beside, before, &out);
+    if (r == 0)
+        return unlinkat(p->dir, beside, 0) < 0 ? -errno : 0;
+    int back = put_back(p, beside, ours.st_ino);
+    return back < 0 ? back : r;
+}
+
+static int write_file(struct edit_job *j, struct error *err)
+{
+    struct file_call *c = j->c;
+    _cleanup_place_ struct place p = PLACE_INIT;
+    _cleanup_fd_ int fd = -1;
+    char beside[PLACE_BESIDE_MAX];
+    int r = place_find(c, &p);
+    if (r >= 0 && (r = place_need_writable(&p, c->path, err)) < 0)
+        return r;
+    if (r >= 0)
+        r = place_open_beside(&p, beside, &fd);
+    if (r < 0)
+        return file_error(c, -r, c->path, err);
+    r = io_write_all(fd, j->after.data, j->after.len);
+    if (r >= 0 && fchmod(fd, j->st.st_mode & 07777) < 0)
+        r = -errno;
+    if (r >= 0)
+        r = replace_file(&p, beside, span_of(&j->before));
+    if (r < 0)
+        unlinkat(p.dir, beside, 0);
+    return r < 0 && r != -EBUSY && r != -ETXTBSY ? file_error(c, -r, c->path, err) : r;
+}
+
+/* One piece of the diff, which is a whole line unless it is the sign before one. */
+static int take_diff_piece(void *data, const void *bytes, size_t n)
+{
+    struct buf *diff = data;
+    const uint8_t *s = bytes;
+    if (diff->len > DIFF_MAX)
+        return -ENOBUFS;
+    if (n <= DIFF_LINE_MAX)
+        return buf_append(diff, s, n);
+    size_t kept = DIFF_LINE_MAX - utf8_cut_end(s, DIFF_LINE_MAX);
+    buf_append(diff, s, kept);
+    return buf_printf(diff, " … [%zu more bytes in this line]%s", n - kept,
+                      s[n - 1] == '\n' ? "\n" : "");
+}
+
+/* The RESULT of what was changed, with the diff in a DATA frame before it. */
+static int answer_done(struct edit_job *j)
+{
+    struct buf *out = &j->c->out;
+    _cleanup_buf_ struct buf diff = BUF_INIT(DIFF_MAX + 4 * DIFF_LINE_MAX);
+    struct linediff d;
+    uint64_t line = 0;
+    bool cut = true;
+    if (linediff_make(j->before.data, j->before.len, j->after.data, j->after.len, &d) >= 0) {
+        line = d.count ? d.skipped + d.changes[0].b_line + 1 : 0;
+        cut = linediff_print(&d, take_diff_piece, &diff) < 0;
+        linediff_free(&d);
+    }
+    while (cut && diff.len && diff.data[diff.len - 1] != '\n')
+        diff.len--;
+    if (diff.len) {
+        size_t at = wire_begin(out, WIRE_DATA);
+        wire_put(out, WIRE_K_DATA, diff.data, diff.len);
+        wire_end(out, at);
+    }
+    size_t at = wire_begin(out, WIRE_RESULT);
+    wire_put_u64(out, WIRE_K_COUNT, j->replaced);
+    wire_put_u64(out, WIRE_K_SIZE, j->after.len);
+    if (line)
+        wire_put_u64(out, WIRE_K_LINE, line);
+    if (cut)
+        wire_put_u64(out, WIRE_K_TOO_MANY, 1);
+    if (j->endings)
+        wire_put_u64(out, WIRE_K_ENDINGS, WIRE_ENDS_CRLF);
+    wire_end(out, at);
+    return 0;
+}
+
+static void put_places(const struct edit_match *m, struct buf *text)
+{
+    uint64_t shown = m->count < EDIT_PLACES_MAX ? m->count : EDIT_PLACES_MAX;
+    buf_printf(text, "`old` is there %" PRIu64 " times, at lines", m->count);
+    for (uint64_t i = 0; i < shown; i++)
+        buf_printf(text, "%s %" PRIu64, i == 0 ? "" : i + 1 == m->count ? " and" : ",", m->line[i]);
+    buf_append_str(text, shown < m->count ? " and further on" : "");
+    buf_append_str(
+        text, ". Add lines around it until it is unique, or set `all` to replace every one.\n");
+}
+
+/* The RESULT of a refusal: r is -ENOENT, -ENOTUNIQ, -EBUSY or -ETXTBSY. */
+static int answer_refused(struct edit_job *j, int r)
+{
+    struct buf *out = &j->c->out;
+    _cleanup_buf_ struct buf text = BUF_INIT(EDIT_EXPLAIN_MAX + 1024);
+    bool about_an_edit = r == -ENOENT || r == -ENOTUNIQ;
+    uint64_t reason = WIRE_NOT_FOUND;
+    buf_printf(&text, "%.400s: ", j->c->path);
+    if (about_an_edit && j->count > 1)
+        buf_printf(&text, "edit %zu of %zu cannot be made, so none was. ", j->failed, j->count);
+    if (r == -EBUSY) {
+        reason = WIRE_CHANGED;
+        buf_append_str(&text, "another process changed it while it was edited; nothing was changed "
+                              "by this call. Read it again.\n");
+    } else if (r == -ETXTBSY) {
+        reason = WIRE_BEING_WRITTEN;
+        buf_append_str(&text, "another process has it open for writing, and what it writes would "
+                              "be lost; nothing was changed. Try again, or end that process.\n");
+    } else if (r == -ENOTUNIQ) {
+        reason = WIRE_NOT_UNIQUE;
+        put_places(&j->match, &text);
+    } else {
+        buf_append_str(&text, "`old` is nowhere in the file; nothing was changed.\n");
+        buf_append(&text, j->why.data, j->why.len);
+    }
+    size_t at = wire_begin(out, WIRE_RESULT);
+    wire_put_u64(out, WIRE_K_CODE, (uint64_t)-r);
+    wire_put_u64(out, WIRE_K_REASON, reason);
+    if (about_an_edit)
+        wire_put_u64(out, WIRE_K_FAILED_EDIT, j->failed);
+    wire_put(out, WIRE_K_TEXT, text.data, text.len);
+    if (r == -ENOTUNIQ) {
+        wire_put_u64(out, WIRE_K_COUNT, j->match.count);
+        for (uint64_t i = 0; i < j->match.count && i < EDIT_PLACES_MAX; i++)
+            wire_put_u64(out, WIRE_K_LINE, j->match.line[i]);
+    } else if (r == -ENOENT && j->nearest.count) {
+        wire_put_u64(out, WIRE_K_LINE, j->nearest.line);
+        wire_put_u64(out, WIRE_K_LINES, j->nearest.count);
+    }
+    wire_end(out, at);
+    return 0;
+}
+
+static int edit_job_run(struct edit_job *j, struct error *err)
+{
+    int r = receive_edits(j, err);
+    if (r >= 0)
+        r = read_file(j, err);
+    if (r < 0)
+        return r;
     r = make_edits(j);
     if (r == -ENOENT || r == -ENOTUNIQ)
-        return edit_answer_refused(j->c, d, r);
+        return answer_refused(j, r);
     if (r == -E2BIG)
         return error_set(err, EFBIG, "%.400s: would have more than %u MiB", j->c->path,
-                         MATCH_TEXT_MAX >> 20);
+                         EDIT_TEXT_MAX >> 20);
     if (r < 0)
         return error_errno(err, -r, "%.400s", j->c->path);
-    r = bytes_same(bytes_of(&j->before), bytes_of(&j->after))
-            ? 0
-            : edit_swap(j->c, j->st.st_mode, bytes_of(&j->before), bytes_of(&j->after), err);
+    if (!span_same(span_of(&j->before), span_of(&j->after)))
+        r = write_file(j, err);
     if (r == -EBUSY || r == -ETXTBSY)
-        return edit_answer_refused(j->c, d, r);
-    if (r < 0)
-        return r;
-    return edit_answer_done(j->c, d, bytes_of(&j->before), bytes_of(&j->after));
+        return answer_refused(j, r);
+    return r < 0 ? r : answer_done(j);
 }
 
 int file_edit(struct file_call *c, struct error *err)
 {
-    static struct job j;
-    j = (struct job){.c = c,
-                     .texts = BUF_INIT(EDIT_DATA_MAX),
-                     .before = BUF_INIT(MATCH_TEXT_MAX),
-                     .after = BUF_INIT(MATCH_TEXT_MAX),
-                     .done = {.why = BUF_INIT(EXPLAIN_MAX)}};
-    int r = work(&j, err);
-    buf_free(&j.done.why);
-    job_free(&j);
+    static struct edit_job j;
+    j = (struct edit_job){.c = c,
+                          .texts = BUF_INIT(TEXTS_MAX),
+                          .before = BUF_INIT(EDIT_TEXT_MAX),
+                          .after = BUF_INIT(EDIT_TEXT_MAX),
+                          .why = BUF_INIT(EDIT_EXPLAIN_MAX)};
+    int r = edit_job_run(&j, err);
+    buf_free(&j.texts);
+    buf_free(&j.before);
+    buf_free(&j.after);
+    buf_free(&j.why);
     return r;
 }

@@ -101,12 +101,12 @@ int place_hunks(const struct place_call *call, struct text_lines *file, struct b
                 struct place_result *ret);
 
 /* Where a hunk that has no place was perhaps meant to go, and what differs there. */
-struct nearest {
+struct hunk_nearest {
     size_t line; /* of the first line that differs, from 1; 0 if nothing in the file is like it */
     size_t expected, n_expected; /* the differing lines of the hunk, among those it looks for */
     size_t found, n_found;       /* the lines of the file that stand there, from 0 */
 };
 
 /* `guess` is where the hunk says it belongs, from 0. 0 or -ENOMEM. */
-int nearest_find(const struct text_lines *file, const struct text_line *want, size_t n,
-                 size_t guess, struct nearest *ret);
+int hunk_nearest_find(const struct text_lines *file, const struct text_line *want, size_t n,
+                      size_t guess, struct hunk_nearest *ret);

@@ -36,7 +36,7 @@ static void put_lines(struct buf *out, uint16_t key, const struct text_line *lin
 static void send_reject(void *data, const struct plan_reject *r)
 {
     struct file_call *c = data;
-    const struct nearest *near = &r->near;
+    const struct hunk_nearest *near = &r->near;
     size_t at = wire_begin(&c->out, WIRE_ENTRY);
     wire_put(&c->out, WIRE_K_PATH, r->path, strnlen(r->path, PATH_MAX));
     wire_put_str(&c->out, WIRE_K_TEXT, r->reason);

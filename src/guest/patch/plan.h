@@ -58,7 +58,7 @@ struct plan_reject {
     size_t hunk;         /* from 1; 0: it is about the file as a whole */
     struct slice header; /* of the hunk */
     const char *reason;
-    struct nearest near;
+    struct hunk_nearest near;
     const struct text_lines *file; /* the lines of the file, and those that the hunk looks for */
     const struct text_line *want;
 };

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "similar.h"
+#include "similar_names.h"
 #include "banned.h"
 
 #define NAMES_READ  10000 /* of one folder */
@@ -25,7 +25,7 @@ static unsigned least(unsigned a, unsigned b)
 
 /* The distance of Damerau and Levenshtein (neighbours swapped count once), three rows of the matrix
  * kept. */
-unsigned similar_distance(const char *a, const char *b, unsigned limit)
+unsigned similar_names_distance(const char *a, const char *b, unsigned limit)
 {
     unsigned rows[3][NAME_LONG + 1];
     size_t n = strlen(a), m = strlen(b);
@@ -56,9 +56,9 @@ struct suggestions {
     char name[SUGGESTIONS][NAME_MAX + 1];
 };
 
-static void offer(struct suggestions *s, const char *name)
+static void suggestions_offer(struct suggestions *s, const char *name)
 {
-    unsigned d = similar_distance(s->wanted, name, s->limit);
+    unsigned d = similar_names_distance(s->wanted, name, s->limit);
     size_t at = s->count;
     if (d > s->limit)
         return;
@@ -75,7 +75,7 @@ static void offer(struct suggestions *s, const char *name)
     snprintf(s->name[at], sizeof s->name[at], "%s", name);
 }
 
-static void look_through(struct suggestions *s, int folder)
+static void suggestions_read(struct suggestions *s, int folder)
 {
     DIR *dir = fdopendir(folder);
     struct dirent *e;
@@ -85,12 +85,12 @@ static void look_through(struct suggestions *s, int folder)
     }
     for (int i = 0; i < NAMES_READ && (e = readdir(dir)); i++)
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            offer(s, e->d_name);
+            suggestions_offer(s, e->d_name);
     closedir(dir);
 }
 
 /* Adds to the text as far as there is room. */
-static void add(struct error *err, const char *fmt, const char *a, const char *b)
+static void append_text(struct error *err, const char *fmt, const char *a, const char *b)
 {
     size_t n = strlen(err->text);
     snprintf(err->text + n, sizeof err->text - n, fmt, a, b);
@@ -104,17 +104,21 @@ static void suggest(struct file_call *c, const char *folder, const char *name, s
     int fd = -1;
     if (file_resolve(c, *folder ? folder : ".", O_RDONLY | O_DIRECTORY | O_NONBLOCK, &fd) < 0)
         return;
-    look_through(&s, fd);
+    suggestions_read(&s, fd);
     for (size_t i = 0; i < s.count; i++) {
-        add(err, "%s'%.200s", i == 0 ? "; did you mean " : i + 1 < s.count ? ", " : " or ", folder);
-        add(err, "%s%.200s'", *folder && strcmp(folder, "/") != 0 ? "/" : "", s.name[i]);
+        append_text(err, "%s'%.200s",
+                    i == 0            ? "; did you mean "
+                    : i + 1 < s.count ? ", "
+                                      : " or ",
+                    folder);
+        append_text(err, "%s%.200s'", *folder && strcmp(folder, "/") != 0 ? "/" : "", s.name[i]);
     }
     if (s.count)
-        add(err, "%s%s", "?", "");
+        append_text(err, "%s%s", "?", "");
 }
 
-/* A last link that leads to nothing: tells where to. */
-static bool tell_link(struct file_call *c, struct error *err)
+/* The path is a link to something that does not exist: says to what. */
+static bool explain_link(struct file_call *c, struct error *err)
 {
     char target[256];
     _cleanup_fd_ int fd = -1;
@@ -129,7 +133,7 @@ static bool tell_link(struct file_call *c, struct error *err)
 }
 
 /* Goes down the path to the first name that is missing, and says which it is. */
-static void tell_missing(struct file_call *c, struct error *err)
+static void explain_missing_part(struct file_call *c, struct error *err)
 {
     char path[PATH_MAX];
     size_t n = strlen(c->path), above = 0;
@@ -148,7 +152,7 @@ static void tell_missing(struct file_call *c, struct error *err)
             error_set(err, ENOENT, "%.400s: there is no %s", c->path,
                       last ? "such file" : "folder ");
             if (!last)
-                add(err, "'%.400s'%s", path, "");
+                append_text(err, "'%.400s'%s", path, "");
             if (at > 0)
                 path[above ? above : 1] = 0; /* "a/b" → "a", "/a" → "/" */
             suggest(c, at > 0 ? path : "", name, err);
@@ -160,9 +164,9 @@ static void tell_missing(struct file_call *c, struct error *err)
     }
 }
 
-int similar_explain(struct file_call *c, int r, struct error *err)
+int similar_names_explain(struct file_call *c, int r, struct error *err)
 {
-    if (r == -ENOENT && !tell_link(c, err))
-        tell_missing(c, err);
+    if (r == -ENOENT && !explain_link(c, err))
+        explain_missing_part(c, err);
     return r;
 }

@@ -5,9 +5,9 @@
 #include "file.h"
 
 /* Says more about a failure `r` to open c->path, if more can be found out. Returns r. */
-int similar_explain(struct file_call *c, int r, struct error *err);
+int similar_names_explain(struct file_call *c, int r, struct error *err);
 
 /* How alike two names are: 0 if they are the same but for case, else the number of single changes
  * (insert, delete, replace, swap neighbours) from one to the other, or `limit` + 1 if it takes
  * more. */
-unsigned similar_distance(const char *a, const char *b, unsigned limit);
+unsigned similar_names_distance(const char *a, const char *b, unsigned limit);

@@ -145,8 +145,8 @@ static size_t shift_end(const struct search *s, size_t begin, size_t n, bool tai
     return best;
 }
 
-int nearest_find(const struct text_lines *file, const struct text_line *want, size_t n,
-                 size_t guess, struct nearest *ret)
+int hunk_nearest_find(const struct text_lines *file, const struct text_line *want, size_t n,
+                      size_t guess, struct hunk_nearest *ret)
 {
     _cleanup_free_ struct search *s = calloc(1, sizeof *s);
     if (!s)
@@ -155,7 +155,7 @@ int nearest_find(const struct text_lines *file, const struct text_line *want, si
     s->want = want;
     s->n = n < WANT_MAX ? n : WANT_MAX;
     s->guess = guess;
-    *ret = (struct nearest){.n_expected = s->n};
+    *ret = (struct hunk_nearest){.n_expected = s->n};
     if (n == 0 || file->count == 0)
         return 0;
     _cleanup_free_ uint32_t *votes = s->votes = calloc(file->count + s->n + 1, sizeof *votes);
@@ -172,10 +172,10 @@ int nearest_find(const struct text_lines *file, const struct text_line *want, si
     size_t to = end > tail ? end - tail : 0; /* end + n - tail, less n */
     from = from < count ? from : count;
     to = to > count ? count : to;
-    *ret = (struct nearest){.line = from + 1,
-                            .expected = head,
-                            .n_expected = s->n - head - tail,
-                            .found = from,
-                            .n_found = to > from ? to - from : 0};
+    *ret = (struct hunk_nearest){.line = from + 1,
+                                 .expected = head,
+                                 .n_expected = s->n - head - tail,
+                                 .found = from,
+                                 .n_found = to > from ? to - from : 0};
     return 0;
 }

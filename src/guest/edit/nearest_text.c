@@ -1,0 +1,266 @@
+/*
+ * The lines of a text that are most like those of `old`.
+ *
+ * Lines are compared folded, by a hash. Each line of the text that is the same as one of `old`
+ * votes for where `old` would begin; rare lines count more than common ones. If no line is the
+ * same, the line wins that has most pairs of characters in common with one of the longest of `old`.
+ * The text is walked a fixed number of times, and what is remembered of it is bounded.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "cleanup.h"
+#include "edit_text.h"
+#include "banned.h"
+
+#define OLD_LINES_MAX 2000u /* of `old` that are looked at */
+#define HITS_MAX      20000u
+#define HITS_OF_LINE  64u /* a line that is there more often tells nothing */
+#define WEAK_FOLDED   3u  /* a line with fewer characters, such as `}`, tells little */
+#define WEIGHT_MAX    64u
+#define LIKENESS_MIN  50u /* percent */
+#define CONTAINED     85u /* percent at most for a line that holds another one */
+#define ANCHORS_MAX   3
+#define ANCHOR_LEAST  4u /* a shorter line is like too many others */
+#define PAIRS_WORDS   16
+#define PAIRS_BYTES   120u /* of a folded line from which pairs are taken: more fill the set */
+
+struct line_form {
+    uint64_t hash;   /* of the folded line */
+    uint32_t folded; /* its length */
+    uint32_t pairs;  /* how many bits are set in: */
+    uint64_t set[PAIRS_WORDS];
+};
+
+/* A walk over the lines of a text that are not blank; zero but for the text at first. */
+struct line_walk {
+    struct span text;
+    size_t next;    /* offset of the next line */
+    uint64_t lines; /* passed so far: the current line has the number lines - 1, from 0 */
+    struct span current;
+    struct line_form form;
+};
+
+struct old_line {
+    uint64_t hash;
+    uint32_t folded;
+    uint32_t next; /* the next line with the same hash, plus 1; 0: none */
+    uint32_t hits; /* how often the text has it */
+};
+
+struct old_lines {
+    struct old_line *lines;
+    size_t count;
+    uint32_t *table; /* by hash: a line plus 1 */
+    uint32_t slots;
+};
+
+/* A line of the text that is the same as one of `old`: where `old` would begin. */
+struct hit {
+    int64_t start;
+    uint32_t old_line;
+};
+
+static uint64_t mix(uint64_t h)
+{
+    h ^= h >> 32;
+    h *= 0x9e3779b97f4a7c15u;
+    return h ^ h >> 29;
+}
+
+static struct line_form line_form_of(struct span line, bool with_pairs)
+{
+    struct line_form f = {.hash = 0xcbf29ce484222325u};
+    uint8_t before = 0;
+    for (size_t at = 0; at < line.n;) {
+        struct folded c = fold_at(line, at);
+        for (uint8_t i = 0; i < c.n; i++) {
+            f.hash = (f.hash ^ c.bytes[i]) * 0x100000001b3u;
+            if (with_pairs && f.folded > 0 && f.folded < PAIRS_BYTES) {
+                uint64_t bit = mix((uint64_t)before << 8 | c.bytes[i]) % (PAIRS_WORDS * 64);
+                f.set[bit / 64] |= (uint64_t)1 << bit % 64;
+            }
+            before = c.bytes[i];
+            f.folded++;
+        }
+        at += c.used;
+    }
+    for (size_t i = 0; with_pairs && i < PAIRS_WORDS; i++)
+        f.pairs += (uint32_t)__builtin_popcountll(f.set[i]);
+    return f;
+}
+
+static bool line_walk_next(struct line_walk *w, bool with_pairs)
+{
+    while (w->next < w->text.n) {
+        size_t end = span_line_end(w->text, w->next);
+        w->current = span_part(w->text, w->next, end);
+        w->form = line_form_of(w->current, with_pairs);
+        w->next = end;
+        w->lines++;
+        if (w->form.folded)
+            return true;
+    }
+    return false;
+}
+
+/* How much alike two lines are, in percent; perhaps 0 if it is not more than so much. */
+static unsigned line_likeness(const struct line_form *a, const struct line_form *b,
+                              unsigned more_than)
+{
+    unsigned common = 0, fewer = a->pairs < b->pairs ? a->pairs : b->pairs;
+    if (fewer == 0 || (fewer == b->pairs && 200 * fewer / (a->pairs + b->pairs) <= more_than))
+        return 0;
+    for (size_t i = 0; i < PAIRS_WORDS; i++)
+        common += (unsigned)__builtin_popcountll(a->set[i] & b->set[i]);
+    unsigned alike = 200 * common / (a->pairs + b->pairs);
+    unsigned contained = fewer == a->pairs ? CONTAINED * common / fewer : 0;
+    return alike > contained ? alike : contained;
+}
+
+static void old_lines_free(struct old_lines *o)
+{
+    free(o->lines);
+    free(o->table);
+}
+
+/* The slot of the lines with that hash, or the free one where they belong. */
+static uint32_t *old_lines_slot(const struct old_lines *o, uint64_t hash)
+{
+    uint32_t slot = (uint32_t)(mix(hash) & (o->slots - 1));
+    while (o->table[slot] && o->lines[o->table[slot] - 1].hash != hash)
+        slot = (slot + 1) & (o->slots - 1);
+    return &o->table[slot];
+}
+
+static int old_lines_make(struct span old, struct old_lines *o)
+{
+    uint64_t total = span_lines(old);
+    struct line_walk w = {.text = old};
+    o->count = total < OLD_LINES_MAX ? (size_t)total : OLD_LINES_MAX;
+    o->slots = 64;
+    while (o->slots < 2 * o->count)
+        o->slots *= 2;
+    o->lines = calloc(o->count + 1, sizeof *o->lines);
+    o->table = calloc(o->slots, sizeof *o->table);
+    if (!o->lines || !o->table)
+        return -ENOMEM;
+    while (line_walk_next(&w, false) && w.lines <= o->count) {
+        uint32_t *slot = old_lines_slot(o, w.form.hash);
+        o->lines[w.lines - 1] = (struct old_line){w.form.hash, w.form.folded, *slot, 0};
+        *slot = (uint32_t)w.lines;
+    }
+    return 0;
+}
+
+static int compare_hits(const void *a, const void *b)
+{
+    const struct hit *x = a, *y = b;
+    return (x->start > y->start) - (x->start < y->start);
+}
+
+static uint32_t hit_weight(const struct old_lines *o, const struct hit *h)
+{
+    const struct old_line *l = &o->lines[h->old_line];
+    if (l->hits == HITS_OF_LINE)
+        return 0;
+    return l->folded < WEAK_FOLDED ? 1 : WEIGHT_MAX / l->hits + 1;
+}
+
+/* The first line with the most votes, and the number of lines up to the last that voted. Votes for
+ * a line nearby count too, since lines may be missing. 0 if there are none. */
+static int vote(struct span text, struct old_lines *o, int64_t *ret_start, uint64_t *ret_count)
+{
+    struct line_walk w = {.text = text};
+    size_t count = 0, best_first = 0, best_last = 0;
+    int64_t slack = 2 + (int64_t)o->count / 10;
+    uint64_t sum = 0, best = 0;
+    _cleanup_free_ struct hit *hits = calloc(HITS_MAX, sizeof *hits);
+    if (!hits)
+        return -ENOMEM;
+    while (line_walk_next(&w, false))
+        for (uint32_t i = *old_lines_slot(o, w.form.hash); i; i = o->lines[i - 1].next) {
+            /* All lines with one hash have as many hits: too many for one, too many for all. */
+            if (o->lines[i - 1].hits == HITS_OF_LINE)
+                break;
+            o->lines[i - 1].hits++;
+            if (count < HITS_MAX)
+                hits[count++] = (struct hit){(int64_t)w.lines - (int64_t)i, i - 1};
+        }
+    qsort(hits, count, sizeof *hits, compare_hits);
+    for (size_t first = 0, i = 0; i < count; i++) {
+        sum += hit_weight(o, &hits[i]);
+        for (; hits[i].start - hits[first].start > slack; first++)
+            sum -= hit_weight(o, &hits[first]);
+        if (sum <= best)
+            continue;
+        best = sum;
+        best_first = first;
+        best_last = i;
+    }
+    if (best <= (o->count > 1)) /* a lone brace of several lines is no reason */
+        return 0;
+    *ret_start = hits[best_first].start;
+    *ret_count = 0;
+    for (size_t k = best_first; k <= best_last; k++) {
+        uint64_t reach = (uint64_t)(hits[k].start - *ret_start) + hits[k].old_line + 1;
+        *ret_count = reach > *ret_count && hit_weight(o, &hits[k]) ? reach : *ret_count;
+    }
+    return 1;
+}
+
+/* By the text's line that is most like one of the longest lines of `old`. */
+static bool find_most_alike(struct span text, struct span old, int64_t *ret_start)
+{
+    struct line_form anchors[ANCHORS_MAX] = {0};
+    uint64_t numbers[ANCHORS_MAX] = {0};
+    struct line_walk w = {.text = old};
+    unsigned best = LIKENESS_MIN - 1;
+    while (line_walk_next(&w, true) && w.lines <= OLD_LINES_MAX) {
+        size_t at = ANCHORS_MAX;
+        while (at > 0 && w.form.folded > anchors[at - 1].folded)
+            at--;
+        if (at == ANCHORS_MAX || w.form.folded < ANCHOR_LEAST)
+            continue;
+        for (size_t i = ANCHORS_MAX - 1; i > at; i--) {
+            anchors[i] = anchors[i - 1];
+            numbers[i] = numbers[i - 1];
+        }
+        anchors[at] = w.form;
+        numbers[at] = w.lines;
+    }
+    w = (struct line_walk){.text = text};
+    while (anchors[0].folded && line_walk_next(&w, true))
+        for (size_t i = 0; i < ANCHORS_MAX && anchors[i].folded; i++) {
+            unsigned percent = line_likeness(&anchors[i], &w.form, best);
+            if (percent > best) {
+                best = percent;
+                *ret_start = (int64_t)w.lines - (int64_t)numbers[i];
+            }
+        }
+    return best >= LIKENESS_MIN;
+}
+
+int nearest_text_find(struct span text, struct span old, struct line_range *ret)
+{
+    _cleanup_(old_lines_free) struct old_lines lines = {0};
+    int64_t start = 0; /* from 0, perhaps before the text */
+    uint64_t voted = 0, count = span_lines(old), total = span_lines(text);
+    int r = old_lines_make(old, &lines);
+    if (r >= 0)
+        r = vote(text, &lines, &start, &voted);
+    if (r < 0)
+        return r;
+    if (r == 0 && !find_most_alike(text, old, &start))
+        return 0;
+    count = voted > count ? voted : count;
+    if (start < 0) {
+        count -= (uint64_t)-start < count ? (uint64_t)-start : count;
+        start = 0;
+    }
+    if ((uint64_t)start >= total || count == 0)
+        return 0;
+    count = count < total - (uint64_t)start ? count : total - (uint64_t)start;
+    *ret = (struct line_range){(uint64_t)start + 1, count};
+    return 1;
+}
