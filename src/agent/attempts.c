@@ -1,8 +1,8 @@
 /*
- * --attempts N --test CMD: N conversations at the same goal, each in a thread with a history, a box
- * and a model of its own. When one has ended its work is tested in a fork of its box, so that what
- * the test leaves behind is in nobody's way. The agent goes on as the best of them; the boxes of
- * the others end, their histories stay.
+ * --attempts N --test CMD: N conversations on the same goal, each in a thread with a history, a box
+ * and a model of its own. When one has ended, its work is tested in a fork of its box, so that the
+ * test leaves nothing behind in it. The agent continues as the best of them; the boxes of the
+ * others are removed, their histories stay.
  */
 #include <errno.h>
 #include <poll.h>
@@ -12,7 +12,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "agent_private.h"
+#include "agent_session.h"
 #include "folder_watch.h"
 #include "banned.h"
 
@@ -30,13 +30,13 @@ struct trial {
 struct attempts {
     const char *words, *test;
     const struct attempts_sink *sink;
-    pthread_mutex_t telling;
+    pthread_mutex_t sink_lock;
     int ended; /* an eventfd that counts those that have */
     struct trial *all;
     unsigned n;
 };
 
-static void relay(void *data, const struct agent_event *e)
+static void trial_relay(void *data, const struct agent_event *e)
 {
     struct trial *t = data;
     if (e->kind == AGENT_DONE)
@@ -45,64 +45,59 @@ static void relay(void *data, const struct agent_event *e)
         snprintf(t->result->why, sizeof t->result->why, "%.150s", e->why);
     if (!t->of->sink)
         return;
-    pthread_mutex_lock(&t->of->telling);
+    pthread_mutex_lock(&t->of->sink_lock);
     t->of->sink->event(t->of->sink->data, t->number, e);
-    pthread_mutex_unlock(&t->of->telling);
+    pthread_mutex_unlock(&t->of->sink_lock);
 }
 
-static uint64_t count_of(const json_t *data, const char *name)
+static uint64_t report_count(const json_t *data, const char *name)
 {
-    json_int_t n = json_integer_value(json_object_get(data, name));
+    json_int_t n = json_get_integer(data, name);
     return n > 0 ? (uint64_t)n : 0;
 }
 
-/* Where no report was understood there is the exit status, which is one test. */
-static void take_report(const struct tool_result *result, struct attempt *ret)
+/* Runs the test in a fork of the box. Where no report was understood, the exit status counts as one
+ * test. */
+static int trial_test(struct trial *t, struct error *err)
 {
-    const json_t *status = json_object_get(result->data, "exit_code");
-    if (!json_is_integer(status)) {
-        snprintf(ret->why, sizeof ret->why, "the test could not be run: %.*s",
-                 (int)(result->text.len < 120 ? result->text.len : 120),
-                 result->text.len ? (const char *)result->text.data : "");
-        return;
-    }
-    ret->tested = true;
-    ret->test_status = (int)json_integer_value(status);
-    ret->passed = count_of(result->data, "passed");
-    ret->failed = count_of(result->data, "failed") + count_of(result->data, "errors");
-}
-
-static int test_in_fork(struct trial *t, struct workbox *fork, struct error *err)
-{
+    struct attempt *ret = t->result;
+    struct workbox *fork = NULL;
     struct tool_session *session = NULL;
     struct tool_result result = TOOL_RESULT_INIT;
-    int r = tool_session_new(workbox_tools(fork), "main", &session, err);
-    if (r < 0)
-        return r;
-    json_t *input = json_pack("{s:s}", "command", t->of->test);
-    struct tool_request q = {.tool = &TOOL_RUN_TESTS, .input = input, .cancel = t->agent->cancel};
-    tool_call(session, &q, &result);
-    take_report(&result, t->result);
+    int r = workbox_fork(t->agent->box, NULL, &fork, err);
+    if (r == 0)
+        r = tool_session_new(workbox_tools(fork), "main", &session, err);
+    if (r == 0) {
+        json_t *input = json_pack("{s:s}", "command", t->of->test);
+        struct tool_request q = {
+            .tool = &TOOL_RUN_TESTS, .input = input, .cancel = t->agent->cancel};
+        tool_call(session, &q, &result);
+        json_decref(input);
+        ret->tested = json_is_integer(json_object_get(result.data, "exit_code"));
+        if (ret->tested) {
+            ret->test_status = (int)json_get_integer(result.data, "exit_code");
+            ret->passed = report_count(result.data, "passed");
+            ret->failed = report_count(result.data, "failed") + report_count(result.data, "errors");
+        } else {
+            r = error_set(err, EIO, "cannot run the test: %.*s",
+                          (int)(result.text.len < 120 ? result.text.len : 120),
+                          result.text.len ? (const char *)result.text.data : "");
+        }
+    }
     tool_result_free(&result);
-    json_decref(input);
     tool_session_free(session);
-    return 0;
+    workbox_free(fork, true);
+    return r;
 }
 
-static void test(struct trial *t)
+static void *trial_thread(void *data)
 {
+    struct trial *t = data;
     struct error err = {0};
-    struct workbox *fork = NULL;
-    int r = workbox_fork(t->agent->box, NULL, &fork, &err);
-    if (r == 0)
-        r = test_in_fork(t, fork, &err);
-    workbox_free(fork, true);
+    const uint64_t one = 1;
+    int r = agent_turn(t->agent, t->of->words, &err);
     if (r < 0)
         snprintf(t->result->why, sizeof t->result->why, "%.150s", err.text);
-}
-
-static void measure(struct trial *t)
-{
     struct agent_changes changes = {0};
     if (agent_changes(t->agent, &changes, NULL) == 0) {
         t->result->files = changes.count;
@@ -112,34 +107,23 @@ static void measure(struct trial *t)
     agent_changes_free(&changes);
     t->result->usage = t->agent->usage;
     t->result->money = t->agent->money;
-}
-
-static void *run(void *data)
-{
-    struct trial *t = data;
-    struct error err = {0};
-    const uint64_t one = 1;
-    int r = agent_turn(t->agent, t->of->words, &err);
-    if (r < 0)
+    if (!t->agent->turn.interrupted && trial_test(t, &err) < 0)
         snprintf(t->result->why, sizeof t->result->why, "%.150s", err.text);
-    measure(t);
-    if (!t->agent->turn.interrupted)
-        test(t);
     if (write(t->of->ended, &one, sizeof one) < 0) {
         /* The counter holds more than there are attempts. */
     }
     return NULL;
 }
 
-static int open_trial(struct agent *a, struct trial *t, struct error *err)
+static int trial_open(struct agent *a, struct trial *t, struct error *err)
 {
     struct workbox *box = NULL;
     int r = workbox_fork(a->box, NULL, &box, err);
     if (r == 0)
         r = agent_fork_with(a, box, history_turns(a->history),
-                            &(struct agent_sink){.event = relay, .data = t}, &t->agent, err);
-    if (r == 0 && a->aside.len)
-        agent_mention(t->agent, (const char *)a->aside.data, a->aside.len);
+                            &(struct agent_sink){.event = trial_relay, .data = t}, &t->agent, err);
+    if (r == 0 && a->prompt_notes.len)
+        prompt_note(t->agent, (const char *)a->prompt_notes.data, a->prompt_notes.len);
     if (r == 0) /* one of them goes on with the watch of the agent that was forked */
         t->agent->watch = folder_watch_free(t->agent->watch);
     if (r == 0)
@@ -150,8 +134,8 @@ static int open_trial(struct agent *a, struct trial *t, struct error *err)
     return r;
 }
 
-/* Until all have ended; the person's wish to stop goes to each of them. */
-static void wait_for_all(struct agent *a, struct attempts *s, unsigned running)
+/* Until all have ended; an interrupt goes to each of them. */
+static void attempts_wait(struct agent *a, struct attempts *s, unsigned running)
 {
     bool told = false;
     while (running > 0) {
@@ -170,24 +154,24 @@ static void wait_for_all(struct agent *a, struct attempts *s, unsigned running)
     }
 }
 
-static void run_all(struct agent *a, struct attempts *s)
+static void attempts_run(struct agent *a, struct attempts *s)
 {
     unsigned running = 0;
     for (unsigned i = 0; i < s->n; i++) {
         struct trial *t = &s->all[i];
-        t->started = pthread_create(&t->thread, NULL, run, t) == 0;
+        t->started = pthread_create(&t->thread, NULL, trial_thread, t) == 0;
         running += t->started;
         if (!t->started)
-            snprintf(t->result->why, sizeof t->result->why, "no thread could be started for it");
+            snprintf(t->result->why, sizeof t->result->why, "cannot start a thread");
     }
-    wait_for_all(a, s, running);
+    attempts_wait(a, s, running);
     for (unsigned i = 0; i < s->n; i++)
         if (s->all[i].started)
             pthread_join(s->all[i].thread, NULL);
 }
 
-/* The agent goes on with the conversation and the box of the winner. */
-static void become(struct agent *a, struct agent *winner)
+/* The agent continues with the conversation and the box of the winner. */
+static void agent_become(struct agent *a, struct agent *winner)
 {
     struct agent_sink sink = a->sink;
     struct agent_options options = a->options;
@@ -208,13 +192,27 @@ static void become(struct agent *a, struct agent *winner)
         agent_set_host(a, NULL); /* it is no trial any more */
 }
 
-static void end_all(struct agent *a, struct attempts *s, int best)
+/* Is x better than y? A test that passed counts more than anything; then how many tests did; then
+ * which diff is smaller. */
+static bool attempt_is_better(const struct attempt *x, const struct attempt *y)
 {
-    for (unsigned i = 0; i < s->n; i++) {
-        if ((int)i == best)
-            become(a, s->all[i].agent);
-        agent_close(s->all[i].agent, false);
-    }
+    bool x_clean = x->test_status == 0, y_clean = y->test_status == 0;
+    if (x->passed != y->passed)
+        return x->passed > y->passed;
+    if (x_clean != y_clean)
+        return x_clean;
+    if (x->failed != y->failed)
+        return x->failed < y->failed;
+    return x->added + x->deleted < y->added + y->deleted;
+}
+
+int attempts_best(const struct attempt *all, unsigned n)
+{
+    int best = -1;
+    for (unsigned i = 0; i < n; i++)
+        if (all[i].tested && (best < 0 || attempt_is_better(&all[i], &all[best])))
+            best = (int)i;
+    return best;
 }
 
 int agent_attempts(struct agent *a, const char *words, const struct attempts_options *o,
@@ -224,7 +222,7 @@ int agent_attempts(struct agent *a, const char *words, const struct attempts_opt
     struct attempts s = {.words = words,
                          .test = o->test,
                          .sink = sink,
-                         .telling = PTHREAD_MUTEX_INITIALIZER,
+                         .sink_lock = PTHREAD_MUTEX_INITIALIZER,
                          .n = o->n,
                          .all = calloc(o->n + 1, sizeof *s.all)};
     _cleanup_fd_ int ended = s.ended = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -235,14 +233,17 @@ int agent_attempts(struct agent *a, const char *words, const struct attempts_opt
     a->turn = (struct turn){0};
     for (unsigned i = 0; r == 0 && i < s.n; i++) {
         s.all[i] = (struct trial){.of = &s, .number = i, .result = &ret[i]};
-        r = open_trial(a, &s.all[i], err);
+        r = trial_open(a, &s.all[i], err);
     }
     if (r == 0) {
-        run_all(a, &s);
+        attempts_run(a, &s);
         *ret_best = a->turn.interrupted ? -1 : attempts_best(ret, s.n);
     }
-    if (s.all)
-        end_all(a, &s, r == 0 ? *ret_best : -1);
+    for (unsigned i = 0; s.all && i < s.n; i++) {
+        if (r == 0 && (int)i == *ret_best)
+            agent_become(a, s.all[i].agent);
+        agent_close(s.all[i].agent, false);
+    }
     free(s.all);
     return r;
 }

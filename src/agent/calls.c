@@ -1,185 +1,312 @@
 /*
- * The calls of one answer. Calls that follow each other and only read run side by side, any other
- * runs alone; results are given in the order of the calls. Whatever happens, every call gets a
- * result: one that cannot be made is told why and what to do, one that the person interrupted says
- * so.
+ * The tool calls of one answer. Calls that follow each other and only read run in parallel, any
+ * other runs alone; results are in the order of the calls. Every call gets a result: one that
+ * cannot be made says why and what to do, one that the person interrupted says so.
+ *
+ * Events are emitted by the thread of the turn only: parallel calls leave their news in struct
+ * call, under the lock, and that thread passes it on.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "calls.h"
+#include "agent_session.h"
 #include "clock.h"
+#include "nearest_name.h"
+#include "tool_schemas.h"
 #include "banned.h"
 
-#define INTERRUPTED "interrupted by the person"
+#define PARALLEL_MAX 16
+#define PROGRESS_MAX 256
+#define INTERRUPTED  "interrupted by the person"
 
-/* A call that is not made: its result says why. */
-static void fail_call(struct call *c, const char *text)
+struct calls;
+
+struct call {
+    struct calls *calls;
+    const char *id;
+    const char *given, *name; /* the tool, as the model wrote it, and as the table has it */
+    json_t *input;
+    const struct tool *tool;    /* NULL: it cannot be called */
+    struct tool_turn *position; /* in the order of calls */
+    struct tool_request request;
+    struct tool_progress progress;
+    struct tool_result result;
+    int64_t began, ended;
+    bool made; /* there is a result */
+    /* News from the thread of a parallel call, under the lock: */
+    bool has_progress, finished, reported;
+    double seconds;
+    char text[PROGRESS_MAX];
+};
+
+struct calls {
+    struct agent *agent;
+    struct call *all;
+    size_t n;
+    pthread_mutex_t lock;
+    pthread_cond_t news;
+};
+
+static void call_emit_started(const struct call *c)
 {
-    c->made = true;
-    c->began = c->ended = clock_now();
-    c->result.failed = true;
-    text_append(&c->result.text, text, strlen(text));
-    call_tell(c);
-    call_tell_result(c);
+    agent_emit(
+        c->calls->agent,
+        &(struct agent_event){.kind = AGENT_CALL, .id = c->id, .name = c->name, .input = c->input});
 }
 
-static void explain_input(const struct call *c, const char *bad, bool cut, struct buf *text)
+static void call_emit_progress(const struct call *c, double seconds, const char *text)
 {
-    if (cut)
-        buf_printf(text,
-                   "Nothing was done: your answer reached its maximum length in the middle of this "
-                   "call of %s. "
-                   "Make smaller calls: write a long file in several pieces, for example.",
-                   c->said);
-    else
-        buf_printf(text, "Nothing was done: the input of %s is no JSON object. It begins: %.200s",
-                   c->said, bad);
+    agent_emit(c->calls->agent, &(struct agent_event){.kind = AGENT_PROGRESS,
+                                                      .id = c->id,
+                                                      .name = c->name,
+                                                      .seconds = seconds,
+                                                      .text = text,
+                                                      .n = strlen(text)});
 }
 
-/* What is wrong with the call itself; true if it was answered. */
-static bool refuse(struct calls *s, struct call *c, const json_t *block, bool cut)
+static void call_emit_finished(const struct call *c)
+{
+    agent_emit(c->calls->agent,
+               &(struct agent_event){.kind = AGENT_RESULT,
+                                     .id = c->id,
+                                     .name = c->name,
+                                     .input = c->input,
+                                     .result = &c->result,
+                                     .seconds = (double)(c->ended - c->began) / NS_PER_S});
+}
+
+void explain_unknown_tool(const json_t *tools, const char *given, struct buf *text)
+{
+    struct nearest near = nearest_to(given, strlen(given));
+    size_t i;
+    json_t *tool;
+    json_array_foreach(tools, i, tool) nearest_offer(&near, json_get_string(tool, "name"));
+    buf_printf(text, "there is no tool '%.100s'", given);
+    if (near.best)
+        buf_printf(text, "; did you mean '%s'?", near.best);
+    buf_append_str(text, " The tools are:");
+    json_array_foreach(tools, i, tool)
+        buf_printf(text, "%s %s", i ? "," : "", json_get_string(tool, "name"));
+}
+
+/* Finds the tool, or makes a failed result that says what is wrong with the call itself. `cut`: the
+ * answer ended at its maximum length. */
+static void call_resolve(struct call *c, const json_t *block, bool cut)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(64u << 10);
     struct error err = {0};
-    const char *bad = json_string_value(json_object_get(block, "bad_input"));
-    if (bad)
-        explain_input(c, bad, cut, &text);
-    else if (!(c->tool = tool_session_find(s->agent->tools, c->name, &err))) {
-        if (err.code == ENOENT)
-            explain_unknown(tool_schemas_list(s->agent->schemas), c->said, &text);
+    struct agent *a = c->calls->agent;
+    const char *bad = json_get_string(block, "bad_input");
+    if (bad && cut)
+        buf_printf(&text,
+                   "Nothing was done: your answer reached its maximum length in the middle of this "
+                   "call of %s. Make smaller calls: write a long file in several pieces, for "
+                   "example.",
+                   c->given);
+    else if (bad)
+        buf_printf(&text,
+                   "Nothing was done: the input of %s is not a JSON object. It begins: %.200s",
+                   c->given, bad);
+    else if ((c->tool = tool_session_find(a->tools, c->name, &err)))
+        return;
+    else if (err.code == ENOENT)
+        explain_unknown_tool(tool_schemas_list(a->schemas), c->given, &text);
+    else
+        buf_append_str(&text, err.text);
+    c->made = true;
+    c->began = c->ended = clock_now();
+    c->result.failed = true;
+    text_append(&c->result.text, text.data, text.len);
+    call_emit_started(c);
+    call_emit_finished(c);
+}
+
+/* From the thread of the turn. */
+static void call_on_progress(void *data, double seconds, const char *message)
+{
+    call_emit_progress(data, seconds, message);
+}
+
+/* From the thread of a parallel call. Only the latest progress counts. */
+static void call_on_parallel_progress(void *data, double seconds, const char *message)
+{
+    struct call *c = data;
+    pthread_mutex_lock(&c->calls->lock);
+    c->has_progress = true;
+    c->seconds = seconds;
+    snprintf(c->text, sizeof c->text, "%s", message);
+    pthread_cond_signal(&c->calls->news);
+    pthread_mutex_unlock(&c->calls->lock);
+}
+
+static void call_start(struct call *c, bool parallel)
+{
+    c->progress = (struct tool_progress){
+        .say = parallel ? call_on_parallel_progress : call_on_progress, .data = c};
+    c->request = (struct tool_request){.name = c->name,
+                                       .tool = c->tool,
+                                       .input = c->input,
+                                       .cancel = c->calls->agent->cancel,
+                                       .progress = &c->progress};
+    c->began = clock_now();
+    c->made = true;
+    call_emit_started(c);
+}
+
+static void *call_thread(void *data)
+{
+    struct call *c = data;
+    tool_finish(c->position, &c->result);
+    pthread_mutex_lock(&c->calls->lock);
+    c->ended = clock_now();
+    c->finished = true;
+    pthread_cond_signal(&c->calls->news);
+    pthread_mutex_unlock(&c->calls->lock);
+    return NULL;
+}
+
+/* Passes on the news of the threads until all have ended. The sink is never called under the lock.
+ */
+static void calls_relay_news(struct calls *s, struct call *first, size_t n)
+{
+    size_t open = n;
+    pthread_mutex_lock(&s->lock);
+    while (open > 0) {
+        struct call *c = first;
+        while (c < first + n && !c->has_progress && (!c->finished || c->reported))
+            c++;
+        if (c == first + n) {
+            pthread_cond_wait(&s->news, &s->lock);
+            continue;
+        }
+        struct call seen = *c;
+        c->has_progress = false;
+        c->reported = c->finished;
+        open -= c->finished;
+        pthread_mutex_unlock(&s->lock);
+        if (seen.finished)
+            call_emit_finished(&seen);
         else
-            buf_append_str(&text, err.text);
-    } else
-        return false;
-    fail_call(c, buf_cstr(&text) ? (const char *)text.data : "this call cannot be made");
-    return true;
+            call_emit_progress(&seen, seen.seconds, seen.text);
+        pthread_mutex_lock(&s->lock);
+    }
+    pthread_mutex_unlock(&s->lock);
 }
 
-static bool only_reads(const struct call *c)
+/* A call that gets no thread runs in this one. */
+static void calls_run_parallel(struct calls *s, struct call *first, size_t n)
 {
-    return c->tool && (c->tool->flags & TOOL_READS);
+    pthread_t threads[PARALLEL_MAX];
+    bool started[PARALLEL_MAX] = {0};
+    for (size_t i = 0; i < n; i++) {
+        call_start(&first[i], true);
+        if (tool_begin(s->agent->tools, &first[i].request, &first[i].position) < 0)
+            first[i].position = NULL;
+    }
+    for (size_t i = 0; i < n; i++)
+        started[i] =
+            first[i].position && pthread_create(&threads[i], NULL, call_thread, &first[i]) == 0;
+    for (size_t i = 0; i < n; i++)
+        if (!started[i] && first[i].position)
+            call_thread(&first[i]);
+        else if (!started[i]) {
+            tool_call(s->agent->tools, &first[i].request, &first[i].result);
+            first[i].finished = true;
+            first[i].ended = clock_now();
+        }
+    calls_relay_news(s, first, n);
+    for (size_t i = 0; i < n; i++)
+        if (started[i])
+            pthread_join(threads[i], NULL);
 }
 
-/* The calls from `first` on that may run side by side; at least one. */
-static size_t count_together(const struct calls *s, size_t first)
+/* Runs them in order. If the state before a change cannot be kept, the turn ends before anything
+ * changes. */
+static int calls_run_all(struct calls *s, struct error *err)
 {
-    size_t n = 0;
-    while (first + n < s->n && n < CALLS_TOGETHER_MAX && only_reads(&s->all[first + n]))
-        n++;
-    return n ? n : 1;
-}
-
-/* Runs them in order. A state to go back to that cannot be kept ends the turn before anything is
- * changed. */
-static int run_all(struct calls *s, const json_t *blocks, bool cut, struct error *err)
-{
-    for (size_t i = 0; i < s->n; i++)
-        refuse(s, &s->all[i], json_array_get(blocks, i), cut);
-    for (size_t i = 0, n; i < s->n && !agent_is_interrupted(s->agent); i += n) {
+    struct agent *a = s->agent;
+    for (size_t i = 0, n; i < s->n && !agent_is_interrupted(a); i += n) {
         struct call *c = &s->all[i];
         n = 1;
         if (c->made)
             continue;
-        n = count_together(s, i);
-        int r = c->tool->flags & (TOOL_CHANGES | TOOL_RUNS) ? turn_guard(s->agent, err) : 0;
+        bool changes = c->tool->flags & (TOOL_CHANGES | TOOL_RUNS);
+        int r = changes ? turn_snapshot(a, err) : 0;
         if (r == 0 && c->tool->flags & TOOL_HOST)
-            r = history_settle(s->agent->history, err);
+            r = history_settle(a->history, err);
         if (r < 0)
             return r;
-        if (n == 1)
-            call_run(c);
-        else
-            calls_run_together(s, c, n);
-        if (c->tool->flags & (TOOL_CHANGES | TOOL_RUNS))
-            workbox_note(s->agent->box,
-                         NULL); /* what is not noted is a conflict when it is applied */
+        for (n = 0; i + n < s->n && n < PARALLEL_MAX && c[n].tool; n++)
+            if (!(c[n].tool->flags & TOOL_READS))
+                break;
+        if (n > 1) {
+            calls_run_parallel(s, c, n);
+        } else {
+            n = 1;
+            call_start(c, false);
+            tool_call(a->tools, &c->request, &c->result);
+            c->ended = clock_now();
+            call_emit_finished(c);
+        }
+        if (changes) /* what is not noted is a conflict when it is applied */
+            workbox_note(a->box, NULL);
     }
     return 0;
 }
 
-static void after_call(struct agent *a, struct call *c)
+static json_t *calls_results(struct calls *s)
 {
-    agent_watch_background(a, c->input, &c->result);
-    if (agent_is_interrupted(a) && c->result.failed)
-        buf_append_str(&c->result.text, "\n[" INTERRUPTED "]");
-}
-
-static json_t *results_of(struct calls *s)
-{
+    struct agent *a = s->agent;
     json_t *blocks = json_array();
     for (size_t i = 0; i < s->n; i++) {
         struct call *c = &s->all[i];
-        if (c->made)
-            after_call(s->agent, c);
-        const char *unmade =
-            s->agent->turn.interrupted ? INTERRUPTED " before it ran" : "this call was not made";
-        json_array_append_new(blocks, c->made ? result_block(c->id, &c->result)
-                                              : result_block_text(c->id, unmade));
+        if (!c->made) {
+            json_array_append_new(blocks,
+                                  result_block_failed(c->id, a->turn.interrupted
+                                                                 ? INTERRUPTED " before it ran"
+                                                                 : "this call was not made"));
+            continue;
+        }
+        agent_note_background(a, c->input, &c->result);
+        if (agent_is_interrupted(a) && c->result.failed)
+            buf_append_str(&c->result.text, "\n[" INTERRUPTED "]");
+        json_array_append_new(blocks, result_block(c->id, &c->result));
     }
     return blocks;
-}
-
-bool has_calls(const json_t *content)
-{
-    size_t i;
-    json_t *block;
-    json_array_foreach(content, i, block)
-    {
-        const char *type = json_string_value(json_object_get(block, "type"));
-        if (type && strcmp(type, "tool_use") == 0)
-            return true;
-    }
-    return false;
-}
-
-/* The tool_use blocks of an answer, borrowed. */
-static json_t *find_calls(const json_t *content)
-{
-    size_t i;
-    json_t *block, *found = json_array();
-    json_array_foreach(content, i, block)
-    {
-        const char *type = json_string_value(json_object_get(block, "type"));
-        if (type && strcmp(type, "tool_use") == 0)
-            json_array_append(found, block);
-    }
-    return found;
-}
-
-static void fill(struct calls *s, const json_t *blocks)
-{
-    for (size_t i = 0; i < s->n; i++) {
-        const json_t *block = json_array_get(blocks, i);
-        const char *said = json_string_value(json_object_get(block, "name"));
-        s->all[i] = (struct call){.calls = s,
-                                  .id = json_string_value(json_object_get(block, "id")),
-                                  .said = said ? said : "",
-                                  .input = json_object_get(block, "input"),
-                                  .result = TOOL_RESULT_INIT};
-        s->all[i].name = tool_schemas_real(s->agent->schemas, s->all[i].said);
-    }
 }
 
 int calls_run(struct agent *a, const struct model_reply *reply, json_t **ret_results,
               struct error *err)
 {
-    json_t *blocks = find_calls(reply->content);
-    struct calls s = {.agent = a,
-                      .n = json_array_size(blocks),
-                      .lock = PTHREAD_MUTEX_INITIALIZER,
-                      .news = PTHREAD_COND_INITIALIZER};
-    s.all = calloc(s.n + 1, sizeof *s.all);
-    int r = s.all ? 0 : error_set(err, ENOMEM, "no memory");
-    if (r == 0) {
-        fill(&s, blocks);
-        r = run_all(&s, blocks, reply->stop == MODEL_MAX_TOKENS, err);
-        *ret_results = results_of(&s);
+    size_t i;
+    json_t *block;
+    struct calls s = {
+        .agent = a, .lock = PTHREAD_MUTEX_INITIALIZER, .news = PTHREAD_COND_INITIALIZER};
+    s.all = calloc(json_array_size(reply->content) + 1, sizeof *s.all);
+    if (!s.all)
+        return error_set(err, ENOMEM, "no memory");
+    json_array_foreach(reply->content, i, block)
+    {
+        if (!block_is(block, "tool_use"))
+            continue;
+        struct call *c = &s.all[s.n++];
+        *c = (struct call){.calls = &s,
+                           .id = json_get_string(block, "id"),
+                           .given = json_get_string_or(block, "name", ""),
+                           .input = json_object_get(block, "input"),
+                           .result = TOOL_RESULT_INIT};
+        c->name = tool_schemas_real(a->schemas, c->given);
+        call_resolve(c, block, reply->stop == MODEL_MAX_TOKENS);
     }
-    for (size_t i = 0; s.all && i < s.n; i++)
+    int r = 0;
+    if (s.n > 0) {
+        r = calls_run_all(&s, err);
+        *ret_results = calls_results(&s);
+    }
+    for (i = 0; i < s.n; i++)
         tool_result_free(&s.all[i].result);
     free(s.all);
-    json_decref(blocks);
     return r;
 }

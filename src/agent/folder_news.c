@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "agent_private.h"
+#include "agent_session.h"
 #include "clock.h"
 #include "folder_watch.h"
 #include "banned.h"
@@ -90,7 +90,7 @@ static void news_print(struct folder_news *n, const char *const words[NEWS_LISTS
                        name_list_text(&n->lists[i]));
 }
 
-static void news_tell(struct agent *a, struct both_news *b)
+static void news_emit(struct agent *a, struct both_news *b)
 {
     static const char *const for_model[NEWS_LISTS] = {
         "changed", "added", "deleted", "merged with your changes in the box",
@@ -107,7 +107,7 @@ static void news_tell(struct agent *a, struct both_news *b)
     if (model.len == head || person.failed || model.failed || !buf_cstr(&person))
         return;
     buf_append_str(&model, "]");
-    agent_mention(a, (const char *)model.data, model.len);
+    prompt_note(a, (const char *)model.data, model.len);
     agent_note(a, "your folder since the last turn: %s", (const char *)person.data);
 }
 
@@ -135,15 +135,15 @@ void agent_check_folder(struct agent *a, bool remade)
     a->folder_replaced = true;
     const char *box = workbox_ready(a->box, NULL) == 0 ? workbox_id(a->box) : "ID";
     const char *what = now.ino ? "replaced by another one" : "removed";
-    agent_note(a,
-               "the folder %s was %s since the session began; the session's changes are kept in "
-               "the box and "
-               "are not applied: 'hutch box diff %s' prints them as a patch, 'hutch box apply %s "
-               "--new-folder' "
-               "applies them to the folder that is there now",
-               a->box_options.workspace, what, box, box);
-    agent_aside(a, "The user's folder was %s since the session began. The sandbox %s.", what,
-                remade ? "was made anew over the new one" : "still has the files of the old one");
+    agent_note(
+        a,
+        "the folder %s was %s since the session began; the session's changes stay in the box "
+        "and are not applied: 'hutch box diff %s' prints them as a patch, 'hutch box apply "
+        "%s --new-folder' applies them to the present folder",
+        a->box_options.workspace, what, box, box);
+    prompt_note_printf(a, "The user's folder was %s since the session began. The sandbox %s.", what,
+                       remade ? "was made again over the new one"
+                              : "still has the files of the old one");
     if (remade)
         a->folder = now; /* what the history says of the box that is recorded next */
 }
@@ -181,7 +181,7 @@ int agent_learn_folder(struct agent *a, struct error *err)
         a->sync_due = false;
         a->pending_known = false;
     }
-    news_tell(a, &news);
+    news_emit(a, &news);
     news_free(&news.model);
     news_free(&news.person);
     folder_changes_free(&changes);

@@ -1,18 +1,19 @@
+/* The tools as a model gets them; tool_schemas.h says what is promised. */
 #include <errno.h>
 #include <string.h>
 
 #include "tool_schemas.h"
 #include "banned.h"
 
-struct named {
+struct named_tool {
     char legal[TOOL_SCHEMAS_NAME_MAX + 1];
     const char *real; /* of the tool */
     json_t *entry;
-    size_t place; /* in the table; those of sources come behind it, by name */
+    size_t position; /* in the table; those of sources come behind it, by name */
 };
 
 struct tool_schemas {
-    struct named *items;
+    struct named_tool *items;
     size_t count;
     json_t *list;
     json_t *names; /* legal → real */
@@ -26,7 +27,7 @@ struct listing {
     size_t left_out;
 };
 
-static size_t place_of(const char *name)
+static size_t table_position(const char *name)
 {
     size_t i = 0;
     while (TOOLS[i] && strcmp(TOOLS[i]->name, name) != 0)
@@ -35,7 +36,7 @@ static size_t place_of(const char *name)
 }
 
 /* FNV-1a, for names that must be cut and stay different. */
-static unsigned hash_of(const char *text)
+static unsigned name_hash(const char *text)
 {
     unsigned h = 2166136261u;
     for (; *text; text++)
@@ -43,14 +44,14 @@ static unsigned hash_of(const char *text)
     return h;
 }
 
-static bool is_legal(char c)
+static bool name_byte_is_legal(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '-';
 }
 
 /* Of those before: t->count grows as they are named. */
-static bool is_taken(const struct tool_schemas *t, const char *legal)
+static bool name_is_taken(const struct tool_schemas *t, const char *legal)
 {
     for (size_t i = 0; i < t->count; i++)
         if (strcmp(t->items[i].legal, legal) == 0)
@@ -60,19 +61,19 @@ static bool is_taken(const struct tool_schemas *t, const char *legal)
 
 /* The name with `_` for what is not allowed; where that is too long or means another tool already,
  * with a mark of the whole name at its end. Depends on nothing but the names. */
-static void make_legal(const struct tool_schemas *t, const char *name, char *legal)
+static void name_make_legal(const struct tool_schemas *t, const char *name, char *legal)
 {
     size_t n = 0;
     for (; n < TOOL_SCHEMAS_NAME_MAX && name[n]; n++)
-        legal[n] = is_legal(name[n]) ? name[n] : '_';
+        legal[n] = name_byte_is_legal(name[n]) ? name[n] : '_';
     legal[n] = 0;
-    if (!name[n] && n > 0 && !is_taken(t, legal))
+    if (!name[n] && n > 0 && !name_is_taken(t, legal))
         return;
     size_t keep = n < TOOL_SCHEMAS_NAME_MAX - 9 ? n : TOOL_SCHEMAS_NAME_MAX - 9;
-    snprintf(legal + keep, 10, "_%08x", hash_of(name));
+    snprintf(legal + keep, 10, "_%08x", name_hash(name));
 }
 
-static json_t *describe(const struct tool *t, const char *legal)
+static json_t *schema_describe(const struct tool *t, const char *legal)
 {
     json_t *schema = json_loads(t->input, 0, NULL);
     return schema ? json_pack("{s:s, s:s, s:o}", "name", legal, "description", t->summary,
@@ -80,7 +81,7 @@ static json_t *describe(const struct tool *t, const char *legal)
                   : NULL;
 }
 
-static void add(void *data, const struct tool *tool)
+static void schemas_add(void *data, const struct tool *tool)
 {
     struct listing *l = data;
     struct tool_schemas *t = l->t;
@@ -88,45 +89,45 @@ static void add(void *data, const struct tool *tool)
         l->left_out++;
         return;
     }
-    struct named *items = realloc(t->items, (t->count + 1) * sizeof *items);
+    struct named_tool *items = realloc(t->items, (t->count + 1) * sizeof *items);
     if (!items) {
         l->error = -ENOMEM;
         return;
     }
     t->items = items;
-    items[t->count++] =
-        (struct named){.real = tool->name, .entry = NULL, .place = place_of(tool->name)};
-    json_t *entry = describe(tool, tool->name);
+    items[t->count++] = (struct named_tool){
+        .real = tool->name, .entry = NULL, .position = table_position(tool->name)};
+    json_t *entry = schema_describe(tool, tool->name);
     if (entry)
         items[t->count - 1].entry = entry;
     else
         t->count--;
 }
 
-static void tell(void *data, const char *text)
+static void schemas_trouble(void *data, const char *text)
 {
     struct listing *l = data;
     if (l->trouble)
         l->trouble(l->data, text);
 }
 
-static int by_place(const void *a, const void *b)
+static int schemas_compare(const void *a, const void *b)
 {
-    const struct named *x = a, *y = b;
-    if (x->place != y->place)
-        return x->place < y->place ? -1 : 1;
+    const struct named_tool *x = a, *y = b;
+    if (x->position != y->position)
+        return x->position < y->position ? -1 : 1;
     return strcmp(x->real, y->real);
 }
 
-static int name_all(struct tool_schemas *t)
+static int schemas_name_all(struct tool_schemas *t)
 {
     size_t count = t->count;
     int r = 0;
     for (t->count = 0; t->count < count; t->count++) {
-        struct named *n = &t->items[t->count];
+        struct named_tool *n = &t->items[t->count];
         if (t->count > 0 && strcmp(n[-1].real, n->real) == 0)
             continue; /* from two sources: the first counts */
-        make_legal(t, n->real, n->legal);
+        name_make_legal(t, n->real, n->legal);
         json_object_set_new(n->entry, "name", json_string(n->legal));
         json_object_set_new(t->names, n->legal, json_string(n->real));
         if (json_array_append(t->list, n->entry) < 0)
@@ -145,19 +146,19 @@ int tool_schemas_new(struct tool_session *s, void (*trouble)(void *data, const c
         return error_set(err, ENOMEM, "no memory");
     t->list = json_array();
     t->names = json_object();
-    tool_session_list(s, add, tell, &l);
+    tool_session_list(s, schemas_add, schemas_trouble, &l);
     if (t->count > 0)
-        qsort(t->items, t->count, sizeof *t->items, by_place);
+        qsort(t->items, t->count, sizeof *t->items, schemas_compare);
     if (l.error == 0)
-        l.error = t->list && t->names ? name_all(t) : -ENOMEM;
+        l.error = t->list && t->names ? schemas_name_all(t) : -ENOMEM;
     if (l.error < 0) {
         tool_schemas_free(t);
         return error_set(err, ENOMEM, "no memory");
     }
     if (l.left_out > 0) {
-        snprintf(text, sizeof text, "%zu tools are left out: a model is told of at most %d",
-                 l.left_out, TOOL_SCHEMAS_MAX);
-        tell(&l, text);
+        snprintf(text, sizeof text, "%zu tools are left out: a model gets at most %d", l.left_out,
+                 TOOL_SCHEMAS_MAX);
+        schemas_trouble(&l, text);
     }
     *ret = t;
     return 0;

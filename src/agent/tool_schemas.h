@@ -1,9 +1,9 @@
 /*
- * The tools as a model is told of them, always in the same order and the same bytes: they stand at
- * the very front of every request, and a provider's cache begins there.
+ * The tools as a model gets them, always in the same order and the same bytes: they stand at the
+ * very front of every request, and a provider's cache begins there.
  *
- * Providers take names of letters, digits, `_` and `-` only, at most 64. A tool of an MCP server is
- * called server.tool, so a model knows it by another name, and the way back is kept here.
+ * Providers accept names of letters, digits, `_` and `-` only, at most 64. A tool of an MCP server
+ * is called server.tool, so the model knows it by another name, which is mapped back here.
  */
 #pragma once
 
@@ -12,13 +12,13 @@
 #include "error.h"
 #include "session.h"
 
-#define TOOL_SCHEMAS_MAX      512 /* tools that a model is told of */
+#define TOOL_SCHEMAS_MAX      512 /* tools that a model gets */
 #define TOOL_SCHEMAS_NAME_MAX 64
 
 struct tool_schemas;
 
-/* Lists the session's tools. What cannot be had, and what is left out, is told by `trouble` (or
- * NULL). */
+/* Lists the session's tools. `trouble` (or NULL) gets a text about each that is missing or left
+ * out. */
 int tool_schemas_new(struct tool_session *s, void (*trouble)(void *data, const char *text),
                      void *data, struct tool_schemas **ret, struct error *err);
 struct tool_schemas *tool_schemas_free(struct tool_schemas *t);

@@ -1,18 +1,34 @@
-/* The steps of a turn around the loop: its beginning, asking the model, its end. */
+/*
+ * One turn: the person's words, then, while the model asks for tools, run them and answer.
+ *
+ * An answer is in the history before its calls run, and the results are as soon as all are there.
+ * So whatever stops hutch in between, the next start finds which calls were running. The disk has
+ * it a few milliseconds later (history_defer), at the latest when the turn ends, and before a call
+ * that reaches out of the box.
+ */
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "agent_private.h"
-#include "system.h"
+#include "agent_session.h"
+#include "folder_watch.h"
+#include "system_prompt.h"
+#include "tool_schemas.h"
 #include "banned.h"
 
 #define SHRINKS_MAX 4
-#define NOW_MAX     (64u << 10)
+#define STATUS_MAX  (64u << 10)
+#define PAUSES_MAX  16
+#define CUTS_MAX    3
 
-void turn_end(struct turn *t, const char *fmt, ...)
+/* What a step of a turn returns: it goes on, or it is over; or a negative errno. */
+enum { TURN_OVER = 0, TURN_ON = 1 };
+
+static void turn_set_end(struct turn *t, const char *fmt, ...) PRINTF(2, 3);
+
+static void turn_set_end(struct turn *t, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -28,44 +44,41 @@ bool agent_is_interrupted(struct agent *a)
     return a->turn.interrupted;
 }
 
-static void forget_interrupt(struct agent *a)
+static int turn_begin(struct agent *a, const char *words, struct error *err)
 {
     uint64_t count;
-    if (agent_is_interrupted(a) && read(a->cancel, &count, sizeof count) < 0) {
-        /* Somebody else took it: it is not readable any more, which is all that matters. */
-    }
-}
-
-int turn_begin(struct agent *a, const char *words, struct error *err)
-{
     int r = agent_ready(a, err);
     if (r < 0)
         return r;
-    if (!a->options.unattended) /* else it may have come while the box was made */
-        forget_interrupt(a);
+    /* Forget an old interrupt. Unattended, it may have come while the box was made. */
+    if (!a->options.unattended && agent_is_interrupted(a) &&
+        read(a->cancel, &count, sizeof count) < 0) {
+        /* It is not readable any more, which is all that matters. */
+    }
     a->turn = (struct turn){.number = history_turns(a->history) + 1};
-    r = agent_close_calls(a, "hutch was ended while this ran; its effects may be there: look", err);
+    r = agent_close_calls(a, "hutch stopped while this ran; it may have run in part: check", err);
     if (r == 0)
-        r = system_record(a->history, a->system, err);
+        r = system_prompt_record(a->history, a->system, err);
     if (r == 0)
         r = agent_learn_folder(a, err);
     if (r == 0)
-        r = agent_append(a, message_of_person(a->turn.number, buf_cstr(&a->aside), words), err);
+        r = agent_append(a, message_of_person(a->turn.number, buf_cstr(&a->prompt_notes), words),
+                         err);
     if (r < 0)
         return r;
-    a->aside.len = 0;
+    a->prompt_notes.len = 0;
     return TURN_ON;
 }
 
-/* What the model says, as it says it. */
-static void relay(void *data, const struct model_event *e)
+/* Events of the model become the agent's. */
+static void turn_relay(void *data, const struct model_event *e)
 {
     static const enum agent_event_kind kinds[] = {[MODEL_TEXT] = AGENT_TEXT,
                                                   [MODEL_THINKING] = AGENT_THINKING,
                                                   [MODEL_CALL] = AGENT_WRITING,
                                                   [MODEL_WAIT] = AGENT_WAIT,
                                                   [MODEL_BACK] = AGENT_BACK};
-    agent_tell(data, &(struct agent_event){.kind = kinds[e->kind],
+    agent_emit(data, &(struct agent_event){.kind = kinds[e->kind],
                                            .text = e->text,
                                            .n = e->n,
                                            .wait_ms = e->wait_ms,
@@ -74,80 +87,63 @@ static void relay(void *data, const struct model_event *e)
                                            .keep_thinking = e->keep_thinking});
 }
 
-/* What making summaries cost counts like anything else. */
-static void account_summaries(struct agent *a)
+static int turn_ask_once(struct agent *a, struct model_reply *ret, struct error *err)
 {
-    struct model_usage spent = {0};
-    context_spent(a->context, &spent);
-    if (spent.known)
-        agent_account(a, &spent);
-}
-
-/* Tokens that one answer may have: what the model can, within what is left of the limit. */
-static uint64_t answer_tokens(const struct agent *a)
-{
-    uint64_t most = a->options.max_tokens, used = a->turn.tokens;
-    uint64_t left = most > used ? most - used : 0;
-    return most && left < a->facts.max_output ? left : a->facts.max_output;
-}
-
-static int ask_once(struct agent *a, struct model_reply *ret, struct error *err)
-{
-    _cleanup_buf_ struct buf now = BUF_INIT(NOW_MAX);
+    _cleanup_buf_ struct buf status = BUF_INIT(STATUS_MAX);
     json_t *messages = NULL;
-    agent_now(a, &now);
-    int r = context_build(a->context, a->model, now.len ? buf_cstr(&now) : NULL, a->cancel,
+    struct model_usage summaries = {0};
+    agent_status_prompt(a, &status);
+    int r = context_build(a->context, a->model, status.len ? buf_cstr(&status) : NULL, a->cancel,
                           &a->sink, &messages, err);
-    account_summaries(a);
+    context_spent(a->context, &summaries);
+    if (summaries.known)
+        agent_account(a, &summaries);
     if (r < 0)
         return r;
+    /* What the model can answer with, within what is left of the limit. */
+    uint64_t most = a->options.max_tokens, used = a->turn.tokens;
+    uint64_t left = most > used ? most - used : 0;
     struct model_request q = {.system = a->system,
                               .tools = tool_schemas_list(a->schemas),
                               .messages = messages,
-                              .max_tokens = answer_tokens(a),
+                              .max_tokens =
+                                  most && left < a->facts.max_output ? left : a->facts.max_output,
                               .cancel = a->cancel};
     agent_watch_folder(a);
-    r = model_ask(a->model, &q, &(struct model_sink){.event = relay, .data = a}, ret, err);
+    r = model_ask(a->model, &q, &(struct model_sink){.event = turn_relay, .data = a}, ret, err);
     json_decref(messages);
     return r;
 }
 
-/* Asks, with less of the conversation where it was too much. When nothing more can be left out,
- * what the provider said about it is what counts. */
-static int ask_until_fits(struct agent *a, struct model_reply *ret, struct error *err)
+/* Asks, with less of the conversation where it was too long. When nothing more can be left out, the
+ * provider's own message is the error. */
+static int turn_ask_until_fits(struct agent *a, struct model_reply *ret, struct error *err)
 {
     struct error refusal = {0}, why = {0};
     for (int tries = 0;; tries++) {
-        int r = ask_once(a, ret, &why);
+        int r = turn_ask_once(a, ret, &why);
         if (err && r < 0)
             *err = r == -E2BIG && refusal.code ? refusal : why;
         if (r != -EMSGSIZE || tries == SHRINKS_MAX)
             return r;
         refusal = why;
-        agent_note(a, "the conversation is longer than the model takes; shortening it");
+        agent_note(a, "the conversation is too long for the model; shortening it");
         context_shrink(a->context);
     }
 }
 
-/* What had come of an answer that the person interrupted. */
-static int keep_partly(struct agent *a, struct model_reply *reply, struct error *err)
+static int turn_ask(struct agent *a, struct model_reply *ret, struct error *err)
 {
-    a->turn.interrupted = true;
-    agent_account(a, &reply->usage);
-    agent_aside(a, "The person interrupted you there.");
-    if (json_array_size(reply->content) == 0)
-        return TURN_OVER;
-    int r = agent_record_answer(a, reply, "interrupted", -1, err);
-    return r < 0 ? r : TURN_OVER;
-}
-
-int turn_ask(struct agent *a, struct model_reply *ret, struct error *err)
-{
-    int r = ask_until_fits(a, ret, err);
-    if (r == -ECANCELED)
-        return keep_partly(a, ret, err);
+    int r = turn_ask_until_fits(a, ret, err);
+    if (r == -ECANCELED) { /* keep what had come of the answer */
+        a->turn.interrupted = true;
+        agent_account(a, &ret->usage);
+        prompt_note_printf(a, "The person interrupted you there.");
+        r = json_array_size(ret->content) ? agent_record_answer(a, ret, "interrupted", -1, err) : 0;
+        return r < 0 ? r : TURN_OVER;
+    }
     if ((r == -EMSGSIZE || r == -E2BIG) && a->turn.stop == MODEL_WINDOW_EXCEEDED) {
-        turn_end(&a->turn, "%.200s", err ? err->text : "the model's window is full");
+        turn_set_end(&a->turn, "%.200s", err ? err->text : "the model's window is full");
         return TURN_OVER;
     }
     if (r < 0)
@@ -155,7 +151,7 @@ int turn_ask(struct agent *a, struct model_reply *ret, struct error *err)
     a->turn.answers++;
     a->turn.stop = ret->stop;
     context_learn(a->context, &ret->usage);
-    agent_tell(a, &(struct agent_event){.kind = AGENT_SAID});
+    agent_emit(a, &(struct agent_event){.kind = AGENT_SAID});
     agent_account(a, &ret->usage);
     if (json_array_size(ret->content) == 0)
         return TURN_ON;
@@ -164,7 +160,7 @@ int turn_ask(struct agent *a, struct model_reply *ret, struct error *err)
     return r < 0 ? r : TURN_ON;
 }
 
-int turn_guard(struct agent *a, struct error *err)
+int turn_snapshot(struct agent *a, struct error *err)
 {
     struct error why = {0};
     char name[KEEPER_SNAPSHOT_NAME];
@@ -189,7 +185,43 @@ int turn_guard(struct agent *a, struct error *err)
                         err);
 }
 
-static int save_plan(struct agent *a, struct error *err)
+/* What follows from an answer without calls. One that was cut at its maximum length, or at the end
+ * of the model's window, continues in another. */
+static int turn_continue(struct agent *a, const struct model_reply *reply, struct error *err)
+{
+    struct turn *t = &a->turn;
+    bool cut = reply->stop == MODEL_MAX_TOKENS || reply->stop == MODEL_WINDOW_EXCEEDED;
+    if (reply->stop == MODEL_PAUSE_TURN && ++t->pauses <= PAUSES_MAX)
+        return TURN_ON;
+    if (cut && ++t->cuts <= CUTS_MAX) {
+        if (reply->stop == MODEL_WINDOW_EXCEEDED)
+            context_shrink(a->context);
+        json_t *request = text_block("[Your answer was cut off at its maximum length. Continue "
+                                     "exactly where it stopped.]");
+        int r = agent_append(a, message_of_results(json_pack("[o]", request)), err);
+        return r < 0 ? r : TURN_ON;
+    }
+    if (cut)
+        turn_set_end(t, "the answer was cut off at its maximum length, %u times in a row", t->cuts);
+    else if (reply->stop == MODEL_PAUSE_TURN)
+        turn_set_end(t, "the model paused %u times in a row", t->pauses);
+    else if (reply->stop == MODEL_REFUSAL)
+        turn_set_end(t, "the model refused to continue");
+    return TURN_OVER;
+}
+
+static int turn_act(struct agent *a, const struct model_reply *reply, struct error *err)
+{
+    json_t *results = NULL;
+    int failed = calls_run(a, reply, &results, err);
+    if (failed == 0 && !results)
+        return turn_continue(a, reply, err);
+    a->turn.pauses = a->turn.cuts = 0;
+    int r = results ? agent_append(a, message_of_results(results), err) : 0;
+    return failed < 0 ? failed : r < 0 ? r : TURN_ON;
+}
+
+static int turn_save_plan(struct agent *a, struct error *err)
 {
     json_t *plan = tool_session_plan(a->tools), *last = history_last(a->history, "plan");
     bool same =
@@ -202,36 +234,47 @@ static int save_plan(struct agent *a, struct error *err)
     return agent_append(a, message_of_hutch("plan", "{s:o}", "items", plan), err);
 }
 
-/* Looks at what the box has changed, saves it, and tells. */
-static void settle(struct agent *a)
-{
-    struct error err = {0};
-    struct agent_changes changes = {0};
-    int r = agent_changes(a, &changes, &err);
-    if (r == 0)
-        r = changes.count ? agent_save(a, &err) : agent_unsave(a, &err);
-    if (r < 0)
-        agent_note(a, "%s", err.text);
-    if (agent_changes_any(&changes))
-        agent_tell(a, &(struct agent_event){.kind = AGENT_CHANGES, .changes = &changes});
-    agent_changes_free(&changes);
-}
-
-int turn_finish(struct agent *a, int r, struct error *err)
+static int turn_finish(struct agent *a, int r, struct error *err)
 {
     struct turn *t = &a->turn;
     if (!a->tools)
         return r;
     if (t->interrupted && !t->why[0])
-        turn_end(t, "interrupted");
-    int saved = save_plan(a, r < 0 ? NULL : err);
-    if (t->changed || a->n_running)
-        settle(a);
+        turn_set_end(t, "interrupted");
+    int saved = turn_save_plan(a, r < 0 ? NULL : err);
+    if (t->changed || a->n_running) {
+        struct error why = {0};
+        struct agent_changes changes = {0};
+        int looked = agent_changes(a, &changes, &why);
+        if (looked == 0)
+            looked = changes.count ? agent_save(a, &why) : agent_unsave(a, &why);
+        if (looked < 0)
+            agent_note(a, "%s", why.text);
+        if (agent_changes_any(&changes))
+            agent_emit(a, &(struct agent_event){.kind = AGENT_CHANGES, .changes = &changes});
+        agent_changes_free(&changes);
+    }
     if (r < 0)
         return r;
     if (saved == 0)
         saved = history_settle(a->history, err);
-    agent_tell(a, &(struct agent_event){
+    agent_emit(a, &(struct agent_event){
                       .kind = AGENT_DONE, .stop = t->stop, .why = t->why[0] ? t->why : NULL});
     return saved;
+}
+
+int agent_turn(struct agent *a, const char *words, struct error *err)
+{
+    int r = turn_begin(a, words, err);
+    while (r == TURN_ON) {
+        _cleanup_reply_ struct model_reply reply = {0};
+        r = turn_ask(a, &reply, err);
+        if (r == TURN_ON)
+            r = turn_act(a, &reply, err);
+        if (r == TURN_ON &&
+            (agent_is_interrupted(a) ||
+             turn_over_limit(&a->options, &a->turn, a->turn.why, sizeof a->turn.why)))
+            r = TURN_OVER;
+    }
+    return turn_finish(a, r, err);
 }

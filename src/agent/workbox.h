@@ -7,40 +7,15 @@
 
 #include <jansson.h>
 
+#include "agent_changes.h"
 #include "box.h"
 #include "keeper.h"
 #include "tool_apply.h"
 #include "toolbox.h"
 
-struct agent_change {
-    char *path;
-    const char *kind;        /* added, modified, deleted */
-    uint64_t added, deleted; /* lines */
-    bool binary;
-};
-
-struct agent_changes {
-    struct agent_change *items;
-    size_t count;
-    uint64_t added, deleted;
-    bool commits; /* a repository of the workspace has changed, too: there may be commits to deliver
-                   */
-};
-
-/* Is there something to apply? */
-static inline bool agent_changes_any(const struct agent_changes *c)
-{
-    return c->count > 0 || c->commits;
-}
-void agent_changes_free(struct agent_changes *c);
-
-/* An independent copy; -ENOMEM leaves *ret empty. */
-int agent_changes_copy(const struct agent_changes *from, struct agent_changes *ret);
-
 struct workbox;
 
-/* Nobody's boxes must not stay for ever: one that nobody asked anything of for so long is removed.
- */
+/* The keeper removes a box that was idle for so long. */
 #define WORKBOX_IDLE_NS (24 * 3600 * 1000000000LL)
 
 /* Begins a fresh box and does not wait until it is up (the options must outlive workbox_ready); or
@@ -48,7 +23,7 @@ struct workbox;
 int workbox_new(const struct box_options *o, struct workbox **ret, struct error *err);
 int workbox_find(const char *id, struct workbox **ret, struct error *err);
 
-/* Waits until it is up. To be asked once before anything below. */
+/* Waits until it is up. Must be called once before anything below. */
 int workbox_ready(struct workbox *w, struct error *err);
 
 /* Lets go of it; `remove`: the box ends. */

@@ -123,7 +123,7 @@ struct agent_options agent_setup_options(const struct run_options *o, struct set
                                   .resume = o->resume,
                                   .system_file = o->system,
                                   .record = o->record,
-                                  .makes = o->spec.fields & ~(unsigned)BOX_SET_FOLDER,
+                                  .box_options_given = o->spec.fields & ~(unsigned)BOX_SET_FOLDER,
                                   .max_tokens = o->max_tokens,
                                   .max_turns = (unsigned)o->max_turns,
                                   .max_cost = o->max_cost,

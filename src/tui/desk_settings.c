@@ -69,7 +69,7 @@ static int settings_change(struct desk *d, const char *name, const char *value, 
     _cleanup_buf_ struct buf told = BUF_INIT(8192);
     buf_printf(&told, "[I changed the box: %s %s]", name, value);
     if (!told.failed)
-        agent_mention(d->agent, (const char *)told.data, told.len);
+        prompt_note(d->agent, (const char *)told.data, told.len);
     return settings_show(tools, a, err);
 }
 

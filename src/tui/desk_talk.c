@@ -80,7 +80,7 @@ static void tell_agent(struct desk *d, const char *command, const struct tool_re
     buf_printf(&told, "[I ran this in the box myself: %s\n%s%.*s]", command, skip ? "…" : "",
                (int)(n - skip - cut), text + cut);
     if (!told.failed)
-        agent_mention(d->agent, (const char *)told.data, told.len);
+        prompt_note(d->agent, (const char *)told.data, told.len);
 }
 
 int desk_shell(struct desk *d, const struct job *j, struct answer *a, struct error *err)

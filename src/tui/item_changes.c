@@ -5,7 +5,7 @@
 
 #include "clean.h"
 #include "item.h"
-#include "workbox.h"
+#include "agent_changes.h"
 #include "banned.h"
 
 #define CHANGES_SHOWN 12

@@ -5,7 +5,7 @@
 #include <sys/eventfd.h>
 
 #include "queue.h"
-#include "workbox.h"
+#include "agent_changes.h"
 #include "banned.h"
 
 struct queue {

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "agent_private.h"
+#include "agent_session.h"
 
 static struct attempt tested(uint64_t passed, uint64_t failed, int status, uint64_t lines)
 {
@@ -109,7 +109,7 @@ static void every_open_call_is_answered(void **state)
                    " {\"type\": \"tool_use\", \"id\": \"a\", \"name\": \"bash\", \"input\": {}},"
                    " {\"type\": \"tool_use\", \"id\": \"b\", \"name\": \"bash\", \"input\": {}}]",
                    0, NULL);
-    json_t *results = open_calls_answered(content, "look");
+    json_t *results = results_for_open_calls(content, "look");
     assert_int_equal(json_array_size(results), 2);
     json_t *second = json_array_get(results, 1);
     assert_string_equal(json_string_value(json_object_get(second, "tool_use_id")), "b");
@@ -117,7 +117,7 @@ static void every_open_call_is_answered(void **state)
     assert_true(json_is_true(json_object_get(second, "is_error")));
     json_decref(results);
     json_array_clear(content);
-    assert_null(open_calls_answered(content, "look"));
+    assert_null(results_for_open_calls(content, "look"));
     json_decref(content);
 }
 
@@ -170,7 +170,7 @@ static void mistyped_tools_are_guessed(void **state)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(4096);
     json_t *tools = json_loads("[{\"name\": \"bash\"}, {\"name\": \"read_file\"}]", 0, NULL);
-    explain_unknown(tools, "read_fiel", &text);
+    explain_unknown_tool(tools, "read_fiel", &text);
     assert_string_equal(buf_cstr(&text),
                         "there is no tool 'read_fiel'; did you mean 'read_file'? The tools are: "
                         "bash, read_file");

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "queue.h"
-#include "workbox.h"
+#include "agent_changes.h"
 
 static void put_text(struct queue *q, const char *text)
 {

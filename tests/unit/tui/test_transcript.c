@@ -13,7 +13,7 @@
 
 #include "clock.h"
 #include "transcript.h"
-#include "workbox.h"
+#include "agent_changes.h"
 
 static struct item_look look(int width)
 {

@@ -25,7 +25,7 @@
 
 #include "clock.h"
 #include "view_private.h"
-#include "workbox.h"
+#include "agent_changes.h"
 
 static volatile sig_atomic_t resized;
 static int64_t clock_at = 1000 * NS_PER_S;

@@ -1,52 +1,53 @@
 /*
- * An agent: a model at work in a box, with its history. `while the model asks for tools: run them,
- * answer` is loop.c; this is what doors see of it.
+ * An agent: a model that works in a box and keeps a history. This is what frontends use; turn.c has
+ * the loop.
  *
  * One thread at a time uses an agent; agent_interrupt() may be called from any thread or signal
  * handler.
  */
 #pragma once
 
+#include "agent_changes.h"
 #include "event.h"
-#include "host.h"
 #include "history.h"
+#include "host.h"
 #include "model_choice.h"
-#include "workbox.h"
+#include "tool_apply.h"
 
 struct agent;
 
 struct agent_options {
     const struct box_options *box; /* resolved; workspace included */
     struct settings *settings;     /* borrowed */
-    const char *model;             /* PROVIDER/NAME; NULL: what is configured */
-    const char *start;       /* the folder of the workspace that it begins in; NULL: its top */
+    const char *model;             /* PROVIDER/NAME; NULL: the configured one */
+    const char *start;       /* folder of the workspace that the shell starts in; NULL: its top */
     const char *resume;      /* a session's ID; NULL: a new one */
     const char *system_file; /* instead of the built-in system prompt; NULL */
     const char *record;      /* see model_spec */
     uint64_t max_tokens;     /* of all answers of a turn together; 0: none */
     unsigned max_turns;      /* answers of the model per turn of the person; 0: none */
     double max_cost;         /* dollars per turn of the person; 0: none */
-    bool makes; /* the person gave options for the box, which do not change one that is there */
-    bool unattended;       /* nobody can be asked: `ask` */
-    struct tool_host host; /* for host-side tools; its folder and mode are the box's */
+    bool box_options_given;  /* by the person; they do not change a box that exists already */
+    bool unattended;         /* nobody can answer questions: `ask` */
+    struct tool_host host;   /* for host-side tools; its folder and mode are the box's */
 };
 
 int agent_open(const struct agent_options *o, const struct agent_sink *sink, struct agent **ret,
                struct error *err);
 
-/* Ends it. The box stays if it has changes that were not applied (`keep`), else it is removed. */
+/* With `keep` the box stays if it has changes that were not applied; else it is removed. */
 struct agent *agent_close(struct agent *a, bool keep);
 
-/* Carries out what the person says, to the end of the turn. 0 also when it was interrupted or a
- * limit ended it (AGENT_DONE says so); a negative errno when the model could not be asked: the
- * conversation can go on from there, nothing is lost. */
+/* Runs one turn, from the person's words to the model's last answer. 0 also when it was interrupted
+ * or a limit ended it (AGENT_DONE says so); a negative errno when the model could not be reached:
+ * nothing is lost, and the conversation can continue from there. */
 int agent_turn(struct agent *a, const char *words, struct error *err);
 
-void agent_interrupt(
-    struct agent *a); /* async-signal-safe: ends the turn under way, and what it runs in the box */
+/* Ends the current turn and what it runs in the box. Async-signal-safe. */
+void agent_interrupt(struct agent *a);
 
-/* The model is told this with the person's next words: what the person did meanwhile, say. */
-void agent_mention(struct agent *a, const char *text, size_t n);
+/* Adds text for the model to the person's next message: what the person did meanwhile, say. */
+void prompt_note(struct agent *a, const char *text, size_t n);
 
 /* Undoes the last n turns: the conversation, and the files in the box, including what commands did.
  * Files that were applied stay in the folder; the box's changes revert them then. */
@@ -84,8 +85,7 @@ int agent_sync(struct agent *a, const struct apply_options *o, const struct appl
 
 int agent_set_model(struct agent *a, const char *given, struct error *err);
 int agent_compact(struct agent *a, struct error *err);
-int agent_clear(struct agent *a,
-                struct error *err); /* the conversation begins anew; the files stay */
+int agent_clear(struct agent *a, struct error *err); /* a new conversation; the files stay */
 
 /* For status lines. */
 struct agent_state {
@@ -99,11 +99,11 @@ struct agent_state {
 void agent_state(struct agent *a, struct agent_state *ret);
 struct history *agent_history(struct agent *a);
 struct tool_session *agent_tools(struct agent *a); /* NULL: the box did not start */
-const char *agent_box(struct agent *a); /* its name, as `hutch box` knows it; NULL likewise */
+const char *agent_box(struct agent *a);            /* its ID for `hutch box`; NULL likewise */
 
-/* --attempts N --test CMD: forks the agent's box n ways, lets n conversations work at the goal side
- * by side, tests each in a clean fork, and goes on with the best: most tests passed, then the
- * smallest diff. Events of attempt i are told with its number. */
+/* --attempts N --test CMD: forks the agent's box n ways, lets n conversations work on the goal in
+ * parallel, tests each in a clean fork, and continues with the best: most tests passed, then the
+ * smallest diff. Events of attempt i carry its number. */
 struct attempts_options {
     unsigned n;
     const char *test;
@@ -123,7 +123,8 @@ struct attempts_sink {
     void (*event)(void *data, unsigned attempt, const struct agent_event *e); /* one at a time */
     void *data;
 };
-/* ret has room for n; *ret_best is the number of the one that the agent goes on with, or -1. */
+/* ret has room for n; *ret_best is the number of the attempt that the agent continues with, or -1.
+ */
 int agent_attempts(struct agent *a, const char *words, const struct attempts_options *o,
                    const struct attempts_sink *sink, struct attempt *ret, int *ret_best,
                    struct error *err);

@@ -1,14 +1,13 @@
 /*
- * What is the case at present, for the model: its plan, and what runs in the background of the box.
- * It is told anew with every request, so that it is known however much of the conversation was
- * pruned.
+ * The agent's status for the model: its plan, and background commands of the box. Every request has
+ * it, so that the model knows it however much of the conversation was pruned.
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent_private.h"
+#include "agent_session.h"
 #include "bash.h"
 #include "banned.h"
 
@@ -16,41 +15,30 @@
 #define COMMAND_MAX 200
 #define ITEM_MAX    300
 
-static void put_plan(struct agent *a, struct buf *text)
-{
-    size_t i;
-    json_t *item, *plan = tool_session_plan(a->tools);
-    if (json_array_size(plan) > 0)
-        buf_append_str(text, "Your plan:\n");
-    json_array_foreach(plan, i, item)
-        buf_printf(text, "- %s: %.*s\n", json_string_value(json_object_get(item, "state")),
-                   ITEM_MAX, json_string_value(json_object_get(item, "text")));
-    json_decref(plan);
-}
-
-static void forget(struct agent *a, size_t i)
+static void background_forget(struct agent *a, size_t i)
 {
     free(a->running[i].command);
     memmove(&a->running[i], &a->running[i + 1], (--a->n_running - i) * sizeof *a->running);
 }
 
-/* Asks the guest about each, and forgets those that have ended. */
-size_t agent_count_background(struct agent *a)
+int agent_status_prompt(struct agent *a, struct buf *text)
 {
-    for (size_t i = 0; i < a->n_running;) {
+    size_t k;
+    json_t *item, *plan = tool_session_plan(a->tools);
+    if (json_array_size(plan) > 0)
+        buf_append_str(text, "Your plan:\n");
+    json_array_foreach(plan, k, item)
+        buf_printf(text, "- %s: %.*s\n", json_get_string(item, "state"), ITEM_MAX,
+                   json_get_string(item, "text"));
+    json_decref(plan);
+    for (size_t i = 0; i < a->n_running;) { /* forget those that have ended */
         bool runs = false;
         if (bash_is_running(a->tools, a->running[i].handle, &runs) < 0 || !runs)
-            forget(a, i);
+            background_forget(a, i);
         else
             i++;
     }
-    return a->n_running;
-}
-
-int agent_now(struct agent *a, struct buf *text)
-{
-    put_plan(a, text);
-    if (agent_count_background(a) > 0)
+    if (a->n_running > 0)
         buf_append_str(
             text,
             "Running in the background (bash with the handle shows new output, or kills it):\n");
@@ -59,7 +47,7 @@ int agent_now(struct agent *a, struct buf *text)
     return text->failed ? -ENOMEM : 0;
 }
 
-static void remember(struct agent *a, uint64_t handle, const char *command)
+static void background_add(struct agent *a, uint64_t handle, const char *command)
 {
     struct running *more = a->n_running < RUNNING_MAX
                                ? reallocarray(a->running, a->n_running + 1, sizeof *more)
@@ -76,21 +64,21 @@ static void remember(struct agent *a, uint64_t handle, const char *command)
     a->running[a->n_running++] = (struct running){.handle = handle, .command = text};
 }
 
-void agent_watch_background(struct agent *a, const json_t *input, const struct tool_result *r)
+void agent_note_background(struct agent *a, const json_t *input, const struct tool_result *r)
 {
-    const char *command = json_string_value(json_object_get(input, "command"));
-    json_int_t handle = json_integer_value(json_object_get(r->data, "handle"));
+    const char *command = json_get_string(input, "command");
+    json_int_t handle = json_get_integer(r->data, "handle");
     if (!r->lingers || r->failed || handle <= 0 || !command)
         return;
-    remember(a, (uint64_t)handle, command);
+    background_add(a, (uint64_t)handle, command);
     agent_append(a,
                  message_of_hutch("background", "{s:s, s:I, s:s}", "box", workbox_id(a->box),
                                   "handle", handle, "command", command),
                  NULL);
 }
 
-/* Those that the history tells of in this very box; whether they still run is asked when it
- * matters. */
+/* Those that the history has of this very box; whether they still run is checked when it matters.
+ */
 void agent_restore_background(struct agent *a)
 {
     for (size_t i = 0; i < history_count(a->history); i++) {
@@ -99,12 +87,12 @@ void agent_restore_background(struct agent *a)
         if (e->role != HISTORY_HUTCH || e->kind != HISTORY_OTHER ||
             history_read(a->history, i, &m, NULL) < 0)
             continue;
-        const char *kind = json_string_value(json_object_get(m, "kind"));
-        const char *box = json_string_value(json_object_get(m, "box"));
-        const char *command = json_string_value(json_object_get(m, "command"));
+        const char *kind = json_get_string(m, "kind");
+        const char *box = json_get_string(m, "box");
+        const char *command = json_get_string(m, "command");
         if (kind && box && command && strcmp(kind, "background") == 0 &&
             strcmp(box, workbox_id(a->box)) == 0)
-            remember(a, (uint64_t)json_integer_value(json_object_get(m, "handle")), command);
+            background_add(a, (uint64_t)json_get_integer(m, "handle"), command);
         json_decref(m);
     }
 }
@@ -112,7 +100,7 @@ void agent_restore_background(struct agent *a)
 void agent_forget_background(struct agent *a)
 {
     while (a->n_running)
-        forget(a, a->n_running - 1);
+        background_forget(a, a->n_running - 1);
     free(a->running);
     a->running = NULL;
 }

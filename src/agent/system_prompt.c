@@ -3,7 +3,7 @@
 
 #include "guestfile.h"
 #include "ownfile.h"
-#include "system.h"
+#include "system_prompt.h"
 #include "tool_result.h"
 #include "banned.h"
 
@@ -41,7 +41,7 @@ static const char BUILT_IN[] =
     "- A question gets an answer, not a change.\n";
 /* clang-format on */
 
-static int put_own(const char *file, struct buf *b, struct error *err)
+static int prompt_put_file(const char *file, struct buf *b, struct error *err)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(SYSTEM_FILE_MAX + 1);
     int r = ownfile_read(file, &text, err);
@@ -53,29 +53,23 @@ static int put_own(const char *file, struct buf *b, struct error *err)
     return 0;
 }
 
-static void put_network(const char *network, struct buf *b)
-{
-    if (!network || strcmp(network, "off") == 0)
-        buf_append_str(b, "- There is no network at first. If something must be downloaded, ask "
-                          "for its hosts with"
-                          " request_network. If the user refuses, say what you could not do.\n");
-    else if (strcmp(network, "host") == 0)
-        buf_append_str(b, "- The network is the host's.\n");
-    else
-        buf_printf(b,
-                   "- The network reaches only these hosts, through a proxy that the environment "
-                   "names: %.2000s."
-                   " Ask for others with request_network.\n",
-                   network);
-}
-
-static void put_facts(const struct system_options *o, struct buf *b)
+static void prompt_put_facts(const struct system_prompt_options *o, struct buf *b)
 {
     const char *id = o->session;
     buf_append_str(b, "\nFacts\n");
     if (id && strlen(id) >= 8 && strspn(id, "0123456789") >= 8)
         buf_printf(b, "- This session began on %.4s-%.2s-%.2s.\n", id, id + 4, id + 6);
-    put_network(o->network, b);
+    if (!o->network || strcmp(o->network, "off") == 0)
+        buf_append_str(b, "- There is no network at first. If something must be downloaded, ask "
+                          "for its hosts with request_network. If the user refuses, say what you "
+                          "could not do.\n");
+    else if (strcmp(o->network, "host") == 0)
+        buf_append_str(b, "- The network is the host's.\n");
+    else
+        buf_printf(b,
+                   "- The network reaches only these hosts, through a proxy that the environment "
+                   "names: %.2000s. Ask for others with request_network.\n",
+                   o->network);
     if (o->start)
         buf_printf(b,
                    "- The person is in /workspace/%.4000s, where your shell begins, too. Paths of "
@@ -92,24 +86,17 @@ static void put_facts(const struct system_options *o, struct buf *b)
             b, "- Nobody is there to answer questions: decide, and say what you assumed.\n");
 }
 
-/* -EFBIG is no failure here: as much as fits is read. */
-static int read_agents(struct tool_session *s, struct buf *text, bool *ret_cut)
+static int prompt_put_agents(struct tool_session *s, struct buf *b, char **ret_note)
 {
     struct error why = {0};
-    int r = guestfile_read(s, AGENTS_FILE, text, NULL, &why);
-    *ret_cut = r == -EFBIG;
-    return *ret_cut ? 0 : r;
-}
-
-static int put_agents(struct tool_session *s, struct buf *b, char **ret_note)
-{
-    bool cut = false;
     _cleanup_buf_ struct buf text = BUF_INIT(SYSTEM_AGENTS_MAX);
-    int r = read_agents(s, &text, &cut);
+    int r = guestfile_read(s, AGENTS_FILE, &text, NULL, &why);
+    bool cut = r == -EFBIG; /* as much as fits was read */
+    r = cut ? 0 : r;
     if (r == -ENOENT || r == -ENOTDIR || (r == 0 && text.len == 0 && !cut))
         return 0;
     if (r < 0)
-        return asprintf(ret_note, "AGENTS.md of the workspace cannot be read") < 0 ? -ENOMEM : 0;
+        return asprintf(ret_note, "cannot read AGENTS.md of the workspace") < 0 ? -ENOMEM : 0;
     buf_append_str(b, "\nInstructions of this project, from AGENTS.md. (A folder may have an "
                       "AGENTS.md of its own: read"
                       " it before you change something in that folder.)\n\n");
@@ -119,27 +106,26 @@ static int put_agents(struct tool_session *s, struct buf *b, char **ret_note)
     buf_printf(
         b, "\n[AGENTS.md goes on: only its first %u bytes are shown; read_file shows the rest]\n",
         SYSTEM_AGENTS_MAX);
-    return asprintf(ret_note,
-                    "AGENTS.md is larger than %u KiB: the model is shown its beginning only",
+    return asprintf(ret_note, "AGENTS.md is larger than %u KiB: the model sees only its beginning",
                     SYSTEM_AGENTS_MAX >> 10) < 0
                ? -ENOMEM
                : 0;
 }
 
-int system_prompt(struct tool_session *s, const struct system_options *o, char **ret,
+int system_prompt(struct tool_session *s, const struct system_prompt_options *o, char **ret,
                   char **ret_note, struct error *err)
 {
     _cleanup_free_ char *note = NULL;
     _cleanup_buf_ struct buf b = BUF_INIT(4 * (SYSTEM_FILE_MAX + SYSTEM_AGENTS_MAX));
     int r = 0;
     if (o->file)
-        r = put_own(o->file, &b, err);
+        r = prompt_put_file(o->file, &b, err);
     else
         buf_append_str(&b, BUILT_IN);
     if (r < 0)
         return r;
-    put_facts(o, &b);
-    r = put_agents(s, &b, &note);
+    prompt_put_facts(o, &b);
+    r = prompt_put_agents(s, &b, &note);
     char *text = r < 0 ? NULL : buf_cstr(&b);
     if (!text)
         return error_set(err, ENOMEM, "no memory");
@@ -150,7 +136,7 @@ int system_prompt(struct tool_session *s, const struct system_options *o, char *
     return 0;
 }
 
-int system_record(struct history *h, const char *text, struct error *err)
+int system_prompt_record(struct history *h, const char *text, struct error *err)
 {
     json_t *last = history_last(h, "system");
     const char *before = json_string_value(json_object_get(last, "text"));

@@ -1,5 +1,5 @@
 /*
- * The system prompt: what an agent is told before anything else. hutch's own text or the person's
+ * The system prompt: hutch's own text or the person's
  * file, then facts that stay the same over the session, then AGENTS.md of the workspace, read
  * through the guest.
  *
@@ -15,7 +15,7 @@
 #define SYSTEM_AGENTS_MAX                                                                          \
     (64u << 10) /* of AGENTS.md; the rest is left out, and the prompt says so */
 
-struct system_options {
+struct system_prompt_options {
     const char *file;    /* the person's own text; NULL: the built-in */
     const char *session; /* its ID, which begins with its date; or NULL */
     const char *network; /* "off", "host", or what is allowed; NULL: off */
@@ -26,8 +26,8 @@ struct system_options {
 
 /* A new string. *ret_note: something a person should know (AGENTS.md was cut, say), or NULL; a new
  * string. */
-int system_prompt(struct tool_session *s, const struct system_options *o, char **ret,
+int system_prompt(struct tool_session *s, const struct system_prompt_options *o, char **ret,
                   char **ret_note, struct error *err);
 
 /* Writes it to the history, once: again only if it is another than before. */
-int system_record(struct history *h, const char *text, struct error *err);
+int system_prompt_record(struct history *h, const char *text, struct error *err);

@@ -1,7 +1,7 @@
 /*
- * What an agent tells whoever shows it: the terminal, `ask`, a job's log. Events come from the
- * thread that runs the turn, in order; texts are clean UTF-8 but may hold control characters of a
- * stranger (base/harmless.h before a terminal).
+ * Events of an agent, for what shows it: the terminal, `ask`, a job's log. They come from the
+ * thread that runs the turn, in order; texts are valid UTF-8 but untrusted: they may hold control
+ * characters (use base/harmless.h before a terminal).
  */
 #pragma once
 
@@ -20,12 +20,12 @@ enum agent_event_kind {
     AGENT_TEXT,     /* text, n */
     AGENT_THINKING, /* text, n */
     AGENT_BACK,     /* keep, keep_thinking: see MODEL_BACK */
-    AGENT_SAID,     /* the model's answer is complete: all text and thinking of it was told */
-    AGENT_WRITING,  /* text: a tool's name, whose input begins to come */
-    AGENT_CALL,     /* id, name, input: begins now */
+    AGENT_SAID,     /* the model's answer is complete */
+    AGENT_WRITING,  /* text: name of a tool, whose input is being received */
+    AGENT_CALL,     /* id, name, input: the call starts */
     AGENT_PROGRESS, /* id, seconds, text: the last line of its output, say */
     AGENT_RESULT,   /* id, name, result, seconds */
-    AGENT_WAIT,     /* text: why; wait_ms, attempt: the model is asked again then */
+    AGENT_WAIT,     /* text: why; wait_ms, attempt: before the next request to the model */
     AGENT_USAGE,   /* usage, money: of one answer; session_*: of the whole session; window, context:
                       tokens */
     AGENT_NOTE,    /* text: something a person should know (context compacted, a box restored) */

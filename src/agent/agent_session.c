@@ -1,0 +1,367 @@
+/*
+ * Opening and closing an agent, and what a frontend asks of it between turns.
+ *
+ * What takes longest starts first: the box, in a process of its own (before libcurl is loaded with
+ * all it needs, so that the box's keeper stays small). The first turn waits for it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "agent_session.h"
+#include "folder_watch.h"
+#include "guestfile.h"
+#include "memory.h"
+#include "sources.h"
+#include "system_prompt.h"
+#include "tool_schemas.h"
+#include "banned.h"
+
+#define PROMPT_NOTES_MAX (64u << 10)
+
+struct agent *agent_free(struct agent *a)
+{
+    if (!a)
+        return NULL;
+    context_free(a->context);
+    tool_session_free(a->tools);
+    model_close(a->model);
+    model_close(a->embedder);
+    workbox_free(a->box, false);
+    history_close(a->history);
+    agent_forget_background(a);
+    tool_schemas_free(a->schemas);
+    buf_free(&a->prompt_notes);
+    folder_watch_free(a->watch);
+    free(a->system);
+    free(a->summary_prompt);
+    cleanup_close(&a->cancel);
+    free(a);
+    return NULL;
+}
+
+int agent_new(const struct agent_options *o, const struct agent_sink *sink, struct agent **ret,
+              struct error *err)
+{
+    struct agent *a = calloc(1, sizeof *a);
+    if (!a)
+        return error_set(err, ENOMEM, "no memory");
+    a->options = *o;
+    a->box_options = *o->box;
+    a->sink = sink ? *sink : (struct agent_sink){0};
+    a->prompt_notes = BUF_INIT(PROMPT_NOTES_MAX);
+    a->cancel = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (a->cancel < 0) {
+        agent_free(a);
+        return error_errno(err, errno, "cannot start an agent");
+    }
+    *ret = a;
+    return 0;
+}
+
+static void agent_set_spec(struct agent *a, const struct model_spec *spec)
+{
+    a->spec = *spec;
+    a->spec.record = a->options.record;
+    settings_facts(a->options.settings, spec, &a->facts);
+    snprintf(a->model_name, sizeof a->model_name, "%s/%s", spec->provider, spec->name);
+}
+
+int agent_use_model(struct agent *a, const struct model_spec *spec, struct error *err)
+{
+    struct model *m = NULL;
+    struct model_spec with = *spec;
+    with.record = a->options.record;
+    int r = model_open(&with, &m, err);
+    if (r < 0)
+        return r;
+    model_close(a->model);
+    a->model = m;
+    agent_set_spec(a, spec);
+    return 0;
+}
+
+int agent_open(const struct agent_options *o, const struct agent_sink *sink, struct agent **ret,
+               struct error *err)
+{
+    struct agent *a = NULL;
+    struct model_spec spec;
+    int r = settings_model(o->settings, o->model, &spec, err);
+    if (r == 0)
+        r = agent_new(o, sink, &a, err);
+    if (r == 0 && o->resume) {
+        r = agent_resume(a, err);
+    } else if (r == 0) {
+        agent_remember_folder(a);
+        r = workbox_new(&a->box_options, &a->box, err);
+        if (r == 0)
+            r = history_new(a->box_options.workspace, NULL, 0, &a->history, err);
+    }
+    if (r == 0 && spec.api == MODEL_REPLAY) {
+        r = agent_use_model(a, &spec, err);
+    } else if (r == 0) { /* opened when the box is up: until then a thread loads libcurl */
+        model_prepare();
+        agent_set_spec(a, &spec);
+    }
+    if (r == 0)
+        history_defer(a->history);
+    if (r == 0 && a->folder_known && !a->folder_replaced)
+        a->watch = folder_watch_new(a->box_options.workspace);
+    if (r < 0) {
+        if (a)
+            workbox_free(TAKE_PTR(a->box), !o->resume);
+        agent_free(a);
+        return r;
+    }
+    *ret = a;
+    return 0;
+}
+
+static void agent_note_trouble(void *data, const char *text)
+{
+    agent_note(data, "%s", text);
+}
+
+/* The memory uses vectors only where the person's configuration names a model for them. */
+static int agent_add_memory(struct agent *a, struct error *err)
+{
+    struct error why = {0};
+    struct model_spec spec = {0};
+    const char *given = json_string_value(settings_member(a->options.settings, "embedder"));
+    if (given && !a->embedder &&
+        (settings_model(a->options.settings, given, &spec, &why) < 0 ||
+         model_open(&spec, &a->embedder, &why) < 0))
+        agent_note(a, "the memory searches words only: %s", why.text);
+    struct memory_options o = {.embedder = a->embedder ? model_spec_of(a->embedder)->name : NULL,
+                               .model = a->embedder};
+    struct tool_source *memory = memory_tools(a->history, &o);
+    if (!memory || tool_session_add(a->tools, memory) < 0)
+        return error_set(err, ENOMEM, "no memory");
+    return 0;
+}
+
+int agent_set_host(struct agent *a, struct error *err)
+{
+    struct tool_host host = a->options.host;
+    host.clone_max = a->box_options.limits.disk;
+    return tool_session_set_host(a->tools, &host, err);
+}
+
+static int agent_add_tools(struct agent *a, struct error *err)
+{
+    struct config config = {0};
+    int r = tool_session_new(workbox_tools(a->box), "main", &a->tools, err);
+    if (r == 0)
+        r = agent_set_host(a, err);
+    if (r == 0)
+        r = settings_config(a->options.settings, &config, err);
+    if (r == 0)
+        r = tool_sources_add(a->tools, &config, err);
+    if (r == 0)
+        r = agent_add_memory(a, err);
+    return r == 0 ? tool_schemas_new(a->tools, agent_note_trouble, a, &a->schemas, err) : r;
+}
+
+/* A resumed session may work on another folder than the settings were read for: then the settings
+ * there choose the model. */
+static int agent_set_workspace(struct agent *a, struct error *err)
+{
+    struct settings *s = a->options.settings;
+    struct model_spec spec;
+    size_t told = json_array_size(settings_notes(s));
+    int r = a->box_options.workspace ? settings_set_workspace(s, a->box_options.workspace, err) : 0;
+    if (r <= 0)
+        return r;
+    for (size_t i = told; i < json_array_size(settings_notes(s)); i++)
+        agent_note(a, "%s", json_string_value(json_array_get(settings_notes(s), i)));
+    r = settings_model(s, a->options.model, &spec, err);
+    if (r < 0)
+        return r;
+    a->model = model_close(a->model);
+    agent_set_spec(a, &spec);
+    return 0;
+}
+
+int agent_renew_context(struct agent *a, struct error *err)
+{
+    struct context *c = NULL;
+    struct context_options o = {.window = a->facts.window,
+                                .reserve = a->facts.max_output,
+                                .system = a->system,
+                                .tools = tool_schemas_list(a->schemas),
+                                .summary_prompt = a->summary_prompt};
+    int r = context_new(a->history, &o, &c, err);
+    if (r < 0)
+        return r;
+    context_free(a->context);
+    a->context = c;
+    return 0;
+}
+
+static int agent_make_system_prompt(struct agent *a, struct error *err)
+{
+    static const char *const modes[] = {
+        [BOX_COW] = "cow", [BOX_DIRECT] = "direct", [BOX_RO] = "ro"};
+    const struct box_options *box = &a->box_options;
+    _cleanup_buf_ struct buf allowed = BUF_INIT(PROMPT_NOTES_MAX);
+    _cleanup_free_ char *note = NULL;
+    for (size_t i = 0; box->net == BOX_NET_ALLOW && i < box->n_allow; i++)
+        buf_printf(&allowed, "%s%s", i ? ", " : "", box->allow[i]);
+    const char *network = box->net == BOX_NET_HOST    ? "host"
+                          : box->net == BOX_NET_ALLOW ? buf_cstr(&allowed)
+                                                      : "off";
+    struct system_prompt_options o = {.file = a->options.system_file,
+                                      .session = history_id(a->history),
+                                      .network = network ? network : "off",
+                                      .mode = modes[a->box_options.mode],
+                                      .start = a->options.resume ? NULL : a->options.start,
+                                      .unattended = a->options.unattended};
+    int r = system_prompt(a->tools, &o, &a->system, &note, err);
+    if (r == 0 && note)
+        agent_note(a, "%s", note);
+    return r;
+}
+
+/* The shell starts where the person is; it keeps its folder from call to call. */
+static int agent_enter_start_folder(struct agent *a, struct error *err)
+{
+    struct box_result result = {0};
+    if (!a->options.start || a->options.resume || history_turns(a->history) > 0)
+        return 0;
+    _cleanup_free_ char *folder = NULL;
+    if (asprintf(&folder, "HUTCH_START=/workspace/%s", a->options.start) < 0) {
+        folder = NULL;
+        return error_set(err, ENOMEM, "no memory");
+    }
+    const char *const env[] = {folder, NULL};
+    const struct box_command c = {.shell = "main",
+                                  .script = "cd -- \"$HUTCH_START\"; unset HUTCH_START",
+                                  .env = (char *const *)env,
+                                  .in = -1,
+                                  .out = -1,
+                                  .err = -1,
+                                  .cancel = -1};
+    int r = tool_box_exec(workbox_tools(a->box), &c, &result, err);
+    box_result_free(&result);
+    return r;
+}
+
+int agent_ready(struct agent *a, struct error *err)
+{
+    if (a->context)
+        return 0;
+    int r = workbox_ready(a->box, err);
+    if (r == 0 && !a->system)
+        r = agent_set_workspace(a, err);
+    if (r == 0 && !a->tools) {
+        r = agent_add_tools(a, err);
+        if (r == 0)
+            r = agent_enter_start_folder(a, err);
+    }
+    if (r == 0 && !a->summary_prompt)
+        r = settings_summary_prompt(a->options.settings, &a->summary_prompt, err);
+    if (r == 0 && !a->system)
+        r = agent_make_system_prompt(a, err);
+    if (r == 0 && !a->model)
+        r = agent_use_model(a, &a->spec, err);
+    if (r == 0)
+        r = agent_renew_context(a, err);
+    if (r == 0) {
+        json_t *last = history_last(a->history, "plan");
+        const json_t *items = json_object_get(last, "items");
+        tool_session_set_plan(a->tools,
+                              json_is_array(items) ? json_deep_copy(items) : json_array());
+        json_decref(last);
+    }
+    return r;
+}
+
+void agent_interrupt(struct agent *a)
+{
+    const uint64_t one = 1;
+    if (write(a->cancel, &one, sizeof one) < 0) {
+        /* Only a full counter makes it fail, and then it is readable anyway. */
+    }
+}
+
+int agent_notice(struct agent *a, struct error *err)
+{
+    uint64_t calls = a->tools ? tool_session_changes(a->tools) : 0;
+    if (calls == a->calls_seen)
+        return 0;
+    a->calls_seen = calls;
+    a->pending_known = false;
+    workbox_touch(a->box);
+    return agent_record_box(a, err);
+}
+
+int agent_set_model(struct agent *a, const char *given, struct error *err)
+{
+    struct model_spec spec;
+    int r = settings_model(a->options.settings, given, &spec, err);
+    if (r == 0)
+        r = agent_use_model(a, &spec, err);
+    return r == 0 && a->context ? agent_renew_context(a, err) : r;
+}
+
+int agent_compact(struct agent *a, struct error *err)
+{
+    int r = agent_ready(a, err);
+    return r < 0 ? r : context_compact(a->context, a->model, a->cancel, &a->sink, err);
+}
+
+int agent_clear(struct agent *a, struct error *err)
+{
+    int r = agent_ready(a, err);
+    if (r == 0)
+        r = agent_append(a, message_of_hutch("cleared", "{}"), err);
+    if (r < 0)
+        return r;
+    a->prompt_notes.len = 0;
+    tool_session_set_plan(a->tools, json_array());
+    return agent_renew_context(a, err);
+}
+
+void agent_state(struct agent *a, struct agent_state *ret)
+{
+    *ret = (struct agent_state){.session = history_id(a->history),
+                                .model = a->model_name,
+                                .workspace = a->box_options.workspace,
+                                .turns = history_turns(a->history),
+                                .context = a->context ? context_tokens(a->context) : 0,
+                                .window = a->facts.window,
+                                .usage = a->usage,
+                                .money = a->money,
+                                .running = a->n_running};
+}
+
+struct history *agent_history(struct agent *a)
+{
+    return a->history;
+}
+
+struct tool_session *agent_tools(struct agent *a)
+{
+    return agent_ready(a, NULL) < 0 ? NULL : a->tools;
+}
+
+const char *agent_box(struct agent *a)
+{
+    return workbox_ready(a->box, NULL) < 0 ? NULL : workbox_id(a->box);
+}
+
+struct agent *agent_close(struct agent *a, bool keep)
+{
+    struct agent_changes left = {0};
+    if (!a)
+        return NULL;
+    agent_notice(a, NULL);
+    if (keep && !a->pending_known && (a->box_recorded || a->turn.changed) &&
+        agent_changes(a, &left, NULL) < 0)
+        a->pending = 1; /* not known: keep the box */
+    agent_changes_free(&left);
+    workbox_free(TAKE_PTR(a->box), !(keep && a->pending > 0));
+    return agent_free(a);
+}
