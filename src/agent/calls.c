@@ -13,7 +13,7 @@
 
 #include "agent_session.h"
 #include "clock.h"
-#include "nearest_name.h"
+#include "names.h"
 #include "tool_schemas.h"
 #include "banned.h"
 

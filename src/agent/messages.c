@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "agent_session.h"
-#include "base64.h"
+#include "encoding.h"
 #include "utf8.h"
 #include "banned.h"
 

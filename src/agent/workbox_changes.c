@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cquote.h"
+#include "encoding.h"
 #include "git_path.h"
 #include "io.h"
 #include "relpath.h"

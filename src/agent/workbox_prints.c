@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cquote.h"
+#include "encoding.h"
 #include "workbox_private.h"
 #include "banned.h"
 

@@ -1,12 +1,310 @@
+/*
+ * Four steps: split both texts into lines, number the lines by their bytes (lineset), find a short
+ * edit script between the two sequences of numbers (linemyers), print it as hunks.
+ */
 #include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "cleanup.h"
 #include "linediff.h"
-#include "linemyers.h"
 #include "banned.h"
+
+/* A table of the classes found so far, by open addressing: it is at most two thirds full. Lines of
+ * both texts are numbered through, from 1 on, since a million of them should not take much memory.
+ */
+struct class_table {
+    struct {
+        uint32_t hash;
+        uint32_t line; /* the first of its class; 0: free */
+    } * slots;
+    size_t mask;
+    uint64_t key[2];
+    struct lineset *a, *b;
+    uint32_t classes;
+};
+
+static uint32_t lineset_count(const uint8_t *data, uint32_t size)
+{
+    uint32_t count = 0;
+    for (const uint8_t *at = data, *end = data + size; at < end; count++) {
+        const uint8_t *newline = memchr(at, '\n', (size_t)(end - at));
+        at = newline ? newline + 1 : end;
+    }
+    return count;
+}
+
+int lineset_split(const uint8_t *data, uint32_t size, struct lineset *ret)
+{
+    uint32_t count = lineset_count(data, size);
+    if (count > LINESET_LINES_MAX)
+        return -E2BIG;
+    struct lineset s = {.data = data, .count = count};
+    s.at = malloc(sizeof *s.at * ((size_t)count + 1));
+    s.class = calloc((size_t)count + 1, sizeof *s.class);
+    if (!s.at || !s.class) {
+        lineset_free(&s);
+        return -ENOMEM;
+    }
+    s.at[0] = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint8_t *newline = memchr(data + s.at[i], '\n', size - s.at[i]);
+        s.at[i + 1] = newline ? (uint32_t)(newline + 1 - data) : size;
+    }
+    *ret = s;
+    return 0;
+}
+
+void lineset_free(struct lineset *s)
+{
+    free(s->at);
+    free(s->class);
+    *s = (struct lineset){0};
+}
+
+static uint64_t hash_mix(uint64_t a, uint64_t b)
+{
+    unsigned __int128 product = (unsigned __int128)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static uint64_t hash_line(const uint64_t key[2], const uint8_t *data, uint32_t size)
+{
+    uint64_t h = key[0] ^ size;
+    while (size > 0) {
+        uint64_t word = 0;
+        uint32_t take = size < sizeof word ? size : (uint32_t)sizeof word;
+        memcpy(&word, data, take);
+        h = hash_mix(h ^ word, key[1]) + key[0];
+        data += take;
+        size -= take;
+    }
+    return hash_mix(h, key[1] ^ 0x9e3779b97f4a7c15u);
+}
+
+static struct lineset *class_table_set(const struct class_table *t, uint32_t line,
+                                       uint32_t *ret_index)
+{
+    bool in_a = line <= t->a->count;
+    *ret_index = in_a ? line - 1 : line - 1 - t->a->count;
+    return in_a ? t->a : t->b;
+}
+
+static bool class_table_same(const struct class_table *t, uint32_t line, const uint8_t *data,
+                             uint32_t size)
+{
+    uint32_t i;
+    const struct lineset *s = class_table_set(t, line, &i);
+    return s->at[i + 1] - s->at[i] == size && memcmp(s->data + s->at[i], data, size) == 0;
+}
+
+static uint32_t class_table_add(struct class_table *t, uint32_t line)
+{
+    uint32_t index, first;
+    const struct lineset *s = class_table_set(t, line, &index);
+    const uint8_t *data = s->data + s->at[index];
+    uint32_t size = s->at[index + 1] - s->at[index];
+    uint64_t hash = hash_line(t->key, data, size);
+    size_t i = hash & t->mask;
+    for (; t->slots[i].line; i = (i + 1) & t->mask)
+        if (t->slots[i].hash == hash >> 32 && class_table_same(t, t->slots[i].line, data, size))
+            return class_table_set(t, t->slots[i].line, &first)->class[first];
+    t->slots[i].hash = (uint32_t)(hash >> 32);
+    t->slots[i].line = line;
+    return t->classes++;
+}
+
+int lineset_classify(struct lineset *a, struct lineset *b, uint32_t *ret_classes)
+{
+    struct class_table t = {.mask = 15, .a = a, .b = b};
+    size_t lines = (size_t)a->count + b->count;
+    while (t.mask < lines + lines / 2)
+        t.mask = t.mask * 2 + 1;
+    if (getrandom(t.key, sizeof t.key, 0) != (ssize_t)sizeof t.key)
+        return -EIO;
+    t.key[1] |= 1;
+    t.slots = calloc(t.mask + 1, sizeof *t.slots);
+    if (!t.slots)
+        return -ENOMEM;
+    for (uint32_t line = 1; line <= lines; line++) {
+        uint32_t index;
+        struct lineset *s = class_table_set(&t, line, &index);
+        s->class[index] = class_table_add(&t, line);
+    }
+    free(t.slots);
+    *ret_classes = t.classes;
+    return 0;
+}
+
+/* Edits after which one search is cut. What it found by then takes at most log2 of it levels of
+ * recursion. */
+#define COST_MAX 512
+
+/* The part of both sequences that is worked on: items from lo up to, not with, hi. */
+struct myers_box {
+    int32_t a_lo, a_hi, b_lo, b_hi;
+};
+
+/* The furthest a-position reached on each diagonal (a - b), from the front and from the back. */
+struct myers_search {
+    const uint32_t *a, *b;
+    struct linemyers_side *sides[2];
+    int32_t *front, *back; /* indexed by diagonal, also negative */
+    int64_t work;
+};
+
+/* The diagonals in use: those that can be reached with the edits so far and lie within the box. */
+struct myers_band {
+    int32_t lo, hi;
+    int32_t min, max;
+};
+
+struct myers_point {
+    int32_t a, b;
+};
+
+/* One more edit reaches one more diagonal on each side; at the box's edge it becomes narrower
+ * instead. */
+static void myers_band_widen(struct myers_band *d, int32_t *reached, int32_t nowhere)
+{
+    if (d->min > d->lo)
+        reached[--d->min - 1] = nowhere;
+    else
+        d->min++;
+    if (d->max < d->hi)
+        reached[++d->max + 1] = nowhere;
+    else
+        d->max--;
+}
+
+/* Goes forward by one edit on every diagonal; true when a way from the back was met. */
+static bool myers_step_front(struct myers_search *s, const struct myers_box *x,
+                             struct myers_band *d, const struct myers_band *met,
+                             struct myers_point *ret)
+{
+    myers_band_widen(d, s->front, -1);
+    for (int32_t k = d->max; k >= d->min; k -= 2) {
+        int32_t a = s->front[k - 1] >= s->front[k + 1] ? s->front[k - 1] + 1 : s->front[k + 1];
+        int32_t from = a;
+        while (a < x->a_hi && a - k < x->b_hi && s->a[a] == s->b[a - k])
+            a++;
+        s->front[k] = a;
+        s->work -= 1 + a - from;
+        if (met && k >= met->min && k <= met->max && s->back[k] <= a) {
+            *ret = (struct myers_point){a, a - k};
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool myers_step_back(struct myers_search *s, const struct myers_box *x, struct myers_band *d,
+                            const struct myers_band *met, struct myers_point *ret)
+{
+    myers_band_widen(d, s->back, INT32_MAX);
+    for (int32_t k = d->max; k >= d->min; k -= 2) {
+        int32_t a = s->back[k - 1] < s->back[k + 1] ? s->back[k - 1] : s->back[k + 1] - 1;
+        int32_t from = a;
+        while (a > x->a_lo && a - k > x->b_lo && s->a[a - 1] == s->b[a - k - 1])
+            a--;
+        s->back[k] = a;
+        s->work -= 1 + from - a;
+        if (met && k >= met->min && k <= met->max && a <= s->front[k]) {
+            *ret = (struct myers_point){a, a - k};
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The point that the search from the front came furthest to. */
+static struct myers_point myers_furthest(const struct myers_search *s, const struct myers_box *x,
+                                         const struct myers_band *d)
+{
+    struct myers_point best = {x->a_lo, x->b_lo};
+    for (int32_t k = d->max; k >= d->min; k -= 2) {
+        int32_t a = s->front[k] < x->a_hi ? s->front[k] : x->a_hi;
+        if (a - k > x->b_hi)
+            a = x->b_hi + k;
+        if (a - best.a + a - k - best.b > 0)
+            best = (struct myers_point){a, a - k};
+    }
+    return best;
+}
+
+/* A point to divide the box at, other than its corners; false when the work allowed is used up. */
+static bool myers_find_middle(struct myers_search *s, const struct myers_box *x,
+                              struct myers_point *ret)
+{
+    const int32_t front_start = x->a_lo - x->b_lo, back_start = x->a_hi - x->b_hi;
+    const bool odd = (front_start - back_start) & 1;
+    struct myers_band front = {x->a_lo - x->b_hi, x->a_hi - x->b_lo, front_start, front_start};
+    struct myers_band back = {front.lo, front.hi, back_start, back_start};
+    s->front[front_start] = x->a_lo;
+    s->back[back_start] = x->a_hi;
+    for (int cost = 1; s->work > 0; cost++) {
+        if (myers_step_front(s, x, &front, odd ? &back : NULL, ret))
+            return true;
+        if (myers_step_back(s, x, &back, odd ? NULL : &front, ret))
+            return true;
+        if (cost >= COST_MAX) {
+            *ret = myers_furthest(s, x, &front);
+            return true;
+        }
+    }
+    return false;
+}
+
+static void myers_trim(const struct myers_search *s, struct myers_box *x)
+{
+    while (x->a_lo < x->a_hi && x->b_lo < x->b_hi && s->a[x->a_lo] == s->b[x->b_lo]) {
+        x->a_lo++;
+        x->b_lo++;
+    }
+    while (x->a_lo < x->a_hi && x->b_lo < x->b_hi && s->a[x->a_hi - 1] == s->b[x->b_hi - 1]) {
+        x->a_hi--;
+        x->b_hi--;
+    }
+}
+
+static void myers_compare(struct myers_search *s, struct myers_box x)
+{
+    for (;;) {
+        myers_trim(s, &x);
+        struct myers_point middle;
+        if (x.a_lo == x.a_hi || x.b_lo == x.b_hi || !myers_find_middle(s, &x, &middle)) {
+            memset(s->sides[0]->changed + x.a_lo, 1, (size_t)(x.a_hi - x.a_lo));
+            memset(s->sides[1]->changed + x.b_lo, 1, (size_t)(x.b_hi - x.b_lo));
+            return;
+        }
+        myers_compare(s, (struct myers_box){x.a_lo, middle.a, x.b_lo, middle.b});
+        x.a_lo = middle.a;
+        x.b_lo = middle.b;
+    }
+}
+
+int linemyers(struct linemyers_side *a, struct linemyers_side *b, int64_t work)
+{
+    /* Diagonals run from -b->count - 1 to a->count + 1. */
+    size_t diagonals = (size_t)a->count + b->count + 3;
+    _cleanup_free_ int32_t *reached = malloc(2 * diagonals * sizeof *reached);
+    if (!reached)
+        return -ENOMEM;
+    struct myers_search s = {
+        .a = a->items,
+        .b = b->items,
+        .sides = {a, b},
+        .front = reached + b->count + 1,
+        .back = reached + diagonals + b->count + 1,
+        .work = work,
+    };
+    myers_compare(&s, (struct myers_box){0, (int32_t)a->count, 0, (int32_t)b->count});
+    return 0;
+}
 
 /* Steps of the search allowed for one pair of texts: about a second. */
 #define WORK_MAX (1LL << 28)
@@ -57,7 +355,7 @@ static uint32_t count_newlines(const uint8_t *data, size_t n)
     return count;
 }
 
-static int split(struct text a, struct text b, struct linediff *d)
+static int linediff_split(struct text a, struct text b, struct linediff *d)
 {
     if (a.size > LINEDIFF_SIZE_MAX || b.size > LINEDIFF_SIZE_MAX)
         return -E2BIG;
@@ -91,8 +389,8 @@ static void reduced_free(struct reduced *s)
     free(s->changed);
 }
 
-static int reduce(const struct linediff *d, const struct lineset *set, const uint8_t *in_other,
-                  struct reduced *s)
+static int reduced_make(const struct linediff *d, const struct lineset *set,
+                        const uint8_t *in_other, struct reduced *s)
 {
     size_t room = (size_t)set->count + 1;
     s->items = malloc(room * sizeof *s->items);
@@ -112,13 +410,13 @@ static int reduce(const struct linediff *d, const struct lineset *set, const uin
     return 0;
 }
 
-static void expand(struct reduced *s)
+static void reduced_expand(struct reduced *s)
 {
     for (uint32_t i = 0; i < s->count; i++)
         s->changed[s->lines[i]] = s->item_changed[i];
 }
 
-static int mark_changed(struct linediff *d, struct reduced *a, struct reduced *b)
+static int linediff_mark(struct linediff *d, struct reduced *a, struct reduced *b)
 {
     uint32_t classes;
     int r = lineset_classify(&d->a, &d->b, &classes);
@@ -132,19 +430,19 @@ static int mark_changed(struct linediff *d, struct reduced *a, struct reduced *b
         in_a[d->a.class[i]] = 1;
     for (uint32_t i = d->lead; i < d->b.count - d->trail; i++)
         in_b[d->b.class[i]] = 1;
-    if (reduce(d, &d->a, in_b, a) < 0 || reduce(d, &d->b, in_a, b) < 0)
+    if (reduced_make(d, &d->a, in_b, a) < 0 || reduced_make(d, &d->b, in_a, b) < 0)
         return -ENOMEM;
     struct linemyers_side x = {a->items, a->item_changed, a->count},
                           y = {b->items, b->item_changed, b->count};
     r = linemyers(&x, &y, WORK_MAX);
     if (r < 0)
         return r;
-    expand(a);
-    expand(b);
+    reduced_expand(a);
+    reduced_expand(b);
     return 0;
 }
 
-static int add_change(struct linediff *d, size_t *room, struct linediff_change c)
+static int linediff_add(struct linediff *d, size_t *room, struct linediff_change c)
 {
     if (d->count == *room) {
         *room = *room ? *room * 2 : 16;
@@ -158,7 +456,7 @@ static int add_change(struct linediff *d, size_t *room, struct linediff_change c
 }
 
 /* Turns the marks into runs of changed lines. Lines that are not marked pair up one by one. */
-static int collect(struct linediff *d, const uint8_t *a_changed, const uint8_t *b_changed)
+static int linediff_collect(struct linediff *d, const uint8_t *a_changed, const uint8_t *b_changed)
 {
     size_t room = 0;
     for (uint32_t i = 0, j = 0; i < d->a.count || j < d->b.count; i++, j++) {
@@ -169,7 +467,7 @@ static int collect(struct linediff *d, const uint8_t *a_changed, const uint8_t *
             j++;
         c.a_count = i - c.a_line;
         c.b_count = j - c.b_line;
-        if ((c.a_count || c.b_count) && add_change(d, &room, c) < 0)
+        if ((c.a_count || c.b_count) && linediff_add(d, &room, c) < 0)
             return -ENOMEM;
     }
     return 0;
@@ -177,7 +475,7 @@ static int collect(struct linediff *d, const uint8_t *a_changed, const uint8_t *
 
 /* Lines that were only added or only deleted may stand further down as well, which reads better: a
  * new function then ends with its own closing brace, not with the one before it. */
-static void slide_down(struct linediff *d)
+static void linediff_slide_down(struct linediff *d)
 {
     for (size_t i = 0; i < d->count; i++) {
         struct linediff_change *c = &d->changes[i];
@@ -201,16 +499,17 @@ int linediff_make(const void *a, size_t a_size, const void *b, size_t b_size, st
 {
     struct linediff d = {0};
     _cleanup_(reduced_free) struct reduced x = {0}, y = {0};
-    int r = split((struct text){a ? a : "", a_size}, (struct text){b ? b : "", b_size}, &d);
+    int r =
+        linediff_split((struct text){a ? a : "", a_size}, (struct text){b ? b : "", b_size}, &d);
     if (r >= 0)
-        r = mark_changed(&d, &x, &y);
+        r = linediff_mark(&d, &x, &y);
     if (r >= 0)
-        r = collect(&d, x.changed, y.changed);
+        r = linediff_collect(&d, x.changed, y.changed);
     if (r < 0) {
         linediff_free(&d);
         return r;
     }
-    slide_down(&d);
+    linediff_slide_down(&d);
     *ret = d;
     return 0;
 }
@@ -232,4 +531,97 @@ void linediff_totals(const struct linediff *d, uint64_t *ret_added, uint64_t *re
     }
     *ret_added = added;
     *ret_deleted = deleted;
+}
+
+struct printer {
+    const struct linediff *d;
+    int (*write)(void *data, const void *bytes, size_t n);
+    void *data;
+};
+
+static int hunk_print_lines(const struct printer *p, const struct lineset *s, char sign,
+                            uint32_t from, uint32_t n)
+{
+    static const char NO_NEWLINE[] = "\n\\ No newline at end of file\n";
+    for (uint32_t i = from; i < from + n; i++) {
+        const uint8_t *line = s->data + s->at[i];
+        uint32_t size = s->at[i + 1] - s->at[i];
+        int r = p->write(p->data, &sign, 1);
+        if (r >= 0)
+            r = p->write(p->data, line, size);
+        if (r >= 0 && line[size - 1] != '\n')
+            r = p->write(p->data, NO_NEWLINE, sizeof NO_NEWLINE - 1);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+/* "12,3": a count of one is left out, and an empty range is said to stand behind the line before
+ * it. */
+static void format_range(char *ret, size_t size, uint32_t line, uint32_t count)
+{
+    if (count == 1)
+        snprintf(ret, size, "%u", line + 1);
+    else
+        snprintf(ret, size, "%u,%u", count ? line + 1 : line, count);
+}
+
+static int hunk_print_header(const struct printer *p, const struct linediff_change *range)
+{
+    char a[32], b[32], text[80];
+    format_range(a, sizeof a, p->d->skipped + range->a_line, range->a_count);
+    format_range(b, sizeof b, p->d->skipped + range->b_line, range->b_count);
+    int n = snprintf(text, sizeof text, "@@ -%s +%s @@\n", a, b);
+    return p->write(p->data, text, (size_t)n);
+}
+
+/* What the changes from first to last cover on both sides, with their context. */
+static struct linediff_change hunk_range(const struct linediff *d, size_t first, size_t last)
+{
+    const struct linediff_change *f = &d->changes[first], *l = &d->changes[last];
+    uint32_t before = f->a_line < LINEDIFF_CONTEXT ? f->a_line : LINEDIFF_CONTEXT;
+    uint32_t a_end = l->a_line + l->a_count, b_end = l->b_line + l->b_count;
+    uint32_t after = d->a.count - a_end < LINEDIFF_CONTEXT ? d->a.count - a_end : LINEDIFF_CONTEXT;
+    return (struct linediff_change){
+        .a_line = f->a_line - before,
+        .a_count = a_end + after - (f->a_line - before),
+        .b_line = f->b_line - before,
+        .b_count = b_end + after - (f->b_line - before),
+    };
+}
+
+static int hunk_print(const struct printer *p, size_t first, size_t last)
+{
+    const struct linediff *d = p->d;
+    struct linediff_change range = hunk_range(d, first, last);
+    uint32_t at = range.a_line;
+    int r = hunk_print_header(p, &range);
+    for (size_t i = first; r >= 0 && i <= last; i++) {
+        const struct linediff_change *c = &d->changes[i];
+        r = hunk_print_lines(p, &d->a, ' ', at, c->a_line - at);
+        if (r >= 0)
+            r = hunk_print_lines(p, &d->a, '-', c->a_line, c->a_count);
+        if (r >= 0)
+            r = hunk_print_lines(p, &d->b, '+', c->b_line, c->b_count);
+        at = c->a_line + c->a_count;
+    }
+    return r < 0 ? r : hunk_print_lines(p, &d->a, ' ', at, range.a_line + range.a_count - at);
+}
+
+int linediff_print(const struct linediff *d, int (*write)(void *data, const void *bytes, size_t n),
+                   void *data)
+{
+    struct printer p = {d, write, data};
+    for (size_t first = 0, last; first < d->count; first = last + 1) {
+        last = first;
+        while (last + 1 < d->count &&
+               d->changes[last + 1].a_line - d->changes[last].a_line - d->changes[last].a_count <=
+                   2 * LINEDIFF_CONTEXT)
+            last++;
+        int r = hunk_print(&p, first, last);
+        if (r < 0)
+            return r;
+    }
+    return 0;
 }

@@ -9,7 +9,46 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "lineset.h"
+/*
+ * The lines of two texts, numbered by what they hold: two lines get the same class exactly when
+ * their bytes are the same. Lines are compared by a hash under a random key, so that no text can
+ * make it slow.
+ */
+#define LINESET_LINES_MAX (2u << 20) /* of one text */
+
+struct lineset {
+    const uint8_t *data;
+    uint32_t
+        *at; /* count + 1 offsets: line i is data[at[i]] to data[at[i + 1]], with its newline */
+    uint32_t *class;
+    uint32_t count;
+};
+
+/* -E2BIG: too many lines. The text must outlive the set. */
+int lineset_split(const uint8_t *data, uint32_t size, struct lineset *ret);
+
+/* Fills in the classes of both; *ret_classes is how many there are. */
+int lineset_classify(struct lineset *a, struct lineset *b, uint32_t *ret_classes);
+
+void lineset_free(struct lineset *s);
+
+/*
+ * The difference of two sequences of numbers, after Myers ("An O(ND) difference algorithm and its
+ * variations", 1986), in space linear in the sequences.
+ *
+ * Time is bounded: a search that gets too costly is cut at the point it came furthest to, and once
+ * the work allowed is used up, what is left is marked as changed wholesale. The result is always
+ * right, only not always the shortest.
+ */
+struct linemyers_side {
+    const uint32_t *items;
+    uint8_t
+        *changed; /* set to 1 for each item that the other side lacks; the caller clears it first */
+    uint32_t count;
+};
+
+/* `work` is the number of steps allowed. 0 or -ENOMEM. */
+int linemyers(struct linemyers_side *a, struct linemyers_side *b, int64_t work);
 
 #define LINEDIFF_SIZE_MAX (64u << 20) /* bytes of one text */
 #define LINEDIFF_CONTEXT  3u

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "nearest_name.h"
+#include "names.h"
 #include "options.h"
 #include "units.h"
 #include "banned.h"

@@ -1,10 +1,35 @@
-/*
- * Threads of ours in a process that may be somebody else's: no signal of the process is ever
- * handled on one of them, so that its handlers run where it expects them.
- */
+/* Threads, and how work in them is cancelled. */
 #pragma once
 
 #include <pthread.h>
 
-/* Like pthread_create; returns 0 or a negative errno. `how` may be NULL. */
+#include "error.h"
+
+/*
+ * Like pthread_create; returns 0 or a negative errno. `how` may be NULL. The thread handles no
+ * signal: the process may be another program's (libhutch), whose handlers run where it expects
+ * them.
+ */
 int thread_start(pthread_t *ret, const pthread_attr_t *how, void *(*run)(void *), void *data);
+
+/*
+ * A cancel descriptor, such as an eventfd, becomes readable when work is to stop, and stays so.
+ * Code that waits polls it, too; code that computes checks it now and then. It is borrowed; -1:
+ * none.
+ */
+bool cancel_asked(int cancel);
+
+/* 0, or -ECANCELED with "interrupted". */
+int cancel_check(int cancel, struct error *err);
+
+/* Waits until `fd` has one of poll's events: 1; 0 after timeout_ms (-1: no timeout); -ECANCELED; or
+ * another negative errno. */
+int cancel_wait(int fd, short events, int timeout_ms, int cancel);
+
+/* A lock whose waiters can be cancelled: an eventfd that counts 1 while it is free. Returns its
+ * descriptor, to be closed, or a negative errno. */
+int cancel_lock_open(void);
+
+/* 0, or -ECANCELED, or another negative errno. */
+int cancel_lock_take(int lock, int cancel);
+void cancel_lock_give(int lock);

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct buf;
+
 /* The length of the character at the start of the n bytes, or 0 if there is no whole valid one. */
 size_t utf8_character(const uint8_t *s, size_t n);
 
@@ -20,3 +22,7 @@ size_t utf8_cut_start(const uint8_t *s, size_t n);
  * that turns the direction of writing, and so can make a terminal show something else than what is
  * there? */
 bool utf8_is_control(const uint8_t *s, size_t n);
+
+/* Appends n bytes of UTF-16 as UTF-8, without a byte order mark at their start. Units that are no
+ * character become U+FFFD. 0 or -ENOBUFS. */
+int utf16_append(struct buf *out, const uint8_t *s, size_t n, bool big_endian);

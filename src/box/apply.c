@@ -11,7 +11,7 @@
 #include "apply_list.h"
 #include "apply_merge.h"
 #include "apply_spot.h"
-#include "cquote.h"
+#include "encoding.h"
 #include "git_dirs.h"
 #include "note.h"
 #include "relpath.h"

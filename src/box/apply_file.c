@@ -22,11 +22,10 @@
 
 #include "applied_log.h"
 #include "apply_file.h"
-#include "beneath.h"
+#include "relpath.h"
 #include "fetch.h"
 #include "io.h"
 #include "note.h"
-#include "relpath.h"
 #include "sys.h"
 #include "banned.h"
 

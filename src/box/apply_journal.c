@@ -8,11 +8,10 @@
 #include <unistd.h>
 
 #include "apply_journal.h"
-#include "beneath.h"
+#include "relpath.h"
 #include "buf.h"
 #include "cleanup.h"
 #include "registry.h"
-#include "relpath.h"
 #include "sys.h"
 #include "banned.h"
 

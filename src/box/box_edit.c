@@ -6,12 +6,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "beneath.h"
+#include "relpath.h"
 #include "box_edit.h"
 #include "box_private.h"
 #include "changes.h"
 #include "note.h"
-#include "relpath.h"
 #include "banned.h"
 
 int box_edits_add(struct box_edits *l, enum box_edit_kind kind, const char *path, mode_t mode,

@@ -11,7 +11,7 @@
 #include "box_options_parse.h"
 #include "host_folder.h"
 #include "host_memory.h"
-#include "nearest_name.h"
+#include "names.h"
 #include "packages/packages.h"
 #include "proxy/proxy.h"
 #include "units.h"

@@ -5,12 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "beneath.h"
+#include "relpath.h"
 #include "changes.h"
 #include "clock.h"
 #include "cleanup.h"
 #include "note.h"
-#include "relpath.h"
 #include "banned.h"
 
 #define TOUCHED_MAX 4000000u /* records in one answer */

@@ -20,7 +20,7 @@
 #include "box_private.h"
 #include "clock.h"
 #include "io.h"
-#include "signame.h"
+#include "names.h"
 #include "banned.h"
 
 #define PING_EACH       (1 * NS_PER_S)

@@ -14,7 +14,7 @@
 
 #include "applied_log.h"
 #include "box_private.h"
-#include "cancel.h"
+#include "thread.h"
 #include "changes.h"
 #include "seen.h"
 #include "box_view.h"

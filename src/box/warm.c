@@ -18,7 +18,7 @@
 #include "environment.h"
 #include "io.h"
 #include "sys.h"
-#include "turn.h"
+#include "thread.h"
 #include "warm_private.h"
 #include "weaken.h"
 #include "banned.h"
@@ -226,7 +226,7 @@ int warm_open(const struct warm_options *o, struct warm **ret, struct error *err
                        .place = like->backend->ref(snapshot_place(o->family)),
                        .program = -1,
                        .setup = -1,
-                       .reviving = turn_open(),
+                       .reviving = cancel_lock_open(),
                        .process = GUEST_NONE};
     pthread_mutex_init(&w->lock, NULL);
     w->env = make_env(like->env);
@@ -304,11 +304,11 @@ static int replace(struct warm *w, int cancel, struct error *err)
 
 int warm_revive(struct warm *w, unsigned generation, int cancel, struct error *err)
 {
-    int r = turn_take(w->reviving, cancel);
+    int r = cancel_lock_take(w->reviving, cancel);
     if (r < 0)
         return error_errno(err, -r, "cannot start the warm process again");
     if (generation_of(w) == generation)
         r = replace(w, cancel, err);
-    turn_give(w->reviving);
+    cancel_lock_give(w->reviving);
     return r;
 }

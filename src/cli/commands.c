@@ -6,7 +6,7 @@
 
 #include "command_options.h"
 #include "commands.h"
-#include "nearest_name.h"
+#include "names.h"
 #include "run_options.h"
 #include "say.h"
 #include "units.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cancel.h"
+#include "thread.h"
 #include "clock.h"
 #include "commands.h"
 #include "dice.h"

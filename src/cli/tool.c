@@ -7,7 +7,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "cancel.h"
+#include "thread.h"
 #include "commands.h"
 #include "harmless.h"
 #include "interrupt.h"

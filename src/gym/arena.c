@@ -8,9 +8,8 @@
 #include <unistd.h>
 
 #include "arena_private.h"
-#include "cancel.h"
+#include "thread.h"
 #include "grade.h"
-#include "turn.h"
 #include "banned.h"
 
 #define CACHE_BYTES ((size_t)64 << 20)
@@ -66,7 +65,7 @@ static struct gym_arena *new_arena(const struct task *t, const struct arena_opti
         return NULL;
     a->task = t;
     a->options = *o;
-    a->warming = turn_open();
+    a->warming = cancel_lock_open();
     pthread_mutex_init(&a->lock, NULL);
     if (!o->no_cache)
         a->cache = tool_cache_new(o->cache_bytes ? o->cache_bytes : CACHE_BYTES);

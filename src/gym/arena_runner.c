@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "arena_private.h"
-#include "cancel.h"
+#include "thread.h"
 #include "clock.h"
 #include "grade.h"
 #include "banned.h"

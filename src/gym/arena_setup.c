@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "arena_private.h"
-#include "cancel.h"
+#include "thread.h"
 #include "clock.h"
 #include "banned.h"
 

@@ -4,7 +4,7 @@
 
 #include "arena_private.h"
 #include "grade.h"
-#include "turn.h"
+#include "thread.h"
 #include "banned.h"
 
 static int start(struct gym_arena *a, int cancel, struct warm **ret, struct error *err)
@@ -54,12 +54,12 @@ int arena_warm(struct gym_arena *a, int cancel, struct warm **ret, struct error 
     int r = recall(a, ret, err);
     if (r <= 0)
         return r;
-    r = turn_take(a->warming, cancel);
+    r = cancel_lock_take(a->warming, cancel);
     if (r < 0)
         return error_errno(err, -r, "cannot wait for the warm runner");
     r = recall(a, ret, err);
     if (r > 0)
         r = find_out(a, cancel, ret, err);
-    turn_give(a->warming);
+    cancel_lock_give(a->warming);
     return r;
 }

@@ -2,7 +2,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "cancel.h"
+#include "thread.h"
 #include "check_private.h"
 #include "clock.h"
 #include "grade.h"

@@ -8,7 +8,7 @@
 #include "clock.h"
 #include "env_private.h"
 #include "grade.h"
-#include "nearest_name.h"
+#include "names.h"
 #include "observe.h"
 #include "banned.h"
 

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cancel.h"
+#include "thread.h"
 #include "env_private.h"
 #include "banned.h"
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cancel.h"
+#include "thread.h"
 #include "env_private.h"
 #include "env_report.h"
 #include "virtual_clock.h"

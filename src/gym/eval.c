@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cancel.h"
+#include "thread.h"
 #include "eval.h"
 #include "train.h"
 #include "banned.h"

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cancel.h"
+#include "thread.h"
 #include "grade_private.h"
-#include "signame.h"
+#include "names.h"
 #include "tool_result.h"
 #include "banned.h"
 

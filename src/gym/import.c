@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "cancel.h"
+#include "thread.h"
 #include "import_private.h"
 #include "utf8.h"
 #include "banned.h"

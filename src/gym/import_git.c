@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "cancel.h"
+#include "thread.h"
 #include "import_private.h"
 #include "io.h"
 #include "relpath.h"

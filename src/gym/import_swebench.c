@@ -21,7 +21,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "cancel.h"
+#include "thread.h"
 #include "clock.h"
 #include "import_swebench.h"
 #include "relpath.h"

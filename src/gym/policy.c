@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nearest_name.h"
+#include "names.h"
 #include "policies.h"
 #include "banned.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "nearest_name.h"
+#include "names.h"
 #include "parts.h"
 #include "relpath.h"
 #include "task_private.h"

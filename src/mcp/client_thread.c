@@ -8,7 +8,7 @@
 
 #include "client_private.h"
 #include "foreign.h"
-#include "signame.h"
+#include "names.h"
 #include "banned.h"
 
 #define PIECE       (64u << 10)

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base64.h"
+#include "encoding.h"
 #include "foreign.h"
 #include "rpc.h"
 #include "peer.h"

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base64.h"
+#include "encoding.h"
 #include "own.h"
 #include "server_private.h"
 #include "uri.h"

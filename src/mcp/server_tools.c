@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base64.h"
+#include "encoding.h"
 #include "schema.h"
 #include "server_private.h"
 #include "units.h"

@@ -5,7 +5,7 @@
 #include <sys/time.h>
 
 #include "ask.h"
-#include "cancel.h"
+#include "thread.h"
 #include "session.h"
 #include "banned.h"
 

@@ -17,7 +17,7 @@
 #include "input.h"
 #include "missing.h"
 #include "session.h"
-#include "signame.h"
+#include "names.h"
 #include "ticker.h"
 #include "banned.h"
 

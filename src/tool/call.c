@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cancel.h"
+#include "thread.h"
 #include "schema.h"
 #include "session_private.h"
 #include "banned.h"

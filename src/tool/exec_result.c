@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base64.h"
+#include "encoding.h"
 #include "clock.h"
 #include "exec_result.h"
 #include "git_path.h"
-#include "signame.h"
+#include "names.h"
 #include "utf8.h"
 #include "banned.h"
 

@@ -2,8 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base64.h"
-#include "cquote.h"
+#include "encoding.h"
 #include "file_name.h"
 #include "relpath.h"
 #include "tool_result.h"

@@ -14,7 +14,7 @@
 #include "io.h"
 #include "own_private.h"
 #include "ownfile.h"
-#include "signame.h"
+#include "names.h"
 #include "utf8.h"
 #include "banned.h"
 

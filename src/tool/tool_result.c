@@ -1,7 +1,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base64.h"
+#include "encoding.h"
 #include "tool_result.h"
 #include "utf8.h"
 #include "banned.h"

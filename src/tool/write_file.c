@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base64.h"
+#include "encoding.h"
 #include "file_input.h"
 #include "banned.h"
 

@@ -12,7 +12,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "cancel.h"
+#include "thread.h"
 #include "chat_run.h"
 #include "io.h"
 #include "plain.h"

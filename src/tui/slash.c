@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "nearest_name.h"
+#include "names.h"
 #include "slash.h"
 #include "units.h"
 #include "banned.h"

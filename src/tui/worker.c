@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 
-#include "cancel.h"
+#include "thread.h"
 #include "worker.h"
 #include "banned.h"
 

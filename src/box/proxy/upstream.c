@@ -4,7 +4,7 @@
 #include <strings.h>
 #include <sys/socket.h>
 
-#include "base64.h"
+#include "encoding.h"
 #include "buf.h"
 #include "cleanup.h"
 #include "upstream.h"

@@ -5,10 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "beneath.h"
+#include "relpath.h"
 #include "blob.h"
 #include "content.h"
-#include "relpath.h"
 #include "banned.h"
 
 #define CHUNK         (64u << 10)

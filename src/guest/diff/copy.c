@@ -3,12 +3,11 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "beneath.h"
+#include "relpath.h"
 #include "copy.h"
 #include "copyfile.h"
 #include "empty.h"
 #include "links.h"
-#include "relpath.h"
 #include "share.h"
 #include "walk.h"
 #include "banned.h"

@@ -1,10 +1,9 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#include "beneath.h"
+#include "relpath.h"
 #include "content.h"
 #include "fetch.h"
-#include "relpath.h"
 #include "banned.h"
 
 #define CHUNK (64u << 10)

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "base85.h"
+#include "encoding.h"
 #include "literal.h"
 #include "banned.h"
 

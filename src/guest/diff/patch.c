@@ -2,7 +2,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cquote.h"
+#include "encoding.h"
 #include "linediff.h"
 #include "literal.h"
 #include "patch.h"

@@ -8,13 +8,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "beneath.h"
+#include "relpath.h"
 #include "buf.h"
 #include "cleanup.h"
 #include "clock.h"
 #include "content.h"
 #include "io.h"
-#include "relpath.h"
 #include "share.h"
 #include "banned.h"
 

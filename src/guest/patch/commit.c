@@ -23,11 +23,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "beneath.h"
+#include "relpath.h"
 #include "cleanup.h"
 #include "io.h"
 #include "plan.h"
-#include "relpath.h"
 #include "sys.h"
 #include "../diff/content.h"
 #include "banned.h"

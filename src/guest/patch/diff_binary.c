@@ -7,7 +7,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "base85.h"
+#include "encoding.h"
 #include "diff_text.h"
 #include "banned.h"
 

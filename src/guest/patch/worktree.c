@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "beneath.h"
 #include "relpath.h"
 #include "worktree.h"
 #include "../diff/content.h"

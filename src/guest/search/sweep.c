@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "beneath.h"
-#include "ignore.h"
 #include "relpath.h"
+#include "ignore.h"
 #include "sys.h"
 #include "sweep.h"
 #include "sweep_thread.h"

@@ -4,9 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "beneath.h"
-#include "folder.h"
 #include "relpath.h"
+#include "folder.h"
 #include "diff/empty.h"
 #include "banned.h"
 

@@ -7,8 +7,9 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "buf.h"
 #include "filekind.h"
-#include "utf16.h"
+#include "utf8.h"
 
 static void expect(const char *head, size_t n, enum filekind kind, const char *name)
 {

@@ -13,7 +13,6 @@
 #include "buf.h"
 #include "clock.h"
 #include "linediff.h"
-#include "linemyers.h"
 
 static int append(void *data, const void *bytes, size_t n)
 {

@@ -13,10 +13,9 @@
 
 #include <cmocka.h>
 
-#include "beneath.h"
-#include "buf.h"
-#include "cquote.h"
 #include "relpath.h"
+#include "buf.h"
+#include "encoding.h"
 
 static void test_valid(void **state)
 {

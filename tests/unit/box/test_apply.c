@@ -22,9 +22,8 @@
 #include "apply.h"
 #include "changes.h"
 #include "applied_log.h"
-#include "beneath.h"
-#include "note.h"
 #include "relpath.h"
+#include "note.h"
 
 struct told {
     const char *path;

@@ -18,7 +18,7 @@
 
 #include "io.h"
 #include "warm_part/part.h"
-#include "turn.h"
+#include "thread.h"
 #include "warm_private.h"
 
 struct stage {
@@ -143,7 +143,7 @@ static int run(act how, void *deaf, struct warm_result *ret, struct error *err)
     guest = (struct guest){.pid = pid, .pidfd = -1, .control = ends[0]};
     entrance = (struct entrance){.process = STDIN_FILENO, .own = -1};
     struct box box = {.backend = &BACKEND};
-    struct warm w = {.backend = &BACKEND, .program = -1, .setup = -1, .reviving = turn_open()};
+    struct warm w = {.backend = &BACKEND, .program = -1, .setup = -1, .reviving = cancel_lock_open()};
     w.process = (struct guest){.pidfd = -1, .control = warm_ends[0]};
     pthread_mutex_init(&w.lock, NULL);
     pthread_rwlock_init(&box.frozen, NULL);

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "clock.h"
-#include "nearest_name.h"
+#include "names.h"
 #include "run_options.h"
 
 #define MAX_WORDS 80

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "base64.h"
+#include "encoding.h"
 #include "buf.h"
 #include "exec_result.h"
 #include "utf8.h"

@@ -1,5 +1,4 @@
-/* The known name that a mistyped one most likely meant: for commands, options and whatever else has
- * names. */
+/* Names for people: the known name that a mistyped one most likely meant, and signals by name. */
 #pragma once
 
 #include <stddef.h>
@@ -13,3 +12,6 @@ struct nearest {
 
 struct nearest nearest_to(const char *wanted, size_t size);
 void nearest_offer(struct nearest *n, const char *name);
+
+/* "SIGKILL", "SIGRTMIN+3". */
+void signame_format(int number, char *name, size_t size);

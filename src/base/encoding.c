@@ -1,10 +1,9 @@
 #include <errno.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "base64.h"
 #include "buf.h"
+#include "encoding.h"
 #include "banned.h"
 
 int base64_append(struct buf *b, const void *data, size_t n)
@@ -31,7 +30,7 @@ int base64_append(struct buf *b, const void *data, size_t n)
 }
 
 /* What a character stands for, or -1. */
-static int value_of(char c)
+static int base64_digit_value(char c)
 {
     if (c >= 'A' && c <= 'Z')
         return c - 'A';
@@ -47,7 +46,7 @@ int base64_decode(struct buf *b, const char *text, size_t n)
     uint32_t bits = 0;
     unsigned have = 0, padding = 0;
     for (size_t i = 0; i < n; i++) {
-        int v = value_of(text[i]);
+        int v = base64_digit_value(text[i]);
         if (text[i] && strchr(" \t\r\n", text[i]))
             continue;
         if (text[i] == '=' && ++padding <= 2)
@@ -67,4 +66,50 @@ int base64_decode(struct buf *b, const char *text, size_t n)
     bool whole =
         have != 6 && (!padding || (have == 4 && padding == 2) || (have == 2 && padding == 1));
     return whole ? 0 : -EINVAL;
+}
+
+const char BASE85_DIGITS[86] =
+    "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~";
+
+static bool cquote_is_plain(unsigned char c)
+{
+    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
+bool cquote_is_needed(const char *name)
+{
+    for (; *name; name++)
+        if (!cquote_is_plain((unsigned char)*name))
+            return true;
+    return false;
+}
+
+static void cquote_append_escape(struct buf *b, unsigned char c)
+{
+    static const char NAMED[] = "\aa\bb\tt\nn\vv\ff\rr\"\"\\\\";
+    for (const char *p = NAMED; *p; p += 2)
+        if ((unsigned char)*p == c) {
+            buf_append(b, (const char[]){'\\', p[1]}, 2);
+            return;
+        }
+    const char octal[] = {'\\', (char)('0' + (c >> 6)), (char)('0' + (c >> 3 & 7)),
+                          (char)('0' + (c & 7))};
+    buf_append(b, octal, sizeof octal);
+}
+
+void cquote_append(struct buf *b, const char *prefix, const char *name)
+{
+    if (!cquote_is_needed(name)) {
+        buf_append_str(b, prefix);
+        buf_append_str(b, name);
+        return;
+    }
+    buf_append(b, "\"", 1);
+    buf_append_str(b, prefix);
+    for (; *name; name++)
+        if (cquote_is_plain((unsigned char)*name))
+            buf_append(b, name, 1);
+        else
+            cquote_append_escape(b, (unsigned char)*name);
+    buf_append(b, "\"", 1);
 }

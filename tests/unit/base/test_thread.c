@@ -9,8 +9,7 @@
 #include <sys/eventfd.h>
 #include <cmocka.h>
 
-#include "cancel.h"
-#include "turn.h"
+#include "thread.h"
 #include "banned.h"
 
 #define THREADS 8
@@ -52,18 +51,18 @@ static void *add(void *data)
 {
     struct shared *s = data;
     for (int i = 0; i < ROUNDS; i++) {
-        assert_int_equal(turn_take(s->turn, -1), 0);
+        assert_int_equal(cancel_lock_take(s->turn, -1), 0);
         unsigned was = s->sum;
         sched_yield();
         s->sum = was + 1;
-        turn_give(s->turn);
+        cancel_lock_give(s->turn);
     }
     return NULL;
 }
 
 static void test_one_at_a_time(void **state)
 {
-    struct shared s = {.turn = turn_open()};
+    struct shared s = {.turn = cancel_lock_open()};
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, add, &s), 0);
@@ -76,20 +75,20 @@ static void test_one_at_a_time(void **state)
 static void *give_up(void *data)
 {
     int *fds = data;
-    assert_int_equal(turn_take(fds[0], fds[1]), -ECANCELED);
+    assert_int_equal(cancel_lock_take(fds[0], fds[1]), -ECANCELED);
     return NULL;
 }
 
 static void test_nobody_has_to_wait(void **state)
 {
-    int fds[2] = {turn_open(), eventfd(0, EFD_CLOEXEC)};
+    int fds[2] = {cancel_lock_open(), eventfd(0, EFD_CLOEXEC)};
     pthread_t other;
-    assert_int_equal(turn_take(fds[0], fds[1]), 0);
+    assert_int_equal(cancel_lock_take(fds[0], fds[1]), 0);
     assert_int_equal(pthread_create(&other, NULL, give_up, fds), 0);
     eventfd_write(fds[1], 1);
     pthread_join(other, NULL);
-    turn_give(fds[0]);
-    assert_int_equal(turn_take(fds[0], -1), 0); /* who gave up does not have it */
+    cancel_lock_give(fds[0]);
+    assert_int_equal(cancel_lock_take(fds[0], -1), 0); /* who gave up does not have it */
     close(fds[0]);
     close(fds[1]);
 }

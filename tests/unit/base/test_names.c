@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "signame.h"
+#include "names.h"
 
 static const char *name_of(int number)
 {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "base64.h"
+#include "encoding.h"
 #include "buf.h"
 
 static void expect(const char *text, const char *bytes)

@@ -1,0 +1,29 @@
+/* Bytes as text: base64, git's base 85, and names quoted as git does. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct buf;
+
+/* Base64 (RFC 4648, with padding), for bytes in JSON. Returns 0, or -ENOBUFS when it does not fit.
+ */
+int base64_append(struct buf *b, const void *data, size_t n);
+
+/* The bytes that n characters stand for; skips spaces and line ends between them. -EINVAL if they
+ * are no base64, -ENOBUFS when it does not fit; b may then hold a part. */
+int base64_decode(struct buf *b, const char *text, size_t n);
+
+/* The digits of base 85 as git writes it: four bytes are five of them, the highest first. */
+extern const char BASE85_DIGITS[86];
+#define BASE85_LINE 52u /* bytes that one line of a binary patch holds at most */
+
+/*
+ * Names as git writes them in its diffs: as they are, or when they hold control characters, quotes,
+ * backslashes or bytes outside of ASCII, between double quotes with C's escapes. Such a name is
+ * also harmless on a terminal.
+ */
+bool cquote_is_needed(const char *name);
+
+/* Appends prefix and name, quoted together if the name needs it. Failure sticks to b->failed. */
+void cquote_append(struct buf *b, const char *prefix, const char *name);
