@@ -3,10 +3,13 @@
 #include <string.h>
 
 #include "decode.h"
-#include "encoder.h"
-#include "loose.h"
+#include "encode.h"
+#include "lenient_json.h"
+#include "provider.h"
 #include "utf8.h"
 #include "banned.h"
+
+static const char *const APIS[] = {"anthropic", "chat", "responses"};
 
 struct shown {
     size_t text, thinking, calls;
@@ -26,7 +29,7 @@ static void show(void *data, const struct model_event *e)
 static int feed(struct decoder *d, const char *data, size_t n, size_t piece)
 {
     _cleanup_sse_ struct sse s = SSE_INIT(1 << 16);
-    struct decoder_trouble trouble;
+    struct retry_hint trouble;
     struct error err = {0};
     struct sse_event e;
     int r = 0;
@@ -37,7 +40,7 @@ static int feed(struct decoder *d, const char *data, size_t n, size_t piece)
             r = decoder_take(d, &e, &trouble, &err);
     }
     assert(r >= 0 || (err.code == -r && err.text[0]));
-    assert(r >= 0 || trouble.retry_ms >= -1);
+    assert(r >= 0 || trouble.after_ms >= -1);
     return r;
 }
 
@@ -57,14 +60,15 @@ static void go_on(json_t *content)
     _cleanup_json_ json_t *messages =
         json_pack("[{s:s, s:[]}, {s:s, s:O}, {s:s, s:O}]", "role", "user", "content", "role",
                   "assistant", "content", content, "role", "user", "content", results);
-    for (enum model_api api = MODEL_ANTHROPIC; api <= MODEL_RESPONSES; api++) {
+    for (size_t i_api = 0; i_api < ARRAY_SIZE(APIS); i_api++) {
+        const struct provider *api = provider_find("", APIS[i_api], NULL);
         struct model_spec spec = {.api = api, .provider = "p", .name = "m"};
         struct model_request q = {.messages = messages};
         _cleanup_buf_ struct buf body = BUF_INIT(ENCODER_BYTES_MAX);
         struct error err = {0};
         assert(encode_request(&spec, &q, &body, &err) == 0);
-        struct loose l;
-        assert(loose_parse((char *)body.data, body.len, &l) == 0 && !l.mended);
+        struct lenient_json l;
+        assert(lenient_json_parse((char *)body.data, body.len, &l) == 0 && !l.mended);
         json_decref(l.value);
     }
 }
@@ -82,16 +86,16 @@ static void finish(struct decoder *d, bool cut)
     model_reply_free(&reply);
 }
 
-void decode_fuzz(enum model_api api, const uint8_t *data, size_t n)
+void decode_fuzz(const struct provider *api, const uint8_t *data, size_t n)
 {
     struct shown shown = {0};
     struct model_sink sink = {show, &shown};
     struct decoder *d = NULL;
-    if (n < 2 || decoder_new(api, "p/m", &sink, &d) < 0)
+    if (n < 2 || decoder_new(api->decoder, "p/m", &sink, &d) < 0)
         return;
     uint8_t how = data[0];
     const char *rest = (const char *)data + 1;
-    struct decoder_trouble trouble;
+    struct retry_hint trouble;
     int r = how & 0x80 ? decoder_take_whole(d, rest, n - 1, &trouble, NULL)
                        : feed(d, rest, n - 1, how % 8 * 3 + 1);
     if (r >= 0)

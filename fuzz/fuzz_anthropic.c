@@ -5,6 +5,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-    decode_fuzz(MODEL_ANTHROPIC, data, n);
+    decode_fuzz(&PROVIDER_ANTHROPIC, data, n);
     return 0;
 }

@@ -3,19 +3,23 @@
 #include <assert.h>
 #include <errno.h>
 
-#include "encoder.h"
-#include "loose.h"
+#include "encode.h"
+#include "lenient_json.h"
+#include "provider.h"
+
+static const char *const APIS[] = {"anthropic", "chat", "responses"};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-    struct loose l;
-    if (loose_parse((const char *)data, n, &l) < 0)
+    struct lenient_json l;
+    if (lenient_json_parse((const char *)data, n, &l) < 0)
         return 0;
     _cleanup_json_ json_t *value = l.value;
-    _cleanup_json_ json_t *messages = loose_settle(value, l.mended);
-    for (enum model_api api = MODEL_ANTHROPIC; api <= MODEL_RESPONSES; api++) {
+    _cleanup_json_ json_t *messages = lenient_json_settle(value, l.mended);
+    for (size_t i_api = 0; i_api < ARRAY_SIZE(APIS); i_api++) {
+        const struct provider *api = provider_find("", APIS[i_api], NULL);
         struct model_spec spec = {.api = api, .provider = "p", .name = "m"};
         struct model_request q = {.messages = messages, .system = "s"};
         _cleanup_buf_ struct buf body = BUF_INIT(ENCODER_BYTES_MAX);

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "refusal.h"
+#include "provider_error.h"
 #include "replay.h"
 #include "utf8.h"
 #include "banned.h"
@@ -55,11 +55,10 @@ static void refuse(const char *text, size_t n)
 {
     static const int STATUSES[] = {400, 401, 404, 429, 500, 529};
     const struct model_spec spec = {.provider = "anthropic", .name = "m", .key = KEY};
-    const struct refusal_from from = {&spec, "host", "m"};
     for (size_t i = 0; i < ARRAY_SIZE(STATUSES); i++) {
         struct error err = {0};
         int64_t told = 0;
-        int r = refusal_explain(&from, STATUSES[i], text, n, &told, &err);
+        int r = provider_error_of_status(&spec, "m", STATUSES[i], text, n, &told, &err);
         assert(r < 0 && told >= -1 && !strstr(err.text, KEY));
         for (const char *at = err.text; *at; at++)
             assert((unsigned char)*at >= ' ' && *at != 0x7f);

@@ -1,8 +1,7 @@
 /*
  * Opening and closing an agent, and what a frontend asks of it between turns.
  *
- * What takes longest starts first: the box, in a process of its own (before libcurl is loaded with
- * all it needs, so that the box's keeper stays small). The first turn waits for it.
+ * What takes longest starts first: the box, in a process of its own. The first turn waits for it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -99,12 +98,8 @@ int agent_open(const struct agent_options *o, const struct agent_sink *sink, str
         if (r == 0)
             r = history_new(a->box_options.workspace, NULL, 0, &a->history, err);
     }
-    if (r == 0 && spec.api == MODEL_REPLAY) {
+    if (r == 0)
         r = agent_use_model(a, &spec, err);
-    } else if (r == 0) { /* opened when the box is up: until then a thread loads libcurl */
-        model_prepare();
-        agent_set_spec(a, &spec);
-    }
     if (r == 0)
         history_defer(a->history);
     if (r == 0 && a->folder_known && !a->folder_replaced)

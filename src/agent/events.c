@@ -42,7 +42,7 @@ void prompt_note(struct agent *a, const char *text, size_t n)
 
 void agent_account(struct agent *a, const struct model_usage *u)
 {
-    double cost = u->known ? price_of(&a->facts.price, u) : -1;
+    double cost = u->known ? model_price_of(&a->facts.price, u) : -1;
     model_usage_add(&a->usage, u);
     a->turn.tokens += u->output;
     if (cost >= 0) {

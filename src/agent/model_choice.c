@@ -1,83 +1,86 @@
-/* Which model is meant: of the command line, HUTCH_MODEL, MODEL, the configuration, or what there
- * is a key for. */
+/* Which model is meant: that of the command line, HUTCH_MODEL, MODEL, the configuration, or the
+ * default one of a provider that there is a key for. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "models.h"
 #include "model_choice.h"
 #include "banned.h"
 
 #define NAME_MAX_BYTES 4096
-#define PACE_MAX       100
 
-static int no_key(const char *provider, struct error *err)
+/* Appends to a list for people. */
+static void list_append(char *list, size_t size, const char *between, const char *text)
 {
-    bool anthropic = !provider || strcmp(provider, "anthropic") == 0;
+    size_t used = strlen(list);
+    snprintf(list + used, size - used, "%s%s", used ? between : "", text);
+}
+
+/* `provider` NULL: no model is named, and there is no key for any. */
+static int model_explain_no_key(const char *provider, struct error *err)
+{
+    char variables[256] = "";
+    const char *name;
+    for (size_t i = 0; (name = provider_name(i)); i++)
+        if (provider_api(name, 0) && (!provider || strcmp(name, provider) == 0))
+            list_append(variables, sizeof variables, " or ", provider_key_setting(name));
     return error_set(
         err, ENOKEY,
-        "there is no key for %s: export %s=… in your shell, or put the line %s=… into .env and "
-        "run `hutch trust`%s\n"
+        "no API key%s%s: set %s in your shell, or in .env and run `hutch trust`\n"
         "A model of your own needs none: OPENAI_BASE_URL=http://127.0.0.1:8080/v1 with --model "
-        "openai/NAME reaches"
-        " llama.cpp, vLLM or Ollama; other providers go into ~/.config/hutch/config.json\n"
-        "Without any model: `hutch run CMD` and `hutch tool` work in a box, `hutch history` "
-        "shows past sessions,"
-        " --model replay/FILE plays a recorded one",
-        provider ? provider : "a model", anthropic ? "ANTHROPIC_API_KEY" : "OPENAI_API_KEY",
-        anthropic ? "ANTHROPIC_API_KEY" : "OPENAI_API_KEY", provider ? "" : " (or OPENAI_API_KEY)");
+        "openai/NAME reaches llama.cpp, vLLM or Ollama; other providers go into "
+        "~/.config/hutch/config.json\n"
+        "Without any model: `hutch run CMD` and `hutch tool` work in a box, `hutch history` shows "
+        "past sessions, --model replay/FILE plays a recorded one",
+        provider ? " for " : "", provider ? provider : "", variables);
 }
 
-static const char *configured(const struct settings *s)
+static int model_explain_unknown(const struct settings *s, const char *given, struct error *err)
 {
-    const char *name = settings_get(s, "HUTCH_MODEL");
-    if (!name)
-        name = settings_get(s, "MODEL");
-    return name ? name : json_string_value(settings_member(s, "model"));
-}
-
-/* A key says more than an address. */
-static const char *by_key(const struct settings *s)
-{
-    if (settings_has_key(s, "anthropic"))
-        return "anthropic/" MODELS_ANTHROPIC;
-    if (settings_has_key(s, "openai") || settings_has_base_url(s, "openai"))
-        return "openai/" MODELS_OPENAI;
-    return settings_has_base_url(s, "anthropic") ? "anthropic/" MODELS_ANTHROPIC : NULL;
-}
-
-/* The provider of a bare name, where there is only one it can be. */
-static const char *guess(const struct settings *s, const char *name)
-{
-    static const char *const openai[] = {"gpt-", "o1", "o3", "o4", "chatgpt-", "codex-"};
-    if (strncmp(name, "claude", 6) == 0)
-        return "anthropic";
-    for (size_t i = 0; i < ARRAY_SIZE(openai); i++)
-        if (strncmp(name, openai[i], strlen(openai[i])) == 0)
-            return "openai";
-    return !settings_has_key(s, "anthropic") && settings_has_base_url(s, "openai") ? "openai"
-                                                                                   : NULL;
-}
-
-static int say_unknown(const struct settings *s, const char *given, struct error *err)
-{
-    char more[256] = "";
+    char all[400] = "";
     const char *name;
     json_t *entry;
-    size_t used = 0;
+    for (size_t i = 0; (name = provider_name(i)); i++)
+        list_append(all, sizeof all, ", ", name);
     json_object_foreach((json_t *)settings_member(s, "providers"), name, entry)
-    {
-        if (used + strlen(name) + 3 < sizeof more)
-            used += (size_t)snprintf(more + used, sizeof more - used, ", %s", name);
-    }
-    return error_set(
-        err, EINVAL,
-        "--model '%.200s': write PROVIDER/NAME; providers are anthropic, openai, replay%s (more in"
-        " ~/.config/hutch/config.json)",
-        given, more);
+        list_append(all, sizeof all, ", ", name);
+    return error_set(err, EINVAL,
+                     "--model '%.200s': use PROVIDER/NAME; providers are %s (more in"
+                     " ~/.config/hutch/config.json)",
+                     given, all);
 }
 
-static int split(struct settings *s, const char *given, struct model_spec *spec, struct error *err)
+/* The provider that there is a key for, else one with a base URL: without a key that is a server of
+ * the person's own, for which the last providers of the table are the more likely ones. */
+static const char *provider_available(const struct settings *s)
+{
+    const char *name;
+    size_t n = 0;
+    for (; (name = provider_name(n)); n++)
+        if (settings_has_key(s, name))
+            return name;
+    while (n-- > 0)
+        if (settings_has_base_url(s, provider_name(n)))
+            return provider_name(n);
+    return NULL;
+}
+
+/* The provider of a name without one: that of a well-known model, else the only one available. */
+static const char *provider_of_bare_name(const struct settings *s, const char *model)
+{
+    const char *name, *available = provider_available(s);
+    for (size_t i = 0; (name = provider_name(i)); i++) {
+        const char *const *prefix = provider_find(name, NULL, NULL)->model_prefixes;
+        for (; prefix && *prefix; prefix++)
+            if (strncmp(model, *prefix, strlen(*prefix)) == 0)
+                return name;
+    }
+    return available && settings_has_base_url(s, available) ? available : NULL;
+}
+
+/* Sets provider and name of the spec. */
+static int model_split(struct settings *s, const char *given, struct model_spec *spec,
+                       struct error *err)
 {
     const char *slash = strchr(given, '/');
     if (strlen(given) > NAME_MAX_BYTES)
@@ -85,72 +88,67 @@ static int split(struct settings *s, const char *given, struct model_spec *spec,
     if (slash && slash != given && slash[1]) {
         spec->provider = settings_keep(s, strndup(given, (size_t)(slash - given)));
         spec->name = settings_keep(s, strdup(slash + 1));
-    } else if (!slash && guess(s, given)) {
-        spec->provider = guess(s, given);
-        spec->name = settings_keep(s, strdup(given));
     } else {
-        say_unknown(s, given, err);
-        return -EINVAL;
+        spec->provider = slash ? NULL : provider_of_bare_name(s, given);
+        if (!spec->provider)
+            return model_explain_unknown(s, given, err);
+        spec->name = settings_keep(s, strdup(given));
     }
     return spec->provider && spec->name ? 0
-                                        : error_set(err, EINVAL, "the model's name is no UTF-8");
+                                        : error_set(err, EINVAL, "the model's name is not UTF-8");
 }
 
-/* How fast a recording is played: 1 is as it was recorded. At once, unless somebody wants to watch.
- */
-static double replay_pace(void)
+/* A variable can only choose among the provider's own APIs. */
+static int model_choose_api(const struct provider_settings *p, struct model_spec *spec,
+                            struct error *err)
 {
-    const char *text = getenv("HUTCH_REPLAY_PACE");
-    char *end = NULL;
-    double pace = text ? strtod(text, &end) : 0;
-    return text && end != text && *end == 0 && pace > 0 && pace <= PACE_MAX ? pace : 0;
-}
-
-static bool is_openai(const char *url)
-{
-    static const char own[] = "https://api.openai.com";
-    return !url || (strncmp(url, own, sizeof own - 1) == 0 && strchr("/:", url[sizeof own - 1]));
-}
-
-static int choose_api(const struct provider_settings *p, struct model_spec *spec, struct error *err)
-{
-    static const char *const names[] = {"anthropic", "chat", "responses"};
-    if (p->api_variable && strcmp(p->api, "chat") != 0 && strcmp(p->api, "responses") != 0)
-        return error_set(err, EINVAL, "%s=%.40s: use chat or responses", p->api_variable, p->api);
-    spec->api = strcmp(spec->provider, "anthropic") == 0 ? MODEL_ANTHROPIC
-                : strcmp(spec->provider, "openai") == 0 && is_openai(spec->base_url)
-                    ? MODEL_RESPONSES
-                    : MODEL_CHAT;
-    for (size_t i = 0; p->api && i < ARRAY_SIZE(names); i++)
-        if (strcmp(p->api, names[i]) == 0)
-            spec->api = (enum model_api)i;
-    return 0;
+    char all[256] = "";
+    const char *api;
+    size_t i = 0;
+    if (p->api_variable) {
+        for (; (api = provider_api(spec->provider, i)) && strcmp(api, p->api) != 0; i++)
+            list_append(all, sizeof all, " or ", api);
+        if (!api)
+            return error_set(err, EINVAL, "%s=%.40s: use %s", p->api_variable, p->api, all);
+    }
+    spec->api = provider_find(spec->provider, p->api, spec->base_url);
+    return spec->api ? 0 : error_set(err, EINVAL, "there is no API '%.40s'", p->api);
 }
 
 int settings_model(struct settings *s, const char *given, struct model_spec *ret, struct error *err)
 {
     struct model_spec spec = {.retries = -1};
     struct provider_settings p;
+    _cleanup_free_ char *usual = NULL;
     if (!given || !given[0])
-        given = configured(s);
+        given = settings_get(s, "HUTCH_MODEL");
     if (!given)
-        given = by_key(s);
+        given = settings_get(s, "MODEL");
     if (!given)
-        return no_key(NULL, err);
-    int r = split(s, given, &spec, err);
+        given = json_string_value(settings_member(s, "model"));
+    if (!given) {
+        const char *name = provider_available(s);
+        if (!name)
+            return model_explain_no_key(NULL, err);
+        if (asprintf(&usual, "%s/%s", name, provider_find(name, NULL, NULL)->default_model) < 0) {
+            usual = NULL;
+            return error_set(err, ENOMEM, "out of memory");
+        }
+        given = usual;
+    }
+    int r = model_split(s, given, &spec, err);
     if (r < 0)
         return r;
-    if (strcmp(spec.provider, "replay") == 0) {
-        spec.api = MODEL_REPLAY;
-        spec.pace = replay_pace();
+    spec.api = provider_find(spec.provider, NULL, NULL);
+    if (spec.api->open) { /* not reached by HTTP: it needs no settings */
         *ret = spec;
         return 0;
     }
     r = settings_provider(s, spec.provider, &p, err);
     if (r == -ENODATA)
-        return say_unknown(s, given, err);
+        return model_explain_unknown(s, given, err);
     if (r == -ENOKEY)
-        return no_key(spec.provider, err);
+        return model_explain_no_key(spec.provider, err);
     if (r < 0)
         return r;
     spec.base_url = p.base_url;
@@ -159,7 +157,7 @@ int settings_model(struct settings *s, const char *given, struct model_spec *ret
     spec.extra = p.extra;
     spec.idle_ms = p.idle_ms;
     spec.retries = p.retries;
-    r = choose_api(&p, &spec, err);
+    r = model_choose_api(&p, &spec, err);
     if (r == 0)
         *ret = spec;
     return r;
@@ -167,7 +165,7 @@ int settings_model(struct settings *s, const char *given, struct model_spec *ret
 
 /* The member of "models" that fits best: the whole name, else the longest beginning that ends with
  * a `*`. */
-static const json_t *best_row(const json_t *table, const char *full)
+static const json_t *models_best_row(const json_t *table, const char *full)
 {
     const char *name;
     json_t *row;
@@ -186,47 +184,11 @@ static const json_t *best_row(const json_t *table, const char *full)
     return best;
 }
 
-static void set_number(const json_t *row, const char *name, double *value)
+static void row_number(const json_t *row, const char *name, double *value)
 {
     const json_t *found = json_object_get(row, name);
     if (found)
         *value = json_number_value(found);
-}
-
-static void set_count(const json_t *row, const char *name, uint64_t *value)
-{
-    const json_t *found = json_object_get(row, name);
-    if (found)
-        *value = (uint64_t)json_number_value(found);
-}
-
-/* A price of the person's own is a whole one: what it leaves out of caches follows from it. */
-static void take_row(const json_t *row, bool anthropic, struct model_facts *f)
-{
-    set_count(row, "window", &f->window);
-    set_count(row, "max_output", &f->max_output);
-    if (json_object_get(row, "input")) {
-        double input = json_number_value(json_object_get(row, "input"));
-        f->price = (struct model_price){.input = input,
-                                        .output = f->price.output,
-                                        .cache_read = anthropic ? 0.1 * input : input,
-                                        .cache_write = anthropic ? 1.25 * input : input,
-                                        .long_input = 1,
-                                        .long_output = 1};
-    }
-    set_number(row, "output", &f->price.output);
-    set_number(row, "cache_read", &f->price.cache_read);
-    set_number(row, "cache_write", &f->price.cache_write);
-}
-
-/* Somebody else's copy of a well-known model ("anthropic/claude-…" of a gateway): its size is
- * known, its price is that provider's own. */
-static void by_name(const char *name, struct model_facts *f)
-{
-    const char *last = strrchr(name, '/');
-    last = last ? last + 1 : name;
-    models_find(strncmp(last, "claude", 6) == 0 ? "anthropic" : "openai", last, f);
-    f->price = (struct model_price){-1, -1, -1, -1, 0, 1, 1};
 }
 
 void settings_facts(const struct settings *s, const struct model_spec *spec,
@@ -234,29 +196,29 @@ void settings_facts(const struct settings *s, const struct model_spec *spec,
 {
     char full[1024];
     struct model_facts f;
-    bool known = models_find(spec->provider, spec->name, &f);
-    if (!known && strcmp(spec->provider, "replay") != 0)
-        by_name(spec->name, &f);
+    provider_model_facts(spec->provider, spec->name, &f);
     snprintf(full, sizeof full, "%s/%s", spec->provider, spec->name);
-    const json_t *row = best_row(settings_member(s, "models"), full);
-    if (row)
-        take_row(row, spec->api == MODEL_ANTHROPIC, &f);
+    const json_t *row = models_best_row(settings_member(s, "models"), full);
+    double window = (double)f.window, max_output = (double)f.max_output;
+    row_number(row, "window", &window);
+    row_number(row, "max_output", &max_output);
+    f.window = (uint64_t)window;
+    f.max_output = (uint64_t)max_output;
+    /* A price of the person's own is a whole one: what it leaves out about caches follows from it.
+     */
+    if (json_object_get(row, "input")) {
+        double input = json_number_value(json_object_get(row, "input"));
+        f.price = (struct model_price){.input = input,
+                                       .output = f.price.output,
+                                       .cache_read = spec->api->cache_read_rate * input,
+                                       .cache_write = spec->api->cache_write_rate * input,
+                                       .long_input = 1,
+                                       .long_output = 1};
+    }
+    row_number(row, "output", &f.price.output);
+    row_number(row, "cache_read", &f.price.cache_read);
+    row_number(row, "cache_write", &f.price.cache_write);
     if (f.max_output > f.window / 2)
         f.max_output = f.window / 2;
     *ret = f;
-}
-
-double price_of(const struct model_price *p, const struct model_usage *u)
-{
-    uint64_t cached = u->cache_read + u->cache_write;
-    uint64_t fresh = u->input > cached ? u->input - cached : 0;
-    bool is_long = p->long_above > 0 && u->input > p->long_above;
-    if (!u->known || p->input < 0 || p->output < 0)
-        return -1;
-    double read = p->cache_read < 0 ? p->input : p->cache_read;
-    double write = p->cache_write < 0 ? p->input : p->cache_write;
-    double in =
-        (double)fresh * p->input + (double)u->cache_read * read + (double)u->cache_write * write;
-    double out = (double)u->output * p->output;
-    return (in * (is_long ? p->long_input : 1) + out * (is_long ? p->long_output : 1)) / 1e6;
 }

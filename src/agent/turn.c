@@ -155,7 +155,7 @@ static int turn_ask(struct agent *a, struct model_reply *ret, struct error *err)
     agent_account(a, &ret->usage);
     if (json_array_size(ret->content) == 0)
         return TURN_ON;
-    double cost = ret->usage.known ? price_of(&a->facts.price, &ret->usage) : -1;
+    double cost = ret->usage.known ? model_price_of(&a->facts.price, &ret->usage) : -1;
     r = agent_record_answer(a, ret, model_stop_name(ret->stop), cost, err);
     return r < 0 ? r : TURN_ON;
 }

@@ -87,7 +87,7 @@ static int begin(struct policy *p, struct gym_env *e, const struct gym_step *fir
 
 static void account(struct model_policy *m, const struct model_usage *u)
 {
-    double cost = u->known ? price_of(&m->facts.price, u) : -1;
+    double cost = u->known ? model_price_of(&m->facts.price, u) : -1;
     model_usage_add(&m->usage, u);
     m->answers++;
     if (cost >= 0) {

@@ -8,8 +8,11 @@
  */
 #pragma once
 
-#include "decoder.h"
-#include "loose.h"
+#include "lenient_json.h"
+#include "model.h"
+
+#define DECODER_BYTES_MAX  (64u << 20)
+#define DECODER_BLOCKS_MAX 1024
 
 enum block_kind { BLOCK_TEXT, BLOCK_THINKING, BLOCK_CALL, BLOCK_OTHER };
 
@@ -18,7 +21,7 @@ struct block {
     int64_t key, part;    /* what a protocol knows it by */
     bool whole;           /* its end has come */
     struct buf text;      /* a text, or what was thought */
-    struct broken broken; /* between two pieces of the text, or of the input */
+    struct utf8_pieces broken; /* between two pieces of the text, or of the input */
     struct buf input;     /* a call's, as JSON text; also that of some other blocks */
     json_t *given;        /* a call's input that came as a value */
     struct buf id, name;  /* of a call */
@@ -34,7 +37,7 @@ struct assembly {
     const char *from;
     struct model_sink sink;
     uint64_t salt; /* for ids that are made up: something that differs from answer to answer */
-    bool mended;   /* the event under way was (loose.h) */
+    bool mended;   /* the event under way was (lenient_json.h) */
     size_t cost;   /* of keeping values out of that event, all of them together; 0: paid */
 };
 

@@ -1,16 +1,215 @@
-/* What is the same for all protocols. */
+/*
+ * What the encoders of all providers share: the rules of a conversation, ids of calls that every
+ * provider accepts, and writing the body.
+ */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "encoder_private.h"
+#include "cleanup.h"
+#include "digest.h"
+#include "encode.h"
+#include "lenient_json.h"
+#include "provider.h"
 #include "banned.h"
 
-#define NAME_MAX_BYTES 64
+struct block_position {
+    size_t message, block;
+    struct error *err;
+};
 
-static int append_piece(const char *data, size_t n, void *out)
+static int conversation_refuse(const struct block_position *p, const char *what)
 {
-    return buf_append(out, data, n);
+    return error_set(p->err, EINVAL, "invalid conversation: message %zu, block %zu: %s",
+                     p->message + 1, p->block + 1, what);
 }
+
+static bool has_string(const json_t *block, const char *name)
+{
+    return json_is_string(json_object_get(block, name));
+}
+
+static const char *block_check_image(const json_t *block)
+{
+    return has_string(block, "mime") && has_string(block, "data")
+               ? NULL
+               : "an image needs 'mime' and 'data'";
+}
+
+static const char *block_check_text(const json_t *block)
+{
+    return has_string(block, "text") ? NULL : "a text needs 'text'";
+}
+
+static const char *block_check_use(const json_t *block)
+{
+    bool good = has_string(block, "id") && has_string(block, "name") &&
+                json_is_object(json_object_get(block, "input"));
+    return good ? NULL : "a tool_use needs 'id', 'name' and an object as 'input'";
+}
+
+static const char *block_check_result(const json_t *block)
+{
+    const json_t *content = json_object_get(block, "content"), *one;
+    size_t i;
+    if (!has_string(block, "tool_use_id") || !json_is_array(content))
+        return "a tool_result needs 'tool_use_id' and a list as 'content'";
+    json_array_foreach(content, i, one)
+    {
+        const char *type = json_string_value(json_object_get(one, "type"));
+        bool text = type && strcmp(type, "text") == 0, image = type && strcmp(type, "image") == 0;
+        const char *wrong = text    ? block_check_text(one)
+                            : image ? block_check_image(one)
+                                    : "a result holds texts and images";
+        if (wrong)
+            return wrong;
+    }
+    return NULL;
+}
+
+static const char *block_check_kept(const json_t *block)
+{
+    return has_string(block, "from") ? NULL : "a block to return needs 'from'";
+}
+
+static const struct block_kind_rule {
+    const char *type;
+    bool user, assistant;
+    const char *(*check)(const json_t *block);
+} BLOCK_KINDS[] = {
+    {"text", true, true, block_check_text},      {"image", true, false, block_check_image},
+    {"thinking", false, true, block_check_kept}, {"other", false, true, block_check_kept},
+    {"tool_use", false, true, block_check_use},  {"tool_result", true, false, block_check_result},
+};
+
+static int block_check(const struct block_position *p, const json_t *block, bool user)
+{
+    const char *type = json_string_value(json_object_get(block, "type"));
+    for (size_t i = 0; type && i < ARRAY_SIZE(BLOCK_KINDS); i++) {
+        if (strcmp(BLOCK_KINDS[i].type, type) != 0)
+            continue;
+        if (!(user ? BLOCK_KINDS[i].user : BLOCK_KINDS[i].assistant))
+            return conversation_refuse(p, user ? "not a user's" : "not an assistant's");
+        const char *wrong = BLOCK_KINDS[i].check(block);
+        return wrong ? conversation_refuse(p, wrong) : 0;
+    }
+    return conversation_refuse(p, "its type is not known");
+}
+
+/* A call opens an id, a result closes it: `open` holds those of the last assistant's message. */
+static int conversation_check_pair(const struct block_position *p, const json_t *block,
+                                   json_t *open)
+{
+    const char *type = json_string_value(json_object_get(block, "type"));
+    const char *id = json_string_value(json_object_get(block, "id"));
+    const char *of = json_string_value(json_object_get(block, "tool_use_id"));
+    if (strcmp(type, "tool_use") == 0) {
+        if (json_object_get(open, id))
+            return conversation_refuse(p, "its id is that of another call");
+        return json_object_set_new(open, id, json_true()) < 0 ? -ENOMEM : 0;
+    }
+    if (strcmp(type, "tool_result") == 0 && json_object_del(open, of) < 0)
+        return conversation_refuse(
+            p, "the message before has no such call, or it was answered already");
+    return 0;
+}
+
+static int conversation_check_message(struct block_position *p, const json_t *message, json_t *open)
+{
+    const char *role = json_string_value(json_object_get(message, "role"));
+    const json_t *content = json_object_get(message, "content"), *block;
+    bool user = p->message % 2 == 0;
+    p->block = 0;
+    if (!role || strcmp(role, user ? "user" : "assistant") != 0)
+        return conversation_refuse(p,
+                                   user ? "it is the user's turn" : "it is the assistant's turn");
+    if (!json_is_array(content))
+        return conversation_refuse(p, "there is no list 'content'");
+    json_array_foreach(content, p->block, block)
+    {
+        int r = block_check(p, block, user);
+        if (r == 0)
+            r = conversation_check_pair(p, block, open);
+        if (r < 0)
+            return r;
+    }
+    return user && json_object_size(open) > 0
+               ? conversation_refuse(p, "a call of the message before has no result")
+               : 0;
+}
+
+int conversation_check(const json_t *messages, struct error *err)
+{
+    _cleanup_json_ json_t *open = json_object();
+    struct block_position p = {.err = err};
+    const json_t *message;
+    if (json_array_size(messages) == 0)
+        return error_set(err, EINVAL, "the conversation has no message");
+    json_array_foreach(messages, p.message, message)
+    {
+        int r = open ? conversation_check_message(&p, message, open) : -ENOMEM;
+        if (r == -ENOMEM)
+            return error_set(err, ENOMEM, "out of memory");
+        if (r < 0)
+            return r;
+    }
+    p.message--;
+    return json_object_size(open) > 0 ? conversation_refuse(&p, "a call has no result") : 0;
+}
+
+#define PLAIN "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+
+static void call_ids_free(struct call_ids *w)
+{
+    json_decref(w->taken);
+    json_decref(w->now);
+}
+
+int call_ids_turn(struct call_ids *w)
+{
+    if (!w->taken)
+        w->taken = json_object();
+    json_decref(w->now);
+    w->now = json_object();
+    return w->taken && w->now ? 0 : -ENOMEM;
+}
+
+static bool call_ids_fit(const struct call_ids *w, const char *id)
+{
+    size_t n = strlen(id);
+    return n > 0 && n <= w->max && (!w->plain || strspn(id, PLAIN) == n);
+}
+
+/* The n'th use of an id in a conversation gets a name of its own from the second on. */
+static void call_ids_make(const struct call_ids *w, const char *id, json_int_t nth,
+                          char ret[static 32])
+{
+    uint64_t hash = digest(DIGEST_BEGIN, id, strlen(id));
+    hash = nth ? digest(hash, &nth, sizeof nth) : hash;
+    snprintf(ret, 32, "call_%016" PRIx64, hash);
+}
+
+static const char *call_ids_add(struct call_ids *w, const char *id)
+{
+    char name[32];
+    json_int_t nth = w->once ? json_integer_value(json_object_get(w->taken, id)) : 0;
+    bool as_it_is = nth == 0 && call_ids_fit(w, id);
+    if (!as_it_is)
+        call_ids_make(w, id, nth, name);
+    if (w->once && json_object_set_new(w->taken, id, json_integer(nth + 1)) < 0)
+        return NULL;
+    if (json_object_set_new(w->now, id, json_string(as_it_is ? id : name)) < 0)
+        return NULL;
+    return call_ids_find(w, id);
+}
+
+const char *call_ids_find(const struct call_ids *w, const char *id)
+{
+    return json_string_value(json_object_get(w->now, id));
+}
+
+#define NAME_MAX_BYTES 64
 
 void body_put(struct encoding *e, const char *json)
 {
@@ -19,8 +218,7 @@ void body_put(struct encoding *e, const char *json)
 
 void body_value(struct encoding *e, const json_t *value)
 {
-    if (!value ||
-        json_dump_callback(value, append_piece, e->out, JSON_COMPACT | JSON_ENCODE_ANY) < 0)
+    if (!value || json_append(e->out, value, JSON_COMPACT | JSON_ENCODE_ANY) < 0)
         e->out->failed = true;
 }
 
@@ -29,10 +227,10 @@ void body_text(struct encoding *e, const char *text, size_t n)
     _cleanup_json_ json_t *value = json_stringn(text, n);
     if (!value) {
         _cleanup_buf_ struct buf whole = BUF_INIT(3 * n + 16);
-        struct broken b = {.n = 0};
+        struct utf8_pieces b = {.n = 0};
         for (size_t i = 0; i < n; i++)
-            broken_byte(&b, (uint8_t)text[i], &whole);
-        broken_end(&b, &whole);
+            utf8_pieces_byte(&b, (uint8_t)text[i], &whole);
+        utf8_pieces_end(&b, &whole);
         value = json_stringn((char *)whole.data, whole.len);
     }
     body_value(e, value);
@@ -46,7 +244,7 @@ void body_buf(struct encoding *e, const struct buf *text)
         body_text(e, text->len ? (const char *)text->data : "", text->len);
 }
 
-static void put_id(struct encoding *e, const char *id)
+static void body_id(struct encoding *e, const char *id)
 {
     if (id)
         body_text(e, id, strlen(id));
@@ -56,12 +254,12 @@ static void put_id(struct encoding *e, const char *id)
 
 void body_call_id(struct encoding *e, const json_t *block)
 {
-    put_id(e, wire_id_call(&e->ids, json_string_value(json_object_get(block, "id"))));
+    body_id(e, call_ids_add(&e->ids, json_string_value(json_object_get(block, "id"))));
 }
 
 void body_result_id(struct encoding *e, const json_t *block)
 {
-    put_id(e, wire_id_result(&e->ids, json_string_value(json_object_get(block, "tool_use_id"))));
+    body_id(e, call_ids_find(&e->ids, json_string_value(json_object_get(block, "tool_use_id"))));
 }
 
 /* A model may have called what cannot be a tool's name, and the provider would refuse to hear of it
@@ -98,15 +296,7 @@ void body_members(struct encoding *e, json_t *object)
     }
 }
 
-static bool is_own(const char *const *own, const char *name)
-{
-    for (; *own; own++)
-        if (strcmp(*own, name) == 0)
-            return true;
-    return false;
-}
-
-static int merge(json_t *head, json_t *extra, const char *const *own)
+static int body_merge_extra(json_t *head, json_t *extra, const char *const *own)
 {
     const char *name;
     json_t *value;
@@ -114,7 +304,10 @@ static int merge(json_t *head, json_t *extra, const char *const *own)
     json_object_foreach(extra, name, value)
     {
         json_t *had = json_object_get(head, name);
-        if (is_own(own, name))
+        const char *const *o = own;
+        while (*o && strcmp(*o, name) != 0)
+            o++;
+        if (*o)
             continue;
         if (json_is_null(value))
             json_object_del(head, name);
@@ -130,7 +323,7 @@ int body_head(struct encoding *e, json_t *head, const char *const *own)
 {
     if (!head)
         return -ENOMEM;
-    int r = e->spec->extra ? merge(head, e->spec->extra, own) : 0;
+    int r = e->spec->extra ? body_merge_extra(head, e->spec->extra, own) : 0;
     if (r == 0)
         body_members(e, head);
     json_decref(head);
@@ -199,20 +392,6 @@ void body_arguments(struct encoding *e, const json_t *block)
     body_text(e, arguments, strlen(arguments));
 }
 
-static int encode(struct encoding *e)
-{
-    switch (e->spec->api) {
-    case MODEL_ANTHROPIC:
-        return encode_anthropic(e);
-    case MODEL_CHAT:
-        return encode_chat(e);
-    case MODEL_RESPONSES:
-        return encode_responses(e);
-    default:
-        return -EINVAL;
-    }
-}
-
 int encode_request(const struct model_spec *spec, const struct model_request *q, struct buf *ret,
                    struct error *err)
 {
@@ -223,15 +402,14 @@ int encode_request(const struct model_spec *spec, const struct model_request *q,
     struct encoding e = {.spec = spec, .q = q, .out = ret, .from = BUF_INIT(4096)};
     r = buf_printf(&e.from, "%s/%s", spec->provider, spec->name);
     if (r == 0)
-        r = encode(&e);
+        r = spec->api->encode ? spec->api->encode(&e) : -EINVAL;
     buf_free(&e.from);
-    wire_ids_free(&e.ids);
+    call_ids_free(&e.ids);
     if (r == 0 && !ret->failed)
         return 0;
     ret->len = before;
     if (r < 0)
-        return error_errno(err, -r, "cannot write the request to the model");
-    return error_set(err, EMSGSIZE,
-                     "the request is longer than %zu MiB, or there is no memory for it",
+        return error_errno(err, -r, "cannot encode the request");
+    return error_set(err, EMSGSIZE, "the request is longer than %zu MiB, or memory is out",
                      ret->max >> 20);
 }

@@ -1,103 +1,94 @@
-/*
- * One request, tried until it is answered.
- *
- * Worth another try: an answer whose status or headers say so, a connection that breaks off or is
- * silent, and what the reader of the body says is. Nobody listening, or a name that cannot be
- * found, is mostly a mistake in an address: it is tried only twice again. Before each wait the sink
- * is told, and a wait ends at once when nobody wants the answer any more.
- */
+#include <curl/curl.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/random.h>
 
 #include "buf.h"
 #include "clock.h"
-#include "model_private.h"
-#include "refusal.h"
-#include "retry.h"
+#include "exchange.h"
 #include "banned.h"
 
-#define IDLE_MS       300000
-#define RETRIES       8
-#define BACKOFF_MS    500
-#define NOBODY_MAX    2
-#define REDIRECTS_MAX 3
-#define REFUSAL_MAX   (64u << 10) /* of the body that explains a refusal; what is more is not read \
-                                   */
+#define IDLE_MS         300000
+#define RETRIES         8
+#define BACKOFF_MS      500
+#define LONGEST_WAIT    5u /* the try before which the wait is the longest */
+#define UNREACHABLE_MAX 2
+#define REDIRECTS_MAX   3
+#define ERROR_BODY_MAX  (64u << 10) /* of the body that explains an error; more is not read */
 
 struct attempt {
-    struct model *m;
+    struct http_client *c;
     const struct exchange *x;
-    struct buf refusal;
-    int refused; /* what the body's reader said against it */
-    struct trouble_hint hint;
+    struct buf error_body;
+    bool is_refused; /* by the reader of the body */
+    struct retry_hint hint;
     struct error *err;
     char url[1024 + 4096]; /* where a redirection led, or empty */
 };
 
-static bool is_answer(const struct transport_answer *head)
+bool retry_wanted(const struct transport_answer *a)
+{
+    if (strcasecmp(a->should_retry, "true") == 0)
+        return true;
+    if (strcasecmp(a->should_retry, "false") == 0)
+        return false;
+    return a->status == 408 || a->status == 409 || a->status == 429 || a->status >= 500;
+}
+
+/* A number that is not negative, with or without a fraction, and nothing else. */
+static bool retry_parse_number(const char *text, double *ret)
+{
+    char *end;
+    if (*text == 0 || text[strspn(text, "0123456789.")] != 0)
+        return false;
+    *ret = strtod(text, &end);
+    return *end == 0;
+}
+
+int64_t retry_after_ms(const struct transport_answer *a, time_t now)
+{
+    double number;
+    if (retry_parse_number(a->retry_ms, &number))
+        return number < 1e12 ? (int64_t)number : -1;
+    if (retry_parse_number(a->retry_after, &number))
+        return number < 1e9 ? (int64_t)(number * 1000) : -1;
+    time_t date = a->retry_after[0] ? curl_getdate(a->retry_after, NULL) : -1;
+    if (date == -1)
+        return -1;
+    return date > now ? (int64_t)(date - now) * 1000 : 0;
+}
+
+int retry_delay_ms(unsigned attempt, int base_ms, int64_t after_ms, uint32_t random)
+{
+    if (after_ms >= 0 && after_ms <= RETRY_AFTER_MAX_MS)
+        return (int)after_ms;
+    unsigned step = attempt < 1 ? 1 : attempt > LONGEST_WAIT ? LONGEST_WAIT : attempt;
+    int64_t delay = (int64_t)base_ms << (step - 1);
+    if (delay > INT32_MAX)
+        delay = INT32_MAX;
+    return (int)(delay - delay * (random % 1024) / 4096);
+}
+
+int retry_wait(int ms, int cancel)
+{
+    struct pollfd p = {.fd = cancel, .events = POLLIN};
+    int64_t until = clock_now() + ms * NS_PER_MS;
+    for (;;) {
+        int n = poll(&p, 1, clock_poll_ms(until)); /* poll ignores a negative one */
+        if (n > 0)
+            return -ECANCELED;
+        if (clock_now() >= until)
+            return 0;
+    }
+}
+
+static bool is_success(const struct transport_answer *head)
 {
     return head->status >= 200 && head->status < 300;
-}
-
-static int take(void *data, const struct transport_answer *head, const char *bytes, size_t n)
-{
-    struct attempt *a = data;
-    if (is_answer(head)) {
-        int r = a->x->take(a->x->data, bytes, n, &a->hint, a->err);
-        a->refused = r < 0 ? r : 0;
-        return r;
-    }
-    size_t room = REFUSAL_MAX - a->refusal.len;
-    buf_append(&a->refusal, bytes, n < room ? n : room);
-    return n >= room;
-}
-
-/* The provider said something else than an answer. */
-static int judge(struct attempt *a, const struct transport_answer *head)
-{
-    const struct refusal_from from = {&a->m->spec, a->m->at.host, a->x->name};
-    int64_t in_words = -1;
-    int r = refusal_explain(&from, head->status, (const char *)a->refusal.data, a->refusal.len,
-                            &in_words, a->err);
-    a->hint.retry = r != -EDQUOT && r != -EMSGSIZE && retry_wanted(head);
-    a->hint.told_ms = retry_told_ms(head, time(NULL));
-    if (a->hint.told_ms < 0)
-        a->hint.told_ms = in_words;
-    return r;
-}
-
-/* No answer, or not all of it. */
-static int explain(struct attempt *a, int r)
-{
-    const char *host = a->m->at.host;
-    struct error inner = *a->err;
-    a->hint.retry =
-        r == -ETIMEDOUT || r == -EPIPE || r == -ECONNREFUSED || r == -EHOSTUNREACH || r == -EIO;
-    if (r == -ECONNREFUSED)
-        return error_set(a->err, ECONNREFUSED,
-                         "cannot connect to %s: is the server running there? (%.300s)",
-                         a->m->at.origin, inner.text);
-    if (r == -EHOSTUNREACH)
-        return error_set(a->err, EHOSTUNREACH,
-                         "cannot find %s: is the name right, and this machine online? (%.300s)",
-                         host, inner.text);
-    if (r == -EKEYREJECTED)
-        return error_set(a->err, EKEYREJECTED,
-                         "%s cannot prove who it is (%.300s); SSL_CERT_FILE can name the "
-                         "certificates to trust",
-                         host, inner.text);
-    if (r == -ETIMEDOUT)
-        return error_set(a->err, ETIMEDOUT, "%s is silent (%.300s)", host, inner.text);
-    if (r == -EPIPE)
-        return error_set(a->err, EPIPE,
-                         "%s broke the connection off before its answer was complete (%.300s)",
-                         host, inner.text);
-    if (r == -EPROTO)
-        return error_set(a->err, EPROTO, "%s speaks no HTTP that hutch understands (%.300s)", host,
-                         inner.text);
-    return error_set(a->err, -r, "cannot ask %s (%.300s)", host, inner.text);
 }
 
 static bool is_redirection(const struct transport_answer *head)
@@ -105,99 +96,151 @@ static bool is_redirection(const struct transport_answer *head)
     return head->status >= 300 && head->status < 400 && head->location[0];
 }
 
-/* Within the same scheme, host and port only: what is sent is meant for them alone. 1: go on there.
- */
-static int follow(struct attempt *a, const struct transport_answer *head, unsigned *n)
+static int attempt_take(void *data, const struct transport_answer *head, const char *bytes,
+                        size_t n)
 {
-    const struct model *m = a->m;
-    if (!endpoint_holds(&m->at, head->location)) {
+    struct attempt *a = data;
+    if (is_success(head)) {
+        int r = a->x->take(a->x->data, bytes, n, &a->hint, a->err);
+        a->is_refused = r < 0;
+        return r;
+    }
+    size_t room = ERROR_BODY_MAX - a->error_body.len;
+    buf_append(&a->error_body, bytes, n < room ? n : room);
+    return n >= room;
+}
+
+/* The provider answered with an error. */
+static int attempt_explain_status(struct attempt *a, const struct transport_answer *head)
+{
+    int64_t in_words = -1;
+    int r = provider_error_of_status(a->c->spec, a->x->name, head->status,
+                                     (const char *)a->error_body.data, a->error_body.len, &in_words,
+                                     a->err);
+    a->hint.retry = r != -EDQUOT && r != -EMSGSIZE && retry_wanted(head);
+    a->hint.after_ms = retry_after_ms(head, time(NULL));
+    if (a->hint.after_ms < 0)
+        a->hint.after_ms = in_words;
+    return r;
+}
+
+/* No answer came, or not all of it. */
+static int attempt_explain_failure(struct attempt *a, int r)
+{
+    const char *host = a->c->at.host;
+    struct error inner = *a->err;
+    a->hint.retry =
+        r == -ETIMEDOUT || r == -EPIPE || r == -ECONNREFUSED || r == -EHOSTUNREACH || r == -EIO;
+    if (r == -ECONNREFUSED)
+        return error_set(a->err, ECONNREFUSED,
+                         "cannot connect to %s: is the server running? (%.300s)", a->c->at.origin,
+                         inner.text);
+    if (r == -EHOSTUNREACH)
+        return error_set(a->err, EHOSTUNREACH,
+                         "cannot find the host %s: check its name and your network (%.300s)", host,
+                         inner.text);
+    if (r == -EKEYREJECTED)
+        return error_set(a->err, EKEYREJECTED,
+                         "the certificate of %s was rejected (%.300s); to trust another authority, "
+                         "set SSL_CERT_FILE",
+                         host, inner.text);
+    if (r == -ETIMEDOUT)
+        return error_set(a->err, ETIMEDOUT, "%s does not respond (%.300s)", host, inner.text);
+    if (r == -EPIPE)
+        return error_set(a->err, EPIPE,
+                         "%s closed the connection before its answer was complete (%.300s)", host,
+                         inner.text);
+    if (r == -EPROTO)
+        return error_set(a->err, EPROTO, "the answer of %s is not valid HTTP (%.300s)", host,
+                         inner.text);
+    return error_set(a->err, -r, "the request to %s failed (%.300s)", host, inner.text);
+}
+
+/* Only within the same scheme, host and port: the request and its key are meant for them alone. 1:
+ * send it there. */
+static int attempt_redirect(struct attempt *a, const struct transport_answer *head, unsigned *n)
+{
+    const struct endpoint *at = &a->c->at;
+    if (!endpoint_contains(at, head->location)) {
         _cleanup_free_ char *to = endpoint_origin(head->location);
         return error_set(a->err, EPROTO,
-                         "%s redirects to %.200s; if that is right, give it as the base URL",
-                         m->at.host, to ? to : "nowhere");
+                         "%s redirects to %.200s; if that is right, set it as the base URL",
+                         at->host, to ? to : "an invalid URL");
     }
     if ((head->status != 307 && head->status != 308) || (*n)++ == REDIRECTS_MAX)
         return error_set(a->err, EPROTO,
-                         "%s redirects (status %d) to %.500s; give the right base URL", m->at.host,
+                         "%s redirects (status %d) to %.500s; set the right base URL", at->host,
                          head->status, head->location);
     snprintf(a->url, sizeof a->url, "%s", head->location);
     return 1;
 }
 
-static int post(struct attempt *a, struct transport_answer *ret_head)
+static int attempt_run(struct attempt *a)
 {
-    const struct model *m = a->m;
-    const struct transport_call call = {.url = *a->url ? a->url : a->x->url,
-                                        .headers = m->at.headers,
-                                        .body = a->x->body,
-                                        .n = a->x->n,
-                                        .cancel = a->x->cancel,
-                                        .idle_ms = m->spec.idle_ms > 0 ? m->spec.idle_ms : IDLE_MS,
-                                        .take = take,
-                                        .data = a};
-    int r = a->x->begin(a->x->data, a->err);
-    a->refusal.len = 0;
-    a->refused = 0;
-    return r < 0 ? r : transport_post(m->transport, &call, ret_head, a->err);
-}
-
-/* A connection that broke off: the head may have said all there is to know, and a body may be whole
- * all the same, if only its end was missing. */
-static int judge_broken(struct attempt *a, const struct transport_answer *head, int r)
-{
-    struct error broken = *a->err;
-    if (head->status >= 300 && !is_redirection(head))
-        return judge(a, head);
-    if (r == -EPIPE && is_answer(head) && a->x->end(a->x->data, &a->hint, a->err) == 0)
-        return 0;
-    *a->err = broken;
-    return explain(a, r);
-}
-
-static int attempt(struct attempt *a)
-{
+    const struct model_spec *spec = a->c->spec;
     struct transport_answer head = {0};
     unsigned redirects = 0;
     int r;
-    a->hint = (struct trouble_hint){.told_ms = -1};
+    a->hint = (struct retry_hint){.after_ms = -1};
     do {
-        r = post(a, &head);
-        if (r == -ECANCELED || a->refused)
+        const struct transport_call call = {.url = *a->url ? a->url : a->x->url,
+                                            .headers = a->c->at.headers,
+                                            .body = a->x->body,
+                                            .n = a->x->n,
+                                            .cancel = a->x->cancel,
+                                            .idle_ms = spec->idle_ms > 0 ? spec->idle_ms : IDLE_MS,
+                                            .take = attempt_take,
+                                            .data = a};
+        a->error_body.len = 0;
+        a->is_refused = false;
+        r = a->x->begin(a->x->data, a->err);
+        if (r == 0)
+            r = transport_post(a->c->transport, &call, &head, a->err);
+        if (r == -ECANCELED || a->is_refused)
             return r;
         if (r < 0)
-            return judge_broken(a, &head, r);
-        r = is_redirection(&head) ? follow(a, &head, &redirects) : 0;
+            break;
+        r = is_redirection(&head) ? attempt_redirect(a, &head, &redirects) : 0;
+        if (r < 0)
+            return r;
     } while (r > 0);
-    if (r < 0)
-        return r;
-    return is_answer(&head) ? a->x->end(a->x->data, &a->hint, a->err) : judge(a, &head);
+    if (r == 0)
+        return is_success(&head) ? a->x->end(a->x->data, &a->hint, a->err)
+                                 : attempt_explain_status(a, &head);
+    /* The connection broke off: the head may have said all there is to know, and a body may be
+     * whole all the same, if only its end was missing. */
+    struct error broken = *a->err;
+    if (head.status >= 300 && !is_redirection(&head))
+        return attempt_explain_status(a, &head);
+    if (r == -EPIPE && is_success(&head) && a->x->end(a->x->data, &a->hint, a->err) == 0)
+        return 0;
+    *a->err = broken;
+    return attempt_explain_failure(a, r);
 }
 
-static uint32_t dice(void)
+/* Sends the sink an event, and waits. */
+static int attempt_wait(struct attempt *a, unsigned number, unsigned most)
 {
-    uint32_t n;
-    return getrandom(&n, sizeof n, GRND_NONBLOCK) == sizeof n ? n : (uint32_t)clock_now();
-}
-
-/* Tells why, and waits. */
-static int wait_for(struct attempt *a, unsigned number)
-{
-    const struct model_spec *spec = &a->m->spec;
+    const struct model_spec *spec = a->c->spec;
+    uint32_t random;
+    if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random)
+        random = (uint32_t)clock_now();
     int ms = retry_delay_ms(number, spec->backoff_ms > 0 ? spec->backoff_ms : BACKOFF_MS,
-                            a->hint.told_ms, dice());
+                            a->hint.after_ms, random);
     const struct model_event e = {.kind = MODEL_WAIT,
                                   .text = a->err->text,
                                   .n = strlen(a->err->text),
                                   .wait_ms = ms,
-                                  .attempt = (int)number};
+                                  .attempt = (int)number,
+                                  .attempts = (int)most};
     if (a->x->sink)
         a->x->sink->event(a->x->sink->data, &e);
     return retry_wait(ms, a->x->cancel);
 }
 
-void exchange_hide_key(const struct model *m, struct error *err)
+/* Removes the key from a message, should a server have put it there. */
+static void hide_key(const char *key, struct error *err)
 {
-    const char *key = m->spec.key;
     size_t n = key ? strlen(key) : 0;
     for (char *at = err->text; n >= 4 && (at = strstr(at, key)); at += 3) {
         memmove(at + 3, at + n, strlen(at + n) + 1);
@@ -205,38 +248,30 @@ void exchange_hide_key(const struct model *m, struct error *err)
     }
 }
 
-static void say_how_often(struct error *err, unsigned number)
-{
-    size_t used = strlen(err->text);
-    if (number > 1)
-        snprintf(err->text + used, sizeof err->text - used, "; tried %u times", number);
-}
-
-static bool is_nobody(int r)
-{
-    return r == -ECONNREFUSED || r == -EHOSTUNREACH;
-}
-
-int exchange_run(struct model *m, const struct exchange *x, struct error *err)
+int exchange_run(struct http_client *c, const struct exchange *x, struct error *err)
 {
     struct error own = {0};
-    struct attempt a = {.m = m, .x = x, .refusal = BUF_INIT(REFUSAL_MAX), .err = err ? err : &own};
-    unsigned most = m->spec.retries < 0 ? RETRIES : (unsigned)m->spec.retries, nobody = 0;
-    int r = m->transport ? 0 : transport_new(&m->transport, err);
+    struct attempt a = {
+        .c = c, .x = x, .error_body = BUF_INIT(ERROR_BODY_MAX), .err = err ? err : &own};
+    unsigned most = c->spec->retries < 0 ? RETRIES : (unsigned)c->spec->retries, unreachable = 0;
+    int r = c->transport ? 0 : transport_new(&c->transport, err);
     if (r < 0)
         return r;
-    unsigned number = 1;
-    while ((r = attempt(&a)) < 0 && r != -ECANCELED) {
-        exchange_hide_key(m, a.err);
-        if (!a.hint.retry || number > most || (is_nobody(r) && nobody++ == NOBODY_MAX)) {
-            say_how_often(a.err, number);
+    for (unsigned number = 1; (r = attempt_run(&a)) < 0 && r != -ECANCELED; number++) {
+        hide_key(c->spec->key, a.err);
+        bool is_unreachable = r == -ECONNREFUSED || r == -EHOSTUNREACH;
+        if (!a.hint.retry || number > most ||
+            (is_unreachable && unreachable++ == UNREACHABLE_MAX)) {
+            size_t used = strlen(a.err->text);
+            if (number > 1)
+                snprintf(a.err->text + used, sizeof a.err->text - used, "; tried %u times", number);
             break;
         }
-        if (wait_for(&a, number++) < 0) {
+        if (attempt_wait(&a, number, most) < 0) {
             r = -ECANCELED;
             break;
         }
     }
-    buf_free(&a.refusal);
+    buf_free(&a.error_body);
     return r;
 }

@@ -1,19 +1,37 @@
+/*
+ * A model: opened by its provider's row, asked, recorded if wanted. And embeddings, from an
+ * endpoint like OpenAI's, whose answer is checked: as many vectors as texts, all of one length, of
+ * finite numbers.
+ */
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
-#include "model_private.h"
+#include "ask.h"
+#include "buf.h"
+#include "provider.h"
 #include "record.h"
-#include "replay.h"
 #include "banned.h"
+
+#define EMBED_BATCH          64u
+#define EMBED_BYTES_MAX      (64u << 20)
+#define EMBED_DIMENSIONS_MAX 65536u
+
+struct model {
+    struct model_spec spec;
+    struct http_client http; /* of a provider that is reached by HTTP */
+    void *state;             /* of any other */
+};
 
 int model_open(const struct model_spec *spec, struct model **ret, struct error *err)
 {
     struct model *m = calloc(1, sizeof *m);
     if (!m)
-        return error_set(err, ENOMEM, "no memory for a model");
+        return error_set(err, ENOMEM, "out of memory");
     m->spec = *spec;
-    int r = spec->api == MODEL_REPLAY ? replay_open(spec->name, &m->replay, err)
-                                      : endpoint_make(spec, &m->at, err);
+    m->http.spec = &m->spec;
+    int r = spec->api->open ? spec->api->open(spec, &m->state, err)
+                            : endpoint_make(spec, &m->http.at, err);
     if (r == 0 && spec->record)
         r = record_check(spec->record, err);
     if (r < 0) {
@@ -28,9 +46,10 @@ struct model *model_close(struct model *m)
 {
     if (!m)
         return NULL;
-    transport_free(m->transport);
-    endpoint_free(&m->at);
-    replay_free(m->replay);
+    transport_free(m->http.transport);
+    endpoint_free(&m->http.at);
+    if (m->state)
+        m->spec.api->close(m->state);
     free(m);
     return NULL;
 }
@@ -40,22 +59,22 @@ const struct model_spec *model_spec_of(const struct model *m)
     return &m->spec;
 }
 
-static int ask(struct model *m, const struct model_request *q, const struct model_sink *sink,
-               struct model_reply *ret, struct error *err)
+static int model_ask_provider(struct model *m, const struct model_request *q,
+                              const struct model_sink *sink, struct model_reply *ret,
+                              struct error *err)
 {
-    return m->replay ? replay_ask(m->replay, q, m->spec.pace, sink, ret, err)
-                     : ask_run(m, q, sink, ret, err);
+    return m->spec.api->ask ? m->spec.api->ask(m->state, &m->spec, q, sink, ret, err)
+                            : ask_run(&m->http, q, sink, ret, err);
 }
 
-static void ignore(void *data, const struct model_event *e) {}
-
-/* Recorded, too. A recording with a hole would be none: who cannot write it down fails. */
-static int ask_recorded(struct model *m, const struct model_request *q,
-                        const struct model_sink *sink, struct model_reply *ret, struct error *err)
+/* A recording with a hole is useless: a request that cannot be recorded fails. */
+static int model_ask_recorded(struct model *m, const struct model_request *q,
+                              const struct model_sink *sink, struct model_reply *ret,
+                              struct error *err)
 {
     struct record rec;
     record_begin(&rec, sink);
-    int r = ask(m, q, &rec.sink, ret, err);
+    int r = model_ask_provider(m, q, &rec.sink, ret, err);
     if (r == 0 || r == -ECANCELED) {
         int written = record_end(&rec, &m->spec, q, ret, r == -ECANCELED, err);
         if (written < 0)
@@ -66,14 +85,170 @@ static int ask_recorded(struct model *m, const struct model_request *q,
     return r;
 }
 
+static void sink_nothing(void *data, const struct model_event *e) {}
+
 int model_ask(struct model *m, const struct model_request *q, const struct model_sink *sink,
               struct model_reply *ret, struct error *err)
 {
-    static const struct model_sink NOBODY = {.event = ignore};
+    static const struct model_sink nothing = {.event = sink_nothing};
     struct model_reply reply = {0};
-    sink = sink ? sink : &NOBODY;
-    int r = m->spec.record ? ask_recorded(m, q, sink, &reply, err) : ask(m, q, sink, &reply, err);
+    sink = sink ? sink : &nothing;
+    int r = m->spec.record ? model_ask_recorded(m, q, sink, &reply, err)
+                           : model_ask_provider(m, q, sink, &reply, err);
     if (r == 0 || r == -ECANCELED)
         *ret = reply;
+    return r;
+}
+
+const char *model_stop_name(enum model_stop stop)
+{
+    static const char *const NAMES[] = {
+        [MODEL_END_TURN] = "end_turn",
+        [MODEL_TOOL_USE] = "tool_use",
+        [MODEL_MAX_TOKENS] = "max_tokens",
+        [MODEL_STOP_SEQUENCE] = "stop_sequence",
+        [MODEL_PAUSE_TURN] = "pause_turn",
+        [MODEL_REFUSAL] = "refusal",
+        [MODEL_WINDOW_EXCEEDED] = "model_context_window_exceeded",
+    };
+    return NAMES[stop];
+}
+
+void model_usage_add(struct model_usage *sum, const struct model_usage *one)
+{
+    sum->known |= one->known;
+    sum->input += one->input;
+    sum->output += one->output;
+    sum->cache_read += one->cache_read;
+    sum->cache_write += one->cache_write;
+    sum->thinking += one->thinking;
+}
+
+void model_reply_free(struct model_reply *r)
+{
+    json_decref(r->content);
+    *r = (struct model_reply){};
+}
+
+struct embed {
+    const struct http_client *c;
+    struct buf body;
+    size_t wanted;   /* vectors in this answer */
+    json_t *vectors; /* in the order of the texts */
+};
+
+static int embed_begin(void *data, struct error *err)
+{
+    struct embed *e = data;
+    buf_free(&e->body);
+    return 0;
+}
+
+static int embed_take(void *data, const char *bytes, size_t n, struct retry_hint *ret,
+                      struct error *err)
+{
+    struct embed *e = data;
+    if (buf_append(&e->body, bytes, n) < 0)
+        return error_set(err, EPROTO, "%s sent more than %u bytes of embeddings", e->c->at.host,
+                         EMBED_BYTES_MAX);
+    return 0;
+}
+
+static bool is_vector(const json_t *v, size_t dimensions)
+{
+    size_t i;
+    json_t *x;
+    if (!json_is_array(v) || json_array_size(v) != dimensions || dimensions == 0 ||
+        dimensions > EMBED_DIMENSIONS_MAX)
+        return false;
+    json_array_foreach(v, i, x)
+    {
+        if (!json_is_number(x) || !isfinite(json_number_value(x)))
+            return false;
+    }
+    return true;
+}
+
+/* Sorts them by their index; without one they are in order. */
+static int embed_sort(struct embed *e, const json_t *list, json_t *sorted)
+{
+    size_t i, dimensions = json_array_size(json_object_get(json_array_get(list, 0), "embedding"));
+    json_t *one;
+    for (i = 0; i < e->wanted; i++)
+        json_array_append_new(sorted, json_null());
+    json_array_foreach(list, i, one)
+    {
+        json_t *vector = json_object_get(one, "embedding"), *index = json_object_get(one, "index");
+        json_int_t at = json_is_integer(index) ? json_integer_value(index) : (json_int_t)i;
+        if (at < 0 || (size_t)at >= e->wanted ||
+            !json_is_null(json_array_get(sorted, (size_t)at)) || !is_vector(vector, dimensions))
+            return -EPROTO;
+        json_array_set(sorted, (size_t)at, vector);
+    }
+    return 0;
+}
+
+static int embed_end(void *data, struct retry_hint *ret, struct error *err)
+{
+    struct embed *e = data;
+    json_t *answer =
+        e->body.len ? json_loadb((const char *)e->body.data, e->body.len, 0, NULL) : NULL;
+    const json_t *list = json_object_get(answer, "data");
+    json_t *sorted = json_array();
+    int r = json_is_array(list) && json_array_size(list) == e->wanted ? embed_sort(e, list, sorted)
+                                                                      : -EPROTO;
+    if (r == 0)
+        r = json_array_extend(e->vectors, sorted) < 0 ? -ENOMEM : 0;
+    json_decref(sorted);
+    json_decref(answer);
+    return r < 0 ? error_set(err, -r, "the embeddings of %s do not match the texts", e->c->at.host)
+                 : 0;
+}
+
+static char *embed_body(const char *embedder, const json_t *texts, size_t from, size_t n)
+{
+    json_t *some = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append(some, json_array_get(texts, from + i));
+    json_t *body =
+        json_pack("{s:s,s:o,s:s}", "model", embedder, "input", some, "encoding_format", "float");
+    char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+    json_decref(body);
+    return text;
+}
+
+static int embed_batch(struct http_client *c, struct embed *e, const char *embedder,
+                       const json_t *texts, size_t from, int cancel, struct error *err)
+{
+    size_t left = json_array_size(texts) - from;
+    e->wanted = left < EMBED_BATCH ? left : EMBED_BATCH;
+    _cleanup_free_ char *body = embed_body(embedder, texts, from, e->wanted);
+    if (!body)
+        return error_set(err, ENOMEM, "out of memory");
+    const struct exchange x = {.url = c->at.embed_url,
+                               .name = embedder,
+                               .body = body,
+                               .n = strlen(body),
+                               .cancel = cancel,
+                               .begin = embed_begin,
+                               .take = embed_take,
+                               .end = embed_end,
+                               .data = e};
+    return exchange_run(c, &x, err);
+}
+
+int model_embed(struct model *m, const char *embedder, json_t *texts, int cancel,
+                json_t **ret_vectors, struct error *err)
+{
+    struct embed e = {.c = &m->http, .body = BUF_INIT(EMBED_BYTES_MAX), .vectors = json_array()};
+    int r = e.vectors ? 0 : error_set(err, ENOMEM, "out of memory");
+    if (r == 0 && !m->http.at.embed_url)
+        r = error_set(err, EOPNOTSUPP, "%s has no endpoint for embeddings", m->spec.provider);
+    for (size_t at = 0; r == 0 && at < json_array_size(texts); at += EMBED_BATCH)
+        r = embed_batch(&m->http, &e, embedder, texts, at, cancel, err);
+    buf_free(&e.body);
+    if (r == 0)
+        *ret_vectors = TAKE_PTR(e.vectors);
+    json_decref(e.vectors);
     return r;
 }

@@ -20,7 +20,7 @@ struct record_piece {
     size_t n;
 };
 
-static int open_file(const char *path, int *ret_fd, struct error *err)
+static int record_open(const char *path, int *ret_fd, struct error *err)
 {
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
     if (fd < 0)
@@ -32,11 +32,11 @@ static int open_file(const char *path, int *ret_fd, struct error *err)
 int record_check(const char *path, struct error *err)
 {
     _cleanup_fd_ int fd = -1;
-    return open_file(path, &fd, err);
+    return record_open(path, &fd, err);
 }
 
-/* A recording without pieces is played at an even pace: no memory for one is no reason to fail. */
-static void add_piece(struct record *r, bool thinking, size_t n)
+/* A recording without pieces is played at an even pace: being out of memory is no failure. */
+static void record_add_piece(struct record *r, bool thinking, size_t n)
 {
     int64_t ms = (clock_now() - r->began) / NS_PER_MS;
     if (r->n > 0) {
@@ -59,7 +59,7 @@ static void add_piece(struct record *r, bool thinking, size_t n)
 }
 
 /* Only so many bytes of one kind count still. */
-static void keep_pieces(struct record *r, bool thinking, size_t keep)
+static void record_keep_pieces(struct record *r, bool thinking, size_t keep)
 {
     size_t sum = 0, to = 0;
     for (size_t i = 0; i < r->n; i++) {
@@ -74,14 +74,14 @@ static void keep_pieces(struct record *r, bool thinking, size_t keep)
     r->n = to;
 }
 
-static void take(void *data, const struct model_event *e)
+static void record_event(void *data, const struct model_event *e)
 {
     struct record *r = data;
     if (e->kind == MODEL_TEXT || e->kind == MODEL_THINKING) {
-        add_piece(r, e->kind == MODEL_THINKING, e->n);
+        record_add_piece(r, e->kind == MODEL_THINKING, e->n);
     } else if (e->kind == MODEL_BACK) {
-        keep_pieces(r, false, e->keep);
-        keep_pieces(r, true, e->keep_thinking);
+        record_keep_pieces(r, false, e->keep);
+        record_keep_pieces(r, true, e->keep_thinking);
     }
     r->next->event(r->next->data, e);
 }
@@ -89,7 +89,7 @@ static void take(void *data, const struct model_event *e)
 void record_begin(struct record *r, const struct model_sink *next)
 {
     *r = (struct record){.next = next, .began = clock_now()};
-    r->sink = (struct model_sink){.event = take, .data = r};
+    r->sink = (struct model_sink){.event = record_event, .data = r};
 }
 
 void record_free(struct record *r)
@@ -97,7 +97,7 @@ void record_free(struct record *r)
     free(r->pieces);
 }
 
-static int mix(const char *bytes, size_t n, void *data)
+static int digest_piece(const char *bytes, size_t n, void *data)
 {
     uint64_t *sum = data;
     *sum = digest(*sum, bytes, n);
@@ -105,14 +105,15 @@ static int mix(const char *bytes, size_t n, void *data)
 }
 
 /* Of the messages alone. */
-static json_t *digest_of(const struct model_request *q)
+static json_t *record_digest(const struct model_request *q)
 {
     uint64_t sum = DIGEST_BEGIN;
-    json_dump_callback(q->messages, mix, &sum, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+    json_dump_callback(q->messages, digest_piece, &sum,
+                       JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
     return json_sprintf("%016llx", (unsigned long long)sum);
 }
 
-static json_t *pieces_of(const struct record *r)
+static json_t *record_pieces(const struct record *r)
 {
     json_t *all = json_array();
     for (size_t i = 0; i < r->n; i++)
@@ -122,32 +123,32 @@ static json_t *pieces_of(const struct record *r)
     return all;
 }
 
-static json_t *usage_of(const struct model_usage *u)
+static json_t *record_usage(const struct model_usage *u)
 {
     return json_pack("{s:I,s:I,s:I,s:I,s:I}", "input", (json_int_t)u->input, "output",
                      (json_int_t)u->output, "cache_read", (json_int_t)u->cache_read, "cache_write",
                      (json_int_t)u->cache_write, "thinking", (json_int_t)u->thinking);
 }
 
-static json_t *line_of(const struct record *r, const struct model_request *q,
-                       const struct model_reply *reply, bool cut)
+static json_t *record_line(const struct record *r, const struct model_request *q,
+                           const struct model_reply *reply, bool cut)
 {
-    json_t *line = json_pack("{s:o,s:I,s:O,s:s}", "digest", digest_of(q), "messages",
+    json_t *line = json_pack("{s:o,s:I,s:O,s:s}", "digest", record_digest(q), "messages",
                              (json_int_t)json_array_size(q->messages), "content", reply->content,
                              "stop", model_stop_name(reply->stop));
     if (reply->usage.known)
-        json_object_set_new(line, "usage", usage_of(&reply->usage));
+        json_object_set_new(line, "usage", record_usage(&reply->usage));
     if (reply->model[0])
         json_object_set_new(line, "model", json_string(reply->model));
     if (cut)
         json_object_set_new(line, "cut", json_true());
     if (r->n)
-        json_object_set_new(line, "pieces", pieces_of(r));
+        json_object_set_new(line, "pieces", record_pieces(r));
     return line;
 }
 
 /* The line without the key, which a tool's output may have brought into the conversation. */
-static int put_line(struct buf *out, const char *text, const char *key)
+static int record_put_line(struct buf *out, const char *text, const char *key)
 {
     size_t n = key ? strlen(key) : 0;
     const char *at;
@@ -165,12 +166,12 @@ int record_end(struct record *r, const struct model_spec *spec, const struct mod
 {
     _cleanup_buf_ struct buf out = BUF_INIT(LINE_MAX_BYTES);
     _cleanup_fd_ int fd = -1;
-    json_t *line = line_of(r, q, reply, cut);
+    json_t *line = record_line(r, q, reply, cut);
     _cleanup_free_ char *text = line ? json_dumps(line, JSON_COMPACT) : NULL;
     json_decref(line);
-    if (!text || put_line(&out, text, spec->key) < 0)
-        return error_set(err, ENOMEM, "no memory to record with");
-    int fail = open_file(spec->record, &fd, err);
+    if (!text || record_put_line(&out, text, spec->key) < 0)
+        return error_set(err, ENOMEM, "out of memory");
+    int fail = record_open(spec->record, &fd, err);
     if (fail == 0 && (fail = io_write_all(fd, out.data, out.len)) < 0)
         error_errno(err, -fail, "cannot record to %s", spec->record);
     return fail;

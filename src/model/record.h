@@ -8,12 +8,11 @@
 #include "model.h"
 
 struct record {
-    struct model_sink sink; /* what the model tells goes here, and on */
+    struct model_sink sink; /* for the model; passes everything on */
     const struct model_sink *next;
     int64_t began;
     struct record_piece *pieces;
     size_t n, room;
-    size_t text, thinking; /* bytes so far */
 };
 
 /* Can the file be written to? It is made if it is not there. */

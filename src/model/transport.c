@@ -1,12 +1,14 @@
+#include <curl/curl.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 
 #include "clock.h"
-#include "hush.h"
-#include "transport_private.h"
+#include "transport.h"
 #include "banned.h"
 
 #define CONNECT_MS  15000L
@@ -30,8 +32,98 @@ struct transport {
     char why[CURL_ERROR_SIZE];
 };
 
+/* Copies a header's value without the spaces around it, if it fits and is printable. */
+static void header_copy_value(char *to, size_t size, const char *from, size_t n)
+{
+    while (n > 0 && (*from == ' ' || *from == '\t')) {
+        from++;
+        n--;
+    }
+    while (n > 0 && (unsigned char)from[n - 1] <= ' ')
+        n--;
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)from[i] < ' ' || (unsigned char)from[i] >= 0x7f)
+            return;
+    if (n >= size)
+        return;
+    memcpy(to, from, n);
+    to[n] = 0;
+}
+
+static void header_take(struct transport_answer *a, const char *line, size_t n)
+{
+    const struct {
+        const char *name;
+        char *to;
+        size_t size;
+    } wanted[] = {
+        {"x-should-retry", a->should_retry, sizeof a->should_retry},
+        {"retry-after-ms", a->retry_ms, sizeof a->retry_ms},
+        {"retry-after", a->retry_after, sizeof a->retry_after},
+    };
+    const char *colon = memchr(line, ':', n);
+    size_t name = colon ? (size_t)(colon - line) : 0;
+    for (size_t i = 0; colon && i < ARRAY_SIZE(wanted); i++)
+        if (name == strlen(wanted[i].name) && strncasecmp(line, wanted[i].name, name) == 0)
+            header_copy_value(wanted[i].to, wanted[i].size, colon + 1, n - name - 1);
+}
+
+static int errno_of_curl(CURLcode code)
+{
+    switch (code) {
+    case CURLE_COULDNT_CONNECT:
+        return -ECONNREFUSED;
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_RESOLVE_PROXY:
+        return -EHOSTUNREACH;
+    case CURLE_OPERATION_TIMEDOUT:
+        return -ETIMEDOUT;
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_ISSUER_ERROR:
+        return -EKEYREJECTED;
+    case CURLE_UNSUPPORTED_PROTOCOL: /* not HTTP */
+    case CURLE_WEIRD_SERVER_REPLY:
+        return -EPROTO;
+    case CURLE_OUT_OF_MEMORY:
+        return -ENOMEM;
+    case CURLE_GOT_NOTHING:
+    case CURLE_SEND_ERROR:
+    case CURLE_RECV_ERROR:
+    case CURLE_PARTIAL_FILE:
+    case CURLE_SSL_CONNECT_ERROR:
+        return -EPIPE;
+    default:
+        return -EIO;
+    }
+}
+
+/* OpenSSL writes to connections that the other side may have closed, without asking for no signal.
+ * So SIGPIPE is blocked in this thread while libcurl works, and consumed if it came: no other
+ * thread notices. */
+static void sigpipe_block(sigset_t *ret_before)
+{
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, ret_before);
+}
+
+static void sigpipe_restore(const sigset_t *before)
+{
+    static const struct timespec now = {0};
+    sigset_t pipe;
+    if (sigismember(before, SIGPIPE))
+        return;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    while (sigtimedwait(&pipe, NULL, &now) < 0 && errno == EINTR)
+        ;
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
 /* Once for all threads. Certificates are loaded with the first https connection, not here. */
-static void global_init(void)
+static void curl_init(void)
 {
     curl_global_init(CURL_GLOBAL_DEFAULT);
 }
@@ -43,7 +135,7 @@ static curl_socket_t open_socket(void *data, curlsocktype purpose, struct curl_s
     return socket(at->family, at->socktype | SOCK_CLOEXEC, at->protocol);
 }
 
-static size_t take_head(char *line, size_t size, size_t n, void *transport)
+static size_t transport_take_head(char *line, size_t size, size_t n, void *transport)
 {
     struct transport *t = transport;
     t->bytes += n;
@@ -55,11 +147,11 @@ static size_t take_head(char *line, size_t size, size_t n, void *transport)
     if (n > 5 && memcmp(line, "HTTP/", 5) == 0)
         t->answer = (struct transport_answer){0}; /* what came before was of an interim answer */
     else if (!t->lingers)
-        transport_take_field(&t->answer, line, n);
+        header_take(&t->answer, line, n);
     return n;
 }
 
-static size_t take_body(char *data, size_t size, size_t n, void *transport)
+static size_t transport_take_body(char *data, size_t size, size_t n, void *transport)
 {
     struct transport *t = transport;
     long status = 0;
@@ -77,22 +169,12 @@ static size_t take_body(char *data, size_t size, size_t n, void *transport)
     return r < 0 ? CURL_WRITEFUNC_ERROR : n;
 }
 
-/* Which certificates are trusted, where the environment says so: libcurl itself does not look
- * there. */
-static void set_certificates(CURL *e)
-{
-    const char *file = getenv("SSL_CERT_FILE"), *folder = getenv("SSL_CERT_DIR");
-    if (file && *file)
-        curl_easy_setopt(e, CURLOPT_CAINFO, file);
-    if (folder && *folder)
-        curl_easy_setopt(e, CURLOPT_CAPATH, folder);
-}
-
 /* What is the same for all requests. Certificates are checked, proxies of the environment are used,
  * and Nagle's algorithm is off: these are libcurl's defaults. */
-static void set_options(struct transport *t)
+static void transport_set_options(struct transport *t)
 {
     CURL *e = t->easy;
+    const char *file = getenv("SSL_CERT_FILE"), *folder = getenv("SSL_CERT_DIR");
     curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(e, CURLOPT_USERAGENT, "hutch/" HUTCH_VERSION);
@@ -102,38 +184,41 @@ static void set_options(struct transport *t)
     curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, open_socket);
     curl_easy_setopt(e, CURLOPT_ERRORBUFFER, t->why);
-    curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, take_head);
+    curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, transport_take_head);
     curl_easy_setopt(e, CURLOPT_HEADERDATA, t);
-    curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, take_body);
+    curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, transport_take_body);
     curl_easy_setopt(e, CURLOPT_WRITEDATA, t);
     curl_easy_setopt(e, CURLOPT_POST, 1L);
-    set_certificates(e);
+    if (file && *file) /* libcurl itself does not look at these */
+        curl_easy_setopt(e, CURLOPT_CAINFO, file);
+    if (folder && *folder)
+        curl_easy_setopt(e, CURLOPT_CAPATH, folder);
 #if LIBCURL_VERSION_NUM >= 0x075700
-    curl_easy_setopt(e, CURLOPT_QUICK_EXIT,
-                     1L); /* who cancels does not wait for the answer of a name server */
+    /* A cancelled request does not wait for the answer of a name server. */
+    curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
 #endif
 }
 
 int transport_new(struct transport **ret, struct error *err)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, global_init);
+    pthread_once(&once, curl_init);
     struct transport *t = calloc(1, sizeof *t);
     if (!t)
-        return error_set(err, ENOMEM, "no memory for a connection");
+        return error_set(err, ENOMEM, "out of memory");
     t->multi = curl_multi_init();
     t->easy = curl_easy_init();
     if (!t->multi || !t->easy) {
         transport_free(t);
-        return error_set(err, ENOMEM, "no memory for a connection");
+        return error_set(err, ENOMEM, "out of memory");
     }
     curl_multi_setopt(t->multi, CURLMOPT_MAXCONNECTS, 2L);
-    set_options(t);
+    transport_set_options(t);
     *ret = t;
     return 0;
 }
 
-static void take_out(struct transport *t)
+static void transport_remove(struct transport *t)
 {
     if (t->added)
         curl_multi_remove_handle(t->multi, t->easy);
@@ -143,20 +228,20 @@ static void take_out(struct transport *t)
 
 struct transport *transport_free(struct transport *t)
 {
-    struct hush hush;
+    sigset_t before;
     if (!t)
         return NULL;
-    hush_begin(&hush);
-    take_out(t);
+    sigpipe_block(&before);
+    transport_remove(t);
     curl_easy_cleanup(t->easy);
     curl_multi_cleanup(t->multi);
-    hush_end(&hush);
+    sigpipe_restore(&before);
     free(t);
     return NULL;
 }
 
 /* Lets curl do what it can. 0, or -EIO. */
-static int step(struct transport *t)
+static int transport_step(struct transport *t)
 {
     int running, left;
     CURLMsg *m;
@@ -176,29 +261,28 @@ static bool is_cancelled(int cancel)
     return cancel >= 0 && poll(&p, 1, 0) > 0;
 }
 
-/* Bytes in both directions so far: whether something moves. */
-static uint64_t moved(struct transport *t)
+static uint64_t transport_bytes_sent(struct transport *t)
 {
     curl_off_t sent = 0;
     curl_easy_getinfo(t->easy, CURLINFO_SIZE_UPLOAD_T, &sent);
-    return t->bytes + (uint64_t)sent;
+    return (uint64_t)sent;
 }
 
 /* Until the answer has ended or is enough, nobody wants it, or it is dead. */
-static int pump(struct transport *t)
+static int transport_pump(struct transport *t)
 {
     const struct transport_call *c = t->call;
     struct curl_waitfd cancel = {.fd = c->cancel, .events = CURL_WAIT_POLLIN};
     uint64_t before = 0;
     int64_t deadline = clock_now() + c->idle_ms * NS_PER_MS;
     for (;;) {
-        if (step(t) < 0)
+        if (transport_step(t) < 0)
             return -EIO;
         if (t->stopped || t->ended || t->lingers)
             return 0;
         if (is_cancelled(c->cancel))
             return -ECANCELED;
-        uint64_t now = moved(t);
+        uint64_t now = t->bytes + transport_bytes_sent(t);
         if (now != before)
             deadline = clock_now() + c->idle_ms * NS_PER_MS;
         before = now;
@@ -211,32 +295,23 @@ static int pump(struct transport *t)
     }
 }
 
-/* An answer that came before all of the request was sent: the rest of the request is not there any
- * more. */
-static bool is_sent(struct transport *t, const struct transport_call *c)
-{
-    curl_off_t sent = 0;
-    curl_easy_getinfo(t->easy, CURLINFO_SIZE_UPLOAD_T, &sent);
-    return (size_t)sent >= c->n;
-}
-
 /* The end of the last answer has mostly come by now, or comes at once, and its connection can be
  * used again; else it is given up. */
-static void finish_last(struct transport *t)
+static void transport_end_last(struct transport *t)
 {
     int64_t deadline = clock_now() + LINGER_MS * NS_PER_MS;
-    while (t->added && t->lingers && step(t) == 0 && !t->ended) {
+    while (t->added && t->lingers && transport_step(t) == 0 && !t->ended) {
         int left = clock_poll_ms(deadline);
         if (left == 0 || curl_multi_poll(t->multi, NULL, 0, left, NULL) != CURLM_OK)
             break;
     }
-    take_out(t);
+    transport_remove(t);
 }
 
-static int begin(struct transport *t, const struct transport_call *c)
+static int transport_start(struct transport *t, const struct transport_call *c)
 {
     CURL *e = t->easy;
-    finish_last(t);
+    transport_end_last(t);
     t->call = c;
     t->answer = (struct transport_answer){0};
     t->ended = false;
@@ -254,53 +329,46 @@ static int begin(struct transport *t, const struct transport_call *c)
     return 0;
 }
 
-static int explain(struct transport *t, struct error *err)
+static int transport_exchange(struct transport *t, const struct transport_call *c,
+                              struct transport_answer *ret, struct error *err)
 {
+    long status = 0;
+    char *to = NULL;
+    int r = transport_start(t, c);
+    if (r == 0)
+        r = transport_pump(t);
+    curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
+    t->answer.status = (int)status;
+    curl_easy_getinfo(t->easy, CURLINFO_REDIRECT_URL, &to);
+    if (to)
+        header_copy_value(t->answer.location, sizeof t->answer.location, to, strlen(to));
+    *ret = t->answer;
+    t->call = NULL;
+    /* An answer may come before all of the request was sent: then the connection is of no use. */
+    if (r == 0 && t->lingers && transport_bytes_sent(t) >= c->n)
+        return 0;
+    bool good = r == 0 && (t->lingers || (t->ended && t->code == CURLE_OK));
+    transport_remove(t);
+    if (good)
+        return 0;
+    if (r == -ETIMEDOUT)
+        return error_set(err, ETIMEDOUT, "no byte for %g s", c->idle_ms / 1000.0);
+    if (r < 0)
+        return error_errno(err, -r, "cannot send the request");
     if (t->stopped == -EPROTO && t->head > HEADERS_MAX)
         return error_set(err, EPROTO, "more than %u bytes of headers", HEADERS_MAX);
     if (t->stopped)
         return t->stopped;
-    int r = transport_errno(t->code);
-    return error_set(err, -r, "%s", t->why[0] ? t->why : curl_easy_strerror(t->code));
-}
-
-static void take_location(struct transport *t)
-{
-    char *to = NULL;
-    curl_easy_getinfo(t->easy, CURLINFO_REDIRECT_URL, &to);
-    if (to)
-        transport_copy_value(t->answer.location, sizeof t->answer.location, to, strlen(to));
-}
-
-static int post(struct transport *t, const struct transport_call *c, struct transport_answer *ret,
-                struct error *err)
-{
-    long status = 0;
-    int r = begin(t, c);
-    if (r == 0)
-        r = pump(t);
-    curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
-    t->answer.status = (int)status;
-    take_location(t);
-    *ret = t->answer;
-    t->call = NULL;
-    if (r == 0 && t->lingers && is_sent(t, c))
-        return 0;
-    bool good = r == 0 && (t->lingers || (t->ended && t->code == CURLE_OK));
-    take_out(t);
-    if (good)
-        return 0;
-    if (r == -ETIMEDOUT)
-        return error_set(err, ETIMEDOUT, "nothing came for %g s", c->idle_ms / 1000.0);
-    return r < 0 ? error_errno(err, -r, "cannot ask") : explain(t, err);
+    return error_set(err, -errno_of_curl(t->code), "%s",
+                     t->why[0] ? t->why : curl_easy_strerror(t->code));
 }
 
 int transport_post(struct transport *t, const struct transport_call *c,
                    struct transport_answer *ret, struct error *err)
 {
-    struct hush hush;
-    hush_begin(&hush);
-    int r = post(t, c, ret, err);
-    hush_end(&hush);
+    sigset_t before;
+    sigpipe_block(&before);
+    int r = transport_exchange(t, c, ret, err);
+    sigpipe_restore(&before);
     return r;
 }

@@ -2,7 +2,7 @@
  * One POST over HTTP, and its answer as it comes. libcurl ends here.
  *
  * A transport holds one connection and uses it again. Waiting is in one place, curl's own poll, and
- * includes the caller's `cancel`: whoever cancels is heard at once, also while a name is looked up.
+ * includes the caller's `cancel`: cancelling works at once, also during a name lookup.
  * Redirections are not followed here. What a server can make this keep is bounded: its headers
  * here, its body by whoever takes it.
  */
@@ -20,7 +20,6 @@ struct curl_slist;
 /* What the head of an answer says. */
 struct transport_answer {
     int status;            /* 0: none came */
-    char type[64];         /* content-type */
     char should_retry[16]; /* x-should-retry */
     char retry_ms[32];     /* retry-after-ms */
     char retry_after[64];
@@ -45,7 +44,7 @@ struct transport *transport_free(struct transport *t);
 /*
  * 0: an answer came, to its end or as far as it was needed. -ECANCELED; what `take` said; or with
  * the text set: -ETIMEDOUT, -ECONNREFUSED (nobody listens), -EHOSTUNREACH (no such name), -EPIPE
- * (it broke off), -EKEYREJECTED (the certificate), -EPROTO (no HTTP, or too much of it), -EIO,
+ * (it broke off), -EKEYREJECTED (the certificate), -EPROTO (not HTTP, or too many headers), -EIO,
  * -ENOMEM. *ret holds what came of the head in any case.
  */
 int transport_post(struct transport *t, const struct transport_call *c,

@@ -13,8 +13,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "encode.h"
 #include "view.h"
-#include "encoder.h"
 
 static char root[64];
 

@@ -14,7 +14,6 @@
 
 #include "dotenv.h"
 #include "model_choice.h"
-#include "models.h"
 
 static char root[64], here[96], inner[112], config[96];
 
@@ -204,7 +203,7 @@ static void test_untrusted_dotenv_sets_no_address_key_or_model(void **state)
     m = model_of(s, NULL);
     assert_null(m.base_url);
     assert_string_equal(m.key, "secret");
-    assert_string_equal(m.name, MODELS_ANTHROPIC);
+    assert_string_equal(m.name, PROVIDER_ANTHROPIC.default_model);
     settings_free(s);
 }
 
@@ -226,7 +225,7 @@ static void test_trusted_dotenv_is_used_as_a_pair(void **state)
     assert_string_equal(m.base_url, "http://127.0.0.1:9/v1");
     assert_string_equal(m.key, "mine");
     assert_null(m.headers);
-    assert_int_equal(m.api, MODEL_CHAT);
+    assert_ptr_equal(m.api, &PROVIDER_OPENAI_CHAT);
     assert_int_equal(json_array_size(settings_notes(s)), 0);
     settings_free(s);
     setenv("ANTHROPIC_BASE_URL", "https://gate.example", 1);
@@ -291,7 +290,7 @@ static void test_untrusted_workspace_can_only_lower_limits(void **state)
     settings_free(s);
     spill(inner, "config.json", "{\"model\": \"openai/o3\"}");
     s = read_here();
-    assert_string_equal(model_of(s, NULL).name, MODELS_OPENAI);
+    assert_string_equal(model_of(s, NULL).name, PROVIDER_OPENAI_RESPONSES.default_model);
     settings_free(s);
 }
 
@@ -368,7 +367,7 @@ static void test_two_folders_are_judged_apart(void **state)
     assert_int_equal(settings_set_workspace(s, work, &err), 0);
     assert_int_equal(settings_set_workspace(s, "/no/such/folder", &err),
                      1); /* nothing of the former stays */
-    assert_string_equal(model_of(s, NULL).name, MODELS_ANTHROPIC);
+    assert_string_equal(model_of(s, NULL).name, PROVIDER_ANTHROPIC.default_model);
     struct config c;
     assert_int_equal(settings_config(s, &c, &err), 0);
     assert_null(c.trusted);
@@ -377,7 +376,7 @@ static void test_two_folders_are_judged_apart(void **state)
     assert_string_equal(model_of(s, NULL).name, "of-work");
     assert_int_equal(settings_set_workspace(s, here, &err),
                      1); /* a session of that folder is resumed */
-    assert_string_equal(model_of(s, NULL).name, MODELS_ANTHROPIC);
+    assert_string_equal(model_of(s, NULL).name, PROVIDER_ANTHROPIC.default_model);
     settings_free(s);
 }
 
@@ -409,14 +408,14 @@ static void test_providers(void **state)
     struct settings *s = read_here();
     struct error err;
     struct model_spec m = model_of(s, NULL);
-    assert_int_equal(m.api, MODEL_ANTHROPIC);
+    assert_ptr_equal(m.api, &PROVIDER_ANTHROPIC);
     assert_string_equal(m.name, "m/n");
     assert_string_equal(m.key, "gk");
     assert_string_equal(json_string_value(json_object_get(m.headers, "X-A")), "gk!");
     assert_non_null(json_object_get(m.extra, "temperature"));
     m = model_of(s, "openai/x"); /* an address goes with the key beside it */
     assert_string_equal(m.key, "corp");
-    assert_int_equal(m.api, MODEL_CHAT);
+    assert_ptr_equal(m.api, &PROVIDER_OPENAI_CHAT);
     assert_int_equal(settings_model(s, "bare/x", &m, &err), -EINVAL);
     assert_int_equal(settings_model(s, "unset/x", &m, &err), -ENOENT);
     assert_non_null(strstr(err.text, "NO_SUCH_VARIABLE"));
@@ -425,7 +424,7 @@ static void test_providers(void **state)
     assert_string_equal(model_of(s, "some-model").provider,
                         "openai"); /* there is but one address */
     m = model_of(s, "replay/a/b.json");
-    assert_int_equal(m.api, MODEL_REPLAY);
+    assert_ptr_equal(m.api, &PROVIDER_REPLAY);
     assert_string_equal(m.name, "a/b.json");
     settings_free(s);
 }
@@ -436,14 +435,14 @@ static void test_api(void **state)
     struct error err;
     setenv("OPENAI_API_KEY", "k", 1);
     struct settings *s = read_here();
-    assert_int_equal(model_of(s, NULL).api, MODEL_RESPONSES);
-    assert_string_equal(model_of(s, NULL).name, MODELS_OPENAI);
+    assert_ptr_equal(model_of(s, NULL).api, &PROVIDER_OPENAI_RESPONSES);
+    assert_string_equal(model_of(s, NULL).name, PROVIDER_OPENAI_RESPONSES.default_model);
     setenv("OPENAI_BASE_URL", "https://api.openai.com/v1", 1);
-    assert_int_equal(model_of(s, NULL).api, MODEL_RESPONSES);
+    assert_ptr_equal(model_of(s, NULL).api, &PROVIDER_OPENAI_RESPONSES);
     setenv("OPENAI_BASE_URL", "https://api.openai.com.evil.example/v1", 1);
-    assert_int_equal(model_of(s, NULL).api, MODEL_CHAT);
+    assert_ptr_equal(model_of(s, NULL).api, &PROVIDER_OPENAI_CHAT);
     setenv("OPENAI_API", "responses", 1);
-    assert_int_equal(model_of(s, NULL).api, MODEL_RESPONSES);
+    assert_ptr_equal(model_of(s, NULL).api, &PROVIDER_OPENAI_RESPONSES);
     setenv("OPENAI_API", "soap", 1);
     assert_int_equal(settings_model(s, NULL, &m, &err), -EINVAL);
     unsetenv("OPENAI_API");
@@ -453,7 +452,7 @@ static void test_api(void **state)
     setenv("OPENAI_API_KEY", "k\r\nX-Evil: 1", 1);
     assert_int_equal(settings_model(s, NULL, &m, &err), -EINVAL);
     setenv("ANTHROPIC_API_KEY", "a", 1);
-    assert_string_equal(model_of(s, NULL).name, MODELS_ANTHROPIC);
+    assert_string_equal(model_of(s, NULL).name, PROVIDER_ANTHROPIC.default_model);
     settings_free(s);
 }
 
@@ -485,11 +484,12 @@ static void test_facts(void **state)
     struct settings *s = read_here();
     struct model_facts f;
     struct model_spec m = {
-        .api = MODEL_ANTHROPIC, .provider = "anthropic", .name = "claude-sonnet-4-5-20250929"};
+        .api = &PROVIDER_ANTHROPIC, .provider = "anthropic", .name = "claude-sonnet-4-5-20250929"};
     settings_facts(s, &m, &f);
     assert_int_equal(f.window, 200000);
     assert_true(f.price.input == 3 && f.price.cache_write == 3.75);
-    m = (struct model_spec){.api = MODEL_RESPONSES, .provider = "openai", .name = "gpt-5"};
+    m = (struct model_spec){
+        .api = &PROVIDER_OPENAI_RESPONSES, .provider = "openai", .name = "gpt-5"};
     settings_facts(s, &m, &f);
     assert_int_equal(f.window, 5000);
     assert_true(f.price.output == 10);
@@ -500,7 +500,8 @@ static void test_facts(void **state)
     m.name = "exact";
     settings_facts(s, &m, &f);
     assert_int_equal(f.max_output, 4500); /* an answer never takes more than half */
-    m = (struct model_spec){.api = MODEL_CHAT, .provider = "gate", .name = "anthropic/claude-next"};
+    m = (struct model_spec){
+        .api = &PROVIDER_OPENAI_CHAT, .provider = "gate", .name = "anthropic/claude-next"};
     settings_facts(s, &m, &f);
     assert_int_equal(f.window, 200000);
     assert_true(f.price.input < 0);
@@ -518,14 +519,14 @@ static void test_price(void **state)
                             .output = 1000000,
                             .cache_read = 400000,
                             .cache_write = 100000};
-    assert_float_equal(price_of(&p, &u), 1.5 + 0.12 + 0.375 + 15, 1e-9);
+    assert_float_equal(model_price_of(&p, &u), 1.5 + 0.12 + 0.375 + 15, 1e-9);
     p = (struct model_price){1, 2, 0.1, 1, 500000, 2, 1.5};
-    assert_float_equal(price_of(&p, &u), 2 * (0.5 + 0.04 + 0.1) + 3, 1e-9);
+    assert_float_equal(model_price_of(&p, &u), 2 * (0.5 + 0.04 + 0.1) + 3, 1e-9);
     u.known = false;
-    assert_true(price_of(&p, &u) < 0);
+    assert_true(model_price_of(&p, &u) < 0);
     u.known = true;
     p.output = -1;
-    assert_true(price_of(&p, &u) < 0);
+    assert_true(model_price_of(&p, &u) < 0);
 }
 
 static void test_summary_prompt(void **state)

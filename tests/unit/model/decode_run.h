@@ -11,12 +11,13 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "decoder.h"
+#include "decode.h"
+#include "provider.h"
 
 struct run {
     struct decoder *d;
     struct buf shown; /* events: T(…) text, H(…) thinking, C(…) call */
-    struct decoder_trouble trouble;
+    struct retry_hint trouble;
     struct error err;
     struct model_reply reply;
     char *content; /* of the reply, with ' */
@@ -39,11 +40,11 @@ static inline char *quoted(const char *text, char from, char to)
     return copy;
 }
 
-static inline void run_begin(struct run *run, enum model_api api)
+static inline void run_begin(struct run *run, const struct provider *api)
 {
     *run = (struct run){.shown = BUF_INIT(1 << 20)};
     struct model_sink sink = {run_event, run};
-    assert_int_equal(decoder_new(api, "p/m", &sink, &run->d), 0);
+    assert_int_equal(decoder_new(api->decoder, "p/m", &sink, &run->d), 0);
 }
 
 static inline void run_end(struct run *run)

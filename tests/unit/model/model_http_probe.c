@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "model.h"
+#include "provider.h"
 #include "banned.h"
 
 static const char *string_of(const json_t *o, const char *name)
@@ -26,7 +26,7 @@ static int number_of(const json_t *o, const char *name, int otherwise)
 
 static struct model_spec spec_of(const json_t *o)
 {
-    static const char *const APIS[] = {"anthropic", "chat", "responses", "replay"};
+    const char *api = string_of(o, "api");
     struct model_spec spec = {.provider = string_of(o, "provider"),
                               .name = string_of(o, "name"),
                               .base_url = string_of(o, "base_url"),
@@ -37,9 +37,7 @@ static struct model_spec spec_of(const json_t *o)
                               .retries = number_of(o, "retries", -1),
                               .backoff_ms = number_of(o, "backoff_ms", 1),
                               .pace = json_number_value(json_object_get(o, "pace"))};
-    for (size_t i = 0; i < ARRAY_SIZE(APIS); i++)
-        if (strcmp(string_of(o, "api"), APIS[i]) == 0)
-            spec.api = (enum model_api)i;
+    spec.api = strcmp(api, "replay") == 0 ? &PROVIDER_REPLAY : provider_find("", api, NULL);
     return spec;
 }
 

@@ -13,9 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "encoder.h"
-#include "loose.h"
-#include "model.h"
+#include "encode.h"
+#include "lenient_json.h"
+#include "provider.h"
 
 struct shown {
     struct buf text, thinking;
@@ -82,23 +82,17 @@ static json_t *encode(const struct model_spec *spec, const struct model_request 
     return r < 0 ? failure(r, &err) : json_pack("{s:o}", "body", string_of(&body));
 }
 
-static enum model_api api_of(const char *name)
-{
-    if (strcmp(name, "chat") == 0)
-        return MODEL_CHAT;
-    return strcmp(name, "responses") == 0 ? MODEL_RESPONSES : MODEL_ANTHROPIC;
-}
-
 static json_t *answer(const json_t *line)
 {
     const char *name = json_string_value(json_object_get(line, "name"));
-    struct model_spec spec = {.api = api_of(json_string_value(json_object_get(line, "api"))),
-                              .provider = "p",
-                              .name = name ? name : "m",
-                              .base_url = json_string_value(json_object_get(line, "url")),
-                              .key = "k",
-                              .extra = json_object_get(line, "extra"),
-                              .retries = 0};
+    struct model_spec spec = {
+        .api = provider_find("", json_string_value(json_object_get(line, "api")), NULL),
+        .provider = "p",
+        .name = name ? name : "m",
+        .base_url = json_string_value(json_object_get(line, "url")),
+        .key = "k",
+        .extra = json_object_get(line, "extra"),
+        .retries = 0};
     struct model_request q = {.system = json_string_value(json_object_get(line, "system")),
                               .tools = json_object_get(line, "tools"),
                               .messages = json_object_get(line, "messages"),

@@ -1,7 +1,7 @@
 /* The Messages API's decoder. */
 #include "decode_run.h"
 
-#define A MODEL_ANTHROPIC
+#define A &PROVIDER_ANTHROPIC
 #define START                                                                                      \
     "{'type':'message_start','message':{'id':'m1','model':'claude-x','usage':{'input_tokens':3,'"  \
     "output_"                                                                                      \
@@ -151,7 +151,7 @@ static void expect_error(const char *event, int code, bool retry, int64_t ms)
     assert_int_equal(run_r, -code);
     assert_int_equal(run.err.code, code);
     assert_int_equal(run.trouble.retry, retry);
-    assert_int_equal(run.trouble.retry_ms, ms);
+    assert_int_equal(run.trouble.after_ms, ms);
 }
 
 #define ERROR(type, message) "{'type':'error','error':{'type':'" type "','message':'" message "'}}"

@@ -1,7 +1,7 @@
 /* The decoder of Chat Completions: the protocol, and what compatible servers make of it. */
 #include "decode_run.h"
 
-#define C MODEL_CHAT
+#define C &PROVIDER_OPENAI_CHAT
 #define DELTA(delta)                                                                               \
     "{'id':'c1','model':'gpt-x','choices':[{'index':0,'delta':" delta ",'finish_reason':null}]}"
 #define STOP(why)            "{'choices':[{'index':0,'delta':{},'finish_reason':'" why "'}]}"
@@ -220,7 +220,7 @@ static void expect_error(const char *event, int code, bool retry, int64_t ms)
     RUN(run, C, DELTA("{'content':'a'}"), event);
     assert_int_equal(run_r, -code);
     assert_int_equal(run.trouble.retry, retry);
-    assert_int_equal(run.trouble.retry_ms, ms);
+    assert_int_equal(run.trouble.after_ms, ms);
 }
 
 static void test_errors(void **state)

@@ -1,11 +1,11 @@
 /* What a stream can make a decoder keep; JSON of strangers; the words of errors. */
 #include "decode_run.h"
-#include "loose.h"
-#include "trouble.h"
+#include "lenient_json.h"
+#include "provider_error.h"
 
 static void test_blocks(void **state)
 {
-    RUN(run, MODEL_ANTHROPIC, "{'type':'message_start','message':{}}");
+    RUN(run, &PROVIDER_ANTHROPIC, "{'type':'message_start','message':{}}");
     assert_int_equal(run_r, 0);
     for (int i = 0; i < DECODER_BLOCKS_MAX; i++)
         assert_int_equal(
@@ -16,7 +16,7 @@ static void test_blocks(void **state)
         run_take(&run, "{'type':'content_block_start','index':0,'content_block':{'type':'text'}}"),
         -E2BIG);
     assert_false(run.trouble.retry);
-    RUN(calls, MODEL_CHAT, "{}");
+    RUN(calls, &PROVIDER_OPENAI_CHAT, "{}");
     assert_int_equal(calls_r, 0);
     for (int i = 0; i < DECODER_BLOCKS_MAX; i++) {
         char event[200];
@@ -50,14 +50,14 @@ static int take_much(struct run *run, const char *before, char fill, const char 
 
 static void ignore(void *data, const struct model_event *e) {}
 
-static void begin_quiet(struct run *run, enum model_api api)
+static void begin_quiet(struct run *run, const struct provider *api)
 {
     static const struct model_sink QUIET = {.event = ignore};
     *run = (struct run){.shown = BUF_INIT(16)};
-    assert_int_equal(decoder_new(api, "p/m", &QUIET, &run->d), 0);
+    assert_int_equal(decoder_new(api->decoder, "p/m", &QUIET, &run->d), 0);
 }
 
-static void expect_much(enum model_api api, const char *first, const char *before,
+static void expect_much(const struct provider *api, const char *first, const char *before,
                         const char *after)
 {
     _cleanup_run_ struct run run;
@@ -71,17 +71,17 @@ static void expect_much(enum model_api api, const char *first, const char *befor
 
 static void test_bytes(void **state)
 {
-    expect_much(MODEL_CHAT, "{}", "{'choices':[{'delta':{'content':'", "'}}]}");
-    expect_much(MODEL_CHAT, "{}",
+    expect_much(&PROVIDER_OPENAI_CHAT, "{}", "{'choices':[{'delta':{'content':'", "'}}]}");
+    expect_much(&PROVIDER_OPENAI_CHAT, "{}",
                 "{'choices':[{'delta':{'tool_calls':[{'index':0,'function':{'arguments':'",
                 "'}}]}}]}");
     expect_much(
-        MODEL_ANTHROPIC,
+        &PROVIDER_ANTHROPIC,
         "{'type':'content_block_start','index':0,'content_block':{'type':'thinking','thinking':''}"
         "}",
         "{'type':'content_block_delta','index':0,'delta':{'type':'thinking_delta','thinking':'",
         "'}}");
-    expect_much(MODEL_RESPONSES, "{}",
+    expect_much(&PROVIDER_OPENAI_RESPONSES, "{}",
                 "{'type':'response.output_text.delta','output_index':0,'delta':'", "'}");
 }
 
@@ -89,7 +89,7 @@ static void test_bytes(void **state)
 static void test_kept_values(void **state)
 {
     _cleanup_run_ struct run run;
-    begin_quiet(&run, MODEL_RESPONSES);
+    begin_quiet(&run, &PROVIDER_OPENAI_RESPONSES);
     assert_int_equal(
         take_much(&run,
                   "{'type':'response.output_item.done','output_index':0,'item':{'type':'new','x':'",
@@ -100,7 +100,7 @@ static void test_kept_values(void **state)
 static void test_values(void **state)
 {
     _cleanup_run_ struct run run;
-    begin_quiet(&run, MODEL_CHAT);
+    begin_quiet(&run, &PROVIDER_OPENAI_CHAT);
     assert_int_equal(take_much(&run, "{'x':[0", ',', "0]}", 1), -E2BIG);
     _cleanup_buf_ struct buf deep = BUF_INIT(MIB);
     for (int i = 0; i < 100000; i++)
@@ -111,10 +111,10 @@ static void test_values(void **state)
 /* The document's string `s`, mended and settled. */
 static void expect_text(const char *json, const char *want)
 {
-    struct loose l;
-    assert_int_equal(loose_parse(json, strlen(json), &l), 0);
+    struct lenient_json l;
+    assert_int_equal(lenient_json_parse(json, strlen(json), &l), 0);
     _cleanup_json_ json_t *value = l.value;
-    _cleanup_json_ json_t *settled = loose_settle(value, l.mended);
+    _cleanup_json_ json_t *settled = lenient_json_settle(value, l.mended);
     assert_string_equal(json_string_value(json_object_get(settled, "s")), want);
 }
 
@@ -134,13 +134,13 @@ static void test_loose(void **state)
                 "A\xed\xb8\x80\"}",
                 BAD BAD "A" BAD);
     expect_text("{\"t\":\"\xff\",\"s\":\"\\n\\\"\"}", "\n\"");
-    struct loose l;
+    struct lenient_json l;
     static const char *const NO_JSON[] = {"",     "{",    "{\"s\":\"\\ud83\"}", "{\"s\":\"\\u\"}",
                                           "\"\\", "\xff", "{\"s\":1}x"};
     for (size_t i = 0; i < ARRAY_SIZE(NO_JSON); i++)
-        assert_int_equal(loose_parse(NO_JSON[i], strlen(NO_JSON[i]), &l), -EBADMSG);
+        assert_int_equal(lenient_json_parse(NO_JSON[i], strlen(NO_JSON[i]), &l), -EBADMSG);
     static const char BIG[] = "{\"n\":123456789012345678901234567890}";
-    assert_int_equal(loose_parse(BIG, strlen(BIG), &l), 0);
+    assert_int_equal(lenient_json_parse(BIG, strlen(BIG), &l), 0);
     assert_true(json_is_real(json_object_get(l.value, "n")));
     json_decref(l.value);
 }
@@ -149,33 +149,33 @@ static void test_broken_bytes(void **state)
 {
     static const char TEXT[] = "a\xf0\x9f\x98\x80\xed\xa0\xbd\xed\xb8\x80z\xff\xe2\x82";
     _cleanup_buf_ struct buf out = BUF_INIT(100);
-    struct broken b = {.n = 0};
+    struct utf8_pieces b = {.n = 0};
     for (size_t i = 0; i < sizeof TEXT - 1; i++)
-        broken_byte(&b, (uint8_t)TEXT[i], &out);
-    broken_end(&b, &out);
+        utf8_pieces_byte(&b, (uint8_t)TEXT[i], &out);
+    utf8_pieces_end(&b, &out);
     assert_string_equal(buf_cstr(&out), "a😀😀z" BAD BAD);
 }
 
 static void test_delays(void **state)
 {
-    assert_int_equal(trouble_delay("Please try again in 1.3s."), 1300);
-    assert_int_equal(trouble_delay("please TRY AGAIN IN 28ms"), 28);
-    assert_int_equal(trouble_delay("try again in 1m2.5s"), 62500);
-    assert_int_equal(trouble_delay("try again in 2h"), 7200000);
-    assert_int_equal(trouble_delay("retry after 20 seconds"), 20000);
-    assert_int_equal(trouble_delay("Retry in 3 minutes, or else"), 180000);
-    assert_int_equal(trouble_delay("retry in 500 milliseconds"), 500);
-    assert_int_equal(trouble_delay("try again in 99999999999h"), 24LL * 3600 * 1000);
-    assert_int_equal(trouble_delay("try again in a while"), -1);
-    assert_int_equal(trouble_delay("try again in 5"), -1);
-    assert_int_equal(trouble_delay("try again in 5 x"), -1);
-    assert_int_equal(trouble_delay(""), -1);
+    assert_int_equal(provider_error_delay_ms("Please try again in 1.3s."), 1300);
+    assert_int_equal(provider_error_delay_ms("please TRY AGAIN IN 28ms"), 28);
+    assert_int_equal(provider_error_delay_ms("try again in 1m2.5s"), 62500);
+    assert_int_equal(provider_error_delay_ms("try again in 2h"), 7200000);
+    assert_int_equal(provider_error_delay_ms("retry after 20 seconds"), 20000);
+    assert_int_equal(provider_error_delay_ms("Retry in 3 minutes, or else"), 180000);
+    assert_int_equal(provider_error_delay_ms("retry in 500 milliseconds"), 500);
+    assert_int_equal(provider_error_delay_ms("try again in 99999999999h"), 24LL * 3600 * 1000);
+    assert_int_equal(provider_error_delay_ms("try again in a while"), -1);
+    assert_int_equal(provider_error_delay_ms("try again in 5"), -1);
+    assert_int_equal(provider_error_delay_ms("try again in 5 x"), -1);
+    assert_int_equal(provider_error_delay_ms(""), -1);
 }
 
 /* Nothing of what a provider says moves a terminal's cursor. */
 static void test_error_text(void **state)
 {
-    RUN(run, MODEL_CHAT,
+    RUN(run, &PROVIDER_OPENAI_CHAT,
         "{'error':{'message':'one\\u001b[2J\\ntwo \\u202e\xff','type':'server_error'}}");
     assert_int_equal(run_r, -EIO);
     assert_string_equal(run.err.text, "the provider says: one [2J two " BAD " (server_error)");
@@ -188,7 +188,7 @@ static void test_model_name(void **state)
     for (int i = 0; i < 100; i++)
         memcpy(event + 11 + 3 * i, "\xe2\x82\xac", 4);
     snprintf(event + 311, sizeof event - 311, "','choices':[{'delta':{},'finish_reason':'stop'}]}");
-    RUN(run, MODEL_CHAT, event);
+    RUN(run, &PROVIDER_OPENAI_CHAT, event);
     assert_int_equal(run_r, 0);
     run_expect(&run, "[]", MODEL_END_TURN);
     assert_int_equal(strlen(run.reply.model), 1 + 42 * 3);

@@ -1,7 +1,7 @@
 /* The decoder of the Responses API. */
 #include "decode_run.h"
 
-#define R              MODEL_RESPONSES
+#define R              &PROVIDER_OPENAI_RESPONSES
 #define CREATED        "{'type':'response.created','response':{'id':'r1','model':'gpt-x'}}"
 #define ADDED(i, item) "{'type':'response.output_item.added','output_index':" #i ",'item':" item "}"
 #define DONE(i, item)  "{'type':'response.output_item.done','output_index':" #i ",'item':" item "}"
@@ -149,7 +149,7 @@ static void expect_error(const char *event, int code, bool retry, int64_t ms)
     RUN(run, R, CREATED, event);
     assert_int_equal(run_r, -code);
     assert_int_equal(run.trouble.retry, retry);
-    assert_int_equal(run.trouble.retry_ms, ms);
+    assert_int_equal(run.trouble.after_ms, ms);
 }
 
 static void test_errors(void **state)

@@ -11,10 +11,13 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "encoder.h"
-#include "loose.h"
+#include "encode.h"
+#include "lenient_json.h"
+#include "provider.h"
 
 #define MARK ",'cache_control':{'type':'ephemeral'}"
+
+static const char *const APIS[] = {"anthropic", "chat", "responses"};
 
 static char *swapped(const char *text, char from, char to)
 {
@@ -33,7 +36,7 @@ static json_t *parse(const char *text)
     return value;
 }
 
-static struct model_spec spec_of(enum model_api api)
+static struct model_spec spec_of(const struct provider *api)
 {
     return (struct model_spec){.api = api, .provider = "p", .name = "m"};
 }
@@ -69,10 +72,9 @@ static char *encoded(const struct model_spec *spec, const char *system, const ch
     "','text':'t','raw':{'type':'thinking','thinking':'t','signature':'s'}}"
 
 /* What a sample (a file of requests/) wants of one protocol. */
-static void expect_sample(const json_t *sample, enum model_api api, const char *name)
+static void expect_sample(const json_t *sample, const char *api, const char *name)
 {
-    static const char *const WANTED[] = {"anthropic", "chat", "responses"};
-    struct model_spec spec = spec_of(api);
+    struct model_spec spec = spec_of(provider_find("", api, NULL));
     struct model_request q = {.messages = json_object_get(sample, "messages")};
     _cleanup_buf_ struct buf out = BUF_INIT(ENCODER_BYTES_MAX);
     struct error err = {0};
@@ -80,12 +82,12 @@ static void expect_sample(const json_t *sample, enum model_api api, const char *
     assert_int_equal(encode_request(&spec, &q, &out, &err), 0);
     _cleanup_json_ json_t *body =
         json_loadb((char *)out.data, out.len, JSON_REJECT_DUPLICATES, NULL);
-    const json_t *got = json_object_get(body, api == MODEL_RESPONSES ? "input" : "messages");
-    const json_t *wanted = json_object_get(sample, WANTED[api]);
+    const json_t *got = json_object_get(body, strcmp(api, "responses") == 0 ? "input" : "messages");
+    const json_t *wanted = json_object_get(sample, api);
     _cleanup_free_ char *text = json_dumps(got, JSON_COMPACT),
                         *want = json_dumps(wanted, JSON_COMPACT);
     if (!json_equal(got, wanted))
-        print_error("%s, %s: got %s\nbut want %s\n", name, WANTED[api], text, want);
+        print_error("%s, %s: got %s\nbut want %s\n", name, api, text, want);
     assert_true(json_equal(got, wanted));
 }
 
@@ -97,8 +99,8 @@ static void test_samples(void **state)
         _cleanup_json_ json_t *sample =
             json_load_file(files.gl_pathv[i], JSON_REJECT_DUPLICATES, NULL);
         assert_non_null(sample);
-        for (enum model_api api = MODEL_ANTHROPIC; api <= MODEL_RESPONSES; api++)
-            expect_sample(sample, api, files.gl_pathv[i]);
+        for (size_t k = 0; k < ARRAY_SIZE(APIS); k++)
+            expect_sample(sample, APIS[k], files.gl_pathv[i]);
     }
 }
 
@@ -106,7 +108,7 @@ static void test_bodies(void **state)
 {
     static const char TOOLS[] =
         "[{'name':'a','description':'d','input_schema':{'type':'object'}},{'name':'b'}]";
-    struct model_spec spec = spec_of(MODEL_ANTHROPIC);
+    struct model_spec spec = spec_of(&PROVIDER_ANTHROPIC);
     _cleanup_free_ char *anthropic = encoded(&spec, "be good", TOOLS, "[" USER(TEXT("hi")) "]");
     assert_string_equal(anthropic,
                         "{'model':'m','max_tokens':100,'stream':true,'tools':[{'name':'a','"
@@ -115,7 +117,7 @@ static void test_bodies(void **state)
                         "}],'system':[{'type':'text',"
                         "'text':'be good'" MARK
                         "}],'messages':[" USER("{'type':'text','text':'hi'" MARK "}") "]}");
-    spec.api = MODEL_CHAT;
+    spec.api = &PROVIDER_OPENAI_CHAT;
     _cleanup_free_ char *chat = encoded(&spec, "be good", TOOLS, "[" USER(TEXT("hi")) "]");
     assert_string_equal(
         chat, "{'model':'m','stream':true,'stream_options':{'include_usage':true},'max_completion_"
@@ -126,7 +128,7 @@ static void test_bodies(void **state)
               "{'type':'function','function':{'name':'b','parameters':{'type':'object','properties'"
               ":{}}}}],"
               "'messages':[{'role':'system','content':'be good'},{'role':'user','content':'hi'}]}");
-    spec.api = MODEL_RESPONSES;
+    spec.api = &PROVIDER_OPENAI_RESPONSES;
     _cleanup_free_ char *responses = encoded(&spec, "be good", TOOLS, "[" USER(TEXT("hi")) "]");
     assert_string_equal(
         responses,
@@ -142,7 +144,7 @@ static void test_bodies(void **state)
 
 static void expect_limit(const char *url, const char *want)
 {
-    struct model_spec spec = spec_of(MODEL_CHAT);
+    struct model_spec spec = spec_of(&PROVIDER_OPENAI_CHAT);
     spec.base_url = url;
     _cleanup_free_ char *body = encoded(&spec, NULL, NULL, "[" USER(TEXT("hi")) "]");
     assert_non_null(strstr(body, want));
@@ -161,7 +163,7 @@ static void test_limit_of_answers(void **state)
 
 static void test_extra(void **state)
 {
-    struct model_spec spec = spec_of(MODEL_ANTHROPIC);
+    struct model_spec spec = spec_of(&PROVIDER_ANTHROPIC);
     _cleanup_json_ json_t *extra =
         parse("{'temperature':0.5,'tools':[{'type':'web_search','name':'w'}],'max_"
               "tokens':7,'messages':[],'stream':false}");
@@ -173,7 +175,7 @@ static void test_extra(void **state)
                         "},{'type':'web_search','name':'w'}],'temperature':0.5,'messages':[" USER(
                             "{'type':'text','text':'hi'" MARK "}") "]}");
     _cleanup_json_ json_t *less = parse("{'stream_options':null,'max_tokens':9}");
-    spec = spec_of(MODEL_CHAT);
+    spec = spec_of(&PROVIDER_OPENAI_CHAT);
     spec.extra = less;
     _cleanup_free_ char *chat = encoded(&spec, NULL, NULL, "[" USER(TEXT("hi")) "]");
     assert_string_equal(
@@ -186,7 +188,7 @@ static void test_long_ids(void **state)
 {
     static const char LONG[] =
         "[" USER("") "," ASSISTANT(CALL(LONG_ID)) "," USER(RESULT(LONG_ID, "")) "]";
-    struct model_spec spec = spec_of(MODEL_CHAT);
+    struct model_spec spec = spec_of(&PROVIDER_OPENAI_CHAT);
     _cleanup_free_ char *openai = encoded(&spec, NULL, NULL, LONG);
     assert_null(strstr(openai, LONG_ID));
     spec.base_url = "http://localhost";
@@ -196,7 +198,8 @@ static void test_long_ids(void **state)
 
 static void test_system_of_any_bytes(void **state)
 {
-    for (enum model_api api = MODEL_ANTHROPIC; api <= MODEL_RESPONSES; api++) {
+    for (size_t i_api = 0; i_api < ARRAY_SIZE(APIS); i_api++) {
+        const struct provider *api = provider_find("", APIS[i_api], NULL);
         struct model_spec spec = spec_of(api);
         _cleanup_free_ char *body = encoded(&spec, "bad \377byte", NULL, "[" USER("") "]");
         assert_non_null(strstr(body, "'bad \357\277\275byte'"));
@@ -223,7 +226,8 @@ static void test_same_bytes(void **state)
         USER(TEXT("")),
     };
     /* clang-format on */
-    for (enum model_api api = MODEL_ANTHROPIC; api <= MODEL_RESPONSES; api++) {
+    for (size_t i_api = 0; i_api < ARRAY_SIZE(APIS); i_api++) {
+        const struct provider *api = provider_find("", APIS[i_api], NULL);
         struct model_spec spec = spec_of(api);
         _cleanup_free_ char *before = NULL;
         for (size_t n = 1; n <= ARRAY_SIZE(TURNS); n += 2) {
@@ -245,7 +249,7 @@ static void test_same_bytes(void **state)
 
 static void test_marks(void **state)
 {
-    struct model_spec spec = spec_of(MODEL_ANTHROPIC);
+    struct model_spec spec = spec_of(&PROVIDER_ANTHROPIC);
     _cleanup_free_ char *body = encoded(
         &spec, "s", "[{'name':'a'},{'name':'b'}]",
         "[" USER(TEXT("a")) "," ASSISTANT(TEXT("x")) "," USER(TEXT("b")) "," ASSISTANT(TEXT(
@@ -302,13 +306,13 @@ static void test_too_long(void **state)
 {
     _cleanup_json_ json_t *list =
         parse("[" USER(TEXT("0123456789012345678901234567890123456789")) "]");
-    struct model_spec spec = spec_of(MODEL_CHAT);
+    struct model_spec spec = spec_of(&PROVIDER_OPENAI_CHAT);
     struct model_request q = {.messages = list};
     _cleanup_buf_ struct buf out = BUF_INIT(100);
     struct error err = {0};
     assert_int_equal(encode_request(&spec, &q, &out, &err), -EMSGSIZE);
     assert_int_equal(out.len, 0);
-    spec.api = MODEL_REPLAY;
+    spec.api = &PROVIDER_REPLAY;
     _cleanup_buf_ struct buf none = BUF_INIT(1000);
     assert_int_equal(encode_request(&spec, &q, &none, &err), -EINVAL);
 }

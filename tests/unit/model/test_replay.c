@@ -85,7 +85,7 @@ static void test_short_forms(void **state)
     assert_int_equal(play(p, -1, &got), -ENODATA);
     assert_string_equal(
         buf_cstr(&got),
-        "the recording rec ends after 3 answers: the conversation has gone on beyond it");
+        "the recording rec ends after 3 answers, but the conversation continues");
     replay_free(p);
 }
 
@@ -117,11 +117,11 @@ static void expect_refused(const char *text, const char *says)
 
 static void test_refused(void **state)
 {
-    expect_refused("", "holds no answer");
-    expect_refused("[]", "holds no answer");
+    expect_refused("", "contains no answer");
+    expect_refused("[]", "contains no answer");
     expect_refused("{}", "answer 1: it needs \"text\"");
     expect_refused("\"a\"\n7", "answer 2: it must be an object or a string");
-    expect_refused("\"a\"\n\n{\"text\": tru}", "rec:3: no JSON");
+    expect_refused("\"a\"\n\n{\"text\": tru}", "rec:3: not JSON");
     expect_refused("{\"text\":7}", "must be a string");
     expect_refused("{\"calls\":{}}", "must be an array");
     expect_refused("{\"calls\":[{}]}", "needs a \"name\"");
@@ -142,7 +142,7 @@ static void test_limits(void **state)
     expect_refused(buf_cstr(&many), "more than 100000 answers");
     for (unsigned i = 0; i < 100000; i++)
         buf_append_str(&deep, "[");
-    expect_refused(buf_cstr(&deep), "no JSON");
+    expect_refused(buf_cstr(&deep), "not JSON");
     buf_append_str(&blocks, "{\"content\":[");
     for (unsigned i = 0; i <= 1024; i++)
         buf_append_str(&blocks, i ? ",{\"type\":\"text\",\"text\":\"a\"}"

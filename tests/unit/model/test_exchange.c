@@ -10,19 +10,20 @@
 #include <cmocka.h>
 
 #include "endpoint.h"
-#include "refusal.h"
-#include "retry.h"
+#include "provider_error.h"
+#include "exchange.h"
+#include "provider.h"
 
-static struct model_spec spec_of(enum model_api api, const char *base)
+static struct model_spec spec_of(const struct provider *api, const char *base)
 {
     return (struct model_spec){.api = api,
-                               .provider = api == MODEL_ANTHROPIC ? "anthropic" : "openai",
+                               .provider = api == &PROVIDER_ANTHROPIC ? "anthropic" : "openai",
                                .name = "m-1",
                                .base_url = base,
                                .key = "sk-secret-key"};
 }
 
-static void expect_url(enum model_api api, const char *base, const char *want)
+static void expect_url(const struct provider *api, const char *base, const char *want)
 {
     struct model_spec spec = spec_of(api, base);
     struct endpoint e;
@@ -34,22 +35,24 @@ static void expect_url(enum model_api api, const char *base, const char *want)
 
 static void test_urls(void **state)
 {
-    expect_url(MODEL_ANTHROPIC, NULL, "https://api.anthropic.com/v1/messages");
-    expect_url(MODEL_ANTHROPIC, "http://h:1", "http://h:1/v1/messages");
-    expect_url(MODEL_ANTHROPIC, "http://h:1/v1/", "http://h:1/v1/messages");
-    expect_url(MODEL_ANTHROPIC, "https://h/gate/way", "https://h/gate/way/v1/messages");
-    expect_url(MODEL_ANTHROPIC, "https://h/v1/messages", "https://h/v1/messages");
-    expect_url(MODEL_CHAT, NULL, "https://api.openai.com/v1/chat/completions");
-    expect_url(MODEL_CHAT, "http://[::1]:8080/v1", "http://[::1]:8080/v1/chat/completions");
-    expect_url(MODEL_CHAT, "http://localhost:11434", "http://localhost:11434/v1/chat/completions");
-    expect_url(MODEL_CHAT, "https://h/openai?api-version=2",
+    expect_url(&PROVIDER_ANTHROPIC, NULL, "https://api.anthropic.com/v1/messages");
+    expect_url(&PROVIDER_ANTHROPIC, "http://h:1", "http://h:1/v1/messages");
+    expect_url(&PROVIDER_ANTHROPIC, "http://h:1/v1/", "http://h:1/v1/messages");
+    expect_url(&PROVIDER_ANTHROPIC, "https://h/gate/way", "https://h/gate/way/v1/messages");
+    expect_url(&PROVIDER_ANTHROPIC, "https://h/v1/messages", "https://h/v1/messages");
+    expect_url(&PROVIDER_OPENAI_CHAT, NULL, "https://api.openai.com/v1/chat/completions");
+    expect_url(&PROVIDER_OPENAI_CHAT, "http://[::1]:8080/v1",
+               "http://[::1]:8080/v1/chat/completions");
+    expect_url(&PROVIDER_OPENAI_CHAT, "http://localhost:11434",
+               "http://localhost:11434/v1/chat/completions");
+    expect_url(&PROVIDER_OPENAI_CHAT, "https://h/openai?api-version=2",
                "https://h/openai/chat/completions?api-version=2");
-    expect_url(MODEL_RESPONSES, "https://h/v1", "https://h/v1/responses");
+    expect_url(&PROVIDER_OPENAI_RESPONSES, "https://h/v1", "https://h/v1/responses");
 }
 
 static void expect_no_url(const char *base)
 {
-    struct model_spec spec = spec_of(MODEL_ANTHROPIC, base);
+    struct model_spec spec = spec_of(&PROVIDER_ANTHROPIC, base);
     struct endpoint e;
     struct error err = {0};
     assert_int_equal(endpoint_make(&spec, &e, &err), -EINVAL);
@@ -66,11 +69,11 @@ static void test_bad_urls(void **state)
     expect_no_url("https://");
     expect_no_url("https://h/\r\nX: y");
     expect_no_url(giant);
-    struct model_spec spec = spec_of(MODEL_CHAT, "https://me:pass@h/v1");
+    struct model_spec spec = spec_of(&PROVIDER_OPENAI_CHAT, "https://me:pass@h/v1");
     struct endpoint e;
     struct error err = {0};
     assert_int_equal(endpoint_make(&spec, &e, &err), -EINVAL);
-    assert_non_null(strstr(err.text, "OPENAI_BASE_URL holds a name or password"));
+    assert_non_null(strstr(err.text, "OPENAI_BASE_URL contains a user name or password"));
     assert_null(strstr(err.text, "me:"));
 }
 
@@ -84,7 +87,7 @@ static bool has_line(const struct endpoint *e, const char *line)
 
 static void test_headers(void **state)
 {
-    struct model_spec spec = spec_of(MODEL_ANTHROPIC, NULL);
+    struct model_spec spec = spec_of(&PROVIDER_ANTHROPIC, NULL);
     struct endpoint e;
     spec.headers = json_pack("{s:s,s:s}", "anthropic-beta", "x-1", "X-Empty", "");
     assert_int_equal(endpoint_make(&spec, &e, NULL), 0);
@@ -95,7 +98,7 @@ static void test_headers(void **state)
     endpoint_free(&e);
     json_decref(spec.headers);
 
-    spec = spec_of(MODEL_CHAT, NULL);
+    spec = spec_of(&PROVIDER_OPENAI_CHAT, NULL);
     assert_int_equal(endpoint_make(&spec, &e, NULL), 0);
     assert_true(has_line(&e, "Authorization: Bearer sk-secret-key"));
     endpoint_free(&e);
@@ -110,7 +113,7 @@ static void test_headers(void **state)
 
 static void expect_bad_header(const char *name, const char *value)
 {
-    struct model_spec spec = spec_of(MODEL_CHAT, NULL);
+    struct model_spec spec = spec_of(&PROVIDER_OPENAI_CHAT, NULL);
     struct endpoint e;
     struct error err = {0};
     spec.headers = json_object();
@@ -128,7 +131,7 @@ static void test_bad_headers(void **state)
     expect_bad_header("X A", "b");
     expect_bad_header("Host", "evil");
     expect_bad_header("transfer-encoding", "chunked");
-    struct model_spec spec = spec_of(MODEL_ANTHROPIC, NULL);
+    struct model_spec spec = spec_of(&PROVIDER_ANTHROPIC, NULL);
     struct endpoint e;
     struct error err = {0};
     spec.key = "sk-a\r\nX: y";
@@ -138,15 +141,15 @@ static void test_bad_headers(void **state)
 
 static void test_same_place(void **state)
 {
-    struct model_spec spec = spec_of(MODEL_CHAT, "https://host/v1");
+    struct model_spec spec = spec_of(&PROVIDER_OPENAI_CHAT, "https://host/v1");
     struct endpoint e;
     assert_int_equal(endpoint_make(&spec, &e, NULL), 0);
-    assert_true(endpoint_holds(&e, "https://HOST/other"));
-    assert_true(endpoint_holds(&e, "https://host:443/other"));
-    assert_false(endpoint_holds(&e, "http://host/v1"));
-    assert_false(endpoint_holds(&e, "https://host:444/v1"));
-    assert_false(endpoint_holds(&e, "https://host.evil/v1"));
-    assert_false(endpoint_holds(&e, "https://host@evil/v1"));
+    assert_true(endpoint_contains(&e, "https://HOST/other"));
+    assert_true(endpoint_contains(&e, "https://host:443/other"));
+    assert_false(endpoint_contains(&e, "http://host/v1"));
+    assert_false(endpoint_contains(&e, "https://host:444/v1"));
+    assert_false(endpoint_contains(&e, "https://host.evil/v1"));
+    assert_false(endpoint_contains(&e, "https://host@evil/v1"));
     endpoint_free(&e);
 }
 
@@ -154,10 +157,10 @@ static int64_t told;
 
 static void expect_refusal(int status, const char *body, int code, const char *says)
 {
-    struct model_spec spec = spec_of(MODEL_ANTHROPIC, NULL);
-    const struct refusal_from from = {&spec, "api.example", "m-1"};
+    struct model_spec spec = spec_of(&PROVIDER_ANTHROPIC, NULL);
     struct error err = {0};
-    assert_int_equal(refusal_explain(&from, status, body, strlen(body), &told, &err), -code);
+    assert_int_equal(
+        provider_error_of_status(&spec, "m-1", status, body, strlen(body), &told, &err), -code);
     if (!strstr(err.text, says))
         fail_msg("\"%s\" does not say \"%s\"", err.text, says);
     assert_null(strstr(err.text, "sk-secret-key"));
@@ -181,15 +184,15 @@ static void test_refusals(void **state)
     expect_refusal(404, "404 page not found\n", ENOENT, "check the base URL (404 page not found)");
     expect_refusal(404, "<!doctype html><html>", ENOENT, "a web page");
     expect_refusal(404, "{\"error\":\"model 'x' not found\"}", ENOENT, "no model");
-    expect_refusal(403, "", EACCES, "refuses");
-    expect_refusal(500, "", EIO, "it says nothing more");
+    expect_refusal(403, "", EACCES, "permission denied");
+    expect_refusal(500, "", EIO, "anthropic: server error 500 (no details)");
     expect_refusal(529, "{\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}",
                    EIO, "overloaded");
     expect_refusal(418, "\x1b[31m\xff\xfe teapot\r\n\r\nx", EINVAL, "teapot x");
     expect_refusal(400, "[{\"error\":{\"message\":\"in a list\"}}]", EINVAL, "in a list");
     expect_refusal(422, "{\"detail\":[{\"msg\":\"field required\"}]}", EINVAL, "field required");
     expect_refusal(400, "{\"object\":\"error\",\"message\":\"flat\"}", EINVAL, "flat");
-    expect_refusal(400, "{\"error\":{\"message\":7}}", EINVAL, "refuses the request (status 400");
+    expect_refusal(400, "{\"error\":{\"message\":7}}", EINVAL, "request refused, status 400");
 }
 
 static void test_too_long(void **state)
@@ -197,12 +200,12 @@ static void test_too_long(void **state)
     expect_refusal(400,
                    "{\"error\":{\"type\":\"invalid_request_error\",\"message\":\"prompt is too "
                    "long: 9 tokens > 8\"}}",
-                   EMSGSIZE, "longer than m-1 takes");
+                   EMSGSIZE, "too long for m-1");
     expect_refusal(400, "{\"error\":{\"code\":\"context_length_exceeded\",\"message\":\"no\"}}",
-                   EMSGSIZE, "longer");
+                   EMSGSIZE, "too long");
     expect_refusal(400, "{\"error\":{\"type\":\"exceed_context_size_error\",\"message\":\"x\"}}",
-                   EMSGSIZE, "longer");
-    expect_refusal(413, "", EMSGSIZE, "longer");
+                   EMSGSIZE, "too long");
+    expect_refusal(413, "", EMSGSIZE, "too long");
     expect_refusal(401, "{\"error\":{\"message\":\"context window\"}}", EACCES, "key");
 }
 
@@ -229,7 +232,7 @@ static void test_one_line_is_bounded(void **state)
     memset(long_text, 'x', sizeof long_text);
     for (size_t i = 0; i + 1 < sizeof long_text; i += 2)
         memcpy(long_text + i, "ä", 2);
-    refusal_one_line(NULL, long_text, sizeof long_text - 1, line, sizeof line);
+    provider_error_line(NULL, long_text, sizeof long_text - 1, line, sizeof line);
     assert_true(strlen(line) < sizeof line && strlen(line) % 2 == 0);
 }
 
@@ -264,7 +267,7 @@ static void test_told(void **state)
         {{.status = 429}, -1},
     };
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
-        assert_int_equal(retry_told_ms(&cases[i].a, now), cases[i].ms);
+        assert_int_equal(retry_after_ms(&cases[i].a, now), cases[i].ms);
 }
 
 static void test_delay(void **state)

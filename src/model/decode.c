@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "decoder_private.h"
+#include "decode.h"
 #include "digest.h"
 #include "utf8.h"
 #include "banned.h"
@@ -10,21 +10,15 @@
 #define COUNT_MAX  1e15 /* tokens; more is a mistake, and sums of it could overflow */
 #define VALUE_COST 64
 
-static const struct decode_protocol *const PROTOCOLS[] = {
-    [MODEL_ANTHROPIC] = &ANTHROPIC_DECODE,
-    [MODEL_CHAT] = &CHAT_DECODE,
-    [MODEL_RESPONSES] = &RESPONSES_DECODE,
-};
-
-int decoder_new(enum model_api api, const char *from, const struct model_sink *sink,
-                struct decoder **ret)
+int decoder_new(const struct decode_protocol *protocol, const char *from,
+                const struct model_sink *sink, struct decoder **ret)
 {
-    if ((size_t)api >= ARRAY_SIZE(PROTOCOLS))
+    if (!protocol)
         return -EINVAL;
     struct decoder *d = calloc(1, sizeof *d);
     if (!d)
         return -ENOMEM;
-    d->protocol = PROTOCOLS[api];
+    d->protocol = protocol;
     d->from = strdup(from);
     if (!d->from) {
         decoder_free(d);
@@ -65,10 +59,10 @@ const struct decode_handler *decode_handler_of(const struct decode_handler *all,
     return NULL;
 }
 
-int decode_trouble(struct decoder *d, json_t *error)
+int decode_error(struct decoder *d, json_t *error)
 {
-    _cleanup_json_ json_t *settled = loose_settle(error, d->a.mended);
-    return trouble_take(settled, d->trouble, d->err);
+    _cleanup_json_ json_t *settled = lenient_json_settle(error, d->a.mended);
+    return provider_error_of_event(settled, d->hint, d->err);
 }
 
 void decode_head(struct decoder *d, const json_t *head)
@@ -95,42 +89,49 @@ uint64_t decode_count(const json_t *usage, const char *name, uint64_t before)
 }
 
 /* What went wrong in hutch's own terms. */
-static int complain(struct decoder *d, int r)
+static int decoder_explain(struct decoder *d, int r)
 {
     switch (r) {
     case -E2BIG:
         return error_set(d->err, E2BIG,
                          "the answer has more than %d blocks, or an event more than %u values",
-                         DECODER_BLOCKS_MAX, LOOSE_VALUES_MAX);
+                         DECODER_BLOCKS_MAX, LENIENT_JSON_VALUES_MAX);
     case -EFBIG:
         return error_set(d->err, EFBIG, "the answer is longer than %u MiB",
                          DECODER_BYTES_MAX >> 20);
     case -ENOMEM:
-        return error_set(d->err, ENOMEM, "no memory for the answer");
+        return error_set(d->err, ENOMEM, "out of memory");
     case -EBADMSG:
-        *d->trouble = (struct decoder_trouble){.retry = true, .retry_ms = -1};
+        *d->hint = (struct retry_hint){.retry = true, .after_ms = -1};
         return error_set(d->err, EPROTO, "the provider's answer is not JSON");
     default:
         return r;
     }
 }
 
-/* Parses, calls, and says what went wrong. The trouble of an error that a protocol found is set
- * already. */
-static int with_json(struct decoder *d, const char *text, size_t n, const char *type)
+/* `type` NULL: a whole answer. */
+static int decoder_take_json(struct decoder *d, const char *text, size_t n, const char *type,
+                             struct retry_hint *ret_hint, struct error *err)
 {
-    struct loose l;
-    int r = loose_parse(text, n, &l);
-    if (r < 0)
-        return complain(d, r);
-    d->a.mended = l.mended;
-    d->a.cost = n + VALUE_COST * l.values;
-    if (!json_is_object(l.value))
-        r = -EBADMSG;
-    else
-        r = type ? d->protocol->take(d, type, l.value) : d->protocol->take_whole(d, l.value);
+    struct lenient_json l = {0};
+    struct retry_hint hint = {.after_ms = -1};
+    d->hint = &hint;
+    d->err = err;
+    int r = lenient_json_parse(text, n, &l);
+    if (r == 0) {
+        d->a.mended = l.mended;
+        d->a.cost = n + VALUE_COST * l.values;
+        r = !json_is_object(l.value) ? -EBADMSG
+            : type                   ? d->protocol->take(d, type, l.value)
+                                     : d->protocol->take_whole(d, l.value);
+    }
     json_decref(l.value);
-    return complain(d, r);
+    r = decoder_explain(d, r);
+    d->hint = NULL;
+    d->complete = r == 1;
+    if (r < 0 && ret_hint)
+        *ret_hint = hint;
+    return r;
 }
 
 static bool is_blank(const char *text, size_t n)
@@ -141,18 +142,9 @@ static bool is_blank(const char *text, size_t n)
     return true;
 }
 
-static void begin(struct decoder *d, struct decoder_trouble *trouble, struct error *err)
-{
-    *trouble = (struct decoder_trouble){.retry_ms = -1};
-    d->trouble = trouble;
-    d->err = err;
-}
-
-int decoder_take(struct decoder *d, const struct sse_event *e, struct decoder_trouble *ret_trouble,
+int decoder_take(struct decoder *d, const struct sse_event *e, struct retry_hint *ret_hint,
                  struct error *err)
 {
-    struct decoder_trouble trouble;
-    begin(d, &trouble, err);
     const char *last = d->protocol->last;
     if (d->complete)
         return 1;
@@ -162,27 +154,17 @@ int decoder_take(struct decoder *d, const struct sse_event *e, struct decoder_tr
         d->complete = d->answered;
         return d->complete;
     }
-    int r = with_json(d, e->data, e->n, e->type);
-    d->complete = r == 1;
-    if (r < 0 && ret_trouble)
-        *ret_trouble = trouble;
-    return r;
+    return decoder_take_json(d, e->data, e->n, e->type, ret_hint, err);
 }
 
-int decoder_take_whole(struct decoder *d, const char *text, size_t n,
-                       struct decoder_trouble *ret_trouble, struct error *err)
+int decoder_take_whole(struct decoder *d, const char *text, size_t n, struct retry_hint *ret_hint,
+                       struct error *err)
 {
-    struct decoder_trouble trouble;
-    begin(d, &trouble, err);
-    int r = with_json(d, text, n, NULL);
-    d->complete = r == 1;
-    if (r < 0 && ret_trouble)
-        *ret_trouble = trouble;
-    return r;
+    return decoder_take_json(d, text, n, NULL, ret_hint, err);
 }
 
 /* Servers name a reason that does not fit what they sent: calls decide. */
-static enum model_stop stop_of(const struct decoder *d, bool cut)
+static enum model_stop decoder_stop(const struct decoder *d, bool cut)
 {
     bool calls = assembly_has_calls(&d->a);
     if (cut)
@@ -198,13 +180,13 @@ int decoder_finish(struct decoder *d, bool cut, struct model_reply *ret, struct 
 {
     if (!cut && !d->complete && !d->stopped)
         return error_set(err, EPIPE, "the stream ended before the answer was complete");
-    struct model_reply reply = {.stop = stop_of(d, cut), .usage = d->usage};
+    struct model_reply reply = {.stop = decoder_stop(d, cut), .usage = d->usage};
     d->err = err;
     if (d->protocol->finish)
         d->protocol->finish(d);
     int r = assembly_content(&d->a, cut, &reply.content);
     if (r < 0)
-        return complain(d, r);
+        return decoder_explain(d, r);
     snprintf(reply.model, sizeof reply.model, "%s", d->model);
     *ret = reply;
     return 0;

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "json.h"
-#include "loose.h"
+#include "lenient_json.h"
 #include "utf8.h"
 #include "banned.h"
 
@@ -87,10 +87,10 @@ static json_t *load_somehow(const char *text, size_t n, bool *ret_no_memory)
     return value || *ret_no_memory ? value : load(text, n, JSON_DECODE_INT_AS_REAL, ret_no_memory);
 }
 
-int loose_parse(const char *text, size_t n, struct loose *ret)
+int lenient_json_parse(const char *text, size_t n, struct lenient_json *ret)
 {
-    size_t values = json_count_values(text, n, LOOSE_VALUES_MAX);
-    if (values > LOOSE_VALUES_MAX)
+    size_t values = json_count_values(text, n, LENIENT_JSON_VALUES_MAX);
+    if (values > LENIENT_JSON_VALUES_MAX)
         return -E2BIG;
     bool no_memory, mended = false;
     json_t *value = load_somehow(text, n, &no_memory);
@@ -104,7 +104,7 @@ int loose_parse(const char *text, size_t n, struct loose *ret)
     }
     if (!value)
         return no_memory ? -ENOMEM : -EBADMSG;
-    *ret = (struct loose){.value = value, .values = values, .mended = mended};
+    *ret = (struct lenient_json){.value = value, .values = values, .mended = mended};
     return 0;
 }
 
@@ -156,7 +156,7 @@ static size_t mistake(const uint8_t *s, size_t n)
     return 1;
 }
 
-static void drain(struct broken *b, bool ended, struct buf *out)
+static void drain(struct utf8_pieces *b, bool ended, struct buf *out)
 {
     while (b->n > 0) {
         size_t size = utf8_character(b->held, b->n);
@@ -176,27 +176,27 @@ static void drain(struct broken *b, bool ended, struct buf *out)
     }
 }
 
-void broken_byte(struct broken *b, uint8_t byte, struct buf *out)
+void utf8_pieces_byte(struct utf8_pieces *b, uint8_t byte, struct buf *out)
 {
     b->held[b->n++] = byte;
     drain(b, false, out);
 }
 
-int broken_append(struct broken *b, const char *text, size_t n, bool mended, struct buf *out)
+int utf8_pieces_append(struct utf8_pieces *b, const char *text, size_t n, bool mended, struct buf *out)
 {
     if (!mended && b->n == 0 && !memchr(text, 0, n))
         return buf_append(out, text, n);
     while (n > 0) {
         int byte = mended ? byte_at(text, n) : -1;
         size_t size = byte >= 0 ? 4 : 1;
-        broken_byte(b, byte >= 0 ? (uint8_t)byte : (uint8_t)*text, out);
+        utf8_pieces_byte(b, byte >= 0 ? (uint8_t)byte : (uint8_t)*text, out);
         text += size;
         n -= size;
     }
     return out->failed ? -ENOBUFS : 0;
 }
 
-int broken_end(struct broken *b, struct buf *out)
+int utf8_pieces_end(struct utf8_pieces *b, struct buf *out)
 {
     drain(b, true, out);
     return out->failed ? -ENOBUFS : 0;
@@ -204,10 +204,10 @@ int broken_end(struct broken *b, struct buf *out)
 
 static json_t *settle_text(const char *text, size_t n)
 {
-    _cleanup_buf_ struct buf out = BUF_INIT(3 * n + sizeof(struct broken) + 1);
-    struct broken b = {};
-    broken_append(&b, text, n, true, &out);
-    broken_end(&b, &out);
+    _cleanup_buf_ struct buf out = BUF_INIT(3 * n + sizeof(struct utf8_pieces) + 1);
+    struct utf8_pieces b = {};
+    utf8_pieces_append(&b, text, n, true, &out);
+    utf8_pieces_end(&b, &out);
     return out.failed ? NULL : json_stringn(out.len ? (char *)out.data : "", out.len);
 }
 
@@ -217,7 +217,7 @@ static json_t *settle_array(const json_t *value)
     size_t i;
     json_array_foreach(value, i, one)
     {
-        if (json_array_append_new(copy, loose_settle(one, true)) == 0)
+        if (json_array_append_new(copy, lenient_json_settle(one, true)) == 0)
             continue;
         json_decref(copy);
         return NULL;
@@ -232,7 +232,7 @@ static json_t *settle_object(json_t *value)
     json_object_foreach(value, name, one)
     {
         _cleanup_json_ json_t *key = settle_text(name, strlen(name));
-        json_t *settled = loose_settle(one, true);
+        json_t *settled = lenient_json_settle(one, true);
         if (key && json_object_set_new(copy, json_string_value(key), settled) == 0)
             continue;
         if (!key)
@@ -243,7 +243,7 @@ static json_t *settle_object(json_t *value)
     return copy;
 }
 
-json_t *loose_settle(json_t *value, bool mended)
+json_t *lenient_json_settle(json_t *value, bool mended)
 {
     if (!mended || !value)
         return json_incref(value);

@@ -1,43 +1,43 @@
 #include <string.h>
 
-#include "decoder.h"
-#include "shown.h"
+#include "assembly.h"
+#include "retry_sink.h"
 #include "banned.h"
 
 #define CALLS_MAX (1u << 20)
 
-void shown_init(struct shown *s, const struct model_sink *sink)
+void retry_sink_init(struct retry_sink *s, const struct model_sink *sink)
 {
-    *s = (struct shown){.sink = sink,
-                        .text.given = BUF_INIT(DECODER_BYTES_MAX * 2u),
-                        .thinking.given = BUF_INIT(DECODER_BYTES_MAX * 2u),
-                        .calls.given = BUF_INIT(CALLS_MAX)};
+    *s = (struct retry_sink){.sink = sink,
+                             .text.given = BUF_INIT(DECODER_BYTES_MAX * 2u),
+                             .thinking.given = BUF_INIT(DECODER_BYTES_MAX * 2u),
+                             .calls.given = BUF_INIT(CALLS_MAX)};
 }
 
-void shown_free(struct shown *s)
+void retry_sink_free(struct retry_sink *s)
 {
     buf_free(&s->text.given);
     buf_free(&s->thinking.given);
     buf_free(&s->calls.given);
 }
 
-void shown_again(struct shown *s)
+void retry_sink_restart(struct retry_sink *s)
 {
     s->text.at = s->thinking.at = s->calls.at = 0;
 }
 
-static bool is_behind(const struct shown_stream *t)
+static bool stream_is_behind(const struct retry_stream *t)
 {
     return t->at < t->given.len;
 }
 
-bool shown_is_behind(const struct shown *s)
+bool retry_sink_is_behind(const struct retry_sink *s)
 {
-    return is_behind(&s->text) || is_behind(&s->thinking);
+    return stream_is_behind(&s->text) || stream_is_behind(&s->thinking);
 }
 
 /* From here on nothing of what was shown is left to compare with. */
-static void go_back(struct shown *s)
+static void retry_sink_go_back(struct retry_sink *s)
 {
     const struct model_event e = {
         .kind = MODEL_BACK, .text = "", .keep = s->text.at, .keep_thinking = s->thinking.at};
@@ -47,14 +47,14 @@ static void go_back(struct shown *s)
     s->sink->event(s->sink->data, &e);
 }
 
-void shown_end(struct shown *s)
+void retry_sink_end(struct retry_sink *s)
 {
-    if (shown_is_behind(s))
-        go_back(s);
+    if (retry_sink_is_behind(s))
+        retry_sink_go_back(s);
 }
 
 /* How many bytes of the text repeat what was shown, up to the end of a character. */
-static size_t common(const struct shown_stream *t, const char *text, size_t n)
+static size_t stream_common(const struct retry_stream *t, const char *text, size_t n)
 {
     const uint8_t *given = t->given.data + t->at;
     size_t most = t->given.len - t->at < n ? t->given.len - t->at : n, same = 0;
@@ -66,14 +66,15 @@ static size_t common(const struct shown_stream *t, const char *text, size_t n)
     return same;
 }
 
-static void take_text(struct shown *s, struct shown_stream *t, const struct model_event *e)
+static void retry_sink_text(struct retry_sink *s, struct retry_stream *t,
+                            const struct model_event *e)
 {
-    size_t same = is_behind(t) ? common(t, e->text, e->n) : 0;
+    size_t same = stream_is_behind(t) ? stream_common(t, e->text, e->n) : 0;
     t->at += same;
     if (same == e->n)
         return;
-    if (is_behind(t))
-        go_back(s);
+    if (stream_is_behind(t))
+        retry_sink_go_back(s);
     struct model_event rest = *e;
     rest.text += same;
     rest.n -= same;
@@ -82,13 +83,12 @@ static void take_text(struct shown *s, struct shown_stream *t, const struct mode
     s->sink->event(s->sink->data, &rest);
 }
 
-/* The beginning of a call is told once; of what differs from the last attempt, nothing need be
- * taken back. */
-static void take_call(struct shown *s, const struct model_event *e)
+/* The beginning of a call is sent once; a call that differs needs no MODEL_BACK. */
+static void retry_sink_call(struct retry_sink *s, const struct model_event *e)
 {
-    struct shown_stream *t = &s->calls;
+    struct retry_stream *t = &s->calls;
     const char *given = (const char *)t->given.data + t->at;
-    if (is_behind(t) && strcmp(given, e->text) == 0) {
+    if (stream_is_behind(t) && strcmp(given, e->text) == 0) {
         t->at += strlen(given) + 1;
         return;
     }
@@ -98,20 +98,20 @@ static void take_call(struct shown *s, const struct model_event *e)
     s->sink->event(s->sink->data, e);
 }
 
-static void take(void *data, const struct model_event *e)
+static void retry_sink_event(void *data, const struct model_event *e)
 {
-    struct shown *s = data;
+    struct retry_sink *s = data;
     if (e->kind == MODEL_TEXT)
-        take_text(s, &s->text, e);
+        retry_sink_text(s, &s->text, e);
     else if (e->kind == MODEL_THINKING)
-        take_text(s, &s->thinking, e);
+        retry_sink_text(s, &s->thinking, e);
     else if (e->kind == MODEL_CALL)
-        take_call(s, e);
+        retry_sink_call(s, e);
     else
         s->sink->event(s->sink->data, e);
 }
 
-struct model_sink shown_sink(struct shown *s)
+struct model_sink retry_sink_input(struct retry_sink *s)
 {
-    return (struct model_sink){.event = take, .data = s};
+    return (struct model_sink){.event = retry_sink_event, .data = s};
 }

@@ -7,9 +7,9 @@
  * private range, U+10FE00 plus the byte, and `mended` is set. Whoever takes a string out of such a
  * document puts the bytes together again:
  *
- *   - a piece of a longer text with broken_append(), which finds the two halves of a character that
+ *   - a piece of a longer text with utf8_pieces_append(), which finds the two halves of a character that
  * a server has cut between two pieces;
- *   - anything else with loose_settle().
+ *   - anything else with lenient_json_settle().
  *
  * What stays broken becomes U+FFFD.
  */
@@ -21,31 +21,31 @@
 #include "buf.h"
 #include "json.h"
 
-#define LOOSE_VALUES_MAX (1u << 18)
+#define LENIENT_JSON_VALUES_MAX (1u << 18)
 
-struct loose {
+struct lenient_json {
     json_t *value;
     size_t values; /* how many there are in it */
     bool mended;
 };
 
-/* 0; -E2BIG: more than LOOSE_VALUES_MAX values; -EBADMSG: not JSON; -ENOMEM. */
-int loose_parse(const char *text, size_t n, struct loose *ret);
+/* 0; -E2BIG: more than LENIENT_JSON_VALUES_MAX values; -EBADMSG: not JSON; -ENOMEM. */
+int lenient_json_parse(const char *text, size_t n, struct lenient_json *ret);
 
 /* A new reference to the value, without broken characters; NULL: no memory. */
-json_t *loose_settle(json_t *value, bool mended);
+json_t *lenient_json_settle(json_t *value, bool mended);
 
 /* Between two pieces of a text: the beginning of a character. */
-struct broken {
+struct utf8_pieces {
     uint8_t held[8];
     size_t n;
 };
 
 /* Appends a piece's whole characters, NUL as U+FFFD. 0 or a negative errno of the buffer. */
-int broken_append(struct broken *b, const char *text, size_t n, bool mended, struct buf *out);
+int utf8_pieces_append(struct utf8_pieces *b, const char *text, size_t n, bool mended, struct buf *out);
 
 /* The next byte of a text. */
-void broken_byte(struct broken *b, uint8_t byte, struct buf *out);
+void utf8_pieces_byte(struct utf8_pieces *b, uint8_t byte, struct buf *out);
 
 /* The text has ended: what is still held is broken. */
-int broken_end(struct broken *b, struct buf *out);
+int utf8_pieces_end(struct utf8_pieces *b, struct buf *out);

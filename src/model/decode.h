@@ -1,9 +1,42 @@
-/* What the three protocols' decoders share. */
+/*
+ * A decoder: from a provider's server-sent events to model events and the reply. Pure: no clock, no
+ * network; what it is fed is untrusted, and what it keeps is bounded (DECODER_BYTES_MAX of text in
+ * all, DECODER_BLOCKS_MAX blocks).
+ *
+ * One decoder is one attempt at one request. decoder_take() is given every event in turn;
+ * decoder_finish() is asked at the end of the stream, or when it is cancelled.
+ */
 #pragma once
 
 #include "assembly.h"
-#include "decoder.h"
-#include "trouble.h"
+#include "model.h"
+#include "provider_error.h"
+#include "sse.h"
+
+struct decoder;
+struct decode_protocol;
+
+int decoder_new(const struct decode_protocol *protocol, const char *from,
+                const struct model_sink *sink, struct decoder **ret);
+struct decoder *decoder_free(struct decoder *d);
+
+/* 0: go on; 1: the stream is complete, nothing more is needed; or a negative errno with the text
+ * set, whose `retry` says whether asking again may help (an overloaded_error after HTTP 200, say).
+ */
+int decoder_take(struct decoder *d, const struct sse_event *e, struct retry_hint *ret_hint,
+                 struct error *err);
+
+/* The reply. -EPIPE (worth a retry) if the stream ended before it was complete, unless `cut`: then
+ * what had come by then is given, without calls, and without what only the rest would make whole.
+ */
+int decoder_finish(struct decoder *d, bool cut, struct model_reply *ret, struct error *err);
+
+/* A whole answer that came as one JSON document, without a stream (some gateways do that): the same
+ * events and reply. */
+int decoder_take_whole(struct decoder *d, const char *text, size_t n, struct retry_hint *ret_hint,
+                       struct error *err);
+
+/* For the providers: what their decoders share. */
 
 struct decode_protocol {
     /* One event: its type, as the event itself or the stream names it, and its data. As
@@ -15,8 +48,6 @@ struct decode_protocol {
     void (*finish)(struct decoder *d);
     const char *last; /* data that ends the stream without being JSON; or NULL */
 };
-
-extern const struct decode_protocol ANTHROPIC_DECODE, CHAT_DECODE, RESPONSES_DECODE;
 
 struct decoder {
     const struct decode_protocol *protocol;
@@ -31,7 +62,7 @@ struct decoder {
     bool refused;
     int64_t last_key;
     char model[sizeof((struct model_reply *)0)->model];
-    struct decoder_trouble *trouble; /* of the call under way */
+    struct retry_hint *hint; /* of the call under way */
     struct error *err;
 };
 
@@ -47,7 +78,7 @@ const struct decode_handler *decode_handler_of(const struct decode_handler *all,
 const char *decode_type(const json_t *value);
 
 /* The provider reports an error. */
-int decode_trouble(struct decoder *d, json_t *error);
+int decode_error(struct decoder *d, json_t *error);
 /* The first `model` and `id` of an answer. */
 void decode_head(struct decoder *d, const json_t *head);
 /* A figure of usage, where there is one; else what was known before. */

@@ -1,37 +1,35 @@
 /*
- * Models: whoever is asked what to do next.
+ * Model providers.
  *
  * A provider turns a conversation and the schemas of the tools into a stream of events, and in the
- * end into a reply. What differs between providers ends here: the layers above know one form of a
- * conversation, below, and one reply.
+ * end into a reply. What differs between providers stays in this layer: the layers above know one
+ * form of a conversation and one reply.
  *
- *     bytes → server-sent events (base/sse.h) → a decoder (decoder.h) → events and the reply
+ *     bytes → server-sent events (base/sse.h) → a decoder (decode.h) → events and the reply
  *
  * A conversation is a JSON array of messages. In order, user and assistant in turns:
  *
  *     {"role": "user" | "assistant", "content": [block, …]}
  *
- *     {"type": "text", "text": S}
- *     {"type": "image", "mime": S, "data": BASE64}                                of a user, or in
- * a result
- *     {"type": "thinking", "from": S, "text": S, "raw": {…}}                              of an
- * assistant
- *     {"type": "other", "from": S, "raw": {…}}                                            of an
- * assistant
- *     {"type": "tool_use", "id": S, "name": S, "input": {…}}                              of an
- * assistant
- *     {"type": "tool_result", "tool_use_id": S, "content": [text or image, …], "is_error": B} of a
- * user
+ * Blocks of both, or of a user:
  *
- * `raw` of a block that thinks is what the provider gave, to go back to it verbatim; `from`
- * ("anthropic/claude-x": the spec's provider and name) says to whom alone it may go. Without `raw`
- * it goes to nobody. `text` is for people, and may be empty. An `other` block is one of the
- * provider's own doing (its web search and what that found), of which only the provider knows more.
- * A text may have `citations` or `phase`, a tool_use `raw`, beside a `from`: they go back to it
- * likewise. A tool_use whose input was no JSON object has an empty input and "bad_input": S, the
- * text that came. Every tool_use is answered by a tool_result in the next message: whoever keeps
- * the conversation sees to that, and the encoders refuse one that is not so
- * (-EINVAL).
+ *     {"type": "text", "text": S}
+ *     {"type": "image", "mime": S, "data": BASE64}
+ *     {"type": "tool_result", "tool_use_id": S, "content": [text or image, …], "is_error": B}
+ *
+ * Blocks of an assistant:
+ *
+ *     {"type": "thinking", "from": S, "text": S, "raw": {…}}
+ *     {"type": "other", "from": S, "raw": {…}}
+ *     {"type": "tool_use", "id": S, "name": S, "input": {…}}
+ *
+ * `raw` is what the provider sent, to go back to it verbatim; `from` ("anthropic/claude-x": the
+ * spec's provider and name) is the only model that it may go to. A thinking block without `raw` is
+ * never sent. `text` is for people, and may be empty. An `other` block is one of the provider's own
+ * tools (its web search and what that found). A text may have `citations` or `phase`, a tool_use
+ * `raw`, beside a `from`: they go back likewise. A tool_use whose input was not a JSON object has
+ * an empty input and "bad_input": S, the text that came. Every tool_use needs its tool_result in
+ * the next message; encoders refuse a conversation without it (-EINVAL).
  */
 #pragma once
 
@@ -41,19 +39,19 @@
 
 #include "error.h"
 
-enum model_api { MODEL_ANTHROPIC, MODEL_CHAT, MODEL_RESPONSES, MODEL_REPLAY };
+struct provider;
 
 /* Which model, and where. Strings are borrowed and must outlive the model. */
 struct model_spec {
-    enum model_api api;
-    const char *provider; /* "anthropic", "openai", or a name of the configuration */
-    const char *name;     /* as the provider calls it; of a replay: the file */
-    const char *base_url; /* NULL: the provider's own */
-    const char *key;      /* NULL: none is sent */
-    json_t *headers;      /* more of them, an object of strings; or NULL */
+    const struct provider *api; /* the row of the API that it speaks (provider.h) */
+    const char *provider;       /* "anthropic", "openai", or a name of the configuration */
+    const char *name;           /* as the provider calls it; of a replay: the file */
+    const char *base_url;       /* NULL: the provider's own */
+    const char *key;            /* NULL: none is sent */
+    json_t *headers;            /* more of them, an object of strings; or NULL */
     json_t *extra; /* members set in every request's body (temperature, reasoning, thinking, …); or
                       NULL */
-    const char *record; /* a file that the conversation is recorded to, for MODEL_REPLAY; or NULL */
+    const char *record; /* a file that the conversation is recorded to; or NULL */
     int idle_ms;        /* a stream without a byte for so long is dead; 0: 300 s */
     int retries;        /* how often a request is tried again; -1: 8 */
     int backoff_ms;     /* the first wait before that, doubled each time; 0: 500 */
@@ -98,7 +96,7 @@ struct model_event {
     enum model_event_kind kind;
     const char *text; /* n bytes of valid UTF-8 (whole characters); a NUL behind them */
     size_t n;
-    int wait_ms, attempt;
+    int wait_ms, attempt, attempts; /* attempts: how often it is tried again at most */
     size_t keep, keep_thinking;
 };
 
@@ -126,10 +124,6 @@ void model_reply_free(struct model_reply *r);
 #define _cleanup_reply_ _cleanup_(model_reply_free)
 
 struct model;
-
-/* Begins to load what models over HTTP need, in a thread of its own; there is no need to. Processes
- * that are forked while it runs must not load anything themselves. */
-void model_prepare(void);
 
 int model_open(const struct model_spec *spec, struct model **ret, struct error *err);
 struct model *model_close(struct model *m);

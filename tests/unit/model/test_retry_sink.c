@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "shown.h"
+#include "retry_sink.h"
 #include "utf8.h"
 
 /* A log of events, and the person's view: what a screen would hold after them. */
@@ -47,7 +47,7 @@ static void show(void *data, const struct model_event *e)
 struct fixture {
     struct screen screen;
     struct model_sink outer, inner;
-    struct shown shown;
+    struct retry_sink shown;
 };
 
 static int set_up(void **state)
@@ -55,8 +55,8 @@ static int set_up(void **state)
     struct fixture *f = calloc(1, sizeof *f);
     f->screen = (struct screen){BUF_INIT(1 << 20), BUF_INIT(1 << 20), BUF_INIT(1 << 20)};
     f->outer = (struct model_sink){.event = show, .data = &f->screen};
-    shown_init(&f->shown, &f->outer);
-    f->inner = shown_sink(&f->shown);
+    retry_sink_init(&f->shown, &f->outer);
+    f->inner = retry_sink_input(&f->shown);
     *state = f;
     return 0;
 }
@@ -67,7 +67,7 @@ static int tear_down(void **state)
     buf_free(&f->screen.log);
     buf_free(&f->screen.text);
     buf_free(&f->screen.thinking);
-    shown_free(&f->shown);
+    retry_sink_free(&f->shown);
     free(f);
     return 0;
 }
@@ -95,7 +95,7 @@ static void test_first_attempt_passes(void **state)
     say(f, "Hel");
     say(f, "lo");
     tell(f, MODEL_CALL, "bash");
-    shown_end(&f->shown);
+    retry_sink_end(&f->shown);
     expect(f, "~hm +Hel +lo !bash ");
 }
 
@@ -104,14 +104,14 @@ static void test_repeat_is_held_back(void **state)
     struct fixture *f = *state;
     tell(f, MODEL_THINKING, "hmm");
     say(f, "Hello");
-    shown_again(&f->shown);
-    assert_true(shown_is_behind(&f->shown));
+    retry_sink_restart(&f->shown);
+    assert_true(retry_sink_is_behind(&f->shown));
     tell(f, MODEL_THINKING, "h");
     tell(f, MODEL_THINKING, "mm");
     say(f, "He");
     say(f, "llo, world");
-    assert_false(shown_is_behind(&f->shown));
-    shown_end(&f->shown);
+    assert_false(retry_sink_is_behind(&f->shown));
+    retry_sink_end(&f->shown);
     expect(f, "~hmm +Hello +, world ");
 }
 
@@ -120,11 +120,11 @@ static void test_difference_goes_back_once(void **state)
     struct fixture *f = *state;
     tell(f, MODEL_THINKING, "abc");
     say(f, "Hello world");
-    shown_again(&f->shown);
+    retry_sink_restart(&f->shown);
     tell(f, MODEL_THINKING, "abc");
     say(f, "Hello there");
     say(f, " you");
-    shown_end(&f->shown);
+    retry_sink_end(&f->shown);
     expect(f, "~abc +Hello world <6,3 +there + you ");
 }
 
@@ -133,7 +133,7 @@ static void test_thinking_that_differs_takes_the_text_back(void **state)
     struct fixture *f = *state;
     tell(f, MODEL_THINKING, "abc");
     say(f, "Hi");
-    shown_again(&f->shown);
+    retry_sink_restart(&f->shown);
     tell(f, MODEL_THINKING, "axy");
     say(f, "Hi");
     expect(f, "~abc +Hi <0,1 ~xy +Hi ");
@@ -143,7 +143,7 @@ static void test_difference_within_a_character(void **state)
 {
     struct fixture *f = *state;
     say(f, "aä"); /* c3 a4 and c3 b6 share their first byte */
-    shown_again(&f->shown);
+    retry_sink_restart(&f->shown);
     say(f, "aö");
     expect(f, "+aä <1,0 +ö ");
 }
@@ -152,9 +152,9 @@ static void test_shorter_answer_takes_back(void **state)
 {
     struct fixture *f = *state;
     say(f, "Hello world");
-    shown_again(&f->shown);
+    retry_sink_restart(&f->shown);
     say(f, "Hello");
-    shown_end(&f->shown);
+    retry_sink_end(&f->shown);
     expect(f, "+Hello world <5,0 ");
 }
 
@@ -162,12 +162,12 @@ static void test_three_attempts(void **state)
 {
     struct fixture *f = *state;
     say(f, "one two three");
-    shown_again(&f->shown);
+    retry_sink_restart(&f->shown);
     say(f, "one"); /* breaks off before it has caught up */
-    shown_again(&f->shown);
+    retry_sink_restart(&f->shown);
     say(f, "one two");
     say(f, " three four");
-    shown_end(&f->shown);
+    retry_sink_end(&f->shown);
     expect(f, "+one two three + four ");
 }
 
@@ -176,7 +176,7 @@ static void test_calls_are_told_once(void **state)
     struct fixture *f = *state;
     tell(f, MODEL_CALL, "bash");
     tell(f, MODEL_CALL, "read_file");
-    shown_again(&f->shown);
+    retry_sink_restart(&f->shown);
     tell(f, MODEL_CALL, "bash");
     tell(f, MODEL_CALL, "edit_file");
     tell(f, MODEL_CALL, "bash");
@@ -196,7 +196,7 @@ static void test_screen_ends_right(void **state)
         for (int attempt = 0; attempt < 3; attempt++) {
             want.len = 0;
             if (attempt)
-                shown_again(&f->shown);
+                retry_sink_restart(&f->shown);
             for (int i = 0, n = (dice >> 8) % 6; i < n; i++) {
                 dice = dice * 1664525 + 1013904223;
                 const char *word = WORDS[(dice >> 16) % (i == 0 ? 2 : 8)];
@@ -205,7 +205,7 @@ static void test_screen_ends_right(void **state)
             }
             dice = dice * 1664525 + 1013904223;
         }
-        shown_end(&f->shown);
+        retry_sink_end(&f->shown);
         assert_string_equal(buf_cstr(&f->screen.text), buf_cstr(&want));
         tear_down(&one);
     }

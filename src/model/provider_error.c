@@ -1,0 +1,338 @@
+#include <ctype.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "provider.h"
+#include "provider_error.h"
+#include "utf8.h"
+#include "banned.h"
+
+#define SAID_MAX     400
+#define MESSAGE_MAX  700 /* bytes of what the provider says that go into the line */
+#define DELAY_MAX_MS (24LL * 60 * 60 * 1000)
+
+struct said {
+    char message[SAID_MAX];
+    char code[96]; /* type and code, where there are any */
+};
+
+/* One character to the line, and how many bytes it was. */
+static size_t put_character(const char *text, size_t n, char *ret, size_t *len, size_t size)
+{
+    size_t c = utf8_character((const uint8_t *)text, n);
+    const char *put = text;
+    size_t n_put = c;
+    if (c == 0 || utf8_is_control((const uint8_t *)text, c)) {
+        put = c ? " " : "?";
+        n_put = 1;
+    }
+    if (*put == ' ' && (*len == 0 || ret[*len - 1] == ' '))
+        n_put = 0;
+    if (*len + n_put < size) {
+        memcpy(ret + *len, put, n_put);
+        *len += n_put;
+    }
+    return c ? c : 1;
+}
+
+void provider_error_line(const char *key, const char *text, size_t n, char *ret, size_t size)
+{
+    size_t n_key = key ? strlen(key) : 0, len = 0;
+    for (size_t at = 0; at < n && len + 8 < size;) {
+        bool secret = n_key >= 4 && n - at >= n_key && memcmp(text + at, key, n_key) == 0;
+        if (secret) {
+            memcpy(ret + len, "…", 3);
+            len += 3;
+            at += n_key;
+        } else {
+            at += put_character(text + at, n - at, ret, &len, size);
+        }
+    }
+    while (len > 0 && (ret[len - 1] == ' ' || ret[len - 1] == '.'))
+        len--;
+    ret[len] = 0;
+}
+
+static bool has(const char *text, const char *part)
+{
+    return strcasestr(text, part) != NULL;
+}
+
+static bool is_too_long(const char *said)
+{
+    static const char *const WORDS[] = {
+        "prompt is too long",     "context_length_exceeded",  "maximum context length",
+        "context window",         "exceed context limit",     "exceed_context_size",
+        "available context size", "input is too long",        "input token count",
+        "request_too_large",      "maximum number of tokens", "context length",
+        "too many input tokens",  "prompt too long",          "model_max_prompt_tokens_exceeded"};
+    for (size_t i = 0; i < ARRAY_SIZE(WORDS); i++)
+        if (has(said, WORDS[i]))
+            return true;
+    return false;
+}
+
+/* What one unit is in ms, and how long its name is; 0: it is none. */
+static double delay_unit_ms(const char *s, size_t *ret_n)
+{
+    size_t n = 0;
+    while (isalpha((unsigned char)s[n]))
+        n++;
+    *ret_n = n;
+    if (n >= 2 && (strncasecmp(s, "ms", n) == 0 || strncasecmp(s, "millis", 6) == 0))
+        return 1;
+    if (n >= 1 && (s[0] == 's' || s[0] == 'S'))
+        return 1000;
+    if (n >= 1 && (s[0] == 'm' || s[0] == 'M'))
+        return 60 * 1000;
+    return n >= 1 && (s[0] == 'h' || s[0] == 'H') ? 3600 * 1000 : 0;
+}
+
+/* "1m2.5s", "28ms", "20 seconds". */
+static int64_t delay_parse(const char *s)
+{
+    double ms = -1;
+    while (isdigit((unsigned char)*s)) {
+        char *end;
+        size_t n;
+        double number = strtod(s, &end);
+        s = end + (*end == ' ');
+        double unit = delay_unit_ms(s, &n);
+        if (unit == 0)
+            break;
+        ms = (ms < 0 ? 0 : ms) + number * unit;
+        s += n;
+    }
+    return ms < 0 ? -1 : ms < DELAY_MAX_MS ? (int64_t)ms : DELAY_MAX_MS;
+}
+
+int64_t provider_error_delay_ms(const char *message)
+{
+    static const char *const BEFORE[] = {"try again in ", "retry in ", "retry after ",
+                                         "try again after "};
+    for (size_t i = 0; i < ARRAY_SIZE(BEFORE); i++) {
+        const char *at = strcasestr(message, BEFORE[i]);
+        int64_t ms = at ? delay_parse(at + strlen(BEFORE[i])) : -1;
+        if (ms >= 0)
+            return ms;
+    }
+    return -1;
+}
+
+static void said_take_string(const char *key, const json_t *value, char *to, size_t size)
+{
+    if (!*to && json_is_string(value))
+        provider_error_line(key, json_string_value(value), json_string_length(value), to, size);
+}
+
+/* One level of an error object, in the words of all providers. */
+static void said_take_object(const char *key, const json_t *o, struct said *s)
+{
+    static const char *const TEXTS[] = {"message", "error", "detail", "msg", "error_description"};
+    static const char *const CODES[] = {"code", "type"};
+    for (size_t i = 0; i < ARRAY_SIZE(TEXTS); i++)
+        said_take_string(key, json_object_get(o, TEXTS[i]), s->message, sizeof s->message);
+    for (size_t i = 0; i < ARRAY_SIZE(CODES); i++) {
+        char one[64] = "";
+        said_take_string(key, json_object_get(o, CODES[i]), one, sizeof one);
+        size_t used = strlen(s->code);
+        if (*one && strcmp(one, "error") != 0)
+            snprintf(s->code + used, sizeof s->code - used, "%s%s", used ? " " : "", one);
+    }
+}
+
+static void said_read(const char *key, const char *body, size_t n, struct said *ret)
+{
+    json_t *answer = n ? json_loadb(body, n, JSON_ALLOW_NUL, NULL) : NULL;
+    size_t blank = 0;
+    const json_t *at = json_is_array(answer) ? json_array_get(answer, 0) : answer;
+    const json_t *error = json_object_get(at, "error"), *detail = json_object_get(at, "detail");
+    said_take_object(key, error, ret);
+    said_take_object(key, json_is_array(detail) ? json_array_get(detail, 0) : detail, ret);
+    said_take_object(key, at, ret);
+    json_decref(answer);
+    while (blank < n && strchr(" \t\r\n", body[blank]))
+        blank++;
+    if (*ret->message)
+        return;
+    if (blank < n && body[blank] == '<')
+        snprintf(ret->message, sizeof ret->message, "a web page");
+    else
+        provider_error_line(key, body, n, ret->message, sizeof ret->message);
+}
+
+static int status_explain(const struct model_spec *spec, const char *name, int status,
+                          const struct said *s, struct error *err)
+{
+    const char *who = spec->provider, *why = s->message;
+    if (status == 401 && !spec->key && !spec->headers)
+        return error_set(err, EACCES, "%s: no API key: set %s (%s)", who, provider_key_setting(who),
+                         why);
+    if (status == 401)
+        return error_set(err, EACCES, "%s: the API key was rejected: check %s (%s)", who,
+                         provider_key_setting(who), why);
+    if (status == 403)
+        return error_set(err, EACCES, "%s: permission denied: the key does not allow this (%s)",
+                         who, why);
+    if (status == 404 &&
+        (has(why, "model") || has(s->code, "model") || has(s->code, "not_found_error")))
+        return error_set(err, ENOENT, "%s: no model \"%s\": check its name (%s)", who, name, why);
+    if (status == 404)
+        return error_set(err, ENOENT, "%s: not found (404): check the base URL (%s)", who, why);
+    if (status == 429)
+        return error_set(err, EBUSY, "%s: too many requests (%s)", who, why);
+    if (status == 529 || status == 503)
+        return error_set(err, EIO, "%s: overloaded, status %d (%s)", who, status, why);
+    if (status >= 500)
+        return error_set(err, EIO, "%s: server error %d (%s)", who, status, why);
+    return error_set(err, status == 408 || status == 409 ? EIO : EINVAL,
+                     "%s: request refused, status %d (%s)", who, status, why);
+}
+
+int provider_error_of_status(const struct model_spec *spec, const char *name, int status,
+                             const char *body, size_t n, int64_t *ret_after_ms, struct error *err)
+{
+    struct said s = {0};
+    said_read(spec->key, body, n, &s);
+    *ret_after_ms = provider_error_delay_ms(s.message);
+    if (!*s.message)
+        snprintf(s.message, sizeof s.message, "%s", *s.code ? s.code : "no details");
+    bool about_size = status == 400 || status == 413 || status == 422 || status == 500;
+    if (status == 413 || (about_size && (is_too_long(s.message) || is_too_long(s.code))))
+        return error_set(err, EMSGSIZE,
+                         "the conversation is too long for %s: compact it, or start a new one (%s)",
+                         name, s.message);
+    if (status == 402 || has(s.code, "insufficient_quota") ||
+        has(s.message, "credit balance is too low"))
+        return error_set(err, EDQUOT, "%s: no credit left: see the account's billing (%s)",
+                         spec->provider, s.message);
+    return status_explain(spec, name, status, &s, err);
+}
+
+struct error_kind {
+    const char *name;
+    int code;
+    bool retry;
+};
+
+static const struct error_kind ERROR_KINDS[] = {
+    {"overloaded_error", EIO, true},
+    {"overloaded", EIO, true},
+    {"server_is_overloaded", EIO, true},
+    {"slow_down", EIO, true},
+    {"rate_limit_error", EBUSY, true},
+    {"rate_limit_exceeded", EBUSY, true},
+    {"rate_limit", EBUSY, true},
+    {"too_many_requests", EBUSY, true},
+    {"api_error", EIO, true},
+    {"server_error", EIO, true},
+    {"internal_error", EIO, true},
+    {"internal_server_error", EIO, true},
+    {"service_unavailable", EIO, true},
+    {"unavailable_error", EIO, true},
+    {"timeout_error", EIO, true},
+    {"timeout", EIO, true},
+    {"invalid_request_error", EINVAL, false},
+    {"invalid_request", EINVAL, false},
+    {"invalid_prompt", EINVAL, false},
+    {"bad_request", EINVAL, false},
+    {"badrequesterror", EINVAL, false},
+    {"content_filter", EINVAL, false},
+    {"content_policy_violation", EINVAL, false},
+    {"authentication_error", EACCES, false},
+    {"invalid_api_key", EACCES, false},
+    {"permission_error", EACCES, false},
+    {"permission_denied", EACCES, false},
+    {"insufficient_quota", EDQUOT, false},
+    {"billing_error", EDQUOT, false},
+    {"billing_not_active", EDQUOT, false},
+    {"billing_hard_limit_reached", EDQUOT, false},
+    {"usage_limit_reached", EDQUOT, false},
+    {"not_found_error", ENOENT, false},
+    {"notfounderror", ENOENT, false},
+    {"model_not_found", ENOENT, false},
+    {"request_too_large", EMSGSIZE, false},
+    {"context_length_exceeded", EMSGSIZE, false},
+    {"exceed_context_size_error", EMSGSIZE, false},
+};
+
+static const struct error_kind *error_kind_named(const char *name)
+{
+    for (size_t i = 0; name && i < ARRAY_SIZE(ERROR_KINDS); i++)
+        if (strcasecmp(ERROR_KINDS[i].name, name) == 0)
+            return &ERROR_KINDS[i];
+    return NULL;
+}
+
+static struct error_kind error_kind_of_status(json_int_t status)
+{
+    switch (status) {
+    case 401:
+    case 403:
+        return (struct error_kind){.code = EACCES};
+    case 402:
+        return (struct error_kind){.code = EDQUOT};
+    case 404:
+        return (struct error_kind){.code = ENOENT};
+    case 413:
+        return (struct error_kind){.code = EMSGSIZE};
+    case 429:
+        return (struct error_kind){.code = EBUSY, .retry = true};
+    case 408:
+    case 409:
+        return (struct error_kind){.code = EIO, .retry = true};
+    default:
+        return (struct error_kind){.code = status >= 400 && status < 500 ? EINVAL : EIO,
+                                   .retry = status >= 500};
+    }
+}
+
+/* A number, also where it is written as a string. */
+static json_int_t status_of(const json_t *value)
+{
+    json_int_t status =
+        json_is_string(value) ? atoi(json_string_value(value)) : json_integer_value(value);
+    return status >= 400 && status < 600 ? status : 0;
+}
+
+/* Where nothing is known, the server has failed in its own way, and may not do so again. */
+static struct error_kind error_kind_of(const json_t *error)
+{
+    static const char *const MEMBERS[] = {"code", "type", "status"};
+    for (size_t i = 0; i < ARRAY_SIZE(MEMBERS); i++) {
+        const json_t *value = json_object_get(error, MEMBERS[i]);
+        const struct error_kind *named = error_kind_named(json_string_value(value));
+        if (named)
+            return *named;
+        if (status_of(value))
+            return error_kind_of_status(status_of(value));
+    }
+    return (struct error_kind){.code = EIO, .retry = true};
+}
+
+int provider_error_of_event(const json_t *error, struct retry_hint *ret, struct error *err)
+{
+    char what[MESSAGE_MAX], which[64];
+    const json_t *message = json_is_string(error) ? error : json_object_get(error, "message");
+    const char *type = json_string_value(json_object_get(error, "type"));
+    if (!type || strcmp(type, "error") == 0)
+        type = json_string_value(json_object_get(error, "code"));
+    const char *words = json_is_string(message) ? json_string_value(message) : "";
+    struct error_kind kind = error_kind_of(error);
+    /* Where there is no name for it, or only the most general one, words may say more. */
+    bool open = kind.code == EINVAL || (kind.retry && !type);
+    if (open && is_too_long(words))
+        kind = (struct error_kind){.code = EMSGSIZE};
+    *ret = (struct retry_hint){.retry = kind.retry, .after_ms = provider_error_delay_ms(words)};
+    provider_error_line(NULL, words, json_string_length(message), what, sizeof what);
+    provider_error_line(NULL, type ? type : "", type ? strlen(type) : 0, which, sizeof which);
+    if (*what && *which)
+        return error_set(err, kind.code, "the provider says: %s (%s)", what, which);
+    if (*what)
+        return error_set(err, kind.code, "the provider says: %s", what);
+    return error_set(err, kind.code, "the provider reports an error%s%s", *which ? ": " : "",
+                     which);
+}
