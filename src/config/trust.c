@@ -20,7 +20,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "config.h"
+#include "config_file.h"
 #include "dotenv.h"
 #include "io.h"
 #include "ownfile.h"

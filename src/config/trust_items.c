@@ -6,23 +6,14 @@
  */
 #include <string.h>
 
+#include "config_file.h"
 #include "dotenv.h"
 #include "foreign_text.h"
-#include "settings_private.h"
+#include "variables.h"
 #include "trust.h"
 #include "banned.h"
 
 #define VALUE_MAX 2000
-
-const struct settings_variable_row SETTINGS_VARIABLES[VAR_COUNT] = {
-#define PROVIDER(row, name, api, key, url, api_name)                                               \
-    {key, true, true, NULL}, {url, true, false, key}, {api_name, true, false, NULL},
-#include "providers.def"
-#undef PROVIDER
-    {"HUTCH_MODEL", true, false, NULL},  {"MODEL", true, false, NULL},
-    {"MAX_TOKENS", false, false, NULL},  {"SAFEDIR", false, false, NULL},
-    {"USE_SANDBOX", false, false, NULL},
-};
 
 static void items_add(json_t *items, enum trust_file_name file, const char *name, const char *value)
 {
@@ -35,8 +26,7 @@ static void items_variable(void *data, const char *name, const char *value)
 {
     char **values = data;
     for (size_t i = 0; i < VAR_COUNT; i++)
-        if (SETTINGS_VARIABLES[i].name && SETTINGS_VARIABLES[i].needs_trust &&
-            strcmp(SETTINGS_VARIABLES[i].name, name) == 0) {
+        if (VARIABLES[i].name && VARIABLES[i].needs_trust && strcmp(VARIABLES[i].name, name) == 0) {
             free(values[i]);
             values[i] = strdup(value);
         }
@@ -52,17 +42,17 @@ static void items_of_dotenv(const struct trust *t, json_t *items)
                  &(struct dotenv_sink){items_variable, items_broken, values});
     for (size_t i = 0; i < VAR_COUNT; i++) {
         char line[DOTENV_VALUE_MAX + 100];
-        const char *key = SETTINGS_VARIABLES[i].key;
+        const char *key = VARIABLES[i].key;
         if (!values[i] || !values[i][0])
             continue;
         /* An address takes the key beside it, which stands before it in the table. */
         bool lends = key && !(values[i - 1] && values[i - 1][0]) && getenv(key);
-        if (SETTINGS_VARIABLES[i].is_secret)
+        if (VARIABLES[i].is_secret)
             snprintf(line, sizeof line, "(a key of %zu characters)", strlen(values[i]));
         else
             snprintf(line, sizeof line, "%s%s%s%s", lends ? "gets your own " : "", lends ? key : "",
                      lends ? ": " : "", values[i]);
-        items_add(items, TRUST_DOTENV, SETTINGS_VARIABLES[i].name, line);
+        items_add(items, TRUST_DOTENV, VARIABLES[i].name, line);
     }
     for (size_t i = 0; i < VAR_COUNT; i++)
         free(values[i]);

@@ -8,9 +8,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "ask.h"
 #include "decode.h"
 #include "encode.h"
+#include "exchange.h"
 #include "provider.h"
 #include "retry_sink.h"
 #include "banned.h"

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "lenient_json.h"
-#include "model.h"
+#include "conversation.h"
 
 #define DECODER_BYTES_MAX  (64u << 20)
 #define DECODER_BLOCKS_MAX 1024
@@ -18,15 +18,15 @@ enum block_kind { BLOCK_TEXT, BLOCK_THINKING, BLOCK_CALL, BLOCK_OTHER };
 
 struct block {
     enum block_kind kind;
-    int64_t key, part;    /* what a protocol knows it by */
-    bool whole;           /* its end has come */
-    struct buf text;      /* a text, or what was thought */
+    int64_t key, part;         /* what a protocol knows it by */
+    bool whole;                /* its end has come */
+    struct buf text;           /* a text, or what was thought */
     struct utf8_pieces broken; /* between two pieces of the text, or of the input */
-    struct buf input;     /* a call's, as JSON text; also that of some other blocks */
-    json_t *given;        /* a call's input that came as a value */
-    struct buf id, name;  /* of a call */
-    json_t *raw;          /* what goes back: of a block that thinks, or of an other one */
-    const char *raw_text; /* the member of raw that the text is in the end; NULL: none */
+    struct buf input;          /* a call's, as JSON text; also that of some other blocks */
+    json_t *given;             /* a call's input that came as a value */
+    struct buf id, name;       /* of a call */
+    json_t *raw;               /* what goes back: of a block that thinks, or of an other one */
+    const char *raw_text;      /* the member of raw that the text is in the end; NULL: none */
     json_t *extra; /* members that go into the block beside the usual ones; then also `from` */
 };
 

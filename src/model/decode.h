@@ -9,7 +9,7 @@
 #pragma once
 
 #include "assembly.h"
-#include "model.h"
+#include "conversation.h"
 #include "provider_error.h"
 #include "sse.h"
 

@@ -18,7 +18,7 @@
 
 #include "buf.h"
 #include "json.h"
-#include "model.h"
+#include "conversation.h"
 
 #define ENCODER_BYTES_MAX (256u << 20)
 
@@ -26,10 +26,6 @@
  * buffer, whose maximum should be ENCODER_BYTES_MAX; -ENOMEM. */
 int encode_request(const struct model_spec *spec, const struct model_request *q, struct buf *ret,
                    struct error *err);
-
-/* Does the conversation keep the rules that providers insist on (model.h)? 0, or -EINVAL with the
- * place. */
-int conversation_check(const json_t *messages, struct error *err);
 
 /* For the providers: what their encoders share. The request is written front to back: first what
  * stays the same from turn to turn, the conversation last. A write that fails leaves the buffer

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "model.h"
+#include "conversation.h"
 
 struct curl_slist;
 

@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "endpoint.h"
-#include "model.h"
+#include "conversation.h"
 #include "provider_error.h"
 #include "transport.h"
 
@@ -37,6 +37,10 @@ struct exchange {
     void *data;
 };
 int exchange_run(struct http_client *c, const struct exchange *x, struct error *err);
+
+/* A conversation as an exchange (ask.c): as model_ask(). */
+int ask_run(struct http_client *c, const struct model_request *q, const struct model_sink *sink,
+            struct model_reply *ret, struct error *err);
 
 /* When to try again. Pure but for retry_wait(). */
 

@@ -182,7 +182,8 @@ void utf8_pieces_byte(struct utf8_pieces *b, uint8_t byte, struct buf *out)
     drain(b, false, out);
 }
 
-int utf8_pieces_append(struct utf8_pieces *b, const char *text, size_t n, bool mended, struct buf *out)
+int utf8_pieces_append(struct utf8_pieces *b, const char *text, size_t n, bool mended,
+                       struct buf *out)
 {
     if (!mended && b->n == 0 && !memchr(text, 0, n))
         return buf_append(out, text, n);

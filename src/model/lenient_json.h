@@ -7,8 +7,8 @@
  * private range, U+10FE00 plus the byte, and `mended` is set. Whoever takes a string out of such a
  * document puts the bytes together again:
  *
- *   - a piece of a longer text with utf8_pieces_append(), which finds the two halves of a character that
- * a server has cut between two pieces;
+ *   - a piece of a longer text with utf8_pieces_append(), which finds the two halves of a character
+ * that a server has cut between two pieces;
  *   - anything else with lenient_json_settle().
  *
  * What stays broken becomes U+FFFD.
@@ -42,7 +42,8 @@ struct utf8_pieces {
 };
 
 /* Appends a piece's whole characters, NUL as U+FFFD. 0 or a negative errno of the buffer. */
-int utf8_pieces_append(struct utf8_pieces *b, const char *text, size_t n, bool mended, struct buf *out);
+int utf8_pieces_append(struct utf8_pieces *b, const char *text, size_t n, bool mended,
+                       struct buf *out);
 
 /* The next byte of a text. */
 void utf8_pieces_byte(struct utf8_pieces *b, uint8_t byte, struct buf *out);

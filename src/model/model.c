@@ -7,8 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "ask.h"
 #include "buf.h"
+#include "exchange.h"
+#include "model.h"
 #include "provider.h"
 #include "record.h"
 #include "banned.h"
@@ -98,36 +99,6 @@ int model_ask(struct model *m, const struct model_request *q, const struct model
     if (r == 0 || r == -ECANCELED)
         *ret = reply;
     return r;
-}
-
-const char *model_stop_name(enum model_stop stop)
-{
-    static const char *const NAMES[] = {
-        [MODEL_END_TURN] = "end_turn",
-        [MODEL_TOOL_USE] = "tool_use",
-        [MODEL_MAX_TOKENS] = "max_tokens",
-        [MODEL_STOP_SEQUENCE] = "stop_sequence",
-        [MODEL_PAUSE_TURN] = "pause_turn",
-        [MODEL_REFUSAL] = "refusal",
-        [MODEL_WINDOW_EXCEEDED] = "model_context_window_exceeded",
-    };
-    return NAMES[stop];
-}
-
-void model_usage_add(struct model_usage *sum, const struct model_usage *one)
-{
-    sum->known |= one->known;
-    sum->input += one->input;
-    sum->output += one->output;
-    sum->cache_read += one->cache_read;
-    sum->cache_write += one->cache_write;
-    sum->thinking += one->thinking;
-}
-
-void model_reply_free(struct model_reply *r)
-{
-    json_decref(r->content);
-    *r = (struct model_reply){};
 }
 
 struct embed {

@@ -12,7 +12,7 @@
  */
 #pragma once
 
-#include "model.h"
+#include "conversation.h"
 
 struct retry_hint {
     bool retry;       /* trying again may help */
@@ -33,6 +33,6 @@ int provider_error_of_event(const json_t *error, struct retry_hint *ret, struct 
  * '?', the key an ellipsis; cut to `size` with its NUL. */
 void provider_error_line(const char *key, const char *text, size_t n, char *ret, size_t size);
 
-/* How long to wait, as a text says it ("try again in 1.3s", "retry after 20 seconds"), in ms; -1: it
- * does not. */
+/* How long to wait, as a text says it ("try again in 1.3s", "retry after 20 seconds"), in ms; -1:
+ * it does not. */
 int64_t provider_error_delay_ms(const char *message);

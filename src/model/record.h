@@ -5,7 +5,7 @@
 #pragma once
 
 #include "buf.h"
-#include "model.h"
+#include "conversation.h"
 
 struct record {
     struct model_sink sink; /* for the model; passes everything on */

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "model.h"
+#include "conversation.h"
 
 #define REPLAY_BYTES_MAX   (64u << 20)
 #define REPLAY_ANSWERS_MAX 100000u

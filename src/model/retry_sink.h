@@ -9,7 +9,7 @@
 #pragma once
 
 #include "buf.h"
-#include "model.h"
+#include "conversation.h"
 
 struct retry_stream {
     struct buf given; /* what the caller's sink got, as far as it is still valid */

@@ -1,6 +1,7 @@
 /* Which model to use, and what is known about it: settings and providers put together. */
 #pragma once
 
+#include "model.h"
 #include "provider.h"
 #include "settings.h"
 

@@ -1,127 +1,14 @@
 /*
- * Model providers.
+ * Models.
  *
- * A provider turns a conversation and the schemas of the tools into a stream of events, and in the
- * end into a reply. What differs between providers stays in this layer: the layers above know one
- * form of a conversation and one reply.
+ * A model turns a conversation and the schemas of the tools into a stream of events, and in the end
+ * into a reply. What differs between providers stays in this layer:
  *
  *     bytes → server-sent events (base/sse.h) → a decoder (decode.h) → events and the reply
- *
- * A conversation is a JSON array of messages. In order, user and assistant in turns:
- *
- *     {"role": "user" | "assistant", "content": [block, …]}
- *
- * Blocks of both, or of a user:
- *
- *     {"type": "text", "text": S}
- *     {"type": "image", "mime": S, "data": BASE64}
- *     {"type": "tool_result", "tool_use_id": S, "content": [text or image, …], "is_error": B}
- *
- * Blocks of an assistant:
- *
- *     {"type": "thinking", "from": S, "text": S, "raw": {…}}
- *     {"type": "other", "from": S, "raw": {…}}
- *     {"type": "tool_use", "id": S, "name": S, "input": {…}}
- *
- * `raw` is what the provider sent, to go back to it verbatim; `from` ("anthropic/claude-x": the
- * spec's provider and name) is the only model that it may go to. A thinking block without `raw` is
- * never sent. `text` is for people, and may be empty. An `other` block is one of the provider's own
- * tools (its web search and what that found). A text may have `citations` or `phase`, a tool_use
- * `raw`, beside a `from`: they go back likewise. A tool_use whose input was not a JSON object has
- * an empty input and "bad_input": S, the text that came. Every tool_use needs its tool_result in
- * the next message; encoders refuse a conversation without it (-EINVAL).
  */
 #pragma once
 
-#include <jansson.h>
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "error.h"
-
-struct provider;
-
-/* Which model, and where. Strings are borrowed and must outlive the model. */
-struct model_spec {
-    const struct provider *api; /* the row of the API that it speaks (provider.h) */
-    const char *provider;       /* "anthropic", "openai", or a name of the configuration */
-    const char *name;           /* as the provider calls it; of a replay: the file */
-    const char *base_url;       /* NULL: the provider's own */
-    const char *key;            /* NULL: none is sent */
-    json_t *headers;            /* more of them, an object of strings; or NULL */
-    json_t *extra; /* members set in every request's body (temperature, reasoning, thinking, …); or
-                      NULL */
-    const char *record; /* a file that the conversation is recorded to; or NULL */
-    int idle_ms;        /* a stream without a byte for so long is dead; 0: 300 s */
-    int retries;        /* how often a request is tried again; -1: 8 */
-    int backoff_ms;     /* the first wait before that, doubled each time; 0: 500 */
-    double pace;        /* of a replay: 0 at once, 1 as fast as it was recorded, 2 half as fast */
-};
-
-/* Input is all of it: input_new + cache_read + cache_write. Of a stream these are the last,
- * cumulative figures. */
-struct model_usage {
-    bool known; /* the provider said so */
-    uint64_t input, output;
-    uint64_t cache_read, cache_write; /* parts of input */
-    uint64_t thinking;                /* part of output, where said */
-};
-void model_usage_add(struct model_usage *sum, const struct model_usage *one);
-
-enum model_stop {
-    MODEL_END_TURN,
-    MODEL_TOOL_USE,
-    MODEL_MAX_TOKENS,
-    MODEL_STOP_SEQUENCE,
-    MODEL_PAUSE_TURN, /* ask again with the answer so far: it goes on */
-    MODEL_REFUSAL,
-    MODEL_WINDOW_EXCEEDED,
-};
-const char *model_stop_name(
-    enum model_stop stop); /* `end_turn`, `tool_use`, … as Anthropic calls them */
-
-enum model_event_kind {
-    MODEL_TEXT,     /* text: more of the answer */
-    MODEL_THINKING, /* text: more of what it thinks */
-    MODEL_CALL, /* text: the name of a tool whose input begins to come: for showing, nothing is to
-                 * be run yet
-                 */
-    MODEL_WAIT, /* text: why; wait_ms: the request is tried again after this time, for the
-                   attempt'th time */
-    MODEL_BACK, /* a second attempt differs from what was shown: only `keep` bytes of the text (and
-                   keep_thinking of the thinking) count still; what follows continues from there */
-};
-
-struct model_event {
-    enum model_event_kind kind;
-    const char *text; /* n bytes of valid UTF-8 (whole characters); a NUL behind them */
-    size_t n;
-    int wait_ms, attempt, attempts; /* attempts: how often it is tried again at most */
-    size_t keep, keep_thinking;
-};
-
-struct model_sink {
-    void (*event)(void *data, const struct model_event *e);
-    void *data;
-};
-
-struct model_request {
-    const char
-        *system; /* the same from turn to turn, or the provider's cache is of no use; NULL: none */
-    json_t *tools;       /* [{"name", "description", "input_schema"}, …]; likewise; NULL: none */
-    json_t *messages;    /* the conversation */
-    uint64_t max_tokens; /* of the answer */
-    int cancel;          /* becomes readable when nobody wants the answer any more; -1: never */
-};
-
-struct model_reply {
-    json_t *content; /* the assistant's blocks; never NULL after success, may be empty */
-    enum model_stop stop;
-    struct model_usage usage;
-    char model[128]; /* as the provider said, or empty */
-};
-void model_reply_free(struct model_reply *r);
-#define _cleanup_reply_ _cleanup_(model_reply_free)
+#include "conversation.h"
 
 struct model;
 

@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "model.h"
+#include "conversation.h"
 
 struct encoding;
 struct decode_protocol;

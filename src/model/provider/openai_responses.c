@@ -46,8 +46,7 @@ static int responses_put_start(struct encoding *e)
     json_t *head = json_pack("{s:s, s:b, s:b, s:[s]}", "model", e->spec->name, "stream", 1, "store",
                              0, "include", "reasoning.encrypted_content");
     if (e->q->max_tokens)
-        json_object_set_new(head, "max_output_tokens",
-                            json_integer((json_int_t)e->q->max_tokens));
+        json_object_set_new(head, "max_output_tokens", json_integer((json_int_t)e->q->max_tokens));
     if (json_array_size(e->q->tools) > 0)
         json_object_set_new(head, "tools", responses_tools_of(e->q->tools));
     int r = body_head(e, head, OWN);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "model.h"
 #include "provider.h"
 #include "banned.h"
 

@@ -15,6 +15,7 @@
 
 #include "encode.h"
 #include "lenient_json.h"
+#include "model.h"
 #include "provider.h"
 
 struct shown {
