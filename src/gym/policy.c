@@ -1,38 +1,14 @@
-/* The table of agents, and an episode as any of them plays it. */
+/* Opening an agent of the gym, and an episode as any of them plays it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "names.h"
-#include "policies.h"
+#include "policy.h"
 #include "banned.h"
-
-const struct policy_kind *const POLICIES[] = {
-    &policy_random, &policy_greedy, &policy_qlearn, &policy_search,
-    &policy_model,  &policy_replay, NULL,
-};
 
 void policy_options_default(struct policy_options *o)
 {
     *o = (struct policy_options){.epsilon_start = -1, .epsilon_end = -1, .alpha = -1, .gamma = -1};
-}
-
-const struct policy_kind *policy_find(const char *name, struct error *err)
-{
-    struct nearest near = nearest_to(name, strlen(name));
-    for (size_t i = 0; POLICIES[i]; i++) {
-        if (strcmp(POLICIES[i]->name, name) == 0)
-            return POLICIES[i];
-        nearest_offer(&near, POLICIES[i]->name);
-    }
-    if (near.best)
-        error_set(err, EINVAL, "there is no agent '%.100s'; did you mean '%s'?", name, near.best);
-    else
-        error_set(err, EINVAL,
-                  "there is no agent '%.100s'; there are random, greedy, qlearn, search, model and "
-                  "replay",
-                  name);
-    return NULL;
 }
 
 int policy_open(const struct policy_kind *k, const struct task *t, const struct policy_options *o,

@@ -34,6 +34,7 @@ struct policy_kind {
     int (*open)(const struct policy_kind *k, const struct task *t, const struct policy_options *o,
                 struct policy **ret, struct error *err);
 };
+/* policies.c */
 extern const struct policy_kind *const POLICIES[]; /* ended by NULL */
 const struct policy_kind *policy_find(const char *name, struct error *err);
 
