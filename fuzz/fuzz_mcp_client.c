@@ -6,12 +6,12 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "client_private.h"
-#include "peer.h"
+#include "client.h"
+#include "upstream.h"
 #include "utf8.h"
 #include "banned.h"
 
-static void check_tool(const struct peer_tool *t)
+static void check_tool(const struct upstream_tool *t)
 {
     assert(utf8_valid((const uint8_t *)t->summary, strlen(t->summary)));
     assert(utf8_valid((const uint8_t *)t->title, strlen(t->title)));
@@ -21,27 +21,28 @@ static void check_tool(const struct peer_tool *t)
     json_decref(schema);
 }
 
-static void take_list(struct peer *s, const json_t *answer)
+static void take_list(struct upstream *u, const json_t *answer)
 {
     struct error err = {0};
     char *cursor = NULL;
-    s->n_tools = 0;
-    peer_take_page(s, answer, &cursor, &err);
+    u->n_tools = 0;
+    upstream_take_page(u, answer, &cursor, &err);
     free(cursor);
-    for (size_t i = 0; i < s->n_tools; i++)
-        check_tool(s->tools[i]);
+    for (size_t i = 0; i < u->n_tools; i++)
+        check_tool(u->tools[i]);
 }
 
-static void take_result(struct peer *s, const json_t *answer)
+static void take_result(struct upstream *u, const json_t *answer)
 {
     static const struct {
         const char *output;
     } kinds[] = {{NULL}, {"{\"type\":\"object\",\"required\":[\"n\"]}"}};
     for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
         struct error err = {0};
-        struct peer_tool t = {.peer = s, .name = (char *)"s.t", .output = (char *)kinds[i].output};
+        struct upstream_tool t = {
+            .upstream = u, .name = (char *)"s.t", .output = (char *)kinds[i].output};
         _cleanup_result_ struct tool_result r = TOOL_RESULT_INIT;
-        peer_take_result(&t, answer, &r, &err);
+        upstream_take_result(&t, answer, &r, &err);
         assert(!r.text.failed && (r.text.len == 0 || utf8_valid(r.text.data, r.text.len)));
         assert(!r.data || json_is_object(r.data));
     }
@@ -50,20 +51,22 @@ static void take_result(struct peer *s, const json_t *answer)
 /* Lines as they come from the pipe, while somebody waits for answer 1. */
 static void take_lines(const char *data, size_t n)
 {
-    struct client c = {.name = (char *)"s", .reader = RPC_READER_INIT(4096), .out = BUF_INIT(4096)};
+    struct client c = {.name = (char *)"s",
+                       .transport = &CLIENT_PIPE,
+                       .pipe = {.reader = RPC_READER_INIT(4096), .out = BUF_INIT(4096)}};
     struct waiter w = {.id = 1, .event = -1};
     struct rpc_line line;
     struct error err = {0};
     pthread_mutex_init(&c.lock, NULL);
     c.waiters = &w;
     int r = 0;
-    while (r >= 0 && n > 0 && (r = rpc_take(&c.reader, &data, &n, &line)) != 0)
+    while (r >= 0 && n > 0 && (r = rpc_take(&c.pipe.reader, &data, &n, &line)) != 0)
         r = r < 0 ? 0 : client_take_line(&c, line.data, line.size, &err);
     assert(!w.result || w.done);
     json_decref(w.result);
     free(w.message);
-    rpc_reader_free(&c.reader);
-    buf_free(&c.out);
+    rpc_reader_free(&c.pipe.reader);
+    buf_free(&c.pipe.out);
     pthread_mutex_destroy(&c.lock);
 }
 
@@ -74,13 +77,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     struct error err = {0};
     json_t *answer = NULL, *settings = json_object();
     take_lines((const char *)data, n);
-    struct peer *s = peer_new("s", settings);
-    if (s && rpc_parse((const char *)data, n, &answer, &err) == 0) {
-        take_list(s, answer);
-        take_result(s, answer);
+    struct upstream *u = upstream_new("s", settings);
+    if (u && rpc_parse((const char *)data, n, &answer, &err) == 0) {
+        take_list(u, answer);
+        take_result(u, answer);
     }
     json_decref(answer);
-    peer_free(s);
+    upstream_free(u);
     json_decref(settings);
     return 0;
 }

@@ -1,6 +1,6 @@
 /*
  * Where the parts of hutch are that are no part of the program: hutch-guest, hutch-skeleton,
- * hutch-http. Beside it in a build folder, in ../libexec/hutch when installed.
+ * hutch-agent. Beside it in a build folder, in ../libexec/hutch when installed.
  */
 #pragma once
 

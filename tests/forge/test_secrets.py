@@ -61,7 +61,7 @@ def test_token_is_in_no_command_line(person):
         done = person.tools.ok("create_pr", "--allow-push", title="t", body="b")
         person.tools.ok("git_clone", url=server.url("owner/repo.git"))
     assert not watch.seen, f"BREACH {watch.seen}"
-    assert {b"hutch-http", b"git"} <= watch.names, "the watch saw the programs that have the token"
+    assert {b"hutch", b"git"} <= watch.names, "the watch saw the programs that have the token"
     assert TOKEN not in done.text + repr(done.data)
 
 

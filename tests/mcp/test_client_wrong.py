@@ -31,7 +31,7 @@ CALLS = [
     ("no-rpc", {}, "sent a malformed message: 'jsonrpc' must be"),
     ("flood", {"timeout": 240}, "sent more than 67108864 bytes that answer nothing"),
     ("chatter", {}, "wrote more than 1000 lines that are no JSON"),
-    ("pester", {"timeout": 240}, "asks and does not read the answers"),
+    ("pester", {"timeout": 240}, "sends requests and does not read the answers"),
     ("giant", {}, "a message of more than 16777216 bytes"),
     ("endless-line", {}, "a message of more than 16777216 bytes"),
     ("wrong-id", {"timeout": 0.5}, "did not answer within 0.5 seconds"),
@@ -169,7 +169,7 @@ def test_contents(users):
         assert text("resource")[1] == "[resource file:///a text/plain]\ninside\n[resource file:///b , 4 bytes of base64, not shown]\n"
         assert text("link")[1] == "[link to resource file:///c: cee - third]\n"
         assert "hologram" in text("unknown")[1]
-        assert text("no-list")[0] and "no list" in text("no-list")[1]
+        assert text("no-list")[0] and "not an array" in text("no-list")[1]
         assert text("nothing")[0] is False
         for name in ("long", "many", "long-nul"):
             failed, said = text(name)

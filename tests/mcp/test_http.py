@@ -1,4 +1,4 @@
-"""MCP servers that are reached by URL: hutch-http against servers of every temper."""
+"""MCP servers that are reached by URL: servers of every temper."""
 import http.server
 import json
 import shutil
@@ -177,7 +177,6 @@ def test_secrets_are_on_no_command_line_and_in_no_environment(users, web):
                 assert b"s3cret" not in open(f"/proc/{pid}/{name}", "rb").read()
             except OSError:
                 pass
-    assert any("hutch-http" in harness.describe(p) for p in harness.descendants(process.pid))
     behaviour.looked.set()
     out, err = process.communicate(timeout=20)
     assert out == b"fine\n" and b"s3cret" not in err
@@ -478,20 +477,12 @@ def test_certificates_are_checked(users, web, certificate, scratch):
 
 
 @pytest.mark.parametrize("settings,said", [
-    ({"url": "ftp://127.0.0.1/x"}, '"url" is no URL that begins with https:// or http://'),
-    ({"url": "not a url"}, '"url" is no URL'),
-    ({"url": "file:///etc/passwd"}, '"url" is no URL'),
+    ({"url": "ftp://127.0.0.1/x"}, '"url" must start with https:// or http://'),
+    ({"url": "not a url"}, '"url" must start with'),
+    ({"url": "file:///etc/passwd"}, '"url" must start with'),
     ({"url": "http://127.0.0.1:1/", "headers": {"Host": "elsewhere"}}, "headers.Host: hutch sets this header itself"),
     ({"url": "http://127.0.0.1:1/", "headers": {"A": "b\r\nC: d"}}, "headers.A: its value has a line end"),
 ])
 def test_settings_that_make_no_sense(users, settings, said):
     users.configure(mcpServers={"w": settings})
     assert said in users.tool("w.go")["text"]
-
-
-def test_hutch_http_by_hand(users):
-    program = users.box.program.with_name("hutch-http")
-    for given, said in ((b"", "hutch starts this program by itself"), (b"{}\n", "first line"), (b"nonsense\n", "not JSON"),
-                        (b"x" * (17 << 20) + b"\n", "a message of more than")):
-        done = subprocess.run([str(program)], input=given, capture_output=True, timeout=20, check=False)
-        assert done.returncode == 2 and said in done.stderr.decode(), done

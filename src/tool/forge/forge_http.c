@@ -1,152 +1,46 @@
-/*
- * Calls of a forge's REST API. The request goes to hutch-http on its stdin, token included: hutch
- * itself is static and has no TLS, and everybody on the host can read a command line. hutch-http
- * checks certificates, follows no redirection, and bounds time and answer.
- */
+/* Calls of a forge's REST API. */
 #include <errno.h>
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <string.h>
 
-#include "child.h"
-#include "clock.h"
-#include "forge.h"
-#include "foreign.h"
-#include "parts.h"
 #include "buf.h"
+#include "foreign.h"
+#include "forge.h"
+#include "http.h"
 #include "banned.h"
 
 #define ANSWER_MAX (8u << 20)
-#define TIMEOUT_S  60
-#define END_MS     1000
-#define ENV_MAX    16
-
-static const char *const INHERITED[] = {
-    "PATH",     "http_proxy", "https_proxy", "HTTPS_PROXY",   "no_proxy",
-    "NO_PROXY", "all_proxy",  "ALL_PROXY",   "SSL_CERT_FILE", "SSL_CERT_DIR"};
-
-/* A frontend may not ignore SIGPIPE, and a helper that ends early must not end hutch. */
-static ssize_t http_write(int fd, const void *data, size_t n)
-{
-    sigset_t pipe, before;
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe, &before);
-    ssize_t done = write(fd, data, n);
-    int code = errno;
-    if (done < 0 && code == EPIPE)
-        sigtimedwait(&pipe, NULL, &(struct timespec){0});
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    errno = code;
-    return done;
-}
-
-/* Sends the request and reads the answer, one line, to its end. */
-static int http_exchange(struct child *c, const char *request, int cancel, struct buf *answer,
-                         struct error *err)
-{
-    size_t left = strlen(request);
-    int64_t deadline = clock_now() + (TIMEOUT_S + 10) * NS_PER_S;
-    for (;;) {
-        char piece[16384];
-        struct pollfd fds[] = {{.fd = c->out, .events = POLLIN},
-                               {.fd = left ? c->in : -1, .events = POLLOUT},
-                               {.fd = cancel, .events = POLLIN}};
-        int wait = clock_poll_ms(deadline);
-        if (poll(fds, ARRAY_SIZE(fds), wait) < 0 && errno != EINTR)
-            return error_errno(err, errno, "cannot wait for hutch-http");
-        if (cancel >= 0 && fds[2].revents)
-            return error_set(err, ECANCELED, "the call was cancelled");
-        if (wait == 0)
-            return error_set(err, ETIMEDOUT, "the server did not answer within %d seconds",
-                             TIMEOUT_S);
-        if (fds[1].revents) {
-            ssize_t n = http_write(c->in, request, left);
-            if (n < 0 && errno != EAGAIN && errno != EINTR)
-                left = 0; /* it ended: its answer says why */
-            request += n > 0 ? n : 0;
-            left -= n > 0 ? (size_t)n : 0;
-        }
-        ssize_t n = fds[0].revents ? read(c->out, piece, sizeof piece) : -1;
-        if (n == 0)
-            return 0;
-        if (n > 0 && buf_append(answer, piece, (size_t)n) < 0)
-            return error_set(err, EFBIG, "the server's answer is too long");
-    }
-}
-
-/* Runs hutch-http for one request. */
-static int http_run(const char *request, int cancel, json_t **ret, struct error *err)
-{
-    char path[PARTS_PATH_MAX], *env[ENV_MAX] = {0};
-    _cleanup_buf_ struct buf answer = BUF_INIT(2 * ANSWER_MAX);
-    struct child c = CHILD_NONE;
-    size_t n = 0;
-    int r = parts_find("hutch-http", path, err);
-    if (r < 0)
-        return r;
-    for (size_t i = 0; i < ARRAY_SIZE(INHERITED); i++) {
-        const char *value = getenv(INHERITED[i]);
-        if (value && asprintf(&env[n], "%s=%s", INHERITED[i], value) >= 0)
-            n++;
-    }
-    char *argv[] = {path, NULL};
-    r = child_start(&(struct child_options){.command = path, .argv = argv, .env = env, .cwd = "/"},
-                    &c, err);
-    if (r == 0)
-        r = http_exchange(&c, request, cancel, &answer, err);
-    child_end(&c, r < 0 ? 0 : END_MS);
-    for (size_t i = 0; i < n; i++)
-        free(env[i]);
-    if (r < 0)
-        return r;
-    *ret = json_loadb(answer.data ? (const char *)answer.data : "", answer.len, 0, NULL);
-    return *ret ? 0 : error_set(err, EPROTO, "hutch-http ended without an answer");
-}
-
-static json_t *http_request(const struct forge *f, const struct forge_token *t, const char *path,
-                            const json_t *body)
-{
-    json_t *headers =
-        json_pack("{s:o}", "Authorization", json_sprintf("%s %s", f->kind->authorization, t->text));
-    json_t *o = json_pack("{s:s, s:o, s:o, s:s, s:i, s:i}", "method", body ? "POST" : "GET", "url",
-                          json_sprintf("%s%s", f->api, path), "headers", headers, "accept",
-                          f->kind->accept, "timeout", TIMEOUT_S, "answer_max", (int)ANSWER_MAX);
-    char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-    if (text)
-        json_object_set_new(o, "body", json_string(text));
-    free(text);
-    return o;
-}
+#define TIMEOUT_MS 60000
 
 int forge_call(const struct forge *f, const struct forge_token *t, const char *path,
                const json_t *body, int cancel, json_int_t *ret_status, json_t **ret_answer,
                struct error *err)
 {
-    _cleanup_free_ char *line = NULL;
-    json_t *request = http_request(f, t, path, body), *answer = NULL;
-    char *text = request ? json_dumps(request, JSON_COMPACT) : NULL;
-    json_decref(request);
-    if (!text || asprintf(&line, "%s\n", text) < 0)
-        line = NULL;
-    free(text);
-    int r = line ? http_run(line, cancel, &answer, err) : error_set(err, ENOMEM, "no memory");
+    _cleanup_buf_ struct buf answer = BUF_INIT(ANSWER_MAX);
+    _cleanup_free_ char *url = NULL, *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+    struct curl_slist *headers = NULL;
+    long status = 0;
+    int r = asprintf(&url, "%s%s", f->api, path) < 0 || (body && !text) ? -ENOMEM : 0;
+    if (r == 0)
+        r = http_headers_add(&headers, "Authorization: %s %s", f->kind->authorization, t->text);
+    if (r == 0)
+        r = http_headers_add(&headers, "Accept: %s", f->kind->accept);
+    if (r == 0)
+        r = http_headers_add(&headers, "Expect:"); /* do not wait for "100 Continue" */
+    if (r == 0 && body)
+        r = http_headers_add(&headers, "Content-Type: application/json");
+    struct http_exchange x = {
+        .url = url, .headers = headers, .body = text, .timeout_ms = TIMEOUT_MS, .cancel = cancel};
+    r = r == 0 ? http_exchange(&x, &answer, &status, err) : error_set(err, ENOMEM, "no memory");
+    curl_slist_free_all(headers);
+    if (r == -EIO) {
+        forge_redact(err->text, t->text);
+        error_wrap(err, "cannot reach %s", f->api);
+    }
     if (r < 0)
         return r;
-    const char *trouble = json_string_value(json_object_get(answer, "error"));
-    if (trouble) {
-        char shown[600];
-        snprintf(shown, sizeof shown, "%s", trouble);
-        forge_redact(shown, t->text);
-        r = error_set(err, EIO, "cannot reach %s: %s", f->api, shown);
-    } else {
-        const char *said = json_string_value(json_object_get(answer, "body"));
-        *ret_status = json_integer_value(json_object_get(answer, "status"));
-        *ret_answer = said ? json_loads(said, 0, NULL) : NULL;
-    }
-    json_decref(answer);
-    return r;
+    *ret_status = status;
+    *ret_answer = answer.len ? json_loadb((const char *)answer.data, answer.len, 0, NULL) : NULL;
+    return 0;
 }
 
 /* What the server says about its refusal: "message" with "errors" (GitHub), "message" or "error"

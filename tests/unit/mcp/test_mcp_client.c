@@ -79,10 +79,9 @@ static struct client *open_client(void)
 {
     char *argv[] = {(char *)"test_mcp_client", (char *)"serve", NULL};
     char *env[] = {(char *)"PATH=/usr/bin:/bin", NULL};
-    struct client_options o = {
-        .name = "s",
-        .program = {.command = "/proc/self/exe", .argv = argv, .env = env, .cwd = "/"},
-        .timeout_ns = 20 * NS_PER_S};
+    struct child_options program = {
+        .command = "/proc/self/exe", .argv = argv, .env = env, .cwd = "/"};
+    struct client_options o = {.name = "s", .program = &program, .timeout_ns = 20 * NS_PER_S};
     struct client *c = NULL;
     struct error err = {0};
     int r = client_open(&o, &c, &err);
