@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "compose.h"
-#include "search/bytes.h"
 #include "search/pattern.h"
 #include "utf8.h"
 #include "banned.h"
@@ -33,7 +32,8 @@ static int alone(pcre2_code *code, const uint8_t *line, size_t n)
 static bool none_matches(pcre2_code *code, const uint8_t *text, size_t at, size_t end)
 {
     while (at < end) {
-        size_t n = bytes_find(text + at, end - at, '\n');
+        const uint8_t *line_end = memchr(text + at, '\n', end - at);
+        size_t n = line_end ? (size_t)(line_end - text) - at : end - at;
         size_t shown = n > 0 && text[at + n - 1] == '\r' ? n - 1 : n;
         if (alone(code, text + at, shown) == 1)
             return false;
@@ -44,7 +44,7 @@ static bool none_matches(pcre2_code *code, const uint8_t *text, size_t at, size_
 
 static void compare(struct matcher *m, pcre2_code *code, const uint8_t *text, size_t n)
 {
-    unsigned kinds = bytes_kinds(text, n);
+    unsigned kinds = text_kinds(text, n);
     struct hit h;
     size_t at = 0;
     int r;
@@ -86,7 +86,7 @@ static void run(const uint8_t *data, size_t n, bool fold)
     if (c && utf8_valid(text, size) && !special)
         compare(m, c, text, size);
     else
-        for (size_t at = 0; (r = matcher_next(m, text, size, bytes_kinds(text, size), at, &h)) > 0;
+        for (size_t at = 0; (r = matcher_next(m, text, size, text_kinds(text, size), at, &h)) > 0;
              at = h.next)
             require(h.next > at && h.next <= size);
     pcre2_code_free(c);

@@ -3,7 +3,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bytes.h"
 #include "scan.h"
 #include "utf8.h"
 #include "wire.h"
@@ -61,8 +60,8 @@ static int fill(struct window *w, int fd)
 static size_t lines_before(const uint8_t *text, size_t end, unsigned lines)
 {
     while (lines-- > 0 && end > 0) {
-        size_t at = bytes_find_last(text, end - 1, '\n');
-        end = at == end - 1 ? 0 : at + 1;
+        const uint8_t *before = memrchr(text, '\n', end - 1);
+        end = before ? (size_t)(before + 1 - text) : 0;
     }
     return end;
 }
@@ -74,8 +73,8 @@ static size_t searchable(struct window *w)
         w->whole = w->len;
         return w->len;
     }
-    size_t last = bytes_find_last(w->s->text, w->len, '\n');
-    w->whole = last == w->len ? 0 : last + 1;
+    const uint8_t *last = memrchr(w->s->text, '\n', w->len);
+    w->whole = last ? (size_t)(last + 1 - w->s->text) : 0;
     size_t end = lines_before(w->s->text, w->whole, w->s->context);
     if (end > w->at || w->s->room < SCAN_WINDOW_MAX)
         return end > w->at ? end : w->at;
@@ -96,10 +95,18 @@ static int grow(struct scan *s)
     return 0;
 }
 
+static uint64_t count_newlines(const uint8_t *s, size_t n)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += s[i] == '\n';
+    return count;
+}
+
 /* The number of the line that begins at `line`; lines are asked for in order. */
 static uint64_t number_of(struct window *w, size_t line)
 {
-    w->number += bytes_count(w->s->text + w->numbered, line - w->numbered, '\n');
+    w->number += count_newlines(w->s->text + w->numbered, line - w->numbered);
     w->numbered = line;
     return w->number;
 }
@@ -123,7 +130,8 @@ static void put_context(struct buf *b, uint16_t key, const uint8_t *text, size_t
                         unsigned lines)
 {
     while (from < to && lines-- > 0) {
-        size_t n = bytes_find(text + from, to - from, '\n');
+        const uint8_t *end = memchr(text + from, '\n', to - from);
+        size_t n = end ? (size_t)(end - text) - from : to - from;
         size_t shown = n > 0 && text[from + n - 1] == '\r' ? n - 1 : n;
         put_part(b, key, text + from, shown, 0);
         from += n + 1;
@@ -182,7 +190,7 @@ static void move_on(struct window *w)
     number_of(w, from < w->numbered ? w->numbered : from);
     /* A line may have been numbered that stays in the window as context. */
     if (w->numbered > from) {
-        w->number -= bytes_count(w->s->text + from, w->numbered - from, '\n');
+        w->number -= count_newlines(w->s->text + from, w->numbered - from);
         w->numbered = from;
     }
     memmove(w->s->text, w->s->text + from, w->len - from);
@@ -198,8 +206,8 @@ int scan_file(struct scan *s, int fd, struct scan_result *result)
         int r = fill(&w, fd);
         if (r < 0)
             return r;
-        unsigned kinds = bytes_kinds(s->text, w.len);
-        result->binary = kinds & BYTES_NUL;
+        unsigned kinds = text_kinds(s->text, w.len);
+        result->binary = kinds & TEXT_NUL;
         if (result->binary)
             return 0;
         size_t end = searchable(&w);

@@ -85,7 +85,7 @@ static int look(struct search *s, struct seeker *mine, int fd, const char *path,
                          "pattern: %s (%.300s, line %llu): make it simpler; a repeat within a "
                          "repeat, as in (a+)+, is "
                          "the usual cause",
-                         matcher_why(mine->scan.matcher), path,
+                         matcher_error(mine->scan.matcher), path,
                          (unsigned long long)found.failed_line);
     }
     *ret_unreadable = r < 0 && r != -ENOMEM;
