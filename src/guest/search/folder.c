@@ -1,3 +1,4 @@
+/* Reading the names in a folder, and sorting them. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -6,9 +7,8 @@
 #include <sys/stat.h>
 
 #include "cleanup.h"
-#include "folder.h"
-#include "ignore.h"
 #include "sys.h"
+#include "tree_walk.h"
 #include "banned.h"
 
 #define NAMES_MAX (1u << 31) /* bytes of the names in one folder */
@@ -58,7 +58,7 @@ void folder_release(struct folder *f)
     free(f);
 }
 
-static uint8_t type_of(int fd, const struct kernel_entry *k)
+static uint8_t entry_type(int fd, const struct kernel_entry *k)
 {
     mode_t mode = DTTOIF(k->type);
     struct stat st;
@@ -71,7 +71,8 @@ static uint8_t type_of(int fd, const struct kernel_entry *k)
 }
 
 /* Makes room for what one block of the kernel's entries can need at most. */
-static int make_room(struct folder *f, size_t *room_names, size_t *room_entries, size_t block)
+static int folder_make_room(struct folder *f, size_t *room_names, size_t *room_entries,
+                            size_t block)
 {
     size_t names = f->n_names + block, entries = f->count + block / sizeof(struct kernel_entry);
     if (names > NAMES_MAX)
@@ -95,61 +96,51 @@ static int make_room(struct folder *f, size_t *room_names, size_t *room_entries,
     return 0;
 }
 
-static bool is_self(const char *name)
-{
-    return name[0] == '.' && (name[1] == 0 || (name[1] == '.' && name[2] == 0));
-}
-
-static void take(struct folder *f, int fd, const struct kernel_entry *k, unsigned *interest)
-{
-    if (is_self(k->name))
-        return;
-    size_t n = strlen(k->name);
-    *interest |= ignore_interest(k->name, n);
-    f->entries[f->count++] =
-        (struct entry){.name = (uint32_t)f->n_names, .n = (uint16_t)n, .type = type_of(fd, k)};
-    memcpy(f->names + f->n_names, k->name, n + 1);
-    f->n_names += n + 1;
-}
-
-int folder_read(struct folder *f, int fd, void *scratch, size_t size, unsigned *ret_interest)
+int folder_read(struct folder *f, int fd, void *scratch, size_t size, unsigned *ret_ignore_files)
 {
     size_t room_names = 0, room_entries = 0;
-    unsigned interest = 0;
+    unsigned ignore_files = 0;
     for (;;) {
         ssize_t n = sys_getdents64(fd, scratch, size);
         if (n <= 0) {
-            *ret_interest = interest;
+            *ret_ignore_files = ignore_files;
             return n < 0 ? -errno : 0;
         }
-        int r = make_room(f, &room_names, &room_entries, (size_t)n);
+        int r = folder_make_room(f, &room_names, &room_entries, (size_t)n);
         if (r < 0)
             return r;
-        for (ssize_t at = 0; at < n;) {
-            const struct kernel_entry *k = (const void *)((const char *)scratch + at);
-            take(f, fd, k, &interest);
+        for (const char *at = scratch, *end = at + n; at < end;) {
+            const struct kernel_entry *k = (const void *)at;
             at += k->size;
+            if (strcmp(k->name, ".") == 0 || strcmp(k->name, "..") == 0)
+                continue;
+            size_t n_name = strlen(k->name);
+            ignore_files |= ignore_file_bit(k->name, n_name);
+            f->entries[f->count++] = (struct entry){
+                .name = (uint32_t)f->n_names, .n = (uint16_t)n_name, .type = entry_type(fd, k)};
+            memcpy(f->names + f->n_names, k->name, n_name + 1);
+            f->n_names += n_name + 1;
         }
     }
 }
 
 /* Entries are sorted by the first eight bytes of their names as a number, which is nearly always
  * enough. */
-struct key {
+struct sort_key {
     uint64_t head;
     const char *name;
     struct entry entry;
 };
 
-static int compare(const void *a, const void *b)
+static int sort_key_compare(const void *a, const void *b)
 {
-    const struct key *x = a, *y = b;
+    const struct sort_key *x = a, *y = b;
     if (x->head != y->head)
         return x->head < y->head ? -1 : 1;
     return strcmp(x->name, y->name);
 }
 
-static uint64_t head_of(const char *name, size_t n)
+static uint64_t sort_key_head(const char *name, size_t n)
 {
     uint64_t head = 0;
     for (size_t i = 0; i < 8; i++)
@@ -161,14 +152,14 @@ int folder_sort(struct folder *f)
 {
     if (f->count < 2)
         return 0;
-    _cleanup_free_ struct key *keys = calloc(f->count, sizeof *keys);
+    _cleanup_free_ struct sort_key *keys = calloc(f->count, sizeof *keys);
     if (!keys)
         return -ENOMEM;
     for (size_t i = 0; i < f->count; i++) {
         const struct entry *e = &f->entries[i];
-        keys[i] = (struct key){head_of(folder_name(f, e), e->n), folder_name(f, e), *e};
+        keys[i] = (struct sort_key){sort_key_head(folder_name(f, e), e->n), folder_name(f, e), *e};
     }
-    qsort(keys, f->count, sizeof *keys, compare);
+    qsort(keys, f->count, sizeof *keys, sort_key_compare);
     for (size_t i = 0; i < f->count; i++)
         f->entries[i] = keys[i].entry;
     return 0;

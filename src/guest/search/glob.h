@@ -16,7 +16,7 @@
 
 bool glob_match(const char *pattern, size_t n_pattern, const char *text, size_t n_text);
 
-/* Are there characters with a meaning in it? */
+/* True if no character of it has a special meaning. */
 bool glob_is_plain(const char *pattern, size_t n);
 
 #define GLOB_ALTERNATIVES_MAX 256

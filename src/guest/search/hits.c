@@ -10,7 +10,6 @@
 #define SLACK       256
 #define SLACK_BYTES (1u << 20)
 
-/* A path that once was an end. */
 struct hits_end {
     struct hits_end *next;
     char path[];
@@ -32,7 +31,7 @@ int hits_compare_paths(const char *a, const char *b)
     return x != y ? x - y : (*a != 0) - (*b != 0);
 }
 
-static int compare(const void *a, const void *b)
+static int hits_file_compare(const void *a, const void *b)
 {
     return hits_compare_paths(((const struct hits_file *)a)->path,
                               ((const struct hits_file *)b)->path);
@@ -44,7 +43,7 @@ void hits_init(struct hits *h, const struct hits_limits *limits)
     pthread_mutex_init(&h->lock, NULL);
 }
 
-static void file_free(struct hits_file *f)
+static void hits_file_free(struct hits_file *f)
 {
     free(f->path);
     buf_free(&f->frames);
@@ -53,7 +52,7 @@ static void file_free(struct hits_file *f)
 void hits_free(struct hits *h)
 {
     for (size_t i = 0; i < h->count; i++)
-        file_free(&h->list[i]);
+        hits_file_free(&h->list[i]);
     free(h->list);
     while (h->ends) {
         struct hits_end *next = h->ends->next;
@@ -63,22 +62,21 @@ void hits_free(struct hits *h)
     pthread_mutex_destroy(&h->lock);
 }
 
-static bool is_behind(const char *path, const char *end)
+static bool path_is_behind(const char *path, const char *end)
 {
     return end && hits_compare_paths(path, end) > 0;
 }
 
 unsigned hits_room(struct hits *h, const char *path)
 {
-    if (is_behind(path, atomic_load(&h->matches_end)))
+    if (path_is_behind(path, atomic_load(&h->last_path_with_matches)))
         return 0;
     return h->limits.matches > UINT_MAX ? UINT_MAX : (unsigned)h->limits.matches;
 }
 
-/* A smaller end. The one before may still be read by others, so all of them live as long as the
- * collection.
- */
-static int set_end(struct hits *h, _Atomic(const char *) *end, const char *path)
+/* Sets a smaller end. Other threads may still read the one before, so all of them live as long as
+ * the collection. */
+static int hits_set_end(struct hits *h, _Atomic(const char *) *end, const char *path)
 {
     const char *old = atomic_load(end);
     if (old && hits_compare_paths(path, old) >= 0)
@@ -94,7 +92,7 @@ static int set_end(struct hits *h, _Atomic(const char *) *end, const char *path)
     return 0;
 }
 
-static void drop_frames(struct hits *h, struct hits_file *f)
+static void hits_drop_frames(struct hits *h, struct hits_file *f)
 {
     h->kept -= f->kept;
     h->bytes -= f->frames.len;
@@ -104,7 +102,7 @@ static void drop_frames(struct hits *h, struct hits_file *f)
 }
 
 /* Drops the matches of all files behind those that fill the limits. */
-static int prune_matches(struct hits *h)
+static int hits_prune_matches(struct hits *h)
 {
     uint64_t matches = 0, bytes = 0;
     size_t i = 0;
@@ -112,32 +110,33 @@ static int prune_matches(struct hits *h)
         matches += h->list[i].kept;
         bytes += h->list[i].frames.len;
     }
-    int r = i > 0 && i < h->count ? set_end(h, &h->matches_end, h->list[i - 1].path) : 0;
+    int r = i > 0 && i < h->count ? hits_set_end(h, &h->last_path_with_matches, h->list[i - 1].path)
+                                  : 0;
     for (; i < h->count; i++)
-        drop_frames(h, &h->list[i]);
+        hits_drop_frames(h, &h->list[i]);
     return r;
 }
 
-static int prune(struct hits *h)
+static int hits_prune(struct hits *h)
 {
-    qsort(h->list, h->count, sizeof *h->list, compare);
-    int r = prune_matches(h);
+    qsort(h->list, h->count, sizeof *h->list, hits_file_compare);
+    int r = hits_prune_matches(h);
     if (r < 0 || h->count <= h->limits.files)
         return r;
     while (h->count > h->limits.files) {
         struct hits_file *last = &h->list[--h->count];
-        drop_frames(h, last);
-        file_free(last);
+        hits_drop_frames(h, last);
+        hits_file_free(last);
     }
-    return h->count > 0 ? set_end(h, &h->files_end, h->list[h->count - 1].path) : 0;
+    return h->count > 0 ? hits_set_end(h, &h->last_path_counted, h->list[h->count - 1].path) : 0;
 }
 
-static int make_room(struct hits *h)
+static int hits_make_room(struct hits *h)
 {
     const struct hits_limits *l = &h->limits;
     if (h->count > 2 * l->files + SLACK || h->kept > 2 * l->matches + SLACK ||
         h->bytes > 2 * l->bytes + SLACK_BYTES) {
-        int r = prune(h);
+        int r = hits_prune(h);
         if (r < 0)
             return r;
     }
@@ -152,13 +151,13 @@ static int make_room(struct hits *h)
     return 0;
 }
 
-static int add_locked(struct hits *h, const char *path, struct scan_result *found)
+static int hits_add_locked(struct hits *h, const char *path, struct scan_result *found)
 {
     h->files++;
     h->matches += found->count;
-    if (is_behind(path, atomic_load(&h->files_end)))
+    if (path_is_behind(path, atomic_load(&h->last_path_counted)))
         return 0;
-    int r = make_room(h);
+    int r = hits_make_room(h);
     char *copy = r < 0 ? NULL : strdup(path);
     if (!copy)
         return -ENOMEM;
@@ -174,21 +173,21 @@ int hits_add(struct hits *h, const char *path, struct scan_result *found)
     if (found->frames.failed)
         return -ENOMEM;
     pthread_mutex_lock(&h->lock);
-    int r = add_locked(h, path, found);
+    int r = hits_add_locked(h, path, found);
     pthread_mutex_unlock(&h->lock);
     buf_free(&found->frames);
     found->frames = BUF_INIT(0);
     return r;
 }
 
-struct telling {
+struct hits_sending {
     const struct hits_sink *sink;
     const struct hits_limits *limits;
     uint64_t matches, bytes;
     bool full;
 };
 
-static int tell_frames(struct telling *t, const struct hits_file *f)
+static int hits_send_frames(struct hits_sending *t, const struct hits_file *f)
 {
     struct wire_frame frame;
     for (size_t at = 0; at < f->frames.len && !t->full;) {
@@ -208,15 +207,15 @@ static int tell_frames(struct telling *t, const struct hits_file *f)
     return 0;
 }
 
-int hits_tell(struct hits *h, const struct hits_sink *sink, bool *ret_all)
+int hits_send(struct hits *h, const struct hits_sink *sink, bool *ret_all)
 {
-    struct telling t = {.sink = sink, .limits = &h->limits};
-    qsort(h->list, h->count, sizeof *h->list, compare);
+    struct hits_sending t = {.sink = sink, .limits = &h->limits};
+    qsort(h->list, h->count, sizeof *h->list, hits_file_compare);
     size_t n = h->count < h->limits.files ? h->count : h->limits.files;
     for (size_t i = 0; i < n; i++) {
         int r = sink->file(sink->data, h->list[i].path, h->list[i].count);
         if (r >= 0)
-            r = tell_frames(&t, &h->list[i]);
+            r = hits_send_frames(&t, &h->list[i]);
         if (r < 0)
             return r;
     }

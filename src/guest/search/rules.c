@@ -1,9 +1,13 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "buf.h"
 #include "glob.h"
+#include "io.h"
 #include "rules.h"
 #include "banned.h"
 
@@ -41,7 +45,7 @@ struct rules *rules_free(struct rules *r)
 }
 
 /* Blanks at the end do not count, unless a backslash stands before them. */
-static size_t without_blanks(const char *s, size_t n)
+static size_t rule_length(const char *s, size_t n)
 {
     size_t end = 0;
     for (size_t i = 0; i < n; i++) {
@@ -53,7 +57,7 @@ static size_t without_blanks(const char *s, size_t n)
     return end;
 }
 
-static int append(struct rules *r, const struct rule *rule)
+static int rules_append(struct rules *r, const struct rule *rule)
 {
     if (r->count == r->room) {
         size_t room = r->room ? 2 * r->room : 8;
@@ -69,24 +73,12 @@ static int append(struct rules *r, const struct rule *rule)
     return 0;
 }
 
-static void classify(struct rule *rule)
-{
-    if (glob_is_plain(rule->text, rule->n))
-        rule->kind = PLAIN;
-    else if (!rule->anchored && rule->text[0] == '*' && glob_is_plain(rule->text + 1, rule->n - 1))
-        rule->kind = SUFFIX;
-    else
-        rule->kind = GLOB;
-    while (rule->anchored && rule->plain < rule->n && glob_is_plain(rule->text + rule->plain, 1))
-        rule->plain++;
-}
-
 int rules_add(struct rules *r, const char *s, size_t n)
 {
     struct rule rule = {0};
     if (n > 0 && s[0] == '#')
         return 0;
-    n = without_blanks(s, n);
+    n = rule_length(s, n);
     if (n > 0 && s[0] == '!') {
         rule.keeps = true;
         s++, n--;
@@ -105,8 +97,15 @@ int rules_add(struct rules *r, const char *s, size_t n)
         return -ENOMEM;
     memcpy(rule.text, s, n);
     rule.n = n;
-    classify(&rule);
-    int failed = append(r, &rule);
+    if (glob_is_plain(rule.text, n))
+        rule.kind = PLAIN;
+    else if (!rule.anchored && s[0] == '*' && glob_is_plain(rule.text + 1, n - 1))
+        rule.kind = SUFFIX;
+    else
+        rule.kind = GLOB;
+    while (rule.anchored && rule.plain < n && glob_is_plain(rule.text + rule.plain, 1))
+        rule.plain++;
+    int failed = rules_append(r, &rule);
     if (failed < 0)
         free(rule.text);
     return failed;
@@ -152,8 +151,8 @@ static bool rule_matches(const struct rule *rule, const char *s, size_t n)
     }
 }
 
-enum rules_say rules_match(const struct rules *r, const char *path, size_t n, size_t n_name,
-                           bool is_folder)
+enum rules_verdict rules_match(const struct rules *r, const char *path, size_t n, size_t n_name,
+                               bool is_folder)
 {
     const char *name = path + (n - n_name);
     for (size_t i = r->count; i > 0; i--) {
@@ -166,12 +165,175 @@ enum rules_say rules_match(const struct rules *r, const char *path, size_t n, si
     return RULES_NOTHING;
 }
 
-bool rules_have(const struct rules *r, enum rules_say what)
+/* A file that cannot be read, or is none, holds no rules. */
+static int ignore_load(int folder, const char *name, struct rules **ret)
 {
-    return r->have[what];
+    _cleanup_fd_ int fd =
+        openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    _cleanup_buf_ struct buf text = BUF_INIT(RULES_FILE_MAX);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return 0;
+    int r = io_read_all(fd, &text);
+    if (r < 0 && r != -ENOBUFS)
+        return r == -ENOMEM ? r : 0;
+    return rules_parse((const char *)text.data, text.len, ret);
 }
 
-size_t rules_memory(const struct rules *r)
+int ignore_extend(const struct ignore *up, int folder, unsigned has, size_t base,
+                  atomic_size_t *memory, const struct ignore **ret)
 {
-    return r->memory;
+    if (!has) {
+        *ret = up;
+        return 0;
+    }
+    struct ignore *own = calloc(1, sizeof *own);
+    if (!own)
+        return -ENOMEM;
+    *own = (struct ignore){.up = up, .base = base, .repository = has & IGNORE_HAS_GIT};
+    int r = 0;
+    if (has & IGNORE_HAS_DOT)
+        r = ignore_load(folder, ".ignore", &own->dot);
+    if (r >= 0 && has & IGNORE_HAS_GITIGNORE)
+        r = ignore_load(folder, ".gitignore", &own->git);
+    if (r >= 0 && own->repository)
+        r = ignore_load(folder, ".git/info/exclude", &own->exclude);
+    size_t needs = sizeof *own + (own->dot ? own->dot->memory : 0) +
+                   (own->git ? own->git->memory : 0) + (own->exclude ? own->exclude->memory : 0);
+    if (r >= 0 && atomic_fetch_add(memory, needs) > IGNORE_MEMORY_MAX)
+        r = -E2BIG;
+    if (r < 0) {
+        rules_free(own->dot);
+        rules_free(own->git);
+        rules_free(own->exclude);
+        free(own);
+        return r;
+    }
+    *ret = own;
+    return 0;
+}
+
+unsigned ignore_file_bit(const char *name, size_t n)
+{
+    static const struct {
+        const char *name;
+        unsigned bit;
+    } known[] = {{".ignore", IGNORE_HAS_DOT},
+                 {".gitignore", IGNORE_HAS_GITIGNORE},
+                 {".git", IGNORE_HAS_GIT}};
+    if (n < 4 || name[0] != '.')
+        return 0;
+    for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+        if (strlen(known[i].name) == n && memcmp(known[i].name, name, n) == 0)
+            return known[i].bit;
+    return 0;
+}
+
+static enum rules_verdict ignore_ask(const struct rules *rules, size_t base, const char *path,
+                                     size_t n, size_t n_name, bool is_folder)
+{
+    return rules ? rules_match(rules, path + base, n - base, n_name, is_folder) : RULES_NOTHING;
+}
+
+bool ignore_has(const struct ignore *chain, const char *path, size_t n, size_t n_name,
+                bool is_folder)
+{
+    enum rules_verdict verdict = RULES_NOTHING;
+    for (const struct ignore *i = chain; i && verdict == RULES_NOTHING; i = i->up)
+        verdict = ignore_ask(i->dot, i->base, path, n, n_name, is_folder);
+    for (const struct ignore *i = chain; i && verdict == RULES_NOTHING; i = i->up) {
+        verdict = ignore_ask(i->git, i->base, path, n, n_name, is_folder);
+        if (verdict == RULES_NOTHING)
+            verdict = ignore_ask(i->exclude, i->base, path, n, n_name, is_folder);
+        if (i->repository)
+            break;
+    }
+    return verdict == RULES_IGNORE;
+}
+
+#define GLOB_MAX 2048
+
+struct filter_adding {
+    struct rules *rules;
+    bool refuses;
+};
+
+/* `!` and `#` have their meaning in front of the whole glob alone, and blanks at its end are meant.
+ * So each alternative is written as a line that says just that. */
+static int filter_add_alternative(void *data, const char *glob, size_t n)
+{
+    struct filter_adding *a = data;
+    _cleanup_buf_ struct buf line = BUF_INIT(2 * GLOB_MAX + 8);
+    bool folder = n > 0 && glob[n - 1] == '/';
+    if (a->refuses)
+        buf_append_str(&line, "!");
+    if (n > 0 && strchr("!#", glob[0]))
+        buf_append_str(&line, "\\");
+    buf_append(&line, glob, n);
+    /* A folder is wanted for what is in it. */
+    if (folder && !a->refuses)
+        buf_append_str(&line, "**");
+    while (line.len > 0 && line.data[line.len - 1] == ' ') {
+        line.len--;
+        buf_append_str(&line, "[ ]");
+    }
+    return line.failed ? -ENOMEM : rules_add(a->rules, (const char *)line.data, line.len);
+}
+
+int filter_add(struct filter *f, const char *glob, size_t n, struct error *err)
+{
+    if (!f->rules)
+        f->rules = rules_new();
+    struct filter_adding a = {.rules = f->rules, .refuses = n > 0 && glob[0] == '!'};
+    if (a.refuses)
+        glob++, n--;
+    if (n >= 2 && memcmp(glob, "./", 2) == 0)
+        glob += 2, n -= 2;
+    if (n == 0)
+        return error_set(err, EINVAL, "glob: is empty");
+    if (n > GLOB_MAX)
+        return error_set(err, EINVAL, "glob: is longer than %d bytes", GLOB_MAX);
+    int r = f->rules ? glob_expand(glob, n, filter_add_alternative, &a) : -ENOMEM;
+    if (r == -E2BIG)
+        return error_set(err, EINVAL, "glob: its braces stand for more than %d globs",
+                         GLOB_ALTERNATIVES_MAX);
+    return r < 0 ? error_errno(err, -r, "glob") : 0;
+}
+
+void filter_free(struct filter *f)
+{
+    f->rules = rules_free(f->rules);
+}
+
+int filter_read(const struct wire_frame *f, struct filter *ret, struct error *err)
+{
+    struct filter made = {0};
+    struct wire_field field;
+    unsigned count = 0;
+    for (size_t at = 0; wire_next(f, &at, &field);) {
+        if (field.key != WIRE_K_GLOB)
+            continue;
+        int r = ++count > FILTER_GLOBS_MAX
+                    ? error_set(err, EINVAL, "glob: there are more than %d", FILTER_GLOBS_MAX)
+                    : filter_add(&made, (const char *)field.data, field.size, err);
+        if (r < 0) {
+            filter_free(&made);
+            return r;
+        }
+    }
+    *ret = made;
+    return 0;
+}
+
+enum filter_verdict filter_match(const struct filter *f, const char *path, size_t n, size_t skip,
+                                 size_t n_name, bool is_folder)
+{
+    if (!f->rules)
+        return FILTER_WANTS;
+    enum rules_verdict verdict = rules_match(f->rules, path + skip, n - skip, n_name, is_folder);
+    if (verdict == RULES_NOTHING && skip > 0)
+        verdict = rules_match(f->rules, path, n, n_name, is_folder);
+    if (verdict == RULES_KEEP)
+        return FILTER_REFUSES;
+    return verdict == RULES_IGNORE || !f->rules->have[RULES_IGNORE] ? FILTER_WANTS : FILTER_LACKS;
 }

@@ -8,10 +8,10 @@
 #include "wire.h"
 #include "banned.h"
 
-#define BEFORE_MATCH 100u /* bytes of a long line told before its match */
+#define BEFORE_MATCH 100u /* bytes of a long line shown before its match */
 
 /* The window while it is searched. */
-struct window {
+struct scan_window {
     struct scan *s;
     struct scan_result *r;
     size_t len;
@@ -38,7 +38,7 @@ void scan_free(struct scan *s)
 }
 
 /* Reads until the window is full or the file ends. */
-static int fill(struct window *w, int fd)
+static int scan_fill(struct scan_window *w, int fd)
 {
     while (w->len < w->s->room) {
         ssize_t n = read(fd, w->s->text + w->len, w->s->room - w->len);
@@ -67,7 +67,7 @@ static size_t lines_before(const uint8_t *text, size_t end, unsigned lines)
 }
 
 /* How far the window can be searched; w->at if it has to grow first. */
-static size_t searchable(struct window *w)
+static size_t scan_searchable(struct scan_window *w)
 {
     if (w->ends) {
         w->whole = w->len;
@@ -85,7 +85,7 @@ static size_t searchable(struct window *w)
     return w->len;
 }
 
-static int grow(struct scan *s)
+static int scan_grow(struct scan *s)
 {
     uint8_t *more = realloc(s->text, 2 * s->room);
     if (!more)
@@ -104,15 +104,15 @@ static uint64_t count_newlines(const uint8_t *s, size_t n)
 }
 
 /* The number of the line that begins at `line`; lines are asked for in order. */
-static uint64_t number_of(struct window *w, size_t line)
+static uint64_t scan_line_number(struct scan_window *w, size_t line)
 {
     w->number += count_newlines(w->s->text + w->numbered, line - w->numbered);
     w->numbered = line;
     return w->number;
 }
 
-/* A line of n bytes, or as much of it as is told, without half a character at either end. */
-static void put_part(struct buf *b, uint16_t key, const uint8_t *s, size_t n, size_t from)
+/* A line of n bytes, or as much of it as is shown, without half a character at either end. */
+static void scan_put_part(struct buf *b, uint16_t key, const uint8_t *s, size_t n, size_t from)
 {
     size_t shown = n - from < SCAN_LINE_SHOWN ? n - from : SCAN_LINE_SHOWN;
     if (from > 0) {
@@ -126,68 +126,63 @@ static void put_part(struct buf *b, uint16_t key, const uint8_t *s, size_t n, si
     wire_put(b, key, s + from, shown);
 }
 
-static void put_context(struct buf *b, uint16_t key, const uint8_t *text, size_t from, size_t to,
-                        unsigned lines)
+static void scan_put_context(struct buf *b, uint16_t key, const uint8_t *text, size_t from,
+                             size_t to, unsigned lines)
 {
     while (from < to && lines-- > 0) {
         const uint8_t *end = memchr(text + from, '\n', to - from);
         size_t n = end ? (size_t)(end - text) - from : to - from;
         size_t shown = n > 0 && text[from + n - 1] == '\r' ? n - 1 : n;
-        put_part(b, key, text + from, shown, 0);
+        scan_put_part(b, key, text + from, shown, 0);
         from += n + 1;
     }
 }
 
-static void put_hit(struct window *w, const struct hit *h)
+static void scan_put_hit(struct scan_window *w, const struct hit *h)
 {
     struct buf *b = &w->r->frames;
     const uint8_t *text = w->s->text;
     size_t n = h->line_end - h->line, column = h->match - h->line;
     size_t from = n > SCAN_LINE_SHOWN && column > BEFORE_MATCH ? column - BEFORE_MATCH : 0;
     size_t at = wire_begin(b, WIRE_ENTRY);
-    wire_put_u64(b, WIRE_K_LINE, number_of(w, h->line));
+    wire_put_u64(b, WIRE_K_LINE, scan_line_number(w, h->line));
     wire_put_u64(b, WIRE_K_COLUMN, column + 1);
     wire_put_u64(b, WIRE_K_SIZE, n);
-    put_part(b, WIRE_K_TEXT, text + h->line, n, from);
+    scan_put_part(b, WIRE_K_TEXT, text + h->line, n, from);
     if (w->s->context) {
-        put_context(b, WIRE_K_BEFORE, text, lines_before(text, h->line, w->s->context), h->line,
-                    w->s->context);
-        put_context(b, WIRE_K_AFTER, text, h->next, w->whole, w->s->context);
+        scan_put_context(b, WIRE_K_BEFORE, text, lines_before(text, h->line, w->s->context),
+                         h->line, w->s->context);
+        scan_put_context(b, WIRE_K_AFTER, text, h->next, w->whole, w->s->context);
     }
     wire_end(b, at);
     w->r->kept++;
 }
 
-static int search(struct window *w, size_t end, unsigned kinds)
+static int scan_search(struct scan_window *w, size_t end, unsigned kinds)
 {
     struct hit h;
     int r;
     while ((r = matcher_next(w->s->matcher, w->s->text, end, kinds, w->at, &h)) > 0) {
         w->r->count++;
         if (w->r->kept < w->r->keep_max && w->r->frames.len < w->r->bytes_max)
-            put_hit(w, &h);
+            scan_put_hit(w, &h);
         w->at = h.next;
     }
     if (r < 0)
-        w->r->failed_line = number_of(w, h.line);
+        w->r->failed_line = scan_line_number(w, h.line);
     w->at = end;
     return r;
 }
 
-/* What of the window is to stay before the first line that was not searched: the context lines,
+/* Moves the window on to the first line that was not searched. The context lines before it stay,
  * unless they fill a window that cannot grow, or a line was split there. */
-static size_t stays_from(const struct window *w)
+static void scan_move_on(struct scan_window *w)
 {
     size_t from = lines_before(w->s->text, w->at, w->s->context);
     bool split = w->at > 0 && w->s->text[w->at - 1] != '\n';
-    bool fills = w->at - from > w->s->room / 2 && w->s->room >= SCAN_WINDOW_MAX;
-    return split || fills ? w->at : from;
-}
-
-static void move_on(struct window *w)
-{
-    size_t from = stays_from(w);
-    number_of(w, from < w->numbered ? w->numbered : from);
+    if (split || (w->at - from > w->s->room / 2 && w->s->room >= SCAN_WINDOW_MAX))
+        from = w->at;
+    scan_line_number(w, from < w->numbered ? w->numbered : from);
     /* A line may have been numbered that stays in the window as context. */
     if (w->numbered > from) {
         w->number -= count_newlines(w->s->text + from, w->numbered - from);
@@ -201,28 +196,28 @@ static void move_on(struct window *w)
 
 int scan_file(struct scan *s, int fd, struct scan_result *result)
 {
-    struct window w = {.s = s, .r = result, .number = 1};
+    struct scan_window w = {.s = s, .r = result, .number = 1};
     for (;;) {
-        int r = fill(&w, fd);
+        int r = scan_fill(&w, fd);
         if (r < 0)
             return r;
         unsigned kinds = text_kinds(s->text, w.len);
         result->binary = kinds & TEXT_NUL;
         if (result->binary)
             return 0;
-        size_t end = searchable(&w);
+        size_t end = scan_searchable(&w);
         if (end == w.at && !w.ends) {
-            r = grow(s);
+            r = scan_grow(s);
             if (r < 0)
                 return r;
             continue;
         }
-        r = search(&w, end, kinds);
+        r = scan_search(&w, end, kinds);
         if (r < 0 || w.ends)
             return r;
         result->partly |= w.bytes >= s->file_max;
         if (w.bytes >= s->file_max)
             return 0;
-        move_on(&w);
+        scan_move_on(&w);
     }
 }

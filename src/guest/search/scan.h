@@ -6,7 +6,7 @@
  * behind it. Then the window moves on, with the context lines before. It grows for long lines, up
  * to a limit; a line longer than that is searched in pieces.
  *
- * A file with a NUL byte in the window is binary and left there, as rg does it.
+ * A file with a NUL byte in the window is binary: the scan ends there, as in rg.
  */
 #pragma once
 
@@ -19,7 +19,7 @@
 
 #define SCAN_WINDOW_FIRST (256u << 10)
 #define SCAN_WINDOW_MAX   (8u << 20)
-#define SCAN_LINE_SHOWN   400u /* bytes of a line that are told */
+#define SCAN_LINE_SHOWN   400u /* bytes of a line that are shown */
 #define SCAN_CONTEXT_MAX  20u
 #define SCAN_FILE_MAX     (1ull << 30) /* bytes of one file that are searched */
 
@@ -37,12 +37,12 @@ struct scan_result {
     size_t bytes_max;  /* and until how many bytes of frames there are */
     unsigned kept;     /* out: how many were */
     struct buf frames; /* an ENTRY for each, see docs/protocol.md */
-    bool binary;       /* it was left at a NUL byte */
+    bool binary;       /* the scan ended at a NUL byte */
     bool partly; /* it is larger than what is searched, or has a line that was searched in pieces */
     uint64_t failed_line; /* if -E2BIG: the line for which the pattern needs too much */
 };
 
-/* `matcher` becomes the scan's. */
+/* Takes the matcher. */
 int scan_init(struct scan *s, struct matcher *matcher, unsigned context, uint64_t file_max);
 void scan_free(struct scan *s);
 

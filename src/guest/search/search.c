@@ -7,7 +7,7 @@
 #include "file.h"
 #include "hits.h"
 #include "search.h"
-#include "sweep_thread.h"
+#include "tree_walk.h"
 #include "banned.h"
 
 #define MATCHES_DEFAULT 1000
@@ -24,74 +24,58 @@ struct search {
     uint64_t searched, binary, partly; /* files */
 };
 
-/* What one thread has for itself. */
-struct seeker {
+struct search_thread {
     struct scan scan;
-    struct sweep_path path;
+    struct entry_path path;
     uint64_t searched, binary, partly;
 };
 
-static int seeker_new(struct search *s, struct seeker **ret)
+static int search_thread_new(struct search *s, struct search_thread **ret)
 {
-    struct seeker *mine = calloc(1, sizeof *mine);
+    struct search_thread *t = calloc(1, sizeof *t);
     struct matcher *matcher = NULL;
-    int r = mine ? matcher_new(s->pattern, &matcher) : -ENOMEM;
+    int r = t ? matcher_new(s->pattern, &matcher) : -ENOMEM;
     if (r >= 0)
-        r = scan_init(&mine->scan, matcher, s->context, s->file_max);
+        r = scan_init(&t->scan, matcher, s->context, s->file_max);
     if (r < 0) {
         matcher_free(matcher);
-        free(mine);
+        free(t);
         return r;
     }
-    *ret = mine;
+    *ret = t;
     return 0;
 }
 
-static void seeker_end(struct search *s, struct seeker *mine)
+static void search_thread_free(struct search *s, struct search_thread *t)
 {
-    s->searched += mine->searched;
-    s->binary += mine->binary;
-    s->partly += mine->partly;
-    scan_free(&mine->scan);
-    free(mine->path.text);
-    free(mine);
+    s->searched += t->searched;
+    s->binary += t->binary;
+    s->partly += t->partly;
+    scan_free(&t->scan);
+    free(t->path.text);
+    free(t);
 }
 
-static int begin(struct sweep *w, void **ret)
-{
-    struct seeker *mine;
-    int r = seeker_new(w->data, &mine);
-    if (r >= 0)
-        *ret = mine;
-    return r;
-}
-
-static void end(struct sweep *w, void *mine)
-{
-    seeker_end(w->data, mine);
-}
-
-/* One open file. `*ret_unreadable` if it could not be read; a failure is of the search. */
-static int look(struct search *s, struct seeker *mine, int fd, const char *path,
-                bool *ret_unreadable, struct error *err)
+/* One open file. *ret_unreadable if it could not be read; an error ends the search. */
+static int search_file(struct search *s, struct search_thread *t, int fd, const char *path,
+                       bool *ret_unreadable, struct error *err)
 {
     struct scan_result found = {.keep_max = hits_room(&s->hits, path),
                                 .bytes_max = s->hits.limits.bytes,
                                 .frames = BUF_INIT(s->hits.limits.bytes + WIRE_BODY_MAX)};
-    int r = scan_file(&mine->scan, fd, &found);
+    int r = scan_file(&t->scan, fd, &found);
     if (r == -E2BIG) {
         buf_free(&found.frames);
         return error_set(err, E2BIG,
                          "pattern: %s (%.300s, line %llu): make it simpler; a repeat within a "
-                         "repeat, as in (a+)+, is "
-                         "the usual cause",
-                         matcher_error(mine->scan.matcher), path,
+                         "repeat, as in (a+)+, is the usual cause",
+                         matcher_error(t->scan.matcher), path,
                          (unsigned long long)found.failed_line);
     }
     *ret_unreadable = r < 0 && r != -ENOMEM;
-    mine->searched += r >= 0 && !(found.binary && found.count == 0);
-    mine->binary += r >= 0 && found.binary;
-    mine->partly += r >= 0 && found.partly;
+    t->searched += r >= 0 && !(found.binary && found.count == 0);
+    t->binary += r >= 0 && found.binary;
+    t->partly += r >= 0 && found.partly;
     if (r < 0 || found.count == 0) {
         buf_free(&found.frames);
         return r == -ENOMEM ? error_errno(err, ENOMEM, "%.400s", path) : 0;
@@ -100,39 +84,50 @@ static int look(struct search *s, struct seeker *mine, int fd, const char *path,
     return r < 0 ? error_errno(err, -r, "%.400s", path) : 0;
 }
 
-/* The type that the folder told may be another by now: so nothing is waited for, and no link is
- * followed. */
-static int open_file(int folder, const char *name)
+static int search_walk_begin(struct tree_walk *w, void **ret_state)
 {
-    return openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    struct search_thread *t;
+    int r = search_thread_new(w->data, &t);
+    if (r >= 0)
+        *ret_state = t;
+    return r;
 }
 
-static int files(struct sweep *w, void *data, const struct folder *f, int folder, size_t first,
-                 size_t count)
+static void search_walk_end(struct tree_walk *w, void *state)
 {
-    struct search *s = w->data;
-    struct seeker *mine = data;
-    if (sweep_path_reserve(&mine->path, f) < 0)
+    search_thread_free(w->data, state);
+}
+
+static int search_walk_files(struct tree_walk *w, void *state, const struct folder *f, int folder,
+                             size_t first, size_t count)
+{
+    struct search_thread *t = state;
+    if (entry_path_set_folder(&t->path, f) < 0)
         return -ENOMEM;
     for (size_t i = first; i < first + count; i++) {
         const struct entry *e = &f->entries[i];
-        _cleanup_fd_ int fd = open_file(folder, folder_name(f, e));
+        const char *name = folder_name(f, e);
+        /* The entry may have become a link or a FIFO since the folder was read: never follow or
+         * wait. */
+        _cleanup_fd_ int fd =
+            openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
         if (fd < 0) {
             atomic_fetch_add(&w->unreadable, errno != ENOENT && errno != ELOOP);
             continue;
         }
         struct error err = {0};
         bool unreadable = false;
-        sweep_path_set(&mine->path, f, folder_name(f, e), e->n);
-        int r = look(s, mine, fd, mine->path.text, &unreadable, &err);
+        entry_path_set_name(&t->path, f, name, e->n);
+        int r = search_file(w->data, t, fd, t->path.text, &unreadable, &err);
         atomic_fetch_add(&w->unreadable, unreadable);
         if (r < 0)
-            return sweep_fail(w, r, &err);
+            return tree_walk_fail(w, r, &err);
     }
     return 0;
 }
 
-static const struct sweep_user user = {.begin = begin, .end = end, .files = files};
+static const struct tree_walk_ops OPS = {
+    .thread_begin = search_walk_begin, .thread_end = search_walk_end, .files = search_walk_files};
 
 static uint64_t bounded(const struct wire_frame *f, uint16_t key, uint64_t fallback, uint64_t max)
 {
@@ -140,7 +135,7 @@ static uint64_t bounded(const struct wire_frame *f, uint16_t key, uint64_t fallb
     return v < 1 ? 1 : v > max ? max : v;
 }
 
-static int read_request(struct search *s, const struct wire_frame *f, struct error *err)
+static int search_read_request(struct search *s, const struct wire_frame *f, struct error *err)
 {
     struct wire_field text;
     if (!wire_find(f, WIRE_K_PATTERN, &text))
@@ -158,7 +153,7 @@ static int read_request(struct search *s, const struct wire_frame *f, struct err
     return pattern_compile((const char *)text.data, text.size, &o, &s->pattern, err);
 }
 
-static int tell_file(void *data, const char *path, uint64_t count)
+static int search_put_file(void *data, const char *path, uint64_t count)
 {
     struct file_call *c = data;
     size_t at = wire_begin(&c->out, WIRE_ENTRY);
@@ -168,18 +163,18 @@ static int tell_file(void *data, const char *path, uint64_t count)
     return c->out.len > WIRE_DATA_MAX ? file_send(c) : 0;
 }
 
-static int tell_frame(void *data, const uint8_t *frame, size_t n)
+static int search_put_frame(void *data, const uint8_t *frame, size_t n)
 {
     struct file_call *c = data;
     buf_append(&c->out, frame, n);
     return c->out.len > WIRE_DATA_MAX ? file_send(c) : 0;
 }
 
-static int tell(struct search *s, struct file_call *c, uint64_t unreadable)
+static int search_answer(struct search *s, struct file_call *c, uint64_t unreadable)
 {
-    const struct hits_sink sink = {tell_file, tell_frame, c};
+    const struct hits_sink sink = {search_put_file, search_put_frame, c};
     bool all = true;
-    int r = hits_tell(&s->hits, &sink, &all);
+    int r = hits_send(&s->hits, &sink, &all);
     if (r < 0)
         return r;
     size_t at = wire_begin(&c->out, WIRE_RESULT);
@@ -200,34 +195,31 @@ static int search_one(struct search *s, struct file_call *c, struct error *err)
 {
     _cleanup_fd_ int fd = -1;
     struct stat st;
-    struct seeker *mine;
+    struct search_thread *t;
     bool unreadable = false;
     int r = file_open_regular(c, &fd, &st, err);
     if (r < 0)
         return r;
-    r = seeker_new(s, &mine);
+    r = search_thread_new(s, &t);
     if (r < 0)
         return error_errno(err, -r, "%.400s", c->path);
-    r = look(s, mine, fd, c->path, &unreadable, err);
-    seeker_end(s, mine);
-    return r < 0 ? r : tell(s, c, unreadable);
+    r = search_file(s, t, fd, c->path, &unreadable, err);
+    search_thread_free(s, t);
+    return r < 0 ? r : search_answer(s, c, unreadable);
 }
 
-static int search_below(struct search *s, struct file_call *c, struct error *err)
-{
-    struct sweep w = {.user = &user, .data = s};
-    int r = sweep_open(&w, c, err);
-    if (r == -ENOTDIR)
-        return search_one(s, c, err);
-    if (r >= 0)
-        r = sweep_run(&w, c, err);
-    return r < 0 ? r : tell(s, c, w.unreadable);
-}
-
-/* Like all requests, in a process of its own: what it holds needs no giving back. */
+/* Runs in a worker process: what it allocates ends with that. */
 int search_files(struct file_call *c, struct error *err)
 {
     struct search s = {0};
-    int r = read_request(&s, &c->request, err);
-    return r < 0 ? r : search_below(&s, c, err);
+    struct tree_walk w = {.ops = &OPS, .data = &s};
+    int r = search_read_request(&s, &c->request, err);
+    if (r < 0)
+        return r;
+    r = tree_walk_open(&w, c, err);
+    if (r == -ENOTDIR)
+        return search_one(&s, c, err);
+    if (r >= 0)
+        r = tree_walk_run(&w, c, err);
+    return r < 0 ? r : search_answer(&s, c, w.unreadable);
 }

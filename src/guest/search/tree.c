@@ -2,7 +2,7 @@
  * TREE: the names beneath a folder, in the order of a walk.
  *
  * If there are more than asked for, those nearer to the folder come first: all of a depth before
- * any that lie deeper, so that what is told gives a picture of the whole. The rest is counted.
+ * any that lie deeper, so that the list gives a picture of the whole. The rest is counted.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,22 +13,22 @@
 #include "file.h"
 #include "relpath.h"
 #include "search.h"
-#include "sweep.h"
+#include "tree_walk.h"
 #include "banned.h"
 
 #define KEEP_MAX      2000000u
 #define LIMIT_DEFAULT 1000
 #define DEPTHS        (RELPATH_MAX / 2 + 2) /* more levels do not fit a path */
 
-static const struct sweep_user user = {.keeps = true, .everything = true};
+static const struct tree_walk_ops OPS = {.keeps = true, .everything = true};
 
 struct tree {
     struct file_call *call;
-    const struct sweep *sweep;
+    const struct tree_walk *walk;
     bool sizes;
-    unsigned depth; /* all entries of this depth and above are told, */
+    unsigned depth; /* all entries of this depth and above are listed, */
     uint64_t more;  /* and so many of the next */
-    uint64_t told;
+    uint64_t listed;
     struct buf path;
 };
 
@@ -40,7 +40,7 @@ struct level {
 };
 
 /* How many entries there are of each depth, 1 being the first. */
-static void count_depths(const struct folder *top, uint64_t *counts, struct level *stack)
+static void tree_count_depths(const struct folder *top, uint64_t *counts, struct level *stack)
 {
     size_t n = 0;
     stack[n++] = (struct level){.folder = top};
@@ -57,7 +57,7 @@ static void count_depths(const struct folder *top, uint64_t *counts, struct leve
     }
 }
 
-static void choose_depth(struct tree *t, const uint64_t *counts, uint64_t limit)
+static void tree_choose_depth(struct tree *t, const uint64_t *counts, uint64_t limit)
 {
     unsigned depth = 0;
     while (depth + 1 < DEPTHS && counts[depth + 1] <= limit) {
@@ -68,7 +68,7 @@ static void choose_depth(struct tree *t, const uint64_t *counts, uint64_t limit)
     t->more = limit;
 }
 
-static bool is_told(struct tree *t, const struct folder *f, const struct entry *e)
+static bool tree_lists(struct tree *t, const struct folder *f, const struct entry *e)
 {
     unsigned depth = f->depth + 1;
     if (e->unlisted || depth > t->depth + 1 || (depth == t->depth + 1 && t->more == 0))
@@ -77,28 +77,22 @@ static bool is_told(struct tree *t, const struct folder *f, const struct entry *
     return true;
 }
 
-static void put_target(struct buf *b, int fd, const char *name)
-{
-    char target[PATH_MAX];
-    ssize_t n = readlinkat(fd, name, target, sizeof target);
-    if (n >= 0)
-        wire_put(b, WIRE_K_TARGET, target, (size_t)n);
-}
-
-/* What only a look at the entry itself tells: nothing, if it is gone. */
-static void put_details(struct tree *t, struct level *l, const struct entry *e)
+/* The fields that need a look at the entry itself: none, if it is gone. */
+static void tree_put_details(struct tree *t, struct level *l, const struct entry *e)
 {
     const char *name = folder_name(l->folder, e);
+    char target[PATH_MAX];
     struct stat st;
-    if (l->fd < 0 && sweep_open_folder(t->sweep, l->folder, &l->fd) < 0)
+    if (l->fd < 0 && tree_walk_open_folder(t->walk, l->folder, &l->fd) < 0)
         return;
-    if (e->type == ENTRY_LINK)
-        put_target(&t->call->out, l->fd, name);
+    ssize_t n = e->type == ENTRY_LINK ? readlinkat(l->fd, name, target, sizeof target) : -1;
+    if (n >= 0)
+        wire_put(&t->call->out, WIRE_K_TARGET, target, (size_t)n);
     if (t->sizes && fstatat(l->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
         file_put_stat(&t->call->out, &st);
 }
 
-static int put_entry(struct tree *t, struct level *l, const struct entry *e)
+static int tree_put_entry(struct tree *t, struct level *l, const struct entry *e)
 {
     struct buf *b = &t->call->out;
     size_t at = wire_begin(b, WIRE_ENTRY);
@@ -107,31 +101,25 @@ static int put_entry(struct tree *t, struct level *l, const struct entry *e)
     wire_put(b, WIRE_K_PATH, t->path.data, t->path.len);
     wire_put_u64(b, WIRE_K_KIND, e->type);
     if (t->sizes || e->type == ENTRY_LINK)
-        put_details(t, l, e);
+        tree_put_details(t, l, e);
     wire_end(b, at);
-    t->told++;
+    t->listed++;
     return b->len > WIRE_DATA_MAX ? file_send(t->call) : 0;
 }
 
-/* The path of the folder, for put_entry to add names to. */
-static void set_path(struct tree *t, const struct folder *f)
+/* Entries of the folder on top, up to and with the next folder in it; that one is put on top. */
+static int tree_step(struct tree *t, struct level *stack, size_t *n)
 {
+    struct level *l = &stack[*n - 1];
+    const struct folder *f = l->folder;
     t->path.len = 0;
     if (f->n_path > 0) {
         buf_append(&t->path, f->path, f->n_path);
         buf_append_str(&t->path, "/");
     }
-}
-
-/* Entries of the folder on top, up to and with the next folder in it; that one is put on top. */
-static int step(struct tree *t, struct level *stack, size_t *n)
-{
-    struct level *l = &stack[*n - 1];
-    const struct folder *f = l->folder;
-    set_path(t, f);
     while (l->entry < f->count) {
         const struct entry *e = &f->entries[l->entry++];
-        int r = is_told(t, f, e) ? put_entry(t, l, e) : 0;
+        int r = tree_lists(t, f, e) ? tree_put_entry(t, l, e) : 0;
         if (r < 0)
             return r;
         if (e->type == ENTRY_FOLDER && l->child < f->n_children && *n < DEPTHS &&
@@ -145,35 +133,28 @@ static int step(struct tree *t, struct level *stack, size_t *n)
     return 0;
 }
 
-static int tell(struct tree *t, uint64_t limit)
+static int tree_answer(struct tree *t, uint64_t limit)
 {
+    const struct tree_walk *w = t->walk;
     _cleanup_free_ struct level *stack = calloc(DEPTHS, sizeof *stack);
     _cleanup_free_ uint64_t *counts = calloc(DEPTHS + 2, sizeof *counts);
     if (!stack || !counts)
         return -ENOMEM;
-    count_depths(t->sweep->top, counts, stack);
-    choose_depth(t, counts, limit);
-    size_t n = 1;
-    int r = 0;
-    stack[0] = (struct level){.folder = t->sweep->top, .fd = -1};
-    while (n > 0 && r >= 0)
-        r = step(t, stack, &n);
-    return r;
-}
-
-static int answer(struct tree *t, uint64_t limit)
-{
-    const struct sweep *w = t->sweep;
-    int r = tell(t, limit);
-    if (r < 0)
-        return r;
+    tree_count_depths(w->top, counts, stack);
+    tree_choose_depth(t, counts, limit);
+    stack[0] = (struct level){.folder = w->top, .fd = -1};
+    for (size_t n = 1; n > 0;) {
+        int r = tree_step(t, stack, &n);
+        if (r < 0)
+            return r;
+    }
     uint64_t count = w->kept + w->unkept;
     struct buf *b = &t->call->out;
     size_t at = wire_begin(b, WIRE_RESULT);
     wire_put_u64(b, WIRE_K_COUNT, count);
-    wire_put_u64(b, WIRE_K_REST, count - t->told);
+    wire_put_u64(b, WIRE_K_REST, count - t->listed);
     wire_put_u64(b, WIRE_K_UNREADABLE, w->unreadable);
-    if (count > t->told)
+    if (count > t->listed)
         wire_put_u64(b, WIRE_K_TOO_MANY, 1);
     wire_end(b, at);
     return 0;
@@ -182,13 +163,13 @@ static int answer(struct tree *t, uint64_t limit)
 int search_tree(struct file_call *c, struct error *err)
 {
     uint64_t limit = wire_find_u64(&c->request, WIRE_K_LIMIT_ENTRIES, LIMIT_DEFAULT);
-    struct sweep w = {.user = &user, .keep_max = KEEP_MAX};
-    struct tree t = {.call = c, .sweep = &w, .path = BUF_INIT(2 * RELPATH_MAX)};
+    struct tree_walk w = {.ops = &OPS, .keep_max = KEEP_MAX};
+    struct tree t = {.call = c, .walk = &w, .path = BUF_INIT(2 * RELPATH_MAX)};
     t.sizes = wire_find_u64(&c->request, WIRE_K_SIZES, 0);
-    int r = sweep_open(&w, c, err);
+    int r = tree_walk_open(&w, c, err);
     if (r >= 0)
-        r = sweep_run(&w, c, err);
-    if (r >= 0 && answer(&t, limit) < 0)
+        r = tree_walk_run(&w, c, err);
+    if (r >= 0 && tree_answer(&t, limit) < 0)
         r = error_errno(err, ENOMEM, "%.400s", c->path);
     return r;
 }

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "search/filter.h"
 #include "search/glob.h"
 #include "search/rules.h"
 
@@ -132,12 +131,12 @@ static void expansion_ends(void **state)
     assert_int_equal(n, 256);
 }
 
-static enum rules_say say(const char *text, const char *path, bool folder)
+static enum rules_verdict say(const char *text, const char *path, bool folder)
 {
     struct rules *r;
     const char *slash = strrchr(path, '/');
     assert_int_equal(rules_parse(text, strlen(text), &r), 0);
-    enum rules_say said =
+    enum rules_verdict said =
         rules_match(r, path, strlen(path), strlen(slash ? slash + 1 : path), folder);
     rules_free(r);
     return said;
@@ -148,7 +147,7 @@ static void rules_say_what_git_says(void **state)
     static const struct {
         const char *rules, *path;
         bool folder;
-        enum rules_say said;
+        enum rules_verdict said;
     } cases[] = {
         {"", "a", false, RULES_NOTHING},
         {"# a\n\n", "a", false, RULES_NOTHING},
@@ -185,15 +184,15 @@ static void rules_say_what_git_says(void **state)
             fail_msg("'%s' of %s", cases[i].rules, cases[i].path);
 }
 
-static enum filter_say ask(const char *const *globs, const char *path, size_t skip, bool folder)
+static enum filter_verdict ask(const char *const *globs, const char *path, size_t skip, bool folder)
 {
     struct filter f = {0};
     struct error err = {0};
     const char *slash = strrchr(path, '/');
     for (; *globs; globs++)
         assert_int_equal(filter_add(&f, *globs, strlen(*globs), &err), 0);
-    enum filter_say said =
-        filter_asks(&f, path, strlen(path), skip, strlen(slash ? slash + 1 : path), folder);
+    enum filter_verdict said =
+        filter_match(&f, path, strlen(path), skip, strlen(slash ? slash + 1 : path), folder);
     filter_free(&f);
     return said;
 }

@@ -15,7 +15,7 @@
 #include "file.h"
 #include "io.h"
 #include "search/search.h"
-#include "search/sweep.h"
+#include "search/tree_walk.h"
 
 #define FOLDERS 40
 #define FILES   100 /* in each: more than one job takes */
@@ -27,7 +27,7 @@ const char *__lsan_default_options(void)
     return "detect_leaks=0";
 }
 
-static char top[] = "/tmp/hutch-sweep-XXXXXX";
+static char top[] = "/tmp/hutch-walk-XXXXXX";
 
 static int make_tree(void **state)
 {
@@ -143,7 +143,7 @@ static void paths_become_clean(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char path[64];
         snprintf(path, sizeof path, "%s", cases[i][0]);
-        sweep_clean_path(path);
+        tree_walk_clean_path(path);
         assert_string_equal(path, cases[i][1]);
     }
 }

@@ -1,0 +1,433 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "relpath.h"
+#include "file.h"
+#include "sys.h"
+#include "tree_walk.h"
+#include "banned.h"
+
+#define BATCH      64 /* files of a folder in one job */
+#define JOBS_FIRST 256
+#define STACK_SIZE (256u << 10)
+#define SCRATCH    (64u << 10)
+#define NAME_ROOM  (64u << 10) /* no entry of getdents64 is longer, on whatever filesystem */
+
+struct tree_thread {
+    struct tree_walk *walk;
+    pthread_t thread;
+    bool started;
+    void *state; /* of the walk's user */
+    struct entry_path path;
+    char scratch[SCRATCH] __attribute__((aligned(16)));
+};
+
+int entry_path_set_folder(struct entry_path *p, const struct folder *f)
+{
+    size_t base = folder_base(f), need = base + NAME_ROOM;
+    if (p->room < need) {
+        char *more = realloc(p->text, 2 * need);
+        if (!more)
+            return -ENOMEM;
+        p->text = more;
+        p->room = 2 * need;
+    }
+    if (base > 0) {
+        memcpy(p->text, f->path, base - 1);
+        p->text[base - 1] = '/';
+    }
+    return 0;
+}
+
+size_t entry_path_set_name(struct entry_path *p, const struct folder *f, const char *name, size_t n)
+{
+    memcpy(p->text + folder_base(f), name, n + 1);
+    return folder_base(f) + n;
+}
+
+void tree_walk_clean_path(char *path)
+{
+    char *from = path, *to = path;
+    while (*from) {
+        size_t n = strcspn(from, "/");
+        char *next = from + n + (from[n] == '/');
+        bool up = n == 2 && memcmp(from, "..", 2) == 0;
+        /* The component before, if it is one that `..` can take back. */
+        char *back = to;
+        while (up && back > path && back[-1] != '/')
+            back--;
+        if (up && back < to && strncmp(back, "..", (size_t)(to - back)) != 0) {
+            to = back > path ? back - 1 : back;
+        } else if (n > 0 && !(n == 1 && *from == '.')) {
+            if (to > path)
+                *to++ = '/';
+            memmove(to, from, n);
+            to += n;
+        }
+        from = next;
+    }
+    *to = 0;
+}
+
+/* -ENOMEM. */
+static int tree_walk_push(struct tree_walk *w, const struct tree_job *list, size_t n)
+{
+    if (n == 0)
+        return 0;
+    int r = 0;
+    pthread_mutex_lock(&w->lock);
+    size_t room = w->room ? w->room : JOBS_FIRST;
+    while (room - w->n_jobs < n)
+        room *= 2;
+    if (room != w->room) {
+        struct tree_job *more = reallocarray(w->jobs, room, sizeof *more);
+        r = more ? 0 : -ENOMEM;
+        if (more) {
+            w->jobs = more;
+            w->room = room;
+        }
+    }
+    if (r >= 0) {
+        memcpy(w->jobs + w->n_jobs, list, n * sizeof *list);
+        w->n_jobs += n;
+        if (n == 1)
+            pthread_cond_signal(&w->more);
+        else
+            pthread_cond_broadcast(&w->more);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return r;
+}
+
+/* Waits for a job; the one taken before it is done (`again`). False: there will be no more. */
+static bool tree_walk_take(struct tree_walk *w, bool again, struct tree_job *ret)
+{
+    pthread_mutex_lock(&w->lock);
+    if (again)
+        w->busy--;
+    while (w->n_jobs == 0 && w->busy > 0 && !w->ended)
+        pthread_cond_wait(&w->more, &w->lock);
+    bool got = w->n_jobs > 0 && !w->ended;
+    if (got) {
+        *ret = w->jobs[--w->n_jobs];
+        w->busy++;
+    } else {
+        w->ended = true;
+        pthread_cond_broadcast(&w->more);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return got;
+}
+
+int tree_walk_fail(struct tree_walk *w, int code, const struct error *err)
+{
+    pthread_mutex_lock(&w->lock);
+    if (!w->failed) {
+        w->failed = code;
+        if (err)
+            w->error = *err;
+    }
+    w->ended = true;
+    pthread_cond_broadcast(&w->more);
+    pthread_mutex_unlock(&w->lock);
+    return code;
+}
+
+int tree_walk_open_folder(const struct tree_walk *w, const struct folder *f, int *ret_fd)
+{
+    const char *path = f == w->top ? "." : f->path + w->skip;
+    struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+    long fd;
+    do
+        fd = syscall(SYS_openat2, w->start, path, &how, sizeof how);
+    while (fd < 0 && (errno == EINTR || errno == EAGAIN));
+    if (fd < 0 && errno == ENAMETOOLONG) {
+        /* Longer than the kernel takes at once. */
+        _cleanup_fd_ int dir = -1;
+        int r = beneath_open_dir(w->start, path, &dir);
+        if (r < 0)
+            return r;
+        fd = openat(dir, ".", (int)how.flags);
+    }
+    if (fd < 0)
+        return -errno;
+    *ret_fd = (int)fd;
+    return 0;
+}
+
+/* Whether the walk wants the entry. Marks a folder that is only walked through. */
+static bool tree_walk_wants(struct tree_walk *w, const struct folder *f, struct entry *e,
+                            struct entry_path *path)
+{
+    const char *name = folder_name(f, e);
+    bool is_folder = e->type == ENTRY_FOLDER;
+    if (name[0] == '.' && (!w->hidden || strcmp(name, ".git") == 0))
+        return false;
+    if (!w->ops->everything && !is_folder && e->type != ENTRY_FILE)
+        return false;
+    if (!f->ignore && !w->filter.rules)
+        return true;
+    size_t n = entry_path_set_name(path, f, name, e->n);
+    if (f->ignore && ignore_has(f->ignore, path->text, n, e->n, is_folder))
+        return false;
+    enum filter_verdict verdict = filter_match(&w->filter, path->text, n, w->skip, e->n, is_folder);
+    e->unlisted = is_folder && verdict == FILTER_LACKS;
+    return verdict == FILTER_WANTS || e->unlisted;
+}
+
+static int tree_walk_push_folders(struct tree_walk *w, struct folder *f)
+{
+    size_t n = 0, count = 0;
+    for (size_t i = 0; i < f->count; i++)
+        n += f->entries[i].type == ENTRY_FOLDER;
+    if (n == 0 || (w->depth_max > 0 && f->depth + 1 >= w->depth_max))
+        return 0;
+    _cleanup_free_ struct tree_job *jobs = calloc(n, sizeof *jobs);
+    f->children = w->ops->keeps ? calloc(n, sizeof(struct folder *)) : NULL;
+    if (!jobs || (w->ops->keeps && !f->children))
+        return -ENOMEM;
+    /* From the last to the first, so that the first is on top. */
+    for (size_t i = f->count; i > 0; i--) {
+        const struct entry *e = &f->entries[i - 1];
+        if (e->type != ENTRY_FOLDER)
+            continue;
+        struct folder *child = folder_new(f, folder_name(f, e), e->n);
+        if (!child)
+            return -ENOMEM;
+        if (f->children) {
+            atomic_fetch_add(&child->uses, 1);
+            f->children[n - 1 - count] = child;
+        }
+        jobs[count++] = (struct tree_job){.folder = child};
+    }
+    f->n_children = f->children ? n : 0;
+    return tree_walk_push(w, jobs, n);
+}
+
+/* Passes the first batch of files to the user, and the others on as jobs, so that one large folder
+ * keeps all threads busy. */
+static int tree_walk_do_files(struct tree_walk *w, struct tree_thread *t, struct folder *f, int fd)
+{
+    size_t files = 0;
+    for (size_t i = 0; i < f->count; i++) /* files to the front */
+        if (f->entries[i].type == ENTRY_FILE) {
+            struct entry e = f->entries[i];
+            f->entries[i] = f->entries[files];
+            f->entries[files++] = e;
+        }
+    if (files == 0)
+        return 0;
+    size_t n = (files - 1) / BATCH;
+    _cleanup_free_ struct tree_job *jobs = calloc(n + 1, sizeof *jobs);
+    if (!jobs)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        size_t first = (i + 1) * BATCH, count = files - first < BATCH ? files - first : BATCH;
+        jobs[i] = (struct tree_job){f, (uint32_t)first, (uint32_t)count};
+    }
+    atomic_fetch_add(&f->uses, (unsigned)n);
+    int r = tree_walk_push(w, jobs, n);
+    return r < 0 ? r : w->ops->files(w, t->state, f, fd, 0, files < BATCH ? files : BATCH);
+}
+
+static int tree_walk_do_folder(struct tree_walk *w, struct tree_thread *t, struct folder *f)
+{
+    _cleanup_fd_ int fd = -1;
+    unsigned ignore_files = 0;
+    int r = f->n_path > RELPATH_MAX ? -ENAMETOOLONG : tree_walk_open_folder(w, f, &fd);
+    if (r >= 0)
+        r = folder_read(f, fd, t->scratch, SCRATCH, &ignore_files);
+    if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP || r == -EXDEV)
+        return 0; /* gone, or something else by now */
+    if (r < 0 && r != -ENOMEM && r != -E2BIG) {
+        atomic_fetch_add(&w->unreadable, 1);
+        return 0;
+    }
+    if (r >= 0 && !w->ignored)
+        r = ignore_extend(f->ignore, fd, ignore_files, folder_base(f), &w->memory, &f->ignore);
+    if (r >= 0)
+        r = entry_path_set_folder(&t->path, f);
+    if (r < 0)
+        return r;
+    size_t wanted = 0;
+    for (size_t i = 0; i < f->count; i++)
+        if (tree_walk_wants(w, f, &f->entries[i], &t->path))
+            f->entries[wanted++] = f->entries[i];
+    f->count = wanted;
+    if (w->ops->keeps && (r = folder_sort(f)) < 0)
+        return r;
+    r = tree_walk_push_folders(w, f);
+    if (r < 0)
+        return r;
+    if (w->ops->keeps) {
+        /* Entries beyond the number that may be kept are only counted; folders are still walked. */
+        uint64_t listed = 0;
+        for (size_t i = 0; i < f->count; i++)
+            listed += !f->entries[i].unlisted;
+        if (atomic_fetch_add(&w->kept, listed) + listed > w->keep_max) {
+            atomic_fetch_sub(&w->kept, listed);
+            atomic_fetch_add(&w->unkept, listed);
+            f->count = 0;
+        }
+    }
+    return w->ops->files ? tree_walk_do_files(w, t, f, fd) : 0;
+}
+
+static void *tree_thread_main(void *data)
+{
+    struct tree_thread *t = data;
+    struct tree_walk *w = t->walk;
+    struct tree_job job;
+    for (bool again = false; tree_walk_take(w, again, &job); again = true) {
+        _cleanup_fd_ int fd = -1;
+        int r = 0;
+        if (job.count == 0)
+            r = tree_walk_do_folder(w, t, job.folder);
+        else if (tree_walk_open_folder(w, job.folder, &fd) >= 0)
+            r = w->ops->files(w, t->state, job.folder, fd, job.first, job.count);
+        folder_release(job.folder);
+        if (r < 0)
+            tree_walk_fail(w, r, NULL);
+    }
+    return NULL;
+}
+
+/* Reads the ignore files between the root and the first folder. */
+static int tree_walk_load_ignore(struct tree_walk *w, struct file_call *c)
+{
+    char *path = w->top->path;
+    for (size_t n = 0; n < w->top->n_path;) {
+        static const char *const names[] = {".ignore", ".gitignore", ".git"};
+        _cleanup_fd_ int fd = -1;
+        unsigned has = 0;
+        char kept = path[n];
+        path[n] = 0;
+        int r = file_resolve(c, n ? path : ".", O_PATH | O_DIRECTORY, &fd);
+        path[n] = kept;
+        for (size_t i = 0; r >= 0 && i < ARRAY_SIZE(names); i++)
+            if (faccessat(fd, names[i], F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+                has |= ignore_file_bit(names[i], strlen(names[i]));
+        if (r >= 0)
+            r = ignore_extend(w->top->ignore, fd, has, n ? n + 1 : 0, &w->memory, &w->top->ignore);
+        if (r == -ENOMEM || r == -E2BIG)
+            return r;
+        n += n > 0;
+        n += strcspn(path + n, "/");
+    }
+    return 0;
+}
+
+int tree_walk_open(struct tree_walk *w, struct file_call *c, struct error *err)
+{
+    const struct wire_frame *f = &c->request;
+    uint64_t depth = wire_find_u64(f, WIRE_K_DEPTH, 0);
+    w->start = -1;
+    w->hidden = wire_find_u64(f, WIRE_K_HIDDEN, 1);
+    w->ignored = wire_find_u64(f, WIRE_K_IGNORED, 0);
+    w->depth_max = depth > UINT_MAX ? UINT_MAX : (unsigned)depth;
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->more, NULL);
+    tree_walk_clean_path(c->path);
+    int r = filter_read(f, &w->filter, err);
+    if (r < 0)
+        return r;
+    r = file_resolve(c, *c->path ? c->path : ".", O_RDONLY | O_DIRECTORY | O_NONBLOCK, &w->start);
+    if (r < 0)
+        return file_error(c, -r, *c->path ? c->path : ".", err);
+    w->top = folder_new(NULL, c->path, strlen(c->path));
+    r = w->top ? 0 : -ENOMEM;
+    if (r >= 0 && !w->ignored)
+        r = tree_walk_load_ignore(w, c);
+    if (r < 0)
+        return error_errno(err, -r, "%.400s", c->path);
+    w->skip = folder_base(w->top);
+    return 0;
+}
+
+static void tree_thread_end(struct tree_walk *w, struct tree_thread *t)
+{
+    if (t->started)
+        pthread_join(t->thread, NULL);
+    if (w->ops->thread_end)
+        w->ops->thread_end(w, t->state);
+    free(t->path.text);
+    free(t);
+}
+
+/* Starts up to *n threads, as the box has room for them. At least one is made: if it could not be
+ * started, the calling thread runs it. */
+static int tree_walk_start_threads(struct tree_walk *w, struct tree_thread **list, unsigned *n)
+{
+    pthread_attr_t attr;
+    unsigned made = 0;
+    int r = 0;
+    bool room = true;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_SIZE);
+    while (made < *n && room) {
+        struct tree_thread *t = calloc(1, sizeof *t);
+        r = t ? 0 : -ENOMEM;
+        if (r >= 0 && w->ops->thread_begin)
+            r = w->ops->thread_begin(w, &t->state);
+        if (r < 0) {
+            free(t);
+            break;
+        }
+        t->walk = w;
+        room = t->started = pthread_create(&t->thread, &attr, tree_thread_main, t) == 0;
+        if (room || made == 0)
+            list[made++] = t;
+        else
+            tree_thread_end(w, t);
+    }
+    pthread_attr_destroy(&attr);
+    *n = made;
+    return made > 0 ? 0 : r;
+}
+
+/* If the host closes the connection, nobody wants the answer: the worker ends, with all threads. */
+static void *hangup_main(void *data)
+{
+    struct pollfd connection = {.fd = *(int *)data};
+    while (poll(&connection, 1, -1) <= 0)
+        ;
+    _exit(0);
+}
+
+int tree_walk_run(struct tree_walk *w, struct file_call *c, struct error *err)
+{
+    struct tree_thread *list[TREE_WALK_THREADS_MAX];
+    pthread_t hangup;
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned n = cpus < 1                       ? 1
+                 : cpus > TREE_WALK_THREADS_MAX ? TREE_WALK_THREADS_MAX
+                                                : (unsigned)cpus;
+    atomic_fetch_add(&w->top->uses, 1); /* by its job */
+    int r = tree_walk_push(w, &(struct tree_job){.folder = w->top}, 1);
+    if (r >= 0)
+        r = tree_walk_start_threads(w, list, &n);
+    if (r < 0)
+        return error_errno(err, -r, "%.400s", c->path);
+    if (pthread_create(&hangup, NULL, hangup_main, &c->in->fd) == 0)
+        pthread_detach(hangup);
+    if (!list[0]->started)
+        tree_thread_main(list[0]);
+    for (unsigned i = 0; i < n; i++)
+        tree_thread_end(w, list[i]);
+    if (w->error.code)
+        *err = w->error;
+    else if (w->failed == -E2BIG)
+        return error_set(err, E2BIG,
+                         "%.400s: holds too many files or ignore rules; name a smaller folder",
+                         c->path);
+    else if (w->failed < 0)
+        return error_errno(err, -w->failed, "%.400s", c->path);
+    return w->failed;
+}
