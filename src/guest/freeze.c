@@ -155,7 +155,7 @@ static void answer(struct guest *g, size_t i)
     conn_push(conn);
 }
 
-/* Writes to a mapped file may leave no trace in its times (diff/share.h). */
+/* Writes to a mapped file may leave no trace in its times (diff/copy.c). */
 static bool any_maps_files(struct guest *g)
 {
     if (!g->has_children || proc_rewind(&g->proc) < 0)

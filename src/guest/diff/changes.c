@@ -6,10 +6,9 @@
 #include "changes.h"
 #include "content.h"
 #include "relpath.h"
-#include "walk.h"
 #include "banned.h"
 
-/* What a change tells of: something on one of the two sides. */
+/* An entry on one of the two sides. */
 struct seen {
     int dir;
     const char *name;
@@ -20,46 +19,35 @@ struct seen {
 /* Of one change, beside its path. */
 #define OVERHEAD (sizeof(struct change) + sizeof(struct change *) + 16)
 
-static void change_free(struct change *c)
-{
-    free(c->target);
-    free(c);
-}
-
 void changes_free(struct changes *c)
 {
-    for (size_t i = 0; i < c->count; i++)
-        change_free(c->items[i]);
+    for (size_t i = 0; i < c->count; i++) {
+        free(c->items[i]->target);
+        free(c->items[i]);
+    }
     free(c->items);
     *c = (struct changes){0};
 }
 
-static int make_room(struct changes *list)
-{
-    if (list->count < list->room)
-        return 0;
-    size_t room = list->room ? list->room * 2 : 64;
-    struct change **items = realloc(list->items, room * sizeof *items);
-    if (!items)
-        return -ENOMEM;
-    list->items = items;
-    list->room = room;
-    return 0;
-}
-
-static int add(struct walk *w, struct changes *list, enum wire_change kind, const char *path,
-               size_t path_len, const struct seen *seen)
+static int changes_add(struct walk *w, struct changes *list, enum wire_change kind,
+                       const char *path, size_t path_len, const struct seen *seen)
 {
     if (list->count == CHANGES_MAX || list->bytes + path_len + OVERHEAD > CHANGES_BYTES_MAX ||
         path_len > RELPATH_MAX) {
         list->left_out++;
         return 0;
     }
-    struct change *c = malloc(sizeof *c + path_len + 1);
-    if (!c || make_room(list) < 0) {
-        free(c);
-        return error_errno(walk_error(w), ENOMEM, "cannot list the changes");
+    if (list->count == list->room) {
+        size_t room = list->room ? list->room * 2 : 64;
+        struct change **items = realloc(list->items, room * sizeof *items);
+        if (!items)
+            return error_errno(walk_error(w), ENOMEM, "cannot list the changes");
+        list->items = items;
+        list->room = room;
     }
+    struct change *c = malloc(sizeof *c + path_len + 1);
+    if (!c)
+        return error_errno(walk_error(w), ENOMEM, "cannot list the changes");
     *c = (struct change){.kind = kind, .mode = seen->st->st_mode, .implied = seen->implied};
     if (kind != WIRE_DELETED && S_ISREG(c->mode) && seen->st->st_nlink > 1)
         c->link = seen->st->st_ino;
@@ -72,39 +60,30 @@ static int add(struct walk *w, struct changes *list, enum wire_change kind, cons
     return r == -ENOMEM ? error_errno(walk_error(w), ENOMEM, "cannot list the changes") : 0;
 }
 
-/* Files that cannot be read to compare them are taken to differ: they are in a layer, so the box
- * had them open. */
-static bool same_content(struct walk *w, const char *name)
-{
-    _cleanup_fd_ int a = -1, b = -1;
-    if (content_open(walk_dir(w, WALK_MERGED), name, &a) < 0 ||
-        content_open(walk_dir(w, WALK_BASE), name, &b) < 0)
-        return false;
-    return content_same(a, b) > 0;
-}
-
-static bool same_target(struct walk *w, const char *name)
-{
-    _cleanup_free_ char *a = NULL, *b = NULL;
-    if (content_read_link(walk_dir(w, WALK_MERGED), name, &a) < 0 ||
-        content_read_link(walk_dir(w, WALK_BASE), name, &b) < 0)
-        return false;
-    return strcmp(a, b) == 0;
-}
-
-static bool is_same(struct walk *w, const struct walk_entry *e)
+static bool changes_is_same(struct walk *w, const struct walk_entry *e)
 {
     const struct stat *m = &e->merged, *b = &e->base;
     if ((m->st_mode & S_IFMT) != (b->st_mode & S_IFMT))
         return false;
-    if (S_ISLNK(m->st_mode))
-        return same_target(w, e->name);
+    if (S_ISLNK(m->st_mode)) {
+        _cleanup_free_ char *now = NULL, *before = NULL;
+        return content_read_link(walk_dir(w, WALK_MERGED), e->name, &now) >= 0 &&
+               content_read_link(walk_dir(w, WALK_BASE), e->name, &before) >= 0 &&
+               strcmp(now, before) == 0;
+    }
     if ((m->st_mode & 07777) != (b->st_mode & 07777) || m->st_rdev != b->st_rdev)
         return false;
-    return !S_ISREG(m->st_mode) || (m->st_size == b->st_size && same_content(w, e->name));
+    if (!S_ISREG(m->st_mode) || m->st_size != b->st_size)
+        return !S_ISREG(m->st_mode);
+    /* Files that cannot be read to compare them are taken to differ: they are in a layer, so the
+     * box had them open. */
+    _cleanup_fd_ int now = -1, before = -1;
+    return content_open(walk_dir(w, WALK_MERGED), e->name, &now) >= 0 &&
+           content_open(walk_dir(w, WALK_BASE), e->name, &before) >= 0 &&
+           content_same(now, before) > 0;
 }
 
-static int visit(struct walk *w, const struct walk_entry *e, void *data)
+static int changes_visit(struct walk *w, const struct walk_entry *e, void *data)
 {
     const struct seen merged = {walk_dir(w, WALK_MERGED), e->name, &e->merged, false};
     const struct seen base = {walk_dir(w, WALK_BASE), e->name, &e->base, false};
@@ -113,11 +92,13 @@ static int visit(struct walk *w, const struct walk_entry *e, void *data)
     bool file_merged = e->in_merged && !dir_merged, file_base = e->in_base && !dir_base;
     int r = 0;
     if (file_merged && file_base)
-        r = is_same(w, e) ? 0 : add(w, data, WIRE_MODIFIED, e->path, e->path_len, &merged);
+        r = changes_is_same(w, e)
+                ? 0
+                : changes_add(w, data, WIRE_MODIFIED, e->path, e->path_len, &merged);
     else if (file_merged)
-        r = add(w, data, WIRE_ADDED, e->path, e->path_len, &merged);
+        r = changes_add(w, data, WIRE_ADDED, e->path, e->path_len, &merged);
     else if (file_base)
-        r = add(w, data, WIRE_DELETED, e->path, e->path_len, &base);
+        r = changes_add(w, data, WIRE_DELETED, e->path, e->path_len, &base);
     if (r < 0)
         return r;
     if (e->path_len > RELPATH_MAX) /* nothing below could be told either */
@@ -127,7 +108,7 @@ static int visit(struct walk *w, const struct walk_entry *e, void *data)
 
 /* A folder that is only on one side is listed if it is empty there, or implied by what is in it;
  * one that is on both sides if its permissions differ. */
-static int leave(struct walk *w, void *data)
+static int changes_leave(struct walk *w, void *data)
 {
     int merged = walk_dir(w, WALK_MERGED), base = walk_dir(w, WALK_BASE);
     const struct changes *list = data;
@@ -142,59 +123,56 @@ static int leave(struct walk *w, void *data)
                               : found && !list->folders)
         return 0;
     const struct seen seen = {merged >= 0 ? merged : base, "", &st, kind != WIRE_MODIFIED && found};
-    return add(w, data, kind, walk_path(w), walk_path_len(w), &seen);
+    return changes_add(w, data, kind, walk_path(w), walk_path_len(w), &seen);
 }
 
 /* By path; of the two that tell of a file and a folder trading places, what went comes first. */
-static int compare(const void *a, const void *b)
+static int change_compare(const void *a, const void *b)
 {
     const struct change *x = *(struct change *const *)a, *y = *(struct change *const *)b;
     int order = strcmp(x->path, y->path);
     return order ? order : (int)y->kind - (int)x->kind;
 }
 
-int changes_collect(const struct tree *t, bool folders, struct changes *ret, struct error *err)
+int changes_collect(const struct overlay *t, bool folders, struct changes *ret, struct error *err)
 {
-    static const struct walk_ops OPS = {.visit = visit, .leave = leave};
+    static const struct walk_ops OPS = {.visit = changes_visit, .leave = changes_leave};
     _cleanup_changes_ struct changes list = {.folders = folders};
-    struct tree view = *t;
+    struct overlay view = *t;
     view.copy = -1;
     if (t->n_layers && t->merged < 0)
-        return error_set(err, EINVAL, "the tree '%s' has layers but no merged view", t->name);
+        return error_set(err, EINVAL, "the overlay '%s' has layers but no merged view", t->name);
     int r = walk_run(&view, &OPS, &list, err);
     if (r < 0)
         return r;
     if (list.count)
-        qsort(list.items, list.count, sizeof *list.items, compare);
+        qsort(list.items, list.count, sizeof *list.items, change_compare);
     *ret = list;
     list = (struct changes){0};
     return 0;
 }
 
-static int answer_change(struct answer *a, const struct change *c)
-{
-    answer_begin(a, WIRE_ENTRY);
-    wire_put_str(&a->frame, WIRE_K_PATH, c->path);
-    wire_put_u64(&a->frame, WIRE_K_KIND, c->kind);
-    wire_put_u64(&a->frame, WIRE_K_MODE, c->mode);
-    wire_put_u64(&a->frame, WIRE_K_SIZE, c->size);
-    if (c->target)
-        wire_put_str(&a->frame, WIRE_K_TARGET, c->target);
-    if (c->implied)
-        wire_put_u64(&a->frame, WIRE_K_IMPLIED, 1);
-    if (c->link)
-        wire_put_u64(&a->frame, WIRE_K_LINK, c->link);
-    return answer_end(a);
-}
-
-int changes_answer(const struct tree *t, bool folders, struct answer *a, struct error *err)
+int changes_answer(const struct overlay *t, bool folders, struct answer *a, struct error *err)
 {
     _cleanup_changes_ struct changes list = {0};
     int r = changes_collect(t, folders, &list, err);
     if (r < 0)
         return r;
-    for (size_t i = 0; i < list.count && a->status == 0; i++)
-        answer_change(a, list.items[i]);
+    for (size_t i = 0; i < list.count && a->status == 0; i++) {
+        const struct change *c = list.items[i];
+        answer_begin(a, WIRE_ENTRY);
+        wire_put_str(&a->frame, WIRE_K_PATH, c->path);
+        wire_put_u64(&a->frame, WIRE_K_KIND, c->kind);
+        wire_put_u64(&a->frame, WIRE_K_MODE, c->mode);
+        wire_put_u64(&a->frame, WIRE_K_SIZE, c->size);
+        if (c->target)
+            wire_put_str(&a->frame, WIRE_K_TARGET, c->target);
+        if (c->implied)
+            wire_put_u64(&a->frame, WIRE_K_IMPLIED, 1);
+        if (c->link)
+            wire_put_u64(&a->frame, WIRE_K_LINK, c->link);
+        answer_end(a);
+    }
     answer_begin(a, WIRE_RESULT);
     wire_put_u64(&a->frame, WIRE_K_COUNT, list.count);
     if (list.left_out)

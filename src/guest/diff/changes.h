@@ -8,7 +8,7 @@
 
 #include "answer.h"
 #include "error.h"
-#include "tree.h"
+#include "overlay.h"
 
 /* More than these are left out, and the answer says so: the list must fit into the memory of the
  * host. */
@@ -37,9 +37,9 @@ struct changes {
 };
 
 /* `folders` lists implied folders, too. */
-int changes_collect(const struct tree *t, bool folders, struct changes *ret, struct error *err);
+int changes_collect(const struct overlay *t, bool folders, struct changes *ret, struct error *err);
 void changes_free(struct changes *c);
 #define _cleanup_changes_ _cleanup_(changes_free)
 
 /* The answer to WIRE_CHANGES. */
-int changes_answer(const struct tree *t, bool folders, struct answer *a, struct error *err);
+int changes_answer(const struct overlay *t, bool folders, struct answer *a, struct error *err);

@@ -1,5 +1,6 @@
 /*
- * The answer to WIRE_COPY: the box's changes as a new layer, in the tree's `copy` folder.
+ * The answer to WIRE_COPY: the box's changes as a new layer, in the overlay's `copy` folder or in a
+ * new snapshot.
  *
  * Plain, it is l0 as it is, with whiteouts, overlay's marks, links among files and holes kept.
  * Flattened, it is all layers in one: what the merged view shows at each candidate, a whiteout
@@ -8,20 +9,10 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "error.h"
-#include "tree.h"
+#include "overlay.h"
+#include "wire.h"
 
-struct share;
-
-struct copy_options {
-    bool flatten;
-    uint64_t
-        *room; /* bytes that may still be written; NULL: the filesystem has a limit of its own */
-    struct share *share; /* files of the last snapshot (share.h); NULL: everything is copied */
-};
-
-/* Trees without a folder to copy to are skipped. On failure what was written is removed again. */
-int copy_tree(const struct tree *t, const struct copy_options *o, struct error *err);
+/* Copies the workspace and the root filesystem as the request says; `root` shows both. */
+int copy_snapshot(int root, struct overlay *workspace, const struct wire_frame *request,
+                  struct error *err);

@@ -1,40 +1,394 @@
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <zlib.h>
 
+#include "encoding.h"
 #include "blob.h"
 #include "changes.h"
 #include "diff.h"
-#include "patch.h"
+#include "linediff.h"
 #include "relpath.h"
-#include "renames.h"
 #include "banned.h"
+
+#define CHUNK (64u << 10)
 
 /* Bytes that one diff may read of all files together: sparse files could claim any number. */
 #define READ_MAX ((uint64_t)8 << 30)
 
+/*
+ * Exact renames: a file that is gone and one that is new with the same content. Only files of a
+ * size that occurs on both sides are read, and each name is computed once, so that this costs what
+ * the diff's index lines would cost anyway.
+ */
+#define RENAME_NONE SIZE_MAX
+
+struct rename_candidate {
+    uint64_t size;
+    bool gone;
+    size_t index; /* in the list of changes */
+    char name[BLOB_NAME];
+};
+
+static int by_size(const void *a, const void *b)
+{
+    const struct rename_candidate *x = a, *y = b;
+    return x->size < y->size ? -1 : x->size > y->size;
+}
+
+static int by_content(const void *a, const void *b)
+{
+    const struct rename_candidate *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+    if (order)
+        return order;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+static size_t renames_pick(const struct changes *list, const bool *wanted,
+                           struct rename_candidate *ret)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        const struct change *c = list->items[i];
+        if (wanted[i] && c->kind != WIRE_MODIFIED && S_ISREG(c->mode) && c->size > 0)
+            ret[n++] = (struct rename_candidate){
+                .size = c->size, .gone = c->kind == WIRE_DELETED, .index = i};
+    }
+    return n;
+}
+
+/* Keeps those whose size occurs on both sides. */
+static size_t renames_keep_pairs(struct rename_candidate *c, size_t n)
+{
+    size_t kept = 0;
+    qsort(c, n, sizeof *c, by_size);
+    for (size_t i = 0, end; i < n; i = end) {
+        size_t gone = 0;
+        for (end = i; end < n && c[end].size == c[i].size; end++)
+            gone += c[end].gone;
+        if (gone == 0 || gone == end - i)
+            continue;
+        memmove(c + kept, c + i, (end - i) * sizeof *c);
+        kept += end - i;
+    }
+    return kept;
+}
+
+static int renames_name_all(const struct overlay *t, const struct changes *list,
+                            struct rename_candidate *c, size_t *n, uint64_t *budget)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < *n; i++) {
+        _cleanup_blob_ struct blob b = BLOB_NONE;
+        int r =
+            blob_load(c[i].gone ? t->base : t->merged, list->items[c[i].index]->path, budget, &b);
+        if (r < 0)
+            return r;
+        if (b.untold || !S_ISREG(b.mode))
+            continue;
+        c[kept] = c[i];
+        memcpy(c[kept++].name, b.name, sizeof b.name);
+    }
+    *n = kept;
+    return 0;
+}
+
+/* Of the files with the same content, the first that is gone became the first that is new, and so
+ * on: where a whole folder was moved, that is the right one. */
+static void renames_pair(const struct rename_candidate *c, size_t n, size_t *partner)
+{
+    for (size_t i = 0, end; i < n; i = end) {
+        for (end = i; end < n && strcmp(c[end].name, c[i].name) == 0; end++)
+            ;
+        for (size_t g = i, a = i;; g++, a++) {
+            while (g < end && !c[g].gone)
+                g++;
+            while (a < end && c[a].gone)
+                a++;
+            if (g >= end || a >= end)
+                break;
+            partner[c[g].index] = c[a].index;
+            partner[c[a].index] = c[g].index;
+        }
+    }
+}
+
+/* For each change the index of its partner in a rename, or RENAME_NONE. Looks only at changes for
+ * which wanted[i] is set. The caller frees *ret_partner. 0 or -ENOMEM. */
+static int renames_find(const struct overlay *t, const struct changes *list, const bool *wanted,
+                        uint64_t *budget, size_t **ret_partner)
+{
+    _cleanup_free_ size_t *partner = malloc((list->count + 1) * sizeof *partner);
+    _cleanup_free_ struct rename_candidate *c = malloc((list->count + 1) * sizeof *c);
+    if (!partner || !c)
+        return -ENOMEM;
+    for (size_t i = 0; i < list->count; i++)
+        partner[i] = RENAME_NONE;
+    size_t n = renames_keep_pairs(c, renames_pick(list, wanted, c));
+    int r = renames_name_all(t, list, c, &n, budget);
+    if (r < 0)
+        return r;
+    qsort(c, n, sizeof *c, by_content);
+    renames_pair(c, n, partner);
+    *ret_partner = TAKE_PTR(partner);
+    return 0;
+}
+
+/* git's binary patches: a file's content deflated, in base 85, in lines of 52 bytes. Nothing is
+ * held in memory. */
+
+/* Deflated bytes on their way into lines. */
+struct literal_encoder {
+    struct answer *a;
+    z_stream z;
+    uint8_t line[BASE85_LINE];
+    size_t len;
+};
+
+static int literal_write_line(struct literal_encoder *e)
+{
+    char text[1 + BASE85_LINE / 4 * 5 + 1];
+    size_t at = 0;
+    text[at++] = (char)(e->len <= 26 ? 'A' + e->len - 1 : 'a' + e->len - 27);
+    memset(e->line + e->len, 0, BASE85_LINE - e->len);
+    for (size_t i = 0; i < e->len; i += 4, at += 5) {
+        uint32_t v = (uint32_t)e->line[i] << 24 | (uint32_t)e->line[i + 1] << 16 |
+                     (uint32_t)e->line[i + 2] << 8 | e->line[i + 3];
+        for (size_t digit = 5; digit-- > 0; v /= 85)
+            text[at + digit] = BASE85_DIGITS[v % 85];
+    }
+    text[at++] = '\n';
+    e->len = 0;
+    return answer_write(e->a, text, at);
+}
+
+static int literal_put(struct literal_encoder *e, const uint8_t *bytes, size_t n)
+{
+    int r = 0;
+    while (n > 0 && r >= 0) {
+        size_t take = BASE85_LINE - e->len < n ? BASE85_LINE - e->len : n;
+        memcpy(e->line + e->len, bytes, take);
+        e->len += take;
+        bytes += take;
+        n -= take;
+        if (e->len == BASE85_LINE)
+            r = literal_write_line(e);
+    }
+    return r;
+}
+
+/* Deflates what z.next_in holds, all of it. */
+static int literal_deflate(struct literal_encoder *e, int flush)
+{
+    int status;
+    do {
+        uint8_t space[16384];
+        e->z.next_out = space;
+        e->z.avail_out = sizeof space;
+        status = deflate(&e->z, flush);
+        int r = literal_put(e, space, sizeof space - e->z.avail_out);
+        if (r < 0)
+            return r;
+    } while (e->z.avail_out == 0 || (flush == Z_FINISH && status == Z_OK));
+    return status == Z_STREAM_ERROR ? -EIO : 0;
+}
+
+static int literal_encode(struct literal_encoder *e, const struct blob *b)
+{
+    for (uint64_t at = 0; at < b->size;) {
+        uint8_t space[CHUNK];
+        size_t want = b->size - at < CHUNK ? (size_t)(b->size - at) : CHUNK;
+        ssize_t got = blob_read(b, space, want, at);
+        if (got < 0 || (size_t)got < want)
+            return got < 0 ? (int)got : -ESTALE;
+        e->z.next_in = space;
+        e->z.avail_in = (uInt)want;
+        int r = literal_deflate(e, Z_NO_FLUSH);
+        if (r < 0)
+            return r;
+        at += want;
+    }
+    e->z.avail_in = 0;
+    int r = literal_deflate(e, Z_FINISH);
+    return r >= 0 && e->len ? literal_write_line(e) : r;
+}
+
+static int literal_write(struct answer *a, const struct blob *b)
+{
+    struct literal_encoder e = {.a = a};
+    answer_printf(a, "literal %llu\n", (unsigned long long)b->size);
+    if (deflateInit(&e.z, Z_BEST_SPEED) != Z_OK)
+        return -ENOMEM;
+    int r = literal_encode(&e, b);
+    deflateEnd(&e.z);
+    return r < 0 ? r : answer_write(a, "\n", 1);
+}
+
+/* What the diff shows of all files so far. */
+struct patch_totals {
+    uint64_t files, added, deleted;
+    uint64_t untold; /* files that are only reported to differ */
+};
+
+/* Text, a quoted name, and text behind it. */
+static int patch_write_name(struct answer *a, const char *before, const char *prefix,
+                            const char *path, const char *after)
+{
+    _cleanup_buf_ struct buf name = BUF_INIT(4 * RELPATH_MAX + 16);
+    cquote_append(&name, prefix, path);
+    if (name.failed)
+        return a->status = -ENOMEM;
+    answer_write(a, before, strlen(before));
+    answer_write(a, name.data, name.len);
+    return answer_write(a, after, strlen(after));
+}
+
+static int patch_write_first_line(struct answer *a, const char *from, const char *to)
+{
+    patch_write_name(a, "diff --git ", "a/", from, " ");
+    return patch_write_name(a, "", "b/", to, "\n");
+}
+
+static int patch_write_modes(struct answer *a, mode_t old, mode_t new)
+{
+    if (old == 0)
+        return answer_printf(a, "new file mode %06o\n", new);
+    if (new == 0)
+        return answer_printf(a, "deleted file mode %06o\n", old);
+    if (old != new)
+        return answer_printf(a, "old mode %06o\nnew mode %06o\n", old, new);
+    return 0;
+}
+
+static int patch_write_bytes(void *data, const void *bytes, size_t n)
+{
+    return answer_write(data, bytes, n);
+}
+
+/* 0 with *ret filled for texts that can be compared line by line, 1 if they are to be taken as
+ * binary. */
+static int patch_compare_text(const struct blob *old, const struct blob *new, struct linediff *ret)
+{
+    if (blob_is_binary(old) || blob_is_binary(new))
+        return 1;
+    int r = linediff_make(old->data, (size_t)old->size, new->data, (size_t) new->size, ret);
+    return r == -E2BIG || r == -ENOMEM ? 1 : r;
+}
+
+/* A name of one side, or /dev/null where the file does not exist. */
+static void patch_write_side(struct answer *a, const char *before, const char *prefix,
+                             const char *path, const struct blob *b, const char *after)
+{
+    if (b->mode)
+        patch_write_name(a, before, prefix, path, after);
+    else
+        answer_printf(a, "%s/dev/null%s", before, *after == '\t' ? "\n" : after);
+}
+
+static int patch_write_content(struct answer *a, const char *path, const struct blob *old,
+                               const struct blob *new)
+{
+    if (old->untold || new->untold) {
+        patch_write_side(a, "Binary files ", "a/", path, old, " and ");
+        patch_write_side(a, "", "b/", path, new, " differ\n");
+        return a->status;
+    }
+    if (strcmp(old->name, new->name) == 0)
+        return a->status;
+    answer_printf(a, "index %s..%s", old->name, new->name);
+    if (old->mode == new->mode)
+        answer_printf(a, " %06o", new->mode);
+    answer_write(a, "\n", 1);
+    if (old->size == 0 && new->size == 0)
+        return a->status;
+    _cleanup_(linediff_free) struct linediff d = {0};
+    int r = patch_compare_text(old, new, &d);
+    if (r < 0)
+        return r;
+    if (r > 0) { /* the new content and, so that it can be taken back, the old one */
+        answer_printf(a, "GIT binary patch\n");
+        r = literal_write(a, new);
+        return r < 0 ? r : literal_write(a, old);
+    }
+    /* As in git, a tab marks the end of a name with a blank. */
+    const char *end = strchr(path, ' ') && !cquote_is_needed(path) ? "\t\n" : "\n";
+    patch_write_side(a, "--- ", "a/", path, old, end);
+    patch_write_side(a, "+++ ", "b/", path, new, end);
+    return linediff_print(&d, patch_write_bytes, a);
+}
+
+static bool patch_is_empty(const struct blob *old, const struct blob *new)
+{
+    return old->mode == new->mode && !old->untold &&
+           !new->untold &&strcmp(old->name, new->name) == 0;
+}
+
+static int patch_write(struct answer *a, const char *path, const struct blob *old,
+                       const struct blob *new, struct patch_totals *totals)
+{
+    if (patch_is_empty(old, new))
+        return a->status;
+    /* git shows a file that became a link, or back, as one deleted and one added. */
+    if (old->mode && new->mode && (old->mode & S_IFMT) != (new->mode &S_IFMT)) {
+        int r = patch_write(a, path, old, &BLOB_NONE, totals);
+        return r < 0 ? r : patch_write(a, path, &BLOB_NONE, new, totals);
+    }
+    totals->files++;
+    totals->untold += old->untold || new->untold;
+    patch_write_first_line(a, path, path);
+    patch_write_modes(a, old->mode, new->mode);
+    return patch_write_content(a, path, old, new);
+}
+
+static int patch_count(struct answer *a, const char *path, const struct blob *old,
+                       const struct blob *new, struct patch_totals *totals)
+{
+    uint64_t added, deleted;
+    _cleanup_(linediff_free) struct linediff d = {0};
+    if (patch_is_empty(old, new))
+        return a->status;
+    totals->files++;
+    totals->untold += old->untold || new->untold;
+    int r = patch_compare_text(old, new, &d);
+    if (r < 0)
+        return r;
+    if (r > 0)
+        return patch_write_name(a, "-\t-\t", "", path, "\n");
+    linediff_totals(&d, &added, &deleted);
+    totals->added += added;
+    totals->deleted += deleted;
+    answer_printf(a, "%llu\t%llu\t", (unsigned long long)added, (unsigned long long)deleted);
+    return patch_write_name(a, "", "", path, "\n");
+}
+
 struct diff {
-    const struct tree *t;
-    const struct changes *list;
+    const struct overlay *t;
     struct answer *a;
     bool stat;
     uint64_t budget;
-    size_t *partner;
     struct patch_totals totals;
 };
 
-static int write_rename(struct diff *d, size_t gone, size_t new)
+static int diff_write_rename(struct diff *d, const struct change *from, const struct change *to)
 {
-    const struct change *from = d->list->items[gone], *to = d->list->items[new];
+    struct answer *a = d->a;
     d->totals.files++;
-    if (d->stat)
-        return patch_count_rename(d->a, from->path, to->path);
-    mode_t old_mode = from->mode & S_IXUSR ? 0100755 : 0100644,
-           new_mode = to->mode & S_IXUSR ? 0100755 : 0100644;
-    return patch_write_rename(d->a, from->path, to->path, old_mode, new_mode);
+    if (d->stat) {
+        patch_write_name(a, "0\t0\t", "", from->path, " => ");
+        return patch_write_name(a, "", "", to->path, "\n");
+    }
+    patch_write_first_line(a, from->path, to->path);
+    patch_write_modes(a, from->mode & S_IXUSR ? 0100755 : 0100644,
+                      to->mode & S_IXUSR ? 0100755 : 0100644);
+    answer_printf(a, "similarity index 100%%\n");
+    patch_write_name(a, "rename from ", "", from->path, "\n");
+    return patch_write_name(a, "rename to ", "", to->path, "\n");
 }
 
-static int write_change(struct diff *d, const struct change *c)
+static int diff_write_change(struct diff *d, const struct change *c)
 {
     _cleanup_blob_ struct blob old = BLOB_NONE, new = BLOB_NONE;
     int r = 0;
@@ -49,34 +403,8 @@ static int write_change(struct diff *d, const struct change *c)
     return patch_write(d->a, c->path, &old, &new, &d->totals);
 }
 
-static int write_all(struct diff *d, const bool *wanted)
-{
-    int r = 0;
-    for (size_t i = 0; i < d->list->count && r >= 0; i++) {
-        const struct change *c = d->list->items[i];
-        if (!wanted[i])
-            continue;
-        if (d->partner[i] == RENAME_NONE)
-            r = write_change(d, c);
-        else if (c->kind == WIRE_ADDED)
-            r = write_rename(d, d->partner[i], i);
-    }
-    return r;
-}
-
-static void write_summary(struct diff *d)
-{
-    const struct patch_totals *n = &d->totals;
-    if (!d->stat || n->files == 0)
-        return;
-    answer_printf(d->a, " %llu file%s changed, %llu insertion%s(+), %llu deletion%s(-)\n",
-                  (unsigned long long)n->files, n->files == 1 ? "" : "s",
-                  (unsigned long long)n->added, n->added == 1 ? "" : "s",
-                  (unsigned long long)n->deleted, n->deleted == 1 ? "" : "s");
-}
-
-/* Which changes the diff tells of; counts those it leaves out because git would not take them. */
-static bool *choose(const struct changes *list, size_t *ret_under_git)
+/* Which changes the diff shows; counts those that it leaves out because git would not take them. */
+static bool *diff_choose(const struct changes *list, size_t *ret_under_git)
 {
     bool *wanted = calloc(list->count + 1, sizeof *wanted);
     if (!wanted)
@@ -91,33 +419,38 @@ static bool *choose(const struct changes *list, size_t *ret_under_git)
     return wanted;
 }
 
-static int answer_result(const struct diff *d, size_t under_git)
-{
-    answer_flush(d->a);
-    answer_begin(d->a, WIRE_RESULT);
-    wire_put_u64(&d->a->frame, WIRE_K_COUNT, under_git);
-    if (d->totals.untold + d->list->left_out)
-        wire_put_u64(&d->a->frame, WIRE_K_TOO_MANY, d->totals.untold + d->list->left_out);
-    answer_end(d->a);
-    return answer_flush(d->a);
-}
-
-int diff_answer(const struct tree *t, bool stat, struct answer *a, struct error *err)
+int diff_answer(const struct overlay *t, bool stat, struct answer *a, struct error *err)
 {
     _cleanup_changes_ struct changes list = {0};
     int r = changes_collect(t, false, &list, err);
     if (r < 0)
         return r;
     size_t under_git = 0;
-    _cleanup_free_ bool *wanted = choose(&list, &under_git);
+    _cleanup_free_ bool *wanted = diff_choose(&list, &under_git);
     _cleanup_free_ size_t *partner = NULL;
-    struct diff d = {.t = t, .list = &list, .a = a, .stat = stat, .budget = READ_MAX};
+    struct diff d = {.t = t, .a = a, .stat = stat, .budget = READ_MAX};
     r = wanted ? renames_find(t, &list, wanted, &d.budget, &partner) : -ENOMEM;
-    d.partner = partner;
-    if (r >= 0)
-        r = write_all(&d, wanted);
+    for (size_t i = 0; r >= 0 && i < list.count; i++) {
+        if (!wanted[i])
+            continue;
+        if (partner[i] == RENAME_NONE)
+            r = diff_write_change(&d, list.items[i]);
+        else if (list.items[i]->kind == WIRE_ADDED)
+            r = diff_write_rename(&d, list.items[partner[i]], list.items[i]);
+    }
     if (r < 0)
         return error_errno(err, -r, "cannot write the diff");
-    write_summary(&d);
-    return answer_result(&d, under_git);
+    const struct patch_totals *n = &d.totals;
+    if (stat && n->files > 0)
+        answer_printf(a, " %llu file%s changed, %llu insertion%s(+), %llu deletion%s(-)\n",
+                      (unsigned long long)n->files, n->files == 1 ? "" : "s",
+                      (unsigned long long)n->added, n->added == 1 ? "" : "s",
+                      (unsigned long long)n->deleted, n->deleted == 1 ? "" : "s");
+    answer_flush(a);
+    answer_begin(a, WIRE_RESULT);
+    wire_put_u64(&a->frame, WIRE_K_COUNT, under_git);
+    if (n->untold + list.left_out)
+        wire_put_u64(&a->frame, WIRE_K_TOO_MANY, n->untold + list.left_out);
+    answer_end(a);
+    return answer_flush(a);
 }

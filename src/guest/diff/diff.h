@@ -12,6 +12,6 @@
 
 #include "answer.h"
 #include "error.h"
-#include "tree.h"
+#include "overlay.h"
 
-int diff_answer(const struct tree *t, bool stat, struct answer *a, struct error *err);
+int diff_answer(const struct overlay *t, bool stat, struct answer *a, struct error *err);
