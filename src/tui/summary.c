@@ -1,33 +1,23 @@
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <wchar.h>
 
+#include "clean.h"
 #include "harmless.h"
 #include "summary.h"
 #include "utf8.h"
+#include "agent_changes.h"
 #include "banned.h"
 
-#define ELLIPSIS "…"
+#define ELLIPSIS      "…"
+#define PATH_COLUMNS  60 /* paths are aligned up to this width */
+#define CHANGES_SHOWN 12
 
-static wchar_t decode(const uint8_t *s, size_t n)
-{
-    static const uint8_t lead[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
-    wchar_t c = s[0] & lead[n];
-    for (size_t i = 1; i < n; i++)
-        c = c << 6 | (s[i] & 0x3f);
-    return c;
-}
-
-int summary_columns(const char *character, size_t n)
-{
-    int w = n >= 1 && n <= 4 ? wcwidth(decode((const uint8_t *)character, n)) : 1;
-    return w < 0 ? 1 : w;
-}
-
-/* Blanks and line ends become one blank; no more is looked at than can be shown. */
-static int squeeze(const char *text, size_t n, size_t most, struct buf *out, bool *ret_more)
+/* Blanks and newlines become one blank; no more is read than can be shown. */
+static int squeeze_blanks(const char *text, size_t n, size_t most, struct buf *out, bool *ret_more)
 {
     bool blank = false;
     size_t i = 0;
@@ -48,22 +38,6 @@ static int squeeze(const char *text, size_t n, size_t most, struct buf *out, boo
     return 0;
 }
 
-/* How many bytes of a valid text fit in `width` columns. */
-static size_t fitting(const char *text, size_t n, size_t width)
-{
-    size_t columns = 0, i = 0;
-    while (i < n) {
-        size_t size = utf8_character((const uint8_t *)text + i, n - i);
-        if (!size)
-            break;
-        columns += (size_t)summary_columns(text + i, size);
-        if (columns > width)
-            break;
-        i += size;
-    }
-    return i;
-}
-
 int summary_line(const char *text, size_t n, size_t width, struct buf *out)
 {
     _cleanup_buf_ struct buf one = BUF_INIT(width * 4 + 16),
@@ -72,17 +46,18 @@ int summary_line(const char *text, size_t n, size_t width, struct buf *out)
     bool more = false;
     if (width == 0 || n == 0)
         return 0;
-    if (squeeze(text, n, width * 4 + 4, &one, &more) < 0)
+    if (squeeze_blanks(text, n, width * 4 + 4, &one, &more) < 0)
         return -ENOMEM;
     if (more)
         one.len -= utf8_cut_end(one.data, one.len);
     if (harmless_append(&h, one.data, one.len, &clean) < 0)
         return -ENOMEM;
     const char *s = clean.len ? (const char *)clean.data : "";
-    size_t fit = fitting(s, clean.len, width);
+    int used;
+    size_t fit = clean_fit(s, clean.len, (int)width, &used);
     if (fit == clean.len && !more)
         return buf_append(out, s, fit);
-    fit = fitting(s, clean.len, width - 1);
+    fit = clean_fit(s, clean.len, (int)width - 1, &used);
     int r = buf_append(out, s, fit);
     return r < 0 ? r : buf_append_str(out, ELLIPSIS);
 }
@@ -99,4 +74,123 @@ const char *summary_time(double seconds, char out[SUMMARY_TIME_MAX])
     else
         snprintf(out, SUMMARY_TIME_MAX, "%uh%02um", s / 3600 % 10000, s / 60 % 60);
     return out;
+}
+
+int summary_number(uint64_t n, struct buf *out)
+{
+    if (n < 1000)
+        return buf_printf(out, "%" PRIu64, n);
+    int r = summary_number(n / 1000, out);
+    return r < 0 ? r : buf_printf(out, ",%03u", (unsigned)(n % 1000));
+}
+
+static int put_lines(uint64_t added, uint64_t deleted, struct buf *out)
+{
+    buf_append_str(out, "+");
+    summary_number(added, out);
+    buf_append_str(out, " −");
+    return summary_number(deleted, out);
+}
+
+int summary_of_changes(const struct agent_changes *c, struct buf *out)
+{
+    if (c->count == 0)
+        return buf_append_str(out, c->commits ? "commits" : "nothing");
+    summary_number(c->count, out);
+    buf_printf(out, " file%s, ", c->count == 1 ? "" : "s");
+    return put_lines(c->added, c->deleted, out);
+}
+
+int summary_list_changes(const struct agent_changes *c, struct buf *out)
+{
+    size_t shown = c->count < CHANGES_SHOWN ? c->count : CHANGES_SHOWN;
+    int widest = 0;
+    summary_number(c->count, out);
+    buf_printf(out, " file%s changed, ", c->count == 1 ? "" : "s");
+    put_lines(c->added, c->deleted, out);
+    buf_append_str(out, "\n");
+    for (size_t i = 0; i < 2 * shown; i++) { /* first measures, then prints */
+        const struct agent_change *one = &c->items[i % shown];
+        _cleanup_buf_ struct buf path = BUF_INIT(4096);
+        summary_line(one->path, strlen(one->path), 1000, &path);
+        int width = path.len ? clean_width((const char *)path.data, path.len) : 0;
+        if (i < shown) {
+            widest = width > widest && width <= PATH_COLUMNS ? width : widest;
+            continue;
+        }
+        buf_printf(out, "%c %.*s%*s  ",
+                   one->kind && *one->kind == 'a'   ? 'A'
+                   : one->kind && *one->kind == 'd' ? 'D'
+                                                    : 'M',
+                   (int)path.len, path.len ? (const char *)path.data : "",
+                   width < widest ? widest - width : 0, "");
+        if (one->binary)
+            buf_append_str(out, "binary");
+        else
+            put_lines(one->added, one->deleted, out);
+        buf_append_str(out, "\n");
+    }
+    return c->count > shown ? buf_printf(out, "… %zu more\n", c->count - shown) : 0;
+}
+
+/* Calls and results. */
+
+/* Inputs may be megabytes (a script); nothing behind this is looked at. */
+#define VIEW_TEXT_MAX (1u << 20)
+
+/* Tools without a view: a string of the input that says most, else the first one. */
+static int call_other(const json_t *input, struct buf *b)
+{
+    static const char *const members[] = {"path", "query", "command", "name", "url"};
+    const char *key, *text;
+    json_t *value;
+    for (size_t i = 0; i < ARRAY_SIZE(members); i++)
+        if ((text = json_string_value(json_object_get(input, members[i]))))
+            return buf_append_str(b, text);
+    json_object_foreach((json_t *)input, key, value)
+    {
+        if ((text = json_string_value(value)))
+            return buf_append_str(b, text);
+    }
+    return 0;
+}
+
+const struct tool_view *summary_view(const char *name)
+{
+    static const struct tool_view other = {.head = 3, .tail = 2};
+    const struct tool *tool = name ? tool_builtin(name) : NULL;
+    return tool && tool->view ? tool->view : &other;
+}
+
+int summary_of_call(const char *name, const json_t *input, size_t width, struct buf *out)
+{
+    _cleanup_buf_ struct buf text = BUF_INIT(VIEW_TEXT_MAX);
+    const struct tool_view *view = summary_view(name);
+    if ((view->call ? view->call : call_other)(input, &text) < 0)
+        return buf_append_str(out, ELLIPSIS);
+    return summary_line((const char *)text.data, text.len, width, out);
+}
+
+int summary_of_result(const char *name, const struct tool_result *r, size_t width, struct buf *out)
+{
+    _cleanup_buf_ struct buf text = BUF_INIT(VIEW_TEXT_MAX);
+    const struct tool_view *view = summary_view(name);
+    if (r->failed) {
+        const char *why = r->text.len ? (const char *)r->text.data : "failed";
+        size_t n = r->text.len ? r->text.len : strlen(why);
+        const char *end = memchr(why, '\n', n);
+        return summary_line(why, end ? (size_t)(end - why) : n, width, out);
+    }
+    if (view->result && r->data && view->result(r->data, &text) < 0)
+        return -ENOMEM;
+    return summary_line((const char *)text.data, text.len, width, out);
+}
+
+bool summary_is_bad(const struct tool_result *r)
+{
+    static const char *const counts[] = {"exit_code", "failed", "errors"};
+    for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
+        if (json_integer_value(json_object_get(r->data, counts[i])) != 0)
+            return true;
+    return r->failed;
 }

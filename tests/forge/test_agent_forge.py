@@ -102,7 +102,7 @@ def test_chat_on_a_screen_asks_and_a_no_sends_nothing(work, model_server):
         terminal.say("fix it")
         terminal.wait("Push these commits?", "Agent <agent@example.org>", "waiting for your answer")
         terminal.say("perhaps")
-        terminal.wait("Type y or n, and Enter. Esc stops")
+        terminal.wait("Type y or n and press Enter; Esc stops")
         terminal.keys("C-u")
         terminal.say("n")
         harness.wait_until(lambda: len(model_server.requests) >= 3, seconds=90, what="the model hears of the refusal")

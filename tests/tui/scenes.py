@@ -2,7 +2,7 @@
 
 STATUS = {"status": {"model": "anthropic/claude-sonnet-4", "context": 34210, "window": 200000, "cost": 0.1234, "changes": 3,
                      "keys": "/help"}}
-IDLE = [STATUS, {"input": {"text": "", "hint": "Ask for anything, / for commands"}}]
+IDLE = [STATUS, {"input": {"text": "", "hint": "Describe a task, or /help"}}]
 
 OUTPUT = ("cc -O2 -c parser.c\ncc -O2 -c main.c\n" + "".join(f"ok {i}\n" for i in range(130))
           + "FAIL: test_quotes\n\x1b[31m1 failed\x1b[0m, 12 passed\nmake: *** [test] Error 2\n")

@@ -12,9 +12,9 @@ def test_stopping_a_stream(user_env, model_server, open_chat):
     chat = open_chat(user_env)
     chat.say("tell me")
     assert stalled.reached.wait(20)
-    chat.wait("The beginning", "Esc stops")
+    chat.wait("The beginning", "Esc to stop")
     chat.keys("C-c")
-    chat.wait_gone("Esc stops")
+    chat.wait_gone("Esc to stop")
     stalled.release()
     chat.say("go on")
     chat.wait("Fine.")
@@ -55,7 +55,7 @@ def test_what_waits_comes_back(user_env, model_server, open_chat):
     chat.wait_input("three")
     chat.keys("Escape")
     chat.wait("› two", "  three")
-    chat.wait_gone("Esc stops")
+    chat.wait_gone("Esc to stop")
     chat.keys("C-c")
     chat.wait("Describe a task")
     stalled.release()
@@ -134,7 +134,7 @@ def test_review_is_in_nobodys_way(user_env, model_server, open_chat):
     chat.wait_gone("to review")
     chat.say("/quit")
     chat.wait_end()
-    assert "1 file, +1 −0 not applied: kept in the session. hutch --resume" in " ".join(chat.everything().split())
+    assert "1 file, +1 −0 not applied; kept in the session. Resume it with hutch --resume" in " ".join(chat.everything().split())
 
 
 def test_no_apply_offers_nothing(user_env, model_server, open_chat):
@@ -187,7 +187,7 @@ def test_fork_and_load(user_env, model_server, open_chat):
     chat.type("/load ")
     chat.wait(first["session"])  # completed
     chat.say(first["session"])
-    chat.wait("returns to the session before")
+    chat.wait("Return to the previous session with /load")
     assert "In the fork." not in chat.screen() and "Written." in chat.screen()
     chat.say("there")
     chat.wait("In the first.")
@@ -233,18 +233,18 @@ def test_other_commands(user_env, model_server, open_chat, how):
     chat.wait("The answer.")
     if how == "clear":
         chat.say("/clear")
-        chat.wait("begins anew")
+        chat.wait("Started a new conversation")
         assert "The answer." not in chat.screen()
         chat.say("next")
         chat.wait("Anew.")
         assert model_server.requests[1].said == ["next"]
     else:
         chat.say("/export talk.md")
-        chat.wait("Written to talk.md")
+        chat.wait("Wrote talk.md")
         text = user_env.get("talk.md")
         assert "question" in text and "The `answer`." in text
         chat.say("/export talk.md")
-        chat.wait("is there already")
+        chat.wait("already exists")
     assert chat.leave() == 0
 
 
@@ -259,12 +259,12 @@ def test_attempts(user_env, model_server, open_chat):
     chat.say("/attempts 2 test -s tried.txt")
     chat.wait("2 agents will try")
     chat.say("try it")
-    chat.wait("goes on with attempt", "to review")
+    chat.wait("Continuing with attempt", "to review")
     chat.say("a")
     chat.wait("Applied 1 change")
     assert user_env.has("tried.txt")
     chat.say("/attempts")
-    chat.wait("One agent works at a time")
+    chat.wait("One agent works on each task")
     assert chat.leave() == 0
 
 

@@ -19,7 +19,7 @@ def test_each_line_is_a_prompt(agent_env, model_server):
     lines = done.stdout.splitlines()
     assert lines[:3] == ["First.", "I look.", "▸ bash  echo hi; exit 3"]
     assert lines[3].startswith("  ✗ ") and lines[3].endswith("exit 3")
-    assert lines[4] == "Third." and lines[5].startswith("hutch --resume ")
+    assert lines[4] == "Third." and lines[5].startswith("Resume it with hutch --resume ")
     assert "\033" not in done.stdout and done.stderr == ""
 
 
@@ -39,7 +39,7 @@ def test_several_lines(user_env, model_server):
 def test_commands(user_env, model_server):
     model_server.script([Reply(WRITE), Reply("Written.")])
     done = chat(user_env, "write\n/diff\n/undo\n/diff\n/cost\n/tools\n/help\n!echo own\n/quit\nnever said\n")
-    for text in ("1 file, +1 −0", "added    new.txt  +1 -0", "+new\n", "Undid turn 1: restored 1 file in the box and removed it from the conversation.\n", "No pending changes.\n", "output", "read_file",
+    for text in ("1 file, +1 −0", "1 file changed, +1 −0\nA new.txt  +1 −0\n", "+new\n", "Undid turn 1: restored 1 file in the box and removed it from the conversation.\n", "No pending changes.\n", "output", "read_file",
                  "/compact", "own\n"):
         assert text in done.stdout, text
     assert not user_env.has("new.txt") and len(model_server.requests) == 2
@@ -87,7 +87,7 @@ def test_apply_resolves_conflicts_by_choice(agent_env, model_server, choice, tex
     assert agent_env.get("one.txt") == text and agent_env.get("two.txt") == "person\n", "only the path that was named"
     assert agent_env.get("merge.txt").count("person") == agent_env.get("merge.txt").count("agent") == 1
     if pending == 0:
-        assert "1 file, +1 −1 not applied: kept in the session" in done.stdout, "the other one is still pending"
+        assert "1 file, +1 −1 not applied; kept in the session" in done.stdout, "the other one is still pending"
 
 
 def test_sync_resolves_conflicts_by_choice(user_env, model_server):
@@ -102,7 +102,7 @@ def test_sync(user_env, model_server):
     user_env.put("a.txt", "old\n")
     model_server.script([Reply(call("write_file", path="b.txt", content="b\n")), Reply("Written.")])
     done = chat(user_env, "write\n/sync\n/sync theirs b.txt\n")
-    assert done.stdout.count("The box has your folder's changes already.\n") == 2
+    assert done.stdout.count("The box already has the changes of your folder.\n") == 2
 
 
 def test_pending_is_kept_and_told(user_env, model_server):
@@ -110,7 +110,7 @@ def test_pending_is_kept_and_told(user_env, model_server):
     done = chat(user_env, "write\n")
     assert not user_env.has("new.txt")
     (session,) = user_env.histories()
-    assert f"not applied: kept in the session. hutch --resume {session['session']} goes on" in done.stdout
+    assert f"not applied; kept in the session. Resume it with hutch --resume {session['session']}\n" in done.stdout
     done = chat(user_env, "/apply\n", "--resume", session["session"])
     assert user_env.get("new.txt") == "new\n" and "› write" in done.stdout
 
@@ -133,7 +133,7 @@ def test_a_model_that_cannot_be_asked(user_env, model_server):
 def test_retries_are_told(user_env, model_server):
     model_server.script([Reply(status=529, retry_after="0"), Reply("At last.")])
     done = chat(user_env, "one\n")
-    assert "[asked again in" in done.stdout and "529" in done.stdout and "At last." in done.stdout
+    assert "; retrying in 0.0s (attempt 2)]" in done.stdout and "529" in done.stdout and "At last." in done.stdout
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def test_on_a_terminal(user_env, model_server, terminal):
     screen.wait("\\x1b]0;owned")
     assert "owned" not in screen.tmux("display-message", "-p", "#{pane_title}")
     screen.say("/nothing")
-    screen.wait("/help lists them")
+    screen.wait("see /help")
     screen.keys("C-d")
     assert screen.wait_end() == 0
     assert user_env.has("new.txt")

@@ -12,7 +12,7 @@
 
 #include "clean.h"
 #include "markdown.h"
-#include "md_render.h"
+#include "markdown_render.h"
 
 /* All lines with their styles: two renderings are equal if these are. */
 static void dump(const struct lines *l, bool styles, struct buf *out)
@@ -125,7 +125,7 @@ static void test_colours(void **state)
         {"unknown", "int x", "{0}int x"},
     };
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        _cleanup_flow_ struct flow f = FLOW_INIT;
+        _cleanup_styled_ struct styled f = STYLED_INIT;
         _cleanup_buf_ struct buf b = BUF_INIT(4096);
         struct lexer l = lexer_open(cases[i].language, strlen(cases[i].language));
         size_t at = 0;
@@ -144,7 +144,7 @@ static void test_comments_go_on_over_lines(void **state)
     static const unsigned first[] = {ROLE_TEXT, ROLE_COMMENT, ROLE_COMMENT},
                           last[] = {ROLE_COMMENT, ROLE_COMMENT, ROLE_KEYWORD};
     for (int i = 0; i < 3; i++) {
-        _cleanup_flow_ struct flow f = FLOW_INIT;
+        _cleanup_styled_ struct styled f = STYLED_INIT;
         lexer_line(&l, lines[i], strlen(lines[i]), &f);
         assert_int_equal(f.spans[0].style, first[i]);
         assert_int_equal(f.spans[f.count - 1].style, last[i]);
@@ -219,7 +219,7 @@ static void test_blocks_give_what_the_document_gives(void **state)
         _cleanup_buf_ struct buf cut = BUF_INIT(1 << 20), one = BUF_INIT(1 << 20);
         _cleanup_lines_ struct lines l = LINES_INIT;
         whole(text, strlen(text), &cut);
-        md_render(text, strlen(text), 30, 2, false, &l);
+        markdown_render(text, strlen(text), 30, 2, false, &l);
         dump(&l, true, &one);
         assert_string_equal(buf_cstr(&cut), buf_cstr(&one));
     }
@@ -337,7 +337,7 @@ static void test_tables_do_not_multiply(void **state)
     }
     for (int i = 0; i < 5000; i++)
         buf_append_str(&text, "|x\n");
-    md_render((const char *)text.data, text.len, 80, 0, false, &l);
+    markdown_render((const char *)text.data, text.len, 80, 0, false, &l);
     assert_true(l.text.len <= 2 * text.len);
 }
 
@@ -348,7 +348,7 @@ static void test_depth_is_bounded(void **state)
     for (int i = 0; i < 500; i++)
         buf_append_str(&text, "> - ");
     buf_append_str(&text, "deep\n");
-    md_render((const char *)text.data, text.len, 40, 0, false, &l);
+    markdown_render((const char *)text.data, text.len, 40, 0, false, &l);
     assert_true(l.count >= 1 && l.all[l.count - 1].width <= 40);
 }
 

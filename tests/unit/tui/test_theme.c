@@ -9,31 +9,31 @@
 
 static void test_ground(void **state)
 {
-    assert_int_equal(theme_ground(NULL, NULL), GROUND_UNKNOWN);
-    assert_int_equal(theme_ground(NULL, "15;0"), GROUND_DARK);
-    assert_int_equal(theme_ground(NULL, "0;15"), GROUND_LIGHT);
-    assert_int_equal(theme_ground(NULL, "0;default;7"), GROUND_LIGHT);
-    assert_int_equal(theme_ground(NULL, "12;8"), GROUND_DARK);
-    assert_int_equal(theme_ground(NULL, "15;default"), GROUND_UNKNOWN);
-    assert_int_equal(theme_ground(NULL, "15;99"), GROUND_UNKNOWN);
-    assert_int_equal(theme_ground(NULL, ""), GROUND_UNKNOWN);
-    assert_int_equal(theme_ground("light", "15;0"), GROUND_LIGHT);
-    assert_int_equal(theme_ground("dark", NULL), GROUND_DARK);
-    assert_int_equal(theme_ground("pink", "0;15"), GROUND_LIGHT);
+    assert_int_equal(theme_background(NULL, NULL), BACKGROUND_UNKNOWN);
+    assert_int_equal(theme_background(NULL, "15;0"), BACKGROUND_DARK);
+    assert_int_equal(theme_background(NULL, "0;15"), BACKGROUND_LIGHT);
+    assert_int_equal(theme_background(NULL, "0;default;7"), BACKGROUND_LIGHT);
+    assert_int_equal(theme_background(NULL, "12;8"), BACKGROUND_DARK);
+    assert_int_equal(theme_background(NULL, "15;default"), BACKGROUND_UNKNOWN);
+    assert_int_equal(theme_background(NULL, "15;99"), BACKGROUND_UNKNOWN);
+    assert_int_equal(theme_background(NULL, ""), BACKGROUND_UNKNOWN);
+    assert_int_equal(theme_background("light", "15;0"), BACKGROUND_LIGHT);
+    assert_int_equal(theme_background("dark", NULL), BACKGROUND_DARK);
+    assert_int_equal(theme_background("pink", "0;15"), BACKGROUND_LIGHT);
 }
 
 static void test_stand_ins(void **state)
 {
     struct theme all = {0}, ascii = {.ascii = true}, console = {.few_glyphs = true};
-    assert_int_equal(theme_stand_in(&all, 0x25b8), 0);
-    assert_int_equal(theme_stand_in(&ascii, 'a'), 0);
-    assert_int_equal(theme_stand_in(&ascii, 0x25b8), '>');
-    assert_int_equal(theme_stand_in(&ascii, 0x2502), '|');
-    assert_int_equal(theme_stand_in(&ascii, 0x253c), '+');
-    assert_int_equal(theme_stand_in(&ascii, 0x6f22), '?');
-    assert_int_equal(theme_stand_in(&console, 0x25b8), '>');
-    assert_int_equal(theme_stand_in(&console, 0x2502), 0); /* lines are in every font */
-    assert_int_equal(theme_stand_in(&console, 0xe4), 0);
+    assert_int_equal(theme_substitute(&all, 0x25b8), 0);
+    assert_int_equal(theme_substitute(&ascii, 'a'), 0);
+    assert_int_equal(theme_substitute(&ascii, 0x25b8), '>');
+    assert_int_equal(theme_substitute(&ascii, 0x2502), '|');
+    assert_int_equal(theme_substitute(&ascii, 0x253c), '+');
+    assert_int_equal(theme_substitute(&ascii, 0x6f22), '?');
+    assert_int_equal(theme_substitute(&console, 0x25b8), '>');
+    assert_int_equal(theme_substitute(&console, 0x2502), 0); /* lines are in every font */
+    assert_int_equal(theme_substitute(&console, 0xe4), 0);
 }
 
 int main(void)

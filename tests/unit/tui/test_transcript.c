@@ -15,9 +15,9 @@
 #include "transcript.h"
 #include "agent_changes.h"
 
-static struct item_look look(int width)
+static struct layout look(int width)
 {
-    return (struct item_look){.width = width, .now = 1000 * NS_PER_S, .key = "key"};
+    return (struct layout){.width = width, .now = 1000 * NS_PER_S, .key = "key"};
 }
 
 static void tell(struct transcript *t, struct agent_event e)
@@ -28,15 +28,15 @@ static void tell(struct transcript *t, struct agent_event e)
 
 static void person(struct transcript *t, const char *words)
 {
-    struct item *it = transcript_add(t, ITEM_PERSON);
-    item_say(it, words, strlen(words), false);
+    struct item *it = transcript_add(t, ITEM_USER);
+    item_append(it, words, strlen(words), false);
 }
 
 /* What is in `height` rows, one line each. */
 static void show(struct transcript *t, int width, int height, struct buf *out)
 {
     struct row rows[256];
-    struct item_look l = look(width);
+    struct layout l = look(width);
     out->len = 0;
     transcript_rows(t, &l, height, rows);
     for (int i = 0; i < height; i++) {
@@ -122,12 +122,12 @@ static void test_a_diff_is_told_by_files(void **state)
         "old\n+-- new\n end\n"
         "diff --git a/y b/y\nnew file mode 100644\n--- /dev/null\n+++ b/y\n@@ -0,0 +1 @@\n+z\n";
     transcript_open(&t);
-    item_say(transcript_add(&t, ITEM_DIFF), diff, strlen(diff), false);
+    item_append(transcript_add(&t, ITEM_DIFF), diff, strlen(diff), false);
     expect(&t, 60, 10,
            "  x.lua\n  @@ -1,2 +1,2 @@\n  --- old\n  +-- new\n   end\n  \n  y\n  new file mode "
            "100644\n  @@ "
            "-0,0 +1 @@\n  +z\n");
-    struct item_look l = look(60);
+    struct layout l = look(60);
     const struct lines *lines = item_lines(t.items[0], &l);
     assert_int_equal(lines->runs[lines->all[2].first + 1].style,
                      ROLE_DELETED); /* though it looks like a header */
@@ -139,7 +139,7 @@ static void test_a_diff_is_told_by_files(void **state)
 static void test_long_lines_open(void **state)
 {
     struct transcript t;
-    struct item_look l = look(20);
+    struct layout l = look(20);
     transcript_open(&t);
     call(&t, "1", "edit_file", "{\"path\": \"a\"}");
     result(&t, "1", "edit_file", "", "{\"diff\": \"@@ -1 +1 @@\\n-a\\n+0123456789abcdefghij\\n\"}",
@@ -182,7 +182,7 @@ static void test_waits_pass(void **state)
     transcript_open(&t);
     tell(&t, (struct agent_event){
                  .kind = AGENT_WAIT, .text = "overloaded", .wait_ms = 2500, .attempt = 1});
-    expect(&t, 60, 1, "⠋ overloaded (attempt 2); asking again in 3 s\n");
+    expect(&t, 60, 1, "⠋ overloaded; retrying in 3 s (attempt 2)\n");
     assert_true(transcript_moves(&t));
     tell(&t, (struct agent_event){.kind = AGENT_WRITING, .text = "bash"});
     expect(&t, 60, 1, "⠋ bash …\n");
@@ -204,7 +204,7 @@ static void fill(struct transcript *t, int n)
 static void test_scrolling(void **state)
 {
     struct transcript t;
-    struct item_look l = look(40);
+    struct layout l = look(40);
     transcript_open(&t);
     fill(&t, 10);
     expect(&t, 40, 3, "› line 8\n\n› line 9\n");
@@ -227,7 +227,7 @@ static void test_scrolling(void **state)
 static void test_folding(void **state)
 {
     struct transcript t;
-    struct item_look l = look(40);
+    struct layout l = look(40);
     transcript_open(&t);
     assert_false(transcript_toggle(&t, &l));
     for (int i = 0; i < 2; i++) {
@@ -268,7 +268,7 @@ static void test_long_pastes_are_folded(void **state)
 static void test_only_what_is_shown_is_laid_out(void **state)
 {
     struct transcript t;
-    struct item_look l = look(80);
+    struct layout l = look(80);
     size_t laid_out = 0;
     transcript_open(&t);
     for (int i = 0; i < 10000; i++) {
@@ -294,7 +294,7 @@ static void test_layouts_far_away_are_dropped(void **state)
     transcript_open(&t);
     fill(&t, TRANSCRIPT_LINES * 2);
     for (size_t i = 0; i < t.count; i++) {
-        struct item_look l = look(40);
+        struct layout l = look(40);
         item_lines(t.items[i], &l);
     }
     show(&t, 40, 10, &b);
@@ -336,11 +336,11 @@ static void test_text_is_bounded(void **state)
     assert_in_range(bytes, 1, 2 * TRANSCRIPT_BYTES);
     t.items[t.count - 1]->open = true;
     _cleanup_buf_ struct buf b = BUF_INIT(8u << 20);
-    struct item_look l = look(80);
+    struct layout l = look(80);
     const struct lines *lines = item_lines(t.items[t.count - 1], &l);
     for (size_t i = 0; i < lines->count; i++)
         lines_plain(lines, i, &b);
-    assert_non_null(strstr(buf_cstr(&b), "bytes are not kept here …"));
+    assert_non_null(strstr(buf_cstr(&b), "bytes not kept …"));
     transcript_clear(&t);
     free(output);
 }
@@ -357,8 +357,9 @@ static void test_changes(void **state)
     tell(&t, (struct agent_event){.kind = AGENT_CHANGES, .changes = &c});
     _cleanup_buf_ struct buf b = BUF_INIT(1 << 16);
     show(&t, 60, 14, &b);
-    assert_non_null(strstr(
-        buf_cstr(&b), "± 14 files changed  +3 −25\n  M src/a.c  +3 −1\n  A b␛.png   binary\n"));
+    assert_non_null(
+        strstr(buf_cstr(&b),
+               "± 14 files changed, +3 −25\n  M src/a.c    +3 −1\n  A b\\x1b.png  binary\n"));
     assert_non_null(strstr(buf_cstr(&b), "\n  … 2 more\n"));
     transcript_clear(&t);
 }

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "view_private.h"
+#include "view_parts.h"
 #include "agent_changes.h"
 
 static volatile sig_atomic_t resized;
@@ -220,7 +220,7 @@ static void play(struct view *v, const json_t *o, int fifo)
     const json_t *x;
     const char *s;
     if ((s = string_of(o, "person")))
-        view_person(v, s);
+        view_user(v, s);
     if ((s = string_of(o, "text")))
         event(v, (struct agent_event){.kind = AGENT_TEXT, .text = s});
     if ((s = string_of(o, "thinking")))

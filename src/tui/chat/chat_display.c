@@ -1,0 +1,128 @@
+/* What the view shows of the input and the status. */
+#include <stdio.h>
+#include <string.h>
+
+#include "chat.h"
+#include "clock.h"
+#include "summary.h"
+#include "banned.h"
+
+#define QUEUED_SHOWN 5
+
+static void display_search(struct chat *c)
+{
+    _cleanup_buf_ struct buf title = BUF_INIT(4096);
+    const char *query = buf_cstr(&c->query);
+    const char *found = c->found >= 0 ? input_history_get(c->history, (size_t)c->found) : NULL;
+    buf_append_str(&title, "search: ");
+    summary_line(query ? query : "", query ? strlen(query) : 0, 60, &title);
+    buf_append_str(&title, c->found < 0 && query && *query ? " (not found)" : "▏");
+    const char *shown = buf_cstr(&title);
+    struct view_input in = {.text = found ? found : "",
+                            .n = found ? strlen(found) : 0,
+                            .prompt = "‹ ",
+                            .hint = "Ctrl-R: older   Enter: use it   Esc: cancel",
+                            .title = shown ? shown : "search",
+                            .chosen = -1};
+    view_input(c->view, &in);
+}
+
+static const char *input_hint(const struct chat *c)
+{
+    if (c->quit_until && clock_now() < c->quit_until)
+        return "Press Ctrl-C again to quit";
+    return chat_is_busy(c) ? "Type ahead: sent when this turn ends" : "Describe a task, or /help";
+}
+
+/* The panel below the input: completions, the review, or what is queued. */
+struct panel {
+    const char *choices[QUEUED_SHOWN];
+    const char *details[QUEUED_SHOWN];
+    char title[128];
+};
+
+static void panel_review(struct chat *c, struct panel *p, struct view_input *in)
+{
+    static const char *const names[REVIEW_CHOICES] = {"[a] apply", "[d] diff", "[k] keep working",
+                                                      "[u] undo"};
+    static const char *const details[REVIEW_CHOICES] = {
+        "write the changes to your folder", "show the changes",
+        "decide later; the changes stay in the box", "undo the turn"};
+    _cleanup_buf_ struct buf changes = BUF_INIT(128);
+    summary_of_changes(&c->changes, &changes);
+    snprintf(p->title, sizeof p->title, "%.*s to review: a letter and Enter, or type on",
+             (int)changes.len, (const char *)changes.data);
+    in->choices = names;
+    in->details = details;
+    in->n_choices = REVIEW_CHOICES;
+    in->chosen = editor_is_empty(c->editor) ? c->review_chosen : chat_review_letter(c);
+    in->title = p->title;
+}
+
+static void panel_queued(struct chat *c, struct panel *p, struct view_input *in)
+{
+    size_t shown = c->n_queued < QUEUED_SHOWN ? c->n_queued : QUEUED_SHOWN;
+    for (size_t i = 0; i < shown; i++) {
+        p->choices[i] = c->queued[i];
+        p->details[i] = "";
+    }
+    snprintf(p->title, sizeof p->title,
+             "%zu queued, sent when this turn ends; Up takes the last back", c->n_queued);
+    in->choices = p->choices;
+    in->details = p->details;
+    in->n_choices = shown;
+    in->title = p->title;
+}
+
+static void display_editor(struct chat *c)
+{
+    _cleanup_buf_ struct buf shown = BUF_INIT(EDITOR_TYPED_MAX * 2u);
+    struct panel p = {0};
+    size_t cursor = 0;
+    editor_shown(c->editor, &shown, &cursor);
+    const char *text = buf_cstr(&shown);
+    struct view_input in = {.text = text ? text : "",
+                            .n = text ? shown.len : 0,
+                            .cursor = text ? cursor : 0,
+                            .prompt = "› ",
+                            .hint = input_hint(c),
+                            .chosen = -1};
+    if (c->completing && c->completion.n) {
+        in.choices = c->completion.names;
+        in.details = c->completion.details;
+        in.n_choices = c->completion.n;
+        in.chosen = c->chosen;
+    } else if (chat_review_is_open(c)) {
+        panel_review(c, &p, &in);
+    } else if (c->n_queued) {
+        panel_queued(c, &p, &in);
+    }
+    view_input(c->view, &in);
+}
+
+static void display_status(struct chat *c)
+{
+    bool busy = chat_is_busy(c);
+    view_status(c->view, &(struct view_status){
+                             .model = c->state.model,
+                             .context = c->state.context,
+                             .window = c->state.window,
+                             .cost_known = c->state.money.known,
+                             .cost = c->state.money.cost,
+                             .changes = c->changes.count,
+                             .busy = busy ? c->busy : NULL,
+                             .busy_seconds = busy ? (double)(clock_now() - c->began) / NS_PER_S : 0,
+                             .keys = c->searching ? NULL
+                                     : busy       ? "Esc to stop"
+                                                  : NULL,
+                         });
+}
+
+void chat_display(struct chat *c)
+{
+    if (c->searching)
+        display_search(c);
+    else
+        display_editor(c);
+    display_status(c);
+}

@@ -1,0 +1,298 @@
+/* The commands for pending changes: showing, applying, syncing and undoing them. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "box.h"
+#include "conversation.h"
+#include "session.h"
+#include "summary.h"
+#include "banned.h"
+
+#define PATHS_MAX 256
+
+static int undo_run(struct conversation *c, const struct chat_entry *entry, struct chat_result *ret,
+                    struct error *err)
+{
+    unsigned n = entry->n ? entry->n : 1, turns = history_turns(agent_history(c->agent));
+    struct agent_undone undone;
+    if (turns == 0)
+        return error_set(err, EINVAL, "nothing to undo: there is no turn yet");
+    if (n > turns)
+        return error_set(err, EINVAL, "only %u turn%s can be undone", turns, turns == 1 ? "" : "s");
+    int r = agent_undo(c->agent, n, &undone, err);
+    if (r < 0)
+        return r;
+    if (c->sink.redraws) {
+        c->sink.reset(c->sink.data);
+        r = conversation_replay(c, err);
+    }
+    agent_undone_text(&undone, &ret->text);
+    return r < 0 ? r : conversation_pending(c, ret, err);
+}
+
+const struct chat_command CHAT_UNDO = {.name = "undo",
+                                       .args = "[N]",
+                                       .help = "undo the last turn, or N turns, with their files",
+                                       .takes = ARGS_OPTIONAL_NUMBER,
+                                       .flags = CHAT_CHANGES_FILES,
+                                       .busy = "undoing",
+                                       .run = undo_run};
+
+/* A diff may be as large as the disk of the box: it comes through a pipe, and what exceeds the
+ * buffer is dropped. */
+struct diff_reader {
+    int fd;
+    struct buf *out;
+    bool cut;
+};
+
+static void *diff_read_thread(void *data)
+{
+    struct diff_reader *d = data;
+    char bytes[16384];
+    ssize_t n;
+    while ((n = read(d->fd, bytes, sizeof bytes)) > 0 || (n < 0 && errno == EINTR)) {
+        size_t room = d->out->max - d->out->len, got = n > 0 ? (size_t)n : 0;
+        d->cut = d->cut || got > room;
+        buf_append(d->out, bytes, got < room ? got : room);
+    }
+    return NULL;
+}
+
+static int diff_read(struct conversation *c, struct buf *out, bool *ret_cut, struct error *err)
+{
+    int pair[2];
+    pthread_t thread;
+    if (pipe2(pair, O_CLOEXEC) < 0)
+        return error_errno(err, errno, "cannot create a pipe");
+    struct diff_reader reader = {.fd = pair[0], .out = out};
+    int r = -pthread_create(&thread, NULL, diff_read_thread, &reader);
+    if (r < 0) {
+        close(pair[0]);
+        close(pair[1]);
+        return error_errno(err, -r, "cannot start a thread");
+    }
+    r = agent_diff(c->agent, pair[1], err);
+    close(pair[1]);
+    pthread_join(thread, NULL);
+    close(pair[0]);
+    *ret_cut = reader.cut;
+    return r;
+}
+
+static int diff_run(struct conversation *c, const struct chat_entry *entry, struct chat_result *ret,
+                    struct error *err)
+{
+    bool cut = false;
+    int r = conversation_pending(c, ret, err);
+    if (r < 0)
+        return r;
+    if (ret->changes.count == 0)
+        return buf_append_str(&ret->text, "No pending changes.\n");
+    r = diff_read(c, &ret->diff, &cut, err);
+    if (r < 0)
+        return r;
+    summary_of_changes(&ret->changes, &ret->text);
+    return buf_append_str(&ret->text, cut ? " (only the first part of the diff is shown)\n" : "\n");
+}
+
+const struct chat_command CHAT_DIFF = {.name = "diff",
+                                       .args = "",
+                                       .help = "show the pending changes",
+                                       .flags = CHAT_REVIEWS,
+                                       .run = diff_run};
+
+/* Applying and syncing. */
+
+struct tally {
+    struct buf *out;
+    size_t done, conflicts, refused, notes;
+};
+
+static void on_applied(void *data, const char *path, enum apply_outcome outcome, const char *why)
+{
+    struct tally *t = data;
+    t->done += outcome == APPLY_DONE || outcome == APPLY_MERGED;
+    t->conflicts += outcome == APPLY_CONFLICT;
+    t->refused += outcome == APPLY_REFUSED;
+    if (outcome == APPLY_MERGED)
+        buf_printf(t->out, "merged: %s (your changes and the box's)\n", path);
+    else if (outcome == APPLY_CONFLICT)
+        buf_printf(t->out, "conflict: %s: %s\n", path,
+                   why ? why : "changed in your folder and in the box");
+    else if (outcome == APPLY_REFUSED)
+        buf_printf(t->out, "not applied: %s: %s\n", path, why ? why : "refused");
+}
+
+static void on_apply_note(void *data, const char *line)
+{
+    struct tally *t = data;
+    t->notes++;
+    buf_printf(t->out, "%s\n", line);
+}
+
+/* Splits `text` in place into paths. A pending path with blanks in it stands alone. */
+static size_t split_paths(char *text, const struct agent_changes *pending,
+                          const char *paths[PATHS_MAX])
+{
+    size_t n = 0;
+    for (size_t i = 0; i < pending->count; i++)
+        if (strcmp(pending->items[i].path, text) == 0) {
+            paths[0] = text;
+            return 1;
+        }
+    for (char *word; n < PATHS_MAX && (word = strsep(&text, " \t\n"));)
+        if (*word)
+            paths[n++] = word;
+    return n;
+}
+
+/* Is the path, or something in that folder, pending? */
+static bool is_pending(const struct agent_changes *pending, const char *path)
+{
+    size_t n = strlen(path);
+    while (n > 0 && path[n - 1] == '/')
+        n--;
+    for (size_t i = 0; i < pending->count; i++) {
+        const char *p = pending->items[i].path;
+        if (strncmp(p, path, n) == 0 && (p[n] == 0 || p[n] == '/'))
+            return true;
+    }
+    return false;
+}
+
+/* Applies or syncs, with the choice and the paths of the command. */
+static int apply_or_sync(struct conversation *c, const struct chat_entry *entry,
+                         struct tally *tally, struct error *err)
+{
+    const char *paths[PATHS_MAX];
+    struct agent_changes pending = {0};
+    bool apply = entry->command == &CHAT_APPLY;
+    struct tool_apply_options how = {.files = {.on_conflict = (enum apply_choice)entry->n,
+                                               .allow_git_dirs = c->o->allow_git_dirs},
+                                     .report = {.say = on_applied, .data = tally},
+                                     .note = on_apply_note,
+                                     .data = tally};
+    _cleanup_free_ char *text = entry->text ? strdup(entry->text) : NULL;
+    int r = entry->text && !text ? error_set(err, ENOMEM, "no memory") : 0;
+    if (r == 0 && text)
+        r = agent_changes(c->agent, &pending, err);
+    if (r == 0 && text) {
+        how.files.n_paths = split_paths(text, &pending, paths);
+        how.files.paths = paths;
+    }
+    for (size_t i = 0; r == 0 && apply && i < how.files.n_paths; i++)
+        if (!is_pending(&pending, paths[i]))
+            r = error_set(err, ENOENT, "no pending change in '%s'; /diff shows the changes",
+                          paths[i]);
+    agent_changes_free(&pending);
+    if (r == 0)
+        r = apply ? agent_apply(c->agent, &how, err)
+                  : agent_sync(c->agent, &how.files, &how.report, err);
+    return r < 0 ? r : 0;
+}
+
+static void put_conflict_hint(const struct tally *t, const struct chat_command *command)
+{
+    if (t->conflicts)
+        buf_printf(t->out,
+                   "Resolve with /%s mine, theirs or markers, and PATH for one of them: your "
+                   "version, the box's, or both between conflict markers.\n",
+                   command->name);
+}
+
+static int apply_run(struct conversation *c, const struct chat_entry *entry,
+                     struct chat_result *ret, struct error *err)
+{
+    struct tally t = {.out = &ret->text};
+    int r = apply_or_sync(c, entry, &t, err);
+    if (r < 0)
+        return r;
+    size_t left = t.conflicts + t.refused;
+    const char *plural = t.done == 1 ? "" : "s";
+    if (left)
+        buf_printf(&ret->text, "Applied %zu change%s; %zu not applied, still in the box.\n", t.done,
+                   plural, left);
+    else if (t.done)
+        buf_printf(&ret->text, "Applied %zu change%s to your folder.\n", t.done, plural);
+    put_conflict_hint(&t, entry->command);
+    r = conversation_pending(c, ret, err);
+    if (r == 0 && !left && !t.done && !t.notes)
+        buf_append_str(&ret->text,
+                       ret->changes.count ? "Nothing was applied.\n" : "No pending changes.\n");
+    return r;
+}
+
+const struct chat_command CHAT_APPLY = {.name = "apply",
+                                        .args = "[CHOICE] [PATH]",
+                                        .help =
+                                            "apply the changes; CHOICE: mine, theirs or markers",
+                                        .takes = ARGS_CHOICE,
+                                        .completes = COMPLETES_CHOICES,
+                                        .busy = "applying",
+                                        .run = apply_run};
+
+static int sync_run(struct conversation *c, const struct chat_entry *entry, struct chat_result *ret,
+                    struct error *err)
+{
+    struct tally t = {.out = &ret->text};
+    int r = apply_or_sync(c, entry, &t, err);
+    if (r < 0)
+        return r;
+    if (t.done)
+        buf_printf(&ret->text, "Synced %zu file%s from your folder into the box.\n", t.done,
+                   t.done == 1 ? "" : "s");
+    else if (!t.conflicts && !t.refused)
+        buf_append_str(&ret->text, "The box already has the changes of your folder.\n");
+    put_conflict_hint(&t, entry->command);
+    return conversation_pending(c, ret, err);
+}
+
+const struct chat_command CHAT_SYNC = {.name = "sync",
+                                       .args = "[CHOICE] [PATH]",
+                                       .help = "bring the changes of your folder into the box",
+                                       .takes = ARGS_CHOICE,
+                                       .completes = COMPLETES_CHOICES,
+                                       .flags = CHAT_CHANGES_FILES,
+                                       .busy = "syncing",
+                                       .run = sync_run};
+
+/* Names for completion. */
+
+#define FILES_MAX   20000
+#define PATIENCE_MS 2000
+
+static int file_names_run(struct conversation *c, const struct chat_entry *entry,
+                          struct chat_result *ret, struct error *err)
+{
+    _cleanup_result_ struct tool_result result = TOOL_RESULT_INIT;
+    struct tool_session *tools = conversation_tools(c, err);
+    json_t *input = json_pack("{s:i}", "limit", FILES_MAX), *file;
+    size_t i;
+    if (!tools || !input) {
+        json_decref(input);
+        return -EIO;
+    }
+    tool_call(tools,
+              &(struct tool_request){.tool = &TOOL_LIST_FILES,
+                                     .input = input,
+                                     .cancel = c->cancel,
+                                     .patience_ms = PATIENCE_MS},
+              &result);
+    json_decref(input);
+    ret->names = json_array();
+    json_array_foreach(json_object_get(result.data, "entries"), i, file)
+    {
+        const char *path = json_string_value(json_object_get(file, "path"));
+        const char *type = json_string_value(json_object_get(file, "type"));
+        if (!path || !type || json_object_get(file, "path_base64"))
+            continue;
+        bool folder = strcmp(type, "folder") == 0 && path[0] && path[strlen(path) - 1] != '/';
+        json_array_append_new(ret->names, json_sprintf("%s%s", path, folder ? "/" : ""));
+    }
+    return 0;
+}
+
+const struct chat_command CHAT_FILE_NAMES = {.run = file_names_run, .flags = CHAT_INTERNAL};

@@ -1,0 +1,285 @@
+/* The commands for sessions, and showing a conversation again. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+
+#include "conversation.h"
+#include "history_export.h"
+#include "summary.h"
+#include "banned.h"
+
+#define SESSIONS_SHOWN 20
+#define SESSIONS_NAMED 1000 /* for completion */
+#define TURNS_SHOWN    20
+#define MESSAGES_SHOWN 400
+
+/* Replay: the messages become the events that they once were. Of a long conversation only the last
+ * part is read and shown. */
+
+static bool block_is(const json_t *block, const char *type)
+{
+    const char *t = json_string_value(json_object_get(block, "type"));
+    return t && strcmp(t, type) == 0;
+}
+
+static const char *block_string(const json_t *block, const char *key)
+{
+    return json_string_value(json_object_get(block, key));
+}
+
+static void replay_text(struct conversation *c, enum agent_event_kind kind, const char *text)
+{
+    if (text && *text)
+        conversation_emit(c, &(struct agent_event){.kind = kind, .text = text, .n = strlen(text)});
+}
+
+static void replay_answer(struct conversation *c, const json_t *content)
+{
+    const json_t *block;
+    size_t i;
+    json_array_foreach(content, i, block)
+    {
+        if (block_is(block, "text"))
+            replay_text(c, AGENT_TEXT, block_string(block, "text"));
+        else if (block_is(block, "thinking"))
+            replay_text(c, AGENT_THINKING, block_string(block, "text"));
+    }
+    conversation_emit(c, &(struct agent_event){.kind = AGENT_SAID});
+    json_array_foreach(content, i, block)
+    {
+        if (block_is(block, "tool_use"))
+            conversation_emit(c, &(struct agent_event){.kind = AGENT_CALL,
+                                                       .id = block_string(block, "id"),
+                                                       .name = block_string(block, "name"),
+                                                       .input = json_object_get(block, "input")});
+    }
+}
+
+static void replay_result(struct conversation *c, const json_t *block)
+{
+    _cleanup_result_ struct tool_result result = TOOL_RESULT_INIT;
+    const json_t *part;
+    size_t i;
+    json_array_foreach(json_object_get(block, "content"), i, part)
+    {
+        const char *text = block_string(part, "text");
+        if (text)
+            text_append(&result.text, text, strlen(text));
+    }
+    result.failed = json_is_true(json_object_get(block, "is_error"));
+    conversation_emit(c, &(struct agent_event){.kind = AGENT_RESULT,
+                                               .id = block_string(block, "tool_use_id"),
+                                               .result = &result});
+}
+
+static void replay_user(struct conversation *c, const json_t *content, bool begins_turn)
+{
+    const json_t *block;
+    const char *message = NULL, *text;
+    size_t i;
+    json_array_foreach(content, i, block)
+    {
+        if (block_is(block, "tool_result"))
+            replay_result(c, block);
+        else if (begins_turn && (text = block_string(block, "text")))
+            message = text; /* the last block; notes for the model stand before it */
+    }
+    if (message)
+        c->sink.user(c->sink.data, message);
+}
+
+int conversation_replay(struct conversation *c, struct error *err)
+{
+    struct history *h = agent_history(c->agent);
+    size_t n = history_count(h), turns = 0, first = n;
+    while (first > 0 && n - first < MESSAGES_SHOWN && turns < TURNS_SHOWN) {
+        const struct history_entry *e = history_entry(h, --first);
+        turns += e->counts && e->begins_turn;
+    }
+    for (size_t i = first; i < n; i++) {
+        const struct history_entry *e = history_entry(h, i);
+        bool begins_turn = e->begins_turn, user = e->role == HISTORY_USER;
+        json_t *message;
+        if (!e->counts || e->role == HISTORY_HUTCH)
+            continue;
+        int r = history_read(h, i, &message, err);
+        if (r < 0)
+            return r;
+        const json_t *content = json_object_get(message, "content");
+        if (user)
+            replay_user(c, content, begins_turn);
+        else
+            replay_answer(c, content);
+        json_decref(message);
+    }
+    conversation_emit(c, &(struct agent_event){.kind = AGENT_DONE});
+    return 0;
+}
+
+/* The commands. */
+
+static void current_session(struct conversation *c, char id[HISTORY_ID_MAX])
+{
+    struct agent_state s = {0};
+    agent_state(c->agent, &s);
+    snprintf(id, HISTORY_ID_MAX, "%s", s.session ? s.session : "");
+}
+
+static int load_run(struct conversation *c, const struct chat_entry *entry, struct chat_result *ret,
+                    struct error *err)
+{
+    struct agent_options o = c->options;
+    struct agent_sink sink = conversation_agent_sink(c);
+    struct agent *agent;
+    char before[HISTORY_ID_MAX];
+    bool has_turns = history_turns(agent_history(c->agent)) > 0;
+    current_session(c, before);
+    if (strcmp(entry->text, before) == 0)
+        return error_set(err, EINVAL, "session %s is already open", before);
+    o.resume = entry->text;
+    int r = agent_open(&o, &sink, &agent, err);
+    if (r < 0)
+        return r;
+    conversation_set_agent(c, agent);
+    c->sink.reset(c->sink.data);
+    if (has_turns)
+        buf_printf(&ret->text, "Return to the previous session with /load %s\n", before);
+    r = conversation_replay(c, err);
+    return r < 0 ? r : conversation_pending(c, ret, err);
+}
+
+const struct chat_command CHAT_LOAD = {.name = "load",
+                                       .alias = "resume",
+                                       .args = "ID",
+                                       .help = "continue another session",
+                                       .takes = ARGS_TEXT,
+                                       .completes = COMPLETES_SESSIONS,
+                                       .flags = CHAT_CHANGES_FILES | CHAT_REVIEWS,
+                                       .busy = "loading",
+                                       .run = load_run};
+
+static int fork_run(struct conversation *c, const struct chat_entry *entry, struct chat_result *ret,
+                    struct error *err)
+{
+    struct agent_sink sink = conversation_agent_sink(c);
+    struct agent *agent;
+    char before[HISTORY_ID_MAX], now[HISTORY_ID_MAX];
+    unsigned turns = history_turns(agent_history(c->agent)), turn = entry->n;
+    if (turn > turns)
+        return error_set(err, EINVAL, "there is no turn %u: the last one is %u", turn, turns);
+    current_session(c, before);
+    int r = agent_fork(c->agent, turn, &sink, &agent, err);
+    if (r < 0)
+        return r;
+    conversation_set_agent(c, agent);
+    current_session(c, now);
+    buf_printf(&ret->text, "Forked to session %s, which has its own box", now);
+    if (turn)
+        buf_printf(&ret->text, " with the files of turn %u", turn);
+    buf_printf(&ret->text, ". Return with /load %s\n", before);
+    if (turn > 0 && turn < turns) {
+        c->sink.reset(c->sink.data);
+        r = conversation_replay(c, err);
+    }
+    return r < 0 ? r : conversation_pending(c, ret, err);
+}
+
+const struct chat_command CHAT_FORK = {.name = "fork",
+                                       .args = "[TURN]",
+                                       .help =
+                                           "continue in a fork, from now or from the end of TURN",
+                                       .takes = ARGS_OPTIONAL_NUMBER,
+                                       .busy = "forking",
+                                       .run = fork_run};
+
+static int clear_run(struct conversation *c, const struct chat_entry *entry,
+                     struct chat_result *ret, struct error *err)
+{
+    int r = agent_clear(c->agent, err);
+    if (r < 0)
+        return r;
+    c->sink.reset(c->sink.data);
+    return buf_append_str(&ret->text, "Started a new conversation; the files are unchanged.\n");
+}
+
+const struct chat_command CHAT_CLEAR = {.name = "clear",
+                                        .alias = "new",
+                                        .args = "",
+                                        .help = "start a new conversation; the files stay",
+                                        .run = clear_run};
+
+/* `ID  5m ago  2 turns  title` */
+static void put_session(struct buf *out, const struct history_info *s)
+{
+    double age = difftime(time(NULL), s->written);
+    char text[SUMMARY_TIME_MAX];
+    age = age > 0 ? age : 0;
+    if (age >= 2 * 86400)
+        snprintf(text, sizeof text, "%.0fd", age / 86400);
+    else if (age >= 3600)
+        snprintf(text, sizeof text, "%.0fh", age / 3600);
+    else
+        snprintf(text, sizeof text, "%.0fm", age / 60);
+    buf_printf(out, "%-18s%5s ago  %3u turn%s  ", s->id, text, s->totals.turns,
+               s->totals.turns == 1 ? " " : "s");
+    if (s->title)
+        summary_line(s->title, strlen(s->title), 60, out);
+    buf_append_str(out, "\n");
+}
+
+static int sessions_run(struct conversation *c, const struct chat_entry *entry,
+                        struct chat_result *ret, struct error *err)
+{
+    struct history_info *list = NULL;
+    size_t n = 0;
+    bool names_only = entry->command == &CHAT_SESSION_NAMES;
+    int r = history_list(&list, &n, err);
+    if (r < 0)
+        return r;
+    ret->names = json_array();
+    for (size_t i = 0; i < n && i < SESSIONS_NAMED; i++) {
+        json_array_append_new(ret->names,
+                              json_pack("[s, s]", list[i].id, list[i].title ? list[i].title : ""));
+        if (i < SESSIONS_SHOWN && !names_only)
+            put_session(&ret->text, &list[i]);
+    }
+    if (n > SESSIONS_SHOWN && !names_only)
+        buf_printf(&ret->text, "… %zu older: see hutch history ls\n", n - SESSIONS_SHOWN);
+    if (n == 0 && !names_only)
+        buf_append_str(&ret->text, "No sessions yet.\n");
+    history_list_free(list, n);
+    return 0;
+}
+
+const struct chat_command CHAT_SESSIONS = {
+    .name = "sessions", .args = "", .help = "list the sessions", .run = sessions_run};
+const struct chat_command CHAT_SESSION_NAMES = {.run = sessions_run, .flags = CHAT_INTERNAL};
+
+/* Never replaces a file. */
+static int export_run(struct conversation *c, const struct chat_entry *entry,
+                      struct chat_result *ret, struct error *err)
+{
+    struct history *h = agent_history(c->agent);
+    const char *name = entry->text, *suffix = strrchr(name, '.');
+    bool html = suffix && (strcmp(suffix, ".html") == 0 || strcmp(suffix, ".htm") == 0);
+    _cleanup_fd_ int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0 && errno == EEXIST)
+        return error_set(err, EEXIST, "%s already exists; choose another name", name);
+    FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (!out)
+        return error_errno(err, errno, "cannot create %s", name);
+    (void)TAKE_FD(fd);
+    int r = history_export(h, html, out, err);
+    bool failed = ferror(out);
+    failed |= fclose(out) != 0;
+    if (r == 0 && failed)
+        r = error_set(err, EIO, "cannot write %s", name);
+    return r < 0 ? r : buf_printf(&ret->text, "Wrote %s.\n", name);
+}
+
+const struct chat_command CHAT_EXPORT = {.name = "export",
+                                         .args = "FILE",
+                                         .help = "write the conversation to FILE (.md or .html)",
+                                         .takes = ARGS_TEXT,
+                                         .run = export_run};

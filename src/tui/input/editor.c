@@ -1,0 +1,523 @@
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "clean.h"
+#include "editor.h"
+#include "grapheme.h"
+#include "summary.h"
+#include "banned.h"
+
+/* The last change, beside the edits of editor.h. */
+#define EDIT_NOTHING ((enum edit)100)
+#define EDIT_TYPING  ((enum edit)101)
+#define EDIT_KILLING ((enum edit)102)
+
+#define UNDO_STEPS 200
+#define UNDO_MAX   (4u << 20) /* bytes of all steps together */
+
+/* Characters that stand for pastes: the first of them, in a private plane of Unicode. */
+#define PASTE_FIRST 0x10f000u
+#define PASTE_BYTES "\xf4\x8f\x80" /* how the 64 of them begin in UTF-8 */
+
+struct editor_state {
+    char *text;
+    size_t n, cursor;
+};
+
+struct editor_paste {
+    char *text;
+    size_t n, lines;
+};
+
+struct editor {
+    struct buf text;
+    size_t cursor;
+    size_t column; /* that Up and Down keep to; SIZE_MAX: none */
+    struct buf killed;
+    enum edit last;
+    struct editor_paste pastes[EDITOR_PASTES];
+    size_t n_pastes, pasted; /* bytes of all of them */
+    struct editor_state steps[UNDO_STEPS];
+    size_t n_steps, at_step; /* steps before at_step can be undone, those behind it redone */
+    size_t steps_size;       /* bytes */
+};
+
+/* Undo: earlier texts, whole. They are short, since pastes are kept apart. */
+
+static void undo_drop(struct editor *e, size_t i)
+{
+    e->steps_size -= e->steps[i].n;
+    free(e->steps[i].text);
+    memmove(e->steps + i, e->steps + i + 1, (e->n_steps - i - 1) * sizeof *e->steps);
+    e->n_steps--;
+}
+
+static void undo_forget(struct editor *e)
+{
+    while (e->n_steps)
+        undo_drop(e, e->n_steps - 1);
+    e->at_step = 0;
+}
+
+static bool undo_push(struct editor *e)
+{
+    while (e->n_steps && (e->n_steps == UNDO_STEPS || e->steps_size + e->text.len > UNDO_MAX)) {
+        undo_drop(e, 0);
+        e->at_step -= e->at_step > 0;
+    }
+    char *copy = strndup((const char *)e->text.data, e->text.len);
+    if (!copy)
+        return false;
+    e->steps[e->n_steps++] = (struct editor_state){copy, e->text.len, e->cursor};
+    e->steps_size += e->text.len;
+    return true;
+}
+
+/* Keeps the text before it changes; not again while the same kind of change goes on. */
+static void undo_note(struct editor *e, enum edit what)
+{
+    bool goes_on =
+        what == EDIT_TYPING && e->last == EDIT_TYPING && e->at_step == e->n_steps && e->n_steps;
+    e->last = what;
+    if (goes_on)
+        return;
+    while (e->n_steps > e->at_step)
+        undo_drop(e, e->n_steps - 1);
+    if (undo_push(e))
+        e->at_step = e->n_steps;
+}
+
+static void undo_restore(struct editor *e, const struct editor_state *s)
+{
+    e->text.len = 0;
+    if (buf_append(&e->text, s->text, s->n) < 0 || !buf_cstr(&e->text))
+        return;
+    e->cursor = s->cursor;
+    e->column = SIZE_MAX;
+    e->last = EDIT_NOTHING;
+}
+
+/* The newest text becomes a step too when the first undo leaves it. */
+static bool editor_undo(struct editor *e)
+{
+    if (e->at_step == 0)
+        return false;
+    if (e->at_step == e->n_steps && !undo_push(e))
+        return false;
+    if (e->at_step == 0) /* undo_push() had to make room */
+        return false;
+    undo_restore(e, &e->steps[--e->at_step]);
+    return true;
+}
+
+static bool editor_redo(struct editor *e)
+{
+    if (e->at_step + 1 >= e->n_steps)
+        return false;
+    undo_restore(e, &e->steps[++e->at_step]);
+    return true;
+}
+
+int editor_new(struct editor **ret)
+{
+    struct editor *e = calloc(1, sizeof *e);
+    if (!e)
+        return -ENOMEM;
+    e->text = e->killed = BUF_INIT(EDITOR_TYPED_MAX);
+    if (!buf_cstr(&e->text)) {
+        free(e);
+        return -ENOMEM;
+    }
+    *ret = e;
+    return 0;
+}
+
+static void pastes_free(struct editor *e)
+{
+    for (size_t i = 0; i < e->n_pastes; i++)
+        free(e->pastes[i].text);
+    e->n_pastes = e->pasted = 0;
+}
+
+struct editor *editor_free(struct editor *e)
+{
+    if (!e)
+        return NULL;
+    undo_forget(e);
+    pastes_free(e);
+    buf_free(&e->text);
+    buf_free(&e->killed);
+    free(e);
+    return NULL;
+}
+
+void editor_reset(struct editor *e)
+{
+    undo_forget(e);
+    pastes_free(e);
+    e->text.len = e->cursor = 0;
+    e->text.failed = false;
+    buf_cstr(&e->text);
+    e->last = EDIT_NOTHING;
+    e->column = SIZE_MAX;
+}
+
+const char *editor_text(const struct editor *e, size_t *ret_n, size_t *ret_cursor)
+{
+    if (ret_n)
+        *ret_n = e->text.len;
+    if (ret_cursor)
+        *ret_cursor = e->cursor;
+    return (const char *)e->text.data;
+}
+
+bool editor_is_empty(const struct editor *e)
+{
+    return e->text.len == 0;
+}
+
+static const char *editor_data(const struct editor *e)
+{
+    return (const char *)e->text.data;
+}
+
+/* The one place where the text changes. Keeps a NUL behind it. */
+static int editor_splice(struct editor *e, size_t from, size_t to, const char *text, size_t n)
+{
+    size_t tail = e->text.len - to;
+    if (e->text.len - (to - from) + n + 1 > EDITOR_TYPED_MAX)
+        return -ENOBUFS;
+    if (n > to - from && !buf_reserve(&e->text, n - (to - from) + 1)) {
+        e->text.failed = false;
+        return -ENOMEM;
+    }
+    memmove(e->text.data + from + n, e->text.data + to, tail);
+    memcpy(e->text.data + from, text, n);
+    e->text.len = from + n + tail;
+    e->text.data[e->text.len] = 0;
+    e->cursor = from + n;
+    e->column = SIZE_MAX;
+    return 0;
+}
+
+/* The same as one step of undo; `text` may hold characters that stand for pastes. */
+static int editor_splice_step(struct editor *e, size_t from, size_t to, const char *text, size_t n)
+{
+    if (to > e->text.len || from > to)
+        return -EINVAL;
+    undo_note(e, EDIT_NOTHING);
+    return editor_splice(e, from, to, text, n);
+}
+
+/* Text from elsewhere may hold characters that stand for pastes: they must not become one. */
+static bool has_paste_mark(const char *text, size_t n)
+{
+    return n >= 4 && memmem(text, n, PASTE_BYTES, 3);
+}
+
+static char *without_paste_marks(const char *text, size_t n)
+{
+    char *copy = malloc(n + 1);
+    if (!copy)
+        return NULL;
+    memcpy(copy, text, n);
+    copy[n] = 0;
+    for (char *at = copy; (at = memmem(at, n - (size_t)(at - copy), PASTE_BYTES, 3));)
+        memset(at, '?', 4);
+    return copy;
+}
+
+int editor_replace(struct editor *e, size_t from, size_t to, const char *text, size_t n)
+{
+    _cleanup_free_ char *clean = has_paste_mark(text, n) ? without_paste_marks(text, n) : NULL;
+    return editor_splice_step(e, from, to, clean ? clean : text, n);
+}
+
+/* Typing makes one step of undo per word. */
+int editor_insert(struct editor *e, const char *text, size_t n)
+{
+    bool breaks = n > 4 || (n > 0 && (text[0] == ' ' || text[0] == '\n'));
+    if (has_paste_mark(text, n))
+        return editor_replace(e, e->cursor, e->cursor, text, n);
+    undo_note(e, breaks ? EDIT_NOTHING : EDIT_TYPING);
+    e->last = EDIT_TYPING;
+    return editor_splice(e, e->cursor, e->cursor, text, n);
+}
+
+int editor_set(struct editor *e, const char *text)
+{
+    return editor_replace(e, 0, e->text.len, text, strlen(text));
+}
+
+/* Pastes. */
+
+static size_t paste_count_lines(const char *text, size_t n)
+{
+    size_t lines = n > 0;
+    for (const char *at = text; (at = memchr(at, '\n', n - (size_t)(at - text))); at++)
+        lines += (size_t)(at + 1 - text) < n;
+    return lines;
+}
+
+int editor_paste(struct editor *e, const char *text, size_t n)
+{
+    size_t lines = paste_count_lines(text, n);
+    if ((lines <= EDITOR_FOLD_LINES && n <= EDITOR_FOLD_BYTES) || e->n_pastes == EDITOR_PASTES)
+        return editor_insert(e, text, n);
+    if (e->pasted + n + EDITOR_TYPED_MAX > EDITOR_MAX)
+        return -ENOBUFS;
+    char *copy = malloc(n + 1);
+    if (!copy)
+        return -ENOMEM;
+    memcpy(copy, text, n);
+    copy[n] = 0;
+    char mark[4];
+    clean_encode(PASTE_FIRST + (unsigned)e->n_pastes, mark);
+    int r = editor_splice_step(e, e->cursor, e->cursor, mark, sizeof mark);
+    if (r < 0) {
+        free(copy);
+        return r;
+    }
+    e->pastes[e->n_pastes++] = (struct editor_paste){copy, n, lines};
+    e->pasted += n;
+    return 0;
+}
+
+static int paste_put_label(struct buf *out, const struct editor_paste *p)
+{
+    buf_append_str(out, "[pasted ");
+    if (p->lines > 1)
+        summary_number(p->lines, out);
+    else
+        summary_number(p->n, out);
+    return buf_append_str(out, p->lines > 1 ? " lines]" : " bytes]");
+}
+
+/* Where the next paste from `at` on stands; the end if there is none. */
+static size_t paste_next(const struct editor *e, size_t at, const struct editor_paste **ret)
+{
+    const char *t = (const char *)e->text.data;
+    *ret = NULL;
+    for (const char *c; at < e->text.len; at = (size_t)(c - t) + 1) {
+        size_t size;
+        c = memchr(t + at, 0xf4, e->text.len - at);
+        if (!c)
+            break;
+        unsigned p = clean_decode(c, e->text.len - (size_t)(c - t), &size);
+        if (p >= PASTE_FIRST && p < PASTE_FIRST + e->n_pastes) {
+            *ret = &e->pastes[p - PASTE_FIRST];
+            return (size_t)(c - t);
+        }
+    }
+    return e->text.len;
+}
+
+/* Appends the text with each paste replaced by what `put` appends. */
+static int paste_expand(const struct editor *e, struct buf *out, size_t *ret_cursor,
+                        int (*put)(struct buf *out, const struct editor_paste *p))
+{
+    const struct editor_paste *p;
+    for (size_t at = 0; at <= e->text.len;) {
+        size_t mark = paste_next(e, at, &p);
+        if (ret_cursor && e->cursor >= at && e->cursor <= mark)
+            *ret_cursor = out->len + (e->cursor - at);
+        buf_append(out, e->text.data + at, mark - at);
+        if (!p)
+            break;
+        put(out, p);
+        at = mark + 4;
+    }
+    return out->failed ? -ENOMEM : 0;
+}
+
+int editor_shown(const struct editor *e, struct buf *out, size_t *ret_cursor)
+{
+    return paste_expand(e, out, ret_cursor, paste_put_label);
+}
+
+static int paste_put_text(struct buf *out, const struct editor_paste *p)
+{
+    return buf_append(out, p->text, p->n);
+}
+
+int editor_whole(const struct editor *e, struct buf *out)
+{
+    return paste_expand(e, out, NULL, paste_put_text);
+}
+
+/* Moves and deletions. */
+
+static size_t line_begin(const struct editor *e, size_t at)
+{
+    const char *nl = at ? memrchr(editor_data(e), '\n', at) : NULL;
+    return nl ? (size_t)(nl - editor_data(e)) + 1 : 0;
+}
+
+static size_t line_end(const struct editor *e, size_t at)
+{
+    const char *nl = memchr(editor_data(e) + at, '\n', e->text.len - at);
+    return nl ? (size_t)(nl - editor_data(e)) : e->text.len;
+}
+
+static size_t graphemes_between(const struct editor *e, size_t begin, size_t end)
+{
+    size_t n = 0;
+    for (; begin < end; n++)
+        begin = grapheme_next(editor_data(e), e->text.len, begin);
+    return n;
+}
+
+static size_t advance_in_line(const struct editor *e, size_t begin, size_t n)
+{
+    size_t end = line_end(e, begin);
+    for (; n > 0 && begin < end; n--)
+        begin = grapheme_next(editor_data(e), e->text.len, begin);
+    return begin;
+}
+
+/* Up and Down keep to the column where the first of them began. */
+static bool edit_move_line(struct editor *e, bool up)
+{
+    size_t begin = line_begin(e, e->cursor), end = line_end(e, e->cursor);
+    if (up ? begin == 0 : end == e->text.len)
+        return false;
+    size_t column = e->column != SIZE_MAX ? e->column : graphemes_between(e, begin, e->cursor);
+    e->cursor = advance_in_line(e, up ? line_begin(e, begin - 1) : end + 1, column);
+    e->column = column;
+    return true;
+}
+
+static bool edit_move_to(struct editor *e, size_t at)
+{
+    bool moved = at != e->cursor;
+    e->cursor = at;
+    e->column = SIZE_MAX;
+    return moved;
+}
+
+static bool edit_move(struct editor *e, enum edit what)
+{
+    const char *t = editor_data(e);
+    size_t n = e->text.len, at = e->cursor;
+    switch (what) {
+    case EDIT_LEFT:
+        return edit_move_to(e, at ? grapheme_before(t, n, at) : 0);
+    case EDIT_RIGHT:
+        return edit_move_to(e, at < n ? grapheme_next(t, n, at) : n);
+    case EDIT_UP:
+    case EDIT_DOWN:
+        return edit_move_line(e, what == EDIT_UP);
+    case EDIT_LINE_BEGIN:
+        return edit_move_to(e, line_begin(e, at));
+    case EDIT_LINE_END:
+        return edit_move_to(e, line_end(e, at));
+    case EDIT_WORD_LEFT:
+        return edit_move_to(e, grapheme_word_begin(t, n, at));
+    case EDIT_WORD_RIGHT:
+        return edit_move_to(e, grapheme_word_end(t, n, at));
+    case EDIT_BEGIN:
+        return edit_move_to(e, 0);
+    default:
+        return edit_move_to(e, n);
+    }
+}
+
+static bool edit_delete(struct editor *e, size_t from, size_t to, enum edit what)
+{
+    if (from == to)
+        return false;
+    undo_note(e, what);
+    editor_splice(e, from, to, "", 0);
+    return true;
+}
+
+/* Kills in a row are joined. */
+static bool edit_kill(struct editor *e, size_t from, size_t to)
+{
+    _cleanup_buf_ struct buf joined = BUF_INIT(2 * EDITOR_TYPED_MAX);
+    bool backward = to == e->cursor && from != e->cursor;
+    if (from == to)
+        return false;
+    bool more = e->last == EDIT_KILLING;
+    if (more && !backward)
+        buf_append(&joined, e->killed.data, e->killed.len);
+    buf_append(&joined, editor_data(e) + from, to - from);
+    if (more && backward)
+        buf_append(&joined, e->killed.data, e->killed.len);
+    if (!joined.failed) {
+        buf_free(&e->killed);
+        e->killed = joined;
+        joined = BUF_INIT(0);
+    }
+    return edit_delete(e, from, to, EDIT_NOTHING);
+}
+
+static bool edit_kill_what(struct editor *e, enum edit what)
+{
+    const char *t = editor_data(e);
+    size_t n = e->text.len, at = e->cursor, begin = line_begin(e, at), end = line_end(e, at);
+    bool done;
+    switch (what) {
+    case EDIT_KILL_LINE_END:
+        done = edit_kill(e, at, at == end && end < n ? end + 1 : end);
+        break;
+    case EDIT_KILL_LINE_BEGIN:
+        done = edit_kill(e, at == begin && begin > 0 ? begin - 1 : begin, at);
+        break;
+    case EDIT_KILL_BLANK_BEFORE:
+        done = edit_kill(e, grapheme_blank_begin(t, n, at), at);
+        break;
+    case EDIT_KILL_WORD_BEFORE:
+        done = edit_kill(e, grapheme_word_begin(t, n, at), at);
+        break;
+    default:
+        done = edit_kill(e, at, grapheme_word_end(t, n, at));
+        break;
+    }
+    if (done)
+        e->last = EDIT_KILLING;
+    return done;
+}
+
+static bool edit_swap(struct editor *e)
+{
+    const char *t = editor_data(e);
+    size_t n = e->text.len, middle = e->cursor;
+    if (middle > 0 && (middle == n || t[middle] == '\n'))
+        middle = grapheme_before(t, n, middle);
+    if (middle == 0 || middle == n || t[middle] == '\n' || t[middle - 1] == '\n')
+        return false;
+    size_t begin = grapheme_before(t, n, middle), end = grapheme_next(t, n, middle);
+    _cleanup_buf_ struct buf turned = BUF_INIT(end - begin + 1);
+    buf_append(&turned, t + middle, end - middle);
+    buf_append(&turned, t + begin, middle - begin);
+    return !turned.failed &&
+           editor_splice_step(e, begin, end, (const char *)turned.data, turned.len) == 0;
+}
+
+bool editor_do(struct editor *e, enum edit what)
+{
+    size_t n = e->text.len, at = e->cursor;
+    if (what >= EDIT_KILL_LINE_END && what <= EDIT_KILL_WORD)
+        return edit_kill_what(e, what);
+    if (what < EDIT_DELETE_BEFORE) {
+        e->last = EDIT_NOTHING;
+        return edit_move(e, what);
+    }
+    switch (what) {
+    case EDIT_DELETE_BEFORE:
+        return at > 0 && edit_delete(e, grapheme_before(editor_data(e), n, at), at, EDIT_TYPING);
+    case EDIT_DELETE:
+        return at < n && edit_delete(e, at, grapheme_next(editor_data(e), n, at), EDIT_TYPING);
+    case EDIT_YANK:
+        return e->killed.len > 0 &&
+               editor_splice_step(e, at, at, (const char *)e->killed.data, e->killed.len) == 0;
+    case EDIT_SWAP:
+        return edit_swap(e);
+    case EDIT_UNDO:
+        return editor_undo(e);
+    default:
+        return editor_redo(e);
+    }
+}

@@ -1,0 +1,240 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "buf.h"
+#include "io.h"
+#include "input_history.h"
+#include "banned.h"
+
+#define FILE_NAME "input_history"
+#define FILE_MAX  (64u << 20) /* a larger file is not ours */
+#define SLACK     2000        /* lines above the limit before the file is shortened */
+
+struct input_history {
+    char *folder;
+    bool loaded;
+    char **items; /* oldest first */
+    size_t n, room;
+};
+
+/* $XDG_DATA_HOME/hutch, or ~/.local/share/hutch. */
+static char *data_folder(void)
+{
+    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    char *path = NULL;
+    int r = -1;
+    if (data && data[0] == '/')
+        r = asprintf(&path, "%s/hutch", data);
+    else if (home && home[0] == '/')
+        r = asprintf(&path, "%s/.local/share/hutch", home);
+    return r < 0 ? NULL : path;
+}
+
+int input_history_new(const char *folder, struct input_history **ret)
+{
+    struct input_history *h = calloc(1, sizeof *h);
+    if (!h)
+        return -ENOMEM;
+    h->folder = folder ? strdup(folder) : data_folder();
+    *ret = h;
+    return 0;
+}
+
+struct input_history *input_history_free(struct input_history *h)
+{
+    if (!h)
+        return NULL;
+    for (size_t i = 0; i < h->n; i++)
+        free(h->items[i]);
+    free(h->items);
+    free(h->folder);
+    free(h);
+    return NULL;
+}
+
+/* Creates the folder and its parents. */
+static int input_history_open_folder(const char *path)
+{
+    _cleanup_free_ char *copy = strdup(path);
+    if (!copy)
+        return -ENOMEM;
+    for (char *at = copy + 1; (at = strchr(at, '/')); *at++ = '/') {
+        *at = 0;
+        mkdir(copy, 0700);
+    }
+    mkdir(copy, 0700);
+    int fd = open(copy, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+/* Opens and locks the file; if it was replaced before the lock was taken, the new one. */
+static int input_history_open_locked(int folder)
+{
+    for (int tries = 0; tries < 10; tries++) {
+        struct stat mine, named;
+        _cleanup_fd_ int fd =
+            openat(folder, FILE_NAME, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (fd < 0)
+            return -errno;
+        if (flock(fd, LOCK_EX) < 0 || fstat(fd, &mine) < 0)
+            return -errno;
+        if (fstatat(folder, FILE_NAME, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+            mine.st_ino == named.st_ino && mine.st_dev == named.st_dev)
+            return S_ISREG(mine.st_mode) ? TAKE_FD(fd) : -EINVAL;
+    }
+    return -EAGAIN;
+}
+
+/* The list in memory. */
+
+static bool input_history_push(struct input_history *h, const char *text)
+{
+    if (h->n == h->room) {
+        size_t room = h->room ? 2 * h->room : 64;
+        char **items = realloc(h->items, room * sizeof *items);
+        if (!items)
+            return false;
+        h->items = items;
+        h->room = room;
+    }
+    char *copy = strdup(text);
+    if (copy)
+        h->items[h->n++] = copy;
+    return copy;
+}
+
+static void input_history_drop(struct input_history *h, size_t i)
+{
+    free(h->items[i]);
+    memmove(h->items + i, h->items + i + 1, (h->n - i - 1) * sizeof *h->items);
+    h->n--;
+}
+
+/* Adds it as the newest entry; an equal one before goes. */
+static void input_history_append(struct input_history *h, const char *text)
+{
+    for (size_t i = h->n; i-- > 0;)
+        if (strcmp(h->items[i], text) == 0) {
+            input_history_drop(h, i);
+            break;
+        }
+    if (input_history_push(h, text) && h->n > INPUT_HISTORY_ENTRIES)
+        input_history_drop(h, 0);
+}
+
+/* From the newest on, keeps the first of equal entries. The table avoids quadratic time. */
+static void input_history_remove_duplicates(struct input_history *h)
+{
+    size_t to = h->n;
+    json_t *seen = json_object();
+    for (size_t i = h->n; i-- > 0;) {
+        if (json_object_get(seen, h->items[i]) || h->n - to >= INPUT_HISTORY_ENTRIES) {
+            free(h->items[i]);
+            continue;
+        }
+        json_object_set_new(seen, h->items[i], json_true());
+        h->items[--to] = h->items[i];
+    }
+    json_decref(seen);
+    memmove(h->items, h->items + to, (h->n - to) * sizeof *h->items);
+    h->n -= to;
+}
+
+static void input_history_parse(struct input_history *h, char *text, size_t n)
+{
+    for (char *line = text, *end; line < text + n; line = end + 1) {
+        end = memchr(line, '\n', (size_t)(text + n - line));
+        if (!end) /* torn, or being written */
+            break;
+        json_t *s = json_loadb(line, (size_t)(end - line), JSON_DECODE_ANY, NULL);
+        const char *entry = json_string_value(s);
+        if (entry && *entry && strlen(entry) <= INPUT_HISTORY_ENTRY_MAX)
+            input_history_push(h, entry);
+        json_decref(s);
+    }
+}
+
+static int input_history_put_line(struct buf *b, const char *text)
+{
+    json_t *s = json_string(text);
+    char *line = s ? json_dumps(s, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    int r = line ? buf_printf(b, "%s\n", line) : -ENOMEM;
+    free(line);
+    json_decref(s);
+    return r;
+}
+
+/* With the lock held: replaces the file by what is in memory. */
+static void input_history_rewrite(struct input_history *h, int folder)
+{
+    _cleanup_buf_ struct buf all = BUF_INIT(FILE_MAX);
+    char name[64];
+    snprintf(name, sizeof name, FILE_NAME ".%ld", (long)getpid());
+    for (size_t i = 0; i < h->n; i++)
+        input_history_put_line(&all, h->items[i]);
+    _cleanup_fd_ int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (all.failed || fd < 0)
+        return;
+    if (io_write_all(fd, all.data, all.len) < 0 || renameat(folder, name, folder, FILE_NAME) < 0)
+        unlinkat(folder, name, 0);
+}
+
+static void input_history_load(struct input_history *h)
+{
+    _cleanup_buf_ struct buf text = BUF_INIT(FILE_MAX);
+    if (h->loaded)
+        return;
+    h->loaded = true;
+    _cleanup_fd_ int folder = h->folder ? input_history_open_folder(h->folder) : -1;
+    _cleanup_fd_ int fd = folder >= 0 ? input_history_open_locked(folder) : -1;
+    if (fd < 0 || io_read_all(fd, &text) < 0 || text.len == 0)
+        return;
+    input_history_parse(h, (char *)text.data, text.len);
+    bool long_file = h->n > INPUT_HISTORY_ENTRIES + SLACK;
+    input_history_remove_duplicates(h);
+    if (long_file)
+        input_history_rewrite(h, folder);
+}
+
+void input_history_add(struct input_history *h, const char *text)
+{
+    _cleanup_buf_ struct buf line = BUF_INIT(8 * INPUT_HISTORY_ENTRY_MAX);
+    if (!*text || strlen(text) > INPUT_HISTORY_ENTRY_MAX)
+        return;
+    if (h->loaded)
+        input_history_append(h, text);
+    _cleanup_fd_ int folder = h->folder ? input_history_open_folder(h->folder) : -1;
+    _cleanup_fd_ int fd = folder >= 0 ? input_history_open_locked(folder) : -1;
+    if (fd >= 0 && input_history_put_line(&line, text) == 0)
+        io_write_all(fd, line.data, line.len);
+}
+
+size_t input_history_count(struct input_history *h)
+{
+    input_history_load(h);
+    return h->n;
+}
+
+const char *input_history_get(struct input_history *h, size_t i)
+{
+    input_history_load(h);
+    return i < h->n ? h->items[h->n - 1 - i] : NULL;
+}
+
+long input_history_search(struct input_history *h, const char *text, size_t from)
+{
+    bool exact = strpbrk(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    input_history_load(h);
+    for (size_t i = from; i < h->n; i++) {
+        const char *item = h->items[h->n - 1 - i];
+        if (exact ? strstr(item, text) : strcasestr(item, text))
+            return (long)i;
+    }
+    return -1;
+}

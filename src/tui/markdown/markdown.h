@@ -1,0 +1,55 @@
+/*
+ * Markdown as lines of a width: a document that grows at its end, as an answer streams in.
+ *
+ * The text is cut into blocks: at empty lines, before and behind code fences, and after each line
+ * of fenced code. Finished blocks are laid out once, by md4c; only the one at the end, which may
+ * still change, is laid out again when text arrives. Where a block ends depends on the text up to
+ * there alone, never on the pieces it arrived in: so a document gives the same lines however it was
+ * cut.
+ *
+ * Time is linear: a block has a maximum size (MARKDOWN_BLOCK), and longer ones are cut.
+ */
+#pragma once
+
+#include "syntax.h"
+
+#define MARKDOWN_BLOCK (32u << 10) /* bytes; from here on a block is cut at the next line */
+#define MARKDOWN_LINE  (16u << 10) /* bytes; a longer line is cut at a blank */
+#define MARKDOWN_PROSE 100 /* columns: wider text is hard to read; code and tables may be wider */
+
+enum markdown_block {
+    MARKDOWN_NONE,
+    MARKDOWN_TEXT,     /* paragraphs, headings, quotes, tables */
+    MARKDOWN_LIST,     /* text with a list in it: goes on behind an empty line if it is indented */
+    MARKDOWN_INDENTED, /* code */
+    MARKDOWN_FENCE,
+};
+
+struct markdown_fence {
+    char mark; /* ` or ~ */
+    size_t length;
+    int indent;
+};
+
+struct markdown {
+    struct lines lines;
+    int width, indent;
+    size_t done_lines; /* lines of finished blocks */
+    size_t start;      /* of the open block in the text */
+    size_t scanned;    /* text up to here was cut into blocks */
+    enum markdown_block block;
+    bool blank;  /* an empty line follows the open block */
+    bool within; /* within a line that was too long */
+    bool joined; /* the open block continues one that was cut: no empty line before it */
+    struct markdown_fence fence;
+    struct lexer lexer;
+    size_t work; /* bytes laid out so far, for tests of the bounds */
+};
+
+/* `width` columns, of which the first `indent` stay empty. */
+void markdown_open(struct markdown *m, int width, int indent);
+void markdown_free(struct markdown *m);
+
+/* Brings m->lines up to date. `text` is all text so far, clean; it begins with what was passed
+ * before. */
+void markdown_update(struct markdown *m, const char *text, size_t n);

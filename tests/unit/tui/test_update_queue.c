@@ -1,0 +1,200 @@
+/* The queue between the agent's thread and the screen's: copies, what is joined, order, and that it
+ * is full.
+ */
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "update_queue.h"
+#include "agent_changes.h"
+
+static void put_text(struct update_queue *q, const char *text)
+{
+    update_queue_event(
+        q, &(struct agent_event){.kind = AGENT_TEXT, .text = text, .n = strlen(text)}, 0);
+}
+
+static bool readable(const struct update_queue *q)
+{
+    struct pollfd p = {.fd = update_queue_fd(q), .events = POLLIN};
+    return poll(&p, 1, 0) == 1;
+}
+
+static void test_text_is_joined(void **state)
+{
+    struct update_queue *q;
+    assert_int_equal(update_queue_new(&q), 0);
+    assert_false(readable(q));
+    for (int i = 0; i < 1000; i++)
+        put_text(q, "ab");
+    update_queue_event(q, &(struct agent_event){.kind = AGENT_THINKING, .text = "x", .n = 1}, 0);
+    update_queue_event(q, &(struct agent_event){.kind = AGENT_TEXT, .text = "of 2", .n = 4}, 2);
+    assert_true(readable(q));
+    struct update *t = update_queue_take(q);
+    assert_int_equal(t->event.n, 2000);
+    assert_int_equal(strlen(t->event.text), 2000);
+    update_free(t);
+    t = update_queue_take(q);
+    assert_int_equal(t->event.kind, AGENT_THINKING);
+    update_free(t);
+    t = update_queue_take(q);
+    assert_int_equal(t->attempt, 2);
+    update_free(t);
+    assert_null(update_queue_take(q));
+    assert_false(readable(q));
+    update_queue_free(q);
+}
+
+/* Everything that an event points to may be gone before it is taken. */
+static void test_copies(void **state)
+{
+    struct update_queue *q;
+    update_queue_new(&q);
+    char id[] = "id", name[] = "bash", why[] = "because", path[] = "p";
+    json_t *input = json_pack("{s:s}", "command", "ls");
+    struct tool_result r = TOOL_RESULT_INIT;
+    buf_append_str(&r.text, "out");
+    r.data = json_pack("{s:i}", "exit_code", 3);
+    struct agent_change item = {.path = path, .kind = "added", .added = 2};
+    struct agent_changes changes = {.items = &item, .count = 1, .added = 2};
+    update_queue_event(q,
+                       &(struct agent_event){.kind = AGENT_RESULT,
+                                             .id = id,
+                                             .name = name,
+                                             .why = why,
+                                             .input = input,
+                                             .result = &r,
+                                             .changes = &changes,
+                                             .seconds = 1.5},
+                       0);
+    memset(id, 'x', 2);
+    memset(name, 'x', 4);
+    memset(path, 'x', 1);
+    json_decref(input);
+    tool_result_free(&r);
+    struct update *t = update_queue_take(q);
+    assert_string_equal(t->event.id, "id");
+    assert_string_equal(t->event.name, "bash");
+    assert_string_equal(t->event.why, "because");
+    assert_string_equal(json_string_value(json_object_get(t->event.input, "command")), "ls");
+    assert_int_equal(json_integer_value(json_object_get(t->event.result->data, "exit_code")), 3);
+    assert_memory_equal(t->event.result->text.data, "out", 3);
+    assert_string_equal(t->event.changes->items[0].path, "p");
+    assert_true(t->event.seconds == 1.5);
+    update_free(t);
+    update_queue_free(q);
+}
+
+static void test_progress_is_the_newest(void **state)
+{
+    struct update_queue *q;
+    update_queue_new(&q);
+    for (int i = 1; i <= 5; i++) {
+        char text[8];
+        snprintf(text, sizeof text, "l%d", i);
+        update_queue_event(
+            q, &(struct agent_event){.kind = AGENT_PROGRESS, .id = "a", .text = text, .seconds = i},
+            0);
+    }
+    update_queue_event(q, &(struct agent_event){.kind = AGENT_PROGRESS, .id = "b", .text = "other"},
+                       0);
+    struct update *t = update_queue_take(q);
+    assert_string_equal(t->event.text, "l5");
+    assert_true(t->event.seconds == 5);
+    update_free(t);
+    t = update_queue_take(q);
+    assert_string_equal(t->event.text, "other");
+    update_free(t);
+    assert_null(update_queue_take(q));
+    update_queue_free(q);
+}
+
+static void noted(void *data)
+{
+    ++*(int *)data;
+}
+
+static void test_what_is_left_is_freed(void **state)
+{
+    struct update_queue *q;
+    int freed = 0;
+    update_queue_new(&q);
+    update_queue_text(q, UPDATE_USER, "words");
+    update_queue_text(q, UPDATE_RESET, NULL);
+    update_queue_result(q, &freed, noted);
+    update_queue_free(q);
+    assert_int_equal(freed, 1);
+}
+
+#define PIECE 30000
+
+static void *produce(void *data)
+{
+    char *text = malloc(PIECE);
+    memset(text, 'x', PIECE);
+    for (int i = 0; i < 1000; i++)
+        update_queue_event(data,
+                           &(struct agent_event){.kind = i % 2 ? AGENT_TEXT : AGENT_THINKING,
+                                                 .text = text,
+                                                 .n = PIECE},
+                           0);
+    free(text);
+    update_queue_result(data, calloc(1, 1), free);
+    return NULL;
+}
+
+/* 30 MB through a queue of 4: who puts waits, and nothing is lost. */
+static void test_full(void **state)
+{
+    struct update_queue *q;
+    pthread_t thread;
+    size_t total = 0;
+    bool ended = false;
+    update_queue_new(&q);
+    pthread_create(&thread, NULL, produce, q);
+    while (!ended) {
+        struct pollfd p = {.fd = update_queue_fd(q), .events = POLLIN};
+        poll(&p, 1, -1);
+        for (struct update *t; (t = update_queue_take(q)); update_free(t)) {
+            total += t->kind == UPDATE_EVENT ? t->event.n : 0;
+            ended = ended || t->kind == UPDATE_RESULT;
+        }
+    }
+    pthread_join(thread, NULL);
+    assert_int_equal(total, 1000 * PIECE);
+    update_queue_free(q);
+}
+
+/* Who waits for room goes on when nobody takes any more. */
+static void test_close(void **state)
+{
+    struct update_queue *q;
+    pthread_t thread;
+    update_queue_new(&q);
+    pthread_create(&thread, NULL, produce, q);
+    struct pollfd p = {.fd = update_queue_fd(q), .events = POLLIN};
+    poll(&p, 1, -1);
+    update_queue_close(q);
+    pthread_join(thread, NULL);
+    update_queue_free(q);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text_is_joined),
+        cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_progress_is_the_newest),
+        cmocka_unit_test(test_what_is_left_is_freed),
+        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_close),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
