@@ -11,9 +11,9 @@
 
 #include "agent_session.h"
 #include "folder_watch.h"
-#include "guestfile.h"
+#include "ask.h"
 #include "memory.h"
-#include "sources.h"
+#include "session.h"
 #include "system_prompt.h"
 #include "tool_schemas.h"
 #include "banned.h"

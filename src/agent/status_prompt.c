@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "agent_session.h"
-#include "bash.h"
+#include "session.h"
 #include "banned.h"
 
 #define RUNNING_MAX 64
@@ -33,7 +33,7 @@ int agent_status_prompt(struct agent *a, struct buf *text)
     json_decref(plan);
     for (size_t i = 0; i < a->n_running;) { /* forget those that have ended */
         bool runs = false;
-        if (bash_is_running(a->tools, a->running[i].handle, &runs) < 0 || !runs)
+        if (tool_session_is_running(a->tools, a->running[i].handle, &runs) < 0 || !runs)
             background_forget(a, i);
         else
             i++;

@@ -1,7 +1,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "guestfile.h"
+#include "ask.h"
 #include "ownfile.h"
 #include "system_prompt.h"
 #include "tool_result.h"

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "describe.h"
+#include "tool.h"
 #include "output.h"
 #include "say.h"
 #include "tool_list.h"

@@ -4,7 +4,7 @@
 #include "boxes.h"
 #include "keeper.h"
 #include "git_box.h"
-#include "sources.h"
+#include "session.h"
 #include "tool_open.h"
 #include "banned.h"
 

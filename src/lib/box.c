@@ -6,7 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "describe.h"
+#include "tool.h"
 #include "lib_box.h"
 #include "git_box.h"
 #include "json_text.h"

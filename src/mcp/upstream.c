@@ -5,7 +5,7 @@
 
 #include "json.h"
 #include "mcp_tools.h"
-#include "sources.h"
+#include "session.h"
 #include "upstream.h"
 #include "banned.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "ask.h"
-#include "input.h"
+#include "tool.h"
 #include "tool.h"
 #include "banned.h"
 
@@ -196,7 +196,7 @@ static int send_request(struct tool_call *c, struct ask *a, struct error *err)
     return r < 0 ? r : ask_data(a, json_string_value(diff), json_string_length(diff), true, err);
 }
 
-static int run(struct tool_call *c, struct error *err)
+static int apply_diff_run(struct tool_call *c, struct error *err)
 {
     _cleanup_ask_ struct ask a = {0};
     struct wire_frame result;
@@ -327,7 +327,7 @@ const struct tool TOOL_APPLY_DIFF = {
         }
     }),
     .flags = TOOL_CHANGES,
-    .run = run,
+    .run = apply_diff_run,
     .view = &(const struct tool_view){
         .call = apply_diff_view_call, .result = apply_diff_view_result, .input_body = "diff", .body = TOOL_BODY_DIFF, .head = 14,
     },

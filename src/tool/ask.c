@@ -12,6 +12,8 @@
 #define REQUEST_MAX (WIRE_HEADER + WIRE_BODY_MAX)
 #define WORKSPACE   "/workspace"
 
+#define GUESTFILE_PATIENCE_MS 10000
+
 void ask_begin_box(struct ask *a, struct tool_box *box, int cancel, enum wire_type type)
 {
     *a = (struct ask){.box = box,
@@ -51,7 +53,7 @@ void ask_path(struct ask *a, const char *path)
 
 /* Waits until the connection is ready, nobody wants the answer any more, or the guest is not there
  * to give it. */
-static int wait_for(struct ask *a, short events, struct error *err)
+static int ask_wait(struct ask *a, short events, struct error *err)
 {
     int n = 0;
     for (int left = a->patience_ms; left > 0 && n == 0; left -= BOX_PULSE_MS) {
@@ -92,7 +94,7 @@ int ask_send(struct ask *a, struct error *err)
 
 int ask_flush(struct ask *a, struct error *err)
 {
-    int r = wait_for(a, POLLOUT, err);
+    int r = ask_wait(a, POLLOUT, err);
     if (r < 0)
         return r;
     r = wire_send(a->fd, &a->out, NULL, 0);
@@ -122,7 +124,7 @@ int ask_data(struct ask *a, const void *data, size_t n, bool last, struct error 
 }
 
 /* What an ERROR frame says, in a form that is safe to show. */
-static int take_error(const struct wire_frame *f, struct error *err)
+static int ask_take_error(const struct wire_frame *f, struct error *err)
 {
     struct wire_field field = {0};
     _cleanup_buf_ struct buf text = BUF_INIT(4 * ERROR_TEXT_MAX);
@@ -148,7 +150,7 @@ int ask_next(struct ask *a, struct wire_frame *ret, struct error *err)
 {
     int r;
     while ((r = wire_take(&a->in, ret)) == 0) {
-        r = wait_for(a, POLLIN, err);
+        r = ask_wait(a, POLLIN, err);
         if (r < 0)
             return r;
         ssize_t n = wire_fill(&a->in);
@@ -158,7 +160,7 @@ int ask_next(struct ask *a, struct wire_frame *ret, struct error *err)
     if (r < 0)
         return error_set(err, EPROTO, "the box sent a malformed answer");
     if (ret->type == WIRE_ERROR)
-        return take_error(ret, err);
+        return ask_take_error(ret, err);
     return ret->type == WIRE_RESULT ? 0 : 1;
 }
 
@@ -179,6 +181,87 @@ int ask_result(struct ask *a, struct wire_frame *ret, struct error *err)
 {
     int r = ask_send(a, err);
     while (r >= 0 && (r = ask_next(a, ret, err)) > 0)
+        ;
+    return r;
+}
+
+/* Files of the box for the host's own needs, in no call. */
+
+static void guestfile_begin(struct ask *a, struct tool_session *s, enum wire_type type,
+                            const char *path)
+{
+    ask_begin_box(a, tool_session_box(s), -1, type);
+    a->patience_ms = GUESTFILE_PATIENCE_MS;
+    ask_path(a, path);
+}
+
+static int guestfile_take_data(const struct wire_frame *f, const char *path, struct buf *b,
+                               struct error *err)
+{
+    struct wire_field data = {0};
+    if (f->type != WIRE_DATA)
+        return error_set(err, EPROTO, "the box sent a malformed answer");
+    if (!wire_find(f, WIRE_K_DATA, &data) || data.size == 0)
+        return 0;
+    if (data.size > b->max - b->len)
+        return error_set(err, EFBIG, "%s is larger than %zu bytes", path, b->max);
+    return buf_append(b, data.data, data.size) < 0 ? error_set(err, ENOMEM, "no memory") : 0;
+}
+
+int guestfile_read(struct tool_session *s, const char *path, struct buf *b, unsigned *ret_mode,
+                   struct error *err)
+{
+    struct wire_frame f;
+    _cleanup_ask_ struct ask a;
+    guestfile_begin(&a, s, WIRE_READ, path);
+    wire_put_u64(&a.out, WIRE_K_LIMIT_BYTES, b->max + 1);
+    int r = ask_send(&a, err);
+    while (r >= 0 && (r = ask_next(&a, &f, err)) > 0)
+        r = guestfile_take_data(&f, path, b, err);
+    if (r == 0 && ret_mode)
+        *ret_mode = (unsigned)wire_find_u64(&f, WIRE_K_MODE, 0);
+    return r;
+}
+
+int guestfile_mode(struct tool_session *s, const char *path, unsigned *ret_mode, struct error *err)
+{
+    struct wire_frame f;
+    _cleanup_ask_ struct ask a;
+    guestfile_begin(&a, s, WIRE_READ, path); /* STAT would not follow a link */
+    wire_put_u64(&a.out, WIRE_K_LIMIT_BYTES, 0);
+    int r = ask_result(&a, &f, err);
+    if (r == 0)
+        *ret_mode = (unsigned)wire_find_u64(&f, WIRE_K_MODE, 0);
+    return r;
+}
+
+int guestfile_list(struct tool_session *s, const char *path,
+                   void (*each)(void *data, const char *name), void *data, struct error *err)
+{
+    struct wire_frame f;
+    _cleanup_ask_ struct ask a;
+    guestfile_begin(&a, s, WIRE_LIST, path);
+    int r = ask_send(&a, err);
+    while (r >= 0 && (r = ask_next(&a, &f, err)) > 0) {
+        _cleanup_free_ char *name = f.type == WIRE_ENTRY ? wire_find_str(&f, WIRE_K_NAME) : NULL;
+        if (name)
+            each(data, name);
+    }
+    return r;
+}
+
+int guestfile_write(struct tool_call *c, const char *path, unsigned mode, const void *data,
+                    size_t n, struct error *err)
+{
+    struct wire_frame f;
+    _cleanup_ask_ struct ask a;
+    ask_begin(&a, c, WIRE_WRITE);
+    ask_path(&a, path);
+    wire_put_u64(&a.out, WIRE_K_MODE, mode);
+    int r = ask_send(&a, err);
+    if (r == 0)
+        r = ask_data(&a, data, n, true, err);
+    while (r >= 0 && (r = ask_next(&a, &f, err)) > 0)
         ;
     return r;
 }

@@ -1,64 +1,46 @@
 /*
- * `bash`: a command in the session's shell.
+ * `bash`: a command in the session's shell; and with a handle, what a background command has
+ * printed since, its input and its end.
  *
  * The shell itself, what lasts of it from call to call and what does not, is the guest's
- * (src/guest/shell); here its output is kept within what a model can read, and its end is put into
+ * (src/guest/shell). This file keeps the output within what a model can read and puts the end into
  * words. A command that fails is no failed call: the exit code is part of the answer.
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "bash.h"
 #include "clock.h"
 #include "host.h"
-#include "input.h"
+#include "kept_output.h"
 #include "missing.h"
 #include "session.h"
 #include "names.h"
-#include "ticker.h"
 #include "banned.h"
 
-struct foreground {
-    struct kept_output output;
-    struct ticker ticker;
+#define LOOK_FIRST_MS    10
+#define LOOK_MOST_MS     250
+#define KILL_PATIENCE    (5 * NS_PER_S)
+#define INPUT_PIECE      (512u << 10)
+#define LOOK_PATIENCE_MS 2000 /* of a caller who only wants to know whether it runs */
+
+struct bash_end {
+    int exit_code;
+    int signal; /* 0: it exited */
+    enum wire_limit limit;
+    const char *limit_hint; /* what to do about a time limit */
 };
-
-static void take_output(void *data, const void *bytes, size_t n)
-{
-    struct foreground *f = data;
-    kept_output_add(&f->output, bytes, n);
-}
-
-static void take_tick(void *data)
-{
-    struct foreground *f = data;
-    ticker_tick(&f->ticker, &f->output.kept);
-}
-
-static const char *text_of(const struct tool_call *c, const char *name, size_t *ret_n)
-{
-    const json_t *value = json_object_get(c->input, name);
-    if (ret_n)
-        *ret_n = json_string_length(value);
-    return json_string_value(value);
-}
-
-static int64_t timeout_of(const struct tool_call *c, int64_t fallback)
-{
-    const json_t *value = json_object_get(c->input, "timeout");
-    double seconds = json_number_value(value);
-    return seconds > 0 ? (int64_t)(seconds * (double)NS_PER_S) : fallback;
-}
 
 static json_t *string_or_null(const char *text)
 {
     return text ? text_json(text, strlen(text)) : json_null();
 }
 
-int bash_set_end(json_t *data, const struct bash_end *e, bool running)
+/* The members exit_code, signal, timed_out and killed_by; all null while it runs. */
+static int bash_set_end(json_t *data, const struct bash_end *e, bool running)
 {
     char name[32];
     signame_format(e->signal, name, sizeof name);
@@ -68,7 +50,8 @@ int bash_set_end(json_t *data, const struct bash_end *e, bool running)
     return data_set(data, "killed_by", string_or_null(box_limit_name(e->limit)));
 }
 
-static void put_limit(struct buf *text, const struct bash_end *e)
+/* How it ended, in lines behind its output; nothing if it just succeeded. */
+static void bash_put_end(struct buf *text, const struct bash_end *e)
 {
     static const char *const words[] = {
         [WIRE_LIMIT_TIMEOUT] = "the command ran longer than its time limit and was ended with "
@@ -79,18 +62,12 @@ static void put_limit(struct buf *text, const struct bash_end *e)
         [WIRE_LIMIT_DISK] = "the box's disk is full: remove files that are not needed",
         [WIRE_LIMIT_OUTPUT] = "the command printed more than it may and was ended",
     };
-    if (!e->limit || (size_t)e->limit >= ARRAY_SIZE(words))
-        return;
-    buf_printf(text, "[%s%s]\n", words[e->limit],
-               e->limit == WIRE_LIMIT_TIMEOUT && e->limit_hint ? e->limit_hint : "");
-}
-
-void bash_put_end(struct buf *text, const struct bash_end *e)
-{
     char name[32];
     if (text->len && text->data[text->len - 1] != '\n' && (e->limit || e->signal || e->exit_code))
         buf_append(text, "\n", 1);
-    put_limit(text, e);
+    if (e->limit && (size_t)e->limit < ARRAY_SIZE(words))
+        buf_printf(text, "[%s%s]\n", words[e->limit],
+                   e->limit == WIRE_LIMIT_TIMEOUT && e->limit_hint ? e->limit_hint : "");
     signame_format(e->signal, name, sizeof name);
     if (e->signal)
         buf_printf(text, "[ended by signal %s]\n", name);
@@ -98,8 +75,10 @@ void bash_put_end(struct buf *text, const struct bash_end *e)
         buf_printf(text, "[exit code %d]\n", e->exit_code);
 }
 
-int bash_set_output(struct tool_call *c, json_t *data, const struct kept_output *o,
-                    const char *file)
+/* The members output, output_bytes, truncated and output_file, and the output itself as text.
+ * `file` has all of it anyway; or NULL. */
+static int bash_set_output(struct tool_call *c, json_t *data, const struct kept_output *o,
+                           const char *file)
 {
     struct buf *text = &c->result->text;
     const char *path = o->path[0] ? o->path : file;
@@ -112,8 +91,26 @@ int bash_set_output(struct tool_call *c, json_t *data, const struct kept_output 
     return data_set(data, "output_file", string_or_null(path));
 }
 
+struct foreground {
+    struct kept_output output;
+    struct ticker ticker;
+};
+
+static void foreground_take_output(void *data, const void *bytes, size_t n)
+{
+    struct foreground *f = data;
+    kept_output_add(&f->output, bytes, n);
+}
+
+static void foreground_tick(void *data)
+{
+    struct foreground *f = data;
+    ticker_tick(&f->ticker, &f->output.kept);
+}
+
 /* Which connections were refused, and what to do about it. */
-static void put_refusals(const struct tool_call *c, const struct box_result *r, struct buf *notes)
+static void foreground_put_refusals(const struct tool_call *c, const struct box_result *r,
+                                    struct buf *notes)
 {
     bool askable = tool_session_host(c->session) != NULL;
     for (size_t i = 0; i < r->n_refused; i++) {
@@ -130,8 +127,8 @@ static void put_refusals(const struct tool_call *c, const struct box_result *r, 
 }
 
 /* The notes of the guest, and those that only the host can make. */
-static int set_notes(struct tool_call *c, json_t *data, const struct foreground *f,
-                     const struct box_result *r)
+static int foreground_set_notes(struct tool_call *c, json_t *data, const struct foreground *f,
+                                const struct box_result *r)
 {
     struct buf *text = &c->result->text;
     _cleanup_buf_ struct buf notes = BUF_INIT(8192);
@@ -140,7 +137,7 @@ static int set_notes(struct tool_call *c, json_t *data, const struct foreground 
         text_append(&notes, r->notes, strlen(r->notes));
     if (r->exit_code == 127 && missing_describe(&f->output.kept, missing, sizeof missing))
         buf_printf(&notes, "%s%s", notes.len ? "\n" : "", missing);
-    put_refusals(c, r, &notes);
+    foreground_put_refusals(c, r, &notes);
     if (notes.len && text->len && text->data[text->len - 1] != '\n')
         buf_append(text, "\n", 1);
     if (notes.len)
@@ -149,8 +146,8 @@ static int set_notes(struct tool_call *c, json_t *data, const struct foreground 
     return data_set(data, "note", value);
 }
 
-static int answer(struct tool_call *c, const struct foreground *f, const struct box_result *r,
-                  struct error *err)
+static int foreground_answer(struct tool_call *c, const struct foreground *f,
+                             const struct box_result *r, struct error *err)
 {
     json_t *data = c->result->data = json_object();
     struct bash_end end = {
@@ -166,14 +163,15 @@ static int answer(struct tool_call *c, const struct foreground *f, const struct 
     bash_set_end(data, &end, false);
     data_set(data, "duration_ms", json_integer(r->duration_ns / NS_PER_MS));
     data_set(data, "cwd", string_or_null(r->cwd));
-    return set_notes(c, data, f, r) < 0 ? error_set(err, ENOMEM, "no memory") : 0;
+    return foreground_set_notes(c, data, f, r) < 0 ? error_set(err, ENOMEM, "no memory") : 0;
 }
 
-static int run_foreground(struct tool_call *c, const struct box_command *asked, struct error *err)
+static int bash_run_foreground(struct tool_call *c, const struct box_command *asked,
+                               struct error *err)
 {
     struct foreground f = {0};
     struct box_sink sink = {
-        .write = take_output, .tick = c->progress ? take_tick : NULL, .data = &f};
+        .write = foreground_take_output, .tick = c->progress ? foreground_tick : NULL, .data = &f};
     struct box_result result = {0};
     ticker_start(&f.ticker, c);
     kept_output_init(&f.output, c);
@@ -182,14 +180,15 @@ static int run_foreground(struct tool_call *c, const struct box_command *asked, 
     int r = tool_box_exec(tool_session_box(c->session), &command, &result, err);
     if (r == 0) {
         kept_output_finish(&f.output);
-        r = answer(c, &f, &result, err);
+        r = foreground_answer(c, &f, &result, err);
         box_result_free(&result);
     }
     kept_output_free(&f.output);
     return r;
 }
 
-static int run_background(struct tool_call *c, const struct box_command *command, struct error *err)
+static int bash_run_background(struct tool_call *c, const struct box_command *command,
+                               struct error *err)
 {
     struct box_result result = {0};
     c->result->lingers = true;
@@ -208,8 +207,218 @@ static int run_background(struct tool_call *c, const struct box_command *command
     return data ? 0 : error_set(err, ENOMEM, "no memory");
 }
 
-/* What does not go together, said before anything runs. */
-static const char *contradiction(const struct tool_call *c)
+struct background_status {
+    bool running;
+    uint64_t mark; /* up to where somebody has read */
+    uint64_t size;
+    int64_t duration_ns;
+    struct bash_end end;
+    char path[128];
+    char failure[512]; /* why it never ran, or empty */
+};
+
+/* A number of the guest's, which is not trusted; 0 if it is too large. */
+static int background_int(const struct wire_frame *f, uint16_t key, int max)
+{
+    uint64_t v = wire_find_u64(f, key, 0);
+    return v <= (uint64_t)max ? (int)v : 0;
+}
+
+static void background_text(const struct wire_frame *f, uint16_t key, char *text, size_t size)
+{
+    struct wire_field field;
+    _cleanup_buf_ struct buf b = BUF_INIT(4 * size);
+    if (wire_find(f, key, &field) && field.size < size)
+        text_append(&b, field.data, field.size);
+    snprintf(text, size, "%s", b.len && buf_cstr(&b) ? (const char *)b.data : "");
+}
+
+static void background_take_status(const struct wire_frame *f, struct background_status *ret)
+{
+    uint64_t limit = wire_find_u64(f, WIRE_K_LIMIT, 0);
+    *ret = (struct background_status){
+        .running = wire_find_u64(f, WIRE_K_RUNNING, 0) != 0,
+        .mark = wire_find_u64(f, WIRE_K_MARK, 0),
+        .size = wire_find_u64(f, WIRE_K_SIZE, 0),
+        .duration_ns = (int64_t)(wire_find_u64(f, WIRE_K_DURATION_NS, 0) & INT64_MAX),
+        .end = {.exit_code = background_int(f, WIRE_K_EXIT_CODE, 255),
+                .signal = background_int(f, WIRE_K_TERM_SIGNAL, NSIG - 1),
+                .limit = limit <= WIRE_LIMIT_OUTPUT ? (enum wire_limit)limit : WIRE_LIMIT_NONE}};
+    if (ret->end.signal)
+        ret->end.exit_code = 128 + ret->end.signal;
+    if (ret->end.limit == WIRE_LIMIT_TIMEOUT || ret->end.limit == WIRE_LIMIT_CPU)
+        ret->end.exit_code = 124;
+    background_text(f, WIRE_K_OUTPUT_PATH, ret->path, sizeof ret->path);
+    background_text(f, WIRE_K_TEXT, ret->failure, sizeof ret->failure);
+}
+
+static uint64_t background_handle(const struct tool_call *c)
+{
+    return (uint64_t)input_int(c, "handle", 0);
+}
+
+static int background_ask(struct tool_call *c, struct background_status *ret, struct error *err)
+{
+    _cleanup_ask_ struct ask a;
+    struct wire_frame frame;
+    ask_begin(&a, c, WIRE_STATUS);
+    wire_put_u64(&a.out, WIRE_K_HANDLE, background_handle(c));
+    int r = ask_result(&a, &frame, err);
+    if (r == 0)
+        background_take_status(&frame, ret);
+    return r;
+}
+
+static int background_send_input(struct tool_call *c, const char *data, size_t n, bool eof,
+                                 struct error *err)
+{
+    _cleanup_ask_ struct ask a;
+    struct wire_frame frame;
+    ask_begin(&a, c, WIRE_INPUT);
+    wire_put_u64(&a.out, WIRE_K_HANDLE, background_handle(c));
+    wire_put(&a.out, WIRE_K_DATA, data, n);
+    wire_put_u64(&a.out, WIRE_K_EOF, eof);
+    return ask_result(&a, &frame, err);
+}
+
+static int background_write_input(struct tool_call *c, struct error *err)
+{
+    const json_t *input = json_object_get(c->input, "stdin");
+    const char *data = input ? json_string_value(input) : "";
+    size_t left = input ? json_string_length(input) : 0;
+    bool eof = input_bool(c, "eof", false);
+    int r = 0;
+    while (r == 0 && left > INPUT_PIECE) {
+        r = background_send_input(c, data, INPUT_PIECE, false, err);
+        data += INPUT_PIECE;
+        left -= INPUT_PIECE;
+    }
+    return r == 0 && (left || eof) ? background_send_input(c, data, left, eof, err) : r;
+}
+
+static int background_kill(struct tool_call *c, struct error *err)
+{
+    _cleanup_ask_ struct ask a;
+    struct wire_frame frame;
+    ask_begin(&a, c, WIRE_SIGNAL);
+    wire_put_u64(&a.out, WIRE_K_HANDLE, background_handle(c));
+    wire_put_u64(&a.out, WIRE_K_SIGNAL, SIGKILL);
+    return ask_result(&a, &frame, err);
+}
+
+/* Waits until there is something new, or it has ended, or the time is over; after a kill, for its
+ * end. */
+static int background_wait(struct tool_call *c, int64_t until, bool killed,
+                           struct background_status *s, struct error *err)
+{
+    int64_t began = clock_now(), told = began;
+    for (int ms = LOOK_FIRST_MS;; ms = 2 * ms < LOOK_MOST_MS ? 2 * ms : LOOK_MOST_MS) {
+        int r = background_ask(c, s, err);
+        int64_t now = clock_now();
+        if (r < 0 || !s->running || (s->size > s->mark && !killed) || now >= until)
+            return r;
+        if (c->progress && now - told > 500 * NS_PER_MS) {
+            told = now;
+            c->progress->say(c->progress->data, (double)(now - began) / NS_PER_S,
+                             "waiting for new output");
+        }
+        int64_t left_ms = (until - now) / NS_PER_MS + 1;
+        struct pollfd cancel = {.fd = c->cancel, .events = POLLIN};
+        if (poll(&cancel, 1, left_ms < ms ? (int)left_ms : ms) > 0)
+            return error_set(err, ECANCELED, "the call was cancelled");
+    }
+}
+
+/* The new output; its head and tail if it is long. The guest counts it as read from here on. */
+static int background_read(struct tool_call *c, struct background_status *ret,
+                           struct kept_output *o, struct error *err)
+{
+    _cleanup_ask_ struct ask a;
+    struct wire_frame frame;
+    struct wire_field first = {0}, last = {0};
+    ask_begin(&a, c, WIRE_STATUS);
+    wire_put_u64(&a.out, WIRE_K_HANDLE, background_handle(c));
+    wire_put_u64(&a.out, WIRE_K_LIMIT_BYTES, KEPT_OUTPUT_MAX);
+    int r = ask_result(&a, &frame, err);
+    if (r < 0)
+        return r;
+    background_take_status(&frame, ret);
+    wire_find(&frame, WIRE_K_DATA, &first);
+    wire_find(&frame, WIRE_K_TAIL, &last);
+    uint64_t new = ret->size > ret->mark ? ret->size - ret->mark : 0;
+    if (first.size + last.size > KEPT_OUTPUT_MAX || first.size + last.size > new ||
+        buf_append(&o->kept.head, first.data, first.size) < 0 ||
+        buf_append(&o->kept.tail, last.data, last.size) < 0)
+        return error_set(err, EPROTO, "the box sent more than was asked for");
+    o->kept.total = new;
+    o->uncounted = true;
+    o->dropped = wire_find_u64(&frame, WIRE_K_DROPPED, 0);
+    o->dropped = o->dropped < new ? o->dropped : new;
+    return 0;
+}
+
+static int background_answer(struct tool_call *c, struct background_status *s,
+                             struct kept_output *o, struct error *err)
+{
+    struct buf *text = &c->result->text;
+    json_t *data = c->result->data = json_object();
+    s->end.limit_hint = "";
+    if (!data || bash_set_output(c, data, o, s->path[0] ? s->path : NULL) < 0)
+        return error_set(err, ENOMEM, "no memory");
+    if (!text->len)
+        buf_append_str(text, "(no new output)\n");
+    else if (text->data[text->len - 1] != '\n')
+        buf_append(text, "\n", 1);
+    if (s->failure[0])
+        buf_printf(text, "[%s]\n", s->failure);
+    if (s->running)
+        buf_printf(text, "[still running after %.1f s]\n", (double)s->duration_ns / NS_PER_S);
+    else if (s->end.exit_code == 0)
+        buf_append_str(text, "[ended: exit code 0]\n");
+    else
+        bash_put_end(text, &s->end);
+    data_set(data, "dropped_bytes", json_integer((json_int_t)o->dropped));
+    data_set(data, "handle", json_integer((json_int_t)background_handle(c)));
+    data_set(data, "running", json_boolean(s->running));
+    data_set(data, "duration_ms", json_integer(s->duration_ns / NS_PER_MS));
+    return bash_set_end(data, &s->end, s->running) < 0 ? error_set(err, ENOMEM, "no memory") : 0;
+}
+
+static int bash_run_handle(struct tool_call *c, struct error *err)
+{
+    _cleanup_kept_output_ struct kept_output output;
+    struct background_status s = {0};
+    bool kill = input_bool(c, "kill", false);
+    double seconds = json_number_value(json_object_get(c->input, "timeout"));
+    int64_t wait = (int64_t)(seconds * (double)NS_PER_S);
+    kept_output_init(&output, c);
+    int r = background_write_input(c, err);
+    if (r == 0 && kill)
+        r = background_kill(c, err);
+    if (r == 0)
+        r = background_wait(c, clock_now() + (kill && wait < KILL_PATIENCE ? KILL_PATIENCE : wait),
+                            kill, &s, err);
+    if (r == 0)
+        r = background_read(c, &s, &output, err);
+    return r < 0 ? r : background_answer(c, &s, &output, err);
+}
+
+int tool_session_is_running(struct tool_session *s, uint64_t handle, bool *ret)
+{
+    struct tool_call nobody = {.session = s, .cancel = -1};
+    struct wire_frame frame;
+    _cleanup_ask_ struct ask a;
+    ask_begin(&a, &nobody, WIRE_STATUS);
+    a.patience_ms = LOOK_PATIENCE_MS;
+    wire_put_u64(&a.out, WIRE_K_HANDLE, handle);
+    int r = ask_result(&a, &frame, NULL);
+    if (r == 0)
+        *ret = wire_find_u64(&frame, WIRE_K_RUNNING, 0) != 0;
+    return r;
+}
+
+/* Why members of the input do not go together; NULL: they do. */
+static const char *bash_contradiction(const struct tool_call *c)
 {
     bool command = json_object_get(c->input, "command"),
          handle = json_object_get(c->input, "handle");
@@ -225,28 +434,34 @@ static const char *contradiction(const struct tool_call *c)
     return NULL;
 }
 
-static int run(struct tool_call *c, struct error *err)
+static int bash_run(struct tool_call *c, struct error *err)
 {
-    const char *wrong = contradiction(c);
+    const char *wrong = bash_contradiction(c);
     if (wrong)
         return tool_fail(c, "%s", wrong);
     if (json_object_get(c->input, "handle"))
-        return bash_handle(c, err);
-    size_t n;
+        return bash_run_handle(c, err);
+    const json_t *script = json_object_get(c->input, "command"),
+                 *input = json_object_get(c->input, "stdin");
+    double seconds = json_number_value(json_object_get(c->input, "timeout"));
     bool background = input_bool(c, "background", false);
     struct box_command command = {.shell = tool_session_shell(c->session),
-                                  .script = text_of(c, "command", &n),
-                                  .cwd = text_of(c, "cwd", NULL),
-                                  .timeout_ns = timeout_of(c, background ? -1 : 0),
+                                  .script = json_string_value(script),
+                                  .cwd = input_string(c, "cwd"),
+                                  .input = json_string_value(input),
+                                  .n_input = json_string_length(input),
+                                  .timeout_ns = background ? -1 : 0,
                                   .background = background,
                                   .in = -1,
                                   .out = -1,
                                   .err = -1,
                                   .cancel = c->cancel};
-    if (strlen(command.script) != n)
+    if (seconds > 0)
+        command.timeout_ns = (int64_t)(seconds * (double)NS_PER_S);
+    if (strlen(command.script) != json_string_length(script))
         return tool_fail(c, "command holds a NUL byte, which no shell can read");
-    command.input = text_of(c, "stdin", &command.n_input);
-    return background ? run_background(c, &command, err) : run_foreground(c, &command, err);
+    return background ? bash_run_background(c, &command, err)
+                      : bash_run_foreground(c, &command, err);
 }
 
 static int bash_view_call(const json_t *input, struct buf *b)
@@ -321,7 +536,7 @@ const struct tool TOOL_BASH = {
         }
     }),
     .flags = TOOL_RUNS,
-    .run = run,
+    .run = bash_run,
     .view = &(const struct tool_view){
         .call = bash_view_call, .result = bash_view_result, .data_body = "output", .head = 2, .tail = 4,
     },

@@ -7,8 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "file_input.h"
-#include "numbered.h"
+#include "file_text.h"
 #include "banned.h"
 
 #define EDITS_MAX 100
@@ -144,7 +143,7 @@ static int work(struct tool_call *c, const char *path, const struct edits *e, st
     return r < 0 ? error_set(err, ENOMEM, "no memory") : 0;
 }
 
-static int run(struct tool_call *c, struct error *err)
+static int edit_file_run(struct tool_call *c, struct error *err)
 {
     const char *path = file_input_path(c);
     struct edits e = {0};
@@ -230,7 +229,7 @@ const struct tool TOOL_EDIT_FILE = {
         }
     }),
     .flags = TOOL_CHANGES,
-    .run = run,
+    .run = edit_file_run,
     .view = &(const struct tool_view){
         .result = edit_file_view_result, .data_body = "diff", .body = TOOL_BODY_DIFF, .head = 14,
     },

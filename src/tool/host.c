@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "host.h"
-#include "session_private.h"
+#include "session_state.h"
 #include "banned.h"
 
 #define CONFIRMED_MAX 64

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "capture.h"
+#include "clock.h"
 #include "kept_output.h"
 #include "session.h"
 #include "utf8.h"
@@ -13,6 +14,7 @@
 
 #define FOLDER           "/tmp/.hutch/output"
 #define FILE_PATIENCE_MS 5000
+#define TICK_NS          (500 * NS_PER_MS)
 #define LINE_SEARCH      (KEPT_OUTPUT_MAX / 8) /* how far back a cut looks for the end of a line */
 
 void kept_output_init(struct kept_output *o, struct tool_call *c)
@@ -29,7 +31,7 @@ void kept_output_free(struct kept_output *o)
     buf_free(&o->kept.tail);
 }
 
-static uint64_t count_lines(const void *data, size_t n)
+static uint64_t kept_count_lines(const void *data, size_t n)
 {
     const char *at = data, *end = at + n;
     uint64_t lines = 0;
@@ -42,7 +44,7 @@ static uint64_t count_lines(const void *data, size_t n)
 
 /* A name that no other call of this box takes: they are separate programs, perhaps at the same
  * time. */
-static void choose_path(struct kept_output *o)
+static void kept_choose_path(struct kept_output *o)
 {
     struct timespec t;
     uint64_t serial = tool_session_serial_now(o->call->session);
@@ -56,49 +58,49 @@ static void choose_path(struct kept_output *o)
              (unsigned)getpid() % 100000);
 }
 
-static void give_up(struct kept_output *o)
+static void kept_give_up(struct kept_output *o)
 {
     ask_free(&o->file);
     o->open = false;
     o->path[0] = 0;
 }
 
-static void send(struct kept_output *o, const void *data, size_t n)
+static void kept_send(struct kept_output *o, const void *data, size_t n)
 {
     if (o->open && n && ask_data(&o->file, data, n, false, &o->failure) < 0)
-        give_up(o);
+        kept_give_up(o);
 }
 
-static void open_file(struct kept_output *o)
+static void kept_open_file(struct kept_output *o)
 {
-    choose_path(o);
+    kept_choose_path(o);
     ask_begin(&o->file, o->call, WIRE_WRITE);
     o->file.patience_ms = FILE_PATIENCE_MS;
     o->open = true;
     ask_path(&o->file, o->path);
     if (ask_send(&o->file, &o->failure) < 0)
-        give_up(o);
+        kept_give_up(o);
     /* Up to now the head and the tail have everything. */
-    send(o, o->kept.head.data, o->kept.head.len);
-    send(o, o->kept.tail.data, o->kept.tail.len);
+    kept_send(o, o->kept.head.data, o->kept.head.len);
+    kept_send(o, o->kept.tail.data, o->kept.tail.len);
 }
 
-static void spill(struct kept_output *o, const void *data, size_t n)
+static void kept_spill(struct kept_output *o, const void *data, size_t n)
 {
     uint64_t had = o->kept.total;
     if (had + n <= KEPT_OUTPUT_MAX)
         return;
     if (had <= KEPT_OUTPUT_MAX)
-        open_file(o);
+        kept_open_file(o);
     uint64_t room = had < KEPT_FILE_MAX ? KEPT_FILE_MAX - had : 0;
     o->capped = o->capped || n > room;
-    send(o, data, n < room ? n : (size_t)room);
+    kept_send(o, data, n < room ? n : (size_t)room);
 }
 
 void kept_output_add(struct kept_output *o, const void *data, size_t n)
 {
-    spill(o, data, n);
-    o->lines += count_lines(data, n);
+    kept_spill(o, data, n);
+    o->lines += kept_count_lines(data, n);
     capture_add(&o->kept, data, n);
 }
 
@@ -112,7 +114,7 @@ void kept_output_finish(struct kept_output *o)
     while (r >= 0 && (r = ask_next(&o->file, &frame, &o->failure)) > 0)
         ;
     if (r < 0)
-        give_up(o);
+        kept_give_up(o);
 }
 
 bool kept_output_is_cut(const struct kept_output *o)
@@ -121,22 +123,22 @@ bool kept_output_is_cut(const struct kept_output *o)
 }
 
 /* The head up to where it may be cut: behind a line, else behind a character. */
-static size_t head_length(const struct buf *b)
+static size_t kept_head_length(const struct buf *b)
 {
     size_t from = b->len > LINE_SEARCH ? b->len - LINE_SEARCH : 0;
     const uint8_t *end = memrchr(b->data + from, '\n', b->len - from);
     return end ? (size_t)(end - b->data) + 1 : b->len - utf8_cut_end(b->data, b->len);
 }
 
-static size_t tail_begin(const struct buf *b)
+static size_t kept_tail_begin(const struct buf *b)
 {
     size_t most = b->len < LINE_SEARCH ? b->len : LINE_SEARCH;
     const uint8_t *end = memchr(b->data, '\n', most);
     return end ? (size_t)(end - b->data) + 1 : utf8_cut_start(b->data, b->len);
 }
 
-static void put_gap(const struct kept_output *o, const char *file, uint64_t bytes, uint64_t lines,
-                    struct buf *text)
+static void kept_put_gap(const struct kept_output *o, const char *file, uint64_t bytes,
+                         uint64_t lines, struct buf *text)
 {
     buf_printf(text, "[... %" PRIu64 " bytes", bytes);
     if (!o->uncounted)
@@ -164,11 +166,47 @@ int kept_output_text(const struct kept_output *o, const char *file, struct buf *
         buf_append(&all, tail->data, tail->len);
         return all.failed ? -ENOMEM : text_append(text, all.data, all.len);
     }
-    size_t n = head_length(head), from = tail_begin(tail);
-    uint64_t shown = count_lines(head->data, n) + count_lines(tail->data + from, tail->len - from);
+    size_t n = kept_head_length(head), from = kept_tail_begin(tail);
+    uint64_t shown =
+        kept_count_lines(head->data, n) + kept_count_lines(tail->data + from, tail->len - from);
     text_append(text, head->data, n);
     if (n && head->data[n - 1] != '\n')
         buf_append(text, "\n", 1);
-    put_gap(o, file, o->kept.total - n - (tail->len - from), o->lines - shown, text);
+    kept_put_gap(o, file, o->kept.total - n - (tail->len - from), o->lines - shown, text);
     return text_append(text, tail->data + from, tail->len - from);
+}
+
+void ticker_start(struct ticker *t, const struct tool_call *c)
+{
+    t->progress = c->progress;
+    t->began = clock_now();
+    t->next = t->began + TICK_NS;
+}
+
+/* The last line that is not blank, or the end of it. */
+static void ticker_last_line(const struct box_capture *c, char *line, size_t size)
+{
+    const struct buf *b = c->tail.len ? &c->tail : &c->head;
+    size_t end = b->len;
+    while (end > 0 && strchr("\n\r ", b->data[end - 1] ? b->data[end - 1] : 1))
+        end--;
+    size_t begin = end;
+    while (begin > 0 && b->data[begin - 1] != '\n' && b->data[begin - 1] != '\r' &&
+           end - begin < size / 4)
+        begin--;
+    begin += utf8_cut_start(b->data + begin, end - begin);
+    _cleanup_buf_ struct buf text = BUF_INIT(4 * size);
+    text_append(&text, b->data + begin, end - begin);
+    snprintf(line, size, "%s", text.len && buf_cstr(&text) ? (const char *)text.data : "");
+}
+
+void ticker_tick(struct ticker *t, const struct box_capture *output)
+{
+    int64_t now = clock_now();
+    char line[256];
+    if (!t->progress || now < t->next)
+        return;
+    t->next = now + TICK_NS;
+    ticker_last_line(output, line, sizeof line);
+    t->progress->say(t->progress->data, (double)(now - t->began) / NS_PER_S, line);
 }

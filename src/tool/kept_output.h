@@ -36,3 +36,15 @@ void kept_output_finish(struct kept_output *o);
  * is. `file` has it if there is no file of this output's own; NULL: nothing has. */
 int kept_output_text(const struct kept_output *o, const char *file, struct buf *text);
 bool kept_output_is_cut(const struct kept_output *o);
+
+/* Tells the frontend of a call, about twice a second, that a command still runs and what it printed
+ * last. */
+struct ticker {
+    const struct tool_progress *progress; /* NULL: nobody wants to know */
+    int64_t began, next;
+};
+
+void ticker_start(struct ticker *t, const struct tool_call *c);
+
+/* May be called at any rate, with the output so far. */
+void ticker_tick(struct ticker *t, const struct box_capture *output);

@@ -1,88 +1,226 @@
-/* The names beneath a folder, flat or as a tree. The guest does the work (src/guest/search). */
+/* The names beneath a folder, flat or as a tree. The guest does the work (src/guest/search); this
+ * file makes data and text of the entries that it sends. */
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "ask.h"
-#include "file_name.h"
-#include "input.h"
-#include "list_text.h"
-#include "search_text.h"
+#include "file_text.h"
 #include "banned.h"
 
 #define LIMIT_DEFAULT 500
-#define LIMIT_MAX     100000
-#define ANSWER_MAX    (64u << 20) /* bytes of all frames, whatever the guest says */
+#define ANSWER_MAX    (64u << 20)  /* bytes of all frames, whatever the guest says */
+#define TEXT_MAX      (512u << 10) /* bytes of lines; the rest is only in the data */
 
-struct answer {
-    const char *prefix;
-    json_t *entries;
-    struct list_types types;
-    struct list_text text;
-    size_t bytes;
+struct list_entry {
+    struct wire_field path; /* not empty */
+    char type;              /* f, d, l, or another */
+    mode_t mode;            /* 0: not known */
+    uint64_t size;
+    bool has_target;
+    struct wire_field target;
 };
 
-static void compose(struct ask *a, struct tool_call *c, const char *path)
+struct listing {
+    const char *prefix; /* of every name */
+    bool tree, sizes;
+    json_t *entries;
+    json_t *types[4]; /* strings that many entries share */
+    size_t bytes;     /* of frames */
+    struct buf *out;
+    struct buf last;    /* the path of the last line */
+    uint64_t unwritten; /* entries without a line */
+};
+
+enum { TYPE_FILE, TYPE_FOLDER, TYPE_LINK, TYPE_OTHER };
+
+static json_t *list_entry_json(const struct listing *t, const struct list_entry *e)
 {
-    struct buf *b = &a->out;
-    ask_begin(a, c, WIRE_TREE);
-    ask_path(a, path);
-    search_put_globs(b, json_object_get(c->input, "glob"));
-    wire_put_u64(b, WIRE_K_LIMIT_ENTRIES, (uint64_t)input_int(c, "limit", LIMIT_DEFAULT));
-    wire_put_u64(b, WIRE_K_DEPTH, (uint64_t)input_int(c, "depth", 0));
-    wire_put_u64(b, WIRE_K_SIZES, input_bool(c, "sizes", false));
-    wire_put_u64(b, WIRE_K_HIDDEN, input_bool(c, "hidden", true));
-    wire_put_u64(b, WIRE_K_IGNORED, input_bool(c, "ignored", false));
+    json_t *type = t->types[e->type == 'f'   ? TYPE_FILE
+                            : e->type == 'd' ? TYPE_FOLDER
+                            : e->type == 'l' ? TYPE_LINK
+                                             : TYPE_OTHER];
+    json_t *o = json_object();
+    int bad = file_name_set(o, "path", t->prefix, e->path.data, e->path.size);
+    bad |= data_set(o, "type", json_incref(type));
+    if (e->mode && S_ISREG(e->mode)) {
+        bad |= data_set(o, "size", json_integer((json_int_t)e->size));
+        bad |= data_set(o, "executable", json_boolean(e->mode & 0111));
+    }
+    if (e->has_target)
+        bad |= file_name_set(o, "target", "", e->target.data, e->target.size);
+    if (!bad)
+        return o;
+    json_decref(o);
+    return NULL;
 }
 
-static int take_entry(void *data, const struct wire_frame *f)
+static void list_put_size(struct buf *b, const struct list_entry *e)
 {
-    struct answer *a = data;
-    struct list_entry e = {.prefix = a->prefix};
-    a->bytes += f->size;
-    if (f->type != WIRE_ENTRY || a->bytes > ANSWER_MAX || !wire_find(f, WIRE_K_PATH, &e.path) ||
+    static const char units[] = "BKMGTP";
+    double size = (double)e->size;
+    size_t unit = 0;
+    for (; size >= 1023.5 && unit + 2 < sizeof units; unit++)
+        size /= 1024;
+    if (!e->mode || !S_ISREG(e->mode))
+        buf_append_str(b, "       ");
+    else if (unit == 0)
+        buf_printf(b, "%5" PRIu64 "B ", e->size);
+    else
+        buf_printf(b, "%5.*f%c ", size < 9.95 ? 1 : 0, size, units[unit]);
+}
+
+static void list_put_marks(struct buf *b, const struct list_entry *e)
+{
+    if (e->type == 'd')
+        buf_append_str(b, "/");
+    else if (e->type == 'l') {
+        buf_append_str(b, e->has_target ? "@ -> " : "@");
+        if (e->has_target)
+            file_name_append(b, "", e->target.data, e->target.size);
+    } else if (e->type == 'f' && e->mode & 0111)
+        buf_append_str(b, "*");
+    else if (e->type != 'f')
+        buf_append_str(b, "=");
+    buf_append_str(b, "\n");
+}
+
+static void list_indent(struct listing *t, size_t depth, bool sizes)
+{
+    if (sizes)
+        buf_append_str(t->out, "       ");
+    for (size_t i = 0; i < depth; i++)
+        buf_append_str(t->out, "  ");
+}
+
+/* How much of the path the last line had, up to a slash, and how many levels that is. */
+static size_t list_common(const struct listing *t, const struct wire_field *path, size_t *ret_depth)
+{
+    const uint8_t *last = t->last.data;
+    size_t at = 0, depth = 0;
+    for (size_t i = 0; i < path->size && i <= t->last.len; i++) {
+        bool ends = i == t->last.len;
+        if (path->data[i] == '/' && (ends || last[i] == '/'))
+            at = i + 1, depth++;
+        if (ends || last[i] != path->data[i])
+            break;
+    }
+    *ret_depth = depth;
+    return at;
+}
+
+/* In a tree the folders on the way have lines of their own; a glob may have left them out. */
+static void list_put_branch(struct listing *t, const struct list_entry *e)
+{
+    size_t depth, at = list_common(t, &e->path, &depth);
+    const uint8_t *slash;
+    while ((slash = memchr(e->path.data + at, '/', e->path.size - at))) {
+        size_t n = (size_t)(slash - (e->path.data + at));
+        list_indent(t, depth++, t->sizes);
+        file_name_append(t->out, "", e->path.data + at, n);
+        buf_append_str(t->out, "/\n");
+        at += n + 1;
+    }
+    if (t->sizes)
+        list_put_size(t->out, e);
+    list_indent(t, depth, false);
+    file_name_append(t->out, "", e->path.data + at, e->path.size - at);
+    list_put_marks(t->out, e);
+    t->last.len = 0;
+    buf_append(&t->last, e->path.data, e->path.size);
+}
+
+static void list_put_entry(struct listing *t, const struct list_entry *e)
+{
+    /* Quoting makes four bytes of one. */
+    if (t->unwritten > 0 || t->out->len + 4 * (e->path.size + e->target.size) > TEXT_MAX) {
+        t->unwritten++;
+        return;
+    }
+    if (t->tree) {
+        list_put_branch(t, e);
+        return;
+    }
+    if (t->sizes)
+        list_put_size(t->out, e);
+    file_name_append(t->out, t->prefix, e->path.data, e->path.size);
+    list_put_marks(t->out, e);
+}
+
+static void list_put_counts(struct listing *t, uint64_t count, uint64_t rest, uint64_t unreadable)
+{
+    buf_printf(t->out, "%s%" PRIu64 " entr%s", t->out->len ? "\n" : "", count,
+               count == 1 ? "y" : "ies");
+    if (rest + t->unwritten > 0)
+        buf_printf(t->out,
+                   ", of which the %" PRIu64 " nearest are shown; %" PRIu64
+                   " more are not: name a folder, a glob or a depth, or raise the limit",
+                   count - rest - t->unwritten, rest + t->unwritten);
+    if (unreadable > 0)
+        buf_printf(t->out, "; %" PRIu64 " folder%s could not be read", unreadable,
+                   unreadable == 1 ? "" : "s");
+    buf_append_str(t->out, ".\n");
+}
+
+static int list_take_entry(void *data, const struct wire_frame *f)
+{
+    struct listing *t = data;
+    struct list_entry e = {0};
+    t->bytes += f->size;
+    if (f->type != WIRE_ENTRY || t->bytes > ANSWER_MAX || !wire_find(f, WIRE_K_PATH, &e.path) ||
         e.path.size == 0)
         return -EPROTO;
     e.type = (char)wire_find_u64(f, WIRE_K_KIND, 'o');
     e.mode = (mode_t)wire_find_u64(f, WIRE_K_MODE, 0);
     e.size = wire_find_u64(f, WIRE_K_SIZE, 0);
     e.has_target = wire_find(f, WIRE_K_TARGET, &e.target);
-    json_t *o = list_entry_json(&e, &a->types);
-    if (json_array_append_new(a->entries, o) < 0)
+    if (json_array_append_new(t->entries, list_entry_json(t, &e)) < 0)
         return -ENOMEM;
-    list_text_add(&a->text, &e);
+    list_put_entry(t, &e);
     return 0;
 }
 
-static int answer(struct tool_call *c, struct ask *ask, struct answer *a, struct error *err)
+static int list_files_ask(struct tool_call *c, const char *path, struct listing *t,
+                          struct error *err)
 {
+    _cleanup_ask_ struct ask a;
     struct wire_frame f;
-    int r = ask_each(ask, take_entry, a, &f, err);
+    ask_begin(&a, c, WIRE_TREE);
+    ask_path(&a, path);
+    file_put_globs(&a.out, json_object_get(c->input, "glob"));
+    wire_put_u64(&a.out, WIRE_K_LIMIT_ENTRIES, (uint64_t)input_int(c, "limit", LIMIT_DEFAULT));
+    wire_put_u64(&a.out, WIRE_K_DEPTH, (uint64_t)input_int(c, "depth", 0));
+    wire_put_u64(&a.out, WIRE_K_SIZES, t->sizes);
+    wire_put_u64(&a.out, WIRE_K_HIDDEN, input_bool(c, "hidden", true));
+    wire_put_u64(&a.out, WIRE_K_IGNORED, input_bool(c, "ignored", false));
+    int r = ask_each(&a, list_take_entry, t, &f, err);
     if (r < 0)
-        return search_hint(err);
+        return file_search_hint(err);
     uint64_t count = wire_find_u64(&f, WIRE_K_COUNT, 0), rest = wire_find_u64(&f, WIRE_K_REST, 0);
     uint64_t unreadable = wire_find_u64(&f, WIRE_K_UNREADABLE, 0);
-    list_text_end(&a->text, count, rest, unreadable);
+    list_put_counts(t, count, rest, unreadable);
     c->result->data =
-        json_pack("{s:O, s:I, s:I, s:I}", "entries", a->entries, "count", (json_int_t)count, "rest",
+        json_pack("{s:O, s:I, s:I, s:I}", "entries", t->entries, "count", (json_int_t)count, "rest",
                   (json_int_t)rest, "unreadable", (json_int_t)unreadable);
     return c->result->data ? 0 : error_set(err, ENOMEM, "no memory");
 }
 
-static int run(struct tool_call *c, struct error *err)
+static int list_files_run(struct tool_call *c, struct error *err)
 {
-    const char *path = json_string_value(json_object_get(c->input, "path"));
-    path = path ? path : ".";
-    struct answer a = {
-        .prefix = search_prefix(path), .entries = json_array(), .types = list_types_new()};
-    list_text_begin(&a.text, &c->result->text, input_bool(c, "tree", false),
-                    input_bool(c, "sizes", false));
-    _cleanup_ask_ struct ask ask;
-    compose(&ask, c, path);
-    int r = answer(c, &ask, &a, err);
-    list_text_free(&a.text);
-    list_types_free(&a.types);
-    json_decref(a.entries);
+    const char *path = json_get_string_or(c->input, "path", ".");
+    struct listing t = {.prefix = file_name_prefix(path),
+                        .tree = input_bool(c, "tree", false),
+                        .sizes = input_bool(c, "sizes", false),
+                        .entries = json_array(),
+                        .types = {json_string("file"), json_string("folder"), json_string("link"),
+                                  json_string("other")},
+                        .out = &c->result->text,
+                        .last = BUF_INIT(WIRE_BODY_MAX)};
+    int r = list_files_ask(c, path, &t, err);
+    buf_free(&t.last);
+    for (size_t i = 0; i < ARRAY_SIZE(t.types); i++)
+        json_decref(t.types[i]);
+    json_decref(t.entries);
     return r;
 }
 
@@ -144,7 +282,7 @@ const struct tool TOOL_LIST_FILES = {
         }
     }),
     .flags = TOOL_READS | TOOL_CACHED,
-    .run = run,
+    .run = list_files_run,
     .view = &(const struct tool_view){
         .call = list_files_view_call, .result = list_files_view_result,
     },

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "ask.h"
 #include "foreign.h"
-#include "guestfile.h"
 #include "io.h"
-#include "own_private.h"
+#include "own_tools.h"
 #include "ownfile.h"
 #include "names.h"
 #include "utf8.h"
@@ -21,20 +21,20 @@
 #define OUTPUT_MAX (1u << 20)
 #define STDERR_MAX (4u << 10)
 
-static bool same_file(const struct stat *a, const struct stat *b)
+static bool own_same_file(const struct stat *a, const struct stat *b)
 {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
            a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
 /* Puts the person's executable into the box, unless the same is there already. */
-static int copy_in(struct tool_call *c, struct own_tool *t, struct error *err)
+static int own_copy_in(struct tool_call *c, struct own_tool *t, struct error *err)
 {
     _cleanup_fd_ int fd = -1;
     _cleanup_buf_ struct buf content = BUF_INIT(OWN_PROGRAM_MAX + 1);
     struct stat st;
     int r = ownfile_open(t->original, &fd, &st, err);
-    if (r < 0 || (t->copied.st_ino && same_file(&t->copied, &st)))
+    if (r < 0 || (t->copied.st_ino && own_same_file(&t->copied, &st)))
         return r;
     r = io_read_all(fd, &content);
     if (r == -ENOBUFS)
@@ -48,7 +48,7 @@ static int copy_in(struct tool_call *c, struct own_tool *t, struct error *err)
     return 0;
 }
 
-static int open_input(const json_t *input, int *ret_fd, struct error *err)
+static int own_open_input(const json_t *input, int *ret_fd, struct error *err)
 {
     char *text = json_dumps(input, JSON_COMPACT);
     _cleanup_fd_ int fd = text ? memfd_create("hutch-input", MFD_CLOEXEC) : -1;
@@ -63,16 +63,16 @@ static int open_input(const json_t *input, int *ret_fd, struct error *err)
 }
 
 /* How much of n bytes fits into `max` once they are valid UTF-8. */
-static size_t fitting(const struct buf *b, size_t max)
+static size_t own_fitting(const struct buf *b, size_t max)
 {
     size_t growth = b->len && !utf8_valid(b->data, b->len) ? 3 : 1;
     return b->len < max / growth ? b->len : max / growth;
 }
 
 /* Head and tail of a stream as text, the gap told. */
-static void put_capture(struct buf *text, const struct box_capture *c, size_t max)
+static void own_put_capture(struct buf *text, const struct box_capture *c, size_t max)
 {
-    size_t head = fitting(&c->head, max / 2), tail = fitting(&c->tail, max / 2);
+    size_t head = own_fitting(&c->head, max / 2), tail = own_fitting(&c->tail, max / 2);
     uint64_t gap = c->total > head + tail ? c->total - head - tail : 0;
     if (head)
         text_append(text, c->head.data, head);
@@ -83,7 +83,7 @@ static void put_capture(struct buf *text, const struct box_capture *c, size_t ma
 }
 
 /* What the tool printed as a JSON object, if it is one and whole; or NULL. */
-static json_t *parse_output(const struct box_capture *c)
+static json_t *own_parse_output(const struct box_capture *c)
 {
     _cleanup_buf_ struct buf all = BUF_INIT(2 * OUTPUT_MAX);
     if (c->total != c->head.len + c->tail.len || c->head.len == 0)
@@ -100,10 +100,11 @@ static json_t *parse_output(const struct box_capture *c)
     return NULL;
 }
 
-static int take_output(struct tool_call *c, const struct own_tool *t, const struct box_result *r)
+static int own_take_output(struct tool_call *c, const struct own_tool *t,
+                           const struct box_result *r)
 {
     struct error why = {0};
-    json_t *data = parse_output(&r->out);
+    json_t *data = own_parse_output(&r->out);
     if (t->output && !data)
         return tool_fail(c, "%s has an output schema, but printed no JSON object", t->name);
     if (t->output && foreign_check(t->output, data, "output", &why) < 0) {
@@ -111,11 +112,11 @@ static int take_output(struct tool_call *c, const struct own_tool *t, const stru
         return tool_fail(c, "%s did not print what its manifest promises: %s", t->name, why.text);
     }
     c->result->data = data;
-    put_capture(&c->result->text, &r->out, RESULT_TEXT_MAX - 4096);
+    own_put_capture(&c->result->text, &r->out, RESULT_TEXT_MAX - 4096);
     return 0;
 }
 
-static void put_end(struct buf *b, const struct own_tool *t, const struct box_result *r)
+static void own_put_end(struct buf *b, const struct own_tool *t, const struct box_result *r)
 {
     static const char *const limits[] = {
         [WIRE_LIMIT_CPU] = "it used more processor time than the box allows",
@@ -141,19 +142,19 @@ static void put_end(struct buf *b, const struct own_tool *t, const struct box_re
 }
 
 /* The last of what it said on stderr, then what it had printed. */
-static int take_failure(struct tool_call *c, const struct own_tool *t, struct box_result *r)
+static int own_take_failure(struct tool_call *c, const struct own_tool *t, struct box_result *r)
 {
     _cleanup_buf_ struct buf said = BUF_INIT(8 * STDERR_MAX), text = BUF_INIT(RESULT_TEXT_MAX);
     struct buf *last = r->err.tail.len ? &r->err.tail : &r->err.head;
     size_t n = last->len < STDERR_MAX ? last->len : STDERR_MAX;
     if (n)
         text_append(&said, last->data + last->len - n, n);
-    put_end(&text, t, r);
+    own_put_end(&text, t, r);
     buf_append_str(&text, said.len ? "\n" : "; it said nothing on stderr");
     buf_append(&text, said.data, said.len);
     if (r->out.total) {
         buf_append_str(&text, "\nstdout:\n");
-        put_capture(&text, &r->out, RESULT_TEXT_MAX / 2);
+        own_put_capture(&text, &r->out, RESULT_TEXT_MAX / 2);
     }
     c->result->failed = true;
     c->result->data =
@@ -172,11 +173,11 @@ int own_run(struct tool_call *c, struct error *err)
     int r = 0;
     if (t->persons) {
         pthread_mutex_lock(&t->lock);
-        r = copy_in(c, t, err);
+        r = own_copy_in(c, t, err);
         pthread_mutex_unlock(&t->lock);
     }
     if (r == 0)
-        r = open_input(c->input, &in, err);
+        r = own_open_input(c->input, &in, err);
     if (r < 0)
         return r;
     struct box_command command = {.argv = argv,
@@ -190,7 +191,7 @@ int own_run(struct tool_call *c, struct error *err)
     if (r < 0)
         return r;
     bool good = result.exit_code == 0 && !result.signal && result.limit == WIRE_LIMIT_NONE;
-    r = good ? take_output(c, t, &result) : take_failure(c, t, &result);
+    r = good ? own_take_output(c, t, &result) : own_take_failure(c, t, &result);
     box_result_free(&result);
     return r;
 }

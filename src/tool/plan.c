@@ -37,7 +37,7 @@ static size_t count(const json_t *items, const char *state)
     return n;
 }
 
-static int run(struct tool_call *c, struct error *err)
+static int plan_run(struct tool_call *c, struct error *err)
 {
     json_t *given = json_object_get(c->input, "items");
     if (given && count(given, "active") > 1)
@@ -115,7 +115,7 @@ const struct tool TOOL_PLAN = {
             "items": {"type": "array", "items": {"type": "object"}}
         }
     }),
-    .run = run,
+    .run = plan_run,
     .view = &(const struct tool_view){
         .call = plan_view_call, .result = plan_view_result, .body = TOOL_BODY_PLAN, .head = 30,
     },

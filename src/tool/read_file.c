@@ -1,22 +1,26 @@
 /*
  * Reads a file: lines of a text, an image, or a range of bytes.
  *
- * One request to the guest each: LINES finds out what the file is and finds the lines, READ gives
- * bytes. Here they get their form: numbers before the lines, and a last line that says what there
- * is beside.
+ * Each is one request to the guest: LINES finds out what the file is and finds the lines, READ
+ * gives bytes. This file gives them their form: numbers before the lines, and notes behind them
+ * that say what else a reader has to know. All of it came from the box.
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
-#include "read_file.h"
+#include "file_text.h"
+#include "filekind.h"
+#include "utf8.h"
 #include "banned.h"
 
 #define LINES_DEFAULT 2000
 #define TEXT_MAX      (64u << 10) /* bytes of content in one result */
+#define HEX_MAX       (8u << 10)  /* bytes in a hex dump; five times as much text */
 #define IMAGE_MAX     (5u << 20)
 
-static int collect(struct ask *a, struct buf *content, struct wire_frame *ret, struct error *err)
+static int read_collect(struct ask *a, struct buf *content, struct wire_frame *ret,
+                        struct error *err)
 {
     int r = ask_send(a, err);
     while (r >= 0 && (r = ask_next(a, ret, err)) > 0) {
@@ -28,33 +32,88 @@ static int collect(struct ask *a, struct buf *content, struct wire_frame *ret, s
     return r < 0 ? file_hint(err) : 0;
 }
 
-static int run_bytes(struct tool_call *c, const char *path, struct error *err)
+/* Are these bytes text? What is cut off at both ends of a range does not count. */
+static bool bytes_are_text(const uint8_t *s, size_t n)
+{
+    size_t start = utf8_cut_start(s, n), end = utf8_cut_end(s + start, n - start);
+    for (size_t i = 0; i < n; i++)
+        if (s[i] < 0x20 && !strchr("\t\n\r\f\b\033", s[i] ? s[i] : 1))
+            return false;
+    return utf8_valid(s + start, n - start - end);
+}
+
+/* 16 bytes a line with their offsets. */
+static void hexdump_append(struct buf *out, const uint8_t *data, size_t n, uint64_t offset)
+{
+    for (size_t at = 0; at < n; at += 16) {
+        char shown[17] = "";
+        buf_printf(out, "%08" PRIx64 " ", offset + at);
+        for (size_t i = 0; i < 16; i++) {
+            if (at + i >= n) {
+                buf_append_str(out, i == 8 ? "    " : "   ");
+                continue;
+            }
+            uint8_t byte = data[at + i];
+            buf_printf(out, "%s%02x", i == 8 ? "  " : " ", byte);
+            shown[i] = byte >= 0x20 && byte < 0x7f ? (char)byte : '.';
+        }
+        buf_printf(out, "  |%s|\n", shown);
+    }
+}
+
+static void put_newline(struct buf *text)
+{
+    if (text->len && text->data[text->len - 1] != '\n')
+        buf_append(text, "\n", 1);
+}
+
+static int read_bytes(struct tool_call *c, const char *path, struct error *err)
 {
     _cleanup_ask_ struct ask a;
     _cleanup_buf_ struct buf content = BUF_INIT(TEXT_MAX + 8);
     struct wire_frame result;
-    struct read_bytes b = {.path = path, .offset = (uint64_t)input_int(c, "byte_offset", 0)};
+    struct buf *out = &c->result->text;
+    uint64_t offset = (uint64_t)input_int(c, "byte_offset", 0);
     int64_t limit = input_int(c, "byte_limit", TEXT_MAX);
     ask_begin(&a, c, WIRE_READ);
     ask_path(&a, path);
-    wire_put_u64(&a.out, WIRE_K_OFFSET, b.offset);
+    wire_put_u64(&a.out, WIRE_K_OFFSET, offset);
     wire_put_u64(&a.out, WIRE_K_LIMIT_BYTES, (uint64_t)(limit < TEXT_MAX ? limit : TEXT_MAX));
-    int r = collect(&a, &content, &result, err);
+    int r = read_collect(&a, &content, &result, err);
     if (r < 0)
         return r;
-    b.data = content.data;
-    b.n = content.len;
-    b.size = wire_find_u64(&result, WIRE_K_SIZE, 0);
-    return read_show_bytes(c->result, &b);
+
+    bool text = bytes_are_text(content.data, content.len);
+    size_t n = text || content.len < HEX_MAX ? content.len : HEX_MAX;
+    uint64_t next = offset + n, size = wire_find_u64(&result, WIRE_K_SIZE, 0);
+    if (text)
+        text_append(out, content.data, n);
+    else
+        hexdump_append(out, content.data, n, offset);
+    c->result->data =
+        json_pack("{s:s, s:I, s:I, s:o, s:b, s:b}", "path", path, "size", (json_int_t)size,
+                  "first_byte", (json_int_t)offset, "content", text_json(out->data, out->len),
+                  "binary", !text, "truncated", next < size);
+    if (next < size)
+        data_set(c->result->data, "next_offset", json_integer((json_int_t)next));
+    put_newline(out);
+    if (n == 0)
+        buf_printf(out, "[no bytes from %" PRIu64 " on: the file has %" PRIu64 "]\n", offset, size);
+    else if (next < size)
+        buf_printf(out,
+                   "[bytes %" PRIu64 " to %" PRIu64 " of %" PRIu64
+                   "; to go on: byte_offset %" PRIu64 "]\n",
+                   offset, next - 1, size, next);
+    return c->result->data ? 0 : -ENOMEM;
 }
 
-static int show_image(struct tool_call *c, const char *path, struct buf *content, uint64_t size)
+static int read_image(struct tool_call *c, const char *path, struct buf *content, uint64_t size)
 {
     const char *mime = "image";
     if (filekind_of(content->data, content->len, &mime) != FILEKIND_IMAGE)
-        return tool_fail(
-            c, "%s: is an image of %" PRIu64 " bytes; those of more than %u MiB are not shown",
-            path, size, IMAGE_MAX >> 20);
+        return tool_fail(c,
+                         "%s: is an image of %" PRIu64 " bytes; images over %u MiB are not shown",
+                         path, size, IMAGE_MAX >> 20);
     c->result->mime = mime;
     if (buf_append(&c->result->image, content->data, content->len) < 0)
         return -ENOMEM;
@@ -64,43 +123,163 @@ static int show_image(struct tool_call *c, const char *path, struct buf *content
     return c->result->data ? 0 : -ENOMEM;
 }
 
-static int run_lines(struct tool_call *c, const char *path, struct error *err)
+/* A file that is not shown. */
+static int read_binary(struct tool_call *c, const char *path, const struct wire_frame *f,
+                       uint64_t size)
+{
+    _cleanup_buf_ struct buf seems = BUF_INIT(512);
+    struct wire_field field = {0};
+    wire_find(f, WIRE_K_SEEMS, &field);
+    text_append(&seems, field.data, field.size < 100 ? field.size : 100);
+    const char *kind = buf_cstr(&seems);
+    if (!kind)
+        return -ENOMEM;
+    buf_printf(&c->result->text,
+               "[%s: is not shown as text: it seems to be %s, %" PRIu64
+               " bytes. byte_offset and byte_limit give a hex"
+               " dump of a range; bash has tools for what is in it]\n",
+               path, kind, size);
+    c->result->data = json_pack("{s:s, s:I, s:b, s:s}", "path", path, "size", (json_int_t)size,
+                                "binary", 1, "kind", kind);
+    return c->result->data ? 0 : -ENOMEM;
+}
+
+/* The numbers of LINES' result, with what follows from them. */
+struct lines_facts {
+    uint64_t size, first, count, lines, cut;
+    unsigned endings;
+    bool more, unknown; /* lines follow; how many there are in the file is not known */
+    const char *encoding;
+};
+
+static struct lines_facts lines_facts(const struct wire_frame *f, const struct buf *content)
+{
+    uint64_t many = wire_find_u64(f, WIRE_K_TOO_MANY, 0);
+    uint64_t kind = wire_find_u64(f, WIRE_K_CONTENT, FILEKIND_TEXT);
+    struct lines_facts k = {.size = wire_find_u64(f, WIRE_K_SIZE, 0),
+                            .first = wire_find_u64(f, WIRE_K_LINE, 0),
+                            .count = wire_find_u64(f, WIRE_K_COUNT, 0),
+                            .lines = wire_find_u64(f, WIRE_K_LINES, 0),
+                            .cut = wire_find_u64(f, WIRE_K_CUT, 0),
+                            .endings = (unsigned)wire_find_u64(f, WIRE_K_ENDINGS, 0),
+                            .unknown = many == 2,
+                            .more = many > 0,
+                            .encoding = "utf-8"};
+    if (kind == FILEKIND_UTF16LE)
+        k.encoding = "utf-16le";
+    else if (kind == FILEKIND_UTF16BE)
+        k.encoding = "utf-16be";
+    else if (!utf8_valid(content->data, content->len))
+        k.encoding = "unknown";
+    else if (k.first == 1 && content->len >= 3 && memcmp(content->data, "\xef\xbb\xbf", 3) == 0)
+        k.encoding = "utf-8-bom";
+    return k;
+}
+
+static int lines_set_data(struct tool_result *r, const char *path, const struct buf *content,
+                          const struct lines_facts *k)
+{
+    bool lf = k->endings & WIRE_ENDS_LF, crlf = k->endings & WIRE_ENDS_CRLF;
+    json_t *o = r->data = json_object();
+    int bad = !o;
+    bad |= data_set(o, "path", json_string(path));
+    bad |= data_set(o, "size", json_integer((json_int_t)k->size));
+    if (!k->unknown)
+        bad |= data_set(o, "lines", json_integer((json_int_t)k->lines));
+    if (k->count) {
+        bad |= data_set(o, "first_line", json_integer((json_int_t)k->first));
+        bad |= data_set(o, "last_line", json_integer((json_int_t)(k->first + k->count - 1)));
+    }
+    bad |= data_set(o, "content", text_json(content->data, content->len));
+    bad |= data_set(o, "truncated", json_boolean(k->more));
+    if (k->more)
+        bad |= data_set(o, "next_offset", json_integer((json_int_t)(k->first + k->count)));
+    bad |= data_set(o, "long_lines", json_integer((json_int_t)k->cut));
+    bad |= data_set(o, "encoding", json_string(k->encoding));
+    bad |= data_set(o, "line_endings",
+                    json_string(lf && crlf ? "mixed"
+                                : crlf     ? "crlf"
+                                : lf       ? "lf"
+                                           : "none"));
+    if (k->count && !k->more)
+        bad |= data_set(o, "final_newline", json_boolean(!(k->endings & WIRE_ENDS_NOT)));
+    bad |= data_set(o, "binary", json_false());
+    return bad ? -ENOMEM : 0;
+}
+
+/* What a reader has to know besides the text. */
+static void lines_put_notes(struct buf *text, const struct lines_facts *k)
+{
+    if (strcmp(k->encoding, "unknown") == 0)
+        buf_append_str(text, "[some bytes are not UTF-8 and are shown as \xef\xbf\xbd: do not "
+                             "write this text back]\n");
+    if (strncmp(k->encoding, "utf-16", 6) == 0)
+        buf_printf(text,
+                   "[the file is %s; edit_file cannot edit it, write_file would make it UTF-8]\n",
+                   k->encoding);
+    if (strcmp(k->encoding, "utf-8-bom") == 0)
+        buf_append_str(text, "[the file begins with a byte order mark]\n");
+    if (k->endings & WIRE_ENDS_CRLF)
+        buf_printf(text, "[%s end with CRLF; edit_file keeps that]\n",
+                   k->endings & WIRE_ENDS_LF ? "some lines" : "lines");
+    if (k->count && !k->more && (k->endings & WIRE_ENDS_NOT))
+        buf_append_str(text, "[no newline at the end of the file]\n");
+    if (k->more)
+        buf_printf(text,
+                   "[lines %" PRIu64 " to %" PRIu64 " of %s%" PRIu64 "; to go on: offset %" PRIu64
+                   "]\n",
+                   k->first, k->first + k->count - 1, k->unknown ? "more than " : "", k->lines,
+                   k->first + k->count);
+}
+
+static int read_lines(struct tool_call *c, const char *path, struct error *err)
 {
     _cleanup_ask_ struct ask a;
     _cleanup_buf_ struct buf content = BUF_INIT(IMAGE_MAX + TEXT_MAX);
     struct wire_frame result;
+    struct wire_field field;
+    struct buf *out = &c->result->text;
     ask_begin(&a, c, WIRE_LINES);
     ask_path(&a, path);
     wire_put_u64(&a.out, WIRE_K_LINE, (uint64_t)input_int(c, "offset", 1));
     wire_put_u64(&a.out, WIRE_K_COUNT, (uint64_t)input_int(c, "limit", LINES_DEFAULT));
     wire_put_u64(&a.out, WIRE_K_LIMIT_BYTES, TEXT_MAX);
     wire_put_u64(&a.out, WIRE_K_IMAGE_MAX, IMAGE_MAX);
-    int r = collect(&a, &content, &result, err);
+    int r = read_collect(&a, &content, &result, err);
     if (r < 0)
         return r;
+
+    struct lines_facts k = lines_facts(&result, &content);
     if (wire_find_u64(&result, WIRE_K_CONTENT, 0) == FILEKIND_IMAGE)
-        return show_image(c, path, &content, wire_find_u64(&result, WIRE_K_SIZE, 0));
-    struct read_lines l = {.path = path, .data = content.data, .n = content.len, .result = &result};
-    l.numbers = input_bool(c, "line_numbers", true);
-    return read_show_lines(c->result, &l);
+        return read_image(c, path, &content, k.size);
+    /* A text has its counts, also if it is empty; a file without them was not read. */
+    if (!wire_find(&result, WIRE_K_COUNT, &field))
+        return read_binary(c, path, &result, k.size);
+    size_t skip = strcmp(k.encoding, "utf-8-bom") == 0 ? 3 : 0;
+    if (content.len == 0)
+        buf_append_str(out, "[the file is empty]\n");
+    else if (input_bool(c, "line_numbers", true))
+        numbered_append(out, content.data + skip, content.len - skip, k.first);
+    else
+        text_append(out, content.data + skip, content.len - skip);
+    put_newline(out);
+    lines_put_notes(out, &k);
+    return lines_set_data(c->result, path, &content, &k);
 }
 
-static bool given(const struct tool_call *c, const char *name)
-{
-    return json_object_get(c->input, name) != NULL;
-}
-
-static int run(struct tool_call *c, struct error *err)
+static int read_file_run(struct tool_call *c, struct error *err)
 {
     const char *path = file_input_path(c);
-    bool bytes = given(c, "byte_offset") || given(c, "byte_limit");
+    bool bytes =
+        json_object_get(c->input, "byte_offset") || json_object_get(c->input, "byte_limit");
+    bool lines = json_object_get(c->input, "offset") || json_object_get(c->input, "limit");
     if (!path)
         return 0;
-    if (bytes && (given(c, "offset") || given(c, "limit")))
+    if (bytes && lines)
         return tool_fail(
             c,
             "input: offset and limit count lines, byte_offset and byte_limit bytes: give one pair");
-    int r = bytes ? run_bytes(c, path, err) : run_lines(c, path, err);
+    int r = bytes ? read_bytes(c, path, err) : read_lines(c, path, err);
     return r == -ENOMEM && !err->code ? error_set(err, ENOMEM, "no memory") : r;
 }
 
@@ -175,7 +354,7 @@ const struct tool TOOL_READ_FILE = {
         }
     }),
     .flags = TOOL_READS | TOOL_CACHED,
-    .run = run,
+    .run = read_file_run,
     .view = &(const struct tool_view){
         .call = read_file_view_call, .result = read_file_view_result, .data_body = "content",
     },

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "input.h"
+#include "tool.h"
 #include "run_tests.h"
 #include "shell_words.h"
 #include "banned.h"
@@ -267,7 +267,7 @@ static int run_all(struct tool_call *c, struct tests_run *run, struct error *err
     return r < 0 ? r : tests_show(c, run, err);
 }
 
-static int run(struct tool_call *c, struct error *err)
+static int run_tests_run(struct tool_call *c, struct error *err)
 {
     struct tests_run run = {0};
     int r = choose(c, &run, err);
@@ -365,7 +365,7 @@ const struct tool TOOL_RUN_TESTS = {
         }
     }),
     .flags = TOOL_RUNS,
-    .run = run,
+    .run = run_tests_run,
     .view = &(const struct tool_view){
         .call = run_tests_view_call, .result = run_tests_view_result, .quiet = true, .head = 8,
     },

@@ -4,9 +4,9 @@
 #include <sys/stat.h>
 
 #include "capture.h"
+#include "kept_output.h"
 #include "run_tests.h"
 #include "session.h"
-#include "ticker.h"
 #include "banned.h"
 
 #define WORKSPACE   "/workspace"

@@ -1,21 +1,18 @@
 /* The lines of files that match a pattern, grouped by file. The guest does the work
- * (src/guest/search). */
+ * (src/guest/search); this file makes data and text of the entries that it sends. */
 #include <errno.h>
 #include <string.h>
 
-#include "ask.h"
-#include "file_name.h"
-#include "input.h"
-#include "search_text.h"
+#include "file_text.h"
 #include "banned.h"
 
 #define MATCHES_DEFAULT 200
 #define FILES_DEFAULT   100
-#define BYTES_MAX       (192u << 10) /* of all that is told; it may triple when it is made UTF-8 */
+#define BYTES_MAX       (192u << 10) /* of all matches; it may triple when it is made UTF-8 */
 #define ANSWER_MAX      (8u << 20)   /* of all frames, whatever the guest says */
 #define PATHS_MAX       (192u << 10)
 
-struct answer {
+struct search_answer {
     const char *prefix; /* of every path */
     json_t *files;
     json_t *matches; /* of the last file */
@@ -24,52 +21,7 @@ struct answer {
     bool cut; /* paths that did not fit were left out */
 };
 
-static void put_text(struct buf *b, uint16_t key, const json_t *text)
-{
-    wire_put(b, key, json_string_value(text), json_string_length(text));
-}
-
-void search_put_globs(struct buf *b, const json_t *glob)
-{
-    size_t i;
-    json_t *one;
-    if (json_is_string(glob))
-        put_text(b, WIRE_K_GLOB, glob);
-    json_array_foreach(glob, i, one) put_text(b, WIRE_K_GLOB, one);
-}
-
-int search_hint(struct error *err)
-{
-    size_t n = strlen(err->text);
-    if (err->code == ENOENT)
-        snprintf(err->text + n, sizeof err->text - n,
-                 "; list_files without a path shows what there is");
-    return -err->code;
-}
-
-const char *search_prefix(const char *path)
-{
-    return path[0] == '/' && strncmp(path, "/workspace", 10) != 0 ? "/" : "";
-}
-
-static void compose(struct ask *a, struct tool_call *c, const char *path)
-{
-    struct buf *b = &a->out;
-    ask_begin(a, c, WIRE_SEARCH);
-    ask_path(a, path);
-    put_text(b, WIRE_K_PATTERN, json_object_get(c->input, "pattern"));
-    search_put_globs(b, json_object_get(c->input, "glob"));
-    wire_put_u64(b, WIRE_K_LITERAL, input_bool(c, "literal", false));
-    wire_put_u64(b, WIRE_K_IGNORE_CASE, input_bool(c, "ignore_case", false));
-    wire_put_u64(b, WIRE_K_CONTEXT, (uint64_t)input_int(c, "context", 0));
-    wire_put_u64(b, WIRE_K_MAX_MATCHES, (uint64_t)input_int(c, "max_matches", MATCHES_DEFAULT));
-    wire_put_u64(b, WIRE_K_MAX_FILES, (uint64_t)input_int(c, "max_files", FILES_DEFAULT));
-    wire_put_u64(b, WIRE_K_LIMIT_BYTES, BYTES_MAX);
-    wire_put_u64(b, WIRE_K_HIDDEN, input_bool(c, "hidden", true));
-    wire_put_u64(b, WIRE_K_IGNORED, input_bool(c, "ignored", false));
-}
-
-static int take_file(struct answer *a, const struct wire_field *path, uint64_t count)
+static int search_take_file(struct search_answer *a, const struct wire_field *path, uint64_t count)
 {
     a->path_bytes += path->size;
     a->cut |= a->path_bytes > PATHS_MAX;
@@ -84,7 +36,7 @@ static int take_file(struct answer *a, const struct wire_field *path, uint64_t c
     return json_array_append_new(a->files, file) < 0 || bad ? -ENOMEM : 0;
 }
 
-static int take_match(struct answer *a, const struct wire_frame *f)
+static int search_take_match(struct search_answer *a, const struct wire_frame *f)
 {
     struct wire_field field;
     if (a->cut)
@@ -114,19 +66,19 @@ static int take_match(struct answer *a, const struct wire_frame *f)
     return json_array_append_new(a->matches, match) < 0 || bad ? -ENOMEM : 0;
 }
 
-static int take_entry(void *data, const struct wire_frame *f)
+static int search_take_entry(void *data, const struct wire_frame *f)
 {
-    struct answer *a = data;
+    struct search_answer *a = data;
     struct wire_field path;
     a->bytes += f->size;
     if (a->bytes > ANSWER_MAX || f->type != WIRE_ENTRY)
         return -EPROTO;
     if (wire_find(f, WIRE_K_PATH, &path))
-        return take_file(a, &path, wire_find_u64(f, WIRE_K_COUNT, 0));
-    return take_match(a, f);
+        return search_take_file(a, &path, wire_find_u64(f, WIRE_K_COUNT, 0));
+    return search_take_match(a, f);
 }
 
-static json_t *take_result(const struct answer *a, const struct wire_frame *f)
+static json_t *search_data(const struct search_answer *a, const struct wire_frame *f)
 {
     static const struct {
         const char *name;
@@ -143,27 +95,178 @@ static json_t *take_result(const struct answer *a, const struct wire_frame *f)
     return data;
 }
 
-static int answer(struct tool_call *c, struct ask *ask, struct answer *a, struct error *err)
+/* While the lines of one file are written: matches may share context lines. */
+struct search_lines {
+    struct buf *b;
+    json_int_t last;     /* the last line written; 0: none */
+    const json_t *after; /* context lines behind it that are not written yet */
+};
+
+/* A line of the file may hold what would end ours. */
+static void search_put_line_text(struct buf *b, const char *s)
 {
+    for (size_t n; *s; s += n) {
+        n = strcspn(s, "\r\n\v\f");
+        buf_append(b, s, n);
+        if (s[n]) {
+            buf_append_str(b, " ");
+            n++;
+        }
+    }
+}
+
+static void search_put_line(struct search_lines *l, json_int_t number, char mark, const char *text)
+{
+    buf_printf(l->b, "%" JSON_INTEGER_FORMAT "%c", number, mark);
+    search_put_line_text(l->b, text);
+    buf_append_str(l->b, "\n");
+    l->last = number;
+}
+
+/* The context lines behind the last match, up to the line `end`. */
+static void search_put_after(struct search_lines *l, json_int_t end)
+{
+    size_t i;
+    json_t *line;
+    json_int_t number = l->last;
+    json_array_foreach(l->after, i, line) if (++number < end)
+        search_put_line(l, number, '-', json_string_value(line));
+    l->after = NULL;
+}
+
+static void search_put_before(struct search_lines *l, const json_t *before, json_int_t match)
+{
+    size_t i, n = json_array_size(before);
+    json_t *line;
+    if (l->last > 0 && n > 0 && match - (json_int_t)n > l->last + 1)
+        buf_append_str(l->b, "--\n");
+    json_array_foreach(before, i, line)
+    {
+        json_int_t number = match - (json_int_t)(n - i);
+        if (number > l->last)
+            search_put_line(l, number, '-', json_string_value(line));
+    }
+}
+
+static void search_put_match(struct search_lines *l, const json_t *match)
+{
+    json_int_t number = json_get_integer(match, "line");
+    const json_t *cut = json_object_get(match, "cut");
+    search_put_after(l, number);
+    search_put_before(l, json_object_get(match, "before"), number);
+    buf_printf(l->b, "%" JSON_INTEGER_FORMAT ":", number);
+    if (cut)
+        buf_append_str(l->b, json_get_integer(cut, "from") > 0 ? "… " : "");
+    search_put_line_text(l->b, json_get_string_or(match, "text", ""));
+    if (cut)
+        buf_printf(l->b, " … [part of a line of %" JSON_INTEGER_FORMAT " bytes]",
+                   json_get_integer(cut, "of"));
+    buf_append_str(l->b, "\n");
+    l->last = number;
+    l->after = json_object_get(match, "after");
+}
+
+static void search_put_file(struct buf *b, const json_t *file)
+{
+    struct search_lines l = {.b = b};
+    const char *path = json_get_string_or(file, "path", "");
+    const json_t *matches = json_object_get(file, "matches");
+    json_int_t count = json_get_integer(file, "count"),
+               shown = (json_int_t)json_array_size(matches);
+    file_name_append(b, "", path, strlen(path));
+    if (shown < count)
+        buf_printf(b, " (%" JSON_INTEGER_FORMAT " matching line%s, %" JSON_INTEGER_FORMAT " shown)",
+                   count, count == 1 ? "" : "s", shown);
+    buf_append_str(b, "\n");
+    size_t i;
+    json_t *match;
+    json_array_foreach(matches, i, match) search_put_match(&l, match);
+    search_put_after(&l, l.last + 1000);
+    if (shown > 0)
+        buf_append_str(b, "\n");
+}
+
+static void search_put_count(struct buf *b, json_int_t n, const char *one, const char *many)
+{
+    buf_printf(b, "%" JSON_INTEGER_FORMAT " %s", n, n == 1 ? one : many);
+}
+
+/* What may be missing from the picture. */
+static void search_put_notes(struct buf *b, const json_t *data)
+{
+    static const struct {
+        const char *name, *one, *many;
+    } notes[] = {
+        {"binary_skipped", "binary file skipped", "binary files skipped"},
+        {"unreadable", "file or folder could not be read", "files and folders could not be read"},
+        {"partly_searched", "file is too large or has too long lines and was searched in part",
+         "files are too large or have too long lines and were searched in part"},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(notes); i++)
+        if (json_get_integer(data, notes[i].name) > 0) {
+            buf_append_str(b, "; ");
+            search_put_count(b, json_get_integer(data, notes[i].name), notes[i].one, notes[i].many);
+        }
+}
+
+static void search_put_text(struct buf *b, const json_t *data)
+{
+    const json_t *files = json_object_get(data, "files");
+    size_t i;
+    json_t *file;
+    json_array_foreach(files, i, file) search_put_file(b, file);
+    if (json_get_integer(data, "matches") == 0)
+        buf_append_str(b, "No matches");
+    else {
+        search_put_count(b, json_get_integer(data, "matches"), "matching line in ",
+                         "matching lines in ");
+        search_put_count(b, json_get_integer(data, "files_matched"), "file", "files");
+    }
+    buf_append_str(b, " (");
+    search_put_count(b, json_get_integer(data, "files_searched"), "file searched",
+                     "files searched");
+    search_put_notes(b, data);
+    buf_append_str(b, ")");
+    if (json_get_bool(data, "truncated"))
+        buf_append_str(b, ". Not all are shown: narrow the pattern, path or glob, or raise "
+                          "max_matches or max_files");
+    buf_append_str(b, ".\n");
+}
+
+static int search_files_ask(struct tool_call *c, const char *path, struct search_answer *found,
+                            struct error *err)
+{
+    _cleanup_ask_ struct ask a;
     struct wire_frame f;
-    int r = ask_each(ask, take_entry, a, &f, err);
+    const json_t *pattern = json_object_get(c->input, "pattern");
+    ask_begin(&a, c, WIRE_SEARCH);
+    ask_path(&a, path);
+    wire_put(&a.out, WIRE_K_PATTERN, json_string_value(pattern), json_string_length(pattern));
+    file_put_globs(&a.out, json_object_get(c->input, "glob"));
+    wire_put_u64(&a.out, WIRE_K_LITERAL, input_bool(c, "literal", false));
+    wire_put_u64(&a.out, WIRE_K_IGNORE_CASE, input_bool(c, "ignore_case", false));
+    wire_put_u64(&a.out, WIRE_K_CONTEXT, (uint64_t)input_int(c, "context", 0));
+    wire_put_u64(&a.out, WIRE_K_MAX_MATCHES,
+                 (uint64_t)input_int(c, "max_matches", MATCHES_DEFAULT));
+    wire_put_u64(&a.out, WIRE_K_MAX_FILES, (uint64_t)input_int(c, "max_files", FILES_DEFAULT));
+    wire_put_u64(&a.out, WIRE_K_LIMIT_BYTES, BYTES_MAX);
+    wire_put_u64(&a.out, WIRE_K_HIDDEN, input_bool(c, "hidden", true));
+    wire_put_u64(&a.out, WIRE_K_IGNORED, input_bool(c, "ignored", false));
+    int r = ask_each(&a, search_take_entry, found, &f, err);
     if (r < 0)
-        return search_hint(err);
-    c->result->data = take_result(a, &f);
+        return file_search_hint(err);
+    c->result->data = search_data(found, &f);
     if (!c->result->data)
         return error_set(err, ENOMEM, "no memory");
-    search_text(&c->result->text, c->result->data);
+    search_put_text(&c->result->text, c->result->data);
     return 0;
 }
 
-static int run(struct tool_call *c, struct error *err)
+static int search_files_run(struct tool_call *c, struct error *err)
 {
-    const char *path = json_string_value(json_object_get(c->input, "path"));
-    path = path ? path : ".";
-    struct answer a = {.prefix = search_prefix(path), .files = json_array()};
-    _cleanup_ask_ struct ask ask;
-    compose(&ask, c, path);
-    int r = answer(c, &ask, &a, err);
+    const char *path = json_get_string_or(c->input, "path", ".");
+    struct search_answer a = {.prefix = file_name_prefix(path), .files = json_array()};
+    int r = search_files_ask(c, path, &a, err);
     json_decref(a.files);
     return r;
 }
@@ -251,7 +354,7 @@ const struct tool TOOL_SEARCH_FILES = {
         }
     }),
     .flags = TOOL_READS | TOOL_CACHED,
-    .run = run,
+    .run = search_files_run,
     .view = &(const struct tool_view){
         .call = search_files_view_call, .result = search_files_view_result,
     },

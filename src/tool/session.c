@@ -2,7 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "session_private.h"
+#include "own_tools.h"
+#include "session_state.h"
 #include "banned.h"
 
 int tool_session_new(struct tool_box *box, const char *shell, struct tool_session **ret,
@@ -14,7 +15,7 @@ int tool_session_new(struct tool_box *box, const char *shell, struct tool_sessio
     s->box = box;
     s->shell = strdup(shell ? shell : "main");
     s->plan = json_array();
-    order_init(&s->order);
+    call_queue_init(&s->queue);
     pthread_mutex_init(&s->lock, NULL);
     if (!s->shell || !s->plan) {
         tool_session_free(s);
@@ -32,7 +33,7 @@ struct tool_session *tool_session_free(struct tool_session *s)
         s->sources[i]->free(s->sources[i]);
     session_host_free(s->host);
     json_decref(s->plan);
-    order_destroy(&s->order);
+    call_queue_destroy(&s->queue);
     pthread_mutex_destroy(&s->lock);
     free(s->snapshot);
     free(s->shell);
@@ -150,4 +151,14 @@ void tool_session_list(struct tool_session *s, void (*each)(void *data, const st
             each(data, TOOLS[i]);
     for (size_t i = 0; i < s->n_sources; i++)
         s->sources[i]->list(s->sources[i], s, each, trouble, data);
+}
+
+int (*tool_servers_add)(struct tool_session *s, struct config *config, struct error *err);
+
+int tool_sources_add(struct tool_session *s, struct config *config, struct error *err)
+{
+    _cleanup_config_ struct config taken = *config;
+    *config = (struct config){0};
+    int r = own_tools_add(s, err);
+    return r == 0 && tool_servers_add ? tool_servers_add(s, &taken, err) : r;
 }

@@ -10,11 +10,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "config.h"
 #include "tool.h"
 #include "toolbox.h"
 
 struct tool_cache;
-struct order;
 
 struct tool_session;
 
@@ -73,3 +73,15 @@ const struct tool *tool_session_find(struct tool_session *s, const char *name, s
 /* All tools, in the order of the table, then those of the sources. */
 void tool_session_list(struct tool_session *s, void (*each)(void *data, const struct tool *t),
                        void (*trouble)(void *data, const char *text), void *data);
+
+/* Does a background command of the session's box still run? -ESRCH: there is none with that handle.
+ */
+int tool_session_is_running(struct tool_session *s, uint64_t handle, bool *ret);
+
+/* Adds the tools of the MCP servers to a session; takes the configuration over, also on failure.
+ * The layer mcp sets it when its program starts; without that layer it is NULL. */
+extern int (*tool_servers_add)(struct tool_session *s, struct config *config, struct error *err);
+
+/* Gives the session the tools that the configuration names. Takes the configuration over, also on
+ * failure. */
+int tool_sources_add(struct tool_session *s, struct config *config, struct error *err);

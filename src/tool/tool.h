@@ -119,8 +119,15 @@ struct tool_turn;
 int tool_begin(struct tool_session *s, const struct tool_request *q, struct tool_turn **ret);
 int tool_finish(struct tool_turn *t, struct tool_result *ret);
 
-/* Several calls that were given at once: in parallel where all only read, else in order. ret has
- * room for n.
- */
-void tool_call_many(struct tool_session *s, const struct tool_request *q, size_t n,
-                    struct tool_result *ret);
+/* Members of a call's input, which its schema has allowed, or the fallback. An integer may be
+ * written as 5.0: to JSON that is the same. */
+int64_t input_int(const struct tool_call *c, const char *name, int64_t fallback);
+bool input_bool(const struct tool_call *c, const char *name, bool fallback);
+const char *input_string(const struct tool_call *c, const char *name); /* or NULL */
+
+/* {"name", "title", "description", "input_schema", "output_schema", "reads_only", "changes_files",
+ * "runs_code", "cacheable", "host_side"}; NULL without memory. */
+json_t *tool_describe(const struct tool *t);
+
+/* The page docs/tools.md, made from the table. */
+int tool_markdown(struct buf *page);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "encoding.h"
-#include "file_input.h"
+#include "file_text.h"
 #include "banned.h"
 
 #define CONTENT_MAX (64u << 20)
@@ -64,7 +64,7 @@ static int say(struct tool_call *c, const struct wire_frame *result, const char 
     return c->result->data ? 0 : -ENOMEM;
 }
 
-static int run(struct tool_call *c, struct error *err)
+static int write_file_run(struct tool_call *c, struct error *err)
 {
     _cleanup_ask_ struct ask a;
     _cleanup_buf_ struct buf decoded = BUF_INIT(CONTENT_MAX);
@@ -127,7 +127,7 @@ const struct tool TOOL_WRITE_FILE = {
         }
     }),
     .flags = TOOL_CHANGES,
-    .run = run,
+    .run = write_file_run,
     .view = &(const struct tool_view){
         .result = write_file_view_result, .input_body = "content",
     },

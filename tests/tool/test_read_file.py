@@ -146,7 +146,7 @@ def test_an_image_that_is_too_large(tools):
     tools.sh("head -c 6000000 /dev/zero > zeros")
     tools.sh(r"printf '\211PNG\r\n\032\n' > big.png; cat zeros >> big.png")
     assert tools.fails("read_file", path="big.png") == (
-        "big.png: is an image of 6000008 bytes; those of more than 5 MiB are not shown")
+        "big.png: is an image of 6000008 bytes; images over 5 MiB are not shown")
 
 
 # Large files.

@@ -69,7 +69,7 @@ def test_page_is_made_from_the_table(box):
     (["plan", "[]"], "the input must be a JSON object"),
     (["plan", '{"a":1,"a":2}'], "duplicate"),
     (["plan", "{}", "more"], "too many words"),
-    (["plan", "--box", "zz", "--memory", "1G"], "options that make one do not go with it"),
+    (["plan", "--box", "zz", "--memory", "1G"], "it cannot be used with options for a new box"),
 ])
 def test_wrong_usage(box, words, says):
     done = box.hutch("tool", *words, cwd=box.workspace)

@@ -9,7 +9,7 @@
 
 #include "blocks.h"
 #include "history_file.h"
-#include "input.h"
+#include "tool.h"
 #include "memory_db.h"
 #include "utf8.h"
 #include "banned.h"

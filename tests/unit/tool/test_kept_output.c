@@ -11,7 +11,6 @@
 
 #include "kept_output.h"
 #include "session.h"
-#include "ticker.h"
 #include "utf8.h"
 
 static struct tool_box nowhere = {.registry = -1};

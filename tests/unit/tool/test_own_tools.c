@@ -6,7 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "own_private.h"
+#include "own_tools.h"
 
 static void test_names(void **state)
 {

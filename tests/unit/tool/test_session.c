@@ -16,7 +16,6 @@
 #include <cmocka.h>
 
 #include "cache.h"
-#include "order.h"
 #include "session.h"
 
 static atomic_int inside, most_inside, runs;
@@ -265,6 +264,35 @@ static void test_cache_is_bounded(void **state)
     tool_cache_free(cache);
 }
 
+struct running_call {
+    struct tool_turn *turn;
+    struct tool_result *ret;
+    pthread_t thread;
+};
+
+static void *finish_call(void *data)
+{
+    struct running_call *c = data;
+    tool_finish(c->turn, c->ret);
+    return NULL;
+}
+
+/* As a frontend does that receives calls in one thread and runs each in another. */
+static void call_in_threads(struct tool_session *s, const struct tool_request *q, size_t n,
+                            struct tool_result *ret)
+{
+    struct running_call calls[64];
+    assert_in_range(n, 1, ARRAY_SIZE(calls));
+    for (size_t i = 0; i < n; i++) {
+        calls[i].ret = &ret[i];
+        assert_int_equal(tool_begin(s, &q[i], &calls[i].turn), 0);
+    }
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(pthread_create(&calls[i].thread, NULL, finish_call, &calls[i]), 0);
+    for (size_t i = 0; i < n; i++)
+        pthread_join(calls[i].thread, NULL);
+}
+
 #define MANY 6
 
 static void test_readers_run_together(void **state)
@@ -275,7 +303,7 @@ static void test_readers_run_together(void **state)
     pthread_barrier_init(&meeting, NULL, MANY);
     for (size_t i = 0; i < MANY; i++)
         q[i] = (struct tool_request){.name = "meet", .cancel = -1};
-    tool_call_many(s, q, MANY, r);
+    call_in_threads(s, q, MANY, r);
     for (size_t i = 0; i < MANY; i++)
         tool_result_free(&r[i]);
     pthread_barrier_destroy(&meeting);
@@ -290,7 +318,7 @@ static void test_others_run_in_order(void **state)
     struct tool_result r[N];
     for (size_t i = 0; i < N; i++)
         q[i] = (struct tool_request){.name = i % 5 == 4 ? "fail" : "alone", .cancel = -1};
-    tool_call_many(s, q, N, r);
+    call_in_threads(s, q, N, r);
     assert_int_equal(most_inside, 1);
     for (size_t i = 0; i < N; i++) {
         char want[16];
