@@ -9,8 +9,7 @@
 #include <unistd.h>
 
 #include "compose.h"
-#include "files.h"
-#include "report.h"
+#include "report/report.h"
 #include "utf8.h"
 #include "banned.h"
 
@@ -59,9 +58,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     struct error err = {0};
     enum wire_report_format format =
         data[0] % 8 ? (enum wire_report_format)(data[0] % 8) : report_sniff(&source);
-    report_parse parser = report_parser(format);
-    if (parser)
-        parser(&r, &source, &err);
+    const struct report_format *row = report_format_of(format);
+    if (row)
+        row->parse(&r, &source, &err);
     require(told == report_total(&r));
     check_glob(data + 1, n - 1);
     return 0;

@@ -16,7 +16,7 @@
 #include "patch/patch.h"
 #include "ptree.h"
 #include "put.h"
-#include "report/serve.h"
+#include "report/report.h"
 #include "sample.h"
 #include "shell/session.h"
 #include "search/search.h"

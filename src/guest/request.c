@@ -9,7 +9,7 @@
 #include "guest.h"
 #include "patch/patch.h"
 #include "put.h"
-#include "report/serve.h"
+#include "report/report.h"
 #include "request.h"
 #include "shell/shell.h"
 #include "search/search.h"

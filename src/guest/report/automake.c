@@ -25,7 +25,7 @@ static const struct {
 };
 
 /* The result that a line begins with, and what follows it. */
-static int find_word(const char *line, const char *behind, const char **ret_rest)
+static int automake_find_word(const char *line, const char *behind, const char **ret_rest)
 {
     for (size_t i = 0; i < ARRAY_SIZE(WORDS); i++) {
         size_t n = strlen(WORDS[i].word);
@@ -40,12 +40,14 @@ static int find_word(const char *line, const char *behind, const char **ret_rest
 
 /* In a .trs file every test of a program is listed; a program that is one test has no name there.
  */
-static int take_line(struct report *r, const char *line)
+static int automake_take_line(void *data, char *line, size_t n, bool cut)
 {
+    struct report *r = data;
     static const char RESULT[] = ":test-result: ";
     bool listed = strncmp(line, RESULT, sizeof RESULT - 1) == 0;
     const char *name;
-    int i = find_word(listed ? line + sizeof RESULT - 1 : line, listed ? " " : ": ", &name);
+    int i =
+        automake_find_word(listed ? line + sizeof RESULT - 1 : line, listed ? " " : ": ", &name);
     if (i < 0 || (!listed && !*name))
         return 0;
     return report_add(r, &(struct report_test){.name = name,
@@ -53,16 +55,22 @@ static int take_line(struct report *r, const char *line)
                                                .message = WORDS[i].message});
 }
 
-int report_parse_automake(struct report *r, struct report_source *s, struct error *err)
+static int automake_parse(struct report *r, struct report_source *s, struct error *err)
 {
-    _cleanup_lines_ struct lines l = LINES_INIT(s, LINE_LONG);
-    char *line;
-    size_t n;
-    int result;
-    while ((result = lines_next(&l, &line, &n)) > 0) {
-        result = take_line(r, line);
-        if (result < 0)
-            return result;
-    }
-    return result;
+    return report_each_line(s, LINE_LONG, automake_take_line, r);
 }
+
+static bool automake_is_line(const char *line)
+{
+    const char *rest;
+    if (strncmp(line, ":test-result: ", 14) == 0)
+        return true;
+    if (strncmp(line, "# TOTAL:", 8) == 0) {
+        const char *digits = line + 8 + strspn(line + 8, " ");
+        return *digits && digits[strspn(digits, "0123456789")] == 0;
+    }
+    return automake_find_word(line, ": ", &rest) >= 0 && rest[-1] == ' ';
+}
+
+const struct report_format REPORT_AUTOMAKE = {
+    .name = "Automake", .is_line = automake_is_line, .parse = automake_parse};

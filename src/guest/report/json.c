@@ -1,21 +1,15 @@
-/* Reports that are one JSON document: jest's and vitest's `--json`, and mocha's. */
+/* Reports that are one JSON document: those of jest, vitest (`--json`) and mocha. */
 #include <errno.h>
-#include <jansson.h>
 #include <string.h>
 
+#include "json.h"
 #include "report.h"
 #include "banned.h"
 
-static size_t pull(void *data, size_t n, void *user)
+static size_t json_pull(void *data, size_t n, void *user)
 {
     ssize_t got = report_read(user, data, n);
     return got < 0 ? (size_t)-1 : (size_t)got;
-}
-
-static const char *string_of(const json_t *o, const char *key)
-{
-    const char *s = json_string_value(json_object_get(o, key));
-    return s ? s : "";
 }
 
 static int64_t milliseconds(const json_t *value)
@@ -23,7 +17,7 @@ static int64_t milliseconds(const json_t *value)
     return report_duration(json_number_value(value) / 1000);
 }
 
-static enum wire_outcome outcome_of(const char *status)
+static enum wire_outcome jest_outcome(const char *status)
 {
     if (strcmp(status, "passed") == 0)
         return WIRE_OUTCOME_PASSED;
@@ -36,7 +30,7 @@ static enum wire_outcome outcome_of(const char *status)
     return WIRE_OUTCOME_ERROR;
 }
 
-static void put_messages(struct clip *message, const json_t *messages)
+static void jest_put_messages(struct clip *message, const json_t *messages)
 {
     size_t i;
     const json_t *each;
@@ -49,7 +43,7 @@ static void put_messages(struct clip *message, const json_t *messages)
 }
 
 /* suite > nested suite > test */
-static void put_titles(struct clip *name, const json_t *assertion)
+static void jest_put_titles(struct clip *name, const json_t *assertion)
 {
     size_t i;
     const json_t *each;
@@ -61,24 +55,24 @@ static void put_titles(struct clip *name, const json_t *assertion)
         clip_add_str(name, s);
         clip_add_str(name, " > ");
     }
-    const char *title = string_of(assertion, "title");
-    clip_add_str(name, *title ? title : string_of(assertion, "fullName"));
+    const char *title = json_get_string_or(assertion, "title", "");
+    clip_add_str(name, *title ? title : json_get_string_or(assertion, "fullName", ""));
 }
 
-static int add_assertion(struct report *r, const json_t *a, const char *file)
+static int jest_add_test(struct report *r, const json_t *a, const char *file)
 {
     struct clip name = CLIP_INIT, message = CLIP_INIT;
     json_int_t line = json_integer_value(json_object_get(json_object_get(a, "location"), "line"));
-    const char *status = string_of(a, "status");
-    put_titles(&name, a);
-    put_messages(&message, json_object_get(a, "failureMessages"));
-    if (outcome_of(status) == WIRE_OUTCOME_ERROR && message.total == 0) {
+    const char *status = json_get_string_or(a, "status", "");
+    jest_put_titles(&name, a);
+    jest_put_messages(&message, json_object_get(a, "failureMessages"));
+    if (jest_outcome(status) == WIRE_OUTCOME_ERROR && message.total == 0) {
         clip_add_str(&message, "reported as ");
         clip_add_str(&message, *status ? status : "nothing");
     }
     int result = report_add(
         r, &(struct report_test){.name = clip_text(&name),
-                                 .outcome = outcome_of(status),
+                                 .outcome = jest_outcome(status),
                                  .message = clip_text(&message),
                                  .file = file,
                                  .line = line > 0 ? (uint64_t)line : 0,
@@ -90,34 +84,34 @@ static int add_assertion(struct report *r, const json_t *a, const char *file)
 
 /* A file that could not be run has a message and no assertions, or fails although none of them did.
  */
-static int add_file(struct report *r, const json_t *file)
+static int jest_add_file(struct report *r, const json_t *file)
 {
     const json_t *assertions = json_object_get(file, "assertionResults"), *each;
-    const char *name = string_of(file, "name");
+    const char *name = json_get_string_or(file, "name", "");
     uint64_t before = r->counts[WIRE_OUTCOME_FAILED] + r->counts[WIRE_OUTCOME_ERROR];
     size_t i;
     json_array_foreach(assertions, i, each)
     {
-        int result = add_assertion(r, each, name);
+        int result = jest_add_test(r, each, name);
         if (result < 0)
             return result;
     }
-    if (strcmp(string_of(file, "status"), "failed") != 0 ||
+    if (strcmp(json_get_string_or(file, "status", ""), "failed") != 0 ||
         r->counts[WIRE_OUTCOME_FAILED] + r->counts[WIRE_OUTCOME_ERROR] > before)
         return 0;
     return report_add(r, &(struct report_test){.name = name,
                                                .outcome = WIRE_OUTCOME_ERROR,
-                                               .message = string_of(file, "message"),
+                                               .message = json_get_string_or(file, "message", ""),
                                                .file = name});
 }
 
-static int add_jest(struct report *r, const json_t *files)
+static int jest_add(struct report *r, const json_t *files)
 {
     size_t i;
     const json_t *each;
     json_array_foreach(files, i, each)
     {
-        int result = add_file(r, each);
+        int result = jest_add_file(r, each);
         if (result < 0)
             return result;
     }
@@ -125,19 +119,19 @@ static int add_jest(struct report *r, const json_t *files)
 }
 
 /* mocha: tests of one list; what else is known of them is in which other lists they are again. */
-static int add_mocha_test(struct report *r, const json_t *test, enum wire_outcome outcome)
+static int mocha_add_test(struct report *r, const json_t *test, enum wire_outcome outcome)
 {
     const json_t *err = json_object_get(test, "err");
-    const char *stack = string_of(err, "stack");
+    const char *stack = json_get_string_or(err, "stack", "");
     return report_add(
-        r, &(struct report_test){.name = string_of(test, "fullTitle"),
+        r, &(struct report_test){.name = json_get_string_or(test, "fullTitle", ""),
                                  .outcome = outcome,
-                                 .message = *stack ? stack : string_of(err, "message"),
-                                 .file = string_of(test, "file"),
+                                 .message = *stack ? stack : json_get_string_or(err, "message", ""),
+                                 .file = json_get_string_or(test, "file", ""),
                                  .duration_ns = milliseconds(json_object_get(test, "duration"))});
 }
 
-static int add_mocha(struct report *r, const json_t *document)
+static int mocha_add(struct report *r, const json_t *document)
 {
     static const struct {
         const char *list;
@@ -150,7 +144,7 @@ static int add_mocha(struct report *r, const json_t *document)
         const json_t *each;
         json_array_foreach(json_object_get(document, LISTS[l].list), i, each)
         {
-            int result = add_mocha_test(r, each, LISTS[l].outcome);
+            int result = mocha_add_test(r, each, LISTS[l].outcome);
             if (result < 0)
                 return result;
         }
@@ -158,10 +152,10 @@ static int add_mocha(struct report *r, const json_t *document)
     return 0;
 }
 
-int report_parse_json(struct report *r, struct report_source *s, struct error *err)
+static int json_report_parse(struct report *r, struct report_source *s, struct error *err)
 {
     json_error_t why;
-    json_t *document = json_load_callback(pull, s, 0, &why);
+    json_t *document = json_load_callback(json_pull, s, 0, &why);
     int result;
     if (!document && s->total > REPORT_SIZE_MAX)
         return -EFBIG;
@@ -171,10 +165,10 @@ int report_parse_json(struct report *r, struct report_source *s, struct error *e
         return error_set(err, EINVAL, "line %d: the JSON is broken: %s", why.line, why.text);
     const json_t *files = json_object_get(document, "testResults");
     if (json_is_array(files))
-        result = add_jest(r, files);
+        result = jest_add(r, files);
     else if (json_is_array(json_object_get(document, "passes")) &&
              json_is_array(json_object_get(document, "failures")))
-        result = add_mocha(r, document);
+        result = mocha_add(r, document);
     else
         result = error_set(
             err, EINVAL,
@@ -182,3 +176,17 @@ int report_parse_json(struct report *r, struct report_source *s, struct error *e
     json_decref(document);
     return result;
 }
+
+/* Its names are looked for as text, since it may be longer than what is looked at. */
+static bool json_is_document(const char *head)
+{
+    const char *at = strncmp(head, "\xef\xbb\xbf", 3) == 0 ? head + 3 : head;
+    if (at[strspn(at, " \t\r\n")] != '{')
+        return false;
+    return strstr(head, "\"testResults\"") || strstr(head, "\"numTotalTests\"") ||
+           strstr(head, "\"fullTitle\"") ||
+           (strstr(head, "\"stats\"") && strstr(head, "\"suites\""));
+}
+
+const struct report_format REPORT_JSON = {
+    .name = "JSON", .is_document = json_is_document, .parse = json_report_parse};

@@ -11,13 +11,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "junit.h"
+#include "report.h"
 #include "banned.h"
 
-#define DEPTH_MAX 256u
-#define PIECE     65536
+#define DEPTH_MAX    256u
+#define PIECE        65536
+#define SUMMARY_LOOK 300u
 
-static const char *attribute(const XML_Char **attributes, const char *name)
+enum capture { CAPTURE_NOTHING, CAPTURE_BODY, CAPTURE_OUTPUT };
+
+struct junit {
+    XML_Parser xml;
+    struct report *report;
+    struct error *err;
+    int failure; /* negative errno that stopped the parser */
+    unsigned depth;
+    char *suites[REPORT_NEST_MAX]; /* names of the suites we are in */
+    unsigned n_suites;
+    bool pytest;
+    bool in_case;
+    unsigned case_depth, capture_depth; /* where the elements began */
+    enum capture capture;
+    char *name, *class, *file, *status, *result, *summary;
+    uint64_t line;
+    int64_t duration_ns;
+    enum wire_outcome outcome; /* 0 until an element says one */
+    bool todo;
+    bool flaky;
+    struct clip body, output;
+};
+
+static const char *junit_attribute(const XML_Char **attributes, const char *name)
 {
     for (size_t i = 0; attributes[i]; i += 2)
         if (strcmp(attributes[i], name) == 0)
@@ -25,50 +49,51 @@ static const char *attribute(const XML_Char **attributes, const char *name)
     return NULL;
 }
 
-static void set(char **at, const char *value)
+static void set_string(char **at, const char *value)
 {
     free(*at);
     *at = value ? strdup(value) : NULL;
 }
 
-static void stop(struct junit *j, int r)
+static void junit_stop(struct junit *j, int r)
 {
     if (j->failure == 0)
         j->failure = r;
     XML_StopParser(j->xml, XML_FALSE);
 }
 
-static void doctype(void *data, const XML_Char *name, const XML_Char *system,
-                    const XML_Char *public, int has_internal)
+static void junit_doctype(void *data, const XML_Char *name, const XML_Char *system,
+                          const XML_Char *public, int has_internal)
 {
     struct junit *j = data;
-    stop(j, error_set(j->err, EINVAL,
-                      "the XML has a document type, which test reports have no use for"));
+    junit_stop(j, error_set(j->err, EINVAL,
+                            "the XML has a document type, which test reports have no use for"));
 }
 
-static void enter_suite(struct junit *j, const XML_Char **attributes)
+static void junit_begin_suite(struct junit *j, const XML_Char **attributes)
 {
-    const char *name = attribute(attributes, "name");
+    const char *name = junit_attribute(attributes, "name");
     if (j->n_suites == REPORT_NEST_MAX) {
-        stop(j, error_set(j->err, E2BIG, "more than %u test suites within each other",
-                          REPORT_NEST_MAX));
+        junit_stop(j, error_set(j->err, E2BIG, "more than %u test suites within each other",
+                                REPORT_NEST_MAX));
         return;
     }
     j->pytest = name && strcmp(name, "pytest") == 0;
     j->suites[j->n_suites] = strdup(name ? name : "");
     if (!j->suites[j->n_suites++])
-        stop(j, -ENOMEM);
+        junit_stop(j, -ENOMEM);
 }
 
-static void begin_case(struct junit *j, const XML_Char **attributes)
+static void junit_begin_case(struct junit *j, const XML_Char **attributes)
 {
-    const char *line = attribute(attributes, "line"), *time = attribute(attributes, "time");
-    set(&j->name, attribute(attributes, "name"));
-    set(&j->class, attribute(attributes, "classname"));
-    set(&j->file, attribute(attributes, "file"));
-    set(&j->status, attribute(attributes, "status"));
-    set(&j->result, attribute(attributes, "result"));
-    set(&j->summary, NULL);
+    const char *line = junit_attribute(attributes, "line"),
+               *time = junit_attribute(attributes, "time");
+    set_string(&j->name, junit_attribute(attributes, "name"));
+    set_string(&j->class, junit_attribute(attributes, "classname"));
+    set_string(&j->file, junit_attribute(attributes, "file"));
+    set_string(&j->status, junit_attribute(attributes, "status"));
+    set_string(&j->result, junit_attribute(attributes, "result"));
+    set_string(&j->summary, NULL);
     j->line = line ? strtoul(line, NULL, 10) : 0;
     /* pytest counts lines from 0. */
     if (line && j->pytest)
@@ -83,9 +108,11 @@ static void begin_case(struct junit *j, const XML_Char **attributes)
 }
 
 /* The worst outcome counts: an error over a failure over a skip. */
-static void note_outcome(struct junit *j, enum wire_outcome outcome, const XML_Char **attributes)
+static void junit_note_outcome(struct junit *j, enum wire_outcome outcome,
+                               const XML_Char **attributes)
 {
-    const char *message = attribute(attributes, "message"), *type = attribute(attributes, "type");
+    const char *message = junit_attribute(attributes, "message"),
+               *type = junit_attribute(attributes, "type");
     if (outcome == WIRE_OUTCOME_SKIPPED && type && strcmp(type, "todo") == 0)
         j->todo = true;
     bool worse = j->outcome == 0 || j->outcome == WIRE_OUTCOME_SKIPPED ||
@@ -94,62 +121,161 @@ static void note_outcome(struct junit *j, enum wire_outcome outcome, const XML_C
         return;
     j->outcome = outcome;
     if (message && *message)
-        set(&j->summary, message);
-    j->capture = BODY;
+        set_string(&j->summary, message);
+    j->capture = CAPTURE_BODY;
     j->capture_depth = j->depth;
 }
 
-static void begin_in_case(struct junit *j, const XML_Char *element, const XML_Char **attributes)
+static void junit_begin_in_case(struct junit *j, const XML_Char *element,
+                                const XML_Char **attributes)
 {
     if (strcmp(element, "failure") == 0) {
-        note_outcome(j, WIRE_OUTCOME_FAILED, attributes);
+        junit_note_outcome(j, WIRE_OUTCOME_FAILED, attributes);
     } else if (strcmp(element, "error") == 0) {
-        note_outcome(j, WIRE_OUTCOME_ERROR, attributes);
+        junit_note_outcome(j, WIRE_OUTCOME_ERROR, attributes);
     } else if (strcmp(element, "skipped") == 0) {
-        note_outcome(j, WIRE_OUTCOME_SKIPPED, attributes);
+        junit_note_outcome(j, WIRE_OUTCOME_SKIPPED, attributes);
     } else if (strncmp(element, "flaky", 5) == 0) {
         j->flaky = true;
     } else if (strcmp(element, "system-out") == 0 || strcmp(element, "system-err") == 0) {
-        j->capture = OUTPUT;
+        j->capture = CAPTURE_OUTPUT;
         clip_add_str(&j->output, j->output.total ? "\n" : "");
         j->capture_depth = j->depth;
     }
 }
 
 /* A failure of a whole suite, such as one that could not be set up, is an error of that name. */
-static void begin_in_suite(struct junit *j, const XML_Char *element, const XML_Char **attributes)
+static void junit_begin_in_suite(struct junit *j, const XML_Char *element,
+                                 const XML_Char **attributes)
 {
     if (strcmp(element, "failure") != 0 && strcmp(element, "error") != 0)
         return;
     const XML_Char *none[] = {NULL};
-    begin_case(j, none);
-    set(&j->name, j->suites[j->n_suites - 1]);
-    note_outcome(j, WIRE_OUTCOME_ERROR, attributes);
+    junit_begin_case(j, none);
+    set_string(&j->name, j->suites[j->n_suites - 1]);
+    junit_note_outcome(j, WIRE_OUTCOME_ERROR, attributes);
 }
 
-static void begin(void *data, const XML_Char *element, const XML_Char **attributes)
+static void junit_begin(void *data, const XML_Char *element, const XML_Char **attributes)
 {
     struct junit *j = data;
     if (++j->depth > DEPTH_MAX) {
-        stop(j, error_set(j->err, E2BIG, "more than %u elements within each other", DEPTH_MAX));
+        junit_stop(j,
+                   error_set(j->err, E2BIG, "more than %u elements within each other", DEPTH_MAX));
     } else if (j->depth == 1 && strcmp(element, "testsuites") != 0 &&
                strcmp(element, "testsuite") != 0 && strcmp(element, "testcase") != 0) {
-        stop(j, error_set(j->err, EINVAL,
-                          "<%.60s> is not a JUnit report: <testsuites> or <testsuite> was expected",
-                          element));
+        junit_stop(
+            j, error_set(j->err, EINVAL,
+                         "<%.60s> is not a JUnit report: <testsuites> or <testsuite> was expected",
+                         element));
     } else if (j->in_case) {
-        if (j->capture == NOTHING)
-            begin_in_case(j, element, attributes);
+        if (j->capture == CAPTURE_NOTHING)
+            junit_begin_in_case(j, element, attributes);
     } else if (strcmp(element, "testsuite") == 0) {
-        enter_suite(j, attributes);
+        junit_begin_suite(j, attributes);
     } else if (strcmp(element, "testcase") == 0) {
-        begin_case(j, attributes);
+        junit_begin_case(j, attributes);
     } else if (j->n_suites) {
-        begin_in_suite(j, element, attributes);
+        junit_begin_in_suite(j, element, attributes);
     }
 }
 
-static void end_case(struct junit *j)
+/* CTest counts a test that it could not run as failed, but writes <skipped>; those it was told to
+ * skip say so. */
+static bool junit_could_not_run(const struct junit *j)
+{
+    return j->outcome == WIRE_OUTCOME_SKIPPED && j->status && strcmp(j->status, "notrun") == 0 &&
+           j->summary && strncmp(j->summary, "SKIP_", 5) != 0;
+}
+
+static bool is_one_of(const char *s, const char *a, const char *b, const char *c)
+{
+    return s && (strcmp(s, a) == 0 || strcmp(s, b) == 0 || strcmp(s, c) == 0);
+}
+
+static enum wire_outcome junit_outcome(const struct junit *j)
+{
+    if (j->todo)
+        return WIRE_OUTCOME_SKIPPED;
+    if (junit_could_not_run(j))
+        return WIRE_OUTCOME_ERROR;
+    if (j->outcome)
+        return j->outcome;
+    if (is_one_of(j->status, "notrun", "disabled", "skipped") ||
+        is_one_of(j->result, "skipped", "suppressed", "disabled"))
+        return WIRE_OUTCOME_SKIPPED;
+    if (is_one_of(j->status, "fail", "failed", "failure"))
+        return WIRE_OUTCOME_FAILED;
+    return is_one_of(j->status, "error", "timeout", "crashed") ? WIRE_OUTCOME_ERROR
+                                                               : WIRE_OUTCOME_PASSED;
+}
+
+/* pytest's own way to write a test: tests/test_a.py::TestX::test_y. */
+static bool junit_put_node_id(const struct junit *j, struct clip *name)
+{
+    size_t n = j->file ? strlen(j->file) : 0;
+    if (!j->pytest || n < 4 || strcmp(j->file + n - 3, ".py") != 0 || !j->class)
+        return false;
+    n -= 3;
+    for (size_t i = 0; i < n; i++)
+        if (j->class[i] != (j->file[i] == '/' ? '.' : j->file[i]))
+            return false;
+    clip_add_str(name, j->file);
+    const char *rest = j->class[n] == '.' ? j->class + n + 1 : "";
+    while (*rest) {
+        size_t part = strcspn(rest, ".");
+        clip_add_str(name, "::");
+        clip_add(name, rest, part);
+        rest += part + (rest[part] != 0);
+    }
+    clip_add_str(name, "::");
+    clip_add_str(name, j->name);
+    return true;
+}
+
+/* The class tells tests of one name apart; where there is none, or node's meaningless one, the
+ * suites do. */
+static void junit_name(const struct junit *j, struct clip *name)
+{
+    if (!j->name || junit_put_node_id(j, name)) {
+        clip_add_str(name, j->name ? "" : "(no name)");
+        return;
+    }
+    bool class = j->class && *j->class && strcmp(j->class, "test") != 0;
+    if (class && strncmp(j->name, j->class, strlen(j->class)) != 0) {
+        clip_add_str(name, j->class);
+        clip_add_str(name, strstr(j->class, "::") ? "::" : strchr(j->class, '/') ? " > " : ".");
+    }
+    for (unsigned i = 0; !class && i < j->n_suites; i++) {
+        if (!*j->suites[i] || strcmp(j->suites[i], j->name) == 0)
+            continue;
+        clip_add_str(name, j->suites[i]);
+        clip_add_str(name, " > ");
+    }
+    clip_add_str(name, j->name);
+}
+
+/* What the failure says: its summary, unless the body begins with it, then the body. A failure
+ * without a word has what the test printed. */
+static void junit_message(struct junit *j, enum wire_outcome outcome, struct clip *message)
+{
+    const char *body = clip_text(&j->body), *summary = j->summary ? j->summary : "";
+    size_t first = strcspn(summary, "\n"), look = strnlen(body, SUMMARY_LOOK);
+    bool empty = body[strspn(body, " \t\r\n")] == 0;
+    if (outcome == WIRE_OUTCOME_PASSED) {
+        clip_add_str(message, j->flaky ? "flaky: failed first, passed when it was run again" : "");
+        return;
+    }
+    if (*summary && (first > look || !memmem(body, look, summary, first))) {
+        clip_add_str(message, summary);
+        clip_add_str(message, "\n");
+    }
+    clip_add_str(message, body);
+    if (empty && (outcome != WIRE_OUTCOME_SKIPPED || !*summary))
+        clip_add_str(message, clip_text(&j->output));
+}
+
+static void junit_end_case(struct junit *j)
 {
     struct clip name = CLIP_INIT, message = CLIP_INIT;
     enum wire_outcome outcome = junit_outcome(j);
@@ -165,29 +291,29 @@ static void end_case(struct junit *j)
     clip_free(&name);
     clip_free(&message);
     if (r < 0)
-        stop(j, r);
+        junit_stop(j, r);
 }
 
-static void end(void *data, const XML_Char *element)
+static void junit_end(void *data, const XML_Char *element)
 {
     struct junit *j = data;
-    if (j->capture != NOTHING && j->depth == j->capture_depth)
-        j->capture = NOTHING;
+    if (j->capture != CAPTURE_NOTHING && j->depth == j->capture_depth)
+        j->capture = CAPTURE_NOTHING;
     if (j->in_case && j->depth == j->case_depth)
-        end_case(j);
+        junit_end_case(j);
     else if (!j->in_case && j->n_suites && strcmp(element, "testsuite") == 0)
         free(j->suites[--j->n_suites]);
     j->depth--;
 }
 
-static void text(void *data, const XML_Char *s, int n)
+static void junit_text(void *data, const XML_Char *s, int n)
 {
     struct junit *j = data;
-    if (j->capture != NOTHING)
-        clip_add(j->capture == BODY ? &j->body : &j->output, s, (size_t)n);
+    if (j->capture != CAPTURE_NOTHING)
+        clip_add(j->capture == CAPTURE_BODY ? &j->body : &j->output, s, (size_t)n);
 }
 
-static int parse_error(struct junit *j)
+static int junit_error(struct junit *j)
 {
     if (j->failure < 0)
         return j->failure;
@@ -212,7 +338,7 @@ static ssize_t read_full(struct report_source *s, uint8_t *data, size_t n)
 /* expat looks at a token that is not complete again from its beginning each time there is more: of
  * one that stays incomplete the next piece is twice as long, so that the whole stays linear in
  * time. */
-static int feed(struct junit *j, struct report_source *s)
+static int junit_feed(struct junit *j, struct report_source *s)
 {
     size_t piece = PIECE;
     XML_Index last = -1;
@@ -225,7 +351,7 @@ static int feed(struct junit *j, struct report_source *s)
         if (n < 0)
             return (int)n;
         if (XML_ParseBuffer(j->xml, (int)n, n == 0) != XML_STATUS_OK)
-            return parse_error(j);
+            return junit_error(j);
         XML_Index at = XML_GetCurrentByteIndex(j->xml);
         if (at != last)
             piece = PIECE;
@@ -248,7 +374,7 @@ static void junit_free(struct junit *j)
     XML_ParserFree(j->xml);
 }
 
-int report_parse_junit(struct report *r, struct report_source *s, struct error *err)
+static int junit_parse(struct report *r, struct report_source *s, struct error *err)
 {
     struct junit j = {.xml = XML_ParserCreate(NULL),
                       .report = r,
@@ -258,10 +384,21 @@ int report_parse_junit(struct report *r, struct report_source *s, struct error *
     if (!j.xml)
         return -ENOMEM;
     XML_SetUserData(j.xml, &j);
-    XML_SetElementHandler(j.xml, begin, end);
-    XML_SetCharacterDataHandler(j.xml, text);
-    XML_SetStartDoctypeDeclHandler(j.xml, doctype);
-    int result = feed(&j, s);
+    XML_SetElementHandler(j.xml, junit_begin, junit_end);
+    XML_SetCharacterDataHandler(j.xml, junit_text);
+    XML_SetStartDoctypeDeclHandler(j.xml, junit_doctype);
+    int result = junit_feed(&j, s);
     junit_free(&j);
     return result;
 }
+
+/* XML, also in UTF-16, begins with its first bytes. */
+static bool junit_is_document(const char *head)
+{
+    const char *at = strncmp(head, "\xef\xbb\xbf", 3) == 0 ? head + 3 : head;
+    at += strspn(at, " \t\r\n");
+    return *at == '<' || strncmp(head, "\xff\xfe", 2) == 0 || strncmp(head, "\xfe\xff", 2) == 0;
+}
+
+const struct report_format REPORT_JUNIT = {
+    .name = "JUnit XML", .is_document = junit_is_document, .parse = junit_parse};

@@ -12,7 +12,7 @@
  *     (what it printed)
  *     test result: FAILED. 1 passed; 1 failed; 1 ignored; …
  *
- * There is one such part for each test program. A test that failed is told once its output is
+ * There is one such part for each test program. A test that failed is added once its output is
  * known, which comes in the failures; only as many results are taken as were announced, so that
  * what a test printed does not count as one. A part that ends without its last line, or with
  * another number of results, is an error: the program died.
@@ -35,19 +35,20 @@ struct libtest {
     bool listed;   /* and where they are listed, right before the end */
     unsigned long announced, seen;
     char *open;    /* a test whose result comes on a line of its own, since it was let print */
-    char **failed; /* told when their output is there, or at the part's end */
+    char **failed; /* added when their output is there, or at the part's end */
     size_t n_failed;
     char *shown; /* the failed test whose output we read */
     struct clip output;
 };
 
-static int tell(struct libtest *t, const char *name, enum wire_outcome outcome, const char *message)
+static int libtest_add(struct libtest *t, const char *name, enum wire_outcome outcome,
+                       const char *message)
 {
     return report_add(t->report,
                       &(struct report_test){.name = name, .outcome = outcome, .message = message});
 }
 
-static int forget_failed(struct libtest *t, const char *name)
+static int libtest_forget_failed(struct libtest *t, const char *name)
 {
     for (size_t i = 0; i < t->n_failed; i++) {
         if (strcmp(t->failed[i], name) != 0)
@@ -59,70 +60,70 @@ static int forget_failed(struct libtest *t, const char *name)
     return 0;
 }
 
-static int remember_failed(struct libtest *t, const char *name)
+static int libtest_remember_failed(struct libtest *t, const char *name)
 {
     if (!t->failed)
         t->failed = calloc(FAILED_MAX, sizeof *t->failed);
     char *copy = t->failed && t->n_failed < FAILED_MAX ? strdup(name) : NULL;
     if (!copy)
-        return tell(t, name, WIRE_OUTCOME_FAILED, "");
+        return libtest_add(t, name, WIRE_OUTCOME_FAILED, "");
     t->failed[t->n_failed++] = copy;
     return 0;
 }
 
 /* The output of a failed test is complete. */
-static int end_shown(struct libtest *t)
+static int libtest_end_shown(struct libtest *t)
 {
     if (!t->shown)
         return 0;
-    int r = forget_failed(t, t->shown)
-                ? tell(t, t->shown, WIRE_OUTCOME_FAILED, clip_text(&t->output))
+    int r = libtest_forget_failed(t, t->shown)
+                ? libtest_add(t, t->shown, WIRE_OUTCOME_FAILED, clip_text(&t->output))
                 : 0;
     free(t->shown);
     t->shown = NULL;
     return r;
 }
 
-static int tell_failed(struct libtest *t)
+static int libtest_add_failed(struct libtest *t)
 {
-    int r = end_shown(t);
+    int r = libtest_end_shown(t);
     while (r >= 0 && t->n_failed) {
         char *name = t->failed[--t->n_failed];
-        r = tell(t, name, WIRE_OUTCOME_FAILED, "");
+        r = libtest_add(t, name, WIRE_OUTCOME_FAILED, "");
         free(name);
     }
     return r;
 }
 
-static int end_part(struct libtest *t, bool complete)
+static int libtest_end_part(struct libtest *t, bool complete)
 {
-    int r = tell_failed(t);
+    int r = libtest_add_failed(t);
     if (r >= 0 && t->open)
-        r = tell(t, t->open, WIRE_OUTCOME_ERROR, "the test did not end");
+        r = libtest_add(t, t->open, WIRE_OUTCOME_ERROR, "the test did not end");
     free(t->open);
     t->open = NULL;
     if (r >= 0 && t->running && (!complete || t->seen != t->announced)) {
         char message[160];
         snprintf(message, sizeof message, "announced %lu, ran %lu%s", t->announced, t->seen,
                  complete ? "" : ", and ended without a result: the test program died");
-        r = tell(t, "(test program)", WIRE_OUTCOME_ERROR, message);
+        r = libtest_add(t, "(test program)", WIRE_OUTCOME_ERROR, message);
     }
     t->running = t->failures = t->listed = false;
     t->announced = t->seen = 0;
     return r;
 }
 
-static int take_result(struct libtest *t, const char *name, const char *result)
+static int libtest_take_result(struct libtest *t, const char *name, const char *result)
 {
     t->seen++;
     if (strncmp(result, "ok", 2) == 0)
-        return tell(t, name, WIRE_OUTCOME_PASSED, "");
+        return libtest_add(t, name, WIRE_OUTCOME_PASSED, "");
     if (strncmp(result, "ignored", 7) == 0)
-        return tell(t, name, WIRE_OUTCOME_SKIPPED, result + 7 + strspn(result + 7, ", "));
-    return remember_failed(t, name);
+        return libtest_add(t, name, WIRE_OUTCOME_SKIPPED, result + 7 + strspn(result + 7, ", "));
+    return libtest_remember_failed(t, name);
 }
 
-static bool is_result(const char *s)
+static bool libtest_is_result(const char *s)
 {
     static const char *const RESULTS[] = {"ok", "FAILED", "ignored", "bench"};
     for (size_t i = 0; i < ARRAY_SIZE(RESULTS); i++) {
@@ -135,7 +136,7 @@ static bool is_result(const char *s)
 
 /* "NAME ... RESULT". What a test that should panic is called ends in words that are not its name.
  */
-static int take_test(struct libtest *t, char *line)
+static int libtest_take_test(struct libtest *t, char *line)
 {
     static const char SUFFIX[] = " - should panic";
     char *dots = strstr(line, " ... ");
@@ -146,34 +147,26 @@ static int take_test(struct libtest *t, char *line)
     size_t n = (size_t)(dots - line);
     if (n > sizeof SUFFIX && strcmp(line + n - (sizeof SUFFIX - 1), SUFFIX) == 0)
         line[n - (sizeof SUFFIX - 1)] = 0;
-    if (is_result(result))
-        return take_result(t, line, result);
+    if (libtest_is_result(result))
+        return libtest_take_result(t, line, result);
     free(t->open);
     t->open = strdup(line);
     return 0;
 }
 
-static int begin_part(struct libtest *t, unsigned long announced)
-{
-    int r = t->running ? end_part(t, false) : 0;
-    t->running = true;
-    t->announced = announced;
-    return r;
-}
-
 /* In the failures: whose output comes now. */
-static int take_failure_line(struct libtest *t, const char *line)
+static int libtest_take_failure_line(struct libtest *t, const char *line)
 {
     size_t n = strlen(line);
     if (n > 17 && strncmp(line, "---- ", 5) == 0 && strcmp(line + n - 12, " stdout ----") == 0) {
-        int r = end_shown(t);
+        int r = libtest_end_shown(t);
         t->shown = strndup(line + 5, n - 17);
         clip_reset(&t->output);
         return r;
     }
     if (strcmp(line, "failures:") == 0) {
         t->listed = true;
-        return end_shown(t);
+        return libtest_end_shown(t);
     }
     if (t->shown) {
         clip_add_str(&t->output, line);
@@ -182,7 +175,7 @@ static int take_failure_line(struct libtest *t, const char *line)
     return 0;
 }
 
-static bool announces(const char *line, unsigned long *ret)
+static bool libtest_announces(const char *line, unsigned long *ret)
 {
     char *end;
     if (strncmp(line, "running ", 8) != 0 || !isdigit((unsigned char)line[8]))
@@ -191,28 +184,33 @@ static bool announces(const char *line, unsigned long *ret)
     return strcmp(end, " test") == 0 || strcmp(end, " tests") == 0;
 }
 
-static int take_line(struct libtest *t, char *line)
+static int libtest_take_line(void *data, char *line, size_t size, bool cut)
 {
+    struct libtest *t = data;
     unsigned long n;
     if (t->running && strncmp(line, "test result: ", 13) == 0 && t->seen >= t->announced &&
         (!t->failures || t->listed))
-        return end_part(t, true);
-    if (!t->shown && announces(line, &n))
-        return begin_part(t, n);
+        return libtest_end_part(t, true);
+    if (!t->shown && libtest_announces(line, &n)) {
+        int r = t->running ? libtest_end_part(t, false) : 0;
+        t->running = true;
+        t->announced = n;
+        return r;
+    }
     if (!t->running)
         return 0;
     if (t->failures)
-        return take_failure_line(t, line);
+        return libtest_take_failure_line(t, line);
     if (strcmp(line, "failures:") == 0 && t->seen >= t->announced) {
         t->failures = true;
         return 0;
     }
     if (strncmp(line, "test ", 5) == 0 && t->seen < t->announced)
-        return take_test(t, line + 5);
-    if (!t->open || !is_result(line))
+        return libtest_take_test(t, line + 5);
+    if (!t->open || !libtest_is_result(line))
         return 0;
     _cleanup_free_ char *name = TAKE_PTR(t->open);
-    return take_result(t, name, line);
+    return libtest_take_result(t, name, line);
 }
 
 static void libtest_free(struct libtest *t)
@@ -225,20 +223,21 @@ static void libtest_free(struct libtest *t)
     clip_free(&t->output);
 }
 
-int report_parse_libtest(struct report *r, struct report_source *s, struct error *err)
+static int libtest_parse(struct report *r, struct report_source *s, struct error *err)
 {
-    _cleanup_lines_ struct lines l = LINES_INIT(s, LINE_LONG);
     struct libtest t = {.report = r, .output = CLIP_INIT};
-    char *line;
-    size_t n;
-    int result;
-    while ((result = lines_next(&l, &line, &n)) > 0) {
-        result = take_line(&t, line);
-        if (result < 0)
-            break;
-    }
+    int result = report_each_line(s, LINE_LONG, libtest_take_line, &t);
     if (result >= 0 && t.running)
-        result = end_part(&t, false);
+        result = libtest_end_part(&t, false);
     libtest_free(&t);
     return result;
 }
+
+static bool libtest_is_line(const char *line)
+{
+    unsigned long n;
+    return libtest_announces(line, &n);
+}
+
+const struct report_format REPORT_LIBTEST = {
+    .name = "libtest", .is_line = libtest_is_line, .parse = libtest_parse};

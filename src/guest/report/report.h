@@ -1,10 +1,10 @@
 /*
  * What a test runner reported, as a list of tests.
  *
- * Reports are files inside the box and so are bytes of the agent: that is why they are parsed here
- * and not on the host. Every format has one parser, which reads a source to its end and adds the
- * tests it finds to a struct report; that cleans what it is given (valid UTF-8, limits) and hands
- * it on. Nothing here trusts a total that a report claims: what counts is counted.
+ * The agent can write the files of a report, so they are parsed here, in the box, and not on the
+ * host. Every format has one parser, which reads a source to its end and adds the tests it finds to
+ * a struct report; that cleans them (valid UTF-8, limits) and passes them on. Totals that a report
+ * claims are not used: tests are counted.
  */
 #pragma once
 
@@ -13,12 +13,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "../file.h"
 #include "buf.h"
-#include "error.h"
-#include "wire.h"
 
 #define REPORT_SIZE_MAX  (64u << 20) /* bytes of one report */
-#define REPORT_TESTS_MAX 100000u     /* tests that are told of; the rest is only counted */
+#define REPORT_TESTS_MAX 100000u     /* tests that are passed on; the rest is only counted */
 #define REPORT_NAME_MAX  1000u       /* bytes of a name */
 #define REPORT_TEXT_MAX  8192u       /* bytes of a message: its beginning and its end */
 #define REPORT_PATH_MAX  1000u       /* bytes of a file's name */
@@ -58,8 +57,7 @@ struct report_test {
 struct report {
     int (*emit)(void *data, const struct report_test *t);
     void *data;
-    const char *label; /* put before each name: the file, where several are read and names alone do
-                          not tell */
+    const char *label;    /* put before each name: the file, if names are only unique in one */
     const char *fallback; /* the message of a failure that has none, or NULL */
     uint64_t counts[WIRE_OUTCOME_SKIPPED + 1];
     uint64_t left_out; /* tests over the limit */
@@ -79,24 +77,11 @@ struct report_source {
 
 ssize_t report_read(struct report_source *s, void *data, size_t n);
 
-/* Lines of a source. */
-struct lines {
-    struct report_source *source;
-    struct buf in;
-    size_t at;  /* where in it the next line begins */
-    size_t max; /* bytes of one line; the rest of a longer one is dropped */
-    bool ended;
-    bool cut; /* the line was longer */
-};
-
-#define LINES_INIT(from, longest)                                                                  \
-    ((struct lines){.source = (from), .max = (longest), .in = BUF_INIT((longest) + (128u << 10))})
-
-/* The next line without its end, NUL-terminated (a NUL inside becomes a space), valid until the
- * next call. 1, 0 at the end, or a negative errno. */
-int lines_next(struct lines *l, char **ret, size_t *ret_n);
-void lines_free(struct lines *l);
-#define _cleanup_lines_ _cleanup_(lines_free)
+/* Calls `take` for each line without its end, NUL-terminated (a NUL inside becomes a space). Of a
+ * line longer than `max` bytes the rest is dropped and `cut` set. Ends early if `take` returns
+ * something else than 0, and returns that; or a negative errno. */
+int report_each_line(struct report_source *s, size_t max,
+                     int (*take)(void *data, char *line, size_t n, bool cut), void *data);
 
 /* The first place in a source file that a failure's text names: "src/a.py:12", "(/x/a.js:3:7)",
  * "File "a.py", line 3", "at t/a.t line 5". With `like`, only one of that file. The path goes to
@@ -108,19 +93,48 @@ bool report_locate(const char *text, const char *like, char path[REPORT_PATH_MAX
 int64_t report_seconds(const char *s);
 int64_t report_duration(double seconds);
 
-/* Parsers. 0, or a negative errno with words. */
-typedef int (*report_parse)(struct report *r, struct report_source *s, struct error *err);
+/* A format: one row in the table of report.c, with its functions in one file. */
+struct report_format {
+    const char *name;
+    bool (*is_document)(const char *head); /* by its first bytes; or NULL */
+    bool (*is_line)(const char *line);     /* a line that only this format has; or NULL */
+    /* 0, or a negative errno with an error. */
+    int (*parse)(struct report *r, struct report_source *s, struct error *err);
+};
 
-int report_parse_junit(struct report *r, struct report_source *s, struct error *err);
-int report_parse_json(struct report *r, struct report_source *s, struct error *err);
-int report_parse_go(struct report *r, struct report_source *s, struct error *err);
-int report_parse_meson(struct report *r, struct report_source *s, struct error *err);
-int report_parse_tap(struct report *r, struct report_source *s, struct error *err);
-int report_parse_libtest(struct report *r, struct report_source *s, struct error *err);
-int report_parse_automake(struct report *r, struct report_source *s, struct error *err);
+extern const struct report_format REPORT_JUNIT, REPORT_JSON, REPORT_GO, REPORT_MESON, REPORT_TAP,
+    REPORT_LIBTEST, REPORT_AUTOMAKE;
 
-/* The parser of a format; NULL for a number that is none. */
-report_parse report_parser(enum wire_report_format format);
+/* NULL for a number that is none. */
+const struct report_format *report_format_of(enum wire_report_format format);
 
 /* Which format these bytes have; rewinds the source. 0 (auto) if none is recognised. */
 enum wire_report_format report_sniff(struct report_source *s);
+
+/* TAP inside another report, the output of one test program. Has it a plan or a version, and
+ * tests? */
+bool tap_looks_like(const char *text);
+int tap_parse_text(struct report *r, const char *text);
+
+/*
+ * Which files a REPORT is about: one file, all of a folder, or those that match a pattern (* ? [ ]
+ * within a part of the path, ** for any number of parts). Links are not followed on the way, and
+ * neither .git nor node_modules is entered.
+ */
+#define REPORT_FILES_MAX 10000u
+
+struct report_files {
+    char **paths; /* sorted */
+    size_t count;
+    bool single; /* the path itself was the file */
+    size_t base; /* how many bytes of each path are the folder that was asked about */
+};
+
+int report_files_find(struct file_call *c, struct report_files *ret, struct error *err);
+void report_files_free(struct report_files *f);
+
+/* Does the path match? Both are relative, with / between their parts. */
+bool report_glob(const char *pattern, const char *path);
+
+/* REPORT: what a test runner reported, as ENTRY frames and totals (docs/protocol.md). */
+int report_serve(struct file_call *c, struct error *err);

@@ -6,16 +6,16 @@
  *     # Subtest: inner              names the subtest that follows, indented by four
  *         ok 1 - a
  *         1..1
- *     ok 1 - inner                  its sum: told only when its tests do not tell it
+ *     ok 1 - inner                  its sum: counts only if its tests do not
  *     not ok 2 - b # TODO later
  *       ---                         YAML, indented by two; and # comments: what there is to say
  * about the test
  *       ...
  *
  * A level is one list of tests with its plan. What follows a test line belongs to it, so a test is
- * told when the next line of that kind comes. Several documents may follow each other, as when make
- * runs several programs: a plan that is full, followed by a new number 1 or another plan, ends one.
- * All other lines are somebody's output.
+ * added when the next line of that kind comes. Several documents may follow each other, as when
+ * make runs several programs: a plan that is full, followed by a new number 1 or another plan, ends
+ * one. All other lines are somebody's output.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -24,25 +24,145 @@
 #include <strings.h>
 
 #include "report.h"
-#include "tap_levels.h"
 #include "banned.h"
 
 #define LINE_LONG 65536u
 #define PLAN_MAX  1000000000ul
 #define INDENT    4u
 
-static void set_text(char **at, const char *s, size_t n)
+struct tap_level {
+    char *name;      /* of the subtest */
+    char *announced; /* by a comment at this level: the subtest that comes next */
+    bool planned;
+    unsigned long plan, ran;
+    unsigned long children; /* tests of a subtest that just ended */
+    bool child_bad;
+};
+
+/* The test that was read last. */
+struct tap_test {
+    bool there;
+    unsigned depth;
+    enum wire_outcome outcome;
+    char *name;
+    struct clip message;
+    int64_t duration_ns;
+    char *file;
+    uint64_t line;
+};
+
+struct tap {
+    struct report *report;
+    struct tap_level levels[REPORT_NEST_MAX];
+    unsigned depth;
+    struct tap_test test;
+    size_t yaml; /* the indentation of the block we are in, 0 outside */
+    bool bailed;
+};
+
+static void tap_level_reset(struct tap_level *l)
+{
+    free(l->name);
+    free(l->announced);
+    *l = (struct tap_level){0};
+}
+
+/* A test at some depth, named with the subtests it is in. */
+static int tap_add(struct tap *t, unsigned depth, const struct report_test *test)
+{
+    struct clip name = CLIP_INIT;
+    for (unsigned i = 1; i <= depth; i++) {
+        if (!t->levels[i].name)
+            continue;
+        clip_add_str(&name, t->levels[i].name);
+        clip_add_str(&name, " > ");
+    }
+    clip_add_str(&name, test->name);
+    struct report_test named = *test;
+    named.name = clip_text(&name);
+    int r = report_add(t->report, &named);
+    clip_free(&name);
+    return r;
+}
+
+/* Adds the test that was read last. */
+static int tap_flush(struct tap *t)
+{
+    struct tap_test *p = &t->test;
+    if (!p->there)
+        return 0;
+    p->there = false;
+    t->yaml = 0;
+    return tap_add(t, p->depth,
+                   &(struct report_test){
+                       .name = p->name ? p->name : "",
+                       .outcome = p->outcome,
+                       .message = p->outcome == WIRE_OUTCOME_PASSED ? "" : clip_text(&p->message),
+                       .file = p->file,
+                       .line = p->line,
+                       .duration_ns = p->duration_ns});
+}
+
+/* A list of tests has ended: were there as many as were planned? */
+static int tap_check_plan(struct tap *t, unsigned depth)
+{
+    struct tap_level *l = &t->levels[depth];
+    char message[96];
+    if (t->bailed || (l->planned && l->plan == l->ran) || (!l->planned && l->ran == 0))
+        return 0;
+    if (l->planned)
+        snprintf(message, sizeof message, "planned %lu, ran %lu", l->plan, l->ran);
+    else
+        snprintf(message, sizeof message, "ran %lu, and ended without a plan: did it crash?",
+                 l->ran);
+    if (depth > 0)
+        t->levels[depth - 1].child_bad = true;
+    return tap_add(
+        t, depth,
+        &(struct report_test){.name = "(plan)", .outcome = WIRE_OUTCOME_ERROR, .message = message});
+}
+
+/* Goes to the list at this depth: leaves subtests, whose plans must hold, or enters new ones. */
+static int tap_go_to(struct tap *t, unsigned depth)
+{
+    int r = tap_flush(t);
+    while (r >= 0 && t->depth > depth) {
+        r = tap_check_plan(t, t->depth);
+        t->levels[t->depth - 1].children += t->levels[t->depth].ran;
+        t->levels[t->depth - 1].child_bad |= t->levels[t->depth].child_bad;
+        tap_level_reset(&t->levels[t->depth--]);
+    }
+    while (t->depth < depth) {
+        struct tap_level *outer = &t->levels[t->depth], *inner = &t->levels[++t->depth];
+        inner->name = TAKE_PTR(outer->announced);
+        if (!inner->name)
+            inner->name = TAKE_PTR(inner->announced);
+    }
+    return r;
+}
+
+/* The document ends, and the next one begins. */
+static int tap_restart(struct tap *t)
+{
+    int r = tap_go_to(t, 0);
+    if (r >= 0)
+        r = tap_check_plan(t, 0);
+    tap_level_reset(&t->levels[0]);
+    return r;
+}
+
+static void set_string(char **at, const char *s, size_t n)
 {
     free(*at);
     *at = s ? strndup(s, n) : NULL;
 }
 
-static int take_plan(struct tap *t, unsigned depth, const char *line)
+static int tap_take_plan(struct tap *t, unsigned depth, const char *line)
 {
     int r = tap_go_to(t, depth);
     if (r >= 0 && depth == 0 && t->levels[0].planned)
         r = tap_restart(t);
-    struct level *l = &t->levels[depth];
+    struct tap_level *l = &t->levels[depth];
     char *end;
     l->plan = strtoul(line + 3, &end, 10);
     l->planned = true;
@@ -52,15 +172,15 @@ static int take_plan(struct tap *t, unsigned depth, const char *line)
     if (r < 0 || l->plan > 0 || depth > 0 || strncasecmp(end, "skip", 4) != 0)
         return r;
     end += strspn(end, "SKIPskip:edED");
-    return tap_tell(t, 0,
-                    &(struct report_test){.name = t->report->label ? "" : "(all tests)",
-                                          .outcome = WIRE_OUTCOME_SKIPPED,
-                                          .message = end + strspn(end, " ")});
+    return tap_add(t, 0,
+                   &(struct report_test){.name = t->report->label ? "" : "(all tests)",
+                                         .outcome = WIRE_OUTCOME_SKIPPED,
+                                         .message = end + strspn(end, " ")});
 }
 
 /* Where the directive of a description begins, or NULL: a # that is not escaped, with SKIP or TODO
  * behind. */
-static char *find_directive(char *s)
+static char *tap_find_directive(char *s)
 {
     for (char *hash = strchr(s, '#'); hash; hash = strchr(hash + 1, '#')) {
         const char *word = hash + 1 + strspn(hash + 1, " \t");
@@ -72,9 +192,9 @@ static char *find_directive(char *s)
 }
 
 /* Cuts the description off its directive and says what becomes of the test. */
-static enum wire_outcome apply_directive(struct pending *p, char *description, bool ok)
+static enum wire_outcome tap_apply_directive(struct tap_test *p, char *description, bool ok)
 {
-    char *directive = find_directive(description);
+    char *directive = tap_find_directive(description);
     enum wire_outcome plain = ok ? WIRE_OUTCOME_PASSED : WIRE_OUTCOME_FAILED;
     if (!directive)
         return plain;
@@ -87,7 +207,7 @@ static enum wire_outcome apply_directive(struct pending *p, char *description, b
 }
 
 /* In a description \# and \\ stand for # and \. */
-static void unescape(char *s)
+static void tap_unescape(char *s)
 {
     char *to = s;
     for (; *s; s++) {
@@ -104,17 +224,16 @@ static void trim_end(char *s)
         s[n - 1] = 0;
 }
 
-/* The sum of a subtest is told if its tests have not told it: when it failed and none of them did.
- */
-static bool is_told(struct level *l, enum wire_outcome outcome)
+/* The sum of a subtest only counts if its tests do not: when it failed and none of them did. */
+static bool tap_is_counted(struct tap_level *l, enum wire_outcome outcome)
 {
-    bool told = l->children > 0 && (outcome != WIRE_OUTCOME_FAILED || l->child_bad);
+    bool counted = l->children > 0 && (outcome != WIRE_OUTCOME_FAILED || l->child_bad);
     l->children = 0;
     l->child_bad = false;
-    return told;
+    return counted;
 }
 
-static int take_test(struct tap *t, unsigned depth, char *line)
+static int tap_take_test(struct tap *t, unsigned depth, char *line)
 {
     bool ok = line[0] == 'o';
     char *rest = line + (ok ? 2 : 6), *end;
@@ -122,30 +241,30 @@ static int take_test(struct tap *t, unsigned depth, char *line)
     unsigned long number = strtoul(rest, &end, 10);
     bool numbered = isdigit((unsigned char)*rest) && (*end == 0 || isspace((unsigned char)*end));
     int r = tap_go_to(t, depth);
-    struct level *l = &t->levels[depth];
+    struct tap_level *l = &t->levels[depth];
     if (r >= 0 && depth == 0 && l->planned && l->ran == l->plan && numbered && number == 1)
         r = tap_restart(t);
     if (r < 0)
         return r;
     l->ran++;
-    set_text(&l->announced, NULL, 0);
+    set_string(&l->announced, NULL, 0);
     rest = numbered ? end : rest;
     rest += strspn(rest, " \t");
     if (rest[0] == '-' && isspace((unsigned char)rest[1]))
         rest += 2;
     clip_reset(&t->test.message);
-    enum wire_outcome outcome = apply_directive(&t->test, rest, ok);
+    enum wire_outcome outcome = tap_apply_directive(&t->test, rest, ok);
     trim_end(rest);
-    unescape(rest);
+    tap_unescape(rest);
     if (outcome == WIRE_OUTCOME_FAILED && depth > 0)
         t->levels[depth - 1].child_bad = true;
-    if (is_told(l, outcome))
+    if (tap_is_counted(l, outcome))
         return 0;
     char unnamed[32];
     snprintf(unnamed, sizeof unnamed, "%lu", l->ran);
     const char *name = *rest ? rest : unnamed;
-    set_text(&t->test.name, name, strlen(name));
-    set_text(&t->test.file, NULL, 0);
+    set_string(&t->test.name, name, strlen(name));
+    set_string(&t->test.file, NULL, 0);
     t->test.line = 0;
     t->test.duration_ns = 0;
     t->test.outcome = outcome;
@@ -154,21 +273,21 @@ static int take_test(struct tap *t, unsigned depth, char *line)
     return 0;
 }
 
-static int bail_out(struct tap *t, const char *why)
+static int tap_bail_out(struct tap *t, const char *why)
 {
     int r = tap_flush(t);
     t->bailed = true;
     return r < 0 ? r
-                 : tap_tell(t, 0,
-                            &(struct report_test){.name = "(bail out)",
-                                                  .outcome = WIRE_OUTCOME_ERROR,
-                                                  .message = *why ? why : "Bail out!"});
+                 : tap_add(t, 0,
+                           &(struct report_test){.name = "(bail out)",
+                                                 .outcome = WIRE_OUTCOME_ERROR,
+                                                 .message = *why ? why : "Bail out!"});
 }
 
-static void take_comment(struct tap *t, unsigned depth, const char *line)
+static void tap_take_comment(struct tap *t, unsigned depth, const char *line)
 {
     if (strncmp(line, "# Subtest: ", 11) == 0) {
-        set_text(&t->levels[depth].announced, line + 11, strlen(line + 11));
+        set_string(&t->levels[depth].announced, line + 11, strlen(line + 11));
     } else if (t->test.there) {
         clip_add_str(&t->test.message, line + 1 + (line[1] == ' '));
         clip_add_str(&t->test.message, "\n");
@@ -176,16 +295,16 @@ static void take_comment(struct tap *t, unsigned depth, const char *line)
 }
 
 /* Of the YAML only three scalars are understood; all of it is the message. */
-static void take_yaml(struct tap *t, const char *line)
+static void tap_take_yaml(struct tap *t, const char *line)
 {
-    struct pending *p = &t->test;
+    struct tap_test *p = &t->test;
     if (strncmp(line, "duration_ms: ", 13) == 0) {
         p->duration_ns = report_seconds(line + 13) / 1000;
         return;
     }
     if (strncmp(line, "file: ", 6) == 0)
-        set_text(&p->file, line + 6 + strspn(line + 6, "'\""),
-                 strcspn(line + 6 + strspn(line + 6, "'\""), "'\""));
+        set_string(&p->file, line + 6 + strspn(line + 6, "'\""),
+                   strcspn(line + 6 + strspn(line + 6, "'\""), "'\""));
     else if (strncmp(line, "line: ", 6) == 0)
         p->line = strtoul(line + 6, NULL, 10);
     clip_add_str(&p->message, line);
@@ -193,7 +312,7 @@ static void take_yaml(struct tap *t, const char *line)
 }
 
 /* True if the line was of a YAML block. */
-static bool in_yaml(struct tap *t, const char *line, size_t indent)
+static bool tap_in_yaml(struct tap *t, const char *line, size_t indent)
 {
     const char *text = line + indent;
     if (!t->yaml) {
@@ -203,7 +322,7 @@ static bool in_yaml(struct tap *t, const char *line, size_t indent)
         return begins;
     }
     if (indent >= t->yaml && strcmp(text, "...") != 0) {
-        take_yaml(t, line + t->yaml);
+        tap_take_yaml(t, line + t->yaml);
         return true;
     }
     t->yaml = 0;
@@ -222,21 +341,22 @@ static bool is_plan_line(const char *s)
     return strncmp(s, "1..", 3) == 0 && isdigit((unsigned char)s[3]);
 }
 
-static int take_line(struct tap *t, char *line)
+static int tap_take_line(void *data, char *line, size_t n, bool cut)
 {
+    struct tap *t = data;
     size_t indent = strspn(line, " ");
-    if (in_yaml(t, line, indent) || indent / INDENT >= REPORT_NEST_MAX || indent % INDENT)
+    if (tap_in_yaml(t, line, indent) || indent / INDENT >= REPORT_NEST_MAX || indent % INDENT)
         return 0;
     unsigned depth = (unsigned)(indent / INDENT);
     char *text = line + indent;
     if (is_plan_line(text))
-        return take_plan(t, depth, text);
+        return tap_take_plan(t, depth, text);
     if (is_test_line(text))
-        return take_test(t, depth, text);
+        return tap_take_test(t, depth, text);
     if (*text == '#')
-        take_comment(t, depth, text);
+        tap_take_comment(t, depth, text);
     else if (strncasecmp(text, "Bail out!", 9) == 0)
-        return bail_out(t, text + 9 + strspn(text + 9, " "));
+        return tap_bail_out(t, text + 9 + strspn(text + 9, " "));
     else if (depth == 0 && strncmp(text, "TAP version ", 12) == 0 &&
              (t->levels[0].planned || t->levels[0].ran))
         return tap_restart(t);
@@ -252,22 +372,18 @@ static void tap_free(struct tap *t)
     clip_free(&t->test.message);
 }
 
-int report_parse_tap(struct report *r, struct report_source *s, struct error *err)
+static int tap_end(struct tap *t, int result)
 {
-    _cleanup_lines_ struct lines l = LINES_INIT(s, LINE_LONG);
-    struct tap t = {.report = r, .test.message = CLIP_INIT};
-    char *line;
-    size_t n;
-    int result;
-    while ((result = lines_next(&l, &line, &n)) > 0) {
-        result = take_line(&t, line);
-        if (result < 0)
-            break;
-    }
     if (result >= 0)
-        result = tap_restart(&t);
-    tap_free(&t);
+        result = tap_restart(t);
+    tap_free(t);
     return result;
+}
+
+static int tap_parse(struct report *r, struct report_source *s, struct error *err)
+{
+    struct tap t = {.report = r, .test.message = CLIP_INIT};
+    return tap_end(&t, report_each_line(s, LINE_LONG, tap_take_line, &t));
 }
 
 int tap_parse_text(struct report *r, const char *text)
@@ -277,13 +393,10 @@ int tap_parse_text(struct report *r, const char *text)
     while (*text && result >= 0) {
         size_t n = strcspn(text, "\n");
         _cleanup_free_ char *line = strndup(text, n < LINE_LONG ? n : LINE_LONG);
-        result = line ? take_line(&t, line) : -ENOMEM;
+        result = line ? tap_take_line(&t, line, n, false) : -ENOMEM;
         text += n + (text[n] != 0);
     }
-    if (result >= 0)
-        result = tap_restart(&t);
-    tap_free(&t);
-    return result;
+    return tap_end(&t, result);
 }
 
 bool tap_looks_like(const char *text)
@@ -297,3 +410,14 @@ bool tap_looks_like(const char *text)
     }
     return plan && test;
 }
+
+static bool tap_is_line(const char *line)
+{
+    if (strncmp(line, "TAP version ", 12) == 0 || is_plan_line(line))
+        return true;
+    if (strncmp(line, "not ", 4) == 0)
+        line += 4;
+    return strncmp(line, "ok ", 3) == 0 && isdigit((unsigned char)line[3]);
+}
+
+const struct report_format REPORT_TAP = {.name = "TAP", .is_line = tap_is_line, .parse = tap_parse};

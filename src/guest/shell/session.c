@@ -5,10 +5,9 @@
 
 #include "guest.h"
 #include "shell/session.h"
-#include "shell/shell.h"
 #include "banned.h"
 
-static bool is_name(const char *name)
+static bool session_name_is_valid(const char *name)
 {
     static const char allowed[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
@@ -16,59 +15,40 @@ static bool is_name(const char *name)
     return n > 0 && n <= SESSION_NAME_MAX && strspn(name, allowed) == n && name[0] != '.';
 }
 
-static void forget(struct session *s)
-{
-    LIST_REMOVE(s, link);
-    s->guest->n_sessions--;
-    shell_discard_ready(s);
-    buf_free(&s->raw);
-    words_free(&s->seed);
-    free(s);
-}
-
-/* The last one in the list that no command points to was used the longest ago. One more for each
- * that is busy. */
-static void make_room(struct guest *g)
-{
-    struct session *s, *oldest = NULL;
-    LIST_FOREACH(s, &g->sessions, link)
-    if (s->calls == s->n_ready)
-        oldest = s;
-    if (g->n_sessions > SESSIONS_MAX && oldest && oldest != LIST_FIRST(&g->sessions))
-        forget(oldest);
-}
-
-static struct session *make(struct guest *g, const char *name)
-{
-    struct session *s = calloc(1, sizeof *s);
-    if (!s)
-        return NULL;
-    s->guest = g;
-    s->raw = BUF_INIT(STATE_MAX);
-    snprintf(s->name, sizeof s->name, "%s", name);
-    session_load(s);
-    g->n_sessions++;
-    return s;
-}
-
 struct session *session_get(struct guest *g, const char *name)
 {
     struct session *s;
-    if (!is_name(name))
+    if (!session_name_is_valid(name))
         return NULL;
     LIST_FOREACH(s, &g->sessions, link)
     if (strcmp(s->name, name) == 0) {
         LIST_REMOVE(s, link);
         break;
     }
-    if (!s && !(s = make(g, name)))
-        return NULL;
+    if (!s) {
+        s = calloc(1, sizeof *s);
+        if (!s)
+            return NULL;
+        s->guest = g;
+        s->raw = BUF_INIT(STATE_MAX);
+        snprintf(s->name, sizeof s->name, "%s", name);
+        session_load(s);
+        g->n_sessions++;
+    }
     LIST_INSERT_HEAD(&g->sessions, s, link);
-    make_room(g);
     return s;
 }
 
-static bool has(const struct words *list, const char *entry)
+void session_free(struct session *s)
+{
+    LIST_REMOVE(s, link);
+    s->guest->n_sessions--;
+    buf_free(&s->raw);
+    words_free(&s->seed);
+    free(s);
+}
+
+static bool words_have(const struct words *list, const char *entry)
 {
     for (size_t i = 0; i < list->count; i++)
         if (strcmp(list->list[i], entry) == 0)
@@ -76,7 +56,7 @@ static bool has(const struct words *list, const char *entry)
     return false;
 }
 
-static bool same(const struct words *a, const struct words *b)
+static bool words_same(const struct words *a, const struct words *b)
 {
     bool equal = a->count == b->count;
     for (size_t i = 0; equal && i < a->count; i++)
@@ -84,20 +64,21 @@ static bool same(const struct words *a, const struct words *b)
     return equal;
 }
 
-static void put_exports(struct buf *b, const struct words *env, const struct words *but, bool plain)
+static void session_put_exports(struct buf *b, const struct words *env, const struct words *but,
+                                bool plain)
 {
     for (size_t i = 0; i < env->count; i++)
-        if (state_is_variable(env->list[i]) && !(but && has(but, env->list[i])))
+        if (state_is_variable(env->list[i]) && !(but && words_have(but, env->list[i])))
             state_put_export(b, env->list[i], plain);
 }
 
 /* Commands for the variables that are new or different, behind those that there are. */
-static int add_changed(struct session *s, const struct words *env)
+static int session_add_changed(struct session *s, const struct words *env)
 {
     _cleanup_buf_ struct buf more = BUF_INIT(STATE_MAX);
     struct buf raw = BUF_INIT(STATE_MAX);
     struct state st;
-    put_exports(&more, env, &s->seed, s->plain);
+    session_put_exports(&more, env, &s->seed, s->plain);
     const char *text = buf_cstr(&more);
     if (!text || !state_parse(s->raw.data, s->raw.len, &st) ||
         state_put(&raw, st.cwd, st.cwd_len, st.exports, text, st.functions) < 0) {
@@ -113,27 +94,16 @@ static int add_changed(struct session *s, const struct words *env)
 int session_seed(struct session *s, struct words *env)
 {
     int r = 0;
-    if (same(&s->seed, env))
+    if (words_same(&s->seed, env))
         return 0;
     /* What was loaded came with the variables of then: those count until the host asks for others.
      */
     if (s->raw.len && s->seed.list)
-        r = add_changed(s, env);
+        r = session_add_changed(s, env);
     words_free(&s->seed);
     s->seed = *env;
     *env = (struct words){0};
     return r;
-}
-
-/* Without a state, nothing is known but the seed. */
-static int make_state(struct session *s)
-{
-    _cleanup_buf_ struct buf exports = BUF_INIT(STATE_MAX);
-    put_exports(&exports, &s->seed, NULL, s->plain);
-    const char *text = buf_cstr(&exports);
-    if (!text)
-        return -ENOBUFS;
-    return state_put(&s->raw, SESSION_FOLDER, strlen(SESSION_FOLDER), text, "", "");
 }
 
 int session_begin(struct session *s, bool fresh, struct state *ret)
@@ -142,7 +112,12 @@ int session_begin(struct session *s, bool fresh, struct state *ret)
         s->raw.len = 0;
         s->raw.failed = false;
         s->revision++;
-        int r = make_state(s);
+        _cleanup_buf_ struct buf exports = BUF_INIT(STATE_MAX);
+        session_put_exports(&exports, &s->seed, NULL, s->plain);
+        const char *text = buf_cstr(&exports);
+        if (!text)
+            return -ENOBUFS;
+        int r = state_put(&s->raw, SESSION_FOLDER, strlen(SESSION_FOLDER), text, "", "");
         if (r < 0)
             return r;
     }

@@ -33,7 +33,7 @@ struct session {
     uint64_t files;    /* its limit */
     bool plain;        /* there is no bash in this box */
     bool unwritten;    /* the box has an older one */
-    bool unloadable;   /* what was kept in the box could not be used: said once */
+    bool unloadable;   /* what was kept in the box could not be used: reported once */
     struct command *ready[SESSION_READY_MAX]; /* the oldest first */
     unsigned n_ready;
     int64_t ended;  /* the last call */
@@ -47,6 +47,9 @@ struct session {
  */
 struct session *session_get(struct guest *g, const char *name);
 
+/* Its ready shells must be gone. */
+void session_free(struct session *s);
+
 /* Takes the request's variables: all of them into a new session, later those that differ from
  * before. */
 int session_seed(struct session *s, struct words *env);
@@ -59,6 +62,6 @@ int session_begin(struct session *s, bool fresh, struct state *ret);
  * taken. */
 int session_save(struct session *s, const struct state *st, bool own_cwd);
 
-/* session_file.c: the state from the box, and into it. */
+/* session_file.c: the state from the box, and into it. Fuzz targets have others. */
 void session_load(struct session *s);
 void session_store(struct session *s);

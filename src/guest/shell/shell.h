@@ -6,16 +6,15 @@
  * exec, a syntax error, kill -9 $$) can harm the session. Starting bash takes longer than most
  * calls, so the next shell stands ready:
  *
- *     started, state restored, waits ── a call comes ──▶ is handed its script ──▶ runs it, writes
- * its state, ends ──▶ the result is sent, the next shell is started
+ *     started, state restored, waits ── a call comes ──▶ gets its script, runs it,
+ *     writes its state, ends ──▶ the result is sent, the next shell is started
  *
  * A shell and the guest share four things, which are descriptors 3 to 6 of the shell until it has
  * what it needs: a pipe, of which a line is the call; a letter with the session's state and later
  * the script; what the script reads as its input; and a report, into which the shell writes that it
- * has taken the script, and on its way out the session's state. Everything in the report is what
- * hostile code wants it to be. It is taken over only whole, and only if the process exited by
- * itself; all it can do is to become the state of the same session again, in a shell of the same
- * user.
+ * has taken the script, and on its way out the session's state. Hostile code can write anything
+ * into the report. It is used only if it is complete and the process exited by itself; all it can
+ * do is become the state of the same session again, in a shell of the same user.
  *
  * A shell that stands ready is a command in the guest's list with a tag of its own, of which nobody
  * but itself may be; one that does not take its script, because somebody killed, stopped or traced
@@ -32,6 +31,7 @@
 
 struct command;
 struct conn;
+struct error;
 struct guest;
 struct session;
 struct wire_frame;
@@ -87,3 +87,21 @@ void shell_discard_ready(struct session *s);
 
 /* A shell that stands ready has no children: whoever has its tag is a stray. */
 bool shell_is_idle(const struct command *c);
+
+struct shell_start {
+    struct session *session;
+    struct shell_call
+        *call;  /* taken, and handed over at once; NULL: it is to stand ready (only bash can) */
+    bool fresh; /* without the session's state */
+    bool background;
+};
+
+/* Starts a shell: a command, whose limits are the caller's to set, but for the number of files,
+ * which is the session's. NULL with the text set if there is none. */
+struct command *shell_start(struct guest *g, const struct shell_start *x, struct error *err);
+
+/* Takes it out of those that stand ready. */
+void shell_unready(struct command *c);
+
+/* Hands c->shell->call to a shell that stands ready. */
+int shell_hand_over(struct command *c);

@@ -22,10 +22,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "files.h"
 #include "io.h"
-#include "report.h"
-#include "tap.h"
+#include "report/report.h"
 #include "utf8.h"
 
 static const char *const OUTCOMES[] = {"?", "passed", "failed", "error", "skipped"};
@@ -58,12 +56,12 @@ static void parse(const void *data, size_t n, struct report *r, struct buf *out)
     struct report_source source = {.fd = fd};
     struct error err = {0};
     *r = (struct report){.emit = print_test, .data = out};
-    report_parse parser = report_parser(report_sniff(&source));
-    if (!parser) {
+    const struct report_format *format = report_format_of(report_sniff(&source));
+    if (!format) {
         buf_append_str(out, "not recognised\n");
         return;
     }
-    int result = parser(r, &source, &err);
+    int result = format->parse(r, &source, &err);
     if (result < 0)
         buf_printf(out, "! %d %s\n", result, err.text);
 }
@@ -144,7 +142,7 @@ static void tests_over_the_limit_are_counted(void **state)
     _cleanup_fd_ int fd = source_of(in.data, in.len);
     struct report_source source = {.fd = fd};
     struct report r = {.emit = count_only, .data = &told};
-    assert_int_equal(report_parse_tap(&r, &source, NULL), 0);
+    assert_int_equal(REPORT_TAP.parse(&r, &source, NULL), 0);
     assert_int_equal(told, REPORT_TESTS_MAX);
     assert_int_equal(r.left_out, 5);
     assert_int_equal(r.counts[WIRE_OUTCOME_PASSED], total);
@@ -154,21 +152,19 @@ static void a_report_over_its_size_is_refused(void **state)
 {
     _cleanup_fd_ int fd = memfd_create("report", MFD_CLOEXEC);
     struct error err = {0};
-    static const report_parse PARSERS[] = {
-        report_parse_junit, report_parse_json,    report_parse_go,      report_parse_meson,
-        report_parse_tap,   report_parse_libtest, report_parse_automake};
     assert_int_equal(ftruncate(fd, (off_t)REPORT_SIZE_MAX + 1), 0);
     /* Spaces, which every format lets pass. */
     char *at = mmap(NULL, REPORT_SIZE_MAX + 1, PROT_WRITE, MAP_SHARED, fd, 0);
     assert_true(at != MAP_FAILED);
     memset(at, ' ', REPORT_SIZE_MAX + 1);
     munmap(at, REPORT_SIZE_MAX + 1);
-    for (size_t i = 0; i < ARRAY_SIZE(PARSERS); i++) {
+    for (int i = WIRE_REPORT_JUNIT; i <= WIRE_REPORT_AUTOMAKE; i++) {
         size_t n = 0;
         struct report r = {.emit = count_only, .data = &n};
         struct report_source source = {.fd = fd};
         lseek(fd, 0, SEEK_SET);
-        assert_int_equal(PARSERS[i](&r, &source, &err), -EFBIG);
+        assert_int_equal(report_format_of((enum wire_report_format)i)->parse(&r, &source, &err),
+                         -EFBIG);
     }
 }
 
@@ -219,6 +215,21 @@ static void clips_of_any_length(void **state)
     }
 }
 
+struct seen_lines {
+    size_t count;
+    char text[3][16];
+    bool cut[3];
+};
+
+static int see_line(void *data, char *line, size_t n, bool cut)
+{
+    struct seen_lines *s = data;
+    assert_true(s->count < 3 && n < sizeof s->text[0] && strlen(line) == n);
+    memcpy(s->text[s->count], line, n + 1);
+    s->cut[s->count++] = cut;
+    return 0;
+}
+
 static void long_lines_are_cut(void **state)
 {
     _cleanup_buf_ struct buf in = BUF_INIT(8 << 20);
@@ -231,17 +242,13 @@ static void long_lines_are_cut(void **state)
         buf_append_str(&in, "\nlast");
         _cleanup_fd_ int fd = source_of(in.data, in.len);
         struct report_source source = {.fd = fd};
-        _cleanup_lines_ struct lines l = LINES_INIT(&source, 10);
-        char *line;
-        size_t n;
-        assert_int_equal(lines_next(&l, &line, &n), 1);
-        assert_string_equal(line, "first");
-        assert_int_equal(lines_next(&l, &line, &n), 1);
-        assert_int_equal(n, sizes[i] < 10 ? sizes[i] : 10);
-        assert_int_equal(l.cut, sizes[i] > 10);
-        assert_int_equal(lines_next(&l, &line, &n), 1);
-        assert_string_equal(line, "last");
-        assert_int_equal(lines_next(&l, &line, &n), 0);
+        struct seen_lines seen = {0};
+        assert_int_equal(report_each_line(&source, 10, see_line, &seen), 0);
+        assert_int_equal(seen.count, 3);
+        assert_string_equal(seen.text[0], "first");
+        assert_int_equal(strlen(seen.text[1]), sizes[i] < 10 ? sizes[i] : 10);
+        assert_int_equal(seen.cut[1], sizes[i] > 10);
+        assert_string_equal(seen.text[2], "last");
     }
 }
 
@@ -321,12 +328,12 @@ static void reports_that_are_nothing(void **state)
         struct report r = {.emit = count_only, .data = &n};
         struct report_source source = {.fd = fd};
         struct error err = {0};
-        report_parser((enum wire_report_format)format)(&r, &source, &err);
+        report_format_of((enum wire_report_format)format)->parse(&r, &source, &err);
         assert_int_equal(report_total(&r), 0);
     }
-    assert_null(report_parser((enum wire_report_format)8));
-    assert_null(report_parser((enum wire_report_format) - 1));
-    assert_null(report_parser(WIRE_REPORT_AUTO));
+    assert_null(report_format_of((enum wire_report_format)8));
+    assert_null(report_format_of((enum wire_report_format) - 1));
+    assert_null(report_format_of(WIRE_REPORT_AUTO));
 }
 
 int main(void)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "files.h"
+#include "report.h"
 #include "banned.h"
 
 #define DEPTH_MAX   32u
@@ -62,7 +62,7 @@ bool report_glob(const char *pattern, const char *path)
     return *pattern == 0 && *path == 0;
 }
 
-static int add(struct report_files *f, const char *path)
+static int report_files_add(struct report_files *f, const char *path)
 {
     if (!f->paths)
         f->paths = calloc(REPORT_FILES_MAX, sizeof *f->paths);
@@ -73,7 +73,7 @@ static int add(struct report_files *f, const char *path)
     return 0;
 }
 
-static bool is_passed_over(const char *name)
+static bool is_skipped(const char *name)
 {
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, ".git") == 0 ||
            strcmp(name, "node_modules") == 0;
@@ -81,8 +81,8 @@ static bool is_passed_over(const char *name)
 
 static int walk_folder(struct walk *w, const char *folder, unsigned depth);
 
-/* A folder is entered, a regular file added if it is meant; all else is passed over. */
-static int visit(struct walk *w, int dir, const char *folder, const char *name, unsigned depth)
+/* A folder is entered, a regular file added if it is meant; all else is skipped. */
+static int walk_entry(struct walk *w, int dir, const char *folder, const char *name, unsigned depth)
 {
     char path[PATH_MAX];
     struct stat st;
@@ -98,7 +98,7 @@ static int visit(struct walk *w, int dir, const char *folder, const char *name, 
     if (w->files->count == REPORT_FILES_MAX)
         return error_set(w->err, E2BIG, "%.400s: more than %u files match", w->call->path,
                          REPORT_FILES_MAX);
-    return add(w->files, path);
+    return report_files_add(w->files, path);
 }
 
 static int walk_folder(struct walk *w, const char *folder, unsigned depth)
@@ -115,20 +115,20 @@ static int walk_folder(struct walk *w, const char *folder, unsigned depth)
     const struct dirent *e;
     r = 0;
     while (r >= 0 && (e = readdir(dir))) {
-        if (is_passed_over(e->d_name))
+        if (is_skipped(e->d_name))
             continue;
         if (++w->visited > VISITED_MAX)
             r = error_set(w->err, E2BIG,
                           "%.400s: more than %u files lie there: name the folder of the reports",
                           w->call->path, VISITED_MAX);
         else
-            r = visit(w, dirfd(dir), folder, e->d_name, depth);
+            r = walk_entry(w, dirfd(dir), folder, e->d_name, depth);
     }
     closedir(dir);
     return r;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_paths(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
@@ -152,8 +152,8 @@ static int count_stars(const char *pattern)
     return n;
 }
 
-static int find_beneath(struct file_call *c, const char *pattern, const char *folder,
-                        struct report_files *f, struct error *err)
+static int report_files_walk(struct file_call *c, const char *pattern, const char *folder,
+                             struct report_files *f, struct error *err)
 {
     struct walk w = {.call = c, .files = f, .pattern = pattern, .err = err};
     if (pattern && (unsigned)count_stars(pattern) > STARS_MAX)
@@ -161,7 +161,7 @@ static int find_beneath(struct file_call *c, const char *pattern, const char *fo
     f->base = strlen(folder);
     int r = walk_folder(&w, folder, 0);
     if (r >= 0 && f->count)
-        qsort(f->paths, f->count, sizeof *f->paths, compare);
+        qsort(f->paths, f->count, sizeof *f->paths, compare_paths);
     return r;
 }
 
@@ -177,9 +177,9 @@ static int find_plain(struct file_call *c, struct report_files *f, struct error 
     if (r < 0)
         return file_error(c, -r, c->path, err);
     if (S_ISDIR(st.st_mode))
-        return find_beneath(c, NULL, c->path, f, err);
+        return report_files_walk(c, NULL, c->path, f, err);
     f->single = true;
-    return add(f, c->path);
+    return report_files_add(f, c->path);
 }
 
 int report_files_find(struct file_call *c, struct report_files *ret, struct error *err)
@@ -191,7 +191,7 @@ int report_files_find(struct file_call *c, struct report_files *ret, struct erro
         r = find_plain(c, &f, err);
     } else {
         _cleanup_free_ char *folder = n ? strndup(c->path, n > 1 ? n - 1 : n) : strdup(".");
-        r = folder ? find_beneath(c, c->path + n, folder, &f, err) : -ENOMEM;
+        r = folder ? report_files_walk(c, c->path + n, folder, &f, err) : -ENOMEM;
     }
     if (r < 0) {
         report_files_free(&f);

@@ -1,4 +1,5 @@
-/* Tests on their way out of a parser: cleaned, counted, and told of up to a limit. */
+/* Tests on their way out of a parser: cleaned, counted, and passed on up to a limit. */
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,6 +11,100 @@
 
 #define REPLACEMENT "\xef\xbf\xbd"
 #define LABEL_JOIN  " > "
+
+#define LINE_MAX_DIGITS 7
+
+/*
+ * Places in source files, as failures name them:
+ *
+ *     PATH:LINE             src/a.py:12: AssertionError, panicked at src/lib.rs:7:38
+ *     "PATH", line LINE     Python's tracebacks
+ *     PATH line LINE        Perl: at t/a.t line 5.
+ *
+ * where PATH has a dot and letters behind it, as source files do. Files of the runner itself are
+ * skipped.
+ */
+static const char *const FOREIGN[] = {"node_modules/", "site-packages/", "dist-packages/",
+                                      "/rustc/",       "/usr/lib/",      "/usr/share/"};
+
+static bool is_path_byte(char c)
+{
+    return isalnum((unsigned char)c) || strchr("._-/+@$%~[]\\", c) || (unsigned char)c >= 0x80;
+}
+
+/* An extension: the last dot is followed by one to five letters or digits, the first of them a
+ * letter. */
+static bool has_extension(const char *path, size_t n)
+{
+    size_t dot = n;
+    while (dot > 0 && path[dot - 1] != '.' && path[dot - 1] != '/')
+        dot--;
+    return dot > 1 && path[dot - 1] == '.' && n > dot && n - dot <= 5 &&
+           isalpha((unsigned char)path[dot]) && path[dot - 2] != '/';
+}
+
+static bool is_foreign(const char *path)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(FOREIGN); i++)
+        if (strstr(path, FOREIGN[i]))
+            return true;
+    return false;
+}
+
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static bool locate_number(const char *s, uint64_t *ret)
+{
+    uint64_t n = 0;
+    size_t digits = 0;
+    for (; isdigit((unsigned char)s[digits]); digits++) {
+        if (digits == LINE_MAX_DIGITS)
+            return false;
+        n = n * 10 + (uint64_t)(s[digits] - '0');
+    }
+    *ret = n;
+    return n > 0;
+}
+
+/* The number of the line, if what follows a path says one. */
+static bool locate_line(const char *s, uint64_t *ret)
+{
+    if (*s == ':')
+        return locate_number(s + 1, ret);
+    if (strncmp(s, "\", line ", 8) == 0)
+        return locate_number(s + 8, ret);
+    return strncmp(s, " line ", 6) == 0 && locate_number(s + 6, ret);
+}
+
+static bool locate_accept(const char *s, size_t n, const char *like, char path[REPORT_PATH_MAX + 1])
+{
+    if (n == 0 || n > REPORT_PATH_MAX || !has_extension(s, n))
+        return false;
+    memcpy(path, s, n);
+    path[n] = 0;
+    return like ? strcmp(last_part(path), last_part(like)) == 0 : !is_foreign(path);
+}
+
+bool report_locate(const char *text, const char *like, char path[REPORT_PATH_MAX + 1],
+                   uint64_t *ret_line)
+{
+    const char *begin = text;
+    while (*text) {
+        bool of_node = text - begin >= 5 && strncmp(text - 5, "node:", 5) == 0;
+        size_t n = 0;
+        while (is_path_byte(text[n]) && text[n])
+            n++;
+        if (n > 1 && !of_node && locate_line(text + n, ret_line) &&
+            locate_accept(text, n, like, path))
+            return true;
+        text += n ? n : 1;
+    }
+    return false;
+}
 
 /* How long the terminal sequence at s is (ESC [ … letter), or 0: runners colour even what they
  * write to files. */
@@ -26,7 +121,7 @@ static size_t colour_length(const char *s, size_t n)
 /* Appends valid UTF-8 without colours and carriage returns; on one line if asked. Stops before
  * `max` bytes.
  */
-static void clean(const char *s, size_t max, bool one_line, struct buf *out)
+static void clean_text(const char *s, size_t max, bool one_line, struct buf *out)
 {
     size_t n = strlen(s);
     for (size_t i = 0, step; i < n && out->len + 4 <= max; i += step) {
@@ -45,7 +140,7 @@ static void clean(const char *s, size_t max, bool one_line, struct buf *out)
     }
 }
 
-static void trim(struct buf *b)
+static void trim_end(struct buf *b)
 {
     while (b->len && strchr(" \n\t", b->data[b->len - 1]))
         b->len--;
@@ -61,9 +156,9 @@ static void clean_name(const char *label, const char *name, struct buf *out)
             clip_add_str(&whole, LABEL_JOIN);
     }
     clip_add_str(&whole, name);
-    clean(clip_text(&whole), REPORT_NAME_MAX, true, out);
+    clean_text(clip_text(&whole), REPORT_NAME_MAX, true, out);
     clip_free(&whole);
-    trim(out);
+    trim_end(out);
     if (out->len == 0)
         buf_append_str(out, "(no name)");
 }
@@ -74,14 +169,14 @@ static void clean_message(const char *message, struct buf *out)
     while (*message == '\n' || *message == '\r')
         message++;
     clip_add_str(&ends, message);
-    clean(clip_text(&ends), REPORT_TEXT_MAX * 3, false, out);
+    clean_text(clip_text(&ends), REPORT_TEXT_MAX * 3, false, out);
     clip_free(&ends);
-    trim(out);
+    trim_end(out);
 }
 
 /* Where it failed is in the text of most failures; a place in the test's own file is the best one.
  */
-static void find_place(struct report_test *t, char path[REPORT_PATH_MAX + 1])
+static void find_location(struct report_test *t, char path[REPORT_PATH_MAX + 1])
 {
     uint64_t line;
     bool known = t->file && *t->file;
@@ -102,7 +197,7 @@ uint64_t report_total(const struct report *r)
     return n;
 }
 
-static int64_t add_duration(int64_t a, int64_t b)
+static int64_t duration_sum(int64_t a, int64_t b)
 {
     int64_t sum;
     return b <= 0 || __builtin_add_overflow(a, b, &sum) ? a : sum;
@@ -115,20 +210,20 @@ int report_add(struct report *r, const struct report_test *t)
                              message = BUF_INIT(REPORT_TEXT_MAX * 3 + 16);
     char path[REPORT_PATH_MAX + 1];
     struct report_test out = *t;
-    bool told = report_total(r) < REPORT_TESTS_MAX;
+    bool passed_on = report_total(r) < REPORT_TESTS_MAX;
     r->counts[t->outcome]++;
-    r->duration_ns = add_duration(r->duration_ns, t->duration_ns);
-    if (!told) {
+    r->duration_ns = duration_sum(r->duration_ns, t->duration_ns);
+    if (!passed_on) {
         r->left_out++;
         return 0;
     }
     bool bad = t->outcome == WIRE_OUTCOME_FAILED || t->outcome == WIRE_OUTCOME_ERROR;
     if (bad && r->fallback && !(t->message && *t->message))
         out.message = r->fallback;
-    find_place(&out, path);
+    find_location(&out, path);
     clean_name(r->label, t->name ? t->name : "", &name);
     clean_message(out.message ? out.message : "", &message);
-    clean(out.file ? out.file : "", REPORT_PATH_MAX, true, &file);
+    clean_text(out.file ? out.file : "", REPORT_PATH_MAX, true, &file);
     out.name = buf_cstr(&name);
     out.message = buf_cstr(&message);
     out.file = buf_cstr(&file);

@@ -1,3 +1,4 @@
+/* Starting a shell: what it shares with the guest, its prelude and its process. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,9 +14,8 @@
 #include "error.h"
 #include "guest.h"
 #include "search_path.h"
-#include "shell/prelude.h"
 #include "shell/session.h"
-#include "shell/start.h"
+#include "shell/shell.h"
 #include "banned.h"
 
 #define PRELUDE_MAX   8192
@@ -24,8 +24,92 @@
 #define COLD_PATIENCE (10 * NS_PER_S)
 #define WORD_MAX      (128u << 10) /* the longest argument that the kernel passes to a program */
 
+/* A descriptor above which bash keeps its report while the script runs: out of reach of every
+ * command, and of the numbers that scripts choose. The low one is for shells that may have few. */
+#define PRELUDE_HIGH 59
+#define PRELUDE_LOW  7
+
+/*
+ * The prelude: the commands that restore a session, wait for a script, run it and save.
+ *
+ * The text is one line, so that the line numbers of a script's messages are the script's own. It
+ * keeps to what no function of the session can stand in front of (`builtin`, `command`, keywords),
+ * and forks nothing.
+ *
+ * The report (6) must be there at the end, but no command may see it. A compound command with
+ * `6>&59` does that: bash keeps a copy of 6 for the time after, close-on-exec, at the first free
+ * descriptor above 59, and puts it back before the EXIT trap runs. (`6>&-` alone would keep it at
+ * 10, where scripts have files of their own.) Inside, 6 and 59 are closed at once. Where `exit` is
+ * called in a function the trap runs before bash has put 6 back; then the copy is there to be
+ * written to.
+ */
+
+/* The state, on the way out. Whatever the script set must not be seen or felt here. */
+#define SAVE(to)                                                                                   \
+    "{ builtin pwd; builtin printf \"\\0\"; builtin export -p; builtin printf \"\\0\"; builtin "   \
+    "declare -f;"                                                                                  \
+    " builtin declare -Fx; builtin printf \"\\0end\\0\"; } >&" to
+#define QUIET "builtin set +euvx +o posix"
+
+/* For `bash --norc --noprofile -c TEXT bash`. */
+static int prelude_put_bash(struct buf *b, int anchor)
+{
+    int high = anchor < 9 ? 10 : anchor + 1; /* where the copy is */
+    buf_printf(b, "{ command exec 2>&1 6<&- %d<&-;", anchor);
+    /* The session as it was. PATH came along to find bash by. */
+    buf_append_str(b, " builtin mapfile -d '' -t -n 3 -u 4 __hutch;"
+                      " { builtin unset -v PATH SHLVL; builtin eval \"${__hutch[1]}\";"
+                      " builtin eval \"${__hutch[2]}\"; builtin declare -x PWD=\"${__hutch[0]}\"; }"
+                      " >/dev/null 2>&1; builtin unset -v BASH_EXECUTION_STRING;");
+    buf_printf(b,
+               " builtin trap '[[ $__hutch == done ]] || { " QUIET
+               "; " SAVE("%d") " || " SAVE("6") "; }"
+                                                " 2>/dev/null' EXIT;",
+               high);
+    /* Here it waits. */
+    buf_append_str(b,
+                   " IFS= builtin read -r -u 3 '__hutch[3]' || { __hutch=done; builtin exit 125; };"
+                   " builtin mapfile -d '' -t -n 3 -O 3 -u 4 __hutch; SECONDS=0;");
+    /* The folders: the session's, which may be gone, and the call's. */
+    buf_printf(b,
+               " if [[ . -ef ${__hutch[0]} ]] || builtin cd -- \"${__hutch[0]}\" 2>/dev/null;"
+               " then builtin printf 'taken\\0\\0' >&%d; else builtin cd /workspace 2>/dev/null || "
+               "builtin cd /;"
+               " builtin printf 'taken\\0gone\\0' >&%d; fi;"
+               " if [[ ${__hutch[3]} ]]; then __hutch=$OLDPWD;"
+               " if builtin cd -- \"${__hutch[3]}\" 2>&%d >/dev/null;"
+               " then builtin declare -x OLDPWD=\"$__hutch\"; else __hutch=done; builtin exit 126; "
+               "fi; fi;",
+               high, high, high);
+    /* The text is copied before the variable is given another value, so the script does not see
+     * itself. */
+    buf_append_str(
+        b, " if [[ ${__hutch[4]} ]]; then command exec <&5; fi; command exec 3<&- 4<&- 5<&-;"
+           " __hutch=(\"${__hutch[5]}\"); builtin eval \"$__hutch${_:$((__hutch=0)):0}\";");
+    buf_printf(b,
+               " } 6>&%d; { __hutch=$?; " QUIET
+               "; " SAVE("6") "; __hutch=(done $__hutch); } 2>/dev/null;"
+                              " builtin exit ${__hutch[1]}",
+               anchor);
+    return b->failed ? -ENOMEM : 0;
+}
+
+#define SAVE_SH                                                                                    \
+    "{ set +eux; { pwd; printf \"\\\\0\"; export -p; printf \"\\\\0\\\\0end\\\\0\"; } >&6; } "     \
+    "2>/dev/null"
+
+/* For `sh -c TEXT sh EXPORTS FOLDER CWD HAS_INPUT SCRIPT`, which is not started before its call. */
+static const char PRELUDE_SH[] =
+    "unset PATH; eval \"$1\" >/dev/null 2>&1; trap '[ \"$__hutch\" = done ] || " SAVE_SH "' 0;"
+    " if cd -- \"$2\" 2>/dev/null; then printf 'taken\\0\\0' >&6;"
+    " else cd /workspace 2>/dev/null || cd /; printf 'taken\\0gone\\0' >&6; fi;"
+    " if [ \"$3\" ] && ! cd -- \"$3\" 2>&6 >/dev/null; then __hutch=done; exit 126; fi;"
+    " if [ \"$4\" ]; then exec <&5; fi; exec 3<&- 4<&- 5<&-; __hutch=$5; shift 5;"
+    " { eval \"$__hutch\"; } 6>&-; { __hutch=$?; } 2>/dev/null; " SAVE_SH
+    "; eval \"__hutch=done; exit $__hutch\"";
+
 /* Everything that is needed until the process runs. */
-struct parts {
+struct shell_parts {
     int fds[3];
     int wake; /* the shell's end */
     struct buf prelude;
@@ -34,7 +118,7 @@ struct parts {
     char *argv[16];
 };
 
-static void parts_free(struct parts *p)
+static void shell_parts_free(struct shell_parts *p)
 {
     for (size_t i = 0; i < ARRAY_SIZE(p->fds); i++)
         cleanup_close(&p->fds[i]);
@@ -60,7 +144,7 @@ static int write_at(int fd, const void *data, size_t n, size_t at)
 }
 
 /* Offsets are shared with the shell, so the guest reads and writes at places that it names. */
-static int open_shared(struct shell *s, struct parts *p)
+static int shell_open_shared(struct shell *s, struct shell_parts *p)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0)
@@ -73,7 +157,7 @@ static int open_shared(struct shell *s, struct parts *p)
     return s->letter < 0 || s->input < 0 || s->report < 0 ? -errno : 0;
 }
 
-static int write_state(struct shell *s, const struct state *st)
+static int shell_write_state(struct shell *s, const struct state *st)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(2 * STATE_MAX);
     buf_append(&b, st->cwd, st->cwd_len);
@@ -90,7 +174,7 @@ static int write_state(struct shell *s, const struct state *st)
  * act before the script does. Left are PATH, to find the shell by, the folder as the session calls
  * it, and names that no shell has variables for.
  */
-static int make_env(struct parts *p, const struct session *s, const struct state *st)
+static int shell_make_env(struct shell_parts *p, const struct session *s, const struct state *st)
 {
     const char *path = "PATH=" SEARCH_PATH_DEFAULT;
     size_t n = 0;
@@ -116,7 +200,8 @@ static const char *next_word(const char **at)
 }
 
 /* The POSIX shell is given everything as arguments: it has nothing to read a letter with. */
-static int make_plain(struct parts *p, const struct command *c, const struct state *st)
+static int shell_make_sh_argv(struct shell_parts *p, const struct command *c,
+                              const struct state *st)
 {
     const char *at = (const char *)c->shell->call.letter.data;
     const char *cwd = next_word(&at), *input = next_word(&at), *script = next_word(&at);
@@ -132,7 +217,7 @@ static int make_plain(struct parts *p, const struct command *c, const struct sta
     return 0;
 }
 
-static int make_bash(struct parts *p, int anchor)
+static int shell_make_bash_argv(struct shell_parts *p, int anchor)
 {
     if (prelude_put_bash(&p->prelude, anchor) < 0 || !buf_cstr(&p->prelude))
         return -ENOMEM;
@@ -142,7 +227,7 @@ static int make_bash(struct parts *p, int anchor)
     return 0;
 }
 
-static int open_output(struct parts *p, struct command *c, struct error *err)
+static int shell_open_output(struct shell_parts *p, struct command *c, struct error *err)
 {
     int r;
     if (!c->background) {
@@ -158,7 +243,7 @@ static int open_output(struct parts *p, struct command *c, struct error *err)
 
 /* What bash says while it starts (that its folder is being removed, say) is nobody's output: its
  * stderr is ours, which is /dev/null, until the prelude makes it what stdout is. */
-static int run(struct parts *p, struct command *c, int anchor)
+static int shell_spawn(struct shell_parts *p, struct command *c, int anchor)
 {
     struct shell *s = c->shell;
     const int more[] = {p->wake, s->letter, s->input, s->report};
@@ -172,14 +257,6 @@ static int run(struct parts *p, struct command *c, int anchor)
                       .apart = s->wake >= 0 && !s->plain,
                       .anchor = anchor};
     return command_spawn(c, &x);
-}
-
-/* A process that is stopped or gone takes nothing; patience ends, and another one is started. */
-static void expect(struct shell *s)
-{
-    int64_t patience = s->warm ? WARM_PATIENCE : COLD_PATIENCE;
-    if (!s->fresh)
-        loop_timer_set(&s->session->guest->loop, &s->confirm, clock_now() + patience);
 }
 
 int shell_hand_over(struct command *c)
@@ -197,36 +274,39 @@ int shell_hand_over(struct command *c)
     close(TAKE_FD(s->wake));
     s->warm = s->idle;
     s->idle = false;
-    expect(s);
+    /* A process that is stopped or gone takes nothing; then another one is started. */
+    if (!s->fresh)
+        loop_timer_set(&s->session->guest->loop, &s->confirm,
+                       clock_now() + (s->warm ? WARM_PATIENCE : COLD_PATIENCE));
     return 0;
 }
 
-static int assemble(struct command *c, const struct shell_start *x, struct error *err)
+static int shell_assemble(struct command *c, const struct shell_start *x, struct error *err)
 {
-    _cleanup_(parts_free) struct parts p = {.fds = {-1, -1, -1},
-                                            .wake = -1,
-                                            .prelude = BUF_INIT(PRELUDE_MAX),
-                                            .env = BUF_INIT(2 * PATH_MAX)};
+    _cleanup_(shell_parts_free) struct shell_parts p = {.fds = {-1, -1, -1},
+                                                        .wake = -1,
+                                                        .prelude = BUF_INIT(PRELUDE_MAX),
+                                                        .env = BUF_INIT(2 * PATH_MAX)};
     struct shell *s = c->shell;
     struct state st;
     int anchor = c->limits.files && c->limits.files < FILES_FEW ? PRELUDE_LOW : PRELUDE_HIGH;
-    int r = open_output(&p, c, err);
+    int r = shell_open_output(&p, c, err);
     if (r < 0)
         return r;
     r = session_begin(x->session, x->fresh, &st);
     if (r >= 0)
-        r = open_shared(s, &p);
+        r = shell_open_shared(s, &p);
     if (r >= 0)
-        r = write_state(s, &st);
+        r = shell_write_state(s, &st);
     s->revision = x->session->revision;
     c->cwd = r >= 0 ? strndup(st.cwd, st.cwd_len) : NULL;
     c->name = strdup(s->plain ? "sh" : "bash");
     if (r >= 0 && (!c->cwd || !c->name))
         r = -ENOMEM;
     if (r >= 0)
-        r = make_env(&p, x->session, &st);
+        r = shell_make_env(&p, x->session, &st);
     if (r >= 0)
-        r = s->plain ? make_plain(&p, c, &st) : make_bash(&p, anchor);
+        r = s->plain ? shell_make_sh_argv(&p, c, &st) : shell_make_bash_argv(&p, anchor);
     if (r == -E2BIG)
         return error_set(err, E2BIG,
                          "the script or the session's variables are too long: this box has no bash,"
@@ -234,11 +314,11 @@ static int assemble(struct command *c, const struct shell_start *x, struct error
     if (r >= 0 && x->call)
         r = shell_hand_over(c);
     if (r >= 0)
-        r = run(&p, c, s->plain ? 0 : anchor);
+        r = shell_spawn(&p, c, s->plain ? 0 : anchor);
     return r < 0 ? error_errno(err, -r, "cannot start a shell") : 0;
 }
 
-static void confirm_fire(struct loop_timer *t)
+static void shell_confirm_fire(struct loop_timer *t)
 {
     struct shell *s = CONTAINER_OF(t, struct shell, confirm);
     if (shell_has_taken(s->command))
@@ -267,7 +347,7 @@ struct command *shell_start(struct guest *g, const struct shell_start *x, struct
         .plain = x->session->plain,
         .fresh = x->fresh,
         .call = {.letter = BUF_INIT(2 * WIRE_BODY_MAX), .data = BUF_INIT(WIRE_BODY_MAX)},
-        .confirm.fire = confirm_fire};
+        .confirm.fire = shell_confirm_fire};
     if (x->call) {
         c->shell->call = *x->call;
         *x->call = (struct shell_call){0};
@@ -275,7 +355,7 @@ struct command *shell_start(struct guest *g, const struct shell_start *x, struct
     x->session->calls++;
     c->background = x->background;
     c->limits.files = x->session->files;
-    if (assemble(c, x, err) < 0)
+    if (shell_assemble(c, x, err) < 0)
         c = command_free(c);
     return c;
 }
