@@ -151,8 +151,8 @@ static int make_edits(struct edit_job *j)
 
 /* 0 if the file of that name is still what was read; -EBUSY if not; -ETXTBSY if another process has
  * it open for writing: what it writes later would be lost. The kernel grants a read lease only if
- * nobody has. While *ret_fd is open, who opens the file for writing waits, and no further lease is
- * granted. */
+ * no process has. While *ret_fd is open, a process that opens the file for writing waits, and no
+ * further lease is granted. */
 static int check_unchanged(int dir, const char *name, struct span before, int *ret_fd)
 {
     struct stat st;

@@ -18,7 +18,7 @@
 #define EDIT_PLACES_MAX  20          /* places that are listed */
 #define EDIT_EXPLAIN_MAX (32u << 10) /* bytes of an explanation */
 
-/* A run of bytes that somebody else owns. */
+/* A run of bytes that the caller owns. */
 struct span {
     const uint8_t *data;
     size_t n;

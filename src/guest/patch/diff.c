@@ -6,7 +6,7 @@
 #include "banned.h"
 
 /* Doubles an array of n items that is full. */
-static void *grow(void *items, size_t n, size_t *room, size_t item)
+static void *grow_array(void *items, size_t n, size_t *room, size_t item)
 {
     if (n < *room)
         return items;
@@ -27,7 +27,7 @@ int diff_add_file(struct diff *d, struct error *err)
     if (d->n_files == DIFF_FILES_MAX)
         return error_set(err, E2BIG, "the diff is about more than %u files: apply it in parts",
                          DIFF_FILES_MAX);
-    struct diff_file *files = grow(d->files, d->n_files, &d->files_room, sizeof *files);
+    struct diff_file *files = grow_array(d->files, d->n_files, &d->files_room, sizeof *files);
     if (!files)
         return no_memory(err);
     d->files = files;
@@ -40,7 +40,7 @@ int diff_add_hunk(struct diff *d, struct error *err)
     if (d->n_hunks == DIFF_HUNKS_MAX)
         return error_set(err, E2BIG, "the diff has more than %u hunks: apply it in parts",
                          DIFF_HUNKS_MAX);
-    struct diff_hunk *hunks = grow(d->hunks, d->n_hunks, &d->hunks_room, sizeof *hunks);
+    struct diff_hunk *hunks = grow_array(d->hunks, d->n_hunks, &d->hunks_room, sizeof *hunks);
     if (!hunks)
         return no_memory(err);
     d->hunks = hunks;
@@ -54,7 +54,7 @@ int diff_add_line(struct diff *d, char kind, const char *text, size_t size, stru
     if (d->n_lines == DIFF_LINES_MAX)
         return error_set(err, E2BIG, "the diff has more than %u lines: apply it in parts",
                          DIFF_LINES_MAX);
-    struct diff_line *lines = grow(d->lines, d->n_lines, &d->lines_room, sizeof *lines);
+    struct diff_line *lines = grow_array(d->lines, d->n_lines, &d->lines_room, sizeof *lines);
     if (!lines)
         return no_memory(err);
     d->lines = lines;
@@ -88,14 +88,6 @@ void diff_free(struct diff *d)
         (b) = kept_;                                                                               \
     } while (0)
 
-static void swap_ids(struct diff_file *f)
-{
-    char kept[sizeof f->old_id];
-    memcpy(kept, f->old_id, sizeof kept);
-    memcpy(f->old_id, f->new_id, sizeof kept);
-    memcpy(f->new_id, kept, sizeof kept);
-}
-
 static int reverse_file(struct diff_file *f, struct error *err)
 {
     if (f->kind == DIFF_COPY)
@@ -111,7 +103,10 @@ static int reverse_file(struct diff_file *f, struct error *err)
     SWAP(f->from, f->to);
     SWAP(f->old_mode, f->new_mode);
     SWAP(f->forward, f->back);
-    swap_ids(f);
+    char id[sizeof f->old_id];
+    memcpy(id, f->old_id, sizeof id);
+    memcpy(f->old_id, f->new_id, sizeof id);
+    memcpy(f->new_id, id, sizeof id);
     return 0;
 }
 

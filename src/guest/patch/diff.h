@@ -1,9 +1,8 @@
 /*
  * A diff as data: a list of files, each with hunks or a binary patch.
  *
- * Everything that was written is kept as it was written (names with their prefixes, the line
- * numbers of the headers); what is made of it depends on the tree it meets and is decided elsewhere
- * (paths.h, plan.h). Only the counts of a hunk are those of its body, whatever its header says.
+ * Names keep their prefixes and hunks the line numbers of their headers; plan.h decides what they
+ * mean in a tree. Only the counts of a hunk are those of its body, whatever its header says.
  *
  * Lines and slices point into `text`, which belongs to the diff. A line holds its newline, unless
  * "\ No newline at end of file" stood behind it.
@@ -35,14 +34,13 @@ struct diff_line {
 
 struct diff_hunk {
     struct slice header; /* the @@ line, without its end */
-    struct slice
-        anchor; /* of a hunk without numbers: a line of the file that it stands behind, or empty */
+    struct slice anchor; /* without numbers: the line of the file that it is behind, or empty */
     uint32_t old_line, new_line; /* as the header has them, counted from 1 */
     uint32_t old_count, new_count;
     size_t first, count; /* in diff.lines */
-    bool numbered;       /* the header says where */
+    bool numbered;       /* the header has line numbers */
     bool recounted;      /* the header's counts were not those of the body */
-    bool at_end;         /* stands at the end of the file, by a word of its own */
+    bool at_end;         /* "*** End of File": it belongs to the end of the file */
 };
 
 enum diff_binary_form { DIFF_BINARY_NONE, DIFF_BINARY_LITERAL, DIFF_BINARY_DELTA };
@@ -58,16 +56,15 @@ enum diff_kind { DIFF_MODIFY, DIFF_ADD, DIFF_DELETE, DIFF_RENAME, DIFF_COPY };
 
 struct diff_file {
     enum diff_kind kind;
-    bool git;    /* a `diff --git` line stood above it */
-    bool plain;  /* its names have no prefix (the form that begins with *** Begin Patch) */
-    bool untold; /* "Binary files … differ": there is nothing to apply */
+    bool git;   /* a `diff --git` line stood above it */
+    bool codex; /* in the format that begins with *** Begin Patch: its names have no prefix */
+    bool only_differs; /* "Binary files … differ": there is nothing to apply */
     bool binary;
-    size_t line;            /* of its first line in the diff, from 1 */
-    struct slice git_names; /* behind `diff --git ` */
-    char *old_name,
-        *new_name;   /* of the --- and +++ lines; NULL if there is none or it is /dev/null */
-    char *from, *to; /* of a rename or copy */
-    mode_t old_mode, new_mode;   /* 0 if not said */
+    size_t line;                 /* of its first line in the diff, from 1 */
+    struct slice git_names;      /* behind `diff --git ` */
+    char *old_name, *new_name;   /* of the --- and +++ lines; NULL for none and for /dev/null */
+    char *from, *to;             /* of a rename or copy */
+    mode_t old_mode, new_mode;   /* 0 if not given */
     char old_id[65], new_id[65]; /* of the index line */
     struct diff_binary forward, back;
     size_t first_hunk, hunks; /* in diff.hunks */

@@ -256,7 +256,7 @@ static int parse_git_file(struct diff *d, struct cursor *c, struct error *err)
         return r < 0 ? r : parse_binary(c, &f->back, err);
     }
     if (is_binary_notice(s)) {
-        f->untold = true;
+        f->only_differs = true;
         cursor_next(c);
     }
     return 0;
@@ -350,7 +350,7 @@ static int parse_codex_file(struct diff *d, struct cursor *c, enum diff_kind kin
     if (r < 0)
         return r;
     struct diff_file *f = diff_last_file(d);
-    f->plain = true;
+    f->codex = true;
     f->kind = kind;
     f->line = c->line;
     r = parse_name(c, slice_trim(name), &f->old_name, err);

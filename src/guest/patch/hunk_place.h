@@ -32,7 +32,7 @@ struct text_line {
     bool taken;    /* strict: a hunk matched it, no other one may */
 };
 
-/* The lines of a text that somebody else owns. */
+/* The lines of a text that the caller owns. */
 struct text_lines {
     struct text_line *lines;
     size_t count;

@@ -8,11 +8,11 @@
 
 #define FUZZ_DEFAULT 2u
 #define STRIP_MAX    64u
-#define LINES_TOLD   40u  /* of what was expected, and of what was found */
-#define LINE_TOLD    500u /* bytes of one of them */
-#define HEADER_TOLD  200u
+#define LINES_SENT   40u  /* of what was expected, and of what was found */
+#define LINE_SENT    500u /* bytes of one of them */
+#define HEADER_SENT  200u
 
-static int receive(struct file_call *c, struct buf *b, struct error *err)
+static int receive_diff(struct file_call *c, struct buf *b, struct error *err)
 {
     int r = file_receive(c, b);
     if (r == -ENOBUFS)
@@ -24,12 +24,12 @@ static int receive(struct file_call *c, struct buf *b, struct error *err)
 static void put_lines(struct buf *out, uint16_t key, const struct text_line *lines, size_t from,
                       size_t n)
 {
-    for (size_t i = from; i < from + n && i < from + LINES_TOLD; i++) {
+    for (size_t i = from; i < from + n && i < from + LINES_SENT; i++) {
         const struct text_line *line = &lines[i];
         size_t size = line->size;
         while (size && strchr("\r\n", line->text[size - 1]) && line->text[size - 1])
             size--;
-        wire_put(out, key, line->text, size < LINE_TOLD ? size : LINE_TOLD);
+        wire_put(out, key, line->text, size < LINE_SENT ? size : LINE_SENT);
     }
 }
 
@@ -41,7 +41,7 @@ static void send_reject(void *data, const struct plan_reject *r)
     wire_put(&c->out, WIRE_K_PATH, r->path, strnlen(r->path, PATH_MAX));
     wire_put_str(&c->out, WIRE_K_TEXT, r->reason);
     if (r->hunk) {
-        size_t n = r->header.size < HEADER_TOLD ? r->header.size : HEADER_TOLD;
+        size_t n = r->header.size < HEADER_SENT ? r->header.size : HEADER_SENT;
         wire_put_u64(&c->out, WIRE_K_HUNK, r->hunk);
         wire_put(&c->out, WIRE_K_HEADER, r->header.at, n);
     }
@@ -88,8 +88,8 @@ static void put_result(struct file_call *c, int code, size_t count, const struct
     wire_end(&c->out, at);
 }
 
-static int apply(struct file_call *c, const struct buf *diff, const struct plan_options *o,
-                 bool check, struct error *err)
+static int apply_diff(struct file_call *c, const struct buf *diff, const struct plan_options *o,
+                      bool check, struct error *err)
 {
     _cleanup_plan_ struct plan p = {0};
     size_t rejects = 0;
@@ -126,10 +126,10 @@ int patch_serve(struct file_call *c, struct error *err)
         .ignore_space = wire_find_u64(q, WIRE_K_SPACE, 0),
     };
     bool check = wire_find_u64(q, WIRE_K_CHECK, 0);
-    int r = receive(c, &diff, err);
+    int r = receive_diff(c, &diff, err);
     if (r < 0)
         return error_wrap(err, "nothing was changed");
     if (strip != UINT64_MAX && strip > STRIP_MAX)
         return error_set(err, EINVAL, "at most %u components of a name can be stripped", STRIP_MAX);
-    return apply(c, &diff, &o, check, err);
+    return apply_diff(c, &diff, &o, check, err);
 }

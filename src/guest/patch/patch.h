@@ -1,9 +1,9 @@
 /*
  * PATCH: applies a diff to the files beneath the root, all or nothing.
  *
- * diff.h reads it, plan.h works out what comes of it, in memory; commit.h carries that out. Answers
- * are one ENTRY for each file that was changed, or one for each thing that stands in the way, and
- * then nothing has changed; docs/protocol.md has their fields.
+ * diff.h parses it, plan.h computes the result in memory, commit.c writes it. The answer is one
+ * ENTRY for each file that was changed, or one for each thing that is in the way, and then nothing
+ * has changed; docs/protocol.md has their fields.
  */
 #pragma once
 

@@ -217,7 +217,7 @@ static int apply_content(const struct part *p, struct content *ret, struct plan_
                          struct error *err)
 {
     const struct diff_file *f = p->f;
-    if (f->untold) {
+    if (f->only_differs) {
         /* To delete a binary file the name of its content is enough. */
         if (f->kind == DIFF_DELETE && strlen(f->old_id) == BLOB_NAME - 1 &&
             content_has_id(p->from, f->old_id)) {
@@ -377,7 +377,7 @@ static int part_prepare(struct part *p, struct error *err)
 
 static int part_delete(struct part *p, struct content left)
 {
-    if (left.size > 0 && !p->f->plain)
+    if (left.size > 0 && !p->f->codex)
         return plan_reject(p->pl, p->old->path,
                            p->f->hunks || p->f->binary
                                ? "the diff deletes it, but it has more lines than the diff removes"
@@ -430,7 +430,7 @@ static void part_outcome(const struct part *p, struct plan_outcome *o)
             worktree_note(tree, "%.400s: the line counts in the @@ line of hunk %zu were wrong",
                           o->path, i + 1);
     }
-    if (p->f->plain && p->kind == DIFF_DELETE)
+    if (p->f->codex && p->kind == DIFF_DELETE)
         worktree_note(tree, "%.400s: deleted without comparing its content", o->path);
 }
 

@@ -183,10 +183,10 @@ int plan_paths_find(const struct diff_file *f, const struct plan_options *o, str
     _cleanup_(plan_paths_free) struct plan_paths p = {0};
     _cleanup_(diff_names_free) struct diff_names n = {0};
     bool moved = f->from && f->to;
-    int r = f->plain || moved ? 0 : find_names(f, &n, err);
+    int r = f->codex || moved ? 0 : find_names(f, &n, err);
     if (r < 0)
         return r;
-    if (f->plain) {
+    if (f->codex) {
         r = make_path(f->old_name, o, &p.old, err);
         if (r >= 0 && f->to)
             r = make_path(f->to, o, &p.new, err);

@@ -186,18 +186,6 @@ static enum wire_outcome go_outcome(const char *action)
     return strcmp(action, "skip") == 0 ? WIRE_OUTCOME_SKIPPED : 0;
 }
 
-/* What a compiler said about a package comes under a name like "demo [demo.test]", before the
- * package's own end. */
-static void go_build_output(struct go *g, const json_t *event, const char *output)
-{
-    const char *path = json_get_string(event, "ImportPath");
-    char package[1024];
-    snprintf(package, sizeof package, "%.*s", path ? (int)strcspn(path, " ") : 0, path ? path : "");
-    struct go_test *t = go_find_or_add(g, package, "");
-    if (t)
-        clip_add_str(&t->output, output);
-}
-
 static int go_take_event(struct go *g, const json_t *event)
 {
     const char *action = json_get_string(event, "Action");
@@ -207,7 +195,14 @@ static int go_take_event(struct go *g, const json_t *event)
     if (!action)
         return 0;
     if (strcmp(action, "build-output") == 0) {
-        go_build_output(g, event, output ? output : "");
+        /* What a compiler prints about a package comes under a name like "demo [demo.test]", before
+         * the package's own end. */
+        char path[1024];
+        snprintf(path, sizeof path, "%s", json_get_string_or(event, "ImportPath", ""));
+        path[strcspn(path, " ")] = 0;
+        struct go_test *t = go_find_or_add(g, path, "");
+        if (t && output)
+            clip_add_str(&t->output, output);
         return 0;
     }
     if (!package)

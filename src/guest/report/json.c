@@ -30,67 +30,55 @@ static enum wire_outcome jest_outcome(const char *status)
     return WIRE_OUTCOME_ERROR;
 }
 
-static void jest_put_messages(struct clip *message, const json_t *messages)
-{
-    size_t i;
-    const json_t *each;
-    json_array_foreach(messages, i, each)
-    {
-        const char *s = json_string_value(each);
-        clip_add_str(message, i ? "\n" : "");
-        clip_add_str(message, s ? s : "");
-    }
-}
-
-/* suite > nested suite > test */
-static void jest_put_titles(struct clip *name, const json_t *assertion)
-{
-    size_t i;
-    const json_t *each;
-    json_array_foreach(json_object_get(assertion, "ancestorTitles"), i, each)
-    {
-        const char *s = json_string_value(each);
-        if (!s || !*s)
-            continue;
-        clip_add_str(name, s);
-        clip_add_str(name, " > ");
-    }
-    const char *title = json_get_string_or(assertion, "title", "");
-    clip_add_str(name, *title ? title : json_get_string_or(assertion, "fullName", ""));
-}
-
-static int jest_add_test(struct report *r, const json_t *a, const char *file)
+static int jest_add_test(struct report *r, const json_t *test, const char *file)
 {
     struct clip name = CLIP_INIT, message = CLIP_INIT;
-    json_int_t line = json_integer_value(json_object_get(json_object_get(a, "location"), "line"));
-    const char *status = json_get_string_or(a, "status", "");
-    jest_put_titles(&name, a);
-    jest_put_messages(&message, json_object_get(a, "failureMessages"));
-    if (jest_outcome(status) == WIRE_OUTCOME_ERROR && message.total == 0) {
+    const json_t *location = json_object_get(test, "location"), *each;
+    json_int_t line = json_get_integer(location, "line");
+    const char *status = json_get_string_or(test, "status", ""), *s;
+    const char *title = json_get_string_or(test, "title", "");
+    enum wire_outcome outcome = jest_outcome(status);
+    size_t i;
+    /* suite > nested suite > test */
+    json_array_foreach(json_object_get(test, "ancestorTitles"), i, each)
+    {
+        s = json_string_value(each);
+        if (!s || !*s)
+            continue;
+        clip_add_str(&name, s);
+        clip_add_str(&name, " > ");
+    }
+    clip_add_str(&name, *title ? title : json_get_string_or(test, "fullName", ""));
+    json_array_foreach(json_object_get(test, "failureMessages"), i, each)
+    {
+        s = json_string_value(each);
+        clip_add_str(&message, i ? "\n" : "");
+        clip_add_str(&message, s ? s : "");
+    }
+    if (outcome == WIRE_OUTCOME_ERROR && message.total == 0) {
         clip_add_str(&message, "reported as ");
         clip_add_str(&message, *status ? status : "nothing");
     }
     int result = report_add(
         r, &(struct report_test){.name = clip_text(&name),
-                                 .outcome = jest_outcome(status),
+                                 .outcome = outcome,
                                  .message = clip_text(&message),
                                  .file = file,
                                  .line = line > 0 ? (uint64_t)line : 0,
-                                 .duration_ns = milliseconds(json_object_get(a, "duration"))});
+                                 .duration_ns = milliseconds(json_object_get(test, "duration"))});
     clip_free(&name);
     clip_free(&message);
     return result;
 }
 
-/* A file that could not be run has a message and no assertions, or fails although none of them did.
- */
+/* A file that could not be run has a message and no tests, or fails although none of them did. */
 static int jest_add_file(struct report *r, const json_t *file)
 {
-    const json_t *assertions = json_object_get(file, "assertionResults"), *each;
+    const json_t *tests = json_object_get(file, "assertionResults"), *each;
     const char *name = json_get_string_or(file, "name", "");
     uint64_t before = r->counts[WIRE_OUTCOME_FAILED] + r->counts[WIRE_OUTCOME_ERROR];
     size_t i;
-    json_array_foreach(assertions, i, each)
+    json_array_foreach(tests, i, each)
     {
         int result = jest_add_test(r, each, name);
         if (result < 0)
@@ -119,18 +107,6 @@ static int jest_add(struct report *r, const json_t *files)
 }
 
 /* mocha: tests of one list; what else is known of them is in which other lists they are again. */
-static int mocha_add_test(struct report *r, const json_t *test, enum wire_outcome outcome)
-{
-    const json_t *err = json_object_get(test, "err");
-    const char *stack = json_get_string_or(err, "stack", "");
-    return report_add(
-        r, &(struct report_test){.name = json_get_string_or(test, "fullTitle", ""),
-                                 .outcome = outcome,
-                                 .message = *stack ? stack : json_get_string_or(err, "message", ""),
-                                 .file = json_get_string_or(test, "file", ""),
-                                 .duration_ns = milliseconds(json_object_get(test, "duration"))});
-}
-
 static int mocha_add(struct report *r, const json_t *document)
 {
     static const struct {
@@ -141,10 +117,18 @@ static int mocha_add(struct report *r, const json_t *document)
                  {"pending", WIRE_OUTCOME_SKIPPED}};
     for (size_t l = 0; l < ARRAY_SIZE(LISTS); l++) {
         size_t i;
-        const json_t *each;
-        json_array_foreach(json_object_get(document, LISTS[l].list), i, each)
+        const json_t *test;
+        json_array_foreach(json_object_get(document, LISTS[l].list), i, test)
         {
-            int result = mocha_add_test(r, each, LISTS[l].outcome);
+            const json_t *err = json_object_get(test, "err");
+            const char *stack = json_get_string_or(err, "stack", "");
+            int result = report_add(
+                r, &(struct report_test){
+                       .name = json_get_string_or(test, "fullTitle", ""),
+                       .outcome = LISTS[l].outcome,
+                       .message = *stack ? stack : json_get_string_or(err, "message", ""),
+                       .file = json_get_string_or(test, "file", ""),
+                       .duration_ns = milliseconds(json_object_get(test, "duration"))});
             if (result < 0)
                 return result;
         }

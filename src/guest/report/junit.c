@@ -180,14 +180,6 @@ static void junit_begin(void *data, const XML_Char *element, const XML_Char **at
     }
 }
 
-/* CTest counts a test that it could not run as failed, but writes <skipped>; those it was told to
- * skip say so. */
-static bool junit_could_not_run(const struct junit *j)
-{
-    return j->outcome == WIRE_OUTCOME_SKIPPED && j->status && strcmp(j->status, "notrun") == 0 &&
-           j->summary && strncmp(j->summary, "SKIP_", 5) != 0;
-}
-
 static bool is_one_of(const char *s, const char *a, const char *b, const char *c)
 {
     return s && (strcmp(s, a) == 0 || strcmp(s, b) == 0 || strcmp(s, c) == 0);
@@ -197,7 +189,10 @@ static enum wire_outcome junit_outcome(const struct junit *j)
 {
     if (j->todo)
         return WIRE_OUTCOME_SKIPPED;
-    if (junit_could_not_run(j))
+    /* CTest counts a test that it could not run as failed, but writes <skipped>; one that it was
+     * asked to skip says so. */
+    if (j->outcome == WIRE_OUTCOME_SKIPPED && j->status && strcmp(j->status, "notrun") == 0 &&
+        j->summary && strncmp(j->summary, "SKIP_", 5) != 0)
         return WIRE_OUTCOME_ERROR;
     if (j->outcome)
         return j->outcome;
@@ -233,8 +228,7 @@ static bool junit_put_node_id(const struct junit *j, struct clip *name)
     return true;
 }
 
-/* The class tells tests of one name apart; where there is none, or node's meaningless one, the
- * suites do. */
+/* The class makes a name unique; where there is none, or node's meaningless one, the suites do. */
 static void junit_name(const struct junit *j, struct clip *name)
 {
     if (!j->name || junit_put_node_id(j, name)) {

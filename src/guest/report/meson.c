@@ -23,14 +23,6 @@ static const struct {
     {"ERROR", WIRE_OUTCOME_ERROR},
 };
 
-static enum wire_outcome meson_outcome(const char *result)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(RESULTS); i++)
-        if (strcmp(result, RESULTS[i].result) == 0)
-            return RESULTS[i].outcome;
-    return WIRE_OUTCOME_ERROR;
-}
-
 static int meson_add_program(struct report *r, const json_t *o, enum wire_outcome outcome)
 {
     struct clip message = CLIP_INIT;
@@ -51,30 +43,26 @@ static int meson_add_program(struct report *r, const json_t *o, enum wire_outcom
     return result;
 }
 
-/* The tests inside a program that printed TAP; 0 if it did not. */
-static int meson_add_inner(struct report *r, const json_t *o)
-{
-    const char *label = r->label, *out = json_get_string_or(o, "stdout", "");
-    if (!tap_looks_like(out))
-        return 0;
-    r->label = json_get_string_or(o, "name", "");
-    int result = tap_parse_text(r, out);
-    r->label = label;
-    return result;
-}
-
 /* The program's own result only counts if its tests do not show it. */
 static int meson_take_record(struct report *r, const json_t *o)
 {
     const char *result = json_string_value(json_object_get(o, "result"));
     if (!result || !json_is_string(json_object_get(o, "name")))
         return 0;
-    enum wire_outcome outcome = meson_outcome(result);
+    enum wire_outcome outcome = WIRE_OUTCOME_ERROR;
+    for (size_t i = 0; i < ARRAY_SIZE(RESULTS); i++)
+        if (strcmp(result, RESULTS[i].result) == 0)
+            outcome = RESULTS[i].outcome;
     uint64_t total = report_total(r),
              bad = r->counts[WIRE_OUTCOME_FAILED] + r->counts[WIRE_OUTCOME_ERROR];
-    int n = meson_add_inner(r, o);
-    if (n < 0)
-        return n;
+    const char *label = r->label, *out = json_get_string_or(o, "stdout", "");
+    if (tap_looks_like(out)) {
+        r->label = json_get_string_or(o, "name", "");
+        int n = tap_parse_text(r, out);
+        r->label = label;
+        if (n < 0)
+            return n;
+    }
     bool inner = report_total(r) > total;
     bool shown = r->counts[WIRE_OUTCOME_FAILED] + r->counts[WIRE_OUTCOME_ERROR] > bad;
     bool good = outcome == WIRE_OUTCOME_PASSED || outcome == WIRE_OUTCOME_SKIPPED;

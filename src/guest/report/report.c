@@ -39,8 +39,8 @@ static int rewind_source(struct report_source *s)
     return lseek(s->fd, 0, SEEK_SET) < 0 ? -errno : 0;
 }
 
-/* Documents tell by their first bytes. Of what a runner prints, the first line that only one of the
- * formats has decides, since anything may be printed before. */
+/* A document is recognised by its first bytes. Of what a runner prints, the first line that only
+ * one of the formats has decides, since anything may be printed before. */
 enum wire_report_format report_sniff(struct report_source *s)
 {
     char head[HEAD_MAX + 1];
@@ -117,7 +117,7 @@ static void read_log(struct report_call *s, const char *trs)
     free(path);
 }
 
-/* Names that only tell tests of one file apart get the file's before them. */
+/* Names that are only unique in one file get its name before them. */
 static char *make_label(struct report_call *s, const struct report_files *f, const char *path)
 {
     const char *inner = path + f->base;

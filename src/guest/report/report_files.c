@@ -73,12 +73,6 @@ static int report_files_add(struct report_files *f, const char *path)
     return 0;
 }
 
-static bool is_skipped(const char *name)
-{
-    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, ".git") == 0 ||
-           strcmp(name, "node_modules") == 0;
-}
-
 static int walk_folder(struct walk *w, const char *folder, unsigned depth);
 
 /* A folder is entered, a regular file added if it is meant; all else is skipped. */
@@ -115,14 +109,16 @@ static int walk_folder(struct walk *w, const char *folder, unsigned depth)
     const struct dirent *e;
     r = 0;
     while (r >= 0 && (e = readdir(dir))) {
-        if (is_skipped(e->d_name))
+        const char *name = e->d_name;
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, ".git") == 0 ||
+            strcmp(name, "node_modules") == 0)
             continue;
         if (++w->visited > VISITED_MAX)
             r = error_set(w->err, E2BIG,
-                          "%.400s: more than %u files lie there: name the folder of the reports",
+                          "%.400s: more than %u files are there: name the folder of the reports",
                           w->call->path, VISITED_MAX);
         else
-            r = walk_entry(w, dirfd(dir), folder, e->d_name, depth);
+            r = walk_entry(w, dirfd(dir), folder, name, depth);
     }
     closedir(dir);
     return r;
@@ -133,30 +129,14 @@ static int compare_paths(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Where the parts without a pattern end: they are the folder, the rest is the pattern. */
-static size_t plain_length(const char *path)
-{
-    size_t special = strcspn(path, "*?["), n = special;
-    if (path[special] == 0)
-        return special;
-    while (n > 0 && path[n - 1] != '/')
-        n--;
-    return n;
-}
-
-static int count_stars(const char *pattern)
-{
-    int n = 0;
-    for (; *pattern; pattern = next_part(pattern))
-        n += part_length(pattern) == 2 && strncmp(pattern, "**", 2) == 0;
-    return n;
-}
-
 static int report_files_walk(struct file_call *c, const char *pattern, const char *folder,
                              struct report_files *f, struct error *err)
 {
     struct walk w = {.call = c, .files = f, .pattern = pattern, .err = err};
-    if (pattern && (unsigned)count_stars(pattern) > STARS_MAX)
+    unsigned stars = 0;
+    for (const char *at = pattern; at && *at; at = next_part(at))
+        stars += part_length(at) == 2 && strncmp(at, "**", 2) == 0;
+    if (stars > STARS_MAX)
         return error_set(err, EINVAL, "%.400s: a pattern may have %u times **", c->path, STARS_MAX);
     f->base = strlen(folder);
     int r = walk_folder(&w, folder, 0);
@@ -185,8 +165,11 @@ static int find_plain(struct file_call *c, struct report_files *f, struct error 
 int report_files_find(struct file_call *c, struct report_files *ret, struct error *err)
 {
     struct report_files f = {0};
-    size_t n = plain_length(c->path);
+    size_t n = strcspn(c->path, "*?[");
     int r;
+    /* The parts without a pattern are the folder, the rest is the pattern. */
+    while (c->path[n] && n > 0 && c->path[n - 1] != '/')
+        n--;
     if (c->path[n] == 0) {
         r = find_plain(c, &f, err);
     } else {

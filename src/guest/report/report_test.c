@@ -43,14 +43,6 @@ static bool has_extension(const char *path, size_t n)
            isalpha((unsigned char)path[dot]) && path[dot - 2] != '/';
 }
 
-static bool is_foreign(const char *path)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(FOREIGN); i++)
-        if (strstr(path, FOREIGN[i]))
-            return true;
-    return false;
-}
-
 static const char *last_part(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -86,7 +78,12 @@ static bool locate_accept(const char *s, size_t n, const char *like, char path[R
         return false;
     memcpy(path, s, n);
     path[n] = 0;
-    return like ? strcmp(last_part(path), last_part(like)) == 0 : !is_foreign(path);
+    if (like)
+        return strcmp(last_part(path), last_part(like)) == 0;
+    for (size_t i = 0; i < ARRAY_SIZE(FOREIGN); i++)
+        if (strstr(path, FOREIGN[i]))
+            return false;
+    return true;
 }
 
 bool report_locate(const char *text, const char *like, char path[REPORT_PATH_MAX + 1],
@@ -197,12 +194,6 @@ uint64_t report_total(const struct report *r)
     return n;
 }
 
-static int64_t duration_sum(int64_t a, int64_t b)
-{
-    int64_t sum;
-    return b <= 0 || __builtin_add_overflow(a, b, &sum) ? a : sum;
-}
-
 int report_add(struct report *r, const struct report_test *t)
 {
     _cleanup_buf_ struct buf name = BUF_INIT(REPORT_NAME_MAX + 16),
@@ -210,9 +201,11 @@ int report_add(struct report *r, const struct report_test *t)
                              message = BUF_INIT(REPORT_TEXT_MAX * 3 + 16);
     char path[REPORT_PATH_MAX + 1];
     struct report_test out = *t;
+    int64_t sum;
     bool passed_on = report_total(r) < REPORT_TESTS_MAX;
     r->counts[t->outcome]++;
-    r->duration_ns = duration_sum(r->duration_ns, t->duration_ns);
+    if (t->duration_ns > 0 && __builtin_add_overflow(r->duration_ns, t->duration_ns, &sum) == 0)
+        r->duration_ns = sum;
     if (!passed_on) {
         r->left_out++;
         return 0;

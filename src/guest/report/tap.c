@@ -15,7 +15,7 @@
  * A level is one list of tests with its plan. What follows a test line belongs to it, so a test is
  * added when the next line of that kind comes. Several documents may follow each other, as when
  * make runs several programs: a plan that is full, followed by a new number 1 or another plan, ends
- * one. All other lines are somebody's output.
+ * one. All other lines are output.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -206,33 +206,6 @@ static enum wire_outcome tap_apply_directive(struct tap_test *p, char *descripti
     return todo && ok ? WIRE_OUTCOME_PASSED : WIRE_OUTCOME_SKIPPED;
 }
 
-/* In a description \# and \\ stand for # and \. */
-static void tap_unescape(char *s)
-{
-    char *to = s;
-    for (; *s; s++) {
-        if (*s == '\\' && (s[1] == '#' || s[1] == '\\'))
-            s++;
-        *to++ = *s;
-    }
-    *to = 0;
-}
-
-static void trim_end(char *s)
-{
-    for (size_t n = strlen(s); n > 0 && isspace((unsigned char)s[n - 1]); n--)
-        s[n - 1] = 0;
-}
-
-/* The sum of a subtest only counts if its tests do not: when it failed and none of them did. */
-static bool tap_is_counted(struct tap_level *l, enum wire_outcome outcome)
-{
-    bool counted = l->children > 0 && (outcome != WIRE_OUTCOME_FAILED || l->child_bad);
-    l->children = 0;
-    l->child_bad = false;
-    return counted;
-}
-
 static int tap_take_test(struct tap *t, unsigned depth, char *line)
 {
     bool ok = line[0] == 'o';
@@ -254,11 +227,22 @@ static int tap_take_test(struct tap *t, unsigned depth, char *line)
         rest += 2;
     clip_reset(&t->test.message);
     enum wire_outcome outcome = tap_apply_directive(&t->test, rest, ok);
-    trim_end(rest);
-    tap_unescape(rest);
+    for (size_t n = strlen(rest); n > 0 && isspace((unsigned char)rest[n - 1]); n--)
+        rest[n - 1] = 0;
+    char *to = rest; /* \# and \\ stand for # and \ */
+    for (const char *from = rest; *from; from++) {
+        if (*from == '\\' && (from[1] == '#' || from[1] == '\\'))
+            from++;
+        *to++ = *from;
+    }
+    *to = 0;
     if (outcome == WIRE_OUTCOME_FAILED && depth > 0)
         t->levels[depth - 1].child_bad = true;
-    if (tap_is_counted(l, outcome))
+    /* The sum of a subtest only counts if its tests do not: when it failed and none of them did. */
+    bool counted = l->children > 0 && (outcome != WIRE_OUTCOME_FAILED || l->child_bad);
+    l->children = 0;
+    l->child_bad = false;
+    if (counted)
         return 0;
     char unnamed[32];
     snprintf(unnamed, sizeof unnamed, "%lu", l->ran);

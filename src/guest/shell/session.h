@@ -2,9 +2,8 @@
  * Sessions: the state of each, in memory and in the box.
  *
  * In the box it lies at /tmp/.hutch/shell/NAME, so that a fork of the box, or one that is put back
- * to a snapshot, goes on where it was; it is read when a session is first asked for. The file is
- * the agent's as much as ours: whatever it holds becomes a state only if it has the form of one,
- * and then runs as nobody else than the agent.
+ * to a snapshot, goes on where it was; it is read when a session is first used. The agent can
+ * write that file: it becomes a state only if it has the form of one, and then runs as the agent.
  */
 #pragma once
 

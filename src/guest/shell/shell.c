@@ -57,7 +57,7 @@ void shell_unready(struct command *c)
     s->n_ready = kept;
 }
 
-/* Nobody is to find this shell any more. */
+/* The session does not know this shell any more. */
 static void shell_leave_session(struct command *c)
 {
     struct session *s = c->shell->session;
@@ -78,10 +78,10 @@ void shell_free(struct command *c)
     c->shell = NULL;
     loop_timer_set(&c->guest->loop, &s->confirm, 0);
     cleanup_close(&s->wake);
-    cleanup_close(&s->letter);
+    cleanup_close(&s->payload);
     cleanup_close(&s->input);
     cleanup_close(&s->report);
-    buf_free(&s->call.letter);
+    buf_free(&s->call.payload);
     buf_free(&s->call.data);
     free(s->gone);
     free(s);
@@ -99,7 +99,7 @@ void shell_discard_ready(struct session *s)
 void shell_exited(struct command *c)
 {
     loop_timer_set(&c->guest->loop, &c->shell->confirm, 0);
-    if (c->shell->idle) /* somebody killed it: the next call starts another */
+    if (c->shell->idle) /* it was killed: the next call starts another */
         shell_leave_session(c);
     if (!c->background)
         return;
@@ -191,7 +191,7 @@ static void shell_describe_cwd(const struct command *c, const struct state_repor
     if (colon && end - colon > 2 && end - colon < (ptrdiff_t)sizeof why)
         snprintf(why, sizeof why, "%.*s", (int)(end - colon - 2), colon + 2);
     snprintf(text, size, "cannot enter the working directory %.300s: %s",
-             (const char *)c->shell->call.letter.data, why);
+             (const char *)c->shell->call.payload.data, why);
 }
 
 bool shell_refused(struct command *c, char *text, size_t size)
@@ -258,7 +258,7 @@ struct shell_request {
 static void shell_request_free(struct shell_request *q)
 {
     words_free(&q->env);
-    buf_free(&q->call.letter);
+    buf_free(&q->call.payload);
     buf_free(&q->call.data);
 }
 
@@ -299,7 +299,7 @@ static int shell_request_session(struct shell_request *q, struct guest *g,
                  : 0;
 }
 
-/* One piece of the letter. */
+/* One part of the payload. */
 static int put_field(struct buf *b, const struct wire_frame *f, uint16_t key)
 {
     struct wire_field field = {0};
@@ -314,22 +314,22 @@ static int shell_request_call(struct shell_call *call, const struct wire_frame *
 {
     struct wire_field script, field;
     bool input = wire_find(f, WIRE_K_DATA, &field);
-    call->letter = BUF_INIT(2 * WIRE_BODY_MAX);
+    call->payload = BUF_INIT(2 * WIRE_BODY_MAX);
     call->data = BUF_INIT(WIRE_BODY_MAX);
     if (!wire_find(f, WIRE_K_TEXT, &script))
         return error_set(err, EINVAL, "there is no script to run");
     if (input && buf_append(&call->data, field.data, field.size) < 0)
         return error_errno(err, ENOMEM, "cannot keep the script's input");
     call->own_cwd = wire_find(f, WIRE_K_CWD, &field) && field.size > 0;
-    if (put_field(&call->letter, f, WIRE_K_CWD) < 0)
+    if (put_field(&call->payload, f, WIRE_K_CWD) < 0)
         return error_set(err, EINVAL, "the working directory is not a path");
-    buf_append(&call->letter, input ? "1" : "", input ? 2 : 1);
-    if (put_field(&call->letter, f, WIRE_K_TEXT) < 0)
+    buf_append(&call->payload, input ? "1" : "", input ? 2 : 1);
+    if (put_field(&call->payload, f, WIRE_K_TEXT) < 0)
         return error_set(err, EINVAL, "the script holds a NUL byte, which no shell can read");
-    return call->letter.failed ? error_errno(err, ENOMEM, "cannot keep the script") : 0;
+    return call->payload.failed ? error_errno(err, ENOMEM, "cannot keep the script") : 0;
 }
 
-/* The shell that stands ready, if it fits. */
+/* The ready shell, if it fits. */
 static struct command *shell_take_ready(struct shell_request *q)
 {
     struct session *s = q->session;

@@ -4,21 +4,21 @@
  *
  * Each call is a process of its own that ends with it, so nothing that a script does (exit, set -e,
  * exec, a syntax error, kill -9 $$) can harm the session. Starting bash takes longer than most
- * calls, so the next shell stands ready:
+ * calls, so the next shell is started in advance:
  *
  *     started, state restored, waits ── a call comes ──▶ gets its script, runs it,
  *     writes its state, ends ──▶ the result is sent, the next shell is started
  *
  * A shell and the guest share four things, which are descriptors 3 to 6 of the shell until it has
- * what it needs: a pipe, of which a line is the call; a letter with the session's state and later
+ * what it needs: a pipe, of which a line is the call; a payload with the session's state and later
  * the script; what the script reads as its input; and a report, into which the shell writes that it
  * has taken the script, and on its way out the session's state. Hostile code can write anything
  * into the report. It is used only if it is complete and the process exited by itself; all it can
  * do is become the state of the same session again, in a shell of the same user.
  *
- * A shell that stands ready is a command in the guest's list with a tag of its own, of which nobody
- * but itself may be; one that does not take its script, because somebody killed, stopped or traced
- * it, is replaced by a fresh one.
+ * A ready shell is a command in the guest's list with a tag of its own, which no other process may
+ * have. If it does not take its script because it was killed, stopped or traced, a fresh one
+ * replaces it.
  */
 #pragma once
 
@@ -38,21 +38,21 @@ struct wire_frame;
 
 /* What a call hands to its shell. */
 struct shell_call {
-    struct buf letter; /* CWD, "1" if there is input, the script; a NUL behind each */
+    struct buf payload; /* CWD, "1" if there is input, the script; a NUL behind each */
     struct buf data;
     bool own_cwd; /* CWD was given: the session's folder stays what it was */
 };
 
-/* What a command is more, when it is a shell. */
+/* What a shell has besides being a command. */
 struct shell {
     struct session *session;
     struct command *command;
     int wake; /* -1 once it was called */
-    int letter, input, report;
-    size_t letter_size;
+    int payload, input, report;
+    size_t payload_size;
     bool plain; /* the POSIX shell, for want of bash */
-    bool idle;  /* stands ready */
-    bool warm;  /* stood ready before its call */
+    bool idle;  /* started, and waits for a call */
+    bool warm;  /* it was ready before its call */
     bool fresh; /* began without the session's state */
     bool replaced;
     uint64_t revision; /* of the state that it began with */
@@ -65,14 +65,14 @@ struct shell {
 int shell_request(struct conn *conn, const struct wire_frame *f);
 int shell_input_request(struct conn *conn, const struct wire_frame *f);
 
-/* Whether the script was taken: by the shell's own word. */
+/* Whether the shell reported that it took its script. */
 bool shell_has_taken(const struct command *c);
 
 /* What command.c calls. The process ended; */
 void shell_exited(struct command *c);
 /* its tree is gone, too: true if another shell took over the call, and c is freed; */
 bool shell_again(struct command *c);
-/* else takes over the state. The session if the next shell is to stand ready after the answer, or
+/* else takes over the state. The session if the next shell is to be started after the answer, or
  * NULL. */
 struct session *shell_settle(struct command *c);
 void shell_prepare(struct session *s);
@@ -82,16 +82,16 @@ bool shell_refused(struct command *c, char *text, size_t size);
 void shell_put_result(struct command *c, struct buf *b);
 void shell_free(struct command *c);
 
-/* The shells that stand ready are not wanted any more. */
+/* Ends the ready shells. */
 void shell_discard_ready(struct session *s);
 
-/* A shell that stands ready has no children: whoever has its tag is a stray. */
+/* A ready shell has no children: any other process with its tag is a stray. */
 bool shell_is_idle(const struct command *c);
 
 struct shell_start {
     struct session *session;
     struct shell_call
-        *call;  /* taken, and handed over at once; NULL: it is to stand ready (only bash can) */
+        *call;  /* taken, and handed over at once; NULL: it waits for one (only bash can) */
     bool fresh; /* without the session's state */
     bool background;
 };
@@ -100,8 +100,8 @@ struct shell_start {
  * which is the session's. NULL with the text set if there is none. */
 struct command *shell_start(struct guest *g, const struct shell_start *x, struct error *err);
 
-/* Takes it out of those that stand ready. */
+/* Takes it out of the ready shells. */
 void shell_unready(struct command *c);
 
-/* Hands c->shell->call to a shell that stands ready. */
+/* Hands c->shell->call to a ready shell. */
 int shell_hand_over(struct command *c);

@@ -151,10 +151,10 @@ static int shell_open_shared(struct shell *s, struct shell_parts *p)
         return -errno;
     p->wake = ends[0];
     s->wake = ends[1];
-    s->letter = memfd_create("letter", MFD_CLOEXEC);
+    s->payload = memfd_create("payload", MFD_CLOEXEC);
     s->input = memfd_create("input", MFD_CLOEXEC);
     s->report = memfd_create("report", MFD_CLOEXEC);
-    return s->letter < 0 || s->input < 0 || s->report < 0 ? -errno : 0;
+    return s->payload < 0 || s->input < 0 || s->report < 0 ? -errno : 0;
 }
 
 static int shell_write_state(struct shell *s, const struct state *st)
@@ -165,12 +165,12 @@ static int shell_write_state(struct shell *s, const struct state *st)
     buf_append(&b, st->exports, strlen(st->exports) + 1);
     if (buf_append(&b, st->functions, strlen(st->functions) + 1) < 0)
         return -ENOMEM;
-    s->letter_size = b.len;
-    return write_at(s->letter, b.data, b.len, 0);
+    s->payload_size = b.len;
+    return write_at(s->payload, b.data, b.len, 0);
 }
 
 /*
- * Variables go into the letter, not here: what bash obeys at its start (BASH_ENV, SHELLOPTS) would
+ * Variables go into the payload, not here: what bash obeys at its start (BASH_ENV, SHELLOPTS) would
  * act before the script does. Left are PATH, to find the shell by, the folder as the session calls
  * it, and names that no shell has variables for.
  */
@@ -199,11 +199,11 @@ static const char *next_word(const char **at)
     return word;
 }
 
-/* The POSIX shell is given everything as arguments: it has nothing to read a letter with. */
+/* The POSIX shell is given everything as arguments: it has nothing to read a payload with. */
 static int shell_make_sh_argv(struct shell_parts *p, const struct command *c,
                               const struct state *st)
 {
-    const char *at = (const char *)c->shell->call.letter.data;
+    const char *at = (const char *)c->shell->call.payload.data;
     const char *cwd = next_word(&at), *input = next_word(&at), *script = next_word(&at);
     char **v = p->argv;
     *v++ = NULL; /* spawn's free slot */
@@ -241,12 +241,12 @@ static int shell_open_output(struct shell_parts *p, struct command *c, struct er
     return r < 0 ? error_errno(err, -r, "cannot connect the shell's input") : 0;
 }
 
-/* What bash says while it starts (that its folder is being removed, say) is nobody's output: its
- * stderr is ours, which is /dev/null, until the prelude makes it what stdout is. */
+/* What bash prints while it starts (say, that its folder is being removed) is no output of the
+ * script: its stderr is ours, which is /dev/null, until the prelude makes it what stdout is. */
 static int shell_spawn(struct shell_parts *p, struct command *c, int anchor)
 {
     struct shell *s = c->shell;
-    const int more[] = {p->wake, s->letter, s->input, s->report};
+    const int more[] = {p->wake, s->payload, s->input, s->report};
     struct spawn x = {.argv = p->argv + 1,
                       .envp = p->envp,
                       .cwd = c->cwd,
@@ -262,8 +262,9 @@ static int shell_spawn(struct shell_parts *p, struct command *c, int anchor)
 int shell_hand_over(struct command *c)
 {
     struct shell *s = c->shell;
-    int r =
-        s->plain ? 0 : write_at(s->letter, s->call.letter.data, s->call.letter.len, s->letter_size);
+    int r = s->plain
+                ? 0
+                : write_at(s->payload, s->call.payload.data, s->call.payload.len, s->payload_size);
     if (r >= 0)
         r = write_at(s->input, s->call.data.data, s->call.data.len, 0);
     if (r < 0)
@@ -341,12 +342,12 @@ struct command *shell_start(struct guest *g, const struct shell_start *x, struct
         .session = x->session,
         .command = c,
         .wake = -1,
-        .letter = -1,
+        .payload = -1,
         .input = -1,
         .report = -1,
         .plain = x->session->plain,
         .fresh = x->fresh,
-        .call = {.letter = BUF_INIT(2 * WIRE_BODY_MAX), .data = BUF_INIT(WIRE_BODY_MAX)},
+        .call = {.payload = BUF_INIT(2 * WIRE_BODY_MAX), .data = BUF_INIT(WIRE_BODY_MAX)},
         .confirm.fire = shell_confirm_fire};
     if (x->call) {
         c->shell->call = *x->call;

@@ -4,8 +4,8 @@
  *     the folder and a newline, NUL, exported variables as commands, NUL, functions as commands,
  * NUL, "end", NUL
  *
- * which is how a shell writes it and how it is kept in the box. It is the word of hostile code;
- * here only its form matters.
+ * which is how a shell writes it and how it is kept in the box. Hostile code may have written it;
+ * only its form is checked here.
  */
 #pragma once
 

@@ -38,7 +38,7 @@ struct stage {
 };
 #define STAGE_INIT(c) ((struct stage){.call = (c), .folder = -1})
 
-static void paths_free(struct stage_paths *p)
+static void stage_paths_free(struct stage_paths *p)
 {
     for (size_t i = 0; i < p->count; i++)
         free(p->items[i]);
@@ -47,8 +47,8 @@ static void paths_free(struct stage_paths *p)
 
 static void stage_free(struct stage *s)
 {
-    paths_free(&s->files);
-    paths_free(&s->own);
+    stage_paths_free(&s->files);
+    stage_paths_free(&s->own);
     cleanup_close(&s->folder);
     free(s->folder_path);
 }
@@ -75,7 +75,7 @@ static int stage_paths_add(struct stage_paths *p, const void *path, size_t n, si
 
 /* The first file whose path is not before this one, which may be continued by one more character.
  */
-static size_t lower_bound(const struct stage_paths *p, const char *path, char behind)
+static size_t stage_lower_bound(const struct stage_paths *p, const char *path, char behind)
 {
     size_t low = 0, high = p->count, n = strlen(path);
     while (low < high) {
@@ -94,7 +94,7 @@ static size_t lower_bound(const struct stage_paths *p, const char *path, char be
 /* Is a file of that path among those that were sent? */
 static bool stage_has(const struct stage *s, const char *path)
 {
-    size_t at = lower_bound(&s->files, path, 0);
+    size_t at = stage_lower_bound(&s->files, path, 0);
     return at < s->files.count && strcmp(s->files.items[at], path) == 0;
 }
 
@@ -107,7 +107,7 @@ static bool is_beneath(const char *path, const char *above)
 /* Is there one beneath it? */
 static bool stage_has_beneath(const struct stage *s, const char *path)
 {
-    size_t at = lower_bound(&s->files, path, '/');
+    size_t at = stage_lower_bound(&s->files, path, '/');
     return at < s->files.count && is_beneath(s->files.items[at], path);
 }
 
@@ -145,7 +145,7 @@ static int stage_open_folder(int dir, const char *name, int *ret_fd)
     if (fd < 0 || fstat(fd, &st) < 0)
         return errno == ELOOP ? -ENOTDIR : -errno;
     /* By its name, since a folder that may not be read has no other handle. It was no link a moment
-     * ago, and nobody is there to make it one. */
+     * ago, and no process is there to make it one. */
     if ((st.st_mode & 0700) != 0700 && fchmodat(dir, name, 0755, 0) < 0)
         return -errno;
     *ret_fd = TAKE_FD(fd);

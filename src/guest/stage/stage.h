@@ -7,7 +7,7 @@
  * is ever opened, a folder that forbids its owner to enter it is opened up first, and what stands
  * where a folder must be is removed.
  *
- * Nobody else may write there meanwhile: the host stages boxes in which nothing runs.
+ * No other process may write there meanwhile: the host stages boxes in which nothing runs.
  */
 #pragma once
 

@@ -117,7 +117,7 @@ static void headers(void **state)
     assert_int_equal(d.files[2].kind, DIFF_DELETE);
     assert_int_equal(d.files[2].old_mode, 0120000);
     assert_int_equal(d.lines[d.hunks[1].first].size, 1);
-    assert_true(d.files[3].untold);
+    assert_true(d.files[3].only_differs);
 }
 
 /* A hunk of one file, with its counts. */
