@@ -1,23 +1,90 @@
 /*
- * `hutch ask PROMPT`: one goal, carried out without anybody to ask.
+ * `hutch ask PROMPT`: one task without interaction.
  *
- * Ctrl-C ends the turn, and what runs in the box with it; the conversation is saved and can be gone
- * on with. The box stays if it has changes that were not applied.
+ * Ctrl-C ends the turn and what runs in the box; the session is saved and can be resumed. The box
+ * stays if it has changes that were not applied.
  */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "agent_setup.h"
-#include "ask_attempts.h"
 #include "ask_show.h"
 #include "commands.h"
 #include "interrupt.h"
 #include "io.h"
+#include "output.h"
 #include "run_options.h"
-#include "say.h"
-#include "show_apply.h"
+#include "show_changes.h"
 #include "banned.h"
+
+static void attempt_test_text(const struct attempt *t, char *text, size_t size)
+{
+    if (!t->tested)
+        snprintf(text, size, "not tested");
+    else if (t->passed || t->failed)
+        snprintf(text, size, "%" PRIu64 " passed, %" PRIu64 " failed", t->passed, t->failed);
+    else
+        snprintf(text, size, "exit status %d", t->test_status);
+}
+
+static void attempts_show(const struct attempt *all, unsigned n, int best)
+{
+    char tests[64], cost[32], why[512];
+    dprintf(STDERR_FILENO, "  %-8s %-24s %-18s %-9s %s\n", "attempt", "tests", "changes", "cost",
+            "session");
+    for (unsigned i = 0; i < n; i++) {
+        const struct attempt *t = &all[i];
+        char changes[64];
+        attempt_test_text(t, tests, sizeof tests);
+        snprintf(changes, sizeof changes, "%zu file%s +%" PRIu64 " -%" PRIu64, t->files,
+                 t->files == 1 ? "" : "s", t->added, t->deleted);
+        snprintf(cost, sizeof cost, t->money.known ? "$%.4f" : "-", t->money.cost);
+        dprintf(STDERR_FILENO, "%s %-8u %-24s %-18s %-9s %s%s%s\n", (int)i == best ? "*" : " ",
+                i + 1, tests, changes, cost, t->session, t->why[0] ? "  " : "",
+                say_clean(t->why, why, sizeof why));
+    }
+}
+
+static json_t *attempt_json(const struct attempt *t, bool best)
+{
+    return json_pack("{s:s, s:b, s:b, s:b, s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:s*}", "session",
+                     t->session, "best", best, "ended_well", t->ended_well, "tested", t->tested,
+                     "test_status", t->test_status, "passed", (json_int_t)t->passed, "failed",
+                     (json_int_t)t->failed, "files", (json_int_t)t->files, "added",
+                     (json_int_t)t->added, "deleted", (json_int_t)t->deleted, "cost",
+                     t->money.known ? json_real(t->money.cost) : json_null(), "why",
+                     t->why[0] ? t->why : NULL);
+}
+
+/* Runs the attempts, shows how each did, and leaves the changes of the best in `show`. */
+static int ask_attempts(struct agent *a, const char *words, const struct run_options *o,
+                        struct ask_show *show, struct error *err)
+{
+    struct attempt all[AGENT_ATTEMPTS_MAX];
+    unsigned n = (unsigned)o->attempts;
+    int best = -1;
+    const struct attempts_sink sink = {.event = ask_show_attempt, .data = show};
+    int r = agent_attempts(a, words, &(struct attempts_options){.n = n, .test = o->test}, &sink,
+                           all, &best, err);
+    if (r < 0)
+        return r;
+    show->attempts = json_array();
+    for (unsigned i = 0; i < n; i++)
+        json_array_append_new(show->attempts, attempt_json(&all[i], (int)i == best));
+    if (!show->json)
+        attempts_show(all, n, best);
+    show->done = true;
+    if (best < 0 || !all[best].ended_well)
+        snprintf(show->why, sizeof show->why, "%s",
+                 best < 0 ? "no attempt could be tested" : all[best].why);
+    else if (all[best].test_status != 0 || all[best].failed)
+        snprintf(show->why, sizeof show->why,
+                 "the test passed in no attempt; the best one is kept");
+    return 0;
+}
 
 #define PROMPT_MAX   (16u << 20)
 #define EXIT_GAVE_UP 1
@@ -31,7 +98,7 @@ struct ask {
 };
 
 /* The words of the command line; `-` stands for what is on stdin, and so does nothing at all. */
-static int read_prompt(int n, char **words, struct buf *prompt, struct error *err)
+static int ask_read_prompt(int n, char **words, struct buf *prompt, struct error *err)
 {
     bool from_stdin = n == 0 || strcmp(words[n - 1], "-") == 0;
     if (n == 0 && isatty(STDIN_FILENO))
@@ -50,12 +117,12 @@ static int read_prompt(int n, char **words, struct buf *prompt, struct error *er
     return 0;
 }
 
-static void interrupt_agent(void *data)
+static void ask_interrupt_agent(void *data)
 {
     agent_interrupt(data);
 }
 
-static int open_agent(struct ask *a, struct error *err)
+static int ask_open_agent(struct ask *a, struct error *err)
 {
     const struct run_options *o = a->options;
     struct agent_options how = agent_setup_options(o, a->settings);
@@ -66,12 +133,12 @@ static int open_agent(struct ask *a, struct error *err)
         r = interrupt_watch(err);
     if (r < 0)
         return r;
-    interrupt_call(interrupt_agent, a->agent);
+    interrupt_call(ask_interrupt_agent, a->agent);
     ask_show_session(&a->show, a->agent, o->resume != NULL);
     return 0;
 }
 
-static int apply(struct ask *a, struct error *err)
+static int ask_apply(struct ask *a, struct error *err)
 {
     struct apply_tally tally = {0};
     struct tool_apply_options how = apply_tally_options(&tally);
@@ -84,7 +151,7 @@ static int apply(struct ask *a, struct error *err)
     return 0;
 }
 
-static int status_of(const struct ask *a)
+static int ask_status_of(const struct ask *a)
 {
     if (interrupt_signal())
         return 128 + interrupt_signal();
@@ -104,24 +171,24 @@ static int ask_find_pending(struct ask *a, struct error *err)
 }
 
 /* After the turn: what is pending, and whether it goes to the folder. */
-static int finish(struct ask *a, struct error *err)
+static int ask_finish(struct ask *a, struct error *err)
 {
-    a->end.status = status_of(a);
+    a->end.status = ask_status_of(a);
     int r = ask_find_pending(a, err);
     if (r == 0 && !a->show.json)
         ask_show_changes(&a->show);
     if (r == 0 && a->options->apply && a->end.status == 0 && agent_changes_any(&a->show.changes))
-        r = apply(a, err);
+        r = ask_apply(a, err);
     if (r == 0 && a->end.conflicts > 0)
         a->end.status = EXIT_GAVE_UP;
     return r;
 }
 
-static int work(struct ask *a, const char *words, struct error *err)
+static int ask_work(struct ask *a, const char *words, struct error *err)
 {
     int r = agent_setup(a->options, &a->settings, err);
     if (r == 0)
-        r = open_agent(a, err);
+        r = ask_open_agent(a, err);
     if (r < 0)
         return r;
     if (a->options->attempts > 1)
@@ -131,13 +198,13 @@ static int work(struct ask *a, const char *words, struct error *err)
     if (r < 0)
         ask_find_pending(a,
                          NULL); /* the turn failed, but the person still learns what is pending */
-    return r < 0 ? r : finish(a, err);
+    return r < 0 ? r : ask_finish(a, err);
 }
 
-static int run(struct ask *a, const char *words)
+static int ask_run(struct ask *a, const char *words)
 {
     struct error err = {0};
-    int r = work(a, words, &err);
+    int r = ask_work(a, words, &err);
     if (r < 0) {
         ask_show_error(&a->show, &err);
         a->end.status = interrupt_signal() ? 128 + interrupt_signal() : EXIT_HUTCH;
@@ -161,9 +228,9 @@ int command_ask(const struct command *self, int argc, char **argv)
     run_options_init_agent(&o);
     if (!command_words(self, argc, argv, &o, 0, -1, &n, &status))
         return status;
-    if (agent_setup_check(&o, &err) < 0 || read_prompt(n, argv, &prompt, &err) < 0)
+    if (agent_setup_check(&o, &err) < 0 || ask_read_prompt(n, argv, &prompt, &err) < 0)
         return say_usage(&err);
     struct ask a = {.options = &o};
     ask_show_init(&a.show, o.json);
-    return run(&a, buf_cstr(&prompt));
+    return ask_run(&a, buf_cstr(&prompt));
 }

@@ -1,3 +1,4 @@
+/* What `hutch ask` prints: JSON events (docs/agent.md describes them), or text for people. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,9 +7,99 @@
 #include "ask_show.h"
 #include "io.h"
 #include "output.h"
-#include "say.h"
 #include "summary.h"
 #include "banned.h"
+
+void ask_json_print(json_t *event, unsigned attempt)
+{
+    if (!event) /* one that --json does not show */
+        return;
+    if (attempt != ATTEMPT_NONE)
+        json_object_set_new(event, "attempt", json_integer((json_int_t)attempt + 1));
+    output_json(event, JSON_COMPACT);
+}
+
+static json_t *ask_json_usage(const struct model_usage *u, const struct agent_money *money)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o}", "input", (json_int_t)u->input, "output",
+                     (json_int_t)u->output, "cache_read", (json_int_t)u->cache_read, "cache_write",
+                     (json_int_t)u->cache_write, "thinking", (json_int_t)u->thinking, "cost",
+                     money->known ? json_real(money->cost) : json_null());
+}
+
+static json_t *ask_json_usage_event(const struct agent_event *e)
+{
+    json_t *event = ask_json_usage(&e->usage, &e->money);
+    json_object_set_new(event, "type", json_string("usage"));
+    json_object_set_new(event, "session", ask_json_usage(&e->session_usage, &e->session_money));
+    json_object_set_new(event, "context", json_integer((json_int_t)e->context));
+    json_object_set_new(event, "window", json_integer((json_int_t)e->window));
+    return event;
+}
+
+static json_t *ask_json_result_event(const struct agent_event *e)
+{
+    const struct tool_result *r = e->result;
+    json_t *data = r->data ? json_deep_copy(r->data) : NULL;
+    return json_pack("{s:s, s:s, s:s, s:b, s:f, s:o, s:o*}", "type", "tool_result", "id", e->id,
+                     "name", e->name, "failed", r->failed, "seconds", e->seconds, "text",
+                     json_stringn(r->text.len ? (const char *)r->text.data : "", r->text.len),
+                     "data", data);
+}
+
+/* Where a second attempt at an answer differs from what was told: what counts still. */
+static json_t *ask_json_back_event(const struct agent_event *e)
+{
+    return json_pack("{s:s, s:s, s:I, s:I}", "type", "text", "text", "", "keep",
+                     (json_int_t)e->keep, "keep_thinking", (json_int_t)e->keep_thinking);
+}
+
+json_t *ask_json_changes(const struct agent_changes *c)
+{
+    json_t *files = json_array();
+    for (size_t i = 0; i < c->count; i++) {
+        const struct agent_change *one = &c->items[i];
+        json_array_append_new(files,
+                              json_pack("{s:o, s:s, s:I, s:I, s:b}", "path",
+                                        text_json(one->path, strlen(one->path)), "kind", one->kind,
+                                        "added", (json_int_t)one->added, "deleted",
+                                        (json_int_t)one->deleted, "binary", one->binary));
+    }
+    return json_pack("{s:s, s:o, s:I, s:I, s:b}", "type", "changes", "changes", files, "added",
+                     (json_int_t)c->added, "deleted", (json_int_t)c->deleted, "commits",
+                     c->commits);
+}
+
+json_t *ask_json_event(const struct agent_event *e)
+{
+    switch (e->kind) {
+    case AGENT_TEXT:
+        return json_pack("{s:s, s:s%}", "type", "text", "text", e->text, e->n);
+    case AGENT_THINKING:
+        return json_pack("{s:s, s:s%}", "type", "thinking", "text", e->text, e->n);
+    case AGENT_BACK:
+        return ask_json_back_event(e);
+    case AGENT_CALL:
+        return json_pack("{s:s, s:s, s:s, s:O}", "type", "tool_call", "id", e->id, "name", e->name,
+                         "input", e->input);
+    case AGENT_RESULT:
+        return ask_json_result_event(e);
+    case AGENT_WAIT:
+        return json_pack("{s:s, s:s%, s:b, s:i, s:i}", "type", "error", "text", e->text, e->n,
+                         "retrying", 1, "wait_ms", e->wait_ms, "attempts", e->attempt);
+    case AGENT_USAGE:
+        return ask_json_usage_event(e);
+    case AGENT_CHANGES:
+        return ask_json_changes(e->changes);
+    case AGENT_SAID:
+    case AGENT_WRITING:
+    case AGENT_PROGRESS:
+    case AGENT_NOTE:
+    case AGENT_DONE:
+        break;
+    }
+    return NULL;
+}
 
 #define PIECE_MAX      (4u << 20)
 #define ABOUT_MAX      60
@@ -26,7 +117,7 @@ void ask_show_free(struct ask_show *s)
     json_decref(s->attempts);
 }
 
-static void put_words(struct ask_show *s, const char *text, size_t n)
+static void ask_show_put_words(struct ask_show *s, const char *text, size_t n)
 {
     _cleanup_buf_ struct buf out = BUF_INIT(PIECE_MAX);
     if (n == 0)
@@ -38,17 +129,17 @@ static void put_words(struct ask_show *s, const char *text, size_t n)
         output_write(text, n);
 }
 
-static void end_line(struct ask_show *s)
+static void ask_show_end_line(struct ask_show *s)
 {
     if (s->middle)
-        put_words(s, "\n", 1);
+        ask_show_put_words(s, "\n", 1);
 }
 
-static void show_result(struct ask_show *s, unsigned attempt, const struct agent_event *e)
+static void ask_show_result(struct ask_show *s, unsigned attempt, const struct agent_event *e)
 {
     _cleanup_buf_ struct buf line = BUF_INIT(LINE_MAX_BYTES);
     char name[128], seconds[SUMMARY_TIME_MAX];
-    end_line(s);
+    ask_show_end_line(s);
     if (attempt != ATTEMPT_NONE)
         buf_printf(&line, "[%u] ", attempt + 1);
     buf_printf(&line, "▸ %s  ", say_clean(e->name, name, sizeof name));
@@ -62,25 +153,25 @@ static void show_result(struct ask_show *s, unsigned attempt, const struct agent
     io_write_all(STDERR_FILENO, line.data, line.len);
 }
 
-static void show_text_event(struct ask_show *s, unsigned attempt, const struct agent_event *e)
+static void ask_show_text_event(struct ask_show *s, unsigned attempt, const struct agent_event *e)
 {
     switch (e->kind) {
     case AGENT_TEXT:
         if (attempt == ATTEMPT_NONE)
-            put_words(s, e->text, e->n);
+            ask_show_put_words(s, e->text, e->n);
         break;
     case AGENT_BACK:
-        end_line(s);
+        ask_show_end_line(s);
         say("the answer broke off, and goes on differently from here");
         break;
     case AGENT_SAID:
-        end_line(s);
+        ask_show_end_line(s);
         break;
     case AGENT_RESULT:
-        show_result(s, attempt, e);
+        ask_show_result(s, attempt, e);
         break;
     case AGENT_WAIT:
-        end_line(s);
+        ask_show_end_line(s);
         say("%.*s; asking again in %.1f s (attempt %d)", (int)e->n, e->text, e->wait_ms / 1000.0,
             e->attempt);
         break;
@@ -89,10 +180,10 @@ static void show_text_event(struct ask_show *s, unsigned attempt, const struct a
     }
 }
 
-static void take(struct ask_show *s, unsigned attempt, const struct agent_event *e)
+static void ask_show_one(struct ask_show *s, unsigned attempt, const struct agent_event *e)
 {
     if (e->kind == AGENT_NOTE) {
-        end_line(s);
+        ask_show_end_line(s);
         say("%.*s", (int)e->n, e->text);
     } else if (e->kind == AGENT_CHANGES && attempt == ATTEMPT_NONE) {
         agent_changes_free(&s->changes);
@@ -105,17 +196,17 @@ static void take(struct ask_show *s, unsigned attempt, const struct agent_event 
     if (s->json)
         ask_json_print(ask_json_event(e), attempt);
     else
-        show_text_event(s, attempt, e);
+        ask_show_text_event(s, attempt, e);
 }
 
 void ask_show_event(void *data, const struct agent_event *e)
 {
-    take(data, ATTEMPT_NONE, e);
+    ask_show_one(data, ATTEMPT_NONE, e);
 }
 
 void ask_show_attempt(void *data, unsigned attempt, const struct agent_event *e)
 {
-    take(data, attempt, e);
+    ask_show_one(data, attempt, e);
 }
 
 void ask_show_session(struct ask_show *s, struct agent *a, bool resumed)
@@ -152,7 +243,7 @@ void ask_show_changes(struct ask_show *s)
 /* What a person reads may have several lines (how to give a key). */
 void ask_show_error(struct ask_show *s, const struct error *err)
 {
-    end_line(s);
+    ask_show_end_line(s);
     if (s->json)
         ask_json_print(
             json_pack("{s:s, s:s, s:b}", "type", "error", "text", err->text, "retrying", 0),
@@ -160,8 +251,8 @@ void ask_show_error(struct ask_show *s, const struct error *err)
     say_lines(err->text);
 }
 
-static json_t *end_event(const struct ask_show *s, const struct ask_end *e,
-                         const struct agent_state *state, const char *box)
+static json_t *ask_show_end_event(const struct ask_show *s, const struct ask_end *e,
+                                  const struct agent_state *state, const char *box)
 {
     json_t *cost = state->money.known ? json_real(state->money.cost) : json_null();
     json_t *attempts = s->attempts ? json_incref(s->attempts) : NULL;
@@ -178,7 +269,7 @@ void ask_show_end(struct ask_show *s, const struct ask_end *e)
     const char *box = agent_changes_any(&s->changes) && !e->applied ? agent_box(e->agent) : NULL;
     agent_state(e->agent, &state);
     if (s->json)
-        ask_json_print(end_event(s, e, &state, box), ATTEMPT_NONE);
+        ask_json_print(ask_show_end_event(s, e, &state, box), ATTEMPT_NONE);
     if (s->why[0])
         say("%s; resume with 'hutch --resume %s'", s->why, state.session);
     if (box && !s->json)

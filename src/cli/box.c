@@ -1,15 +1,22 @@
-/* `hutch box`: the table of its subcommands, and what they share. */
+/* `hutch box`: new, fork, snapshot, restore, set, ls and rm. exec is in run.c; diff, apply and sync
+ * are in show_changes.c. */
 #include <errno.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "command_options.h"
 #include "boxes.h"
+#include "clock.h"
+#include "command_options.h"
 #include "commands.h"
+#include "git_box.h"
+#include "output.h"
 #include "run_options.h"
-#include "say.h"
+#include "units.h"
+#include "utf8.h"
 #include "banned.h"
 
 int boxes_find(const char *given, int *ret_registry, struct registry_id *ret, struct error *err)
@@ -25,7 +32,7 @@ int boxes_find(const char *given, int *ret_registry, struct registry_id *ret, st
     return r;
 }
 
-static json_t *names_json(const struct registry_id *ids, size_t n, bool list)
+static json_t *boxes_json(const struct registry_id *ids, size_t n, bool list)
 {
     if (!list)
         return json_pack("{s:s}", "id", ids[0].text);
@@ -37,13 +44,277 @@ static json_t *names_json(const struct registry_id *ids, size_t n, bool list)
 
 int boxes_print(const struct registry_id *ids, size_t n, bool json, bool list)
 {
-    if (json) {
-        json_t *object = names_json(ids, n, list);
-        json_dumpf(object, stdout, JSON_COMPACT);
-        json_decref(object);
-        printf("\n");
-    }
+    if (json)
+        output_json(boxes_json(ids, n, list), JSON_COMPACT);
     for (size_t i = 0; !json && i < n; i++)
         printf("%s\n", ids[i].text);
     return 0;
+}
+
+/* A box that cannot be prepared is not left behind. */
+static int box_new_install_git(const struct git_box *g, const struct registry_id *id,
+                               struct error *err)
+{
+    struct tool_box box = {.registry = -1, .id = *id};
+    if (!g->worktree.needed)
+        return 0;
+    int r = registry_open(true, &box.registry, err);
+    if (r == 0)
+        r = git_box_install(g, &box, err);
+    if (r < 0 && box.registry >= 0)
+        keeper_remove(box.registry, id, NULL);
+    cleanup_close(&box.registry);
+    return r;
+}
+
+int command_box_new(const struct command *self, int argc, char **argv)
+{
+    _cleanup_run_options_ struct run_options o;
+    struct error err = {0};
+    struct registry_id id;
+    int used = 0;
+    run_options_init(&o);
+    int r = run_options_parse(&o, self->options, argc, argv, &used, &err);
+    if (r == OPTIONS_HELP)
+        return help_command(self);
+    if (r < 0)
+        return say_usage(&err);
+    if (used < argc) {
+        say("'%s' is no option; a command is run with 'hutch box exec'", argv[used]);
+        return EXIT_USAGE;
+    }
+    _cleanup_git_box_ struct git_box git = {0};
+    registry_tidy();
+    if (box_spec_resolve(&o.spec, &err) < 0)
+        return say_failure(&err);
+    run_options_say_notes(&o);
+    git_box_prepare(&o.spec.box, true, &git);
+    if (keeper_start(&o.spec.box, &(struct keeper_life){.ttl_ns = o.ttl_ns}, &id, &err) < 0)
+        return say_failure(&err);
+    r = box_new_install_git(&git, &id, &err);
+    if (r < 0)
+        return say_failure(&err);
+    return boxes_print(&id, 1, o.json, false);
+}
+
+int command_box_fork(const struct command *self, int argc, char **argv)
+{
+    struct fork_options o = {.count = 1};
+    struct registry_id id, forks[KEEPER_FORKS_MAX];
+    struct error err = {0};
+    _cleanup_fd_ int registry = -1;
+    int n, status;
+    if (!command_words(self, argc, argv, &o, 1, 1, &n, &status))
+        return status;
+    if (o.count > KEEPER_FORKS_MAX) {
+        say("--count: no more than %d boxes can be forked at once", KEEPER_FORKS_MAX);
+        return EXIT_USAGE;
+    }
+    if (boxes_find(argv[0], &registry, &id, &err) < 0 ||
+        keeper_fork(registry, &id, NULL, o.count, NULL, forks, &err) < 0)
+        return say_failure(&err);
+    return boxes_print(forks, o.count, o.json, true);
+}
+
+int command_box_snapshot(const struct command *self, int argc, char **argv)
+{
+    bool json = false;
+    struct registry_id id;
+    struct error err = {0};
+    char name[KEEPER_SNAPSHOT_NAME];
+    _cleanup_fd_ int registry = -1;
+    int n, status;
+    if (!command_words(self, argc, argv, &json, 1, 1, &n, &status))
+        return status;
+    if (boxes_find(argv[0], &registry, &id, &err) < 0 ||
+        keeper_snapshot(registry, &id, name, &err) < 0)
+        return say_failure(&err);
+    printf(json ? "{\"snapshot\":\"%s\"}\n" : "%s\n", name);
+    return 0;
+}
+
+/* Applied paths that a restore took back in the box, and those that it could not. */
+struct restore_tally {
+    size_t reverted, failed;
+};
+
+static void box_restore_say(void *data, const char *path, const char *why)
+{
+    struct restore_tally *t = data;
+    char name[512];
+    t->reverted += !why;
+    t->failed += why != NULL;
+    if (why)
+        say("not restored: %s: %s", say_clean(path, name, sizeof name), why);
+}
+
+int command_box_restore(const struct command *self, int argc, char **argv)
+{
+    struct restore_tally tally = {0};
+    struct registry_id id;
+    struct error err = {0};
+    _cleanup_fd_ int registry = -1;
+    int n, status;
+    if (!command_words(self, argc, argv, NULL, 2, 2, &n, &status))
+        return status;
+    const struct restore_report report = {.say = box_restore_say, .data = &tally};
+    if (boxes_find(argv[0], &registry, &id, &err) < 0 ||
+        keeper_restore(registry, &id, argv[1], &report, &err) < 0)
+        return say_failure(&err);
+    if (tally.reverted)
+        say("%zu path%s applied to the folder since %s: the pending diff reverts %s, 'hutch box "
+            "apply %s' "
+            "does "
+            "so",
+            tally.reverted, tally.reverted == 1 ? " was" : "s were", argv[1],
+            tally.reverted == 1 ? "it" : "them", id.text);
+    return tally.failed ? 1 : 0;
+}
+
+/* hutch resolves the groups in this process, with the caller's environment and PATH. The keeper
+ * would use those of the command that started it. The working folder is never the box's workspace.
+ */
+static int box_set_apply(int registry, const struct registry_id *id, struct run_options *o,
+                         struct error *err)
+{
+    struct keeper_info info = {0};
+    int r = keeper_info(registry, id, &info, err);
+    if (r < 0)
+        return r;
+    o->spec.box.workspace = info.workspace;
+    r = box_spec_resolve_groups(&o->spec, err);
+    if (r == 0)
+        r = keeper_adjust(registry, id, &o->spec.box, o->spec.fields, err);
+    o->spec.box.workspace = NULL;
+    keeper_info_free(&info);
+    return r;
+}
+
+int command_box_set(const struct command *self, int argc, char **argv)
+{
+    _cleanup_run_options_ struct run_options o;
+    struct registry_id id;
+    struct error err = {0};
+    _cleanup_fd_ int registry = -1;
+    int n, status;
+    run_options_init(&o);
+    if (!command_words(self, argc, argv, &o, 1, 1, &n, &status))
+        return status;
+    if (!o.spec.fields) {
+        say("nothing to change: give --net, --memory, --cpus, --pids or --timeout");
+        return EXIT_USAGE;
+    }
+    if (boxes_find(argv[0], &registry, &id, &err) < 0 || box_set_apply(registry, &id, &o, &err) < 0)
+        return say_failure(&err);
+    run_options_say_notes(&o);
+    return 0;
+}
+
+static const char *const MODES[] = {[BOX_COW] = "cow", [BOX_DIRECT] = "direct", [BOX_RO] = "ro"};
+
+static const char *box_mode_name(enum box_mode mode)
+{
+    return (size_t)mode < ARRAY_SIZE(MODES) ? MODES[mode] : "?";
+}
+
+static void box_ls_print(const struct registry_id *id, const struct keeper_info *i)
+{
+    char age[32], left[32], workspace[4096];
+    printf("%s  %-6s  %5s  %5s  %7" PRIu64 "  %9" PRIu64 "  %s\n", id->text, box_mode_name(i->mode),
+           units_rough_time(i->age_ns, age, sizeof age),
+           units_rough_time(i->left_ns, left, sizeof left), i->commands, i->snapshots,
+           i->workspace ? say_clean(i->workspace, workspace, sizeof workspace) : "-");
+}
+
+static json_t *box_ls_json(const struct registry_id *id, const struct keeper_info *i)
+{
+    bool told = i->workspace && utf8_valid((const uint8_t *)i->workspace, strlen(i->workspace));
+    json_t *left = i->left_ns < 0 ? json_null() : json_real((double)i->left_ns / (double)NS_PER_S);
+    json_t *o = json_pack("{s:s, s:s?, s:s, s:f, s:o, s:I, s:I, s:i}", "id", id->text, "workspace",
+                          told ? i->workspace : NULL, "mode", box_mode_name(i->mode), "age_seconds",
+                          (double)i->age_ns / (double)NS_PER_S, "ttl_seconds", left, "running",
+                          (json_int_t)i->commands, "snapshots", (json_int_t)i->snapshots, "pid",
+                          (int)i->pid);
+    const struct box_limits *l = &i->limits;
+    json_t *cpus = l->cpus > 0 ? json_real(l->cpus) : json_null();
+    json_t *settings = json_pack(
+        "{s:s?, s:I, s:I, s:o, s:o}", "net", i->net, "memory", (json_int_t)l->memory, "pids",
+        (json_int_t)l->pids, "cpus", cpus, "timeout_seconds",
+        l->timeout_ns ? json_real((double)l->timeout_ns / (double)NS_PER_S) : json_null());
+    json_object_update(o, settings);
+    json_decref(settings);
+    return o;
+}
+
+/* One box, into the list or as a line. One that ended meanwhile is left out; one that does not
+ * answer is told. */
+static void box_ls_show(int registry, const struct registry_id *id, json_t *list)
+{
+    struct keeper_info info;
+    struct error err = {0};
+    int r = keeper_info(registry, id, &info, &err);
+    if (r == -ENOENT)
+        return;
+    if (r < 0) {
+        say("the box '%s' does not answer", id->text);
+        return;
+    }
+    if (list)
+        json_array_append_new(list, box_ls_json(id, &info));
+    else
+        box_ls_print(id, &info);
+    keeper_info_free(&info);
+}
+
+static void box_ls_show_all(int registry, const struct registry_list *boxes, bool json)
+{
+    json_t *list = json ? json_array() : NULL;
+    if (!json && boxes->count)
+        printf("ID        MODE      AGE   LEFT  RUNNING  SNAPSHOTS  WORKSPACE\n");
+    for (size_t i = 0; i < boxes->count; i++)
+        box_ls_show(registry, &boxes->ids[i], list);
+    if (json)
+        output_json(list, JSON_INDENT(2));
+}
+
+int command_box_ls(const struct command *self, int argc, char **argv)
+{
+    bool json = false;
+    struct error err = {0};
+    struct registry_list boxes = {0};
+    _cleanup_fd_ int registry = -1;
+    int n, status;
+    if (!command_words(self, argc, argv, &json, 0, 0, &n, &status))
+        return status;
+    int r = registry_open(false, &registry, &err);
+    if (r == 0)
+        r = registry_all(registry, &boxes, &err);
+    if (r < 0 && r != -ENOENT)
+        return say_failure(&err);
+    box_ls_show_all(registry, &boxes, json);
+    registry_list_free(&boxes);
+    return 0;
+}
+
+static int box_rm_one(const char *given)
+{
+    struct error err = {0};
+    struct registry_id id;
+    _cleanup_fd_ int registry = -1;
+    if (boxes_find(given, &registry, &id, &err) < 0 || keeper_remove(registry, &id, &err) < 0)
+        return say_failure(&err);
+    return 0;
+}
+
+int command_box_rm(const struct command *self, int argc, char **argv)
+{
+    int n, status;
+    if (!command_words(self, argc, argv, NULL, 1, -1, &n, &status))
+        return status;
+    status = 0;
+    for (int i = 0; i < n; i++) {
+        int r = box_rm_one(argv[i]);
+        status = r ? r : status;
+    }
+    return status;
 }

@@ -8,7 +8,7 @@
 #include "commands.h"
 #include "names.h"
 #include "run_options.h"
-#include "say.h"
+#include "output.h"
 #include "units.h"
 #include "banned.h"
 

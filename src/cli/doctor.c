@@ -6,7 +6,7 @@
 
 #include "commands.h"
 #include "probe.h"
-#include "say.h"
+#include "output.h"
 #include "banned.h"
 
 struct verdict {
@@ -73,10 +73,7 @@ static void print_json(const struct probe_result *results, size_t n, const struc
                                         STATES[p->state].name, "required", p->required, "detail",
                                         p->detail, "remedy", p->remedy[0] ? p->remedy : NULL));
     }
-    json_t *object = json_pack("{s:b, s:o}", "ok", v->starts, "probes", list);
-    json_dumpf(object, stdout, JSON_INDENT(2));
-    printf("\n");
-    json_decref(object);
+    output_json(json_pack("{s:b, s:o}", "ok", v->starts, "probes", list), JSON_INDENT(2));
 }
 
 int command_doctor(const struct command *self, int argc, char **argv)

@@ -1,19 +1,96 @@
 /* `hutch gym bench`: how fast episodes are played, many environments at once. */
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "thread.h"
+#include "cleanup.h"
 #include "clock.h"
 #include "commands.h"
 #include "dice.h"
-#include "gym_bench.h"
-#include "gym_place.h"
+#include "gym_setup.h"
 #include "interrupt.h"
-#include "say.h"
+#include "output.h"
+#include "thread.h"
 #include "vector.h"
 #include "banned.h"
+
+/* Times of one kind of call; the last of them if there are many. */
+#define BENCH_TIMES_MAX 100000u
+
+struct bench_times {
+    int64_t *ns; /* room for BENCH_TIMES_MAX */
+    size_t n;    /* all of them */
+};
+
+struct bench_memory {
+    int64_t own;   /* KiB of this process that nobody else has a part in, or its part of it; -1: not
+                      known */
+    int64_t boxes; /* the same of all processes in boxes; -1: an ordinary user may not look there */
+};
+
+static void bench_time(struct bench_times *t, int64_t ns)
+{
+    t->ns[t->n++ % BENCH_TIMES_MAX] = ns;
+}
+
+static int bench_compare_times(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sorts the times; a share of 0.5 is the median. In milliseconds; 0 if there is none. */
+static double bench_percentile(struct bench_times *t, double share)
+{
+    size_t n = t->n < BENCH_TIMES_MAX ? t->n : BENCH_TIMES_MAX;
+    if (n == 0)
+        return 0;
+    qsort(t->ns, n, sizeof *t->ns, bench_compare_times);
+    size_t at = (size_t)((double)(n - 1) * share + 0.5);
+    return (double)t->ns[at] / 1e6;
+}
+
+/* Of one process, in KiB: -1 if it may not be looked at, 0 if it has just ended. */
+static int64_t pss_of(const char *pid)
+{
+    char path[64], line[256];
+    snprintf(path, sizeof path, "/proc/%.20s/smaps_rollup", pid);
+    _cleanup_fclose_ FILE *f = fopen(path, "re");
+    if (!f)
+        return errno == EACCES || errno == EPERM ? -1 : 0;
+    while (fgets(line, sizeof line, f))
+        if (strncmp(line, "Pss:", 4) == 0)
+            return strtoll(line + 4, NULL, 10);
+    return 0;
+}
+
+/* Boxes are children of this process, and what runs in them are theirs. */
+static int64_t pss_of_children(const char *pid)
+{
+    char path[320], child[24];
+    int64_t sum = 0;
+    snprintf(path, sizeof path, "/proc/%.20s/task", pid);
+    DIR *tasks = opendir(path);
+    for (struct dirent *d; tasks && (d = readdir(tasks));) {
+        snprintf(path, sizeof path, "/proc/%.20s/task/%.20s/children", pid, d->d_name);
+        _cleanup_fclose_ FILE *f = d->d_name[0] == '.' ? NULL : fopen(path, "re");
+        while (sum >= 0 && f && fscanf(f, "%20s", child) == 1) {
+            int64_t own = pss_of(child), rest = pss_of_children(child);
+            sum = own < 0 || rest < 0 ? -1 : sum + own + rest;
+        }
+    }
+    if (tasks)
+        closedir(tasks);
+    return sum;
+}
+
+static void bench_memory(struct bench_memory *ret)
+{
+    *ret = (struct bench_memory){.own = pss_of("self"), .boxes = pss_of_children("self")};
+}
 
 #define ENVS     8
 #define EPISODES 1000
@@ -32,7 +109,7 @@ struct player {
 
 struct bench {
     const struct gym_options *options;
-    struct gym_place place;
+    struct gym_setup place;
     struct gym_vector *vector;
     struct player *players;
     size_t *solution; /* numbers of actions; NULL: dice decide */
@@ -45,7 +122,7 @@ struct bench {
     double seconds;
 };
 
-static int find_solution(struct bench *b, struct error *err)
+static int bench_find_solution(struct bench *b, struct error *err)
 {
     const struct task *t = b->place.task;
     if (t->solution.count == 0)
@@ -62,7 +139,7 @@ static int find_solution(struct bench *b, struct error *err)
     return 0;
 }
 
-static int send_reset(struct bench *b, size_t env, struct error *err)
+static int bench_send_reset(struct bench *b, size_t env, struct error *err)
 {
     struct player *p = &b->players[env];
     uint64_t seed = b->options->seed + b->begun++;
@@ -74,7 +151,7 @@ static int send_reset(struct bench *b, size_t env, struct error *err)
     return vector_send(b->vector, &a, 1, err);
 }
 
-static int send_action(struct bench *b, size_t env, struct error *err)
+static int bench_send_action(struct bench *b, size_t env, struct error *err)
 {
     struct player *p = &b->players[env];
     size_t actions = task_actions(b->place.task);
@@ -89,7 +166,7 @@ static int send_action(struct bench *b, size_t env, struct error *err)
 }
 
 /* Takes one result and says what its environment does next. */
-static int take(struct bench *b, const struct vector_result *r, struct error *err)
+static int bench_take(struct bench *b, const struct vector_result *r, struct error *err)
 {
     const struct player *p = &b->players[r->env];
     bool over = r->step.terminated || r->step.truncated;
@@ -97,45 +174,45 @@ static int take(struct bench *b, const struct vector_result *r, struct error *er
         return error_set(err, -r->code, "%s", r->text);
     bench_time(&b->times[p->reset ? RESETS : over ? LASTS : STEPS], clock_now() - p->sent);
     if (!over)
-        return send_action(b, r->env, err);
+        return bench_send_action(b, r->env, err);
     b->ended++;
     b->solved += r->step.pass_rate >= 1;
-    return b->begun < b->episodes ? send_reset(b, r->env, err) : 0;
+    return b->begun < b->episodes ? bench_send_reset(b, r->env, err) : 0;
 }
 
-static int take_some(struct bench *b, struct error *err)
+static int bench_take_some(struct bench *b, struct error *err)
 {
     struct vector_result results[16];
     ssize_t n = vector_recv(b->vector, 1, ARRAY_SIZE(results), -1, results, err);
     int r = n < 0 ? (int)n : n == 0 ? error_set(err, EIO, "no environment is at work any more") : 0;
     for (ssize_t i = 0; i < n; i++) {
         if (r == 0)
-            r = take(b, &results[i], err);
+            r = bench_take(b, &results[i], err);
         vector_result_free(&results[i]);
     }
     return r;
 }
 
-static int play(struct bench *b, struct error *err)
+static int bench_play(struct bench *b, struct error *err)
 {
     int r = 0;
     int64_t began = clock_now();
     for (size_t i = 0; r == 0 && i < b->envs && b->begun < b->episodes; i++)
-        r = send_reset(b, i, err);
+        r = bench_send_reset(b, i, err);
     while (r == 0 && b->ended < b->episodes)
-        r = take_some(b, err);
+        r = bench_take_some(b, err);
     b->seconds = (double)(clock_now() - began) / (double)NS_PER_S;
     return r;
 }
 
 /* All environments after the first action of an episode, with whatever they hold then. */
-static int weigh(struct bench *b, struct error *err)
+static int bench_weigh(struct bench *b, struct error *err)
 {
     struct vector_result result;
     int r = 0;
     for (size_t turn = 0; turn < 2; turn++) {
         for (size_t i = 0; r == 0 && i < b->envs; i++)
-            r = turn == 0 ? send_reset(b, i, err) : send_action(b, i, err);
+            r = turn == 0 ? bench_send_reset(b, i, err) : bench_send_action(b, i, err);
         for (size_t i = 0; r == 0 && i < b->envs; i++) {
             ssize_t n = vector_recv(b->vector, 1, 1, -1, &result, err);
             r = n < 1 ? error_set(err, EIO, "no environment is at work any more") : 0;
@@ -149,32 +226,32 @@ static int weigh(struct bench *b, struct error *err)
     return r;
 }
 
-static double per_second(const struct bench *b, size_t n)
+static double bench_per_second(const struct bench *b, size_t n)
 {
     return b->seconds > 0 ? (double)n / b->seconds : 0;
 }
 
 /* KiB for one environment; negative: not known. */
-static double each_of(const struct bench *b, int64_t before, int64_t with)
+static double bench_each_of(const struct bench *b, int64_t before, int64_t with)
 {
     return before < 0 || with < 0 ? -1
                                   : (double)(with > before ? with - before : 0) / (double)b->envs;
 }
 
-static void print_text(struct bench *b)
+static void bench_print_text(struct bench *b)
 {
     struct arena_counts counts;
-    double own = each_of(b, b->before.own, b->with.own),
-           boxes = each_of(b, b->before.boxes, b->with.boxes);
+    double own = bench_each_of(b, b->before.own, b->with.own),
+           boxes = bench_each_of(b, b->before.boxes, b->with.boxes);
     size_t steps = b->times[STEPS].n + b->times[LASTS].n;
     arena_counts(b->place.arena, &counts);
     printf("%s, %zu environment%s, %s, cache %s, %s runner\n", b->place.task->name, b->envs,
            b->envs == 1 ? "" : "s", b->solution ? "solution" : "random",
            b->options->no_cache ? "off" : "on", counts.warm ? "warm" : "cold");
     printf("%10.1f episodes/s   (%" PRIu64 " in %.2f s, %" PRIu64 " solved)\n",
-           per_second(b, b->ended), b->ended, b->seconds, b->solved);
-    printf("%10.1f steps/s\n%10.1f resets/s\n\n", per_second(b, steps),
-           per_second(b, b->times[RESETS].n));
+           bench_per_second(b, b->ended), b->ended, b->seconds, b->solved);
+    printf("%10.1f steps/s\n%10.1f resets/s\n\n", bench_per_second(b, steps),
+           bench_per_second(b, b->times[RESETS].n));
     for (size_t i = 0; i < KINDS; i++)
         printf("%-10s p50 %8.3f ms   p99 %8.3f ms\n", KIND_NAMES[i],
                bench_percentile(&b->times[i], 0.5), bench_percentile(&b->times[i], 0.99));
@@ -186,64 +263,62 @@ static void print_text(struct bench *b)
            own >= 0 ? "\n" : "", counts.test_runs, counts.cache_hits);
 }
 
-static json_t *times_json(struct bench_times *t)
+static json_t *bench_times_json(struct bench_times *t)
 {
     return json_pack("{s:I, s:f, s:f}", "count", (json_int_t)t->n, "p50_ms",
                      bench_percentile(t, 0.5), "p99_ms", bench_percentile(t, 0.99));
 }
 
-static json_t *known(double v)
+static json_t *bench_known(double v)
 {
     return v < 0 ? json_null() : json_real(v);
 }
 
-static void print_json(struct bench *b)
+static void bench_print_json(struct bench *b)
 {
     struct arena_counts c;
     arena_counts(b->place.arena, &c);
-    json_t *o =
-        json_pack("{s:s, s:s, s:b, s:b, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:o, s:o, s:o, s:o, "
-                  "s:o, s:I, s:I}",
-                  "task", b->place.task->name, "agent", b->solution ? "solution" : "random",
-                  "cache", !b->options->no_cache, "warm", c.warm, "envs", (json_int_t)b->envs,
-                  "episodes", (json_int_t)b->ended, "solved", (json_int_t)b->solved, "seconds",
-                  b->seconds, "episodes_per_second", per_second(b, b->ended), "steps_per_second",
-                  per_second(b, b->times[STEPS].n + b->times[LASTS].n), "resets_per_second",
-                  per_second(b, b->times[RESETS].n), "reset", times_json(&b->times[RESETS]), "step",
-                  times_json(&b->times[STEPS]), "last_step", times_json(&b->times[LASTS]),
-                  "process_kib_per_env", known(each_of(b, b->before.own, b->with.own)),
-                  "box_kib_per_env", known(each_of(b, b->before.boxes, b->with.boxes)), "test_runs",
-                  (json_int_t)c.test_runs, "cache_hits", (json_int_t)c.cache_hits);
-    json_dumpf(o, stdout, JSON_COMPACT | JSON_SORT_KEYS);
-    printf("\n");
-    json_decref(o);
+    json_t *o = json_pack(
+        "{s:s, s:s, s:b, s:b, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:o, s:o, s:o, s:o, "
+        "s:o, s:I, s:I}",
+        "task", b->place.task->name, "agent", b->solution ? "solution" : "random", "cache",
+        !b->options->no_cache, "warm", c.warm, "envs", (json_int_t)b->envs, "episodes",
+        (json_int_t)b->ended, "solved", (json_int_t)b->solved, "seconds", b->seconds,
+        "episodes_per_second", bench_per_second(b, b->ended), "steps_per_second",
+        bench_per_second(b, b->times[STEPS].n + b->times[LASTS].n), "resets_per_second",
+        bench_per_second(b, b->times[RESETS].n), "reset", bench_times_json(&b->times[RESETS]),
+        "step", bench_times_json(&b->times[STEPS]), "last_step", bench_times_json(&b->times[LASTS]),
+        "process_kib_per_env", bench_known(bench_each_of(b, b->before.own, b->with.own)),
+        "box_kib_per_env", bench_known(bench_each_of(b, b->before.boxes, b->with.boxes)),
+        "test_runs", (json_int_t)c.test_runs, "cache_hits", (json_int_t)c.cache_hits);
+    output_json(o, JSON_COMPACT | JSON_SORT_KEYS);
 }
 
-static void stop(void *data)
+static void bench_stop(void *data)
 {
     vector_cancel(data);
 }
 
 /* From here on a signal ends the steps that are under way. It may have come before. */
-static int open_vector(struct bench *b, int cancel, struct error *err)
+static int bench_open_vector(struct bench *b, int cancel, struct error *err)
 {
     struct vector_options with = {.n = b->envs};
     int r = vector_open(b->place.arena, &with, &b->vector, err);
     if (r < 0)
         return r;
-    interrupt_call(stop, b->vector);
+    interrupt_call(bench_stop, b->vector);
     return cancel_check(cancel, err);
 }
 
-static int prepare(struct bench *b, int cancel, struct error *err)
+static int bench_prepare(struct bench *b, int cancel, struct error *err)
 {
     const char *agent = b->options->agent ? b->options->agent : "solution";
-    int r = gym_place_open(b->options, cancel, &b->place, err);
+    int r = gym_setup_open(b->options, cancel, &b->place, err);
     if (r == 0 && task_actions(b->place.task) == 0)
         r = error_set(err, EINVAL, "the task %s has no patches, so there is nothing to measure",
                       b->place.task->name);
     if (r == 0 && strcmp(agent, "solution") == 0)
-        r = find_solution(b, err);
+        r = bench_find_solution(b, err);
     for (size_t i = 0; r == 0 && i < KINDS; i++)
         if (!(b->times[i].ns = calloc(BENCH_TIMES_MAX, sizeof(int64_t))))
             r = error_set(err, ENOMEM, "no memory");
@@ -252,36 +327,36 @@ static int prepare(struct bench *b, int cancel, struct error *err)
         r = error_set(err, ENOMEM, "no memory");
     if (r == 0)
         bench_memory(&b->before);
-    return r == 0 ? open_vector(b, cancel, err) : r;
+    return r == 0 ? bench_open_vector(b, cancel, err) : r;
 }
 
-static void release(struct bench *b)
+static void bench_release(struct bench *b)
 {
     interrupt_call(NULL, NULL);
     vector_close(b->vector);
-    gym_place_close(&b->place);
+    gym_setup_close(&b->place);
     free(b->players);
     free(b->solution);
     for (size_t i = 0; i < KINDS; i++)
         free(b->times[i].ns);
 }
 
-static int run(struct gym_options *o, struct error *err)
+static int bench_run(struct gym_options *o, struct error *err)
 {
     struct bench b = {.options = o,
                       .envs = (size_t)(o->envs ? o->envs : ENVS),
                       .episodes = o->episodes ? o->episodes : EPISODES};
     int cancel = interrupt_watch(err);
-    int r = cancel < 0 ? cancel : prepare(&b, cancel, err);
+    int r = cancel < 0 ? cancel : bench_prepare(&b, cancel, err);
     if (r == 0)
-        r = play(&b, err);
+        r = bench_play(&b, err);
     if (r == 0)
-        r = weigh(&b, err);
+        r = bench_weigh(&b, err);
     if (r == 0 && o->json)
-        print_json(&b);
+        bench_print_json(&b);
     else if (r == 0)
-        print_text(&b);
-    release(&b);
+        bench_print_text(&b);
+    bench_release(&b);
     return r < 0 ? gym_failed(err) : 0;
 }
 
@@ -300,5 +375,5 @@ int command_gym_bench(const struct command *self, int argc, char **argv)
         return say_usage(&err);
     if (!o.task && !o.from)
         o.task = "bugfix_1";
-    return run(&o, &err);
+    return bench_run(&o, &err);
 }

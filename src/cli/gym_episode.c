@@ -6,13 +6,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "columns.h"
+#include "output.h"
 #include "commands.h"
-#include "gym_place.h"
+#include "gym_setup.h"
 #include "interrupt.h"
 #include "label.h"
-#include "output.h"
-#include "say.h"
 #include "utf8.h"
 #include "banned.h"
 
@@ -21,19 +19,19 @@
 
 struct telling {
     const struct gym_options *options;
-    struct gym_place *place;
+    struct gym_setup *place;
     const char *agent;
     FILE *record; /* the trajectory, or NULL */
     bool colours;
     unsigned columns; /* of the terminal; 0: there is none */
 };
 
-static const char *colour(const struct telling *t, const char *code)
+static const char *episode_colour(const struct telling *t, const char *code)
 {
     return t->colours ? code : "";
 }
 
-static void put_line(FILE *f, json_t *o)
+static void episode_put_line(FILE *f, json_t *o)
 {
     _cleanup_free_ char *line = trajectory_line(o);
     fprintf(f, "%s\n", line ? line : "null");
@@ -41,15 +39,15 @@ static void put_line(FILE *f, json_t *o)
 }
 
 /* The contract's members; a trajectory has more. */
-static void put_json_step(const struct gym_step *s)
+static void episode_put_json_step(const struct gym_step *s)
 {
     json_t *o = trajectory_step(s);
     json_object_del(o, "seconds");
-    put_line(stdout, o);
+    episode_put_line(stdout, o);
 }
 
 /* The first line of what a step showed; with the second where that is only its heading. */
-static void put_observation(const struct gym_step *s, unsigned room)
+static void episode_put_observation(const struct gym_step *s, unsigned room)
 {
     const char *text = json_string_value(json_object_get(s->observation, "text"));
     char line[SHOWN_MAX + 1], clean[4 * SHOWN_MAX + 8];
@@ -67,7 +65,7 @@ static void put_observation(const struct gym_step *s, unsigned room)
     printf("%.*s%s", (int)(all ? fits : columns_fit(clean, room - 1)), clean, all ? "" : "…");
 }
 
-static void put_why(const char *what, const struct gym_step *s, const char *member)
+static void episode_put_why(const char *what, const struct gym_step *s, const char *member)
 {
     const char *why = json_string_value(json_object_get(s->info, member));
     char clean[1024];
@@ -75,63 +73,64 @@ static void put_why(const char *what, const struct gym_step *s, const char *memb
         printf("     %s: %s\n", what, say_clean(why, clean, sizeof clean));
 }
 
-static void put_text_step(const struct telling *t, const struct gym_step *s)
+static void episode_put_text_step(const struct telling *t, const struct gym_step *s)
 {
     char label[160];
     bool failed = json_is_true(json_object_get(s->observation, "failed"));
     action_label(t->place->task, s->action, label, sizeof label);
-    printf("%s%3u%s  %s%-*s%s %+.4f  ", colour(t, "\033[2m"), s->number, colour(t, "\033[0m"),
-           colour(t, failed ? "\033[33m" : "\033[36m"), LABEL_WIDTH, label, colour(t, "\033[0m"),
-           s->reward);
+    printf("%s%3u%s  %s%-*s%s %+.4f  ", episode_colour(t, "\033[2m"), s->number,
+           episode_colour(t, "\033[0m"), episode_colour(t, failed ? "\033[33m" : "\033[36m"),
+           LABEL_WIDTH, label, episode_colour(t, "\033[0m"), s->reward);
     size_t used = 15 + (strlen(label) > LABEL_WIDTH ? strlen(label) : LABEL_WIDTH);
-    put_observation(s, !t->columns             ? SHOWN_MAX
-                       : t->columns > used + 8 ? t->columns - (unsigned)used
-                                               : 8);
+    episode_put_observation(s, !t->columns             ? SHOWN_MAX
+                               : t->columns > used + 8 ? t->columns - (unsigned)used
+                                                       : 8);
     printf("\n");
     if (s->truncated)
-        put_why("cut off", s, "reason");
-    put_why("trouble", s, "trouble");
+        episode_put_why("cut off", s, "reason");
+    episode_put_why("trouble", s, "trouble");
 }
 
-static void put_head(const struct telling *t)
+static void episode_put_head(const struct telling *t)
 {
     const struct task *task = t->place->task;
     char title[1024];
-    printf("%s%s%s: %s\n", colour(t, "\033[1m"), task->name, colour(t, "\033[0m"),
+    printf("%s%s%s: %s\n", episode_colour(t, "\033[1m"), task->name, episode_colour(t, "\033[0m"),
            say_clean(task->title, title, sizeof title));
     printf("agent %s, seed %" PRIu64 ", %s clock\n\n", t->agent, t->options->seed,
            t->options->virtual_clock ? "virtual" : "wall");
 }
 
-static void each_step(void *data, const struct gym_step *s)
+static void episode_each_step(void *data, const struct gym_step *s)
 {
     const struct telling *t = data;
     if (t->record && s->number == 0)
-        put_line(t->record, trajectory_head(t->place->env, t->agent));
+        episode_put_line(t->record, trajectory_head(t->place->env, t->agent));
     if (t->record)
-        put_line(t->record, trajectory_step(s));
+        episode_put_line(t->record, trajectory_step(s));
     if (t->options->json && s->number > 0)
-        put_json_step(s);
+        episode_put_json_step(s);
     else if (!t->options->json && s->number == 0)
-        put_head(t);
+        episode_put_head(t);
     else if (!t->options->json)
-        put_text_step(t, s);
+        episode_put_text_step(t, s);
     output_flush();
 }
 
-static void put_sums(const struct telling *t, const struct gym_episode *e)
+static void episode_put_sums(const struct telling *t, const struct gym_episode *e)
 {
     const struct task *task = t->place->task;
     double rate = isnan(e->pass_rate) ? 0 : e->pass_rate;
-    printf("\n%s%s%s after %u call%s and %.3f s\n", colour(t, rate >= 1 ? "\033[32m" : "\033[33m"),
-           rate >= 1 ? "solved" : "not solved", colour(t, "\033[0m"), e->calls,
+    printf("\n%s%s%s after %u call%s and %.3f s\n",
+           episode_colour(t, rate >= 1 ? "\033[32m" : "\033[33m"),
+           rate >= 1 ? "solved" : "not solved", episode_colour(t, "\033[0m"), e->calls,
            e->calls == 1 ? "" : "s", e->seconds);
     printf("return %.6f = pass rate %.4f - calls %.4f - seconds %.6f\n", e->total, rate,
            task->call_price * e->calls, task->second_price * e->seconds);
 }
 
 /* What the agent has to say goes to people: to stderr where stdout is for programs. */
-static int put_remark(const struct telling *t, const struct policy *p)
+static int episode_put_remark(const struct telling *t, const struct policy *p)
 {
     char text[1024] = "", clean[4096];
     bool failed = p->remark && p->remark(p, text, sizeof text);
@@ -142,22 +141,23 @@ static int put_remark(const struct telling *t, const struct policy *p)
     return failed ? 1 : 0;
 }
 
-static int play(struct telling *t, struct policy *p, struct error *err)
+static int episode_play(struct telling *t, struct policy *p, struct error *err)
 {
-    struct gym_episode episode;
-    int r = policy_play(p, t->place->env, t->options->seed, false, each_step, t, &episode, err);
+    struct gym_episode episode_command;
+    int r = policy_play(p, t->place->env, t->options->seed, false, episode_each_step, t,
+                        &episode_command, err);
     if (r < 0)
         return gym_failed(err);
     if (t->record)
-        put_line(t->record, trajectory_end(t->place->env));
+        episode_put_line(t->record, trajectory_end(t->place->env));
     if (t->options->json)
-        put_line(stdout, trajectory_end(t->place->env));
+        episode_put_line(stdout, trajectory_end(t->place->env));
     else
-        put_sums(t, &episode);
-    return put_remark(t, p);
+        episode_put_sums(t, &episode_command);
+    return episode_put_remark(t, p);
 }
 
-static int run(struct telling *t, const struct policy_kind *k, struct error *err)
+static int episode_run(struct telling *t, const struct policy_kind *k, struct error *err)
 {
     struct policy_options with;
     struct settings *settings = NULL;
@@ -171,13 +171,13 @@ static int run(struct telling *t, const struct policy_kind *k, struct error *err
     if (r == 0 && k->learns && !o->checkpoint)
         say("%s has learnt nothing yet: --checkpoint names what 'hutch gym train' has written",
             k->name);
-    int status = r == 0 ? play(t, p, err) : gym_failed(err);
+    int status = r == 0 ? episode_play(t, p, err) : gym_failed(err);
     policy_free(p);
     settings_free(settings);
     return status;
 }
 
-static int close_record(struct telling *t)
+static int episode_close_record(struct telling *t)
 {
     bool bad = t->record && ferror(t->record);
     if (t->record && fclose(t->record) != 0)
@@ -188,7 +188,7 @@ static int close_record(struct telling *t)
 }
 
 /* What is not said otherwise is as it was recorded. */
-static int take_recorded(struct gym_options *o, struct trajectory *t, struct error *err)
+static int episode_take_recorded(struct gym_options *o, struct trajectory *t, struct error *err)
 {
     int r = trajectory_load(o->trajectory, t, err);
     if (r < 0)
@@ -209,16 +209,16 @@ static int take_recorded(struct gym_options *o, struct trajectory *t, struct err
     return 0;
 }
 
-static int episode(struct gym_options *o, const struct policy_kind *k, struct error *err)
+static int episode_command(struct gym_options *o, const struct policy_kind *k, struct error *err)
 {
-    _cleanup_place_ struct gym_place place = {0};
+    _cleanup_gym_setup_ struct gym_setup place = {0};
     _cleanup_(trajectory_free) struct trajectory recorded = {0};
     int cancel = interrupt_watch(err);
     int r = cancel < 0 ? cancel : 0;
     if (r == 0 && gym_replays(o))
-        r = take_recorded(o, &recorded, err);
+        r = episode_take_recorded(o, &recorded, err);
     if (r == 0)
-        r = gym_place_open(o, cancel, &place, err);
+        r = gym_setup_open(o, cancel, &place, err);
     if (r < 0)
         return gym_failed(err);
     if (!o->has_seed)
@@ -228,8 +228,8 @@ static int episode(struct gym_options *o, const struct policy_kind *k, struct er
                         .agent = k->name,
                         .colours = say_colours(STDOUT_FILENO),
                         .columns = columns_of(STDOUT_FILENO)};
-    int status = run(&t, k, err);
-    int written = close_record(&t);
+    int status = episode_run(&t, k, err);
+    int written = episode_close_record(&t);
     return status ? status : written;
 }
 
@@ -241,5 +241,5 @@ int command_gym_episode(const struct command *self, int argc, char **argv)
     if (!gym_words(self, argc, argv, &o, &status))
         return status;
     const struct policy_kind *k = policy_find(o.agent ? o.agent : "random", &err);
-    return k ? episode(&o, k, &err) : say_usage(&err);
+    return k ? episode_command(&o, k, &err) : say_usage(&err);
 }

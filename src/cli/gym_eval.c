@@ -6,13 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "columns.h"
+#include "output.h"
 #include "commands.h"
 #include "eval.h"
-#include "gym_place.h"
+#include "gym_setup.h"
 #include "import.h"
 #include "interrupt.h"
-#include "say.h"
 #include "train.h"
 #include "banned.h"
 
@@ -28,7 +27,7 @@ struct subjects {
     bool learns, model;
 };
 
-static int add_task(struct task_set *set, struct task *t)
+static int eval_add_task(struct task_set *set, struct task *t)
 {
     struct task **items = reallocarray(set->items, set->count + 1, sizeof(struct task *));
     if (!items) {
@@ -40,41 +39,37 @@ static int add_task(struct task_set *set, struct task *t)
     return 0;
 }
 
-static int add_named(const struct gym_options *o, const char *name, int cancel,
-                     struct task_set *set, struct error *err)
+static int eval_add_named(const struct gym_options *o, const char *name, int cancel,
+                          struct task_set *set, struct error *err)
 {
     struct task *t = NULL;
     int r = gym_task(o, name, cancel, &t, err);
-    if (r == 0 && add_task(set, t) < 0)
+    if (r == 0 && eval_add_task(set, t) < 0)
         r = error_set(err, ENOMEM, "no memory");
     return r;
 }
 
-static int add_list(const struct gym_options *o, const char *names, int cancel,
-                    struct task_set *set, struct error *err)
+static int eval_add_list(const struct gym_options *o, const char *names, int cancel,
+                         struct task_set *set, struct error *err)
 {
     _cleanup_free_ char *copy = strdup(names);
     char *rest = copy, *name;
     int r = copy ? 0 : error_set(err, ENOMEM, "no memory");
     while (r == 0 && (name = strsep(&rest, ",")))
         if (*name)
-            r = add_named(o, name, cancel, set, err);
+            r = eval_add_named(o, name, cancel, set, err);
     return r;
 }
 
-static void tell_import(void *data, const char *text)
-{
-    say("%s", text);
-}
-
-static int add_all(const struct gym_options *o, int cancel, struct task_set *set, struct error *err)
+static int eval_add_all(const struct gym_options *o, int cancel, struct task_set *set,
+                        struct error *err)
 {
     struct task_list names = {0};
     if (o->from) {
         struct import_options io = {.from = o->from,
                                     .repos = o->repos,
                                     .image = o->image,
-                                    .say = tell_import,
+                                    .say = gym_say,
                                     .cancel = cancel};
         int r = task_import(&io, set, err);
         for (size_t i = 0; r == 0 && i < set->count; i++)
@@ -83,22 +78,22 @@ static int add_all(const struct gym_options *o, int cancel, struct task_set *set
     }
     int r = task_names(o->tasks, &names, err);
     for (size_t i = 0; r == 0 && i < names.count; i++)
-        r = add_named(o, names.items[i], cancel, set, err);
+        r = eval_add_named(o, names.items[i], cancel, set, err);
     task_list_free(&names);
     return r;
 }
 
-static int find_tasks(const struct gym_options *o, int cancel, struct task_set *set,
-                      struct error *err)
+static int eval_find_tasks(const struct gym_options *o, int cancel, struct task_set *set,
+                           struct error *err)
 {
     bool all = !o->task || strcmp(o->task, "all") == 0;
-    int r = all ? add_all(o, cancel, set, err) : add_list(o, o->task, cancel, set, err);
+    int r = all ? eval_add_all(o, cancel, set, err) : eval_add_list(o, o->task, cancel, set, err);
     if (r == 0 && set->count == 0)
         r = error_set(err, ENOENT, "there are no tasks to play");
     return r;
 }
 
-static int find_agents(const char *names, struct subjects *s, struct error *err)
+static int eval_find_agents(const char *names, struct subjects *s, struct error *err)
 {
     _cleanup_free_ char *copy = strdup(names);
     char *rest = copy, *name;
@@ -123,7 +118,7 @@ struct layout {
     bool narrow;
 };
 
-static void put_stat(const struct eval_stat *s, int digits, int width, bool interval)
+static void eval_put_stat(const struct eval_stat *s, int digits, int width, bool interval)
 {
     char text[64];
     if (s->n == 0)
@@ -136,13 +131,13 @@ static void put_stat(const struct eval_stat *s, int digits, int width, bool inte
     printf("  %-*s", width, text);
 }
 
-static void print_row(const struct eval_row *row, const struct layout *l, bool first)
+static void eval_print_row(const struct eval_row *row, const struct layout *l, bool first)
 {
     printf("%-*s  %-7s", l->task, first ? row->task : "", row->agent);
-    put_stat(&row->ret, 3, STAT_WIDTH, true);
-    put_stat(&row->pass_rate, 3, l->other, !l->narrow);
-    put_stat(&row->solved, 2, l->other, !l->narrow);
-    put_stat(&row->calls, 1, 0, !l->narrow);
+    eval_put_stat(&row->ret, 3, STAT_WIDTH, true);
+    eval_put_stat(&row->pass_rate, 3, l->other, !l->narrow);
+    eval_put_stat(&row->solved, 2, l->other, !l->narrow);
+    eval_put_stat(&row->calls, 1, 0, !l->narrow);
     if (row->failed)
         printf("  %zu failed", row->failed);
     if (row->why[0]) {
@@ -152,7 +147,7 @@ static void print_row(const struct eval_row *row, const struct layout *l, bool f
     printf("\n");
 }
 
-static struct layout lay_out(const struct eval_options *o)
+static struct layout eval_lay_out(const struct eval_options *o)
 {
     struct layout l = {.task = 4};
     for (size_t i = 0; i < o->n_tasks; i++) {
@@ -165,15 +160,15 @@ static struct layout lay_out(const struct eval_options *o)
     return l;
 }
 
-static void print_table(const struct eval_options *o, const struct eval_row *rows,
-                        const struct subjects *s)
+static void eval_print_table(const struct eval_options *o, const struct eval_row *rows,
+                             const struct subjects *s)
 {
-    struct layout l = lay_out(o);
+    struct layout l = eval_lay_out(o);
     uint64_t played = 0;
     printf("%-*s  %-7s  %-*s  %-*s  %-*s  %s\n", l.task, "TASK", "AGENT", STAT_WIDTH, "RETURN",
            l.other, "PASS RATE", l.other, "SOLVED", "CALLS");
     for (size_t i = 0; i < eval_rows(o); i++) {
-        print_row(&rows[i], &l, i % o->n_agents == 0);
+        eval_print_row(&rows[i], &l, i % o->n_agents == 0);
         played += rows[i].played;
     }
     printf("\nmeans over %" PRIu64 " seed%s, with 95 %% confidence intervals where they differ\n",
@@ -187,33 +182,31 @@ static void print_table(const struct eval_options *o, const struct eval_row *row
         printf("qlearn was not trained: it goes by %s\n", o->policy.checkpoint);
 }
 
-static json_t *stat_json(const struct eval_stat *s)
+static json_t *eval_stat_json(const struct eval_stat *s)
 {
     return s->n ? json_pack("{s:f, s:f, s:f}", "mean", s->mean, "low", s->low, "high", s->high)
                 : json_null();
 }
 
-static json_t *row_json(const struct eval_row *r)
+static json_t *eval_row_json(const struct eval_row *r)
 {
     return json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:I, s:I, s:s?}", "task", r->task,
                      "agent", r->agent, "episodes", (json_int_t)r->ret.n, "return",
-                     stat_json(&r->ret), "pass_rate", stat_json(&r->pass_rate), "solved",
-                     stat_json(&r->solved), "calls", stat_json(&r->calls), "failed",
+                     eval_stat_json(&r->ret), "pass_rate", eval_stat_json(&r->pass_rate), "solved",
+                     eval_stat_json(&r->solved), "calls", eval_stat_json(&r->calls), "failed",
                      (json_int_t)r->failed, "trained", (json_int_t)r->played, "why",
                      r->why[0] ? r->why : NULL);
 }
 
-static void print_json(const struct eval_options *o, const struct eval_row *rows)
+static void eval_print_json(const struct eval_options *o, const struct eval_row *rows)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < eval_rows(o); i++)
-        json_array_append_new(list, row_json(&rows[i]));
-    json_dumpf(list, stdout, JSON_INDENT(2));
-    printf("\n");
-    json_decref(list);
+        json_array_append_new(list, eval_row_json(&rows[i]));
+    output_json(list, JSON_INDENT(2));
 }
 
-static void tell_row(void *data, const struct eval_row *row)
+static void eval_tell_row(void *data, const struct eval_row *row)
 {
     size_t *left = data;
     if (row->ret.n)
@@ -222,8 +215,8 @@ static void tell_row(void *data, const struct eval_row *row)
         say("%s, %s: not played (%zu to go)", row->task, row->agent, --*left);
 }
 
-static int compare(const struct eval_options *o, const struct gym_options *given,
-                   const struct subjects *s, struct error *err)
+static int eval_compare(const struct eval_options *o, const struct gym_options *given,
+                        const struct subjects *s, struct error *err)
 {
     _cleanup_free_ struct eval_row *rows = calloc(eval_rows(o), sizeof *rows);
     size_t failed = 0;
@@ -235,15 +228,16 @@ static int compare(const struct eval_options *o, const struct gym_options *given
     if (r < 0)
         return gym_failed(err);
     if (given->json)
-        print_json(o, rows);
+        eval_print_json(o, rows);
     else
-        print_table(o, rows, s);
+        eval_print_table(o, rows, s);
     for (size_t i = 0; i < o->n_tasks * o->n_agents; i++)
         failed += rows[i].failed;
     return failed ? 1 : 0;
 }
 
-static int check(const struct gym_options *o, const struct subjects *s, struct error *err)
+static int eval_check_options(const struct gym_options *o, const struct subjects *s,
+                              struct error *err)
 {
     if (o->seeds > EVAL_SEEDS_MAX)
         return error_set(err, EINVAL, "--seeds: at most %u", EVAL_SEEDS_MAX);
@@ -254,7 +248,7 @@ static int check(const struct gym_options *o, const struct subjects *s, struct e
     return 0;
 }
 
-static int run(const struct gym_options *o, struct subjects *s, struct error *err)
+static int eval_command(const struct gym_options *o, struct subjects *s, struct error *err)
 {
     struct settings *settings = NULL;
     struct eval_options e = {.agents = s->agents,
@@ -264,7 +258,7 @@ static int run(const struct gym_options *o, struct subjects *s, struct error *er
                              .arena = gym_arena_options(o),
                              .jobs = (size_t)o->jobs};
     int cancel = interrupt_watch(err);
-    int r = cancel < 0 ? cancel : find_tasks(o, cancel, &s->tasks, err);
+    int r = cancel < 0 ? cancel : eval_find_tasks(o, cancel, &s->tasks, err);
     if (r == 0)
         r = gym_policy_options(o, s->model, &e.policy, &settings, err);
     if (r < 0)
@@ -274,9 +268,9 @@ static int run(const struct gym_options *o, struct subjects *s, struct error *er
     e.n_tasks = s->tasks.count;
     size_t left = e.n_tasks * e.n_agents;
     if (!o->json && left > 1)
-        e.done = tell_row;
+        e.done = eval_tell_row;
     e.data = &left;
-    int status = compare(&e, o, s, err);
+    int status = eval_compare(&e, o, s, err);
     settings_free(settings);
     return status;
 }
@@ -289,10 +283,10 @@ int command_gym_eval(const struct command *self, int argc, char **argv)
     int n, status;
     if (!command_words(self, argc, argv, &o, 0, 0, &n, &status))
         return status;
-    if (find_agents(o.agent ? o.agent : "random,greedy,qlearn", &s, &err) < 0 ||
-        check(&o, &s, &err) < 0)
+    if (eval_find_agents(o.agent ? o.agent : "random,greedy,qlearn", &s, &err) < 0 ||
+        eval_check_options(&o, &s, &err) < 0)
         return say_usage(&err);
-    status = run(&o, &s, &err);
+    status = eval_command(&o, &s, &err);
     task_set_free(&s.tasks);
     return status;
 }

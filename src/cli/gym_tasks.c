@@ -1,21 +1,121 @@
 /* `hutch gym tasks`: which tasks there are, and whether they are in order. */
 #include <errno.h>
 #include <jansson.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "commands.h"
-#include "gym_place.h"
-#include "gym_tasks.h"
+#include "gym_setup.h"
+#include "import.h"
 #include "interrupt.h"
 #include "output.h"
-#include "say.h"
+#include "thread.h"
 #include "banned.h"
+
+struct tasks_entry {
+    struct task *task; /* NULL: it could not be loaded, see result.findings */
+    char name[TASK_NAME_MAX];
+    struct check_result result;
+    bool checked;
+};
+
+struct tasks_list {
+    struct tasks_entry *items;
+    size_t count;
+};
+
+#define JOBS_MAX 256
+
+struct tasks_check {
+    struct tasks_list *list;
+    struct check_options options;
+    pthread_mutex_t lock;
+    size_t next, done;
+    bool show;
+    struct error err; /* the first that is no finding */
+};
+
+/* With the lock held. */
+static void tasks_check_show(const struct tasks_check *w, const char *name)
+{
+    if (w->show)
+        fprintf(stderr, "\r\033[Kchecking %zu of %zu  %s",
+                w->done < w->list->count ? w->done + 1 : w->done, w->list->count, name);
+}
+
+static struct tasks_entry *tasks_check_next(struct tasks_check *w)
+{
+    struct tasks_entry *e = NULL;
+    pthread_mutex_lock(&w->lock);
+    while (w->next < w->list->count && !e && w->err.code == 0) {
+        e = &w->list->items[w->next++];
+        if (!e->task) {
+            w->done++;
+            e = NULL;
+        }
+    }
+    if (e)
+        tasks_check_show(w, e->name);
+    pthread_mutex_unlock(&w->lock);
+    return e;
+}
+
+static void *tasks_check_thread(void *data)
+{
+    struct tasks_check *w = data;
+    for (struct tasks_entry *e; (e = tasks_check_next(w));) {
+        struct error err = {0};
+        int r = task_check(e->task, &w->options, &e->result, &err);
+        pthread_mutex_lock(&w->lock);
+        e->checked = r == 0;
+        if (r < 0 && w->err.code == 0) {
+            error_set(&w->err, -r, "%s", err.text);
+            error_wrap(&w->err, "%s", e->name);
+        }
+        w->done++;
+        pthread_mutex_unlock(&w->lock);
+    }
+    return NULL;
+}
+
+static size_t tasks_check_jobs(size_t wanted, size_t tasks)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t n = wanted ? wanted : processors > 0 ? (size_t)processors : 1;
+    n = n < JOBS_MAX ? n : JOBS_MAX;
+    return n < tasks ? n : tasks;
+}
+
+/* Checks all tasks, `jobs` in parallel (0: as many as processors), with a line of progress on
+ * stderr if that is a terminal. -ECANCELED: cancel became readable. */
+static int tasks_check(struct tasks_list *l, size_t jobs, int cancel, bool quiet, struct error *err)
+{
+    struct tasks_check w = {
+        .list = l, .options = {.cancel = cancel}, .show = !quiet && say_colours(STDERR_FILENO)};
+    pthread_t threads[JOBS_MAX];
+    size_t n = tasks_check_jobs(jobs, l->count), started = 0;
+    pthread_mutex_init(&w.lock, NULL);
+    while (started < n && thread_start(&threads[started], NULL, tasks_check_thread, &w) == 0)
+        started++;
+    if (started == 0)
+        tasks_check_thread(&w);
+    for (size_t i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    pthread_mutex_destroy(&w.lock);
+    if (w.show)
+        fprintf(stderr, "\r\033[K");
+    if (w.err.code == 0)
+        return 0;
+    *err = w.err;
+    return -w.err.code;
+}
 
 #define SHOWN_MAX 2048
 
-static void free_list(struct tasks_list *l)
+static void tasks_free_list(struct tasks_list *l)
 {
     for (size_t i = 0; i < l->count; i++) {
         task_free(l->items[i].task);
@@ -24,7 +124,7 @@ static void free_list(struct tasks_list *l)
     free(l->items);
 }
 
-static struct tasks_entry *add_entry(struct tasks_list *l, const char *name, struct task *t)
+static struct tasks_entry *tasks_add_entry(struct tasks_list *l, const char *name, struct task *t)
 {
     struct tasks_entry *items = reallocarray(l->items, l->count + 1, sizeof *items);
     if (!items)
@@ -37,7 +137,8 @@ static struct tasks_entry *add_entry(struct tasks_list *l, const char *name, str
 }
 
 /* A task of ours by name or path; one that cannot be loaded is in the list with the reason. */
-static int add_named(struct tasks_list *l, const char *tasks, const char *name, struct error *err)
+static int tasks_add_named(struct tasks_list *l, const char *tasks, const char *name,
+                           struct error *err)
 {
     struct task *t = NULL;
     struct error why = {0};
@@ -46,7 +147,7 @@ static int add_named(struct tasks_list *l, const char *tasks, const char *name, 
         *err = why;
         return r;
     }
-    struct tasks_entry *e = add_entry(l, t ? t->name : name, t);
+    struct tasks_entry *e = tasks_add_entry(l, t ? t->name : name, t);
     if (!e || (r < 0 && task_list_add(&e->result.findings, why.text) < 0)) {
         if (!e)
             task_free(t);
@@ -55,12 +156,12 @@ static int add_named(struct tasks_list *l, const char *tasks, const char *name, 
     return 0;
 }
 
-static int load_ours(struct tasks_list *l, const char *tasks, struct error *err)
+static int tasks_load_ours(struct tasks_list *l, const char *tasks, struct error *err)
 {
     struct task_list names = {0};
     int r = task_names(tasks, &names, err);
     for (size_t i = 0; i < names.count && r == 0; i++)
-        r = add_named(l, tasks, names.items[i], err);
+        r = tasks_add_named(l, tasks, names.items[i], err);
     if (r == 0 && names.count == 0)
         r = error_set(err, ENOENT, "%s: there are no tasks in it",
                       tasks ? tasks : "the folder of tasks");
@@ -68,12 +169,7 @@ static int load_ours(struct tasks_list *l, const char *tasks, struct error *err)
     return r;
 }
 
-static void tell_import(void *data, const char *text)
-{
-    say("%s", text);
-}
-
-static bool is_named(const char *name, char *const *names, int n)
+static bool tasks_is_named(const char *name, char *const *names, int n)
 {
     for (int i = 0; i < n; i++)
         if (strcmp(names[i], name) == 0)
@@ -81,21 +177,21 @@ static bool is_named(const char *name, char *const *names, int n)
     return n == 0;
 }
 
-static int load_others(struct tasks_list *l, const struct gym_options *o, char *const *names, int n,
-                       int cancel, struct error *err)
+static int tasks_load_others(struct tasks_list *l, const struct gym_options *o, char *const *names,
+                             int n, int cancel, struct error *err)
 {
     struct task_set set = {0};
     struct import_options io = {.from = o->from,
                                 .repos = o->repos,
                                 .image = o->image,
                                 .only = n == 1 ? names[0] : NULL,
-                                .say = tell_import,
+                                .say = gym_say,
                                 .cancel = cancel};
     int r = task_import(&io, &set, err);
     for (size_t i = 0; i < set.count && r == 0; i++) {
-        if (!is_named(set.items[i]->name, names, n))
+        if (!tasks_is_named(set.items[i]->name, names, n))
             continue;
-        if (add_entry(l, set.items[i]->name, set.items[i]))
+        if (tasks_add_entry(l, set.items[i]->name, set.items[i]))
             set.items[i] = NULL;
         else
             r = error_set(err, ENOMEM, "no memory");
@@ -106,20 +202,20 @@ static int load_others(struct tasks_list *l, const struct gym_options *o, char *
     return r;
 }
 
-static int load(struct tasks_list *l, const struct gym_options *o, char *const *names, int n,
-                int cancel, struct error *err)
+static int tasks_load(struct tasks_list *l, const struct gym_options *o, char *const *names, int n,
+                      int cancel, struct error *err)
 {
     int r = 0;
     if (o->from)
-        return load_others(l, o, names, n, cancel, err);
+        return tasks_load_others(l, o, names, n, cancel, err);
     if (n == 0)
-        return load_ours(l, o->tasks, err);
+        return tasks_load_ours(l, o->tasks, err);
     for (int i = 0; i < n && r == 0; i++)
-        r = add_named(l, o->tasks, names[i], err);
+        r = tasks_add_named(l, o->tasks, names[i], err);
     return r;
 }
 
-static json_t *list_json(const struct task_list *l)
+static json_t *tasks_list_json(const struct task_list *l)
 {
     json_t *a = json_array();
     for (size_t i = 0; i < l->count; i++) {
@@ -129,7 +225,7 @@ static json_t *list_json(const struct task_list *l)
     return a;
 }
 
-static json_t *entry_json(const struct tasks_entry *e)
+static json_t *tasks_entry_json(const struct tasks_entry *e)
 {
     const struct task *t = e->task;
     json_t *o = json_pack("{s:s}", "name", e->name);
@@ -137,8 +233,9 @@ static json_t *entry_json(const struct tasks_entry *e)
         size_t tests = e->checked ? e->result.expected : t->tests.expected.count;
         json_t *more = json_pack(
             "{s:s, s:s, s:I, s:o, s:o, s:I, s:I, s:I, s:s, s:s}", "title", t->title, "language",
-            t->language, "patches", (json_int_t)t->n_patches, "solution", list_json(&t->solution),
-            "tests", tests ? json_integer((json_int_t)tests) : json_null(), "hidden",
+            t->language, "patches", (json_int_t)t->n_patches, "solution",
+            tasks_list_json(&t->solution), "tests",
+            tests ? json_integer((json_int_t)tests) : json_null(), "hidden",
             (json_int_t)t->hidden.count, "actions", (json_int_t)task_actions(t), "steps",
             (json_int_t)t->max_steps, "digest", t->digest, "origin", t->origin ? t->origin : "");
         json_object_update(o, more);
@@ -146,8 +243,8 @@ static json_t *entry_json(const struct tasks_entry *e)
     }
     if (e->checked || !t) {
         json_object_set_new(o, "valid", json_boolean(e->result.findings.count == 0));
-        json_object_set_new(o, "findings", list_json(&e->result.findings));
-        json_object_set_new(o, "notes", list_json(&e->result.notes));
+        json_object_set_new(o, "findings", tasks_list_json(&e->result.findings));
+        json_object_set_new(o, "notes", tasks_list_json(&e->result.notes));
     }
     if (e->checked) {
         json_object_set_new(o, "runs", json_integer((json_int_t)e->result.runs));
@@ -156,24 +253,22 @@ static json_t *entry_json(const struct tasks_entry *e)
     return o;
 }
 
-static void print_json(const struct tasks_list *l)
+static void tasks_print_json(const struct tasks_list *l)
 {
     json_t *all = json_array();
     for (size_t i = 0; i < l->count; i++)
-        json_array_append_new(all, entry_json(&l->items[i]));
-    json_dumpf(all, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
-    printf("\n");
-    json_decref(all);
+        json_array_append_new(all, tasks_entry_json(&l->items[i]));
+    output_json(all, JSON_INDENT(2) | JSON_ENSURE_ASCII);
 }
 
-static void print_lines(const struct task_list *l, const char *before)
+static void tasks_print_lines(const struct task_list *l, const char *before)
 {
     char text[SHOWN_MAX];
     for (size_t i = 0; i < l->count; i++)
         printf("    %s%s\n", before, say_clean(l->items[i], text, sizeof text));
 }
 
-static void print_entry(const struct tasks_entry *e, int width)
+static void tasks_print_entry(const struct tasks_entry *e, int width)
 {
     char title[SHOWN_MAX], name[4 * TASK_NAME_MAX], tests[32] = "?";
     const struct task *t = e->task;
@@ -187,11 +282,11 @@ static void print_entry(const struct tasks_entry *e, int width)
     else
         printf("%s%-*s  %-11s %7zu  %5s  %s\n", state, width, name, t->language, t->n_patches,
                tests, say_clean(t->title, title, sizeof title));
-    print_lines(&e->result.findings, "");
-    print_lines(&e->result.notes, "note: ");
+    tasks_print_lines(&e->result.findings, "");
+    tasks_print_lines(&e->result.notes, "note: ");
 }
 
-static void print_table(const struct tasks_list *l, bool checked)
+static void tasks_print_table(const struct tasks_list *l, bool checked)
 {
     int width = 4;
     for (size_t i = 0; i < l->count; i++) {
@@ -201,10 +296,10 @@ static void print_table(const struct tasks_list *l, bool checked)
     printf("%s%-*s  %-11s %7s  %5s  %s\n", checked ? "       " : "", width, "NAME", "LANGUAGE",
            "PATCHES", "TESTS", "TITLE");
     for (size_t i = 0; i < l->count; i++)
-        print_entry(&l->items[i], width);
+        tasks_print_entry(&l->items[i], width);
 }
 
-static size_t count_wrong(const struct tasks_list *l)
+static size_t tasks_count_wrong(const struct tasks_list *l)
 {
     size_t n = 0;
     for (size_t i = 0; i < l->count; i++)
@@ -213,20 +308,21 @@ static size_t count_wrong(const struct tasks_list *l)
 }
 
 /* Checks unless only a list is asked for. Returns an exit status, 0 to go on. */
-static int check(struct tasks_list *l, const struct gym_options *o, int cancel, struct error *err)
+static int tasks_check_all(struct tasks_list *l, const struct gym_options *o, int cancel,
+                           struct error *err)
 {
     if (o->no_check)
         return 0;
     return tasks_check(l, (size_t)o->jobs, cancel, o->json, err) < 0 ? gym_failed(err) : 0;
 }
 
-static int finish(const struct tasks_list *l, const struct gym_options *o)
+static int tasks_report(const struct tasks_list *l, const struct gym_options *o)
 {
-    size_t wrong = count_wrong(l);
+    size_t wrong = tasks_count_wrong(l);
     if (o->json)
-        print_json(l);
+        tasks_print_json(l);
     else
-        print_table(l, !o->no_check);
+        tasks_print_table(l, !o->no_check);
     output_flush(); /* before messages on stderr */
     if (wrong)
         say("%zu of %zu task%s not in order", wrong, l->count,
@@ -241,10 +337,10 @@ int command_gym_tasks(const struct command *self, int argc, char **argv)
     int n_words, status;
     if (!command_words(self, argc, argv, &o, 0, -1, &n_words, &status))
         return status;
-    _cleanup_(free_list) struct tasks_list l = {0};
+    _cleanup_(tasks_free_list) struct tasks_list l = {0};
     int cancel = interrupt_watch(&err);
-    if (cancel < 0 || load(&l, &o, argv, n_words, cancel, &err) < 0)
+    if (cancel < 0 || tasks_load(&l, &o, argv, n_words, cancel, &err) < 0)
         return gym_failed(&err);
-    status = check(&l, &o, cancel, &err);
-    return status ? status : finish(&l, &o);
+    status = tasks_check_all(&l, &o, cancel, &err);
+    return status ? status : tasks_report(&l, &o);
 }

@@ -4,16 +4,136 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "columns.h"
+#include "clock.h"
 #include "commands.h"
 #include "curve.h"
-#include "gym_place.h"
-#include "gym_progress.h"
+#include "gym_setup.h"
 #include "interrupt.h"
-#include "say.h"
+#include "io.h"
+#include "output.h"
+#include "train.h"
 #include "banned.h"
+
+/* How far a training is: a bar on a terminal, else a line now and then. On stderr. */
+#define PROGRESS_MEAN 100 /* episodes that the figures are means of */
+
+struct gym_progress {
+    uint64_t total;
+    bool bar, silent;
+    int64_t began, shown;
+    double returns[PROGRESS_MEAN], rates[PROGRESS_MEAN];
+    uint64_t n; /* of this run */
+};
+
+#define BAR_WIDTH 24
+#define BAR_MIN   6
+#define EVERY_NS  (100 * NS_PER_MS)
+#define LINES     10 /* where there is no bar */
+
+static void gym_progress_begin(struct gym_progress *p, uint64_t total, bool json)
+{
+    *p = (struct gym_progress){.total = total,
+                               .bar = !json && say_colours(STDERR_FILENO),
+                               .silent = json,
+                               .began = clock_now()};
+}
+
+static double gym_progress_mean(const double *values, uint64_t n)
+{
+    size_t count = n < PROGRESS_MEAN ? (size_t)n : PROGRESS_MEAN;
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += values[i];
+    return count ? sum / (double)count : 0;
+}
+
+/* Full blocks and one of eight parts. */
+static void gym_progress_blocks(double part, unsigned width, char *out, size_t size)
+{
+    static const char *const PARTS[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+    unsigned eighths = (unsigned)(part * width * 8), full = eighths / 8;
+    size_t used = 0;
+    for (unsigned i = 0; i < full; i++)
+        used += (size_t)snprintf(out + used, size - used, "█");
+    used += (size_t)snprintf(out + used, size - used, "%s", PARTS[eighths % 8]);
+    for (unsigned i = full + (eighths % 8 > 0); i < width; i++)
+        used += (size_t)snprintf(out + used, size - used, " ");
+}
+
+/* The bar has what the text leaves of the line, if that is worth it. */
+static void gym_progress_bar(const struct gym_progress *p, const struct train_point *at,
+                             double per_second)
+{
+    char blocks[BAR_WIDTH * 4 + 1] = "", text[256], line[512];
+    unsigned left =
+        per_second > 0 ? (unsigned)((double)(p->total - at->episode) / per_second + 0.5) : 0;
+    int n = snprintf(text, sizeof text,
+                     " %" PRIu64 "/%" PRIu64
+                     "  return %.3f  pass %3.0f %%  %.0f episodes/s  %u:%02u left",
+                     at->episode, p->total, gym_progress_mean(p->returns, p->n),
+                     100 * gym_progress_mean(p->rates, p->n), per_second, left / 60, left % 60);
+    int room = (int)columns_of(STDERR_FILENO) - n - 3;
+    bool bar = room >= BAR_MIN;
+    if (bar)
+        gym_progress_blocks((double)at->episode / (double)p->total,
+                            (unsigned)(room < BAR_WIDTH ? room : BAR_WIDTH), blocks, sizeof blocks);
+    n = snprintf(line, sizeof line, "\r%s%s%s%s\033[K", bar ? "\033[36m▕" : "", blocks,
+                 bar ? "▏\033[0m" : "", text);
+    if (n > 0)
+        io_write_all(STDERR_FILENO, line, (size_t)n);
+}
+
+static void gym_progress_say(const struct gym_progress *p, const struct train_point *at,
+                             double per_second)
+{
+    say("%" PRIu64 " of %" PRIu64
+        " episodes, return %.3f, pass rate %.2f, epsilon %.2f, %.0f episodes/s",
+        at->episode, p->total, gym_progress_mean(p->returns, p->n),
+        gym_progress_mean(p->rates, p->n), at->epsilon, per_second);
+}
+
+static bool gym_progress_is_due(const struct gym_progress *p, uint64_t episode)
+{
+    uint64_t every = p->total / LINES ? p->total / LINES : 1;
+    return episode % every == 0 || episode == p->total;
+}
+
+static void gym_progress_episode(void *data, const struct train_point *at)
+{
+    struct gym_progress *p = data;
+    int64_t now = clock_now();
+    p->returns[p->n % PROGRESS_MEAN] = at->ret;
+    p->rates[p->n % PROGRESS_MEAN] = at->pass_rate;
+    p->n++;
+    double seconds = (double)(now - p->began) / (double)NS_PER_S;
+    double per_second = seconds > 0 ? (double)p->n / seconds : 0;
+    if (p->silent)
+        return;
+    if (!p->bar && gym_progress_is_due(p, at->episode))
+        gym_progress_say(p, at, per_second);
+    if (p->bar && (now - p->shown >= EVERY_NS || at->episode == p->total)) {
+        p->shown = now;
+        gym_progress_bar(p, at, per_second);
+    }
+}
+
+static void gym_progress_searching(void *data)
+{
+    static const char line[] = "\rlooking for the best sequence…\033[K";
+    const struct gym_progress *p = data;
+    if (p->bar)
+        io_write_all(STDERR_FILENO, line, sizeof line - 1);
+}
+
+static void gym_progress_end(struct gym_progress *p)
+{
+    if (p->bar)
+        io_write_all(STDERR_FILENO, "\r\033[K", 4);
+}
 
 #define EPISODES    2000
 #define DRAWING_MAX (1u << 20)
@@ -23,33 +143,33 @@ struct train_names {
     char checkpoint[PATH_MAX + 32];
 };
 
-static double ratio_of(const struct train_result *r)
+static double train_ratio_of(const struct train_result *r)
 {
     double best = r->best.episode.total, got = r->greedy.episode.total;
     return !r->best_known || best <= 0 ? NAN : got / best;
 }
 
-static unsigned drawing_width(void)
+static unsigned train_drawing_width(void)
 {
     unsigned width = columns_of(STDOUT_FILENO);
     return width == 0 ? 80 : width > 100 ? 100 : width;
 }
 
-static void print_curve(const struct train_result *r)
+static void train_print_curve(const struct train_result *r)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(DRAWING_MAX);
     struct curve c = {.title = "",
                       .points = r->points,
                       .n = r->n_points,
                       .best = r->best_known ? r->best.episode.total : NAN};
-    if (curve_text(&c, drawing_width(), 13, say_colours(STDOUT_FILENO), &text) < 0)
+    if (curve_text(&c, train_drawing_width(), 13, say_colours(STDOUT_FILENO), &text) < 0)
         return;
     printf("\nreturn, mean of the last %zu episodes%s\n", curve_window(c.n),
            r->best_known ? "; dashed: the best there is" : "");
     printf("%.*s\n", (int)text.len, (char *)text.data);
 }
 
-static void print_sequence(const char *what, const struct train_sequence *s)
+static void train_print_sequence(const char *what, const struct train_sequence *s)
 {
     _cleanup_free_ char *actions = train_actions_text(s);
     _cleanup_buf_ struct buf text = BUF_INIT(1u << 20);
@@ -58,8 +178,8 @@ static void print_sequence(const char *what, const struct train_sequence *s)
     columns_put(buf_cstr(&text) ? (char *)text.data : "", 9, 0);
 }
 
-static void print_text(const struct train_result *r, const struct gym_place *place,
-                       const struct gym_options *o)
+static void train_print_text(const struct train_result *r, const struct gym_setup *place,
+                             const struct gym_options *o)
 {
     char out[4 * PATH_MAX];
     printf("%s: %" PRIu64 " episodes", place->task->name, r->episodes);
@@ -68,18 +188,18 @@ static void print_text(const struct train_result *r, const struct gym_place *pla
                (double)r->played / r->seconds);
     printf("\n");
     if (r->n_points > 1)
-        print_curve(r);
-    print_sequence("learnt", &r->greedy);
+        train_print_curve(r);
+    train_print_sequence("learnt", &r->greedy);
     if (r->best_known) {
-        print_sequence("best", &r->best);
-        if (!isnan(ratio_of(r)))
-            printf("%-8s %.1f %% of the best return\n", "", 100 * ratio_of(r));
+        train_print_sequence("best", &r->best);
+        if (!isnan(train_ratio_of(r)))
+            printf("%-8s %.1f %% of the best return\n", "", 100 * train_ratio_of(r));
     }
     printf("written  %s: checkpoint.json, episodes.csv, curve.svg\n",
            say_clean(o->out, out, sizeof out));
 }
 
-static json_t *sequence_json(const struct train_sequence *s)
+static json_t *train_sequence_json(const struct train_sequence *s)
 {
     json_t *actions = json_array();
     for (size_t i = 0; i < s->actions.count; i++)
@@ -89,26 +209,24 @@ static json_t *sequence_json(const struct train_sequence *s)
                      (int)s->episode.calls, "seconds", s->episode.seconds);
 }
 
-static void print_json(const struct train_result *r, const struct gym_place *place,
-                       const char *agent, const struct gym_options *o)
+static void train_print_json(const struct train_result *r, const struct gym_setup *place,
+                             const char *agent, const struct gym_options *o)
 {
     json_t *line =
         json_pack("{s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:o, s:o, s:o, s:s, s:b}", "task",
                   place->task->name, "agent", agent, "seed", (json_int_t)o->seed, "episodes",
                   (json_int_t)r->episodes, "played", (json_int_t)r->played, "seconds", r->seconds,
                   "episodes_per_second", r->seconds > 0 ? (double)r->played / r->seconds : 0,
-                  "greedy", r->greedy_known ? sequence_json(&r->greedy) : json_null(), "best",
-                  r->best_known ? sequence_json(&r->best) : json_null(), "ratio",
-                  isnan(ratio_of(r)) ? json_null() : json_real(ratio_of(r)), "out", o->out,
-                  "cancelled", r->cancelled);
-    _cleanup_free_ char *text = line ? json_dumps(line, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
-    printf("%s\n", text ? text : "null");
-    json_decref(line);
+                  "greedy", r->greedy_known ? train_sequence_json(&r->greedy) : json_null(), "best",
+                  r->best_known ? train_sequence_json(&r->best) : json_null(), "ratio",
+                  isnan(train_ratio_of(r)) ? json_null() : json_real(train_ratio_of(r)), "out",
+                  o->out, "cancelled", r->cancelled);
+    output_json(line, JSON_COMPACT | JSON_SORT_KEYS);
 }
 
 /* Where it is written to, and whether something is there to go on from. */
-static int settle_names(struct gym_options *o, const struct task *t, struct train_names *names,
-                        struct error *err)
+static int train_settle_names(struct gym_options *o, const struct task *t,
+                              struct train_names *names, struct error *err)
 {
     if (o->out)
         snprintf(names->out, sizeof names->out, "%s", o->out);
@@ -126,8 +244,8 @@ static int settle_names(struct gym_options *o, const struct task *t, struct trai
     return 0;
 }
 
-static int learn(struct gym_options *o, const struct policy_kind *k, struct gym_place *place,
-                 struct train_result *ret, struct error *err)
+static int train_play(struct gym_options *o, const struct policy_kind *k, struct gym_setup *place,
+                      struct train_result *ret, struct error *err)
 {
     struct policy_options with;
     struct settings *none = NULL;
@@ -151,20 +269,21 @@ static int learn(struct gym_options *o, const struct policy_kind *k, struct gym_
     return r;
 }
 
-static int run(const struct gym_options *given, const struct policy_kind *k, struct error *err)
+static int train_command(const struct gym_options *given, const struct policy_kind *k,
+                         struct error *err)
 {
-    _cleanup_place_ struct gym_place place = {0};
+    _cleanup_gym_setup_ struct gym_setup place = {0};
     struct gym_options with = *given, *o = &with;
     struct train_names names;
     struct train_result result = {0};
     int cancel = interrupt_watch(err);
-    int r = cancel < 0 ? cancel : gym_place_open(o, cancel, &place, err);
+    int r = cancel < 0 ? cancel : gym_setup_open(o, cancel, &place, err);
     if (r == 0 && !o->has_seed)
         o->seed = place.task->seed;
     if (r == 0)
-        r = settle_names(o, place.task, &names, err);
+        r = train_settle_names(o, place.task, &names, err);
     if (r == 0)
-        r = learn(o, k, &place, &result, err);
+        r = train_play(o, k, &place, &result, err);
     if (r < 0)
         return gym_failed(err);
     if (o->resume && result.played == 0 && !result.cancelled)
@@ -178,9 +297,9 @@ static int run(const struct gym_options *given, const struct policy_kind *k, str
             "in order "
             "here");
     if (o->json)
-        print_json(&result, &place, k->name, o);
+        train_print_json(&result, &place, k->name, o);
     else if (!result.cancelled)
-        print_text(&result, &place, o);
+        train_print_text(&result, &place, o);
     bool cancelled = result.cancelled;
     train_result_free(&result);
     return cancelled && interrupt_signal() ? 128 + interrupt_signal() : 0;
@@ -200,5 +319,5 @@ int command_gym_train(const struct command *self, int argc, char **argv)
         error_set(&err, EINVAL, "the agent %s learns nothing; train takes qlearn", k->name);
     else if (o.episodes > TRAIN_EPISODES_MAX)
         error_set(&err, EINVAL, "--episodes: at most %u", TRAIN_EPISODES_MAX);
-    return err.code ? say_usage(&err) : run(&o, k, &err);
+    return err.code ? say_usage(&err) : train_command(&o, k, &err);
 }

@@ -7,26 +7,25 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "columns.h"
+#include "output.h"
 #include "commands.h"
-#include "say.h"
 #include "banned.h"
 
 #define COLUMN 28
 
 static const struct option HELP_OPTION = {.name = "help", .letter = 'h', .help = "print this text"};
 
-static const char *bold(void)
+static const char *help_bold(void)
 {
     return say_colours(STDOUT_FILENO) ? "\033[1m" : "";
 }
 
-static const char *plain(void)
+static const char *help_plain(void)
 {
     return say_colours(STDOUT_FILENO) ? "\033[0m" : "";
 }
 
-static void print_option(const struct option *o)
+static void help_print_option(const struct option *o)
 {
     char left[96];
     int n = snprintf(left, sizeof left, "%c%c%s--%s%s%s", o->letter ? '-' : ' ',
@@ -44,25 +43,25 @@ static void print_option(const struct option *o)
     columns_put(text, COLUMN + 4, 0);
 }
 
-static void print_commands(const struct command *table)
+static void help_print_commands(const struct command *table)
 {
-    printf("\n%scommands%s\n", bold(), plain());
+    printf("\n%scommands%s\n", help_bold(), help_plain());
     for (const struct command *c = table; c->name; c++)
         printf("  %-12s%s\n", c->name, c->summary);
 }
 
 int help_command(const struct command *c)
 {
-    printf("%susage%s: hutch %s%s%s%s\n\n%s\n", bold(), plain(), c->of, c->name,
+    printf("%susage%s: hutch %s%s%s%s\n\n%s\n", help_bold(), help_plain(), c->of, c->name,
            *c->usage ? " " : "", c->usage, c->summary);
     if (c->group) {
-        print_commands(c->group);
+        help_print_commands(c->group);
         printf("\n'hutch %s COMMAND --help' prints the options of each.\n", c->name);
     }
-    printf("\n%soptions%s\n", bold(), plain());
+    printf("\n%soptions%s\n", help_bold(), help_plain());
     for (const struct option *o = NULL; (o = option_next(c->options, o));)
-        print_option(o);
-    print_option(&HELP_OPTION);
+        help_print_option(o);
+    help_print_option(&HELP_OPTION);
     if (c->notes) {
         printf("\n");
         columns_put(c->notes, 0, 100);
@@ -75,11 +74,11 @@ int help_overview(void)
     printf("%susage%s: hutch [OPTIONS], hutch COMMAND ...\n\nA home for coding agents. Every "
            "command works in a box, a sandbox with its own files. "
            "Without a command, hutch starts the chat.\n",
-           bold(), plain());
-    print_commands(COMMANDS);
-    printf("\n%soptions%s\n", bold(), plain());
-    print_option(&HELP_OPTION);
-    print_option(&(struct option){.name = "version", .help = "print the version"});
+           help_bold(), help_plain());
+    help_print_commands(COMMANDS);
+    printf("\n%soptions%s\n", help_bold(), help_plain());
+    help_print_option(&HELP_OPTION);
+    help_print_option(&(struct option){.name = "version", .help = "print the version"});
     printf("\n'hutch COMMAND --help' prints the options of each. Try: hutch run -- sh -c 'id; ls "
            "-a'\n");
     return 0;
@@ -113,28 +112,18 @@ static json_t *commands_json(const struct command *table)
     return list;
 }
 
-static int print_json(void)
-{
-    json_t *o =
-        json_pack("{s:s, s:o}", "version", HUTCH_VERSION, "commands", commands_json(COMMANDS));
-    if (!o) {
-        say("no memory for the help");
-        return EXIT_HUTCH;
-    }
-    json_dumpf(o, stdout, JSON_INDENT(2));
-    json_decref(o);
-    printf("\n");
-    return 0;
-}
-
 int command_help(const struct command *self, int argc, char **argv)
 {
     bool json = false;
     int n, status;
     if (!command_words(self, argc, argv, &json, 0, 2, &n, &status))
         return status;
-    if (json)
-        return print_json();
+    if (json) {
+        output_json(
+            json_pack("{s:s, s:o}", "version", HUTCH_VERSION, "commands", commands_json(COMMANDS)),
+            JSON_INDENT(2));
+        return 0;
+    }
     const struct command *table = COMMANDS, *c = NULL;
     for (int i = 0; i < n; i++) {
         c = table ? command_find(table, argv[i]) : NULL;

@@ -1,36 +1,41 @@
-/* `hutch history ls` and `rm`. */
+/* `hutch history`: ls, rm, show, export and search. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "clock.h"
-#include "commands.h"
-#include "history.h"
 #include "command_options.h"
-#include "say.h"
+#include "commands.h"
+#include "harmless.h"
+#include "history.h"
+#include "history_export.h"
+#include "memory.h"
+#include "output.h"
 #include "units.h"
 #include "banned.h"
 
-static int64_t age_of(time_t then)
+static int64_t history_ls_age_of(time_t then)
 {
     time_t now = time(NULL);
     return now > then ? (int64_t)(now - then) * NS_PER_S : 0;
 }
 
-static void print_line(const struct history_info *i)
+static void history_ls_print_line(const struct history_info *i)
 {
     char age[32], cost[32] = "-", title[1024], model[256];
     if (i->totals.cost >= 0)
         snprintf(cost, sizeof cost, "$%.2f", i->totals.cost);
     printf("%-18s %5s %5u %8s  %-28s  %s\n", i->id,
-           units_rough_time(age_of(i->written), age, sizeof age), i->totals.turns, cost,
+           units_rough_time(history_ls_age_of(i->written), age, sizeof age), i->totals.turns, cost,
            i->totals.model[0] ? say_clean(i->totals.model, model, sizeof model) : "-",
            i->title ? say_clean(i->title, title, sizeof title) : "-");
 }
 
-static json_t *info_json(const struct history_info *i)
+static json_t *history_ls_info_json(const struct history_info *i)
 {
     json_t *cost = i->totals.cost >= 0 ? json_real(i->totals.cost) : json_null();
     char written[32];
@@ -45,8 +50,8 @@ static json_t *info_json(const struct history_info *i)
                      (json_int_t)i->bytes);
 }
 
-static void print_list(const struct history_info *list, size_t count,
-                       const struct history_ls_options *o, const char *folder)
+static void history_ls_print_list(const struct history_info *list, size_t count,
+                                  const struct history_ls_options *o, const char *folder)
 {
     json_t *all = o->json ? json_array() : NULL;
     uint64_t shown = 0;
@@ -58,15 +63,12 @@ static void print_list(const struct history_info *list, size_t count,
                    "TITLE");
         shown++;
         if (o->json)
-            json_array_append_new(all, info_json(&list[i]));
+            json_array_append_new(all, history_ls_info_json(&list[i]));
         else
-            print_line(&list[i]);
+            history_ls_print_line(&list[i]);
     }
-    if (all) {
-        json_dumpf(all, stdout, JSON_INDENT(2));
-        printf("\n");
-        json_decref(all);
-    }
+    if (all)
+        output_json(all, JSON_INDENT(2));
 }
 
 int command_history_ls(const struct command *self, int argc, char **argv)
@@ -85,7 +87,7 @@ int command_history_ls(const struct command *self, int argc, char **argv)
     }
     if (history_list(&list, &count, &err) < 0)
         return say_failure(&err);
-    print_list(list, count, &o, folder);
+    history_ls_print_list(list, count, &o, folder);
     history_list_free(list, count);
     return 0;
 }
@@ -104,4 +106,285 @@ int command_history_rm(const struct command *self, int argc, char **argv)
             printf("%s\n", id);
     }
     return status;
+}
+
+#define LINES_SHOWN 8
+#define TEXT_MAX    (HARMLESS_GROWTH * HISTORY_MESSAGE_MAX)
+
+struct history_view {
+    bool full, colours;
+    unsigned turn;
+};
+
+static const char *history_show_colour(const struct history_view *s, const char *code)
+{
+    return s->colours ? code : "";
+}
+
+/* Text of a stranger, with something in front of each line; at most so many lines (0: all). */
+static int history_put_lines(const char *text, size_t n, const char *front, size_t max)
+{
+    _cleanup_buf_ struct buf clean = BUF_INIT(TEXT_MAX);
+    struct harmless h = {0};
+    if (harmless_append(&h, text, n, &clean) < 0)
+        return -ENOMEM;
+    const char *at = (char *)clean.data, *end = at + clean.len;
+    size_t lines = 0;
+    for (; at < end && (max == 0 || lines < max); lines++) {
+        const char *line_end = memchr(at, '\n', (size_t)(end - at));
+        size_t length = (size_t)((line_end ? line_end : end) - at);
+        printf("%s%.*s\n", front, (int)length, at);
+        at += length + 1;
+    }
+    size_t more = 0;
+    for (; at < end; more++) {
+        const char *line_end = memchr(at, '\n', (size_t)(end - at));
+        at = line_end ? line_end + 1 : end;
+    }
+    if (more)
+        printf("%s… %zu more line%s (--full)\n", front, more, more == 1 ? "" : "s");
+    return 0;
+}
+
+static int history_show_call(const struct history_view *s, const struct piece *p)
+{
+    char name[256], brief[1024];
+    printf("%s▸ %s%s  %s  %s\n", history_show_colour(s, "\033[36m"),
+           say_clean(p->name ? p->name : "?", name, sizeof name), history_show_colour(s, "\033[0m"),
+           say_clean(p->brief ? p->brief : "", brief, sizeof brief),
+           !p->answered ? "(no result)"
+           : p->failed  ? "✗"
+                        : "✓");
+    if (s->full && p->input)
+        history_put_lines(p->input, strlen(p->input), "    ", 0);
+    return history_put_lines(p->text, p->n, "    ", s->full ? 0 : LINES_SHOWN);
+}
+
+static int history_show_note(const struct history_view *s, const struct piece *p)
+{
+    char name[64];
+    bool wanted = p->name && (strcmp(p->name, "note") == 0 || strcmp(p->name, "summary") == 0);
+    if (!s->full && !wanted)
+        return 0;
+    printf("%s· %s%s\n", history_show_colour(s, "\033[2m"),
+           say_clean(p->name ? p->name : "", name, sizeof name), history_show_colour(s, "\033[0m"));
+    return history_put_lines(p->text, p->n, "    ", s->full ? 0 : LINES_SHOWN);
+}
+
+static int history_show_piece(void *data, const struct piece *p)
+{
+    struct history_view *s = data;
+    if (!p->counts)
+        printf("%s(%s)%s ", history_show_colour(s, "\033[2m"), p->undone ? "undone" : "cleared",
+               history_show_colour(s, "\033[0m"));
+    switch (p->kind) {
+    case PIECE_PERSON:
+        printf("\n%s", history_show_colour(s, "\033[1m"));
+        history_put_lines(p->text, p->n, "> ", 0);
+        printf("%s\n", history_show_colour(s, "\033[0m"));
+        return 0;
+    case PIECE_ANSWER:
+        history_put_lines(p->text, p->n, "", 0);
+        printf("\n");
+        return 0;
+    case PIECE_THINKING:
+        return s->full ? history_put_lines(p->text, p->n, "  ~ ", 0) : 0;
+    case PIECE_CALL:
+        return history_show_call(s, p);
+    case PIECE_IMAGE:
+        printf("    [image, %zu bytes of base64]\n", p->n);
+        return 0;
+    case PIECE_NOTE:
+        return history_show_note(s, p);
+    }
+    return 0;
+}
+
+static void history_show_head(struct history *h, const struct history_view *s)
+{
+    char workspace[4096];
+    struct history_totals t;
+    history_totals(h, &t);
+    const char *folder = history_workspace(h);
+    printf("%s%s%s  %u turn%s, %zu messages%s%s", history_show_colour(s, "\033[1m"), history_id(h),
+           history_show_colour(s, "\033[0m"), t.turns, t.turns == 1 ? "" : "s", t.messages,
+           t.model[0] ? ", " : "", t.model);
+    if (t.cost >= 0)
+        printf(", $%.2f", t.cost);
+    if (folder)
+        printf(", %s", say_clean(folder, workspace, sizeof workspace));
+    printf("\n");
+}
+
+/* One message after the other: a session may be larger than memory should be. */
+static int history_show_json(struct history *h, struct error *err)
+{
+    json_t *head = json_deep_copy(history_head(h));
+    json_object_set_new(head, "session", json_string(history_id(h)));
+    _cleanup_free_ char *text = json_dumps(head, JSON_COMPACT);
+    json_decref(head);
+    if (!text)
+        return error_set(err, ENOMEM, "no memory");
+    printf("%.*s,\"messages\":[", (int)strlen(text) - 1, text);
+    for (size_t i = 0; i < history_count(h); i++) {
+        json_t *message = NULL;
+        int r = history_read(h, i, &message, err);
+        if (r < 0)
+            return r;
+        json_object_set_new(message, "message", json_integer((json_int_t)i));
+        json_object_set_new(message, "counts", json_boolean(history_entry(h, i)->counts));
+        printf("%s", i ? ",\n" : "\n");
+        json_dumpf(message, stdout, JSON_COMPACT);
+        json_decref(message);
+    }
+    printf("\n]}\n");
+    return 0;
+}
+
+static int history_show(struct history *h, const struct history_show_options *o, struct error *err)
+{
+    struct history_view s = {.full = o->full, .colours = say_colours(STDOUT_FILENO)};
+    struct piece_sink sink = {history_show_piece, &s};
+    if (o->json)
+        return history_show_json(h, err);
+    history_show_head(h, &s);
+    return history_pieces(h, o->full, &sink, err);
+}
+
+int command_history_show(const struct command *self, int argc, char **argv)
+{
+    struct history_show_options o = {0};
+    struct error err = {0};
+    struct history *h = NULL;
+    int n, status;
+    if (!command_words(self, argc, argv, &o, 1, 1, &n, &status))
+        return status;
+    int r = history_open(argv[0], true, &h, NULL, &err);
+    if (r == 0 && history_trouble(h))
+        say("%s", history_trouble(h));
+    if (r == 0)
+        r = history_show(h, &o, &err);
+    history_close(h);
+    return r < 0 ? say_failure(&err) : 0;
+}
+
+static bool ends_in(const char *name, const char *end)
+{
+    size_t n = strlen(name), m = strlen(end);
+    return n > m && strcmp(name + n - m, end) == 0;
+}
+
+/* What is exported may hold secrets of the session: a new file is the person's alone. */
+static FILE *history_export_open_output(const char *path, struct error *err)
+{
+    if (!path || strcmp(path, "-") == 0)
+        return stdout;
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
+    FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (!out)
+        error_errno(err, errno, "cannot write %s", path);
+    return out;
+}
+
+static int history_export_to(struct history *h, bool html, const char *path, struct error *err)
+{
+    FILE *out = history_export_open_output(path, err);
+    if (!out)
+        return -err->code;
+    int r = history_export(h, html, out, err);
+    if (out == stdout)
+        return ferror(out) ? 0 : r; /* main tells why */
+    bool failed = fflush(out) != 0 || ferror(out);
+    int code = errno;
+    failed |= fclose(out) != 0;
+    return r == 0 && failed ? error_errno(err, code, "cannot write %s", path) : r;
+}
+
+int command_history_export(const struct command *self, int argc, char **argv)
+{
+    struct history_export_options o = {0};
+    struct error err = {0};
+    struct history *h = NULL;
+    int n, status;
+    if (!command_words(self, argc, argv, &o, 1, 1, &n, &status))
+        return status;
+    if (o.format && strcmp(o.format, "md") != 0 && strcmp(o.format, "html") != 0) {
+        say("--format '%s': md or html", o.format);
+        return EXIT_USAGE;
+    }
+    bool html = o.format ? strcmp(o.format, "html") == 0
+                         : o.output && (ends_in(o.output, ".html") || ends_in(o.output, ".htm"));
+    int r = history_open(argv[0], true, &h, NULL, &err);
+    if (r == 0 && history_trouble(h))
+        say("%s", history_trouble(h));
+    if (r == 0)
+        r = history_export_to(h, html, o.output, &err);
+    history_close(h);
+    return r < 0 ? say_failure(&err) : 0;
+}
+
+#define WORDS_MAX (64u << 10)
+
+static void history_search_print_hit(const json_t *hit)
+{
+    char text[4 * MEMORY_SNIPPET_MAX + 64], role[64];
+    const char *time = json_string_value(json_object_get(hit, "time"));
+    printf("%s  message %" JSON_INTEGER_FORMAT "  %.10s  %s\n",
+           json_string_value(json_object_get(hit, "session")),
+           json_integer_value(json_object_get(hit, "message")), time ? time : "-",
+           say_clean(json_string_value(json_object_get(hit, "role")), role, sizeof role));
+    printf("    %s\n",
+           say_clean(json_string_value(json_object_get(hit, "snippet")), text, sizeof text));
+}
+
+static int history_search(const struct history_search_options *o, const char *words,
+                          struct error *err)
+{
+    struct memory *m = NULL;
+    json_t *hits = NULL, *hit;
+    size_t i;
+    char id[HISTORY_ID_MAX] = "";
+    if (o->session) {
+        struct history *h = NULL;
+        int r = history_open(o->session, true, &h, NULL, err);
+        if (r < 0)
+            return r;
+        snprintf(id, sizeof id, "%s", history_id(h));
+        history_close(h);
+    }
+    struct memory_query q = {
+        .text = words,
+        .session = id[0] ? id : NULL,
+        .limit = (unsigned)(o->count < MEMORY_LIMIT_MAX ? o->count : MEMORY_LIMIT_MAX),
+        .cancel = -1};
+    int r = memory_open(NULL, &m, err);
+    if (r == 0)
+        r = memory_search(m, &q, &hits, err);
+    memory_close(m);
+    if (r < 0)
+        return r;
+    if (o->json) {
+        output_json(hits, JSON_INDENT(2));
+        return 0;
+    }
+    json_array_foreach(hits, i, hit) history_search_print_hit(hit);
+    json_decref(hits);
+    return 0;
+}
+
+int command_history_search(const struct command *self, int argc, char **argv)
+{
+    struct history_search_options o = {.count = 10};
+    struct error err = {0};
+    _cleanup_buf_ struct buf words = BUF_INIT(WORDS_MAX);
+    int n, status;
+    if (!command_words(self, argc, argv, &o, 1, -1, &n, &status))
+        return status;
+    for (int i = 0; i < n; i++)
+        buf_printf(&words, "%s%s", i ? " " : "", argv[i]);
+    if (!buf_cstr(&words)) {
+        say("that is too much to search for");
+        return EXIT_USAGE;
+    }
+    return history_search(&o, (char *)words.data, &err) < 0 ? say_failure(&err) : 0;
 }

@@ -16,7 +16,6 @@
 #endif
 #include "output.h"
 #include "parts.h"
-#include "say.h"
 #include "banned.h"
 
 /* A caller may have closed one of the three: what is opened next must not become stdin or stdout by

@@ -18,9 +18,8 @@
 #include "interrupt.h"
 #include "output.h"
 #include "rpc.h"
-#include "say.h"
 #include "mcp_server.h"
-#include "show_apply.h"
+#include "show_changes.h"
 #include "tool_open.h"
 #include "banned.h"
 

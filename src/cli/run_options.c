@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "run_options.h"
-#include "say.h"
+#include "output.h"
 #include "units.h"
 #include "banned.h"
 

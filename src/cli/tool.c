@@ -1,4 +1,7 @@
-/* `hutch tool`: the tools from the command line, one call each. */
+/*
+ * `hutch tool`: the tools from the command line, one call each; and how it and `hutch mcp` open a
+ * session of tools, on a fresh box or on one that a keeper holds.
+ */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -7,21 +10,141 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "thread.h"
+#include "boxes.h"
 #include "commands.h"
+#include "tool.h"
+#include "git_box.h"
 #include "harmless.h"
 #include "interrupt.h"
 #include "io.h"
+#include "keeper.h"
 #include "output.h"
-#include "say.h"
-#include "show_apply.h"
-#include "tool_list.h"
+#include "show_changes.h"
+#include "session.h"
+#include "thread.h"
 #include "tool_open.h"
 #include "banned.h"
 
+void tool_close(struct tool_open *t)
+{
+    t->session = tool_session_free(t->session);
+    t->own = box_close(t->own);
+    cleanup_close(&t->box.registry);
+    t->box.registry = -1;
+}
+
+static int tool_open_box(struct run_options *o, struct tool_open *t, struct error *err)
+{
+    if (o->box_id) {
+        if (o->spec.fields || o->apply)
+            return error_set(
+                err, EINVAL,
+                "--box names an existing box: it cannot be used with options for a new box");
+        return boxes_find(o->box_id, &t->box.registry, &t->box.id, err);
+    }
+    _cleanup_git_box_ struct git_box git = {0};
+    int r = box_spec_resolve(&o->spec, err);
+    if (r == 0)
+        git_box_prepare(&o->spec.box, true, &git);
+    o->spec.box.adjustable = true; /* for request_network */
+    if (r == 0)
+        r = box_begin(&o->spec.box, &t->own, err);
+    o->spec.box.git_config = o->spec.box.git_mask = NULL;
+    t->box.box = t->own;
+    if (r == 0)
+        r = git_box_install(&git, &t->box, err);
+    if (git.worktree.needed)
+        o->spec.box.n_shares--; /* what it names ends here */
+    return r;
+}
+
+/* The folder that the box was made from; NULL: an empty one, or the box does not say. */
+static char *tool_workspace(const struct run_options *o, const struct tool_open *t)
+{
+    struct keeper_info info = {0};
+    if (!o->box_id)
+        return o->spec.box.workspace ? strdup(o->spec.box.workspace) : NULL;
+    if (keeper_info(t->box.registry, &t->box.id, &info, NULL) < 0)
+        return NULL;
+    char *folder = TAKE_PTR(info.workspace);
+    keeper_info_free(&info);
+    return folder;
+}
+
+/* A folder that is gone has no settings. */
+static int tool_open_sources(const struct run_options *o, struct tool_open *t, struct error *err)
+{
+    _cleanup_config_ struct config config = {0};
+    _cleanup_free_ char *folder = tool_workspace(o, t);
+    if (folder && access(folder, F_OK) < 0)
+        folder = (free(folder), NULL);
+    int r = config_read_all(folder, o->trust, &config, err);
+    return r < 0 ? r : tool_sources_add(t->session, &config, err);
+}
+
+int tool_open(struct run_options *o, const struct tool_confirm *confirm, struct tool_open *ret,
+              struct error *err)
+{
+    struct tool_host host = run_options_host(o);
+    *ret = (struct tool_open){.box = {.registry = -1}};
+    int r = tool_open_box(o, ret, err);
+    if (r == 0)
+        r = tool_session_new(&ret->box, "main", &ret->session, err);
+    host.clone_max = ret->own ? o->spec.box.limits.disk : 0;
+    if (confirm)
+        host.confirm = *confirm;
+    if (r == 0)
+        r = tool_session_set_host(ret->session, &host, err);
+    if (r == 0)
+        r = tool_open_sources(o, ret, err);
+    if (r < 0)
+        tool_close(ret);
+    return r;
+}
+
+static void tool_list_add(void *data, const struct tool *t)
+{
+    json_array_append_new(data, tool_describe(t));
+}
+
+static void tool_list_warn(void *data, const char *text)
+{
+    say("%s", text);
+}
+
+/* The first sentence is what a list has room for. */
+static void tool_list_print(void *data, const struct tool *t)
+{
+    char name[128], text[512];
+    const char *end = strstr(t->summary, ". ");
+    int n = end ? (int)(end - t->summary) : (int)strcspn(t->summary, "\n");
+    char first[400];
+    snprintf(first, sizeof first, "%.*s", n, t->summary);
+    printf("%-16s %s\n", say_clean(t->name, name, sizeof name),
+           say_clean(first, text, sizeof text));
+}
+
+static int tool_list(struct tool_session *s, bool json)
+{
+    json_t *list = json ? json_array() : NULL;
+    tool_session_list(s, json ? tool_list_add : tool_list_print, tool_list_warn, list);
+    if (json)
+        output_json(list, JSON_INDENT(2));
+    return 0;
+}
+
+static int tool_list_markdown(void)
+{
+    _cleanup_buf_ struct buf page = BUF_INIT(1u << 20);
+    if (tool_markdown(&page) < 0)
+        return say_failure(&(struct error){.code = ENOMEM, .text = "no memory for the page"});
+    output_write(page.data, page.len);
+    return 0;
+}
+
 #define INPUT_MAX (64u << 20)
 
-static int parse_input(const char *text, size_t n, json_t **ret, struct error *err)
+static int tool_parse_input(const char *text, size_t n, json_t **ret, struct error *err)
 {
     json_error_t at;
     json_t *input = json_loadb(text, n, JSON_REJECT_DUPLICATES, &at);
@@ -38,68 +161,52 @@ static int parse_input(const char *text, size_t n, json_t **ret, struct error *e
 }
 
 /* The argument, or what is on stdin, or nothing: an empty object. */
-static int read_input(const char *given, json_t **ret, struct error *err)
+static int tool_read_input(const char *given, json_t **ret, struct error *err)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(INPUT_MAX);
     if (!given)
-        return parse_input("{}", 2, ret, err);
+        return tool_parse_input("{}", 2, ret, err);
     if (strcmp(given, "-") != 0)
-        return parse_input(given, strlen(given), ret, err);
+        return tool_parse_input(given, strlen(given), ret, err);
     int r = io_read_all(STDIN_FILENO, &text);
     if (r == -ENOBUFS)
         return error_set(err, E2BIG, "the input is longer than %u bytes", INPUT_MAX);
     if (r < 0)
         return error_errno(err, -r, "cannot read the input");
-    return parse_input((const char *)text.data, text.len, ret, err);
+    return tool_parse_input((const char *)text.data, text.len, ret, err);
 }
 
 /* On a terminal what came out of the box is made harmless; anywhere else it is passed on as it is.
  */
-static int print_text(int fd, const struct buf *text)
+static int tool_print_text(int fd, const struct buf *text)
 {
     _cleanup_buf_ struct buf safe = BUF_INIT(HARMLESS_GROWTH * (size_t)RESULT_TEXT_MAX + 1);
     struct harmless state = {0};
     if (!isatty(fd))
         buf_append(&safe, text->data, text->len);
-    else if (harmless_append(&state, text->data, text->len, &safe) < 0)
-        return -ENOMEM;
+    else
+        harmless_append(&state, text->data, text->len, &safe);
     if (safe.len && safe.data[safe.len - 1] != '\n')
         buf_append(&safe, "\n", 1);
     if (safe.failed)
-        return -ENOMEM;
+        output_failed(ENOMEM);
     return fd == STDOUT_FILENO ? output_write(safe.data, safe.len)
                                : io_write_all(fd, safe.data, safe.len);
 }
 
-static int print_json(const struct tool_result *r)
+static int tool_print_result(const struct run_options *o, const struct tool_result *r)
 {
-    json_t *o = tool_result_json(r);
-    char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
-    json_decref(o);
-    if (!text)
-        return -ENOMEM;
-    size_t n = strlen(text);
-    text[n] = '\n'; /* in place of the NUL: it is not used as a string any more */
-    int e = output_write(text, n + 1);
-    free(text);
-    return e;
-}
-
-static int print_result(const struct run_options *o, const struct tool_result *r)
-{
-    int e = o->json       ? print_json(r)
-            : r->text.len ? print_text(r->failed ? STDERR_FILENO : STDOUT_FILENO, &r->text)
+    int e = o->json       ? output_json(tool_result_json(r), JSON_COMPACT)
+            : r->text.len ? tool_print_text(r->failed ? STDERR_FILENO : STDOUT_FILENO, &r->text)
                           : 0;
     if (e == 0 && r->mime && !o->json)
         say("the result is an image (%s, %zu bytes); --json prints it", r->mime, r->image.len);
-    if (e == -ENOMEM)
-        return say_failure(&(struct error){.code = ENOMEM, .text = "no memory for the result"});
     if (e < 0)
         return EXIT_HUTCH;
     return r->failed ? 1 : 0;
 }
 
-static int apply(const struct run_options *o, struct tool_open *t)
+static int tool_apply_changes(const struct run_options *o, struct tool_open *t)
 {
     struct error err = {0};
     int conflicts =
@@ -132,7 +239,7 @@ static int tool_confirm(void *data, const char *title, const char *text, int can
     return n > 0 && (strcasecmp(answer, "y\n") == 0 || strcasecmp(answer, "yes\n") == 0);
 }
 
-static int call(struct run_options *o, const char *name, json_t *input)
+static int tool_call_once(struct run_options *o, const char *name, json_t *input)
 {
     struct error err = {0};
     _cleanup_result_ struct tool_result result = TOOL_RESULT_INIT;
@@ -148,11 +255,11 @@ static int call(struct run_options *o, const char *name, json_t *input)
         say("%s", buf_cstr(&result.text));
         return EXIT_USAGE;
     }
-    int status = print_result(o, &result);
-    return status ? status : apply(o, &t);
+    int status = tool_print_result(o, &result);
+    return status ? status : tool_apply_changes(o, &t);
 }
 
-static int list(struct run_options *o)
+static int tool_list_command(struct run_options *o)
 {
     struct error err = {0};
     _cleanup_tool_open_ struct tool_open t = {.box = {.registry = -1}};
@@ -173,14 +280,14 @@ int command_tool(const struct command *self, int argc, char **argv)
     if (!command_words(self, argc, argv, &o, 0, 2, &n, &status))
         return status;
     if (o.list || o.markdown)
-        return n == 0 ? list(&o) : (say("--list takes no name"), EXIT_USAGE);
+        return n == 0 ? tool_list_command(&o) : (say("--list takes no name"), EXIT_USAGE);
     if (n == 0) {
         say("which tool? 'hutch tool --list' shows them; usage: hutch tool %s", self->usage);
         return EXIT_USAGE;
     }
-    if (read_input(n > 1 ? argv[1] : NULL, &input, &err) < 0)
+    if (tool_read_input(n > 1 ? argv[1] : NULL, &input, &err) < 0)
         return say_usage(&err);
-    status = call(&o, argv[0], input);
+    status = tool_call_once(&o, argv[0], input);
     json_decref(input);
     return status;
 }

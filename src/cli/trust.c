@@ -9,46 +9,27 @@
 
 #include "command_options.h"
 #include "commands.h"
-#include "say.h"
+#include "json.h"
+#include "output.h"
 #include "trust_ask.h"
 #include "banned.h"
 
 #define ANSWER_MAX 64
 #define NAMES_MAX  400 /* bytes of the question's list; the rest is counted */
 
-static int finish_stdout(void)
-{
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return 0;
-    say("cannot write to stdout");
-    return EXIT_HUTCH;
-}
-
-static const char *text_of(const json_t *object, const char *member)
-{
-    const char *text = json_string_value(json_object_get(object, member));
-    return text ? text : "";
-}
-
 /* The files belong to a stranger: whatever they hold must not reach the terminal as a control
  * sequence. */
-static void print_items(FILE *out, const json_t *items)
+static void trust_print_items(FILE *out, const json_t *items)
 {
     size_t i;
     json_t *item;
     json_array_foreach(items, i, item)
     {
         char name[600], value[8200];
-        fprintf(out, "  %-18s  %-24s  %s\n", text_of(item, "file"),
-                say_clean(text_of(item, "name"), name, sizeof name),
-                say_clean(text_of(item, "value"), value, sizeof value));
+        fprintf(out, "  %-18s  %-24s  %s\n", json_get_string_or(item, "file", ""),
+                say_clean(json_get_string_or(item, "name", ""), name, sizeof name),
+                say_clean(json_get_string_or(item, "value", ""), value, sizeof value));
     }
-}
-
-static void print_json(const json_t *value)
-{
-    json_dumpf(value, stdout, JSON_INDENT(2));
-    printf("\n");
 }
 
 static int trust_print_list(bool json)
@@ -59,22 +40,22 @@ static int trust_print_list(bool json)
     if (trust_list(&list, &err) < 0)
         return say_failure(&err);
     if (json) {
-        print_json(list);
+        output_json(json_incref(list), JSON_INDENT(2));
     } else if (json_array_size(list) > 0) {
         printf("%-8s  %-20s  %s\n", "STATE", "DECIDED", "FOLDER");
         json_array_foreach(list, i, one)
         {
             char folder[4 * 4096], decided[100];
-            printf("%-8s  %-20s  %s\n", text_of(one, "state"),
-                   say_clean(text_of(one, "decided"), decided, sizeof decided),
-                   say_clean(text_of(one, "folder"), folder, sizeof folder));
+            printf("%-8s  %-20s  %s\n", json_get_string_or(one, "state", ""),
+                   say_clean(json_get_string_or(one, "decided", ""), decided, sizeof decided),
+                   say_clean(json_get_string_or(one, "folder", ""), folder, sizeof folder));
         }
     }
     json_decref(list);
-    return finish_stdout();
+    return 0;
 }
 
-static const char *state_text(enum trust_state state, bool json)
+static const char *trust_state_text(enum trust_state state, bool json)
 {
     switch (state) {
     case TRUST_YES:
@@ -105,20 +86,19 @@ static int trust_folder(const char *folder, const struct trust_options *o)
         say("%s", trouble.text);
     if (o->json) {
         json_t *all = json_pack("{s:s, s:s, s:O}", "folder", t.folder, "state",
-                                state_text(t.state, true), "items", items);
+                                trust_state_text(t.state, true), "items", items);
         if (!all)
             say("the path of this folder is not UTF-8: JSON cannot hold it");
         else
-            print_json(all);
-        json_decref(all);
+            output_json(all, JSON_INDENT(2));
         json_decref(items);
-        return all ? finish_stdout() : EXIT_HUTCH;
+        return all ? 0 : EXIT_HUTCH;
     }
-    printf("%s is %s%s\n", say_clean(t.folder, name, sizeof name), state_text(t.state, false),
+    printf("%s is %s%s\n", say_clean(t.folder, name, sizeof name), trust_state_text(t.state, false),
            json_array_size(items) > 0 ? "; its files set:" : "; nothing in its files needs trust");
-    print_items(stdout, items);
+    trust_print_items(stdout, items);
     json_decref(items);
-    return finish_stdout();
+    return 0;
 }
 
 int command_trust(const struct command *self, int argc, char **argv)
@@ -144,7 +124,7 @@ int command_trust(const struct command *self, int argc, char **argv)
 
 /* A line of the terminal, byte by byte: what is typed after it is for the chat. -ENODATA: the end.
  */
-static int read_answer(char answer[ANSWER_MAX])
+static int trust_read_answer(char answer[ANSWER_MAX])
 {
     size_t used = 0;
     for (;;) {
@@ -163,14 +143,14 @@ static int read_answer(char answer[ANSWER_MAX])
     return 0;
 }
 
-static void print_question(const struct trust *t, const json_t *items)
+static void trust_print_question(const struct trust *t, const json_t *items)
 {
     char names[NAMES_MAX + 100] = "", folder[4096], clean[4 * NAMES_MAX];
     size_t i, used = 0, left_out = 0;
     json_t *item;
     json_array_foreach(items, i, item)
     {
-        const char *name = text_of(item, "name");
+        const char *name = json_get_string_or(item, "name", "");
         if (used + strlen(name) + 2 > NAMES_MAX)
             left_out++;
         else
@@ -190,13 +170,13 @@ int trust_ask(const struct trust *t, const json_t *items, struct error *err)
 {
     char answer[ANSWER_MAX];
     for (;;) {
-        print_question(t, items);
-        if (read_answer(answer) < 0) {
+        trust_print_question(t, items);
+        if (trust_read_answer(answer) < 0) {
             fprintf(stderr, "\n");
             return 0;
         }
         if (strcasecmp(answer, "s") == 0 || strcasecmp(answer, "show") == 0) {
-            print_items(stderr, items);
+            trust_print_items(stderr, items);
             continue;
         }
         bool yes = strcasecmp(answer, "y") == 0 || strcasecmp(answer, "yes") == 0;

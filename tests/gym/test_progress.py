@@ -74,7 +74,7 @@ def test_a_narrow_comparison_and_a_wide_one(on_terminal, calc):
 
 def test_help_is_broken_between_words(on_terminal):
     lines = whole(on_terminal("train", "--help", width=80, height=60))
-    assert max(map(len, lines)) <= 80 and " " * 32 + "(default: 2000)" in lines
+    assert max(map(len, lines)) <= 80 and " " * 32 + "--resume (default: 2000)" in lines
 
 
 def test_ctrl_c_ends_the_training(train, user_env):

@@ -85,7 +85,7 @@ def test_new_returns_while_its_output_is_a_pipe(boxes):
 
 
 def test_new_tells_what_went_wrong(boxes):
-    assert "is not a folder" in boxes.fails("new", "-w", "/no/such")
+    assert "cannot show the workspace" in boxes.fails("new", "-w", "/no/such")
     assert boxes("new", "extra").returncode == 2
     assert boxes("new", "--tty").returncode == 2
     assert not boxes.registry.exists() or os.listdir(boxes.registry) == []

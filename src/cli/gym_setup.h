@@ -7,7 +7,7 @@
 #include "policy.h"
 #include "settings.h"
 
-struct gym_place {
+struct gym_setup {
     struct task *task;
     struct gym_arena *arena;
     struct gym_env *env;
@@ -17,6 +17,9 @@ struct gym_place {
  * *ret_status says how it ended. */
 bool gym_words(const struct command *self, int argc, char **argv, struct gym_options *o,
                int *ret_status);
+
+/* For import_options.say: one line on stderr. */
+void gym_say(void *data, const char *text);
 
 /* A trajectory is played again: it says of which task it is. */
 bool gym_replays(const struct gym_options *o);
@@ -31,10 +34,10 @@ int gym_task_limit(const struct gym_options *o, struct task *t, struct error *er
 /* The task of the options with an arena and an environment, which ends what it does when `cancel`
  * is readable.
  */
-int gym_place_open(const struct gym_options *o, int cancel, struct gym_place *ret,
+int gym_setup_open(const struct gym_options *o, int cancel, struct gym_setup *ret,
                    struct error *err);
-void gym_place_close(struct gym_place *p);
-#define _cleanup_place_ _cleanup_(gym_place_close)
+void gym_setup_close(struct gym_setup *p);
+#define _cleanup_gym_setup_ _cleanup_(gym_setup_close)
 
 struct arena_options gym_arena_options(const struct gym_options *o);
 

@@ -2,10 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "gym_place.h"
+#include "gym_setup.h"
 #include "import.h"
 #include "interrupt.h"
-#include "say.h"
+#include "output.h"
 #include "banned.h"
 
 bool gym_replays(const struct gym_options *o)
@@ -26,20 +26,20 @@ bool gym_words(const struct command *self, int argc, char **argv, struct gym_opt
     return false;
 }
 
-static void tell_import(void *data, const char *text)
+void gym_say(void *data, const char *text)
 {
     say("%s", text);
 }
 
-static int import_one(const struct gym_options *o, const char *name, int cancel, struct task **ret,
-                      struct error *err)
+static int gym_import_task(const struct gym_options *o, const char *name, int cancel,
+                           struct task **ret, struct error *err)
 {
     struct task_set set = {0};
     struct import_options io = {.from = o->from,
                                 .repos = o->repos,
                                 .image = o->image,
                                 .only = name,
-                                .say = tell_import,
+                                .say = gym_say,
                                 .cancel = cancel};
     int r = task_import(&io, &set, err);
     if (r == 0 && set.count != 1)
@@ -68,7 +68,8 @@ int gym_task(const struct gym_options *o, const char *name, int cancel, struct t
              struct error *err)
 {
     _cleanup_task_ struct task *t = NULL;
-    int r = o->from ? import_one(o, name, cancel, &t, err) : task_find(o->tasks, name, &t, err);
+    int r =
+        o->from ? gym_import_task(o, name, cancel, &t, err) : task_find(o->tasks, name, &t, err);
     if (r == 0)
         r = gym_task_limit(o, t, err);
     if (r == 0)
@@ -82,10 +83,10 @@ struct arena_options gym_arena_options(const struct gym_options *o)
                                   .clock = o->virtual_clock ? CLOCK_VIRTUAL : CLOCK_WALL};
 }
 
-int gym_place_open(const struct gym_options *o, int cancel, struct gym_place *ret,
+int gym_setup_open(const struct gym_options *o, int cancel, struct gym_setup *ret,
                    struct error *err)
 {
-    struct gym_place p = {0};
+    struct gym_setup p = {0};
     struct arena_options with = gym_arena_options(o);
     int r = gym_task(o, o->task, cancel, &p.task, err);
     if (r == 0)
@@ -93,7 +94,7 @@ int gym_place_open(const struct gym_options *o, int cancel, struct gym_place *re
     if (r == 0)
         r = env_open(p.arena, &p.env, err);
     if (r < 0) {
-        gym_place_close(&p);
+        gym_setup_close(&p);
         return r;
     }
     env_cancel_on(p.env, cancel);
@@ -101,12 +102,12 @@ int gym_place_open(const struct gym_options *o, int cancel, struct gym_place *re
     return 0;
 }
 
-void gym_place_close(struct gym_place *p)
+void gym_setup_close(struct gym_setup *p)
 {
     env_close(p->env);
     arena_close(p->arena);
     task_free(p->task);
-    *p = (struct gym_place){0};
+    *p = (struct gym_setup){0};
 }
 
 int gym_policy_options(const struct gym_options *o, bool model, struct policy_options *ret,

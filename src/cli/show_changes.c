@@ -1,0 +1,290 @@
+/* `hutch box diff`, `apply` and `sync`, and what a person sees of applying changes elsewhere. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "boxes.h"
+#include "command_options.h"
+#include "commands.h"
+#include "harmless.h"
+#include "interrupt.h"
+#include "io.h"
+#include "output.h"
+#include "relpath.h"
+#include "show_changes.h"
+#include "banned.h"
+
+static void apply_say(void *data, const char *path, enum apply_outcome outcome, const char *why)
+{
+    struct apply_tally *t = data;
+    switch (outcome) {
+    case APPLY_DONE:
+        t->done++;
+        break;
+    case APPLY_SAME:
+        t->same++;
+        break;
+    case APPLY_MERGED:
+        t->merged++;
+        say("merged: %s (%s)", path, why ? why : "your changes and the box's");
+        break;
+    case APPLY_CONFLICT:
+        t->conflicts++;
+        say("conflict: %s: %s", path,
+            why ? why : "it changed in your folder since the box read it");
+        break;
+    case APPLY_REFUSED:
+        t->refused++;
+        say("not applied: %s: %s", path, why ? why : "refused");
+        break;
+    }
+}
+
+static const char *plural_s(size_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+static void apply_say_choices(const struct apply_tally *t)
+{
+    if (t->conflicts && t->id)
+        say("choose with 'hutch box %s %s --on-conflict mine|theirs|markers [PATH...]'", t->command,
+            t->id);
+}
+
+void apply_summary(const struct apply_tally *t)
+{
+    size_t done = t->done + t->merged, left = t->conflicts + t->refused;
+    apply_say_choices(t);
+    if (left)
+        say("applied %zu change%s; %zu left alone", done, plural_s(done), left);
+    else if (done)
+        say("applied %zu change%s", done, plural_s(done));
+    else if (!t->notes)
+        say("nothing to apply");
+}
+
+void sync_summary(const struct apply_tally *t)
+{
+    size_t done = t->done + t->merged;
+    apply_say_choices(t);
+    if (t->conflicts)
+        say("the box has the folder's changes; brought over %zu file%s, %zu in conflict", done,
+            plural_s(done), t->conflicts);
+    else
+        say("the box has the folder's changes; brought over %zu file%s that it had changed, too",
+            done, plural_s(done));
+}
+
+static void apply_note(void *data, const char *line)
+{
+    struct apply_tally *t = data;
+    t->notes++;
+    say("%s", line);
+}
+
+struct tool_apply_options apply_tally_options(struct apply_tally *t)
+{
+    return (struct tool_apply_options){
+        .report = {.say = apply_say, .data = t}, .note = apply_note, .data = t};
+}
+
+int show_apply(struct tool_box *box, const struct apply_options *files, uint64_t disk,
+               struct error *err)
+{
+    struct apply_tally tally = {.command = "apply", .id = box->box ? NULL : box->id.text};
+    struct tool_apply_options o = apply_tally_options(&tally);
+    o.files = *files;
+    o.disk = disk;
+    o.cancel = interrupt_descriptor();
+    int r = tool_apply(box, &o, err);
+    if (r >= 0)
+        apply_summary(&tally);
+    return r;
+}
+
+#define OUT_MAX                                                                                    \
+    (256u                                                                                          \
+     << 20) /* of one line; the diff worker's own bound on what it diffs as text is far below */
+
+static const char *diff_line_colour(const char *line)
+{
+    static const struct {
+        const char *start, *colour;
+    } COLOURS[] = {
+        {"diff --git ", "\033[1m"}, {"+++ ", "\033[1m"}, {"--- ", "\033[1m"},
+        {"@@ ", "\033[36m"},        {"+", "\033[32m"},   {"-", "\033[31m"},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(COLOURS); i++)
+        if (strncmp(line, COLOURS[i].start, strlen(COLOURS[i].start)) == 0)
+            return COLOURS[i].colour;
+    return NULL;
+}
+
+static int diff_show_line(const char *line, size_t n, int to, bool colours)
+{
+    _cleanup_buf_ struct buf out = BUF_INIT(OUT_MAX);
+    struct harmless h = {0};
+    const char *colour = colours ? diff_line_colour(line) : NULL;
+    size_t text = n && line[n - 1] == '\n' ? n - 1 : n;
+    if (colour)
+        buf_append_str(&out, colour);
+    harmless_append(&h, line, text, &out);
+    if (colour)
+        buf_append_str(&out, "\033[m");
+    buf_append(&out, line + text, n - text);
+    return out.failed ? -ENOBUFS : io_write_all(to, out.data, out.len);
+}
+
+/* Copies a diff to a terminal, in colours, with nothing in it that the terminal would obey. */
+static int show_diff(int from, int to, bool colours)
+{
+    _cleanup_fclose_ FILE *f = fdopen(dup(from), "r");
+    _cleanup_free_ char *line = NULL;
+    size_t room = 0;
+    ssize_t n;
+    int r = f ? 0 : -errno;
+    if (f)
+        rewind(f);
+    while (r == 0 && (n = getline(&line, &room, f)) > 0)
+        r = diff_show_line(line, (size_t)n, to, colours);
+    return r;
+}
+
+/* A terminal gets lines that are harmless to it; anything else gets the diff byte for byte. */
+static int box_diff_print(int file, bool stat)
+{
+    char data[64 << 10];
+    ssize_t n = 0;
+    if (isatty(STDOUT_FILENO)) {
+        int r = show_diff(file, STDOUT_FILENO, !stat && say_colours(STDOUT_FILENO));
+        if (r < 0)
+            output_failed(-r);
+        return 0;
+    }
+    for (off_t at = 0; (n = pread(file, data, sizeof data, at)) > 0; at += n)
+        if (output_write(data, (size_t)n) < 0)
+            return 0;
+    return n < 0 ? -errno : 0;
+}
+
+int command_box_diff(const struct command *self, int argc, char **argv)
+{
+    bool stat = false;
+    struct registry_id id;
+    struct error err = {0};
+    _cleanup_fd_ int registry = -1;
+    _cleanup_fd_ int file = -1;
+    int n, status;
+    if (!command_words(self, argc, argv, &stat, 1, 1, &n, &status))
+        return status;
+    if (boxes_find(argv[0], &registry, &id, &err) < 0 ||
+        keeper_diff_file(registry, &id, stat, &file, &err) < 0)
+        return say_failure(&err);
+    int r = box_diff_print(file, stat);
+    if (r < 0) {
+        error_errno(&err, -r, "cannot read the diff");
+        return say_failure(&err);
+    }
+    return 0;
+}
+
+static int apply_parse_choice(const char *text, enum apply_choice *ret, struct error *err)
+{
+    static const char *const CHOICES[] = {
+        [APPLY_MINE] = "mine", [APPLY_THEIRS] = "theirs", [APPLY_MARKERS] = "markers"};
+    for (size_t i = APPLY_MINE; text && i <= APPLY_MARKERS; i++)
+        if (strcmp(text, CHOICES[i]) == 0) {
+            *ret = (enum apply_choice)i;
+            return 0;
+        }
+    return text ? error_set(err, EINVAL, "--on-conflict must be mine, theirs or markers, not '%s'",
+                            text)
+                : 0;
+}
+
+/* Paths as people type them: relative to the folder, perhaps with ./ in front or a slash behind. */
+static int apply_clean_paths(char **paths, size_t n, struct error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        while (strncmp(paths[i], "./", 2) == 0)
+            paths[i] += 2;
+        size_t len = strlen(paths[i]);
+        while (len > 1 && paths[i][len - 1] == '/')
+            paths[i][--len] = 0;
+        if (!relpath_is_valid(paths[i], len))
+            return error_set(err, EINVAL, "'%s' is no path relative to the folder of the box",
+                             paths[i]);
+    }
+    return 0;
+}
+
+/* What `apply` and `sync` share: the box, the choice and the paths. */
+struct apply_words {
+    struct tool_box box;
+    struct apply_options files;
+};
+
+/* False: *ret_status is what to end with. */
+static bool apply_parse_words(const struct command *self, int argc, char **argv,
+                              struct apply_words *ret, int *ret_status)
+{
+    struct apply_command_options given = {0};
+    struct error err = {0};
+    int n = 0;
+    *ret = (struct apply_words){.box = {.registry = -1}};
+    if (!command_words(self, argc, argv, &given, 1, -1, &n, ret_status))
+        return false;
+    if (apply_parse_choice(given.on_conflict, &ret->files.on_conflict, &err) < 0 ||
+        apply_clean_paths(argv + 1, (size_t)n - 1, &err) < 0) {
+        *ret_status = say_usage(&err);
+        return false;
+    }
+    ret->files.paths = (const char *const *)argv + 1;
+    ret->files.n_paths = (size_t)n - 1;
+    ret->files.replaced_folder = given.new_folder;
+    ret->files.allow_git_dirs = given.allow_git_dirs;
+    if (boxes_find(argv[0], &ret->box.registry, &ret->box.id, &err) == 0)
+        return true;
+    *ret_status = say_failure(&err);
+    return false;
+}
+
+int command_box_apply(const struct command *self, int argc, char **argv)
+{
+    struct apply_words words;
+    struct error err = {0};
+    int status = 0;
+    if (!apply_parse_words(self, argc, argv, &words, &status))
+        return status;
+    int left = interrupt_watch(&err);
+    if (left >= 0)
+        left = show_apply(&words.box, &words.files, 0, &err);
+    close(words.box.registry);
+    if (interrupt_signal())
+        return 128 + interrupt_signal();
+    if (left < 0)
+        return say_failure(&err);
+    return left ? 1 : 0;
+}
+
+int command_box_sync(const struct command *self, int argc, char **argv)
+{
+    struct apply_words words;
+    struct error err = {0};
+    int status = 0;
+    if (!apply_parse_words(self, argc, argv, &words, &status))
+        return status;
+    struct apply_tally tally = {.command = self->name, .id = words.box.id.text};
+    const struct tool_apply_options how = apply_tally_options(&tally);
+    int left = keeper_sync(words.box.registry, &words.box.id, &words.files, &how.report, &err);
+    close(words.box.registry);
+    if (left < 0)
+        return say_failure(&err);
+    sync_summary(&tally);
+    return left ? 1 : 0;
+}
