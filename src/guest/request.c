@@ -8,7 +8,6 @@
 #include "freeze.h"
 #include "guest.h"
 #include "patch/patch.h"
-#include "put.h"
 #include "report/report.h"
 #include "request.h"
 #include "shell/shell.h"
@@ -51,7 +50,7 @@ static const struct request requests[] = {
     {WIRE_PATCH, .serve = patch_serve, .changes = true},
     {WIRE_REPORT, .serve = report_serve},
     {WIRE_STAGE, .serve = stage_serve, .changes = true},
-    {WIRE_PUT, .serve = put_serve, .changes = true},
+    {WIRE_PUT, .serve = file_put, .changes = true},
 };
 
 static const struct request *find(enum wire_type type)

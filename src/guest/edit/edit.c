@@ -8,7 +8,7 @@
 #include "filekind.h"
 #include "io.h"
 #include "linediff.h"
-#include "place.h"
+#include "file_write.h"
 #include "similar_names.h"
 #include "sys.h"
 #include "utf8.h"
@@ -165,14 +165,14 @@ static int check_unchanged(int dir, const char *name, struct span before, int *r
     return content_holds(fd, before.data, before.n) ? 0 : -EBUSY;
 }
 
-static int rename_beside(const struct place *p, const char *beside, unsigned flags)
+static int rename_beside(const struct write_target *p, const char *beside, unsigned flags)
 {
     return sys_renameat2(p->dir, beside, p->dir, p->name, flags) < 0 ? -errno : 0;
 }
 
 /* Puts the file that waits beside back in place of ours. If another process has put a newer one
  * there since, what comes out is not ours: then that one goes back, and so on. The newest stays. */
-static int put_back(const struct place *p, const char *beside, ino_t ours)
+static int put_back(const struct write_target *p, const char *beside, ino_t ours)
 {
     for (int i = 0; i < PUT_BACK_MAX; i++) {
         struct stat waits, came;
@@ -199,7 +199,7 @@ static int put_back(const struct place *p, const char *beside, ino_t ours)
 /* Puts the new file, which has a name beside, in the place of the old one. The kernel cannot
  * exchange on the condition that a name still is a certain file, so what came out is checked again.
  * Where it cannot exchange at all, checking before has to do. */
-static int replace_file(const struct place *p, const char *beside, struct span before)
+static int replace_file(const struct write_target *p, const char *beside, struct span before)
 {
     _cleanup_fd_ int old = -1, out = -1;
     struct stat ours;
@@ -223,14 +223,14 @@ static int replace_file(const struct place *p, const char *beside, struct span b
 static int write_file(struct edit_job *j, struct error *err)
 {
     struct file_call *c = j->c;
-    _cleanup_place_ struct place p = PLACE_INIT;
+    _cleanup_write_target_ struct write_target p = WRITE_TARGET_INIT;
     _cleanup_fd_ int fd = -1;
-    char beside[PLACE_BESIDE_MAX];
-    int r = place_find(c, &p);
-    if (r >= 0 && (r = place_need_writable(&p, c->path, err)) < 0)
+    char beside[TEMPORARY_NAME_MAX];
+    int r = write_target_find(c, &p);
+    if (r >= 0 && (r = write_target_need_writable(&p, c->path, err)) < 0)
         return r;
     if (r >= 0)
-        r = place_open_beside(&p, beside, &fd);
+        r = write_target_open_temporary(&p, beside, &fd);
     if (r < 0)
         return file_error(c, -r, c->path, err);
     r = io_write_all(fd, j->after.data, j->after.len);

@@ -7,6 +7,6 @@
  */
 #pragma once
 
-#include "../file.h"
+#include "file.h"
 
 int patch_serve(struct file_call *c, struct error *err);

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "../file.h"
+#include "file.h"
 #include "buf.h"
 
 #define REPORT_SIZE_MAX  (64u << 20) /* bytes of one report */

@@ -1,8 +1,8 @@
 /*
- * LINES: a regular file as people look at it, in one request.
+ * LINES: a regular file as people read it, in one request.
  *
- * Its first bytes tell what it is. Of a text the lines that were asked for are sent, of an image
- * all of it, of anything else nothing but what it seems to be. UTF-16 is sent as UTF-8.
+ * Its first bytes show what it is. Of a text the requested lines are sent, of an image all of it,
+ * of anything else only its kind. UTF-16 is sent as UTF-8.
  */
 #include <errno.h>
 #include <string.h>
@@ -23,7 +23,7 @@
 #define UTF16_MAX      (16u << 20)  /* bytes of a file that is converted */
 
 /* One file that was opened. */
-struct subject {
+struct lines_call {
     struct file_call *c;
     int fd;
     struct stat st;
@@ -32,15 +32,8 @@ struct subject {
     const char *name; /* of the kind */
 };
 
-static void put_data(struct buf *out, const uint8_t *data, size_t n)
-{
-    size_t at = wire_begin(out, WIRE_DATA);
-    wire_put(out, WIRE_K_DATA, data, n);
-    wire_end(out, at);
-}
-
 /* Begins the RESULT with what is known of every file. */
-static size_t begin_result(const struct subject *f)
+static size_t lines_begin_result(const struct lines_call *f)
 {
     size_t at = wire_begin(&f->c->out, WIRE_RESULT);
     file_put_stat(&f->c->out, &f->st);
@@ -49,19 +42,19 @@ static size_t begin_result(const struct subject *f)
     return at;
 }
 
-static int finish_without_content(const struct subject *f)
+static int lines_answer_kind(const struct lines_call *f)
 {
-    wire_end(&f->c->out, begin_result(f));
+    wire_end(&f->c->out, lines_begin_result(f));
     return 0;
 }
 
-static void put_lines(struct subject *f, const struct buf *text, const struct line_got *got)
+static void lines_put(struct lines_call *f, const struct buf *text, const struct line_got *got)
 {
     struct buf *out = &f->c->out;
     for (size_t at = 0; at < text->len; at += WIRE_DATA_MAX)
-        put_data(out, text->data + at,
-                 text->len - at < WIRE_DATA_MAX ? text->len - at : WIRE_DATA_MAX);
-    size_t begin = begin_result(f);
+        file_put_data(out, text->data + at,
+                      text->len - at < WIRE_DATA_MAX ? text->len - at : WIRE_DATA_MAX);
+    size_t begin = lines_begin_result(f);
     wire_put_u64(out, WIRE_K_LINE, got->first);
     wire_put_u64(out, WIRE_K_COUNT, got->count);
     wire_put_u64(out, WIRE_K_LINES, got->lines);
@@ -72,7 +65,7 @@ static void put_lines(struct subject *f, const struct buf *text, const struct li
     wire_end(out, begin);
 }
 
-static int answer_lines(struct subject *f, struct error *err)
+static int lines_answer_text(struct lines_call *f, struct error *err)
 {
     const struct wire_frame *q = &f->c->request;
     uint64_t bytes = wire_find_u64(q, WIRE_K_LIMIT_BYTES, BYTES_DEFAULT);
@@ -88,15 +81,15 @@ static int answer_lines(struct subject *f, struct error *err)
         return error_set(err, why.code, "%.400s: %s", f->c->path, why.text);
     if (r < 0)
         return file_error(f->c, -r, f->c->path, err);
-    put_lines(f, &text, &got);
+    lines_put(f, &text, &got);
     return 0;
 }
 
-static int answer_image(struct subject *f, struct error *err)
+static int lines_answer_image(struct lines_call *f, struct error *err)
 {
     uint64_t max = wire_find_u64(&f->c->request, WIRE_K_IMAGE_MAX, 0), offset = 0;
     if ((uint64_t)f->st.st_size > max)
-        return finish_without_content(f);
+        return lines_answer_kind(f);
     while (offset < max) {
         const uint8_t *p;
         ssize_t n = line_source_at(&f->source, offset, &p);
@@ -107,59 +100,54 @@ static int answer_image(struct subject *f, struct error *err)
         size_t piece = (size_t)n < WIRE_DATA_MAX ? (size_t)n : WIRE_DATA_MAX;
         if (piece > max - offset)
             piece = (size_t)(max - offset);
-        put_data(&f->c->out, p, piece);
+        file_put_data(&f->c->out, p, piece);
         int r = file_send(f->c);
         if (r < 0)
             return error_errno(err, -r, "the reader went away");
         offset += piece;
     }
-    return finish_without_content(f);
+    return lines_answer_kind(f);
 }
 
 /* The lines of a copy in UTF-8. */
-static int answer_utf16(struct subject *f, struct error *err)
+static int lines_answer_utf16(struct lines_call *f, struct error *err)
 {
     _cleanup_buf_ struct buf raw = BUF_INIT(UTF16_MAX), text = BUF_INIT(2 * (size_t)UTF16_MAX);
     int r = io_read_all(f->fd, &raw);
     if (r == -ENOBUFS)
-        return finish_without_content(f);
+        return lines_answer_kind(f);
     if (r >= 0)
         r = utf16_append(&text, raw.data, raw.len, f->kind == FILEKIND_UTF16BE);
     if (r < 0)
         return file_error(f->c, -r, f->c->path, err);
     f->source = (struct line_source){.fd = -1, .text = text.data, .size = text.len};
-    return answer_lines(f, err);
-}
-
-static int answer(struct subject *f, struct error *err)
-{
-    const uint8_t *head = NULL;
-    ssize_t n = line_source_at(&f->source, 0, &head);
-    if (n < 0)
-        return file_error(f->c, (int)-n, f->c->path, err);
-    f->kind = n ? filekind_of(head, (size_t)n, &f->name) : FILEKIND_TEXT;
-    switch (f->kind) {
-    case FILEKIND_IMAGE:
-        return answer_image(f, err);
-    case FILEKIND_BINARY:
-        return finish_without_content(f);
-    case FILEKIND_UTF16LE:
-    case FILEKIND_UTF16BE:
-        return answer_utf16(f, err);
-    default:
-        return answer_lines(f, err);
-    }
+    return lines_answer_text(f, err);
 }
 
 int file_lines(struct file_call *c, struct error *err)
 {
     static uint8_t block[LINE_SOURCE_BLOCK];
     _cleanup_fd_ int fd = -1;
-    struct subject f = {.c = c, .name = "text"};
+    struct lines_call f = {.c = c, .name = "text"};
+    const uint8_t *head = NULL;
     int r = file_open_regular(c, &fd, &f.st, err);
     if (r < 0)
         return similar_names_explain(c, r, err);
     f.fd = fd;
     f.source = (struct line_source){.fd = fd, .block = block};
-    return answer(&f, err);
+    ssize_t n = line_source_at(&f.source, 0, &head);
+    if (n < 0)
+        return file_error(c, (int)-n, c->path, err);
+    f.kind = n ? filekind_of(head, (size_t)n, &f.name) : FILEKIND_TEXT;
+    switch (f.kind) {
+    case FILEKIND_IMAGE:
+        return lines_answer_image(&f, err);
+    case FILEKIND_BINARY:
+        return lines_answer_kind(&f);
+    case FILEKIND_UTF16LE:
+    case FILEKIND_UTF16BE:
+        return lines_answer_utf16(&f, err);
+    default:
+        return lines_answer_text(&f, err);
+    }
 }

@@ -1,10 +1,10 @@
 /*
  * File requests, as a worker serves them.
  *
- * Paths are the host's wish, but the tree is the agent's and changes while we look. So a path is
- * resolved by the kernel in one step, beneath the root and never out of it, whatever links and
- * renames are made meanwhile; and what it led to is looked at before it is opened, so that a FIFO,
- * a device or a socket is an error and never a wait.
+ * The host names the paths, but the tree is the agent's and changes while a request is served. So
+ * the kernel resolves a path in one step, beneath the root and never out of it, whatever links and
+ * renames are made meanwhile; and what it led to is examined before it is opened, so that a FIFO, a
+ * device or a socket is an error and never a wait.
  */
 #pragma once
 
@@ -40,10 +40,10 @@ int file_resolve(struct file_call *c, const char *path, int flags, int *ret_fd);
 /* Opens c->path for reading if it is a regular file. */
 int file_open_regular(struct file_call *c, int *ret_fd, struct stat *ret_st, struct error *err);
 
-/* Fills err for a failure with a path, in the words of these requests. */
+/* Fills err for a failure with a path. */
 int file_error(struct file_call *c, int code, const char *path, struct error *err);
 
-/* -EINVAL with words unless the mode is a regular file's. */
+/* -EINVAL, or -EISDIR, with a message unless the mode is a regular file's. */
 int file_need_regular(const char *path, mode_t mode, struct error *err);
 
 /* The next DATA frame behind the request: 1 with its bytes, 0 if it was the last. */
@@ -52,11 +52,17 @@ int file_next_data(struct file_call *c, struct wire_field *ret);
 /* All DATA frames into a buffer. They are read to their end also if they do not fit: -ENOBUFS. */
 int file_receive(struct file_call *c, struct buf *b);
 
+/* A DATA frame. */
+void file_put_data(struct buf *b, const void *data, size_t n);
+
 /* The fields MODE, SIZE and MTIME_NS. */
 void file_put_stat(struct buf *b, const struct stat *st);
 
-int file_read(struct file_call *c, struct error *err);
-int file_write(struct file_call *c, struct error *err);
+/* The requests. LIST: the entries of one folder by name. STAT: one path, without following a last
+ * link. READ: a range of a regular file. LINES, WRITE, PUT: see their files. */
 int file_list(struct file_call *c, struct error *err);
-int file_lines(struct file_call *c, struct error *err);
 int file_stat(struct file_call *c, struct error *err);
+int file_read(struct file_call *c, struct error *err);
+int file_lines(struct file_call *c, struct error *err);
+int file_write(struct file_call *c, struct error *err);
+int file_put(struct file_call *c, struct error *err);

@@ -9,10 +9,28 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
 
 #include "buf.h"
 #include "error.h"
-#include "line_source.h"
+
+/* A text that is read piece by piece: an open file of any size, or bytes in memory. */
+#define LINE_SOURCE_BLOCK (256u << 10)
+
+struct line_source {
+    int fd; /* or -1, and: */
+    const uint8_t *text;
+    size_t size;
+    uint8_t *block; /* LINE_SOURCE_BLOCK bytes for what was read of the file */
+    uint64_t at;    /* where it lies in the file */
+    size_t len;
+};
+
+/* The bytes from an offset on, as many as are at hand: how many, 0 at the end, or a negative errno.
+ * They are valid until the next call. */
+ssize_t line_source_at(struct line_source *s, uint64_t offset, const uint8_t **ret);
 
 #define LINE_SCAN_MAX  ((uint64_t)4 << 30)  /* bytes that are searched for the first line */
 #define LINE_COUNT_MAX ((uint64_t)64 << 20) /* bytes behind the last one that are counted */
@@ -33,7 +51,7 @@ struct line_got {
     unsigned endings; /* WIRE_ENDS_…, of what was taken */
 };
 
-/* Appends the lines to `out`, which has room for line_scan_room(). 0, -ERANGE with words if
+/* Appends the lines to `out`, which has room for line_scan_room(). 0, -ERANGE with a message if
  * there is no such line, or another negative errno. */
 int line_scan(struct line_source *s, const struct line_want *want, struct buf *out,
               struct line_got *ret, struct error *err);

@@ -13,8 +13,7 @@
 #include <unistd.h>
 
 #include "io.h"
-#include "place.h"
-#include "put.h"
+#include "file_write.h"
 #include "relpath.h"
 #include "sys.h"
 #include "banned.h"
@@ -39,7 +38,7 @@ static void put_free(struct put *p)
     cleanup_close(&p->dir);
 }
 
-/* Changes a folder that is held as a place only (O_PATH). */
+/* Changes the mode of a folder that is open with O_PATH only. */
 static int put_chmod(int dir, mode_t mode)
 {
     char path[32];
@@ -126,9 +125,9 @@ static int put_receive(struct file_call *c, int fd)
 
 static int put_file(struct file_call *c, const struct put *p, const char *name)
 {
-    char fresh[PLACE_BESIDE_MAX];
+    char fresh[TEMPORARY_NAME_MAX];
     _cleanup_fd_ int fd = -1;
-    int r = place_open_beside(&(struct place){.dir = p->dir}, fresh, &fd);
+    int r = write_target_open_temporary(&(struct write_target){.dir = p->dir}, fresh, &fd);
     int received = put_receive(c, fd);
     if (r < 0 || received == -EPROTO)
         return received == -EPROTO ? received : r;
@@ -197,7 +196,7 @@ static int put_next(struct file_call *c, struct put *ret)
     return ret->path ? 1 : -EPROTO;
 }
 
-int put_serve(struct file_call *c, struct error *err)
+int file_put(struct file_call *c, struct error *err)
 {
     int r;
     umask(0);

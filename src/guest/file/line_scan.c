@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "line_scan.h"
 #include "wire.h"
@@ -11,6 +12,28 @@
 #define CHECKPOINT_STEP (1u << 20)
 #define CHECKPOINTS     (LINE_SCAN_MAX / CHECKPOINT_STEP + 1)
 #define MARK_MAX        64u
+
+ssize_t line_source_at(struct line_source *s, uint64_t offset, const uint8_t **ret)
+{
+    if (s->fd < 0) {
+        if (offset >= s->size)
+            return 0;
+        *ret = s->text + offset;
+        return (ssize_t)(s->size - offset);
+    }
+    if (offset < s->at || offset >= s->at + s->len) {
+        ssize_t n;
+        do
+            n = pread(s->fd, s->block, LINE_SOURCE_BLOCK, (off_t)offset);
+        while (n < 0 && errno == EINTR);
+        if (n < 0)
+            return -errno;
+        s->at = offset;
+        s->len = (size_t)n;
+    }
+    *ret = s->block + (offset - s->at);
+    return (ssize_t)(s->at + s->len - offset);
+}
 
 /* Where we are: `line` is the number of the line that the byte at `offset` lies in. */
 struct position {

@@ -1,0 +1,304 @@
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "conn.h"
+#include "file.h"
+#include "io.h"
+#include "banned.h"
+
+#define DEFAULT_ROOT "/workspace"
+#define OUT_MAX      (WIRE_BODY_MAX + 4096)
+#define RETRIES      64 /* of a resolution that a rename disturbed */
+#define ENTRIES_MAX  10000
+
+int file_send(struct file_call *c)
+{
+    return wire_send(c->in->fd, &c->out, NULL, 0);
+}
+
+int file_resolve(struct file_call *c, const char *path, int flags, int *ret_fd)
+{
+    /* With the whole filesystem as root an absolute link leads nowhere else; beneath any other it
+     * is an escape. */
+    struct open_how how = {.flags = (uint64_t)(flags | O_CLOEXEC),
+                           .resolve = RESOLVE_NO_MAGICLINKS |
+                                      (c->whole ? RESOLVE_IN_ROOT : RESOLVE_BENEATH)};
+    for (int i = 0; i < RETRIES; i++) {
+        long fd = syscall(SYS_openat2, c->root, path, &how, sizeof how);
+        if (fd >= 0) {
+            *ret_fd = (int)fd;
+            return 0;
+        }
+        if (errno != EAGAIN && errno != EINTR)
+            return -errno;
+    }
+    return -EAGAIN;
+}
+
+int file_error(struct file_call *c, int code, const char *path, struct error *err)
+{
+    if (code == EXDEV)
+        return error_set(err, code, "%.400s: leads out of %.100s", path, c->root_path);
+    return error_errno(err, code, "%.400s", path);
+}
+
+int file_need_regular(const char *path, mode_t mode, struct error *err)
+{
+    if (S_ISREG(mode))
+        return 0;
+    const char *kind = S_ISDIR(mode)    ? "a folder"
+                       : S_ISFIFO(mode) ? "a FIFO"
+                       : S_ISSOCK(mode) ? "a socket"
+                       : S_ISLNK(mode)  ? "a symbolic link"
+                                        : "a device";
+    return error_set(err, S_ISDIR(mode) ? EISDIR : EINVAL, "%.400s: is %s, not a regular file",
+                     path, kind);
+}
+
+int file_open_regular(struct file_call *c, int *ret_fd, struct stat *ret_st, struct error *err)
+{
+    _cleanup_fd_ int look = -1, fd = -1;
+    struct stat st;
+    int r = file_resolve(c, c->path, O_PATH, &look);
+    if (r < 0)
+        return file_error(c, -r, c->path, err);
+    if (fstat(look, &st) < 0)
+        return file_error(c, errno, c->path, err);
+    r = file_need_regular(c->path, st.st_mode, err);
+    if (r < 0)
+        return r;
+    r = file_resolve(c, c->path, O_RDONLY | O_NONBLOCK | O_NOCTTY, &fd);
+    if (r < 0)
+        return file_error(c, -r, c->path, err);
+    /* It may have been replaced since: look again at what was really opened. */
+    if (fstat(fd, &st) < 0)
+        return file_error(c, errno, c->path, err);
+    r = file_need_regular(c->path, st.st_mode, err);
+    if (r < 0)
+        return r;
+    *ret_fd = TAKE_FD(fd);
+    *ret_st = st;
+    return 0;
+}
+
+int file_next_data(struct file_call *c, struct wire_field *ret)
+{
+    struct wire_frame f;
+    int r = wire_read(c->in, &f);
+    if (r <= 0 || f.type != WIRE_DATA)
+        return -EPROTO;
+    if (!wire_find(&f, WIRE_K_DATA, ret))
+        *ret = (struct wire_field){0};
+    return !wire_find_u64(&f, WIRE_K_EOF, 0);
+}
+
+int file_receive(struct file_call *c, struct buf *b)
+{
+    int more;
+    do {
+        struct wire_field data = {0};
+        more = file_next_data(c, &data);
+        if (more >= 0)
+            buf_append(b, data.data, data.size);
+    } while (more > 0);
+    return more < 0 ? more : b->failed ? -ENOBUFS : 0;
+}
+
+void file_put_stat(struct buf *b, const struct stat *st)
+{
+    int64_t mtime = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+    wire_put_u64(b, WIRE_K_MODE, st->st_mode);
+    wire_put_u64(b, WIRE_K_SIZE, (uint64_t)st->st_size);
+    wire_put_u64(b, WIRE_K_MTIME_NS, (uint64_t)mtime);
+}
+
+void file_put_data(struct buf *b, const void *data, size_t n)
+{
+    size_t at = wire_begin(b, WIRE_DATA);
+    wire_put(b, WIRE_K_DATA, data, n);
+    wire_end(b, at);
+}
+
+static int file_call_find_path(const struct wire_frame *f, uint16_t key, const char *fallback,
+                               char **ret)
+{
+    struct wire_field field;
+    char *path = wire_find(f, key, &field) ? wire_find_str(f, key) : strdup(fallback);
+    if (!path)
+        return -EINVAL;
+    *ret = path;
+    return 0;
+}
+
+/* The request's path and root, whatever the kind of request. */
+static int file_call_open(struct file_call *c, struct error *err)
+{
+    if (file_call_find_path(&c->request, WIRE_K_PATH, ".", &c->path) < 0 ||
+        file_call_find_path(&c->request, WIRE_K_NAME, DEFAULT_ROOT, &c->root_path) < 0)
+        return error_set(err, EINVAL, "a path holds a NUL byte");
+    if (c->root_path[0] != '/')
+        return error_set(err, EINVAL, "%.400s: the root of a request is an absolute path",
+                         c->root_path);
+    c->whole = strcmp(c->root_path, "/") == 0;
+    c->root = open(c->root_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return c->root < 0 ? error_errno(err, errno, "%.400s", c->root_path) : 0;
+}
+
+/* Runs in a worker process that ends right after: what it allocates ends with that. */
+void file_answer(struct wire_reader *in, const struct wire_frame *request, file_serve serve)
+{
+    struct file_call c = {.in = in, .request = *request, .out = BUF_INIT(OUT_MAX), .root = -1};
+    struct error err = {0};
+    int r = file_call_open(&c, &err);
+    if (r >= 0)
+        r = serve(&c, &err);
+    if (r < 0) {
+        c.out.len = 0;
+        conn_put_error(&c.out, err.code ? err.code : -r, err.text);
+    }
+    file_send(&c);
+}
+
+int file_read(struct file_call *c, struct error *err)
+{
+    static uint8_t piece[WIRE_DATA_MAX];
+    _cleanup_fd_ int fd = -1;
+    struct stat st;
+    uint64_t offset = wire_find_u64(&c->request, WIRE_K_OFFSET, 0);
+    uint64_t limit = wire_find_u64(&c->request, WIRE_K_LIMIT_BYTES, UINT64_MAX);
+    if (offset > INT64_MAX)
+        return error_set(err, EINVAL, "the offset is too large");
+    int r = file_open_regular(c, &fd, &st, err);
+    if (r < 0)
+        return r;
+    /* A file that grows meanwhile ends where it did, one that shrinks sooner. */
+    while (limit > 0) {
+        size_t want = limit < sizeof piece ? (size_t)limit : sizeof piece;
+        ssize_t n = pread(fd, piece, want, (off_t)offset);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return file_error(c, errno, c->path, err);
+        if (n == 0)
+            break;
+        file_put_data(&c->out, piece, (size_t)n);
+        r = file_send(c);
+        if (r < 0)
+            return error_errno(err, -r, "the reader went away");
+        offset += (uint64_t)n;
+        limit -= (uint64_t)n;
+    }
+    size_t at = wire_begin(&c->out, WIRE_RESULT);
+    file_put_stat(&c->out, &st);
+    wire_end(&c->out, at);
+    return 0;
+}
+
+struct file_names {
+    char **list;
+    size_t count;
+    bool cut; /* there are more */
+};
+
+static void file_names_free(struct file_names *n)
+{
+    for (size_t i = 0; i < n->count; i++)
+        free(n->list[i]);
+    free(n->list);
+}
+
+static int file_names_compare(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int file_names_read(DIR *dir, struct file_names *n)
+{
+    n->list = calloc(ENTRIES_MAX, sizeof *n->list);
+    if (!n->list)
+        return -ENOMEM;
+    for (;;) {
+        errno = 0;
+        struct dirent *e = readdir(dir);
+        if (!e && errno)
+            return -errno;
+        if (e && (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0))
+            continue;
+        n->cut = e && n->count == ENTRIES_MAX;
+        if (!e || n->cut)
+            break;
+        char *copy = strdup(e->d_name);
+        if (!copy)
+            return -ENOMEM;
+        n->list[n->count++] = copy;
+    }
+    qsort(n->list, n->count, sizeof *n->list, file_names_compare);
+    return 0;
+}
+
+static void file_put_target(struct buf *b, int dir, const char *name)
+{
+    char target[PATH_MAX];
+    ssize_t n = readlinkat(dir, name, target, sizeof target);
+    if (n >= 0)
+        wire_put(b, WIRE_K_TARGET, target, (size_t)n);
+}
+
+int file_list(struct file_call *c, struct error *err)
+{
+    _cleanup_(file_names_free) struct file_names names = {0};
+    int fd = -1;
+    int r = file_resolve(c, c->path, O_RDONLY | O_DIRECTORY | O_NONBLOCK, &fd);
+    DIR *dir = r < 0 ? NULL : fdopendir(fd);
+    if (!dir) {
+        r = r < 0 ? r : -errno;
+        cleanup_close(&fd);
+        return file_error(c, -r, c->path, err);
+    }
+    r = file_names_read(dir, &names);
+    for (size_t i = 0; r >= 0 && i < names.count; i++) {
+        struct stat st;
+        if (fstatat(dirfd(dir), names.list[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
+            continue; /* it vanished since it was listed */
+        size_t at = wire_begin(&c->out, WIRE_ENTRY);
+        wire_put_str(&c->out, WIRE_K_NAME, names.list[i]);
+        file_put_stat(&c->out, &st);
+        if (S_ISLNK(st.st_mode))
+            file_put_target(&c->out, dirfd(dir), names.list[i]);
+        wire_end(&c->out, at);
+        r = c->out.len > WIRE_DATA_MAX ? file_send(c) : 0;
+    }
+    closedir(dir);
+    if (r < 0)
+        return file_error(c, -r, c->path, err);
+    size_t at = wire_begin(&c->out, WIRE_RESULT);
+    wire_put_u64(&c->out, WIRE_K_COUNT, names.count);
+    if (names.cut)
+        wire_put_u64(&c->out, WIRE_K_TOO_MANY, 1);
+    wire_end(&c->out, at);
+    return 0;
+}
+
+int file_stat(struct file_call *c, struct error *err)
+{
+    _cleanup_fd_ int fd = -1;
+    struct stat st;
+    int r = file_resolve(c, c->path, O_PATH | O_NOFOLLOW, &fd);
+    if (r < 0)
+        return file_error(c, -r, c->path, err);
+    if (fstat(fd, &st) < 0)
+        return file_error(c, errno, c->path, err);
+    size_t at = wire_begin(&c->out, WIRE_RESULT);
+    file_put_stat(&c->out, &st);
+    if (S_ISLNK(st.st_mode))
+        file_put_target(&c->out, fd, "");
+    wire_end(&c->out, at);
+    return 0;
+}
