@@ -2,21 +2,34 @@
  * Resources: the files of the workspace, and what the box changed in it; and completions of their
  * paths.
  *
- * The list holds the diff and the files of the workspace, those nearest to its root first if there
- * are too many, and none that git ignores. Any other file is reached by the template, and a client
- * finds its way down by completions.
+ * The list holds the diff and the files of the workspace that git does not ignore: those nearest to
+ * its root if there are too many. The template reaches any other file, and completions lead there.
+ *
+ * The server asks the box through tools that are in no list, so that these requests keep the order
+ * of calls, can be cancelled and have the limits of tools. A failed result of theirs has data
+ * {"errno": N}.
  */
+#include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "ask.h"
 #include "encoding.h"
-#include "own.h"
-#include "server_private.h"
-#include "uri.h"
+#include "json.h"
+#include "server.h"
+#include "session.h"
 #include "utf8.h"
 #include "banned.h"
 
-#define PATIENCE_MS 2000 /* who looks at files does not wait for the end of a long command */
+#define BYTES_MAX   (8u << 20) /* of a file or a diff */
+#define ENTRIES_MAX 10000      /* of one folder */
+#define TREE_MAX    1000       /* of the whole workspace: those nearest to its root */
+#define PATIENCE_MS 2000       /* reading does not wait longer for the end of a command */
+#define ANY_INPUT   "{\"type\": \"object\"}"
 
 #define DIFF_URI   "hutch://diff"
 #define DIFF_MIME  "text/x-diff"
@@ -24,8 +37,198 @@
 #define VALUES_MAX 100 /* of a completion: the protocol's limit */
 #define URI_MAX    (16u << 10)
 
-static int begin_own(struct mcp_request *q, const struct tool *t, const char *path,
-                     struct mcp_problem *p)
+/* --- URIs --- */
+
+void uri_append_path(struct buf *b, const char *path)
+{
+    buf_append_str(b, URI_WORKSPACE);
+    for (; *path; path++) {
+        if (isalnum((unsigned char)*path) || strchr("-._~/!$&'()*+,;=:@", *path))
+            buf_append(b, path, 1);
+        else
+            buf_printf(b, "%%%02X", (unsigned char)*path);
+    }
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)tolower((unsigned char)c);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+int uri_parse_path(const char *uri, struct buf *ret)
+{
+    size_t n = strlen(URI_WORKSPACE);
+    if (strncmp(uri, URI_WORKSPACE, n) != 0 || !uri[n])
+        return -EINVAL;
+    for (const char *at = uri + n; *at; at++) {
+        char c = *at;
+        if (c == '?' || c == '#')
+            return -EINVAL;
+        if (c == '%') {
+            int high = hex_digit(at[1]), low = high < 0 ? -1 : hex_digit(at[2]);
+            if (low < 0 || (high == 0 && low == 0))
+                return -EINVAL;
+            c = (char)(high << 4 | low);
+            at += 2;
+        }
+        buf_append(ret, &c, 1);
+    }
+    return buf_append(ret, "", 1) < 0 ? -ENOMEM : 0;
+}
+
+/* --- what the box is asked --- */
+
+static int workspace_fail(struct tool_call *c, const struct error *err)
+{
+    c->result->image.len = 0;
+    json_decref(c->result->data);
+    tool_fail(c, "%s", err->text);
+    c->result->data = json_pack("{s:i}", "errno", err->code);
+    return 0;
+}
+
+static const char *workspace_path(const struct tool_call *c)
+{
+    return json_string_value(json_object_get(c->input, "path"));
+}
+
+static int workspace_read_file(struct tool_call *c, struct error *err)
+{
+    _cleanup_ask_ struct ask a;
+    struct wire_frame frame;
+    struct wire_field piece;
+    ask_begin(&a, c, WIRE_READ);
+    ask_path(&a, workspace_path(c));
+    wire_put_u64(&a.out, WIRE_K_LIMIT_BYTES, BYTES_MAX + 1);
+    int r = ask_send(&a, err);
+    while (r >= 0 && (r = ask_next(&a, &frame, err)) > 0) {
+        if (frame.type != WIRE_DATA || !wire_find(&frame, WIRE_K_DATA, &piece))
+            continue;
+        if (c->result->image.len + piece.size > BYTES_MAX)
+            return error_set(err, EFBIG, "%s is longer than %u bytes; read it in parts with a tool",
+                             workspace_path(c), BYTES_MAX);
+        buf_append(&c->result->image, piece.data, piece.size);
+    }
+    if (r == 0 && c->result->image.failed)
+        return error_set(err, ENOMEM, "no memory for %s", workspace_path(c));
+    return r;
+}
+
+static int workspace_read(struct tool_call *c, struct error *err)
+{
+    return workspace_read_file(c, err) < 0 ? workspace_fail(c, err) : 0;
+}
+
+/* One name or path. Those that are not UTF-8 cannot be told. */
+static void entry_add(json_t *entries, const struct wire_field *name, uint64_t size, bool folder,
+                      bool file)
+{
+    if (utf8_valid(name->data, name->size) && !memchr(name->data, 0, name->size))
+        json_array_append_new(entries, json_pack("{s:s%, s:I, s:b, s:b}", "name",
+                                                 (const char *)name->data, name->size, "size",
+                                                 (json_int_t)size, "folder", folder, "file", file));
+}
+
+static void entry_take_name(json_t *entries, const struct wire_frame *f)
+{
+    struct wire_field name;
+    mode_t mode = (mode_t)wire_find_u64(f, WIRE_K_MODE, 0);
+    if (wire_find(f, WIRE_K_NAME, &name))
+        entry_add(entries, &name, wire_find_u64(f, WIRE_K_SIZE, 0), S_ISDIR(mode), S_ISREG(mode));
+}
+
+static void entry_take_path(json_t *entries, const struct wire_frame *f)
+{
+    struct wire_field path;
+    uint64_t kind = wire_find_u64(f, WIRE_K_KIND, 0);
+    if (wire_find(f, WIRE_K_PATH, &path))
+        entry_add(entries, &path, wire_find_u64(f, WIRE_K_SIZE, 0), kind == 'd', kind == 'f');
+}
+
+/* Sends what was asked and keeps the entries that come back, as many as may be. */
+static int workspace_take_entries(struct tool_call *c, struct ask *a,
+                                  void (*take)(json_t *entries, const struct wire_frame *f),
+                                  struct error *err)
+{
+    struct wire_frame frame;
+    json_t *entries = json_array();
+    c->result->data = json_pack("{s:o}", "entries", entries);
+    int r = ask_send(a, err);
+    while (r >= 0 && (r = ask_next(a, &frame, err)) > 0)
+        if (frame.type == WIRE_ENTRY && json_array_size(entries) < ENTRIES_MAX)
+            take(entries, &frame);
+    return r < 0 ? workspace_fail(c, err) : 0;
+}
+
+static int workspace_list(struct tool_call *c, struct error *err)
+{
+    _cleanup_ask_ struct ask a;
+    ask_begin(&a, c, WIRE_LIST);
+    ask_path(&a, workspace_path(c));
+    return workspace_take_entries(c, &a, entry_take_name, err);
+}
+
+static int workspace_tree(struct tool_call *c, struct error *err)
+{
+    _cleanup_ask_ struct ask a;
+    ask_begin(&a, c, WIRE_TREE);
+    ask_path(&a, ".");
+    wire_put_u64(&a.out, WIRE_K_LIMIT_ENTRIES, TREE_MAX);
+    wire_put_u64(&a.out, WIRE_K_SIZES, 1);
+    wire_put_u64(&a.out, WIRE_K_HIDDEN, 1);
+    return workspace_take_entries(c, &a, entry_take_path, err);
+}
+
+/* The diff goes to a file in memory that cannot grow past its size: EPERM. */
+static int workspace_take_diff(struct tool_call *c, bool summary, struct error *err)
+{
+    _cleanup_fd_ int fd = memfd_create("diff", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0 || ftruncate(fd, BYTES_MAX) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_GROW) < 0)
+        return error_errno(err, errno, "cannot make a temporary file");
+    int r = tool_box_diff(tool_session_box(c->session), summary, fd, err);
+    if (r < 0)
+        return r;
+    off_t n = lseek(fd, 0, SEEK_CUR);
+    uint8_t *at = n >= 0 ? buf_reserve(&c->result->image, (size_t)n) : NULL;
+    if (!at)
+        return error_set(err, ENOMEM, "no memory for the diff");
+    if (pread(fd, at, (size_t)n, 0) != n)
+        return error_set(err, EIO, "cannot read the diff");
+    c->result->image.len += (size_t)n;
+    return 0;
+}
+
+/* A diff that would have grown past the limit (EPERM) is replaced by its summary. */
+static int workspace_diff(struct tool_call *c, struct error *err)
+{
+    int r = workspace_take_diff(c, false, err);
+    if (r == -EPERM) {
+        *err = (struct error){0};
+        buf_printf(&c->result->image, "The diff is longer than %u bytes; this is its summary.\n\n",
+                   BYTES_MAX);
+        r = workspace_take_diff(c, true, err);
+    }
+    return r < 0 ? workspace_fail(c, err) : 0;
+}
+
+static const struct tool WORKSPACE_READ = {
+    .name = "read", .input = ANY_INPUT, .flags = TOOL_READS, .run = workspace_read};
+static const struct tool WORKSPACE_TREE = {
+    .name = "tree", .input = ANY_INPUT, .flags = TOOL_READS, .run = workspace_tree};
+static const struct tool WORKSPACE_LIST = {
+    .name = "list", .input = ANY_INPUT, .flags = TOOL_READS, .run = workspace_list};
+
+/* Alone: a box gives one diff at a time. */
+static const struct tool WORKSPACE_DIFF = {
+    .name = "diff", .input = ANY_INPUT, .run = workspace_diff};
+
+/* --- the methods --- */
+
+static int resource_begin(struct mcp_request *q, const struct tool *t, const char *path,
+                          struct mcp_problem *p)
 {
     q->call.tool = t;
     q->call.patience_ms = PATIENCE_MS;
@@ -38,10 +241,11 @@ static int begin_own(struct mcp_request *q, const struct tool *t, const char *pa
 }
 
 /* Why one of the server's own calls failed. */
-static void *own_problem(const struct mcp_request *q, struct tool_result *r, struct mcp_problem *p)
+static void *resource_problem(const struct mcp_request *q, struct tool_result *r,
+                              struct mcp_problem *p)
 {
     json_int_t code = json_integer_value(json_object_get(r->data, "errno"));
-    bool is_absent = q->call.tool == &OWN_READ && (code == ENOENT || code == ENOTDIR);
+    bool is_absent = q->call.tool == &WORKSPACE_READ && (code == ENOENT || code == ENOTDIR);
     bool is_refused = code == EXDEV || code == EINVAL || code == EISDIR || code == EACCES ||
                       code == ELOOP || code == ENAMETOOLONG || code == EFBIG;
     int said = is_absent ? q->version > MCP_LAST_BEGUN ? RPC_INVALID_PARAMS : MCP_RESOURCE_NOT_FOUND
@@ -52,8 +256,8 @@ static void *own_problem(const struct mcp_request *q, struct tool_result *r, str
     return mcp_problem(p, said, "%s", buf_cstr(&r->text));
 }
 
-static json_t *resource(const struct mcp_request *q, const char *uri, const char *name,
-                        const char *title, const char *description, const char *mime)
+static json_t *resource_json(const struct mcp_request *q, const char *uri, const char *name,
+                             const char *title, const char *description, const char *mime)
 {
     json_t *o = json_pack("{s:s, s:s, s:s*, s:s*}", "uri", uri, "name", name, "description",
                           description, "mimeType", mime);
@@ -62,33 +266,34 @@ static json_t *resource(const struct mcp_request *q, const char *uri, const char
     return o;
 }
 
-static json_t *file_resource(const struct mcp_request *q, const json_t *entry)
+static json_t *resource_of_file(const struct mcp_request *q, const json_t *entry)
 {
     _cleanup_buf_ struct buf uri = BUF_INIT(URI_MAX);
     const char *name = json_string_value(json_object_get(entry, "name"));
     uri_append_path(&uri, name);
-    json_t *o = resource(q, buf_cstr(&uri), name, NULL, NULL, NULL);
+    json_t *o = resource_json(q, buf_cstr(&uri), name, NULL, NULL, NULL);
     if (o && q->version >= MCP_2025_03_26)
         json_object_set(o, "size", json_object_get(entry, "size"));
     return o;
 }
 
-static json_t *all_resources(const struct mcp_request *q, const json_t *entries)
+static json_t *resources_all(const struct mcp_request *q, const json_t *entries)
 {
     json_t *all = json_array(), *entry;
     size_t i;
     json_array_append_new(
-        all, resource(q, DIFF_URI, "diff", "Changes",
+        all,
+        resource_json(q, DIFF_URI, "diff", "Changes",
                       "What was changed in the workspace and is not applied yet, as a git diff.",
                       DIFF_MIME));
     json_array_foreach(entries, i, entry) if (json_is_true(json_object_get(entry, "file")))
-        json_array_append_new(all, file_resource(q, entry));
+        json_array_append_new(all, resource_of_file(q, entry));
     return all;
 }
 
 int mcp_begin_list_resources(struct mcp_request *q, struct mcp_problem *p)
 {
-    return begin_own(q, &OWN_TREE, NULL, p);
+    return resource_begin(q, &WORKSPACE_TREE, NULL, p);
 }
 
 json_t *mcp_list_resources(struct mcp_request *q, struct mcp_problem *p)
@@ -96,8 +301,8 @@ json_t *mcp_list_resources(struct mcp_request *q, struct mcp_problem *p)
     _cleanup_result_ struct tool_result r = TOOL_RESULT_INIT;
     tool_finish(q->turn, &r);
     return r.failed
-               ? own_problem(q, &r, p)
-               : mcp_page(q, "resources", all_resources(q, json_object_get(r.data, "entries")), p);
+               ? resource_problem(q, &r, p)
+               : mcp_page(q, "resources", resources_all(q, json_object_get(r.data, "entries")), p);
 }
 
 json_t *mcp_list_templates(struct mcp_request *q, struct mcp_problem *p)
@@ -116,9 +321,9 @@ int mcp_begin_read_resource(struct mcp_request *q, struct mcp_problem *p)
     if (!uri)
         return -EINVAL;
     if (strcmp(uri, DIFF_URI) == 0)
-        return begin_own(q, &OWN_DIFF, NULL, p);
+        return resource_begin(q, &WORKSPACE_DIFF, NULL, p);
     if (uri_parse_path(uri, &path) == 0)
-        return begin_own(q, &OWN_READ, (const char *)path.data, p);
+        return resource_begin(q, &WORKSPACE_READ, (const char *)path.data, p);
     p->data = json_pack("{s:s}", "uri", uri);
     mcp_problem(p, q->version > MCP_LAST_BEGUN ? RPC_INVALID_PARAMS : MCP_RESOURCE_NOT_FOUND,
                 "there is no resource '%.200s'; there are %s and %s", uri, DIFF_URI, TEMPLATE);
@@ -126,7 +331,7 @@ int mcp_begin_read_resource(struct mcp_request *q, struct mcp_problem *p)
 }
 
 /* What bytes are, by how they begin. */
-static const char *mime_of(const struct buf *b)
+static const char *resource_mime(const struct buf *b)
 {
     static const struct {
         const char *magic;
@@ -145,31 +350,32 @@ static const char *mime_of(const struct buf *b)
     return "application/octet-stream";
 }
 
-static json_t *contents(const struct mcp_request *q, const struct buf *b)
+static json_t *resource_contents(const struct mcp_request *q, const struct buf *b)
 {
     const char *uri = json_string_value(json_object_get(q->params, "uri"));
-    bool is_diff = q->call.tool == &OWN_DIFF;
-    _cleanup_buf_ struct buf blob = BUF_INIT(2 * OWN_BYTES_MAX);
+    bool is_diff = q->call.tool == &WORKSPACE_DIFF;
+    _cleanup_buf_ struct buf blob = BUF_INIT(2 * BYTES_MAX);
     if (!b->len || (utf8_valid(b->data, b->len) && !memchr(b->data, 0, b->len)))
         return json_pack("{s:s, s:s, s:s%}", "uri", uri, "mimeType",
                          is_diff ? DIFF_MIME : "text/plain", "text",
                          b->len ? (const char *)b->data : "", b->len);
     if (base64_append(&blob, b->data, b->len) < 0)
         return NULL;
-    return json_pack("{s:s, s:s, s:s%}", "uri", uri, "mimeType", is_diff ? DIFF_MIME : mime_of(b),
-                     "blob", (const char *)blob.data, blob.len);
+    return json_pack("{s:s, s:s, s:s%}", "uri", uri, "mimeType",
+                     is_diff ? DIFF_MIME : resource_mime(b), "blob", (const char *)blob.data,
+                     blob.len);
 }
 
 json_t *mcp_read_resource(struct mcp_request *q, struct mcp_problem *p)
 {
     _cleanup_result_ struct tool_result r = TOOL_RESULT_INIT;
     tool_finish(q->turn, &r);
-    return r.failed ? own_problem(q, &r, p)
-                    : json_pack("{s:[o]}", "contents", contents(q, &r.image));
+    return r.failed ? resource_problem(q, &r, p)
+                    : json_pack("{s:[o]}", "contents", resource_contents(q, &r.image));
 }
 
 /* The value that is being typed: `src/ma` is completed from the names in `src`. */
-static const char *typed(const struct mcp_request *q)
+static const char *completion_typed(const struct mcp_request *q)
 {
     const json_t *argument = json_object_get(q->params, "argument");
     return json_string_value(json_object_get(argument, "value"));
@@ -182,27 +388,29 @@ int mcp_begin_complete(struct mcp_request *q, struct mcp_problem *p)
     const char *uri = json_string_value(json_object_get(ref, "uri"));
     const char *name = json_string_value(json_object_get(argument, "name"));
     _cleanup_buf_ struct buf folder = BUF_INIT(URI_MAX);
-    if (!uri || strcmp(uri, TEMPLATE) != 0 || !name || strcmp(name, "path") != 0 || !typed(q)) {
+    if (!uri || strcmp(uri, TEMPLATE) != 0 || !name || strcmp(name, "path") != 0 ||
+        !completion_typed(q)) {
         mcp_problem(p, RPC_INVALID_PARAMS,
                     "params: only the 'path' of the resource template %s is completed", TEMPLATE);
         return -EINVAL;
     }
-    const char *slash = strrchr(typed(q), '/');
+    const char *slash = strrchr(completion_typed(q), '/');
     buf_append_str(&folder, "./");
-    buf_append(&folder, typed(q), slash ? (size_t)(slash - typed(q)) : 0);
+    buf_append(&folder, completion_typed(q), slash ? (size_t)(slash - completion_typed(q)) : 0);
     const char *path = buf_cstr(&folder);
     if (!path) {
         mcp_problem(p, RPC_INVALID_PARAMS, "params.argument.value is too long");
         return -EINVAL;
     }
-    return begin_own(q, &OWN_LIST, path, p);
+    return resource_begin(q, &WORKSPACE_LIST, path, p);
 }
 
 /* The names that begin with what was typed behind the last slash; folders with a slash, to go on
  * from. */
-static json_t *matching(const struct mcp_request *q, const json_t *entries)
+static json_t *completion_matches(const struct mcp_request *q, const json_t *entries)
 {
-    const char *text = typed(q), *slash = strrchr(text, '/'), *last = slash ? slash + 1 : text;
+    const char *text = completion_typed(q), *slash = strrchr(text, '/'),
+               *last = slash ? slash + 1 : text;
     json_t *values = json_array(), *entry;
     size_t i, n = 0;
     json_array_foreach(entries, i, entry)
@@ -224,5 +432,6 @@ json_t *mcp_complete(struct mcp_request *q, struct mcp_problem *p)
 {
     _cleanup_result_ struct tool_result r = TOOL_RESULT_INIT;
     tool_finish(q->turn, &r);
-    return json_pack("{s:o}", "completion", matching(q, json_object_get(r.data, "entries")));
+    return json_pack("{s:o}", "completion",
+                     completion_matches(q, json_object_get(r.data, "entries")));
 }

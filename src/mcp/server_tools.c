@@ -5,11 +5,11 @@
 
 #include "encoding.h"
 #include "schema.h"
-#include "server_private.h"
+#include "server.h"
 #include "units.h"
 #include "banned.h"
 
-static json_t *page_of(const char *name, const json_t *items, size_t from, size_t to)
+static json_t *list_page(const char *name, const json_t *items, size_t from, size_t to)
 {
     char cursor[24];
     json_t *page = json_array();
@@ -32,7 +32,7 @@ json_t *mcp_page(const struct mcp_request *q, const char *name, json_t *items,
         !cursor || (json_is_string(cursor) &&
                     units_parse_count(json_string_value(cursor), &from) == 0 && from < total);
     if (is_ours)
-        result = page_of(name, items, from, total - from > MCP_PAGE ? from + MCP_PAGE : total);
+        result = list_page(name, items, from, total - from > MCP_PAGE ? from + MCP_PAGE : total);
     else
         mcp_problem(p, RPC_INVALID_PARAMS, "params.cursor is none that this server gave");
     json_decref(items);
@@ -40,7 +40,7 @@ json_t *mcp_page(const struct mcp_request *q, const char *name, json_t *items,
 }
 
 /* What a client may tell its person about a tool before it is called. */
-static json_t *annotations(const struct mcp_request *q, const struct tool *t)
+static json_t *tool_annotations(const struct mcp_request *q, const struct tool *t)
 {
     bool changes = !(t->flags & TOOL_READS) && (t->flags & (TOOL_CHANGES | TOOL_RUNS));
     bool open = (t->flags & TOOL_HOST) || ((t->flags & TOOL_RUNS) && q->server->options.open_world);
@@ -49,12 +49,12 @@ static json_t *annotations(const struct mcp_request *q, const struct tool *t)
                      !changes, "openWorldHint", open);
 }
 
-static json_t *describe(const struct mcp_request *q, const struct tool *t)
+static json_t *tool_json(const struct mcp_request *q, const struct tool *t)
 {
     json_t *o = json_pack("{s:s, s:s, s:o}", "name", t->name, "description", t->summary,
                           "inputSchema", json_loads(t->input, 0, NULL));
     if (o && q->version >= MCP_2025_03_26)
-        json_object_set_new(o, "annotations", annotations(q, t));
+        json_object_set_new(o, "annotations", tool_annotations(q, t));
     if (o && q->version >= MCP_2025_06_18 && t->title)
         json_object_set_new(o, "title", json_string(t->title));
     if (o && q->version >= MCP_2025_06_18 && t->output)
@@ -67,13 +67,13 @@ struct listing {
     json_t *tools;
 };
 
-static void add_tool(void *data, const struct tool *t)
+static void listing_add(void *data, const struct tool *t)
 {
     struct listing *l = data;
-    json_array_append_new(l->tools, describe(l->q, t));
+    json_array_append_new(l->tools, tool_json(l->q, t));
 }
 
-static void tell_trouble(void *data, const char *text)
+static void listing_warn(void *data, const char *text)
 {
     struct listing *l = data;
     mcp_log(l->q, "warning", text);
@@ -82,7 +82,7 @@ static void tell_trouble(void *data, const char *text)
 json_t *mcp_list_tools(struct mcp_request *q, struct mcp_problem *p)
 {
     struct listing l = {.q = q, .tools = json_array()};
-    tool_session_list(q->server->options.session, add_tool, tell_trouble, &l);
+    tool_session_list(q->server->options.session, listing_add, listing_warn, &l);
     return mcp_page(q, "tools", l.tools, p);
 }
 
@@ -100,7 +100,7 @@ int mcp_begin_tool(struct mcp_request *q, struct mcp_problem *p)
     return mcp_begin_call(q, p);
 }
 
-static json_t *image_content(const struct tool_result *r)
+static json_t *result_image(const struct tool_result *r)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(2 * RESULT_IMAGE_MAX);
     if (base64_append(&text, r->image.data, r->image.len) < 0)
@@ -111,7 +111,7 @@ static json_t *image_content(const struct tool_result *r)
 
 /* Data of a failed call is given only if it is what the tool promises for its results: clients
  * check. */
-static bool is_promised(struct mcp_request *q, const struct tool_result *r)
+static bool result_data_is_valid(struct mcp_request *q, const struct tool_result *r)
 {
     struct error err = {0};
     const struct tool *t = tool_session_find(q->server->options.session, q->call.name, &err);
@@ -130,8 +130,8 @@ static json_t *result_json(struct mcp_request *q, const struct tool_result *r)
         bad |= json_array_append_new(content, json_pack("{s:s, s:o}", "type", "text", "text",
                                                         text_json(r->text.data, r->text.len)));
     if (r->mime)
-        bad |= json_array_append_new(content, image_content(r));
-    if (r->data && q->version >= MCP_2025_06_18 && (!r->failed || is_promised(q, r)))
+        bad |= json_array_append_new(content, result_image(r));
+    if (r->data && q->version >= MCP_2025_06_18 && (!r->failed || result_data_is_valid(q, r)))
         bad |= json_object_set(result, "structuredContent", r->data);
     if (r->cached)
         bad |= json_object_set_new(result, "_meta", json_pack("{s:b}", "hutch/cached", 1));

@@ -14,7 +14,7 @@
 
 #include "rpc.h"
 #include "mcp_server.h"
-#include "uri.h"
+#include "server.h"
 
 #define ANY SCHEMA({"type" : "object"})
 

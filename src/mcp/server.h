@@ -1,4 +1,4 @@
-/* What the parts of the MCP server share. */
+/* Shared by the files of the MCP server (server*.c). */
 #pragma once
 
 #include <pthread.h>
@@ -18,9 +18,6 @@ enum mcp_version {
 };
 #define MCP_LATEST     MCP_2026_07_28
 #define MCP_LAST_BEGUN MCP_2025_11_25 /* the last that begins with `initialize` */
-
-const char *mcp_version_name(enum mcp_version v);
-enum mcp_version mcp_version_of(const char *name); /* MCP_NONE if there is none of that name */
 
 #define MCP_UNSUPPORTED_VERSION (-32022)
 #define MCP_RESOURCE_NOT_FOUND  (-32002) /* until 2025-11-25; -32602 since */
@@ -53,8 +50,6 @@ struct mcp_method {
     /* The result, an object; NULL with the problem set. */
     json_t *(*run)(struct mcp_request *q, struct mcp_problem *p);
 };
-
-extern const struct mcp_method MCP_METHODS[]; /* ended by a row without a name */
 
 /* The answers to one batch, sent together when the last is there. Guarded by the server's lock. */
 struct mcp_batch {
@@ -97,42 +92,36 @@ struct mcp_server {
     int level; /* of log messages that the client wants */
 };
 
-/* server_send.c. Messages, results and answers are taken over. */
+/* server.c */
+json_t *mcp_server_info(const struct mcp_request *q);
+void mcp_log(struct mcp_request *q, const char *level, const char *text);
+
+/* A member of params that must be a string. NULL with the problem set. */
+const char *mcp_param(const struct mcp_request *q, const char *name, struct mcp_problem *p);
+
+/* server_request.c. Messages, results and answers are taken over. */
 int mcp_send(struct mcp_server *s, uint64_t to, json_t *message); /* NULL is dropped */
 void mcp_answer(struct mcp_request *q, json_t *result, struct mcp_problem *p);
 void mcp_batch_done(struct mcp_server *s, struct mcp_batch *b, json_t *answer);
-
-/* server_request.c */
 void mcp_request_start(struct mcp_request *q);
 void mcp_request_free(struct mcp_request *q);
 void mcp_cancel(struct mcp_server *s, const json_t *id);
 void mcp_cancel_all(struct mcp_server *s);
 
-/* server_begin.c */
-int mcp_log_level(const char *name); /* negative if there is none of that name */
-void mcp_log(struct mcp_request *q, const char *level, const char *text);
-
-/* For begin functions: a member of params that must be a string. NULL with the problem set. */
-const char *mcp_param(const struct mcp_request *q, const char *name, struct mcp_problem *p);
-
 /* Takes the place of q->call in the order. */
 int mcp_begin_call(struct mcp_request *q, struct mcp_problem *p);
 
-/* The part of a list that the request's cursor asks for: {name: items, "nextCursor": …}. Takes the
- * items over. NULL with the problem set if the cursor is none of ours. */
+/* server_tools.c. mcp_page gives the part of a list that the request's cursor asks for: {name:
+ * items, "nextCursor": …}. It takes the items over. NULL with the problem set if the cursor is not
+ * ours. */
 #define MCP_PAGE 200
 json_t *mcp_page(const struct mcp_request *q, const char *name, json_t *items,
                  struct mcp_problem *p);
-
-/* The methods, by file. */
-json_t *mcp_initialize(struct mcp_request *q, struct mcp_problem *p);
-json_t *mcp_discover(struct mcp_request *q, struct mcp_problem *p);
-json_t *mcp_ping(struct mcp_request *q, struct mcp_problem *p);
-json_t *mcp_set_level(struct mcp_request *q, struct mcp_problem *p);
-json_t *mcp_server_info(const struct mcp_request *q);
 json_t *mcp_list_tools(struct mcp_request *q, struct mcp_problem *p);
 int mcp_begin_tool(struct mcp_request *q, struct mcp_problem *p);
 json_t *mcp_call_tool(struct mcp_request *q, struct mcp_problem *p);
+
+/* server_resources.c */
 int mcp_begin_list_resources(struct mcp_request *q, struct mcp_problem *p);
 json_t *mcp_list_resources(struct mcp_request *q, struct mcp_problem *p);
 json_t *mcp_list_templates(struct mcp_request *q, struct mcp_problem *p);
@@ -140,3 +129,13 @@ int mcp_begin_read_resource(struct mcp_request *q, struct mcp_problem *p);
 json_t *mcp_read_resource(struct mcp_request *q, struct mcp_problem *p);
 int mcp_begin_complete(struct mcp_request *q, struct mcp_problem *p);
 json_t *mcp_complete(struct mcp_request *q, struct mcp_problem *p);
+
+/* Files of the workspace as URIs: file:///workspace/a%20b. */
+#define URI_WORKSPACE "file:///workspace/"
+
+/* Appends the URI of a path that is relative to the workspace. Failure sticks to b->failed. */
+void uri_append_path(struct buf *b, const char *path);
+
+/* Appends the path that a URI names, relative to the workspace, with a NUL behind. -EINVAL if it is
+ * not the URI of a file of the workspace, -ENOMEM. */
+int uri_parse_path(const char *uri, struct buf *ret);
