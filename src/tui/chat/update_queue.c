@@ -83,26 +83,6 @@ static bool update_copy_string(const char *from, const char **to)
     return *to || !from;
 }
 
-static struct agent_changes *update_copy_changes(const struct agent_changes *from)
-{
-    struct agent_changes *c = calloc(1, sizeof *c);
-    if (c && agent_changes_copy(from, c) == 0)
-        return c;
-    free(c);
-    return NULL;
-}
-
-/* The size of a copy, roughly: what a model or a box can make large. */
-static size_t event_size(const struct agent_event *e)
-{
-    size_t n = sizeof(struct update) + e->n;
-    if (e->result)
-        n += e->result->text.len + e->result->image.len;
-    if (e->changes)
-        n += e->changes->count * 128;
-    return n;
-}
-
 /* The input is copied deeply: threads may share jansson's reference counts, but not its objects. */
 static bool update_copy_parts(struct update *u, const struct agent_event *e)
 {
@@ -120,9 +100,10 @@ static bool update_copy_parts(struct update *u, const struct agent_event *e)
             return false;
         u->event.result = &u->result;
     }
-    if (e->changes && !(u->changes = update_copy_changes(e->changes)))
-        return false;
-    u->event.changes = u->changes;
+    if (e->changes) {
+        u->event.changes = u->changes = calloc(1, sizeof *u->changes);
+        return u->changes && agent_changes_copy(e->changes, u->changes) == 0;
+    }
     return true;
 }
 
@@ -133,7 +114,9 @@ static struct update *update_from_event(const struct agent_event *e, unsigned at
         return NULL;
     u->kind = UPDATE_EVENT;
     u->attempt = attempt;
-    u->size = event_size(e);
+    /* Roughly; what a model or a box can make large. */
+    u->size = sizeof *u + e->n + (e->result ? e->result->text.len + e->result->image.len : 0) +
+              (e->changes ? e->changes->count * 128 : 0);
     u->result = TOOL_RESULT_INIT;
     u->event_text = BUF_INIT((e->n ? e->n : e->text ? strlen(e->text) : 0) + UPDATE_QUEUE_TEXT + 1);
     u->event = *e;
@@ -147,18 +130,12 @@ static struct update *update_from_event(const struct agent_event *e, unsigned at
     return whole && update_copy_parts(u, e) ? TAKE_PTR(u) : NULL;
 }
 
-/* With the lock held: waits for room. False: the queue is closed. */
-static bool update_queue_wait(struct update_queue *q, size_t n)
-{
-    while (!q->closed && q->first && q->size + n > UPDATE_QUEUE_MAX)
-        pthread_cond_wait(&q->room, &q->lock);
-    return !q->closed;
-}
-
 static void update_queue_put(struct update_queue *q, struct update *u)
 {
     pthread_mutex_lock(&q->lock);
-    if (!update_queue_wait(q, u->size)) {
+    while (!q->closed && q->first && q->size + u->size > UPDATE_QUEUE_MAX)
+        pthread_cond_wait(&q->room, &q->lock);
+    if (q->closed) {
         pthread_mutex_unlock(&q->lock);
         update_free(u);
         return;
@@ -200,27 +177,6 @@ static bool update_queue_join_text(struct update_queue *q, const struct agent_ev
     return joined;
 }
 
-/* Newer progress of a call replaces the progress that waits. */
-static bool update_queue_replace_progress(struct update_queue *q, struct update *u)
-{
-    bool replaced = false;
-    pthread_mutex_lock(&q->lock);
-    struct update *old = q->last;
-    if (old && old->kind == UPDATE_EVENT && old->event.kind == AGENT_PROGRESS &&
-        old->attempt == u->attempt && old->event.id && u->event.id &&
-        strcmp(old->event.id, u->event.id) == 0) {
-        struct buf newer = old->event_text;
-        old->event_text = u->event_text;
-        u->event_text = newer;
-        old->event.text = old->event_text.len ? (const char *)old->event_text.data : NULL;
-        old->event.n = old->event_text.len;
-        old->event.seconds = u->event.seconds;
-        replaced = true;
-    }
-    pthread_mutex_unlock(&q->lock);
-    return replaced;
-}
-
 void update_queue_event(struct update_queue *q, const struct agent_event *e, unsigned attempt)
 {
     if (event_is_text(e) && e->n == 0)
@@ -228,13 +184,8 @@ void update_queue_event(struct update_queue *q, const struct agent_event *e, uns
     if (event_is_text(e) && update_queue_join_text(q, e, attempt))
         return;
     struct update *u = update_from_event(e, attempt);
-    if (!u)
-        return;
-    if (e->kind == AGENT_PROGRESS && update_queue_replace_progress(q, u)) {
-        update_free(u);
-        return;
-    }
-    update_queue_put(q, u);
+    if (u)
+        update_queue_put(q, u);
 }
 
 void update_queue_text(struct update_queue *q, enum update_kind kind, const char *text)

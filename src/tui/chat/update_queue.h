@@ -2,9 +2,8 @@
  * Updates from the worker thread to the thread that owns the screen: a queue of copies, in order.
  *
  * It is bounded in bytes: a writer waits while it is full, so a stream that is faster than the
- * screen is slowed down. Text that follows text is joined, and of a call's progress only the newest
- * is kept, so that a frame takes a handful of updates however fast they come. The descriptor is
- * readable while an update waits.
+ * screen is slowed down. Text that follows text is joined, so that a frame takes a handful of
+ * updates however fast they come. The descriptor is readable while an update waits.
  */
 #pragma once
 

@@ -101,21 +101,10 @@ static void undo_restore(struct editor *e, const struct editor_state *s)
 /* The newest text becomes a step too when the first undo leaves it. */
 static bool editor_undo(struct editor *e)
 {
-    if (e->at_step == 0)
-        return false;
-    if (e->at_step == e->n_steps && !undo_push(e))
-        return false;
-    if (e->at_step == 0) /* undo_push() had to make room */
+    if (e->at_step == 0 || (e->at_step == e->n_steps && !undo_push(e)) ||
+        e->at_step == 0) /* undo_push() had to make room */
         return false;
     undo_restore(e, &e->steps[--e->at_step]);
-    return true;
-}
-
-static bool editor_redo(struct editor *e)
-{
-    if (e->at_step + 1 >= e->n_steps)
-        return false;
-    undo_restore(e, &e->steps[++e->at_step]);
     return true;
 }
 
@@ -252,17 +241,11 @@ int editor_set(struct editor *e, const char *text)
 
 /* Pastes. */
 
-static size_t paste_count_lines(const char *text, size_t n)
+int editor_paste(struct editor *e, const char *text, size_t n)
 {
     size_t lines = n > 0;
     for (const char *at = text; (at = memchr(at, '\n', n - (size_t)(at - text))); at++)
         lines += (size_t)(at + 1 - text) < n;
-    return lines;
-}
-
-int editor_paste(struct editor *e, const char *text, size_t n)
-{
-    size_t lines = paste_count_lines(text, n);
     if ((lines <= EDITOR_FOLD_LINES && n <= EDITOR_FOLD_BYTES) || e->n_pastes == EDITOR_PASTES)
         return editor_insert(e, text, n);
     if (e->pasted + n + EDITOR_TYPED_MAX > EDITOR_MAX)
@@ -284,16 +267,6 @@ int editor_paste(struct editor *e, const char *text, size_t n)
     return 0;
 }
 
-static int paste_put_label(struct buf *out, const struct editor_paste *p)
-{
-    buf_append_str(out, "[pasted ");
-    if (p->lines > 1)
-        summary_number(p->lines, out);
-    else
-        summary_number(p->n, out);
-    return buf_append_str(out, p->lines > 1 ? " lines]" : " bytes]");
-}
-
 /* Where the next paste from `at` on stands; the end if there is none. */
 static size_t paste_next(const struct editor *e, size_t at, const struct editor_paste **ret)
 {
@@ -313,9 +286,8 @@ static size_t paste_next(const struct editor *e, size_t at, const struct editor_
     return e->text.len;
 }
 
-/* Appends the text with each paste replaced by what `put` appends. */
-static int paste_expand(const struct editor *e, struct buf *out, size_t *ret_cursor,
-                        int (*put)(struct buf *out, const struct editor_paste *p))
+/* Appends the text with all pastes: in full, or as a label. */
+static int paste_expand(const struct editor *e, bool full, struct buf *out, size_t *ret_cursor)
 {
     const struct editor_paste *p;
     for (size_t at = 0; at <= e->text.len;) {
@@ -325,7 +297,13 @@ static int paste_expand(const struct editor *e, struct buf *out, size_t *ret_cur
         buf_append(out, e->text.data + at, mark - at);
         if (!p)
             break;
-        put(out, p);
+        if (full) {
+            buf_append(out, p->text, p->n);
+        } else {
+            buf_append_str(out, "[pasted ");
+            summary_number(p->lines > 1 ? p->lines : p->n, out);
+            buf_append_str(out, p->lines > 1 ? " lines]" : " bytes]");
+        }
         at = mark + 4;
     }
     return out->failed ? -ENOMEM : 0;
@@ -333,17 +311,12 @@ static int paste_expand(const struct editor *e, struct buf *out, size_t *ret_cur
 
 int editor_shown(const struct editor *e, struct buf *out, size_t *ret_cursor)
 {
-    return paste_expand(e, out, ret_cursor, paste_put_label);
-}
-
-static int paste_put_text(struct buf *out, const struct editor_paste *p)
-{
-    return buf_append(out, p->text, p->n);
+    return paste_expand(e, false, out, ret_cursor);
 }
 
 int editor_whole(const struct editor *e, struct buf *out)
 {
-    return paste_expand(e, out, NULL, paste_put_text);
+    return paste_expand(e, true, out, NULL);
 }
 
 /* Moves and deletions. */
@@ -360,30 +333,21 @@ static size_t line_end(const struct editor *e, size_t at)
     return nl ? (size_t)(nl - editor_data(e)) : e->text.len;
 }
 
-static size_t graphemes_between(const struct editor *e, size_t begin, size_t end)
-{
-    size_t n = 0;
-    for (; begin < end; n++)
-        begin = grapheme_next(editor_data(e), e->text.len, begin);
-    return n;
-}
-
-static size_t advance_in_line(const struct editor *e, size_t begin, size_t n)
-{
-    size_t end = line_end(e, begin);
-    for (; n > 0 && begin < end; n--)
-        begin = grapheme_next(editor_data(e), e->text.len, begin);
-    return begin;
-}
-
 /* Up and Down keep to the column where the first of them began. */
 static bool edit_move_line(struct editor *e, bool up)
 {
-    size_t begin = line_begin(e, e->cursor), end = line_end(e, e->cursor);
+    const char *t = editor_data(e);
+    size_t begin = line_begin(e, e->cursor), end = line_end(e, e->cursor), column = e->column;
     if (up ? begin == 0 : end == e->text.len)
         return false;
-    size_t column = e->column != SIZE_MAX ? e->column : graphemes_between(e, begin, e->cursor);
-    e->cursor = advance_in_line(e, up ? line_begin(e, begin - 1) : end + 1, column);
+    if (column == SIZE_MAX)
+        for (column = 0; begin < e->cursor; column++)
+            begin = grapheme_next(t, e->text.len, begin);
+    size_t at = up ? line_begin(e, line_begin(e, e->cursor) - 1) : end + 1;
+    end = line_end(e, at);
+    for (size_t n = column; n > 0 && at < end; n--)
+        at = grapheme_next(t, e->text.len, at);
+    e->cursor = at;
     e->column = column;
     return true;
 }
@@ -517,7 +481,10 @@ bool editor_do(struct editor *e, enum edit what)
         return edit_swap(e);
     case EDIT_UNDO:
         return editor_undo(e);
-    default:
-        return editor_redo(e);
+    default: /* redo */
+        if (e->at_step + 1 >= e->n_steps)
+            return false;
+        undo_restore(e, &e->steps[++e->at_step]);
+        return true;
     }
 }

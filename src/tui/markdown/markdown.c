@@ -1,6 +1,7 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "markdown.h"
 #include "markdown_render.h"
 #include "utf8.h"
 #include "banned.h"
@@ -101,13 +102,6 @@ static bool line_is_fence(const char *line, size_t n, struct markdown_fence *ret
     return true;
 }
 
-static bool line_ends_fence(const struct markdown_fence *f, const char *line, size_t n)
-{
-    size_t at = blanks(line, n), length = repeated(line + at, n - at, f->mark);
-    return line_indent(line, n) <= 3 && length >= f->length &&
-           line_is_blank(line + at + length, n - at - length);
-}
-
 /* Blocks. */
 
 /* The margin of code at the top level: the document's, and two columns. */
@@ -189,18 +183,13 @@ static bool block_begins(const struct markdown *m, const char *line, size_t n)
     }
 }
 
-/* May a block that has grown too long be cut before this line? */
-static bool block_may_cut(const struct markdown *m, const char *line, size_t n)
-{
-    return m->block != MARKDOWN_LIST || (line_is_item(line, n) && line_indent(line, n) == 0) ||
-           m->scanned - m->start >= 2 * MARKDOWN_BLOCK;
-}
-
 static void take_line(struct markdown *m, const char *text, size_t n)
 {
     const char *line = text + m->scanned;
     if (m->block == MARKDOWN_FENCE) {
-        if (!m->within && line_ends_fence(&m->fence, line, n)) {
+        size_t at = blanks(line, n), marks = repeated(line + at, n - at, m->fence.mark);
+        if (!m->within && line_indent(line, n) <= 3 && marks >= m->fence.length &&
+            line_is_blank(line + at + marks, n - at - marks)) {
             m->block = MARKDOWN_NONE;
         } else {
             fence_line(m, line, n);
@@ -215,10 +204,15 @@ static void take_line(struct markdown *m, const char *text, size_t n)
             m->start = m->scanned + n;
         return;
     }
+    /* A list is cut at an item of the top level, or where it is far too long. */
+    size_t length = m->scanned - m->start;
+    bool may_cut =
+        length >= MARKDOWN_BLOCK && (m->block != MARKDOWN_LIST || length >= 2 * MARKDOWN_BLOCK ||
+                                     (line_is_item(line, n) && line_indent(line, n) == 0));
     if (!m->within && block_begins(m, line, n)) {
         block_end(m, text, m->scanned);
         block_begin(m, line, n);
-    } else if (m->scanned - m->start >= MARKDOWN_BLOCK && block_may_cut(m, line, n)) {
+    } else if (may_cut) {
         bool apart = m->blank;
         block_end(m, text, m->scanned);
         m->joined = !apart;

@@ -15,7 +15,6 @@
 
 #define MARKDOWN_BLOCK (32u << 10) /* bytes; from here on a block is cut at the next line */
 #define MARKDOWN_LINE  (16u << 10) /* bytes; a longer line is cut at a blank */
-#define MARKDOWN_PROSE 100 /* columns: wider text is hard to read; code and tables may be wider */
 
 enum markdown_block {
     MARKDOWN_NONE,

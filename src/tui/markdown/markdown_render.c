@@ -229,7 +229,7 @@ void md_begin_lines(struct md_render *r, struct md_margins *ret)
 
 static int prose_width(const struct md_render *r)
 {
-    return r->width < MARKDOWN_PROSE ? r->width : MARKDOWN_PROSE;
+    return r->width < PROSE_WIDTH ? r->width : PROSE_WIDTH;
 }
 
 /* The gathered text becomes lines. */

@@ -3,7 +3,7 @@
 
 #include <md4c.h>
 
-#include "markdown.h"
+#include "syntax.h"
 
 #define MD_DEPTH      24 /* nested lists and quotes that are indented; deeper ones are not any more */
 #define MD_COLUMNS    32 /* of a table; with more it is shown as text */

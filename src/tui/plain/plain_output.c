@@ -109,22 +109,6 @@ static void output_note(struct plain_output *s, const char *text)
         output_buf(s, &line);
 }
 
-static void output_wait(struct plain_output *s, const struct agent_event *e)
-{
-    _cleanup_buf_ struct buf line = BUF_INIT(65536);
-    char time[SUMMARY_TIME_MAX];
-    buf_printf(&line, "[%s; retrying in %s (attempt %d)]\n", e->text ? e->text : "no answer",
-               summary_time(e->wait_ms / 1000.0, time), e->attempt + 1);
-    output_buf(s, &line);
-}
-
-static void output_text(struct plain_output *s, const struct agent_event *e)
-{
-    if (s->answer.len + e->n < s->answer.max)
-        buf_append(&s->answer, e->text, e->n);
-    output_put(s, e->text, e->n);
-}
-
 /* Of several attempts side by side only their calls are shown. */
 static void output_attempt(struct plain_output *s, const struct agent_event *e, unsigned attempt)
 {
@@ -143,14 +127,17 @@ static void output_attempt(struct plain_output *s, const struct agent_event *e, 
 
 void plain_output_event(struct plain_output *s, const struct agent_event *e, unsigned attempt)
 {
-    _cleanup_buf_ struct buf list = BUF_INIT(1u << 16);
+    _cleanup_buf_ struct buf text = BUF_INIT(1u << 16);
+    char time[SUMMARY_TIME_MAX];
     if (attempt) {
         output_attempt(s, e, attempt);
         return;
     }
     switch (e->kind) {
     case AGENT_TEXT:
-        output_text(s, e);
+        if (s->answer.len + e->n < s->answer.max)
+            buf_append(&s->answer, e->text, e->n);
+        output_put(s, e->text, e->n);
         break;
     case AGENT_BACK:
         output_restart(s, e->keep);
@@ -166,14 +153,16 @@ void plain_output_event(struct plain_output *s, const struct agent_event *e, uns
         output_result(s, e);
         break;
     case AGENT_WAIT:
-        output_wait(s, e);
+        buf_printf(&text, "[%s; retrying in %s (attempt %d)]\n", e->text ? e->text : "no answer",
+                   summary_time(e->wait_ms / 1000.0, time), e->attempt + 1);
+        output_buf(s, &text);
         break;
     case AGENT_NOTE:
         output_note(s, e->text);
         break;
     case AGENT_CHANGES:
-        summary_list_changes(e->changes, &list);
-        output_buf(s, &list);
+        summary_list_changes(e->changes, &text);
+        output_buf(s, &text);
         break;
     case AGENT_DONE:
         output_end_line(s);

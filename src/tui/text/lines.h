@@ -52,6 +52,8 @@ struct line {
     uint16_t width;
 };
 
+#define PROSE_WIDTH 100 /* columns: wider text is hard to read */
+
 #define LINES_MAX      1000000u
 #define LINES_TEXT_MAX (64u << 20)
 

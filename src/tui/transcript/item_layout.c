@@ -28,7 +28,7 @@ static const char *item_text(const struct item *it)
 
 static int prose_width(int width)
 {
-    return width < MARKDOWN_PROSE ? width : MARKDOWN_PROSE;
+    return width < PROSE_WIDTH ? width : PROSE_WIDTH;
 }
 
 /* The start of the line after `at`, or `end`. */

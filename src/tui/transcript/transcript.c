@@ -21,14 +21,6 @@ void transcript_clear(struct transcript *t)
     transcript_open(t);
 }
 
-static size_t transcript_bytes(const struct transcript *t)
-{
-    size_t bytes = 0;
-    for (size_t i = 0; i < t->count; i++)
-        bytes += t->items[i]->text.cap + t->items[i]->raw.cap;
-    return bytes;
-}
-
 /* Drops a tenth at once, so that it happens seldom. */
 static void transcript_drop_oldest(struct transcript *t)
 {
@@ -47,8 +39,13 @@ struct item *transcript_add(struct transcript *t, enum item_kind kind)
 {
     if (t->count >= TRANSCRIPT_ITEMS)
         transcript_drop_oldest(t);
-    while (t->count > 64 && t->count % 64 == 0 && transcript_bytes(t) > TRANSCRIPT_BYTES)
-        transcript_drop_oldest(t);
+    for (size_t bytes = 0, i = 0; t->count > 64 && t->count % 64 == 0 && i < t->count; i++) {
+        bytes += t->items[i]->text.cap + t->items[i]->raw.cap;
+        if (bytes > TRANSCRIPT_BYTES) { /* and count again */
+            transcript_drop_oldest(t);
+            bytes = i = 0;
+        }
+    }
     if (t->count == t->cap) {
         struct item **more = reallocarray(t->items, t->cap ? t->cap * 2 : 32, sizeof(void *));
         if (!more)
@@ -297,11 +294,6 @@ static struct item *transcript_set_transient(struct transcript *t)
     return t->transient = item_new(ITEM_TRANSIENT);
 }
 
-static struct item *stream_last_item(struct transcript *t)
-{
-    return t->count > t->answer ? t->items[t->count - 1] : NULL;
-}
-
 static void streams_end(struct transcript *t)
 {
     for (size_t i = t->answer; i < t->count; i++) {
@@ -318,7 +310,7 @@ static void streams_end(struct transcript *t)
 static void stream_append(struct transcript *t, enum item_kind kind, const struct agent_event *e,
                           int64_t now)
 {
-    struct item *it = stream_last_item(t);
+    struct item *it = t->count > t->answer ? t->items[t->count - 1] : NULL;
     if (!it || it->kind != kind || it->over) {
         if (it && it->kind == ITEM_THINKING)
             it->over = it->stale = true;

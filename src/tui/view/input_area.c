@@ -1,14 +1,10 @@
-/*
- * The input: the text with its cursor, wrapped as it is typed, at most a third of the screen; below
- * it a list of choices.
- */
 #include <stdlib.h>
 #include <string.h>
 #include <wchar.h>
 
 #include "clean.h"
 #include "utf8.h"
-#include "view_parts.h"
+#include "input_area.h"
 #include "banned.h"
 
 static void choices_free(struct input_area *in)
@@ -33,26 +29,20 @@ void input_free(struct input_area *in)
     free(in->title);
 }
 
-void view_set_string(char **to, const char *text)
-{
-    free(*to);
-    *to = text ? clean_string(text, strlen(text), 1024) : NULL;
-}
-
 /* Of a long list only the part around the chosen entry is kept: more cannot be shown. */
 static void choices_set(struct input_area *in, const struct view_input *given)
 {
-    size_t first = given->chosen > VIEW_PANEL / 2 ? (size_t)given->chosen - VIEW_PANEL / 2 : 0;
+    size_t first = given->chosen > CHOICES_MAX / 2 ? (size_t)given->chosen - CHOICES_MAX / 2 : 0;
     size_t n = given->n_choices > first ? given->n_choices - first : 0;
-    n = n < VIEW_PANEL ? n : VIEW_PANEL;
+    n = n < CHOICES_MAX ? n : CHOICES_MAX;
     choices_free(in);
     in->choices = calloc(n ? n : 1, sizeof *in->choices);
     in->details = calloc(n ? n : 1, sizeof *in->details);
     if (!in->choices || !in->details)
         return;
     for (size_t i = 0; i < n; i++) {
-        view_set_string(&in->choices[i], given->choices[first + i]);
-        view_set_string(&in->details[i], given->details ? given->details[first + i] : NULL);
+        clean_replace(&in->choices[i], given->choices[first + i]);
+        clean_replace(&in->details[i], given->details ? given->details[first + i] : NULL);
     }
     in->n_choices = n;
     in->chosen = given->chosen < 0 ? -1 : given->chosen - (int)first;
@@ -64,9 +54,9 @@ void input_set(struct input_area *in, const struct view_input *given)
     in->text.failed = false;
     buf_append(&in->text, given->text ? given->text : "", given->text ? given->n : 0);
     in->cursor = given->cursor < in->text.len ? given->cursor : in->text.len;
-    view_set_string(&in->prompt, given->prompt ? given->prompt : "› ");
-    view_set_string(&in->hint, given->hint);
-    view_set_string(&in->title, given->title);
+    clean_replace(&in->prompt, given->prompt ? given->prompt : "› ");
+    clean_replace(&in->hint, given->hint);
+    clean_replace(&in->title, given->title);
     choices_set(in, given);
     in->width = 0;
 }
@@ -113,14 +103,6 @@ static size_t input_put_character(struct input_layout *t, size_t at)
     return n;
 }
 
-static void input_note_cursor(struct input_layout *t)
-{
-    if (t->column >= t->width)
-        input_end_line(t);
-    t->in->cursor_row = t->in->lines.count;
-    t->in->cursor_column = t->margin + t->column;
-}
-
 static void input_lay_out(struct input_area *in, int columns)
 {
     const char *prompt = in->prompt ? in->prompt : "";
@@ -132,8 +114,12 @@ static void input_lay_out(struct input_area *in, int columns)
     if (wide)
         lines_put(&in->lines, ROLE_ACCENT | STYLE_BOLD, prompt, strlen(prompt), margin);
     for (size_t at = 0; at <= in->text.len;) {
-        if (at == in->cursor)
-            input_note_cursor(&t);
+        if (at == in->cursor) {
+            if (t.column >= t.width)
+                input_end_line(&t);
+            in->cursor_row = in->lines.count;
+            in->cursor_column = t.margin + t.column;
+        }
         if (at == in->text.len)
             break;
         at += input_put_character(&t, at);
@@ -168,20 +154,9 @@ void input_draw(struct input_area *in, struct screen *s, int row, int height)
 
 int choices_height(const struct input_area *in, int rows)
 {
-    int most = in->title ? rows / 2 : rows / 3 < VIEW_CHOICES ? rows / 3 : VIEW_CHOICES;
+    int most = in->title ? rows / 2 : rows / 3 < CHOICES_SHOWN ? rows / 3 : CHOICES_SHOWN;
     int n = (int)in->n_choices < most ? (int)in->n_choices : most;
     return n + (in->title != NULL);
-}
-
-static int choices_widest(const struct input_area *in, size_t first, int n)
-{
-    int widest = 0;
-    for (int i = 0; i < n; i++) {
-        const char *c = in->choices[first + (size_t)i] ? in->choices[first + (size_t)i] : "";
-        int w = clean_width(c, strlen(c));
-        widest = w > widest ? w : widest;
-    }
-    return widest;
 }
 
 /* The part of the list around the chosen entry. */
@@ -194,7 +169,11 @@ void choices_draw(const struct input_area *in, struct screen *s, int row, int he
     if (height <= 0)
         return;
     int first = in->chosen >= height ? in->chosen - height + 1 : 0;
-    int widest = choices_widest(in, (size_t)first, height);
+    int widest = 0;
+    for (int i = first; i < first + height; i++) {
+        int width = in->choices[i] ? clean_width(in->choices[i], strlen(in->choices[i])) : 0;
+        widest = width > widest ? width : widest;
+    }
     widest = widest < columns / 2 ? widest : columns / 2;
     for (int i = 0; i < height; i++) {
         const char *choice = in->choices[first + i], *detail = in->details[first + i];

@@ -110,17 +110,6 @@ struct screen {
     struct theme theme;
 };
 
-/* UTF-8, unless the environment names another locale. */
-static void screen_set_locale(void)
-{
-    const char *named = getenv("LC_ALL");
-    named = named && *named ? named : getenv("LC_CTYPE");
-    named = named && *named ? named : getenv("LANG");
-    setlocale(LC_CTYPE, "");
-    if (!(named && *named))
-        setlocale(LC_CTYPE, "C.UTF-8");
-}
-
 /* newterm() succeeds on terminals that can do nothing. */
 static bool terminal_can_draw(const char *term)
 {
@@ -138,8 +127,11 @@ static bool terminal_can_draw(const char *term)
 
 int screen_open(struct screen **ret, struct error *err)
 {
-    const char *term = getenv("TERM");
-    screen_set_locale();
+    const char *term = getenv("TERM"), *locale = getenv("LC_ALL");
+    locale = locale && *locale ? locale : getenv("LC_CTYPE");
+    locale = locale && *locale ? locale : getenv("LANG");
+    /* UTF-8, unless the environment names another locale. */
+    setlocale(LC_CTYPE, locale && *locale ? "" : "C.UTF-8");
     if (!terminal_can_draw(term))
         return error_set(err, ENOTSUP, "cannot draw on this terminal (TERM=%s); use --plain",
                          term ? term : "");

@@ -49,34 +49,24 @@ enum theme_background theme_background(const char *hutch_theme, const char *colo
     return background == 7 || background == 15 ? BACKGROUND_LIGHT : BACKGROUND_DARK;
 }
 
-/* A colour of the 256 as 0xRRGGBB, for terminals with direct colours. */
-static int rgb_of(int c)
-{
-    static const int steps[] = {0, 95, 135, 175, 215, 255};
-    if (c >= 232)
-        return (8 + (c - 232) * 10) * 0x010101;
-    c -= 16;
-    return steps[c / 36] << 16 | steps[c / 6 % 6] << 8 | steps[c % 6];
-}
-
-static int theme_pick(const struct colour *c, enum theme_background background)
-{
-    if (COLORS < 256)
-        return c->plain;
-    int colour = background == BACKGROUND_DARK    ? c->dark
-                 : background == BACKGROUND_LIGHT ? c->light
-                                                  : c->both;
-    return colour >= 0 && COLORS > 256 && tigetflag("RGB") > 0 ? rgb_of(colour) : colour;
-}
-
 static void theme_set_colours(struct theme *t)
 {
+    static const int steps[] = {0, 95, 135, 175, 215, 255};
     enum theme_background background = theme_background(getenv("HUTCH_THEME"), getenv("COLORFGBG"));
     for (int i = 0; i < ROLE_COUNT; i++) {
-        int colour = theme_pick(&COLOURS[i], background);
-        if (colour < 0 || init_extended_pair(i + 1, colour, -1) == ERR)
-            continue;
-        t->pairs[i] = (short)(i + 1);
+        const struct colour *c = &COLOURS[i];
+        int colour = COLORS < 256                     ? c->plain
+                     : background == BACKGROUND_DARK  ? c->dark
+                     : background == BACKGROUND_LIGHT ? c->light
+                                                      : c->both;
+        /* With direct colours, one of the 256 is 0xRRGGBB. */
+        if (colour >= 232 && COLORS > 256 && tigetflag("RGB") > 0)
+            colour = (8 + (colour - 232) * 10) * 0x010101;
+        else if (colour >= 16 && COLORS > 256 && tigetflag("RGB") > 0)
+            colour = steps[(colour - 16) / 36] << 16 | steps[(colour - 16) / 6 % 6] << 8 |
+                     steps[(colour - 16) % 6];
+        if (colour >= 0 && init_extended_pair(i + 1, colour, -1) != ERR)
+            t->pairs[i] = (short)(i + 1);
     }
 }
 

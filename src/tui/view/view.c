@@ -6,8 +6,10 @@
 #include "clean.h"
 #include "clock.h"
 #include "summary.h"
-#include "view_parts.h"
+#include "view.h"
 #include "banned.h"
+
+#define SPINNER_MS 100
 
 int view_open(struct view **ret, struct error *err)
 {
@@ -20,10 +22,10 @@ int view_open(struct view **ret, struct error *err)
         return r;
     }
     transcript_open(&v->transcript);
-    v->input.text = BUF_INIT(VIEW_INPUT_MAX);
+    v->input.text = BUF_INIT(INPUT_MAX);
     v->input.lines = LINES_INIT;
     v->now = clock_now;
-    v->changed = v->urgent = true;
+    v->changed = true;
     *ret = v;
     return 0;
 }
@@ -43,12 +45,6 @@ struct view *view_close(struct view *v)
     return NULL;
 }
 
-static void view_touch(struct view *v, bool urgent)
-{
-    v->changed = true;
-    v->urgent |= urgent;
-}
-
 void view_suspend(struct view *v)
 {
     screen_suspend(v->screen);
@@ -57,13 +53,13 @@ void view_suspend(struct view *v)
 void view_resume(struct view *v)
 {
     screen_resume(v->screen);
-    view_touch(v, true);
+    v->changed = true;
 }
 
 void view_resized(struct view *v)
 {
     screen_resized(v->screen);
-    view_touch(v, true);
+    v->changed = true;
 }
 
 static struct layout view_layout(const struct view *v)
@@ -79,7 +75,7 @@ static void view_add(struct view *v, enum item_kind kind, const char *text, size
     struct item *it = transcript_add(&v->transcript, kind);
     if (it)
         item_append(it, text, n, false);
-    view_touch(v, true);
+    v->changed = true;
 }
 
 void view_user(struct view *v, const char *text)
@@ -91,7 +87,7 @@ void view_user(struct view *v, const char *text)
 void view_event(struct view *v, const struct agent_event *e)
 {
     transcript_event(&v->transcript, e, v->now());
-    view_touch(v, false);
+    v->changed = true;
 }
 
 void view_note(struct view *v, const char *text)
@@ -107,14 +103,14 @@ void view_diff(struct view *v, const char *diff, size_t n)
 void view_clear(struct view *v)
 {
     transcript_clear(&v->transcript);
-    view_touch(v, true);
+    v->changed = true;
 }
 
 void view_scroll(struct view *v, int lines_down)
 {
     struct layout l = view_layout(v);
     transcript_scroll(&v->transcript, &l, lines_down);
-    view_touch(v, true);
+    v->changed = true;
 }
 
 void view_page(struct view *v, int pages)
@@ -126,51 +122,51 @@ void view_page(struct view *v, int pages)
 void view_top(struct view *v)
 {
     transcript_top(&v->transcript);
-    view_touch(v, true);
+    v->changed = true;
 }
 
 void view_end(struct view *v)
 {
     transcript_end(&v->transcript);
-    view_touch(v, true);
+    v->changed = true;
 }
 
 void view_select(struct view *v, int by)
 {
     struct layout l = view_layout(v);
     transcript_select(&v->transcript, &l, by);
-    view_touch(v, true);
+    v->changed = true;
 }
 
 bool view_toggle(struct view *v)
 {
     struct layout l = view_layout(v);
-    view_touch(v, true);
+    v->changed = true;
     return transcript_toggle(&v->transcript, &l);
 }
 
 void view_toggle_all(struct view *v)
 {
     transcript_toggle_all(&v->transcript);
-    view_touch(v, true);
+    v->changed = true;
 }
 
 void view_input(struct view *v, const struct view_input *in)
 {
     input_set(&v->input, in);
-    view_touch(v, true);
+    v->changed = true;
 }
 
 void view_status(struct view *v, const struct view_status *s)
 {
     struct status_line *b = &v->status;
-    view_set_string(&b->model, s->model);
-    view_set_string(&b->busy, s->busy);
-    view_set_string(&b->keys, s->keys);
+    clean_replace(&b->model, s->model);
+    clean_replace(&b->busy, s->busy);
+    clean_replace(&b->keys, s->keys);
     b->values = *s;
     b->values.model = b->values.busy = b->values.keys = NULL;
     b->busy_since = v->now() - (int64_t)(s->busy_seconds * NS_PER_S);
-    view_touch(v, false);
+    v->changed = true;
 }
 
 /* The status line. */
@@ -299,25 +295,15 @@ static void view_draw_all(struct view *v)
                v->input.cursor_column);
 }
 
-static bool view_moves(const struct view *v)
-{
-    return v->status.busy || transcript_moves(&v->transcript);
-}
-
-/* What the user does is drawn at once; streaming text waits for its frame. */
 int view_draw(struct view *v)
 {
-    int64_t now = v->now();
-    unsigned tick = (unsigned)(now / (VIEW_SPIN_MS * NS_PER_MS));
-    int64_t wait = v->drawn + VIEW_FRAME_MS * NS_PER_MS - now;
-    bool due = v->changed || (view_moves(v) && tick != v->tick);
-    if (due && !v->urgent && wait > 0)
-        return (int)(wait / NS_PER_MS) + 1;
-    if (due) {
+    unsigned tick = (unsigned)(v->now() / (SPINNER_MS * NS_PER_MS));
+    bool moves = v->status.busy || transcript_moves(&v->transcript);
+    if (v->changed || (moves && tick != v->tick)) {
         v->tick = tick;
-        v->drawn = now;
-        v->changed = v->urgent = false;
+        v->changed = false;
         view_draw_all(v);
+        moves = v->status.busy || transcript_moves(&v->transcript);
     }
-    return view_moves(v) ? VIEW_SPIN_MS : -1;
+    return moves ? SPINNER_MS : -1;
 }

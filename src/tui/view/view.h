@@ -10,17 +10,40 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "error.h"
-#include "event.h"
+#include "input_area.h"
+#include "transcript.h"
 
 /* The key that unfolds, as hints name it; chat_keys.c binds it. */
 #define VIEW_FOLD_KEY "ctrl-o"
 
-struct view;
+struct view_status {
+    const char *model;
+    uint64_t context, window; /* tokens */
+    bool cost_known;
+    double cost;
+    size_t changes;   /* files pending */
+    const char *busy; /* the current activity, shown with a spinner and the time; NULL: idle */
+    double busy_seconds;
+    const char *keys; /* what can be pressed now; or NULL */
+};
+
+struct status_line {
+    char *model, *busy, *keys;
+    struct view_status values; /* numbers only */
+    int64_t busy_since;
+};
+
+struct view {
+    struct screen *screen;
+    struct transcript transcript;
+    struct input_area input;
+    struct status_line status;
+    struct row *rows;
+    int n_rows;
+    int64_t (*now)(void); /* clock_now(), or a test's */
+    unsigned tick;        /* of spinners in the last frame */
+    bool changed;         /* since the last frame */
+};
 
 /* Takes the terminal, in raw mode and without echo; keys are read elsewhere. -ENOTSUP where it
  * cannot be drawn on. */
@@ -51,33 +74,10 @@ void view_select(struct view *v, int by); /* -1: the one before, 1: the next; 0:
 bool view_toggle(struct view *v); /* the selected one, else the last; false: there is none */
 void view_toggle_all(struct view *v);
 
-/* The input. Strings are borrowed for the call. */
-struct view_input {
-    const char *text;           /* with newlines */
-    size_t n, cursor;           /* bytes */
-    const char *prompt;         /* before the first line */
-    const char *hint;           /* shown muted while the text is empty; or NULL */
-    const char *const *choices; /* completions, or entries of a panel, below the text */
-    const char *const *details; /* a few words about each; or NULL */
-    size_t n_choices;
-    int chosen;        /* -1: none */
-    const char *title; /* of a panel (review, history search); or NULL */
-};
 void view_input(struct view *v, const struct view_input *in);
 
-struct view_status {
-    const char *model;
-    uint64_t context, window; /* tokens */
-    bool cost_known;
-    double cost;
-    size_t changes;   /* files pending */
-    const char *busy; /* the current activity, shown with a spinner and the time; NULL: idle */
-    double busy_seconds;
-    const char *keys; /* what can be pressed now; or NULL */
-};
 void view_status(struct view *v, const struct view_status *s);
 
-/* Draws if something changed; streaming text at most 30 times a second, so it may be called after
- * every event. Returns after how many milliseconds it must be called again even if nothing happens
- * (a spinner, text that waits for its frame), or -1. */
+/* Draws if something changed. Returns after how many milliseconds it must be called again for a
+ * spinner even if nothing happens, or -1. */
 int view_draw(struct view *v);

@@ -92,30 +92,6 @@ static void test_copies(void **state)
     update_queue_free(q);
 }
 
-static void test_progress_is_the_newest(void **state)
-{
-    struct update_queue *q;
-    update_queue_new(&q);
-    for (int i = 1; i <= 5; i++) {
-        char text[8];
-        snprintf(text, sizeof text, "l%d", i);
-        update_queue_event(
-            q, &(struct agent_event){.kind = AGENT_PROGRESS, .id = "a", .text = text, .seconds = i},
-            0);
-    }
-    update_queue_event(q, &(struct agent_event){.kind = AGENT_PROGRESS, .id = "b", .text = "other"},
-                       0);
-    struct update *t = update_queue_take(q);
-    assert_string_equal(t->event.text, "l5");
-    assert_true(t->event.seconds == 5);
-    update_free(t);
-    t = update_queue_take(q);
-    assert_string_equal(t->event.text, "other");
-    update_free(t);
-    assert_null(update_queue_take(q));
-    update_queue_free(q);
-}
-
 static void noted(void *data)
 {
     ++*(int *)data;
@@ -191,7 +167,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_is_joined),
         cmocka_unit_test(test_copies),
-        cmocka_unit_test(test_progress_is_the_newest),
         cmocka_unit_test(test_what_is_left_is_freed),
         cmocka_unit_test(test_full),
         cmocka_unit_test(test_close),

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "view_parts.h"
+#include "view.h"
 #include "agent_changes.h"
 
 static volatile sig_atomic_t resized;
@@ -47,7 +47,7 @@ static const char *string_of(const json_t *o, const char *key)
 
 static void draw_now(struct view *v)
 {
-    v->urgent = v->changed = true;
+    v->changed = true;
     view_draw(v);
 }
 
@@ -186,7 +186,7 @@ static void play_stream(struct view *v, const json_t *o)
     size_t n = f ? fread(text, 1, sizeof text, f) : 0, piece = rate / 500 ? rate / 500 : 1;
     struct rusage before, after;
     getrusage(RUSAGE_SELF, &before);
-    int64_t began = clock_now();
+    int64_t began = clock_now(), next = 0;
     v->now = clock_now;
     while (at < n) {
         size_t part = piece < n - at ? piece : n - at;
@@ -194,9 +194,11 @@ static void play_stream(struct view *v, const json_t *o)
             part++;
         event(v, (struct agent_event){.kind = AGENT_TEXT, .text = text + at, .n = part});
         at += part;
-        int64_t drawn = v->drawn;
-        view_draw(v);
-        frames += v->drawn != drawn;
+        if (clock_now() >= next) {
+            view_draw(v);
+            frames++;
+            next = clock_now() + NS_PER_S / 30;
+        }
         int64_t due = began + (int64_t)(at * NS_PER_S / rate), now = clock_now();
         if (due > now)
             poll(NULL, 0, (int)((due - now) / NS_PER_MS));
