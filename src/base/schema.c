@@ -1,14 +1,37 @@
-/* The frame of the validator: paths, messages, $ref, types, and the keywords that combine schemas.
- */
+/* See schema.h for what is checked. schema_apply() checks one schema against one value and calls
+ * itself for members, items and the schemas of allOf, anyOf and $ref. */
+#define PCRE2_CODE_UNIT_WIDTH 8
 #include <errno.h>
+#include <pcre2.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "schema_private.h"
+#include "json.h"
+#include "schema.h"
 #include "banned.h"
 
-int schema_say(struct check *c, const char *fmt, ...)
+#define SCHEMA_DEPTH_MAX 64
+#define SCHEMA_STEPS_MAX 200000
+#define SCHEMA_PATH_MAX  256
+#define MATCH_LIMIT      100000
+#define MATCH_HEAP_KIB   1024
+
+struct check {
+    const json_t *root;
+    struct error *err; /* NULL while only the answer matters (anyOf) */
+    unsigned steps;
+    unsigned depth;
+    size_t path_len;
+    char path[SCHEMA_PATH_MAX]; /* of the value that is being looked at */
+};
+
+static int schema_apply(struct check *c, const json_t *schema, const json_t *value);
+
+/* Says what is wrong with the value at the present path. */
+static int schema_refuse(struct check *c, const char *fmt, ...) PRINTF(2, 3);
+static int schema_refuse(struct check *c, const char *fmt, ...)
 {
     char text[512];
     va_list args;
@@ -18,7 +41,8 @@ int schema_say(struct check *c, const char *fmt, ...)
     return c->err ? error_set(c->err, EINVAL, "%s: %s", c->path, text) : -EINVAL;
 }
 
-size_t schema_enter(struct check *c, const char *member, size_t index)
+/* Goes down to a member or an item, and back to what schema_enter returned. */
+static size_t schema_enter(struct check *c, const char *member, size_t index)
 {
     size_t before = c->path_len, room = sizeof c->path - before;
     int n = member ? snprintf(c->path + before, room, ".%.100s", member)
@@ -28,36 +52,30 @@ size_t schema_enter(struct check *c, const char *member, size_t index)
     return before;
 }
 
-void schema_leave(struct check *c, size_t path_len)
+static int schema_leave(struct check *c, size_t path_len, int r)
 {
     c->path_len = path_len;
     c->path[path_len] = 0;
+    return r;
 }
 
-/* One step of a JSON pointer, with its escapes. Returns what follows it. */
-static const char *pointer_step(const char *at, char *name, size_t size)
-{
-    size_t n = 0;
-    for (at++; *at && *at != '/'; at++) {
-        char ch = *at;
-        if (ch == '~' && (at[1] == '0' || at[1] == '1'))
-            ch = *++at == '0' ? '~' : '/';
-        if (n + 1 < size)
-            name[n++] = ch;
-    }
-    name[n] = 0;
-    return at;
-}
-
-/* What a $ref within the document leads to; NULL if it leads nowhere. */
-static const json_t *resolve(const struct check *c, const char *ref)
+/* What a $ref within the document leads to, a JSON pointer; NULL if it leads nowhere. */
+static const json_t *schema_resolve(const struct check *c, const char *ref)
 {
     const json_t *at = c->root;
-    char name[128];
-    if (ref[0] != '#' || (ref[1] && ref[1] != '/'))
+    if (!ref || ref[0] != '#' || (ref[1] && ref[1] != '/'))
         return NULL;
-    for (const char *rest = ref + 1; *rest && at;) {
-        rest = pointer_step(rest, name, sizeof name);
+    for (ref++; *ref && at;) {
+        char name[128];
+        size_t n = 0;
+        for (ref++; *ref && *ref != '/'; ref++) {
+            char ch = *ref;
+            if (ch == '~' && (ref[1] == '0' || ref[1] == '1'))
+                ch = *++ref == '0' ? '~' : '/';
+            if (n + 1 < sizeof name)
+                name[n++] = ch;
+        }
+        name[n] = 0;
         at = json_is_array(at) ? json_array_get(at, strtoul(name, NULL, 10))
                                : json_object_get(at, name);
     }
@@ -66,22 +84,11 @@ static const json_t *resolve(const struct check *c, const char *ref)
 
 static const char *type_name(const json_t *v)
 {
-    switch (json_typeof(v)) {
-    case JSON_OBJECT:
-        return "object";
-    case JSON_ARRAY:
-        return "array";
-    case JSON_STRING:
-        return "string";
-    case JSON_INTEGER:
-        return "integer";
-    case JSON_REAL:
-        return "number";
-    case JSON_NULL:
-        return "null";
-    default:
-        return "boolean";
-    }
+    static const char *const names[] = {
+        [JSON_OBJECT] = "object",   [JSON_ARRAY] = "array", [JSON_STRING] = "string",
+        [JSON_INTEGER] = "integer", [JSON_REAL] = "number", [JSON_TRUE] = "boolean",
+        [JSON_FALSE] = "boolean",   [JSON_NULL] = "null"};
+    return names[json_typeof(v)];
 }
 
 static bool has_type(const json_t *v, const char *type)
@@ -103,8 +110,8 @@ static int check_type(struct check *c, const json_t *types, const json_t *value)
     if (json_is_string(types))
         return has_type(value, json_string_value(types))
                    ? 0
-                   : schema_say(c, "must be of type %.20s, is %s", json_string_value(types),
-                                type_name(value));
+                   : schema_refuse(c, "must be of type %.20s, is %s", json_string_value(types),
+                                   type_name(value));
     json_array_foreach(types, i, one)
     {
         const char *name = json_is_string(one) ? json_string_value(one) : "?";
@@ -113,11 +120,11 @@ static int check_type(struct check *c, const json_t *types, const json_t *value)
         int n = snprintf(list + len, sizeof list - len, "%s%.20s", i ? " or " : "", name);
         len += n > 0 && (size_t)n < sizeof list - len ? (size_t)n : 0;
     }
-    return schema_say(c, "must be of type %s, is %s", list, type_name(value));
+    return schema_refuse(c, "must be of type %s, is %s", list, type_name(value));
 }
 
 /* 1 and 1.0 are the same number. */
-static bool equals(const json_t *a, const json_t *b)
+static bool values_equal(const json_t *a, const json_t *b)
 {
     if (json_is_number(a) && json_is_number(b) && json_typeof(a) != json_typeof(b))
         return json_number_value(a) == json_number_value(b);
@@ -131,75 +138,33 @@ static int check_enum(struct check *c, const json_t *allowed, const json_t *valu
     json_t *one;
     json_array_foreach(allowed, i, one)
     {
-        if (equals(one, value))
+        if (values_equal(one, value))
             return 0;
-        char *text = json_dumps(one, JSON_ENCODE_ANY | JSON_COMPACT);
+        _cleanup_free_ char *text = json_dumps(one, JSON_ENCODE_ANY | JSON_COMPACT);
         int n =
             snprintf(list + len, sizeof list - len, "%s%.60s", i ? ", " : "", text ? text : "?");
-        free(text);
         len += n > 0 && (size_t)n < sizeof list - len ? (size_t)n : 0;
     }
-    return schema_say(c, "must be one of %s", list);
+    return schema_refuse(c, "must be one of %s", list);
 }
 
-/* How many of the schemas allow the value; silently. */
-static int count_matches(struct check *c, const json_t *schemas, const json_t *value, unsigned *ret)
+static int check_any(struct check *c, const json_t *schemas, const json_t *value)
 {
     struct error *err = c->err;
     size_t i;
     json_t *one;
-    unsigned count = 0;
-    int r = 0;
+    if (json_array_size(schemas) == 1) /* with its own message */
+        return schema_apply(c, json_array_get(schemas, 0), value);
     c->err = NULL;
+    int r = -EINVAL;
     json_array_foreach(schemas, i, one)
     {
         r = schema_apply(c, one, value);
-        if (r == -ELOOP)
+        if (r != -EINVAL)
             break;
-        count += r == 0;
     }
     c->err = err;
-    *ret = count;
-    return r == -ELOOP ? r : 0;
-}
-
-static int check_any(struct check *c, const json_t *schemas, const json_t *value, bool exactly_one)
-{
-    unsigned count = 0;
-    int r = count_matches(c, schemas, value, &count);
-    if (r < 0)
-        return r;
-    if (count == 0 && json_array_size(schemas) == 1)
-        return schema_apply(c, json_array_get(schemas, 0), value);
-    if (count == 0)
-        return schema_say(c, "is none of the forms that are allowed");
-    return exactly_one && count > 1
-               ? schema_say(c, "fits more than one of the forms that exclude each other")
-               : 0;
-}
-
-static int check_not(struct check *c, const json_t *schema, const json_t *value)
-{
-    struct error *err = c->err;
-    c->err = NULL;
-    int r = schema_apply(c, schema, value);
-    c->err = err;
-    if (r == -ELOOP)
-        return r;
-    return r == 0 ? schema_say(c, "is what must not be") : 0;
-}
-
-static int check_if(struct check *c, const json_t *schema, const json_t *condition,
-                    const json_t *value)
-{
-    struct error *err = c->err;
-    c->err = NULL;
-    int r = schema_apply(c, condition, value);
-    c->err = err;
-    if (r == -ELOOP)
-        return r;
-    const json_t *then = json_object_get(schema, r == 0 ? "then" : "else");
-    return then ? schema_apply(c, then, value) : 0;
+    return r == -EINVAL ? schema_refuse(c, "is none of the forms that are allowed") : r;
 }
 
 static int check_all(struct check *c, const json_t *schemas, const json_t *value)
@@ -215,31 +180,210 @@ static int check_all(struct check *c, const json_t *schemas, const json_t *value
     return 0;
 }
 
-int schema_check_combined(struct check *c, const json_t *schema, const json_t *value)
+static int check_size(struct check *c, const json_t *schema, const char *min, const char *max,
+                      size_t size, const char *things)
+{
+    const json_t *least = json_object_get(schema, min), *most = json_object_get(schema, max);
+    if (json_is_integer(least) && (json_int_t)size < json_integer_value(least))
+        return schema_refuse(c, "has %zu %s, needs at least %" JSON_INTEGER_FORMAT, size, things,
+                             json_integer_value(least));
+    if (json_is_integer(most) && (json_int_t)size > json_integer_value(most))
+        return schema_refuse(c, "has %zu %s, may have at most %" JSON_INTEGER_FORMAT, size, things,
+                             json_integer_value(most));
+    return 0;
+}
+
+static int check_required(struct check *c, const json_t *names, const json_t *value)
+{
+    size_t i;
+    json_t *name;
+    json_array_foreach(names, i, name)
+    {
+        if (!json_is_string(name) || json_object_get(value, json_string_value(name)))
+            continue;
+        size_t before = schema_enter(c, json_string_value(name), 0);
+        return schema_leave(c, before, schema_refuse(c, "is missing"));
+    }
+    return 0;
+}
+
+static int check_member(struct check *c, const json_t *schema, const char *name,
+                        const json_t *value)
+{
+    const json_t *properties = json_object_get(schema, "properties"),
+                 *names = json_object_get(schema, "propertyNames"),
+                 *of = json_object_get(properties, name);
+    if (!of && !json_object_get(schema, "patternProperties"))
+        of = json_object_get(schema, "additionalProperties");
+    size_t before = schema_enter(c, name, 0);
+    _cleanup_json_ json_t *text = names ? json_string(name) : NULL;
+    int r = text ? schema_apply(c, names, text) : 0;
+    if (r < 0 || !of || !json_is_false(of) || json_object_get(properties, name))
+        return schema_leave(c, before, r == 0 && of ? schema_apply(c, of, value) : r);
+
+    char known[256] = "";
+    size_t len = 0;
+    const char *each;
+    json_t *ignored;
+    json_object_foreach((json_t *)properties, each, ignored)
+    {
+        int n = snprintf(known + len, sizeof known - len, "%s%.40s", len ? ", " : "", each);
+        len += n > 0 && (size_t)n < sizeof known - len ? (size_t)n : 0;
+    }
+    return schema_leave(c, before, schema_refuse(c, "is not known here; known are: %s", known));
+}
+
+static int check_object(struct check *c, const json_t *schema, const json_t *value)
+{
+    const char *name;
+    json_t *member;
+    int r = check_required(c, json_object_get(schema, "required"), value);
+    if (r == 0)
+        r = check_size(c, schema, "minProperties", "maxProperties", json_object_size(value),
+                       "members");
+    json_object_foreach((json_t *)value, name, member)
+    {
+        if (r < 0)
+            return r;
+        r = check_member(c, schema, name, member);
+    }
+    json_object_foreach(json_object_get(schema, "dependentRequired"), name, member)
+    {
+        if (r == 0 && json_object_get(value, name))
+            r = check_required(c, member, value);
+    }
+    return r;
+}
+
+static int check_array(struct check *c, const json_t *schema, const json_t *value)
+{
+    const json_t *of = json_object_get(schema, "items");
+    size_t i;
+    json_t *item;
+    int r = check_size(c, schema, "minItems", "maxItems", json_array_size(value), "items");
+    /* A list of schemas (of older drafts), or items behind a prefix, are not understood. */
+    if (!of || json_is_array(of) || json_object_get(schema, "prefixItems"))
+        return r;
+    json_array_foreach(value, i, item)
+    {
+        if (r < 0)
+            return r;
+        size_t before = schema_enter(c, NULL, i);
+        r = schema_leave(c, before, schema_apply(c, of, item));
+    }
+    return r;
+}
+
+/* A pattern that is none, or that is too much work, matches nothing. */
+static bool pattern_matches(const char *pattern, const char *text, size_t n)
+{
+    int code;
+    PCRE2_SIZE at;
+    uint32_t options =
+        PCRE2_UTF | PCRE2_NO_UTF_CHECK | PCRE2_NEVER_BACKSLASH_C | PCRE2_DOLLAR_ENDONLY;
+    pcre2_code *re =
+        pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, options, &code, &at, NULL);
+    pcre2_match_data *data = re ? pcre2_match_data_create(1, NULL) : NULL;
+    pcre2_match_context *context = pcre2_match_context_create(NULL);
+    bool matches = false;
+    if (data && context) {
+        pcre2_set_match_limit(context, MATCH_LIMIT);
+        pcre2_set_heap_limit(context, MATCH_HEAP_KIB);
+        matches = pcre2_match(re, (PCRE2_SPTR)text, n, 0, PCRE2_NO_UTF_CHECK, data, context) >= 0;
+    }
+    pcre2_match_context_free(context);
+    pcre2_match_data_free(data);
+    pcre2_code_free(re);
+    return matches;
+}
+
+static int check_string(struct check *c, const json_t *schema, const json_t *value)
+{
+    const json_t *min = json_object_get(schema, "minLength"),
+                 *max = json_object_get(schema, "maxLength");
+    const char *pattern = json_get_string(schema, "pattern"), *text = json_string_value(value);
+    size_t n = json_string_length(value);
+    json_int_t length = 0;
+    for (size_t i = 0; (min || max) && i < n; i++)
+        length += ((unsigned char)text[i] & 0xc0) != 0x80;
+    if (min && length < json_integer_value(min))
+        return length ? schema_refuse(c, "is shorter than %" JSON_INTEGER_FORMAT " characters",
+                                      json_integer_value(min))
+                      : schema_refuse(c, "must not be empty");
+    if (json_is_number(max) && length > json_integer_value(max))
+        return schema_refuse(c, "is longer than %" JSON_INTEGER_FORMAT " characters",
+                             json_integer_value(max));
+    if (pattern && !pattern_matches(pattern, text, n))
+        return schema_refuse(c, "does not match the pattern %.200s", pattern);
+    return 0;
+}
+
+static int check_number(struct check *c, const json_t *schema, const json_t *value)
+{
+    static const struct {
+        const char *name;
+        int sign;
+        bool exclusive;
+        const char *words;
+    } bounds[] = {{"maximum", 1, false, "at most"},
+                  {"minimum", -1, false, "at least"},
+                  {"exclusiveMaximum", 1, true, "less than"},
+                  {"exclusiveMinimum", -1, true, "more than"}};
+    double v = json_number_value(value);
+    for (size_t i = 0; i < ARRAY_SIZE(bounds); i++) {
+        const json_t *bound = json_object_get(schema, bounds[i].name);
+        double over = json_is_number(bound) ? bounds[i].sign * (v - json_number_value(bound)) : -1;
+        if (over > 0 || (over == 0 && bounds[i].exclusive))
+            return schema_refuse(c, "must be %s %g, is %g", bounds[i].words,
+                                 json_number_value(bound), v);
+    }
+    return 0;
+}
+
+static int schema_apply_object(struct check *c, const json_t *schema, const json_t *value)
 {
     const json_t *k;
     int r = 0;
     if ((k = json_object_get(schema, "$ref"))) {
-        const json_t *target = json_is_string(k) ? resolve(c, json_string_value(k)) : NULL;
+        const json_t *target = schema_resolve(c, json_string_value(k));
         r = target ? schema_apply(c, target, value)
-                   : schema_say(c, "has a schema with a $ref that leads nowhere");
+                   : schema_refuse(c, "has a schema with a $ref that leads nowhere");
     }
     if (r == 0 && (k = json_object_get(schema, "type")))
         r = check_type(c, k, value);
     if (r == 0 && (k = json_object_get(schema, "enum")))
         r = check_enum(c, k, value);
-    if (r == 0 && (k = json_object_get(schema, "const")) && !equals(k, value))
-        r = schema_say(c, "is not the one value that is allowed");
+    if (r == 0 && (k = json_object_get(schema, "const")) && !values_equal(k, value))
+        r = schema_refuse(c, "is not the one value that is allowed");
     if (r == 0 && (k = json_object_get(schema, "allOf")))
         r = check_all(c, k, value);
     if (r == 0 && (k = json_object_get(schema, "anyOf")))
-        r = check_any(c, k, value, false);
+        r = check_any(c, k, value);
     if (r == 0 && (k = json_object_get(schema, "oneOf")))
-        r = check_any(c, k, value, true);
-    if (r == 0 && (k = json_object_get(schema, "not")))
-        r = check_not(c, k, value);
-    if (r == 0 && (k = json_object_get(schema, "if")))
-        r = check_if(c, schema, k, value);
+        r = check_any(c, k, value);
+    if (r < 0)
+        return r;
+    if (json_is_object(value))
+        return check_object(c, schema, value);
+    if (json_is_array(value))
+        return check_array(c, schema, value);
+    if (json_is_string(value))
+        return check_string(c, schema, value);
+    return json_is_number(value) ? check_number(c, schema, value) : 0;
+}
+
+/* 0, -EINVAL (with the reason in c->err), or -ELOOP. */
+static int schema_apply(struct check *c, const json_t *schema, const json_t *value)
+{
+    if (json_is_boolean(schema))
+        return json_is_true(schema) ? 0 : schema_refuse(c, "is not allowed");
+    if (!json_is_object(schema))
+        return schema_refuse(c, "has a schema that is no object");
+    if (++c->steps > SCHEMA_STEPS_MAX || c->depth == SCHEMA_DEPTH_MAX)
+        return -ELOOP;
+    c->depth++;
+    int r = schema_apply_object(c, schema, value);
+    c->depth--;
     return r;
 }
 

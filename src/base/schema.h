@@ -1,12 +1,14 @@
 /*
  * JSON Schema: is a value what a schema allows, and if not, where does it differ?
  *
- * What of the 2020-12 vocabulary constrains values is understood: type, enum, const, properties,
- * required, additionalProperties, patternProperties, propertyNames, dependentRequired,
- * min/maxProperties, items, prefixItems, contains, min/maxItems, uniqueItems, min/maxLength,
- * pattern, minimum, maximum (also exclusive), multipleOf, allOf, anyOf, oneOf, not, if/then/else,
- * $ref within the document. Annotations (title, default, format…) constrain nothing. A schema may
- * come from a stranger's server: its depth and the work for it are bounded.
+ * Checked are the keywords that tools use: type, enum, const, properties, required,
+ * additionalProperties, propertyNames, dependentRequired, min/maxProperties, items, min/maxItems,
+ * min/maxLength, pattern, minimum, maximum (also exclusive), allOf, anyOf, oneOf, and $ref within
+ * the document. All others are ignored (not, if, contains, multipleOf, uniqueItems, format, …), and
+ * where ignoring one could make another refuse a valid value, that one is ignored too: a tool of an
+ * MCP server checks its input again, but a call that is refused here never reaches it. So oneOf is
+ * checked as anyOf, and additionalProperties only without patternProperties. A schema may come from
+ * an untrusted server: its depth and the work for it are bounded.
  */
 #pragma once
 

@@ -91,8 +91,6 @@ static void test_scalars(void **state)
         {"{\"maximum\":1.5}", "2", "input: must be at most 1.5, is 2"},
         {"{\"exclusiveMinimum\":1}", "1", "input: must be more than 1, is 1"},
         {"{\"exclusiveMaximum\":1}", "1", "input: must be less than 1, is 1"},
-        {"{\"multipleOf\":0.1}", "0.3", NULL},
-        {"{\"multipleOf\":2}", "3", "input: must be a multiple of 2, is 3"},
         {"{\"minLength\":5}", "3", NULL},
     };
     check_all(faults, ARRAY_SIZE(faults));
@@ -109,10 +107,6 @@ static void test_objects(void **state)
          "input.c: is not known here; known are: a, b"},
         {"{\"additionalProperties\":{\"type\":\"null\"}}", "{\"c\":1}",
          "input.c: must be of type null, is integer"},
-        {"{\"patternProperties\":{\"^x\":{\"type\":\"null\"}},\"additionalProperties\":false}",
-         "{\"x1\":null}", NULL},
-        {"{\"patternProperties\":{\"^x\":{\"type\":\"null\"}}}", "{\"x1\":1}",
-         "input.x1: must be of type null, is integer"},
         {"{\"propertyNames\":{\"maxLength\":2}}", "{\"abc\":1}",
          "input.abc: is longer than 2 characters"},
         {"{\"minProperties\":1}", "{}", "input: has 0 members, needs at least 1"},
@@ -131,17 +125,8 @@ static void test_arrays(void **state)
         {"{\"items\":{\"type\":\"integer\"}}", "[1,2]", NULL},
         {"{\"items\":{\"type\":\"integer\"}}", "[1,\"x\"]",
          "input[1]: must be of type integer, is string"},
-        {"{\"prefixItems\":[{\"type\":\"string\"}],\"items\":false}", "[\"a\",1]",
-         "input[1]: is not allowed"},
-        {"{\"items\":[{\"type\":\"string\"}],\"additionalItems\":false}", "[\"a\",1]",
-         "input[1]: is not allowed"},
         {"{\"minItems\":1}", "[]", "input: has 0 items, needs at least 1"},
         {"{\"maxItems\":1}", "[1,2]", "input: has 2 items, may have at most 1"},
-        {"{\"uniqueItems\":true}", "[1,2,1]", "input: has the same item at 0 and 2"},
-        {"{\"uniqueItems\":true}", "[1,2,3]", NULL},
-        {"{\"contains\":{\"const\":3}}", "[1,2]",
-         "input: has no item of the kind that must be there"},
-        {"{\"contains\":{\"const\":3}}", "[1,3]", NULL},
     };
     check_all(faults, ARRAY_SIZE(faults));
 }
@@ -154,15 +139,9 @@ static void test_combined(void **state)
          "input: is none of the forms that are allowed"},
         {"{\"anyOf\":[{\"type\":\"string\"}]}", "3", "input: must be of type string, is integer"},
         {"{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"null\"}]}", "null", NULL},
-        {"{\"oneOf\":[{\"minimum\":1},{\"minimum\":2}]}", "3",
-         "input: fits more than one of the forms that exclude each other"},
+        {"{\"oneOf\":[{\"minimum\":1},{\"minimum\":2}]}", "0",
+         "input: is none of the forms that are allowed"},
         {"{\"oneOf\":[{\"minimum\":1},{\"minimum\":2}]}", "1", NULL},
-        {"{\"not\":{\"type\":\"null\"}}", "null", "input: is what must not be"},
-        {"{\"not\":{\"type\":\"null\"}}", "1", NULL},
-        {"{\"if\":{\"type\":\"string\"},\"then\":{\"minLength\":1},\"else\":{\"minimum\":1}}",
-         "\"\"", "input: must not be empty"},
-        {"{\"if\":{\"type\":\"string\"},\"then\":{\"minLength\":1},\"else\":{\"minimum\":1}}", "0",
-         "input: must be at least 1, is 0"},
         {"{\"$ref\":\"#/$defs/a~1b\",\"$defs\":{\"a/b\":{\"type\":\"null\"}}}", "1",
          "input: must be of type null, is integer"},
         {"{\"$ref\":\"#/nowhere\"}", "1", "input: has a schema with a $ref that leads nowhere"},
@@ -181,24 +160,45 @@ static void test_bounds(void **state)
         {"{\"$ref\":\"#\"}", "1", "input: the schema is too deep or too much work to check"},
         {"{\"anyOf\":[{\"$ref\":\"#\"},{\"$ref\":\"#\"}]}", "1",
          "input: the schema is too deep or too much work to check"},
-        {"{\"not\":{\"$ref\":\"#\"}}", "1",
-         "input: the schema is too deep or too much work to check"},
     };
     check_all(faults, ARRAY_SIZE(faults));
-    json_t *schema = load("{\"uniqueItems\":true}"), *list = json_array();
-    for (int i = 0; i < 1000; i++)
+    /* Many items, each of which is checked against many forms. */
+    json_t *schema = load("{\"items\":{\"allOf\":[{},{},{},{},{},{},{},{},{},{}]}}");
+    json_t *list = json_array();
+    for (int i = 0; i < 20000; i++)
         json_array_append_new(list, json_integer(i));
     assert_int_equal(schema_check(schema, list, "input", NULL), -ELOOP);
     json_decref(schema);
     json_decref(list);
 }
 
+/* Keywords that are not checked must not make others refuse a valid value. */
+static void test_ignored_keywords_refuse_nothing(void **state)
+{
+    static const struct fault faults[] = {
+        {"{\"patternProperties\":{\"^x\":{}},\"additionalProperties\":false}", "{\"x1\":1}", NULL},
+        {"{\"prefixItems\":[{\"type\":\"string\"}],\"items\":{\"type\":\"null\"}}", "[\"a\", null]",
+         NULL},
+        {"{\"items\":[{\"type\":\"string\"}],\"additionalItems\":false}", "[\"a\"]", NULL},
+        {"{\"oneOf\":[{\"not\":{\"type\":\"string\"}},{\"type\":\"string\"}]}", "\"a\"", NULL},
+        {"{\"if\":{},\"then\":{},\"else\":false}", "1", NULL},
+        {"{\"contains\":{\"const\":3}, \"uniqueItems\":true}", "[1, 3]", NULL},
+        {"{\"multipleOf\":2, \"format\":\"x\"}", "4", NULL},
+        {"{\"unevaluatedProperties\":false}", "{}", NULL},
+    };
+    check_all(faults, ARRAY_SIZE(faults));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types),    cmocka_unit_test(test_scalars),
-        cmocka_unit_test(test_objects),  cmocka_unit_test(test_arrays),
-        cmocka_unit_test(test_combined), cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_scalars),
+        cmocka_unit_test(test_objects),
+        cmocka_unit_test(test_arrays),
+        cmocka_unit_test(test_combined),
+        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_ignored_keywords_refuse_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
