@@ -33,14 +33,6 @@ static void name_list_add(struct name_list *l, const char *path)
     }
 }
 
-static const char *name_list_text(struct name_list *l)
-{
-    if (l->count > l->most)
-        buf_printf(&l->text, " and %zu more", l->count - l->most);
-    const char *text = buf_cstr(&l->text);
-    return text ? text : "";
-}
-
 enum { NEWS_CHANGED, NEWS_ADDED, NEWS_DELETED, NEWS_MERGED, NEWS_CONFLICT, NEWS_LISTS };
 
 /* All that there is to tell, for one reader. */
@@ -84,10 +76,15 @@ static void news_take_sync(void *data, const char *path, enum apply_outcome outc
 static void news_print(struct folder_news *n, const char *const words[NEWS_LISTS], struct buf *out,
                        size_t head)
 {
-    for (size_t i = 0; i < NEWS_LISTS; i++)
-        if (n->lists[i].count)
-            buf_printf(out, "%s%s: %s", out->len > head ? "; " : "", words[i],
-                       name_list_text(&n->lists[i]));
+    for (size_t i = 0; i < NEWS_LISTS; i++) {
+        struct name_list *l = &n->lists[i];
+        if (l->count == 0)
+            continue;
+        buf_printf(out, "%s%s: ", out->len > head ? "; " : "", words[i]);
+        buf_append(out, l->text.data, l->text.len);
+        if (l->count > l->most)
+            buf_printf(out, " and %zu more", l->count - l->most);
+    }
 }
 
 static void news_emit(struct agent *a, struct both_news *b)

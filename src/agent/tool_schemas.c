@@ -1,4 +1,5 @@
 /* The tools as a model gets them; tool_schemas.h says what is promised. */
+#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 
@@ -27,58 +28,23 @@ struct listing {
     size_t left_out;
 };
 
-static size_t table_position(const char *name)
-{
-    size_t i = 0;
-    while (TOOLS[i] && strcmp(TOOLS[i]->name, name) != 0)
-        i++;
-    return i;
-}
-
-/* FNV-1a, for names that must be cut and stay different. */
-static unsigned name_hash(const char *text)
-{
-    unsigned h = 2166136261u;
-    for (; *text; text++)
-        h = (h ^ (unsigned char)*text) * 16777619u;
-    return h;
-}
-
-static bool name_byte_is_legal(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-';
-}
-
-/* Of those before: t->count grows as they are named. */
-static bool name_is_taken(const struct tool_schemas *t, const char *legal)
-{
-    for (size_t i = 0; i < t->count; i++)
-        if (strcmp(t->items[i].legal, legal) == 0)
-            return true;
-    return false;
-}
-
-/* The name with `_` for what is not allowed; where that is too long or means another tool already,
- * with a mark of the whole name at its end. Depends on nothing but the names. */
+/* The name with `_` for what is not allowed; where that is too long or another tool has it already,
+ * with a hash of the whole name at its end (FNV-1a). Depends on nothing but the names. */
 static void name_make_legal(const struct tool_schemas *t, const char *name, char *legal)
 {
     size_t n = 0;
-    for (; n < TOOL_SCHEMAS_NAME_MAX && name[n]; n++)
-        legal[n] = name_byte_is_legal(name[n]) ? name[n] : '_';
+    for (; n < TOOL_SCHEMAS_NAME_MAX && name[n]; n++) {
+        char c = name[n];
+        legal[n] = (isascii(c) && isalnum((unsigned char)c)) || c == '-' ? c : '_';
+    }
     legal[n] = 0;
-    if (!name[n] && n > 0 && !name_is_taken(t, legal))
+    if (!name[n] && n > 0 && !json_object_get(t->names, legal))
         return;
+    unsigned hash = 2166136261u;
+    for (const char *at = name; *at; at++)
+        hash = (hash ^ (unsigned char)*at) * 16777619u;
     size_t keep = n < TOOL_SCHEMAS_NAME_MAX - 9 ? n : TOOL_SCHEMAS_NAME_MAX - 9;
-    snprintf(legal + keep, 10, "_%08x", name_hash(name));
-}
-
-static json_t *schema_describe(const struct tool *t, const char *legal)
-{
-    json_t *schema = json_loads(t->input, 0, NULL);
-    return schema ? json_pack("{s:s, s:s, s:o}", "name", legal, "description", t->summary,
-                              "input_schema", schema)
-                  : NULL;
+    snprintf(legal + keep, 10, "_%08x", hash);
 }
 
 static void schemas_add(void *data, const struct tool *tool)
@@ -95,13 +61,16 @@ static void schemas_add(void *data, const struct tool *tool)
         return;
     }
     t->items = items;
-    items[t->count++] = (struct named_tool){
-        .real = tool->name, .entry = NULL, .position = table_position(tool->name)};
-    json_t *entry = schema_describe(tool, tool->name);
+    size_t position = 0;
+    while (TOOLS[position] && strcmp(TOOLS[position]->name, tool->name) != 0)
+        position++;
+    json_t *schema = json_loads(tool->input, 0, NULL);
+    json_t *entry = schema ? json_pack("{s:s, s:s, s:o}", "name", tool->name, "description",
+                                       tool->summary, "input_schema", schema)
+                           : NULL;
     if (entry)
-        items[t->count - 1].entry = entry;
-    else
-        t->count--;
+        items[t->count++] =
+            (struct named_tool){.real = tool->name, .entry = entry, .position = position};
 }
 
 static void schemas_trouble(void *data, const char *text)

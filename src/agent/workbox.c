@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "workbox.h"
-#include "workbox_private.h"
 #include "banned.h"
 
 static struct workbox *alloc(struct error *err)

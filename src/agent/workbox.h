@@ -9,11 +9,21 @@
 
 #include "agent_changes.h"
 #include "box.h"
+#include "git_box.h"
 #include "keeper.h"
 #include "tool_apply.h"
 #include "toolbox.h"
 
-struct workbox;
+/* Its members are for workbox*.c. */
+struct workbox {
+    struct tool_box box;
+    enum box_mode mode;
+    int hearing;   /* from the keeper, until the box is up; -1: it is */
+    bool pristine; /* nothing ran in it since it began, or since it was put back to that */
+    bool plain;    /* it began as the folder is, without changes */
+    struct git_box git;
+    bool delivered; /* its commits were, and nothing ran in it since */
+};
 
 /* The keeper removes a box that was idle for so long. */
 #define WORKBOX_IDLE_NS (24 * 3600 * 1000000000LL)

@@ -12,7 +12,7 @@
 #include "git_path.h"
 #include "io.h"
 #include "relpath.h"
-#include "workbox_private.h"
+#include "workbox.h"
 #include "banned.h"
 
 #define STAT_MAX    (64u << 20)

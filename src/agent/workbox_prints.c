@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "encoding.h"
-#include "workbox_private.h"
+#include "workbox.h"
 #include "banned.h"
 
 #define SECTION    "diff --git "

@@ -16,7 +16,7 @@
 
 #include "ask.h"
 #include "session.h"
-#include "workbox_private.h"
+#include "workbox.h"
 #include "banned.h"
 
 #define PIECE_MAX (8u << 20)

@@ -79,20 +79,6 @@ static void words_put_all(const struct context *c, const size_t *at, size_t n, j
     }
 }
 
-static json_t *head_message(const struct context *c, const struct buf *words)
-{
-    json_t *all = json_stringn((const char *)words->data, words->len);
-    size_t n = strlen(c->summary), most = (size_t)context_summary_budget(c) * 6 >> c->squeeze;
-    json_t *cut = form_cut(c->summary, n, most, 0, "of the summary left out");
-    _cleanup_buf_ struct buf b = BUF_INIT(json_string_length(cut) + 100);
-    if (cut)
-        buf_printf(&b, "<summary>\n%s\n</summary>", json_string_value(cut));
-    json_decref(cut);
-    json_t *summary = b.len > 0 && !b.failed ? json_stringn((const char *)b.data, b.len) : NULL;
-    return json_pack("{s:s, s:[{s:s, s:o}, {s:s, s:o}]}", "role", "user", "content", "type", "text",
-                     "text", all, "type", "text", "text", summary);
-}
-
 int context_make_head(struct context *c, struct error *err)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(HISTORY_MESSAGE_MAX);
@@ -108,7 +94,17 @@ int context_make_head(struct context *c, struct error *err)
         words_choose(c, at, n, texts);
         words_put_all(c, at, n, texts, &b);
     }
-    json_t *head = texts && !b.failed ? head_message(c, &b) : NULL;
+    size_t most = (size_t)context_summary_budget(c) * 6 >> c->squeeze;
+    json_t *cut = form_cut(c->summary, strlen(c->summary), most, 0, "of the summary left out");
+    _cleanup_buf_ struct buf summary = BUF_INIT(json_string_length(cut) + 100);
+    if (cut)
+        buf_printf(&summary, "<summary>\n%s\n</summary>", json_string_value(cut));
+    json_decref(cut);
+    json_t *head = texts && !b.failed && summary.len > 0 && !summary.failed
+                       ? json_pack("{s:s, s:[{s:s, s:s%}, {s:s, s:s%}]}", "role", "user", "content",
+                                   "type", "text", "text", b.data, b.len, "type", "text", "text",
+                                   summary.data, summary.len)
+                       : NULL;
     for (size_t i = 0; texts && i < n; i++)
         json_decref(texts[i]);
     free(texts);
@@ -140,18 +136,6 @@ static json_t *emitter_content(struct emitter *e, const char *role)
         n++;
     }
     return json_object_get(json_array_get(e->out, n - 1), "content");
-}
-
-static bool emitter_awaits(const json_t *list, const char *text)
-{
-    size_t i;
-    json_t *one;
-    json_array_foreach(list, i, one)
-    {
-        if (strcmp(json_string_value(one), text) == 0)
-            return true;
-    }
-    return false;
 }
 
 /* The block that answers this call, among those of the items [first, end). */
@@ -208,8 +192,8 @@ static void emitter_put_user(struct emitter *e, const struct context *c, size_t 
 
 static void emitter_put_assistant(struct emitter *e, const struct context *c, size_t i)
 {
-    size_t k;
-    json_t *block;
+    size_t k, n;
+    json_t *block, *id;
     emitter_answer_calls(e, c, i, i); /* nobody did */
     if (json_array_size(e->out) == 0)
         json_array_append_new(emitter_content(e, "user"),
@@ -217,8 +201,11 @@ static void emitter_put_assistant(struct emitter *e, const struct context *c, si
     json_array_foreach(json_object_get(c->items[i].message, "content"), k, block)
     {
         if (block_is(block, "tool_use")) {
-            if (emitter_awaits(e->pending, json_get_string(block, "id")))
-                continue; /* an id stands for one call */
+            bool again = false; /* an id stands for one call */
+            json_array_foreach(e->pending, n, id) again |=
+                json_equal(id, json_object_get(block, "id"));
+            if (again)
+                continue;
             json_array_append(e->pending, json_object_get(block, "id"));
         }
         json_array_append(emitter_content(e, "assistant"), block);

@@ -27,31 +27,24 @@ struct form {
     bool thoughts; /* are shown */
 };
 
-/* The first `n` bytes, less what would cut a character, or a line if one ends in their second half.
- */
-static size_t cut_head(const char *text, size_t n)
-{
-    n -= utf8_cut_end((const uint8_t *)text, n);
-    const char *line = memrchr(text, '\n', n);
-    return line && (size_t)(line + 1 - text) > n / 2 ? (size_t)(line + 1 - text) : n;
-}
-
-static size_t cut_tail(const char *text, size_t size, size_t n)
-{
-    const char *at = text + size - n;
-    size_t cut = utf8_cut_start((const uint8_t *)at, n);
-    at += cut;
-    n -= cut;
-    const char *line = memchr(at, '\n', n);
-    return line && (size_t)(text + size - line - 1) > n / 2 ? (size_t)(text + size - line - 1) : n;
-}
-
+/* Cuts at the end of a line if one ends in the kept part's half towards the gap, else at a
+ * character. */
 json_t *form_cut(const char *text, size_t n, size_t head, size_t tail, const char *note)
 {
     if (n <= head + tail)
         return json_stringn(text, n);
-    head = head > 0 ? cut_head(text, head) : 0;
-    tail = tail > 0 ? cut_tail(text, n, tail) : 0;
+    if (head > 0) {
+        head -= utf8_cut_end((const uint8_t *)text, head);
+        const char *line = memrchr(text, '\n', head);
+        if (line && (size_t)(line + 1 - text) > head / 2)
+            head = (size_t)(line + 1 - text);
+    }
+    if (tail > 0) {
+        tail -= utf8_cut_start((const uint8_t *)text + n - tail, tail);
+        const char *line = memchr(text + n - tail, '\n', tail);
+        if (line && (size_t)(text + n - line - 1) > tail / 2)
+            tail = (size_t)(text + n - line - 1);
+    }
     _cleanup_buf_ struct buf b = BUF_INIT(head + tail + strlen(note) + 100);
     buf_append(&b, text, head);
     buf_printf(&b, "%s[%zu bytes %s]%s", head > 0 && text[head - 1] != '\n' ? "\n" : "",

@@ -42,69 +42,44 @@ static const char SUMMARY_PROMPT[] =
 #define INPUT_MAX  600
 #define OUTPUT_MAX 900
 
-static void render_cut(const char *text, size_t n, size_t max, struct buf *out)
+static void render_cut(const char *text, size_t max, struct buf *out)
 {
-    json_t *cut = form_cut(text, n, max * 2 / 3, max / 3, "left out");
+    json_t *cut = form_cut(text, strlen(text), max * 2 / 3, max / 3, "left out");
     if (cut)
         buf_append(out, json_string_value(cut), json_string_length(cut));
     json_decref(cut);
 }
 
-static void render_string(const json_t *s, size_t max, struct buf *out)
-{
-    if (json_is_string(s))
-        render_cut(json_string_value(s), json_string_length(s), max, out);
-}
-
-static void render_call(const json_t *block, struct buf *out)
-{
-    char *input = json_dumps(json_object_get(block, "input"), JSON_COMPACT | JSON_ENCODE_ANY);
-    buf_append_str(out, "\n> ");
-    render_string(json_object_get(block, "name"), 128, out);
-    buf_append_str(out, " ");
-    if (input)
-        render_cut(input, strlen(input), INPUT_MAX, out);
-    buf_append_str(out, "\n");
-    free(input);
-}
-
-static void render_result(const json_t *block, struct buf *out)
-{
-    size_t i;
-    json_t *part;
-    buf_append_str(out, json_get_bool(block, "is_error") ? "\n< failed: " : "\n< ");
-    json_array_foreach(json_object_get(block, "content"), i, part)
-    {
-        if (json_is_string(json_object_get(part, "text")))
-            render_string(json_object_get(part, "text"), OUTPUT_MAX, out);
-        else
-            buf_append_str(out, "[an image]");
-    }
-    buf_append_str(out, "\n");
-}
-
+/* A message as text for the summary: who said what, calls on one line, long output cut in its
+ * middle. */
 static void render_message(const json_t *message, struct buf *out)
 {
     const char *role = json_get_string(message, "role");
-    size_t i;
-    json_t *block;
+    size_t i, k;
+    json_t *block, *part;
     if (json_object_get(message, "turn"))
         buf_append_str(out, "\n## The person\n");
     else if (role && strcmp(role, "assistant") == 0)
         buf_append_str(out, "\n## The agent\n");
     json_array_foreach(json_object_get(message, "content"), i, block)
     {
-        const char *type = json_get_string(block, "type");
-        if (!type)
+        if (block_is(block, "text")) {
+            render_cut(json_get_string_or(block, "text", ""), TEXT_MAX, out);
+        } else if (block_is(block, "tool_use")) {
+            _cleanup_free_ char *input =
+                json_dumps(json_object_get(block, "input"), JSON_COMPACT | JSON_ENCODE_ANY);
+            buf_append_str(out, "\n> ");
+            render_cut(json_get_string_or(block, "name", ""), 128, out);
+            buf_append_str(out, " ");
+            render_cut(input ? input : "", INPUT_MAX, out);
+        } else if (block_is(block, "tool_result")) {
+            buf_append_str(out, json_get_bool(block, "is_error") ? "\n< failed: " : "\n< ");
+            json_array_foreach(json_object_get(block, "content"), k, part)
+                render_cut(json_get_string_or(part, "text", "[an image]"), OUTPUT_MAX, out);
+        } else {
             continue;
-        if (strcmp(type, "text") == 0) {
-            render_string(json_object_get(block, "text"), TEXT_MAX, out);
-            buf_append_str(out, "\n");
-        } else if (strcmp(type, "tool_use") == 0) {
-            render_call(block, out);
-        } else if (strcmp(type, "tool_result") == 0) {
-            render_result(block, out);
         }
+        buf_append_str(out, "\n");
     }
 }
 
@@ -114,46 +89,33 @@ static void render_message(const json_t *message, struct buf *out)
 #define EXTRACT_BYTES_MAX (8u << 20) /* of the history, that are parsed */
 
 /* The beginning of a text, without line breaks. */
-static void extract_text(const char *mark, const char *text, size_t n, size_t max, const char *end,
+static void extract_text(const char *mark, const char *text, size_t max, const char *end,
                          struct buf *out)
 {
-    json_t *cut = form_cut(text, n, max, 0, "more");
+    json_t *cut = form_cut(text, strlen(text), max, 0, "more");
     buf_append_str(out, mark);
     for (const char *at = cut ? json_string_value(cut) : ""; *at; at++)
         buf_append(out, *at == '\n' || *at == '\r' ? " " : at, 1);
-    json_decref(cut);
     buf_append_str(out, end);
-}
-
-static void extract_call(const json_t *block, struct buf *out)
-{
-    static const char *const telling[] = {"command", "path", "pattern", "query"};
-    const char *name = json_get_string(block, "name");
-    const json_t *input = json_object_get(block, "input"), *value = NULL;
-    for (size_t i = 0; !value && i < ARRAY_SIZE(telling); i++)
-        value = json_object_get(input, telling[i]);
-    const char *text = json_string_value(value);
-    extract_text("- called ", name ? name : "", name ? strlen(name) : 0, EXTRACT_NAME_MAX, "", out);
-    extract_text(": ", text ? text : "", text ? json_string_length(value) : 0, EXTRACT_CALL_MAX,
-                 "\n", out);
+    json_decref(cut);
 }
 
 static void extract_block(const json_t *block, bool assistant, struct buf *out)
 {
-    const char *type = json_get_string(block, "type");
-    const json_t *text = json_object_get(block, "text");
-    if (!type)
-        return;
-    if (assistant && strcmp(type, "text") == 0 && json_string_length(text) > 0)
-        extract_text("- said: ", json_string_value(text), json_string_length(text),
-                     EXTRACT_SAID_MAX, "\n", out);
-    else if (strcmp(type, "tool_use") == 0)
-        extract_call(block, out);
-    else if (strcmp(type, "tool_result") == 0 && json_get_bool(block, "is_error")) {
-        text = json_object_get(json_array_get(json_object_get(block, "content"), 0), "text");
-        if (json_is_string(text))
-            extract_text("- that failed: ", json_string_value(text), json_string_length(text),
-                         EXTRACT_CALL_MAX, "\n", out);
+    static const char *const telling[] = {"command", "path", "pattern", "query"};
+    const char *text = json_get_string(block, "text");
+    if (assistant && block_is(block, "text") && text && *text) {
+        extract_text("- said: ", text, EXTRACT_SAID_MAX, "\n", out);
+    } else if (block_is(block, "tool_use")) {
+        const char *about = NULL;
+        for (size_t i = 0; !about && i < ARRAY_SIZE(telling); i++)
+            about = json_get_string(json_object_get(block, "input"), telling[i]);
+        extract_text("- called ", json_get_string_or(block, "name", ""), EXTRACT_NAME_MAX, "", out);
+        extract_text(": ", about ? about : "", EXTRACT_CALL_MAX, "\n", out);
+    } else if (block_is(block, "tool_result") && json_get_bool(block, "is_error")) {
+        text = json_get_string(json_array_get(json_object_get(block, "content"), 0), "text");
+        if (text)
+            extract_text("- that failed: ", text, EXTRACT_CALL_MAX, "\n", out);
     }
 }
 
@@ -218,39 +180,7 @@ uint64_t context_summary_budget(const struct context *c)
     return share > 6000 ? 6000 : share;
 }
 
-/* Renders messages from w->at on until the piece is full; returns the first that is not in it. */
-static size_t summary_render_piece(struct summary_work *w, struct buf *out)
-{
-    size_t i = w->at;
-    for (; i < w->until && (out->len < w->piece || i == w->at); i++) {
-        const struct history_entry *e = history_entry(w->c->h, i);
-        json_t *message = NULL;
-        if (!e->counts || e->role == HISTORY_HUTCH || history_read(w->c->h, i, &message, NULL) < 0)
-            continue;
-        render_message(message, out);
-        json_decref(message);
-    }
-    return i;
-}
-
 static void summary_ignore_event(void *data, const struct model_event *e) {}
-
-static json_t *summary_question(const struct summary_work *w, const struct buf *piece)
-{
-    _cleanup_buf_ struct buf b = BUF_INIT(w->text.len + piece->len + 400);
-    if (w->text.len > 0) {
-        buf_append_str(&b, "<summary_so_far>\n");
-        buf_append(&b, w->text.data, w->text.len);
-        buf_append_str(&b, "\n</summary_so_far>\n\n");
-    }
-    buf_append_str(&b, "<conversation>\n");
-    buf_append(&b, piece->data, piece->len);
-    buf_append_str(&b, "\n</conversation>\n\nWrite the summary now.");
-    json_t *text = b.failed ? NULL : json_stringn((const char *)b.data, b.len);
-    return text ? json_pack("[{s:s, s:[{s:s, s:o}]}]", "role", "user", "content", "type", "text",
-                            "text", text)
-                : NULL;
-}
 
 /* The texts of the reply take the place of the summary so far. -ENODATA if there are none. */
 static int summary_take_reply(struct summary_work *w, const json_t *content)
@@ -278,30 +208,53 @@ static int summary_ask(struct summary_work *w, const struct buf *piece, struct e
 {
     struct context *c = w->c;
     _cleanup_reply_ struct model_reply reply = {0};
+    _cleanup_buf_ struct buf b = BUF_INIT(w->text.len + piece->len + 400);
+    if (w->text.len > 0) {
+        buf_append_str(&b, "<summary_so_far>\n");
+        buf_append(&b, w->text.data, w->text.len);
+        buf_append_str(&b, "\n</summary_so_far>\n\n");
+    }
+    buf_append_str(&b, "<conversation>\n");
+    buf_append(&b, piece->data, piece->len);
+    buf_append_str(&b, "\n</conversation>\n\nWrite the summary now.");
+    json_t *text = b.failed ? NULL : json_stringn((const char *)b.data, b.len);
+    json_t *messages = text ? json_pack("[{s:s, s:[{s:s, s:o}]}]", "role", "user", "content",
+                                        "type", "text", "text", text)
+                            : NULL;
+    if (!messages)
+        return -ENOMEM;
     struct model_sink nobody = {.event = summary_ignore_event};
     struct model_request q = {.system = c->summary_prompt ? c->summary_prompt : SUMMARY_PROMPT,
-                              .messages = summary_question(w, piece),
+                              .messages = messages,
                               .max_tokens = 2 * context_summary_budget(c) + 2048,
                               .cancel = w->a->cancel};
-    if (!q.messages)
-        return -ENOMEM;
     int r = c->ask(w->a->m, &q, &nobody, &reply, err);
-    json_decref(q.messages);
+    json_decref(messages);
     if (r < 0)
         return r;
     model_usage_add(&c->spent, &reply.usage);
     return summary_take_reply(w, reply.content);
 }
 
-/* One piece; halved as long as it is too long for the model. */
+/* Renders messages from w->at on until the piece is full, and has it summarised; the piece is
+ * halved as long as it is too long for the model. */
 static int summary_do_piece(struct summary_work *w, struct error *err)
 {
     for (;;) {
         _cleanup_buf_ struct buf piece = BUF_INIT(w->piece + HISTORY_MESSAGE_MAX);
-        size_t next = summary_render_piece(w, &piece);
+        size_t i = w->at;
+        for (; i < w->until && (piece.len < w->piece || i == w->at); i++) {
+            const struct history_entry *e = history_entry(w->c->h, i);
+            json_t *message = NULL;
+            if (!e->counts || e->role == HISTORY_HUTCH ||
+                history_read(w->c->h, i, &message, NULL) < 0)
+                continue;
+            render_message(message, &piece);
+            json_decref(message);
+        }
         int r = piece.len > 0 ? summary_ask(w, &piece, err) : 0;
         if (r == 0)
-            w->at = next;
+            w->at = i;
         if (r != -EMSGSIZE || w->piece <= PIECE_MIN)
             return r;
         w->piece /= 2;
@@ -321,23 +274,10 @@ static int summary_list_rest(struct summary_work *w, size_t until)
     }
     if (w->text.len > 0)
         buf_append_str(&w->text, "\n\n");
-    buf_append_str(&w->text, "What happened then, listed (nobody summarised it):\n");
+    buf_append_str(&w->text, "What happened then (a list, not a summary):\n");
     int r = summary_extract(w->c, w->at, until, most, &w->text);
     w->at = until;
     return r;
-}
-
-/* Where the last PIECES_MAX pieces begin, about. */
-static size_t summary_first_read(const struct summary_work *w)
-{
-    size_t i = w->until;
-    uint64_t bytes = 0, most = (uint64_t)w->piece * PIECES_MAX;
-    for (; i > w->at && bytes < most; i--) {
-        const struct history_entry *e = history_entry(w->c->h, i - 1);
-        if (e->counts && e->role != HISTORY_HUTCH)
-            bytes += e->length < RENDERED_MAX ? e->length : RENDERED_MAX;
-    }
-    return i;
 }
 
 int context_summarise(struct context *c, size_t until, const struct asking *a, char **ret,
@@ -356,7 +296,13 @@ int context_summarise(struct context *c, size_t until, const struct asking *a, c
         buf_append_str(&w.text, c->summary);
     if (a->m) {
         struct error why = {0};
-        size_t first = summary_first_read(&w);
+        uint64_t bytes = 0, most = (uint64_t)w.piece * PIECES_MAX;
+        size_t first = until; /* where the last PIECES_MAX pieces begin, about */
+        for (; first > w.at && bytes < most; first--) {
+            const struct history_entry *e = history_entry(c->h, first - 1);
+            if (e->counts && e->role != HISTORY_HUTCH)
+                bytes += e->length < RENDERED_MAX ? e->length : RENDERED_MAX;
+        }
         r = first > w.at ? summary_list_rest(&w, first) : 0;
         while (r == 0 && w.at < w.until)
             r = summary_do_piece(&w, &why);

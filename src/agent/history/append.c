@@ -79,24 +79,6 @@ int history_close_file(struct history *h)
     return r;
 }
 
-/* An editor may have put another file in its place, or written into it. */
-static int history_check_unchanged(struct history *h, struct error *err)
-{
-    struct stat st;
-    if (fstat(h->fd, &st) < 0)
-        return error_errno(err, errno, "cannot stat %s", h->path);
-    if (st.st_nlink == 0)
-        return error_set(
-            err, ESTALE,
-            "another program removed or replaced %s: the session cannot be saved; start a new one",
-            h->path);
-    if ((uint64_t)st.st_size != h->size)
-        return error_set(err, ESTALE,
-                         "another program changed %s; resume the session to continue from there",
-                         h->path);
-    return 0;
-}
-
 /* The first bytes of a file: it gets its name when they are safe. */
 static int history_write_first(struct history *h, const void *data, size_t n, struct error *err)
 {
@@ -125,13 +107,23 @@ static int history_write_first(struct history *h, const void *data, size_t n, st
 
 int history_write(struct history *h, const void *data, size_t n, struct error *err)
 {
+    struct stat st;
     if (!h->exists)
         return history_write_first(h, data, n, err);
-    int r = history_check_unchanged(h, err);
-    if (r < 0)
-        return r;
+    /* An editor may have put another file in its place, or written into it. */
+    if (fstat(h->fd, &st) < 0)
+        return error_errno(err, errno, "cannot stat %s", h->path);
+    if (st.st_nlink == 0)
+        return error_set(
+            err, ESTALE,
+            "another program removed or replaced %s: the session cannot be saved; start a new one",
+            h->path);
+    if ((uint64_t)st.st_size != h->size)
+        return error_set(err, ESTALE,
+                         "another program changed %s; resume the session to continue from there",
+                         h->path);
     uint64_t size = h->end + n;
-    r = history_write_at(h->fd, data, n, h->end);
+    int r = history_write_at(h->fd, data, n, h->end);
     if (r == 0 && size < h->size && ftruncate(h->fd, (off_t)size) < 0)
         r = -errno;
     if (r == 0)
@@ -149,8 +141,8 @@ struct history_syncer {
     pthread_cond_t news, hurry;
     int file, folder;
     uint64_t asked, done; /* how many writes there were, and how many are safe */
-    bool named;           /* the file has got its name: the folder is to be synced, too */
-    bool awaited;         /* somebody waits: there is no moment to lose */
+    bool named;           /* the file got its name: sync the folder, too */
+    bool awaited;         /* somebody waits: do not delay */
     bool ending;
     int failed; /* negative errno of a sync that failed; stays */
 };
@@ -162,18 +154,6 @@ static int syncer_sync(const struct history_syncer *s, bool named)
     return named && fsync(s->folder) < 0 ? -errno : 0;
 }
 
-/* Lets others write meanwhile. The lock is held. */
-static void syncer_linger(struct history_syncer *s)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += SYNC_DELAY_NS;
-    until.tv_sec += until.tv_nsec / NS_PER_S;
-    until.tv_nsec %= NS_PER_S;
-    while (!s->awaited && !s->ending && pthread_cond_timedwait(&s->hurry, &s->lock, &until) == 0)
-        ;
-}
-
 static void *syncer_thread(void *data)
 {
     struct history_syncer *s = data;
@@ -183,7 +163,14 @@ static void *syncer_thread(void *data)
             pthread_cond_wait(&s->news, &s->lock);
             continue;
         }
-        syncer_linger(s);
+        struct timespec until; /* others may write meanwhile */
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += SYNC_DELAY_NS;
+        until.tv_sec += until.tv_nsec / NS_PER_S;
+        until.tv_nsec %= NS_PER_S;
+        while (!s->awaited && !s->ending &&
+               pthread_cond_timedwait(&s->hurry, &s->lock, &until) == 0)
+            ;
         uint64_t asked = s->asked;
         bool named = s->named;
         s->named = false;
@@ -327,25 +314,21 @@ static int history_commit(struct history *h, struct buf *b, const struct index_m
     return 0;
 }
 
-static json_t *message_time(void)
-{
-    struct timespec t;
-    struct tm utc;
-    char date[32], text[48];
-    clock_gettime(CLOCK_REALTIME, &t);
-    gmtime_r(&t.tv_sec, &utc);
-    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &utc);
-    snprintf(text, sizeof text, "%s.%03dZ", date, (int)(t.tv_nsec / 1000000));
-    return json_string(text);
-}
-
 /* The same message with what identifies it in front: people read the beginnings of lines. */
 static json_t *message_in_order(json_t *message)
 {
     static const char *const first[] = {"time", "role", "kind", "turn"};
     json_t *o = json_object();
-    if (o && !json_object_get(message, "time"))
-        json_object_set_new(o, "time", message_time());
+    if (o && !json_object_get(message, "time")) {
+        struct timespec now;
+        struct tm utc;
+        char date[32], text[48];
+        clock_gettime(CLOCK_REALTIME, &now);
+        gmtime_r(&now.tv_sec, &utc);
+        strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &utc);
+        snprintf(text, sizeof text, "%s.%03dZ", date, (int)(now.tv_nsec / 1000000));
+        json_object_set_new(o, "time", json_string(text));
+    }
     for (size_t i = 0; o && i < ARRAY_SIZE(first); i++)
         if (json_object_get(message, first[i]))
             json_object_set(o, first[i], json_object_get(message, first[i]));
@@ -426,12 +409,6 @@ static int copy_message(struct history *from, size_t i, struct history *to, stru
     return r < 0 ? error_errno(err, -r, "cannot copy message %zu of %s", i, from->path) : 0;
 }
 
-static bool copy_wants(const struct history_entry *e, unsigned turn)
-{
-    return e->counts && (turn == 0 || e->turn <= turn) && e->kind != HISTORY_BOX &&
-           e->kind != HISTORY_UNDO && e->kind != HISTORY_CLEARED;
-}
-
 int history_copy_until(struct history *from, unsigned turn, struct history *to, struct error *err)
 {
     _cleanup_free_ size_t *numbers = calloc(from->index.count + 1, sizeof *numbers);
@@ -443,7 +420,8 @@ int history_copy_until(struct history *from, unsigned turn, struct history *to, 
     for (size_t i = 0; r == 0 && i < from->index.count; i++) {
         const struct history_entry *e = &from->index.entries[i];
         numbers[i] = to->index.count;
-        if (copy_wants(e, turn))
+        if (e->counts && (turn == 0 || e->turn <= turn) && e->kind != HISTORY_BOX &&
+            e->kind != HISTORY_UNDO && e->kind != HISTORY_CLEARED)
             r = e->kind == HISTORY_SUMMARY ? copy_summary(from, i, numbers, to, &b, err)
                                            : copy_message(from, i, to, &b, err);
         if (r == 0 && b.len >= COPY_PIECE) {

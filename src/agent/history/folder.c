@@ -31,11 +31,10 @@
 #define STALE_S         86400
 #define FOLDER_OPEN     (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
 
-static char *history_data_home(void)
+int history_folder_path(char **ret, struct error *err)
 {
     const char *base = getenv("XDG_DATA_HOME"), *middle = "";
-    char *path = NULL;
-    if (!base || base[0] != '/') { /* a relative one is to be ignored, says its specification */
+    if (!base || base[0] != '/') { /* the specification says to ignore a relative one */
         base = getenv("HOME");
         middle = "/.local/share";
         if (!base || base[0] != '/') {
@@ -43,15 +42,11 @@ static char *history_data_home(void)
             base = me ? me->pw_dir : NULL;
         }
     }
-    if (base && asprintf(&path, "%s%s/hutch/history", base, middle) < 0)
-        return NULL;
-    return path;
-}
-
-int history_folder_path(char **ret, struct error *err)
-{
-    *ret = history_data_home();
-    return *ret ? 0 : error_set(err, ENOENT, "no home folder: set HOME");
+    if (!base || asprintf(ret, "%s%s/hutch/history", base, middle) < 0) {
+        *ret = NULL;
+        return error_set(err, ENOENT, "no home folder: set HOME");
+    }
+    return 0;
 }
 
 int history_folder(int *ret_fd, struct error *err)
@@ -103,7 +98,7 @@ static void hidden_name(const struct history *h, char *out, size_t size)
     snprintf(out, size, ".%s.new", h->id);
 }
 
-/* Takes the ID if nobody has it. -EEXIST if somebody does. */
+/* Takes the ID if it is free; -EEXIST if it is not. */
 static int history_take_id(struct history *h)
 {
     char hidden[HISTORY_ID_MAX + 8], visible[HISTORY_ID_MAX + 8];
@@ -175,7 +170,7 @@ static size_t session_id_length(const char *name)
     return n - 5;
 }
 
-/* Removes what a program left that ended before its first message. */
+/* Removes the hidden file of a program that ended before its first message. */
 static void folder_remove_stale(int folder, const char *name)
 {
     struct stat st;
@@ -341,39 +336,22 @@ static int lock_explain_busy(const struct history *h, int fd, struct error *err)
                      h->id, pid, name);
 }
 
-static int history_open_regular(const struct history *h, int *ret_fd, struct error *err)
-{
-    struct stat st;
-    int flags = (h->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
-    _cleanup_fd_ int fd = openat(h->folder, h->name, flags);
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return error_errno(err, errno, "cannot open %s", h->path);
-    if (!S_ISREG(st.st_mode))
-        return error_set(err, EINVAL, "%s is not a regular file", h->path);
-    *ret_fd = TAKE_FD(fd);
-    return 0;
-}
-
-/* Is this still the file of that name? A program that repaired it meanwhile has put another there.
- */
-static bool history_is_current(const struct history *h, int fd)
-{
-    struct stat a, b;
-    return fstat(fd, &a) == 0 && fstatat(h->folder, h->name, &b, 0) == 0 && a.st_ino == b.st_ino &&
-           a.st_dev == b.st_dev;
-}
-
 int history_open_file(struct history *h, struct error *err)
 {
+    int flags = (h->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
     for (int i = 0; i < LOCK_TRIES; i++) {
-        _cleanup_fd_ int fd = -1;
-        int r = history_open_regular(h, &fd, err);
-        if (r < 0)
-            return r;
+        struct stat st, named;
+        _cleanup_fd_ int fd = openat(h->folder, h->name, flags);
+        if (fd < 0 || fstat(fd, &st) < 0)
+            return error_errno(err, errno, "cannot open %s", h->path);
+        if (!S_ISREG(st.st_mode))
+            return error_set(err, EINVAL, "%s is not a regular file", h->path);
         if (!h->read_only && flock(fd, LOCK_EX | LOCK_NB) < 0)
             return errno == EWOULDBLOCK ? lock_explain_busy(h, fd, err)
                                         : error_errno(err, errno, "cannot lock %s", h->path);
-        if (h->read_only || history_is_current(h, fd)) {
+        /* A program that repaired the file meanwhile has put another in its place. */
+        if (h->read_only || (fstatat(h->folder, h->name, &named, 0) == 0 &&
+                             named.st_ino == st.st_ino && named.st_dev == st.st_dev)) {
             h->fd = TAKE_FD(fd);
             return 0;
         }

@@ -19,109 +19,75 @@ static const char *const KINDS[] = {
     [HISTORY_CLEARED] = "cleared", [HISTORY_NOTE] = "note",
 };
 
-static int index_role(const struct scan_member *m, enum history_role *ret)
+static int member_find(const struct scan_member *m, const char *const *names, size_t n)
 {
-    static const char *const roles[] = {
-        [HISTORY_USER] = "user", [HISTORY_ASSISTANT] = "assistant", [HISTORY_HUTCH] = "hutch"};
-    for (size_t i = 0; i < ARRAY_SIZE(roles); i++)
-        if (scan_is(m, roles[i])) {
-            *ret = (enum history_role)i;
-            return 0;
-        }
-    return -EBADMSG;
+    for (size_t i = 0; i < n; i++)
+        if (names[i] && scan_is(m, names[i]))
+            return (int)i;
+    return -1;
 }
 
-static enum history_kind index_kind(const struct scan_member *m)
+/* The totals stand where the next message is written over them: nothing in them may look like the
+ * end of a message (load.c), so a model's name with strange characters is left out. */
+static void totals_add_answer(struct history_totals *t, const struct scan_member *m)
 {
-    for (size_t i = HISTORY_BOX; i < ARRAY_SIZE(KINDS); i++)
-        if (scan_is(m, KINDS[i]))
-            return (enum history_kind)i;
-    return HISTORY_OTHER;
-}
-
-static void totals_add_usage(struct history_totals *t, const struct scan_member *usage)
-{
-    struct scan_member m[] = {{"input"}, {"output"}, {"cache_read"}, {"cache_write"}};
+    struct scan_member counts[] = {{"input"}, {"output"}, {"cache_read"}, {"cache_write"}};
     uint64_t *const sums[] = {&t->input, &t->output, &t->cache_read, &t->cache_write}, n;
+    const struct scan_member *usage = &m[USAGE], *cost = &m[COST], *model = &m[MODEL];
     size_t length;
     bool doubt;
-    if (!usage->at || scan_value(usage->at, usage->n, m, ARRAY_SIZE(m), &length, &doubt) < 0)
-        return;
-    for (size_t i = 0; i < ARRAY_SIZE(m); i++)
-        if (scan_count(&m[i], UINT32_MAX, &n))
-            *sums[i] += n;
-}
-
-static void totals_add_cost(struct history_totals *t, const struct scan_member *cost)
-{
+    if (usage->at &&
+        scan_value(usage->at, usage->n, counts, ARRAY_SIZE(counts), &length, &doubt) == 0)
+        for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
+            if (scan_count(&counts[i], UINT32_MAX, &n))
+                *sums[i] += n;
     json_t *v = cost->at ? json_loadb(cost->at, cost->n, JSON_DECODE_ANY, NULL) : NULL;
     if (json_is_number(v) && json_number_value(v) >= 0 && json_number_value(v) < 1e9)
         t->cost = (t->cost < 0 ? 0 : t->cost) + json_number_value(v);
     json_decref(v);
-}
-
-/* The totals stand where the next message is written over them: nothing in them may look like the
- * end of a message (load.c), so a strange name is none. */
-static void totals_set_model(struct history_totals *t, const struct scan_member *m)
-{
-    if (!m->at || m->at[0] != '"' || m->n < 3 || m->n - 2 >= sizeof t->model)
+    if (!model->at || model->at[0] != '"' || model->n < 3 || model->n - 2 >= sizeof t->model)
         return;
-    for (size_t i = 1; i < m->n - 1; i++)
-        if (!isalnum((unsigned char)m->at[i]) && !strchr("-._:/@+ ", m->at[i]))
+    for (size_t i = 1; i < model->n - 1; i++)
+        if (!isalnum((unsigned char)model->at[i]) && !strchr("-._:/@+ ", model->at[i]))
             return;
-    memcpy(t->model, m->at + 1, m->n - 2);
-    t->model[m->n - 2] = 0;
-}
-
-static struct history_entry *index_add(struct history_index *x)
-{
-    if (x->count == x->cap) {
-        size_t cap = x->cap ? x->cap * 2 : 64;
-        struct history_entry *more = realloc(x->entries, cap * sizeof *more);
-        if (!more)
-            return NULL;
-        x->entries = more;
-        x->cap = cap;
-    }
-    return &x->entries[x->count];
-}
-
-/* Turns: where one begins, and how far an undo goes back. */
-static void index_follow_turns(struct history_index *x, struct history_entry *e,
-                               const struct scan_member *m)
-{
-    uint64_t n;
-    if (e->role == HISTORY_USER && scan_count(&m[TURN], HISTORY_TURN_MAX, &n) && n > 0) {
-        e->begins_turn = true;
-        x->turn = (unsigned)n;
-    } else if (e->kind == HISTORY_UNDO && scan_count(&m[TO], HISTORY_TURN_MAX, &n)) {
-        x->turn = n < x->turn ? (unsigned)n : x->turn;
-    } else if (e->kind == HISTORY_CLEARED) {
-        x->turn = 0;
-    }
-    e->turn = x->turn;
+    memcpy(t->model, model->at + 1, model->n - 2);
+    t->model[model->n - 2] = 0;
 }
 
 static int index_take_members(struct history_index *x, const struct scan_member *m, uint64_t offset,
                               size_t length)
 {
+    static const char *const roles[] = {
+        [HISTORY_USER] = "user", [HISTORY_ASSISTANT] = "assistant", [HISTORY_HUTCH] = "hutch"};
     struct history_entry e = {.offset = offset, .length = (uint32_t)length, .counts = true};
-    int r = index_role(&m[ROLE], &e.role);
-    if (r < 0)
-        return r;
-    struct history_entry *place = index_add(x);
-    if (!place)
-        return -ENOMEM;
-    if (e.role == HISTORY_HUTCH)
-        e.kind = index_kind(&m[KIND]);
-    index_follow_turns(x, &e, m);
-    *place = e;
-    x->count++;
-    if (e.role == HISTORY_ASSISTANT) {
-        totals_add_usage(&x->totals, &m[USAGE]);
-        totals_add_cost(&x->totals, &m[COST]);
-        totals_set_model(&x->totals, &m[MODEL]);
+    int role = member_find(&m[ROLE], roles, ARRAY_SIZE(roles)), kind;
+    uint64_t n;
+    if (role < 0)
+        return -EBADMSG;
+    e.role = (enum history_role)role;
+    if (x->count == x->cap) {
+        size_t cap = x->cap ? x->cap * 2 : 64;
+        struct history_entry *more = realloc(x->entries, cap * sizeof *more);
+        if (!more)
+            return -ENOMEM;
+        x->entries = more;
+        x->cap = cap;
     }
+    if (e.role == HISTORY_HUTCH && (kind = member_find(&m[KIND], KINDS, ARRAY_SIZE(KINDS))) > 0)
+        e.kind = (enum history_kind)kind;
+    /* Where a turn begins, and how far an undo goes back. */
+    if (e.role == HISTORY_USER && scan_count(&m[TURN], HISTORY_TURN_MAX, &n) && n > 0) {
+        e.begins_turn = true;
+        x->turn = (unsigned)n;
+    } else if (e.kind == HISTORY_UNDO && scan_count(&m[TO], HISTORY_TURN_MAX, &n)) {
+        x->turn = n < x->turn ? (unsigned)n : x->turn;
+    } else if (e.kind == HISTORY_CLEARED) {
+        x->turn = 0;
+    }
+    e.turn = x->turn;
+    x->entries[x->count++] = e;
+    if (e.role == HISTORY_ASSISTANT)
+        totals_add_answer(&x->totals, m);
     x->totals.messages = x->count;
     x->totals.turns = x->turn;
     return 0;

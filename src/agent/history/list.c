@@ -21,14 +21,6 @@ static char *member_copy(const json_t *object, const char *name)
     return s ? strdup(s) : NULL;
 }
 
-static json_t *entry_read(int fd, const struct history_entry *e)
-{
-    _cleanup_free_ char *text = malloc(e->length);
-    if (!text || pread(fd, text, e->length, (off_t)e->offset) != (ssize_t)e->length)
-        return NULL;
-    return json_loadb(text, e->length, JSON_ALLOW_NUL, NULL);
-}
-
 static int info_read_head(int fd, struct history_info *i)
 {
     _cleanup_loaded_ struct loaded l = {.only_first = true};
@@ -39,8 +31,13 @@ static int info_read_head(int fd, struct history_info *i)
     i->workspace = member_copy(l.head, "workspace");
     i->parent = member_copy(json_object_get(l.head, "forked_from"), "session");
     size_t n = l.index.count;
-    json_t *first =
-        n && l.index.entries[n - 1].begins_turn ? entry_read(fd, &l.index.entries[n - 1]) : NULL;
+    if (n == 0 || !l.index.entries[n - 1].begins_turn)
+        return 0;
+    const struct history_entry *e = &l.index.entries[n - 1];
+    _cleanup_free_ char *text = malloc(e->length);
+    if (!text || pread(fd, text, e->length, (off_t)e->offset) != (ssize_t)e->length)
+        return 0;
+    json_t *first = json_loadb(text, e->length, JSON_ALLOW_NUL, NULL);
     i->title = first ? history_title_of(first) : NULL;
     json_decref(first);
     return 0;
@@ -184,8 +181,7 @@ static int session_remove_companions(const struct history *h)
     return r;
 }
 
-/* Whatever else lies in the folder under such a name is the person's, and not for hutch to delete.
- */
+/* Any other file of such a name is the person's: hutch does not delete it. */
 static int session_check(const struct history *h, struct error *err)
 {
     _cleanup_loaded_ struct loaded l = {.only_first = true};

@@ -182,19 +182,6 @@ static int reader_message(struct reader *r, size_t *ret_looked)
     return 0;
 }
 
-/* Nothing follows the last message that is one: was it one itself? */
-static void reader_drop_mixture(struct reader *r)
-{
-    char c = 0;
-    uint64_t at = r->l->end;
-    while (pread(r->fd, &c, 1, (off_t)at) == 1 && scan_is_space(c))
-        at++;
-    if (c != '}' || r->l->index.count == 0)
-        return;
-    index_go_back(&r->l->index, &r->before);
-    r->l->end = r->end_before;
-}
-
 static bool reader_has_first(const struct loaded *l)
 {
     return l->only_first && l->index.count > 0 && l->index.entries[l->index.count - 1].begins_turn;
@@ -292,7 +279,15 @@ static int reader_document(struct reader *r)
         rc = reader_resync(r);
         if (rc <= 0) {
             r->l->torn = true;
-            reader_drop_mixture(r);
+            /* Nothing follows the last message that is one: was it a mixture itself? */
+            char c = 0;
+            uint64_t at = r->l->end;
+            while (pread(r->fd, &c, 1, (off_t)at) == 1 && scan_is_space(c))
+                at++;
+            if (c == '}' && r->l->index.count > 0) {
+                index_go_back(&r->l->index, &r->before);
+                r->l->end = r->end_before;
+            }
             return rc;
         }
         if (reader_has_first(r->l))
@@ -438,15 +433,6 @@ static int repair_describe(struct history *h, const struct loaded *l, uint64_t c
     return h->trouble ? 0 : -ENOMEM;
 }
 
-/* Does a program that has the session write to it right now? Then what looks torn is under way. */
-static bool repair_is_being_written(int fd)
-{
-    if (flock(fd, LOCK_SH | LOCK_NB) < 0)
-        return errno == EWOULDBLOCK;
-    flock(fd, LOCK_UN);
-    return false;
-}
-
 int history_repair(struct history *h, const struct loaded *l, struct error *err)
 {
     char kept[HISTORY_ID_MAX + 64] = "";
@@ -457,10 +443,13 @@ int history_repair(struct history *h, const struct loaded *l, struct error *err)
     if (fstat(h->fd, &st) < 0)
         return error_errno(err, errno, "cannot stat %s", h->path);
     uint64_t cut = (uint64_t)st.st_size > l->end ? (uint64_t)st.st_size - l->end : 0;
-    if (h->read_only)
-        return (l->gaps || l->torn) && !repair_is_being_written(h->fd)
-                   ? repair_describe(h, l, cut, kept)
-                   : 0;
+    if (h->read_only) {
+        /* What looks torn is only unfinished while a program that has the session writes to it. */
+        bool busy = flock(h->fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+        if (!busy)
+            flock(h->fd, LOCK_UN);
+        return (l->gaps || l->torn) && !busy ? repair_describe(h, l, cut, kept) : 0;
+    }
     int r = rewritten ? repair_rewrite(h, kept, sizeof kept, err) : history_close_file(h);
     if (r == 0 && fsync(h->fd) < 0)
         r = -errno;

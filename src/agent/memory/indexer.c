@@ -113,14 +113,6 @@ struct indexing {
     struct error *err;
 };
 
-static bool own_calls_have(const struct own_calls *c, const char *id)
-{
-    for (size_t i = 0; i < c->count; i++)
-        if (strncmp(c->ids[i], id, sizeof c->ids[i] - 1) == 0)
-            return true;
-    return false;
-}
-
 static void own_calls_note(struct own_calls *c, const json_t *message)
 {
     size_t i;
@@ -163,22 +155,6 @@ static int index_row(struct indexing *u, const char *text, size_t n, size_t mess
     return done == SQLITE_DONE ? 0 : memory_failed(u->m, u->err);
 }
 
-static int index_part(struct indexing *u, const json_t *message, size_t number, size_t part,
-                      const struct history_entry *e)
-{
-    _cleanup_buf_ struct buf text = BUF_INIT(HISTORY_MESSAGE_MAX);
-    struct memory_part p;
-    int r = memory_part(message, part, &p, &text);
-    if (r < 0 || (p.call && own_calls_have(&u->calls, p.call)))
-        return r;
-    for (size_t at = 0; r == 0 && at < text.len;) {
-        size_t n = chunk_length((char *)text.data + at, text.len - at);
-        r = index_row(u, (char *)text.data + at, n, number, part, at, e);
-        at += n;
-    }
-    return r;
-}
-
 static int index_message(struct indexing *u, size_t i, const struct history_entry *e)
 {
     json_t *message = NULL;
@@ -188,8 +164,19 @@ static int index_message(struct indexing *u, size_t i, const struct history_entr
     if (r < 0)
         return r;
     own_calls_note(&u->calls, message);
-    for (size_t part = 0; r == 0 && part < PARTS_MAX; part++)
-        r = index_part(u, message, i, part, e);
+    for (size_t part = 0; r == 0 && part < PARTS_MAX; part++) {
+        _cleanup_buf_ struct buf text = BUF_INIT(HISTORY_MESSAGE_MAX);
+        struct memory_part p;
+        bool own = false;
+        r = memory_part(message, part, &p, &text);
+        for (size_t k = 0; r == 0 && p.call && k < u->calls.count; k++)
+            own |= strncmp(u->calls.ids[k], p.call, sizeof u->calls.ids[k] - 1) == 0;
+        for (size_t at = 0; r == 0 && !own && at < text.len;) {
+            size_t n = chunk_length((char *)text.data + at, text.len - at);
+            r = index_row(u, (char *)text.data + at, n, i, part, at, e);
+            at += n;
+        }
+    }
     json_decref(message);
     return r == -ENOENT ? 0 : r;
 }

@@ -82,14 +82,6 @@ bool memory_is_damaged(const struct memory *m)
     return code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
 }
 
-static int db_version(struct memory *m, struct error *err)
-{
-    _cleanup_stmt_ sqlite3_stmt *s = memory_prepare(m, "PRAGMA user_version", err);
-    if (!s)
-        return -(err ? err->code : EIO);
-    return sqlite3_step(s) == SQLITE_ROW ? sqlite3_column_int(s, 0) : memory_failed(m, err);
-}
-
 static void db_close(struct memory *m)
 {
     sqlite3_close_v2(m->db);
@@ -117,8 +109,7 @@ static int db_create_file(struct memory *m, struct error *err)
     return 0;
 }
 
-/* Held while a database is opened, made or set aside: two programs at once would find each other's
- * half-made one. */
+/* Held while a database is opened, made or removed, so that no other program finds it half-made. */
 static int db_lock(struct memory *m, int *ret_fd, struct error *err)
 {
     _cleanup_fd_ int fd =
@@ -146,31 +137,28 @@ static int db_open(struct memory *m, struct error *err)
             m, "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA trusted_schema = OFF;",
             &why);
     }
-    if (r == 0)
-        r = db_version(m, &why);
-    if (r == 0)
+    _cleanup_stmt_ sqlite3_stmt *s = r == 0 ? memory_prepare(m, "PRAGMA user_version", &why) : NULL;
+    if (r == 0 && (!s || sqlite3_step(s) != SQLITE_ROW))
+        r = memory_failed(m, &why);
+    int version = r == 0 ? sqlite3_column_int(s, 0) : 0;
+    if (r == 0 && version == 0) {
+        sqlite3_reset(s);
         r = memory_run(m, SCHEMA_SQL, &why);
-    else if (r > 0)
-        r = r == atoi(DB_VERSION) ? 0 : -ENOTUNIQ;
+    } else if (r == 0) {
+        r = version == atoi(DB_VERSION) ? 0 : -ENOTUNIQ;
+    }
     if (r < 0 && err)
         *err = why;
     return r;
 }
 
-/* One whose tables are another hutch's is worth nothing; one that is damaged may be worth a look.
- */
-static int db_rebuild(struct memory *m, bool keep, struct error *err)
+static int db_rebuild(struct memory *m, struct error *err)
 {
-    static const char *const ends[] = {"", "-wal", "-shm"};
+    static const char *const files[] = {"memory.db", "memory.db-wal", "memory.db-shm"};
     db_close(m);
-    for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
-        char from[32], to[48];
-        snprintf(from, sizeof from, "memory.db%s", ends[i]);
-        snprintf(to, sizeof to, "memory.db.damaged%s", ends[i]);
-        int done = keep ? renameat(m->folder, from, m->folder, to) : unlinkat(m->folder, from, 0);
-        if (done < 0 && errno != ENOENT)
-            return error_errno(err, errno, "cannot set %s aside", m->path);
-    }
+    for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+        if (unlinkat(m->folder, files[i], 0) < 0 && errno != ENOENT)
+            return error_errno(err, errno, "cannot remove %s", m->path);
     return db_open(m, err);
 }
 
@@ -178,18 +166,7 @@ int memory_rebuild(struct memory *m, struct error *err)
 {
     _cleanup_fd_ int lock = -1;
     int r = db_lock(m, &lock, err);
-    return r < 0 ? r : db_rebuild(m, true, err);
-}
-
-static int db_open_or_rebuild(struct memory *m, struct error *err)
-{
-    _cleanup_fd_ int lock = -1;
-    int r = db_lock(m, &lock, err);
-    if (r == 0)
-        r = db_open(m, err);
-    if (r < 0 && (r == -ENOTUNIQ || memory_is_damaged(m)))
-        r = db_rebuild(m, r != -ENOTUNIQ, err);
-    return r;
+    return r < 0 ? r : db_rebuild(m, err);
 }
 
 int memory_open(const struct memory_options *o, struct memory **ret, struct error *err)
@@ -209,8 +186,14 @@ int memory_open(const struct memory_options *o, struct memory **ret, struct erro
         m->path = NULL;
         r = error_set(err, ENOMEM, "no memory");
     }
+    _cleanup_fd_ int lock = -1;
     if (r == 0)
-        r = db_open_or_rebuild(m, err);
+        r = db_lock(m, &lock, err);
+    if (r == 0) {
+        r = db_open(m, err);
+        if (r == -ENOTUNIQ || (r < 0 && memory_is_damaged(m)))
+            r = db_rebuild(m, err);
+    }
     if (r < 0) {
         memory_close(m);
         return r;
@@ -241,17 +224,6 @@ struct update {
     struct error *err;
 };
 
-static bool update_is_known(struct update *p, const char *name, size_t n, const struct stat *st)
-{
-    sqlite3_bind_text(p->known, 1, name, (int)n, SQLITE_STATIC);
-    sqlite3_bind_int64(p->known, 2, (sqlite3_int64)st->st_size);
-    sqlite3_bind_int64(p->known, 3,
-                       (sqlite3_int64)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec);
-    bool known = sqlite3_step(p->known) == SQLITE_ROW;
-    sqlite3_reset(p->known);
-    return known;
-}
-
 static int update_session(void *data, const char *name, size_t n_id)
 {
     struct update *p = data;
@@ -259,8 +231,15 @@ static int update_session(void *data, const char *name, size_t n_id)
     char id[HISTORY_ID_MAX] = "";
     memcpy(id, name, n_id);
     if ((p->only && strcmp(p->only, id) != 0) ||
-        fstatat(p->m->folder, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) ||
-        update_is_known(p, name, n_id, &st))
+        fstatat(p->m->folder, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+        return 0;
+    sqlite3_bind_text(p->known, 1, name, (int)n_id, SQLITE_STATIC);
+    sqlite3_bind_int64(p->known, 2, (sqlite3_int64)st.st_size);
+    sqlite3_bind_int64(p->known, 3,
+                       (sqlite3_int64)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec);
+    bool known = sqlite3_step(p->known) == SQLITE_ROW;
+    sqlite3_reset(p->known);
+    if (known)
         return 0;
     if (p->own && strcmp(history_id(p->own), id) == 0)
         return memory_index(p->m, p->own, &st, p->cancel, p->err);

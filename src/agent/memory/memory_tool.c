@@ -28,15 +28,6 @@ static struct memory_source *memory_source_of(const struct tool_call *c)
     return (struct memory_source *)((char *)c->tool - offsetof(struct memory_source, tool));
 }
 
-static int memory_source_open(struct memory_source *s, struct memory **ret, struct error *err)
-{
-    pthread_mutex_lock(&s->lock);
-    int r = s->memory ? 0 : memory_open(&s->options, &s->memory, err);
-    *ret = s->memory;
-    pthread_mutex_unlock(&s->lock);
-    return r;
-}
-
 /* `3h ago` */
 static void memory_put_age(struct buf *b, const char *when)
 {
@@ -71,7 +62,6 @@ static void memory_put_hit(struct buf *b, const json_t *hit, const char *own)
 static int memory_tool_search(struct tool_call *c, const char *session, struct error *err)
 {
     struct memory_source *s = memory_source_of(c);
-    struct memory *m;
     json_t *hits = NULL;
     const char *own = history_id(s->own);
     struct memory_query q = {.text = input_string(c, "query"),
@@ -79,7 +69,10 @@ static int memory_tool_search(struct tool_call *c, const char *session, struct e
                              .own = s->own,
                              .limit = (unsigned)input_int(c, "limit", 8),
                              .cancel = c->cancel};
-    int r = memory_source_open(s, &m, err);
+    pthread_mutex_lock(&s->lock);
+    int r = s->memory ? 0 : memory_open(&s->options, &s->memory, err);
+    struct memory *m = s->memory;
+    pthread_mutex_unlock(&s->lock);
     if (r == 0)
         r = memory_search(m, &q, &hits, err);
     if (r < 0)
@@ -122,18 +115,6 @@ static int message_text(const json_t *message, const char *call, struct buf *tex
     }
 }
 
-static void memory_put_page(struct buf *out, const struct buf *text, size_t from)
-{
-    size_t n = text->len - from > MEMORY_PAGE_MAX ? MEMORY_PAGE_MAX : text->len - from;
-    const uint8_t *at = text->data + from;
-    if (from + n < text->len)
-        n -= utf8_cut_end(at, n);
-    text_append(out, at, n);
-    if (from + n < text->len)
-        buf_printf(out, "\n[bytes %zu to %zu of %zu; to go on, add \"offset\": %zu]\n", from,
-                   from + n, text->len, from + n);
-}
-
 static int memory_tool_show(struct tool_call *c, const json_t *message, long long number,
                             struct error *err)
 {
@@ -150,7 +131,14 @@ static int memory_tool_show(struct tool_call *c, const json_t *message, long lon
         return tool_fail(c, "input.offset: message %lld has %zu bytes", number, text.len);
     if (text.len > 0) {
         from += utf8_cut_start(text.data + from, text.len - from);
-        memory_put_page(&c->result->text, &text, from);
+        size_t n = text.len - from;
+        if (n > MEMORY_PAGE_MAX)
+            n = MEMORY_PAGE_MAX - utf8_cut_end(text.data + from, MEMORY_PAGE_MAX);
+        text_append(&c->result->text, text.data + from, n);
+        if (from + n < text.len)
+            buf_printf(&c->result->text,
+                       "\n[bytes %zu to %zu of %zu; to read on, add \"offset\": %zu]\n", from,
+                       from + n, text.len, from + n);
     } else {
         buf_append_str(&c->result->text, "[no text]\n");
     }

@@ -30,17 +30,11 @@ struct search_terms {
 
 enum match_how { MATCH_ALL, MATCH_ANY, MATCH_BEGINNINGS, N_MATCHES };
 
-/* Letters and digits, and all that is not ASCII: the tokenizer knows which of those are letters. */
-static bool is_word_byte(char c)
-{
-    return isalnum((unsigned char)c) || (unsigned char)c >= 0x80;
-}
-
 static int search_terms_add(struct search_terms *t, const char *text, size_t n)
 {
-    bool word = false;
+    bool word = false; /* has a letter or digit, or a byte that is not ASCII */
     for (size_t i = 0; i < n; i++)
-        word |= is_word_byte(text[i]);
+        word |= isalnum((unsigned char)text[i]) || (unsigned char)text[i] >= 0x80;
     if (t->count == TERMS_MAX || !word)
         return 0;
     if (n > TERM_MAX) {
@@ -103,15 +97,6 @@ struct term_match {
     size_t at, term;
 };
 
-static size_t term_find(const char *text, size_t from, size_t n, const char *term)
-{
-    size_t length = strlen(term);
-    for (size_t i = from; i + length <= n; i++)
-        if (strncasecmp(text + i, term, length) == 0)
-            return i;
-    return n;
-}
-
 /* How many different terms are within one snippet from place i on? */
 static size_t match_coverage(const struct term_match *p, size_t n, size_t i)
 {
@@ -130,16 +115,19 @@ static int match_compare(const void *a, const void *b)
 static size_t snippet_start(const char *text, size_t n, const struct search_terms *t)
 {
     struct term_match matches[SNIPPET_MATCHES_MAX];
-    size_t count = 0, best = 0;
-    for (size_t term = 0; term < t->count; term++)
-        for (size_t at = 0, each = 0;
-             each < SNIPPET_MATCHES_MAX / TERMS_MAX + 1 && count < SNIPPET_MATCHES_MAX; each++) {
-            at = term_find(text, at, n, t->texts[term]);
-            if (at == n)
-                break;
+    size_t count = 0, best = 0, each_max = SNIPPET_MATCHES_MAX / TERMS_MAX + 1;
+    for (size_t term = 0; term < t->count; term++) {
+        size_t length = strlen(t->texts[term]), each = 0;
+        for (size_t at = 0; at + length <= n && each < each_max && count < SNIPPET_MATCHES_MAX;) {
+            if (strncasecmp(text + at, t->texts[term], length) != 0) {
+                at++;
+                continue;
+            }
             matches[count++] = (struct term_match){at, term};
-            at += strlen(t->texts[term]);
+            at += length;
+            each++;
         }
+    }
     if (count == 0)
         return 0;
     qsort(matches, count, sizeof *matches, match_compare);

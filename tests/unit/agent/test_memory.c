@@ -392,7 +392,7 @@ static void test_tool(void **state)
     expect_tool(s, "{\"message\": 1, \"call\": \"one\"}", false, "output one");
     expect_tool(s, "{\"message\": 1}", false, "[output of call two]\nlll");
     expect_tool(s, "{\"message\": 1, \"call\": \"two\"}", false,
-                "[bytes 0 to 65534 of 100000; to go on, add \"offset\": 65534]");
+                "[bytes 0 to 65534 of 100000; to read on, add \"offset\": 65534]");
     bool failed;
     _cleanup_free_ char *rest =
         use(s, "{\"message\": 1, \"call\": \"two\", \"offset\": 65534}", &failed);
