@@ -124,7 +124,7 @@ static int trial_open(struct agent *a, struct trial *t, struct error *err)
                             &(struct agent_sink){.event = trial_relay, .data = t}, &t->agent, err);
     if (r == 0 && a->prompt_notes.len)
         prompt_note(t->agent, (const char *)a->prompt_notes.data, a->prompt_notes.len);
-    if (r == 0) /* one of them goes on with the watch of the agent that was forked */
+    if (r == 0) /* the winner takes over the watch of the agent that was forked */
         t->agent->watch = folder_watch_free(t->agent->watch);
     if (r == 0)
         t->agent->options.host.trial = true;

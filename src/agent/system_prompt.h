@@ -21,7 +21,7 @@ struct system_prompt_options {
     const char *network; /* "off", "host", or what is allowed; NULL: off */
     const char *mode;    /* of the workspace: "cow", "direct", "ro"; NULL: cow */
     const char *start;   /* folder of the workspace that the shell begins in; NULL: its top */
-    bool unattended;     /* nobody is there to answer a question */
+    bool unattended;     /* nobody can answer a question */
 };
 
 /* A new string. *ret_note: something a person should know (AGENTS.md was cut, say), or NULL; a new

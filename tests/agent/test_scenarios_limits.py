@@ -116,5 +116,5 @@ def test_conversation_that_never_fits_is_told(user_env, model_server):
     too_long = {"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 9 tokens > 1 maximum"}}
     model_server.script(lambda request: Reply(status=400, body=too_long))
     done = user_env.ask("read this: " + "lorem ipsum " * 9000, status=None)
-    assert done.status == 125 and "longer than" in done.stderr, done
+    assert done.status == 125 and "too long for" in done.stderr, done
     assert 1 < len(model_server.requests) <= 5, "it is shortened and asked again, but not for ever"

@@ -194,7 +194,7 @@ static void emitter_put_assistant(struct emitter *e, const struct context *c, si
 {
     size_t k, n;
     json_t *block, *id;
-    emitter_answer_calls(e, c, i, i); /* nobody did */
+    emitter_answer_calls(e, c, i, i); /* nothing did */
     if (json_array_size(e->out) == 0)
         json_array_append_new(emitter_content(e, "user"),
                               text_block("(The conversation begins here.)"));
@@ -212,7 +212,7 @@ static void emitter_put_assistant(struct emitter *e, const struct context *c, si
     }
 }
 
-/* An answer cannot end with a thought: one that was cut there has nothing else to say. */
+/* An answer cannot end with thinking, as one that was interrupted may. */
 static void emitter_trim_thoughts(struct emitter *e)
 {
     size_t i;

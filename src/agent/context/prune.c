@@ -29,7 +29,7 @@ static size_t items_recent(const struct context *c, uint64_t budget)
     return i;
 }
 
-/* How far the view is pruned, for the next that opens this session. */
+/* Records how far the view is pruned, for when the session is resumed. */
 static int prune_record(struct context *c, struct error *err)
 {
     json_t *message =
@@ -43,8 +43,8 @@ static int prune_record(struct context *c, struct error *err)
     return r;
 }
 
-/* Where the turn under way begins, or the items if it began before them: providers want back what
- * was thought in it. */
+/* Where the current turn begins, or the items if it began before them: providers require its
+ * thinking. */
 static size_t current_turn_start(const struct context *c)
 {
     size_t i = c->count;

@@ -1,5 +1,5 @@
 /*
- * The rules of thumb, from how byte-pair tokenizers cut texts: a short word is one token with the
+ * Rules of thumb, from how byte-pair tokenizers cut texts: a short word is one token with the
  * blank before it, a long one a token per five letters or so; digits go in threes; signs of code
  * are often one each, in runs fewer; a line's indentation is one; letters of other alphabets take
  * more, and of CJK nearly one each.
@@ -143,8 +143,7 @@ uint64_t tokens_of_message(const json_t *message)
     return sum;
 }
 
-/* The first word about a model is believed as it is; later ones move the ratio by a third of the
- * way. */
+/* The first report about a model sets the ratio; later ones move it by a third of the way. */
 void tokens_learn(struct tokens_ratio *r, uint64_t estimated, uint64_t reported)
 {
     if (estimated < 200 || reported == 0)

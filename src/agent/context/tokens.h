@@ -13,10 +13,10 @@
 
 uint64_t tokens_of_text(const char *text, size_t n);
 
-/* Of bytes that nobody looked at: a message of the history. */
+/* Of bytes that were not parsed: a message of the history. */
 uint64_t tokens_of_bytes(uint64_t n);
 
-/* Of a JSON value as a provider is sent it; of a block, its kind is seen to (an image's data is no
+/* Of a JSON value as a provider gets it; a block is counted by its kind (an image's data is not
  * text). */
 uint64_t tokens_of_json(const json_t *value);
 uint64_t tokens_of_block(const json_t *block);

@@ -44,7 +44,7 @@ struct context {
     size_t seen;     /* messages of the history that were looked at */
     size_t start;    /* those before are summarised */
     size_t stubs;    /* tool output of those before is shortened */
-    size_t thoughts; /* what was thought in those before is left out; never in the turn under way */
+    size_t thoughts; /* thinking of those before is left out; never of the current turn */
     size_t from; /* items hold all that counts from here; more than `start` only until the view is
                     pruned */
     unsigned squeeze; /* how often the longest text that may be shown was halved */

@@ -4,7 +4,7 @@
  * A write that fails leaves its beginning behind; what closed the file is then put back, over bytes
  * that the file has already, so that even a full disk has room for it.
  *
- * With history_defer() a thread of the history syncs what was written while the caller goes on.
+ * With history_defer() a thread syncs what was written while the caller continues.
  * What is written first reaches the disk first; history_settle() waits for all of it. A sync starts
  * a moment after the first message, so that those that follow closely share it.
  */
@@ -185,7 +185,7 @@ static void *syncer_thread(void *data)
     return NULL;
 }
 
-/* Without a thread everything is as it was: the caller waits for the disk. */
+/* If it cannot be started, the caller waits for the disk. */
 static struct history_syncer *syncer_start(const struct history *h)
 {
     struct history_syncer *s = calloc(1, sizeof *s);
@@ -267,8 +267,7 @@ static void history_revert_index(struct history *h, const struct index_mark *m)
     pthread_mutex_unlock(&h->lock);
 }
 
-/* Puts one message, as it will stand in the file, behind what is to be written, and into the index.
- */
+/* Adds one message, as it will stand in the file, to the bytes to write, and to the index. */
 static int history_put_message(struct history *h, struct buf *b, const void *text, size_t n)
 {
     size_t length;
@@ -286,7 +285,7 @@ static int history_put_message(struct history *h, struct buf *b, const void *tex
     return r == -EAGAIN ? -EBADMSG : r;
 }
 
-/* Writes what was put together since the mark. On failure, index and file are as they were. */
+/* Writes what was added since the mark. On failure, index and file are as they were. */
 static int history_commit(struct history *h, struct buf *b, const struct index_mark *m,
                           struct error *err)
 {
@@ -372,7 +371,7 @@ int history_append(struct history *h, json_t *message, struct error *err)
     return history_commit(h, &b, &m, err);
 }
 
-/* A summary says how far it goes in numbers of messages, which are others in the copy. */
+/* A summary refers to messages by number; the copy numbers them differently. */
 static int copy_summary(struct history *from, size_t i, const size_t *numbers, struct history *to,
                         struct buf *b, struct error *err)
 {

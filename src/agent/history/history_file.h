@@ -20,7 +20,7 @@ struct history_index {
 
 #define INDEX_INIT ((struct history_index){.totals.cost = -1})
 
-/* A place to go back to, with all that was taken in until then. */
+/* A state of the index to go back to. */
 struct index_mark {
     size_t count;
     unsigned turn;
@@ -29,14 +29,15 @@ struct index_mark {
 struct index_mark index_mark(const struct history_index *x);
 void index_go_back(struct history_index *x, const struct index_mark *m);
 
-/* Takes in the message at the start of these bytes, which stands at `offset`. 0; -EAGAIN (cut at
- * the end); -EBADMSG (no message); -ENOMEM. *ret_length says after a failure how far it got. */
+/* Indexes the message at the start of these bytes, which stands at `offset` of the file. 0; -EAGAIN
+ * (incomplete); -EBADMSG (not a message); -ENOMEM. *ret_length is, after a failure, how far it got.
+ */
 int index_take(struct history_index *x, const char *text, size_t n, uint64_t offset,
                size_t *ret_length);
 
-/* Decides again which messages count: after an undo was taken in, or all of a file. */
+/* Decides again which messages count: after an undo, or after a whole file. */
 void index_settle(struct history_index *x);
-/* Can a message of that kind be one called so? */
+/* May a message of this kind have the kind's name `name`? Kinds without an enumerator are OTHER. */
 bool index_may_be(enum history_kind kind, const char *name);
 void index_free(struct history_index *x);
 
@@ -52,7 +53,7 @@ struct loaded {
     bool only_first;         /* asked for: stop behind the first message that begins a turn */
 };
 
-/* -EBADMSG if it is no history. Reads from any place of fd; never changes it. */
+/* -EBADMSG: not a history. Reads with pread; never changes the file. */
 int history_load(int fd, const char *name, struct loaded *l, struct error *err);
 void loaded_free(struct loaded *l);
 #define _cleanup_loaded_ _cleanup_(loaded_free)
@@ -73,7 +74,7 @@ struct history {
     struct history_syncer *syncer;
 };
 
-/* Brings what was written to the disk, or has it done; `named`: the folder, too. */
+/* Syncs what was written, or has the thread do it; `named`: the folder, too. */
 int history_sync(struct history *h, bool named);
 void history_end_sync(struct history *h);
 
@@ -81,11 +82,10 @@ void history_end_sync(struct history *h);
 int history_put_head(const json_t *head, struct buf *b);
 int history_put_tail(const struct history_totals *t, struct buf *b);
 
-/* Writes at a place, through short writes; 0 or a negative errno. */
+/* Writes all of it at an offset; 0 or a negative errno. */
 int history_write_at(int fd, const void *data, size_t n, uint64_t offset);
 
-/* Writes n bytes, which are whole messages with what separates and closes them, where the next one
- * goes. */
+/* Writes whole messages, with what separates and closes them, where the next message goes. */
 int history_write(struct history *h, const void *data, size_t n, struct error *err);
 
 /* Makes the file end behind its last message, as it should. */
@@ -94,7 +94,7 @@ int history_close_file(struct history *h);
 /* After loading, for writing: cuts what is torn, rewrites what is damaged or laid out otherwise. */
 int history_repair(struct history *h, const struct loaded *l, struct error *err);
 
-/* The folder's side. */
+/* folder.c */
 bool history_is_id(const char *text, size_t n);
 int history_reserve(struct history *h, struct error *err);
 void history_unreserve(struct history *h);

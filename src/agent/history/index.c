@@ -1,4 +1,4 @@
-/* The index of a history: takes in one message at a time, from its bytes. */
+/* The index of a history, built from the bytes of one message at a time. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>

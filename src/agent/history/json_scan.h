@@ -1,11 +1,11 @@
 /*
- * JSON, looked at rather than parsed: is there a whole valid value at the start of these bytes, how
- * long is it, and where in it are the members that somebody wants? Makes nothing, so that millions
- * of tokens are indexed in the time that reading them takes.
+ * Scans JSON without building values: is there a whole valid value at the start of these bytes, how
+ * long is it, and where are certain members? Written by hand because jansson takes about ten times
+ * as long, which a session of millions of tokens would feel at each start.
  *
- * What is valid here is what jansson reads, with one reservation: where its answer depends on more
- * than syntax (numbers that overflow, escaped NULs and surrogates, an escaped name), `doubt` is
- * set, and jansson itself is to be asked.
+ * Valid is what jansson reads, with one exception: where its answer depends on more than syntax
+ * (numbers that overflow, escaped NULs and surrogates, an escaped name), `doubt` is set, and the
+ * caller must ask jansson.
  */
 #pragma once
 
@@ -22,9 +22,9 @@ struct scan_member {
     size_t n;
 };
 
-/* One value at the start of the n bytes (no white space in front). 0, -EAGAIN (it is right as far
- * as it goes and goes on behind the end) or -EBADMSG; *ret_length says after a failure how far it
- * got. Members are looked for if the value is an object; of two with one name, the last counts. */
+/* One value at the start of the n bytes (no white space in front). 0, -EAGAIN (valid so far,
+ * but incomplete) or -EBADMSG; *ret_length is, after a failure, how far it got. Members are looked
+ * for if the value is an object; of two with one name, the last counts. */
 int scan_value(const char *text, size_t n, struct scan_member *members, size_t n_members,
                size_t *ret_length, bool *ret_doubt);
 

@@ -40,15 +40,14 @@ struct reader {
     char *data;
     size_t at, len, cap;
     uint64_t base;     /* where data[0] stands in the file */
-    uint64_t patience; /* bytes that looking for the next message may still look at */
+    uint64_t patience; /* bytes that the search for the next message may still read */
     int failed;
     struct index_mark before; /* the last message that was taken */
     uint64_t end_before;
     struct loaded *l;
 };
 
-/* Reads on, and keeps what is from `at` on. False at the end of the file, and when something
- * failed. */
+/* Reads more, and keeps what is from `at` on. False at the end of the file, and on a failure. */
 static bool reader_more(struct reader *r)
 {
     memmove(r->data, r->data + r->at, r->len - r->at);
@@ -75,7 +74,7 @@ static bool reader_more(struct reader *r)
     return n > 0;
 }
 
-/* The next byte that is no white space, which `at` is then at; -1 at the end. */
+/* Skips white space and returns the next byte, without consuming it; -1 at the end. */
 static int reader_peek(struct reader *r)
 {
     do {
@@ -126,8 +125,8 @@ static int reader_member_name(struct reader *r, char ret[NAME_MAX_])
     return reader_expect(r, ':');
 }
 
-/* A member of the file beside its messages. What is too large, or has too long a name, is nothing
- * of ours; and nothing is a second list of messages. */
+/* A member of the file beside its messages. Skips those that are too large or have too long a name,
+ * and a second list of messages. */
 static int reader_other_member(struct reader *r, const char *name)
 {
     size_t n;
@@ -145,7 +144,7 @@ static int reader_other_member(struct reader *r, const char *name)
     return 0;
 }
 
-/* Up to behind the bracket that opens the messages. */
+/* Reads up to and including the bracket that opens the messages. */
 static int reader_head(struct reader *r)
 {
     char name[NAME_MAX_];
@@ -163,7 +162,7 @@ static int reader_head(struct reader *r)
     return rc;
 }
 
-/* One message at `at`. Nothing is moved if there is none. */
+/* One message at `at`; if there is none, `at` does not move. */
 static int reader_message(struct reader *r, size_t *ret_looked)
 {
     struct index_mark before = index_mark(&r->l->index);
@@ -240,8 +239,7 @@ static bool reader_skip_line(struct reader *r)
     }
 }
 
-/* Finds and takes the next message that stands at the beginning of a line: 1; 0 if there is none.
- */
+/* Finds and indexes the next message that begins a line: 1; 0 if there is none. */
 static int reader_resync(struct reader *r)
 {
     uint64_t from = r->l->end;
@@ -340,7 +338,7 @@ static int repair_copy_bytes(int from, uint64_t offset, size_t n, int to, uint64
     return piece ? 0 : -ENOMEM;
 }
 
-/* The original under a name that nothing has: ID.json.kept, then .kept-2, … */
+/* Links the original to an unused name: ID.json.kept, then .kept-2, … */
 static int repair_set_aside(struct history *h, char *ret, size_t size)
 {
     for (int i = 1; i < KEPT_MAX; i++) {

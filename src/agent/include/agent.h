@@ -56,7 +56,7 @@ struct agent_undone {
     enum {
         UNDO_NO_CHANGES, /* they ran nothing that may change files */
         UNDO_RESTORED,
-        UNDO_STATE_GONE, /* the box has been made anew since: files stay as they are */
+        UNDO_STATE_GONE, /* the box was made again since: files stay as they are */
     } files;
     size_t restored; /* files that are different in the box now */
     size_t applied;  /* files that the pending changes revert in the folder */

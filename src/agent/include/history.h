@@ -1,35 +1,34 @@
 /*
  * History: one JSON file per session, valid after every message, in the data folder:
  *
- *     $XDG_DATA_HOME/hutch/history/YYYYMMDD-HHMMSS.json     (~/.local/share/hutch/history; a second
- * session in the same second gets -2, then -3, …)
+ *     $XDG_DATA_HOME/hutch/history/YYYYMMDD-HHMMSS.json     (default ~/.local/share; a second
+ *                                         session in the same second gets -2, then -3, …)
  *
  *     {"version": 1, "session": ID, "created": TIME, "workspace": DIR,
  *      "forked_from": {"session": ID, "turn": N}, "messages": [
  *     {"time": TIME, "role": "user", "turn": N, "content": [block, …]},
  *     {"time": TIME, "role": "assistant", "content": […], "model": S, "stop": S, "usage": {…},
- * "cost": N},
+ *      "cost": N},
  *     {"time": TIME, "role": "hutch", "kind": KIND, …}
  *     ], "totals": {"turns": N, "messages": N, "model": S, "input": N, "output": N, "cost": N}}
  *
- * One message per line; what precedes them is one line, too. Blocks are those of model.h; a user's
+ * Each message is one line, and so is what precedes them. Blocks are those of model.h; a user's
  * message that begins a turn has "turn": N (from 1; the number of an undone turn is used again).
- * Messages of the role "hutch" are what happened beside the conversation: "box" {"box": ID,
- * "folder": [DEV, INODE]}, "snapshot"
- * {"turn", "snapshot"}, "undo" {"to": turn that is the last to count}, "summary" {"until": index of
- * the first message it does not cover, "text"}, "plan" {"items"}, "applied", "cleared", "note", …
+ * Messages of the role "hutch" record what happened beside the conversation: "box" {"box": ID,
+ * "folder": [DEV, INODE]}, "snapshot" {"turn", "snapshot"}, "undo" {"to": last turn that counts},
+ * "summary" {"until": index of the first message it does not cover, "text"}, "plan" {"items"},
+ * "applied", "cleared", "note", …
  *
- * Appending is one write over what closes the file and one fdatasync: it takes time in proportion
- * to the message. Nothing before that place is ever rewritten, so a write that a crash tore can
- * only be the last: loading cuts it off (and says so) and loses nothing else. "totals" are for
- * whoever lists sessions, and never believed when one is opened. A session that is open is locked
- * (flock), the second program is told who has it.
+ * Appending is one write over what closes the file and one fdatasync, in time proportional to the
+ * message. Nothing before that place is ever rewritten, so only the last write can be torn by a
+ * crash: loading cuts it off, reports it, and loses nothing else. "totals" serve lists of sessions;
+ * opening a session ignores them. An open session is locked (flock); a second program gets an error
+ * that names the first.
  *
  * A file of millions of tokens is not held in memory: history_open() keeps an index (offset,
- * length, kind, role, turn) and messages are parsed when asked for. The file is the person's: any
- * valid JSON of this shape is understood, however it is laid out. What cannot be read is left out
- * and told; before a file is written in another form than appending, the original is set aside
- * (ID.json.kept).
+ * length, kind, role, turn) and parses messages when they are asked for. People may edit the file:
+ * any valid JSON of this shape is understood, however it is laid out. What cannot be read is left
+ * out and reported; before hutch rewrites a file, it keeps the original (ID.json.kept).
  *
  * Companions of a session lie beside it, as ID.SOMETHING, and are removed together with it.
  *
@@ -72,7 +71,7 @@ struct history_entry {
     enum history_role role;
     enum history_kind kind;
     bool begins_turn; /* the person's own words */
-    bool undone;      /* it was taken back by an undo */
+    bool undone;      /* by an undo */
     bool counts; /* it was neither undone nor cleared; a "box" always counts: files are not undone
                     by taking another one */
 };
@@ -94,10 +93,10 @@ int history_folder(int *ret_fd, struct error *err);
 int history_new(const char *workspace, const char *parent, unsigned parent_turn,
                 struct history **ret, struct error *err);
 
-/* Opens a session to go on with it, or only to read it: then it is neither locked nor changed.
- * `given`: its ID, a beginning that only one has, "last" (that was written last), or a path if it
- * is only read. -ENOENT; -EBUSY: another program has it, and the text says which; -EBADMSG: no
- * session of hutch's. *ret_repaired: something could not be read, see history_trouble(). */
+/* Opens a session to continue it, or only to read it: then it is neither locked nor changed.
+ * `given`: its ID or a unique prefix, "last" (written last), or a path if it is only read. -ENOENT;
+ * -EBUSY: another program has it, and the text says which; -EBADMSG: not a session of hutch.
+ * *ret_repaired: something could not be read, see history_trouble(). */
 int history_open(const char *given, bool read_only, struct history **ret, bool *ret_repaired,
                  struct error *err);
 struct history *history_close(struct history *h);
@@ -113,19 +112,18 @@ const json_t *history_head(
 void history_totals(const struct history *h, struct history_totals *ret);
 
 /* Appends a message and syncs; sets its "time" if it has none. After a failure (-ENOSPC, …) the
- * file is as it was before, and appending may be tried again. -ESTALE: somebody else changed the
- * file meanwhile. */
+ * file is as it was before, and the caller may try again. -ESTALE: another program changed it. */
 int history_append(struct history *h, json_t *message, struct error *err);
 
-/* From now on appending does not wait for the disk: a thread syncs meanwhile, in the order of the
- * messages. history_settle() waits until all of it is safe, and closing does. A failure is told by
- * the next call. */
+/* From now on appending does not wait for the disk: a thread syncs, in the order of the messages.
+ * history_settle() and history_close() wait until all is on disk. The next call returns a failure
+ * of the thread. */
 void history_defer(struct history *h);
 int history_settle(struct history *h, struct error *err);
 
 /* For a fork: appends to `to` what counts of `from`, up to the end of turn `turn` (0: all of it),
- * but which box it has. A fork of that box still has the snapshots. Summaries get the new numbers
- * of messages. */
+ * except which box it has. A fork of that box still has the snapshots. Summaries get the new
+ * numbers of messages. */
 int history_copy_until(struct history *from, unsigned turn, struct history *to, struct error *err);
 
 size_t history_count(const struct history *h);

@@ -5,7 +5,7 @@
  * made from them, brought up to date by each search, and discarded when it is damaged. Several
  * programs may use it at once.
  *
- * What an undo took back is not found. What was cleared is.
+ * Searches find what was cleared, but not what was undone.
  */
 #pragma once
 
@@ -33,10 +33,10 @@ struct memory_query {
     const char *session; /* only this one; NULL: all */
     struct history *own; /* the session that asks, borrowed; or NULL */
     unsigned limit;      /* 0: 10 */
-    int cancel;          /* becomes readable when nobody wants the answer any more; -1: never */
+    int cancel;          /* becomes readable to cancel the search; -1: never */
 };
 
-/* Takes in what is new in the histories (all, or only that of this ID), in pieces. -ECANCELED. */
+/* Indexes what is new in the histories (all, or only that of this ID), in pieces. -ECANCELED. */
 int memory_update(struct memory *m, const char *session, struct history *own, int cancel,
                   struct error *err);
 

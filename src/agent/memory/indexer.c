@@ -214,7 +214,7 @@ static int session_read(struct indexing *u)
     return 0;
 }
 
-/* Where it stands, under the lock of the transaction. */
+/* How far the session is indexed, under the lock of the transaction. */
 static int session_find_position(struct indexing *u)
 {
     struct history_entry e;
@@ -248,7 +248,7 @@ static int session_find_position(struct indexing *u)
     return 0;
 }
 
-/* An undo speaks of messages that are in already. */
+/* An undo concerns messages that are indexed already. */
 static int session_mark_undone(struct indexing *u)
 {
     struct history_entry e;

@@ -88,11 +88,9 @@ static void db_close(struct memory *m)
     m->db = NULL;
 }
 
-/*
- * An empty database that is the person's alone: SQLite would make one that everybody can read. It
- * is made under another name, because closing a file drops all locks that this process has on it,
- * those of SQLite in other threads as well: the one that SQLite uses is opened by nobody else.
- */
+/* Creates an empty database that only its owner can read, which SQLite would not. It is created
+ * under another name, because closing a file drops all locks that this process has on it, those of
+ * SQLite in other threads as well: only SQLite itself may open memory.db. */
 static int db_create_file(struct memory *m, struct error *err)
 {
     struct stat st;

@@ -348,7 +348,7 @@ int memory_search(struct memory *m, const struct memory_query *given, json_t **r
     if (search_terms_parse(q.text, &t) < 0)
         return error_set(err, ENOMEM, "no memory");
     int r = search_once(m, &q, &t, ret, err);
-    if (r == -EUCLEAN) /* it was damaged, and is being made anew */
+    if (r == -EUCLEAN) /* it was damaged, and is being rebuilt */
         r = search_once(m, &q, &t, ret, err);
     search_terms_free(&t);
     return r;

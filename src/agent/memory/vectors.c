@@ -1,10 +1,9 @@
 /*
- * Vectors: what an embedding model makes of each piece of text, kept as floats of length 1, and
- * compared with the query's one by one. A provider that does not answer takes nothing away: words
- * are found without it.
+ * Vectors: the embedding of each piece of text, kept as floats of length 1, and compared with the
+ * query's one by one. Without an answer of the provider, words are still found.
  *
- * A search makes the vectors of a limited number of pieces, the newest first, so that none waits
- * for all of a long past at once.
+ * A search embeds a limited number of pieces, the newest first, so that none waits for a long past
+ * at once.
  */
 #include <errno.h>
 #include <math.h>
@@ -19,7 +18,7 @@
 #define EACH_TIME     256 /* pieces per search */
 #define DIMENSION_MAX 8192
 
-/* A vector of the provider's as floats of length 1; NULL if it is none. */
+/* A vector of the provider, normalized to length 1; NULL if it is not one. */
 static float *vector_parse(const json_t *numbers, size_t *ret_n)
 {
     size_t n = json_array_size(numbers);
@@ -135,7 +134,7 @@ static int vector_of_query(struct memory *m, const struct memory_query *q, float
     return r < 0 ? r : *ret ? 0 : -EPROTO;
 }
 
-/* Puts a hit in its place of the best ones, if it has one. */
+/* Inserts a hit into the list of the best ones, if it is good enough. */
 static size_t hits_insert(struct memory_hit *best, size_t count, size_t max, struct memory_hit h)
 {
     size_t i = count;
