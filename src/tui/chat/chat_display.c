@@ -50,7 +50,7 @@ static void panel_review(struct chat *c, struct panel *p, struct view_input *in)
         "decide later; the changes stay in the box", "undo the turn"};
     _cleanup_buf_ struct buf changes = BUF_INIT(128);
     summary_of_changes(&c->changes, &changes);
-    snprintf(p->title, sizeof p->title, "%.*s to review: a letter and Enter, or type on",
+    snprintf(p->title, sizeof p->title, "%.*s to review: type a letter and Enter, or the next task",
              (int)changes.len, (const char *)changes.data);
     in->choices = names;
     in->details = details;

@@ -128,9 +128,8 @@ static int attempts_run(struct conversation *c, const struct chat_entry *entry,
 {
     if (entry->n == 0 && c->attempts < 2)
         return buf_append_str(&ret->text,
-                              "One agent works on each task. With /attempts 3 make test "
-                              "three agents try the next one, and the test picks the "
-                              "best.\n");
+                              "One agent works on each task. '/attempts 3 make test' lets three "
+                              "agents try the next task, and the test picks the best.\n");
     if (entry->n > 0) {
         char *test = entry->text ? strdup(entry->text) : NULL;
         if (entry->text && !test)
