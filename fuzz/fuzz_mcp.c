@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "compose.h"
+#include "keeper.h"
 #include "rpc.h"
 #include "mcp_server.h"
 #include "banned.h"
@@ -71,14 +72,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     struct error err = {0};
     struct tally tally = {0};
-    struct tool_box box = {.registry = -1};
+    static struct box *box; /* nobody holds it: every request fails */
     struct tool_session *session = NULL;
     struct mcp_server *server = NULL;
     bool sure = true;
     size_t wanted = 0;
     if (n == 0)
         return 0;
-    require(tool_session_new(&box, NULL, &session, &err) == 0);
+    require(box || keeper_attach(&(struct registry_id){"nowhere0"}, &box, &err) == 0);
+    require(tool_session_new(box, NULL, &session, &err) == 0);
     struct mcp_options how = {.session = session, .send = take, .data = &tally};
     require(mcp_server_new(&how, &server, &err) == 0);
     settle(server, data[0]);

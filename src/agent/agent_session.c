@@ -238,7 +238,7 @@ static int agent_enter_start_folder(struct agent *a, struct error *err)
                                   .out = -1,
                                   .err = -1,
                                   .cancel = -1};
-    int r = tool_box_exec(workbox_tools(a->box), &c, &result, err);
+    int r = box_exec(workbox_tools(a->box), &c, &result, err);
     box_result_free(&result);
     return r;
 }

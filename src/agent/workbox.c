@@ -12,7 +12,6 @@ static struct workbox *alloc(struct error *err)
         error_set(err, ENOMEM, "no memory");
         return NULL;
     }
-    w->box.registry = -1;
     w->hearing = -1;
     return w;
 }
@@ -40,43 +39,36 @@ int workbox_ready(struct workbox *w, struct error *err)
 {
     if (w->hearing < 0)
         return 0;
-    int r = keeper_hear(w->hearing, &w->box.id, err);
+    struct registry_id id;
+    int r = keeper_hear(w->hearing, &id, err);
     close(TAKE_FD(w->hearing));
     if (r == 0)
-        r = registry_open(true, &w->box.registry, err);
+        r = keeper_attach(&id, &w->box, err);
     if (r == 0 && w->git.worktree.needed) {
-        r = git_box_install(&w->git, &w->box, err);
+        r = git_box_install(&w->git, w->box, err);
         w->pristine = w->plain = false; /* the box is not as it began: an undo must not lose that */
     }
     return r;
 }
 
-/* A beginning of a name would do for a person; a history has all of it. */
-static int find_id(int registry, const char *id, struct registry_id *ret, struct error *err)
-{
-    if (strlen(id) != REGISTRY_ID_LEN || strchr(id, '/') || strchr(id, '.'))
-        return error_set(err, ENOENT, "the box '%.32s' has gone", id);
-    return registry_find(registry, id, ret, err);
-}
-
 int workbox_find(const char *id, struct workbox **ret, struct error *err)
 {
-    struct keeper_info info = {0};
+    _cleanup_box_info_ struct box_info info = {0};
+    /* The beginning of a name would do for a person; a history has all of it. */
+    if (strlen(id) != REGISTRY_ID_LEN || strchr(id, '/') || strchr(id, '.'))
+        return error_set(err, ENOENT, "the box '%.32s' is gone", id);
     struct workbox *w = alloc(err);
     if (!w)
         return -ENOMEM;
-    int r = registry_open(false, &w->box.registry, err);
+    int r = keeper_find(id, &w->box, err);
     if (r == 0)
-        r = find_id(w->box.registry, id, &w->box.id, err);
-    if (r == 0)
-        r = keeper_info(w->box.registry, &w->box.id, &info, err);
+        r = box_info(w->box, &info, err);
     if (r < 0) {
         workbox_free(w, false);
         return r == -EPIPE ? -ENOENT : r;
     }
     w->mode = info.mode;
     w->git.worktree.needed = info.workspace && git_worktree_is_linked(info.workspace);
-    keeper_info_free(&info);
     *ret = w;
     return 0;
 }
@@ -85,10 +77,10 @@ struct workbox *workbox_free(struct workbox *w, bool remove)
 {
     if (!w)
         return NULL;
-    if (remove && workbox_ready(w, NULL) == 0 && w->box.registry >= 0)
-        keeper_remove(w->box.registry, &w->box.id, NULL);
+    if (remove && workbox_ready(w, NULL) == 0 && w->box)
+        keeper_remove(w->box, NULL);
     cleanup_close(&w->hearing);
-    cleanup_close(&w->box.registry);
+    box_close(w->box);
     git_box_free(&w->git);
     free(w);
     return NULL;
@@ -96,7 +88,7 @@ struct workbox *workbox_free(struct workbox *w, bool remove)
 
 const char *workbox_id(const struct workbox *w)
 {
-    return w->box.id.text;
+    return w->box ? box_id(w->box) : "";
 }
 
 bool workbox_is_cow(const struct workbox *w)
@@ -104,9 +96,9 @@ bool workbox_is_cow(const struct workbox *w)
     return w->mode == BOX_COW;
 }
 
-struct tool_box *workbox_tools(struct workbox *w)
+struct box *workbox_tools(struct workbox *w)
 {
-    return &w->box;
+    return w->box;
 }
 
 int workbox_snapshot(struct workbox *w, char ret_name[KEEPER_SNAPSHOT_NAME], struct error *err)
@@ -117,7 +109,7 @@ int workbox_snapshot(struct workbox *w, char ret_name[KEEPER_SNAPSHOT_NAME], str
         snprintf(ret_name, KEEPER_SNAPSHOT_NAME, "%s", KEEPER_ORIGIN);
         return 0;
     }
-    return keeper_snapshot(w->box.registry, &w->box.id, ret_name, err);
+    return keeper_snapshot(w->box, ret_name, err);
 }
 
 void workbox_touch(struct workbox *w)
@@ -153,7 +145,7 @@ int workbox_restore(struct workbox *w, const char *name, struct workbox_reverted
 {
     struct workbox_reverted unread = WORKBOX_REVERTED_INIT, *to = reverted ? reverted : &unread;
     const struct restore_report report = {.say = reverted_add, .data = to};
-    int r = keeper_restore(w->box.registry, &w->box.id, name, &report, err);
+    int r = keeper_restore(w->box, name, &report, err);
     w->delivered = false;
     if (r == 0)
         w->pristine = strcmp(name, KEEPER_ORIGIN) == 0 && to->count == 0;
@@ -173,9 +165,10 @@ int workbox_fork(struct workbox *w, const char *snapshot, struct workbox **ret, 
     fork->plain = w->plain && snapshot && strcmp(snapshot, KEEPER_ORIGIN) == 0;
     struct workbox_reverted reverted = WORKBOX_REVERTED_INIT;
     const struct restore_report report = {.say = reverted_add, .data = &reverted};
-    int r = registry_open(true, &fork->box.registry, err);
+    struct registry_id id;
+    int r = keeper_fork(w->box, snapshot, 1, &report, &id, err);
     if (r == 0)
-        r = keeper_fork(w->box.registry, &w->box.id, snapshot, 1, &report, &fork->box.id, err);
+        r = keeper_attach(&id, &fork->box, err);
     fork->plain = fork->plain && reverted.count == 0;
     workbox_reverted_free(&reverted);
     if (r < 0) {
@@ -188,12 +181,12 @@ int workbox_fork(struct workbox *w, const char *snapshot, struct workbox **ret, 
 
 int workbox_diff(struct workbox *w, int out, struct error *err)
 {
-    return keeper_diff(w->box.registry, &w->box.id, false, out, err);
+    return box_diff(w->box, false, out, err);
 }
 
 int workbox_apply(struct workbox *w, const struct tool_apply_options *o, struct error *err)
 {
-    int r = tool_apply(&w->box, o, err);
+    int r = tool_apply(w->box, o, err);
     w->delivered = r == 0;
     return r;
 }
@@ -203,10 +196,10 @@ int workbox_sync(struct workbox *w, const struct apply_options *o,
 {
     if (w->mode != BOX_COW || w->pristine)
         return 0;
-    return keeper_sync(w->box.registry, &w->box.id, o, report, err);
+    return box_sync(w->box, o, report, err);
 }
 
 int workbox_note(struct workbox *w, struct error *err)
 {
-    return w->mode == BOX_COW ? keeper_note(w->box.registry, &w->box.id, err) : 0;
+    return w->mode == BOX_COW ? box_note_seen(w->box, err) : 0;
 }

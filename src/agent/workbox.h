@@ -12,11 +12,10 @@
 #include "git_box.h"
 #include "keeper.h"
 #include "tool_apply.h"
-#include "toolbox.h"
 
 /* Its members are for workbox*.c. */
 struct workbox {
-    struct tool_box box;
+    struct box *box;
     enum box_mode mode;
     int hearing;   /* from the keeper, until the box is up; -1: it is */
     bool pristine; /* nothing ran in it since it began, or since it was put back to that */
@@ -41,7 +40,7 @@ struct workbox *workbox_free(struct workbox *w, bool remove);
 
 const char *workbox_id(const struct workbox *w);
 bool workbox_is_cow(const struct workbox *w);
-struct tool_box *workbox_tools(struct workbox *w);
+struct box *workbox_tools(struct workbox *w);
 
 /* Before something runs that may change the box. In a box in which nothing ran yet it costs
  * nothing. */

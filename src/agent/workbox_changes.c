@@ -143,7 +143,7 @@ static int add_lines(struct workbox *w, struct agent_changes *c, struct error *e
     _cleanup_fd_ int file = memfd_create("stat", MFD_CLOEXEC);
     if (file < 0)
         return error_errno(err, errno, "cannot count the changes");
-    int r = keeper_diff(w->box.registry, &w->box.id, true, file, err);
+    int r = box_diff(w->box, true, file, err);
     if (r < 0)
         return r;
     if (lseek(file, 0, SEEK_SET) < 0 || io_read_all(file, &text) < 0 || !buf_cstr(&text))
@@ -160,12 +160,12 @@ int workbox_changes(struct workbox *w, struct agent_changes *ret, struct error *
         *ret = c;
         return 0;
     }
-    int r = keeper_changes(w->box.registry, &w->box.id, &list, err);
+    int r = box_changes(w->box, &list, err);
     if (r == 0 && take_list(&list, &c) < 0)
         r = error_set(err, ENOMEM, "no memory");
     box_changes_free(&list);
     if (r == 0 && w->git.worktree.needed)
-        c.commits = !w->delivered && git_worktree_moved(&w->box);
+        c.commits = !w->delivered && git_worktree_moved(w->box);
     c.commits &= !w->delivered;
     if (r == 0 && c.count > 0 && c.count <= COUNTED_MAX)
         r = add_lines(w, &c, err);

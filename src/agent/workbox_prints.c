@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "encoding.h"
+#include \"io.h\"
 #include "workbox.h"
 #include "banned.h"
 
@@ -59,13 +60,9 @@ static json_t *prints_of_diff(const char *text, size_t n)
 static int prints_read_diff(struct workbox *w, json_t **ret, struct error *err)
 {
     struct stat st;
-    const char *folder = getenv("TMPDIR");
-    _cleanup_fd_ int file =
-        open(folder && folder[0] == '/' ? folder : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    _cleanup_fd_ int file = io_unnamed_file();
     if (file < 0)
-        file = memfd_create("diff", MFD_CLOEXEC);
-    if (file < 0)
-        return error_errno(err, errno, "cannot compare the changes");
+        return error_errno(err, -file, "cannot compare the changes");
     int r = workbox_diff(w, file, err);
     if (r < 0)
         return r;

@@ -143,7 +143,7 @@ static int load_file(struct workbox *w, int file, size_t size, struct missing *m
     char *text = mmap(NULL, size, PROT_READ, MAP_PRIVATE, file, 0);
     if (text == MAP_FAILED)
         return error_errno(err, errno, "cannot read the saved changes");
-    int r = tool_session_new(&w->box, "main", &s, err);
+    int r = tool_session_new(w->box, "main", &s, err);
     if (r == 0)
         r = load_text(s, text, text + size, m, err);
     tool_session_free(s);

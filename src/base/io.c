@@ -1,6 +1,8 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -146,4 +148,14 @@ ssize_t io_recv_fds(int sock, void *data, size_t n, int *fds, size_t max_fds, si
             collect_fds(c, fds, max_fds, &n_fds);
     *ret_n_fds = n_fds;
     return got;
+}
+
+int io_unnamed_file(void)
+{
+    const char *folder = getenv("TMPDIR");
+    int fd =
+        open(folder && folder[0] == '/' ? folder : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0)
+        fd = memfd_create("unnamed", MFD_CLOEXEC);
+    return fd < 0 ? -errno : fd;
 }

@@ -29,3 +29,6 @@ int io_set_nonblock(int fd, bool on);
 ssize_t io_send_fds(int sock, const void *data, size_t n, const int *fds, size_t n_fds);
 ssize_t io_recv_fds(int sock, void *data, size_t n, int *fds, size_t max_fds, size_t *ret_n_fds,
                     int flags);
+
+/* A file without a name, in $TMPDIR or /tmp, else in memory. A descriptor or a negative errno. */
+int io_unnamed_file(void);

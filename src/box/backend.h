@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #include "box.h"
+#include "registry.h"
 
 /* A guest that runs: a box's, or a diff worker's. */
 struct guest {
@@ -139,8 +140,29 @@ struct box_network {
     char **env;   /* of the groups */
 };
 
-/* What a box keeps beside its place; shared by box.c, exec.c and snapshot.c. */
+/* What can be asked of a box wherever it lives: in this process (LOCAL_BOX) or in a keeper
+ * (kept_box.c). The functions of box.h with the same names call these. */
+struct box_ops {
+    int (*request)(struct box *b, struct buf *request, int *ret_fd, struct error *err);
+    int (*exec)(struct box *b, const struct box_command *c, struct box_result *ret,
+                struct error *err);
+    int (*adjust)(struct box *b, const struct box_options *o, unsigned fields, struct error *err);
+    int (*changes)(struct box *b, struct box_changes *ret, struct error *err);
+    int (*diff)(struct box *b, bool stat, int out, struct error *err);
+    int (*apply)(struct box *b, const struct apply_options *o, const struct apply_report *report,
+                 struct error *err);
+    int (*sync)(struct box *b, const struct apply_options *o, const struct apply_report *report,
+                struct error *err);
+    int (*note_seen)(struct box *b, struct error *err);
+    int (*info)(struct box *b, struct box_info *ret, struct error *err);
+};
+
+/* A box of this process; what it keeps beside its place is shared by box.c, exec.c and snapshot.c.
+ */
 struct box {
+    const struct box_ops *ops;
+    int registry; /* of a box that a keeper holds: the folder that its name is in; else -1 */
+    struct registry_id id;
     const struct backend *backend;
     struct place *place;
     struct box_limits limits;

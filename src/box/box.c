@@ -78,8 +78,9 @@ struct box *box_new(void)
 {
     struct box *b = calloc(1, sizeof *b);
     if (b) {
+        b->ops = &LOCAL_BOX;
         b->backend = &BACKEND_NS;
-        b->folder = -1;
+        b->folder = b->registry = -1;
         b->pulse = BOX_PULSE_INIT;
         pthread_rwlock_init(&b->frozen, NULL);
         pthread_mutex_init(&b->settings, NULL);
@@ -148,6 +149,7 @@ struct box *box_close(struct box *b)
         b->backend->unref(b->place);
     }
     cleanup_close(&b->folder);
+    cleanup_close(&b->registry);
     seen_unref(b->seen);
     applied_log_free(b->log);
     list_free(b->env);
@@ -183,7 +185,7 @@ int box_connect(struct box *b, int *ret_fd, struct error *err)
     return box_unreached(b, r, err);
 }
 
-int box_request(struct box *b, struct buf *request, int *ret_fd, struct error *err)
+int local_request(struct box *b, struct buf *request, int *ret_fd, struct error *err)
 {
     int r = b->backend->ready(b->place, err);
     if (r < 0)
@@ -248,6 +250,89 @@ int box_check(struct box *b, struct error *err)
 pid_t box_pid(struct box *b)
 {
     return b->backend->ready(b->place, NULL) < 0 ? 0 : b->backend->guest(b->place)->pid;
+}
+
+static int local_info(struct box *b, struct box_info *ret, struct error *err)
+{
+    struct box_info i = {.mode = b->mode, .net = box_net_text(b), .limits = box_limits_of(b)};
+    i.workspace = b->workspace ? strdup(b->workspace) : NULL;
+    if (!i.net || (b->workspace && !i.workspace)) {
+        box_info_free(&i);
+        return error_set(err, ENOMEM, "no memory");
+    }
+    *ret = i;
+    return 0;
+}
+
+const struct box_ops LOCAL_BOX = {
+    .request = local_request,
+    .exec = local_exec,
+    .adjust = local_adjust,
+    .changes = local_changes,
+    .diff = local_diff,
+    .apply = local_apply,
+    .sync = local_sync,
+    .note_seen = local_note_seen,
+    .info = local_info,
+};
+
+int box_request(struct box *b, struct buf *request, int *ret_fd, struct error *err)
+{
+    return b->ops->request(b, request, ret_fd, err);
+}
+
+int box_exec(struct box *b, const struct box_command *c, struct box_result *ret, struct error *err)
+{
+    return b->ops->exec(b, c, ret, err);
+}
+
+int box_adjust(struct box *b, const struct box_options *o, unsigned fields, struct error *err)
+{
+    return b->ops->adjust(b, o, fields, err);
+}
+
+int box_changes(struct box *b, struct box_changes *ret, struct error *err)
+{
+    return b->ops->changes(b, ret, err);
+}
+
+int box_diff(struct box *b, bool stat, int out, struct error *err)
+{
+    return b->ops->diff(b, stat, out, err);
+}
+
+int box_apply(struct box *b, const struct apply_options *o, const struct apply_report *report,
+              struct error *err)
+{
+    return b->ops->apply(b, o, report, err);
+}
+
+int box_sync(struct box *b, const struct apply_options *o, const struct apply_report *report,
+             struct error *err)
+{
+    return b->ops->sync(b, o, report, err);
+}
+
+int box_note_seen(struct box *b, struct error *err)
+{
+    return b->ops->note_seen(b, err);
+}
+
+int box_info(struct box *b, struct box_info *ret, struct error *err)
+{
+    return b->ops->info(b, ret, err);
+}
+
+void box_info_free(struct box_info *i)
+{
+    free(i->workspace);
+    free(i->net);
+    i->workspace = i->net = NULL;
+}
+
+const char *box_id(const struct box *b)
+{
+    return b->registry >= 0 ? b->id.text : NULL;
 }
 
 const char *box_workspace(const struct box *b)

@@ -115,6 +115,11 @@ int box_open(const struct box_options *o, struct box **ret, struct error *err);
  * tells if it is not. */
 int box_begin(const struct box_options *o, struct box **ret, struct error *err);
 struct box *box_close(struct box *b); /* ends everything in it; takes NULL; returns NULL */
+static inline void box_closep(struct box **b)
+{
+    box_close(*b);
+}
+#define _cleanup_box_ _cleanup_(box_closep)
 
 /* A fresh stream to the guest: write one request, read its answers. The caller closes it. */
 int box_connect(struct box *b, int *ret_fd, struct error *err);
@@ -315,7 +320,27 @@ int box_tick(struct box *b, struct error *err);
 int box_check(struct box *b, struct error *err);
 pid_t box_pid(struct box *b); /* process 1, as the host numbers it */
 
-/* What there is to know about a running box, for `hutch box ls`. */
+/* What there is to know about a running box. */
+struct box_info {
+    enum box_mode mode;
+    char *workspace;          /* NULL: an empty one */
+    char *net;                /* as --net writes it */
+    struct box_limits limits; /* memory, pids, cpus and timeout_ns */
+    /* Of a box that a keeper holds: */
+    pid_t keeper;
+    int64_t age_ns;
+    int64_t left_ns;    /* until its time to live ends; -1: it stays */
+    uint64_t commands;  /* running now */
+    uint64_t snapshots; /* kept */
+};
+int box_info(struct box *b, struct box_info *ret, struct error *err);
+void box_info_free(struct box_info *i);
+#define _cleanup_box_info_ _cleanup_(box_info_free)
+
+/* The name of a box that a keeper holds; NULL: the box belongs to this process. */
+const char *box_id(const struct box *b);
+
+/* Of a box of this process. */
 const char *box_workspace(const struct box *b);
 enum box_mode box_mode_of(const struct box *b);
 

@@ -241,7 +241,7 @@ static int set_limits(struct box *b, const struct box_limits *l, unsigned fields
     return 0;
 }
 
-int box_adjust(struct box *b, const struct box_options *o, unsigned fields, struct error *err)
+int local_adjust(struct box *b, const struct box_options *o, unsigned fields, struct error *err)
 {
     int r = fields & LIMIT_FIELDS ? set_limits(b, &o->limits, fields, err) : 0;
     if (r == 0 && fields & (BOX_SET_NET | BOX_SET_NET_ADD))

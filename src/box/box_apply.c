@@ -82,7 +82,7 @@ static int box_view_note_fresh(struct box_view *v, struct error *err)
     return r;
 }
 
-int box_note_seen(struct box *b, struct error *err)
+int local_note_seen(struct box *b, struct error *err)
 {
     struct box_view v;
     if (!b->tracks || b->backend->ready(b->place, NULL) < 0)
@@ -138,14 +138,14 @@ static int box_exchange(struct box *b, bool apply, const struct apply_options *o
     return r >= 0 && written < 0 ? written : r;
 }
 
-int box_apply(struct box *b, const struct apply_options *o, const struct apply_report *report,
-              struct error *err)
+int local_apply(struct box *b, const struct apply_options *o, const struct apply_report *report,
+                struct error *err)
 {
     return box_exchange(b, true, o, report, err);
 }
 
-int box_sync(struct box *b, const struct apply_options *o, const struct apply_report *report,
-             struct error *err)
+int local_sync(struct box *b, const struct apply_options *o, const struct apply_report *report,
+               struct error *err)
 {
     return box_exchange(b, false, o, report, err);
 }

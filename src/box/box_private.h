@@ -5,6 +5,20 @@
 
 struct box *box_new(void);
 
+/* The calls of box.h for a box of this process. */
+extern const struct box_ops LOCAL_BOX;
+int local_request(struct box *b, struct buf *request, int *ret_fd, struct error *err);
+int local_exec(struct box *b, const struct box_command *c, struct box_result *ret,
+               struct error *err);
+int local_adjust(struct box *b, const struct box_options *o, unsigned fields, struct error *err);
+int local_changes(struct box *b, struct box_changes *ret, struct error *err);
+int local_diff(struct box *b, bool stat, int out, struct error *err);
+int local_apply(struct box *b, const struct apply_options *o, const struct apply_report *report,
+                struct error *err);
+int local_sync(struct box *b, const struct apply_options *o, const struct apply_report *report,
+               struct error *err);
+int local_note_seen(struct box *b, struct error *err);
+
 /* The clock of change times: a file that is changed after this call gets a time that is not
  * earlier. */
 int64_t box_time(void);

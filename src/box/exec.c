@@ -73,8 +73,8 @@ static int send_request(struct call *c, struct error *err)
     return box_unreached(c->box, r, err);
 }
 
-int box_exec(struct box *b, const struct box_command *cmd, struct box_result *ret,
-             struct error *err)
+int local_exec(struct box *b, const struct box_command *cmd, struct box_result *ret,
+               struct error *err)
 {
     struct box_result result;
     _cleanup_(call_free) struct call c;

@@ -38,65 +38,27 @@ int keeper_begin(const struct box_options *o, const struct keeper_life *life, in
                  struct error *err);
 int keeper_hear(int fd, struct registry_id *ret, struct error *err);
 
-/* What follows are requests to the keeper of a box. */
+/* A box that a keeper holds, for box_exec, box_apply and all other calls of box.h; box_close lets
+ * go of it. `given` is an ID or a beginning that only one has; the error lists what there is. */
+int keeper_attach(const struct registry_id *id, struct box **ret, struct error *err);
+int keeper_find(const char *given, struct box **ret, struct error *err);
 
-/* Like box_exec; with c->capture, and if ret_changes is not NULL and the box is BOX_COW, also
- * box_changes. When c->cancel becomes readable the command is ended and -ECANCELED returned. */
-int keeper_exec(int registry, const struct registry_id *id, const struct box_command *c,
-                struct box_result *ret, struct box_changes *ret_changes, struct error *err);
-
-/* Like box_request. */
-int keeper_request(int registry, const struct registry_id *id, struct buf *request, int *ret_fd,
-                   struct error *err);
+/* What follows can be asked only of boxes that a keeper holds. */
 
 /* Forks n boxes from one snapshot, a new one (NULL) or a kept one; ret has room for n. All or none.
  * A fork keeps the snapshots of the box under the names ID:NAME. */
-int keeper_fork(int registry, const struct registry_id *id, const char *snapshot, size_t n,
-                const struct restore_report *report, struct registry_id *ret, struct error *err);
+int keeper_fork(struct box *b, const char *snapshot, size_t n, const struct restore_report *report,
+                struct registry_id *ret, struct error *err);
 
 /* The state that a box began with is always there, at no cost, under this name. */
 #define KEEPER_ORIGIN "s0"
 
-int keeper_snapshot(int registry, const struct registry_id *id, char ret_name[KEEPER_SNAPSHOT_NAME],
-                    struct error *err);
+int keeper_snapshot(struct box *b, char ret_name[KEEPER_SNAPSHOT_NAME], struct error *err);
 
 /* Puts the box back to a snapshot; its processes end. What was applied since is pending in reverse.
  */
-int keeper_restore(int registry, const struct registry_id *id, const char *name,
-                   const struct restore_report *report, struct error *err);
-
-/* Like box_changes, box_diff, box_apply, box_sync and box_note_seen. */
-int keeper_changes(int registry, const struct registry_id *id, struct box_changes *ret,
+int keeper_restore(struct box *b, const char *name, const struct restore_report *report,
                    struct error *err);
-int keeper_diff(int registry, const struct registry_id *id, bool stat, int out, struct error *err);
-/* The diff in a file without a name, to be read from its start. */
-int keeper_diff_file(int registry, const struct registry_id *id, bool stat, int *ret_fd,
-                     struct error *err);
-int keeper_apply(int registry, const struct registry_id *id, const struct apply_options *o,
-                 const struct apply_report *report, struct error *err);
-int keeper_sync(int registry, const struct registry_id *id, const struct apply_options *o,
-                const struct apply_report *report, struct error *err);
-int keeper_note(int registry, const struct registry_id *id, struct error *err);
-
-/* Like box_adjust. */
-int keeper_adjust(int registry, const struct registry_id *id, const struct box_options *o,
-                  unsigned fields, struct error *err);
 
 /* Ends the box and removes its name. */
-int keeper_remove(int registry, const struct registry_id *id, struct error *err);
-
-struct keeper_info {
-    pid_t pid; /* of the keeper */
-    enum box_mode mode;
-    int64_t age_ns;
-    int64_t left_ns;          /* until its time to live ends; -1: it stays */
-    uint64_t commands;        /* running now */
-    uint64_t snapshots;       /* kept */
-    char *workspace;          /* NULL: an empty one */
-    char *net;                /* as --net writes it */
-    struct box_limits limits; /* memory, pids, cpus and timeout_ns */
-};
-
-int keeper_info(int registry, const struct registry_id *id, struct keeper_info *ret,
-                struct error *err);
-void keeper_info_free(struct keeper_info *i);
+int keeper_remove(struct box *b, struct error *err);

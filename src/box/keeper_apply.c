@@ -1,75 +1,13 @@
-/* `apply`, `sync` and `note` of a kept box, both sides. */
+/* A keeper's side of `apply`, `sync` and `note`. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "keeper_ask.h"
 #include "keeper_visit.h"
+#include "keeper_wire.h"
 #include "banned.h"
 
 #define PATHS_MAX 4096
-
-static void put_options(struct buf *out, const struct apply_options *o)
-{
-    if (!o)
-        return;
-    wire_put_u64(out, KEEPER_K_ON_CONFLICT, o->on_conflict);
-    wire_put_u64(out, KEEPER_K_ALLOW_GIT_DIRS, o->allow_git_dirs);
-    wire_put_u64(out, KEEPER_K_REPLACED_FOLDER, o->replaced_folder);
-    for (size_t i = 0; i < o->n_paths; i++)
-        wire_put_str(out, WIRE_K_PATH, o->paths[i]);
-}
-
-static int client_apply(enum keeper_type type, int registry, const struct registry_id *id,
-                        const struct apply_options *o, const struct apply_report *report,
-                        struct error *err)
-{
-    _cleanup_ask_ struct keeper_ask a;
-    int r = keeper_ask_begin(&a, registry, id, type, err);
-    if (r < 0)
-        return r;
-    put_options(&a.out, o);
-    r = keeper_ask_send(&a, NULL, 0, err);
-    while (r == 0) {
-        struct wire_frame frame;
-        r = keeper_ask_next(&a, &frame, err);
-        if (r < 0)
-            return r;
-        if (frame.type == WIRE_RESULT)
-            return (int)wire_find_u64(&frame, WIRE_K_COUNT, 0);
-        _cleanup_free_ char *path = wire_find_str(&frame, WIRE_K_PATH);
-        _cleanup_free_ char *why = wire_find_str(&frame, WIRE_K_TEXT);
-        r = 0;
-        if (path && report && report->say)
-            report->say(report->data, path,
-                        (enum apply_outcome)wire_find_u64(&frame, WIRE_K_KIND, APPLY_REFUSED), why);
-    }
-    return r;
-}
-
-int keeper_apply(int registry, const struct registry_id *id, const struct apply_options *o,
-                 const struct apply_report *report, struct error *err)
-{
-    return client_apply(KEEPER_APPLY, registry, id, o, report, err);
-}
-
-int keeper_sync(int registry, const struct registry_id *id, const struct apply_options *o,
-                const struct apply_report *report, struct error *err)
-{
-    return client_apply(KEEPER_SYNC, registry, id, o, report, err);
-}
-
-int keeper_note(int registry, const struct registry_id *id, struct error *err)
-{
-    _cleanup_ask_ struct keeper_ask a;
-    struct wire_frame frame;
-    int r = keeper_ask_begin(&a, registry, id, KEEPER_NOTE, err);
-    if (r == 0)
-        r = keeper_ask_send(&a, NULL, 0, err);
-    if (r == 0)
-        r = keeper_ask_next(&a, &frame, err);
-    return r < 0 ? r : 0;
-}
 
 /* A client that has gone changes nothing: what was begun is finished. */
 static void serve_report(void *data, const char *path, enum apply_outcome outcome, const char *why)

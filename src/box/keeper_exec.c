@@ -156,8 +156,6 @@ int serve_exec(struct visit *v, struct error *err)
 {
     struct box_result result = {0};
     int r = exec_command(v, &result, err);
-    if (r == 0 && wire_find_u64(v->frame, KEEPER_K_CHANGES, 0))
-        r = send_changes(v, err);
     if (r == 0)
         send_exec_result(v, &result);
     box_result_free(&result);

@@ -5,8 +5,7 @@
 #include "wire.h"
 
 enum keeper_type {
-    KEEPER_EXEC =
-        192, /* ARG… ENV… CWD TTY CAPTURE TIMEOUT_NS CPU_TIME_NS + 3 fds → KEPT… ENTRY… RESULT */
+    KEEPER_EXEC = 192, /* ARG… ENV… CWD TTY CAPTURE TIMEOUT_NS CPU_TIME_NS + 3 fds → KEPT… RESULT */
     KEEPER_FORK,     /* COUNT, NAME of a snapshot → ENTRY(PATH TEXT)… RESULT(NAME…) */
     KEEPER_SNAPSHOT, /* → RESULT(NAME) */
     KEEPER_RESTORE,  /* NAME → ENTRY(PATH TEXT)… RESULT; see restore_report */
@@ -26,7 +25,6 @@ enum keeper_type {
 enum keeper_key {
     KEEPER_K_TTY = 256,
     KEEPER_K_CAPTURE,
-    KEEPER_K_CHANGES,
     KEEPER_K_TIMEOUT_NS, /* as box_command.timeout_ns, two's complement */
     KEEPER_K_CPU_TIME_NS,
     KEEPER_K_CPU_NS,

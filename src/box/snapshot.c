@@ -159,7 +159,7 @@ static int view_changes(struct box *b, struct box_view *ret, int *ret_fd, struct
     return 0;
 }
 
-int box_changes(struct box *b, struct box_changes *ret, struct error *err)
+int local_changes(struct box *b, struct box_changes *ret, struct error *err)
 {
     struct box_view v;
     _cleanup_fd_ int fd = -1;
@@ -171,7 +171,7 @@ int box_changes(struct box *b, struct box_changes *ret, struct error *err)
     return r;
 }
 
-int box_diff(struct box *b, bool stat, int out, struct error *err)
+int local_diff(struct box *b, bool stat, int out, struct error *err)
 {
     struct box_view v;
     _cleanup_fd_ int fd = -1;

@@ -19,19 +19,6 @@
 #include "utf8.h"
 #include "banned.h"
 
-int boxes_find(const char *given, int *ret_registry, struct registry_id *ret, struct error *err)
-{
-    _cleanup_fd_ int registry = -1;
-    int r = registry_open(false, &registry, err);
-    if (r == -ENOENT)
-        return error_set(err, ENOENT, "there is no box '%s'; there are none at all", given);
-    if (r == 0)
-        r = registry_find(registry, given, ret, err);
-    if (r == 0)
-        *ret_registry = TAKE_FD(registry);
-    return r;
-}
-
 static json_t *boxes_json(const struct registry_id *ids, size_t n, bool list)
 {
     if (!list)
@@ -55,15 +42,14 @@ int boxes_print(const struct registry_id *ids, size_t n, bool json, bool list)
 static int box_new_install_git(const struct git_box *g, const struct registry_id *id,
                                struct error *err)
 {
-    struct tool_box box = {.registry = -1, .id = *id};
+    _cleanup_box_ struct box *box = NULL;
     if (!g->worktree.needed)
         return 0;
-    int r = registry_open(true, &box.registry, err);
+    int r = keeper_attach(id, &box, err);
     if (r == 0)
-        r = git_box_install(g, &box, err);
-    if (r < 0 && box.registry >= 0)
-        keeper_remove(box.registry, id, NULL);
-    cleanup_close(&box.registry);
+        r = git_box_install(g, box, err);
+    if (r < 0 && box)
+        keeper_remove(box, NULL);
     return r;
 }
 
@@ -100,9 +86,9 @@ int command_box_new(const struct command *self, int argc, char **argv)
 int command_box_fork(const struct command *self, int argc, char **argv)
 {
     struct fork_options o = {.count = 1};
-    struct registry_id id, forks[KEEPER_FORKS_MAX];
+    struct registry_id forks[KEEPER_FORKS_MAX];
     struct error err = {0};
-    _cleanup_fd_ int registry = -1;
+    _cleanup_box_ struct box *b = NULL;
     int n, status;
     if (!command_words(self, argc, argv, &o, 1, 1, &n, &status))
         return status;
@@ -110,8 +96,7 @@ int command_box_fork(const struct command *self, int argc, char **argv)
         say("--count: no more than %d boxes can be forked at once", KEEPER_FORKS_MAX);
         return EXIT_USAGE;
     }
-    if (boxes_find(argv[0], &registry, &id, &err) < 0 ||
-        keeper_fork(registry, &id, NULL, o.count, NULL, forks, &err) < 0)
+    if (keeper_find(argv[0], &b, &err) < 0 || keeper_fork(b, NULL, o.count, NULL, forks, &err) < 0)
         return say_failure(&err);
     return boxes_print(forks, o.count, o.json, true);
 }
@@ -119,15 +104,13 @@ int command_box_fork(const struct command *self, int argc, char **argv)
 int command_box_snapshot(const struct command *self, int argc, char **argv)
 {
     bool json = false;
-    struct registry_id id;
     struct error err = {0};
     char name[KEEPER_SNAPSHOT_NAME];
-    _cleanup_fd_ int registry = -1;
+    _cleanup_box_ struct box *b = NULL;
     int n, status;
     if (!command_words(self, argc, argv, &json, 1, 1, &n, &status))
         return status;
-    if (boxes_find(argv[0], &registry, &id, &err) < 0 ||
-        keeper_snapshot(registry, &id, name, &err) < 0)
+    if (keeper_find(argv[0], &b, &err) < 0 || keeper_snapshot(b, name, &err) < 0)
         return say_failure(&err);
     printf(json ? "{\"snapshot\":\"%s\"}\n" : "%s\n", name);
     return 0;
@@ -151,15 +134,13 @@ static void box_restore_say(void *data, const char *path, const char *why)
 int command_box_restore(const struct command *self, int argc, char **argv)
 {
     struct restore_tally tally = {0};
-    struct registry_id id;
     struct error err = {0};
-    _cleanup_fd_ int registry = -1;
+    _cleanup_box_ struct box *b = NULL;
     int n, status;
     if (!command_words(self, argc, argv, NULL, 2, 2, &n, &status))
         return status;
     const struct restore_report report = {.say = box_restore_say, .data = &tally};
-    if (boxes_find(argv[0], &registry, &id, &err) < 0 ||
-        keeper_restore(registry, &id, argv[1], &report, &err) < 0)
+    if (keeper_find(argv[0], &b, &err) < 0 || keeper_restore(b, argv[1], &report, &err) < 0)
         return say_failure(&err);
     if (tally.reverted)
         say("%zu path%s applied to the folder since %s: the pending diff reverts %s, 'hutch box "
@@ -167,35 +148,32 @@ int command_box_restore(const struct command *self, int argc, char **argv)
             "does "
             "so",
             tally.reverted, tally.reverted == 1 ? " was" : "s were", argv[1],
-            tally.reverted == 1 ? "it" : "them", id.text);
+            tally.reverted == 1 ? "it" : "them", box_id(b));
     return tally.failed ? 1 : 0;
 }
 
 /* hutch resolves the groups in this process, with the caller's environment and PATH. The keeper
  * would use those of the command that started it. The working folder is never the box's workspace.
  */
-static int box_set_apply(int registry, const struct registry_id *id, struct run_options *o,
-                         struct error *err)
+static int box_set_apply(struct box *b, struct run_options *o, struct error *err)
 {
-    struct keeper_info info = {0};
-    int r = keeper_info(registry, id, &info, err);
+    _cleanup_box_info_ struct box_info info = {0};
+    int r = box_info(b, &info, err);
     if (r < 0)
         return r;
     o->spec.box.workspace = info.workspace;
     r = box_spec_resolve_groups(&o->spec, err);
     if (r == 0)
-        r = keeper_adjust(registry, id, &o->spec.box, o->spec.fields, err);
+        r = box_adjust(b, &o->spec.box, o->spec.fields, err);
     o->spec.box.workspace = NULL;
-    keeper_info_free(&info);
     return r;
 }
 
 int command_box_set(const struct command *self, int argc, char **argv)
 {
     _cleanup_run_options_ struct run_options o;
-    struct registry_id id;
     struct error err = {0};
-    _cleanup_fd_ int registry = -1;
+    _cleanup_box_ struct box *b = NULL;
     int n, status;
     run_options_init(&o);
     if (!command_words(self, argc, argv, &o, 1, 1, &n, &status))
@@ -204,7 +182,7 @@ int command_box_set(const struct command *self, int argc, char **argv)
         say("nothing to change: give --net, --memory, --cpus, --pids or --timeout");
         return EXIT_USAGE;
     }
-    if (boxes_find(argv[0], &registry, &id, &err) < 0 || box_set_apply(registry, &id, &o, &err) < 0)
+    if (keeper_find(argv[0], &b, &err) < 0 || box_set_apply(b, &o, &err) < 0)
         return say_failure(&err);
     run_options_say_notes(&o);
     return 0;
@@ -217,7 +195,7 @@ static const char *box_mode_name(enum box_mode mode)
     return (size_t)mode < ARRAY_SIZE(MODES) ? MODES[mode] : "?";
 }
 
-static void box_ls_print(const struct registry_id *id, const struct keeper_info *i)
+static void box_ls_print(const struct registry_id *id, const struct box_info *i)
 {
     char age[32], left[32], workspace[4096];
     printf("%s  %-6s  %5s  %5s  %7" PRIu64 "  %9" PRIu64 "  %s\n", id->text, box_mode_name(i->mode),
@@ -226,7 +204,7 @@ static void box_ls_print(const struct registry_id *id, const struct keeper_info 
            i->workspace ? say_clean(i->workspace, workspace, sizeof workspace) : "-");
 }
 
-static json_t *box_ls_json(const struct registry_id *id, const struct keeper_info *i)
+static json_t *box_ls_json(const struct registry_id *id, const struct box_info *i)
 {
     bool told = i->workspace && utf8_valid((const uint8_t *)i->workspace, strlen(i->workspace));
     json_t *left = i->left_ns < 0 ? json_null() : json_real((double)i->left_ns / (double)NS_PER_S);
@@ -234,7 +212,7 @@ static json_t *box_ls_json(const struct registry_id *id, const struct keeper_inf
                           told ? i->workspace : NULL, "mode", box_mode_name(i->mode), "age_seconds",
                           (double)i->age_ns / (double)NS_PER_S, "ttl_seconds", left, "running",
                           (json_int_t)i->commands, "snapshots", (json_int_t)i->snapshots, "pid",
-                          (int)i->pid);
+                          (int)i->keeper);
     const struct box_limits *l = &i->limits;
     json_t *cpus = l->cpus > 0 ? json_real(l->cpus) : json_null();
     json_t *settings = json_pack(
@@ -248,11 +226,14 @@ static json_t *box_ls_json(const struct registry_id *id, const struct keeper_inf
 
 /* One box, into the list or as a line. One that ended meanwhile is left out; one that does not
  * answer is told. */
-static void box_ls_show(int registry, const struct registry_id *id, json_t *list)
+static void box_ls_show(const struct registry_id *id, json_t *list)
 {
-    struct keeper_info info;
+    _cleanup_box_info_ struct box_info info = {0};
+    _cleanup_box_ struct box *b = NULL;
     struct error err = {0};
-    int r = keeper_info(registry, id, &info, &err);
+    int r = keeper_attach(id, &b, &err);
+    if (r == 0)
+        r = box_info(b, &info, &err);
     if (r == -ENOENT)
         return;
     if (r < 0) {
@@ -263,16 +244,15 @@ static void box_ls_show(int registry, const struct registry_id *id, json_t *list
         json_array_append_new(list, box_ls_json(id, &info));
     else
         box_ls_print(id, &info);
-    keeper_info_free(&info);
 }
 
-static void box_ls_show_all(int registry, const struct registry_list *boxes, bool json)
+static void box_ls_show_all(const struct registry_list *boxes, bool json)
 {
     json_t *list = json ? json_array() : NULL;
     if (!json && boxes->count)
         printf("ID        MODE      AGE   LEFT  RUNNING  SNAPSHOTS  WORKSPACE\n");
     for (size_t i = 0; i < boxes->count; i++)
-        box_ls_show(registry, &boxes->ids[i], list);
+        box_ls_show(&boxes->ids[i], list);
     if (json)
         output_json(list, JSON_INDENT(2));
 }
@@ -291,7 +271,7 @@ int command_box_ls(const struct command *self, int argc, char **argv)
         r = registry_all(registry, &boxes, &err);
     if (r < 0 && r != -ENOENT)
         return say_failure(&err);
-    box_ls_show_all(registry, &boxes, json);
+    box_ls_show_all(&boxes, json);
     registry_list_free(&boxes);
     return 0;
 }
@@ -299,9 +279,8 @@ int command_box_ls(const struct command *self, int argc, char **argv)
 static int box_rm_one(const char *given)
 {
     struct error err = {0};
-    struct registry_id id;
-    _cleanup_fd_ int registry = -1;
-    if (boxes_find(given, &registry, &id, &err) < 0 || keeper_remove(registry, &id, &err) < 0)
+    _cleanup_box_ struct box *b = NULL;
+    if (keeper_find(given, &b, &err) < 0 || keeper_remove(b, &err) < 0)
         return say_failure(&err);
     return 0;
 }

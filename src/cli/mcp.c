@@ -100,7 +100,7 @@ static void feed(struct door *d, struct rpc_reader *in, const char *data, size_t
 static void look_after(struct door *d)
 {
     struct error err;
-    if (d->ended || !mcp_server_idle(d->server, 0) || box_tick(d->tools.own, &err) == 0)
+    if (d->ended || !mcp_server_idle(d->server, 0) || box_tick(d->tools.box, &err) == 0)
         return;
     d->ended = true;
     say("%s; every call fails from here on", err.text);
@@ -114,7 +114,7 @@ static bool wait_input(struct door *d)
                            {.fd = STDOUT_FILENO},
                            {.fd = d->stop, .events = POLLIN}};
     for (;;) {
-        int n = poll(fds, ARRAY_SIZE(fds), d->tools.own ? TICK_MS : -1);
+        int n = poll(fds, ARRAY_SIZE(fds), box_id(d->tools.box) ? -1 : TICK_MS);
         if (n < 0 && errno != EINTR)
             return false;
         if (n > 0)
@@ -159,15 +159,15 @@ static size_t count_changes(struct box *b)
 static int settle(const struct run_options *o, struct tool_open *t)
 {
     struct error err = {0};
-    if (!t->own || o->spec.box.mode != BOX_COW)
+    if (o->box_id || o->spec.box.mode != BOX_COW)
         return 0;
     if (o->apply) {
         int conflicts =
-            show_apply(&t->box, &(struct apply_options){.allow_git_dirs = o->allow_git_dirs},
+            show_apply(t->box, &(struct apply_options){.allow_git_dirs = o->allow_git_dirs},
                        o->spec.box.limits.disk, &err);
         return conflicts < 0 ? say_failure(&err) : conflicts ? 1 : 0;
     }
-    size_t n = count_changes(t->own);
+    size_t n = count_changes(t->box);
     if (n > 0)
         say("%zu change%s dropped with the box; --apply keeps them, --mode direct makes them in "
             "the folder, "
@@ -247,8 +247,7 @@ static int run(struct run_options *o, struct door *d, struct tool_cache *cache)
 int command_mcp(const struct command *self, int argc, char **argv)
 {
     _cleanup_run_options_ struct run_options o;
-    struct door d = {
-        .tools = {.box = {.registry = -1}}, .interrupt = -1, .stop = -1, .out = BUF_INIT(SEND_MAX)};
+    struct door d = {.interrupt = -1, .stop = -1, .out = BUF_INIT(SEND_MAX)};
     int n, status;
     run_options_init(&o);
     if (!command_words(self, argc, argv, &o, 0, 0, &n, &status))

@@ -127,8 +127,7 @@ static int run_report(struct box *b, const struct run_options *o, char *const *a
     }
     if (!o->apply || result->exit_code != 0 || output_is_lost())
         return result->exit_code;
-    int conflicts = show_apply(&(struct tool_box){.box = b, .registry = -1},
-                               &(struct apply_options){.allow_git_dirs = o->allow_git_dirs},
+    int conflicts = show_apply(b, &(struct apply_options){.allow_git_dirs = o->allow_git_dirs},
                                o->spec.box.limits.disk, &err);
     if (conflicts < 0)
         return say_failure(&err);
@@ -144,7 +143,7 @@ static int run_in_box(const struct run_options *o, const struct git_box *git, ch
     if (cancel < 0 || box_begin(&o->spec.box, &b, &err) < 0)
         return say_failure(&err);
     registry_tidy(); /* while the box is being made */
-    if (git_box_install(git, &(struct tool_box){.box = b, .registry = -1}, &err) < 0)
+    if (git_box_install(git, b, &err) < 0)
         return say_failure(&err);
     if (o->tty && interrupt_raw(STDIN_FILENO, &err) < 0)
         return say_failure(&err);
@@ -216,13 +215,12 @@ static void exec_fill_env(const struct run_options *o, char *term, size_t size, 
 static int exec_in_box(const struct run_options *o, const char *box, char *const *argv)
 {
     struct error err = {0};
-    struct registry_id id;
     struct box_result result = {0};
     struct box_changes changes = {0};
     char term[64], *env[BOX_ENV_MAX + 2];
-    _cleanup_fd_ int registry = -1;
+    _cleanup_box_ struct box *b = NULL;
     int cancel = interrupt_watch(&err);
-    if (cancel < 0 || boxes_find(box, &registry, &id, &err) < 0)
+    if (cancel < 0 || keeper_find(box, &b, &err) < 0)
         return say_failure(&err);
     exec_fill_env(o, term, sizeof term, env);
     struct box_command command = {
@@ -240,7 +238,9 @@ static int exec_in_box(const struct run_options *o, const char *box, char *const
     };
     if (o->tty && interrupt_raw(STDIN_FILENO, &err) < 0)
         return say_failure(&err);
-    int r = keeper_exec(registry, &id, &command, &result, o->json ? &changes : NULL, &err);
+    int r = box_exec(b, &command, &result, &err);
+    if (r == 0 && o->json)
+        r = box_changes(b, &changes, &err);
     interrupt_restore();
     if (interrupt_signal()) {
         r = 128 + interrupt_signal();

@@ -93,10 +93,9 @@ struct tool_apply_options apply_tally_options(struct apply_tally *t)
         .report = {.say = apply_say, .data = t}, .note = apply_note, .data = t};
 }
 
-int show_apply(struct tool_box *box, const struct apply_options *files, uint64_t disk,
-               struct error *err)
+int show_apply(struct box *box, const struct apply_options *files, uint64_t disk, struct error *err)
 {
-    struct apply_tally tally = {.command = "apply", .id = box->box ? NULL : box->id.text};
+    struct apply_tally tally = {.command = "apply", .id = box_id(box)};
     struct tool_apply_options o = apply_tally_options(&tally);
     o.files = *files;
     o.disk = disk;
@@ -175,15 +174,15 @@ static int box_diff_print(int file, bool stat)
 int command_box_diff(const struct command *self, int argc, char **argv)
 {
     bool stat = false;
-    struct registry_id id;
     struct error err = {0};
-    _cleanup_fd_ int registry = -1;
-    _cleanup_fd_ int file = -1;
+    _cleanup_box_ struct box *b = NULL;
+    _cleanup_fd_ int file = io_unnamed_file();
     int n, status;
     if (!command_words(self, argc, argv, &stat, 1, 1, &n, &status))
         return status;
-    if (boxes_find(argv[0], &registry, &id, &err) < 0 ||
-        keeper_diff_file(registry, &id, stat, &file, &err) < 0)
+    if (file < 0)
+        error_errno(&err, -file, "cannot make a temporary file");
+    if (file < 0 || keeper_find(argv[0], &b, &err) < 0 || box_diff(b, stat, file, &err) < 0)
         return say_failure(&err);
     int r = box_diff_print(file, stat);
     if (r < 0) {
@@ -225,7 +224,7 @@ static int apply_clean_paths(char **paths, size_t n, struct error *err)
 
 /* What `apply` and `sync` share: the box, the choice and the paths. */
 struct apply_words {
-    struct tool_box box;
+    struct box *box;
     struct apply_options files;
 };
 
@@ -236,7 +235,7 @@ static bool apply_parse_words(const struct command *self, int argc, char **argv,
     struct apply_command_options given = {0};
     struct error err = {0};
     int n = 0;
-    *ret = (struct apply_words){.box = {.registry = -1}};
+    *ret = (struct apply_words){0};
     if (!command_words(self, argc, argv, &given, 1, -1, &n, ret_status))
         return false;
     if (apply_parse_choice(given.on_conflict, &ret->files.on_conflict, &err) < 0 ||
@@ -248,7 +247,7 @@ static bool apply_parse_words(const struct command *self, int argc, char **argv,
     ret->files.n_paths = (size_t)n - 1;
     ret->files.replaced_folder = given.new_folder;
     ret->files.allow_git_dirs = given.allow_git_dirs;
-    if (boxes_find(argv[0], &ret->box.registry, &ret->box.id, &err) == 0)
+    if (keeper_find(argv[0], &ret->box, &err) == 0)
         return true;
     *ret_status = say_failure(&err);
     return false;
@@ -263,8 +262,8 @@ int command_box_apply(const struct command *self, int argc, char **argv)
         return status;
     int left = interrupt_watch(&err);
     if (left >= 0)
-        left = show_apply(&words.box, &words.files, 0, &err);
-    close(words.box.registry);
+        left = show_apply(words.box, &words.files, 0, &err);
+    box_close(words.box);
     if (interrupt_signal())
         return 128 + interrupt_signal();
     if (left < 0)
@@ -279,12 +278,11 @@ int command_box_sync(const struct command *self, int argc, char **argv)
     int status = 0;
     if (!apply_parse_words(self, argc, argv, &words, &status))
         return status;
-    struct apply_tally tally = {.command = self->name, .id = words.box.id.text};
+    struct apply_tally tally = {.command = self->name, .id = box_id(words.box)};
     const struct tool_apply_options how = apply_tally_options(&tally);
-    int left = keeper_sync(words.box.registry, &words.box.id, &words.files, &how.report, &err);
-    close(words.box.registry);
-    if (left < 0)
-        return say_failure(&err);
-    sync_summary(&tally);
-    return left ? 1 : 0;
+    int left = box_sync(words.box, &words.files, &how.report, &err);
+    if (left >= 0)
+        sync_summary(&tally);
+    box_close(words.box);
+    return left < 0 ? say_failure(&err) : left ? 1 : 0;
 }

@@ -18,5 +18,5 @@ void sync_summary(const struct apply_tally *t);
 
 /* Applies files and commits and says what became of them. `disk` may be 0 (tool_apply.h). Returns
  * the number of files and repositories that were left alone, or a negative errno. */
-int show_apply(struct tool_box *box, const struct apply_options *files, uint64_t disk,
+int show_apply(struct box *box, const struct apply_options *files, uint64_t disk,
                struct error *err);

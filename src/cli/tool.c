@@ -28,9 +28,7 @@
 void tool_close(struct tool_open *t)
 {
     t->session = tool_session_free(t->session);
-    t->own = box_close(t->own);
-    cleanup_close(&t->box.registry);
-    t->box.registry = -1;
+    t->box = box_close(t->box);
 }
 
 static int tool_open_box(struct run_options *o, struct tool_open *t, struct error *err)
@@ -40,7 +38,7 @@ static int tool_open_box(struct run_options *o, struct tool_open *t, struct erro
             return error_set(
                 err, EINVAL,
                 "--box names an existing box: it cannot be used with options for a new box");
-        return boxes_find(o->box_id, &t->box.registry, &t->box.id, err);
+        return keeper_find(o->box_id, &t->box, err);
     }
     _cleanup_git_box_ struct git_box git = {0};
     int r = box_spec_resolve(&o->spec, err);
@@ -48,34 +46,27 @@ static int tool_open_box(struct run_options *o, struct tool_open *t, struct erro
         git_box_prepare(&o->spec.box, true, &git);
     o->spec.box.adjustable = true; /* for request_network */
     if (r == 0)
-        r = box_begin(&o->spec.box, &t->own, err);
+        r = box_begin(&o->spec.box, &t->box, err);
     o->spec.box.git_config = o->spec.box.git_mask = NULL;
-    t->box.box = t->own;
     if (r == 0)
-        r = git_box_install(&git, &t->box, err);
+        r = git_box_install(&git, t->box, err);
     if (git.worktree.needed)
         o->spec.box.n_shares--; /* what it names ends here */
     return r;
 }
 
 /* The folder that the box was made from; NULL: an empty one, or the box does not say. */
-static char *tool_workspace(const struct run_options *o, const struct tool_open *t)
+static char *tool_workspace(const struct tool_open *t)
 {
-    struct keeper_info info = {0};
-    if (!o->box_id)
-        return o->spec.box.workspace ? strdup(o->spec.box.workspace) : NULL;
-    if (keeper_info(t->box.registry, &t->box.id, &info, NULL) < 0)
-        return NULL;
-    char *folder = TAKE_PTR(info.workspace);
-    keeper_info_free(&info);
-    return folder;
+    _cleanup_box_info_ struct box_info info = {0};
+    return box_info(t->box, &info, NULL) < 0 ? NULL : TAKE_PTR(info.workspace);
 }
 
 /* A folder that is gone has no settings. */
 static int tool_open_sources(const struct run_options *o, struct tool_open *t, struct error *err)
 {
     _cleanup_config_ struct config config = {0};
-    _cleanup_free_ char *folder = tool_workspace(o, t);
+    _cleanup_free_ char *folder = tool_workspace(t);
     if (folder && access(folder, F_OK) < 0)
         folder = (free(folder), NULL);
     int r = config_read_all(folder, o->trust, &config, err);
@@ -86,11 +77,11 @@ int tool_open(struct run_options *o, const struct tool_confirm *confirm, struct 
               struct error *err)
 {
     struct tool_host host = run_options_host(o);
-    *ret = (struct tool_open){.box = {.registry = -1}};
+    *ret = (struct tool_open){0};
     int r = tool_open_box(o, ret, err);
     if (r == 0)
-        r = tool_session_new(&ret->box, "main", &ret->session, err);
-    host.clone_max = ret->own ? o->spec.box.limits.disk : 0;
+        r = tool_session_new(ret->box, "main", &ret->session, err);
+    host.clone_max = o->box_id ? 0 : o->spec.box.limits.disk;
     if (confirm)
         host.confirm = *confirm;
     if (r == 0)
@@ -210,8 +201,8 @@ static int tool_apply_changes(const struct run_options *o, struct tool_open *t)
 {
     struct error err = {0};
     int conflicts =
-        o->apply && t->own
-            ? show_apply(&t->box, &(struct apply_options){.allow_git_dirs = o->allow_git_dirs},
+        o->apply && !o->box_id
+            ? show_apply(t->box, &(struct apply_options){.allow_git_dirs = o->allow_git_dirs},
                          o->spec.box.limits.disk, &err)
             : 0;
     if (conflicts < 0)
@@ -243,7 +234,7 @@ static int tool_call_once(struct run_options *o, const char *name, json_t *input
 {
     struct error err = {0};
     _cleanup_result_ struct tool_result result = TOOL_RESULT_INIT;
-    _cleanup_tool_open_ struct tool_open t = {.box = {.registry = -1}};
+    _cleanup_tool_open_ struct tool_open t = {0};
     int cancel = interrupt_watch(&err);
     if (cancel < 0 || tool_open(o, &(struct tool_confirm){.ask = tool_confirm}, &t, &err) < 0)
         return say_failure(&err);
@@ -262,7 +253,7 @@ static int tool_call_once(struct run_options *o, const char *name, json_t *input
 static int tool_list_command(struct run_options *o)
 {
     struct error err = {0};
-    _cleanup_tool_open_ struct tool_open t = {.box = {.registry = -1}};
+    _cleanup_tool_open_ struct tool_open t = {0};
     if (o->markdown)
         return tool_list_markdown();
     if (tool_open(o, NULL, &t, &err) < 0)

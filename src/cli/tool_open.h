@@ -8,8 +8,7 @@
 #include "session.h"
 
 struct tool_open {
-    struct box *own; /* NULL: the box is a keeper's */
-    struct tool_box box;
+    struct box *box;
     struct tool_session *session;
 };
 

@@ -57,9 +57,8 @@ static int run_script(const char *script, struct box *b, int cancel, struct erro
 
 static int solve(const struct task *t, struct box *b, int cancel, struct error *err)
 {
-    struct tool_box tools = {.box = b};
     struct tool_session *s = NULL;
-    int r = tool_session_new(&tools, NULL, &s, err);
+    int r = tool_session_new(b, NULL, &s, err);
     if (r == 0)
         r = apply_patches(t, s, cancel, err);
     if (r == 0 && t->solution_script)

@@ -34,9 +34,8 @@ static int call(struct check *c, struct tool_session *s, const struct tool *tool
 int check_apply(struct check *c, struct box *b, const size_t *patches, size_t n,
                 struct check_played *p)
 {
-    struct tool_box tools = {.box = b};
     struct tool_session *s = NULL;
-    int r = n > 0 ? tool_session_new(&tools, NULL, &s, c->err) : 0;
+    int r = n > 0 ? tool_session_new(b, NULL, &s, c->err) : 0;
     size_t i = 0;
     for (; i < n && r == 0; i++) {
         char why[400];
@@ -56,9 +55,8 @@ int check_apply(struct check *c, struct box *b, const size_t *patches, size_t n,
 int check_read(struct check *c, struct box *b, size_t i)
 {
     char why[400] = "";
-    struct tool_box tools = {.box = b};
     struct tool_session *s = NULL;
-    int r = tool_session_new(&tools, NULL, &s, c->err);
+    int r = tool_session_new(b, NULL, &s, c->err);
     if (r == 0)
         r = call(c, s, &TOOL_READ_FILE, "path", c->task->reads.items[i], why, sizeof why);
     tool_session_free(s);

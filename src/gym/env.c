@@ -85,8 +85,7 @@ static int fork_box(struct gym_env *e, struct gym_env *copy, struct error *err)
     if (r < 0)
         return r;
     atomic_fetch_add(&e->arena->boxes, 1);
-    copy->at.tools = (struct tool_box){.box = copy->at.box};
-    r = tool_session_new(&copy->at.tools, NULL, &copy->at.session, err);
+    r = tool_session_new(copy->at.box, NULL, &copy->at.session, err);
     if (r == 0)
         tool_session_set_plan(copy->at.session, tool_session_plan(e->at.session));
     copy->at.done = e->at.done;

@@ -37,8 +37,7 @@ static int take_box(struct gym_env *e, struct error *err)
     int r = arena_take(e->arena, &e->at.box, err);
     if (r < 0)
         return r;
-    e->at.tools = (struct tool_box){.box = e->at.box};
-    r = tool_session_new(&e->at.tools, NULL, &e->at.session, err);
+    r = tool_session_new(e->at.box, NULL, &e->at.session, err);
     if (r < 0)
         env_box_drop(e);
     return r;

@@ -15,7 +15,6 @@ struct env_action {
 /* A box with its tools, and how many of the episode's actions were done in it. */
 struct env_box {
     struct box *box;
-    struct tool_box tools;
     struct tool_session *session;
     size_t done;
 };

@@ -159,11 +159,10 @@ static int take_test(void *data, const struct wire_frame *f)
 
 static int take_report(struct grade_run *r, const char *path, struct error *err)
 {
-    struct tool_box box = {.box = r->box};
     struct wire_frame f;
     struct error why = {0};
     _cleanup_ask_ struct ask a;
-    ask_begin_box(&a, &box, r->cancel, WIRE_REPORT);
+    ask_begin_box(&a, r->box, r->cancel, WIRE_REPORT);
     ask_path(&a, path);
     wire_put_u64(&a.out, WIRE_K_FORMAT, r->task->tests.format);
     a.patience_ms = PATIENCE_MS;
@@ -181,11 +180,10 @@ static int take_report(struct grade_run *r, const char *path, struct error *err)
 
 static int read_small(struct grade_run *r, const char *path, struct buf *b, struct error *err)
 {
-    struct tool_box box = {.box = r->box};
     struct wire_frame f;
     struct wire_field data;
     _cleanup_ask_ struct ask a;
-    ask_begin_box(&a, &box, r->cancel, WIRE_READ);
+    ask_begin_box(&a, r->box, r->cancel, WIRE_READ);
     ask_path(&a, path);
     wire_put_u64(&a.out, WIRE_K_LIMIT_BYTES, b->max - 1);
     int code = ask_send(&a, err);

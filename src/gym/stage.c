@@ -115,10 +115,9 @@ int grade_stage(struct box *b, int cancel, const struct task_tree *tree,
                 const struct task_list *own, const struct task_list *clear,
                 struct task_list *ret_changed, struct error *err)
 {
-    struct tool_box box = {.box = b};
     struct task_list changed = {0};
     _cleanup_ask_ struct ask a;
-    ask_begin_box(&a, &box, cancel, WIRE_STAGE);
+    ask_begin_box(&a, b, cancel, WIRE_STAGE);
     put_roots(&a, WIRE_K_OWN, own);
     put_roots(&a, WIRE_K_CLEAR, clear);
     ask_end(&a);

@@ -31,10 +31,9 @@ int box_handle(struct box *box, hutch_box **ret, struct error *err)
     }
     b->handle = handle_new(HANDLE_BOX);
     b->box = box;
-    b->tools = (struct tool_box){.box = box, .registry = -1};
     pthread_mutex_init(&b->owner, NULL);
     pthread_mutex_init(&b->lock, NULL);
-    int r = tool_session_new(&b->tools, "main", &b->session, err);
+    int r = tool_session_new(box, "main", &b->session, err);
     if (r < 0)
         box_handle_free(b);
     else
@@ -60,7 +59,7 @@ static int open_box(const char *text, hutch_box **ret, struct error *err)
     if (r == 0)
         r = box_open(&w.box, &box, err);
     if (r == 0)
-        r = git_box_install(&git, &(struct tool_box){.box = box, .registry = -1}, err);
+        r = git_box_install(&git, box, err);
     if (r < 0)
         box_close(box);
     return r < 0 ? r : box_handle(box, ret, err);

@@ -129,10 +129,9 @@ int hutch_box_apply(hutch_box *b, char **ret_report, struct hutch_error *err)
     if (r < 0)
         return entry_end(&e, r);
     struct applied a = {.conflicts = json_array(), .refused = json_array(), .notes = json_array()};
-    struct tool_box box = {.box = b->box, .registry = -1};
     const struct tool_apply_options how = {
         .report = {.say = note, .data = &a}, .note = note_line, .data = &a};
-    r = tool_apply(&box, &how, &e.error);
+    r = tool_apply(b->box, &how, &e.error);
     json_t *report = json_pack("{s:I, s:o, s:o, s:o}", "applied", a.done, "conflicts", a.conflicts,
                                "refused", a.refused, "notes", a.notes);
     if (r >= 0)

@@ -16,7 +16,6 @@ struct running {
 struct hutch_box {
     struct handle handle;
     struct box *box;
-    struct tool_box tools;
     struct tool_session *session;
     pthread_mutex_t owner; /* of what box.h allows only one thread at a time */
     pthread_mutex_t lock;  /* of the next two */

@@ -188,7 +188,7 @@ static int workspace_take_diff(struct tool_call *c, bool summary, struct error *
     _cleanup_fd_ int fd = memfd_create("diff", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0 || ftruncate(fd, BYTES_MAX) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_GROW) < 0)
         return error_errno(err, errno, "cannot make a temporary file");
-    int r = tool_box_diff(tool_session_box(c->session), summary, fd, err);
+    int r = box_diff(tool_session_box(c->session), summary, fd, err);
     if (r < 0)
         return r;
     off_t n = lseek(fd, 0, SEEK_CUR);

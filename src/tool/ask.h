@@ -17,13 +17,13 @@
 #include <stdbool.h>
 
 #include "tool.h"
-#include "toolbox.h"
+#include "box.h"
 #include "wire.h"
 
 #define ASK_PATIENCE_MS 60000
 
 struct ask {
-    struct tool_box *box;
+    struct box *box;
     int cancel; /* ends the wait when it becomes readable; -1: none */
     int fd;
     struct buf out;
@@ -37,7 +37,7 @@ struct ask {
 void ask_begin(struct ask *a, struct tool_call *c, enum wire_type type);
 
 /* The same for a request that belongs to no tool's call. */
-void ask_begin_box(struct ask *a, struct tool_box *box, int cancel, enum wire_type type);
+void ask_begin_box(struct ask *a, struct box *box, int cancel, enum wire_type type);
 void ask_free(struct ask *a);
 #define _cleanup_ask_ _cleanup_(ask_free)
 

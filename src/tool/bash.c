@@ -177,7 +177,7 @@ static int bash_run_foreground(struct tool_call *c, const struct box_command *as
     kept_output_init(&f.output, c);
     struct box_command command = *asked;
     command.sink = &sink;
-    int r = tool_box_exec(tool_session_box(c->session), &command, &result, err);
+    int r = box_exec(tool_session_box(c->session), &command, &result, err);
     if (r == 0) {
         kept_output_finish(&f.output);
         r = foreground_answer(c, &f, &result, err);
@@ -192,7 +192,7 @@ static int bash_run_background(struct tool_call *c, const struct box_command *co
 {
     struct box_result result = {0};
     c->result->lingers = true;
-    int r = tool_box_exec(tool_session_box(c->session), command, &result, err);
+    int r = box_exec(tool_session_box(c->session), command, &result, err);
     if (r < 0)
         return r;
     json_t *data = c->result->data = json_object();

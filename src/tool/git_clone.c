@@ -261,7 +261,7 @@ static int clone_unpack(struct tool_call *c, struct clone *k, struct error *err)
                                         .err = -1,
                                         .capture = true,
                                         .cancel = c->cancel};
-    int r = tool_box_exec(tool_session_box(c->session), &command, &result, err);
+    int r = box_exec(tool_session_box(c->session), &command, &result, err);
     if (r == 0 && (result.exit_code != 0 || result.out.head.len < 40)) {
         clone_explain(c, k, &result);
     } else if (r == 0) {

@@ -32,21 +32,14 @@ void session_host_free(struct session_host *h)
 }
 
 /* Which folder of the host the box shows, and whether it writes there. */
-static int host_look_at_box(struct tool_box *b, struct tool_host *h, struct error *err)
+static int host_look_at_box(struct box *b, struct tool_host *h, struct error *err)
 {
-    struct keeper_info info = {0};
-    if (b->box) {
-        const char *folder = box_workspace(b->box);
-        h->workspace = folder ? strdup(folder) : NULL;
-        h->direct = box_mode_of(b->box) == BOX_DIRECT;
-        return folder && !h->workspace ? error_set(err, ENOMEM, "no memory") : 0;
-    }
-    int r = keeper_info(b->registry, &b->id, &info, err);
+    _cleanup_box_info_ struct box_info info = {0};
+    int r = box_info(b, &info, err);
     if (r < 0)
         return r;
     h->workspace = TAKE_PTR(info.workspace);
     h->direct = info.mode == BOX_DIRECT;
-    keeper_info_free(&info);
     return 0;
 }
 

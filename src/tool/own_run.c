@@ -187,7 +187,7 @@ int own_run(struct tool_call *c, struct error *err)
                                   .err = -1,
                                   .capture = true,
                                   .cancel = c->cancel};
-    r = tool_box_exec(tool_session_box(c->session), &command, &result, err);
+    r = box_exec(tool_session_box(c->session), &command, &result, err);
     if (r < 0)
         return r;
     bool good = result.exit_code == 0 && !result.signal && result.limit == WIRE_LIMIT_NONE;

@@ -11,7 +11,7 @@
 #include "host.h"
 #include "proxy/proxy.h"
 #include "session.h"
-#include "toolbox.h"
+#include "box.h"
 #include "box_options_parse.h"
 #include "banned.h"
 
@@ -132,7 +132,7 @@ static int request_network_run(struct tool_call *c, struct error *err)
     if (r == 0 && !request_is_allowed(h, &w.box))
         r = request_confirm(c, &w.box, err);
     if (r == 0)
-        r = tool_box_adjust(tool_session_box(c->session), &w.box, BOX_SET_NET_ADD, err);
+        r = box_adjust(tool_session_box(c->session), &w.box, BOX_SET_NET_ADD, err);
     return r < 0 ? r : request_answer(c, &w, err);
 }
 

@@ -51,7 +51,7 @@ static int run_watched(struct tool_call *c, const struct box_command *command,
     watched.sink = &sink;
     capture_init(&w.kept, OUTPUT_KEPT);
     ticker_start(&w.ticker, c);
-    int r = tool_box_exec(tool_session_box(c->session), &watched, ret, err);
+    int r = box_exec(tool_session_box(c->session), &watched, ret, err);
     capture_finish(&w.kept);
     if (r >= 0) {
         ret->out = w.kept;

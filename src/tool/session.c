@@ -6,7 +6,7 @@
 #include "session_state.h"
 #include "banned.h"
 
-int tool_session_new(struct tool_box *box, const char *shell, struct tool_session **ret,
+int tool_session_new(struct box *box, const char *shell, struct tool_session **ret,
                      struct error *err)
 {
     struct tool_session *s = calloc(1, sizeof *s);
@@ -94,7 +94,7 @@ uint64_t tool_session_changes(struct tool_session *s)
     return n;
 }
 
-struct tool_box *tool_session_box(struct tool_session *s)
+struct box *tool_session_box(struct tool_session *s)
 {
     return s->box;
 }

@@ -12,7 +12,7 @@
 
 #include "config.h"
 #include "tool.h"
-#include "toolbox.h"
+#include "box.h"
 
 struct tool_cache;
 
@@ -33,7 +33,7 @@ struct tool_source {
 };
 
 /* `box` is borrowed and outlives the session. */
-int tool_session_new(struct tool_box *box, const char *shell, struct tool_session **ret,
+int tool_session_new(struct box *box, const char *shell, struct tool_session **ret,
                      struct error *err);
 struct tool_session *tool_session_free(struct tool_session *s);
 
@@ -59,7 +59,7 @@ uint64_t tool_session_serial_now(struct tool_session *s);
 /* How many calls there were so far that may have changed the box. */
 uint64_t tool_session_changes(struct tool_session *s);
 
-struct tool_box *tool_session_box(struct tool_session *s);
+struct box *tool_session_box(struct tool_session *s);
 const char *tool_session_shell(const struct tool_session *s);
 
 /* The plan, see plan.c: a list of items. A new reference. */

@@ -29,7 +29,7 @@ void call_queue_init(struct call_queue *q);
 void call_queue_destroy(struct call_queue *q);
 
 struct tool_session {
-    struct tool_box *box;
+    struct box *box;
     char *shell;
     struct call_queue queue;
     struct tool_source *sources[SESSION_SOURCES_MAX];

@@ -133,21 +133,17 @@ static void take_report(void *data, const char *path, enum apply_outcome outcome
 }
 
 /* Where the box's files come from and go to, and a name for what is kept aside. */
-static int find_workspace(struct applying *a, struct tool_box *box, struct error *err)
+static int find_workspace(struct applying *a, struct box *box, struct error *err)
 {
     uint64_t number;
-    struct keeper_info info = {0};
-    a->box_id = box->box ? NULL : box->id.text;
+    _cleanup_box_info_ struct box_info info = {0};
+    a->box_id = box_id(box);
     if (a->o->session || a->box_id)
         snprintf(a->id, sizeof a->id, "%s", a->o->session ? a->o->session : a->box_id);
     else if (getrandom(&number, sizeof number, 0) == (ssize_t)sizeof number)
         snprintf(a->id, sizeof a->id, "run-%08x", (unsigned)number);
-    int r = box->box ? 0 : keeper_info(box->registry, &box->id, &info, err);
-    if (box->box && *box_workspace(box->box))
-        a->workspace = strdup(box_workspace(box->box));
-    else if (r == 0)
-        a->workspace = TAKE_PTR(info.workspace);
-    keeper_info_free(&info);
+    int r = box_info(box, &info, err);
+    a->workspace = TAKE_PTR(info.workspace);
     a->linked = a->workspace && git_worktree_is_linked(a->workspace);
     return r;
 }
@@ -167,7 +163,7 @@ static void note_undelivered(const struct applying *a, const char *folder, const
 }
 
 /* 0, 1 if they stay in the box (it was said why), or -ECANCELED. */
-static int deliver_repository(struct applying *a, struct tool_box *box, const char *folder)
+static int deliver_repository(struct applying *a, struct box *box, const char *folder)
 {
     char work_tree[PATH_MAX], inside[PATH_MAX];
     struct error err = {0};
@@ -211,7 +207,7 @@ static int deliver_repository(struct applying *a, struct tool_box *box, const ch
     return r == -ECANCELED ? r : 1;
 }
 
-static int deliver_all(struct applying *a, struct tool_box *box)
+static int deliver_all(struct applying *a, struct box *box)
 {
     int left = 0;
     if (!a->workspace || a->o->files.n_paths) /* who names files wants no more than these */
@@ -236,14 +232,13 @@ static int deliver_all(struct applying *a, struct tool_box *box)
     return left;
 }
 
-int tool_apply(struct tool_box *box, const struct tool_apply_options *o, struct error *err)
+int tool_apply(struct box *box, const struct tool_apply_options *o, struct error *err)
 {
     _cleanup_(applying_free) struct applying a = {.o = o};
     const struct apply_report report = {.say = take_report, .data = &a};
     int r = find_workspace(&a, box, err);
     if (r == 0)
-        r = box->box ? box_apply(box->box, &o->files, &report, err)
-                     : keeper_apply(box->registry, &box->id, &o->files, &report, err);
+        r = box_apply(box, &o->files, &report, err);
     if (r < 0)
         return r;
     r = deliver_all(&a, box);

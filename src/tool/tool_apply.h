@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "toolbox.h"
+#include "box.h"
 
 struct tool_apply_options {
     const char *session; /* names what is kept aside: refs/hutch/SESSION/…; NULL: the box's ID */
@@ -17,4 +17,4 @@ struct tool_apply_options {
 };
 
 /* Returns how many files were left alone and repositories not delivered, or a negative errno. */
-int tool_apply(struct tool_box *box, const struct tool_apply_options *o, struct error *err);
+int tool_apply(struct box *box, const struct tool_apply_options *o, struct error *err);

@@ -44,7 +44,7 @@ class Repository:
     def git(self, *words):
         env = {**self.box.env, "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a",
                "GIT_COMMITTER_EMAIL": "a@b"}
-        return subprocess.run([*self.box.caller.prefix, "git", "-C", str(self.path), *words], env=env, check=True,
+        return subprocess.run([*self.box.caller.prefix, "git", "-c", "gc.auto=0", "-C", str(self.path), *words], env=env, check=True,
                               capture_output=True, text=True).stdout
 
     def put(self, path, content):

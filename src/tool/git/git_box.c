@@ -49,7 +49,7 @@ void git_box_prepare(struct box_options *o, bool always, struct git_box *ret)
     git_worktree_show(o, &ret->worktree);
 }
 
-int git_box_install(const struct git_box *g, struct tool_box *box, struct error *err)
+int git_box_install(const struct git_box *g, struct box *box, struct error *err)
 {
     return git_worktree_install(&g->worktree, box, err);
 }

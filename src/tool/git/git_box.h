@@ -19,6 +19,6 @@ struct git_box {
 void git_box_prepare(struct box_options *o, bool always, struct git_box *ret);
 
 /* Once the box is up, before anything runs in it. */
-int git_box_install(const struct git_box *g, struct tool_box *box, struct error *err);
+int git_box_install(const struct git_box *g, struct box *box, struct error *err);
 void git_box_free(struct git_box *g);
 #define _cleanup_git_box_ _cleanup_(git_box_free)

@@ -72,9 +72,8 @@ static int read_room(int fd, struct buf *b)
 }
 
 /* One script in the box. Returns its exit status or a negative errno. */
-static int run_in_box(struct tool_box *box, const char *script, const char *folder,
-                      const char *wanted, int in, int out, const struct git_transfer_options *o,
-                      struct error *err)
+static int run_in_box(struct box *box, const char *script, const char *folder, const char *wanted,
+                      int in, int out, const struct git_transfer_options *o, struct error *err)
 {
     const char *const argv[] = {"/bin/sh", "-c", script, "sh", folder, wanted, NULL};
     static const char *const env[] = {"LC_ALL=C",
@@ -92,7 +91,7 @@ static int run_in_box(struct tool_box *box, const char *script, const char *fold
                                   .out = out,
                                   .err = -1,
                                   .cancel = o->cancel > 0 ? o->cancel : -1};
-    int r = tool_box_exec(box, &c, &result, err);
+    int r = box_exec(box, &c, &result, err);
     if (r < 0)
         return r == -ECANCELED ? error_set(err, ECANCELED, "interrupted") : r;
     int status = result.exit_code;
@@ -169,7 +168,7 @@ static int take_line(struct git_transfer *t, const struct git_repo *host, char *
     return 0;
 }
 
-static int list_box(struct tool_box *box, const char *folder, const struct git_repo *host,
+static int list_box(struct box *box, const char *folder, const struct git_repo *host,
                     const struct git_transfer_options *o, struct git_transfer *t, struct error *err)
 {
     _cleanup_fd_ int room = -1;
@@ -316,7 +315,7 @@ static int take_pack_name(struct git_transfer *t, struct buf *out, struct error 
 
 /* The box writes straight into index-pack, which stops reading at the limit: the box's git ends by
  * that. */
-static int receive_pack(struct tool_box *box, const char *folder, const char *wanted, int have,
+static int receive_pack(struct box *box, const char *folder, const char *wanted, int have,
                         const struct git_transfer_options *o, struct git_transfer *t,
                         struct error *err)
 {
@@ -392,7 +391,7 @@ static int name_refs(const struct git_transfer *t, struct error *err)
     return r <= 0 ? r : -EBADMSG;
 }
 
-static int transfer_objects(struct tool_box *box, const char *folder,
+static int transfer_objects(struct box *box, const char *folder,
                             const struct git_transfer_options *o, struct git_transfer *t,
                             struct error *err)
 {
@@ -419,7 +418,7 @@ static int transfer_objects(struct tool_box *box, const char *folder,
     return r;
 }
 
-int git_transfer(struct tool_box *box, const char *folder, const struct git_repo *host,
+int git_transfer(struct box *box, const char *folder, const struct git_repo *host,
                  const struct git_transfer_options *o, struct git_transfer *ret, struct error *err)
 {
     _cleanup_git_transfer_ struct git_transfer t = {0};

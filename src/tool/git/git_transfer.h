@@ -15,7 +15,7 @@
 #pragma once
 
 #include "git_repo.h"
-#include "toolbox.h"
+#include "box.h"
 
 #define GIT_TRANSFER_REFS_MAX 1000u /* refs that the host does not have as they are */
 #define GIT_TRANSFER_STASHES  100u
@@ -47,7 +47,7 @@ struct git_transfer {
 
 /* `folder` is the work tree in the box ("/workspace"). -ENODATA if there is no repository there
  * (any more), or no git in the box; the text says which. */
-int git_transfer(struct tool_box *box, const char *folder, const struct git_repo *host,
+int git_transfer(struct box *box, const char *folder, const struct git_repo *host,
                  const struct git_transfer_options *o, struct git_transfer *ret, struct error *err);
 
 /* Removes the quarantine, too. */

@@ -58,8 +58,8 @@ void git_worktree_show(struct box_options *o, struct git_worktree *ret)
 }
 
 /* Runs a script in the box; what it reads is the buffer. */
-static int run_in_box(struct tool_box *box, const char *script, const char *arg,
-                      const struct buf *input, struct error *err)
+static int run_in_box(struct box *box, const char *script, const char *arg, const struct buf *input,
+                      struct error *err)
 {
     const char *const argv[] = {"/bin/sh", "-c", script, "sh", arg, NULL};
     struct box_result result = {0};
@@ -74,7 +74,7 @@ static int run_in_box(struct tool_box *box, const char *script, const char *arg,
                                   .out = -1,
                                   .err = -1,
                                   .cancel = -1};
-    int r = tool_box_exec(box, &c, &result, err);
+    int r = box_exec(box, &c, &result, err);
     if (r == 0 && result.exit_code != 0)
         r = error_set(err, EIO, "cannot prepare the repository in the box (exit status %d)",
                       result.exit_code);
@@ -82,15 +82,14 @@ static int run_in_box(struct tool_box *box, const char *script, const char *arg,
     return r;
 }
 
-static int put_file(struct tool_box *box, const char *name, const struct buf *data,
-                    struct error *err)
+static int put_file(struct box *box, const char *name, const struct buf *data, struct error *err)
 {
     static const char SCRIPT[] = "mkdir -p ~/.hutch-git/info && cat >~/.hutch-git/\"$1\"";
     return run_in_box(box, SCRIPT, name, data, err);
 }
 
 /* A file of the worktree's git directory, as it is; one that is not there is empty. */
-static int put_copy(struct tool_box *box, const char *path, const char *name, struct error *err)
+static int put_copy(struct box *box, const char *path, const char *name, struct error *err)
 {
     _cleanup_buf_ struct buf data = BUF_INIT(FILE_MAX);
     int r = io_read_file(AT_FDCWD, path, &data);
@@ -99,7 +98,7 @@ static int put_copy(struct tool_box *box, const char *path, const char *name, st
     return put_file(box, name, &data, err);
 }
 
-static int put_refs(const struct git_worktree *w, struct tool_box *box, struct error *err)
+static int put_refs(const struct git_worktree *w, struct box *box, struct error *err)
 {
     struct git_refs refs = {0};
     _cleanup_buf_ struct buf text = BUF_INIT(64u << 20);
@@ -116,7 +115,7 @@ static int put_refs(const struct git_worktree *w, struct tool_box *box, struct e
 
 /* What git must know to read the repository. Everything else may hold secrets, or paths of the
  * host. */
-static int put_config(const struct git_worktree *w, struct tool_box *box, struct error *err)
+static int put_config(const struct git_worktree *w, struct box *box, struct error *err)
 {
     static const char *const args[] = {
         "config", "-z", "--get-regexp",
@@ -145,7 +144,7 @@ static int put_config(const struct git_worktree *w, struct tool_box *box, struct
     return text.failed ? error_set(err, ENOMEM, "no memory") : put_file(box, "config", &text, err);
 }
 
-int git_worktree_install(const struct git_worktree *w, struct tool_box *box, struct error *err)
+int git_worktree_install(const struct git_worktree *w, struct box *box, struct error *err)
 {
     char head[PATH_MAX], sparse[PATH_MAX];
     if (!w->needed)
@@ -166,7 +165,7 @@ int git_worktree_install(const struct git_worktree *w, struct tool_box *box, str
     return r == 0 ? run_in_box(box, INSTALL, w->repo.format, NULL, err) : r;
 }
 
-bool git_worktree_moved(struct tool_box *box)
+bool git_worktree_moved(struct box *box)
 {
     static const char SCRIPT[] =
         "cd ~/.hutch-git && export GIT_DIR=$PWD && " STATE " | cmp -s - hutch-state";

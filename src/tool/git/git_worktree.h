@@ -12,7 +12,6 @@
 
 #include "box.h"
 #include "git_repo.h"
-#include "toolbox.h"
 
 struct git_worktree {
     bool needed;
@@ -27,9 +26,9 @@ void git_worktree_show(struct box_options *o, struct git_worktree *ret);
 bool git_worktree_is_linked(const char *folder);
 
 /* Once the box is up, before anything runs in it. */
-int git_worktree_install(const struct git_worktree *w, struct tool_box *box, struct error *err);
+int git_worktree_install(const struct git_worktree *w, struct box *box, struct error *err);
 
 /* May there be commits, branches or stashes to deliver? By what the box says. */
-bool git_worktree_moved(struct tool_box *box);
+bool git_worktree_moved(struct box *box);
 void git_worktree_free(struct git_worktree *w);
 #define _cleanup_git_worktree_ _cleanup_(git_worktree_free)

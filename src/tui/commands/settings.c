@@ -8,7 +8,7 @@
 #include "host.h"
 #include "session.h"
 #include "summary.h"
-#include "toolbox.h"
+#include "box.h"
 #include "units.h"
 #include "banned.h"
 
@@ -155,9 +155,9 @@ const struct chat_command CHAT_ATTEMPTS = {.name = "attempts",
 
 static int settings_show(struct tool_session *tools, struct chat_result *ret, struct error *err)
 {
-    struct tool_box *box = tool_session_box(tools);
-    struct keeper_info info = {0};
-    int r = keeper_info(box->registry, &box->id, &info, err);
+    struct box *box = tool_session_box(tools);
+    _cleanup_box_info_ struct box_info info = {0};
+    int r = box_info(box, &info, err);
     if (r < 0)
         return r;
     buf_printf(&ret->text, "net      %s\nmemory   %lluM\npids     %llu\n",
@@ -168,7 +168,6 @@ static int settings_show(struct tool_session *tools, struct chat_result *ret, st
     else
         buf_append_str(&ret->text, "cpus     all\n");
     buf_printf(&ret->text, "timeout  %llds\n", (long long)(info.limits.timeout_ns / 1000000000));
-    keeper_info_free(&info);
     return 0;
 }
 
@@ -194,7 +193,7 @@ static int settings_change(struct conversation *c, const char *name, const char 
         r = box_spec_resolve_groups(&w, err);
     bool add = w.fields & BOX_SET_NET && w.box.net == BOX_NET_ALLOW;
     if (r == 0)
-        r = tool_box_adjust(tool_session_box(tools), &w.box, add ? BOX_SET_NET_ADD : w.fields, err);
+        r = box_adjust(tool_session_box(tools), &w.box, add ? BOX_SET_NET_ADD : w.fields, err);
     if (r < 0)
         return r;
     box_spec_note(&w, note);

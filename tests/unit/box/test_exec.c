@@ -16,7 +16,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "backend.h"
+#include "box_private.h"
 #include "io.h"
 
 /* What the guest does with the request and the descriptors that came with it. */
@@ -98,7 +98,7 @@ static int run(act how, struct box_limits limits, bool tty, struct box_result *r
                                            .usage = get_usage,
                                            .kill = kill_all};
     static char word[] = "true", *argv[] = {word, NULL};
-    struct box box = {.backend = &backend, .limits = limits};
+    struct box box = {.ops = &LOCAL_BOX, .backend = &backend, .limits = limits};
     struct box_command c = {
         .argv = argv, .in = -1, .out = -1, .err = -1, .cancel = -1, .capture = true, .tty = tty};
     *err = (struct error){0};

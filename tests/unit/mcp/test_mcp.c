@@ -12,6 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "keeper.h"
 #include "rpc.h"
 #include "mcp_server.h"
 #include "server.h"
@@ -101,7 +102,7 @@ static struct tool_source source = {.find = find, .list = list, .free = nothing}
 
 /* A client: what it was sent. */
 struct client {
-    struct tool_box box;
+    struct box *box; /* nobody holds it: every request fails */
     struct tool_session *session;
     struct mcp_server *server;
     pthread_mutex_t lock;
@@ -195,12 +196,12 @@ static int open_client(void **state)
     struct error err = {0};
     struct client *c = calloc(1, sizeof *c);
     assert_non_null(c);
-    c->box.registry = -1;
     c->got = json_array();
     c->longest = 50000;
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->came, NULL);
-    assert_int_equal(tool_session_new(&c->box, NULL, &c->session, &err), 0);
+    assert_int_equal(keeper_attach(&(struct registry_id){"nowhere0"}, &c->box, &err), 0);
+    assert_int_equal(tool_session_new(c->box, NULL, &c->session, &err), 0);
     assert_int_equal(tool_session_add(c->session, &source), 0);
     struct mcp_options o = {.session = c->session, .send = take, .data = c};
     assert_int_equal(mcp_server_new(&o, &c->server, &err), 0);
@@ -214,6 +215,7 @@ static int close_client(void **state)
     mcp_server_free(c->server);
     assert_int_equal(json_array_size(c->got), 0);
     tool_session_free(c->session);
+    box_close(c->box);
     json_decref(c->got);
     pthread_cond_destroy(&c->came);
     pthread_mutex_destroy(&c->lock);
