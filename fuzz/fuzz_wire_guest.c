@@ -14,6 +14,7 @@
 #include "command.h"
 #include "compose.h"
 #include "conn.h"
+#include "freeze.h"
 #include "guest.h"
 #include "guest_fakes.h"
 #include "io.h"
@@ -39,6 +40,7 @@ static struct guest *make_guest(void)
     g->reports = calloc(GUEST_COMMANDS_MAX, sizeof *g->reports);
     require(g->reports != NULL);
     loop_init(&g->loop);
+    g->conns.loop = &g->loop;
     freeze_init(g);
     return g;
 }
@@ -64,7 +66,7 @@ static int open_conn(struct guest *g, const struct buf *bytes, bool with_fds)
                 (ssize_t)bytes->len);
     for (int i = 0; i < 3; i++)
         close(fds[i]);
-    conn_open(g, ends[1], &request_user);
+    conn_open(g, &g->conns, ends[1], &request_user);
     run_until_idle(g);
     return ends[0];
 }
@@ -125,7 +127,7 @@ static void free_guest(struct guest *g)
 {
     run_until_idle(g);
     end_sessions(g);
-    require(g->n_conns == 0);
+    require(g->conns.n_open == 0);
     while (!LIST_EMPTY(&g->commands)) {
         require(LIST_FIRST(&g->commands)->background);
         command_free(LIST_FIRST(&g->commands));

@@ -5,7 +5,6 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include "background.h"
 #include "command.h"
 #include "conn.h"
 #include "edit/edit.h"
@@ -15,9 +14,7 @@
 #include "guest_fakes.h"
 #include "patch/patch.h"
 #include "ptree.h"
-#include "put.h"
 #include "report/report.h"
-#include "sample.h"
 #include "shell/session.h"
 #include "search/search.h"
 #include "stage/stage.h"
@@ -102,11 +99,6 @@ int freeze_request(struct conn *conn, const struct wire_frame *f)
     return -EBUSY;
 }
 
-bool freeze_lets_pass(struct guest *g, int sig)
-{
-    return true;
-}
-
 unsigned ptree_signal(struct guest *g, rlim_t tag, int sig)
 {
     return 1;
@@ -117,9 +109,10 @@ unsigned ptree_kill(struct guest *g, const struct command *c)
     return 0;
 }
 
-void sample_start(struct command *c) {}
-
-void sample_fire(struct loop_timer *t) {}
+enum wire_limit ptree_exceeds(struct guest *g, struct command *c)
+{
+    return WIRE_LIMIT_NONE;
+}
 
 int file_read(struct file_call *c, struct error *err)
 {
@@ -176,7 +169,7 @@ int stage_serve(struct file_call *c, struct error *err)
     return -ENOSYS;
 }
 
-int put_serve(struct file_call *c, struct error *err)
+int file_put(struct file_call *c, struct error *err)
 {
     return -ENOSYS;
 }

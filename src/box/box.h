@@ -4,7 +4,7 @@
  *
  * The host never touches a file that a box can write: commands and file requests go through
  * box_connect() to the guest; the box's changes are read by a diff worker (see
- * guest/diff/worker.h), a guest in namespaces of its own in which no code of the agent ever runs.
+ * guest/diff/diff_worker.h), a guest in namespaces of its own in which no code of the agent ever runs.
  *
  * Every function returns 0 or a negative errno and says in `err`, for a person, what failed. A box
  * may be used from several threads at once for box_connect and box_exec; the other calls are the

@@ -7,7 +7,6 @@
 
 #include "conn.h"
 #include "error.h"
-#include "guest.h"
 #include "banned.h"
 
 #define QUEUE_FULL (256u << 10)
@@ -15,11 +14,11 @@
 #define QUEUE_MAX  (1u << 20)
 
 /*
- * A stream that is closed with bytes unread tells its peer of a reset instead of an end. The peer
- * may have sent input that nobody wanted any more; after the shutdown it cannot send more, so
+ * A stream that is closed with bytes unread shows its peer a reset instead of an end. The peer
+ * may have sent input that the command did not read; after the shutdown it cannot send more, so
  * reading the rest makes a clean end.
  */
-static void hang_up(int fd)
+static void conn_hang_up(int fd)
 {
     char waste[4096];
     shutdown(fd, SHUT_RDWR);
@@ -32,26 +31,26 @@ static void conn_free(struct conn *c)
     if (c->user)
         c->user->closed(c);
     if (c->source.fd >= 0)
-        hang_up(c->source.fd);
-    loop_close(&c->guest->loop, &c->source);
+        conn_hang_up(c->source.fd);
+    loop_close(c->owner->loop, &c->source);
     wire_reader_free(&c->in);
     buf_free(&c->out);
-    c->guest->n_conns--;
+    c->owner->n_open--;
     free(c);
 }
 
-static size_t pending(const struct conn *c)
+static size_t conn_pending(const struct conn *c)
 {
     return c->out.len - c->sent;
 }
 
-static void flush(struct conn *c)
+static void conn_flush(struct conn *c)
 {
     if (c->out.failed)
         c->dead = true;
-    while (!c->dead && pending(c)) {
+    while (!c->dead && conn_pending(c)) {
         ssize_t n =
-            send(c->source.fd, c->out.data + c->sent, pending(c), MSG_NOSIGNAL | MSG_DONTWAIT);
+            send(c->source.fd, c->out.data + c->sent, conn_pending(c), MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN)
@@ -68,28 +67,28 @@ static void flush(struct conn *c)
     }
 }
 
-static void watch(struct conn *c)
+static void conn_watch(struct conn *c)
 {
     short events = 0;
     if (!c->closing)
         events |= c->paused ? POLLRDHUP : POLLRDHUP | POLLIN;
-    if (pending(c) || c->resumed)
+    if (conn_pending(c) || c->resumed)
         events |= POLLOUT;
-    if (loop_watch(&c->guest->loop, &c->source, events) < 0)
+    if (loop_watch(c->owner->loop, &c->source, events) < 0)
         c->dead = true;
 }
 
-static void settle(struct conn *c)
+static void conn_settle(struct conn *c)
 {
-    flush(c);
-    bool over = c->dead || (c->closing && !pending(c));
+    conn_flush(c);
+    bool over = c->dead || (c->closing && !conn_pending(c));
     if (!over)
-        watch(c);
+        conn_watch(c);
     if (over || c->dead)
         conn_free(c);
 }
 
-static void take_frames(struct conn *c)
+static void conn_take_frames(struct conn *c)
 {
     while (!c->dead && !c->closing && !c->paused) {
         struct wire_frame f;
@@ -101,51 +100,45 @@ static void take_frames(struct conn *c)
     }
 }
 
-/* Reads once; what is left is told again by the loop, after others had their turn. */
-static void receive(struct conn *c)
-{
-    ssize_t n = wire_fill(&c->in);
-    if (n == -EAGAIN)
-        return;
-    if (n <= 0)
-        c->dead = true;
-    else
-        take_frames(c);
-}
-
 static void conn_ready(struct loop_source *s, short events)
 {
     struct conn *c = CONTAINER_OF(s, struct conn, source);
     bool readable = !c->paused && !c->closing;
     c->busy = true;
     c->resumed = false;
-    take_frames(c);
-    if (!c->dead && readable && events & (POLLIN | POLLRDHUP | POLLHUP | POLLERR))
-        receive(c);
-    else if (events & (POLLRDHUP | POLLHUP | POLLERR))
+    conn_take_frames(c);
+    if (!c->dead && readable && events & (POLLIN | POLLRDHUP | POLLHUP | POLLERR)) {
+        /* Reads once; the loop reports what is left again, after others had their turn. */
+        ssize_t n = wire_fill(&c->in);
+        if (n > 0)
+            conn_take_frames(c);
+        else if (n != -EAGAIN)
+            c->dead = true;
+    } else if (events & (POLLRDHUP | POLLHUP | POLLERR))
         c->dead = true;
-    flush(c);
-    if (!c->dead && c->full && pending(c) < QUEUE_ROOM) {
+    conn_flush(c);
+    if (!c->dead && c->full && conn_pending(c) < QUEUE_ROOM) {
         c->full = false;
         if (c->user)
             c->user->room(c);
     }
     c->busy = false;
-    settle(c);
+    conn_settle(c);
 }
 
-void conn_open(struct guest *g, int fd, const struct conn_user *user)
+void conn_open(struct guest *g, struct conn_owner *owner, int fd, const struct conn_user *user)
 {
-    struct conn *c = g->n_conns < GUEST_CONNS_MAX ? calloc(1, sizeof *c) : NULL;
+    struct conn *c = owner->n_open < CONNS_MAX ? calloc(1, sizeof *c) : NULL;
     if (!c || fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK) < 0) {
         free(c);
-        hang_up(fd);
+        conn_hang_up(fd);
         close(fd);
         return;
     }
-    g->n_conns++;
+    owner->n_open++;
     c->source = (struct loop_source){.fd = fd, .ready = conn_ready};
     c->guest = g;
+    c->owner = owner;
     c->user = user;
     c->in = WIRE_READER_INIT(fd);
     c->out = BUF_INIT(QUEUE_MAX);
@@ -156,9 +149,9 @@ void conn_push(struct conn *c)
 {
     if (c->busy)
         return;
-    flush(c);
+    conn_flush(c);
     if (!c->dead)
-        watch(c);
+        conn_watch(c);
     /* Freed by our own handler, which the hang-up brings about: the caller may go on using it. */
     if (c->dead)
         shutdown(c->source.fd, SHUT_RDWR);
@@ -166,13 +159,13 @@ void conn_push(struct conn *c)
 
 bool conn_is_full(struct conn *c)
 {
-    c->full = pending(c) >= QUEUE_FULL;
+    c->full = conn_pending(c) >= QUEUE_FULL;
     return c->full;
 }
 
 void conn_pause(struct conn *c, bool on)
 {
-    /* Whole frames may wait in the reader, of which the loop says nothing: being writable calls our
+    /* Whole frames may wait in the reader, which the loop does not report: being writable calls our
      * handler.
      */
     c->resumed = c->paused && !on;
@@ -185,12 +178,12 @@ void conn_finish(struct conn *c)
     c->user = NULL;
     c->closing = true;
     if (!c->busy)
-        settle(c);
+        conn_settle(c);
 }
 
 int conn_take_fd(struct conn *c)
 {
-    loop_watch(&c->guest->loop, &c->source, 0);
+    loop_watch(c->owner->loop, &c->source, 0);
     int fd = TAKE_FD(c->source.fd);
     c->user = NULL;
     c->dead = true;

@@ -20,8 +20,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "guest.h"
-#include "diff/worker.h"
+#include "serve.h"
+#include "diff/diff_worker.h"
 #include "store/store.h"
 #include "sys.h"
 #include "weaken.h"

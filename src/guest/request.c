@@ -1,8 +1,7 @@
 #include <errno.h>
 
-#include "adopt.h"
-#include "background.h"
 #include "edit/edit.h"
+#include "command.h"
 #include "exec.h"
 #include "file.h"
 #include "freeze.h"
@@ -23,7 +22,7 @@ struct request {
     file_serve serve;                                         /* or by a worker */
 };
 
-static int ping(struct conn *c, const struct wire_frame *f)
+static int request_ping(struct conn *c, const struct wire_frame *f)
 {
     wire_end(&c->out, wire_begin(&c->out, WIRE_RESULT));
     conn_finish(c);
@@ -31,7 +30,7 @@ static int ping(struct conn *c, const struct wire_frame *f)
 }
 
 static const struct request requests[] = {
-    {WIRE_PING, .start = ping},
+    {WIRE_PING, .start = request_ping},
     {WIRE_EXEC, .start = exec_request, .changes = true},
     {WIRE_SHELL, .start = shell_request, .changes = true},
     {WIRE_ADOPT, .start = adopt_request, .changes = true},
@@ -53,19 +52,14 @@ static const struct request requests[] = {
     {WIRE_PUT, .serve = file_put, .changes = true},
 };
 
-static const struct request *find(enum wire_type type)
+static int request_first_frame(struct conn *c, const struct wire_frame *f)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(requests); i++)
-        if (requests[i].type == type)
-            return &requests[i];
-    return NULL;
-}
-
-static int first_frame(struct conn *c, const struct wire_frame *f)
-{
-    const struct request *r = find(f->type);
+    const struct request *r = NULL;
+    for (size_t i = 0; i < ARRAY_SIZE(requests) && !r; i++)
+        if (requests[i].type == f->type)
+            r = &requests[i];
     if (!r)
-        conn_error(c, ENOSYS, "this guest does not know request %d", (int)f->type);
+        conn_error(c, ENOSYS, "this guest has no request %d", (int)f->type);
     else if (r->changes && c->guest->freeze.state != FREEZE_OFF)
         conn_error(c, EBUSY, "the box is frozen while a snapshot is taken");
     else if (r->serve)
@@ -75,6 +69,7 @@ static int first_frame(struct conn *c, const struct wire_frame *f)
     return 0;
 }
 
-static void nothing(struct conn *c) {}
+static void request_ignore(struct conn *c) {}
 
-const struct conn_user request_user = {.frame = first_frame, .room = nothing, .closed = nothing};
+const struct conn_user request_user = {
+    .frame = request_first_frame, .room = request_ignore, .closed = request_ignore};

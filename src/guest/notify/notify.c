@@ -3,10 +3,10 @@
 #include <pthread.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "calls.h"
 #include "clock.h"
-#include "guest.h"
 #include "notify.h"
 #include "weaken.h"
 #include "banned.h"
@@ -87,23 +87,22 @@ static void *notify_thread(void *data)
     return NULL;
 }
 
-int notify_start(struct guest *g, int listener)
+int notify_start(struct notify *n, int listener)
 {
     pthread_t thread;
     pthread_attr_t how;
-    g->notify.listener = listener;
+    n->listener = listener;
     if (listener < 0)
         return 0;
     pthread_attr_init(&how);
     pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&how, STACK_SIZE);
-    int code =
-        pthread_create(&thread, &how, notify_thread, &g->notify); /* the guest blocks all signals */
+    int code = pthread_create(&thread, &how, notify_thread, n); /* the guest blocks all signals */
     pthread_attr_destroy(&how);
     return -code;
 }
 
-bool notify_is_busy(struct guest *g)
+bool notify_is_busy(const struct notify *n)
 {
-    return g->notify.busy;
+    return n->busy;
 }

@@ -12,7 +12,7 @@
 #include <sys/queue.h>
 
 #include "shell/state.h"
-#include "words.h"
+#include "exec.h"
 
 #define SESSION_NAME_MAX  64
 #define SESSIONS_MAX      8

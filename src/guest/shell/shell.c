@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "background.h"
 #include "clock.h"
 #include "command.h"
 #include "conn.h"
@@ -21,7 +20,7 @@
 #define HURRY        (5 * NS_PER_MS)
 #define REPORT_MAX   (STATE_MAX + 64)
 
-bool shell_is_idle(const struct command *c)
+static bool shell_is_idle(const struct command *c)
 {
     return c->shell && c->shell->idle;
 }
@@ -68,7 +67,7 @@ static void shell_leave_session(struct command *c)
     c->shell->session = NULL;
 }
 
-void shell_free(struct command *c)
+static void shell_free(struct command *c)
 {
     struct shell *s = TAKE_PTR(c->shell);
     if (!s)
@@ -76,6 +75,7 @@ void shell_free(struct command *c)
     c->shell = s;
     shell_leave_session(c);
     c->shell = NULL;
+    c->hooks = NULL;
     loop_timer_set(&c->guest->loop, &s->confirm, 0);
     cleanup_close(&s->wake);
     cleanup_close(&s->payload);
@@ -96,14 +96,14 @@ void shell_discard_ready(struct session *s)
     }
 }
 
-void shell_exited(struct command *c)
+static void shell_exited(struct command *c)
 {
     loop_timer_set(&c->guest->loop, &c->shell->confirm, 0);
     if (c->shell->idle) /* it was killed: the next call starts another */
         shell_leave_session(c);
     if (!c->background)
         return;
-    carry_close(&c->carry);
+    relay_close(&c->relay);
     shell_free(c);
 }
 
@@ -124,7 +124,7 @@ static bool shell_plan_again(struct command *c, struct shell_start *ret)
     return true;
 }
 
-bool shell_again(struct command *c)
+static bool shell_again(struct command *c)
 {
     struct shell_start again;
     struct error err = {0};
@@ -146,7 +146,7 @@ bool shell_again(struct command *c)
     return true;
 }
 
-struct session *shell_settle(struct command *c)
+static struct session *shell_settle(struct command *c)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(REPORT_MAX);
     struct shell *s = c->shell;
@@ -194,7 +194,7 @@ static void shell_describe_cwd(const struct command *c, const struct state_repor
              (const char *)c->shell->call.payload.data, why);
 }
 
-bool shell_refused(struct command *c, char *text, size_t size)
+static bool shell_refused(struct command *c, char *text, size_t size)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(REPORT_MAX);
     struct state_report report;
@@ -235,7 +235,7 @@ static void shell_put_notes(struct command *c, struct buf *b)
                      "this command");
 }
 
-void shell_put_result(struct command *c, struct buf *b)
+static void shell_put_result(struct command *c, struct buf *b)
 {
     struct state state;
     const struct session *session = c->shell->session;
@@ -246,6 +246,15 @@ void shell_put_result(struct command *c, struct buf *b)
         wire_put(b, WIRE_K_CWD, state.cwd, state.cwd_len);
     shell_put_notes(c, b);
 }
+
+const struct command_hooks shell_hooks = {.exited = shell_exited,
+                                          .again = shell_again,
+                                          .settle = shell_settle,
+                                          .prepare = shell_prepare,
+                                          .refused = shell_refused,
+                                          .put_result = shell_put_result,
+                                          .is_idle = shell_is_idle,
+                                          .free = shell_free};
 
 struct shell_request {
     struct session *session;
@@ -397,11 +406,11 @@ int shell_input_request(struct conn *conn, const struct wire_frame *f)
     if (!c)
         return 0;
     wire_find(f, WIRE_K_DATA, &data);
-    int r = carry_feed(&c->carry, data.data, data.size, wire_find_u64(f, WIRE_K_EOF, 0) != 0);
+    int r = relay_feed(&c->relay, data.data, data.size, wire_find_u64(f, WIRE_K_EOF, 0) != 0);
     if (r == -ENOBUFS) {
         conn_error(conn, EAGAIN,
                    "the command has not read its input yet: %zu bytes wait, more than %u may not",
-                   c->carry.backlog.len, CARRY_INPUT_MAX);
+                   c->relay.backlog.len, RELAY_INPUT_MAX);
         return 0;
     }
     if (r < 0) {
@@ -409,7 +418,7 @@ int shell_input_request(struct conn *conn, const struct wire_frame *f)
         return 0;
     }
     size_t at = wire_begin(&conn->out, WIRE_RESULT);
-    wire_put_u64(&conn->out, WIRE_K_COUNT, c->carry.backlog.len);
+    wire_put_u64(&conn->out, WIRE_K_COUNT, c->relay.backlog.len);
     wire_end(&conn->out, at);
     conn_finish(conn);
     return 0;

@@ -27,7 +27,7 @@
 
 #include "buf.h"
 #include "loop.h"
-#include "words.h"
+#include "exec.h"
 
 struct command;
 struct conn;
@@ -68,25 +68,14 @@ int shell_input_request(struct conn *conn, const struct wire_frame *f);
 /* Whether the shell reported that it took its script. */
 bool shell_has_taken(const struct command *c);
 
-/* What command.c calls. The process ended; */
-void shell_exited(struct command *c);
-/* its tree is gone, too: true if another shell took over the call, and c is freed; */
-bool shell_again(struct command *c);
-/* else takes over the state. The session if the next shell is to be started after the answer, or
- * NULL. */
-struct session *shell_settle(struct command *c);
-void shell_prepare(struct session *s);
+/* What a command does more when it is a shell. */
+extern const struct command_hooks shell_hooks;
 
-/* The call could not even begin: true with the text for an ERROR. */
-bool shell_refused(struct command *c, char *text, size_t size);
-void shell_put_result(struct command *c, struct buf *b);
-void shell_free(struct command *c);
+/* Starts the next shell of a session, to be ready. */
+void shell_prepare(struct session *s);
 
 /* Ends the ready shells. */
 void shell_discard_ready(struct session *s);
-
-/* A ready shell has no children: any other process with its tag is a stray. */
-bool shell_is_idle(const struct command *c);
 
 struct shell_start {
     struct session *session;

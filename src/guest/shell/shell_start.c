@@ -8,12 +8,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "background.h"
 #include "clock.h"
 #include "command.h"
 #include "error.h"
 #include "guest.h"
-#include "search_path.h"
 #include "shell/session.h"
 #include "shell/shell.h"
 #include "banned.h"
@@ -231,13 +229,13 @@ static int shell_open_output(struct shell_parts *p, struct command *c, struct er
 {
     int r;
     if (!c->background) {
-        r = carry_open_output(&c->carry, p->fds);
+        r = relay_open_output(&c->relay, p->fds);
         return r < 0 ? error_errno(err, -r, "cannot connect the shell's output") : 0;
     }
     r = background_open_output(c, &p->fds[1], &p->fds[2], err);
     if (r < 0)
         return r;
-    r = carry_open_input(&c->carry, p->fds);
+    r = relay_open_input(&c->relay, p->fds);
     return r < 0 ? error_errno(err, -r, "cannot connect the shell's input") : 0;
 }
 
@@ -338,6 +336,7 @@ struct command *shell_start(struct guest *g, const struct shell_start *x, struct
         error_set(err, EAGAIN, "too many commands are running");
         return NULL;
     }
+    c->hooks = &shell_hooks;
     *c->shell = (struct shell){
         .session = x->session,
         .command = c,

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "search_path.h"
+#include "spawn.h"
 
 static void folders_in_order(void **state)
 {

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "words.h"
+#include "exec.h"
 
 static struct wire_frame frame_of(struct buf *b)
 {

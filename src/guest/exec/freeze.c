@@ -2,11 +2,9 @@
 #include <signal.h>
 #include <string.h>
 
-#include "background.h"
 #include "clock.h"
-#include "conn.h"
+#include "command.h"
 #include "freeze.h"
-#include "guest.h"
 #include "worker.h"
 #include "banned.h"
 
@@ -16,24 +14,20 @@
 #define PIDS_BYTES   (1u << 20)
 #define WAITING_MAX  64
 
-static void look(struct guest *g);
+static void freeze_step(struct guest *g);
 
-static void timer_fire(struct loop_timer *t)
+static void freeze_timer_fire(struct loop_timer *t)
 {
-    look(CONTAINER_OF(t, struct guest, freeze.timer));
+    freeze_step(CONTAINER_OF(t, struct guest, freeze.timer));
 }
 
 void freeze_init(struct guest *g)
 {
-    g->freeze = (struct freeze){.stopped_before = BUF_INIT(PIDS_BYTES), .timer.fire = timer_fire};
+    g->freeze =
+        (struct freeze){.stopped_before = BUF_INIT(PIDS_BYTES), .timer.fire = freeze_timer_fire};
 }
 
-bool freeze_lets_pass(struct guest *g, int sig)
-{
-    return g->freeze.state == FREEZE_OFF || sig != SIGCONT;
-}
-
-static bool pids_have(const struct buf *b, pid_t pid)
+static bool freeze_pids_have(const struct buf *b, pid_t pid)
 {
     for (size_t at = 0; at < b->len; at += sizeof pid)
         if (memcmp(b->data + at, &pid, sizeof pid) == 0)
@@ -41,7 +35,7 @@ static bool pids_have(const struct buf *b, pid_t pid)
     return false;
 }
 
-static void remember_stopped(struct guest *g)
+static void freeze_remember_stopped(struct guest *g)
 {
     struct proc_stat s;
     if (proc_rewind(&g->proc) < 0)
@@ -55,13 +49,13 @@ static void remember_stopped(struct guest *g)
  * Lets processes go on, the youngest first: a shell that went on before its child would see the
  * child stopped, and take it for a job that its user stopped.
  */
-static void let_go(struct guest *g)
+static void freeze_continue_all(struct guest *g)
 {
     _cleanup_buf_ struct buf pids = BUF_INIT(PIDS_BYTES);
     if (proc_rewind(&g->proc) < 0)
         return;
     for (pid_t pid; (pid = proc_next(&g->proc));)
-        if (!pids_have(&g->freeze.stopped_before, pid))
+        if (!freeze_pids_have(&g->freeze.stopped_before, pid))
             buf_append(&pids, &pid, sizeof pid);
     for (size_t at = pids.len; at > 0; at -= sizeof(pid_t)) {
         pid_t pid;
@@ -70,11 +64,11 @@ static void let_go(struct guest *g)
     }
 }
 
-static void thaw(struct guest *g)
+static void freeze_end(struct guest *g)
 {
     loop_timer_set(&g->loop, &g->freeze.timer, 0);
     if (g->has_children)
-        let_go(g);
+        freeze_continue_all(g);
     buf_free(&g->freeze.stopped_before);
     g->freeze.state = FREEZE_OFF;
     g->freeze.count = 0;
@@ -84,17 +78,17 @@ static void thaw(struct guest *g)
 
 /* Processes that have not stopped: how many, and the first of those that sleep without taking
  * signals. */
-struct census {
+struct freeze_census {
     unsigned alive;
     unsigned moving;
     pid_t waiting[WAITING_MAX];
     size_t n_waiting;
 };
 
-static void count_processes(struct guest *g, struct census *ret)
+static void freeze_count(struct guest *g, struct freeze_census *ret)
 {
     struct proc_stat s;
-    *ret = (struct census){0};
+    *ret = (struct freeze_census){0};
     if (proc_rewind(&g->proc) < 0)
         return;
     for (pid_t pid; (pid = proc_next(&g->proc));) {
@@ -115,7 +109,7 @@ static void count_processes(struct guest *g, struct census *ret)
  * neither moves. So one that waits like that and has a stopped child counts as stopped, after a
  * grace for those that wait for a disk.
  */
-static bool all_wait_for_stopped_children(struct guest *g, struct census *c)
+static bool freeze_all_wait_for_children(struct guest *g, struct freeze_census *c)
 {
     struct proc_stat s;
     size_t left = c->n_waiting;
@@ -134,17 +128,17 @@ static bool all_wait_for_stopped_children(struct guest *g, struct census *c)
     return left == 0;
 }
 
-static bool all_stopped(struct guest *g)
+static bool freeze_all_stopped(struct guest *g)
 {
-    struct census c;
-    count_processes(g, &c);
+    struct freeze_census c;
+    freeze_count(g, &c);
     g->freeze.count = c.alive;
     if (c.moving || !c.n_waiting)
         return c.moving == 0;
-    return clock_now() - g->freeze.began > BORROW_GRACE && all_wait_for_stopped_children(g, &c);
+    return clock_now() - g->freeze.began > BORROW_GRACE && freeze_all_wait_for_children(g, &c);
 }
 
-static void answer(struct guest *g, size_t i)
+static void freeze_answer(struct guest *g, size_t i)
 {
     struct conn *conn = g->freeze.holders[i];
     size_t at = wire_begin(&conn->out, WIRE_RESULT);
@@ -156,7 +150,7 @@ static void answer(struct guest *g, size_t i)
 }
 
 /* Writes to a mapped file may leave no trace in its times (diff/copy.c). */
-static bool any_maps_files(struct guest *g)
+static bool freeze_any_maps_files(struct guest *g)
 {
     if (!g->has_children || proc_rewind(&g->proc) < 0)
         return g->has_children;
@@ -166,53 +160,47 @@ static bool any_maps_files(struct guest *g)
     return false;
 }
 
-static void refuse_all(struct guest *g)
-{
-    while (g->freeze.n_holders)
-        conn_error(g->freeze.holders[--g->freeze.n_holders], ETIMEDOUT,
-                   "the box's processes could not all be stopped");
-}
-
-static void look(struct guest *g)
+static void freeze_step(struct guest *g)
 {
     int64_t now = clock_now();
-    if (notify_is_busy(
-            g)) /* a folder is half-way between two places; that has a limit of its own */
+    if (notify_is_busy(&g->notify)) /* a folder is being moved, which has its own time limit */
         g->freeze.began = now;
-    if ((!g->has_children || all_stopped(g)) && !notify_is_busy(g)) {
+    if ((!g->has_children || freeze_all_stopped(g)) && !notify_is_busy(&g->notify)) {
         g->freeze.state = FREEZE_ON;
-        g->freeze.mapped = any_maps_files(g);
+        g->freeze.mapped = freeze_any_maps_files(g);
         for (size_t i = 0; i < g->freeze.n_holders; i++)
             if (!g->freeze.answered[i])
-                answer(g, i);
+                freeze_answer(g, i);
     } else if (now - g->freeze.began > GIVE_UP) {
-        thaw(g);
-        refuse_all(g);
+        freeze_end(g);
+        while (g->freeze.n_holders)
+            conn_error(g->freeze.holders[--g->freeze.n_holders], ETIMEDOUT,
+                       "the box's processes could not all be stopped");
     } else {
         kill(-1, SIGSTOP);
         loop_timer_set(&g->loop, &g->freeze.timer, now + LOOK_EACH);
     }
 }
 
-static void begin(struct guest *g)
+static void freeze_begin(struct guest *g)
 {
     g->freeze.state = FREEZE_STOPPING;
     g->freeze.began = clock_now();
     if (g->has_children) {
-        remember_stopped(g);
+        freeze_remember_stopped(g);
         kill(-1, SIGSTOP);
     }
-    look(g);
+    freeze_step(g);
 }
 
-static int user_frame(struct conn *conn, const struct wire_frame *f)
+static int freeze_frame(struct conn *conn, const struct wire_frame *f)
 {
     return -EPROTO;
 }
 
-static void user_room(struct conn *conn) {}
+static void freeze_room(struct conn *conn) {}
 
-static void user_closed(struct conn *conn)
+static void freeze_closed(struct conn *conn)
 {
     struct freeze *z = &conn->guest->freeze;
     for (size_t i = 0; i < z->n_holders; i++)
@@ -223,11 +211,11 @@ static void user_closed(struct conn *conn)
             break;
         }
     if (z->n_holders == 0)
-        thaw(conn->guest);
+        freeze_end(conn->guest);
 }
 
 static const struct conn_user freeze_user = {
-    .frame = user_frame, .room = user_room, .closed = user_closed};
+    .frame = freeze_frame, .room = freeze_room, .closed = freeze_closed};
 
 int freeze_request(struct conn *conn, const struct wire_frame *f)
 {
@@ -241,8 +229,8 @@ int freeze_request(struct conn *conn, const struct wire_frame *f)
     z->holders[z->n_holders] = conn;
     z->answered[z->n_holders++] = false;
     if (z->state == FREEZE_OFF)
-        begin(g);
+        freeze_begin(g);
     else if (z->state == FREEZE_ON)
-        answer(g, z->n_holders - 1);
+        freeze_answer(g, z->n_holders - 1);
     return 0;
 }

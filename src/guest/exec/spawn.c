@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -27,8 +28,49 @@ struct spawn_report *spawn_report_take(struct spawn_report *reports, size_t n)
     return NULL;
 }
 
+void search_path_begin(struct search_path *s, const char *name, char *const *envp)
+{
+    s->name = name;
+    s->rest = SEARCH_PATH_DEFAULT;
+    for (; *envp; envp++)
+        if (strncmp(*envp, "PATH=", 5) == 0) {
+            s->rest = *envp + 5;
+            break;
+        }
+}
+
+const char *search_path_next(struct search_path *s)
+{
+    size_t name_len = strlen(s->name);
+    if (strchr(s->name, '/')) {
+        const char *only = s->rest ? s->name : NULL;
+        s->rest = NULL;
+        return only;
+    }
+    while (s->rest && name_len > 0) {
+        const char *folder = s->rest;
+        size_t len = strcspn(folder, ":");
+        s->rest = folder[len] ? folder + len + 1 : NULL;
+        if (len + 1 + name_len + 1 > sizeof s->candidate)
+            continue;
+        char *at = mempcpy(s->candidate, folder, len);
+        /* An empty folder is the current one. */
+        if (len > 0)
+            *at++ = '/';
+        memcpy(at, s->name, name_len + 1);
+        return s->candidate;
+    }
+    return NULL;
+}
+
+bool search_path_goes_on(int code)
+{
+    return code == ENOENT || code == ENOTDIR || code == EACCES || code == ENAMETOOLONG ||
+           code == ELOOP;
+}
+
 /* A script without #! is given to the shell, as execvp does. */
-static void exec_script(struct spawn *s, const char *path)
+static void spawn_exec_script(struct spawn *s, const char *path)
 {
     char **argv = s->argv - 1, *name = s->argv[0];
     argv[0] = (char *)"sh";
@@ -39,7 +81,7 @@ static void exec_script(struct spawn *s, const char *path)
 
 /* Returns only on failure, with the errno that a person should see: a denied candidate says more
  * than a missing one. */
-static int exec_program(struct spawn *s)
+static int spawn_exec(struct spawn *s)
 {
     int code = ENOENT;
     const char *path;
@@ -47,7 +89,7 @@ static int exec_program(struct spawn *s)
     while ((path = search_path_next(&s->search))) {
         execve(path, s->argv, s->envp);
         if (errno == ENOEXEC)
-            exec_script(s, path);
+            spawn_exec_script(s, path);
         if (!search_path_goes_on(errno))
             return errno;
         if (errno == EACCES)
@@ -58,7 +100,7 @@ static int exec_program(struct spawn *s)
 
 /* Moves the further descriptors to 3 and on, which may be where others of them are: out of the way
  * first. The list is our own copy. */
-static int place_more(const struct spawn *s)
+static int spawn_dup_more(const struct spawn *s)
 {
     int away[SPAWN_MORE_MAX];
     for (size_t i = 0; i < s->n_more; i++)
@@ -72,30 +114,9 @@ static int place_more(const struct spawn *s)
     return s->anchor && dup2(0, s->anchor) < 0 ? errno : 0;
 }
 
-/* Only the soft limit: programs that know they need more (ulimit -n, JVMs, servers) raise it up to
- * the guest's own. */
-static int limit_files(rlim_t files)
-{
-    struct rlimit limit;
-    if (files == 0)
-        return 0;
-    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-        return errno;
-    limit.rlim_cur = files < limit.rlim_max ? files : limit.rlim_max;
-    return setrlimit(RLIMIT_NOFILE, &limit) < 0 ? errno : 0;
-}
-
-static int enter(const struct spawn *s)
-{
-    if (chdir(s->cwd) == 0 || (s->or_cwd && (chdir(s->or_cwd) == 0 || chdir("/") == 0)))
-        return 0;
-    return errno;
-}
-
-/* Everything that the child is before it runs its program. Only system calls: its memory may be the
- * parent's.
- */
-static int become(struct spawn *s)
+/* In the child: all that comes before its program. Only system calls: its memory may be the
+ * parent's. */
+static int spawn_child(struct spawn *s)
 {
     const struct rlimit tag = {.rlim_cur = s->tag, .rlim_max = s->tag};
     sigset_t none;
@@ -114,20 +135,24 @@ static int become(struct spawn *s)
     if (s->tty && ioctl(0, TIOCSCTTY, 0) < 0)
         return errno;
     s->report->call = "dup2";
-    int code = place_more(s);
+    int code = spawn_dup_more(s);
     if (code)
         return code;
     s->report->call = "setrlimit(RLIMIT_NOFILE)";
-    code = limit_files(s->files);
-    if (code)
-        return code;
+    struct rlimit files = {0};
+    if (s->files && getrlimit(RLIMIT_NOFILE, &files) < 0)
+        return errno;
+    /* Only the soft limit: programs that need more (ulimit -n, JVMs, servers) raise it up to the
+     * guest's own. */
+    files.rlim_cur = s->files < files.rlim_max ? s->files : files.rlim_max;
+    if (s->files && setrlimit(RLIMIT_NOFILE, &files) < 0)
+        return errno;
     s->report->step = SPAWN_CWD;
-    code = enter(s);
-    if (code)
-        return code;
+    if (chdir(s->cwd) < 0 && !(s->or_cwd && (chdir(s->or_cwd) == 0 || chdir("/") == 0)))
+        return errno;
     s->report->step = SPAWN_EXEC;
     sigprocmask(SIG_SETMASK, &none, NULL);
-    return exec_program(s);
+    return spawn_exec(s);
 }
 
 pid_t spawn_start(struct spawn *s)
@@ -135,7 +160,7 @@ pid_t spawn_start(struct spawn *s)
     /* Nobody can stop a child that is alone with us, and all that it writes to is the report. */
     pid_t pid = s->alone ? vfork() : fork(); /* NOLINT(clang-analyzer-*) */
     if (pid == 0) {
-        s->report->error = become(s);
+        s->report->error = spawn_child(s);
         _exit(127);
     }
     return pid < 0 ? -errno : pid;

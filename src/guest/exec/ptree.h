@@ -10,20 +10,13 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "wire.h"
+
 struct guest;
 struct command;
-
-struct ptree_usage {
-    uint64_t cpu_us;
-    uint64_t memory;
-    uint64_t tasks;     /* threads of the tree */
-    uint64_t box_tasks; /* threads of the whole box, the guest's own included */
-};
 
 void ptree_init(struct guest *g);
 
@@ -43,4 +36,5 @@ unsigned ptree_signal(struct guest *g, rlim_t tag, int sig);
  */
 unsigned ptree_kill(struct guest *g, const struct command *c);
 
-int ptree_measure(struct guest *g, rlim_t tag, struct ptree_usage *ret);
+/* Looks at what the tree uses where no cgroup enforces its limits: the limit that it exceeds. */
+enum wire_limit ptree_exceeds(struct guest *g, struct command *c);

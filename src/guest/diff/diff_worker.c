@@ -9,10 +9,10 @@
 #include "changes.h"
 #include "content.h"
 #include "copy.h"
-#include "diff.h"
+#include "git_diff.h"
 #include "io.h"
 #include "overlay.h"
-#include "worker.h"
+#include "diff_worker.h"
 #include "banned.h"
 
 #define CHUNK (64u << 10)

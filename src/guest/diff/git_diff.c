@@ -8,7 +8,7 @@
 #include "encoding.h"
 #include "blob.h"
 #include "changes.h"
-#include "diff.h"
+#include "git_diff.h"
 #include "linediff.h"
 #include "relpath.h"
 #include "banned.h"

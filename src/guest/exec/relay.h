@@ -1,0 +1,56 @@
+/*
+ * Relays bytes between a command's pipes or terminal and the host's connection, in frames.
+ *
+ * Both ways are bounded: output is read only while the connection's queue has room, and frames of
+ * input are read only while the command takes them. A relay that was never opened is inert.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "buf.h"
+#include "loop.h"
+#include "wire.h"
+
+struct conn;
+
+struct relay {
+    struct loop *loop;
+    struct conn *conn;
+    uint8_t *scratch;          /* WIRE_DATA_MAX bytes, borrowed while a piece is relayed */
+    struct loop_source out[2]; /* of stdout and stderr; a terminal has only the first */
+    struct loop_source in;
+    struct buf backlog; /* input that the command has not taken yet */
+    bool in_ends;       /* once the backlog is written */
+    bool pty;
+    bool draining;  /* the command has ended */
+    size_t drained; /* since then */
+};
+
+void relay_init(struct relay *c, struct loop *l, uint8_t *scratch);
+void relay_close(struct relay *c);
+
+/* Makes pipes, or a terminal; and gives the command's ends, which the caller closes. */
+int relay_open_pipes(struct relay *c, int ret_fds[3]);
+int relay_open_pty(struct relay *c, uint64_t rows, uint64_t cols, int ret_fds[3]);
+
+/* One pipe for both streams out and none in; or one in and none out, without any connection. */
+int relay_open_output(struct relay *c, int ret_fds[3]);
+int relay_open_input(struct relay *c, int ret_fds[3]);
+
+void relay_start(struct relay *c, struct conn *conn);
+
+/* A STDIN or RESIZE frame came. Negative if it is malformed. */
+int relay_input(struct relay *c, const struct wire_frame *f);
+/* Input for a command without a connection. -EPIPE if its input is closed, -ENOBUFS if more than
+ * RELAY_INPUT_MAX would wait for it. */
+#define RELAY_INPUT_MAX (1u << 20)
+int relay_feed(struct relay *c, const void *data, size_t n, bool end);
+void relay_resize(struct relay *c, const struct wire_frame *f);
+
+/* Goes on reading output: the connection has room again. */
+void relay_watch_output(struct relay *c);
+
+/* After the command's end: relays what is already there. True once that is done; false: call it
+ * again when the connection has room. */
+bool relay_drain(struct relay *c);
