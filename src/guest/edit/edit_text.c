@@ -292,7 +292,7 @@ void edit_explain(struct span text, const struct edit *e, struct buf *out,
                             "are not in the file, leave them out.\n");
         return;
     }
-    if (nearest_text_find(text, e->old, &near) <= 0) {
+    if (nearest_text_find(text, e->old, -1, &near) <= 0) {
         buf_append_str(out, "Nothing in the file is like it; read_file shows what is there.\n");
         return;
     }

@@ -82,8 +82,9 @@ struct line_range {
     uint64_t line, count;
 };
 
-/* The lines of the text that are most like those of `old`. 1, 0 if nothing is like it, -ENOMEM. */
-int nearest_text_find(struct span text, struct span old, struct line_range *ret);
+/* The lines of the text that are most like those of `old`; of several places, the one nearest to
+ * the line `guess` (from 0; -1: the first). 1, 0 if nothing is like it, -ENOMEM. */
+int nearest_text_find(struct span text, struct span old, int64_t guess, struct line_range *ret);
 
 /* Explains to `out`, in a few lines, why e->old is not in the text: the nearest lines and what
  * differs there. */

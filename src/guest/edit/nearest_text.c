@@ -167,13 +167,16 @@ static uint32_t hit_weight(const struct old_lines *o, const struct hit *h)
     return l->folded < WEAK_FOLDED ? 1 : WEIGHT_MAX / l->hits + 1;
 }
 
-/* The first line with the most votes, and the number of lines up to the last that voted. Votes for
- * a line nearby count too, since lines may be missing. 0 if there are none. */
-static int vote(struct span text, struct old_lines *o, int64_t *ret_start, uint64_t *ret_count)
+/* The first line with the most votes, of several the one nearest to the guess, and the number of
+ * lines up to the last that voted. Votes for a line nearby count too, since lines may be missing. 0
+ * if there are none. */
+static int vote(struct span text, struct old_lines *o, int64_t guess, int64_t *ret_start,
+                uint64_t *ret_count)
 {
     struct line_walk w = {.text = text};
     size_t count = 0, best_first = 0, best_last = 0;
     int64_t slack = 2 + (int64_t)o->count / 10;
+    int64_t best_distance = 0;
     uint64_t sum = 0, best = 0;
     _cleanup_free_ struct hit *hits = calloc(HITS_MAX, sizeof *hits);
     if (!hits)
@@ -192,8 +195,10 @@ static int vote(struct span text, struct old_lines *o, int64_t *ret_start, uint6
         sum += hit_weight(o, &hits[i]);
         for (; hits[i].start - hits[first].start > slack; first++)
             sum -= hit_weight(o, &hits[first]);
-        if (sum <= best)
+        int64_t distance = guess < 0 ? 0 : llabs(hits[first].start - guess);
+        if (sum < best || (sum == best && distance >= best_distance))
             continue;
+        best_distance = distance;
         best = sum;
         best_first = first;
         best_last = i;
@@ -241,14 +246,14 @@ static bool find_most_alike(struct span text, struct span old, int64_t *ret_star
     return best >= LIKENESS_MIN;
 }
 
-int nearest_text_find(struct span text, struct span old, struct line_range *ret)
+int nearest_text_find(struct span text, struct span old, int64_t guess, struct line_range *ret)
 {
     _cleanup_(old_lines_free) struct old_lines lines = {0};
     int64_t start = 0; /* from 0, perhaps before the text */
     uint64_t voted = 0, count = span_lines(old), total = span_lines(text);
     int r = old_lines_make(old, &lines);
     if (r >= 0)
-        r = vote(text, &lines, &start, &voted);
+        r = vote(text, &lines, guess, &start, &voted);
     if (r < 0)
         return r;
     if (r == 0 && !find_most_alike(text, old, &start))

@@ -4,14 +4,14 @@
  * 1. Every new content is written to a staging folder. What fails for lack of space or permission
  *    fails here, before anything has changed.
  * 2. Every file that the diff is about must still be the one that was read.
- * 3. Files that go are moved to the staging folder. A file that changes gets a second name there,
- *    then its new content is renamed over it. Each is compared with what was read once more, right
- *    before that.
+ * 3. Files that go are moved to the staging folder; files that change are exchanged with their new
+ *    content, in one step each. What came out must hold what was read.
  * 4. New files are moved in, into folders that are made for them, and never over something else.
  * 5. The staging folders are removed, and folders that lost their last file.
  *
- * If anything fails up to step 4, the old files are put back. Another process that looks meanwhile
- * sees some files before and some after the change, but never half of one.
+ * If anything fails up to step 4, the old files are put back, unless another process has put a
+ * newer file there meanwhile. A process that looks sees some files before and some after the
+ * change, but never half of one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,14 +42,13 @@ struct stage {
     char name[STAGE_NAME];
 };
 
-enum item_state { ITEM_UNTOUCHED, ITEM_TAKEN, ITEM_REPLACED, ITEM_ADDED };
-
-/* A file of the diff. In its stage "nNUMBER" is its new content, "oNUMBER" the old file. */
+/* A file of the diff. */
 struct item {
     struct worktree_file *file;
-    struct stage *stage; /* NULL: it was only read */
-    char new_name[STAGE_NAME], old_name[STAGE_NAME];
-    enum item_state state;
+    struct stage *stage;                             /* NULL: it was only read */
+    char new_name[STAGE_NAME], old_name[STAGE_NAME]; /* of both contents in the stage */
+    const char *kept;                                /* the name of the old file in the stage */
+    ino_t placed; /* of the new file at its place; 0 while it is not there */
 };
 
 /* A folder that was made or removed. */
@@ -195,45 +194,59 @@ static int move_file(int from_dir, const char *from, int to_dir, const char *to)
     return unlinkat(from_dir, from, 0) < 0 ? -errno : 0;
 }
 
-/* Is the file still the one that was read? Times do not tell: two writes of one tick have the
- * same, so the content is compared. */
-static int item_check(const struct commit *c, const struct item *it, int dir)
+/* Does the old file, out of its place now, hold what was read? Moving it may have changed its inode
+ * number and ctime on an overlay; its times are too coarse to be enough. */
+static int item_check_kept(const struct item *it)
 {
     const struct worktree_file *f = it->file;
+    const struct file_state *seen = &f->seen;
     _cleanup_fd_ int fd = -1;
-    struct file_state now;
-    if (file_state_look(c->root, f->path, &now) < 0 || !file_state_same(&now, &f->seen))
+    struct stat st;
+    if (fstatat(it->stage->dir, it->kept, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+        (uint64_t)st.st_size != seen->size || (st.st_mode & S_IFMT) != (seen->mode & S_IFMT) ||
+        st.st_mtim.tv_sec != seen->mtime.tv_sec || st.st_mtim.tv_nsec != seen->mtime.tv_nsec)
         return -ESTALE;
-    if (dir < 0 || !f->loaded || !S_ISREG(f->seen.mode))
+    if (!f->loaded || !S_ISREG(seen->mode))
         return 0;
-    return content_open(dir, relpath_name(f->path), &fd) < 0 || !content_holds(fd, f->data, f->size)
+    return content_open(it->stage->dir, it->kept, &fd) < 0 || !content_holds(fd, f->data, f->size)
                ? -ESTALE
                : 0;
 }
 
-/* Moves the old file to the stage, or gives it a second name there and renames the new one over
- * it. */
-static int item_take(struct commit *c, struct item *it, bool replace)
+static int item_take(struct item *it, int dir)
 {
-    _cleanup_fd_ int dir = -1;
-    const char *name = relpath_name(it->file->path);
-    int r = beneath_open_parent(c->root, it->file->path, &dir);
-    if (r >= 0)
-        r = item_check(c, it, dir);
+    int r = move_file(dir, relpath_name(it->file->path), it->stage->dir, it->old_name);
     if (r < 0)
         return r;
-    if (!replace || linkat(dir, name, it->stage->dir, it->old_name, 0) < 0) {
-        r = move_file(dir, name, it->stage->dir, it->old_name);
-        if (r < 0)
-            return r;
-        it->state = ITEM_TAKEN;
-    }
-    if (!replace)
-        return 0;
-    if (renameat(it->stage->dir, it->new_name, dir, name) < 0)
+    it->kept = it->old_name;
+    return item_check_kept(it);
+}
+
+static int item_put(struct item *it, int dir)
+{
+    struct stat st;
+    if (fstatat(it->stage->dir, it->new_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return -errno;
-    it->state = ITEM_REPLACED;
-    return 0;
+    int r = move_file(it->stage->dir, it->new_name, dir, relpath_name(it->file->path));
+    it->placed = r < 0 ? 0 : st.st_ino;
+    return r;
+}
+
+static int item_replace(struct item *it, int dir)
+{
+    struct stat st;
+    const char *name = relpath_name(it->file->path);
+    if (fstatat(it->stage->dir, it->new_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return -errno;
+    if (sys_renameat2(it->stage->dir, it->new_name, dir, name, RENAME_EXCHANGE) == 0) {
+        it->placed = st.st_ino;
+        it->kept = it->new_name;
+        return item_check_kept(it);
+    }
+    if (errno != EINVAL && errno != ENOSYS) /* else a filesystem that cannot exchange */
+        return -errno;
+    int r = item_take(it, dir);
+    return r < 0 ? r : item_put(it, dir);
 }
 
 /* Makes or removes a folder and remembers it. */
@@ -312,17 +325,22 @@ static int item_add(struct commit *c, struct item *it)
             return r;
     }
     r = beneath_open_parent(c->root, path, &dir);
-    if (r >= 0)
-        r = move_file(it->stage->dir, it->new_name, dir, relpath_name(path));
-    if (r >= 0)
-        it->state = ITEM_ADDED;
-    return r;
+    return r < 0 ? r : item_put(it, dir);
+}
+
+static int item_change(struct commit *c, struct item *it)
+{
+    _cleanup_fd_ int dir = -1;
+    int r = beneath_open_parent(c->root, it->file->path, &dir);
+    if (r < 0)
+        return r;
+    return file_goes(it->file) ? item_take(it, dir) : item_replace(it, dir);
 }
 
 static int item_error(const struct item *it, int r, struct error *err)
 {
     const char *path = it->file->path;
-    if (r == -ESTALE || r == -EEXIST)
+    if (r == -ESTALE || r == -EEXIST || r == -ENOENT)
         return error_set(err, ESTALE,
                          "%.400s: another process changed it while the diff was applied; try again",
                          path);
@@ -342,21 +360,21 @@ static int commit_items(struct commit *c, const struct item **ret_failed)
             return r;
     }
     for (it = c->items; it < end; it++) {
+        struct file_state now;
         *ret_failed = it;
-        bool makes_room = S_ISDIR(it->file->seen.mode) && it->file->written;
-        if (!makes_room && (r = item_check(c, it, -1)) < 0)
-            return r;
+        if (S_ISDIR(it->file->seen.mode) && it->file->written)
+            continue; /* it will make room */
+        if (file_state_look(c->root, it->file->path, &now) < 0 ||
+            !file_state_same(&now, &it->file->seen))
+            return -ESTALE;
     }
-    for (it = c->items; it < end; it++) {
-        *ret_failed = it;
-        if (file_goes(it->file) && (r = item_take(c, it, false)) < 0)
-            return r;
-    }
-    for (it = c->items; it < end; it++) {
-        *ret_failed = it;
-        if (file_is_replaced(it->file) && (r = item_take(c, it, true)) < 0)
-            return r;
-    }
+    for (int replace = 0; replace <= 1; replace++)
+        for (it = c->items; it < end; it++) {
+            *ret_failed = it;
+            if ((replace ? file_is_replaced(it->file) : file_goes(it->file)) &&
+                (r = item_change(c, it)) < 0)
+                return r;
+        }
     for (it = c->items; it < end; it++) {
         *ret_failed = it;
         if (it->file->written && !file_is_replaced(it->file) && (r = item_add(c, it)) < 0)
@@ -365,18 +383,23 @@ static int commit_items(struct commit *c, const struct item **ret_failed)
     return 0;
 }
 
+/* Puts the old file back. If another process has put a newer one there, that stays. */
 static int item_restore(struct commit *c, const struct item *it)
 {
     _cleanup_fd_ int dir = -1;
+    struct stat st;
     const char *name = relpath_name(it->file->path);
     int r = beneath_open_parent(c->root, it->file->path, &dir);
     if (r < 0)
         return r;
-    if (it->state == ITEM_ADDED)
-        return unlinkat(dir, name, 0) < 0 ? -errno : 0;
-    if (it->state == ITEM_TAKEN)
-        return move_file(it->stage->dir, it->old_name, dir, name);
-    return renameat(it->stage->dir, it->old_name, dir, name) < 0 ? -errno : 0;
+    if (it->placed && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        if (st.st_ino != it->placed)
+            return 0;
+        r = it->kept ? renameat(it->stage->dir, it->kept, dir, name) : unlinkat(dir, name, 0);
+        return r < 0 ? -errno : 0;
+    }
+    r = it->kept ? move_file(it->stage->dir, it->kept, dir, name) : 0;
+    return r == -EEXIST ? 0 : r;
 }
 
 static int folder_restore(struct commit *c, const struct folder_change *f)
@@ -396,12 +419,12 @@ static size_t commit_restore(struct commit *c)
 {
     size_t failed = 0;
     for (size_t i = 0; i < c->count; i++)
-        if (c->items[i].state == ITEM_ADDED)
+        if (c->items[i].placed && !c->items[i].kept)
             failed += item_restore(c, &c->items[i]) < 0;
     for (size_t i = c->n_folders; i-- > 0;)
         failed += folder_restore(c, &c->folders[i]) < 0;
     for (size_t i = 0; i < c->count; i++)
-        if (c->items[i].state == ITEM_TAKEN || c->items[i].state == ITEM_REPLACED)
+        if (c->items[i].kept)
             failed += item_restore(c, &c->items[i]) < 0;
     return failed;
 }

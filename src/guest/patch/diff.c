@@ -110,17 +110,7 @@ static int reverse_file(struct diff_file *f, struct error *err)
     return 0;
 }
 
-/* Within a run of changed lines what goes stands before what comes. */
-static void order_run(struct diff_line *lines, size_t n, struct diff_line *space)
-{
-    size_t used = 0;
-    for (const char *kind = "-+"; *kind; kind++)
-        for (size_t i = 0; i < n; i++)
-            if (lines[i].kind == *kind)
-                space[used++] = lines[i];
-    memcpy(lines, space, n * sizeof *lines);
-}
-
+/* `space` has room for all lines of the hunk. */
 static void reverse_hunk(struct diff *d, struct diff_hunk *h, struct diff_line *space)
 {
     struct diff_line *lines = d->lines + h->first;
@@ -131,7 +121,13 @@ static void reverse_hunk(struct diff *d, struct diff_hunk *h, struct diff_line *
             lines[i].kind = lines[i].kind == '+' ? '-' : '+';
             continue;
         }
-        order_run(lines + run, i - run, space);
+        /* Within a run of changed lines, removed ones stand before added ones. */
+        size_t used = 0;
+        for (const char *kind = "-+"; *kind; kind++)
+            for (size_t k = run; k < i; k++)
+                if (lines[k].kind == *kind)
+                    space[used++] = lines[k];
+        memcpy(lines + run, space, used * sizeof *lines);
         run = i + 1;
     }
 }

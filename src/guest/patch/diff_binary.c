@@ -11,38 +11,28 @@
 #include "diff_text.h"
 #include "banned.h"
 
-/* How many bytes a line holds, by its first character; 0 if it is none. */
-static size_t line_bytes(char c)
-{
-    if (c >= 'A' && c <= 'Z')
-        return (size_t)(c - 'A') + 1;
-    return c >= 'a' && c <= 'z' ? (size_t)(c - 'a') + 27 : 0;
-}
-
-static int decode_group(const char *at, uint8_t ret[4])
-{
-    uint64_t v = 0;
-    for (size_t i = 0; i < 5; i++) {
-        const char *digit = at[i] ? strchr(BASE85_DIGITS, at[i]) : NULL;
-        if (!digit)
-            return -EBADMSG;
-        v = v * 85 + (uint64_t)(digit - BASE85_DIGITS);
-    }
-    if (v > UINT32_MAX)
-        return -EBADMSG;
-    for (size_t i = 0; i < 4; i++)
-        ret[i] = (uint8_t)(v >> (24 - 8 * i));
-    return 0;
-}
-
+/* One line: its first character says how many bytes it holds, five digits hold four bytes. */
 static int decode_line(struct slice s, uint8_t ret[BASE85_LINE], size_t *ret_n)
 {
-    size_t n = s.size ? line_bytes(s.at[0]) : 0;
+    char c = s.size ? s.at[0] : 0;
+    size_t n = c >= 'A' && c <= 'Z'   ? (size_t)(c - 'A') + 1
+               : c >= 'a' && c <= 'z' ? (size_t)(c - 'a') + 27
+                                      : 0;
     if (n == 0 || s.size - 1 != (n + 3) / 4 * 5)
         return -EBADMSG;
-    for (size_t i = 0; i < n; i += 4)
-        if (decode_group(s.at + 1 + i / 4 * 5, ret + i) < 0)
+    for (size_t i = 0; i < n; i += 4) {
+        uint64_t v = 0;
+        for (const char *at = s.at + 1 + i / 4 * 5, *end = at + 5; at < end; at++) {
+            const char *digit = *at ? strchr(BASE85_DIGITS, *at) : NULL;
+            if (!digit)
+                return -EBADMSG;
+            v = v * 85 + (uint64_t)(digit - BASE85_DIGITS);
+        }
+        if (v > UINT32_MAX)
             return -EBADMSG;
+        for (size_t k = 0; k < 4; k++)
+            ret[i + k] = (uint8_t)(v >> (24 - 8 * k));
+    }
     *ret_n = n;
     return 0;
 }

@@ -27,23 +27,8 @@ static char body_kind(struct slice s)
     return strchr(" -+\\", s.at[0]) && s.at[0] ? s.at[0] : 0;
 }
 
-/* The line under a mail: "-- ", then the version of git. */
-static bool is_signature(struct slice s)
-{
-    return slice_is(s, "-- ") || slice_is(s, "--");
-}
-
-/* Would this line go on with the hunk, if the hunk were longer than it says? */
-static bool goes_on(const struct cursor *c)
-{
-    struct slice s = cursor_line(c);
-    char kind = cursor_done(c) ? 0 : body_kind(s);
-    if (kind == 0 || cursor_at_names(c) || is_signature(s) || slice_is(s, "---"))
-        return false;
-    return kind == '+' || kind == '-' || slice_trim(s).size > 0;
-}
-
-/* How many lines the body has if its header's counts are right; -EINVAL if they are not. */
+/* How many lines the body has if its header's counts are right; -EINVAL if they are not: it is
+ * shorter, or the next line would go on with it. */
 static ssize_t counted_length(struct cursor c, uint32_t old, uint32_t new)
 {
     ssize_t n = 0;
@@ -56,13 +41,13 @@ static ssize_t counted_length(struct cursor c, uint32_t old, uint32_t new)
         new -= kind == ' ' || kind == '+';
         cursor_next(&c);
     }
-    return goes_on(&c) ? -EINVAL : n;
-}
-
-static bool ends_body(const struct cursor *c)
-{
-    struct slice s = cursor_line(c);
-    return cursor_done(c) || body_kind(s) == 0 || cursor_at_names(c) || slice_is(s, "-- ");
+    struct slice s = cursor_line(&c);
+    char kind = cursor_done(&c) ? 0 : body_kind(s);
+    /* "-- " and the version of git end a mail. */
+    if (kind == 0 || cursor_at_names(&c) || slice_is(s, "-- ") || slice_is(s, "--") ||
+        slice_is(s, "---"))
+        return n;
+    return kind == '+' || kind == '-' || slice_trim(s).size > 0 ? -EINVAL : n;
 }
 
 /* What may stand right behind a body without being a broken line of it. */
@@ -80,55 +65,50 @@ static bool is_boundary(const struct cursor *c)
 
 /* How many lines the body has by their look. Empty lines at its end are text between hunks, unless
  * the header counted them. */
-static int looked_length(struct cursor c, const struct diff_hunk *said, bool counts, size_t *ret,
+static int looked_length(struct cursor c, const struct diff_hunk *header, bool counts, size_t *ret,
                          struct error *err)
 {
     size_t n = 0, empty = 0, began = c.line;
     uint32_t old = 0, new = 0;
-    for (; !ends_body(&c); n++, cursor_next(&c)) {
+    for (; !cursor_done(&c) && !cursor_at_names(&c); n++, cursor_next(&c)) {
         struct slice s = cursor_line(&c);
         char kind = body_kind(s);
+        if (kind == 0 || slice_is(s, "-- "))
+            break;
         empty = s.size == 0 ? empty + 1 : 0;
         old += kind == ' ' || kind == '-';
         new += kind == ' ' || kind == '+';
     }
-    bool missing = counts && (said->old_count > old || said->new_count > new);
+    bool missing = counts && (header->old_count > old || header->new_count > new);
     if (missing && empty == 0 && !is_boundary(&c))
         return error_set(
             err, EINVAL,
             "line %zu of the diff begins with none of ' ', '+' and '-', but the hunk of line %zu "
             "says that it goes on (-%u +%u lines said, -%u +%u found)",
-            c.line, began - 1, said->old_count, said->new_count, old, new);
-    uint32_t extra = counts && said->old_count <= old && said->old_count >= old - (uint32_t)empty &&
-                             old - said->old_count == new - said->new_count
-                         ? old - said->old_count
-                         : (uint32_t)empty;
-    *ret = n - extra;
+            c.line, began - 1, header->old_count, header->new_count, old, new);
+    bool counted = counts && header->old_count <= old &&
+                   header->old_count >= old - (uint32_t)empty &&
+                   old - header->old_count == new - header->new_count;
+    *ret = n - (counted ? old - header->old_count : empty);
     return 0;
-}
-
-static int take_line(struct diff *d, struct cursor *c, struct error *err)
-{
-    struct slice s = cursor_line(c), whole = cursor_whole(c);
-    char kind = body_kind(s);
-    cursor_next(c);
-    if (kind == '\\')
-        return 0;
-    if (s.size > 0)
-        whole = slice_behind(whole, 1);
-    if (!cursor_done(c) && *c->at == '\\')
-        whole.size--;
-    return diff_add_line(d, kind, whole.at, whole.size, err);
 }
 
 static int take_body(struct diff *d, struct cursor *c, size_t n, struct error *err)
 {
-    for (size_t i = 0; i < n; i++) {
-        int r = take_line(d, c, err);
-        if (r < 0)
-            return r;
+    int r = 0;
+    for (size_t i = 0; i < n && r >= 0; i++) {
+        struct slice s = cursor_line(c), whole = cursor_whole(c);
+        char kind = body_kind(s);
+        cursor_next(c);
+        if (kind == '\\')
+            continue;
+        if (s.size > 0)
+            whole = slice_behind(whole, 1);
+        if (!cursor_done(c) && *c->at == '\\') /* No newline at end of file */
+            whole.size--;
+        r = diff_add_line(d, kind, whole.at, whole.size, err);
     }
-    return 0;
+    return r;
 }
 
 int hunk_parse_body(struct diff *d, struct cursor *c, struct error *err)
@@ -174,7 +154,7 @@ static bool take_range(struct slice *s, char sign, uint32_t *line, uint32_t *cou
 
 /* What stands between or behind the @@ of a header without numbers, unless it only says
  * "somewhere". */
-static struct slice find_anchor(struct slice rest)
+static struct slice header_anchor(struct slice rest)
 {
     rest = slice_trim(rest);
     const char *end = rest.size >= 2 ? memmem(rest.at, rest.size, "@@", 2) : NULL;
@@ -187,47 +167,40 @@ static struct slice find_anchor(struct slice rest)
     return says_nothing ? (struct slice){rest.at, 0} : rest;
 }
 
-/* The header; *ret_counts says whether it has numbers of lines. */
-static void parse_header(struct slice s, struct diff_hunk *h, bool *ret_counts)
-{
-    struct slice rest = slice_behind(s, 2);
-    uint32_t old_count = 0, new_count = 0;
-    h->header = s;
-    h->numbered = take_range(&rest, '-', &h->old_line, &old_count);
-    *ret_counts = h->numbered && take_range(&rest, '+', &h->new_line, &new_count);
-    if (h->numbered && !*ret_counts)
-        h->new_line = h->old_line;
-    if (!h->numbered)
-        h->anchor = find_anchor(slice_behind(s, 2));
-    h->old_count = old_count;
-    h->new_count = new_count;
-}
-
 static int parse_hunk(struct diff *d, struct cursor *c, struct error *err)
 {
-    struct diff_hunk said = {0};
-    struct slice s = cursor_line(c), whole = cursor_whole(c);
-    bool counts;
-    size_t began = c->line;
+    struct slice s = cursor_line(c), whole = cursor_whole(c), rest = slice_behind(s, 2);
+    struct diff_hunk h = {.header = s};
+    uint32_t old_count = 0, new_count = 0;
+    size_t began = c->line, length = 0;
     if (slice_begins(s, "@@@"))
         return error_set(err, EINVAL,
                          "line %zu: this is the diff of a merge (@@@); give a diff of two versions",
                          began);
-    parse_header(s, &said, &counts);
+    h.numbered = take_range(&rest, '-', &h.old_line, &old_count);
+    bool counts = h.numbered && take_range(&rest, '+', &h.new_line, &new_count);
+    if (!h.numbered)
+        h.anchor = header_anchor(slice_behind(s, 2));
+    else if (!counts)
+        h.new_line = h.old_line;
+    h.old_count = old_count;
+    h.new_count = new_count;
     d->crlf |= whole.size >= 2 && whole.at[whole.size - 2] == '\r';
     cursor_next(c);
-    ssize_t n = counts ? counted_length(*c, said.old_count, said.new_count) : -EINVAL;
-    size_t length = n < 0 ? 0 : (size_t)n;
-    int r = n < 0 ? looked_length(*c, &said, counts, &length, err) : 0;
+    ssize_t n = counts ? counted_length(*c, old_count, new_count) : -EINVAL;
+    int r = 0;
+    if (n >= 0)
+        length = (size_t)n;
+    else
+        r = looked_length(*c, &h, counts, &length, err);
+    if (r >= 0)
+        r = diff_add_hunk(d, err);
     if (r < 0)
         return r;
-    r = diff_add_hunk(d, err);
-    if (r < 0)
-        return r;
-    said.first = d->n_lines;
-    said.old_count = said.new_count = 0;
-    said.recounted = said.numbered && n < 0;
-    *diff_last_hunk(d) = said;
+    h.first = d->n_lines;
+    h.old_count = h.new_count = 0; /* counted again as lines are added */
+    h.recounted = h.numbered && n < 0;
+    *diff_last_hunk(d) = h;
     r = take_body(d, c, length, err);
     if (r >= 0 && diff_last_hunk(d)->count == 0)
         return error_set(err, EINVAL,

@@ -54,7 +54,7 @@ static int unquote(struct slice *s, char **ret)
     return 0;
 }
 
-static int copy(struct slice s, char **ret)
+static int copy_name(struct slice s, char **ret)
 {
     if (s.size == 0 || s.size > RELPATH_MAX || memchr(s.at, 0, s.size))
         return -EINVAL;
@@ -98,7 +98,7 @@ int name_parse(struct slice s, char **ret)
     if (s.size && s.at[0] == '"')
         return unquote(&s, ret);
     s.size = name_length(s);
-    return copy(s, ret);
+    return copy_name(s, ret);
 }
 
 bool name_is_nothing(struct slice s)
@@ -111,20 +111,13 @@ bool name_is_nothing(struct slice s)
     return slice_is(s, "/dev/null");
 }
 
-/* The same, or the same behind their first components. */
-static bool is_pair(struct slice a, struct slice b)
+static bool same_slice(struct slice a, struct slice b)
 {
-    if (a.size == b.size && memcmp(a.at, b.at, a.size) == 0)
-        return true;
-    const char *x = memchr(a.at, '/', a.size), *y = memchr(b.at, '/', b.size);
-    if (!x || !y)
-        return false;
-    a = slice_behind(a, (size_t)(x - a.at));
-    b = slice_behind(b, (size_t)(y - b.at));
     return a.size == b.size && memcmp(a.at, b.at, a.size) == 0;
 }
 
-/* The blank between two names without quotes. */
+/* Splits at the blank between two names without quotes that are the same, or the same behind their
+ * first components. */
 static int split_plain(struct slice s, struct slice *ret_a, struct slice *ret_b)
 {
     size_t seen = 0;
@@ -133,7 +126,10 @@ static int split_plain(struct slice s, struct slice *ret_a, struct slice *ret_b)
             continue;
         seen++;
         struct slice a = {s.at, i}, b = slice_behind(s, i + 1);
-        if (is_pair(a, b)) {
+        const char *x = memchr(a.at, '/', a.size), *y = memchr(b.at, '/', b.size);
+        if (same_slice(a, b) || (x && y &&
+                                 same_slice(slice_behind(a, (size_t)(x - a.at)),
+                                            slice_behind(b, (size_t)(y - b.at))))) {
             *ret_a = a;
             *ret_b = b;
             return 0;
@@ -156,14 +152,14 @@ int name_split_git(struct slice s, char **ret_old, char **ret_new)
     } else if (quote) {
         a.size = (size_t)(quote - s.at);
         b = slice_behind(s, a.size + 1);
-        r = copy(a, &old);
+        r = copy_name(a, &old);
     } else {
         r = split_plain(s, &a, &b);
         if (r >= 0)
-            r = copy(a, &old);
+            r = copy_name(a, &old);
     }
     if (r >= 0)
-        r = b.size && b.at[0] == '"' ? unquote(&b, ret_new) : copy(b, ret_new);
+        r = b.size && b.at[0] == '"' ? unquote(&b, ret_new) : copy_name(b, ret_new);
     if (r < 0)
         return r;
     *ret_old = TAKE_PTR(old);

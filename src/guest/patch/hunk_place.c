@@ -5,7 +5,10 @@
 #include "buf.h"
 #include "diff_text.h"
 #include "hunk_place.h"
+#include "../edit/edit_text.h"
 #include "banned.h"
+
+#define NEAREST_SHIFT_MAX 16 /* lines that may have come or gone within a hunk */
 
 int text_lines_split(const uint8_t *data, size_t size, struct text_lines *ret)
 {
@@ -447,5 +450,74 @@ int place_hunks(const struct place_call *call, struct text_lines *file, struct b
     if (out->failed)
         return -ENOBUFS;
     *ret = p.result;
+    return 0;
+}
+
+/* A hunk that would begin at line `begin`: how many of its lines at one end are there, of the n
+ * that may be. */
+static size_t count_same(const struct text_lines *file, const struct hunk_lines *p, int64_t begin,
+                         size_t n, bool tail)
+{
+    size_t same = 0;
+    for (; same < n; same++) {
+        size_t i = tail ? p->n_old - 1 - same : same;
+        int64_t at = begin + (int64_t)i;
+        if (at < 0 || at >= (int64_t)file->count)
+            break;
+        const struct text_line *have = &file->lines[at], *want = &p->old[i];
+        if (have->size != want->size || memcmp(have->text, want->text, have->size) != 0)
+            break;
+    }
+    return same;
+}
+
+/* Lines may have come or gone within the hunk: each of its ends is looked for a few lines further
+ * up or down. */
+static int64_t shift_end(const struct text_lines *file, const struct hunk_lines *p, int64_t begin,
+                         size_t n, bool tail, size_t *ret_same)
+{
+    int64_t best = begin;
+    *ret_same = count_same(file, p, begin, n, tail);
+    for (int64_t i = 1; i <= NEAREST_SHIFT_MAX; i++)
+        for (int64_t to = begin + i; to >= begin - i; to -= 2 * i) {
+            size_t same = count_same(file, p, to, n, tail);
+            if (same > *ret_same) {
+                *ret_same = same;
+                best = to;
+            }
+        }
+    return best;
+}
+
+int hunk_nearest_find(const struct text_lines *file, const struct hunk_lines *p, size_t guess,
+                      struct hunk_nearest *ret)
+{
+    size_t n = p->n_old, count = file->count, head, tail;
+    _cleanup_buf_ struct buf old = BUF_INIT(DIFF_SIZE_MAX + 1);
+    struct line_range near;
+    *ret = (struct hunk_nearest){.n_expected = n};
+    if (n == 0 || count == 0)
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        buf_append(&old, p->old[i].text, p->old[i].size);
+    const struct text_line *last = &file->lines[count - 1];
+    struct span text = {file->lines[0].text,
+                        (size_t)(last->text + last->size - file->lines[0].text)};
+    int r = old.failed
+                ? -ENOMEM
+                : nearest_text_find(text, (struct span){old.data, old.len}, (int64_t)guess, &near);
+    if (r <= 0)
+        return r;
+    int64_t begin = (int64_t)near.line - 1;
+    int64_t start = shift_end(file, p, begin, n, false, &head);
+    int64_t end = shift_end(file, p, begin, n - head, true, &tail);
+    int64_t from = start + (int64_t)head, to = end + (int64_t)(n - tail);
+    from = from < 0 ? 0 : from < (int64_t)count ? from : (int64_t)count;
+    to = to < (int64_t)count ? to : (int64_t)count;
+    *ret = (struct hunk_nearest){.line = (size_t)from + 1,
+                                 .expected = head,
+                                 .n_expected = n - head - tail,
+                                 .found = (size_t)from,
+                                 .n_found = to > from ? (size_t)(to - from) : 0};
     return 0;
 }

@@ -108,5 +108,5 @@ struct hunk_nearest {
 };
 
 /* `guess` is where the hunk says it belongs, from 0. 0 or -ENOMEM. */
-int hunk_nearest_find(const struct text_lines *file, const struct text_line *want, size_t n,
-                      size_t guess, struct hunk_nearest *ret);
+int hunk_nearest_find(const struct text_lines *file, const struct hunk_lines *p, size_t guess,
+                      struct hunk_nearest *ret);

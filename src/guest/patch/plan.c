@@ -114,7 +114,7 @@ static void report_hunk(void *data, const struct place_failure *failure)
     uint32_t old_line = failure->hunk->old_line;
     size_t guess = failure->line ? failure->line - 1 : old_line ? old_line - 1 : 0;
     if (failure->why == PLACE_NOWHERE || failure->why == PLACE_SPACE)
-        hunk_nearest_find(h->file, p.old, p.n_old, guess, &reject.near);
+        hunk_nearest_find(h->file, &p, guess, &reject.near);
     else
         reject.near.line = failure->line;
     reject.file = h->file;

@@ -22,6 +22,7 @@
 /* A test that runs; or a package, whose name is empty. */
 struct go_test {
     LIST_ENTRY(go_test) link;
+    struct go_test *owner; /* of a test: its package */
     char *package, *name;
     struct clip output;
     bool failed;   /* of a package: a test of it did, */
@@ -50,6 +51,8 @@ static unsigned go_hash(const char *package, const char *name)
 static void go_test_free(struct go *g, struct go_test *t)
 {
     LIST_REMOVE(t, link);
+    if (t->owner)
+        t->owner->open--;
     clip_free(&t->output);
     free(t->package);
     free(t->name);
@@ -57,40 +60,29 @@ static void go_test_free(struct go *g, struct go_test *t)
     g->count--;
 }
 
-static struct go_test *go_find(struct go *g, const char *package, const char *name)
+/* Finds a test, or a package if there is no owner; adds it if there is none. NULL: too many. */
+static struct go_test *go_get(struct go *g, struct go_test *owner, const char *package,
+                              const char *name)
 {
+    struct go_bucket *bucket = &g->buckets[go_hash(package, name)];
     struct go_test *t;
-    LIST_FOREACH(t, &g->buckets[go_hash(package, name)], link)
+    LIST_FOREACH(t, bucket, link)
     if (strcmp(t->package, package) == 0 && strcmp(t->name, name) == 0)
         return t;
-    return NULL;
-}
-
-static struct go_test *go_find_or_add(struct go *g, const char *package, const char *name)
-{
-    struct go_test *t = go_find(g, package, name);
-    if (t || g->count == RUNNING_MAX)
-        return t;
-    t = calloc(1, sizeof *t);
-    if (!t)
+    if (g->count == RUNNING_MAX || !(t = calloc(1, sizeof *t)))
         return NULL;
+    t->owner = owner;
+    if (owner)
+        owner->open++;
     t->package = strdup(package);
     t->name = strdup(name);
     t->output = CLIP_INIT;
-    LIST_INSERT_HEAD(&g->buckets[go_hash(package, name)], t, link);
+    LIST_INSERT_HEAD(bucket, t, link);
     g->count++;
     if (t->package && t->name)
         return t;
     go_test_free(g, t);
     return NULL;
-}
-
-/* The lines that go itself prints around a test say nothing that the event does not. */
-static bool go_is_noise(const char *line)
-{
-    line += strspn(line, " ");
-    return strncmp(line, "=== ", 4) == 0 || strncmp(line, "--- FAIL", 8) == 0 ||
-           strncmp(line, "--- PASS", 8) == 0;
 }
 
 static int go_add(struct go *g, struct go_test *t, enum wire_outcome outcome, int64_t duration_ns)
@@ -109,89 +101,48 @@ static int go_add(struct go *g, struct go_test *t, enum wire_outcome outcome, in
     return r;
 }
 
-/* A test, and its package with it. */
-static struct go_test *go_find_or_begin(struct go *g, const char *package, const char *name)
-{
-    struct go_test *owner = go_find_or_add(g, package, ""), *t = owner;
-    if (!owner || !*name || (t = go_find(g, package, name)))
-        return t;
-    t = go_find_or_add(g, package, name);
-    owner->open += t != NULL;
-    return t;
-}
-
-static void go_end_running(struct go *g, struct go_test *t)
-{
-    struct go_test *owner = go_find(g, t->package, "");
-    if (owner)
-        owner->open--;
-    go_test_free(g, t);
-}
-
-static int go_add_unfinished(struct go *g, struct go_test *t)
-{
-    struct go_test *owner = go_find(g, t->package, "");
-    clip_add_str(&t->output, "the test did not end\n");
-    if (owner)
-        clip_add_str(&t->output, clip_text(&owner->output));
-    int r = go_add(g, t, WIRE_OUTCOME_ERROR, 0);
-    go_end_running(g, t);
-    return r;
-}
-
 /* A package has ended, or with NULL all have: so have its tests. */
-static int go_end_tests(struct go *g, const char *package)
+static int go_end_tests(struct go *g, const struct go_test *package)
 {
-    for (size_t i = 0; i < BUCKETS; i++) {
-        struct go_test *t = LIST_FIRST(&g->buckets[i]);
-        while (t) {
-            struct go_test *next = LIST_NEXT(t, link);
-            int r = 0;
-            if (*t->name && (!package || strcmp(t->package, package) == 0))
-                r = go_add_unfinished(g, t);
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (struct go_test *t = LIST_FIRST(&g->buckets[i]), *next; t; t = next) {
+            next = LIST_NEXT(t, link);
+            if (!t->owner || (package && t->owner != package))
+                continue;
+            clip_add_str(&t->output, "the test did not end\n");
+            clip_add_str(&t->output, clip_text(&t->owner->output));
+            int r = go_add(g, t, WIRE_OUTCOME_ERROR, 0);
+            go_test_free(g, t);
             if (r < 0)
                 return r;
-            t = next;
         }
-    }
     return 0;
 }
 
 static int go_end_package(struct go *g, struct go_test *package, bool failed)
 {
     uint64_t errors = g->report->counts[WIRE_OUTCOME_ERROR];
-    int r = package->open ? go_end_tests(g, package->package) : 0;
+    int r = package->open ? go_end_tests(g, package) : 0;
     if (r >= 0 && failed && !package->failed && errors == g->report->counts[WIRE_OUTCOME_ERROR])
         r = go_add(g, package, WIRE_OUTCOME_ERROR, 0);
     go_test_free(g, package);
     return r;
 }
 
-static int go_end_test(struct go *g, struct go_test *t, enum wire_outcome outcome, double elapsed)
+/* The lines that go itself prints around a test say nothing that the event does not. */
+static bool go_is_noise(const char *line)
 {
-    struct go_test *package = go_find(g, t->package, "");
-    if (package && outcome == WIRE_OUTCOME_FAILED)
-        package->failed = true;
-    int r = go_add(g, t, outcome, report_duration(elapsed));
-    go_end_running(g, t);
-    return r;
-}
-
-static enum wire_outcome go_outcome(const char *action)
-{
-    if (strcmp(action, "pass") == 0)
-        return WIRE_OUTCOME_PASSED;
-    if (strcmp(action, "fail") == 0)
-        return WIRE_OUTCOME_FAILED;
-    return strcmp(action, "skip") == 0 ? WIRE_OUTCOME_SKIPPED : 0;
+    line += strspn(line, " ");
+    return strncmp(line, "=== ", 4) == 0 || strncmp(line, "--- FAIL", 8) == 0 ||
+           strncmp(line, "--- PASS", 8) == 0;
 }
 
 static int go_take_event(struct go *g, const json_t *event)
 {
     const char *action = json_get_string(event, "Action");
     const char *package = json_get_string(event, "Package");
-    const char *name = json_get_string(event, "Test");
-    const char *output = json_get_string(event, "Output");
+    const char *name = json_get_string_or(event, "Test", "");
+    const char *output = json_get_string_or(event, "Output", "");
     if (!action)
         return 0;
     if (strcmp(action, "build-output") == 0) {
@@ -200,24 +151,32 @@ static int go_take_event(struct go *g, const json_t *event)
         char path[1024];
         snprintf(path, sizeof path, "%s", json_get_string_or(event, "ImportPath", ""));
         path[strcspn(path, " ")] = 0;
-        struct go_test *t = go_find_or_add(g, path, "");
-        if (t && output)
-            clip_add_str(&t->output, output);
+        struct go_test *built = go_get(g, NULL, path, "");
+        if (built)
+            clip_add_str(&built->output, output);
         return 0;
     }
     if (!package)
         return 0;
-    struct go_test *t = go_find_or_begin(g, package, name ? name : "");
+    struct go_test *owner = go_get(g, NULL, package, "");
+    struct go_test *t = owner && *name ? go_get(g, owner, package, name) : owner;
     if (!t)
         return error_set(g->err, E2BIG, "more than %u tests run at once", RUNNING_MAX);
-    if (strcmp(action, "output") == 0 && output && !go_is_noise(output))
+    if (strcmp(action, "output") == 0 && !go_is_noise(output))
         clip_add_str(&t->output, output);
-    enum wire_outcome outcome = go_outcome(action);
+    enum wire_outcome outcome = strcmp(action, "pass") == 0   ? WIRE_OUTCOME_PASSED
+                                : strcmp(action, "fail") == 0 ? WIRE_OUTCOME_FAILED
+                                : strcmp(action, "skip") == 0 ? WIRE_OUTCOME_SKIPPED
+                                                              : 0;
     if (!outcome)
         return 0;
-    if (!*t->name)
+    if (t == owner)
         return go_end_package(g, t, outcome == WIRE_OUTCOME_FAILED);
-    return go_end_test(g, t, outcome, json_number_value(json_object_get(event, "Elapsed")));
+    owner->failed |= outcome == WIRE_OUTCOME_FAILED;
+    double elapsed = json_number_value(json_object_get(event, "Elapsed"));
+    int r = go_add(g, t, outcome, report_duration(elapsed));
+    go_test_free(g, t);
+    return r;
 }
 
 static int go_take_line(void *data, char *line, size_t n, bool cut)
@@ -237,8 +196,11 @@ static int go_parse(struct report *r, struct report_source *s, struct error *err
     if (result >= 0)
         result = go_end_tests(g, NULL);
     for (size_t i = 0; i < BUCKETS; i++)
-        while (!LIST_EMPTY(&g->buckets[i]))
-            go_test_free(g, LIST_FIRST(&g->buckets[i]));
+        while (!LIST_EMPTY(&g->buckets[i])) {
+            struct go_test *t = LIST_FIRST(&g->buckets[i]);
+            t->owner = NULL; /* it may be gone */
+            go_test_free(g, t);
+        }
     free(g);
     return result;
 }

@@ -27,33 +27,23 @@
 static const char *const FOREIGN[] = {"node_modules/", "site-packages/", "dist-packages/",
                                       "/rustc/",       "/usr/lib/",      "/usr/share/"};
 
-static bool is_path_byte(char c)
-{
-    return isalnum((unsigned char)c) || strchr("._-/+@$%~[]\\", c) || (unsigned char)c >= 0x80;
-}
-
-/* An extension: the last dot is followed by one to five letters or digits, the first of them a
- * letter. */
-static bool has_extension(const char *path, size_t n)
-{
-    size_t dot = n;
-    while (dot > 0 && path[dot - 1] != '.' && path[dot - 1] != '/')
-        dot--;
-    return dot > 1 && path[dot - 1] == '.' && n > dot && n - dot <= 5 &&
-           isalpha((unsigned char)path[dot]) && path[dot - 2] != '/';
-}
-
 static const char *last_part(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
 
-static bool locate_number(const char *s, uint64_t *ret)
+/* The number of the line, if what follows a path says one. */
+static bool locate_line(const char *s, uint64_t *ret)
 {
+    static const char *const BEFORE[] = {":", "\", line ", " line "};
     uint64_t n = 0;
-    size_t digits = 0;
-    for (; isdigit((unsigned char)s[digits]); digits++) {
+    size_t i = 0, digits = 0;
+    while (i < ARRAY_SIZE(BEFORE) && strncmp(s, BEFORE[i], strlen(BEFORE[i])) != 0)
+        i++;
+    if (i == ARRAY_SIZE(BEFORE))
+        return false;
+    for (s += strlen(BEFORE[i]); isdigit((unsigned char)s[digits]); digits++) {
         if (digits == LINE_MAX_DIGITS)
             return false;
         n = n * 10 + (uint64_t)(s[digits] - '0');
@@ -62,19 +52,15 @@ static bool locate_number(const char *s, uint64_t *ret)
     return n > 0;
 }
 
-/* The number of the line, if what follows a path says one. */
-static bool locate_line(const char *s, uint64_t *ret)
+/* Copies a path that has an extension: one to five letters or digits behind its last dot, the first
+ * of them a letter. */
+static bool locate_path(const char *s, size_t n, const char *like, char path[REPORT_PATH_MAX + 1])
 {
-    if (*s == ':')
-        return locate_number(s + 1, ret);
-    if (strncmp(s, "\", line ", 8) == 0)
-        return locate_number(s + 8, ret);
-    return strncmp(s, " line ", 6) == 0 && locate_number(s + 6, ret);
-}
-
-static bool locate_accept(const char *s, size_t n, const char *like, char path[REPORT_PATH_MAX + 1])
-{
-    if (n == 0 || n > REPORT_PATH_MAX || !has_extension(s, n))
+    size_t dot = n;
+    while (dot > 0 && s[dot - 1] != '.' && s[dot - 1] != '/')
+        dot--;
+    if (n > REPORT_PATH_MAX || dot < 2 || s[dot - 1] != '.' || n == dot || n - dot > 5 ||
+        !isalpha((unsigned char)s[dot]) || s[dot - 2] == '/')
         return false;
     memcpy(path, s, n);
     path[n] = 0;
@@ -93,10 +79,11 @@ bool report_locate(const char *text, const char *like, char path[REPORT_PATH_MAX
     while (*text) {
         bool of_node = text - begin >= 5 && strncmp(text - 5, "node:", 5) == 0;
         size_t n = 0;
-        while (is_path_byte(text[n]) && text[n])
+        while (text[n] && (isalnum((unsigned char)text[n]) || (unsigned char)text[n] >= 0x80 ||
+                           strchr("._-/+@$%~[]\\", text[n])))
             n++;
         if (n > 1 && !of_node && locate_line(text + n, ret_line) &&
-            locate_accept(text, n, like, path))
+            locate_path(text, n, like, path))
             return true;
         text += n ? n : 1;
     }

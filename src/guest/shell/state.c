@@ -72,15 +72,11 @@ static bool is_own(const char *entry, size_t n)
     return false;
 }
 
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
 static bool is_identifier(const char *entry, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (!is_letter(entry[i]) && (i == 0 || entry[i] < '0' || entry[i] > '9'))
+        if (!(entry[i] >= 'a' && entry[i] <= 'z') && !(entry[i] >= 'A' && entry[i] <= 'Z') &&
+            entry[i] != '_' && (i == 0 || entry[i] < '0' || entry[i] > '9'))
             return false;
     return n > 0;
 }

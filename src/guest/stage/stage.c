@@ -323,20 +323,6 @@ static void incoming_close(struct incoming *p)
     p->old = p->fresh = -1;
 }
 
-/* Looks before it opens: a FIFO or a device is never opened. */
-static int incoming_look(struct incoming *p)
-{
-    struct stat st;
-    p->existed = fstatat(p->dir, p->name, &st, AT_SYMLINK_NOFOLLOW) == 0;
-    if (!p->existed)
-        return errno == ENOENT ? 0 : -errno;
-    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != p->size || (st.st_mode & 07777) != p->mode)
-        return 0;
-    p->linked = st.st_nlink > 1;
-    p->old = openat(p->dir, p->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    return 0; /* what cannot be read is not the same */
-}
-
 static int incoming_copy_head(struct incoming *p)
 {
     char piece[PIECE];
@@ -368,12 +354,21 @@ static int incoming_renew(struct incoming *p)
     return r;
 }
 
+/* Looks before it opens: a FIFO or a device is never opened. */
 static int incoming_begin(struct incoming *p)
 {
-    int r = incoming_look(p);
-    if (r < 0 || p->old >= 0)
-        return r;
-    p->differs = true;
+    struct stat st;
+    p->existed = fstatat(p->dir, p->name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    if (!p->existed && errno != ENOENT)
+        return -errno;
+    if (p->existed && S_ISREG(st.st_mode) && (uint64_t)st.st_size == p->size &&
+        (st.st_mode & 07777) == p->mode) {
+        p->linked = st.st_nlink > 1;
+        p->old = openat(p->dir, p->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    }
+    if (p->old >= 0)
+        return 0;
+    p->differs = true; /* also what cannot be read */
     return incoming_renew(p);
 }
 
@@ -438,11 +433,6 @@ static int incoming_link(struct incoming *p, const char *target)
  */
 static int sweep_folder(struct stage *s, int dir, struct buf *path);
 
-static bool is_dots(const char *name)
-{
-    return name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]));
-}
-
 static int sweep_remove(struct stage *s, int dir, const char *name, const char *path,
                         enum wire_change kind)
 {
@@ -482,7 +472,7 @@ static int sweep_folder(struct stage *s, int dir, struct buf *path)
         for (ssize_t at = 0; at < got;) {
             const struct dirent64 *entry = (const struct dirent64 *)(space + at);
             at += entry->d_reclen;
-            if (is_dots(entry->d_name))
+            if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
                 continue;
             buf_append_str(path, "/");
             buf_append_str(path, entry->d_name);
@@ -521,23 +511,18 @@ static int sweep_open_above(struct stage *s, const char *own, int *ret_fd)
     return r;
 }
 
-static int sweep_own(struct stage *s, const char *own)
-{
-    _cleanup_fd_ int dir = -1;
-    _cleanup_buf_ struct buf path = BUF_INIT(RELPATH_MAX);
-    int r = sweep_open_above(s, own, &dir);
-    if (r != 0)
-        return r < 0 ? r : 0;
-    buf_append_str(&path, own);
-    return sweep_entry(s, dir, relpath_name(own), &path);
-}
-
 static int stage_sweep(struct stage *s, struct error *err)
 {
     for (size_t i = 0; i < s->own.count; i++) {
-        int r = sweep_own(s, s->own.items[i]);
+        const char *own = s->own.items[i];
+        _cleanup_fd_ int dir = -1;
+        _cleanup_buf_ struct buf path = BUF_INIT(RELPATH_MAX);
+        buf_append_str(&path, own);
+        int r = sweep_open_above(s, own, &dir);
+        if (r == 0)
+            r = sweep_entry(s, dir, relpath_name(own), &path);
         if (r < 0)
-            return error_errno(err, -r, "cannot put %.400s back", s->own.items[i]);
+            return error_errno(err, -r, "cannot put %.400s back", own);
     }
     return 0;
 }
@@ -552,28 +537,27 @@ static bool path_is_sane(const struct wire_field *f)
     return depth <= STAGE_DEPTH_MAX;
 }
 
-static int stage_clear_field(const struct wire_field *f, struct error *err)
-{
-    _cleanup_free_ char *path = strndup((const char *)f->data, f->size);
-    int r = path ? stage_clear(path) : -ENOMEM;
-    return r < 0 ? error_errno(err, -r, "cannot clear %.400s", path ? path : "") : 0;
-}
-
 static int stage_take_request(struct stage *s, struct error *err)
 {
     struct wire_field f;
-    int r = 0;
-    for (size_t at = 0; r == 0 && wire_next(&s->call->request, &at, &f);) {
-        if (f.key == WIRE_K_CLEAR)
-            r = stage_clear_field(&f, err);
-        else if (f.key == WIRE_K_OWN && !path_is_sane(&f))
-            r = error_set(err, EINVAL, "%.*s: is no path beneath the workspace",
-                          (int)(f.size < 400 ? f.size : 400), (const char *)f.data);
-        else if (f.key == WIRE_K_OWN &&
-                 (r = stage_paths_add(&s->own, f.data, f.size, STAGE_ROOTS_MAX)) < 0)
-            r = error_errno(err, -r, "too many paths to stage");
+    for (size_t at = 0; wire_next(&s->call->request, &at, &f);) {
+        int r = 0;
+        if (f.key == WIRE_K_CLEAR) {
+            _cleanup_free_ char *path = strndup((const char *)f.data, f.size);
+            r = path ? stage_clear(path) : -ENOMEM;
+            if (r < 0)
+                return error_errno(err, -r, "cannot clear %.400s", path ? path : "");
+        }
+        if (f.key != WIRE_K_OWN)
+            continue;
+        if (!path_is_sane(&f))
+            return error_set(err, EINVAL, "%.*s: is no path beneath the workspace",
+                             (int)(f.size < 400 ? f.size : 400), (const char *)f.data);
+        r = stage_paths_add(&s->own, f.data, f.size, STAGE_ROOTS_MAX);
+        if (r < 0)
+            return error_errno(err, -r, "too many paths to stage");
     }
-    return r;
+    return 0;
 }
 
 /* The path of the next file, which must come behind the one before. */
@@ -668,16 +652,6 @@ static int stage_take_files(struct stage *s, struct error *err)
     }
 }
 
-static void stage_put_result(struct stage *s)
-{
-    struct buf *out = &s->call->out;
-    size_t at = wire_begin(out, WIRE_RESULT);
-    wire_put_u64(out, WIRE_K_COUNT, s->changes);
-    if (s->reported < s->changes)
-        wire_put_u64(out, WIRE_K_TOO_MANY, s->changes - s->reported);
-    wire_end(out, at);
-}
-
 int stage_serve(struct file_call *c, struct error *err)
 {
     _cleanup_(stage_free) struct stage s = STAGE_INIT(c);
@@ -686,7 +660,12 @@ int stage_serve(struct file_call *c, struct error *err)
         r = stage_take_files(&s, err);
     if (r == 0)
         r = stage_sweep(&s, err);
-    if (r == 0)
-        stage_put_result(&s);
-    return r;
+    if (r < 0)
+        return r;
+    size_t at = wire_begin(&c->out, WIRE_RESULT);
+    wire_put_u64(&c->out, WIRE_K_COUNT, s.changes);
+    if (s.reported < s.changes)
+        wire_put_u64(&c->out, WIRE_K_TOO_MANY, s.changes - s.reported);
+    wire_end(&c->out, at);
+    return 0;
 }

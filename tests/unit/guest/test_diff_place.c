@@ -162,7 +162,7 @@ static void near_is(const char *text, const char *hunk, size_t line, size_t expe
     assert_int_equal(text_lines_split((const uint8_t *)text, strlen(text), &file), 0);
     assert_int_equal(hunk_lines_make(&d, &d.files[0], &p), 0);
     hunk_lines_set(&p, &d, &d.hunks[0]);
-    assert_int_equal(hunk_nearest_find(&file, p.old, p.n_old, 0, &n), 0);
+    assert_int_equal(hunk_nearest_find(&file, &p, 0, &n), 0);
     assert_int_equal(n.line, line);
     assert_int_equal(n.n_expected, n_expected);
     assert_int_equal(n.n_found, n_found);

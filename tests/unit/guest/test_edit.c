@@ -199,7 +199,7 @@ static void test_finds_a_block_in_a_large_text(void **state)
     struct line_range w;
     const char *old = "    value_400000 = compute(1);\n    value_400001 = compute(2);\n    "
                       "value_400002 = compute(1);\n";
-    assert_int_equal(nearest_text_find((struct span){(uint8_t *)text, n}, b(old), &w), 1);
+    assert_int_equal(nearest_text_find((struct span){(uint8_t *)text, n}, b(old), -1, &w), 1);
     assert_int_equal(w.line, 400001);
     assert_int_equal(w.count, 3);
 }
