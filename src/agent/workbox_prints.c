@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "encoding.h"
-#include \"io.h\"
+#include "io.h"
 #include "workbox.h"
 #include "banned.h"
 
