@@ -48,17 +48,6 @@ const char *decode_type(const json_t *value)
     return type ? type : "";
 }
 
-const struct decode_handler *decode_handler_of(const struct decode_handler *all, const char *type,
-                                               const json_t *event)
-{
-    if (*decode_type(event))
-        type = decode_type(event);
-    for (; all->type; all++)
-        if (strcmp(all->type, type) == 0)
-            return all;
-    return NULL;
-}
-
 int decode_error(struct decoder *d, json_t *error)
 {
     _cleanup_json_ json_t *settled = lenient_json_settle(error, d->a.mended);

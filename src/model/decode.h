@@ -66,14 +66,6 @@ struct decoder {
     struct error *err;
 };
 
-/* What is done with one type of event; a list of them ends with one without a type. */
-struct decode_handler {
-    const char *type;
-    int (*take)(struct decoder *d, json_t *event);
-};
-/* By the type that the event itself names, else by the stream's; NULL: nobody knows it. */
-const struct decode_handler *decode_handler_of(const struct decode_handler *all, const char *type,
-                                               const json_t *event);
 /* The member `type`, or an empty string. */
 const char *decode_type(const json_t *value);
 

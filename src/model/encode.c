@@ -1,5 +1,4 @@
-/* What the encoders of all providers share: ids of calls that every provider accepts, and writing
- * the body. */
+/* What the encoders of all providers share. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,150 +11,124 @@
 #include "provider.h"
 #include "banned.h"
 
-#define PLAIN "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
-
-static void call_ids_free(struct call_ids *w)
-{
-    json_decref(w->taken);
-    json_decref(w->now);
-}
-
-int call_ids_turn(struct call_ids *w)
-{
-    if (!w->taken)
-        w->taken = json_object();
-    json_decref(w->now);
-    w->now = json_object();
-    return w->taken && w->now ? 0 : -ENOMEM;
-}
-
-static bool call_ids_fit(const struct call_ids *w, const char *id)
-{
-    size_t n = strlen(id);
-    return n > 0 && n <= w->max && (!w->plain || strspn(id, PLAIN) == n);
-}
-
-/* The n'th use of an id in a conversation gets a name of its own from the second on. */
-static void call_ids_make(const struct call_ids *w, const char *id, json_int_t nth,
-                          char ret[static 32])
-{
-    uint64_t hash = digest(DIGEST_BEGIN, id, strlen(id));
-    hash = nth ? digest(hash, &nth, sizeof nth) : hash;
-    snprintf(ret, 32, "call_%016" PRIx64, hash);
-}
-
-static const char *call_ids_add(struct call_ids *w, const char *id)
-{
-    char name[32];
-    json_int_t nth = w->once ? json_integer_value(json_object_get(w->taken, id)) : 0;
-    bool as_it_is = nth == 0 && call_ids_fit(w, id);
-    if (!as_it_is)
-        call_ids_make(w, id, nth, name);
-    if (w->once && json_object_set_new(w->taken, id, json_integer(nth + 1)) < 0)
-        return NULL;
-    if (json_object_set_new(w->now, id, json_string(as_it_is ? id : name)) < 0)
-        return NULL;
-    return call_ids_find(w, id);
-}
-
-const char *call_ids_find(const struct call_ids *w, const char *id)
-{
-    return json_string_value(json_object_get(w->now, id));
-}
-
 #define NAME_MAX_BYTES 64
+#define PLAIN          "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 
-void body_put(struct encoding *e, const char *json)
+void encode_append(struct encoding *e, json_t *array, json_t *value)
 {
-    buf_append_str(e->out, json);
+    if (json_array_append_new(array, value) < 0)
+        e->failed = true;
 }
 
-void body_value(struct encoding *e, const json_t *value)
+void encode_set(struct encoding *e, json_t *object, const char *name, json_t *value)
 {
-    if (!value || json_append(e->out, value, JSON_COMPACT | JSON_ENCODE_ANY) < 0)
-        e->out->failed = true;
+    if (json_object_set_new(object, name, value) < 0)
+        e->failed = true;
 }
 
-void body_text(struct encoding *e, const char *text, size_t n)
+json_t *encode_text(const char *text, size_t n)
 {
-    _cleanup_json_ json_t *value = json_stringn(text, n);
-    if (!value) {
-        _cleanup_buf_ struct buf whole = BUF_INIT(3 * n + 16);
-        struct utf8_pieces b = {.n = 0};
-        for (size_t i = 0; i < n; i++)
-            utf8_pieces_byte(&b, (uint8_t)text[i], &whole);
-        utf8_pieces_end(&b, &whole);
-        value = json_stringn((char *)whole.data, whole.len);
-    }
-    body_value(e, value);
+    json_t *value = json_stringn(text, n);
+    if (value)
+        return value;
+    _cleanup_buf_ struct buf whole = BUF_INIT(3 * n + 16);
+    struct utf8_pieces b = {.n = 0};
+    for (size_t i = 0; i < n; i++)
+        utf8_pieces_byte(&b, (uint8_t)text[i], &whole);
+    utf8_pieces_end(&b, &whole);
+    return whole.failed ? NULL : json_stringn((char *)whole.data, whole.len);
 }
 
-void body_buf(struct encoding *e, const struct buf *text)
-{
-    if (text->failed)
-        e->out->failed = true;
-    else
-        body_text(e, text->len ? (const char *)text->data : "", text->len);
-}
-
-static void body_id(struct encoding *e, const char *id)
-{
-    if (id)
-        body_text(e, id, strlen(id));
-    else
-        e->out->failed = true;
-}
-
-void body_call_id(struct encoding *e, const json_t *block)
-{
-    body_id(e, call_ids_add(&e->ids, json_string_value(json_object_get(block, "id"))));
-}
-
-void body_result_id(struct encoding *e, const json_t *block)
-{
-    body_id(e, call_ids_find(&e->ids, json_string_value(json_object_get(block, "tool_use_id"))));
-}
-
-/* A model may have called what cannot be a tool's name, and the provider would refuse to hear of it
- * again. */
-void body_name(struct encoding *e, const json_t *block)
+/* A model may have called what cannot be a tool's name, and the provider would refuse to read it.
+ */
+json_t *encode_name(const json_t *block)
 {
     char name[NAME_MAX_BYTES + 1];
     const char *s = json_string_value(json_object_get(block, "name"));
     size_t n = 0;
-    for (; n < NAME_MAX_BYTES && s[n]; n++) {
-        bool plain = (s[n] >= 'a' && s[n] <= 'z') || (s[n] >= 'A' && s[n] <= 'Z') ||
-                     (s[n] >= '0' && s[n] <= '9') || s[n] == '_' || s[n] == '-';
-        name[n] = plain ? s[n] : '_';
-    }
-    if (n == 0)
-        body_text(e, "unknown", strlen("unknown"));
-    else
-        body_text(e, name, n);
+    for (; n < NAME_MAX_BYTES && s[n]; n++)
+        name[n] = strchr(PLAIN, s[n]) ? s[n] : '_';
+    return n ? json_stringn(name, n) : json_string("unknown");
 }
 
-void body_members(struct encoding *e, json_t *object)
+json_t *encode_input(const json_t *block)
 {
-    const char *name;
-    json_t *value;
-    bool first = true;
-    json_object_foreach(object, name, value)
+    json_t *bad = json_object_get(block, "bad_input");
+    if (json_is_string(bad))
+        return json_pack("{s:O}", "INVALID_JSON", bad);
+    return json_incref(json_object_get(block, "input"));
+}
+
+json_t *encode_arguments(const json_t *block)
+{
+    _cleanup_json_ json_t *input = encode_input(block);
+    _cleanup_free_ char *text = json_dumps(input, JSON_COMPACT);
+    return text ? encode_text(text, strlen(text)) : NULL;
+}
+
+json_t *encode_image_url(const json_t *block)
+{
+    return json_pack("s+++", "data:", json_string_value(json_object_get(block, "mime")), ";base64,",
+                     json_string_value(json_object_get(block, "data")));
+}
+
+struct buf encode_joined(const json_t *blocks, const char *between, bool skip_blank)
+{
+    struct buf all = BUF_INIT(ENCODER_BYTES_MAX);
+    const json_t *block;
+    size_t i;
+    json_array_foreach(blocks, i, block)
     {
-        if (!first)
-            body_put(e, ",");
-        body_text(e, name, strlen(name));
-        body_put(e, ":");
-        body_value(e, value);
-        first = false;
+        const json_t *text = json_object_get(block, "text");
+        if (!block_is(block, "text") || (skip_blank && block_is_blank(block)))
+            continue;
+        if (all.len)
+            buf_append_str(&all, between);
+        buf_append(&all, json_string_value(text), json_string_length(text));
     }
+    return all;
 }
 
-static int body_merge_extra(json_t *head, json_t *extra, const char *const *own)
+void encode_begin_calls(struct encoding *e)
+{
+    if (!e->ids.taken)
+        e->ids.taken = json_object();
+    json_decref(e->ids.now);
+    e->ids.now = json_object();
+}
+
+/* The n'th use of an id in a conversation gets a name of its own from the second on. */
+json_t *encode_call_id(struct encoding *e, const json_t *block)
+{
+    struct call_ids *w = &e->ids;
+    char made[32];
+    const char *id = json_string_value(json_object_get(block, "id"));
+    size_t n = strlen(id);
+    json_int_t nth = w->once ? json_integer_value(json_object_get(w->taken, id)) : 0;
+    bool fits = n > 0 && n <= w->max && (!w->plain || strspn(id, PLAIN) == n);
+    if (nth > 0 || !fits) {
+        uint64_t hash = digest(DIGEST_BEGIN, id, n);
+        hash = nth ? digest(hash, &nth, sizeof nth) : hash;
+        snprintf(made, sizeof made, "call_%016" PRIx64, hash);
+    }
+    json_t *out = json_string(nth > 0 || !fits ? made : id);
+    if (w->once)
+        encode_set(e, w->taken, id, json_integer(nth + 1));
+    encode_set(e, w->now, id, json_incref(out));
+    return out;
+}
+
+json_t *encode_result_id(const struct encoding *e, const json_t *block)
+{
+    return json_incref(
+        json_object_get(e->ids.now, json_string_value(json_object_get(block, "tool_use_id"))));
+}
+
+void encode_extra(struct encoding *e, json_t *head, const char *const *own)
 {
     const char *name;
     json_t *value;
-    int bad = 0;
-    json_object_foreach(extra, name, value)
+    json_object_foreach(e->spec->extra, name, value)
     {
         json_t *had = json_object_get(head, name);
         const char *const *o = own;
@@ -165,23 +138,28 @@ static int body_merge_extra(json_t *head, json_t *extra, const char *const *own)
             continue;
         if (json_is_null(value))
             json_object_del(head, name);
-        else if (json_is_array(had) && json_is_array(value))
-            bad |= json_array_extend(had, value);
-        else
-            bad |= json_object_set(head, name, value);
+        else if (!json_is_array(had) || !json_is_array(value))
+            encode_set(e, head, name, json_incref(value));
+        else if (json_array_extend(had, value) < 0)
+            e->failed = true;
     }
-    return bad ? -ENOMEM : 0;
 }
 
-int body_head(struct encoding *e, json_t *head, const char *const *own)
+bool block_is(const json_t *block, const char *type)
 {
-    if (!head)
-        return -ENOMEM;
-    int r = e->spec->extra ? body_merge_extra(head, e->spec->extra, own) : 0;
-    if (r == 0)
-        body_members(e, head);
-    json_decref(head);
-    return r;
+    return strcmp(json_string_value(json_object_get(block, "type")), type) == 0;
+}
+
+bool blocks_have(const json_t *blocks, const char *type)
+{
+    const json_t *block;
+    size_t i;
+    json_array_foreach(blocks, i, block)
+    {
+        if (block_is(block, type))
+            return true;
+    }
+    return false;
 }
 
 /* White space as Unicode has it, and Python's strip(), which is what providers seem to ask. */
@@ -195,7 +173,7 @@ static bool is_space(const uint8_t *c, size_t n)
            code == 0x2029 || code == 0x202f || code == 0x205f || code == 0x3000;
 }
 
-size_t body_trimmed(const char *text, size_t n)
+size_t text_trimmed(const char *text, size_t n)
 {
     while (n > 0) {
         size_t from = n - 1;
@@ -208,62 +186,45 @@ size_t body_trimmed(const char *text, size_t n)
     return n;
 }
 
-bool body_blank(const json_t *block)
+bool block_is_blank(const json_t *block)
 {
     const json_t *text = json_object_get(block, "text");
-    return body_trimmed(json_string_value(text), json_string_length(text)) == 0;
+    return text_trimmed(json_string_value(text), json_string_length(text)) == 0;
 }
 
-bool body_is_from(const struct encoding *e, const json_t *block)
+bool block_is_from(const struct encoding *e, const json_t *block)
 {
     const json_t *from = json_object_get(block, "from");
     return json_string_length(from) == e->from.len &&
            memcmp(json_string_value(from), e->from.data, e->from.len) == 0;
 }
 
-bool body_returns(const struct encoding *e, const json_t *block)
+bool block_goes_back(const struct encoding *e, const json_t *block)
 {
-    return json_is_object(json_object_get(block, "raw")) && body_is_from(e, block);
-}
-
-json_t *body_input(const json_t *block)
-{
-    json_t *bad = json_object_get(block, "bad_input");
-    if (json_is_string(bad))
-        return json_pack("{s:O}", "INVALID_JSON", bad);
-    return json_incref(json_object_get(block, "input"));
-}
-
-void body_arguments(struct encoding *e, const json_t *block)
-{
-    _cleanup_json_ json_t *input = body_input(block);
-    _cleanup_free_ char *arguments = json_dumps(input, JSON_COMPACT);
-    if (!arguments) {
-        e->out->failed = true;
-        return;
-    }
-    body_put(e, ",\"arguments\":");
-    body_text(e, arguments, strlen(arguments));
+    return json_is_object(json_object_get(block, "raw")) && block_is_from(e, block);
 }
 
 int encode_request(const struct model_spec *spec, const struct model_request *q, struct buf *ret,
                    struct error *err)
 {
     size_t before = ret->len;
+    if (!spec->api->encode)
+        return error_set(err, EINVAL, "%s is not reached by HTTP", spec->provider);
     int r = conversation_check(q->messages, err);
     if (r < 0)
         return r;
-    struct encoding e = {.spec = spec, .q = q, .out = ret, .from = BUF_INIT(4096)};
-    r = buf_printf(&e.from, "%s/%s", spec->provider, spec->name);
-    if (r == 0)
-        r = spec->api->encode ? spec->api->encode(&e) : -EINVAL;
+    struct encoding e = {.spec = spec, .q = q, .from = BUF_INIT(8192)};
+    buf_printf(&e.from, "%s/%s", spec->provider, spec->name);
+    _cleanup_json_ json_t *body = spec->api->encode(&e);
+    bool failed = e.failed || e.from.failed || !body;
     buf_free(&e.from);
-    call_ids_free(&e.ids);
-    if (r == 0 && !ret->failed)
+    json_decref(e.ids.taken);
+    json_decref(e.ids.now);
+    if (!failed && json_append(ret, body, JSON_COMPACT) == 0)
         return 0;
     ret->len = before;
-    if (r < 0)
-        return error_errno(err, -r, "cannot encode the request");
+    if (failed)
+        return error_set(err, ENOMEM, "out of memory");
     return error_set(err, EMSGSIZE, "the request is longer than %zu MiB, or memory is out",
                      ret->max >> 20);
 }

@@ -14,8 +14,6 @@
  */
 #pragma once
 
-#include <string.h>
-
 #include "buf.h"
 #include "json.h"
 #include "conversation.h"
@@ -27,15 +25,16 @@
 int encode_request(const struct model_spec *spec, const struct model_request *q, struct buf *ret,
                    struct error *err);
 
-/* For the providers: what their encoders share. The request is written front to back: first what
- * stays the same from turn to turn, the conversation last. A write that fails leaves the buffer
- * `failed`, checked once at the end. */
+/* For the providers: what their encoders share. An encoder builds the body of the request as JSON:
+ * first what stays the same from turn to turn, the conversation last. Out of memory sets `failed`,
+ * which encode_request() checks at the end. */
 
 /* For a message or a result that has nothing in it: providers insist on something. */
 #define NOTHING_SAID "(no content)"
 #define NO_OUTPUT    "(no output)"
 
-/* * The ids of calls as a provider takes them. They come from other providers too, or are made up:
+/*
+ * The ids of calls as a provider takes them. They come from other providers too, or are made up:
  * Anthropic wants letters, digits, `_` and `-` and no id twice in a conversation, OpenAI no more
  * than 40 or 64 bytes. An id that fits goes out as it is; another becomes a name made from it, the
  * same in every request.
@@ -48,52 +47,42 @@ struct call_ids {
     json_t *now;   /* of the last message that called: from the id to what went out */
 };
 
-/* An assistant's message begins. */
-int call_ids_turn(struct call_ids *w);
-/* What went out for a call's id, for its result; NULL: out of memory. */
-const char *call_ids_find(const struct call_ids *w, const char *id);
-
 struct encoding {
     const struct model_spec *spec;
     const struct model_request *q;
-    struct buf *out;
     struct buf from; /* whom this goes to, as `from` of a block says it */
     struct call_ids ids;
+    bool failed;
 };
 
-void body_put(struct encoding *e, const char *json); /* as it is */
-void body_value(struct encoding *e, const json_t *value);
-void body_text(struct encoding *e, const char *text,
-               size_t n); /* as a JSON string, whatever the bytes are */
-void body_buf(struct encoding *e, const struct buf *text);
-void body_call_id(struct encoding *e, const json_t *block);
-void body_result_id(struct encoding *e, const json_t *block);
-/* A tool's name within what providers take. */
-void body_name(struct encoding *e, const json_t *block);
-/* The members of an object, without its braces. */
-void body_members(struct encoding *e, json_t *object);
+/* Appends to an array, or sets a member; both take the value over. */
+void encode_append(struct encoding *e, json_t *array, json_t *value);
+void encode_set(struct encoding *e, json_t *object, const char *name, json_t *value);
 
-/* Writes the beginning of the body: `head` (taken over) with spec->extra merged in. Its arrays grow
- * by those of the same name, null removes, everything else replaces; `own` (NULL at the end) are
- * members that nobody may replace. */
-int body_head(struct encoding *e, json_t *head, const char *const *own);
+json_t *encode_text(const char *text, size_t n); /* a JSON string, whatever the bytes are */
+json_t *encode_name(const json_t *block);        /* a tool's name within what providers take */
+json_t *encode_input(const json_t *block);       /* of a call; one that was not JSON is wrapped */
+json_t *encode_arguments(const json_t *block);   /* the same as text */
+json_t *encode_image_url(const json_t *block);   /* an image as a data: URL */
 
-size_t body_trimmed(const char *text, size_t n); /* its length without white space behind it */
-bool body_blank(const json_t *block);            /* a text of nothing but white space */
-bool body_is_from(const struct encoding *e, const json_t *block); /* it came from this model */
-bool body_returns(const struct encoding *e, const json_t *block); /* `raw` may go to this model */
-/* A call's input as it goes out (a new reference): what was no JSON, wrapped. */
-json_t *body_input(const json_t *block);
-/* The same as a member `arguments`, which is a text. */
-void body_arguments(struct encoding *e, const json_t *block);
+/* The texts of a list of blocks as one. The caller frees the buffer. */
+struct buf encode_joined(const json_t *blocks, const char *between, bool skip_blank);
+
+/* An assistant's message begins; the ids of its calls; the ids of their results. */
+void encode_begin_calls(struct encoding *e);
+json_t *encode_call_id(struct encoding *e, const json_t *block);
+json_t *encode_result_id(const struct encoding *e, const json_t *block);
+
+/* Merges spec->extra into the body's beginning: arrays grow by those of the same name, null
+ * removes, everything else replaces; `own` (NULL at the end) are members that cannot be replaced.
+ */
+void encode_extra(struct encoding *e, json_t *head, const char *const *own);
 
 /* Of a conversation that was checked. */
-static inline bool block_is(const json_t *block, const char *type)
-{
-    return strcmp(json_string_value(json_object_get(block, "type")), type) == 0;
-}
-
-static inline bool message_is_user(const json_t *message)
-{
-    return strcmp(json_string_value(json_object_get(message, "role")), "user") == 0;
-}
+bool block_is(const json_t *block, const char *type);
+bool blocks_have(const json_t *blocks, const char *type);
+bool block_is_blank(const json_t *block); /* a text of nothing but white space */
+bool block_is_from(const struct encoding *e, const json_t *block); /* it came from this model */
+bool block_goes_back(const struct encoding *e,
+                     const json_t *block);       /* `raw` may go to this model */
+size_t text_trimmed(const char *text, size_t n); /* its length without white space behind it */

@@ -47,7 +47,7 @@ struct provider {
     const char *key_prefix;
     const char *const *headers; /* more of them: name, value, …, NULL */
 
-    int (*encode)(struct encoding *e);
+    json_t *(*encode)(struct encoding *e); /* the body of a request; NULL: out of memory */
     const struct decode_protocol *decoder;
 
     /* A provider that is not reached by HTTP has these instead of all of the above. */

@@ -22,217 +22,176 @@
 #include "provider.h"
 #include "banned.h"
 
-#define CACHE_MARK         ",\"cache_control\":{\"type\":\"ephemeral\"}"
 #define MAX_TOKENS_DEFAULT 8192
 #define ID_MAX             64
 
-static const char *const OWN[] = {"model", "messages", "system", "stream", NULL};
+static const char *const ANTHROPIC_OWN[] = {"model", "messages", "system", "stream", NULL};
 
-static json_t *anthropic_tool_of(const json_t *tool, bool last)
+static void anthropic_mark_cache(struct encoding *e, json_t *object)
 {
-    json_t *schema = json_object_get(tool, "input_schema");
-    json_t *made = json_pack("{s:O, s:O*, s:o}", "name", json_object_get(tool, "name"),
-                             "description", json_object_get(tool, "description"), "input_schema",
-                             schema ? json_incref(schema) : json_pack("{s:s}", "type", "object"));
-    if (made && last)
-        json_object_set_new(made, "cache_control", json_pack("{s:s}", "type", "ephemeral"));
+    encode_set(e, object, "cache_control", json_pack("{s:s}", "type", "ephemeral"));
+}
+
+/* Everything before the conversation. The mark is on the last of hutch's own tools: the provider's
+ * come behind it (extra). */
+static json_t *anthropic_head(struct encoding *e)
+{
+    const struct model_request *q = e->q;
+    size_t i, n = json_array_size(q->tools);
+    json_t *tool, *tools = json_array();
+    json_t *head =
+        json_pack("{s:s, s:I, s:b}", "model", e->spec->name, "max_tokens",
+                  (json_int_t)(q->max_tokens ? q->max_tokens : MAX_TOKENS_DEFAULT), "stream", 1);
+    json_array_foreach(q->tools, i, tool)
+    {
+        json_t *schema = json_object_get(tool, "input_schema");
+        json_t *made =
+            json_pack("{s:O, s:O*, s:o}", "name", json_object_get(tool, "name"), "description",
+                      json_object_get(tool, "description"), "input_schema",
+                      schema ? json_incref(schema) : json_pack("{s:s}", "type", "object"));
+        if (i + 1 == n)
+            anthropic_mark_cache(e, made);
+        encode_append(e, tools, made);
+    }
+    if (n > 0)
+        encode_set(e, head, "tools", json_incref(tools));
+    json_decref(tools);
+    encode_extra(e, head, ANTHROPIC_OWN);
+    if (q->system && text_trimmed(q->system, strlen(q->system)) > 0) {
+        json_t *text = json_pack("{s:s, s:o}", "type", "text", "text",
+                                 encode_text(q->system, strlen(q->system)));
+        anthropic_mark_cache(e, text);
+        encode_set(e, head, "system", json_pack("[o]", text));
+    }
+    return head;
+}
+
+static json_t *anthropic_image(const json_t *block)
+{
+    return json_pack("{s:s, s:{s:s, s:O, s:O}}", "type", "image", "source", "type", "base64",
+                     "media_type", json_object_get(block, "mime"), "data",
+                     json_object_get(block, "data"));
+}
+
+static json_t *anthropic_result(struct encoding *e, const json_t *block)
+{
+    const json_t *one;
+    json_t *content = json_array();
+    size_t i;
+    json_array_foreach(json_object_get(block, "content"), i, one)
+    {
+        if (block_is(one, "image"))
+            encode_append(e, content, anthropic_image(one));
+        else if (!block_is_blank(one))
+            encode_append(
+                e, content,
+                json_pack("{s:s, s:O}", "type", "text", "text", json_object_get(one, "text")));
+    }
+    if (json_array_size(content) == 0)
+        encode_append(e, content, json_pack("{s:s, s:s}", "type", "text", "text", NO_OUTPUT));
+    json_t *made = json_pack("{s:s, s:o, s:o}", "type", "tool_result", "tool_use_id",
+                             encode_result_id(e, block), "content", content);
+    if (json_is_true(json_object_get(block, "is_error")))
+        encode_set(e, made, "is_error", json_true());
     return made;
 }
 
-/* The mark is on the last of hutch's own: tools of the provider's come behind it (extra). */
-static json_t *anthropic_tools_of(const json_t *tools)
+/* Citations go back to the model that they came from; a request may hold less of them than an
+ * answer. */
+static json_t *anthropic_text(struct encoding *e, const json_t *block, bool trimmed)
 {
+    const json_t *text = json_object_get(block, "text");
+    const json_t *citations = json_object_get(block, "citations");
+    const char *s = json_string_value(text);
+    size_t i, n = json_string_length(text);
+    json_t *one, *made = json_pack("{s:s, s:o}", "type", "text", "text",
+                                   encode_text(s, trimmed ? text_trimmed(s, n) : n));
+    if (json_array_size(citations) == 0 || !block_is_from(e, block))
+        return made;
     json_t *list = json_array();
-    for (size_t i = 0; i < json_array_size(tools); i++)
-        if (json_array_append_new(
-                list, anthropic_tool_of(json_array_get(tools, i), i + 1 == json_array_size(tools))))
-            break;
-    return list;
-}
-
-static int anthropic_put_start(struct encoding *e)
-{
-    uint64_t most = e->q->max_tokens ? e->q->max_tokens : MAX_TOKENS_DEFAULT;
-    json_t *head = json_pack("{s:s, s:I, s:b}", "model", e->spec->name, "max_tokens",
-                             (json_int_t)most, "stream", 1);
-    if (json_array_size(e->q->tools) > 0)
-        json_object_set_new(head, "tools", anthropic_tools_of(e->q->tools));
-    int r = body_head(e, head, OWN);
-    const char *system = e->q->system;
-    if (r == 0 && system && body_trimmed(system, strlen(system)) > 0) {
-        body_put(e, ",\"system\":[{\"type\":\"text\",\"text\":");
-        body_text(e, system, strlen(system));
-        body_put(e, CACHE_MARK "}]");
+    json_array_foreach(citations, i, one)
+    {
+        json_t *copy = json_copy(one);
+        json_object_del(copy, "file_id");
+        encode_append(e, list, copy);
     }
-    return r;
+    encode_set(e, made, "citations", list);
+    return made;
 }
 
-static void anthropic_put_image(struct encoding *e, const json_t *block)
+static json_t *anthropic_block(struct encoding *e, const json_t *block, bool trimmed)
 {
-    body_put(e, "{\"type\":\"image\",\"source\":{\"type\":\"base64\",\"media_type\":");
-    body_value(e, json_object_get(block, "mime"));
-    body_put(e, ",\"data\":");
-    body_value(e, json_object_get(block, "data"));
-    body_put(e, "}");
+    if (block_is(block, "text"))
+        return anthropic_text(e, block, trimmed);
+    if (block_is(block, "image"))
+        return anthropic_image(block);
+    if (block_is(block, "tool_result"))
+        return anthropic_result(e, block);
+    if (block_is(block, "tool_use"))
+        return json_pack("{s:s, s:o, s:o, s:o}", "type", "tool_use", "id", encode_call_id(e, block),
+                         "name", encode_name(block), "input", encode_input(block));
+    return json_copy(json_object_get(block, "raw"));
 }
 
-/* What the same model said through another protocol is not for this one. */
-static bool anthropic_goes_back(const struct encoding *e, const json_t *block)
+/* What the same model said through another API is not for this one. */
+static bool anthropic_is_sent(const struct encoding *e, const json_t *block)
 {
     const char *type = json_string_value(json_object_get(json_object_get(block, "raw"), "type"));
     if (block_is(block, "thinking"))
-        return body_returns(e, block) && type &&
+        return block_goes_back(e, block) && type &&
                (strcmp(type, "thinking") == 0 || strcmp(type, "redacted_thinking") == 0);
     if (block_is(block, "other"))
-        return body_returns(e, block) && type;
-    return !block_is(block, "text") || !body_blank(block);
+        return block_goes_back(e, block) && type;
+    return !block_is(block, "text") || !block_is_blank(block);
 }
 
-/* The blocks of a message that are sent, in their order: results first. Borrowed. */
-static json_t *anthropic_blocks_to_send(const struct encoding *e, const json_t *message)
+static json_t *anthropic_message(struct encoding *e, const json_t *message, bool user, bool marked)
 {
     const json_t *content = json_object_get(message, "content");
-    json_t *list = json_array(), *block;
+    json_t *sent = json_array(), *list = json_array(), *block;
     size_t i;
-    json_array_foreach(content, i, block)
+    json_array_foreach(content, i, block) /* results first */
     {
         if (block_is(block, "tool_result"))
-            json_array_append(list, block);
+            encode_append(e, sent, json_incref(block));
     }
     json_array_foreach(content, i, block)
     {
-        if (!block_is(block, "tool_result") && anthropic_goes_back(e, block))
-            json_array_append(list, block);
+        if (!block_is(block, "tool_result") && anthropic_is_sent(e, block))
+            encode_append(e, sent, json_incref(block));
     }
-    size_t n = json_array_size(list);
-    while (n > 0 && block_is(json_array_get(list, n - 1), "thinking"))
-        json_array_remove(list, --n);
-    return list;
-}
-
-static void anthropic_put_result(struct encoding *e, const json_t *block)
-{
-    const json_t *content = json_object_get(block, "content"), *one;
-    bool first = true;
-    size_t i;
-    body_put(e, "{\"type\":\"tool_result\",\"tool_use_id\":");
-    body_result_id(e, block);
-    body_put(e, ",\"content\":[");
-    json_array_foreach(content, i, one)
-    {
-        if (block_is(one, "text") && body_blank(one))
-            continue;
-        body_put(e, first ? "" : ",");
-        first = false;
-        if (block_is(one, "image")) {
-            anthropic_put_image(e, one);
-        } else {
-            body_put(e, "{\"type\":\"text\",\"text\":");
-            body_value(e, json_object_get(one, "text"));
-        }
-        body_put(e, "}");
-    }
-    body_put(e, first ? "{\"type\":\"text\",\"text\":\"" NO_OUTPUT "\"}]" : "]");
-    if (json_is_true(json_object_get(block, "is_error")))
-        body_put(e, ",\"is_error\":true");
-}
-
-/* Citations go back to whom they came from; what they may hold in a request is less than in an
- * answer. */
-static void anthropic_put_citations(struct encoding *e, const json_t *block)
-{
-    const json_t *citations = json_object_get(block, "citations");
-    json_t *one;
-    size_t i;
-    if (json_array_size(citations) == 0 || !body_is_from(e, block))
-        return;
-    body_put(e, ",\"citations\":[");
-    json_array_foreach(citations, i, one)
-    {
-        _cleanup_json_ json_t *copy = json_copy(one);
-        json_object_del(copy, "file_id");
-        body_put(e, i ? "," : "");
-        body_value(e, copy);
-    }
-    body_put(e, "]");
-}
-
-static void anthropic_put_words(struct encoding *e, const json_t *block, bool trimmed)
-{
-    const json_t *text = json_object_get(block, "text");
-    const char *s = json_string_value(text);
-    size_t n = trimmed ? body_trimmed(s, json_string_length(text)) : json_string_length(text);
-    body_put(e, "{\"type\":\"text\",\"text\":");
-    body_text(e, s, n);
-    anthropic_put_citations(e, block);
-}
-
-static void anthropic_put_use(struct encoding *e, const json_t *block)
-{
-    _cleanup_json_ json_t *input = body_input(block);
-    body_put(e, "{\"type\":\"tool_use\",\"id\":");
-    body_call_id(e, block);
-    body_put(e, ",\"name\":");
-    body_name(e, block);
-    body_put(e, ",\"input\":");
-    body_value(e, input);
-}
-
-/* All but the closing brace, so that a mark can follow. */
-static void anthropic_put_block(struct encoding *e, const json_t *block, bool trimmed)
-{
-    if (block_is(block, "text")) {
-        anthropic_put_words(e, block, trimmed);
-    } else if (block_is(block, "image")) {
-        anthropic_put_image(e, block);
-    } else if (block_is(block, "tool_use")) {
-        anthropic_put_use(e, block);
-    } else if (block_is(block, "tool_result")) {
-        anthropic_put_result(e, block);
-    } else {
-        body_put(e, "{");
-        body_members(e, json_object_get(block, "raw"));
-    }
-}
-
-static int anthropic_put_message(struct encoding *e, const json_t *message, bool marked)
-{
-    bool user = message_is_user(message);
-    _cleanup_json_ json_t *blocks = anthropic_blocks_to_send(e, message);
-    if (!blocks || (!user && call_ids_turn(&e->ids) < 0))
-        return -ENOMEM;
-    size_t n = json_array_size(blocks);
-    body_put(e,
-             user ? "{\"role\":\"user\",\"content\":[" : "{\"role\":\"assistant\",\"content\":[");
-    for (size_t i = 0; i < n; i++) {
-        body_put(e, i ? "," : "");
-        anthropic_put_block(e, json_array_get(blocks, i), !user && i + 1 == n);
-        body_put(e, marked && i + 1 == n ? CACHE_MARK "}" : "}");
+    size_t n = json_array_size(sent);
+    while (n > 0 && block_is(json_array_get(sent, n - 1), "thinking"))
+        n--;
+    if (!user)
+        encode_begin_calls(e);
+    for (i = 0; i < n; i++) {
+        json_t *made = anthropic_block(e, json_array_get(sent, i), !user && i + 1 == n);
+        if (marked && i + 1 == n)
+            anthropic_mark_cache(e, made);
+        encode_append(e, list, made);
     }
     if (n == 0)
-        body_put(e, "{\"type\":\"text\",\"text\":\"" NOTHING_SAID "\"}");
-    body_put(e, "]}");
-    return 0;
+        encode_append(e, list, json_pack("{s:s, s:s}", "type", "text", "text", NOTHING_SAID));
+    json_decref(sent);
+    return json_pack("{s:s, s:o}", "role", user ? "user" : "assistant", "content", list);
 }
 
-static int anthropic_encode(struct encoding *e)
+static json_t *anthropic_encode(struct encoding *e)
 {
-    const json_t *messages = e->q->messages;
-    size_t n = json_array_size(messages),
-           last = n - 1 - (n - 1) % 2; /* the user's are the even ones */
+    size_t n = json_array_size(e->q->messages);
+    size_t last = n - 1 - (n - 1) % 2; /* the user's are the even ones */
     e->ids = (struct call_ids){.max = ID_MAX, .plain = true, .once = true};
-    body_put(e, "{");
-    int r = anthropic_put_start(e);
-    body_put(e, ",\"messages\":[");
-    for (size_t i = 0; i < n && r == 0; i++) {
-        body_put(e, i ? "," : "");
-        r = anthropic_put_message(e, json_array_get(messages, i), i == last || i + 2 == last);
-    }
-    body_put(e, "]}");
-    return r;
+    json_t *body = anthropic_head(e), *messages = json_array();
+    for (size_t i = 0; i < n; i++)
+        encode_append(e, messages,
+                      anthropic_message(e, json_array_get(e->q->messages, i), i % 2 == 0,
+                                        i == last || i + 2 == last));
+    encode_set(e, body, "messages", messages);
+    return body;
 }
 
-/* Figures are cumulative: the last one that was said counts. Input comes in three parts. */
+/* Figures are cumulative: the last one counts. Input comes in three parts. */
 static void anthropic_take_usage(struct decoder *d, const json_t *usage)
 {
     struct model_usage *u = &d->usage;
@@ -248,82 +207,50 @@ static void anthropic_take_usage(struct decoder *d, const json_t *usage)
                                u->thinking);
 }
 
-static int anthropic_message_start(struct decoder *d, json_t *event)
+static void anthropic_take_stop(struct decoder *d, const json_t *from)
 {
-    const json_t *message = json_object_get(event, "message");
-    d->answered = true;
-    decode_head(d, message);
-    anthropic_take_usage(d, json_object_get(message, "usage"));
-    return 0;
-}
-
-static int anthropic_start_text(struct decoder *d, struct block *b, json_t *given)
-{
-    json_t *citations = json_object_get(given, "citations");
-    int r = assembly_text(&d->a, b, json_object_get(given, "text"));
-    if (r == 0 && json_array_size(citations) > 0) {
-        _cleanup_json_ json_t *extra = json_pack("{s:O}", "citations", citations);
-        r = assembly_keep(&d->a, &b->extra, extra);
-    }
-    return r;
-}
-
-static int anthropic_start_thinking(struct decoder *d, struct block *b, json_t *given)
-{
-    int r = assembly_keep(&d->a, &b->raw, given);
-    b->raw_text = strcmp(decode_type(given), "thinking") == 0 ? "thinking" : NULL;
-    return r < 0 ? r : assembly_text(&d->a, b, json_object_get(given, "thinking"));
-}
-
-static int anthropic_start_call(struct decoder *d, struct block *b, json_t *given)
-{
-    json_t *input = json_object_get(given, "input");
-    int r = assembly_call(&d->a, b, json_object_get(given, "id"), json_object_get(given, "name"));
-    return r < 0 || json_object_size(input) == 0 ? r : assembly_keep(&d->a, &b->given, input);
-}
-
-static int anthropic_start_other(struct decoder *d, struct block *b, json_t *given)
-{
-    return assembly_keep(&d->a, &b->raw, given);
-}
-
-static const struct start {
-    const char *type;
-    enum block_kind kind;
-    int (*take)(struct decoder *d, struct block *b, json_t *given);
-} STARTS[] = {
-    {"text", BLOCK_TEXT, anthropic_start_text},
-    {"thinking", BLOCK_THINKING, anthropic_start_thinking},
-    {"redacted_thinking", BLOCK_THINKING, anthropic_start_thinking},
-    {"tool_use", BLOCK_CALL, anthropic_start_call},
-};
-static const struct start START_OTHER = {NULL, BLOCK_OTHER, anthropic_start_other};
-
-static int64_t anthropic_index_of(const json_t *event)
-{
-    return json_integer_value(json_object_get(event, "index"));
+    const char *reason = json_string_value(json_object_get(from, "stop_reason"));
+    if (!reason)
+        return;
+    d->stopped = true;
+    d->stop = MODEL_END_TURN;
+    for (enum model_stop stop = MODEL_END_TURN; stop <= MODEL_WINDOW_EXCEEDED; stop++)
+        if (strcmp(model_stop_name(stop), reason) == 0)
+            d->stop = stop;
 }
 
 static int anthropic_add_block(struct decoder *d, int64_t key, json_t *given, struct block **ret)
 {
-    const struct start *how = &START_OTHER;
-    for (size_t i = 0; i < ARRAY_SIZE(STARTS); i++)
-        if (strcmp(STARTS[i].type, decode_type(given)) == 0)
-            how = &STARTS[i];
-    int r = assembly_add(&d->a, how->kind, key, 0, ret);
-    return r < 0 ? r : how->take(d, *ret, given);
-}
-
-/* An index that begins twice is a second block: what the first one has got stays. */
-static int anthropic_content_block_start(struct decoder *d, json_t *event)
-{
-    json_t *given = json_object_get(event, "content_block");
-    struct block *b = assembly_find(&d->a, anthropic_index_of(event), 0);
-    d->answered = true;
-    if (!json_is_object(given))
-        return 0;
-    int r = b ? assembly_end(&d->a, b) : 0;
-    return r < 0 ? r : anthropic_add_block(d, anthropic_index_of(event), given, &b);
+    const char *type = decode_type(given);
+    bool is_thinking = strcmp(type, "thinking") == 0;
+    enum block_kind kind = strcmp(type, "text") == 0                               ? BLOCK_TEXT
+                           : is_thinking || strcmp(type, "redacted_thinking") == 0 ? BLOCK_THINKING
+                           : strcmp(type, "tool_use") == 0                         ? BLOCK_CALL
+                                                                                   : BLOCK_OTHER;
+    json_t *citations = json_object_get(given, "citations");
+    json_t *input = json_object_get(given, "input");
+    int r = assembly_add(&d->a, kind, key, 0, ret);
+    if (r < 0)
+        return r;
+    struct block *b = *ret;
+    switch (kind) {
+    case BLOCK_TEXT:
+        r = assembly_text(&d->a, b, json_object_get(given, "text"));
+        if (r == 0 && json_array_size(citations) > 0) {
+            _cleanup_json_ json_t *extra = json_pack("{s:O}", "citations", citations);
+            r = assembly_keep(&d->a, &b->extra, extra);
+        }
+        return r;
+    case BLOCK_THINKING:
+        b->raw_text = is_thinking ? "thinking" : NULL;
+        r = assembly_keep(&d->a, &b->raw, given);
+        return r < 0 ? r : assembly_text(&d->a, b, json_object_get(given, "thinking"));
+    case BLOCK_CALL:
+        r = assembly_call(&d->a, b, json_object_get(given, "id"), json_object_get(given, "name"));
+        return r < 0 || json_object_size(input) == 0 ? r : assembly_keep(&d->a, &b->given, input);
+    default:
+        return assembly_keep(&d->a, &b->raw, given);
+    }
 }
 
 static int anthropic_add_citation(struct decoder *d, struct block *b, json_t *citation)
@@ -339,7 +266,7 @@ static int anthropic_add_citation(struct decoder *d, struct block *b, json_t *ci
     return json_array_append(json_object_get(b->extra, "citations"), one) < 0 ? -ENOMEM : 0;
 }
 
-/* A change of a block that nobody knows: strings grow, other members are replaced. */
+/* A change of a block of an unknown kind: strings grow, other members are replaced. */
 static int anthropic_change_other(struct decoder *d, struct block *b, json_t *delta)
 {
     _cleanup_json_ json_t *change = NULL;
@@ -361,7 +288,7 @@ static int anthropic_change_other(struct decoder *d, struct block *b, json_t *de
     return 0;
 }
 
-static int anthropic_block_change(struct decoder *d, struct block *b, json_t *delta)
+static int anthropic_change_block(struct decoder *d, struct block *b, json_t *delta)
 {
     const char *type = decode_type(delta);
     json_t *signature = json_object_get(delta, "signature");
@@ -382,63 +309,43 @@ static int anthropic_block_change(struct decoder *d, struct block *b, json_t *de
     return b->kind == BLOCK_OTHER ? anthropic_change_other(d, b, delta) : 0;
 }
 
-static int anthropic_content_block_delta(struct decoder *d, json_t *event)
-{
-    struct block *b = assembly_find(&d->a, anthropic_index_of(event), 0);
-    return b && !b->whole ? anthropic_block_change(d, b, json_object_get(event, "delta")) : 0;
-}
-
-static int anthropic_content_block_stop(struct decoder *d, json_t *event)
-{
-    struct block *b = assembly_find(&d->a, anthropic_index_of(event), 0);
-    return b ? assembly_end(&d->a, b) : 0;
-}
-
-static void anthropic_take_stop(struct decoder *d, const json_t *from)
-{
-    const char *reason = json_string_value(json_object_get(from, "stop_reason"));
-    if (!reason)
-        return;
-    d->stopped = true;
-    d->stop = MODEL_END_TURN;
-    for (enum model_stop stop = MODEL_END_TURN; stop <= MODEL_WINDOW_EXCEEDED; stop++)
-        if (strcmp(model_stop_name(stop), reason) == 0)
-            d->stop = stop;
-}
-
-static int anthropic_message_delta(struct decoder *d, json_t *event)
-{
-    anthropic_take_stop(d, json_object_get(event, "delta"));
-    anthropic_take_usage(d, json_object_get(event, "usage"));
-    return 0;
-}
-
-static int anthropic_message_stop(struct decoder *d, json_t *event)
-{
-    return d->answered;
-}
-
-static int anthropic_error_event(struct decoder *d, json_t *event)
+static int anthropic_take_error(struct decoder *d, json_t *event)
 {
     json_t *what = json_object_get(event, "error");
     return decode_error(d, what ? what : event);
 }
 
-static const struct decode_handler HANDLERS[] = {
-    {"message_start", anthropic_message_start},
-    {"content_block_start", anthropic_content_block_start},
-    {"content_block_delta", anthropic_content_block_delta},
-    {"content_block_stop", anthropic_content_block_stop},
-    {"message_delta", anthropic_message_delta},
-    {"message_stop", anthropic_message_stop},
-    {"error", anthropic_error_event},
-    {0},
-};
-
 static int anthropic_decode_event(struct decoder *d, const char *type, json_t *event)
 {
-    const struct decode_handler *h = decode_handler_of(HANDLERS, type, event);
-    return h ? h->take(d, event) : 0;
+    int64_t key = json_integer_value(json_object_get(event, "index"));
+    struct block *b = assembly_find(&d->a, key, 0);
+    json_t *message = json_object_get(event, "message");
+    json_t *given = json_object_get(event, "content_block");
+    json_t *delta = json_object_get(event, "delta");
+    if (*decode_type(event))
+        type = decode_type(event);
+    if (strcmp(type, "message_start") == 0) {
+        d->answered = true;
+        decode_head(d, message);
+        anthropic_take_usage(d, json_object_get(message, "usage"));
+    } else if (strcmp(type, "content_block_start") == 0) {
+        /* An index that begins twice is a second block: what the first one has got stays. */
+        d->answered = true;
+        int r = json_is_object(given) && b ? assembly_end(&d->a, b) : 0;
+        return r < 0 || !json_is_object(given) ? r : anthropic_add_block(d, key, given, &b);
+    } else if (strcmp(type, "content_block_delta") == 0) {
+        return b && !b->whole ? anthropic_change_block(d, b, delta) : 0;
+    } else if (strcmp(type, "content_block_stop") == 0) {
+        return b ? assembly_end(&d->a, b) : 0;
+    } else if (strcmp(type, "message_delta") == 0) {
+        anthropic_take_stop(d, delta);
+        anthropic_take_usage(d, json_object_get(event, "usage"));
+    } else if (strcmp(type, "message_stop") == 0) {
+        return d->answered;
+    } else if (strcmp(type, "error") == 0) {
+        return anthropic_take_error(d, event);
+    }
+    return 0;
 }
 
 static int anthropic_decode_whole(struct decoder *d, json_t *answer)
@@ -447,7 +354,7 @@ static int anthropic_decode_whole(struct decoder *d, json_t *answer)
     json_t *given;
     size_t i;
     if (json_object_get(answer, "error") || strcmp(decode_type(answer), "error") == 0)
-        return anthropic_error_event(d, answer);
+        return anthropic_take_error(d, answer);
     if (!json_is_array(content))
         return -EBADMSG;
     decode_head(d, answer);
@@ -456,8 +363,10 @@ static int anthropic_decode_whole(struct decoder *d, json_t *answer)
     json_array_foreach(content, i, given)
     {
         struct block *b;
-        int r = json_is_object(given) ? anthropic_add_block(d, (int64_t)i, given, &b) : 0;
-        if (r == 0 && json_is_object(given))
+        if (!json_is_object(given))
+            continue;
+        int r = anthropic_add_block(d, (int64_t)i, given, &b);
+        if (r == 0)
             r = assembly_end(&d->a, b);
         if (r < 0)
             return r;

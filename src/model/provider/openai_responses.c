@@ -20,274 +20,170 @@
 
 #define ID_MAX 64
 
-static const char *const OWN[] = {"model", "input", "instructions", "stream", NULL};
+static const char *const RESPONSES_OWN[] = {"model", "input", "instructions", "stream", NULL};
 
-static json_t *responses_tools_of(const json_t *tools)
+static json_t *responses_head(struct encoding *e)
 {
-    json_t *list = json_array(), *tool;
+    const struct model_request *q = e->q;
+    json_t *tool, *tools = json_array();
     size_t i;
-    json_array_foreach(tools, i, tool)
-    {
-        json_t *schema = json_object_get(tool, "input_schema");
-        json_t *made = json_pack(
-            "{s:s, s:O, s:O*, s:o, s:b}", "type", "function", "name", json_object_get(tool, "name"),
-            "description", json_object_get(tool, "description"), "parameters",
-            schema ? json_incref(schema) : json_pack("{s:s, s:{}}", "type", "object", "properties"),
-            "strict", 0);
-        if (json_array_append_new(list, made) < 0)
-            break;
-    }
-    return list;
-}
-
-static int responses_put_start(struct encoding *e)
-{
-    const char *system = e->q->system;
     json_t *head = json_pack("{s:s, s:b, s:b, s:[s]}", "model", e->spec->name, "stream", 1, "store",
                              0, "include", "reasoning.encrypted_content");
-    if (e->q->max_tokens)
-        json_object_set_new(head, "max_output_tokens", json_integer((json_int_t)e->q->max_tokens));
-    if (json_array_size(e->q->tools) > 0)
-        json_object_set_new(head, "tools", responses_tools_of(e->q->tools));
-    int r = body_head(e, head, OWN);
-    if (system && *system) {
-        body_put(e, ",\"instructions\":");
-        body_text(e, system, strlen(system));
+    if (q->max_tokens)
+        encode_set(e, head, "max_output_tokens", json_integer((json_int_t)q->max_tokens));
+    json_array_foreach(q->tools, i, tool)
+    {
+        json_t *schema = json_object_get(tool, "input_schema");
+        encode_append(e, tools,
+                      json_pack("{s:s, s:O, s:O*, s:o, s:b}", "type", "function", "name",
+                                json_object_get(tool, "name"), "description",
+                                json_object_get(tool, "description"), "parameters",
+                                schema ? json_incref(schema)
+                                       : json_pack("{s:s, s:{}}", "type", "object", "properties"),
+                                "strict", 0));
     }
-    return r;
-}
-
-/* Items are in one list for all messages: a comma before each but the first. */
-static void responses_begin_item(struct encoding *e, bool *first)
-{
-    body_put(e, *first ? "" : ",");
-    *first = false;
-}
-
-static void responses_put_text(struct encoding *e, const json_t *block)
-{
-    body_put(e, "{\"type\":\"input_text\",\"text\":");
-    body_value(e, json_object_get(block, "text"));
-    body_put(e, "}");
-}
-
-static void responses_put_image(struct encoding *e, const json_t *block)
-{
-    _cleanup_buf_ struct buf url = BUF_INIT(ENCODER_BYTES_MAX);
-    buf_printf(&url, "data:%s;base64,", json_string_value(json_object_get(block, "mime")));
-    buf_append_str(&url, json_string_value(json_object_get(block, "data")));
-    body_put(e, "{\"type\":\"input_image\",\"detail\":\"auto\",\"image_url\":");
-    body_buf(e, &url);
-    body_put(e, "}");
+    if (json_array_size(tools) > 0)
+        encode_set(e, head, "tools", json_incref(tools));
+    json_decref(tools);
+    encode_extra(e, head, RESPONSES_OWN);
+    if (q->system && *q->system)
+        encode_set(e, head, "instructions", encode_text(q->system, strlen(q->system)));
+    return head;
 }
 
 /* Texts and images. */
-static void responses_put_parts(struct encoding *e, const json_t *blocks)
+static json_t *responses_parts(struct encoding *e, const json_t *blocks)
 {
     const json_t *block;
-    bool first = true;
-    size_t i;
-    body_put(e, "[");
-    json_array_foreach(blocks, i, block)
-    {
-        bool text = block_is(block, "text");
-        if ((!text && !block_is(block, "image")) || (text && body_blank(block)))
-            continue;
-        responses_begin_item(e, &first);
-        if (text)
-            responses_put_text(e, block);
-        else
-            responses_put_image(e, block);
-    }
-    body_put(e, "]");
-}
-
-static bool responses_has_parts(const json_t *blocks, bool images_only)
-{
-    const json_t *block;
+    json_t *parts = json_array();
     size_t i;
     json_array_foreach(blocks, i, block)
     {
-        if (block_is(block, "image") ||
-            (!images_only && block_is(block, "text") && !body_blank(block)))
-            return true;
+        if (block_is(block, "text") && !block_is_blank(block))
+            encode_append(e, parts,
+                          json_pack("{s:s, s:O}", "type", "input_text", "text",
+                                    json_object_get(block, "text")));
+        else if (block_is(block, "image"))
+            encode_append(e, parts,
+                          json_pack("{s:s, s:s, s:o}", "type", "input_image", "detail", "auto",
+                                    "image_url", encode_image_url(block)));
     }
-    return false;
+    return parts;
 }
 
-/* A plain string where there is no image. */
-static void responses_put_output(struct encoding *e, const json_t *content)
-{
-    _cleanup_buf_ struct buf text = BUF_INIT(ENCODER_BYTES_MAX);
-    const json_t *block;
-    size_t i;
-    if (responses_has_parts(content, true)) {
-        responses_put_parts(e, content);
-        return;
-    }
-    json_array_foreach(content, i, block)
-    {
-        const json_t *one = json_object_get(block, "text");
-        if (text.len)
-            buf_append_str(&text, "\n");
-        buf_append(&text, json_string_value(one), json_string_length(one));
-    }
-    if (text.len == 0)
-        buf_append_str(&text, NO_OUTPUT);
-    body_buf(e, &text);
-}
-
-static void responses_put_result(struct encoding *e, const json_t *block)
-{
-    body_put(e, "{\"type\":\"function_call_output\",\"call_id\":");
-    body_result_id(e, block);
-    body_put(e, ",\"output\":");
-    responses_put_output(e, json_object_get(block, "content"));
-    body_put(e, "}");
-}
-
-static void responses_put_user(struct encoding *e, const json_t *content, bool *first)
+static void responses_put_user(struct encoding *e, const json_t *content, json_t *items)
 {
     const json_t *block;
     bool results = false;
     size_t i;
     json_array_foreach(content, i, block)
     {
+        const json_t *inner = json_object_get(block, "content");
         if (!block_is(block, "tool_result"))
             continue;
-        responses_begin_item(e, first);
-        responses_put_result(e, block);
+        /* A plain string where there is no image. */
+        _cleanup_buf_ struct buf text = encode_joined(inner, "\n", false);
+        json_t *output = blocks_have(inner, "image") ? responses_parts(e, inner)
+                         : text.failed               ? NULL
+                         : text.len ? encode_text((const char *)text.data, text.len)
+                                    : json_string(NO_OUTPUT);
+        encode_append(e, items,
+                      json_pack("{s:s, s:o, s:o}", "type", "function_call_output", "call_id",
+                                encode_result_id(e, block), "output", output));
         results = true;
     }
-    bool parts = responses_has_parts(content, false);
-    if (!parts && results)
+    json_t *parts = responses_parts(e, content);
+    if (json_array_size(parts) == 0 && results) {
+        json_decref(parts);
         return;
-    responses_begin_item(e, first);
-    body_put(e, "{\"type\":\"message\",\"role\":\"user\",\"content\":");
-    if (parts)
-        responses_put_parts(e, content);
-    else
-        body_put(e, "[{\"type\":\"input_text\",\"text\":\"" NOTHING_SAID "\"}]");
-    body_put(e, "}");
-}
-
-static void responses_put_words(struct encoding *e, const json_t *block)
-{
-    const json_t *phase = json_object_get(block, "phase");
-    body_put(e, "{\"type\":\"message\",\"role\":\"assistant\",\"content\":");
-    body_value(e, json_object_get(block, "text"));
-    if (json_is_string(phase) && body_is_from(e, block)) {
-        body_put(e, ",\"phase\":");
-        body_value(e, phase);
     }
-    body_put(e, "}");
+    if (json_array_size(parts) == 0)
+        encode_append(e, parts,
+                      json_pack("{s:s, s:s}", "type", "input_text", "text", NOTHING_SAID));
+    encode_append(
+        e, items,
+        json_pack("{s:s, s:s, s:o}", "type", "message", "role", "user", "content", parts));
 }
 
-static void responses_put_call(struct encoding *e, const json_t *block)
+/* Is a block of the assistant sent as an item? Reasoning only if the provider can read it again. */
+static bool responses_is_item(const struct encoding *e, const json_t *block)
 {
-    body_put(e, "{\"type\":\"function_call\",\"call_id\":");
-    body_call_id(e, block);
-    body_put(e, ",\"name\":");
-    body_name(e, block);
-    body_arguments(e, block);
-    body_put(e, "}");
+    const json_t *raw = json_object_get(block, "raw");
+    if (block_is(block, "text"))
+        return !block_is_blank(block);
+    if (block_is(block, "tool_use"))
+        return true;
+    if (!block_goes_back(e, block))
+        return false;
+    return block_is(block, "other") ||
+           (strcmp(decode_type(raw), "reasoning") == 0 &&
+            (json_string_length(json_object_get(raw, "encrypted_content")) > 0 ||
+             json_array_size(json_object_get(raw, "content")) > 0));
 }
 
-/* As it came, but for members that are null: answers hold them, requests must not. */
-static void responses_put_raw(struct encoding *e, const json_t *block)
+static json_t *responses_item(struct encoding *e, const json_t *block)
 {
-    _cleanup_json_ json_t *raw = json_copy(json_object_get(block, "raw"));
+    json_t *phase = json_object_get(block, "phase"), *value;
     const char *name;
-    json_t *value;
     void *next;
+    if (block_is(block, "tool_use"))
+        return json_pack("{s:s, s:o, s:o, s:o}", "type", "function_call", "call_id",
+                         encode_call_id(e, block), "name", encode_name(block), "arguments",
+                         encode_arguments(block));
+    if (block_is(block, "text")) {
+        bool is_sent = json_is_string(phase) && block_is_from(e, block);
+        return json_pack("{s:s, s:s, s:O, s:O*}", "type", "message", "role", "assistant", "content",
+                         json_object_get(block, "text"), "phase", is_sent ? phase : NULL);
+    }
+    /* As it came, without members that are null: answers have them, requests must not. */
+    json_t *raw = json_copy(json_object_get(block, "raw"));
     json_object_foreach_safe(raw, next, name, value)
     {
         if (json_is_null(value))
             json_object_del(raw, name);
     }
-    body_value(e, raw);
+    return raw;
 }
 
-static bool responses_can_be_read_again(const json_t *block)
-{
-    const json_t *raw = json_object_get(block, "raw");
-    const char *type = json_string_value(json_object_get(raw, "type"));
-    return type && strcmp(type, "reasoning") == 0 &&
-           (json_string_length(json_object_get(raw, "encrypted_content")) > 0 ||
-            json_array_size(json_object_get(raw, "content")) > 0);
-}
-
-static bool responses_is_item(const struct encoding *e, const json_t *block)
-{
-    if (block_is(block, "text"))
-        return !body_blank(block);
-    if (block_is(block, "tool_use"))
-        return true;
-    return body_returns(e, block) &&
-           (block_is(block, "other") || responses_can_be_read_again(block));
-}
-
-/* How many blocks of an assistant's message count: what was thought last, and led to nothing, does
- * not. */
-static size_t responses_items_end(const struct encoding *e, const json_t *content)
+static void responses_put_assistant(struct encoding *e, const json_t *content, json_t *items)
 {
     size_t n = json_array_size(content);
-    while (n > 0) {
+    for (; n > 0; n--) { /* reasoning at the end, which led to nothing, is not sent */
         const json_t *block = json_array_get(content, n - 1);
         if (responses_is_item(e, block) && !block_is(block, "thinking"))
             break;
-        n--;
     }
-    return n;
+    encode_begin_calls(e);
+    for (size_t i = 0; i < n; i++)
+        if (responses_is_item(e, json_array_get(content, i)))
+            encode_append(e, items, responses_item(e, json_array_get(content, i)));
 }
 
-static int responses_put_assistant(struct encoding *e, const json_t *content, bool *first)
+static json_t *responses_encode(struct encoding *e)
 {
-    size_t n = responses_items_end(e, content);
-    if (call_ids_turn(&e->ids) < 0)
-        return -ENOMEM;
-    for (size_t i = 0; i < n; i++) {
-        const json_t *block = json_array_get(content, i);
-        if (!responses_is_item(e, block))
-            continue;
-        responses_begin_item(e, first);
-        if (block_is(block, "text"))
-            responses_put_words(e, block);
-        else if (block_is(block, "tool_use"))
-            responses_put_call(e, block);
-        else
-            responses_put_raw(e, block);
-    }
-    return 0;
-}
-
-static int responses_encode(struct encoding *e)
-{
-    const json_t *messages = e->q->messages, *message;
-    bool first = true;
+    json_t *items = json_array(), *message;
     size_t i;
     e->ids = (struct call_ids){.max = ID_MAX, .plain = true, .once = true};
-    body_put(e, "{");
-    int r = responses_put_start(e);
-    body_put(e, ",\"input\":[");
-    json_array_foreach(messages, i, message)
+    json_t *body = responses_head(e);
+    json_array_foreach(e->q->messages, i, message)
     {
-        if (message_is_user(message))
-            responses_put_user(e, json_object_get(message, "content"), &first);
-        else if (r == 0)
-            r = responses_put_assistant(e, json_object_get(message, "content"), &first);
+        const json_t *content = json_object_get(message, "content");
+        if (i % 2 == 0)
+            responses_put_user(e, content, items);
+        else
+            responses_put_assistant(e, content, items);
     }
-    body_put(e, "]}");
-    return r;
+    encode_set(e, body, "input", items);
+    return body;
 }
 
-static bool responses_is_type(const json_t *value, const char *type)
+static bool is_type(const json_t *value, const char *type)
 {
     return strcmp(decode_type(value), type) == 0;
 }
 
 /* The item that an event is about; where it does not say, the last one. */
-static int64_t responses_item_of(struct decoder *d, const json_t *event)
+static int64_t responses_key(struct decoder *d, const json_t *event)
 {
     const json_t *index = json_object_get(event, "output_index");
     if (json_is_integer(index))
@@ -295,13 +191,8 @@ static int64_t responses_item_of(struct decoder *d, const json_t *event)
     return d->last_key;
 }
 
-static int64_t responses_part_of(const json_t *event, const char *name)
-{
-    return json_integer_value(json_object_get(event, name));
-}
-
-static int responses_block_of(struct decoder *d, int64_t key, int64_t part, enum block_kind kind,
-                              struct block **ret)
+static int responses_block(struct decoder *d, int64_t key, int64_t part, enum block_kind kind,
+                           struct block **ret)
 {
     struct block *b = assembly_find(&d->a, key, part);
     d->answered = true;
@@ -312,108 +203,68 @@ static int responses_block_of(struct decoder *d, int64_t key, int64_t part, enum
     return assembly_add(&d->a, kind, key, part, ret);
 }
 
-static int responses_text_delta(struct decoder *d, json_t *event)
+/* Pieces of text, of thinking (a summary comes in parts: paragraphs) and of arguments. */
+static int responses_take_delta(struct decoder *d, const char *type, json_t *event)
 {
+    int64_t key = responses_key(d, event), part = 0;
+    enum block_kind kind = strstr(type, "reasoning")  ? BLOCK_THINKING
+                           : strstr(type, "function") ? BLOCK_CALL
+                                                      : BLOCK_TEXT;
     struct block *b;
-    int r = responses_block_of(d, responses_item_of(d, event),
-                               responses_part_of(event, "content_index"), BLOCK_TEXT, &b);
-    return r < 0 ? r : assembly_text(&d->a, b, json_object_get(event, "delta"));
+    if (kind == BLOCK_TEXT)
+        part = json_integer_value(json_object_get(event, "content_index"));
+    if (strcmp(type, "response.refusal.delta") == 0)
+        d->refused = true;
+    int r = responses_block(d, key, part, kind, &b);
+    if (r < 0)
+        return r;
+    if (strcmp(type, "response.function_call_arguments.done") == 0)
+        return assembly_input_is(&d->a, b, json_object_get(event, "arguments"));
+    if (kind == BLOCK_CALL)
+        return assembly_input(&d->a, b, json_object_get(event, "delta"));
+    return assembly_text(&d->a, b, json_object_get(event, "delta"));
 }
 
-static int responses_refusal_delta(struct decoder *d, json_t *event)
+static int responses_add_call(struct decoder *d, int64_t key, json_t *item, struct block **ret)
 {
-    d->refused = true;
-    return responses_text_delta(d, event);
-}
-
-/* A summary comes in parts: paragraphs. */
-static int responses_thinking_delta(struct decoder *d, json_t *event)
-{
-    struct block *b;
-    int r = responses_block_of(d, responses_item_of(d, event), 0, BLOCK_THINKING, &b);
-    return r < 0 ? r : assembly_text(&d->a, b, json_object_get(event, "delta"));
-}
-
-static int responses_thinking_part(struct decoder *d, json_t *event)
-{
-    struct block *b = assembly_find(&d->a, responses_item_of(d, event), 0);
-    if (!b || b->kind != BLOCK_THINKING || b->text.len == 0)
-        return 0;
-    _cleanup_json_ json_t *gap = json_string("\n\n");
-    return assembly_text(&d->a, b, gap);
-}
-
-static int responses_arguments_delta(struct decoder *d, json_t *event)
-{
-    struct block *b;
-    int r = responses_block_of(d, responses_item_of(d, event), 0, BLOCK_CALL, &b);
-    return r < 0 ? r : assembly_input(&d->a, b, json_object_get(event, "delta"));
-}
-
-static int responses_arguments_done(struct decoder *d, json_t *event)
-{
-    struct block *b;
-    int r = responses_block_of(d, responses_item_of(d, event), 0, BLOCK_CALL, &b);
-    return r < 0 ? r : assembly_input_is(&d->a, b, json_object_get(event, "arguments"));
-}
-
-static int responses_add_call(struct decoder *d, int64_t key, json_t *item)
-{
-    struct block *b;
     const json_t *id = json_object_get(item, "call_id");
-    int r = responses_block_of(d, key, 0, BLOCK_CALL, &b);
+    int r = responses_block(d, key, 0, BLOCK_CALL, ret);
     if (r == 0)
-        r = assembly_call(&d->a, b, json_string_length(id) ? id : json_object_get(item, "id"),
+        r = assembly_call(&d->a, *ret, json_string_length(id) ? id : json_object_get(item, "id"),
                           json_object_get(item, "name"));
-    return r < 0 ? r : assembly_input_is(&d->a, b, json_object_get(item, "arguments"));
-}
-
-static int responses_item_added(struct decoder *d, json_t *event)
-{
-    json_t *item = json_object_get(event, "item");
-    int64_t key = responses_item_of(d, event);
-    struct block *b;
-    d->answered = true;
-    if (responses_is_type(item, "function_call"))
-        return responses_add_call(d, key, item);
-    return responses_is_type(item, "reasoning") ? responses_block_of(d, key, 0, BLOCK_THINKING, &b)
-                                                : 0;
-}
-
-static int responses_message_part(struct decoder *d, int64_t key, int64_t i, json_t *part,
-                                  const json_t *phase)
-{
-    struct block *b;
-    bool refusal = responses_is_type(part, "refusal");
-    d->refused |= refusal;
-    int r = responses_block_of(d, key, i, BLOCK_TEXT, &b);
-    if (r == 0)
-        r = assembly_text_is(&d->a, b, json_object_get(part, refusal ? "refusal" : "text"));
-    if (r == 0 && json_is_string(phase)) {
-        _cleanup_json_ json_t *extra = json_pack("{s:O}", "phase", phase);
-        r = assembly_keep(&d->a, &b->extra, extra);
-    }
-    return r < 0 ? r : assembly_end(&d->a, b);
+    return r < 0 ? r : assembly_input_is(&d->a, *ret, json_object_get(item, "arguments"));
 }
 
 /* Parts that only the pieces knew are none; but an item without any has only been shortened. */
 static int responses_message_done(struct decoder *d, int64_t key, json_t *item)
 {
-    const json_t *content = json_object_get(item, "content"),
-                 *phase = json_object_get(item, "phase");
+    const json_t *content = json_object_get(item, "content");
+    const json_t *phase = json_object_get(item, "phase");
     json_t *part;
-    size_t i;
-    int r = 0;
-    for (size_t j = 0; j < d->a.n && json_array_size(content) > 0; j++)
-        if (d->a.blocks[j]->key == key && d->a.blocks[j]->part >= (int64_t)json_array_size(content))
-            d->a.blocks[j]->text.len = 0;
+    size_t i, n = json_array_size(content);
+    for (i = 0; i < d->a.n && n > 0; i++)
+        if (d->a.blocks[i]->key == key && d->a.blocks[i]->part >= (int64_t)n)
+            d->a.blocks[i]->text.len = 0;
     json_array_foreach(content, i, part)
     {
-        if (r == 0 &&
-            (responses_is_type(part, "output_text") || responses_is_type(part, "refusal")))
-            r = responses_message_part(d, key, (int64_t)i, part, phase);
+        struct block *b;
+        bool refusal = is_type(part, "refusal");
+        if (!refusal && !is_type(part, "output_text"))
+            continue;
+        d->refused |= refusal;
+        int r = responses_block(d, key, (int64_t)i, BLOCK_TEXT, &b);
+        if (r == 0)
+            r = assembly_text_is(&d->a, b, json_object_get(part, refusal ? "refusal" : "text"));
+        if (r == 0 && json_is_string(phase)) {
+            _cleanup_json_ json_t *extra = json_pack("{s:O}", "phase", phase);
+            r = assembly_keep(&d->a, &b->extra, extra);
+        }
+        if (r == 0)
+            r = assembly_end(&d->a, b);
+        if (r < 0)
+            return r;
     }
-    return r;
+    return 0;
 }
 
 /* The texts of a list, as paragraphs. NULL: there are none. */
@@ -434,66 +285,39 @@ static json_t *responses_paragraphs(const json_t *list)
     return all.len && !all.failed ? json_stringn((char *)all.data, all.len) : NULL;
 }
 
-static int responses_reasoning_done(struct decoder *d, int64_t key, json_t *item)
-{
-    struct block *b;
-    int r = responses_block_of(d, key, 0, BLOCK_THINKING, &b);
-    if (r == 0)
-        r = assembly_keep(&d->a, &b->raw, item);
-    if (r < 0)
-        return r;
-    _cleanup_json_ json_t *summary = responses_paragraphs(json_object_get(item, "summary"));
-    _cleanup_json_ json_t *content = responses_paragraphs(json_object_get(item, "content"));
-    r = assembly_text_is(&d->a, b, summary ? summary : content);
-    return r < 0 ? r : assembly_end(&d->a, b);
-}
-
-static int responses_call_done(struct decoder *d, int64_t key, json_t *item)
-{
-    int r = responses_add_call(d, key, item);
-    return r < 0 ? r : assembly_end(&d->a, assembly_find(&d->a, key, 0));
-}
-
-static int responses_other_done(struct decoder *d, int64_t key, json_t *item)
-{
-    struct block *b;
-    int r = responses_block_of(d, key, 0, BLOCK_OTHER, &b);
-    if (r == 0)
-        r = assembly_keep(&d->a, &b->raw, item);
-    return r < 0 ? r : assembly_end(&d->a, b);
-}
-
+/* A whole item. */
 static int responses_take_item(struct decoder *d, int64_t key, json_t *item)
 {
+    struct block *b;
+    int r;
     if (!json_is_object(item))
         return 0;
     d->answered = true;
-    if (responses_is_type(item, "message"))
+    if (is_type(item, "message"))
         return responses_message_done(d, key, item);
-    if (responses_is_type(item, "reasoning"))
-        return responses_reasoning_done(d, key, item);
-    return responses_is_type(item, "function_call") ? responses_call_done(d, key, item)
-                                                    : responses_other_done(d, key, item);
-}
-
-static int responses_item_done(struct decoder *d, json_t *event)
-{
-    return responses_take_item(d, responses_item_of(d, event), json_object_get(event, "item"));
-}
-
-static int responses_head(struct decoder *d, json_t *event)
-{
-    decode_head(d, json_object_get(event, "response"));
-    return 0;
+    if (is_type(item, "function_call")) {
+        r = responses_add_call(d, key, item, &b);
+        return r < 0 ? r : assembly_end(&d->a, b);
+    }
+    bool is_reasoning = is_type(item, "reasoning");
+    r = responses_block(d, key, 0, is_reasoning ? BLOCK_THINKING : BLOCK_OTHER, &b);
+    if (r == 0)
+        r = assembly_keep(&d->a, &b->raw, item);
+    if (r == 0 && is_reasoning) {
+        _cleanup_json_ json_t *summary = responses_paragraphs(json_object_get(item, "summary"));
+        _cleanup_json_ json_t *content = responses_paragraphs(json_object_get(item, "content"));
+        r = assembly_text_is(&d->a, b, summary ? summary : content);
+    }
+    return r < 0 ? r : assembly_end(&d->a, b);
 }
 
 static void responses_take_usage(struct decoder *d, const json_t *usage)
 {
     struct model_usage *u = &d->usage;
-    if (!json_is_object(usage))
-        return;
     const json_t *in = json_object_get(usage, "input_tokens_details");
     const json_t *out = json_object_get(usage, "output_tokens_details");
+    if (!json_is_object(usage))
+        return;
     u->known = true;
     u->input = decode_count(usage, "input_tokens", u->input);
     u->output = decode_count(usage, "output_tokens", u->output);
@@ -502,34 +326,7 @@ static void responses_take_usage(struct decoder *d, const json_t *usage)
     u->thinking = decode_count(out, "reasoning_tokens", u->thinking);
 }
 
-/* Items of the whole response that never ended by themselves. */
-static int responses_take_output(struct decoder *d, const json_t *output)
-{
-    json_t *item;
-    size_t i;
-    int r = 0;
-    json_array_foreach(output, i, item)
-    {
-        const struct block *b = assembly_find(&d->a, (int64_t)i, 0);
-        if (r == 0 && (!b || !b->whole))
-            r = responses_take_item(d, (int64_t)i, item);
-    }
-    return r;
-}
-
-static void responses_take_reason(struct decoder *d, const json_t *response)
-{
-    const json_t *details = json_object_get(response, "incomplete_details");
-    const char *reason = json_string_value(json_object_get(details, "reason"));
-    if (!reason)
-        d->stop = MODEL_MAX_TOKENS;
-    else if (strcmp(reason, "content_filter") == 0)
-        d->stop = MODEL_REFUSAL;
-    else
-        d->stop = strstr(reason, "context") ? MODEL_WINDOW_EXCEEDED : MODEL_MAX_TOKENS;
-}
-
-static bool responses_is_error(const json_t *value)
+static bool is_error(const json_t *value)
 {
     return json_is_object(value) || json_is_string(value);
 }
@@ -537,72 +334,89 @@ static bool responses_is_error(const json_t *value)
 static int responses_failed(struct decoder *d, json_t *event)
 {
     json_t *error = json_object_get(event, "error");
-    if (!responses_is_error(error))
+    if (!is_error(error))
         error = json_object_get(json_object_get(event, "response"), "error");
-    return decode_error(d, responses_is_error(error) ? error : event);
+    return decode_error(d, is_error(error) ? error : event);
 }
 
-static int responses_take_response(struct decoder *d, json_t *response)
+/* The whole response, with the items that never ended by themselves. */
+static int responses_take_response(struct decoder *d, json_t *response, bool is_incomplete)
 {
     const char *status = json_string_value(json_object_get(response, "status"));
+    const json_t *details = json_object_get(response, "incomplete_details");
+    const char *reason = json_string_value(json_object_get(details, "reason"));
+    json_t *item;
+    size_t i;
     if (status && strcmp(status, "failed") == 0)
         return responses_failed(d, response);
     decode_head(d, response);
     responses_take_usage(d, json_object_get(response, "usage"));
-    int r = responses_take_output(d, json_object_get(response, "output"));
-    if (r < 0)
-        return r;
-    if (status && strcmp(status, "incomplete") == 0)
-        responses_take_reason(d, response);
+    json_array_foreach(json_object_get(response, "output"), i, item)
+    {
+        const struct block *b = assembly_find(&d->a, (int64_t)i, 0);
+        int r = !b || !b->whole ? responses_take_item(d, (int64_t)i, item) : 0;
+        if (r < 0)
+            return r;
+    }
+    if (is_incomplete || (status && strcmp(status, "incomplete") == 0))
+        d->stop = reason && strcmp(reason, "content_filter") == 0 ? MODEL_REFUSAL
+                  : reason && strstr(reason, "context")           ? MODEL_WINDOW_EXCEEDED
+                                                                  : MODEL_MAX_TOKENS;
     return 1;
 }
 
-static int responses_completed(struct decoder *d, json_t *event)
-{
-    return responses_take_response(d, json_object_get(event, "response"));
-}
-
-static int responses_incomplete(struct decoder *d, json_t *event)
-{
-    int r = responses_completed(d, event);
-    if (r > 0)
-        responses_take_reason(d, json_object_get(event, "response"));
-    return r;
-}
-
-static const struct decode_handler HANDLERS[] = {
-    {"response.created", responses_head},
-    {"response.in_progress", responses_head},
-    {"response.output_item.added", responses_item_added},
-    {"response.output_item.done", responses_item_done},
-    {"response.output_text.delta", responses_text_delta},
-    {"response.refusal.delta", responses_refusal_delta},
-    {"response.reasoning_summary_text.delta", responses_thinking_delta},
-    {"response.reasoning_text.delta", responses_thinking_delta},
-    {"response.reasoning_summary_part.added", responses_thinking_part},
-    {"response.function_call_arguments.delta", responses_arguments_delta},
-    {"response.function_call_arguments.done", responses_arguments_done},
-    {"response.completed", responses_completed},
-    {"response.incomplete", responses_incomplete},
-    {"response.failed", responses_failed},
-    {"error", responses_failed},
-    {0},
-};
-
 static int responses_decode_event(struct decoder *d, const char *type, json_t *event)
 {
-    const struct decode_handler *h = decode_handler_of(HANDLERS, type, event);
-    if (h)
-        return h->take(d, event);
-    return responses_is_error(json_object_get(event, "error")) ? responses_failed(d, event) : 0;
+    static const char *const deltas[] = {
+        "response.output_text.delta",
+        "response.refusal.delta",
+        "response.reasoning_summary_text.delta",
+        "response.reasoning_text.delta",
+        "response.function_call_arguments.delta",
+        "response.function_call_arguments.done",
+    };
+    json_t *item = json_object_get(event, "item"), *response = json_object_get(event, "response");
+    struct block *b;
+    if (*decode_type(event))
+        type = decode_type(event);
+    for (size_t i = 0; i < ARRAY_SIZE(deltas); i++)
+        if (strcmp(deltas[i], type) == 0)
+            return responses_take_delta(d, type, event);
+    if (strcmp(type, "response.created") == 0 || strcmp(type, "response.in_progress") == 0) {
+        decode_head(d, response);
+        return 0;
+    }
+    if (strcmp(type, "response.output_item.added") == 0) {
+        int64_t key = responses_key(d, event);
+        d->answered = true;
+        if (is_type(item, "function_call"))
+            return responses_add_call(d, key, item, &b);
+        return is_type(item, "reasoning") ? responses_block(d, key, 0, BLOCK_THINKING, &b) : 0;
+    }
+    if (strcmp(type, "response.reasoning_summary_part.added") == 0) {
+        b = assembly_find(&d->a, responses_key(d, event), 0);
+        if (!b || b->kind != BLOCK_THINKING || b->text.len == 0)
+            return 0;
+        _cleanup_json_ json_t *gap = json_string("\n\n");
+        return assembly_text(&d->a, b, gap);
+    }
+    if (strcmp(type, "response.output_item.done") == 0)
+        return responses_take_item(d, responses_key(d, event), item);
+    if (strcmp(type, "response.completed") == 0 || strcmp(type, "response.incomplete") == 0)
+        return responses_take_response(d, response, strcmp(type, "response.incomplete") == 0);
+    if (strcmp(type, "response.failed") == 0 || strcmp(type, "error") == 0 ||
+        is_error(json_object_get(event, "error")))
+        return responses_failed(d, event);
+    return 0;
 }
 
 static int responses_decode_whole(struct decoder *d, json_t *answer)
 {
-    if (responses_is_error(json_object_get(answer, "error")) || responses_is_type(answer, "error"))
+    if (is_error(json_object_get(answer, "error")) || is_type(answer, "error"))
         return responses_failed(d, answer);
-    return json_is_array(json_object_get(answer, "output")) ? responses_take_response(d, answer)
-                                                            : -EBADMSG;
+    if (!json_is_array(json_object_get(answer, "output")))
+        return -EBADMSG;
+    return responses_take_response(d, answer, false);
 }
 
 static void responses_finish(struct decoder *d)
