@@ -1,5 +1,5 @@
 /* Streams and whole answers of the Messages API. */
-#include "decode.h"
+#include "decode_fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

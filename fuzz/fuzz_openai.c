@@ -1,5 +1,5 @@
 /* The same of Chat Completions and the Responses API: bit 5 of the first byte says which. */
-#include "decode.h"
+#include "decode_fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

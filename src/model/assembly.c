@@ -9,22 +9,19 @@
 
 #define LABEL_MAX 256 /* bytes of an id or a name */
 
-static void block_free(struct block *b)
-{
-    buf_free(&b->text);
-    buf_free(&b->input);
-    buf_free(&b->id);
-    buf_free(&b->name);
-    json_decref(b->given);
-    json_decref(b->raw);
-    json_decref(b->extra);
-    free(b);
-}
-
 void assembly_free(struct assembly *a)
 {
-    for (size_t i = 0; i < a->n; i++)
-        block_free(a->blocks[i]);
+    for (size_t i = 0; i < a->n; i++) {
+        struct block *b = a->blocks[i];
+        buf_free(&b->text);
+        buf_free(&b->input);
+        buf_free(&b->id);
+        buf_free(&b->name);
+        json_decref(b->given);
+        json_decref(b->raw);
+        json_decref(b->extra);
+        free(b);
+    }
 }
 
 int assembly_add(struct assembly *a, enum block_kind kind, int64_t key, int64_t part,
@@ -56,7 +53,7 @@ struct block *assembly_find(const struct assembly *a, int64_t key, int64_t part)
 }
 
 /* Notes n more bytes kept. The largest growth of a piece is 3: a NUL becomes U+FFFD. */
-static int spend(struct assembly *a, size_t n)
+static int assembly_spend(struct assembly *a, size_t n)
 {
     if (n > DECODER_BYTES_MAX - a->bytes)
         return -EFBIG;
@@ -64,7 +61,8 @@ static int spend(struct assembly *a, size_t n)
     return 0;
 }
 
-static void show(struct assembly *a, enum model_event_kind kind, struct buf *text, size_t from)
+static void assembly_show(struct assembly *a, enum model_event_kind kind, struct buf *text,
+                          size_t from)
 {
     const char *data = text->len > from ? buf_cstr(text) : NULL;
     if (!data || !a->sink.event)
@@ -73,22 +71,23 @@ static void show(struct assembly *a, enum model_event_kind kind, struct buf *tex
     a->sink.event(a->sink.data, &e);
 }
 
-static void show_text(struct assembly *a, struct block *b, size_t from)
+static void assembly_show_text(struct assembly *a, struct block *b, size_t from)
 {
-    show(a, b->kind == BLOCK_THINKING ? MODEL_THINKING : MODEL_TEXT, &b->text, from);
+    assembly_show(a, b->kind == BLOCK_THINKING ? MODEL_THINKING : MODEL_TEXT, &b->text, from);
 }
 
 /* A piece at the end of one of the block's texts. The budget counts what came out of it. */
-static int grow(struct assembly *a, struct block *b, struct buf *text, const char *s, size_t n)
+static int assembly_grow(struct assembly *a, struct block *b, struct buf *text, const char *s,
+                         size_t n)
 {
     size_t before = text->len;
-    int r = spend(a, n);
+    int r = assembly_spend(a, n);
     if (r < 0)
         return r;
     if (utf8_pieces_append(&b->broken, s, n, a->mended, text) < 0)
         return before + 3 * n > text->max ? -EFBIG : -ENOMEM;
     size_t grown = text->len - before;
-    return grown > n ? spend(a, grown - n) : 0;
+    return grown > n ? assembly_spend(a, grown - n) : 0;
 }
 
 int assembly_text(struct assembly *a, struct block *b, const json_t *piece)
@@ -96,9 +95,9 @@ int assembly_text(struct assembly *a, struct block *b, const json_t *piece)
     if (!json_is_string(piece))
         return 0;
     size_t from = b->text.len;
-    int r = grow(a, b, &b->text, json_string_value(piece), json_string_length(piece));
+    int r = assembly_grow(a, b, &b->text, json_string_value(piece), json_string_length(piece));
     if (r == 0)
-        show_text(a, b, from);
+        assembly_show_text(a, b, from);
     return r;
 }
 
@@ -115,18 +114,18 @@ int assembly_text_is(struct assembly *a, struct block *b, const json_t *text)
     size_t from = more ? had : 0;
     b->broken.n = 0;
     b->text.len = from;
-    int r = spend(a, n - from);
+    int r = assembly_spend(a, n - from);
     if (r == 0 && utf8_pieces_append(&b->broken, s + from, n - from, false, &b->text) < 0)
         r = -ENOMEM;
     if (r == 0 && more)
-        show_text(a, b, had);
+        assembly_show_text(a, b, had);
     return r;
 }
 
 int assembly_input(struct assembly *a, struct block *b, const json_t *piece)
 {
     return json_is_string(piece)
-               ? grow(a, b, &b->input, json_string_value(piece), json_string_length(piece))
+               ? assembly_grow(a, b, &b->input, json_string_value(piece), json_string_length(piece))
                : 0;
 }
 
@@ -144,7 +143,7 @@ int assembly_input_is(struct assembly *a, struct block *b, const json_t *input)
 }
 
 /* A short text: cut at LABEL_MAX, at the end of a character. */
-static int label(struct assembly *a, struct buf *to, const json_t *value)
+static int assembly_label(struct assembly *a, struct buf *to, const json_t *value)
 {
     _cleanup_json_ json_t *settled = lenient_json_settle((json_t *)value, a->mended);
     if (!settled)
@@ -157,7 +156,7 @@ static int label(struct assembly *a, struct buf *to, const json_t *value)
     return buf_append(to, s, n) < 0 ? -ENOMEM : 0;
 }
 
-static bool says_something(const json_t *value)
+static bool is_filled(const json_t *value)
 {
     return json_is_string(value) && *json_string_value(value);
 }
@@ -165,17 +164,17 @@ static bool says_something(const json_t *value)
 int assembly_call(struct assembly *a, struct block *b, const json_t *id, const json_t *name)
 {
     bool first = b->name.len == 0;
-    int r = says_something(id) ? label(a, &b->id, id) : 0;
-    if (r == 0 && says_something(name))
-        r = label(a, &b->name, name);
+    int r = is_filled(id) ? assembly_label(a, &b->id, id) : 0;
+    if (r == 0 && is_filled(name))
+        r = assembly_label(a, &b->name, name);
     if (r == 0 && first)
-        show(a, MODEL_CALL, &b->name, 0);
+        assembly_show(a, MODEL_CALL, &b->name, 0);
     return r;
 }
 
 int assembly_keep(struct assembly *a, json_t **slot, json_t *value)
 {
-    int r = spend(a, a->cost);
+    int r = assembly_spend(a, a->cost);
     if (r < 0)
         return r;
     a->cost = 0;
@@ -196,7 +195,7 @@ int assembly_end(struct assembly *a, struct block *b)
     b->whole = true;
     if (utf8_pieces_end(&b->broken, has_input ? &b->input : &b->text) < 0)
         return -ENOMEM;
-    show_text(a, b, from);
+    assembly_show_text(a, b, from);
     return 0;
 }
 
@@ -206,11 +205,6 @@ bool assembly_has_calls(const struct assembly *a)
         if (a->blocks[i]->kind == BLOCK_CALL)
             return true;
     return false;
-}
-
-static bool is_behind(const struct block *a, const struct block *b)
-{
-    return a->key > b->key || (a->key == b->key && a->part > b->part);
 }
 
 /* By insertion: there are few, in order but for a server that wants to be looked at. Stable. */
@@ -223,30 +217,26 @@ void assembly_sort(struct assembly *a, bool calls_only)
             continue;
         size_t at = n;
         places[n++] = i;
-        for (; at > 0 && is_behind(a->blocks[places[at - 1]], b); at--)
-            a->blocks[places[at]] = a->blocks[places[at - 1]];
+        for (; at > 0; at--) {
+            struct block *left = a->blocks[places[at - 1]];
+            if (left->key < b->key || (left->key == b->key && left->part <= b->part))
+                break;
+            a->blocks[places[at]] = left;
+        }
         a->blocks[places[at]] = b;
     }
 }
 
 /* From the blocks of an answer to its content, in the form of model.h. */
 
-static json_t *string_of(const struct buf *b)
+static json_t *buf_json(const struct buf *b)
 {
     return json_stringn(b->len ? (const char *)b->data : "", b->len);
 }
 
-static bool is_blank(const struct buf *b)
-{
-    for (size_t i = 0; i < b->len; i++)
-        if (!strchr(" \t\r\n", b->data[i]) || !b->data[i])
-            return false;
-    return true;
-}
-
 /* A JSON text as an object: a new reference, or NULL. Some servers wrap it in a string once more.
  */
-static json_t *object_of(const char *text, size_t n, bool again)
+static json_t *object_parse(const char *text, size_t n, bool again)
 {
     struct lenient_json l;
     if (lenient_json_parse(text, n, &l) < 0)
@@ -259,7 +249,7 @@ static json_t *object_of(const char *text, size_t n, bool again)
     if (json_is_null(value))
         inner = json_object();
     else if (json_is_string(value) && again)
-        inner = object_of(json_string_value(value), json_string_length(value), false);
+        inner = object_parse(json_string_value(value), json_string_length(value), false);
     json_decref(value);
     return inner;
 }
@@ -267,74 +257,78 @@ static json_t *object_of(const char *text, size_t n, bool again)
 bool assembly_input_whole(const struct block *b)
 {
     _cleanup_json_ json_t *object =
-        b->input.len ? object_of((const char *)b->input.data, b->input.len, false) : NULL;
+        b->input.len ? object_parse((const char *)b->input.data, b->input.len, false) : NULL;
     return object || (b->given && b->input.len == 0);
 }
 
-/* The input that a call is to have; NULL: it is no object. Nothing means an empty one. */
-static json_t *input_of(const struct block *b)
+/* The input of a call; NULL: it is not an object. Nothing means an empty one. */
+static json_t *block_input(const struct block *b)
 {
-    if (!is_blank(&b->input))
-        return object_of((const char *)b->input.data, b->input.len, true);
+    size_t blank = 0;
+    while (blank < b->input.len && b->input.data[blank] && strchr(" \t\r\n", b->input.data[blank]))
+        blank++;
+    if (blank < b->input.len)
+        return object_parse((const char *)b->input.data, b->input.len, true);
     return json_is_object(b->given) ? json_incref(b->given) : json_object();
 }
 
-static json_t *text_block(const struct block *b)
+/* A call that came without an id, or with one that is taken, gets one: the same for the same
+ * answer, another in another answer. */
+static json_t *call_json(const struct assembly *a, const struct block *b, json_t *taken)
 {
-    return json_pack("{s:s, s:o}", "type", "text", "text", string_of(&b->text));
-}
-
-/* What was cut off in the middle is kept for people only. */
-static json_t *thinking_block(const struct assembly *a, struct block *b)
-{
-    if (b->raw_text && b->raw)
-        json_object_set_new(b->raw, b->raw_text, string_of(&b->text));
-    return json_pack("{s:s, s:s, s:o, s:O*}", "type", "thinking", "from", a->from, "text",
-                     string_of(&b->text), "raw", b->whole ? b->raw : NULL);
-}
-
-/* An id for a call that came without one, or with one that is taken: the same for the same answer,
- * another in another answer. */
-static json_t *made_up_id(const struct assembly *a, const struct block *b, const json_t *taken)
-{
-    char id[32];
-    uint64_t hash = digest(a->salt, b->name.data, b->name.len);
-    hash = digest(hash, b->input.data, b->input.len);
-    do {
-        hash = digest(hash, "", 1);
-        snprintf(id, sizeof id, "call_%016" PRIx64, hash);
-    } while (json_object_get(taken, id));
-    return json_string(id);
-}
-
-static json_t *call_block(const struct assembly *a, const struct block *b, json_t *taken)
-{
-    json_t *input = input_of(b);
-    json_t *bad = input ? NULL : string_of(&b->input);
-    json_t *id = string_of(&b->id);
+    char made_up[32];
+    json_t *input = block_input(b), *id = buf_json(&b->id);
+    json_t *bad = input ? NULL : buf_json(&b->input);
     if (b->id.len == 0 || json_object_get(taken, json_string_value(id))) {
+        uint64_t hash = digest(a->salt, b->name.data, b->name.len);
+        hash = digest(hash, b->input.data, b->input.len);
+        do {
+            hash = digest(hash, "", 1);
+            snprintf(made_up, sizeof made_up, "call_%016" PRIx64, hash);
+        } while (json_object_get(taken, made_up));
         json_decref(id);
-        id = made_up_id(a, b, taken);
+        id = json_string(made_up);
     }
     if (id)
         json_object_set_new(taken, json_string_value(id), json_true());
-    if (!input)
-        input = json_object();
     return json_pack("{s:s, s:o, s:o, s:o, s:o*}", "type", "tool_use", "id", id, "name",
-                     string_of(&b->name), "input", input, "bad_input", bad);
+                     buf_json(&b->name), "input", input ? input : json_object(), "bad_input", bad);
 }
 
-static json_t *other_block(const struct assembly *a, struct block *b)
+/* NULL: out of memory. What was cut off in the middle is kept for people only. */
+static json_t *block_json(const struct assembly *a, struct block *b, json_t *taken)
 {
-    if (b->input.len) {
-        json_t *input = input_of(b);
-        json_object_set_new(b->raw, "input", input ? input : json_object());
+    json_t *made = NULL;
+    switch (b->kind) {
+    case BLOCK_TEXT:
+        made = json_pack("{s:s, s:o}", "type", "text", "text", buf_json(&b->text));
+        break;
+    case BLOCK_THINKING:
+        if (b->raw_text && b->raw)
+            json_object_set_new(b->raw, b->raw_text, buf_json(&b->text));
+        made = json_pack("{s:s, s:s, s:o, s:O*}", "type", "thinking", "from", a->from, "text",
+                         buf_json(&b->text), "raw", b->whole ? b->raw : NULL);
+        break;
+    case BLOCK_CALL:
+        made = call_json(a, b, taken);
+        break;
+    case BLOCK_OTHER:
+        if (b->input.len) {
+            json_t *input = block_input(b);
+            json_object_set_new(b->raw, "input", input ? input : json_object());
+        }
+        made = json_pack("{s:s, s:s, s:O}", "type", "other", "from", a->from, "raw", b->raw);
+        break;
     }
-    return json_pack("{s:s, s:s, s:O}", "type", "other", "from", a->from, "raw", b->raw);
+    if (made && b->extra) {
+        json_object_set_new(made, "from", json_string(a->from));
+        json_object_update(made, b->extra);
+    }
+    return made;
 }
 
-/* Is there something to say? A call of which neither id nor name nor input came is none. */
-static bool is_kept(const struct block *b, bool cut)
+/* Is there something in it? A call of which neither id nor name nor input came is none. */
+static bool block_is_kept(const struct block *b, bool cut)
 {
     switch (b->kind) {
     case BLOCK_TEXT:
@@ -349,19 +343,6 @@ static bool is_kept(const struct block *b, bool cut)
     return false;
 }
 
-static json_t *block_json(const struct assembly *a, struct block *b, json_t *taken)
-{
-    json_t *made = b->kind == BLOCK_TEXT       ? text_block(b)
-                   : b->kind == BLOCK_THINKING ? thinking_block(a, b)
-                   : b->kind == BLOCK_CALL     ? call_block(a, b, taken)
-                                               : other_block(a, b);
-    if (made && b->extra) {
-        json_object_set_new(made, "from", json_string(a->from));
-        json_object_update(made, b->extra);
-    }
-    return made;
-}
-
 int assembly_content(struct assembly *a, bool cut, json_t **ret)
 {
     _cleanup_json_ json_t *content = json_array(), *taken = json_object();
@@ -372,7 +353,7 @@ int assembly_content(struct assembly *a, bool cut, json_t **ret)
             if (r < 0)
                 return r;
         }
-        if (is_kept(b, cut) && json_array_append_new(content, block_json(a, b, taken)) < 0)
+        if (block_is_kept(b, cut) && json_array_append_new(content, block_json(a, b, taken)) < 0)
             return -ENOMEM;
     }
     if (!content || !taken)

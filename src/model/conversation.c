@@ -37,146 +37,115 @@ void model_reply_free(struct model_reply *r)
     *r = (struct model_reply){};
 }
 
-struct block_position {
-    size_t message, block;
-    struct error *err;
+static const struct block_rule {
+    const char *type;
+    bool user, assistant;   /* whose it may be */
+    const char *strings[2]; /* members that it needs */
+    const char *problem;
+} BLOCK_RULES[] = {
+    {"text", true, true, {"text"}, "a text needs 'text'"},
+    {"image", true, false, {"mime", "data"}, "an image needs 'mime' and 'data'"},
+    {"thinking", false, true, {"from"}, "a thinking block needs 'from'"},
+    {"other", false, true, {"from"}, "an other block needs 'from'"},
+    {"tool_use",
+     false,
+     true,
+     {"id", "name"},
+     "a tool_use needs 'id', 'name' and an object as 'input'"},
+    {"tool_result",
+     true,
+     false,
+     {"tool_use_id"},
+     "a tool_result needs 'tool_use_id' and a list as 'content'"},
 };
 
-static int conversation_refuse(const struct block_position *p, const char *what)
+/* What is wrong with a block; NULL: nothing. */
+static const char *block_problem(const json_t *block, bool user)
 {
-    return error_set(p->err, EINVAL, "invalid conversation: message %zu, block %zu: %s",
-                     p->message + 1, p->block + 1, what);
-}
-
-static bool has_string(const json_t *block, const char *name)
-{
-    return json_is_string(json_object_get(block, name));
-}
-
-static const char *block_check_image(const json_t *block)
-{
-    return has_string(block, "mime") && has_string(block, "data")
-               ? NULL
-               : "an image needs 'mime' and 'data'";
-}
-
-static const char *block_check_text(const json_t *block)
-{
-    return has_string(block, "text") ? NULL : "a text needs 'text'";
-}
-
-static const char *block_check_use(const json_t *block)
-{
-    bool good = has_string(block, "id") && has_string(block, "name") &&
-                json_is_object(json_object_get(block, "input"));
-    return good ? NULL : "a tool_use needs 'id', 'name' and an object as 'input'";
-}
-
-static const char *block_check_result(const json_t *block)
-{
+    const char *type = json_get_string(block, "type");
+    const struct block_rule *rule = NULL;
     const json_t *content = json_object_get(block, "content"), *one;
     size_t i;
-    if (!has_string(block, "tool_use_id") || !json_is_array(content))
-        return "a tool_result needs 'tool_use_id' and a list as 'content'";
+    for (i = 0; type && i < ARRAY_SIZE(BLOCK_RULES); i++)
+        if (strcmp(BLOCK_RULES[i].type, type) == 0)
+            rule = &BLOCK_RULES[i];
+    if (!rule)
+        return "its type is not known";
+    if (!(user ? rule->user : rule->assistant))
+        return user ? "not a user's" : "not an assistant's";
+    for (i = 0; i < ARRAY_SIZE(rule->strings) && rule->strings[i]; i++)
+        if (!json_is_string(json_object_get(block, rule->strings[i])))
+            return rule->problem;
+    if (strcmp(type, "tool_use") == 0 && !json_is_object(json_object_get(block, "input")))
+        return rule->problem;
+    if (strcmp(type, "tool_result") != 0)
+        return NULL;
+    if (!json_is_array(content))
+        return rule->problem;
     json_array_foreach(content, i, one)
     {
-        const char *type = json_string_value(json_object_get(one, "type"));
-        bool text = type && strcmp(type, "text") == 0, image = type && strcmp(type, "image") == 0;
-        const char *wrong = text    ? block_check_text(one)
-                            : image ? block_check_image(one)
-                                    : "a result holds texts and images";
-        if (wrong)
-            return wrong;
+        const char *inner = json_get_string_or(one, "type", "");
+        if (strcmp(inner, "text") != 0 && strcmp(inner, "image") != 0)
+            return "a result holds texts and images";
+        const char *problem = block_problem(one, true);
+        if (problem)
+            return problem;
     }
     return NULL;
 }
 
-static const char *block_check_kept(const json_t *block)
+/* Checks one message. A call opens an id, a result closes it: `open` holds those of the last
+ * assistant's message. */
+static const char *message_problem(const json_t *message, bool user, json_t *open,
+                                   size_t *ret_block)
 {
-    return has_string(block, "from") ? NULL : "a block to return needs 'from'";
-}
-
-static const struct block_kind_rule {
-    const char *type;
-    bool user, assistant;
-    const char *(*check)(const json_t *block);
-} BLOCK_KINDS[] = {
-    {"text", true, true, block_check_text},      {"image", true, false, block_check_image},
-    {"thinking", false, true, block_check_kept}, {"other", false, true, block_check_kept},
-    {"tool_use", false, true, block_check_use},  {"tool_result", true, false, block_check_result},
-};
-
-static int block_check(const struct block_position *p, const json_t *block, bool user)
-{
-    const char *type = json_string_value(json_object_get(block, "type"));
-    for (size_t i = 0; type && i < ARRAY_SIZE(BLOCK_KINDS); i++) {
-        if (strcmp(BLOCK_KINDS[i].type, type) != 0)
-            continue;
-        if (!(user ? BLOCK_KINDS[i].user : BLOCK_KINDS[i].assistant))
-            return conversation_refuse(p, user ? "not a user's" : "not an assistant's");
-        const char *wrong = BLOCK_KINDS[i].check(block);
-        return wrong ? conversation_refuse(p, wrong) : 0;
-    }
-    return conversation_refuse(p, "its type is not known");
-}
-
-/* A call opens an id, a result closes it: `open` holds those of the last assistant's message. */
-static int conversation_check_pair(const struct block_position *p, const json_t *block,
-                                   json_t *open)
-{
-    const char *type = json_string_value(json_object_get(block, "type"));
-    const char *id = json_string_value(json_object_get(block, "id"));
-    const char *of = json_string_value(json_object_get(block, "tool_use_id"));
-    if (strcmp(type, "tool_use") == 0) {
-        if (json_object_get(open, id))
-            return conversation_refuse(p, "its id is that of another call");
-        return json_object_set_new(open, id, json_true()) < 0 ? -ENOMEM : 0;
-    }
-    if (strcmp(type, "tool_result") == 0 && json_object_del(open, of) < 0)
-        return conversation_refuse(
-            p, "the message before has no such call, or it was answered already");
-    return 0;
-}
-
-static int conversation_check_message(struct block_position *p, const json_t *message, json_t *open)
-{
-    const char *role = json_string_value(json_object_get(message, "role"));
+    const char *role = json_get_string_or(message, "role", "");
     const json_t *content = json_object_get(message, "content"), *block;
-    bool user = p->message % 2 == 0;
-    p->block = 0;
-    if (!role || strcmp(role, user ? "user" : "assistant") != 0)
-        return conversation_refuse(p,
-                                   user ? "it is the user's turn" : "it is the assistant's turn");
+    *ret_block = 0;
+    if (strcmp(role, user ? "user" : "assistant") != 0)
+        return user ? "it is the user's turn" : "it is the assistant's turn";
     if (!json_is_array(content))
-        return conversation_refuse(p, "there is no list 'content'");
-    json_array_foreach(content, p->block, block)
+        return "there is no list 'content'";
+    size_t i;
+    json_array_foreach(content, i, block)
     {
-        int r = block_check(p, block, user);
-        if (r == 0)
-            r = conversation_check_pair(p, block, open);
-        if (r < 0)
-            return r;
+        *ret_block = i;
+        const char *id = json_get_string(block, "id"), *of = json_get_string(block, "tool_use_id");
+        const char *problem = block_problem(block, user);
+        if (problem)
+            return problem;
+        if (strcmp(json_get_string(block, "type"), "tool_use") == 0) {
+            if (json_object_get(open, id))
+                return "its id is that of another call";
+            json_object_set_new(open, id, json_true());
+        } else if (strcmp(json_get_string(block, "type"), "tool_result") == 0 &&
+                   json_object_del(open, of) < 0) {
+            return "the message before has no such call, or it was answered already";
+        }
     }
-    return user && json_object_size(open) > 0
-               ? conversation_refuse(p, "a call of the message before has no result")
-               : 0;
+    *ret_block = i;
+    return user && json_object_size(open) > 0 ? "a call of the message before has no result" : NULL;
 }
 
 int conversation_check(const json_t *messages, struct error *err)
 {
     _cleanup_json_ json_t *open = json_object();
-    struct block_position p = {.err = err};
     const json_t *message;
+    const char *problem = NULL;
+    size_t i, block = 0;
     if (json_array_size(messages) == 0)
         return error_set(err, EINVAL, "the conversation has no message");
-    json_array_foreach(messages, p.message, message)
+    json_array_foreach(messages, i, message)
     {
-        int r = open ? conversation_check_message(&p, message, open) : -ENOMEM;
-        if (r == -ENOMEM)
-            return error_set(err, ENOMEM, "out of memory");
-        if (r < 0)
-            return r;
+        problem = message_problem(message, i % 2 == 0, open, &block);
+        if (problem)
+            break;
     }
-    p.message--;
-    return json_object_size(open) > 0 ? conversation_refuse(&p, "a call has no result") : 0;
+    if (!problem && json_object_size(open) > 0) {
+        problem = "a call has no result";
+        i--;
+    }
+    return problem ? error_set(err, EINVAL, "invalid conversation: message %zu, block %zu: %s",
+                               i + 1, block + 1, problem)
+                   : 0;
 }

@@ -62,6 +62,11 @@ static bool value_is_text(const json_t *value, size_t max)
     return json_is_string(value) && json_string_length(value) <= max;
 }
 
+static bool is_call(const json_t *block)
+{
+    return strcmp(json_string_value(json_object_get(block, "type")), "tool_use") == 0;
+}
+
 static int content_append(json_t *content, json_t *block, struct error *err)
 {
     return json_array_append_new(content, block) < 0 ? error_set(err, ENOMEM, "out of memory") : 0;
@@ -184,76 +189,47 @@ static int content_add_all(json_t *content, const json_t *said, size_t number, s
     return 0;
 }
 
-static bool content_has_call(const json_t *content)
-{
-    json_t *block;
-    size_t i;
-    json_array_foreach(content, i, block)
-    {
-        if (strcmp(json_string_value(json_object_get(block, "type")), "tool_use") == 0)
-            return true;
-    }
-    return false;
-}
-
-static int answer_read_stop(const json_t *said, const json_t *content, enum model_stop *ret,
-                            struct error *err)
-{
-    const json_t *stop = json_object_get(said, "stop");
-    *ret = content_has_call(content) ? MODEL_TOOL_USE : MODEL_END_TURN;
-    if (!stop)
-        return 0;
-    for (int i = MODEL_END_TURN; json_is_string(stop) && i <= MODEL_WINDOW_EXCEEDED; i++)
-        if (strcmp(json_string_value(stop), model_stop_name((enum model_stop)i)) == 0) {
-            *ret = (enum model_stop)i;
-            return 0;
-        }
-    return error_set(err, EINVAL, "\"stop\" is none of end_turn, tool_use, max_tokens, …");
-}
-
 static uint64_t usage_count(const json_t *usage, const char *name)
 {
     json_int_t n = json_integer_value(json_object_get(usage, name));
     return n > 0 ? (uint64_t)n : 0;
 }
 
-static void answer_read_usage(const json_t *usage, struct model_usage *ret)
-{
-    *ret = (struct model_usage){.known = json_is_object(usage),
-                                .input = usage_count(usage, "input"),
-                                .output = usage_count(usage, "output"),
-                                .cache_read = usage_count(usage, "cache_read"),
-                                .cache_write = usage_count(usage, "cache_write"),
-                                .thinking = usage_count(usage, "thinking")};
-}
-
 /* `number` (from 1) names calls that have no id. -EINVAL: the text says which block is wrong. */
 static int replay_answer(const json_t *said, size_t number, struct model_reply *ret,
                          struct error *err)
 {
-    struct model_reply reply = {.content = json_array()};
     const char *model = json_string_value(json_object_get(said, "model"));
-    int r = reply.content ? content_add_all(reply.content, said, number, err)
-                          : error_set(err, ENOMEM, "out of memory");
-    if (r == 0)
-        r = answer_read_stop(said, reply.content, &reply.stop, err);
-    if (r < 0) {
-        model_reply_free(&reply);
+    const json_t *stop = json_object_get(said, "stop"), *usage = json_object_get(said, "usage");
+    _cleanup_json_ json_t *content = json_array();
+    int r = content_add_all(content, said, number, err);
+    if (r < 0)
         return r;
+    struct model_reply reply = {.stop = MODEL_END_TURN,
+                                .usage = {.known = json_is_object(usage),
+                                          .input = usage_count(usage, "input"),
+                                          .output = usage_count(usage, "output"),
+                                          .cache_read = usage_count(usage, "cache_read"),
+                                          .cache_write = usage_count(usage, "cache_write"),
+                                          .thinking = usage_count(usage, "thinking")}};
+    for (size_t i = 0; i < json_array_size(content); i++)
+        if (is_call(json_array_get(content, i)))
+            reply.stop = MODEL_TOOL_USE;
+    if (stop) {
+        int k = MODEL_END_TURN;
+        while (k <= MODEL_WINDOW_EXCEEDED &&
+               !(json_is_string(stop) &&
+                 strcmp(json_string_value(stop), model_stop_name((enum model_stop)k)) == 0))
+            k++;
+        if (k > MODEL_WINDOW_EXCEEDED)
+            return error_set(err, EINVAL, "\"stop\" is none of end_turn, tool_use, max_tokens, …");
+        reply.stop = (enum model_stop)k;
     }
-    answer_read_usage(json_object_get(said, "usage"), &reply.usage);
     if (model && strlen(model) < sizeof reply.model)
         snprintf(reply.model, sizeof reply.model, "%s", model);
+    reply.content = TAKE_PTR(content);
     *ret = reply;
     return 0;
-}
-
-static size_t text_line_of(const char *text, size_t at)
-{
-    size_t line = 1;
-    for (size_t i = 0; i < at; i++)
-        line += text[i] == '\n';
-    return line;
 }
 
 static size_t text_skip_blank(const char *text, size_t n, size_t at)
@@ -286,10 +262,12 @@ static int replay_parse_all(struct replay *p, const char *text, size_t n, struct
         json_error_t why;
         json_t *value =
             json_loadb(text + at, n - at, JSON_DISABLE_EOF_CHECK | JSON_DECODE_ANY, &why);
-        if (!value)
-            return error_set(err, EINVAL, "%s:%zu: not JSON: %s", p->name,
-                             text_line_of(text, at) + (size_t)(why.line > 0 ? why.line - 1 : 0),
-                             why.text);
+        if (!value) {
+            size_t line = why.line > 0 ? (size_t)why.line : 1;
+            for (size_t i = 0; i < at; i++)
+                line += text[i] == '\n';
+            return error_set(err, EINVAL, "%s:%zu: not JSON: %s", p->name, line, why.text);
+        }
         at += (size_t)why.position;
         r = replay_take_value(p, value, err);
         json_decref(value);
@@ -338,22 +316,16 @@ int replay_parse(const char *name, const char *text, size_t n, struct replay **r
     return 0;
 }
 
-/* A pipe or a device would keep us waiting, or never end. */
-static int replay_read_file(const char *path, struct buf *b)
-{
-    struct stat st;
-    _cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return -errno;
-    if (S_ISDIR(st.st_mode))
-        return -EISDIR;
-    return S_ISREG(st.st_mode) ? io_read_all(fd, b) : -EINVAL;
-}
-
 int replay_open(const char *path, struct replay **ret, struct error *err)
 {
+    struct stat st;
     _cleanup_buf_ struct buf b = BUF_INIT(REPLAY_BYTES_MAX);
-    int r = replay_read_file(path, &b);
+    /* A pipe or a device would keep us waiting, or never end. */
+    _cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int r = fd < 0 || fstat(fd, &st) < 0 ? -errno
+            : S_ISDIR(st.st_mode)        ? -EISDIR
+            : S_ISREG(st.st_mode)        ? io_read_all(fd, &b)
+                                         : -EINVAL;
     if (r == -ENOBUFS)
         return error_set(err, EFBIG, "the recording %s is larger than %u MiB", path,
                          REPLAY_BYTES_MAX >> 20);
@@ -440,7 +412,7 @@ static int player_block(struct player *p, json_t *block)
 {
     const char *type = json_string_value(json_object_get(block, "type"));
     const char *text = json_string_value(json_object_get(block, "text"));
-    if (strcmp(type, "tool_use") == 0) {
+    if (is_call(block)) {
         const char *name = json_string_value(json_object_get(block, "name"));
         const struct model_event e = {.kind = MODEL_CALL, .text = name, .n = strlen(name)};
         int r = player_wait(p, p->ms);
@@ -460,15 +432,6 @@ static int player_block(struct player *p, json_t *block)
     return r;
 }
 
-/* A call that was told is not to be run when the rest was cancelled. */
-static void content_drop_calls(json_t *content)
-{
-    for (size_t i = json_array_size(content); i-- > 0;)
-        if (strcmp(json_string_value(json_object_get(json_array_get(content, i), "type")),
-                   "tool_use") == 0)
-            json_array_remove(content, i);
-}
-
 static int player_run(struct player *p, struct model_reply *reply)
 {
     size_t i;
@@ -480,7 +443,9 @@ static int player_run(struct player *p, struct model_reply *reply)
             r = player_block(p, block);
     }
     if (r == -ECANCELED) {
-        content_drop_calls(p->content);
+        for (size_t k = json_array_size(p->content); k-- > 0;) /* calls are not to be run */
+            if (is_call(json_array_get(p->content, k)))
+                json_array_remove(p->content, k);
         reply->stop = MODEL_END_TURN;
     }
     json_decref(reply->content);
@@ -516,17 +481,6 @@ int replay_ask(struct replay *p, const struct model_request *q, double pace,
     return r < 0 ? error_set(err, -r, r == -ECANCELED ? "cancelled" : "out of memory") : 0;
 }
 
-/* How fast a recording is played: 1 is as it was recorded. At once, unless a person wants to watch.
- */
-static double replay_pace(const struct model_spec *spec)
-{
-    const char *text = getenv("HUTCH_REPLAY_PACE");
-    char *end = NULL;
-    double pace = text ? strtod(text, &end) : 0;
-    bool is_set = text && end != text && *end == 0 && pace > 0 && pace <= PACE_MAX;
-    return spec->pace > 0 || !is_set ? spec->pace : pace;
-}
-
 static int replay_model_open(const struct model_spec *spec, void **ret, struct error *err)
 {
     struct replay *p = NULL;
@@ -536,11 +490,16 @@ static int replay_model_open(const struct model_spec *spec, void **ret, struct e
     return r;
 }
 
+/* HUTCH_REPLAY_PACE: 1 is as it was recorded. At once, unless a person wants to watch. */
 static int replay_model_ask(void *state, const struct model_spec *spec,
                             const struct model_request *q, const struct model_sink *sink,
                             struct model_reply *ret, struct error *err)
 {
-    return replay_ask(state, q, replay_pace(spec), sink, ret, err);
+    const char *text = getenv("HUTCH_REPLAY_PACE");
+    char *end = NULL;
+    double pace = text ? strtod(text, &end) : 0;
+    bool is_set = text && end != text && *end == 0 && pace > 0 && pace <= PACE_MAX;
+    return replay_ask(state, q, spec->pace > 0 || !is_set ? spec->pace : pace, sink, ret, err);
 }
 
 static void replay_model_close(void *state)

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "decode.h"
+#include "decode_fuzz.h"
 #include "encode.h"
 #include "lenient_json.h"
 #include "provider.h"
