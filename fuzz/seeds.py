@@ -174,7 +174,7 @@ DIFF = [
 ]
 
 # Reports as runners write them, to be recognised, and each as its own format.
-REPORTS = Path(__file__).resolve().parent.parent / "tests" / "unit" / "reports"
+REPORTS = Path(__file__).resolve().parent.parent / "tests" / "unit" / "guest" / "reports"
 FORMATS = {"xml": 1, "json": 2, "tap": 5, "libtest": 6, "automake": 7}
 REPORT = [
     bytes([form]) + path.read_bytes()
@@ -231,7 +231,7 @@ OPENAI = [
     sse(0x22, '{"type":"response.failed","response":{"error":{"code":"rate_limit_exceeded","message":"try again in 5ms"}}}'),
     b'\xa0{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[{"type":"web_search_call"}]}',
 ]
-REQUESTS = Path(__file__).resolve().parent.parent / "tests" / "unit" / "requests"
+REQUESTS = Path(__file__).resolve().parent.parent / "tests" / "unit" / "model" / "requests"
 ENCODE = [json.dumps(json.loads(path.read_text())["messages"]).encode() for path in sorted(REQUESTS.iterdir())]
 
 MCP_CLIENT = [
