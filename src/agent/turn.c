@@ -83,6 +83,7 @@ static void turn_relay(void *data, const struct model_event *e)
                                            .n = e->n,
                                            .wait_ms = e->wait_ms,
                                            .attempt = e->attempt,
+                                           .attempts = e->attempts,
                                            .keep = e->keep,
                                            .keep_thinking = e->keep_thinking});
 }

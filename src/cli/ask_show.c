@@ -172,8 +172,8 @@ static void ask_show_text_event(struct ask_show *s, unsigned attempt, const stru
         break;
     case AGENT_WAIT:
         ask_show_end_line(s);
-        say("%.*s; asking again in %.1f s (attempt %d)", (int)e->n, e->text, e->wait_ms / 1000.0,
-            e->attempt);
+        say("%.*s; retrying in %.1f s (attempt %d of %d)", (int)e->n, e->text, e->wait_ms / 1000.0,
+            e->attempt + 1, e->attempts + 1);
         break;
     default:
         break;

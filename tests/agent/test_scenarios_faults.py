@@ -102,7 +102,7 @@ def test_giving_up_says_why_and_loses_nothing(user_env, model_server):
 
 @pytest.mark.parametrize("status, kind, said, word", [
     (401, "authentication_error", "invalid x-api-key", "key"), (403, "permission_error", "not for you", "key"),
-    (404, "not_found_error", "model: scripted-1", "model"), (404, None, "<html>nothing here", "address")])
+    (404, "not_found_error", "model: scripted-1", "model"), (404, None, "<html>nothing here", "base URL")])
 def test_refusals_that_a_person_can_do_something_about(user_env, model_server, status, kind, said, word):
     body = {"type": "error", "error": {"type": kind, "message": said}} if kind else said
     model_server.script(lambda request: Reply(status=status, body=body))

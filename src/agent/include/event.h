@@ -42,7 +42,7 @@ struct agent_event {
     const json_t *input;
     const struct tool_result *result;
     double seconds;
-    int wait_ms, attempt;
+    int wait_ms, attempt, attempts; /* of the retries that there may be */
     struct model_usage usage, session_usage;
     struct agent_money money, session_money;
     uint64_t context, window; /* tokens sent last; 0: not known */
