@@ -10,8 +10,7 @@
 #include <string.h>
 
 #include "buf.h"
-#include "run_tests_runners.h"
-#include "shell_words.h"
+#include "runner.h"
 
 /* The command as its words, with | between simple commands. */
 static void check_words(const char *text, const char *expected)

@@ -35,7 +35,7 @@ struct tests_report {
 };
 
 struct tests_plan {
-    const char *framework; /* a name of the table in run_tests_runners.c, or "command" */
+    const char *framework; /* a name of the table in runner.c, or "command" */
     char *command;         /* as it was given or chosen */
     char *edited;          /* as it is run */
     char dir[64];          /* the run's own folder in the box */
@@ -89,17 +89,16 @@ int tests_select(struct tests_choice *choice, const char *path, const char *filt
 int tests_shell(struct tool_call *c, const char *cwd, const char *script, int64_t timeout_ns,
                 struct box_result *ret, struct error *err);
 
-/* Files of the box, bounded. tests_read_file: -ENOENT without words if it is not there. */
+/* A small file of the box; what is relative lies in cwd, and that in the workspace. */
 int tests_read_file(struct tool_call *c, const char *cwd, const char *path, struct buf *b,
                     struct error *err);
 bool tests_exists(struct tool_call *c, const char *cwd, const char *path);
-int tests_write_file(struct tool_call *c, const char *path, const char *text, struct error *err);
+int tests_list(struct tool_call *c, const char *cwd, const char *path,
+               void (*each)(void *data, const char *name), void *data, struct error *err);
+
+/* The last n bytes of a file, whose path is absolute; 1 if it has more. */
 int tests_read_tail(struct tool_call *c, const char *path, size_t n, struct buf *b,
                     struct error *err);
-
-/* The names in a folder; each is called until it says false. 0 also if there is no such folder. */
-int tests_list(struct tool_call *c, const char *cwd, const char *path,
-               bool (*each)(void *data, const char *name), void *data, struct error *err);
 
 /* What was reported. */
 struct tests_found {

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "run_tests.h"
+#include "runner.h"
 #include "banned.h"
 
 #define FILE_MAX  (1u << 20)
@@ -33,10 +34,11 @@ void tests_choices_free(struct tests_choices *c)
     c->count = 0;
 }
 
-static int offer(struct project *p, const char *framework, const char *why, const char *fmt, ...)
-    PRINTF(4, 5);
+static int project_offer(struct project *p, const char *framework, const char *why, const char *fmt,
+                         ...) PRINTF(4, 5);
 
-static int offer(struct project *p, const char *framework, const char *why, const char *fmt, ...)
+static int project_offer(struct project *p, const char *framework, const char *why, const char *fmt,
+                         ...)
 {
     struct tests_choices *c = p->choices;
     if ((p->only && strcmp(p->only, framework) != 0) || c->count == TESTS_CHOICES_MAX)
@@ -54,13 +56,13 @@ static int offer(struct project *p, const char *framework, const char *why, cons
     return 0;
 }
 
-static bool has(struct project *p, const char *path)
+static bool project_has(struct project *p, const char *path)
 {
     return tests_exists(p->call, p->cwd, path);
 }
 
 /* Is there such a line in the file? */
-static bool has_line(struct project *p, const char *path, const char *pattern)
+static bool project_has_line(struct project *p, const char *path, const char *pattern)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(FILE_MAX);
     struct error ignored = {0};
@@ -78,14 +80,13 @@ struct match {
     bool found;
 };
 
-static bool match_name(void *data, const char *name)
+static void match_name(void *data, const char *name)
 {
     struct match *m = data;
-    m->found = fnmatch(m->pattern, name, FNM_PERIOD) == 0;
-    return !m->found;
+    m->found |= fnmatch(m->pattern, name, FNM_PERIOD) == 0;
 }
 
-static bool has_match(struct project *p, const char *folder, const char *pattern)
+static bool project_has_match(struct project *p, const char *folder, const char *pattern)
 {
     struct match m = {.pattern = pattern};
     struct error ignored = {0};
@@ -93,7 +94,7 @@ static bool has_match(struct project *p, const char *folder, const char *pattern
     return m.found;
 }
 
-static bool succeeds(struct project *p, const char *script)
+static bool project_succeeds(struct project *p, const char *script)
 {
     struct box_result result = {0};
     struct error ignored = {0};
@@ -103,15 +104,15 @@ static bool succeeds(struct project *p, const char *script)
     return good;
 }
 
-/* The project's own interpreter, if it has one that works here: it may be a link to where the host
- * has it. */
-static const char *python(struct project *p)
+/* The project's own interpreter, if it has one that works here: it may be a link to where
+ * the host has it. */
+static const char *project_python(struct project *p)
 {
     static const char *const OWN[] = {".venv/bin/python", "venv/bin/python"};
     for (size_t i = 0; !p->python && i < ARRAY_SIZE(OWN); i++) {
         char script[64];
         snprintf(script, sizeof script, "test -x %s", OWN[i]);
-        if (has(p, OWN[i]) && succeeds(p, script))
+        if (project_has(p, OWN[i]) && project_succeeds(p, script))
             p->python = OWN[i];
     }
     if (!p->python)
@@ -121,23 +122,23 @@ static const char *python(struct project *p)
 
 static const char *configures_pytest(struct project *p)
 {
-    if (has(p, "pytest.ini"))
+    if (project_has(p, "pytest.ini"))
         return "pytest.ini";
-    if (has_line(p, "pyproject.toml", "[[]tool.pytest*"))
+    if (project_has_line(p, "pyproject.toml", "[[]tool.pytest*"))
         return "pyproject.toml configures pytest";
-    if (has_line(p, "setup.cfg", "[[]tool:pytest]*"))
+    if (project_has_line(p, "setup.cfg", "[[]tool:pytest]*"))
         return "setup.cfg configures pytest";
-    if (has_line(p, "tox.ini", "[[]pytest]*"))
+    if (project_has_line(p, "tox.ini", "[[]pytest]*"))
         return "tox.ini configures pytest";
-    if (has(p, "conftest.py"))
+    if (project_has(p, "conftest.py"))
         return "conftest.py";
-    return has(p, "tests/conftest.py") ? "tests/conftest.py" : NULL;
+    return project_has(p, "tests/conftest.py") ? "tests/conftest.py" : NULL;
 }
 
 static int offer_configured_pytest(struct project *p)
 {
     const char *why = configures_pytest(p);
-    return why ? offer(p, "pytest", why, "%s -m pytest", python(p)) : 0;
+    return why ? project_offer(p, "pytest", why, "%s -m pytest", project_python(p)) : 0;
 }
 
 static bool can_import_pytest(struct project *p)
@@ -147,11 +148,11 @@ static bool can_import_pytest(struct project *p)
     snprintf(
         script, sizeof script,
         "%s -c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec(\"pytest\"))'",
-        python(p));
-    return succeeds(p, script);
+        project_python(p));
+    return project_succeeds(p, script);
 }
 
-static bool is_offered(const struct project *p, const char *framework)
+static bool project_is_offered(const struct project *p, const char *framework)
 {
     for (size_t i = 0; i < p->choices->count; i++)
         if (strcmp(p->choices->items[i].framework, framework) == 0)
@@ -159,19 +160,19 @@ static bool is_offered(const struct project *p, const char *framework)
     return false;
 }
 
-static const char *python_tests(struct project *p)
+static const char *project_python_tests(struct project *p)
 {
-    if (has_match(p, ".", "test_*.py") || has_match(p, ".", "*_test.py"))
+    if (project_has_match(p, ".", "test_*.py") || project_has_match(p, ".", "*_test.py"))
         return "test_*.py";
-    if (has_match(p, "tests", "test_*.py") || has_match(p, "tests", "*_test.py"))
+    if (project_has_match(p, "tests", "test_*.py") || project_has_match(p, "tests", "*_test.py"))
         return "tests/test_*.py";
-    return has_match(p, "test", "test_*.py") ? "test/test_*.py" : NULL;
+    return project_has_match(p, "test", "test_*.py") ? "test/test_*.py" : NULL;
 }
 
 /* Test files without a configuration: pytest runs them all, where it is installed. */
 static int offer_python(struct project *p)
 {
-    const char *found = python_tests(p), *py = python(p);
+    const char *found = project_python_tests(p), *py = project_python(p);
     bool forced = p->only && (strcmp(p->only, "pytest") == 0 || strcmp(p->only, "unittest") == 0);
     if (!found && !forced)
         return 0;
@@ -180,25 +181,27 @@ static int offer_python(struct project *p)
                          : found && found[4] == '/'                ? "test"
                                                                    : NULL;
     int r = 0;
-    if (!is_offered(p, "pytest") && (p->only || can_import_pytest(p)))
-        r = offer(p, "pytest", why, "%s -m pytest", py);
+    if (!project_is_offered(p, "pytest") && (p->only || can_import_pytest(p)))
+        r = project_offer(p, "pytest", why, "%s -m pytest", py);
     if (r < 0)
         return r;
     char init[32];
     snprintf(init, sizeof init, "%s/__init__.py", folder ? folder : "");
-    if (folder && !has(p, init))
-        return offer(p, "unittest", why, "%s -m unittest discover -s %s", py, folder);
-    return offer(p, "unittest", why, "%s -m unittest discover", py);
+    if (folder && !project_has(p, init))
+        return project_offer(p, "unittest", why, "%s -m unittest discover -s %s", py, folder);
+    return project_offer(p, "unittest", why, "%s -m unittest discover", py);
 }
 
 static int offer_cargo(struct project *p)
 {
-    return has(p, "Cargo.toml") ? offer(p, "cargo", "Cargo.toml", "cargo test --no-fail-fast") : 0;
+    return project_has(p, "Cargo.toml")
+               ? project_offer(p, "cargo", "Cargo.toml", "cargo test --no-fail-fast")
+               : 0;
 }
 
 static int offer_go(struct project *p)
 {
-    return has(p, "go.mod") ? offer(p, "go", "go.mod", "go test ./...") : 0;
+    return project_has(p, "go.mod") ? project_offer(p, "go", "go.mod", "go test ./...") : 0;
 }
 
 static int offer_npm(struct project *p)
@@ -208,16 +211,15 @@ static int offer_npm(struct project *p)
     if (tests_read_file(p->call, p->cwd, "package.json", &text, &ignored) < 0)
         return 0;
     json_t *package = json_loadb((const char *)text.data, text.len, 0, NULL);
-    const char *script =
-        json_string_value(json_object_get(json_object_get(package, "scripts"), "test"));
+    const char *script = json_get_string(json_object_get(package, "scripts"), "test");
     bool scripted = script && !strstr(script, "no test specified");
     json_decref(package);
     if (scripted)
-        return offer(p, "npm", "package.json has a test script", "npm test");
-    if (has(p, "node_modules/.bin/vitest"))
-        return offer(p, "vitest", "vitest is installed", "node_modules/.bin/vitest run");
-    return has(p, "node_modules/.bin/jest")
-               ? offer(p, "jest", "jest is installed", "node_modules/.bin/jest")
+        return project_offer(p, "npm", "package.json has a test script", "npm test");
+    if (project_has(p, "node_modules/.bin/vitest"))
+        return project_offer(p, "vitest", "vitest is installed", "node_modules/.bin/vitest run");
+    return project_has(p, "node_modules/.bin/jest")
+               ? project_offer(p, "jest", "jest is installed", "node_modules/.bin/jest")
                : 0;
 }
 
@@ -228,25 +230,25 @@ static int offer_node(struct project *p)
     static const char *const FOLDERS[] = {".", "test"};
     for (size_t f = 0; f < ARRAY_SIZE(FOLDERS); f++)
         for (size_t i = 0; i < ARRAY_SIZE(PATTERNS); i++)
-            if (has_match(p, FOLDERS[f], PATTERNS[i]))
-                return offer(p, "node", PATTERNS[i], "node --test");
+            if (project_has_match(p, FOLDERS[f], PATTERNS[i]))
+                return project_offer(p, "node", PATTERNS[i], "node --test");
     return 0;
 }
 
 /* A build folder that was set up for this very folder: one that was made elsewhere, on the host,
  * does not work here. */
-static const char *build_folder(struct project *p, const char *mark, const char *file,
-                                const char *names_source)
+static const char *project_build_folder(struct project *p, const char *mark, const char *file,
+                                        const char *names_source)
 {
     static const char *const FOLDERS[] = {"build", "builddir",          "_build",
                                           "out",   "cmake-build-debug", "build/debug"};
     for (size_t i = 0; i < ARRAY_SIZE(FOLDERS); i++) {
         char path[128];
         snprintf(path, sizeof path, "%s/%s", FOLDERS[i], mark);
-        if (!has(p, path))
+        if (!project_has(p, path))
             continue;
         snprintf(path, sizeof path, "%s/%s", FOLDERS[i], file);
-        if (has_line(p, path, names_source))
+        if (project_has_line(p, path, names_source))
             return FOLDERS[i];
     }
     return NULL;
@@ -254,7 +256,7 @@ static const char *build_folder(struct project *p, const char *mark, const char 
 
 /* A name for a build folder of our own: outside of the workspace, so that it is no change to it,
  * and kept from run to run. */
-static void own_build(struct project *p, const char *kind, char path[256])
+static void project_own_build(struct project *p, const char *kind, char path[256])
 {
     unsigned long hash = 5381;
     for (const char *s = p->here; *s; s++)
@@ -265,37 +267,40 @@ static void own_build(struct project *p, const char *kind, char path[256])
 static int offer_meson(struct project *p)
 {
     char pattern[4200], own[256];
-    if (!has(p, "meson.build"))
+    if (!project_has(p, "meson.build"))
         return 0;
     snprintf(pattern, sizeof pattern, "*\"source\": \"%s\"*", p->here);
-    const char *build = build_folder(p, "build.ninja", "meson-info/meson-info.json", pattern);
+    const char *build =
+        project_build_folder(p, "build.ninja", "meson-info/meson-info.json", pattern);
     if (build)
-        return offer(p, "meson", "meson.build, and a build folder", "meson test -C %s", build);
-    own_build(p, "meson", own);
-    return offer(p, "meson", "meson.build",
-                 "{ test -f %s/build.ninja || meson setup %s; } && meson test -C %s", own, own,
-                 own);
+        return project_offer(p, "meson", "meson.build, and a build folder", "meson test -C %s",
+                             build);
+    project_own_build(p, "meson", own);
+    return project_offer(p, "meson", "meson.build",
+                         "{ test -f %s/build.ninja || meson setup %s; } && meson test -C %s", own,
+                         own, own);
 }
 
 static int offer_ctest(struct project *p)
 {
     char pattern[4200], own[256];
     snprintf(pattern, sizeof pattern, "CMAKE_HOME_DIRECTORY:INTERNAL=%s", p->here);
-    if (!has(p, "CMakeLists.txt"))
-        return has(p, "CTestTestfile.cmake") ? offer(p, "ctest", "CTestTestfile.cmake", "ctest")
-                                             : 0;
-    const char *build = build_folder(p, "CTestTestfile.cmake", "CMakeCache.txt", pattern);
+    if (!project_has(p, "CMakeLists.txt"))
+        return project_has(p, "CTestTestfile.cmake")
+                   ? project_offer(p, "ctest", "CTestTestfile.cmake", "ctest")
+                   : 0;
+    const char *build = project_build_folder(p, "CTestTestfile.cmake", "CMakeCache.txt", pattern);
     if (build)
-        return offer(p, "ctest", "CMakeLists.txt, and a build folder",
-                     "cmake --build %s && cd %s && ctest", build, build);
-    own_build(p, "cmake", own);
-    return offer(p, "ctest", "CMakeLists.txt",
-                 "cmake -S . -B %s && cmake --build %s && cd %s && ctest", own, own, own);
+        return project_offer(p, "ctest", "CMakeLists.txt, and a build folder",
+                             "cmake --build %s && cd %s && ctest", build, build);
+    project_own_build(p, "cmake", own);
+    return project_offer(p, "ctest", "CMakeLists.txt",
+                         "cmake -S . -B %s && cmake --build %s && cd %s && ctest", own, own, own);
 }
 
 static int offer_prove(struct project *p)
 {
-    return has_match(p, "t", "*.t") ? offer(p, "prove", "t/*.t", "prove -r t") : 0;
+    return project_has_match(p, "t", "*.t") ? project_offer(p, "prove", "t/*.t", "prove -r t") : 0;
 }
 
 static int offer_make(struct project *p)
@@ -307,8 +312,8 @@ static int offer_make(struct project *p)
             char pattern[32], why[64];
             snprintf(pattern, sizeof pattern, "%s:*", TARGETS[i]);
             snprintf(why, sizeof why, "%s has the target %s", FILES[f], TARGETS[i]);
-            if (has_line(p, FILES[f], pattern))
-                return offer(p, "make", why, "make %s", TARGETS[i]);
+            if (project_has_line(p, FILES[f], pattern))
+                return project_offer(p, "make", why, "make %s", TARGETS[i]);
         }
     return 0;
 }
@@ -340,4 +345,50 @@ int tests_detect(struct tool_call *c, const char *cwd, const char *only, struct 
             return err && err->code ? r : error_errno(err, -r, "cannot look at the project");
     }
     return 0;
+}
+
+static int select_append_text(char **command, const char *text)
+{
+    char *longer = NULL;
+    if (asprintf(&longer, "%s%s", *command, text) < 0)
+        return -ENOMEM;
+    free(*command);
+    *command = longer;
+    return 0;
+}
+
+static int select_append_word(char **command, const char *before, const char *word)
+{
+    _cleanup_buf_ struct buf b = BUF_INIT(1 << 20);
+    buf_printf(&b, " %s", before);
+    shell_quote(&b, word);
+    const char *text = buf_cstr(&b);
+    return text ? select_append_text(command, text) : -ENOMEM;
+}
+
+int tests_select(struct tests_choice *choice, const char *path, const char *filter,
+                 struct error *err)
+{
+    static const char *const ALL[] = {" ./...", " -r t"};
+    const struct runner *runner = runner_named(choice->framework);
+    const char *before_path = runner ? runner->path : NULL,
+               *before_filter = runner ? runner->filter : NULL;
+    if ((path && !before_path) || (filter && !before_filter))
+        return error_set(
+            err, EINVAL,
+            "input.%s: %s does not select tests that way here; give the whole `command` instead,"
+            " for all tests it is: %.300s",
+            path && !before_path ? "path" : "filter", choice->framework, choice->command);
+    int r = 0;
+    /* A path replaces the one that means all tests. */
+    for (size_t i = 0, n = strlen(choice->command); path && i < ARRAY_SIZE(ALL); i++)
+        if (n > strlen(ALL[i]) && strcmp(choice->command + n - strlen(ALL[i]), ALL[i]) == 0)
+            choice->command[n - strlen(ALL[i])] = 0;
+    if (strcmp(choice->command, "npm test") == 0 && (path || filter))
+        r = select_append_text(&choice->command, " --");
+    if (r >= 0 && filter)
+        r = select_append_word(&choice->command, before_filter, filter);
+    if (r >= 0 && path)
+        r = select_append_word(&choice->command, before_path, path);
+    return r;
 }

@@ -13,7 +13,7 @@
 #define OUTPUT_KEPT (1u << 20)
 
 /* A path in the box; what is relative lies in cwd, and that in the workspace. */
-static int join(const char *cwd, const char *path, struct buf *full, struct error *err)
+static int tests_path(const char *cwd, const char *path, struct buf *full, struct error *err)
 {
     if (path[0] != '/' && cwd && cwd[0] != '/')
         buf_printf(full, WORKSPACE "/%s/%s", cwd, path);
@@ -24,34 +24,45 @@ static int join(const char *cwd, const char *path, struct buf *full, struct erro
     return buf_cstr(full) ? 0 : error_set(err, ENAMETOOLONG, "the path is too long");
 }
 
-/* Output on its way: kept, and shown to whoever watches. */
+/* Output while it comes: kept, and its last line shown as progress. */
 struct watched {
     struct box_capture kept;
     struct ticker ticker;
 };
 
-static void take_output(void *data, const void *bytes, size_t n)
+static void watched_take_output(void *data, const void *bytes, size_t n)
 {
     capture_add(&((struct watched *)data)->kept, bytes, n);
 }
 
-static void take_tick(void *data)
+static void watched_tick(void *data)
 {
     struct watched *w = data;
     ticker_tick(&w->ticker, &w->kept);
 }
 
-static int run_watched(struct tool_call *c, const struct box_command *command,
-                       struct box_result *ret, struct error *err)
+int tests_shell(struct tool_call *c, const char *cwd, const char *script, int64_t timeout_ns,
+                struct box_result *ret, struct error *err)
 {
+    _cleanup_buf_ struct buf folder = BUF_INIT(8192);
     struct watched w = {0};
     struct box_sink sink = {
-        .write = take_output, .tick = c->progress ? take_tick : NULL, .data = &w};
-    struct box_command watched = *command;
-    watched.sink = &sink;
+        .write = watched_take_output, .tick = c->progress ? watched_tick : NULL, .data = &w};
+    int r = cwd ? tests_path(cwd, ".", &folder, err) : 0;
+    if (r < 0)
+        return r;
+    struct box_command command = {.shell = tool_session_shell(c->session),
+                                  .script = script,
+                                  .cwd = (const char *)folder.data,
+                                  .timeout_ns = timeout_ns,
+                                  .in = -1,
+                                  .out = -1,
+                                  .err = -1,
+                                  .sink = &sink,
+                                  .cancel = c->cancel};
     capture_init(&w.kept, OUTPUT_KEPT);
     ticker_start(&w.ticker, c);
-    int r = box_exec(tool_session_box(c->session), &watched, ret, err);
+    r = box_exec(tool_session_box(c->session), &command, ret, err);
     capture_finish(&w.kept);
     if (r >= 0) {
         ret->out = w.kept;
@@ -62,26 +73,8 @@ static int run_watched(struct tool_call *c, const struct box_command *command,
     return r;
 }
 
-int tests_shell(struct tool_call *c, const char *cwd, const char *script, int64_t timeout_ns,
-                struct box_result *ret, struct error *err)
-{
-    _cleanup_buf_ struct buf folder = BUF_INIT(8192);
-    int r = cwd ? join(cwd, ".", &folder, err) : 0;
-    if (r < 0)
-        return r;
-    struct box_command command = {.shell = tool_session_shell(c->session),
-                                  .script = script,
-                                  .cwd = (const char *)folder.data,
-                                  .timeout_ns = timeout_ns,
-                                  .in = -1,
-                                  .out = -1,
-                                  .err = -1,
-                                  .cancel = c->cancel};
-    return run_watched(c, &command, ret, err);
-}
-
-static int read_range(struct tool_call *c, const char *path, uint64_t offset, struct buf *b,
-                      struct error *err)
+static int tests_read_range(struct tool_call *c, const char *path, uint64_t offset, struct buf *b,
+                            struct error *err)
 {
     _cleanup_ask_ struct ask a;
     struct wire_frame f;
@@ -101,13 +94,13 @@ int tests_read_file(struct tool_call *c, const char *cwd, const char *path, stru
                     struct error *err)
 {
     _cleanup_buf_ struct buf full = BUF_INIT(8192);
-    int r = join(cwd, path, &full, err);
+    int r = tests_path(cwd, path, &full, err);
     if (r >= 0)
-        r = read_range(c, (const char *)full.data, 0, b, err);
+        r = tests_read_range(c, (const char *)full.data, 0, b, err);
     return r < 0 ? r : buf_cstr(b) ? 0 : -ENOMEM;
 }
 
-static int stat_file(struct tool_call *c, const char *path, uint64_t *ret_size)
+static int tests_stat(struct tool_call *c, const char *path, uint64_t *ret_size)
 {
     _cleanup_ask_ struct ask a;
     struct wire_frame f;
@@ -124,10 +117,10 @@ int tests_read_tail(struct tool_call *c, const char *path, size_t n, struct buf 
                     struct error *err)
 {
     uint64_t size = 0;
-    if (stat_file(c, path, &size) < 0)
+    if (tests_stat(c, path, &size) < 0)
         return 0;
     b->max = n + 1;
-    int r = read_range(c, path, size > n ? size - n : 0, b, err);
+    int r = tests_read_range(c, path, size > n ? size - n : 0, b, err);
     return r < 0 ? r : size > n;
 }
 
@@ -135,39 +128,14 @@ bool tests_exists(struct tool_call *c, const char *cwd, const char *path)
 {
     _cleanup_buf_ struct buf full = BUF_INIT(8192);
     uint64_t size;
-    return join(cwd, path, &full, NULL) >= 0 && stat_file(c, (const char *)full.data, &size) >= 0;
-}
-
-int tests_write_file(struct tool_call *c, const char *path, const char *text, struct error *err)
-{
-    _cleanup_ask_ struct ask a;
-    struct wire_frame f;
-    ask_begin(&a, c, WIRE_WRITE);
-    ask_path(&a, path);
-    int r = ask_send(&a, err);
-    if (r >= 0)
-        r = ask_data(&a, text, strlen(text), true, err);
-    while (r >= 0 && (r = ask_next(&a, &f, err)) > 0)
-        ;
-    return r < 0 ? error_wrap(err, "cannot prepare the test run") : 0;
+    return tests_path(cwd, path, &full, NULL) >= 0 &&
+           tests_stat(c, (const char *)full.data, &size) >= 0;
 }
 
 int tests_list(struct tool_call *c, const char *cwd, const char *path,
-               bool (*each)(void *data, const char *name), void *data, struct error *err)
+               void (*each)(void *data, const char *name), void *data, struct error *err)
 {
-    _cleanup_ask_ struct ask a;
     _cleanup_buf_ struct buf full = BUF_INIT(8192);
-    struct wire_frame f;
-    int r = join(cwd, path, &full, err);
-    if (r < 0)
-        return r;
-    ask_begin(&a, c, WIRE_LIST);
-    ask_path(&a, (const char *)full.data);
-    r = ask_send(&a, err);
-    while (r >= 0 && (r = ask_next(&a, &f, err)) > 0) {
-        _cleanup_free_ char *name = f.type == WIRE_ENTRY ? wire_find_str(&f, WIRE_K_NAME) : NULL;
-        if (name && !each(data, name))
-            return 0;
-    }
-    return r;
+    int r = tests_path(cwd, path, &full, err);
+    return r < 0 ? r : guestfile_list(c->session, (const char *)full.data, each, data, err);
 }

@@ -1,19 +1,19 @@
-/* Runs the project's tests and tells what came of them, as data. See run_tests.h for the steps. */
+/* Runs the project's tests and reports the outcome of each as data. See run_tests.h for the steps.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool.h"
 #include "run_tests.h"
-#include "shell_words.h"
+#include "runner.h"
 #include "banned.h"
 
 #define OUTPUT_MAX (16u << 10) /* bytes of the output's end in a result */
 #define SCRIPT_MAX (1u << 20)
 #define NS_PER_S   1000000000ll
 
-static int nothing_recognised(struct tool_call *c, const char *framework)
+static int tests_nothing_recognised(struct tool_call *c, const char *framework)
 {
     if (framework)
         return tool_fail(
@@ -32,7 +32,7 @@ static int nothing_recognised(struct tool_call *c, const char *framework)
 }
 
 /* Which command is run: the given one, or the first that the project suggests. */
-static int choose(struct tool_call *c, struct tests_run *run, struct error *err)
+static int tests_choose(struct tool_call *c, struct tests_run *run, struct error *err)
 {
     const char *command = input_string(c, "command"), *framework = input_string(c, "framework");
     const char *path = input_string(c, "path"), *filter = input_string(c, "filter");
@@ -44,7 +44,7 @@ static int choose(struct tool_call *c, struct tests_run *run, struct error *err)
     if (!command) {
         r = tests_detect(c, input_string(c, "cwd"), framework, &run->choices, err);
         if (r >= 0 && run->choices.count == 0)
-            return nothing_recognised(c, framework), 1;
+            return tests_nothing_recognised(c, framework), 1;
         if (r >= 0 && (path || filter))
             r = tests_select(&run->choices.items[0], path, filter, err);
         if (r < 0)
@@ -55,14 +55,20 @@ static int choose(struct tool_call *c, struct tests_run *run, struct error *err)
     return tests_plan_make(c, &run->plan, command, framework, input_string(c, "report"), err);
 }
 
+static int tests_write(struct tool_call *c, const char *path, const char *text, struct error *err)
+{
+    int r = guestfile_write(c, path, 0644, text, strlen(text), err);
+    return r < 0 ? error_wrap(err, "cannot prepare the test run") : 0;
+}
+
 /* The folder of the run, with the moment it began as the time of a file in it. */
-static int prepare(struct tool_call *c, const struct tests_plan *p, int64_t *ret_began_ns,
-                   struct error *err)
+static int tests_prepare(struct tool_call *c, const struct tests_plan *p, int64_t *ret_began_ns,
+                         struct error *err)
 {
     char path[128];
     struct wire_frame f;
     snprintf(path, sizeof path, "%s/began", p->dir);
-    int r = tests_write_file(c, path, "", err);
+    int r = tests_write(c, path, "", err);
     if (r >= 0) {
         _cleanup_ask_ struct ask a;
         ask_begin(&a, c, WIRE_STAT);
@@ -73,20 +79,20 @@ static int prepare(struct tool_call *c, const struct tests_plan *p, int64_t *ret
     }
     if (r >= 0 && p->unittest) {
         snprintf(path, sizeof path, "%s/run_unittest.py", p->dir);
-        r = tests_write_file(c, path, TESTS_UNITTEST, err);
+        r = tests_write(c, path, TESTS_UNITTEST, err);
     }
     if (r >= 0 && p->nextest) {
         char config[256];
         snprintf(path, sizeof path, "%s/nextest.toml", p->dir);
         snprintf(config, sizeof config, "[profile.default.junit]\npath = \"%s/nextest.xml\"\n",
                  p->dir);
-        r = tests_write_file(c, path, config, err);
+        r = tests_write(c, path, config, err);
     }
     return r;
 }
 
 /* The command in a shell of its own beneath the session's, so that nothing it sets stays. */
-static int execute(struct tool_call *c, struct tests_run *run, struct error *err)
+static int tests_execute(struct tool_call *c, struct tests_run *run, struct error *err)
 {
     const struct tests_plan *p = &run->plan;
     const json_t *timeout = json_object_get(c->input, "timeout");
@@ -106,7 +112,7 @@ static int execute(struct tool_call *c, struct tests_run *run, struct error *err
     return tests_shell(c, input_string(c, "cwd"), text, ns, &run->result, err);
 }
 
-static int append_tail(struct tests_run *run, const struct box_capture *from)
+static int tests_append_output(struct tests_run *run, const struct box_capture *from)
 {
     buf_append(&run->output, from->head.data, from->head.len);
     buf_append(&run->output, from->tail.data, from->tail.len);
@@ -116,7 +122,7 @@ static int append_tail(struct tests_run *run, const struct box_capture *from)
 
 /* What it printed: from the file, where it went to one, and what was captured. Only the end is
  * kept. */
-static int take_output(struct tool_call *c, struct tests_run *run, struct error *err)
+static int tests_take_output(struct tool_call *c, struct tests_run *run, struct error *err)
 {
     char path[128];
     run->output = BUF_INIT(16u << 20);
@@ -129,9 +135,9 @@ static int take_output(struct tool_call *c, struct tests_run *run, struct error 
         buf_append(&run->output, tail.data, tail.len);
     }
     if (r >= 0)
-        r = append_tail(run, &run->result.out);
+        r = tests_append_output(run, &run->result.out);
     if (r >= 0)
-        r = append_tail(run, &run->result.err);
+        r = tests_append_output(run, &run->result.err);
     if (run->output.len > OUTPUT_MAX) {
         buf_consume(&run->output, run->output.len - OUTPUT_MAX);
         run->output_cut = true;
@@ -140,7 +146,8 @@ static int take_output(struct tool_call *c, struct tests_run *run, struct error 
 }
 
 /* Where the command ran. */
-static int read_cwd(struct tool_call *c, struct tests_plan *p, struct buf *cwd, struct error *err)
+static int tests_read_cwd(struct tool_call *c, struct tests_plan *p, struct buf *cwd,
+                          struct error *err)
 {
     char path[128];
     snprintf(path, sizeof path, "%s/cwd", p->dir);
@@ -153,22 +160,23 @@ static int read_cwd(struct tool_call *c, struct tests_plan *p, struct buf *cwd, 
     return 0;
 }
 
-static uint64_t total(const struct tests_found *f)
+static uint64_t found_total(const struct tests_found *f)
 {
     return f->passed + f->failed + f->errors + f->skipped;
 }
 
 /* All reports; those that are searched for only until one is found. Counts those that a runner
  * should have written. */
-static int collect(struct tool_call *c, struct tests_run *run, int64_t began_ns, struct error *err)
+static int tests_collect_all(struct tool_call *c, struct tests_run *run, int64_t began_ns,
+                             struct error *err)
 {
     _cleanup_buf_ struct buf cwd = BUF_INIT(8192);
     struct tests_found *f = &run->found;
-    int r = read_cwd(c, &run->plan, &cwd, err);
+    int r = tests_read_cwd(c, &run->plan, &cwd, err);
     for (size_t i = 0; r >= 0 && i < run->plan.n_reports; i++) {
         const struct tests_report *report = &run->plan.reports[i];
         uint64_t before = f->files;
-        if (report->need != TESTS_SEARCHED || total(f) == 0)
+        if (report->need != TESTS_SEARCHED || found_total(f) == 0)
             r = tests_collect(c, &run->plan, report, began_ns, f, err);
         run->missing += report->need == TESTS_REQUIRED && f->files == before;
     }
@@ -176,7 +184,7 @@ static int collect(struct tool_call *c, struct tests_run *run, int64_t began_ns,
     return r;
 }
 
-static void clean_up(struct tool_call *c, const struct tests_plan *p)
+static void tests_clean_up(struct tool_call *c, const struct tests_plan *p)
 {
     _cleanup_buf_ struct buf script = BUF_INIT(SCRIPT_MAX);
     struct box_result result = {0};
@@ -191,7 +199,7 @@ static void clean_up(struct tool_call *c, const struct tests_plan *p)
 /* A run that reported nothing is no result, whatever it printed; unless its exit status is all
  * there can be.
  */
-static int judge_without_report(struct tests_run *run)
+static int tests_judge_without_report(struct tests_run *run)
 {
     const struct tests_plan *p = &run->plan;
     bool good = run->result.exit_code == 0;
@@ -227,12 +235,12 @@ static int judge_without_report(struct tests_run *run)
 /* The exit status has a say, too: a runner that fails although nothing failed in its report has
  * more to tell.
  */
-static int judge(struct tests_run *run)
+static int tests_judge(struct tests_run *run)
 {
     const struct tests_found *f = &run->found;
     char message[256], name[64];
-    if (total(f) == 0)
-        return judge_without_report(run);
+    if (found_total(f) == 0)
+        return tests_judge_without_report(run);
     if (run->result.limit == WIRE_LIMIT_TIMEOUT) {
         run->failure = "The tests did not end in time: what follows is only a part of them.";
         return 0;
@@ -251,28 +259,28 @@ static int judge(struct tests_run *run)
     return tests_add(&run->found, name, WIRE_OUTCOME_ERROR, message);
 }
 
-static int run_all(struct tool_call *c, struct tests_run *run, struct error *err)
+static int tests_run_all(struct tool_call *c, struct tests_run *run, struct error *err)
 {
     int64_t began_ns = 0;
-    int r = prepare(c, &run->plan, &began_ns, err);
+    int r = tests_prepare(c, &run->plan, &began_ns, err);
     if (r >= 0)
-        r = execute(c, run, err);
+        r = tests_execute(c, run, err);
     if (r >= 0)
-        r = take_output(c, run, err);
+        r = tests_take_output(c, run, err);
     if (r >= 0)
-        r = collect(c, run, began_ns, err);
-    clean_up(c, &run->plan);
+        r = tests_collect_all(c, run, began_ns, err);
+    tests_clean_up(c, &run->plan);
     if (r >= 0)
-        r = judge(run);
+        r = tests_judge(run);
     return r < 0 ? r : tests_show(c, run, err);
 }
 
 static int run_tests_run(struct tool_call *c, struct error *err)
 {
     struct tests_run run = {0};
-    int r = choose(c, &run, err);
+    int r = tests_choose(c, &run, err);
     if (r == 0)
-        r = run_all(c, &run, err);
+        r = tests_run_all(c, &run, err);
     tests_found_free(&run.found);
     tests_plan_free(&run.plan);
     tests_choices_free(&run.choices);
