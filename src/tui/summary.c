@@ -135,7 +135,7 @@ int summary_list_changes(const struct agent_changes *c, struct buf *out)
 
 /* Calls and results. */
 
-/* Inputs may be megabytes (a script); nothing behind this is looked at. */
+/* Inputs may be megabytes (a script); nothing after this is looked at. */
 #define VIEW_TEXT_MAX (1u << 20)
 
 /* Tools without a view: a string of the input that says most, else the first one. */

@@ -97,18 +97,6 @@ static void chat_free(struct chat *c)
     c->updates = update_queue_free(c->updates);
 }
 
-static int chat_open(struct chat *c, struct error *err)
-{
-    keys_init(&c->keys);
-    c->query = BUF_INIT(1024);
-    c->history_at = c->found = -1;
-    c->review_chosen = -1;
-    if (update_queue_new(&c->updates) < 0 || editor_new(&c->editor) < 0 ||
-        input_history_new(NULL, &c->history) < 0)
-        return error_set(err, ENOMEM, "no memory");
-    return worker_new(c->o, c->updates, &c->worker, err);
-}
-
 /* Reads what the terminal sent, and handles the keys in it. `late`: an Esc has waited. */
 static void chat_read_keys(struct chat *c, bool late)
 {
@@ -200,31 +188,31 @@ static void chat_wait(struct chat *c, struct frames *f, int signals)
         chat_draw(c, f);
 }
 
-static void chat_loop(struct chat *c, int signals)
-{
-    struct frames f = {0};
-    struct chat_entry open = {.command = &CHAT_OPEN};
-    chat_run(c, &open);
-    if (c->o->first)
-        chat_submit(c, c->o->first);
-    c->changed = true;
-    while (!c->leaving)
-        chat_wait(c, &f, signals);
-}
-
 static int screen_chat(const struct tui_options *o, struct error *err)
 {
-    struct chat c = {.o = o};
+    struct chat c = {
+        .o = o, .query = BUF_INIT(1024), .history_at = -1, .found = -1, .review_chosen = -1};
     int signals = -1;
+    keys_init(&c.keys);
     int r = signals_begin(&signals, err);
+    if (r == 0 && (update_queue_new(&c.updates) < 0 || editor_new(&c.editor) < 0 ||
+                   input_history_new(NULL, &c.history) < 0))
+        r = error_set(err, ENOMEM, "no memory");
     if (r == 0)
-        r = chat_open(&c, err);
+        r = worker_new(o, c.updates, &c.worker, err);
     if (r == 0)
         r = view_open(&c.view, err);
     if (r == 0) {
         _cleanup_buf_ struct buf farewell = BUF_INIT(1024);
+        struct chat_entry open = {.command = &CHAT_OPEN};
+        struct frames f = {0};
         chat_set_keys(&c, true);
-        chat_loop(&c, signals);
+        chat_run(&c, &open);
+        if (o->first)
+            chat_submit(&c, o->first);
+        c.changed = true;
+        while (!c.leaving)
+            chat_wait(&c, &f, signals);
         chat_set_keys(&c, false);
         c.view = view_close(c.view);
         if (!c.hung_up && !c.failed && c.state.session[0] && (c.state.turns || c.has_messages)) {

@@ -27,13 +27,6 @@ static void display_search(struct chat *c)
     view_input(c->view, &in);
 }
 
-static const char *input_hint(const struct chat *c)
-{
-    if (c->quit_until && clock_now() < c->quit_until)
-        return "Press Ctrl-C again to quit";
-    return chat_is_busy(c) ? "Type ahead: sent when this turn ends" : "Describe a task, or /help";
-}
-
 /* The panel below the input: completions, the review, or what is queued. */
 struct panel {
     const char *choices[QUEUED_SHOWN];
@@ -79,13 +72,16 @@ static void display_editor(struct chat *c)
     _cleanup_buf_ struct buf shown = BUF_INIT(EDITOR_TYPED_MAX * 2u);
     struct panel p = {0};
     size_t cursor = 0;
+    bool quitting = c->quit_until && clock_now() < c->quit_until;
     editor_shown(c->editor, &shown, &cursor);
     const char *text = buf_cstr(&shown);
     struct view_input in = {.text = text ? text : "",
                             .n = text ? shown.len : 0,
                             .cursor = text ? cursor : 0,
                             .prompt = "› ",
-                            .hint = input_hint(c),
+                            .hint = quitting          ? "Press Ctrl-C again to quit"
+                                    : chat_is_busy(c) ? "Type ahead: sent when this turn ends"
+                                                      : "Describe a task, or /help",
                             .chosen = -1};
     if (c->completing && c->completion.n) {
         in.choices = c->completion.names;
@@ -100,9 +96,13 @@ static void display_editor(struct chat *c)
     view_input(c->view, &in);
 }
 
-static void display_status(struct chat *c)
+void chat_display(struct chat *c)
 {
     bool busy = chat_is_busy(c);
+    if (c->searching)
+        display_search(c);
+    else
+        display_editor(c);
     view_status(c->view, &(struct view_status){
                              .model = c->state.model,
                              .context = c->state.context,
@@ -116,13 +116,4 @@ static void display_status(struct chat *c)
                                      : busy       ? "Esc to stop"
                                                   : NULL,
                          });
-}
-
-void chat_display(struct chat *c)
-{
-    if (c->searching)
-        display_search(c);
-    else
-        display_editor(c);
-    display_status(c);
 }

@@ -1,6 +1,6 @@
 /*
- * Completion of the word at the cursor: a command's name behind a leading /, sessions, models or
- * choices behind some commands, and files of the workspace for a word with @ before it or with a
+ * Completion of the word at the cursor: a command's name after a leading /, sessions, models or
+ * choices after some commands, and files of the workspace for a word with @ before it or with a
  * slash or a dot in it.
  */
 #pragma once
@@ -25,7 +25,7 @@ struct completion {
     size_t from, to; /* bytes of the text that a name replaces */
     const char *names[COMPLETION_MAX], *details[COMPLETION_MAX]; /* of tables or completion_names */
     size_t n;
-    const char *suffix; /* added behind the chosen name: a blank, or nothing */
+    const char *suffix; /* added after the chosen name: a blank, or nothing */
     enum completion_wants wants;
     bool automatic; /* shown without Tab */
 };

@@ -39,7 +39,7 @@ struct editor {
     struct editor_paste pastes[EDITOR_PASTES];
     size_t n_pastes, pasted; /* bytes of all of them */
     struct editor_state steps[UNDO_STEPS];
-    size_t n_steps, at_step; /* steps before at_step can be undone, those behind it redone */
+    size_t n_steps, at_step; /* steps before at_step can be undone, those after it redone */
     size_t steps_size;       /* bytes */
 };
 
@@ -171,7 +171,7 @@ static const char *editor_data(const struct editor *e)
     return (const char *)e->text.data;
 }
 
-/* The one place where the text changes. Keeps a NUL behind it. */
+/* The one place where the text changes. Keeps a NUL after it. */
 static int editor_splice(struct editor *e, size_t from, size_t to, const char *text, size_t n)
 {
     size_t tail = e->text.len - to;

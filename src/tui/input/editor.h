@@ -62,7 +62,7 @@ int editor_replace(struct editor *e, size_t from, size_t to, const char *text, s
 /* Another text, with the cursor at its end; can be undone. */
 int editor_set(struct editor *e, const char *text);
 
-/* The text as it is edited, with a NUL behind it; pastes are one character each. */
+/* The text as it is edited, with a NUL after it; pastes are one character each. */
 const char *editor_text(const struct editor *e, size_t *ret_n, size_t *ret_cursor);
 bool editor_is_empty(const struct editor *e);
 

@@ -120,23 +120,12 @@ static struct sequence parse_csi(const uint8_t *s, size_t n)
     return q;
 }
 
-/* xterm and kitty say 1 + the bits, in the order shift, alt, ctrl; further bits (super, locks) are
- * not ours.
- */
-static unsigned csi_modifiers(unsigned number)
-{
-    return number ? (number - 1) & 7 : 0;
-}
-
 static void press_set_character(struct press *p, unsigned c)
 {
-    char *t = p->text;
-    size_t n = clean_encode(c <= 0x10ffff ? c : 0xfffd, t);
-    t[n] = 0;
-    p->code = KEYS_TEXT;
-    if (!utf8_valid((const uint8_t *)t, strlen(t)) ||
-        utf8_is_control((const uint8_t *)t, strlen(t)))
-        p->code = KEYS_OTHER;
+    const uint8_t *text = (const uint8_t *)p->text;
+    size_t n = c <= 0x10ffff ? clean_encode(c, p->text) : 0;
+    p->text[n] = 0;
+    p->code = n > 0 && utf8_valid(text, n) && !utf8_is_control(text, n) ? KEYS_TEXT : KEYS_OTHER;
 }
 
 /* A key by its code point, as in the protocols of kitty and modifyOtherKeys. */
@@ -187,26 +176,19 @@ static enum keys_code code_by_letter(uint8_t c)
     }
 }
 
-/* SGR mouse: 64 and 65 are the wheel. */
-static void press_set_mouse(const struct sequence *q, struct press *p)
-{
-    unsigned button = q->number[0] & ~28u; /* without its modifiers */
-    p->with = 0;
-    p->code = q->final != 'M' ? KEYS_OTHER
-              : button == 64  ? KEYS_WHEEL_UP
-              : button == 65  ? KEYS_WHEEL_DOWN
-                              : KEYS_OTHER;
-}
-
 static void decode_csi(struct keys *k, const uint8_t *s, size_t n, struct press *p)
 {
     struct sequence q = parse_csi(s, n);
     p->code = KEYS_OTHER;
-    p->with |= csi_modifiers(q.number[1]);
+    /* 1 + the bits for shift, alt, ctrl; further ones (super, locks) are ignored. */
+    p->with |= q.number[1] ? (q.number[1] - 1) & 7 : 0;
     if (s[0] == '[' || (q.prefix && q.prefix != '<')) {
         p->with = 0;
     } else if (q.prefix) {
-        press_set_mouse(&q, p);
+        /* SGR mouse: buttons 64 and 65, without the bits of modifiers, are the wheel. */
+        unsigned button = q.final == 'M' ? q.number[0] & ~28u : 0;
+        p->with = 0;
+        p->code = button == 64 ? KEYS_WHEEL_UP : button == 65 ? KEYS_WHEEL_DOWN : KEYS_OTHER;
     } else if (q.final == '~' && q.number[0] == 200) {
         k->pasting = true;
         k->cut = false;

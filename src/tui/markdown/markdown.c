@@ -76,7 +76,7 @@ static size_t repeated(const char *s, size_t n, char c)
     return i;
 }
 
-/* An opening fence; *ret_info is what stands behind it. */
+/* An opening fence; *ret_info is what stands after it. */
 static bool line_is_fence(const char *line, size_t n, struct markdown_fence *ret,
                           const char **ret_info, size_t *ret_info_n)
 {

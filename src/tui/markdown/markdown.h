@@ -1,7 +1,7 @@
 /*
  * Markdown as lines of a width: a document that grows at its end, as an answer streams in.
  *
- * The text is cut into blocks: at empty lines, before and behind code fences, and after each line
+ * The text is cut into blocks: at empty lines, before and after code fences, and after each line
  * of fenced code. Finished blocks are laid out once, by md4c; only the one at the end, which may
  * still change, is laid out again when text arrives. Where a block ends depends on the text up to
  * there alone, never on the pieces it arrived in: so a document gives the same lines however it was
@@ -19,7 +19,7 @@
 enum markdown_block {
     MARKDOWN_NONE,
     MARKDOWN_TEXT,     /* paragraphs, headings, quotes, tables */
-    MARKDOWN_LIST,     /* text with a list in it: goes on behind an empty line if it is indented */
+    MARKDOWN_LIST,     /* text with a list in it: goes on after an empty line if it is indented */
     MARKDOWN_INDENTED, /* code */
     MARKDOWN_FENCE,
 };

@@ -283,19 +283,6 @@ static void item_begin(struct md_render *r, const MD_BLOCK_LI_DETAIL *d)
     level_push(r, &level);
 }
 
-/* An item without a line of its own still shows its mark. */
-static void item_end(struct md_render *r)
-{
-    struct md_margins m;
-    struct md_level *level = r->depth ? &r->levels[r->depth - 1] : NULL;
-    if (level && !r->too_deep && !level->begun) {
-        md_begin_lines(r, &m);
-        lines_puts(r->out, ROLE_MUTED, m.first);
-        lines_end(r->out);
-    }
-    level_pop(r);
-}
-
 static void code_begin(struct md_render *r, const MD_BLOCK_CODE_DETAIL *d)
 {
     size_t n = d->info.text ? d->info.size : 0;
@@ -327,19 +314,10 @@ static void code_end(struct md_render *r)
     r->in_code = false;
 }
 
-static void draw_rule(struct md_render *r)
-{
-    struct md_margins m;
-    md_begin_lines(r, &m);
-    lines_puts(r->out, ROLE_MUTED, m.first);
-    for (int i = prose_width(r) - m.width; i > 0; i--)
-        lines_put(r->out, ROLE_MUTED, "─", strlen("─"), 1);
-    lines_end(r->out);
-}
-
 static int on_enter_block(MD_BLOCKTYPE type, void *detail, void *data)
 {
     struct md_render *r = data;
+    struct md_margins m;
     text_flush(r);
     r->style = ROLE_TEXT;
     switch (type) {
@@ -367,7 +345,11 @@ static int on_enter_block(MD_BLOCKTYPE type, void *detail, void *data)
         code_begin(r, detail);
         break;
     case MD_BLOCK_HR:
-        draw_rule(r);
+        md_begin_lines(r, &m);
+        lines_puts(r->out, ROLE_MUTED, m.first);
+        for (int i = prose_width(r) - m.width; i > 0; i--)
+            lines_put(r->out, ROLE_MUTED, "─", strlen("─"), 1);
+        lines_end(r->out);
         break;
     case MD_BLOCK_TABLE:
         r->in_table = true;
@@ -384,17 +366,10 @@ static int on_enter_block(MD_BLOCKTYPE type, void *detail, void *data)
     return over_budget(r);
 }
 
-static bool in_tight_list(const struct md_render *r)
-{
-    for (size_t i = r->depth; i-- > 0;)
-        if (r->levels[i].type == MD_BLOCK_UL || r->levels[i].type == MD_BLOCK_OL)
-            return r->levels[i].tight;
-    return false;
-}
-
 static int on_leave_block(MD_BLOCKTYPE type, void *detail, void *data)
 {
     struct md_render *r = data;
+    struct md_margins m;
     if (type == MD_BLOCK_CODE)
         code_end(r);
     else if (type == MD_BLOCK_TH || type == MD_BLOCK_TD)
@@ -403,12 +378,21 @@ static int on_leave_block(MD_BLOCKTYPE type, void *detail, void *data)
         md_table_draw(r);
     else
         text_flush(r);
-    if (type == MD_BLOCK_LI)
-        item_end(r);
-    else if (type == MD_BLOCK_UL || type == MD_BLOCK_OL || type == MD_BLOCK_QUOTE)
+    /* An item without a line of its own still shows its mark. */
+    if (type == MD_BLOCK_LI && r->depth && !r->too_deep && !r->levels[r->depth - 1].begun) {
+        md_begin_lines(r, &m);
+        lines_puts(r->out, ROLE_MUTED, m.first);
+        lines_end(r->out);
+    }
+    if (type == MD_BLOCK_LI || type == MD_BLOCK_UL || type == MD_BLOCK_OL || type == MD_BLOCK_QUOTE)
         level_pop(r);
-    if (!r->in_table && type != MD_BLOCK_THEAD && type != MD_BLOCK_TBODY)
-        r->gap = !in_tight_list(r);
+    if (!r->in_table && type != MD_BLOCK_THEAD && type != MD_BLOCK_TBODY) {
+        size_t list = r->depth;
+        while (list > 0 && r->levels[list - 1].type != MD_BLOCK_UL &&
+               r->levels[list - 1].type != MD_BLOCK_OL)
+            list--;
+        r->gap = list == 0 || !r->levels[list - 1].tight;
+    }
     r->style = ROLE_TEXT;
     return over_budget(r) || (r->in_table && r->table.count > MD_CELLS);
 }

@@ -212,7 +212,7 @@ static bool is_one_of(uint32_t c, const uint32_t *set, size_t n)
     return false;
 }
 
-/* May a line end between these two, of which one is wide? Not before what closes, nor behind what
+/* May a line end between these two, of which one is wide? Not before what closes, nor after what
  * opens. */
 static bool may_break(uint32_t before, uint32_t after)
 {
@@ -246,13 +246,6 @@ static size_t wrap_word_end(const struct wrapper *w, size_t at, int *ret_width)
     return i;
 }
 
-static size_t wrap_blanks_end(const struct wrapper *w, size_t at)
-{
-    while (at < w->text->text.len && is_blank(wrap_text(w)[at]))
-        at++;
-    return at;
-}
-
 /* Blanks between words shrink to nothing at the end of a line; at its start they are an
  * indentation. */
 static void wrap_put_blanks(struct wrapper *w, size_t from, size_t n)
@@ -277,11 +270,10 @@ void wrap_words(const struct styled *s, const struct margin *m, int width, struc
             blanks = 0;
             continue;
         }
-        size_t behind = wrap_blanks_end(&w, i);
-        if (behind > i) {
-            blanks_at = i;
-            blanks = behind - i;
-            i = behind;
+        if (is_blank(wrap_text(&w)[i])) {
+            for (blanks_at = i; i < n && is_blank(wrap_text(&w)[i]);)
+                i++;
+            blanks = i - blanks_at;
             continue;
         }
         size_t to = wrap_word_end(&w, i, &wide);

@@ -7,7 +7,7 @@
  * stream is laid out again and again. When memory or a limit runs out, `failed` is set and nothing
  * more is added: lines may be missing, but none is wrong.
  *
- * wrap_*() break styled text into lines of a width, each behind a margin.
+ * wrap_*() break styled text into lines of a width, each after a margin.
  */
 #pragma once
 

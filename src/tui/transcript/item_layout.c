@@ -159,7 +159,7 @@ static void changes_lines(struct item *it, const struct layout *l)
         _cleanup_styled_ struct styled s = STYLED_INIT;
         const char *stop = at + line_length(at, end);
         struct margin m = {first ? "± " : "  ", "  ", ROLE_ACCENT, ROLE_TEXT};
-        const char *figures = memrchr(at, '+', (size_t)(stop - at)); /* behind any + of the name */
+        const char *figures = memrchr(at, '+', (size_t)(stop - at)); /* after any + of the name */
         figures = figures && figures > at && figures[-1] == ' ' ? figures : stop;
         const char *minus = memmem(figures, (size_t)(stop - figures), "−", strlen("−"));
         minus = minus ? minus : stop;
@@ -244,7 +244,7 @@ static void diff_add_line(struct styled *s, int style, const char *line, size_t 
     styled_add(s, (unsigned)style, line, n);
 }
 
-/* The text as a diff: unfolded all of it, wrapped, with a hanging indent behind the marks; folded
+/* The text as a diff: unfolded all of it, wrapped, with a hanging indent after the marks; folded
  * `most` lines of one row each. */
 static void diff_lines(struct item *it, size_t most, const char *margin, const struct layout *l)
 {
@@ -287,7 +287,7 @@ static void diff_item_lines(struct item *it, const struct layout *l)
 
 /* Calls. */
 
-/* What stands behind the summary: the outcome, the time, the mark. */
+/* What stands after the summary: the outcome, the time, the mark. */
 static void call_ending(const struct item *it, const struct layout *l, struct styled *s)
 {
     static const struct {

@@ -18,12 +18,12 @@
 struct transcript {
     struct item **items;
     size_t count, cap;
-    struct item *transient; /* behind the last, until the next event; or NULL */
+    struct item *transient; /* after the last, until the next event; or NULL */
     size_t answer;          /* first item of the answer that streams */
     bool follow;            /* the end is shown */
     size_t top;             /* first item that is shown … */
     size_t top_line;        /* … and its first line; 0: the empty line before it */
-    size_t shown_end;       /* the item behind the last that was shown */
+    size_t shown_end;       /* the item after the last that was shown */
     int height, width;      /* when it was last shown */
     unsigned shows;         /* how often it was shown */
     size_t selected;        /* item, or TRANSCRIPT_NONE */

@@ -24,7 +24,7 @@ void screen_begin(struct screen *s);
 /* `more`: flags for the whole line; reversed, it has one colour. */
 void screen_line(struct screen *s, int row, int column, const struct lines *l, size_t line,
                  unsigned more);
-/* `text` is clean. Returns the column behind it. */
+/* `text` is clean. Returns the column after it. */
 int screen_text(struct screen *s, int row, int column, unsigned style, const char *text);
 void screen_rule(struct screen *s, int row);
 void screen_end(struct screen *s, int cursor_row, int cursor_column); /* -1: no cursor */
