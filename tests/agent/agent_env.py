@@ -92,10 +92,6 @@ class AgentEnv:
     def files(self):
         return sorted(str(p.relative_to(self.workspace)) for p in self.workspace.rglob("*") if p.is_file())
 
-    def files_in_work(self):
-        """Without what git and Python keep for themselves."""
-        return [f for f in self.files() if not f.startswith(".git/") and "__pycache__" not in f]
-
     def argv(self, *args):
         return [*self.caller.prefix, str(self.box.program), *map(str, args)]
 
