@@ -13,10 +13,10 @@
 static int check_owner(const char *path, const struct stat *st, struct error *err)
 {
     if (st->st_uid != geteuid() && st->st_uid != 0)
-        return error_set(err, EPERM, "%s belongs to somebody else: it is not read", path);
+        return error_set(err, EPERM,
+                         "%s belongs to another user, so hutch does not read it; chown it", path);
     if (st->st_mode & S_IWOTH)
-        return error_set(err, EPERM, "%s can be written by everybody; run `chmod o-w %s`", path,
-                         path);
+        return error_set(err, EPERM, "%s is writable by everybody; run 'chmod o-w %s'", path, path);
     return 0;
 }
 
@@ -44,7 +44,8 @@ int ownfile_open(const char *path, int *ret_fd, struct stat *ret_st, struct erro
     if (r < 0)
         return r;
     if (!S_ISREG(st.st_mode))
-        return error_set(err, S_ISDIR(st.st_mode) ? EISDIR : EINVAL, "%s is no regular file", path);
+        return error_set(err, S_ISDIR(st.st_mode) ? EISDIR : EINVAL, "%s is not a regular file",
+                         path);
     *ret_st = st;
     *ret_fd = TAKE_FD(fd);
     return 0;

@@ -56,7 +56,7 @@ static struct verdict record(struct apply *ap, const char *path, const struct id
 {
     int r = seen_set(ap->job->seen, path, id ? SEEN_KNOWN : SEEN_ABSENT, id, base, base_differs);
     if (r < 0 && r != -ENOSPC)
-        return verdict(error_errno(err, -r, "cannot remember what was written"), NULL);
+        return verdict(error_errno(err, -r, "cannot record the write"), NULL);
     return verdict(outcome, NULL);
 }
 
@@ -100,7 +100,9 @@ static struct verdict keep_mine(struct apply *ap, const struct apply_spot *s, st
 {
     enum box_edit_kind kind = s->there ? BOX_EDIT_FOLDER : BOX_EDIT_GONE;
     if (s->there && !S_ISREG(s->now.mode) && !S_ISLNK(s->now.mode))
-        return verdict(APPLY_CONFLICT, "your version is no file or link: the box cannot get it");
+        return verdict(
+            APPLY_CONFLICT,
+            "your version is neither a file nor a link: it cannot be copied into the box");
     if (box_edits_add(ap->job->edits, kind, s->path, 0, NULL, s->there ? &s->now : NULL) < 0)
         return verdict(error_errno(err, ENOMEM, "cannot keep your version"), NULL);
     return verdict(APPLY_SAME, "kept your version, and gave it to the box");

@@ -226,7 +226,7 @@ int box_tick(struct box *b, struct error *err)
     b->over_since = !over ? 0 : b->over_since ? b->over_since : at;
     if (!over || at - b->over_since < OVER_MAX)
         return b->ended ? 0 : box_pulse(b, &b->pulse, err);
-    b->ended = "what ran on in it needed more memory than it may have";
+    b->ended = "a background process exceeded the memory limit";
     b->backend->kill(b->place);
     return error_set(err, EPIPE, "the box has ended: %s", b->ended);
 }

@@ -484,7 +484,7 @@ static int resolve_share(struct box_spec *s, size_t i, struct error *err)
                          real, at, why, given);
     for (size_t j = 0; j < i; j++)
         if (strcmp(s->box.shares[j].at, at) == 0)
-            return error_set(err, EINVAL, "%s: two shares have the same place '%s'", name, at);
+            return error_set(err, EINVAL, "%s: two shares at the same path '%s'", name, at);
     return 0;
 }
 

@@ -108,7 +108,7 @@ static int read_frames(struct call *c, struct error *err)
     int r;
     while (!c->done && (r = wire_take(&c->wire, &f)) != 0) {
         if (r < 0)
-            return error_set(err, EPROTO, "the guest sent what is no frame");
+            return error_set(err, EPROTO, "the guest sent a malformed frame");
         if ((r = take_frame(c, &f, err)) < 0)
             return r;
     }

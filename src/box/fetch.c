@@ -6,7 +6,7 @@
 
 static int bad_length(struct error *err)
 {
-    return error_set(err, EPROTO, "its content has another length than was said");
+    return error_set(err, EPROTO, "its content has another length than announced");
 }
 
 /* A frame moves on to an offset, or carries bytes, or both. */

@@ -26,10 +26,10 @@ static int find_snapshot(const struct held *h, const char *name, struct snapshot
             return 0;
         }
     if (h->n_snapshots == 0)
-        return error_set(err, ENOENT, "the box '%s' has no snapshot '%s'; it has none at all",
+        return error_set(err, ENOENT, "the box '%s' has no snapshot '%s': it has no snapshots",
                          h->id.text, name);
-    return error_set(err, ENOENT, "the box '%s' has no snapshot '%s'; its last one is s%u",
-                     h->id.text, name, h->last_snapshot);
+    return error_set(err, ENOENT, "the box '%s' has no snapshot '%s'; the last is s%u", h->id.text,
+                     name, h->last_snapshot);
 }
 
 /* Sends what a fork or restore did with a path that was applied. */
@@ -136,7 +136,7 @@ int serve_fork(struct visit *v, struct error *err)
     _cleanup_free_ char *name = wire_find_str(v->frame, WIRE_K_NAME);
     size_t made = 0;
     if (n == 0 || n > KEEPER_FORKS_MAX)
-        return error_set(err, EINVAL, "between 1 and %d forks can be made at once",
+        return error_set(err, EINVAL, "the number of forks must be between 1 and %d",
                          KEEPER_FORKS_MAX);
     int r = visit_lock_owner(v, err);
     if (r < 0)
@@ -162,8 +162,7 @@ static int keep_snapshot(struct request *q, struct snapshot *s, struct error *er
         n < KEEPER_SNAPSHOTS_MAX ? realloc(h->snapshots, (n + 1) * sizeof *more) : NULL;
     if (!more) {
         snapshot_free(s);
-        return error_set(err, ENOSPC, "no more than %d snapshots are kept of a box",
-                         KEEPER_SNAPSHOTS_MAX);
+        return error_set(err, ENOSPC, "a box can have at most %d snapshots", KEEPER_SNAPSHOTS_MAX);
     }
     h->snapshots = more;
     more[n].snapshot = s;

@@ -202,7 +202,7 @@ static int dispatch(struct visit *v, struct error *err)
     case KEEPER_KEPT:
         break;
     }
-    return error_set(err, EPROTO, "the keeper of this box does not know that request");
+    return error_set(err, EPROTO, "the keeper of this box does not support this request");
 }
 
 static bool is_owner(int conn)

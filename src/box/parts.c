@@ -10,9 +10,9 @@ static int tell_missing(const char *name, char folders[PARTS_FOLDERS_MAX][PARTS_
                         struct error *err)
 {
     if (n == 1)
-        return error_set(err, ENOENT, "%s is not in %s: install hutch whole", name, folders[0]);
-    return error_set(err, ENOENT, "%s is not in %s nor in %s: install hutch whole", name,
-                     folders[0], folders[n - 1]);
+        return error_set(err, ENOENT, "%s is missing from %s; reinstall hutch", name, folders[0]);
+    return error_set(err, ENOENT, "%s is missing from %s and %s; reinstall hutch", name, folders[0],
+                     folders[n - 1]);
 }
 
 int parts_find(const char *name, char path[PARTS_PATH_MAX], struct error *err)

@@ -279,11 +279,11 @@ int registry_find(int registry, const char *given, struct registry_id *ret, stru
     if (matches == 1)
         *ret = *match;
     else if (matches > 1)
-        r = error_set(err, EINVAL, "'%s' is the beginning of %zu boxes: %s", given, matches, names);
+        r = error_set(err, EINVAL, "'%s' matches %zu boxes: %s", given, matches, names);
     else if (list.count == 0)
-        r = error_set(err, ENOENT, "there is no box '%s'; there are none at all", given);
+        r = error_set(err, ENOENT, "there is no box '%s': there are no boxes", given);
     else
-        r = error_set(err, ENOENT, "there is no box '%s'; there are: %s", given, names);
+        r = error_set(err, ENOENT, "there is no box '%s'; the boxes are: %s", given, names);
     registry_list_free(&list);
     return r;
 }

@@ -161,7 +161,7 @@ static int restore_send_all(struct restore *r, int conn, struct error *err)
     wire_end(&out, begin);
     if (result == 0)
         result = wire_send(conn, &out, NULL, 0);
-    return result < 0 ? restore_fail(-result, "the guest does not take them", err) : 0;
+    return result < 0 ? restore_fail(-result, "the guest refused them", err) : 0;
 }
 
 static void restore_mark_failed(struct restore *r, const char *path, int code)
@@ -169,7 +169,7 @@ static void restore_mark_failed(struct restore *r, const char *path, int code)
     for (size_t i = 0; i < r->count; i++)
         if (strcmp(r->items[i].entry->path, path) == 0)
             r->items[i].why = code == ENOSPC || code == EDQUOT ? "the disk of the box is full"
-                              : code == ENOTEMPTY ? "a folder with other files has its place"
+                              : code == ENOTEMPTY ? "a folder with other files is in its place"
                                                   : "it cannot be written in the box";
 }
 

@@ -93,7 +93,7 @@ static int step_until(struct call *c, const bool *there, struct error *err)
     while (r == 0 && !*there && !c->done) {
         r = call_step(c, err);
         if (r == 0 && clock_now() > latest)
-            r = error_set(err, ETIMEDOUT, "no process came into the box within %d seconds",
+            r = error_set(err, ETIMEDOUT, "no process entered the box within %d seconds",
                           (int)(ARRIVAL_NS / NS_PER_S));
     }
     return r;
@@ -189,8 +189,7 @@ int warm_run(struct warm *w, struct box *b, const struct warm_run *run, struct w
     if (r < 0)
         return r;
     if (!b->backend->related(b->place, w->place))
-        return error_set(err, EXDEV,
-                         "the box is not of the family that the warm process was opened for");
+        return error_set(err, EXDEV, "the warm process was started for other boxes");
     for (int i = 0; i < TRIES; i++) {
         unsigned generation = 0;
         r = try_run(w, b, run, &generation, ret, err);
@@ -200,7 +199,7 @@ int warm_run(struct warm *w, struct box *b, const struct warm_run *run, struct w
         if (r < 0)
             return r;
     }
-    return error_set(err, ENOLINK, "the warm process ends whenever it is asked to run something");
+    return error_set(err, ENOLINK, "the warm process crashes at every request");
 }
 
 void warm_result_free(struct warm_result *r)

@@ -102,7 +102,7 @@ static int ask_read_prompt(int n, char **words, struct buf *prompt, struct error
 {
     bool from_stdin = n == 0 || strcmp(words[n - 1], "-") == 0;
     if (n == 0 && isatty(STDIN_FILENO))
-        return error_set(err, EINVAL, "what is to be done? usage: hutch ask [OPTIONS] PROMPT");
+        return error_set(err, EINVAL, "no prompt; usage: hutch ask [OPTIONS] PROMPT");
     for (int i = 0; i < (from_stdin && n ? n - 1 : n); i++)
         buf_printf(prompt, "%s%s", i ? " " : "", words[i]);
     if (from_stdin && prompt->len)

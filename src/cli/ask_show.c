@@ -162,7 +162,7 @@ static void ask_show_text_event(struct ask_show *s, unsigned attempt, const stru
         break;
     case AGENT_BACK:
         ask_show_end_line(s);
-        say("the answer broke off, and goes on differently from here");
+        say("the answer was interrupted; the rest comes from a new attempt");
         break;
     case AGENT_SAID:
         ask_show_end_line(s);

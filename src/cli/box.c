@@ -66,7 +66,7 @@ int command_box_new(const struct command *self, int argc, char **argv)
     if (r < 0)
         return say_usage(&err);
     if (used < argc) {
-        say("'%s' is no option; a command is run with 'hutch box exec'", argv[used]);
+        say("'%s' is not an option; run commands with 'hutch box exec'", argv[used]);
         return EXIT_USAGE;
     }
     _cleanup_git_box_ struct git_box git = {0};
@@ -93,7 +93,7 @@ int command_box_fork(const struct command *self, int argc, char **argv)
     if (!command_words(self, argc, argv, &o, 1, 1, &n, &status))
         return status;
     if (o.count > KEEPER_FORKS_MAX) {
-        say("--count: no more than %d boxes can be forked at once", KEEPER_FORKS_MAX);
+        say("--count: at most %d forks at a time", KEEPER_FORKS_MAX);
         return EXIT_USAGE;
     }
     if (keeper_find(argv[0], &b, &err) < 0 || keeper_fork(b, NULL, o.count, NULL, forks, &err) < 0)
@@ -143,10 +143,8 @@ int command_box_restore(const struct command *self, int argc, char **argv)
     if (keeper_find(argv[0], &b, &err) < 0 || keeper_restore(b, argv[1], &report, &err) < 0)
         return say_failure(&err);
     if (tally.reverted)
-        say("%zu path%s applied to the folder since %s: the pending diff reverts %s, 'hutch box "
-            "apply %s' "
-            "does "
-            "so",
+        say("%zu path%s applied to the folder since %s; the pending diff reverts %s: see 'hutch "
+            "box apply %s'",
             tally.reverted, tally.reverted == 1 ? " was" : "s were", argv[1],
             tally.reverted == 1 ? "it" : "them", box_id(b));
     return tally.failed ? 1 : 0;

@@ -55,8 +55,8 @@ static void agent_setup_note_part(const struct run_options *o)
     const char *folder = o->spec.box.workspace;
     _cleanup_free_ char *top = folder ? git_repo_top(folder) : NULL;
     if (top && strcmp(top, folder) != 0)
-        say("the workspace is a part of a git repository: git does not work in the box; for that "
-            "use -w %s",
+        say("the workspace is only a part of a git repository, so git does not work in the box; to "
+            "change that, use -w %s",
             top);
 }
 
@@ -141,7 +141,7 @@ static int chat_join_words(int n, char **words, struct buf *out, struct error *e
 {
     for (int i = 0; i < n; i++)
         buf_printf(out, "%s%s", i ? " " : "", words[i]);
-    return n && !buf_cstr(out) ? error_set(err, E2BIG, "what is said is too long") : 0;
+    return n && !buf_cstr(out) ? error_set(err, E2BIG, "the first message is too long") : 0;
 }
 
 static int chat_chat(struct run_options *o, struct settings *settings, const char *first,

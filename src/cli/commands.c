@@ -401,7 +401,7 @@ bool command_words(const struct command *self, int argc, char **argv, void *targ
         return false;
     }
     if (n < min || (max >= 0 && n > max)) {
-        say("%s; usage: hutch %s%s %s", n < min ? "something is missing" : "too many words",
+        say("%s; usage: hutch %s%s %s", n < min ? "missing arguments" : "too many arguments",
             self->of, self->name, self->usage);
         *ret_status = EXIT_USAGE;
         return false;

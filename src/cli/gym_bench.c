@@ -126,9 +126,7 @@ static int bench_find_solution(struct bench *b, struct error *err)
 {
     const struct task *t = b->place.task;
     if (t->solution.count == 0)
-        return error_set(err, EINVAL,
-                         "the solution of %s is not known as patches; --agent random plays it",
-                         t->name);
+        return error_set(err, EINVAL, "%s has no solution as patches; use --agent random", t->name);
     b->solution = calloc(t->solution.count + 1, sizeof *b->solution);
     if (!b->solution)
         return error_set(err, ENOMEM, "no memory");
@@ -184,7 +182,7 @@ static int bench_take_some(struct bench *b, struct error *err)
 {
     struct vector_result results[16];
     ssize_t n = vector_recv(b->vector, 1, ARRAY_SIZE(results), -1, results, err);
-    int r = n < 0 ? (int)n : n == 0 ? error_set(err, EIO, "no environment is at work any more") : 0;
+    int r = n < 0 ? (int)n : n == 0 ? error_set(err, EIO, "all environments have failed") : 0;
     for (ssize_t i = 0; i < n; i++) {
         if (r == 0)
             r = bench_take(b, &results[i], err);
@@ -215,7 +213,7 @@ static int bench_weigh(struct bench *b, struct error *err)
             r = turn == 0 ? bench_send_reset(b, i, err) : bench_send_action(b, i, err);
         for (size_t i = 0; r == 0 && i < b->envs; i++) {
             ssize_t n = vector_recv(b->vector, 1, 1, -1, &result, err);
-            r = n < 1 ? error_set(err, EIO, "no environment is at work any more") : 0;
+            r = n < 1 ? error_set(err, EIO, "all environments have failed") : 0;
             if (r == 0 && result.code < 0)
                 r = error_set(err, -result.code, "%s", result.text);
             if (n == 1)

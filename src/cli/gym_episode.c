@@ -169,8 +169,7 @@ static int episode_run(struct telling *t, const struct policy_kind *k, struct er
     if (r == 0 && o->record && !(t->record = fopen(o->record, "we")))
         r = error_errno(err, errno, "cannot write %s", o->record);
     if (r == 0 && k->learns && !o->checkpoint)
-        say("%s has learnt nothing yet: --checkpoint names what 'hutch gym train' has written",
-            k->name);
+        say("%s is untrained: give --checkpoint a file that 'hutch gym train' wrote", k->name);
     int status = r == 0 ? episode_play(t, p, err) : gym_failed(err);
     policy_free(p);
     settings_free(settings);

@@ -104,7 +104,7 @@ static int eval_find_agents(const char *names, struct subjects *s, struct error 
         if (!k)
             return -EINVAL;
         if (strcmp(k->name, "replay") == 0 || s->n_agents == AGENTS_MAX)
-            return error_set(err, EINVAL, "the agent %s cannot be compared with others", k->name);
+            return error_set(err, EINVAL, "eval does not support the agent %s", k->name);
         s->agents[s->n_agents++] = k;
         s->learns |= k->learns;
         s->model |= strcmp(k->name, "model") == 0;
@@ -176,10 +176,9 @@ static void eval_print_table(const struct eval_options *o, const struct eval_row
     if (l.narrow)
         printf("a wider terminal shows the intervals of all columns, and so does --json\n");
     if (played)
-        printf("qlearn was trained before: %" PRIu64 " episodes on each task with each seed\n",
-               o->episodes);
+        printf("qlearn was trained for %" PRIu64 " episodes per task and seed\n", o->episodes);
     else if (s->learns)
-        printf("qlearn was not trained: it goes by %s\n", o->policy.checkpoint);
+        printf("qlearn was not trained: it uses %s\n", o->policy.checkpoint);
 }
 
 static json_t *eval_stat_json(const struct eval_stat *s)
@@ -210,9 +209,9 @@ static void eval_tell_row(void *data, const struct eval_row *row)
 {
     size_t *left = data;
     if (row->ret.n)
-        say("%s, %s: return %.3f (%zu to go)", row->task, row->agent, row->ret.mean, --*left);
+        say("%s, %s: return %.3f (%zu left)", row->task, row->agent, row->ret.mean, --*left);
     else
-        say("%s, %s: not played (%zu to go)", row->task, row->agent, --*left);
+        say("%s, %s: not played (%zu left)", row->task, row->agent, --*left);
 }
 
 static int eval_compare(const struct eval_options *o, const struct gym_options *given,
@@ -244,7 +243,7 @@ static int eval_check_options(const struct gym_options *o, const struct subjects
     if (o->episodes > TRAIN_EPISODES_MAX)
         return error_set(err, EINVAL, "--episodes: at most %u", TRAIN_EPISODES_MAX);
     if (o->checkpoint && (!o->task || strchr(o->task, ',') || strcmp(o->task, "all") == 0))
-        return error_set(err, EINVAL, "--checkpoint is of one task: which one? --task NAME");
+        return error_set(err, EINVAL, "--checkpoint is for one task: name it with --task TASK");
     return 0;
 }
 

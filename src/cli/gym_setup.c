@@ -21,7 +21,7 @@ bool gym_words(const struct command *self, int argc, char **argv, struct gym_opt
         return false;
     if (o->task || o->from || gym_replays(o))
         return true;
-    say("which task? --task NAME; 'hutch gym tasks' lists them");
+    say("no task: name one with --task TASK; 'hutch gym tasks' lists them");
     *ret_status = EXIT_USAGE;
     return false;
 }
@@ -47,7 +47,7 @@ static int gym_import_task(const struct gym_options *o, const char *name, int ca
                 ? error_set(err, ENOENT,
                             "there is no task %.100s in %s; 'hutch gym tasks --from %s' lists them",
                             name, o->from, o->from)
-                : error_set(err, EINVAL, "there are %zu tasks in %s: which one? --task NAME",
+                : error_set(err, EINVAL, "there are %zu tasks in %s: name one with --task TASK",
                             set.count, o->from);
     if (r == 0)
         *ret = TAKE_PTR(set.items[0]);

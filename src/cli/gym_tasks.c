@@ -163,7 +163,7 @@ static int tasks_load_ours(struct tasks_list *l, const char *tasks, struct error
     for (size_t i = 0; i < names.count && r == 0; i++)
         r = tasks_add_named(l, tasks, names.items[i], err);
     if (r == 0 && names.count == 0)
-        r = error_set(err, ENOENT, "%s: there are no tasks in it",
+        r = error_set(err, ENOENT, "%s: there are no tasks in this folder",
                       tasks ? tasks : "the folder of tasks");
     task_list_free(&names);
     return r;
@@ -325,7 +325,7 @@ static int tasks_report(const struct tasks_list *l, const struct gym_options *o)
         tasks_print_table(l, !o->no_check);
     output_flush(); /* before messages on stderr */
     if (wrong)
-        say("%zu of %zu task%s not in order", wrong, l->count,
+        say("%zu of %zu task%s not correct", wrong, l->count,
             wrong == 1 && l->count == 1 ? " is" : "s are");
     return wrong ? 1 : 0;
 }

@@ -123,7 +123,7 @@ static void gym_progress_episode(void *data, const struct train_point *at)
 
 static void gym_progress_searching(void *data)
 {
-    static const char line[] = "\rlooking for the best sequence…\033[K";
+    static const char line[] = "\rsearching for the best sequence…\033[K";
     const struct gym_progress *p = data;
     if (p->bar)
         io_write_all(STDERR_FILENO, line, sizeof line - 1);
@@ -165,7 +165,7 @@ static void train_print_curve(const struct train_result *r)
     if (curve_text(&c, train_drawing_width(), 13, say_colours(STDOUT_FILENO), &text) < 0)
         return;
     printf("\nreturn, mean of the last %zu episodes%s\n", curve_window(c.n),
-           r->best_known ? "; dashed: the best there is" : "");
+           r->best_known ? "; dashed: the best possible" : "");
     printf("%.*s\n", (int)text.len, (char *)text.data);
 }
 
@@ -238,7 +238,7 @@ static int train_settle_names(struct gym_options *o, const struct task *t,
         return 0;
     if (access(names->checkpoint, F_OK) < 0)
         return error_set(err, ENOENT,
-                         "there is no %s to go on from; without --resume it begins anew",
+                         "there is no %s to resume from; run it without --resume to start over",
                          names->checkpoint);
     o->checkpoint = names->checkpoint;
     return 0;
@@ -287,15 +287,14 @@ static int train_command(const struct gym_options *given, const struct policy_ki
     if (r < 0)
         return gym_failed(err);
     if (o->resume && result.played == 0 && !result.cancelled)
-        say("%s has %" PRIu64 " episodes already; --episodes says how many there shall be in all",
+        say("%s has %" PRIu64
+            " episodes already; give a larger --episodes, which counts all of them",
             names.checkpoint, result.episodes);
     if (result.cancelled)
-        say("interrupted; %s has all %" PRIu64 " whole episodes, and --resume goes on from there",
-            o->out, result.episodes);
+        say("interrupted; %s has all %" PRIu64 " finished episodes; continue with --resume", o->out,
+            result.episodes);
     if (result.best_known && result.best.episode.pass_rate < 1)
-        say("no sequence of actions passes all tests: 'hutch gym tasks' tells whether the task is "
-            "in order "
-            "here");
+        say("no sequence of actions passes all tests: check the task with 'hutch gym tasks'");
     if (o->json)
         train_print_json(&result, &place, k->name, o);
     else if (!result.cancelled)
@@ -316,7 +315,7 @@ int command_gym_train(const struct command *self, int argc, char **argv)
     if (!k)
         return say_usage(&err);
     if (!k->learns)
-        error_set(&err, EINVAL, "the agent %s learns nothing; train takes qlearn", k->name);
+        error_set(&err, EINVAL, "the agent %s does not learn; use qlearn", k->name);
     else if (o.episodes > TRAIN_EPISODES_MAX)
         error_set(&err, EINVAL, "--episodes: at most %u", TRAIN_EPISODES_MAX);
     return err.code ? say_usage(&err) : train_command(&o, k, &err);

@@ -309,7 +309,7 @@ int command_history_export(const struct command *self, int argc, char **argv)
     if (!command_words(self, argc, argv, &o, 1, 1, &n, &status))
         return status;
     if (o.format && strcmp(o.format, "md") != 0 && strcmp(o.format, "html") != 0) {
-        say("--format '%s': md or html", o.format);
+        say("--format: '%s' is not md or html", o.format);
         return EXIT_USAGE;
     }
     bool html = o.format ? strcmp(o.format, "html") == 0
@@ -383,7 +383,7 @@ int command_history_search(const struct command *self, int argc, char **argv)
     for (int i = 0; i < n; i++)
         buf_printf(&words, "%s%s", i ? " " : "", argv[i]);
     if (!buf_cstr(&words)) {
-        say("that is too much to search for");
+        say("the search text is too long");
         return EXIT_USAGE;
     }
     return history_search(&o, (char *)words.data, &err) < 0 ? say_failure(&err) : 0;

@@ -103,7 +103,7 @@ static void look_after(struct door *d)
     if (d->ended || !mcp_server_idle(d->server, 0) || box_tick(d->tools.box, &err) == 0)
         return;
     d->ended = true;
-    say("%s; every call fails from here on", err.text);
+    say("%s; every further call fails", err.text);
 }
 
 /* Waits for input, looking after the box meanwhile. False when the server is to end. */
@@ -169,9 +169,8 @@ static int settle(const struct run_options *o, struct tool_open *t)
     }
     size_t n = count_changes(t->box);
     if (n > 0)
-        say("%zu change%s dropped with the box; --apply keeps them, --mode direct makes them in "
-            "the folder, "
-            "and with --box they stay in a box",
+        say("%zu change%s dropped with the box; to keep changes, use --apply, --mode direct or "
+            "--box",
             n, n == 1 ? " was" : "s were");
     return 0;
 }
@@ -214,7 +213,7 @@ static int open_door(struct run_options *o, struct door *d, struct tool_cache *c
         return d->interrupt;
     d->stop = eventfd(0, EFD_CLOEXEC);
     if (d->stop < 0)
-        return error_errno(err, errno, "cannot start");
+        return error_errno(err, errno, "cannot make an eventfd");
     int r = tool_open(o, NULL, &d->tools, err);
     if (r < 0)
         return r;
@@ -253,7 +252,7 @@ int command_mcp(const struct command *self, int argc, char **argv)
     if (!command_words(self, argc, argv, &o, 0, 0, &n, &status))
         return status;
     if (o.apply && o.spec.box.mode != BOX_COW) {
-        say("--apply works with --mode cow only: nothing is kept apart in the others");
+        say("--apply needs --mode cow: other modes keep no changes apart");
         return EXIT_USAGE;
     }
     struct tool_cache *cache = o.cache ? tool_cache_new(CACHE_BYTES) : NULL;

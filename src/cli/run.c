@@ -30,15 +30,15 @@ static void ended_explain_limit(enum wire_limit limit)
 {
     static const char *const limits[] = {
         [WIRE_LIMIT_TIMEOUT] =
-            "the command ran longer than its time limit and was ended; see --timeout",
+            "the command was killed: it ran longer than its time limit (--timeout)",
         [WIRE_LIMIT_CPU] =
-            "the command used more CPU time than its limit and was ended; see --cpu-time",
+            "the command was killed: it used more CPU time than its limit (--cpu-time)",
         [WIRE_LIMIT_MEMORY] =
-            "the command needed more memory than the box has and was ended; see --memory",
-        [WIRE_LIMIT_PIDS] = "the command needed more processes than the box may have; see --pids",
-        [WIRE_LIMIT_DISK] = "the command wrote until the box was full; see --disk",
+            "the command was killed: it needed more memory than the box has (--memory)",
+        [WIRE_LIMIT_PIDS] = "the command reached the limit on processes (--pids)",
+        [WIRE_LIMIT_DISK] = "the command filled the disk of the box (--disk)",
         [WIRE_LIMIT_OUTPUT] =
-            "the command printed more than it may and was ended; see --output-total",
+            "the command was killed: it printed more than its limit (--output-total)",
     };
     if ((size_t)limit < ARRAY_SIZE(limits) && limits[limit])
         say("%s", limits[limit]);
@@ -179,7 +179,7 @@ int command_run(const struct command *self, int argc, char **argv)
     if (r < 0)
         return say_usage(&err);
     if (used == argc) {
-        say("there is no command to run; usage: hutch run %s", self->usage);
+        say("no command given; usage: hutch run %s", self->usage);
         return EXIT_USAGE;
     }
     if (box_spec_resolve(&o.spec, &err) < 0)
@@ -277,8 +277,7 @@ int command_box_exec(const struct command *self, int argc, char **argv)
     if (r < 0)
         return say_usage(&err);
     if (!box || used + more == argc) {
-        say("%s; usage: hutch box exec %s", box ? "there is no command to run" : "which box?",
-            self->usage);
+        say("%s; usage: hutch box exec %s", box ? "no command given" : "no box given", self->usage);
         return EXIT_USAGE;
     }
     return exec_in_box(&o, box, argv + used + more);

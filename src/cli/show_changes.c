@@ -73,11 +73,12 @@ void sync_summary(const struct apply_tally *t)
     size_t done = t->done + t->merged;
     apply_say_choices(t);
     if (t->conflicts)
-        say("the box has the folder's changes; brought over %zu file%s, %zu in conflict", done,
-            plural_s(done), t->conflicts);
+        say("the box has the folder's changes; merged %zu file%s that both changed, %zu in "
+            "conflict",
+            done, plural_s(done), t->conflicts);
     else
-        say("the box has the folder's changes; brought over %zu file%s that it had changed, too",
-            done, plural_s(done));
+        say("the box has the folder's changes; merged %zu file%s that both changed", done,
+            plural_s(done));
 }
 
 static void apply_note(void *data, const char *line)
@@ -216,7 +217,7 @@ static int apply_clean_paths(char **paths, size_t n, struct error *err)
         while (len > 1 && paths[i][len - 1] == '/')
             paths[i][--len] = 0;
         if (!relpath_is_valid(paths[i], len))
-            return error_set(err, EINVAL, "'%s' is no path relative to the folder of the box",
+            return error_set(err, EINVAL, "'%s' is not a path relative to the box's folder",
                              paths[i]);
     }
     return 0;

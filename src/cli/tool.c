@@ -271,9 +271,9 @@ int command_tool(const struct command *self, int argc, char **argv)
     if (!command_words(self, argc, argv, &o, 0, 2, &n, &status))
         return status;
     if (o.list || o.markdown)
-        return n == 0 ? tool_list_command(&o) : (say("--list takes no name"), EXIT_USAGE);
+        return n == 0 ? tool_list_command(&o) : (say("--list takes no tool name"), EXIT_USAGE);
     if (n == 0) {
-        say("which tool? 'hutch tool --list' shows them; usage: hutch tool %s", self->usage);
+        say("no tool given; 'hutch tool --list' lists them; usage: hutch tool %s", self->usage);
         return EXIT_USAGE;
     }
     if (tool_read_input(n > 1 ? argv[1] : NULL, &input, &err) < 0)

@@ -110,7 +110,9 @@ static void note(void *data, const char *path, enum apply_outcome outcome, const
     if (outcome != APPLY_CONFLICT && outcome != APPLY_REFUSED)
         return;
     bool conflict = outcome == APPLY_CONFLICT;
-    const char *text = why ? why : conflict ? "it changed on the host meanwhile" : "refused";
+    const char *text = why        ? why
+                       : conflict ? "it changed in your folder since the box read it"
+                                  : "refused";
     json_array_append_new(
         conflict ? a->conflicts : a->refused,
         json_pack("{s:o, s:s}", "path", text_json(path, strlen(path)), "why", text));

@@ -108,14 +108,14 @@ int entry_begin(struct entry *e, void *handle, enum handle_kind kind, struct hut
     if (!h)
         return error_set(&e->error, EINVAL, "no %s was given", kind_name(kind));
     if (__atomic_load_n(&h->kind, __ATOMIC_ACQUIRE) != (uint32_t)kind)
-        return error_set(&e->error, EINVAL, "this is no open %s", kind_name(kind));
+        return error_set(&e->error, EINVAL, "this is not an open %s", kind_name(kind));
     if (h->owner != getpid())
         return error_set(
             &e->error, ECHILD,
             "this %s belongs to process %d, of which this one is a fork; open one here",
             kind_name(kind), (int)h->owner);
     if (!handle_enter(h, kind))
-        return error_set(&e->error, EINVAL, "this is no open %s", kind_name(kind));
+        return error_set(&e->error, EINVAL, "this is not an open %s", kind_name(kind));
     e->handle = h;
     return 0;
 }
@@ -134,7 +134,7 @@ int entry_end(struct entry *e, int r)
     if (!e->out)
         return r;
     if (r < 0 && !e->error.code)
-        error_errno(&e->error, -r, "it did not work");
+        error_errno(&e->error, -r, "the call failed");
     e->out->code = r < 0 ? -r : 0;
     snprintf(e->out->text, sizeof e->out->text, "%s", r < 0 ? e->error.text : "");
     return r;

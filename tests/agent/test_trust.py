@@ -252,7 +252,7 @@ def test_control_sequences_of_a_clone_do_not_reach_the_terminal(user_env):
 @pytest.mark.parametrize("args,status,said", [
     (["--list", "--revoke", "x"], 2, "different commands"),
     (["--list", "x"], 2, "different commands"),
-    (["a", "b"], 2, "too many words"),
+    (["a", "b"], 2, "too many arguments"),
     (["/no/such/folder"], 125, "cannot find the folder /no/such/folder"),
     (["/etc/passwd"], 125, "is not a folder"),
     (["--revoke", "/no/such/folder"], 125, "nothing is stored about"),

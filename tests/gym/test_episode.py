@@ -87,12 +87,12 @@ def test_a_recording_says_what_it_was_recorded_with(user_cli):
     again = user_cli.run("episode", "--agent", "replay", "--trajectory", "t.jsonl", "--json")
     assert again.stdout == recorded.stdout and again.stderr == "hutch: as recorded\n"
     done = user_cli.run("episode", "--trajectory", "t.jsonl", status=2)
-    assert "which task?" in done.stderr
+    assert "no task: name one" in done.stderr
 
 
 def test_who_has_learnt_nothing_is_told_so(user_cli, calc):
     done = user_cli.run("episode", "--task", calc, "--agent", "qlearn")
-    assert done.stderr == "hutch: qlearn has learnt nothing yet: --checkpoint names what 'hutch gym train' has written\n"
+    assert done.stderr == "hutch: qlearn is untrained: give --checkpoint a file that 'hutch gym train' wrote\n"
 
 
 def test_a_cut_recording_and_a_longer_one_differ(user_cli, calc):
@@ -110,7 +110,7 @@ def test_mistakes_are_told_in_one_line(user_cli, calc):
     for words, status, text in [
             (["--task", "bugfix_2"], 125, "did you mean bugfix_1?"),
             (["--task", "nothing_like_it"], 125, "there is no task nothing_like_it"),
-            ([], 2, "which task? --task NAME"),
+            ([], 2, "no task: name one with --task TASK"),
             (["--task", calc, "--agent", "rnadom"], 2, "did you mean 'random'?"),
             (["--task", calc, "--agent", "nobody"], 2, "there are random, greedy, qlearn, search, model and replay"),
             (["--task", calc, "--agent", "replay"], 125, "--trajectory FILE"),

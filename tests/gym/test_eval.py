@@ -21,7 +21,7 @@ def test_it_is_the_same_every_time(user_cli, calc):
     first = user_cli.run("eval", "--task", calc, "--agents", "random,qlearn", *FEW)
     second = user_cli.run("eval", "--task", calc, "--agents", "random,qlearn", *FEW, "--jobs", "1")
     assert first.stdout == second.stdout
-    assert "qlearn was trained before: 40 episodes on each task with each seed" in first.stdout
+    assert "qlearn was trained for 40 episodes per task and seed" in first.stdout
     assert "TASK" in first.stdout and "[" in first.stdout
 
 
@@ -37,14 +37,14 @@ def test_several_tasks_and_all_of_them(user_cli):
 def test_a_checkpoint_is_gone_by(user_cli, calc):
     user_cli.run("train", "--task", calc, "--episodes", "60", "--out", "out", "--clock", "virtual")
     done = user_cli.run("eval", "--task", calc, "--agents", "qlearn", "--checkpoint", "out/checkpoint.json", *FEW)
-    assert "qlearn was not trained: it goes by out/checkpoint.json" in done.stdout
+    assert "qlearn was not trained: it uses out/checkpoint.json" in done.stdout
 
 
 def test_mistakes_are_told_in_one_line(user_cli, calc):
     for words, status, text in [
             (["--agents", "random,nobody"], 2, "there is no agent 'nobody'"),
-            (["--agents", "replay"], 2, "cannot be compared"),
-            (["--checkpoint", "x"], 2, "--checkpoint is of one task"),
+            (["--agents", "replay"], 2, "eval does not support the agent replay"),
+            (["--checkpoint", "x"], 2, "--checkpoint is for one task"),
             (["--seeds", "10001"], 2, "--seeds: at most 10000"),
             (["--task", "bugfix_1,bugfxi_1"], 125, "did you mean bugfix_1?")]:
         done = user_cli.run("eval", *words, status=status)

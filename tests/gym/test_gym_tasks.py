@@ -58,7 +58,7 @@ def test_a_task_in_order(box, make):
 def test_the_table(box, make):
     make("other", solution=["drop-it"])
     done = box.hutch("gym", "tasks", "--tasks", make())
-    assert done.returncode == 1 and done.stderr == "hutch: 1 of 2 tasks are not in order\n", done
+    assert done.returncode == 1 and done.stderr == "hutch: 1 of 2 tasks are not correct\n", done
     head, calc, other, *findings = done.stdout.splitlines()
     assert head.split() == ["NAME", "LANGUAGE", "PATCHES", "TESTS", "TITLE"]
     assert calc.split() == ["ok", "calc", "python", "2", "4", "A", "sum"]

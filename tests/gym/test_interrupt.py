@@ -63,7 +63,7 @@ def test_one_signal_is_enough(cli, endless, command, kind):
     out, err = end(start(cli, command, endless[kind]))
     begun = command == "episode" and kind != "command"  # a task by a command is still being prepared
     assert out == (f"{kind}: A sum\nagent qlearn, seed 1, wall clock\n\n" if begun else "")
-    assert [line for line in err.splitlines() if not (begun and "qlearn has learnt nothing yet" in line)] == []
+    assert [line for line in err.splitlines() if not (begun and "qlearn is untrained" in line)] == []
     assert traces(cli) == before
 
 
@@ -95,7 +95,7 @@ def test_a_training_is_as_of_its_last_whole_episode(cli, endless):
     rows = read_rows(cli.folder / "out")
     assert saved["episodes"] == len(rows) > 0
     assert out == "" and err.splitlines()[-1] == (
-        f"hutch: interrupted; out has all {len(rows)} whole episodes, and --resume goes on from there")
+        f"hutch: interrupted; out has all {len(rows)} finished episodes; continue with --resume")
     assert (cli.folder / "out" / "curve.svg").exists()
     # What is best is looked for after that, and takes as long.
     again = cli.start("train", "--task", endless["patch"], "--clock", "virtual", "--out", "again", "--episodes", len(rows))
@@ -122,4 +122,4 @@ def test_ctrl_c_on_a_terminal_reaches_everybody(cli, endless):
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, (out, err)
-    assert [line for line in err.splitlines() if "qlearn has learnt nothing yet" not in line] == []
+    assert [line for line in err.splitlines() if "qlearn is untrained" not in line] == []

@@ -109,13 +109,13 @@ def test_mistakes_are_told_in_one_line(user_cli, calc):
     whole = (user_cli.folder / "out" / "checkpoint.json").read_text()
     user_cli.box.put("file", "")
     for words, status, text in [
-            (["--agent", "random"], 2, "the agent random learns nothing"),
+            (["--agent", "random"], 2, "the agent random does not learn"),
             (["--agent", "qlern"], 2, "did you mean 'qlearn'?"),
             (["--epsilon-start", "1.5"], 2, "is not a number from 0 to 1"),
             (["--alpha", "x"], 2, "is not a number from 0 to 1"),
             (["--episodes", "0"], 2, "is not a number of 1 or more"),
             (["--episodes", "1000001"], 2, "at most 1000000"),
-            (["--out", "nowhere", "--resume"], 125, "there is no nowhere/checkpoint.json to go on from"),
+            (["--out", "nowhere", "--resume"], 125, "there is no nowhere/checkpoint.json to resume from"),
             (["--out", "file/x"], 125, "cannot make the folder file/x")]:
         done = user_cli.run("train", "--task", calc, *words, status=status)
         assert text in done.stderr and done.stderr.count("\n") == 1 and done.stdout == "", done

@@ -66,7 +66,7 @@ def test_parts_are_named_when_they_are_missing(program, run):
     """$HUTCH_LIBEXEC is believed, and an installation that is not whole says so."""
     done = run(program("guests"), "ignored", HUTCH_LIBEXEC="/nowhere")
     assert done.returncode == 1
-    assert "hutch-guest is not in /nowhere: install hutch whole" in done.stderr
+    assert "hutch-guest is missing from /nowhere; reinstall hutch" in done.stderr
 
 
 def examples():

@@ -362,7 +362,7 @@ static void mistakes(void)
     hutch_vector_close(NULL);
 
     hutch_arena *a = open_arena("{\"clock\": \"virtual\", \"max_steps\": 2}");
-    FAILS(EINVAL, "this is no open environment", hutch_env_reset((hutch_env *)a, 0, &s, err));
+    FAILS(EINVAL, "this is not an open environment", hutch_env_reset((hutch_env *)a, 0, &s, err));
     FAILS(EINVAL, "0 environments", hutch_vector_open(a, 0, 1, 0, &v, err));
     FAILS(EINVAL, "5000 environments", hutch_vector_open(a, 5000, 1, 0, &v, err));
     OK(hutch_vector_open(a, 1, 1, 0, &v, err));

@@ -39,9 +39,9 @@ def test_unknown_members_are_let_be(users):
 
 
 @pytest.mark.parametrize("make,said", [
-    (lambda f: f.mkdir(), "is no regular file"),
-    (lambda f: os.mkfifo(f), "is no regular file"),
-    (lambda f: (f.write_text("{}"), f.chmod(0o666)), "can be written by everybody"),
+    (lambda f: f.mkdir(), "is not a regular file"),
+    (lambda f: os.mkfifo(f), "is not a regular file"),
+    (lambda f: (f.write_text("{}"), f.chmod(0o666)), "is writable by everybody"),
     (lambda f: f.write_bytes(b" " * ((1 << 20) + 1)), "is larger than 1048576 bytes"),
 ], ids=["folder", "fifo", "world-writable", "large"])
 def test_a_configuration_that_is_not_believed(users, make, said):
@@ -57,7 +57,7 @@ def test_somebody_elses_configuration(users):
     users.configure()
     os.chown(users.file, 12345, 12345)
     done = users.box.hutch("tool", "--list", "-w", users.box.workspace)
-    assert done.returncode == 125 and "belongs to somebody else" in done.stderr
+    assert done.returncode == 125 and "belongs to another user" in done.stderr
 
 
 def plant(desk, config):

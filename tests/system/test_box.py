@@ -72,7 +72,7 @@ def test_life(boxes):
     assert not (boxes.box.workspace / "file").exists()
     assert boxes.ok("rm", one) == ""
     assert boxes.list() == {} and os.listdir(boxes.registry) == []
-    assert boxes.fails("exec", one, "--", "true") == f"there is no box '{one}'; there are none at all"
+    assert boxes.fails("exec", one, "--", "true") == f"there is no box '{one}': there are no boxes"
 
 
 def test_new_returns_while_its_output_is_a_pipe(boxes):
@@ -107,7 +107,7 @@ def test_options_of_new_hold(boxes):
 def test_prefixes(boxes):
     one, two = boxes.new(), boxes.new()
     assert boxes.sh(one[:6], "echo yes") == "yes\n"
-    assert boxes.fails("exec", "", "--", "true").startswith("there is no box ''; there are: ")
+    assert boxes.fails("exec", "", "--", "true").startswith("there is no box ''; the boxes are: ")
     told = boxes.fails("rm", "nosuchbox")
     assert one in told and two in told
     if one[0] != two[0]:
@@ -120,7 +120,7 @@ def test_a_prefix_of_several(boxes):
     firsts = [one[0] for one in made]
     letter = next(c for c in firsts if firsts.count(c) > 1)
     told = boxes.fails("exec", letter, "--", "true")
-    assert told.startswith(f"'{letter}' is the beginning of {firsts.count(letter)} boxes: ")
+    assert told.startswith(f"'{letter}' matches {firsts.count(letter)} boxes: ")
 
 
 def test_rm_of_several(boxes):
@@ -314,9 +314,9 @@ def test_restore_ends_what_runs(boxes):
 
 def test_restore_of_what_is_not_there(boxes):
     one = boxes.new()
-    assert boxes.fails("restore", one, "s1") == f"the box '{one}' has no snapshot 's1'; it has none at all"
+    assert boxes.fails("restore", one, "s1") == f"the box '{one}' has no snapshot 's1': it has no snapshots"
     boxes.ok("snapshot", one)
-    assert boxes.fails("restore", one, "x") == f"the box '{one}' has no snapshot 'x'; its last one is s1"
+    assert boxes.fails("restore", one, "x") == f"the box '{one}' has no snapshot 'x'; the last is s1"
     assert boxes("restore", one).returncode == 2
 
 
@@ -444,11 +444,11 @@ def test_wrong_usage(boxes):
     for args, line in [
             ([], "'hutch box' needs a command; see 'hutch box --help'"),
             (["nwe"], "there is no command 'box nwe'; did you mean 'box new'?"),
-            (["rm"], "something is missing; usage: hutch box rm ID..."),
-            (["diff"], "something is missing; usage: hutch box diff ID [--stat]"),
-            (["ls", "x"], "too many words; usage: hutch box ls [--json]"),
+            (["rm"], "missing arguments; usage: hutch box rm ID..."),
+            (["diff"], "missing arguments; usage: hutch box diff ID [--stat]"),
+            (["ls", "x"], "too many arguments; usage: hutch box ls [--json]"),
             (["new", "--ttl", "soon"], "--ttl: 'soon' is not a time like 250ms, 30s or 5m"),
-            (["new", "true"], "'true' is no option; a command is run with 'hutch box exec'"),
+            (["new", "true"], "'true' is not an option; run commands with 'hutch box exec'"),
             (["exec", "--cwd", "x", "id", "true"], "--cwd: 'x' is not an absolute path in the box")]:
         done = boxes(*args)
         assert (done.returncode, done.stdout, done.stderr) == (2, "", f"hutch: {line}\n")

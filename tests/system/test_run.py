@@ -40,14 +40,14 @@ def test_status_of_a_command_that_cannot_be_started(box):
 def test_status_of_a_time_limit(box):
     done = box.run("sleep", "20", opts=["--timeout", "300ms"])
     assert done.returncode == 124
-    assert done.stderr == "hutch: the command ran longer than its time limit and was ended; see --timeout\n"
+    assert done.stderr == "hutch: the command was killed: it ran longer than its time limit (--timeout)\n"
 
 
 # Wrong usage and boxes that cannot be made: one line each.
 
 USAGE = [
-    (["run"], "there is no command to run; usage: hutch run [OPTIONS] [--] COMMAND [ARG...]"),
-    (["run", "--"], "there is no command to run; usage: hutch run [OPTIONS] [--] COMMAND [ARG...]"),
+    (["run"], "no command given; usage: hutch run [OPTIONS] [--] COMMAND [ARG...]"),
+    (["run", "--"], "no command given; usage: hutch run [OPTIONS] [--] COMMAND [ARG...]"),
     (["run", "--memory", "12Q", "true"], "--memory: '12Q' is not a size like 512M or 2G"),
     (["run", "--memory=", "true"], "--memory: '' is not a size like 512M or 2G"),
     (["run", "--timeout", "5", "true"], "--timeout: '5' is not a time like 250ms, 30s or 5m"),
@@ -61,7 +61,7 @@ USAGE = [
     (["run", "--mode", "rw", "true"], "--mode: 'rw' is not one of cow|direct|ro"),
     (["run", "--backend", "xen", "true"], "--backend: 'xen' is not one of ns|vm"),
     (["run", "--net", "on", "true"], "--net: 'on' is not off, host or allow:HOST[:PORT],…"),
-    (["run", "--net", "allow:", "true"], "--net: an empty host in the list of allowed ones"),
+    (["run", "--net", "allow:", "true"], "--net: the list of allowed hosts has an empty entry"),
     (["run", "--net", "allow:a b", "true"], None),
     (["run", "--env", "1=2", "true"], "--env: '1=2' is not NAME=VALUE"),
     (["run", "--env", "A", "true"], "--env: 'A' is not NAME=VALUE"),
@@ -80,7 +80,7 @@ USAGE = [
     (["rum"], "there is no command 'rum'; did you mean 'run'?"),
     (["frobnicate"], "there is no command 'frobnicate'; see 'hutch help'"),
     (["--frobnicate"], "unknown option '--frobnicate'"),
-    (["doctor", "now"], "too many words; usage: hutch doctor [--json]"),
+    (["doctor", "now"], "too many arguments; usage: hutch doctor [--json]"),
     (["help", "rum"], "there is no command 'rum'; did you mean 'run'?"),
     (["run", "--memory", "1\n2\033[31m", "true"], r"--memory: '1\x0a2\x1b[31m' is not a size like 512M or 2G"),
 ]
@@ -118,7 +118,7 @@ def test_vm_is_not_there(box):
 def test_share_that_is_not_there(box):
     assert failure(box, "run", "-w", box.workspace, "--ro", "/no/such", "true") == \
         "--ro: cannot show '/no/such' in a box: No such file or directory"
-    assert "two shares have the same place '/x'" in \
+    assert "two shares at the same path '/x'" in \
         failure(box, "run", "-w", box.workspace, "--ro", "/usr:/x", "--ro", "/etc:/x", "true")
 
 

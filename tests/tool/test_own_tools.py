@@ -336,12 +336,12 @@ def test_what_others_may_have_written_is_not_believed(make_box):
     desk.add("open", folder=desk.persons)
     (desk.persons / "open.json").chmod(0o666)
     _, stderr = desk.list()
-    assert "can be written by everybody" in stderr
+    assert "is writable by everybody" in stderr
     if os.geteuid() == 0:
         (desk.persons / "open.json").chmod(stat.S_IRUSR | stat.S_IWUSR | stat.S_IRGRP | stat.S_IROTH)
         os.chown(desk.persons / "open.json", 12345, 12345)
         _, stderr = desk.list()
-        assert "belongs to somebody else" in stderr
+        assert "belongs to another user" in stderr
 
 
 def test_schemas_may_not_be_endless(make_box):

@@ -63,12 +63,12 @@ def test_page_is_made_from_the_table(box):
 
 @pytest.mark.parametrize("words, says", [
     (["nope"], "there is no tool 'nope'"),
-    ([], "which tool?"),
-    (["--list", "plan"], "--list takes no name"),
+    ([], "no tool given"),
+    (["--list", "plan"], "--list takes no tool name"),
     (["plan", "{"], "the input is not JSON: line 1, column 1"),
     (["plan", "[]"], "the input must be a JSON object"),
     (["plan", '{"a":1,"a":2}'], "duplicate"),
-    (["plan", "{}", "more"], "too many words"),
+    (["plan", "{}", "more"], "too many arguments"),
     (["plan", "--box", "zz", "--memory", "1G"], "it cannot be used with options for a new box"),
 ])
 def test_wrong_usage(box, words, says):

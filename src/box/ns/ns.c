@@ -238,7 +238,8 @@ static int check_memory(uint64_t memory, uint64_t files, const struct error *no_
     bool limited;
     uint64_t total = host_memory(&limited), most = HOST_MEMORY_FOR_BOX(total);
     if (memory > total)
-        return error_set(err, ENOMEM, "--memory: %llu MiB is more than there is; the most is %lluM",
+        return error_set(err, ENOMEM,
+                         "--memory: %llu MiB is more than this machine has; use at most %lluM",
                          (unsigned long long)(memory >> 20), (unsigned long long)(total >> 20));
     int r = check_memory_store(files, total, no_disk, err);
     if (r < 0 || !limited || memory + files <= most)
@@ -302,9 +303,8 @@ static int check_cpus(const struct place *p, struct error *err)
     if (cgroup_limits_cpus(p->cgroup) || p->limits.cpus == (double)(int)p->limits.cpus)
         return 0;
     return error_set(err, EOPNOTSUPP,
-                     "--cpus: a part of a processor needs control groups, which are not to be had "
-                     "here (hutch doctor "
-                     "tells more); a whole number works");
+                     "--cpus: a fraction of a processor needs control groups, which are not "
+                     "available here (see 'hutch doctor'); use a whole number");
 }
 
 /* A link must not take the place of anything that a box is made of: what is mounted there would
@@ -318,11 +318,12 @@ static int check_link(const struct box_link *l, struct error *err)
     if (!*name || *name == '.' || strchr(name, '/') || strlen(l->at) >= BOX_LINK_SIZE ||
         strlen(l->to) >= BOX_LINK_SIZE || !*l->to)
         return error_set(err, EINVAL,
-                         "a link %.200s cannot be had: it must lie at the top of the box", l->at);
+                         "cannot make the link %.200s: it must be at the top of the box", l->at);
     for (size_t i = 0; i < ARRAY_SIZE(TAKEN); i++)
         if (strcmp(name, TAKEN[i]) == 0)
             return error_set(err, EINVAL,
-                             "a link %.200s cannot be had: a box has something else there", l->at);
+                             "cannot make the link %.200s: the box has something else there",
+                             l->at);
     return 0;
 }
 
@@ -671,10 +672,9 @@ static int limit_affinity(const struct place *p, double cpus, struct error *err)
     cpu_set_t all, some;
     int left = cpus > 0 ? (int)cpus : CPU_SETSIZE;
     if (cpus != (double)(int)cpus)
-        return error_set(
-            err, EOPNOTSUPP,
-            "--cpus: a part of a processor needs a control group, which this box does not have"
-            " (hutch doctor tells more); a whole number works");
+        return error_set(err, EOPNOTSUPP,
+                         "--cpus: a fraction of a processor needs a control group, which this box "
+                         "does not have (see 'hutch doctor'); use a whole number");
     CPU_ZERO(&some);
     if (sched_getaffinity(0, sizeof all, &all) < 0)
         return error_errno(err, errno, "cannot read which processors there are");

@@ -87,8 +87,7 @@ static void probe_userns(struct probing *p, struct probe_result *r)
                  p->ids.uid ? "the owner of this folder" : "root's own id", p->ids.uid);
     else
         detail(r, PROBE_YES,
-               p->ids.mapped ? "agent is an id that is nobody's here"
-                             : "agent is you, and only you");
+               p->ids.mapped ? "agent is an unused user id" : "agent is your own user id");
 }
 
 /* Carries out the operations already in the plan; the process that did ends by itself. */
@@ -233,8 +232,8 @@ static void probe_landlock(struct probing *p, struct probe_result *r)
     detail(
         r, PROBE_DEGRADED,
         refused
-            ? "refused by the system call filter (seccomp) here; the other layers stand without it"
-            : "not in this kernel; the other layers stand without it");
+            ? "refused by the system call filter (seccomp) here; the other layers work without it"
+            : "not in this kernel; the other layers work without it");
     remedy(r, refused ? "allow the landlock_* system calls in the container's filter"
                       : "Linux 5.19 or newer with landlock in the kernel's lsm= list");
 }

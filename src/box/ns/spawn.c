@@ -167,9 +167,8 @@ int spawn_error(struct error *err, enum cause_step step, int code, const char *w
     if (cause_find(step, code, cause, sizeof cause))
         remedy = cause;
     else if (code == EAGAIN)
-        remedy = "no more processes are allowed here; raise the user's limit (ulimit -u) or that "
-                 "of the control "
-                 "group, or end some";
+        remedy = "the limit on processes is reached; raise it (ulimit -u, or that of the control "
+                 "group), or end some";
     else if (code == ENOSPC || code == EUSERS)
         remedy = "a limit of the user is reached (sysctl user, for one of namespaces); end some "
                  "boxes or raise it";

@@ -106,7 +106,7 @@ static int parent_open(char **ret_path, int *ret_fd, struct statfs *ret_fs, stru
         return r;
     if (fstat(fd, &st) < 0 || st.st_uid != geteuid() || st.st_mode & 077)
         return error_set(
-            err, EPERM, "%s holds the files of boxes, and others may enter it: chmod 700 it", path);
+            err, EPERM, "%s holds the files of boxes and is open to other users; run 'chmod 700' on it", path);
     if (!filesystem_fits(fd, ret_fs))
         return error_set(
             err, EOPNOTSUPP,

@@ -42,7 +42,7 @@ int package_group_resolve(const char *name, const char *workspace, struct packag
 {
     const struct group *g = group_find(name);
     if (!g)
-        return error_set(err, EINVAL, "there is no group '@%.32s'; there are %s", name,
+        return error_set(err, EINVAL, "there is no group '@%.32s'; the groups are %s", name,
                          package_group_list());
     int r = g->resolve(workspace, hosts, err);
     return r < 0 ? error_wrap(err, "@%s", name) : 0;
@@ -78,7 +78,7 @@ int package_add_host(struct package_hosts *h, const char *host, unsigned port, s
     struct proxy_target target;
     char text[PROXY_TARGET_TEXT];
     if (proxy_target_parse(host, strlen(host), &target) < 0)
-        return error_set(err, EINVAL, "'%.200s' is no host name", host);
+        return error_set(err, EINVAL, "'%.200s' is not a host name", host);
     target.port = target.port ? target.port : (uint16_t)port;
     proxy_target_format(&target, text);
     return add_text(h->hosts, &h->n_hosts, ARRAY_SIZE(h->hosts), strdup(text), err);

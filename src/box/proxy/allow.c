@@ -135,7 +135,7 @@ static const char *explain(const char *spec)
     if (colon && strchr(colon + 1, ':') && spec[0] != '[')
         return "write an IPv6 address in brackets, as [2001:db8::1]:443";
     if (strchr(spec, '*'))
-        return "a * stands only at the front of a name, as *.example.org";
+        return "a * is allowed only at the start of a name, as in *.example.org";
     return "expected a host name or address, and perhaps a port from 1 to 65535, as "
            "example.org:443";
 }
@@ -147,7 +147,7 @@ int proxy_parse_allow(const char *spec, struct proxy_allow *ret, struct error *e
     const char *host = subdomains ? spec + 2 : spec;
 
     if (spec[0] == '\0')
-        return error_set(err, EINVAL, "an empty host in the list of allowed ones");
+        return error_set(err, EINVAL, "the list of allowed hosts has an empty entry");
     if (proxy_target_parse(host, strlen(host), &target) < 0)
         return error_set(err, EINVAL, "'%.256s' cannot be allowed: %s", spec, explain(spec));
     if (subdomains && target.host.kind != PROXY_HOST_NAME)

@@ -126,7 +126,7 @@ static int parse_request_line(struct proxy_span line, struct proxy_request *r, c
     if (!r->http10 && !(line.len == 8 && memcmp(line.data, "HTTP/1.1", 8) == 0))
         return bad(why, "the version is not HTTP/1.0 or HTTP/1.1");
     if (uri.len == 0 || !is_visible(uri))
-        return bad(why, "a strange byte in the request line");
+        return bad(why, "an invalid byte in the request line");
     if (r->method.len == 7 && memcmp(r->method.data, "CONNECT", 7) == 0)
         return parse_connect(uri, r, why);
     return parse_url(uri, r, why);

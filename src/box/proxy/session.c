@@ -91,7 +91,7 @@ static int read_request(struct session *s)
     int r = read_head(s);
 
     if (r == -ETIMEDOUT)
-        answer(s, "408 Request Timeout", "the request did not come within 10 seconds");
+        answer(s, "408 Request Timeout", "the request did not arrive within 10 seconds");
     if (r == -EMSGSIZE)
         answer(s, "431 Request Header Fields Too Large",
                "the request's head is larger than 32 KiB");
@@ -141,11 +141,10 @@ static int refuse_unlisted(const struct session *s, const char *where)
 static int refuse_private(const struct session *s, const char *where)
 {
     proxy_policy_refuse(s->context->policy, where, true);
-    answer(
-        s, "403 Forbidden",
-        "%s is not allowed from this box: the name leads to a private or local address; if that is "
-        "meant, name the address itself: --net allow:ADDRESS:%u",
-        where, s->request.target.port);
+    answer(s, "403 Forbidden",
+           "%s is not allowed from this box: the name resolves to a private or local address; to "
+           "allow it, name the address itself: --net allow:ADDRESS:%u",
+           where, s->request.target.port);
     return -EACCES;
 }
 
@@ -161,7 +160,7 @@ static int choose_addresses(const struct session *s, const char *where, bool ups
         return 0;
     if (n < 0) {
         answer(s, "502 Bad Gateway", "%s: %s", where,
-               n == -ENOENT ? "the host knows no such name"
+               n == -ENOENT ? "the host cannot resolve the name"
                             : "its address could not be found in time");
         return n;
     }
@@ -287,7 +286,7 @@ static void forward(const struct session *s, int server)
                 : proxy_request_forward(&s->request, &head);
     if (r < 0 || proxy_send_all(server, head.data, head.len, s->context->stop_fd,
                                 clock_now() + CONNECT_NS) < 0) {
-        answer(s, "502 Bad Gateway", "the server did not take the request");
+        answer(s, "502 Bad Gateway", "the server did not accept the request");
         return;
     }
     proxy_relay_run(&relay, s->head + s->n_head, s->n_read - s->n_head);

@@ -172,7 +172,7 @@ static void test_strange_dotenv(void **state)
     chmod(path, 0666);
     struct settings *s = read_trusted();
     assert_null(settings_get(s, "OPENAI_API_KEY"));
-    assert_true(noted(s, "can be written by everybody"));
+    assert_true(noted(s, "is writable by everybody"));
     settings_free(s);
     static char big[DOTENV_MAX + 10];
     memset(big, '#', sizeof big - 1);

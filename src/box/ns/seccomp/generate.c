@@ -78,7 +78,7 @@ static int number_of(uint32_t arch, const char *name)
     for (size_t i = 0; i < policy_n_numbers; i++)
         if (strcmp(policy_numbers[i].name, name) == 0)
             return policy_numbers[i].number;
-    die("nobody knows the system call %s", name);
+    die("unknown system call %s", name);
 }
 
 static void name_verdict(struct verdict *table, uint32_t arch, const char *name, struct verdict v)
