@@ -46,7 +46,7 @@ int agent_new(const struct agent_options *o, const struct agent_sink *sink, stru
 {
     struct agent *a = calloc(1, sizeof *a);
     if (!a)
-        return error_set(err, ENOMEM, "no memory");
+        return error_set(err, ENOMEM, "out of memory");
     a->options = *o;
     a->box_options = *o->box;
     a->sink = sink ? *sink : (struct agent_sink){0};
@@ -133,7 +133,7 @@ static int agent_add_memory(struct agent *a, struct error *err)
                                .model = a->embedder};
     struct tool_source *memory = memory_tools(a->history, &o);
     if (!memory || tool_session_add(a->tools, memory) < 0)
-        return error_set(err, ENOMEM, "no memory");
+        return error_set(err, ENOMEM, "out of memory");
     return 0;
 }
 
@@ -179,7 +179,7 @@ static int agent_set_workspace(struct agent *a, struct error *err)
     return 0;
 }
 
-int agent_renew_context(struct agent *a, struct error *err)
+static int agent_renew_context(struct agent *a, struct error *err)
 {
     struct context *c = NULL;
     struct context_options o = {.window = a->facts.window,
@@ -228,7 +228,7 @@ static int agent_enter_start_folder(struct agent *a, struct error *err)
     _cleanup_free_ char *folder = NULL;
     if (asprintf(&folder, "HUTCH_START=/workspace/%s", a->options.start) < 0) {
         folder = NULL;
-        return error_set(err, ENOMEM, "no memory");
+        return error_set(err, ENOMEM, "out of memory");
     }
     const char *const env[] = {folder, NULL};
     const struct box_command c = {.shell = "main",

@@ -77,7 +77,6 @@ struct agent {
 /* agent_session.c */
 int agent_ready(struct agent *a, struct error *err);    /* waits for the box, makes what needs it */
 int agent_set_host(struct agent *a, struct error *err); /* who confirms what tools do on the host */
-int agent_renew_context(struct agent *a, struct error *err);
 int agent_new(const struct agent_options *o, const struct agent_sink *sink, struct agent **ret,
               struct error *err);
 int agent_use_model(struct agent *a, const struct model_spec *spec, struct error *err);

@@ -134,26 +134,6 @@ static int trial_open(struct agent *a, struct trial *t, struct error *err)
     return r;
 }
 
-/* Until all have ended; an interrupt goes to each of them. */
-static void attempts_wait(struct agent *a, struct attempts *s, unsigned running)
-{
-    bool told = false;
-    while (running > 0) {
-        uint64_t ended = 0;
-        struct pollfd fds[] = {{.fd = s->ended, .events = POLLIN},
-                               {.fd = told ? -1 : a->cancel, .events = POLLIN}};
-        if (poll(fds, ARRAY_SIZE(fds), -1) < 0)
-            continue;
-        if (fds[1].revents) {
-            told = a->turn.interrupted = true;
-            for (unsigned i = 0; i < s->n; i++)
-                agent_interrupt(s->all[i].agent);
-        }
-        if (fds[0].revents && read(s->ended, &ended, sizeof ended) > 0)
-            running -= (unsigned)ended;
-    }
-}
-
 static void attempts_run(struct agent *a, struct attempts *s)
 {
     unsigned running = 0;
@@ -164,7 +144,20 @@ static void attempts_run(struct agent *a, struct attempts *s)
         if (!t->started)
             snprintf(t->result->why, sizeof t->result->why, "cannot start a thread");
     }
-    attempts_wait(a, s, running);
+    for (bool stopped = false; running > 0;) { /* an interrupt goes to each of them */
+        uint64_t ended = 0;
+        struct pollfd fds[] = {{.fd = s->ended, .events = POLLIN},
+                               {.fd = stopped ? -1 : a->cancel, .events = POLLIN}};
+        if (poll(fds, ARRAY_SIZE(fds), -1) < 0)
+            continue;
+        if (fds[1].revents) {
+            stopped = a->turn.interrupted = true;
+            for (unsigned i = 0; i < s->n; i++)
+                agent_interrupt(s->all[i].agent);
+        }
+        if (fds[0].revents && read(s->ended, &ended, sizeof ended) > 0)
+            running -= (unsigned)ended;
+    }
     for (unsigned i = 0; i < s->n; i++)
         if (s->all[i].started)
             pthread_join(s->all[i].thread, NULL);
@@ -226,7 +219,7 @@ int agent_attempts(struct agent *a, const char *words, const struct attempts_opt
                          .n = o->n,
                          .all = calloc(o->n + 1, sizeof *s.all)};
     _cleanup_fd_ int ended = s.ended = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int r = s.all && ended >= 0 ? agent_ready(a, err) : error_set(err, ENOMEM, "no memory");
+    int r = s.all && ended >= 0 ? agent_ready(a, err) : error_set(err, ENOMEM, "out of memory");
     memset(ret, 0, o->n * sizeof *ret);
     if (r == 0)
         r = agent_learn_folder(a, err);

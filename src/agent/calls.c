@@ -286,7 +286,7 @@ int calls_run(struct agent *a, const struct model_reply *reply, json_t **ret_res
         .agent = a, .lock = PTHREAD_MUTEX_INITIALIZER, .news = PTHREAD_COND_INITIALIZER};
     s.all = calloc(json_array_size(reply->content) + 1, sizeof *s.all);
     if (!s.all)
-        return error_set(err, ENOMEM, "no memory");
+        return error_set(err, ENOMEM, "out of memory");
     json_array_foreach(reply->content, i, block)
     {
         if (!block_is(block, "tool_use"))

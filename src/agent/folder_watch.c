@@ -107,15 +107,6 @@ struct folder_walk {
     const _Atomic bool *stop; /* or NULL */
 };
 
-static bool walk_is_over(struct folder_walk *w)
-{
-    struct folder_table *t = w->table;
-    if (++t->entries > FOLDER_ENTRIES_MAX || (w->stop && *w->stop) ||
-        (t->entries % CLOCK_EVERY == 0 && clock_now() > w->until))
-        t->cut = true;
-    return t->cut;
-}
-
 /* Takes the descriptor over. */
 static int walk_folder(struct folder_walk *w, int fd, int depth)
 {
@@ -129,9 +120,12 @@ static int walk_folder(struct folder_walk *w, int fd, int depth)
         return 0;
     }
     int r = 0;
-    for (struct dirent *e; r == 0 && (e = readdir(dir)) && !walk_is_over(w);) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || is_left_out(e->d_name) ||
-            fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+    struct folder_table *t = w->table;
+    for (struct dirent *e; r == 0 && !t->cut && (e = readdir(dir));) {
+        t->cut = ++t->entries > FOLDER_ENTRIES_MAX || (w->stop && *w->stop) ||
+                 (t->entries % CLOCK_EVERY == 0 && clock_now() > w->until);
+        if (t->cut || strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+            is_left_out(e->d_name) || fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
         w->path.len = len;
         buf_printf(&w->path, "%s%s", len ? "/" : "", e->d_name);

@@ -11,7 +11,7 @@
 int agent_append(struct agent *a, json_t *message, struct error *err)
 {
     if (!message)
-        return error_set(err, ENOMEM, "no memory");
+        return error_set(err, ENOMEM, "out of memory");
     int r = history_append(a->history, message, err);
     json_decref(message);
     return r;

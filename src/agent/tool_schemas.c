@@ -88,23 +88,6 @@ static int schemas_compare(const void *a, const void *b)
     return strcmp(x->real, y->real);
 }
 
-static int schemas_name_all(struct tool_schemas *t)
-{
-    size_t count = t->count;
-    int r = 0;
-    for (t->count = 0; t->count < count; t->count++) {
-        struct named_tool *n = &t->items[t->count];
-        if (t->count > 0 && strcmp(n[-1].real, n->real) == 0)
-            continue; /* from two sources: the first counts */
-        name_make_legal(t, n->real, n->legal);
-        json_object_set_new(n->entry, "name", json_string(n->legal));
-        json_object_set_new(t->names, n->legal, json_string(n->real));
-        if (json_array_append(t->list, n->entry) < 0)
-            r = -ENOMEM;
-    }
-    return r;
-}
-
 int tool_schemas_new(struct tool_session *s, void (*trouble)(void *data, const char *text),
                      void *data, struct tool_schemas **ret, struct error *err)
 {
@@ -112,17 +95,27 @@ int tool_schemas_new(struct tool_session *s, void (*trouble)(void *data, const c
     struct tool_schemas *t = calloc(1, sizeof *t);
     struct listing l = {.t = t, .trouble = trouble, .data = data};
     if (!t)
-        return error_set(err, ENOMEM, "no memory");
+        return error_set(err, ENOMEM, "out of memory");
     t->list = json_array();
     t->names = json_object();
     tool_session_list(s, schemas_add, schemas_trouble, &l);
     if (t->count > 0)
         qsort(t->items, t->count, sizeof *t->items, schemas_compare);
-    if (l.error == 0)
-        l.error = t->list && t->names ? schemas_name_all(t) : -ENOMEM;
+    if (!t->list || !t->names)
+        l.error = -ENOMEM;
+    for (size_t i = 0; l.error == 0 && i < t->count; i++) {
+        struct named_tool *n = &t->items[i];
+        if (i > 0 && strcmp(n[-1].real, n->real) == 0)
+            continue; /* from two sources: the first counts */
+        name_make_legal(t, n->real, n->legal);
+        json_object_set_new(n->entry, "name", json_string(n->legal));
+        json_object_set_new(t->names, n->legal, json_string(n->real));
+        if (json_array_append(t->list, n->entry) < 0)
+            l.error = -ENOMEM;
+    }
     if (l.error < 0) {
         tool_schemas_free(t);
-        return error_set(err, ENOMEM, "no memory");
+        return error_set(err, ENOMEM, "out of memory");
     }
     if (l.left_out > 0) {
         snprintf(text, sizeof text, "%zu tools are left out: a model gets at most %d", l.left_out,

@@ -9,7 +9,7 @@ static struct workbox *alloc(struct error *err)
 {
     struct workbox *w = calloc(1, sizeof *w);
     if (!w) {
-        error_set(err, ENOMEM, "no memory");
+        error_set(err, ENOMEM, "out of memory");
         return NULL;
     }
     w->hearing = -1;

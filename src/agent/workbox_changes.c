@@ -162,7 +162,7 @@ int workbox_changes(struct workbox *w, struct agent_changes *ret, struct error *
     }
     int r = box_changes(w->box, &list, err);
     if (r == 0 && take_list(&list, &c) < 0)
-        r = error_set(err, ENOMEM, "no memory");
+        r = error_set(err, ENOMEM, "out of memory");
     box_changes_free(&list);
     if (r == 0 && w->git.worktree.needed)
         c.commits = !w->delivered && git_worktree_moved(w->box);

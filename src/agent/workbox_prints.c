@@ -75,14 +75,14 @@ static int prints_read_diff(struct workbox *w, json_t **ret, struct error *err)
     *ret = prints_of_diff(text ? text : "", (size_t)st.st_size);
     if (text)
         munmap(text, (size_t)st.st_size);
-    return *ret ? 0 : error_set(err, ENOMEM, "no memory");
+    return *ret ? 0 : error_set(err, ENOMEM, "out of memory");
 }
 
 int workbox_fingerprints(struct workbox *w, json_t **ret, struct error *err)
 {
     struct agent_changes c = {0};
     json_t *sections = NULL, *prints = json_object();
-    int r = prints ? workbox_changes(w, &c, err) : error_set(err, ENOMEM, "no memory");
+    int r = prints ? workbox_changes(w, &c, err) : error_set(err, ENOMEM, "out of memory");
     if (r == 0 && c.count)
         r = prints_read_diff(w, &sections, err);
     for (size_t i = 0; r == 0 && i < c.count; i++) {

@@ -3,7 +3,7 @@
  *
  * The file is the diff of the whole box against the folder. It is loaded in pieces of whole files,
  * because the guest takes a diff of limited size; a piece that does not apply (the person changed
- * one of its files meanwhile) is tried again file by file, so that only what cannot be brought back
+ * one of its files meanwhile) is tried again file by file, so that only what cannot be restored
  * is missing.
  */
 #include <errno.h>
@@ -37,8 +37,7 @@ int workbox_save(struct workbox *w, int folder, const char *name, struct error *
     if (r == 0 && fstat(file, &st) < 0)
         r = error_errno(err, errno, "cannot save the changes as %s", name);
     if (r == 0 && st.st_size > (off_t)WORKBOX_PATCH_MAX)
-        r = error_set(err, EFBIG,
-                      "the changes are more than %u MB, too many to be saved beside the history",
+        r = error_set(err, EFBIG, "the changes exceed %u MB and were not saved beside the history",
                       WORKBOX_PATCH_MAX >> 20);
     if (r == 0 && st.st_size == 0) {
         unlinkat(folder, name, 0);
@@ -159,8 +158,8 @@ int workbox_load(struct workbox *w, int folder, const char *name, struct error *
     if (file < 0)
         return error_errno(err, errno, "cannot read the saved changes %s", name);
     if (fstat(file, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > (off_t)WORKBOX_PATCH_MAX)
-        return error_set(err, EFBIG, "the saved changes %s are no file of at most %u MB", name,
-                         WORKBOX_PATCH_MAX >> 20);
+        return error_set(err, EFBIG, "the saved changes %s are not a regular file of at most %u MB",
+                         name, WORKBOX_PATCH_MAX >> 20);
     if (st.st_size == 0)
         return 0;
     w->pristine = false;

@@ -110,7 +110,7 @@ int context_make_head(struct context *c, struct error *err)
     free(texts);
     free(at);
     if (!head)
-        return error_set(err, ENOMEM, "no memory");
+        return error_set(err, ENOMEM, "out of memory");
     json_decref(c->head);
     c->head = head;
     c->head_tokens = tokens_of_message(head);

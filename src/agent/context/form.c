@@ -238,7 +238,7 @@ int form_show(const struct context *c, size_t index, json_t **ret, struct error 
     json_t *made =
         json_pack("{s:s, s:o}", "role", assistant ? "assistant" : "user", "content", content);
     if (!made)
-        return error_set(err, ENOMEM, "no memory");
+        return error_set(err, ENOMEM, "out of memory");
     *ret = made;
     return 0;
 }

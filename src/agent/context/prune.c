@@ -19,16 +19,6 @@
 
 #define SQUEEZE_MAX 12
 
-/* The first item of those at the end that fit the budget; the last two always do. */
-static size_t items_recent(const struct context *c, uint64_t budget)
-{
-    size_t i = c->count;
-    uint64_t sum = 0;
-    while (i > 0 && (c->count - i < 2 || sum + c->items[i - 1].tokens <= budget))
-        sum += c->items[--i].tokens;
-    return i;
-}
-
 /* Records how far the view is pruned, for when the session is resumed. */
 static int prune_record(struct context *c, struct error *err)
 {
@@ -36,30 +26,28 @@ static int prune_record(struct context *c, struct error *err)
         json_pack("{s:s, s:s, s:I, s:I, s:I, s:s}", "role", "hutch", "kind", "summary", "until",
                   (json_int_t)c->start, "stubs", (json_int_t)c->stubs, "thoughts",
                   (json_int_t)c->thoughts, "text", c->summary ? c->summary : "");
-    int r = message ? history_append(c->h, message, err) : error_set(err, ENOMEM, "no memory");
+    int r = message ? history_append(c->h, message, err) : error_set(err, ENOMEM, "out of memory");
     json_decref(message);
     if (r == 0 && c->seen + 1 == history_count(c->h))
         c->seen++;
     return r;
 }
 
-/* Where the current turn begins, or the items if it began before them: providers require its
- * thinking. */
-static size_t current_turn_start(const struct context *c)
-{
-    size_t i = c->count;
-    while (i > 0 && !c->items[--i].begins_turn)
-        ;
-    return c->count > 0 ? c->items[i].index : c->seen;
-}
-
+/* Tool output before the recent quarter becomes stubs. Thinking there is left out, but not of the
+ * current turn: providers require it. */
 static void prune_make_stubs(struct context *c)
 {
-    size_t first = items_recent(c, context_room(c) / 4);
+    size_t first = c->count, turn = c->count;
+    uint64_t sum = 0, budget = context_room(c) / 4;
+    while (first > 0 && (c->count - first < 2 || sum + c->items[first - 1].tokens <= budget))
+        sum += c->items[--first].tokens;
     size_t index = first < c->count ? c->items[first].index : c->seen;
     if (index <= c->stubs)
         return;
-    size_t turn = current_turn_start(c), thoughts = turn < index ? turn : index;
+    while (turn > 0 && !c->items[--turn].begins_turn)
+        ;
+    size_t begin = c->count > 0 ? c->items[turn].index : c->seen;
+    size_t thoughts = begin < index ? begin : index;
     c->stubs = index;
     if (thoughts > c->thoughts)
         c->thoughts = thoughts;

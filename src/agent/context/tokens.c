@@ -77,11 +77,6 @@ uint64_t tokens_of_text(const char *text, size_t n)
     return (cost + 99) / 100;
 }
 
-uint64_t tokens_of_bytes(uint64_t n)
-{
-    return n * 2 / 7;
-}
-
 static uint64_t of_string(const json_t *s)
 {
     return s ? tokens_of_text(json_string_value(s), json_string_length(s)) : 0;

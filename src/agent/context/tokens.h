@@ -13,9 +13,6 @@
 
 uint64_t tokens_of_text(const char *text, size_t n);
 
-/* Of bytes that were not parsed: a message of the history. */
-uint64_t tokens_of_bytes(uint64_t n);
-
 /* Of a JSON value as a provider gets it; a block is counted by its kind (an image's data is not
  * text). */
 uint64_t tokens_of_json(const json_t *value);

@@ -21,7 +21,7 @@ int context_new(struct history *h, const struct context_options *o, struct conte
 {
     struct context *c = calloc(1, sizeof *c);
     if (!c)
-        return error_set(err, ENOMEM, "no memory");
+        return error_set(err, ENOMEM, "out of memory");
     *c = (struct context){.h = h,
                           .window = o->window,
                           .reserve = o->reserve < o->window / 2 ? o->reserve : o->window / 2,
@@ -88,7 +88,7 @@ static int context_take_status(struct context *c, const char *status, struct err
         return 0;
     struct status_note *notes = realloc(c->status, (c->n_status + 1) * sizeof *notes);
     if (!notes)
-        return error_set(err, ENOMEM, "no memory");
+        return error_set(err, ENOMEM, "out of memory");
     c->status = notes;
     if (c->n_status > 0 && notes[c->n_status - 1].index == last->index)
         json_decref(notes[--c->n_status].block); /* asked again about the same */
@@ -100,30 +100,6 @@ static int context_take_status(struct context *c, const char *status, struct err
     return 0;
 }
 
-int context_build(struct context *c, struct model *m, const char *status, int cancel,
-                  const struct agent_sink *sink, json_t **ret_messages, struct error *err)
-{
-    struct asking a = {.m = m, .cancel = cancel, .sink = sink};
-    int r = context_sync(c, err);
-    if (r == 0)
-        r = context_take_status(c, status, err);
-    if (r == 0 &&
-        (c->from > c->start || context_expected(c) > (c->window - c->reserve) * HIGH_PERCENT / 100))
-        r = context_prune(c, &a, false, err);
-    if (r == 0)
-        r = context_take_status(c, status, err); /* it may have been pruned away */
-    if (r == 0)
-        r = context_squeeze(c, err);
-    if (r < 0)
-        return r;
-    json_t *messages = context_emit(c);
-    if (!messages)
-        return error_set(err, ENOMEM, "no memory");
-    c->built = context_estimate(c);
-    *ret_messages = messages;
-    return 0;
-}
-
 void context_learn(struct context *c, const struct model_usage *usage)
 {
     if (!usage->known || usage->input == 0 || c->built == 0)
@@ -131,14 +107,6 @@ void context_learn(struct context *c, const struct model_usage *usage)
     tokens_learn(&c->ratio, c->built, usage->input);
     c->reported = usage->input;
     c->estimated = c->built;
-}
-
-int context_compact(struct context *c, struct model *m, int cancel, const struct agent_sink *sink,
-                    struct error *err)
-{
-    struct asking a = {.m = m, .cancel = cancel, .sink = sink};
-    int r = context_sync(c, err);
-    return r < 0 ? r : context_prune(c, &a, true, err);
 }
 
 void context_shrink(struct context *c)
@@ -173,7 +141,7 @@ static int items_add(struct context *c, size_t i, struct error *err)
         size_t room = c->room ? 2 * c->room : 64;
         struct item *items = realloc(c->items, room * sizeof *items);
         if (!items)
-            return error_set(err, ENOMEM, "no memory");
+            return error_set(err, ENOMEM, "out of memory");
         c->items = items;
         c->room = room;
     }
@@ -242,44 +210,36 @@ int context_load_back(struct context *c, uint64_t enough, struct error *err)
     return r;
 }
 
-static void context_take_record(struct context *c)
-{
-    json_t *record = history_last(c->h, "summary");
-    const char *text = json_get_string(record, "text");
-    json_int_t until = json_get_integer(record, "until");
-    json_int_t stubs = json_get_integer(record, "stubs");
-    json_int_t thoughts = json_get_integer(record, "thoughts");
-    json_int_t count = (json_int_t)history_count(c->h);
-    if (text && until > 0 && until <= count) {
-        c->start = (size_t)until;
-        c->summary = strdup(text);
-    }
-    c->stubs = stubs > (json_int_t)c->start && stubs <= count ? (size_t)stubs : c->start;
-    c->thoughts =
-        thoughts > (json_int_t)c->start && thoughts <= count ? (size_t)thoughts : c->start;
-    json_decref(record);
-}
-
+/* Starts from the newest record of a pruning that counts. */
 static int context_reload(struct context *c, struct error *err)
 {
     context_drop_items(c, 0, c->count);
     for (size_t i = 0; i < c->n_status; i++)
         json_decref(c->status[i].block);
-    c->n_status = 0;
     free(c->summary);
-    c->summary = NULL;
     json_decref(c->head);
+    c->summary = NULL;
     c->head = NULL;
-    c->head_tokens = 0;
-    c->start = c->stubs = c->thoughts = 0;
-    c->reported = 0;
-    context_take_record(c);
-    c->seen = c->from = history_count(c->h);
+    c->head_tokens = c->reported = 0;
+    c->n_status = c->start = 0;
+    json_t *record = history_last(c->h, "summary");
+    const char *text = json_get_string(record, "text");
+    json_int_t until = json_get_integer(record, "until"), count = (json_int_t)history_count(c->h);
+    if (text && until > 0 && until <= count) {
+        c->start = (size_t)until;
+        c->summary = strdup(text);
+    }
+    json_int_t start = (json_int_t)c->start, stubs = json_get_integer(record, "stubs");
+    json_int_t thoughts = json_get_integer(record, "thoughts");
+    c->stubs = (size_t)(stubs > start && stubs <= count ? stubs : start);
+    c->thoughts = (size_t)(thoughts > start && thoughts <= count ? thoughts : start);
+    json_decref(record);
+    c->seen = c->from = (size_t)count;
     int r = c->summary ? context_make_head(c, err) : 0;
     return r < 0 ? r : context_load_back(c, context_room(c), err);
 }
 
-int context_sync(struct context *c, struct error *err)
+static int context_sync(struct context *c, struct error *err)
 {
     int r = 0;
     bool stale = c->count == 0; /* or something that is shown was undone */
@@ -307,4 +267,36 @@ void context_reform(struct context *c)
         if (json_array_size(json_object_get(shown, "content")) == 0)
             context_drop_items(c, i--, 1);
     }
+}
+
+int context_build(struct context *c, struct model *m, const char *status, int cancel,
+                  const struct agent_sink *sink, json_t **ret_messages, struct error *err)
+{
+    struct asking a = {.m = m, .cancel = cancel, .sink = sink};
+    int r = context_sync(c, err);
+    if (r == 0)
+        r = context_take_status(c, status, err);
+    if (r == 0 &&
+        (c->from > c->start || context_expected(c) > (c->window - c->reserve) * HIGH_PERCENT / 100))
+        r = context_prune(c, &a, false, err);
+    if (r == 0)
+        r = context_take_status(c, status, err); /* it may have been pruned away */
+    if (r == 0)
+        r = context_squeeze(c, err);
+    if (r < 0)
+        return r;
+    json_t *messages = context_emit(c);
+    if (!messages)
+        return error_set(err, ENOMEM, "out of memory");
+    c->built = context_estimate(c);
+    *ret_messages = messages;
+    return 0;
+}
+
+int context_compact(struct context *c, struct model *m, int cancel, const struct agent_sink *sink,
+                    struct error *err)
+{
+    struct asking a = {.m = m, .cancel = cancel, .sink = sink};
+    int r = context_sync(c, err);
+    return r < 0 ? r : context_prune(c, &a, true, err);
 }

@@ -73,7 +73,6 @@ int form_show(const struct context *c, size_t index, json_t **ret, struct error 
 json_t *form_cut(const char *text, size_t n, size_t head, size_t tail, const char *note);
 
 /* view.c: brings the items up to date with the history. */
-int context_sync(struct context *c, struct error *err);
 int context_load_back(struct context *c, uint64_t enough, struct error *err);
 void context_drop_items(struct context *c, size_t first, size_t n);
 void context_reform(struct context *c); /* after `stubs` or `squeeze` changed */

@@ -47,7 +47,7 @@ int history_put_head(const json_t *head, struct buf *b)
     return b->failed ? -ENOMEM : 0;
 }
 
-int history_put_tail(const struct history_totals *t, struct buf *b)
+static int history_put_tail(const struct history_totals *t, struct buf *b)
 {
     json_t *totals =
         json_pack("{s:I, s:I}", "turns", (json_int_t)t->turns, "messages", (json_int_t)t->messages);
@@ -105,7 +105,8 @@ static int history_write_first(struct history *h, const void *data, size_t n, st
     return 0;
 }
 
-int history_write(struct history *h, const void *data, size_t n, struct error *err)
+/* Writes whole messages, with what separates and closes them, where the next message goes. */
+static int history_write(struct history *h, const void *data, size_t n, struct error *err)
 {
     struct stat st;
     if (!h->exists)
@@ -292,7 +293,7 @@ static int history_commit(struct history *h, struct buf *b, const struct index_m
     size_t end = b->len;
     int r = history_put_tail(&h->index.totals, b);
     if (r < 0)
-        error_set(err, ENOMEM, "no memory to write %s", h->path);
+        error_set(err, ENOMEM, "out of memory while writing %s", h->path);
     else
         r = history_write(h, b->data, b->len, err);
     if (r < 0) {
@@ -342,7 +343,7 @@ static int message_dump(json_t *message, struct buf *ret, struct error *err)
 {
     json_t *ordered = message_in_order(message);
     if (!ordered)
-        return error_set(err, ENOMEM, "no memory for a message");
+        return error_set(err, ENOMEM, "out of memory");
     json_object_set(message, "time", json_object_get(ordered, "time"));
     int r = json_append(ret, ordered, 0);
     json_decref(ordered);
@@ -365,8 +366,7 @@ int history_append(struct history *h, json_t *message, struct error *err)
     r = history_put_message(h, &b, text.data, text.len);
     if (r < 0) {
         history_revert_index(h, &m);
-        return error_set(err, -r,
-                         r == -ENOMEM ? "no memory for a message" : "a message has no known role");
+        return error_set(err, -r, r == -ENOMEM ? "out of memory" : "a message has no known role");
     }
     return history_commit(h, &b, &m, err);
 }
@@ -400,7 +400,7 @@ static int copy_message(struct history *from, size_t i, struct history *to, stru
     const struct history_entry *e = &from->index.entries[i];
     _cleanup_free_ char *text = malloc(e->length);
     if (!text)
-        return error_set(err, ENOMEM, "no memory for a message");
+        return error_set(err, ENOMEM, "out of memory");
     ssize_t n = pread(from->fd, text, e->length, (off_t)e->offset);
     if (n != (ssize_t)e->length)
         return error_errno(err, n < 0 ? errno : ESTALE, "cannot read %s", from->path);
@@ -413,7 +413,7 @@ int history_copy_until(struct history *from, unsigned turn, struct history *to, 
     _cleanup_free_ size_t *numbers = calloc(from->index.count + 1, sizeof *numbers);
     _cleanup_buf_ struct buf b = BUF_INIT(2u * HISTORY_MESSAGE_MAX);
     if (!numbers)
-        return error_set(err, ENOMEM, "no memory for a copy");
+        return error_set(err, ENOMEM, "out of memory");
     int r = 0;
     struct index_mark m = index_mark(&to->index);
     for (size_t i = 0; r == 0 && i < from->index.count; i++) {

@@ -98,28 +98,10 @@ static void hidden_name(const struct history *h, char *out, size_t size)
     snprintf(out, size, ".%s.new", h->id);
 }
 
-/* Takes the ID if it is free; -EEXIST if it is not. */
-static int history_take_id(struct history *h)
-{
-    char hidden[HISTORY_ID_MAX + 8], visible[HISTORY_ID_MAX + 8];
-    hidden_name(h, hidden, sizeof hidden);
-    snprintf(visible, sizeof visible, "%s.json", h->id);
-    _cleanup_fd_ int fd =
-        openat(h->folder, hidden, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
-        return -errno;
-    if (faccessat(h->folder, visible, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
-        unlinkat(h->folder, hidden, 0);
-        return -EEXIST;
-    }
-    h->fd = TAKE_FD(fd);
-    return 0;
-}
-
 int history_reserve(struct history *h, struct error *err)
 {
     _cleanup_free_ char *path = NULL;
-    char second[HISTORY_ID_MAX - 8];
+    char second[HISTORY_ID_MAX - 8], hidden[HISTORY_ID_MAX + 8], visible[HISTORY_ID_MAX + 8];
     struct tm local;
     time_t t = time(NULL);
     int r = history_folder(&h->folder, err);
@@ -129,11 +111,20 @@ int history_reserve(struct history *h, struct error *err)
         return r;
     localtime_r(&t, &local);
     strftime(second, sizeof second, "%Y%m%d-%H%M%S", &local);
-    for (int i = 1; i < SAME_SECOND_MAX; i++) {
+    r = -EEXIST;
+    for (int i = 1; r == -EEXIST && i < SAME_SECOND_MAX; i++) {
         snprintf(h->id, sizeof h->id, i == 1 ? "%s" : "%s-%d", second, i);
-        r = history_take_id(h);
-        if (r != -EEXIST)
-            break;
+        hidden_name(h, hidden, sizeof hidden);
+        snprintf(visible, sizeof visible, "%s.json", h->id);
+        _cleanup_fd_ int fd =
+            openat(h->folder, hidden, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        r = fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 ? -errno : 0;
+        if (r == 0 && faccessat(h->folder, visible, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+            unlinkat(h->folder, hidden, 0);
+            r = -EEXIST;
+        }
+        if (r == 0)
+            h->fd = TAKE_FD(fd);
     }
     if (r == 0)
         r = history_set_path(h, path);
@@ -254,7 +245,7 @@ static int history_find_path(const char *path, struct history *h, struct error *
     h->path = strdup(path);
     h->name = strdup(name);
     if (!folder || !h->path || !h->name)
-        return error_set(err, ENOMEM, "no memory");
+        return error_set(err, ENOMEM, "out of memory");
     snprintf(h->id, sizeof h->id, "%.*s", (int)(history_is_id(name, n_id) ? n_id : 0), name);
     if (!h->id[0])
         return error_set(err, EINVAL, "%s: the file of a session is named ID.json", path);
@@ -294,14 +285,14 @@ int history_find(const char *given, struct history *h, struct error *err)
                                     "no session '%.100s'; `hutch history ls` lists all", given)
                         : error_set(err, ENOENT, "no sessions yet");
     memcpy(h->id, s.id, sizeof h->id);
-    return history_set_path(h, path) < 0 ? error_set(err, ENOMEM, "no memory") : 0;
+    return history_set_path(h, path) < 0 ? error_set(err, ENOMEM, "out of memory") : 0;
 }
 
 #define LOCK_TRIES 10
 
 /* `1: FLOCK  ADVISORY  WRITE 1234 08:01:131074 0 EOF`. Some filesystems number their devices
  * otherwise here than in stat, so the inode alone has to do. */
-pid_t history_holder(int fd)
+static pid_t lock_holder(int fd)
 {
     struct stat st;
     char line[256];
@@ -321,7 +312,7 @@ pid_t history_holder(int fd)
 static int lock_explain_busy(const struct history *h, int fd, struct error *err)
 {
     char name[64] = "", path[64];
-    pid_t pid = history_holder(fd);
+    pid_t pid = lock_holder(fd);
     if (pid == getpid())
         return error_set(err, EBUSY, "session %s is already open in this program", h->id);
     if (pid == 0)

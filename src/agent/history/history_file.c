@@ -14,7 +14,7 @@ static struct history *history_alloc(struct error *err)
 {
     struct history *h = calloc(1, sizeof *h);
     if (!h) {
-        error_set(err, ENOMEM, "no memory");
+        error_set(err, ENOMEM, "out of memory");
         return NULL;
     }
     h->folder = h->fd = -1;
@@ -42,23 +42,6 @@ struct history *history_close(struct history *h)
     return NULL;
 }
 
-static json_t *history_new_head(const struct history *h, const char *workspace, const char *parent,
-                                unsigned turn)
-{
-    char created[32];
-    struct tm utc;
-    time_t t = time(NULL);
-    gmtime_r(&t, &utc);
-    strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    json_t *head = json_pack("{s:i, s:s, s:s}", "version", 1, "session", h->id, "created", created);
-    if (head && workspace && utf8_valid((const uint8_t *)workspace, strlen(workspace)))
-        json_object_set_new(head, "workspace", json_string(workspace));
-    if (head && parent)
-        json_object_set_new(head, "forked_from",
-                            json_pack("{s:s, s:I}", "session", parent, "turn", (json_int_t)turn));
-    return head;
-}
-
 int history_new(const char *workspace, const char *parent, unsigned parent_turn,
                 struct history **ret, struct error *err)
 {
@@ -66,14 +49,26 @@ int history_new(const char *workspace, const char *parent, unsigned parent_turn,
     if (!h)
         return -ENOMEM;
     int r = history_reserve(h, err);
-    if (r == 0) {
-        h->head = history_new_head(h, workspace, parent, parent_turn);
-        r = h->head ? 0 : error_set(err, ENOMEM, "no memory");
-    }
     if (r < 0) {
         history_close(h);
         return r;
     }
+    char created[32];
+    struct tm utc;
+    time_t t = time(NULL);
+    gmtime_r(&t, &utc);
+    strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    h->head = json_pack("{s:i, s:s, s:s}", "version", 1, "session", h->id, "created", created);
+    if (!h->head) {
+        history_close(h);
+        return error_set(err, ENOMEM, "out of memory");
+    }
+    if (workspace && utf8_valid((const uint8_t *)workspace, strlen(workspace)))
+        json_object_set_new(h->head, "workspace", json_string(workspace));
+    if (parent)
+        json_object_set_new(
+            h->head, "forked_from",
+            json_pack("{s:s, s:I}", "session", parent, "turn", (json_int_t)parent_turn));
     *ret = h;
     return 0;
 }
@@ -192,7 +187,7 @@ int history_read(struct history *h, size_t i, json_t **ret, struct error *err)
         return error_set(err, ENOENT, "session %s has no message %zu", h->id, i);
     _cleanup_free_ char *text = malloc(e.length);
     if (!text)
-        return error_set(err, ENOMEM, "no memory for message %zu of %s", i, h->id);
+        return error_set(err, ENOMEM, "out of memory for message %zu of %s", i, h->id);
     ssize_t n = pread(h->fd, text, e.length, (off_t)e.offset);
     if (n != (ssize_t)e.length)
         return error_errno(err, n < 0 ? errno : ESTALE, "cannot read message %zu of %s", i,

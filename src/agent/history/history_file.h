@@ -78,15 +78,11 @@ struct history {
 int history_sync(struct history *h, bool named);
 void history_end_sync(struct history *h);
 
-/* What precedes the messages, and what follows them. */
+/* What precedes the messages. */
 int history_put_head(const json_t *head, struct buf *b);
-int history_put_tail(const struct history_totals *t, struct buf *b);
 
 /* Writes all of it at an offset; 0 or a negative errno. */
 int history_write_at(int fd, const void *data, size_t n, uint64_t offset);
-
-/* Writes whole messages, with what separates and closes them, where the next message goes. */
-int history_write(struct history *h, const void *data, size_t n, struct error *err);
 
 /* Makes the file end behind its last message, as it should. */
 int history_close_file(struct history *h);
@@ -110,9 +106,6 @@ bool history_peek(struct history *h, size_t i, struct history_entry *ret);
 /* Calls `each` with the names of all sessions' files, and the length of the ID in them, until it
  * returns another value than 0. */
 int history_each(int folder, int (*each)(void *data, const char *name, size_t n_id), void *data);
-
-/* Which process holds the lock on this file? 0: not known. */
-pid_t history_holder(int fd);
 
 /* The first words of a message, on one line; a new string, or NULL. */
 char *history_title_of(const json_t *message);

@@ -1,3 +1,4 @@
+#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 
@@ -50,44 +51,24 @@ static bool scan_needs_look(const char *eight)
     return found & high;
 }
 
-static int scan_hex4(struct scan *s)
-{
-    int code = 0;
-    for (int i = 0; i < 4; i++, s->at++) {
-        if (s->at == s->end)
-            return -EAGAIN;
-        char c = *s->at;
-        int digit = c >= '0' && c <= '9'   ? c - '0'
-                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                           : -1;
-        if (digit < 0)
-            return -EBADMSG;
-        code = code * 16 + digit;
-    }
-    return code;
-}
-
 /* Behind a backslash. */
 static int scan_escape(struct scan *s)
 {
+    int code = 0;
     if (s->at == s->end)
         return -EAGAIN;
     char c = *s->at++;
     if (c != 'u')
         return c && strchr("\"\\/bfnrt", c) ? 0 : -EBADMSG;
-    int code = scan_hex4(s);
+    for (int i = 0; i < 4; i++, s->at++) {
+        if (s->at == s->end)
+            return -EAGAIN;
+        if (!isxdigit((unsigned char)*s->at))
+            return -EBADMSG;
+        code = code * 16 + (*s->at <= '9' ? *s->at - '0' : (*s->at | 0x20) - 'a' + 10);
+    }
     if (code == 0 || (code >= 0xd800 && code < 0xe000))
         s->doubt = true;
-    return code < 0 ? code : 0;
-}
-
-static int scan_multibyte(struct scan *s)
-{
-    size_t left = (size_t)(s->end - s->at), n = utf8_character((const uint8_t *)s->at, left);
-    if (n == 0)
-        return left < 4 && utf8_cut_end((const uint8_t *)s->at, left) == left ? -EAGAIN : -EBADMSG;
-    s->at += n;
     return 0;
 }
 
@@ -100,18 +81,20 @@ static int scan_string(struct scan *s)
         if (s->at == s->end)
             return -EAGAIN;
         uint8_t c = (uint8_t)*s->at;
-        int r = 0;
         if (c < 0x20)
             return -EBADMSG;
         if (c >= 0x80) {
-            r = scan_multibyte(s);
-        } else {
-            s->at++;
-            if (c == '"')
-                return 0;
-            if (c == '\\')
-                r = scan_escape(s);
+            const uint8_t *at = (const uint8_t *)s->at;
+            size_t left = (size_t)(s->end - s->at), n = utf8_character(at, left);
+            if (n == 0)
+                return left < 4 && utf8_cut_end(at, left) == left ? -EAGAIN : -EBADMSG;
+            s->at += n;
+            continue;
         }
+        s->at++;
+        if (c == '"')
+            return 0;
+        int r = c == '\\' ? scan_escape(s) : 0;
         if (r < 0)
             return r;
     }
@@ -161,17 +144,6 @@ static int scan_word(struct scan *s, const char *text)
     return 0;
 }
 
-static void scan_keep(struct scan *s, const char *name, size_t n_name, const char *from)
-{
-    for (size_t i = 0; i < s->n_members; i++) {
-        struct scan_member *m = &s->members[i];
-        if (strlen(m->name) == n_name && memcmp(m->name, name, n_name) == 0) {
-            m->at = from;
-            m->n = (size_t)(s->at - from);
-        }
-    }
-}
-
 static int scan_object_member(struct scan *s)
 {
     int r = scan_expect(s, '"');
@@ -179,7 +151,6 @@ static int scan_object_member(struct scan *s)
     if (r == 0)
         r = scan_string(s);
     size_t n_name = r == 0 ? (size_t)(s->at - name - 1) : 0;
-    bool wanted = s->depth == 1 && s->n_members > 0;
     if (r == 0 && memchr(name, '\\', n_name))
         s->doubt = true;
     if (r == 0)
@@ -189,45 +160,41 @@ static int scan_object_member(struct scan *s)
     const char *from = s->at;
     if (r == 0)
         r = scan_any(s);
-    if (r == 0 && wanted)
-        scan_keep(s, name, n_name, from);
+    for (size_t i = 0; r == 0 && s->depth == 1 && i < s->n_members; i++) {
+        struct scan_member *m = &s->members[i];
+        if (strlen(m->name) == n_name && memcmp(m->name, name, n_name) == 0) {
+            m->at = from;
+            m->n = (size_t)(s->at - from);
+        }
+    }
     return r;
 }
 
-/* The inside of an object or array, behind its opening. */
-static int scan_list(struct scan *s, char close, int (*item)(struct scan *s))
-{
-    scan_skip_space(s);
-    if (s->at < s->end && *s->at == close) {
-        s->at++;
-        return 0;
-    }
-    for (;;) {
-        int r = item(s);
-        if (r < 0)
-            return r;
-        scan_skip_space(s);
-        if (s->at == s->end)
-            return -EAGAIN;
-        char c = *s->at;
-        if (c != ',' && c != close)
-            return -EBADMSG;
-        s->at++;
-        if (c == close)
-            return 0;
-        scan_skip_space(s);
-    }
-}
-
+/* An object or array, from its opening. */
 static int scan_nested(struct scan *s, char close, int (*item)(struct scan *s))
 {
     if (s->depth == SCAN_DEPTH_MAX)
         return -EBADMSG;
     s->depth++;
     s->at++;
-    int r = scan_list(s, close, item);
+    scan_skip_space(s);
+    bool open = s->at == s->end || *s->at != close;
+    s->at += !open;
+    while (open) {
+        int r = item(s);
+        if (r < 0)
+            return r;
+        scan_skip_space(s);
+        if (s->at == s->end)
+            return -EAGAIN;
+        if (*s->at != ',' && *s->at != close)
+            return -EBADMSG;
+        open = *s->at++ == ',';
+        if (open)
+            scan_skip_space(s);
+    }
     s->depth--;
-    return r;
+    return 0;
 }
 
 static int scan_any(struct scan *s)

@@ -197,7 +197,7 @@ int history_remove(const char *given, char ret_id[HISTORY_ID_MAX], struct error 
 {
     struct history *h = calloc(1, sizeof *h);
     if (!h)
-        return error_set(err, ENOMEM, "no memory");
+        return error_set(err, ENOMEM, "out of memory");
     h->folder = h->fd = -1;
     h->exists = true;
     int r = history_find(given, h, err);

@@ -338,22 +338,6 @@ static int repair_copy_bytes(int from, uint64_t offset, size_t n, int to, uint64
     return piece ? 0 : -ENOMEM;
 }
 
-/* Links the original to an unused name: ID.json.kept, then .kept-2, … */
-static int repair_set_aside(struct history *h, char *ret, size_t size)
-{
-    for (int i = 1; i < KEPT_MAX; i++) {
-        if (i == 1)
-            snprintf(ret, size, "%s.kept", h->name);
-        else
-            snprintf(ret, size, "%s.kept-%d", h->name, i);
-        if (linkat(h->folder, h->name, h->folder, ret, 0) == 0)
-            return 0;
-        if (errno != EEXIST)
-            return -errno;
-    }
-    return -EEXIST;
-}
-
 static int repair_write(struct history *h, int fd)
 {
     _cleanup_buf_ struct buf head = BUF_INIT(8u << 20);
@@ -388,8 +372,15 @@ static int repair_rewrite(struct history *h, char *ret_kept, size_t size, struct
     _cleanup_fd_ int fd =
         openat(h->folder, fresh, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     int r = fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 ? -errno : repair_write(h, fd);
-    if (r == 0)
-        r = repair_set_aside(h, ret_kept, size);
+    bool kept = false;
+    for (int i = 1; r == 0 && !kept && i < KEPT_MAX; i++) { /* the original, under an unused name */
+        snprintf(ret_kept, size, i == 1 ? "%s.kept" : "%s.kept-%d", h->name, i);
+        kept = linkat(h->folder, h->name, h->folder, ret_kept, 0) == 0;
+        if (!kept && errno != EEXIST)
+            r = -errno;
+    }
+    if (r == 0 && !kept)
+        r = -EEXIST;
     if (r == 0 && renameat(h->folder, fresh, h->folder, h->name) < 0)
         r = -errno;
     if (r == 0 && fsync(h->folder) < 0)

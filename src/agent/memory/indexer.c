@@ -198,28 +198,23 @@ int memory_forget(struct memory *m, sqlite3_int64 session, struct error *err)
 static const char ADD_DOC[] = "INSERT INTO docs (session, message, part, at, n, start, length,"
                               " turn, undone) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
-static int session_read(struct indexing *u)
-{
-    _cleanup_stmt_ sqlite3_stmt *s =
-        memory_prepare(u->m, "SELECT id, messages, reached FROM sessions WHERE name = ?", u->err);
-    if (!s)
-        return -EIO;
-    sqlite3_bind_text(s, 1, history_id(u->h), -1, SQLITE_STATIC);
-    int done = sqlite3_step(s);
-    if (done != SQLITE_ROW)
-        return done == SQLITE_DONE ? -ENOENT : memory_failed(u->m, u->err);
-    u->session = sqlite3_column_int64(s, 0);
-    u->messages = (size_t)sqlite3_column_int64(s, 1);
-    u->reached = (uint64_t)sqlite3_column_int64(s, 2);
-    return 0;
-}
-
 /* How far the session is indexed, under the lock of the transaction. */
 static int session_find_position(struct indexing *u)
 {
     struct history_entry e;
-    int r = session_read(u);
-    if (r == -ENOENT) {
+    _cleanup_stmt_ sqlite3_stmt *row =
+        memory_prepare(u->m, "SELECT id, messages, reached FROM sessions WHERE name = ?", u->err);
+    if (!row)
+        return -EIO;
+    sqlite3_bind_text(row, 1, history_id(u->h), -1, SQLITE_STATIC);
+    int r = 0, found = sqlite3_step(row);
+    if (found == SQLITE_ROW) {
+        u->session = sqlite3_column_int64(row, 0);
+        u->messages = (size_t)sqlite3_column_int64(row, 1);
+        u->reached = (uint64_t)sqlite3_column_int64(row, 2);
+    } else if (found != SQLITE_DONE) {
+        return memory_failed(u->m, u->err);
+    } else {
         _cleanup_stmt_ sqlite3_stmt *s = memory_prepare(
             u->m,
             "INSERT INTO sessions (name, workspace, size, written, messages, reached) "
@@ -268,21 +263,6 @@ static int session_mark_undone(struct indexing *u)
     return 0;
 }
 
-static int session_save_position(struct indexing *u, const struct stat *st, bool complete)
-{
-    _cleanup_stmt_ sqlite3_stmt *s = memory_prepare(
-        u->m, "UPDATE sessions SET messages = ?, reached = ?, size = ?, written = ? WHERE id = ?",
-        u->err);
-    if (!s)
-        return -EIO;
-    sqlite3_bind_int64(s, 1, (sqlite3_int64)u->messages);
-    sqlite3_bind_int64(s, 2, (sqlite3_int64)u->reached);
-    sqlite3_bind_int64(s, 3, complete ? (sqlite3_int64)st->st_size : -1);
-    sqlite3_bind_int64(s, 4, (sqlite3_int64)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec);
-    sqlite3_bind_int64(s, 5, u->session);
-    return sqlite3_step(s) == SQLITE_DONE ? 0 : memory_failed(u->m, u->err);
-}
-
 /* 1: there is more. */
 static int index_transaction(struct indexing *u, const struct stat *st)
 {
@@ -302,8 +282,19 @@ static int index_transaction(struct indexing *u, const struct stat *st)
     if (r == 0 && u->undo)
         r = session_mark_undone(u);
     u->undo = false;
-    if (r == 0)
-        r = session_save_position(u, st, complete);
+    if (r == 0) {
+        _cleanup_stmt_ sqlite3_stmt *s = memory_prepare(
+            u->m,
+            "UPDATE sessions SET messages = ?, reached = ?, size = ?, written = ? WHERE id = ?",
+            u->err);
+        const sqlite3_int64 values[] = {
+            (sqlite3_int64)u->messages, (sqlite3_int64)u->reached,
+            complete ? (sqlite3_int64)st->st_size : -1,
+            (sqlite3_int64)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec, u->session};
+        for (size_t i = 0; s && i < ARRAY_SIZE(values); i++)
+            sqlite3_bind_int64(s, (int)i + 1, values[i]);
+        r = s && sqlite3_step(s) == SQLITE_DONE ? 0 : memory_failed(u->m, u->err);
+    }
     if (r == 0)
         r = memory_run(u->m, "COMMIT", u->err);
     if (r < 0) {

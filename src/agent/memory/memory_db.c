@@ -60,7 +60,7 @@ int memory_failed(struct memory *m, struct error *err)
                  : code == SQLITE_INTERRUPT                       ? ECANCELED
                                                                   : EIO;
     return error_set(err, number, "memory (%s): %s", m->path,
-                     m->db ? sqlite3_errmsg(m->db) : "no memory");
+                     m->db ? sqlite3_errmsg(m->db) : "out of memory");
 }
 
 sqlite3_stmt *memory_prepare(struct memory *m, const char *sql, struct error *err)
@@ -172,7 +172,7 @@ int memory_open(const struct memory_options *o, struct memory **ret, struct erro
     _cleanup_free_ char *folder = NULL;
     struct memory *m = calloc(1, sizeof *m);
     if (!m)
-        return error_set(err, ENOMEM, "no memory");
+        return error_set(err, ENOMEM, "out of memory");
     m->folder = -1;
     pthread_mutex_init(&m->lock, NULL);
     m->embedder = o && o->model ? o->embedder : NULL;
@@ -182,7 +182,7 @@ int memory_open(const struct memory_options *o, struct memory **ret, struct erro
         r = history_folder_path(&folder, err);
     if (r == 0 && asprintf(&m->path, "%s/memory.db", folder) < 0) {
         m->path = NULL;
-        r = error_set(err, ENOMEM, "no memory");
+        r = error_set(err, ENOMEM, "out of memory");
     }
     _cleanup_fd_ int lock = -1;
     if (r == 0)

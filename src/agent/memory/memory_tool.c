@@ -87,7 +87,7 @@ static int memory_tool_search(struct tool_call *c, const char *session, struct e
         buf_append_str(&c->result->text, "To read one in full: memory {\"message\": N, "
                                          "\"session\": S, \"call\": ID if given}.\n");
     c->result->data = json_pack("{s:o}", "hits", hits);
-    return c->result->data ? 0 : error_set(err, ENOMEM, "no memory");
+    return c->result->data ? 0 : error_set(err, ENOMEM, "out of memory");
 }
 
 /* The text of a message, or of what belongs to one call in it. */
@@ -145,7 +145,7 @@ static int memory_tool_show(struct tool_call *c, const json_t *message, long lon
     c->result->data = json_pack("{s:I, s:I, s:I, s:s*}", "message", (json_int_t)number, "offset",
                                 (json_int_t)from, "bytes", (json_int_t)text.len, "time",
                                 json_get_string(message, "time"));
-    return c->result->data ? 0 : error_set(err, ENOMEM, "no memory");
+    return c->result->data ? 0 : error_set(err, ENOMEM, "out of memory");
 }
 
 static int memory_tool_read(struct tool_call *c, const char *session, struct error *err)
@@ -217,9 +217,12 @@ static void memory_source_free(struct tool_source *s)
 static const struct tool MEMORY_TOOL = {
     .name = "memory",
     .title = "Memory",
-    .summary = "Recalls what was said and done before: in this conversation, also where it was shortened or summarised, and in"
-               " past ones. With `query` it searches and returns the best passages with their session and message number. With"
-               " `message` it returns one message in full, or with `call` the output of that call. Use it before you repeat"
+    .summary = "Recalls what was said and done before: in this conversation, also where it was"
+               " shortened or summarised, and in"
+               " past ones. With `query` it searches and returns the best passages with their"
+               " session and message number. With"
+               " `message` it returns one message in full, or with `call` the output of that"
+               " call. Use it before you repeat"
                " work, and when you need details that are no longer shown.",
     .input = SCHEMA({
         "type": "object",
@@ -227,16 +230,28 @@ static const struct tool MEMORY_TOOL = {
         "properties": {
             "query": {
                 "type": "string", "minLength": 1, "maxLength": 2000,
-                "description": "Words to search for: names, paths, error messages. Put \"exact phrases\" in quotes."
+                "description": "Words: names, paths, errors. Put \"exact phrases\" in quotes."
             },
             "session": {
                 "type": "string", "minLength": 1, "maxLength": 31,
-                "description": "\"this\", \"all\", or the ID of a session. Searches look in all, reading in this."
+                "description": "\"this\", \"all\" (default of a search), or the ID of a session."
             },
-            "limit": {"type": "integer", "minimum": 1, "maximum": 50, "default": 8, "description": "How many passages."},
-            "message": {"type": "integer", "minimum": 0, "description": "The number of a message, to read it in full."},
-            "call": {"type": "string", "minLength": 1, "maxLength": 200, "description": "Only what belongs to this tool call in the message."},
-            "offset": {"type": "integer", "minimum": 0, "description": "Where to go on reading, in bytes."}
+            "limit": {
+                "type": "integer", "minimum": 1, "maximum": 50, "default": 8,
+                "description": "How many passages."
+            },
+            "message": {
+                "type": "integer", "minimum": 0,
+                "description": "The number of a message, to read it in full."
+            },
+            "call": {
+                "type": "string", "minLength": 1, "maxLength": 200,
+                "description": "Only what belongs to this tool call in the message."
+            },
+            "offset": {
+                "type": "integer", "minimum": 0,
+                "description": "Where to continue reading, in bytes."
+            }
         }
     }),
     .output = SCHEMA({

@@ -194,7 +194,7 @@ static int search_words(struct memory *m, const struct memory_query *q,
         [MATCH_ALL] = 1, [MATCH_ANY] = 0.6, [MATCH_BEGINNINGS] = 0.3};
     _cleanup_buf_ struct buf words = BUF_INIT(64u << 10);
     if (search_match(t, how, &words) < 0 || !buf_cstr(&words))
-        return error_set(err, ENOMEM, "no memory");
+        return error_set(err, ENOMEM, "out of memory");
     _cleanup_stmt_ sqlite3_stmt *s = memory_prepare(
         m,
         "SELECT docs.id FROM words JOIN docs ON docs.id = words.rowid JOIN sessions ON "
@@ -332,7 +332,7 @@ static int search_once(struct memory *m, const struct memory_query *q, const str
         if (f.count)
             qsort(f.hits, f.count, sizeof *f.hits, hit_compare);
         *ret = hits_json(m, q, t, &f);
-        r = *ret ? 0 : error_set(err, ENOMEM, "no memory");
+        r = *ret ? 0 : error_set(err, ENOMEM, "out of memory");
     }
     pthread_mutex_unlock(&m->lock);
     return r;
@@ -346,7 +346,7 @@ int memory_search(struct memory *m, const struct memory_query *given, json_t **r
     if (q.limit == 0 || q.limit > MEMORY_LIMIT_MAX)
         q.limit = q.limit ? MEMORY_LIMIT_MAX : 10;
     if (search_terms_parse(q.text, &t) < 0)
-        return error_set(err, ENOMEM, "no memory");
+        return error_set(err, ENOMEM, "out of memory");
     int r = search_once(m, &q, &t, ret, err);
     if (r == -EUCLEAN) /* it was damaged, and is being rebuilt */
         r = search_once(m, &q, &t, ret, err);

@@ -1,5 +1,5 @@
 /* Memory: found, not found, found again after damage; safe with any query; the tool. */
-#include "history_kit.h"
+#include "../history/history_kit.h"
 #include "memory_db.h"
 #include "model.h"
 
