@@ -93,19 +93,6 @@ static int jest_add_file(struct report *r, const json_t *file)
                                                .file = name});
 }
 
-static int jest_add(struct report *r, const json_t *files)
-{
-    size_t i;
-    const json_t *each;
-    json_array_foreach(files, i, each)
-    {
-        int result = jest_add_file(r, each);
-        if (result < 0)
-            return result;
-    }
-    return 0;
-}
-
 /* mocha: tests of one list; what else is known of them is in which other lists they are again. */
 static int mocha_add(struct report *r, const json_t *document)
 {
@@ -148,15 +135,18 @@ static int json_report_parse(struct report *r, struct report_source *s, struct e
     if (!document)
         return error_set(err, EINVAL, "line %d: the JSON is broken: %s", why.line, why.text);
     const json_t *files = json_object_get(document, "testResults");
-    if (json_is_array(files))
-        result = jest_add(r, files);
-    else if (json_is_array(json_object_get(document, "passes")) &&
-             json_is_array(json_object_get(document, "failures")))
+    if (json_is_array(files)) {
+        result = 0;
+        for (size_t i = 0; result >= 0 && i < json_array_size(files); i++)
+            result = jest_add_file(r, json_array_get(files, i));
+    } else if (json_is_array(json_object_get(document, "passes")) &&
+               json_is_array(json_object_get(document, "failures"))) {
         result = mocha_add(r, document);
-    else
+    } else {
         result = error_set(
             err, EINVAL,
             "the JSON is neither jest's, vitest's nor mocha's: it has no \"testResults\"");
+    }
     json_decref(document);
     return result;
 }

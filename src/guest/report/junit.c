@@ -307,28 +307,6 @@ static void junit_text(void *data, const XML_Char *s, int n)
         clip_add(j->capture == CAPTURE_BODY ? &j->body : &j->output, s, (size_t)n);
 }
 
-static int junit_error(struct junit *j)
-{
-    if (j->failure < 0)
-        return j->failure;
-    return error_set(j->err, EINVAL, "line %lu: the XML is broken: %s",
-                     XML_GetCurrentLineNumber(j->xml), XML_ErrorString(XML_GetErrorCode(j->xml)));
-}
-
-static ssize_t read_full(struct report_source *s, uint8_t *data, size_t n)
-{
-    size_t have = 0;
-    while (have < n) {
-        ssize_t got = report_read(s, data + have, n - have);
-        if (got < 0)
-            return got;
-        if (got == 0)
-            break;
-        have += (size_t)got;
-    }
-    return (ssize_t)have;
-}
-
 /* expat looks at a token that is not complete again from its beginning each time there is more: of
  * one that stays incomplete the next piece is twice as long, so that the whole stays linear in
  * time. */
@@ -341,11 +319,19 @@ static int junit_feed(struct junit *j, struct report_source *s)
         void *data = XML_GetBuffer(j->xml, (int)piece);
         if (!data)
             return -ENOMEM;
-        n = read_full(s, data, piece);
-        if (n < 0)
-            return (int)n;
+        for (n = 0; (size_t)n < piece;) {
+            ssize_t got = report_read(s, (char *)data + n, piece - (size_t)n);
+            if (got < 0)
+                return (int)got;
+            if (got == 0)
+                break;
+            n += got;
+        }
         if (XML_ParseBuffer(j->xml, (int)n, n == 0) != XML_STATUS_OK)
-            return junit_error(j);
+            return j->failure < 0 ? j->failure
+                                  : error_set(j->err, EINVAL, "line %lu: the XML is broken: %s",
+                                              XML_GetCurrentLineNumber(j->xml),
+                                              XML_ErrorString(XML_GetErrorCode(j->xml)));
         XML_Index at = XML_GetCurrentByteIndex(j->xml);
         if (at != last)
             piece = PIECE;
@@ -354,18 +340,6 @@ static int junit_feed(struct junit *j, struct report_source *s)
         last = at;
     } while (n > 0);
     return 0;
-}
-
-static void junit_free(struct junit *j)
-{
-    char *owned[] = {j->name, j->class, j->file, j->status, j->result, j->summary};
-    for (size_t i = 0; i < ARRAY_SIZE(owned); i++)
-        free(owned[i]);
-    while (j->n_suites)
-        free(j->suites[--j->n_suites]);
-    clip_free(&j->body);
-    clip_free(&j->output);
-    XML_ParserFree(j->xml);
 }
 
 static int junit_parse(struct report *r, struct report_source *s, struct error *err)
@@ -382,7 +356,14 @@ static int junit_parse(struct report *r, struct report_source *s, struct error *
     XML_SetCharacterDataHandler(j.xml, junit_text);
     XML_SetStartDoctypeDeclHandler(j.xml, junit_doctype);
     int result = junit_feed(&j, s);
-    junit_free(&j);
+    char *owned[] = {j.name, j.class, j.file, j.status, j.result, j.summary};
+    for (size_t i = 0; i < ARRAY_SIZE(owned); i++)
+        free(owned[i]);
+    while (j.n_suites)
+        free(j.suites[--j.n_suites]);
+    clip_free(&j.body);
+    clip_free(&j.output);
+    XML_ParserFree(j.xml);
     return result;
 }
 

@@ -48,56 +48,26 @@ static int libtest_add(struct libtest *t, const char *name, enum wire_outcome ou
                       &(struct report_test){.name = name, .outcome = outcome, .message = message});
 }
 
-static int libtest_forget_failed(struct libtest *t, const char *name)
-{
-    for (size_t i = 0; i < t->n_failed; i++) {
-        if (strcmp(t->failed[i], name) != 0)
-            continue;
-        free(t->failed[i]);
-        t->failed[i] = t->failed[--t->n_failed];
-        return 1;
-    }
-    return 0;
-}
-
-static int libtest_remember_failed(struct libtest *t, const char *name)
-{
-    if (!t->failed)
-        t->failed = calloc(FAILED_MAX, sizeof *t->failed);
-    char *copy = t->failed && t->n_failed < FAILED_MAX ? strdup(name) : NULL;
-    if (!copy)
-        return libtest_add(t, name, WIRE_OUTCOME_FAILED, "");
-    t->failed[t->n_failed++] = copy;
-    return 0;
-}
-
 /* The output of a failed test is complete. */
 static int libtest_end_shown(struct libtest *t)
 {
-    if (!t->shown)
-        return 0;
-    int r = libtest_forget_failed(t, t->shown)
-                ? libtest_add(t, t->shown, WIRE_OUTCOME_FAILED, clip_text(&t->output))
-                : 0;
-    free(t->shown);
-    t->shown = NULL;
-    return r;
-}
-
-static int libtest_add_failed(struct libtest *t)
-{
-    int r = libtest_end_shown(t);
-    while (r >= 0 && t->n_failed) {
-        char *name = t->failed[--t->n_failed];
-        r = libtest_add(t, name, WIRE_OUTCOME_FAILED, "");
-        free(name);
-    }
-    return r;
+    _cleanup_free_ char *name = TAKE_PTR(t->shown);
+    for (size_t i = 0; name && i < t->n_failed; i++)
+        if (strcmp(t->failed[i], name) == 0) {
+            free(t->failed[i]);
+            t->failed[i] = t->failed[--t->n_failed];
+            return libtest_add(t, name, WIRE_OUTCOME_FAILED, clip_text(&t->output));
+        }
+    return 0;
 }
 
 static int libtest_end_part(struct libtest *t, bool complete)
 {
-    int r = libtest_add_failed(t);
+    int r = libtest_end_shown(t);
+    while (r >= 0 && t->n_failed) {
+        _cleanup_free_ char *name = t->failed[--t->n_failed];
+        r = libtest_add(t, name, WIRE_OUTCOME_FAILED, "");
+    }
     if (r >= 0 && t->open)
         r = libtest_add(t, t->open, WIRE_OUTCOME_ERROR, "the test did not end");
     free(t->open);
@@ -120,7 +90,13 @@ static int libtest_take_result(struct libtest *t, const char *name, const char *
         return libtest_add(t, name, WIRE_OUTCOME_PASSED, "");
     if (strncmp(result, "ignored", 7) == 0)
         return libtest_add(t, name, WIRE_OUTCOME_SKIPPED, result + 7 + strspn(result + 7, ", "));
-    return libtest_remember_failed(t, name);
+    if (!t->failed)
+        t->failed = calloc(FAILED_MAX, sizeof *t->failed);
+    char *copy = t->failed && t->n_failed < FAILED_MAX ? strdup(name) : NULL;
+    if (!copy)
+        return libtest_add(t, name, WIRE_OUTCOME_FAILED, "");
+    t->failed[t->n_failed++] = copy;
+    return 0;
 }
 
 static bool libtest_is_result(const char *s)
@@ -213,23 +189,18 @@ static int libtest_take_line(void *data, char *line, size_t size, bool cut)
     return libtest_take_result(t, name, line);
 }
 
-static void libtest_free(struct libtest *t)
-{
-    while (t->n_failed)
-        free(t->failed[--t->n_failed]);
-    free(t->failed);
-    free(t->open);
-    free(t->shown);
-    clip_free(&t->output);
-}
-
 static int libtest_parse(struct report *r, struct report_source *s, struct error *err)
 {
     struct libtest t = {.report = r, .output = CLIP_INIT};
     int result = report_each_line(s, LINE_LONG, libtest_take_line, &t);
     if (result >= 0 && t.running)
         result = libtest_end_part(&t, false);
-    libtest_free(&t);
+    while (t.n_failed)
+        free(t.failed[--t.n_failed]);
+    free(t.failed);
+    free(t.open);
+    free(t.shown);
+    clip_free(&t.output);
     return result;
 }
 

@@ -139,19 +139,6 @@ static int read_error(const char *path, int r, struct error *err)
     return error_wrap(err, "%.400s", path);
 }
 
-static int parse_file(struct report_call *s, int fd, const char *path, struct error *err)
-{
-    struct report_source source = {.fd = fd};
-    enum wire_report_format format = s->format ? s->format : report_sniff(&source);
-    const struct report_format *f = report_format_of(format);
-    if (!f)
-        return error_set(err, EINVAL, "%.400s: has no test results in a known format", path);
-    s->found = format;
-    s->read++;
-    int r = f->parse(&s->report, &source, err);
-    return r < 0 ? read_error(path, r, err) : 0;
-}
-
 static int read_file(struct report_call *s, const struct report_files *f, const char *path,
                      struct error *err)
 {
@@ -174,7 +161,15 @@ static int read_file(struct report_call *s, const struct report_files *f, const 
         read_log(s, path);
     s->report.label = label;
     s->report.fallback = clip_text(&s->log);
-    return parse_file(s, fd, path, err);
+    struct report_source source = {.fd = fd};
+    enum wire_report_format number = s->format ? s->format : report_sniff(&source);
+    const struct report_format *format = report_format_of(number);
+    if (!format)
+        return error_set(err, EINVAL, "%.400s: has no test results in a known format", path);
+    s->found = number;
+    s->read++;
+    r = format->parse(&s->report, &source, err);
+    return r < 0 ? read_error(path, r, err) : 0;
 }
 
 static void put_result(struct report_call *s)

@@ -147,32 +147,6 @@ static void clean_name(const char *label, const char *name, struct buf *out)
         buf_append_str(out, "(no name)");
 }
 
-static void clean_message(const char *message, struct buf *out)
-{
-    struct clip ends = CLIP_INIT;
-    while (*message == '\n' || *message == '\r')
-        message++;
-    clip_add_str(&ends, message);
-    clean_text(clip_text(&ends), REPORT_TEXT_MAX * 3, false, out);
-    clip_free(&ends);
-    trim_end(out);
-}
-
-/* Where it failed is in the text of most failures; a place in the test's own file is the best one.
- */
-static void find_location(struct report_test *t, char path[REPORT_PATH_MAX + 1])
-{
-    uint64_t line;
-    bool known = t->file && *t->file;
-    if (t->outcome != WIRE_OUTCOME_FAILED && t->outcome != WIRE_OUTCOME_ERROR)
-        return;
-    if (!t->message || !report_locate(t->message, known ? t->file : NULL, path, &line))
-        return;
-    if (!known)
-        t->file = path;
-    t->line = line;
-}
-
 uint64_t report_total(const struct report *r)
 {
     uint64_t n = 0;
@@ -189,6 +163,7 @@ int report_add(struct report *r, const struct report_test *t)
     char path[REPORT_PATH_MAX + 1];
     struct report_test out = *t;
     int64_t sum;
+    uint64_t line;
     bool passed_on = report_total(r) < REPORT_TESTS_MAX;
     r->counts[t->outcome]++;
     if (t->duration_ns > 0 && __builtin_add_overflow(r->duration_ns, t->duration_ns, &sum) == 0)
@@ -200,9 +175,19 @@ int report_add(struct report *r, const struct report_test *t)
     bool bad = t->outcome == WIRE_OUTCOME_FAILED || t->outcome == WIRE_OUTCOME_ERROR;
     if (bad && r->fallback && !(t->message && *t->message))
         out.message = r->fallback;
-    find_location(&out, path);
+    /* Where it failed is in the text of most failures; a place in the test's own file is best. */
+    bool known = out.file && *out.file;
+    if (bad && out.message && report_locate(out.message, known ? out.file : NULL, path, &line)) {
+        out.file = known ? out.file : path;
+        out.line = line;
+    }
     clean_name(r->label, t->name ? t->name : "", &name);
-    clean_message(out.message ? out.message : "", &message);
+    struct clip ends = CLIP_INIT;
+    const char *text = out.message ? out.message : "";
+    clip_add_str(&ends, text + strspn(text, "\r\n"));
+    clean_text(clip_text(&ends), REPORT_TEXT_MAX * 3, false, &message);
+    clip_free(&ends);
+    trim_end(&message);
     clean_text(out.file ? out.file : "", REPORT_PATH_MAX, true, &file);
     out.name = buf_cstr(&name);
     out.message = buf_cstr(&message);

@@ -191,21 +191,6 @@ static char *tap_find_directive(char *s)
     return NULL;
 }
 
-/* Cuts the description off its directive and says what becomes of the test. */
-static enum wire_outcome tap_apply_directive(struct tap_test *p, char *description, bool ok)
-{
-    char *directive = tap_find_directive(description);
-    enum wire_outcome plain = ok ? WIRE_OUTCOME_PASSED : WIRE_OUTCOME_FAILED;
-    if (!directive)
-        return plain;
-    *directive++ = 0;
-    directive += strspn(directive, " \t");
-    bool todo = strncasecmp(directive, "todo", 4) == 0;
-    clip_add_str(&p->message, directive);
-    clip_add_str(&p->message, "\n");
-    return todo && ok ? WIRE_OUTCOME_PASSED : WIRE_OUTCOME_SKIPPED;
-}
-
 static int tap_take_test(struct tap *t, unsigned depth, char *line)
 {
     bool ok = line[0] == 'o';
@@ -226,7 +211,16 @@ static int tap_take_test(struct tap *t, unsigned depth, char *line)
     if (rest[0] == '-' && isspace((unsigned char)rest[1]))
         rest += 2;
     clip_reset(&t->test.message);
-    enum wire_outcome outcome = tap_apply_directive(&t->test, rest, ok);
+    enum wire_outcome outcome = ok ? WIRE_OUTCOME_PASSED : WIRE_OUTCOME_FAILED;
+    char *directive = tap_find_directive(rest);
+    if (directive) {
+        *directive++ = 0;
+        directive += strspn(directive, " \t");
+        bool todo = strncasecmp(directive, "todo", 4) == 0;
+        outcome = todo && ok ? WIRE_OUTCOME_PASSED : WIRE_OUTCOME_SKIPPED;
+        clip_add_str(&t->test.message, directive);
+        clip_add_str(&t->test.message, "\n");
+    }
     for (size_t n = strlen(rest); n > 0 && isspace((unsigned char)rest[n - 1]); n--)
         rest[n - 1] = 0;
     char *to = rest; /* \# and \\ stand for # and \ */
@@ -255,27 +249,6 @@ static int tap_take_test(struct tap *t, unsigned depth, char *line)
     t->test.depth = depth;
     t->test.there = true;
     return 0;
-}
-
-static int tap_bail_out(struct tap *t, const char *why)
-{
-    int r = tap_flush(t);
-    t->bailed = true;
-    return r < 0 ? r
-                 : tap_add(t, 0,
-                           &(struct report_test){.name = "(bail out)",
-                                                 .outcome = WIRE_OUTCOME_ERROR,
-                                                 .message = *why ? why : "Bail out!"});
-}
-
-static void tap_take_comment(struct tap *t, unsigned depth, const char *line)
-{
-    if (strncmp(line, "# Subtest: ", 11) == 0) {
-        set_string(&t->levels[depth].announced, line + 11, strlen(line + 11));
-    } else if (t->test.there) {
-        clip_add_str(&t->test.message, line + 1 + (line[1] == ' '));
-        clip_add_str(&t->test.message, "\n");
-    }
 }
 
 /* Of the YAML only three scalars are understood; all of it is the message. */
@@ -337,30 +310,36 @@ static int tap_take_line(void *data, char *line, size_t n, bool cut)
         return tap_take_plan(t, depth, text);
     if (is_test_line(text))
         return tap_take_test(t, depth, text);
-    if (*text == '#')
-        tap_take_comment(t, depth, text);
-    else if (strncasecmp(text, "Bail out!", 9) == 0)
-        return tap_bail_out(t, text + 9 + strspn(text + 9, " "));
-    else if (depth == 0 && strncmp(text, "TAP version ", 12) == 0 &&
-             (t->levels[0].planned || t->levels[0].ran))
+    if (strncmp(text, "# Subtest: ", 11) == 0) {
+        set_string(&t->levels[depth].announced, text + 11, strlen(text + 11));
+    } else if (*text == '#' && t->test.there) {
+        clip_add_str(&t->test.message, text + 1 + (text[1] == ' '));
+        clip_add_str(&t->test.message, "\n");
+    } else if (strncasecmp(text, "Bail out!", 9) == 0) {
+        const char *why = text + 9 + strspn(text + 9, " ");
+        int r = tap_flush(t);
+        t->bailed = true;
+        return r < 0 ? r
+                     : tap_add(t, 0,
+                               &(struct report_test){.name = "(bail out)",
+                                                     .outcome = WIRE_OUTCOME_ERROR,
+                                                     .message = *why ? why : "Bail out!"});
+    } else if (depth == 0 && strncmp(text, "TAP version ", 12) == 0 &&
+               (t->levels[0].planned || t->levels[0].ran)) {
         return tap_restart(t);
+    }
     return 0;
-}
-
-static void tap_free(struct tap *t)
-{
-    for (size_t i = 0; i < REPORT_NEST_MAX; i++)
-        tap_level_reset(&t->levels[i]);
-    free(t->test.name);
-    free(t->test.file);
-    clip_free(&t->test.message);
 }
 
 static int tap_end(struct tap *t, int result)
 {
     if (result >= 0)
         result = tap_restart(t);
-    tap_free(t);
+    for (size_t i = 0; i < REPORT_NEST_MAX; i++)
+        tap_level_reset(&t->levels[i]);
+    free(t->test.name);
+    free(t->test.file);
+    clip_free(&t->test.message);
     return result;
 }
 
