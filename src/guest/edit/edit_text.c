@@ -264,14 +264,6 @@ static bool has_line_numbers(struct span old)
     return true;
 }
 
-static size_t line_offset(struct span text, uint64_t line)
-{
-    size_t at = 0;
-    for (uint64_t i = 1; i < line && at < text.n; i++)
-        at = span_line_end(text, at);
-    return at;
-}
-
 void edit_explain(struct span text, const struct edit *e, struct buf *out,
                   struct line_range *ret_nearest)
 {
@@ -296,7 +288,10 @@ void edit_explain(struct span text, const struct edit *e, struct buf *out,
         buf_append_str(out, "Nothing in the file is like it; read_file shows what is there.\n");
         return;
     }
-    size_t begin = line_offset(text, near.line), end = begin;
+    size_t begin = 0, end;
+    for (uint64_t i = 1; i < near.line; i++)
+        begin = span_line_end(text, begin);
+    end = begin;
     for (uint64_t i = 0; i < near.count; i++)
         end = span_line_end(text, end);
     if (near.count > 1)

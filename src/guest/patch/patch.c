@@ -12,15 +12,6 @@
 #define LINE_SENT    500u /* bytes of one of them */
 #define HEADER_SENT  200u
 
-static int receive_diff(struct file_call *c, struct buf *b, struct error *err)
-{
-    int r = file_receive(c, b);
-    if (r == -ENOBUFS)
-        return error_set(err, E2BIG, "the diff is larger than %u MiB: apply it in parts",
-                         DIFF_SIZE_MAX >> 20);
-    return r < 0 ? error_errno(err, -r, "receiving the diff") : 0;
-}
-
 static void put_lines(struct buf *out, uint16_t key, const struct text_line *lines, size_t from,
                       size_t n)
 {
@@ -126,9 +117,13 @@ int patch_serve(struct file_call *c, struct error *err)
         .ignore_space = wire_find_u64(q, WIRE_K_SPACE, 0),
     };
     bool check = wire_find_u64(q, WIRE_K_CHECK, 0);
-    int r = receive_diff(c, &diff, err);
+    int r = file_receive(c, &diff);
+    if (r == -ENOBUFS)
+        return error_set(err, E2BIG,
+                         "nothing was changed: the diff is larger than %u MiB: apply it in parts",
+                         DIFF_SIZE_MAX >> 20);
     if (r < 0)
-        return error_wrap(err, "nothing was changed");
+        return error_errno(err, -r, "nothing was changed: receiving the diff");
     if (strip != UINT64_MAX && strip > STRIP_MAX)
         return error_set(err, EINVAL, "at most %u components of a name can be stripped", STRIP_MAX);
     return apply_diff(c, &diff, &o, check, err);

@@ -50,7 +50,7 @@ static void name_is(const char *text, const char *expected)
     free(name);
 }
 
-static void names(void **state)
+static void test_parses_names(void **state)
 {
     name_is("a/x.c", "a/x.c");
     name_is("a/two words", "a/two words");
@@ -84,7 +84,7 @@ static void split_is(const char *text, const char *a, const char *b)
     free(y);
 }
 
-static void names_of_a_git_line(void **state)
+static void test_splits_the_names_of_a_git_line(void **state)
 {
     split_is("a/x b/x", "a/x", "b/x");
     split_is("x x", "x", "x");
@@ -96,7 +96,7 @@ static void names_of_a_git_line(void **state)
     split_is("\"a/one\"", NULL, NULL);
 }
 
-static void headers(void **state)
+static void test_parses_headers(void **state)
 {
     _cleanup_diff_ struct diff d = parse(
         "diff --git a/x b/y\nold mode 100644\nnew mode 100755\nsimilarity index 90%\nrename from "
@@ -133,7 +133,7 @@ static void hunk_is(const char *body, uint32_t old, uint32_t new, bool recounted
     assert_int_equal(d.hunks[0].numbered, numbered);
 }
 
-static void counts(void **state)
+static void test_recounts_wrong_counts(void **state)
 {
     hunk_is("@@ -1,3 +1,3 @@ f()\n a\n-b\n+c\n d\n", 3, 3, false, true);
     hunk_is("@@ -1,3 +1,3 @@\n a\n-b\n+c\n d\n\nText behind it.\n", 3, 3, false, true);
@@ -149,7 +149,7 @@ static void counts(void **state)
     hunk_is("@@ -1,3 +1,3 @@\n a\n-b\n+c\n d", 3, 3, false, true);
 }
 
-static void anchors(void **state)
+static void test_parses_anchors(void **state)
 {
     _cleanup_diff_ struct diff d =
         parse("--- f\n+++ f\n@@ int main(void) @@\n-a\n+b\n\n@@ ... @@ def g():\n-c\n+d\n");
@@ -158,7 +158,7 @@ static void anchors(void **state)
     assert_memory_equal(d.hunks[1].anchor.at, "def g():", d.hunks[1].anchor.size);
 }
 
-static void carriage_returns(void **state)
+static void test_strips_carriage_returns(void **state)
 {
     static const char TEXT[] = "--- a/f\r\n+++ b/f\r\n@@ -1 +1 @@\r\n-a\r\n+b\r\n";
     _cleanup_diff_ struct diff d = parse(TEXT);
@@ -171,7 +171,7 @@ static void carriage_returns(void **state)
     diff_free(&stripped);
 }
 
-static void the_other_form(void **state)
+static void test_parses_begin_patch(void **state)
 {
     _cleanup_diff_ struct diff d = parse(
         "*** Begin Patch\n*** Update File: a b.c\n*** Move to: c.c\n@@ one\n@@ two\n x\n-y\n"
@@ -186,7 +186,7 @@ static void the_other_form(void **state)
     assert_int_equal(d.files[2].kind, DIFF_DELETE);
 }
 
-static void reversed(void **state)
+static void test_reverses(void **state)
 {
     _cleanup_diff_ struct diff d = parse("--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+x\n--- a/f\n+++ "
                                          "b/f\n@@ -2,2 +2,3 @@\n-a\n+b\n+c\n d\n");
@@ -200,7 +200,7 @@ static void reversed(void **state)
     assert_int_equal(diff_reverse(&copy, NULL), -EINVAL);
 }
 
-static void refusals(void **state)
+static void test_refuses_what_is_no_diff(void **state)
 {
     refused("", EINVAL, "no diff found");
     refused("@@ -1 +1 @@\n-a\n+b\n", EINVAL, "line 1 of the diff: a hunk without");
@@ -215,7 +215,7 @@ static void refusals(void **state)
     refused("--- a/f\n+++ b/f\n@@@ -1 -1 +1 @@@\n", EINVAL, "merge");
 }
 
-static void limits(void **state)
+static void test_has_limits(void **state)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(DIFF_SIZE_MAX + 1);
     struct diff d;
@@ -232,7 +232,7 @@ static void limits(void **state)
     assert_int_equal(diff_parse(b.data, DIFF_SIZE_MAX + 1, false, &d, NULL), -E2BIG);
 }
 
-static void binary(void **state)
+static void test_decodes_binary_patches(void **state)
 {
     uint8_t *data;
     size_t size;
@@ -269,7 +269,7 @@ static void delta_is(const char *delta, size_t n, int code, const char *expected
     free(data);
 }
 
-static void deltas(void **state)
+static void test_applies_deltas(void **state)
 {
     delta_is("\x08\x05\x91\x02\x03\x02XY", 8, 0, "cdeXY");
     delta_is("\x08\x03\x90\x03", 4, 0, "abc");
@@ -287,12 +287,18 @@ static void deltas(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),          cmocka_unit_test(names_of_a_git_line),
-        cmocka_unit_test(headers),        cmocka_unit_test(counts),
-        cmocka_unit_test(anchors),        cmocka_unit_test(carriage_returns),
-        cmocka_unit_test(the_other_form), cmocka_unit_test(reversed),
-        cmocka_unit_test(refusals),       cmocka_unit_test(limits),
-        cmocka_unit_test(binary),         cmocka_unit_test(deltas),
+        cmocka_unit_test(test_parses_names),
+        cmocka_unit_test(test_splits_the_names_of_a_git_line),
+        cmocka_unit_test(test_parses_headers),
+        cmocka_unit_test(test_recounts_wrong_counts),
+        cmocka_unit_test(test_parses_anchors),
+        cmocka_unit_test(test_strips_carriage_returns),
+        cmocka_unit_test(test_parses_begin_patch),
+        cmocka_unit_test(test_reverses),
+        cmocka_unit_test(test_refuses_what_is_no_diff),
+        cmocka_unit_test(test_has_limits),
+        cmocka_unit_test(test_decodes_binary_patches),
+        cmocka_unit_test(test_applies_deltas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -114,7 +114,7 @@ static struct plan plan_of(struct folder *p, const char *diff)
     return plan;
 }
 
-static void carries_out(void **state)
+static void test_writes_all_changes(void **state)
 {
     struct folder *p = *state;
     _cleanup_plan_ struct plan plan = plan_of(p, DIFF);
@@ -135,7 +135,7 @@ static void unchanged(struct folder *p, size_t names)
     assert_int_equal(count_names(p), names);
 }
 
-static void notices_changes(void **state)
+static void test_refuses_a_file_that_changed(void **state)
 {
     struct folder *p = *state;
     struct error err = {0};
@@ -147,7 +147,7 @@ static void notices_changes(void **state)
     unchanged(p, 3);
 }
 
-static void notices_what_stands_in_the_way(void **state)
+static void test_refuses_to_overwrite_a_new_file(void **state)
 {
     struct folder *p = *state;
     _cleanup_plan_ struct plan plan = plan_of(p, DIFF);
@@ -159,7 +159,7 @@ static void notices_what_stands_in_the_way(void **state)
 }
 
 /* The last step fails, when all others are done: a file stands where a folder must be made. */
-static void puts_everything_back(void **state)
+static void test_restores_everything_after_a_failure(void **state)
 {
     struct folder *p = *state;
     struct stat before, after;
@@ -176,7 +176,7 @@ static void puts_everything_back(void **state)
     unchanged(p, 4);
 }
 
-static void folders_and_files_change_places(void **state)
+static void test_folders_and_files_change_places(void **state)
 {
     struct folder *p = *state;
     _cleanup_plan_ struct plan plan =
@@ -189,7 +189,7 @@ static void folders_and_files_change_places(void **state)
     file_is(p, "a/x", "x\n");
 }
 
-static void a_folder_with_more_in_it_stays(void **state)
+static void test_a_folder_with_more_in_it_stays(void **state)
 {
     struct folder *p = *state;
     struct error err = {0};
@@ -207,12 +207,12 @@ static void a_folder_with_more_in_it_stays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(carries_out),
-        TEST(notices_changes),
-        TEST(puts_everything_back),
-        TEST(notices_what_stands_in_the_way),
-        TEST(folders_and_files_change_places),
-        TEST(a_folder_with_more_in_it_stays),
+        TEST(test_writes_all_changes),
+        TEST(test_refuses_a_file_that_changed),
+        TEST(test_restores_everything_after_a_failure),
+        TEST(test_refuses_to_overwrite_a_new_file),
+        TEST(test_folders_and_files_change_places),
+        TEST(test_a_folder_with_more_in_it_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

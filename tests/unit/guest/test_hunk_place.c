@@ -53,7 +53,7 @@ static const struct place_options STRICT = {true, 0, false}, LOOSE = {false, 2, 
 
 #define MIDDLE "@@ -3,3 +3,3 @@\n c\n-d\n+D\n e\n"
 
-static void exact_and_offset(void **state)
+static void test_finds_hunks_at_an_offset(void **state)
 {
     place("a\nb\nc\nd\ne\nf\n", MIDDLE, STRICT, "a\nb\nc\nD\ne\nf\n");
     assert_int_equal(
@@ -64,7 +64,7 @@ static void exact_and_offset(void **state)
           "c\nd\ne\nx\nc\nD\ne\nx\n");
 }
 
-static void ends_of_the_file(void **state)
+static void test_ties_hunks_to_the_ends_of_the_file(void **state)
 {
     place("x\na\nb\n", "@@ -1,2 +1,2 @@\n-a\n+A\n b\n", STRICT, NULL);
     assert_int_equal(last.why, PLACE_ELSEWHERE);
@@ -77,7 +77,7 @@ static void ends_of_the_file(void **state)
     place("y\n", "@@ -0,0 +1 @@\n+x\n", LOOSE, "x\ny\n");
 }
 
-static void fuzz(void **state)
+static void test_drops_context_by_fuzz(void **state)
 {
     static const char HUNK[] = "@@ -1,7 +1,7 @@\n a\n b\n c\n-d\n+D\n e\n f\n g\n";
     assert_int_equal(place("a\nB\nc\nd\ne\nf\ng\n", HUNK, LOOSE, "a\nB\nc\nD\ne\nf\ng\n").fuzz, 2);
@@ -87,7 +87,7 @@ static void fuzz(void **state)
     assert_int_equal(last.why, PLACE_NOWHERE);
 }
 
-static void hunks_together(void **state)
+static void test_hunks_share_context_and_offset(void **state)
 {
     static const char BOTH[] = "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n@@ -3,3 +3,3 @@\n c\n-d\n+D\n e\n";
     place("a\nb\nc\nd\ne\n", BOTH, STRICT, NULL);
@@ -100,7 +100,7 @@ static void hunks_together(void **state)
     assert_int_equal(last.why, PLACE_BEHIND);
 }
 
-static void last_newline(void **state)
+static void test_compares_the_last_newline(void **state)
 {
     static const char HUNK[] = "@@ -1,2 +1,2 @@\n-a\n+A\n b\n\\ No newline at end of file\n";
     place("a\nb", HUNK, STRICT, "A\nb");
@@ -112,7 +112,7 @@ static void last_newline(void **state)
     place("a\nb", "@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+B\n", STRICT, "a\nB\n");
 }
 
-static void whitespace(void **state)
+static void test_ignores_whitespace_if_asked(void **state)
 {
     place("c\r\nd\r\ne\r\n", MIDDLE, LOOSE, NULL);
     assert_int_equal(last.why, PLACE_SPACE);
@@ -120,13 +120,13 @@ static void whitespace(void **state)
     place("c  \nd\ne\t", MIDDLE, SPACE, "c  \nD\ne\t");
 }
 
-static void applied_already(void **state)
+static void test_recognises_an_applied_hunk(void **state)
 {
     place("a\nb\nc\nD\ne\nf\n", MIDDLE, LOOSE, NULL);
     assert_int_equal(last.why, PLACE_APPLIED);
 }
 
-static void without_numbers(void **state)
+static void test_finds_hunks_without_numbers(void **state)
 {
     place("a\nb\nc\n", "@@\n-b\n+B\n", STRICT, "a\nB\nc\n");
     place("a\nb\nc\nb\n", "@@\n-b\n+B\n", STRICT, NULL);
@@ -138,7 +138,7 @@ static void without_numbers(void **state)
     place("a\n", "@@\n+x\n", STRICT, NULL);
 }
 
-static void a_search_that_takes_too_long(void **state)
+static void test_gives_up_a_costly_search(void **state)
 {
     _cleanup_buf_ struct buf file = BUF_INIT(1u << 20), hunk = BUF_INIT(1u << 20);
     for (int i = 0; i < 100000; i++)
@@ -172,7 +172,7 @@ static void near_is(const char *text, const char *hunk, size_t line, size_t expe
     text_lines_free(&file);
 }
 
-static void nearest_place(void **state)
+static void test_names_the_nearest_place(void **state)
 {
     static const char HUNK[] = "@@ -1,5 +1,5 @@\n alpha\n beta\n-gamma\n+x\n delta\n epsilon\n";
     near_is("x\nx\nalpha\nbeta\ngamma2\ndelta\nepsilon\n", HUNK, 5, 2, 1, 1);
@@ -186,16 +186,16 @@ static void nearest_place(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exact_and_offset),
-        cmocka_unit_test(ends_of_the_file),
-        cmocka_unit_test(fuzz),
-        cmocka_unit_test(hunks_together),
-        cmocka_unit_test(last_newline),
-        cmocka_unit_test(whitespace),
-        cmocka_unit_test(applied_already),
-        cmocka_unit_test(without_numbers),
-        cmocka_unit_test(nearest_place),
-        cmocka_unit_test(a_search_that_takes_too_long),
+        cmocka_unit_test(test_finds_hunks_at_an_offset),
+        cmocka_unit_test(test_ties_hunks_to_the_ends_of_the_file),
+        cmocka_unit_test(test_drops_context_by_fuzz),
+        cmocka_unit_test(test_hunks_share_context_and_offset),
+        cmocka_unit_test(test_compares_the_last_newline),
+        cmocka_unit_test(test_ignores_whitespace_if_asked),
+        cmocka_unit_test(test_recognises_an_applied_hunk),
+        cmocka_unit_test(test_finds_hunks_without_numbers),
+        cmocka_unit_test(test_names_the_nearest_place),
+        cmocka_unit_test(test_gives_up_a_costly_search),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
