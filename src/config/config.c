@@ -64,7 +64,7 @@ int config_add_workspace(struct config *c, const struct trust *t, bool trust, st
                      f->text.len ? (const char *)f->text.data : "", f->text.len, &config,
                      &c->trouble) < 0)
         return 0;
-    /* A path of the host, also if the workspace names it. */
+    /* It names a file of the host: a workspace must not choose one, even a trusted one. */
     json_object_del(config, "summary_prompt");
     *(trust || t->state == TRUST_YES ? &c->trusted : &c->untrusted) = config;
     return 0;

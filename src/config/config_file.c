@@ -9,8 +9,7 @@
 
 #define EXPANDED_MAX (256u << 10)
 
-/* Members that are not named here belong to somebody: a later hutch, another program. They are let
- * be. */
+/* Unknown members are ignored: they may be of a later hutch or of another program. */
 /* clang-format off */
 static const char CONFIG_SCHEMA[] = SCHEMA({
     "type": "object",
@@ -110,7 +109,7 @@ static const char CONFIG_SCHEMA[] = SCHEMA({
 });
 /* clang-format on */
 
-/* What a schema cannot say in words that help. */
+/* Checks whose messages a schema could not make helpful. */
 static int check_server(const char *name, const json_t *server, struct error *err)
 {
     const char *type = json_string_value(json_object_get(server, "type"));
@@ -124,12 +123,13 @@ static int check_server(const char *name, const json_t *server, struct error *er
     if (type && url && strcmp(type, "sse") == 0)
         return error_set(
             err, EINVAL,
-            "config.mcpServers.%s.type: the old transport \"sse\" is not spoken here; most such"
-            " servers have streamable HTTP at another URL, with type \"http\"",
+            "config.mcpServers.%s.type: the old transport \"sse\" is not supported; most such"
+            " servers have streamable HTTP at another URL: use type \"http\"",
             name);
     if (type && url == (strcmp(type, "stdio") == 0))
-        return error_set(err, EINVAL, "config.mcpServers.%s.type: \"%s\" does not go with \"%s\"",
-                         name, type, url ? "url" : "command");
+        return error_set(err, EINVAL,
+                         "config.mcpServers.%s.type: \"%s\" cannot be used with \"%s\"", name, type,
+                         url ? "url" : "command");
     return 0;
 }
 
@@ -156,8 +156,8 @@ static int check(json_t *config, struct error *err)
 {
     const char *name;
     json_t *server, *provider, *schema = json_loads(CONFIG_SCHEMA, 0, NULL);
-    int r =
-        schema ? schema_check(schema, config, "config", err) : error_set(err, ENOMEM, "no memory");
+    int r = schema ? schema_check(schema, config, "config", err)
+                   : error_set(err, ENOMEM, "out of memory");
     json_decref(schema);
     json_object_foreach(json_object_get(config, "providers"), name, provider)
     {
@@ -189,14 +189,14 @@ int config_parse(const char *file, const void *text, size_t n, json_t **ret, str
     return 0;
 }
 
-/* What stands between the braces, `n` bytes at `at`: a name, perhaps with a default behind it. */
+/* Appends the value of ${…}: `n` bytes at `at` are NAME or NAME:-default. */
 static int expand_one(const char *at, size_t n, const char *where, struct buf *b, struct error *err)
 {
     char name[256];
     const char *colon = memmem(at, n, ":-", 2);
     size_t len = colon ? (size_t)(colon - at) : n;
     if (len == 0 || len >= sizeof name)
-        return error_set(err, EINVAL, "%s: ${%.*s} names no variable", where,
+        return error_set(err, EINVAL, "%s: ${%.*s} is not a variable name", where,
                          n < 100 ? (int)n : 100, at);
     memcpy(name, at, len);
     name[len] = 0;
@@ -219,7 +219,7 @@ int config_expand(const char *value, const char *where, char **ret, struct error
         const char *end = strchr(dollar, '}');
         buf_append(&b, value, (size_t)(dollar - value));
         if (!end)
-            return error_set(err, EINVAL, "%s: a '${' has no '}'", where);
+            return error_set(err, EINVAL, "%s: '${' without '}'", where);
         int r = expand_one(dollar + 2, (size_t)(end - dollar - 2), where, &b, err);
         if (r < 0)
             return r;

@@ -36,7 +36,7 @@ static bool is_first(char c)
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
 }
 
-/* NAME and the `=` behind it; NULL, or what is wrong. */
+/* NAME and the `=` behind it. Returns NULL, or what is wrong. */
 static const char *read_name(struct reader *r, char *name)
 {
     size_t n = 0;
@@ -45,7 +45,7 @@ static const char *read_name(struct reader *r, char *name)
         skip_blanks(r);
     }
     if (r->at == r->end || !is_first(*r->at))
-        return "no NAME=value";
+        return "not NAME=value";
     for (;
          r->at < r->end && (is_first(*r->at) || (*r->at >= '0' && *r->at <= '9') || *r->at == '.');
          r->at++) {
@@ -56,7 +56,7 @@ static const char *read_name(struct reader *r, char *name)
     name[n] = 0;
     skip_blanks(r);
     if (r->at == r->end || *r->at != '=')
-        return "no '=' behind the name";
+        return "no '=' after the name";
     r->at++;
     skip_blanks(r);
     return NULL;
@@ -76,8 +76,7 @@ static char unescape(char c)
     }
 }
 
-/* What stands between quotes, and nothing but a comment behind them. The reader moves only if it is
- * whole. */
+/* A quoted value, with nothing but a comment behind it. The reader moves only if it is complete. */
 static const char *read_quoted(struct reader *r, char quote)
 {
     const char *at = r->at + 1;
@@ -95,13 +94,13 @@ static const char *read_quoted(struct reader *r, char quote)
     struct reader behind = {.at = at + 1, .end = r->end};
     skip_blanks(&behind);
     if (behind.at < behind.end && *behind.at != '\n' && *behind.at != '#')
-        return "something stands behind the closing quote";
+        return "text after the closing quote";
     r->at = behind.at;
     r->line = line;
     return NULL;
 }
 
-/* Up to the end of the line, or a blank with a # behind it. */
+/* A value without quotes: up to the end of the line, or a blank followed by #. */
 static void read_plain(struct reader *r)
 {
     const char *end = line_end(r), *stop = end;
@@ -127,7 +126,7 @@ static const char *read_value(struct reader *r)
     if (!why && (r->value.failed || r->value.len > DOTENV_VALUE_MAX))
         why = "the value is too long";
     if (!why && r->value.len > 0 && memchr(r->value.data, 0, r->value.len))
-        why = "a NUL byte";
+        why = "it contains a NUL byte";
     return why;
 }
 

@@ -3,9 +3,8 @@
  * quotes (as they are) and double quotes (with \n, \t, \" and the like); a quoted value may go over
  * several lines. Nothing is executed and nothing is expanded: a `$` is a dollar sign.
  *
- * Pure: what is fed may come from a stranger. Names and values are handed on as they are found; a
- * line that is none of this is told with its number and left out, and the next one is read as if
- * nothing had been.
+ * Pure; the input is untrusted. Each name and value goes to the sink as it is found; a broken line
+ * is reported with its number and skipped.
  */
 #pragma once
 

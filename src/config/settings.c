@@ -429,12 +429,13 @@ int settings_summary_prompt(const struct settings *s, char **ret, struct error *
  * Credentials: where a provider is reached and with which key. A base URL goes with the key beside
  * it, if there is one:
  *
- *     environment          its URL goes with any key
- *     .env, trusted        its URL goes with its own key, else with the environment's; nothing of
- * the configuration's entry is sent along workspace, trusted   its entry stands alone: URL, key,
- * headers own configuration    fills what the others leave open
+ *   - environment: its URL goes with any key;
+ *   - a trusted .env: its URL goes with its own key, else with the environment's; nothing of the
+ *     configuration's entry is sent along;
+ *   - a trusted workspace: its entry stands alone, with URL, key and headers;
+ *   - own configuration: fills what the others leave open.
  *
- * What is not trusted never gets here: settings.c drops it.
+ * What is not trusted never gets here: it was dropped when it was read.
  */
 
 static const struct provider_variables {

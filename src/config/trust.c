@@ -89,7 +89,7 @@ static void trust_read_file(const char *folder, enum trust_file_name which, stru
     if (which == TRUST_CONFIG)
         r = trust_read_beneath(folder, FILES[which].path, &f->text, &why);
     else if (asprintf(&path, "%s/%s", folder, FILES[which].path) < 0)
-        r = error_set(&why, ENOMEM, "no memory");
+        r = error_set(&why, ENOMEM, "out of memory");
     else
         r = ownfile_read(path, &f->text, &why);
     f->exists = r != -ENOENT && r != -ENOTDIR;
@@ -111,7 +111,7 @@ struct program_digest {
     size_t count, bytes;
 };
 
-/* One file by its content; where that is too much, by what every change of it changes. */
+/* Digests one file by its content; a large one by size and ctime, which every change changes. */
 static void digest_program(struct program_digest *d, const char *path)
 {
     struct stat st;
@@ -130,8 +130,8 @@ static void digest_program(struct program_digest *d, const char *path)
         SHA256Update(d->sha, (const uint8_t *)piece, (size_t)got);
 }
 
-/* Each place of a command's word that names something in the folder: a path, --file=PATH, sh -c
- * 'PATH …'. */
+/* Digests each file of the folder that a word of a command names: PATH, --file=PATH, sh -c 'PATH
+ * …'. */
 static void digest_word(struct program_digest *d, const char *word)
 {
     _cleanup_free_ char *text = NULL;
@@ -166,7 +166,7 @@ static void digest_programs(const struct trust *t, SHA2_CTX *sha)
             digest_word(&d, json_string_value(arg));
     }
     json_decref(config);
-    /* More than is looked at: no decision holds, rather than one about a part. */
+    /* Too many to check all: then no decision is valid. */
     struct timespec now;
     if (d.count > PROGRAMS_MAX && clock_gettime(CLOCK_REALTIME, &now) == 0)
         SHA256Update(sha, (const uint8_t *)&now, sizeof now);
@@ -275,15 +275,16 @@ int trust_check(const char *folder, enum trust_state *ret, struct error *err)
     return r;
 }
 
-/* Beside the record, then by a rename over it: a reader sees the old decision or the new one. */
+/* Writes beside the record and renames over it: a reader sees the old decision or the new one. */
 static int trust_store(const char *path, const char *text, struct error *err)
 {
     _cleanup_free_ char *folder = ownfile_state_path("trust"), *temporary = NULL;
     int r = folder ? ownfile_make_folders(folder) : -ENOMEM;
     if (r < 0)
-        return error_errno(err, -r, "cannot make the folder %s", folder ? folder : "for decisions");
+        return error_errno(err, -r, "cannot create the folder %s",
+                           folder ? folder : "for decisions");
     if (asprintf(&temporary, "%s.XXXXXX", path) < 0)
-        return error_set(err, ENOMEM, "no memory");
+        return error_set(err, ENOMEM, "out of memory");
     _cleanup_fd_ int fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0)
         return error_errno(err, errno, "cannot store the decision in %s", folder);
@@ -309,7 +310,8 @@ int trust_decide(const struct trust *t, bool yes, struct error *err)
         return error_set(err, EILSEQ, "the path of this folder is not UTF-8: it cannot be trusted");
     text = json_dumps(record, JSON_INDENT(2));
     json_decref(record);
-    int r = text ? trust_record_path(t->folder, &path, err) : error_set(err, ENOMEM, "no memory");
+    int r =
+        text ? trust_record_path(t->folder, &path, err) : error_set(err, ENOMEM, "out of memory");
     return r < 0 ? r : trust_store(path, text, err);
 }
 

@@ -45,7 +45,7 @@ static void items_of_dotenv(const struct trust *t, json_t *items)
         const char *key = VARIABLES[i].key;
         if (!values[i] || !values[i][0])
             continue;
-        /* An address takes the key beside it, which stands before it in the table. */
+        /* A base URL gets the key beside it, which is the row before it in the table. */
         bool lends = key && !(values[i - 1] && values[i - 1][0]) && getenv(key);
         if (VARIABLES[i].is_secret)
             snprintf(line, sizeof line, "(a key of %zu characters)", strlen(values[i]));
@@ -58,7 +58,7 @@ static void items_of_dotenv(const struct trust *t, json_t *items)
         free(values[i]);
 }
 
-/* Values may be secrets and are left out, but for ${NAME}: that sends a variable of the person's
+/* Values may be secrets and are not shown, except ${NAME}: it sends one of the person's variables
  * along. */
 static void append_members(struct buf *b, const char *intro, const json_t *object)
 {

@@ -327,7 +327,7 @@ static json_t *block_json(const struct assembly *a, struct block *b, json_t *tak
     return made;
 }
 
-/* Is there something in it? A call of which neither id nor name nor input came is none. */
+/* Is the block worth keeping? A call without id, name and input is not. */
 static bool block_is_kept(const struct block *b, bool cut)
 {
     switch (b->kind) {

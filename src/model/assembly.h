@@ -20,7 +20,7 @@ struct block {
     enum block_kind kind;
     int64_t key, part;         /* what a protocol knows it by */
     bool whole;                /* its end has come */
-    struct buf text;           /* a text, or what was thought */
+    struct buf text;           /* of a text or a thinking block */
     struct utf8_pieces broken; /* between two pieces of the text, or of the input */
     struct buf input;          /* a call's, as JSON text; also that of some other blocks */
     json_t *given;             /* a call's input that came as a value */
@@ -68,5 +68,5 @@ bool assembly_input_whole(const struct block *b);
 bool assembly_has_calls(const struct assembly *a);
 /* By key and part: all blocks, or the calls among themselves. */
 void assembly_sort(struct assembly *a, bool calls_only);
-/* The content. `cut`: only what is whole without the rest: texts, and thoughts that had ended. */
+/* The content. `cut`: only what is whole without the rest: texts, and thinking that had ended. */
 int assembly_content(struct assembly *a, bool cut, json_t **ret);

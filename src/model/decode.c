@@ -77,7 +77,7 @@ uint64_t decode_count(const json_t *usage, const char *name, uint64_t before)
     return count >= 0 && count <= COUNT_MAX ? (uint64_t)count : before;
 }
 
-/* What went wrong in hutch's own terms. */
+/* Sets the message of a limit that was hit. */
 static int decoder_explain(struct decoder *d, int r)
 {
     switch (r) {

@@ -21,8 +21,7 @@ int decoder_new(const struct decode_protocol *protocol, const char *from,
 struct decoder *decoder_free(struct decoder *d);
 
 /* 0: go on; 1: the stream is complete, nothing more is needed; or a negative errno with the text
- * set, whose `retry` says whether asking again may help (an overloaded_error after HTTP 200, say).
- */
+ * set, and the hint whether trying again may help (after an overloaded_error, say). */
 int decoder_take(struct decoder *d, const struct sse_event *e, struct retry_hint *ret_hint,
                  struct error *err);
 
@@ -56,8 +55,7 @@ struct decoder {
     struct model_usage usage;
     enum model_stop stop;
     bool answered; /* something of an answer has come */
-    bool stopped;  /* the provider has said why it ended: the end of the stream is no accident any
-                      more */
+    bool stopped;  /* a stop reason came: the stream may end now */
     bool complete; /* nothing more is needed */
     bool refused;
     int64_t last_key;
@@ -73,5 +71,5 @@ const char *decode_type(const json_t *value);
 int decode_error(struct decoder *d, json_t *error);
 /* The first `model` and `id` of an answer. */
 void decode_head(struct decoder *d, const json_t *head);
-/* A figure of usage, where there is one; else what was known before. */
+/* A figure of usage; `before` where there is none. */
 uint64_t decode_count(const json_t *usage, const char *name, uint64_t before);

@@ -1,5 +1,5 @@
-/* FNV-1a, 64 bits: for names that are to be the same for the same bytes. No protection against
- * anybody who wants two to be equal. */
+/* FNV-1a, 64 bits: for names that are the same for the same bytes. Not safe against an attacker who
+ * wants a collision. */
 #pragma once
 
 #include <stddef.h>

@@ -7,10 +7,9 @@
  * the provider's own, say), null takes a member of hutch's out, everything else replaces it. The
  * conversation, the system prompt, the model's name and streaming are hutch's alone.
  *
- * What other providers' answers left in the conversation is made fit: ids and names of calls,
- * blocks that only they can read, messages that are empty then. A call whose input was no JSON
- * shows it as
- * {"INVALID_JSON": text}.
+ * What other providers' answers left in the conversation is adapted: ids and names of calls are
+ * rewritten, blocks that only those providers can read are left out. A call whose input was not
+ * JSON goes out with {"INVALID_JSON": text}.
  */
 #pragma once
 
@@ -20,7 +19,7 @@
 
 #define ENCODER_BYTES_MAX (256u << 20)
 
-/* Appends the body. -EINVAL: the conversation is not in order; -EMSGSIZE: it does not fit into the
+/* Appends the body. -EINVAL: the conversation breaks the rules; -EMSGSIZE: it does not fit into the
  * buffer, whose maximum should be ENCODER_BYTES_MAX; -ENOMEM. */
 int encode_request(const struct model_spec *spec, const struct model_request *q, struct buf *ret,
                    struct error *err);
@@ -43,14 +42,14 @@ struct call_ids {
     size_t max;    /* bytes */
     bool plain;    /* only letters, digits, _ and - */
     bool once;     /* none twice in a conversation */
-    json_t *taken; /* how often each was wanted */
+    json_t *taken; /* how often each was used */
     json_t *now;   /* of the last message that called: from the id to what went out */
 };
 
 struct encoding {
     const struct model_spec *spec;
     const struct model_request *q;
-    struct buf from; /* whom this goes to, as `from` of a block says it */
+    struct buf from; /* this model, as in `from` of a block */
     struct call_ids ids;
     bool failed;
 };

@@ -80,7 +80,7 @@ static json_t *load(const char *text, size_t n, size_t flags, bool *ret_no_memor
     return value;
 }
 
-/* Integers that nothing holds are taken as reals, then. */
+/* Integers that do not fit are read as reals. */
 static json_t *load_somehow(const char *text, size_t n, bool *ret_no_memory)
 {
     json_t *value = load(text, n, 0, ret_no_memory);

@@ -1,11 +1,11 @@
 /*
- * JSON of strangers, and text that comes in pieces.
+ * A lenient JSON parser, and text that comes in pieces.
  *
- * Servers write what no strict parser takes: bytes that are no UTF-8, surrogates without their
- * other half, integers without end. None of that is worth losing an answer for. A document that
+ * Servers write what no strict parser takes: bytes that are not UTF-8, surrogates without their
+ * other half, endless integers. None of that is worth losing an answer for. A document that
  * does not parse is mended: every broken byte (a lone surrogate is three) becomes a character of a
- * private range, U+10FE00 plus the byte, and `mended` is set. Whoever takes a string out of such a
- * document puts the bytes together again:
+ * private range, U+10FE00 plus the byte, and `mended` is set. Who takes a string out of such a
+ * document restores the bytes:
  *
  *   - a piece of a longer text with utf8_pieces_append(), which finds the two halves of a character
  * that a server has cut between two pieces;

@@ -75,7 +75,7 @@ static bool is_too_long(const char *said)
     return false;
 }
 
-/* What one unit is in ms, and how long its name is; 0: it is none. */
+/* A unit of time in ms, and the length of its name; 0: it is none. */
 static double delay_unit_ms(const char *s, size_t *ret_n)
 {
     size_t n = 0;
@@ -128,7 +128,7 @@ static void said_take_string(const char *key, const json_t *value, char *to, siz
         provider_error_line(key, json_string_value(value), json_string_length(value), to, size);
 }
 
-/* One level of an error object, in the words of all providers. */
+/* One level of an error object: the members that any provider uses. */
 static void said_take_object(const char *key, const json_t *o, struct said *s)
 {
     static const char *const TEXTS[] = {"message", "error", "detail", "msg", "error_description"};
@@ -298,7 +298,7 @@ static json_int_t status_of(const json_t *value)
     return status >= 400 && status < 600 ? status : 0;
 }
 
-/* Where nothing is known, the server has failed in its own way, and may not do so again. */
+/* An unknown error is taken for a temporary one of the server. */
 static struct error_kind error_kind_of(const json_t *error)
 {
     static const char *const MEMBERS[] = {"code", "type", "status"};
@@ -322,7 +322,7 @@ int provider_error_of_event(const json_t *error, struct retry_hint *ret, struct 
         type = json_string_value(json_object_get(error, "code"));
     const char *words = json_is_string(message) ? json_string_value(message) : "";
     struct error_kind kind = error_kind_of(error);
-    /* Where there is no name for it, or only the most general one, words may say more. */
+    /* Without a name, or with the most general one, the message may say more. */
     bool open = kind.code == EINVAL || (kind.retry && !type);
     if (open && is_too_long(words))
         kind = (struct error_kind){.code = EMSGSIZE};

@@ -24,7 +24,7 @@ struct transport {
     bool lingers; /* the last answer was enough, but has not come to its end */
     bool ended;
     CURLcode code; /* how it ended */
-    int stopped;   /* what `take` said, or why the head was refused */
+    int stopped;   /* what `take` returned, or why the head was refused */
     size_t head, behind;
     uint64_t bytes; /* received in all */
     const struct transport_call *call;
@@ -128,8 +128,7 @@ static void curl_init(void)
     curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
-/* Sockets of ours are nobody else's: a program that another thread starts meanwhile must not
- * inherit them. */
+/* Close-on-exec: a program that another thread starts meanwhile must not inherit the socket. */
 static curl_socket_t open_socket(void *data, curlsocktype purpose, struct curl_sockaddr *at)
 {
     return socket(at->family, at->socktype | SOCK_CLOEXEC, at->protocol);
@@ -268,7 +267,7 @@ static uint64_t transport_bytes_sent(struct transport *t)
     return (uint64_t)sent;
 }
 
-/* Until the answer has ended or is enough, nobody wants it, or it is dead. */
+/* Runs until the answer has ended or is enough, is cancelled, or the connection is dead. */
 static int transport_pump(struct transport *t)
 {
     const struct transport_call *c = t->call;
@@ -295,8 +294,8 @@ static int transport_pump(struct transport *t)
     }
 }
 
-/* The end of the last answer has mostly come by now, or comes at once, and its connection can be
- * used again; else it is given up. */
+/* The end of the last answer has mostly come by now, or comes at once: then its connection can be
+ * used again. */
 static void transport_end_last(struct transport *t)
 {
     int64_t deadline = clock_now() + LINGER_MS * NS_PER_MS;

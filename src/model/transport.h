@@ -4,7 +4,7 @@
  * A transport holds one connection and uses it again. Waiting is in one place, curl's own poll, and
  * includes the caller's `cancel`: cancelling works at once, also during a name lookup.
  * Redirections are not followed here. What a server can make this keep is bounded: its headers
- * here, its body by whoever takes it.
+ * here, its body by `take`.
  */
 #pragma once
 
@@ -42,10 +42,10 @@ int transport_new(struct transport **ret, struct error *err);
 struct transport *transport_free(struct transport *t);
 
 /*
- * 0: an answer came, to its end or as far as it was needed. -ECANCELED; what `take` said; or with
- * the text set: -ETIMEDOUT, -ECONNREFUSED (nobody listens), -EHOSTUNREACH (no such name), -EPIPE
- * (it broke off), -EKEYREJECTED (the certificate), -EPROTO (not HTTP, or too many headers), -EIO,
- * -ENOMEM. *ret holds what came of the head in any case.
+ * 0: an answer came, to its end or as far as it was needed. -ECANCELED; what `take` returned; or
+ * with the text set: -ETIMEDOUT, -ECONNREFUSED, -EHOSTUNREACH (no such name), -EPIPE (it broke
+ * off), -EKEYREJECTED (the certificate), -EPROTO (not HTTP, or too many headers), -EIO, -ENOMEM.
+ * *ret holds what came of the head in any case.
  */
 int transport_post(struct transport *t, const struct transport_call *c,
                    struct transport_answer *ret, struct error *err);

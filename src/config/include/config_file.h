@@ -8,10 +8,9 @@
 #define CONFIG_MAX            (1u << 20)
 #define CONFIG_WORKSPACE_FILE ".hutch/config.json"
 
-/* Text that is to be a configuration: JSON, and what its schema allows. `file` is for the message.
- */
+/* Parses a configuration and checks it against the schema. `file` is for the message. */
 int config_parse(const char *file, const void *text, size_t n, json_t **ret, struct error *err);
 
-/* The value with ${NAME} and ${NAME:-default} replaced from the environment; a new string. `where`
- * is the setting's name for the message. */
+/* Replaces ${NAME} and ${NAME:-default} by the environment's values; a new string. `where` is the
+ * setting's name for the message. */
 int config_expand(const char *value, const char *where, char **ret, struct error *err);

@@ -55,10 +55,10 @@ struct model_spec {
 /* Input is all of it: input_new + cache_read + cache_write. Of a stream these are the last,
  * cumulative figures. */
 struct model_usage {
-    bool known; /* the provider said so */
+    bool known; /* the provider sent figures */
     uint64_t input, output;
     uint64_t cache_read, cache_write; /* parts of input */
-    uint64_t thinking;                /* part of output, where said */
+    uint64_t thinking;                /* part of output, where known */
 };
 void model_usage_add(struct model_usage *sum, const struct model_usage *one);
 
@@ -67,7 +67,7 @@ enum model_stop {
     MODEL_TOOL_USE,
     MODEL_MAX_TOKENS,
     MODEL_STOP_SEQUENCE,
-    MODEL_PAUSE_TURN, /* ask again with the answer so far: it goes on */
+    MODEL_PAUSE_TURN, /* ask again with the answer so far: it continues */
     MODEL_REFUSAL,
     MODEL_WINDOW_EXCEEDED,
 };
@@ -76,14 +76,12 @@ const char *model_stop_name(
 
 enum model_event_kind {
     MODEL_TEXT,     /* text: more of the answer */
-    MODEL_THINKING, /* text: more of what it thinks */
-    MODEL_CALL, /* text: the name of a tool whose input begins to come: for showing, nothing is to
-                 * be run yet
-                 */
-    MODEL_WAIT, /* text: why; wait_ms: the request is tried again after this time, for the
-                   attempt'th time */
-    MODEL_BACK, /* a second attempt differs from what was shown: only `keep` bytes of the text (and
-                   keep_thinking of the thinking) count still; what follows continues from there */
+    MODEL_THINKING, /* text: more thinking */
+    MODEL_CALL,     /* text: the name of a tool whose input begins to come, for display only */
+    MODEL_WAIT,     /* text: why; wait_ms: the request is tried again after this time, for the
+                       attempt'th time */
+    MODEL_BACK,     /* a retry differs from what was shown: only `keep` bytes of the text (and
+                       keep_thinking of the thinking) are still valid; what follows continues there */
 };
 
 struct model_event {
@@ -100,19 +98,18 @@ struct model_sink {
 };
 
 struct model_request {
-    const char
-        *system; /* the same from turn to turn, or the provider's cache is of no use; NULL: none */
+    const char *system;  /* the same in every turn, for the provider's cache; NULL: none */
     json_t *tools;       /* [{"name", "description", "input_schema"}, …]; likewise; NULL: none */
     json_t *messages;    /* the conversation */
     uint64_t max_tokens; /* of the answer */
-    int cancel;          /* becomes readable when nobody wants the answer any more; -1: never */
+    int cancel;          /* becomes readable to cancel the request; -1: never */
 };
 
 struct model_reply {
     json_t *content; /* the assistant's blocks; never NULL after success, may be empty */
     enum model_stop stop;
     struct model_usage usage;
-    char model[128]; /* as the provider said, or empty */
+    char model[128]; /* as the provider names it, or empty */
 };
 void model_reply_free(struct model_reply *r);
 #define _cleanup_reply_ _cleanup_(model_reply_free)

@@ -39,7 +39,7 @@ static const char *const CHAT_OWN[] = {"model", "messages", "stream", NULL};
 static const char *const CHAT_THINKING_MEMBERS[] = {"reasoning_details", "reasoning_content",
                                                     "reasoning", NULL};
 
-/* OpenAI's own servers know what they are asked for by its new name, others by its old one. */
+/* OpenAI's own servers take some members by a new name only, others by the old one. */
 static bool chat_is_openai(const struct model_spec *spec)
 {
     static const char *const HOSTS[] = {"openai.com", "openai.azure.com"};

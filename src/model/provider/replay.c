@@ -97,8 +97,7 @@ static int content_add_call(json_t *content, const json_t *call, size_t number, 
     return content_append(content, block, err);
 }
 
-/* A text, a thought, or what only its provider understands: as it was recorded, once it is checked.
- */
+/* A text, a thinking or an other block: copied as it was recorded. */
 static int content_add_said(json_t *content, const json_t *block, const char *type,
                             struct error *err)
 {
@@ -129,7 +128,7 @@ static int content_add_block(json_t *content, const json_t *block, size_t number
                      json_array_size(content) + 1);
 }
 
-/* No words at all are no block. */
+/* An empty text is no block. */
 static int content_add_words(json_t *content, const char *type, const json_t *words,
                              struct error *err)
 {
@@ -343,7 +342,7 @@ struct player {
     const json_t *pieces; /* or NULL */
     size_t piece;         /* the next of them */
     int64_t ms;           /* when the next piece comes, where they are not recorded */
-    json_t *content;      /* what has been told */
+    json_t *content;      /* what was played */
 };
 
 static int player_wait(const struct player *p, int64_t ms)
@@ -364,7 +363,7 @@ static size_t text_word_end(const char *text, size_t n)
     return at;
 }
 
-/* How much comes next, and when. Recorded pieces that do not fit the text are not believed. */
+/* The size and time of the next piece. Recorded pieces that do not fit the text are ignored. */
 static size_t player_next_piece(struct player *p, bool thinking, const char *text, size_t n,
                                 int64_t *ret_ms)
 {
@@ -385,7 +384,7 @@ static size_t player_next_piece(struct player *p, bool thinking, const char *tex
     return text_word_end(text, n);
 }
 
-static int player_text(struct player *p, bool thinking, const char *text, size_t *ret_told)
+static int player_text(struct player *p, bool thinking, const char *text, size_t *ret_played)
 {
     size_t n = strlen(text), at = 0;
     int r = 0;
@@ -403,11 +402,11 @@ static int player_text(struct player *p, bool thinking, const char *text, size_t
         p->sink->event(p->sink->data, &e);
         at += size;
     }
-    *ret_told = at;
+    *ret_played = at;
     return r;
 }
 
-/* Tells one block. When that is cancelled, what was told of its text is kept, and a call is not. */
+/* Plays one block. When cancelled, the played part of a text is kept, and a call is not. */
 static int player_block(struct player *p, json_t *block)
 {
     const char *type = json_string_value(json_object_get(block, "type"));
@@ -422,13 +421,13 @@ static int player_block(struct player *p, json_t *block)
         return json_array_append(p->content, block) < 0 ? -ENOMEM : 0;
     }
     bool thinking = strcmp(type, "thinking") == 0;
-    size_t told = 0;
-    int r = player_text(p, thinking, text ? text : "", &told);
+    size_t played = 0;
+    int r = player_text(p, thinking, text ? text : "", &played);
     if (r == 0)
         return json_array_append(p->content, block) < 0 ? -ENOMEM : 0;
-    if (r == -ECANCELED && text && !thinking && told)
+    if (r == -ECANCELED && text && !thinking && played)
         json_array_append_new(p->content,
-                              json_pack("{s:s,s:s%}", "type", "text", "text", text, told));
+                              json_pack("{s:s,s:s%}", "type", "text", "text", text, played));
     return r;
 }
 

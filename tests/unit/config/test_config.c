@@ -45,9 +45,9 @@ static void test_expand(void **state)
     expect_expanded("${GONE:-}", "");
     expect_expanded("${GONE:-a:-b}", "a:-b");
     expect_refused("${GONE}", "${GONE} is not set");
-    expect_refused("a${A", "has no '}'");
-    expect_refused("${}", "names no variable");
-    expect_refused("${:-x}", "names no variable");
+    expect_refused("a${A", "without '}'");
+    expect_refused("${}", "is not a variable name");
+    expect_refused("${:-x}", "is not a variable name");
 }
 
 static void test_expand_is_bounded(void **state)
