@@ -5,6 +5,7 @@
 #include <string.h>
 #include <wchar.h>
 
+#include "json.h"
 #include "clean.h"
 #include "harmless.h"
 #include "summary.h"
@@ -145,7 +146,7 @@ static int call_other(const json_t *input, struct buf *b)
     const char *key, *text;
     json_t *value;
     for (size_t i = 0; i < ARRAY_SIZE(members); i++)
-        if ((text = json_string_value(json_object_get(input, members[i]))))
+        if ((text = json_get_string(input, members[i])))
             return buf_append_str(b, text);
     json_object_foreach((json_t *)input, key, value)
     {
@@ -190,7 +191,7 @@ bool summary_is_bad(const struct tool_result *r)
 {
     static const char *const counts[] = {"exit_code", "failed", "errors"};
     for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
-        if (json_integer_value(json_object_get(r->data, counts[i])) != 0)
+        if (json_get_integer(r->data, counts[i]) != 0)
             return true;
     return r->failed;
 }

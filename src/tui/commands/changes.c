@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "json.h"
 #include "box.h"
 #include "conversation.h"
 #include "session.h"
@@ -285,8 +286,8 @@ static int file_names_run(struct conversation *c, const struct chat_entry *entry
     ret->names = json_array();
     json_array_foreach(json_object_get(result.data, "entries"), i, file)
     {
-        const char *path = json_string_value(json_object_get(file, "path"));
-        const char *type = json_string_value(json_object_get(file, "type"));
+        const char *path = json_get_string(file, "path");
+        const char *type = json_get_string(file, "type");
         if (!path || !type || json_object_get(file, "path_base64"))
             continue;
         bool folder = strcmp(type, "folder") == 0 && path[0] && path[strlen(path) - 1] != '/';

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "json.h"
 #include "conversation.h"
 #include "history_export.h"
 #include "summary.h"
@@ -19,13 +20,8 @@
 
 static bool block_is(const json_t *block, const char *type)
 {
-    const char *t = json_string_value(json_object_get(block, "type"));
+    const char *t = json_get_string(block, "type");
     return t && strcmp(t, type) == 0;
-}
-
-static const char *block_string(const json_t *block, const char *key)
-{
-    return json_string_value(json_object_get(block, key));
 }
 
 static void replay_text(struct conversation *c, enum agent_event_kind kind, const char *text)
@@ -41,17 +37,17 @@ static void replay_answer(struct conversation *c, const json_t *content)
     json_array_foreach(content, i, block)
     {
         if (block_is(block, "text"))
-            replay_text(c, AGENT_TEXT, block_string(block, "text"));
+            replay_text(c, AGENT_TEXT, json_get_string(block, "text"));
         else if (block_is(block, "thinking"))
-            replay_text(c, AGENT_THINKING, block_string(block, "text"));
+            replay_text(c, AGENT_THINKING, json_get_string(block, "text"));
     }
     conversation_emit(c, &(struct agent_event){.kind = AGENT_SAID});
     json_array_foreach(content, i, block)
     {
         if (block_is(block, "tool_use"))
             conversation_emit(c, &(struct agent_event){.kind = AGENT_CALL,
-                                                       .id = block_string(block, "id"),
-                                                       .name = block_string(block, "name"),
+                                                       .id = json_get_string(block, "id"),
+                                                       .name = json_get_string(block, "name"),
                                                        .input = json_object_get(block, "input")});
     }
 }
@@ -63,13 +59,13 @@ static void replay_result(struct conversation *c, const json_t *block)
     size_t i;
     json_array_foreach(json_object_get(block, "content"), i, part)
     {
-        const char *text = block_string(part, "text");
+        const char *text = json_get_string(part, "text");
         if (text)
             text_append(&result.text, text, strlen(text));
     }
-    result.failed = json_is_true(json_object_get(block, "is_error"));
+    result.failed = json_get_bool(block, "is_error");
     conversation_emit(c, &(struct agent_event){.kind = AGENT_RESULT,
-                                               .id = block_string(block, "tool_use_id"),
+                                               .id = json_get_string(block, "tool_use_id"),
                                                .result = &result});
 }
 
@@ -82,7 +78,7 @@ static void replay_user(struct conversation *c, const json_t *content, bool begi
     {
         if (block_is(block, "tool_result"))
             replay_result(c, block);
-        else if (begins_turn && (text = block_string(block, "text")))
+        else if (begins_turn && (text = json_get_string(block, "text")))
             message = text; /* the last block; notes for the model stand before it */
     }
     if (message)

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "json.h"
 #include "box_options_parse.h"
 #include "cleanup.h"
 #include "conversation.h"
@@ -105,8 +106,8 @@ static int plan_run(struct conversation *c, const struct chat_entry *entry, stru
     size_t i;
     json_array_foreach(plan, i, item)
     {
-        const char *text = json_string_value(json_object_get(item, "text"));
-        const char *state = json_string_value(json_object_get(item, "state"));
+        const char *text = json_get_string(item, "text");
+        const char *state = json_get_string(item, "state");
         const char *mark = !state                          ? " "
                            : strcmp(state, "done") == 0    ? "✓"
                            : strcmp(state, "active") == 0  ? "▸"

@@ -1,6 +1,5 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <stdbool.h>
 #include <string.h>
 #include <strings.h>
@@ -8,8 +7,10 @@
 #include <sys/stat.h>
 
 #include "buf.h"
-#include "io.h"
 #include "input_history.h"
+#include "io.h"
+#include "json.h"
+#include "ownfile.h"
 #include "banned.h"
 
 #define FILE_NAME "input_history"
@@ -58,37 +59,20 @@ struct input_history *input_history_free(struct input_history *h)
     return NULL;
 }
 
-/* Creates the folder and its parents. */
-static int input_history_open_folder(const char *path)
+/* Opens and locks the file; creates it, and the folders above it. */
+static int input_history_open(const struct input_history *h)
 {
-    _cleanup_free_ char *copy = strdup(path);
-    if (!copy)
-        return -ENOMEM;
-    for (char *at = copy + 1; (at = strchr(at, '/')); *at++ = '/') {
-        *at = 0;
-        mkdir(copy, 0700);
+    _cleanup_free_ char *path = NULL;
+    struct stat st;
+    if (!h->folder || asprintf(&path, "%s/" FILE_NAME, h->folder) < 0) {
+        path = NULL;
+        return -ENOENT;
     }
-    mkdir(copy, 0700);
-    int fd = open(copy, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
-}
-
-/* Opens and locks the file; if it was replaced before the lock was taken, the new one. */
-static int input_history_open_locked(int folder)
-{
-    for (int tries = 0; tries < 10; tries++) {
-        struct stat mine, named;
-        _cleanup_fd_ int fd =
-            openat(folder, FILE_NAME, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (fd < 0)
-            return -errno;
-        if (flock(fd, LOCK_EX) < 0 || fstat(fd, &mine) < 0)
-            return -errno;
-        if (fstatat(folder, FILE_NAME, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-            mine.st_ino == named.st_ino && mine.st_dev == named.st_dev)
-            return S_ISREG(mine.st_mode) ? TAKE_FD(fd) : -EINVAL;
-    }
-    return -EAGAIN;
+    ownfile_make_folders(h->folder);
+    _cleanup_fd_ int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0 || flock(fd, LOCK_EX) < 0 || fstat(fd, &st) < 0)
+        return -errno;
+    return S_ISREG(st.st_mode) ? TAKE_FD(fd) : -EINVAL;
 }
 
 /* The list in memory. */
@@ -162,27 +146,9 @@ static void input_history_parse(struct input_history *h, char *text, size_t n)
 
 static int input_history_put_line(struct buf *b, const char *text)
 {
-    json_t *s = json_string(text);
-    char *line = s ? json_dumps(s, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
-    int r = line ? buf_printf(b, "%s\n", line) : -ENOMEM;
-    free(line);
-    json_decref(s);
-    return r;
-}
-
-/* With the lock held: replaces the file by what is in memory. */
-static void input_history_rewrite(struct input_history *h, int folder)
-{
-    _cleanup_buf_ struct buf all = BUF_INIT(FILE_MAX);
-    char name[64];
-    snprintf(name, sizeof name, FILE_NAME ".%ld", (long)getpid());
-    for (size_t i = 0; i < h->n; i++)
-        input_history_put_line(&all, h->items[i]);
-    _cleanup_fd_ int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (all.failed || fd < 0)
-        return;
-    if (io_write_all(fd, all.data, all.len) < 0 || renameat(folder, name, folder, FILE_NAME) < 0)
-        unlinkat(folder, name, 0);
+    _cleanup_json_ json_t *s = json_string(text);
+    int r = s ? json_append(b, s, JSON_ENCODE_ANY | JSON_COMPACT) : -ENOMEM;
+    return r < 0 ? r : buf_append_str(b, "\n");
 }
 
 static void input_history_load(struct input_history *h)
@@ -191,15 +157,19 @@ static void input_history_load(struct input_history *h)
     if (h->loaded)
         return;
     h->loaded = true;
-    _cleanup_fd_ int folder = h->folder ? input_history_open_folder(h->folder) : -1;
-    _cleanup_fd_ int fd = folder >= 0 ? input_history_open_locked(folder) : -1;
+    _cleanup_fd_ int fd = input_history_open(h);
     if (fd < 0 || io_read_all(fd, &text) < 0 || text.len == 0)
         return;
     input_history_parse(h, (char *)text.data, text.len);
     bool long_file = h->n > INPUT_HISTORY_ENTRIES + SLACK;
     input_history_remove_duplicates(h);
-    if (long_file)
-        input_history_rewrite(h, folder);
+    if (!long_file)
+        return;
+    text.len = 0;
+    for (size_t i = 0; i < h->n; i++)
+        input_history_put_line(&text, h->items[i]);
+    if (!text.failed && ftruncate(fd, 0) == 0)
+        io_write_all(fd, text.data, text.len);
 }
 
 void input_history_add(struct input_history *h, const char *text)
@@ -209,8 +179,7 @@ void input_history_add(struct input_history *h, const char *text)
         return;
     if (h->loaded)
         input_history_append(h, text);
-    _cleanup_fd_ int folder = h->folder ? input_history_open_folder(h->folder) : -1;
-    _cleanup_fd_ int fd = folder >= 0 ? input_history_open_locked(folder) : -1;
+    _cleanup_fd_ int fd = input_history_open(h);
     if (fd >= 0 && input_history_put_line(&line, text) == 0)
         io_write_all(fd, line.data, line.len);
 }

@@ -2,9 +2,9 @@
  * What the user entered before, found again with Up and Ctrl-R: `input_history` in the data folder,
  * one JSON string per line, oldest first, mode 0600.
  *
- * Several programs may use it at once: a line is appended with the file locked, and the file is
- * shortened by replacing it with the same lock held. It is read when it is first needed, so a start
- * costs nothing. Of equal entries the last one is kept.
+ * Several programs may use it at once: a line is appended, and the file shortened, with the file
+ * locked. It is read when it is first needed, so that a start costs nothing. Of equal entries the
+ * last one is kept.
  */
 #pragma once
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "json.h"
 #include "clean.h"
 #include "item.h"
 #include "summary.h"
@@ -119,8 +120,7 @@ void item_set_call(struct item *it, const struct agent_event *e, int64_t now)
     _cleanup_buf_ struct buf summary = BUF_INIT(ITEM_SUMMARY_MAX * 4 + 64);
     const struct tool_view *view = summary_view(e->name);
     const char *name = e->name ? e->name : "";
-    const char *body =
-        view->input_body ? json_string_value(json_object_get(e->input, view->input_body)) : NULL;
+    const char *body = view->input_body ? json_get_string(e->input, view->input_body) : NULL;
     summary_of_call(e->name, e->input, ITEM_SUMMARY_MAX, &summary);
     it->id = strdup(e->id ? e->id : "");
     it->name = clean_string(name, strlen(name), 64);
@@ -136,8 +136,7 @@ void item_set_result(struct item *it, const struct agent_event *e)
     const struct tool_result *r = e->result;
     _cleanup_buf_ struct buf outcome = BUF_INIT(ITEM_SUMMARY_MAX * 4 + 64);
     const struct tool_view *view = summary_view(e->name);
-    const char *body =
-        view->data_body ? json_string_value(json_object_get(r->data, view->data_body)) : NULL;
+    const char *body = view->data_body ? json_get_string(r->data, view->data_body) : NULL;
     it->state = summary_is_bad(r) ? CALL_FAILED : CALL_OK;
     it->seconds = e->seconds;
     if (!r->failed)
