@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "encoding.h"
-#include "git_path.h"
+#include "git_repo.h"
 #include "io.h"
 #include "relpath.h"
 #include "workbox.h"

@@ -1,9 +1,11 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "buf.h"
@@ -158,4 +160,25 @@ int io_unnamed_file(void)
     if (fd < 0)
         fd = memfd_create("unnamed", MFD_CLOEXEC);
     return fd < 0 ? -errno : fd;
+}
+
+void sigpipe_block(sigset_t *ret_before)
+{
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, ret_before);
+}
+
+void sigpipe_restore(const sigset_t *before)
+{
+    static const struct timespec now = {0};
+    sigset_t pipe;
+    if (sigismember(before, SIGPIPE))
+        return;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    while (sigtimedwait(&pipe, NULL, &now) < 0 && errno == EINTR)
+        ;
+    pthread_sigmask(SIG_SETMASK, before, NULL);
 }

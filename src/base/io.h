@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -32,3 +33,8 @@ ssize_t io_recv_fds(int sock, void *data, size_t n, int *fds, size_t max_fds, si
 
 /* A file without a name, in $TMPDIR or /tmp, else in memory. A descriptor or a negative errno. */
 int io_unnamed_file(void);
+
+/* Blocks SIGPIPE in this thread while it writes to what another process may have closed; one that
+ * was raised meanwhile is consumed when the mask is restored. Other threads do not notice. */
+void sigpipe_block(sigset_t *ret_before);
+void sigpipe_restore(const sigset_t *before);

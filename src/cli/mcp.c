@@ -14,7 +14,7 @@
 
 #include "cache.h"
 #include "commands.h"
-#include "git_path.h"
+#include "git_repo.h"
 #include "interrupt.h"
 #include "output.h"
 #include "rpc.h"

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "clock.h"
+#include "io.h"
 #include "transport.h"
 #include "banned.h"
 
@@ -96,30 +97,6 @@ static int errno_of_curl(CURLcode code)
     default:
         return -EIO;
     }
-}
-
-/* OpenSSL writes to connections that the other side may have closed, without asking for no signal.
- * So SIGPIPE is blocked in this thread while libcurl works, and consumed if it came: no other
- * thread notices. */
-static void sigpipe_block(sigset_t *ret_before)
-{
-    sigset_t pipe;
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe, ret_before);
-}
-
-static void sigpipe_restore(const sigset_t *before)
-{
-    static const struct timespec now = {0};
-    sigset_t pipe;
-    if (sigismember(before, SIGPIPE))
-        return;
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    while (sigtimedwait(&pipe, NULL, &now) < 0 && errno == EINTR)
-        ;
-    pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 
 /* Once for all threads. Certificates are loaded with the first https connection, not here. */
@@ -230,7 +207,7 @@ struct transport *transport_free(struct transport *t)
     sigset_t before;
     if (!t)
         return NULL;
-    sigpipe_block(&before);
+    sigpipe_block(&before); /* OpenSSL writes without MSG_NOSIGNAL */
     transport_remove(t);
     curl_easy_cleanup(t->easy);
     curl_multi_cleanup(t->multi);

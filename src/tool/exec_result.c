@@ -6,7 +6,7 @@
 #include "encoding.h"
 #include "clock.h"
 #include "exec_result.h"
-#include "git_path.h"
+#include "git_repo.h"
 #include "names.h"
 #include "utf8.h"
 #include "banned.h"

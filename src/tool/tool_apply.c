@@ -8,9 +8,8 @@
 #include <unistd.h>
 
 #include "git_deliver.h"
-#include "git_mask.h"
-#include "git_path.h"
-#include "git_worktree.h"
+#include "git_box.h"
+#include "git_repo.h"
 #include "relpath.h"
 #include "tool_apply.h"
 #include "banned.h"

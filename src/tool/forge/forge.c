@@ -1,30 +1,34 @@
 /*
- * Which forge a repository belongs to, and the token for it. Only what the person wrote counts:
- * their configuration, environment and the files of gh, glab and tea; a workspace's files are never
- * asked. A token goes to no host but the one that it was given for.
+ * Which forge a repository belongs to, the token for it, and calls of its REST API. Only what the
+ * person wrote counts: their configuration, environment and the files of gh, glab and tea; a
+ * workspace's files are never asked. A token goes to no host but the one that it was given for.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <yaml.h>
 
 #include "buf.h"
 #include "config.h"
+#include "foreign.h"
 #include "forge.h"
+#include "http.h"
 #include "ownfile.h"
 #include "banned.h"
 
-#define FILE_MAX (1u << 20)
+#define FILE_MAX   (1u << 20)
+#define ANSWER_MAX (8u << 20)
+#define TIMEOUT_MS 60000
 
 /* The other programs whose files may have a token. */
 static const struct {
     const char *program, *folder_variable, *file, *kind;
-    bool (*find)(const char *text, size_t n, const char *host, char *ret, size_t size);
 } PROGRAMS[] = {
-    {"gh", "GH_CONFIG_DIR", "gh/hosts.yml", "github", forge_yaml_gh},
-    {"glab", "GLAB_CONFIG_DIR", "glab-cli/config.yml", "gitlab", forge_yaml_glab},
-    {"tea", NULL, "tea/config.yml", "gitea", forge_yaml_tea},
+    [FORGE_FILE_GH] = {"gh", "GH_CONFIG_DIR", "gh/hosts.yml", "github"},
+    [FORGE_FILE_GLAB] = {"glab", "GLAB_CONFIG_DIR", "glab-cli/config.yml", "gitlab"},
+    [FORGE_FILE_TEA] = {"tea", NULL, "tea/config.yml", "gitea"},
 };
 
 static const struct forge_kind *forge_kind_named(const char *name)
@@ -35,6 +39,74 @@ static const struct forge_kind *forge_kind_named(const char *name)
         if (strcmp(FORGE_KINDS[i]->name, name) == 0)
             return FORGE_KINDS[i];
     return NULL;
+}
+
+/* The value of a key of a mapping; NULL if there is none. */
+static yaml_node_t *yaml_member(yaml_document_t *d, yaml_node_t *map, const char *key)
+{
+    if (!map || map->type != YAML_MAPPING_NODE)
+        return NULL;
+    for (yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top;
+         p++) {
+        yaml_node_t *name = yaml_document_get_node(d, p->key);
+        if (name && name->type == YAML_SCALAR_NODE &&
+            strcasecmp((const char *)name->data.scalar.value, key) == 0)
+            return yaml_document_get_node(d, p->value);
+    }
+    return NULL;
+}
+
+static bool yaml_text(yaml_node_t *n, char *ret, size_t size)
+{
+    if (!n || n->type != YAML_SCALAR_NODE || n->data.scalar.length == 0 ||
+        n->data.scalar.length >= size)
+        return false;
+    snprintf(ret, size, "%s", (const char *)n->data.scalar.value);
+    return true;
+}
+
+/* Is `url` one of this host? */
+static bool yaml_url_is_of(const char *url, const char *host)
+{
+    const char *at = strstr(url, "://");
+    at = at ? at + 3 : url;
+    size_t n = strcspn(at, "/");
+    return n == strlen(host) && strncasecmp(at, host, n) == 0;
+}
+
+bool forge_file_token(enum forge_file which, const char *text, size_t n, const char *host,
+                      char *ret, size_t size)
+{
+    yaml_parser_t p;
+    yaml_document_t d;
+    bool found = false;
+    if (!yaml_parser_initialize(&p))
+        return false;
+    yaml_parser_set_input_string(&p, (const unsigned char *)text, n);
+    if (!yaml_parser_load(&p, &d)) {
+        yaml_parser_delete(&p);
+        return false;
+    }
+    yaml_node_t *root = yaml_document_get_root_node(&d);
+    yaml_node_t *logins = yaml_member(&d, root, "logins");
+    if (which == FORGE_FILE_GH) {
+        found = yaml_text(yaml_member(&d, yaml_member(&d, root, host), "oauth_token"), ret, size);
+    } else if (which == FORGE_FILE_GLAB) {
+        yaml_node_t *own = yaml_member(&d, yaml_member(&d, root, "hosts"), host);
+        found = yaml_text(yaml_member(&d, own, "token"), ret, size);
+    } else if (logins && logins->type == YAML_SEQUENCE_NODE) {
+        yaml_node_item_t *i = logins->data.sequence.items.start;
+        for (; !found && i < logins->data.sequence.items.top; i++) {
+            char url[GIT_URL_MAX];
+            yaml_node_t *login = yaml_document_get_node(&d, *i);
+            found = yaml_text(yaml_member(&d, login, "url"), url, sizeof url) &&
+                    yaml_url_is_of(url, host) &&
+                    yaml_text(yaml_member(&d, login, "token"), ret, size);
+        }
+    }
+    yaml_document_delete(&d);
+    yaml_parser_delete(&p);
+    return found;
 }
 
 /* The file of another program: below its own variable's folder, or where configuration is kept. */
@@ -57,7 +129,7 @@ static bool forge_program_token(size_t i, const char *host, char *ret, size_t si
     _cleanup_free_ char *path = forge_program_file(i);
     _cleanup_buf_ struct buf text = BUF_INIT(FILE_MAX);
     return path && ownfile_read(path, &text, NULL) == 0 && text.len &&
-           PROGRAMS[i].find((const char *)text.data, text.len, host, ret, size);
+           forge_file_token((enum forge_file)i, (const char *)text.data, text.len, host, ret, size);
 }
 
 static const json_t *forge_settings(const json_t *own, const struct git_url *u)
@@ -212,4 +284,109 @@ void forge_token_advice(const struct forge *f, char *ret, size_t size)
     snprintf(ret, size,
              "set %s (for %s), log in with %s, or store one with `git credential`; it must have %s",
              f->kind->variables[0], f->authority, program, f->kind->rights);
+}
+
+int forge_call(const struct forge *f, const struct forge_token *t, const char *path,
+               const json_t *body, int cancel, json_int_t *ret_status, json_t **ret_answer,
+               struct error *err)
+{
+    _cleanup_buf_ struct buf answer = BUF_INIT(ANSWER_MAX);
+    _cleanup_free_ char *url = NULL, *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+    struct curl_slist *headers = NULL;
+    long status = 0;
+    int r = asprintf(&url, "%s%s", f->api, path) < 0 || (body && !text) ? -ENOMEM : 0;
+    if (r == 0)
+        r = http_headers_add(&headers, "Authorization: %s %s", f->kind->authorization, t->text);
+    if (r == 0)
+        r = http_headers_add(&headers, "Accept: %s", f->kind->accept);
+    if (r == 0)
+        r = http_headers_add(&headers, "Expect:"); /* do not wait for "100 Continue" */
+    if (r == 0 && body)
+        r = http_headers_add(&headers, "Content-Type: application/json");
+    struct http_exchange x = {
+        .url = url, .headers = headers, .body = text, .timeout_ms = TIMEOUT_MS, .cancel = cancel};
+    r = r == 0 ? http_exchange(&x, &answer, &status, err) : error_set(err, ENOMEM, "no memory");
+    curl_slist_free_all(headers);
+    if (r == -EIO) {
+        forge_redact(err->text, t->text);
+        error_wrap(err, "cannot reach %s", f->api);
+    }
+    if (r < 0)
+        return r;
+    *ret_status = status;
+    *ret_answer = answer.len ? json_loadb((const char *)answer.data, answer.len, 0, NULL) : NULL;
+    return 0;
+}
+
+/* What the server says about its refusal: "message" with "errors" (GitHub), "message" or "error"
+ * (GitLab, Gitea). */
+static void forge_refusal(const json_t *answer, const char *secret, char *ret, size_t size)
+{
+    const json_t *message = json_object_get(answer, "message");
+    const json_t *more = json_object_get(answer, "errors");
+    message = message ? message : json_object_get(answer, "error");
+    char *text = json_is_string(message) ? strdup(json_string_value(message))
+                 : message               ? json_dumps(message, JSON_COMPACT | JSON_ENCODE_ANY)
+                                         : NULL;
+    char *details = json_array_size(more) ? json_dumps(more, JSON_COMPACT) : NULL;
+    char both[700];
+    snprintf(both, sizeof both, "%.300s%s%.300s", text ? text : "", details ? " " : "",
+             details ? details : "");
+    char *clean = foreign_text(both, strlen(both), size - 8);
+    snprintf(ret, size, "%s", clean ? clean : "");
+    forge_redact(ret, secret);
+    free(clean);
+    free(text);
+    free(details);
+}
+
+int forge_explain(const struct forge *f, const struct forge_token *t, json_int_t status,
+                  const json_t *answer, struct error *err)
+{
+    char said[500], advice[400];
+    forge_refusal(answer, t->text, said, sizeof said);
+    forge_token_advice(f, advice, sizeof advice);
+    const char *colon = said[0] ? ": " : "";
+    switch (status) {
+    case 401:
+        return error_set(err, EACCES, "%s does not accept the token from %s (401%s%s); %s",
+                         f->authority, t->source, colon, said, advice);
+    case 403:
+        return error_set(err, EACCES, "%s forbids it (403%s%s); the token from %s must have %s",
+                         f->authority, colon, said, t->source, f->kind->rights);
+    case 404:
+        return error_set(err, ENOENT,
+                         "%s has no such repository, or hides it from the token from %s (404%s%s); "
+                         "it must have %s",
+                         f->authority, t->source, colon, said, f->kind->rights);
+    case 409:
+    case 422:
+        return error_set(
+            err, EINVAL,
+            "%s refused the %s (%lld%s%s); check that base exists, that the branch has commits that"
+            " base has not, and that there is none for it already",
+            f->authority, f->kind->noun, (long long)status, colon, said);
+    case 301:
+    case 302:
+    case 307:
+    case 308:
+        return error_set(
+            err, EIO,
+            "%s redirects elsewhere (%lld); if the repository moved, update the remote's URL with"
+            " `git remote set-url`",
+            f->authority, (long long)status);
+    case 429:
+        return error_set(err, EBUSY, "%s limits the rate of requests (429%s%s); try again later",
+                         f->authority, colon, said);
+    default:
+        return error_set(err, EIO, "%s answered with status %lld%s%s", f->authority,
+                         (long long)status, colon, said);
+    }
+}
+
+void forge_redact(char *text, const char *secret)
+{
+    size_t n = strlen(secret);
+    for (char *at = text; n >= 4 && (at = strstr(at, secret)); at += n)
+        memset(at, '*', n);
 }

@@ -80,10 +80,15 @@ int forge_token_find(const struct forge *f, const json_t *own, struct forge_toke
 /* Where the person can put a token, for messages. */
 void forge_token_advice(const struct forge *f, char *ret, size_t size);
 
-/* forge_yaml.c: the token of a host in the files of gh, glab and tea. True if there is one. */
-bool forge_yaml_gh(const char *text, size_t n, const char *host, char *ret, size_t size);
-bool forge_yaml_glab(const char *text, size_t n, const char *host, char *ret, size_t size);
-bool forge_yaml_tea(const char *text, size_t n, const char *host, char *ret, size_t size);
+/* The files of gh, glab and tea, which are YAML:
+ *     gh    HOST: {oauth_token: …}; absent where the token is in the desktop's keyring
+ *     glab  hosts: {HOST: {token: …}}
+ *     tea   logins: [{url: …, token: …}] */
+enum forge_file { FORGE_FILE_GH, FORGE_FILE_GLAB, FORGE_FILE_TEA };
+
+/* The token of a host in the text of such a file. False: there is none. */
+bool forge_file_token(enum forge_file which, const char *text, size_t n, const char *host,
+                      char *ret, size_t size);
 
 /* One call of the API; `body` NULL: GET. *ret_answer is the JSON of an answer, or NULL if it has
  * none. */

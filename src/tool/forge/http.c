@@ -1,13 +1,12 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
 #include "http.h"
+#include "io.h"
 #include "banned.h"
 
 #define CONNECT_TIMEOUT_S 15L
@@ -93,7 +92,7 @@ int http_exchange(const struct http_exchange *x, struct buf *answer, long *ret_s
 {
     char why[CURL_ERROR_SIZE];
     CURLcode code;
-    sigset_t pipe, before;
+    sigset_t before;
     CURL *e = http_easy_new(x->url, x->headers, why);
     if (!e)
         return error_set(err, ENOMEM, "no memory");
@@ -104,14 +103,9 @@ int http_exchange(const struct http_exchange *x, struct buf *answer, long *ret_s
         curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(x->body));
         curl_easy_setopt(e, CURLOPT_POSTFIELDS, x->body);
     }
-    /* TLS writes to sockets without MSG_NOSIGNAL, and frontends need not ignore SIGPIPE. */
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe, &before);
+    sigpipe_block(&before); /* OpenSSL writes without MSG_NOSIGNAL */
     int r = http_perform(e, x->cancel, &code);
-    if (!sigismember(&before, SIGPIPE))
-        sigtimedwait(&pipe, NULL, &(struct timespec){0});
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    sigpipe_restore(&before);
     if (r == -ECANCELED)
         error_set(err, ECANCELED, "the call was cancelled");
     else if (r < 0)

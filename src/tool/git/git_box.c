@@ -1,13 +1,358 @@
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "git_box.h"
-#include "git_identity.h"
-#include "git_mask.h"
+#include "io.h"
+#include "utf8.h"
 #include "banned.h"
 
+#define IDENTITY_MAX (64u << 10)
+#define CONFIG_MAX   (1u << 20)
+#define OBJECTS_AT   "/run/git-objects"
+#define FILE_MAX     (512u << 20)
+
+/* --- who the person is --- */
+
+/* A name is written into a configuration file and a reflog: one line of text, without what ends it
+ * there. */
+static void identity_take(char *to, const char *value)
+{
+    size_t n = strlen(value);
+    if (n >= GIT_IDENTITY_SIZE || !utf8_valid((const uint8_t *)value, n))
+        return;
+    for (size_t at = 0; at < n;) {
+        size_t length = utf8_character((const uint8_t *)value + at, n - at);
+        if (utf8_is_control((const uint8_t *)value + at, length))
+            return;
+        at += length;
+    }
+    memcpy(to, value, n + 1);
+}
+
+void git_identity(const char *folder, char name[GIT_IDENTITY_SIZE], char email[GIT_IDENTITY_SIZE])
+{
+    static const char *const args[] = {"config", "-z", "--get-regexp", "^user\\.(name|email)$",
+                                       NULL};
+    _cleanup_buf_ struct buf out = BUF_INIT(0);
+    name[0] = email[0] = 0;
+    if (git_run(
+            &(struct git_call){
+                .folder = folder, .args = args, .personal = true, .out_max = IDENTITY_MAX},
+            &out, NULL) != 0 ||
+        !buf_cstr(&out))
+        return;
+    /* KEY, a newline, VALUE, a NUL; of several values the last one counts. */
+    const char *end = (const char *)out.data + out.len;
+    for (const char *at = (const char *)out.data; at < end; at += strlen(at) + 1) {
+        const char *value = strchr(at, '\n');
+        if (value && strncmp(at, "user.name\n", 10) == 0)
+            identity_take(name, value + 1);
+        else if (value && strncmp(at, "user.email\n", 11) == 0)
+            identity_take(email, value + 1);
+    }
+}
+
+/* --- the configuration without credentials --- */
+
+static const char MASK_MINIMAL[] = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n";
+
+/* A quick look: most configurations have none of it, and no git is started for them. */
+static bool mask_is_needed(const char *text)
+{
+    static const char *const WORDS[] = {"extraheader", "credential", "insteadof", "password",
+                                        "passwd",      "token",      "secret",    "smtppass",
+                                        "cookie",      "[include"};
+    for (size_t i = 0; i < ARRAY_SIZE(WORDS); i++)
+        if (strcasestr(text, WORDS[i]))
+            return true;
+    for (const char *at = text; (at = strstr(at, "://")); at += 3) {
+        size_t n = strcspn(at + 3, "/\n");
+        if (memchr(at + 3, '@', n))
+            return true;
+    }
+    return false;
+}
+
+void git_mask_url(const char *url, struct buf *ret)
+{
+    const char *scheme = strstr(url, "://");
+    size_t n = scheme ? strcspn(scheme + 3, "/?#") : 0;
+    const char *user = scheme ? scheme + 3 : url, *at = n ? memrchr(user, '@', n) : NULL;
+    if (!at) {
+        buf_append_str(ret, url);
+        return;
+    }
+    bool ssh = strncmp(url, "ssh://", 6) == 0 || strncmp(url, "git+ssh://", 10) == 0;
+    const char *colon = memchr(user, ':', (size_t)(at - user));
+    buf_append(ret, url, (size_t)(user - url));
+    if (ssh)
+        buf_printf(ret, "%.*s@", (int)((colon ? colon : at) - user), user);
+    buf_append_str(ret, at + 1);
+}
+
+bool git_mask_allows(const char *key)
+{
+    static const char *const SECTIONS[] = {
+        "credential.", "url.", "include.", "includeif.",    "http.",           "sendemail.",
+        "imap.",       "gpg.", "lfs.",     "core.gitproxy", "core.sshcommand", "core.askpass"};
+    static const char *const WORDS[] = {"password", "passwd", "token",
+                                        "secret",   "cookie", "extraheader"};
+    for (size_t i = 0; i < ARRAY_SIZE(SECTIONS); i++)
+        if (strncasecmp(key, SECTIONS[i], strlen(SECTIONS[i])) == 0)
+            return false;
+    for (size_t i = 0; i < ARRAY_SIZE(WORDS); i++)
+        if (strcasestr(key, WORDS[i]))
+            return false;
+    return !strstr(key, "://") || !strchr(strstr(key, "://"), '@');
+}
+
+static void mask_put_quoted(struct buf *b, const char *text)
+{
+    buf_append_str(b, "\"");
+    for (; *text; text++) {
+        if (*text == '\n')
+            buf_append_str(b, "\\n");
+        else if (*text == '"' || *text == '\\')
+            buf_printf(b, "\\%c", *text);
+        else
+            buf_append(b, text, 1);
+    }
+    buf_append_str(b, "\"");
+}
+
+/* SECTION.NAME or SECTION.SUBSECTION.NAME, a newline and the value; without the newline it is a
+ * bare name. */
+static void mask_put_entry(struct buf *b, char *entry)
+{
+    char *value = strchr(entry, '\n');
+    if (value)
+        *value++ = 0;
+    char *first = strchr(entry, '.'), *last = strrchr(entry, '.');
+    if (!first || !git_mask_allows(entry))
+        return;
+    buf_printf(b, "[%.*s", (int)(first - entry), entry);
+    if (last > first) {
+        *last = 0;
+        buf_append_str(b, " ");
+        mask_put_quoted(b, first + 1);
+    }
+    buf_printf(b, "]\n\t%s", last + 1);
+    if (value) {
+        _cleanup_buf_ struct buf clean = BUF_INIT(CONFIG_MAX);
+        git_mask_url(value, &clean);
+        buf_append_str(b, " = ");
+        mask_put_quoted(b, buf_cstr(&clean) ? (const char *)clean.data : "");
+    }
+    buf_append_str(b, "\n");
+}
+
+int git_mask_config(const char *workspace, struct buf *ret)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    _cleanup_buf_ struct buf text = BUF_INIT(CONFIG_MAX);
+    _cleanup_buf_ struct buf out = BUF_INIT(0);
+    if (snprintf(path, sizeof path, "%s/.git/config", workspace) >= (int)sizeof path ||
+        lstat(path, &st) < 0 || !S_ISREG(st.st_mode))
+        return 0;
+    int r = io_read_file(AT_FDCWD, path, &text);
+    if (r == 0 && buf_cstr(&text) && !mask_is_needed((const char *)text.data))
+        return 0;
+    const char *const args[] = {"config", "--file", path, "--no-includes", "-z", "--list", NULL};
+    if (r == 0)
+        r = git_run(&(struct git_call){.args = args, .owner_of = path, .out_max = CONFIG_MAX}, &out,
+                    NULL);
+    size_t begin = ret->len;
+    for (size_t at = 0; r == 0 && buf_cstr(&out) && at < out.len;
+         at += strlen((char *)out.data + at) + 1) {
+        _cleanup_free_ char *entry = strdup((char *)out.data + at);
+        if (entry)
+            mask_put_entry(ret, entry);
+    }
+    if (r != 0 || ret->failed) {
+        ret->len = begin;
+        ret->failed = false;
+        buf_append_str(ret, MASK_MINIMAL);
+    }
+    return 1;
+}
+
+/* --- workspaces whose .git is a file --- */
+
+/* Where everything points that could be delivered. */
+#define WORKTREE_STATE                                                                             \
+    "{ git for-each-ref; git symbolic-ref -q HEAD; git rev-parse -q --verify HEAD; git stash "     \
+    "list; }"
+
+/* $1: the object format. Files that the host has written before lie in the folder already. */
+static const char WORKTREE_INSTALL[] =
+    "set -e\n"
+    "cd ~/.hutch-git\n"
+    "mkdir -p objects/info objects/pack refs/heads refs/tags info\n"
+    "echo " OBJECTS_AT " >objects/info/alternates\n"
+    "[ -s index ] || rm -f index\n"
+    "[ -s shallow ] || rm -f shallow\n"
+    "[ -s info/sparse-checkout ] || rm -f info/sparse-checkout\n"
+    "printf 'gitdir: %s\\n' \"$PWD\" >/workspace/.git\n"
+    "export GIT_DIR=$PWD\n" WORKTREE_STATE " >hutch-state || true\n";
+
+static void git_worktree_free(struct git_worktree *w)
+{
+    git_repo_free(&w->repo);
+}
+
+bool git_worktree_is_linked(const char *folder)
+{
+    struct stat st;
+    char path[PATH_MAX];
+    return snprintf(path, sizeof path, "%s/.git", folder) < (int)sizeof path &&
+           lstat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* Before the box is made: adds the objects to its shares. The options point into `ret`. */
+static void git_worktree_show(struct box_options *o, struct git_worktree *ret)
+{
+    *ret = (struct git_worktree){0};
+    if (!o->workspace || o->mode != BOX_COW || o->n_shares == BOX_SHARES_MAX ||
+        !git_worktree_is_linked(o->workspace))
+        return;
+    if (git_repo_open(o->workspace, &ret->repo, NULL) <
+        0) /* no git on the host, or a .git file that leads nowhere: the box has no repository
+              either */
+        return;
+    ret->needed = true;
+    o->shares[o->n_shares++] = (struct box_share){.source = ret->repo.objects, .at = OBJECTS_AT};
+}
+
+/* Runs a script in the box; what it reads is the buffer. */
+static int worktree_run(struct box *box, const char *script, const char *arg,
+                        const struct buf *input, struct error *err)
+{
+    const char *const argv[] = {"/bin/sh", "-c", script, "sh", arg, NULL};
+    struct box_result result = {0};
+    _cleanup_fd_ int in = memfd_create("hutch-git", MFD_CLOEXEC);
+    if (in < 0 || (input && io_write_all(in, input->data, input->len) < 0) ||
+        lseek(in, 0, SEEK_SET) < 0)
+        return error_errno(err, errno, "cannot prepare the repository in the box");
+    const struct box_command c = {.argv = (char *const *)argv,
+                                  .cwd = "/",
+                                  .timeout_ns = GIT_TIMEOUT_NS,
+                                  .in = in,
+                                  .out = -1,
+                                  .err = -1,
+                                  .cancel = -1};
+    int r = box_exec(box, &c, &result, err);
+    if (r == 0 && result.exit_code != 0)
+        r = error_set(err, EIO, "cannot prepare the repository in the box (exit status %d)",
+                      result.exit_code);
+    box_result_free(&result);
+    return r;
+}
+
+static int worktree_put(struct box *box, const char *name, const struct buf *data,
+                        struct error *err)
+{
+    static const char SCRIPT[] = "mkdir -p ~/.hutch-git/info && cat >~/.hutch-git/\"$1\"";
+    return worktree_run(box, SCRIPT, name, data, err);
+}
+
+/* A file of the worktree's git directory, as it is; one that is not there is empty. */
+static int worktree_put_copy(struct box *box, const char *path, const char *name, struct error *err)
+{
+    _cleanup_buf_ struct buf data = BUF_INIT(FILE_MAX);
+    int r = io_read_file(AT_FDCWD, path, &data);
+    if (r < 0 && r != -ENOENT)
+        return error_errno(err, -r, "cannot read %s", path);
+    return worktree_put(box, name, &data, err);
+}
+
+static int worktree_put_refs(const struct git_worktree *w, struct box *box, struct error *err)
+{
+    struct git_refs refs = {0};
+    _cleanup_buf_ struct buf text = BUF_INIT(64u << 20);
+    int r = git_refs_read(w->repo.git_dir, NULL, &refs, err);
+    if (r < 0)
+        return r;
+    buf_append_str(&text, "# pack-refs with: sorted\n");
+    for (size_t i = 0; i < refs.count; i++)
+        buf_printf(&text, "%s %s\n", refs.items[i].id, refs.items[i].name);
+    git_refs_free(&refs);
+    return text.failed ? error_set(err, ENOMEM, "no memory")
+                       : worktree_put(box, "packed-refs", &text, err);
+}
+
+/* What git must know to read the repository. Everything else may hold secrets, or paths of the
+ * host. */
+static int worktree_put_config(const struct git_worktree *w, struct box *box, struct error *err)
+{
+    static const char *const args[] = {
+        "config", "-z", "--get-regexp",
+        "^core\\.(autocrlf|eol|safecrlf|filemode|ignorecase|symlinks|"
+        "precomposeunicode|sparsecheckout(cone)?)$",
+        NULL};
+    _cleanup_buf_ struct buf out = BUF_INIT(0);
+    _cleanup_buf_ struct buf text = BUF_INIT(64u << 10);
+    bool sha256 = strcmp(w->repo.format, "sha256") == 0;
+    int r = git_run(&(struct git_call){.git_dir = w->repo.git_dir, .args = args}, &out, err);
+    if (r < 0 || !buf_cstr(&out))
+        return r < 0 ? r : error_set(err, ENOMEM, "no memory");
+    buf_printf(
+        &text,
+        "[core]\n\trepositoryformatversion = %d\n\tbare = false\n\tlogallrefupdates = true\n",
+        sha256);
+    const char *end = (const char *)out.data + out.len;
+    for (const char *at = (const char *)out.data; at < end; at += strlen(at) + 1) {
+        const char *value = strchr(at, '\n');
+        size_t n = value ? strspn(value + 1, "abcdefghijklmnopqrstuvwxyz") : 0;
+        if (value && n > 0 && !value[1 + n])
+            buf_printf(&text, "\t%.*s = %s\n", (int)(value - at - 5), at + 5, value + 1);
+    }
+    if (sha256)
+        buf_append_str(&text, "[extensions]\n\tobjectformat = sha256\n");
+    return text.failed ? error_set(err, ENOMEM, "no memory")
+                       : worktree_put(box, "config", &text, err);
+}
+
+/* Once the box is up, before anything runs in it. */
+static int git_worktree_install(const struct git_worktree *w, struct box *box, struct error *err)
+{
+    char head[PATH_MAX], sparse[PATH_MAX];
+    if (!w->needed)
+        return 0;
+    snprintf(head, sizeof head, "%s/HEAD", w->repo.git_dir);
+    snprintf(sparse, sizeof sparse, "%s/info/sparse-checkout", w->repo.git_dir);
+    int r = worktree_put_config(w, box, err);
+    if (r == 0)
+        r = worktree_put_refs(w, box, err);
+    if (r == 0)
+        r = worktree_put_copy(box, head, "HEAD", err);
+    if (r == 0)
+        r = worktree_put_copy(box, w->repo.index, "index", err);
+    if (r == 0)
+        r = worktree_put_copy(box, w->repo.shallow, "shallow", err);
+    if (r == 0)
+        r = worktree_put_copy(box, sparse, "info/sparse-checkout", err);
+    return r == 0 ? worktree_run(box, WORKTREE_INSTALL, w->repo.format, NULL, err) : r;
+}
+
+bool git_worktree_moved(struct box *box)
+{
+    static const char SCRIPT[] =
+        "cd ~/.hutch-git && export GIT_DIR=$PWD && " WORKTREE_STATE " | cmp -s - hutch-state";
+    return worktree_run(box, SCRIPT, "", NULL, NULL) < 0;
+}
+
+/* --- all of it --- */
+
 /* One value in quotes. */
-static void put_value(struct buf *b, const char *key, const char *value)
+static void identity_put(struct buf *b, const char *key, const char *value)
 {
     buf_printf(b, "\t%s = \"", key);
     for (; *value; value++)
@@ -15,7 +360,7 @@ static void put_value(struct buf *b, const char *key, const char *value)
     buf_append_str(b, "\"\n");
 }
 
-static void give_identity(struct box_options *o, const char *folder, char text[BOX_GIT_SIZE])
+static void identity_write(struct box_options *o, const char *folder, char text[BOX_GIT_SIZE])
 {
     char name[GIT_IDENTITY_SIZE], email[GIT_IDENTITY_SIZE];
     _cleanup_buf_ struct buf b = BUF_INIT(BOX_GIT_SIZE - 1);
@@ -24,9 +369,9 @@ static void give_identity(struct box_options *o, const char *folder, char text[B
         return;
     buf_append_str(&b, "[user]\n");
     if (name[0])
-        put_value(&b, "name", name);
+        identity_put(&b, "name", name);
     if (email[0])
-        put_value(&b, "email", email);
+        identity_put(&b, "email", email);
     if (b.failed || !buf_cstr(&b))
         return;
     snprintf(text, BOX_GIT_SIZE, "%s", (const char *)b.data);
@@ -40,7 +385,7 @@ void git_box_prepare(struct box_options *o, bool always, struct git_box *ret)
     *ret = (struct git_box){0};
     if (!always && !git_repo_is_above(folder))
         return;
-    give_identity(o, folder, ret->identity);
+    identity_write(o, folder, ret->identity);
     if (o->mode == BOX_COW && o->workspace && git_mask_config(o->workspace, &mask) > 0 &&
         buf_cstr(&mask)) {
         ret->mask = strdup((const char *)mask.data);

@@ -1,12 +1,32 @@
 /*
- * What a box needs so that git works in it as the person expects: who they are (git_identity.h),
- * the repository's configuration without credentials (git_mask.h), a git directory where that of
- * the workspace lies elsewhere (git_worktree.h). One pair of calls around the making of a box, for
- * every frontend.
+ * What a box needs so that git works in it as the person expects. One pair of calls around the
+ * making of a box, for every frontend.
+ *
+ * Identity: user.name and user.email as git on the host knows them for the folder, nothing else.
+ *
+ * Mask: the repository's own configuration without credentials (a token in a remote's URL, an
+ * http.extraHeader, a credential helper). A box of mode cow sees this text in place of .git/config
+ * if one of these is in it.
+ *
+ * Worktree: where the workspace's .git is a file (a linked worktree, the inside of a submodule),
+ * its repository lies outside of the workspace, and the box does not see it. The box gets the
+ * repository's objects, read-only, and in its home a git directory of its own that borrows them:
+ * with the same HEAD, refs and index, and of the configuration only what git needs to read the
+ * repository. The .git file of the box names it. Snapshots and forks keep it, and its commits are
+ * delivered as those of any repository. With mode cow only: otherwise the .git file would be the
+ * person's.
  */
 #pragma once
 
-#include "git_worktree.h"
+#include "box.h"
+#include "git_repo.h"
+
+#define GIT_IDENTITY_SIZE 160
+
+struct git_worktree {
+    bool needed;
+    struct git_repo repo;
+};
 
 struct git_box {
     char identity[BOX_GIT_SIZE];
@@ -22,3 +42,24 @@ void git_box_prepare(struct box_options *o, bool always, struct git_box *ret);
 int git_box_install(const struct git_box *g, struct box *box, struct error *err);
 void git_box_free(struct git_box *g);
 #define _cleanup_git_box_ _cleanup_(git_box_free)
+
+/* From the person's and the folder's repository's configuration, with includeIf. Printable text;
+ * empty where nothing is set, or there is no git. */
+void git_identity(const char *folder, char name[GIT_IDENTITY_SIZE], char email[GIT_IDENTITY_SIZE]);
+
+/* 1 with the text, 0 if the workspace's .git/config needs no mask. If the file cannot be
+ * understood, the text has nothing but what git needs to read a repository. */
+int git_mask_config(const char *workspace, struct buf *ret);
+
+/* A URL without user name and password, but for the name of SSH's. Pure. */
+void git_mask_url(const char *url, struct buf *ret);
+
+/* May a box see an entry of a configuration, by its full name (in lower case, but for a
+ * subsection)? Pure. */
+bool git_mask_allows(const char *key);
+
+/* Is the folder's .git a file? */
+bool git_worktree_is_linked(const char *folder);
+
+/* May there be commits, branches or stashes to deliver? By what the box says. */
+bool git_worktree_moved(struct box *box);

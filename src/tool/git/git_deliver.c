@@ -7,13 +7,176 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "git_box.h"
 #include "git_deliver.h"
-#include "git_identity.h"
-#include "git_index.h"
+#include "io.h"
 #include "banned.h"
 
 #define LINE_MAX_BYTES 1200
 #define SHORT_ID       10
+#define INDEX_MAX      (1u << 30)
+
+/*
+ * --- the index ---
+ *
+ * read-tree with two trees does to an index what a fast-forward does: an entry that the person
+ * staged stays if the commits do not touch it, and refuses the move if they do. It runs in the
+ * quarantine on a copy, with the quarantine's configuration: neither filters nor a file system
+ * monitor of the repository run. No file is touched.
+ */
+
+/* Holds the repository's index.lock until it is committed or dropped. */
+struct index_update {
+    int lock; /* -1: not held */
+    char *lock_path, *index_path, *made_path;
+};
+#define INDEX_NONE ((struct index_update){.lock = -1})
+
+static void index_drop(struct index_update *i)
+{
+    if (i->lock >= 0 && i->lock_path)
+        unlink(i->lock_path);
+    cleanup_close(&i->lock);
+    free(i->lock_path);
+    free(i->index_path);
+    free(i->made_path);
+    *i = INDEX_NONE;
+}
+
+/* As git does it: the process that creates index.lock may replace the index. */
+static int index_lock(const struct git_repo *host, struct index_update *i, struct error *err)
+{
+    struct stat st;
+    i->index_path = strdup(host->index);
+    if (!i->index_path || asprintf(&i->lock_path, "%s.lock", host->index) < 0)
+        return error_set(err, ENOMEM, "no memory");
+    mode_t mode = stat(host->index, &st) == 0 ? st.st_mode & 0666 : 0644;
+    i->lock = open(i->lock_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+    if (i->lock < 0 && errno == EEXIST) {
+        error_set(err, EBUSY, "another git is at work in your repository (index.lock)");
+        return 1;
+    }
+    if (i->lock < 0)
+        return error_errno(err, errno, "cannot lock the index");
+    if (geteuid() == 0 && stat(host->git_dir, &st) == 0 &&
+        fchown(i->lock, st.st_uid, st.st_gid) < 0)
+        return error_errno(err, errno, "cannot lock the index");
+    return 0;
+}
+
+static int index_copy(const struct git_repo *host, const struct git_transfer *t,
+                      struct index_update *i, struct error *err)
+{
+    struct stat st;
+    _cleanup_buf_ struct buf bytes = BUF_INIT(INDEX_MAX);
+    if (asprintf(&i->made_path, "%s/index", t->path) < 0) {
+        i->made_path = NULL;
+        return error_set(err, ENOMEM, "no memory");
+    }
+    unlink(i->made_path);
+    int r = io_read_file(AT_FDCWD, host->index, &bytes);
+    if (r == -ENOENT)
+        return 0; /* a repository without a commit has none yet */
+    _cleanup_fd_ int fd = open(i->made_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (r == 0)
+        r = fd < 0 ? -errno : io_write_all(fd, bytes.data, bytes.len);
+    if (r == 0 && geteuid() == 0 && stat(t->path, &st) == 0 && fchown(fd, st.st_uid, st.st_gid) < 0)
+        r = -errno;
+    return r < 0 ? error_errno(err, -r, "cannot read the index") : 0;
+}
+
+static int index_run(const struct git_repo *host, const struct git_transfer *t,
+                     const struct index_update *i, const char *const *args, struct buf *ret_out,
+                     struct error *err)
+{
+    _cleanup_free_ char *file = NULL;
+    if (asprintf(&file, "GIT_INDEX_FILE=%s", i->made_path) < 0) {
+        file = NULL;
+        return error_set(err, ENOMEM, "no memory");
+    }
+    const char *const env[] = {file, NULL};
+    return git_run(&(struct git_call){.git_dir = t->path,
+                                      .work_tree = host->work_tree,
+                                      .args = args,
+                                      .env = env,
+                                      .hostile = true},
+                   ret_out, err);
+}
+
+static int index_empty_tree(const struct git_repo *host, const struct git_transfer *t,
+                            const struct index_update *i, char ret[GIT_ID_SIZE], struct error *err)
+{
+    static const char *const args[] = {"mktree", NULL};
+    _cleanup_buf_ struct buf out = BUF_INIT(0);
+    int r = index_run(host, t, i, args, &out, err);
+    char *text = r == 0 ? buf_cstr(&out) : NULL;
+    if (text)
+        text[strcspn(text, "\n")] = 0;
+    if (r == 0 && (!text || !git_id_is_valid(text)))
+        r = error_set(err, EPROTO, "git mktree gave no tree");
+    if (r == 0)
+        snprintf(ret, GIT_ID_SIZE, "%s", text);
+    return r > 0 ? -EIO : r;
+}
+
+static int index_move(const struct git_repo *host, const struct git_transfer *t,
+                      const struct index_update *i, const char *from, const char *to,
+                      struct error *err)
+{
+    char none[GIT_ID_SIZE];
+    struct error why = {0};
+    int r = *from ? 0 : index_empty_tree(host, t, i, none, err);
+    if (r < 0)
+        return r;
+    const char *const merge[] = {"read-tree", "-i", "-m", *from ? from : none, to, NULL};
+    static const char *const refresh[] = {"update-index", "-q", "--refresh", NULL};
+    r = index_run(host, t, i, merge, NULL, &why);
+    if (r < 0)
+        return error_set(err, -r, "%s", why.text);
+    if (r > 0) {
+        error_set(err, EBUSY, "what you have staged is in the way");
+        return 1;
+    }
+    r = index_run(host, t, i, refresh, NULL,
+                  &why); /* its status only says that there are changes */
+    return r < 0 ? error_set(err, -r, "%s", why.text) : 0;
+}
+
+/* Takes the lock and makes, in the quarantine, the index that belongs to `to` of the one that
+ * belongs to `from` ("": no commit yet). What the person has staged stays staged. 0; 1 if that is
+ * not possible, with the reason in err; or a negative errno. */
+static int index_prepare(const struct git_repo *host, const struct git_transfer *t,
+                         const char *from, const char *to, struct index_update *ret,
+                         struct error *err)
+{
+    _cleanup_(index_drop) struct index_update i = INDEX_NONE;
+    int r = index_lock(host, &i, err);
+    if (r == 0)
+        r = index_copy(host, t, &i, err);
+    if (r == 0)
+        r = index_move(host, t, &i, from, to, err);
+    if (r == 0) {
+        *ret = i;
+        i = INDEX_NONE;
+    }
+    return r;
+}
+
+/* Puts it in place of the repository's. */
+static int index_commit(struct index_update *i, struct error *err)
+{
+    _cleanup_buf_ struct buf bytes = BUF_INIT(INDEX_MAX);
+    int r = io_read_file(AT_FDCWD, i->made_path, &bytes);
+    if (r == 0)
+        r = io_write_all(i->lock, bytes.data, bytes.len);
+    if (r == 0 && rename(i->lock_path, i->index_path) < 0)
+        r = -errno;
+    if (r == 0)
+        close(TAKE_FD(i->lock)); /* the name is the index now */
+    return r < 0 ? error_errno(err, -r, "cannot replace the index") : 0;
+}
+
+/* --- the delivery --- */
 
 /* Where HEAD of the person's repository is. */
 struct head {
@@ -39,9 +202,9 @@ static void delivery_free(struct delivery *d)
     buf_free(&d->elsewhere);
 }
 
-static void say(const struct delivery *d, const char *fmt, ...) PRINTF(2, 3);
+static void delivery_say(const struct delivery *d, const char *fmt, ...) PRINTF(2, 3);
 
-static void say(const struct delivery *d, const char *fmt, ...)
+static void delivery_say(const struct delivery *d, const char *fmt, ...)
 {
     char line[LINE_MAX_BYTES];
     int n = d->o->label ? snprintf(line, sizeof line, "%.300s: ", d->o->label) : 0;
@@ -54,8 +217,8 @@ static void say(const struct delivery *d, const char *fmt, ...)
 }
 
 /* One line of output of git in one of the two repositories; empty if git says no. */
-static int ask_line(const char *git_dir, const char *const *args, char *ret, size_t size,
-                    struct error *err)
+static int delivery_ask(const char *git_dir, const char *const *args, char *ret, size_t size,
+                        struct error *err)
 {
     _cleanup_buf_ struct buf out = BUF_INIT(0);
     int r =
@@ -67,21 +230,21 @@ static int ask_line(const char *git_dir, const char *const *args, char *ret, siz
     return 0;
 }
 
-static int read_head(struct delivery *d, struct error *err)
+static int delivery_read_head(struct delivery *d, struct error *err)
 {
     static const char *const branch[] = {"symbolic-ref", "-q", "HEAD", NULL};
     static const char *const commit[] = {"rev-parse", "-q", "--verify", "HEAD^{commit}", NULL};
     char name[4096];
-    int r = ask_line(d->host->git_dir, branch, name, sizeof name, err);
+    int r = delivery_ask(d->host->git_dir, branch, name, sizeof name, err);
     if (r == 0)
-        r = ask_line(d->host->git_dir, commit, d->head.id, sizeof d->head.id, err);
+        r = delivery_ask(d->host->git_dir, commit, d->head.id, sizeof d->head.id, err);
     if (r == 0 && *name && !(d->head.branch = strdup(name)))
         r = error_set(err, ENOMEM, "no memory");
     return r;
 }
 
 /* A branch that another worktree has checked out must not move beneath it. */
-static int read_worktrees(struct delivery *d, struct error *err)
+static int delivery_read_worktrees(struct delivery *d, struct error *err)
 {
     static const char *const args[] = {"worktree", "list", "--porcelain", NULL};
     int r =
@@ -89,7 +252,7 @@ static int read_worktrees(struct delivery *d, struct error *err)
     return r > 0 ? -EIO : r;
 }
 
-static bool is_checked_out_elsewhere(struct delivery *d, const char *branch)
+static bool delivery_elsewhere(struct delivery *d, const char *branch)
 {
     if (d->head.branch && strcmp(d->head.branch, branch) == 0)
         return false;
@@ -100,8 +263,8 @@ static bool is_checked_out_elsewhere(struct delivery *d, const char *branch)
 }
 
 /* 1, 0, or a negative errno. */
-static int is_ancestor(const struct delivery *d, const char *old, const char *new,
-                       struct error *err)
+static int delivery_is_ancestor(const struct delivery *d, const char *old, const char *new,
+                                struct error *err)
 {
     const char *const args[] = {"merge-base", "--is-ancestor", old, new, NULL};
     int r = git_run(&(struct git_call){.git_dir = d->from->path, .args = args, .hostile = true},
@@ -110,7 +273,7 @@ static int is_ancestor(const struct delivery *d, const char *old, const char *ne
 }
 
 /* How many commits of `new` are on none of the person's branches; -1: not known. */
-static long count_new(const struct delivery *d, const char *new)
+static long delivery_count_new(const struct delivery *d, const char *new)
 {
     static const char *const args[] = {"rev-list", "--count", "--stdin", NULL};
     _cleanup_buf_ struct buf in = BUF_INIT(64u << 20);
@@ -130,15 +293,15 @@ static long count_new(const struct delivery *d, const char *new)
     return text ? strtol(text, NULL, 10) : -1;
 }
 
-static const char *commits(long n, char text[32])
+static const char *commits_text(long n, char text[32])
 {
     snprintf(text, 32, "%ld commit%s", n, n == 1 ? "" : "s");
     return text;
 }
 
 /* git that writes to the person's repository, with a name for its reflogs. */
-static int change_host(struct delivery *d, const char *const *args, const void *input, size_t n,
-                       struct error *err)
+static int delivery_change_host(struct delivery *d, const char *const *args, const void *input,
+                                size_t n, struct error *err)
 {
     char name[192], email[192];
     snprintf(name, sizeof name, "GIT_COMMITTER_NAME=%s", d->name[0] ? d->name : "hutch");
@@ -154,7 +317,7 @@ static int change_host(struct delivery *d, const char *const *args, const void *
 /* Copies the new objects into the person's repository; git checks once more that none takes
  * another's place.
  */
-static int install_objects(struct delivery *d, struct error *err)
+static int delivery_install_objects(struct delivery *d, struct error *err)
 {
     static const char *const args[] = {"index-pack", "--stdin", NULL};
     struct stat st;
@@ -184,8 +347,8 @@ static int install_objects(struct delivery *d, struct error *err)
 
 /* Sets a ref from a value that it must have: `old` "" means that there must be none, NULL that it
  * may be any. 0, 1 if the ref did not have it (err says so), or a negative errno. */
-static int set_ref(struct delivery *d, const char *name, const char *new, const char *old,
-                   struct error *err)
+static int delivery_set_ref(struct delivery *d, const char *name, const char *new, const char *old,
+                            struct error *err)
 {
     char message[128], input[GIT_REF_BYTES + 3 * GIT_ID_SIZE + 64], zeros[GIT_ID_SIZE];
     size_t length = strlen(new);
@@ -198,44 +361,44 @@ static int set_ref(struct delivery *d, const char *name, const char *new, const 
                      : *old ? old
                             : zeros);
     const char *const args[] = {"update-ref", "-m", message, "--create-reflog", "--stdin", NULL};
-    int r = install_objects(d, err);
+    int r = delivery_install_objects(d, err);
     if (r < 0 || n >= (int)sizeof input)
         return r < 0 ? r : error_set(err, ENAMETOOLONG, "the name of a branch is too long");
-    r = change_host(d, args, input, (size_t)n, err);
+    r = delivery_change_host(d, args, input, (size_t)n, err);
     return r > 0 ? 1 : r;
 }
 
 /* Keeps a commit that cannot go where the box has it. `name` is refs/heads/…, or HEAD. */
-static int keep_aside(struct delivery *d, const char *name, const char *id, const char *why,
-                      struct error *err)
+static int delivery_keep_aside(struct delivery *d, const char *name, const char *id,
+                               const char *why, struct error *err)
 {
     char ref[GIT_REF_BYTES + 128], text[32];
     const char *tail = strncmp(name, "refs/", 5) == 0 ? name + 5 : name;
-    long n = count_new(d, id);
+    long n = delivery_count_new(d, id);
     if (n == 0)
         return 0; /* the person has all of it */
     snprintf(ref, sizeof ref, "refs/hutch/%.60s/%s", d->o->id, tail);
     const struct git_ref *there = git_refs_find(&d->from->host, ref);
     if (there && strcmp(there->id, id) == 0)
         return 0; /* an earlier apply has said so */
-    int r = set_ref(d, ref, id, NULL, err);
+    int r = delivery_set_ref(d, ref, id, NULL, err);
     if (r != 0)
         return r < 0 ? r : error_wrap(err, "cannot keep %s", ref);
-    say(d, "%s was not moved: %s. Its %s from the box: %s (git merge %s)",
-        strncmp(tail, "heads/", 6) == 0 ? tail + 6 : tail, why,
-        n > 0 ? commits(n, text) : "commits", ref, ref);
+    delivery_say(d, "%s was not moved: %s. Its %s from the box: %s (git merge %s)",
+                 strncmp(tail, "heads/", 6) == 0 ? tail + 6 : tail, why,
+                 n > 0 ? commits_text(n, text) : "commits", ref, ref);
     return 0;
 }
 
 /* Why HEAD, the index and the branch that the box has checked out cannot become what they are in
  * the box; NULL if they can. */
-static int refuse_head(struct delivery *d, const char **ret_why, struct error *err)
+static int head_refusal(struct delivery *d, const char **ret_why, struct error *err)
 {
     const struct git_transfer *t = d->from;
     const struct git_ref *own = t->head ? git_refs_find(&t->host, t->head) : NULL;
     bool same = t->head && d->head.branch ? strcmp(t->head, d->head.branch) == 0
                                           : !t->head && !d->head.branch;
-    int r = d->head.id[0] ? is_ancestor(d, d->head.id, t->head_id, err) : 1;
+    int r = d->head.id[0] ? delivery_is_ancestor(d, d->head.id, t->head_id, err) : 1;
     if (r == 0 && !same && git_refs_have_id(&t->past, d->head.id))
         r = 1; /* the box went from there to another branch */
     if (r < 0)
@@ -247,10 +410,10 @@ static int refuse_head(struct delivery *d, const char **ret_why, struct error *e
         *ret_why = "not all files of the box were applied";
     else if (!t->head && d->head.branch)
         *ret_why = "HEAD is on no branch in the box";
-    else if (t->head && is_checked_out_elsewhere(d, t->head))
+    else if (t->head && delivery_elsewhere(d, t->head))
         *ret_why = "another worktree has it checked out";
     else if (!same && own && strcmp(own->id, t->head_id) != 0) {
-        r = is_ancestor(d, own->id, t->head_id, err);
+        r = delivery_is_ancestor(d, own->id, t->head_id, err);
         *ret_why = r == 0 ? "the box's commits do not follow yours" : NULL;
         return r < 0 ? r : 0;
     }
@@ -259,10 +422,10 @@ static int refuse_head(struct delivery *d, const char **ret_why, struct error *e
 
 /* Moves the branch of the box's HEAD, HEAD and the index, under the lock of the index. 0, 1 with
  * the reason in err, or a negative errno. */
-static int move_head(struct delivery *d, struct error *err)
+static int head_move(struct delivery *d, struct error *err)
 {
     const struct git_transfer *t = d->from;
-    _cleanup_(git_index_drop) struct git_index index = GIT_INDEX_NONE;
+    _cleanup_(index_drop) struct index_update index = INDEX_NONE;
     bool same = t->head && d->head.branch && strcmp(t->head, d->head.branch) == 0;
     const struct git_ref *own = t->head ? git_refs_find(&t->host, t->head) : NULL;
     const char *old = !t->head ? d->head.id : own ? own->id : "";
@@ -270,25 +433,25 @@ static int move_head(struct delivery *d, struct error *err)
     static const char *const ask[] = {"symbolic-ref", "-q", "HEAD", NULL};
     const char *const point[] = {"symbolic-ref", "-m", message, "HEAD", t->head, NULL};
     snprintf(message, sizeof message, "hutch: apply %.60s", d->o->id);
-    int r = install_objects(d, err);
+    int r = delivery_install_objects(d, err);
     if (r == 0)
-        r = git_index_prepare(d->host, t, d->head.id, t->head_id, &index, err);
+        r = index_prepare(d->host, t, d->head.id, t->head_id, &index, err);
     if (r == 0)
-        r = ask_line(d->host->git_dir, ask, now, sizeof now, err);
+        r = delivery_ask(d->host->git_dir, ask, now, sizeof now, err);
     if (r == 0 && strcmp(now, d->head.branch ? d->head.branch : "") != 0) {
         error_set(err, EBUSY, "you changed to another branch meanwhile");
         r = 1;
     }
     if (r == 0 && strcmp(old, t->head_id) != 0)
-        r = set_ref(d, t->head ? t->head : "HEAD", t->head_id, old, err);
+        r = delivery_set_ref(d, t->head ? t->head : "HEAD", t->head_id, old, err);
     if (r == 0 && t->head && !same) {
-        r = change_host(d, point, NULL, 0, err);
+        r = delivery_change_host(d, point, NULL, 0, err);
         r = r > 0 ? -EIO : r;
     }
-    return r == 0 ? git_index_commit(&index, err) : r;
+    return r == 0 ? index_commit(&index, err) : r;
 }
 
-static int deliver_head(struct delivery *d, struct error *err)
+static int head_deliver(struct delivery *d, struct error *err)
 {
     const struct git_transfer *t = d->from;
     struct error reason = {0};
@@ -298,10 +461,10 @@ static int deliver_head(struct delivery *d, struct error *err)
                                           : !t->head && !d->head.branch;
     if (!t->head_id[0] || (same && strcmp(t->head_id, d->head.id) == 0))
         return 0;
-    long n = count_new(d, t->head_id);
-    int r = refuse_head(d, &why, err);
+    long n = delivery_count_new(d, t->head_id);
+    int r = head_refusal(d, &why, err);
     if (r == 0 && !why) {
-        r = move_head(d, &reason);
+        r = head_move(d, &reason);
         if (r < 0)
             return error_set(err, -r, "%s", reason.text);
         why = r > 0 ? reason.text : NULL;
@@ -310,16 +473,16 @@ static int deliver_head(struct delivery *d, struct error *err)
         return r;
     if (why) { /* a branch is dealt with among the others */
         snprintf(d->head_why, sizeof d->head_why, "%s", why);
-        return t->head ? 0 : keep_aside(d, "HEAD", t->head_id, why, err);
+        return t->head ? 0 : delivery_keep_aside(d, "HEAD", t->head_id, why, err);
     }
     if (same)
-        say(d, "%s: fast-forwarded by %s to %.*s",
-            t->head ? t->head + strlen("refs/heads/") : "HEAD", commits(n, text), SHORT_ID,
-            t->head_id);
+        delivery_say(d, "%s: fast-forwarded by %s to %.*s",
+                     t->head ? t->head + strlen("refs/heads/") : "HEAD", commits_text(n, text),
+                     SHORT_ID, t->head_id);
     else
-        say(d, "switched to %s %.*s, as in the box (%s)",
-            t->head ? t->head + strlen("refs/heads/") : "commit", SHORT_ID, t->head_id,
-            n > 0 ? commits(n, text) : "no new commits");
+        delivery_say(d, "switched to %s %.*s, as in the box (%s)",
+                     t->head ? t->head + strlen("refs/heads/") : "commit", SHORT_ID, t->head_id,
+                     n > 0 ? commits_text(n, text) : "no new commits");
     free(d->head.branch);
     d->head.branch = t->head ? strdup(t->head) : NULL;
     snprintf(d->head.id, sizeof d->head.id, "%s", t->head_id);
@@ -327,7 +490,7 @@ static int deliver_head(struct delivery *d, struct error *err)
 }
 
 /* A branch, tag or note that is not checked out here. */
-static int deliver_ref(struct delivery *d, const struct git_ref *ref, struct error *err)
+static int ref_deliver(struct delivery *d, const struct git_ref *ref, struct error *err)
 {
     struct error reason = {0};
     const struct git_ref *own = git_refs_find(&d->from->host, ref->name);
@@ -343,38 +506,39 @@ static int deliver_ref(struct delivery *d, const struct git_ref *ref, struct err
             return 0; /* just delivered */
         why =
             is_box_head ? d->head_why : "it is checked out here, and the box is on another branch";
-    } else if (branch && is_checked_out_elsewhere(d, ref->name))
+    } else if (branch && delivery_elsewhere(d, ref->name))
         why = "another worktree has it checked out";
     else if (own && tag)
         why = "you have another tag of that name";
     if (!why && own) {
-        int r = is_ancestor(d, own->id, ref->id, err);
+        int r = delivery_is_ancestor(d, own->id, ref->id, err);
         if (r < 0)
             return r;
         why = r ? NULL : "the box's commits do not follow yours";
     }
-    long n = count_new(d, ref->id);
-    int r = why ? 1 : set_ref(d, ref->name, ref->id, own ? own->id : "", &reason);
+    long n = delivery_count_new(d, ref->id);
+    int r = why ? 1 : delivery_set_ref(d, ref->name, ref->id, own ? own->id : "", &reason);
     if (r < 0)
         return error_set(err, -r, "%s", reason.text);
     if (r > 0)
-        return keep_aside(d, ref->name, ref->id, why ? why : reason.text, err);
+        return delivery_keep_aside(d, ref->name, ref->id, why ? why : reason.text, err);
     if (own)
-        say(d, "%s: fast-forwarded by %s to %.*s", label, commits(n, text), SHORT_ID, ref->id);
+        delivery_say(d, "%s: fast-forwarded by %s to %.*s", label, commits_text(n, text), SHORT_ID,
+                     ref->id);
     else
-        say(d, "new %s %s at %.*s",
-            tag      ? "tag"
-            : branch ? "branch"
-                     : "notes",
-            label, SHORT_ID, ref->id);
+        delivery_say(d, "new %s %s at %.*s",
+                     tag      ? "tag"
+                     : branch ? "branch"
+                              : "notes",
+                     label, SHORT_ID, ref->id);
     if (is_box_head && d->head_why[0])
-        say(d, "the box is on %s, your repository stays where it is: %s (git switch %s)", label,
-            d->head_why, label);
+        delivery_say(d, "the box is on %s, your repository stays where it is: %s (git switch %s)",
+                     label, d->head_why, label);
     return 0;
 }
 
 /* Oldest first, so that the newest is stash@{0} here, too. */
-static int deliver_stashes(struct delivery *d, struct error *err)
+static int stashes_deliver(struct delivery *d, struct error *err)
 {
     static const char *const list[] = {"log", "-g", "--format=%H", "refs/stash", "--", NULL};
     const struct git_transfer *t = d->from;
@@ -394,15 +558,16 @@ static int deliver_stashes(struct delivery *d, struct error *err)
                                      t->stashes[i].id, NULL};
         if (own && strstr(own, t->stashes[i].id))
             continue;
-        int r = install_objects(d, err);
+        int r = delivery_install_objects(d, err);
         if (r == 0)
-            r = change_host(d, store, NULL, 0, err);
+            r = delivery_change_host(d, store, NULL, 0, err);
         if (r != 0)
             return r < 0 ? r : error_wrap(err, "cannot keep a stash of the box");
         added++;
     }
     if (added)
-        say(d, "%zu stash%s from the box: see git stash list", added, added == 1 ? "" : "es");
+        delivery_say(d, "%zu stash%s from the box: see git stash list", added,
+                     added == 1 ? "" : "es");
     return 0;
 }
 
@@ -412,17 +577,18 @@ int git_deliver(const struct git_repo *host, const struct git_transfer *from,
     _cleanup_(delivery_free) struct delivery d = {
         .host = host, .from = from, .o = o, .elsewhere = BUF_INIT(0)};
     git_identity(host->work_tree, d.name, d.email);
-    int r = read_head(&d, err);
+    int r = delivery_read_head(&d, err);
     if (r == 0)
-        r = read_worktrees(&d, err);
+        r = delivery_read_worktrees(&d, err);
     if (r == 0)
-        r = deliver_head(&d, err);
+        r = head_deliver(&d, err);
     for (size_t i = 0; r == 0 && i < from->refs.count; i++)
-        r = deliver_ref(&d, &from->refs.items[i], err);
+        r = ref_deliver(&d, &from->refs.items[i], err);
     if (r == 0)
-        r = deliver_stashes(&d, err);
+        r = stashes_deliver(&d, err);
     if (r == 0 && from->unsafe_names)
-        say(&d, "%zu branch%s or tag%s of the box left out: unusual names", from->unsafe_names,
-            from->unsafe_names == 1 ? "" : "es", from->unsafe_names == 1 ? "" : "s");
+        delivery_say(&d, "%zu branch%s or tag%s of the box left out: unusual names",
+                     from->unsafe_names, from->unsafe_names == 1 ? "" : "es",
+                     from->unsafe_names == 1 ? "" : "s");
     return r;
 }

@@ -23,7 +23,7 @@ void git_repo_free(struct git_repo *r)
 
 /* One line each, in the order of the arguments below. A path with a newline in it gives too many.
  */
-static int take_facts(char *text, struct git_repo *r)
+static int repo_take_facts(char *text, struct git_repo *r)
 {
     char *lines[8] = {0};
     size_t n = 0;
@@ -70,7 +70,7 @@ int git_repo_open(const char *work_tree, struct git_repo *ret, struct error *err
     if (s != 0)
         return s < 0 ? s : error_wrap(err, "cannot read the repository %.300s", work_tree);
     r.work_tree = strdup(work_tree);
-    if (!r.work_tree || !buf_cstr(&out) || take_facts((char *)out.data, &r) < 0) {
+    if (!r.work_tree || !buf_cstr(&out) || repo_take_facts((char *)out.data, &r) < 0) {
         git_repo_free(&r);
         return error_set(err, EINVAL,
                          "cannot read the repository %.300s: its path has a line break", work_tree);
@@ -80,14 +80,14 @@ int git_repo_open(const char *work_tree, struct git_repo *ret, struct error *err
 }
 
 /* Has it a .git? */
-static bool is_top(const char *folder, size_t n)
+static bool repo_is_top(const char *folder, size_t n)
 {
     char path[PATH_MAX];
     return snprintf(path, sizeof path, "%.*s/.git", (int)n, folder) < (int)sizeof path &&
            access(path, F_OK) == 0;
 }
 
-static size_t parent_length(const char *folder, size_t n)
+static size_t repo_parent_length(const char *folder, size_t n)
 {
     while (n > 0 && folder[n - 1] != '/')
         n--;
@@ -96,8 +96,8 @@ static size_t parent_length(const char *folder, size_t n)
 
 bool git_repo_is_above(const char *folder)
 {
-    for (size_t n = strlen(folder); n > 0; n = parent_length(folder, n))
-        if (is_top(folder, n))
+    for (size_t n = strlen(folder); n > 0; n = repo_parent_length(folder, n))
+        if (repo_is_top(folder, n))
             return true;
     return false;
 }
@@ -106,10 +106,10 @@ char *git_repo_top(const char *folder)
 {
     const char *home = getenv("HOME");
     _cleanup_free_ char *real_home = home && *home ? realpath(home, NULL) : NULL;
-    for (size_t n = strlen(folder); n > 0; n = parent_length(folder, n)) {
+    for (size_t n = strlen(folder); n > 0; n = repo_parent_length(folder, n)) {
         if (real_home && strlen(real_home) == n && strncmp(real_home, folder, n) == 0)
             return NULL;
-        if (is_top(folder, n))
+        if (repo_is_top(folder, n))
             return strndup(folder, n);
     }
     return NULL;
@@ -122,7 +122,7 @@ int git_repo_init(const char *work_tree, struct error *err)
     return r > 0 ? -EIO : r;
 }
 
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *where)
+static int tree_remove_entry(const char *path, const struct stat *st, int type, struct FTW *where)
 {
     (void)st, (void)where;
     return type == FTW_DP ? rmdir(path) : unlink(path);
@@ -130,7 +130,7 @@ static int remove_entry(const char *path, const struct stat *st, int type, struc
 
 void git_remove_tree(const char *path)
 {
-    nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    nftw(path, tree_remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 void git_repo_remove(const struct git_repo *r)
@@ -211,7 +211,7 @@ bool git_id_is_valid(const char *id)
     return (n == 40 || n == 64) && !id[n];
 }
 
-static bool component_is_safe(const char *at, size_t n)
+static bool ref_component_is_safe(const char *at, size_t n)
 {
     static const char LOCK[] = ".lock";
     if (n == 0 || at[0] == '.' || at[0] == '-' || at[n - 1] == '.' || (n == 1 && at[0] == '@') ||
@@ -240,10 +240,59 @@ bool git_ref_name_is_safe(const char *name)
         return false;
     for (;;) {
         size_t n = strcspn(rest, "/");
-        if (!component_is_safe(rest, n))
+        if (!ref_component_is_safe(rest, n))
             return false;
         if (!rest[n])
             return true;
         rest += n + 1;
     }
+}
+
+static bool path_begins(const char *path, const char *with)
+{
+    return strncmp(path, with, strlen(with)) == 0;
+}
+
+static bool path_has_component(const char *path, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = path; at; at = strchr(at, '/') ? strchr(at, '/') + 1 : NULL)
+        if (strncmp(at, name, n) == 0 && (!at[n] || at[n] == '/'))
+            return true;
+    return false;
+}
+
+/* `rest` is relative to the .git. A submodule's repository lies in modules/NAME, with the same
+ * names. */
+static enum git_path_kind git_path_kind_of(const char *rest)
+{
+    static const char *const COMMITS[] = {"refs/",       "objects/", "logs/",
+                                          "packed-refs", "HEAD",     "reftable/"};
+    const char *name = strrchr(rest, '/') ? strrchr(rest, '/') + 1 : rest;
+    for (size_t i = 0; i < ARRAY_SIZE(COMMITS); i++)
+        if (path_begins(rest, COMMITS[i]))
+            return GIT_PATH_COMMITS;
+    if (path_begins(rest, "hooks/") || strcmp(rest, "config") == 0 ||
+        strcmp(rest, "config.worktree") == 0)
+        return GIT_PATH_SETTINGS;
+    if (!path_begins(rest, "modules/"))
+        return GIT_PATH_OTHER;
+    if (path_has_component(rest, "refs") || path_has_component(rest, "objects") ||
+        path_has_component(rest, "logs") || strcmp(name, "packed-refs") == 0 ||
+        strcmp(name, "HEAD") == 0)
+        return GIT_PATH_COMMITS;
+    return path_has_component(rest, "hooks") || strcmp(name, "config") == 0 ? GIT_PATH_SETTINGS
+                                                                            : GIT_PATH_OTHER;
+}
+
+bool git_path_split(const char *path, struct git_path *ret)
+{
+    for (const char *at = path; at; at = strchr(at, '/') ? strchr(at, '/') + 1 : NULL)
+        if (path_begins(at, ".git/")) {
+            ret->n_folder = at > path ? (size_t)(at - path - 1) : 0;
+            ret->kind = git_path_kind_of(at + strlen(".git/"));
+            ret->in_module = path_begins(at, ".git/modules/");
+            return true;
+        }
+    return false;
 }

@@ -1,4 +1,4 @@
-/* A repository on the host, and the refs of any repository. */
+/* A repository on the host, the refs of any repository, and paths beneath a .git. */
 #pragma once
 
 #include "git_run.h"
@@ -63,3 +63,21 @@ bool git_id_is_valid(const char *id);
  * command line could take for an option, and no byte that a terminal or a case-folding file system
  * acts on. */
 bool git_ref_name_is_safe(const char *name);
+
+/* Paths beneath a .git, as a box's list of changes has them. */
+enum git_path_kind {
+    GIT_PATH_OTHER,    /* the index, messages, locks: nothing that is worth a word */
+    GIT_PATH_COMMITS,  /* refs, objects, reflogs: there may be commits to deliver */
+    GIT_PATH_SETTINGS, /* hooks and configuration, which git on the host would act on */
+};
+
+struct git_path {
+    size_t
+        n_folder; /* bytes of the folder that holds the .git, without a slash; 0: the workspace */
+    enum git_path_kind kind;
+    bool in_module; /* it belongs to a submodule's repository, beneath .git/modules */
+};
+
+/* Is this a path inside of a folder that is called exactly .git? Other spellings are not, see
+ * relpath_touches_git. */
+bool git_path_split(const char *path, struct git_path *ret);

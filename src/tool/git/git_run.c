@@ -71,14 +71,14 @@ static void command_line_free(struct command_line *l)
         free(l->personal[i]);
 }
 
-static void add_arg(struct command_line *l, const char *arg)
+static void command_line_add(struct command_line *l, const char *arg)
 {
     if (l->n_args < ARGS_MAX)
         l->argv[l->n_args++] = arg;
 }
 
 /* A later variable of the same name takes the place of the earlier one. */
-static void add_env(struct command_line *l, const char *entry)
+static void command_line_add_env(struct command_line *l, const char *entry)
 {
     size_t n = strcspn(entry, "=") + 1;
     for (size_t i = 0; i < l->n_env; i++)
@@ -90,48 +90,49 @@ static void add_env(struct command_line *l, const char *entry)
         l->envp[l->n_env++] = entry;
 }
 
-static const char *add_text(struct buf *b, const char *prefix, const char *value)
+static const char *command_line_text(struct buf *b, const char *prefix, const char *value)
 {
     *b = BUF_INIT(PATH_MAX * 2);
     buf_printf(b, "%s%s", prefix, value);
     return buf_cstr(b);
 }
 
-static int build_command_line(const struct git_call *c, struct command_line *l)
+static int command_line_build(const struct git_call *c, struct command_line *l)
 {
     const char *path = getenv("PATH");
     *l = (struct command_line){0};
-    add_arg(l, "git");
+    command_line_add(l, "git");
     for (size_t i = 0; i < ARRAY_SIZE(SETTINGS); i++) {
-        add_arg(l, "-c");
-        add_arg(l, SETTINGS[i]);
+        command_line_add(l, "-c");
+        command_line_add(l, SETTINGS[i]);
     }
     if (c->git_dir)
-        add_arg(l, add_text(&l->text[0], "--git-dir=", c->git_dir));
+        command_line_add(l, command_line_text(&l->text[0], "--git-dir=", c->git_dir));
     if (c->work_tree)
-        add_arg(l, add_text(&l->text[1], "--work-tree=", c->work_tree));
+        command_line_add(l, command_line_text(&l->text[1], "--work-tree=", c->work_tree));
     for (const char *const *arg = c->args; *arg; arg++)
-        add_arg(l, *arg);
-    add_env(l,
-            add_text(&l->text[2], "PATH=", path && *path ? path : "/usr/local/bin:/usr/bin:/bin"));
+        command_line_add(l, *arg);
+    command_line_add_env(
+        l, command_line_text(&l->text[2],
+                             "PATH=", path && *path ? path : "/usr/local/bin:/usr/bin:/bin"));
     for (size_t i = 0; i < ARRAY_SIZE(ALWAYS); i++)
-        add_env(l, ALWAYS[i]);
+        command_line_add_env(l, ALWAYS[i]);
     for (size_t i = 0; !c->personal && i < ARRAY_SIZE(CLEAN); i++)
-        add_env(l, CLEAN[i]);
+        command_line_add_env(l, CLEAN[i]);
     for (size_t i = 0; c->personal && i < ARRAY_SIZE(PERSONAL); i++) {
         const char *value = getenv(PERSONAL[i]);
         if (value && asprintf(&l->personal[i], "%s=%s", PERSONAL[i], value) > 0)
-            add_env(l, l->personal[i]);
+            command_line_add_env(l, l->personal[i]);
     }
     for (const char *const *entry = c->env; entry && *entry; entry++)
-        add_env(l, *entry);
+        command_line_add_env(l, *entry);
     bool failed = l->text[0].failed || l->text[1].failed || l->text[2].failed;
     return failed || l->n_args >= ARGS_MAX || l->n_env >= ENV_MAX ? -E2BIG : 0;
 }
 
 /* Root must neither run what a stranger's repository may name nor leave files in it that its owner
  * cannot write. */
-static bool owner_of_call(const struct git_call *c, struct child_user *ret)
+static bool git_call_owner(const struct git_call *c, struct child_user *ret)
 {
     struct stat st;
     const char *path = c->owner_of ? c->owner_of : c->git_dir ? c->git_dir : c->work_tree;
@@ -142,7 +143,7 @@ static bool owner_of_call(const struct git_call *c, struct child_user *ret)
 }
 
 /* Before git has read a byte: its input comes from us. */
-static void bound_memory(pid_t pid)
+static void git_bound_memory(pid_t pid)
 {
     const struct rlimit memory = {GIT_MEMORY_MAX, GIT_MEMORY_MAX}, no_core = {0, 0};
     prlimit(pid, RLIMIT_AS, &memory, NULL);
@@ -153,7 +154,7 @@ int git_run_begin(const struct git_call *c, struct child *ret, struct error *err
 {
     _cleanup_(command_line_free) struct command_line l;
     struct child_user user;
-    int r = build_command_line(c, &l);
+    int r = command_line_build(c, &l);
     if (r < 0)
         return error_errno(err, -r, "cannot start git");
     const struct child_options o = {.command = "git",
@@ -162,15 +163,15 @@ int git_run_begin(const struct git_call *c, struct child *ret, struct error *err
                                     .cwd = c->folder      ? c->folder
                                            : c->work_tree ? c->work_tree
                                                           : "/",
-                                    .user = owner_of_call(c, &user) ? &user : NULL};
+                                    .user = git_call_owner(c, &user) ? &user : NULL};
     r = child_start(&o, ret, err);
     if (r == 0 && c->hostile)
-        bound_memory(ret->pid);
+        git_bound_memory(ret->pid);
     return r;
 }
 
 /* The first line of stderr that is a complaint, without its prefix and control characters. */
-static void take_complaint(struct buf *said, char *text, size_t size)
+static void git_complaint(struct buf *said, char *text, size_t size)
 {
     static const char *const PREFIXES[] = {"error: ", "fatal: "};
     char *all = buf_cstr(said), *line = all;
@@ -188,7 +189,7 @@ static void take_complaint(struct buf *said, char *text, size_t size)
 }
 
 /* Reads what is there. False: the stream has ended, and is closed. */
-static bool read_some(int *fd, struct buf *into, size_t max, bool *over)
+static bool git_read(int *fd, struct buf *into, size_t max, bool *over)
 {
     char data[16 << 10];
     ssize_t n = read(*fd, data, sizeof data);
@@ -205,7 +206,7 @@ static bool read_some(int *fd, struct buf *into, size_t max, bool *over)
     return true;
 }
 
-static void write_some(int *fd, const struct git_call *c, size_t *done)
+static void git_write(int *fd, const struct git_call *c, size_t *done)
 {
     ssize_t n = write(*fd, (const char *)c->input + *done, c->n_input - *done);
     if (n > 0)
@@ -215,7 +216,7 @@ static void write_some(int *fd, const struct git_call *c, size_t *done)
 }
 
 /* Moves bytes until both outputs have ended. What git says beyond its bound is read and dropped. */
-static int pump_git(const struct git_call *c, struct child *g, struct buf *out, struct buf *said)
+static int git_pump(const struct git_call *c, struct child *g, struct buf *out, struct buf *said)
 {
     int64_t deadline = clock_now() + (c->timeout_ns ? c->timeout_ns : GIT_TIMEOUT_NS);
     size_t sent = 0;
@@ -235,19 +236,19 @@ static int pump_git(const struct git_call *c, struct child *g, struct buf *out, 
         if (p[3].revents)
             return -ECANCELED;
         if (p[0].revents)
-            read_some(&g->out, out, out->max, &over);
+            git_read(&g->out, out, out->max, &over);
         if (p[1].revents)
-            read_some(&g->err, said, said->max, &chatty);
+            git_read(&g->err, said, said->max, &chatty);
         if (p[2].revents)
-            write_some(&g->in, c, &sent);
+            git_write(&g->in, c, &sent);
         if (over || out->failed)
             return -ENOBUFS;
     }
     return 0;
 }
 
-static int tell_failure(const struct git_call *c, int r, int status, struct buf *said,
-                        struct error *err)
+static int git_explain(const struct git_call *c, int r, int status, struct buf *said,
+                       struct error *err)
 {
     char complaint[400];
     const char *what = c->args[0];
@@ -259,7 +260,7 @@ static int tell_failure(const struct git_call *c, int r, int status, struct buf 
         return error_set(err, ENOBUFS, "git %s wrote more than was expected", what);
     if (r < 0)
         return error_errno(err, -r, "cannot wait for git %s", what);
-    take_complaint(said, complaint, sizeof complaint);
+    git_complaint(said, complaint, sizeof complaint);
     if (WIFSIGNALED(status))
         return error_set(err, EIO, "git %s was ended by signal %d%s%s", what, WTERMSIG(status),
                          *complaint ? ": " : "", complaint);
@@ -269,44 +270,17 @@ static int tell_failure(const struct git_call *c, int r, int status, struct buf 
     return WEXITSTATUS(status);
 }
 
-/* A git that ends before it has read all its input must not end us. */
-struct pipe_signal {
-    sigset_t before;
-    bool was_pending;
-};
-
-static void pipe_signal_block(struct pipe_signal *s)
-{
-    sigset_t only, pending;
-    sigemptyset(&only);
-    sigaddset(&only, SIGPIPE);
-    sigpending(&pending);
-    s->was_pending = sigismember(&pending, SIGPIPE) == 1;
-    pthread_sigmask(SIG_BLOCK, &only, &s->before);
-}
-
-static void pipe_signal_restore(const struct pipe_signal *s)
-{
-    const struct timespec now = {0};
-    sigset_t only;
-    sigemptyset(&only);
-    sigaddset(&only, SIGPIPE);
-    if (!s->was_pending)
-        sigtimedwait(&only, NULL, &now);
-    pthread_sigmask(SIG_SETMASK, &s->before, NULL);
-}
-
 int git_run_finish(const struct git_call *c, struct child *child, struct buf *ret_out,
                    struct error *err)
 {
     struct buf out = BUF_INIT(c->out_max ? c->out_max : GIT_OUTPUT_MAX);
     _cleanup_buf_ struct buf said = BUF_INIT(SAID_MAX);
-    struct pipe_signal pipe_signal;
-    pipe_signal_block(&pipe_signal);
-    int r = pump_git(c, child, &out, &said);
-    pipe_signal_restore(&pipe_signal);
+    sigset_t before;
+    sigpipe_block(&before); /* a git that ends before it has read all its input must not end us */
+    int r = git_pump(c, child, &out, &said);
+    sigpipe_restore(&before);
     int status = child_end(child, r < 0 ? KILL_PATIENCE : END_PATIENCE);
-    r = tell_failure(c, r, status, &said, err);
+    r = git_explain(c, r, status, &said, err);
     if (ret_out)
         *ret_out = out;
     else

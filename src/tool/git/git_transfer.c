@@ -46,7 +46,7 @@ static const char PACK_SCRIPT[] =
 static const struct git_transfer_options DEFAULTS = {0};
 
 /* A file in memory that takes so many bytes and not one more: a box that says more is cut off. */
-static int open_room(size_t size, int *ret)
+static int room_open(size_t size, int *ret)
 {
     _cleanup_fd_ int fd = memfd_create("hutch-git", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0 || ftruncate(fd, (off_t)size) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_GROW) < 0)
@@ -55,7 +55,7 @@ static int open_room(size_t size, int *ret)
     return 0;
 }
 
-static int read_room(int fd, struct buf *b)
+static int room_read(int fd, struct buf *b)
 {
     off_t n = lseek(fd, 0, SEEK_CUR);
     void *at = n < 0 ? NULL : buf_reserve(b, (size_t)n);
@@ -72,8 +72,8 @@ static int read_room(int fd, struct buf *b)
 }
 
 /* One script in the box. Returns its exit status or a negative errno. */
-static int run_in_box(struct box *box, const char *script, const char *folder, const char *wanted,
-                      int in, int out, const struct git_transfer_options *o, struct error *err)
+static int transfer_run(struct box *box, const char *script, const char *folder, const char *wanted,
+                        int in, int out, const struct git_transfer_options *o, struct error *err)
 {
     const char *const argv[] = {"/bin/sh", "-c", script, "sh", folder, wanted, NULL};
     static const char *const env[] = {"LC_ALL=C",
@@ -101,8 +101,8 @@ static int run_in_box(struct box *box, const char *script, const char *folder, c
     return status;
 }
 
-/* Text of a box, for a person: printable, of limited length. */
-static char *printable(const char *text)
+/* Text of a box, for a person: stash_printable, of limited length. */
+static char *stash_printable(const char *text)
 {
     char *copy = strndup(text, STASH_TEXT_MAX);
     if (copy && !utf8_valid((const uint8_t *)copy, strlen(copy)))
@@ -117,7 +117,7 @@ static char *printable(const char *text)
     return copy;
 }
 
-static int take_stash(struct git_transfer *t, const char *id, const char *message)
+static int transfer_take_stash(struct git_transfer *t, const char *id, const char *message)
 {
     if (t->n_stashes == GIT_TRANSFER_STASHES)
         return 0;
@@ -127,13 +127,13 @@ static int take_stash(struct git_transfer *t, const char *id, const char *messag
     t->stashes = all;
     struct git_stash *one = &all[t->n_stashes];
     snprintf(one->id, sizeof one->id, "%s", id);
-    one->message = printable(message);
+    one->message = stash_printable(message);
     t->n_stashes += one->message != NULL;
     return one->message ? 0 : -ENOMEM;
 }
 
 /* One line of the list. -EINVAL for what no git would say. */
-static int take_line(struct git_transfer *t, const struct git_repo *host, char *line)
+static int transfer_take_line(struct git_transfer *t, const struct git_repo *host, char *line)
 {
     char *value = strchr(line, ' ');
     if (!value)
@@ -158,7 +158,7 @@ static int take_line(struct git_transfer *t, const struct git_repo *host, char *
     else if (strcmp(line, "past") == 0)
         return git_refs_add(&t->past, "", value);
     else if (strcmp(line, "stash") == 0)
-        return take_stash(t, value, rest ? rest : "");
+        return transfer_take_stash(t, value, rest ? rest : "");
     else if (strcmp(line, "ref") == 0 && rest && git_ref_name_is_safe(rest))
         return git_refs_add(&t->refs, rest, value);
     else if (strcmp(line, "ref") == 0)
@@ -168,25 +168,26 @@ static int take_line(struct git_transfer *t, const struct git_repo *host, char *
     return 0;
 }
 
-static int list_box(struct box *box, const char *folder, const struct git_repo *host,
-                    const struct git_transfer_options *o, struct git_transfer *t, struct error *err)
+static int transfer_list(struct box *box, const char *folder, const struct git_repo *host,
+                         const struct git_transfer_options *o, struct git_transfer *t,
+                         struct error *err)
 {
     _cleanup_fd_ int room = -1;
     _cleanup_buf_ struct buf text = BUF_INIT(LIST_MAX + 1);
-    int r = open_room(LIST_MAX, &room);
+    int r = room_open(LIST_MAX, &room);
     if (r < 0)
         return error_errno(err, -r, "cannot read the box's branches");
-    r = run_in_box(box, LIST_SCRIPT, folder, "", -1, room, o, err);
+    r = transfer_run(box, LIST_SCRIPT, folder, "", -1, room, o, err);
     if (r < 0)
         return r;
     if (r == 90 || r == 127)
         return error_set(err, ENODATA, "there is no git in the box");
     if (r != 0)
         return error_set(err, ENODATA, "the box has no git repository there that git can read");
-    r = read_room(room, &text);
+    r = room_read(room, &text);
     char *at = r < 0 ? NULL : buf_cstr(&text);
     for (char *line; r == 0 && at && (line = strsep(&at, "\n"));)
-        r = *line ? take_line(t, host, line) : 0;
+        r = *line ? transfer_take_line(t, host, line) : 0;
     if (r == -ENOTSUP)
         return error_set(err, ENOTSUP,
                          "the box's repository has another object format than yours (%s)",
@@ -212,7 +213,7 @@ void git_transfer_free(struct git_transfer *t)
     *t = (struct git_transfer){0};
 }
 
-static int write_in(const char *folder, const char *name, const void *data, size_t n)
+static int quarantine_write(const char *folder, const char *name, const void *data, size_t n)
 {
     char path[PATH_MAX];
     if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
@@ -222,7 +223,7 @@ static int write_in(const char *folder, const char *name, const void *data, size
 }
 
 /* The person's objects, its shallow boundary, and attributes that keep every filter out. */
-static int fill_quarantine(struct git_transfer *t, const struct git_repo *host)
+static int quarantine_fill(struct git_transfer *t, const struct git_repo *host)
 {
     static const char NO_FILTERS[] = "* -text -ident !filter !diff !merge !working-tree-encoding\n";
     char info[PATH_MAX];
@@ -232,15 +233,16 @@ static int fill_quarantine(struct git_transfer *t, const struct git_repo *host)
     if (asprintf(&alternates, "%s\n", host->objects) < 0 ||
         (mkdir(info, 0755) < 0 && errno != EEXIST))
         return -ENOMEM;
-    int r = write_in(t->path, "objects/info/alternates", alternates, strlen(alternates));
+    int r = quarantine_write(t->path, "objects/info/alternates", alternates, strlen(alternates));
     if (r == 0)
-        r = write_in(t->path, "info/attributes", NO_FILTERS, sizeof NO_FILTERS - 1);
+        r = quarantine_write(t->path, "info/attributes", NO_FILTERS, sizeof NO_FILTERS - 1);
     if (r == 0 && host->is_shallow)
         r = io_read_file(AT_FDCWD, host->shallow, &shallow);
-    return r == 0 && shallow.len ? write_in(t->path, "shallow", shallow.data, shallow.len) : r;
+    return r == 0 && shallow.len ? quarantine_write(t->path, "shallow", shallow.data, shallow.len)
+                                 : r;
 }
 
-static int make_quarantine(struct git_transfer *t, const struct git_repo *host, struct error *err)
+static int quarantine_make(struct git_transfer *t, const struct git_repo *host, struct error *err)
 {
     const char *tmp = getenv("TMPDIR");
     char format[32];
@@ -261,12 +263,12 @@ static int make_quarantine(struct git_transfer *t, const struct git_repo *host, 
     int s = git_run(&(struct git_call){.args = args, .owner_of = t->path}, NULL, err);
     if (s != 0)
         return s < 0 ? s : -EIO;
-    int r = fill_quarantine(t, host);
+    int r = quarantine_fill(t, host);
     return r < 0 ? error_errno(err, -r, "cannot prepare a temporary repository") : 0;
 }
 
 /* Ids that the host has no ref for, once each; one more than are allowed are enough. */
-static int collect_wanted(const struct git_transfer *t, struct git_refs *ret)
+static int transfer_wanted(const struct git_transfer *t, struct git_refs *ret)
 {
     int r = 0;
     for (size_t i = 0; r == 0 && i < t->refs.count && ret->count <= GIT_TRANSFER_REFS_MAX; i++)
@@ -283,13 +285,13 @@ static int collect_wanted(const struct git_transfer *t, struct git_refs *ret)
     return r;
 }
 
-static void append_ids(struct buf *b, const char *prefix, const struct git_refs *refs)
+static void refs_append_ids(struct buf *b, const char *prefix, const struct git_refs *refs)
 {
     for (size_t i = 0; i < refs->count; i++)
         buf_printf(b, "%s%s\n", prefix, refs->items[i].id);
 }
 
-static int open_text(const struct buf *text, int *ret)
+static int text_open(const struct buf *text, int *ret)
 {
     _cleanup_fd_ int fd = memfd_create("hutch-git", MFD_CLOEXEC);
     if (fd < 0 || io_write_all(fd, text->data, text->len) < 0 || lseek(fd, 0, SEEK_SET) < 0)
@@ -299,7 +301,7 @@ static int open_text(const struct buf *text, int *ret)
 }
 
 /* index-pack prints "pack", a tab and the pack's name. */
-static int take_pack_name(struct git_transfer *t, struct buf *out, struct error *err)
+static int transfer_take_pack_name(struct git_transfer *t, struct buf *out, struct error *err)
 {
     char *text = buf_cstr(out), *tab = text ? strchr(text, '\t') : NULL;
     if (!tab || strcspn(tab + 1, "\n") > 64)
@@ -315,9 +317,9 @@ static int take_pack_name(struct git_transfer *t, struct buf *out, struct error 
 
 /* The box writes straight into index-pack, which stops reading at the limit: the box's git ends by
  * that. */
-static int receive_pack(struct box *box, const char *folder, const char *wanted, int have,
-                        const struct git_transfer_options *o, struct git_transfer *t,
-                        struct error *err)
+static int transfer_receive_pack(struct box *box, const char *folder, const char *wanted, int have,
+                                 const struct git_transfer_options *o, struct git_transfer *t,
+                                 struct error *err)
 {
     char limit[64];
     struct child git = CHILD_NONE;
@@ -335,7 +337,7 @@ static int receive_pack(struct box *box, const char *folder, const char *wanted,
     if (r < 0)
         return r;
     io_set_nonblock(git.in, false);
-    int status = run_in_box(box, PACK_SCRIPT, folder, wanted, have, git.in, o, err);
+    int status = transfer_run(box, PACK_SCRIPT, folder, wanted, have, git.in, o, err);
     r = git_run_finish(&call, &git, &out, &said);
     if (status < 0)
         return status;
@@ -344,17 +346,17 @@ static int receive_pack(struct box *box, const char *folder, const char *wanted,
             return error_set(err, ECANCELED, "interrupted");
         return error_set(err, EBADMSG, "%s", said.text);
     }
-    return take_pack_name(t, &out, err);
+    return transfer_take_pack_name(t, &out, err);
 }
 
 /* All that the new refs reach must be there, as `git fetch` checks it. */
-static int check_connected(const struct git_transfer *t, const struct git_refs *wanted,
-                           const struct git_transfer_options *o, struct error *err)
+static int transfer_check_connected(const struct git_transfer *t, const struct git_refs *wanted,
+                                    const struct git_transfer_options *o, struct error *err)
 {
     static const char *const args[] = {"rev-list", "--objects", "--quiet", "--stdin", NULL};
     _cleanup_buf_ struct buf in = BUF_INIT(64u << 20);
-    append_ids(&in, "", wanted);
-    append_ids(&in, "^", &t->host);
+    refs_append_ids(&in, "", wanted);
+    refs_append_ids(&in, "^", &t->host);
     if (in.failed)
         return error_set(err, ENOMEM, "no memory");
     int r = git_run(&(struct git_call){.git_dir = t->path,
@@ -368,7 +370,7 @@ static int check_connected(const struct git_transfer *t, const struct git_refs *
     return r <= 0 ? r : error_set(err, EBADMSG, "objects are missing");
 }
 
-static int name_refs(const struct git_transfer *t, struct error *err)
+static int transfer_name_refs(const struct git_transfer *t, struct error *err)
 {
     static const char *const args[] = {"update-ref", "--stdin", NULL};
     _cleanup_buf_ struct buf in = BUF_INIT(64u << 20);
@@ -399,21 +401,21 @@ static int transfer_objects(struct box *box, const char *folder,
     _cleanup_buf_ struct buf ids = BUF_INIT(1u << 20);
     _cleanup_buf_ struct buf have = BUF_INIT(64u << 20);
     _cleanup_fd_ int have_fd = -1;
-    int r = collect_wanted(t, &wanted);
-    append_ids(&ids, "", &wanted);
-    append_ids(&have, "", &t->host);
+    int r = transfer_wanted(t, &wanted);
+    refs_append_ids(&ids, "", &wanted);
+    refs_append_ids(&have, "", &t->host);
     if (r < 0 || have.failed)
         r = error_set(err, ENOMEM, "no memory");
     else if (wanted.count > GIT_TRANSFER_REFS_MAX || ids.failed ||
              (wanted.count && !buf_cstr(&ids)))
         r = error_set(err, E2BIG, "the box has more than %u new branches, tags and stashes",
                       GIT_TRANSFER_REFS_MAX);
-    else if (wanted.count && (r = open_text(&have, &have_fd)) < 0)
+    else if (wanted.count && (r = text_open(&have, &have_fd)) < 0)
         r = error_errno(err, -r, "cannot ask the box for its commits");
     if (r == 0 && wanted.count)
-        r = receive_pack(box, folder, (const char *)ids.data, have_fd, o, t, err);
+        r = transfer_receive_pack(box, folder, (const char *)ids.data, have_fd, o, t, err);
     if (r == 0 && wanted.count)
-        r = check_connected(t, &wanted, o, err);
+        r = transfer_check_connected(t, &wanted, o, err);
     git_refs_free(&wanted);
     return r;
 }
@@ -423,15 +425,15 @@ int git_transfer(struct box *box, const char *folder, const struct git_repo *hos
 {
     _cleanup_git_transfer_ struct git_transfer t = {0};
     o = o ? o : &DEFAULTS;
-    int r = list_box(box, folder, host, o, &t, err);
+    int r = transfer_list(box, folder, host, o, &t, err);
     if (r == 0)
         r = git_refs_read(host->git_dir, NULL, &t.host, err);
     if (r == 0)
-        r = make_quarantine(&t, host, err);
+        r = quarantine_make(&t, host, err);
     if (r == 0)
         r = transfer_objects(box, folder, o, &t, err);
     if (r == 0)
-        r = name_refs(&t, err);
+        r = transfer_name_refs(&t, err);
     if (r == 0) {
         *ret = t;
         t = (struct git_transfer){0};

@@ -138,19 +138,21 @@ static void test_tokens_are_found_by_host_only(void **state)
     static const char tea[] =
         "logins:\n- {name: a, url: 'https://git.example/', token: four}\n- {name: b}\n- 7\n";
     char t[64];
-    assert_true(forge_yaml_gh(gh, strlen(gh), "github.com", t, sizeof t));
+    assert_true(forge_file_token(FORGE_FILE_GH, gh, strlen(gh), "github.com", t, sizeof t));
     assert_string_equal(t, "one");
-    assert_true(forge_yaml_gh(gh, strlen(gh), "GHE.example", t, sizeof t));
+    assert_true(forge_file_token(FORGE_FILE_GH, gh, strlen(gh), "GHE.example", t, sizeof t));
     assert_string_equal(t, "two");
-    assert_false(forge_yaml_gh(gh, strlen(gh), "keyring.example", t, sizeof t));
-    assert_false(forge_yaml_gh(gh, strlen(gh), "example", t, sizeof t));
-    assert_true(forge_yaml_glab(glab, strlen(glab), "gitlab.com", t, sizeof t));
+    assert_false(forge_file_token(FORGE_FILE_GH, gh, strlen(gh), "keyring.example", t, sizeof t));
+    assert_false(forge_file_token(FORGE_FILE_GH, gh, strlen(gh), "example", t, sizeof t));
+    assert_true(forge_file_token(FORGE_FILE_GLAB, glab, strlen(glab), "gitlab.com", t, sizeof t));
     assert_string_equal(t, "three");
-    assert_false(forge_yaml_glab(glab, strlen(glab), "hosts", t, sizeof t));
-    assert_true(forge_yaml_tea(tea, strlen(tea), "git.example", t, sizeof t));
+    assert_false(forge_file_token(FORGE_FILE_GLAB, glab, strlen(glab), "hosts", t, sizeof t));
+    assert_true(forge_file_token(FORGE_FILE_TEA, tea, strlen(tea), "git.example", t, sizeof t));
     assert_string_equal(t, "four");
-    assert_false(forge_yaml_tea(tea, strlen(tea), "git.example.evil", t, sizeof t));
-    assert_false(forge_yaml_gh(gh, strlen(gh), "github.com", t, 3)); /* does not fit */
+    assert_false(
+        forge_file_token(FORGE_FILE_TEA, tea, strlen(tea), "git.example.evil", t, sizeof t));
+    assert_false(
+        forge_file_token(FORGE_FILE_GH, gh, strlen(gh), "github.com", t, 3)); /* does not fit */
 }
 
 static void test_broken_files_have_no_token(void **state)
@@ -167,9 +169,12 @@ static void test_broken_files_have_no_token(void **state)
                                         "\xff\xfe\x00"};
     char t[64];
     for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
-        assert_false(forge_yaml_gh(files[i], strlen(files[i]), "github.com", t, sizeof t));
-        assert_false(forge_yaml_glab(files[i], strlen(files[i]), "github.com", t, sizeof t));
-        assert_false(forge_yaml_tea(files[i], strlen(files[i]), "github.com", t, sizeof t));
+        assert_false(
+            forge_file_token(FORGE_FILE_GH, files[i], strlen(files[i]), "github.com", t, sizeof t));
+        assert_false(forge_file_token(FORGE_FILE_GLAB, files[i], strlen(files[i]), "github.com", t,
+                                      sizeof t));
+        assert_false(forge_file_token(FORGE_FILE_TEA, files[i], strlen(files[i]), "github.com", t,
+                                      sizeof t));
     }
 }
 

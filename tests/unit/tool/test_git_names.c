@@ -6,8 +6,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "git_mask.h"
-#include "git_path.h"
+#include "git_box.h"
 #include "git_repo.h"
 
 static void ordinary_refs_are_safe(void **state)
