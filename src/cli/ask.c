@@ -151,13 +151,6 @@ static int ask_apply(struct ask *a, struct error *err)
     return 0;
 }
 
-static int ask_status_of(const struct ask *a)
-{
-    if (interrupt_signal())
-        return 128 + interrupt_signal();
-    return a->show.why[0] ? EXIT_GAVE_UP : 0;
-}
-
 /* A turn without a call reports no changes, but earlier turns of the session may have left some
  * pending. */
 static int ask_find_pending(struct ask *a, struct error *err)
@@ -173,7 +166,9 @@ static int ask_find_pending(struct ask *a, struct error *err)
 /* After the turn: what is pending, and whether it goes to the folder. */
 static int ask_finish(struct ask *a, struct error *err)
 {
-    a->end.status = ask_status_of(a);
+    a->end.status = interrupt_signal() ? 128 + interrupt_signal()
+                    : a->show.why[0]   ? EXIT_GAVE_UP
+                                       : 0;
     int r = ask_find_pending(a, err);
     if (r == 0 && !a->show.json)
         ask_show_changes(&a->show);

@@ -47,13 +47,6 @@ static json_t *ask_json_result_event(const struct agent_event *e)
                      "data", data);
 }
 
-/* Where a second attempt at an answer differs from what was told: what counts still. */
-static json_t *ask_json_back_event(const struct agent_event *e)
-{
-    return json_pack("{s:s, s:s, s:I, s:I}", "type", "text", "text", "", "keep",
-                     (json_int_t)e->keep, "keep_thinking", (json_int_t)e->keep_thinking);
-}
-
 json_t *ask_json_changes(const struct agent_changes *c)
 {
     json_t *files = json_array();
@@ -78,7 +71,9 @@ json_t *ask_json_event(const struct agent_event *e)
     case AGENT_THINKING:
         return json_pack("{s:s, s:s%}", "type", "thinking", "text", e->text, e->n);
     case AGENT_BACK:
-        return ask_json_back_event(e);
+        /* A second attempt at the answer differs: how much of what was printed still counts. */
+        return json_pack("{s:s, s:s, s:I, s:I}", "type", "text", "text", "", "keep",
+                         (json_int_t)e->keep, "keep_thinking", (json_int_t)e->keep_thinking);
     case AGENT_CALL:
         return json_pack("{s:s, s:s, s:s, s:O}", "type", "tool_call", "id", e->id, "name", e->name,
                          "input", e->input);

@@ -19,22 +19,21 @@
 #include "utf8.h"
 #include "banned.h"
 
-static json_t *boxes_json(const struct registry_id *ids, size_t n, bool list)
-{
-    if (!list)
-        return json_pack("{s:s}", "id", ids[0].text);
-    json_t *names = json_array();
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(names, json_string(ids[i].text));
-    return json_pack("{s:o}", "ids", names);
-}
-
 int boxes_print(const struct registry_id *ids, size_t n, bool json, bool list)
 {
-    if (json)
-        output_json(boxes_json(ids, n, list), JSON_COMPACT);
-    for (size_t i = 0; !json && i < n; i++)
-        printf("%s\n", ids[i].text);
+    json_t *names = json ? json_array() : NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (json)
+            json_array_append_new(names, json_string(ids[i].text));
+        else
+            printf("%s\n", ids[i].text);
+    }
+    if (json && list)
+        output_json(json_pack("{s:o}", "ids", names), JSON_COMPACT);
+    else if (json)
+        output_json(json_pack("{s:O}", "id", json_array_get(names, 0)), JSON_COMPACT);
+    if (!list)
+        json_decref(names);
     return 0;
 }
 
@@ -193,15 +192,6 @@ static const char *box_mode_name(enum box_mode mode)
     return (size_t)mode < ARRAY_SIZE(MODES) ? MODES[mode] : "?";
 }
 
-static void box_ls_print(const struct registry_id *id, const struct box_info *i)
-{
-    char age[32], left[32], workspace[4096];
-    printf("%s  %-6s  %5s  %5s  %7" PRIu64 "  %9" PRIu64 "  %s\n", id->text, box_mode_name(i->mode),
-           units_rough_time(i->age_ns, age, sizeof age),
-           units_rough_time(i->left_ns, left, sizeof left), i->commands, i->snapshots,
-           i->workspace ? say_clean(i->workspace, workspace, sizeof workspace) : "-");
-}
-
 static json_t *box_ls_json(const struct registry_id *id, const struct box_info *i)
 {
     bool told = i->workspace && utf8_valid((const uint8_t *)i->workspace, strlen(i->workspace));
@@ -238,21 +228,15 @@ static void box_ls_show(const struct registry_id *id, json_t *list)
         say("the box '%s' does not answer", id->text);
         return;
     }
-    if (list)
+    if (list) {
         json_array_append_new(list, box_ls_json(id, &info));
-    else
-        box_ls_print(id, &info);
-}
-
-static void box_ls_show_all(const struct registry_list *boxes, bool json)
-{
-    json_t *list = json ? json_array() : NULL;
-    if (!json && boxes->count)
-        printf("ID        MODE      AGE   LEFT  RUNNING  SNAPSHOTS  WORKSPACE\n");
-    for (size_t i = 0; i < boxes->count; i++)
-        box_ls_show(&boxes->ids[i], list);
-    if (json)
-        output_json(list, JSON_INDENT(2));
+        return;
+    }
+    char age[32], left[32], workspace[4096];
+    printf("%s  %-6s  %5s  %5s  %7" PRIu64 "  %9" PRIu64 "  %s\n", id->text,
+           box_mode_name(info.mode), units_rough_time(info.age_ns, age, sizeof age),
+           units_rough_time(info.left_ns, left, sizeof left), info.commands, info.snapshots,
+           info.workspace ? say_clean(info.workspace, workspace, sizeof workspace) : "-");
 }
 
 int command_box_ls(const struct command *self, int argc, char **argv)
@@ -269,17 +253,14 @@ int command_box_ls(const struct command *self, int argc, char **argv)
         r = registry_all(registry, &boxes, &err);
     if (r < 0 && r != -ENOENT)
         return say_failure(&err);
-    box_ls_show_all(&boxes, json);
+    json_t *list = json ? json_array() : NULL;
+    if (!json && boxes.count)
+        printf("ID        MODE      AGE   LEFT  RUNNING  SNAPSHOTS  WORKSPACE\n");
+    for (size_t i = 0; i < boxes.count; i++)
+        box_ls_show(&boxes.ids[i], list);
+    if (json)
+        output_json(list, JSON_INDENT(2));
     registry_list_free(&boxes);
-    return 0;
-}
-
-static int box_rm_one(const char *given)
-{
-    struct error err = {0};
-    _cleanup_box_ struct box *b = NULL;
-    if (keeper_find(given, &b, &err) < 0 || keeper_remove(b, &err) < 0)
-        return say_failure(&err);
     return 0;
 }
 
@@ -290,8 +271,10 @@ int command_box_rm(const struct command *self, int argc, char **argv)
         return status;
     status = 0;
     for (int i = 0; i < n; i++) {
-        int r = box_rm_one(argv[i]);
-        status = r ? r : status;
+        struct error err = {0};
+        _cleanup_box_ struct box *b = NULL;
+        if (keeper_find(argv[i], &b, &err) < 0 || keeper_remove(b, &err) < 0)
+            status = say_failure(&err);
     }
     return status;
 }

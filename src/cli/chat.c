@@ -137,15 +137,8 @@ struct agent_options agent_setup_options(const struct run_options *o, struct set
 
 #define WORDS_MAX (1u << 20)
 
-static int chat_join_words(int n, char **words, struct buf *out, struct error *err)
-{
-    for (int i = 0; i < n; i++)
-        buf_printf(out, "%s%s", i ? " " : "", words[i]);
-    return n && !buf_cstr(out) ? error_set(err, E2BIG, "the first message is too long") : 0;
-}
-
-static int chat_chat(struct run_options *o, struct settings *settings, const char *first,
-                     struct error *err)
+static int chat_start(struct run_options *o, struct settings *settings, const char *first,
+                      struct error *err)
 {
     const struct agent_options how = agent_setup_options(o, settings);
     const struct tui_options options = {.agent = &how,
@@ -172,16 +165,18 @@ int command_chat(const struct command *self, int argc, char **argv)
         return status;
     if (agent_setup_check(&o, &err) < 0)
         return say_usage(&err);
-    int r = chat_join_words(n, argv, &first, &err);
+    for (int i = 0; i < n; i++)
+        buf_printf(&first, "%s%s", i ? " " : "", argv[i]);
+    int r = n && !buf_cstr(&first) ? error_set(&err, E2BIG, "the first message is too long") : 0;
     if (r == 0)
         r = agent_setup_ask_trust(&o, &err);
     if (r == 0)
         r = agent_setup(&o, &settings, &err);
-    /* Whoever has no key is told so at once, and not on a screen that goes away. */
+    /* A missing key is an error before the full-screen interface starts, which would hide it. */
     if (r == 0)
         r = settings_model(settings, o.model, &spec, &err);
     if (r == 0)
-        r = chat_chat(&o, settings, n ? (const char *)first.data : NULL, &err);
+        r = chat_start(&o, settings, n ? (const char *)first.data : NULL, &err);
     settings_free(settings);
     if (r < 0)
         say_lines(err.text);

@@ -38,14 +38,6 @@ struct tasks_check {
     struct error err; /* the first that is no finding */
 };
 
-/* With the lock held. */
-static void tasks_check_show(const struct tasks_check *w, const char *name)
-{
-    if (w->show)
-        fprintf(stderr, "\r\033[Kchecking %zu of %zu  %s",
-                w->done < w->list->count ? w->done + 1 : w->done, w->list->count, name);
-}
-
 static struct tasks_entry *tasks_check_next(struct tasks_check *w)
 {
     struct tasks_entry *e = NULL;
@@ -57,8 +49,9 @@ static struct tasks_entry *tasks_check_next(struct tasks_check *w)
             e = NULL;
         }
     }
-    if (e)
-        tasks_check_show(w, e->name);
+    if (e && w->show)
+        fprintf(stderr, "\r\033[Kchecking %zu of %zu  %s",
+                w->done < w->list->count ? w->done + 1 : w->done, w->list->count, e->name);
     pthread_mutex_unlock(&w->lock);
     return e;
 }
@@ -253,14 +246,6 @@ static json_t *tasks_entry_json(const struct tasks_entry *e)
     return o;
 }
 
-static void tasks_print_json(const struct tasks_list *l)
-{
-    json_t *all = json_array();
-    for (size_t i = 0; i < l->count; i++)
-        json_array_append_new(all, tasks_entry_json(&l->items[i]));
-    output_json(all, JSON_INDENT(2) | JSON_ENSURE_ASCII);
-}
-
 static void tasks_print_lines(const struct task_list *l, const char *before)
 {
     char text[SHOWN_MAX];
@@ -299,28 +284,17 @@ static void tasks_print_table(const struct tasks_list *l, bool checked)
         tasks_print_entry(&l->items[i], width);
 }
 
-static size_t tasks_count_wrong(const struct tasks_list *l)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < l->count; i++)
-        n += l->items[i].result.findings.count > 0;
-    return n;
-}
-
-/* Checks unless only a list is asked for. Returns an exit status, 0 to go on. */
-static int tasks_check_all(struct tasks_list *l, const struct gym_options *o, int cancel,
-                           struct error *err)
-{
-    if (o->no_check)
-        return 0;
-    return tasks_check(l, (size_t)o->jobs, cancel, o->json, err) < 0 ? gym_failed(err) : 0;
-}
-
 static int tasks_report(const struct tasks_list *l, const struct gym_options *o)
 {
-    size_t wrong = tasks_count_wrong(l);
+    json_t *all = o->json ? json_array() : NULL;
+    size_t wrong = 0;
+    for (size_t i = 0; i < l->count; i++) {
+        wrong += l->items[i].result.findings.count > 0;
+        if (o->json)
+            json_array_append_new(all, tasks_entry_json(&l->items[i]));
+    }
     if (o->json)
-        tasks_print_json(l);
+        output_json(all, JSON_INDENT(2) | JSON_ENSURE_ASCII);
     else
         tasks_print_table(l, !o->no_check);
     output_flush(); /* before messages on stderr */
@@ -341,6 +315,7 @@ int command_gym_tasks(const struct command *self, int argc, char **argv)
     int cancel = interrupt_watch(&err);
     if (cancel < 0 || tasks_load(&l, &o, argv, n_words, cancel, &err) < 0)
         return gym_failed(&err);
-    status = tasks_check_all(&l, &o, cancel, &err);
-    return status ? status : tasks_report(&l, &o);
+    if (!o.no_check && tasks_check(&l, (size_t)o.jobs, cancel, o.json, &err) < 0)
+        return gym_failed(&err);
+    return tasks_report(&l, &o);
 }

@@ -34,14 +34,6 @@ struct gym_progress {
 #define EVERY_NS  (100 * NS_PER_MS)
 #define LINES     10 /* where there is no bar */
 
-static void gym_progress_begin(struct gym_progress *p, uint64_t total, bool json)
-{
-    *p = (struct gym_progress){.total = total,
-                               .bar = !json && say_colours(STDERR_FILENO),
-                               .silent = json,
-                               .began = clock_now()};
-}
-
 static double gym_progress_mean(const double *values, uint64_t n)
 {
     size_t count = n < PROGRESS_MEAN ? (size_t)n : PROGRESS_MEAN;
@@ -87,21 +79,6 @@ static void gym_progress_bar(const struct gym_progress *p, const struct train_po
         io_write_all(STDERR_FILENO, line, (size_t)n);
 }
 
-static void gym_progress_say(const struct gym_progress *p, const struct train_point *at,
-                             double per_second)
-{
-    say("%" PRIu64 " of %" PRIu64
-        " episodes, return %.3f, pass rate %.2f, epsilon %.2f, %.0f episodes/s",
-        at->episode, p->total, gym_progress_mean(p->returns, p->n),
-        gym_progress_mean(p->rates, p->n), at->epsilon, per_second);
-}
-
-static bool gym_progress_is_due(const struct gym_progress *p, uint64_t episode)
-{
-    uint64_t every = p->total / LINES ? p->total / LINES : 1;
-    return episode % every == 0 || episode == p->total;
-}
-
 static void gym_progress_episode(void *data, const struct train_point *at)
 {
     struct gym_progress *p = data;
@@ -113,8 +90,12 @@ static void gym_progress_episode(void *data, const struct train_point *at)
     double per_second = seconds > 0 ? (double)p->n / seconds : 0;
     if (p->silent)
         return;
-    if (!p->bar && gym_progress_is_due(p, at->episode))
-        gym_progress_say(p, at, per_second);
+    uint64_t every = p->total / LINES ? p->total / LINES : 1;
+    if (!p->bar && (at->episode % every == 0 || at->episode == p->total))
+        say("%" PRIu64 " of %" PRIu64
+            " episodes, return %.3f, pass rate %.2f, epsilon %.2f, %.0f episodes/s",
+            at->episode, p->total, gym_progress_mean(p->returns, p->n),
+            gym_progress_mean(p->rates, p->n), at->epsilon, per_second);
     if (p->bar && (now - p->shown >= EVERY_NS || at->episode == p->total)) {
         p->shown = now;
         gym_progress_bar(p, at, per_second);
@@ -127,12 +108,6 @@ static void gym_progress_searching(void *data)
     const struct gym_progress *p = data;
     if (p->bar)
         io_write_all(STDERR_FILENO, line, sizeof line - 1);
-}
-
-static void gym_progress_end(struct gym_progress *p)
-{
-    if (p->bar)
-        io_write_all(STDERR_FILENO, "\r\033[K", 4);
 }
 
 #define EPISODES    2000
@@ -262,9 +237,13 @@ static int train_play(struct gym_options *o, const struct policy_kind *k, struct
         r = policy_open(k, place->task, &with, &p, err);
     if (r < 0)
         return r;
-    gym_progress_begin(&progress, t.episodes, o->json);
+    progress = (struct gym_progress){.total = t.episodes,
+                                     .bar = !o->json && say_colours(STDERR_FILENO),
+                                     .silent = o->json,
+                                     .began = clock_now()};
     r = train(place->env, p, &t, &sink, ret, err);
-    gym_progress_end(&progress);
+    if (progress.bar)
+        io_write_all(STDERR_FILENO, "\r\033[K", 4); /* clears the line of the bar */
     policy_free(p);
     return r;
 }

@@ -84,31 +84,24 @@ int help_overview(void)
     return 0;
 }
 
-static json_t *option_json(const struct option *o)
-{
-    char letter[2] = {o->letter, 0};
-    return json_pack("{s:s, s:s?, s:s?, s:s, s:s?, s:b}", "name", o->name, "short",
-                     o->letter ? letter : NULL, "arg", o->arg, "help", o->help, "default",
-                     o->fallback, "repeats", (o->where & OPTION_REPEATS) != 0);
-}
-
-static json_t *commands_json(const struct command *table);
-
-static json_t *command_json(const struct command *c)
-{
-    json_t *options = json_array();
-    for (const struct option *o = NULL; (o = option_next(c->options, o));)
-        json_array_append_new(options, option_json(o));
-    json_t *group = c->group ? commands_json(c->group) : json_array();
-    return json_pack("{s:s, s:s, s:s, s:o, s:o}", "name", c->name, "summary", c->summary, "usage",
-                     c->usage, "options", options, "commands", group);
-}
-
 static json_t *commands_json(const struct command *table)
 {
     json_t *list = json_array();
-    for (const struct command *c = table; c->name; c++)
-        json_array_append_new(list, command_json(c));
+    for (const struct command *c = table; c->name; c++) {
+        json_t *options = json_array();
+        for (const struct option *o = NULL; (o = option_next(c->options, o));) {
+            char letter[2] = {o->letter, 0};
+            json_array_append_new(options,
+                                  json_pack("{s:s, s:s?, s:s?, s:s, s:s?, s:b}", "name", o->name,
+                                            "short", o->letter ? letter : NULL, "arg", o->arg,
+                                            "help", o->help, "default", o->fallback, "repeats",
+                                            (o->where & OPTION_REPEATS) != 0));
+        }
+        json_t *group = c->group ? commands_json(c->group) : json_array();
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o, s:o}", "name", c->name,
+                                              "summary", c->summary, "usage", c->usage, "options",
+                                              options, "commands", group));
+    }
     return list;
 }
 

@@ -18,19 +18,15 @@
 #include "units.h"
 #include "banned.h"
 
-static int64_t history_ls_age_of(time_t then)
-{
-    time_t now = time(NULL);
-    return now > then ? (int64_t)(now - then) * NS_PER_S : 0;
-}
-
 static void history_ls_print_line(const struct history_info *i)
 {
     char age[32], cost[32] = "-", title[1024], model[256];
+    time_t now = time(NULL);
+    int64_t age_ns = now > i->written ? (int64_t)(now - i->written) * NS_PER_S : 0;
     if (i->totals.cost >= 0)
         snprintf(cost, sizeof cost, "$%.2f", i->totals.cost);
-    printf("%-18s %5s %5u %8s  %-28s  %s\n", i->id,
-           units_rough_time(history_ls_age_of(i->written), age, sizeof age), i->totals.turns, cost,
+    printf("%-18s %5s %5u %8s  %-28s  %s\n", i->id, units_rough_time(age_ns, age, sizeof age),
+           i->totals.turns, cost,
            i->totals.model[0] ? say_clean(i->totals.model, model, sizeof model) : "-",
            i->title ? say_clean(i->title, title, sizeof title) : "-");
 }
@@ -241,16 +237,6 @@ static int history_show_json(struct history *h, struct error *err)
     return 0;
 }
 
-static int history_show(struct history *h, const struct history_show_options *o, struct error *err)
-{
-    struct history_view s = {.full = o->full, .colours = say_colours(STDOUT_FILENO)};
-    struct piece_sink sink = {history_show_piece, &s};
-    if (o->json)
-        return history_show_json(h, err);
-    history_show_head(h, &s);
-    return history_pieces(h, o->full, &sink, err);
-}
-
 int command_history_show(const struct command *self, int argc, char **argv)
 {
     struct history_show_options o = {0};
@@ -262,8 +248,14 @@ int command_history_show(const struct command *self, int argc, char **argv)
     int r = history_open(argv[0], true, &h, NULL, &err);
     if (r == 0 && history_trouble(h))
         say("%s", history_trouble(h));
-    if (r == 0)
-        r = history_show(h, &o, &err);
+    if (r == 0 && o.json) {
+        r = history_show_json(h, &err);
+    } else if (r == 0) {
+        struct history_view s = {.full = o.full, .colours = say_colours(STDOUT_FILENO)};
+        struct piece_sink sink = {history_show_piece, &s};
+        history_show_head(h, &s);
+        r = history_pieces(h, o.full, &sink, &err);
+    }
     history_close(h);
     return r < 0 ? say_failure(&err) : 0;
 }

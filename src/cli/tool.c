@@ -115,24 +115,6 @@ static void tool_list_print(void *data, const struct tool *t)
            say_clean(first, text, sizeof text));
 }
 
-static int tool_list(struct tool_session *s, bool json)
-{
-    json_t *list = json ? json_array() : NULL;
-    tool_session_list(s, json ? tool_list_add : tool_list_print, tool_list_warn, list);
-    if (json)
-        output_json(list, JSON_INDENT(2));
-    return 0;
-}
-
-static int tool_list_markdown(void)
-{
-    _cleanup_buf_ struct buf page = BUF_INIT(1u << 20);
-    if (tool_markdown(&page) < 0)
-        return say_failure(&(struct error){.code = ENOMEM, .text = "no memory for the page"});
-    output_write(page.data, page.len);
-    return 0;
-}
-
 #define INPUT_MAX (64u << 20)
 
 static int tool_parse_input(const char *text, size_t n, json_t **ret, struct error *err)
@@ -254,11 +236,20 @@ static int tool_list_command(struct run_options *o)
 {
     struct error err = {0};
     _cleanup_tool_open_ struct tool_open t = {0};
-    if (o->markdown)
-        return tool_list_markdown();
+    if (o->markdown) {
+        _cleanup_buf_ struct buf page = BUF_INIT(1u << 20);
+        if (tool_markdown(&page) < 0)
+            return say_failure(&(struct error){.code = ENOMEM, .text = "no memory for the page"});
+        output_write(page.data, page.len);
+        return 0;
+    }
     if (tool_open(o, NULL, &t, &err) < 0)
         return say_failure(&err);
-    return tool_list(t.session, o->json);
+    json_t *list = o->json ? json_array() : NULL;
+    tool_session_list(t.session, o->json ? tool_list_add : tool_list_print, tool_list_warn, list);
+    if (o->json)
+        output_json(list, JSON_INDENT(2));
+    return 0;
 }
 
 int command_tool(const struct command *self, int argc, char **argv)
