@@ -133,9 +133,9 @@ int agent_close_calls(struct agent *a, const char *text, struct error *err);
 void agent_remember_folder(struct agent *a);
 /* Was it replaced? Notes so, once. `remade`: the box was made again over what is there now. */
 void agent_check_folder(struct agent *a, bool remade);
-int agent_learn_folder(struct agent *a, struct error *err); /* at the start of a turn */
-void agent_seen_folder(struct agent *a);                    /* changes until now are no news */
-void agent_watch_folder(struct agent *a);                   /* starts to, if it has not yet */
+void agent_learn_folder(struct agent *a); /* at the start of a turn */
+void agent_seen_folder(struct agent *a);  /* changes until now are no news */
+void agent_watch_folder(struct agent *a); /* starts to, if it has not yet */
 
 /* changes.c: the changes saved beside the history as ID.patch */
 int agent_save(struct agent *a, struct error *err);

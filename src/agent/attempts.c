@@ -222,7 +222,7 @@ int agent_attempts(struct agent *a, const char *words, const struct attempts_opt
     int r = s.all && ended >= 0 ? agent_ready(a, err) : error_set(err, ENOMEM, "out of memory");
     memset(ret, 0, o->n * sizeof *ret);
     if (r == 0)
-        r = agent_learn_folder(a, err);
+        agent_learn_folder(a);
     a->turn = (struct turn){0};
     for (unsigned i = 0; r == 0 && i < s.n; i++) {
         s.all[i] = (struct trial){.of = &s, .number = i, .result = &ret[i]};

@@ -5,7 +5,7 @@
  * A folder that was removed and created again is another one: the box still works on the old one,
  * so nothing is synced or applied then, and a note says where the changes are.
  */
-#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -17,77 +17,54 @@
 
 #define NAMES_MODEL_MAX  50
 #define NAMES_PERSON_MAX 3
-#define NOTE_MAX         (32u << 10)
-
-/* Paths in a list for a reader: the first ones, then how many more. */
-struct name_list {
-    struct buf text;
-    size_t count, most;
-};
-
-static void name_list_add(struct name_list *l, const char *path)
-{
-    if (l->count++ < l->most) {
-        buf_append_str(&l->text, l->text.len ? ", " : "");
-        text_append(&l->text, path, strnlen(path, 120));
-    }
-}
+#define NAME_MAX_BYTES   120
+#define NOTE_MAX         (64u << 10)
 
 enum { NEWS_CHANGED, NEWS_ADDED, NEWS_DELETED, NEWS_MERGED, NEWS_CONFLICT, NEWS_LISTS };
 
-/* All that there is to tell, for one reader. */
+/* Paths by what happened to them: the first ones, and how many there are. */
 struct folder_news {
-    struct name_list lists[NEWS_LISTS];
+    char *paths[NEWS_LISTS][NAMES_MODEL_MAX];
+    size_t count[NEWS_LISTS];
 };
 
-static void news_init(struct folder_news *n, size_t most)
+static void news_add(struct folder_news *n, int list, const char *path)
 {
-    for (size_t i = 0; i < NEWS_LISTS; i++)
-        n->lists[i] = (struct name_list){.text = BUF_INIT(NOTE_MAX), .most = most};
-}
-
-static void news_free(struct folder_news *n)
-{
-    for (size_t i = 0; i < NEWS_LISTS; i++)
-        buf_free(&n->lists[i].text);
-}
-
-struct both_news {
-    struct folder_news model, person;
-};
-
-static void both_add(struct both_news *b, int list, const char *path)
-{
-    name_list_add(&b->model.lists[list], path);
-    name_list_add(&b->person.lists[list], path);
+    if (n->count[list] < NAMES_MODEL_MAX)
+        n->paths[list][n->count[list]] = strndup(path, NAME_MAX_BYTES);
+    n->count[list]++;
 }
 
 static void news_take_sync(void *data, const char *path, enum apply_outcome outcome,
                            const char *why)
 {
     if (outcome == APPLY_MERGED)
-        both_add(data, NEWS_MERGED, path);
+        news_add(data, NEWS_MERGED, path);
     else if (outcome == APPLY_CONFLICT || outcome == APPLY_REFUSED)
-        both_add(data, NEWS_CONFLICT, path);
+        news_add(data, NEWS_CONFLICT, path);
 }
 
-/* `words[i]: names` for each list that is not empty, with a semicolon between, behind `head` bytes.
- */
-static void news_print(struct folder_news *n, const char *const words[NEWS_LISTS], struct buf *out,
-                       size_t head)
+/* `words[i]: path, path and N more` for each list that is not empty, with semicolons between. */
+static void news_print(const struct folder_news *n, const char *const words[NEWS_LISTS],
+                       size_t most, struct buf *out)
 {
+    const char *separator = "";
     for (size_t i = 0; i < NEWS_LISTS; i++) {
-        struct name_list *l = &n->lists[i];
-        if (l->count == 0)
+        if (n->count[i] == 0)
             continue;
-        buf_printf(out, "%s%s: ", out->len > head ? "; " : "", words[i]);
-        buf_append(out, l->text.data, l->text.len);
-        if (l->count > l->most)
-            buf_printf(out, " and %zu more", l->count - l->most);
+        buf_printf(out, "%s%s: ", separator, words[i]);
+        separator = "; ";
+        for (size_t k = 0; k < n->count[i] && k < most; k++) {
+            const char *path = n->paths[i][k] ? n->paths[i][k] : "?";
+            buf_append_str(out, k ? ", " : "");
+            text_append(out, path, strlen(path));
+        }
+        if (n->count[i] > most)
+            buf_printf(out, " and %zu more", n->count[i] - most);
     }
 }
 
-static void news_emit(struct agent *a, struct both_news *b)
+static void news_emit(struct agent *a, const struct folder_news *n)
 {
     static const char *const for_model[NEWS_LISTS] = {
         "changed", "added", "deleted", "merged with your changes in the box",
@@ -95,15 +72,15 @@ static void news_emit(struct agent *a, struct both_news *b)
     static const char *const for_person[NEWS_LISTS] = {
         "changed", "added", "deleted", "merged with the box's changes",
         "conflict, the box keeps its version until you choose with /sync or /apply"};
-    _cleanup_buf_ struct buf model = BUF_INIT(NEWS_LISTS * NOTE_MAX),
-                             person = BUF_INIT(NEWS_LISTS * NOTE_MAX);
-    buf_append_str(&model, "[The user changed files in the folder since the last turn. ");
-    size_t head = model.len;
-    news_print(&b->model, for_model, &model, head);
-    news_print(&b->person, for_person, &person, 0);
-    if (model.len == head || person.failed || model.failed || !buf_cstr(&person))
+    _cleanup_buf_ struct buf model = BUF_INIT(NOTE_MAX), person = BUF_INIT(NOTE_MAX);
+    news_print(n, for_person, NAMES_PERSON_MAX, &person);
+    if (person.len == 0)
         return;
+    buf_append_str(&model, "[The user changed files in the folder since the last turn. ");
+    news_print(n, for_model, NAMES_MODEL_MAX, &model);
     buf_append_str(&model, "]");
+    if (person.failed || model.failed || !buf_cstr(&person))
+        return;
     prompt_note(a, (const char *)model.data, model.len);
     agent_note(a, "your folder since the last turn: %s", (const char *)person.data);
 }
@@ -152,37 +129,33 @@ void agent_seen_folder(struct agent *a)
     a->watch_since = (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
-int agent_learn_folder(struct agent *a, struct error *err)
+void agent_learn_folder(struct agent *a)
 {
     struct folder_changes changes = {0};
-    struct both_news news;
+    struct folder_news news = {0};
     agent_check_folder(a, false);
     if (!a->watch || a->folder_replaced || (a->watch_since == 0 && !a->watch_begun))
-        return 0;
+        return;
     int64_t since = a->watch_since;
     agent_seen_folder(a);
     if (folder_watch_look(a->watch, since, &changes) < 0)
-        return 0; /* the folder cannot be read: nothing is known to have changed */
+        return; /* the folder cannot be read: nothing is known to have changed */
     a->watch_begun = true;
-    news_init(&news.model, NAMES_MODEL_MAX);
-    news_init(&news.person, NAMES_PERSON_MAX);
     for (size_t i = 0; i < changes.count; i++)
-        both_add(&news, NEWS_CHANGED + (int)changes.items[i].kind, changes.items[i].path);
-    int r = 0;
+        news_add(&news, NEWS_CHANGED + (int)changes.items[i].kind, changes.items[i].path);
     if (changes.count || a->sync_due) {
         struct error why = {0};
-        r = workbox_sync(a->box, NULL, &(struct apply_report){.say = news_take_sync, .data = &news},
-                         &why);
-        if (r < 0)
+        const struct apply_report report = {.say = news_take_sync, .data = &news};
+        if (workbox_sync(a->box, NULL, &report, &why) < 0)
             agent_note(a, "cannot bring the folder's changes into the box: %s", why.text);
         a->sync_due = false;
         a->pending_known = false;
     }
     news_emit(a, &news);
-    news_free(&news.model);
-    news_free(&news.person);
+    for (size_t i = 0; i < NEWS_LISTS; i++)
+        for (size_t k = 0; k < NAMES_MODEL_MAX; k++)
+            free(news.paths[i][k]);
     folder_changes_free(&changes);
-    return 0;
 }
 
 void agent_watch_folder(struct agent *a)

@@ -59,11 +59,10 @@ static int turn_begin(struct agent *a, const char *words, struct error *err)
     r = agent_close_calls(a, "hutch stopped while this ran; it may have run in part: check", err);
     if (r == 0)
         r = system_prompt_record(a->history, a->system, err);
-    if (r == 0)
-        r = agent_learn_folder(a, err);
-    if (r == 0)
-        r = agent_append(a, message_of_person(a->turn.number, buf_cstr(&a->prompt_notes), words),
-                         err);
+    if (r < 0)
+        return r;
+    agent_learn_folder(a);
+    r = agent_append(a, message_of_person(a->turn.number, buf_cstr(&a->prompt_notes), words), err);
     if (r < 0)
         return r;
     a->prompt_notes.len = 0;
