@@ -143,8 +143,7 @@ static void chat_draw(struct chat *c, struct frames *f)
     bool due = f->wanted && now >= f->wanted;
     if ((!c->changed && !due) || now < f->next)
         return;
-    chat_display(c);
-    int again = view_draw(c->view);
+    int again = chat_display(c);
     now = clock_now();
     c->changed = false;
     f->next = now + FRAME_NS;

@@ -100,9 +100,9 @@ bool chat_is_busy(const struct chat *c); /* with something that the user should 
 void chat_take_updates(struct chat *c);
 void chat_note(struct chat *c, const char *fmt, ...) PRINTF(2, 3);
 
-/* chat_display.c: passes input and status to the view. */
+/* chat_display.c: draws a frame; returns as view_draw(). */
 #define REVIEW_CHOICES 4
-void chat_display(struct chat *c);
+int chat_display(struct chat *c);
 
 /* chat.c */
 void chat_set_keys(struct chat *c, bool on);

@@ -9,7 +9,7 @@
 
 #define QUEUED_SHOWN 5
 
-static void display_search(struct chat *c)
+static int display_search(struct chat *c, const struct view_status *status)
 {
     _cleanup_buf_ struct buf title = BUF_INIT(4096);
     const char *query = buf_cstr(&c->query);
@@ -24,7 +24,7 @@ static void display_search(struct chat *c)
                             .hint = "Ctrl-R: older   Enter: use it   Esc: cancel",
                             .title = shown ? shown : "search",
                             .chosen = -1};
-    view_input(c->view, &in);
+    return view_draw(c->view, &in, status);
 }
 
 /* The panel below the input: completions, the review, or what is queued. */
@@ -67,7 +67,7 @@ static void panel_queued(struct chat *c, struct panel *p, struct view_input *in)
     in->title = p->title;
 }
 
-static void display_editor(struct chat *c)
+static int display_editor(struct chat *c, const struct view_status *status)
 {
     _cleanup_buf_ struct buf shown = BUF_INIT(EDITOR_TYPED_MAX * 2u);
     struct panel p = {0};
@@ -93,27 +93,22 @@ static void display_editor(struct chat *c)
     } else if (c->n_queued) {
         panel_queued(c, &p, &in);
     }
-    view_input(c->view, &in);
+    return view_draw(c->view, &in, status);
 }
 
-void chat_display(struct chat *c)
+int chat_display(struct chat *c)
 {
     bool busy = chat_is_busy(c);
-    if (c->searching)
-        display_search(c);
-    else
-        display_editor(c);
-    view_status(c->view, &(struct view_status){
-                             .model = c->state.model,
-                             .context = c->state.context,
-                             .window = c->state.window,
-                             .cost_known = c->state.money.known,
-                             .cost = c->state.money.cost,
-                             .changes = c->changes.count,
-                             .busy = busy ? c->busy : NULL,
-                             .busy_seconds = busy ? (double)(clock_now() - c->began) / NS_PER_S : 0,
-                             .keys = c->searching ? NULL
-                                     : busy       ? "Esc to stop"
-                                                  : NULL,
-                         });
+    struct view_status status = {
+        .model = c->state.model,
+        .context = c->state.context,
+        .window = c->state.window,
+        .cost_known = c->state.money.known,
+        .cost = c->state.money.cost,
+        .changes = c->changes.count,
+        .busy = busy ? c->busy : NULL,
+        .busy_seconds = busy ? (double)(clock_now() - c->began) / NS_PER_S : 0,
+        .keys = busy && !c->searching ? "Esc to stop" : NULL,
+    };
+    return c->searching ? display_search(c, &status) : display_editor(c, &status);
 }

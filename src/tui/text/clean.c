@@ -105,12 +105,6 @@ char *clean_string(const char *text, size_t n, size_t most)
     return strdup(s ? s : "");
 }
 
-void clean_replace(char **to, const char *text)
-{
-    free(*to);
-    *to = text ? clean_string(text, strlen(text), 1024) : NULL;
-}
-
 static int character_width(uint32_t code)
 {
     int w = code < 0x7f ? 1 : wcwidth((wchar_t)code);

@@ -28,9 +28,6 @@ int clean_append(struct buf *out, const void *text, size_t n, bool output);
 /* The clean form of at most `most` bytes, allocated; NULL without memory. */
 char *clean_string(const char *text, size_t n, size_t most);
 
-/* Replaces *to by a clean copy; NULL stays NULL. */
-void clean_replace(char **to, const char *text);
-
 /* The bytes of the next character of clean text with its combining marks, and its columns. A mark
  * without a character to stand on takes a column. */
 size_t clean_next(const char *s, size_t n, int *ret_width);

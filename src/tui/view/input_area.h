@@ -6,11 +6,9 @@
 
 #include "screen.h"
 
-#define INPUT_MAX     (20u << 20)
-#define CHOICES_SHOWN 8   /* rows of completions */
-#define CHOICES_MAX   200 /* entries of a list that are kept */
+#define CHOICES_SHOWN 8 /* rows of completions */
 
-/* The input. Strings are borrowed for the call. */
+/* What is shown; strings are borrowed and need not be clean. */
 struct view_input {
     const char *text;           /* with newlines */
     size_t n, cursor;           /* bytes */
@@ -23,23 +21,17 @@ struct view_input {
     const char *title; /* of a panel (review, history search); or NULL */
 };
 
+/* The layout of the text in the last frame. */
 struct input_area {
-    struct buf text;
-    size_t cursor;
-    char *prompt, *hint, *title;
-    char **choices, **details;
-    size_t n_choices;
-    int chosen;
-
     struct lines lines;
-    int width; /* of the layout; 0: there is none */
-    size_t cursor_row, top;
+    size_t cursor_row, top; /* line of the cursor; first line that is shown */
     int cursor_column;
 };
 
-void input_free(struct input_area *in);
-void input_set(struct input_area *in, const struct view_input *given);
-int input_height(struct input_area *in, int rows, int columns); /* rows of text that are shown */
-int choices_height(const struct input_area *in, int rows);
-void input_draw(struct input_area *in, struct screen *s, int row, int height);
-void choices_draw(const struct input_area *in, struct screen *s, int row, int height, int columns);
+/* Lays the text out; returns how many rows of it are shown. */
+int input_lay_out(struct input_area *in, const struct view_input *given, int rows, int columns);
+void input_draw(const struct input_area *in, struct screen *s, int row, int height);
+
+int choices_height(const struct view_input *given, int rows);
+void choices_draw(const struct view_input *given, struct screen *s, int row, int height,
+                  int columns);

@@ -273,6 +273,12 @@ int screen_text(struct screen *s, int row, int column, unsigned style, const cha
     return column;
 }
 
+int screen_text_cleaned(struct screen *s, int row, int column, unsigned style, const char *text)
+{
+    _cleanup_free_ char *clean = clean_string(text, strlen(text), 1024);
+    return screen_text(s, row, column, style, clean ? clean : "");
+}
+
 void screen_rule(struct screen *s, int row)
 {
     for (int column = 0; column < COLS;)

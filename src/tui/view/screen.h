@@ -26,5 +26,7 @@ void screen_line(struct screen *s, int row, int column, const struct lines *l, s
                  unsigned more);
 /* `text` is clean. Returns the column after it. */
 int screen_text(struct screen *s, int row, int column, unsigned style, const char *text);
+int screen_text_cleaned(struct screen *s, int row, int column, unsigned style,
+                        const char *text); /* for text that may not be clean */
 void screen_rule(struct screen *s, int row);
 void screen_end(struct screen *s, int cursor_row, int cursor_column); /* -1: no cursor */

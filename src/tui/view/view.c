@@ -22,10 +22,8 @@ int view_open(struct view **ret, struct error *err)
         return r;
     }
     transcript_open(&v->transcript);
-    v->input.text = BUF_INIT(INPUT_MAX);
     v->input.lines = LINES_INIT;
     v->now = clock_now;
-    v->changed = true;
     *ret = v;
     return 0;
 }
@@ -36,10 +34,7 @@ struct view *view_close(struct view *v)
         return NULL;
     screen_close(v->screen);
     transcript_clear(&v->transcript);
-    input_free(&v->input);
-    free(v->status.model);
-    free(v->status.busy);
-    free(v->status.keys);
+    lines_free(&v->input.lines);
     free(v->rows);
     free(v);
     return NULL;
@@ -53,13 +48,11 @@ void view_suspend(struct view *v)
 void view_resume(struct view *v)
 {
     screen_resume(v->screen);
-    v->changed = true;
 }
 
 void view_resized(struct view *v)
 {
     screen_resized(v->screen);
-    v->changed = true;
 }
 
 static struct layout view_layout(const struct view *v)
@@ -75,7 +68,6 @@ static void view_add(struct view *v, enum item_kind kind, const char *text, size
     struct item *it = transcript_add(&v->transcript, kind);
     if (it)
         item_append(it, text, n, false);
-    v->changed = true;
 }
 
 void view_user(struct view *v, const char *text)
@@ -87,7 +79,6 @@ void view_user(struct view *v, const char *text)
 void view_event(struct view *v, const struct agent_event *e)
 {
     transcript_event(&v->transcript, e, v->now());
-    v->changed = true;
 }
 
 void view_note(struct view *v, const char *text)
@@ -103,14 +94,12 @@ void view_diff(struct view *v, const char *diff, size_t n)
 void view_clear(struct view *v)
 {
     transcript_clear(&v->transcript);
-    v->changed = true;
 }
 
 void view_scroll(struct view *v, int lines_down)
 {
     struct layout l = view_layout(v);
     transcript_scroll(&v->transcript, &l, lines_down);
-    v->changed = true;
 }
 
 void view_page(struct view *v, int pages)
@@ -122,51 +111,28 @@ void view_page(struct view *v, int pages)
 void view_top(struct view *v)
 {
     transcript_top(&v->transcript);
-    v->changed = true;
 }
 
 void view_end(struct view *v)
 {
     transcript_end(&v->transcript);
-    v->changed = true;
 }
 
 void view_select(struct view *v, int by)
 {
     struct layout l = view_layout(v);
     transcript_select(&v->transcript, &l, by);
-    v->changed = true;
 }
 
 bool view_toggle(struct view *v)
 {
     struct layout l = view_layout(v);
-    v->changed = true;
     return transcript_toggle(&v->transcript, &l);
 }
 
 void view_toggle_all(struct view *v)
 {
     transcript_toggle_all(&v->transcript);
-    v->changed = true;
-}
-
-void view_input(struct view *v, const struct view_input *in)
-{
-    input_set(&v->input, in);
-    v->changed = true;
-}
-
-void view_status(struct view *v, const struct view_status *s)
-{
-    struct status_line *b = &v->status;
-    clean_replace(&b->model, s->model);
-    clean_replace(&b->busy, s->busy);
-    clean_replace(&b->keys, s->keys);
-    b->values = *s;
-    b->values.model = b->values.busy = b->values.keys = NULL;
-    b->busy_since = v->now() - (int64_t)(s->busy_seconds * NS_PER_S);
-    v->changed = true;
 }
 
 /* The status line. */
@@ -194,13 +160,12 @@ static void status_context(struct buf *out, const struct view_status *t)
     buf_printf(out, " (%llu%%)", (unsigned long long)(t->context * 100 / t->window));
 }
 
-static int status_draw_busy(const struct status_line *b, struct screen *s, int row, unsigned tick,
-                            int64_t now)
+static int status_draw_busy(const struct view_status *v, struct screen *s, int row, unsigned tick)
 {
     char time[SUMMARY_TIME_MAX];
-    double seconds = (double)(now - b->busy_since) / NS_PER_S;
+    double seconds = v->busy_seconds;
     int column = screen_text(s, row, 0, ROLE_ACCENT, spinner(tick));
-    column = screen_text(s, row, column + 1, ROLE_TEXT, b->busy);
+    column = screen_text_cleaned(s, row, column + 1, ROLE_TEXT, v->busy);
     if (seconds >= 1) /* whole seconds: what changes ten times as often draws the eye */
         column = screen_text(s, row, column + 1, ROLE_MUTED,
                              summary_time(seconds < 10 ? (int)seconds : seconds, time));
@@ -221,19 +186,19 @@ static int status_draw_part(struct screen *s, int row, int column, int room, str
 }
 
 /* `model · 34k/200k (17%) · $0.12 · 3 files changed`, and what can be pressed. */
-static void status_draw(const struct status_line *b, struct screen *s, int row, int columns,
-                        unsigned tick, int64_t now)
+static void status_draw(const struct view_status *v, struct screen *s, int row, int columns,
+                        unsigned tick)
 {
-    const struct view_status *v = &b->values;
     _cleanup_buf_ struct buf text = BUF_INIT(4096);
-    int keys = b->keys ? clean_width(b->keys, strlen(b->keys)) : 0;
-    int column = b->busy ? status_draw_busy(b, s, row, tick, now) : ITEM_INDENT;
+    int keys = v->keys ? clean_width(v->keys, strlen(v->keys)) : 0;
+    int column = v->busy ? status_draw_busy(v, s, row, tick) : ITEM_INDENT;
     int end = columns - 1; /* never the last cell: writing there scrolls */
     if (keys && column + 2 + keys < end) {
-        screen_text(s, row, end - keys, ROLE_MUTED, b->keys);
+        screen_text(s, row, end - keys, ROLE_MUTED, v->keys);
         end -= keys + 2;
     }
-    buf_append_str(&text, b->model ? b->model : "");
+    if (v->model)
+        clean_append(&text, v->model, strlen(v->model), false);
     column = status_draw_part(s, row, column, end, &text);
     status_context(&text, v);
     column = status_draw_part(s, row, column, end, &text);
@@ -275,12 +240,13 @@ static void view_draw_rule(struct view *v, int row, int columns)
     screen_text(v->screen, row, columns > n + 2 ? columns - n - 2 : 0, ROLE_ACCENT, text);
 }
 
-static void view_draw_all(struct view *v)
+int view_draw(struct view *v, const struct view_input *in, const struct view_status *s)
 {
     int rows, columns;
+    v->tick = (unsigned)(v->now() / (SPINNER_MS * NS_PER_MS));
     struct layout l = view_layout(v);
     screen_size(v->screen, &rows, &columns);
-    int input = input_height(&v->input, rows, columns), choices = choices_height(&v->input, rows);
+    int input = input_lay_out(&v->input, in, rows, columns), choices = choices_height(in, rows);
     int gap = rows >= 16; /* an empty row above the line */
     int status = rows - 1, choices_at = status - choices, input_at = choices_at - input,
         rule = input_at - 1;
@@ -288,22 +254,11 @@ static void view_draw_all(struct view *v)
     view_draw_transcript(v, rule - gap, &l);
     if (rule >= 0)
         view_draw_rule(v, rule, columns);
-    choices_draw(&v->input, v->screen, choices_at, choices, columns);
-    status_draw(&v->status, v->screen, status, columns, v->tick, l.now);
-    input_draw(&v->input, v->screen, input_at < 0 ? 0 : input_at, input);
-    screen_end(v->screen, (input_at < 0 ? 0 : input_at) + (int)(v->input.cursor_row - v->input.top),
+    choices_draw(in, v->screen, choices_at, choices, columns);
+    status_draw(s, v->screen, status, columns, v->tick);
+    input_at = input_at < 0 ? 0 : input_at;
+    input_draw(&v->input, v->screen, input_at, input);
+    screen_end(v->screen, input_at + (int)(v->input.cursor_row - v->input.top),
                v->input.cursor_column);
-}
-
-int view_draw(struct view *v)
-{
-    unsigned tick = (unsigned)(v->now() / (SPINNER_MS * NS_PER_MS));
-    bool moves = v->status.busy || transcript_moves(&v->transcript);
-    if (v->changed || (moves && tick != v->tick)) {
-        v->tick = tick;
-        v->changed = false;
-        view_draw_all(v);
-        moves = v->status.busy || transcript_moves(&v->transcript);
-    }
-    return moves ? SPINNER_MS : -1;
+    return s->busy || transcript_moves(&v->transcript) ? SPINNER_MS : -1;
 }

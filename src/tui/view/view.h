@@ -16,6 +16,7 @@
 /* The key that unfolds, as hints name it; chat_keys.c binds it. */
 #define VIEW_FOLD_KEY "ctrl-o"
 
+/* Strings are borrowed and need not be clean. */
 struct view_status {
     const char *model;
     uint64_t context, window; /* tokens */
@@ -27,22 +28,14 @@ struct view_status {
     const char *keys; /* what can be pressed now; or NULL */
 };
 
-struct status_line {
-    char *model, *busy, *keys;
-    struct view_status values; /* numbers only */
-    int64_t busy_since;
-};
-
 struct view {
     struct screen *screen;
     struct transcript transcript;
     struct input_area input;
-    struct status_line status;
     struct row *rows;
     int n_rows;
     int64_t (*now)(void); /* clock_now(), or a test's */
     unsigned tick;        /* of spinners in the last frame */
-    bool changed;         /* since the last frame */
 };
 
 /* Takes the terminal, in raw mode and without echo; keys are read elsewhere. -ENOTSUP where it
@@ -74,10 +67,6 @@ void view_select(struct view *v, int by); /* -1: the one before, 1: the next; 0:
 bool view_toggle(struct view *v); /* the selected one, else the last; false: there is none */
 void view_toggle_all(struct view *v);
 
-void view_input(struct view *v, const struct view_input *in);
-
-void view_status(struct view *v, const struct view_status *s);
-
-/* Draws if something changed. Returns after how many milliseconds it must be called again for a
- * spinner even if nothing happens, or -1. */
-int view_draw(struct view *v);
+/* Draws a frame. Returns after how many milliseconds the next one is due for a spinner even if
+ * nothing happens, or -1. */
+int view_draw(struct view *v, const struct view_input *in, const struct view_status *s);

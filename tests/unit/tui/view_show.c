@@ -45,12 +45,6 @@ static const char *string_of(const json_t *o, const char *key)
     return json_string_value(json_object_get(o, key));
 }
 
-static void draw_now(struct view *v)
-{
-    v->changed = true;
-    view_draw(v);
-}
-
 static void event(struct view *v, struct agent_event e)
 {
     if (e.text && !e.n)
@@ -92,41 +86,43 @@ static void play_changes(struct view *v, const json_t *list)
     event(v, (struct agent_event){.kind = AGENT_CHANGES, .changes = &c});
 }
 
-static void play_input(struct view *v, const json_t *o)
+/* The last input and status of the script. */
+static json_t *input, *status;
+static int64_t status_at;
+
+static void draw(struct view *v)
 {
-    const char *text = string_of(o, "text"), *choices[64] = {0}, *details[64] = {0};
-    json_t *list = json_object_get(o, "choices"), *more = json_object_get(o, "details");
-    json_t *cursor = json_object_get(o, "cursor"), *chosen = json_object_get(o, "chosen");
+    const char *text = string_of(input, "text"), *choices[64] = {0}, *details[64] = {0};
+    json_t *list = json_object_get(input, "choices"), *more = json_object_get(input, "details");
+    json_t *cursor = json_object_get(input, "cursor"), *chosen = json_object_get(input, "chosen");
+    json_t *cost = json_object_get(status, "cost");
     size_t n = text ? strlen(text) : 0;
     for (size_t i = 0; i < json_array_size(list) && i < ARRAY_SIZE(choices); i++) {
         choices[i] = json_string_value(json_array_get(list, i));
         details[i] = json_string_value(json_array_get(more, i));
     }
-    view_input(v, &(struct view_input){.text = text ? text : "",
-                                       .n = n,
-                                       .cursor = cursor ? (size_t)json_integer_value(cursor) : n,
-                                       .prompt = string_of(o, "prompt"),
-                                       .hint = string_of(o, "hint"),
-                                       .title = string_of(o, "title"),
-                                       .choices = choices,
-                                       .details = more ? details : NULL,
-                                       .n_choices = json_array_size(list),
-                                       .chosen = chosen ? (int)json_integer_value(chosen) : -1});
-}
-
-static void play_status(struct view *v, const json_t *o)
-{
-    json_t *cost = json_object_get(o, "cost");
-    view_status(v, &(struct view_status){
-                       .model = string_of(o, "model"),
-                       .context = (uint64_t)json_integer_value(json_object_get(o, "context")),
-                       .window = (uint64_t)json_integer_value(json_object_get(o, "window")),
-                       .cost_known = cost,
-                       .cost = json_number_value(cost),
-                       .changes = (size_t)json_integer_value(json_object_get(o, "changes")),
-                       .busy = string_of(o, "busy"),
-                       .busy_seconds = json_number_value(json_object_get(o, "busy_seconds")),
-                       .keys = string_of(o, "keys")});
+    struct view_input in = {.text = text ? text : "",
+                            .n = n,
+                            .cursor = cursor ? (size_t)json_integer_value(cursor) : n,
+                            .prompt = string_of(input, "prompt"),
+                            .hint = string_of(input, "hint"),
+                            .title = string_of(input, "title"),
+                            .choices = choices,
+                            .details = more ? details : NULL,
+                            .n_choices = json_array_size(list),
+                            .chosen = chosen ? (int)json_integer_value(chosen) : -1};
+    struct view_status s = {
+        .model = string_of(status, "model"),
+        .context = (uint64_t)json_integer_value(json_object_get(status, "context")),
+        .window = (uint64_t)json_integer_value(json_object_get(status, "window")),
+        .cost_known = cost,
+        .cost = json_number_value(cost),
+        .changes = (size_t)json_integer_value(json_object_get(status, "changes")),
+        .busy = string_of(status, "busy"),
+        .busy_seconds = json_number_value(json_object_get(status, "busy_seconds")) +
+                        (double)(clock_at - status_at) / NS_PER_S,
+        .keys = string_of(status, "keys")};
+    view_draw(v, &in, &s);
 }
 
 static void play_key(struct view *v, const char *key)
@@ -160,7 +156,7 @@ static void play_wait(struct view *v, const char *file, int fifo)
 {
     struct pollfd p = {.fd = fifo, .events = POLLIN};
     char byte = 0;
-    draw_now(v);
+    draw(v);
     int fd = open(file, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
     close(fd);
     while (byte != '\n') {
@@ -169,7 +165,7 @@ static void play_wait(struct view *v, const char *file, int fifo)
         if (resized) {
             resized = 0;
             view_resized(v);
-            draw_now(v);
+            draw(v);
         }
         if ((p.revents & POLLIN) && read(fifo, &byte, 1) != 1)
             return;
@@ -195,7 +191,7 @@ static void play_stream(struct view *v, const json_t *o)
         event(v, (struct agent_event){.kind = AGENT_TEXT, .text = text + at, .n = part});
         at += part;
         if (clock_now() >= next) {
-            view_draw(v);
+            draw(v);
             frames++;
             next = clock_now() + NS_PER_S / 30;
         }
@@ -263,10 +259,15 @@ static void play(struct view *v, const json_t *o, int fifo)
         event(v, (struct agent_event){.kind = AGENT_DONE, .why = json_string_value(x)});
     if ((x = json_object_get(o, "changes")))
         play_changes(v, x);
-    if ((x = json_object_get(o, "input")))
-        play_input(v, x);
-    if ((x = json_object_get(o, "status")))
-        play_status(v, x);
+    if ((x = json_object_get(o, "input"))) {
+        json_decref(input);
+        input = json_deep_copy(x);
+    }
+    if ((x = json_object_get(o, "status"))) {
+        json_decref(status);
+        status = json_deep_copy(x);
+        status_at = clock_at;
+    }
     if ((s = string_of(o, "key")))
         play_key(v, s);
     if ((x = json_object_get(o, "clock")))
@@ -282,7 +283,7 @@ static void play(struct view *v, const json_t *o, int fifo)
     if ((s = string_of(o, "wait")))
         play_wait(v, s, fifo);
     else if (!json_object_get(o, "suspend"))
-        draw_now(v);
+        draw(v);
 }
 
 int main(int argc, char **argv)
@@ -310,5 +311,7 @@ int main(int argc, char **argv)
         json_decref(o);
     }
     view_close(v);
+    json_decref(input);
+    json_decref(status);
     return 0;
 }
