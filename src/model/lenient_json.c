@@ -10,7 +10,7 @@
 #define REPLACEMENT   "\xef\xbf\xbd"
 
 /* The broken byte as a character of its own: U+10FE00 + byte. */
-static void put_broken(struct buf *out, uint8_t byte)
+static void buf_put_broken(struct buf *out, uint8_t byte)
 {
     uint8_t c[4] = {0xf4, 0x8f, 0xb8 | byte >> 6, 0x80 | (byte & 0x3f)};
     buf_append(out, c, sizeof c);
@@ -37,15 +37,15 @@ static int escape_at(const char *s, size_t n)
 
 /* An escape within a string: how many bytes it takes. A surrogate without its other half becomes
  * the three bytes that UTF-8 would have for it. */
-static size_t mend_escape(const char *s, size_t n, struct buf *out)
+static size_t json_mend_escape(const char *s, size_t n, struct buf *out)
 {
     int code = escape_at(s, n);
     bool high = code >= 0xd800 && code < 0xdc00, low = code >= 0xdc00 && code < 0xe000;
     int next = high ? escape_at(s + 6, n - 6) : -1;
     if (low || (high && (next < 0xdc00 || next > 0xdfff))) {
-        put_broken(out, 0xe0 | code >> 12);
-        put_broken(out, 0x80 | (code >> 6 & 0x3f));
-        put_broken(out, 0x80 | (code & 0x3f));
+        buf_put_broken(out, 0xe0 | code >> 12);
+        buf_put_broken(out, 0x80 | (code >> 6 & 0x3f));
+        buf_put_broken(out, 0x80 | (code & 0x3f));
         return 6;
     }
     size_t size = high ? 12 : n < 2 ? n : 2;
@@ -53,18 +53,18 @@ static size_t mend_escape(const char *s, size_t n, struct buf *out)
     return size;
 }
 
-static void mend(const char *s, size_t n, struct buf *out)
+static void json_mend(const char *s, size_t n, struct buf *out)
 {
     bool in_string = false;
     while (n > 0) {
         size_t size = (uint8_t)*s < 0x80 ? 1 : utf8_character((const uint8_t *)s, n);
         if (in_string && *s == '\\') {
-            size = mend_escape(s, n, out);
+            size = json_mend_escape(s, n, out);
         } else if (size > 0) {
             in_string ^= *s == '"';
             buf_append(out, s, size);
         } else {
-            put_broken(out, (uint8_t)*s);
+            buf_put_broken(out, (uint8_t)*s);
             size = 1;
         }
         s += size;
@@ -72,7 +72,7 @@ static void mend(const char *s, size_t n, struct buf *out)
     }
 }
 
-static json_t *load(const char *text, size_t n, size_t flags, bool *ret_no_memory)
+static json_t *json_load_any(const char *text, size_t n, size_t flags, bool *ret_no_memory)
 {
     json_error_t at;
     json_t *value = json_loadb(text, n, JSON_DECODE_ANY | JSON_ALLOW_NUL | flags, &at);
@@ -81,10 +81,11 @@ static json_t *load(const char *text, size_t n, size_t flags, bool *ret_no_memor
 }
 
 /* Integers that do not fit are read as reals. */
-static json_t *load_somehow(const char *text, size_t n, bool *ret_no_memory)
+static json_t *json_load_lenient(const char *text, size_t n, bool *ret_no_memory)
 {
-    json_t *value = load(text, n, 0, ret_no_memory);
-    return value || *ret_no_memory ? value : load(text, n, JSON_DECODE_INT_AS_REAL, ret_no_memory);
+    json_t *value = json_load_any(text, n, 0, ret_no_memory);
+    return value || *ret_no_memory ? value
+                                   : json_load_any(text, n, JSON_DECODE_INT_AS_REAL, ret_no_memory);
 }
 
 int lenient_json_parse(const char *text, size_t n, struct lenient_json *ret)
@@ -93,14 +94,14 @@ int lenient_json_parse(const char *text, size_t n, struct lenient_json *ret)
     if (values > LENIENT_JSON_VALUES_MAX)
         return -E2BIG;
     bool no_memory, mended = false;
-    json_t *value = load_somehow(text, n, &no_memory);
+    json_t *value = json_load_lenient(text, n, &no_memory);
     if (!value && !no_memory) {
         _cleanup_buf_ struct buf whole = BUF_INIT(MENDED_GROWTH * n + 1);
-        mend(text, n, &whole);
+        json_mend(text, n, &whole);
         if (whole.failed)
             return -ENOMEM;
         mended = true;
-        value = load_somehow(whole.len ? (char *)whole.data : "", whole.len, &no_memory);
+        value = json_load_lenient(whole.len ? (char *)whole.data : "", whole.len, &no_memory);
     }
     if (!value)
         return no_memory ? -ENOMEM : -EBADMSG;
@@ -109,7 +110,7 @@ int lenient_json_parse(const char *text, size_t n, struct lenient_json *ret)
 }
 
 /* The byte that a character of the private range stands for, or -1. */
-static int byte_at(const char *s, size_t n)
+static int broken_byte_at(const char *s, size_t n)
 {
     const uint8_t *c = (const uint8_t *)s;
     bool ours = n >= 4 && c[0] == 0xf4 && c[1] == 0x8f && c[2] >= 0xb8 && c[2] <= 0xbb;
@@ -118,13 +119,13 @@ static int byte_at(const char *s, size_t n)
 
 /* Do the n bytes begin as the three of a surrogate, of the high ones (0xa0) or the low ones (0xb0)?
  */
-static bool is_half(const uint8_t *s, size_t n, uint8_t which)
+static bool is_surrogate(const uint8_t *s, size_t n, uint8_t which)
 {
     return n >= 2 && s[0] == 0xed && (s[1] & 0xf0) == which && (n < 3 || (s[2] & 0xc0) == 0x80);
 }
 
 /* Two surrogates of three bytes each, as the character that they are. */
-static void put_pair(const uint8_t *s, struct buf *out)
+static void buf_put_pair(const uint8_t *s, struct buf *out)
 {
     uint32_t high = (s[1] & 0x0fu) << 6 | (s[2] & 0x3fu),
              low = (s[4] & 0x0fu) << 6 | (s[5] & 0x3fu);
@@ -135,20 +136,21 @@ static void put_pair(const uint8_t *s, struct buf *out)
 }
 
 /* Could more bytes make a character of these? */
-static bool may_grow(const uint8_t *s, size_t n)
+static bool surrogate_may_grow(const uint8_t *s, size_t n)
 {
     if (utf8_cut_end(s, n) == n)
         return true;
     if (n <= 3)
-        return is_half(s, n, 0xa0) || (n == 2 && is_half(s, n, 0xb0));
-    return n < 6 && is_half(s, n, 0xa0) && s[3] == 0xed && (n == 4 || is_half(s + 3, n - 3, 0xb0));
+        return is_surrogate(s, n, 0xa0) || (n == 2 && is_surrogate(s, n, 0xb0));
+    return n < 6 && is_surrogate(s, n, 0xa0) && s[3] == 0xed &&
+           (n == 4 || is_surrogate(s + 3, n - 3, 0xb0));
 }
 
 /* How many bytes at the front are one mistake: a surrogate, the beginning of a character, or a
  * byte. */
-static size_t mistake(const uint8_t *s, size_t n)
+static size_t broken_length(const uint8_t *s, size_t n)
 {
-    if (n >= 3 && (is_half(s, n, 0xa0) || is_half(s, n, 0xb0)))
+    if (n >= 3 && (is_surrogate(s, n, 0xa0) || is_surrogate(s, n, 0xb0)))
         return 3;
     for (size_t size = n < 3 ? n : 3; size > 1; size--)
         if (utf8_cut_end(s, size) == size)
@@ -156,20 +158,21 @@ static size_t mistake(const uint8_t *s, size_t n)
     return 1;
 }
 
-static void drain(struct utf8_pieces *b, bool ended, struct buf *out)
+static void utf8_pieces_drain(struct utf8_pieces *b, bool ended, struct buf *out)
 {
     while (b->n > 0) {
         size_t size = utf8_character(b->held, b->n);
         if (size > 0 && b->held[0] != 0) {
             buf_append(out, b->held, size);
-        } else if (b->n >= 6 && is_half(b->held, 6, 0xa0) && is_half(b->held + 3, 3, 0xb0)) {
-            put_pair(b->held, out);
+        } else if (b->n >= 6 && is_surrogate(b->held, 6, 0xa0) &&
+                   is_surrogate(b->held + 3, 3, 0xb0)) {
+            buf_put_pair(b->held, out);
             size = 6;
-        } else if (!ended && size == 0 && may_grow(b->held, b->n)) {
+        } else if (!ended && size == 0 && surrogate_may_grow(b->held, b->n)) {
             return;
         } else {
             buf_append_str(out, REPLACEMENT);
-            size = mistake(b->held, b->n);
+            size = broken_length(b->held, b->n);
         }
         b->n -= size;
         memmove(b->held, b->held + size, b->n);
@@ -179,7 +182,7 @@ static void drain(struct utf8_pieces *b, bool ended, struct buf *out)
 void utf8_pieces_byte(struct utf8_pieces *b, uint8_t byte, struct buf *out)
 {
     b->held[b->n++] = byte;
-    drain(b, false, out);
+    utf8_pieces_drain(b, false, out);
 }
 
 int utf8_pieces_append(struct utf8_pieces *b, const char *text, size_t n, bool mended,
@@ -188,7 +191,7 @@ int utf8_pieces_append(struct utf8_pieces *b, const char *text, size_t n, bool m
     if (!mended && b->n == 0 && !memchr(text, 0, n))
         return buf_append(out, text, n);
     while (n > 0) {
-        int byte = mended ? byte_at(text, n) : -1;
+        int byte = mended ? broken_byte_at(text, n) : -1;
         size_t size = byte >= 0 ? 4 : 1;
         utf8_pieces_byte(b, byte >= 0 ? (uint8_t)byte : (uint8_t)*text, out);
         text += size;
@@ -199,7 +202,7 @@ int utf8_pieces_append(struct utf8_pieces *b, const char *text, size_t n, bool m
 
 int utf8_pieces_end(struct utf8_pieces *b, struct buf *out)
 {
-    drain(b, true, out);
+    utf8_pieces_drain(b, true, out);
     return out->failed ? -ENOBUFS : 0;
 }
 
@@ -212,45 +215,31 @@ static json_t *settle_text(const char *text, size_t n)
     return out.failed ? NULL : json_stringn(out.len ? (char *)out.data : "", out.len);
 }
 
-static json_t *settle_array(const json_t *value)
-{
-    json_t *copy = json_array(), *one;
-    size_t i;
-    json_array_foreach(value, i, one)
-    {
-        if (json_array_append_new(copy, lenient_json_settle(one, true)) == 0)
-            continue;
-        json_decref(copy);
-        return NULL;
-    }
-    return copy;
-}
-
-static json_t *settle_object(json_t *value)
-{
-    json_t *copy = json_object(), *one;
-    const char *name;
-    json_object_foreach(value, name, one)
-    {
-        _cleanup_json_ json_t *key = settle_text(name, strlen(name));
-        json_t *settled = lenient_json_settle(one, true);
-        if (key && json_object_set_new(copy, json_string_value(key), settled) == 0)
-            continue;
-        if (!key)
-            json_decref(settled);
-        json_decref(copy);
-        return NULL;
-    }
-    return copy;
-}
-
 json_t *lenient_json_settle(json_t *value, bool mended)
 {
+    const char *name;
+    json_t *one, *copy = NULL;
+    size_t i;
+    int failed = 0;
     if (!mended || !value)
         return json_incref(value);
     if (json_is_string(value))
         return settle_text(json_string_value(value), json_string_length(value));
-    if (json_is_array(value))
-        return settle_array(value);
-    return json_is_object(value) ? settle_object(value) : json_incref(value);
+    if (!json_is_array(value) && !json_is_object(value))
+        return json_incref(value);
+    copy = json_is_array(value) ? json_array() : json_object();
+    json_array_foreach(value, i, one)
+    {
+        failed |= json_array_append_new(copy, lenient_json_settle(one, true));
+    }
+    json_object_foreach(value, name, one)
+    {
+        _cleanup_json_ json_t *key = settle_text(name, strlen(name));
+        failed |= json_object_set_new(copy, key ? json_string_value(key) : NULL,
+                                      lenient_json_settle(one, true));
+    }
+    if (!failed)
+        return copy;
+    json_decref(copy);
+    return NULL;
 }

@@ -9,6 +9,7 @@
 
 #include "buf.h"
 #include "exchange.h"
+#include "json.h"
 #include "model.h"
 #include "provider.h"
 #include "record.h"
@@ -140,60 +141,48 @@ static bool is_vector(const json_t *v, size_t dimensions)
     return true;
 }
 
-/* Sorts them by their index; without one they are in order. */
-static int embed_sort(struct embed *e, const json_t *list, json_t *sorted)
+/* Sorts the vectors by their index; without one they are in order. */
+static int embed_end(void *data, struct retry_hint *ret, struct error *err)
 {
+    struct embed *e = data;
+    _cleanup_json_ json_t *sorted = json_array();
+    _cleanup_json_ json_t *answer =
+        e->body.len ? json_loadb((const char *)e->body.data, e->body.len, 0, NULL) : NULL;
+    const json_t *list = json_object_get(answer, "data");
     size_t i, dimensions = json_array_size(json_object_get(json_array_get(list, 0), "embedding"));
     json_t *one;
+    int r = json_is_array(list) && json_array_size(list) == e->wanted ? 0 : -EPROTO;
     for (i = 0; i < e->wanted; i++)
         json_array_append_new(sorted, json_null());
     json_array_foreach(list, i, one)
     {
         json_t *vector = json_object_get(one, "embedding"), *index = json_object_get(one, "index");
         json_int_t at = json_is_integer(index) ? json_integer_value(index) : (json_int_t)i;
-        if (at < 0 || (size_t)at >= e->wanted ||
-            !json_is_null(json_array_get(sorted, (size_t)at)) || !is_vector(vector, dimensions))
-            return -EPROTO;
+        if (r < 0 || at < 0 || (size_t)at >= e->wanted || !is_vector(vector, dimensions) ||
+            !json_is_null(json_array_get(sorted, (size_t)at))) {
+            r = -EPROTO;
+            break;
+        }
         json_array_set(sorted, (size_t)at, vector);
     }
-    return 0;
-}
-
-static int embed_end(void *data, struct retry_hint *ret, struct error *err)
-{
-    struct embed *e = data;
-    json_t *answer =
-        e->body.len ? json_loadb((const char *)e->body.data, e->body.len, 0, NULL) : NULL;
-    const json_t *list = json_object_get(answer, "data");
-    json_t *sorted = json_array();
-    int r = json_is_array(list) && json_array_size(list) == e->wanted ? embed_sort(e, list, sorted)
-                                                                      : -EPROTO;
-    if (r == 0)
-        r = json_array_extend(e->vectors, sorted) < 0 ? -ENOMEM : 0;
-    json_decref(sorted);
-    json_decref(answer);
+    if (r == 0 && json_array_extend(e->vectors, sorted) < 0)
+        r = -ENOMEM;
     return r < 0 ? error_set(err, -r, "the embeddings of %s do not match the texts", e->c->at.host)
                  : 0;
 }
 
-static char *embed_body(const char *embedder, const json_t *texts, size_t from, size_t n)
-{
-    json_t *some = json_array();
-    for (size_t i = 0; i < n; i++)
-        json_array_append(some, json_array_get(texts, from + i));
-    json_t *body =
-        json_pack("{s:s,s:o,s:s}", "model", embedder, "input", some, "encoding_format", "float");
-    char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-    json_decref(body);
-    return text;
-}
-
+/* Embeds some of the texts, from the one at `from` on. */
 static int embed_batch(struct http_client *c, struct embed *e, const char *embedder,
                        const json_t *texts, size_t from, int cancel, struct error *err)
 {
     size_t left = json_array_size(texts) - from;
+    json_t *some = json_array();
     e->wanted = left < EMBED_BATCH ? left : EMBED_BATCH;
-    _cleanup_free_ char *body = embed_body(embedder, texts, from, e->wanted);
+    for (size_t i = 0; i < e->wanted; i++)
+        json_array_append(some, json_array_get(texts, from + i));
+    _cleanup_json_ json_t *request =
+        json_pack("{s:s, s:o, s:s}", "model", embedder, "input", some, "encoding_format", "float");
+    _cleanup_free_ char *body = request ? json_dumps(request, JSON_COMPACT) : NULL;
     if (!body)
         return error_set(err, ENOMEM, "out of memory");
     const struct exchange x = {.url = c->at.embed_url,

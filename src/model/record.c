@@ -104,61 +104,37 @@ static int digest_piece(const char *bytes, size_t n, void *data)
     return 0;
 }
 
-/* Of the messages alone. */
-static json_t *record_digest(const struct model_request *q)
-{
-    uint64_t sum = DIGEST_BEGIN;
-    json_dump_callback(q->messages, digest_piece, &sum,
-                       JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
-    return json_sprintf("%016llx", (unsigned long long)sum);
-}
-
-static json_t *record_pieces(const struct record *r)
-{
-    json_t *all = json_array();
-    for (size_t i = 0; i < r->n; i++)
-        json_array_append_new(all, json_pack("[I,s,I]", (json_int_t)r->pieces[i].ms,
-                                             r->pieces[i].thinking ? "thinking" : "text",
-                                             (json_int_t)r->pieces[i].n));
-    return all;
-}
-
-static json_t *record_usage(const struct model_usage *u)
-{
-    return json_pack("{s:I,s:I,s:I,s:I,s:I}", "input", (json_int_t)u->input, "output",
-                     (json_int_t)u->output, "cache_read", (json_int_t)u->cache_read, "cache_write",
-                     (json_int_t)u->cache_write, "thinking", (json_int_t)u->thinking);
-}
-
+/* A line of the recording. Its digest is of the messages alone. */
 static json_t *record_line(const struct record *r, const struct model_request *q,
                            const struct model_reply *reply, bool cut)
 {
-    json_t *line = json_pack("{s:o,s:I,s:O,s:s}", "digest", record_digest(q), "messages",
+    const struct model_usage *u = &reply->usage;
+    uint64_t sum = DIGEST_BEGIN;
+    json_dump_callback(q->messages, digest_piece, &sum,
+                       JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+    json_t *line = json_pack("{s:o, s:I, s:O, s:s}", "digest",
+                             json_sprintf("%016llx", (unsigned long long)sum), "messages",
                              (json_int_t)json_array_size(q->messages), "content", reply->content,
                              "stop", model_stop_name(reply->stop));
-    if (reply->usage.known)
-        json_object_set_new(line, "usage", record_usage(&reply->usage));
+    if (u->known)
+        json_object_set_new(
+            line, "usage",
+            json_pack("{s:I, s:I, s:I, s:I, s:I}", "input", (json_int_t)u->input, "output",
+                      (json_int_t)u->output, "cache_read", (json_int_t)u->cache_read, "cache_write",
+                      (json_int_t)u->cache_write, "thinking", (json_int_t)u->thinking));
     if (reply->model[0])
         json_object_set_new(line, "model", json_string(reply->model));
     if (cut)
         json_object_set_new(line, "cut", json_true());
+    json_t *pieces = json_array();
+    for (size_t i = 0; i < r->n; i++)
+        json_array_append_new(pieces, json_pack("[I, s, I]", (json_int_t)r->pieces[i].ms,
+                                                r->pieces[i].thinking ? "thinking" : "text",
+                                                (json_int_t)r->pieces[i].n));
     if (r->n)
-        json_object_set_new(line, "pieces", record_pieces(r));
+        json_object_set(line, "pieces", pieces);
+    json_decref(pieces);
     return line;
-}
-
-/* The line without the key, which a tool's output may have brought into the conversation. */
-static int record_put_line(struct buf *out, const char *text, const char *key)
-{
-    size_t n = key ? strlen(key) : 0;
-    const char *at;
-    while (n >= 4 && (at = strstr(text, key))) {
-        buf_append(out, text, (size_t)(at - text));
-        buf_append_str(out, "...");
-        text = at + n;
-    }
-    buf_append_str(out, text);
-    return buf_append_str(out, "\n");
 }
 
 int record_end(struct record *r, const struct model_spec *spec, const struct model_request *q,
@@ -168,8 +144,16 @@ int record_end(struct record *r, const struct model_spec *spec, const struct mod
     _cleanup_fd_ int fd = -1;
     json_t *line = record_line(r, q, reply, cut);
     _cleanup_free_ char *text = line ? json_dumps(line, JSON_COMPACT) : NULL;
+    size_t n = spec->key ? strlen(spec->key) : 0;
+    const char *rest = text, *at;
     json_decref(line);
-    if (!text || record_put_line(&out, text, spec->key) < 0)
+    /* A tool's output may have brought the key into the conversation: it is not recorded. */
+    while (rest && n >= 4 && (at = strstr(rest, spec->key))) {
+        buf_append(&out, rest, (size_t)(at - rest));
+        buf_append_str(&out, "...");
+        rest = at + n;
+    }
+    if (!rest || buf_append_str(&out, rest) < 0 || buf_append_str(&out, "\n") < 0)
         return error_set(err, ENOMEM, "out of memory");
     int fail = record_open(spec->record, &fd, err);
     if (fail == 0 && (fail = io_write_all(fd, out.data, out.len)) < 0)
