@@ -103,7 +103,7 @@ static bool pulse_last_words(const struct guest *g, char words[WORDS_MAX])
     ssize_t n = g->control < 0 ? -1 : recv(g->control, words, WORDS_MAX - 1, MSG_DONTWAIT);
     if (n < 0 && errno == ECONNRESET) /* it left requests unread; what it sent comes after that */
         n = recv(g->control, words, WORDS_MAX - 1, MSG_DONTWAIT);
-    if (n <= 1 || words[0] != WIRE_LAST_WORDS)
+    if (n <= 1 || words[0] != WIRE_START_FAILED)
         return false;
     for (ssize_t i = 0; i < n; i++)
         if (words[i] < ' ' || words[i] > '~')

@@ -75,7 +75,7 @@ struct command {
     uint64_t handle;
     char *output_path;
     struct output_log log;             /* of a background command, at that path */
-    uint64_t mark;                     /* up to where somebody has read it */
+    uint64_t mark;                     /* how far it was read */
     struct shell *shell;               /* of a session; NULL: any other program */
     const struct command_hooks *hooks; /* of a shell; NULL: none */
     char *name;                        /* argv[0], for messages; as is cwd */

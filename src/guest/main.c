@@ -4,9 +4,9 @@
  *
  * It is started with the descriptor 3, the control socket, and as "hutch-guest listen" with 4, the
  * listener of the box's filter. It shares its user id with the agent's code. So the first thing it
- * does is to become undumpable: nobody of the same user can then trace it, read its memory, open
- * its /proc folder's links or take its descriptors. All signals are blocked for good; SIGCHLD is
- * read from a descriptor, and the others mean nothing to it.
+ * does is to become undumpable: no process of the same user can then trace it, read its memory,
+ * open its /proc folder's links or take its descriptors. All signals are blocked for good; SIGCHLD
+ * is read from a descriptor, and the others mean nothing to it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,8 +38,8 @@ static void signals_reset(void)
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, NULL);
-    /* By the system call, since the C library keeps to itself some numbers that whoever started
-     * hutch may ignore. All zero is the kernel's form of SIG_DFL. */
+    /* By the system call, since the C library reserves some numbers that the caller of hutch
+     * may ignore. All zero is the kernel's form of SIG_DFL. */
     const struct {
         unsigned long handler, flags, restorer, mask;
     } fallback = {0};
@@ -66,7 +66,7 @@ static bool fds_reset(bool listens)
 static int give_up(const char *call, int code)
 {
     char words[256];
-    int n = snprintf(words, sizeof words, "%c%s: %s", WIRE_LAST_WORDS, call, strerror(code));
+    int n = snprintf(words, sizeof words, "%c%s: %s", WIRE_START_FAILED, call, strerror(code));
     send(CONTROL, words, (size_t)n < sizeof words ? (size_t)n : sizeof words - 1,
          MSG_NOSIGNAL | MSG_DONTWAIT);
     return 1;

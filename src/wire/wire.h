@@ -29,64 +29,68 @@
 
 #define WIRE_HEADER   8u
 #define WIRE_BODY_MAX (1u << 20)
-#define WIRE_LAST_WORDS                                                                            \
-    'E' /* over the control socket, from a guest that cannot begin: then the call and its error */
-#define WIRE_DATA_MAX (64u << 10) /* payload of one OUTPUT, STDIN or DATA frame */
-#define WIRE_FDS_MAX  4u
+/* From a guest that cannot start, over the control socket; the failed call and its error follow. */
+#define WIRE_START_FAILED 'E'
+#define WIRE_DATA_MAX     (64u << 10) /* payload of one OUTPUT, STDIN or DATA frame */
+#define WIRE_FDS_MAX      4u
 
 enum wire_type {
-    /* requests, host to guest */
+    /* Requests, host to guest */
     WIRE_PING = 1,
-    WIRE_EXEC =
-        2, /* ARG… ENV… CWD STDIO BACKGROUND TIMEOUT_MS CPU_MS FILES ROWS COLS → OUTPUT… RESULT */
+    /* ARG… ENV… CWD STDIO BACKGROUND TIMEOUT_MS CPU_MS FILES ROWS COLS → OUTPUT… RESULT */
+    WIRE_EXEC = 2,
     WIRE_SIGNAL = 3, /* HANDLE SIGNAL → RESULT: signals a background command's whole tree */
     WIRE_STATUS = 4, /* HANDLE → RESULT: is it running, how did it end */
     WIRE_FREEZE = 5, /* → RESULT: all processes stopped; they go on when the connection is closed */
-    WIRE_SHELL =
-        6, /* NAME TEXT CWD DATA ENV… BACKGROUND and EXEC's limits → OUTPUT… RESULT: see shell.h */
+    /* NAME TEXT CWD DATA ENV… BACKGROUND and EXEC's limits → OUTPUT… RESULT: see shell.h */
+    WIRE_SHELL = 6,
     WIRE_INPUT = 7, /* HANDLE DATA EOF → RESULT: what a background command reads */
-    WIRE_ADOPT =
-        8, /* EXEC's limits → WAITING ARRIVED RESULT: a command from outside, wire_adopt.h */
-    /* file requests, host to guest; paths are relative to the workspace (or ROOT) */
+    /* EXEC's limits → WAITING ARRIVED RESULT: a command from outside, wire_adopt.h */
+    WIRE_ADOPT = 8,
+
+    /* File requests, host to guest; paths are relative to the workspace (or ROOT) */
     WIRE_READ = 16, /* PATH OFFSET LIMIT → DATA… RESULT(SIZE MODE) */
-    WIRE_WRITE =
-        17, /* PATH MODE APPEND EXECUTABLE, then DATA… EOF → RESULT(SIZE MODE CREATED): atomic */
+    /* PATH MODE APPEND EXECUTABLE, then DATA… EOF → RESULT(SIZE MODE CREATED): atomic */
+    WIRE_WRITE = 17,
     WIRE_LIST = 18,   /* PATH → ENTRY… RESULT */
     WIRE_STAT = 19,   /* PATH → RESULT */
     WIRE_SEARCH = 20, /* a pattern in the files beneath PATH */
     WIRE_TREE = 21,   /* the names beneath PATH */
-    WIRE_EDIT =
-        22, /* PATH (OLD_SIZE NEW_SIZE ALL)…, then DATA… EOF → DATA… RESULT: replaces text */
-    WIRE_PATCH =
-        23, /* STRIP FUZZ …, then DATA… EOF: applies a diff, all or nothing → ENTRY… RESULT */
+    /* PATH (OLD_SIZE NEW_SIZE ALL)…, then DATA… EOF → DATA… RESULT: replaces text */
+    WIRE_EDIT = 22,
+    /* STRIP FUZZ …, then DATA… EOF: applies a diff, all or nothing → ENTRY… RESULT */
+    WIRE_PATCH = 23,
     WIRE_REPORT = 24, /* what a test runner reported in files beneath PATH */
     WIRE_LINES = 25, /* PATH LINE COUNT LIMIT_BYTES IMAGE_MAX → DATA… RESULT: like READ, by lines */
-    WIRE_STAGE =
-        26, /* OWN… CLEAR…, then ENTRY(PATH MODE SIZE DATA) DATA…, ENTRY(EOF) → ENTRY… RESULT */
-    WIRE_PUT =
-        28, /* then ENTRY(PATH KIND MODE TARGET) DATA…, ENTRY(EOF) → ENTRY(PATH CODE)… RESULT */
-    /* what only a diff worker answers: the box's changes, seen from outside of it */
+    /* OWN… CLEAR…, then ENTRY(PATH MODE SIZE DATA) DATA…, ENTRY(EOF) → ENTRY… RESULT */
+    WIRE_STAGE = 26,
+    /* then ENTRY(PATH KIND MODE TARGET) DATA…, ENTRY(EOF) → ENTRY(PATH CODE)… RESULT */
+    WIRE_PUT = 28,
+
+    /* Requests to a diff worker: the box's changes, seen from outside of it */
     WIRE_CHANGES = 32, /* → ENTRY(PATH KIND)… RESULT */
     WIRE_DIFF = 33,    /* STAT? → DATA… RESULT */
     WIRE_FETCH = 34,   /* PATH → DATA… RESULT: one changed file of the merged view */
     WIRE_COPY = 35,    /* FLATTEN SNAPSHOT PREVIOUS ROOM MAPPED → RESULT: a new layer */
-    WIRE_LAYERED =
-        40, /* PATH… → ENTRY(PATH)… RESULT: those that the layers decide about, not the base */
-    WIRE_TOUCHED =
-        44, /* → ENTRY(PATH BOTH), ENTRY(PATH HIDDEN)… RESULT: names that the layers decide about,
-               and behind those in it, a folder whose names in the base they hide */
-    /* host to guest while a command runs */
+    /* PATH… → ENTRY(PATH)… RESULT: those that the layers decide about, not the base */
+    WIRE_LAYERED = 40,
+    /* → ENTRY(PATH BOTH), ENTRY(PATH HIDDEN)… RESULT: names that the layers decide about; after the
+     * names in it, a folder whose names in the base they hide */
+    WIRE_TOUCHED = 44,
+
+    /* Host to guest while a command runs */
     WIRE_STDIN = 64,  /* DATA, or EOF */
     WIRE_KILL = 65,   /* SIGNAL: to the command's process group */
     WIRE_RESIZE = 66, /* ROWS COLS */
-    /* guest to host */
+
+    /* Guest to host */
     WIRE_OUTPUT = 128, /* STREAM DATA */
     WIRE_DATA = 129,   /* DATA (also host to guest in a WRITE, ended by EOF) */
     WIRE_ENTRY = 130,  /* one record of a list */
     WIRE_RESULT = 131,
     WIRE_ERROR = 132,   /* CODE TEXT */
-    WIRE_WAITING = 133, /* ADOPT: the process may come now, */
-    WIRE_ARRIVED = 134, /* and is there */
+    WIRE_WAITING = 133, /* ADOPT: the process may enter, */
+    WIRE_ARRIVED = 134, /* and has entered */
 };
 
 enum wire_key {
@@ -115,8 +119,8 @@ enum wire_key {
     WIRE_K_PIDS = 23, /* the box's limit on processes; the guest ends a command that stays at it */
     WIRE_K_MEMORY = 24, /* bytes; set where no cgroup enforces it, the guest samples instead */
     WIRE_K_FILES = 25,  /* descriptors that a process of the command may have open */
-    WIRE_K_LAST =
-        26, /* 1: no other request follows, the guest ends with this command (STDIO_FDS only) */
+    /* 1: no other request follows, the guest ends with this command (STDIO_FDS only) */
+    WIRE_K_LAST = 26,
     WIRE_K_CODE = 32, /* errno */
     WIRE_K_TEXT = 33,
     WIRE_K_PATH = 34,
@@ -134,10 +138,10 @@ enum wire_key {
     WIRE_K_TOO_MANY = 46, /* RESULT of a list that was cut */
     WIRE_K_LINE = 47,     /* counted from 1; in a request a negative number counts from the end */
     /* SHELL, and background commands */
-    WIRE_K_STATE =
-        48, /* enum wire_state: what became of the changes that a call made to its session */
+    /* enum wire_state: whether a call's changes to its session were saved */
+    WIRE_K_STATE = 48,
     WIRE_K_NOTE = 49, /* repeated: something to know about how it was done */
-    WIRE_K_MARK = 50, /* up to where somebody has read a background command's output */
+    WIRE_K_MARK = 50, /* how far a background command's output was read */
     /* SEARCH and TREE */
     WIRE_K_PATTERN = 51,
     WIRE_K_GLOB = 52,    /* may repeat; with `!` in front it leaves out */
@@ -155,20 +159,20 @@ enum wire_key {
     WIRE_K_SEARCHED = 64,   /* files */
     WIRE_K_BINARY = 65,     /* files that were left at a NUL byte */
     WIRE_K_UNREADABLE = 66, /* files and folders */
-    WIRE_K_PARTLY =
-        67, /* files that are too large, or have too long a line, to be searched as they are */
+    /* files that are too large, or have too long a line, to be searched as they are */
+    WIRE_K_PARTLY = 67,
     WIRE_K_FILE_MAX = 68, /* bytes of one file that are searched */
     WIRE_K_DEPTH = 69,    /* of folders that are walked; 1: the first alone */
     WIRE_K_SIZES = 70,    /* 1: MODE SIZE MTIME_NS of each entry */
     WIRE_K_LIMIT_ENTRIES = 71,
-    WIRE_K_REST = 72, /* entries that were not told */
+    WIRE_K_REST = 72, /* entries that are left out */
     /* WRITE, LINES, EDIT */
     WIRE_K_APPEND = 73,     /* 1: at the end of the file */
     WIRE_K_CREATED = 74,    /* RESULT: there was no such file before */
-    WIRE_K_EXECUTABLE = 75, /* 1: whoever may read the file may execute it */
+    WIRE_K_EXECUTABLE = 75, /* 1: executable by everyone who may read it */
     WIRE_K_LINES = 76,      /* how many lines there are */
     WIRE_K_CUT = 77,        /* how many lines were too long and are cut */
-    WIRE_K_SEEMS = 78,      /* what a file seems to be, in words */
+    WIRE_K_SEEMS = 78,      /* what a file seems to be, as text */
     WIRE_K_ENDINGS = 79,    /* WIRE_ENDS_… */
     WIRE_K_CONTENT = 80,    /* enum filekind */
     WIRE_K_IMAGE_MAX = 81,  /* bytes of an image that are wanted */
@@ -204,16 +208,16 @@ enum wire_key {
     WIRE_K_SKIPPED = 107,
     WIRE_K_STALE = 108, /* how many reports were of an earlier run */
     /* STAGE */
-    WIRE_K_OWN =
-        109, /* repeats: a path beneath the root that holds what is sent and nothing else */
-    WIRE_K_CLEAR =
-        110, /* repeats: an absolute path that is removed; with a slash behind, made anew */
+    /* repeats: a path beneath the root that holds what is sent and nothing else */
+    WIRE_K_OWN = 109,
+    /* repeats: an absolute path to remove; with a trailing slash, to make anew */
+    WIRE_K_CLEAR = 110,
     /* Background commands */
     WIRE_K_OUTPUT_TOTAL = 111, /* bytes of output after which one is ended */
     WIRE_K_TAIL = 112,         /* the last bytes of new output, if DATA has not all of it */
     WIRE_K_DROPPED = 113,      /* bytes of new output that its file does not have any more */
-    WIRE_K_SOCKETS =
-        114, /* EXEC, SHELL, ADOPT: bytes that the box's TCP and UDP sockets may hold */
+    /* EXEC, SHELL, ADOPT: bytes that the box's TCP and UDP sockets may hold */
+    WIRE_K_SOCKETS = 114,
     /* CHANGES, TOUCHED */
     WIRE_K_IMPLIED = 130, /* a folder with something in it: the paths in it tell of it, too */
     WIRE_K_LINK = 131,    /* a number that all names of one file share */

@@ -14,7 +14,7 @@ void answer_free(struct answer *a)
     buf_free(&a->frame);
 }
 
-static int send_frames(struct answer *a)
+static int answer_send_frames(struct answer *a)
 {
     if (a->status == 0 && a->frame.len)
         a->status = wire_send(a->fd, &a->frame, NULL, 0);
@@ -29,10 +29,10 @@ void answer_begin(struct answer *a, enum wire_type type)
 int answer_end(struct answer *a)
 {
     wire_end(&a->frame, a->begin);
-    return a->frame.len >= SEND_AT || a->frame.failed ? send_frames(a) : a->status;
+    return a->frame.len >= SEND_AT || a->frame.failed ? answer_send_frames(a) : a->status;
 }
 
-static int send_data(struct answer *a)
+static int answer_send_data(struct answer *a)
 {
     if (a->data.len == 0)
         return a->status;
@@ -53,7 +53,7 @@ int answer_write(struct answer *a, const void *bytes, size_t n)
         at += take;
         n -= take;
         if (a->data.len == WIRE_DATA_MAX)
-            send_data(a);
+            answer_send_data(a);
     }
     return a->status;
 }
@@ -72,7 +72,7 @@ int answer_printf(struct answer *a, const char *fmt, ...)
 
 int answer_seek(struct answer *a, uint64_t offset)
 {
-    send_data(a);
+    answer_send_data(a);
     answer_begin(a, WIRE_DATA);
     wire_put_u64(&a->frame, WIRE_K_OFFSET, offset);
     return answer_end(a);
@@ -80,13 +80,13 @@ int answer_seek(struct answer *a, uint64_t offset)
 
 int answer_flush(struct answer *a)
 {
-    send_data(a);
-    return send_frames(a);
+    answer_send_data(a);
+    return answer_send_frames(a);
 }
 
 int answer_error(struct answer *a, const struct error *err)
 {
-    send_data(a);
+    answer_send_data(a);
     answer_begin(a, WIRE_ERROR);
     wire_put_u64(&a->frame, WIRE_K_CODE, (uint64_t)err->code);
     wire_put_str(&a->frame, WIRE_K_TEXT, err->text);

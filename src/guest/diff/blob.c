@@ -40,7 +40,7 @@ ssize_t blob_read(const struct blob *b, void *space, size_t n, uint64_t offset)
 }
 
 /* Reads a file that may shrink or grow meanwhile: what was read is what counts. */
-static int hold(struct blob *b)
+static int blob_hold(struct blob *b)
 {
     uint8_t *data = malloc((size_t)b->size + 1);
     if (!data)
@@ -77,7 +77,7 @@ int blob_make_name(struct blob *b)
     return 0;
 }
 
-static int load_file(int dir, const char *name, uint64_t *budget, struct blob *b)
+static int blob_load_file(int dir, const char *name, uint64_t *budget, struct blob *b)
 {
     struct stat st;
     int r = content_open(dir, name, &b->fd);
@@ -87,14 +87,14 @@ static int load_file(int dir, const char *name, uint64_t *budget, struct blob *b
         return -errno;
     b->mode = st.st_mode & S_IXUSR ? 0100755 : 0100644;
     b->size = (uint64_t)st.st_size;
-    if (b->size > BLOB_TOLD_MAX || b->size > *budget)
+    if (b->size > BLOB_SHOWN_MAX || b->size > *budget)
         return -EFBIG;
     *budget -= b->size;
-    r = b->size <= BLOB_HELD_MAX ? hold(b) : 0;
+    r = b->size <= BLOB_HELD_MAX ? blob_hold(b) : 0;
     return r < 0 ? r : blob_make_name(b);
 }
 
-static int load_link(int dir, const char *name, struct blob *b)
+static int blob_load_link(int dir, const char *name, struct blob *b)
 {
     char *target = NULL;
     int r = content_read_link(dir, name, &target);
@@ -115,15 +115,15 @@ int blob_load(int root, const char *path, uint64_t *budget, struct blob *ret)
     const char *name = relpath_name(path);
     bool there = r >= 0 && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
     if (there && S_ISREG(st.st_mode))
-        r = load_file(dir, name, budget, &b);
+        r = blob_load_file(dir, name, budget, &b);
     else if (there && S_ISLNK(st.st_mode))
-        r = load_link(dir, name, &b);
+        r = blob_load_link(dir, name, &b);
     else
         r = 0;
     if (r == -ENOMEM)
         return r;
     if (r < 0) {
-        b.untold = true;
+        b.omitted = true;
         b.mode = S_ISLNK(st.st_mode) ? 0120000 : st.st_mode & S_IXUSR ? 0100755 : 0100644;
     }
     *ret = b;

@@ -2,8 +2,8 @@
  * One side of a file's diff: what git would store of it.
  *
  * Small files are held in memory, since the text diff needs them whole; larger ones stay open and
- * are read again. A file that is too large to be told of at all, or that cannot be read, is
- * `untold`: it is only known to be there.
+ * are read again. A file that is too large for a diff, or that cannot be read, is
+ * `omitted`: only that it exists is known.
  */
 #pragma once
 
@@ -14,16 +14,16 @@
 
 #include "cleanup.h"
 
-#define BLOB_HELD_MAX (64u << 20)         /* bytes held in memory */
-#define BLOB_TOLD_MAX ((uint64_t)1 << 30) /* bytes told of one file */
-#define BLOB_NAME     41
+#define BLOB_HELD_MAX  (64u << 20)         /* bytes held in memory */
+#define BLOB_SHOWN_MAX ((uint64_t)1 << 30) /* bytes of one file in a diff */
+#define BLOB_NAME      41
 
 struct blob {
     mode_t mode; /* 0100644, 0100755, 0120000; 0: there is no such file, link or text */
     uint64_t size;
     uint8_t *data; /* NULL if not held */
     int fd;
-    bool untold;
+    bool omitted;
     char name[BLOB_NAME]; /* git's: the SHA-1 of its content, in hex; zeroes if there is none */
 };
 

@@ -101,7 +101,7 @@ static int changes_visit(struct walk *w, const struct walk_entry *e, void *data)
         r = changes_add(w, data, WIRE_DELETED, e->path, e->path_len, &base);
     if (r < 0)
         return r;
-    if (e->path_len > RELPATH_MAX) /* nothing below could be told either */
+    if (e->path_len > RELPATH_MAX) /* nothing below could be listed either */
         return 0;
     return dir_merged || dir_base;
 }

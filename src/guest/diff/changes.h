@@ -19,8 +19,8 @@
  * deleted only when asked for, as implied by what is in them. */
 struct change {
     enum wire_change kind;
-    mode_t
-        mode; /* in the merged view, or for what is gone, in the base; likewise size and target */
+    /* in the merged view, or for what is gone, in the base; likewise size and target */
+    mode_t mode;
     uint64_t size;
     bool implied;
     uint64_t link; /* of a file with several names: the same for all of them; else 0 */

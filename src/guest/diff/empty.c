@@ -1,6 +1,6 @@
 /*
- * Theory: files and empty folders are removed as they are met; a folder with something in it is
- * gone into. Coming back from it, the folder above is read from its start again, where it comes
+ * Files and empty folders are removed as they are met; a folder with something in it is
+ * entered. After that, the folder above is read from its start again, where it comes
  * first now and goes at the second try: what stood before it was removed already. So no name has to
  * be remembered.
  */
@@ -19,14 +19,9 @@
 
 #define FOLDER (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
-static bool is_dots(const char *name)
-{
-    return name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]));
-}
-
-/* A folder that its owner may not read or change is made one: whoever empties it may be its owner
- * and no more. */
-static int open_child(int dir, const char *name)
+/* A folder that its owner may not read or change is made accessible: the caller may be its owner
+ * and nothing more. */
+static int empty_open_child(int dir, const char *name)
 {
     struct stat st;
     int child = openat(dir, name, FOLDER);
@@ -41,22 +36,22 @@ static int open_child(int dir, const char *name)
 /* 1 with *ret_child open if there is a folder to go into first, 0 when nothing is left, or a
  * negative errno.
  */
-static int remove_entry(int dir, const char *name, int *ret_child)
+static int empty_remove_entry(int dir, const char *name, int *ret_child)
 {
-    if (is_dots(name) || unlinkat(dir, name, 0) == 0)
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || unlinkat(dir, name, 0) == 0)
         return 0;
     if (errno != EISDIR)
         return -errno;
     if (unlinkat(dir, name, AT_REMOVEDIR) == 0)
         return 0;
-    int child = errno == ENOTEMPTY || errno == EACCES ? open_child(dir, name) : -1;
+    int child = errno == ENOTEMPTY || errno == EACCES ? empty_open_child(dir, name) : -1;
     if (child < 0)
         return -errno;
     *ret_child = child;
     return 1;
 }
 
-static int remove_entries(int dir, int *ret_child)
+static int empty_remove_entries(int dir, int *ret_child)
 {
     _Alignas(struct dirent64) char space[4096];
     if (lseek(dir, 0, SEEK_SET) < 0)
@@ -67,7 +62,7 @@ static int remove_entries(int dir, int *ret_child)
             return got < 0 ? -errno : 0;
         for (ssize_t at = 0; at < got;) {
             const struct dirent64 *entry = (const struct dirent64 *)(space + at);
-            int r = remove_entry(dir, entry->d_name, ret_child);
+            int r = empty_remove_entry(dir, entry->d_name, ret_child);
             if (r != 0)
                 return r;
             at += entry->d_reclen;
@@ -82,7 +77,7 @@ int empty_dir(int top)
         return -errno;
     for (size_t depth = 0;;) {
         int next = -1;
-        int r = remove_entries(dir, &next);
+        int r = empty_remove_entries(dir, &next);
         if (r < 0 || (r == 0 && depth == 0))
             return r;
         if (r == 0)

@@ -87,7 +87,7 @@ static int renames_name_all(const struct overlay *t, const struct changes *list,
             blob_load(c[i].gone ? t->base : t->merged, list->items[c[i].index]->path, budget, &b);
         if (r < 0)
             return r;
-        if (b.untold || !S_ISREG(b.mode))
+        if (b.omitted || !S_ISREG(b.mode))
             continue;
         c[kept] = c[i];
         memcpy(c[kept++].name, b.name, sizeof b.name);
@@ -230,7 +230,7 @@ static int literal_write(struct answer *a, const struct blob *b)
 /* What the diff shows of all files so far. */
 struct patch_totals {
     uint64_t files, added, deleted;
-    uint64_t untold; /* files that are only reported to differ */
+    uint64_t omitted; /* files that are only reported to differ */
 };
 
 /* Text, a quoted name, and text behind it. */
@@ -291,7 +291,7 @@ static void patch_write_side(struct answer *a, const char *before, const char *p
 static int patch_write_content(struct answer *a, const char *path, const struct blob *old,
                                const struct blob *new)
 {
-    if (old->untold || new->untold) {
+    if (old->omitted || new->omitted) {
         patch_write_side(a, "Binary files ", "a/", path, old, " and ");
         patch_write_side(a, "", "b/", path, new, " differ\n");
         return a->status;
@@ -322,8 +322,8 @@ static int patch_write_content(struct answer *a, const char *path, const struct 
 
 static bool patch_is_empty(const struct blob *old, const struct blob *new)
 {
-    return old->mode == new->mode && !old->untold &&
-           !new->untold &&strcmp(old->name, new->name) == 0;
+    return old->mode == new->mode && !old->omitted &&
+           !new->omitted &&strcmp(old->name, new->name) == 0;
 }
 
 static int patch_write(struct answer *a, const char *path, const struct blob *old,
@@ -337,7 +337,7 @@ static int patch_write(struct answer *a, const char *path, const struct blob *ol
         return r < 0 ? r : patch_write(a, path, &BLOB_NONE, new, totals);
     }
     totals->files++;
-    totals->untold += old->untold || new->untold;
+    totals->omitted += old->omitted || new->omitted;
     patch_write_first_line(a, path, path);
     patch_write_modes(a, old->mode, new->mode);
     return patch_write_content(a, path, old, new);
@@ -351,7 +351,7 @@ static int patch_count(struct answer *a, const char *path, const struct blob *ol
     if (patch_is_empty(old, new))
         return a->status;
     totals->files++;
-    totals->untold += old->untold || new->untold;
+    totals->omitted += old->omitted || new->omitted;
     int r = patch_compare_text(old, new, &d);
     if (r < 0)
         return r;
@@ -449,8 +449,8 @@ int diff_answer(const struct overlay *t, bool stat, struct answer *a, struct err
     answer_flush(a);
     answer_begin(a, WIRE_RESULT);
     wire_put_u64(&a->frame, WIRE_K_COUNT, under_git);
-    if (n->untold + list.left_out)
-        wire_put_u64(&a->frame, WIRE_K_TOO_MANY, n->untold + list.left_out);
+    if (n->omitted + list.left_out)
+        wire_put_u64(&a->frame, WIRE_K_TOO_MANY, n->omitted + list.left_out);
     answer_end(a);
     return answer_flush(a);
 }

@@ -116,7 +116,7 @@ void command_account(struct command *c, const struct rusage *ru)
         c->max_rss = rss;
 }
 
-/* Why the program was never executed, in words. */
+/* Why the program was never executed, as a message. */
 static void command_describe_failure(const struct command *c, char *text, size_t size)
 {
     if (c->error_step == SPAWN_SETUP)

@@ -61,7 +61,7 @@ void background_thaw(struct guest *g);
 /* Its process has ended: remembers it, and forgets the oldest if there are too many. */
 void background_ended(struct command *c);
 
-/* The background command that a request names, or NULL when it was told that there is none. */
+/* The background command that a request names, or NULL after an ERROR was sent. */
 struct command *background_find(struct conn *conn, const struct wire_frame *f);
 
 /* The STATUS and SIGNAL requests. */

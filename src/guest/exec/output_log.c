@@ -19,7 +19,7 @@ void output_log_close(struct output_log *l, struct loop *loop)
     l->file = -1;
 }
 
-static bool write_at(int fd, const char *data, size_t n, uint64_t at)
+static bool log_write_at(int fd, const char *data, size_t n, uint64_t at)
 {
     while (n > 0) {
         ssize_t done = pwrite(fd, data, n, (off_t)at);
@@ -34,8 +34,8 @@ static bool write_at(int fd, const char *data, size_t n, uint64_t at)
     return true;
 }
 
-/* Fewer bytes than asked for if somebody made the file shorter. */
-static size_t read_at(int fd, char *data, size_t n, uint64_t at)
+/* Fewer bytes than asked for if the file was truncated. */
+static size_t log_read_at(int fd, char *data, size_t n, uint64_t at)
 {
     size_t got = 0;
     while (got < n) {
@@ -49,20 +49,21 @@ static size_t read_at(int fd, char *data, size_t n, uint64_t at)
     return got;
 }
 
-static uint64_t tail_offset(const struct output_log *l)
+static uint64_t log_tail_offset(const struct output_log *l)
 {
     return l->head + (l->dropped ? GAP_LENGTH : 0);
 }
 
 /* Leaves out the start of the tail, all but its last `left` bytes. */
-static void shorten_tail(struct output_log *l, uint64_t left)
+static void log_shorten_tail(struct output_log *l, uint64_t left)
 {
     char piece[8192], gap[GAP_LENGTH + 1];
-    uint64_t from = tail_offset(l) + l->tail - left, to = l->head + GAP_LENGTH;
+    uint64_t from = log_tail_offset(l) + l->tail - left, to = l->head + GAP_LENGTH;
     bool moved = true;
     for (uint64_t at = 0; moved && at < left;) {
         size_t n = left - at < sizeof piece ? (size_t)(left - at) : sizeof piece;
-        moved = read_at(l->file, piece, n, from + at) == n && write_at(l->file, piece, n, to + at);
+        moved = log_read_at(l->file, piece, n, from + at) == n &&
+                log_write_at(l->file, piece, n, to + at);
         at += n;
     }
     if (!moved)
@@ -70,34 +71,34 @@ static void shorten_tail(struct output_log *l, uint64_t left)
     l->dropped += l->tail - left;
     l->tail = left;
     snprintf(gap, sizeof gap, GAP_FORMAT, l->dropped);
-    write_at(l->file, gap, GAP_LENGTH, l->head);
+    log_write_at(l->file, gap, GAP_LENGTH, l->head);
     if (ftruncate(l->file, (off_t)(to + left)) < 0)
         return; /* what is left behind the tail is overwritten next */
 }
 
-static void add_to_tail(struct output_log *l, const char *data, size_t n)
+static void log_add_to_tail(struct output_log *l, const char *data, size_t n)
 {
     uint64_t half = l->keep / 2;
     if (l->tail + n > half)
-        shorten_tail(l, half / 2 -
-                            GAP_LENGTH); /* what stays moves down by more than the gap is long */
-    bool written = write_at(l->file, data, n, tail_offset(l) + l->tail);
+        log_shorten_tail(
+            l, half / 2 - GAP_LENGTH); /* what stays moves down by more than the gap is long */
+    bool written = log_write_at(l->file, data, n, log_tail_offset(l) + l->tail);
     if (!written) { /* the disk is full: what came last is worth more */
-        shorten_tail(l, 0);
-        written = write_at(l->file, data, n, tail_offset(l));
+        log_shorten_tail(l, 0);
+        written = log_write_at(l->file, data, n, log_tail_offset(l));
     }
     l->tail += n;
     if (!written)
-        shorten_tail(l, 0);
+        log_shorten_tail(l, 0);
 }
 
-static void add(struct output_log *l, const char *data, size_t n)
+static void log_add(struct output_log *l, const char *data, size_t n)
 {
     l->total += n;
     if (!l->head_ended) {
         uint64_t room = l->keep / 2 - l->head;
         size_t take = n < room ? n : (size_t)room;
-        bool written = write_at(l->file, data, take, l->head);
+        bool written = log_write_at(l->file, data, take, l->head);
         l->head_ended = !written || take == room;
         take = written ? take : 0;
         l->head += take;
@@ -105,7 +106,7 @@ static void add(struct output_log *l, const char *data, size_t n)
         n -= take;
     }
     if (n > 0)
-        add_to_tail(l, data, n);
+        log_add_to_tail(l, data, n);
 }
 
 bool output_log_step(struct output_log *l, struct loop *loop, void *scratch, size_t size)
@@ -124,7 +125,7 @@ bool output_log_step(struct output_log *l, struct loop *loop, void *scratch, siz
         loop_close(loop, &l->pipe);
         return false;
     }
-    add(l, scratch, (size_t)n);
+    log_add(l, scratch, (size_t)n);
     return true;
 }
 
@@ -138,16 +139,16 @@ void output_log_read(const struct output_log *l, uint64_t from, void *first, voi
     if (from < gap_end)
         ret->dropped = gap_end - (from > l->head ? from : l->head);
     /* The first bytes: of the head, or of the tail if nothing between was left out. */
-    uint64_t tail_at = tail_offset(l), at = from;
+    uint64_t tail_at = log_tail_offset(l), at = from;
     if (at < l->head) {
         size_t n = l->head - at < room ? (size_t)(l->head - at) : room;
-        ret->first = read_at(l->file, first, n, at);
+        ret->first = log_read_at(l->file, first, n, at);
         at += n;
     }
     if (at >= gap_end && ret->first < room) {
         uint64_t left = l->total - at;
         size_t n = left < room - ret->first ? (size_t)left : room - ret->first;
-        ret->first += read_at(l->file, (char *)first + ret->first, n, tail_at + (at - gap_end));
+        ret->first += log_read_at(l->file, (char *)first + ret->first, n, tail_at + (at - gap_end));
         at += n;
     }
     /* The last bytes: of what is behind that, and is there. */
@@ -156,11 +157,11 @@ void output_log_read(const struct output_log *l, uint64_t from, void *first, voi
     uint64_t behind = left < room ? start : l->total - room;
     if (behind < l->head) {
         size_t n = (size_t)(l->head - behind);
-        ret->last = read_at(l->file, last, n, behind);
+        ret->last = log_read_at(l->file, last, n, behind);
         behind = gap_end;
     }
     if (behind < gap_end)
         behind = gap_end;
-    ret->last += read_at(l->file, (char *)last + ret->last, (size_t)(l->total - behind),
-                         tail_at + (behind - gap_end));
+    ret->last += log_read_at(l->file, (char *)last + ret->last, (size_t)(l->total - behind),
+                             tail_at + (behind - gap_end));
 }

@@ -23,7 +23,7 @@ int proc_rewind(struct proc *p)
 }
 
 /* A name that is a number above 0, else 0. */
-static pid_t number_of(const char *name)
+static pid_t proc_number(const char *name)
 {
     char *end;
     if (*name < '1' || *name > '9')
@@ -35,14 +35,14 @@ static pid_t number_of(const char *name)
 pid_t proc_next(struct proc *p)
 {
     for (struct dirent *e; (e = readdir(p->dir));) {
-        pid_t pid = number_of(e->d_name);
+        pid_t pid = proc_number(e->d_name);
         if (pid > 1)
             return pid;
     }
     return 0;
 }
 
-static ssize_t read_small(int dir, const char *path, char *text, size_t size)
+static ssize_t proc_read_file(int dir, const char *path, char *text, size_t size)
 {
     _cleanup_fd_ int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -76,10 +76,10 @@ int proc_parse_stat(const char *text, size_t n, uint64_t ticks_per_second, struc
     return 0;
 }
 
-static int read_stat_at(int dir, const char *path, struct proc_stat *ret)
+static int proc_read_stat_at(int dir, const char *path, struct proc_stat *ret)
 {
     char text[1024];
-    ssize_t n = read_small(dir, path, text, sizeof text);
+    ssize_t n = proc_read_file(dir, path, text, sizeof text);
     return n < 0 ? (int)n : proc_parse_stat(text, (size_t)n, (uint64_t)sysconf(_SC_CLK_TCK), ret);
 }
 
@@ -87,14 +87,14 @@ int proc_read_stat(struct proc *p, pid_t pid, struct proc_stat *ret)
 {
     char path[32];
     snprintf(path, sizeof path, "%d/stat", (int)pid);
-    return read_stat_at(dirfd(p->dir), path, ret);
+    return proc_read_stat_at(dirfd(p->dir), path, ret);
 }
 
 uint64_t proc_own_memory(struct proc *p, pid_t pid)
 {
     char path[32], text[256];
     snprintf(path, sizeof path, "%d/statm", (int)pid);
-    if (read_small(dirfd(p->dir), path, text, sizeof text) < 0)
+    if (proc_read_file(dirfd(p->dir), path, text, sizeof text) < 0)
         return 0;
     char *at = text;
     strtoull(at, &at, 10); /* its address space, which says nothing */
@@ -160,10 +160,10 @@ static bool threads_are_still(struct proc *p, pid_t pid)
     for (struct dirent *e; still && (e = readdir(tasks));) {
         struct proc_stat s;
         char stat[64];
-        if (!number_of(e->d_name))
+        if (!proc_number(e->d_name))
             continue;
         snprintf(stat, sizeof stat, "%.32s/stat", e->d_name);
-        still = read_stat_at(dirfd(tasks), stat, &s) < 0 || state_is_still(s.state);
+        still = proc_read_stat_at(dirfd(tasks), stat, &s) < 0 || state_is_still(s.state);
     }
     closedir(tasks);
     return still;

@@ -1,9 +1,9 @@
 /*
- * Process trees of commands, told apart by a tag that descendants inherit and cannot usefully
+ * Process trees of commands, distinguished by a tag that descendants inherit and cannot usefully
  * forge.
  *
  * The tag is the hard limit RLIMIT_RTTIME, set to a number of the command's own before it is
- * executed. It passes through fork, exec, setsid and the loss of all parents, anybody may only
+ * executed. It passes through fork, exec, setsid and the loss of all parents, processes may only
  * lower it, and it means nothing to processes without real-time scheduling, which is all of them.
  * Tags grow, so a process can only take on the tag of an older command, with which it then ends; a
  * tag that belongs to no command marks a stray, which is killed on sight.

@@ -38,7 +38,8 @@ int caller_read_path(const struct caller *c, uint64_t address, char ret[PATH_MAX
     return -ENAMETOOLONG;
 }
 
-static int open_proc(const struct caller *c, const char *link, int number, int flags, int *ret_fd)
+static int caller_open_proc(const struct caller *c, const char *link, int number, int flags,
+                            int *ret_fd)
 {
     char path[64];
     if (number >= 0)
@@ -48,7 +49,7 @@ static int open_proc(const struct caller *c, const char *link, int number, int f
     _cleanup_fd_ int fd = open(path, O_PATH | O_CLOEXEC | flags);
     if (fd < 0)
         return errno == ENOENT ? -EBADF : -errno;
-    if (!caller_waits(c)) /* its id may be somebody else's by now */
+    if (!caller_waits(c)) /* its id may be another process's by now */
         return -ESRCH;
     *ret_fd = TAKE_FD(fd);
     return 0;
@@ -56,7 +57,7 @@ static int open_proc(const struct caller *c, const char *link, int number, int f
 
 int caller_open_fd(const struct caller *c, int fd, int *ret_fd)
 {
-    return fd < 0 ? -EBADF : open_proc(c, "fd", fd, 0, ret_fd);
+    return fd < 0 ? -EBADF : caller_open_proc(c, "fd", fd, 0, ret_fd);
 }
 
 int caller_open_base(const struct caller *c, int dir, const char *path, int *ret_fd)
@@ -69,8 +70,8 @@ int caller_open_base(const struct caller *c, int dir, const char *path, int *ret
         return 0;
     }
     if (dir == AT_FDCWD)
-        return open_proc(c, "cwd", -1, O_DIRECTORY, ret_fd);
-    return dir < 0 ? -EBADF : open_proc(c, "fd", dir, O_DIRECTORY, ret_fd);
+        return caller_open_proc(c, "cwd", -1, O_DIRECTORY, ret_fd);
+    return dir < 0 ? -EBADF : caller_open_proc(c, "fd", dir, O_DIRECTORY, ret_fd);
 }
 
 int caller_open(int base, const char *path, int flags, int *ret_fd)

@@ -27,7 +27,6 @@ int caller_open_fd(const struct caller *c, int fd, int *ret_fd);
 
 /*
  * Opens what a path leads to, by O_PATH and `flags`. Links of /proc that lead into processes are
- * not followed
- * (-ELOOP): here they would lead into the guest.
+ * not followed (-ELOOP): here they would lead into the guest.
  */
 int caller_open(int base, const char *path, int flags, int *ret_fd);

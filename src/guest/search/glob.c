@@ -19,8 +19,8 @@ static const struct {
     {"punct", ispunct}, {"space", isspace}, {"upper", isupper}, {"xdigit", isxdigit},
 };
 
-/* [:name:] at p, if there is one: whether c is of it in *has. 1, 0 if it is none, -EINVAL if nobody
- * knows it.
+/* [:name:] at p, if there is one: whether c is of it in *has. 1, 0 if it is none, -EINVAL if it is
+ * unknown.
  */
 static int posix_class(struct span *p, uint8_t c, bool *has)
 {

@@ -30,13 +30,8 @@
 #define FOLDER  (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #define RETRIES 600 /* processes of the box may need a moment to die after their owner */
 
-static bool is_dots(const char *name)
-{
-    return name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]));
-}
-
 /* Gives its owner all rights to a folder. Not by name, which could have become a link meanwhile. */
-static void make_accessible(int dir, const char *name)
+static void removal_unlock(int dir, const char *name)
 {
     struct stat st;
     char self[64];
@@ -47,11 +42,11 @@ static void make_accessible(int dir, const char *name)
     chmod(self, 0700);
 }
 
-static int open_folder(int dir, const char *name)
+static int removal_open_folder(int dir, const char *name)
 {
     int fd = openat(dir, name, FOLDER);
     if (fd < 0 && errno == EACCES) {
-        make_accessible(dir, name);
+        removal_unlock(dir, name);
         fd = openat(dir, name, FOLDER);
     }
     return fd < 0 ? -errno : fd;
@@ -64,16 +59,16 @@ struct removal {
 };
 
 /* Moves a folder that is not empty to the top of the store, under a name that is free there. */
-static void move_up(struct removal *r, int dir, const char *name)
+static void removal_move_up(struct removal *r, int dir, const char *name)
 {
     char to[32];
-    make_accessible(dir, name); /* moving a folder changes its ".." */
+    removal_unlock(dir, name); /* moving a folder changes its ".." */
     do
         snprintf(to, sizeof to, ".%llx", (unsigned long long)++r->moved);
     while (sys_renameat2(dir, name, r->top, to, RENAME_NOREPLACE) < 0 && errno == EEXIST);
 }
 
-static bool remove_entry(struct removal *r, int dir, const struct dirent64 *e)
+static bool removal_remove_entry(struct removal *r, int dir, const struct dirent64 *e)
 {
     bool done = (e->d_type != DT_DIR && unlinkat(dir, e->d_name, 0) == 0) ||
                 unlinkat(dir, e->d_name, AT_REMOVEDIR) == 0 || errno == ENOENT;
@@ -81,21 +76,21 @@ static bool remove_entry(struct removal *r, int dir, const struct dirent64 *e)
     return done;
 }
 
-static void empty_folder(struct removal *r, int dir);
+static void removal_empty_folder(struct removal *r, int dir);
 
 /* A folder at the top is emptied where it is. What it holds comes to the top, for the next pass. */
-static void empty_top_folder(struct removal *r, const char *name)
+static void removal_empty_top_folder(struct removal *r, const char *name)
 {
-    make_accessible(r->top, name);
-    _cleanup_fd_ int dir = open_folder(r->top, name);
+    removal_unlock(r->top, name);
+    _cleanup_fd_ int dir = removal_open_folder(r->top, name);
     if (dir < 0)
         return;
-    empty_folder(r, dir);
+    removal_empty_folder(r, dir);
     if (unlinkat(r->top, name, AT_REMOVEDIR) == 0)
         r->removed++;
 }
 
-static void empty_folder(struct removal *r, int dir)
+static void removal_empty_folder(struct removal *r, int dir)
 {
     _Alignas(struct dirent64) char space[16384];
     ssize_t got;
@@ -103,19 +98,20 @@ static void empty_folder(struct removal *r, int dir)
         for (ssize_t at = 0; at < got;) {
             const struct dirent64 *e = (const struct dirent64 *)(space + at);
             at += e->d_reclen;
-            if (is_dots(e->d_name) || remove_entry(r, dir, e))
+            if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+                removal_remove_entry(r, dir, e))
                 continue;
             if (dir == r->top)
-                empty_top_folder(r, e->d_name);
+                removal_empty_top_folder(r, e->d_name);
             else
-                move_up(r, dir, e->d_name);
+                removal_move_up(r, dir, e->d_name);
         }
 }
 
 int store_remove(int parent, const char *name)
 {
-    make_accessible(parent, name);
-    _cleanup_fd_ int top = open_folder(parent, name);
+    removal_unlock(parent, name);
+    _cleanup_fd_ int top = removal_open_folder(parent, name);
     if (top < 0)
         return top == -ENOENT ? 0 : top;
     struct removal r = {.top = top};
@@ -123,7 +119,7 @@ int store_remove(int parent, const char *name)
         uint64_t before = r.moved + r.removed;
         if (lseek(top, 0, SEEK_SET) < 0)
             return -errno;
-        empty_folder(&r, top);
+        removal_empty_folder(&r, top);
         if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
             return 0;
         if (r.moved + r.removed == before)
@@ -143,7 +139,7 @@ void store_sweep(int parent)
     for (const struct dirent *e; (e = readdir(d));) {
         if (strncmp(e->d_name, STORE_PREFIX, strlen(STORE_PREFIX)) != 0)
             continue;
-        _cleanup_fd_ int fd = open_folder(parent, e->d_name);
+        _cleanup_fd_ int fd = removal_open_folder(parent, e->d_name);
         if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fork() == 0) {
             store_remove(parent, e->d_name);
             _exit(0);

@@ -10,6 +10,7 @@
  * filesystem tells when to count: a store cannot have grown by more than the free space fell since
  * the last count, unless others freed space meanwhile, for which it counts again from time to time.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -22,6 +23,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -39,11 +41,93 @@
 #define STEP_MIN      (32ULL << 20)
 #define REST          10             /* time between two counts, in durations of one */
 #define RECOUNT_NS    (5 * NS_PER_S) /* others may have freed what the box took */
-#define FLOOR_BYTES   (1ULL << 30) /* free space that boxes leave to the host: this, or 5 % if less \
-                                    */
+/* Free space that boxes leave to the host: this, or 5 % if less. */
+#define FLOOR_BYTES  (1ULL << 30)
 #define FLOOR_INODES 20000ULL
-#define KILL_AFTER_NS                                                                              \
-    (4 * NS_PER_S) /* the owner stops the command first, which is the kinder way */
+/* The owner stops the command first, which is the kinder way. */
+#define KILL_AFTER_NS (4 * NS_PER_S)
+#define DEPTH_MAX     16384
+#define SPARE_FDS     64
+
+struct store_usage {
+    uint64_t bytes, inodes;
+};
+
+struct store_levels {
+    DIR **dirs;
+    size_t n, room;
+};
+
+/* As many levels as descriptors can be open. */
+static size_t store_levels_max(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur <= SPARE_FDS)
+        return 1;
+    return files.rlim_cur - SPARE_FDS < DEPTH_MAX ? files.rlim_cur - SPARE_FDS : DEPTH_MAX;
+}
+
+/* A folder that vanished or is a folder no more is no error: the box goes on meanwhile. */
+static int store_levels_enter(struct store_levels *l, int parent, const char *name)
+{
+    if (l->n == store_levels_max())
+        return -EMFILE;
+    if (l->n == l->room) {
+        size_t room = l->room ? 2 * l->room : 64;
+        DIR **dirs = realloc(l->dirs, room * sizeof *dirs);
+        if (!dirs)
+            return -ENOMEM;
+        l->dirs = dirs;
+        l->room = room;
+    }
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return errno == EMFILE || errno == ENFILE ? -EMFILE : 0;
+    DIR *d = fdopendir(fd);
+    if (!d) {
+        close(fd);
+        return -ENOMEM;
+    }
+    l->dirs[l->n++] = d;
+    return 0;
+}
+
+/*
+ * How much a store holds, counted while its box may be moving folders around. One open folder per
+ * level: a walk back up by ".." could leave the store when a folder was moved meanwhile.
+ *
+ * A file with several names counts once, in equal parts: all its names are in the store.
+ */
+static int store_count(int folder, struct store_usage *ret)
+{
+    struct store_levels l = {0};
+    struct store_usage sum = {0};
+    int r = store_levels_enter(&l, folder, ".");
+    while (l.n && r == 0) {
+        DIR *d = l.dirs[l.n - 1];
+        const struct dirent *e = readdir(d);
+        struct stat st;
+        if (!e) {
+            closedir(d);
+            l.n--;
+            continue;
+        }
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+            fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            continue;
+        bool is_folder = S_ISDIR(st.st_mode);
+        sum.bytes += (uint64_t)st.st_blocks * 512 / (is_folder || !st.st_nlink ? 1 : st.st_nlink);
+        sum.inodes++;
+        if (is_folder)
+            r = store_levels_enter(&l, dirfd(d), e->d_name);
+    }
+    while (l.n)
+        closedir(l.dirs[--l.n]);
+    free(l.dirs);
+    if (r == 0)
+        *ret = sum;
+    return r;
+}
 
 struct watched {
     struct watched *next;
@@ -102,10 +186,10 @@ static bool watched_may_be_far_over(const struct watched *w, const struct space 
 
 static void watched_count(struct watched *w, const struct space *now)
 {
-    struct store_usage used;
+    struct store_usage used = {0};
     int64_t begin = clock_now();
-    int r = store_usage_count(w->folder, &used);
-    if (r == -EMFILE) /* so deep that nobody can count it: hostile, and treated as full */
+    int r = store_count(w->folder, &used);
+    if (r == -EMFILE) /* too deep to count: hostile, and treated as full */
         used = (struct store_usage){w->bytes_max + 1, w->inodes_max + 1};
     else if (r < 0)
         return;
