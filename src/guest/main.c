@@ -62,12 +62,12 @@ static bool fds_reset(bool listens)
     return true;
 }
 
-/* The host waits for an answer that never comes: the reason is the last thing it is sent. */
-static int give_up(const char *call, int code)
+/* The host waits for the first answer: instead it gets the reason why the guest cannot start. */
+static int report_failure(const char *call, int code)
 {
-    char words[256];
-    int n = snprintf(words, sizeof words, "%c%s: %s", WIRE_START_FAILED, call, strerror(code));
-    send(CONTROL, words, (size_t)n < sizeof words ? (size_t)n : sizeof words - 1,
+    char text[256];
+    int n = snprintf(text, sizeof text, "%c%s: %s", WIRE_START_FAILED, call, strerror(code));
+    send(CONTROL, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1,
          MSG_NOSIGNAL | MSG_DONTWAIT);
     return 1;
 }
@@ -86,12 +86,12 @@ int main(int argc, char **argv)
     if (argc == 4 && strcmp(argv[1], "map-group") == 0)
         return map_group(argv[2], argv[3]);
     if (prctl(PR_SET_DUMPABLE, 0) < 0)
-        return give_up("prctl(PR_SET_DUMPABLE)", errno);
+        return report_failure("prctl(PR_SET_DUMPABLE)", errno);
     bool listens = argc > 1 && strcmp(argv[1], "listen") == 0;
     signals_reset();
     umask(022);
     if (!fds_reset(listens))
-        return give_up("opening /dev/null", errno);
+        return report_failure("opening /dev/null", errno);
     if (argc > 1 && strcmp(argv[1], "diff") == 0)
         return diff_worker_main(CONTROL) < 0;
     if (argc > 1 && strcmp(argv[1], "store") == 0)
@@ -101,5 +101,5 @@ int main(int argc, char **argv)
         return 1;
     const char *call = "";
     int r = guest_serve(CONTROL, listens ? LISTENER : -1, &call);
-    return give_up(call, -r);
+    return report_failure(call, -r);
 }

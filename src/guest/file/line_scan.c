@@ -35,12 +35,12 @@ ssize_t line_source_at(struct line_source *s, uint64_t offset, const uint8_t **r
     return (ssize_t)(s->at + s->len - offset);
 }
 
-/* Where we are: `line` is the number of the line that the byte at `offset` lies in. */
+/* `line` is the number of the line that holds the byte at `offset`. */
 struct position {
     uint64_t offset, line;
 };
 
-struct scan {
+struct line_scan {
     struct line_source *s;
     const struct line_want *want;
     struct buf *out;
@@ -49,20 +49,16 @@ struct scan {
     uint8_t last; /* the byte before; a newline at the start */
 };
 
-/* The loops over a whole chunk are such that a compiler turns them into vector instructions. */
-static unsigned newlines_of_chunk(const uint8_t *p)
-{
-    uint8_t n = 0;
-    for (unsigned i = 0; i < CHUNK; i++)
-        n = (uint8_t)(n + (p[i] == '\n'));
-    return n;
-}
-
+/* A whole chunk at a time, in a loop that the compiler vectorizes. */
 static uint64_t count_newlines(const uint8_t *p, size_t n)
 {
     uint64_t count = 0;
-    for (; n >= CHUNK; p += CHUNK, n -= CHUNK)
-        count += newlines_of_chunk(p);
+    for (; n >= CHUNK; p += CHUNK, n -= CHUNK) {
+        uint8_t some = 0;
+        for (unsigned i = 0; i < CHUNK; i++)
+            some = (uint8_t)(some + (p[i] == '\n'));
+        count += some;
+    }
     for (size_t i = 0; i < n; i++)
         count += p[i] == '\n';
     return count;
@@ -88,12 +84,12 @@ static uint64_t count_characters(const uint8_t *p, size_t n)
 }
 
 /* How many lines end before the position, where the text ends. */
-static uint64_t lines_until(const struct scan *c)
+static uint64_t line_scan_lines(const struct line_scan *c)
 {
     return c->last == '\n' ? c->at.line - 1 : c->at.line;
 }
 
-static void step(struct scan *c, const uint8_t *p, size_t n, uint64_t newlines)
+static void line_scan_advance(struct line_scan *c, const uint8_t *p, size_t n, uint64_t newlines)
 {
     c->at.offset += n;
     c->at.line += newlines;
@@ -102,7 +98,7 @@ static void step(struct scan *c, const uint8_t *p, size_t n, uint64_t newlines)
 
 /* Goes to the start of a line. 1 if there is such a line, 0 if the text ends before, -EFBIG if it
  * was not found within the limit. */
-static int seek_line(struct scan *c, uint64_t line)
+static int line_scan_seek(struct line_scan *c, uint64_t line)
 {
     uint64_t begin = c->at.offset;
     while (c->at.line < line) {
@@ -114,13 +110,13 @@ static int seek_line(struct scan *c, uint64_t line)
             return -EFBIG;
         uint64_t newlines = count_newlines(p, (size_t)n);
         if (c->at.line + newlines < line) {
-            step(c, p, (size_t)n, newlines);
+            line_scan_advance(c, p, (size_t)n, newlines);
             continue;
         }
         while (c->at.line < line) {
             const uint8_t *end = memchr(p, '\n', (size_t)n);
             size_t used = (size_t)(end + 1 - p);
-            step(c, p, used, 1);
+            line_scan_advance(c, p, used, 1);
             p += used;
             n -= (ssize_t)used;
         }
@@ -131,8 +127,8 @@ static int seek_line(struct scan *c, uint64_t line)
 }
 
 /* Counts on to the end, but over no more than `max` bytes: 1 if the end was reached, else 0.
- * `keep`, if given, learns positions on the way. */
-static int count_on(struct scan *c, uint64_t max, struct position *keep, size_t *n_keep)
+ * `keep`, if given, gets positions on the way. */
+static int line_scan_count(struct line_scan *c, uint64_t max, struct position *keep, size_t *n_keep)
 {
     for (uint64_t begin = c->at.offset; c->at.offset - begin <= max;) {
         const uint8_t *p;
@@ -141,21 +137,21 @@ static int count_on(struct scan *c, uint64_t max, struct position *keep, size_t 
             return n < 0 ? (int)n : 1;
         if (keep && *n_keep < CHECKPOINTS && c->at.offset >= *n_keep * (uint64_t)CHECKPOINT_STEP)
             keep[(*n_keep)++] = c->at;
-        step(c, p, (size_t)n, count_newlines(p, (size_t)n));
+        line_scan_advance(c, p, (size_t)n, count_newlines(p, (size_t)n));
     }
     return 0;
 }
 
 /* Goes to a line that is counted from the end: all lines are counted, and the way back is short
  * because positions were kept. */
-static int seek_from_end(struct scan *c, uint64_t back)
+static int line_scan_seek_from_end(struct line_scan *c, uint64_t back)
 {
     static struct position kept[CHECKPOINTS];
     size_t n = 0;
-    int r = count_on(c, LINE_SCAN_MAX, kept, &n);
+    int r = line_scan_count(c, LINE_SCAN_MAX, kept, &n);
     if (r <= 0)
         return r < 0 ? r : -EFBIG;
-    uint64_t lines = lines_until(c), line = back < lines ? lines - back + 1 : 1;
+    uint64_t lines = line_scan_lines(c), line = back < lines ? lines - back + 1 : 1;
     c->got.lines = lines;
     c->got.lines_known = true;
     c->at = (struct position){0, 1};
@@ -164,7 +160,7 @@ static int seek_from_end(struct scan *c, uint64_t back)
         n--;
     if (n > 0)
         c->at = kept[n - 1];
-    return seek_line(c, line);
+    return line_scan_seek(c, line);
 }
 
 /* The line that is being taken. */
@@ -176,7 +172,7 @@ struct line {
 
 /* As many bytes as hold at most `max` characters; and at most four times as many bytes, whatever
  * they are. */
-static size_t prefix(const uint8_t *p, size_t n, uint64_t max, uint64_t *ret_characters)
+static size_t line_prefix(const uint8_t *p, size_t n, uint64_t max, uint64_t *ret_characters)
 {
     uint64_t characters = 0;
     size_t i = 0;
@@ -189,10 +185,10 @@ static size_t prefix(const uint8_t *p, size_t n, uint64_t max, uint64_t *ret_cha
     return i;
 }
 
-static void take_piece(struct scan *c, struct line *l, const uint8_t *p, size_t n)
+static void line_scan_take_piece(struct line_scan *c, struct line *l, const uint8_t *p, size_t n)
 {
     uint64_t room = c->want->characters - l->characters, characters = 0;
-    size_t keep = l->left_out ? 0 : prefix(p, n, room, &characters);
+    size_t keep = l->left_out ? 0 : line_prefix(p, n, room, &characters);
     buf_append(c->out, p, keep);
     l->characters += characters;
     if (keep < n) {
@@ -204,7 +200,7 @@ static void take_piece(struct scan *c, struct line *l, const uint8_t *p, size_t 
 /* A line has ended, with a newline or with the text. A CR is never cut off: it is part of how the
  * line ends.
  */
-static void finish_line(struct scan *c, const struct line *l, bool newline, bool cr)
+static void line_scan_finish_line(struct line_scan *c, const struct line *l, bool newline, bool cr)
 {
     bool cr_is_out = cr && l->left_out > 0;
     uint64_t left_out = l->left_out - cr_is_out;
@@ -221,7 +217,7 @@ static void finish_line(struct scan *c, const struct line *l, bool newline, bool
 }
 
 /* Takes one line. 1, or 0 if the text has ended before it. */
-static int take_line(struct scan *c, struct line *l)
+static int line_scan_take_line(struct line_scan *c, struct line *l)
 {
     uint64_t begin = c->at.offset;
     for (;;) {
@@ -231,30 +227,30 @@ static int take_line(struct scan *c, struct line *l)
             return (int)n;
         if (n == 0 || c->at.offset - begin > LINE_SCAN_MAX) {
             if (c->at.offset > begin)
-                finish_line(c, l, false, false);
+                line_scan_finish_line(c, l, false, false);
             return c->at.offset > begin;
         }
         const uint8_t *end = memchr(p, '\n', (size_t)n);
         size_t piece = end ? (size_t)(end - p) : (size_t)n;
         bool cr = (piece ? p[piece - 1] : c->last) == '\r';
-        take_piece(c, l, p, piece);
-        step(c, p, piece + (end != NULL), end != NULL);
+        line_scan_take_piece(c, l, p, piece);
+        line_scan_advance(c, p, piece + (end != NULL), end != NULL);
         if (end) {
-            finish_line(c, l, true, cr);
+            line_scan_finish_line(c, l, true, cr);
             return 1;
         }
     }
 }
 
 /* Takes lines until there are enough, or too many bytes: the last line is then given back. */
-static int take_lines(struct scan *c)
+static int line_scan_take_lines(struct line_scan *c)
 {
     while (c->got.count < c->want->count) {
         struct line l = {.begin = c->out->len};
         struct position before = c->at;
         struct line_got got = c->got;
         uint8_t last = c->last;
-        int r = take_line(c, &l);
+        int r = line_scan_take_line(c, &l);
         if (r <= 0)
             return r;
         if (c->out->len > c->want->bytes && got.count > 0) {
@@ -268,7 +264,7 @@ static int take_lines(struct scan *c)
     return 0;
 }
 
-static int no_such_line(const struct scan *c, int r, struct error *err)
+static int line_scan_no_such_line(const struct line_scan *c, int r, struct error *err)
 {
     if (r == -EFBIG)
         return error_set(err, EFBIG,
@@ -277,13 +273,13 @@ static int no_such_line(const struct scan *c, int r, struct error *err)
                          c->want->first, LINE_SCAN_MAX >> 30);
     if (r < 0)
         return r;
-    uint64_t lines = lines_until(c);
+    uint64_t lines = line_scan_lines(c);
     return error_set(err, ERANGE, "there is no line %" PRId64 ": the file has %" PRIu64 " line%s",
                      c->want->first, lines, lines == 1 ? "" : "s");
 }
 
-/* What is behind the lines that were taken. */
-static int look_behind(struct scan *c)
+/* Whether there is more after the lines that were taken, and how many lines there are. */
+static int line_scan_count_rest(struct line_scan *c)
 {
     const uint8_t *p;
     ssize_t n = line_source_at(c->s, c->at.offset, &p);
@@ -292,10 +288,10 @@ static int look_behind(struct scan *c)
     c->got.more = n > 0;
     if (c->got.lines_known)
         return 0;
-    int r = count_on(c, LINE_COUNT_MAX, NULL, NULL);
+    int r = line_scan_count(c, LINE_COUNT_MAX, NULL, NULL);
     if (r < 0)
         return r;
-    c->got.lines = lines_until(c);
+    c->got.lines = line_scan_lines(c);
     c->got.lines_known = r == 1;
     return 0;
 }
@@ -309,7 +305,7 @@ size_t line_scan_room(const struct line_want *want)
 int line_scan(struct line_source *s, const struct line_want *want, struct buf *out,
               struct line_got *ret, struct error *err)
 {
-    struct scan c = {.s = s, .want = want, .out = out, .at = {0, 1}, .last = '\n'};
+    struct line_scan c = {.s = s, .want = want, .out = out, .at = {0, 1}, .last = '\n'};
     const uint8_t *p;
     ssize_t n = line_source_at(s, 0, &p);
     if (n == 0) { /* empty: no line, and no error */
@@ -317,14 +313,14 @@ int line_scan(struct line_source *s, const struct line_want *want, struct buf *o
         return 0;
     }
     int r = n < 0             ? (int)n
-            : want->first < 0 ? seek_from_end(&c, 0 - (uint64_t)want->first)
-                              : seek_line(&c, want->first ? (uint64_t)want->first : 1);
+            : want->first < 0 ? line_scan_seek_from_end(&c, 0 - (uint64_t)want->first)
+                              : line_scan_seek(&c, want->first ? (uint64_t)want->first : 1);
     if (r <= 0)
-        return no_such_line(&c, r, err);
+        return line_scan_no_such_line(&c, r, err);
     c.got.first = c.at.line;
-    r = take_lines(&c);
+    r = line_scan_take_lines(&c);
     if (r >= 0)
-        r = look_behind(&c);
+        r = line_scan_count_rest(&c);
     if (r < 0)
         return r;
     if (out->failed)

@@ -57,7 +57,7 @@ static int scan_fill(struct scan_window *w, int fd)
 }
 
 /* Where the `lines` lines before `end` begin, which is a line start. */
-static size_t lines_before(const uint8_t *text, size_t end, unsigned lines)
+static size_t scan_lines_before(const uint8_t *text, size_t end, unsigned lines)
 {
     while (lines-- > 0 && end > 0) {
         const uint8_t *before = memrchr(text, '\n', end - 1);
@@ -75,7 +75,7 @@ static size_t scan_searchable(struct scan_window *w)
     }
     const uint8_t *last = memrchr(w->s->text, '\n', w->len);
     w->whole = last ? (size_t)(last + 1 - w->s->text) : 0;
-    size_t end = lines_before(w->s->text, w->whole, w->s->context);
+    size_t end = scan_lines_before(w->s->text, w->whole, w->s->context);
     if (end > w->at || w->s->room < SCAN_WINDOW_MAX)
         return end > w->at ? end : w->at;
     if (w->whole > w->at)
@@ -150,7 +150,7 @@ static void scan_put_hit(struct scan_window *w, const struct hit *h)
     wire_put_u64(b, WIRE_K_SIZE, n);
     scan_put_part(b, WIRE_K_TEXT, text + h->line, n, from);
     if (w->s->context) {
-        scan_put_context(b, WIRE_K_BEFORE, text, lines_before(text, h->line, w->s->context),
+        scan_put_context(b, WIRE_K_BEFORE, text, scan_lines_before(text, h->line, w->s->context),
                          h->line, w->s->context);
         scan_put_context(b, WIRE_K_AFTER, text, h->next, w->whole, w->s->context);
     }
@@ -178,7 +178,7 @@ static int scan_search(struct scan_window *w, size_t end, unsigned kinds)
  * unless they fill a window that cannot grow, or a line was split there. */
 static void scan_move_on(struct scan_window *w)
 {
-    size_t from = lines_before(w->s->text, w->at, w->s->context);
+    size_t from = scan_lines_before(w->s->text, w->at, w->s->context);
     bool split = w->at > 0 && w->s->text[w->at - 1] != '\n';
     if (split || (w->at - from > w->s->room / 2 && w->s->room >= SCAN_WINDOW_MAX))
         from = w->at;
