@@ -14,7 +14,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 GUEST = os.path.abspath(os.environ.get("HUTCH_GUEST", os.path.join(TOP, "build", "hutch-guest")))
 ROOT = "/mnt"  # where a test's folder is shown to the guest
 
-with open(os.path.join(TOP, "src", "wire", "wire.h"), encoding="utf-8") as header:
+with open(os.path.join(TOP, "src", "wire", "include", "wire.h"), encoding="utf-8") as header:
     NUMBERS = {k[5:]: int(v) for k, v in re.findall(r"\b(WIRE_[A-Z_]+)\s*=\s*(\d+)", header.read())}
 NAMES = {v: k[2:] for k, v in NUMBERS.items() if k.startswith("K_")}
 TYPES = {NUMBERS[k]: k for k in ("OUTPUT", "DATA", "ENTRY", "RESULT", "ERROR", "WAITING", "ARRIVED")}
