@@ -319,7 +319,7 @@ def test_a_deletion_against_a_change_is_settled_by_choice(boxes, folder):
 def test_a_wrong_choice_or_path_is_a_usage_error(boxes):
     one = boxes.new()
     for args, words in ((["--on-conflict", "ours"], "must be mine, theirs or markers, not 'ours'"),
-                        (["/etc/passwd"], "is no path relative to the folder"), (["../x"], "is no path relative")):
+                        (["/etc/passwd"], "is not a path relative to the box's folder"), (["../x"], "is not a path relative")):
         done = boxes("apply", one, *args)
         assert done.returncode == 2 and words in done.stderr and done.stderr.count("\n") == 1, done
 
