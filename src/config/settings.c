@@ -443,7 +443,7 @@ static const struct provider_variables {
     enum variable key, url, api;
 } PROVIDER_VARIABLES[] = {
 #define PROVIDER(row, name, api, key, url, api_name)                                               \
-    {key ? name : "", VAR_##row##_KEY, VAR_##row##_URL, VAR_##row##_API},
+    {(key) ? (name) : "", VAR_##row##_KEY, VAR_##row##_URL, VAR_##row##_API},
 #include "providers.def"
 #undef PROVIDER
 };

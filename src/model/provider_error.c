@@ -42,7 +42,7 @@ void provider_error_line(const char *key, const char *text, size_t n, char *ret,
 {
     size_t n_key = key ? strlen(key) : 0, len = 0;
     for (size_t at = 0; at < n && len + 8 < size;) {
-        bool secret = n_key >= 4 && n - at >= n_key && memcmp(text + at, key, n_key) == 0;
+        bool secret = key && n_key >= 4 && n - at >= n_key && memcmp(text + at, key, n_key) == 0;
         if (secret) {
             memcpy(ret + len, "…", 3);
             len += 3;
