@@ -115,7 +115,7 @@ struct tool_session *conversation_tools(struct conversation *c, struct error *er
 {
     struct tool_session *tools = agent_tools(c->agent);
     if (!tools)
-        error_set(err, EIO, "the box of this session could not be started");
+        error_set(err, EIO, "the box of this session could not be started; run hutch doctor");
     return tools;
 }
 
@@ -140,8 +140,8 @@ void conversation_run(struct conversation *c, const struct chat_entry *entry,
     eventfd_read(c->cancel, &n);
     ret->r = entry->command->run(c, entry, ret, &ret->err);
     if (ret->r < 0 && !ret->err.text[0])
-        error_errno(&ret->err, -ret->r, "/%s failed",
-                    entry->command->name ? entry->command->name : "message");
+        error_errno(&ret->err, -ret->r, "%s%s failed", entry->command->name ? "/" : "",
+                    entry->command->name ? entry->command->name : "the request");
     if (!c->agent)
         return;
     agent_state(c->agent, &s);

@@ -5,7 +5,7 @@
 
 #include "syntax.h"
 
-#define MD_DEPTH      24 /* nested lists and quotes that are indented; deeper ones are not any more */
+#define MD_DEPTH      24 /* nested lists and quotes; deeper ones are not indented further */
 #define MD_COLUMNS    32 /* of a table; with more it is shown as text */
 #define MD_CELLS      4096
 #define MD_MARGIN_MAX 512
