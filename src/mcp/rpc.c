@@ -17,23 +17,6 @@ bool rpc_reader_inside(const struct rpc_reader *r)
     return r->lost || (r->in.len > 0 && !r->whole);
 }
 
-/* Keeps a piece of a line, or notes that the line is lost. */
-static void keep(struct rpc_reader *r, const char *data, size_t n)
-{
-    if (r->lost || buf_append(&r->in, data, n) == 0)
-        return;
-    r->lost = true;
-    buf_free(&r->in);
-}
-
-static bool is_blank(const struct buf *b)
-{
-    for (size_t i = 0; i < b->len; i++)
-        if (!strchr(" \t\r", b->data[i]) || !b->data[i])
-            return false;
-    return true;
-}
-
 int rpc_take(struct rpc_reader *r, const char **data, size_t *n, struct rpc_line *ret)
 {
     if (r->whole)
@@ -42,7 +25,10 @@ int rpc_take(struct rpc_reader *r, const char **data, size_t *n, struct rpc_line
     while (*n > 0) {
         const char *end = memchr(*data, '\n', *n);
         size_t piece = end ? (size_t)(end - *data) : *n;
-        keep(r, *data, piece);
+        if (!r->lost && buf_append(&r->in, *data, piece) < 0) {
+            r->lost = true;
+            buf_free(&r->in);
+        }
         piece += end != NULL;
         *data += piece;
         *n -= piece;
@@ -52,7 +38,10 @@ int rpc_take(struct rpc_reader *r, const char **data, size_t *n, struct rpc_line
         r->lost = false;
         if (lost)
             return -ENOBUFS;
-        if (!is_blank(&r->in)) {
+        size_t blank = 0;
+        while (blank < r->in.len && memchr(" \t\r", r->in.data[blank], 3))
+            blank++;
+        if (blank < r->in.len) {
             r->whole = true;
             *ret = (struct rpc_line){(const char *)r->in.data, r->in.len};
             return 1;
@@ -89,19 +78,19 @@ bool rpc_has_nul(const json_t *value)
     return false;
 }
 
-static bool is_id(const json_t *id)
+static bool rpc_is_id(const json_t *id)
 {
     return json_is_string(id) || json_is_number(id);
 }
 
 /* NULL, or what is wrong with a message that has a method. */
-static const char *look_call(const json_t *value, struct rpc_message *m)
+static const char *rpc_look_call(const json_t *value, struct rpc_message *m)
 {
     const json_t *method = json_object_get(value, "method"), *id = json_object_get(value, "id");
     m->params = json_object_get(value, "params");
     if (!json_is_string(method) || rpc_has_nul(method))
         return "'method' must be a string";
-    if (id && !is_id(id))
+    if (id && !rpc_is_id(id))
         return "'id' must be a string or a number";
     if (m->params && !json_is_object(m->params) && !json_is_array(m->params))
         return "'params' must be an object";
@@ -111,7 +100,7 @@ static const char *look_call(const json_t *value, struct rpc_message *m)
 }
 
 /* The same for an answer. An error may be without an id: the other side could not read it. */
-static const char *look_answer(const json_t *value, struct rpc_message *m)
+static const char *rpc_look_answer(const json_t *value, struct rpc_message *m)
 {
     const json_t *id = json_object_get(value, "id");
     m->result = json_object_get(value, "result");
@@ -120,7 +109,7 @@ static const char *look_answer(const json_t *value, struct rpc_message *m)
         return "it has both 'result' and 'error'";
     if (m->error && !json_is_object(m->error))
         return "'error' must be an object";
-    if (!is_id(id) && (m->result || (id && !json_is_null(id))))
+    if (!rpc_is_id(id) && (m->result || (id && !json_is_null(id))))
         return "'id' must be a string or a number";
     m->kind = m->result ? RPC_RESULT : RPC_ERROR;
     return NULL;
@@ -130,45 +119,37 @@ void rpc_look(json_t *value, struct rpc_message *ret)
 {
     *ret = (struct rpc_message){.kind = RPC_INVALID};
     const json_t *version = json_object_get(value, "jsonrpc"), *id = json_object_get(value, "id");
-    if (is_id(id))
+    if (rpc_is_id(id))
         ret->id = id;
     if (!json_is_object(value))
         ret->problem = json_is_array(value) ? "it is a batch" : "it is no object";
     else if (!json_is_string(version) || strcmp(json_string_value(version), "2.0") != 0)
         ret->problem = "'jsonrpc' must be \"2.0\"";
     else if (json_object_get(value, "method"))
-        ret->problem = look_call(value, ret);
+        ret->problem = rpc_look_call(value, ret);
     else if (json_object_get(value, "result") || json_object_get(value, "error"))
-        ret->problem = look_answer(value, ret);
+        ret->problem = rpc_look_answer(value, ret);
     else
         ret->problem = "it has neither 'method' nor 'result' nor 'error'";
 }
 
-/* Sets a member and takes the value over. An object that is NULL, or a value, is a failure. */
-static int set(json_t *object, const char *name, json_t *value)
+/* A message with one more member, whose value it takes over; NULL if that is NULL. */
+static json_t *rpc_message(const json_t *id, const char *name, json_t *value)
 {
-    return json_object_set_new_nocheck(object, name, value);
-}
-
-static json_t *finish(json_t *message, int bad)
-{
-    if (!bad)
-        return message;
-    json_decref(message);
+    json_t *m = json_pack("{s:s, s:O*}", "jsonrpc", "2.0", "id", id);
+    if (json_object_set_new_nocheck(m, name, value) == 0)
+        return m;
+    json_decref(m);
     return NULL;
-}
-
-static json_t *message_with(const json_t *id)
-{
-    return json_pack("{s:s, s:O*}", "jsonrpc", "2.0", "id", id);
 }
 
 json_t *rpc_request(const json_t *id, const char *method, json_t *params)
 {
-    json_t *m = message_with(id);
-    int bad = set(m, "method", json_string(method));
-    bad |= params ? set(m, "params", params) : 0;
-    return finish(m, bad);
+    json_t *m = rpc_message(id, "method", json_string(method));
+    if (!params || json_object_set_new_nocheck(m, "params", params) == 0)
+        return m;
+    json_decref(m);
+    return NULL;
 }
 
 json_t *rpc_notification(const char *method, json_t *params)
@@ -178,8 +159,7 @@ json_t *rpc_notification(const char *method, json_t *params)
 
 json_t *rpc_result(const json_t *id, json_t *result)
 {
-    json_t *m = message_with(id);
-    return finish(m, set(m, "result", result));
+    return rpc_message(id, "result", result);
 }
 
 json_t *rpc_error(const json_t *id, int code, const char *fmt, ...)
@@ -189,25 +169,16 @@ json_t *rpc_error(const json_t *id, int code, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    json_t *m = message_with(id);
-    int bad = id ? 0 : set(m, "id", json_null());
-    json_t *said = text_json(text, strlen(text));
-    bad |= set(m, "error", json_pack("{s:i, s:o}", "code", code, "message", said));
-    return finish(m, bad);
-}
-
-static int append_piece(const char *data, size_t n, void *out)
-{
-    return buf_append(out, data, n);
+    return rpc_message(
+        id ? id : json_null(), "error",
+        json_pack("{s:i, s:o}", "code", code, "message", text_json(text, strlen(text))));
 }
 
 int rpc_write(struct buf *out, const json_t *message)
 {
     size_t before = out->len;
-    int r = json_dump_callback(message, append_piece, out, JSON_COMPACT | JSON_ENCODE_ANY);
-    if (r == 0)
-        r = buf_append(out, "\n", 1);
-    if (r == 0)
+    if (json_append(out, message, JSON_COMPACT | JSON_ENCODE_ANY) == 0 &&
+        buf_append(out, "\n", 1) == 0)
         return 0;
     out->len = before;
     return -ENOBUFS;

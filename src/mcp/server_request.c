@@ -158,15 +158,11 @@ static void request_end(struct mcp_request *q, json_t *result, struct mcp_proble
     pthread_mutex_unlock(&s->lock);
 }
 
-static void request_run(struct mcp_request *q)
+static void *request_run(void *request)
 {
+    struct mcp_request *q = request;
     struct mcp_problem p = {0};
     request_end(q, q->method->run(q, &p), &p);
-}
-
-static void *request_thread(void *data)
-{
-    request_run(data);
     return NULL;
 }
 
@@ -210,7 +206,7 @@ static void request_start_thread(struct mcp_request *q)
     pthread_t thread;
     pthread_attr_init(&how);
     pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
-    int e = pthread_create(&thread, &how, request_thread, q);
+    int e = pthread_create(&thread, &how, request_run, q);
     pthread_attr_destroy(&how);
     if (e != 0)
         request_run(q);

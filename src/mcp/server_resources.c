@@ -95,11 +95,12 @@ static const char *workspace_path(const struct tool_call *c)
     return json_string_value(json_object_get(c->input, "path"));
 }
 
-static int workspace_read_file(struct tool_call *c, struct error *err)
+static int workspace_read(struct tool_call *c, struct error *err)
 {
     _cleanup_ask_ struct ask a;
     struct wire_frame frame;
     struct wire_field piece;
+    struct buf *file = &c->result->image;
     ask_begin(&a, c, WIRE_READ);
     ask_path(&a, workspace_path(c));
     wire_put_u64(&a.out, WIRE_K_LIMIT_BYTES, BYTES_MAX + 1);
@@ -107,51 +108,36 @@ static int workspace_read_file(struct tool_call *c, struct error *err)
     while (r >= 0 && (r = ask_next(&a, &frame, err)) > 0) {
         if (frame.type != WIRE_DATA || !wire_find(&frame, WIRE_K_DATA, &piece))
             continue;
-        if (c->result->image.len + piece.size > BYTES_MAX)
-            return error_set(err, EFBIG, "%s is longer than %u bytes; read it in parts with a tool",
-                             workspace_path(c), BYTES_MAX);
-        buf_append(&c->result->image, piece.data, piece.size);
+        if (file->len + piece.size > BYTES_MAX) {
+            r = error_set(err, EFBIG, "%s is longer than %u bytes; read it in parts with a tool",
+                          workspace_path(c), BYTES_MAX);
+            break;
+        }
+        buf_append(file, piece.data, piece.size);
     }
-    if (r == 0 && c->result->image.failed)
-        return error_set(err, ENOMEM, "no memory for %s", workspace_path(c));
-    return r;
+    if (r == 0 && file->failed)
+        r = error_set(err, ENOMEM, "no memory for %s", workspace_path(c));
+    return r < 0 ? workspace_fail(c, err) : 0;
 }
 
-static int workspace_read(struct tool_call *c, struct error *err)
-{
-    return workspace_read_file(c, err) < 0 ? workspace_fail(c, err) : 0;
-}
-
-/* One name or path. Those that are not UTF-8 cannot be told. */
-static void entry_add(json_t *entries, const struct wire_field *name, uint64_t size, bool folder,
-                      bool file)
-{
-    if (utf8_valid(name->data, name->size) && !memchr(name->data, 0, name->size))
-        json_array_append_new(entries, json_pack("{s:s%, s:I, s:b, s:b}", "name",
-                                                 (const char *)name->data, name->size, "size",
-                                                 (json_int_t)size, "folder", folder, "file", file));
-}
-
-static void entry_take_name(json_t *entries, const struct wire_frame *f)
+/* An entry of a folder (a name with its mode), or of the tree (a path with its kind). One that is
+ * not UTF-8 is left out: JSON cannot hold it. */
+static void entries_add(json_t *entries, const struct wire_frame *f)
 {
     struct wire_field name;
     mode_t mode = (mode_t)wire_find_u64(f, WIRE_K_MODE, 0);
-    if (wire_find(f, WIRE_K_NAME, &name))
-        entry_add(entries, &name, wire_find_u64(f, WIRE_K_SIZE, 0), S_ISDIR(mode), S_ISREG(mode));
-}
-
-static void entry_take_path(json_t *entries, const struct wire_frame *f)
-{
-    struct wire_field path;
     uint64_t kind = wire_find_u64(f, WIRE_K_KIND, 0);
-    if (wire_find(f, WIRE_K_PATH, &path))
-        entry_add(entries, &path, wire_find_u64(f, WIRE_K_SIZE, 0), kind == 'd', kind == 'f');
+    bool folder = S_ISDIR(mode) || kind == 'd', file = S_ISREG(mode) || kind == 'f';
+    if ((wire_find(f, WIRE_K_NAME, &name) || wire_find(f, WIRE_K_PATH, &name)) &&
+        utf8_valid(name.data, name.size) && !memchr(name.data, 0, name.size))
+        json_array_append_new(entries, json_pack("{s:s%, s:I, s:b, s:b}", "name",
+                                                 (const char *)name.data, name.size, "size",
+                                                 (json_int_t)wire_find_u64(f, WIRE_K_SIZE, 0),
+                                                 "folder", folder, "file", file));
 }
 
 /* Sends what was asked and keeps the entries that come back, as many as may be. */
-static int workspace_take_entries(struct tool_call *c, struct ask *a,
-                                  void (*take)(json_t *entries, const struct wire_frame *f),
-                                  struct error *err)
+static int workspace_take_entries(struct tool_call *c, struct ask *a, struct error *err)
 {
     struct wire_frame frame;
     json_t *entries = json_array();
@@ -159,7 +145,7 @@ static int workspace_take_entries(struct tool_call *c, struct ask *a,
     int r = ask_send(a, err);
     while (r >= 0 && (r = ask_next(a, &frame, err)) > 0)
         if (frame.type == WIRE_ENTRY && json_array_size(entries) < ENTRIES_MAX)
-            take(entries, &frame);
+            entries_add(entries, &frame);
     return r < 0 ? workspace_fail(c, err) : 0;
 }
 
@@ -168,7 +154,7 @@ static int workspace_list(struct tool_call *c, struct error *err)
     _cleanup_ask_ struct ask a;
     ask_begin(&a, c, WIRE_LIST);
     ask_path(&a, workspace_path(c));
-    return workspace_take_entries(c, &a, entry_take_name, err);
+    return workspace_take_entries(c, &a, err);
 }
 
 static int workspace_tree(struct tool_call *c, struct error *err)
@@ -179,7 +165,7 @@ static int workspace_tree(struct tool_call *c, struct error *err)
     wire_put_u64(&a.out, WIRE_K_LIMIT_ENTRIES, TREE_MAX);
     wire_put_u64(&a.out, WIRE_K_SIZES, 1);
     wire_put_u64(&a.out, WIRE_K_HIDDEN, 1);
-    return workspace_take_entries(c, &a, entry_take_path, err);
+    return workspace_take_entries(c, &a, err);
 }
 
 /* The diff goes to a file in memory that cannot grow past its size: EPERM. */
