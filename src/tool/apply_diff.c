@@ -1,14 +1,12 @@
 /*
- * Applies a diff to the workspace, all or nothing. The guest does it (src/guest/patch); here its
- * answers become data and text: what was done to each file, or what stands in the way and what is
- * there instead.
+ * Applies a diff to the workspace, all or nothing. The guest does it (src/guest/patch); this
+ * file makes data and text of its answers: what was done to each file, or what stands in the way
+ * and what the file has instead.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "ask.h"
-#include "tool.h"
-#include "tool.h"
 #include "banned.h"
 
 #define ENTRIES_MAX 20000u /* the guest sends at most 10,000 */
@@ -20,14 +18,14 @@ static const char *const KINDS[] = {
     [WIRE_PATCH_COPIED] = "copied",   [WIRE_PATCH_MODE] = "mode",
 };
 
-static json_t *field_text(const struct wire_frame *f, uint16_t key)
+static json_t *patch_text(const struct wire_frame *f, uint16_t key)
 {
     struct wire_field field;
     return wire_find(f, key, &field) ? text_json(field.data, field.size) : json_string("");
 }
 
 /* All fields of a key that repeats. */
-static json_t *field_lines(const struct wire_frame *f, uint16_t key)
+static json_t *patch_lines(const struct wire_frame *f, uint16_t key)
 {
     json_t *lines = json_array();
     struct wire_field field;
@@ -37,55 +35,55 @@ static json_t *field_lines(const struct wire_frame *f, uint16_t key)
     return lines;
 }
 
-static json_t *field_number(const struct wire_frame *f, uint16_t key)
+static json_t *patch_number(const struct wire_frame *f, uint16_t key)
 {
     return json_integer((json_int_t)wire_find_u64(f, key, 0));
 }
 
-static void set_number(json_t *o, const char *name, const struct wire_frame *f, uint16_t key)
+static void patch_set_number(json_t *o, const char *name, const struct wire_frame *f, uint16_t key)
 {
     if (wire_find_u64(f, key, 0) != 0)
-        data_set(o, name, field_number(f, key));
+        data_set(o, name, patch_number(f, key));
 }
 
 /* What was done to one file. */
-static json_t *take_file(const struct wire_frame *f)
+static json_t *patch_file_json(const struct wire_frame *f)
 {
     struct wire_field from;
     uint64_t kind = wire_find_u64(f, WIRE_K_KIND, 0);
     json_t *o = json_object();
-    data_set(o, "path", field_text(f, WIRE_K_PATH));
+    data_set(o, "path", patch_text(f, WIRE_K_PATH));
     data_set(o, "kind",
              json_string(kind > 0 && kind < ARRAY_SIZE(KINDS) ? KINDS[kind] : "modified"));
     if (wire_find(f, WIRE_K_FROM, &from))
-        data_set(o, "from", field_text(f, WIRE_K_FROM));
-    data_set(o, "hunks", field_number(f, WIRE_K_HUNKS));
-    data_set(o, "added", field_number(f, WIRE_K_ADDED));
-    data_set(o, "removed", field_number(f, WIRE_K_REMOVED));
-    set_number(o, "offset", f, WIRE_K_SHIFT);
-    set_number(o, "fuzz", f, WIRE_K_FUZZ);
+        data_set(o, "from", patch_text(f, WIRE_K_FROM));
+    data_set(o, "hunks", patch_number(f, WIRE_K_HUNKS));
+    data_set(o, "added", patch_number(f, WIRE_K_ADDED));
+    data_set(o, "removed", patch_number(f, WIRE_K_REMOVED));
+    patch_set_number(o, "offset", f, WIRE_K_SHIFT);
+    patch_set_number(o, "fuzz", f, WIRE_K_FUZZ);
     return o;
 }
 
 /* What stands in the way. */
-static json_t *take_reject(const struct wire_frame *f)
+static json_t *patch_reject_json(const struct wire_frame *f)
 {
     json_t *o = json_object();
-    data_set(o, "path", field_text(f, WIRE_K_PATH));
-    data_set(o, "reason", field_text(f, WIRE_K_TEXT));
+    data_set(o, "path", patch_text(f, WIRE_K_PATH));
+    data_set(o, "reason", patch_text(f, WIRE_K_TEXT));
     if (wire_find_u64(f, WIRE_K_HUNK, 0) == 0)
         return o;
-    data_set(o, "hunk", field_number(f, WIRE_K_HUNK));
-    data_set(o, "header", field_text(f, WIRE_K_HEADER));
-    set_number(o, "line", f, WIRE_K_LINE);
-    data_set(o, "expected", field_lines(f, WIRE_K_EXPECTED));
-    data_set(o, "found", field_lines(f, WIRE_K_FOUND));
+    data_set(o, "hunk", patch_number(f, WIRE_K_HUNK));
+    data_set(o, "header", patch_text(f, WIRE_K_HEADER));
+    patch_set_number(o, "line", f, WIRE_K_LINE);
+    data_set(o, "expected", patch_lines(f, WIRE_K_EXPECTED));
+    data_set(o, "found", patch_lines(f, WIRE_K_FOUND));
     return o;
 }
 
 /* All answers: entries go to either list, by whether they have a reason. */
-static int take_answers(struct ask *a, json_t *files, json_t *rejected, struct wire_frame *ret,
-                        struct error *err)
+static int patch_take_answers(struct ask *a, json_t *files, json_t *rejected,
+                              struct wire_frame *ret, struct error *err)
 {
     struct wire_field reason;
     size_t n = 0;
@@ -95,30 +93,21 @@ static int take_answers(struct ask *a, json_t *files, json_t *rejected, struct w
         if (++n > ENTRIES_MAX)
             return error_set(err, EPROTO, "the box sent too many answers");
         json_array_append_new(reject ? rejected : files,
-                              reject ? take_reject(ret) : take_file(ret));
+                              reject ? patch_reject_json(ret) : patch_file_json(ret));
     }
     return r;
 }
 
-static const char *string_of(const json_t *o, const char *name)
+static void patch_put_file(struct buf *b, const json_t *o)
 {
-    const char *s = json_string_value(json_object_get(o, name));
-    return s ? s : "";
-}
-
-static long long number_of(const json_t *o, const char *name)
-{
-    return (long long)json_integer_value(json_object_get(o, name));
-}
-
-static void put_file(struct buf *b, const json_t *o)
-{
-    long long offset = number_of(o, "offset"), fuzz = number_of(o, "fuzz");
-    buf_printf(b, "%s %s", string_of(o, "kind"), string_of(o, "path"));
+    long long offset = (long long)json_get_integer(o, "offset"),
+              fuzz = (long long)json_get_integer(o, "fuzz");
+    buf_printf(b, "%s %s", json_get_string_or(o, "kind", ""), json_get_string_or(o, "path", ""));
     if (json_object_get(o, "from"))
-        buf_printf(b, " from %s", string_of(o, "from"));
-    if (number_of(o, "added") || number_of(o, "removed"))
-        buf_printf(b, " (+%lld -%lld)", number_of(o, "added"), number_of(o, "removed"));
+        buf_printf(b, " from %s", json_get_string_or(o, "from", ""));
+    if ((long long)json_get_integer(o, "added") || (long long)json_get_integer(o, "removed"))
+        buf_printf(b, " (+%lld -%lld)", (long long)json_get_integer(o, "added"),
+                   (long long)json_get_integer(o, "removed"));
     if (offset)
         buf_printf(b, ", %lld line%s %s than the diff says", offset < 0 ? -offset : offset,
                    offset == 1 || offset == -1 ? "" : "s", offset < 0 ? "above" : "below");
@@ -127,7 +116,7 @@ static void put_file(struct buf *b, const json_t *o)
     buf_append_str(b, "\n");
 }
 
-static void put_files(struct buf *b, const json_t *files, const json_t *notes, bool check)
+static void patch_put_files(struct buf *b, const json_t *files, const json_t *notes, bool check)
 {
     size_t n = json_array_size(files), i;
     json_t *note;
@@ -136,13 +125,13 @@ static void put_files(struct buf *b, const json_t *files, const json_t *notes, b
                      : "Applied. %zu file%s:\n",
                n, n == 1 ? "" : "s");
     for (i = 0; i < n && i < FILES_SHOWN; i++)
-        put_file(b, json_array_get(files, i));
+        patch_put_file(b, json_array_get(files, i));
     if (n > FILES_SHOWN)
         buf_printf(b, "and %zu more\n", n - FILES_SHOWN);
     json_array_foreach(notes, i, note) buf_printf(b, "note: %s\n", json_string_value(note));
 }
 
-static void put_lines(struct buf *b, const char *title, const json_t *lines, long long number)
+static void patch_put_lines(struct buf *b, const char *title, const json_t *lines, long long number)
 {
     size_t i;
     json_t *line;
@@ -157,29 +146,30 @@ static void put_lines(struct buf *b, const char *title, const json_t *lines, lon
     }
 }
 
-static void put_reject(struct buf *b, const json_t *o)
+static void patch_put_reject(struct buf *b, const json_t *o)
 {
-    long long line = number_of(o, "line");
-    buf_printf(b, "%s", string_of(o, "path"));
-    if (number_of(o, "hunk"))
-        buf_printf(b, ", hunk %lld (%s)", number_of(o, "hunk"), string_of(o, "header"));
-    buf_printf(b, ": %s\n", string_of(o, "reason"));
-    put_lines(b, "the hunk expects:", json_object_get(o, "expected"), 0);
+    long long line = (long long)json_get_integer(o, "line");
+    buf_printf(b, "%s", json_get_string_or(o, "path", ""));
+    if ((long long)json_get_integer(o, "hunk"))
+        buf_printf(b, ", hunk %lld (%s)", (long long)json_get_integer(o, "hunk"),
+                   json_get_string_or(o, "header", ""));
+    buf_printf(b, ": %s\n", json_get_string_or(o, "reason", ""));
+    patch_put_lines(b, "the hunk expects:", json_object_get(o, "expected"), 0);
     if (line)
-        put_lines(b, "the nearest place in the file has:", json_object_get(o, "found"), line);
+        patch_put_lines(b, "the nearest place in the file has:", json_object_get(o, "found"), line);
 }
 
-static void put_rejected(struct buf *b, const json_t *rejected, uint64_t all)
+static void patch_put_rejected(struct buf *b, const json_t *rejected, uint64_t all)
 {
     size_t n = json_array_size(rejected), i;
     json_t *o;
     buf_append_str(b, "The diff does not apply; nothing was changed.\n");
-    json_array_foreach(rejected, i, o) put_reject(b, o);
+    json_array_foreach(rejected, i, o) patch_put_reject(b, o);
     if (all > n)
         buf_printf(b, "and %llu more\n", (unsigned long long)(all - n));
 }
 
-static int send_request(struct tool_call *c, struct ask *a, struct error *err)
+static int patch_send(struct tool_call *c, struct ask *a, struct error *err)
 {
     const json_t *diff = json_object_get(c->input, "diff");
     int64_t strip = input_int(c, "strip", -1), fuzz = input_int(c, "fuzz", -1);
@@ -203,9 +193,9 @@ static int apply_diff_run(struct tool_call *c, struct error *err)
     json_t *data = json_pack("{s:[], s:[], s:[]}", "files", "rejected", "notes");
     json_t *files = json_object_get(data, "files"), *rejected = json_object_get(data, "rejected");
     c->result->data = data;
-    int r = send_request(c, &a, err);
+    int r = patch_send(c, &a, err);
     if (r >= 0)
-        r = take_answers(&a, files, rejected, &result, err);
+        r = patch_take_answers(&a, files, rejected, &result, err);
     if (r < 0)
         return r;
     c->result->failed =
@@ -213,13 +203,13 @@ static int apply_diff_run(struct tool_call *c, struct error *err)
     if (c->result->failed) {
         json_object_del(data, "files");
         json_object_del(data, "notes");
-        put_rejected(&c->result->text, rejected, wire_find_u64(&result, WIRE_K_COUNT, 0));
+        patch_put_rejected(&c->result->text, rejected, wire_find_u64(&result, WIRE_K_COUNT, 0));
         return 0;
     }
     json_object_del(data, "rejected");
-    data_set(data, "notes", field_lines(&result, WIRE_K_NOTE));
-    put_files(&c->result->text, files, json_object_get(data, "notes"),
-              input_bool(c, "check", false));
+    data_set(data, "notes", patch_lines(&result, WIRE_K_NOTE));
+    patch_put_files(&c->result->text, files, json_object_get(data, "notes"),
+                    input_bool(c, "check", false));
     return 0;
 }
 

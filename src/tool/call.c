@@ -17,6 +17,7 @@
 #include "thread.h"
 #include "clock.h"
 #include "schema.h"
+#include "session.h"
 #include "session_state.h"
 #include "banned.h"
 

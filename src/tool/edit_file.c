@@ -1,7 +1,6 @@
 /*
- * Replaces text in a file. All of it is one request to the guest (src/guest/edit): it finds,
- * writes, and says what is near if there is nothing to find. Here the input becomes that request,
- * and its answer a result.
+ * Replaces text in a file with one request to the guest (src/guest/edit), which finds the text,
+ * writes the file, and names the nearest text if there is nothing to find.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -20,7 +19,7 @@ struct edits {
 };
 
 /* The edit of the input itself, then those of its list. */
-static void find_edits(const struct tool_call *c, struct edits *e)
+static void edits_find(const struct tool_call *c, struct edits *e)
 {
     size_t i;
     json_t *one;
@@ -29,19 +28,19 @@ static void find_edits(const struct tool_call *c, struct edits *e)
     json_array_foreach(json_object_get(c->input, "edits"), i, one) e->list[e->count++] = one;
 }
 
-static void put_sizes(struct ask *a, const struct edits *e)
+static void edits_put_sizes(struct ask *a, const struct edits *e)
 {
     for (size_t i = 0; i < e->count; i++) {
         wire_put_u64(&a->out, WIRE_K_OLD_SIZE,
                      json_string_length(json_object_get(e->list[i], "old")));
         wire_put_u64(&a->out, WIRE_K_NEW_SIZE,
                      json_string_length(json_object_get(e->list[i], "new")));
-        if (json_is_true(json_object_get(e->list[i], "all")))
+        if (json_get_bool(e->list[i], "all"))
             wire_put_u64(&a->out, WIRE_K_ALL, 1);
     }
 }
 
-static int send_texts(struct ask *a, const struct edits *e, struct error *err)
+static int edits_send(struct ask *a, const struct edits *e, struct error *err)
 {
     static const char *const names[] = {"old", "new"};
     int r = 0;
@@ -53,7 +52,7 @@ static int send_texts(struct ask *a, const struct edits *e, struct error *err)
     return r;
 }
 
-static json_t *lines_json(const struct wire_frame *result)
+static json_t *edit_lines(const struct wire_frame *result)
 {
     json_t *lines = json_array();
     struct wire_field f;
@@ -65,7 +64,7 @@ static json_t *lines_json(const struct wire_frame *result)
 }
 
 /* What could not be done: the guest's words, and the same as data. */
-static int show_refused(struct tool_call *c, const char *path, const struct wire_frame *result)
+static int edit_refused(struct tool_call *c, const char *path, const struct wire_frame *result)
 {
     static const char *const reasons[] = {"unknown", "not_found", "not_unique", "changed",
                                           "being_written"};
@@ -81,7 +80,7 @@ static int show_refused(struct tool_call *c, const char *path, const struct wire
     if (edit)
         bad |= data_set(o, "edit", json_integer((json_int_t)edit));
     if (reason == WIRE_NOT_UNIQUE)
-        bad |= data_set(o, "lines", lines_json(result));
+        bad |= data_set(o, "lines", edit_lines(result));
     uint64_t count = wire_find_u64(result, WIRE_K_LINES, 0);
     if (reason == WIRE_NOT_FOUND && count)
         bad |= data_set(o, "nearest",
@@ -92,7 +91,7 @@ static int show_refused(struct tool_call *c, const char *path, const struct wire
     return !o || bad ? -ENOMEM : 0;
 }
 
-static int show_done(struct tool_call *c, const char *path, const struct wire_frame *result,
+static int edit_done(struct tool_call *c, const char *path, const struct wire_frame *result,
                      const struct buf *diff)
 {
     struct buf *text = &c->result->text;
@@ -120,7 +119,8 @@ static int show_done(struct tool_call *c, const char *path, const struct wire_fr
     return !o || bad ? -ENOMEM : 0;
 }
 
-static int work(struct tool_call *c, const char *path, const struct edits *e, struct error *err)
+static int edit_file_ask(struct tool_call *c, const char *path, const struct edits *e,
+                         struct error *err)
 {
     _cleanup_ask_ struct ask a;
     _cleanup_buf_ struct buf diff = BUF_INIT(DIFF_MAX);
@@ -128,18 +128,18 @@ static int work(struct tool_call *c, const char *path, const struct edits *e, st
     struct wire_field data;
     ask_begin(&a, c, WIRE_EDIT);
     ask_path(&a, path);
-    put_sizes(&a, e);
+    edits_put_sizes(&a, e);
     int r = ask_send(&a, err);
     if (r >= 0)
-        r = send_texts(&a, e, err);
+        r = edits_send(&a, e, err);
     while (r >= 0 && (r = ask_next(&a, &f, err)) > 0)
         if (f.type == WIRE_DATA && wire_find(&f, WIRE_K_DATA, &data) &&
             buf_append(&diff, data.data, data.size) < 0)
             return error_set(err, EPROTO, "the box sent more than was asked for");
     if (r < 0)
         return file_hint(err);
-    r = wire_find_u64(&f, WIRE_K_CODE, 0) ? show_refused(c, path, &f)
-                                          : show_done(c, path, &f, &diff);
+    r = wire_find_u64(&f, WIRE_K_CODE, 0) ? edit_refused(c, path, &f)
+                                          : edit_done(c, path, &f, &diff);
     return r < 0 ? error_set(err, ENOMEM, "no memory") : 0;
 }
 
@@ -152,10 +152,10 @@ static int edit_file_run(struct tool_call *c, struct error *err)
     bool old = json_object_get(c->input, "old"), new = json_object_get(c->input, "new");
     if (old != new)
         return tool_fail(c, "input: old and new go together");
-    find_edits(c, &e);
+    edits_find(c, &e);
     if (e.count == 0)
         return tool_fail(c, "input: give old and new, or edits");
-    return work(c, path, &e, err);
+    return edit_file_ask(c, path, &e, err);
 }
 
 /* +N -M of a unified diff's hunks. */

@@ -1,4 +1,4 @@
-/* The agent's to-do list as data: every door can show how far it is. A call replaces the whole
+/* The agent's to-do list as data, so that every frontend can show it. A call replaces the whole
  * list. */
 #include <errno.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "session.h"
 #include "banned.h"
 
-static const char *mark_of(const char *state)
+static const char *plan_mark(const char *state)
 {
     static const char *const marks[][2] = {{"pending", "[ ]"}, {"active", "[>]"}, {"done", "[x]"}};
     for (size_t i = 0; i < ARRAY_SIZE(marks); i++)
@@ -15,42 +15,42 @@ static const char *mark_of(const char *state)
     return "[-]";
 }
 
-static void put_text(struct buf *b, const json_t *items)
+static void plan_put_text(struct buf *b, const json_t *items)
 {
     size_t i;
     json_t *item;
     json_array_foreach(items, i, item)
     {
-        const char *text = json_string_value(json_object_get(item, "text"));
-        buf_printf(b, "%s %s\n", mark_of(json_string_value(json_object_get(item, "state"))), text);
+        const char *text = json_get_string(item, "text");
+        buf_printf(b, "%s %s\n", plan_mark(json_get_string(item, "state")), text);
     }
     if (json_array_size(items) == 0)
         buf_append_str(b, "The plan is empty.\n");
 }
 
-static size_t count(const json_t *items, const char *state)
+static size_t plan_count(const json_t *items, const char *state)
 {
     size_t i, n = 0;
     json_t *item;
-    json_array_foreach(items, i, item) n +=
-        strcmp(json_string_value(json_object_get(item, "state")), state) == 0;
+    json_array_foreach(items, i, item) n += strcmp(json_get_string(item, "state"), state) == 0;
     return n;
 }
 
 static int plan_run(struct tool_call *c, struct error *err)
 {
     json_t *given = json_object_get(c->input, "items");
-    if (given && count(given, "active") > 1)
+    if (given && plan_count(given, "active") > 1)
         return tool_fail(c, "input.items: more than one item is 'active'; work on one at a time");
     if (given)
         tool_session_set_plan(c->session, json_deep_copy(given));
     json_t *items = tool_session_plan(c->session);
     if (!items)
         return error_set(err, ENOMEM, "no memory");
-    put_text(&c->result->text, items);
-    c->result->data = json_pack("{s:I, s:I, s:o}", "done",
-                                (json_int_t)(count(items, "done") + count(items, "dropped")),
-                                "total", (json_int_t)json_array_size(items), "items", items);
+    plan_put_text(&c->result->text, items);
+    c->result->data =
+        json_pack("{s:I, s:I, s:o}", "done",
+                  (json_int_t)(plan_count(items, "done") + plan_count(items, "dropped")), "total",
+                  (json_int_t)json_array_size(items), "items", items);
     return c->result->data ? 0 : error_set(err, ENOMEM, "no memory");
 }
 

@@ -75,7 +75,7 @@ static bool request_is_allowed(const struct tool_host *h, const struct box_optio
 static int request_confirm(struct tool_call *c, const struct box_options *o, struct error *err)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(TEXT_MAX), option = BUF_INIT(TEXT_MAX);
-    const char *reason = json_string_value(json_object_get(c->input, "reason"));
+    const char *reason = input_string(c, "reason");
     struct harmless clean = {0};
     buf_append_str(&option, "--allow-net ");
     buf_append_str(&text, "Hosts:   ");

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "own_tools.h"
+#include "session.h"
 #include "session_state.h"
 #include "banned.h"
 
@@ -151,14 +151,4 @@ void tool_session_list(struct tool_session *s, void (*each)(void *data, const st
             each(data, TOOLS[i]);
     for (size_t i = 0; i < s->n_sources; i++)
         s->sources[i]->list(s->sources[i], s, each, trouble, data);
-}
-
-int (*tool_servers_add)(struct tool_session *s, struct config *config, struct error *err);
-
-int tool_sources_add(struct tool_session *s, struct config *config, struct error *err)
-{
-    _cleanup_config_ struct config taken = *config;
-    *config = (struct config){0};
-    int r = own_tools_add(s, err);
-    return r == 0 && tool_servers_add ? tool_servers_add(s, &taken, err) : r;
 }

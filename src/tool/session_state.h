@@ -1,10 +1,12 @@
 /* The state of a session, for session.c, call.c and host.c. */
 #pragma once
 
+#include <jansson.h>
 #include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "cache.h"
-#include "session.h"
 
 #define SESSION_SOURCES_MAX 8
 

@@ -1,5 +1,5 @@
-/* Writes a whole file, or adds to its end. The guest does it in one step: see
- * src/guest/file_write.c. */
+/* Writes a whole file, or appends to it. The guest does it in one step
+ * (src/guest/file/file_write.c). */
 #include <errno.h>
 #include <string.h>
 
@@ -9,8 +9,9 @@
 
 #define CONTENT_MAX (64u << 20)
 
-/* The bytes to write, wherever the input has them. `decoded` holds them if they were base64. */
-static int find_content(struct tool_call *c, struct buf *decoded, const char **ret, size_t *ret_n)
+/* The bytes to write. `decoded` holds them if they were base64. */
+static int write_find_content(struct tool_call *c, struct buf *decoded, const char **ret,
+                              size_t *ret_n)
 {
     const json_t *text = json_object_get(c->input, "content");
     const json_t *coded = json_object_get(c->input, "content_base64");
@@ -30,7 +31,7 @@ static int find_content(struct tool_call *c, struct buf *decoded, const char **r
     return 0;
 }
 
-static size_t count_lines(const char *text, size_t n)
+static size_t write_count_lines(const char *text, size_t n)
 {
     size_t lines = 0;
     for (const char *end = text + n; text < end; lines++) {
@@ -40,15 +41,15 @@ static size_t count_lines(const char *text, size_t n)
     return lines;
 }
 
-static int say(struct tool_call *c, const struct wire_frame *result, const char *path,
-               const char *content, size_t n)
+static int write_answer(struct tool_call *c, const struct wire_frame *result, const char *path,
+                        const char *content, size_t n)
 {
     bool append = input_bool(c, "append", false);
     bool created = wire_find_u64(result, WIRE_K_CREATED, 0) != 0;
     uint64_t size = wire_find_u64(result, WIRE_K_SIZE, n),
              mode = wire_find_u64(result, WIRE_K_MODE, 0);
     const char *action = created ? "created" : append ? "appended" : "replaced";
-    size_t lines = content ? count_lines(content, n) : 0;
+    size_t lines = content ? write_count_lines(content, n) : 0;
     struct buf *text = &c->result->text;
     buf_printf(text, "%s %s: %zu line%s, %zu byte%s",
                created  ? "Created"
@@ -72,7 +73,7 @@ static int write_file_run(struct tool_call *c, struct error *err)
     const char *content = NULL, *path = file_input_path(c);
     size_t n = 0;
     ask_begin(&a, c, WIRE_WRITE);
-    if (!path || find_content(c, &decoded, &content, &n) < 0)
+    if (!path || write_find_content(c, &decoded, &content, &n) < 0)
         return 0;
     ask_path(&a, path);
     if (input_bool(c, "append", false))
@@ -84,7 +85,7 @@ static int write_file_run(struct tool_call *c, struct error *err)
         r = ask_data(&a, content, n, true, err);
     while (r >= 0 && (r = ask_next(&a, &result, err)) > 0)
         ;
-    return r < 0 ? file_hint(err) : say(c, &result, path, content, n);
+    return r < 0 ? file_hint(err) : write_answer(c, &result, path, content, n);
 }
 
 static int write_file_view_result(const json_t *data, struct buf *b)

@@ -56,7 +56,6 @@ struct tests_plan {
 };
 
 void tests_plan_free(struct tests_plan *p);
-#define TESTS_OUTPUT "output" /* the file in plan.dir */
 
 /* Fills everything of the plan but cwd, which is set before. `framework` is what the caller forces,
  * and `report` where the report is, or NULL. */

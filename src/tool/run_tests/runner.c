@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run_tests.h"
 #include "runner.h"
 #include "banned.h"
 

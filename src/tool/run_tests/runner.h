@@ -43,6 +43,8 @@ static inline void cleanup_shell_line(struct shell_line **l)
 /* Appends s in single quotes, so that a shell reads it as one word. */
 void shell_quote(struct buf *b, const char *s);
 
+#define TESTS_OUTPUT "output" /* the file in the run's folder that gets what a command prints */
+
 #define RUNNER_STDOUT 1u   /* the report is what it prints */
 #define RUNNER_SPLIT  2u   /* on stdout alone */
 #define RUNNER_AT_END 4u   /* options go behind all of its arguments */
