@@ -17,6 +17,7 @@
 
 #include "error.h"
 #include "hutch.h"
+#include "json.h"
 
 /* What every handle begins with. */
 enum handle_kind {
@@ -59,3 +60,10 @@ int entry_end(struct entry *e, int r);
 
 /* An argument that must not be NULL: 0, or -EINVAL with the text set. */
 int entry_need(struct entry *e, const void *argument, const char *name);
+
+/* JSON that the caller gave as `name`. NULL is *ret NULL; the second requires an object. */
+int json_take(const char *name, const char *text, json_t **ret, struct error *err);
+int json_take_object(const char *name, const char *text, json_t **ret, struct error *err);
+
+/* The text of a value, which is consumed; NULL is no memory. */
+int json_give(json_t *value, char **ret_text, struct error *err);

@@ -11,42 +11,43 @@
 #define NOT_GIVEN INT64_MIN
 
 /* Text that somebody made: it lives in the array. */
-static const char *keep(json_t *texts, const char *text)
+static const char *text_keep(json_t *texts, const char *text)
 {
     json_t *kept = json_string_nocheck(text);
     return kept && json_array_append_new(texts, kept) == 0 ? json_string_value(kept) : NULL;
 }
 
-static bool is_time(const char *name)
+static bool option_is_time(const char *name)
 {
     return strcmp(name, "timeout") == 0 || strcmp(name, "cpu_time") == 0;
 }
 
 /* A number as people write it. Times are seconds. Never by printf's own way with fractions: the
  * program may have chosen a locale in which they have a comma. */
-static void number_text(const char *name, const json_t *value, char *text, size_t size)
+static void option_number_text(const char *name, const json_t *value, char *text, size_t size)
 {
     double real = json_number_value(value);
     bool whole = json_is_integer(value);
     if (whole)
         snprintf(text, size, "%" JSON_INTEGER_FORMAT "%s", json_integer_value(value),
-                 is_time(name) ? "s" : "");
+                 option_is_time(name) ? "s" : "");
     else if (!(real >= 0 && real < 9e9))
         snprintf(text, size, "%s", real < 0 ? "-" : "+");
-    else if (is_time(name))
+    else if (option_is_time(name))
         snprintf(text, size, "%" PRId64 "ns", (int64_t)llround(real * (double)NS_PER_S));
     else
         snprintf(text, size, "%" PRId64 ".%06" PRId64, (int64_t)real,
                  (int64_t)(real * 1e6) % 1000000);
 }
 
-static int set_text(struct box_spec *w, const char *name, const char *text, struct error *err)
+static int option_set_text(struct box_spec *w, const char *name, const char *text,
+                           struct error *err)
 {
     int r = text ? box_spec_set(w, name, text, err) : error_set(err, ENOMEM, "no memory");
     return r == -ENOENT ? -EINVAL : r;
 }
 
-static int set_list(struct box_spec *w, const char *name, json_t *list, struct error *err)
+static int option_set_list(struct box_spec *w, const char *name, json_t *list, struct error *err)
 {
     size_t i;
     json_t *one;
@@ -55,14 +56,14 @@ static int set_list(struct box_spec *w, const char *name, json_t *list, struct e
     {
         if (!json_is_string(one))
             return error_set(err, EINVAL, "%s: item %zu is not a string", name, i);
-        r = set_text(w, name, json_string_value(one), err);
+        r = option_set_text(w, name, json_string_value(one), err);
         if (r < 0)
             break;
     }
     return r;
 }
 
-static int set_variables(struct box_spec *w, json_t *env, json_t *texts, struct error *err)
+static int option_set_env(struct box_spec *w, json_t *env, json_t *texts, struct error *err)
 {
     const char *key;
     json_t *value;
@@ -76,7 +77,7 @@ static int set_variables(struct box_spec *w, json_t *env, json_t *texts, struct 
             return error_set(err, EINVAL, "env: '%.100s' is not a name", key);
         if (asprintf(&text, "%s=%s", key, json_string_value(value)) < 0)
             return error_set(err, ENOMEM, "no memory");
-        r = set_text(w, "env", keep(texts, text), err);
+        r = option_set_text(w, "env", text_keep(texts, text), err);
         free(text);
         if (r < 0)
             break;
@@ -84,25 +85,25 @@ static int set_variables(struct box_spec *w, json_t *env, json_t *texts, struct 
     return r;
 }
 
-static int set_one(struct box_spec *w, const char *name, json_t *value, json_t *texts,
-                   struct error *err)
+static int option_set(struct box_spec *w, const char *name, json_t *value, json_t *texts,
+                      struct error *err)
 {
     char text[64];
     bool many = strcmp(name, "ro") == 0 || strcmp(name, "rw") == 0;
     if (strcmp(name, "env") == 0 && json_is_object(value))
-        return set_variables(w, value, texts, err);
+        return option_set_env(w, value, texts, err);
     if (many && json_is_array(value))
-        return set_list(w, name, value, err);
+        return option_set_list(w, name, value, err);
     if (strcmp(name, "workspace") == 0 && json_is_null(value)) {
         w->empty = true;
         return 0;
     }
     if (json_is_number(value) && !many && strcmp(name, "workspace") != 0) {
-        number_text(name, value, text, sizeof text);
-        return set_text(w, name, keep(texts, text), err);
+        option_number_text(name, value, text, sizeof text);
+        return option_set_text(w, name, text_keep(texts, text), err);
     }
     if (json_is_string(value) && strcmp(name, "env") != 0)
-        return set_text(w, name, json_string_value(value), err);
+        return option_set_text(w, name, json_string_value(value), err);
     if (box_spec_set(w, name, "", err) == -ENOENT) /* which says what it knows of such a name */
         return -EINVAL;
     return error_set(err, EINVAL, "%s: %s", name,
@@ -118,14 +119,14 @@ int options_box(json_t *options, json_t *texts, struct box_spec *w, struct error
     int r = 0;
     json_object_foreach(options, name, value)
     {
-        r = set_one(w, name, value, texts, err);
+        r = option_set(w, name, value, texts, err);
         if (r < 0)
             break;
     }
     return r;
 }
 
-static int set_cwd(struct exec_options *o, json_t *value, struct error *err)
+static int exec_set_cwd(struct exec_options *o, json_t *value, struct error *err)
 {
     const char *cwd = json_string_value(value);
     if (!cwd || cwd[0] != '/')
@@ -135,7 +136,7 @@ static int set_cwd(struct exec_options *o, json_t *value, struct error *err)
     return 0;
 }
 
-static int set_input(struct exec_options *o, json_t *value, struct error *err)
+static int exec_set_input(struct exec_options *o, json_t *value, struct error *err)
 {
     if (!json_is_string(value))
         return error_set(err, EINVAL, "stdin: is not a string");
@@ -144,22 +145,22 @@ static int set_input(struct exec_options *o, json_t *value, struct error *err)
     return 0;
 }
 
-static int set_exec(struct exec_options *o, const char *name, json_t *value, json_t *texts,
-                    struct error *err)
+static int exec_set_option(struct exec_options *o, const char *name, json_t *value, json_t *texts,
+                           struct error *err)
 {
     if (strcmp(name, "cwd") == 0)
-        return set_cwd(o, value, err);
+        return exec_set_cwd(o, value, err);
     if (strcmp(name, "stdin") == 0)
-        return set_input(o, value, err);
-    if (strcmp(name, "env") == 0 || is_time(name))
-        return set_one(&o->spec, name, value, texts, err);
+        return exec_set_input(o, value, err);
+    if (strcmp(name, "env") == 0 || option_is_time(name))
+        return option_set(&o->spec, name, value, texts, err);
     return error_set(err, EINVAL,
                      "a command has no option '%.100s'; it is cwd, env, timeout, cpu_time or stdin",
                      name);
 }
 
 /* box_command's way to say it: 0 is the box's limit, -1 is none. */
-static int64_t limit_of(int64_t given)
+static int64_t exec_limit(int64_t given)
 {
     return given == NOT_GIVEN ? 0 : given == 0 ? -1 : given;
 }
@@ -175,11 +176,11 @@ int options_exec(json_t *options, json_t *texts, struct exec_options *ret, struc
     limits->timeout_ns = limits->cpu_time_ns = NOT_GIVEN;
     json_object_foreach(options, name, value)
     {
-        int r = set_exec(ret, name, value, texts, err);
+        int r = exec_set_option(ret, name, value, texts, err);
         if (r < 0)
             return r;
     }
-    ret->timeout_ns = limit_of(limits->timeout_ns);
-    ret->cpu_time_ns = limit_of(limits->cpu_time_ns);
+    ret->timeout_ns = exec_limit(limits->timeout_ns);
+    ret->cpu_time_ns = exec_limit(limits->cpu_time_ns);
     return 0;
 }

@@ -1,4 +1,5 @@
-/* The options of boxes and commands as a JSON object, see hutch.h; the words are box/box_options_parse.h's. */
+/* The options of boxes and commands as a JSON object, see hutch.h; the words are
+ * box/box_options_parse.h's. */
 #pragma once
 
 #include <jansson.h>

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json_text.h"
+#include "entry.h"
 #include "lib_gym.h"
 #include "banned.h"
 
@@ -17,7 +17,7 @@ struct hutch_vector {
     size_t n_texts;
 };
 
-static void free_texts(hutch_vector *v)
+static void vector_free_texts(hutch_vector *v)
 {
     for (size_t i = 0; i < v->n_texts; i++) {
         step_texts_free(&v->texts[i]);
@@ -26,19 +26,19 @@ static void free_texts(hutch_vector *v)
     v->n_texts = 0;
 }
 
-static void free_vector(hutch_vector *v)
+static void vector_free_handle(hutch_vector *v)
 {
     vector_close(v->vector);
     if (v->results && v->texts)
-        free_texts(v);
+        vector_free_texts(v);
     free(v->results);
     free(v->texts);
     arena_unref(v->arena);
     free(v);
 }
 
-static int open_vector(hutch_arena *a, const struct vector_options *o, hutch_vector **ret,
-                       struct error *err)
+static int vector_open_handle(hutch_arena *a, const struct vector_options *o, hutch_vector **ret,
+                              struct error *err)
 {
     hutch_vector *v = calloc(1, sizeof *v);
     if (!v)
@@ -53,7 +53,7 @@ static int open_vector(hutch_arena *a, const struct vector_options *o, hutch_vec
             r = error_set(err, ENOMEM, "no memory");
     }
     if (r < 0)
-        free_vector(v);
+        vector_free_handle(v);
     else
         *ret = v;
     return r;
@@ -68,11 +68,11 @@ int hutch_vector_open(hutch_arena *a, size_t n, size_t threads, int autoreset, h
     if (r == 0)
         r = entry_need(&e, ret, "ret");
     if (r == 0)
-        r = open_vector(a, &o, ret, &e.error);
+        r = vector_open_handle(a, &o, ret, &e.error);
     return entry_end(&e, r);
 }
 
-static void stop(void *handle)
+static void vector_handle_stop(void *handle)
 {
     vector_stop(((hutch_vector *)handle)->vector);
 }
@@ -81,8 +81,8 @@ void hutch_vector_close(hutch_vector *v)
 {
     struct entry e;
     entry_begin_plain(&e, NULL);
-    if (handle_close(v, HANDLE_VECTOR, stop))
-        free_vector(v);
+    if (handle_close(v, HANDLE_VECTOR, vector_handle_stop))
+        vector_free_handle(v);
     entry_end(&e, 0);
 }
 
@@ -95,8 +95,8 @@ int hutch_vector_interrupt(hutch_vector *v, struct hutch_error *err)
     return entry_end(&e, r);
 }
 
-static int take_actions(const struct hutch_action *from, size_t n, struct vector_action *to,
-                        struct error *err)
+static int vector_parse_actions(const struct hutch_action *from, size_t n, struct vector_action *to,
+                                struct error *err)
 {
     for (size_t i = 0; i < n; i++) {
         to[i] = (struct vector_action){.env = from[i].env,
@@ -112,14 +112,15 @@ static int take_actions(const struct hutch_action *from, size_t n, struct vector
     return 0;
 }
 
-static int send(hutch_vector *v, const struct hutch_action *actions, size_t n, struct error *err)
+static int vector_call_send(hutch_vector *v, const struct hutch_action *actions, size_t n,
+                            struct error *err)
 {
     if (n > vector_size(v->vector))
         return error_set(err, EBUSY, "%zu actions for %zu environments", n, vector_size(v->vector));
     _cleanup_free_ struct vector_action *copy = calloc(n + 1, sizeof *copy);
     if (!copy)
         return error_set(err, ENOMEM, "no memory");
-    int r = take_actions(actions, n, copy, err);
+    int r = vector_parse_actions(actions, n, copy, err);
     if (r == 0)
         r = vector_send(v->vector, copy, n, err);
     for (size_t i = 0; i < n; i++)
@@ -135,14 +136,14 @@ int hutch_vector_send(hutch_vector *v, const struct hutch_action *actions, size_
     if (r == 0 && n)
         r = entry_need(&e, actions, "actions");
     if (r == 0)
-        r = send(v, actions, n, &e.error);
+        r = vector_call_send(v, actions, n, &e.error);
     return entry_end(&e, r);
 }
 
 /* An environment's failure is its result's, with the text as a JSON string where the observation
  * would be. */
-static int show_failure(const struct vector_result *r, struct step_texts *texts,
-                        struct hutch_step *ret, struct error *err)
+static int vector_show_failure(const struct vector_result *r, struct step_texts *texts,
+                               struct hutch_step *ret, struct error *err)
 {
     int e = json_give(json_string(r->text), &texts->observation, err);
     *ret = (struct hutch_step){.pass_rate = NAN,
@@ -152,11 +153,11 @@ static int show_failure(const struct vector_result *r, struct step_texts *texts,
     return e;
 }
 
-static int show(hutch_vector *v, size_t i, struct hutch_step *ret, struct error *err)
+static int vector_show(hutch_vector *v, size_t i, struct hutch_step *ret, struct error *err)
 {
     const struct vector_result *r = &v->results[i];
     int e = r->code < 0
-                ? show_failure(r, &v->texts[i], ret, err)
+                ? vector_show_failure(r, &v->texts[i], ret, err)
                 : step_show(&r->step, vector_env(v->vector, r->env), &v->texts[i], ret, err);
     if (e < 0)
         *ret = (struct hutch_step){.pass_rate = NAN, .code = e}; /* it is received all the same */
@@ -165,15 +166,15 @@ static int show(hutch_vector *v, size_t i, struct hutch_step *ret, struct error 
     return 0;
 }
 
-static long receive(hutch_vector *v, size_t min, size_t max, int timeout_ms, struct hutch_step *ret,
-                    struct error *err)
+static long vector_call_receive(hutch_vector *v, size_t min, size_t max, int timeout_ms,
+                                struct hutch_step *ret, struct error *err)
 {
     size_t room = max < vector_size(v->vector) ? max : vector_size(v->vector);
-    free_texts(v);
+    vector_free_texts(v);
     ssize_t n = vector_recv(v->vector, min, room, timeout_ms, v->results, err);
     for (ssize_t i = 0; i < n; i++) {
         v->n_texts++;
-        show(v, (size_t)i, &ret[i], err);
+        vector_show(v, (size_t)i, &ret[i], err);
     }
     return (long)n;
 }
@@ -187,7 +188,7 @@ long hutch_vector_recv(hutch_vector *v, size_t min, size_t max, int timeout_ms,
     if (r == 0)
         r = entry_need(&e, ret, "ret");
     if (r == 0) {
-        n = receive(v, min, max, timeout_ms, ret, &e.error);
+        n = vector_call_receive(v, min, max, timeout_ms, ret, &e.error);
         r = n < 0 ? (int)n : 0;
     }
     entry_end(&e, r);
