@@ -292,31 +292,27 @@ static void remove_empty_above(struct commit *c, const char *path, size_t least)
     }
 }
 
-/* A folder whose files all go makes room for a file of its name. */
-static int clear_folder(struct commit *c, const char *folder)
-{
-    size_t n = strlen(folder);
-    struct file_state now;
-    for (size_t i = 0; i < c->count; i++) {
-        const struct worktree_file *f = c->items[i].file;
-        if (file_goes(f) && strncmp(f->path, folder, n) == 0 && f->path[n] == '/')
-            remove_empty_above(c, f->path, n);
-    }
-    int r = file_state_look(c->root, folder, &now);
-    return r < 0 ? r : now.mode ? -EISDIR : 0;
-}
-
 static int item_add(struct commit *c, struct item *it)
 {
     char way[PATH_MAX];
     const char *path = it->file->path;
     _cleanup_fd_ int dir = -1;
-    int r = S_ISDIR(it->file->seen.mode) ? clear_folder(c, path) : 0;
-    if (r < 0)
-        return r;
-    if (strlen(path) >= sizeof way)
+    size_t n = strlen(path);
+    int r;
+    if (n >= sizeof way)
         return -ENAMETOOLONG;
-    memcpy(way, path, strlen(path) + 1);
+    if (S_ISDIR(it->file->seen.mode)) { /* a folder whose files all go makes room for the file */
+        struct file_state now;
+        for (size_t i = 0; i < c->count; i++) {
+            const struct worktree_file *f = c->items[i].file;
+            if (file_goes(f) && strncmp(f->path, path, n) == 0 && f->path[n] == '/')
+                remove_empty_above(c, f->path, n);
+        }
+        r = file_state_look(c->root, path, &now);
+        if (r < 0 || now.mode)
+            return r < 0 ? r : -EISDIR;
+    }
+    memcpy(way, path, n + 1);
     for (char *slash = strchr(way, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
         r = change_folder(c, way, true);
@@ -402,18 +398,6 @@ static int item_restore(struct commit *c, const struct item *it)
     return r == -EEXIST ? 0 : r;
 }
 
-static int folder_restore(struct commit *c, const struct folder_change *f)
-{
-    _cleanup_fd_ int dir = -1;
-    const char *name = relpath_name(f->path);
-    int r = beneath_open_parent(c->root, f->path, &dir);
-    if (r < 0)
-        return r;
-    if (f->made)
-        return unlinkat(dir, name, AT_REMOVEDIR) < 0 ? -errno : 0;
-    return mkdirat(dir, name, 0777) < 0 || fchmodat(dir, name, f->mode, 0) < 0 ? -errno : 0;
-}
-
 /* Puts everything back. Returns how many changes could not be undone. */
 static size_t commit_restore(struct commit *c)
 {
@@ -421,8 +405,17 @@ static size_t commit_restore(struct commit *c)
     for (size_t i = 0; i < c->count; i++)
         if (c->items[i].placed && !c->items[i].kept)
             failed += item_restore(c, &c->items[i]) < 0;
-    for (size_t i = c->n_folders; i-- > 0;)
-        failed += folder_restore(c, &c->folders[i]) < 0;
+    for (size_t i = c->n_folders; i-- > 0;) {
+        const struct folder_change *f = &c->folders[i];
+        const char *name = relpath_name(f->path);
+        _cleanup_fd_ int dir = -1;
+        bool ok = beneath_open_parent(c->root, f->path, &dir) >= 0;
+        if (ok && f->made)
+            ok = unlinkat(dir, name, AT_REMOVEDIR) == 0;
+        else if (ok)
+            ok = mkdirat(dir, name, 0777) == 0 && fchmodat(dir, name, f->mode, 0) == 0;
+        failed += !ok;
+    }
     for (size_t i = 0; i < c->count; i++)
         if (c->items[i].kept)
             failed += item_restore(c, &c->items[i]) < 0;
