@@ -121,7 +121,7 @@ def test_nearest_text_with_what_differs(tools):
     got = tools.call("edit_file", path="a.c", old=old, new="x")
     assert got.data == {"path": "a.c", "reason": "not_found", "edit": 1, "nearest": {"first_line": 5, "lines": 4}}
     assert "The nearest text is at lines 5 to 8; 0 of the 4 lines of `old` are there as they are" in got.text
-    assert "(line 5 has 1 tab where `old` has 4 blanks)" in got.text and "(line 7 has 2 tabs where `old` has 8 blanks)" in got.text
+    assert "(line 5 has 1 tab where `old` has 4 spaces)" in got.text and "(line 7 has 2 tabs where `old` has 8 spaces)" in got.text
     quotes = tools.fails("edit_file", path="a.c", old="\t\tprintf(\"hello 'world'\\n\");\n", new="x")
     assert "(line 6 has \u2018 (U+2018) where `old` has ' (U+0027))" in quotes
     assert "\n     7\t\t\treturn 0;\n" in got.text

@@ -129,21 +129,21 @@ static void put_line(struct buf *out, struct span line)
     buf_append_str(out, "\n");
 }
 
-/* "2 tabs", "4 blanks", "1 tab and 2 blanks", "‘ (U+2018)", "nothing": what a reader cannot tell
+/* "2 tabs", "4 spaces", "1 tab and 2 spaces", "‘ (U+2018)", "nothing": what a reader cannot tell
  * apart by looking. */
 static void put_difference(struct buf *out, struct span s)
 {
-    uint64_t tabs = span_count(s, '\t', s.n), blanks = span_count(s, ' ', s.n);
+    uint64_t tabs = span_count(s, '\t', s.n), spaces = span_count(s, ' ', s.n);
     if (s.n == 0) {
         buf_append_str(out, "nothing");
     } else if (s.data[0] == '\n') {
         buf_append_str(out, "a line break");
-    } else if (tabs + blanks == s.n) {
+    } else if (tabs + spaces == s.n) {
         if (tabs)
             buf_printf(out, "%" PRIu64 " tab%s", tabs, tabs > 1 ? "s" : "");
-        buf_append_str(out, tabs && blanks ? " and " : "");
-        if (blanks)
-            buf_printf(out, "%" PRIu64 " blank%s", blanks, blanks > 1 ? "s" : "");
+        buf_append_str(out, tabs && spaces ? " and " : "");
+        if (spaces)
+            buf_printf(out, "%" PRIu64 " space%s", spaces, spaces > 1 ? "s" : "");
     } else {
         struct folded f = fold_at(s, 0);
         if (f.n)
@@ -276,7 +276,7 @@ void edit_explain(struct span text, const struct edit *e, struct buf *out,
                    ": was this edit made before?\n",
                    span_count(text, '\n', done) + 1);
     if (text.n == 0) {
-        buf_append_str(out, "The file is empty: write_file fills it.\n");
+        buf_append_str(out, "The file is empty; use write_file.\n");
         return;
     }
     if (has_line_numbers(e->old)) {
@@ -300,7 +300,7 @@ void edit_explain(struct span text, const struct edit *e, struct buf *out,
     else
         buf_printf(out, "The nearest text is at line %" PRIu64, near.line);
     put_changes(out, e->old, span_part(text, begin, end), near.line);
-    buf_append_str(out, "The file has there:\n");
+    buf_append_str(out, "These lines of the file:\n");
     for (uint64_t i = 0; i < near.count; i++) {
         end = span_line_end(text, begin);
         if (i == LINES_SHOWN) {

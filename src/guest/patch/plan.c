@@ -70,8 +70,8 @@ static void describe_failure(const struct place_failure *f, char *text, size_t s
         break;
     case PLACE_SPACE:
         snprintf(text, size,
-                 "at line %zu only blanks at the ends of lines, line ends (CRLF or LF) or a "
-                 "missing last newline differ: correct them, or set ignore_whitespace",
+                 "at line %zu only trailing whitespace, line endings (CRLF or LF) or the last "
+                 "newline differ: correct them, or set ignore_whitespace",
                  f->line);
         break;
     case PLACE_SEVERAL:
@@ -526,7 +526,7 @@ static int plan_diff(struct planner *pl, const void *text, size_t size, bool str
         pl->how.ignore_space = true;
         r = plan_attempt(pl, err);
         if (r == 0)
-            worktree_note(&p->tree, "blanks at the ends of lines and line ends were ignored");
+            worktree_note(&p->tree, "trailing whitespace and line endings were ignored");
     }
     if (r == 0 && strip_cr)
         worktree_note(&p->tree, "carriage returns at the ends of the diff's lines were removed");

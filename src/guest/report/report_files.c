@@ -137,7 +137,8 @@ static int report_files_walk(struct file_call *c, const char *pattern, const cha
     for (const char *at = pattern; at && *at; at = next_part(at))
         stars += part_length(at) == 2 && strncmp(at, "**", 2) == 0;
     if (stars > STARS_MAX)
-        return error_set(err, EINVAL, "%.400s: a pattern may have %u times **", c->path, STARS_MAX);
+        return error_set(err, EINVAL, "%.400s: a pattern may contain ** at most %u times", c->path,
+                         STARS_MAX);
     f->base = strlen(folder);
     int r = walk_folder(&w, folder, 0);
     if (r >= 0 && f->count)

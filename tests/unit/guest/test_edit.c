@@ -134,17 +134,17 @@ static void expect_explained(const char *text, const char *old, const char *cons
 static void test_names_what_cannot_be_seen(void **state)
 {
     EXPLAINED("a {\n\tb;\n\tc;\n}\n", "a {\n    b;\n    c;\n}", "lines 1 to 4", "2 of the 4 lines",
-              "(line 2 has 1 tab where `old` has 4 blanks)", "(line 3 has 1 tab where",
+              "(line 2 has 1 tab where `old` has 4 spaces)", "(line 3 has 1 tab where",
               "     2\t\tb;");
     EXPLAINED("  a {\n    b;\n  }\n", "a {\n  b;\n}\n",
-              "line 2 has 2 blanks where `old` has nothing");
-    EXPLAINED("\t  a\n", "    a\n", "line 1 has 1 tab where `old` has 2 blanks");
-    EXPLAINED("x = 1;  \ny\n", "x = 1;\ny", "line 1 has 2 blanks where `old` has nothing");
-    EXPLAINED("x = 1;\ny\n", "x = 1; \ny", "line 1 has nothing where `old` has 1 blank");
+              "line 2 has 2 spaces where `old` has nothing");
+    EXPLAINED("\t  a\n", "    a\n", "line 1 has 1 tab where `old` has 2 spaces");
+    EXPLAINED("x = 1;  \ny\n", "x = 1;\ny", "line 1 has 2 spaces where `old` has nothing");
+    EXPLAINED("x = 1;\ny\n", "x = 1; \ny", "line 1 has nothing where `old` has 1 space");
     EXPLAINED("say ‘hi’\n", "say 'hi'", "line 1 has ‘ (U+2018) where `old` has ' (U+0027)");
     EXPLAINED("say \"hi\"\n", "say 'hi'", "line 1 has \" (U+0022)");
     EXPLAINED("1–2 – x\n", "1-2 - x", "line 1 has – (U+2013) where `old` has - (U+002D)");
-    EXPLAINED("a\xc2\xa0z of all\n", "a z of all", "line 1 has U+00A0 where `old` has 1 blank");
+    EXPLAINED("a\xc2\xa0z of all\n", "a z of all", "line 1 has U+00A0 where `old` has 1 space");
     EXPLAINED("ab\xe2\x80\x8b"
               "cde\n",
               "abcde", "line 1 has U+200B where `old` has nothing");
