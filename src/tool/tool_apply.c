@@ -103,7 +103,7 @@ static void add_module(struct applying *a, const char *path, size_t n_folder)
     }
 }
 
-/* The box has another configuration because of ours, see git_mask.h. */
+/* The box has another configuration because of ours, see git_box.h. */
 static bool is_masked(const struct applying *a)
 {
     _cleanup_buf_ struct buf mask = BUF_INIT(BOX_GIT_MASK_SIZE);
@@ -124,7 +124,7 @@ static void take_report(void *data, const char *path, enum apply_outcome outcome
             add_module(a, path, g.n_folder);
         return;
     }
-    if (strcmp(path, ".git") == 0 && a->linked) /* the box has another one, see git_worktree.h */
+    if (strcmp(path, ".git") == 0 && a->linked) /* the box has another one, see git_box.h */
         return;
     a->left += outcome == APPLY_CONFLICT || outcome == APPLY_REFUSED;
     if (a->o->report.say)
