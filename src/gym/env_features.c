@@ -24,18 +24,12 @@ size_t env_features(const struct gym_env *e, int64_t *ret, size_t room)
     return n;
 }
 
-static const char *text_of(const json_t *input, const char *name)
-{
-    const char *text = json_string_value(json_object_get(input, name));
-    return text ? text : "";
-}
-
 static void note_patch(struct gym_env *e, const json_t *input)
 {
     const struct task *t = e->arena->task;
     bool applied = !json_is_true(json_object_get(input, "reverse"));
     for (size_t i = 0; i < t->n_patches; i++)
-        if (strcmp(t->patches[i].diff, text_of(input, "diff")) == 0)
+        if (strcmp(t->patches[i].diff, json_get_string_or(input, "diff", "")) == 0)
             e->patched[i] = applied;
 }
 
@@ -43,7 +37,7 @@ static void note_read(struct gym_env *e, const json_t *input)
 {
     const struct task *t = e->arena->task;
     for (size_t i = 0; i < t->reads.count; i++)
-        if (strcmp(t->reads.items[i], text_of(input, "path")) == 0)
+        if (strcmp(t->reads.items[i], json_get_string_or(input, "path", "")) == 0)
             e->was_read[i] = true;
 }
 

@@ -8,11 +8,6 @@
 
 #define SHOWN_MAX 120 /* bytes of an input */
 
-static const char *text_of(const json_t *action, const char *name)
-{
-    return json_string_value(json_object_get(action, name));
-}
-
 /* The first line of a text without what would disturb a terminal. */
 static void append_clean(char *text, size_t size, const char *more, size_t max)
 {
@@ -33,7 +28,7 @@ static void append_clean(char *text, size_t size, const char *more, size_t max)
 
 static void label_diff(const struct task *t, const json_t *action, char *text, size_t size)
 {
-    const char *diff = text_of(action, "diff");
+    const char *diff = json_get_string(action, "diff");
     bool reverse = json_is_true(json_object_get(action, "reverse"));
     snprintf(text, size, "%s ", reverse ? "take back" : "apply");
     for (size_t i = 0; diff && i < t->n_patches; i++)
@@ -47,7 +42,7 @@ static void label_diff(const struct task *t, const json_t *action, char *text, s
 void action_label(const struct task *t, const json_t *action, char *text, size_t size)
 {
     static const char *const TELLING[] = {"path", "command", "pattern"};
-    const char *tool = text_of(action, "tool");
+    const char *tool = json_get_string(action, "tool");
     text[0] = 0;
     if (tool && strcmp(tool, TOOL_APPLY_DIFF.name) == 0) {
         label_diff(t, action, text, size);
@@ -63,7 +58,7 @@ void action_label(const struct task *t, const json_t *action, char *text, size_t
                                                           : tool,
                  SHOWN_MAX);
     for (size_t i = 0; i < ARRAY_SIZE(TELLING); i++) {
-        const char *value = text_of(action, TELLING[i]);
+        const char *value = json_get_string(action, TELLING[i]);
         if (!value)
             continue;
         append_clean(text, size, " ", 1);

@@ -12,6 +12,7 @@
 #include "model_tools.h"
 #include "policies.h"
 #include "model_choice.h"
+#include "json.h"
 #include "banned.h"
 
 #define PAUSES_MAX 16
@@ -69,18 +70,13 @@ static void forget(struct model_policy *m)
     m->cost_known = false;
 }
 
-static const char *text_of(const json_t *observation)
-{
-    const char *text = json_string_value(json_object_get(observation, "text"));
-    return text ? text : "";
-}
-
 static int begin(struct policy *p, struct gym_env *e, const struct gym_step *first, bool learning,
                  struct error *err)
 {
     struct model_policy *m = model_of(p);
     forget(m);
-    return say(m, "user", json_pack("[o]", text_block(text_of(first->observation)))) < 0
+    return say(m, "user",
+               json_pack("[o]", text_block(json_get_string_or(first->observation, "text", "")))) < 0
                ? error_set(err, ENOMEM, "no memory")
                : 0;
 }
@@ -243,7 +239,8 @@ static int learn(struct policy *p, struct gym_env *e, const struct gym_step *s, 
     const json_t *call = json_array_get(m->calls, m->at);
     if (call && !m->why[0]) {
         result(m, call,
-               content_of(text_of(s->observation), json_object_get(s->observation, "image")),
+               content_of(json_get_string_or(s->observation, "text", ""),
+                          json_object_get(s->observation, "image")),
                json_is_true(json_object_get(s->observation, "failed")));
         m->at++;
     }
