@@ -4,7 +4,7 @@
  *
  * One thread feeds it (mcp_server_take), in the order in which messages came. What is quick is
  * answered at once; every other request gets a thread of its own, at most MCP_REQUESTS_MAX at a
- * time. Calls of tools take their place in the order of the session (order.h) when they are taken,
+ * time. Calls of tools take their place in the order of the session (tool_begin) when they are taken,
  * so that nobody overtakes. Nothing that a client sends ends the server; whatever is wrong with it
  * becomes an error in an answer.
  *
