@@ -2,11 +2,14 @@
  * Boxes at the level of the library, without the start of a program around them.
  *
  *     box_bench start ROUNDS WORKSPACE :: NAME PROGRAM…        a fresh box, a box from a warm pool,
- * and programs box_bench exec ROUNDS WORKSPACE :: NAME PROGRAM…         a command in a live box,
- * and programs box_bench rate ROUNDS WORKSPACE IN_FLIGHT SLICE_MS :: …  runs per second of the same
- * as `start` box_bench fork ROUNDS LARGE                              see fork_bench.c box_bench
- * leftovers BOXES                                see leftover_bench.c box_bench idle BOXES see
- * idle_bench.c
+ *                                                              and
+ * programs box_bench exec ROUNDS WORKSPACE :: NAME PROGRAM…         a command in a live box, and
+ *                                                                   programs
+ *     box_bench rate ROUNDS WORKSPACE IN_FLIGHT SLICE_MS :: …  runs per second of the same as
+ *                                                              `start`
+ *     box_bench fork ROUNDS LARGE                              see fork_bench.c
+ *     box_bench leftovers BOXES                                see leftover_bench.c
+ *     box_bench idle BOXES                                     see idle_bench.c
  *
  * hutch-guest must be beside this program. All print JSON, for bench.py.
  */

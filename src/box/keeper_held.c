@@ -1,3 +1,4 @@
+/* The boxes of one keeper: a box and its forks, each behind a socket of its own (keeper_held.h). */
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>

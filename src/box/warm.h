@@ -4,10 +4,11 @@
  * start.
  *
  *     warm_open     the host ── clone ──> enters the family's user namespace and a copy of the
- * template's mounts, and executes python3 there: it sees what boxes of this family see, nothing
- * else. It never runs a byte that a box wrote. warm_run      ── request, the box's pidfd, pipes ──>
- * it forks. The child enters all namespaces of the box, is confined exactly as process 1 of the box
- * was (same code, confine.h), and only then looks at the request.
+ *                   template's mounts, and executes python3 there: it sees what boxes of this
+ *                   family see, nothing else. It never runs a byte that a box wrote.
+ *     warm_run      ── request, the box's pidfd, pipes ──> it forks. The child enters all
+ *                   namespaces of the box, is confined exactly as process 1 of the box was (same
+ *                   code, confine.h), and only then looks at the request.
  *
  * The child is a command of the box like any other: its limits hold, it is counted, killed and
  * frozen with the box, and all that it started dies with it. All boxes must be of one family:

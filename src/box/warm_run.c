@@ -3,7 +3,8 @@
  *
  *     ADOPT ──> the guest            it waits for a process
  *     descriptors ──> the warm process    it forks; the child enters the box and says hello to the
- * guest ARRIVED <── the guest          from here on it is a command like any other (exec_loop.c)
+ *                                         guest
+ *     ARRIVED <── the guest          from here on it is a command like any other (exec_loop.c)
  *
  * No snapshot begins while a child is on its way: a box whose processes have all been stopped stays
  * so.

@@ -3,7 +3,8 @@
  * call, the reward is the pass rate of the tests less a price for calls and time.
  *
  *     reward of a step    − call_price − second_price · seconds        and for the last one +
- * pass_rate return              pass_rate − call_price · calls − second_price · seconds
+ *                                                                      pass_rate
+ *     return              pass_rate − call_price · calls − second_price · seconds
  *
  * A state of an episode has a name: the digest of the task and of all actions that may have changed
  * something. What is known about a state (the observation of an action, the grade) comes from the

@@ -4,8 +4,11 @@
  *
  *     tests/test_x.py::TestY::test_z[1]    pytest's
  *     tests/test_x.py::test_z[a            pytest's, cut off at the first blank by those who made
- * the row: it may stand for several tests, and counts for none test_z SymPy's: the function is
- * looked for in the files of the test patch
+ *                                          the row: it
+ * may stand for several tests, and counts for none test_z                               SymPy's:
+ *                                                                                       the
+ *                                                                                       function
+ * is looked for in the files of the test patch
  *
  * If all tests that must pass are of the second kind, those count that pass with the solution.
  */

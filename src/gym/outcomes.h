@@ -2,9 +2,10 @@
  * Outcomes of tests, as they are heard of: lines of the runner (runner/), or entries of a report.
  *
  *     TOKEN SEQUENCE KIND<TAB>ID[<TAB>MESSAGE]        kind B begins, P passed, F failed, E error, S
- * skipped TOKEN SEQUENCE T<TAB>WHAT                       the interpreter was tampered with TOKEN
- * SEQUENCE U<TAB>WHY                        something went wrong beside the tests TOKEN SEQUENCE Z
- * all were run
+ *                                                     skipped
+ *     TOKEN SEQUENCE T<TAB>WHAT                       the interpreter was tampered with
+ *     TOKEN SEQUENCE U<TAB>WHY                        something went wrong beside the tests
+ *     TOKEN SEQUENCE Z                                all were run
  *
  * In texts \n, \t, \r and \\ are written so. Code under test may write to the same descriptor, and
  * with luck it knows the token. So: a test that ends must have begun, once; each line has the

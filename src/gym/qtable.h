@@ -8,9 +8,10 @@
  *     Q(s, a) ← Q(s, a) + α · (reward + γ · max Q(s', ·) − Q(s, a))
  *
  *     value   counts only what was tried: it can be had for sure. An agent that does not explore
- * goes by it. hope    counts what was not tried as the best that there could be: all tests pass
- * right after it, and the step costs what that action cost elsewhere. It never says less than what
- * is true.
+ *             goes by it.
+ *     hope    counts what was not tried as the best that there could be: all tests pass right after
+ *             it, and the step costs what that action cost elsewhere. It never says less than what
+ *             is true.
  *
  * An agent that explores takes an action whose hope is more than the value of the state ("optimism
  * in the face of uncertainty"); where there is none, nothing is left to be found out from here.

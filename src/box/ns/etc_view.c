@@ -1,6 +1,10 @@
 /*
- * Looking at all of /etc takes a millisecond or more, a third of the time in which a box starts. So
- * the answer is kept in the user's runtime folder, with the folders that were seen and a hash of
+ * Which entries of /etc boxes see (etc_view.h). The mode decides first; the lists below are for
+ * secrets that an administrator left readable for everybody, as happens with passwords in settings
+ * of services, and for what tells how this host is reached.
+ *
+ * Reading all of /etc takes a millisecond or more, a third of the time in which a box starts. So
+ * the answer is cached in the user's runtime folder, with the folders that were seen and a hash of
  * their stamps. Whatever is added, removed or renamed changes the stamp of its folder, and the
  * answer is dropped. A change of a file's mode does not; so no answer is used for longer than
  * CACHE_S.
@@ -8,6 +12,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <linux/stat.h>
 #include <stdint.h>
@@ -25,6 +30,98 @@
 #include "registry.h"
 #include "banned.h"
 
+/* Patterns of paths relative to /etc; "*" matches no slash. A folder goes with everything in it. */
+static const char *const HIDDEN_PATHS[] = {
+    /* accounts, and names of the people here */
+    "passwd*",
+    "shadow*",
+    "gshadow*",
+    "group-*",
+    "subuid*",
+    "subgid*",
+    "sudoers*",
+    "sssd",
+    "nslcd.conf",
+    "*ldap.conf",
+    /* networks, VPNs, Wi-Fi, and how this host is reached */
+    "NetworkManager",
+    "bluetooth",
+    "cni",
+    "connman",
+    "exports*",
+    "ipsec*",
+    "iscsi",
+    "iwd",
+    "netplan",
+    "network",
+    "nftables*",
+    "openconnect",
+    "openfortivpn",
+    "openvpn",
+    "ppp",
+    "resolv.conf*",
+    "strongswan*",
+    "swanctl",
+    "systemd/network",
+    "tailscale",
+    "tinc",
+    "vpnc",
+    "wireguard",
+    "wpa_supplicant",
+    "zerotier-one",
+    /* passwords in URLs, mount options, jobs and unit files */
+    "apt",
+    "cron.d",
+    "crontab",
+    "crypttab*",
+    "environment*",
+    "fstab*",
+    "systemd/system",
+    /* services whose settings hold passwords or keys */
+    "cups",
+    "docker",
+    "dovecot",
+    "exim4",
+    "gitconfig*",
+    "kubernetes",
+    "letsencrypt",
+    "libvirt",
+    "msmtprc*",
+    "postfix",
+    "rancher",
+    "samba",
+    "ssmtp",
+};
+
+/* Patterns of names, in any folder, without regard to case. */
+static const char *const HIDDEN_NAMES[] = {
+    "*.key",      "*.keys",      "*_key",        "*-key.pem", "*_key.pem",  "privkey*",
+    "id_rsa*",    "id_ed25519*", "id_ec*",       "*.p12",     "*.pfx",      "*.jks",
+    "*.keystore", "*.keytab*",   "*.kdbx",       "*.psk",     "*.ovpn",     "*.cred",
+    "*.creds",    "*.token",     "*credential*", "*secret*",  "*password*", "*passwd*",
+    "*netrc",     "*.env",       "*pgpass",      "auth.json", "private",    "*.nmconnection",
+};
+
+static bool matches_any(const char *text, const char *const *patterns, size_t n, int flags)
+{
+    for (size_t i = 0; i < n; i++)
+        if (fnmatch(patterns[i], text, flags) == 0)
+            return true;
+    return false;
+}
+
+bool etc_is_hidden(const char *path, mode_t mode)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const mode_t needed = S_ISDIR(mode) ? S_IROTH | S_IXOTH : S_IROTH;
+    if (!S_ISDIR(mode) && !S_ISREG(mode) && !S_ISLNK(mode))
+        return true;
+    if (!S_ISLNK(mode) && (mode & needed) != needed)
+        return true;
+    return matches_any(path, HIDDEN_PATHS, ARRAY_SIZE(HIDDEN_PATHS), FNM_PATHNAME) ||
+           matches_any(name, HIDDEN_NAMES, ARRAY_SIZE(HIDDEN_NAMES), FNM_CASEFOLD);
+}
+
 #define CACHE_FILE    "etc"
 #define CACHE_VERSION 1
 #define CACHE_S       60
@@ -34,11 +131,13 @@
 
 #define DEPTH_MAX   16
 #define ENTRIES_MAX 65536
-#define LIST_MAX    (8u << 20)  /* bytes of either list while it is made */
-#define HIDDEN_MAX  (24u << 10) /* of the list of hidden paths, which is part of the plan of a box \
-                                 */
-#define HIDDEN_EACH 2048 /* of one folder at the top: with more than that it is hidden as a whole  \
-                          */
+#define LIST_MAX    (8u << 20) /* bytes of either list while it is made */
+#define HIDDEN_MAX                                                                                 \
+    (24u << 10) /* of the list of hidden paths, which is part of the plan of a box                 \
+                 */
+#define HIDDEN_EACH                                                                                \
+    2048 /* of one folder at the top: with more than that it is hidden as a whole                  \
+          */
 
 struct scan {
     struct buf hidden, dirs;

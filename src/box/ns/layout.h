@@ -16,9 +16,11 @@
  *     base      (mount) the person's folder
  *     img       (mount) the image, if there is one
  *     l0 l1 …   (mounts) layers of the snapshots this box was forked from, newest first; each holds
- * w/ and r/ s/N       snapshots taken of this box, each with w/ and r/ x0 x1 …   (mounts) folders
- * shown read-only, each beneath an overlay of its own (files have none) guest     (mount) the
- * guest's program
+ *               w/ and r/
+ *     s/N       snapshots taken of this box, each with w/ and r/
+ *     x0 x1 …   (mounts) folders shown read-only, each beneath an overlay of its own (files have
+ *               none)
+ *     guest     (mount) the guest's program
  */
 #pragma once
 

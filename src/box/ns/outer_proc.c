@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "carry.h"
+#include "plan.h"
 #include "cleanup.h"
 #include "io.h"
 #include "outer_proc.h"
@@ -47,7 +47,7 @@ static void helper_send(int socket, int code, int fd)
 static void helper_mount(int socket)
 {
     int fd = -1;
-    int r = carry_new_proc(&fd);
+    int r = plan_exec_new_proc(&fd);
     helper_send(socket, r, fd);
     syscall(SYS_exit_group, 0);
 }

@@ -7,7 +7,7 @@
  * starts from): it picks up mounts there. Before it a fork may have a stage 0, in a copy of the
  * host's mounts, for files that the host has replaced since the source box was made. The second is
  * carried out by process 1 of the new box, in its own namespaces. Everything the operations need
- * (paths, descriptors, options) is in the plan, so carrying it out is nothing but system calls: no
+ * (paths, descriptors, options) is in the plan, so executing it is nothing but system calls: no
  * allocation, no libc state.
  *
  * Mounts and directories are named by slots: small numbers for descriptors that operations leave
@@ -130,7 +130,7 @@ const char *plan_bytes(struct plan *p, const char *bytes, size_t n);
 /* One line for a person: what this operation does, as in "mount the overlay of /workspace". */
 void plan_describe(const struct op *op, char *text, size_t size);
 
-/* Where carrying out stopped. */
+/* Where the execution stopped. */
 struct plan_failure {
     int stage;
     int index;
@@ -141,7 +141,7 @@ struct network;
 struct outer_proc;
 
 /* What the operations of process 1 need beside the plan. */
-struct carry {
+struct plan_exec {
     const struct plan *plan;
     int fds[SLOT_MAX];
     int control;  /* the guest's end of the control socket */
@@ -155,4 +155,7 @@ struct carry {
 /* Both are async-signal-safe; they return 0 or a negative errno with c->failure filled. Stage 2
  * ends in exec.
  */
-int carry_stage(struct carry *c, int stage);
+int plan_exec_stage(struct plan_exec *c, int stage);
+
+/* A procfs of the caller's pid namespace, for outer_proc.c. */
+int plan_exec_new_proc(int *ret_fd);

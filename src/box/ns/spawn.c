@@ -27,7 +27,7 @@
 /* What the two processes share; the host has its own copy and is told by a pipe. */
 struct launch {
     const struct spawn *s;
-    struct carry carry;
+    struct plan_exec exec;
     char *stack;
     int report;
     struct network network;
@@ -42,7 +42,7 @@ struct report {
 /* Stages that are no operation of the plan, for the failure's text. */
 enum { STAGE_CLONE = 3, STAGE_ENTER, STAGE_HELPER };
 
-static int fail(struct carry *c, int stage, int index)
+static int fail(struct plan_exec *c, int stage, int index)
 {
     c->failure = (struct plan_failure){.stage = stage, .index = index, .code = errno};
     return -errno;
@@ -70,8 +70,8 @@ static int visit_host(struct launch *l)
     if (l->s->plan->n_stage0 == 0)
         return 0;
     if (unshare(CLONE_NEWNS) < 0)
-        return fail(&l->carry, STAGE_ENTER, ENTER_MOUNTS);
-    return carry_stage(&l->carry, 0);
+        return fail(&l->exec, STAGE_ENTER, ENTER_MOUNTS);
+    return plan_exec_stage(&l->exec, 0);
 }
 
 /* The helper is started first, as it needs our rights and is no part of the box; then the cgroup is
@@ -83,22 +83,22 @@ static int enter(struct launch *l)
     int r = s->outer_proc ? outer_proc_start(&l->outer_proc) : 0;
     if (r < 0) {
         errno = -r;
-        return fail(&l->carry, STAGE_HELPER, 0);
+        return fail(&l->exec, STAGE_HELPER, 0);
     }
-    l->carry.outer_proc = s->outer_proc ? &l->outer_proc : NULL;
+    l->exec.outer_proc = s->outer_proc ? &l->outer_proc : NULL;
     for (size_t i = 0; i < s->n_cgroups; i++)
         if (write(s->cgroups[i], "0", 1) < 0)
-            return fail(&l->carry, STAGE_ENTER, ENTER_CGROUP);
+            return fail(&l->exec, STAGE_ENTER, ENTER_CGROUP);
     if (s->cpus > 0)
         limit_processors(s->cpus);
     r = enter_family(s->userns, -1, &step);
     if (r < 0) {
         errno = -r;
-        return fail(&l->carry, STAGE_ENTER, (int)step);
+        return fail(&l->exec, STAGE_ENTER, (int)step);
     }
     r = visit_host(l);
     if (r == 0 && s->mntns >= 0 && setns(s->mntns, CLONE_NEWNS) < 0)
-        return fail(&l->carry, STAGE_ENTER, ENTER_MOUNTS);
+        return fail(&l->exec, STAGE_ENTER, ENTER_MOUNTS);
     return r;
 }
 
@@ -107,7 +107,7 @@ static int enter(struct launch *l)
 static int first_process(void *data)
 {
     struct launch *l = data;
-    carry_stage(&l->carry, 2);
+    plan_exec_stage(&l->exec, 2);
     syscall(SYS_exit_group, 1);
     return 1;
 }
@@ -145,14 +145,14 @@ static void launch_child(struct launch *l)
     struct report report = {0};
     umask(0);
     grow_descriptors();
-    l->carry.network = &l->network;
-    if (enter(l) == 0 && carry_stage(&l->carry, 1) == 0) {
+    l->exec.network = &l->network;
+    if (enter(l) == 0 && plan_exec_stage(&l->exec, 1) == 0) {
         report.pid = start_first_process(l);
         if (report.pid < 0)
-            fail(&l->carry, STAGE_CLONE, 0);
+            fail(&l->exec, STAGE_CLONE, 0);
     }
     outer_proc_finish(&l->outer_proc);
-    report.failure = l->carry.failure;
+    report.failure = l->exec.failure;
     if (write(l->report, &report, sizeof report) < 0)
         syscall(SYS_exit_group, 2);
     syscall(SYS_exit_group, 0);
@@ -255,10 +255,10 @@ int spawn_begin(const struct spawn *s, struct spawning *ret, struct error *err)
     close(TAKE_FD(low));
     *l = (struct launch){.s = s,
                          .outer_proc.socket = -1,
-                         .carry = {.plan = s->plan, .control = control, .listener = -1},
+                         .exec = {.plan = s->plan, .control = control, .listener = -1},
                          .stack = stack,
                          .report = report_out};
-    memcpy(l->carry.fds, s->plan->fds, sizeof l->carry.fds);
+    memcpy(l->exec.fds, s->plan->fds, sizeof l->exec.fds);
     pid_t child = clone_child(l);
     if (child < 0)
         return spawn_error(err, CAUSE_OTHER, errno, "make a process (clone)");

@@ -2,7 +2,9 @@
  * From the namespaces of a family to a running warm process (warm.h):
  *
  *     the host ── clone ──> enters the family's user namespace and a copy of the mounts, in which
- * nothing can be written; keeps the rights to enter boxes of the family; executes python3
+ *     nothing can
+ *                           be written; keeps the rights to enter boxes of the family; executes
+ *                           python3
  *
  * It stays in the host's pid namespace, since a process can only enter those that descend from its
  * own; no box can see it there. It has a network, an IPC and a UTS namespace of its own, in which

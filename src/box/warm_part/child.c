@@ -36,7 +36,7 @@
 #include "wire_adopt.h"
 #include "banned.h"
 
-#define PARENT_TRIES 100000 /* of a tenth of a millisecond: longer than the midwife is waited for  \
+#define PARENT_TRIES 100000 /* of a tenth of a millisecond: longer than the forker is waited for  \
                              */
 #define LOST       125      /* exit status of one that could not be what it has to be */
 #define FIRST_FREE 32       /* above all descriptors that a child is given by number */
@@ -90,7 +90,7 @@ static int join_groups(const struct warm_run_fds *run)
     return 0;
 }
 
-/* The midwife ends as soon as we are born; it may be stopped on the way, and is killed then. */
+/* The forker ends as soon as we are born; it may be stopped on the way, and is killed then. */
 static int await_adoption(const struct warm_run_fds *run)
 {
     const struct timespec pause = {.tv_nsec = 100000};

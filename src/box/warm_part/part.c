@@ -3,15 +3,15 @@
  *
  * A child must be born in the box's pid namespace, and must be process 1's own, which reaps it and
  * tells how it ended. Only the loss of a parent makes it that. So between the warm process and the
- * child there is a third, the midwife, which shares the warm process's memory, forks in its name,
+ * child there is a third, the forker, which shares the warm process's memory, forks in its name,
  * and ends:
  *
- *     warm process ── clone(CLONE_VM) ──> midwife ── fork ──> child ── goes on where the warm
- * process waits
+ *     warm process ── clone(CLONE_VM) ──> forker ── fork ──> child ── goes on where the warm
+ *     process waits
  *
  * One fork, of which only the child has the cost of a copied memory. It is what vfork does, but for
- * one thing: the midwife lives in the box, where hostile code of the same user may send it signals.
- * A warm process that was suspended in vfork would wait for a stopped midwife for ever; this one
+ * one thing: the forker lives in the box, where hostile code of the same user may send it signals.
+ * A warm process that was suspended in vfork would wait for a stopped forker for ever; this one
  * waits for a while and kills it.
  *
  * Nothing here reads a byte that a box wrote, nor of a request: the child does, once it is
@@ -37,7 +37,7 @@
 #define EXPORT     __attribute__((visibility("default")))
 #define STACK_SIZE (64u << 10)
 
-/* What the midwife and the warm process have in common. */
+/* What the forker and the warm process have in common. */
 static struct birth {
     void *back[5]; /* where the child goes on */
     int code;      /* why there is no child; 0: there is one */
@@ -80,7 +80,7 @@ static PyObject *begin(PyObject *self, PyObject *unused)
 
 /* The C library's fork, which knows what a child of it must put right, on behalf of a process that
  * is waiting in one system call meanwhile. */
-static int midwife(void *unused)
+static int forker(void *unused)
 {
     pid_t pid = fork();
     if (pid == 0)
@@ -90,7 +90,7 @@ static int midwife(void *unused)
     return 0;
 }
 
-/* Waits until the midwife has ended. One that is stopped never would: it is killed. */
+/* Waits until the forker has ended. One that is stopped never would: it is killed. */
 static void see_off(pid_t pid)
 {
     int status = 0;
@@ -107,10 +107,10 @@ static void see_off(pid_t pid)
 /* 1 in the child; in the warm process 0, or a negative errno if there is no child. */
 __attribute__((noinline)) static int give_birth(void)
 {
-    birth.code = EINTR; /* unless the midwife lives to say otherwise */
+    birth.code = EINTR; /* unless the forker lives to say otherwise */
     if (__builtin_setjmp(birth.back))
         return 1;
-    pid_t pid = clone(midwife, birth.stack + STACK_SIZE, CLONE_VM | SIGCHLD, NULL);
+    pid_t pid = clone(forker, birth.stack + STACK_SIZE, CLONE_VM | SIGCHLD, NULL);
     if (pid < 0)
         return -errno;
     see_off(pid);

@@ -5,7 +5,8 @@
  *     agent_run FOLDER MODEL [SESSION]
  *
  *     turn WORDS | own COMMAND | undo N | fork TURN | use N | apply | changes | clear | state |
- * close | model NAME
+ *     close | model
+ * NAME
  *
  * Answers are lines of JSON, one per command; notes of the agent come before it. Agents are
  * numbered from 0, `fork` makes the next one, `use` says which is meant.

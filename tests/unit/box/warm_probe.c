@@ -3,7 +3,7 @@
  * out.
  *
  *     warm_probe [timeout|cpu|memory|pids|files|output_total=NUMBER | net=host | plain]… PROGRAM
- * SETUP
+ *     SETUP
  *
  * says {"ready": true, "warm": PID} or {"error", "code"} and then takes
  *
@@ -11,15 +11,18 @@
  *     {"exec": COMMAND}                                     a command in it, by sh -c
  *     {"background": SCRIPT}                                one that goes on in the background
  *     {"spin": N, "threads": M, "run": TEXT}                M threads with N runs each, each thread
- * in its own fork
+ *                                                           in its
+ * own fork
  *     {"fork": true}     goes on in a fork of a new snapshot of the box
  *     {"film": N, "exec": COMMAND, "run": TEXT}             what COMMAND sees in N snapshots that
- * are taken during a run
+ *                                                           are taken
+ * during a run
  *     {"snapshot": true} takes one, and drops it
  *     {"stranger": true} goes on in a box of another family
  *     {"end": true}      kills the box
  *     {"time": N, "run": TEXT}                              N runs, the median and the 90th
- * percentile of their µs
+ *                                                           percentile of
+ * their µs
  */
 #include <errno.h>
 #include <jansson.h>

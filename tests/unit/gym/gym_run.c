@@ -5,13 +5,14 @@
  *     gym_run [--no-cache] [--virtual] [--cold] [--max-steps N] TASK
  *
  *     {"do": "reset", "env": 0, "seed": 7}          {"do": "step", "env": 0, "tool": "bash",
- * "input": {…}}
+ *                                                   "input": {…}}
  *     {"do": "act", "env": 0, "number": 2}          {"do": "fork", "env": 0, "to": 1}
  *     {"do": "close", "env": 0}                     {"do": "look", "env": 0}
  *     {"do": "replay", "env": 0, "path": "FILE"}    {"do": "head", "env": 0} {"do": "end", "env":
- * 0}
+ *                                                   0}
  *     {"do": "counts"}                              {"do": "many", "envs": 64, "episodes": 2,
- * "numbers": [0, 6]}
+ *                                                   "numbers": [0,
+ * 6]}
  */
 #include <dirent.h>
 #include <errno.h>

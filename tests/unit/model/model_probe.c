@@ -3,7 +3,8 @@
  * stdout.
  *
  *     {"api": "anthropic"|"chat"|"responses", "url": S, "messages": […], "system": S, "tools": […],
- * "extra": {…}, "name": S, "encode": B}
+ *     "extra":
+ * {…}, "name": S, "encode": B}
  *
  * With "encode" the answer is {"body": S}, the request's body as it would be sent. Without, the
  * model at the URL is asked, and the answer is the reply with what the sink was shown on the way,

@@ -11,7 +11,8 @@
  *     {"changes": [[PATH, KIND, ADDED, DELETED], …]}
  *     {"input": {"text", "cursor", "prompt", "hint", "title", "choices", "details", "chosen"}}
  *     {"status": {…}} {"key": "up" | "down" | "pageup" | "top" | "end" | "select" | "next" |
- * "toggle" | "all" | "clear"}
+ *     "toggle" | "all"
+ * | "clear"}
  *     {"clock": N} {"wait": FILE} {"stream": {"file": F, "rate": BYTES_PER_SECOND}} {"abort": true}
  */
 #include <errno.h>

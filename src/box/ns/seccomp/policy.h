@@ -7,7 +7,7 @@
  *
  *   - groups: names with one verdict, whatever the arguments;
  *   - checks: one name, with cases on its arguments; the first case that holds decides, else
- * `otherwise`;
+ *     `otherwise`;
  *   - everything not named gets POLICY_DEFAULT.
  *
  * Only the low 32 bits of an argument are looked at. This is right, and the only right thing, for
