@@ -59,7 +59,7 @@ def program(installed, scratch):
 @pytest.fixture(scope="session")
 def tasks(scratch):
     """The tasks of this checkout, where everybody can read them."""
-    copy = Path(scratch) / "tasks"
+    copy = Path(scratch) / "lib-tasks"
     subprocess.run(["cp", "-r", str(harness.REPO / "tasks"), str(copy)], check=True)
     subprocess.run(["chmod", "-R", "a+rX", str(copy)], check=True)
     return copy

@@ -200,10 +200,10 @@ static void test_allow_errors(void **state)
         {"example.org/x", "without a scheme"},
         {"me@example.org", "without a user"},
         {"2001:db8::1", "in brackets"},
-        {"*", "at the front"},
-        {"a.*.org", "at the front"},
+        {"*", "at the start of a name"},
+        {"a.*.org", "at the start of a name"},
         {"*.1.2.3.4", "no subdomains"},
-        {"*.", "at the front"},
+        {"*.", "at the start of a name"},
         {"example.org:http", "from 1 to 65535"},
         {"example.org:70000", "from 1 to 65535"},
     };

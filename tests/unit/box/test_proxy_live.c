@@ -204,7 +204,7 @@ static void test_wrong(void **state)
     expect(ask(p->proxy_port, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"), "HTTP/1.1 400",
            "this is a proxy");
     expect(ask(p->proxy_port, "CONNECT no-such-name.invalid:443 HTTP/1.1\r\n\r\n"), "HTTP/1.1 502",
-           "no such name");
+           "cannot resolve the name");
 }
 
 static void test_large_head(void **state)
