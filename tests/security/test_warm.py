@@ -231,7 +231,7 @@ def test_hashes_are_the_same_every_time(open_warm):
 def test_a_box_of_another_family_is_not_entered(warm):
     assert warm.ask(stranger=True) == {"done": True}
     answer = warm.ask(run="print('here')")
-    assert "family" in answer.get("error", ""), answer
+    assert "started for other boxes" in answer.get("error", ""), answer
 
 
 def test_boxes_that_are_not_meant_for_it_have_none(open_warm):
