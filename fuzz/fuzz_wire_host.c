@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "backend.h"
+#include "box_private.h"
 #include "changes.h"
 #include "compose.h"
 #include "fetch.h"
@@ -153,7 +153,9 @@ static void check_exec(unsigned how)
                                            .kill = no_kill};
     static char word[] = "true", *argv[] = {word, NULL};
     _cleanup_fd_ int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    struct box box = {.backend = &backend, .limits = {.output = KEPT_MAX, .output_total = 1000}};
+    struct box box = {.ops = &LOCAL_BOX,
+                      .backend = &backend,
+                      .limits = {.output = KEPT_MAX, .output_total = 1000}};
     struct box_command c = {.argv = argv, .in = -1, .out = null, .err = null, .cancel = -1};
     struct box_result result = {0};
     struct error err = {0};

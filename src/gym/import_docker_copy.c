@@ -86,7 +86,8 @@ static const char *part_of(const char *source, const char *path, bool *ret_file)
 
 void docker_top(const char *path, char *ret, size_t size)
 {
-    snprintf(ret, size, "%.*s", (int)strcspn(path + 1, "/"), path + 1);
+    path += *path == '/';
+    snprintf(ret, size, "%.*s", (int)strcspn(path, "/"), path);
 }
 
 /* What boxes have themselves, and where the parts of a task are. */
@@ -108,7 +109,8 @@ static int find_place(struct dockerfile *d, const char *path, char *ret, size_t 
     char top[256], own[256];
     docker_top(path, top, sizeof top);
     docker_top(d->workdir, own, sizeof own);
-    const char *rest = path + 1 + strcspn(path + 1, "/");
+    path += *path == '/';
+    const char *rest = path + strcspn(path, "/");
     if (*own && strcmp(top, own) == 0) {
         snprintf(ret, size, "%s", rest + (*rest == '/'));
         return 1;
