@@ -330,7 +330,7 @@ static void take_result(struct call *c, const struct wire_frame *f)
     if (c->command->shell)
         call_take_shell(r, f);
     if (c->command->background)
-        r->exit_code = 0; /* how it ends is told by STATUS */
+        r->exit_code = 0; /* STATUS reports how it ends */
     c->done = true;
 }
 
