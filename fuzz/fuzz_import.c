@@ -7,10 +7,10 @@
 #include <sys/stat.h>
 
 #include "compose.h"
-#include "import_dockerfile.h"
-#include "import_private.h"
-#include "import_toml.h"
-#include "import_yaml.h"
+#include "dockerfile.h"
+#include "importer.h"
+#include "toml.h"
+#include "harbor.h"
 #include "relpath.h"
 #include "utf8.h"
 #include "banned.h"

@@ -9,7 +9,7 @@
 
 #include "compose.h"
 #include "relpath.h"
-#include "task_private.h"
+#include "task_build.h"
 #include "banned.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

@@ -9,7 +9,7 @@
 #include "cleanup.h"
 #include "clock.h"
 #include "commands.h"
-#include "dice.h"
+#include "policy.h"
 #include "gym_setup.h"
 #include "interrupt.h"
 #include "output.h"

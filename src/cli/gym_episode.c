@@ -10,7 +10,7 @@
 #include "commands.h"
 #include "gym_setup.h"
 #include "interrupt.h"
-#include "label.h"
+#include "policy.h"
 #include "utf8.h"
 #include "banned.h"
 

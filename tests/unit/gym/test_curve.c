@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "curve.h"
-#include "label.h"
+#include "policy.h"
 #include "utf8.h"
 #include "banned.h"
 

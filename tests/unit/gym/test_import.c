@@ -10,11 +10,11 @@
 
 #include <cmocka.h>
 
-#include "import_dockerfile.h"
-#include "import_private.h"
-#include "import_toml.h"
-#include "import_variants.h"
-#include "import_yaml.h"
+#include "dockerfile.h"
+#include "importer.h"
+#include "toml.h"
+#include "importer.h"
+#include "harbor.h"
 
 struct seen {
     char text[4096];

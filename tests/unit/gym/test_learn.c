@@ -7,11 +7,11 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "dice.h"
+#include "policy.h"
 #include "eval.h"
-#include "feature_map.h"
 #include "qtable.h"
-#include "train_table.h"
+#include "qtable.h"
+#include "train.h"
 #include "banned.h"
 
 /* Reference values of xoshiro256** and splitmix64, as their authors publish them. */

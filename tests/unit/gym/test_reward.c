@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "cleanup.h"
-#include "reward.h"
-#include "virtual_clock.h"
+#include "env_state.h"
+#include "env_state.h"
 
 #define MS 1000000ll
 

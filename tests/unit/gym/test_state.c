@@ -6,7 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "state.h"
+#include "env_state.h"
 
 static void begin(const char *digest, char name[STATE_NAME_SIZE])
 {

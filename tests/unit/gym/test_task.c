@@ -17,7 +17,7 @@
 
 #include "clock.h"
 #include "env.h"
-#include "task_private.h"
+#include "task_build.h"
 
 #define PATCH                                                                                      \
     "[{\"name\": \"fix\", \"diff\": \"--- a/src/a.py\\n+++ b/src/a.py\\n@@ -1 +1 @@\\n-x = "       \

@@ -1,0 +1,295 @@
+/*
+ * Tests by a command line of the task: it leaves a report that the guest parses, or a number, or
+ * its exit status is all there is. Report and status must agree: a report that cannot be read to
+ * its end, one of a command that was killed, and one in which everything passed although the status
+ * says otherwise are not believed. The report lies where the task says, or at %R: a path in a
+ * folder made for this run with a name that nobody can guess. What lay there before is removed
+ * first. HOME is such a folder, too, so that no configuration of the agent's is read.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "ask.h"
+#include "grade_run.h"
+#include "tool_result.h"
+#include "banned.h"
+
+#define COMMAND_MAX (256u << 10)
+#define FOLDER_MAX  64
+#define NUMBER_MAX  64
+#define PATIENCE_MS 120000 /* a large report takes a while */
+
+#define REPORT_BAILED "(bail out)" /* the guest's name for where a TAP report was given up */
+
+/* Absolute, in the box. */
+static int report_path(const struct task *t, const char *folder, struct buf *b)
+{
+    const char *report = t->tests.report;
+    if (!report)
+        buf_printf(b, "%s/report", folder);
+    else
+        buf_printf(b, "%s%s", report[0] == '/' ? "" : "/workspace/", report);
+    return buf_cstr(b) ? 0 : -ENAMETOOLONG;
+}
+
+/* The folder of a report that is read for a number is made: Harbor's tests write into one that is
+ * there. */
+static int clear_report(const struct task *t, struct task_list *ret)
+{
+    _cleanup_buf_ struct buf path = BUF_INIT(8192);
+    if (!t->tests.report)
+        return 0;
+    if (report_path(t, "", &path) < 0)
+        return -ENAMETOOLONG;
+    char *text = (char *)path.data, *slash = strrchr(text, '/');
+    if (t->tests.verdict == VERDICT_REWARD && slash > text)
+        slash[1] = 0;
+    return task_list_add(ret, text);
+}
+
+int grade_command_clear(const struct task *t, struct task_list *ret)
+{
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < t->tests.clear.count; i++)
+        r = task_list_add(ret, t->tests.clear.items[i]);
+    return r < 0 || t->tests.runner != TASK_COMMAND ? r : clear_report(t, ret);
+}
+
+/* The run's own folder, and what a look must not find from an earlier run. */
+static int make_folder(struct grade_run *r, char folder[FOLDER_MAX], struct error *err)
+{
+    uint64_t chance[2];
+    char fresh[FOLDER_MAX + 8];
+    struct task_list clear = {0};
+    if (getrandom(chance, sizeof chance, 0) != (ssize_t)sizeof chance)
+        return error_errno(err, EIO, "cannot prepare the run");
+    snprintf(folder, FOLDER_MAX, "/tmp/.hutch-run-%016llx%016llx", (unsigned long long)chance[0],
+             (unsigned long long)chance[1]);
+    snprintf(fresh, sizeof fresh, "%s/home/", folder);
+    int code = task_list_add(&clear, fresh);
+    if (code == 0 && r->look)
+        code = clear_report(r->task, &clear);
+    code = code < 0 ? error_errno(err, -code, "cannot prepare the run")
+                    : grade_stage(r->box, r->cancel, NULL, NULL, &clear, NULL, err);
+    task_list_free(&clear);
+    return code;
+}
+
+/* The command line with the report's path for %R. */
+static int make_command(const struct grade_run *r, const char *report, struct buf *b)
+{
+    const char *at = r->task->tests.command;
+    for (const char *mark; (mark = strstr(at, "%R")); at = mark + 2) {
+        buf_append(b, at, (size_t)(mark - at));
+        buf_append_str(b, report);
+    }
+    buf_append_str(b, at);
+    return buf_cstr(b) ? 0 : -E2BIG;
+}
+
+static void take_output(struct grade_run *r, const struct box_result *result)
+{
+    _cleanup_buf_ struct buf all = BUF_INIT(4 * GRADE_OUTPUT_MAX);
+    const struct box_capture *from[] = {&result->out, &result->err};
+    for (size_t i = 0; i < ARRAY_SIZE(from); i++) {
+        _cleanup_buf_ struct buf both = BUF_INIT(SIZE_MAX / 2);
+        buf_append(&both, from[i]->head.data, from[i]->head.len);
+        buf_append(&both, from[i]->tail.data, from[i]->tail.len);
+        size_t keep = both.len < GRADE_OUTPUT_MAX ? both.len : GRADE_OUTPUT_MAX;
+        if (keep)
+            buf_append(&all, both.data + both.len - keep, keep);
+    }
+    grade_output(r->grade, all.data, all.len);
+}
+
+static int execute(struct grade_run *r, const char *command, const char *folder,
+                   struct grade_end *ret, struct error *err)
+{
+    char home[FOLDER_MAX + 16];
+    snprintf(home, sizeof home, "HOME=%s/home", folder);
+    const char *const argv[] = {"/bin/sh", "-c", command, NULL};
+    const char *const env[] = {home, NULL};
+    struct box_command c = {.argv = (char *const *)argv,
+                            .env = (char *const *)env,
+                            .timeout_ns = r->task->test_timeout_ns,
+                            .cpu_time_ns = r->task->test_cpu_ns,
+                            .in = -1,
+                            .out = -1,
+                            .err = -1,
+                            .capture = true,
+                            .cancel = r->cancel};
+    struct box_result result = {0};
+    int code = box_exec(r->box, &c, &result, err);
+    if (code < 0)
+        return code;
+    r->grade->duration_ns = result.duration_ns;
+    r->grade->cpu_ns = result.cpu_ns;
+    take_output(r, &result);
+    *ret = (struct grade_end){result.exit_code, result.signal, result.limit, NULL};
+    if (*result.failure)
+        grade_trouble(r->grade, "the tests could not be started: %s", result.failure);
+    box_result_free(&result);
+    return 0;
+}
+
+static int take_test(void *data, const struct wire_frame *f)
+{
+    static const enum grade_outcome OUTCOMES[] = {GRADE_ERROR, GRADE_PASSED, GRADE_FAILED,
+                                                  GRADE_ERROR, GRADE_SKIPPED};
+    struct wire_field name = {0}, text = {0};
+    _cleanup_buf_ struct buf id = BUF_INIT(4 * OUTCOMES_ID_MAX),
+                             message = BUF_INIT(4 * OUTCOMES_MESSAGE_MAX);
+    uint64_t outcome = wire_find_u64(f, WIRE_K_OUTCOME, 0);
+    if (f->type != WIRE_ENTRY || !wire_find(f, WIRE_K_NAME, &name) || name.size > OUTCOMES_ID_MAX)
+        return -EPROTO;
+    wire_find(f, WIRE_K_TEXT, &text);
+    text_append(&id, name.data, name.size);
+    text_append(&message, text.data,
+                text.size < OUTCOMES_MESSAGE_MAX ? text.size : OUTCOMES_MESSAGE_MAX);
+    if (!buf_cstr(&id) || !buf_cstr(&message))
+        return -ENOMEM;
+    return outcomes_note(data, (char *)id.data,
+                         outcome < ARRAY_SIZE(OUTCOMES) ? OUTCOMES[outcome] : GRADE_ERROR,
+                         (char *)message.data);
+}
+
+static int take_report(struct grade_run *r, const char *path, struct error *err)
+{
+    struct wire_frame f;
+    struct error why = {0};
+    _cleanup_ask_ struct ask a;
+    ask_begin_box(&a, r->box, r->cancel, WIRE_REPORT);
+    ask_path(&a, path);
+    wire_put_u64(&a.out, WIRE_K_FORMAT, r->task->tests.format);
+    a.patience_ms = PATIENCE_MS;
+    int code = ask_each(&a, take_test, &r->outcomes, &f, &why);
+    if (code == -ENOENT)
+        grade_trouble(r->grade, "the tests left no report");
+    else if (code < 0) {
+        grade_trouble(r->grade, "the report of the tests cannot be read: %s", why.text);
+        outcomes_doubt(&r->outcomes, "the report cannot be read to its end");
+    }
+    if ((code == -EPIPE || code == -ECANCELED || code == -ENOMEM) && err)
+        *err = why;
+    return code == -EPIPE || code == -ECANCELED || code == -ENOMEM ? code : 0;
+}
+
+static int read_small(struct grade_run *r, const char *path, struct buf *b, struct error *err)
+{
+    struct wire_frame f;
+    struct wire_field data;
+    _cleanup_ask_ struct ask a;
+    ask_begin_box(&a, r->box, r->cancel, WIRE_READ);
+    ask_path(&a, path);
+    wire_put_u64(&a.out, WIRE_K_LIMIT_BYTES, b->max - 1);
+    int code = ask_send(&a, err);
+    while (code >= 0 && (code = ask_next(&a, &f, err)) > 0)
+        if (f.type == WIRE_DATA && wire_find(&f, WIRE_K_DATA, &data))
+            buf_append(b, data.data, data.size);
+    return code;
+}
+
+/* A number from 0 to 1 in decimal, with blanks around it, and nothing else. */
+static bool take_number(const char *text, double *ret)
+{
+    char *end;
+    text += strspn(text, " \t\r\n");
+    size_t digits = strspn(text, "0123456789.eE+-");
+    if (text[0] < '0' || text[0] > '9')
+        return false;
+    double v = strtod(text, &end);
+    if (end != text + digits || end[strspn(end, " \t\r\n")] || isnan(v) || v < 0 || v > 1)
+        return false;
+    *ret = v;
+    return true;
+}
+
+static int take_reward(struct grade_run *r, const char *path, struct error *err)
+{
+    _cleanup_buf_ struct buf b = BUF_INIT(NUMBER_MAX);
+    struct error why = {0};
+    int code = read_small(r, path, &b, &why);
+    if (code == -EPIPE || code == -ECANCELED) {
+        if (err)
+            *err = why;
+        return code;
+    }
+    if (code < 0)
+        grade_trouble(r->grade, "the tests left no reward: %s", why.text);
+    else if (b.len + 1 >= NUMBER_MAX || !buf_cstr(&b) || !take_number((char *)b.data, &r->reward))
+        grade_trouble(r->grade, "what the tests left as a reward is no number from 0 to 1");
+    return 0;
+}
+
+/* What a shell says of a command that a signal has ended. */
+static bool was_killed(const struct grade_end *end)
+{
+    return end->signal || end->limit || end->exit_code > 128;
+}
+
+static bool all_passed(const struct outcomes *o)
+{
+    for (size_t i = 0; i < o->count; i++)
+        if (o->items[i].outcome != GRADE_PASSED && o->items[i].outcome != GRADE_SKIPPED)
+            return false;
+    return o->count > 0;
+}
+
+/* Whoever ends the command, or has it end early, could have written the report in its stead. */
+static void compare_with_status(struct grade_run *r, const struct grade_end *end)
+{
+    const char *why = NULL;
+    if (was_killed(end))
+        why = "the command was killed: its report is not believed";
+    else if (outcomes_find(&r->outcomes, REPORT_BAILED))
+        why = "the report ends early: it is not believed";
+    else if (end->exit_code != 0 && all_passed(&r->outcomes))
+        why = "the report says that everything passed, and the command's exit status that not: it "
+              "is not "
+              "believed";
+    if (!why)
+        return;
+    grade_trouble(r->grade, "%s", why);
+    outcomes_doubt(&r->outcomes, why);
+}
+
+static int take_verdict(struct grade_run *r, const struct grade_end *end, const char *report,
+                        struct error *err)
+{
+    bool good = end->exit_code == 0 && !end->signal && !end->limit;
+    grade_ended(r, end);
+    if (was_killed(end))
+        grade_trouble(r->grade, "the command was killed");
+    switch (r->task->tests.verdict) {
+    case VERDICT_EXIT:
+        return outcomes_note(&r->outcomes, "command", good ? GRADE_PASSED : GRADE_FAILED,
+                             good ? NULL : r->grade->output);
+    case VERDICT_REWARD:
+        return was_killed(end) ? 0 : take_reward(r, report, err);
+    default:
+        break;
+    }
+    int code = take_report(r, report, err);
+    if (code == 0)
+        compare_with_status(r, end);
+    return code;
+}
+
+int grade_command(struct grade_run *r, struct error *err)
+{
+    char folder[FOLDER_MAX];
+    struct grade_end end = {0};
+    _cleanup_buf_ struct buf report = BUF_INIT(8192), command = BUF_INIT(COMMAND_MAX);
+    int code = make_folder(r, folder, err);
+    if (code < 0)
+        return code;
+    if (report_path(r->task, folder, &report) < 0 ||
+        make_command(r, (char *)report.data, &command) < 0)
+        return error_set(err, E2BIG, "the command is too long");
+    code = execute(r, (char *)command.data, folder, &end, err);
+    return code < 0 ? code : take_verdict(r, &end, (char *)report.data, err);
+}

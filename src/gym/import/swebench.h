@@ -1,0 +1,62 @@
+/* What the files of the importer for rows of SWE-bench share. */
+#pragma once
+
+#include <linux/limits.h>
+
+#include "importer.h"
+
+/* One row, its strings borrowed from the JSON. */
+struct row {
+    const char *id, *repo, *problem, *patch;
+    const char
+        *commit; /* NULL: the one that the repository's name ends with, or what is checked out */
+    const char
+        *test_patch; /* NULL: the tests are the base's, and `patch` makes the bug (SWE-smith) */
+    const json_t *json;
+    struct task_list must, keep; /* FAIL_TO_PASS and PASS_TO_PASS as they are */
+};
+
+struct rows {
+    struct import *im;
+    const char *file;
+    char cache[PATH_MAX]; /* where commits are extracted */
+};
+
+/* Calls `take` with each row of a file, whatever its form; `at` says where it was found. */
+typedef int (*row_taker)(struct rows *rows, const json_t *row, const char *at, struct error *err);
+int swebench_read(struct rows *rows, row_taker take, struct error *err);
+
+/* A member by its name, in large letters or in small ones (SWE-bench Pro). */
+json_t *swebench_member(const json_t *row, const char *name);
+
+/* Both lists of tests, and whether their names are pytest's. */
+int swebench_lists(struct row *row, struct error *err);
+
+/* The tests that count, and the files they are in. Needs hidden. */
+int swebench_tests(const struct rows *rows, const struct row *row, struct task *t,
+                   struct error *err);
+
+/* The base as a folder: root. */
+int swebench_root(const struct rows *rows, const struct row *row, struct task *t,
+                  struct error *err);
+
+/* The tests as the test patch makes them: hidden. Needs root and own. */
+int swebench_hidden(const struct rows *rows, const char *test_patch, struct task *t,
+                    struct error *err);
+
+/* A row whose patch makes the bug: the workspace has it, and the solution takes it back. Needs
+ * root. */
+int swebench_bug(const struct rows *rows, const struct row *row, struct task *t, struct error *err);
+
+/* What else the tests need as the base has it, but for what the solution changes: files, own. */
+int swebench_supports(struct task *t, const char *solution, struct error *err);
+
+/* From where the code is imported, and the names that it has there. Needs root. */
+int swebench_code(struct task *t, struct error *err);
+
+/* A folder of its own for files of a row, which git can work on without any repository: made,
+ * filled with the base's files of that list, and removed. */
+int swebench_scratch(const struct rows *rows, const struct task *t, const struct task_list *paths,
+                     char scratch[PATH_MAX], struct error *err);
+int swebench_apply(const char *scratch, const char *patch, bool reverse, const char *doing,
+                   struct error *err);
