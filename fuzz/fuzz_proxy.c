@@ -9,9 +9,7 @@
 #include <string.h>
 
 #include "allow.h"
-#include "body.h"
 #include "buf.h"
-#include "proxy.h"
 #include "request.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
@@ -25,7 +23,7 @@ static void check(bool ok)
 static void check_forward(const struct proxy_request *r)
 {
     _cleanup_buf_ struct buf out = BUF_INIT(2 * PROXY_HEAD_MAX);
-    check(proxy_request_forward(r, &out) == 0);
+    check(proxy_request_forward(r, false, NULL, &out) == 0);
     check(proxy_head_end((const char *)out.data, out.len) == out.len);
     check(!memchr(out.data, '\0', out.len));
 }
@@ -67,9 +65,8 @@ static void check_allow(const char *data, size_t n)
     char *spec = strndup(data, n);
 
     if (spec && proxy_parse_allow(spec, &a, NULL) == 0) {
-        const struct proxy_list list = {&a, 1};
         const struct proxy_target t = {.host = a.host, .port = a.port ? a.port : 443};
-        check(proxy_list_allows(&list, &t) == !a.subdomains);
+        check(proxy_allow_matches(&a, &t) == !a.subdomains);
     }
     free(spec);
 }

@@ -39,14 +39,13 @@ static int request_join_hosts(const struct tool_call *c, struct buf *out, struct
 static bool rule_covers(const struct proxy_allow *given, const struct proxy_allow *asked)
 {
     static const uint16_t web[] = {80, 443};
-    const struct proxy_list list = {.items = given, .count = 1};
     if (asked->subdomains)
         return given->subdomains && strcmp(given->host.text, asked->host.text) == 0 &&
                (given->port == asked->port);
     for (size_t i = 0; i < ARRAY_SIZE(web); i++) {
         const struct proxy_target target = {.host = asked->host,
                                             .port = asked->port ? asked->port : web[i]};
-        if (!proxy_list_allows(&list, &target))
+        if (!proxy_allow_matches(given, &target))
             return false;
     }
     return true;

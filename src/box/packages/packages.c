@@ -6,7 +6,7 @@
 
 #include "cleanup.h"
 #include "packages.h"
-#include "proxy/target.h"
+#include "proxy/allow.h"
 #include "banned.h"
 
 static const struct group {

@@ -1,37 +1,40 @@
+#include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "allow.h"
 #include "cleanup.h"
-#include "proxy.h"
 #include "banned.h"
+
+#define LABEL_MAX       63
+#define PORT_DIGITS_MAX 5
 
 struct prefix {
     uint8_t bytes[16];
     uint8_t bits;
 };
 
-/* IPv4 addresses that are not of the public internet (IANA's registry of special purposes, and
- * more). */
+/* IPv4 addresses outside of the public internet: IANA's special-purpose registry, and more. */
 static const struct prefix special_v4[] = {
-    {{0}, 8},        /* "this network"; Linux takes 0.0.0.0 for itself */
-    {{10}, 8},       /* private */
-    {{100, 64}, 10}, /* shared by a provider's customers */
-    {{127}, 8},      /* loopback */
-    {{168, 63, 129, 16},
-     32},                 /* a cloud's service for the machines in it, inside the public range */
-    {{169, 254}, 16},     /* link-local: clouds keep their secrets here */
-    {{172, 16}, 12},      /* private */
-    {{192, 0, 0}, 24},    /* protocol assignments */
-    {{192, 0, 2}, 24},    /* documentation */
-    {{192, 88, 99}, 24},  /* 6to4 relays */
-    {{192, 168}, 16},     /* private */
-    {{198, 18}, 15},      /* benchmarks */
-    {{198, 51, 100}, 24}, /* documentation */
-    {{203, 0, 113}, 24},  /* documentation */
-    {{224}, 4},           /* multicast */
-    {{240}, 4},           /* reserved; broadcast */
+    {{0}, 8},                 /* "this network"; Linux takes 0.0.0.0 for itself */
+    {{10}, 8},                /* private */
+    {{100, 64}, 10},          /* shared by a provider's customers */
+    {{127}, 8},               /* loopback */
+    {{168, 63, 129, 16}, 32}, /* Azure's service for its machines, within the public range */
+    {{169, 254}, 16},         /* link-local: clouds serve credentials here */
+    {{172, 16}, 12},          /* private */
+    {{192, 0, 0}, 24},        /* protocol assignments */
+    {{192, 0, 2}, 24},        /* documentation */
+    {{192, 88, 99}, 24},      /* 6to4 relays */
+    {{192, 168}, 16},         /* private */
+    {{198, 18}, 15},          /* benchmarks */
+    {{198, 51, 100}, 24},     /* documentation */
+    {{203, 0, 113}, 24},      /* documentation */
+    {{224}, 4},               /* multicast */
+    {{240}, 4},               /* reserved; broadcast */
 };
 
 /* Of IPv6 only 2000::/3 is the public internet; within it these are not. */
@@ -42,101 +45,168 @@ static const struct prefix special_v6[] = {
     {{0x3f, 0xff, 0x00}, 20},       /* documentation */
 };
 
-/* Translators: the packet ends at the IPv4 address inside, so that one counts. */
+/* Translators: the packet goes to the IPv4 address inside, so that one counts. */
 static const struct prefix nat64 = {{0x00, 0x64, 0xff, 0x9b}, 96};
 static const struct prefix sixto4 = {{0x20, 0x02}, 16};
 #define NAT64_OFFSET  12
 #define SIXTO4_OFFSET 2
 
-static bool has_prefix(const uint8_t *address, const struct prefix *p)
+struct proxy_address proxy_address_make(int family, const void *bytes)
 {
-    size_t whole = p->bits / 8;
-    unsigned rest = p->bits % 8;
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff}; /* ::ffff:0:0/96 */
+    struct proxy_address a = {.family = family};
+    const uint8_t *b = bytes;
 
-    if (memcmp(address, p->bytes, whole) != 0)
-        return false;
-    return rest == 0 || ((address[whole] ^ p->bytes[whole]) >> (8 - rest)) == 0;
+    if (family == AF_INET6 && memcmp(b, mapped, sizeof mapped) == 0) {
+        a.family = AF_INET;
+        b += sizeof mapped;
+    }
+    memcpy(a.bytes, b, a.family == AF_INET ? 4 : 16);
+    return a;
+}
+
+bool proxy_address_equal(const struct proxy_address *a, const struct proxy_address *b)
+{
+    return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
 }
 
 static bool has_any_prefix(const uint8_t *address, const struct prefix *list, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        if (has_prefix(address, &list[i]))
+    for (const struct prefix *p = list; p < list + n; p++) {
+        size_t whole = p->bits / 8;
+        unsigned rest = p->bits % 8;
+        if (memcmp(address, p->bytes, whole) == 0 &&
+            (rest == 0 || ((address[whole] ^ p->bytes[whole]) >> (8 - rest)) == 0))
             return true;
+    }
     return false;
-}
-
-static bool v4_is_public(const uint8_t *address)
-{
-    return !has_any_prefix(address, special_v4, ARRAY_SIZE(special_v4));
 }
 
 bool proxy_address_is_public(const struct proxy_address *a)
 {
+    const uint8_t *v4 = NULL;
     if (a->family == AF_INET)
-        return v4_is_public(a->bytes);
-    if (a->family != AF_INET6)
+        v4 = a->bytes;
+    else if (a->family != AF_INET6)
         return false;
-    if (has_prefix(a->bytes, &nat64))
-        return v4_is_public(a->bytes + NAT64_OFFSET);
-    if (has_prefix(a->bytes, &sixto4))
-        return v4_is_public(a->bytes + SIXTO4_OFFSET);
-    return has_prefix(a->bytes, &global_v6) &&
+    else if (has_any_prefix(a->bytes, &nat64, 1))
+        v4 = a->bytes + NAT64_OFFSET;
+    else if (has_any_prefix(a->bytes, &sixto4, 1))
+        v4 = a->bytes + SIXTO4_OFFSET;
+    if (v4)
+        return !has_any_prefix(v4, special_v4, ARRAY_SIZE(special_v4));
+    return has_any_prefix(a->bytes, &global_v6, 1) &&
            !has_any_prefix(a->bytes, special_v6, ARRAY_SIZE(special_v6));
 }
 
-static bool port_matches(const struct proxy_allow *entry, uint16_t port)
+/* Labels of 1 to 63 characters, the last one no number: resolvers read a name that ends in one,
+ * also in a hexadecimal one, as an address. */
+static bool name_is_valid(const char *name)
 {
-    return entry->port ? entry->port == port : port == 80 || port == 443;
-}
-
-static bool name_matches(const struct proxy_allow *entry, const char *name)
-{
-    if (!entry->subdomains)
-        return strcmp(entry->host.text, name) == 0;
-    size_t n = strlen(name), base = strlen(entry->host.text);
-    return n > base + 1 && name[n - base - 1] == '.' &&
-           strcmp(name + n - base, entry->host.text) == 0;
-}
-
-bool proxy_list_names(const struct proxy_list *list, const struct proxy_address *a, uint16_t port)
-{
-    for (size_t i = 0; i < list->count; i++) {
-        const struct proxy_allow *entry = &list->items[i];
-        if (entry->host.kind == PROXY_HOST_ADDRESS && port_matches(entry, port) &&
-            proxy_address_equal(&entry->host.address, a))
-            return true;
+    const char *label = name;
+    for (;;) {
+        size_t len = strcspn(label, ".");
+        if (len == 0 || len > LABEL_MAX)
+            return false;
+        if (label[len] == '\0')
+            break;
+        label += len + 1;
     }
-    return false;
+    size_t len = strlen(label);
+    bool decimal = len == strspn(label, "0123456789");
+    bool hex =
+        label[0] == '0' && label[1] == 'x' && len == 2 + strspn(label + 2, "0123456789abcdef");
+    return !decimal && !hex;
 }
 
-bool proxy_list_allows(const struct proxy_list *list, const struct proxy_target *target)
+static int host_parse(const char *s, size_t n, struct proxy_host *ret)
 {
-    if (target->host.kind == PROXY_HOST_ADDRESS)
-        return proxy_list_names(list, &target->host.address, target->port);
-    for (size_t i = 0; i < list->count; i++) {
-        const struct proxy_allow *entry = &list->items[i];
-        if (entry->host.kind == PROXY_HOST_NAME && port_matches(entry, target->port) &&
-            name_matches(entry, target->host.text))
-            return true;
+    struct proxy_host host = {.kind = PROXY_HOST_NAME};
+    uint8_t bytes[16];
+
+    if (n == 0 || n > PROXY_NAME_MAX)
+        return -EINVAL;
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)s[i];
+        if (!isascii(c) || !(isalnum(c) || c == '-' || c == '_' || c == '.' || c == ':'))
+            return -EINVAL;
+        host.text[i] = (char)tolower(c);
     }
-    return false;
+    int family = strchr(host.text, ':') ? AF_INET6 : AF_INET;
+    if (inet_pton(family, host.text, bytes) == 1) {
+        host.kind = PROXY_HOST_ADDRESS;
+        host.address = proxy_address_make(family, bytes);
+        if (!inet_ntop(host.address.family, host.address.bytes, host.text, sizeof host.text))
+            return -EINVAL;
+    } else {
+        if (host.text[n - 1] == '.')
+            host.text[n - 1] = '\0';
+        if (family == AF_INET6 || !name_is_valid(host.text))
+            return -EINVAL;
+    }
+    *ret = host;
+    return 0;
+}
+
+int proxy_target_parse(const char *s, size_t n, struct proxy_target *ret)
+{
+    struct proxy_target target = {.port = 0};
+    const char *host = s, *end = s + n, *host_end, *rest;
+
+    if (n > 0 && s[0] == '[') {
+        host++;
+        host_end = memchr(s, ']', n);
+        /* Brackets hold IPv6 and nothing else. */
+        if (!host_end || !memchr(host, ':', (size_t)(host_end - host)))
+            return -EINVAL;
+        rest = host_end + 1;
+    } else {
+        host_end = memchr(s, ':', n);
+        if (!host_end)
+            host_end = end;
+        rest = host_end;
+    }
+    if (rest != end) {
+        unsigned port = 0;
+        size_t digits = (size_t)(end - rest - 1);
+        if (*rest != ':' || digits == 0 || digits > PORT_DIGITS_MAX)
+            return -EINVAL;
+        for (const char *at = rest + 1; at < end; at++) {
+            if (*at < '0' || *at > '9')
+                return -EINVAL;
+            port = port * 10 + (unsigned)(*at - '0');
+        }
+        if (port == 0 || port > UINT16_MAX)
+            return -EINVAL;
+        target.port = (uint16_t)port;
+    }
+    int r = host_parse(host, (size_t)(host_end - host), &target.host);
+    if (r == 0)
+        *ret = target;
+    return r;
+}
+
+void proxy_target_format(const struct proxy_target *t, char ret[PROXY_TARGET_TEXT])
+{
+    bool v6 = strchr(t->host.text, ':') != NULL;
+    snprintf(ret, PROXY_TARGET_TEXT, "%s%s%s:%u", v6 ? "[" : "", t->host.text, v6 ? "]" : "",
+             t->port);
 }
 
 /* What people write instead of HOST[:PORT], and what to tell them. */
-static const char *explain(const char *spec)
+static const char *allow_mistake(const char *spec)
 {
     const char *colon = strchr(spec, ':');
 
-    if (strstr(spec, "://") || strchr(spec, '/'))
+    if (strchr(spec, '/'))
         return "give the host alone, without a scheme or a path";
     if (strchr(spec, '@'))
         return "give the host alone, without a user";
     if (colon && strchr(colon + 1, ':') && spec[0] != '[')
-        return "write an IPv6 address in brackets, as [2001:db8::1]:443";
+        return "write an IPv6 address in brackets, as in [2001:db8::1]:443";
     if (strchr(spec, '*'))
         return "a * is allowed only at the start of a name, as in *.example.org";
-    return "expected a host name or address, and perhaps a port from 1 to 65535, as "
+    return "expected a host name or address, optionally with a port from 1 to 65535, as in "
            "example.org:443";
 }
 
@@ -149,10 +219,27 @@ int proxy_parse_allow(const char *spec, struct proxy_allow *ret, struct error *e
     if (spec[0] == '\0')
         return error_set(err, EINVAL, "the list of allowed hosts has an empty entry");
     if (proxy_target_parse(host, strlen(host), &target) < 0)
-        return error_set(err, EINVAL, "'%.256s' cannot be allowed: %s", spec, explain(spec));
+        return error_set(err, EINVAL, "'%.256s' cannot be allowed: %s", spec, allow_mistake(spec));
     if (subdomains && target.host.kind != PROXY_HOST_NAME)
         return error_set(err, EINVAL, "'%.256s' cannot be allowed: an address has no subdomains",
                          spec);
     *ret = (struct proxy_allow){.host = target.host, .subdomains = subdomains, .port = target.port};
     return 0;
+}
+
+bool proxy_allow_matches(const struct proxy_allow *entry, const struct proxy_target *target)
+{
+    const struct proxy_host *host = &target->host;
+
+    if (entry->port ? entry->port != target->port : target->port != 80 && target->port != 443)
+        return false;
+    if (entry->host.kind != host->kind)
+        return false;
+    if (host->kind == PROXY_HOST_ADDRESS)
+        return proxy_address_equal(&entry->host.address, &host->address);
+    if (!entry->subdomains)
+        return strcmp(entry->host.text, host->text) == 0;
+    size_t n = strlen(host->text), base = strlen(entry->host.text);
+    return n > base + 1 && host->text[n - base - 1] == '.' &&
+           strcmp(host->text + n - base, entry->host.text) == 0;
 }

@@ -1,15 +1,21 @@
+#include <ctype.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
 
+#include "buf.h"
 #include "cleanup.h"
 #include "dial.h"
+#include "encoding.h"
 #include "policy.h"
 #include "banned.h"
 
-#define REFUSALS_KEPT 32
+#define REFUSALS_KEPT         32
+#define UPSTREAM_DEFAULT_PORT 1080 /* as curl's */
 
 /* A target that was refused, and the number of its latest refusal; 0: the slot is free. */
 struct kept_refusal {
@@ -26,87 +32,96 @@ struct proxy_policy {
     struct proxy_upstreams upstreams; /* never changes */
 };
 
-static int policy_parse(const struct proxy_rules *rules, struct proxy_allow **ret,
-                        struct error *err)
+/* "USER:PASSWORD" with %XX decoded, as base64. */
+static void upstream_authorize(const char *user, size_t n, struct proxy_upstream *ret)
 {
-    size_t n = rules->n_allow + rules->n_hosts;
-    _cleanup_free_ struct proxy_allow *items = calloc(n ? n : 1, sizeof *items);
-    if (!items)
-        return error_errno(err, ENOMEM, "cannot read the list of allowed hosts");
-    for (size_t i = 0; i < n; i++) {
-        bool own = i >= rules->n_allow;
-        int r = proxy_parse_allow(own ? rules->hosts[i - rules->n_allow] : rules->allow[i],
-                                  &items[i], err);
-        if (r < 0)
-            return r;
-        items[i].may_be_private = own;
+    char plain[UPSTREAM_AUTHORIZATION_MAX / 2];
+    size_t len = 0;
+    _cleanup_buf_ struct buf text = BUF_INIT(sizeof ret->authorization);
+
+    for (size_t i = 0; i < n && len < sizeof plain; i++) {
+        plain[len] = user[i];
+        if (user[i] == '%' && i + 2 < n && isxdigit((unsigned char)user[i + 1]) &&
+            isxdigit((unsigned char)user[i + 2])) {
+            const char digits[] = {user[i + 1], user[i + 2], '\0'};
+            plain[len] = (char)strtoul(digits, NULL, 16);
+            i += 2;
+        }
+        len++;
     }
-    *ret = TAKE_PTR(items);
-    return 0;
+    buf_append_str(&text, "Basic ");
+    if (base64_append(&text, plain, len) == 0 && buf_cstr(&text))
+        snprintf(ret->authorization, sizeof ret->authorization, "%s", buf_cstr(&text));
 }
 
-struct proxy_policy *proxy_policy_new(const struct proxy_rules *rules, struct error *err)
+void proxy_upstream_parse(const char *url, struct proxy_upstream *ret)
 {
-    struct proxy_policy *p = calloc(1, sizeof *p);
-    if (!p) {
-        error_errno(err, ENOMEM, "cannot make the network proxy");
-        return NULL;
+    *ret = (struct proxy_upstream){.set = url && *url};
+    if (!ret->set)
+        return;
+    const char *scheme = strstr(url, "://");
+    const char *authority = scheme ? scheme + 3 : url;
+    ret->unusable = scheme && strncasecmp(url, "http://", 7) != 0;
+    size_t n = strcspn(authority, "/?#");
+    const char *at = memrchr(authority, '@', n);
+    const char *host = at ? at + 1 : authority;
+    if (at)
+        upstream_authorize(authority, (size_t)(at - authority), ret);
+    if (!ret->unusable &&
+        proxy_target_parse(host, n - (size_t)(host - authority), &ret->target) < 0)
+        ret->unusable = true;
+    if (ret->target.port == 0)
+        ret->target.port = scheme ? 80 : UPSTREAM_DEFAULT_PORT;
+}
+
+/* The first variable that is set and not empty, or "". */
+static const char *first_variable(const char *const names[])
+{
+    for (; *names; names++) {
+        const char *value = getenv(*names);
+        if (value && *value)
+            return value;
     }
-    pthread_mutex_init(&p->lock, NULL);
-    proxy_upstreams_read(&p->upstreams);
-    return proxy_policy_set(p, rules, err) < 0 ? proxy_policy_free(p) : p;
+    return "";
 }
 
-struct proxy_policy *proxy_policy_free(struct proxy_policy *p)
+/* One entry of no_proxy: "*", NAME, .NAME or *.NAME with all below it, each perhaps with a port. */
+static bool except_matches(const char *entry, size_t n, const struct proxy_target *target)
 {
-    if (!p)
+    struct proxy_target other;
+    if (n == 1 && *entry == '*')
+        return true;
+    while (n && (*entry == '*' || *entry == '.')) {
+        entry++;
+        n--;
+    }
+    if (proxy_target_parse(entry, n, &other) < 0 || (other.port && other.port != target->port))
+        return false;
+    size_t have = strlen(target->host.text), want = strlen(other.host.text);
+    if (target->host.kind == PROXY_HOST_ADDRESS)
+        return strcmp(target->host.text, other.host.text) == 0;
+    return have >= want && strcmp(target->host.text + have - want, other.host.text) == 0 &&
+           (have == want || target->host.text[have - want - 1] == '.');
+}
+
+const struct proxy_upstream *proxy_upstreams_find(const struct proxy_upstreams *u,
+                                                  const struct proxy_target *target, bool connect)
+{
+    static const uint8_t loopback_v6[16] = {[15] = 1};
+    const struct proxy_upstream *found = connect ? &u->https : &u->http;
+    const struct proxy_host *h = &target->host;
+    bool local = h->kind == PROXY_HOST_NAME     ? strcmp(h->text, "localhost") == 0
+                 : h->address.family == AF_INET ? h->address.bytes[0] == 127
+                                                : memcmp(h->address.bytes, loopback_v6, 16) == 0;
+    if (!found->set || local)
         return NULL;
-    pthread_mutex_destroy(&p->lock);
-    free(p->items);
-    free(p);
-    return NULL;
-}
-
-int proxy_policy_set(struct proxy_policy *p, const struct proxy_rules *rules, struct error *err)
-{
-    struct proxy_allow *items = NULL;
-    int r = policy_parse(rules, &items, err);
-    if (r < 0)
-        return r;
-    pthread_mutex_lock(&p->lock);
-    struct proxy_allow *before = p->items;
-    p->items = items;
-    p->count = rules->n_allow + rules->n_hosts;
-    pthread_mutex_unlock(&p->lock);
-    free(before);
-    return 0;
-}
-
-static bool policy_has_private(struct proxy_policy *p, const struct proxy_target *target)
-{
-    for (size_t i = 0; i < p->count; i++)
-        if (p->items[i].may_be_private &&
-            proxy_list_allows(&(struct proxy_list){.items = &p->items[i], .count = 1}, target))
-            return true;
-    return false;
-}
-
-bool proxy_policy_allows(struct proxy_policy *p, const struct proxy_target *target)
-{
-    pthread_mutex_lock(&p->lock);
-    bool yes = proxy_list_allows(&(struct proxy_list){p->items, p->count}, target);
-    pthread_mutex_unlock(&p->lock);
-    return yes;
-}
-
-bool proxy_policy_may_reach(struct proxy_policy *p, const struct proxy_target *target,
-                            const struct proxy_address *a)
-{
-    pthread_mutex_lock(&p->lock);
-    bool named = proxy_list_names(&(struct proxy_list){p->items, p->count}, a, target->port) ||
-                 policy_has_private(p, target);
-    pthread_mutex_unlock(&p->lock);
-    return named || (proxy_address_is_public(a) && !proxy_address_is_own(a));
+    for (const char *at = u->except; *at;) {
+        size_t n = strcspn(at, ", \t");
+        if (n && except_matches(at, n, target))
+            return NULL;
+        at += n + strspn(at + n, ", \t");
+    }
+    return found;
 }
 
 const struct proxy_upstream *proxy_policy_upstream(const struct proxy_policy *p,
@@ -115,7 +130,87 @@ const struct proxy_upstream *proxy_policy_upstream(const struct proxy_policy *p,
     return proxy_upstreams_find(&p->upstreams, target, connect);
 }
 
-/* One slot per target; a new one takes the place of the target that was refused longest ago. */
+/* HTTP_PROXY is not read: a CGI program has it from a header that the client sends (httpoxy). */
+struct proxy_policy *proxy_policy_new(const struct proxy_rules *rules, struct error *err)
+{
+    static const char *const HTTP[] = {"http_proxy", "all_proxy", "ALL_PROXY", NULL};
+    static const char *const HTTPS[] = {"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY",
+                                        NULL};
+    static const char *const EXCEPT[] = {"no_proxy", "NO_PROXY", NULL};
+    struct proxy_policy *p = calloc(1, sizeof *p);
+
+    if (!p) {
+        error_errno(err, ENOMEM, "cannot start the network proxy");
+        return NULL;
+    }
+    pthread_mutex_init(&p->lock, NULL);
+    proxy_upstream_parse(first_variable(HTTP), &p->upstreams.http);
+    proxy_upstream_parse(first_variable(HTTPS), &p->upstreams.https);
+    snprintf(p->upstreams.except, sizeof p->upstreams.except, "%s", first_variable(EXCEPT));
+    if (proxy_policy_set(p, rules, err) == 0)
+        return p;
+    proxy_policy_free(p);
+    return NULL;
+}
+
+void proxy_policy_free(struct proxy_policy *p)
+{
+    if (!p)
+        return;
+    pthread_mutex_destroy(&p->lock);
+    free(p->items);
+    free(p);
+}
+
+int proxy_policy_set(struct proxy_policy *p, const struct proxy_rules *rules, struct error *err)
+{
+    size_t n = rules->n_allow + rules->n_hosts;
+    _cleanup_free_ struct proxy_allow *items = calloc(n ? n : 1, sizeof *items);
+    if (!items)
+        return error_errno(err, ENOMEM, "cannot read the list of allowed hosts");
+    for (size_t i = 0; i < n; i++) {
+        bool of_packages = i >= rules->n_allow;
+        const char *spec = of_packages ? rules->hosts[i - rules->n_allow] : rules->allow[i];
+        int r = proxy_parse_allow(spec, &items[i], err);
+        if (r < 0)
+            return r;
+        items[i].may_be_private = of_packages;
+    }
+    pthread_mutex_lock(&p->lock);
+    struct proxy_allow *before = p->items;
+    p->items = TAKE_PTR(items);
+    p->count = n;
+    pthread_mutex_unlock(&p->lock);
+    free(before);
+    return 0;
+}
+
+bool proxy_policy_allows(struct proxy_policy *p, const struct proxy_target *target)
+{
+    bool yes = false;
+    pthread_mutex_lock(&p->lock);
+    for (size_t i = 0; i < p->count && !yes; i++)
+        yes = proxy_allow_matches(&p->items[i], target);
+    pthread_mutex_unlock(&p->lock);
+    return yes;
+}
+
+bool proxy_policy_may_reach(struct proxy_policy *p, const struct proxy_target *target,
+                            const struct proxy_address *a)
+{
+    const struct proxy_target literal = {.host = {.kind = PROXY_HOST_ADDRESS, .address = *a},
+                                         .port = target->port};
+    bool named = false;
+
+    pthread_mutex_lock(&p->lock);
+    for (size_t i = 0; i < p->count && !named; i++)
+        named = proxy_allow_matches(&p->items[i], &literal) ||
+                (p->items[i].may_be_private && proxy_allow_matches(&p->items[i], target));
+    pthread_mutex_unlock(&p->lock);
+    return named || (proxy_address_is_public(a) && !proxy_address_is_own(a));
+}
+
+/* One slot per target; a new target replaces the one that was refused longest ago. */
 void proxy_policy_refuse(struct proxy_policy *p, const char *target, bool is_private)
 {
     pthread_mutex_lock(&p->lock);

@@ -1,7 +1,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -11,7 +10,7 @@
 #include "io.h"
 #include "proxy.h"
 #include "session.h"
-#include "wait.h"
+#include "thread.h"
 #include "banned.h"
 
 #define STACK_SIZE      (512u << 10) /* a session keeps its buffers there, about 110 KiB */
@@ -24,9 +23,7 @@ struct slot {
     struct proxy *proxy;
     enum slot_state state; /* under the lock */
     pthread_t thread;
-    int client;
-    bool has_target; /* under the lock, as: */
-    struct proxy_target target;
+    struct proxy_client client;
 };
 
 struct proxy {
@@ -39,61 +36,45 @@ struct proxy {
     struct slot slots[PROXY_CONNECTIONS_MAX];
 };
 
-static void slot_targets(void *data, const struct proxy_target *target)
+/* The socket is closed under the lock, since proxy_set_rules() may shut it down. */
+static void *slot_thread(void *data)
 {
     struct slot *slot = data;
-    pthread_mutex_lock(&slot->proxy->lock);
-    slot->has_target = true;
-    slot->target = *target;
-    pthread_mutex_unlock(&slot->proxy->lock);
-}
+    struct proxy *p = slot->proxy;
 
-/* The socket is closed under the lock: proxy_set_rules() shuts it down. */
-static void *run_slot(void *data)
-{
-    struct slot *slot = data;
-    const struct proxy_session_watch watch = {.targets = slot_targets, .data = slot};
-
-    proxy_session_run(&slot->proxy->context, slot->client, &watch);
-    pthread_mutex_lock(&slot->proxy->lock);
-    close(slot->client);
-    slot->has_target = false;
+    proxy_session_run(&p->context, &slot->client);
+    pthread_mutex_lock(&p->lock);
+    close(slot->client.fd);
+    slot->client.has_target = false;
     slot->state = SLOT_DONE;
-    pthread_cond_signal(&slot->proxy->changed);
-    pthread_mutex_unlock(&slot->proxy->lock);
-    return NULL;
-}
-
-static struct slot *find_slot(struct proxy *p)
-{
-    for (size_t i = 0; i < PROXY_CONNECTIONS_MAX; i++)
-        if (p->slots[i].state != SLOT_BUSY)
-            return &p->slots[i];
+    pthread_cond_signal(&p->changed);
+    pthread_mutex_unlock(&p->lock);
     return NULL;
 }
 
 /* Waits for a slot that can be used; NULL once the proxy is stopping. */
-static struct slot *await_slot(struct proxy *p)
+static struct slot *slot_await(struct proxy *p)
 {
     struct slot *slot = NULL;
-    enum slot_state state = SLOT_FREE;
 
     pthread_mutex_lock(&p->lock);
-    while (!p->stopping && !(slot = find_slot(p)))
-        pthread_cond_wait(&p->changed, &p->lock);
-    if (p->stopping)
-        slot = NULL;
-    if (slot) {
-        state = slot->state;
-        slot->state = SLOT_FREE;
+    while (!p->stopping && !slot) {
+        for (size_t i = 0; i < PROXY_CONNECTIONS_MAX && !slot; i++)
+            if (p->slots[i].state != SLOT_BUSY)
+                slot = &p->slots[i];
+        if (!slot)
+            pthread_cond_wait(&p->changed, &p->lock);
     }
+    bool joins = slot && slot->state == SLOT_DONE;
+    if (slot)
+        slot->state = SLOT_FREE;
     pthread_mutex_unlock(&p->lock);
-    if (state == SLOT_DONE)
+    if (joins)
         pthread_join(slot->thread, NULL);
     return slot;
 }
 
-static int start_thread(pthread_t *ret, void *(*run)(void *), void *data)
+static int proxy_thread_start(pthread_t *ret, void *(*run)(void *), void *data)
 {
     pthread_attr_t attr;
 
@@ -101,36 +82,35 @@ static int start_thread(pthread_t *ret, void *(*run)(void *), void *data)
     if (r != 0)
         return -r;
     pthread_attr_setstacksize(&attr, STACK_SIZE);
-    r = pthread_create(ret, &attr, run, data);
+    r = thread_start(ret, &attr, run, data);
     pthread_attr_destroy(&attr);
-    return -r;
+    return r;
 }
 
-/* The state is set first: the thread may be done before this returns. */
-static void start_slot(struct proxy *p, struct slot *slot, int client)
+static void *acceptor_thread(void *data)
 {
-    slot->proxy = p;
-    slot->client = client;
-    slot->state = SLOT_BUSY;
-    if (start_thread(&slot->thread, run_slot, slot) < 0) {
-        slot->state = SLOT_FREE;
-        close(client);
+    struct proxy *p = data;
+    struct slot *slot;
+
+    while ((slot = slot_await(p))) {
+        if (proxy_wait(p->listen_fd, POLLIN, p->context.stop_fd, 0) < 0)
+            break;
+        int client = accept4(p->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (client < 0) {
+            /* Out of descriptors or memory: pause, or this would be a busy loop. */
+            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+                proxy_wait(-1, 0, p->context.stop_fd, clock_now() + ACCEPT_PAUSE_NS);
+            continue;
+        }
+        /* The state is set first: the thread may be done before the call returns. */
+        slot->proxy = p;
+        slot->client = (struct proxy_client){.fd = client, .lock = &p->lock};
+        slot->state = SLOT_BUSY;
+        if (proxy_thread_start(&slot->thread, slot_thread, slot) < 0) {
+            slot->state = SLOT_FREE;
+            close(client);
+        }
     }
-}
-
-/* Returns the connection, or -1 when there is none to be had; then it is worth trying again, if not
- * at once.
- */
-static int accept_client(struct proxy *p)
-{
-    int fd = accept4(p->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
-        proxy_wait(-1, 0, p->context.stop_fd, clock_now() + ACCEPT_PAUSE_NS);
-    return fd;
-}
-
-static void join_slots(struct proxy *p)
-{
     for (size_t i = 0; i < PROXY_CONNECTIONS_MAX; i++) {
         pthread_mutex_lock(&p->lock);
         bool used = p->slots[i].state != SLOT_FREE;
@@ -138,34 +118,7 @@ static void join_slots(struct proxy *p)
         if (used)
             pthread_join(p->slots[i].thread, NULL);
     }
-}
-
-static void *run_acceptor(void *data)
-{
-    struct proxy *p = data;
-    struct slot *slot;
-
-    while ((slot = await_slot(p))) {
-        if (proxy_wait(p->listen_fd, POLLIN, p->context.stop_fd, 0) < 0)
-            break;
-        int client = accept_client(p);
-        if (client >= 0)
-            start_slot(p, slot, client);
-    }
-    join_slots(p);
     return NULL;
-}
-
-/* Signals are for the program's own threads. */
-static int start_acceptor(struct proxy *p)
-{
-    sigset_t all, before;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int r = start_thread(&p->acceptor, run_acceptor, p);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return r;
 }
 
 static void proxy_free(struct proxy *p)
@@ -179,11 +132,11 @@ static void proxy_free(struct proxy *p)
     free(p);
 }
 
-static struct proxy *proxy_new(int listen_fd, const struct proxy_rules *rules, struct error *err)
+struct proxy *proxy_start(int listen_fd, const struct proxy_rules *rules, struct error *err)
 {
     struct proxy *p = calloc(1, sizeof *p);
     if (!p) {
-        error_errno(err, ENOMEM, "cannot make the network proxy");
+        error_errno(err, ENOMEM, "cannot start the network proxy");
         return NULL;
     }
     pthread_mutex_init(&p->lock, NULL);
@@ -192,25 +145,15 @@ static struct proxy *proxy_new(int listen_fd, const struct proxy_rules *rules, s
     p->context = (struct proxy_context){.policy = proxy_policy_new(rules, err),
                                         .resolver = proxy_resolver_new(),
                                         .stop_fd = eventfd(0, EFD_CLOEXEC)};
-    if (p->context.policy && p->context.resolver && p->context.stop_fd >= 0)
+    int r = p->context.resolver && p->context.stop_fd >= 0 ? 0 : -ENOMEM;
+    if (r == 0)
+        r = io_set_nonblock(listen_fd, true);
+    if (r == 0 && p->context.policy)
+        r = proxy_thread_start(&p->acceptor, acceptor_thread, p);
+    if (r == 0 && p->context.policy)
         return p;
     if (p->context.policy)
-        error_errno(err, ENOMEM, "cannot make the network proxy");
-    proxy_free(p);
-    return NULL;
-}
-
-struct proxy *proxy_start(int listen_fd, const struct proxy_rules *rules, struct error *err)
-{
-    struct proxy *p = proxy_new(listen_fd, rules, err);
-    if (!p)
-        return NULL;
-    int r = io_set_nonblock(listen_fd, true);
-    if (r == 0)
-        r = start_acceptor(p);
-    if (r == 0)
-        return p;
-    error_errno(err, -r, "cannot start the network proxy");
+        error_errno(err, -r, "cannot start the network proxy");
     proxy_free(p);
     return NULL;
 }
@@ -223,9 +166,9 @@ int proxy_set_rules(struct proxy *p, const struct proxy_rules *rules, struct err
     pthread_mutex_lock(&p->lock);
     for (size_t i = 0; i < PROXY_CONNECTIONS_MAX; i++) {
         struct slot *s = &p->slots[i];
-        if (s->state == SLOT_BUSY && s->has_target &&
-            !proxy_policy_allows(p->context.policy, &s->target))
-            shutdown(s->client, SHUT_RDWR);
+        if (s->state == SLOT_BUSY && s->client.has_target &&
+            !proxy_policy_allows(p->context.policy, &s->client.target))
+            shutdown(s->client.fd, SHUT_RDWR);
     }
     pthread_mutex_unlock(&p->lock);
     return 0;

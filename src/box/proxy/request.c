@@ -8,6 +8,8 @@
 #define METHOD_MAX        32
 #define LENGTH_DIGITS_MAX 18
 #define DEFAULT_HTTP_PORT 80
+#define CHUNK_SIZE_LIMIT  (1ull << 60)
+#define CHUNK_LINE_MAX    4096
 
 static const char scheme[] = "http://";
 
@@ -22,37 +24,37 @@ static bool span_is(struct proxy_span s, const char *word)
     return s.len == strlen(word) && strncasecmp(s.data, word, s.len) == 0;
 }
 
-static bool is_token_char(char c)
-{
-    return (isascii((unsigned char)c) && isalnum((unsigned char)c)) ||
-           (c && strchr("!#$%&'*+-.^_`|~", c));
-}
-
-static bool is_token(struct proxy_span s)
-{
-    for (size_t i = 0; i < s.len; i++)
-        if (!is_token_char(s.data[i]))
-            return false;
-    return s.len > 0;
-}
-
-/* Printable ASCII without the blank. */
-static bool is_visible(struct proxy_span s)
-{
-    for (size_t i = 0; i < s.len; i++)
-        if (s.data[i] < 0x21 || s.data[i] > 0x7e)
-            return false;
-    return true;
-}
-
-static bool is_field_text(struct proxy_span s)
+static bool span_is_token(struct proxy_span s)
 {
     for (size_t i = 0; i < s.len; i++) {
         unsigned char c = (unsigned char)s.data[i];
-        if ((c < 0x20 && c != '\t') || c == 0x7f)
+        if (!c || !isascii(c) || !(isalnum(c) || strchr("!#$%&'*+-.^_`|~", c)))
             return false;
     }
-    return true;
+    return s.len > 0;
+}
+
+static struct proxy_span span_trim(struct proxy_span s)
+{
+    while (s.len && (s.data[0] == ' ' || s.data[0] == '\t')) {
+        s.data++;
+        s.len--;
+    }
+    while (s.len && (s.data[s.len - 1] == ' ' || s.data[s.len - 1] == '\t'))
+        s.len--;
+    return s;
+}
+
+/* Cuts what is before the next separator off the front; all of it, and false, if there is none. */
+static bool span_cut(struct proxy_span *rest, const char *separator, struct proxy_span *ret)
+{
+    size_t n = strlen(separator);
+    const char *end = rest->len ? memmem(rest->data, rest->len, separator, n) : NULL;
+    *ret = (struct proxy_span){rest->data, end ? (size_t)(end - rest->data) : rest->len};
+    size_t used = end ? ret->len + n : ret->len;
+    rest->data += used;
+    rest->len -= used;
+    return end != NULL;
 }
 
 size_t proxy_head_end(const char *data, size_t n)
@@ -61,44 +63,23 @@ size_t proxy_head_end(const char *data, size_t n)
     return end ? (size_t)(end - data) + 4 : 0;
 }
 
-/* Cuts a line off the front. The head is complete, so each line has its end. */
-static struct proxy_span next_line(struct proxy_span *rest)
-{
-    const char *end = memmem(rest->data, rest->len, "\r\n", 2);
-    struct proxy_span line = {rest->data, end ? (size_t)(end - rest->data) : rest->len};
-    size_t used = end ? line.len + 2 : line.len;
-    rest->data += used;
-    rest->len -= used;
-    return line;
-}
-
-/* Cuts what is before the next blank off the front. */
-static bool next_word(struct proxy_span *line, struct proxy_span *ret)
-{
-    const char *blank = line->len ? memchr(line->data, ' ', line->len) : NULL;
-    if (!blank)
-        return false;
-    *ret = (struct proxy_span){line->data, (size_t)(blank - line->data)};
-    line->data += ret->len + 1;
-    line->len -= ret->len + 1;
-    return true;
-}
-
-static int parse_connect(struct proxy_span uri, struct proxy_request *r, const char **why)
-{
-    r->connect = true;
-    if (proxy_target_parse(uri.data, uri.len, &r->target) < 0 || r->target.port == 0)
-        return bad(why, "CONNECT needs HOST:PORT");
-    return 0;
-}
-
-static int parse_url(struct proxy_span uri, struct proxy_request *r, const char **why)
+/* CONNECT takes HOST:PORT, everything else an absolute URL. */
+static int parse_uri(struct proxy_span uri, struct proxy_request *r, const char **why)
 {
     const size_t prefix = sizeof scheme - 1;
 
+    for (size_t i = 0; i < uri.len; i++)
+        if (uri.data[i] < 0x21 || uri.data[i] > 0x7e)
+            return bad(why, "an invalid byte in the request line");
+    if (r->method.len == 7 && memcmp(r->method.data, "CONNECT", 7) == 0) {
+        r->connect = true;
+        if (proxy_target_parse(uri.data, uri.len, &r->target) < 0 || r->target.port == 0)
+            return bad(why, "CONNECT needs HOST:PORT");
+        return 0;
+    }
+
     if (uri.len < prefix || strncasecmp(uri.data, scheme, prefix) != 0)
-        return bad(why,
-                   "this is a proxy: it takes CONNECT, and requests with an absolute http:// URL");
+        return bad(why, "this is a proxy: send CONNECT, or a request with an absolute http:// URL");
     const char *authority = uri.data + prefix, *end = uri.data + uri.len, *path = authority;
     while (path < end && *path != '/' && *path != '?' && *path != '#')
         path++;
@@ -118,95 +99,68 @@ static int parse_request_line(struct proxy_span line, struct proxy_request *r, c
 {
     struct proxy_span uri;
 
-    if (!next_word(&line, &r->method) || !next_word(&line, &uri))
+    if (!span_cut(&line, " ", &r->method) || !span_cut(&line, " ", &uri) || uri.len == 0)
         return bad(why, "not a request line");
-    if (!is_token(r->method) || r->method.len > METHOD_MAX)
+    if (!span_is_token(r->method) || r->method.len > METHOD_MAX)
         return bad(why, "not a method");
     r->http10 = line.len == 8 && memcmp(line.data, "HTTP/1.0", 8) == 0;
     if (!r->http10 && !(line.len == 8 && memcmp(line.data, "HTTP/1.1", 8) == 0))
         return bad(why, "the version is not HTTP/1.0 or HTTP/1.1");
-    if (uri.len == 0 || !is_visible(uri))
-        return bad(why, "an invalid byte in the request line");
-    if (r->method.len == 7 && memcmp(r->method.data, "CONNECT", 7) == 0)
-        return parse_connect(uri, r, why);
-    return parse_url(uri, r, why);
-}
-
-static void trim(struct proxy_span *s)
-{
-    while (s->len && (s->data[0] == ' ' || s->data[0] == '\t')) {
-        s->data++;
-        s->len--;
-    }
-    while (s->len && (s->data[s->len - 1] == ' ' || s->data[s->len - 1] == '\t'))
-        s->len--;
+    return parse_uri(uri, r, why);
 }
 
 static int parse_header(struct proxy_span line, struct proxy_request *r, const char **why)
 {
     struct proxy_header h;
-    const char *colon = memchr(line.data, ':', line.len);
 
-    if (!colon)
+    if (!span_cut(&line, ":", &h.name))
         return bad(why, "a header without a colon");
-    h.name = (struct proxy_span){line.data, (size_t)(colon - line.data)};
-    h.value = (struct proxy_span){colon + 1, line.len - h.name.len - 1};
-    trim(&h.value);
-    if (!is_token(h.name))
+    h.value = span_trim(line);
+    if (!span_is_token(h.name))
         return bad(why, "not a header name");
-    if (!is_field_text(h.value))
-        return bad(why, "a control character in a header");
+    for (size_t i = 0; i < h.value.len; i++) {
+        unsigned char c = (unsigned char)h.value.data[i];
+        if ((c < 0x20 && c != '\t') || c == 0x7f)
+            return bad(why, "a control character in a header");
+    }
     if (r->n_headers == PROXY_HEADERS_MAX)
         return bad(why, "too many headers");
     r->headers[r->n_headers++] = h;
     return 0;
 }
 
-static const struct proxy_header *find_header(const struct proxy_request *r, const char *name,
-                                              size_t *ret_count)
-{
-    const struct proxy_header *found = NULL;
-    *ret_count = 0;
-    for (size_t i = 0; i < r->n_headers; i++)
-        if (span_is(r->headers[i].name, name)) {
-            found = &r->headers[i];
-            (*ret_count)++;
-        }
-    return found;
-}
-
-static bool parse_length(struct proxy_span s, uint64_t *ret)
-{
-    uint64_t n = 0;
-    if (s.len == 0 || s.len > LENGTH_DIGITS_MAX)
-        return false;
-    for (size_t i = 0; i < s.len; i++) {
-        if (s.data[i] < '0' || s.data[i] > '9')
-            return false;
-        n = n * 10 + (uint64_t)(s.data[i] - '0');
-    }
-    *ret = n;
-    return true;
-}
-
-/* How long the body is must be beyond doubt, or what follows it is a request that nobody looked at.
- */
+/* The length of the body must be beyond doubt, or a request that nobody looked at follows it. */
 static int parse_framing(struct proxy_request *r, const char **why)
 {
-    size_t n_hosts, n_lengths, n_codings;
-    find_header(r, "host", &n_hosts);
-    const struct proxy_header *length = find_header(r, "content-length", &n_lengths);
-    const struct proxy_header *coding = find_header(r, "transfer-encoding", &n_codings);
+    size_t n_hosts = 0, n_lengths = 0, n_codings = 0;
+    struct proxy_span length = {0}, coding = {0};
 
+    for (size_t i = 0; i < r->n_headers; i++) {
+        const struct proxy_header *h = &r->headers[i];
+        if (span_is(h->name, "host")) {
+            n_hosts++;
+        } else if (span_is(h->name, "content-length")) {
+            n_lengths++;
+            length = h->value;
+        } else if (span_is(h->name, "transfer-encoding")) {
+            n_codings++;
+            coding = h->value;
+        }
+    }
     if (n_hosts > 1)
         return bad(why, "more than one Host");
     if (n_lengths + n_codings > 1)
         return bad(why, "more than one length of the body");
-    if (coding && (r->http10 || !span_is(coding->value, "chunked")))
+    if (n_codings && (r->http10 || !span_is(coding, "chunked")))
         return bad(why, "an unknown transfer coding");
-    if (length && !parse_length(length->value, &r->body_length))
+    if (n_lengths && (length.len == 0 || length.len > LENGTH_DIGITS_MAX))
         return bad(why, "not a length");
-    if (coding)
+    for (size_t i = 0; i < length.len; i++) {
+        if (length.data[i] < '0' || length.data[i] > '9')
+            return bad(why, "not a length");
+        r->body_length = r->body_length * 10 + (uint64_t)(length.data[i] - '0');
+    }
+    if (n_codings)
         r->body = PROXY_BODY_CHUNKED;
     else if (r->body_length > 0)
         r->body = PROXY_BODY_LENGTH;
@@ -217,12 +171,13 @@ static int parse_framing(struct proxy_request *r, const char **why)
 
 int proxy_request_parse(const char *head, size_t n, struct proxy_request *ret, const char **why)
 {
-    struct proxy_span rest = {head, n};
+    struct proxy_span rest = {head, n}, line;
 
     *ret = (struct proxy_request){.n_headers = 0};
-    int r = parse_request_line(next_line(&rest), ret, why);
+    span_cut(&rest, "\r\n", &line);
+    int r = parse_request_line(line, ret, why);
     while (r == 0) {
-        struct proxy_span line = next_line(&rest);
+        span_cut(&rest, "\r\n", &line);
         if (line.len == 0)
             return parse_framing(ret, why);
         r = parse_header(line, ret, why);
@@ -230,29 +185,9 @@ int proxy_request_parse(const char *head, size_t n, struct proxy_request *ret, c
     return r;
 }
 
-/* Whether a Connection header names this one as meant for the proxy alone. */
-static bool is_nominated(const struct proxy_request *r, struct proxy_span name)
-{
-    for (size_t i = 0; i < r->n_headers; i++) {
-        if (!span_is(r->headers[i].name, "connection"))
-            continue;
-        struct proxy_span rest = r->headers[i].value;
-        while (rest.len) {
-            const char *comma = memchr(rest.data, ',', rest.len);
-            struct proxy_span word = {rest.data, comma ? (size_t)(comma - rest.data) : rest.len};
-            size_t used = comma ? word.len + 1 : word.len;
-            trim(&word);
-            if (word.len == name.len && strncasecmp(word.data, name.data, name.len) == 0)
-                return true;
-            rest.data += used;
-            rest.len -= used;
-        }
-    }
-    return false;
-}
-
-/* Host is written anew; the two that frame the body always go along with it. */
-static bool is_dropped(const struct proxy_request *r, struct proxy_span name)
+/* Hop-by-hop headers, and those that a Connection header names, are for the proxy alone. Host is
+ * written anew; the two that frame the body always go along with it. */
+static bool header_is_dropped(const struct proxy_request *r, struct proxy_span name)
 {
     static const char *const hop_by_hop[] = {
         "host",    "connection",         "proxy-connection",    "keep-alive", "te",
@@ -263,11 +198,22 @@ static bool is_dropped(const struct proxy_request *r, struct proxy_span name)
     for (size_t i = 0; i < ARRAY_SIZE(hop_by_hop); i++)
         if (span_is(name, hop_by_hop[i]))
             return true;
-    return is_nominated(r, name);
+    for (size_t i = 0; i < r->n_headers; i++) {
+        if (!span_is(r->headers[i].name, "connection"))
+            continue;
+        struct proxy_span rest = r->headers[i].value, word;
+        while (rest.len) {
+            span_cut(&rest, ",", &word);
+            word = span_trim(word);
+            if (word.len == name.len && strncasecmp(word.data, name.data, name.len) == 0)
+                return true;
+        }
+    }
+    return false;
 }
 
-static int forward_head(const struct proxy_request *r, bool absolute, const char *authorization,
-                        struct buf *out)
+int proxy_request_forward(const struct proxy_request *r, bool upstream, const char *authorization,
+                          struct buf *out)
 {
     char host[PROXY_TARGET_TEXT];
 
@@ -275,34 +221,106 @@ static int forward_head(const struct proxy_request *r, bool absolute, const char
     if (r->target.port == DEFAULT_HTTP_PORT)
         *strrchr(host, ':') = '\0';
     buf_append(out, r->method.data, r->method.len);
-    buf_append_str(out, " ");
-    if (absolute)
-        buf_printf(out, "%s%s", scheme, host);
-    buf_append_str(out, r->path.len && r->path.data[0] == '/' ? "" : "/");
+    buf_printf(out, " %s%s%s", upstream ? scheme : "", upstream ? host : "",
+               r->path.len && r->path.data[0] == '/' ? "" : "/");
     buf_append(out, r->path.data, r->path.len);
-    buf_append_str(out, r->http10 ? " HTTP/1.0\r\n" : " HTTP/1.1\r\n");
-    buf_printf(out, "Host: %s\r\n", host);
+    buf_printf(out, " HTTP/1.%c\r\nHost: %s\r\n", r->http10 ? '0' : '1', host);
     for (size_t i = 0; i < r->n_headers; i++) {
         const struct proxy_header *h = &r->headers[i];
-        if (is_dropped(r, h->name))
+        if (header_is_dropped(r, h->name))
             continue;
         buf_append(out, h->name.data, h->name.len);
         buf_append_str(out, ": ");
         buf_append(out, h->value.data, h->value.len);
         buf_append_str(out, "\r\n");
     }
-    if (*authorization)
+    if (authorization && *authorization)
         buf_printf(out, "Proxy-Authorization: %s\r\n", authorization);
     return buf_append_str(out, "Connection: close\r\n\r\n");
 }
 
-int proxy_request_forward(const struct proxy_request *r, struct buf *out)
+/* The chunked coding, byte by byte: SIZE [; extension] CRLF data CRLF … 0 CRLF [trailer CRLF]…
+ * CRLF */
+enum chunk_state {
+    SIZE_FIRST,
+    SIZE,
+    EXTENSION,
+    SIZE_LF,
+    DATA,
+    DATA_CR,
+    DATA_LF,
+    TRAILER_FIRST,
+    TRAILER,
+    TRAILER_LF,
+    LAST_LF
+};
+
+void proxy_body_begin(struct proxy_body *b, const struct proxy_request *r)
 {
-    return forward_head(r, false, "", out);
+    *b = (struct proxy_body){.kind = r->body, .left = r->body_length, .state = SIZE_FIRST};
+    b->done = r->body == PROXY_BODY_NONE;
 }
 
-int proxy_request_forward_upstream(const struct proxy_request *r, const char *authorization,
-                                   struct buf *out)
+/* The state after one byte, or -EBADMSG. */
+static int chunk_step(struct proxy_body *b, char c)
 {
-    return forward_head(r, true, authorization, out);
+    bool is_text = c == '\t' || (unsigned char)c >= 0x20;
+
+    switch ((enum chunk_state)b->state) {
+    case SIZE_FIRST:
+    case SIZE:
+        if (b->state == SIZE_FIRST)
+            b->left = 0;
+        else if (c == '\r')
+            return SIZE_LF;
+        else if (c == ';')
+            return EXTENSION;
+        if (!isxdigit((unsigned char)c) || b->left >= CHUNK_SIZE_LIMIT >> 4)
+            return -EBADMSG;
+        b->left =
+            b->left << 4 | (uint64_t)(isdigit((unsigned char)c) ? c - '0' : (c | 0x20) - 'a' + 10);
+        return SIZE;
+    case EXTENSION:
+        return c == '\r' ? (int)SIZE_LF : is_text ? (int)EXTENSION : -EBADMSG;
+    case SIZE_LF:
+        return c != '\n' ? -EBADMSG : b->left ? (int)DATA : (int)TRAILER_FIRST;
+    case DATA_CR:
+        return c == '\r' ? (int)DATA_LF : -EBADMSG;
+    case DATA_LF:
+        return c == '\n' ? (int)SIZE_FIRST : -EBADMSG;
+    case TRAILER_FIRST:
+        return c == '\r' ? (int)LAST_LF : is_text ? (int)TRAILER : -EBADMSG;
+    case TRAILER:
+        return c == '\r' ? (int)TRAILER_LF : is_text ? (int)TRAILER : -EBADMSG;
+    case TRAILER_LF:
+        return c == '\n' ? (int)TRAILER_FIRST : -EBADMSG;
+    case LAST_LF:
+        b->done = c == '\n';
+        return b->done ? (int)LAST_LF : -EBADMSG;
+    case DATA: /* skipped as a whole */
+        break;
+    }
+    return -EBADMSG;
+}
+
+ssize_t proxy_body_scan(struct proxy_body *b, const char *data, size_t n)
+{
+    size_t i = 0;
+    while (i < n && !b->done) {
+        if (b->kind == PROXY_BODY_LENGTH || b->state == DATA) {
+            size_t skip = n - i < b->left ? n - i : (size_t)b->left;
+            i += skip;
+            b->left -= skip;
+            b->in_line = 0;
+            if (b->left == 0 && b->kind == PROXY_BODY_LENGTH)
+                b->done = true;
+            else if (b->left == 0)
+                b->state = DATA_CR;
+            continue;
+        }
+        b->state = chunk_step(b, data[i++]);
+        if (b->state < 0 || ++b->in_line > CHUNK_LINE_MAX)
+            return -EBADMSG;
+    }
+    return (ssize_t)i;
 }

@@ -1,25 +1,28 @@
+/*
+ * A session reads one request, checks its target, connects to the server (through the host's own
+ * proxy where it has one), and passes bytes both ways until both directions have ended, nothing
+ * moved for IDLE_NS, or the proxy stops. An end in one direction is passed on as such (half-close).
+ */
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "clock.h"
-#include "dial.h"
-#include "relay.h"
 #include "request.h"
 #include "session.h"
-#include "wait.h"
 #include "banned.h"
 
 #define HEAD_NS    (10 * NS_PER_S)
 #define CONNECT_NS (10 * NS_PER_S)
 #define ANSWER_NS  (5 * NS_PER_S)
 #define LINGER_NS  (1 * NS_PER_S)
+#define IDLE_NS    (300 * NS_PER_S)
 #define ANSWER_MAX 2048u
 
-/* The forwarded head is the received one with a Host, the version and Connection: close of our own.
- */
+/* The forwarded head is the received one with our own Host, version and Connection: close. */
 #define FORWARD_MAX (PROXY_HEAD_MAX + 2048u)
 
 struct session {
@@ -28,48 +31,52 @@ struct session {
     size_t n_read, n_head;
     char head[PROXY_HEAD_MAX];
     struct proxy_request request;
-    const struct proxy_upstream
-        *upstream; /* the proxy that the server is reached through; NULL: none */
+    char where[PROXY_TARGET_TEXT];         /* the request's target, for messages */
+    const struct proxy_upstream *upstream; /* the host's proxy for it; NULL: none */
 };
 
-/* Lets the client read the answer: closing with its bytes unread would reset the connection under
- * it. */
-static void linger(const struct session *s)
+PRINTF(3, 4)
+static void session_answer(const struct session *s, const char *status, const char *fmt, ...)
 {
-    char rest[4096];
-    int64_t deadline = clock_now() + LINGER_NS;
+    _cleanup_buf_ struct buf out = BUF_INIT(ANSWER_MAX);
+    char text[ANSWER_MAX / 2], rest[4096];
+    va_list args;
 
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    int r = buf_printf(&out,
+                       "HTTP/1.1 %s\r\nContent-Type: text/plain; charset=utf-8\r\n"
+                       "Content-Length: %zu\r\nConnection: close\r\n\r\nhutch: %s\n",
+                       status, strlen("hutch: \n") + strlen(text), text);
+    if (r < 0 || proxy_send_all(s->client, out.data, out.len, s->context->stop_fd,
+                                clock_now() + ANSWER_NS) < 0)
+        return;
+
+    /* Closing with the client's bytes unread would reset the connection before it read the
+     * answer. */
+    int64_t deadline = clock_now() + LINGER_NS;
     shutdown(s->client, SHUT_WR);
     while (proxy_wait(s->client, POLLIN, s->context->stop_fd, deadline) == 0)
         if (recv(s->client, rest, sizeof rest, MSG_DONTWAIT) <= 0)
             return;
 }
 
-PRINTF(3, 4) static void answer(const struct session *s, const char *status, const char *fmt, ...)
-{
-    _cleanup_buf_ struct buf out = BUF_INIT(ANSWER_MAX);
-    char text[ANSWER_MAX / 2];
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    int r = buf_printf(
-        &out,
-        "HTTP/1.1 %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %zu\r\n"
-        "Connection: close\r\n\r\nhutch: %s\n",
-        status, strlen("hutch: \n") + strlen(text), text);
-    if (r == 0 && proxy_send_all(s->client, out.data, out.len, s->context->stop_fd,
-                                 clock_now() + ANSWER_NS) == 0)
-        linger(s);
-}
-
-static int read_head(struct session *s)
+static int session_read_request(struct session *s)
 {
     int64_t deadline = clock_now() + HEAD_NS;
+    const char *why;
 
-    while (s->n_read < sizeof s->head) {
+    while (!s->n_head) {
+        if (s->n_read == sizeof s->head) {
+            session_answer(s, "431 Request Header Fields Too Large",
+                           "the request's head is larger than 32 KiB");
+            return -EMSGSIZE;
+        }
         int r = proxy_wait(s->client, POLLIN, s->context->stop_fd, deadline);
+        if (r == -ETIMEDOUT)
+            session_answer(s, "408 Request Timeout",
+                           "the request did not arrive within 10 seconds");
         if (r < 0)
             return r;
         ssize_t n = recv(s->client, s->head + s->n_read, sizeof s->head - s->n_read, MSG_DONTWAIT);
@@ -79,98 +86,16 @@ static int read_head(struct session *s)
             return -errno;
         s->n_read += n > 0 ? (size_t)n : 0;
         s->n_head = proxy_head_end(s->head, s->n_read);
-        if (s->n_head)
-            return 0;
     }
-    return -EMSGSIZE;
-}
-
-static int read_request(struct session *s)
-{
-    const char *why;
-    int r = read_head(s);
-
-    if (r == -ETIMEDOUT)
-        answer(s, "408 Request Timeout", "the request did not arrive within 10 seconds");
-    if (r == -EMSGSIZE)
-        answer(s, "431 Request Header Fields Too Large",
-               "the request's head is larger than 32 KiB");
+    int r = proxy_request_parse(s->head, s->n_head, &s->request, &why);
     if (r < 0)
-        return r;
-    r = proxy_request_parse(s->head, s->n_head, &s->request, &why);
-    if (r < 0)
-        answer(s, "400 Bad Request", "%s", why);
+        session_answer(s, "400 Bad Request", "%s", why);
+    else
+        proxy_target_format(&s->request.target, s->where);
     return r;
 }
 
-static int find_addresses(const struct session *s, const struct proxy_host *host, int64_t deadline,
-                          struct proxy_address *ret)
-{
-    if (host->kind == PROXY_HOST_NAME)
-        return proxy_resolve(s->context->resolver, host->text, s->context->stop_fd, deadline, ret);
-    ret[0] = host->address;
-    return 1;
-}
-
-/* One after the other, each with a fair share of the time that is left. */
-static int dial_any(const struct session *s, const struct proxy_address *addresses, size_t n,
-                    uint16_t port, int64_t deadline, int *ret_fd)
-{
-    int r = -EHOSTUNREACH;
-    for (size_t i = 0; i < n; i++) {
-        int64_t now = clock_now();
-        int64_t share = now + (deadline - now) / (int64_t)(n - i);
-        r = proxy_dial(&addresses[i], port, s->context->stop_fd, share, ret_fd);
-        if (r == 0 || r == -ECANCELED)
-            return r;
-    }
-    return r;
-}
-
-static int refuse_unlisted(const struct session *s, const char *where)
-{
-    proxy_policy_refuse(s->context->policy, where, false);
-    answer(
-        s, "403 Forbidden",
-        "%s is not allowed from this box; allow it with --net allow:%s; in a chat, the user types"
-        " /net allow:%s, and an agent calls the tool request_network",
-        where, where, where);
-    return -EACCES;
-}
-
-static int refuse_private(const struct session *s, const char *where)
-{
-    proxy_policy_refuse(s->context->policy, where, true);
-    answer(s, "403 Forbidden",
-           "%s is not allowed from this box: the name resolves to a private or local address; to "
-           "allow it, name the address itself: --net allow:ADDRESS:%u",
-           where, s->request.target.port);
-    return -EACCES;
-}
-
-/* Drops the addresses that must not be connected to. Returns how many are left; says to the client
- * why there are none. A name that only the upstream proxy can look up has none here, and that is no
- * error. */
-static int choose_addresses(const struct session *s, const char *where, bool upstream,
-                            int64_t deadline, struct proxy_address *ret)
-{
-    size_t kept = 0;
-    int n = find_addresses(s, &s->request.target.host, deadline, ret);
-    if (n < 0 && upstream)
-        return 0;
-    if (n < 0) {
-        answer(s, "502 Bad Gateway", "%s: %s", where,
-               n == -ENOENT ? "the host cannot resolve the name"
-                            : "its address could not be found in time");
-        return n;
-    }
-    for (int i = 0; i < n; i++)
-        if (proxy_policy_may_reach(s->context->policy, &s->request.target, &ret[i]))
-            ret[kept++] = ret[i];
-    return kept ? (int)kept : refuse_private(s, where);
-}
-
-/* The answer of an upstream proxy to CONNECT, and not a byte of what follows it: that is the
+/* The answer of an upstream proxy to CONNECT, and not a byte of what follows: that is the
  * server's. */
 static int upstream_read_status(const struct session *s, int fd, int64_t deadline, int *ret_status)
 {
@@ -186,8 +111,8 @@ static int upstream_read_status(const struct session *s, int fd, int64_t deadlin
         if (seen < 0 && errno != EAGAIN && errno != EINTR)
             return -errno;
         size_t have = n + (seen > 0 ? (size_t)seen : 0), end = proxy_head_end(head, have);
-        ssize_t took = seen > 0 ? recv(fd, head + n, (end ? end : have) - n, MSG_DONTWAIT) : 0;
-        n += took > 0 ? (size_t)took : 0;
+        ssize_t got = seen > 0 ? recv(fd, head + n, (end ? end : have) - n, MSG_DONTWAIT) : 0;
+        n += got > 0 ? (size_t)got : 0;
         head[n] = 0;
         if (end && n == end)
             return sscanf(head, "HTTP/1.%*1[01] %3d", ret_status) == 1 ? 0 : -EPROTO;
@@ -195,117 +120,220 @@ static int upstream_read_status(const struct session *s, int fd, int64_t deadlin
     return -EMSGSIZE;
 }
 
-/* Asks the upstream proxy for a tunnel to the target. */
-static int upstream_connect(const struct session *s, const struct proxy_upstream *u, int fd,
-                            const char *where, int64_t deadline)
+/* Connects to the upstream proxy; for CONNECT, asks it for a tunnel to the target. */
+static int upstream_connect(const struct session *s, int64_t deadline, int *ret_fd)
 {
+    const struct proxy_upstream *u = s->upstream;
+    const int stop_fd = s->context->stop_fd;
+    struct proxy_address addresses[PROXY_ADDRESSES_MAX];
     _cleanup_buf_ struct buf request = BUF_INIT(ANSWER_MAX);
-    int status = 0;
-    buf_printf(&request, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n", where, where);
-    if (u->authorization[0])
-        buf_printf(&request, "Proxy-Authorization: %s\r\n", u->authorization);
-    int r = buf_append_str(&request, "\r\n");
-    if (r == 0)
-        r = proxy_send_all(fd, request.data, request.len, s->context->stop_fd, deadline);
-    if (r == 0)
-        r = upstream_read_status(s, fd, deadline, &status);
-    if (r < 0 && r != -ECANCELED)
-        answer(s, "502 Bad Gateway", "%s: the proxy of this host (https_proxy) did not answer: %s",
-               where, strerror(-r));
-    if (r == 0 && status / 100 != 2) {
-        answer(s, "502 Bad Gateway",
-               "%s: the proxy of this host (https_proxy) refused it with status %d", where, status);
-        r = -EACCES;
-    }
-    return r;
-}
-
-static int reach_upstream(const struct session *s, const struct proxy_upstream *u,
-                          const char *where, int64_t deadline, int *ret_fd)
-{
-    struct proxy_address addresses[PROXY_ADDRESSES_MAX];
     _cleanup_fd_ int fd = -1;
-    int n =
-        u->unusable ? -EPROTONOSUPPORT : find_addresses(s, &u->target.host, deadline, addresses);
-    int r = n < 0 ? n : dial_any(s, addresses, (size_t)n, u->target.port, deadline, &fd);
+    int status = 200;
+
+    int r = u->unusable ? -EPROTONOSUPPORT
+                        : proxy_resolve(s->context->resolver, &u->target.host, stop_fd, deadline,
+                                        addresses);
+    if (r > 0)
+        r = proxy_dial(addresses, (size_t)r, u->target.port, stop_fd, deadline, &fd);
     if (r < 0 && r != -ECANCELED)
-        answer(s, "502 Bad Gateway",
-               "%s: cannot reach the proxy of this host (http_proxy, https_proxy): %s", where,
-               u->unusable ? "only proxies with an http:// URL are supported" : strerror(-r));
-    if (r == 0 && s->request.connect)
-        r = upstream_connect(s, u, fd, where, deadline);
-    if (r == 0)
-        *ret_fd = TAKE_FD(fd);
-    return r;
+        session_answer(
+            s, "502 Bad Gateway",
+            "%s: cannot reach the proxy of this host (http_proxy, https_proxy): %s", s->where,
+            u->unusable ? "only proxies with an http:// URL are supported" : strerror(-r));
+    if (r < 0)
+        return r;
+
+    if (s->request.connect) {
+        buf_printf(&request, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n", s->where, s->where);
+        if (u->authorization[0])
+            buf_printf(&request, "Proxy-Authorization: %s\r\n", u->authorization);
+        r = buf_append_str(&request, "\r\n");
+        if (r == 0)
+            r = proxy_send_all(fd, request.data, request.len, stop_fd, deadline);
+        if (r == 0)
+            r = upstream_read_status(s, fd, deadline, &status);
+    }
+    if (r < 0 && r != -ECANCELED)
+        session_answer(s, "502 Bad Gateway",
+                       "%s: the proxy of this host (https_proxy) did not answer: %s", s->where,
+                       strerror(-r));
+    if (r < 0)
+        return r;
+    if (status / 100 != 2) {
+        session_answer(s, "502 Bad Gateway",
+                       "%s: the proxy of this host (https_proxy) refused it with status %d",
+                       s->where, status);
+        return -EACCES;
+    }
+    *ret_fd = TAKE_FD(fd);
+    return 0;
 }
 
-static int reach_server(struct session *s, int *ret_fd)
+/* Checks the target and connects to one of the very addresses that were checked. Answers the client
+ * if there is no connection. */
+static int session_connect(struct session *s, int *ret_fd)
 {
-    struct proxy_address addresses[PROXY_ADDRESSES_MAX];
+    struct proxy_policy *policy = s->context->policy;
     const struct proxy_target *target = &s->request.target;
-    char where[PROXY_TARGET_TEXT];
+    struct proxy_address addresses[PROXY_ADDRESSES_MAX];
+    size_t kept = 0;
     int64_t deadline = clock_now() + CONNECT_NS;
 
-    proxy_target_format(target, where);
-    if (!proxy_policy_allows(s->context->policy, target))
-        return refuse_unlisted(s, where);
-    s->upstream = proxy_policy_upstream(s->context->policy, target, s->request.connect);
-    int n = choose_addresses(s, where, s->upstream != NULL, deadline, addresses);
-    if (n < 0)
+    if (!proxy_policy_allows(policy, target)) {
+        proxy_policy_refuse(policy, s->where, false);
+        session_answer(s, "403 Forbidden",
+                       "%s is not allowed from this box; allow it with --net allow:%s; in a chat, "
+                       "the user types /net allow:%s, and an agent calls the tool request_network",
+                       s->where, s->where, s->where);
+        return -EACCES;
+    }
+
+    /* A name that only the upstream proxy can resolve has no addresses here; that is no error. */
+    s->upstream = proxy_policy_upstream(policy, target, s->request.connect);
+    int n = proxy_resolve(s->context->resolver, &target->host, s->context->stop_fd, deadline,
+                          addresses);
+    if (n < 0 && !s->upstream) {
+        session_answer(s, "502 Bad Gateway", "%s: %s", s->where,
+                       n == -ENOENT ? "the host cannot resolve the name"
+                                    : "its address could not be found in time");
         return n;
+    }
+    for (int i = 0; i < n; i++)
+        if (proxy_policy_may_reach(policy, target, &addresses[i]))
+            addresses[kept++] = addresses[i];
+    if (n > 0 && kept == 0) {
+        proxy_policy_refuse(policy, s->where, true);
+        session_answer(s, "403 Forbidden",
+                       "%s is not allowed from this box: the name resolves to a private or local "
+                       "address; to allow it, name the address itself: --net allow:ADDRESS:%u",
+                       s->where, target->port);
+        return -EACCES;
+    }
+
     if (s->upstream)
-        return reach_upstream(s, s->upstream, where, deadline, ret_fd);
-    int r = dial_any(s, addresses, (size_t)n, target->port, deadline, ret_fd);
+        return upstream_connect(s, deadline, ret_fd);
+    int r = proxy_dial(addresses, kept, target->port, s->context->stop_fd, deadline, ret_fd);
     if (r < 0 && r != -ECANCELED)
-        answer(s, r == -ETIMEDOUT ? "504 Gateway Timeout" : "502 Bad Gateway", "%s: %s", where,
-               strerror(-r));
+        session_answer(s, r == -ETIMEDOUT ? "504 Gateway Timeout" : "502 Bad Gateway", "%s: %s",
+                       s->where, strerror(-r));
     return r;
 }
 
-static void tunnel(const struct session *s, int server)
+/* One direction. Bytes lie in data[start, end); more are read only when all of them are gone. */
+struct flow {
+    int from, to;
+    struct proxy_body *body; /* only its bytes are passed on; NULL: all */
+    bool ended;              /* nothing more comes */
+    bool closed;             /* and that has been passed on */
+    size_t start, end;
+    char data[PROXY_HEAD_MAX]; /* what was read behind a head is the first that is passed on */
+};
+
+/* Takes n new bytes at the front of the buffer, cut to what may be passed on. */
+static int flow_accept(struct flow *f, size_t n)
+{
+    ssize_t use = (ssize_t)n;
+    if (f->body) {
+        use = proxy_body_scan(f->body, f->data, n);
+        if (use < 0)
+            return (int)use;
+        f->ended = f->body->done;
+    }
+    f->start = 0;
+    f->end = (size_t)use;
+    return 0;
+}
+
+/* Moves what can be moved. Writes at once what was just read: it seldom has to wait. */
+static int flow_move(struct flow *f, short from_events, short to_events)
+{
+    const short troubled = POLLERR | POLLHUP;
+
+    if (!f->ended && f->start == f->end && (from_events & (POLLIN | troubled))) {
+        ssize_t n = recv(f->from, f->data, sizeof f->data, MSG_DONTWAIT);
+        if (n < 0 && errno != EAGAIN && errno != EINTR)
+            return -errno;
+        if (n == 0)
+            f->ended = true;
+        if (n > 0 && flow_accept(f, (size_t)n) < 0)
+            return -EBADMSG;
+        to_events |= POLLOUT;
+    }
+    if (f->start < f->end && (to_events & (POLLOUT | troubled))) {
+        ssize_t n = send(f->to, f->data + f->start, f->end - f->start, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno != EAGAIN && errno != EINTR)
+            return -errno;
+        f->start += n > 0 ? (size_t)n : 0;
+    }
+    /* A complete request body does not close the connection: some servers would drop the answer. */
+    if (!f->closed && f->ended && f->start == f->end) {
+        if (!f->body)
+            shutdown(f->to, SHUT_WR);
+        f->closed = true;
+    }
+    return 0;
+}
+
+/* With a body, only its bytes go to the server, and the server's end ends all. NULL: a tunnel. */
+static void session_relay(const struct session *s, int server, struct proxy_body *body)
+{
+    struct flow up = {.from = s->client, .to = server, .body = body, .ended = body && body->done};
+    struct flow down = {.from = server, .to = s->client};
+    size_t n = s->n_read - s->n_head;
+
+    memcpy(up.data, s->head + s->n_head, n);
+    if (n > 0 && flow_accept(&up, n) < 0)
+        return;
+    if (flow_move(&up, 0, 0) < 0)
+        return;
+    while (!(down.closed && (up.closed || body))) {
+        short client = (short)((!up.ended && up.start == up.end ? POLLIN : 0) |
+                               (down.start < down.end ? POLLOUT : 0));
+        short remote = (short)((!down.ended && down.start == down.end ? POLLIN : 0) |
+                               (up.start < up.end ? POLLOUT : 0));
+        /* A socket that nothing is wanted of is left out: its hang-up would wake us again and
+         * again. */
+        struct pollfd fds[] = {{.fd = s->context->stop_fd, .events = POLLIN},
+                               {.fd = client ? s->client : -1, .events = client},
+                               {.fd = remote ? server : -1, .events = remote}};
+        int ready = poll(fds, ARRAY_SIZE(fds), clock_poll_ms(clock_now() + IDLE_NS));
+        if (ready < 0 && errno == EINTR)
+            continue;
+        if (ready <= 0 || fds[0].revents || flow_move(&up, fds[1].revents, fds[2].revents) < 0 ||
+            flow_move(&down, fds[2].revents, fds[1].revents) < 0)
+            return;
+    }
+}
+
+void proxy_session_run(const struct proxy_context *c, struct proxy_client *client)
 {
     static const char established[] = "HTTP/1.1 200 Connection established\r\n\r\n";
-    const struct proxy_relay relay = {
-        .client = s->client, .server = server, .stop_fd = s->context->stop_fd};
-
-    if (proxy_send_all(s->client, established, sizeof established - 1, s->context->stop_fd,
-                       clock_now() + ANSWER_NS) == 0)
-        proxy_relay_run(&relay, s->head + s->n_head, s->n_read - s->n_head);
-}
-
-static void forward(const struct session *s, int server)
-{
+    struct session s = {.context = c, .client = client->fd};
     _cleanup_buf_ struct buf head = BUF_INIT(FORWARD_MAX);
+    _cleanup_fd_ int server = -1;
     struct proxy_body body;
-    const struct proxy_relay relay = {
-        .client = s->client, .server = server, .stop_fd = s->context->stop_fd, .body = &body};
 
-    proxy_body_begin(&body, &s->request);
-    int r = s->upstream
-                ? proxy_request_forward_upstream(&s->request, s->upstream->authorization, &head)
-                : proxy_request_forward(&s->request, &head);
-    if (r < 0 || proxy_send_all(server, head.data, head.len, s->context->stop_fd,
-                                clock_now() + CONNECT_NS) < 0) {
-        answer(s, "502 Bad Gateway", "the server did not accept the request");
+    if (session_read_request(&s) < 0)
+        return;
+    pthread_mutex_lock(client->lock);
+    client->has_target = true;
+    client->target = s.request.target;
+    pthread_mutex_unlock(client->lock);
+    if (session_connect(&s, &server) < 0)
+        return;
+    if (s.request.connect) {
+        if (proxy_send_all(s.client, established, sizeof established - 1, c->stop_fd,
+                           clock_now() + ANSWER_NS) == 0)
+            session_relay(&s, server, NULL);
         return;
     }
-    proxy_relay_run(&relay, s->head + s->n_head, s->n_read - s->n_head);
-}
-
-void proxy_session_run(const struct proxy_context *c, int client,
-                       const struct proxy_session_watch *watch)
-{
-    struct session s = {.context = c, .client = client};
-    _cleanup_fd_ int server = -1;
-
-    if (read_request(&s) < 0)
-        return;
-    watch->targets(watch->data,
-                   &s.request.target); /* before the list is asked: it may change meanwhile */
-    if (reach_server(&s, &server) < 0)
-        return;
-    if (s.request.connect)
-        tunnel(&s, server);
+    proxy_body_begin(&body, &s.request);
+    int r = proxy_request_forward(&s.request, s.upstream != NULL,
+                                  s.upstream ? s.upstream->authorization : NULL, &head);
+    if (r == 0)
+        r = proxy_send_all(server, head.data, head.len, c->stop_fd, clock_now() + CONNECT_NS);
+    if (r < 0)
+        session_answer(&s, "502 Bad Gateway", "the server did not accept the request");
     else
-        forward(&s, server);
+        session_relay(&s, server, &body);
 }

@@ -1,8 +1,10 @@
 /* One connection of a box to the proxy, from its request to its end. */
 #pragma once
 
+#include <pthread.h>
+
+#include "dial.h"
 #include "policy.h"
-#include "resolve.h"
 
 /* What all sessions of one proxy share. */
 struct proxy_context {
@@ -11,12 +13,13 @@ struct proxy_context {
     int stop_fd;
 };
 
-/* Tells where a session connects to, before it does. */
-struct proxy_session_watch {
-    void (*targets)(void *data, const struct proxy_target *target);
-    void *data;
+struct proxy_client {
+    int fd;
+    pthread_mutex_t *lock;
+    bool has_target; /* under the lock, as is: */
+    struct proxy_target target;
 };
 
-/* Talks to the client until one side ends; leaves closing it to the caller. */
-void proxy_session_run(const struct proxy_context *c, int client,
-                       const struct proxy_session_watch *watch);
+/* Serves the client until one side ends; leaves closing its socket to the caller. Fills the target
+ * before the list is consulted, so that a change of the list finds the connection. */
+void proxy_session_run(const struct proxy_context *c, struct proxy_client *client);
