@@ -13,15 +13,9 @@
 
 #include "command.h"
 #include "compose.h"
-#include "conn.h"
-#include "freeze.h"
-#include "guest.h"
 #include "guest_fakes.h"
 #include "io.h"
-#include "request.h"
-#include "shell/session.h"
 #include "shell/shell.h"
-#include "spawn.h"
 #include "banned.h"
 
 #define CONNS_MAX   8

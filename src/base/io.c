@@ -29,6 +29,35 @@ int io_write_all(int fd, const void *data, size_t n)
     return 0;
 }
 
+ssize_t io_read_at(int fd, void *data, size_t n, uint64_t offset)
+{
+    size_t done = 0;
+    while (done < n) {
+        ssize_t got = pread(fd, (char *)data + done, n - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return -errno;
+        if (got == 0)
+            break;
+        done += (size_t)got;
+    }
+    return (ssize_t)done;
+}
+
+int io_write_at(int fd, const void *data, size_t n, uint64_t offset)
+{
+    for (size_t done = 0; done < n;) {
+        ssize_t put = pwrite(fd, (const char *)data + done, n - done, (off_t)(offset + done));
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            return put < 0 ? -errno : -ENOSPC;
+        done += (size_t)put;
+    }
+    return 0;
+}
+
 int io_read_all(int fd, struct buf *b)
 {
     for (;;) {

@@ -6,12 +6,18 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct buf;
 
 /* Writes all n bytes, through short writes and EINTR (not for non-blocking descriptors). */
 int io_write_all(int fd, const void *data, size_t n);
+
+/* At an offset, through short calls and EINTR. The number of bytes read is less than n only at the
+ * end of the file. */
+ssize_t io_read_at(int fd, void *data, size_t n, uint64_t offset);
+int io_write_at(int fd, const void *data, size_t n, uint64_t offset);
 
 /* Reads until the end or until the buffer's maximum, in which case it returns -ENOBUFS. */
 int io_read_all(int fd, struct buf *b);

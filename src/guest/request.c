@@ -1,18 +1,14 @@
+/* The table of requests: a new one is a line here and a file of its own. */
 #include <errno.h>
 
-#include "edit/edit.h"
 #include "command.h"
-#include "exec.h"
+#include "edit/edit.h"
 #include "file.h"
-#include "freeze.h"
-#include "guest.h"
 #include "patch/patch.h"
 #include "report/report.h"
-#include "request.h"
-#include "shell/shell.h"
 #include "search/search.h"
+#include "shell/shell.h"
 #include "stage/stage.h"
-#include "worker.h"
 #include "banned.h"
 
 struct request {

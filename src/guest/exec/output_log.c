@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cleanup.h"
+#include "io.h"
 #include "output_log.h"
 #include "banned.h"
 
@@ -17,36 +18,6 @@ void output_log_close(struct output_log *l, struct loop *loop)
     loop_close(loop, &l->pipe);
     cleanup_close(&l->file);
     l->file = -1;
-}
-
-static bool log_write_at(int fd, const char *data, size_t n, uint64_t at)
-{
-    while (n > 0) {
-        ssize_t done = pwrite(fd, data, n, (off_t)at);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done <= 0)
-            return false;
-        data += done;
-        at += (uint64_t)done;
-        n -= (size_t)done;
-    }
-    return true;
-}
-
-/* Fewer bytes than asked for if the file was truncated. */
-static size_t log_read_at(int fd, char *data, size_t n, uint64_t at)
-{
-    size_t got = 0;
-    while (got < n) {
-        ssize_t done = pread(fd, data + got, n - got, (off_t)(at + got));
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done <= 0)
-            break;
-        got += (size_t)done;
-    }
-    return got;
 }
 
 static uint64_t log_tail_offset(const struct output_log *l)
@@ -62,8 +33,8 @@ static void log_shorten_tail(struct output_log *l, uint64_t left)
     bool moved = true;
     for (uint64_t at = 0; moved && at < left;) {
         size_t n = left - at < sizeof piece ? (size_t)(left - at) : sizeof piece;
-        moved = log_read_at(l->file, piece, n, from + at) == n &&
-                log_write_at(l->file, piece, n, to + at);
+        moved = io_read_at(l->file, piece, n, from + at) == (ssize_t)n &&
+                io_write_at(l->file, piece, n, to + at) == 0;
         at += n;
     }
     if (!moved)
@@ -71,53 +42,49 @@ static void log_shorten_tail(struct output_log *l, uint64_t left)
     l->dropped += l->tail - left;
     l->tail = left;
     snprintf(gap, sizeof gap, GAP_FORMAT, l->dropped);
-    log_write_at(l->file, gap, GAP_LENGTH, l->head);
+    io_write_at(l->file, gap, GAP_LENGTH, l->head);
     if (ftruncate(l->file, (off_t)(to + left)) < 0)
         return; /* what is left behind the tail is overwritten next */
 }
 
-static void log_add_to_tail(struct output_log *l, const char *data, size_t n)
-{
-    uint64_t half = l->keep / 2;
-    if (l->tail + n > half)
-        log_shorten_tail(
-            l, half / 2 - GAP_LENGTH); /* what stays moves down by more than the gap is long */
-    bool written = log_write_at(l->file, data, n, log_tail_offset(l) + l->tail);
-    if (!written) { /* the disk is full: what came last is worth more */
-        log_shorten_tail(l, 0);
-        written = log_write_at(l->file, data, n, log_tail_offset(l));
-    }
-    l->tail += n;
-    if (!written)
-        log_shorten_tail(l, 0);
-}
-
 static void log_add(struct output_log *l, const char *data, size_t n)
 {
+    uint64_t half = l->keep / 2;
     l->total += n;
     if (!l->head_ended) {
-        uint64_t room = l->keep / 2 - l->head;
+        uint64_t room = half - l->head;
         size_t take = n < room ? n : (size_t)room;
-        bool written = log_write_at(l->file, data, take, l->head);
+        bool written = io_write_at(l->file, data, take, l->head) == 0;
         l->head_ended = !written || take == room;
         take = written ? take : 0;
         l->head += take;
         data += take;
         n -= take;
     }
-    if (n > 0)
-        log_add_to_tail(l, data, n);
+    if (n == 0)
+        return;
+    if (l->tail + n > half) /* what stays moves down by more than the gap is long */
+        log_shorten_tail(l, half / 2 - GAP_LENGTH);
+    bool written = io_write_at(l->file, data, n, log_tail_offset(l) + l->tail) == 0;
+    if (!written) { /* the disk is full: what came last is worth more */
+        log_shorten_tail(l, 0);
+        written = io_write_at(l->file, data, n, log_tail_offset(l)) == 0;
+    }
+    l->tail += n;
+    if (!written)
+        log_shorten_tail(l, 0);
 }
 
 bool output_log_step(struct output_log *l, struct loop *loop, void *scratch, size_t size)
 {
     if (l->pipe.fd < 0)
         return false;
-    l->keep = l->keep < OUTPUT_LOG_MIN   ? OUTPUT_LOG_MIN
-              : l->keep > OUTPUT_LOG_MAX ? OUTPUT_LOG_MAX
-                                         : l->keep;
-    size_t most =
-        size < l->keep / 4 ? size : (size_t)(l->keep / 4); /* it fits beside half of a tail */
+    if (l->keep < OUTPUT_LOG_MIN)
+        l->keep = OUTPUT_LOG_MIN;
+    if (l->keep > OUTPUT_LOG_MAX)
+        l->keep = OUTPUT_LOG_MAX;
+    /* A piece fits beside half of a tail. */
+    size_t most = size < l->keep / 4 ? size : (size_t)(l->keep / 4);
     ssize_t n = read(l->pipe.fd, scratch, most);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return errno == EINTR;
@@ -127,6 +94,13 @@ bool output_log_step(struct output_log *l, struct loop *loop, void *scratch, siz
     }
     log_add(l, scratch, (size_t)n);
     return true;
+}
+
+/* Fewer bytes than asked for if the agent truncated the file. */
+static size_t log_read(const struct output_log *l, void *data, size_t n, uint64_t at)
+{
+    ssize_t got = io_read_at(l->file, data, n, at);
+    return got < 0 ? 0 : (size_t)got;
 }
 
 void output_log_read(const struct output_log *l, uint64_t from, void *first, void *last,
@@ -142,13 +116,13 @@ void output_log_read(const struct output_log *l, uint64_t from, void *first, voi
     uint64_t tail_at = log_tail_offset(l), at = from;
     if (at < l->head) {
         size_t n = l->head - at < room ? (size_t)(l->head - at) : room;
-        ret->first = log_read_at(l->file, first, n, at);
+        ret->first = log_read(l, first, n, at);
         at += n;
     }
     if (at >= gap_end && ret->first < room) {
         uint64_t left = l->total - at;
         size_t n = left < room - ret->first ? (size_t)left : room - ret->first;
-        ret->first += log_read_at(l->file, (char *)first + ret->first, n, tail_at + (at - gap_end));
+        ret->first += log_read(l, (char *)first + ret->first, n, tail_at + (at - gap_end));
         at += n;
     }
     /* The last bytes: of what is behind that, and is there. */
@@ -157,11 +131,11 @@ void output_log_read(const struct output_log *l, uint64_t from, void *first, voi
     uint64_t behind = left < room ? start : l->total - room;
     if (behind < l->head) {
         size_t n = (size_t)(l->head - behind);
-        ret->last = log_read_at(l->file, last, n, behind);
+        ret->last = log_read(l, last, n, behind);
         behind = gap_end;
     }
     if (behind < gap_end)
         behind = gap_end;
-    ret->last += log_read_at(l->file, (char *)last + ret->last, (size_t)(l->total - behind),
-                             tail_at + (behind - gap_end));
+    ret->last += log_read(l, (char *)last + ret->last, (size_t)(l->total - behind),
+                          tail_at + (behind - gap_end));
 }

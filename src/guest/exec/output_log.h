@@ -27,7 +27,6 @@ struct output_log {
     bool head_ended; /* all that comes from now on belongs to the tail */
 };
 
-/* bytes of it that the file does not have any more */
 #define OUTPUT_LOG_INIT                                                                            \
     {                                                                                              \
         .pipe = {.fd = -1}, .file = -1, .keep = OUTPUT_LOG_DEFAULT                                 \
@@ -43,7 +42,7 @@ bool output_log_step(struct output_log *l, struct loop *loop, void *scratch, siz
  * the two buffers has room for `room` bytes. */
 struct output_log_news {
     size_t first, last;
-    uint64_t dropped;
+    uint64_t dropped; /* bytes of it that the file does not have any more */
 };
 void output_log_read(const struct output_log *l, uint64_t from, void *first, void *last,
                      size_t room, struct output_log_news *ret);

@@ -103,33 +103,27 @@ uint64_t proc_own_memory(struct proc *p, pid_t pid)
     return shared > resident ? 0 : (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* "address perms offset dev inode path": device 00:00 are mappings without a file. */
-static bool maps_line_writes_file(const char *line)
-{
-    char perms[8] = "", dev[16] = "";
-    unsigned long long inode = 0;
-    return sscanf(line, "%*s %7s %*s %15s %llu", perms, dev, &inode) == 3 && perms[1] == 'w' &&
-           perms[3] == 's' && inode != 0 && strcmp(dev, "00:01") != 0;
-}
-
+/* Lines are "address perms offset dev inode path"; device 00:01 is shared memory without a file. */
 bool proc_maps_files(struct proc *p, pid_t pid)
 {
     char path[32], line[512];
     snprintf(path, sizeof path, "%d/maps", (int)pid);
     int fd = openat(dirfd(p->dir), path, O_RDONLY | O_CLOEXEC);
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+    if (fd < 0)
+        return errno != ENOENT && errno != ESRCH;
+    _cleanup_fclose_ FILE *f = fdopen(fd, "r");
     if (!f) {
-        bool gone = fd < 0 && (errno == ENOENT || errno == ESRCH);
-        cleanup_close(&fd);
-        return !gone;
+        close(fd);
+        return true;
     }
-    bool found = false, begins = true;
-    while (!found && fgets(line, sizeof line, f)) { /* a path may be longer than a line of ours */
-        found = begins && maps_line_writes_file(line);
-        begins = strchr(line, '\n') != NULL;
+    for (bool begins = true; fgets(line, sizeof line, f); begins = strchr(line, '\n') != NULL) {
+        char perms[8] = "", dev[16] = "";
+        unsigned long long inode = 0;
+        if (begins && sscanf(line, "%*s %7s %*s %15s %llu", perms, dev, &inode) == 3 &&
+            perms[1] == 'w' && perms[3] == 's' && inode != 0 && strcmp(dev, "00:01") != 0)
+            return true;
     }
-    fclose(f);
-    return found;
+    return false;
 }
 
 static bool state_is_dead(char state)
@@ -147,9 +141,11 @@ static bool state_is_still(char state)
     return state == 'T' || state == 't' || state_is_dead(state);
 }
 
-/* The leader may have stopped while another thread is still on its way out of a system call. */
-static bool threads_are_still(struct proc *p, pid_t pid)
+bool proc_is_stopped(struct proc *p, pid_t pid, const struct proc_stat *s)
 {
+    if (!state_is_still(s->state) || s->threads <= 1)
+        return state_is_still(s->state);
+    /* The leader may have stopped while another thread is still on its way out of a system call. */
     char path[32];
     snprintf(path, sizeof path, "%d/task", (int)pid);
     int fd = openat(dirfd(p->dir), path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -158,20 +154,13 @@ static bool threads_are_still(struct proc *p, pid_t pid)
         return fd < 0;
     bool still = true;
     for (struct dirent *e; still && (e = readdir(tasks));) {
-        struct proc_stat s;
+        struct proc_stat thread;
         char stat[64];
         if (!proc_number(e->d_name))
             continue;
         snprintf(stat, sizeof stat, "%.32s/stat", e->d_name);
-        still = proc_read_stat_at(dirfd(tasks), stat, &s) < 0 || state_is_still(s.state);
+        still = proc_read_stat_at(dirfd(tasks), stat, &thread) < 0 || state_is_still(thread.state);
     }
     closedir(tasks);
     return still;
-}
-
-bool proc_is_stopped(struct proc *p, pid_t pid, const struct proc_stat *s)
-{
-    if (!state_is_still(s->state))
-        return false;
-    return s->threads <= 1 || threads_are_still(p, pid);
 }

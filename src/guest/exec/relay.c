@@ -20,27 +20,7 @@ static int pty_resize(int master, uint64_t rows, uint64_t cols)
 {
     struct winsize size = {.ws_row = rows && rows <= UINT16_MAX ? (unsigned short)rows : 24,
                            .ws_col = cols && cols <= UINT16_MAX ? (unsigned short)cols : 80};
-    return ioctl(master, TIOCSWINSZ, &size) < 0 ? -errno : 0;
-}
-
-/* Opens a pair of the box's own devpts: the guest's end, non-blocking, and the command's. Neither
- * becomes a controlling terminal. */
-static int pty_open(uint64_t rows, uint64_t cols, int *ret_master, int *ret_slave)
-{
-    _cleanup_fd_ int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
-    int locked = 0;
-    if (master < 0 || ioctl(master, TIOCSPTLCK, &locked) < 0)
-        return -errno;
-    int r = pty_resize(master, rows, cols);
-    if (r < 0)
-        return r;
-    /* Asked of the master itself: no name is looked up that another process could have replaced. */
-    int slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
-    if (slave < 0)
-        return -errno;
-    *ret_master = TAKE_FD(master);
-    *ret_slave = slave;
-    return 0;
+    return ioctl(master, TIOCSWINSZ, &size);
 }
 
 static void relay_stop_output(struct relay *c)
@@ -219,70 +199,54 @@ void relay_close(struct relay *c)
 }
 
 /* A pipe whose `ours` end does not block; the other does, as programs expect. */
-static int relay_open_pipe(int ours, int ret[2])
+static int relay_open_pipe(int ours, int *ret_ours, int *ret_theirs)
 {
     int fds[2];
     if (pipe2(fds, O_CLOEXEC) < 0)
         return -errno;
-    int r = io_set_nonblock(fds[ours], true);
-    if (r < 0) {
-        close(fds[0]);
-        close(fds[1]);
-        return r;
-    }
-    ret[0] = fds[0];
-    ret[1] = fds[1];
-    return 0;
+    *ret_ours = fds[ours];
+    *ret_theirs = fds[!ours];
+    return io_set_nonblock(fds[ours], true);
 }
 
 int relay_open_pipes(struct relay *c, int ret_fds[3])
 {
-    int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1};
-    int r = relay_open_pipe(1, in);
+    int r = relay_open_pipe(1, &c->in.fd, &ret_fds[0]);
     if (r >= 0)
-        r = relay_open_pipe(0, out);
-    if (r >= 0)
-        r = relay_open_pipe(0, err);
-    c->in.fd = in[1];
-    c->out[0].fd = out[0];
-    c->out[1].fd = err[0];
-    ret_fds[0] = in[0];
-    ret_fds[1] = out[1];
-    ret_fds[2] = err[1];
-    return r;
+        r = relay_open_pipe(0, &c->out[0].fd, &ret_fds[1]);
+    return r < 0 ? r : relay_open_pipe(0, &c->out[1].fd, &ret_fds[2]);
 }
 
 int relay_open_output(struct relay *c, int ret_fds[3])
 {
-    int out[2] = {-1, -1};
-    int r = relay_open_pipe(0, out);
-    c->out[0].fd = out[0];
-    ret_fds[1] = out[1];
-    if (r >= 0 && (ret_fds[2] = fcntl(out[1], F_DUPFD_CLOEXEC, 3)) < 0)
+    int r = relay_open_pipe(0, &c->out[0].fd, &ret_fds[1]);
+    if (r >= 0 && (ret_fds[2] = fcntl(ret_fds[1], F_DUPFD_CLOEXEC, 3)) < 0)
         r = -errno;
     return r;
 }
 
 int relay_open_input(struct relay *c, int ret_fds[3])
 {
-    int in[2] = {-1, -1};
-    int r = relay_open_pipe(1, in);
-    c->in.fd = in[1];
-    ret_fds[0] = in[0];
-    return r;
+    return relay_open_pipe(1, &c->in.fd, &ret_fds[0]);
 }
 
+/* A pair of the box's own devpts. Neither end becomes a controlling terminal of the guest. */
 int relay_open_pty(struct relay *c, uint64_t rows, uint64_t cols, int ret_fds[3])
 {
-    int slave = -1;
-    int r = pty_open(rows, cols, &c->out[0].fd, &slave);
-    if (r < 0)
-        return r;
-    ret_fds[0] = slave;
+    _cleanup_fd_ int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+    int locked = 0;
+    if (master < 0 || ioctl(master, TIOCSPTLCK, &locked) < 0 || pty_resize(master, rows, cols) < 0)
+        return -errno;
+    /* Asked of the master itself: no name is looked up that another process could have replaced. */
+    int slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (slave < 0)
+        return -errno;
     /* Copies, so that each is watched and closed on its own. */
+    ret_fds[0] = slave;
     for (int i = 1; i < 3; i++)
         ret_fds[i] = fcntl(slave, F_DUPFD_CLOEXEC, 3);
-    c->in.fd = fcntl(c->out[0].fd, F_DUPFD_CLOEXEC, 3);
+    c->in.fd = fcntl(master, F_DUPFD_CLOEXEC, 3);
+    c->out[0].fd = TAKE_FD(master);
     c->pty = true;
     return ret_fds[1] < 0 || ret_fds[2] < 0 || c->in.fd < 0 ? -EMFILE : 0;
 }

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "cleanup.h"
 #include "spawn.h"
 #include "sys.h"
 #include "weaken.h"
@@ -26,6 +27,12 @@ struct spawn_report *spawn_report_take(struct spawn_report *reports, size_t n)
             return &reports[i];
         }
     return NULL;
+}
+
+void spawn_close(struct spawn *s)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(s->fds); i++)
+        cleanup_close(&s->fds[i]);
 }
 
 void search_path_begin(struct search_path *s, const char *name, char *const *envp)
@@ -69,16 +76,6 @@ bool search_path_goes_on(int code)
            code == ELOOP;
 }
 
-/* A script without #! is given to the shell, as execvp does. */
-static void spawn_exec_script(struct spawn *s, const char *path)
-{
-    char **argv = s->argv - 1, *name = s->argv[0];
-    argv[0] = (char *)"sh";
-    argv[1] = (char *)path;
-    execve("/bin/sh", argv, s->envp);
-    argv[1] = name;
-}
-
 /* Returns only on failure, with the errno that a person should see: a denied candidate says more
  * than a missing one. */
 static int spawn_exec(struct spawn *s)
@@ -88,8 +85,13 @@ static int spawn_exec(struct spawn *s)
     search_path_begin(&s->search, s->argv[0], s->envp);
     while ((path = search_path_next(&s->search))) {
         execve(path, s->argv, s->envp);
-        if (errno == ENOEXEC)
-            spawn_exec_script(s, path);
+        if (errno == ENOEXEC) { /* a script without #! is given to the shell, as execvp does */
+            char **argv = s->argv - 1, *name = s->argv[0];
+            argv[0] = (char *)"sh";
+            argv[1] = (char *)path;
+            execve("/bin/sh", argv, s->envp);
+            argv[1] = name;
+        }
         if (!search_path_goes_on(errno))
             return errno;
         if (errno == EACCES)
@@ -98,10 +100,28 @@ static int spawn_exec(struct spawn *s)
     return code;
 }
 
-/* Moves the further descriptors to 3 and on, which may be where others of them are: out of the way
- * first. The list is our own copy. */
-static int spawn_dup_more(const struct spawn *s)
+/* In the child: all that comes before its program. Only system calls: its memory may be the
+ * parent's. Returns the errno of what failed. */
+static int spawn_child(struct spawn *s)
 {
+    struct spawn_report *report = s->report;
+    report->call = "setsid";
+    if (setsid() < 0)
+        return errno;
+    report->call = "setrlimit(RLIMIT_RTTIME)";
+    const struct rlimit tag = {.rlim_cur = s->tag, .rlim_max = s->tag};
+    if (setrlimit(RLIMIT_RTTIME, &tag) < 0)
+        return errno;
+
+    report->call = "dup2";
+    for (int i = 0; i < 3; i++)
+        if (s->fds[i] >= 0 && dup2(s->fds[i], i) < 0)
+            return errno;
+    report->call = "ioctl(TIOCSCTTY)";
+    if (s->tty && ioctl(0, TIOCSCTTY, 0) < 0)
+        return errno;
+    /* The further descriptors move to 3 and on, where others of them may be: out of the way first. */
+    report->call = "dup2";
     int away[SPAWN_MORE_MAX];
     for (size_t i = 0; i < s->n_more; i++)
         if ((away[i] = fcntl(s->more[i], F_DUPFD, 3 + SPAWN_MORE_MAX)) < 0)
@@ -111,46 +131,25 @@ static int spawn_dup_more(const struct spawn *s)
             return errno;
     if (!weakened("fds") && sys_close_range(3 + (unsigned)s->n_more, ~0U, 0) < 0)
         return errno;
-    return s->anchor && dup2(0, s->anchor) < 0 ? errno : 0;
-}
+    if (s->anchor && dup2(0, s->anchor) < 0)
+        return errno;
 
-/* In the child: all that comes before its program. Only system calls: its memory may be the
- * parent's. */
-static int spawn_child(struct spawn *s)
-{
-    const struct rlimit tag = {.rlim_cur = s->tag, .rlim_max = s->tag};
-    sigset_t none;
-    sigemptyset(&none);
-    s->report->call = "setsid";
-    if (setsid() < 0)
-        return errno;
-    s->report->call = "setrlimit(RLIMIT_RTTIME)";
-    if (setrlimit(RLIMIT_RTTIME, &tag) < 0)
-        return errno;
-    s->report->call = "dup2";
-    for (int i = 0; i < 3; i++)
-        if (s->fds[i] >= 0 && dup2(s->fds[i], i) < 0)
-            return errno;
-    s->report->call = "ioctl(TIOCSCTTY)";
-    if (s->tty && ioctl(0, TIOCSCTTY, 0) < 0)
-        return errno;
-    s->report->call = "dup2";
-    int code = spawn_dup_more(s);
-    if (code)
-        return code;
-    s->report->call = "setrlimit(RLIMIT_NOFILE)";
+    /* Only the soft limit: programs that need more (ulimit -n, JVMs, servers) raise it up to the
+     * guest's own. */
+    report->call = "setrlimit(RLIMIT_NOFILE)";
     struct rlimit files = {0};
     if (s->files && getrlimit(RLIMIT_NOFILE, &files) < 0)
         return errno;
-    /* Only the soft limit: programs that need more (ulimit -n, JVMs, servers) raise it up to the
-     * guest's own. */
     files.rlim_cur = s->files < files.rlim_max ? s->files : files.rlim_max;
     if (s->files && setrlimit(RLIMIT_NOFILE, &files) < 0)
         return errno;
-    s->report->step = SPAWN_CWD;
+
+    report->step = SPAWN_CWD;
     if (chdir(s->cwd) < 0 && !(s->or_cwd && (chdir(s->or_cwd) == 0 || chdir("/") == 0)))
         return errno;
-    s->report->step = SPAWN_EXEC;
+    report->step = SPAWN_EXEC;
+    sigset_t none;
+    sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     return spawn_exec(s);
 }

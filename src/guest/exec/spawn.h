@@ -15,9 +15,8 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-/* Finding a program as execvp does: a name with a slash is a path; any other is tried in each
- * folder of PATH. It works in memory of the caller, since nothing may be allocated between vfork
- * and exec. */
+/* Finds a program as execvp does: a name with a slash is a path; any other is tried in each folder
+ * of PATH. In memory of the caller, since nothing may be allocated between vfork and exec. */
 #define SEARCH_PATH_DEFAULT "/bin:/usr/bin"
 
 struct search_path {
@@ -48,7 +47,7 @@ struct spawn {
     char **argv; /* argv[-1] is a free slot */
     char **envp;
     const char *cwd;
-    int fds[3];      /* each above 2, or -1 to leave the guest's own, which is /dev/null */
+    int fds[3];      /* each above 2, or -1 to leave the guest's own, which is /dev/null; owned */
     const int *more; /* further descriptors, which become 3, 4, … */
     size_t n_more;
     int anchor;         /* one more, which is a copy of 0; 0: none */
@@ -66,6 +65,7 @@ struct spawn {
 
 /* The new process's id, or a negative errno. */
 pid_t spawn_start(struct spawn *s);
+void spawn_close(struct spawn *s);
 
 /* Memory for n reports, which children share. NULL if there is none. */
 struct spawn_report *spawn_reports_map(size_t n);

@@ -28,6 +28,18 @@ struct file_call {
 /* A request of this kind. Composes its RESULT into c->out; a failure becomes an ERROR frame. */
 typedef int (*file_serve)(struct file_call *c, struct error *err);
 
+/* worker.c: serves the request in a process of its own; the connection is gone afterwards. */
+struct guest;
+struct conn;
+void worker_start(struct conn *conn, const struct wire_frame *f, file_serve serve);
+bool worker_is(struct guest *g, pid_t pid);
+
+/* A child was reaped: true if it was a worker. */
+bool worker_ended(struct guest *g, pid_t pid);
+
+/* Ends the workers that code of the box has stopped, but not while the box is frozen. */
+void worker_kill_stopped(struct guest *g);
+
 /* The whole way from the request to its sent answer. */
 void file_answer(struct wire_reader *in, const struct wire_frame *request, file_serve serve);
 

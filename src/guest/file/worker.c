@@ -1,3 +1,8 @@
+/*
+ * Workers: a forked process serves each file request, in blocking code, so that a slow file never
+ * holds up the loop and a crash costs one request. A worker owns the connection; the guest only
+ * remembers its process.
+ */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -6,10 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "conn.h"
+#include "file.h"
 #include "guest.h"
 #include "io.h"
-#include "worker.h"
 #include "sys.h"
 #include "banned.h"
 
@@ -20,23 +24,21 @@ struct worker {
     pid_t pid;
 };
 
-static struct worker *find(struct guest *g, pid_t pid)
+bool worker_is(struct guest *g, pid_t pid)
 {
     struct worker *w;
     LIST_FOREACH(w, &g->workers, link)
     if (w->pid == pid)
-        return w;
-    return NULL;
-}
-
-bool worker_is(struct guest *g, pid_t pid)
-{
-    return find(g, pid) != NULL;
+        return true;
+    return false;
 }
 
 bool worker_ended(struct guest *g, pid_t pid)
 {
-    struct worker *w = find(g, pid);
+    struct worker *w;
+    LIST_FOREACH(w, &g->workers, link)
+    if (w->pid == pid)
+        break;
     if (!w)
         return false;
     LIST_REMOVE(w, link);
@@ -63,24 +65,19 @@ void worker_kill_stopped(struct guest *g)
     }
 }
 
-/* In the worker: nothing is open but the connection, which now blocks. */
-_Noreturn static void work(struct conn *conn, const struct wire_frame *f, file_serve serve)
-{
-    int fd = conn->in.fd;
-    sys_close_range(3, (unsigned)fd - 1, 0);
-    sys_close_range((unsigned)fd + 1, ~0U, 0);
-    if (io_set_nonblock(fd, false) >= 0)
-        file_answer(&conn->in, f, serve);
-    _exit(0);
-}
-
 void worker_start(struct conn *conn, const struct wire_frame *f, file_serve serve)
 {
     struct guest *g = conn->guest;
     struct worker *w = g->n_workers < WORKERS_MAX ? calloc(1, sizeof *w) : NULL;
     pid_t pid = w ? fork() : -1;
-    if (pid == 0)
-        work(conn, f, serve);
+    if (pid == 0) { /* nothing is open in it but the connection, which now blocks */
+        int fd = conn->in.fd;
+        sys_close_range(3, (unsigned)fd - 1, 0);
+        sys_close_range((unsigned)fd + 1, ~0U, 0);
+        if (io_set_nonblock(fd, false) >= 0)
+            file_answer(&conn->in, f, serve);
+        _exit(0);
+    }
     if (pid < 0) {
         bool full = w && errno == EAGAIN;
         free(w);

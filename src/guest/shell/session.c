@@ -3,36 +3,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guest.h"
-#include "shell/session.h"
+#include "shell/shell.h"
 #include "banned.h"
 
-static bool session_name_is_valid(const char *name)
+struct session *session_get(struct guest *g, const char *name)
 {
     static const char allowed[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     size_t n = strlen(name);
-    return n > 0 && n <= SESSION_NAME_MAX && strspn(name, allowed) == n && name[0] != '.';
-}
-
-struct session *session_get(struct guest *g, const char *name)
-{
-    struct session *s;
-    if (!session_name_is_valid(name))
+    if (n == 0 || n > SESSION_NAME_MAX || strspn(name, allowed) != n || name[0] == '.')
         return NULL;
+    struct session *s;
     LIST_FOREACH(s, &g->sessions, link)
-    if (strcmp(s->name, name) == 0) {
-        LIST_REMOVE(s, link);
+    if (strcmp(s->name, name) == 0)
         break;
-    }
-    if (!s) {
+    if (s) {
+        LIST_REMOVE(s, link);
+    } else {
+        bool exists = false;
         s = calloc(1, sizeof *s);
         if (!s)
             return NULL;
         s->guest = g;
         s->raw = BUF_INIT(STATE_MAX);
-        snprintf(s->name, sizeof s->name, "%s", name);
-        session_load(s);
+        memcpy(s->name, name, n);
+        s->unloadable = !state_load(name, &s->raw, &exists) && exists;
         g->n_sessions++;
     }
     LIST_INSERT_HEAD(&g->sessions, s, link);
@@ -48,58 +43,44 @@ void session_free(struct session *s)
     free(s);
 }
 
-static bool words_have(const struct words *list, const char *entry)
-{
-    for (size_t i = 0; i < list->count; i++)
-        if (strcmp(list->list[i], entry) == 0)
-            return true;
-    return false;
-}
-
-static bool words_same(const struct words *a, const struct words *b)
-{
-    bool equal = a->count == b->count;
-    for (size_t i = 0; equal && i < a->count; i++)
-        equal = strcmp(a->list[i], b->list[i]) == 0;
-    return equal;
-}
-
+/* Commands for the variables of env, but for those that `but` has with the same value. */
 static void session_put_exports(struct buf *b, const struct words *env, const struct words *but,
                                 bool plain)
 {
-    for (size_t i = 0; i < env->count; i++)
-        if (state_is_variable(env->list[i]) && !(but && words_have(but, env->list[i])))
+    for (size_t i = 0; i < env->count; i++) {
+        bool known = !state_is_variable(env->list[i]);
+        for (size_t k = 0; but && !known && k < but->count; k++)
+            known = strcmp(but->list[k], env->list[i]) == 0;
+        if (!known)
             state_put_export(b, env->list[i], plain);
-}
-
-/* Commands for the variables that are new or different, behind those that there are. */
-static int session_add_changed(struct session *s, const struct words *env)
-{
-    _cleanup_buf_ struct buf more = BUF_INIT(STATE_MAX);
-    struct buf raw = BUF_INIT(STATE_MAX);
-    struct state st;
-    session_put_exports(&more, env, &s->seed, s->plain);
-    const char *text = buf_cstr(&more);
-    if (!text || !state_parse(s->raw.data, s->raw.len, &st) ||
-        state_put(&raw, st.cwd, st.cwd_len, st.exports, text, st.functions) < 0) {
-        buf_free(&raw);
-        return -ENOBUFS;
     }
-    buf_free(&s->raw);
-    s->raw = raw;
-    s->revision++;
-    return 0;
 }
 
 int session_seed(struct session *s, struct words *env)
 {
-    int r = 0;
-    if (words_same(&s->seed, env))
+    bool same = s->seed.count == env->count;
+    for (size_t i = 0; same && i < env->count; i++)
+        same = strcmp(s->seed.list[i], env->list[i]) == 0;
+    if (same)
         return 0;
-    /* What was loaded came with the variables of then: those count until the host asks for others.
-     */
-    if (s->raw.len && s->seed.list)
-        r = session_add_changed(s, env);
+    /* A loaded state came with the variables of then: those count until the host asks for others,
+     * which go behind them. */
+    int r = 0;
+    if (s->raw.len && s->seed.list) {
+        _cleanup_buf_ struct buf more = BUF_INIT(STATE_MAX), raw = BUF_INIT(STATE_MAX);
+        struct state st;
+        session_put_exports(&more, env, &s->seed, s->plain);
+        const char *text = buf_cstr(&more);
+        if (!text || !state_parse(s->raw.data, s->raw.len, &st) ||
+            state_put(&raw, st.cwd, st.cwd_len, st.exports, text, st.functions) < 0) {
+            r = -ENOBUFS;
+        } else {
+            struct buf old = s->raw;
+            s->raw = raw;
+            raw = old;
+            s->revision++;
+        }
+    }
     words_free(&s->seed);
     s->seed = *env;
     *env = (struct words){0};
@@ -139,7 +120,8 @@ int session_save(struct session *s, const struct state *st, bool own_cwd)
         s->revision++;
         s->unwritten = true;
     }
+    /* A full disk costs only what a fork would begin with, until the next call. */
     if (s->unwritten)
-        session_store(s);
+        s->unwritten = !state_store(s->name, &s->raw);
     return r;
 }

@@ -24,17 +24,48 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
-#include "buf.h"
-#include "loop.h"
-#include "exec.h"
+#include "command.h"
+#include "shell/state.h"
 
-struct command;
-struct conn;
-struct error;
-struct guest;
-struct session;
-struct wire_frame;
+#define SESSIONS_MAX      8
+#define SESSION_READY_MAX 2
+#define SESSION_FOLDER    "/workspace"
+
+/* A session: its state, in memory and in a file of the box (state.h). */
+struct session {
+    LIST_ENTRY(session) link; /* the last used first */
+    struct guest *guest;
+    char name[SESSION_NAME_MAX + 1];
+    struct buf raw; /* the state; empty if there is none yet */
+    uint64_t revision;
+    struct words seed;                        /* the variables of the last request */
+    uint64_t files;                           /* its limit */
+    bool plain;                               /* there is no bash in this box */
+    bool unwritten;                           /* the file has an older state */
+    bool unloadable;                          /* the file could not be used: reported once */
+    struct command *ready[SESSION_READY_MAX]; /* the oldest first */
+    unsigned n_ready;
+    int64_t ended;  /* the last call */
+    bool hurried;   /* calls come so fast that one ready shell would not be ready in time */
+    unsigned calls; /* commands that point here */
+};
+
+/* The session of that name, made or loaded if it is not known. NULL if the name is invalid, or
+ * without memory. */
+struct session *session_get(struct guest *g, const char *name);
+void session_free(struct session *s); /* its ready shells must be gone */
+
+/* Takes the request's variables: all of them into a new session, later those that differ from
+ * before. */
+int session_seed(struct session *s, struct words *env);
+
+/* The state that a shell begins with; without any yet, the seed. `fresh`: forgets the state. */
+int session_begin(struct session *s, bool fresh, struct state *ret);
+
+/* Takes over a parsed state and keeps it in the box. With own_cwd its folder is not taken. */
+int session_save(struct session *s, const struct state *st, bool own_cwd);
 
 /* What a call hands to its shell. */
 struct shell_call {
@@ -51,7 +82,6 @@ struct shell {
     int payload, input, report;
     size_t payload_size;
     bool plain; /* the POSIX shell, for want of bash */
-    bool idle;  /* started, and waits for a call */
     bool warm;  /* it was ready before its call */
     bool fresh; /* began without the session's state */
     bool replaced;
@@ -65,32 +95,24 @@ struct shell {
 int shell_request(struct conn *conn, const struct wire_frame *f);
 int shell_input_request(struct conn *conn, const struct wire_frame *f);
 
+/* Ends the ready shells of a session. */
+void shell_discard_ready(struct session *s);
+
 /* Whether the shell reported that it took its script. */
 bool shell_has_taken(const struct command *c);
 
-/* What a command does more when it is a shell. */
 extern const struct command_hooks shell_hooks;
-
-/* Starts the next shell of a session, to be ready. */
-void shell_prepare(struct session *s);
-
-/* Ends the ready shells. */
-void shell_discard_ready(struct session *s);
 
 struct shell_start {
     struct session *session;
-    struct shell_call
-        *call;  /* taken, and handed over at once; NULL: it waits for one (only bash can) */
-    bool fresh; /* without the session's state */
+    struct shell_call *call; /* taken over; NULL: it waits for one (only bash can) */
+    bool fresh;              /* without the session's state */
     bool background;
 };
 
-/* Starts a shell: a command, whose limits are the caller's to set, but for the number of files,
- * which is the session's. NULL with the text set if there is none. */
+/* Starts a shell: a command whose limits the caller sets, but for that on files, which is the
+ * session's. NULL with err set on failure. */
 struct command *shell_start(struct guest *g, const struct shell_start *x, struct error *err);
 
-/* Takes it out of the ready shells. */
-void shell_unready(struct command *c);
-
-/* Hands c->shell->call to a ready shell. */
+/* Hands c->shell->call to a shell. */
 int shell_hand_over(struct command *c);

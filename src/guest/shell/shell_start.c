@@ -9,10 +9,8 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "command.h"
 #include "error.h"
-#include "guest.h"
-#include "shell/session.h"
+#include "io.h"
 #include "shell/shell.h"
 #include "banned.h"
 
@@ -108,41 +106,25 @@ static const char PRELUDE_SH[] =
 
 /* Everything that is needed until the process runs. */
 struct shell_parts {
-    int fds[3];
+    struct spawn spawn;
     int wake; /* the shell's end */
     struct buf prelude;
-    struct buf env; /* NUL-terminated entries, one after the other */
+    struct buf pwd; /* PWD=… */
     char *envp[1024];
     char *argv[16];
 };
 
 static void shell_parts_free(struct shell_parts *p)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(p->fds); i++)
-        cleanup_close(&p->fds[i]);
+    spawn_close(&p->spawn);
     cleanup_close(&p->wake);
     buf_free(&p->prelude);
-    buf_free(&p->env);
+    buf_free(&p->pwd);
 }
 
-static int write_at(int fd, const void *data, size_t n, size_t at)
-{
-    const char *from = data;
-    while (n > 0) {
-        ssize_t done = pwrite(fd, from, n, (off_t)at);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done <= 0)
-            return done < 0 ? -errno : -ENOSPC;
-        from += done;
-        at += (size_t)done;
-        n -= (size_t)done;
-    }
-    return 0;
-}
-
-/* Offsets are shared with the shell, so the guest reads and writes at places that it names. */
-static int shell_open_shared(struct shell *s, struct shell_parts *p)
+/* What the shell and the guest share, with the session's state in it. Offsets are shared, too, so
+ * the guest reads and writes at offsets that it names. */
+static int shell_open_shared(struct shell *s, struct shell_parts *p, const struct state *st)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0)
@@ -152,11 +134,8 @@ static int shell_open_shared(struct shell *s, struct shell_parts *p)
     s->payload = memfd_create("payload", MFD_CLOEXEC);
     s->input = memfd_create("input", MFD_CLOEXEC);
     s->report = memfd_create("report", MFD_CLOEXEC);
-    return s->payload < 0 || s->input < 0 || s->report < 0 ? -errno : 0;
-}
-
-static int shell_write_state(struct shell *s, const struct state *st)
-{
+    if (s->payload < 0 || s->input < 0 || s->report < 0)
+        return -errno;
     _cleanup_buf_ struct buf b = BUF_INIT(2 * STATE_MAX);
     buf_append(&b, st->cwd, st->cwd_len);
     buf_append(&b, "", 1);
@@ -164,13 +143,13 @@ static int shell_write_state(struct shell *s, const struct state *st)
     if (buf_append(&b, st->functions, strlen(st->functions) + 1) < 0)
         return -ENOMEM;
     s->payload_size = b.len;
-    return write_at(s->payload, b.data, b.len, 0);
+    return io_write_at(s->payload, b.data, b.len, 0);
 }
 
 /*
- * Variables go into the payload, not here: what bash obeys at its start (BASH_ENV, SHELLOPTS) would
- * act before the script does. Left are PATH, to find the shell by, the folder as the session calls
- * it, and names that no shell has variables for.
+ * Variables go into the payload, not into the environment: what bash obeys at its start (BASH_ENV,
+ * SHELLOPTS) would act before the script does. Left are PATH, to find the shell by, the folder as
+ * the session calls it, and names that no shell has variables for.
  */
 static int shell_make_env(struct shell_parts *p, const struct session *s, const struct state *st)
 {
@@ -183,121 +162,87 @@ static int shell_make_env(struct shell_parts *p, const struct session *s, const 
             p->envp[n++] = s->seed.list[i];
     }
     p->envp[n++] = (char *)path;
-    buf_printf(&p->env, "PWD=%.*s", (int)st->cwd_len, st->cwd);
-    if (!(p->envp[n++] = buf_cstr(&p->env)))
+    buf_printf(&p->pwd, "PWD=%.*s", (int)st->cwd_len, st->cwd);
+    if (!(p->envp[n++] = buf_cstr(&p->pwd)))
         return -ENOMEM;
     p->envp[n] = NULL;
     return 0;
 }
 
-static const char *next_word(const char **at)
+/* The POSIX shell gets everything as arguments: it has nothing to read a payload with. argv[0] is
+ * spawn's free slot. */
+static int shell_make_argv(struct shell_parts *p, const struct command *c, const struct state *st,
+                           int anchor)
 {
-    const char *word = *at;
-    *at += strlen(word) + 1;
-    return word;
-}
-
-/* The POSIX shell is given everything as arguments: it has nothing to read a payload with. */
-static int shell_make_sh_argv(struct shell_parts *p, const struct command *c,
-                              const struct state *st)
-{
-    const char *at = (const char *)c->shell->call.payload.data;
-    const char *cwd = next_word(&at), *input = next_word(&at), *script = next_word(&at);
-    char **v = p->argv;
-    *v++ = NULL; /* spawn's free slot */
-    const char *words[] = {"sh", "-c", PRELUDE_SH, "sh", st->exports, c->cwd, cwd, input, script};
-    for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
-        if (strlen(words[i]) >= WORD_MAX)
-            return -E2BIG;
-        *v++ = (char *)words[i];
+    if (c->shell->plain) {
+        const char *cwd = (const char *)c->shell->call.payload.data;
+        const char *input = cwd + strlen(cwd) + 1, *script = input + strlen(input) + 1;
+        const char *words[] = {"sh",   "-c", PRELUDE_SH, "sh",  st->exports,
+                               c->cwd, cwd,  input,      script};
+        for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+            if (strlen(words[i]) >= WORD_MAX)
+                return -E2BIG;
+            p->argv[i + 1] = (char *)words[i];
+        }
+        return 0;
     }
-    *v = NULL;
-    return 0;
-}
-
-static int shell_make_bash_argv(struct shell_parts *p, int anchor)
-{
     if (prelude_put_bash(&p->prelude, anchor) < 0 || !buf_cstr(&p->prelude))
         return -ENOMEM;
-    const char *words[] = {NULL,   "bash", "--norc", "--noprofile", "-c", (char *)p->prelude.data,
-                           "bash", NULL};
-    memcpy(p->argv, words, sizeof words);
+    const char *words[] = {"bash", "--norc", "--noprofile", "-c", (char *)p->prelude.data, "bash"};
+    memcpy(p->argv + 1, words, sizeof words);
     return 0;
-}
-
-static int shell_open_output(struct shell_parts *p, struct command *c, struct error *err)
-{
-    int r;
-    if (!c->background) {
-        r = relay_open_output(&c->relay, p->fds);
-        return r < 0 ? error_errno(err, -r, "cannot connect the shell's output") : 0;
-    }
-    r = background_open_output(c, &p->fds[1], &p->fds[2], err);
-    if (r < 0)
-        return r;
-    r = relay_open_input(&c->relay, p->fds);
-    return r < 0 ? error_errno(err, -r, "cannot connect the shell's input") : 0;
-}
-
-/* What bash prints while it starts (say, that its folder is being removed) is no output of the
- * script: its stderr is ours, which is /dev/null, until the prelude makes it what stdout is. */
-static int shell_spawn(struct shell_parts *p, struct command *c, int anchor)
-{
-    struct shell *s = c->shell;
-    const int more[] = {p->wake, s->payload, s->input, s->report};
-    struct spawn x = {.argv = p->argv + 1,
-                      .envp = p->envp,
-                      .cwd = c->cwd,
-                      .or_cwd = SESSION_FOLDER,
-                      .fds = {p->fds[0], p->fds[1], s->plain ? p->fds[2] : -1},
-                      .more = more,
-                      .n_more = ARRAY_SIZE(more),
-                      .apart = s->wake >= 0 && !s->plain,
-                      .anchor = anchor};
-    return command_spawn(c, &x);
 }
 
 int shell_hand_over(struct command *c)
 {
     struct shell *s = c->shell;
+    const struct shell_call *call = &s->call;
     int r = s->plain
                 ? 0
-                : write_at(s->payload, s->call.payload.data, s->call.payload.len, s->payload_size);
+                : io_write_at(s->payload, call->payload.data, call->payload.len, s->payload_size);
     if (r >= 0)
-        r = write_at(s->input, s->call.data.data, s->call.data.len, 0);
+        r = io_write_at(s->input, call->data.data, call->data.len, 0);
     if (r < 0)
         return r;
     if (!s->plain && write(s->wake, "\n", 1) < 0 &&
         errno != EPIPE) /* it died: replaced when it is reaped */
         return -errno;
     close(TAKE_FD(s->wake));
-    s->warm = s->idle;
-    s->idle = false;
+    s->warm = c->idle;
+    c->idle = false;
     /* A process that is stopped or gone takes nothing; then another one is started. */
     if (!s->fresh)
-        loop_timer_set(&s->session->guest->loop, &s->confirm,
+        loop_timer_set(&c->guest->loop, &s->confirm,
                        clock_now() + (s->warm ? WARM_PATIENCE : COLD_PATIENCE));
     return 0;
 }
 
+static int shell_open_output(struct command *c, struct spawn *s, struct error *err)
+{
+    int r = c->background ? background_open_output(c, &s->fds[1], &s->fds[2], err) : 0;
+    if (r < 0)
+        return r;
+    r = c->background ? relay_open_input(&c->relay, s->fds) : relay_open_output(&c->relay, s->fds);
+    return r < 0 ? error_errno(err, -r, "cannot connect the shell's input and output") : 0;
+}
+
 static int shell_assemble(struct command *c, const struct shell_start *x, struct error *err)
 {
-    _cleanup_(shell_parts_free) struct shell_parts p = {.fds = {-1, -1, -1},
+    _cleanup_(shell_parts_free) struct shell_parts p = {.spawn.fds = {-1, -1, -1},
                                                         .wake = -1,
                                                         .prelude = BUF_INIT(PRELUDE_MAX),
-                                                        .env = BUF_INIT(2 * PATH_MAX)};
+                                                        .pwd = BUF_INIT(2 * PATH_MAX)};
     struct shell *s = c->shell;
+    struct spawn *spawn = &p.spawn;
     struct state st;
     int anchor = c->limits.files && c->limits.files < FILES_FEW ? PRELUDE_LOW : PRELUDE_HIGH;
-    int r = shell_open_output(&p, c, err);
+    int r = shell_open_output(c, spawn, err);
     if (r < 0)
         return r;
     r = session_begin(x->session, x->fresh, &st);
-    if (r >= 0)
-        r = shell_open_shared(s, &p);
-    if (r >= 0)
-        r = shell_write_state(s, &st);
     s->revision = x->session->revision;
+    if (r >= 0)
+        r = shell_open_shared(s, &p, &st);
     c->cwd = r >= 0 ? strndup(st.cwd, st.cwd_len) : NULL;
     c->name = strdup(s->plain ? "sh" : "bash");
     if (r >= 0 && (!c->cwd || !c->name))
@@ -305,15 +250,32 @@ static int shell_assemble(struct command *c, const struct shell_start *x, struct
     if (r >= 0)
         r = shell_make_env(&p, x->session, &st);
     if (r >= 0)
-        r = s->plain ? shell_make_sh_argv(&p, c, &st) : shell_make_bash_argv(&p, anchor);
+        r = shell_make_argv(&p, c, &st, anchor);
     if (r == -E2BIG)
         return error_set(err, E2BIG,
                          "the script or the session's variables are too long: this box has no bash,"
                          " and sh can take at most 128K of each");
     if (r >= 0 && x->call)
         r = shell_hand_over(c);
-    if (r >= 0)
-        r = shell_spawn(&p, c, s->plain ? 0 : anchor);
+    if (r < 0)
+        return error_errno(err, -r, "cannot start a shell");
+
+    const int more[] = {p.wake, s->payload, s->input, s->report};
+    spawn->argv = p.argv + 1;
+    spawn->envp = p.envp;
+    spawn->cwd = c->cwd;
+    spawn->or_cwd = SESSION_FOLDER;
+    spawn->more = more;
+    spawn->n_more = ARRAY_SIZE(more);
+    spawn->apart = s->wake >= 0 && !s->plain;
+    spawn->anchor = s->plain ? 0 : anchor;
+    /* What bash prints while it starts (say, that its folder is being removed) is no output of the
+     * script: its stderr is /dev/null until the prelude makes it what stdout is. */
+    if (!s->plain) {
+        cleanup_close(&spawn->fds[2]);
+        spawn->fds[2] = -1;
+    }
+    r = command_spawn(c, spawn);
     return r < 0 ? error_errno(err, -r, "cannot start a shell") : 0;
 }
 
@@ -337,17 +299,15 @@ struct command *shell_start(struct guest *g, const struct shell_start *x, struct
         return NULL;
     }
     c->hooks = &shell_hooks;
-    *c->shell = (struct shell){
-        .session = x->session,
-        .command = c,
-        .wake = -1,
-        .payload = -1,
-        .input = -1,
-        .report = -1,
-        .plain = x->session->plain,
-        .fresh = x->fresh,
-        .call = {.payload = BUF_INIT(2 * WIRE_BODY_MAX), .data = BUF_INIT(WIRE_BODY_MAX)},
-        .confirm.fire = shell_confirm_fire};
+    *c->shell = (struct shell){.session = x->session,
+                               .command = c,
+                               .wake = -1,
+                               .payload = -1,
+                               .input = -1,
+                               .report = -1,
+                               .plain = x->session->plain,
+                               .fresh = x->fresh,
+                               .confirm.fire = shell_confirm_fire};
     if (x->call) {
         c->shell->call = *x->call;
         *x->call = (struct shell_call){0};

@@ -1,12 +1,20 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cleanup.h"
+#include "io.h"
 #include "state.h"
+#include "sys.h"
 #include "banned.h"
 
-#define END "end"
+#define END    "end"
+#define FOLDER "/tmp/.hutch"
+#define SHELLS FOLDER "/shell"
 
 bool state_parse(const void *data, size_t n, struct state *ret)
 {
@@ -58,6 +66,41 @@ void state_parse_report(const void *data, size_t n, struct state_report *ret)
     }
     ret->rest = at;
     ret->rest_len = (size_t)(end - at);
+}
+
+/* Never waits: a FIFO opened like this does not, and only a regular file is read. */
+bool state_load(const char *name, struct buf *raw, bool *ret_exists)
+{
+    char path[sizeof SHELLS + 1 + SESSION_NAME_MAX];
+    struct stat st;
+    struct state state;
+    snprintf(path, sizeof path, SHELLS "/%s", name);
+    _cleanup_fd_ int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    *ret_exists = fd >= 0;
+    void *at = fd < 0 ? NULL : buf_reserve(raw, STATE_MAX);
+    if (!at || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > STATE_MAX)
+        return false;
+    ssize_t n = io_read_at(fd, at, STATE_MAX, 0);
+    if (n < 0 || !state_parse(at, (size_t)n, &state))
+        return false;
+    raw->len = (size_t)n;
+    return true;
+}
+
+bool state_store(const char *name, const struct buf *raw)
+{
+    char path[sizeof SHELLS + 1 + SESSION_NAME_MAX], fresh[sizeof SHELLS + 8 + SESSION_NAME_MAX];
+    snprintf(path, sizeof path, SHELLS "/%s", name);
+    snprintf(fresh, sizeof fresh, SHELLS "/.%s.new", name);
+    mkdir(FOLDER, 0700);
+    mkdir(SHELLS, 0700);
+    unlink(fresh);
+    _cleanup_fd_ int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd >= 0 && io_write_all(fd, raw->data, raw->len) == 0 &&
+        sys_renameat2(AT_FDCWD, fresh, AT_FDCWD, path, 0) == 0)
+        return true;
+    unlink(fresh);
+    return false;
 }
 
 static bool is_own(const char *entry, size_t n)

@@ -1,11 +1,11 @@
 /*
  * What a session keeps from call to call, as bytes:
  *
- *     the folder and a newline, NUL, exported variables as commands, NUL, functions as commands,
- * NUL, "end", NUL
+ *     folder \n NUL exported variables as commands NUL functions as commands NUL "end" NUL
  *
- * which is how a shell writes it and how it is kept in the box. Hostile code may have written it;
- * only its form is checked here.
+ * A shell writes it like this, and it is kept like this in the box, at /tmp/.hutch/shell/NAME, so
+ * that a fork of the box, or one that is put back to a snapshot, goes on where it was. Hostile code
+ * may have written it. Only its form is checked here; what it says then runs as the agent.
  */
 #pragma once
 
@@ -14,13 +14,13 @@
 
 #include "buf.h"
 
-#define STATE_MAX (256u << 10)
+#define STATE_MAX        (256u << 10)
+#define SESSION_NAME_MAX 64
 
 struct state {
-    const char *cwd; /* absolute; none of these ends in a NUL of its own but where a piece does */
+    const char *cwd; /* absolute; not terminated */
     size_t cwd_len;
-    const char *exports; /* ends in a NUL, as does: */
-    const char *functions;
+    const char *exports, *functions; /* terminated */
 };
 
 /* False unless the bytes are a whole state. */
@@ -30,9 +30,13 @@ bool state_parse(const void *data, size_t n, struct state *ret);
 int state_put(struct buf *b, const char *cwd, size_t cwd_len, const char *exports, const char *more,
               const char *functions);
 
-/* A report of a shell: whether it took its script, whether its folder was gone, and what it wrote
- * after that.
- */
+/* Reads the session's file: true if it holds a state, false with *ret_exists if it holds none. */
+bool state_load(const char *name, struct buf *raw, bool *ret_exists);
+
+/* Replaces the session's file; false if that failed. */
+bool state_store(const char *name, const struct buf *raw);
+
+/* A report of a shell: whether it took its script, whether its folder was gone, and the rest. */
 struct state_report {
     bool taken;
     bool gone;

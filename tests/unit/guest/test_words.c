@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "exec.h"
+#include "command.h"
 
 static struct wire_frame frame_of(struct buf *b)
 {
