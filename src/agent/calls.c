@@ -250,7 +250,8 @@ static int calls_run_all(struct calls *s, struct error *err)
             c->ended = clock_now();
             call_emit_finished(c);
         }
-        if (changes) /* what is not noted is a conflict when it is applied */
+        /* What is not noted is a conflict when it is applied. box_exec has noted what code changed. */
+        if (c->tool->flags & TOOL_CHANGES)
             workbox_note(a->box, NULL);
     }
     return 0;

@@ -150,6 +150,21 @@ def test_diff_and_apply_of_what_is_on_disk(store):
     assert not (store.box.workspace / "gone").exists()
 
 
+@pytest.mark.parametrize("first", ["true", "echo x >other", "mkdir -p d/e; rm gone"])
+def test_what_a_later_command_touches_on_disk_can_be_merged(store, first):
+    """The record of what the box read is brought up to date after each command that touches another file."""
+    store.box.put("text", "1\n2\n3\n4\n5\n")
+    store.box.put("gone", "gone\n")
+    box = store.new("--disk", "2G")
+    assert store.sh(box, first).returncode == 0
+    assert store.sh(box, "true").returncode == 0
+    assert store.sh(box, "sed -i s/5/five/ text").returncode == 0
+    store.box.put("text", "one\n2\n3\n4\n5\n")
+    done = store.box.hutch("box", "apply", box)
+    assert done.returncode == 0 and "merged: text" in done.stderr, done
+    assert (store.box.workspace / "text").read_text() == "one\n2\n3\n4\nfive\n"
+
+
 def test_a_fork_has_the_files_and_outlives_its_source(store):
     box = store.new("--disk", "2G")
     assert store.sh(box, "echo first >/tmp/f; mkdir -p d/e; echo x >d/e/x").returncode == 0

@@ -31,9 +31,11 @@
 #ifndef XFS_SUPER_MAGIC
 #define XFS_SUPER_MAGIC 0x58465342
 #endif
-#define FLOOR_BYTES (1ULL << 30) /* the store process leaves as much free, or 5 % if that is less  \
+#define FLOOR_BYTES                                                                                \
+    (1ULL << 30) /* the store process leaves as much free, or 5 % if that is less  \
                                   */
 #define REMOVE_MS  120000
+#define NAMES_MS   100 /* longer than this it takes to start a diff worker, which tells for certain */
 #define NAME_TRIES 16
 #define CONTROL    3
 
@@ -106,7 +108,8 @@ static int parent_open(char **ret_path, int *ret_fd, struct statfs *ret_fs, stru
         return r;
     if (fstat(fd, &st) < 0 || st.st_uid != geteuid() || st.st_mode & 077)
         return error_set(
-            err, EPERM, "%s holds the files of boxes and is open to other users; run 'chmod 700' on it", path);
+            err, EPERM,
+            "%s holds the files of boxes and is open to other users; run 'chmod 700' on it", path);
     if (!filesystem_fits(fd, ret_fs))
         return error_set(
             err, EOPNOTSUPP,
@@ -392,6 +395,24 @@ void store_set_process(struct store *s, int pidfd)
     memcpy(m.name, s->name, sizeof m.name);
     if (pidfd >= 0)
         family_send(s->family, &m, &pidfd, 1);
+}
+
+int store_names(const struct store *s, uint64_t *ret)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -errno;
+    _cleanup_fd_ int ours = ends[0];
+    struct store_message m = {.op = STORE_NAMES};
+    memcpy(m.name, s->name, sizeof m.name);
+    int r = family_send(s->family, &m, &ends[1], 1);
+    close(ends[1]);
+    if (r < 0)
+        return r;
+    struct pollfd answer = {.fd = ours, .events = POLLIN};
+    return poll(&answer, 1, NAMES_MS) == 1 && read(ours, ret, sizeof *ret) == sizeof *ret
+               ? 0
+               : -ETIMEDOUT;
 }
 
 /* A quota is exact, and then the filesystem itself tells what is free of it. */

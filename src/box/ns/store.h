@@ -45,6 +45,10 @@ bool store_has_quota(const struct store *s);
 /* Tells the store process which process to kill should the box go on writing when it is full. */
 void store_set_process(struct store *s, int pidfd);
 
+/* A number that changes when the box touches another file of its workspace's folder. -errno if the
+ * store process cannot tell, or not soon. */
+int store_names(const struct store *s, uint64_t *ret);
+
 struct store_report {
     uint64_t bytes;  /* used at the last count */
     bool over_limit; /* more than it may */

@@ -129,6 +129,43 @@ static int store_count(int folder, struct store_usage *ret)
     return r;
 }
 
+/*
+ * A hash of all names in the layer that a box writes its workspace to, "w/u": it changes when the
+ * box touches another file of the person's folder, not when it writes to the same file again. A
+ * hash of 0 says that the tree is too deep to tell.
+ */
+static uint64_t store_hash_names(int folder)
+{
+    struct store_levels l = {0};
+    uint64_t hash = 0xcbf29ce484222325;
+    int r = store_levels_enter(&l, folder, "w/u");
+    while (l.n && r == 0) {
+        DIR *d = l.dirs[l.n - 1];
+        const struct dirent *e = readdir(d);
+        struct stat st;
+        if (!e) {
+            /* An opaque folder may have the inode number of the one that it replaced. */
+            if (fstat(dirfd(d), &st) == 0)
+                hash = (hash ^ (uint64_t)st.st_ctim.tv_sec ^ (uint64_t)st.st_ctim.tv_nsec) *
+                       0x100000001b3;
+            closedir(d);
+            l.n--;
+            continue;
+        }
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        hash = (hash ^ e->d_ino ^ (uint64_t)e->d_type << 56) * 0x100000001b3;
+        for (const char *c = e->d_name; *c; c++)
+            hash = (hash ^ (unsigned char)*c) * 0x100000001b3;
+        if (e->d_type == DT_DIR)
+            r = store_levels_enter(&l, dirfd(d), e->d_name);
+    }
+    while (l.n)
+        closedir(l.dirs[--l.n]);
+    free(l.dirs);
+    return r == 0 ? hash | 1 : 0;
+}
+
 struct watched {
     struct watched *next;
     char name[STORE_NAME_SIZE];
@@ -315,6 +352,14 @@ static void stores_set_process(struct stores *s, const char *name, int fds[2])
     fds[0] = -1;
 }
 
+static void stores_answer_names(struct stores *s, const char *name, int pipe)
+{
+    const struct watched *w = *stores_find(s, name);
+    uint64_t hash = w ? store_hash_names(w->folder) : 0;
+    if (hash)
+        io_write_all(pipe, &hash, sizeof hash); /* who has stopped waiting has closed it */
+}
+
 static void stores_serve(struct stores *s, struct store_message *m, int fds[2])
 {
     m->name[STORE_NAME_SIZE - 1] = 0;
@@ -326,6 +371,8 @@ static void stores_serve(struct stores *s, struct store_message *m, int fds[2])
         stores_remove(s, m->name);
     else if (m->op == STORE_PROCESS)
         stores_set_process(s, m->name, fds);
+    else if (m->op == STORE_NAMES)
+        stores_answer_names(s, m->name, fds[0]);
     cleanup_close(&fds[0]);
     cleanup_close(&fds[1]);
 }
@@ -337,6 +384,7 @@ int store_main(int control)
     setsid(); /* what ends the owner's process group must leave this process time to remove */
     prctl(PR_SET_NAME, "box-store");
     signal(SIGCHLD, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files);

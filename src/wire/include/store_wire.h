@@ -18,6 +18,7 @@ enum store_op {
     STORE_PROCESS, /* fds: a pidfd of the box's process 1, which is killed if the box goes on
                       writing */
     STORE_REMOVE,  /* fds: a pipe, closed once the folder is gone */
+    STORE_NAMES,   /* fds: a pipe, for a uint64_t: a hash of the names in the workspace's layer */
 };
 
 struct store_message {
