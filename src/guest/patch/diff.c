@@ -1,64 +1,65 @@
+/* The parsed diff: adding to it, freeing it, turning it around. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "diff.h"
 #include "banned.h"
 
-/* Doubles an array of n items that is full. */
-static void *grow_array(void *items, size_t n, size_t *room, size_t item)
+/* The array with room for one more item than n; NULL with errno and an error over the limit. */
+static void *diff_grow(void *items, size_t n, size_t *room, size_t item, size_t max,
+                       const char *what, struct error *err)
 {
-    if (n < *room)
+    if (n < *room && n < max)
         return items;
     size_t more = *room ? *room * 2 : 16;
-    void *grown = realloc(items, more * item);
-    if (grown)
+    void *grown = n < max ? realloc(items, more * item) : NULL;
+    if (grown) {
         *room = more;
-    return grown;
+        return grown;
+    }
+    errno = n < max ? ENOMEM : E2BIG;
+    if (n < max)
+        error_set(err, ENOMEM, "out of memory while reading the diff");
+    else
+        error_set(err, E2BIG, "the diff has more than %zu %s: apply it in parts", max, what);
+    return NULL;
 }
 
-static int no_memory(struct error *err)
+int diff_add_file(struct diff *d, size_t line, struct diff_file **ret, struct error *err)
 {
-    return error_set(err, ENOMEM, "out of memory while reading the diff");
-}
-
-int diff_add_file(struct diff *d, struct error *err)
-{
-    if (d->n_files == DIFF_FILES_MAX)
-        return error_set(err, E2BIG, "the diff is about more than %u files: apply it in parts",
-                         DIFF_FILES_MAX);
-    struct diff_file *files = grow_array(d->files, d->n_files, &d->files_room, sizeof *files);
+    struct diff_file *files = diff_grow(d->files, d->n_files, &d->files_room, sizeof *files,
+                                        DIFF_FILES_MAX, "files", err);
     if (!files)
-        return no_memory(err);
+        return -errno;
     d->files = files;
-    files[d->n_files++] = (struct diff_file){.first_hunk = d->n_hunks};
+    *ret = &files[d->n_files++];
+    **ret = (struct diff_file){.line = line, .first_hunk = d->n_hunks};
     return 0;
 }
 
-int diff_add_hunk(struct diff *d, struct error *err)
+int diff_add_hunk(struct diff *d, const struct diff_hunk *h, struct error *err)
 {
-    if (d->n_hunks == DIFF_HUNKS_MAX)
-        return error_set(err, E2BIG, "the diff has more than %u hunks: apply it in parts",
-                         DIFF_HUNKS_MAX);
-    struct diff_hunk *hunks = grow_array(d->hunks, d->n_hunks, &d->hunks_room, sizeof *hunks);
+    struct diff_hunk *hunks = diff_grow(d->hunks, d->n_hunks, &d->hunks_room, sizeof *hunks,
+                                        DIFF_HUNKS_MAX, "hunks", err);
     if (!hunks)
-        return no_memory(err);
+        return -errno;
     d->hunks = hunks;
-    hunks[d->n_hunks++] = (struct diff_hunk){.first = d->n_lines};
-    diff_last_file(d)->hunks++;
+    struct diff_hunk *added = &hunks[d->n_hunks++];
+    *added = *h;
+    added->first = d->n_lines;
+    added->count = added->old_count = added->new_count = 0; /* counted as lines are added */
+    d->files[d->n_files - 1].hunks++;
     return 0;
 }
 
-int diff_add_line(struct diff *d, char kind, const char *text, size_t size, struct error *err)
+int diff_add_line(struct diff *d, char kind, struct slice text, struct error *err)
 {
-    if (d->n_lines == DIFF_LINES_MAX)
-        return error_set(err, E2BIG, "the diff has more than %u lines: apply it in parts",
-                         DIFF_LINES_MAX);
-    struct diff_line *lines = grow_array(d->lines, d->n_lines, &d->lines_room, sizeof *lines);
+    struct diff_line *lines = diff_grow(d->lines, d->n_lines, &d->lines_room, sizeof *lines,
+                                        DIFF_LINES_MAX, "lines", err);
     if (!lines)
-        return no_memory(err);
+        return -errno;
     d->lines = lines;
-    lines[d->n_lines++] = (struct diff_line){(const uint8_t *)text, (uint32_t)size, kind};
+    lines[d->n_lines++] = (struct diff_line){(const uint8_t *)text.at, (uint32_t)text.size, kind};
     struct diff_hunk *h = diff_last_hunk(d);
     h->count++;
     h->old_count += kind != '+';
@@ -88,7 +89,7 @@ void diff_free(struct diff *d)
         (b) = kept_;                                                                               \
     } while (0)
 
-static int reverse_file(struct diff_file *f, struct error *err)
+static int diff_reverse_file(struct diff_file *f, struct error *err)
 {
     if (f->kind == DIFF_COPY)
         return error_set(err, EINVAL, "%.400s: a copy cannot be reversed; delete the file instead",
@@ -111,7 +112,7 @@ static int reverse_file(struct diff_file *f, struct error *err)
 }
 
 /* `space` has room for all lines of the hunk. */
-static void reverse_hunk(struct diff *d, struct diff_hunk *h, struct diff_line *space)
+static void diff_reverse_hunk(struct diff *d, struct diff_hunk *h, struct diff_line *space)
 {
     struct diff_line *lines = d->lines + h->first;
     SWAP(h->old_line, h->new_line);
@@ -121,7 +122,7 @@ static void reverse_hunk(struct diff *d, struct diff_hunk *h, struct diff_line *
             lines[i].kind = lines[i].kind == '+' ? '-' : '+';
             continue;
         }
-        /* Within a run of changed lines, removed ones stand before added ones. */
+        /* Within a run of changed lines, removed ones precede added ones. */
         size_t used = 0;
         for (const char *kind = "-+"; *kind; kind++)
             for (size_t k = run; k < i; k++)
@@ -136,14 +137,14 @@ int diff_reverse(struct diff *d, struct error *err)
 {
     _cleanup_free_ struct diff_line *space = calloc(d->n_lines + 1, sizeof *space);
     if (!space)
-        return no_memory(err);
+        return error_set(err, ENOMEM, "out of memory while reading the diff");
     for (size_t i = 0; i < d->n_files; i++) {
-        int r = reverse_file(&d->files[i], err);
+        int r = diff_reverse_file(&d->files[i], err);
         if (r < 0)
             return r;
     }
     for (size_t i = 0; i < d->n_hunks; i++)
-        reverse_hunk(d, &d->hunks[i], space);
+        diff_reverse_hunk(d, &d->hunks[i], space);
     for (size_t i = 0; i < d->n_files / 2; i++)
         SWAP(d->files[i], d->files[d->n_files - 1 - i]);
     return 0;

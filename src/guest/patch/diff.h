@@ -1,25 +1,27 @@
 /*
  * A diff as data: a list of files, each with hunks or a binary patch.
  *
- * Names keep their prefixes and hunks the line numbers of their headers; plan.h decides what they
- * mean in a tree. Only the counts of a hunk are those of its body, whatever its header says.
+ * Names keep their prefixes and hunks the line numbers of their headers; patch.h decides what they
+ * mean in a tree. The counts of a hunk are those of its body, whatever its header says.
  *
- * Lines and slices point into `text`, which belongs to the diff. A line holds its newline, unless
- * "\ No newline at end of file" stood behind it.
+ * Lines and slices point into `text`, which belongs to the diff. A line includes its newline,
+ * unless "\ No newline at end of file" follows it.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 
 #include "error.h"
 
-#define DIFF_SIZE_MAX  (16u << 20)
-#define DIFF_FILES_MAX 10000u
-#define DIFF_LINES_MAX (2u << 20) /* of all hunks together */
-#define DIFF_HUNKS_MAX (256u << 10)
+#define DIFF_SIZE_MAX   (16u << 20)
+#define DIFF_FILES_MAX  10000u
+#define DIFF_LINES_MAX  (2u << 20) /* of all hunks together */
+#define DIFF_HUNKS_MAX  (256u << 10)
+#define DIFF_BINARY_MAX (64u << 20) /* bytes of a decoded binary patch */
 
 struct slice {
     const char *at;
@@ -34,7 +36,7 @@ struct diff_line {
 
 struct diff_hunk {
     struct slice header; /* the @@ line, without its end */
-    struct slice anchor; /* without numbers: the line of the file that it is behind, or empty */
+    struct slice anchor; /* without numbers: the line of the file that precedes it, or empty */
     uint32_t old_line, new_line; /* as the header has them, counted from 1 */
     uint32_t old_count, new_count;
     size_t first, count; /* in diff.lines */
@@ -56,8 +58,8 @@ enum diff_kind { DIFF_MODIFY, DIFF_ADD, DIFF_DELETE, DIFF_RENAME, DIFF_COPY };
 
 struct diff_file {
     enum diff_kind kind;
-    bool git;   /* a `diff --git` line stood above it */
-    bool codex; /* in the format that begins with *** Begin Patch: its names have no prefix */
+    bool git;          /* it begins with a `diff --git` line */
+    bool codex;        /* in the format of *** Begin Patch: its names have no prefix */
     bool only_differs; /* "Binary files … differ": there is nothing to apply */
     bool binary;
     size_t line;                 /* of its first line in the diff, from 1 */
@@ -81,36 +83,134 @@ struct diff {
     bool crlf; /* the lines of its headers end in CR LF */
 };
 
-/* With strip_cr, carriage returns at the ends of lines are taken off first. -EINVAL with the number
- * of the line that is wrong; -E2BIG over a limit. */
+/* With strip_cr, removes carriage returns at the ends of lines first. -EINVAL with the number of
+ * the line that is wrong; -E2BIG over a limit. */
 int diff_parse(const void *text, size_t size, bool strip_cr, struct diff *ret, struct error *err);
 void diff_free(struct diff *d);
 #define _cleanup_diff_ _cleanup_(diff_free)
 
+/* Turns it around: what it added it removes. -EINVAL if that cannot be done. */
+int diff_reverse(struct diff *d, struct error *err);
+
 /* One direction of a binary patch, decoded and inflated. -EBADMSG if it is broken, -EFBIG if it is
  * too large. */
-#define DIFF_BINARY_MAX (64u << 20)
 int diff_binary_decode(const struct diff_binary *b, uint8_t **ret, size_t *ret_size);
 
 /* Applies a delta to `base`. -EBADMSG if it is broken or made for a content of another size. */
 int diff_binary_apply_delta(const uint8_t *base, size_t base_size, const uint8_t *delta,
-                            size_t delta_size, uint8_t **ret, size_t *ret_size);
+                            size_t delta_bytes, uint8_t **ret, size_t *ret_size);
 
-/* Turns it around: what it added it removes. -EINVAL if that cannot be done. */
-int diff_reverse(struct diff *d, struct error *err);
-
-/* For the parsers: one more at the end, empty; -E2BIG over a limit. A hunk goes to the last file, a
- * line to the last hunk. */
-int diff_add_file(struct diff *d, struct error *err);
-int diff_add_hunk(struct diff *d, struct error *err);
-int diff_add_line(struct diff *d, char kind, const char *text, size_t size, struct error *err);
-
-static inline struct diff_file *diff_last_file(struct diff *d)
-{
-    return &d->files[d->n_files - 1];
-}
+/*
+ * For the parsers. Each of these appends one item; -E2BIG over a limit. A hunk belongs to the last
+ * file, a line to the last hunk.
+ */
+int diff_add_file(struct diff *d, size_t line, struct diff_file **ret, struct error *err);
+int diff_add_hunk(struct diff *d, const struct diff_hunk *h, struct error *err);
+int diff_add_line(struct diff *d, char kind, struct slice text, struct error *err);
 
 static inline struct diff_hunk *diff_last_hunk(struct diff *d)
 {
     return &d->hunks[d->n_hunks - 1];
 }
+
+struct cursor {
+    const char *at, *end;
+    size_t line; /* number of the line at `at`, from 1 */
+};
+
+static inline bool cursor_done(const struct cursor *c)
+{
+    return c->at >= c->end;
+}
+
+/* The line at the cursor with its newline. */
+static inline struct slice cursor_whole(const struct cursor *c)
+{
+    const char *newline = cursor_done(c) ? NULL : memchr(c->at, '\n', (size_t)(c->end - c->at));
+    return (struct slice){c->at, (size_t)((newline ? newline + 1 : c->end) - c->at)};
+}
+
+/* The line at the cursor without CR and newline. */
+static inline struct slice cursor_line(const struct cursor *c)
+{
+    struct slice s = cursor_whole(c);
+    if (s.size && s.at[s.size - 1] == '\n')
+        s.size--;
+    if (s.size && s.at[s.size - 1] == '\r')
+        s.size--;
+    return s;
+}
+
+static inline void cursor_next(struct cursor *c)
+{
+    c->at += cursor_whole(c).size;
+    c->line++;
+}
+
+static inline struct slice cursor_line_after(const struct cursor *c)
+{
+    struct cursor next = *c;
+    cursor_next(&next);
+    return cursor_line(&next);
+}
+
+static inline bool slice_begins(struct slice s, const char *text)
+{
+    size_t n = strlen(text);
+    return s.size >= n && memcmp(s.at, text, n) == 0;
+}
+
+static inline bool slice_is(struct slice s, const char *text)
+{
+    return s.size == strlen(text) && memcmp(s.at, text, s.size) == 0;
+}
+
+static inline struct slice slice_skip(struct slice s, size_t n)
+{
+    n = n < s.size ? n : s.size;
+    return (struct slice){s.at + n, s.size - n};
+}
+
+/* Without blanks and tabs at both ends. */
+static inline struct slice slice_trim(struct slice s)
+{
+    while (s.size && (s.at[0] == ' ' || s.at[0] == '\t'))
+        s = slice_skip(s, 1);
+    while (s.size && (s.at[s.size - 1] == ' ' || s.at[s.size - 1] == '\t'))
+        s.size--;
+    return s;
+}
+
+static inline void cursor_skip_blank(struct cursor *c)
+{
+    while (!cursor_done(c) && slice_trim(cursor_line(c)).size == 0)
+        cursor_next(c);
+}
+
+/* Do a --- and a +++ line begin here? */
+static inline bool cursor_at_names(const struct cursor *c)
+{
+    return slice_begins(cursor_line(c), "--- ") && slice_begins(cursor_line_after(c), "+++ ");
+}
+
+/*
+ * The name behind `--- `, `+++ `, `rename from ` and the like, as a new string: in C's quotes, or
+ * up to a tab or a date. -EINVAL if it is empty, holds a NUL or its quotes are broken; -ENOMEM.
+ */
+int name_parse(struct slice s, char **ret);
+
+/* /dev/null, or a date of 1970 behind the name, which diff writes for a file that does not
+ * exist. */
+bool name_is_nothing(struct slice s);
+
+/*
+ * Both names behind `diff --git `. Unquoted names with blanks can only be separated if they are
+ * the same but for their first components. -ENOENT if they are not, as those of a rename may be.
+ */
+int name_split_git(struct slice s, char **ret_old, char **ret_new);
+
+/* Reads the hunks of the file that was added last, as long as there are any. */
+int hunks_parse(struct diff *d, struct cursor *c, struct error *err);
+
+/* Reads the body of a hunk without counts, as far as its lines look like one. */
+int hunk_parse_body(struct diff *d, struct cursor *c, struct error *err);

@@ -1,26 +1,20 @@
 /*
  * The hunks of one file: @@ lines and their bodies.
  *
- * A header is believed if its counts come out even with the body; then what follows the body does
- * not belong to the hunk. If they do not, or if there are none, the body reaches as far as its
- * lines look like one, and the counts are made from it.
+ * A header is believed if its counts agree with the body; then what follows the body does not
+ * belong to the hunk. If they do not agree, or there are none, the body reaches as far as its lines
+ * look like one, and the counts are made from it.
  */
 #include <errno.h>
-#include <string.h>
 
-#include "diff_text.h"
+#include "diff.h"
 #include "banned.h"
 
 #define LINE_NUMBER_MAX 100000000u
 
-bool cursor_at_names(const struct cursor *c)
-{
-    return slice_begins(cursor_line(c), "--- ") && slice_begins(cursor_line_after(c), "+++ ");
-}
-
 /* The kind of a line of a body: ' ', '-', '+', '\\'; 0 if it is none. An empty line is context that
  * has lost its blank. */
-static char body_kind(struct slice s)
+static char hunk_line_kind(struct slice s)
 {
     if (s.size == 0)
         return ' ';
@@ -28,12 +22,12 @@ static char body_kind(struct slice s)
 }
 
 /* How many lines the body has if its header's counts are right; -EINVAL if they are not: it is
- * shorter, or the next line would go on with it. */
-static ssize_t counted_length(struct cursor c, uint32_t old, uint32_t new)
+ * shorter, or the next line would continue it. */
+static ssize_t hunk_counted_length(struct cursor c, uint32_t old, uint32_t new)
 {
     ssize_t n = 0;
     for (; old || new || (!cursor_done(&c) && *c.at == '\\'); n++) {
-        char kind = cursor_done(&c) ? 0 : body_kind(cursor_line(&c));
+        char kind = cursor_done(&c) ? 0 : hunk_line_kind(cursor_line(&c));
         if (kind == 0 || (kind != '+' && kind != '\\' && old == 0) || (kind == '+' && new == 0) ||
             (kind == ' ' && new == 0))
             return -EINVAL;
@@ -42,7 +36,7 @@ static ssize_t counted_length(struct cursor c, uint32_t old, uint32_t new)
         cursor_next(&c);
     }
     struct slice s = cursor_line(&c);
-    char kind = cursor_done(&c) ? 0 : body_kind(s);
+    char kind = cursor_done(&c) ? 0 : hunk_line_kind(s);
     /* "-- " and the version of git end a mail. */
     if (kind == 0 || cursor_at_names(&c) || slice_is(s, "-- ") || slice_is(s, "--") ||
         slice_is(s, "---"))
@@ -50,63 +44,58 @@ static ssize_t counted_length(struct cursor c, uint32_t old, uint32_t new)
     return kind == '+' || kind == '-' || slice_trim(s).size > 0 ? -EINVAL : n;
 }
 
-/* What may stand right behind a body without being a broken line of it. */
-static bool is_boundary(const struct cursor *c)
+/* How many lines the body has by their look; `counts` is the header if it has counts, or NULL.
+ * Empty lines at the end are text between hunks, unless the header counted them. */
+static int hunk_visible_length(struct cursor c, const struct diff_hunk *counts, size_t *ret,
+                               struct error *err)
 {
-    static const char *const KNOWN[] = {
+    /* What may follow a body without being a broken line of it. */
+    static const char *const BOUNDARIES[] = {
         "@@",  "diff ", "```", "~~~",      "*** ",  "Index: ", "index ",
         "-- ", "--- ",  "===", "Only in ", "From ", "commit ", "</"};
-    struct slice s = cursor_line(c);
-    for (size_t i = 0; i < ARRAY_SIZE(KNOWN); i++)
-        if (slice_begins(s, KNOWN[i]))
-            return true;
-    return cursor_done(c);
-}
-
-/* How many lines the body has by their look. Empty lines at its end are text between hunks, unless
- * the header counted them. */
-static int looked_length(struct cursor c, const struct diff_hunk *header, bool counts, size_t *ret,
-                         struct error *err)
-{
     size_t n = 0, empty = 0, began = c.line;
     uint32_t old = 0, new = 0;
     for (; !cursor_done(&c) && !cursor_at_names(&c); n++, cursor_next(&c)) {
         struct slice s = cursor_line(&c);
-        char kind = body_kind(s);
+        char kind = hunk_line_kind(s);
         if (kind == 0 || slice_is(s, "-- "))
             break;
         empty = s.size == 0 ? empty + 1 : 0;
         old += kind == ' ' || kind == '-';
         new += kind == ' ' || kind == '+';
     }
-    bool missing = counts && (header->old_count > old || header->new_count > new);
-    if (missing && empty == 0 && !is_boundary(&c))
+    *ret = n - empty;
+    if (!counts)
+        return 0;
+    bool boundary = cursor_done(&c);
+    for (size_t i = 0; i < ARRAY_SIZE(BOUNDARIES); i++)
+        boundary |= slice_begins(cursor_line(&c), BOUNDARIES[i]);
+    if ((counts->old_count > old || counts->new_count > new) && empty == 0 && !boundary)
         return error_set(
             err, EINVAL,
             "line %zu of the diff begins with none of ' ', '+' and '-', but the hunk of line %zu "
-            "says that it goes on (-%u +%u lines said, -%u +%u found)",
-            c.line, began - 1, header->old_count, header->new_count, old, new);
-    bool counted = counts && header->old_count <= old &&
-                   header->old_count >= old - (uint32_t)empty &&
-                   old - header->old_count == new - header->new_count;
-    *ret = n - (counted ? old - header->old_count : empty);
+            "says that it goes on (its header has -%u +%u lines, its body -%u +%u)",
+            c.line, began - 1, counts->old_count, counts->new_count, old, new);
+    if (counts->old_count <= old && counts->old_count >= old - (uint32_t)empty &&
+        old - counts->old_count == new - counts->new_count)
+        *ret = n - (old - counts->old_count);
     return 0;
 }
 
-static int take_body(struct diff *d, struct cursor *c, size_t n, struct error *err)
+static int hunk_add_lines(struct diff *d, struct cursor *c, size_t n, struct error *err)
 {
     int r = 0;
     for (size_t i = 0; i < n && r >= 0; i++) {
         struct slice s = cursor_line(c), whole = cursor_whole(c);
-        char kind = body_kind(s);
+        char kind = hunk_line_kind(s);
         cursor_next(c);
         if (kind == '\\')
             continue;
         if (s.size > 0)
-            whole = slice_behind(whole, 1);
+            whole = slice_skip(whole, 1);
         if (!cursor_done(c) && *c->at == '\\') /* No newline at end of file */
             whole.size--;
-        r = diff_add_line(d, kind, whole.at, whole.size, err);
+        r = diff_add_line(d, kind, whole, err);
     }
     return r;
 }
@@ -114,12 +103,11 @@ static int take_body(struct diff *d, struct cursor *c, size_t n, struct error *e
 int hunk_parse_body(struct diff *d, struct cursor *c, struct error *err)
 {
     size_t n;
-    int r = looked_length(*c, &(struct diff_hunk){0}, false, &n, err);
-    return r < 0 ? r : take_body(d, c, n, err);
+    int r = hunk_visible_length(*c, NULL, &n, err);
+    return r < 0 ? r : hunk_add_lines(d, c, n, err);
 }
 
-/* A number, as long as it is not absurd. */
-static bool take_number(struct slice *s, uint32_t *ret)
+static bool hunk_parse_number(struct slice *s, uint32_t *ret)
 {
     uint32_t v = 0;
     size_t n = 0;
@@ -128,80 +116,73 @@ static bool take_number(struct slice *s, uint32_t *ret)
         if (v > LINE_NUMBER_MAX)
             return false;
     }
-    *s = slice_behind(*s, n);
+    *s = slice_skip(*s, n);
     *ret = v;
     return n > 0;
 }
 
 /* "-12,3" or "-12". */
-static bool take_range(struct slice *s, char sign, uint32_t *line, uint32_t *count)
+static bool hunk_parse_range(struct slice *s, char sign, uint32_t *line, uint32_t *count)
 {
     struct slice at = slice_trim(*s);
     if (at.size == 0 || at.at[0] != sign)
         return false;
-    at = slice_behind(at, 1);
+    at = slice_skip(at, 1);
     *count = 1;
-    if (!take_number(&at, line))
+    if (!hunk_parse_number(&at, line))
         return false;
     if (at.size && at.at[0] == ',') {
-        at = slice_behind(at, 1);
-        if (!take_number(&at, count))
+        at = slice_skip(at, 1);
+        if (!hunk_parse_number(&at, count))
             return false;
     }
     *s = at;
     return true;
 }
 
-/* What stands between or behind the @@ of a header without numbers, unless it only says
+/* The text between or behind the @@ of a header without numbers, unless it only says
  * "somewhere". */
-static struct slice header_anchor(struct slice rest)
+static struct slice hunk_anchor(struct slice rest)
 {
     rest = slice_trim(rest);
     const char *end = rest.size >= 2 ? memmem(rest.at, rest.size, "@@", 2) : NULL;
     if (end) {
-        struct slice behind = slice_trim(slice_behind(rest, (size_t)(end + 2 - rest.at)));
+        struct slice behind = slice_trim(slice_skip(rest, (size_t)(end + 2 - rest.at)));
         rest.size = (size_t)(end - rest.at);
         rest = behind.size ? behind : slice_trim(rest);
     }
-    bool says_nothing = slice_is(rest, "...") || slice_is(rest, "\u2026");
-    return says_nothing ? (struct slice){rest.at, 0} : rest;
+    bool somewhere = slice_is(rest, "...") || slice_is(rest, "\u2026");
+    return somewhere ? (struct slice){rest.at, 0} : rest;
 }
 
-static int parse_hunk(struct diff *d, struct cursor *c, struct error *err)
+static int hunk_parse(struct diff *d, struct cursor *c, struct error *err)
 {
-    struct slice s = cursor_line(c), whole = cursor_whole(c), rest = slice_behind(s, 2);
+    struct slice s = cursor_line(c), whole = cursor_whole(c), rest = slice_skip(s, 2);
     struct diff_hunk h = {.header = s};
-    uint32_t old_count = 0, new_count = 0;
     size_t began = c->line, length = 0;
     if (slice_begins(s, "@@@"))
         return error_set(err, EINVAL,
                          "line %zu: this is the diff of a merge (@@@); give a diff of two versions",
                          began);
-    h.numbered = take_range(&rest, '-', &h.old_line, &old_count);
-    bool counts = h.numbered && take_range(&rest, '+', &h.new_line, &new_count);
+    h.numbered = hunk_parse_range(&rest, '-', &h.old_line, &h.old_count);
+    bool counts = h.numbered && hunk_parse_range(&rest, '+', &h.new_line, &h.new_count);
     if (!h.numbered)
-        h.anchor = header_anchor(slice_behind(s, 2));
+        h.anchor = hunk_anchor(slice_skip(s, 2));
     else if (!counts)
         h.new_line = h.old_line;
-    h.old_count = old_count;
-    h.new_count = new_count;
     d->crlf |= whole.size >= 2 && whole.at[whole.size - 2] == '\r';
     cursor_next(c);
-    ssize_t n = counts ? counted_length(*c, old_count, new_count) : -EINVAL;
+    ssize_t n = counts ? hunk_counted_length(*c, h.old_count, h.new_count) : -EINVAL;
+    h.recounted = h.numbered && n < 0;
     int r = 0;
     if (n >= 0)
         length = (size_t)n;
     else
-        r = looked_length(*c, &h, counts, &length, err);
+        r = hunk_visible_length(*c, counts ? &h : NULL, &length, err);
     if (r >= 0)
-        r = diff_add_hunk(d, err);
-    if (r < 0)
-        return r;
-    h.first = d->n_lines;
-    h.old_count = h.new_count = 0; /* counted again as lines are added */
-    h.recounted = h.numbered && n < 0;
-    *diff_last_hunk(d) = h;
-    r = take_body(d, c, length, err);
+        r = diff_add_hunk(d, &h, err);
+    if (r >= 0)
+        r = hunk_add_lines(d, c, length, err);
     if (r >= 0 && diff_last_hunk(d)->count == 0)
         return error_set(err, EINVAL,
                          "line %zu of the diff: no line with ' ', '+' or '-' follows this @@ line",
@@ -212,13 +193,12 @@ static int parse_hunk(struct diff *d, struct cursor *c, struct error *err)
 int hunks_parse(struct diff *d, struct cursor *c, struct error *err)
 {
     while (!cursor_done(c) && slice_begins(cursor_line(c), "@@")) {
-        int r = parse_hunk(d, c, err);
+        int r = hunk_parse(d, c, err);
         if (r < 0)
             return r;
         /* Empty lines between hunks, which models like to write. */
         struct cursor ahead = *c;
-        while (!cursor_done(&ahead) && slice_trim(cursor_line(&ahead)).size == 0)
-            cursor_next(&ahead);
+        cursor_skip_blank(&ahead);
         if (slice_begins(cursor_line(&ahead), "@@"))
             *c = ahead;
     }

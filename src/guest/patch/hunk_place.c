@@ -1,14 +1,28 @@
+/*
+ * Finds the place of each hunk in a file, and writes the patched file.
+ *
+ * Hunks are compared with the lines that the file had before. A diff is tried strictly first, then
+ * loosely, so that it applies wherever `git apply` or GNU patch would apply it, with their result:
+ *
+ * - strict, as git: every line of a hunk must match. A hunk that begins at line 1 must match at the
+ *   start of the file, one without context behind its last change at the end. Hunks may come in any
+ *   order, but no two of them may match the same line.
+ * - loose, as patch: a hunk is expected at the offset of the one before it and must not change
+ *   lines above that one, but may share context with it. It is tied to an end of the file only if
+ *   it has less context there than at its other end. With fuzz N, N lines of context at its ends
+ *   need not match.
+ *
+ * The search begins at the line that the header names and goes one line further down, one further
+ * up, and so on. A hunk whose counts were wrong is tied to no end, since it may have lost lines. A
+ * hunk without line numbers must match at one place only, or behind the line that its header names.
+ */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "buf.h"
-#include "diff_text.h"
-#include "hunk_place.h"
+#include "linediff.h"
+#include "patch.h"
 #include "../edit/edit_text.h"
 #include "banned.h"
-
-#define NEAREST_SHIFT_MAX 16 /* lines that may have come or gone within a hunk */
 
 int text_lines_split(const uint8_t *data, size_t size, struct text_lines *ret)
 {
@@ -18,7 +32,7 @@ int text_lines_split(const uint8_t *data, size_t size, struct text_lines *ret)
         const uint8_t *newline = memchr(at, '\n', (size_t)(end - at));
         at = newline ? newline + 1 : end;
     }
-    if (t.count > PLACE_LINES_MAX)
+    if (t.count > TEXT_LINES_MAX)
         return -E2BIG;
     t.lines = calloc(t.count + 1, sizeof *t.lines);
     if (!t.lines)
@@ -39,17 +53,26 @@ void text_lines_free(struct text_lines *t)
     *t = (struct text_lines){0};
 }
 
-int hunk_lines_make(const struct diff *d, const struct diff_file *f, struct hunk_lines *ret)
+int hunk_lines_make(const struct diff *d, const struct diff_hunk *h, struct hunk_lines *ret)
 {
-    size_t most = 0;
-    for (size_t i = 0; i < f->hunks; i++)
-        if (d->hunks[f->first_hunk + i].count > most)
-            most = d->hunks[f->first_hunk + i].count;
-    struct hunk_lines p = {.old = calloc(most + 1, sizeof *p.old),
-                           .new = calloc(most + 1, sizeof *p.new)};
+    struct hunk_lines p = {.hunk = h,
+                           .old = calloc(h->old_count + 1, sizeof *p.old),
+                           .new = calloc(h->new_count + 1, sizeof *p.new)};
+    bool changed = false;
     if (!p.old || !p.new) {
         hunk_lines_free(&p);
         return -ENOMEM;
+    }
+    for (size_t i = 0; i < h->count; i++) {
+        const struct diff_line *line = &d->lines[h->first + i];
+        struct text_line as = {line->text, line->size, false};
+        if (line->kind != '+')
+            p.old[p.n_old++] = as;
+        if (line->kind != '-')
+            p.new[p.n_new++] = as;
+        changed |= line->kind != ' ';
+        p.before += !changed;
+        p.behind = line->kind == ' ' ? p.behind + 1 : 0;
     }
     *ret = p;
     return 0;
@@ -60,24 +83,6 @@ void hunk_lines_free(struct hunk_lines *p)
     free(p->old);
     free(p->new);
     *p = (struct hunk_lines){0};
-}
-
-void hunk_lines_set(struct hunk_lines *p, const struct diff *d, const struct diff_hunk *h)
-{
-    bool changed = false;
-    p->hunk = h;
-    p->n_old = p->n_new = p->before = p->behind = 0;
-    for (size_t i = 0; i < h->count; i++) {
-        const struct diff_line *line = &d->lines[h->first + i];
-        struct text_line as = {line->text, line->size, false};
-        if (line->kind != '+')
-            p->old[p->n_old++] = as;
-        if (line->kind != '-')
-            p->new[p->n_new++] = as;
-        changed |= line->kind != ' ';
-        p->before += !changed;
-        p->behind = line->kind == ' ' ? p->behind + 1 : 0;
-    }
 }
 
 /* Turns the hunk around: its result is what is looked for. */
@@ -123,8 +128,8 @@ static uint32_t length_without_space(const struct text_line *a)
     return n;
 }
 
-static bool line_matches(const struct placer *p, enum match_how how, size_t at,
-                         const struct text_line *want)
+static bool match_line(const struct placer *p, enum match_how how, size_t at,
+                       const struct text_line *want)
 {
     const struct text_line *have = &p->file->lines[at];
     if (have->taken)
@@ -152,7 +157,7 @@ static bool match_at(const struct placer *p, enum match_how how, size_t at, size
         if (*p->call->work == 0)
             return false;
         --*p->call->work;
-        if (!line_matches(p, how, at + i, &t->old[i]))
+        if (!match_line(p, how, at + i, &t->old[i]))
             return false;
     }
     return true;
@@ -168,7 +173,7 @@ static size_t match_find(const struct placer *p, enum match_how how, size_t from
     return SIZE_MAX;
 }
 
-static enum match_how match_how_of(const struct placer *p)
+static enum match_how match_how_for(const struct placer *p)
 {
     return p->call->how.ignore_space   ? MATCH_SPACE
            : p->pattern.hunk->numbered ? MATCH_EXACT
@@ -194,7 +199,7 @@ static size_t find_anchor(const struct placer *p, size_t from)
 static size_t locate_unnumbered(struct placer *p, size_t head, size_t tail)
 {
     const struct hunk_lines *t = &p->pattern;
-    enum match_how how = match_how_of(p);
+    enum match_how how = match_how_for(p);
     size_t count = p->file->count;
     if (t->hunk->anchor.size > 0) {
         size_t anchor = find_anchor(p, p->expected);
@@ -230,7 +235,7 @@ static size_t locate_unnumbered(struct placer *p, size_t head, size_t tail)
 static int64_t search_around(const struct placer *p, int64_t guess, int64_t low, int64_t high,
                              size_t head, size_t tail)
 {
-    enum match_how how = match_how_of(p);
+    enum match_how how = match_how_for(p);
     int64_t down = high - guess, up = guess - low, most = down > up ? down : up;
     /* A guess far outside of the file is nearest to its start or its end. */
     for (int64_t i = down < 0 ? -down : guess < 0 ? -guess : 0; i <= most && *p->call->work; i++) {
@@ -247,7 +252,7 @@ static int64_t search_around(const struct placer *p, int64_t guess, int64_t low,
 static int64_t locate_numbered(const struct placer *p, int64_t first, unsigned fuzz)
 {
     const struct hunk_lines *t = &p->pattern;
-    enum match_how how = match_how_of(p);
+    enum match_how how = match_how_for(p);
     int64_t count = (int64_t)p->file->count, n = (int64_t)t->n_old;
     int64_t before = (int64_t)t->before, behind = (int64_t)t->behind;
     int64_t context = before > behind ? before : behind;
@@ -340,7 +345,7 @@ static bool place_hunk(struct placer *p)
 static struct place_failure explain_failure(struct placer *p, size_t number)
 {
     struct hunk_lines *t = &p->pattern;
-    struct place_failure f = {.hunk = t->hunk, .number = number, .why = p->why};
+    struct place_failure f = {.hunk = t, .number = number, .why = p->why};
     size_t at = SIZE_MAX;
     if (*p->call->work == 0)
         f.why = PLACE_COSTLY;
@@ -364,30 +369,6 @@ static struct place_failure explain_failure(struct placer *p, size_t number)
     return f;
 }
 
-static void write_line(struct buf *out, const uint8_t *text, size_t size)
-{
-    if (out->len > 0 && out->data[out->len - 1] != '\n')
-        buf_append(out, "\n", 1);
-    buf_append(out, text, size);
-}
-
-/* Where blanks do not count, line ends do not either: a new line gets those of the file. */
-static void write_new_line(const struct placer *p, const struct diff_line *line, struct buf *out)
-{
-    const struct text_line *first = p->file->lines;
-    size_t n = line->size;
-    bool newline = n > 0 && line->text[n - 1] == '\n';
-    if (!p->call->how.ignore_space || !newline || p->file->count == 0) {
-        write_line(out, line->text, n);
-        return;
-    }
-    bool crlf = first->size > 1 && first->text[first->size - 2] == '\r' &&
-                first->text[first->size - 1] == '\n';
-    n -= n > 1 && line->text[n - 2] == '\r' ? 2 : 1;
-    write_line(out, line->text, n);
-    buf_append_str(out, crlf ? "\r\n" : "\n");
-}
-
 static int compare_placed(const void *a, const void *b)
 {
     const struct placed_hunk *x = a, *y = b;
@@ -395,34 +376,43 @@ static int compare_placed(const void *a, const void *b)
                           : (x->hunk > y->hunk) - (x->hunk < y->hunk);
 }
 
-/* The file's lines up to `end` that were neither written nor removed yet. */
-static size_t write_old_lines(const struct text_lines *file, size_t from, size_t end,
-                              struct buf *out)
+static void write_line(struct buf *out, const uint8_t *text, size_t size)
 {
-    for (; from < end && from < file->count; from++)
-        write_line(out, file->lines[from].text, file->lines[from].size);
-    return from;
+    if (out->len > 0 && out->data[out->len - 1] != '\n')
+        buf_append(out, "\n", 1);
+    buf_append(out, text, size);
 }
 
 /* Writes the file with all hunks in their places. Context stays as the file has it. */
 static void write_patched(struct placer *p, struct buf *out)
 {
-    size_t done = 0;
+    const struct text_line *file = p->file->lines;
+    size_t done = 0, count = p->file->count;
+    /* Where blanks do not count, line ends do not either: a new line gets those of the file. */
+    bool own_ends = p->call->how.ignore_space && count > 0;
+    bool crlf = own_ends && file->size > 1 && file->text[file->size - 2] == '\r' &&
+                file->text[file->size - 1] == '\n';
     qsort(p->placed, p->n_placed, sizeof *p->placed, compare_placed);
     for (size_t i = 0; i < p->n_placed; i++) {
         const struct diff_hunk *h = p->placed[i].hunk;
         size_t at = p->placed[i].at;
         for (size_t k = 0; k < h->count; k++) {
             const struct diff_line *line = &p->call->diff->lines[h->first + k];
-            if (line->kind != ' ')
-                done = write_old_lines(p->file, done, at, out);
-            if (line->kind == '+')
-                write_new_line(p, line, out);
+            size_t n = line->size;
+            for (; line->kind != ' ' && done < at && done < count; done++)
+                write_line(out, file[done].text, file[done].size);
+            if (line->kind == '+' && own_ends && n > 0 && line->text[n - 1] == '\n') {
+                write_line(out, line->text, n - (n > 1 && line->text[n - 2] == '\r' ? 2 : 1));
+                buf_append_str(out, crlf ? "\r\n" : "\n");
+            } else if (line->kind == '+') {
+                write_line(out, line->text, n);
+            }
             done += line->kind == '-';
             at += line->kind != '+';
         }
     }
-    write_old_lines(p->file, done, p->file->count, out);
+    for (; done < count; done++)
+        write_line(out, file[done].text, file[done].size);
 }
 
 int place_hunks(const struct place_call *call, struct text_lines *file, struct buf *out,
@@ -430,20 +420,20 @@ int place_hunks(const struct place_call *call, struct text_lines *file, struct b
 {
     const struct diff_file *f = call->file;
     _cleanup_free_ struct placed_hunk *placed = calloc(f->hunks + 1, sizeof *placed);
-    _cleanup_(hunk_lines_free) struct hunk_lines pattern = {0};
-    if (!placed || hunk_lines_make(call->diff, f, &pattern) < 0)
+    if (!placed)
         return -ENOMEM;
-    struct placer p = {.call = call, .file = file, .pattern = pattern, .placed = placed};
+    struct placer p = {.call = call, .file = file, .placed = placed};
     for (size_t i = 0; i < f->hunks && (call->failed || p.result.failures == 0); i++) {
-        hunk_lines_set(&p.pattern, call->diff, &call->diff->hunks[f->first_hunk + i]);
+        if (hunk_lines_make(call->diff, &call->diff->hunks[f->first_hunk + i], &p.pattern) < 0)
+            return -ENOMEM;
         p.why = PLACE_NOWHERE;
-        if (place_hunk(&p))
-            continue;
-        p.result.failures++;
-        if (call->failed) {
+        bool found = place_hunk(&p);
+        p.result.failures += !found;
+        if (!found && call->failed) {
             struct place_failure failure = explain_failure(&p, i + 1);
             call->failed(call->data, &failure);
         }
+        hunk_lines_free(&p.pattern);
     }
     if (p.result.failures == 0)
         write_patched(&p, out);
@@ -453,71 +443,48 @@ int place_hunks(const struct place_call *call, struct text_lines *file, struct b
     return 0;
 }
 
-/* A hunk that would begin at line `begin`: how many of its lines at one end are there, of the n
- * that may be. */
-static size_t count_same(const struct text_lines *file, const struct hunk_lines *p, int64_t begin,
-                         size_t n, bool tail)
-{
-    size_t same = 0;
-    for (; same < n; same++) {
-        size_t i = tail ? p->n_old - 1 - same : same;
-        int64_t at = begin + (int64_t)i;
-        if (at < 0 || at >= (int64_t)file->count)
-            break;
-        const struct text_line *have = &file->lines[at], *want = &p->old[i];
-        if (have->size != want->size || memcmp(have->text, want->text, have->size) != 0)
-            break;
-    }
-    return same;
-}
-
-/* Lines may have come or gone within the hunk: each of its ends is looked for a few lines further
- * up or down. */
-static int64_t shift_end(const struct text_lines *file, const struct hunk_lines *p, int64_t begin,
-                         size_t n, bool tail, size_t *ret_same)
-{
-    int64_t best = begin;
-    *ret_same = count_same(file, p, begin, n, tail);
-    for (int64_t i = 1; i <= NEAREST_SHIFT_MAX; i++)
-        for (int64_t to = begin + i; to >= begin - i; to -= 2 * i) {
-            size_t same = count_same(file, p, to, n, tail);
-            if (same > *ret_same) {
-                *ret_same = same;
-                best = to;
-            }
-        }
-    return best;
-}
-
 int hunk_nearest_find(const struct text_lines *file, const struct hunk_lines *p, size_t guess,
                       struct hunk_nearest *ret)
 {
-    size_t n = p->n_old, count = file->count, head, tail;
     _cleanup_buf_ struct buf old = BUF_INIT(DIFF_SIZE_MAX + 1);
     struct line_range near;
-    *ret = (struct hunk_nearest){.n_expected = n};
-    if (n == 0 || count == 0)
+    struct linediff d;
+    *ret = (struct hunk_nearest){.n_expected = p->n_old};
+    if (p->n_old == 0 || file->count == 0)
         return 0;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < p->n_old; i++)
         buf_append(&old, p->old[i].text, p->old[i].size);
-    const struct text_line *last = &file->lines[count - 1];
-    struct span text = {file->lines[0].text,
-                        (size_t)(last->text + last->size - file->lines[0].text)};
-    int r = old.failed
-                ? -ENOMEM
-                : nearest_text_find(text, (struct span){old.data, old.len}, (int64_t)guess, &near);
+    if (old.failed)
+        return -ENOMEM;
+    const uint8_t *begin = file->lines[0].text;
+    const struct text_line *last = &file->lines[file->count - 1];
+    int r = nearest_text_find((struct span){begin, (size_t)(last->text + last->size - begin)},
+                              (struct span){old.data, old.len}, (int64_t)guess, &near);
     if (r <= 0)
         return r;
-    int64_t begin = (int64_t)near.line - 1;
-    int64_t start = shift_end(file, p, begin, n, false, &head);
-    int64_t end = shift_end(file, p, begin, n - head, true, &tail);
-    int64_t from = start + (int64_t)head, to = end + (int64_t)(n - tail);
-    from = from < 0 ? 0 : from < (int64_t)count ? from : (int64_t)count;
-    to = to < (int64_t)count ? to : (int64_t)count;
-    *ret = (struct hunk_nearest){.line = (size_t)from + 1,
-                                 .expected = head,
-                                 .n_expected = n - head - tail,
-                                 .found = (size_t)from,
-                                 .n_found = to > from ? (size_t)(to - from) : 0};
+
+    /* From the first to the last change between the hunk and those lines. Lines that the text has
+     * in addition at its ends only belong to the place if nothing else differs. */
+    const struct text_line *first = &file->lines[near.line - 1], *end = first + near.count - 1;
+    r = linediff_make(old.data, old.len, first->text, (size_t)(end->text + end->size - first->text),
+                      &d);
+    if (r < 0)
+        return r;
+    size_t from = 0, to = d.count;
+    while (to - from > 1 && d.changes[from].a_count == 0 && d.skipped + d.changes[from].a_line == 0)
+        from++;
+    while (to - from > 1 && d.changes[to - 1].a_count == 0 &&
+           d.skipped + d.changes[to - 1].a_line == p->n_old)
+        to--;
+    *ret = (struct hunk_nearest){.line = near.line};
+    if (to > from) {
+        const struct linediff_change *a = &d.changes[from], *b = &d.changes[to - 1];
+        ret->expected = d.skipped + a->a_line;
+        ret->n_expected = b->a_line + b->a_count - a->a_line;
+        ret->found = near.line - 1 + d.skipped + a->b_line;
+        ret->n_found = b->b_line + b->b_count - a->b_line;
+        ret->line = ret->found + 1;
+    }
+    linediff_free(&d);
     return 0;
 }

@@ -3,100 +3,64 @@
 #include <search.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
+#include "patch.h"
 #include "relpath.h"
-#include "worktree.h"
 #include "../diff/content.h"
 #include "banned.h"
 
-static struct file_state file_state_of(const struct stat *st)
-{
-    return (struct file_state){.mode = st->st_mode,
-                               .size = (uint64_t)st->st_size,
-                               .ino = st->st_ino,
-                               .dev = st->st_dev,
-                               .mtime = st->st_mtim,
-                               .ctime = st->st_ctim};
-}
-
-int file_state_look(int root, const char *path, struct file_state *ret)
+static int file_state_read(int root, const char *path, struct file_state *ret)
 {
     _cleanup_fd_ int dir = -1;
-    struct stat st;
+    struct stat st = {0};
     int r = beneath_open_parent(root, path, &dir);
     if (r >= 0 && fstatat(dir, relpath_name(path), &st, AT_SYMLINK_NOFOLLOW) < 0)
         r = -errno;
     if (r < 0 && r != -ENOENT && r != -ENOTDIR)
         return r;
-    *ret = r < 0 ? (struct file_state){0} : file_state_of(&st);
+    *ret = r < 0 ? (struct file_state){0}
+                 : (struct file_state){.mode = st.st_mode,
+                                       .size = (uint64_t)st.st_size,
+                                       .ino = st.st_ino,
+                                       .dev = st.st_dev,
+                                       .mtime = st.st_mtim,
+                                       .ctime = st.st_ctim};
     return 0;
 }
 
-bool file_state_same(const struct file_state *a, const struct file_state *b)
+static bool file_state_same(const struct file_state *a, const struct file_state *b)
 {
+    if (S_ISDIR(a->mode) || a->mode == 0)
+        return a->mode == b->mode;
     return a->mode == b->mode && a->size == b->size && a->ino == b->ino && a->dev == b->dev &&
            a->mtime.tv_sec == b->mtime.tv_sec && a->mtime.tv_nsec == b->mtime.tv_nsec &&
            a->ctime.tv_sec == b->ctime.tv_sec && a->ctime.tv_nsec == b->ctime.tv_nsec;
 }
 
-static int source_look(void *data, const char *path, struct file_state *ret)
-{
-    return file_state_look(*(int *)data, path, ret);
-}
-
-static int source_read(void *data, const char *path, const struct file_state *seen, uint8_t **ret,
-                       size_t *ret_size)
+bool worktree_file_unchanged(const struct worktree *w, const struct worktree_file *f)
 {
     _cleanup_fd_ int dir = -1, fd = -1;
-    struct stat st;
-    if (beneath_open_parent(*(int *)data, path, &dir) < 0)
-        return -ESTALE;
-    if (S_ISLNK(seen->mode)) {
-        char *target = NULL;
-        int r = content_read_link(dir, relpath_name(path), &target);
-        if (r < 0)
-            return r == -EINVAL ? -ESTALE : r;
-        *ret = (uint8_t *)target;
-        *ret_size = strlen(target);
-        return 0;
-    }
-    int r = content_open(dir, relpath_name(path), &fd);
-    if (r < 0)
-        return r == -ENXIO || r == -ELOOP ? -ESTALE : r;
-    if (fstat(fd, &st) < 0)
-        return -errno;
-    struct file_state now = file_state_of(&st);
-    if (!file_state_same(&now, seen))
-        return -ESTALE;
-    _cleanup_free_ uint8_t *content = malloc((size_t)seen->size + 1);
-    if (!content)
-        return -ENOMEM;
-    ssize_t n = content_read(fd, content, (size_t)seen->size, 0);
-    if (n < 0 || (uint64_t)n != seen->size)
-        return n < 0 ? (int)n : -ESTALE;
-    *ret = TAKE_PTR(content);
-    *ret_size = (size_t)n;
-    return 0;
+    struct file_state now;
+    if (file_state_read(w->root, f->path, &now) < 0 || !file_state_same(&f->seen, &now))
+        return false;
+    if (!f->loaded || !S_ISREG(f->seen.mode))
+        return true;
+    /* Its times are too coarse to be enough. */
+    return beneath_open_parent(w->root, f->path, &dir) >= 0 &&
+           content_open(dir, relpath_name(f->path), &fd) >= 0 &&
+           content_holds(fd, f->data, f->size);
 }
 
-struct file_source file_source_on_disk(int *root)
+static int compare_paths(const void *a, const void *b)
 {
-    return (struct file_source){root, source_look, source_read};
+    return strcmp(((const struct worktree_file *)a)->path, ((const struct worktree_file *)b)->path);
 }
-
-void worktree_init(struct worktree *w, struct file_source source)
-{
-    *w = (struct worktree){.source = source, .notes = BUF_INIT(WORKTREE_NOTES_MAX)};
-}
-
-static void keep_node(void *node) {}
 
 void worktree_free(struct worktree *w)
 {
-    tdestroy(w->by_path, keep_node);
     for (size_t i = 0; i < w->count; i++) {
+        tdelete(w->entries[i], &w->by_path, compare_paths);
         free(w->entries[i]->path);
         free(w->entries[i]->data);
         free(w->entries[i]);
@@ -123,11 +87,6 @@ void worktree_reset(struct worktree *w)
     w->notes.failed = false;
 }
 
-static int compare_paths(const void *a, const void *b)
-{
-    return strcmp(((const struct worktree_file *)a)->path, ((const struct worktree_file *)b)->path);
-}
-
 int worktree_get(struct worktree *w, const char *path, struct worktree_file **ret)
 {
     struct worktree_file key = {.path = (char *)path};
@@ -147,7 +106,7 @@ int worktree_get(struct worktree *w, const char *path, struct worktree_file **re
     struct worktree_file *f = calloc(1, sizeof *f);
     if (f)
         f->path = strdup(path);
-    int r = f && f->path ? w->source.look(w->source.data, path, &f->seen) : -ENOMEM;
+    int r = f && f->path ? file_state_read(w->root, path, &f->seen) : -ENOMEM;
     if (r >= 0 && !tsearch(f, &w->by_path, compare_paths))
         r = -ENOMEM;
     if (r < 0) {
@@ -180,6 +139,38 @@ static int worktree_count(struct worktree *w, uint64_t size)
     return 0;
 }
 
+/* -ESTALE: it is not the file any more that was examined. */
+static int worktree_read(struct worktree *w, struct worktree_file *f)
+{
+    _cleanup_fd_ int dir = -1, fd = -1;
+    struct file_state now;
+    const char *name = relpath_name(f->path);
+    if (beneath_open_parent(w->root, f->path, &dir) < 0)
+        return -ESTALE;
+    if (S_ISLNK(f->seen.mode)) {
+        char *target = NULL;
+        int r = content_read_link(dir, name, &target);
+        f->data = (uint8_t *)target;
+        f->size = target ? strlen(target) : 0;
+        return r == -EINVAL ? -ESTALE : r;
+    }
+    int r = content_open(dir, name, &fd);
+    if (r < 0)
+        return r == -ENXIO || r == -ELOOP ? -ESTALE : r;
+    _cleanup_free_ uint8_t *content = malloc((size_t)f->seen.size + 1);
+    if (!content)
+        return -ENOMEM;
+    ssize_t n = content_read(fd, content, (size_t)f->seen.size + 1, 0);
+    if (n < 0)
+        return (int)n;
+    if ((uint64_t)n != f->seen.size || file_state_read(w->root, f->path, &now) < 0 ||
+        !file_state_same(&now, &f->seen))
+        return -ESTALE;
+    f->data = TAKE_PTR(content);
+    f->size = (size_t)n;
+    return 0;
+}
+
 int worktree_load(struct worktree *w, struct worktree_file *f, struct error *err)
 {
     if (f->loaded)
@@ -191,7 +182,7 @@ int worktree_load(struct worktree *w, struct worktree_file *f, struct error *err
         return error_set(err, E2BIG,
                          "the files of this diff have more than %u MiB together: apply it in parts",
                          WORKTREE_TOTAL_MAX >> 20);
-    int r = w->source.read(w->source.data, f->path, &f->seen, &f->data, &f->size);
+    int r = worktree_read(w, f);
     if (r == -ESTALE)
         return error_set(err, ESTALE, "another process is changing it; try again");
     if (r < 0)

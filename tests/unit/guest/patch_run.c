@@ -11,12 +11,12 @@
 
 #include "buf.h"
 #include "io.h"
-#include "patch/plan.h"
+#include "patch/patch.h"
 #include "banned.h"
 
-static struct plan_options options(const char *letters)
+static struct patch_options options(const char *letters)
 {
-    struct plan_options o = {.strip = -1, .root = "/workspace", .fuzz = 2};
+    struct patch_options o = {.strip = -1, .root = "/workspace", .fuzz = 2};
     for (; *letters; letters++) {
         if (*letters == 'r')
             o.reverse = true;
@@ -30,7 +30,7 @@ static struct plan_options options(const char *letters)
     return o;
 }
 
-static void add_reason(void *data, const struct plan_reject *r)
+static void add_reason(void *data, const struct patch_reject *r)
 {
     buf_printf(data, " [%s %zu: %s]", r->path, r->hunk, r->reason);
 }
@@ -41,14 +41,12 @@ static int apply(const char *folder, const char *diff, const char *letters, stru
     _cleanup_buf_ struct buf text = BUF_INIT(DIFF_SIZE_MAX);
     _cleanup_plan_ struct plan p = {0};
     _cleanup_fd_ int root = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    struct plan_options o = options(letters);
-    size_t rejects;
+    struct patch_options o = options(letters);
     int r = root < 0 ? -errno : io_read_file(AT_FDCWD, diff, &text);
     if (r < 0)
         return error_errno(err, -r, "%s", folder);
-    r = plan_make(text.data, text.len, &o, file_source_on_disk(&root), add_reason, why, &p,
-                  &rejects, err);
-    return r < 0 ? r : commit_run(root, &p.tree, err);
+    r = plan_make(root, text.data, text.len, &o, add_reason, why, &p, err);
+    return r < 0 ? r : commit_run(&p.tree, err);
 }
 
 static void answer(char *line)

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "buf.h"
-#include "patch/diff_text.h"
+#include "patch/diff.h"
 
 static struct diff parse(const char *text)
 {

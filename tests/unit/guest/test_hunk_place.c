@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "buf.h"
-#include "patch/hunk_place.h"
+#include "patch/patch.h"
 
 static struct diff diff_of(const char *hunks)
 {
@@ -160,8 +160,7 @@ static void near_is(const char *text, const char *hunk, size_t line, size_t expe
     struct hunk_lines p;
     struct hunk_nearest n;
     assert_int_equal(text_lines_split((const uint8_t *)text, strlen(text), &file), 0);
-    assert_int_equal(hunk_lines_make(&d, &d.files[0], &p), 0);
-    hunk_lines_set(&p, &d, &d.hunks[0]);
+    assert_int_equal(hunk_lines_make(&d, &d.hunks[0], &p), 0);
     assert_int_equal(hunk_nearest_find(&file, &p, 0, &n), 0);
     assert_int_equal(n.line, line);
     assert_int_equal(n.n_expected, n_expected);

@@ -1,5 +1,5 @@
-/* Carrying a diff out: what somebody changes between reading and writing is noticed, and everything
- * is put back. */
+/* Writing what a diff changes: if another process changes something between reading and writing,
+ * nothing is written. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "io.h"
-#include "patch/plan.h"
+#include "patch/patch.h"
 
 /* A folder with files in it. */
 struct folder {
@@ -91,7 +91,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static void unexpected(void *data, const struct plan_reject *r)
+static void unexpected(void *data, const struct patch_reject *r)
 {
     fail_msg("%s: %s", r->path, r->reason);
 }
@@ -104,12 +104,10 @@ static void unexpected(void *data, const struct plan_reject *r)
 
 static struct plan plan_of(struct folder *p, const char *diff)
 {
-    struct plan_options o = {.strip = -1, .root = "/workspace", .fuzz = 2};
+    struct patch_options o = {.strip = -1, .root = "/workspace", .fuzz = 2};
     struct plan plan;
-    size_t rejects;
     struct error err = {0};
-    if (plan_make(diff, strlen(diff), &o, file_source_on_disk(&p->root), unexpected, NULL, &plan,
-                  &rejects, &err) < 0)
+    if (plan_make(p->root, diff, strlen(diff), &o, unexpected, NULL, &plan, &err) < 0)
         fail_msg("%s", err.text);
     return plan;
 }
@@ -118,7 +116,7 @@ static void test_writes_all_changes(void **state)
 {
     struct folder *p = *state;
     _cleanup_plan_ struct plan plan = plan_of(p, DIFF);
-    assert_int_equal(commit_run(p->root, &plan.tree, NULL), 0);
+    assert_int_equal(commit_run(&plan.tree, NULL), 0);
     file_is(p, "a", "one\nTWO\n");
     file_is(p, "b", NULL);
     file_is(p, "d/c", NULL);
@@ -141,7 +139,7 @@ static void test_refuses_a_file_that_changed(void **state)
     struct error err = {0};
     _cleanup_plan_ struct plan plan = plan_of(p, DIFF);
     put(p, "a", "one\ntwo!\n");
-    assert_int_equal(commit_run(p->root, &plan.tree, &err), -ESTALE);
+    assert_int_equal(commit_run(&plan.tree, &err), -ESTALE);
     assert_non_null(strstr(err.text, "nothing was changed: a: another process changed it"));
     file_is(p, "a", "one\ntwo!\n");
     unchanged(p, 3);
@@ -152,14 +150,13 @@ static void test_refuses_to_overwrite_a_new_file(void **state)
     struct folder *p = *state;
     _cleanup_plan_ struct plan plan = plan_of(p, DIFF);
     put(p, "n", "somebody's\n");
-    assert_int_equal(commit_run(p->root, &plan.tree, NULL), -ESTALE);
+    assert_int_equal(commit_run(&plan.tree, NULL), -ESTALE);
     file_is(p, "a", "one\ntwo\n");
     file_is(p, "n", "somebody's\n");
     unchanged(p, 4);
 }
 
-/* The last step fails, when all others are done: a file stands where a folder must be made. */
-static void test_restores_everything_after_a_failure(void **state)
+static void test_refuses_a_file_where_a_folder_must_be_made(void **state)
 {
     struct folder *p = *state;
     struct stat before, after;
@@ -167,8 +164,8 @@ static void test_restores_everything_after_a_failure(void **state)
     assert_int_equal(fstatat(p->root, "a", &before, 0), 0);
     _cleanup_plan_ struct plan plan = plan_of(p, DIFF);
     put(p, "e", "in the way\n");
-    assert_int_equal(commit_run(p->root, &plan.tree, &err), -ENOTDIR);
-    assert_non_null(strstr(err.text, "nothing was changed: e/f/c"));
+    assert_int_equal(commit_run(&plan.tree, &err), -ESTALE);
+    assert_non_null(strstr(err.text, "nothing was changed: e: another process changed it"));
     assert_int_equal(fstatat(p->root, "a", &after, 0), 0);
     assert_int_equal(before.st_ino, after.st_ino);
     file_is(p, "a", "one\ntwo\n");
@@ -184,7 +181,7 @@ static void test_folders_and_files_change_places(void **state)
                    "-0,0 +1 @@\n+file\n"
                    "--- a/a\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-one\n-two\n--- /dev/null\n+++ "
                    "b/a/x\n@@ -0,0 +1 @@\n+x\n");
-    assert_int_equal(commit_run(p->root, &plan.tree, NULL), 0);
+    assert_int_equal(commit_run(&plan.tree, NULL), 0);
     file_is(p, "d", "file\n");
     file_is(p, "a/x", "x\n");
 }
@@ -197,7 +194,7 @@ static void test_a_folder_with_more_in_it_stays(void **state)
     _cleanup_plan_ struct plan plan =
         plan_of(p, "--- a/d/c\n+++ /dev/null\n@@ -1 +0,0 @@\n-four\n--- /dev/null\n+++ b/d\n@@ "
                    "-0,0 +1 @@\n+file\n");
-    assert_int_equal(commit_run(p->root, &plan.tree, &err), -EISDIR);
+    assert_int_equal(commit_run(&plan.tree, &err), -EISDIR);
     file_is(p, "d/other", "mine\n");
     unchanged(p, 3);
 }
@@ -209,7 +206,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_writes_all_changes),
         TEST(test_refuses_a_file_that_changed),
-        TEST(test_restores_everything_after_a_failure),
+        TEST(test_refuses_a_file_where_a_folder_must_be_made),
         TEST(test_refuses_to_overwrite_a_new_file),
         TEST(test_folders_and_files_change_places),
         TEST(test_a_folder_with_more_in_it_stays),
