@@ -1,7 +1,6 @@
 /*
  * The history loader on any bytes: what it takes for a message is one to jansson, too; a whole
- * valid document is read whole; and what was repaired once needs no repair again. The scanner
- * alone, beside it: it agrees with jansson about what is valid.
+ * valid document is read whole; and what was repaired once needs no repair again.
  */
 #include <assert.h>
 #include <errno.h>
@@ -12,33 +11,10 @@
 #include <unistd.h>
 
 #include "history_file.h"
-#include "json_scan.h"
 #include "memory_db.h"
 #include "banned.h"
 
 static char home[64], folder[96], path[128]; /* the data folder, the histories in it, the file */
-
-static void check_scanner(const uint8_t *data, size_t n)
-{
-    struct scan_member m[] = {{"role"}, {"turn"}};
-    size_t length = 0;
-    bool doubt = false;
-    char *copy = malloc(n ? n : 1); /* of just this size, for the sanitizer */
-    assert(copy);
-    memcpy(copy, data, n);
-    int r = scan_value(copy, n, m, ARRAY_SIZE(m), &length, &doubt);
-    assert(length <= n);
-    if (r == 0 && (copy[0] == '{' || copy[0] == '[')) {
-        json_t *same = json_loadb(copy, length, JSON_ALLOW_NUL, NULL);
-        assert(same || doubt);
-        json_decref(same);
-    }
-    json_t *whole = json_loadb(copy, n, JSON_ALLOW_NUL, NULL);
-    if (whole && (copy[0] == '{' || copy[0] == '['))
-        assert(r == 0);
-    json_decref(whole);
-    free(copy);
-}
 
 static size_t messages_of(const uint8_t *data, size_t n)
 {
@@ -135,7 +111,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         snprintf(path, sizeof path, "%s/x.json", folder);
         atexit(tidy_all);
     }
-    check_scanner(data, n);
     check_loader(data, n);
     tidy();
     return 0;

@@ -16,9 +16,12 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "blocks.h"
 #include "history_file.h"
+#include "json.h"
 #include "banned.h"
+
+#define SYNC_DELAY_NS (5 * NS_PER_MS)
+#define COPY_PIECE    (1u << 20) /* of a copy, written at once */
 
 int history_write_at(int fd, const void *data, size_t n, uint64_t offset)
 {
@@ -79,38 +82,33 @@ int history_close_file(struct history *h)
     return r;
 }
 
-/* The first bytes of a file: it gets its name when they are safe. */
-static int history_write_first(struct history *h, const void *data, size_t n, struct error *err)
-{
-    _cleanup_buf_ struct buf b = BUF_INIT(2u * HISTORY_MESSAGE_MAX);
-    int r = history_put_head(h->head, &b);
-    uint64_t head = b.len;
-    if (r == 0)
-        r = buf_append(&b, data, n);
-    if (r == 0)
-        r = history_write_at(h->fd, b.data, b.len, 0);
-    if (r == 0 && !h->deferred && fsync(h->fd) < 0)
-        r = -errno;
-    if (r < 0) {
-        if (ftruncate(h->fd, 0) < 0)
-            return error_errno(err, errno, "cannot write %s", h->path);
-        return error_errno(err, -r, "cannot write %s", h->path);
-    }
-    r = history_publish(h, err);
-    if (r < 0)
-        return r;
-    h->exists = true;
-    h->end = head;
-    h->size = b.len;
-    return 0;
-}
-
-/* Writes whole messages, with what separates and closes them, where the next message goes. */
+/* Writes whole messages, with what separates and closes them, where the next message goes. The file
+ * gets its name when its first bytes are safe. */
 static int history_write(struct history *h, const void *data, size_t n, struct error *err)
 {
     struct stat st;
-    if (!h->exists)
-        return history_write_first(h, data, n, err);
+    _cleanup_buf_ struct buf first = BUF_INIT(2u * HISTORY_MESSAGE_MAX);
+    if (!h->exists) {
+        int r = history_put_head(h->head, &first);
+        uint64_t head = first.len;
+        if (r == 0)
+            r = buf_append(&first, data, n);
+        if (r == 0)
+            r = history_write_at(h->fd, first.data, first.len, 0);
+        if (r == 0 && !h->deferred && fsync(h->fd) < 0)
+            r = -errno;
+        if (r < 0 && ftruncate(h->fd, 0) < 0)
+            r = -errno;
+        if (r < 0)
+            return error_errno(err, -r, "cannot write %s", h->path);
+        r = history_publish(h, err);
+        if (r < 0)
+            return r;
+        h->exists = true;
+        h->end = head;
+        h->size = first.len;
+        return 0;
+    }
     /* An editor may have put another file in its place, or written into it. */
     if (fstat(h->fd, &st) < 0)
         return error_errno(err, errno, "cannot stat %s", h->path);
@@ -133,8 +131,6 @@ static int history_write(struct history *h, const void *data, size_t n, struct e
         h->size = size;
     return r < 0 ? error_errno(err, -r, "cannot write %s", h->path) : 0;
 }
-
-#define SYNC_DELAY_NS (5 * NS_PER_MS)
 
 struct history_syncer {
     pthread_t thread;
@@ -186,23 +182,6 @@ static void *syncer_thread(void *data)
     return NULL;
 }
 
-/* If it cannot be started, the caller waits for the disk. */
-static struct history_syncer *syncer_start(const struct history *h)
-{
-    struct history_syncer *s = calloc(1, sizeof *s);
-    if (!s)
-        return NULL;
-    *s = (struct history_syncer){.file = h->fd, .folder = h->folder};
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->news, NULL);
-    pthread_cond_init(&s->hurry, NULL);
-    if (pthread_create(&s->thread, NULL, syncer_thread, s) != 0) {
-        free(s);
-        return NULL;
-    }
-    return s;
-}
-
 void history_defer(struct history *h)
 {
     h->deferred = true;
@@ -210,8 +189,17 @@ void history_defer(struct history *h)
 
 int history_sync(struct history *h, bool named)
 {
-    if (h->deferred && !h->syncer)
-        h->syncer = syncer_start(h);
+    if (h->deferred && !h->syncer && (h->syncer = calloc(1, sizeof *h->syncer))) {
+        *h->syncer = (struct history_syncer){.lock = PTHREAD_MUTEX_INITIALIZER,
+                                             .news = PTHREAD_COND_INITIALIZER,
+                                             .hurry = PTHREAD_COND_INITIALIZER,
+                                             .file = h->fd,
+                                             .folder = h->folder};
+        if (pthread_create(&h->syncer->thread, NULL, syncer_thread, h->syncer) != 0) {
+            free(h->syncer);
+            h->syncer = NULL;
+        }
+    }
     struct history_syncer *s = h->syncer;
     if (!s)
         return syncer_sync(&(struct history_syncer){.file = h->fd, .folder = h->folder}, named);
@@ -259,31 +247,54 @@ void history_end_sync(struct history *h)
     h->syncer = NULL;
 }
 
-#define COPY_PIECE (1u << 20) /* of a copy, written at once */
+/* Adds a message to the bytes to write and to the index, with what identifies it in front: people
+ * read the beginnings of lines. Sets its time if it has none. */
+static int history_put_message(struct history *h, json_t *message, struct buf *b, struct error *err)
+{
+    static const char *const first[] = {"time", "role", "kind", "turn"};
+    _cleanup_buf_ struct buf text = BUF_INIT(HISTORY_MESSAGE_MAX);
+    _cleanup_json_ json_t *ordered = json_object();
+    if (!json_object_get(message, "time")) {
+        struct timespec now;
+        struct tm utc;
+        char date[32];
+        clock_gettime(CLOCK_REALTIME, &now);
+        gmtime_r(&now.tv_sec, &utc);
+        strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &utc);
+        json_object_set_new(message, "time",
+                            json_sprintf("%s.%03dZ", date, (int)(now.tv_nsec / 1000000)));
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(first); i++)
+        if (json_object_get(message, first[i]))
+            json_object_set(ordered, first[i], json_object_get(message, first[i]));
+    if (!ordered || json_object_update_missing(ordered, message) < 0)
+        return error_set(err, ENOMEM, "out of memory");
+    int r = json_append(&text, ordered, 0);
+    if (text.failed)
+        return error_set(err, EMSGSIZE, "a message is larger than the maximum of %u bytes",
+                         HISTORY_MESSAGE_MAX);
+    if (r < 0)
+        return error_set(err, EINVAL, "a message is not valid JSON");
+
+    buf_append_str(b, h->index.count ? ",\n" : "\n");
+    pthread_mutex_lock(&h->lock);
+    r = index_add(&h->index, ordered, b->len, text.len);
+    enum history_kind kind = r == 0 ? h->index.entries[h->index.count - 1].kind : HISTORY_OTHER;
+    if (kind == HISTORY_UNDO || kind == HISTORY_CLEARED)
+        index_settle(&h->index);
+    pthread_mutex_unlock(&h->lock);
+    if (r == 0)
+        r = buf_append(b, text.data, text.len);
+    if (r == -EBADMSG)
+        return error_set(err, EBADMSG, "a message has no known role");
+    return r < 0 ? error_set(err, -r, "out of memory") : 0;
+}
 
 static void history_revert_index(struct history *h, const struct index_mark *m)
 {
     pthread_mutex_lock(&h->lock);
     index_go_back(&h->index, m);
     pthread_mutex_unlock(&h->lock);
-}
-
-/* Adds one message, as it will stand in the file, to the bytes to write, and to the index. */
-static int history_put_message(struct history *h, struct buf *b, const void *text, size_t n)
-{
-    size_t length;
-    buf_append_str(b, h->index.count ? ",\n" : "\n");
-    pthread_mutex_lock(&h->lock);
-    int r = index_take(&h->index, text, n, b->len, &length);
-    if (r == 0 && length != n)
-        r = -EBADMSG;
-    enum history_kind kind = r == 0 ? h->index.entries[h->index.count - 1].kind : HISTORY_OTHER;
-    if (kind == HISTORY_UNDO || kind == HISTORY_CLEARED)
-        index_settle(&h->index);
-    pthread_mutex_unlock(&h->lock);
-    if (r == 0)
-        r = buf_append(b, text, n);
-    return r == -EAGAIN ? -EBADMSG : r;
 }
 
 /* Writes what was added since the mark. On failure, index and file are as they were. */
@@ -297,12 +308,11 @@ static int history_commit(struct history *h, struct buf *b, const struct index_m
     else
         r = history_write(h, b->data, b->len, err);
     if (r < 0) {
-        history_revert_index(h, m);
         struct stat st;
+        history_revert_index(h, m);
+        /* If even that fails, the next append writes over it; a crash until then tears it. */
         if (r != -ESTALE && h->exists && history_close_file(h) < 0 && fstat(h->fd, &st) == 0)
-            h->size =
-                (uint64_t)
-                    st.st_size; /* the next append writes over it; a crash until then tears it */
+            h->size = (uint64_t)st.st_size;
         return r;
     }
     pthread_mutex_lock(&h->lock);
@@ -314,98 +324,31 @@ static int history_commit(struct history *h, struct buf *b, const struct index_m
     return 0;
 }
 
-/* The same message with what identifies it in front: people read the beginnings of lines. */
-static json_t *message_in_order(json_t *message)
-{
-    static const char *const first[] = {"time", "role", "kind", "turn"};
-    json_t *o = json_object();
-    if (o && !json_object_get(message, "time")) {
-        struct timespec now;
-        struct tm utc;
-        char date[32], text[48];
-        clock_gettime(CLOCK_REALTIME, &now);
-        gmtime_r(&now.tv_sec, &utc);
-        strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &utc);
-        snprintf(text, sizeof text, "%s.%03dZ", date, (int)(now.tv_nsec / 1000000));
-        json_object_set_new(o, "time", json_string(text));
-    }
-    for (size_t i = 0; o && i < ARRAY_SIZE(first); i++)
-        if (json_object_get(message, first[i]))
-            json_object_set(o, first[i], json_object_get(message, first[i]));
-    if (o && json_object_update_missing(o, message) < 0) {
-        json_decref(o);
-        return NULL;
-    }
-    return o;
-}
-
-static int message_dump(json_t *message, struct buf *ret, struct error *err)
-{
-    json_t *ordered = message_in_order(message);
-    if (!ordered)
-        return error_set(err, ENOMEM, "out of memory");
-    json_object_set(message, "time", json_object_get(ordered, "time"));
-    int r = json_append(ret, ordered, 0);
-    json_decref(ordered);
-    if (ret->failed)
-        return error_set(err, EMSGSIZE, "a message is larger than the maximum of %u bytes",
-                         HISTORY_MESSAGE_MAX);
-    return r < 0 ? error_set(err, EINVAL, "a message is not valid JSON") : 0;
-}
-
 int history_append(struct history *h, json_t *message, struct error *err)
 {
-    _cleanup_buf_ struct buf text = BUF_INIT(HISTORY_MESSAGE_MAX),
-                             b = BUF_INIT(2u * HISTORY_MESSAGE_MAX);
+    _cleanup_buf_ struct buf b = BUF_INIT(2u * HISTORY_MESSAGE_MAX);
     if (h->read_only)
         return error_set(err, EROFS, "session %s is open for reading only", h->id);
-    int r = message_dump(message, &text, err);
-    if (r < 0)
-        return r;
     struct index_mark m = index_mark(&h->index);
-    r = history_put_message(h, &b, text.data, text.len);
+    int r = history_put_message(h, message, &b, err);
     if (r < 0) {
         history_revert_index(h, &m);
-        return error_set(err, -r, r == -ENOMEM ? "out of memory" : "a message has no known role");
+        return r;
     }
     return history_commit(h, &b, &m, err);
 }
 
-/* A summary refers to messages by number; the copy numbers them differently. */
-static int copy_summary(struct history *from, size_t i, const size_t *numbers, struct history *to,
-                        struct buf *b, struct error *err)
+/* A summary refers to messages by number; the copy numbers them differently: numbers[i] is the
+ * first message of the copy that stands at or behind message i. */
+static void summary_renumber(json_t *summary, size_t i, const size_t *numbers)
 {
-    static const char *const counts[] = {"until", "stubs", "thoughts"};
-    json_t *summary = NULL;
-    _cleanup_buf_ struct buf text = BUF_INIT(HISTORY_MESSAGE_MAX);
-    int r = history_read(from, i, &summary, err);
-    if (r < 0)
-        return r;
-    for (size_t k = 0; k < ARRAY_SIZE(counts); k++) {
-        json_int_t number = json_integer_value(json_object_get(summary, counts[k]));
+    static const char *const members[] = {"until", "stubs", "thoughts"};
+    for (size_t k = 0; k < ARRAY_SIZE(members); k++) {
+        json_int_t number = json_get_integer(summary, members[k]);
         if (number < 0 || (size_t)number > i)
             number = (json_int_t)i;
-        json_object_set_new(summary, counts[k], json_integer((json_int_t)numbers[number]));
+        json_object_set_new(summary, members[k], json_integer((json_int_t)numbers[number]));
     }
-    r = message_dump(summary, &text, err);
-    json_decref(summary);
-    if (r == 0)
-        r = history_put_message(to, b, text.data, text.len);
-    return r;
-}
-
-static int copy_message(struct history *from, size_t i, struct history *to, struct buf *b,
-                        struct error *err)
-{
-    const struct history_entry *e = &from->index.entries[i];
-    _cleanup_free_ char *text = malloc(e->length);
-    if (!text)
-        return error_set(err, ENOMEM, "out of memory");
-    ssize_t n = pread(from->fd, text, e->length, (off_t)e->offset);
-    if (n != (ssize_t)e->length)
-        return error_errno(err, n < 0 ? errno : ESTALE, "cannot read %s", from->path);
-    int r = history_put_message(to, b, text, e->length);
-    return r < 0 ? error_errno(err, -r, "cannot copy message %zu of %s", i, from->path) : 0;
 }
 
 int history_copy_until(struct history *from, unsigned turn, struct history *to, struct error *err)
@@ -418,11 +361,16 @@ int history_copy_until(struct history *from, unsigned turn, struct history *to, 
     struct index_mark m = index_mark(&to->index);
     for (size_t i = 0; r == 0 && i < from->index.count; i++) {
         const struct history_entry *e = &from->index.entries[i];
+        _cleanup_json_ json_t *message = NULL;
         numbers[i] = to->index.count;
-        if (e->counts && (turn == 0 || e->turn <= turn) && e->kind != HISTORY_BOX &&
-            e->kind != HISTORY_UNDO && e->kind != HISTORY_CLEARED)
-            r = e->kind == HISTORY_SUMMARY ? copy_summary(from, i, numbers, to, &b, err)
-                                           : copy_message(from, i, to, &b, err);
+        if (!e->counts || (turn > 0 && e->turn > turn) || e->kind == HISTORY_BOX ||
+            e->kind == HISTORY_UNDO || e->kind == HISTORY_CLEARED)
+            continue;
+        r = history_read(from, i, &message, err);
+        if (r == 0 && e->kind == HISTORY_SUMMARY)
+            summary_renumber(message, i, numbers);
+        if (r == 0)
+            r = history_put_message(to, message, &b, err);
         if (r == 0 && b.len >= COPY_PIECE) {
             r = history_commit(to, &b, &m, err);
             m = index_mark(&to->index);

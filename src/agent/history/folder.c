@@ -30,6 +30,7 @@
 #define SAME_SECOND_MAX 1000
 #define STALE_S         86400
 #define FOLDER_OPEN     (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+#define LOCK_TRIES      10
 
 int history_folder_path(char **ret, struct error *err)
 {
@@ -161,20 +162,6 @@ static size_t session_id_length(const char *name)
     return n - 5;
 }
 
-/* Removes the hidden file of a program that ended before its first message. */
-static void folder_remove_stale(int folder, const char *name)
-{
-    struct stat st;
-    size_t n = strlen(name);
-    if (n <= 4 || strcmp(name + n - 4, ".new") != 0 ||
-        fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) ||
-        st.st_mtime + STALE_S > time(NULL))
-        return;
-    _cleanup_fd_ int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
-        unlinkat(folder, name, 0);
-}
-
 int history_each(int folder, int (*each)(void *data, const char *name, size_t n_id), void *data)
 {
     int copy = openat(folder, ".", FOLDER_OPEN), r = 0;
@@ -186,11 +173,19 @@ int history_each(int folder, int (*each)(void *data, const char *name, size_t n_
         return r;
     }
     for (struct dirent *e; r == 0 && (e = readdir(dir));) {
-        size_t n = session_id_length(e->d_name);
-        if (n)
-            r = each(data, e->d_name, n);
-        else if (e->d_name[0] == '.')
-            folder_remove_stale(folder, e->d_name);
+        struct stat st;
+        size_t n_id = session_id_length(e->d_name), n = strlen(e->d_name);
+        if (n_id)
+            r = each(data, e->d_name, n_id);
+        /* The hidden file of a program that ended before its first message. */
+        if (n_id || e->d_name[0] != '.' || n <= 4 || strcmp(e->d_name + n - 4, ".new") != 0 ||
+            fstatat(folder, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) ||
+            st.st_mtime + STALE_S > time(NULL))
+            continue;
+        _cleanup_fd_ int fd =
+            openat(folder, e->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+            unlinkat(folder, e->d_name, 0);
     }
     closedir(dir);
     return r;
@@ -205,33 +200,26 @@ struct session_search {
     bool exact;
 };
 
-static void search_found(struct session_search *s, const char *name, size_t n_id)
-{
-    memcpy(s->id, name, n_id);
-    s->id[n_id] = 0;
-    s->matches++;
-}
-
-static int search_consider(void *data, const char *name, size_t n_id)
+static int session_search_each(void *data, const char *name, size_t n_id)
 {
     struct session_search *s = data;
     struct stat st;
+    size_t n = s->begins ? strlen(s->begins) : 0;
     if (s->begins) {
-        size_t n = strlen(s->begins);
-        if (!s->exact && n <= n_id && strncmp(name, s->begins, n) == 0) {
-            s->exact = n == n_id;
-            s->matches = s->exact ? 0 : s->matches;
-            search_found(s, name, n_id);
-        }
-        return 0;
-    }
-    if (fstatat(s->folder, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
-        return 0;
-    if (s->matches == 0 || st.st_mtim.tv_sec > s->written.tv_sec ||
-        (st.st_mtim.tv_sec == s->written.tv_sec && st.st_mtim.tv_nsec > s->written.tv_nsec)) {
+        if (s->exact || n > n_id || strncmp(name, s->begins, n) != 0)
+            return 0;
+        s->exact = n == n_id;
+        s->matches = s->exact ? 0 : s->matches;
+    } else {
+        if (fstatat(s->folder, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) ||
+            st.st_mtim.tv_sec < s->written.tv_sec ||
+            (st.st_mtim.tv_sec == s->written.tv_sec && st.st_mtim.tv_nsec <= s->written.tv_nsec))
+            return 0;
         s->written = st.st_mtim;
-        search_found(s, name, n_id);
     }
+    memcpy(s->id, name, n_id);
+    s->id[n_id] = 0;
+    s->matches++;
     return 0;
 }
 
@@ -274,7 +262,7 @@ int history_find(const char *given, struct history *h, struct error *err)
         strndup(given, session_id_length(given) ? session_id_length(given) : n);
     struct session_search s = {.folder = h->folder,
                                .begins = id && strcmp(id, "last") == 0 ? NULL : id};
-    r = !id ? -ENOMEM : *id ? history_each(h->folder, search_consider, &s) : 0;
+    r = !id ? -ENOMEM : *id ? history_each(h->folder, session_search_each, &s) : 0;
     if (r < 0)
         return error_errno(err, -r, "cannot list %s", path);
     if (s.matches > 1 && s.begins)
@@ -288,43 +276,35 @@ int history_find(const char *given, struct history *h, struct error *err)
     return history_set_path(h, path) < 0 ? error_set(err, ENOMEM, "out of memory") : 0;
 }
 
-#define LOCK_TRIES 10
-
-/* `1: FLOCK  ADVISORY  WRITE 1234 08:01:131074 0 EOF`. Some filesystems number their devices
- * otherwise here than in stat, so the inode alone has to do. */
-static pid_t lock_holder(int fd)
+/* Names the program that has the session, from /proc/locks: `1: FLOCK  ADVISORY  WRITE 1234
+ * 08:01:131074 0 EOF`. Some filesystems number their devices otherwise here than in stat, so the
+ * inode alone has to do. */
+static int lock_explain_busy(const struct history *h, int fd, struct error *err)
 {
     struct stat st;
-    char line[256];
+    char line[256], path[64];
+    int holder = 0;
+    _cleanup_buf_ struct buf comm = BUF_INIT(64);
     _cleanup_fclose_ FILE *f = fopen("/proc/locks", "re");
-    if (!f || fstat(fd, &st) < 0)
-        return 0;
-    while (fgets(line, sizeof line, f)) {
+    while (f && holder <= 0 && fstat(fd, &st) == 0 && fgets(line, sizeof line, f)) {
         int pid;
         uint64_t inode;
         if (sscanf(line, "%*d: FLOCK %*s WRITE %d %*x:%*x:%" SCNu64, &pid, &inode) == 2 &&
             inode == (uint64_t)st.st_ino)
-            return pid > 0 ? pid : 0;
+            holder = pid;
     }
-    return 0;
-}
-
-static int lock_explain_busy(const struct history *h, int fd, struct error *err)
-{
-    char name[64] = "", path[64];
-    pid_t pid = lock_holder(fd);
-    if (pid == getpid())
+    if (holder == getpid())
         return error_set(err, EBUSY, "session %s is already open in this program", h->id);
-    if (pid == 0)
+    if (holder <= 0)
         return error_set(err, EBUSY, "session %s is open in another program; close it there first",
                          h->id);
-    snprintf(path, sizeof path, "/proc/%d/comm", pid);
-    _cleanup_buf_ struct buf comm = BUF_INIT(sizeof name);
-    if (io_read_file(AT_FDCWD, path, &comm) >= 0 && comm.len > 1 && buf_cstr(&comm))
-        snprintf(name, sizeof name, " (%.*s)", (int)comm.len - 1, (char *)comm.data);
+    snprintf(path, sizeof path, "/proc/%d/comm", holder);
+    bool named = io_read_file(AT_FDCWD, path, &comm) >= 0 && comm.len > 1;
     return error_set(err, EBUSY,
-                     "session %s is open in another program, process %d%s; close it there first",
-                     h->id, pid, name);
+                     "session %s is open in another program, process %d%s%.*s%s; close it there "
+                     "first",
+                     h->id, holder, named ? " (" : "", named ? (int)comm.len - 1 : 0,
+                     named ? (char *)comm.data : "", named ? ")" : "");
 }
 
 int history_open_file(struct history *h, struct error *err)

@@ -1,4 +1,8 @@
-/* A history in use: opening, closing, reading. */
+/*
+ * A history in use: opening, closing, reading; and its index, which is built from one message at a
+ * time and says what each of them is and whether it still counts.
+ */
+#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -6,11 +10,135 @@
 #include <unistd.h>
 
 #include "history_file.h"
-#include "utf8.h"
 #include "json.h"
+#include "utf8.h"
 #include "banned.h"
 
-static struct history *history_alloc(struct error *err)
+static const char *const KINDS[] = {
+    [HISTORY_BOX] = "box",         [HISTORY_SNAPSHOT] = "snapshot", [HISTORY_UNDO] = "undo",
+    [HISTORY_SUMMARY] = "summary", [HISTORY_PLAN] = "plan",         [HISTORY_APPLIED] = "applied",
+    [HISTORY_CLEARED] = "cleared", [HISTORY_NOTE] = "note",
+};
+
+static enum history_kind kind_by_name(const char *name)
+{
+    for (size_t i = HISTORY_BOX; i < ARRAY_SIZE(KINDS); i++)
+        if (strcmp(name, KINDS[i]) == 0)
+            return (enum history_kind)i;
+    return HISTORY_OTHER;
+}
+
+/* A turn's number, or 0. */
+static unsigned message_turn(const json_t *message, const char *member)
+{
+    json_int_t n = json_get_integer(message, member);
+    return n > 0 && n <= HISTORY_TURN_MAX ? (unsigned)n : 0;
+}
+
+/* The totals stand where the next message is written over them: nothing in them may look like the
+ * end of a message (load.c), so a model's name with strange characters is left out. */
+static void totals_add_answer(struct history_totals *t, const json_t *message)
+{
+    static const char *const counts[] = {"input", "output", "cache_read", "cache_write"};
+    uint64_t *const sums[] = {&t->input, &t->output, &t->cache_read, &t->cache_write};
+    const json_t *usage = json_object_get(message, "usage"),
+                 *cost = json_object_get(message, "cost");
+    const char *model = json_get_string_or(message, "model", "");
+    for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
+        json_int_t n = json_get_integer(usage, counts[i]);
+        *sums[i] += n > 0 && n <= UINT32_MAX ? (uint64_t)n : 0;
+    }
+    if (json_is_number(cost) && json_number_value(cost) >= 0 && json_number_value(cost) < 1e9)
+        t->cost = (t->cost < 0 ? 0 : t->cost) + json_number_value(cost);
+    for (const char *at = model; *at; at++)
+        if (!isalnum((unsigned char)*at) && !strchr("-._:/@+ ", *at))
+            return;
+    if (*model && strlen(model) < sizeof t->model)
+        snprintf(t->model, sizeof t->model, "%s", model);
+}
+
+int index_add(struct history_index *x, const json_t *message, uint64_t offset, size_t length)
+{
+    static const char *const roles[] = {
+        [HISTORY_USER] = "user", [HISTORY_ASSISTANT] = "assistant", [HISTORY_HUTCH] = "hutch"};
+    struct history_entry e = {.offset = offset, .length = (uint32_t)length, .counts = true};
+    const char *role = json_get_string_or(message, "role", "");
+    size_t i = 0;
+    while (i < ARRAY_SIZE(roles) && strcmp(roles[i], role) != 0)
+        i++;
+    if (i == ARRAY_SIZE(roles) || length > HISTORY_MESSAGE_MAX)
+        return -EBADMSG;
+    e.role = (enum history_role)i;
+    if (x->count == x->cap) {
+        size_t cap = x->cap ? x->cap * 2 : 64;
+        struct history_entry *more = reallocarray(x->entries, cap, sizeof *more);
+        if (!more)
+            return -ENOMEM;
+        x->entries = more;
+        x->cap = cap;
+    }
+    if (e.role == HISTORY_HUTCH)
+        e.kind = kind_by_name(json_get_string_or(message, "kind", ""));
+    /* Where a turn begins, and how far an undo goes back. */
+    if (e.role == HISTORY_USER && message_turn(message, "turn") > 0) {
+        e.begins_turn = true;
+        x->turn = message_turn(message, "turn");
+    } else if (e.kind == HISTORY_UNDO && json_is_integer(json_object_get(message, "to"))) {
+        unsigned to = message_turn(message, "to");
+        x->turn = to < x->turn ? to : x->turn;
+    } else if (e.kind == HISTORY_CLEARED) {
+        x->turn = 0;
+    }
+    e.turn = x->turn;
+    x->entries[x->count++] = e;
+    if (e.role == HISTORY_ASSISTANT)
+        totals_add_answer(&x->totals, message);
+    x->totals.messages = x->count;
+    x->totals.turns = x->turn;
+    return 0;
+}
+
+/* An undo stands behind what it takes back, so the entries are read backwards. The turn of an
+ * undo's entry is where it led. */
+void index_settle(struct history_index *x)
+{
+    unsigned limit = UINT32_MAX;
+    bool cleared = false;
+    for (size_t i = x->count; i-- > 0;) {
+        struct history_entry *e = &x->entries[i];
+        bool marks =
+            e->kind == HISTORY_BOX || e->kind == HISTORY_UNDO || e->kind == HISTORY_CLEARED;
+        e->undone = !marks && e->turn > limit;
+        e->counts = marks || (!cleared && !e->undone);
+        if (e->kind == HISTORY_CLEARED) {
+            cleared = true;
+            limit = UINT32_MAX; /* what was undone before is of other turns */
+        }
+        if (e->kind == HISTORY_UNDO && e->turn < limit)
+            limit = e->turn;
+    }
+}
+
+struct index_mark index_mark(const struct history_index *x)
+{
+    return (struct index_mark){x->count, x->turn, x->totals};
+}
+
+void index_go_back(struct history_index *x, const struct index_mark *m)
+{
+    x->count = m->count;
+    x->turn = m->turn;
+    x->totals = m->totals;
+    index_settle(x);
+}
+
+void index_free(struct history_index *x)
+{
+    free(x->entries);
+    *x = INDEX_INIT;
+}
+
+struct history *history_alloc(struct error *err)
 {
     struct history *h = calloc(1, sizeof *h);
     if (!h) {
@@ -45,6 +173,9 @@ struct history *history_close(struct history *h)
 int history_new(const char *workspace, const char *parent, unsigned parent_turn,
                 struct history **ret, struct error *err)
 {
+    char created[32];
+    struct tm utc;
+    time_t t = time(NULL);
     struct history *h = history_alloc(err);
     if (!h)
         return -ENOMEM;
@@ -53,9 +184,6 @@ int history_new(const char *workspace, const char *parent, unsigned parent_turn,
         history_close(h);
         return r;
     }
-    char created[32];
-    struct tm utc;
-    time_t t = time(NULL);
     gmtime_r(&t, &utc);
     strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", &utc);
     h->head = json_pack("{s:i, s:s, s:s}", "version", 1, "session", h->id, "created", created);
@@ -88,11 +216,11 @@ static int history_load_file(struct history *h, struct error *err)
     l.index = INDEX_INIT;
     h->end = l.end;
     h->size = (uint64_t)st.st_size;
-    const json_t *version = json_object_get(h->head, "version");
-    if (json_is_integer(version) && json_integer_value(version) > 1)
+    json_int_t version = json_get_integer(h->head, "version");
+    if (version > 1)
         return error_set(err, EPROTONOSUPPORT,
                          "%s was written by a newer hutch (file version %lld); update hutch",
-                         h->path, (long long)json_integer_value(version));
+                         h->path, (long long)version);
     r = history_repair(h, &l, err);
     h->count = h->index.count;
     return r;
@@ -205,12 +333,10 @@ json_t *history_last(struct history *h, const char *kind)
     for (size_t i = h->count; i-- > 0;) {
         const struct history_entry *e = &h->index.entries[i];
         json_t *m = NULL;
-        if (e->role != HISTORY_HUTCH || !e->counts || !index_may_be(e->kind, kind))
+        if (e->role != HISTORY_HUTCH || !e->counts || e->kind != kind_by_name(kind) ||
+            history_read(h, i, &m, NULL) < 0)
             continue;
-        if (history_read(h, i, &m, NULL) < 0)
-            continue;
-        const char *its = json_get_string(m, "kind");
-        if (its && strcmp(its, kind) == 0)
+        if (strcmp(json_get_string_or(m, "kind", ""), kind) == 0)
             return m;
         json_decref(m);
     }

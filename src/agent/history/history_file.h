@@ -29,16 +29,11 @@ struct index_mark {
 struct index_mark index_mark(const struct history_index *x);
 void index_go_back(struct history_index *x, const struct index_mark *m);
 
-/* Indexes the message at the start of these bytes, which stands at `offset` of the file. 0; -EAGAIN
- * (incomplete); -EBADMSG (not a message); -ENOMEM. *ret_length is, after a failure, how far it got.
- */
-int index_take(struct history_index *x, const char *text, size_t n, uint64_t offset,
-               size_t *ret_length);
+/* Adds a message that stands at this place of the file. -EBADMSG: it has no known role; -ENOMEM. */
+int index_add(struct history_index *x, const json_t *message, uint64_t offset, size_t length);
 
 /* Decides again which messages count: after an undo, or after a whole file. */
 void index_settle(struct history_index *x);
-/* May a message of this kind have the kind's name `name`? Kinds without an enumerator are OTHER. */
-bool index_may_be(enum history_kind kind, const char *name);
 void index_free(struct history_index *x);
 
 /* A file as it was found. */
@@ -74,6 +69,8 @@ struct history {
     struct history_syncer *syncer;
 };
 
+struct history *history_alloc(struct error *err);
+
 /* Syncs what was written, or has the thread do it; `named`: the folder, too. */
 int history_sync(struct history *h, bool named);
 void history_end_sync(struct history *h);
@@ -99,6 +96,9 @@ int history_find(const char *given, struct history *h,
                  struct error *err);                         /* sets folder, name, id, path */
 int history_open_file(struct history *h, struct error *err); /* sets fd; locks it */
 int history_folder_path(char **ret, struct error *err);
+
+/* Whitespace of JSON. */
+#define HISTORY_SPACE " \t\r\n"
 
 /* A copy of the entry, from any thread; false if there is none. */
 bool history_peek(struct history *h, size_t i, struct history_entry *ret);

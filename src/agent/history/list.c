@@ -17,7 +17,7 @@
 
 static char *member_copy(const json_t *object, const char *name)
 {
-    const char *s = json_string_value(json_object_get(object, name));
+    const char *s = json_get_string(object, name);
     return s ? strdup(s) : NULL;
 }
 
@@ -37,15 +37,14 @@ static int info_read_head(int fd, struct history_info *i)
     _cleanup_free_ char *text = malloc(e->length);
     if (!text || pread(fd, text, e->length, (off_t)e->offset) != (ssize_t)e->length)
         return 0;
-    json_t *first = json_loadb(text, e->length, JSON_ALLOW_NUL, NULL);
+    _cleanup_json_ json_t *first = json_loadb(text, e->length, JSON_ALLOW_NUL, NULL);
     i->title = first ? history_title_of(first) : NULL;
-    json_decref(first);
     return 0;
 }
 
 static uint64_t member_count(const json_t *totals, const char *name)
 {
-    json_int_t n = json_integer_value(json_object_get(totals, name));
+    json_int_t n = json_get_integer(totals, name);
     return n > 0 ? (uint64_t)n : 0;
 }
 
@@ -169,8 +168,7 @@ static int session_remove_companions(const struct history *h)
     size_t n = strlen(h->id);
     if (!dir) {
         r = -errno;
-        if (copy >= 0)
-            close(copy);
+        cleanup_close(&copy);
         return r;
     }
     for (struct dirent *e; (e = readdir(dir));)
@@ -181,30 +179,20 @@ static int session_remove_companions(const struct history *h)
     return r;
 }
 
-/* Any other file of such a name is the person's: hutch does not delete it. */
-static int session_check(const struct history *h, struct error *err)
-{
-    _cleanup_loaded_ struct loaded l = {.only_first = true};
-    int r = history_load(h->fd, h->path, &l, err);
-    if (r == -EBADMSG)
-        return error_set(err, EBADMSG,
-                         "%s is not a session of hutch and was not removed; delete it with rm",
-                         h->path);
-    return r;
-}
-
 int history_remove(const char *given, char ret_id[HISTORY_ID_MAX], struct error *err)
 {
-    struct history *h = calloc(1, sizeof *h);
+    _cleanup_loaded_ struct loaded l = {.only_first = true};
+    struct history *h = history_alloc(err);
     if (!h)
-        return error_set(err, ENOMEM, "out of memory");
-    h->folder = h->fd = -1;
+        return -ENOMEM;
     h->exists = true;
     int r = history_find(given, h, err);
     if (r == 0)
         r = history_open_file(h, err);
-    if (r == 0)
-        r = session_check(h, err);
+    /* Any other file of such a name is the person's: hutch does not delete it. */
+    if (r == 0 && (r = history_load(h->fd, h->path, &l, err)) == -EBADMSG)
+        error_set(err, EBADMSG,
+                  "%s is not a session of hutch and was not removed; delete it with rm", h->path);
     if (r == 0) {
         r = session_remove_companions(h);
         if (r == 0 && unlinkat(h->folder, h->name, 0) < 0)

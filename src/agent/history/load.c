@@ -25,15 +25,19 @@
 #include <unistd.h>
 
 #include "history_file.h"
-#include "json_scan.h"
+#include "json.h"
 #include "banned.h"
 
 #define WINDOW_MIN (64u << 10)
 #define WINDOW_ONE (4u << 10) /* where only the first message is wanted */
 #define WINDOW_MAX (HISTORY_MESSAGE_MAX + 4096)
-#define NAME_MAX_  32
+#define TOKEN_MAX                                                                                  \
+    16 /* jansson may fail so many bytes before the end in a token that is cut there */
+#define NAME_BYTES 32
 #define MEMBER_MAX (64u << 10)
 #define HEAD_MAX   64
+#define COPY_PIECE (256u << 10)
+#define KEPT_MAX   100
 
 struct reader {
     int fd;
@@ -78,7 +82,7 @@ static bool reader_more(struct reader *r)
 static int reader_peek(struct reader *r)
 {
     do {
-        while (r->at < r->len && scan_is_space(r->data[r->at]))
+        while (r->at < r->len && memchr(HISTORY_SPACE, r->data[r->at], strlen(HISTORY_SPACE)))
             r->at++;
         if (r->at < r->len)
             return (uint8_t)r->data[r->at];
@@ -94,33 +98,36 @@ static int reader_expect(struct reader *r, char c)
     return 0;
 }
 
-static uint64_t reader_offset(const struct reader *r)
+/* The value at `at`, which does not move. *ret_n is its length, or how far a failure got. */
+static int reader_value(struct reader *r, json_t **ret, size_t *ret_n)
 {
-    return r->base + r->at;
-}
-
-/* A whole value, in the window from `at` on. */
-static int reader_value(struct reader *r, size_t *ret_n)
-{
-    bool doubt;
-    int rc;
-    reader_peek(r);
-    while ((rc = scan_value(r->data + r->at, r->len - r->at, NULL, 0, ret_n, &doubt)) == -EAGAIN)
-        if (!reader_more(r))
+    for (reader_peek(r);;) {
+        size_t left = r->len - r->at;
+        json_error_t where = {.position = 0};
+        json_t *value =
+            json_loadb(r->data + r->at, left,
+                       JSON_DISABLE_EOF_CHECK | JSON_DECODE_ANY | JSON_ALLOW_NUL, &where);
+        *ret_n = (size_t)where.position;
+        /* A number at the end of the window may continue behind it. */
+        if (value && (*ret_n < left || !json_is_number(value))) {
+            *ret = value;
+            return 0;
+        }
+        json_decref(value);
+        if (*ret_n + TOKEN_MAX < left || !reader_more(r))
             return r->failed ? r->failed : -EBADMSG;
-    return rc;
+    }
 }
 
-static int reader_member_name(struct reader *r, char ret[NAME_MAX_])
+static int reader_member_name(struct reader *r, char ret[NAME_BYTES])
 {
     size_t n;
-    int rc = reader_peek(r) == '"' ? reader_value(r, &n) : -EBADMSG;
+    _cleanup_json_ json_t *name = NULL;
+    int rc = reader_peek(r) == '"' ? reader_value(r, &name, &n) : -EBADMSG;
     if (rc < 0)
-        return rc;
-    json_t *name = n < MEMBER_MAX ? json_loadb(r->data + r->at, n, JSON_DECODE_ANY, NULL) : NULL;
+        return r->failed ? r->failed : rc;
     const char *text = json_string_value(name);
-    snprintf(ret, NAME_MAX_, "%s", text && strlen(text) < NAME_MAX_ ? text : "");
-    json_decref(name);
+    snprintf(ret, NAME_BYTES, "%s", strlen(text) < NAME_BYTES ? text : "");
     r->at += n;
     return reader_expect(r, ':');
 }
@@ -130,54 +137,31 @@ static int reader_member_name(struct reader *r, char ret[NAME_MAX_])
 static int reader_other_member(struct reader *r, const char *name)
 {
     size_t n;
-    int rc = reader_value(r, &n);
+    _cleanup_json_ json_t *value = NULL;
+    int rc = reader_value(r, &value, &n);
     if (rc < 0)
         return rc;
-    bool ours =
-        name[0] && strcmp(name, "totals") != 0 && strcmp(name, "messages") != 0 && n <= MEMBER_MAX;
-    json_t *value = ours ? json_loadb(r->data + r->at, n, JSON_DECODE_ANY, NULL) : NULL;
-    if (value && json_object_size(r->l->head) < HEAD_MAX)
-        json_object_set_new(r->l->head, name, value);
-    else
-        json_decref(value);
+    if (name[0] && strcmp(name, "totals") != 0 && strcmp(name, "messages") != 0 &&
+        n <= MEMBER_MAX && json_object_size(r->l->head) < HEAD_MAX)
+        json_object_set(r->l->head, name, value);
     r->at += n;
     return 0;
-}
-
-/* Reads up to and including the bracket that opens the messages. */
-static int reader_head(struct reader *r)
-{
-    char name[NAME_MAX_];
-    int rc = reader_expect(r, '{');
-    while (rc == 0 && (rc = reader_member_name(r, name)) == 0) {
-        if (strcmp(name, "messages") == 0) {
-            rc = reader_expect(r, '[');
-            r->l->end = reader_offset(r);
-            return rc;
-        }
-        rc = reader_other_member(r, name);
-        if (rc == 0)
-            rc = reader_expect(r, ',');
-    }
-    return rc;
 }
 
 /* One message at `at`; if there is none, `at` does not move. */
 static int reader_message(struct reader *r, size_t *ret_looked)
 {
     struct index_mark before = index_mark(&r->l->index);
-    int rc;
-    *ret_looked = 0;
-    while ((rc = index_take(&r->l->index, r->data + r->at, r->len - r->at, reader_offset(r),
-                            ret_looked)) == -EAGAIN)
-        if (!reader_more(r))
-            return r->failed ? r->failed : -EBADMSG;
+    _cleanup_json_ json_t *message = NULL;
+    int rc = reader_value(r, &message, ret_looked);
+    if (rc == 0)
+        rc = index_add(&r->l->index, message, r->base + r->at, *ret_looked);
     if (rc < 0)
         return rc;
     r->before = before;
     r->end_before = r->l->end;
     r->at += *ret_looked;
-    r->l->end = reader_offset(r);
+    r->l->end = r->base + r->at;
     return 0;
 }
 
@@ -211,7 +195,7 @@ static int reader_messages(struct reader *r, bool after)
 /* From behind the closing bracket to the end of the file. */
 static int reader_tail(struct reader *r)
 {
-    char name[NAME_MAX_];
+    char name[NAME_BYTES];
     while (reader_peek(r) == ',') {
         r->at++;
         int rc = reader_member_name(r, name);
@@ -225,29 +209,19 @@ static int reader_tail(struct reader *r)
     return rc == 0 && reader_peek(r) >= 0 ? -EBADMSG : rc;
 }
 
-static bool reader_skip_line(struct reader *r)
-{
-    for (;;) {
-        const char *end = memchr(r->data + r->at, '\n', r->len - r->at);
-        if (end) {
-            r->at = (size_t)(end - r->data) + 1;
-            return true;
-        }
-        r->at = r->len;
-        if (!reader_more(r))
-            return false;
-    }
-}
-
 /* Finds and indexes the next message that begins a line: 1; 0 if there is none. */
 static int reader_resync(struct reader *r)
 {
     uint64_t from = r->l->end;
-    while (reader_skip_line(r)) {
-        size_t looked;
-        if (reader_peek(r) != '{')
+    for (;;) {
+        const char *newline = memchr(r->data + r->at, '\n', r->len - r->at);
+        r->at = newline ? (size_t)(newline - r->data) + 1 : r->len;
+        if (!newline && !reader_more(r))
+            return r->failed;
+        if (!newline || reader_peek(r) != '{')
             continue;
-        uint64_t start = reader_offset(r);
+        size_t looked;
+        uint64_t start = r->base + r->at;
         int rc = reader_message(r, &looked);
         if (rc == 0) {
             if (r->l->gaps++ == 0)
@@ -259,39 +233,45 @@ static int reader_resync(struct reader *r)
             return rc == -EBADMSG ? 0 : rc;
         r->patience -= looked;
     }
-    return r->failed;
 }
 
 static int reader_document(struct reader *r)
 {
-    int rc = reader_head(r);
-    bool after = false;
+    char name[NAME_BYTES] = "";
+    int rc = reader_expect(r, '{');
+    while (rc == 0 && (rc = reader_member_name(r, name)) == 0 && strcmp(name, "messages") != 0) {
+        rc = reader_other_member(r, name);
+        if (rc == 0)
+            rc = reader_expect(r, ',');
+    }
+    if (rc == 0)
+        rc = reader_expect(r, '[');
+    r->l->end = r->base + r->at;
     if (rc < 0)
         return rc;
-    for (;;) {
+    for (bool after = false;; after = true) {
         rc = reader_messages(r, after);
         if (rc == 0 && !reader_has_first(r->l))
             rc = reader_tail(r);
         if (rc != -EBADMSG)
             return rc;
         rc = reader_resync(r);
-        if (rc <= 0) {
-            r->l->torn = true;
-            /* Nothing follows the last message that is one: was it a mixture itself? */
-            char c = 0;
-            uint64_t at = r->l->end;
-            while (pread(r->fd, &c, 1, (off_t)at) == 1 && scan_is_space(c))
-                at++;
-            if (c == '}' && r->l->index.count > 0) {
-                index_go_back(&r->l->index, &r->before);
-                r->l->end = r->end_before;
-            }
-            return rc;
-        }
+        if (rc <= 0)
+            break;
         if (reader_has_first(r->l))
             return 0;
-        after = true;
     }
+    /* Nothing follows the last message that is one: was it a mixture itself? */
+    char c = 0;
+    uint64_t at = r->l->end;
+    r->l->torn = true;
+    while (pread(r->fd, &c, 1, (off_t)at) == 1 && memchr(HISTORY_SPACE, c, strlen(HISTORY_SPACE)))
+        at++;
+    if (c == '}' && r->l->index.count > 0) {
+        index_go_back(&r->l->index, &r->before);
+        r->l->end = r->end_before;
+    }
+    return rc;
 }
 
 int history_load(int fd, const char *name, struct loaded *l, struct error *err)
@@ -318,9 +298,6 @@ void loaded_free(struct loaded *l)
     l->head = NULL;
 }
 
-#define COPY_PIECE (256u << 10)
-#define KEPT_MAX   100
-
 static int repair_copy_bytes(int from, uint64_t offset, size_t n, int to, uint64_t *at)
 {
     _cleanup_free_ char *piece = malloc(COPY_PIECE);
@@ -338,7 +315,8 @@ static int repair_copy_bytes(int from, uint64_t offset, size_t n, int to, uint64
     return piece ? 0 : -ENOMEM;
 }
 
-static int repair_write(struct history *h, int fd)
+/* Writes the readable messages to another file. */
+static int repair_copy(struct history *h, int fd)
 {
     _cleanup_buf_ struct buf head = BUF_INIT(8u << 20);
     int r = history_put_head(h->head, &head);
@@ -367,12 +345,12 @@ static int repair_write(struct history *h, int fd)
 static int repair_rewrite(struct history *h, char *ret_kept, size_t size, struct error *err)
 {
     char fresh[HISTORY_ID_MAX + 16];
+    bool kept = false;
     snprintf(fresh, sizeof fresh, ".%s.rewrite", h->id);
     unlinkat(h->folder, fresh, 0); /* of an attempt that a crash ended: the lock is ours */
     _cleanup_fd_ int fd =
         openat(h->folder, fresh, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    int r = fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 ? -errno : repair_write(h, fd);
-    bool kept = false;
+    int r = fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 ? -errno : repair_copy(h, fd);
     for (int i = 1; r == 0 && !kept && i < KEPT_MAX; i++) { /* the original, under an unused name */
         snprintf(ret_kept, size, i == 1 ? "%s.kept" : "%s.kept-%d", h->name, i);
         kept = linkat(h->folder, h->name, h->folder, ret_kept, 0) == 0;
@@ -381,9 +359,7 @@ static int repair_rewrite(struct history *h, char *ret_kept, size_t size, struct
     }
     if (r == 0 && !kept)
         r = -EEXIST;
-    if (r == 0 && renameat(h->folder, fresh, h->folder, h->name) < 0)
-        r = -errno;
-    if (r == 0 && fsync(h->folder) < 0)
+    if (r == 0 && (renameat(h->folder, fresh, h->folder, h->name) < 0 || fsync(h->folder) < 0))
         r = -errno;
     if (r < 0) {
         if (fd >= 0)
@@ -395,6 +371,7 @@ static int repair_rewrite(struct history *h, char *ret_kept, size_t size, struct
     return 0;
 }
 
+/* Sets what history_trouble() returns. */
 static int repair_describe(struct history *h, const struct loaded *l, uint64_t cut,
                            const char *kept)
 {

@@ -163,51 +163,38 @@ static int walk_call(struct walk *w, size_t i, const char *time, const json_t *c
     return r == 0 ? walk_images(w, i, json_object_get(result, "content")) : r;
 }
 
-/* The message behind an answer that has the results of its calls. */
-static void walk_find_results(struct walk *w, size_t i)
-{
-    json_decref(w->results);
-    w->results = NULL;
-    for (size_t k = i + 1; k < history_count(w->h); k++) {
-        const struct history_entry *e = history_entry(w->h, k);
-        if (e->role == HISTORY_HUTCH)
-            continue;
-        if (e->role == HISTORY_USER && !e->begins_turn &&
-            history_read(w->h, k, &w->results, NULL) == 0)
-            w->results_at = k;
-        return;
-    }
-}
-
-static const json_t *walk_result_of(const struct walk *w, const json_t *call)
-{
-    const char *id = json_get_string(call, "id");
-    size_t i;
-    json_t *block;
-    json_array_foreach(json_object_get(w->results, "content"), i, block)
-    {
-        const char *its = json_get_string(block, "tool_use_id");
-        if (block_is(block, "tool_result") && its && id && strcmp(its, id) == 0)
-            return block;
-    }
-    return NULL;
-}
-
 static int walk_answer(struct walk *w, size_t i, const json_t *message)
 {
-    size_t k;
-    json_t *block;
+    size_t k, n;
+    json_t *block, *one;
     const char *time = json_get_string(message, "time"), *model = json_get_string(message, "model");
-    int r = 0;
-    walk_find_results(w, i);
+    /* The message behind it that has the results of its calls. */
+    json_decref(w->results);
+    w->results = NULL;
+    for (k = i + 1; k < history_count(w->h) && history_entry(w->h, k)->role == HISTORY_HUTCH; k++)
+        ;
+    const struct history_entry *next = history_entry(w->h, k);
+    if (next && next->role == HISTORY_USER && !next->begins_turn &&
+        history_read(w->h, k, &w->results, NULL) == 0)
+        w->results_at = k;
     json_array_foreach(json_object_get(message, "content"), k, block)
     {
-        if (block_is(block, "text"))
-            r = walk_emit_text(w, i, PIECE_ANSWER, time, model, json_object_get(block, "text"));
-        else if (block_is(block, "thinking"))
-            r = walk_emit_text(w, i, PIECE_THINKING, time, model, json_object_get(block, "text"));
-        else if (block_is(block, "tool_use"))
-            r = walk_call(w, i, time, block, walk_result_of(w, block));
+        const json_t *text = json_object_get(block, "text"), *result = NULL;
+        int r = 0;
+        if (block_is(block, "text")) {
+            r = walk_emit_text(w, i, PIECE_ANSWER, time, model, text);
+        } else if (block_is(block, "thinking")) {
+            r = walk_emit_text(w, i, PIECE_THINKING, time, model, text);
+        } else if (block_is(block, "tool_use")) {
+            const char *id = json_get_string_or(block, "id", "");
+            json_array_foreach(json_object_get(w->results, "content"), n, one)
+            {
+                const char *its = json_get_string(one, "tool_use_id");
+                if (!result && block_is(one, "tool_result") && its && strcmp(its, id) == 0)
+                    result = one;
+            }
+            r = walk_call(w, i, time, block, result);
+        }
         if (r < 0)
             return r;
     }
@@ -232,36 +219,32 @@ static int walk_user(struct walk *w, size_t i, const json_t *message)
     return r == 0 ? walk_images(w, i, content) : r;
 }
 
-static int walk_note(struct walk *w, size_t i, const json_t *message)
-{
-    _cleanup_buf_ struct buf text = BUF_INIT(HISTORY_MESSAGE_MAX);
-    history_text(message, &text);
-    if (!buf_cstr(&text))
-        return -ENOMEM;
-    return walk_emit(w, i,
-                     (struct piece){.kind = PIECE_NOTE,
-                                    .time = json_get_string(message, "time"),
-                                    .name = json_get_string(message, "kind"),
-                                    .text = (char *)text.data,
-                                    .n = text.len});
-}
-
 int history_pieces(struct history *h, bool full, const struct piece_sink *sink, struct error *err)
 {
     struct walk w = {.h = h, .sink = sink};
     int r = 0;
     for (size_t i = 0; r == 0 && i < history_count(h); i++) {
         const struct history_entry *e = history_entry(h, i);
-        json_t *message = NULL;
+        _cleanup_json_ json_t *message = NULL;
         if (!full && !e->counts)
             continue;
         r = history_read(h, i, &message, err);
         if (r < 0)
             break;
-        r = e->role == HISTORY_ASSISTANT ? walk_answer(&w, i, message)
-            : e->role == HISTORY_USER    ? walk_user(&w, i, message)
-                                         : walk_note(&w, i, message);
-        json_decref(message);
+        if (e->role == HISTORY_ASSISTANT) {
+            r = walk_answer(&w, i, message);
+        } else if (e->role == HISTORY_USER) {
+            r = walk_user(&w, i, message);
+        } else {
+            _cleanup_buf_ struct buf text = BUF_INIT(HISTORY_MESSAGE_MAX);
+            history_text(message, &text);
+            struct piece p = {.kind = PIECE_NOTE,
+                              .time = json_get_string(message, "time"),
+                              .name = json_get_string(message, "kind"),
+                              .text = buf_cstr(&text),
+                              .n = text.len};
+            r = p.text ? walk_emit(&w, i, p) : -ENOMEM;
+        }
         if (r < 0)
             error_errno(err, -r, "message %zu of %s", i, history_id(h));
     }
