@@ -1,17 +1,22 @@
 /*
  * Opening and closing an agent, and what a frontend asks of it between turns.
  *
- * What takes longest starts first: the box, in a process of its own. The first turn waits for it.
+ * What takes longest starts first: the box, in a process of its own. The first turn waits for it. A
+ * resumed session has its box, with all that runs in it, if that still exists; else a new one with
+ * the changes that were saved beside the history. The person and the model learn what is gone.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent_session.h"
+#include "json.h"
+#include "clock.h"
 #include "folder_watch.h"
-#include "ask.h"
+#include "host_folder.h"
 #include "memory.h"
 #include "session.h"
 #include "system_prompt.h"
@@ -82,6 +87,90 @@ int agent_use_model(struct agent *a, const struct model_spec *spec, struct error
     return 0;
 }
 
+/* The folder may come from the history, which is untrusted input. */
+static int resume_check_workspace(const struct box_options *o, struct error *err)
+{
+    _cleanup_free_ char *path = NULL;
+    if (!o->workspace)
+        return 0;
+    int r = host_folder_resolve(o->workspace, &path);
+    if (r < 0)
+        return error_errno(err, -r, "cannot open the folder of this session, '%s'", o->workspace);
+    const char *why = host_folder_refuse(path, o->mode == BOX_DIRECT);
+    return why ? error_set(err, EINVAL, "the workspace cannot be '%s': %s", path, why) : 0;
+}
+
+static int resume_remake_box(struct agent *a, bool had_one, struct error *err)
+{
+    struct error why = {0};
+    int r = resume_check_workspace(&a->box_options, err);
+    if (r == 0)
+        r = workbox_new(&a->box_options, &a->box, err);
+    if (r < 0 || !had_one)
+        return r;
+    r = workbox_ready(a->box, err);
+    if (r < 0)
+        return r;
+    int missing = agent_load(a, &why);
+    if (missing < 0)
+        agent_note(a, "cannot restore the saved changes: %s", why.text);
+    else if (missing > 0)
+        agent_note(a, "%s", why.text);
+    agent_note(a, "the box of this session is gone; this is a new one with the changes of its "
+                  "workspace. Files elsewhere (/tmp, the home folder) and background processes are "
+                  "lost");
+    prompt_note_printf(a,
+                       "The sandbox was made again: files of /workspace are as they were%s; other "
+                       "files (/tmp, the home folder), shell variables and background processes "
+                       "are gone.",
+                       missing ? ", but some could not be restored" : "");
+    return 0;
+}
+
+static int agent_resume(struct agent *a, struct error *err)
+{
+    struct stat written;
+    bool repaired = false;
+    int r = history_open(a->options.resume, false, &a->history, &repaired, err);
+    if (r < 0)
+        return r;
+    if (stat(history_path(a->history), &written) == 0)
+        a->watch_since = (int64_t)written.st_mtim.tv_sec * NS_PER_S + written.st_mtim.tv_nsec;
+    if (repaired)
+        agent_note(a, "the last message was written only in part and is left out");
+    const char *workspace = history_workspace(a->history), *given = a->box_options.workspace;
+    if (workspace && (!given || strcmp(workspace, given) != 0)) {
+        agent_note(a, "this session works on %s", workspace);
+        a->box_options.workspace = workspace;
+    }
+
+    /* The box that the history names last, and the folder that it was made over. */
+    _cleanup_json_ json_t *last = history_last(a->history, "box");
+    const json_t *folder = json_object_get(last, "folder");
+    const char *id = json_get_string(last, "box");
+    a->box_recorded = id && workbox_find(id, &a->box, NULL) == 0;
+    agent_remember_folder(a);
+    if (json_array_size(folder) == 2) {
+        a->folder.dev = (dev_t)json_integer_value(json_array_get(folder, 0));
+        a->folder.ino = (ino_t)json_integer_value(json_array_get(folder, 1));
+        a->folder_known = a->box_options.workspace != NULL;
+    }
+    /* A folder that the box itself writes is never walked by the host. */
+    a->folder_known &= (a->box_recorded ? a->box->mode : a->box_options.mode) == BOX_COW;
+
+    if (a->box_recorded && a->options.box_options_given)
+        agent_note(a, "this session's box still exists; box options do not change it");
+    if (!a->box_recorded)
+        r = resume_remake_box(a, id != NULL, err);
+    if (r < 0)
+        return r;
+    agent_restore_usage(a);
+    if (a->box_recorded)
+        agent_restore_background(a);
+    agent_check_folder(a, !a->box_recorded);
+    return 0;
+}
+
 int agent_open(const struct agent_options *o, const struct agent_sink *sink, struct agent **ret,
                struct error *err)
 {
@@ -119,24 +208,6 @@ static void agent_note_trouble(void *data, const char *text)
     agent_note(data, "%s", text);
 }
 
-/* The memory uses vectors only where the person's configuration names a model for them. */
-static int agent_add_memory(struct agent *a, struct error *err)
-{
-    struct error why = {0};
-    struct model_spec spec = {0};
-    const char *given = json_string_value(settings_member(a->options.settings, "embedder"));
-    if (given && !a->embedder &&
-        (settings_model(a->options.settings, given, &spec, &why) < 0 ||
-         model_open(&spec, &a->embedder, &why) < 0))
-        agent_note(a, "the memory searches words only: %s", why.text);
-    struct memory_options o = {.embedder = a->embedder ? model_spec_of(a->embedder)->name : NULL,
-                               .model = a->embedder};
-    struct tool_source *memory = memory_tools(a->history, &o);
-    if (!memory || tool_session_add(a->tools, memory) < 0)
-        return error_set(err, ENOMEM, "out of memory");
-    return 0;
-}
-
 int agent_set_host(struct agent *a, struct error *err)
 {
     struct tool_host host = a->options.host;
@@ -146,17 +217,31 @@ int agent_set_host(struct agent *a, struct error *err)
 
 static int agent_add_tools(struct agent *a, struct error *err)
 {
+    struct settings *settings = a->options.settings;
     struct config config = {0};
-    int r = tool_session_new(workbox_tools(a->box), "main", &a->tools, err);
+    struct model_spec spec = {0};
+    struct error why = {0};
+    int r = tool_session_new(a->box->box, "main", &a->tools, err);
     if (r == 0)
         r = agent_set_host(a, err);
     if (r == 0)
-        r = settings_config(a->options.settings, &config, err);
+        r = settings_config(settings, &config, err);
     if (r == 0)
         r = tool_sources_add(a->tools, &config, err);
-    if (r == 0)
-        r = agent_add_memory(a, err);
-    return r == 0 ? tool_schemas_new(a->tools, agent_note_trouble, a, &a->schemas, err) : r;
+    if (r < 0)
+        return r;
+    /* The memory uses vectors only where the person's configuration names a model for them. */
+    const char *embedder = json_string_value(settings_member(settings, "embedder"));
+    if (embedder && !a->embedder &&
+        (settings_model(settings, embedder, &spec, &why) < 0 ||
+         model_open(&spec, &a->embedder, &why) < 0))
+        agent_note(a, "the memory searches words only: %s", why.text);
+    struct memory_options o = {.embedder = a->embedder ? model_spec_of(a->embedder)->name : NULL,
+                               .model = a->embedder};
+    struct tool_source *memory = memory_tools(a->history, &o);
+    if (!memory || tool_session_add(a->tools, memory) < 0)
+        return error_set(err, ENOMEM, "out of memory");
+    return tool_schemas_new(a->tools, agent_note_trouble, a, &a->schemas, err);
 }
 
 /* A resumed session may work on another folder than the settings were read for: then the settings
@@ -238,7 +323,7 @@ static int agent_enter_start_folder(struct agent *a, struct error *err)
                                   .out = -1,
                                   .err = -1,
                                   .cancel = -1};
-    int r = box_exec(workbox_tools(a->box), &c, &result, err);
+    int r = box_exec(a->box->box, &c, &result, err);
     box_result_free(&result);
     return r;
 }
@@ -264,11 +349,10 @@ int agent_ready(struct agent *a, struct error *err)
     if (r == 0)
         r = agent_renew_context(a, err);
     if (r == 0) {
-        json_t *last = history_last(a->history, "plan");
+        _cleanup_json_ json_t *last = history_last(a->history, "plan");
         const json_t *items = json_object_get(last, "items");
         tool_session_set_plan(a->tools,
                               json_is_array(items) ? json_deep_copy(items) : json_array());
-        json_decref(last);
     }
     return r;
 }
@@ -288,7 +372,7 @@ int agent_notice(struct agent *a, struct error *err)
         return 0;
     a->calls_seen = calls;
     a->pending_known = false;
-    workbox_touch(a->box);
+    a->box->pristine = a->box->delivered = false;
     return agent_record_box(a, err);
 }
 

@@ -92,11 +92,13 @@ void prompt_note_printf(struct agent *a, const char *fmt, ...)
     PRINTF(2, 3); /* for the model, with the next words */
 void agent_account(struct agent *a, const struct model_usage *u);
 void agent_restore_usage(struct agent *a);
-bool turn_over_limit(const struct agent_options *o, const struct turn *t, char *why, size_t size);
+void agent_status_prompt(struct agent *a, struct buf *text); /* plan and background commands */
+void agent_note_background(struct agent *a, const json_t *input, const struct tool_result *r);
+void agent_restore_background(struct agent *a);
+void agent_forget_background(struct agent *a);
 
 /* messages.c: messages of the history. agent_append takes the message over. */
 int agent_append(struct agent *a, json_t *message, struct error *err);
-json_t *message_of_person(unsigned turn, const char *notes, const char *words);
 json_t *message_of_results(json_t *blocks);
 json_t *message_of_hutch(const char *kind, const char *fmt, ...);
 int agent_record_box(struct agent *a, struct error *err);
@@ -112,22 +114,13 @@ json_t *results_for_open_calls(const json_t *content, const char *text);
 
 /* turn.c */
 int turn_snapshot(struct agent *a, struct error *err); /* before something may change the box */
+bool turn_over_limit(const struct agent_options *o, const struct turn *t, char *why, size_t size);
 bool agent_is_interrupted(struct agent *a);
 
 /* calls.c: runs the calls of an answer; *ret_results stays NULL if it has none. */
 int calls_run(struct agent *a, const struct model_reply *reply, json_t **ret_results,
               struct error *err);
 void explain_unknown_tool(const json_t *tools, const char *given, struct buf *text);
-
-/* status_prompt.c: the plan and background commands, for the model */
-int agent_status_prompt(struct agent *a, struct buf *text);
-void agent_note_background(struct agent *a, const json_t *input, const struct tool_result *r);
-void agent_restore_background(struct agent *a);
-void agent_forget_background(struct agent *a);
-
-/* resume.c */
-int agent_resume(struct agent *a, struct error *err);
-int agent_close_calls(struct agent *a, const char *text, struct error *err);
 
 /* folder_news.c: what the person did in the folder */
 void agent_remember_folder(struct agent *a);
@@ -139,8 +132,7 @@ void agent_watch_folder(struct agent *a); /* starts to, if it has not yet */
 
 /* changes.c: the changes saved beside the history as ID.patch */
 int agent_save(struct agent *a, struct error *err);
-int agent_unsave(struct agent *a, struct error *err); /* there are none any more */
-int agent_load(struct agent *a, struct error *err);   /* how many files could not be restored */
+int agent_load(struct agent *a, struct error *err); /* how many files could not be restored */
 
 /* rewind.c: takes the box over, also on failure */
 int agent_fork_with(struct agent *a, struct workbox *box, unsigned turn,

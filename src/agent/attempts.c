@@ -50,12 +50,6 @@ static void trial_relay(void *data, const struct agent_event *e)
     pthread_mutex_unlock(&t->of->sink_lock);
 }
 
-static uint64_t report_count(const json_t *data, const char *name)
-{
-    json_int_t n = json_get_integer(data, name);
-    return n > 0 ? (uint64_t)n : 0;
-}
-
 /* Runs the test in a fork of the box. Where no report was understood, the exit status counts as one
  * test. */
 static int trial_test(struct trial *t, struct error *err)
@@ -66,18 +60,18 @@ static int trial_test(struct trial *t, struct error *err)
     struct tool_result result = TOOL_RESULT_INIT;
     int r = workbox_fork(t->agent->box, NULL, &fork, err);
     if (r == 0)
-        r = tool_session_new(workbox_tools(fork), "main", &session, err);
+        r = tool_session_new(fork->box, "main", &session, err);
     if (r == 0) {
-        json_t *input = json_pack("{s:s}", "command", t->of->test);
+        _cleanup_json_ json_t *input = json_pack("{s:s}", "command", t->of->test);
         struct tool_request q = {
             .tool = &TOOL_RUN_TESTS, .input = input, .cancel = t->agent->cancel};
         tool_call(session, &q, &result);
-        json_decref(input);
         ret->tested = json_is_integer(json_object_get(result.data, "exit_code"));
         if (ret->tested) {
             ret->test_status = (int)json_get_integer(result.data, "exit_code");
-            ret->passed = report_count(result.data, "passed");
-            ret->failed = report_count(result.data, "failed") + report_count(result.data, "errors");
+            ret->passed = (uint64_t)json_get_integer(result.data, "passed");
+            ret->failed = (uint64_t)(json_get_integer(result.data, "failed") +
+                                     json_get_integer(result.data, "errors"));
         } else {
             r = error_set(err, EIO, "cannot run the test: %.*s",
                           (int)(result.text.len < 120 ? result.text.len : 120),

@@ -56,8 +56,10 @@ static void call_emit_started(const struct call *c)
         &(struct agent_event){.kind = AGENT_CALL, .id = c->id, .name = c->name, .input = c->input});
 }
 
-static void call_emit_progress(const struct call *c, double seconds, const char *text)
+/* From the thread of the turn. */
+static void call_emit_progress(void *data, double seconds, const char *text)
 {
+    const struct call *c = data;
     agent_emit(c->calls->agent, &(struct agent_event){.kind = AGENT_PROGRESS,
                                                       .id = c->id,
                                                       .name = c->name,
@@ -123,12 +125,6 @@ static void call_resolve(struct call *c, const json_t *block, bool cut)
     call_emit_finished(c);
 }
 
-/* From the thread of the turn. */
-static void call_on_progress(void *data, double seconds, const char *message)
-{
-    call_emit_progress(data, seconds, message);
-}
-
 /* From the thread of a parallel call. Only the latest progress counts. */
 static void call_on_parallel_progress(void *data, double seconds, const char *message)
 {
@@ -144,7 +140,7 @@ static void call_on_parallel_progress(void *data, double seconds, const char *me
 static void call_start(struct call *c, bool parallel)
 {
     c->progress = (struct tool_progress){
-        .say = parallel ? call_on_parallel_progress : call_on_progress, .data = c};
+        .say = parallel ? call_on_parallel_progress : call_emit_progress, .data = c};
     c->request = (struct tool_request){.name = c->name,
                                        .tool = c->tool,
                                        .input = c->input,
@@ -251,31 +247,10 @@ static int calls_run_all(struct calls *s, struct error *err)
             call_emit_finished(c);
         }
         /* What is not noted is a conflict when it is applied. box_exec has noted what code changed. */
-        if (c->tool->flags & TOOL_CHANGES)
-            workbox_note(a->box, NULL);
+        if ((c->tool->flags & TOOL_CHANGES) && a->box->mode == BOX_COW)
+            box_note_seen(a->box->box, NULL);
     }
     return 0;
-}
-
-static json_t *calls_results(struct calls *s)
-{
-    struct agent *a = s->agent;
-    json_t *blocks = json_array();
-    for (size_t i = 0; i < s->n; i++) {
-        struct call *c = &s->all[i];
-        if (!c->made) {
-            json_array_append_new(blocks,
-                                  result_block_failed(c->id, a->turn.interrupted
-                                                                 ? INTERRUPTED " before it ran"
-                                                                 : "this call was not made"));
-            continue;
-        }
-        agent_note_background(a, c->input, &c->result);
-        if (agent_is_interrupted(a) && c->result.failed)
-            buf_append_str(&c->result.text, "\n[" INTERRUPTED "]");
-        json_array_append_new(blocks, result_block(c->id, &c->result));
-    }
-    return blocks;
 }
 
 int calls_run(struct agent *a, const struct model_reply *reply, json_t **ret_results,
@@ -301,13 +276,20 @@ int calls_run(struct agent *a, const struct model_reply *reply, json_t **ret_res
         c->name = tool_schemas_real(a->schemas, c->given);
         call_resolve(c, block, reply->stop == MODEL_MAX_TOKENS);
     }
-    int r = 0;
-    if (s.n > 0) {
-        r = calls_run_all(&s, err);
-        *ret_results = calls_results(&s);
+    int r = calls_run_all(&s, err);
+    json_t *results = s.n > 0 ? json_array() : NULL;
+    for (struct call *c = s.all; c < s.all + s.n; c++) {
+        const char *why =
+            a->turn.interrupted ? INTERRUPTED " before it ran" : "this call was not made";
+        if (c->made)
+            agent_note_background(a, c->input, &c->result);
+        if (c->made && agent_is_interrupted(a) && c->result.failed)
+            buf_append_str(&c->result.text, "\n[" INTERRUPTED "]");
+        json_array_append_new(results, c->made ? result_block(c->id, &c->result)
+                                               : result_block_failed(c->id, why));
+        tool_result_free(&c->result);
     }
-    for (i = 0; i < s.n; i++)
-        tool_result_free(&s.all[i].result);
+    *ret_results = results;
     free(s.all);
     return r;
 }

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent_session.h"
@@ -30,7 +29,7 @@ int agent_changes(struct agent *a, struct agent_changes *ret, struct error *err)
 int agent_diff(struct agent *a, int out, struct error *err)
 {
     int r = workbox_ready(a->box, err);
-    return r < 0 ? r : workbox_diff(a->box, out, err);
+    return r < 0 ? r : box_diff(a->box->box, false, out, err);
 }
 
 /* Passes on the report of an apply; what it wrote is not a change by the person. */
@@ -105,7 +104,6 @@ int agent_sync(struct agent *a, const struct apply_options *o, const struct appl
     return agent_after_apply(a, 0, conflicts, err);
 }
 
-/* Where ID.patch is. */
 static int patch_open_folder(const struct agent *a, int *ret_folder,
                              char ret_name[HISTORY_ID_MAX + 8], struct error *err)
 {
@@ -118,18 +116,8 @@ int agent_save(struct agent *a, struct error *err)
     char name[HISTORY_ID_MAX + 8];
     _cleanup_fd_ int folder = -1;
     int r = patch_open_folder(a, &folder, name, err);
-    if (r < 0)
-        return r;
-    return workbox_save(a->box, folder, name, err);
-}
-
-int agent_unsave(struct agent *a, struct error *err)
-{
-    char name[HISTORY_ID_MAX + 8];
-    _cleanup_fd_ int folder = -1;
-    int r = patch_open_folder(a, &folder, name, err);
-    if (r < 0)
-        return r;
+    if (r < 0 || !a->pending_known || a->pending > 0)
+        return r < 0 ? r : workbox_save(a->box, folder, name, err);
     if (unlinkat(folder, name, 0) < 0 && errno != ENOENT)
         return error_errno(err, errno, "cannot remove %s", name);
     return 0;
@@ -138,12 +126,9 @@ int agent_unsave(struct agent *a, struct error *err)
 int agent_load(struct agent *a, struct error *err)
 {
     char name[HISTORY_ID_MAX + 8];
-    struct stat st;
     _cleanup_fd_ int folder = -1;
     int r = patch_open_folder(a, &folder, name, err);
-    if (r < 0)
+    if (r < 0 || faccessat(folder, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
         return r;
-    if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return 0;
     return workbox_load(a->box, folder, name, err);
 }

@@ -17,16 +17,6 @@ int agent_append(struct agent *a, json_t *message, struct error *err)
     return r;
 }
 
-json_t *message_of_person(unsigned turn, const char *notes, const char *words)
-{
-    json_t *content = json_array();
-    if (notes && *notes)
-        json_array_append_new(content, text_block(notes));
-    json_array_append_new(content, text_block(words));
-    return json_pack("{s:s, s:I, s:o}", "role", "user", "turn", (json_int_t)turn, "content",
-                     content);
-}
-
 json_t *message_of_results(json_t *blocks)
 {
     return json_pack("{s:s, s:o}", "role", "user", "content", blocks);

@@ -14,6 +14,7 @@
 
 #include "agent_session.h"
 #include "folder_watch.h"
+#include "json.h"
 #include "banned.h"
 
 struct box_state {
@@ -22,36 +23,27 @@ struct box_state {
     char snapshot[KEEPER_SNAPSHOT_NAME];
 };
 
-static bool box_state_read(struct agent *a, size_t i, struct box_state *ret)
-{
-    json_t *m = NULL;
-    const struct history_entry *e = history_entry(a->history, i);
-    if (e->kind != HISTORY_SNAPSHOT || !e->counts || history_read(a->history, i, &m, NULL) < 0)
-        return false;
-    const char *box = json_string_value(json_object_get(m, "box"));
-    const char *snapshot = json_string_value(json_object_get(m, "snapshot"));
-    bool is_one = box && snapshot;
-    if (is_one) {
-        ret->turn = (unsigned)json_integer_value(json_object_get(m, "turn"));
-        snprintf(ret->box, sizeof ret->box, "%s", box);
-        snprintf(ret->snapshot, sizeof ret->snapshot, "%s", snapshot);
-    }
-    json_decref(m);
-    return is_one;
-}
-
 /* The first state of a turn after turn `after`. -ENOENT: no such turn changed anything. */
 static int box_state_find(struct agent *a, unsigned after, struct box_state *ret)
 {
     bool found = false;
     for (size_t i = history_count(a->history); i-- > 0;) {
-        struct box_state s;
-        if (history_entry(a->history, i)->turn <= after && history_entry(a->history, i)->counts)
+        const struct history_entry *e = history_entry(a->history, i);
+        _cleanup_json_ json_t *m = NULL;
+        if (!e->counts)
+            continue;
+        if (e->turn <= after)
             break;
-        if (box_state_read(a, i, &s) && s.turn > after) {
-            *ret = s;
-            found = true;
-        }
+        if (e->kind != HISTORY_SNAPSHOT || history_read(a->history, i, &m, NULL) < 0)
+            continue;
+        const char *box = json_get_string(m, "box"), *snapshot = json_get_string(m, "snapshot");
+        unsigned turn = (unsigned)json_get_integer(m, "turn");
+        if (!box || !snapshot || turn <= after)
+            continue;
+        found = true;
+        ret->turn = turn;
+        snprintf(ret->box, sizeof ret->box, "%s", box);
+        snprintf(ret->snapshot, sizeof ret->snapshot, "%s", snapshot);
     }
     return found ? 0 : -ENOENT;
 }
@@ -71,33 +63,32 @@ static void box_state_name(const struct agent *a, const struct box_state *s,
 static int undo_restore(struct agent *a, const struct box_state *state, struct agent_undone *ret,
                         struct error *err)
 {
-    json_t *before = NULL, *after = NULL;
+    _cleanup_json_ json_t *before = NULL, *after = NULL;
+    _cleanup_reverted_ struct workbox_reverted reverted = WORKBOX_REVERTED_INIT;
     char name[KEEPER_SNAPSHOT_NAME];
-    struct workbox_reverted reverted = WORKBOX_REVERTED_INIT;
     box_state_name(a, state, name);
     int r = workbox_fingerprints(a->box, &before, err);
-    if (r == 0)
-        r = workbox_restore(a->box, name, &reverted, err);
-    if (r == -ENOENT)
+    if (r < 0)
+        return r;
+    r = workbox_restore(a->box, name, &reverted, err);
+    if (r == -ENOENT) {
         ret->files = UNDO_STATE_GONE;
-    if (r == 0) {
-        agent_forget_background(a);
-        ret->files = UNDO_RESTORED;
-        r = workbox_fingerprints(a->box, &after, err);
+        return 0;
     }
-    if (r == 0) {
-        ret->restored = fingerprints_differ(before, after);
-        for (size_t i = 0; i < reverted.count; i++)
-            ret->applied += json_object_get(after, reverted.paths[i]) != NULL;
-        ret->failed = reverted.failed;
-        snprintf(ret->failures, sizeof ret->failures, "%s",
-                 reverted.failed && buf_cstr(&reverted.failures) ? (char *)reverted.failures.data
-                                                                 : "");
-    }
-    workbox_reverted_free(&reverted);
-    json_decref(before);
-    json_decref(after);
-    return r == -ENOENT && ret->files == UNDO_STATE_GONE ? 0 : r;
+    if (r < 0)
+        return r;
+    agent_forget_background(a);
+    ret->files = UNDO_RESTORED;
+    r = workbox_fingerprints(a->box, &after, err);
+    if (r < 0)
+        return r;
+    ret->restored = fingerprints_differ(before, after);
+    for (size_t i = 0; i < reverted.count; i++)
+        ret->applied += json_object_get(after, reverted.paths[i]) != NULL;
+    ret->failed = reverted.failed;
+    snprintf(ret->failures, sizeof ret->failures, "%s",
+             reverted.failed && buf_cstr(&reverted.failures) ? (char *)reverted.failures.data : "");
+    return 0;
 }
 
 int agent_undo(struct agent *a, unsigned n, struct agent_undone *ret, struct error *err)
@@ -213,34 +204,29 @@ int agent_fork_with(struct agent *a, struct workbox *box, unsigned turn,
     return 0;
 }
 
-/* The box as it was at the end of that turn: as a later turn found it, or as it is. */
-static int fork_box(struct agent *a, unsigned turn, struct workbox **ret, struct error *err)
-{
-    struct box_state state = {0};
-    char name[KEEPER_SNAPSHOT_NAME];
-    if (box_state_find(a, turn, &state) < 0)
-        return workbox_fork(a->box, NULL, ret, err);
-    box_state_name(a, &state, name);
-    int r = workbox_fork(a->box, name, ret, err);
-    return r == -ENOENT
-               ? error_set(err, ENOENT,
-                           "the box with the files of the end of turn %u is gone; fork the current "
-                           "state with /fork",
-                           turn)
-               : r;
-}
-
 int agent_fork(struct agent *a, unsigned turn, const struct agent_sink *sink, struct agent **ret,
                struct error *err)
 {
     struct workbox *box = NULL;
+    struct box_state state = {0};
+    char name[KEEPER_SNAPSHOT_NAME] = "";
     unsigned turns = history_turns(a->history);
     if (turn > turns)
         return error_set(err, EINVAL, "there are only %u turns to fork from", turns);
+    turn = turn ? turn : turns;
     int r = workbox_ready(a->box, err);
     if (r == 0)
         r = agent_notice(a, err);
-    if (r == 0)
-        r = fork_box(a, turn ? turn : turns, &box, err);
-    return r < 0 ? r : agent_fork_with(a, box, turn ? turn : turns, sink, ret, err);
+    if (r < 0)
+        return r;
+    /* The box as it was at the end of that turn: as a later turn found it, or as it is. */
+    if (box_state_find(a, turn, &state) == 0)
+        box_state_name(a, &state, name);
+    r = workbox_fork(a->box, name[0] ? name : NULL, &box, err);
+    if (r == -ENOENT && name[0])
+        return error_set(err, ENOENT,
+                         "the box with the files of the end of turn %u is gone; fork the current "
+                         "state with /fork",
+                         turn);
+    return r < 0 ? r : agent_fork_with(a, box, turn, sink, ret, err);
 }

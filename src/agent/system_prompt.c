@@ -150,17 +150,3 @@ int system_prompt(struct tool_session *s, const struct system_prompt_options *o,
         *ret_note = TAKE_PTR(note);
     return 0;
 }
-
-int system_prompt_record(struct history *h, const char *text, struct error *err)
-{
-    json_t *last = history_last(h, "system");
-    const char *before = json_string_value(json_object_get(last, "text"));
-    bool same = before && strcmp(before, text) == 0;
-    json_decref(last);
-    if (same)
-        return 0;
-    json_t *message = json_pack("{s:s, s:s, s:s}", "role", "hutch", "kind", "system", "text", text);
-    int r = message ? history_append(h, message, err) : error_set(err, ENOMEM, "out of memory");
-    json_decref(message);
-    return r;
-}

@@ -1,14 +1,12 @@
 /*
- * The system prompt: hutch's own text or the person's
- * file, then facts that stay the same over the session, then AGENTS.md of the workspace, read
- * through the guest.
+ * The system prompt: hutch's own text or the person's file, then facts that stay the same over the
+ * session, then AGENTS.md of the workspace, read through the guest.
  *
  * It is the same from turn to turn and after a resume, byte for byte, as long as those are: the
  * date in it is that of the session, not of the request.
  */
 #pragma once
 
-#include "history.h"
 #include "session.h"
 
 #define SYSTEM_FILE_MAX (256u << 10) /* of --system */
@@ -28,6 +26,3 @@ struct system_prompt_options {
  * string. */
 int system_prompt(struct tool_session *s, const struct system_prompt_options *o, char **ret,
                   char **ret_note, struct error *err);
-
-/* Writes it to the history, once: again only if it is another than before. */
-int system_prompt_record(struct history *h, const char *text, struct error *err);

@@ -7,14 +7,13 @@
  * that reaches out of the box.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "agent_session.h"
-#include "folder_watch.h"
-#include "system_prompt.h"
 #include "tool_schemas.h"
 #include "banned.h"
 
@@ -44,6 +43,28 @@ bool agent_is_interrupted(struct agent *a)
     return a->turn.interrupted;
 }
 
+/* A call that has no result, because hutch stopped, gets one that says so. */
+static int turn_close_calls(struct agent *a, struct error *err)
+{
+    _cleanup_json_ json_t *answer = NULL;
+    size_t i = history_count(a->history); /* behind the last message that counts */
+    while (i > 0 && (!history_entry(a->history, i - 1)->counts ||
+                     history_entry(a->history, i - 1)->role == HISTORY_HUTCH))
+        i--;
+    if (i == 0 || history_entry(a->history, i - 1)->role != HISTORY_ASSISTANT)
+        return 0;
+    int r = history_read(a->history, i - 1, &answer, err);
+    if (r < 0)
+        return r;
+    if (strcmp(json_get_string_or(answer, "stop", ""), "interrupted") == 0 &&
+        a->prompt_notes.len == 0)
+        prompt_note_printf(a, "The person interrupted you there.");
+    json_t *results =
+        results_for_open_calls(json_object_get(answer, "content"),
+                               "hutch stopped while this ran; it may have run in part: check");
+    return results ? agent_append(a, message_of_results(results), err) : 0;
+}
+
 static int turn_begin(struct agent *a, const char *words, struct error *err)
 {
     uint64_t count;
@@ -56,13 +77,25 @@ static int turn_begin(struct agent *a, const char *words, struct error *err)
         /* It is not readable any more, which is all that matters. */
     }
     a->turn = (struct turn){.number = history_turns(a->history) + 1};
-    r = agent_close_calls(a, "hutch stopped while this ran; it may have run in part: check", err);
-    if (r == 0)
-        r = system_prompt_record(a->history, a->system, err);
+    r = turn_close_calls(a, err);
+    if (r < 0)
+        return r;
+    /* The history has the system prompt once: again only if it is another than before. */
+    _cleanup_json_ json_t *recorded = history_last(a->history, "system");
+    if (strcmp(json_get_string_or(recorded, "text", ""), a->system) != 0)
+        r = agent_append(a, message_of_hutch("system", "{s:s}", "text", a->system), err);
     if (r < 0)
         return r;
     agent_learn_folder(a);
-    r = agent_append(a, message_of_person(a->turn.number, buf_cstr(&a->prompt_notes), words), err);
+    const char *notes = buf_cstr(&a->prompt_notes);
+    json_t *content = json_array();
+    if (notes && *notes)
+        json_array_append_new(content, text_block(notes));
+    json_array_append_new(content, text_block(words));
+    r = agent_append(a,
+                     json_pack("{s:s, s:I, s:o}", "role", "user", "turn",
+                               (json_int_t)a->turn.number, "content", content),
+                     err);
     if (r < 0)
         return r;
     a->prompt_notes.len = 0;
@@ -185,11 +218,18 @@ int turn_snapshot(struct agent *a, struct error *err)
                         err);
 }
 
-/* What follows from an answer without calls. One that was cut at its maximum length, or at the end
+/* Runs the calls of an answer. One without calls that was cut at its maximum length, or at the end
  * of the model's window, continues in another. */
-static int turn_continue(struct agent *a, const struct model_reply *reply, struct error *err)
+static int turn_act(struct agent *a, const struct model_reply *reply, struct error *err)
 {
     struct turn *t = &a->turn;
+    json_t *results = NULL;
+    int failed = calls_run(a, reply, &results, err);
+    if (failed < 0 || results) {
+        t->pauses = t->cuts = 0;
+        int r = results ? agent_append(a, message_of_results(results), err) : 0;
+        return failed < 0 ? failed : r < 0 ? r : TURN_ON;
+    }
     bool cut = reply->stop == MODEL_MAX_TOKENS || reply->stop == MODEL_WINDOW_EXCEEDED;
     if (reply->stop == MODEL_PAUSE_TURN && ++t->pauses <= PAUSES_MAX)
         return TURN_ON;
@@ -210,28 +250,18 @@ static int turn_continue(struct agent *a, const struct model_reply *reply, struc
     return TURN_OVER;
 }
 
-static int turn_act(struct agent *a, const struct model_reply *reply, struct error *err)
+bool turn_over_limit(const struct agent_options *o, const struct turn *t, char *why, size_t size)
 {
-    json_t *results = NULL;
-    int failed = calls_run(a, reply, &results, err);
-    if (failed == 0 && !results)
-        return turn_continue(a, reply, err);
-    a->turn.pauses = a->turn.cuts = 0;
-    int r = results ? agent_append(a, message_of_results(results), err) : 0;
-    return failed < 0 ? failed : r < 0 ? r : TURN_ON;
-}
-
-static int turn_save_plan(struct agent *a, struct error *err)
-{
-    json_t *plan = tool_session_plan(a->tools), *last = history_last(a->history, "plan");
-    bool same =
-        last ? json_equal(json_object_get(last, "items"), plan) : json_array_size(plan) == 0;
-    json_decref(last);
-    if (same) {
-        json_decref(plan);
-        return 0;
-    }
-    return agent_append(a, message_of_hutch("plan", "{s:o}", "items", plan), err);
+    if (o->max_turns && t->answers >= o->max_turns)
+        snprintf(why, size, "reached the limit of %u answers (--max-turns)", o->max_turns);
+    else if (o->max_tokens && t->tokens >= o->max_tokens)
+        snprintf(why, size, "reached the limit of %" PRIu64 " tokens (--max-tokens)",
+                 o->max_tokens);
+    else if (o->max_cost > 0 && t->cost >= o->max_cost)
+        snprintf(why, size, "reached the limit of $%.2f (--max-cost)", o->max_cost);
+    else
+        return false;
+    return true;
 }
 
 static int turn_finish(struct agent *a, int r, struct error *err)
@@ -241,13 +271,18 @@ static int turn_finish(struct agent *a, int r, struct error *err)
         return r;
     if (t->interrupted && !t->why[0])
         turn_set_end(t, "interrupted");
-    int saved = turn_save_plan(a, r < 0 ? NULL : err);
+    _cleanup_json_ json_t *plan = tool_session_plan(a->tools);
+    _cleanup_json_ json_t *last = history_last(a->history, "plan");
+    int saved = 0;
+    if (last ? !json_equal(json_object_get(last, "items"), plan) : json_array_size(plan) > 0)
+        saved =
+            agent_append(a, message_of_hutch("plan", "{s:O}", "items", plan), r < 0 ? NULL : err);
     if (t->changed || a->n_running) {
         struct error why = {0};
         struct agent_changes changes = {0};
         int looked = agent_changes(a, &changes, &why);
         if (looked == 0)
-            looked = changes.count ? agent_save(a, &why) : agent_unsave(a, &why);
+            looked = agent_save(a, &why);
         if (looked < 0)
             agent_note(a, "%s", why.text);
         if (agent_changes_any(&changes))

@@ -5,7 +5,7 @@
 #include "workbox.h"
 #include "banned.h"
 
-static struct workbox *alloc(struct error *err)
+static struct workbox *workbox_alloc(struct error *err)
 {
     struct workbox *w = calloc(1, sizeof *w);
     if (!w) {
@@ -19,7 +19,7 @@ static struct workbox *alloc(struct error *err)
 int workbox_new(const struct box_options *o, struct workbox **ret, struct error *err)
 {
     const struct keeper_life life = {.ttl_ns = WORKBOX_IDLE_NS, .idle = true};
-    struct workbox *w = alloc(err);
+    struct workbox *w = workbox_alloc(err);
     if (!w)
         return -ENOMEM;
     w->mode = o->mode;
@@ -57,7 +57,7 @@ int workbox_find(const char *id, struct workbox **ret, struct error *err)
     /* The beginning of a name would do for a person; a history has all of it. */
     if (strlen(id) != REGISTRY_ID_LEN || strchr(id, '/') || strchr(id, '.'))
         return error_set(err, ENOENT, "the box '%.32s' is gone", id);
-    struct workbox *w = alloc(err);
+    struct workbox *w = workbox_alloc(err);
     if (!w)
         return -ENOMEM;
     int r = keeper_find(id, &w->box, err);
@@ -91,16 +91,6 @@ const char *workbox_id(const struct workbox *w)
     return w->box ? box_id(w->box) : "";
 }
 
-bool workbox_is_cow(const struct workbox *w)
-{
-    return w->mode == BOX_COW;
-}
-
-struct box *workbox_tools(struct workbox *w)
-{
-    return w->box;
-}
-
 int workbox_snapshot(struct workbox *w, char ret_name[KEEPER_SNAPSHOT_NAME], struct error *err)
 {
     w->delivered = false;
@@ -110,11 +100,6 @@ int workbox_snapshot(struct workbox *w, char ret_name[KEEPER_SNAPSHOT_NAME], str
         return 0;
     }
     return keeper_snapshot(w->box, ret_name, err);
-}
-
-void workbox_touch(struct workbox *w)
-{
-    w->pristine = w->delivered = false;
 }
 
 void workbox_reverted_free(struct workbox_reverted *r)
@@ -143,45 +128,37 @@ static void reverted_add(void *data, const char *path, const char *why)
 int workbox_restore(struct workbox *w, const char *name, struct workbox_reverted *reverted,
                     struct error *err)
 {
-    struct workbox_reverted unread = WORKBOX_REVERTED_INIT, *to = reverted ? reverted : &unread;
-    const struct restore_report report = {.say = reverted_add, .data = to};
+    const struct restore_report report = {.say = reverted_add, .data = reverted};
     int r = keeper_restore(w->box, name, &report, err);
     w->delivered = false;
     if (r == 0)
-        w->pristine = strcmp(name, KEEPER_ORIGIN) == 0 && to->count == 0;
-    workbox_reverted_free(&unread);
+        w->pristine = strcmp(name, KEEPER_ORIGIN) == 0 && reverted->count == 0;
     return r;
 }
 
 int workbox_fork(struct workbox *w, const char *snapshot, struct workbox **ret, struct error *err)
 {
-    struct workbox *fork = alloc(err);
-    if (!fork)
-        return -ENOMEM;
-    fork->mode = w->mode;
-    fork->pristine = true; /* as the fork began: that is its origin */
-    if (!snapshot && w->pristine)
-        snapshot = KEEPER_ORIGIN;
-    fork->plain = w->plain && snapshot && strcmp(snapshot, KEEPER_ORIGIN) == 0;
-    struct workbox_reverted reverted = WORKBOX_REVERTED_INIT;
+    _cleanup_reverted_ struct workbox_reverted reverted = WORKBOX_REVERTED_INIT;
     const struct restore_report report = {.say = reverted_add, .data = &reverted};
     struct registry_id id;
+    struct workbox *fork = workbox_alloc(err);
+    if (!fork)
+        return -ENOMEM;
+    if (!snapshot && w->pristine)
+        snapshot = KEEPER_ORIGIN;
     int r = keeper_fork(w->box, snapshot, 1, &report, &id, err);
     if (r == 0)
         r = keeper_attach(&id, &fork->box, err);
-    fork->plain = fork->plain && reverted.count == 0;
-    workbox_reverted_free(&reverted);
     if (r < 0) {
         workbox_free(fork, false);
         return r;
     }
+    fork->mode = w->mode;
+    fork->pristine = true; /* as the fork began: that is its origin */
+    fork->plain =
+        w->plain && snapshot && strcmp(snapshot, KEEPER_ORIGIN) == 0 && reverted.count == 0;
     *ret = fork;
     return 0;
-}
-
-int workbox_diff(struct workbox *w, int out, struct error *err)
-{
-    return box_diff(w->box, false, out, err);
 }
 
 int workbox_apply(struct workbox *w, const struct tool_apply_options *o, struct error *err)
@@ -194,12 +171,5 @@ int workbox_apply(struct workbox *w, const struct tool_apply_options *o, struct 
 int workbox_sync(struct workbox *w, const struct apply_options *o,
                  const struct apply_report *report, struct error *err)
 {
-    if (w->mode != BOX_COW || w->pristine)
-        return 0;
-    return box_sync(w->box, o, report, err);
-}
-
-int workbox_note(struct workbox *w, struct error *err)
-{
-    return w->mode == BOX_COW ? box_note_seen(w->box, err) : 0;
+    return w->mode != BOX_COW || w->pristine ? 0 : box_sync(w->box, o, report, err);
 }
