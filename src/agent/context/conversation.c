@@ -21,7 +21,8 @@ static json_t *words_read(struct context *c, size_t i, size_t max)
 {
     char note[100];
     size_t k;
-    json_t *message = NULL, *block;
+    json_t *block;
+    _cleanup_json_ json_t *message = NULL;
     _cleanup_buf_ struct buf b = BUF_INIT(HISTORY_MESSAGE_MAX);
     if (history_read(c->h, i, &message, NULL) < 0)
         return NULL;
@@ -31,17 +32,18 @@ static json_t *words_read(struct context *c, size_t i, size_t max)
         if (text)
             buf_printf(&b, "%s%s", b.len ? "\n" : "", text);
     }
-    json_decref(message);
     snprintf(note, sizeof note, "left out; memory {\"message\": %zu} gets them back", i);
     return b.len > 0 && !b.failed
                ? form_cut((const char *)b.data, b.len, max * 2 / 3, max / 3, note)
                : NULL;
 }
 
-/* Chooses texts[i] for the words to show: first, last, then backwards from the last. */
-static void words_choose(struct context *c, const size_t *at, size_t n, json_t **texts)
+/* Appends the person's words of the messages at[0..n): the first and the last, then backwards from
+ * the last as far as the budget goes. */
+static void words_append(struct context *c, const size_t *at, size_t n, json_t **texts,
+                         struct buf *b)
 {
-    size_t most = (size_t)(c->span / 8 * 3) >> c->squeeze;
+    size_t most = (size_t)(c->span / 8 * 3) >> c->squeeze, gap = 0;
     uint64_t budget = (c->span / 8) >> c->squeeze, used = 0;
     if (n > 0)
         texts[0] = words_read(c, at[0], most);
@@ -55,17 +57,10 @@ static void words_choose(struct context *c, const size_t *at, size_t n, json_t *
         texts[i] = NULL;
         break;
     }
-}
-
-static void words_put_all(const struct context *c, const size_t *at, size_t n, json_t **texts,
-                          struct buf *b)
-{
-    size_t gap = 0;
     buf_append_str(b, "[hutch] This conversation is longer than what fits here: its beginning is "
-                      "left out. What the"
-                      " person said in it stands below word for word, and still holds; then comes "
-                      "a summary of what was"
-                      " done. `memory` finds everything else.\n");
+                      "left out. What the person said in it stands below word for word, and still "
+                      "holds; then comes a summary of what was done. `memory` finds everything "
+                      "else.\n");
     for (size_t i = 0; i < n; i++) {
         if (!texts[i]) {
             gap++;
@@ -83,32 +78,29 @@ int context_make_head(struct context *c, struct error *err)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(HISTORY_MESSAGE_MAX);
     /* The places of the person's words before `start`, oldest first. */
-    size_t *at = calloc(c->start + 1, sizeof *at), n = 0;
-    for (size_t i = 0; at && i < c->start; i++) {
+    _cleanup_free_ size_t *at = calloc(c->start + 1, sizeof *at);
+    _cleanup_free_ json_t **texts = calloc(c->start + 1, sizeof *texts);
+    size_t n = 0, most = (size_t)context_summary_budget(c) * 6 >> c->squeeze;
+    if (!at || !texts)
+        return error_set(err, ENOMEM, "out of memory");
+    for (size_t i = 0; i < c->start; i++) {
         const struct history_entry *e = history_entry(c->h, i);
         if (e->counts && e->begins_turn)
             at[n++] = i;
     }
-    json_t **texts = at ? calloc(n + 1, sizeof *texts) : NULL;
-    if (texts) {
-        words_choose(c, at, n, texts);
-        words_put_all(c, at, n, texts, &b);
-    }
-    size_t most = (size_t)context_summary_budget(c) * 6 >> c->squeeze;
-    json_t *cut = form_cut(c->summary, strlen(c->summary), most, 0, "of the summary left out");
+    words_append(c, at, n, texts, &b);
+    for (size_t i = 0; i < n; i++)
+        json_decref(texts[i]);
+    _cleanup_json_ json_t *cut =
+        form_cut(c->summary, strlen(c->summary), most, 0, "of the summary left out");
     _cleanup_buf_ struct buf summary = BUF_INIT(json_string_length(cut) + 100);
     if (cut)
         buf_printf(&summary, "<summary>\n%s\n</summary>", json_string_value(cut));
-    json_decref(cut);
-    json_t *head = texts && !b.failed && summary.len > 0 && !summary.failed
+    json_t *head = !b.failed && summary.len > 0 && !summary.failed
                        ? json_pack("{s:s, s:[{s:s, s:s%}, {s:s, s:s%}]}", "role", "user", "content",
                                    "type", "text", "text", b.data, b.len, "type", "text", "text",
                                    summary.data, summary.len)
                        : NULL;
-    for (size_t i = 0; texts && i < n; i++)
-        json_decref(texts[i]);
-    free(texts);
-    free(at);
     if (!head)
         return error_set(err, ENOMEM, "out of memory");
     json_decref(c->head);
@@ -212,12 +204,27 @@ static void emitter_put_assistant(struct emitter *e, const struct context *c, si
     }
 }
 
-/* An answer cannot end with thinking, as one that was interrupted may. */
-static void emitter_trim_thoughts(struct emitter *e)
+json_t *context_emit(struct context *c)
 {
-    size_t i;
+    struct emitter e = {.out = json_array(), .pending = json_array()};
+    size_t i, end;
     json_t *message;
-    json_array_foreach(e->out, i, message)
+    if (c->head)
+        json_array_extend(emitter_content(&e, "user"), json_object_get(c->head, "content"));
+    for (i = 0; i < c->count; i = end) {
+        end = i + 1;
+        if (c->items[i].role == HISTORY_ASSISTANT) {
+            emitter_put_assistant(&e, c, i);
+            continue;
+        }
+        while (end < c->count && c->items[end].role == HISTORY_USER)
+            end++;
+        emitter_put_user(&e, c, i, end);
+    }
+    emitter_answer_calls(&e, c, 0, 0);
+    json_decref(e.pending);
+    /* An answer cannot end with thinking, as one that was interrupted may. */
+    json_array_foreach(e.out, i, message)
     {
         json_t *content = json_object_get(message, "content");
         size_t n = json_array_size(content);
@@ -230,26 +237,5 @@ static void emitter_trim_thoughts(struct emitter *e)
         if (n == 0)
             json_array_append_new(content, text_block("(no answer)"));
     }
-}
-
-json_t *context_emit(struct context *c)
-{
-    struct emitter e = {.out = json_array(), .pending = json_array()};
-    if (c->head)
-        json_array_extend(emitter_content(&e, "user"), json_object_get(c->head, "content"));
-    for (size_t i = 0; i < c->count;) {
-        size_t end = i + 1;
-        if (c->items[i].role == HISTORY_ASSISTANT) {
-            emitter_put_assistant(&e, c, i);
-        } else {
-            while (end < c->count && c->items[end].role == HISTORY_USER)
-                end++;
-            emitter_put_user(&e, c, i, end);
-        }
-        i = end;
-    }
-    emitter_answer_calls(&e, c, 0, 0);
-    emitter_trim_thoughts(&e);
-    json_decref(e.pending);
     return e.out;
 }

@@ -59,93 +59,46 @@ static json_t *cut_block(json_t *text)
     return text ? json_pack("{s:s, s:o}", "type", "text", "text", text) : NULL;
 }
 
-static json_t *form_text(const json_t *block, size_t max, const struct form *f)
-{
-    char note[160];
-    const json_t *text = json_object_get(block, "text");
-    size_t n = json_string_length(text);
-    const char *s = json_string_value(text);
-    if (!s || strspn(s, " \t\r\n") == n)
-        return NULL;
-    snprintf(note, sizeof note, "of this text left out; memory {\"message\": %zu} gets them back",
-             f->index);
-    return cut_block(form_cut(s, n, max * 2 / 3, max / 3, note));
-}
-
-/* An image of a result becomes a word about it in a stub. */
+/* An image becomes a word about it in a stub. */
 static json_t *form_image(const json_t *block, const struct form *f)
 {
-    const char *mime = json_get_string(block, "mime");
-    if (!mime || !json_is_string(json_object_get(block, "data")))
+    if (!json_get_string(block, "mime") || !json_get_string(block, "data"))
         return NULL;
     return f->stub ? text_block("[an image was here]") : json_incref((json_t *)block);
 }
 
-static json_t *form_output(const json_t *part, const char *call, const struct form *f)
+static json_t *form_result(const json_t *block, const struct form *f)
 {
-    char note[320];
-    const json_t *text = json_object_get(part, "text");
-    const char *s = json_string_value(text);
-    size_t n = json_string_length(text);
-    if (block_is(part, "image"))
-        return form_image(part, f);
-    if (!s || n == 0)
+    char note[320], of_call[160] = "";
+    const char *id = json_get_string(block, "tool_use_id");
+    size_t i;
+    json_t *part, *content = id ? json_array() : NULL;
+    if (!content)
         return NULL;
     /* An id can stand in a sentence only if it is plain: it came from a model. */
     size_t plain =
-        strspn(call, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:|");
-    if (plain > 0 && plain <= 128 && !call[plain])
-        snprintf(
-            note, sizeof note,
-            "of this output left out; memory {\"message\": %zu, \"call\": \"%s\"} gets them back",
-            f->index, call);
-    else
-        snprintf(note, sizeof note,
-                 "of this output left out; memory {\"message\": %zu} gets them back", f->index);
-    if (f->stub && n > STUB_OUTPUT)
-        return cut_block(form_cut(s, n, STUB_PART, STUB_PART, note));
-    return cut_block(form_cut(s, n, f->output * 2 / 3, f->output / 3, note));
-}
-
-static json_t *form_result(const json_t *block, const struct form *f)
-{
-    const char *id = json_get_string(block, "tool_use_id");
-    size_t i;
-    json_t *part, *content = json_array();
-    if (!id || !content) {
-        json_decref(content);
-        return NULL;
-    }
+        strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:|");
+    if (plain > 0 && plain <= 128 && !id[plain])
+        snprintf(of_call, sizeof of_call, ", \"call\": \"%s\"", id);
+    snprintf(note, sizeof note,
+             "of this output left out; memory {\"message\": %zu%s} gets them back", f->index,
+             of_call);
     json_array_foreach(json_object_get(block, "content"), i, part)
     {
-        json_t *shown = form_output(part, id, f);
+        const json_t *text = json_object_get(part, "text");
+        size_t n = json_string_length(text), max = f->output;
+        json_t *shown = NULL;
+        if (block_is(part, "image"))
+            shown = form_image(part, f);
+        else if (n > 0 && f->stub && n > STUB_OUTPUT)
+            shown = cut_block(form_cut(json_string_value(text), n, STUB_PART, STUB_PART, note));
+        else if (n > 0)
+            shown = cut_block(form_cut(json_string_value(text), n, max * 2 / 3, max / 3, note));
         if (shown)
             json_array_append_new(content, shown);
     }
     return json_pack("{s:s, s:s, s:o, s:b}", "type", "tool_result", "tool_use_id", id, "content",
                      content, "is_error", json_get_bool(block, "is_error"));
-}
-
-static bool has_long_strings(const json_t *value, size_t max, int depth)
-{
-    size_t i;
-    const char *name;
-    json_t *one;
-    if (json_is_string(value))
-        return json_string_length(value) > max;
-    if (depth >= DEPTH_MAX)
-        return false;
-    json_array_foreach(value, i, one)
-    {
-        if (has_long_strings(one, max, depth + 1))
-            return true;
-    }
-    json_object_foreach((json_t *)value, name, one)
-    {
-        if (has_long_strings(one, max, depth + 1))
-            return true;
-    }
-    return false;
 }
 
 /* A copy with its long strings cut. */
@@ -170,29 +123,35 @@ static json_t *cut_strings(const json_t *value, size_t max, const char *note, in
 static json_t *form_call(const json_t *block, const struct form *f)
 {
     char note[160];
-    const char *id = json_get_string(block, "id");
-    const char *name = json_get_string(block, "name");
-    const json_t *input = json_object_get(block, "input");
+    const json_t *input = json_object_get(block, "input"),
+                 *bad = json_object_get(block, "bad_input");
     size_t max = f->stub && f->output > STUB_INPUT ? STUB_INPUT : f->output;
-    if (!id || !id[0] || !name || !name[0] || !json_is_object(input))
+    if (!json_get_string_or(block, "id", "")[0] || !json_get_string_or(block, "name", "")[0] ||
+        !json_is_object(input))
         return NULL;
-    bool bad = json_string_length(json_object_get(block, "bad_input")) > max;
-    if (!bad && !has_long_strings(input, max, 0))
-        return json_incref((json_t *)block);
     snprintf(note, sizeof note,
              "of this input left out by hutch; memory {\"message\": %zu} gets them back", f->index);
     json_t *copy = json_copy((json_t *)block);
     json_object_set_new(copy, "input", cut_strings(input, max, note, 0));
     if (bad)
-        json_object_set_new(copy, "bad_input",
-                            cut_strings(json_object_get(block, "bad_input"), max, note, 0));
+        json_object_set_new(copy, "bad_input", cut_strings(bad, max, note, 0));
     return copy;
 }
 
+/* NULL: it is not shown. */
 static json_t *form_block(const json_t *block, bool assistant, const struct form *f)
 {
-    if (block_is(block, "text"))
-        return form_text(block, assistant ? f->said : f->words, f);
+    if (block_is(block, "text")) {
+        char note[160];
+        const json_t *text = json_object_get(block, "text");
+        const char *s = json_string_value(text);
+        size_t n = json_string_length(text), max = assistant ? f->said : f->words;
+        if (!s || strspn(s, " \t\r\n") == n)
+            return NULL;
+        snprintf(note, sizeof note,
+                 "of this text left out; memory {\"message\": %zu} gets them back", f->index);
+        return cut_block(form_cut(s, n, max * 2 / 3, max / 3, note));
+    }
     if (assistant && block_is(block, "tool_use"))
         return form_call(block, f);
     if (assistant && (block_is(block, "thinking") || block_is(block, "other")))
@@ -226,8 +185,7 @@ int form_show(const struct context *c, size_t index, json_t **ret, struct error 
         json_decref(content);
         return r;
     }
-    const char *role = json_get_string(message, "role");
-    bool assistant = role && strcmp(role, "assistant") == 0;
+    bool assistant = strcmp(json_get_string_or(message, "role", ""), "assistant") == 0;
     json_array_foreach(json_object_get(message, "content"), i, block)
     {
         json_t *shown = form_block(block, assistant, &f);

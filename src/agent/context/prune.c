@@ -19,20 +19,6 @@
 
 #define SQUEEZE_MAX 12
 
-/* Records how far the view is pruned, for when the session is resumed. */
-static int prune_record(struct context *c, struct error *err)
-{
-    json_t *message =
-        json_pack("{s:s, s:s, s:I, s:I, s:I, s:s}", "role", "hutch", "kind", "summary", "until",
-                  (json_int_t)c->start, "stubs", (json_int_t)c->stubs, "thoughts",
-                  (json_int_t)c->thoughts, "text", c->summary ? c->summary : "");
-    int r = message ? history_append(c->h, message, err) : error_set(err, ENOMEM, "out of memory");
-    json_decref(message);
-    if (r == 0 && c->seen + 1 == history_count(c->h))
-        c->seen++;
-    return r;
-}
-
 /* Tool output before the recent quarter becomes stubs. Thinking there is left out, but not of the
  * current turn: providers require it. */
 static void prune_make_stubs(struct context *c)
@@ -138,7 +124,15 @@ int context_prune(struct context *c, const struct asking *a, bool all, struct er
     struct agent_event e = {.kind = AGENT_NOTE, .text = text, .n = strlen(text)};
     if (a->sink)
         a->sink->event(a->sink->data, &e);
-    return prune_record(c, err);
+    /* For when the session is resumed. */
+    _cleanup_json_ json_t *message =
+        json_pack("{s:s, s:s, s:I, s:I, s:I, s:s}", "role", "hutch", "kind", "summary", "until",
+                  (json_int_t)c->start, "stubs", (json_int_t)c->stubs, "thoughts",
+                  (json_int_t)c->thoughts, "text", c->summary ? c->summary : "");
+    r = message ? history_append(c->h, message, err) : error_set(err, ENOMEM, "out of memory");
+    if (r == 0 && c->seen + 1 == history_count(c->h))
+        c->seen++;
+    return r;
 }
 
 int context_squeeze(struct context *c, struct error *err)

@@ -53,10 +53,9 @@ static const char SUMMARY_PROMPT[] =
 
 static void render_cut(const char *text, size_t max, struct buf *out)
 {
-    json_t *cut = form_cut(text, strlen(text), max * 2 / 3, max / 3, "left out");
+    _cleanup_json_ json_t *cut = form_cut(text, strlen(text), max * 2 / 3, max / 3, "left out");
     if (cut)
         buf_append(out, json_string_value(cut), json_string_length(cut));
-    json_decref(cut);
 }
 
 /* A message as text for the summary: who said what, calls on one line, long output cut in its
@@ -191,31 +190,22 @@ uint64_t context_summary_budget(const struct context *c)
 
 static void summary_ignore_event(void *data, const struct model_event *e) {}
 
-/* The texts of the reply take the place of the summary so far. -ENODATA if there are none. */
-static int summary_take_reply(struct summary_work *w, const json_t *content)
+/* Cuts the summary so far, to make room. */
+static void summary_cut(struct summary_work *w, size_t most, const char *note)
 {
-    size_t i, most = (size_t)context_summary_budget(w->c) * 6;
-    json_t *block;
-    _cleanup_buf_ struct buf b = BUF_INIT(1u << 20);
-    json_array_foreach(content, i, block)
-    {
-        const json_t *text = json_object_get(block, "text");
-        const char *type = json_get_string(block, "type");
-        if (type && strcmp(type, "text") == 0 && json_is_string(text))
-            buf_append(&b, json_string_value(text), json_string_length(text));
-    }
-    if (b.len == 0 || b.failed)
-        return -ENODATA;
-    json_t *cut = form_cut((const char *)b.data, b.len, most, 0, "of the summary left out");
+    if (w->text.len <= most)
+        return;
+    _cleanup_json_ json_t *cut = form_cut((const char *)w->text.data, w->text.len, most, 0, note);
     w->text.len = 0;
     buf_append_str(&w->text, cut ? json_string_value(cut) : "");
-    json_decref(cut);
-    return w->text.len > 0 ? 0 : -ENODATA;
 }
 
+/* The model's answer takes the place of the summary so far. -ENODATA: it has no text. */
 static int summary_ask(struct summary_work *w, const struct buf *piece, struct error *err)
 {
     struct context *c = w->c;
+    size_t i;
+    json_t *block;
     _cleanup_reply_ struct model_reply reply = {0};
     _cleanup_buf_ struct buf b = BUF_INIT(w->text.len + piece->len + 400);
     if (w->text.len > 0) {
@@ -227,9 +217,9 @@ static int summary_ask(struct summary_work *w, const struct buf *piece, struct e
     buf_append(&b, piece->data, piece->len);
     buf_append_str(&b, "\n</conversation>\n\nWrite the summary now.");
     json_t *text = b.failed ? NULL : json_stringn((const char *)b.data, b.len);
-    json_t *messages = text ? json_pack("[{s:s, s:[{s:s, s:o}]}]", "role", "user", "content",
-                                        "type", "text", "text", text)
-                            : NULL;
+    _cleanup_json_ json_t *messages = text ? json_pack("[{s:s, s:[{s:s, s:o}]}]", "role", "user",
+                                                       "content", "type", "text", "text", text)
+                                           : NULL;
     if (!messages)
         return -ENOMEM;
     struct model_sink nobody = {.event = summary_ignore_event};
@@ -238,11 +228,22 @@ static int summary_ask(struct summary_work *w, const struct buf *piece, struct e
                               .max_tokens = 2 * context_summary_budget(c) + 2048,
                               .cancel = w->a->cancel};
     int r = c->ask(w->a->m, &q, &nobody, &reply, err);
-    json_decref(messages);
     if (r < 0)
         return r;
     model_usage_add(&c->spent, &reply.usage);
-    return summary_take_reply(w, reply.content);
+    _cleanup_buf_ struct buf answer = BUF_INIT(1u << 20);
+    json_array_foreach(reply.content, i, block)
+    {
+        const json_t *part = json_object_get(block, "text");
+        if (block_is(block, "text") && json_is_string(part))
+            buf_append(&answer, json_string_value(part), json_string_length(part));
+    }
+    if (answer.len == 0 || answer.failed)
+        return -ENODATA;
+    w->text.len = 0;
+    buf_append(&w->text, answer.data, answer.len);
+    summary_cut(w, (size_t)context_summary_budget(c) * 6, "of the summary left out");
+    return w->text.len > 0 ? 0 : -ENODATA;
 }
 
 /* Renders messages from w->at on until the piece is full, and has it summarised; the piece is
@@ -274,13 +275,7 @@ static int summary_do_piece(struct summary_work *w, struct error *err)
 static int summary_list_rest(struct summary_work *w, size_t until)
 {
     size_t most = (size_t)context_summary_budget(w->c) * 3;
-    if (w->text.len > most) {
-        json_t *cut = form_cut((const char *)w->text.data, w->text.len, most, 0,
-                               "of the earlier summary left out");
-        w->text.len = 0;
-        buf_append_str(&w->text, cut ? json_string_value(cut) : "");
-        json_decref(cut);
-    }
+    summary_cut(w, most, "of the earlier summary left out");
     if (w->text.len > 0)
         buf_append_str(&w->text, "\n\n");
     buf_append_str(&w->text, "What happened then (a list, not a summary):\n");

@@ -22,62 +22,48 @@ enum {
     FOUR = 220
 };
 
-enum class { LETTER, DIGIT, BLANK, NEWLINE, OTHER };
+enum char_class { LETTER, DIGIT, BLANK, NEWLINE, SIGN_OF_CODE };
 
-static enum class class_of(unsigned char c) {
-    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) return LETTER;
-    if (c >= '0' && c <= '9') return DIGIT;
-    if (c == ' ' || c == '\t') return BLANK;
-    return c == '\n' || c == '\r' ? NEWLINE : OTHER;
-}
-
-static size_t run_of(const unsigned char *s, size_t n, enum class c)
+static enum char_class char_class(unsigned char c)
 {
-    size_t i = 1;
-    while (i < n && s[i] < 0x80 && class_of(s[i]) == c)
-        i++;
-    return i;
-}
-
-/* What `length` characters of one class cost. */
-static uint64_t cost_of(enum class c, size_t length)
-{
-    switch (c) {
-    case LETTER:
-        return WORD +
-               (length > LETTERS_PER_TOKEN + 2 ? (length - 3) / LETTERS_PER_TOKEN * WORD : 0);
-    case DIGIT:
-        return (length + DIGITS_PER_TOKEN - 1) / DIGITS_PER_TOKEN * WORD;
-    case BLANK:
-        return length > 1 ? WORD * (1 + length / 16)
-                          : 0; /* a single one goes with the word behind it */
-    case NEWLINE:
-        return BREAK;
-    default:
-        return length * SIGN;
-    }
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'))
+        return LETTER;
+    if (c >= '0' && c <= '9')
+        return DIGIT;
+    if (c == ' ' || c == '\t')
+        return BLANK;
+    return c == '\n' || c == '\r' ? NEWLINE : SIGN_OF_CODE;
 }
 
 uint64_t tokens_of_text(const char *text, size_t n)
 {
     const unsigned char *s = (const unsigned char *)text;
     uint64_t cost = 0;
-    for (size_t i = 0; i < n;) {
-        if (s[i] < 0x80) {
-            enum class c = class_of(s[i]);
-            size_t length = run_of(s + i, n - i, c);
-            cost += cost_of(c, length);
-            i += length;
-        } else {
-            size_t length = s[i] >= 0xf0 ? 4 : s[i] >= 0xe0 ? 3 : 2;
+    size_t length;
+    for (size_t i = 0; i < n; i += length) {
+        if (s[i] >= 0x80) {
+            length = s[i] >= 0xf0 ? 4 : s[i] >= 0xe0 ? 3 : 2;
             cost += length == 4 ? FOUR : length == 3 ? THREE : TWO;
-            i += length;
+            continue;
         }
+        enum char_class c = char_class(s[i]);
+        for (length = 1; i + length < n && s[i + length] < 0x80; length++)
+            if (char_class(s[i + length]) != c)
+                break;
+        if (c == LETTER)
+            cost += WORD +
+                    (length > LETTERS_PER_TOKEN + 2 ? (length - 3) / LETTERS_PER_TOKEN * WORD : 0);
+        else if (c == DIGIT)
+            cost += (length + DIGITS_PER_TOKEN - 1) / DIGITS_PER_TOKEN * WORD;
+        else if (c == BLANK) /* a single one goes with the word behind it */
+            cost += length > 1 ? WORD * (1 + length / 16) : 0;
+        else
+            cost += c == NEWLINE ? BREAK : length * SIGN;
     }
     return (cost + 99) / 100;
 }
 
-static uint64_t of_string(const json_t *s)
+static uint64_t tokens_of_string(const json_t *s)
 {
     return s ? tokens_of_text(json_string_value(s), json_string_length(s)) : 0;
 }
@@ -92,7 +78,7 @@ uint64_t tokens_of_json(const json_t *value)
         return 0;
     switch (json_typeof(value)) {
     case JSON_STRING:
-        return 1 + of_string(value);
+        return 1 + tokens_of_string(value);
     case JSON_OBJECT:
         json_object_foreach((json_t *)value, name, one) sum +=
             2 + tokens_of_text(name, strlen(name)) + tokens_of_json(one);
@@ -116,17 +102,17 @@ uint64_t tokens_of_block(const json_t *block)
     if (strcmp(type, "image") == 0)
         return TOKENS_IMAGE;
     if (strcmp(type, "thinking") == 0 || strcmp(type, "other") == 0)
-        return sum + (raw ? tokens_of_json(raw) : of_string(json_object_get(block, "text")));
+        return sum + (raw ? tokens_of_json(raw) : tokens_of_string(json_object_get(block, "text")));
     if (strcmp(type, "tool_use") == 0)
-        return sum + 12 + of_string(json_object_get(block, "name")) +
+        return sum + 12 + tokens_of_string(json_object_get(block, "name")) +
                tokens_of_json(json_object_get(block, "input")) +
-               of_string(json_object_get(block, "bad_input"));
+               tokens_of_string(json_object_get(block, "bad_input"));
     if (strcmp(type, "tool_result") == 0) {
         sum += 12;
         json_array_foreach(json_object_get(block, "content"), i, part) sum += tokens_of_block(part);
         return sum;
     }
-    return sum + of_string(json_object_get(block, "text"));
+    return sum + tokens_of_string(json_object_get(block, "text"));
 }
 
 uint64_t tokens_of_message(const json_t *message)

@@ -13,8 +13,9 @@
 #include "view.h"
 #include "banned.h"
 
-#define HIGH_PERCENT 85 /* the view is pruned when it takes so much of the room */
-#define ROOM_MIN     1024
+#define HIGH_PERCENT   85 /* the view is pruned when it takes so much of the room */
+#define ROOM_MIN       1024
+#define LOAD_BYTES_MAX (64u << 20) /* of the history, that are parsed to fill one view */
 
 int context_new(struct history *h, const struct context_options *o, struct context **ret,
                 struct error *err)
@@ -130,8 +131,6 @@ void context_spent(struct context *c, struct model_usage *ret)
     c->spent = (struct model_usage){0};
 }
 
-#define LOAD_BYTES_MAX (64u << 20) /* of the history, that are parsed to fill one view */
-
 /* Appends message i as an item, if it has something to show. */
 static int items_add(struct context *c, size_t i, struct error *err)
 {
@@ -239,6 +238,7 @@ static int context_reload(struct context *c, struct error *err)
     return r < 0 ? r : context_load_back(c, context_room(c), err);
 }
 
+/* Brings the items up to date with the history. */
 static int context_sync(struct context *c, struct error *err)
 {
     int r = 0;

@@ -82,31 +82,6 @@ bool memory_is_damaged(const struct memory *m)
     return code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
 }
 
-static void db_close(struct memory *m)
-{
-    sqlite3_close_v2(m->db);
-    m->db = NULL;
-}
-
-/* Creates an empty database that only its owner can read, which SQLite would not. It is created
- * under another name, because closing a file drops all locks that this process has on it, those of
- * SQLite in other threads as well: only SQLite itself may open memory.db. */
-static int db_create_file(struct memory *m, struct error *err)
-{
-    struct stat st;
-    if (fstatat(m->folder, "memory.db", &st, AT_SYMLINK_NOFOLLOW) == 0)
-        return S_ISREG(st.st_mode) ? 0
-                                   : error_set(err, EINVAL, "%s is not a regular file", m->path);
-    unlinkat(m->folder, ".memory.new", 0); /* of an attempt that a crash ended: the lock is ours */
-    int fd =
-        openat(m->folder, ".memory.new", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd >= 0)
-        close(fd);
-    if (fd < 0 || renameat(m->folder, ".memory.new", m->folder, "memory.db") < 0)
-        return error_errno(err, errno, "cannot create %s", m->path);
-    return 0;
-}
-
 /* Held while a database is opened, made or removed, so that no other program finds it half-made. */
 static int db_lock(struct memory *m, int *ret_fd, struct error *err)
 {
@@ -123,11 +98,24 @@ static int db_lock(struct memory *m, int *ret_fd, struct error *err)
 
 static int db_open(struct memory *m, struct error *err)
 {
-    int made = db_create_file(m, err);
-    if (made < 0)
-        return made;
+    struct stat st;
     struct error why = {0};
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_FULLMUTEX;
+    bool exists = fstatat(m->folder, "memory.db", &st, AT_SYMLINK_NOFOLLOW) == 0;
+    if (exists && !S_ISREG(st.st_mode))
+        return error_set(err, EINVAL, "%s is not a regular file", m->path);
+    if (!exists) {
+        /* An empty database that only its owner can read, which SQLite would not make. It gets
+         * another name at first, because closing a file drops all locks that this process has on
+         * it, those of SQLite in other threads as well: only SQLite itself may open memory.db. */
+        unlinkat(m->folder, ".memory.new", 0); /* of an attempt that a crash ended: we lock */
+        int fd = openat(m->folder, ".memory.new",
+                        O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd >= 0)
+            close(fd);
+        if (fd < 0 || renameat(m->folder, ".memory.new", m->folder, "memory.db") < 0)
+            return error_errno(err, errno, "cannot create %s", m->path);
+    }
     int r = sqlite3_open_v2(m->path, &m->db, flags, NULL) == SQLITE_OK ? 0 : memory_failed(m, &why);
     if (r == 0) {
         sqlite3_busy_timeout(m->db, BUSY_MS);
@@ -153,7 +141,8 @@ static int db_open(struct memory *m, struct error *err)
 static int db_rebuild(struct memory *m, struct error *err)
 {
     static const char *const files[] = {"memory.db", "memory.db-wal", "memory.db-shm"};
-    db_close(m);
+    sqlite3_close_v2(m->db);
+    m->db = NULL;
     for (size_t i = 0; i < ARRAY_SIZE(files); i++)
         if (unlinkat(m->folder, files[i], 0) < 0 && errno != ENOENT)
             return error_errno(err, errno, "cannot remove %s", m->path);
@@ -204,7 +193,7 @@ struct memory *memory_close(struct memory *m)
 {
     if (!m)
         return NULL;
-    db_close(m);
+    sqlite3_close_v2(m->db);
     cleanup_close(&m->folder);
     pthread_mutex_destroy(&m->lock);
     free(m->path);
@@ -272,39 +261,33 @@ static int update_forget_removed(struct memory *m, struct error *err)
     return r;
 }
 
-/* Rebuilds the index once most of it is of docs that are gone. */
-static int update_compact(struct memory *m, struct error *err)
-{
-    _cleanup_stmt_ sqlite3_stmt *s = memory_prepare(
-        m, "SELECT (SELECT count(*) FROM words_docsize) > 2 * (SELECT count(*) FROM docs) + 10000",
-        err);
-    if (!s || sqlite3_step(s) != SQLITE_ROW)
-        return memory_failed(m, err);
-    if (!sqlite3_column_int(s, 0))
-        return 0;
-    sqlite3_reset(s);
-    return memory_run(
-        m,
-        "BEGIN IMMEDIATE; INSERT INTO words (words) VALUES ('delete-all'); DELETE FROM docs;"
-        " DELETE FROM vectors; DELETE FROM sessions; COMMIT; VACUUM;",
-        err);
-}
-
 static int update_all(struct memory *m, const char *session, struct history *own, int cancel,
                       struct error *err)
 {
     struct update p = {.m = m, .only = session, .own = own, .cancel = cancel, .err = err};
-    p.known = memory_prepare(
+    _cleanup_stmt_ sqlite3_stmt *known = memory_prepare(
         m, "SELECT 1 FROM sessions WHERE name = ? AND size = ? AND written = ?", err);
-    if (!p.known)
+    _cleanup_stmt_ sqlite3_stmt *sparse = memory_prepare(
+        m, "SELECT (SELECT count(*) FROM words_docsize) > 2 * (SELECT count(*) FROM docs) + 10000",
+        err);
+    if (!known || !sparse)
         return -EIO;
+    p.known = known;
     int r = session ? 0 : update_forget_removed(m, err);
-    if (r == 0 && !session)
-        r = update_compact(m, err);
-    if (r == 0)
-        r = history_each(m->folder, update_session, &p);
-    sqlite3_finalize(p.known);
-    return r;
+    if (r == 0 && !session) {
+        if (sqlite3_step(sparse) != SQLITE_ROW)
+            return memory_failed(m, err);
+        bool rebuild =
+            sqlite3_column_int(sparse, 0); /* most of the index is of docs that are gone */
+        sqlite3_reset(sparse);
+        if (rebuild)
+            r = memory_run(m,
+                           "BEGIN IMMEDIATE; INSERT INTO words (words) VALUES ('delete-all');"
+                           " DELETE FROM docs; DELETE FROM vectors; DELETE FROM sessions; COMMIT;"
+                           " VACUUM;",
+                           err);
+    }
+    return r < 0 ? r : history_each(m->folder, update_session, &p);
 }
 
 int memory_update(struct memory *m, const char *session, struct history *own, int cancel,

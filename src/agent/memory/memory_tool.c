@@ -28,34 +28,29 @@ static struct memory_source *memory_source_of(const struct tool_call *c)
     return (struct memory_source *)((char *)c->tool - offsetof(struct memory_source, tool));
 }
 
-/* `3h ago` */
-static void memory_put_age(struct buf *b, const char *when)
-{
-    struct tm utc = {0};
-    if (!when || !strptime(when, "%Y-%m-%dT%H:%M:%S", &utc))
-        return;
-    long s = (long)(time(NULL) - timegm(&utc));
-    s = s < 0 ? 0 : s;
-    if (s < 120)
-        buf_printf(b, ", %lds ago", s);
-    else if (s < 120 * 60)
-        buf_printf(b, ", %ldm ago", s / 60);
-    else if (s < 48 * 3600)
-        buf_printf(b, ", %ldh ago", s / 3600);
-    else
-        buf_printf(b, ", %ldd ago", s / 86400);
-}
-
 static void memory_put_hit(struct buf *b, const json_t *hit, const char *own)
 {
     const char *session = json_get_string(hit, "session"), *call = json_get_string(hit, "call");
-    bool is_own = strcmp(session, own) == 0;
-    buf_printf(b, "[session %s, message %" JSON_INTEGER_FORMAT, is_own ? "this" : session,
-               json_get_integer(hit, "message"));
+    const char *when = json_get_string(hit, "time");
+    struct tm utc = {0};
+    buf_printf(b, "[session %s, message %" JSON_INTEGER_FORMAT,
+               strcmp(session, own) == 0 ? "this" : session, json_get_integer(hit, "message"));
     if (call)
         buf_printf(b, ", call %.100s", call);
     buf_printf(b, ", %s", json_get_string(hit, "role"));
-    memory_put_age(b, json_get_string(hit, "time"));
+    if (when && strptime(when, "%Y-%m-%dT%H:%M:%S", &utc)) {
+        long s = (long)(time(NULL) - timegm(&utc));
+        s = s < 0 ? 0 : s;
+        buf_printf(b, ", %ld%s ago",
+                   s < 120         ? s
+                   : s < 120 * 60  ? s / 60
+                   : s < 48 * 3600 ? s / 3600
+                                   : s / 86400,
+                   s < 120         ? "s"
+                   : s < 120 * 60  ? "m"
+                   : s < 48 * 3600 ? "h"
+                                   : "d");
+    }
     buf_printf(b, "]\n%s\n\n", json_get_string(hit, "snippet"));
 }
 
@@ -152,7 +147,7 @@ static int memory_tool_read(struct tool_call *c, const char *session, struct err
 {
     struct memory_source *s = memory_source_of(c);
     struct history *open = NULL, *h = s->own;
-    json_t *message = NULL;
+    _cleanup_json_ json_t *message = NULL;
     long long number = (long long)input_int(c, "message", 0);
     int r = 0;
     if (session && strcmp(session, history_id(s->own)) != 0) {
@@ -167,7 +162,6 @@ static int memory_tool_read(struct tool_call *c, const char *session, struct err
         if (r == 0)
             r = memory_tool_show(c, message, number, err);
     }
-    json_decref(message);
     history_close(open);
     return r;
 }

@@ -78,18 +78,6 @@ static int search_terms_parse(const char *text, struct search_terms *ret)
     return r;
 }
 
-/* The terms in FTS5's language, always valid. */
-static int search_match(const struct search_terms *t, enum match_how how, struct buf *ret)
-{
-    for (size_t i = 0; i < t->count; i++) {
-        buf_append_str(ret, i == 0 ? "\"" : how == MATCH_ALL ? " AND \"" : " OR \"");
-        for (const char *c = t->texts[i]; *c; c++)
-            buf_append(ret, *c == '"' ? " " : c, 1);
-        buf_append_str(ret, how == MATCH_BEGINNINGS ? "\" *" : "\"");
-    }
-    return ret->failed ? -ENOBUFS : 0;
-}
-
 #define SNIPPET_BEFORE      80 /* bytes shown in front of the first match */
 #define SNIPPET_MATCHES_MAX 64
 
@@ -193,7 +181,13 @@ static int search_words(struct memory *m, const struct memory_query *q,
     static const double weights[N_MATCHES] = {
         [MATCH_ALL] = 1, [MATCH_ANY] = 0.6, [MATCH_BEGINNINGS] = 0.3};
     _cleanup_buf_ struct buf words = BUF_INIT(64u << 10);
-    if (search_match(t, how, &words) < 0 || !buf_cstr(&words))
+    for (size_t i = 0; i < t->count; i++) { /* FTS5's language, always valid */
+        buf_append_str(&words, i == 0 ? "\"" : how == MATCH_ALL ? " AND \"" : " OR \"");
+        for (const char *c = t->texts[i]; *c; c++)
+            buf_append(&words, *c == '"' ? " " : c, 1);
+        buf_append_str(&words, how == MATCH_BEGINNINGS ? "\" *" : "\"");
+    }
+    if (words.failed)
         return error_set(err, ENOMEM, "out of memory");
     _cleanup_stmt_ sqlite3_stmt *s = memory_prepare(
         m,
@@ -211,22 +205,6 @@ static int search_words(struct memory *m, const struct memory_query *q,
     for (size_t rank = 1; (done = sqlite3_step(s)) == SQLITE_ROW; rank++)
         fused_add(f, sqlite3_column_int64(s, 0), rank, weights[how]);
     return done == SQLITE_DONE ? 0 : memory_failed(m, err);
-}
-
-static int search_all(struct memory *m, const struct memory_query *q, const struct search_terms *t,
-                      struct fused_hits *f, struct error *err)
-{
-    int r = 0;
-    for (enum match_how how = MATCH_ALL; r == 0 && t->count && how < N_MATCHES; how++)
-        if (how == MATCH_ALL || (how == MATCH_ANY ? t->count > 1 : f->count < q->limit))
-            r = search_words(m, q, t, how, f, err);
-    if (r < 0 || !m->embedder)
-        return r;
-    struct memory_hit near[EACH_MAX];
-    int n = memory_nearest(m, q, near, EACH_MAX);
-    for (int i = 0; i < n; i++)
-        fused_add(f, near[i].doc, (size_t)i + 1, 1);
-    return 0;
 }
 
 int memory_row(struct memory *m, sqlite3_int64 doc, struct memory_row *ret)
@@ -303,39 +281,34 @@ static int hits_add(const struct memory_row *row, const json_t *message,
     return hit ? json_array_append_new(hits, hit) : -EINVAL;
 }
 
-static json_t *hits_json(struct memory *m, const struct memory_query *q,
-                         const struct search_terms *t, const struct fused_hits *f)
-{
-    json_t *hits = json_array();
-    for (size_t i = 0; hits && i < f->count && json_array_size(hits) < q->limit; i++) {
-        struct memory_row row;
-        json_t *message = NULL;
-        if (memory_row(m, f->hits[i].doc, &row) == 0 && memory_message(m, &row, &message) == 0)
-            hits_add(&row, message, t, f->hits[i].score, hits);
-        json_decref(message);
-    }
-    return hits;
-}
-
-static int search_once(struct memory *m, const struct memory_query *q, const struct search_terms *t,
-                       json_t **ret, struct error *err)
+static int search_locked(struct memory *m, const struct memory_query *q,
+                         const struct search_terms *t, json_t **ret, struct error *err)
 {
     struct fused_hits f = {.count = 0};
-    int r = memory_update(m, q->session, q->own, q->cancel, err);
-    if (r < 0)
-        return r;
-    pthread_mutex_lock(&m->lock);
-    r = search_all(m, q, t, &f, err);
-    if (r < 0 && memory_is_damaged(m))
-        r = memory_rebuild(m, err) < 0 ? r : -EUCLEAN;
-    if (r == 0) {
-        if (f.count)
-            qsort(f.hits, f.count, sizeof *f.hits, hit_compare);
-        *ret = hits_json(m, q, t, &f);
-        r = *ret ? 0 : error_set(err, ENOMEM, "out of memory");
+    struct memory_hit near[EACH_MAX];
+    for (enum match_how how = MATCH_ALL; t->count && how < N_MATCHES; how++) {
+        if (how == MATCH_ANY ? t->count < 2 : how == MATCH_BEGINNINGS && f.count >= q->limit)
+            continue;
+        int r = search_words(m, q, t, how, &f, err);
+        if (r < 0)
+            return memory_is_damaged(m) && memory_rebuild(m, err) == 0 ? -EUCLEAN : r;
     }
-    pthread_mutex_unlock(&m->lock);
-    return r;
+    int n = m->embedder ? memory_nearest(m, q, near, EACH_MAX) : 0;
+    for (int i = 0; i < n; i++)
+        fused_add(&f, near[i].doc, (size_t)i + 1, 1);
+    if (f.count)
+        qsort(f.hits, f.count, sizeof *f.hits, hit_compare);
+    json_t *hits = json_array();
+    if (!hits)
+        return error_set(err, ENOMEM, "out of memory");
+    for (size_t i = 0; i < f.count && json_array_size(hits) < q->limit; i++) {
+        struct memory_row row;
+        _cleanup_json_ json_t *message = NULL;
+        if (memory_row(m, f.hits[i].doc, &row) == 0 && memory_message(m, &row, &message) == 0)
+            hits_add(&row, message, t, f.hits[i].score, hits);
+    }
+    *ret = hits;
+    return 0;
 }
 
 int memory_search(struct memory *m, const struct memory_query *given, json_t **ret,
@@ -347,9 +320,15 @@ int memory_search(struct memory *m, const struct memory_query *given, json_t **r
         q.limit = q.limit ? MEMORY_LIMIT_MAX : 10;
     if (search_terms_parse(q.text, &t) < 0)
         return error_set(err, ENOMEM, "out of memory");
-    int r = search_once(m, &q, &t, ret, err);
-    if (r == -EUCLEAN) /* it was damaged, and is being rebuilt */
-        r = search_once(m, &q, &t, ret, err);
+    int r = -EUCLEAN;
+    for (int tries = 0; r == -EUCLEAN && tries < 2; tries++) { /* it may be damaged, and rebuilt */
+        r = memory_update(m, q.session, q.own, q.cancel, err);
+        if (r < 0)
+            break;
+        pthread_mutex_lock(&m->lock);
+        r = search_locked(m, &q, &t, ret, err);
+        pthread_mutex_unlock(&m->lock);
+    }
     search_terms_free(&t);
     return r;
 }

@@ -44,40 +44,31 @@ struct batch {
     json_t *texts;
 };
 
-static int batch_add(struct memory *m, struct batch *b, sqlite3_int64 doc)
-{
-    _cleanup_buf_ struct buf text = BUF_INIT(HISTORY_MESSAGE_MAX);
-    struct memory_row row;
-    struct memory_part part;
-    json_t *message = NULL;
-    int r = memory_row(m, doc, &row);
-    if (r == 0)
-        r = memory_message(m, &row, &message);
-    if (r == 0)
-        r = memory_part(message, row.part, &part, &text);
-    json_decref(message);
-    if (r < 0 || row.at + row.n > text.len)
-        return r < 0 ? r : -ESTALE;
-    b->docs[b->count++] = doc;
-    return json_array_append_new(b->texts, json_stringn((char *)text.data + row.at, row.n));
-}
-
 /* The next pieces without a vector, the newest first. */
 static int batch_fill(struct memory *m, struct batch *b)
 {
     _cleanup_stmt_ sqlite3_stmt *s =
         memory_prepare(m,
-                       "SELECT id FROM docs WHERE undone = 0 AND NOT EXISTS (SELECT 1 FROM vectors "
-                       "WHERE doc = docs.id AND"
-                       " embedder = ?) ORDER BY id DESC LIMIT ?",
+                       "SELECT id FROM docs WHERE undone = 0 AND NOT EXISTS (SELECT 1 FROM vectors"
+                       " WHERE doc = docs.id AND embedder = ?) ORDER BY id DESC LIMIT ?",
                        NULL);
     b->texts = json_array();
     if (!s || !b->texts)
         return -ENOMEM;
     sqlite3_bind_text(s, 1, m->embedder, -1, SQLITE_STATIC);
     sqlite3_bind_int(s, 2, BATCH);
-    while (sqlite3_step(s) == SQLITE_ROW)
-        batch_add(m, b, sqlite3_column_int64(s, 0));
+    while (sqlite3_step(s) == SQLITE_ROW) {
+        _cleanup_buf_ struct buf text = BUF_INIT(HISTORY_MESSAGE_MAX);
+        _cleanup_json_ json_t *message = NULL;
+        struct memory_row row;
+        struct memory_part part;
+        sqlite3_int64 doc = sqlite3_column_int64(s, 0);
+        if (memory_row(m, doc, &row) < 0 || memory_message(m, &row, &message) < 0 ||
+            memory_part(message, row.part, &part, &text) < 0 || row.at + row.n > text.len)
+            continue;
+        if (json_array_append_new(b->texts, json_stringn((char *)text.data + row.at, row.n)) == 0)
+            b->docs[b->count++] = doc;
+    }
     return b->count ? 0 : -ENOENT;
 }
 
@@ -123,17 +114,6 @@ int memory_embed_new(struct memory *m, int cancel)
     return r == -ENOENT ? 0 : r;
 }
 
-static int vector_of_query(struct memory *m, const struct memory_query *q, float **ret,
-                           size_t *ret_n)
-{
-    json_t *vectors = NULL, *texts = json_pack("[s]", q->text);
-    int r = texts ? model_embed(m->model, m->embedder, texts, q->cancel, &vectors, NULL) : -ENOMEM;
-    *ret = r == 0 ? vector_parse(json_array_get(vectors, 0), ret_n) : NULL;
-    json_decref(vectors);
-    json_decref(texts);
-    return r < 0 ? r : *ret ? 0 : -EPROTO;
-}
-
 /* Inserts a hit into the list of the best ones, if it is good enough. */
 static size_t hits_insert(struct memory_hit *best, size_t count, size_t max, struct memory_hit h)
 {
@@ -153,18 +133,19 @@ static size_t hits_insert(struct memory_hit *best, size_t count, size_t max, str
 int memory_nearest(struct memory *m, const struct memory_query *q, struct memory_hit *ret,
                    size_t max)
 {
-    _cleanup_free_ float *wanted = NULL;
+    _cleanup_json_ json_t *vectors = NULL, *texts = json_pack("[s]", q->text);
     size_t n = 0, count = 0;
-    int r = vector_of_query(m, q, &wanted, &n);
+    int r = texts ? model_embed(m->model, m->embedder, texts, q->cancel, &vectors, NULL) : -ENOMEM;
     if (r < 0)
         return r;
+    _cleanup_free_ float *wanted = vector_parse(json_array_get(vectors, 0), &n);
+    if (!wanted)
+        return -EPROTO;
     _cleanup_stmt_ sqlite3_stmt *s =
         memory_prepare(m,
-                       "SELECT docs.id, vector FROM vectors JOIN docs ON docs.id = vectors.doc "
-                       "JOIN sessions ON sessions.id "
-                       "="
-                       " docs.session WHERE embedder = ?1 AND docs.undone = 0 AND (?2 IS NULL OR "
-                       "sessions.name = ?2)",
+                       "SELECT docs.id, vector FROM vectors JOIN docs ON docs.id = vectors.doc"
+                       " JOIN sessions ON sessions.id = docs.session WHERE embedder = ?1"
+                       " AND docs.undone = 0 AND (?2 IS NULL OR sessions.name = ?2)",
                        NULL);
     if (!s)
         return -EIO;
