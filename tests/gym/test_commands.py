@@ -76,7 +76,7 @@ def test_what_is_printed_is_no_report(arena, who):
     info = grade(gym, "echo 'kill -9 $PPID; kill -9 0' >src/add.sh")
     assert outcomes(info) == ["missing"] * 3 and info["trouble"]
     info = grade(arena(who, how("sh tests/run.sh; true %R", "tap")))
-    assert outcomes(info) == ["missing"] * 3 and info["trouble"] == "the tests left no report"
+    assert outcomes(info) == ["missing"] * 3 and info["trouble"] == "the tests wrote no report"
 
 
 def test_a_report_that_was_there_is_removed(arena, who):
@@ -180,7 +180,7 @@ def test_a_report_that_breaks_off(arena, who):
     """What comes behind could say otherwise."""
     cases = "".join(f'<testcase name="{n}"/>' for n in EXPECTED)
     info = grade(arena(who, how(f"echo '<testsuites>{cases}<testcase name=' >%R", "junit", expected=EXPECTED)))
-    assert info["pass_rate"] == 0 and "cannot be read" in info["trouble"], info
+    assert info["pass_rate"] == 0 and "cannot read the test report" in info["trouble"], info
 
 
 # What code in JavaScript may do to the tests that share a process with it.

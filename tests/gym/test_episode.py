@@ -103,7 +103,7 @@ def test_a_cut_recording_and_a_longer_one_differ(user_cli, calc):
     assert "ends before its episode did" in user_cli.run(*replay, status=1).stdout
     more = {**json.loads(lines[-2]), "step": 5}
     user_cli.box.put("t.jsonl", "\n".join([*lines[:-1], json.dumps(more)]) + "\n")
-    assert "in the recording it went on" in user_cli.run(*replay, status=1).stdout
+    assert "continues in the recording" in user_cli.run(*replay, status=1).stdout
 
 
 def test_mistakes_are_told_in_one_line(user_cli, calc):

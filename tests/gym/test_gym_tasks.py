@@ -81,7 +81,7 @@ def test_tasks_by_name_and_by_path(box, make):
     done = box.hutch("gym", "tasks", "--tasks", folder, "othre")
     assert done.returncode == 125 and "did you mean other?" in done.stderr, done
     done = box.hutch("gym", "tasks", "--tasks", "/nonexistent")
-    assert done.returncode == 125 and "/nonexistent: is no folder" in done.stderr, done
+    assert done.returncode == 125 and "/nonexistent: not a folder" in done.stderr, done
 
 
 def test_a_task_that_cannot_be_loaded_is_told_with_its_line(box, make):
@@ -94,7 +94,7 @@ def test_a_task_that_cannot_be_loaded_is_told_with_its_line(box, make):
 
 def test_the_original_passes(box, make):
     task = found(box, make(files={"src/calc.py": calc_task.SOURCE.replace("+ discount", "- discount")}))
-    assert task["findings"][0] == "the original passes already: there is nothing to solve"
+    assert task["findings"][0] == "the original already passes; there is nothing to solve"
 
 
 def test_a_patch_that_is_not_the_solution_passes(box, make):
@@ -108,7 +108,7 @@ def test_patches_that_do_not_apply(box, make):
     task = found(box, make(files={"patches.json": json.dumps(patches)}))
     assert task["valid"] and task["notes"][0].startswith("the patch 'stale' does not apply: "), task
     task = found(box, make(files={"patches.json": json.dumps(patches)}, solution=["stale"]))
-    assert task["findings"][0].startswith("the solution cannot be carried out: the patch 'stale' does not apply"), task
+    assert task["findings"][0].startswith("cannot apply the solution: the patch 'stale' does not apply"), task
 
 
 def test_parts_of_the_solution(box, make):

@@ -111,8 +111,8 @@ def test_part_of_the_tests_is_part_of_the_reward(box, solution, passed):
 
 
 @pytest.mark.parametrize("script, finding", [
-    ("echo '{\"reward\": 1.0, \"style\": 0.5}' > /logs/verifier/reward.json", "passes already"),
-    ("echo 1 > /logs/verifier/reward.txt", "passes already"),
+    ("echo '{\"reward\": 1.0, \"style\": 0.5}' > /logs/verifier/reward.json", "already passes"),
+    ("echo 1 > /logs/verifier/reward.txt", "already passes"),
     ("echo 0.25 > /logs/verifier/reward.txt", "with the solution the reward is 0.25"),
     ("echo nonsense > /logs/verifier/reward.txt", "with the solution the reward is 0"),
     ("true", "with the solution the reward is 0"),
@@ -146,9 +146,9 @@ def test_tests_and_solution_are_nowhere_while_an_agent_works(box):
     ({"environment/Dockerfile": "FROM x\nRUN apt-get update &&  \\\n   git clone x\n"},
      "its Dockerfile, line 2: RUN apt-get update && git clone x: needs the network; give a root filesystem"),
     ({"environment/Dockerfile": "FROM x\nRUN useradd -m bob\n"}, "line 2: RUN useradd -m bob: needs a root user"),
-    ({"environment/Dockerfile": "FROM x\nCOPY data /etc/data\n"}, "lies where boxes have something else"),
-    ({"environment/Dockerfile": "FROM x\nWORKDIR /usr/src/app\n"}, "its working folder /usr/src/app lies where boxes have something else"),
-    ({"environment/Dockerfile": "FROM x\nWORKDIR /usr\n"}, "its working folder /usr lies where boxes have something else"),
+    ({"environment/Dockerfile": "FROM x\nCOPY data /etc/data\n"}, "is a path that a box uses for something else"),
+    ({"environment/Dockerfile": "FROM x\nWORKDIR /usr/src/app\n"}, "its working folder /usr/src/app is a path that a box uses for something else"),
+    ({"environment/Dockerfile": "FROM x\nWORKDIR /usr\n"}, "its working folder /usr is a path that a box uses for something else"),
     ({"environment/Dockerfile": None, "task.toml": TOML + 'docker_image = "acme/greet:1"\n'},
      "it has no Dockerfile; give the root filesystem of acme/greet:1 (--image)"),
     ({"task.toml": TOML.replace("timeout_sec = 45.0", 'environment_mode = "separate"')},
@@ -157,10 +157,10 @@ def test_tests_and_solution_are_nowhere_while_an_agent_works(box):
     ({"environment/Dockerfile": "FROM x\nWORKDIR /\n"}, "its working folder is the whole root filesystem"),
     ({"environment/docker-compose.yaml": "services:\n  main: {}\n  db: {}\n"}, "has more than one service"),
     ({"task.toml": "[[steps]]\nname = 'one'\n"}, "tasks of several steps are not supported"),
-    ({"task.toml": "[verifier\n"}, "task.toml: line 1: a table's name has no end"),
+    ({"task.toml": "[verifier\n"}, "task.toml: line 1: unterminated table name"),
     ({"instruction.md": " \n"}, "it has no instruction"),
-    ({"instruction.md": ("link", "/etc/passwd")}, "instruction.md: is a link"),
-    ({"tests/evil": ("link", "/etc/passwd")}, "is a link that leads out of the workspace"),
+    ({"instruction.md": ("link", "/etc/passwd")}, "instruction.md: is a symlink"),
+    ({"tests/evil": ("link", "/etc/passwd")}, "is a symlink that leads out of the workspace"),
     ({"tests/test.sh": None}, "it has no tests/test.sh"),
 ])
 def test_what_cannot_be_played_is_left_out_with_the_reason(box, changes, why):
@@ -219,4 +219,4 @@ def test_an_image_has_what_the_dockerfile_does(box):
 
 def test_a_folder_without_tasks(box):
     done = box.hutch("gym", "tasks", "--from", f"harbor:{box.workspace}")
-    assert done.returncode == 125 and "there is no task in it" in done.stderr, done
+    assert done.returncode == 125 and "contains no task" in done.stderr, done

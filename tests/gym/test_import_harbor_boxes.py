@@ -87,7 +87,7 @@ def test_a_run_line_that_fails(box):
     docker = "FROM x\nWORKDIR /app\nRUN echo before; echo 'no such thing' >&2; exit 3\n"
     task = check(box, {"environment/Dockerfile": docker})
     assert len(task["findings"]) == 1 and task["findings"][0].endswith(
-        "setting it up failed: Dockerfile, line 3: RUN echo before; echo 'no such thing' >&2; exit 3: exit code 3: no such thing"), task
+        "its set-up script failed: Dockerfile, line 3: RUN echo before; echo 'no such thing' >&2; exit 3: exit code 3: no such thing"), task
 
 
 def test_run_tests_has_nothing_to_run(box):
@@ -129,5 +129,5 @@ def test_what_is_left_out_of_a_dockerfile_is_one_line(box):
     docker = "FROM x\nRUN apt-get update && \\\n      apt-get install -y a\nRUN pip install b\nENV PATH=/x\nWORKDIR /app\nCOPY data data\n"
     where = write(box, "greet", {**GREET, "environment/Dockerfile": docker})
     said = tasks(box, "--no-check", "--from", f"harbor:{where}").said.splitlines()
-    assert said == ["hutch: greet: Dockerfile, line 2: RUN apt-get update && apt-get install -y a: is not carried out: "
-                    "the packages must be there already (and 2 more such lines)"], said
+    assert said == ["hutch: greet: Dockerfile, line 2: RUN apt-get update && apt-get install -y a: is skipped: "
+                    "the packages must be installed already (and 2 more such lines)"], said

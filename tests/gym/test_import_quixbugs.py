@@ -188,7 +188,7 @@ def test_what_is_no_task_is_left_out_with_the_reason(box):
     done = box.hutch("gym", "tasks", "--no-check", "--from", f"quixbugs:{where}")
     assert done.returncode == 125 and "none of its tasks can be played" in done.stderr, done
     assert "clamp: left out: python_programs/clamp.py: is the same as the correct program" in done.stderr
-    assert "halve: left out:" in done.stderr and "is a link" in done.stderr
+    assert "halve: left out:" in done.stderr and "is a symlink" in done.stderr
     assert "reaches: left out:" in done.stderr and "correct_python_programs/reaches.py" in done.stderr
 
 
@@ -200,7 +200,7 @@ def test_a_checkout_without_tests(box):
 
 def test_something_else_is_no_checkout(box):
     done = box.hutch("gym", "tasks", "--from", f"quixbugs:{box.workspace}")
-    assert done.returncode == 125 and "is no checkout of QuixBugs" in done.stderr, done
+    assert done.returncode == 125 and "not a checkout of QuixBugs" in done.stderr, done
     done = box.hutch("gym", "tasks", "--from", "quixbug:x")
     assert done.returncode == 125 and "quixbugs:DIR" in done.stderr, done
     done = box.hutch("gym", "tasks", "--from", "quixbugs")

@@ -123,21 +123,21 @@ def test_an_array_of_rows_and_one_of_them(box, repository):
 @pytest.mark.parametrize("change, why", [
     ({"repo": "acme/else"}, "there is no repository acme__else (nor else) in"),
     ({"repo": "../etc"}, "is not of the form OWNER/NAME"),
-    ({"base_commit": "0" * 40}, "the commit cannot be read"),
-    ({"base_commit": "main"}, 'base_commit: "main" is no commit'),
-    ({"base_commit": "--output=/tmp/x"}, "is no commit's id"),
+    ({"base_commit": "0" * 40}, "cannot read the commit"),
+    ({"base_commit": "main"}, 'base_commit: "main" is not a commit'),
+    ({"base_commit": "--output=/tmp/x"}, "is not a commit id"),
     ({"patch": ""}, "patch: is empty"),
     ({"problem_statement": None}, "problem_statement: is missing"),
     ({"FAIL_TO_PASS": "[]"}, "FAIL_TO_PASS: is empty"),
     ({"FAIL_TO_PASS": "x"}, "FAIL_TO_PASS: line 1"),
     ({"FAIL_TO_PASS": "['x"}, "FAIL_TO_PASS: line 1"),
-    ({"FAIL_TO_PASS": None}, "FAIL_TO_PASS: is missing, or no list"),
+    ({"FAIL_TO_PASS": None}, "FAIL_TO_PASS: is missing or not a list"),
     ({"FAIL_TO_PASS": ["test_nowhere"]}, "its test test_nowhere is in no file of test_patch"),
     ({"base_commit": None}, "base_commit: is missing"),
     ({"test_patch": None}, "test_patch: is missing"),
     ({"FAIL_TO_PASS": ["test_sum (shop.tests.CartTest)"]}, "its tests are not pytest's: test_sum (shop.tests.CartTest)"),
     ({"FAIL_TO_PASS": ["../x.py::test"]}, "its tests are not pytest's"),
-    ({"PASS_TO_PASS": [1]}, "PASS_TO_PASS[0]: is no text"),
+    ({"PASS_TO_PASS": [1]}, "PASS_TO_PASS[0]: not a string"),
     ({"test_patch": "nothing"}, "is no diff that names files"),
     ({"test_patch": "--- a/../x\n+++ b/../x\n@@ -0,0 +1 @@\n+x\n"}, "the diff names a file outside"),
     ({"test_patch": "--- a/shop/cart.py\n+++ b/shop/cart.py\n@@ -1 +1 @@\n-nonsense\n+x\n"},
@@ -159,7 +159,7 @@ def test_broken_lines_are_told_by_number(box, repository):
 
 def test_what_is_no_list_of_rows(box):
     done = box.hutch("gym", "tasks", "--from", rows_file(box, "rows.txt", "id,patch\n"))
-    assert done.returncode == 125 and "begins neither with [" in done.stderr, done
+    assert done.returncode == 125 and "must begin with [" in done.stderr, done
     done = box.hutch("gym", "tasks", "--from", rows_file(box, "rows.json", "[{]"))
     assert done.returncode == 125 and "rows.json: line 1" in done.stderr, done
     done = box.hutch("gym", "tasks", "--from", "swebench:/nonexistent")
@@ -168,7 +168,7 @@ def test_what_is_no_list_of_rows(box):
 
 def test_repositories_must_be_named(box, repository):
     done = box.hutch("gym", "tasks", "--from", rows_file(box, "rows.jsonl", json.dumps(repository.row())))
-    assert done.returncode == 125 and "name the folder it is in with --repos" in done.stderr, done
+    assert done.returncode == 125 and "name the folder that contains it with --repos" in done.stderr, done
 
 
 def test_a_repository_cannot_make_the_host_run_anything(box, repository):

@@ -65,7 +65,7 @@ PARAMETERS = "import pytest\nfrom shop.cart import total\n\n\n@pytest.mark.param
 
 @pytest.mark.parametrize("must, keep, tests, said", [
     (["test_one"], ["test_each[a", "test_each[b"], 1, "2 of its 3 tests have names that were cut off, or are not found"),
-    (["test_each[a"], ["test_each[d]"], 4, "the names of its tests were cut off: those count that pass with the solution"),
+    (["test_each[a"], ["test_each[d]"], 4, "its test names are truncated; the tests that pass with the solution count"),
 ])
 def test_names_that_were_cut_off_at_a_blank(box, repository, must, keep, tests, said):
     patch = "--- /dev/null\n+++ b/tests/test_each.py\n@@ -0,0 +1,11 @@\n" + "".join(f"+{line}\n" for line in PARAMETERS.splitlines())

@@ -119,8 +119,8 @@ def test_mistakes_are_told_in_one_line(user_cli, calc):
             (["--out", "file/x"], 125, "cannot make the folder file/x")]:
         done = user_cli.run("train", "--task", calc, *words, status=status)
         assert text in done.stderr and done.stderr.count("\n") == 1 and done.stdout == "", done
-    for damaged, text in [(whole[:-20], "not JSON"), (whole.replace('"task":"calc"', '"task":"other"'), "learnt on the task other"),
-                          (whole.replace('"version":1', '"version":9'), "another version"), ("[]", "no checkpoint of qlearn")]:
+    for damaged, text in [(whole[:-20], "not JSON"), (whole.replace('"task":"calc"', '"task":"other"'), "trained on the task other"),
+                          (whole.replace('"version":1', '"version":9'), "another version"), ("[]", "not a checkpoint of qlearn")]:
         (user_cli.folder / "out" / "checkpoint.json").write_text(damaged)
         done = user_cli.run("train", "--task", calc, "--out", "out", "--resume", status=125)
         assert text in done.stderr and done.stderr.count("\n") == 1, done

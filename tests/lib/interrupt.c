@@ -99,7 +99,7 @@ static void stop_env(void)
     FAILS(ECANCELED, "reset the environment first", hutch_env_act_known(e, 0, &s, err));
     OK(hutch_env_reset(e, 2, &s, err));
     OK(hutch_env_step(e, "list_files", NULL, &s, err));
-    FAILS(EAGAIN, "not known", hutch_env_step_known(e, "submit", NULL, &s, err));
+    FAILS(EAGAIN, "not in the cache", hutch_env_step_known(e, "submit", NULL, &s, err));
     OK(hutch_env_step(e, "list_files", NULL, &s, err)); /* nothing has happened */
     CHECK(s.number == 2);
     hutch_env_close(e);

@@ -276,14 +276,14 @@ static void rules(void)
     reset_all(v, 2);
 
     send_sleep(v, 0);
-    FAILS(EBUSY, "environment 0 is still at work",
+    FAILS(EBUSY, "environment 0 is busy",
           hutch_vector_send(v, &(struct hutch_action){.env = 0}, 1, err));
     struct hutch_action both[] = {{.env = 1, .action = plans[1].numbers[0]}, {.env = 0}};
     FAILS(EBUSY, "environment 0",
           hutch_vector_send(v, both, 2, err)); /* and environment 1 got nothing */
     struct hutch_action twice[] = {both[0], both[0]};
     FAILS(EBUSY, "environment 1", hutch_vector_send(v, twice, 2, err));
-    FAILS(EINVAL, "there is no environment 2; there are 2",
+    FAILS(EINVAL, "no environment 2; there are 2",
           hutch_vector_send(v, &(struct hutch_action){.env = 2}, 1, err));
     CHECK(hutch_vector_recv(v, 1, 4, 0, s, NULL) == 0);  /* none is there */
     CHECK(hutch_vector_recv(v, 1, 4, 20, s, NULL) == 0); /* and none comes soon */

@@ -185,9 +185,9 @@ int arena_setup(const struct task *t, struct box *template, int cancel, struct e
     if (r == 0)
         r = cancel_check(cancel, err);
     if (r == 0 && result.limit)
-        r = error_set(err, EIO, "setting it up was stopped: %s", box_limit_name(result.limit));
+        r = error_set(err, EIO, "its set-up script was stopped: %s", box_limit_name(result.limit));
     else if (r == 0 && result.exit_code != 0)
-        r = error_set(err, EIO, "setting it up failed: %.400s", last_line(&result));
+        r = error_set(err, EIO, "its set-up script failed: %.400s", last_line(&result));
     box_result_free(&result);
     return r;
 }
@@ -377,7 +377,7 @@ static int take_passed(struct gym_arena *a, const struct grade *g, struct error 
     if (a->expected.count)
         return 0;
     return error_set(err, EINVAL, "no test passes with the task's solution: %s",
-                     g->trouble ? g->trouble : "none was heard of");
+                     g->trouble ? g->trouble : "the run reported no test");
 }
 
 static int learn(struct gym_arena *a, int cancel, struct error *err)

@@ -132,21 +132,21 @@ int env_step(struct gym_env *e, const char *tool, json_t *input, struct gym_step
              struct error *err)
 {
     if (!e->begun)
-        return error_set(err, EINVAL, "the environment was not reset yet");
+        return error_set(err, EINVAL, "the environment was not reset; call reset first");
     if (e->over)
-        return error_set(err, EINVAL, "the episode is over; reset begins the next one");
+        return error_set(err, EINVAL, "the episode is over; call reset to start the next one");
     if (!tool)
         return error_set(err, EINVAL, "the action names no tool");
     int r = carry_out(e, tool, input, ret);
     if (r == -EAGAIN)
-        return error_set(err, EAGAIN, "it is not known what comes of this action");
+        return error_set(err, EAGAIN, "the outcome of this action is not in the cache");
     if (r == 0)
         return 0;
     e->begun = false; /* it is not known how far the step came */
     env_box_drop(e);
     if (r == -ECANCELED)
-        return error_set(err, ECANCELED, "the step was interrupted; the environment must be reset");
-    return error_errno(err, -r, "the step was not carried out; the environment must be reset");
+        return error_set(err, ECANCELED, "the step was interrupted; reset the environment");
+    return error_errno(err, -r, "the step failed; reset the environment");
 }
 
 int env_step_known(struct gym_env *e, const char *tool, json_t *input, struct gym_step *ret,

@@ -144,7 +144,7 @@ static const char *wrong_head(const json_t *o)
 {
     const char *clock = json_string_value(json_object_get(o, "clock"));
     if (!json_is_string(json_object_get(o, "task")))
-        return "this is no trajectory: its first line names no task";
+        return "not a trajectory: the first line names no task";
     if (!clock || (strcmp(clock, "wall") != 0 && strcmp(clock, "virtual") != 0))
         return "clock: must be \"wall\" or \"virtual\"";
     if (!is_seed(json_object_get(o, "seed")))
@@ -155,7 +155,9 @@ static const char *wrong_head(const json_t *o)
 static const char *wrong_action(const json_t *action, size_t number)
 {
     if (number == 0)
-        return json_is_null(action) ? NULL : "action: the first step is reset's, which has none";
+        return json_is_null(action)
+                   ? NULL
+                   : "action: must be absent in the first step, which is the reset";
     return json_is_string(json_object_get(action, "tool")) ? NULL : "action: must name its tool";
 }
 
@@ -163,7 +165,7 @@ static const char *wrong_step(const json_t *o, size_t number)
 {
     const json_t *step = json_object_get(o, "step");
     if (!json_is_integer(step) || json_integer_value(step) != (json_int_t)number)
-        return "step: must be the number of the step, from 0, none left out";
+        return "step: must count up from 0 without gaps";
     const char *wrong = wrong_action(json_object_get(o, "action"), number);
     if (wrong)
         return wrong;
@@ -195,11 +197,11 @@ static int take_line(struct reading *r, json_t *o, struct error *err)
     if (!t->head && !(wrong = wrong_head(o)))
         t->head = json_incref(o);
     else if (t->end)
-        wrong = "there is something behind the episode's sums";
+        wrong = "unexpected line after the episode's totals";
     else if (t->head && json_object_get(o, "return") && !(wrong = wrong_end(o)))
         t->end = json_incref(o);
     else if (!wrong && number >= TRAJECTORY_STEPS_MAX)
-        wrong = "there are too many steps";
+        wrong = "too many steps";
     else if (!wrong && !(wrong = wrong_step(o, number)) && json_array_append(t->steps, o) < 0)
         wrong = "no memory";
     json_decref(o);
@@ -218,7 +220,7 @@ static int parse_line(struct reading *r, const char *text, size_t n, bool last, 
     if (!o && last && r->into->head)
         return 0;
     if (!o)
-        return error_set(err, EINVAL, "%s:%zu: this is not JSON: %s", r->name, r->line, at.text);
+        return error_set(err, EINVAL, "%s:%zu: not JSON: %s", r->name, r->line, at.text);
     return take_line(r, o, err);
 }
 

@@ -117,7 +117,7 @@ int vector_open(struct gym_arena *a, const struct vector_options *o, struct gym_
                 struct error *err)
 {
     if (o->n == 0 || o->n > VECTOR_MAX)
-        return error_set(err, EINVAL, "%zu environments: it is 1 to %d", o->n, VECTOR_MAX);
+        return error_set(err, EINVAL, "%zu environments: must be 1 to %d", o->n, VECTOR_MAX);
     struct gym_vector *v = new_vector();
     if (!v)
         return error_errno(err, ENOMEM, "cannot make the environments");
@@ -244,11 +244,11 @@ static int refuse_if_closing(const struct gym_vector *v, struct error *err)
 static int accept(struct gym_vector *v, const struct vector_action *a, struct error *err)
 {
     if (a->env >= v->n)
-        return error_set(err, EINVAL, "there is no environment %zu; there are %zu", a->env, v->n);
+        return error_set(err, EINVAL, "no environment %zu; there are %zu", a->env, v->n);
     struct slot *s = &v->slots[a->env];
     if (s->state != SLOT_IDLE)
-        return error_set(
-            err, EBUSY, "environment %zu is still at work, or its result was not received", a->env);
+        return error_set(err, EBUSY, "environment %zu is busy, or its last result was not received",
+                         a->env);
     s->tool = a->tool ? strdup(a->tool) : NULL;
     if (a->tool && !s->tool)
         return error_errno(err, ENOMEM, "cannot send an action");
@@ -299,7 +299,7 @@ ssize_t vector_recv(struct gym_vector *v, size_t min, size_t max, int timeout_ms
 {
     size_t n = 0;
     if (max == 0)
-        return error_set(err, EINVAL, "there is no room for a result");
+        return error_set(err, EINVAL, "the result buffer has no room");
     pthread_mutex_lock(&v->lock);
     wait_for(v, min < max ? min : max, timeout_ms);
     int r = refuse_if_closing(v, err);

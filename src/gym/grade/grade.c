@@ -73,11 +73,11 @@ void grade_ended(struct grade_run *r, const struct grade_end *e)
     const char *during = at ? at->id : "";
     char name[32];
     if (r->outcomes.forged)
-        grade_trouble(r->grade, "outcomes were forged: nothing that was told is believed");
+        grade_trouble(r->grade, "outcomes were forged; the whole report is discarded");
     if (r->outcomes.tampered)
         grade_trouble(r->grade, "%s", r->outcomes.tampered);
     if (e->failure && *e->failure)
-        grade_trouble(r->grade, "the tests could not be started: %s", e->failure);
+        grade_trouble(r->grade, "cannot start the tests: %s", e->failure);
     else if (e->limit)
         grade_trouble(r->grade, "the run was stopped: %s%s%s", box_limit_name(e->limit),
                       at ? ", in " : "", during);
@@ -100,7 +100,7 @@ static int run_tests(struct grade_run *r, struct error *err)
         return code;
     }
     if (code < 0)
-        grade_trouble(r->grade, "the tests could not be run: %s", why.text);
+        grade_trouble(r->grade, "cannot run the tests: %s", why.text);
     return 0;
 }
 
@@ -132,9 +132,9 @@ static int stage(struct grade_run *r, struct error *err)
     task_list_free(&clear);
     task_list_free(&changed);
     if (code == -EPIPE || code == -ECANCELED || code == -ENOMEM)
-        return error_errno(err, -code, "cannot put the task's files back");
+        return error_errno(err, -code, "cannot restore the task's files");
     if (code < 0)
-        grade_trouble(r->grade, "the task's files could not be put back: %s", why.text);
+        grade_trouble(r->grade, "cannot restore the task's files: %s", why.text);
     return code < 0 ? 1 : 0;
 }
 

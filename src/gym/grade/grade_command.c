@@ -131,7 +131,7 @@ static int execute(struct grade_run *r, const char *command, const char *folder,
     take_output(r, &result);
     *ret = (struct grade_end){result.exit_code, result.signal, result.limit, NULL};
     if (*result.failure)
-        grade_trouble(r->grade, "the tests could not be started: %s", result.failure);
+        grade_trouble(r->grade, "cannot start the tests: %s", result.failure);
     box_result_free(&result);
     return 0;
 }
@@ -168,10 +168,10 @@ static int take_report(struct grade_run *r, const char *path, struct error *err)
     a.patience_ms = PATIENCE_MS;
     int code = ask_each(&a, take_test, &r->outcomes, &f, &why);
     if (code == -ENOENT)
-        grade_trouble(r->grade, "the tests left no report");
+        grade_trouble(r->grade, "the tests wrote no report");
     else if (code < 0) {
-        grade_trouble(r->grade, "the report of the tests cannot be read: %s", why.text);
-        outcomes_doubt(&r->outcomes, "the report cannot be read to its end");
+        grade_trouble(r->grade, "cannot read the test report: %s", why.text);
+        outcomes_doubt(&r->outcomes, "the report is incomplete");
     }
     if ((code == -EPIPE || code == -ECANCELED || code == -ENOMEM) && err)
         *err = why;
@@ -219,9 +219,9 @@ static int take_reward(struct grade_run *r, const char *path, struct error *err)
         return code;
     }
     if (code < 0)
-        grade_trouble(r->grade, "the tests left no reward: %s", why.text);
+        grade_trouble(r->grade, "the tests wrote no reward: %s", why.text);
     else if (b.len + 1 >= NUMBER_MAX || !buf_cstr(&b) || !take_number((char *)b.data, &r->reward))
-        grade_trouble(r->grade, "what the tests left as a reward is no number from 0 to 1");
+        grade_trouble(r->grade, "the reward that the tests wrote is not a number from 0 to 1");
     return 0;
 }
 
@@ -244,13 +244,12 @@ static void compare_with_status(struct grade_run *r, const struct grade_end *end
 {
     const char *why = NULL;
     if (was_killed(end))
-        why = "the command was killed: its report is not believed";
+        why = "the command was killed; its report is discarded";
     else if (outcomes_find(&r->outcomes, REPORT_BAILED))
-        why = "the report ends early: it is not believed";
+        why = "the report ends early; it is discarded";
     else if (end->exit_code != 0 && all_passed(&r->outcomes))
-        why = "the report says that everything passed, and the command's exit status that not: it "
-              "is not "
-              "believed";
+        why = "the report says that all tests passed, but the command's exit status says they did "
+              "not; the report is discarded";
     if (!why)
         return;
     grade_trouble(r->grade, "%s", why);

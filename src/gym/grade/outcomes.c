@@ -167,7 +167,7 @@ enum grade_outcome outcomes_judge(const struct outcomes *o, const struct outcome
         return GRADE_ERROR;
     }
     if (t->twice) {
-        *ret_message = "its outcome was told twice, or before it began";
+        *ret_message = "its outcome was reported twice, or before it began";
         return GRADE_FAILED;
     }
     if (!t->ended) {

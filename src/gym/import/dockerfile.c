@@ -211,7 +211,7 @@ static void do_workdir(struct reader *r, const char *args)
     snprintf(copy, sizeof copy, "%s", args);
     if (strchr(args, '$') || docker_words(copy, words) != 1 ||
         !docker_resolve(r->workdir, words[0], path, sizeof path))
-        trouble(r, "the folder cannot be told");
+        trouble(r, "cannot determine the folder");
     else
         memcpy(r->workdir, path, sizeof path);
 }
@@ -238,8 +238,8 @@ static const char *copy_trouble(struct reader *r, const char *args)
         return "files written in a Dockerfile are not supported";
     }
     if (strstr(args, "--from"))
-        return "files of another image or stage are not here";
-    return strchr(args, '$') ? "variables are not filled in" : NULL;
+        return "files of another image or stage are not available";
+    return strchr(args, '$') ? "variables are not expanded" : NULL;
 }
 
 static const char *skip_options(const char *args)
@@ -255,7 +255,7 @@ static void do_copy(struct reader *r, const char *args)
 {
     char *words[DOCKER_WORDS_MAX], target[4096], copy[DOCKER_LINE_MAX];
     if (strstr(args, "--from=") && strstr(args, "astral-sh/uv")) {
-        tell(r, &r->d->notes, "is not carried out: there is a stand-in for uv");
+        tell(r, &r->d->notes, "is skipped: hutch has a replacement for uv");
         return;
     }
     const char *why = copy_trouble(r, args);
@@ -263,7 +263,7 @@ static void do_copy(struct reader *r, const char *args)
     snprintf(copy, sizeof copy, "%s", args);
     size_t n = why ? 0 : docker_words(copy, words);
     if (!why && (n < 2 || !docker_resolve(r->workdir, words[n - 1], target, sizeof target)))
-        why = "what goes where cannot be told";
+        why = "cannot determine sources and target";
     if (why) {
         trouble(r, why);
         return;
@@ -272,7 +272,7 @@ static void do_copy(struct reader *r, const char *args)
     bool into = n > 2 || (len && words[n - 1][len - 1] == '/') || strcmp(words[n - 1], ".") == 0;
     for (size_t i = 0; i + 1 < n; i++)
         if (strstr(words[i], "://"))
-            trouble(r, "nothing is fetched from the network");
+            trouble(r, "a download from the network is not supported");
         else
             add_copy(r, words[i], target, into);
 }
@@ -308,13 +308,13 @@ static void do_run(struct reader *r, const char *args)
     const char *command = run_command(r, args, text);
     /* What a text that is no command says is not looked at. */
     enum docker_run kind = docker_run_kind(strncmp(args, "<<", 2) == 0 ? command : args);
-    const char *why = *args == '[' ? "is of a form that is not supported" : run_trouble(kind);
+    const char *why = *args == '[' ? "has an unsupported form" : run_trouble(kind);
     if (r->in.cut)
         why = "is too long";
     if (why)
         trouble(r, why);
     else if (kind == DOCKER_RUN_INSTALLS)
-        tell(r, &r->d->notes, "is not carried out: the packages must be there already");
+        tell(r, &r->d->notes, "is skipped: the packages must be installed already");
     else
         docker_run_add(r->d, r->in.line, r->workdir, command, kind == DOCKER_RUN_MUST);
 }
@@ -369,7 +369,7 @@ static void carry_out(struct reader *r)
             INSTRUCTIONS[i].run(r, args);
             return;
         }
-    trouble(r, "there is no such instruction");
+    trouble(r, "unknown instruction");
 }
 
 static void carry_out_copy(struct reader *r, const struct docker_copy *c)
@@ -396,7 +396,7 @@ static int finish(struct reader *r, struct error *err)
     if (r->code == -ENOMEM)
         return task_no_memory(err);
     if (r->code == 0 && r->d->setup.failed)
-        return error_set(err, EFBIG, "its Dockerfile has too much to run");
+        return error_set(err, EFBIG, "its Dockerfile has too many RUN lines");
     return r->code < 0 ? error_errno(err, -r->code, "it copies too much") : 0;
 }
 

@@ -294,7 +294,7 @@ int docker_copy(struct dockerfile *d, const struct task_tree *context, const str
         r = copy_file(d, f, place);
     }
     if (!found)
-        *ret_why = "lies where boxes have something else";
+        *ret_why = "is a path that a box uses for something else";
     else if (count == 0)
         *ret_why = "there is no such file";
     return r;

@@ -150,11 +150,11 @@ int git_resolve(const char *git_dir, const char *name, char ret[GIT_ID_SIZE], st
     bool said = fgets(id, sizeof id, g.out) != NULL;
     while (fgets(more, sizeof more, g.out))
         ;
-    r = git_end(&g, "the commit cannot be read", err);
+    r = git_end(&g, "cannot read the commit", err);
     id[strcspn(id, "\n")] = 0;
     size_t n = strlen(id);
     if (r == 0 && (!said || n >= GIT_ID_SIZE || id[strspn(id, "0123456789abcdef")]))
-        r = error_set(err, EIO, "the commit cannot be read: git says %.80s", id);
+        r = error_set(err, EIO, "cannot read the commit: git says %.80s", id);
     if (r == 0)
         memcpy(ret, id, n + 1);
     return r;
@@ -216,7 +216,7 @@ static int list_commit(const char *git_dir, const char *commit, struct listing *
     if (r < 0)
         return r;
     int code = io_read_all(fileno(g.out), &ret->text);
-    r = git_end(&g, "the commit cannot be read", err);
+    r = git_end(&g, "cannot read the commit", err);
     if (code == -ENOBUFS)
         return error_set(err, E2BIG, "the commit has too many files");
     if (r == 0 && code < 0)
@@ -291,6 +291,6 @@ int git_extract(const char *git_dir, const char *commit, const char *folder, int
     if (r < 0)
         return r;
     r = write_objects(g.out, &l, root, cancel, err);
-    int ended = git_end(&g, "the commit's files cannot be read", r < 0 ? NULL : err);
+    int ended = git_end(&g, "cannot read the commit's files", r < 0 ? NULL : err);
     return r < 0 ? r : ended;
 }

@@ -200,8 +200,8 @@ static int import_harbor(struct import *im, const char *where, struct error *err
     if (r == 0 && folders.count == 0 && stat(inner, &st) == 0)
         r = list_folders(inner, &folders, err);
     if (r == 0 && folders.count == 0)
-        r = error_set(err, ENOENT,
-                      "%s: there is no task in it (a folder with task.toml or task.yaml)", where);
+        r = error_set(err, ENOENT, "%s: contains no task (a folder with task.toml or task.yaml)",
+                      where);
     for (size_t i = 0; i < folders.count && r == 0; i++)
         r = import_one(im, folders.items[i], err);
     task_list_free(&folders);
@@ -448,7 +448,8 @@ static int take_links(struct harbor *h, struct task *t, struct error *err)
         return error_set(err, EINVAL, "its working folder %s has an unusual name", h->workdir);
     if (strcmp(top, "workspace") != 0 && !docker_top_free(top))
         return error_set(err, EOPNOTSUPP,
-                         "its working folder %s lies where boxes have something else", h->workdir);
+                         "its working folder %s is a path that a box uses for something else",
+                         h->workdir);
     snprintf(at, sizeof at, "/%s", top);
     if (strcmp(top, "workspace") != 0)
         r = task_link_add(t, at, "/workspace");

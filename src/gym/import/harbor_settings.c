@@ -299,12 +299,12 @@ static int scan(yaml_parser_t *parser, const struct yaml_sink *sink, struct erro
         yaml_event_t e;
         if (!yaml_parser_parse(parser, &e))
             return error_set(err, EINVAL, "line %zu: %s", parser->problem_mark.line + 1,
-                             parser->problem ? parser->problem : "is no YAML");
+                             parser->problem ? parser->problem : "is not YAML");
         bool end = e.type == YAML_STREAM_END_EVENT || e.type == YAML_DOCUMENT_END_EVENT;
         int r = take_event(&p, &e);
         yaml_event_delete(&e);
         if (r < 0)
-            return error_set(err, ELOOP, "lies too deep");
+            return error_set(err, ELOOP, "is nested too deeply");
         if (end)
             return 0;
     }

@@ -248,8 +248,7 @@ static int list_programs(struct checkout *c, struct task_list *ret, struct error
         fd = openat(c->dir, "python_programs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     if (!dir)
-        return error_set(err, ENOENT,
-                         "%s: is no checkout of QuixBugs (it has no folder python_programs)",
+        return error_set(err, ENOENT, "%s: not a checkout of QuixBugs (no folder python_programs)",
                          c->where);
     while (r == 0 && (d = readdir(dir))) {
         snprintf(name, sizeof name, "%s", d->d_name);

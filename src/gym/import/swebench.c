@@ -36,7 +36,7 @@ static const char *member(const json_t *o, const char *name, struct error *err)
 {
     const char *text = json_string_value(json_object_get(o, name));
     if (!text && err->code == 0)
-        error_set(err, EINVAL, "%s: is missing, or no text", name);
+        error_set(err, EINVAL, "%s: is missing or not a string", name);
     return text ? text : "";
 }
 
@@ -82,7 +82,7 @@ static int read_row(const json_t *o, struct row *ret, struct error *err)
     if (!ret->commit && ret->test_patch)
         return error_set(err, EINVAL, "base_commit: is missing");
     if (ret->commit && !is_hex(ret->commit))
-        return error_set(err, EINVAL, "base_commit: \"%.100s\" is no commit's id", ret->commit);
+        return error_set(err, EINVAL, "base_commit: \"%.100s\" is not a commit id", ret->commit);
     if (!ret->test_patch && strncmp(ret->repo, "swesmith/", 9) != 0)
         return error_set(err, EINVAL, "test_patch: is missing");
     if (!*ret->problem || !*ret->patch)
@@ -227,10 +227,9 @@ static int make_fix(const struct task_list *paths, const struct task_tree *bad,
     for (size_t i = 0; i < paths->count; i++) {
         const struct task_file *a = find(bad, paths->items[i]), *b = find(good, paths->items[i]);
         if (!a || !b || !S_ISREG(a->mode) || !S_ISREG(b->mode))
-            return error_set(
-                err, EOPNOTSUPP,
-                "its patch adds or removes %s; only changes of files can be taken back",
-                paths->items[i]);
+            return error_set(err, EOPNOTSUPP,
+                             "its patch adds or removes %s; only modified files can be reverted",
+                             paths->items[i]);
         int r = diff_make(paths->items[i], a->bytes, a->size, b->bytes, b->size, fix);
         if (r < 0 && r != -ENODATA)
             return error_errno(err, -r, "%s", paths->items[i]);
@@ -390,7 +389,7 @@ int swebench_read(struct rows *rows, row_taker take, struct error *err)
     if (!in)
         return error_errno(err, errno, "%s", rows->file);
     if (fstat(fileno(in), &st) < 0 || !S_ISREG(st.st_mode))
-        return error_set(err, EINVAL, "%s: is no regular file with rows as JSON", rows->file);
+        return error_set(err, EINVAL, "%s: not a regular file with rows as JSON", rows->file);
     if (st.st_size > FILE_MAX)
         return error_set(err, EFBIG, "%s: is larger than %lld MiB", rows->file, FILE_MAX >> 20);
     while ((first = getc(in)) == ' ' || first == '\n' || first == '\t' || first == '\r')
@@ -398,7 +397,7 @@ int swebench_read(struct rows *rows, row_taker take, struct error *err)
     rewind(in);
     if (first != '[' && first != '{')
         return error_set(
-            err, EINVAL, "%s: begins neither with [ (an array of rows) nor with { (a row a line)%s",
+            err, EINVAL, "%s: must begin with [ (an array of rows) or { (one row per line)%s",
             rows->file, first == 'P' ? "; a Parquet file must be converted to JSON first" : "");
     bool lines = first == '{' && has_rows_as_lines(in);
     return lines ? take_lines(rows, in, take, err) : take_whole(rows, in, take, err);

@@ -58,7 +58,7 @@ static int find_repo(const struct rows *rows, const struct row *row, char *dir, 
     char owner[256], origin[256], commit[GIT_ID_SIZE];
     if (!repos)
         return error_set(err, EINVAL,
-                         "its repository %s is needed: name the folder it is in with --repos",
+                         "needs its repository %s: name the folder that contains it with --repos",
                          row->repo);
     snprintf(owner, sizeof owner, "%.*s", (int)(name - row->repo - 1), row->repo);
     if (find_git(repos, owner, name, dir, size))

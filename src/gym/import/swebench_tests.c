@@ -74,7 +74,7 @@ static int read_list(const json_t *row, const char *name, json_t **ret, struct e
         return error_set(err, EINVAL, "%s: %.300s", name, why.text);
     if (!json_is_array(list)) {
         json_decref(list);
-        return error_set(err, EINVAL, "%s: is missing, or no list", name);
+        return error_set(err, EINVAL, "%s: is missing or not a list", name);
     }
     *ret = list;
     return 0;
@@ -115,7 +115,7 @@ static int take_list(const json_t *row, const char *name, json_t *seen, struct t
         if (r < 0 || (test && json_object_get(seen, test)))
             continue;
         if (!test)
-            r = error_set(err, EINVAL, "%s[%zu]: is no text", name, i);
+            r = error_set(err, EINVAL, "%s[%zu]: not a string", name, i);
         else if (!is_bare(test) && !file_length(test))
             r = error_set(err, EINVAL, "its tests are not pytest's: %.100s", test);
         else if (json_object_set_new(seen, test, json_true()) < 0)
@@ -228,10 +228,9 @@ int swebench_tests(const struct rows *rows, const struct row *row, struct task *
     if (learn)
         task_list_free(&t->tests.expected);
     if (learn)
-        import_say(
-            rows->im,
-            "%s: the names of its tests were cut off: those count that pass with the solution",
-            t->name);
+        import_say(rows->im,
+                   "%s: its test names are truncated; the tests that pass with the solution count",
+                   t->name);
     else if (f.lost)
         import_say(rows->im,
                    "%s: %zu of its %zu tests have names that were cut off, or are not found, and "

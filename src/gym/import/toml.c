@@ -110,7 +110,7 @@ static int take_escape(struct scan *s, bool long_text, char *out, size_t size, s
         return put(s, out, size, n, TO[found - FROM]);
     if (c == 'u' || c == 'U')
         return put_code(s, out, size, n, c == 'u' ? 4 : 8);
-    return wrong(s, "there is no such escape");
+    return wrong(s, "unknown escape sequence");
 }
 
 /* A text in one of the four kinds of quotes, its content to out. */
@@ -130,7 +130,7 @@ static int take_quoted(struct scan *s, char *out, size_t size)
     while (r == 0) {
         int c = peek(s);
         if (c < 0 || c == 0 || (c == '\n' && !long_text))
-            return wrong(s, "a text has no end");
+            return wrong(s, "unterminated string");
         if (long_text ? begins(s, three) : c == quote)
             break;
         s->at++;
@@ -165,7 +165,7 @@ static int take_name(struct scan *s, char *name)
             r = take_quoted(s, name + n, TOML_NAME_MAX - n);
             n += r == 0 ? strlen(name + n) : 0;
         } else if (!is_bare(peek(s))) {
-            r = wrong(s, "a name is expected");
+            r = wrong(s, "expected a name");
         }
         for (; r == 0 && is_bare(peek(s)); s->at++)
             r = put(s, name, TOML_NAME_MAX, &n, *s->at);
@@ -188,7 +188,7 @@ static int take_plain(struct scan *s)
          s->at++)
         r = put(s, s->value, sizeof s->value, &n, *s->at);
     s->value[n] = 0;
-    return r < 0 ? r : n == 0 ? wrong(s, "a value is expected") : 0;
+    return r < 0 ? r : n == 0 ? wrong(s, "expected a value") : 0;
 }
 
 static int take_nested(struct scan *s, const char *name, unsigned depth);
@@ -213,7 +213,7 @@ static int take_inner_name(struct scan *s, const char *table, char name[TOML_NAM
         return wrong(s, "a name is too long");
     int r = take_name(s, name);
     if (r == 0 && peek(s) != '=')
-        r = wrong(s, "= is expected");
+        r = wrong(s, "expected '='");
     s->at += r == 0;
     skip_blanks(s);
     return r;
@@ -225,7 +225,7 @@ static int take_nested(struct scan *s, const char *name, unsigned depth)
     bool list = *s->at == '[';
     char close = list ? ']' : '}', inner[TOML_NAME_MAX];
     if (depth > TOML_DEPTH_MAX)
-        return wrong(s, "lists lie too deep");
+        return wrong(s, "lists are nested too deeply");
     s->at++;
     for (;;) {
         skip_space(s);
@@ -242,7 +242,7 @@ static int take_nested(struct scan *s, const char *name, unsigned depth)
         if (peek(s) == ',')
             s->at++;
         else if (peek(s) != close)
-            return wrong(s, "a list or table has no end");
+            return wrong(s, "unterminated list or table");
     }
 }
 
@@ -254,7 +254,7 @@ static int take_table(struct scan *s)
     s->table[0] = 0;
     int r = take_name(s, s->table);
     if (r == 0 && !begins(s, list ? "]]" : "]"))
-        r = wrong(s, "a table's name has no end");
+        r = wrong(s, "unterminated table name");
     if (r == 0 && strlen(s->table) + 4 > sizeof s->table)
         r = wrong(s, "a table's name is too long");
     if (r < 0)
@@ -275,7 +275,7 @@ static int take_pair(struct scan *s)
     snprintf(name, sizeof name, "%s", s->table);
     int r = take_name(s, name);
     if (r == 0 && peek(s) != '=')
-        r = wrong(s, "= is expected");
+        r = wrong(s, "expected '='");
     if (r < 0)
         return r;
     s->at++;
@@ -299,6 +299,6 @@ int toml_scan(const char *text, size_t n, const struct toml_sink *sink, struct e
         if (peek(&s) == '\r')
             s.at++;
         if (peek(&s) >= 0 && peek(&s) != '\n' && peek(&s) != '#')
-            return wrong(&s, "something stands behind the value");
+            return wrong(&s, "unexpected text after the value");
     }
 }

@@ -134,7 +134,7 @@ static int check_original(struct check *c)
     if (r < 0)
         return r;
     return check_passes(&p)
-               ? check_find(c, "the original passes already: there is nothing to solve")
+               ? check_find(c, "the original already passes; there is nothing to solve")
                : 0;
 }
 
@@ -165,7 +165,7 @@ static int judge_solution(struct check *c, const struct check_played *p)
     char why[600];
     const struct grade *g = &p->grade;
     if (p->trouble[0])
-        return check_find(c, "the solution cannot be carried out: %s", p->trouble);
+        return check_find(c, "cannot apply the solution: %s", p->trouble);
     if (g->count == 0)
         return check_find(c, "with the solution no test is run%s", why_not(g, why, sizeof why));
     if (!check_passes(p) && c->task->tests.verdict == VERDICT_REWARD)
@@ -184,7 +184,7 @@ static int check_solution(struct check *c)
 {
     _cleanup_(check_played_free) struct check_played first = {0}, second = {0};
     if (c->task->solution.count == 0 && !c->task->solution_script)
-        return check_note(c, "no solution is known: whether it can be solved was not checked");
+        return check_note(c, "no known solution; not checked whether the task can be solved");
     int r = play_solution(c, &first);
     if (r == 0)
         r = judge_solution(c, &first);

@@ -144,7 +144,7 @@ static int take_list(const json_t *o, const char *in, const char *name, enum lis
         else if (kind != LIST_NAMES &&
                  (!task_path_ok(text) || (kind == LIST_FILES && strcmp(text, ".") == 0)))
             r = error_set(err, EINVAL,
-                          "%s%s[%zu]: \"%.200s\" is no path within the workspace (relative, "
+                          "%s%s[%zu]: \"%.200s\" is not a path within the workspace (relative, "
                           "without . and ..)",
                           in, name, i, text);
         else if (json_object_set_new(seen, text, json_true()) < 0 || task_list_add(ret, text) < 0)
@@ -161,7 +161,7 @@ static int take_time(const json_t *o, const char *name, int64_t *ret, struct err
     if (!text)
         return 0;
     if (units_parse_time(text, &ns) < 0)
-        return error_set(err, EINVAL, "limits.%s: \"%.40s\" is no time (250ms, 20s, 5m)", name,
+        return error_set(err, EINVAL, "limits.%s: \"%.40s\" is not a time (250ms, 20s, 5m)", name,
                          text);
     *ret = ns;
     return 0;
@@ -174,7 +174,7 @@ static int take_size(const json_t *o, const char *name, uint64_t *ret, struct er
     if (!text)
         return 0;
     if (units_parse_size(text, &bytes) < 0)
-        return error_set(err, EINVAL, "limits.%s: \"%.40s\" is no size (64M, 1G)", name, text);
+        return error_set(err, EINVAL, "limits.%s: \"%.40s\" is not a size (64M, 1G)", name, text);
     *ret = bytes;
     return 0;
 }
@@ -305,12 +305,14 @@ static int take_patch(struct task *t, size_t i, const json_t *o, struct error *e
     const char *name = json_string_value(json_object_get(o, "name"));
     const char *diff = json_string_value(json_object_get(o, "diff"));
     if (!patch_name_ok(name))
-        return error_set(err, EINVAL, "[%zu].name: \"%.100s\" is no name (a to z, 0 to 9 and -)", i,
+        return error_set(err, EINVAL,
+                         "[%zu].name: \"%.100s\" is not a valid name (a to z, 0 to 9 and -)", i,
                          name);
     if (task_patch_find(t, name))
         return error_set(err, EINVAL, "[%zu].name: there is another patch called %s", i, name);
     if (!strstr(diff, "@@") && strncmp(diff, "diff ", 5) != 0)
-        return error_set(err, EINVAL, "[%zu].diff: is no unified diff (no line begins with @@)", i);
+        return error_set(err, EINVAL, "[%zu].diff: is not a unified diff (no line begins with @@)",
+                         i);
     return task_patch_add(t, name, diff) < 0 ? task_no_memory(err) : 0;
 }
 

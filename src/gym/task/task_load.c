@@ -50,7 +50,7 @@ static int check_parts(const char *folder, struct error *err)
         if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0 && !is_part(d->d_name))
             r = error_set(
                 err, EINVAL,
-                "%s/%.200s: is no part of a task (src, tests, hidden, workspace, patches.json, "
+                "%s/%.200s: is not part of a task (src, tests, hidden, workspace, patches.json, "
                 "task.json); other files of the workspace go into workspace/",
                 folder, d->d_name);
     closedir(dir);
@@ -65,9 +65,10 @@ static int take_name(struct task *t, const char *folder, struct error *err)
         return error_errno(err, errno, "%s", folder);
     const char *name = relpath_name(path);
     if (!name_ok(name))
-        return error_set(err, EINVAL,
-                         "%s: \"%.100s\" is no name of a task (a to z, 0 to 9 and _, less than %d)",
-                         folder, name, TASK_NAME_MAX);
+        return error_set(
+            err, EINVAL,
+            "%s: \"%.100s\" is not a valid task name (a to z, 0 to 9 and _, fewer than %d)", folder,
+            name, TASK_NAME_MAX);
     snprintf(t->name, sizeof t->name, "%s", name);
     t->origin = strdup(path);
     return t->origin ? 0 : task_no_memory(err);
@@ -151,7 +152,7 @@ static int find_ours(char path[PATH_MAX], struct error *err)
             return 0;
     }
     return error_set(err, ENOENT,
-                     "the tasks of hutch are neither in %s/%s nor in %s/%s: name a folder with "
+                     "found hutch's tasks neither in %s/%s nor in %s/%s; name a folder with "
                      "--tasks or HUTCH_TASKS",
                      part, PLACES[0], part, PLACES[1]);
 }
@@ -163,9 +164,9 @@ static int find_folder(const char *tasks, char path[PATH_MAX], struct error *err
     if (!named)
         return find_ours(path, err);
     if (strlen(named) >= PATH_MAX)
-        return error_errno(err, ENAMETOOLONG, "the folder of the tasks");
+        return error_errno(err, ENAMETOOLONG, "cannot open the folder of tasks");
     if (!is_folder(named))
-        return error_set(err, ENOENT, "%s: is no folder%s", named, tasks ? "" : " (HUTCH_TASKS)");
+        return error_set(err, ENOENT, "%s: not a folder%s", named, tasks ? "" : " (HUTCH_TASKS)");
     snprintf(path, PATH_MAX, "%s", named);
     return 0;
 }
@@ -459,9 +460,9 @@ static int check_names(const struct task *t, struct error *err)
                              t->reads.items[i]);
     const char *lang = t->language;
     if (lang && (!*lang || lang[strspn(lang, "abcdefghijklmnopqrstuvwxyz0123456789+#-")]))
-        return error_set(err, EINVAL,
-                         "language: \"%.100s\" is no name of a language (python, c, javascript)",
-                         lang);
+        return error_set(
+            err, EINVAL,
+            "language: \"%.100s\" is not the name of a language (python, c, javascript)", lang);
     return 0;
 }
 

@@ -28,13 +28,14 @@ int task_read_file(int dir, const char *name, const char *shown, struct buf *b, 
     _cleanup_fd_ int fd =
         openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0 && errno == ELOOP)
-        return error_set(err, ELOOP, "%s: is a link; a task's files are regular files", shown);
+        return error_set(err, ELOOP, "%s: is a symlink; a task's files must be regular files",
+                         shown);
     if (fd < 0)
         return error_errno(err, errno, "%s", shown);
     if (fstat(fd, &st) < 0)
         return error_errno(err, errno, "%s", shown);
     if (!S_ISREG(st.st_mode))
-        return error_set(err, EINVAL, "%s: is no regular file", shown);
+        return error_set(err, EINVAL, "%s: not a regular file", shown);
     int r = (uint64_t)st.st_size > b->max ? -ENOBUFS : io_read_all(fd, b);
     if (r == -ENOBUFS)
         return error_set(err, EFBIG, "%s: is larger than %zu bytes", shown, b->max);
@@ -47,7 +48,7 @@ static int not_added(struct reader *r, const char *path, int code)
         return error_set(r->err, E2BIG, "%s/%s: there are more than %u files", r->folder, path,
                          TASK_FILES_MAX);
     if (code == -EEXIST)
-        return error_set(r->err, EEXIST, "%s/%s: another file of the task is put at the same place",
+        return error_set(r->err, EEXIST, "%s/%s: another file of the task has the same path",
                          r->folder, path);
     return error_errno(r->err, -code, "%s/%s", r->folder, path);
 }
@@ -79,7 +80,7 @@ static int add_link(struct reader *r, int dir, const char *name, const char *pat
     target[n] = 0;
     if (!task_link_stays(path, target))
         return error_set(r->err, EINVAL,
-                         "%s/%s: is a link that leads out of the workspace (%.200s)", r->folder,
+                         "%s/%s: is a symlink that leads out of the workspace (%.200s)", r->folder,
                          path, target);
     r->bytes += (size_t)n;
     int code = task_tree_add(r->tree, path, S_IFLNK | 0777, target, (size_t)n);
@@ -153,7 +154,7 @@ static int walk(struct reader *r, int dir, const char *prefix, unsigned depth)
 {
     struct task_list names = {0};
     if (depth > TASK_DEPTH_MAX)
-        return error_set(r->err, ELOOP, "%s/%.200s…: lies more than %d folders deep", r->folder,
+        return error_set(r->err, ELOOP, "%s/%.200s…: is more than %d folders deep", r->folder,
                          prefix, TASK_DEPTH_MAX);
     int copy = fcntl(dir, F_DUPFD_CLOEXEC, 3);
     if (copy < 0)

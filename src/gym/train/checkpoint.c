@@ -162,15 +162,14 @@ static int read_head(const struct reading *r, struct checkpoint *c)
     const struct task *t = r->task;
     if (!whole(json_object_get(r->o, "version"), UINT32_MAX, &version) ||
         strcmp(text_of(r, "agent"), "qlearn") != 0)
-        return bad(r, "this is no checkpoint of qlearn");
+        return bad(r, "not a checkpoint of qlearn");
     if (version != CHECKPOINT_VERSION)
         return bad(r, "this checkpoint was written by another version of hutch");
     if (strcmp(text_of(r, "task"), t->name) != 0)
-        return error_set(r->err, EINVAL, "%s: this was learnt on the task %.64s, not on %s",
-                         r->name, text_of(r, "task"), t->name);
+        return error_set(r->err, EINVAL, "%s: was trained on the task %.64s, not on %s", r->name,
+                         text_of(r, "task"), t->name);
     if (strcmp(text_of(r, "digest"), t->digest) != 0)
-        return error_set(r->err, EINVAL,
-                         "%s: the task %s is not the same any more as when this was learnt",
+        return error_set(r->err, EINVAL, "%s: the task %s has changed since this was trained",
                          r->name, t->name);
     if (!whole(json_object_get(r->o, "features"), UINT32_MAX, &features) ||
         features != task_features(t) ||
@@ -247,7 +246,7 @@ static int read_states(const struct reading *r, struct qtable *q)
         }
         ssize_t at = qtable_state(q, key);
         if (at != (ssize_t)i)
-            return bad(r, at < 0 ? "there are too many states" : "states: one is there twice");
+            return bad(r, at < 0 ? "too many states" : "states: duplicate state");
     }
     return 0;
 }
@@ -265,9 +264,9 @@ static const char *read_entry(struct qtable *q, const json_t *v)
     if (!number(json_array_get(v, 2), -NUMBER_MAX, NUMBER_MAX, &e.reward) ||
         !number_or(json_array_get(v, 4), NAN, &e.value) ||
         !number_or(json_array_get(v, 5), -INFINITY, &e.hope))
-        return "tried: a reward or an estimate is no number, or out of range";
+        return "tried: a reward or an estimate is not a number or out of range";
     if (qtable_entry(q, state, action)->next != QTABLE_UNTRIED)
-        return "tried: an action is there twice for the same state";
+        return "tried: duplicate action for a state";
     if (!json_is_null(to))
         e.next = (int32_t)next;
     return qtable_restore(q, state, action, &e) < 0 ? "no memory" : NULL;
@@ -316,7 +315,7 @@ int checkpoint_parse(const struct task *t, const char *text, size_t n, const cha
         return error_set(err, EFBIG, "%s: the checkpoint is too large", name);
     json_t *o = json_loadb(text, n, JSON_REJECT_DUPLICATES, &at);
     if (!o)
-        return error_set(err, EINVAL, "%s:%d: this is not JSON: %s", name, at.line, at.text);
+        return error_set(err, EINVAL, "%s:%d: not JSON: %s", name, at.line, at.text);
     struct reading r = {.task = t, .o = o, .name = name, .err = err};
     int done = read_all(&r, &c);
     json_decref(o);

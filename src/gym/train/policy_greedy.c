@@ -120,6 +120,6 @@ static int open_greedy(const struct policy_kind *k, const struct task *t,
 
 const struct policy_kind policy_greedy = {
     .name = "greedy",
-    .summary = "patch after patch, keeping what makes more tests pass",
+    .summary = "applies patch after patch and keeps those that make more tests pass",
     .discrete = true,
     .open = open_greedy};

@@ -205,7 +205,7 @@ static void skip_broken(struct model_policy *m)
     const json_t *call;
     while ((call = json_array_get(m->calls, m->at)) && json_object_get(call, "bad_input")) {
         result(m, call,
-               content_of("Nothing was done: the input of this call is no JSON object.", NULL),
+               content_of("Nothing was done: the input of this call is not a JSON object.", NULL),
                true);
         m->at++;
     }
@@ -226,7 +226,7 @@ static int answer(struct model_policy *m, struct error *err)
     json_t *content =
         json_array_size(m->results)
             ? json_copy(m->results)
-            : json_pack("[o]", text_block("[You called no tool. Go on with the tools, or call "
+            : json_pack("[o]", text_block("[You called no tool. Continue with the tools, or call "
                                           "submit: nothing else ends the task.]"));
     return say(m, "user", content) < 0 ? error_set(err, ENOMEM, "no memory") : 0;
 }
@@ -351,7 +351,7 @@ const struct policy_kind policy_model = {
 
 const char MODEL_SYSTEM[] = "You are a software engineer at work on one task, in a sandbox that "
                             "holds a small repository in "
-                            "/workspace. Nobody can be asked: decide yourself.\n"
+                            "/workspace. There is no one to ask: decide yourself.\n"
                             "\n"
                             "Work with the tools. run_tests without any input runs the tests of "
                             "the task. When you are done, or "

@@ -151,7 +151,7 @@ static int learn(struct policy *p, struct gym_env *e, const struct gym_step *s, 
     if (q->learning && (s->terminated || s->truncated))
         end_episode(q);
     return r < 0 || (to == -ENOMEM && !s->terminated && !s->truncated)
-               ? error_set(err, ENOMEM, "no memory for what was learnt")
+               ? error_set(err, ENOMEM, "no memory for the learned table")
                : 0;
 }
 
@@ -255,7 +255,7 @@ static int open_qlearn(const struct policy_kind *k, const struct task *t,
 
 const struct policy_kind policy_qlearn = {
     .name = "qlearn",
-    .summary = "learns which action is worth what (tabular Q-learning)",
+    .summary = "learns the value of each action (tabular Q-learning)",
     .discrete = true,
     .learns = true,
     .open = open_qlearn};

@@ -44,6 +44,6 @@ static int open_random(const struct policy_kind *k, const struct task *t,
 }
 
 const struct policy_kind policy_random = {.name = "random",
-                                          .summary = "any action, each as likely",
+                                          .summary = "chooses actions uniformly at random",
                                           .discrete = true,
                                           .open = open_random};

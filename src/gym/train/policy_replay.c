@@ -65,7 +65,7 @@ static int learn(struct policy *p, struct gym_env *e, const struct gym_step *s, 
     compare(r, e, s);
     if (!r->differs[0] && (s->terminated || s->truncated) && s->number + 1 < recorded)
         snprintf(r->differs, sizeof r->differs,
-                 "step %u: the episode ended here, and in the recording it went on", s->number);
+                 "step %u: the episode ended here, but continues in the recording", s->number);
     return 0;
 }
 
@@ -91,8 +91,7 @@ static int check_head(const struct trajectory *t, const struct task *task, const
         return error_set(err, EINVAL, "%s: this is an episode of the task %.64s, not of %s", path,
                          name ? name : "?", task->name);
     if (!digest || strcmp(digest, task->digest) != 0)
-        return error_set(err, EINVAL,
-                         "%s: the task %s is not the same any more as when this was recorded", path,
+        return error_set(err, EINVAL, "%s: the task %s has changed since this was recorded", path,
                          task->name);
     return 0;
 }
@@ -125,4 +124,4 @@ static int open_replay(const struct policy_kind *k, const struct task *t,
 }
 
 const struct policy_kind policy_replay = {
-    .name = "replay", .summary = "does again what a trajectory says", .open = open_replay};
+    .name = "replay", .summary = "repeats the actions of a trajectory", .open = open_replay};

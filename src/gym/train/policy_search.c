@@ -62,8 +62,7 @@ static int open_search(const struct policy_kind *k, const struct task *t,
 }
 
 const struct policy_kind policy_search = {.name = "search",
-                                          .summary =
-                                              "the best sequence of all, found by trying them",
+                                          .summary = "finds the best sequence by exhaustive search",
                                           .discrete = true,
                                           .open = open_search};
 

@@ -364,11 +364,11 @@ int train_table_resume(const char *path, uint64_t keep, FILE **ret, struct train
     if (!f && errno == ENOENT)
         return train_table_begin(path, ret, err);
     if (!f)
-        return error_errno(err, errno, "cannot go on with %s", path);
+        return error_errno(err, errno, "cannot resume %s", path);
     int r = go_on(f, keep, ret_points, ret_n);
     if (r < 0) {
         fclose(f);
-        return error_errno(err, -r, "cannot go on with %s", path);
+        return error_errno(err, -r, "cannot resume %s", path);
     }
     *ret = f;
     return 0;

@@ -107,9 +107,9 @@ static void expect(const char *const *path, const char *value, const char *words
 static void test_what_is_wrong_is_refused(void **state)
 {
     EXPECT("2", "another version", "version");
-    EXPECT("\"random\"", "no checkpoint of qlearn", "agent");
-    EXPECT("\"other\"", "learnt on the task other", "task");
-    EXPECT("\"bbbb\"", "not the same any more", "digest");
+    EXPECT("\"random\"", "not a checkpoint of qlearn", "agent");
+    EXPECT("\"other\"", "trained on the task other", "task");
+    EXPECT("\"bbbb\"", "has changed since", "digest");
     EXPECT("4", "not those of the task", "features");
     EXPECT("-1", "seed, episodes", "episodes");
     EXPECT("1.5", "options", "options", "alpha");
@@ -119,7 +119,7 @@ static void test_what_is_wrong_is_refused(void **state)
     EXPECT("-2", "prices", "prices", "0");
     EXPECT("[1, 0]", "all features", "states", "0");
     EXPECT("[1, 0, 0.5]", "whole numbers", "states", "0");
-    EXPECT("[1, 0, 0]", "twice", "states", "0");
+    EXPECT("[1, 0, 0]", "duplicate", "states", "0");
     EXPECT("{}", "states", "states");
     EXPECT("[]", "tried", "states");
     EXPECT("2", "tried", "tried", "0", "0");
@@ -128,7 +128,7 @@ static void test_what_is_wrong_is_refused(void **state)
     EXPECT("-1", "tried", "tried", "0", "3");
     EXPECT("1e12", "out of range", "tried", "0", "2");
     EXPECT("\"x\"", "out of range", "tried", "0", "4");
-    EXPECT("[0, 1, 0, null, 0, 0]", "twice", "tried", "0");
+    EXPECT("[0, 1, 0, null, 0, 0]", "duplicate", "tried", "0");
     EXPECT("null", "tried", "tried");
 }
 

@@ -202,7 +202,7 @@ static void test_members(void **state)
     refuse_json(p, HEAD TESTS SOLVED ", \"seed\": \"x\"}", "seed: must be of type integer");
     refuse_json(p, HEAD TESTS SOLVED ", \"reads\": [\"src/b.py\"]}",
                 "reads[0]: the workspace has no file");
-    refuse_json(p, HEAD TESTS SOLVED ", \"reads\": [\"../a\"]}", "reads[0]: \"../a\" is no path");
+    refuse_json(p, HEAD TESTS SOLVED ", \"reads\": [\"../a\"]}", "reads[0]: \"../a\" is not a path");
 }
 
 static void test_tests(void **state)
@@ -211,7 +211,7 @@ static void test_tests(void **state)
         const char *tests, *said;
     } CASES[] = {
         {"\"nose\"", "tests.runner: must be one of"},
-        {"\"pytest\", \"paths\": [\"/etc\"]", "tests.paths[0]: \"/etc\" is no path"},
+        {"\"pytest\", \"paths\": [\"/etc\"]", "tests.paths[0]: \"/etc\" is not a path"},
         {"\"pytest\", \"paths\": [\"a\", \"b/../..\"]", "tests.paths[1]: "},
         {"\"pytest\", \"paths\": [\".\"]", "tests.own: "},
         {"\"pytest\", \"own\": [\".\"]", "tests.own[0]: "},
@@ -240,7 +240,7 @@ static void test_limits(void **state)
         {"{\"steps\": 0}", "limits.steps: "},
         {"{\"steps\": 100001}", "limits.steps: "},
         {"{\"steps\": 1.5}", "limits.steps: must be of type integer"},
-        {"{\"test_time\": \"fast\"}", "limits.test_time: \"fast\" is no time"},
+        {"{\"test_time\": \"fast\"}", "limits.test_time: \"fast\" is not a time"},
         {"{\"test_time\": \"2d\"}", "limits.test_time: must be 100ms to 24h"},
         {"{\"test_cpu\": \"1ms\"}", "limits.test_cpu: must be"},
         {"{\"memory\": \"1M\"}", "limits.memory: must be"},
@@ -280,8 +280,8 @@ static void test_patches(void **state)
     } CASES[] = {
         {"{}", "patches.json: task: must be of type array"},
         {"[{\"name\": \"fix\"}]", "patches.json: [0]"},
-        {"[{\"name\": \"Fix It\", \"diff\": \"@@\"}]", "[0].name: \"Fix It\" is no name"},
-        {"[{\"name\": \"fix\", \"diff\": \"hello\"}]", "[0].diff: is no unified diff"},
+        {"[{\"name\": \"Fix It\", \"diff\": \"@@\"}]", "[0].name: \"Fix It\" is not a valid name"},
+        {"[{\"name\": \"fix\", \"diff\": \"hello\"}]", "[0].diff: is not a unified diff"},
         {"[{\"name\": \"fix\", \"diff\": \"@@\"}, {\"name\": \"fix\", \"diff\": \"@@\"}]",
          "[1].name: there is another patch called fix"},
         {"[{\"name\": \"fix\", \"diff\": \"@@\", \"right\": true}]", "right"},
@@ -296,7 +296,7 @@ static void test_files(void **state)
 {
     struct place *p = *state;
     put(p, "test/x.py", "");
-    refuse(p, "/test: is no part of a task");
+    refuse(p, "/test: is not part of a task");
     drop(p, "test/x.py");
     drop(p, "test");
     put(p, "workspace/src/a.py", "");
@@ -320,7 +320,7 @@ static void test_links(void **state)
     struct place *p = *state;
     for (size_t i = 0; i < sizeof OUT / sizeof *OUT; i++) {
         put_link(p, "src/link", OUT[i]);
-        refuse(p, "src/link: is a link that leads out of the workspace");
+        refuse(p, "src/link: is a symlink that leads out of the workspace");
         drop(p, "src/link");
     }
     put_link(p, "src/link", "../tests/test_a.py");
@@ -333,7 +333,7 @@ static void test_links(void **state)
     drop(p, "hidden");
     drop(p, "task.json");
     put_link(p, "task.json", "/etc/passwd");
-    refuse(p, "task.json: is a link");
+    refuse(p, "task.json: is a symlink");
 }
 
 static void test_sizes(void **state)
@@ -396,7 +396,7 @@ static void test_names(void **state)
     snprintf(bad, sizeof bad, "%s/Sample-1", p->root);
     assert_int_equal(rename(p->folder, bad), 0);
     assert_int_equal(task_load(bad, &t, &err), -EINVAL);
-    assert_non_null(strstr(err.text, "\"Sample-1\" is no name of a task"));
+    assert_non_null(strstr(err.text, "\"Sample-1\" is not a valid task name"));
 }
 
 static void test_digest(void **state)

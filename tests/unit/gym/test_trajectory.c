@@ -57,8 +57,8 @@ static void test_broken(void **state)
     } cases[] = {
         {"", "empty"},
         {"\n\n", "empty"},
-        {"x", "file:1: this is not JSON"},
-        {"{\"task\":", "file:1: this is not JSON"},
+        {"x", "file:1: not JSON"},
+        {"{\"task\":", "file:1: not JSON"},
         {"[]\n", "file:1"},
         {"{}\n", "names no task"},
         {"{\"task\":\"t\",\"digest\":\"d\",\"seed\":7,\"clock\":\"sun\"}\n", "clock"},
@@ -78,8 +78,8 @@ static void test_broken(void **state)
          "terminated"},
         {HEAD "{\"return\":\"x\"}\n", "return"},
         {HEAD "{\"return\":1}\n", "calls"},
-        {HEAD END STEP("0", "null"), "behind"},
-        {HEAD "torn\n" STEP("0", "null"), "file:2: this is not JSON"},
+        {HEAD END STEP("0", "null"), "after the episode's totals"},
+        {HEAD "torn\n" STEP("0", "null"), "file:2: not JSON"},
         {HEAD "{\"step\":0,\"step\":0}\n", "not JSON"},
     };
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {

@@ -166,7 +166,7 @@ PyObject *guards_add(PyObject *self, PyObject *args)
                           &PyTuple_Type, &values, &PyUnicode_Type, &title, &added, &strict))
         return NULL;
     if (judge_is_sealed()) {
-        judge_tamper("somebody else has set a guard");
+        judge_tamper("other code set a guard");
         return python_none();
     }
     size_t n = (size_t)PyTuple_Size(keys);

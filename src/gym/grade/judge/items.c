@@ -48,7 +48,7 @@ PyObject *items_hold(PyObject *self, PyObject *args)
 {
     PyObject *name, *item, *spec, *params, *key, *value;
     if (!judge_is_told_by_runner()) {
-        judge_tamper("somebody else has named tests");
+        judge_tamper("other code named tests");
         return python_none();
     }
     if (!PyArg_ParseTuple(args, "O!OOO!", &PyUnicode_Type, &name, &item, &spec, &PyDict_Type,

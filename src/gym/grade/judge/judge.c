@@ -207,14 +207,14 @@ static PyObject *tell(PyObject *self, PyObject *args)
     struct text texts[1 + TEXTS_MAX];
     size_t n = (size_t)PyTuple_Size(args);
     if (!judge_is_told_by_runner() || n < 1 || n > 1 + TEXTS_MAX) {
-        judge_tamper("outcomes were told by somebody else");
+        judge_tamper("other code reported outcomes");
         return python_none();
     }
     if (take_texts(args, n, held, texts) && texts[0].n == 1 &&
         strchr("BCPFESUZ", texts[0].bytes[0]))
         tell_kind(texts[0].bytes[0], texts + 1, n - 1);
     else
-        judge_tamper("an outcome that is none");
+        judge_tamper("unknown outcome");
     PyErr_Clear();
     for (size_t i = 0; i < 1 + TEXTS_MAX; i++)
         if (held[i])
@@ -232,7 +232,7 @@ static PyObject *install(PyObject *self, PyObject *args)
     PyObject *speaker, *plain, *loader;
     int fd, pristine;
     if (all.sealed) {
-        judge_tamper("somebody else wants to judge");
+        judge_tamper("other code tried to act as the judge");
         return python_none();
     }
     if (!PyArg_ParseTuple(args, "siiO!O!O!", &token, &fd, &pristine, &PyCode_Type, &speaker,

@@ -124,7 +124,7 @@ PyObject *proof_trust(PyObject *self, PyObject *args)
                           &bound, &frozen))
         return NULL;
     if (judge_is_sealed()) {
-        judge_tamper("somebody else's code was to be trusted");
+        judge_tamper("other code was marked as trusted");
         return python_none();
     }
     Py_IncRef(bound);
@@ -181,7 +181,7 @@ static void check_bound(PyObject *names, PyObject *bound)
     PyObject *key, *wanted;
     for (ssize_t at = 0; PyDict_Next(bound, &at, &key, &wanted);)
         if (PyDict_GetItem(names, key) != wanted && !guards_is_free(key))
-            judge_tamper("something else was imported by the tests");
+            judge_tamper("the tests imported something else");
 }
 
 PyObject *proof_loaded(PyObject *self, PyObject *unused)
@@ -220,7 +220,7 @@ PyObject *proof_announce(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!", &PyDict_Type, &names))
         return NULL;
     if (!ours || !is_fresh(names))
-        judge_tamper("a module of the tests was made by somebody else");
+        judge_tamper("other code made a module of the tests");
     else {
         Py_IncRef(names); /* its address is nobody else's from here on */
         pointers_add(&all.announced, names);
