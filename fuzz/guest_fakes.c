@@ -13,7 +13,6 @@
 #include "report/report.h"
 #include "shell/state.h"
 #include "search/search.h"
-#include "stage/stage.h"
 #include "banned.h"
 
 #define NO_PROCESS 0x3fffff00 /* above what the kernel gives out */

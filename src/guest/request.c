@@ -8,7 +8,6 @@
 #include "report/report.h"
 #include "search/search.h"
 #include "shell/shell.h"
-#include "stage/stage.h"
 #include "banned.h"
 
 struct request {

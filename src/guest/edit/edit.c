@@ -230,7 +230,7 @@ static int write_file(struct edit_job *j, struct error *err)
     if (r >= 0 && (r = write_target_need_writable(&p, c->path, err)) < 0)
         return r;
     if (r >= 0)
-        r = write_target_open_temporary(&p, beside, &fd);
+        r = write_target_open_temporary(p.dir, beside, &fd);
     if (r < 0)
         return file_error(c, -r, c->path, err);
     r = io_write_all(fd, j->after.data, j->after.len);

@@ -111,6 +111,24 @@ int file_receive(struct file_call *c, struct buf *b)
     return more < 0 ? more : b->failed ? -ENOBUFS : 0;
 }
 
+int file_receive_to(struct file_call *c, int fd, uint64_t *ret_size)
+{
+    uint64_t size = 0;
+    int more, failed = 0;
+    do {
+        struct wire_field data = {0};
+        more = file_next_data(c, &data);
+        if (more >= 0 && fd >= 0 && failed == 0)
+            failed = io_write_all(fd, data.data, data.size);
+        size += data.size;
+    } while (more > 0);
+    if (more < 0 || failed < 0)
+        return more < 0 ? more : failed;
+    if (ret_size)
+        *ret_size = size;
+    return 0;
+}
+
 void file_put_stat(struct buf *b, const struct stat *st)
 {
     int64_t mtime = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
@@ -126,22 +144,15 @@ void file_put_data(struct buf *b, const void *data, size_t n)
     wire_end(b, at);
 }
 
-static int file_call_find_path(const struct wire_frame *f, uint16_t key, const char *fallback,
-                               char **ret)
-{
-    struct wire_field field;
-    char *path = wire_find(f, key, &field) ? wire_find_str(f, key) : strdup(fallback);
-    if (!path)
-        return -EINVAL;
-    *ret = path;
-    return 0;
-}
-
 /* The request's path and root, whatever the kind of request. */
 static int file_call_open(struct file_call *c, struct error *err)
 {
-    if (file_call_find_path(&c->request, WIRE_K_PATH, ".", &c->path) < 0 ||
-        file_call_find_path(&c->request, WIRE_K_NAME, DEFAULT_ROOT, &c->root_path) < 0)
+    const struct wire_frame *f = &c->request;
+    struct wire_field field;
+    c->path = wire_find(f, WIRE_K_PATH, &field) ? wire_find_str(f, WIRE_K_PATH) : strdup(".");
+    c->root_path =
+        wire_find(f, WIRE_K_NAME, &field) ? wire_find_str(f, WIRE_K_NAME) : strdup(DEFAULT_ROOT);
+    if (!c->path || !c->root_path)
         return error_set(err, EINVAL, "a path holds a NUL byte");
     if (c->root_path[0] != '/')
         return error_set(err, EINVAL, "%.400s: the root of a request is an absolute path",
@@ -201,46 +212,28 @@ int file_read(struct file_call *c, struct error *err)
     return 0;
 }
 
-struct file_names {
-    char **list;
-    size_t count;
-    bool cut; /* there are more */
-};
-
-static void file_names_free(struct file_names *n)
-{
-    for (size_t i = 0; i < n->count; i++)
-        free(n->list[i]);
-    free(n->list);
-}
-
 static int file_names_compare(const void *a, const void *b)
 {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static int file_names_read(DIR *dir, struct file_names *n)
+/* The names in a folder, each with its NUL. 1 if there are more than ENTRIES_MAX, else 0. */
+static int file_read_names(DIR *dir, struct buf *text, size_t *ret_count)
 {
-    n->list = calloc(ENTRIES_MAX, sizeof *n->list);
-    if (!n->list)
-        return -ENOMEM;
+    size_t count = 0;
     for (;;) {
         errno = 0;
         struct dirent *e = readdir(dir);
-        if (!e && errno)
-            return -errno;
         if (e && (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0))
             continue;
-        n->cut = e && n->count == ENTRIES_MAX;
-        if (!e || n->cut)
-            break;
-        char *copy = strdup(e->d_name);
-        if (!copy)
+        if (!e || count == ENTRIES_MAX) {
+            *ret_count = count;
+            return e ? 1 : -errno;
+        }
+        if (buf_append(text, e->d_name, strlen(e->d_name) + 1) < 0)
             return -ENOMEM;
-        n->list[n->count++] = copy;
+        count++;
     }
-    qsort(n->list, n->count, sizeof *n->list, file_names_compare);
-    return 0;
 }
 
 static void file_put_target(struct buf *b, int dir, const char *name)
@@ -253,7 +246,9 @@ static void file_put_target(struct buf *b, int dir, const char *name)
 
 int file_list(struct file_call *c, struct error *err)
 {
-    _cleanup_(file_names_free) struct file_names names = {0};
+    _cleanup_buf_ struct buf text = BUF_INIT((size_t)ENTRIES_MAX * (NAME_MAX + 1));
+    _cleanup_free_ const char **names = NULL;
+    size_t count = 0;
     int fd = -1;
     int r = file_resolve(c, c->path, O_RDONLY | O_DIRECTORY | O_NONBLOCK, &fd);
     DIR *dir = r < 0 ? NULL : fdopendir(fd);
@@ -262,16 +257,24 @@ int file_list(struct file_call *c, struct error *err)
         cleanup_close(&fd);
         return file_error(c, -r, c->path, err);
     }
-    r = file_names_read(dir, &names);
-    for (size_t i = 0; r >= 0 && i < names.count; i++) {
+    r = file_read_names(dir, &text, &count);
+    bool cut = r > 0;
+    if (r >= 0)
+        r = (names = calloc(count + 1, sizeof *names)) ? 0 : -ENOMEM;
+    const char *name = (const char *)text.data;
+    for (size_t i = 0; r >= 0 && i < count; i++, name += strlen(name) + 1)
+        names[i] = name;
+    if (r >= 0)
+        qsort(names, count, sizeof *names, file_names_compare);
+    for (size_t i = 0; r >= 0 && i < count; i++) {
         struct stat st;
-        if (fstatat(dirfd(dir), names.list[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
+        if (fstatat(dirfd(dir), names[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue; /* it vanished since it was listed */
         size_t at = wire_begin(&c->out, WIRE_ENTRY);
-        wire_put_str(&c->out, WIRE_K_NAME, names.list[i]);
+        wire_put_str(&c->out, WIRE_K_NAME, names[i]);
         file_put_stat(&c->out, &st);
         if (S_ISLNK(st.st_mode))
-            file_put_target(&c->out, dirfd(dir), names.list[i]);
+            file_put_target(&c->out, dirfd(dir), names[i]);
         wire_end(&c->out, at);
         r = c->out.len > WIRE_DATA_MAX ? file_send(c) : 0;
     }
@@ -279,8 +282,8 @@ int file_list(struct file_call *c, struct error *err)
     if (r < 0)
         return file_error(c, -r, c->path, err);
     size_t at = wire_begin(&c->out, WIRE_RESULT);
-    wire_put_u64(&c->out, WIRE_K_COUNT, names.count);
-    if (names.cut)
+    wire_put_u64(&c->out, WIRE_K_COUNT, count);
+    if (cut)
         wire_put_u64(&c->out, WIRE_K_TOO_MANY, 1);
     wire_end(&c->out, at);
     return 0;

@@ -61,8 +61,11 @@ int file_need_regular(const char *path, mode_t mode, struct error *err);
 /* The next DATA frame behind the request: 1 with its bytes, 0 if it was the last. */
 int file_next_data(struct file_call *c, struct wire_field *ret);
 
-/* All DATA frames into a buffer. They are read to their end also if they do not fit: -ENOBUFS. */
+/* All DATA frames into a buffer, or into a file (-1: they are dropped). They are read to their end
+ * also after a failure, so that the host can send them whole before it reads the answer. -ENOBUFS if
+ * they do not fit, -EPROTO if they are malformed. */
 int file_receive(struct file_call *c, struct buf *b);
+int file_receive_to(struct file_call *c, int fd, uint64_t *ret_size);
 
 /* A DATA frame. */
 void file_put_data(struct buf *b, const void *data, size_t n);
@@ -71,10 +74,11 @@ void file_put_data(struct buf *b, const void *data, size_t n);
 void file_put_stat(struct buf *b, const struct stat *st);
 
 /* The requests. LIST: the entries of one folder by name. STAT: one path, without following a last
- * link. READ: a range of a regular file. LINES, WRITE, PUT: see their files. */
+ * link. READ: a range of a regular file. The others: see their files. */
 int file_list(struct file_call *c, struct error *err);
 int file_stat(struct file_call *c, struct error *err);
 int file_read(struct file_call *c, struct error *err);
 int file_lines(struct file_call *c, struct error *err);
 int file_write(struct file_call *c, struct error *err);
 int file_put(struct file_call *c, struct error *err);
+int stage_serve(struct file_call *c, struct error *err);

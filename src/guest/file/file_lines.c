@@ -48,23 +48,6 @@ static int lines_answer_kind(const struct lines_call *f)
     return 0;
 }
 
-static void lines_put(struct lines_call *f, const struct buf *text, const struct line_got *got)
-{
-    struct buf *out = &f->c->out;
-    for (size_t at = 0; at < text->len; at += WIRE_DATA_MAX)
-        file_put_data(out, text->data + at,
-                      text->len - at < WIRE_DATA_MAX ? text->len - at : WIRE_DATA_MAX);
-    size_t begin = lines_begin_result(f);
-    wire_put_u64(out, WIRE_K_LINE, got->first);
-    wire_put_u64(out, WIRE_K_COUNT, got->count);
-    wire_put_u64(out, WIRE_K_LINES, got->lines);
-    if (!got->lines_known || got->more)
-        wire_put_u64(out, WIRE_K_TOO_MANY, got->lines_known ? 1 : 2);
-    wire_put_u64(out, WIRE_K_CUT, got->cut);
-    wire_put_u64(out, WIRE_K_ENDINGS, got->endings);
-    wire_end(out, begin);
-}
-
 static int lines_answer_text(struct lines_call *f, struct error *err)
 {
     const struct wire_frame *q = &f->c->request;
@@ -74,6 +57,7 @@ static int lines_answer_text(struct lines_call *f, struct error *err)
                              .bytes = bytes < BYTES_MAX ? (size_t)bytes : BYTES_MAX,
                              .characters = CHARACTERS_MAX};
     _cleanup_buf_ struct buf text = BUF_INIT(line_scan_room(&want));
+    struct buf *out = &f->c->out;
     struct line_got got;
     struct error why = {0};
     int r = line_scan(&f->source, &want, &text, &got, &why);
@@ -81,7 +65,18 @@ static int lines_answer_text(struct lines_call *f, struct error *err)
         return error_set(err, why.code, "%.400s: %s", f->c->path, why.text);
     if (r < 0)
         return file_error(f->c, -r, f->c->path, err);
-    lines_put(f, &text, &got);
+    for (size_t at = 0; at < text.len; at += WIRE_DATA_MAX)
+        file_put_data(out, text.data + at,
+                      text.len - at < WIRE_DATA_MAX ? text.len - at : WIRE_DATA_MAX);
+    size_t begin = lines_begin_result(f);
+    wire_put_u64(out, WIRE_K_LINE, got.first);
+    wire_put_u64(out, WIRE_K_COUNT, got.count);
+    wire_put_u64(out, WIRE_K_LINES, got.lines);
+    if (!got.lines_known || got.more)
+        wire_put_u64(out, WIRE_K_TOO_MANY, got.lines_known ? 1 : 2);
+    wire_put_u64(out, WIRE_K_CUT, got.cut);
+    wire_put_u64(out, WIRE_K_ENDINGS, got.endings);
+    wire_end(out, begin);
     return 0;
 }
 

@@ -54,48 +54,6 @@ static int write_target_make_folders(struct file_call *c, char *path, int *ret_f
     return 0;
 }
 
-/* Splits the path into a folder, which is opened, and a name, which is examined. */
-static int write_target_open(struct file_call *c, struct write_target *p)
-{
-    char *slash = strrchr(p->path, '/');
-    p->name = slash ? slash + 1 : p->path;
-    if (!*p->name || strcmp(p->name, ".") == 0 || strcmp(p->name, "..") == 0)
-        return -EISDIR;
-    if (p->path[0] == '/' && !c->whole)
-        return -EXDEV;
-    cleanup_close(&p->dir);
-    p->dir = -1;
-    if (slash)
-        *slash = 0;
-    int r = write_target_make_folders(c, slash ? p->path : (char[]){""}, &p->dir);
-    if (slash)
-        *slash = '/';
-    if (r < 0)
-        return r;
-    p->exists = fstatat(p->dir, p->name, &p->st, AT_SYMLINK_NOFOLLOW) == 0;
-    return p->exists || errno == ENOENT ? 0 : -errno;
-}
-
-/* Replaces the path by the target of the link there, relative to its folder. */
-static int write_target_follow(struct file_call *c, struct write_target *p)
-{
-    char target[PATH_MAX], next[PATH_MAX];
-    ssize_t n = readlinkat(p->dir, p->name, target, sizeof target);
-    if (n < 0)
-        return -errno;
-    int kept = (int)(p->name - p->path);
-    if (n > 0 && target[0] == '/') {
-        if (!c->whole)
-            return -EXDEV;
-        kept = 0;
-    }
-    int len = snprintf(next, sizeof next, "%.*s%.*s", kept, p->path, (int)n, target);
-    if (len < 0 || (size_t)len >= sizeof next)
-        return -ENAMETOOLONG;
-    memcpy(p->path, next, (size_t)len + 1);
-    return 0;
-}
-
 int write_target_find(struct file_call *c, struct write_target *p)
 {
     size_t n = strlen(c->path);
@@ -103,12 +61,40 @@ int write_target_find(struct file_call *c, struct write_target *p)
         return -ENAMETOOLONG;
     memcpy(p->path, c->path, n + 1);
     for (int i = 0; i < LINKS_MAX; i++) {
-        int r = write_target_open(c, p);
-        if (r < 0 || !p->exists || !S_ISLNK(p->st.st_mode))
-            return r;
-        r = write_target_follow(c, p);
+        /* The folder is opened, the name in it is examined. */
+        char *slash = strrchr(p->path, '/');
+        p->name = slash ? slash + 1 : p->path;
+        if (!*p->name || strcmp(p->name, ".") == 0 || strcmp(p->name, "..") == 0)
+            return -EISDIR;
+        if (p->path[0] == '/' && !c->whole)
+            return -EXDEV;
+        write_target_close(p);
+        if (slash)
+            *slash = 0;
+        int r = write_target_make_folders(c, slash ? p->path : (char[]){""}, &p->dir);
+        if (slash)
+            *slash = '/';
         if (r < 0)
             return r;
+        p->exists = fstatat(p->dir, p->name, &p->st, AT_SYMLINK_NOFOLLOW) == 0;
+        if (!p->exists)
+            return errno == ENOENT ? 0 : -errno;
+        if (!S_ISLNK(p->st.st_mode))
+            return 0;
+
+        /* The target of a link, relative to its folder, is the next path. */
+        char target[PATH_MAX], next[PATH_MAX];
+        ssize_t len = readlinkat(p->dir, p->name, target, sizeof target);
+        if (len < 0)
+            return -errno;
+        bool absolute = len > 0 && target[0] == '/';
+        if (absolute && !c->whole)
+            return -EXDEV;
+        int used = snprintf(next, sizeof next, "%.*s%.*s", absolute ? 0 : (int)(p->name - p->path),
+                            p->path, (int)len, target);
+        if (used < 0 || (size_t)used >= sizeof next)
+            return -ENAMETOOLONG;
+        memcpy(p->path, next, (size_t)used + 1);
     }
     return -ELOOP;
 }
@@ -123,14 +109,13 @@ int write_target_need_writable(const struct write_target *p, const char *path, s
                      p->st.st_mode & 07777);
 }
 
-int write_target_open_temporary(const struct write_target *p, char name[TEMPORARY_NAME_MAX],
-                                int *ret_fd)
+int write_target_open_temporary(int dir, char name[TEMPORARY_NAME_MAX], int *ret_fd)
 {
     uint64_t chance;
     if (getrandom(&chance, sizeof chance, 0) != (ssize_t)sizeof chance)
         return -EIO;
     snprintf(name, TEMPORARY_NAME_MAX, ".hutch-%016llx.tmp", (unsigned long long)chance);
-    int fd = openat(p->dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return -errno;
     *ret_fd = fd;
@@ -142,35 +127,15 @@ struct written {
     mode_t mode;
 };
 
-/* Writes the content to fd; with -1 it is dropped. It is read to its end even after a failure, so
- * that the host can send it whole before it reads the answer. */
-static int write_receive(struct file_call *c, int fd, uint64_t *ret_size)
-{
-    uint64_t size = 0;
-    int more, failed = 0;
-    do {
-        struct wire_field data = {0};
-        more = file_next_data(c, &data);
-        if (more >= 0 && fd >= 0 && failed == 0)
-            failed = io_write_all(fd, data.data, data.size);
-        size += data.size;
-    } while (more > 0);
-    if (more < 0 || failed < 0)
-        return more < 0 ? more : failed;
-    *ret_size = size;
-    return 0;
-}
-
 static int write_replace(struct file_call *c, const struct write_target *p, struct written *w)
 {
     char name[TEMPORARY_NAME_MAX];
     _cleanup_fd_ int fd = -1;
-    int r = write_target_open_temporary(p, name, &fd);
-    if (r < 0) {
-        write_receive(c, -1, &w->size);
+    int r = write_target_open_temporary(p->dir, name, &fd);
+    int received = file_receive_to(c, fd, &w->size);
+    if (r < 0)
         return r;
-    }
-    r = write_receive(c, fd, &w->size);
+    r = received;
     if (r >= 0 && (fchmod(fd, w->mode) < 0 || sys_renameat2(p->dir, name, p->dir, p->name, 0) < 0))
         r = -errno;
     if (r < 0)
@@ -202,43 +167,26 @@ static int write_append(struct file_call *c, const struct write_target *p, struc
     return r;
 }
 
-/* Whoever may read it may execute it. */
-static mode_t with_execute(struct file_call *c, mode_t mode)
-{
-    return wire_find_u64(&c->request, WIRE_K_EXECUTABLE, 0) ? mode | (mode & 0444) >> 2 : mode;
-}
-
-/* Finds the target, and the mode that the file there will have. */
-static int write_prepare(struct file_call *c, struct write_target *p, mode_t *ret_mode,
-                         struct error *err)
-{
-    int r = write_target_find(c, p);
-    if (r < 0)
-        return file_error(c, -r, c->path, err);
-    if (!p->exists) {
-        mode_t mode = (mode_t)wire_find_u64(&c->request, WIRE_K_MODE, DEFAULT_MODE) & 0777;
-        *ret_mode = with_execute(c, mode);
-        return 0;
-    }
-    r = file_need_regular(c->path, p->st.st_mode, err);
-    if (r >= 0)
-        r = write_target_need_writable(p, c->path, err);
-    if (r < 0)
-        return r;
-    *ret_mode = with_execute(c, p->st.st_mode & 07777);
-    return 0;
-}
-
 int file_write(struct file_call *c, struct error *err)
 {
     _cleanup_write_target_ struct write_target p = WRITE_TARGET_INIT;
     struct written w = {0};
-    bool appends = wire_find_u64(&c->request, WIRE_K_APPEND, 0) != 0;
-    int r = write_prepare(c, &p, &w.mode, err);
+    int r = write_target_find(c, &p);
+    if (r < 0)
+        r = file_error(c, -r, c->path, err);
+    if (r >= 0 && p.exists)
+        r = file_need_regular(c->path, p.st.st_mode, err);
+    if (r >= 0)
+        r = write_target_need_writable(&p, c->path, err);
     if (r < 0) {
-        write_receive(c, -1, &w.size);
+        file_receive_to(c, -1, NULL);
         return r;
     }
+    w.mode = p.exists ? p.st.st_mode & 07777
+                      : (mode_t)wire_find_u64(&c->request, WIRE_K_MODE, DEFAULT_MODE) & 0777;
+    if (wire_find_u64(&c->request, WIRE_K_EXECUTABLE, 0)) /* for everyone who may read it */
+        w.mode |= (w.mode & 0444) >> 2;
+    bool appends = wire_find_u64(&c->request, WIRE_K_APPEND, 0) != 0;
     r = appends && p.exists ? write_append(c, &p, &w) : write_replace(c, &p, &w);
     if (r == -ENOBUFS)
         return error_set(err, E2BIG, "%.400s: more than %u MiB cannot be appended at once", c->path,

@@ -14,8 +14,7 @@
 #include "file.h"
 
 struct write_target {
-    char path[PATH_MAX]; /* as it was asked for or as a link said; changed while folders are walked
-                          */
+    char path[PATH_MAX]; /* as it was asked for, or as a link said */
     const char *name;    /* within path */
     int dir;
     bool exists;
@@ -34,7 +33,6 @@ int write_target_find(struct file_call *c, struct write_target *p);
  * allows replacing it. */
 int write_target_need_writable(const struct write_target *p, const char *path, struct error *err);
 
-/* A new file in the same folder, with an unused name. */
+/* A new file in a folder, with an unused name. */
 #define TEMPORARY_NAME_MAX 64
-int write_target_open_temporary(const struct write_target *p, char name[TEMPORARY_NAME_MAX],
-                                int *ret_fd);
+int write_target_open_temporary(int dir, char name[TEMPORARY_NAME_MAX], int *ret_fd);

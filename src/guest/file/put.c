@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io.h"
 #include "file_write.h"
 #include "relpath.h"
 #include "sys.h"
@@ -26,9 +25,7 @@ struct put {
     char *path, *target;
     enum wire_change kind; /* WIRE_DELETED, or anything else */
     mode_t mode;
-    int dir;           /* the folder that holds it; -1: there is none */
-    mode_t dir_mode;   /* what that folder's mode was, */
-    bool dir_unlocked; /* if it was changed to be able to write there */
+    int dir; /* the folder that holds it; -1: there is none */
 };
 
 static void put_free(struct put *p)
@@ -72,16 +69,6 @@ static int put_open_parent(struct file_call *c, struct put *p)
     return 0;
 }
 
-/* A folder that the agent made read-only must not keep its own earlier state out. */
-static void put_unlock_parent(struct put *p)
-{
-    struct stat st;
-    if (fstat(p->dir, &st) < 0 || (st.st_mode & 0300) == 0300)
-        return;
-    p->dir_mode = st.st_mode & 07777;
-    p->dir_unlocked = put_chmod(p->dir, p->dir_mode | 0700) == 0;
-}
-
 /* Removes what has the name. A folder goes only if it is empty: what else is in it was not put
  * there. */
 static int put_remove(int dir, const char *name)
@@ -93,42 +80,12 @@ static int put_remove(int dir, const char *name)
     return unlinkat(dir, name, AT_REMOVEDIR) == 0 ? 0 : -errno;
 }
 
-static int put_folder(const struct put *p, const char *name)
-{
-    _cleanup_fd_ int dir = openat(p->dir, name, LOOK);
-    if (dir < 0) {
-        int r = put_remove(p->dir, name);
-        if (r < 0 || mkdirat(p->dir, name, 0700) < 0 || (dir = openat(p->dir, name, LOOK)) < 0)
-            return r < 0 ? r : -errno;
-    }
-    return put_chmod(dir, p->mode & 0777);
-}
-
-static int put_link(const struct put *p, const char *name)
-{
-    int r = p->target ? put_remove(p->dir, name) : -EPROTO;
-    return r < 0 ? r : symlinkat(p->target, p->dir, name) < 0 ? -errno : 0;
-}
-
-/* Reads a file's content to its end, whatever becomes of it; with fd -1 it is dropped. */
-static int put_receive(struct file_call *c, int fd)
-{
-    int more, failed = 0;
-    do {
-        struct wire_field data = {0};
-        more = file_next_data(c, &data);
-        if (more >= 0 && fd >= 0 && failed == 0)
-            failed = io_write_all(fd, data.data, data.size);
-    } while (more > 0);
-    return more < 0 ? more : failed;
-}
-
 static int put_file(struct file_call *c, const struct put *p, const char *name)
 {
     char fresh[TEMPORARY_NAME_MAX];
     _cleanup_fd_ int fd = -1;
-    int r = write_target_open_temporary(&(struct write_target){.dir = p->dir}, fresh, &fd);
-    int received = put_receive(c, fd);
+    int r = write_target_open_temporary(p->dir, fresh, &fd);
+    int received = file_receive_to(c, fd, NULL);
     if (r < 0 || received == -EPROTO)
         return received == -EPROTO ? received : r;
     r = received;
@@ -144,37 +101,46 @@ static int put_file(struct file_call *c, const struct put *p, const char *name)
     return r;
 }
 
+static int put_folder(const struct put *p, const char *name)
+{
+    _cleanup_fd_ int dir = openat(p->dir, name, LOOK);
+    if (dir < 0) {
+        int r = put_remove(p->dir, name);
+        if (r < 0 || mkdirat(p->dir, name, 0700) < 0 || (dir = openat(p->dir, name, LOOK)) < 0)
+            return r < 0 ? r : -errno;
+    }
+    return put_chmod(dir, p->mode & 0777);
+}
+
 static int put_one(struct file_call *c, struct put *p)
 {
     const char *name = relpath_name(p->path);
     bool is_file = p->kind != WIRE_DELETED && S_ISREG(p->mode);
+    struct stat st;
     int r = put_open_parent(c, p);
     if (r < 0 || p->dir < 0) {
-        int received = is_file ? put_receive(c, -1) : 0;
+        int received = is_file ? file_receive_to(c, -1, NULL) : 0;
         return received < 0 ? received : r;
     }
-    put_unlock_parent(p);
-    if (p->kind == WIRE_DELETED)
+    /* A folder that the agent made read-only must not keep its own earlier state out. */
+    bool unlocked = fstat(p->dir, &st) == 0 && (st.st_mode & 0300) != 0300 &&
+                    put_chmod(p->dir, (st.st_mode & 07777) | 0700) == 0;
+    if (p->kind == WIRE_DELETED) {
         r = put_remove(p->dir, name);
-    else if (is_file)
+        if (r == -ENOTEMPTY)
+            r = 0;
+    } else if (is_file) {
         r = put_file(c, p, name);
-    else if (S_ISLNK(p->mode))
-        r = put_link(p, name);
-    else
+    } else if (S_ISLNK(p->mode)) {
+        r = p->target ? put_remove(p->dir, name) : -EPROTO;
+        if (r == 0 && symlinkat(p->target, p->dir, name) < 0)
+            r = -errno;
+    } else {
         r = S_ISDIR(p->mode) ? put_folder(p, name) : -EINVAL;
-    if (p->dir_unlocked)
-        put_chmod(p->dir, p->dir_mode);
-    return p->kind == WIRE_DELETED && r == -ENOTEMPTY ? 0 : r;
-}
-
-static void put_report(struct file_call *c, const struct put *p, int code)
-{
-    if (c->out.len + strlen(p->path) > REPORTED_MAX)
-        return;
-    size_t at = wire_begin(&c->out, WIRE_ENTRY);
-    wire_put_str(&c->out, WIRE_K_PATH, p->path);
-    wire_put_u64(&c->out, WIRE_K_CODE, (uint64_t)code);
-    wire_end(&c->out, at);
+    }
+    if (unlocked)
+        put_chmod(p->dir, st.st_mode & 07777);
+    return r;
 }
 
 /* The next entry: 1, 0 at the end of the list, or -EPROTO. */
@@ -198,19 +164,24 @@ static int put_next(struct file_call *c, struct put *ret)
 
 int file_put(struct file_call *c, struct error *err)
 {
+    struct buf *out = &c->out;
     int r;
     umask(0);
     do {
         _cleanup_(put_free) struct put p = {.dir = -1};
         r = put_next(c, &p);
         int done = r > 0 ? put_one(c, &p) : 0;
-        if (done == -EPROTO)
+        if (done == -EPROTO) {
             r = done;
-        else if (done < 0)
-            put_report(c, &p, -done);
+        } else if (done < 0 && out->len + strlen(p.path) <= REPORTED_MAX) {
+            size_t at = wire_begin(out, WIRE_ENTRY);
+            wire_put_str(out, WIRE_K_PATH, p.path);
+            wire_put_u64(out, WIRE_K_CODE, (uint64_t)-done);
+            wire_end(out, at);
+        }
     } while (r > 0);
     if (r < 0)
         return error_set(err, EPROTO, "malformed list of paths to put");
-    wire_end(&c->out, wire_begin(&c->out, WIRE_RESULT));
+    wire_end(out, wire_begin(out, WIRE_RESULT));
     return 0;
 }

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "diff/empty.h"
-#include "stage/stage.h"
+#include "file.h"
 #include "wire.h"
 
 static char root[64];
