@@ -9,7 +9,6 @@
 #include "chat.h"
 #include "clock.h"
 #include "io.h"
-#include "plain.h"
 #include "banned.h"
 
 #define FRAME_NS   (NS_PER_S / 30)
@@ -68,7 +67,7 @@ void chat_suspend(struct chat *c)
     struct sigaction by_default = {.sa_handler = SIG_DFL}, before;
     sigset_t stop, old;
     chat_set_keys(c, false);
-    view_suspend(c->view);
+    screen_suspend(c->view->screen);
     sigaction(SIGTSTP, &by_default, &before);
     sigemptyset(&stop);
     sigaddset(&stop, SIGTSTP);
@@ -76,25 +75,9 @@ void chat_suspend(struct chat *c)
     kill(0, SIGTSTP); /* the whole process group, as the terminal would */
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     sigaction(SIGTSTP, &before, NULL);
-    view_resume(c->view);
+    screen_resume(c->view->screen);
     chat_set_keys(c, true);
     c->changed = true;
-}
-
-static void chat_free(struct chat *c)
-{
-    for (size_t i = 0; i < c->n_queued; i++)
-        free(c->queued[i]);
-    json_decref(c->names.files);
-    json_decref(c->names.sessions);
-    json_decref(c->names.models);
-    agent_changes_free(&c->changes);
-    c->editor = editor_free(c->editor);
-    c->history = input_history_free(c->history);
-    keys_free(&c->keys);
-    buf_free(&c->query);
-    free(c->draft);
-    c->updates = update_queue_free(c->updates);
 }
 
 /* Reads what the terminal sent, and handles the keys in it. `late`: an Esc has waited. */
@@ -119,7 +102,7 @@ static void chat_read_signals(struct chat *c, int fd)
     ssize_t n = read(fd, numbers, sizeof numbers);
     for (ssize_t i = 0; i < n; i++) {
         if (numbers[i] == SIGWINCH)
-            view_resized(c->view);
+            screen_resized(c->view->screen);
         else if (numbers[i] == SIGTSTP)
             chat_suspend(c);
         else if (numbers[i] == SIGINT)
@@ -219,13 +202,24 @@ static int screen_chat(const struct tui_options *o, struct error *err)
             io_write_all(STDOUT_FILENO, farewell.data, farewell.len);
         }
     }
-    c.worker = worker_free(c.worker);
+    worker_free(c.worker);
     signals_end();
     if (c.failed) {
         *err = c.failure;
         r = c.failed;
     }
-    chat_free(&c);
+    for (size_t i = 0; i < c.n_queued; i++)
+        free(c.queued[i]);
+    json_decref(c.names.files);
+    json_decref(c.names.sessions);
+    json_decref(c.names.models);
+    agent_changes_free(&c.changes);
+    editor_free(c.editor);
+    input_history_free(c.history);
+    keys_free(&c.keys);
+    buf_free(&c.query);
+    free(c.draft);
+    update_queue_free(c.updates);
     return r;
 }
 

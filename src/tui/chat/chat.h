@@ -17,7 +17,6 @@
 #include "editor.h"
 #include "input_history.h"
 #include "keys.h"
-#include "update_queue.h"
 #include "view.h"
 #include "worker.h"
 
@@ -94,7 +93,6 @@ void chat_review_move(struct chat *c, int by);
 
 /* chat_updates.c: commands and their results. */
 void chat_run(struct chat *c, struct chat_entry *entry); /* the worker must be idle */
-void chat_run_queued(struct chat *c);
 void chat_stop(struct chat *c);
 bool chat_is_busy(const struct chat *c); /* with something that the user should see */
 void chat_take_updates(struct chat *c);

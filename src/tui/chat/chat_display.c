@@ -27,50 +27,16 @@ static int display_search(struct chat *c, const struct view_status *status)
     return view_draw(c->view, &in, status);
 }
 
-/* The panel below the input: completions, the review, or what is queued. */
-struct panel {
-    const char *choices[QUEUED_SHOWN];
-    const char *details[QUEUED_SHOWN];
-    char title[128];
-};
-
-static void panel_review(struct chat *c, struct panel *p, struct view_input *in)
-{
-    static const char *const names[REVIEW_CHOICES] = {"[a] apply", "[d] diff", "[k] keep working",
-                                                      "[u] undo"};
-    static const char *const details[REVIEW_CHOICES] = {
-        "write the changes to your folder", "show the changes",
-        "decide later; the changes stay in the box", "undo the turn"};
-    _cleanup_buf_ struct buf changes = BUF_INIT(128);
-    summary_of_changes(&c->changes, &changes);
-    snprintf(p->title, sizeof p->title, "%.*s to review: type a letter and Enter, or the next task",
-             (int)changes.len, (const char *)changes.data);
-    in->choices = names;
-    in->details = details;
-    in->n_choices = REVIEW_CHOICES;
-    in->chosen = editor_is_empty(c->editor) ? c->review_chosen : chat_review_letter(c);
-    in->title = p->title;
-}
-
-static void panel_queued(struct chat *c, struct panel *p, struct view_input *in)
-{
-    size_t shown = c->n_queued < QUEUED_SHOWN ? c->n_queued : QUEUED_SHOWN;
-    for (size_t i = 0; i < shown; i++) {
-        p->choices[i] = c->queued[i];
-        p->details[i] = "";
-    }
-    snprintf(p->title, sizeof p->title,
-             "%zu queued, sent when this turn ends; Up takes the last back", c->n_queued);
-    in->choices = p->choices;
-    in->details = p->details;
-    in->n_choices = shown;
-    in->title = p->title;
-}
-
+/* The input, and below it completions, the review, or what is queued. */
 static int display_editor(struct chat *c, const struct view_status *status)
 {
-    _cleanup_buf_ struct buf shown = BUF_INIT(EDITOR_TYPED_MAX * 2u);
-    struct panel p = {0};
+    static const char *const reviews[REVIEW_CHOICES] = {"[a] apply", "[d] diff", "[k] keep working",
+                                                        "[u] undo"};
+    static const char *const review_details[REVIEW_CHOICES] = {
+        "write the changes to your folder", "show the changes",
+        "decide later; the changes stay in the box", "undo the turn"};
+    _cleanup_buf_ struct buf shown = BUF_INIT(EDITOR_TYPED_MAX * 2u), changes = BUF_INIT(128);
+    char title[128];
     size_t cursor = 0;
     bool quitting = c->quit_until && clock_now() < c->quit_until;
     editor_shown(c->editor, &shown, &cursor);
@@ -89,9 +55,20 @@ static int display_editor(struct chat *c, const struct view_status *status)
         in.n_choices = c->completion.n;
         in.chosen = c->chosen;
     } else if (chat_review_is_open(c)) {
-        panel_review(c, &p, &in);
+        summary_of_changes(&c->changes, &changes);
+        snprintf(title, sizeof title, "%.*s to review: type a letter and Enter, or the next task",
+                 (int)changes.len, (const char *)changes.data);
+        in.title = title;
+        in.choices = reviews;
+        in.details = review_details;
+        in.n_choices = REVIEW_CHOICES;
+        in.chosen = editor_is_empty(c->editor) ? c->review_chosen : chat_review_letter(c);
     } else if (c->n_queued) {
-        panel_queued(c, &p, &in);
+        snprintf(title, sizeof title,
+                 "%zu queued, sent when this turn ends; Up takes the last back", c->n_queued);
+        in.title = title;
+        in.choices = (const char *const *)c->queued;
+        in.n_choices = c->n_queued < QUEUED_SHOWN ? c->n_queued : QUEUED_SHOWN;
     }
     return view_draw(c->view, &in, status);
 }

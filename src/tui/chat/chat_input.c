@@ -4,7 +4,7 @@
 #include <strings.h>
 
 #include "chat.h"
-#include "grapheme.h"
+#include "clean.h"
 #include "banned.h"
 
 static const char KEYS_HELP[] =
@@ -112,15 +112,13 @@ void chat_review_move(struct chat *c, int by)
     c->review_chosen = (from + by + REVIEW_CHOICES) % REVIEW_CHOICES;
 }
 
-/* Enter was pressed. False: it is not for the review. */
+/* Enter chooses in the review. False: it is not for the review. */
 static bool chat_review_enter(struct chat *c)
 {
     static const struct chat_command *const commands[REVIEW_CHOICES] = {&CHAT_APPLY, &CHAT_DIFF,
                                                                         NULL, &CHAT_UNDO};
-    if (!chat_review_is_open(c))
-        return false;
     int choice = editor_is_empty(c->editor) ? c->review_chosen : chat_review_letter(c);
-    if (choice < 0)
+    if (!chat_review_is_open(c) || choice < 0)
         return false;
     struct chat_entry entry = {.command = commands[choice]};
     editor_reset(c->editor);
@@ -255,7 +253,6 @@ static void search_from(struct chat *c, size_t from, bool older)
     if (found < 0 && older && c->found >= 0) /* nothing older: what is found stays */
         return;
     c->found = found >= 0 || empty ? found : input_history_search(c->history, query, 0);
-    c->changed = true;
 }
 
 void chat_search_begin(struct chat *c)
@@ -268,24 +265,12 @@ void chat_search_begin(struct chat *c)
     c->changed = true;
 }
 
-static void search_end(struct chat *c, bool accept)
-{
-    const char *found = c->found >= 0 ? input_history_get(c->history, (size_t)c->found) : NULL;
-    c->searching = false;
-    c->changed = true;
-    if (accept && found)
-        chat_set_text(c, found);
-}
-
-static bool is_ctrl(const struct press *p, char letter)
-{
-    return p->code == KEYS_TEXT && p->with == KEYS_CTRL && p->text[0] == letter && !p->text[1];
-}
-
 bool chat_search_press(struct chat *c, const struct press *p)
 {
     size_t found = c->found >= 0 ? (size_t)c->found : 0;
-    if (is_ctrl(p, 'r') || p->code == KEYS_UP) {
+    char ctrl = p->code == KEYS_TEXT && p->with == KEYS_CTRL && !p->text[1] ? p->text[0] : 0;
+    c->changed = true;
+    if (ctrl == 'r' || p->code == KEYS_UP) {
         search_from(c, c->found >= 0 ? found + 1 : 0, true);
     } else if (p->code == KEYS_TEXT && !(p->with & (KEYS_CTRL | KEYS_ALT))) {
         buf_append_str(&c->query, p->text);
@@ -294,11 +279,12 @@ bool chat_search_press(struct chat *c, const struct press *p)
         if (c->query.len)
             c->query.len = grapheme_before((const char *)c->query.data, c->query.len, c->query.len);
         search_from(c, 0, false);
-    } else if (p->code == KEYS_ESCAPE || is_ctrl(p, 'c') || is_ctrl(p, 'g')) {
-        search_end(c, false);
     } else {
-        search_end(c, true);
-        return p->code == KEYS_ENTER || p->code == KEYS_TAB;
+        bool cancel = p->code == KEYS_ESCAPE || ctrl == 'c' || ctrl == 'g';
+        c->searching = false;
+        if (!cancel && c->found >= 0)
+            chat_set_text(c, input_history_get(c->history, found));
+        return cancel || p->code == KEYS_ENTER || p->code == KEYS_TAB;
     }
     return true;
 }

@@ -1,6 +1,8 @@
 /* What each key does. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -54,24 +56,10 @@ static const struct binding {
     {KEYS_TEXT, KEYS_ALT, '>', EDIT_END},
 };
 
-static bool press_edits(struct chat *c, const struct press *p)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(BINDINGS); i++) {
-        const struct binding *b = &BINDINGS[i];
-        if (b->code != p->code || b->with != p->with || (b->letter && b->letter != p->text[0]))
-            continue;
-        if (editor_do(c->editor, b->edit))
-            chat_edited(c);
-        return true;
-    }
-    return false;
-}
-
 /* Ctrl-C stops what goes on; else clears the input; else quits, if pressed twice. */
 static void press_ctrl_c(struct chat *c)
 {
     int64_t now = clock_now();
-    c->changed = true;
     if (chat_is_busy(c)) {
         chat_stop(c);
     } else if (!editor_is_empty(c->editor)) {
@@ -86,7 +74,6 @@ static void press_ctrl_c(struct chat *c)
 
 static void press_escape(struct chat *c)
 {
-    c->changed = true;
     if (c->completing)
         chat_complete_close(c);
     else if (chat_is_busy(c))
@@ -110,7 +97,6 @@ static void press_tab(struct chat *c, int by)
         if (c->completion.n == 1 && c->completion.wants == WANTS_NOTHING)
             chat_complete_accept(c);
     }
-    c->changed = true;
 }
 
 /* A command that its completion makes complete is run right away. */
@@ -125,12 +111,10 @@ static void press_enter(struct chat *c)
         n > 1 && text[0] == '/' ? chat_command_find(text + 1, n - 1) : NULL;
     if (!accepted || (command && command->takes == ARGS_NONE))
         chat_enter(c);
-    c->changed = true;
 }
 
 static void press_up_or_down(struct chat *c, bool up)
 {
-    c->changed = true;
     if (c->completing && c->completion.n) {
         int n = (int)c->completion.n;
         c->chosen = (c->chosen + (up ? n - 1 : 1)) % n;
@@ -139,11 +123,11 @@ static void press_up_or_down(struct chat *c, bool up)
     }
 }
 
+/* Keys that scroll the transcript or select in it. */
 static bool press_scrolls(struct chat *c, const struct press *p)
 {
     bool up = p->code == KEYS_UP || p->code == KEYS_PAGE_UP || p->code == KEYS_WHEEL_UP ||
               p->code == KEYS_HOME;
-    c->changed = true;
     if (p->code == KEYS_PAGE_UP || p->code == KEYS_PAGE_DOWN)
         view_page(c->view, up ? -1 : 1);
     else if (p->code == KEYS_WHEEL_UP || p->code == KEYS_WHEEL_DOWN)
@@ -152,58 +136,40 @@ static bool press_scrolls(struct chat *c, const struct press *p)
         view_scroll(c->view, up ? -1 : 1);
     else if ((p->code == KEYS_UP || p->code == KEYS_DOWN) && p->with & (KEYS_ALT | KEYS_CTRL))
         view_select(c->view, up ? -1 : 1);
-    else if (p->code == KEYS_HOME && p->with & KEYS_CTRL)
-        view_top(c->view);
-    else if (p->code == KEYS_END && p->with & KEYS_CTRL)
-        view_end(c->view);
+    else if ((p->code == KEYS_HOME || p->code == KEYS_END) && p->with & KEYS_CTRL)
+        view_scroll(c->view, up ? LONG_MIN : LONG_MAX);
     else
         return false;
     return true;
 }
 
-/* The external editor works on a temporary file and has the terminal to itself. */
-
-static int editor_run(const char *path)
+/* Runs $VISUAL or $EDITOR on the file, with the terminal to itself. */
+static int run_external_editor(struct chat *c, const char *path)
 {
+    _cleanup_free_ char *line = NULL;
     const char *editor = getenv("VISUAL");
     if (!editor || !*editor)
         editor = getenv("EDITOR");
-    if (!editor || !*editor)
-        editor = "vi";
-    _cleanup_free_ char *line = NULL;
-    if (asprintf(&line, "%s \"$1\"", editor) < 0) {
+    if (asprintf(&line, "%s \"$1\"", editor && *editor ? editor : "vi") < 0) {
         line = NULL;
         return -ENOMEM;
     }
+    chat_set_keys(c, false);
+    screen_suspend(c->view->screen);
+    int status = 0;
     pid_t pid = fork();
     if (pid == 0) {
         execl("/bin/sh", "sh", "-c", line, "sh", path, (char *)NULL);
         _exit(127);
     }
-    int status = 0;
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
+    screen_resume(c->view->screen);
+    chat_set_keys(c, true);
     return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;
 }
 
-static int editor_edit_file(struct chat *c, const char *path, int fd, struct buf *text)
-{
-    editor_whole(c->editor, text);
-    if (text->failed || io_write_all(fd, text->data, text->len) < 0)
-        return -EIO;
-    text->len = 0;
-    chat_set_keys(c, false);
-    view_suspend(c->view);
-    int r = editor_run(path);
-    view_resume(c->view);
-    chat_set_keys(c, true);
-    if (r == 0)
-        r = io_read_file(AT_FDCWD, path, text);
-    while (text->len && text->data[text->len - 1] == '\n')
-        text->len--;
-    return r == 0 && !utf8_valid(text->data, text->len) ? -EILSEQ : r;
-}
-
+/* The input is edited as a temporary file. */
 static void chat_external_editor(struct chat *c)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(EDITOR_TYPED_MAX - 1);
@@ -212,12 +178,21 @@ static void chat_external_editor(struct chat *c)
     int n = snprintf(path, sizeof path, "%s/hutch-XXXXXX.md", tmp && *tmp == '/' ? tmp : "/tmp");
     _cleanup_fd_ int fd = n < (int)sizeof path ? mkostemps(path, 3, O_CLOEXEC) : -1;
     if (fd < 0) {
-        chat_note(c, "cannot create a file for the editor in %s", tmp ? tmp : "/tmp");
+        chat_note(c, "cannot create a file for the editor in %s: %s", tmp ? tmp : "/tmp",
+                  strerror(errno));
         return;
     }
-    int r = editor_edit_file(c, path, fd, &text);
+    editor_whole(c->editor, &text);
+    int r = text.failed ? -ENOBUFS : io_write_all(fd, text.data, text.len);
+    if (r == 0)
+        r = run_external_editor(c, path);
+    text.len = 0;
+    if (r == 0)
+        r = io_read_file(AT_FDCWD, path, &text);
     unlink(path);
-    if (r == 0 && buf_cstr(&text))
+    while (text.len && text.data[text.len - 1] == '\n')
+        text.len--;
+    if (r == 0 && utf8_valid(text.data, text.len) && buf_cstr(&text))
         chat_set_text(c, (const char *)text.data);
     else
         chat_note(c, "The editor failed; the input is unchanged.");
@@ -250,7 +225,7 @@ static void press_control(struct chat *c, char letter)
         chat_edited(c);
         break;
     case 'l':
-        view_resized(c->view);
+        screen_resized(c->view->screen);
         break;
     case 'n':
     case 'p':
@@ -268,24 +243,13 @@ static void press_control(struct chat *c, char letter)
     }
 }
 
-static void press_paste(struct chat *c)
-{
-    const char *text = c->keys.paste.len ? (const char *)c->keys.paste.data : "";
-    if (editor_paste(c->editor, text, c->keys.paste.len) < 0)
-        chat_note(c, "The pasted text is too long.");
-    else if (c->keys.cut)
-        chat_note(c, "The pasted text is longer than %u MB: only the first part was taken.",
-                  KEYS_PASTE_MAX >> 20);
-    chat_edited(c);
-}
-
-/* Alt with a key that has no meaning was Esc and then the key: both look alike if typed fast. */
 static void press_text(struct chat *c, const struct press *p)
 {
     if (p->with & KEYS_ALT && (p->text[0] == 'o' || p->text[0] == 'O')) {
-        view_toggle_all(c->view);
+        transcript_toggle_all(&c->view->transcript);
         return;
     }
+    /* Alt with a key that has no meaning was Esc and then the key: both look alike if typed fast. */
     if (p->with & KEYS_ALT)
         press_escape(c);
     if (editor_insert(c->editor, p->text, strlen(p->text)) < 0)
@@ -299,14 +263,21 @@ void chat_press(struct chat *c, const struct press *p)
     c->changed = true;
     if (c->searching && chat_search_press(c, p))
         return;
-    if (c->prefix && !ctrl)
-        c->prefix = false;
-    if (ctrl && c->prefix) {
+    c->prefix = c->prefix && ctrl;
+    if (c->prefix) { /* Ctrl-X and then Ctrl with a letter: not for the editor */
         press_control(c, p->text[0]);
         return;
     }
-    if (press_scrolls(c, p) || press_edits(c, p))
+    if (press_scrolls(c, p))
         return;
+    for (size_t i = 0; i < ARRAY_SIZE(BINDINGS); i++) {
+        const struct binding *b = &BINDINGS[i];
+        if (b->code != p->code || b->with != p->with || (b->letter && b->letter != p->text[0]))
+            continue;
+        if (editor_do(c->editor, b->edit))
+            chat_edited(c);
+        return;
+    }
     switch (p->code) {
     case KEYS_TEXT:
         if (ctrl)
@@ -315,7 +286,13 @@ void chat_press(struct chat *c, const struct press *p)
             press_text(c, p);
         break;
     case KEYS_PASTE:
-        press_paste(c);
+        if (editor_paste(c->editor, c->keys.paste.len ? (const char *)c->keys.paste.data : "",
+                         c->keys.paste.len) < 0)
+            chat_note(c, "The pasted text is too long.");
+        else if (c->keys.cut)
+            chat_note(c, "The pasted text is longer than %u MB: only the first part was taken.",
+                      KEYS_PASTE_MAX >> 20);
+        chat_edited(c);
         break;
     case KEYS_ENTER:
         if (p->with)

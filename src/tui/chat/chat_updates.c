@@ -20,7 +20,7 @@ void chat_note(struct chat *c, const char *fmt, ...)
     }
     while (n > 0 && text[n - 1] == '\n')
         text[--n] = 0;
-    view_note(c->view, text);
+    view_add(c->view, ITEM_NOTE, text, (size_t)n);
     c->changed = true;
 }
 
@@ -35,7 +35,7 @@ void chat_run(struct chat *c, struct chat_entry *entry)
     if (command == &CHAT_MESSAGE) {
         c->has_messages = true;
         c->review = false;
-        view_user(c->view, entry->text);
+        view_add(c->view, ITEM_USER, entry->text, strlen(entry->text));
     }
     worker_run(c->worker, entry);
     c->changed = true;
@@ -46,19 +46,17 @@ bool chat_is_busy(const struct chat *c)
     return c->running && !(c->running->flags & CHAT_INTERNAL);
 }
 
-void chat_run_queued(struct chat *c)
-{
-    while (!c->running && c->n_queued > 0 && !c->leaving) {
-        _cleanup_free_ char *entered = c->queued[0];
-        memmove(c->queued, c->queued + 1, --c->n_queued * sizeof *c->queued);
-        chat_submit(c, entered);
-    }
-}
-
 /* Queued messages return to the input, before what is being written. */
-static void chat_unqueue(struct chat *c)
+void chat_stop(struct chat *c)
 {
     _cleanup_buf_ struct buf all = BUF_INIT(EDITOR_TYPED_MAX);
+    if (!chat_is_busy(c))
+        return;
+    worker_interrupt(c->worker);
+    c->stopping = true;
+    c->confirming = false;
+    snprintf(c->busy, sizeof c->busy, "stopping");
+    c->changed = true;
     if (c->n_queued == 0)
         return;
     for (size_t i = 0; i < c->n_queued; i++) {
@@ -72,18 +70,6 @@ static void chat_unqueue(struct chat *c)
     char *text = buf_cstr(&all);
     if (text)
         chat_set_text(c, text);
-}
-
-void chat_stop(struct chat *c)
-{
-    if (!chat_is_busy(c))
-        return;
-    worker_interrupt(c->worker);
-    c->stopping = true;
-    c->confirming = false;
-    snprintf(c->busy, sizeof c->busy, "stopping");
-    chat_unqueue(c);
-    c->changed = true;
 }
 
 /* What the agent is doing, in a word. */
@@ -114,9 +100,20 @@ static void busy_from_event(char *busy, size_t n, const struct agent_event *e)
     }
 }
 
-/* Of several attempts only one status line is shown: `1 thinking · 2 bash`. */
-static void take_attempt_event(struct chat *c, unsigned attempt, const struct agent_event *e)
+static void take_event(struct chat *c, const struct agent_event *e, unsigned attempt)
 {
+    if (!attempt) {
+        if (e->kind == AGENT_USAGE) {
+            c->state.money = e->session_money;
+            c->state.context = e->context ? e->context : c->state.context;
+            c->state.window = e->window ? e->window : c->state.window;
+        }
+        if (!c->stopping)
+            busy_from_event(c->busy, sizeof c->busy, e);
+        view_event(c->view, e);
+        return;
+    }
+    /* Of several attempts only one status line is shown: `1 thinking · 2 bash`. */
     size_t used = 0;
     if (attempt > ARRAY_SIZE(c->attempts))
         return;
@@ -130,22 +127,6 @@ static void take_attempt_event(struct chat *c, unsigned attempt, const struct ag
     for (unsigned i = 0; i < c->n_attempts && used < sizeof c->busy; i++)
         used += (size_t)snprintf(c->busy + used, sizeof c->busy - used, "%s%u %.12s",
                                  i ? " · " : "", i + 1, c->attempts[i][0] ? c->attempts[i] : "…");
-}
-
-static void take_event(struct chat *c, const struct agent_event *e, unsigned attempt)
-{
-    if (attempt) {
-        take_attempt_event(c, attempt, e);
-        return;
-    }
-    if (e->kind == AGENT_USAGE) {
-        c->state.money = e->session_money;
-        c->state.context = e->context ? e->context : c->state.context;
-        c->state.window = e->window ? e->window : c->state.window;
-    }
-    if (!c->stopping)
-        busy_from_event(c->busy, sizeof c->busy, e);
-    view_event(c->view, e);
 }
 
 /* Names for completion: new ones, and those that may be wrong now are forgotten. */
@@ -190,28 +171,33 @@ static void take_result(struct chat *c, struct chat_result *r)
         c->review = agent_changes_any(&c->changes);
     c->review_chosen = -1;
     if (r->diff.len)
-        view_diff(c->view, (const char *)r->diff.data, r->diff.len);
+        view_add(c->view, ITEM_DIFF, (const char *)r->diff.data, r->diff.len);
     if (r->text.len)
         chat_note(c, "%.*s", (int)r->text.len, (const char *)r->text.data);
     if (r->r < 0 && !(r->command->flags & CHAT_INTERNAL))
         chat_note(c, "%s", r->err.text);
     c->changed = true;
-    chat_run_queued(c);
+    while (!c->running && c->n_queued > 0 && !c->leaving) {
+        _cleanup_free_ char *entered = c->queued[0];
+        memmove(c->queued, c->queued + 1, --c->n_queued * sizeof *c->queued);
+        chat_submit(c, entered);
+    }
     chat_complete_fetch(c);
 }
 
 void chat_take_updates(struct chat *c)
 {
     for (struct update *u; !c->leaving && (u = update_queue_take(c->updates)); update_free(u)) {
+        const char *text = u->text ? u->text : "";
         switch (u->kind) {
         case UPDATE_EVENT:
             take_event(c, &u->event, u->attempt);
             break;
         case UPDATE_RESET:
-            view_clear(c->view);
+            transcript_clear(&c->view->transcript);
             break;
         case UPDATE_USER:
-            view_user(c->view, u->text ? u->text : "");
+            view_add(c->view, ITEM_USER, text, strlen(text));
             break;
         case UPDATE_RESULT:
             take_result(c, u->data);
@@ -220,7 +206,7 @@ void chat_take_updates(struct chat *c)
             c->confirming = !c->stopping;
             if (c->confirming)
                 snprintf(c->busy, sizeof c->busy, "waiting for your answer");
-            chat_note(c, "%s", u->text ? u->text : "");
+            chat_note(c, "%s", text);
             break;
         }
         c->changed = true;

@@ -62,14 +62,20 @@ static void *diff_read_thread(void *data)
     return NULL;
 }
 
-static int diff_read(struct conversation *c, struct buf *out, bool *ret_cut, struct error *err)
+static int diff_run(struct conversation *c, const struct chat_entry *entry, struct chat_result *ret,
+                    struct error *err)
 {
     int pair[2];
     pthread_t thread;
+    int r = conversation_pending(c, ret, err);
+    if (r < 0)
+        return r;
+    if (ret->changes.count == 0)
+        return buf_append_str(&ret->text, "No pending changes.\n");
     if (pipe2(pair, O_CLOEXEC) < 0)
         return error_errno(err, errno, "cannot create a pipe");
-    struct diff_reader reader = {.fd = pair[0], .out = out};
-    int r = -pthread_create(&thread, NULL, diff_read_thread, &reader);
+    struct diff_reader reader = {.fd = pair[0], .out = &ret->diff};
+    r = -pthread_create(&thread, NULL, diff_read_thread, &reader);
     if (r < 0) {
         close(pair[0]);
         close(pair[1]);
@@ -79,24 +85,11 @@ static int diff_read(struct conversation *c, struct buf *out, bool *ret_cut, str
     close(pair[1]);
     pthread_join(thread, NULL);
     close(pair[0]);
-    *ret_cut = reader.cut;
-    return r;
-}
-
-static int diff_run(struct conversation *c, const struct chat_entry *entry, struct chat_result *ret,
-                    struct error *err)
-{
-    bool cut = false;
-    int r = conversation_pending(c, ret, err);
-    if (r < 0)
-        return r;
-    if (ret->changes.count == 0)
-        return buf_append_str(&ret->text, "No pending changes.\n");
-    r = diff_read(c, &ret->diff, &cut, err);
     if (r < 0)
         return r;
     summary_of_changes(&ret->changes, &ret->text);
-    return buf_append_str(&ret->text, cut ? " (only the first part of the diff is shown)\n" : "\n");
+    return buf_append_str(&ret->text,
+                          reader.cut ? " (only the first part of the diff is shown)\n" : "\n");
 }
 
 const struct chat_command CHAT_DIFF = {.name = "diff",
@@ -110,6 +103,7 @@ const struct chat_command CHAT_DIFF = {.name = "diff",
 struct tally {
     struct buf *out;
     size_t done, conflicts, refused, notes;
+    const char *hint; /* the command that resolves the conflicts, if there are some */
 };
 
 static void on_applied(void *data, const char *path, enum apply_outcome outcome, const char *why)
@@ -134,22 +128,6 @@ static void on_apply_note(void *data, const char *line)
     buf_printf(t->out, "%s\n", line);
 }
 
-/* Splits `text` in place into paths. A pending path with blanks in it stands alone. */
-static size_t split_paths(char *text, const struct agent_changes *pending,
-                          const char *paths[PATHS_MAX])
-{
-    size_t n = 0;
-    for (size_t i = 0; i < pending->count; i++)
-        if (strcmp(pending->items[i].path, text) == 0) {
-            paths[0] = text;
-            return 1;
-        }
-    for (char *word; n < PATHS_MAX && (word = strsep(&text, " \t\n"));)
-        if (*word)
-            paths[n++] = word;
-    return n;
-}
-
 /* Is the path, or something in that folder, pending? */
 static bool is_pending(const struct agent_changes *pending, const char *path)
 {
@@ -170,21 +148,29 @@ static int apply_or_sync(struct conversation *c, const struct chat_entry *entry,
 {
     const char *paths[PATHS_MAX];
     struct agent_changes pending = {0};
-    bool apply = entry->command == &CHAT_APPLY;
+    bool apply = entry->command == &CHAT_APPLY, whole = false;
     struct tool_apply_options how = {.files = {.on_conflict = (enum apply_choice)entry->n,
-                                               .allow_git_dirs = c->o->allow_git_dirs},
+                                               .allow_git_dirs = c->o->allow_git_dirs,
+                                               .paths = paths},
                                      .report = {.say = on_applied, .data = tally},
                                      .note = on_apply_note,
                                      .data = tally};
     _cleanup_free_ char *text = entry->text ? strdup(entry->text) : NULL;
+    size_t *n = &how.files.n_paths;
     int r = entry->text && !text ? error_set(err, ENOMEM, "no memory") : 0;
     if (r == 0 && text)
         r = agent_changes(c->agent, &pending, err);
-    if (r == 0 && text) {
-        how.files.n_paths = split_paths(text, &pending, paths);
-        how.files.paths = paths;
-    }
-    for (size_t i = 0; r == 0 && apply && i < how.files.n_paths; i++)
+
+    /* The paths stand between blanks; a pending path with blanks in it stands alone. */
+    for (size_t i = 0; text && i < pending.count; i++)
+        whole = whole || strcmp(pending.items[i].path, text) == 0;
+    if (whole)
+        paths[(*n)++] = text;
+    for (char *rest = whole ? NULL : text, *word;
+         *n < PATHS_MAX && (word = strsep(&rest, " \t\n"));)
+        if (*word)
+            paths[(*n)++] = word;
+    for (size_t i = 0; r == 0 && apply && i < *n; i++)
         if (!is_pending(&pending, paths[i]))
             r = error_set(err, ENOENT, "no pending change in '%s'; /diff shows the changes",
                           paths[i]);
@@ -192,16 +178,18 @@ static int apply_or_sync(struct conversation *c, const struct chat_entry *entry,
     if (r == 0)
         r = apply ? agent_apply(c->agent, &how, err)
                   : agent_sync(c->agent, &how.files, &how.report, err);
+    if (r >= 0 && tally->conflicts)
+        tally->hint = entry->command->name;
     return r < 0 ? r : 0;
 }
 
-static void put_conflict_hint(const struct tally *t, const struct chat_command *command)
+static void put_conflict_hint(const struct tally *t)
 {
-    if (t->conflicts)
+    if (t->hint)
         buf_printf(t->out,
                    "Resolve with /%s mine, theirs or markers, and PATH for one of them: your "
                    "version, the box's, or both between conflict markers.\n",
-                   command->name);
+                   t->hint);
 }
 
 static int apply_run(struct conversation *c, const struct chat_entry *entry,
@@ -218,7 +206,7 @@ static int apply_run(struct conversation *c, const struct chat_entry *entry,
                    plural, left);
     else if (t.done)
         buf_printf(&ret->text, "Applied %zu change%s to your folder.\n", t.done, plural);
-    put_conflict_hint(&t, entry->command);
+    put_conflict_hint(&t);
     r = conversation_pending(c, ret, err);
     if (r == 0 && !left && !t.done && !t.notes)
         buf_append_str(&ret->text,
@@ -247,7 +235,7 @@ static int sync_run(struct conversation *c, const struct chat_entry *entry, stru
                    t.done == 1 ? "" : "s");
     else if (!t.conflicts && !t.refused)
         buf_append_str(&ret->text, "The box already has the changes of your folder.\n");
-    put_conflict_hint(&t, entry->command);
+    put_conflict_hint(&t);
     return conversation_pending(c, ret, err);
 }
 

@@ -31,17 +31,14 @@ void chat_entry_free(struct chat_entry *l)
     *l = (struct chat_entry){0};
 }
 
-static bool chat_command_is_named(const char *name, const char *given, size_t n)
-{
-    return name && strlen(name) == n && strncasecmp(name, given, n) == 0;
-}
-
 const struct chat_command *chat_command_find(const char *name, size_t n)
 {
-    for (const struct chat_command *const *c = CHAT_COMMANDS; *c; c++)
-        if (chat_command_is_named((*c)->name, name, n) ||
-            chat_command_is_named((*c)->alias, name, n))
-            return *c;
+    for (const struct chat_command *const *c = CHAT_COMMANDS; *c; c++) {
+        const char *names[] = {(*c)->name, (*c)->alias};
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+            if (names[i] && strlen(names[i]) == n && strncasecmp(names[i], name, n) == 0)
+                return *c;
+    }
     return NULL;
 }
 

@@ -5,6 +5,7 @@
 
 #include "clock.h"
 #include "conversation.h"
+#include "json.h"
 #include "session.h"
 #include "summary.h"
 #include "utf8.h"
@@ -47,16 +48,15 @@ int conversation_new(const struct tui_options *o, const struct conversation_sink
     return 0;
 }
 
-struct conversation *conversation_free(struct conversation *c)
+void conversation_free(struct conversation *c)
 {
     if (!c)
-        return NULL;
+        return;
     conversation_set_agent(c, NULL);
     pthread_mutex_destroy(&c->lock);
     cleanup_close(&c->cancel);
     free(c->test);
     free(c);
-    return NULL;
 }
 
 void conversation_set_agent(struct conversation *c, struct agent *agent)
@@ -184,29 +184,13 @@ static void on_attempt_event(void *data, unsigned attempt, const struct agent_ev
     c->sink.event(c->sink.data, e, attempt + 1);
 }
 
-/* `▸ 1  12 of 14 tests pass, 2 files +8 −3, $0.12  SESSION` */
-static void put_attempt(struct buf *out, unsigned i, const struct attempt *a, bool best)
-{
-    buf_printf(out, "%s %u  ", best ? "▸" : " ", i + 1);
-    if (!a->tested)
-        buf_append_str(out, "not tested");
-    else if (a->passed || a->failed)
-        buf_printf(out, "%" PRIu64 " of %" PRIu64 " tests pass", a->passed, a->passed + a->failed);
-    else
-        buf_printf(out, "test exits with %d", a->test_status);
-    buf_printf(out, ", %zu file%s +%" PRIu64 " −%" PRIu64, a->files, a->files == 1 ? "" : "s",
-               a->added, a->deleted);
-    if (a->money.known)
-        buf_printf(out, ", $%.2f", a->money.cost);
-    buf_printf(out, "  %s%s%s\n", a->session, a->why[0] ? "  " : "", a->why);
-}
-
 /* Several agents try the same message side by side. */
 static int message_attempts(struct conversation *c, const char *message, struct chat_result *ret,
                             struct error *err)
 {
     struct attempts_options o = {.n = c->attempts, .test = c->test};
     struct attempts_sink sink = {.event = on_attempt_event, .data = c};
+    struct buf *out = &ret->text;
     int best = -1;
     _cleanup_free_ struct attempt *all = calloc(c->attempts, sizeof *all);
     if (!all)
@@ -214,12 +198,27 @@ static int message_attempts(struct conversation *c, const char *message, struct 
     int r = agent_attempts(c->agent, message, &o, &sink, all, &best, err);
     if (r < 0)
         return r;
-    for (unsigned i = 0; i < c->attempts; i++)
-        put_attempt(&ret->text, i, &all[i], (int)i == best);
+    /* `▸ 1  12 of 14 tests pass, 2 files +8 −3, $0.12  SESSION` */
+    for (unsigned i = 0; i < c->attempts; i++) {
+        const struct attempt *a = &all[i];
+        buf_printf(out, "%s %u  ", (int)i == best ? "▸" : " ", i + 1);
+        if (!a->tested)
+            buf_append_str(out, "not tested");
+        else if (a->passed || a->failed)
+            buf_printf(out, "%" PRIu64 " of %" PRIu64 " tests pass", a->passed,
+                       a->passed + a->failed);
+        else
+            buf_printf(out, "test exits with %d", a->test_status);
+        buf_printf(out, ", %zu file%s +%" PRIu64 " −%" PRIu64, a->files, a->files == 1 ? "" : "s",
+                   a->added, a->deleted);
+        if (a->money.known)
+            buf_printf(out, ", $%.2f", a->money.cost);
+        buf_printf(out, "  %s%s%s\n", a->session, a->why[0] ? "  " : "", a->why);
+    }
     if (best >= 0)
-        buf_printf(&ret->text, "Continuing with attempt %d.\n", best + 1);
+        buf_printf(out, "Continuing with attempt %d.\n", best + 1);
     else
-        buf_append_str(&ret->text, "No attempt can be used; nothing was changed.\n");
+        buf_append_str(out, "No attempt can be used; nothing was changed.\n");
     /* The option is for all messages, the command for one. */
     if (!c->o->attempts)
         c->attempts = 0;
@@ -246,7 +245,7 @@ const struct chat_command CHAT_MESSAGE = {
 
 /* Shell commands of the user: the agent's tool, with the same events as a call of the agent. */
 
-#define OUTPUT_FOR_LLM 16000 /* bytes of the output that the model sees; of more, the tail */
+#define OUTPUT_FOR_MODEL 16000 /* bytes of the output that the model sees; of more, the tail */
 
 static void on_shell_progress(void *data, double seconds, const char *message)
 {
@@ -259,28 +258,16 @@ static void on_shell_progress(void *data, double seconds, const char *message)
                                                .seconds = seconds});
 }
 
-static void shell_tell_model(struct conversation *c, const char *command,
-                             const struct tool_result *r)
-{
-    _cleanup_buf_ struct buf note = BUF_INIT(4 * OUTPUT_FOR_LLM);
-    size_t n = r->text.len, skip = n > OUTPUT_FOR_LLM ? n - OUTPUT_FOR_LLM : 0;
-    const char *text = n ? (const char *)r->text.data + skip : "";
-    size_t cut = skip ? utf8_cut_start((const uint8_t *)text, n - skip) : 0;
-    buf_printf(&note, "[I ran this in the box myself: %s\n%s%.*s]", command, skip ? "…" : "",
-               (int)(n - skip - cut), text + cut);
-    if (!note.failed)
-        prompt_note(c->agent, (const char *)note.data, note.len);
-}
-
 static int shell_run(struct conversation *c, const struct chat_entry *entry,
                      struct chat_result *ret, struct error *err)
 {
     _cleanup_result_ struct tool_result result = TOOL_RESULT_INIT;
+    _cleanup_buf_ struct buf note = BUF_INIT(4 * OUTPUT_FOR_MODEL);
     struct tool_progress progress = {.say = on_shell_progress, .data = c};
     struct tool_session *tools = conversation_tools(c, err);
     if (!tools)
         return -EIO;
-    json_t *input = json_pack("{s:s}", "command", entry->text);
+    _cleanup_json_ json_t *input = json_pack("{s:s}", "command", entry->text);
     if (!input)
         return error_set(err, EINVAL, "the command is not valid UTF-8");
     int64_t begin = clock_now();
@@ -296,8 +283,15 @@ static int shell_run(struct conversation *c, const struct chat_entry *entry,
     e.result = &result;
     e.seconds = (double)(clock_now() - begin) / NS_PER_S;
     conversation_emit(c, &e);
-    json_decref(input);
-    shell_tell_model(c, entry->text, &result);
+
+    /* The model sees it too: the tail of the output. */
+    size_t n = result.text.len, skip = n > OUTPUT_FOR_MODEL ? n - OUTPUT_FOR_MODEL : 0;
+    const char *text = n ? (const char *)result.text.data + skip : "";
+    size_t cut = skip ? utf8_cut_start((const uint8_t *)text, n - skip) : 0;
+    buf_printf(&note, "[I ran this in the box myself: %s\n%s%.*s]", entry->text, skip ? "…" : "",
+               (int)(n - skip - cut), text + cut);
+    if (!note.failed)
+        prompt_note(c->agent, (const char *)note.data, note.len);
     return conversation_pending(c, ret, err);
 }
 

@@ -67,7 +67,7 @@ int conversation_new(const struct tui_options *o, const struct conversation_sink
                      struct conversation **ret, struct error *err);
 
 /* Pending changes stay, with their box. */
-struct conversation *conversation_free(struct conversation *c);
+void conversation_free(struct conversation *c);
 
 /* Runs a command that has a `run` function; CHAT_OPEN must be the first. The caller frees the
  * result. */
@@ -99,3 +99,6 @@ struct tool_session *conversation_tools(struct conversation *c, struct error *er
 
 /* Shows the conversation again; of a long one the last part. */
 int conversation_replay(struct conversation *c, struct error *err);
+
+/* The chat line by line, where there is no screen (plain.c). */
+int plain_chat(const struct tui_options *o, struct error *err);

@@ -4,10 +4,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "clock.h"
 #include "json.h"
 #include "conversation.h"
 #include "history_export.h"
 #include "summary.h"
+#include "units.h"
 #include "banned.h"
 
 #define SESSIONS_SHOWN 20
@@ -52,34 +54,28 @@ static void replay_answer(struct conversation *c, const json_t *content)
     }
 }
 
-static void replay_result(struct conversation *c, const json_t *block)
-{
-    _cleanup_result_ struct tool_result result = TOOL_RESULT_INIT;
-    const json_t *part;
-    size_t i;
-    json_array_foreach(json_object_get(block, "content"), i, part)
-    {
-        const char *text = json_get_string(part, "text");
-        if (text)
-            text_append(&result.text, text, strlen(text));
-    }
-    result.failed = json_get_bool(block, "is_error");
-    conversation_emit(c, &(struct agent_event){.kind = AGENT_RESULT,
-                                               .id = json_get_string(block, "tool_use_id"),
-                                               .result = &result});
-}
-
+/* Results of calls, or the message that begins a turn. */
 static void replay_user(struct conversation *c, const json_t *content, bool begins_turn)
 {
-    const json_t *block;
+    const json_t *block, *part;
     const char *message = NULL, *text;
-    size_t i;
+    size_t i, k;
     json_array_foreach(content, i, block)
     {
-        if (block_is(block, "tool_result"))
-            replay_result(c, block);
-        else if (begins_turn && (text = json_get_string(block, "text")))
+        if (block_is(block, "tool_result")) {
+            _cleanup_result_ struct tool_result result = TOOL_RESULT_INIT;
+            json_array_foreach(json_object_get(block, "content"), k, part)
+            {
+                if ((text = json_get_string(part, "text")))
+                    text_append(&result.text, text, strlen(text));
+            }
+            result.failed = json_get_bool(block, "is_error");
+            conversation_emit(c, &(struct agent_event){.kind = AGENT_RESULT,
+                                                       .id = json_get_string(block, "tool_use_id"),
+                                                       .result = &result});
+        } else if (begins_turn && (text = json_get_string(block, "text"))) {
             message = text; /* the last block; notes for the model stand before it */
+        }
     }
     if (message)
         c->sink.user(c->sink.data, message);
@@ -205,25 +201,6 @@ const struct chat_command CHAT_CLEAR = {.name = "clear",
                                         .help = "start a new conversation; the files stay",
                                         .run = clear_run};
 
-/* `ID  5m ago  2 turns  title` */
-static void put_session(struct buf *out, const struct history_info *s)
-{
-    double age = difftime(time(NULL), s->written);
-    char text[SUMMARY_TIME_MAX];
-    age = age > 0 ? age : 0;
-    if (age >= 2 * 86400)
-        snprintf(text, sizeof text, "%.0fd", age / 86400);
-    else if (age >= 3600)
-        snprintf(text, sizeof text, "%.0fh", age / 3600);
-    else
-        snprintf(text, sizeof text, "%.0fm", age / 60);
-    buf_printf(out, "%-18s%5s ago  %3u turn%s  ", s->id, text, s->totals.turns,
-               s->totals.turns == 1 ? " " : "s");
-    if (s->title)
-        summary_line(s->title, strlen(s->title), 60, out);
-    buf_append_str(out, "\n");
-}
-
 static int sessions_run(struct conversation *c, const struct chat_entry *entry,
                         struct chat_result *ret, struct error *err)
 {
@@ -235,10 +212,18 @@ static int sessions_run(struct conversation *c, const struct chat_entry *entry,
         return r;
     ret->names = json_array();
     for (size_t i = 0; i < n && i < SESSIONS_NAMED; i++) {
-        json_array_append_new(ret->names,
-                              json_pack("[s, s]", list[i].id, list[i].title ? list[i].title : ""));
-        if (i < SESSIONS_SHOWN && !names_only)
-            put_session(&ret->text, &list[i]);
+        const struct history_info *s = &list[i];
+        const char *title = s->title ? s->title : "";
+        json_array_append_new(ret->names, json_pack("[s, s]", s->id, title));
+        if (i >= SESSIONS_SHOWN || names_only)
+            continue;
+        double age = difftime(time(NULL), s->written); /* `ID  5m ago  2 turns  title` */
+        char ago[32];
+        buf_printf(&ret->text, "%-18s%5s ago  %3u turn%s  ", s->id,
+                   units_rough_time(age > 0 ? (int64_t)age * NS_PER_S : 0, ago, sizeof ago),
+                   s->totals.turns, s->totals.turns == 1 ? " " : "s");
+        summary_line(title, strlen(title), 60, &ret->text);
+        buf_append_str(&ret->text, "\n");
     }
     if (n > SESSIONS_SHOWN && !names_only)
         buf_printf(&ret->text, "… %zu older: see hutch history ls\n", n - SESSIONS_SHOWN);

@@ -5,6 +5,7 @@
 #include "json.h"
 #include "box_options_parse.h"
 #include "cleanup.h"
+#include "clock.h"
 #include "conversation.h"
 #include "host.h"
 #include "session.h"
@@ -156,9 +157,8 @@ const struct chat_command CHAT_ATTEMPTS = {.name = "attempts",
 
 static int settings_show(struct tool_session *tools, struct chat_result *ret, struct error *err)
 {
-    struct box *box = tool_session_box(tools);
     _cleanup_box_info_ struct box_info info = {0};
-    int r = box_info(box, &info, err);
+    int r = box_info(tool_session_box(tools), &info, err);
     if (r < 0)
         return r;
     buf_printf(&ret->text, "net      %s\nmemory   %lluM\npids     %llu\n",
@@ -168,19 +168,16 @@ static int settings_show(struct tool_session *tools, struct chat_result *ret, st
         buf_printf(&ret->text, "cpus     %g\n", info.limits.cpus);
     else
         buf_append_str(&ret->text, "cpus     all\n");
-    buf_printf(&ret->text, "timeout  %llds\n", (long long)(info.limits.timeout_ns / 1000000000));
+    buf_printf(&ret->text, "timeout  %llds\n", (long long)(info.limits.timeout_ns / NS_PER_S));
     return 0;
 }
 
 /* New hosts are added to those that the box may reach already: users allow them one by one. */
-static int settings_change(struct conversation *c, const char *name, const char *value,
-                           struct chat_result *ret, struct error *err)
+static int settings_change(struct conversation *c, struct tool_session *tools, const char *name,
+                           const char *value, struct chat_result *ret, struct error *err)
 {
     _cleanup_box_spec_ struct box_spec w;
     char note[BOX_SPEC_NOTE];
-    struct tool_session *tools = conversation_tools(c, err);
-    if (!tools)
-        return -EIO;
     const struct tool_host *host = tool_session_host(tools);
     box_spec_init(&w, "");
     int r = box_spec_set(&w, name, value, err);
@@ -213,7 +210,7 @@ static int net_run(struct conversation *c, const struct chat_entry *entry, struc
     struct tool_session *tools = conversation_tools(c, err);
     if (!tools)
         return -EIO;
-    return entry->text ? settings_change(c, "net", entry->text, ret, err)
+    return entry->text ? settings_change(c, tools, "net", entry->text, ret, err)
                        : settings_show(tools, ret, err);
 }
 
@@ -237,7 +234,7 @@ static int set_run(struct conversation *c, const struct chat_entry *entry, struc
     snprintf(name, sizeof name, "%.*s", (int)n, entry->text);
     if (!*value)
         return error_set(err, EINVAL, "/set needs a value: /set memory 4G");
-    return settings_change(c, name, value, ret, err);
+    return settings_change(c, tools, name, value, ret, err);
 }
 
 const struct chat_command CHAT_SET = {.name = "set",

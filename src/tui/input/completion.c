@@ -88,26 +88,6 @@ static void ranking_add_all(struct ranking *r, json_t *names)
     }
 }
 
-static void complete_argument(struct ranking *r, const struct chat_command *command,
-                              const struct completion_names *from)
-{
-    r->in_order = true;
-    if (command->completes == COMPLETES_SESSIONS) {
-        ranking_add_all(r, from->sessions);
-        r->out->wants = from->sessions ? WANTS_NOTHING : WANTS_SESSIONS;
-        r->out->automatic = true;
-    } else if (command->completes == COMPLETES_MODELS) {
-        ranking_add_all(r, from->models);
-        r->out->automatic = true;
-    } else {
-        for (size_t i = 1; CONFLICT_CHOICES[i]; i++)
-            ranking_add(r, CONFLICT_CHOICES[i], "");
-        ranking_add_all(r, from->files);
-        r->out->wants = from->files ? WANTS_NOTHING : WANTS_FILES;
-        r->out->suffix = " ";
-    }
-}
-
 void completion_find(const char *text, size_t n, size_t cursor, const struct completion_names *from,
                      struct completion *ret)
 {
@@ -134,8 +114,22 @@ void completion_find(const char *text, size_t n, size_t cursor, const struct com
             ranking_add(&r, (*c)->name, (*c)->help);
         ret->suffix = " ";
         ret->automatic = true;
-    } else if (command && command->completes != COMPLETES_NOTHING) {
-        complete_argument(&r, command, from);
+    } else if (command && command->completes == COMPLETES_SESSIONS) {
+        r.in_order = true;
+        ranking_add_all(&r, from->sessions);
+        ret->wants = from->sessions ? WANTS_NOTHING : WANTS_SESSIONS;
+        ret->automatic = true;
+    } else if (command && command->completes == COMPLETES_MODELS) {
+        r.in_order = true;
+        ranking_add_all(&r, from->models);
+        ret->automatic = true;
+    } else if (command && command->completes == COMPLETES_CHOICES) {
+        r.in_order = true;
+        for (size_t i = 1; CONFLICT_CHOICES[i]; i++)
+            ranking_add(&r, CONFLICT_CHOICES[i], "");
+        ranking_add_all(&r, from->files);
+        ret->wants = from->files ? WANTS_NOTHING : WANTS_FILES;
+        ret->suffix = " ";
     } else if (is_at || (begin < cursor && (memchr(text + begin, '/', cursor - begin) ||
                                             memchr(text + begin, '.', cursor - begin)))) {
         ranking_add_all(&r, from->files);

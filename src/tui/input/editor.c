@@ -1,10 +1,10 @@
+#include <ctype.h>
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "clean.h"
 #include "editor.h"
-#include "grapheme.h"
 #include "summary.h"
 #include "banned.h"
 
@@ -53,13 +53,6 @@ static void undo_drop(struct editor *e, size_t i)
     e->n_steps--;
 }
 
-static void undo_forget(struct editor *e)
-{
-    while (e->n_steps)
-        undo_drop(e, e->n_steps - 1);
-    e->at_step = 0;
-}
-
 static bool undo_push(struct editor *e)
 {
     while (e->n_steps && (e->n_steps == UNDO_STEPS || e->steps_size + e->text.len > UNDO_MAX)) {
@@ -98,16 +91,6 @@ static void undo_restore(struct editor *e, const struct editor_state *s)
     e->last = EDIT_NOTHING;
 }
 
-/* The newest text becomes a step too when the first undo leaves it. */
-static bool editor_undo(struct editor *e)
-{
-    if (e->at_step == 0 || (e->at_step == e->n_steps && !undo_push(e)) ||
-        e->at_step == 0) /* undo_push() had to make room */
-        return false;
-    undo_restore(e, &e->steps[--e->at_step]);
-    return true;
-}
-
 int editor_new(struct editor **ret)
 {
     struct editor *e = calloc(1, sizeof *e);
@@ -122,29 +105,23 @@ int editor_new(struct editor **ret)
     return 0;
 }
 
-static void pastes_free(struct editor *e)
-{
-    for (size_t i = 0; i < e->n_pastes; i++)
-        free(e->pastes[i].text);
-    e->n_pastes = e->pasted = 0;
-}
-
-struct editor *editor_free(struct editor *e)
+void editor_free(struct editor *e)
 {
     if (!e)
-        return NULL;
-    undo_forget(e);
-    pastes_free(e);
+        return;
+    editor_reset(e);
     buf_free(&e->text);
     buf_free(&e->killed);
     free(e);
-    return NULL;
 }
 
 void editor_reset(struct editor *e)
 {
-    undo_forget(e);
-    pastes_free(e);
+    while (e->n_steps)
+        undo_drop(e, e->n_steps - 1);
+    for (size_t i = 0; i < e->n_pastes; i++)
+        free(e->pastes[i].text);
+    e->at_step = e->n_pastes = e->pasted = 0;
     e->text.len = e->cursor = 0;
     e->text.failed = false;
     buf_cstr(&e->text);
@@ -164,11 +141,6 @@ const char *editor_text(const struct editor *e, size_t *ret_n, size_t *ret_curso
 bool editor_is_empty(const struct editor *e)
 {
     return e->text.len == 0;
-}
-
-static const char *editor_data(const struct editor *e)
-{
-    return (const char *)e->text.data;
 }
 
 /* The one place where the text changes. Keeps a NUL after it. */
@@ -205,22 +177,18 @@ static bool has_paste_mark(const char *text, size_t n)
     return n >= 4 && memmem(text, n, PASTE_BYTES, 3);
 }
 
-static char *without_paste_marks(const char *text, size_t n)
-{
-    char *copy = malloc(n + 1);
-    if (!copy)
-        return NULL;
-    memcpy(copy, text, n);
-    copy[n] = 0;
-    for (char *at = copy; (at = memmem(at, n - (size_t)(at - copy), PASTE_BYTES, 3));)
-        memset(at, '?', 4);
-    return copy;
-}
-
 int editor_replace(struct editor *e, size_t from, size_t to, const char *text, size_t n)
 {
-    _cleanup_free_ char *clean = has_paste_mark(text, n) ? without_paste_marks(text, n) : NULL;
-    return editor_splice_step(e, from, to, clean ? clean : text, n);
+    _cleanup_free_ char *copy = NULL;
+    if (has_paste_mark(text, n)) {
+        copy = malloc(n);
+        if (!copy)
+            return -ENOMEM;
+        memcpy(copy, text, n);
+        for (char *at = copy; (at = memmem(at, n - (size_t)(at - copy), PASTE_BYTES, 3));)
+            memset(at, '?', 4);
+    }
+    return editor_splice_step(e, from, to, copy ? copy : text, n);
 }
 
 /* Typing makes one step of undo per word. */
@@ -250,12 +218,10 @@ int editor_paste(struct editor *e, const char *text, size_t n)
         return editor_insert(e, text, n);
     if (e->pasted + n + EDITOR_TYPED_MAX > EDITOR_MAX)
         return -ENOBUFS;
-    char *copy = malloc(n + 1);
+    char *copy = malloc(n), mark[4];
     if (!copy)
         return -ENOMEM;
     memcpy(copy, text, n);
-    copy[n] = 0;
-    char mark[4];
     clean_encode(PASTE_FIRST + (unsigned)e->n_pastes, mark);
     int r = editor_splice_step(e, e->cursor, e->cursor, mark, sizeof mark);
     if (r < 0) {
@@ -267,34 +233,25 @@ int editor_paste(struct editor *e, const char *text, size_t n)
     return 0;
 }
 
-/* Where the next paste from `at` on stands; the end if there is none. */
-static size_t paste_next(const struct editor *e, size_t at, const struct editor_paste **ret)
-{
-    const char *t = (const char *)e->text.data;
-    *ret = NULL;
-    for (const char *c; at < e->text.len; at = (size_t)(c - t) + 1) {
-        size_t size;
-        c = memchr(t + at, 0xf4, e->text.len - at);
-        if (!c)
-            break;
-        unsigned p = clean_decode(c, e->text.len - (size_t)(c - t), &size);
-        if (p >= PASTE_FIRST && p < PASTE_FIRST + e->n_pastes) {
-            *ret = &e->pastes[p - PASTE_FIRST];
-            return (size_t)(c - t);
-        }
-    }
-    return e->text.len;
-}
-
 /* Appends the text with all pastes: in full, or as a label. */
 static int paste_expand(const struct editor *e, bool full, struct buf *out, size_t *ret_cursor)
 {
-    const struct editor_paste *p;
+    const char *t = (const char *)e->text.data;
     for (size_t at = 0; at <= e->text.len;) {
-        size_t mark = paste_next(e, at, &p);
+        const struct editor_paste *p = NULL;
+        size_t mark = at, size;
+        for (; mark < e->text.len; mark++) { /* the next character that stands for a paste */
+            const char *c = memchr(t + mark, 0xf4, e->text.len - mark);
+            mark = c ? (size_t)(c - t) : e->text.len;
+            unsigned code = c ? clean_decode(c, e->text.len - mark, &size) : 0;
+            if (code >= PASTE_FIRST && code < PASTE_FIRST + e->n_pastes)
+                p = &e->pastes[code - PASTE_FIRST];
+            if (!c || p)
+                break;
+        }
         if (ret_cursor && e->cursor >= at && e->cursor <= mark)
             *ret_cursor = out->len + (e->cursor - at);
-        buf_append(out, e->text.data + at, mark - at);
+        buf_append(out, t + at, mark - at);
         if (!p)
             break;
         if (full) {
@@ -323,20 +280,20 @@ int editor_whole(const struct editor *e, struct buf *out)
 
 static size_t line_begin(const struct editor *e, size_t at)
 {
-    const char *nl = at ? memrchr(editor_data(e), '\n', at) : NULL;
-    return nl ? (size_t)(nl - editor_data(e)) + 1 : 0;
+    const uint8_t *nl = at ? memrchr(e->text.data, '\n', at) : NULL;
+    return nl ? (size_t)(nl - e->text.data) + 1 : 0;
 }
 
 static size_t line_end(const struct editor *e, size_t at)
 {
-    const char *nl = memchr(editor_data(e) + at, '\n', e->text.len - at);
-    return nl ? (size_t)(nl - editor_data(e)) : e->text.len;
+    const uint8_t *nl = memchr(e->text.data + at, '\n', e->text.len - at);
+    return nl ? (size_t)(nl - e->text.data) : e->text.len;
 }
 
 /* Up and Down keep to the column where the first of them began. */
 static bool edit_move_line(struct editor *e, bool up)
 {
-    const char *t = editor_data(e);
+    const char *t = (const char *)e->text.data;
     size_t begin = line_begin(e, e->cursor), end = line_end(e, e->cursor), column = e->column;
     if (up ? begin == 0 : end == e->text.len)
         return false;
@@ -352,41 +309,6 @@ static bool edit_move_line(struct editor *e, bool up)
     return true;
 }
 
-static bool edit_move_to(struct editor *e, size_t at)
-{
-    bool moved = at != e->cursor;
-    e->cursor = at;
-    e->column = SIZE_MAX;
-    return moved;
-}
-
-static bool edit_move(struct editor *e, enum edit what)
-{
-    const char *t = editor_data(e);
-    size_t n = e->text.len, at = e->cursor;
-    switch (what) {
-    case EDIT_LEFT:
-        return edit_move_to(e, at ? grapheme_before(t, n, at) : 0);
-    case EDIT_RIGHT:
-        return edit_move_to(e, at < n ? grapheme_next(t, n, at) : n);
-    case EDIT_UP:
-    case EDIT_DOWN:
-        return edit_move_line(e, what == EDIT_UP);
-    case EDIT_LINE_BEGIN:
-        return edit_move_to(e, line_begin(e, at));
-    case EDIT_LINE_END:
-        return edit_move_to(e, line_end(e, at));
-    case EDIT_WORD_LEFT:
-        return edit_move_to(e, grapheme_word_begin(t, n, at));
-    case EDIT_WORD_RIGHT:
-        return edit_move_to(e, grapheme_word_end(t, n, at));
-    case EDIT_BEGIN:
-        return edit_move_to(e, 0);
-    default:
-        return edit_move_to(e, n);
-    }
-}
-
 static bool edit_delete(struct editor *e, size_t from, size_t to, enum edit what)
 {
     if (from == to)
@@ -400,13 +322,12 @@ static bool edit_delete(struct editor *e, size_t from, size_t to, enum edit what
 static bool edit_kill(struct editor *e, size_t from, size_t to)
 {
     _cleanup_buf_ struct buf joined = BUF_INIT(2 * EDITOR_TYPED_MAX);
-    bool backward = to == e->cursor && from != e->cursor;
+    bool backward = to == e->cursor && from != e->cursor, more = e->last == EDIT_KILLING;
     if (from == to)
         return false;
-    bool more = e->last == EDIT_KILLING;
     if (more && !backward)
         buf_append(&joined, e->killed.data, e->killed.len);
-    buf_append(&joined, editor_data(e) + from, to - from);
+    buf_append(&joined, e->text.data + from, to - from);
     if (more && backward)
         buf_append(&joined, e->killed.data, e->killed.len);
     if (!joined.failed) {
@@ -414,39 +335,14 @@ static bool edit_kill(struct editor *e, size_t from, size_t to)
         e->killed = joined;
         joined = BUF_INIT(0);
     }
-    return edit_delete(e, from, to, EDIT_NOTHING);
-}
-
-static bool edit_kill_what(struct editor *e, enum edit what)
-{
-    const char *t = editor_data(e);
-    size_t n = e->text.len, at = e->cursor, begin = line_begin(e, at), end = line_end(e, at);
-    bool done;
-    switch (what) {
-    case EDIT_KILL_LINE_END:
-        done = edit_kill(e, at, at == end && end < n ? end + 1 : end);
-        break;
-    case EDIT_KILL_LINE_BEGIN:
-        done = edit_kill(e, at == begin && begin > 0 ? begin - 1 : begin, at);
-        break;
-    case EDIT_KILL_BLANK_BEFORE:
-        done = edit_kill(e, grapheme_blank_begin(t, n, at), at);
-        break;
-    case EDIT_KILL_WORD_BEFORE:
-        done = edit_kill(e, grapheme_word_begin(t, n, at), at);
-        break;
-    default:
-        done = edit_kill(e, at, grapheme_word_end(t, n, at));
-        break;
-    }
-    if (done)
-        e->last = EDIT_KILLING;
-    return done;
+    edit_delete(e, from, to, EDIT_NOTHING);
+    e->last = EDIT_KILLING;
+    return true;
 }
 
 static bool edit_swap(struct editor *e)
 {
-    const char *t = editor_data(e);
+    const char *t = (const char *)e->text.data;
     size_t n = e->text.len, middle = e->cursor;
     if (middle > 0 && (middle == n || t[middle] == '\n'))
         middle = grapheme_before(t, n, middle);
@@ -462,29 +358,76 @@ static bool edit_swap(struct editor *e)
 
 bool editor_do(struct editor *e, enum edit what)
 {
-    size_t n = e->text.len, at = e->cursor;
-    if (what >= EDIT_KILL_LINE_END && what <= EDIT_KILL_WORD)
-        return edit_kill_what(e, what);
-    if (what < EDIT_DELETE_BEFORE) {
+    const char *t = (const char *)e->text.data;
+    size_t n = e->text.len, at = e->cursor, to = at, begin = line_begin(e, at),
+           end = line_end(e, at);
+    if (what < EDIT_DELETE_BEFORE)
         e->last = EDIT_NOTHING;
-        return edit_move(e, what);
-    }
     switch (what) {
+    case EDIT_UP:
+    case EDIT_DOWN:
+        return edit_move_line(e, what == EDIT_UP);
+    case EDIT_LEFT:
+        to = at ? grapheme_before(t, n, at) : 0;
+        break;
+    case EDIT_RIGHT:
+        to = at < n ? grapheme_next(t, n, at) : n;
+        break;
+    case EDIT_LINE_BEGIN:
+        to = begin;
+        break;
+    case EDIT_LINE_END:
+        to = end;
+        break;
+    case EDIT_WORD_LEFT:
+        to = grapheme_word_begin(t, n, at);
+        break;
+    case EDIT_WORD_RIGHT:
+        to = grapheme_word_end(t, n, at);
+        break;
+    case EDIT_BEGIN:
+        to = 0;
+        break;
+    case EDIT_END:
+        to = n;
+        break;
     case EDIT_DELETE_BEFORE:
-        return at > 0 && edit_delete(e, grapheme_before(editor_data(e), n, at), at, EDIT_TYPING);
+        return at > 0 && edit_delete(e, grapheme_before(t, n, at), at, EDIT_TYPING);
     case EDIT_DELETE:
-        return at < n && edit_delete(e, at, grapheme_next(editor_data(e), n, at), EDIT_TYPING);
+        return at < n && edit_delete(e, at, grapheme_next(t, n, at), EDIT_TYPING);
+    case EDIT_KILL_LINE_END:
+        return edit_kill(e, at, at == end && end < n ? end + 1 : end);
+    case EDIT_KILL_LINE_BEGIN:
+        return edit_kill(e, at == begin && begin > 0 ? begin - 1 : begin, at);
+    case EDIT_KILL_BLANK_BEFORE:
+        while (to > 0 && isspace((unsigned char)t[to - 1]))
+            to--;
+        while (to > 0 && !isspace((unsigned char)t[to - 1]))
+            to--;
+        return edit_kill(e, to, at);
+    case EDIT_KILL_WORD_BEFORE:
+        return edit_kill(e, grapheme_word_begin(t, n, at), at);
+    case EDIT_KILL_WORD:
+        return edit_kill(e, at, grapheme_word_end(t, n, at));
     case EDIT_YANK:
         return e->killed.len > 0 &&
                editor_splice_step(e, at, at, (const char *)e->killed.data, e->killed.len) == 0;
     case EDIT_SWAP:
         return edit_swap(e);
     case EDIT_UNDO:
-        return editor_undo(e);
-    default: /* redo */
+        /* The newest text becomes a step too when the first undo leaves it. */
+        if (e->at_step == 0 || (e->at_step == e->n_steps && !undo_push(e)) ||
+            e->at_step == 0) /* undo_push() had to make room */
+            return false;
+        undo_restore(e, &e->steps[--e->at_step]);
+        return true;
+    case EDIT_REDO:
         if (e->at_step + 1 >= e->n_steps)
             return false;
         undo_restore(e, &e->steps[++e->at_step]);
         return true;
     }
+    e->cursor = to;
+    e->column = SIZE_MAX;
+    return to != at;
 }

@@ -47,7 +47,7 @@ enum edit {
 struct editor;
 
 int editor_new(struct editor **ret);
-struct editor *editor_free(struct editor *e);
+void editor_free(struct editor *e);
 
 /* False: there was nothing to do. */
 bool editor_do(struct editor *e, enum edit what);

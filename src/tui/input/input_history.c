@@ -24,39 +24,34 @@ struct input_history {
     size_t n, room;
 };
 
-/* $XDG_DATA_HOME/hutch, or ~/.local/share/hutch. */
-static char *data_folder(void)
-{
-    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
-    char *path = NULL;
-    int r = -1;
-    if (data && data[0] == '/')
-        r = asprintf(&path, "%s/hutch", data);
-    else if (home && home[0] == '/')
-        r = asprintf(&path, "%s/.local/share/hutch", home);
-    return r < 0 ? NULL : path;
-}
-
 int input_history_new(const char *folder, struct input_history **ret)
 {
+    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
     struct input_history *h = calloc(1, sizeof *h);
     if (!h)
         return -ENOMEM;
-    h->folder = folder ? strdup(folder) : data_folder();
+    int r = 0;
+    if (folder)
+        h->folder = strdup(folder);
+    else if (data && data[0] == '/')
+        r = asprintf(&h->folder, "%s/hutch", data);
+    else if (home && home[0] == '/')
+        r = asprintf(&h->folder, "%s/.local/share/hutch", home);
+    if (r < 0)
+        h->folder = NULL;
     *ret = h;
     return 0;
 }
 
-struct input_history *input_history_free(struct input_history *h)
+void input_history_free(struct input_history *h)
 {
     if (!h)
-        return NULL;
+        return;
     for (size_t i = 0; i < h->n; i++)
         free(h->items[i]);
     free(h->items);
     free(h->folder);
     free(h);
-    return NULL;
 }
 
 /* Opens and locks the file; creates it, and the folders above it. */
@@ -100,50 +95,6 @@ static void input_history_drop(struct input_history *h, size_t i)
     h->n--;
 }
 
-/* Adds it as the newest entry; an equal one before goes. */
-static void input_history_append(struct input_history *h, const char *text)
-{
-    for (size_t i = h->n; i-- > 0;)
-        if (strcmp(h->items[i], text) == 0) {
-            input_history_drop(h, i);
-            break;
-        }
-    if (input_history_push(h, text) && h->n > INPUT_HISTORY_ENTRIES)
-        input_history_drop(h, 0);
-}
-
-/* From the newest on, keeps the first of equal entries. The table avoids quadratic time. */
-static void input_history_remove_duplicates(struct input_history *h)
-{
-    size_t to = h->n;
-    json_t *seen = json_object();
-    for (size_t i = h->n; i-- > 0;) {
-        if (json_object_get(seen, h->items[i]) || h->n - to >= INPUT_HISTORY_ENTRIES) {
-            free(h->items[i]);
-            continue;
-        }
-        json_object_set_new(seen, h->items[i], json_true());
-        h->items[--to] = h->items[i];
-    }
-    json_decref(seen);
-    memmove(h->items, h->items + to, (h->n - to) * sizeof *h->items);
-    h->n -= to;
-}
-
-static void input_history_parse(struct input_history *h, char *text, size_t n)
-{
-    for (char *line = text, *end; line < text + n; line = end + 1) {
-        end = memchr(line, '\n', (size_t)(text + n - line));
-        if (!end) /* torn, or being written */
-            break;
-        json_t *s = json_loadb(line, (size_t)(end - line), JSON_DECODE_ANY, NULL);
-        const char *entry = json_string_value(s);
-        if (entry && *entry && strlen(entry) <= INPUT_HISTORY_ENTRY_MAX)
-            input_history_push(h, entry);
-        json_decref(s);
-    }
-}
-
 static int input_history_put_line(struct buf *b, const char *text)
 {
     _cleanup_json_ json_t *s = json_string(text);
@@ -160,9 +111,29 @@ static void input_history_load(struct input_history *h)
     _cleanup_fd_ int fd = input_history_open(h);
     if (fd < 0 || io_read_all(fd, &text) < 0 || text.len == 0)
         return;
-    input_history_parse(h, (char *)text.data, text.len);
+    const char *line = (const char *)text.data, *stop = line + text.len, *end;
+    /* A last line without a newline is torn, or being written. */
+    for (; (end = memchr(line, '\n', (size_t)(stop - line))); line = end + 1) {
+        _cleanup_json_ json_t *s = json_loadb(line, (size_t)(end - line), JSON_DECODE_ANY, NULL);
+        const char *entry = json_string_value(s);
+        if (entry && *entry && strlen(entry) <= INPUT_HISTORY_ENTRY_MAX)
+            input_history_push(h, entry);
+    }
     bool long_file = h->n > INPUT_HISTORY_ENTRIES + SLACK;
-    input_history_remove_duplicates(h);
+
+    /* From the newest on, keep the first of equal entries. The table avoids quadratic time. */
+    _cleanup_json_ json_t *seen = json_object();
+    size_t to = h->n;
+    for (size_t i = h->n; i-- > 0;) {
+        if (json_object_get(seen, h->items[i]) || h->n - to >= INPUT_HISTORY_ENTRIES) {
+            free(h->items[i]);
+            continue;
+        }
+        json_object_set_new(seen, h->items[i], json_true());
+        h->items[--to] = h->items[i];
+    }
+    h->n -= to;
+    memmove(h->items, h->items + to, h->n * sizeof *h->items);
     if (!long_file)
         return;
     text.len = 0;
@@ -177,8 +148,16 @@ void input_history_add(struct input_history *h, const char *text)
     _cleanup_buf_ struct buf line = BUF_INIT(8 * INPUT_HISTORY_ENTRY_MAX);
     if (!*text || strlen(text) > INPUT_HISTORY_ENTRY_MAX)
         return;
-    if (h->loaded)
-        input_history_append(h, text);
+    if (h->loaded) {
+        /* An equal entry before goes; so does the oldest, if there are too many. */
+        size_t i = h->n;
+        while (i-- > 0 && strcmp(h->items[i], text) != 0)
+            ;
+        if (i < h->n)
+            input_history_drop(h, i);
+        if (input_history_push(h, text) && h->n > INPUT_HISTORY_ENTRIES)
+            input_history_drop(h, 0);
+    }
     _cleanup_fd_ int fd = input_history_open(h);
     if (fd >= 0 && input_history_put_line(&line, text) == 0)
         io_write_all(fd, line.data, line.len);

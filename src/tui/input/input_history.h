@@ -17,7 +17,7 @@ struct input_history;
 
 /* `folder` is the data folder; NULL: the default one. Opens nothing yet. */
 int input_history_new(const char *folder, struct input_history **ret);
-struct input_history *input_history_free(struct input_history *h);
+void input_history_free(struct input_history *h);
 
 /* Adds it, here and in the file. If the file cannot be written, it is kept for this run only. */
 void input_history_add(struct input_history *h, const char *text);

@@ -50,26 +50,11 @@ static void paste_add(struct keys *k, size_t n)
     buf_consume(&k->in, n);
 }
 
-/* CR and CRLF become LF, other control characters but tabs are dropped. In place; returns the new
- * length. */
-static size_t paste_clean(uint8_t *s, size_t n)
-{
-    size_t to = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (s[i] == '\r') {
-            s[to++] = '\n';
-            i += i + 1 < n && s[i + 1] == '\n';
-        } else if (s[i] >= 0x20 ? s[i] != 0x7f : s[i] == '\t' || s[i] == '\n') {
-            s[to++] = s[i];
-        }
-    }
-    return to;
-}
-
-/* Moves bytes of the paste. True once it has ended. */
+/* Moves bytes of the paste. True once it has ended: then CR and CRLF become LF, and other control
+ * characters but tabs are dropped. */
 static bool paste_take(struct keys *k)
 {
-    size_t size = sizeof PASTE_ENDS - 1;
+    size_t size = sizeof PASTE_ENDS - 1, n = 0;
     uint8_t *end = k->in.len ? memmem(k->in.data, k->in.len, PASTE_ENDS, size) : NULL;
     if (!end) {
         /* The last bytes may be the beginning of the end marker. */
@@ -80,10 +65,17 @@ static bool paste_take(struct keys *k)
     paste_add(k, (size_t)(end - k->in.data));
     buf_consume(&k->in, size);
     k->pasting = false;
-    if (k->raw.len) {
-        size_t n = paste_clean(k->raw.data, k->raw.len);
-        text_append(&k->paste, k->raw.data, n);
+    uint8_t *s = k->raw.data;
+    for (size_t i = 0; i < k->raw.len; i++) {
+        if (s[i] == '\r') {
+            s[n++] = '\n';
+            i += i + 1 < k->raw.len && s[i + 1] == '\n';
+        } else if (s[i] >= 0x20 ? s[i] != 0x7f : s[i] == '\t' || s[i] == '\n') {
+            s[n++] = s[i];
+        }
     }
+    if (n)
+        text_append(&k->paste, s, n);
     buf_free(&k->raw);
     k->raw = BUF_INIT(KEYS_PASTE_MAX);
     return true;
@@ -156,24 +148,11 @@ static enum keys_code code_by_number(unsigned n)
 
 static enum keys_code code_by_letter(uint8_t c)
 {
-    switch (c) {
-    case 'A':
-        return KEYS_UP;
-    case 'B':
-        return KEYS_DOWN;
-    case 'C':
-        return KEYS_RIGHT;
-    case 'D':
-        return KEYS_LEFT;
-    case 'H':
-        return KEYS_HOME;
-    case 'F':
-        return KEYS_END;
-    case 'M':
-        return KEYS_ENTER; /* of the number pad, after SS3 */
-    default:
-        return KEYS_OTHER;
-    }
+    static const enum keys_code codes[] = {
+        ['A'] = KEYS_UP,   ['B'] = KEYS_DOWN, ['C'] = KEYS_RIGHT, ['D'] = KEYS_LEFT,
+        ['H'] = KEYS_HOME, ['F'] = KEYS_END,  ['M'] = KEYS_ENTER, /* of the number pad, after SS3 */
+    };
+    return c < ARRAY_SIZE(codes) && codes[c] ? codes[c] : KEYS_OTHER;
 }
 
 static void decode_csi(struct keys *k, const uint8_t *s, size_t n, struct press *p)

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "markdown.h"
-#include "markdown_render.h"
 #include "utf8.h"
 #include "banned.h"
 
@@ -41,31 +40,22 @@ static int line_indent(const char *line, size_t n)
     return columns;
 }
 
-/* `***`, `- - -` and the like: not an item of a list. */
-static bool line_is_rule(const char *line, size_t n)
-{
-    size_t at = blanks(line, n), marks = 0;
-    char mark = at < n ? line[at] : 0;
-    if (mark != '-' && mark != '*' && mark != '_')
-        return false;
-    for (; at < n && line[at] != '\n'; at++) {
-        if (line[at] != mark && line[at] != ' ' && line[at] != '\t')
-            return false;
-        marks += line[at] == mark;
-    }
-    return marks >= 3;
-}
-
+/* `- x`, `1. x`; but not a rule: `***`, `- - -`. */
 static bool line_is_item(const char *line, size_t n)
 {
-    size_t at = blanks(line, n), digits = 0;
+    size_t at = blanks(line, n), digits = 0, marks = 0;
     while (at + digits < n && digits < 10 && isdigit((unsigned char)line[at + digits]))
         digits++;
     size_t end = at + digits;
-    if (end >= n || !strchr(digits ? ".)" : "-*+", line[end]) || digits > 9)
+    if (end >= n || !strchr(digits ? ".)" : "-*+", line[end]) || digits > 9 ||
+        !line_is_blank(line + end + 1, n - end - 1 < 1 ? n - end - 1 : 1))
         return false;
-    return line_is_blank(line + end + 1, n - end - 1 < 1 ? n - end - 1 : 1) &&
-           !line_is_rule(line, n);
+    for (char mark = line[at]; at < n && line[at] != '\n'; at++) {
+        if (digits || mark == '+' || (line[at] != mark && line[at] != ' ' && line[at] != '\t'))
+            return true;
+        marks += line[at] == mark;
+    }
+    return marks < 3;
 }
 
 static size_t repeated(const char *s, size_t n, char c)
@@ -129,18 +119,6 @@ static void block_end(struct markdown *m, const char *text, size_t to)
     m->joined = false;
 }
 
-static void fence_line(struct markdown *m, const char *line, size_t n)
-{
-    struct margin margin = code_margin(m);
-    size_t strip = 0;
-    m->work += n;
-    while (strip < n && (int)strip < m->fence.indent && line[strip] == ' ')
-        strip++;
-    if (n && line[n - 1] == '\n')
-        n--;
-    markdown_code_line(&m->lexer, line + strip, n - strip, &margin, m->width, &m->lines);
-}
-
 /* A block begins with this line. */
 static void block_begin(struct markdown *m, const char *line, size_t n)
 {
@@ -183,19 +161,30 @@ static bool block_begins(const struct markdown *m, const char *line, size_t n)
     }
 }
 
+/* A line in a code fence: code, or the fence's end. */
+static void take_fence_line(struct markdown *m, const char *line, size_t n)
+{
+    struct margin margin = code_margin(m);
+    size_t at = blanks(line, n), marks = repeated(line + at, n - at, m->fence.mark), strip = 0;
+    m->start = m->scanned + n;
+    if (!m->within && line_indent(line, n) <= 3 && marks >= m->fence.length &&
+        line_is_blank(line + at + marks, n - at - marks)) {
+        m->block = MARKDOWN_NONE;
+        return;
+    }
+    m->work += n;
+    while (strip < n && (int)strip < m->fence.indent && line[strip] == ' ')
+        strip++;
+    n -= n && line[n - 1] == '\n';
+    markdown_code_line(&m->lexer, line + strip, n - strip, &margin, m->width, &m->lines);
+    m->done_lines = m->lines.count;
+}
+
 static void take_line(struct markdown *m, const char *text, size_t n)
 {
     const char *line = text + m->scanned;
     if (m->block == MARKDOWN_FENCE) {
-        size_t at = blanks(line, n), marks = repeated(line + at, n - at, m->fence.mark);
-        if (!m->within && line_indent(line, n) <= 3 && marks >= m->fence.length &&
-            line_is_blank(line + at + marks, n - at - marks)) {
-            m->block = MARKDOWN_NONE;
-        } else {
-            fence_line(m, line, n);
-            m->done_lines = m->lines.count;
-        }
-        m->start = m->scanned + n;
+        take_fence_line(m, line, n);
         return;
     }
     if (!m->within && line_is_blank(line, n)) {

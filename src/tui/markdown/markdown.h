@@ -13,8 +13,10 @@
 
 #include "syntax.h"
 
-#define MARKDOWN_BLOCK (32u << 10) /* bytes; from here on a block is cut at the next line */
-#define MARKDOWN_LINE  (16u << 10) /* bytes; a longer line is cut at a blank */
+#define MARKDOWN_DEPTH   24 /* nested lists and quotes; deeper ones are not indented further */
+#define MARKDOWN_COLUMNS 32 /* of a table; with more it is shown as text */
+#define MARKDOWN_BLOCK   (32u << 10) /* bytes; from here on a block is cut at the next line */
+#define MARKDOWN_LINE    (16u << 10) /* bytes; a longer line is cut at a blank */
 
 enum markdown_block {
     MARKDOWN_NONE,
@@ -52,3 +54,15 @@ void markdown_free(struct markdown *m);
 /* Brings m->lines up to date. `text` is all text so far, clean; it begins with what was passed
  * before. */
 void markdown_update(struct markdown *m, const char *text, size_t n);
+
+/* The layout of one block, or of a document of a few (markdown_render.c). `gap`: an empty line
+ * comes first. */
+void markdown_render(const char *text, size_t n, int width, int indent, bool gap,
+                     struct lines *out);
+
+/* Lines of code, and the name of its language above them if it has one. `width` includes the
+ * margin. */
+void markdown_code_label(const char *info, size_t n, const struct margin *margin, int width,
+                         struct lines *out);
+void markdown_code_line(struct lexer *l, const char *line, size_t n, const struct margin *margin,
+                        int width, struct lines *out);

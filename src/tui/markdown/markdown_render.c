@@ -2,16 +2,62 @@
  * md4c reports what begins and what ends; here that becomes lines. Inline text is gathered as
  * styled text, which is wrapped when its block ends. Lists and quotes are levels: each puts its
  * mark before the lines in it.
+ *
+ * The columns of a table get the width they need; if that is too much, the wide ones get less and
+ * their text is wrapped. If not even that fits, each row is shown as a list.
  */
+#include <md4c.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "clean.h"
-#include "markdown_render.h"
+#include "markdown.h"
 #include "banned.h"
 
-#define TAB_WIDTH 4 /* columns: code is more often indented with tabs than aligned */
+#define MD_CELLS   4096 /* of a table */
+#define MARGIN_MAX 512
+#define TAB_WIDTH  4 /* columns: code is more often indented with tabs than aligned */
+#define COLUMN_MIN 4 /* of a table */
+
+/* An open list, item or quote: what stands before its first line, and before the others. */
+struct md_level {
+    MD_BLOCKTYPE type;
+    bool ordered, tight; /* of a list */
+    unsigned next;       /* number of its next item */
+    char first[16], rest[16];
+    bool begun; /* the first line was written */
+};
+
+struct md_cell {
+    struct styled text;
+    MD_ALIGN align;
+};
+
+struct md_render {
+    struct lines *out;
+    int width, indent;
+    struct md_level levels[MARKDOWN_DEPTH];
+    size_t depth, too_deep; /* levels beyond MARKDOWN_DEPTH */
+    struct styled text;     /* of the open paragraph, heading, cell, … */
+    unsigned style;         /* of text in this block */
+    unsigned strong, emphasis, code, strike, links, others; /* open spans */
+    size_t link_start;                                      /* in `text` */
+    bool gap;           /* an empty line comes before the next line */
+    bool in_code;       /* in a block of code */
+    struct lexer lexer; /* of that */
+    bool in_table;
+    struct md_cell *cells; /* of the table, row by row */
+    size_t n_cells, columns;
+    size_t calls, budget; /* of md4c: text must not make it report more than it holds */
+};
+
+/* The margins of the next lines, with all levels. */
+struct md_margins {
+    char first[MARGIN_MAX], rest[MARGIN_MAX];
+    struct margin margin; /* points to these two */
+    int width;
+};
 
 static int margin_room(const struct margin *m, int width)
 {
@@ -39,15 +85,15 @@ void markdown_code_line(struct lexer *l, const char *line, size_t n, const struc
     wrap_exact(&s, margin, margin_room(margin, width), TAB_WIDTH, out);
 }
 
-static int over_budget(struct md_render *r)
+static int md_over_budget(struct md_render *r)
 {
     return ++r->calls > r->budget;
 }
 
 /* Inline text. */
 
-/* Text without the markers that hide_link_definitions() set. */
-static void text_add(struct md_render *r, const char *text, size_t n)
+/* Adds text without the markers of markdown_render(). */
+static void md_add_text(struct md_render *r, const char *text, size_t n)
 {
     unsigned role = r->in_code  ? ROLE_TEXT
                     : r->code   ? ROLE_CODE
@@ -68,7 +114,7 @@ static void text_add(struct md_render *r, const char *text, size_t n)
 }
 
 /* An entity can name any character: a number is cleaned like all other text. */
-static void entity_add(struct md_render *r, const char *text, size_t n)
+static void md_add_entity(struct md_render *r, const char *text, size_t n)
 {
     static const char *const names[][2] = {{"&amp;", "&"},   {"&lt;", "<"},    {"&gt;", ">"},
                                            {"&quot;", "\""}, {"&apos;", "'"},  {"&nbsp;", " "},
@@ -85,89 +131,73 @@ static void entity_add(struct md_render *r, const char *text, size_t n)
         size_t size = clean_encode(code <= 0x10ffff ? (uint32_t)code : 0xfffd, raw);
         clean_append(&clean, raw, size, false);
         if (clean.len)
-            text_add(r, (const char *)clean.data, clean.len);
+            md_add_text(r, (const char *)clean.data, clean.len);
         return;
     }
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
         if (strcmp(names[i][0], name) == 0) {
-            text_add(r, names[i][1], strlen(names[i][1]));
+            md_add_text(r, names[i][1], strlen(names[i][1]));
             return;
         }
-    text_add(r, text, n);
+    md_add_text(r, text, n);
 }
 
-static int on_text(MD_TEXTTYPE type, const MD_CHAR *text, MD_SIZE n, void *data)
+static int md_on_text(MD_TEXTTYPE type, const MD_CHAR *text, MD_SIZE n, void *data)
 {
     struct md_render *r = data;
     if (type == MD_TEXT_BR)
         styled_puts(&r->text, ROLE_TEXT, "\n");
     else if (type == MD_TEXT_SOFTBR)
-        text_add(r, " ", 1);
+        md_add_text(r, " ", 1);
     else if (type == MD_TEXT_ENTITY)
-        entity_add(r, text, n);
+        md_add_entity(r, text, n);
     else
-        text_add(r, text, n);
-    return over_budget(r);
+        md_add_text(r, text, n);
+    return md_over_budget(r);
 }
 
 /* The number of open spans of this kind. */
-static unsigned *span_count(struct md_render *r, MD_SPANTYPE type)
+static unsigned *md_span_count(struct md_render *r, MD_SPANTYPE type)
 {
-    switch (type) {
-    case MD_SPAN_STRONG:
-        return &r->strong;
-    case MD_SPAN_EM:
-        return &r->emphasis;
-    case MD_SPAN_CODE:
-        return &r->code;
-    case MD_SPAN_DEL:
-        return &r->strike;
-    case MD_SPAN_A:
-    case MD_SPAN_IMG:
-        return &r->links;
-    default:
-        return &r->others;
-    }
+    return type == MD_SPAN_STRONG                     ? &r->strong
+           : type == MD_SPAN_EM                       ? &r->emphasis
+           : type == MD_SPAN_CODE                     ? &r->code
+           : type == MD_SPAN_DEL                      ? &r->strike
+           : type == MD_SPAN_A || type == MD_SPAN_IMG ? &r->links
+                                                      : &r->others;
 }
 
-static int on_enter_span(MD_SPANTYPE type, void *detail, void *data)
+static int md_on_enter_span(MD_SPANTYPE type, void *detail, void *data)
 {
     struct md_render *r = data;
-    ++*span_count(r, type);
+    ++*md_span_count(r, type);
     if (type == MD_SPAN_DEL)
         styled_puts(&r->text, ROLE_MUTED, "~~");
     if (type == MD_SPAN_A || type == MD_SPAN_IMG)
         r->link_start = r->text.text.len;
-    return over_budget(r);
+    return md_over_budget(r);
 }
 
-/* Shows where a link leads, unless its text says so. */
-static void link_address(struct md_render *r, const MD_ATTRIBUTE *address)
-{
-    size_t n = r->text.text.len > r->link_start ? r->text.text.len - r->link_start : 0;
-    if (!address->text || address->size == 0)
-        return;
-    if (n && n <= address->size &&
-        memcmp(address->text + address->size - n, r->text.text.data + r->link_start, n) == 0)
-        return;
-    if (n)
-        styled_puts(&r->text, ROLE_MUTED, " (");
-    styled_add(&r->text, ROLE_MUTED, address->text, address->size);
-    if (n)
-        styled_puts(&r->text, ROLE_MUTED, ")");
-}
-
-static int on_leave_span(MD_SPANTYPE type, void *detail, void *data)
+static int md_on_leave_span(MD_SPANTYPE type, void *detail, void *data)
 {
     struct md_render *r = data;
-    --*span_count(r, type);
+    const MD_ATTRIBUTE *address = type == MD_SPAN_A     ? &((MD_SPAN_A_DETAIL *)detail)->href
+                                  : type == MD_SPAN_IMG ? &((MD_SPAN_IMG_DETAIL *)detail)->src
+                                                        : NULL;
+    --*md_span_count(r, type);
     if (type == MD_SPAN_DEL)
         styled_puts(&r->text, ROLE_MUTED, "~~");
-    if (type == MD_SPAN_A)
-        link_address(r, &((MD_SPAN_A_DETAIL *)detail)->href);
-    if (type == MD_SPAN_IMG)
-        link_address(r, &((MD_SPAN_IMG_DETAIL *)detail)->src);
-    return over_budget(r);
+    if (address && address->text && address->size) {
+        /* Shows where a link leads, unless its text says so. */
+        size_t n = r->text.text.len > r->link_start ? r->text.text.len - r->link_start : 0;
+        if (n == 0 || n > address->size ||
+            memcmp(address->text + address->size - n, r->text.text.data + r->link_start, n) != 0) {
+            styled_puts(&r->text, ROLE_MUTED, n ? " (" : "");
+            styled_add(&r->text, ROLE_MUTED, address->text, address->size);
+            styled_puts(&r->text, ROLE_MUTED, n ? ")" : "");
+        }
+    }
+    return md_over_budget(r);
 }
 
 /* Margins. */
@@ -175,12 +205,12 @@ static int on_leave_span(MD_SPANTYPE type, void *detail, void *data)
 static void margin_add(char *to, const char *mark)
 {
     size_t n = strlen(to), more = strlen(mark);
-    if (n + more < MD_MARGIN_MAX)
+    if (n + more < MARGIN_MAX)
         memcpy(to + n, mark, more + 1);
 }
 
 /* Levels add their marks as long as half of the line is left for text. */
-static bool level_fits(const struct md_render *r, const struct md_level *l, int *width)
+static bool md_level_fits(const struct md_render *r, const struct md_level *l, int *width)
 {
     int wide = clean_width(l->rest, strlen(l->rest));
     if (*width + wide > r->width / 2)
@@ -189,34 +219,32 @@ static bool level_fits(const struct md_render *r, const struct md_level *l, int 
     return true;
 }
 
-static void empty_line(struct md_render *r)
+/* Writes the empty line if one is due, and makes the margins. */
+static void md_begin_lines(struct md_render *r, struct md_margins *ret)
 {
-    char margin[MD_MARGIN_MAX] = "";
-    int width = r->indent;
-    for (size_t i = 0; i < r->depth && r->levels[i].begun; i++)
-        if (level_fits(r, &r->levels[i], &width))
-            margin_add(margin, r->levels[i].rest);
-    size_t n = strlen(margin);
-    while (n && margin[n - 1] == ' ')
-        margin[--n] = 0;
-    if (n) {
-        lines_put(r->out, ROLE_MUTED, "          ", (size_t)r->indent, r->indent);
-        lines_puts(r->out, ROLE_MUTED, margin);
+    if (r->gap) {
+        char margin[MARGIN_MAX] = "";
+        int width = r->indent;
+        for (size_t i = 0; i < r->depth && r->levels[i].begun; i++)
+            if (md_level_fits(r, &r->levels[i], &width))
+                margin_add(margin, r->levels[i].rest);
+        size_t n = strlen(margin);
+        while (n && margin[n - 1] == ' ')
+            margin[--n] = 0;
+        if (n) {
+            lines_put(r->out, ROLE_MUTED, "          ", (size_t)r->indent, r->indent);
+            lines_puts(r->out, ROLE_MUTED, margin);
+        }
+        lines_end(r->out);
     }
-    lines_end(r->out);
-}
-
-void md_begin_lines(struct md_render *r, struct md_margins *ret)
-{
-    if (r->gap)
-        empty_line(r);
     r->gap = false;
+
     *ret = (struct md_margins){.width = r->indent};
     snprintf(ret->first, sizeof ret->first, "%*s", r->indent, "");
     snprintf(ret->rest, sizeof ret->rest, "%*s", r->indent, "");
     for (size_t i = 0; i < r->depth; i++) {
         struct md_level *l = &r->levels[i];
-        if (level_fits(r, l, &ret->width)) {
+        if (md_level_fits(r, l, &ret->width)) {
             margin_add(ret->first, l->begun ? l->rest : l->first);
             margin_add(ret->rest, l->rest);
         }
@@ -225,41 +253,182 @@ void md_begin_lines(struct md_render *r, struct md_margins *ret)
     ret->margin = (struct margin){ret->first, ret->rest, ROLE_MUTED, ROLE_MUTED};
 }
 
+static void md_put_dashes(struct md_render *r, int n)
+{
+    for (; n > 0; n--)
+        lines_put(r->out, ROLE_MUTED, "─", strlen("─"), 1);
+}
+
+/* Tables. */
+
+static void md_table_add_cell(struct md_render *r, MD_ALIGN align)
+{
+    if ((r->n_cells & (r->n_cells - 1)) == 0) {
+        struct md_cell *more =
+            reallocarray(r->cells, r->n_cells ? r->n_cells * 2 : 1, sizeof *more);
+        if (!more)
+            return;
+        r->cells = more;
+    }
+    r->cells[r->n_cells++] = (struct md_cell){r->text, align};
+    r->text = STYLED_INIT;
+}
+
+static void md_table_free(struct md_render *r)
+{
+    for (size_t i = 0; i < r->n_cells; i++)
+        styled_free(&r->cells[i].text);
+    free(r->cells);
+    r->cells = NULL;
+    r->n_cells = r->columns = 0;
+    r->in_table = false;
+}
+
+static int md_table_sum(const int *widths, size_t n, int cap)
+{
+    int sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += widths[i] < cap ? widths[i] : cap;
+    return sum;
+}
+
+/* The width of each column: what it needs; if that is too much, the widest ones shrink to one
+ * width. False: not even that fits. */
+static bool md_table_fit(const struct md_render *r, int room, int widths[MARKDOWN_COLUMNS])
+{
+    size_t n = r->columns;
+    for (size_t c = 0; c < n; c++)
+        widths[c] = 1;
+    for (size_t i = 0; i < r->n_cells; i++) {
+        int w = styled_width(&r->cells[i].text);
+        widths[i % n] = w > widths[i % n] ? w : widths[i % n];
+    }
+    int low = COLUMN_MIN, high = room;
+    if (md_table_sum(widths, n, COLUMN_MIN) > room)
+        return false;
+    while (low < high) {
+        int middle = (low + high + 1) / 2;
+        if (md_table_sum(widths, n, middle) <= room)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    int spare = room - md_table_sum(widths, n, low);
+    for (size_t i = 0; i < n; i++) {
+        if (widths[i] <= low)
+            continue;
+        widths[i] = low + (spare > 0);
+        spare -= spare > 0;
+    }
+    return true;
+}
+
+static void md_table_border(struct md_render *r, const char *margin, const int *widths,
+                            const char *const marks[3])
+{
+    lines_puts(r->out, ROLE_MUTED, margin);
+    for (size_t c = 0; c < r->columns; c++) {
+        lines_puts(r->out, ROLE_MUTED, marks[c > 0]);
+        md_put_dashes(r, widths[c] + 2);
+    }
+    lines_puts(r->out, ROLE_MUTED, marks[2]);
+    lines_end(r->out);
+}
+
+static void md_table_row(struct md_render *r, const char *margin, const int *widths, size_t first)
+{
+    struct lines cells[MARKDOWN_COLUMNS];
+    size_t height = 1;
+    for (size_t c = 0; c < r->columns; c++) {
+        cells[c] = LINES_INIT;
+        wrap_words(&r->cells[first + c].text, &(struct margin){"", "", 0, 0}, widths[c], &cells[c]);
+        height = cells[c].count > height ? cells[c].count : height;
+    }
+    for (size_t i = 0; i < height; i++) {
+        lines_puts(r->out, ROLE_MUTED, margin);
+        for (size_t c = 0; c < r->columns; c++) {
+            const struct line *line = i < cells[c].count ? &cells[c].all[i] : NULL;
+            MD_ALIGN align = r->cells[first + c].align;
+            int spare = widths[c] - (line ? line->width : 0);
+            int before = align == MD_ALIGN_RIGHT ? spare : align == MD_ALIGN_CENTER ? spare / 2 : 0;
+            lines_puts(r->out, ROLE_MUTED, "│");
+            for (int k = 0; k < before + 1; k++)
+                lines_put(r->out, ROLE_TEXT, " ", 1, 1);
+            for (size_t k = 0; line && k < line->count; k++) {
+                const struct run *run = &cells[c].runs[line->first + k];
+                lines_put(r->out, run->style, (const char *)cells[c].text.data + run->at, run->n,
+                          run->width);
+            }
+            for (int k = 0; k < spare - before + 1; k++)
+                lines_put(r->out, ROLE_TEXT, " ", 1, 1);
+        }
+        lines_puts(r->out, ROLE_MUTED, "│");
+        lines_end(r->out);
+    }
+    for (size_t c = 0; c < r->columns; c++)
+        lines_free(&cells[c]);
+}
+
+static void md_table_draw(struct md_render *r)
+{
+    static const char *const top[] = {"┌", "┬", "┐"}, *const middle[] = {"├", "┼", "┤"},
+                             *const bottom[] = {"└", "┴", "┘"};
+    struct md_margins m;
+    int widths[MARKDOWN_COLUMNS];
+    size_t columns = r->columns;
+    if (columns == 0 || r->n_cells < columns)
+        return;
+    md_begin_lines(r, &m);
+    if (md_table_fit(r, r->width - m.width - 3 * (int)columns - 1, widths)) {
+        md_table_border(r, m.first, widths, top);
+        for (size_t i = 0; i + columns <= r->n_cells; i += columns) {
+            md_table_row(r, m.rest, widths, i);
+            if (i == 0)
+                md_table_border(r, m.rest, widths, middle);
+        }
+        md_table_border(r, m.rest, widths, bottom);
+        return;
+    }
+    /* `head: cell`, a line each, with an empty line between rows. */
+    for (size_t i = columns; i < r->n_cells; i++) {
+        _cleanup_styled_ struct styled line = STYLED_INIT;
+        if (i % columns == 0 && i > columns)
+            lines_end(r->out);
+        styled_append(&line, &r->cells[i % columns].text);
+        styled_puts(&line, ROLE_MUTED, ": ");
+        styled_append(&line, &r->cells[i].text);
+        wrap_words(&line, &m.margin, r->width - m.width, r->out);
+        m.margin.first = m.margin.rest;
+    }
+}
+
 /* Blocks. */
 
-static int prose_width(const struct md_render *r)
+static int md_prose_width(const struct md_render *r)
 {
     return r->width < PROSE_WIDTH ? r->width : PROSE_WIDTH;
 }
 
 /* The gathered text becomes lines. */
-static void text_flush(struct md_render *r)
+static void md_flush_text(struct md_render *r)
 {
     struct md_margins m;
     if (r->text.text.len == 0 || r->in_table)
         return;
     md_begin_lines(r, &m);
-    wrap_words(&r->text, &m.margin, prose_width(r) - m.width, r->out);
+    wrap_words(&r->text, &m.margin, md_prose_width(r) - m.width, r->out);
     styled_clear(&r->text);
 }
 
-static void level_push(struct md_render *r, const struct md_level *level)
+static void md_level_push(struct md_render *r, const struct md_level *level)
 {
-    if (r->depth < MD_DEPTH)
+    if (r->depth < MARKDOWN_DEPTH)
         r->levels[r->depth++] = *level;
     else
         r->too_deep++;
 }
 
-static void level_pop(struct md_render *r)
-{
-    if (r->too_deep)
-        r->too_deep--;
-    else if (r->depth)
-        r->depth--;
-}
-
-static void item_begin(struct md_render *r, const MD_BLOCK_LI_DETAIL *d)
+static void md_begin_item(struct md_render *r, const MD_BLOCK_LI_DETAIL *d)
 {
     static const char *const bullets[] = {"• ", "◦ ", "▪ "};
     struct md_level level = {.type = MD_BLOCK_LI}, *list = NULL;
@@ -280,10 +449,10 @@ static void item_begin(struct md_render *r, const MD_BLOCK_LI_DETAIL *d)
         list->next++;
     snprintf(level.rest, sizeof level.rest, "%*s", clean_width(level.first, strlen(level.first)),
              "");
-    level_push(r, &level);
+    md_level_push(r, &level);
 }
 
-static void code_begin(struct md_render *r, const MD_BLOCK_CODE_DETAIL *d)
+static void md_begin_code(struct md_render *r, const MD_BLOCK_CODE_DETAIL *d)
 {
     size_t n = d->info.text ? d->info.size : 0;
     struct md_margins m;
@@ -296,7 +465,7 @@ static void code_begin(struct md_render *r, const MD_BLOCK_CODE_DETAIL *d)
     markdown_code_label(d->info.text, n, &m.margin, r->width, r->out);
 }
 
-static void code_end(struct md_render *r)
+static void md_end_code(struct md_render *r)
 {
     struct md_margins m;
     const char *at = r->text.text.len ? (const char *)r->text.text.data : "";
@@ -314,47 +483,46 @@ static void code_end(struct md_render *r)
     r->in_code = false;
 }
 
-static int on_enter_block(MD_BLOCKTYPE type, void *detail, void *data)
+static int md_on_enter_block(MD_BLOCKTYPE type, void *detail, void *data)
 {
     struct md_render *r = data;
     struct md_margins m;
-    text_flush(r);
+    md_flush_text(r);
     r->style = ROLE_TEXT;
     switch (type) {
     case MD_BLOCK_QUOTE:
-        level_push(r, &(struct md_level){.type = type, .first = "│ ", .rest = "│ "});
+        md_level_push(r, &(struct md_level){.type = type, .first = "│ ", .rest = "│ "});
         break;
     case MD_BLOCK_UL:
-        level_push(
+        md_level_push(
             r, &(struct md_level){.type = type, .tight = ((MD_BLOCK_UL_DETAIL *)detail)->is_tight});
         break;
     case MD_BLOCK_OL:
-        level_push(r, &(struct md_level){.type = type,
-                                         .ordered = true,
-                                         .tight = ((MD_BLOCK_OL_DETAIL *)detail)->is_tight,
-                                         .next = ((MD_BLOCK_OL_DETAIL *)detail)->start});
+        md_level_push(r, &(struct md_level){.type = type,
+                                            .ordered = true,
+                                            .tight = ((MD_BLOCK_OL_DETAIL *)detail)->is_tight,
+                                            .next = ((MD_BLOCK_OL_DETAIL *)detail)->start});
         break;
     case MD_BLOCK_LI:
-        item_begin(r, detail);
+        md_begin_item(r, detail);
         break;
     case MD_BLOCK_H:
         r->style = ROLE_HEADING | STYLE_BOLD |
                    (((MD_BLOCK_H_DETAIL *)detail)->level == 1 ? STYLE_UNDERLINE : 0);
         break;
     case MD_BLOCK_CODE:
-        code_begin(r, detail);
+        md_begin_code(r, detail);
         break;
     case MD_BLOCK_HR:
         md_begin_lines(r, &m);
         lines_puts(r->out, ROLE_MUTED, m.first);
-        for (int i = prose_width(r) - m.width; i > 0; i--)
-            lines_put(r->out, ROLE_MUTED, "─", strlen("─"), 1);
+        md_put_dashes(r, md_prose_width(r) - m.width);
         lines_end(r->out);
         break;
     case MD_BLOCK_TABLE:
         r->in_table = true;
-        r->table.columns = ((MD_BLOCK_TABLE_DETAIL *)detail)->col_count;
-        if (r->table.columns > MD_COLUMNS)
+        r->columns = ((MD_BLOCK_TABLE_DETAIL *)detail)->col_count;
+        if (r->columns > MARKDOWN_COLUMNS)
             return 1;
         break;
     case MD_BLOCK_TH:
@@ -363,29 +531,36 @@ static int on_enter_block(MD_BLOCKTYPE type, void *detail, void *data)
     default:
         break;
     }
-    return over_budget(r);
+    return md_over_budget(r);
 }
 
-static int on_leave_block(MD_BLOCKTYPE type, void *detail, void *data)
+static int md_on_leave_block(MD_BLOCKTYPE type, void *detail, void *data)
 {
     struct md_render *r = data;
     struct md_margins m;
-    if (type == MD_BLOCK_CODE)
-        code_end(r);
-    else if (type == MD_BLOCK_TH || type == MD_BLOCK_TD)
+    if (type == MD_BLOCK_CODE) {
+        md_end_code(r);
+    } else if (type == MD_BLOCK_TH || type == MD_BLOCK_TD) {
         md_table_add_cell(r, ((MD_BLOCK_TD_DETAIL *)detail)->align);
-    else if (type == MD_BLOCK_TABLE)
+    } else if (type == MD_BLOCK_TABLE) {
         md_table_draw(r);
-    else
-        text_flush(r);
+        md_table_free(r);
+    } else {
+        md_flush_text(r);
+    }
     /* An item without a line of its own still shows its mark. */
     if (type == MD_BLOCK_LI && r->depth && !r->too_deep && !r->levels[r->depth - 1].begun) {
         md_begin_lines(r, &m);
         lines_puts(r->out, ROLE_MUTED, m.first);
         lines_end(r->out);
     }
-    if (type == MD_BLOCK_LI || type == MD_BLOCK_UL || type == MD_BLOCK_OL || type == MD_BLOCK_QUOTE)
-        level_pop(r);
+    if (type == MD_BLOCK_LI || type == MD_BLOCK_UL || type == MD_BLOCK_OL ||
+        type == MD_BLOCK_QUOTE) {
+        if (r->too_deep)
+            r->too_deep--;
+        else if (r->depth)
+            r->depth--;
+    }
     if (!r->in_table && type != MD_BLOCK_THEAD && type != MD_BLOCK_TBODY) {
         size_t list = r->depth;
         while (list > 0 && r->levels[list - 1].type != MD_BLOCK_UL &&
@@ -394,32 +569,17 @@ static int on_leave_block(MD_BLOCKTYPE type, void *detail, void *data)
         r->gap = list == 0 || !r->levels[list - 1].tight;
     }
     r->style = ROLE_TEXT;
-    return over_budget(r) || (r->in_table && r->table.count > MD_CELLS);
-}
-
-/* Puts a marker between `]` and `:` (text_add() drops it), so that md4c sees no link definitions:
- * they would vanish from the text, and a use can be longer than what defines it. */
-static int hide_link_definitions(const char *text, size_t n, struct buf *out)
-{
-    for (const char *at = text, *end = text + n; at < end;) {
-        const char *found = memmem(at, (size_t)(end - at), "]:", 2);
-        size_t part = (size_t)((found ? found + 1 : end) - at);
-        buf_append(out, at, part);
-        if (found)
-            buf_append_str(out, CLEAN_NEVER);
-        at += part;
-    }
-    return out->failed ? -1 : 0;
+    return md_over_budget(r) || (r->in_table && r->n_cells > MD_CELLS);
 }
 
 void markdown_render(const char *text, size_t n, int width, int indent, bool gap, struct lines *out)
 {
     static const MD_PARSER parser = {.flags = MD_DIALECT_GITHUB | MD_FLAG_NOHTML,
-                                     .enter_block = on_enter_block,
-                                     .leave_block = on_leave_block,
-                                     .enter_span = on_enter_span,
-                                     .leave_span = on_leave_span,
-                                     .text = on_text};
+                                     .enter_block = md_on_enter_block,
+                                     .leave_block = md_on_leave_block,
+                                     .enter_span = md_on_enter_span,
+                                     .leave_span = md_on_leave_span,
+                                     .text = md_on_text};
     _cleanup_buf_ struct buf safe = BUF_INIT(n * 4 + 16);
     struct md_render r = {.out = out,
                           .width = width,
@@ -428,8 +588,17 @@ void markdown_render(const char *text, size_t n, int width, int indent, bool gap
                           .text = STYLED_INIT,
                           .budget = 8 * n + 256};
     size_t before = out->count;
-    if (hide_link_definitions(text, n, &safe) < 0 ||
-        md_parse((const char *)safe.data, (MD_SIZE)safe.len, &parser, &r) != 0) {
+
+    /* A marker between `]` and `:` (md_add_text() drops it) keeps md4c from seeing link
+     * definitions: they would vanish from the text, and a use can be longer than what defines it. */
+    for (const char *at = text, *end = text + n; at < end;) {
+        const char *found = memmem(at, (size_t)(end - at), "]:", 2);
+        size_t part = (size_t)((found ? found + 1 : end) - at);
+        buf_append(&safe, at, part);
+        buf_append_str(&safe, found ? CLEAN_NEVER : "");
+        at += part;
+    }
+    if (safe.failed || md_parse((const char *)safe.data, (MD_SIZE)safe.len, &parser, &r) != 0) {
         /* Over a limit: shown as plain text. */
         struct md_margins m;
         lines_cut(out, before);
@@ -440,6 +609,6 @@ void markdown_render(const char *text, size_t n, int width, int indent, bool gap
         md_begin_lines(&r, &m);
         wrap_words(&r.text, &m.margin, r.width - m.width, out);
     }
-    md_table_free(&r.table);
+    md_table_free(&r);
     styled_free(&r.text);
 }

@@ -1,13 +1,19 @@
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <wchar.h>
+#include <wctype.h>
 
 #include "clean.h"
 #include "utf8.h"
 #include "banned.h"
 
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
+#define ZWJ         0x200d
+
+/* Bytes that grapheme_before() looks back at most: a longer sequence is not a real character. */
+#define LOOK_BACK 128
 
 uint32_t clean_decode(const char *s, size_t n, size_t *ret_size)
 {
@@ -30,41 +36,25 @@ size_t clean_encode(uint32_t code, char out[4])
     return n;
 }
 
-/* Invisible, and terminals disagree about what it does to its neighbours. */
-static bool is_left_out(uint32_t c)
+static void clean_append_character(struct buf *out, const uint8_t *at, size_t size)
 {
-    return c == 0xad || c == 0x34f || (c >= 0x200b && c <= 0x200d) ||
-           (c >= 0x2060 && c <= 0x2064) || c == 0xfeff || (c >= 0xfe00 && c <= 0xfe0f) ||
-           (c >= 0x1f3fb && c <= 0x1f3ff) || (c >= 0xe0100 && c <= 0xe01ef);
-}
-
-/* ESC [ digits and separators m: how many bytes, or 0. */
-static size_t sgr_length(const uint8_t *s, size_t n)
-{
-    if (n < 3 || s[0] != 0x1b || s[1] != '[')
-        return 0;
-    for (size_t i = 2; i < n && i < 64; i++) {
-        if (s[i] == 'm')
-            return i + 1;
-        if (!strchr("0123456789;:", s[i]) || !s[i])
-            return 0;
-    }
-    return 0;
-}
-
-static void append_character(struct buf *out, const uint8_t *at, size_t size)
-{
+    /* Invisible, and terminals disagree about what they do to their neighbours. */
+    static const uint32_t LEFT_OUT[][2] = {
+        {0xad, 0xad},     {0x34f, 0x34f},   {0x200b, 0x200d},   {0x2060, 0x2064},
+        {0xfeff, 0xfeff}, {0xfe00, 0xfe0f}, {0x1f3fb, 0x1f3ff}, {0xe0100, 0xe01ef},
+    };
     size_t decoded;
     uint32_t code = clean_decode((const char *)at, size, &decoded);
-    /* Only a locale that knows all characters can tell that one does not exist. */
-    bool unknown = MB_CUR_MAX > 1 && wcwidth((wchar_t)code) < 0;
+    for (size_t i = 0; i < ARRAY_SIZE(LEFT_OUT); i++)
+        if (code >= LEFT_OUT[i][0] && code <= LEFT_OUT[i][1])
+            return;
     if (code < 0x20 || code == 0x7f) {
         const char picture[] = {'\xe2', '\x90', (char)(code == 0x7f ? 0xa1 : 0x80 + code)};
         buf_append(out, picture, sizeof picture);
         return;
     }
-    if (is_left_out(code))
-        return;
+    /* Only a locale that knows all characters can tell that one does not exist. */
+    bool unknown = MB_CUR_MAX > 1 && wcwidth((wchar_t)code) < 0;
     if (utf8_is_control(at, size) || unknown)
         buf_append(out, REPLACEMENT, 3);
     else
@@ -75,7 +65,7 @@ int clean_append(struct buf *out, const void *text, size_t n, bool output)
 {
     const uint8_t *at = text, *end = at + n;
     while (at < end) {
-        size_t left = (size_t)(end - at), plain = 0;
+        size_t left = (size_t)(end - at), plain = 0, skip = 0;
         while (plain < left &&
                ((at[plain] >= 0x20 && at[plain] < 0x7f) || at[plain] == '\n' || at[plain] == '\t'))
             plain++;
@@ -84,12 +74,18 @@ int clean_append(struct buf *out, const void *text, size_t n, bool output)
         left -= plain;
         if (!left)
             break;
-        size_t skip = output ? sgr_length(at, left) : 0;
-        if (!skip && left > 1 && at[0] == '\r' && at[1] == '\n')
+        /* ESC [ digits and separators m; and the CR before a newline */
+        if (output && left > 2 && at[0] == 0x1b && at[1] == '[') {
+            size_t i = 2;
+            while (i < left && i < 63 && (isdigit(at[i]) || at[i] == ';' || at[i] == ':'))
+                i++;
+            skip = i < left && at[i] == 'm' ? i + 1 : 0;
+        } else if (left > 1 && at[0] == '\r' && at[1] == '\n') {
             skip = 1;
+        }
         size_t size = skip ? 0 : utf8_character(at, left);
         if (size)
-            append_character(out, at, size);
+            clean_append_character(out, at, size);
         else if (!skip)
             buf_append(out, REPLACEMENT, 3);
         at += skip ? skip : size ? size : 1;
@@ -146,4 +142,93 @@ size_t clean_fit(const char *s, size_t n, int width, int *ret_width)
     }
     *ret_width = total;
     return i;
+}
+
+/* Graphemes. */
+
+static uint32_t code_at(const char *text, size_t n, size_t at, size_t *ret_size)
+{
+    *ret_size = 0;
+    return at < n ? clean_decode(text + at, n - at, ret_size) : 0xfffd;
+}
+
+static size_t code_before(const char *text, size_t at)
+{
+    while (at > 0 && ((uint8_t)text[--at] & 0xc0) == 0x80)
+        ;
+    return at;
+}
+
+static bool is_flag_letter(uint32_t c)
+{
+    return c >= 0x1f1e6 && c <= 0x1f1ff;
+}
+
+/* Belongs to the character before it: accents, variation selectors, skin tones, tags, joiners. */
+static bool extends_grapheme(uint32_t c)
+{
+    return c >= 0x300 &&
+           (c == ZWJ || (c >= 0xfe00 && c <= 0xfe0f) || (c >= 0x1f3fb && c <= 0x1f3ff) ||
+            (c >= 0xe0020 && c <= 0xe007f) || wcwidth((wchar_t)c) == 0);
+}
+
+size_t grapheme_next(const char *text, size_t n, size_t at)
+{
+    size_t size, more;
+    uint32_t c = code_at(text, n, at, &size);
+    at += size;
+    if (is_flag_letter(c) && is_flag_letter(code_at(text, n, at, &more)) && more)
+        return at + more;
+    while (at < n && c != '\n') {
+        uint32_t next = code_at(text, n, at, &more);
+        if (c == ZWJ ? next == '\n' || next == ' ' : !extends_grapheme(next))
+            break;
+        at += more;
+        c = next;
+    }
+    return at;
+}
+
+/* Goes back to a point where a grapheme certainly begins, and from there forward. */
+size_t grapheme_before(const char *text, size_t n, size_t at)
+{
+    size_t begin = code_before(text, at), size;
+    for (size_t steps = 0; begin > 0 && at - begin < LOOK_BACK && steps < LOOK_BACK; steps++) {
+        uint32_t c = code_at(text, n, begin, &size);
+        size_t earlier = code_before(text, begin);
+        uint32_t previous = code_at(text, n, earlier, &size);
+        if (!extends_grapheme(c) && !is_flag_letter(c) && previous != ZWJ)
+            break;
+        if (is_flag_letter(c) && !is_flag_letter(previous))
+            break;
+        begin = earlier;
+    }
+    for (size_t next; begin < at && (next = grapheme_next(text, n, begin)) < at;)
+        begin = next;
+    return begin;
+}
+
+static bool is_word_code(uint32_t c)
+{
+    return c < 0x80 ? isalnum((int)c) || c == '_' : iswalnum((wint_t)c) || extends_grapheme(c);
+}
+
+size_t grapheme_word_end(const char *text, size_t n, size_t at)
+{
+    size_t size;
+    while (at < n && !is_word_code(code_at(text, n, at, &size)))
+        at += size;
+    while (at < n && is_word_code(code_at(text, n, at, &size)))
+        at += size;
+    return at;
+}
+
+size_t grapheme_word_begin(const char *text, size_t n, size_t at)
+{
+    size_t size;
+    while (at > 0 && !is_word_code(code_at(text, n, code_before(text, at), &size)))
+        at = code_before(text, at);
+    while (at > 0 && is_word_code(code_at(text, n, code_before(text, at), &size)))
+        at = code_before(text, at);
+    return at;
 }

@@ -7,6 +7,10 @@
  * their pictures (␛), characters that change the direction of writing and invalid bytes by U+FFFD.
  * What makes terminals disagree about widths (joiners, variation selectors, skin tones) is left
  * out: an emoji family becomes its members, which all terminals place alike.
+ *
+ * Graphemes are characters as people see them: a letter with its accents, an emoji of several code
+ * points, a flag. The rules are Unicode's as far as they matter to a cursor. Widths and classes of
+ * code points come from the C library, so the locale must be UTF-8.
  */
 #pragma once
 
@@ -42,3 +46,12 @@ uint32_t clean_decode(const char *s, size_t n, size_t *ret_size);
 
 /* Returns the number of bytes. */
 size_t clean_encode(uint32_t code, char out[4]);
+
+/* Where the grapheme at `at` ends, and where the one before `at` begins. The text is valid UTF-8.
+ */
+size_t grapheme_next(const char *text, size_t n, size_t at);
+size_t grapheme_before(const char *text, size_t n, size_t at);
+
+/* Words of Alt-F and Alt-B: runs of letters, digits and _. */
+size_t grapheme_word_end(const char *text, size_t n, size_t at);
+size_t grapheme_word_begin(const char *text, size_t n, size_t at);

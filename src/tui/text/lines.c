@@ -1,5 +1,6 @@
 #include <stdlib.h>
 #include <string.h>
+#include <wchar.h>
 
 #include "clean.h"
 #include "lines.h"
@@ -146,7 +147,9 @@ void lines_put_styled(struct lines *l, const struct styled *s)
  */
 
 struct wrapper {
-    const struct styled *text;
+    const struct styled *styled;
+    const char *text;
+    size_t n;
     const struct margin *margin;
     struct lines *out;
     size_t span; /* that of what is placed next */
@@ -154,9 +157,15 @@ struct wrapper {
     bool open, later; /* a line is begun; it is not the first */
 };
 
-static const char *wrap_text(const struct wrapper *w)
+static struct wrapper wrapper_open(const struct styled *s, const struct margin *m, int width,
+                                   struct lines *out)
 {
-    return (const char *)w->text->text.data;
+    return (struct wrapper){.styled = s,
+                            .text = (const char *)s->text.data,
+                            .n = s->text.len,
+                            .margin = m,
+                            .out = out,
+                            .width = width > 2 ? width : 2};
 }
 
 static void wrap_begin_line(struct wrapper *w)
@@ -179,9 +188,9 @@ static void wrap_end_line(struct wrapper *w)
 
 static unsigned wrap_style(struct wrapper *w, size_t at)
 {
-    while (w->span + 1 < w->text->count && w->text->spans[w->span].end <= at)
+    while (w->span + 1 < w->styled->count && w->styled->spans[w->span].end <= at)
         w->span++;
-    return w->text->spans[w->span].style;
+    return w->styled->spans[w->span].style;
 }
 
 /* Places [from, to), which is `width` columns wide and fits, piece by piece as styles change. */
@@ -191,51 +200,38 @@ static void wrap_put(struct wrapper *w, size_t from, size_t to, int width)
     w->column += width;
     while (from < to) {
         unsigned style = wrap_style(w, from);
-        size_t until = w->text->spans[w->span].end < to ? w->text->spans[w->span].end : to;
-        int part = until == to ? width : clean_width(wrap_text(w) + from, until - from);
-        lines_put(w->out, style, wrap_text(w) + from, until - from, part);
+        uint32_t end = w->styled->spans[w->span].end;
+        size_t until = end < to ? end : to;
+        int part = until == to ? width : clean_width(w->text + from, until - from);
+        lines_put(w->out, style, w->text + from, until - from, part);
         width -= part;
         from = until;
     }
 }
 
-static bool is_blank(char c)
+/* Places `width` blanks in the style of what is at `at`. */
+static void wrap_put_blanks(struct wrapper *w, size_t at, int width)
 {
-    return c == ' ' || c == '\t';
+    wrap_begin_line(w);
+    for (w->column += width; width > 0; width--)
+        lines_put(w->out, wrap_style(w, at), " ", 1, 1);
 }
 
-static bool is_one_of(uint32_t c, const uint32_t *set, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (set[i] == c)
-            return true;
-    return false;
-}
-
-/* May a line end between these two, of which one is wide? Not before what closes, nor after what
- * opens. */
-static bool may_break(uint32_t before, uint32_t after)
-{
-    static const uint32_t closes[] = {0x3001, 0x3002, 0xff0c, 0xff0e, 0xff01, 0xff1f, 0xff1a,
-                                      0xff1b, 0x300d, 0x300f, 0x3011, 0x300b, 0xff09, 0x3009,
-                                      ')',    ']',    '}',    ',',    '.',    '!',    '?'};
-    static const uint32_t opens[] = {0x300c, 0x300e, 0x3010, 0x300a, 0xff08, 0x3008, '(', '[', '{'};
-    return !is_one_of(after, closes, ARRAY_SIZE(closes)) &&
-           !is_one_of(before, opens, ARRAY_SIZE(opens));
-}
-
-/* The end of the word at `at`, and its width; no more than fits in a line. */
+/* The end of the word at `at`, and its width; no more than fits in a line. A line may end beside a
+ * wide character, but not before what closes, nor after what opens. */
 static size_t wrap_word_end(const struct wrapper *w, size_t at, int *ret_width)
 {
-    const char *s = wrap_text(w);
-    size_t n = w->text->text.len, i = at, size;
+    static const wchar_t closes[] = L"\u3001\u3002\uff0c\uff0e\uff01\uff1f\uff1a\uff1b\u300d\u300f"
+                                    L"\u3011\u300b\uff09\u3009)]},.!?";
+    static const wchar_t opens[] = L"\u300c\u300e\u3010\u300a\uff08\u3008([{";
+    size_t i = at, size;
     int width = 0, one, last = 0;
-    uint32_t before = 0;
-    while (i < n && s[i] != '\n' && !is_blank(s[i])) {
-        uint32_t code = clean_decode(s + i, n - i, &size);
-        size = clean_next(s + i, n - i, &one);
-        if (i > at &&
-            (width + one > w->width || ((one == 2 || last == 2) && may_break(before, code))))
+    wchar_t before = 0;
+    while (i < w->n && !strchr("\n \t", w->text[i])) {
+        wchar_t code = (wchar_t)clean_decode(w->text + i, w->n - i, &size);
+        size = clean_next(w->text + i, w->n - i, &one);
+        bool may_break = (one == 2 || last == 2) && !wcschr(closes, code) && !wcschr(opens, before);
+        if (i > at && (width + one > w->width || may_break))
             break;
         width += one;
         i += size;
@@ -246,136 +242,105 @@ static size_t wrap_word_end(const struct wrapper *w, size_t at, int *ret_width)
     return i;
 }
 
-/* Blanks between words shrink to nothing at the end of a line; at its start they are an
- * indentation. */
-static void wrap_put_blanks(struct wrapper *w, size_t from, size_t n)
-{
-    int room = w->column ? w->width - w->column : w->width / 2;
-    wrap_begin_line(w);
-    for (size_t i = 0; i < n && room > 0; i++, room--) {
-        lines_put(w->out, wrap_style(w, from + i), " ", 1, 1);
-        w->column++;
-    }
-}
-
 void wrap_words(const struct styled *s, const struct margin *m, int width, struct lines *out)
 {
-    struct wrapper w = {.text = s, .margin = m, .out = out, .width = width > 2 ? width : 2};
-    size_t n = s->text.len, blanks = 0, blanks_at = 0;
-    for (size_t i = 0; i < n;) {
-        int wide;
-        if (wrap_text(&w)[i] == '\n') {
+    struct wrapper w = wrapper_open(s, m, width, out);
+    for (size_t i = 0; i < w.n;) {
+        size_t blanks_at = i, to;
+        int word;
+        while (i < w.n && (w.text[i] == ' ' || w.text[i] == '\t'))
+            i++;
+        int blanks = i - blanks_at < 4096 ? (int)(i - blanks_at) : 4096;
+        if (i == w.n)
+            break;
+        if (w.text[i] == '\n') {
             wrap_end_line(&w);
             i++;
-            blanks = 0;
             continue;
         }
-        if (is_blank(wrap_text(&w)[i])) {
-            for (blanks_at = i; i < n && is_blank(wrap_text(&w)[i]);)
-                i++;
-            blanks = i - blanks_at;
-            continue;
+        to = wrap_word_end(&w, i, &word);
+        if (w.column > 0 && w.column + blanks + word > w.width) {
+            wrap_end_line(&w);
+        } else if (blanks) {
+            /* At the start of a line, blanks are an indentation. */
+            int room = w.column ? w.width - w.column : w.width / 2;
+            wrap_put_blanks(&w, blanks_at, blanks < room ? blanks : room);
         }
-        size_t to = wrap_word_end(&w, i, &wide);
-        if (w.column > 0 && w.column + (int)(blanks < 4096 ? blanks : 4096) + wide > w.width)
+        if (w.column + word > w.width && w.column > 0)
             wrap_end_line(&w);
-        else if (blanks)
-            wrap_put_blanks(&w, blanks_at, blanks);
-        if (w.column + wide > w.width && w.column > 0)
-            wrap_end_line(&w);
-        wrap_put(&w, i, to, wide);
-        blanks = 0;
+        wrap_put(&w, i, to, word);
         i = to;
     }
     if (w.open)
         wrap_end_line(&w);
 }
 
-/* Blanks up to the next stop, within the line. */
-static void wrap_put_tab(struct wrapper *w, size_t at, int tab_width)
+/* Places what fits in the rest of the line: a tab, or text up to a tab or newline. Returns its end;
+ * `at`: nothing fits. */
+static size_t wrap_put_stretch(struct wrapper *w, size_t at, int tab_width)
 {
-    int until = w->column + tab_width - w->column % tab_width;
-    wrap_begin_line(w);
-    for (; w->column < until && w->column < w->width; w->column++)
-        lines_put(w->out, wrap_style(w, at), " ", 1, 1);
-}
-
-/* The next stretch that fits: up to a tab, a newline, the end of the line. */
-static size_t wrap_stretch_end(const struct wrapper *w, size_t at, int *ret_width)
-{
-    const char *s = wrap_text(w);
-    size_t n = w->text->text.len;
+    size_t to = at, size;
     int width = 0, one;
-    while (at < n && s[at] != '\n' && s[at] != '\t') {
-        size_t size = clean_next(s + at, n - at, &one);
+    if (w->text[at] == '\t') {
+        int until = w->column + tab_width - w->column % tab_width;
+        wrap_put_blanks(w, at, (until < w->width ? until : w->width) - w->column);
+        return at + 1;
+    }
+    while (to < w->n && w->text[to] != '\n' && w->text[to] != '\t') {
+        size = clean_next(w->text + to, w->n - to, &one);
         if (w->column + width + one > w->width)
             break;
         width += one;
-        at += size;
+        to += size;
     }
-    *ret_width = width;
-    return at;
+    if (to > at)
+        wrap_put(w, at, to, width);
+    return to;
 }
 
 void wrap_exact(const struct styled *s, const struct margin *m, int width, int tab_width,
                 struct lines *out)
 {
-    struct wrapper w = {.text = s, .margin = m, .out = out, .width = width > 2 ? width : 2};
-    size_t n = s->text.len;
-    for (size_t i = 0; i < n;) {
-        char c = wrap_text(&w)[i];
-        int wide;
-        if (c == '\n') {
+    struct wrapper w = wrapper_open(s, m, width, out);
+    for (size_t i = 0, to; i < w.n; i = to) {
+        if (w.text[i] == '\n') {
             wrap_end_line(&w);
-            i++;
+            to = i + 1;
             continue;
         }
         if (w.open && w.column >= w.width)
             wrap_end_line(&w);
-        if (c == '\t') {
-            wrap_put_tab(&w, i++, tab_width);
-            continue;
-        }
-        size_t to = wrap_stretch_end(&w, i, &wide);
+        to = wrap_put_stretch(&w, i, tab_width);
         if (to == i) /* a wide character, and one column left */
             wrap_end_line(&w);
-        else
-            wrap_put(&w, i, to, wide);
-        i = to;
     }
-    if (w.open || n == 0)
+    if (w.open || w.n == 0)
         wrap_end_line(&w);
 }
 
 bool wrap_one(const struct styled *s, const struct margin *m, int width, int tab_width,
               struct lines *out)
 {
-    struct wrapper w = {.text = s, .margin = m, .out = out, .width = width > 2 ? width : 2};
-    size_t n = s->text.len, i = 0;
+    struct wrapper w = wrapper_open(s, m, width, out);
+    const char *newline = w.n ? memchr(w.text, '\n', w.n) : NULL;
+    int total = 0, one;
+    w.n = newline ? (size_t)(newline - w.text) : w.n;
+    for (size_t i = 0; i < w.n && total <= w.width; total += one) {
+        size_t size = clean_next(w.text + i, w.n - i, &one);
+        if (w.text[i] == '\t')
+            one = tab_width - total % tab_width;
+        i += size;
+    }
+    bool cut = total > w.width;
+    w.width -= cut; /* the last column is for the … */
     wrap_begin_line(&w);
-    int whole = w.width, wide;
-    w.width--; /* the last column is for the …, if there is more */
-    while (i < n && wrap_text(&w)[i] != '\n' && w.column < w.width) {
-        if (wrap_text(&w)[i] == '\t') {
-            wrap_put_tab(&w, i++, tab_width);
-            continue;
-        }
-        size_t to = wrap_stretch_end(&w, i, &wide);
+    for (size_t i = 0, to; i < w.n && w.column < w.width; i = to) {
+        to = wrap_put_stretch(&w, i, tab_width);
         if (to == i)
             break;
-        wrap_put(&w, i, to, wide);
-        i = to;
     }
-    bool cut = false;
-    if (i < n && wrap_text(&w)[i] != '\n') {
-        size_t size = clean_next(wrap_text(&w) + i, n - i, &wide);
-        bool last = i + size == n || wrap_text(&w)[i + size] == '\n';
-        cut = !last || wrap_text(&w)[i] == '\t' || w.column + wide > whole;
-        if (cut)
-            lines_put(out, ROLE_MUTED, "…", strlen("…"), 1);
-        else
-            wrap_put(&w, i, i + size, wide);
-    }
+    if (cut)
+        lines_puts(out, ROLE_MUTED, "…");
     wrap_end_line(&w);
     return cut;
 }

@@ -102,7 +102,7 @@ static bool has_prefix(const char *s, size_t n, const char *what)
     return length && n >= length && memcmp(s, what, length) == 0;
 }
 
-/* The rest of a comment or string over lines that began at `at`; its end is searched for from
+/* Adds the rest of a comment or string over lines that began at `at`; its end is searched for from
  * `from` on. Returns where it ends in this line. */
 static size_t lexer_continue(struct lexer *l, const char *s, size_t n, size_t at, size_t from,
                              struct styled *out)
@@ -117,65 +117,46 @@ static size_t lexer_continue(struct lexer *l, const char *s, size_t n, size_t at
     return end;
 }
 
-/* Does a comment or string that may span lines begin here? Sets `closing` then. */
-static size_t lexer_opens(struct lexer *l, const char *s, size_t n)
-{
-    const struct language *lang = l->language;
-    if (has_prefix(s, n, lang->open)) {
-        l->closing = lang->close;
-        return strlen(lang->open);
-    }
-    if (lang->triple && has_prefix(s, n, "\"\"\""))
-        l->closing = "\"\"\"";
-    else if (lang->triple && has_prefix(s, n, "'''"))
-        l->closing = "'''";
-    else if (lang->backtick && *s == '`')
-        l->closing = "`";
-    return l->closing ? strlen(l->closing) : 0;
-}
-
-/* The end of the string whose quote is at `at`; 0: it does not end on this line. */
-static size_t string_end(const char *s, size_t n, size_t at)
-{
-    for (size_t i = at + 1; i < n; i++) {
-        if (s[i] == '\\')
-            i++;
-        else if (s[i] == s[at])
-            return i + 1;
-    }
-    return 0;
-}
-
-static bool is_word_character(char c)
-{
-    return isalnum((unsigned char)c) || c == '_' || (c & 0x80);
-}
-
 /* Adds the token at `at`; returns its end. */
 static size_t lexer_token(struct lexer *l, const char *s, size_t n, size_t at, struct styled *out)
 {
     const struct language *lang = l->language;
-    size_t end, opened;
+    size_t left = n - at, end = at;
     /* A # within a word ($#, a#b) begins no comment. */
-    if (has_prefix(s + at, n - at, lang->comment) &&
+    if (has_prefix(s + at, left, lang->comment) &&
         (s[at] != '#' || at == 0 || isspace((unsigned char)s[at - 1]))) {
-        styled_add(out, ROLE_COMMENT, s + at, n - at);
+        styled_add(out, ROLE_COMMENT, s + at, left);
         return n;
     }
-    if ((opened = lexer_opens(l, s + at, n - at)) > 0)
-        return lexer_continue(l, s, n, at, at + opened, out);
+
+    /* What may span lines. */
+    const char *opening = NULL;
+    if (has_prefix(s + at, left, lang->open)) {
+        opening = lang->open;
+        l->closing = lang->close;
+    } else if (lang->triple && has_prefix(s + at, left, "\"\"\"")) {
+        opening = l->closing = "\"\"\"";
+    } else if (lang->triple && has_prefix(s + at, left, "'''")) {
+        opening = l->closing = "'''";
+    } else if (lang->backtick && s[at] == '`') {
+        opening = l->closing = "`";
+    }
+    if (opening)
+        return lexer_continue(l, s, n, at, at + strlen(opening), out);
+
+    /* A string within the line; a quote that is never closed is plain text. */
     if (strchr(lang->quotes, s[at])) {
-        end = string_end(s, n, at);
-        styled_add(out, end ? ROLE_STRING : ROLE_TEXT, s + at, end ? end - at : 1);
-        return end ? end : at + 1;
+        for (end = at + 1; end < n && s[end] != s[at]; end++)
+            end += s[end] == '\\';
+        bool closed = end < n;
+        end = closed ? end + 1 : at + 1;
+        styled_add(out, closed ? ROLE_STRING : ROLE_TEXT, s + at, end - at);
+        return end;
     }
-    for (end = at; end < n && is_word_character(s[end]);)
+    while (end < n && (isalnum((unsigned char)s[end]) || s[end] == '_' || (s[end] & 0x80)))
         end++;
-    if (end == at) {
-        styled_add(out, ROLE_TEXT, s + at, 1);
-        return at + 1;
-    }
     bool keyword = list_has_word(lang->keywords, s + at, end - at, lang->any_case);
+    end += end == at;
     styled_add(out, keyword ? ROLE_KEYWORD : ROLE_TEXT, s + at, end - at);
     return end;
 }

@@ -4,10 +4,13 @@
 
 #include "json.h"
 #include "clean.h"
-#include "item.h"
 #include "summary.h"
+#include "transcript.h"
 #include "utf8.h"
 #include "banned.h"
+
+#define SUMMARY_COLUMNS 240          /* of a call's summary that are kept */
+#define BODY_MAX        (256u << 10) /* bytes of a call's body; of more, the head and the tail */
 
 struct item *item_new(enum item_kind kind)
 {
@@ -15,8 +18,7 @@ struct item *item_new(enum item_kind kind)
     if (!it)
         return NULL;
     it->kind = kind;
-    it->raw = BUF_INIT(ITEM_TEXT_MAX);
-    it->text = BUF_INIT(ITEM_TEXT_MAX);
+    it->raw = it->text = BUF_INIT(ITEM_TEXT_MAX);
     it->lines = LINES_INIT;
     it->stale = true;
     return it;
@@ -77,25 +79,8 @@ bool item_moves(const struct item *it)
            (it->kind == ITEM_THINKING && !it->over);
 }
 
-size_t item_height(const struct item *it, int width)
-{
-    if (it->height)
-        return it->height;
-    if (it->kind == ITEM_THINKING)
-        return 1;
-    if (it->kind == ITEM_CALL)
-        return 1u + it->view->head + it->view->tail;
-    return 1 + it->text.len / (size_t)(width > 20 ? width * 2 / 3 : 14);
-}
-
-/* Calls. */
-
-static const struct tool_view VIEW_FAILED = {.head = 6, .tail = 2};
-
-#define BODY_MAX (256u << 10) /* bytes; of more, the head and the tail are kept */
-
-/* Sets the body, cut at lines where there are some. */
-static void body_set(struct item *it, const char *text, size_t n)
+/* Sets the body of a call, cut at lines where there are some. */
+static void item_set_body(struct item *it, const char *text, size_t n)
 {
     char note[64];
     it->text.len = 0;
@@ -117,44 +102,39 @@ static void body_set(struct item *it, const char *text, size_t n)
 
 void item_set_call(struct item *it, const struct agent_event *e, int64_t now)
 {
-    _cleanup_buf_ struct buf summary = BUF_INIT(ITEM_SUMMARY_MAX * 4 + 64);
+    _cleanup_buf_ struct buf summary = BUF_INIT(SUMMARY_COLUMNS * 4 + 64);
     const struct tool_view *view = summary_view(e->name);
     const char *name = e->name ? e->name : "";
     const char *body = view->input_body ? json_get_string(e->input, view->input_body) : NULL;
-    summary_of_call(e->name, e->input, ITEM_SUMMARY_MAX, &summary);
+    summary_of_call(e->name, e->input, SUMMARY_COLUMNS, &summary);
     it->id = strdup(e->id ? e->id : "");
     it->name = clean_string(name, strlen(name), 64);
-    it->summary = clean_string((const char *)summary.data, summary.len, ITEM_SUMMARY_MAX * 4);
+    it->summary = clean_string((const char *)summary.data, summary.len, SUMMARY_COLUMNS * 4);
     it->view = view;
     it->began = now;
     if (body)
-        body_set(it, body, strlen(body));
+        item_set_body(it, body, strlen(body));
 }
 
 void item_set_result(struct item *it, const struct agent_event *e)
 {
+    static const struct tool_view failed = {.head = 6, .tail = 2};
     const struct tool_result *r = e->result;
-    _cleanup_buf_ struct buf outcome = BUF_INIT(ITEM_SUMMARY_MAX * 4 + 64);
+    _cleanup_buf_ struct buf outcome = BUF_INIT(SUMMARY_COLUMNS * 4 + 64);
     const struct tool_view *view = summary_view(e->name);
     const char *body = view->data_body ? json_get_string(r->data, view->data_body) : NULL;
     it->state = summary_is_bad(r) ? CALL_FAILED : CALL_OK;
     it->seconds = e->seconds;
     if (!r->failed)
-        summary_of_result(e->name, r, ITEM_SUMMARY_MAX, &outcome);
-    it->outcome = clean_string((const char *)outcome.data, outcome.len, ITEM_SUMMARY_MAX * 4);
+        summary_of_result(e->name, r, SUMMARY_COLUMNS, &outcome);
+    it->outcome = clean_string((const char *)outcome.data, outcome.len, SUMMARY_COLUMNS * 4);
     if (r->failed)
-        it->view = &VIEW_FAILED;
+        it->view = &failed;
     if (body && !r->failed)
-        body_set(it, body, strlen(body));
+        item_set_body(it, body, strlen(body));
     else if (r->failed || !view->input_body) /* else the input says it better */
-        body_set(it, (const char *)r->text.data, r->text.len);
+        item_set_body(it, (const char *)r->text.data, r->text.len);
     item_forget_layout(it);
-}
-
-void item_set_progress(struct item *it, const char *line)
-{
-    free(it->last_output);
-    it->last_output = line && *line ? clean_string(line, strlen(line), 1024) : NULL;
 }
 
 const char *spinner(unsigned tick)

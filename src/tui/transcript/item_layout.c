@@ -12,8 +12,8 @@
 
 #include "clean.h"
 #include "clock.h"
-#include "item.h"
 #include "summary.h"
+#include "transcript.h"
 #include "banned.h"
 
 #define USER_FOLDED 12 /* lines of a long message */
@@ -31,33 +31,22 @@ static int prose_width(int width)
     return width < PROSE_WIDTH ? width : PROSE_WIDTH;
 }
 
-/* The start of the line after `at`, or `end`. */
-static const char *next_line(const char *at, const char *end)
-{
-    const char *newline = memchr(at, '\n', (size_t)(end - at));
-    return newline ? newline + 1 : end;
-}
-
-static const char *skip_lines(const char *at, const char *end, size_t n)
-{
-    for (; n && at < end; n--)
-        at = next_line(at, end);
-    return at;
-}
-
-static size_t count_lines(const char *at, const char *end)
-{
-    size_t count = 0;
-    for (; at < end; count++)
-        at = next_line(at, end);
-    return count;
-}
-
 /* The line at `at` without its newline. */
 static size_t line_length(const char *at, const char *end)
 {
     const char *newline = memchr(at, '\n', (size_t)(end - at));
     return (size_t)((newline ? newline : end) - at);
+}
+
+/* Goes on by n lines, as far as there are some; returns their number. */
+static size_t skip_lines(const char **at, const char *end, size_t n)
+{
+    size_t count = 0;
+    for (; count < n && *at < end; count++) {
+        *at += line_length(*at, end);
+        *at += *at < end;
+    }
+    return count;
 }
 
 /* `… 132 more lines (ctrl-o)` */
@@ -77,13 +66,13 @@ static size_t text_lines(struct item *it, const struct margin *m, unsigned style
                          size_t most)
 {
     _cleanup_styled_ struct styled s = STYLED_INIT;
-    const char *text = item_text(it), *end = text + it->text.len;
+    const char *text = item_text(it), *end = text + it->text.len, *stop = text;
     while (end > text && end[-1] == '\n')
         end--;
-    const char *stop = skip_lines(text, end, most);
+    skip_lines(&stop, end, most);
     styled_add(&s, style, text, (size_t)(stop - text));
     wrap_words(&s, m, width, &it->lines);
-    return count_lines(stop, end);
+    return skip_lines(&stop, end, SIZE_MAX);
 }
 
 static void user_lines(struct item *it, const struct layout *l)
@@ -109,7 +98,6 @@ static void spinner_mark(struct lines *out, const struct layout *l)
 
 static void transient_lines(struct item *it, const struct layout *l)
 {
-    static const struct margin none = {"", "", 0, 0};
     _cleanup_styled_ struct styled s = STYLED_INIT;
     styled_add(&s, ROLE_MUTED, item_text(it), it->text.len);
     if (it->began) {
@@ -120,7 +108,7 @@ static void transient_lines(struct item *it, const struct layout *l)
         styled_puts(&s, ROLE_MUTED, left);
     }
     spinner_mark(&it->lines, l);
-    wrap_one(&s, &none, l->width - ITEM_INDENT, TAB_WIDTH, &it->lines);
+    wrap_one(&s, &(struct margin){"", "", 0, 0}, l->width - ITEM_INDENT, TAB_WIDTH, &it->lines);
 }
 
 /* Folded thoughts are one line: the last while they stream, the first once they are complete. */
@@ -146,8 +134,7 @@ static void thinking_lines(struct item *it, const struct layout *l)
     }
     size_t n = line_length(text, end);
     styled_add(&s, ROLE_MUTED | STYLE_ITALIC, text, n);
-    if (text + n < end)
-        styled_puts(&s, ROLE_MUTED, " …");
+    styled_puts(&s, ROLE_MUTED, text + n < end ? " …" : "");
     wrap_one(&s, &m, width, TAB_WIDTH, &it->lines);
 }
 
@@ -186,30 +173,21 @@ static bool has_prefix(const char *line, size_t n, const char *what)
     return n >= strlen(what) && memcmp(line, what, strlen(what)) == 0;
 }
 
-/* `@@ -1,3 +1,4 @@`; a missing count is 1. */
-static void diff_read_counts(struct diff_state *d, const char *line, size_t n)
-{
-    char text[80];
-    long counts[2] = {0, 0};
-    snprintf(text, sizeof text, "%.*s", (int)(n < sizeof text ? n : sizeof text - 1), line);
-    char *at = text + 2;
-    for (int i = 0; i < 2; i++) {
-        at = strpbrk(at, i == 0 ? "-" : "+");
-        if (!at)
-            return;
-        strtol(at + 1, &at, 10);
-        counts[i] = *at == ',' ? strtol(at + 1, &at, 10) : 1;
-    }
-    d->old_left = counts[0];
-    d->new_left = counts[1];
-}
-
 /* The style of the next line, or -1 if it is not shown. */
 static int diff_next_style(struct diff_state *d, const char *line, size_t n)
 {
     if (has_prefix(line, n, "@@")) {
+        /* `@@ -1,3 +1,4 @@`; a missing count is 1 */
+        char text[80], *at = text + 2;
+        long counts[2] = {0, 0};
+        snprintf(text, sizeof text, "%.*s", (int)(n < sizeof text ? n : sizeof text - 1), line);
+        for (int i = 0; i < 2 && (at = strpbrk(at, i == 0 ? "-" : "+")); i++) {
+            strtol(at + 1, &at, 10);
+            counts[i] = *at == ',' ? strtol(at + 1, &at, 10) : 1;
+        }
+        if (at)
+            *d = (struct diff_state){.old_left = counts[0], .new_left = counts[1]};
         d->header = false;
-        diff_read_counts(d, line, n);
         return ROLE_HUNK;
     }
     if (d->old_left > 0 || d->new_left > 0) {
@@ -221,56 +199,51 @@ static int diff_next_style(struct diff_state *d, const char *line, size_t n)
                : mark == '\\' ? ROLE_MUTED
                               : ROLE_TEXT;
     }
-    if (has_prefix(line, n, "diff --git "))
-        d->header = true;
+    d->header |= has_prefix(line, n, "diff --git ");
     if (d->header && (has_prefix(line, n, "index ") || has_prefix(line, n, "--- ") ||
                       has_prefix(line, n, "+++ ")))
         return -1;
     return (int)diff_style(line, n);
 }
 
-/* `diff --git a/x b/x` is shown as `x`. */
-static void diff_add_line(struct styled *s, int style, const char *line, size_t n)
-{
-    static const char head[] = "diff --git a/";
-    const char *name = line + strlen(head);
-    if (has_prefix(line, n, head) && n > strlen(head) + 4) {
-        size_t half = (n - strlen(head) - 3) / 2;
-        bool same = has_prefix(name + half, n - strlen(head) - half, " b/") &&
-                    memcmp(name, name + half + 3, half) == 0;
-        line = same ? name : line + strlen("diff --git ");
-        n = same ? half : n - strlen("diff --git ");
-    }
-    styled_add(s, (unsigned)style, line, n);
-}
-
 /* The text as a diff: unfolded all of it, wrapped, with a hanging indent after the marks; folded
  * `most` lines of one row each. */
 static void diff_lines(struct item *it, size_t most, const char *margin, const struct layout *l)
 {
+    static const char head[] = "diff --git a/";
     struct diff_state d = {0};
-    const char *at = item_text(it), *end = at + it->text.len;
+    const char *next = item_text(it), *end = next + it->text.len;
     size_t shown = 0, left = 0;
     bool cut = false;
     char rest[32];
     struct margin m = {margin, rest, ROLE_MUTED, ROLE_MUTED};
     int room = l->width - clean_width(margin, strlen(margin));
     snprintf(rest, sizeof rest, "%s  ", margin);
-    for (; at < end; at = next_line(at, end)) {
-        size_t n = line_length(at, end);
-        int style = diff_next_style(&d, at, n);
+    while (next < end) {
+        const char *line = next;
+        size_t n = line_length(line, end);
+        int style = diff_next_style(&d, line, n);
+        skip_lines(&next, end, 1);
         if (style < 0)
             continue;
         if (!it->open && shown >= most) {
             left++;
             continue;
         }
-        _cleanup_styled_ struct styled s = STYLED_INIT;
-        if (shown++ > 0 && has_prefix(at, n, "diff --git ")) {
+        if (shown++ > 0 && has_prefix(line, n, "diff --git ")) {
             lines_puts(&it->lines, ROLE_MUTED, margin);
             lines_end(&it->lines);
         }
-        diff_add_line(&s, style, at, n);
+        if (has_prefix(line, n, head) && n > strlen(head) + 4) { /* `diff --git a/x b/x`: `x` */
+            const char *name = line + strlen(head);
+            size_t half = (n - strlen(head) - 3) / 2;
+            bool same = has_prefix(name + half, n - strlen(head) - half, " b/") &&
+                        memcmp(name, name + half + 3, half) == 0;
+            line = same ? name : line + strlen("diff --git ");
+            n = same ? half : n - strlen("diff --git ");
+        }
+        _cleanup_styled_ struct styled s = STYLED_INIT;
+        styled_add(&s, (unsigned)style, line, n);
         if (it->open)
             wrap_exact(&s, &m, room - 2, TAB_WIDTH, &it->lines);
         else
@@ -287,8 +260,7 @@ static void diff_item_lines(struct item *it, const struct layout *l)
 
 /* Calls. */
 
-/* What stands after the summary: the outcome, the time, the mark. */
-static void call_ending(const struct item *it, const struct layout *l, struct styled *s)
+static void call_head_line(struct item *it, const struct layout *l)
 {
     static const struct {
         const char *mark;
@@ -296,30 +268,28 @@ static void call_ending(const struct item *it, const struct layout *l, struct st
     } MARKS[] = {[CALL_OK] = {"✓", ROLE_GOOD},
                  [CALL_FAILED] = {"✗", ROLE_BAD},
                  [CALL_STOPPED] = {"stopped", ROLE_WARN}};
-    char time[SUMMARY_TIME_MAX];
-    bool runs = it->state == CALL_RUNNING;
-    double seconds = runs ? (double)(l->now - it->began) / NS_PER_S : it->seconds;
-    if (it->outcome && *it->outcome)
-        styled_puts(s, it->state == CALL_FAILED ? ROLE_BAD : ROLE_MUTED, it->outcome);
-    if (it->state != CALL_STOPPED && seconds >= (runs ? 1 : 0.1)) { /* less is not worth a figure */
-        styled_puts(s, ROLE_MUTED, s->text.len ? "  " : "");
-        styled_puts(s, ROLE_MUTED, summary_time(seconds, time));
-    }
-    if (!runs) {
-        styled_puts(s, ROLE_MUTED, s->text.len ? " " : "");
-        styled_puts(s, MARKS[it->state].role, MARKS[it->state].mark);
-    }
-}
-
-static void call_head_line(struct item *it, const struct layout *l)
-{
     _cleanup_styled_ struct styled end = STYLED_INIT;
     struct lines *out = &it->lines;
     const char *name = it->name ? it->name : "", *summary = it->summary ? it->summary : "";
-    call_ending(it, l, &end);
+    bool runs = it->state == CALL_RUNNING;
+    double seconds = runs ? (double)(l->now - it->began) / NS_PER_S : it->seconds;
+    char time[SUMMARY_TIME_MAX];
+
+    /* What stands after the summary: the outcome, the time, the mark. */
+    if (it->outcome && *it->outcome)
+        styled_puts(&end, it->state == CALL_FAILED ? ROLE_BAD : ROLE_MUTED, it->outcome);
+    if (it->state != CALL_STOPPED && seconds >= (runs ? 1 : 0.1)) { /* less is not worth a figure */
+        styled_puts(&end, ROLE_MUTED, end.text.len ? "  " : "");
+        styled_puts(&end, ROLE_MUTED, summary_time(seconds, time));
+    }
+    if (!runs) {
+        styled_puts(&end, ROLE_MUTED, end.text.len ? " " : "");
+        styled_puts(&end, MARKS[it->state].role, MARKS[it->state].mark);
+    }
+
     int room =
         l->width - (ITEM_INDENT + clean_width(name, strlen(name)) + 2 + 3 + styled_width(&end));
-    lines_puts(out, ROLE_ACCENT, it->state == CALL_RUNNING ? spinner(l->tick) : "▸");
+    lines_puts(out, ROLE_ACCENT, runs ? spinner(l->tick) : "▸");
     lines_puts(out, ROLE_TEXT, " ");
     lines_puts(out, ROLE_TEXT | STYLE_BOLD, name);
     if (*summary && room > 4) { /* as much of the summary as leaves room for the ending */
@@ -330,13 +300,10 @@ static void call_head_line(struct item *it, const struct layout *l)
             n = clean_fit(summary, n, room - 1, &width);
         lines_puts(out, ROLE_TEXT, "  ");
         lines_put(out, ROLE_TEXT, summary, n, width);
-        if (cut)
-            lines_puts(out, ROLE_MUTED, "…");
+        lines_puts(out, ROLE_MUTED, cut ? "…" : "");
     }
-    if (end.text.len) {
-        lines_puts(out, ROLE_TEXT, "   ");
-        lines_put_styled(out, &end);
-    }
+    lines_puts(out, ROLE_TEXT, end.text.len ? "   " : "");
+    lines_put_styled(out, &end);
     lines_end(out);
 }
 
@@ -345,7 +312,7 @@ static void output_lines(struct item *it, const char *at, const char *end, size_
 {
     struct margin m = {BODY, BODY, ROLE_MUTED, ROLE_MUTED};
     unsigned style = it->open || it->state == CALL_FAILED ? ROLE_TEXT : ROLE_MUTED;
-    for (size_t i = 0; at < end && i < most; i++, at = next_line(at, end)) {
+    for (size_t i = 0; at < end && i < most; i++, skip_lines(&at, end, 1)) {
         _cleanup_styled_ struct styled s = STYLED_INIT;
         styled_add(&s, style, at, line_length(at, end));
         if (it->open)
@@ -357,10 +324,10 @@ static void output_lines(struct item *it, const char *at, const char *end, size_
 
 static void call_text_body(struct item *it, const struct layout *l)
 {
-    const char *text = item_text(it), *end = text + it->text.len;
+    const char *text = item_text(it), *end = text + it->text.len, *tail_at = text;
     while (end > text && end[-1] == '\n')
         end--;
-    size_t count = count_lines(text, end);
+    size_t count = skip_lines(&tail_at, end, SIZE_MAX);
     bool quiet = it->view->quiet && it->state == CALL_OK;
     size_t head = quiet ? 0 : it->view->head, tail = quiet ? 0 : it->view->tail;
     it->folds = it->open;
@@ -372,9 +339,11 @@ static void call_text_body(struct item *it, const struct layout *l)
     it->folds = true;
     if (head + tail == 0)
         return;
+    tail_at = text;
+    skip_lines(&tail_at, end, count - tail);
     output_lines(it, text, end, head, l->width);
     more_line(&it->lines, BODY, count - head - tail, l->key);
-    output_lines(it, skip_lines(text, end, count - tail), end, tail, l->width);
+    output_lines(it, tail_at, end, tail, l->width);
 }
 
 /* `[x] text`, shown with marks; done items step back. */

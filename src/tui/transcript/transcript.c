@@ -1,7 +1,9 @@
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "clean.h"
 #include "clock.h"
 #include "summary.h"
 #include "transcript.h"
@@ -103,55 +105,6 @@ static void transcript_go_up(struct transcript *t, const struct layout *l, size_
     }
 }
 
-static void transcript_go_down(struct transcript *t, const struct layout *l, size_t lines)
-{
-    while (t->top < transcript_total(t)) {
-        size_t here = transcript_extent(t, t->top, l);
-        if (t->top_line + lines < here) {
-            t->top_line += lines;
-            return;
-        }
-        lines -= here > t->top_line ? here - t->top_line : 0;
-        t->top++;
-        t->top_line = 0;
-    }
-}
-
-/* Where the last `height` lines begin. */
-static void transcript_go_to_end(struct transcript *t, const struct layout *l, int height)
-{
-    t->top = transcript_total(t);
-    t->top_line = 0;
-    transcript_go_up(t, l, (size_t)height);
-}
-
-/* Are there at least `height` lines from the position on? If not, the end is shown. */
-static bool transcript_fills(struct transcript *t, const struct layout *l, int height)
-{
-    size_t rows = 0;
-    for (size_t i = t->top; i < transcript_total(t); i++) {
-        rows += transcript_extent(t, i, l);
-        if (rows > (size_t)height + t->top_line)
-            return true;
-    }
-    return false;
-}
-
-/* Drops layouts that are not shown when there are many; checked now and then. */
-static void transcript_forget_far(struct transcript *t)
-{
-    size_t kept = 0;
-    if (t->shows++ % 64)
-        return;
-    for (size_t i = 0; i < t->count; i++)
-        kept += t->items[i]->width ? t->items[i]->height : 0;
-    if (kept <= TRANSCRIPT_LINES)
-        return;
-    for (size_t i = 0; i < t->count; i++)
-        if (t->items[i]->width && (i + 1 < t->top || i >= t->shown_end))
-            item_forget_layout(t->items[i]);
-}
-
 void transcript_rows(struct transcript *t, const struct layout *l, int height, struct row *ret)
 {
     int at = 0;
@@ -163,12 +116,21 @@ void transcript_rows(struct transcript *t, const struct layout *l, int height, s
     }
     t->height = height;
     t->width = l->width;
-    if (!t->follow && !transcript_fills(t, l, height))
+
+    /* If fewer lines than `height` follow the position, the end is shown. */
+    size_t rows = 0, i = t->top;
+    for (; !t->follow && i < transcript_total(t) && rows <= (size_t)height + t->top_line; i++)
+        rows += transcript_extent(t, i, l);
+    if (rows <= (size_t)height + t->top_line)
         t->follow = true;
-    if (t->follow)
-        transcript_go_to_end(t, l, height);
-    size_t i = t->top, line = t->top_line;
-    for (; i < transcript_total(t) && at < height; i++, line = 0) {
+    if (t->follow) {
+        t->top = transcript_total(t);
+        t->top_line = 0;
+        transcript_go_up(t, l, (size_t)height);
+    }
+
+    size_t line = t->top_line;
+    for (i = t->top; i < transcript_total(t) && at < height; i++, line = 0) {
         const struct lines *lines = item_lines(transcript_item(t, i), l);
         size_t gap = lines->count ? transcript_gap(t, i, l) : 0;
         for (; line < lines->count + gap && at < height; line++, at++)
@@ -176,16 +138,30 @@ void transcript_rows(struct transcript *t, const struct layout *l, int height, s
                 ret[at] = (struct row){lines, line - gap, i == t->selected};
     }
     t->shown_end = i;
-    transcript_forget_far(t);
+
+    /* Layouts that are not shown are dropped when there are many; checked now and then. */
+    size_t kept = 0;
+    if (t->shows++ % 64)
+        return;
+    for (i = 0; i < t->count; i++)
+        kept += t->items[i]->width ? t->items[i]->height : 0;
+    for (i = 0; kept > TRANSCRIPT_LINES && i < t->count; i++)
+        if (t->items[i]->width && (i + 1 < t->top || i >= t->shown_end))
+            item_forget_layout(t->items[i]);
 }
 
 size_t transcript_below(const struct transcript *t, int width)
 {
-    size_t lines = 0;
+    size_t lines = 0, columns = width > 20 ? (size_t)width * 2 / 3 : 14;
     if (t->follow)
         return 0;
-    for (size_t i = t->top; i < transcript_total(t); i++)
-        lines += item_height(transcript_item(t, i), width) + 1;
+    for (size_t i = t->top; i < transcript_total(t); i++) {
+        const struct item *it = transcript_item(t, i);
+        lines += 1 + (it->height                  ? it->height
+                      : it->kind == ITEM_THINKING ? 1
+                      : it->kind == ITEM_CALL     ? 1u + it->view->head + it->view->tail
+                                                  : 1 + it->text.len / columns);
+    }
     size_t shown = t->top_line + (size_t)t->height;
     return lines > shown ? lines - shown : 1;
 }
@@ -200,38 +176,30 @@ bool transcript_moves(const struct transcript *t)
 
 void transcript_scroll(struct transcript *t, const struct layout *l, long lines)
 {
-    if (lines < 0) {
-        if (t->follow)
-            transcript_go_to_end(t, l, t->height);
+    if (lines == LONG_MAX) {
+        t->follow = true;
+    } else if (lines == LONG_MIN) {
+        t->follow = false;
+        t->top = t->top_line = 0;
+    } else if (lines < 0) {
+        if (t->follow) { /* the position is where the last rows begin */
+            t->top = transcript_total(t);
+            t->top_line = 0;
+            transcript_go_up(t, l, (size_t)t->height);
+        }
         t->follow = false;
         transcript_go_up(t, l, (size_t)-lines);
-    } else if (!t->follow) {
-        transcript_go_down(t, l, (size_t)lines);
     }
-}
-
-void transcript_top(struct transcript *t)
-{
-    t->follow = false;
-    t->top = t->top_line = 0;
-}
-
-void transcript_end(struct transcript *t)
-{
-    t->follow = true;
-}
-
-/* Shows an item's first line, if it is not on the screen. */
-static void transcript_reveal(struct transcript *t, const struct layout *l, size_t i)
-{
-    bool above = i < t->top || (i == t->top && t->top_line > 1), below = i >= t->shown_end;
-    if (!above && !below)
-        return;
-    t->follow = false;
-    t->top = i;
-    t->top_line = 0;
-    if (below)
-        transcript_go_up(t, l, (size_t)t->height / 2);
+    while (lines > 0 && !t->follow && t->top < transcript_total(t)) {
+        size_t here = transcript_extent(t, t->top, l), down = (size_t)lines;
+        if (t->top_line + down < here) {
+            t->top_line += down;
+            return;
+        }
+        lines -= here > t->top_line ? (long)(here - t->top_line) : 0;
+        t->top++;
+        t->top_line = 0;
+    }
 }
 
 static bool item_can_fold(struct item *it, const struct layout *l)
@@ -253,7 +221,14 @@ void transcript_select(struct transcript *t, const struct layout *l, int by)
         if (!item_can_fold(t->items[i], l))
             continue;
         t->selected = i;
-        transcript_reveal(t, l, i);
+        /* Show its first line, if that is not on the screen. */
+        bool above = i < t->top || (i == t->top && t->top_line > 1), below = i >= t->shown_end;
+        if (above || below) {
+            t->follow = false;
+            t->top = i;
+            t->top_line = 0;
+            transcript_go_up(t, l, below ? (size_t)t->height / 2 : 0);
+        }
         return;
     }
     if (by > 0) { /* past the last one: none, and the end */
@@ -380,6 +355,7 @@ static void transcript_turn_end(struct transcript *t, const struct agent_event *
 
 void transcript_event(struct transcript *t, const struct agent_event *e, int64_t now)
 {
+    const char *text = e->text ? e->text : "";
     struct item *it;
     if (e->kind != AGENT_USAGE && e->kind != AGENT_PROGRESS)
         t->transient = item_free(t->transient);
@@ -398,7 +374,7 @@ void transcript_event(struct transcript *t, const struct agent_event *e, int64_t
         break;
     case AGENT_WRITING:
         if (e->text && (it = transcript_set_transient(t))) {
-            item_append(it, e->text, strlen(e->text), false);
+            item_append(it, text, strlen(text), false);
             item_append(it, " …", strlen(" …"), false);
         }
         break;
@@ -409,8 +385,10 @@ void transcript_event(struct transcript *t, const struct agent_event *e, int64_t
         t->answer = t->count;
         break;
     case AGENT_PROGRESS:
-        if ((it = transcript_find_call(t, e->id)))
-            item_set_progress(it, e->text);
+        if ((it = transcript_find_call(t, e->id))) {
+            free(it->last_output);
+            it->last_output = *text ? clean_string(text, strlen(text), 1024) : NULL;
+        }
         break;
     case AGENT_RESULT:
         if (!(it = transcript_find_call(t, e->id)) && (it = transcript_add(t, ITEM_CALL)))
@@ -420,7 +398,7 @@ void transcript_event(struct transcript *t, const struct agent_event *e, int64_t
         break;
     case AGENT_WAIT:
         if ((it = transcript_set_transient(t))) {
-            item_append(it, e->text ? e->text : "", e->text ? strlen(e->text) : 0, false);
+            item_append(it, text, strlen(text), false);
             it->attempt = e->attempt + 1;
             it->began = now + e->wait_ms * NS_PER_MS;
         }

@@ -1,5 +1,6 @@
 #include <curses.h>
 #include <errno.h>
+#include <langinfo.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -55,45 +56,27 @@ static void restore_arm(void)
     }
 }
 
-static void restore_add(const char *s)
-{
-    size_t n = strlen(s);
-    if (n > sizeof restore.reset - restore.n)
-        return;
-    memcpy(restore.reset + restore.n, s, n);
-    restore.n += n;
-}
-
-/* Without the delays (`$<5>`) of terminfo strings. */
-static void restore_add_capability(const char *name)
-{
-    const char *s = tigetstr(name);
-    char plain[128];
-    size_t n = 0;
-    if (!s || (intptr_t)s == -1)
-        return;
-    while (*s && n + 1 < sizeof plain) {
-        const char *end = s[0] == '$' && s[1] == '<' ? strchr(s, '>') : NULL;
-        if (end)
-            s = end + 1;
-        else
-            plain[n++] = *s++;
-    }
-    plain[n] = 0;
-    restore_add(plain);
-}
-
 /* Once ncurses knows the terminal. */
 static void restore_prepare(void)
 {
-    restore.n = 0;
-    restore_add("\033[?2004l"); /* the modes of KEYS_ON */
-    if (!strstr(termname(), "linux") && !strstr(termname(), "vt100"))
-        restore_add("\033[>4;0m\033[<u");
-    restore_add_capability("sgr0");
-    restore_add_capability("cnorm");
-    restore_add_capability("rmkx");
-    restore_add_capability("rmcup");
+    static const char *const capabilities[] = {"sgr0", "cnorm", "rmkx", "rmcup"};
+    bool simple = strstr(termname(), "linux") || strstr(termname(), "vt100");
+    /* the modes of KEYS_ON */
+    int begin = snprintf(restore.reset, sizeof restore.reset, "\033[?2004l%s",
+                         simple ? "" : "\033[>4;0m\033[<u");
+    size_t n = (size_t)begin;
+    for (size_t i = 0; i < ARRAY_SIZE(capabilities); i++) {
+        const char *s = tigetstr(capabilities[i]);
+        while (s && (intptr_t)s != -1 && *s && n < sizeof restore.reset) {
+            /* without the delays (`$<5>`) of terminfo strings */
+            const char *end = s[0] == '$' && s[1] == '<' ? strchr(s, '>') : NULL;
+            if (end)
+                s = end + 1;
+            else
+                restore.reset[n++] = *s++;
+        }
+    }
+    restore.n = n;
 }
 
 /* Once ncurses has restored the terminal itself. */
@@ -105,25 +88,106 @@ static void restore_disarm(void)
     memset(restore.taken, 0, sizeof restore.taken);
 }
 
+/* The theme. */
+
+struct colour {
+    short plain;               /* of eight; -1: the default colour */
+    short both, dark, light;   /* of 256; -1: the default colour */
+    attr_t always, colourless; /* attributes; the second where there is no colour for it */
+};
+
+static const struct colour COLOURS[ROLE_COUNT] = {
+    [ROLE_TEXT] = {-1, -1, -1, -1, 0, 0},
+    [ROLE_MUTED] = {-1, 244, 245, 242, 0, A_DIM},
+    [ROLE_ACCENT] = {COLOR_CYAN, 67, 110, 25, 0, A_BOLD},
+    [ROLE_HEADING] = {-1, -1, -1, -1, A_BOLD, 0},
+    [ROLE_CODE] = {COLOR_CYAN, 136, 180, 94, 0, A_BOLD},
+    [ROLE_LINK] = {-1, 67, 110, 25, A_UNDERLINE, 0},
+    [ROLE_GOOD] = {COLOR_GREEN, 71, 108, 28, 0, A_BOLD},
+    [ROLE_BAD] = {COLOR_RED, 167, 174, 124, 0, A_BOLD},
+    [ROLE_WARN] = {COLOR_YELLOW, 172, 179, 130, 0, A_BOLD},
+    [ROLE_KEYWORD] = {COLOR_MAGENTA, 133, 139, 90, 0, A_BOLD},
+    [ROLE_STRING] = {COLOR_GREEN, 71, 108, 28, 0, 0},
+    [ROLE_COMMENT] = {-1, 244, 245, 242, 0, A_DIM},
+    [ROLE_ADDED] = {COLOR_GREEN, 71, 108, 28, 0, 0},
+    [ROLE_DELETED] = {COLOR_RED, 167, 174, 124, 0, 0},
+    [ROLE_HUNK] = {COLOR_CYAN, 67, 110, 25, 0, A_DIM},
+};
+
+enum theme_background theme_background(const char *hutch_theme, const char *colorfgbg)
+{
+    if (hutch_theme && strcmp(hutch_theme, "dark") == 0)
+        return BACKGROUND_DARK;
+    if (hutch_theme && strcmp(hutch_theme, "light") == 0)
+        return BACKGROUND_LIGHT;
+    const char *last = colorfgbg ? strrchr(colorfgbg, ';') : NULL;
+    char *end;
+    long background = last ? strtol(last + 1, &end, 10) : -1;
+    if (!last || end == last + 1 || *end || background < 0 || background > 15)
+        return BACKGROUND_UNKNOWN;
+    return background == 7 || background == 15 ? BACKGROUND_LIGHT : BACKGROUND_DARK;
+}
+
+static void theme_open(struct theme *t, const char *term)
+{
+    static const int steps[] = {0, 95, 135, 175, 215, 255};
+    enum theme_background background = theme_background(getenv("HUTCH_THEME"), getenv("COLORFGBG"));
+    const char *no_color = getenv("NO_COLOR");
+    bool colours = !(no_color && *no_color) && has_colors() && start_color() != ERR &&
+                   use_default_colors() != ERR;
+    *t = (struct theme){.ascii = strcmp(nl_langinfo(CODESET), "UTF-8") != 0,
+                        .few_glyphs = term && strcmp(term, "linux") == 0};
+    for (int i = 0; i < ROLE_COUNT; i++) {
+        const struct colour *c = &COLOURS[i];
+        int colour = !colours                         ? -1
+                     : COLORS < 256                   ? c->plain
+                     : background == BACKGROUND_DARK  ? c->dark
+                     : background == BACKGROUND_LIGHT ? c->light
+                                                      : c->both;
+        /* With direct colours, one of the 256 is 0xRRGGBB. */
+        if (colour >= 232 && COLORS > 256 && tigetflag("RGB") > 0)
+            colour = (8 + (colour - 232) * 10) * 0x010101;
+        else if (colour >= 16 && COLORS > 256 && tigetflag("RGB") > 0)
+            colour = steps[(colour - 16) / 36] << 16 | steps[(colour - 16) / 6 % 6] << 8 |
+                     steps[(colour - 16) % 6];
+        if (colour >= 0 && init_extended_pair(i + 1, colour, -1) != ERR)
+            t->pairs[i] = (short)(i + 1);
+        t->attributes[i] = c->always | (t->pairs[i] ? 0 : c->colourless);
+    }
+}
+
+char theme_substitute(const struct theme *t, uint32_t code)
+{
+    static const struct {
+        uint32_t code;
+        char ascii;
+        bool in_console; /* the font of the Linux console has it */
+    } SUBSTITUTES[] = {
+        {0x25b8, '>', false},  {0x203a, '>', false},  {0x2713, 'v', false}, {0x2717, 'x', false},
+        {0x2234, '*', false},  {0x00b1, '~', true},   {0x00b7, '.', true},  {0x2022, '*', true},
+        {0x25cb, 'o', true},   {0x25e6, '-', false},  {0x25aa, '-', false}, {0x2026, '~', false},
+        {0x2212, '-', false},  {0x2014, '-', false},  {0x2013, '-', false}, {0x2193, 'v', true},
+        {0x2018, '\'', false}, {0x2019, '\'', false}, {0x201c, '"', false}, {0x201d, '"', false},
+        {0x2192, '>', true},   {0x2500, '-', true},   {0x2502, '|', true},
+    };
+    if (code < 0x80 || (!t->ascii && !t->few_glyphs))
+        return 0;
+    for (size_t i = 0; i < ARRAY_SIZE(SUBSTITUTES); i++)
+        if (SUBSTITUTES[i].code == code)
+            return t->ascii || !SUBSTITUTES[i].in_console ? SUBSTITUTES[i].ascii : 0;
+    if (code >= 0x2800 && code <= 0x28ff) /* spinners */
+        return "|/-\\"[code / 3 % 4];
+    if (code >= 0x2500 && code <= 0x257f)
+        return t->ascii ? '+' : 0;
+    return t->ascii ? '?' : 0;
+}
+
+/* The screen. */
+
 struct screen {
     SCREEN *screen;
     struct theme theme;
 };
-
-/* newterm() succeeds on terminals that can do nothing. */
-static bool terminal_can_draw(const char *term)
-{
-    int found;
-    if (!term || !*term || strcmp(term, "dumb") == 0 || !isatty(STDIN_FILENO) ||
-        !isatty(STDOUT_FILENO))
-        return false;
-    if (setupterm(term, STDOUT_FILENO, &found) != OK)
-        return false;
-    const char *move = tigetstr("cup");
-    bool can = move && (intptr_t)move != -1;
-    del_curterm(cur_term);
-    return can;
-}
 
 int screen_open(struct screen **ret, struct error *err)
 {
@@ -132,18 +196,26 @@ int screen_open(struct screen **ret, struct error *err)
     locale = locale && *locale ? locale : getenv("LANG");
     /* UTF-8, unless the environment names another locale. */
     setlocale(LC_CTYPE, locale && *locale ? "" : "C.UTF-8");
-    if (!terminal_can_draw(term))
-        return error_set(err, ENOTSUP, "cannot draw on this terminal (TERM=%s); use --plain",
-                         term ? term : "");
+
+    /* newterm() succeeds on terminals that can do nothing. */
+    bool can =
+        term && *term && strcmp(term, "dumb") != 0 && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    int found;
+    if (can && (can = setupterm(term, STDOUT_FILENO, &found) == OK)) {
+        const char *move_cursor = tigetstr("cup");
+        can = move_cursor && (intptr_t)move_cursor != -1;
+        del_curterm(cur_term);
+    }
     struct screen *s = calloc(1, sizeof *s);
     if (!s)
         return error_set(err, ENOMEM, "no memory");
     restore_arm();
-    s->screen = newterm(NULL, stdout, stdin);
+    s->screen = can ? newterm(NULL, stdout, stdin) : NULL;
     if (!s->screen) {
         restore_disarm();
         free(s);
-        return error_set(err, ENOTSUP, "cannot draw on this terminal (TERM=%s); use --plain", term);
+        return error_set(err, ENOTSUP, "cannot draw on this terminal (TERM=%s); use --plain",
+                         term ? term : "");
     }
     raw();
     noecho();
@@ -226,7 +298,7 @@ static void screen_put_cell(const struct screen *s, const char *text, size_t n, 
     addnwstr(cell, (int)count);
 }
 
-/* Text from the cursor on, within the row; returns its columns. */
+/* Puts clean text at the cursor, within the row; returns its columns. */
 static int screen_put_text(const struct screen *s, const char *text, size_t n, int room)
 {
     int used = 0, width;
@@ -248,11 +320,11 @@ static int screen_put_text(const struct screen *s, const char *text, size_t n, i
     return used;
 }
 
-void screen_line(struct screen *s, int row, int column, const struct lines *l, size_t line,
-                 unsigned more)
+void screen_line(struct screen *s, int row, const struct lines *l, size_t line, unsigned more)
 {
     const struct line *at = &l->all[line];
-    move(row, column);
+    int column = 0;
+    move(row, 0);
     for (size_t i = at->first; i < at->first + at->count && column < COLS; i++) {
         const struct run *run = &l->runs[i];
         screen_set_style(s, more & STYLE_REVERSE ? (run->style & STYLE_BOLD) | more
@@ -264,32 +336,20 @@ void screen_line(struct screen *s, int row, int column, const struct lines *l, s
 
 int screen_text(struct screen *s, int row, int column, unsigned style, const char *text)
 {
-    if (column >= COLS || row < 0)
+    _cleanup_free_ char *clean = clean_string(text, strlen(text), 1024);
+    if (!clean || column >= COLS || row < 0)
         return column;
     move(row, column);
     screen_set_style(s, style);
-    column += screen_put_text(s, text, strlen(text), COLS - column);
+    column += screen_put_text(s, clean, strlen(clean), COLS - column);
     attr_set(A_NORMAL, 0, NULL);
     return column;
 }
 
-int screen_text_cleaned(struct screen *s, int row, int column, unsigned style, const char *text)
-{
-    _cleanup_free_ char *clean = clean_string(text, strlen(text), 1024);
-    return screen_text(s, row, column, style, clean ? clean : "");
-}
-
-void screen_rule(struct screen *s, int row)
-{
-    for (int column = 0; column < COLS;)
-        column = screen_text(s, row, column, ROLE_MUTED, "────────");
-}
-
 void screen_end(struct screen *s, int cursor_row, int cursor_column)
 {
-    curs_set(cursor_row >= 0);
-    if (cursor_row >= 0)
-        move(cursor_row, cursor_column < COLS ? cursor_column : COLS - 1);
+    curs_set(1);
+    move(cursor_row, cursor_column < COLS ? cursor_column : COLS - 1);
     wnoutrefresh(stdscr);
     doupdate();
 }

@@ -2,14 +2,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <wchar.h>
 
 #include "clean.h"
 #include "clock.h"
 #include "summary.h"
+#include "utf8.h"
 #include "view.h"
 #include "banned.h"
 
-#define SPINNER_MS 100
+#define SPINNER_MS    100
+#define CHOICES_SHOWN 8 /* rows of completions */
 
 int view_open(struct view **ret, struct error *err)
 {
@@ -22,7 +25,7 @@ int view_open(struct view **ret, struct error *err)
         return r;
     }
     transcript_open(&v->transcript);
-    v->input.lines = LINES_INIT;
+    v->input = LINES_INIT;
     v->now = clock_now;
     *ret = v;
     return 0;
@@ -34,25 +37,10 @@ struct view *view_close(struct view *v)
         return NULL;
     screen_close(v->screen);
     transcript_clear(&v->transcript);
-    lines_free(&v->input.lines);
+    lines_free(&v->input);
     free(v->rows);
     free(v);
     return NULL;
-}
-
-void view_suspend(struct view *v)
-{
-    screen_suspend(v->screen);
-}
-
-void view_resume(struct view *v)
-{
-    screen_resume(v->screen);
-}
-
-void view_resized(struct view *v)
-{
-    screen_resized(v->screen);
 }
 
 static struct layout view_layout(const struct view *v)
@@ -63,59 +51,29 @@ static struct layout view_layout(const struct view *v)
         .width = columns > 8 ? columns : 8, .now = v->now(), .tick = v->tick, .key = VIEW_FOLD_KEY};
 }
 
-static void view_add(struct view *v, enum item_kind kind, const char *text, size_t n)
-{
-    struct item *it = transcript_add(&v->transcript, kind);
-    if (it)
-        item_append(it, text, n, false);
-}
-
-void view_user(struct view *v, const char *text)
-{
-    transcript_end(&v->transcript);
-    view_add(v, ITEM_USER, text, strlen(text));
-}
-
 void view_event(struct view *v, const struct agent_event *e)
 {
     transcript_event(&v->transcript, e, v->now());
 }
 
-void view_note(struct view *v, const char *text)
+void view_add(struct view *v, enum item_kind kind, const char *text, size_t n)
 {
-    view_add(v, ITEM_NOTE, text, strlen(text));
+    struct item *it = transcript_add(&v->transcript, kind);
+    if (kind == ITEM_USER)
+        v->transcript.follow = true;
+    if (it)
+        item_append(it, text, n, false);
 }
 
-void view_diff(struct view *v, const char *diff, size_t n)
-{
-    view_add(v, ITEM_DIFF, diff, n);
-}
-
-void view_clear(struct view *v)
-{
-    transcript_clear(&v->transcript);
-}
-
-void view_scroll(struct view *v, int lines_down)
+void view_scroll(struct view *v, long lines)
 {
     struct layout l = view_layout(v);
-    transcript_scroll(&v->transcript, &l, lines_down);
+    transcript_scroll(&v->transcript, &l, lines);
 }
 
 void view_page(struct view *v, int pages)
 {
-    int page = v->transcript.height > 4 ? v->transcript.height - 2 : 1; /* two lines overlap */
-    view_scroll(v, pages * page);
-}
-
-void view_top(struct view *v)
-{
-    transcript_top(&v->transcript);
-}
-
-void view_end(struct view *v)
-{
-    transcript_end(&v->transcript);
+    view_scroll(v, pages * (v->transcript.height > 4 ? v->transcript.height - 2 : 1));
 }
 
 void view_select(struct view *v, int by)
@@ -130,9 +88,110 @@ bool view_toggle(struct view *v)
     return transcript_toggle(&v->transcript, &l);
 }
 
-void view_toggle_all(struct view *v)
+/* The input: the text with its cursor, wrapped as it is typed. */
+
+struct input_layout {
+    struct lines *lines;
+    int margin, width, column;
+};
+
+static void input_end_line(struct input_layout *t)
 {
-    transcript_toggle_all(&v->transcript);
+    lines_end(t->lines);
+    lines_put(t->lines, ROLE_TEXT, "                    ", (size_t)t->margin, t->margin);
+    t->column = 0;
+}
+
+/* Puts the first character of the text; returns its bytes. */
+static size_t input_put_character(struct input_layout *t, const char *text, size_t left)
+{
+    const uint8_t *s = (const uint8_t *)text;
+    size_t n = utf8_character(s, left), size;
+    _cleanup_buf_ struct buf clean = BUF_INIT(64);
+    n = n ? n : 1;
+    if (*s == '\n') {
+        input_end_line(t);
+        return n;
+    }
+    if (*s == '\t')
+        buf_append(&clean, "    ", (size_t)(4 - t->column % 4));
+    else
+        clean_append(&clean, s, n, false);
+    if (!clean.len)
+        return n;
+    /* A combining mark stands on the character before it. */
+    const char *shown = (const char *)clean.data;
+    uint32_t code = clean_decode(shown, clean.len, &size);
+    bool mark = code >= 0x300 && size == clean.len && t->column > 0 && wcwidth((wchar_t)code) == 0;
+    int width = mark ? 0 : clean_width(shown, clean.len);
+    if (t->column + width > t->width)
+        input_end_line(t);
+    lines_put(t->lines, ROLE_TEXT, shown, clean.len, width);
+    t->column += width;
+    return n;
+}
+
+/* Lays the text out; returns how many rows of it are shown, at most a third of the screen. */
+static int input_lay_out(struct view *v, const struct view_input *in, int rows, int columns)
+{
+    size_t cursor = in->cursor < in->n ? in->cursor : in->n;
+    int margin = clean_width(in->prompt, strlen(in->prompt)), most = rows / 3 > 1 ? rows / 3 : 1;
+    bool wide = margin <= 20 && margin < columns / 2;
+    struct input_layout t = {.lines = &v->input, .margin = wide ? margin : 0};
+    t.width = columns - t.margin > 2 ? columns - t.margin : 2;
+    lines_cut(&v->input, 0);
+    if (wide)
+        lines_put(&v->input, ROLE_ACCENT | STYLE_BOLD, in->prompt, strlen(in->prompt), margin);
+    for (size_t at = 0; at <= in->n;) {
+        if (at == cursor) {
+            if (t.column >= t.width)
+                input_end_line(&t);
+            v->cursor_row = v->input.count;
+            v->cursor_column = t.margin + t.column;
+        }
+        if (at == in->n)
+            break;
+        at += input_put_character(&t, in->text + at, in->n - at);
+    }
+    if (in->n == 0 && in->hint)
+        lines_puts(&v->input, ROLE_MUTED, in->hint);
+    lines_end(&v->input);
+
+    /* Scroll as little as possible to show the cursor. */
+    int height = v->input.count < (size_t)most ? (int)v->input.count : most;
+    if (v->cursor_row < v->input_top)
+        v->input_top = v->cursor_row;
+    if (v->cursor_row >= v->input_top + (size_t)height)
+        v->input_top = v->cursor_row - (size_t)height + 1;
+    if (v->input_top + (size_t)height > v->input.count)
+        v->input_top = v->input.count - (size_t)height;
+    return height;
+}
+
+/* The part of the choices around the chosen one, below their title. */
+static void choices_draw(struct view *v, const struct view_input *in, int row, int height,
+                         int columns)
+{
+    struct screen *s = v->screen;
+    if (in->title && height > 0) {
+        screen_text(s, row++, ITEM_INDENT, ROLE_TEXT | STYLE_BOLD, in->title);
+        height--;
+    }
+    int first = in->chosen >= height ? in->chosen - height + 1 : 0, widest = 0;
+    for (int i = first; i < first + height; i++) {
+        int width = clean_width(in->choices[i], strlen(in->choices[i]));
+        widest = width > widest ? width : widest;
+    }
+    widest = widest < columns / 2 ? widest : columns / 2;
+    for (int i = first; i < first + height; i++, row++) {
+        const char *detail = in->details ? in->details[i] : NULL;
+        bool chosen = i == in->chosen;
+        int column = screen_text(s, row, 0, ROLE_ACCENT, chosen ? "▸ " : "  ");
+        column = screen_text(s, row, column, chosen ? ROLE_ACCENT | STYLE_BOLD : ROLE_TEXT,
+                             in->choices[i]);
+        if (detail && *detail)
+            screen_text(s, row, column > widest + 4 ? column + 2 : widest + 4, ROLE_MUTED, detail);
+    }
 }
 
 /* The status line. */
@@ -148,31 +207,7 @@ static void status_count(struct buf *out, uint64_t n)
         buf_printf(out, "%.*fM", n % 1000000 < 50000 ? 0 : 1, (double)n / 1e6);
 }
 
-static void status_context(struct buf *out, const struct view_status *t)
-{
-    if (!t->context && !t->window)
-        return;
-    status_count(out, t->context);
-    if (!t->window)
-        return;
-    buf_append_str(out, "/");
-    status_count(out, t->window);
-    buf_printf(out, " (%llu%%)", (unsigned long long)(t->context * 100 / t->window));
-}
-
-static int status_draw_busy(const struct view_status *v, struct screen *s, int row, unsigned tick)
-{
-    char time[SUMMARY_TIME_MAX];
-    double seconds = v->busy_seconds;
-    int column = screen_text(s, row, 0, ROLE_ACCENT, spinner(tick));
-    column = screen_text_cleaned(s, row, column + 1, ROLE_TEXT, v->busy);
-    if (seconds >= 1) /* whole seconds: what changes ten times as often draws the eye */
-        column = screen_text(s, row, column + 1, ROLE_MUTED,
-                             summary_time(seconds < 10 ? (int)seconds : seconds, time));
-    return column;
-}
-
-/* Draws the part if all of it fits, and empties the buffer for the next. */
+/* Draws a part of the line if all of it fits, and empties the buffer for the next. */
 static int status_draw_part(struct screen *s, int row, int column, int room, struct buf *text)
 {
     const char *part = buf_cstr(text);
@@ -186,34 +221,48 @@ static int status_draw_part(struct screen *s, int row, int column, int room, str
 }
 
 /* `model · 34k/200k (17%) · $0.12 · 3 files changed`, and what can be pressed. */
-static void status_draw(const struct view_status *v, struct screen *s, int row, int columns,
-                        unsigned tick)
+static void status_draw(struct view *v, const struct view_status *st, int row, int columns)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(4096);
-    int keys = v->keys ? clean_width(v->keys, strlen(v->keys)) : 0;
-    int column = v->busy ? status_draw_busy(v, s, row, tick) : ITEM_INDENT;
-    int end = columns - 1; /* never the last cell: writing there scrolls */
+    struct screen *s = v->screen;
+    char time[SUMMARY_TIME_MAX];
+    int keys = st->keys ? clean_width(st->keys, strlen(st->keys)) : 0;
+    int column = ITEM_INDENT, end = columns - 1; /* never the last cell: writing there scrolls */
+    if (st->busy) {
+        double seconds = st->busy_seconds;
+        column = screen_text(s, row, 0, ROLE_ACCENT, spinner(v->tick));
+        column = screen_text(s, row, column + 1, ROLE_TEXT, st->busy);
+        if (seconds >= 1) /* whole seconds: what changes ten times as often draws the eye */
+            column = screen_text(s, row, column + 1, ROLE_MUTED,
+                                 summary_time(seconds < 10 ? (int)seconds : seconds, time));
+    }
     if (keys && column + 2 + keys < end) {
-        screen_text(s, row, end - keys, ROLE_MUTED, v->keys);
+        screen_text(s, row, end - keys, ROLE_MUTED, st->keys);
         end -= keys + 2;
     }
-    if (v->model)
-        clean_append(&text, v->model, strlen(v->model), false);
+
+    if (st->model)
+        clean_append(&text, st->model, strlen(st->model), false);
     column = status_draw_part(s, row, column, end, &text);
-    status_context(&text, v);
+    if (st->context || st->window)
+        status_count(&text, st->context);
+    if (st->window) {
+        buf_append_str(&text, "/");
+        status_count(&text, st->window);
+        buf_printf(&text, " (%llu%%)", (unsigned long long)(st->context * 100 / st->window));
+    }
     column = status_draw_part(s, row, column, end, &text);
-    if (v->cost_known)
-        buf_printf(&text, v->cost > 0 && v->cost < 0.1 ? "$%.3f" : "$%.2f", v->cost);
+    if (st->cost_known)
+        buf_printf(&text, st->cost > 0 && st->cost < 0.1 ? "$%.3f" : "$%.2f", st->cost);
     column = status_draw_part(s, row, column, end, &text);
-    if (v->changes)
-        buf_printf(&text, "%zu file%s changed", v->changes, v->changes == 1 ? "" : "s");
+    if (st->changes)
+        buf_printf(&text, "%zu file%s changed", st->changes, st->changes == 1 ? "" : "s");
     status_draw_part(s, row, column, end, &text);
 }
 
-static void view_draw_transcript(struct view *v, int height, const struct layout *l)
+static void view_draw_transcript(struct view *v, int height)
 {
-    if (height <= 0)
-        return;
+    struct layout l = view_layout(v);
     if (height > v->n_rows) {
         struct row *more = reallocarray(v->rows, (size_t)height, sizeof *more);
         if (!more)
@@ -221,44 +270,43 @@ static void view_draw_transcript(struct view *v, int height, const struct layout
         v->rows = more;
         v->n_rows = height;
     }
-    transcript_rows(&v->transcript, l, height, v->rows);
+    transcript_rows(&v->transcript, &l, height, v->rows);
     for (int i = 0; i < height; i++)
         if (v->rows[i].lines)
-            screen_line(v->screen, i, 0, v->rows[i].lines, v->rows[i].line,
+            screen_line(v->screen, i, v->rows[i].lines, v->rows[i].line,
                         v->rows[i].selected && v->rows[i].line == 0 ? STYLE_REVERSE : 0);
-}
-
-/* The line between transcript and input shows how much lies below. */
-static void view_draw_rule(struct view *v, int row, int columns)
-{
-    char text[64];
-    size_t below = transcript_below(&v->transcript, columns);
-    screen_rule(v->screen, row);
-    if (!below)
-        return;
-    int n = snprintf(text, sizeof text, " ↓ %zu more lines ", below) - 2;
-    screen_text(v->screen, row, columns > n + 2 ? columns - n - 2 : 0, ROLE_ACCENT, text);
 }
 
 int view_draw(struct view *v, const struct view_input *in, const struct view_status *s)
 {
     int rows, columns;
     v->tick = (unsigned)(v->now() / (SPINNER_MS * NS_PER_MS));
-    struct layout l = view_layout(v);
     screen_size(v->screen, &rows, &columns);
-    int input = input_lay_out(&v->input, in, rows, columns), choices = choices_height(in, rows);
-    int gap = rows >= 16; /* an empty row above the line */
-    int status = rows - 1, choices_at = status - choices, input_at = choices_at - input,
-        rule = input_at - 1;
+
+    /* From the bottom: the status, the choices, the input, a line, an empty row, the transcript. */
+    int most = in->title ? rows / 2 : rows / 3 < CHOICES_SHOWN ? rows / 3 : CHOICES_SHOWN;
+    int choices = in->n_choices < (size_t)most ? (int)in->n_choices : most;
+    choices += in->title != NULL;
+    int input = input_lay_out(v, in, rows, columns);
+    int status = rows - 1, choices_at = status - choices, input_at = choices_at - input;
+    int rule = input_at - 1, height = rule - (rows >= 16);
     screen_begin(v->screen);
-    view_draw_transcript(v, rule - gap, &l);
-    if (rule >= 0)
-        view_draw_rule(v, rule, columns);
-    choices_draw(in, v->screen, choices_at, choices, columns);
-    status_draw(s, v->screen, status, columns, v->tick);
+    if (height > 0)
+        view_draw_transcript(v, height);
+    if (rule >= 0) {
+        char text[64];
+        size_t below = transcript_below(&v->transcript, columns);
+        for (int column = 0; column < columns; column += 8)
+            screen_text(v->screen, rule, column, ROLE_MUTED, "────────");
+        int n = snprintf(text, sizeof text, " ↓ %zu more lines ", below) - 2;
+        if (below)
+            screen_text(v->screen, rule, columns > n + 2 ? columns - n - 2 : 0, ROLE_ACCENT, text);
+    }
+    choices_draw(v, in, choices_at, choices, columns);
+    status_draw(v, s, status, columns);
     input_at = input_at < 0 ? 0 : input_at;
-    input_draw(&v->input, v->screen, input_at, input);
-    screen_end(v->screen, input_at + (int)(v->input.cursor_row - v->input.top),
-               v->input.cursor_column);
+    for (int i = 0; i < input; i++)
+        screen_line(v->screen, input_at + i, &v->input, v->input_top + (size_t)i, 0);
+    screen_end(v->screen, input_at + (int)(v->cursor_row - v->input_top), v->cursor_column);
     return s->busy || transcript_moves(&v->transcript) ? SPINNER_MS : -1;
 }

@@ -2,19 +2,31 @@
  * The screen: the transcript above, the input with completions or a panel below it, and a status
  * line. The view decides what is where and how it looks; chat.h decides what happens.
  *
- * The transcript is a list of items (messages of the user, answers, thoughts, calls with their
- * output, notes). An item is laid out for the width once, and again only when it changed: a frame
+ * An item of the transcript is laid out for the width once, and again only when it changed: a frame
  * costs what is on the screen, and a stream of any length costs the paragraph at its end.
  *
  * All of it is used from one thread. Texts may be untrusted: they are cleaned here (clean.h).
  */
 #pragma once
 
-#include "input_area.h"
+#include "screen.h"
 #include "transcript.h"
 
 /* The key that unfolds, as hints name it; chat_keys.c binds it. */
 #define VIEW_FOLD_KEY "ctrl-o"
+
+/* What the input shows; strings are borrowed and need not be clean. */
+struct view_input {
+    const char *text;           /* with newlines */
+    size_t n, cursor;           /* bytes */
+    const char *prompt;         /* before the first line */
+    const char *hint;           /* shown muted while the text is empty; or NULL */
+    const char *const *choices; /* completions, or entries of a panel, below the text */
+    const char *const *details; /* a few words about each; or NULL */
+    size_t n_choices;
+    int chosen;        /* -1: none */
+    const char *title; /* of a panel (review, history search); or NULL */
+};
 
 /* Strings are borrowed and need not be clean. */
 struct view_status {
@@ -31,7 +43,9 @@ struct view_status {
 struct view {
     struct screen *screen;
     struct transcript transcript;
-    struct input_area input;
+    struct lines input;           /* the input in the last frame */
+    size_t cursor_row, input_top; /* its line with the cursor; its first line that is shown */
+    int cursor_column;
     struct row *rows;
     int n_rows;
     int64_t (*now)(void); /* clock_now(), or a test's */
@@ -43,29 +57,16 @@ struct view {
 int view_open(struct view **ret, struct error *err);
 struct view *view_close(struct view *v);
 
-/* Between these two the terminal is free for another program. */
-void view_suspend(struct view *v);
-void view_resume(struct view *v);
-
-void view_resized(struct view *v); /* after SIGWINCH / KEY_RESIZE */
-
-/* The transcript. */
-void view_user(struct view *v, const char *text); /* a message of the user */
 void view_event(struct view *v, const struct agent_event *e);
-void view_note(struct view *v, const char *text); /* of hutch: results of commands, errors */
-void view_diff(struct view *v, const char *diff, size_t n); /* a git diff, folded like output */
-void view_clear(struct view *v);
 
-/* Scrolling. While the end is shown, it stays in view when text is added. */
-void view_scroll(struct view *v, int lines);
+/* A message of the user, a note of hutch, or a git diff, which is folded like output. */
+void view_add(struct view *v, enum item_kind kind, const char *text, size_t n);
+
+/* As the functions of the transcript. A page overlaps the one before by two lines. */
+void view_scroll(struct view *v, long lines);
 void view_page(struct view *v, int pages);
-void view_top(struct view *v);
-void view_end(struct view *v);
-
-/* Folded items (output, thoughts): the selection moves between them. */
-void view_select(struct view *v, int by); /* -1: the one before, 1: the next; 0: none */
-bool view_toggle(struct view *v); /* the selected one, else the last; false: there is none */
-void view_toggle_all(struct view *v);
+void view_select(struct view *v, int by);
+bool view_toggle(struct view *v);
 
 /* Draws a frame. Returns after how many milliseconds the next one is due for a spinner even if
  * nothing happens, or -1. */

@@ -12,7 +12,6 @@
 
 #include "clean.h"
 #include "markdown.h"
-#include "markdown_render.h"
 
 /* All lines with their styles: two renderings are equal if these are. */
 static void dump(const struct lines *l, bool styles, struct buf *out)

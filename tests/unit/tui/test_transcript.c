@@ -2,6 +2,7 @@
  * shown costs.
  */
 #include <locale.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -213,7 +214,7 @@ static void test_scrolling(void **state)
     assert_true(transcript_below(&t, 40) > 0);
     person(&t, "new"); /* what comes does not move what is read */
     expect(&t, 40, 3, "› line 7\n\n› line 8\n");
-    transcript_top(&t);
+    transcript_scroll(&t, &l, LONG_MIN);
     expect(&t, 40, 3, "› line 0\n\n› line 1\n");
     transcript_scroll(&t, &l, -5);
     transcript_scroll(&t, &l, 1);

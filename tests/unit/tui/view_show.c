@@ -17,6 +17,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -105,7 +106,7 @@ static void draw(struct view *v)
     struct view_input in = {.text = text ? text : "",
                             .n = n,
                             .cursor = cursor ? (size_t)json_integer_value(cursor) : n,
-                            .prompt = string_of(input, "prompt"),
+                            .prompt = string_of(input, "prompt") ?: "› ",
                             .hint = string_of(input, "hint"),
                             .title = string_of(input, "title"),
                             .choices = choices,
@@ -137,9 +138,9 @@ static void play_key(struct view *v, const char *key)
     else if (strcmp(key, "pagedown") == 0)
         view_page(v, 1);
     else if (strcmp(key, "top") == 0)
-        view_top(v);
+        view_scroll(v, LONG_MIN);
     else if (strcmp(key, "end") == 0)
-        view_end(v);
+        view_scroll(v, LONG_MAX);
     else if (strcmp(key, "select") == 0)
         view_select(v, -1);
     else if (strcmp(key, "next") == 0)
@@ -147,9 +148,9 @@ static void play_key(struct view *v, const char *key)
     else if (strcmp(key, "toggle") == 0)
         view_toggle(v);
     else if (strcmp(key, "all") == 0)
-        view_toggle_all(v);
+        transcript_toggle_all(&v->transcript);
     else if (strcmp(key, "clear") == 0)
-        view_clear(v);
+        transcript_clear(&v->transcript);
 }
 
 /* Shows what there is, says so, and draws again after each resize until a line comes. */
@@ -165,7 +166,7 @@ static void play_wait(struct view *v, const char *file, int fifo)
             return;
         if (resized) {
             resized = 0;
-            view_resized(v);
+            screen_resized(v->screen);
             draw(v);
         }
         if ((p.revents & POLLIN) && read(fifo, &byte, 1) != 1)
@@ -219,7 +220,7 @@ static void play(struct view *v, const json_t *o, int fifo)
     const json_t *x;
     const char *s;
     if ((s = string_of(o, "person")))
-        view_user(v, s);
+        view_add(v, ITEM_USER, s, strlen(s));
     if ((s = string_of(o, "text")))
         event(v, (struct agent_event){.kind = AGENT_TEXT, .text = s});
     if ((s = string_of(o, "thinking")))
@@ -253,9 +254,9 @@ static void play(struct view *v, const json_t *o, int fifo)
     if ((s = string_of(o, "note")))
         event(v, (struct agent_event){.kind = AGENT_NOTE, .text = s});
     if ((s = string_of(o, "say")))
-        view_note(v, s);
+        view_add(v, ITEM_NOTE, s, strlen(s));
     if ((s = string_of(o, "diff")))
-        view_diff(v, s, strlen(s));
+        view_add(v, ITEM_DIFF, s, strlen(s));
     if ((x = json_object_get(o, "done")))
         event(v, (struct agent_event){.kind = AGENT_DONE, .why = json_string_value(x)});
     if ((x = json_object_get(o, "changes")))
@@ -278,9 +279,9 @@ static void play(struct view *v, const json_t *o, int fifo)
     if (json_object_get(o, "abort"))
         raise(SIGABRT);
     if (json_object_get(o, "suspend"))
-        view_suspend(v);
+        screen_suspend(v->screen);
     if (json_object_get(o, "resume"))
-        view_resume(v);
+        screen_resume(v->screen);
     if ((s = string_of(o, "wait")))
         play_wait(v, s, fifo);
     else if (!json_object_get(o, "suspend"))

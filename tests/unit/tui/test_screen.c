@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "theme.h"
+#include "screen.h"
 
 static void test_ground(void **state)
 {

@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "update_queue.h"
+#include "worker.h"
 #include "agent_changes.h"
 
 static void put_text(struct update_queue *q, const char *text)
