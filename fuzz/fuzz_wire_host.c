@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "box_private.h"
+#include "local_box.h"
 #include "changes.h"
 #include "compose.h"
 #include "fetch.h"
@@ -100,35 +100,20 @@ static void check_touched(unsigned how)
     seen_unref(seen);
 }
 
-static int is_ready(struct place *p, struct error *err)
+static int is_up(struct machine *m, struct error *err)
 {
     return 0;
 }
 
-static bool not_counted(const struct place *p)
+static void no_status(struct machine *m, int wait_ms, struct machine_status *ret)
 {
-    return false;
+    *ret = (struct machine_status){.has_ended = true};
 }
 
-static void no_usage(struct place *p, bool with_memory, struct usage *ret)
-{
-    *ret = (struct usage){0};
-}
+static void no_kill(struct machine *m) {}
 
-static struct guest *no_guest(struct place *p)
-{
-    static struct guest none = {.pidfd = -1, .control = -1};
-    return &none;
-}
-
-static void no_kill(struct place *p) {}
-
-/* Stands in for guest_connect, by the linker's --wrap: the guest says a word on stdout and answers.
- */
-int __wrap_guest_connect(const struct guest *g, struct buf *request, const int *fds, size_t n_fds,
-                         int *ret_fd);
-
-int __wrap_guest_connect(const struct guest *g, struct buf *request, const int *fds, size_t n_fds,
+/* The guest writes a word to stdout and answers. */
+static int connect_guest(struct machine *m, struct buf *request, const int *fds, size_t n_fds,
                          int *ret_fd)
 {
     if (n_fds == 3)
@@ -145,16 +130,13 @@ static void check_capture(const struct box_capture *c)
 
 static void check_exec(unsigned how)
 {
-    static const struct backend backend = {.guest = no_guest,
-                                           .ready = is_ready,
-                                           .counted = not_counted,
-                                           .on_disk = not_counted,
-                                           .usage = no_usage,
-                                           .kill = no_kill};
+    static const struct backend backend = {
+        .wait = is_up, .connect = connect_guest, .status = no_status, .kill = no_kill};
+    static struct machine machine = {.backend = &backend, .refs = 1};
     static char word[] = "true", *argv[] = {word, NULL};
     _cleanup_fd_ int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
     struct box box = {.ops = &LOCAL_BOX,
-                      .backend = &backend,
+                      .machine = &machine,
                       .limits = {.output = KEPT_MAX, .output_total = 1000}};
     struct box_command c = {.argv = argv, .in = -1, .out = null, .err = null, .cancel = -1};
     struct box_result result = {0};

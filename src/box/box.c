@@ -1,24 +1,21 @@
-/* The owner's calls: open, close, what there is to know. Commands are in exec.c, snapshots in
- * snapshot.c. */
+/*
+ * A box of this process: opened over a machine of its backend, closed, asked what there is to know.
+ * Commands are in exec.c, snapshots and views in snapshot.c, limits and network in box_adjust.c,
+ * whether the guest is well in pulse.c.
+ */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "applied_log.h"
-#include "backend.h"
 #include "clock.h"
+#include "local_box.h"
 #include "proxy/proxy.h"
 #include "seen.h"
-#include "box_private.h"
 #include "banned.h"
-
-/* A command that met its limit on memory has ended before the kernel has freed all of it. */
-#define OVER_MAX (500 * NS_PER_MS)
 
 char **list_copy_n(const char *const *list, size_t n)
 {
@@ -67,19 +64,11 @@ int64_t box_time_after_now(void)
     return coarse;
 }
 
-/* No process of a box that begins now looks a name up before the coarse clock of change times has
- * ticked. */
-static int64_t time_of_begin(void)
-{
-    return clock_ns(CLOCK_REALTIME) + 1;
-}
-
 struct box *box_new(void)
 {
     struct box *b = calloc(1, sizeof *b);
     if (b) {
         b->ops = &LOCAL_BOX;
-        b->backend = &BACKEND_NS;
         b->folder = b->registry = -1;
         b->pulse = BOX_PULSE_INIT;
         pthread_rwlock_init(&b->frozen, NULL);
@@ -88,12 +77,22 @@ struct box *box_new(void)
     return b;
 }
 
-static int keep_options(struct box *b, const struct box_options *o, struct error *err)
+/* No process of a box that begins now looks a name up before the coarse clock of change times has
+ * ticked. */
+void box_begin_now(struct box *b)
 {
+    b->fresh_ns = clock_ns(CLOCK_REALTIME) + 1;
+}
+
+int box_begin(const struct box_options *o, struct box **ret, struct error *err)
+{
+    _cleanup_box_ struct box *b = box_new();
+    if (!b)
+        return error_errno(err, ENOMEM, "the box did not start");
     b->limits = o->limits;
     b->limits.sockets = o->net == BOX_NET_HOST ? 0 : limit_sockets(&o->limits);
     b->mode = o->mode;
-    b->fresh_ns = time_of_begin();
+    box_begin_now(b);
     b->own_env = list_copy_n(o->env, o->n_env);
     b->workspace = o->workspace ? strdup(o->workspace) : NULL;
     if (!b->own_env || box_network_init(b, o) < 0 || (o->workspace && !b->workspace))
@@ -103,22 +102,7 @@ static int keep_options(struct box *b, const struct box_options *o, struct error
         if (b->folder < 0)
             return error_errno(err, errno, "cannot open the folder %s", o->workspace);
     }
-    return 0;
-}
-
-static void drop_box(struct box **b)
-{
-    box_close(*b);
-}
-
-int box_begin(const struct box_options *o, struct box **ret, struct error *err)
-{
-    _cleanup_(drop_box) struct box *b = box_new();
-    if (!b)
-        return error_errno(err, ENOMEM, "the box did not start");
-    int r = keep_options(b, o, err);
-    if (r == 0)
-        r = b->backend->open(o, &b->place, err);
+    int r = o->backend->open(o, &b->machine, err);
     if (r == 0 && box_has_proxy(o))
         r = box_start_proxy(b, err);
     if (r == 0)
@@ -128,10 +112,10 @@ int box_begin(const struct box_options *o, struct box **ret, struct error *err)
 
 int box_open(const struct box_options *o, struct box **ret, struct error *err)
 {
-    _cleanup_(drop_box) struct box *b = NULL;
+    _cleanup_box_ struct box *b = NULL;
     int r = box_begin(o, &b, err);
     if (r == 0 && b)
-        r = b->backend->ready(b->place, err);
+        r = box_wait(b, err);
     if (r == 0)
         *ret = TAKE_PTR(b);
     return r;
@@ -144,9 +128,9 @@ struct box *box_close(struct box *b)
     if (b->proxy)
         proxy_stop(b->proxy);
     box_pulse_end(&b->pulse);
-    if (b->place) {
-        b->backend->end(b->place);
-        b->backend->unref(b->place);
+    if (b->machine) {
+        b->machine->backend->close(b->machine);
+        machine_unref(b->machine);
     }
     cleanup_close(&b->folder);
     cleanup_close(&b->registry);
@@ -162,94 +146,24 @@ struct box *box_close(struct box *b)
     return NULL;
 }
 
-void box_begin_now(struct box *b)
+static int local_connect(struct box *b, struct buf *request, int *ret_fd, struct error *err)
 {
-    b->fresh_ns = time_of_begin();
-}
-
-int box_unreached(struct box *b, int r, struct error *err)
-{
-    if (r == -EPIPE || r == -ECONNRESET)
-        return box_lost(b, err);
-    if (r == -EAGAIN)
-        return box_silent(b, err);
-    return r < 0 ? error_errno(err, -r, "cannot reach the box") : 0;
-}
-
-int box_connect(struct box *b, int *ret_fd, struct error *err)
-{
-    int r = b->backend->ready(b->place, err);
-    if (r < 0)
-        return r;
-    r = guest_connect(b->backend->guest(b->place), NULL, NULL, 0, ret_fd);
-    return box_unreached(b, r, err);
-}
-
-int local_request(struct box *b, struct buf *request, int *ret_fd, struct error *err)
-{
-    int r = b->backend->ready(b->place, err);
+    int r = box_wait(b, err);
     if (r < 0)
         return r;
     pthread_rwlock_rdlock(&b->frozen);
-    r = guest_connect(b->backend->guest(b->place), request, NULL, 0, ret_fd);
+    r = b->machine->backend->connect(b->machine, request, NULL, 0, ret_fd);
     pthread_rwlock_unlock(&b->frozen);
     return box_unreached(b, r, err);
-}
-
-int box_give(struct box *b, int stream, struct error *err)
-{
-    int r = b->backend->ready(b->place, err);
-    if (r < 0)
-        return r;
-    pthread_rwlock_rdlock(&b->frozen);
-    r = guest_give(b->backend->guest(b->place), stream);
-    pthread_rwlock_unlock(&b->frozen);
-    return box_unreached(b, r, err);
-}
-
-/* Between calls only background commands run, and requests that others wait for; a box whose
- * processes use more memory than it may have is ended, and one whose guest does not answer. */
-int box_tick(struct box *b, struct error *err)
-{
-    struct usage now;
-    if (b->backend->ready(b->place, NULL) < 0)
-        return 0;
-    b->backend->usage(b->place, true, &now);
-    if (now.disk_lost && !b->ended) {
-        b->ended = "the process that watched its disk (box-store) has ended";
-        b->backend->kill(b->place);
-        return error_set(err, EPIPE, "the box has ended: %s", b->ended);
-    }
-    bool over =
-        now.counted && (now.memory > b->limits.memory || now.sockets > limit_sockets(&b->limits));
-    int64_t at = clock_now();
-    b->over_since = !over ? 0 : b->over_since ? b->over_since : at;
-    if (!over || at - b->over_since < OVER_MAX)
-        return b->ended ? 0 : box_pulse(b, &b->pulse, err);
-    b->ended = "a background process exceeded the memory limit";
-    b->backend->kill(b->place);
-    return error_set(err, EPIPE, "the box has ended: %s", b->ended);
-}
-
-int box_check(struct box *b, struct error *err)
-{
-    _cleanup_(box_pulse_end) struct box_pulse pulse = BOX_PULSE_INIT;
-    _cleanup_buf_ struct buf request = BUF_INIT(64);
-    wire_end(&request, wire_begin(&request, WIRE_PING));
-    int r = box_request(b, &request, &pulse.fd, err);
-    while (r == 0) {
-        char byte;
-        struct pollfd answer = {.fd = pulse.fd, .events = POLLIN};
-        if (poll(&answer, 1, BOX_PULSE_MS) > 0)
-            return recv(pulse.fd, &byte, 1, MSG_PEEK) == 1 ? 0 : box_lost(b, err);
-        r = box_pulse(b, &pulse, err);
-    }
-    return r;
 }
 
 pid_t box_pid(struct box *b)
 {
-    return b->backend->ready(b->place, NULL) < 0 ? 0 : b->backend->guest(b->place)->pid;
+    struct machine_status status;
+    if (box_wait(b, NULL) < 0)
+        return 0;
+    b->machine->backend->status(b->machine, 0, &status);
+    return status.pid;
 }
 
 static int local_info(struct box *b, struct box_info *ret, struct error *err)
@@ -265,7 +179,7 @@ static int local_info(struct box *b, struct box_info *ret, struct error *err)
 }
 
 const struct box_ops LOCAL_BOX = {
-    .request = local_request,
+    .connect = local_connect,
     .exec = local_exec,
     .adjust = local_adjust,
     .changes = local_changes,
@@ -276,9 +190,9 @@ const struct box_ops LOCAL_BOX = {
     .info = local_info,
 };
 
-int box_request(struct box *b, struct buf *request, int *ret_fd, struct error *err)
+int box_connect(struct box *b, struct buf *request, int *ret_fd, struct error *err)
 {
-    return b->ops->request(b, request, ret_fd, err);
+    return b->ops->connect(b, request, ret_fd, err);
 }
 
 int box_exec(struct box *b, const struct box_command *c, struct box_result *ret, struct error *err)

@@ -10,9 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend.h"
-#include "box_private.h"
 #include "cleanup.h"
+#include "local_box.h"
 #include "proxy/proxy.h"
 #include "banned.h"
 
@@ -78,6 +77,11 @@ static char **network_env(const struct box_network *n, bool proxy, char *const *
     return all;
 }
 
+bool box_has_proxy(const struct box_options *o)
+{
+    return o->net == BOX_NET_ALLOW || (o->net == BOX_NET_OFF && o->adjustable);
+}
+
 int box_network_init(struct box *b, const struct box_options *o)
 {
     b->network = (struct box_network){.net = o->net,
@@ -133,12 +137,15 @@ int box_start_proxy(struct box *b, struct error *err)
 {
     struct proxy_rules rules;
     const char **allow = NULL;
-    int r = b->backend->ready(b->place, err);
+    const struct backend *backend = b->machine->backend;
+    int r = box_wait(b, err);
     if (r < 0)
         return r;
-    int listener = b->backend->listener(b->place);
+    int listener = backend->listener ? backend->listener(b->machine) : -1;
     if (listener < 0)
-        return 0;
+        return b->network.net == BOX_NET_ALLOW && !backend->listener
+                   ? backend_cannot(backend, "let a box reach some hosts only", err)
+                   : 0;
     int own = fcntl(listener, F_DUPFD_CLOEXEC, 0);
     if (own < 0 || network_rules(&b->network, &rules, &allow) < 0) {
         r = error_errno(err, own < 0 ? errno : ENOMEM, "cannot start the network proxy");
@@ -232,7 +239,9 @@ static int set_limits(struct box *b, const struct box_limits *l, unsigned fields
     if (fields & BOX_SET_TIMEOUT)
         next.timeout_ns = l->timeout_ns;
     next.sockets = b->limits.sockets ? limit_sockets(&next) : 0;
-    int r = b->backend->limit(b->place, &next, fields, err);
+    const struct backend *backend = b->machine->backend;
+    int r = backend->set_limits ? backend->set_limits(b->machine, &next, fields, err)
+                                : backend_cannot(backend, "change the limits of a box", err);
     if (r < 0)
         return r;
     pthread_mutex_lock(&b->settings);
@@ -263,6 +272,28 @@ int box_inherit_settings(struct box *fresh, struct box *current, struct error *e
     if (network_copy(&current->network, &next) < 0)
         return error_errno(err, ENOMEM, "cannot take over the network of the box");
     return network_use(fresh, &next, err);
+}
+
+bool box_net_covers(const char *given_text, const char *asked_text)
+{
+    static const uint16_t WEB[] = {80, 443};
+    struct proxy_allow given, asked;
+    if (strcmp(given_text, asked_text) == 0)
+        return true;
+    if (given_text[0] == '@' || asked_text[0] == '@' ||
+        proxy_parse_allow(given_text, &given, NULL) < 0 ||
+        proxy_parse_allow(asked_text, &asked, NULL) < 0)
+        return false;
+    if (asked.subdomains)
+        return given.subdomains && strcmp(given.host.text, asked.host.text) == 0 &&
+               given.port == asked.port;
+    for (size_t i = 0; i < ARRAY_SIZE(WEB); i++) {
+        const struct proxy_target target = {.host = asked.host,
+                                            .port = asked.port ? asked.port : WEB[i]};
+        if (!proxy_allow_matches(&given, &target))
+            return false;
+    }
+    return true;
 }
 
 char *box_net_text(struct box *b)

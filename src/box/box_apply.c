@@ -8,17 +8,16 @@
 
 #include "applied_log.h"
 #include "apply.h"
-#include "box_private.h"
+#include "local_box.h"
 #include "note.h"
 #include "sync.h"
-#include "box_view.h"
 #include "banned.h"
 
 static const struct apply_options DEFAULTS = {0};
 
 static int connect_worker(void *worker, int *ret_fd)
 {
-    return guest_connect_patient(worker, NULL, ret_fd);
+    return machine_connect(worker, NULL, ret_fd);
 }
 
 void box_track(struct box *b)
@@ -67,7 +66,7 @@ int box_view_note(struct box_view *v, struct error *err)
         return 0;
     int r = seen_own(&b->seen);
     if (r == 0)
-        r = connect_worker(&v->diff_worker, &conn);
+        r = connect_worker(v->diff_worker, &conn);
     if (r < 0)
         return error_errno(err, -r, "cannot record what the folder has");
     return note_touched(b->seen, b->folder, b->fresh_ns, conn, err);
@@ -85,17 +84,18 @@ static int box_view_note_fresh(struct box_view *v, struct error *err)
 int local_note_seen(struct box *b, struct error *err)
 {
     struct box_view v;
-    if (!b->tracks || b->backend->ready(b->place, NULL) < 0)
+    struct usage now;
+    if (!b->tracks || box_wait(b, NULL) < 0)
         return 0;
-    uint64_t space = b->backend->space(b->place);
-    if (space == b->noted_space)
+    machine_usage(b->machine, USAGE_DISK_STATE, &now);
+    if (now.disk_state == b->noted_disk_state)
         return 0;
-    int r = box_view_open(b, 0, -1, &v, err);
+    int r = box_view_open(b, NULL, -1, &v, err);
     if (r < 0)
         return r;
     r = box_view_note_fresh(&v, err);
     if (r == 0)
-        b->noted_space = space;
+        b->noted_disk_state = now.disk_state;
     box_view_close(&v);
     return r;
 }
@@ -116,7 +116,7 @@ static int box_exchange(struct box *b, bool apply, const struct apply_options *o
     if (r == 0) {
         box_time_after_now(); /* then what the person just saved counts as older than what follows
                                */
-        r = box_view_open(b, 0, -1, &v, err);
+        r = box_view_open(b, NULL, -1, &v, err);
     }
     if (r < 0)
         return r;
@@ -126,7 +126,7 @@ static int box_exchange(struct box *b, bool apply, const struct apply_options *o
                                   .log = apply ? b->log : NULL,
                                   .options = o,
                                   .connect = connect_worker,
-                                  .data = &v.diff_worker,
+                                  .data = v.diff_worker,
                                   .bytes_max = apply ? b->limits.disk : 0,
                                   .journal = apply,
                                   .edits = &edits};

@@ -8,7 +8,7 @@
 
 #include "relpath.h"
 #include "box_edit.h"
-#include "box_private.h"
+#include "local_box.h"
 #include "changes.h"
 #include "note.h"
 #include "banned.h"
@@ -152,7 +152,7 @@ static int edit_send(struct sending *s, const struct box_edit *e, int folder)
 static int edit_write(struct box *b, int folder, const struct box_edit *e, struct error *err)
 {
     _cleanup_fd_ int conn = -1;
-    int r = box_connect(b, &conn, err);
+    int r = box_connect(b, NULL, &conn, err);
     if (r < 0)
         return r;
     struct sending s = {.conn = conn, .out = BUF_INIT(WIRE_HEADER + WIRE_BODY_MAX)};

@@ -13,6 +13,7 @@
 #include "host_memory.h"
 #include "names.h"
 #include "packages/packages.h"
+#include "ns/store.h"
 #include "proxy/proxy.h"
 #include "units.h"
 #include "banned.h"
@@ -94,7 +95,7 @@ static int parse_mode(void *target, const struct option *self, const char *value
 {
     static const enum box_mode MODES[] = {BOX_COW, BOX_DIRECT, BOX_RO};
     struct box_spec *s = target;
-    int i;
+    int i = 0;
     int r = parse_choice(self, value, &i, err);
     if (r < 0)
         return r;
@@ -106,12 +107,12 @@ static int parse_backend(void *target, const struct option *self, const char *va
                          struct error *err)
 {
     struct box_spec *s = target;
-    int i;
-    int r = parse_choice(self, value, &i, err);
-    if (r < 0)
-        return r;
-    s->vm = i == 1;
-    return box_spec_mark(s, self);
+    for (const struct backend *const *b = BACKENDS; *b; b++)
+        if (strcmp((*b)->name, value) == 0) {
+            s->box.backend = *b;
+            return box_spec_mark(s, self);
+        }
+    return error_set(err, EINVAL, "'%s' is not a backend of this build; use %s", value, self->arg);
 }
 
 /* A name, never a path: it becomes one folder's name below the images. */
@@ -252,11 +253,24 @@ static int parse_env(void *target, const struct option *self, const char *value,
 #define SET        BOX_OPTION_SET
 #define VALUE      BOX_OPTION_VALUE
 
+/* "|ns|…" and " ns (namespaces)…" from the table of backends. */
+#define BACKEND(row, name, summary) "|" name
+static const char BACKEND_LIST[] =
+#include "backends.def"
+    ;
+#undef BACKEND
+#define BACKEND_NAMES (BACKEND_LIST + 1)
+#define BACKEND(row, name, summary) " " name " (" summary ")"
+static const char BACKEND_HELP[] = "what isolates the box:"
+#include "backends.def"
+    ;
+#undef BACKEND
+
 /* clang-format off */
 const struct option BOX_OPTIONS[] = {
     {"workspace", 'w', "DIR", "folder to show at /workspace", "the current folder", NEW | AGENT, AT(box.workspace), parse_string},
     {"mode", 0, "cow|direct|ro", "keep changes in the box, write them to DIR, or refuse them", "cow", NEW | AGENT | VALUE, 0, parse_mode},
-    {"backend", 0, "ns|vm", "isolate by namespaces or in a microVM", "ns", NEW | AGENT | VALUE, 0, parse_backend},
+    {"backend", 0, BACKEND_NAMES, BACKEND_HELP, "ns", NEW | AGENT | VALUE, 0, parse_backend},
     {"image", 0, "NAME", "root filesystem", "a selection of the host's", NEW | AGENT, 0, parse_image},
     {"net", 0, "off|host|allow:H[:P][,...]", "network: none, the host's, or only these hosts and @groups", "off", NEW | AGENT | VALUE, 0, parse_net},
     {"net", 0, "off|allow:H[:P][,...]", "network: none, or only these hosts and @groups", NULL, SET, 0, parse_net},
@@ -311,7 +325,10 @@ void box_options_agent(struct box_options *o)
     uint64_t quarter = host_memory(NULL) / 4 >> 20 << 20;
     if (quarter > o->limits.memory) /* the default is within what a small container has */
         o->limits.memory = quarter;
-    uint64_t half = box_disk_room() / 2 >> 20 << 20;
+    uint64_t room = 0;
+    if (store_check(&room, NULL) < 0)
+        return;
+    uint64_t half = room / 2 >> 20 << 20;
     if (half <= o->limits.disk) /* no filesystem for it here: its files are in memory */
         return;
     o->limits.disk = half < AGENT_DISK ? half : AGENT_DISK;
@@ -537,9 +554,6 @@ static void fit_default(struct box_spec *s)
 
 int box_spec_resolve(struct box_spec *s, struct error *err)
 {
-    if (s->vm)
-        return error_set(err, ENOTSUP, "the vm backend is not part of this build; use %sbackend ns",
-                         s->dashes);
     int r = resolve_workspace(s, err);
     if (r == 0)
         r = resolve_image(s, err);

@@ -19,7 +19,6 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "box_private.h"
 #include "capture.h"
 #include "clock.h"
 #include "environment.h"
@@ -237,7 +236,7 @@ void call_kill(struct call *c, enum wire_limit limit)
 static void watch_counters(struct call *c)
 {
     struct usage now;
-    c->box->backend->usage(c->box->place, true, &now);
+    machine_usage(c->box->machine, USAGE_COUNTERS | USAGE_MEMORY, &now);
     int64_t cpu = c->command->cpu_time_ns ? c->command->cpu_time_ns : c->box->limits.cpu_time_ns;
     if (cpu > 0 && now.cpu_ns - c->before.cpu_ns > cpu && !weakened("cpu"))
         call_kill(c, WIRE_LIMIT_CPU);
@@ -252,7 +251,7 @@ static void watch_counters(struct call *c)
 static void watch_disk(struct call *c)
 {
     struct usage now;
-    c->box->backend->usage(c->box->place, false, &now);
+    machine_usage(c->box->machine, 0, &now);
     bool grows = now.disk_bytes > c->before.disk_bytes || !c->before.disk_full;
     if (now.host_disk_full || (now.disk_full && grows && !now.disk_exact) || now.disk_lost)
         call_kill(c, WIRE_LIMIT_DISK);
@@ -278,7 +277,7 @@ void call_watch(struct call *c)
     if (c->deadline &&
         now > c->deadline) { /* the guest does not do what it was asked: end all of it */
         c->silent = !c->killed;
-        c->box->backend->kill(c->box->place);
+        c->box->machine->backend->kill(c->box->machine);
     }
 }
 
@@ -287,7 +286,7 @@ enum wire_limit call_limit(struct call *c)
     struct usage now;
     if (c->result->exit_code == 0)
         return WIRE_LIMIT_NONE;
-    c->box->backend->usage(c->box->place, false, &now);
+    machine_usage(c->box->machine, USAGE_COUNTERS, &now);
     if (now.oom_kills > c->before.oom_kills && c->result->signal == SIGKILL)
         return WIRE_LIMIT_MEMORY;
     if (now.pids_hits > c->before.pids_hits)
@@ -581,11 +580,9 @@ void call_init(struct call *c, struct box *b, const struct box_command *cmd,
         c->out.capture = &result->out;
         c->err.capture = &result->err;
     }
-    /* A box in which nothing ran yet has used nothing. */
-    c->before = (struct usage){.counted = b->backend->counted(b->place),
-                               .disk_watched = b->backend->on_disk(b->place)};
-    if (__atomic_fetch_add(&b->commands, 1, __ATOMIC_RELAXED) > 0)
-        b->backend->usage(b->place, false, &c->before);
+    /* A box in which nothing ran yet has used nothing, and may still be on its way up. */
+    bool first = __atomic_fetch_add(&b->commands, 1, __ATOMIC_RELAXED) == 0;
+    machine_usage(b->machine, first ? 0 : USAGE_COUNTERS, &c->before);
     c->refused_before = proxy_refused(b->proxy);
     int64_t wall = call_wall_limit(c);
     int64_t now = clock_now();
@@ -640,8 +637,8 @@ static int send_request(struct call *c, struct error *err)
     r = frames ? 0 : make_pipes(c, theirs);
     pthread_rwlock_rdlock(&c->box->frozen); /* nothing is started while a snapshot is taken */
     if (r == 0)
-        r = guest_connect(c->box->backend->guest(c->box->place), &request, theirs, frames ? 0 : 3,
-                          &c->wire.fd);
+        r = c->box->machine->backend->connect(c->box->machine, &request, theirs, frames ? 0 : 3,
+                                              &c->wire.fd);
     pthread_rwlock_unlock(&c->box->frozen);
     for (int i = 0; i < 3; i++)
         cleanup_close(&theirs[i]);
@@ -657,12 +654,9 @@ int local_exec(struct box *b, const struct box_command *cmd, struct box_result *
     if (cmd->tty)
         call_tty_resize(&c);
     int r = send_request(&c, err);
-    int up = b->backend->ready(b->place,
-                               err); /* a box that is still being made finds the request waiting */
+    int up = box_wait(b, err); /* a box that is still being made finds the request waiting */
     if (up < 0)
         r = up;
-    else if (cmd->last)
-        b->backend->forget(b->place);
     while (r == 0 && !c.done)
         r = call_step(&c, err);
     if (r == 0)

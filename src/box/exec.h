@@ -1,7 +1,7 @@
 /* One running command from the host's side; private to exec*.c and warm_run.c. */
 #pragma once
 
-#include "backend.h"
+#include "local_box.h"
 #include "pump.h"
 
 #define TICK_MS 25

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "box_private.h"
+#include "local_box.h"
 #include "clock.h"
 #include "keeper_held.h"
 #include "banned.h"

@@ -531,19 +531,29 @@ static int serve_diff(struct visit *v, struct error *err)
     return r;
 }
 
-/* The client talks with the guest itself from here on. */
+/* The next frame is a request to the guest. The client gets the stream on which the guest answers.
+ */
 static int serve_connect(struct visit *v, struct error *err)
 {
-    if (v->reader->n_fds < 1)
+    _cleanup_buf_ struct buf request = BUF_INIT(KEEPER_ANSWER_MAX);
+    _cleanup_fd_ int stream = -1;
+    struct wire_frame frame;
+    if (wire_read(v->reader, &frame) <= 0)
         return error_set(err, EPROTO, "malformed request");
+    size_t begin = wire_begin(&request, frame.type);
+    buf_append(&request, frame.body, frame.size);
+    wire_end(&request, begin);
     int r = held_enter(v->q, err);
     if (r < 0)
         return r;
-    r = box_give(v->q->in->box, v->reader->fds[0], err);
+    r = box_connect(v->q->in->box, &request, &stream, err);
     held_leave(v->q);
-    if (r == 0)
-        visit_answer(v);
-    return r;
+    if (r < 0)
+        return r;
+    wire_end(&v->out, wire_begin(&v->out, WIRE_RESULT));
+    wire_send(v->q->conn, &v->out, &stream, 1);
+    v->out.len = 0;
+    return 0;
 }
 
 static void put_settings(struct buf *out, struct box *b)

@@ -13,7 +13,7 @@ enum keeper_type {
     KEEPER_APPLY,    /* an apply_options → ENTRY(PATH KIND TEXT)… RESULT(COUNT) */
     KEEPER_REMOVE,   /* → RESULT */
     KEEPER_INFO,     /* → RESULT */
-    KEEPER_CONNECT,  /* + 1 fd, the guest's end of a stream with a request in it → RESULT */
+    KEEPER_CONNECT,  /* and a frame for the guest → RESULT + 1 fd, the stream that it answers on */
     KEEPER_CHANGES,  /* → ENTRY(PATH KIND MODE SIZE)… RESULT */
     KEEPER_KEPT, /* answer: STREAM DATA, a piece of captured output; STREAM is an enum keeper_stream
                   */

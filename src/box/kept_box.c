@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "box_private.h"
+#include "local_box.h"
 #include "io.h"
 #include "keeper.h"
 #include "keeper_wire.h"
@@ -81,32 +81,25 @@ static int ask_result(struct keeper_ask *a, struct wire_frame *ret, struct error
     return r < 0 ? r : ask_next(a, ret, err);
 }
 
-/* The request waits in the stream before the guest has its end: the guest is never frozen between
- * the two. */
-static int kept_request(struct box *b, struct buf *request, int *ret_fd, struct error *err)
+/* The keeper connects to the guest and hands us the stream. */
+static int kept_connect(struct box *b, struct buf *request, int *ret_fd, struct error *err)
 {
     _cleanup_ask_ struct keeper_ask a;
     struct wire_frame frame;
-    int ends[2];
     int r = ask_begin(&a, b, KEEPER_CONNECT, err);
+    if (r == 0)
+        r = ask_send(&a, NULL, 0, err);
     if (r < 0)
         return r;
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-        return error_errno(err, errno, "cannot make a stream");
-    _cleanup_fd_ int ours = ends[0];
-    _cleanup_fd_ int theirs = ends[1];
-    bool early = request->len <= WIRE_DATA_MAX; /* what fits into the socket */
-    r = early ? wire_send(ours, request, NULL, 0) : 0;
-    if (r == 0)
-        r = ask_send(&a, &theirs, 1, err);
-    if (r == 0)
-        r = ask_next(&a, &frame, err);
-    if (r < 0)
-        return r;
-    r = early ? 0 : wire_send(ours, request, NULL, 0);
+    r = wire_send(a.conn, request, NULL, 0);
     if (r < 0)
         return error_errno(err, -r, "cannot send to the box '%s'", a.id);
-    *ret_fd = TAKE_FD(ours);
+    r = ask_next(&a, &frame, err);
+    if (r < 0)
+        return r;
+    if (a.reader.n_fds < 1)
+        return error_set(err, EPROTO, "the keeper of the box '%s' sent no stream", a.id);
+    *ret_fd = TAKE_FD(a.reader.fds[0]);
     return 0;
 }
 
@@ -446,7 +439,7 @@ static int kept_info(struct box *b, struct box_info *ret, struct error *err)
 }
 
 static const struct box_ops KEPT_BOX = {
-    .request = kept_request,
+    .connect = kept_connect,
     .exec = kept_exec,
     .adjust = kept_adjust,
     .changes = kept_changes,

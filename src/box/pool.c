@@ -2,7 +2,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "box_private.h"
+#include "local_box.h"
 #include "pool.h"
 #include "thread.h"
 #include "banned.h"

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "applied_log.h"
-#include "box_private.h"
+#include "local_box.h"
 #include "restore.h"
 #include "banned.h"
 
@@ -59,7 +59,7 @@ static int restore_fail(int code, const char *what, struct error *err)
 }
 
 /* Asks the diff worker about items from *at on, as many as fit into one request. */
-static int restore_ask_layers(struct restore *r, const struct guest *worker, size_t *at,
+static int restore_ask_layers(struct restore *r, struct machine *worker, size_t *at,
                               struct error *err)
 {
     _cleanup_buf_ struct buf request = BUF_INIT(WIRE_HEADER + WIRE_BODY_MAX);
@@ -68,7 +68,7 @@ static int restore_ask_layers(struct restore *r, const struct guest *worker, siz
     for (; *at < r->count && request.len < REQUEST_PATHS; ++*at)
         wire_put_str(&request, WIRE_K_PATH, r->items[*at].entry->path);
     wire_end(&request, begin);
-    int result = guest_connect_patient(worker, &request, &conn);
+    int result = machine_connect(worker, &request, &conn);
     if (result < 0)
         return restore_fail(-result, "the diff worker does not answer", err);
     _cleanup_(wire_reader_free) struct wire_reader in = WIRE_READER_INIT(conn);
@@ -88,11 +88,11 @@ static int restore_ask_layers(struct restore *r, const struct guest *worker, siz
 
 static int restore_find_layered(struct restore *r, struct error *err)
 {
-    struct guest worker = GUEST_NONE;
-    int result = r->box->backend->diff_worker(r->box->place, 0, &worker, err);
+    struct machine *worker = NULL;
+    int result = box_diff_worker(r->box, NULL, &worker, err);
     for (size_t at = 0; result == 0 && at < r->count;)
-        result = restore_ask_layers(r, &worker, &at, err);
-    guest_end(&worker);
+        result = restore_ask_layers(r, worker, &at, err);
+    machine_unref(worker);
     return result;
 }
 
@@ -178,7 +178,7 @@ static int restore_put(struct restore *r, struct error *err)
     _cleanup_buf_ struct buf request = BUF_INIT(256);
     _cleanup_fd_ int conn = -1;
     wire_end(&request, wire_begin(&request, WIRE_PUT));
-    int result = guest_connect_patient(r->box->backend->guest(r->box->place), &request, &conn);
+    int result = machine_connect(r->box->machine, &request, &conn);
     if (result < 0)
         return restore_fail(-result, "the guest does not answer", err);
     result = restore_send_all(r, conn, err);

@@ -13,21 +13,18 @@
 #include <unistd.h>
 
 #include "applied_log.h"
-#include "box_private.h"
-#include "thread.h"
 #include "changes.h"
+#include "local_box.h"
 #include "seen.h"
-#include "box_view.h"
+#include "thread.h"
 #include "banned.h"
 
 struct snapshot {
     atomic_uint refs;
-    const struct backend *backend;
-    struct place *place; /* the box's files, kept though the box may be gone */
-    unsigned number;
-    bool flattened;
+    struct machine *machine; /* the box's files, kept though the box may be closed */
+    unsigned number;         /* 0: a template */
     bool noted;       /* all that its layers touch is recorded in like->seen */
-    struct box *like; /* options for the forks: a box without a place */
+    struct box *like; /* options for the forks: a box without a machine */
 };
 
 /* The guest answers the end of our side with the end of its own, once all processes go on. */
@@ -44,7 +41,7 @@ static void thaw(int frozen)
 
 void box_view_close(struct box_view *v)
 {
-    guest_end(&v->diff_worker);
+    machine_unref(v->diff_worker);
     if (v->frozen >= 0)
         thaw(v->frozen);
     pthread_rwlock_unlock(&v->box->frozen);
@@ -94,11 +91,11 @@ static int wait_for_answer(struct box *b, int fd, int cancel, struct error *err)
 }
 
 /* One request, which is emptied; its answer is a RESULT or an error. */
-static int ask(struct box *b, const struct guest *g, struct buf *request, int cancel, int *ret_fd,
+static int ask(struct box *b, struct machine *m, struct buf *request, int cancel, int *ret_fd,
                struct processes *ret, struct error *err)
 {
     _cleanup_fd_ int fd = -1;
-    int r = guest_connect_patient(g, request, &fd);
+    int r = machine_connect(m, request, &fd);
     if (r < 0)
         return b ? box_unreached(b, r, err) : error_errno(err, -r, "cannot reach the diff worker");
     r = wait_for_answer(b, fd, cancel, err);
@@ -109,24 +106,33 @@ static int ask(struct box *b, const struct guest *g, struct buf *request, int ca
     return r;
 }
 
-int box_view_open(struct box *b, unsigned snapshot, int cancel, struct box_view *ret,
+int box_diff_worker(struct box *b, struct new_snapshot *snapshot, struct machine **ret,
+                    struct error *err)
+{
+    const struct backend *backend = b->machine->backend;
+    if (!backend->diff_worker)
+        return backend_cannot(backend, snapshot ? "take snapshots" : "show what a box changed",
+                              err);
+    return backend->diff_worker(b->machine, snapshot, ret, err);
+}
+
+int box_view_open(struct box *b, struct new_snapshot *snapshot, int cancel, struct box_view *ret,
                   struct error *err)
 {
-    struct box_view v = {.box = b, .frozen = -1, .diff_worker = GUEST_NONE};
+    struct box_view v = {.box = b, .frozen = -1};
     struct processes processes = {0};
     _cleanup_buf_ struct buf request = BUF_INIT(256);
     wire_end(&request, wire_begin(&request, WIRE_FREEZE));
-    int r = b->backend->ready(b->place, err);
+    int r = box_wait(b, err);
     if (r < 0)
         return r;
     pthread_rwlock_wrlock(&b->frozen);
-    if (b->backend->guest(b->place)->pid > 0)
-        r = ask(b, b->backend->guest(b->place), &request, cancel, &v.frozen, &processes, err);
+    r = ask(b, b->machine, &request, cancel, &v.frozen, &processes, err);
     v.alone = processes.count == 0;
     v.mapped = processes.mapped;
     v.began_ns = box_time();
     if (r == 0)
-        r = b->backend->diff_worker(b->place, snapshot, &v.diff_worker, err);
+        r = box_diff_worker(b, snapshot, &v.diff_worker, err);
     if (r < 0) {
         box_view_close(&v);
         return r;
@@ -146,12 +152,12 @@ static int view_changes(struct box *b, struct box_view *ret, int *ret_fd, struct
 {
     int r = box_require_cow(b, err);
     if (r == 0)
-        r = box_view_open(b, 0, -1, ret, err);
+        r = box_view_open(b, NULL, -1, ret, err);
     if (r < 0)
         return r;
     if (!ret_fd)
         return 0;
-    r = guest_connect_patient(&ret->diff_worker, NULL, ret_fd);
+    r = machine_connect(ret->diff_worker, NULL, ret_fd);
     if (r < 0) {
         box_view_close(ret);
         return error_errno(err, -r, "cannot reach the diff worker");
@@ -228,7 +234,6 @@ static struct box *copy_options(const struct box *b)
     struct box *copy = box_new();
     if (!copy)
         return NULL;
-    copy->backend = b->backend;
     copy->limits = b->limits;
     copy->mode = b->mode;
     copy->fresh_ns = b->fresh_ns;
@@ -246,70 +251,61 @@ static struct box *copy_options(const struct box *b)
     return copy;
 }
 
-/* Nothing but the host limits a store on disk, and a snapshot counts as what the box wrote. */
-static void put_room(struct box *b, struct buf *request)
-{
-    struct usage now;
-    if (!b->backend->on_disk(b->place))
-        return;
-    b->backend->usage(b->place, false, &now);
-    wire_put_u64(request, WIRE_K_ROOM,
-                 b->limits.disk > now.disk_bytes ? b->limits.disk - now.disk_bytes : 0);
-}
-
-static int write_layer(struct box *b, unsigned number, bool flatten, int cancel, bool *ret_noted,
-                       struct error *err)
+/* Has a diff worker copy what the box wrote, while the box stands still. */
+static int snapshot_write(struct box *b, unsigned number, int cancel, bool *ret_noted,
+                          struct error *err)
 {
     struct box_view v;
+    struct usage now;
+    struct new_snapshot snapshot = {.number = number};
     _cleanup_buf_ struct buf request = BUF_INIT(256);
-    int r = box_view_open(b, number, cancel, &v, err);
+    int r = box_view_open(b, &snapshot, cancel, &v, err);
     if (r < 0)
         return r;
     *ret_noted = b->tracks && box_view_note(&v, NULL) == 0;
     size_t begin = wire_begin(&request, WIRE_COPY);
-    wire_put_u64(&request, WIRE_K_FLATTEN, flatten);
+    wire_put_u64(&request, WIRE_K_FLATTEN, snapshot.flatten);
     wire_put_u64(&request, WIRE_K_SNAPSHOT, number);
     wire_put_u64(&request, WIRE_K_PREVIOUS, b->last_snapshot);
     wire_put_u64(&request, WIRE_K_MAPPED, v.mapped);
-    put_room(b, &request);
+    /* A snapshot counts as what the box wrote, and where only the host watches the disk, nothing
+     * else stops the worker. */
+    machine_usage(b->machine, 0, &now);
+    if (now.disk_watched)
+        wire_put_u64(&request, WIRE_K_ROOM,
+                     b->limits.disk > now.disk_bytes ? b->limits.disk - now.disk_bytes : 0);
     wire_end(&request, begin);
-    r = ask(NULL, &v.diff_worker, &request, cancel, NULL, NULL, err);
+    r = ask(NULL, v.diff_worker, &request, cancel, NULL, NULL, err);
     if (r == 0)
         b->last_snapshot = number;
     box_view_close(&v);
     return r;
 }
 
-static struct snapshot *new_snapshot(struct box *b, unsigned number, bool flattened)
+static int snapshot_new(struct box *b, unsigned number, struct snapshot **ret, struct error *err)
 {
     struct snapshot *s = calloc(1, sizeof *s);
-    if (!s)
-        return NULL;
-    *s = (struct snapshot){.refs = 1,
-                           .backend = b->backend,
-                           .number = number,
-                           .flattened = flattened,
-                           .like = copy_options(b)};
-    if (!s->like)
-        return snapshot_free(s);
-    s->place = b->backend->ref(b->place);
-    return s;
+    if (s)
+        *s = (struct snapshot){.refs = 1, .number = number, .like = copy_options(b)};
+    if (!s || !s->like) {
+        free(s);
+        return error_errno(err, ENOMEM, "cannot take a snapshot");
+    }
+    s->machine = machine_ref(b->machine);
+    *ret = s;
+    return 0;
 }
 
 int box_snapshot_until(struct box *b, int cancel, struct snapshot **ret, struct error *err)
 {
-    bool flattened = b->backend->depth(b->place) + 1 >= b->backend->layers_max;
     unsigned number = ++b->snapshots;
     bool noted = false;
-    int r = write_layer(b, number, flattened, cancel, &noted, err);
-    if (r < 0)
-        return r;
-    struct snapshot *s = new_snapshot(b, number, flattened);
-    if (!s)
-        return error_errno(err, ENOMEM, "cannot take a snapshot");
-    s->noted = noted;
-    *ret = s;
-    return 0;
+    int r = snapshot_write(b, number, cancel, &noted, err);
+    if (r == 0)
+        r = snapshot_new(b, number, ret, err);
+    if (r == 0)
+        (*ret)->noted = noted;
+    return r;
 }
 
 int box_snapshot(struct box *b, struct snapshot **ret, struct error *err)
@@ -319,15 +315,13 @@ int box_snapshot(struct box *b, struct snapshot **ret, struct error *err)
 
 int box_template(struct box *b, struct snapshot **ret, struct error *err)
 {
-    int r = b->backend->ready(b->place, err);
+    int r = box_wait(b, err);
+    if (r == 0)
+        r = snapshot_new(b, 0, ret, err);
     if (r < 0)
         return r;
-    struct snapshot *s = new_snapshot(b, 0, false);
-    if (!s)
-        return error_errno(err, ENOMEM, "cannot make a template");
-    s->like->log_position = b->log_position;
-    s->noted = true;
-    *ret = s;
+    (*ret)->like->log_position = b->log_position;
+    (*ret)->noted = true;
     return 0;
 }
 
@@ -341,16 +335,15 @@ struct snapshot *snapshot_free(struct snapshot *s)
 {
     if (!s || --s->refs)
         return NULL;
-    if (s->place)
-        s->backend->unref(s->place);
+    machine_unref(s->machine);
     box_close(s->like);
     free(s);
     return NULL;
 }
 
-struct place *snapshot_place(const struct snapshot *s)
+struct machine *snapshot_machine(const struct snapshot *s)
 {
-    return s->place;
+    return s->machine;
 }
 
 const struct box *snapshot_like(const struct snapshot *s)
@@ -360,21 +353,21 @@ const struct box *snapshot_like(const struct snapshot *s)
 
 int box_fork(struct snapshot *s, struct box **ret, struct error *err)
 {
-    struct box *b = copy_options(s->like);
+    const struct backend *backend = s->machine->backend;
+    if (!backend->fork)
+        return backend_cannot(backend, "fork a box", err);
+    _cleanup_box_ struct box *b = copy_options(s->like);
     if (!b)
         return error_errno(err, ENOMEM, "cannot fork the box");
     b->log_position = s->like->log_position;
     if (s->noted) /* its overlay is new and has looked nothing up */
         b->fresh_ns = box_time();
-    int r = s->backend->fork(s->place, s->number, s->flattened, &b->place, err);
+    int r = backend->fork(s->machine, s->number, &b->machine, err);
     if (r == 0)
-        r = s->backend->ready(b->place, err);
+        r = box_wait(b, err);
     if (r == 0)
         r = box_start_proxy(b, err);
-    if (r < 0) {
-        box_close(b);
-        return r;
-    }
-    *ret = b;
-    return 0;
+    if (r == 0)
+        *ret = TAKE_PTR(b);
+    return r;
 }

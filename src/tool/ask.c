@@ -83,7 +83,7 @@ int ask_send(struct ask *a, struct error *err)
     ask_end(a);
     if (a->out.failed)
         return error_set(err, E2BIG, "the request is longer than %u bytes", WIRE_BODY_MAX);
-    int r = box_request(a->box, &a->out, &a->fd, err);
+    int r = box_connect(a->box, &a->out, &a->fd, err);
     if (r < 0)
         return r;
     const struct timeval patience = {.tv_sec = a->patience_ms / 1000};
@@ -142,7 +142,7 @@ static int ask_unanswered(struct ask *a, struct error *err)
     _cleanup_buf_ struct buf ping = BUF_INIT(64);
     _cleanup_fd_ int fd = -1;
     wire_end(&ping, wire_begin(&ping, WIRE_PING));
-    int r = box_request(a->box, &ping, &fd, err);
+    int r = box_connect(a->box, &ping, &fd, err);
     return r < 0 ? r : error_set(err, EPIPE, "the box ended the call without an answer");
 }
 

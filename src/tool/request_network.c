@@ -9,7 +9,6 @@
 #include "cleanup.h"
 #include "harmless.h"
 #include "host.h"
-#include "proxy/proxy.h"
 #include "session.h"
 #include "box.h"
 #include "box_options_parse.h"
@@ -35,39 +34,16 @@ static int request_join_hosts(const struct tool_call *c, struct buf *out, struct
     return buf_cstr(out) ? 0 : error_set(err, ENOMEM, "no memory");
 }
 
-/* Does a rule that the user gave in advance allow all that this one would? */
-static bool rule_covers(const struct proxy_allow *given, const struct proxy_allow *asked)
-{
-    static const uint16_t web[] = {80, 443};
-    if (asked->subdomains)
-        return given->subdomains && strcmp(given->host.text, asked->host.text) == 0 &&
-               (given->port == asked->port);
-    for (size_t i = 0; i < ARRAY_SIZE(web); i++) {
-        const struct proxy_target target = {.host = asked->host,
-                                            .port = asked->port ? asked->port : web[i]};
-        if (!proxy_allow_matches(given, &target))
-            return false;
-    }
-    return true;
-}
-
-static bool entry_is_allowed(const struct tool_host *h, const char *entry)
-{
-    struct proxy_allow asked, given;
-    bool group = entry[0] == '@' || proxy_parse_allow(entry, &asked, NULL) < 0;
-    for (size_t i = 0; i < h->n_nets; i++)
-        if (strcmp(h->nets[i], entry) == 0 ||
-            (!group && h->nets[i][0] != '@' && proxy_parse_allow(h->nets[i], &given, NULL) == 0 &&
-             rule_covers(&given, &asked)))
-            return true;
-    return false;
-}
-
+/* Whether the user allowed all of it in advance. */
 static bool request_is_allowed(const struct tool_host *h, const struct box_options *o)
 {
-    for (size_t i = 0; i < o->n_allow; i++)
-        if (!entry_is_allowed(h, o->allow[i]))
+    for (size_t i = 0; i < o->n_allow; i++) {
+        bool allowed = false;
+        for (size_t j = 0; j < h->n_nets && !allowed; j++)
+            allowed = box_net_covers(h->nets[j], o->allow[i]);
+        if (!allowed)
             return false;
+    }
     return true;
 }
 

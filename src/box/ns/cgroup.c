@@ -365,7 +365,7 @@ int cgroup_birthplace(const struct cgroup *g)
     return g && g->names == cgroup_names(2) ? g->folders[0] : -1;
 }
 
-int cgroup_entrance(const struct cgroup *g, struct entrance *ret)
+int cgroup_entrance(const struct cgroup *g, struct cgroup_entrance *ret)
 {
     ret->n_joins = 0;
     ret->own = -1;

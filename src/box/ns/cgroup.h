@@ -48,8 +48,12 @@ const int *cgroup_joins(const struct cgroup *g, size_t *ret_n);
 int cgroup_birthplace(const struct cgroup *g);
 
 /* Files that a process joins it by, whatever the version, by writing "0"; none for NULL. */
-struct entrance;
-int cgroup_entrance(const struct cgroup *g, struct entrance *ret);
+struct cgroup_entrance {
+    int joins[4]; /* valid while g lives, but: */
+    size_t n_joins;
+    int own; /* one of the joins, which the caller closes; or -1 */
+};
+int cgroup_entrance(const struct cgroup *g, struct cgroup_entrance *ret);
 bool cgroup_limits_cpus(const struct cgroup *g);
 
 /* What happened since it was acquired. */

@@ -4,7 +4,7 @@
  * drift apart.
  *
  * All are async-signal-safe, allocate nothing and need nothing but a C library's system calls: they
- * run in freshly cloned children, and in warm_part/ in a program that is not ours. 0 or a negative
+ * run in freshly cloned children, and in warm/module.c in a program that is not ours. 0 or a negative
  * errno.
  */
 #pragma once

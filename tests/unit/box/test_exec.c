@@ -16,8 +16,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "box_private.h"
 #include "io.h"
+#include "local_box.h"
 
 /* What the guest does with the request and the descriptors that came with it. */
 typedef void (*act)(int conn, struct wire_reader *in);
@@ -26,32 +26,28 @@ static struct guest guest;
 static struct usage usage;
 static bool ended;
 
-static struct guest *get_guest(struct place *p)
-{
-    return &guest;
-}
-
-static int is_ready(struct place *p, struct error *e)
+static int is_up(struct machine *m, struct error *e)
 {
     return 0;
 }
 
-static bool is_counted(const struct place *p)
+static int connect_guest(struct machine *m, struct buf *request, const int *fds, size_t n_fds,
+                         int *ret_fd)
 {
-    return usage.counted;
+    return guest_connect(&guest, request, fds, n_fds, ret_fd);
 }
 
-static bool is_on_disk(const struct place *p)
+static void get_status(struct machine *m, int wait_ms, struct machine_status *ret)
 {
-    return usage.disk_watched;
+    guest_status(&guest, wait_ms, ret);
 }
 
-static void get_usage(struct place *p, bool with_memory, struct usage *ret)
+static void get_usage(struct machine *m, unsigned detail, struct usage *ret)
 {
     *ret = usage;
 }
 
-static void kill_all(struct place *p)
+static void kill_all(struct machine *m)
 {
     ended = true;
     kill(guest.pid, SIGKILL);
@@ -91,14 +87,14 @@ static void start_guest(act how)
 static int run(act how, struct box_limits limits, bool tty, struct box_result *ret,
                struct error *err)
 {
-    static const struct backend backend = {.guest = get_guest,
-                                           .ready = is_ready,
-                                           .counted = is_counted,
-                                           .on_disk = is_on_disk,
+    static const struct backend backend = {.wait = is_up,
+                                           .connect = connect_guest,
+                                           .status = get_status,
                                            .usage = get_usage,
                                            .kill = kill_all};
+    static struct machine machine = {.backend = &backend, .refs = 1};
     static char word[] = "true", *argv[] = {word, NULL};
-    struct box box = {.ops = &LOCAL_BOX, .backend = &backend, .limits = limits};
+    struct box box = {.ops = &LOCAL_BOX, .machine = &machine, .limits = limits};
     struct box_command c = {
         .argv = argv, .in = -1, .out = -1, .err = -1, .cancel = -1, .capture = true, .tty = tty};
     *err = (struct error){0};

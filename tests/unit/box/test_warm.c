@@ -17,9 +17,10 @@
 #include <cmocka.h>
 
 #include "io.h"
-#include "warm_part/part.h"
+#include "local_box.h"
+#include "module.h"
 #include "thread.h"
-#include "warm_private.h"
+#include "warm_process.h"
 
 struct stage {
     int conn;    /* to the host, from the guest */
@@ -29,63 +30,7 @@ struct stage {
 
 typedef void (*act)(struct stage *s);
 
-static struct guest guest;
-static struct entrance entrance;
-static unsigned starts;
-static bool related;
-
-static struct guest *get_guest(struct place *p)
-{
-    return &guest;
-}
-
-static int is_ready(struct place *p, struct error *e)
-{
-    return 0;
-}
-
-static bool is_counted(const struct place *p)
-{
-    return false;
-}
-
-static void get_usage(struct place *p, bool with_memory, struct usage *ret)
-{
-    *ret = (struct usage){0};
-}
-
-static int get_entrance(struct place *p, struct entrance *ret)
-{
-    *ret = entrance;
-    return 0;
-}
-
-static bool is_related(const struct place *a, const struct place *b)
-{
-    return related;
-}
-
-static int start_again(struct place *p, const struct backend_warm *w, pid_t *ret_pid,
-                       struct error *err)
-{
-    starts++;
-    return error_set(err, EOPNOTSUPP, "not today");
-}
-
-static void kill_all(struct place *p)
-{
-    kill(guest.pid, SIGKILL);
-}
-
-static const struct backend BACKEND = {.guest = get_guest,
-                                       .ready = is_ready,
-                                       .counted = is_counted,
-                                       .on_disk = is_counted,
-                                       .usage = get_usage,
-                                       .kill = kill_all,
-                                       .entrance = get_entrance,
-                                       .related = is_related,
-                                       .warm = start_again};
+static bool related = true;
 
 static void say(struct stage *s, enum wire_type type, uint16_t key, uint64_t value)
 {
@@ -140,15 +85,21 @@ static int run(act how, void *deaf, struct warm_result *ret, struct error *err)
     }
     close(ends[1]);
     close(warm_ends[1]);
-    guest = (struct guest){.pid = pid, .pidfd = -1, .control = ends[0]};
-    entrance = (struct entrance){.process = STDIN_FILENO, .own = -1};
-    struct box box = {.backend = &BACKEND};
-    struct warm w = {.backend = &BACKEND, .program = -1, .setup = -1, .reviving = cancel_lock_open()};
+    int family = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
+    int other = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+    struct ns_machine machine = {.base = {.backend = &BACKEND_NS, .refs = 1},
+                                 .guest = {.pid = pid, .pidfd = STDIN_FILENO, .control = ends[0]},
+                                 .store = -1,
+                                 .userns = related ? family : other};
+    struct ns_machine template = {.base = {.backend = &BACKEND_NS, .refs = 1}, .userns = family};
+    struct box box = {.machine = &machine.base};
+    struct warm w = {
+        .machine = &template, .program = -1, .setup = -1, .reviving = cancel_lock_open()};
+    pthread_mutex_init(&machine.lock, NULL);
     w.process = (struct guest){.pidfd = -1, .control = warm_ends[0]};
     pthread_mutex_init(&w.lock, NULL);
     pthread_rwlock_init(&box.frozen, NULL);
     *err = (struct error){0};
-    starts = 0;
     struct warm_run ask = {.request = "work",
                            .n_request = 4,
                            .said = hear,
@@ -160,7 +111,9 @@ static int run(act how, void *deaf, struct warm_result *ret, struct error *err)
                      0); /* whatever happened, it was let go */
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
-    close(guest.control);
+    close(ends[0]);
+    close(family);
+    close(other);
     close(w.reviving);
     cleanup_close(&w.process.control);
     return r;
@@ -266,9 +219,8 @@ static void test_a_warm_process_that_is_gone(void **state)
 {
     struct warm_result r;
     struct error err;
-    assert_int_equal(run(act_be_gone, NULL, &r, &err), -EOPNOTSUPP);
-    assert_int_equal(starts, 1);
-    assert_string_equal(err.text, "not today");
+    assert_int_equal(run(act_be_gone, NULL, &r, &err), -EINVAL);
+    assert_string_equal(err.text, "these boxes were not opened to be entered by a warm process");
 }
 
 static void test_strangers(void **state)
@@ -289,6 +241,5 @@ int main(void)
         cmocka_unit_test(test_a_warm_process_that_is_gone),
         cmocka_unit_test(test_strangers),
     };
-    related = true;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,10 +31,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend.h"
+#include "local_box.h"
 #include "clock.h"
 #include "warm.h"
-#include "warm_private.h"
+#include "warm_process.h"
 #include "banned.h"
 
 struct probe {
@@ -308,7 +308,7 @@ static json_t *serve(struct probe *p, json_t *ask)
         return go_on_elsewhere(p);
     if (!json_object_get(ask, "end"))
         die("what is asked is not known");
-    p->box->backend->kill(p->box->place);
+    p->box->machine->backend->kill(p->box->machine);
     return json_pack("{s:b}", "done", true);
 }
 

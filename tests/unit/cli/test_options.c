@@ -112,10 +112,10 @@ static void test_choices(void **state)
     struct error err;
     int used;
     assert_int_equal(
-        parse(&o, FOR_RUN, &used, &err, "--mode", "ro", "--net", "host", "--backend=vm", NULL), 0);
+        parse(&o, FOR_RUN, &used, &err, "--mode", "ro", "--net", "host", "--backend=ns", NULL), 0);
     assert_int_equal(o.spec.box.mode, BOX_RO);
     assert_int_equal(o.spec.box.net, BOX_NET_HOST);
-    assert_true(o.spec.vm);
+    assert_non_null(o.spec.box.backend);
     assert_int_equal(parse(&o, FOR_RUN, &used, &err, "--net", "allow:a.org,b.org:8080", NULL), 0);
     assert_int_equal(o.spec.box.net, BOX_NET_ALLOW);
     assert_int_equal(o.spec.box.n_allow, 2);
@@ -160,7 +160,7 @@ static void test_errors(void **state)
     assert_error(FOR_RUN, "--pids", "0", "--pids: '0' is not a number of 1 or more");
     assert_error(FOR_RUN, "--cpus", "0", "--cpus: '0' is not a number of processors like 0.5 or 2");
     assert_error(FOR_RUN, "--mode", "rw", "--mode: 'rw' is not one of cow|direct|ro");
-    assert_error(FOR_RUN, "--backend", "xen", "--backend: 'xen' is not one of ns|vm");
+    assert_error(FOR_RUN, "--backend", "xen", "--backend: 'xen' is not a backend of this build; use ns");
     assert_error(FOR_RUN, "--net", "on", "--net: 'on' is not off, host or allow:HOST[:PORT],…");
     assert_error(FOR_RUN, "--env", "A", "--env: 'A' is not NAME=VALUE");
     assert_error(FOR_RUN, "--env", "1A=2", "--env: '1A=2' is not NAME=VALUE");

@@ -26,7 +26,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "warm_part/python_abi.h"
+#include "python_abi.h"
 
 #define WRONG_MAX 400 /* bytes of what is told of something that is wrong */
 

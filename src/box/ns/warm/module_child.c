@@ -29,7 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "part.h"
+#include "module.h"
 #include "confine.h"
 #include "sys.h"
 #include "weaken.h"

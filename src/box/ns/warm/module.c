@@ -29,7 +29,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "part.h"
+#include "module.h"
 #include "python_abi.h"
 #include "cleanup.h"
 #include "banned.h"

@@ -23,7 +23,6 @@ extern const struct option BOX_OPTIONS[]; /* their target is a struct box_spec *
 struct box_spec {
     struct box_options box; /* workspace, image, allow and shares are complete only once resolved */
     const char *dashes;     /* "--" on the command line, "" elsewhere: for error texts */
-    bool vm;                /* the backend vm was asked for */
     bool empty;             /* an empty workspace, not the current folder */
     unsigned fields;        /* enum box_field: the options that were given */
     const char *image;      /* its name */

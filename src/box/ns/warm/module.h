@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define WARM_PART_PATH "/run/hutch-warm.so" /* as the warm process sees it */
+#define WARM_MODULE_PATH "/run/hutch-warm.so" /* as the warm process sees it */
 
 /* Descriptors that the warm process starts with, beside 0 to 2. */
 enum warm_fd {

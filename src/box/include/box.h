@@ -69,7 +69,8 @@ struct box_limits {
 
 /* All strings are borrowed and must outlive box_open; a box keeps copies of what it needs. */
 struct box_options {
-    const char *workspace; /* host folder; NULL: an empty one */
+    const struct backend *backend; /* what isolates the box */
+    const char *workspace;         /* host folder; NULL: an empty one */
     enum box_mode mode;
     bool hide_path;    /* the workspace is shown at /workspace alone, not at its path on the host as
                           well */
@@ -121,17 +122,9 @@ static inline void box_closep(struct box **b)
 }
 #define _cleanup_box_ _cleanup_(box_closep)
 
-/* A fresh stream to the guest: write one request, read its answers. The caller closes it. */
-int box_connect(struct box *b, int *ret_fd, struct error *err);
-
-/* The same with the request in it already (and none while a snapshot is being taken); `request` is
- * emptied.
- */
-int box_request(struct box *b, struct buf *request, int *ret_fd, struct error *err);
-
-/* The same for a stream that somebody else has made: the guest gets this end, which stays the
- * caller's to close. */
-int box_give(struct box *b, int stream, struct error *err);
+/* A fresh stream to the guest, on which `request` was sent (which is emptied; NULL: nothing); read
+ * its answers and close it. Waits while a snapshot is being taken. */
+int box_connect(struct box *b, struct buf *request, int *ret_fd, struct error *err);
 
 /* Watches over the guest of a box while somebody waits for what it was asked. */
 struct box_pulse {
@@ -234,6 +227,9 @@ enum box_field {
     BOX_SET_OTHER = 1 << 8,
 };
 int box_adjust(struct box *b, const struct box_options *o, unsigned fields, struct error *err);
+
+/* Whether one entry of `--net allow:` (HOST[:PORT] or @GROUP) allows all that another would. */
+bool box_net_covers(const char *given, const char *asked);
 
 /* The network as --net writes it, to be freed (NULL: no memory), and the limits as they are now. */
 char *box_net_text(struct box *b);
