@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "compose.h"
-#include "edit/edit_text.h"
+#include "edit/edit.h"
 #include "line_scan.h"
 #include "banned.h"
 

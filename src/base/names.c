@@ -1,4 +1,6 @@
+#include <ctype.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -6,7 +8,7 @@
 #include "names.h"
 #include "banned.h"
 
-#define NAME_MAX_SIZE 32
+#define NAME_MAX_SIZE 96
 
 static size_t min3(size_t a, size_t b, size_t c)
 {
@@ -14,7 +16,8 @@ static size_t min3(size_t a, size_t b, size_t c)
     return m < c ? m : c;
 }
 
-/* Levenshtein's distance, with one row of the matrix kept. Both are at most NAME_MAX_SIZE long. */
+/* Levenshtein's distance, but for case, with one row of the matrix kept. Both are at most
+ * NAME_MAX_SIZE long. */
 static size_t name_distance(const char *a, size_t n, const char *b, size_t m)
 {
     size_t row[NAME_MAX_SIZE + 1];
@@ -25,7 +28,8 @@ static size_t name_distance(const char *a, size_t n, const char *b, size_t m)
         row[0] = i;
         for (size_t j = 1; j <= m; j++) {
             size_t above = row[j];
-            row[j] = min3(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+            bool differ = tolower((unsigned char)a[i - 1]) != tolower((unsigned char)b[j - 1]);
+            row[j] = min3(above + 1, row[j - 1] + 1, diagonal + differ);
             diagonal = above;
         }
     }

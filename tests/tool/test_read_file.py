@@ -201,7 +201,7 @@ def test_missing_files_name_what_is_like_them(tools):
     assert say("read_file", path="Readme.md") == "Readme.md: there is no such file; did you mean 'README.md'?"
     assert say("read_file", path="src/tools/read_file.c") == (
         "src/tools/read_file.c: there is no folder 'src/tools'; did you mean 'src/tool'?")
-    assert "did you mean 'src/tool/read_file.c' or 'src/tool/read_fiel.c'?" in say("read_file", path="src/tool/read_file.cc")
+    assert "did you mean 'src/tool/read_file.c'?" in say("read_file", path="src/tool/read_file.cc")
     assert say("read_file", path="dangling") == "dangling: is a link to 'nowhere', which does not exist"
     assert "there is no folder '/usr/bni'; did you mean '/usr/bin'" in say("read_file", path="/usr/bni/env")
 

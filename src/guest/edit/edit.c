@@ -4,11 +4,10 @@
 #include <unistd.h>
 
 #include "edit.h"
-#include "edit_text.h"
+#include "file_write.h"
 #include "filekind.h"
 #include "io.h"
 #include "linediff.h"
-#include "file_write.h"
 #include "similar_names.h"
 #include "sys.h"
 #include "utf8.h"
@@ -30,7 +29,7 @@ struct edit_job {
     struct buf before, after;
     size_t failed;     /* the edit that could not be made, from 1 */
     uint64_t replaced; /* places, of all edits */
-    bool endings;      /* line endings were taken as the file has them */
+    bool endings;      /* line endings were adapted to those of the file */
     struct edit_match match;
     struct line_range nearest;
     struct buf why;
@@ -41,53 +40,40 @@ static struct span span_of(const struct buf *b)
     return (struct span){b->data, b->len};
 }
 
-/* The sizes of all texts. The request is gone once further frames are read. */
-static int read_sizes(struct edit_job *j)
+static int edit_receive(struct edit_job *j, struct error *err)
 {
     struct wire_field f;
-    size_t at = 0;
+    size_t at = 0, used = 0;
     uint64_t old_size = 0;
+    bool many = false, malformed = false;
+    /* The sizes of all texts: the request is gone once further frames are read. */
     while (wire_next(&j->c->request, &at, &f)) {
         uint64_t number = wire_u64(&f, 0);
         if (f.key == WIRE_K_OLD_SIZE)
             old_size = number;
-        if (f.key == WIRE_K_ALL && j->count > 0)
+        else if (f.key == WIRE_K_ALL && j->count > 0)
             j->edits[j->count - 1].all = number != 0;
-        if (f.key != WIRE_K_NEW_SIZE)
-            continue;
-        if (j->count == COUNT_MAX)
-            return -E2BIG;
-        j->edits[j->count++] = (struct edit){.old = {.n = old_size}, .new = {.n = number}};
-        old_size = 0;
+        else if (f.key == WIRE_K_NEW_SIZE && j->count == COUNT_MAX)
+            many = true;
+        else if (f.key == WIRE_K_NEW_SIZE)
+            j->edits[j->count++] = (struct edit){.old = {.n = old_size}, .new = {.n = number}};
     }
-    return j->count ? 0 : -EINVAL;
-}
-
-/* Finds the next text among what was received. */
-static int take_text(struct edit_job *j, size_t *used, struct span *ret)
-{
-    if (ret->n > j->texts.len - *used)
-        return -EINVAL;
-    ret->data = j->texts.data + *used;
-    *used += ret->n;
-    return 0;
-}
-
-static int receive_edits(struct edit_job *j, struct error *err)
-{
-    size_t used = 0;
-    int sizes = read_sizes(j), r = file_receive(j->c, &j->texts);
+    int r = file_receive(j->c, &j->texts);
     if (r == -ENOBUFS)
         return error_set(err, E2BIG, "the texts of the edits have more than %u MiB",
                          TEXTS_MAX >> 20);
     if (r < 0)
         return error_errno(err, -r, "receiving the edits");
-    if (sizes == -E2BIG)
+    if (many)
         return error_set(err, E2BIG, "more than %u edits in one request", COUNT_MAX);
-    for (size_t i = 0; sizes >= 0 && i < j->count; i++)
-        if (take_text(j, &used, &j->edits[i].old) < 0 || take_text(j, &used, &j->edits[i].new) < 0)
-            sizes = -EINVAL;
-    if (sizes < 0 || used != j->texts.len)
+
+    for (size_t i = 0; i < 2 * j->count && !malformed; i++) {
+        struct span *text = i % 2 ? &j->edits[i / 2].new : &j->edits[i / 2].old;
+        malformed = text->n > j->texts.len - used;
+        text->data = j->texts.data + used;
+        used += text->n;
+    }
+    if (malformed || used != j->texts.len || j->count == 0)
         return error_set(err, EINVAL, "the edits are malformed");
     for (size_t i = 0; i < j->count; i++) {
         const struct edit *e = &j->edits[i];
@@ -101,7 +87,7 @@ static int receive_edits(struct edit_job *j, struct error *err)
     return 0;
 }
 
-static int read_file(struct edit_job *j, struct error *err)
+static int edit_read_file(struct edit_job *j, struct error *err)
 {
     _cleanup_fd_ int fd = -1;
     const char *name;
@@ -126,7 +112,7 @@ static int read_file(struct edit_job *j, struct error *err)
 }
 
 /* Makes one edit after the other, each in what the one before it left. */
-static int make_edits(struct edit_job *j)
+static int edit_make_all(struct edit_job *j)
 {
     struct span text = span_of(&j->before);
     for (size_t i = 0; i < j->count; i++) {
@@ -153,7 +139,7 @@ static int make_edits(struct edit_job *j)
  * it open for writing: what it writes later would be lost. The kernel grants a read lease only if
  * no process has. While *ret_fd is open, a process that opens the file for writing waits, and no
  * further lease is granted. */
-static int check_unchanged(int dir, const char *name, struct span before, int *ret_fd)
+static int edit_check_unchanged(int dir, const char *name, struct span before, int *ret_fd)
 {
     struct stat st;
     int fd = *ret_fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -165,86 +151,74 @@ static int check_unchanged(int dir, const char *name, struct span before, int *r
     return content_holds(fd, before.data, before.n) ? 0 : -EBUSY;
 }
 
-static int rename_beside(const struct write_target *p, const char *beside, unsigned flags)
-{
-    return sys_renameat2(p->dir, beside, p->dir, p->name, flags) < 0 ? -errno : 0;
-}
-
-/* Puts the file that waits beside back in place of ours. If another process has put a newer one
- * there since, what comes out is not ours: then that one goes back, and so on. The newest stays. */
-static int put_back(const struct write_target *p, const char *beside, ino_t ours)
-{
-    for (int i = 0; i < PUT_BACK_MAX; i++) {
-        struct stat waits, came;
-        if (fstatat(p->dir, beside, &waits, AT_SYMLINK_NOFOLLOW) < 0)
-            return -errno;
-        int r = rename_beside(p, beside, RENAME_EXCHANGE);
-        if (r == -ENOENT) { /* the place is empty now */
-            r = rename_beside(p, beside, RENAME_NOREPLACE);
-            if (r != -EEXIST)
-                return r;
-            continue;
-        }
-        if (r < 0)
-            break;
-        if (fstatat(p->dir, beside, &came, AT_SYMLINK_NOFOLLOW) < 0)
-            return -errno;
-        if (came.st_ino == ours)
-            return 0;
-        ours = waits.st_ino;
-    }
-    return rename_beside(p, beside, 0);
-}
-
-/* Puts the new file, which has a name beside, in the place of the old one. The kernel cannot
- * exchange on the condition that a name still is a certain file, so what came out is checked again.
- * Where it cannot exchange at all, checking before has to do. */
-static int replace_file(const struct write_target *p, const char *beside, struct span before)
+/* Puts the new file in the place of the old one. The kernel cannot exchange on the condition that a
+ * name still is a certain file, so what came out is checked again. Where it cannot exchange at all,
+ * checking before has to do. */
+static int edit_exchange(const struct write_target *p, const char *temporary, struct span before)
 {
     _cleanup_fd_ int old = -1, out = -1;
-    struct stat ours;
-    int r = check_unchanged(p->dir, p->name, before, &old);
-    if (r >= 0 && fstatat(p->dir, beside, &ours, AT_SYMLINK_NOFOLLOW) < 0)
-        r = -errno;
+    struct stat in_place, waits, came;
+    int r = edit_check_unchanged(p->dir, p->name, before, &old);
     if (r < 0)
         return r;
-    r = rename_beside(p, beside, RENAME_EXCHANGE);
-    if (r == -EINVAL || r == -ENOSYS)
-        return rename_beside(p, beside, 0);
-    if (r < 0)
-        return r == -ENOENT ? -EBUSY : r;
-    r = check_unchanged(p->dir, beside, before, &out);
+    if (fstatat(p->dir, temporary, &in_place, AT_SYMLINK_NOFOLLOW) < 0)
+        return -errno;
+    if (sys_renameat2(p->dir, temporary, p->dir, p->name, RENAME_EXCHANGE) < 0) {
+        if (errno != EINVAL && errno != ENOSYS)
+            return errno == ENOENT ? -EBUSY : -errno;
+        return sys_renameat2(p->dir, temporary, p->dir, p->name, 0) < 0 ? -errno : 0;
+    }
+    r = edit_check_unchanged(p->dir, temporary, before, &out);
     if (r == 0)
-        return unlinkat(p->dir, beside, 0) < 0 ? -errno : 0;
-    int back = put_back(p, beside, ours.st_ino);
-    return back < 0 ? back : r;
+        return unlinkat(p->dir, temporary, 0) < 0 ? -errno : 0;
+
+    /* Exchange back until what comes out is what was put in place: if another process has put a
+     * newer file there since, that one must stay. */
+    for (int i = 0; i < PUT_BACK_MAX; i++) {
+        if (fstatat(p->dir, temporary, &waits, AT_SYMLINK_NOFOLLOW) < 0)
+            return -errno;
+        if (sys_renameat2(p->dir, temporary, p->dir, p->name, RENAME_EXCHANGE) == 0) {
+            if (fstatat(p->dir, temporary, &came, AT_SYMLINK_NOFOLLOW) < 0)
+                return -errno;
+            if (came.st_ino == in_place.st_ino)
+                return r;
+            in_place = waits;
+            continue;
+        }
+        if (errno != ENOENT)
+            break;
+        /* The name is free now. */
+        if (sys_renameat2(p->dir, temporary, p->dir, p->name, RENAME_NOREPLACE) == 0)
+            return r;
+    }
+    return sys_renameat2(p->dir, temporary, p->dir, p->name, 0) < 0 ? -errno : r;
 }
 
-static int write_file(struct edit_job *j, struct error *err)
+static int edit_write_file(struct edit_job *j, struct error *err)
 {
     struct file_call *c = j->c;
     _cleanup_write_target_ struct write_target p = WRITE_TARGET_INIT;
     _cleanup_fd_ int fd = -1;
-    char beside[TEMPORARY_NAME_MAX];
+    char temporary[TEMPORARY_NAME_MAX];
     int r = write_target_find(c, &p);
     if (r >= 0 && (r = write_target_need_writable(&p, c->path, err)) < 0)
         return r;
     if (r >= 0)
-        r = write_target_open_temporary(p.dir, beside, &fd);
+        r = write_target_open_temporary(p.dir, temporary, &fd);
     if (r < 0)
         return file_error(c, -r, c->path, err);
     r = io_write_all(fd, j->after.data, j->after.len);
     if (r >= 0 && fchmod(fd, j->st.st_mode & 07777) < 0)
         r = -errno;
     if (r >= 0)
-        r = replace_file(&p, beside, span_of(&j->before));
+        r = edit_exchange(&p, temporary, span_of(&j->before));
     if (r < 0)
-        unlinkat(p.dir, beside, 0);
+        unlinkat(p.dir, temporary, 0);
     return r < 0 && r != -EBUSY && r != -ETXTBSY ? file_error(c, -r, c->path, err) : r;
 }
 
 /* One piece of the diff, which is a whole line unless it is the sign before one. */
-static int take_diff_piece(void *data, const void *bytes, size_t n)
+static int edit_take_diff(void *data, const void *bytes, size_t n)
 {
     struct buf *diff = data;
     const uint8_t *s = bytes;
@@ -259,7 +233,7 @@ static int take_diff_piece(void *data, const void *bytes, size_t n)
 }
 
 /* The RESULT of what was changed, with the diff in a DATA frame before it. */
-static int answer_done(struct edit_job *j)
+static int edit_answer_done(struct edit_job *j)
 {
     struct buf *out = &j->c->out;
     _cleanup_buf_ struct buf diff = BUF_INIT(DIFF_MAX + 4 * DIFF_LINE_MAX);
@@ -268,16 +242,13 @@ static int answer_done(struct edit_job *j)
     bool cut = true;
     if (linediff_make(j->before.data, j->before.len, j->after.data, j->after.len, &d) >= 0) {
         line = d.count ? d.skipped + d.changes[0].b_line + 1 : 0;
-        cut = linediff_print(&d, take_diff_piece, &diff) < 0;
+        cut = linediff_print(&d, edit_take_diff, &diff) < 0;
         linediff_free(&d);
     }
     while (cut && diff.len && diff.data[diff.len - 1] != '\n')
         diff.len--;
-    if (diff.len) {
-        size_t at = wire_begin(out, WIRE_DATA);
-        wire_put(out, WIRE_K_DATA, diff.data, diff.len);
-        wire_end(out, at);
-    }
+    if (diff.len)
+        file_put_data(out, diff.data, diff.len);
     size_t at = wire_begin(out, WIRE_RESULT);
     wire_put_u64(out, WIRE_K_COUNT, j->replaced);
     wire_put_u64(out, WIRE_K_SIZE, j->after.len);
@@ -291,22 +262,13 @@ static int answer_done(struct edit_job *j)
     return 0;
 }
 
-static void put_places(const struct edit_match *m, struct buf *text)
-{
-    uint64_t shown = m->count < EDIT_PLACES_MAX ? m->count : EDIT_PLACES_MAX;
-    buf_printf(text, "`old` is there %" PRIu64 " times, at lines", m->count);
-    for (uint64_t i = 0; i < shown; i++)
-        buf_printf(text, "%s %" PRIu64, i == 0 ? "" : i + 1 == m->count ? " and" : ",", m->line[i]);
-    buf_append_str(text, shown < m->count ? " and further on" : "");
-    buf_append_str(
-        text, ". Add lines around it until it is unique, or set `all` to replace every one.\n");
-}
-
 /* The RESULT of a refusal: r is -ENOENT, -ENOTUNIQ, -EBUSY or -ETXTBSY. */
-static int answer_refused(struct edit_job *j, int r)
+static int edit_answer_refused(struct edit_job *j, int r)
 {
     struct buf *out = &j->c->out;
     _cleanup_buf_ struct buf text = BUF_INIT(EDIT_EXPLAIN_MAX + 1024);
+    const struct edit_match *m = &j->match;
+    uint64_t shown = m->count < EDIT_PLACES_MAX ? m->count : EDIT_PLACES_MAX;
     bool about_an_edit = r == -ENOENT || r == -ENOTUNIQ;
     uint64_t reason = WIRE_NOT_FOUND;
     buf_printf(&text, "%.400s: ", j->c->path);
@@ -322,7 +284,17 @@ static int answer_refused(struct edit_job *j, int r)
                               "be lost; nothing was changed. Try again, or end that process.\n");
     } else if (r == -ENOTUNIQ) {
         reason = WIRE_NOT_UNIQUE;
-        put_places(&j->match, &text);
+        buf_printf(&text, "`old` is there %" PRIu64 " times, at lines", m->count);
+        for (uint64_t i = 0; i < shown; i++)
+            buf_printf(&text, "%s %" PRIu64,
+                       i == 0              ? ""
+                       : i + 1 == m->count ? " and"
+                                           : ",",
+                       m->line[i]);
+        buf_printf(&text,
+                   "%s. Add lines around it until it is unique, or set `all` to replace every "
+                   "one.\n",
+                   shown < m->count ? " and further on" : "");
     } else {
         buf_append_str(&text, "`old` is nowhere in the file; nothing was changed.\n");
         buf_append(&text, j->why.data, j->why.len);
@@ -334,9 +306,9 @@ static int answer_refused(struct edit_job *j, int r)
         wire_put_u64(out, WIRE_K_FAILED_EDIT, j->failed);
     wire_put(out, WIRE_K_TEXT, text.data, text.len);
     if (r == -ENOTUNIQ) {
-        wire_put_u64(out, WIRE_K_COUNT, j->match.count);
-        for (uint64_t i = 0; i < j->match.count && i < EDIT_PLACES_MAX; i++)
-            wire_put_u64(out, WIRE_K_LINE, j->match.line[i]);
+        wire_put_u64(out, WIRE_K_COUNT, m->count);
+        for (uint64_t i = 0; i < shown; i++)
+            wire_put_u64(out, WIRE_K_LINE, m->line[i]);
     } else if (r == -ENOENT && j->nearest.count) {
         wire_put_u64(out, WIRE_K_LINE, j->nearest.line);
         wire_put_u64(out, WIRE_K_LINES, j->nearest.count);
@@ -347,24 +319,24 @@ static int answer_refused(struct edit_job *j, int r)
 
 static int edit_job_run(struct edit_job *j, struct error *err)
 {
-    int r = receive_edits(j, err);
+    int r = edit_receive(j, err);
     if (r >= 0)
-        r = read_file(j, err);
+        r = edit_read_file(j, err);
     if (r < 0)
         return r;
-    r = make_edits(j);
+    r = edit_make_all(j);
     if (r == -ENOENT || r == -ENOTUNIQ)
-        return answer_refused(j, r);
+        return edit_answer_refused(j, r);
     if (r == -E2BIG)
         return error_set(err, EFBIG, "%.400s: would have more than %u MiB", j->c->path,
                          EDIT_TEXT_MAX >> 20);
     if (r < 0)
         return error_errno(err, -r, "%.400s", j->c->path);
     if (!span_same(span_of(&j->before), span_of(&j->after)))
-        r = write_file(j, err);
+        r = edit_write_file(j, err);
     if (r == -EBUSY || r == -ETXTBSY)
-        return answer_refused(j, r);
-    return r < 0 ? r : answer_done(j);
+        return edit_answer_refused(j, r);
+    return r < 0 ? r : edit_answer_done(j);
 }
 
 int file_edit(struct file_call *c, struct error *err)

@@ -1,9 +1,10 @@
+/* Edits of a text in memory, and explanations why one does not fit. */
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "edit_text.h"
+#include "edit.h"
 #include "linediff.h"
 #include "utf8.h"
 #include "banned.h"
@@ -27,7 +28,8 @@ uint64_t span_count(struct span b, uint8_t byte, size_t end)
     return count;
 }
 
-void edit_put_endings(struct buf *out, struct span s, bool crlf)
+/* Appends a text with all its lines ending alike. */
+static void edit_put_endings(struct buf *out, struct span s, bool crlf)
 {
     for (size_t at = 0; at < s.n;) {
         size_t end = span_line_end(s, at);
@@ -40,7 +42,7 @@ void edit_put_endings(struct buf *out, struct span s, bool crlf)
     }
 }
 
-static uint64_t count_crlf(struct span s)
+static uint64_t span_count_crlf(struct span s)
 {
     static const struct span CRLF = {(const uint8_t *)"\r\n", 2};
     uint64_t count = 0;
@@ -49,19 +51,9 @@ static uint64_t count_crlf(struct span s)
     return count;
 }
 
-/* Replaces s by a copy in b with its lines ending alike. */
-static int set_endings(struct span *s, struct buf *b, bool crlf)
-{
-    edit_put_endings(b, *s, crlf);
-    if (b->failed)
-        return -ENOMEM;
-    *s = (struct span){b->data, b->len};
-    return 0;
-}
-
 /* Counts places and remembers the first. If only one may be there, places that overlap count each:
  * which one is meant? */
-static void find_places(struct span text, const struct edit *e, struct edit_match *m)
+static void edit_find_places(struct span text, const struct edit *e, struct edit_match *m)
 {
     size_t at = 0, seen = 0;
     uint64_t line = 1;
@@ -82,24 +74,28 @@ int edit_apply(struct span text, const struct edit *given, struct buf *out, stru
                              new_buf = BUF_INIT(2 * given->new.n + 1);
     struct edit e = *given;
     struct edit_match m = {0};
-    uint64_t crlf = count_crlf(text);
+    uint64_t crlf = span_count_crlf(text);
     bool all_crlf = crlf > 0 && crlf == span_count(text, '\n', text.n);
-    bool new_differs = count_crlf(e.new) < span_count(e.new, '\n', e.new.n);
+    bool new_differs = span_count_crlf(e.new) < span_count(e.new, '\n', e.new.n);
     size_t done = 0, at;
-    find_places(text, &e, &m);
+    edit_find_places(text, &e, &m);
     if (m.count == 0 && memchr(e.old.data, '\n', e.old.n)) {
-        if (set_endings(&e.old, &old_buf, crlf > 0) < 0)
-            return -ENOMEM;
-        find_places(text, &e, &m);
+        edit_put_endings(&old_buf, e.old, crlf > 0);
+        e.old = (struct span){old_buf.data, old_buf.len};
+        edit_find_places(text, &e, &m);
         m.endings = m.count > 0;
     }
+    if (old_buf.failed)
+        return -ENOMEM;
     if (m.count == 0)
         return -ENOENT;
     if (m.endings || (all_crlf && new_differs)) {
-        if (set_endings(&e.new, &new_buf, crlf > 0) < 0)
-            return -ENOMEM;
+        edit_put_endings(&new_buf, e.new, crlf > 0);
+        e.new = (struct span){new_buf.data, new_buf.len};
         m.endings = true;
     }
+    if (new_buf.failed)
+        return -ENOMEM;
     if (m.count > 1 && !e.all) {
         *ret = m;
         return -ENOTUNIQ;
@@ -117,7 +113,7 @@ int edit_apply(struct span text, const struct edit *given, struct buf *out, stru
 }
 
 /* A line without its end, cut where it gets too long. */
-static void put_line(struct buf *out, struct span line)
+static void explain_line(struct buf *out, struct span line)
 {
     size_t n = line.n;
     while (n > 0 && (line.data[n - 1] == '\n' || line.data[n - 1] == '\r'))
@@ -131,7 +127,7 @@ static void put_line(struct buf *out, struct span line)
 
 /* "2 tabs", "4 spaces", "1 tab and 2 spaces", "‘ (U+2018)", "nothing": what a reader cannot tell
  * apart by looking. */
-static void put_difference(struct buf *out, struct span s)
+static void explain_characters(struct buf *out, struct span s)
 {
     uint64_t tabs = span_count(s, '\t', s.n), spaces = span_count(s, ' ', s.n);
     if (s.n == 0) {
@@ -152,7 +148,7 @@ static void put_difference(struct buf *out, struct span s)
     }
 }
 
-static bool same_folded(struct span a, struct span b)
+static bool fold_same(struct span a, struct span b)
 {
     size_t i = 0, k = 0, have_a = 0, have_b = 0;
     struct folded x = {0}, y = {0};
@@ -175,10 +171,10 @@ static bool same_folded(struct span a, struct span b)
 }
 
 /* What differs in two lines that look alike, at the first place where they do. */
-static void put_hint(struct buf *out, struct span old, struct span file, uint64_t line)
+static void explain_alike(struct buf *out, struct span old, struct span file, uint64_t line)
 {
     size_t head = 0, tail = 0, least = old.n < file.n ? old.n : file.n;
-    if (!same_folded(old, file))
+    if (!fold_same(old, file))
         return;
     while (head < least && old.data[head] == file.data[head])
         head++;
@@ -187,23 +183,23 @@ static void put_hint(struct buf *out, struct span old, struct span file, uint64_
     while (head > 0 && head < least && (old.data[head] & 0xc0) == 0x80)
         head--; /* to the start of a character */
     buf_printf(out, "  (line %" PRIu64 " has ", line);
-    put_difference(out, span_part(file, head, file.n - tail));
+    explain_characters(out, span_part(file, head, file.n - tail));
     buf_append_str(out, " where `old` has ");
-    put_difference(out, span_part(old, head, old.n - tail));
+    explain_characters(out, span_part(old, head, old.n - tail));
     buf_append_str(out, ")\n");
 }
 
-static struct span lineset_line(const struct lineset *s, uint32_t i)
+static struct span explain_line_of(const struct lineset *s, uint32_t i)
 {
     return (struct span){s->data + s->at[i], s->at[i + 1] - s->at[i]};
 }
 
-static void put_side(struct buf *out, const char *side, const struct lineset *s, uint32_t first,
-                     uint32_t n)
+static void explain_side(struct buf *out, const char *side, const struct lineset *s, uint32_t first,
+                         uint32_t n)
 {
     for (uint32_t i = 0; i < n && i < PER_CHANGE; i++) {
         buf_printf(out, "  %s: ", side);
-        put_line(out, lineset_line(s, first + i));
+        explain_line(out, explain_line_of(s, first + i));
     }
     if (n > PER_CHANGE)
         buf_printf(out, "  %s: [%u more lines]\n", side, n - PER_CHANGE);
@@ -213,7 +209,7 @@ static void put_side(struct buf *out, const char *side, const struct lineset *s,
 
 /* How many lines of `old` are in the nearest text, and the first ones that are not, both ways. Line
  * endings are made the same first: they only count if nothing else differs. */
-static void put_changes(struct buf *out, struct span old, struct span place, uint64_t line)
+static void explain_changes(struct buf *out, struct span old, struct span place, uint64_t line)
 {
     _cleanup_buf_ struct buf a = BUF_INIT(2 * old.n + 1), b = BUF_INIT(2 * place.n + 1);
     struct linediff d;
@@ -238,11 +234,11 @@ static void put_changes(struct buf *out, struct span old, struct span place, uin
         const struct linediff_change *c = &d.changes[i];
         uint64_t at = line + d.skipped + c->b_line;
         buf_printf(out, "  at line %" PRIu64 ":\n", at);
-        put_side(out, "`old`", &d.a, c->a_line, c->a_count);
-        put_side(out, "file ", &d.b, c->b_line, c->b_count);
+        explain_side(out, "`old`", &d.a, c->a_line, c->a_count);
+        explain_side(out, "file ", &d.b, c->b_line, c->b_count);
         for (uint32_t k = 0; k < c->a_count && c->a_count == c->b_count && k < PER_CHANGE; k++)
-            put_hint(out, lineset_line(&d.a, c->a_line + k), lineset_line(&d.b, c->b_line + k),
-                     at + k);
+            explain_alike(out, explain_line_of(&d.a, c->a_line + k),
+                          explain_line_of(&d.b, c->b_line + k), at + k);
     }
     if (d.count > CHANGES_SHOWN)
         buf_printf(out, "  [%zu more places]\n", d.count - CHANGES_SHOWN);
@@ -299,7 +295,7 @@ void edit_explain(struct span text, const struct edit *e, struct buf *out,
                    near.line + near.count - 1);
     else
         buf_printf(out, "The nearest text is at line %" PRIu64, near.line);
-    put_changes(out, e->old, span_part(text, begin, end), near.line);
+    explain_changes(out, e->old, span_part(text, begin, end), near.line);
     buf_append_str(out, "These lines of the file:\n");
     for (uint64_t i = 0; i < near.count; i++) {
         end = span_line_end(text, begin);
@@ -308,7 +304,7 @@ void edit_explain(struct span text, const struct edit *e, struct buf *out,
             break;
         }
         buf_printf(out, "%6" PRIu64 "\t", near.line + i);
-        put_line(out, span_part(text, begin, end));
+        explain_line(out, span_part(text, begin, end));
         begin = end;
     }
     *ret_nearest = near;

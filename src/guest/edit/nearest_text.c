@@ -9,9 +9,87 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "cleanup.h"
-#include "edit_text.h"
+#include "edit.h"
+#include "utf8.h"
 #include "banned.h"
+
+/* Letters from U+00C0 to U+017F without their accents; '.' for those that have no such form. */
+static const char LETTERS[] = "aaaaaa.ceeeeiiii.nooooo..uuuuy..aaaaaa.ceeeeiiii.nooooo..uuuuy.y"
+                              "aaaaaaccccccccdd..eeeeeeeeeegggggggghh..iiiiiiiii...jjkk.llllll."
+                              "...nnnnnn...oooooo..rrrrrrsssssssstttt..uuuuuuuuuuuuwwyyyzzzzzz.";
+
+/* In the order of their numbers. */
+static const struct {
+    uint32_t first, last;
+    const char *as;
+} RANGES[] = {
+    {0x00a0, 0x00a0, ""},    {0x00ab, 0x00ab, "'"}, /* no-break space; quotes */
+    {0x00ad, 0x00ad, ""},    {0x00b4, 0x00b4, "'"}, /* soft hyphen; acute accent */
+    {0x00bb, 0x00bb, "'"},   {0x02b9, 0x02bc, "'"}, /* quotes */
+    {0x0300, 0x036f, ""},    {0x1680, 0x1680, ""},  /* accents; spaces */
+    {0x2000, 0x200a, ""},    {0x200b, 0x200f, ""},  /* spaces; zero width, direction */
+    {0x2010, 0x2015, "-"},   {0x2018, 0x201f, "'"}, /* dashes; quotes */
+    {0x2026, 0x2026, "..."}, {0x2028, 0x2029, ""},  /* ellipsis; separators */
+    {0x202a, 0x202e, ""},    {0x202f, 0x202f, ""},  /* direction; space */
+    {0x2032, 0x2036, "'"},   {0x2039, 0x203a, "'"}, /* primes; quotes */
+    {0x205f, 0x205f, ""},    {0x2060, 0x2064, ""},  /* space; invisible operators */
+    {0x2212, 0x2212, "-"},   {0x3000, 0x3000, ""},  /* minus; space */
+    {0xfe00, 0xfe0f, ""},    {0xfe58, 0xfe58, "-"}, /* variants; dashes */
+    {0xfe63, 0xfe63, "-"},   {0xfeff, 0xfeff, ""},  /* byte order mark */
+};
+
+static const uint8_t ASCII[128] = {
+    0,    1,   2,    3,   4,   5,   6,   7,    8,   0,   0,   0,   0,    0,   14,  15,
+    16,   17,  18,   19,  20,  21,  22,  23,   24,  25,  26,  27,  28,   29,  30,  31,
+    0,    '!', '\'', '#', '$', '%', '&', '\'', '(', ')', '*', '+', ',',  '-', '.', '/',
+    '0',  '1', '2',  '3', '4', '5', '6', '7',  '8', '9', ':', ';', '<',  '=', '>', '?',
+    '@',  'a', 'b',  'c', 'd', 'e', 'f', 'g',  'h', 'i', 'j', 'k', 'l',  'm', 'n', 'o',
+    'p',  'q', 'r',  's', 't', 'u', 'v', 'w',  'x', 'y', 'z', '[', '\\', ']', '^', '_',
+    '\'', 'a', 'b',  'c', 'd', 'e', 'f', 'g',  'h', 'i', 'j', 'k', 'l',  'm', 'n', 'o',
+    'p',  'q', 'r',  's', 't', 'u', 'v', 'w',  'x', 'y', 'z', '{', '|',  '}', '~', 127};
+
+static struct folded fold_ascii(uint8_t c)
+{
+    return (struct folded){.used = 1, .n = ASCII[c] != 0, .bytes = {ASCII[c]}};
+}
+
+uint32_t fold_code(struct span s)
+{
+    size_t n = utf8_character(s.data, s.n);
+    if (n < 2)
+        return s.data[0];
+    uint32_t code = s.data[0] & (0xffu >> (n + 1));
+    for (size_t i = 1; i < n; i++)
+        code = code << 6 | (s.data[i] & 0x3f);
+    return code;
+}
+
+struct folded fold_at(struct span s, size_t at)
+{
+    if (s.data[at] < 0x80)
+        return fold_ascii(s.data[at]);
+    s = span_part(s, at, s.n);
+    size_t used = utf8_character(s.data, s.n);
+    uint32_t code = fold_code(s);
+    struct folded f = {.used = (uint8_t)(used ? used : 1)};
+    const char *as = NULL;
+    char letter[2] = {0};
+    if (used && code >= 0xff01 && code <= 0xff5e) {
+        f = fold_ascii((uint8_t)(code - 0xff01 + '!'));
+        f.used = (uint8_t)used;
+        return f;
+    }
+    if (used && code >= 0xc0 && code < 0xc0 + sizeof LETTERS - 1 && LETTERS[code - 0xc0] != '.') {
+        letter[0] = LETTERS[code - 0xc0];
+        as = letter;
+    }
+    for (size_t i = 0; used && !as && i < ARRAY_SIZE(RANGES) && RANGES[i].first <= code; i++)
+        if (code <= RANGES[i].last)
+            as = RANGES[i].as;
+    f.n = as ? (uint8_t)strlen(as) : f.used;
+    memcpy(f.bytes, as ? (const void *)as : s.data, f.n);
+    return f;
+}
 
 #define OLD_LINES_MAX 2000u /* of `old` that are looked at */
 #define HITS_MAX      20000u
@@ -56,12 +134,12 @@ struct old_lines {
 };
 
 /* A line of the text that is the same as one of `old`: where `old` would begin. */
-struct hit {
+struct line_hit {
     int64_t start;
     uint32_t old_line;
 };
 
-static uint64_t mix(uint64_t h)
+static uint64_t hash_mix(uint64_t h)
 {
     h ^= h >> 32;
     h *= 0x9e3779b97f4a7c15u;
@@ -77,7 +155,7 @@ static struct line_form line_form_of(struct span line, bool with_pairs)
         for (uint8_t i = 0; i < c.n; i++) {
             f.hash = (f.hash ^ c.bytes[i]) * 0x100000001b3u;
             if (with_pairs && f.folded > 0 && f.folded < PAIRS_BYTES) {
-                uint64_t bit = mix((uint64_t)before << 8 | c.bytes[i]) % (PAIRS_WORDS * 64);
+                uint64_t bit = hash_mix((uint64_t)before << 8 | c.bytes[i]) % (PAIRS_WORDS * 64);
                 f.set[bit / 64] |= (uint64_t)1 << bit % 64;
             }
             before = c.bytes[i];
@@ -127,7 +205,7 @@ static void old_lines_free(struct old_lines *o)
 /* The slot of the lines with that hash, or the free one where they belong. */
 static uint32_t *old_lines_slot(const struct old_lines *o, uint64_t hash)
 {
-    uint32_t slot = (uint32_t)(mix(hash) & (o->slots - 1));
+    uint32_t slot = (uint32_t)(hash_mix(hash) & (o->slots - 1));
     while (o->table[slot] && o->lines[o->table[slot] - 1].hash != hash)
         slot = (slot + 1) & (o->slots - 1);
     return &o->table[slot];
@@ -153,13 +231,13 @@ static int old_lines_make(struct span old, struct old_lines *o)
     return 0;
 }
 
-static int compare_hits(const void *a, const void *b)
+static int line_hit_compare(const void *a, const void *b)
 {
-    const struct hit *x = a, *y = b;
+    const struct line_hit *x = a, *y = b;
     return (x->start > y->start) - (x->start < y->start);
 }
 
-static uint32_t hit_weight(const struct old_lines *o, const struct hit *h)
+static uint32_t line_hit_weight(const struct old_lines *o, const struct line_hit *h)
 {
     const struct old_line *l = &o->lines[h->old_line];
     if (l->hits == HITS_OF_LINE)
@@ -170,15 +248,15 @@ static uint32_t hit_weight(const struct old_lines *o, const struct hit *h)
 /* The first line with the most votes, of several the one nearest to the guess, and the number of
  * lines up to the last that voted. Votes for a line nearby count too, since lines may be missing. 0
  * if there are none. */
-static int vote(struct span text, struct old_lines *o, int64_t guess, int64_t *ret_start,
-                uint64_t *ret_count)
+static int nearest_by_votes(struct span text, struct old_lines *o, int64_t guess,
+                            int64_t *ret_start, uint64_t *ret_count)
 {
     struct line_walk w = {.text = text};
     size_t count = 0, best_first = 0, best_last = 0;
     int64_t slack = 2 + (int64_t)o->count / 10;
     int64_t best_distance = 0;
     uint64_t sum = 0, best = 0;
-    _cleanup_free_ struct hit *hits = calloc(HITS_MAX, sizeof *hits);
+    _cleanup_free_ struct line_hit *hits = calloc(HITS_MAX, sizeof *hits);
     if (!hits)
         return -ENOMEM;
     while (line_walk_next(&w, false))
@@ -188,13 +266,13 @@ static int vote(struct span text, struct old_lines *o, int64_t guess, int64_t *r
                 break;
             o->lines[i - 1].hits++;
             if (count < HITS_MAX)
-                hits[count++] = (struct hit){(int64_t)w.lines - (int64_t)i, i - 1};
+                hits[count++] = (struct line_hit){(int64_t)w.lines - (int64_t)i, i - 1};
         }
-    qsort(hits, count, sizeof *hits, compare_hits);
+    qsort(hits, count, sizeof *hits, line_hit_compare);
     for (size_t first = 0, i = 0; i < count; i++) {
-        sum += hit_weight(o, &hits[i]);
+        sum += line_hit_weight(o, &hits[i]);
         for (; hits[i].start - hits[first].start > slack; first++)
-            sum -= hit_weight(o, &hits[first]);
+            sum -= line_hit_weight(o, &hits[first]);
         int64_t distance = guess < 0 ? 0 : llabs(hits[first].start - guess);
         if (sum < best || (sum == best && distance >= best_distance))
             continue;
@@ -209,13 +287,13 @@ static int vote(struct span text, struct old_lines *o, int64_t guess, int64_t *r
     *ret_count = 0;
     for (size_t k = best_first; k <= best_last; k++) {
         uint64_t reach = (uint64_t)(hits[k].start - *ret_start) + hits[k].old_line + 1;
-        *ret_count = reach > *ret_count && hit_weight(o, &hits[k]) ? reach : *ret_count;
+        *ret_count = reach > *ret_count && line_hit_weight(o, &hits[k]) ? reach : *ret_count;
     }
     return 1;
 }
 
 /* By the text's line that is most like one of the longest lines of `old`. */
-static bool find_most_alike(struct span text, struct span old, int64_t *ret_start)
+static bool nearest_by_likeness(struct span text, struct span old, int64_t *ret_start)
 {
     struct line_form anchors[ANCHORS_MAX] = {0};
     uint64_t numbers[ANCHORS_MAX] = {0};
@@ -253,10 +331,10 @@ int nearest_text_find(struct span text, struct span old, int64_t guess, struct l
     uint64_t voted = 0, count = span_lines(old), total = span_lines(text);
     int r = old_lines_make(old, &lines);
     if (r >= 0)
-        r = vote(text, &lines, guess, &start, &voted);
+        r = nearest_by_votes(text, &lines, guess, &start, &voted);
     if (r < 0)
         return r;
-    if (r == 0 && !find_most_alike(text, old, &start))
+    if (r == 0 && !nearest_by_likeness(text, old, &start))
         return 0;
     count = voted > count ? voted : count;
     if (start < 0) {

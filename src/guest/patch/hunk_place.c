@@ -21,7 +21,7 @@
 
 #include "linediff.h"
 #include "patch.h"
-#include "../edit/edit_text.h"
+#include "../edit/edit.h"
 #include "banned.h"
 
 int text_lines_split(const uint8_t *data, size_t size, struct text_lines *ret)

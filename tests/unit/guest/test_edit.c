@@ -8,8 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "edit/edit_text.h"
-#include "edit/similar_names.h"
+#include "edit/edit.h"
 
 static struct span b(const char *s)
 {
@@ -224,15 +223,6 @@ static void test_hostile_texts_take_linear_time(void **state)
     assert_int_equal(place.line, 1); /* its one line is most like it */
 }
 
-static void test_names_that_are_alike(void **state)
-{
-    assert_int_equal(similar_names_distance("README.md", "readme.md", 3), 0);
-    assert_int_equal(similar_names_distance("main.c", "mian.c", 3), 1);
-    assert_int_equal(similar_names_distance("config.yaml", "config.yml", 3), 1);
-    assert_int_equal(similar_names_distance("a", "bcdef", 3), 4);
-    assert_int_equal(similar_names_distance("abcdef", "uvwxyz", 3), 4);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,7 +239,6 @@ int main(void)
         cmocka_unit_test(test_recognises_line_numbers_and_edits_made_before),
         cmocka_unit_test(test_finds_a_block_in_a_large_text),
         cmocka_unit_test(test_hostile_texts_take_linear_time),
-        cmocka_unit_test(test_names_that_are_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
