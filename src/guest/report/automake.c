@@ -9,8 +9,6 @@
 #include "report.h"
 #include "banned.h"
 
-#define LINE_LONG 65536u
-
 static const struct {
     const char *word;
     enum wire_outcome outcome;
@@ -40,7 +38,7 @@ static int automake_find_word(const char *line, const char *behind, const char *
 
 /* In a .trs file every test of a program is listed; a program that is one test has no name there.
  */
-static int automake_take_line(void *data, char *line, size_t n, bool cut)
+static int automake_take_line(void *data, char *line, size_t n)
 {
     struct report *r = data;
     static const char RESULT[] = ":test-result: ";
@@ -55,9 +53,9 @@ static int automake_take_line(void *data, char *line, size_t n, bool cut)
                                                .message = WORDS[i].message});
 }
 
-static int automake_parse(struct report *r, struct report_source *s, struct error *err)
+static int automake_parse(struct report *r, char *text, size_t n, struct error *err)
 {
-    return report_each_line(s, LINE_LONG, automake_take_line, r);
+    return report_each_line(text, n, automake_take_line, r);
 }
 
 static bool automake_is_line(const char *line)
@@ -72,5 +70,4 @@ static bool automake_is_line(const char *line)
     return automake_find_word(line, ": ", &rest) >= 0 && rest[-1] == ' ';
 }
 
-const struct report_format REPORT_AUTOMAKE = {
-    .name = "Automake", .is_line = automake_is_line, .parse = automake_parse};
+const struct report_format REPORT_AUTOMAKE = {.is_line = automake_is_line, .parse = automake_parse};

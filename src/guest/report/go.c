@@ -15,7 +15,6 @@
 #include "report.h"
 #include "banned.h"
 
-#define EVENT_MAX   (1u << 20)
 #define RUNNING_MAX 20000u /* tests that have begun and not ended */
 #define BUCKETS     1024u
 
@@ -38,16 +37,6 @@ struct go {
     size_t count;
 };
 
-static unsigned go_hash(const char *package, const char *name)
-{
-    unsigned h = 5381;
-    for (; *package; package++)
-        h = h * 33 + (unsigned char)*package;
-    for (; *name; name++)
-        h = h * 33 + (unsigned char)*name;
-    return h % BUCKETS;
-}
-
 static void go_test_free(struct go *g, struct go_test *t)
 {
     LIST_REMOVE(t, link);
@@ -64,10 +53,16 @@ static void go_test_free(struct go *g, struct go_test *t)
 static struct go_test *go_get(struct go *g, struct go_test *owner, const char *package,
                               const char *name)
 {
-    struct go_bucket *bucket = &g->buckets[go_hash(package, name)];
-    struct go_test *t;
-    LIST_FOREACH(t, bucket, link)
-    if (strcmp(t->package, package) == 0 && strcmp(t->name, name) == 0)
+    unsigned hash = 5381;
+    for (const char *at = package; *at; at++)
+        hash = hash * 33 + (unsigned char)*at;
+    for (const char *at = name; *at; at++)
+        hash = hash * 33 + (unsigned char)*at;
+    struct go_bucket *bucket = &g->buckets[hash % BUCKETS];
+    struct go_test *t = LIST_FIRST(bucket);
+    while (t && (strcmp(t->package, package) != 0 || strcmp(t->name, name) != 0))
+        t = LIST_NEXT(t, link);
+    if (t)
         return t;
     if (g->count == RUNNING_MAX || !(t = calloc(1, sizeof *t)))
         return NULL;
@@ -87,18 +82,13 @@ static struct go_test *go_get(struct go *g, struct go_test *owner, const char *p
 
 static int go_add(struct go *g, struct go_test *t, enum wire_outcome outcome, int64_t duration_ns)
 {
-    struct clip name = CLIP_INIT;
-    clip_add_str(&name, t->package);
-    clip_add_str(&name, *t->package && *t->name ? "." : "");
-    clip_add_str(&name, t->name);
-    int r = report_add(g->report, &(struct report_test){.name = clip_text(&name),
-                                                        .outcome = outcome,
-                                                        .message = outcome == WIRE_OUTCOME_PASSED
-                                                                       ? ""
-                                                                       : clip_text(&t->output),
-                                                        .duration_ns = duration_ns});
-    clip_free(&name);
-    return r;
+    _cleanup_clip_ struct clip name = CLIP_INIT;
+    const char *message = outcome == WIRE_OUTCOME_PASSED ? "" : clip_text(&t->output);
+    clip_add_str(&name, t->package, *t->package && *t->name ? "." : "", t->name);
+    return report_add(g->report, &(struct report_test){.name = clip_text(&name),
+                                                       .outcome = outcome,
+                                                       .message = message,
+                                                       .duration_ns = duration_ns});
 }
 
 /* A package has ended, or with NULL all have: so have its tests. */
@@ -109,24 +99,13 @@ static int go_end_tests(struct go *g, const struct go_test *package)
             next = LIST_NEXT(t, link);
             if (!t->owner || (package && t->owner != package))
                 continue;
-            clip_add_str(&t->output, "the test did not end\n");
-            clip_add_str(&t->output, clip_text(&t->owner->output));
+            clip_add_str(&t->output, "the test did not end\n", clip_text(&t->owner->output));
             int r = go_add(g, t, WIRE_OUTCOME_ERROR, 0);
             go_test_free(g, t);
             if (r < 0)
                 return r;
         }
     return 0;
-}
-
-static int go_end_package(struct go *g, struct go_test *package, bool failed)
-{
-    uint64_t errors = g->report->counts[WIRE_OUTCOME_ERROR];
-    int r = package->open ? go_end_tests(g, package) : 0;
-    if (r >= 0 && failed && !package->failed && errors == g->report->counts[WIRE_OUTCOME_ERROR])
-        r = go_add(g, package, WIRE_OUTCOME_ERROR, 0);
-    go_test_free(g, package);
-    return r;
 }
 
 /* The lines that go itself prints around a test say nothing that the event does not. */
@@ -170,29 +149,36 @@ static int go_take_event(struct go *g, const json_t *event)
                                                               : 0;
     if (!outcome)
         return 0;
-    if (t == owner)
-        return go_end_package(g, t, outcome == WIRE_OUTCOME_FAILED);
-    owner->failed |= outcome == WIRE_OUTCOME_FAILED;
-    double elapsed = json_number_value(json_object_get(event, "Elapsed"));
-    int r = go_add(g, t, outcome, report_duration(elapsed));
+    int r = 0;
+    if (t == owner) { /* the package has ended */
+        uint64_t errors = g->report->counts[WIRE_OUTCOME_ERROR];
+        r = t->open ? go_end_tests(g, t) : 0;
+        if (r >= 0 && outcome == WIRE_OUTCOME_FAILED && !t->failed &&
+            errors == g->report->counts[WIRE_OUTCOME_ERROR])
+            r = go_add(g, t, WIRE_OUTCOME_ERROR, 0);
+    } else {
+        owner->failed |= outcome == WIRE_OUTCOME_FAILED;
+        double elapsed = json_number_value(json_object_get(event, "Elapsed"));
+        r = go_add(g, t, outcome, report_duration(elapsed));
+    }
     go_test_free(g, t);
     return r;
 }
 
-static int go_take_line(void *data, char *line, size_t n, bool cut)
+static int go_take_line(void *data, char *line, size_t n)
 {
     _cleanup_json_ json_t *event = *line == '{' ? json_loadb(line, n, 0, NULL) : NULL;
     return go_take_event(data, event);
 }
 
-static int go_parse(struct report *r, struct report_source *s, struct error *err)
+static int go_parse(struct report *r, char *text, size_t n, struct error *err)
 {
     struct go *g = calloc(1, sizeof *g);
     if (!g)
         return -ENOMEM;
     g->report = r;
     g->err = err;
-    int result = report_each_line(s, EVENT_MAX, go_take_line, g);
+    int result = report_each_line(text, n, go_take_line, g);
     if (result >= 0)
         result = go_end_tests(g, NULL);
     for (size_t i = 0; i < BUCKETS; i++)
@@ -211,5 +197,4 @@ static bool go_is_line(const char *line)
     return json_get_string(o, "Action") != NULL;
 }
 
-const struct report_format REPORT_GO = {
-    .name = "go test -json", .is_line = go_is_line, .parse = go_parse};
+const struct report_format REPORT_GO = {.is_line = go_is_line, .parse = go_parse};

@@ -6,69 +6,51 @@
 #include "report.h"
 #include "banned.h"
 
-static size_t json_pull(void *data, size_t n, void *user)
-{
-    ssize_t got = report_read(user, data, n);
-    return got < 0 ? (size_t)-1 : (size_t)got;
-}
-
 static int64_t milliseconds(const json_t *value)
 {
     return report_duration(json_number_value(value) / 1000);
 }
 
-static enum wire_outcome jest_outcome(const char *status)
-{
-    if (strcmp(status, "passed") == 0)
-        return WIRE_OUTCOME_PASSED;
-    if (strcmp(status, "failed") == 0)
-        return WIRE_OUTCOME_FAILED;
-    static const char *const SKIPPED[] = {"pending", "skipped", "todo", "disabled"};
-    for (size_t i = 0; i < ARRAY_SIZE(SKIPPED); i++)
-        if (strcmp(status, SKIPPED[i]) == 0)
-            return WIRE_OUTCOME_SKIPPED;
-    return WIRE_OUTCOME_ERROR;
-}
-
 static int jest_add_test(struct report *r, const json_t *test, const char *file)
 {
-    struct clip name = CLIP_INIT, message = CLIP_INIT;
+    static const struct {
+        const char *status;
+        enum wire_outcome outcome;
+    } OUTCOMES[] = {{"passed", WIRE_OUTCOME_PASSED},   {"failed", WIRE_OUTCOME_FAILED},
+                    {"pending", WIRE_OUTCOME_SKIPPED}, {"skipped", WIRE_OUTCOME_SKIPPED},
+                    {"todo", WIRE_OUTCOME_SKIPPED},    {"disabled", WIRE_OUTCOME_SKIPPED}};
+    _cleanup_clip_ struct clip name = CLIP_INIT, message = CLIP_INIT;
     const json_t *location = json_object_get(test, "location"), *each;
     json_int_t line = json_get_integer(location, "line");
     const char *status = json_get_string_or(test, "status", ""), *s;
     const char *title = json_get_string_or(test, "title", "");
-    enum wire_outcome outcome = jest_outcome(status);
+    enum wire_outcome outcome = WIRE_OUTCOME_ERROR;
     size_t i;
+    for (i = 0; i < ARRAY_SIZE(OUTCOMES); i++)
+        if (strcmp(status, OUTCOMES[i].status) == 0)
+            outcome = OUTCOMES[i].outcome;
     /* suite > nested suite > test */
     json_array_foreach(json_object_get(test, "ancestorTitles"), i, each)
     {
         s = json_string_value(each);
-        if (!s || !*s)
-            continue;
-        clip_add_str(&name, s);
-        clip_add_str(&name, " > ");
+        if (s && *s)
+            clip_add_str(&name, s, " > ");
     }
     clip_add_str(&name, *title ? title : json_get_string_or(test, "fullName", ""));
     json_array_foreach(json_object_get(test, "failureMessages"), i, each)
     {
         s = json_string_value(each);
-        clip_add_str(&message, i ? "\n" : "");
-        clip_add_str(&message, s ? s : "");
+        clip_add_str(&message, i ? "\n" : "", s ? s : "");
     }
-    if (outcome == WIRE_OUTCOME_ERROR && message.total == 0) {
-        clip_add_str(&message, "reported as ");
-        clip_add_str(&message, *status ? status : "nothing");
-    }
-    int result = report_add(
+    if (outcome == WIRE_OUTCOME_ERROR && message.total == 0)
+        clip_add_str(&message, "reported as ", *status ? status : "nothing");
+    return report_add(
         r, &(struct report_test){.name = clip_text(&name),
                                  .outcome = outcome,
                                  .message = clip_text(&message),
                                  .file = file,
                                  .line = line > 0 ? (uint64_t)line : 0,
                                  .duration_ns = milliseconds(json_object_get(test, "duration"))});
-    clip_free(&name);
-    clip_free(&message);
-    return result;
 }
 
 /* A file that could not be run has a message and no tests, or fails although none of them did. */
@@ -76,7 +58,7 @@ static int jest_add_file(struct report *r, const json_t *file)
 {
     const json_t *tests = json_object_get(file, "assertionResults"), *each;
     const char *name = json_get_string_or(file, "name", "");
-    uint64_t before = r->counts[WIRE_OUTCOME_FAILED] + r->counts[WIRE_OUTCOME_ERROR];
+    uint64_t before = report_bad(r);
     size_t i;
     json_array_foreach(tests, i, each)
     {
@@ -84,8 +66,7 @@ static int jest_add_file(struct report *r, const json_t *file)
         if (result < 0)
             return result;
     }
-    if (strcmp(json_get_string_or(file, "status", ""), "failed") != 0 ||
-        r->counts[WIRE_OUTCOME_FAILED] + r->counts[WIRE_OUTCOME_ERROR] > before)
+    if (strcmp(json_get_string_or(file, "status", ""), "failed") != 0 || report_bad(r) > before)
         return 0;
     return report_add(r, &(struct report_test){.name = name,
                                                .outcome = WIRE_OUTCOME_ERROR,
@@ -123,35 +104,29 @@ static int mocha_add(struct report *r, const json_t *document)
     return 0;
 }
 
-static int json_report_parse(struct report *r, struct report_source *s, struct error *err)
+static int json_report_parse(struct report *r, char *text, size_t n, struct error *err)
 {
     json_error_t why;
-    json_t *document = json_load_callback(json_pull, s, 0, &why);
-    int result;
-    if (!document && s->total > REPORT_SIZE_MAX)
-        return -EFBIG;
+    _cleanup_json_ json_t *document = json_loadb(text, n, 0, &why);
+    int result = 0;
     if (!document && !why.text[0]) /* all that jansson says of its allocations */
         return error_set(err, E2BIG, "the JSON takes too much memory");
     if (!document)
         return error_set(err, EINVAL, "line %d: the JSON is broken: %s", why.line, why.text);
     const json_t *files = json_object_get(document, "testResults");
     if (json_is_array(files)) {
-        result = 0;
         for (size_t i = 0; result >= 0 && i < json_array_size(files); i++)
             result = jest_add_file(r, json_array_get(files, i));
-    } else if (json_is_array(json_object_get(document, "passes")) &&
-               json_is_array(json_object_get(document, "failures"))) {
-        result = mocha_add(r, document);
-    } else {
-        result = error_set(
-            err, EINVAL,
-            "the JSON is neither jest's, vitest's nor mocha's: it has no \"testResults\"");
+        return result;
     }
-    json_decref(document);
-    return result;
+    if (json_is_array(json_object_get(document, "passes")) &&
+        json_is_array(json_object_get(document, "failures")))
+        return mocha_add(r, document);
+    return error_set(err, EINVAL,
+                     "the JSON is neither jest's, vitest's nor mocha's: it has no \"testResults\"");
 }
 
-/* Its names are looked for as text, since it may be longer than what is looked at. */
+/* Its names are searched as text, since it may be longer than its head. */
 static bool json_is_document(const char *head)
 {
     const char *at = strncmp(head, "\xef\xbb\xbf", 3) == 0 ? head + 3 : head;
@@ -162,5 +137,5 @@ static bool json_is_document(const char *head)
            (strstr(head, "\"stats\"") && strstr(head, "\"suites\""));
 }
 
-const struct report_format REPORT_JSON = {
-    .name = "JSON", .is_document = json_is_document, .parse = json_report_parse};
+const struct report_format REPORT_JSON = {.is_document = json_is_document,
+                                          .parse = json_report_parse};

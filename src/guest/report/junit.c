@@ -1,5 +1,5 @@
 /*
- * JUnit XML, streamed through expat.
+ * JUnit XML, parsed by expat.
  *
  * There is no standard, only what runners write: pytest, CTest, surefire, jest-junit, vitest,
  * go-junit-report, cargo nextest, googletest, node. What they share is <testcase name classname
@@ -15,7 +15,6 @@
 #include "banned.h"
 
 #define DEPTH_MAX    256u
-#define PIECE        65536
 #define SUMMARY_LOOK 300u
 
 enum capture { CAPTURE_NOTHING, CAPTURE_BODY, CAPTURE_OUTPUT };
@@ -49,10 +48,10 @@ static const char *junit_attribute(const XML_Char **attributes, const char *name
     return NULL;
 }
 
-static void set_string(char **at, const char *value)
+static void junit_set(char **at, const XML_Char **attributes, const char *name)
 {
-    free(*at);
-    *at = value ? strdup(value) : NULL;
+    const char *value = junit_attribute(attributes, name);
+    report_set_string(at, value, value ? strlen(value) : 0);
 }
 
 static void junit_stop(struct junit *j, int r)
@@ -88,12 +87,12 @@ static void junit_begin_case(struct junit *j, const XML_Char **attributes)
 {
     const char *line = junit_attribute(attributes, "line"),
                *time = junit_attribute(attributes, "time");
-    set_string(&j->name, junit_attribute(attributes, "name"));
-    set_string(&j->class, junit_attribute(attributes, "classname"));
-    set_string(&j->file, junit_attribute(attributes, "file"));
-    set_string(&j->status, junit_attribute(attributes, "status"));
-    set_string(&j->result, junit_attribute(attributes, "result"));
-    set_string(&j->summary, NULL);
+    junit_set(&j->name, attributes, "name");
+    junit_set(&j->class, attributes, "classname");
+    junit_set(&j->file, attributes, "file");
+    junit_set(&j->status, attributes, "status");
+    junit_set(&j->result, attributes, "result");
+    report_set_string(&j->summary, NULL, 0);
     j->line = line ? strtoul(line, NULL, 10) : 0;
     /* pytest counts lines from 0. */
     if (line && j->pytest)
@@ -111,8 +110,8 @@ static void junit_begin_case(struct junit *j, const XML_Char **attributes)
 static void junit_note_outcome(struct junit *j, enum wire_outcome outcome,
                                const XML_Char **attributes)
 {
-    const char *message = junit_attribute(attributes, "message"),
-               *type = junit_attribute(attributes, "type");
+    const char *message = junit_attribute(attributes, "message");
+    const char *type = junit_attribute(attributes, "type");
     if (outcome == WIRE_OUTCOME_SKIPPED && type && strcmp(type, "todo") == 0)
         j->todo = true;
     bool worse = j->outcome == 0 || j->outcome == WIRE_OUTCOME_SKIPPED ||
@@ -121,7 +120,7 @@ static void junit_note_outcome(struct junit *j, enum wire_outcome outcome,
         return;
     j->outcome = outcome;
     if (message && *message)
-        set_string(&j->summary, message);
+        junit_set(&j->summary, attributes, "message");
     j->capture = CAPTURE_BODY;
     j->capture_depth = j->depth;
 }
@@ -144,18 +143,6 @@ static void junit_begin_in_case(struct junit *j, const XML_Char *element,
     }
 }
 
-/* A failure of a whole suite, such as one that could not be set up, is an error of that name. */
-static void junit_begin_in_suite(struct junit *j, const XML_Char *element,
-                                 const XML_Char **attributes)
-{
-    if (strcmp(element, "failure") != 0 && strcmp(element, "error") != 0)
-        return;
-    const XML_Char *none[] = {NULL};
-    junit_begin_case(j, none);
-    set_string(&j->name, j->suites[j->n_suites - 1]);
-    junit_note_outcome(j, WIRE_OUTCOME_ERROR, attributes);
-}
-
 static void junit_begin(void *data, const XML_Char *element, const XML_Char **attributes)
 {
     struct junit *j = data;
@@ -175,8 +162,13 @@ static void junit_begin(void *data, const XML_Char *element, const XML_Char **at
         junit_begin_suite(j, attributes);
     } else if (strcmp(element, "testcase") == 0) {
         junit_begin_case(j, attributes);
-    } else if (j->n_suites) {
-        junit_begin_in_suite(j, element, attributes);
+    } else if (j->n_suites && (strcmp(element, "failure") == 0 || strcmp(element, "error") == 0)) {
+        /* A failure of a whole suite, such as one that could not be set up, is an error of that
+         * name. */
+        const char *suite = j->suites[j->n_suites - 1];
+        junit_begin_case(j, (const XML_Char *[]){NULL});
+        report_set_string(&j->name, suite, strlen(suite));
+        junit_note_outcome(j, WIRE_OUTCOME_ERROR, attributes);
     }
 }
 
@@ -216,36 +208,34 @@ static bool junit_put_node_id(const struct junit *j, struct clip *name)
         if (j->class[i] != (j->file[i] == '/' ? '.' : j->file[i]))
             return false;
     clip_add_str(name, j->file);
-    const char *rest = j->class[n] == '.' ? j->class + n + 1 : "";
-    while (*rest) {
+    for (const char *rest = j->class[n] == '.' ? j->class + n + 1 : ""; *rest;) {
         size_t part = strcspn(rest, ".");
         clip_add_str(name, "::");
         clip_add(name, rest, part);
         rest += part + (rest[part] != 0);
     }
-    clip_add_str(name, "::");
-    clip_add_str(name, j->name);
+    clip_add_str(name, "::", j->name);
     return true;
 }
 
 /* The class makes a name unique; where there is none, or node's meaningless one, the suites do. */
 static void junit_name(const struct junit *j, struct clip *name)
 {
-    if (!j->name || junit_put_node_id(j, name)) {
-        clip_add_str(name, j->name ? "" : "(no name)");
+    bool class = j->class && *j->class && strcmp(j->class, "test") != 0;
+    if (!j->name) {
+        clip_add_str(name, "(no name)");
         return;
     }
-    bool class = j->class && *j->class && strcmp(j->class, "test") != 0;
-    if (class && strncmp(j->name, j->class, strlen(j->class)) != 0) {
-        clip_add_str(name, j->class);
-        clip_add_str(name, strstr(j->class, "::") ? "::" : strchr(j->class, '/') ? " > " : ".");
-    }
-    for (unsigned i = 0; !class && i < j->n_suites; i++) {
-        if (!*j->suites[i] || strcmp(j->suites[i], j->name) == 0)
-            continue;
-        clip_add_str(name, j->suites[i]);
-        clip_add_str(name, " > ");
-    }
+    if (junit_put_node_id(j, name))
+        return;
+    if (class && strncmp(j->name, j->class, strlen(j->class)) != 0)
+        clip_add_str(name, j->class,
+                     strstr(j->class, "::")  ? "::"
+                     : strchr(j->class, '/') ? " > "
+                                             : ".");
+    for (unsigned i = 0; !class && i < j->n_suites; i++)
+        if (*j->suites[i] && strcmp(j->suites[i], j->name) != 0)
+            clip_add_str(name, j->suites[i], " > ");
     clip_add_str(name, j->name);
 }
 
@@ -260,10 +250,8 @@ static void junit_message(struct junit *j, enum wire_outcome outcome, struct cli
         clip_add_str(message, j->flaky ? "flaky: failed first, passed when it was run again" : "");
         return;
     }
-    if (*summary && (first > look || !memmem(body, look, summary, first))) {
-        clip_add_str(message, summary);
-        clip_add_str(message, "\n");
-    }
+    if (*summary && (first > look || !memmem(body, look, summary, first)))
+        clip_add_str(message, summary, "\n");
     clip_add_str(message, body);
     if (empty && (outcome != WIRE_OUTCOME_SKIPPED || !*summary))
         clip_add_str(message, clip_text(&j->output));
@@ -271,7 +259,7 @@ static void junit_message(struct junit *j, enum wire_outcome outcome, struct cli
 
 static void junit_end_case(struct junit *j)
 {
-    struct clip name = CLIP_INIT, message = CLIP_INIT;
+    _cleanup_clip_ struct clip name = CLIP_INIT, message = CLIP_INIT;
     enum wire_outcome outcome = junit_outcome(j);
     junit_name(j, &name);
     junit_message(j, outcome, &message);
@@ -282,8 +270,6 @@ static void junit_end_case(struct junit *j)
                                                         .file = j->file,
                                                         .line = j->line,
                                                         .duration_ns = j->duration_ns});
-    clip_free(&name);
-    clip_free(&message);
     if (r < 0)
         junit_stop(j, r);
 }
@@ -307,55 +293,25 @@ static void junit_text(void *data, const XML_Char *s, int n)
         clip_add(j->capture == CAPTURE_BODY ? &j->body : &j->output, s, (size_t)n);
 }
 
-/* expat looks at a token that is not complete again from its beginning each time there is more: of
- * one that stays incomplete the next piece is twice as long, so that the whole stays linear in
- * time. */
-static int junit_feed(struct junit *j, struct report_source *s)
-{
-    size_t piece = PIECE;
-    XML_Index last = -1;
-    ssize_t n;
-    do {
-        void *data = XML_GetBuffer(j->xml, (int)piece);
-        if (!data)
-            return -ENOMEM;
-        for (n = 0; (size_t)n < piece;) {
-            ssize_t got = report_read(s, (char *)data + n, piece - (size_t)n);
-            if (got < 0)
-                return (int)got;
-            if (got == 0)
-                break;
-            n += got;
-        }
-        if (XML_ParseBuffer(j->xml, (int)n, n == 0) != XML_STATUS_OK)
-            return j->failure < 0 ? j->failure
-                                  : error_set(j->err, EINVAL, "line %lu: the XML is broken: %s",
-                                              XML_GetCurrentLineNumber(j->xml),
-                                              XML_ErrorString(XML_GetErrorCode(j->xml)));
-        XML_Index at = XML_GetCurrentByteIndex(j->xml);
-        if (at != last)
-            piece = PIECE;
-        else if (piece < REPORT_SIZE_MAX / 2)
-            piece *= 2;
-        last = at;
-    } while (n > 0);
-    return 0;
-}
-
-static int junit_parse(struct report *r, struct report_source *s, struct error *err)
+static int junit_parse(struct report *r, char *text, size_t n, struct error *err)
 {
     struct junit j = {.xml = XML_ParserCreate(NULL),
                       .report = r,
                       .err = err,
                       .body = CLIP_INIT,
                       .output = CLIP_INIT};
+    int result = 0;
     if (!j.xml)
         return -ENOMEM;
     XML_SetUserData(j.xml, &j);
     XML_SetElementHandler(j.xml, junit_begin, junit_end);
     XML_SetCharacterDataHandler(j.xml, junit_text);
     XML_SetStartDoctypeDeclHandler(j.xml, junit_doctype);
-    int result = junit_feed(&j, s);
+    if (XML_Parse(j.xml, text, (int)n, XML_TRUE) != XML_STATUS_OK)
+        result = j.failure < 0 ? j.failure
+                               : error_set(err, EINVAL, "line %lu: the XML is broken: %s",
+                                           XML_GetCurrentLineNumber(j.xml),
+                                           XML_ErrorString(XML_GetErrorCode(j.xml)));
     char *owned[] = {j.name, j.class, j.file, j.status, j.result, j.summary};
     for (size_t i = 0; i < ARRAY_SIZE(owned); i++)
         free(owned[i]);
@@ -375,5 +331,4 @@ static bool junit_is_document(const char *head)
     return *at == '<' || strncmp(head, "\xff\xfe", 2) == 0 || strncmp(head, "\xfe\xff", 2) == 0;
 }
 
-const struct report_format REPORT_JUNIT = {
-    .name = "JUnit XML", .is_document = junit_is_document, .parse = junit_parse};
+const struct report_format REPORT_JUNIT = {.is_document = junit_is_document, .parse = junit_parse};

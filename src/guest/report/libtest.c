@@ -25,7 +25,6 @@
 #include "report.h"
 #include "banned.h"
 
-#define LINE_LONG  65536u
 #define FAILED_MAX 10000u /* failed tests whose output is waited for; further ones go without */
 
 struct libtest {
@@ -145,8 +144,7 @@ static int libtest_take_failure_line(struct libtest *t, const char *line)
         return libtest_end_shown(t);
     }
     if (t->shown) {
-        clip_add_str(&t->output, line);
-        clip_add_str(&t->output, "\n");
+        clip_add_str(&t->output, line, "\n");
     }
     return 0;
 }
@@ -160,7 +158,7 @@ static bool libtest_announces(const char *line, unsigned long *ret)
     return strcmp(end, " test") == 0 || strcmp(end, " tests") == 0;
 }
 
-static int libtest_take_line(void *data, char *line, size_t size, bool cut)
+static int libtest_take_line(void *data, char *line, size_t size)
 {
     struct libtest *t = data;
     unsigned long n;
@@ -189,10 +187,10 @@ static int libtest_take_line(void *data, char *line, size_t size, bool cut)
     return libtest_take_result(t, name, line);
 }
 
-static int libtest_parse(struct report *r, struct report_source *s, struct error *err)
+static int libtest_parse(struct report *r, char *text, size_t n, struct error *err)
 {
     struct libtest t = {.report = r, .output = CLIP_INIT};
-    int result = report_each_line(s, LINE_LONG, libtest_take_line, &t);
+    int result = report_each_line(text, n, libtest_take_line, &t);
     if (result >= 0 && t.running)
         result = libtest_end_part(&t, false);
     while (t.n_failed)
@@ -210,5 +208,4 @@ static bool libtest_is_line(const char *line)
     return libtest_announces(line, &n);
 }
 
-const struct report_format REPORT_LIBTEST = {
-    .name = "libtest", .is_line = libtest_is_line, .parse = libtest_parse};
+const struct report_format REPORT_LIBTEST = {.is_line = libtest_is_line, .parse = libtest_parse};

@@ -1,11 +1,24 @@
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "io.h"
 #include "report.h"
+#include "../search/glob.h"
 #include "banned.h"
+
+#define HEAD_MAX    4096u /* bytes of a document that are examined */
+#define FILES_MAX   10000u
+#define DEPTH_MAX   32u
+#define VISITED_MAX 200000u
+
+/* A JSON document takes several times its size in memory, and a hostile one far more. */
+#define MEMORY_MAX (512ull << 20)
 
 static const struct report_format *const FORMATS[] = {
     [WIRE_REPORT_JUNIT] = &REPORT_JUNIT,
@@ -17,15 +30,12 @@ static const struct report_format *const FORMATS[] = {
     [WIRE_REPORT_AUTOMAKE] = &REPORT_AUTOMAKE,
 };
 
-#define HEAD_MAX 4096u  /* bytes of a document that are looked at */
-#define LOOK_MAX 65536u /* bytes of a line */
-
 const struct report_format *report_format_of(enum wire_report_format format)
 {
     return (size_t)format < ARRAY_SIZE(FORMATS) ? FORMATS[format] : NULL;
 }
 
-static int sniff_line(void *data, char *line, size_t n, bool cut)
+static int sniff_line(void *data, char *line, size_t n)
 {
     for (size_t i = 0; i < ARRAY_SIZE(FORMATS); i++)
         if (FORMATS[i] && FORMATS[i]->is_line && FORMATS[i]->is_line(line))
@@ -33,43 +43,128 @@ static int sniff_line(void *data, char *line, size_t n, bool cut)
     return 0;
 }
 
-static int rewind_source(struct report_source *s)
-{
-    s->total = 0;
-    return lseek(s->fd, 0, SEEK_SET) < 0 ? -errno : 0;
-}
-
 /* A document is recognised by its first bytes. Of what a runner prints, the first line that only
  * one of the formats has decides, since anything may be printed before. */
-enum wire_report_format report_sniff(struct report_source *s)
+enum wire_report_format report_sniff(char *text, size_t n)
 {
-    char head[HEAD_MAX + 1];
-    ssize_t n = report_read(s, head, HEAD_MAX);
-    if (n <= 0 || rewind_source(s) < 0)
-        return WIRE_REPORT_AUTO;
-    for (ssize_t i = 0; i < n; i++)
-        if (head[i] == 0)
-            head[i] = ' ';
-    head[n] = 0;
+    char head[HEAD_MAX + 1] = {0};
+    memcpy(head, text, n < HEAD_MAX ? n : HEAD_MAX);
+    for (size_t i = 0; i < n && i < HEAD_MAX; i++)
+        head[i] = head[i] ? head[i] : ' ';
     for (size_t i = 0; i < ARRAY_SIZE(FORMATS); i++)
         if (FORMATS[i] && FORMATS[i]->is_document && FORMATS[i]->is_document(head))
             return (enum wire_report_format)i;
-    int found = report_each_line(s, LOOK_MAX, sniff_line, NULL);
-    rewind_source(s);
-    return found > 0 ? (enum wire_report_format)found : WIRE_REPORT_AUTO;
+    return (enum wire_report_format)report_each_line(text, n, sniff_line, NULL);
 }
-
-/* A JSON document takes several times its size in memory, and a hostile one far more. */
-#define MEMORY_MAX (512ull << 20)
 
 struct report_call {
     struct file_call *call;
     struct report report;
-    struct clip log; /* of an Automake test */
     enum wire_report_format format, found;
     int64_t newer_ns;
     uint64_t read, stale;
+    /* The files: the path itself, all files of a folder, or those that match a pattern. */
+    char **paths;
+    size_t count;
+    const char *pattern; /* of what lies beneath the folder; NULL: all */
+    bool single;         /* the path itself is the file */
+    size_t base;         /* how many bytes of each path are the folder */
+    size_t visited;
 };
+
+static int report_add_file(struct report_call *s, const char *path)
+{
+    if (!s->paths)
+        s->paths = calloc(FILES_MAX, sizeof *s->paths);
+    char *copy = s->paths ? strdup(path) : NULL;
+    if (!copy)
+        return -ENOMEM;
+    s->paths[s->count++] = copy;
+    return 0;
+}
+
+/* Collects the files beneath a folder. Links are not followed, neither .git nor node_modules is
+ * entered, and a pattern matches hidden names only if it names some itself. */
+static int report_walk(struct report_call *s, const char *folder, unsigned depth, struct error *err)
+{
+    struct file_call *c = s->call;
+    const char *pattern = s->pattern;
+    bool no_hidden = pattern && *pattern != '.' && !strstr(pattern, "/.");
+    const struct dirent *e;
+    int fd, r = file_resolve(c, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK, &fd);
+    if (r < 0) /* gone, or not readable */
+        return depth == 0 ? file_error(c, -r, folder, err) : 0;
+    DIR *dir = fdopendir(fd);
+    if (!dir) {
+        close(fd);
+        return -ENOMEM;
+    }
+    for (r = 0; r >= 0 && (e = readdir(dir));) {
+        char path[PATH_MAX];
+        struct stat st;
+        const char *name = e->d_name;
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, ".git") == 0 ||
+            strcmp(name, "node_modules") == 0 || (no_hidden && name[0] == '.'))
+            continue;
+        if (++s->visited > VISITED_MAX) {
+            r = error_set(err, E2BIG,
+                          "%.400s: more than %u files are there: name the folder of the reports",
+                          c->path, VISITED_MAX);
+            break;
+        }
+        if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, name) >= sizeof path ||
+            fstatat(dirfd(dir), name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            continue;
+        const char *inner = path + s->base + strspn(path + s->base, "/");
+        bool wanted = !pattern || glob_match(pattern, strlen(pattern), inner, strlen(inner));
+        if (S_ISDIR(st.st_mode))
+            r = depth < DEPTH_MAX ? report_walk(s, path, depth + 1, err) : 0;
+        else if (S_ISREG(st.st_mode) && wanted && s->count == FILES_MAX)
+            r = error_set(err, E2BIG, "%.400s: more than %u files match", c->path, FILES_MAX);
+        else if (S_ISREG(st.st_mode) && wanted)
+            r = report_add_file(s, path);
+    }
+    closedir(dir);
+    return r;
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int report_find_files(struct report_call *s, struct error *err)
+{
+    struct file_call *c = s->call;
+    _cleanup_fd_ int fd = -1;
+    _cleanup_free_ char *folder = NULL;
+    struct stat st = {0};
+    size_t n = strcspn(c->path, "*?[");
+    /* The components without a pattern are the folder, the rest is the pattern. */
+    while (c->path[n] && n > 0 && c->path[n - 1] != '/')
+        n--;
+    if (c->path[n]) {
+        s->pattern = c->path + n;
+        folder = n ? strndup(c->path, n > 1 ? n - 1 : n) : strdup(".");
+    } else {
+        int r = file_resolve(c, c->path, O_PATH, &fd);
+        if (r >= 0 && fstat(fd, &st) < 0)
+            r = -errno;
+        if (r < 0)
+            return file_error(c, -r, c->path, err);
+        s->single = !S_ISDIR(st.st_mode);
+        if (s->single)
+            return report_add_file(s, c->path);
+        folder = strdup(c->path);
+    }
+    if (!folder)
+        return -ENOMEM;
+    s->base = strlen(folder);
+    int r = report_walk(s, folder, 0, err);
+    if (r >= 0 && s->count)
+        qsort(s->paths, s->count, sizeof *s->paths, compare_paths);
+    return r;
+}
 
 static int send_test(void *data, const struct report_test *t)
 {
@@ -89,106 +184,69 @@ static int send_test(void *data, const struct report_test *t)
     return c->out.len > WIRE_DATA_MAX ? file_send(c) : 0;
 }
 
-static bool has_suffix(const char *s, const char *end)
+/* Reads a regular file whole, up to the limit. 1, or 0 if it is older than `newer_ns`. */
+static int report_load(struct file_call *c, const char *path, int64_t newer_ns, struct buf *ret,
+                       struct error *err)
 {
-    size_t n = strlen(s), m = strlen(end);
-    return n >= m && strcmp(s + n - m, end) == 0;
-}
-
-/* What an Automake test printed lies beside its .trs file. */
-static void read_log(struct report_call *s, const char *trs)
-{
-    struct file_call *c = s->call;
-    struct stat st;
-    char piece[4096], *path = NULL, *kept = c->path;
     _cleanup_fd_ int fd = -1;
-    clip_reset(&s->log);
-    if (asprintf(&path, "%.*s.log", (int)(strlen(trs) - 4), trs) < 0)
-        return;
-    c->path = path;
-    struct error ignored;
-    if (file_open_regular(c, &fd, &st, &ignored) >= 0) {
-        struct report_source source = {.fd = fd};
-        ssize_t n;
-        while ((n = report_read(&source, piece, sizeof piece)) > 0)
-            clip_add(&s->log, piece, (size_t)n);
-    }
+    struct stat st;
+    char *kept = c->path;
+    c->path = (char *)path;
+    int r = file_open_regular(c, &fd, &st, err);
     c->path = kept;
-    free(path);
-}
-
-/* Names that are only unique in one file get its name before them. */
-static char *make_label(struct report_call *s, const struct report_files *f, const char *path)
-{
-    const char *inner = path + f->base;
-    inner += strspn(inner, "/");
-    if (strncmp(inner, "./", 2) == 0)
-        inner += 2;
-    if (has_suffix(path, ".trs"))
-        return strndup(inner, strlen(inner) - 4);
-    return s->format == WIRE_REPORT_TAP && !f->single ? strdup(inner) : NULL;
-}
-
-static int read_error(const char *path, int r, struct error *err)
-{
-    if (r == -EFBIG)
-        return error_set(err, EFBIG, "%.400s: a test report of more than %u MiB is not read", path,
-                         REPORT_SIZE_MAX >> 20);
-    if (!err->code)
-        return error_errno(err, -r, "%.400s", path);
-    return error_wrap(err, "%.400s", path);
-}
-
-static int read_file(struct report_call *s, const struct report_files *f, const char *path,
-                     struct error *err)
-{
-    _cleanup_fd_ int fd = -1;
-    struct stat st;
-    char *kept = s->call->path;
-    s->call->path = (char *)path;
-    int r = file_open_regular(s->call, &fd, &st, err);
-    s->call->path = kept;
     if (r < 0)
         return r;
-    if ((int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec < s->newer_ns) {
-        s->stale++;
+    if ((int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec < newer_ns)
         return 0;
+    r = st.st_size > (off_t)REPORT_SIZE_MAX ? -ENOBUFS : io_read_all(fd, ret);
+    if (r == -ENOBUFS)
+        return error_set(err, EFBIG, "%.400s: a test report of more than %u MiB is not read", path,
+                         REPORT_SIZE_MAX >> 20);
+    if (r >= 0 && !buf_cstr(ret))
+        r = -ENOMEM;
+    return r < 0 ? error_errno(err, -r, "%.400s", path) : 1;
+}
+
+static int report_read_file(struct report_call *s, const char *path, struct error *err)
+{
+    _cleanup_buf_ struct buf text = BUF_INIT(REPORT_SIZE_MAX + 1), log = text;
+    _cleanup_free_ char *label = NULL, *log_path = NULL;
+    _cleanup_clip_ struct clip printed = CLIP_INIT;
+    int r = report_load(s->call, path, s->newer_ns, &text, err);
+    if (r <= 0) {
+        s->stale += r == 0;
+        return r;
     }
-    if (st.st_size > (off_t)REPORT_SIZE_MAX)
-        return read_error(path, -EFBIG, err);
-    _cleanup_free_ char *label = make_label(s, f, path);
-    if (has_suffix(path, ".trs"))
-        read_log(s, path);
+
+    /* Names that are only unique in one file get its name before them. What an Automake test
+     * printed is in a file beside its .trs file. */
+    const char *inner = path + s->base + strspn(path + s->base, "/");
+    inner += strncmp(inner, "./", 2) == 0 ? 2 : 0;
+    size_t n = strlen(path), n_inner = strlen(inner);
+    if (n_inner > 4 && strcmp(path + n - 4, ".trs") == 0) {
+        struct error ignored;
+        label = strndup(inner, n_inner - 4);
+        if (asprintf(&log_path, "%.*s.log", (int)n - 4, path) < 0)
+            log_path = NULL;
+        if (log_path && report_load(s->call, log_path, 0, &log, &ignored) > 0)
+            clip_add(&printed, log.data, log.len);
+    } else if (s->format == WIRE_REPORT_TAP && !s->single) {
+        label = strdup(inner);
+    }
     s->report.label = label;
-    s->report.fallback = clip_text(&s->log);
-    struct report_source source = {.fd = fd};
-    enum wire_report_format number = s->format ? s->format : report_sniff(&source);
+    s->report.fallback = clip_text(&printed);
+
+    char *data = (char *)text.data;
+    enum wire_report_format number = s->format ? s->format : report_sniff(data, text.len);
     const struct report_format *format = report_format_of(number);
     if (!format)
         return error_set(err, EINVAL, "%.400s: has no test results in a known format", path);
     s->found = number;
     s->read++;
-    r = format->parse(&s->report, &source, err);
-    return r < 0 ? read_error(path, r, err) : 0;
-}
-
-static void put_result(struct report_call *s)
-{
-    struct buf *b = &s->call->out;
-    const struct report *r = &s->report;
-    size_t at = wire_begin(b, WIRE_RESULT);
-    wire_put_u64(b, WIRE_K_FORMAT, s->found);
-    wire_put_u64(b, WIRE_K_COUNT, s->read);
-    wire_put_u64(b, WIRE_K_PASSED, r->counts[WIRE_OUTCOME_PASSED]);
-    wire_put_u64(b, WIRE_K_FAILED, r->counts[WIRE_OUTCOME_FAILED]);
-    wire_put_u64(b, WIRE_K_ERRORS, r->counts[WIRE_OUTCOME_ERROR]);
-    wire_put_u64(b, WIRE_K_SKIPPED, r->counts[WIRE_OUTCOME_SKIPPED]);
-    wire_put_u64(b, WIRE_K_DURATION_NS, (uint64_t)r->duration_ns);
-    if (s->stale)
-        wire_put_u64(b, WIRE_K_STALE, s->stale);
-    if (r->left_out)
-        wire_put_u64(b, WIRE_K_TOO_MANY, r->left_out);
-    wire_end(b, at);
+    r = format->parse(&s->report, data, text.len, err);
+    if (r < 0)
+        return err->code ? error_wrap(err, "%.400s", path) : error_errno(err, -r, "%.400s", path);
+    return 0;
 }
 
 int report_serve(struct file_call *c, struct error *err)
@@ -196,24 +254,35 @@ int report_serve(struct file_call *c, struct error *err)
     struct report_call s = {
         .call = c,
         .report = {.emit = send_test, .data = c},
-        .log = CLIP_INIT,
         .format = (enum wire_report_format)wire_find_u64(&c->request, WIRE_K_FORMAT, 0),
         .newer_ns = (int64_t)wire_find_u64(&c->request, WIRE_K_NEWER_NS, 0)};
-    struct report_files files;
+    const uint64_t *counts = s.report.counts;
     setrlimit(RLIMIT_DATA, &(struct rlimit){MEMORY_MAX, MEMORY_MAX});
     if (s.format && !report_format_of(s.format))
         return error_set(err, EINVAL, "there is no report format %d", (int)s.format);
-    int r = report_files_find(c, &files, err);
-    if (r < 0)
-        return r;
-    for (size_t i = 0; i < files.count && r >= 0; i++)
-        r = read_file(&s, &files, files.paths[i], err);
-    report_files_free(&files);
-    clip_free(&s.log);
+    int r = report_find_files(&s, err);
+    for (size_t i = 0; i < s.count; i++) {
+        if (r >= 0)
+            r = report_read_file(&s, s.paths[i], err);
+        free(s.paths[i]);
+    }
+    free(s.paths);
     if (r < 0) {
         file_send(c); /* what was read before is good: it is sent before the ERROR */
         return r;
     }
-    put_result(&s);
+    size_t at = wire_begin(&c->out, WIRE_RESULT);
+    wire_put_u64(&c->out, WIRE_K_FORMAT, s.found);
+    wire_put_u64(&c->out, WIRE_K_COUNT, s.read);
+    wire_put_u64(&c->out, WIRE_K_PASSED, counts[WIRE_OUTCOME_PASSED]);
+    wire_put_u64(&c->out, WIRE_K_FAILED, counts[WIRE_OUTCOME_FAILED]);
+    wire_put_u64(&c->out, WIRE_K_ERRORS, counts[WIRE_OUTCOME_ERROR]);
+    wire_put_u64(&c->out, WIRE_K_SKIPPED, counts[WIRE_OUTCOME_SKIPPED]);
+    wire_put_u64(&c->out, WIRE_K_DURATION_NS, (uint64_t)s.report.duration_ns);
+    if (s.stale)
+        wire_put_u64(&c->out, WIRE_K_STALE, s.stale);
+    if (s.report.left_out)
+        wire_put_u64(&c->out, WIRE_K_TOO_MANY, s.report.left_out);
+    wire_end(&c->out, at);
     return 0;
 }

@@ -1,4 +1,5 @@
-/* Tests on their way out of a parser: cleaned, counted, and passed on up to a limit. */
+/* Tests on their way out of a parser: cleaned, counted, and passed on up to a limit; and what the
+ * parsers share. */
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -9,10 +10,84 @@
 #include "utf8.h"
 #include "banned.h"
 
-#define REPLACEMENT "\xef\xbf\xbd"
-#define LABEL_JOIN  " > "
-
+#define REPLACEMENT     "\xef\xbf\xbd"
+#define LABEL_JOIN      " > "
 #define LINE_MAX_DIGITS 7
+
+int report_each_line(char *text, size_t n, int (*take)(void *data, char *line, size_t n),
+                     void *data)
+{
+    char *end = text + n;
+    for (char *at = text, *next; at < end; at = next) {
+        char *newline = memchr(at, '\n', (size_t)(end - at)), *stop = newline ? newline : end;
+        next = newline ? newline + 1 : end;
+        stop -= stop > at && stop[-1] == '\r';
+        for (char *nul; (nul = memchr(at, 0, (size_t)(stop - at)));)
+            *nul = ' ';
+        char kept = *stop;
+        *stop = 0;
+        int r = take(data, at, (size_t)(stop - at));
+        *stop = kept;
+        if (r != 0)
+            return r;
+    }
+    return 0;
+}
+
+void report_set_string(char **at, const char *s, size_t n)
+{
+    free(*at);
+    *at = s ? strndup(s, n) : NULL;
+}
+
+void clip_add(struct clip *c, const void *data, size_t n)
+{
+    const uint8_t *at = data;
+    c->total += n;
+    size_t room = CLIP_HEAD - c->head.len, first = n < room ? n : room;
+    if (buf_append(&c->head, at, first) < 0)
+        return;
+    at += first;
+    n -= first;
+    if (n > CLIP_TAIL) {
+        at += n - CLIP_TAIL;
+        n = CLIP_TAIL;
+    }
+    if (c->tail.len + n > CLIP_TAIL * 2)
+        buf_consume(&c->tail, c->tail.len - CLIP_TAIL);
+    buf_append(&c->tail, at, n);
+}
+
+void clip_add_strings(struct clip *c, const char *const *strings)
+{
+    for (; *strings; strings++)
+        clip_add(c, *strings, strlen(*strings));
+}
+
+void clip_reset(struct clip *c)
+{
+    c->head.len = c->tail.len = c->total = 0;
+}
+
+void clip_free(struct clip *c)
+{
+    buf_free(&c->head);
+    buf_free(&c->tail);
+    buf_free(&c->whole);
+}
+
+const char *clip_text(struct clip *c)
+{
+    size_t kept = c->tail.len < CLIP_TAIL ? c->tail.len : CLIP_TAIL;
+    c->whole.len = 0;
+    buf_append(&c->whole, c->head.data, c->head.len);
+    if (c->total > c->head.len + kept)
+        buf_printf(&c->whole, "\n[... %zu bytes left out ...]\n", c->total - c->head.len - kept);
+    if (kept)
+        buf_append(&c->whole, c->tail.data + c->tail.len - kept, kept);
+    const char *text = buf_cstr(&c->whole);
+    return text ? text : "";
+}
 
 /*
  * Places in source files, as failures name them:
@@ -102,9 +177,8 @@ static size_t colour_length(const char *s, size_t n)
     return 0;
 }
 
-/* Appends valid UTF-8 without colours and carriage returns; on one line if asked. Stops before
- * `max` bytes.
- */
+/* Appends valid UTF-8 without colours, carriage returns and blanks at its end; on one line if
+ * asked. Stops before `max` bytes. */
 static void clean_text(const char *s, size_t max, bool one_line, struct buf *out)
 {
     size_t n = strlen(s);
@@ -122,29 +196,8 @@ static void clean_text(const char *s, size_t max, bool one_line, struct buf *out
             buf_append(out, s + i, step);
         }
     }
-}
-
-static void trim_end(struct buf *b)
-{
-    while (b->len && strchr(" \n\t", b->data[b->len - 1]))
-        b->len--;
-}
-
-/* What is too long keeps both ends: a name's differ at its end as often as at its beginning. */
-static void clean_name(const char *label, const char *name, struct buf *out)
-{
-    struct clip whole = CLIP_INIT;
-    if (label && *label) {
-        clip_add_str(&whole, label);
-        if (*name)
-            clip_add_str(&whole, LABEL_JOIN);
-    }
-    clip_add_str(&whole, name);
-    clean_text(clip_text(&whole), REPORT_NAME_MAX, true, out);
-    clip_free(&whole);
-    trim_end(out);
-    if (out->len == 0)
-        buf_append_str(out, "(no name)");
+    while (out->len && strchr(" \n\t", out->data[out->len - 1]))
+        out->len--;
 }
 
 uint64_t report_total(const struct report *r)
@@ -155,11 +208,17 @@ uint64_t report_total(const struct report *r)
     return n;
 }
 
+uint64_t report_bad(const struct report *r)
+{
+    return r->counts[WIRE_OUTCOME_FAILED] + r->counts[WIRE_OUTCOME_ERROR];
+}
+
 int report_add(struct report *r, const struct report_test *t)
 {
     _cleanup_buf_ struct buf name = BUF_INIT(REPORT_NAME_MAX + 16),
                              file = BUF_INIT(REPORT_PATH_MAX + 16),
                              message = BUF_INIT(REPORT_TEXT_MAX * 3 + 16);
+    _cleanup_clip_ struct clip whole = CLIP_INIT;
     char path[REPORT_PATH_MAX + 1];
     struct report_test out = *t;
     int64_t sum;
@@ -172,6 +231,7 @@ int report_add(struct report *r, const struct report_test *t)
         r->left_out++;
         return 0;
     }
+
     bool bad = t->outcome == WIRE_OUTCOME_FAILED || t->outcome == WIRE_OUTCOME_ERROR;
     if (bad && r->fallback && !(t->message && *t->message))
         out.message = r->fallback;
@@ -181,13 +241,19 @@ int report_add(struct report *r, const struct report_test *t)
         out.file = known ? out.file : path;
         out.line = line;
     }
-    clean_name(r->label, t->name ? t->name : "", &name);
-    struct clip ends = CLIP_INIT;
+
+    /* What is too long keeps both ends: names differ at their end as often as at their
+     * beginning. */
+    bool named = t->name && *t->name, labelled = r->label && *r->label;
+    clip_add_str(&whole, labelled ? r->label : "", labelled && named ? LABEL_JOIN : "",
+                 named ? t->name : "");
+    clean_text(clip_text(&whole), REPORT_NAME_MAX, true, &name);
+    if (name.len == 0)
+        buf_append_str(&name, "(no name)");
+    clip_reset(&whole);
     const char *text = out.message ? out.message : "";
-    clip_add_str(&ends, text + strspn(text, "\r\n"));
-    clean_text(clip_text(&ends), REPORT_TEXT_MAX * 3, false, &message);
-    clip_free(&ends);
-    trim_end(&message);
+    clip_add_str(&whole, text + strspn(text, "\r\n"));
+    clean_text(clip_text(&whole), REPORT_TEXT_MAX * 3, false, &message);
     clean_text(out.file ? out.file : "", REPORT_PATH_MAX, true, &file);
     out.name = buf_cstr(&name);
     out.message = buf_cstr(&message);

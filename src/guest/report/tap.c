@@ -8,8 +8,7 @@
  *         1..1
  *     ok 1 - inner                  its sum: counts only if its tests do not
  *     not ok 2 - b # TODO later
- *       ---                         YAML, indented by two; and # comments: what there is to say
- * about the test
+ *       ---                         YAML, indented by two; and # comments: the message
  *       ...
  *
  * A level is one list of tests with its plan. What follows a test line belongs to it, so a test is
@@ -26,9 +25,8 @@
 #include "report.h"
 #include "banned.h"
 
-#define LINE_LONG 65536u
-#define PLAN_MAX  1000000000ul
-#define INDENT    4u
+#define PLAN_MAX 1000000000ul
+#define INDENT   4u
 
 struct tap_level {
     char *name;      /* of the subtest */
@@ -70,19 +68,21 @@ static void tap_level_reset(struct tap_level *l)
 /* A test at some depth, named with the subtests it is in. */
 static int tap_add(struct tap *t, unsigned depth, const struct report_test *test)
 {
-    struct clip name = CLIP_INIT;
-    for (unsigned i = 1; i <= depth; i++) {
-        if (!t->levels[i].name)
-            continue;
-        clip_add_str(&name, t->levels[i].name);
-        clip_add_str(&name, " > ");
-    }
-    clip_add_str(&name, test->name);
+    _cleanup_clip_ struct clip name = CLIP_INIT;
     struct report_test named = *test;
+    for (unsigned i = 1; i <= depth; i++)
+        if (t->levels[i].name)
+            clip_add_str(&name, t->levels[i].name, " > ");
+    clip_add_str(&name, test->name);
     named.name = clip_text(&name);
-    int r = report_add(t->report, &named);
-    clip_free(&name);
-    return r;
+    return report_add(t->report, &named);
+}
+
+static int tap_add_error(struct tap *t, unsigned depth, const char *name, const char *message)
+{
+    return tap_add(
+        t, depth,
+        &(struct report_test){.name = name, .outcome = WIRE_OUTCOME_ERROR, .message = message});
 }
 
 /* Adds the test that was read last. */
@@ -117,9 +117,7 @@ static int tap_check_plan(struct tap *t, unsigned depth)
                  l->ran);
     if (depth > 0)
         t->levels[depth - 1].child_bad = true;
-    return tap_add(
-        t, depth,
-        &(struct report_test){.name = "(plan)", .outcome = WIRE_OUTCOME_ERROR, .message = message});
+    return tap_add_error(t, depth, "(plan)", message);
 }
 
 /* Goes to the list at this depth: leaves subtests, whose plans must hold, or enters new ones. */
@@ -149,12 +147,6 @@ static int tap_restart(struct tap *t)
         r = tap_check_plan(t, 0);
     tap_level_reset(&t->levels[0]);
     return r;
-}
-
-static void set_string(char **at, const char *s, size_t n)
-{
-    free(*at);
-    *at = s ? strndup(s, n) : NULL;
 }
 
 static int tap_take_plan(struct tap *t, unsigned depth, const char *line)
@@ -205,7 +197,7 @@ static int tap_take_test(struct tap *t, unsigned depth, char *line)
     if (r < 0)
         return r;
     l->ran++;
-    set_string(&l->announced, NULL, 0);
+    report_set_string(&l->announced, NULL, 0);
     rest = numbered ? end : rest;
     rest += strspn(rest, " \t");
     if (rest[0] == '-' && isspace((unsigned char)rest[1]))
@@ -218,8 +210,7 @@ static int tap_take_test(struct tap *t, unsigned depth, char *line)
         directive += strspn(directive, " \t");
         bool todo = strncasecmp(directive, "todo", 4) == 0;
         outcome = todo && ok ? WIRE_OUTCOME_PASSED : WIRE_OUTCOME_SKIPPED;
-        clip_add_str(&t->test.message, directive);
-        clip_add_str(&t->test.message, "\n");
+        clip_add_str(&t->test.message, directive, "\n");
     }
     for (size_t n = strlen(rest); n > 0 && isspace((unsigned char)rest[n - 1]); n--)
         rest[n - 1] = 0;
@@ -241,8 +232,8 @@ static int tap_take_test(struct tap *t, unsigned depth, char *line)
     char unnamed[32];
     snprintf(unnamed, sizeof unnamed, "%lu", l->ran);
     const char *name = *rest ? rest : unnamed;
-    set_string(&t->test.name, name, strlen(name));
-    set_string(&t->test.file, NULL, 0);
+    report_set_string(&t->test.name, name, strlen(name));
+    report_set_string(&t->test.file, NULL, 0);
     t->test.line = 0;
     t->test.duration_ns = 0;
     t->test.outcome = outcome;
@@ -251,79 +242,69 @@ static int tap_take_test(struct tap *t, unsigned depth, char *line)
     return 0;
 }
 
-/* Of the YAML only three scalars are understood; all of it is the message. */
-static void tap_take_yaml(struct tap *t, const char *line)
+/* True if the line is of a YAML block. Of the YAML three scalars are understood; all of it is the
+ * message. */
+static bool tap_take_yaml(struct tap *t, const char *line, size_t indent)
 {
     struct tap_test *p = &t->test;
-    if (strncmp(line, "duration_ms: ", 13) == 0) {
-        p->duration_ns = report_seconds(line + 13) / 1000;
-        return;
-    }
-    if (strncmp(line, "file: ", 6) == 0)
-        set_string(&p->file, line + 6 + strspn(line + 6, "'\""),
-                   strcspn(line + 6 + strspn(line + 6, "'\""), "'\""));
-    else if (strncmp(line, "line: ", 6) == 0)
-        p->line = strtoul(line + 6, NULL, 10);
-    clip_add_str(&p->message, line);
-    clip_add_str(&p->message, "\n");
-}
-
-/* True if the line was of a YAML block. */
-static bool tap_in_yaml(struct tap *t, const char *line, size_t indent)
-{
     const char *text = line + indent;
     if (!t->yaml) {
-        bool begins =
-            t->test.there && strcmp(text, "---") == 0 && indent >= t->test.depth * INDENT + 1;
+        bool begins = p->there && strcmp(text, "---") == 0 && indent >= p->depth * INDENT + 1;
         t->yaml = begins ? indent : 0;
         return begins;
     }
-    if (indent >= t->yaml && strcmp(text, "...") != 0) {
-        tap_take_yaml(t, line + t->yaml);
+    if (indent < t->yaml || strcmp(text, "...") == 0) {
+        t->yaml = 0;
+        return strcmp(text, "...") == 0;
+    }
+    line += t->yaml;
+    if (strncmp(line, "duration_ms: ", 13) == 0) {
+        p->duration_ns = report_seconds(line + 13) / 1000;
         return true;
     }
-    t->yaml = 0;
-    return strcmp(text, "...") == 0;
+    if (strncmp(line, "file: ", 6) == 0) {
+        const char *file = line + 6 + strspn(line + 6, "'\"");
+        report_set_string(&p->file, file, strcspn(file, "'\""));
+    } else if (strncmp(line, "line: ", 6) == 0) {
+        p->line = strtoul(line + 6, NULL, 10);
+    }
+    clip_add_str(&p->message, line, "\n");
+    return true;
 }
 
-static bool is_test_line(const char *s)
+static bool tap_is_test(const char *s)
 {
     if (strncmp(s, "not ", 4) == 0)
         s += 4;
     return strncmp(s, "ok", 2) == 0 && (s[2] == 0 || isspace((unsigned char)s[2]));
 }
 
-static bool is_plan_line(const char *s)
+static bool tap_is_plan(const char *s)
 {
     return strncmp(s, "1..", 3) == 0 && isdigit((unsigned char)s[3]);
 }
 
-static int tap_take_line(void *data, char *line, size_t n, bool cut)
+static int tap_take_line(void *data, char *line, size_t n)
 {
     struct tap *t = data;
     size_t indent = strspn(line, " ");
-    if (tap_in_yaml(t, line, indent) || indent / INDENT >= REPORT_NEST_MAX || indent % INDENT)
+    if (tap_take_yaml(t, line, indent) || indent / INDENT >= REPORT_NEST_MAX || indent % INDENT)
         return 0;
     unsigned depth = (unsigned)(indent / INDENT);
     char *text = line + indent;
-    if (is_plan_line(text))
+    if (tap_is_plan(text))
         return tap_take_plan(t, depth, text);
-    if (is_test_line(text))
+    if (tap_is_test(text))
         return tap_take_test(t, depth, text);
     if (strncmp(text, "# Subtest: ", 11) == 0) {
-        set_string(&t->levels[depth].announced, text + 11, strlen(text + 11));
+        report_set_string(&t->levels[depth].announced, text + 11, strlen(text + 11));
     } else if (*text == '#' && t->test.there) {
-        clip_add_str(&t->test.message, text + 1 + (text[1] == ' '));
-        clip_add_str(&t->test.message, "\n");
+        clip_add_str(&t->test.message, text + 1 + (text[1] == ' '), "\n");
     } else if (strncasecmp(text, "Bail out!", 9) == 0) {
         const char *why = text + 9 + strspn(text + 9, " ");
         int r = tap_flush(t);
         t->bailed = true;
-        return r < 0 ? r
-                     : tap_add(t, 0,
-                               &(struct report_test){.name = "(bail out)",
-                                                     .outcome = WIRE_OUTCOME_ERROR,
-                                                     .message = *why ? why : "Bail out!"});
+        return r < 0 ? r : tap_add_error(t, 0, "(bail out)", *why ? why : "Bail out!");
     } else if (depth == 0 && strncmp(text, "TAP version ", 12) == 0 &&
                (t->levels[0].planned || t->levels[0].ran)) {
         return tap_restart(t);
@@ -331,43 +312,32 @@ static int tap_take_line(void *data, char *line, size_t n, bool cut)
     return 0;
 }
 
-static int tap_end(struct tap *t, int result)
-{
-    if (result >= 0)
-        result = tap_restart(t);
-    for (size_t i = 0; i < REPORT_NEST_MAX; i++)
-        tap_level_reset(&t->levels[i]);
-    free(t->test.name);
-    free(t->test.file);
-    clip_free(&t->test.message);
-    return result;
-}
-
-static int tap_parse(struct report *r, struct report_source *s, struct error *err)
+static int tap_parse(struct report *r, char *text, size_t n, struct error *err)
 {
     struct tap t = {.report = r, .test.message = CLIP_INIT};
-    return tap_end(&t, report_each_line(s, LINE_LONG, tap_take_line, &t));
+    int result = report_each_line(text, n, tap_take_line, &t);
+    if (result >= 0)
+        result = tap_restart(&t);
+    for (size_t i = 0; i < REPORT_NEST_MAX; i++)
+        tap_level_reset(&t.levels[i]);
+    free(t.test.name);
+    free(t.test.file);
+    clip_free(&t.test.message);
+    return result;
 }
 
 int tap_parse_text(struct report *r, const char *text)
 {
-    struct tap t = {.report = r, .test.message = CLIP_INIT};
-    int result = 0;
-    while (*text && result >= 0) {
-        size_t n = strcspn(text, "\n");
-        _cleanup_free_ char *line = strndup(text, n < LINE_LONG ? n : LINE_LONG);
-        result = line ? tap_take_line(&t, line, n, false) : -ENOMEM;
-        text += n + (text[n] != 0);
-    }
-    return tap_end(&t, result);
+    _cleanup_free_ char *copy = strdup(text);
+    return copy ? tap_parse(r, copy, strlen(copy), NULL) : -ENOMEM;
 }
 
 bool tap_looks_like(const char *text)
 {
     bool plan = false, test = false;
     while (*text && !(plan && test)) {
-        plan |= is_plan_line(text) || strncmp(text, "TAP version ", 12) == 0;
-        test |= is_test_line(text);
+        plan |= tap_is_plan(text) || strncmp(text, "TAP version ", 12) == 0;
+        test |= tap_is_test(text);
         text += strcspn(text, "\n");
         text += *text != 0;
     }
@@ -376,11 +346,11 @@ bool tap_looks_like(const char *text)
 
 static bool tap_is_line(const char *line)
 {
-    if (strncmp(line, "TAP version ", 12) == 0 || is_plan_line(line))
+    if (strncmp(line, "TAP version ", 12) == 0 || tap_is_plan(line))
         return true;
     if (strncmp(line, "not ", 4) == 0)
         line += 4;
     return strncmp(line, "ok ", 3) == 0 && isdigit((unsigned char)line[3]);
 }
 
-const struct report_format REPORT_TAP = {.name = "TAP", .is_line = tap_is_line, .parse = tap_parse};
+const struct report_format REPORT_TAP = {.is_line = tap_is_line, .parse = tap_parse};
