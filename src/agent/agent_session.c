@@ -18,6 +18,7 @@
 #include "folder_watch.h"
 #include "host_folder.h"
 #include "memory.h"
+#include "net_policy.h"
 #include "session.h"
 #include "system_prompt.h"
 #include "tool_schemas.h"
@@ -285,16 +286,12 @@ static int agent_make_system_prompt(struct agent *a, struct error *err)
     static const char *const modes[] = {
         [BOX_COW] = "cow", [BOX_DIRECT] = "direct", [BOX_RO] = "ro"};
     const struct box_options *box = &a->box_options;
-    _cleanup_buf_ struct buf allowed = BUF_INIT(PROMPT_NOTES_MAX);
+    _cleanup_buf_ struct buf network = BUF_INIT(PROMPT_NOTES_MAX);
     _cleanup_free_ char *note = NULL;
-    for (size_t i = 0; box->net == BOX_NET_ALLOW && i < box->n_allow; i++)
-        buf_printf(&allowed, "%s%s", i ? ", " : "", box->allow[i]);
-    const char *network = box->net == BOX_NET_HOST    ? "host"
-                          : box->net == BOX_NET_ALLOW ? buf_cstr(&allowed)
-                                                      : "off";
+    box->net->explain(box, &network);
     struct system_prompt_options o = {.file = a->options.system_file,
                                       .session = history_id(a->history),
-                                      .network = network ? network : "off",
+                                      .network = buf_cstr(&network),
                                       .mode = modes[a->box_options.mode],
                                       .start = a->options.resume ? NULL : a->options.start,
                                       .unattended = a->options.unattended};

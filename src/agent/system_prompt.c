@@ -74,17 +74,8 @@ static void prompt_put_facts(const struct system_prompt_options *o, struct buf *
     buf_append_str(b, "\nFacts\n");
     if (id && strlen(id) >= 8 && strspn(id, "0123456789") >= 8)
         buf_printf(b, "- This session began on %.4s-%.2s-%.2s.\n", id, id + 4, id + 6);
-    if (!o->network || strcmp(o->network, "off") == 0)
-        buf_append_str(b, "- There is no network at first. If something must be downloaded, ask "
-                          "for its hosts with request_network. If the user refuses, say what you "
-                          "could not do.\n");
-    else if (strcmp(o->network, "host") == 0)
-        buf_append_str(b, "- The network is the host's.\n");
-    else
-        buf_printf(b,
-                   "- The network reaches only these hosts, through a proxy that the environment "
-                   "names: %.2000s. Ask for others with request_network.\n",
-                   o->network);
+    if (o->network)
+        buf_printf(b, "- %s\n", o->network);
     if (o->start)
         buf_printf(b,
                    "- The person is in /workspace/%.4000s, where your shell begins, too. Paths of "

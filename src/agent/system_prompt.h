@@ -16,7 +16,7 @@
 struct system_prompt_options {
     const char *file;    /* the person's own text; NULL: the built-in */
     const char *session; /* its ID, which begins with its date; or NULL */
-    const char *network; /* "off", "host", or what is allowed; NULL: off */
+    const char *network; /* a sentence about it; NULL: none */
     const char *mode;    /* of the workspace: "cow", "direct", "ro"; NULL: cow */
     const char *start;   /* folder of the workspace that the shell begins in; NULL: its top */
     bool unattended;     /* nobody can answer a question */

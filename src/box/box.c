@@ -1,7 +1,7 @@
 /*
  * A box of this process: opened over a machine of its backend, closed, asked what there is to know.
- * Commands are in exec.c, snapshots and views in snapshot.c, limits and network in box_adjust.c,
- * whether the guest is well in pulse.c.
+ * Commands are in exec.c, snapshots and views in snapshot.c, the network in net/network.c, whether
+ * the guest is well in pulse.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +16,8 @@
 #include "proxy/proxy.h"
 #include "seen.h"
 #include "banned.h"
+
+#define LIMIT_FIELDS (BOX_SET_MEMORY | BOX_SET_CPUS | BOX_SET_PIDS | BOX_SET_TIMEOUT)
 
 char **list_copy_n(const char *const *list, size_t n)
 {
@@ -90,7 +92,7 @@ int box_begin(const struct box_options *o, struct box **ret, struct error *err)
     if (!b)
         return error_errno(err, ENOMEM, "the box did not start");
     b->limits = o->limits;
-    b->limits.sockets = o->net == BOX_NET_HOST ? 0 : limit_sockets(&o->limits);
+    b->limits.sockets = o->net->uses_host ? 0 : limit_sockets(&o->limits);
     b->mode = o->mode;
     box_begin_now(b);
     b->own_env = list_copy_n(o->env, o->n_env);
@@ -104,7 +106,7 @@ int box_begin(const struct box_options *o, struct box **ret, struct error *err)
     }
     int r = o->backend->open(o, &b->machine, err);
     if (r == 0 && box_has_proxy(o))
-        r = box_start_proxy(b, err);
+        r = box_network_start(b, err);
     if (r == 0)
         *ret = TAKE_PTR(b);
     return r;
@@ -164,6 +166,58 @@ pid_t box_pid(struct box *b)
         return 0;
     b->machine->backend->status(b->machine, 0, &status);
     return status.pid;
+}
+
+static int box_set_limits(struct box *b, const struct box_limits *l, unsigned fields,
+                          struct error *err)
+{
+    const struct backend *backend = b->machine->backend;
+    struct box_limits next = b->limits;
+    if (fields & BOX_SET_MEMORY)
+        next.memory = l->memory;
+    if (fields & BOX_SET_CPUS)
+        next.cpus = l->cpus;
+    if (fields & BOX_SET_PIDS)
+        next.pids = l->pids;
+    if (fields & BOX_SET_TIMEOUT)
+        next.timeout_ns = l->timeout_ns;
+    next.sockets = b->limits.sockets ? limit_sockets(&next) : 0;
+    int r = backend->set_limits ? backend->set_limits(b->machine, &next, fields, err)
+                                : backend_cannot(backend, "change the limits of a box", err);
+    if (r < 0)
+        return r;
+    pthread_mutex_lock(&b->settings);
+    b->limits = next;
+    pthread_mutex_unlock(&b->settings);
+    return 0;
+}
+
+static int local_adjust(struct box *b, const struct box_options *o, unsigned fields,
+                        struct error *err)
+{
+    int r = fields & LIMIT_FIELDS ? box_set_limits(b, &o->limits, fields, err) : 0;
+    if (r == 0 && fields & (BOX_SET_NET | BOX_SET_NET_ADD))
+        r = box_network_set(b, o, fields & BOX_SET_NET_ADD, err);
+    return r;
+}
+
+int box_inherit_settings(struct box *fresh, struct box *current, struct error *err)
+{
+    const struct box_limits *a = &fresh->limits, *b = &current->limits;
+    unsigned fields = (a->memory != b->memory ? BOX_SET_MEMORY : 0) |
+                      (a->cpus != b->cpus ? BOX_SET_CPUS : 0) |
+                      (a->pids != b->pids ? BOX_SET_PIDS : 0) |
+                      (a->timeout_ns != b->timeout_ns ? BOX_SET_TIMEOUT : 0);
+    int r = fields ? box_set_limits(fresh, b, fields, err) : 0;
+    return r < 0 ? r : box_network_inherit(fresh, current, err);
+}
+
+struct box_limits box_limits_of(struct box *b)
+{
+    pthread_mutex_lock(&b->settings);
+    struct box_limits l = b->limits;
+    pthread_mutex_unlock(&b->settings);
+    return l;
 }
 
 static int local_info(struct box *b, struct box_info *ret, struct error *err)

@@ -12,9 +12,9 @@
 #include "host_folder.h"
 #include "host_memory.h"
 #include "names.h"
+#include "net_policy.h"
 #include "packages/packages.h"
 #include "ns/store.h"
-#include "proxy/proxy.h"
 #include "units.h"
 #include "banned.h"
 
@@ -131,44 +131,10 @@ static int parse_image(void *target, const struct option *self, const char *valu
     return box_spec_mark(s, self);
 }
 
-/* H[:P],… or @GROUP,… after `allow:`. The entries point into a copy, which the spec owns. */
-static int parse_allow(struct box_spec *s, const char *list, struct error *err)
-{
-    char *text = strdup(list);
-    if (!text)
-        return error_set(err, ENOMEM, "no memory");
-    free(s->allow_text);
-    s->allow_text = text;
-    s->box.n_allow = 0;
-    while (text) {
-        char *entry = strsep(&text, ",");
-        struct proxy_allow rule;
-        if (entry[0] == '@' && !package_group_is_known(entry + 1))
-            return error_set(err, EINVAL, "there is no group '%.64s'; the groups are %s", entry,
-                             package_group_list());
-        if (entry[0] != '@' && proxy_parse_allow(entry, &rule, err) < 0)
-            return -EINVAL;
-        if (s->box.n_allow == BOX_ALLOW_MAX)
-            return error_set(err, EINVAL, "more than %d hosts", BOX_ALLOW_MAX);
-        s->box.allow[s->box.n_allow++] = entry;
-    }
-    s->box.net = BOX_NET_ALLOW;
-    return 0;
-}
-
 static int parse_net(void *target, const struct option *self, const char *value, struct error *err)
 {
-    struct box_spec *s = target;
-    int r = 0;
-    if (strncmp(value, "allow:", 6) == 0) {
-        r = parse_allow(s, value + 6, err);
-    } else if (strcmp(value, "off") == 0 || strcmp(value, "host") == 0) {
-        s->box.net = *value == 'h' ? BOX_NET_HOST : BOX_NET_OFF;
-        s->box.n_allow = 0;
-    } else {
-        r = error_set(err, EINVAL, "'%s' is not off, host or allow:HOST[:PORT],…", value);
-    }
-    return r < 0 ? r : box_spec_mark(s, self);
+    int r = net_policy_parse(target, value, self->arg, err);
+    return r < 0 ? r : box_spec_mark(target, self);
 }
 
 static int parse_cpus(void *target, const struct option *self, const char *value, struct error *err)
@@ -253,27 +219,41 @@ static int parse_env(void *target, const struct option *self, const char *value,
 #define SET        BOX_OPTION_SET
 #define VALUE      BOX_OPTION_VALUE
 
-/* "|ns|…" and " ns (namespaces)…" from the table of backends. */
-#define BACKEND(row, name, summary) "|" name
-static const char BACKEND_LIST[] =
+/* Arguments and help from the tables of backends and network policies. */
+#define BACKEND(row, name, summary)                    "|" name
+#define NET_POLICY(row, new_box, running_box, summary) new_box
+static const char BACKEND_NAMES[] =
 #include "backends.def"
     ;
+static const char NET_NEW_BOX[] =
+#include "net/policies.def"
+    ;
 #undef BACKEND
-#define BACKEND_NAMES (BACKEND_LIST + 1)
-#define BACKEND(row, name, summary) " " name " (" summary ")"
+#undef NET_POLICY
+#define BACKEND(row, name, summary)                    " " name " (" summary ")"
+#define NET_POLICY(row, new_box, running_box, summary) running_box
 static const char BACKEND_HELP[] = "what isolates the box:"
 #include "backends.def"
     ;
+static const char NET_RUNNING_BOX[] =
+#include "net/policies.def"
+    ;
 #undef BACKEND
+#undef NET_POLICY
+#define NET_POLICY(row, new_box, running_box, summary) summary
+static const char NET_HELP[] = "network"
+#include "net/policies.def"
+    ;
+#undef NET_POLICY
 
 /* clang-format off */
 const struct option BOX_OPTIONS[] = {
     {"workspace", 'w', "DIR", "folder to show at /workspace", "the current folder", NEW | AGENT, AT(box.workspace), parse_string},
     {"mode", 0, "cow|direct|ro", "keep changes in the box, write them to DIR, or refuse them", "cow", NEW | AGENT | VALUE, 0, parse_mode},
-    {"backend", 0, BACKEND_NAMES, BACKEND_HELP, "ns", NEW | AGENT | VALUE, 0, parse_backend},
+    {"backend", 0, BACKEND_NAMES + 1, BACKEND_HELP, "ns", NEW | AGENT | VALUE, 0, parse_backend},
     {"image", 0, "NAME", "root filesystem", "a selection of the host's", NEW | AGENT, 0, parse_image},
-    {"net", 0, "off|host|allow:H[:P][,...]", "network: none, the host's, or only these hosts and @groups", "off", NEW | AGENT | VALUE, 0, parse_net},
-    {"net", 0, "off|allow:H[:P][,...]", "network: none, or only these hosts and @groups", NULL, SET, 0, parse_net},
+    {"net", 0, NET_NEW_BOX + 1, NET_HELP, "off", NEW | AGENT | VALUE, 0, parse_net},
+    {"net", 0, NET_RUNNING_BOX + 1, "what the box may reach from now on", NULL, SET, 0, parse_net},
     {"timeout", 0, "T", "wall-clock time limit of a command", "10m", NEW | AGENT | VALUE, AT(box.limits.timeout_ns), parse_time},
     {"timeout", 0, "T", "wall-clock time limit of this command", "the box's", EXEC, AT(box.limits.timeout_ns), parse_time},
     {"timeout", 0, "T", "wall-clock time limit of a command", NULL, SET, AT(box.limits.timeout_ns), parse_time},

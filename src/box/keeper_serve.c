@@ -15,6 +15,7 @@
 #include "keeper_held.h"
 #include "keeper_serve.h"
 #include "keeper_wire.h"
+#include "net_policy.h"
 #include "banned.h"
 
 #define KEEPER_ANSWER_MAX (WIRE_HEADER + WIRE_BODY_MAX)
@@ -592,14 +593,15 @@ static int set_strings(const struct wire_frame *f, uint16_t key, const char **li
 static int serve_set(struct visit *v, struct error *err)
 {
     const struct wire_frame *f = v->frame;
+    _cleanup_free_ char *net = wire_find_str(f, KEEPER_K_NET);
     _cleanup_free_ char *allow = NULL, *hosts = NULL, *env = NULL;
     struct box_options o = {
-        .net = (enum box_net)wire_find_u64(f, KEEPER_K_NET, BOX_NET_OFF),
+        .net = net ? net_policy_find(net, strlen(net)) : NULL,
         .limits = {.memory = wire_find_u64(f, KEEPER_K_MEMORY, 0),
                    .pids = wire_find_u64(f, KEEPER_K_PIDS, 0),
                    .cpus = (double)wire_find_u64(f, KEEPER_K_MILLICPUS, 0) / 1000,
                    .timeout_ns = (int64_t)wire_find_u64(f, KEEPER_K_TIMEOUT_NS, 0)}};
-    if (o.net > BOX_NET_ALLOW ||
+    if (!o.net ||
         set_strings(f, KEEPER_K_ALLOW, o.allow, ARRAY_SIZE(o.allow), &o.n_allow, &allow) < 0 ||
         set_strings(f, KEEPER_K_HOST, o.hosts, ARRAY_SIZE(o.hosts), &o.n_hosts, &hosts) < 0 ||
         set_strings(f, KEEPER_K_NET_ENV, o.net_env, ARRAY_SIZE(o.net_env), &o.n_net_env, &env) < 0)

@@ -43,7 +43,7 @@ enum keeper_key {
     KEEPER_K_REPLACED_FOLDER,
     KEEPER_K_OUT_ERROR,
     KEEPER_K_FIELDS, /* enum box_field */
-    KEEPER_K_NET,    /* enum box_net; in an answer of INFO the text of --net */
+    KEEPER_K_NET,    /* name of a policy; in an answer of INFO the text of --net */
     KEEPER_K_ALLOW,  /* each entry of box_options.allow */
     KEEPER_K_HOST,   /* of box_options.hosts */
     KEEPER_K_NET_ENV,

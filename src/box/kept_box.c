@@ -393,7 +393,7 @@ static int kept_adjust(struct box *b, const struct box_options *o, unsigned fiel
     if (r < 0)
         return r;
     wire_put_u64(&a.out, KEEPER_K_FIELDS, fields);
-    wire_put_u64(&a.out, KEEPER_K_NET, o->net);
+    wire_put_str(&a.out, KEEPER_K_NET, o->net->name);
     for (size_t i = 0; i < o->n_allow; i++)
         wire_put_str(&a.out, KEEPER_K_ALLOW, o->allow[i]);
     for (size_t i = 0; i < o->n_hosts; i++)

@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "backend.h"
+#include "net/network.h"
 #include "registry.h"
 
 struct box_ops {
@@ -24,14 +25,6 @@ struct box_ops {
                 struct error *err);
     int (*note_seen)(struct box *b, struct error *err);
     int (*info)(struct box *b, struct box_info *ret, struct error *err);
-};
-
-/* The network of a box as it is now; lists are NULL-terminated. */
-struct box_network {
-    enum box_net net;
-    char **allow; /* as it was written, @GROUPs included */
-    char **hosts; /* of the groups */
-    char **env;   /* of the groups */
 };
 
 struct box {
@@ -69,7 +62,6 @@ extern const struct box_ops LOCAL_BOX;
 struct box *box_new(void);
 int local_exec(struct box *b, const struct box_command *c, struct box_result *ret,
                struct error *err);
-int local_adjust(struct box *b, const struct box_options *o, unsigned fields, struct error *err);
 int local_changes(struct box *b, struct box_changes *ret, struct error *err);
 int local_diff(struct box *b, bool stat, int out, struct error *err);
 int local_apply(struct box *b, const struct apply_options *o, const struct apply_report *report,
@@ -91,12 +83,6 @@ int64_t box_time_after_now(void);
 
 /* Keeps a record of the folder's files that commands touch, for apply and sync. */
 void box_track(struct box *b);
-
-/* What box.c, snapshot.c and box_adjust.c do with the network of a box. */
-int box_start_proxy(struct box *b, struct error *err);
-int box_network_init(struct box *b, const struct box_options *o);
-int box_network_copy(struct box *to, struct box *from);
-void box_network_free(struct box_network *n);
 
 /* Gives a box that was forked in order to replace `current`, or to stand beside it, its present
  * settings: what box_adjust() changed belongs to the box and not to its files. */

@@ -366,7 +366,7 @@ int box_fork(struct snapshot *s, struct box **ret, struct error *err)
     if (r == 0)
         r = box_wait(b, err);
     if (r == 0)
-        r = box_start_proxy(b, err);
+        r = box_network_start(b, err);
     if (r == 0)
         *ret = TAKE_PTR(b);
     return r;

@@ -16,6 +16,7 @@
 #include "commands.h"
 #include "git_repo.h"
 #include "interrupt.h"
+#include "net_policy.h"
 #include "output.h"
 #include "rpc.h"
 #include "mcp_server.h"
@@ -220,7 +221,7 @@ static int open_door(struct run_options *o, struct door *d, struct tool_cache *c
     if (o->cache && (!cache || tool_session_alone(d->tools.session, cache) < 0))
         return error_set(err, ENOMEM, "no memory for the cache");
     struct mcp_options how = {.session = d->tools.session,
-                              .open_world = o->box_id || o->spec.box.net != BOX_NET_OFF,
+                              .open_world = o->box_id || o->spec.box.net->reaches_out,
                               .instructions = instructions(o),
                               .send = send_message,
                               .data = d};

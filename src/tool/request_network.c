@@ -9,6 +9,7 @@
 #include "cleanup.h"
 #include "harmless.h"
 #include "host.h"
+#include "net_policy.h"
 #include "session.h"
 #include "box.h"
 #include "box_options_parse.h"
@@ -40,7 +41,7 @@ static bool request_is_allowed(const struct tool_host *h, const struct box_optio
     for (size_t i = 0; i < o->n_allow; i++) {
         bool allowed = false;
         for (size_t j = 0; j < h->n_nets && !allowed; j++)
-            allowed = box_net_covers(h->nets[j], o->allow[i]);
+            allowed = net_allow_covers(h->nets[j], o->allow[i]);
         if (!allowed)
             return false;
     }

@@ -51,7 +51,7 @@ static void options(void)
         {"{\"cpus\": 0}", "cpus: '0' is not a number of processors"},
         {"{\"mode\": \"fast\"}", "mode: 'fast' is not one of cow|direct|ro"},
         {"{\"backend\": \"vm\"}", "backend: 'vm' is not a backend of this build; use ns"},
-        {"{\"net\": \"on\"}", "net: 'on' is not off, host or allow:HOST[:PORT],…"},
+        {"{\"net\": \"on\"}", "net: 'on' is not one of off|host|allow:H[:P][,...]"},
         {"{\"net\": \"allow:\"}", "net:"},
         {"{\"image\": \"../x\"}", "image: '../x' is not a name"},
         {"{\"env\": [\"A=B\"]}", "env: is not an object of strings"},

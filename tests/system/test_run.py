@@ -61,7 +61,7 @@ USAGE = [
     (["run", "--mode", "rw", "true"], "--mode: 'rw' is not one of cow|direct|ro"),
     (["run", "--backend", "vm", "true"], "--backend: 'vm' is not a backend of this build; use ns"),
     (["run", "--backend", "xen", "true"], "--backend: 'xen' is not a backend of this build; use ns"),
-    (["run", "--net", "on", "true"], "--net: 'on' is not off, host or allow:HOST[:PORT],…"),
+    (["run", "--net", "on", "true"], "--net: 'on' is not one of off|host|allow:H[:P][,...]"),
     (["run", "--net", "allow:", "true"], "--net: the list of allowed hosts has an empty entry"),
     (["run", "--net", "allow:a b", "true"], None),
     (["run", "--env", "1=2", "true"], "--env: '1=2' is not NAME=VALUE"),

@@ -22,7 +22,6 @@
 #include "wire.h"
 
 enum box_mode { BOX_COW, BOX_DIRECT, BOX_RO };
-enum box_net { BOX_NET_OFF, BOX_NET_HOST, BOX_NET_ALLOW };
 
 /* Where the files are that a box writes. Auto: in memory up to BOX_MEMORY_STORE_MAX, else on disk;
  * on a kernel whose tmpfs has no user xattrs (before Linux 6.6) always on disk. */
@@ -79,7 +78,7 @@ struct box_options {
     bool warm;         /* children of a warm process may enter it, and its forks (warm.h) */
     bool
         adjustable; /* box_adjust() may change the network later: there is a proxy from the start */
-    enum box_net net;
+    const struct net_policy *net; /* net_policy.h */
     const char *allow[BOX_ALLOW_MAX]; /* HOST or HOST:PORT, or @GROUP, which stands for some of: */
     size_t n_allow;
     const char
@@ -227,9 +226,6 @@ enum box_field {
     BOX_SET_OTHER = 1 << 8,
 };
 int box_adjust(struct box *b, const struct box_options *o, unsigned fields, struct error *err);
-
-/* Whether one entry of `--net allow:` (HOST[:PORT] or @GROUP) allows all that another would. */
-bool box_net_covers(const char *given, const char *asked);
 
 /* The network as --net writes it, to be freed (NULL: no memory), and the limits as they are now. */
 char *box_net_text(struct box *b);

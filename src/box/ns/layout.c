@@ -397,7 +397,7 @@ static void add_pid_max(struct plan *p, const struct layout *l)
 static void add_ending(struct plan *p, const struct layout *l)
 {
     int listener = 0;
-    if (l->net != BOX_NET_HOST && !weakened("net"))
+    if (!l->host_network && !weakened("net"))
         plan_add(p, 2, (struct op){.kind = OP_NETWORK});
     if (l->has_proxy) {
         listener = plan_slot(p);

@@ -45,7 +45,7 @@ struct selection {
  */
 struct layout {
     enum box_mode mode;
-    enum box_net net;
+    bool host_network; /* no network of its own */
     bool has_proxy;  /* it listens for the box's connections */
     bool adjustable; /* the limit on processes may be raised later */
     bool has_image;

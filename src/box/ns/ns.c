@@ -20,6 +20,7 @@
 #include "etc_view.h"
 #include "host_memory.h"
 #include "io.h"
+#include "net_policy.h"
 #include "ns_machine.h"
 #include "outer_proc.h"
 #include "parts.h"
@@ -157,7 +158,7 @@ static void ns_free(struct machine *base)
     free(m);
 }
 
-int ns_namespaces(enum box_net net)
+int ns_namespaces(const struct layout *l)
 {
     int flags = CLONE_NEWNS | CLONE_NEWCGROUP;
     if (!weakened("pid"))
@@ -166,7 +167,7 @@ int ns_namespaces(enum box_net net)
         flags |= CLONE_NEWIPC;
     if (!weakened("uts"))
         flags |= CLONE_NEWUTS;
-    if (net != BOX_NET_HOST && !weakened("net"))
+    if (!l->host_network && !weakened("net"))
         flags |= CLONE_NEWNET;
     return flags;
 }
@@ -178,7 +179,7 @@ static int ns_spawn(struct ns_machine *m, struct ns_start **start, int mntns, st
     struct spawn s = {.plan = &(*start)->plan,
                       .userns = m->userns,
                       .mntns = mntns,
-                      .namespaces = ns_namespaces(m->layout.net),
+                      .namespaces = ns_namespaces(&m->layout),
                       .outer_proc = mntns < 0 && m->ids.clones && outer_proc_is_masked(),
                       .cpus = cgroup_limits_cpus(m->cgroup) ? 0 : m->limits.cpus};
     s.cgroups = cgroup_joins(m->cgroup, &s.n_cgroups);
@@ -294,7 +295,7 @@ static int ns_fill_layout(struct ns_machine *m, const struct box_options *o, str
     struct layout *l = &m->layout;
     m->limits = o->limits;
     *l = (struct layout){.mode = o->mode,
-                         .net = o->net,
+                         .host_network = o->net->uses_host,
                          .has_proxy = box_has_proxy(o),
                          .adjustable = o->adjustable,
                          .has_image = o->image != NULL,
@@ -515,6 +516,7 @@ static int ns_fork(struct machine *base, unsigned snapshot, struct machine **ret
 static int ns_diff_worker(struct machine *base, struct new_snapshot *snapshot, struct machine **ret,
                           struct error *err)
 {
+    static const struct layout NO_NETWORK = {0};
     const struct ns_machine *m = ns_machine(base);
     _cleanup_(plan_free) struct plan plan;
     _cleanup_ns_ struct ns_machine *worker = ns_new();
@@ -529,7 +531,7 @@ static int ns_diff_worker(struct machine *base, struct new_snapshot *snapshot, s
     struct spawn s = {.plan = &plan,
                       .userns = m->userns,
                       .mntns = m->mntns,
-                      .namespaces = ns_namespaces(BOX_NET_OFF),
+                      .namespaces = ns_namespaces(&NO_NETWORK),
                       .birthplace = -1,
                       .control = theirs};
     r = spawn(&s, &worker->guest.pid, err);

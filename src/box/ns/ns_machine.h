@@ -38,4 +38,4 @@ static inline struct ns_machine *ns_machine(struct machine *m)
 }
 
 /* CLONE_NEW… flags of a box's process 1. */
-int ns_namespaces(enum box_net net);
+int ns_namespaces(const struct layout *l);

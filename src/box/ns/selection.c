@@ -186,7 +186,7 @@ void selection_own_etc(struct plan *p, const struct layout *l)
 {
     if (!l->has_image)
         add_time_zone(p, l);
-    if (l->net == BOX_NET_HOST)
+    if (l->host_network)
         add_resolver(p, l);
     add_machine_id(p, l);
     add_git_config(p, l);

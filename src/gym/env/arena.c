@@ -10,6 +10,7 @@
 #include "clock.h"
 #include "env_state.h"
 #include "grade.h"
+#include "net_policy.h"
 #include "session.h"
 #include "thread.h"
 #include "banned.h"
@@ -28,7 +29,7 @@ static void box_options_of(const struct task *t, struct box_options *o)
     o->workspace = t->root;
     o->image = t->image;
     o->mode = BOX_COW;
-    o->net = BOX_NET_OFF;
+    o->net = &NET_OFF;
     o->limits = t->limits;
     for (; o->n_env < t->env.count && o->n_env < BOX_ENV_MAX; o->n_env++)
         o->env[o->n_env] = t->env.items[o->n_env];

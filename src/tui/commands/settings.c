@@ -4,6 +4,7 @@
 
 #include "json.h"
 #include "box_options_parse.h"
+#include "net_policy.h"
 #include "cleanup.h"
 #include "clock.h"
 #include "conversation.h"
@@ -189,7 +190,7 @@ static int settings_change(struct conversation *c, struct tool_session *tools, c
     w.box.workspace = host ? host->workspace : NULL;
     if (r == 0)
         r = box_spec_resolve_groups(&w, err);
-    bool add = w.fields & BOX_SET_NET && w.box.net == BOX_NET_ALLOW;
+    bool add = w.fields & BOX_SET_NET && w.box.net->adds;
     if (r == 0)
         r = box_adjust(tool_session_box(tools), &w.box, add ? BOX_SET_NET_ADD : w.fields, err);
     if (r < 0)

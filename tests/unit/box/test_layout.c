@@ -29,13 +29,13 @@ struct made {
     struct layout_sources from;
 };
 
-static struct made *make(enum box_mode mode, enum box_net net)
+static struct made *make(enum box_mode mode, bool host_network)
 {
     struct made *m = calloc(1, sizeof *m);
     assert_non_null(m);
     assert_int_equal(plan_init(&m->plan), 0);
     m->layout = (struct layout){.mode = mode,
-                                .net = net,
+                                .host_network = host_network,
                                 .has_workspace = true,
                                 .disk = 1 << 30,
                                 .pids = 256,
@@ -125,10 +125,9 @@ static void assert_ending(const struct plan *p, bool landlock)
 
 static void test_doors_are_closed_in_order(void **state)
 {
-    for (int net = BOX_NET_OFF; net <= BOX_NET_ALLOW; net++) {
-        _cleanup_made_ struct made *fresh = make(BOX_COW, (enum box_net)net),
-                                   *fork = make(BOX_COW, (enum box_net)net),
-                                   *diff_worker = make(BOX_COW, (enum box_net)net);
+    for (int host = 0; host <= 1; host++) {
+        _cleanup_made_ struct made *fresh = make(BOX_COW, host), *fork = make(BOX_COW, host),
+                                   *diff_worker = make(BOX_COW, host);
         layout_fresh(&fresh->plan, &fresh->layout, &fresh->from);
         layout_fork(&fork->plan, &fork->layout, 1);
         layout_diff_worker(&diff_worker->plan, &diff_worker->layout, 1);
@@ -141,8 +140,8 @@ static void test_doors_are_closed_in_order(void **state)
 
 static void test_no_capability_is_left(void **state)
 {
-    _cleanup_made_ struct made *fresh = make(BOX_COW, BOX_NET_OFF),
-                               *diff_worker = make(BOX_COW, BOX_NET_OFF);
+    _cleanup_made_ struct made *fresh = make(BOX_COW, false),
+                               *diff_worker = make(BOX_COW, false);
     layout_fresh(&fresh->plan, &fresh->layout, &fresh->from);
     layout_diff_worker(&diff_worker->plan, &diff_worker->layout, 1);
     assert_int_equal(fresh->plan.stage2[find(&fresh->plan, OP_CONFINE)].flags, 0);
@@ -179,8 +178,8 @@ static void test_host_is_read_only(void **state)
     static const char *const none[] = {NULL}, *const direct[] = {"/x/work", "/x/cache", NULL},
                              *const cache[] = {"/x/cache", NULL};
     for (int mode = BOX_COW; mode <= BOX_RO; mode++) {
-        _cleanup_made_ struct made *plain = make((enum box_mode)mode, BOX_NET_HOST),
-                                   *m = make((enum box_mode)mode, BOX_NET_OFF);
+        _cleanup_made_ struct made *plain = make((enum box_mode)mode, true),
+                                   *m = make((enum box_mode)mode, false);
         if (mode != BOX_DIRECT) {
             layout_fresh(&plain->plan, &plain->layout, &plain->from);
             assert_host_is_read_only(&plain->plan, none);
@@ -204,7 +203,7 @@ static void test_selection(void **state)
 {
     static const char *const hidden[] = {"/root", "/home", "/var",  "/var/lib",    "/run",
                                          "/tmp",  "/sys",  "/boot", "/etc/shadow", "/"};
-    _cleanup_made_ struct made *m = make(BOX_COW, BOX_NET_OFF);
+    _cleanup_made_ struct made *m = make(BOX_COW, false);
     layout_fresh(&m->plan, &m->layout, &m->from);
     assert_non_null(find_path(&m->plan, OP_SHOW, "/usr"));
     for (size_t i = 0; i < ARRAY_SIZE(hidden); i++) {
@@ -217,7 +216,7 @@ static void test_selection(void **state)
  * over it. */
 static void test_etc_is_a_read_only_overlay_with_hidden_entries(void **state)
 {
-    _cleanup_made_ struct made *m = make(BOX_COW, BOX_NET_OFF);
+    _cleanup_made_ struct made *m = make(BOX_COW, false);
     layout_fresh(&m->plan, &m->layout, &m->from);
     const struct op *host = find_clone(&m->plan, "/etc"),
                     *hide = find_path(&m->plan, OP_HIDE, "c/hide");
@@ -238,7 +237,7 @@ static void test_etc_is_a_read_only_overlay_with_hidden_entries(void **state)
  * lies deeper. */
 static void test_etc_in_parts_shows_no_hidden_entry(void **state)
 {
-    _cleanup_made_ struct made *m = make(BOX_COW, BOX_NET_OFF);
+    _cleanup_made_ struct made *m = make(BOX_COW, false);
     m->layout.selection.etc_in_parts = true;
     layout_fresh(&m->plan, &m->layout, &m->from);
     assert_false(m->plan.overflow);
@@ -259,7 +258,7 @@ static const char *own_path_of(struct made *m, const char *workspace)
 
 static void test_workspace_is_shown_at_its_own_path(void **state)
 {
-    _cleanup_made_ struct made *m = make(BOX_COW, BOX_NET_OFF);
+    _cleanup_made_ struct made *m = make(BOX_COW, false);
     assert_string_equal(own_path_of(m, "/home/ann/proj"), "/home/ann/proj");
     assert_string_equal(own_path_of(m, "/tmp/x"), "/tmp/x");
     assert_string_equal(own_path_of(m, "/var/tmp/x"), "/tmp/x"); /* which is a link in a box */
@@ -283,7 +282,7 @@ static void test_workspace_is_shown_at_its_own_path(void **state)
 
 static void test_an_image_shows_nothing_of_the_host(void **state)
 {
-    _cleanup_made_ struct made *m = make(BOX_COW, BOX_NET_OFF);
+    _cleanup_made_ struct made *m = make(BOX_COW, false);
     m->layout.has_image = true;
     m->from.image = "/x/image";
     layout_fresh(&m->plan, &m->layout, &m->from);
@@ -298,7 +297,7 @@ static void test_an_image_shows_nothing_of_the_host(void **state)
  */
 static void test_proc(void **state)
 {
-    _cleanup_made_ struct made *m = make(BOX_COW, BOX_NET_OFF);
+    _cleanup_made_ struct made *m = make(BOX_COW, false);
     const struct plan *p = &m->plan;
     layout_fresh(&m->plan, &m->layout, &m->from);
     const struct op *top = find_clone(p, "proc");
@@ -340,9 +339,9 @@ static const struct op *workspace_of(const struct plan *p)
 
 static void test_workspace_by_mode(void **state)
 {
-    _cleanup_made_ struct made *cow = make(BOX_COW, BOX_NET_OFF),
-                               *direct = make(BOX_DIRECT, BOX_NET_OFF),
-                               *ro = make(BOX_RO, BOX_NET_OFF);
+    _cleanup_made_ struct made *cow = make(BOX_COW, false),
+                               *direct = make(BOX_DIRECT, false),
+                               *ro = make(BOX_RO, false);
     layout_fresh(&cow->plan, &cow->layout, &cow->from);
     layout_fresh(&direct->plan, &direct->layout, &direct->from);
     layout_fresh(&ro->plan, &ro->layout, &ro->from);
@@ -358,18 +357,19 @@ static void test_workspace_by_mode(void **state)
 
 static void test_network(void **state)
 {
-    for (int net = BOX_NET_OFF; net <= BOX_NET_ALLOW; net++) {
-        _cleanup_made_ struct made *m = make(BOX_COW, (enum box_net)net);
-        m->layout.has_proxy = net == BOX_NET_ALLOW;
+    enum { OFF, HOST, PROXY };
+    for (int net = OFF; net <= PROXY; net++) {
+        _cleanup_made_ struct made *m = make(BOX_COW, net == HOST);
+        m->layout.has_proxy = net == PROXY;
         layout_fresh(&m->plan, &m->layout, &m->from);
-        assert_int_equal(find(&m->plan, OP_NETWORK) == NOWHERE, net == BOX_NET_HOST);
-        assert_int_equal(find(&m->plan, OP_LISTEN) != NOWHERE, net == BOX_NET_ALLOW);
+        assert_int_equal(find(&m->plan, OP_NETWORK) == NOWHERE, net == HOST);
+        assert_int_equal(find(&m->plan, OP_LISTEN) != NOWHERE, net == PROXY);
     }
 }
 
 static void test_landlock_rules(void **state)
 {
-    _cleanup_made_ struct made *m = make(BOX_COW, BOX_NET_OFF);
+    _cleanup_made_ struct made *m = make(BOX_COW, false);
     bool cache = false;
     share(m, "/x/tools", "/opt/tools", false);
     share(m, "/x/cache", "/cache", true);
@@ -388,7 +388,7 @@ static void test_landlock_rules(void **state)
 static void test_fork(void **state)
 {
     static const char *const writable[] = {"/cache", NULL};
-    _cleanup_made_ struct made *m = make(BOX_COW, BOX_NET_OFF);
+    _cleanup_made_ struct made *m = make(BOX_COW, false);
     m->layout.n_layers = 3;
     share(m, "/x/cache", "/cache", true);
     layout_fork(&m->plan, &m->layout, 7);
@@ -413,7 +413,7 @@ static void test_fork(void **state)
 static void test_diff_worker(void **state)
 {
     for (unsigned snap = 0; snap < 2; snap++) {
-        _cleanup_made_ struct made *m = make(BOX_COW, BOX_NET_OFF);
+        _cleanup_made_ struct made *m = make(BOX_COW, false);
         m->layout.n_layers = LAYERS_MAX;
         layout_diff_worker(&m->plan, &m->layout, snap);
         assert_false(m->plan.overflow);
@@ -430,8 +430,8 @@ static void test_diff_worker(void **state)
 /* As much as a box may have at once: it fits, in a fresh box and in a fork of a deep one. */
 static void test_largest_fits(void **state)
 {
-    _cleanup_made_ struct made *fresh = make(BOX_COW, BOX_NET_ALLOW),
-                               *fork = make(BOX_COW, BOX_NET_ALLOW);
+    _cleanup_made_ struct made *fresh = make(BOX_COW, false),
+                               *fork = make(BOX_COW, false);
     for (int i = 0; i < BOX_SHARES_MAX; i++) {
         char at[64];
         snprintf(at, sizeof at, "/home/agent/.local/share%d", i);
@@ -448,7 +448,7 @@ static void test_largest_fits(void **state)
 /* What does not fit is no smaller box but none. */
 static void test_too_deep_a_share_spoils_the_plan(void **state)
 {
-    _cleanup_made_ struct made *m = make(BOX_COW, BOX_NET_OFF);
+    _cleanup_made_ struct made *m = make(BOX_COW, false);
     char at[4096];
     for (size_t i = 0; i + 1 < sizeof at; i++)
         at[i] = i % 2 ? 'd' : '/';

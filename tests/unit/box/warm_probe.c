@@ -33,6 +33,7 @@
 
 #include "local_box.h"
 #include "clock.h"
+#include "net_policy.h"
 #include "warm.h"
 #include "warm_process.h"
 #include "banned.h"
@@ -327,7 +328,7 @@ static bool take_option(struct box_options *o, const char *text)
                  {"files=", &o->limits.files},
                  {"output_total=", &o->limits.output_total}};
     if (strcmp(text, "net=host") == 0)
-        o->net = BOX_NET_HOST;
+        o->net = &NET_HOST;
     else if (strcmp(text, "plain") == 0)
         o->warm = false;
     else if (strncmp(text, "image=", 6) == 0)

@@ -8,6 +8,7 @@
 
 #include "clock.h"
 #include "names.h"
+#include "net_policy.h"
 #include "run_options.h"
 
 #define MAX_WORDS 80
@@ -46,7 +47,7 @@ static void test_defaults(void **state)
     run_options_init(&o);
     const struct box_limits *l = &o.spec.box.limits;
     assert_int_equal(o.spec.box.mode, BOX_COW);
-    assert_int_equal(o.spec.box.net, BOX_NET_OFF);
+    assert_ptr_equal(o.spec.box.net, &NET_OFF);
     assert_int_equal(l->timeout_ns, 600 * NS_PER_S);
     assert_int_equal(l->cpu_time_ns, 0);
     assert_int_equal(l->pids, 256);
@@ -114,17 +115,17 @@ static void test_choices(void **state)
     assert_int_equal(
         parse(&o, FOR_RUN, &used, &err, "--mode", "ro", "--net", "host", "--backend=ns", NULL), 0);
     assert_int_equal(o.spec.box.mode, BOX_RO);
-    assert_int_equal(o.spec.box.net, BOX_NET_HOST);
+    assert_ptr_equal(o.spec.box.net, &NET_HOST);
     assert_non_null(o.spec.box.backend);
     assert_int_equal(parse(&o, FOR_RUN, &used, &err, "--net", "allow:a.org,b.org:8080", NULL), 0);
-    assert_int_equal(o.spec.box.net, BOX_NET_ALLOW);
+    assert_ptr_equal(o.spec.box.net, &NET_ALLOW);
     assert_int_equal(o.spec.box.n_allow, 2);
     assert_string_equal(o.spec.box.allow[1], "b.org:8080");
     run_options_free(&o);
     assert_int_equal(parse(&o, FOR_RUN, &used, &err, "--net", "allow:a.org", "--net", "off", NULL),
                      0);
     assert_int_equal(o.spec.box.n_allow, 0);
-    assert_int_equal(o.spec.box.net, BOX_NET_OFF);
+    assert_ptr_equal(o.spec.box.net, &NET_OFF);
     run_options_free(&o);
     assert_int_equal(
         parse(&o, FOR_NEW, &used, &err, "--ttl", "5m", "--timeout", "none", "--cpus", "1.5", NULL),
@@ -161,7 +162,7 @@ static void test_errors(void **state)
     assert_error(FOR_RUN, "--cpus", "0", "--cpus: '0' is not a number of processors like 0.5 or 2");
     assert_error(FOR_RUN, "--mode", "rw", "--mode: 'rw' is not one of cow|direct|ro");
     assert_error(FOR_RUN, "--backend", "xen", "--backend: 'xen' is not a backend of this build; use ns");
-    assert_error(FOR_RUN, "--net", "on", "--net: 'on' is not off, host or allow:HOST[:PORT],…");
+    assert_error(FOR_RUN, "--net", "on", "--net: 'on' is not one of off|host|allow:H[:P][,...]");
     assert_error(FOR_RUN, "--env", "A", "--env: 'A' is not NAME=VALUE");
     assert_error(FOR_RUN, "--env", "1A=2", "--env: '1A=2' is not NAME=VALUE");
     assert_error(FOR_RUN, "--image", "../x",

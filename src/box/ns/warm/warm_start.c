@@ -192,7 +192,7 @@ static struct warm_failure warm_become(const struct warm_child *c, int *report)
 {
     const struct ns_machine *m = c->warm->machine;
     enum enter_step entered;
-    int namespaces = ns_namespaces(m->layout.net) & (CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS);
+    int namespaces = ns_namespaces(&m->layout) & (CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS);
     int r = enter_family(m->userns, m->mntns, &entered);
     if (r < 0)
         return (struct warm_failure){entered, -r};
@@ -296,7 +296,7 @@ static int warm_write_rules(const struct ns_machine *m, int *ret_fd)
     layout_landlock_rules(&plan, &m->layout);
     int nested = weakened("caps") ? 0 : CLONE_NEWUSER;
     struct warm_rules head = {
-        .namespaces = (uint32_t)((ns_namespaces(m->layout.net) & ~CLONE_NEWPID) | nested),
+        .namespaces = (uint32_t)((ns_namespaces(&m->layout) & ~CLONE_NEWPID) | nested),
         .landlock = layout_landlock_flags(&m->layout),
         .on_disk = m->disk != NULL,
         .n_rules = (uint32_t)plan.n_rules};
