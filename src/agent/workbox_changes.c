@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "ask.h"
+#include "digest.h"
 #include "encoding.h"
 #include "git_repo.h"
 #include "io.h"
@@ -158,7 +159,7 @@ static const char *section_end(const char *at, const char *end)
     return end;
 }
 
-/* A hash (FNV-1a) of each section of the box's diff, by its first line. */
+/* A digest of each section of the box's diff, by its first line. */
 static int diff_hashes(struct workbox *w, json_t *hashes, struct error *err)
 {
     struct stat st;
@@ -176,10 +177,8 @@ static int diff_hashes(struct workbox *w, json_t *hashes, struct error *err)
         return error_errno(err, errno, "cannot compare the changes");
     const char *end = text + st.st_size;
     for (const char *at = text, *next; at < end; at = next) {
-        uint64_t hash = 0xcbf29ce484222325u;
         next = section_end(at, end);
-        for (const char *c = at; c < next; c++)
-            hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
+        uint64_t hash = digest(DIGEST_BEGIN, at, (size_t)(next - at));
         const char *newline = memchr(at, '\n', (size_t)(next - at));
         json_object_setn_new_nocheck(hashes, at, (size_t)((newline ? newline : next) - at),
                                      json_integer((json_int_t)hash));

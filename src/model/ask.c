@@ -54,34 +54,25 @@ static int ask_begin(void *data, struct error *err)
     return r < 0 ? error_set(err, -r, "out of memory") : 0;
 }
 
-/* Spaces and a byte order mark say nothing yet. */
-static int ask_detect_form(struct ask *a, const char *bytes, size_t n, struct error *err)
-{
-    static const char blank[] = " \t\r\n\xef\xbb\xbf";
-    size_t at = 0;
-    while (at < n && memchr(blank, bytes[at], sizeof blank - 1))
-        at++;
-    if (at == n)
-        return 0;
-    if (bytes[at] == '<')
-        return error_set(err, EPROTO, "%s answered with a web page: is the base URL right?",
-                         a->c->at.host);
-    a->form = bytes[at] == '{' ? FORM_WHOLE : FORM_STREAM;
-    return 0;
-}
-
 static int ask_take(void *data, const char *bytes, size_t n, struct retry_hint *ret,
                     struct error *err)
 {
+    static const char blank[] = " \t\r\n\xef\xbb\xbf"; /* the last three: a byte order mark */
     struct ask *a = data;
     const char *host = a->c->at.host;
     struct sse_event e;
+    int r = 0;
     a->bytes += n;
     if (a->bytes > STREAM_MAX)
         return error_set(err, EPROTO, "%s sent more than %u bytes", host, STREAM_MAX);
-    int r = a->form == FORM_UNKNOWN ? ask_detect_form(a, bytes, n, err) : 0;
-    if (r < 0)
-        return r;
+    for (size_t at = 0; a->form == FORM_UNKNOWN && at < n; at++) {
+        if (memchr(blank, bytes[at], sizeof blank - 1))
+            continue;
+        if (bytes[at] == '<')
+            return error_set(err, EPROTO, "%s answered with a web page: is the base URL right?",
+                             host);
+        a->form = bytes[at] == '{' ? FORM_WHOLE : FORM_STREAM;
+    }
     if (a->form == FORM_WHOLE && buf_append(&a->whole, bytes, n) < 0)
         return error_set(err, EPROTO, "%s sent an answer of more than %u bytes", host,
                          DECODER_BYTES_MAX);

@@ -123,21 +123,16 @@ static int decoder_take_json(struct decoder *d, const char *text, size_t n, cons
     return r;
 }
 
-static bool is_blank(const char *text, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!text[i] || !strchr(" \t\r\n", text[i]))
-            return false;
-    return true;
-}
-
 int decoder_take(struct decoder *d, const struct sse_event *e, struct retry_hint *ret_hint,
                  struct error *err)
 {
     const char *last = d->protocol->last;
+    size_t blank = 0;
     if (d->complete)
         return 1;
-    if (is_blank(e->data, e->n))
+    while (blank < e->n && e->data[blank] && strchr(" \t\r\n", e->data[blank]))
+        blank++;
+    if (blank == e->n)
         return 0;
     if (last && e->n == strlen(last) && memcmp(e->data, last, e->n) == 0) {
         d->complete = d->answered;
@@ -152,24 +147,19 @@ int decoder_take_whole(struct decoder *d, const char *text, size_t n, struct ret
     return decoder_take_json(d, text, n, NULL, ret_hint, err);
 }
 
-/* Servers name a reason that does not fit what they sent: calls decide. */
-static enum model_stop decoder_stop(const struct decoder *d, bool cut)
-{
-    bool calls = assembly_has_calls(&d->a);
-    if (cut)
-        return MODEL_END_TURN;
-    if (d->refused && d->stop == MODEL_END_TURN)
-        return MODEL_REFUSAL;
-    if (d->stop == MODEL_END_TURN && calls)
-        return MODEL_TOOL_USE;
-    return d->stop == MODEL_TOOL_USE && !calls ? MODEL_END_TURN : d->stop;
-}
-
 int decoder_finish(struct decoder *d, bool cut, struct model_reply *ret, struct error *err)
 {
     if (!cut && !d->complete && !d->stopped)
         return error_set(err, EPIPE, "the stream ended before the answer was complete");
-    struct model_reply reply = {.stop = decoder_stop(d, cut), .usage = d->usage};
+    struct model_reply reply = {.stop = cut ? MODEL_END_TURN : d->stop, .usage = d->usage};
+    /* Servers name a reason that does not fit what they sent: calls decide. */
+    bool calls = assembly_has_calls(&d->a);
+    if (!cut && d->refused && d->stop == MODEL_END_TURN)
+        reply.stop = MODEL_REFUSAL;
+    else if (!cut && calls && d->stop == MODEL_END_TURN)
+        reply.stop = MODEL_TOOL_USE;
+    else if (!calls && d->stop == MODEL_TOOL_USE)
+        reply.stop = MODEL_END_TURN;
     d->err = err;
     if (d->protocol->finish)
         d->protocol->finish(d);

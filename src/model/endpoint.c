@@ -60,26 +60,6 @@ bool endpoint_contains(const struct endpoint *e, const char *url)
     return origin && strcasecmp(origin, e->origin) == 0;
 }
 
-static int base_url_check(const struct model_spec *spec, CURLU *u, struct error *err)
-{
-    char *scheme = u ? url_part(u, CURLUPART_SCHEME, 0) : NULL;
-    char *user = u ? url_part(u, CURLUPART_USER, 0) : NULL;
-    char *password = u ? url_part(u, CURLUPART_PASSWORD, 0) : NULL;
-    bool is_http = scheme && (strcmp(scheme, "https") == 0 || strcmp(scheme, "http") == 0);
-    bool has_login = user || password;
-    curl_free(scheme);
-    curl_free(user);
-    curl_free(password);
-    if (!is_http)
-        return error_set(err, EINVAL, "%s must start with http:// or https://",
-                         provider_base_url_setting(spec->provider));
-    if (has_login)
-        return error_set(err, EINVAL,
-                         "%s contains a user name or password: remove it, and set the API key",
-                         provider_base_url_setting(spec->provider));
-    return 0;
-}
-
 static bool ends_with(const char *text, size_t n, const char *end)
 {
     size_t m = strlen(end);
@@ -118,9 +98,21 @@ static int endpoint_set_urls(const struct model_spec *spec, CURLU *base, struct 
                              struct error *err)
 {
     const struct provider *api = spec->api;
-    int r = base_url_check(spec, base, err);
-    if (r < 0)
-        return r;
+    char *scheme = base ? url_part(base, CURLUPART_SCHEME, 0) : NULL;
+    char *user = base ? url_part(base, CURLUPART_USER, 0) : NULL;
+    char *password = base ? url_part(base, CURLUPART_PASSWORD, 0) : NULL;
+    bool is_http = scheme && (strcmp(scheme, "https") == 0 || strcmp(scheme, "http") == 0);
+    bool has_login = user || password;
+    curl_free(scheme);
+    curl_free(user);
+    curl_free(password);
+    if (!is_http)
+        return error_set(err, EINVAL, "%s must start with http:// or https://",
+                         provider_base_url_setting(spec->provider));
+    if (has_login)
+        return error_set(err, EINVAL,
+                         "%s contains a user name or password: remove it, and set the API key",
+                         provider_base_url_setting(spec->provider));
     e->url = base_url_join(base, api, api->path);
     e->embed_url = api->embed_path ? base_url_join(base, api, api->embed_path) : NULL;
     e->origin = url_origin(base);

@@ -127,33 +127,28 @@ static int attempt_explain_status(struct attempt *a, const struct transport_answ
 /* No answer came, or not all of it. */
 static int attempt_explain_failure(struct attempt *a, int r)
 {
-    const char *host = a->c->at.host;
+    static const struct {
+        int code;
+        const char *before, *behind; /* the host */
+        bool retry;
+    } failures[] = {
+        {ECONNREFUSED, "cannot connect to ", ": is the server running?", true},
+        {EHOSTUNREACH, "cannot find the host ", ": check its name and your network", true},
+        {EKEYREJECTED, "the certificate of ",
+         " was rejected; to trust another authority, set SSL_CERT_FILE", false},
+        {ETIMEDOUT, "", " does not respond", true},
+        {EPIPE, "", " closed the connection before its answer was complete", true},
+        {EPROTO, "the answer of ", " is not valid HTTP", false},
+        {EIO, "the request to ", " failed", true},
+    };
+    size_t i = 0;
+    while (i + 1 < ARRAY_SIZE(failures) && failures[i].code != -r)
+        i++;
     struct error inner = *a->err;
-    a->hint.retry =
-        r == -ETIMEDOUT || r == -EPIPE || r == -ECONNREFUSED || r == -EHOSTUNREACH || r == -EIO;
-    if (r == -ECONNREFUSED)
-        return error_set(a->err, ECONNREFUSED,
-                         "cannot connect to %s: is the server running? (%.300s)", a->c->at.origin,
-                         inner.text);
-    if (r == -EHOSTUNREACH)
-        return error_set(a->err, EHOSTUNREACH,
-                         "cannot find the host %s: check its name and your network (%.300s)", host,
-                         inner.text);
-    if (r == -EKEYREJECTED)
-        return error_set(a->err, EKEYREJECTED,
-                         "the certificate of %s was rejected (%.300s); to trust another authority, "
-                         "set SSL_CERT_FILE",
-                         host, inner.text);
-    if (r == -ETIMEDOUT)
-        return error_set(a->err, ETIMEDOUT, "%s does not respond (%.300s)", host, inner.text);
-    if (r == -EPIPE)
-        return error_set(a->err, EPIPE,
-                         "%s closed the connection before its answer was complete (%.300s)", host,
-                         inner.text);
-    if (r == -EPROTO)
-        return error_set(a->err, EPROTO, "the answer of %s is not valid HTTP (%.300s)", host,
-                         inner.text);
-    return error_set(a->err, -r, "the request to %s failed (%.300s)", host, inner.text);
+    a->hint.retry = failures[i].code == -r && failures[i].retry;
+    return error_set(a->err, -r, "%s%s%s (%.300s)", failures[i].before,
+                     r == -ECONNREFUSED ? a->c->at.origin : a->c->at.host, failures[i].behind,
+                     inner.text);
 }
 
 /* Only within the same scheme, host and port: the request and its key are meant for them alone. 1:
@@ -218,26 +213,6 @@ static int attempt_run(struct attempt *a)
     return attempt_explain_failure(a, r);
 }
 
-/* Sends the sink an event, and waits. */
-static int attempt_wait(struct attempt *a, unsigned number, unsigned most)
-{
-    const struct model_spec *spec = a->c->spec;
-    uint32_t random;
-    if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random)
-        random = (uint32_t)clock_now();
-    int ms = retry_delay_ms(number, spec->backoff_ms > 0 ? spec->backoff_ms : BACKOFF_MS,
-                            a->hint.after_ms, random);
-    const struct model_event e = {.kind = MODEL_WAIT,
-                                  .text = a->err->text,
-                                  .n = strlen(a->err->text),
-                                  .wait_ms = ms,
-                                  .attempt = (int)number,
-                                  .attempts = (int)most};
-    if (a->x->sink)
-        a->x->sink->event(a->x->sink->data, &e);
-    return retry_wait(ms, a->x->cancel);
-}
-
 /* Removes the key from a message, should a server have put it there. */
 static void hide_key(const char *key, struct error *err)
 {
@@ -251,14 +226,15 @@ static void hide_key(const char *key, struct error *err)
 int exchange_run(struct http_client *c, const struct exchange *x, struct error *err)
 {
     struct error own = {0};
+    const struct model_spec *spec = c->spec;
     struct attempt a = {
         .c = c, .x = x, .error_body = BUF_INIT(ERROR_BODY_MAX), .err = err ? err : &own};
-    unsigned most = c->spec->retries < 0 ? RETRIES : (unsigned)c->spec->retries, unreachable = 0;
+    unsigned most = spec->retries < 0 ? RETRIES : (unsigned)spec->retries, unreachable = 0;
     int r = c->transport ? 0 : transport_new(&c->transport, err);
     if (r < 0)
         return r;
     for (unsigned number = 1; (r = attempt_run(&a)) < 0 && r != -ECANCELED; number++) {
-        hide_key(c->spec->key, a.err);
+        hide_key(spec->key, a.err);
         bool is_unreachable = r == -ECONNREFUSED || r == -EHOSTUNREACH;
         if (!a.hint.retry || number > most ||
             (is_unreachable && unreachable++ == UNREACHABLE_MAX)) {
@@ -267,10 +243,22 @@ int exchange_run(struct http_client *c, const struct exchange *x, struct error *
                 snprintf(a.err->text + used, sizeof a.err->text - used, "; tried %u times", number);
             break;
         }
-        if (attempt_wait(&a, number, most) < 0) {
-            r = -ECANCELED;
+        uint32_t random;
+        if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random)
+            random = (uint32_t)clock_now();
+        int ms = retry_delay_ms(number, spec->backoff_ms > 0 ? spec->backoff_ms : BACKOFF_MS,
+                                a.hint.after_ms, random);
+        const struct model_event e = {.kind = MODEL_WAIT,
+                                      .text = a.err->text,
+                                      .n = strlen(a.err->text),
+                                      .wait_ms = ms,
+                                      .attempt = (int)number,
+                                      .attempts = (int)most};
+        if (x->sink)
+            x->sink->event(x->sink->data, &e);
+        r = retry_wait(ms, x->cancel);
+        if (r < 0)
             break;
-        }
     }
     buf_free(&a.error_body);
     return r;

@@ -61,42 +61,27 @@ const struct model_spec *model_spec_of(const struct model *m)
     return &m->spec;
 }
 
-static int model_ask_provider(struct model *m, const struct model_request *q,
-                              const struct model_sink *sink, struct model_reply *ret,
-                              struct error *err)
-{
-    return m->spec.api->ask ? m->spec.api->ask(m->state, &m->spec, q, sink, ret, err)
-                            : ask_run(&m->http, q, sink, ret, err);
-}
-
-/* A recording with a hole is useless: a request that cannot be recorded fails. */
-static int model_ask_recorded(struct model *m, const struct model_request *q,
-                              const struct model_sink *sink, struct model_reply *ret,
-                              struct error *err)
-{
-    struct record rec;
-    record_begin(&rec, sink);
-    int r = model_ask_provider(m, q, &rec.sink, ret, err);
-    if (r == 0 || r == -ECANCELED) {
-        int written = record_end(&rec, &m->spec, q, ret, r == -ECANCELED, err);
-        if (written < 0)
-            model_reply_free(ret);
-        r = written < 0 ? written : r;
-    }
-    record_free(&rec);
-    return r;
-}
-
 static void sink_nothing(void *data, const struct model_event *e) {}
 
 int model_ask(struct model *m, const struct model_request *q, const struct model_sink *sink,
               struct model_reply *ret, struct error *err)
 {
     static const struct model_sink nothing = {.event = sink_nothing};
+    const struct provider *api = m->spec.api;
     struct model_reply reply = {0};
-    sink = sink ? sink : &nothing;
-    int r = m->spec.record ? model_ask_recorded(m, q, sink, &reply, err)
-                           : model_ask_provider(m, q, sink, &reply, err);
+    struct record rec;
+    record_begin(&rec, sink ? sink : &nothing);
+    const struct model_sink *to = m->spec.record ? &rec.sink : rec.next;
+    int r = api->ask ? api->ask(m->state, &m->spec, q, to, &reply, err)
+                     : ask_run(&m->http, q, to, &reply, err);
+    if (m->spec.record && (r == 0 || r == -ECANCELED)) {
+        /* A recording with a hole is useless: a request that cannot be recorded fails. */
+        int written = record_end(&rec, &m->spec, q, &reply, r == -ECANCELED, err);
+        if (written < 0)
+            model_reply_free(&reply);
+        r = written < 0 ? written : r;
+    }
+    record_free(&rec);
     if (r == 0 || r == -ECANCELED)
         *ret = reply;
     return r;

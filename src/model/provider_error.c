@@ -19,37 +19,26 @@ struct said {
     char code[96]; /* type and code, where there are any */
 };
 
-/* One character to the line, and how many bytes it was. */
-static size_t put_character(const char *text, size_t n, char *ret, size_t *len, size_t size)
-{
-    size_t c = utf8_character((const uint8_t *)text, n);
-    const char *put = text;
-    size_t n_put = c;
-    if (c == 0 || utf8_is_control((const uint8_t *)text, c)) {
-        put = c ? " " : "?";
-        n_put = 1;
-    }
-    if (*put == ' ' && (*len == 0 || ret[*len - 1] == ' '))
-        n_put = 0;
-    if (*len + n_put < size) {
-        memcpy(ret + *len, put, n_put);
-        *len += n_put;
-    }
-    return c ? c : 1;
-}
-
 void provider_error_line(const char *key, const char *text, size_t n, char *ret, size_t size)
 {
-    size_t n_key = key ? strlen(key) : 0, len = 0;
-    for (size_t at = 0; at < n && len + 8 < size;) {
-        bool secret = key && n_key >= 4 && n - at >= n_key && memcmp(text + at, key, n_key) == 0;
-        if (secret) {
-            memcpy(ret + len, "…", 3);
-            len += 3;
-            at += n_key;
-        } else {
-            at += put_character(text + at, n - at, ret, &len, size);
+    size_t n_key = key ? strlen(key) : 0, len = 0, read;
+    for (size_t at = 0; at < n && len + 8 < size; at += read) {
+        const uint8_t *s = (const uint8_t *)text + at;
+        size_t c = utf8_character(s, n - at), n_put = c;
+        const char *put = text + at;
+        read = c ? c : 1;
+        if (n_key >= 4 && n - at >= n_key && memcmp(s, key, n_key) == 0) {
+            put = "…";
+            n_put = 3;
+            read = n_key;
+        } else if (c == 0 || utf8_is_control(s, c)) {
+            put = c ? " " : "?";
+            n_put = 1;
         }
+        if (*put == ' ' && (len == 0 || ret[len - 1] == ' '))
+            continue;
+        memcpy(ret + len, put, n_put);
+        len += n_put;
     }
     while (len > 0 && (ret[len - 1] == ' ' || ret[len - 1] == '.'))
         len--;
@@ -75,32 +64,21 @@ static bool is_too_long(const char *said)
     return false;
 }
 
-/* A unit of time in ms, and the length of its name; 0: it is none. */
-static double delay_unit_ms(const char *s, size_t *ret_n)
-{
-    size_t n = 0;
-    while (isalpha((unsigned char)s[n]))
-        n++;
-    *ret_n = n;
-    if (n >= 2 && (strncasecmp(s, "ms", n) == 0 || strncasecmp(s, "millis", 6) == 0))
-        return 1;
-    if (n >= 1 && (s[0] == 's' || s[0] == 'S'))
-        return 1000;
-    if (n >= 1 && (s[0] == 'm' || s[0] == 'M'))
-        return 60 * 1000;
-    return n >= 1 && (s[0] == 'h' || s[0] == 'H') ? 3600 * 1000 : 0;
-}
-
 /* "1m2.5s", "28ms", "20 seconds". */
 static int64_t delay_parse(const char *s)
 {
     double ms = -1;
     while (isdigit((unsigned char)*s)) {
         char *end;
-        size_t n;
-        double number = strtod(s, &end);
+        size_t n = 0;
+        double number = strtod(s, &end), unit = 0;
         s = end + (*end == ' ');
-        double unit = delay_unit_ms(s, &n);
+        while (isalpha((unsigned char)s[n]))
+            n++;
+        if (n >= 2 && (strncasecmp(s, "ms", n) == 0 || strncasecmp(s, "millis", 6) == 0))
+            unit = 1;
+        else if (n >= 1 && strchr("sSmMhH", s[0]))
+            unit = strchr("sS", s[0]) ? 1000 : strchr("mM", s[0]) ? 60 * 1000 : 3600 * 1000;
         if (unit == 0)
             break;
         ms = (ms < 0 ? 0 : ms) + number * unit;
@@ -164,10 +142,23 @@ static void said_read(const char *key, const char *body, size_t n, struct said *
         provider_error_line(key, body, n, ret->message, sizeof ret->message);
 }
 
-static int status_explain(const struct model_spec *spec, const char *name, int status,
-                          const struct said *s, struct error *err)
+int provider_error_of_status(const struct model_spec *spec, const char *name, int status,
+                             const char *body, size_t n, int64_t *ret_after_ms, struct error *err)
 {
-    const char *who = spec->provider, *why = s->message;
+    struct said s = {0};
+    const char *who = spec->provider, *why = s.message;
+    said_read(spec->key, body, n, &s);
+    *ret_after_ms = provider_error_delay_ms(s.message);
+    if (!*s.message)
+        snprintf(s.message, sizeof s.message, "%s", *s.code ? s.code : "no details");
+    bool about_size = status == 400 || status == 413 || status == 422 || status == 500;
+    if (status == 413 || (about_size && (is_too_long(why) || is_too_long(s.code))))
+        return error_set(err, EMSGSIZE,
+                         "the conversation is too long for %s: compact it, or start a new one (%s)",
+                         name, why);
+    if (status == 402 || has(s.code, "insufficient_quota") || has(why, "credit balance is too low"))
+        return error_set(err, EDQUOT, "%s: no credit left: see the account's billing (%s)", who,
+                         why);
     if (status == 401 && !spec->key && !spec->headers)
         return error_set(err, EACCES, "%s: no API key: set %s (%s)", who, provider_key_setting(who),
                          why);
@@ -178,7 +169,7 @@ static int status_explain(const struct model_spec *spec, const char *name, int s
         return error_set(err, EACCES, "%s: permission denied: the key does not allow this (%s)",
                          who, why);
     if (status == 404 &&
-        (has(why, "model") || has(s->code, "model") || has(s->code, "not_found_error")))
+        (has(why, "model") || has(s.code, "model") || has(s.code, "not_found_error")))
         return error_set(err, ENOENT, "%s: no model \"%s\": check its name (%s)", who, name, why);
     if (status == 404)
         return error_set(err, ENOENT, "%s: not found (404): check the base URL (%s)", who, why);
@@ -190,26 +181,6 @@ static int status_explain(const struct model_spec *spec, const char *name, int s
         return error_set(err, EIO, "%s: server error %d (%s)", who, status, why);
     return error_set(err, status == 408 || status == 409 ? EIO : EINVAL,
                      "%s: request refused, status %d (%s)", who, status, why);
-}
-
-int provider_error_of_status(const struct model_spec *spec, const char *name, int status,
-                             const char *body, size_t n, int64_t *ret_after_ms, struct error *err)
-{
-    struct said s = {0};
-    said_read(spec->key, body, n, &s);
-    *ret_after_ms = provider_error_delay_ms(s.message);
-    if (!*s.message)
-        snprintf(s.message, sizeof s.message, "%s", *s.code ? s.code : "no details");
-    bool about_size = status == 400 || status == 413 || status == 422 || status == 500;
-    if (status == 413 || (about_size && (is_too_long(s.message) || is_too_long(s.code))))
-        return error_set(err, EMSGSIZE,
-                         "the conversation is too long for %s: compact it, or start a new one (%s)",
-                         name, s.message);
-    if (status == 402 || has(s.code, "insufficient_quota") ||
-        has(s.message, "credit balance is too low"))
-        return error_set(err, EDQUOT, "%s: no credit left: see the account's billing (%s)",
-                         spec->provider, s.message);
-    return status_explain(spec, name, status, &s, err);
 }
 
 struct error_kind {
@@ -259,14 +230,6 @@ static const struct error_kind ERROR_KINDS[] = {
     {"exceed_context_size_error", EMSGSIZE, false},
 };
 
-static const struct error_kind *error_kind_named(const char *name)
-{
-    for (size_t i = 0; name && i < ARRAY_SIZE(ERROR_KINDS); i++)
-        if (strcasecmp(ERROR_KINDS[i].name, name) == 0)
-            return &ERROR_KINDS[i];
-    return NULL;
-}
-
 static struct error_kind error_kind_of_status(json_int_t status)
 {
     switch (status) {
@@ -285,30 +248,24 @@ static struct error_kind error_kind_of_status(json_int_t status)
     case 409:
         return (struct error_kind){.code = EIO, .retry = true};
     default:
-        return (struct error_kind){.code = status >= 400 && status < 500 ? EINVAL : EIO,
-                                   .retry = status >= 500};
+        return (struct error_kind){.code = status < 500 ? EINVAL : EIO, .retry = status >= 500};
     }
 }
 
-/* A number, also where it is written as a string. */
-static json_int_t status_of(const json_t *value)
-{
-    json_int_t status =
-        json_is_string(value) ? atoi(json_string_value(value)) : json_integer_value(value);
-    return status >= 400 && status < 600 ? status : 0;
-}
-
-/* An unknown error is taken for a temporary one of the server. */
+/* By its name, or by its status, which may be written as a string. An unknown error is taken for a
+ * temporary one of the server. */
 static struct error_kind error_kind_of(const json_t *error)
 {
     static const char *const MEMBERS[] = {"code", "type", "status"};
     for (size_t i = 0; i < ARRAY_SIZE(MEMBERS); i++) {
         const json_t *value = json_object_get(error, MEMBERS[i]);
-        const struct error_kind *named = error_kind_named(json_string_value(value));
-        if (named)
-            return *named;
-        if (status_of(value))
-            return error_kind_of_status(status_of(value));
+        const char *name = json_string_value(value);
+        for (size_t k = 0; name && k < ARRAY_SIZE(ERROR_KINDS); k++)
+            if (strcasecmp(ERROR_KINDS[k].name, name) == 0)
+                return ERROR_KINDS[k];
+        json_int_t status = name ? atoi(name) : json_integer_value(value);
+        if (status >= 400 && status < 600)
+            return error_kind_of_status(status);
     }
     return (struct error_kind){.code = EIO, .retry = true};
 }

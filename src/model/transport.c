@@ -51,24 +51,6 @@ static void header_copy_value(char *to, size_t size, const char *from, size_t n)
     to[n] = 0;
 }
 
-static void header_take(struct transport_answer *a, const char *line, size_t n)
-{
-    const struct {
-        const char *name;
-        char *to;
-        size_t size;
-    } wanted[] = {
-        {"x-should-retry", a->should_retry, sizeof a->should_retry},
-        {"retry-after-ms", a->retry_ms, sizeof a->retry_ms},
-        {"retry-after", a->retry_after, sizeof a->retry_after},
-    };
-    const char *colon = memchr(line, ':', n);
-    size_t name = colon ? (size_t)(colon - line) : 0;
-    for (size_t i = 0; colon && i < ARRAY_SIZE(wanted); i++)
-        if (name == strlen(wanted[i].name) && strncasecmp(line, wanted[i].name, name) == 0)
-            header_copy_value(wanted[i].to, wanted[i].size, colon + 1, n - name - 1);
-}
-
 static int errno_of_curl(CURLcode code)
 {
     switch (code) {
@@ -114,16 +96,31 @@ static curl_socket_t open_socket(void *data, curlsocktype purpose, struct curl_s
 static size_t transport_take_head(char *line, size_t size, size_t n, void *transport)
 {
     struct transport *t = transport;
+    struct transport_answer *a = &t->answer;
+    const struct {
+        const char *name;
+        char *to;
+        size_t size;
+    } wanted[] = {
+        {"x-should-retry", a->should_retry, sizeof a->should_retry},
+        {"retry-after-ms", a->retry_ms, sizeof a->retry_ms},
+        {"retry-after", a->retry_after, sizeof a->retry_after},
+    };
     t->bytes += n;
     t->head += n;
     if (t->head > HEADERS_MAX) {
         t->stopped = -EPROTO;
         return 0;
     }
-    if (n > 5 && memcmp(line, "HTTP/", 5) == 0)
-        t->answer = (struct transport_answer){0}; /* what came before was of an interim answer */
-    else if (!t->lingers)
-        header_take(&t->answer, line, n);
+    if (n > 5 && memcmp(line, "HTTP/", 5) == 0) {
+        *a = (struct transport_answer){0}; /* what came before was of an interim answer */
+        return n;
+    }
+    const char *colon = t->lingers ? NULL : memchr(line, ':', n);
+    size_t name = colon ? (size_t)(colon - line) : 0;
+    for (size_t i = 0; colon && i < ARRAY_SIZE(wanted); i++)
+        if (name == strlen(wanted[i].name) && strncasecmp(line, wanted[i].name, name) == 0)
+            header_copy_value(wanted[i].to, wanted[i].size, colon + 1, n - name - 1);
     return n;
 }
 
@@ -231,12 +228,6 @@ static int transport_step(struct transport *t)
     return 0;
 }
 
-static bool is_cancelled(int cancel)
-{
-    struct pollfd p = {.fd = cancel, .events = POLLIN};
-    return cancel >= 0 && poll(&p, 1, 0) > 0;
-}
-
 static uint64_t transport_bytes_sent(struct transport *t)
 {
     curl_off_t sent = 0;
@@ -249,6 +240,7 @@ static int transport_pump(struct transport *t)
 {
     const struct transport_call *c = t->call;
     struct curl_waitfd cancel = {.fd = c->cancel, .events = CURL_WAIT_POLLIN};
+    struct pollfd cancelled = {.fd = c->cancel, .events = POLLIN};
     uint64_t before = 0;
     int64_t deadline = clock_now() + c->idle_ms * NS_PER_MS;
     for (;;) {
@@ -256,7 +248,7 @@ static int transport_pump(struct transport *t)
             return -EIO;
         if (t->stopped || t->ended || t->lingers)
             return 0;
-        if (is_cancelled(c->cancel))
+        if (c->cancel >= 0 && poll(&cancelled, 1, 0) > 0)
             return -ECANCELED;
         uint64_t now = t->bytes + transport_bytes_sent(t);
         if (now != before)
@@ -271,10 +263,11 @@ static int transport_pump(struct transport *t)
     }
 }
 
-/* The end of the last answer has mostly come by now, or comes at once: then its connection can be
- * used again. */
-static void transport_end_last(struct transport *t)
+static int transport_start(struct transport *t, const struct transport_call *c)
 {
+    CURL *e = t->easy;
+    /* The end of the last answer has mostly come by now, or comes at once: then its connection can
+     * be used again. */
     int64_t deadline = clock_now() + LINGER_MS * NS_PER_MS;
     while (t->added && t->lingers && transport_step(t) == 0 && !t->ended) {
         int left = clock_poll_ms(deadline);
@@ -282,12 +275,6 @@ static void transport_end_last(struct transport *t)
             break;
     }
     transport_remove(t);
-}
-
-static int transport_start(struct transport *t, const struct transport_call *c)
-{
-    CURL *e = t->easy;
-    transport_end_last(t);
     t->call = c;
     t->answer = (struct transport_answer){0};
     t->ended = false;

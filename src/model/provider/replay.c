@@ -22,6 +22,7 @@
 #include "clock.h"
 #include "exchange.h"
 #include "io.h"
+#include "json.h"
 #include "provider.h"
 #include "replay.h"
 #include "utf8.h"
@@ -54,138 +55,91 @@ size_t replay_count(const struct replay *p)
     return json_array_size(p->answers);
 }
 
-/* Of a call, beside what every call has (model.h). */
-static const char *const CALL_MORE[] = {"bad_input", "raw", "from"};
-
-static bool value_is_text(const json_t *value, size_t max)
-{
-    return json_is_string(value) && json_string_length(value) <= max;
-}
-
 static bool is_call(const json_t *block)
 {
-    return strcmp(json_string_value(json_object_get(block, "type")), "tool_use") == 0;
+    return strcmp(json_get_string_or(block, "type", ""), "tool_use") == 0;
 }
 
-static int content_append(json_t *content, json_t *block, struct error *err)
+/* The blocks of an answer, in their full form but not checked yet: an array, or NULL with the text
+ * set. An empty text of the short form is no block. */
+static json_t *answer_blocks(const json_t *said, struct error *err)
 {
-    return json_array_append_new(content, block) < 0 ? error_set(err, ENOMEM, "out of memory") : 0;
-}
-
-/* A tool_use, from {"name", "input", "id"} and whatever else belongs to it. */
-static int content_add_call(json_t *content, const json_t *call, size_t number, struct error *err)
-{
-    const json_t *name = json_object_get(call, "name"), *id = json_object_get(call, "id");
-    const json_t *input = json_object_get(call, "input");
-    size_t i = json_array_size(content) + 1;
-    if (!value_is_text(name, NAME_BYTES_MAX) || json_string_length(name) == 0)
-        return error_set(err, EINVAL, "block %zu: a call needs a \"name\"", i);
-    if (input && !json_is_object(input))
-        return error_set(err, EINVAL, "block %zu: the \"input\" of a call must be an object", i);
-    if (id && (!value_is_text(id, ID_BYTES_MAX) || json_string_length(id) == 0))
-        return error_set(err, EINVAL, "block %zu: the \"id\" of a call must be a short string", i);
-    json_t *block = json_pack("{s:s}", "type", "tool_use");
-    json_object_set_new(block, "id",
-                        id ? json_copy((json_t *)id) : json_sprintf("call_%zu_%zu", number, i));
-    json_object_set_new(block, "name", json_copy((json_t *)name));
-    json_object_set_new(block, "input", input ? json_deep_copy(input) : json_object());
-    for (size_t k = 0; k < ARRAY_SIZE(CALL_MORE); k++) {
-        const json_t *more = json_object_get(call, CALL_MORE[k]);
-        if (more)
-            json_object_set_new(block, CALL_MORE[k], json_deep_copy(more));
-    }
-    return content_append(content, block, err);
-}
-
-/* A text, a thinking or an other block: copied as it was recorded. */
-static int content_add_said(json_t *content, const json_t *block, const char *type,
-                            struct error *err)
-{
-    const json_t *text = json_object_get(block, "text"), *from = json_object_get(block, "from");
-    size_t i = json_array_size(content) + 1;
-    bool other = strcmp(type, "other") == 0;
-    if (from && !json_is_string(from))
-        return error_set(err, EINVAL, "block %zu: \"from\" must be a string", i);
-    if (!other && !json_is_string(text))
-        return error_set(err, EINVAL, "block %zu: \"text\" must be a string", i);
-    json_t *copy = json_pack("{s:s}", "type", type);
-    json_object_update_missing_new(copy, json_deep_copy(block));
-    return content_append(content, copy, err);
-}
-
-static int content_add_block(json_t *content, const json_t *block, size_t number, struct error *err)
-{
-    static const char *const SAID[] = {"text", "thinking", "other"};
-    const char *type = json_string_value(json_object_get(block, "type"));
-    if (json_array_size(content) >= DECODER_BLOCKS_MAX)
-        return error_set(err, EINVAL, "more than %u blocks", DECODER_BLOCKS_MAX);
-    if (type && strcmp(type, "tool_use") == 0)
-        return content_add_call(content, block, number, err);
-    for (size_t i = 0; type && i < ARRAY_SIZE(SAID); i++)
-        if (strcmp(type, SAID[i]) == 0)
-            return content_add_said(content, block, type, err);
-    return error_set(err, EINVAL, "block %zu: its \"type\" must be text, thinking or tool_use",
-                     json_array_size(content) + 1);
-}
-
-/* An empty text is no block. */
-static int content_add_words(json_t *content, const char *type, const json_t *words,
-                             struct error *err)
-{
-    if (json_is_string(words) && json_string_length(words) == 0)
-        return 0;
-    json_t *block = json_pack("{s:O}", "text", words);
-    int r = content_add_said(content, block, type, err);
-    json_decref(block);
-    return r;
-}
-
-/* {"thinking", "text", "calls"}, each of them optional. */
-static int content_add_short(json_t *content, const json_t *said, size_t number, struct error *err)
-{
-    const json_t *thinking = json_object_get(said, "thinking"),
-                 *text = json_object_get(said, "text");
+    static const char *const words[] = {"thinking", "text"};
+    json_t *call, *blocks = json_object_get(said, "content");
     const json_t *calls = json_object_get(said, "calls");
-    json_t *call;
     size_t i;
-    int r = 0;
-    if (!thinking && !text && !calls)
-        return error_set(err, EINVAL, "it needs \"text\", \"calls\", \"thinking\" or \"content\"");
-    if (calls && (!json_is_array(calls) || json_array_size(calls) > DECODER_BLOCKS_MAX))
-        return error_set(err, EINVAL, "\"calls\" must be an array of at most %u calls",
-                         DECODER_BLOCKS_MAX);
-    if (thinking)
-        r = content_add_words(content, "thinking", thinking, err);
-    if (r == 0 && text)
-        r = content_add_words(content, "text", text, err);
-    json_array_foreach(calls, i, call)
-    {
-        if (r == 0)
-            r = content_add_call(content, call, number, err);
+    bool is_short = json_is_object(said) && !blocks;
+    const char *problem = NULL;
+    if (!json_is_string(said) && !json_is_object(said))
+        problem = "it must be an object or a string";
+    else if (blocks && !json_is_array(blocks))
+        problem = "\"content\" must be an array of blocks";
+    else if (is_short && !calls && !json_object_get(said, "text") &&
+             !json_object_get(said, "thinking"))
+        problem = "it needs \"text\", \"calls\", \"thinking\" or \"content\"";
+    else if (is_short && calls && !json_is_array(calls))
+        problem = "\"calls\" must be an array of calls";
+    if (problem) {
+        error_set(err, EINVAL, "%s", problem);
+        return NULL;
     }
-    return r;
+    if (blocks)
+        return json_incref(blocks);
+    blocks = json_array();
+    for (i = 0; i < ARRAY_SIZE(words); i++) {
+        json_t *text = is_short ? json_object_get(said, words[i]) : i == 1 ? (json_t *)said : NULL;
+        if (text && !(json_is_string(text) && json_string_length(text) == 0))
+            json_array_append_new(blocks, json_pack("{s:s, s:O}", "type", words[i], "text", text));
+    }
+    json_array_foreach(is_short ? calls : NULL, i, call)
+    {
+        json_t *block = json_pack("{s:s}", "type", "tool_use");
+        json_object_update_missing(block, call);
+        json_array_append_new(blocks, block);
+    }
+    return blocks;
 }
 
-static int content_add_all(json_t *content, const json_t *said, size_t number, struct error *err)
+/* A copy of block number i. A call of answer `number` without an id gets one. */
+static json_t *block_copy(const json_t *block, size_t number, size_t i, struct error *err)
 {
-    const json_t *blocks = json_object_get(said, "content");
-    json_t *block;
-    size_t i;
-    if (json_is_string(said))
-        return content_add_words(content, "text", said, err);
-    if (!json_is_object(said))
-        return error_set(err, EINVAL, "it must be an object or a string");
-    if (!blocks)
-        return content_add_short(content, said, number, err);
-    if (!json_is_array(blocks))
-        return error_set(err, EINVAL, "\"content\" must be an array of blocks");
-    json_array_foreach(blocks, i, block)
-    {
-        int r = content_add_block(content, block, number, err);
-        if (r < 0)
-            return r;
+    static const char *const members[] = {"id", "name", "input", "bad_input", "raw", "from"};
+    const char *type = json_get_string_or(block, "type", "");
+    const json_t *name = json_object_get(block, "name"), *id = json_object_get(block, "id");
+    const json_t *input = json_object_get(block, "input"), *from = json_object_get(block, "from");
+    const char *problem = NULL;
+    if (!is_call(block)) {
+        bool other = strcmp(type, "other") == 0;
+        if (!other && strcmp(type, "text") != 0 && strcmp(type, "thinking") != 0)
+            problem = "its \"type\" must be text, thinking or tool_use";
+        else if (from && !json_is_string(from))
+            problem = "\"from\" must be a string";
+        else if (!other && !json_is_string(json_object_get(block, "text")))
+            problem = "\"text\" must be a string";
+    } else if (json_string_length(name) == 0 || json_string_length(name) > NAME_BYTES_MAX) {
+        problem = "a call needs a \"name\"";
+    } else if (input && !json_is_object(input)) {
+        problem = "the \"input\" of a call must be an object";
+    } else if (id && (json_string_length(id) == 0 || json_string_length(id) > ID_BYTES_MAX)) {
+        problem = "the \"id\" of a call must be a short string";
     }
-    return 0;
+    if (problem) {
+        error_set(err, EINVAL, "block %zu: %s", i, problem);
+        return NULL;
+    }
+    if (!is_call(block))
+        return json_deep_copy(block);
+    json_t *copy = json_pack("{s:s}", "type", "tool_use");
+    for (size_t k = 0; k < ARRAY_SIZE(members); k++) {
+        const json_t *member = json_object_get(block, members[k]);
+        if (member)
+            json_object_set_new(copy, members[k], json_deep_copy(member));
+        else if (k == 0)
+            json_object_set_new(copy, "id", json_sprintf("call_%zu_%zu", number, i));
+        else if (k == 2)
+            json_object_set_new(copy, "input", json_object());
+    }
+    return copy;
 }
 
 static uint64_t usage_count(const json_t *usage, const char *name)
@@ -198,12 +152,11 @@ static uint64_t usage_count(const json_t *usage, const char *name)
 static int replay_answer(const json_t *said, size_t number, struct model_reply *ret,
                          struct error *err)
 {
-    const char *model = json_string_value(json_object_get(said, "model"));
+    const char *model = json_get_string(said, "model");
     const json_t *stop = json_object_get(said, "stop"), *usage = json_object_get(said, "usage");
-    _cleanup_json_ json_t *content = json_array();
-    int r = content_add_all(content, said, number, err);
-    if (r < 0)
-        return r;
+    json_t *block;
+    size_t i;
+    _cleanup_json_ json_t *content = json_array(), *blocks = answer_blocks(said, err);
     struct model_reply reply = {.stop = MODEL_END_TURN,
                                 .usage = {.known = json_is_object(usage),
                                           .input = usage_count(usage, "input"),
@@ -211,14 +164,25 @@ static int replay_answer(const json_t *said, size_t number, struct model_reply *
                                           .cache_read = usage_count(usage, "cache_read"),
                                           .cache_write = usage_count(usage, "cache_write"),
                                           .thinking = usage_count(usage, "thinking")}};
-    for (size_t i = 0; i < json_array_size(content); i++)
-        if (is_call(json_array_get(content, i)))
+    if (!blocks)
+        return -EINVAL;
+    if (json_array_size(blocks) > DECODER_BLOCKS_MAX)
+        return error_set(err, EINVAL, "more than %u blocks", DECODER_BLOCKS_MAX);
+    json_array_foreach(blocks, i, block)
+    {
+        json_t *copy = block_copy(block, number, i + 1, err);
+        if (!copy)
+            return -EINVAL;
+        if (json_array_append_new(content, copy) < 0)
+            return error_set(err, ENOMEM, "out of memory");
+        if (is_call(copy))
             reply.stop = MODEL_TOOL_USE;
+    }
     if (stop) {
+        const char *name = json_string_value(stop);
         int k = MODEL_END_TURN;
         while (k <= MODEL_WINDOW_EXCEEDED &&
-               !(json_is_string(stop) &&
-                 strcmp(json_string_value(stop), model_stop_name((enum model_stop)k)) == 0))
+               strcmp(name ? name : "", model_stop_name((enum model_stop)k)) != 0)
             k++;
         if (k > MODEL_WINDOW_EXCEEDED)
             return error_set(err, EINVAL, "\"stop\" is none of end_turn, tool_use, max_tokens, …");
@@ -231,35 +195,16 @@ static int replay_answer(const json_t *said, size_t number, struct model_reply *
     return 0;
 }
 
-static size_t text_skip_blank(const char *text, size_t n, size_t at)
-{
-    while (at < n && strchr(" \t\r\n", text[at]) && text[at])
-        at++;
-    return at;
-}
-
-/* One value of the sequence: an answer, or a document that holds them all. */
-static int replay_take_value(struct replay *p, json_t *value, struct error *err)
-{
-    json_t *inner = json_is_array(value) ? value : json_object_get(value, "answers");
-    int r = inner && !json_is_array(inner)
-                ? error_set(err, EINVAL, "%s: \"answers\" must be an array", p->name)
-            : inner ? json_array_extend(p->answers, inner)
-                    : json_array_append(p->answers, value);
-    if (r == -1)
-        return error_set(err, ENOMEM, "out of memory for %s", p->name);
-    if (r == 0 && json_array_size(p->answers) > REPLAY_ANSWERS_MAX)
-        return error_set(err, E2BIG, "%s: more than %u answers", p->name, REPLAY_ANSWERS_MAX);
-    return r;
-}
-
+/* Reads the sequence of values: answers, or documents that hold them. */
 static int replay_parse_all(struct replay *p, const char *text, size_t n, struct error *err)
 {
-    int r = 0;
-    for (size_t at = text_skip_blank(text, n, 0); r == 0 && at < n;
-         at = text_skip_blank(text, n, at)) {
+    for (size_t at = 0; at < n;) {
+        if (memchr(" \t\r\n", text[at], 4)) {
+            at++;
+            continue;
+        }
         json_error_t why;
-        json_t *value =
+        _cleanup_json_ json_t *value =
             json_loadb(text + at, n - at, JSON_DISABLE_EOF_CHECK | JSON_DECODE_ANY, &why);
         if (!value) {
             size_t line = why.line > 0 ? (size_t)why.line : 1;
@@ -268,28 +213,17 @@ static int replay_parse_all(struct replay *p, const char *text, size_t n, struct
             return error_set(err, EINVAL, "%s:%zu: not JSON: %s", p->name, line, why.text);
         }
         at += (size_t)why.position;
-        r = replay_take_value(p, value, err);
-        json_decref(value);
+        json_t *inner = json_is_array(value) ? value : json_object_get(value, "answers");
+        if (inner && !json_is_array(inner))
+            return error_set(err, EINVAL, "%s: \"answers\" must be an array", p->name);
+        if ((inner ? json_array_extend(p->answers, inner) : json_array_append(p->answers, value)) <
+            0)
+            return error_set(err, ENOMEM, "out of memory for %s", p->name);
+        if (json_array_size(p->answers) > REPLAY_ANSWERS_MAX)
+            return error_set(err, E2BIG, "%s: more than %u answers", p->name, REPLAY_ANSWERS_MAX);
     }
-    return r;
-}
-
-static int replay_check_all(const struct replay *p, struct error *err)
-{
-    size_t i;
-    json_t *said;
-    if (json_array_size(p->answers) == 0)
-        return error_set(err, EINVAL, "%s contains no answer", p->name);
-    json_array_foreach(p->answers, i, said)
-    {
-        struct model_reply reply;
-        struct error inner = {0};
-        int r = replay_answer(said, i + 1, &reply, &inner);
-        if (r < 0)
-            return error_set(err, -r, "%s: answer %zu: %s", p->name, i + 1, inner.text);
-        model_reply_free(&reply);
-    }
-    return 0;
+    return json_array_size(p->answers) ? 0
+                                       : error_set(err, EINVAL, "%s contains no answer", p->name);
 }
 
 int replay_parse(const char *name, const char *text, size_t n, struct replay **ret,
@@ -305,8 +239,13 @@ int replay_parse(const char *name, const char *text, size_t n, struct replay **r
         return error_set(err, ENOMEM, "out of memory for %s", name);
     }
     int r = replay_parse_all(p, text, n, err);
-    if (r == 0)
-        r = replay_check_all(p, err);
+    for (size_t i = 0; r == 0 && i < json_array_size(p->answers); i++) {
+        _cleanup_reply_ struct model_reply reply = {0};
+        struct error inner = {0};
+        r = replay_answer(json_array_get(p->answers, i), i + 1, &reply, &inner);
+        if (r < 0)
+            error_set(err, -r, "%s: answer %zu: %s", p->name, i + 1, inner.text);
+    }
     if (r < 0) {
         replay_free(p);
         return r;
@@ -353,16 +292,6 @@ static int player_wait(const struct player *p, int64_t ms)
     return retry_wait(due <= 0 ? 0 : due > WAIT_MAX_MS ? WAIT_MAX_MS : (int)due, p->cancel);
 }
 
-static size_t text_word_end(const char *text, size_t n)
-{
-    size_t at = 0;
-    while (at < n && text[at] != ' ' && text[at] != '\n')
-        at++;
-    while (at < n && (text[at] == ' ' || text[at] == '\n'))
-        at++;
-    return at;
-}
-
 /* The size and time of the next piece. Recorded pieces that do not fit the text are ignored. */
 static size_t player_next_piece(struct player *p, bool thinking, const char *text, size_t n,
                                 int64_t *ret_ms)
@@ -381,7 +310,8 @@ static size_t player_next_piece(struct player *p, bool thinking, const char *tex
     }
     p->ms += WORD_MS;
     *ret_ms = p->ms;
-    return text_word_end(text, n);
+    size_t word = strcspn(text, " \n");
+    return word + strspn(text + word, " \n");
 }
 
 static int player_text(struct player *p, bool thinking, const char *text, size_t *ret_played)
@@ -431,27 +361,6 @@ static int player_block(struct player *p, json_t *block)
     return r;
 }
 
-static int player_run(struct player *p, struct model_reply *reply)
-{
-    size_t i;
-    json_t *block;
-    int r = 0;
-    json_array_foreach(reply->content, i, block)
-    {
-        if (r == 0)
-            r = player_block(p, block);
-    }
-    if (r == -ECANCELED) {
-        for (size_t k = json_array_size(p->content); k-- > 0;) /* calls are not to be run */
-            if (is_call(json_array_get(p->content, k)))
-                json_array_remove(p->content, k);
-        reply->stop = MODEL_END_TURN;
-    }
-    json_decref(reply->content);
-    reply->content = p->content;
-    return r;
-}
-
 int replay_ask(struct replay *p, const struct model_request *q, double pace,
                const struct model_sink *sink, struct model_reply *ret, struct error *err)
 {
@@ -472,7 +381,17 @@ int replay_ask(struct replay *p, const struct model_request *q, double pace,
                             .began = clock_now(),
                             .pieces = json_object_get(said, "pieces"),
                             .content = json_array()};
-    r = player.content ? player_run(&player, &reply) : -ENOMEM;
+    r = player.content ? 0 : -ENOMEM;
+    for (size_t i = 0; r == 0 && i < json_array_size(reply.content); i++)
+        r = player_block(&player, json_array_get(reply.content, i));
+    if (r == -ECANCELED) {
+        for (size_t k = json_array_size(player.content); k-- > 0;) /* calls are not to be run */
+            if (is_call(json_array_get(player.content, k)))
+                json_array_remove(player.content, k);
+        reply.stop = MODEL_END_TURN;
+    }
+    json_decref(reply.content);
+    reply.content = player.content;
     if (r == 0 || r == -ECANCELED)
         *ret = reply;
     else
