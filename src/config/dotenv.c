@@ -37,7 +37,7 @@ static bool is_first(char c)
 }
 
 /* NAME and the `=` behind it. Returns NULL, or what is wrong. */
-static const char *read_name(struct reader *r, char *name)
+static const char *dotenv_name(struct reader *r, char *name)
 {
     size_t n = 0;
     if (r->end - r->at > 7 && memcmp(r->at, "export", 6) == 0 && is_blank(r->at[6])) {
@@ -62,22 +62,8 @@ static const char *read_name(struct reader *r, char *name)
     return NULL;
 }
 
-static char unescape(char c)
-{
-    switch (c) {
-    case 'n':
-        return '\n';
-    case 'r':
-        return '\r';
-    case 't':
-        return '\t';
-    default:
-        return c;
-    }
-}
-
 /* A quoted value, with nothing but a comment behind it. The reader moves only if it is complete. */
-static const char *read_quoted(struct reader *r, char quote)
+static const char *dotenv_quoted(struct reader *r, char quote)
 {
     const char *at = r->at + 1;
     unsigned line = r->line;
@@ -86,7 +72,7 @@ static const char *read_quoted(struct reader *r, char quote)
         if (c == '\n')
             line++;
         if (c == '\\' && quote == '"' && at + 1 < r->end && at[1] != '\n')
-            c = unescape(*++at);
+            c = *++at == 'n' ? '\n' : *at == 'r' ? '\r' : *at == 't' ? '\t' : *at;
         buf_append(&r->value, &c, 1);
     }
     if (at == r->end)
@@ -100,29 +86,21 @@ static const char *read_quoted(struct reader *r, char quote)
     return NULL;
 }
 
-/* A value without quotes: up to the end of the line, or a blank followed by #. */
-static void read_plain(struct reader *r)
+/* Without quotes: up to the end of the line, or a blank followed by #. */
+static const char *dotenv_value(struct reader *r)
 {
-    const char *end = line_end(r), *stop = end;
-    for (const char *at = r->at; at < end; at++)
-        if (*at == '#' && (at == r->at || is_blank(at[-1]))) {
-            stop = at;
-            break;
-        }
-    while (stop > r->at && is_blank(stop[-1]))
-        stop--;
-    buf_append(&r->value, r->at, (size_t)(stop - r->at));
-}
-
-static const char *read_value(struct reader *r)
-{
-    const char *why = NULL;
+    const char *why = NULL, *end = line_end(r), *stop = r->at;
     r->value.len = 0;
     r->value.failed = false;
-    if (r->at < r->end && (*r->at == '"' || *r->at == '\''))
-        why = read_quoted(r, *r->at);
-    else
-        read_plain(r);
+    if (r->at < r->end && (*r->at == '"' || *r->at == '\'')) {
+        why = dotenv_quoted(r, *r->at);
+    } else {
+        while (stop < end && !(*stop == '#' && (stop == r->at || is_blank(stop[-1]))))
+            stop++;
+        while (stop > r->at && is_blank(stop[-1]))
+            stop--;
+        buf_append(&r->value, r->at, (size_t)(stop - r->at));
+    }
     if (!why && (r->value.failed || r->value.len > DOTENV_VALUE_MAX))
         why = "the value is too long";
     if (!why && r->value.len > 0 && memchr(r->value.data, 0, r->value.len))
@@ -130,15 +108,15 @@ static const char *read_value(struct reader *r)
     return why;
 }
 
-static int read_line(struct reader *r, const struct dotenv_sink *sink)
+static int dotenv_line(struct reader *r, const struct dotenv_sink *sink)
 {
     char name[DOTENV_NAME_MAX];
     unsigned line = r->line;
     skip_blanks(r);
     if (r->at < r->end && *r->at != '\n' && *r->at != '#') {
-        const char *why = read_name(r, name);
+        const char *why = dotenv_name(r, name);
         if (!why)
-            why = read_value(r);
+            why = dotenv_value(r);
         if (why) {
             sink->broken(sink->data, line, why);
         } else {
@@ -163,7 +141,7 @@ int dotenv_parse(const char *text, size_t n, const struct dotenv_sink *sink)
         r.at += 3;
     int e = 0;
     while (e == 0 && r.at < r.end)
-        e = read_line(&r, sink);
+        e = dotenv_line(&r, sink);
     buf_free(&r.value);
     return e;
 }

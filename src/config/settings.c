@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "dotenv.h"
+#include "json.h"
 #include "ownfile.h"
 #include "settings.h"
 #include "variables.h"
@@ -199,51 +200,44 @@ json_t *settings_ignored(const struct settings *s, const struct trust *t)
     size_t i;
     json_t *item, *ignored = json_array();
     struct error trouble = {0}; /* has a note of its own */
-    json_t *items = trust_items(t, &trouble);
+    _cleanup_json_ json_t *items = trust_items(t, &trouble);
     bool is_workspace = t == &s->work || settings_has_one_folder(s);
     json_array_foreach(items, i, item)
     {
-        const char *file = json_string_value(json_object_get(item, "file"));
-        bool is_dotenv = strcmp(file, trust_file_path(TRUST_DOTENV)) == 0;
+        bool is_dotenv = strcmp(json_get_string(item, "file"), trust_file_path(TRUST_DOTENV)) == 0;
         if (is_dotenv ? t == &s->here && !s->dotenv_trusted : is_workspace && s->config.untrusted)
             json_array_append(ignored, item);
     }
-    json_decref(items);
     return ignored;
-}
-
-/* Appends the names of what is ignored in one file, as a list for people; returns how many. */
-static size_t ignored_append_names(const json_t *items, const char *file, struct buf *out)
-{
-    size_t i, count = 0, left_out = 0, begin = out->len;
-    json_t *item;
-    json_array_foreach(items, i, item)
-    {
-        const char *name = json_string_value(json_object_get(item, "name"));
-        if (strcmp(json_string_value(json_object_get(item, "file")), file) != 0)
-            continue;
-        if (out->len - begin + strlen(name) > IGNORED_NAMES_MAX)
-            left_out++;
-        else
-            buf_printf(out, "%s%s", count ? ", " : begin ? "; " : "", name);
-        count++;
-    }
-    if (left_out)
-        buf_printf(out, " and %zu more", left_out);
-    if (count)
-        buf_printf(out, " in %s", file);
-    return count;
 }
 
 /* One line about a folder: what is ignored in which of its files, why, and what to do. */
 static void settings_note_ignored(struct settings *s, const struct trust *t)
 {
     _cleanup_buf_ struct buf names = BUF_INIT(8u << 10);
-    json_t *items = settings_ignored(s, t);
-    size_t found = 0;
-    for (size_t i = 0; i < TRUST_FILES; i++)
-        found += ignored_append_names(items, trust_file_path((enum trust_file_name)i), &names);
-    if (found && buf_cstr(&names))
+    _cleanup_json_ json_t *items = settings_ignored(s, t);
+    json_t *item;
+    size_t i;
+    for (size_t f = 0; f < TRUST_FILES; f++) {
+        const char *file = trust_file_path((enum trust_file_name)f);
+        size_t count = 0, left_out = 0, begin = names.len;
+        json_array_foreach(items, i, item)
+        {
+            const char *name = json_get_string(item, "name");
+            if (strcmp(json_get_string(item, "file"), file) != 0)
+                continue;
+            if (names.len - begin + strlen(name) > IGNORED_NAMES_MAX)
+                left_out++;
+            else
+                buf_printf(&names, "%s%s", count ? ", " : begin ? "; " : "", name);
+            count++;
+        }
+        if (left_out)
+            buf_printf(&names, " and %zu more", left_out);
+        if (count)
+            buf_printf(&names, " in %s", file);
+    }
+    if (names.len && buf_cstr(&names))
         settings_note(
             s,
             "ignored %s: the folder %s %s; use them with `hutch trust %s`, or for one run "
@@ -251,15 +245,6 @@ static void settings_note_ignored(struct settings *s, const struct trust *t)
             names.data, t->folder,
             t->state == TRUST_CHANGED ? "has changed since you decided about it" : "is not trusted",
             t->folder);
-    json_decref(items);
-}
-
-static void settings_note_workspace(struct settings *s)
-{
-    if (s->config.untrusted && !settings_has_one_folder(s))
-        settings_note_ignored(s, &s->work);
-    if (s->config.trouble.code)
-        settings_note(s, "%s", s->config.trouble.text);
 }
 
 static int settings_read_all(struct settings *s, const char *folder, const char *workspace,
@@ -283,7 +268,10 @@ static int settings_read_all(struct settings *s, const char *folder, const char 
         return r;
     if (s->here.folder)
         settings_note_ignored(s, &s->here);
-    settings_note_workspace(s);
+    if (s->config.untrusted && !settings_has_one_folder(s))
+        settings_note_ignored(s, &s->work);
+    if (s->config.trouble.code)
+        settings_note(s, "%s", s->config.trouble.text);
     return 0;
 }
 
@@ -403,7 +391,7 @@ const json_t *settings_member(const struct settings *s, const char *name)
 int settings_summary_prompt(const struct settings *s, char **ret, struct error *err)
 {
     struct error why = {0};
-    const char *named = json_string_value(json_object_get(s->config.own, "summary_prompt"));
+    const char *named = json_get_string(s->config.own, "summary_prompt");
     _cleanup_free_ char *usual = named ? NULL : ownfile_config_path("summary.md");
     _cleanup_buf_ struct buf text = BUF_INIT(SUMMARY_PROMPT_MAX + 1);
     const char *path = named ? named : usual;
@@ -465,11 +453,6 @@ static const json_t *provider_entry(const struct settings *s, const char *name, 
     return entry ? entry : json_object_get(json_object_get(s->config.own, "providers"), name);
 }
 
-static bool dotenv_has_url(const struct settings *s, const struct provider_variables *v)
-{
-    return settings_dotenv(s, v->url) && !settings_environment(v->url);
-}
-
 bool settings_has_key(const struct settings *s, const char *provider)
 {
     bool workspace;
@@ -524,8 +507,8 @@ static int entry_expand_headers(struct settings *s, const char *provider, const 
 static int provider_add_entry(struct settings *s, const char *provider, const json_t *entry,
                               struct provider_settings *p, struct error *err)
 {
-    const char *url = json_string_value(json_object_get(entry, "base_url"));
-    const char *key = json_string_value(json_object_get(entry, "key"));
+    const char *url = json_get_string(entry, "base_url");
+    const char *key = json_get_string(entry, "key");
     const json_t *headers = json_object_get(entry, "headers");
     const json_t *timeout = json_object_get(entry, "timeout");
     const json_t *retries = json_object_get(entry, "retries");
@@ -537,7 +520,7 @@ static int provider_add_entry(struct settings *s, const char *provider, const js
         r = entry_expand(s, provider, "key", key, &p->key, err);
     if (r == 0 && headers)
         r = entry_expand_headers(s, provider, headers, &p->headers, err);
-    p->api = json_string_value(json_object_get(entry, "api"));
+    p->api = json_get_string(entry, "api");
     p->extra = json_object_get(entry, "extra");
     if (timeout)
         p->idle_ms = (int)(json_number_value(timeout) * 1000);
@@ -585,7 +568,7 @@ int settings_provider(struct settings *s, const char *provider, struct provider_
     bool alone = workspace && json_object_get(entry, "base_url");
     if (v && !alone) {
         const char *own = settings_environment(v->key), *beside = settings_dotenv(s, v->key);
-        bool dotenv = dotenv_has_url(s, v);
+        bool dotenv = settings_dotenv(s, v->url) && !settings_environment(v->url);
         p.key = dotenv && beside ? beside : own ? own : beside;
         p.base_url = dotenv ? settings_dotenv(s, v->url) : settings_environment(v->url);
         if (dotenv)

@@ -20,11 +20,11 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "config_file.h"
+#include "config.h"
 #include "dotenv.h"
 #include "io.h"
+#include "json.h"
 #include "ownfile.h"
-#include "trust.h"
 #include "banned.h"
 
 #define RECORD_MAX   (16u << 10)
@@ -66,32 +66,27 @@ static int trust_open_beneath(const char *folder, const char *path, int *ret_fd,
     return 0;
 }
 
-static int trust_read_beneath(const char *folder, const char *path, struct buf *text,
-                              struct error *err)
-{
-    struct stat st;
-    _cleanup_fd_ int fd = -1;
-    int r = trust_open_beneath(folder, path, &fd, &st, err);
-    if (r < 0)
-        return r;
-    r = io_read_all(fd, text);
-    if (r == -ENOBUFS)
-        return error_set(err, EFBIG, "%s/%s is larger than %zu bytes", folder, path, text->max - 1);
-    return r < 0 ? error_errno(err, -r, "cannot read %s/%s", folder, path) : 0;
-}
-
 static void trust_read_file(const char *folder, enum trust_file_name which, struct trust_file *f)
 {
     struct error why = {0};
+    struct stat st;
+    const char *name = FILES[which].path;
     _cleanup_free_ char *path = NULL;
+    _cleanup_fd_ int fd = -1;
     int r;
     f->text = BUF_INIT(FILES[which].max + 1);
-    if (which == TRUST_CONFIG)
-        r = trust_read_beneath(folder, FILES[which].path, &f->text, &why);
-    else if (asprintf(&path, "%s/%s", folder, FILES[which].path) < 0)
+    if (asprintf(&path, "%s/%s", folder, name) < 0) {
+        path = NULL;
         r = error_set(&why, ENOMEM, "out of memory");
-    else
+    } else if (which == TRUST_DOTENV) {
         r = ownfile_read(path, &f->text, &why);
+    } else {
+        r = trust_open_beneath(folder, name, &fd, &st, &why);
+        if (r == 0 && (r = io_read_all(fd, &f->text)) == -ENOBUFS)
+            r = error_set(&why, EFBIG, "%s is larger than %zu bytes", path, FILES[which].max);
+        else if (r < 0 && !why.code)
+            r = error_errno(&why, -r, "cannot read %s", path);
+    }
     f->exists = r != -ENOENT && r != -ENOTDIR;
     if (f->exists && r < 0) {
         buf_free(&f->text);
@@ -149,37 +144,18 @@ static void digest_word(struct program_digest *d, const char *word)
     }
 }
 
-/* Programs of the folder that its servers start on the host are trusted with the configuration: an
- * agent that changes one of them would choose what runs there. */
-static void digest_programs(const struct trust *t, SHA2_CTX *sha)
-{
-    const struct buf *text = &t->files[TRUST_CONFIG].text;
-    struct program_digest d = {.t = t, .sha = sha};
-    const char *name;
-    size_t i;
-    json_t *server, *arg;
-    json_t *config = text->len ? json_loadb((const char *)text->data, text->len, 0, NULL) : NULL;
-    json_object_foreach(json_object_get(config, "mcpServers"), name, server)
-    {
-        digest_word(&d, json_string_value(json_object_get(server, "command")));
-        json_array_foreach(json_object_get(server, "args"), i, arg)
-            digest_word(&d, json_string_value(arg));
-    }
-    json_decref(config);
-    /* Too many to check all: then no decision is valid. */
-    struct timespec now;
-    if (d.count > PROGRAMS_MAX && clock_gettime(CLOCK_REALTIME, &now) == 0)
-        SHA256Update(sha, (const uint8_t *)&now, sizeof now);
-}
-
 /* Names and sizes are part of the digest, so that no two different sets of files have the same
- * input. */
+ * input. Programs of the folder that its servers start on the host are trusted with the
+ * configuration: an agent that changes one of them would choose what runs there. */
 static void trust_digest(struct trust *t)
 {
     SHA2_CTX sha;
     uint8_t sum[32];
+    const char *name;
+    size_t i;
+    json_t *server, *arg;
     SHA256Init(&sha);
-    for (size_t i = 0; i < TRUST_FILES; i++) {
+    for (i = 0; i < TRUST_FILES; i++) {
         const struct trust_file *f = &t->files[i];
         char head[128];
         int n = snprintf(head, sizeof head, "%s %s %zu\n", FILES[i].path,
@@ -191,7 +167,20 @@ static void trust_digest(struct trust *t)
         if (f->text.len)
             SHA256Update(&sha, f->text.data, f->text.len);
     }
-    digest_programs(t, &sha);
+    const struct buf *text = &t->files[TRUST_CONFIG].text;
+    struct program_digest d = {.t = t, .sha = &sha};
+    _cleanup_json_ json_t *config =
+        text->len ? json_loadb((const char *)text->data, text->len, 0, NULL) : NULL;
+    json_object_foreach(json_object_get(config, "mcpServers"), name, server)
+    {
+        digest_word(&d, json_get_string(server, "command"));
+        json_array_foreach(json_object_get(server, "args"), i, arg)
+            digest_word(&d, json_string_value(arg));
+    }
+    /* Too many to check all: then no decision is valid. */
+    struct timespec now;
+    if (d.count > PROGRAMS_MAX && clock_gettime(CLOCK_REALTIME, &now) == 0)
+        SHA256Update(&sha, (const uint8_t *)&now, sizeof now);
     SHA256Final(sum, &sha);
     hex_of(sum, t->digest);
 }
@@ -224,17 +213,6 @@ static json_t *trust_load_record(const char *path)
     return NULL;
 }
 
-static enum trust_state trust_state_by(const json_t *record, const struct trust *t)
-{
-    const char *folder = json_string_value(json_object_get(record, "folder"));
-    const char *digest = json_string_value(json_object_get(record, "digest"));
-    if (!folder || strcmp(folder, t->folder) != 0)
-        return TRUST_UNKNOWN;
-    if (strcmp(digest, t->digest) != 0)
-        return TRUST_CHANGED;
-    return json_is_true(json_object_get(record, "trusted")) ? TRUST_YES : TRUST_NO;
-}
-
 int trust_read(const char *folder, struct trust *ret, struct error *err)
 {
     struct trust t = {.folder = realpath(folder, NULL)};
@@ -250,9 +228,13 @@ int trust_read(const char *folder, struct trust *ret, struct error *err)
         trust_read_file(t.folder, (enum trust_file_name)i, &t.files[i]);
     trust_digest(&t);
     if (trust_record_path(t.folder, &path, NULL) == 0) {
-        json_t *record = trust_load_record(path);
-        t.state = record ? trust_state_by(record, &t) : TRUST_UNKNOWN;
-        json_decref(record);
+        _cleanup_json_ json_t *record = trust_load_record(path);
+        if (!record || strcmp(json_get_string(record, "folder"), t.folder) != 0)
+            t.state = TRUST_UNKNOWN;
+        else if (strcmp(json_get_string(record, "digest"), t.digest) != 0)
+            t.state = TRUST_CHANGED;
+        else
+            t.state = json_get_bool(record, "trusted") ? TRUST_YES : TRUST_NO;
     }
     *ret = t;
     return 0;
@@ -333,19 +315,10 @@ int trust_revoke(const char *folder, struct error *err)
     return error_errno(err, errno, "cannot remove %s", path);
 }
 
-static const char *trust_list_state(const char *folder)
-{
-    enum trust_state state = TRUST_UNKNOWN;
-    if (trust_check(folder, &state, NULL) < 0)
-        return "missing";
-    return state == TRUST_YES ? "trusted" : state == TRUST_NO ? "refused" : "changed";
-}
-
-static int by_folder(const void *a, const void *b)
+static int record_compare(const void *a, const void *b)
 {
     const json_t *const *one = a, *const *two = b;
-    return strcmp(json_string_value(json_object_get(*one, "folder")),
-                  json_string_value(json_object_get(*two, "folder")));
+    return strcmp(json_get_string(*one, "folder"), json_get_string(*two, "folder"));
 }
 
 static int trust_load_records(const char *folder, json_t *records, struct error *err)
@@ -369,27 +342,29 @@ static int trust_load_records(const char *folder, json_t *records, struct error 
 int trust_list(json_t **ret, struct error *err)
 {
     _cleanup_free_ char *folder = ownfile_state_path("trust");
-    json_t *records = json_array(), *list = json_array();
-    int r = folder && records && list
-                ? trust_load_records(folder, records, err)
-                : error_set(err, ENOENT, "cannot find your home folder; set HOME");
+    _cleanup_json_ json_t *records = json_array(), *list = json_array();
+    int r = folder ? trust_load_records(folder, records, err)
+                   : error_set(err, ENOENT, "cannot find your home folder; set HOME");
+    if (r < 0)
+        return r;
     size_t count = json_array_size(records);
     _cleanup_free_ json_t **sorted = calloc(count + 1, sizeof(json_t *));
-    for (size_t i = 0; sorted && i < count; i++)
+    if (!sorted)
+        return error_set(err, ENOMEM, "out of memory");
+    for (size_t i = 0; i < count; i++)
         sorted[i] = json_array_get(records, i);
-    if (sorted)
-        qsort(sorted, count, sizeof(json_t *), by_folder);
-    for (size_t i = 0; r == 0 && sorted && i < count; i++) {
-        const char *name = json_string_value(json_object_get(sorted[i], "folder"));
+    qsort(sorted, count, sizeof(json_t *), record_compare);
+    for (size_t i = 0; i < count; i++) {
+        const char *name = json_get_string(sorted[i], "folder");
+        enum trust_state state = TRUST_UNKNOWN;
+        int checked = trust_check(name, &state, NULL);
         json_array_append_new(list, json_pack("{s:s, s:s, s:O?}", "folder", name, "state",
-                                              trust_list_state(name), "decided",
-                                              json_object_get(sorted[i], "decided")));
+                                              checked < 0          ? "missing"
+                                              : state == TRUST_YES ? "trusted"
+                                              : state == TRUST_NO  ? "refused"
+                                                                   : "changed",
+                                              "decided", json_object_get(sorted[i], "decided")));
     }
-    json_decref(records);
-    if (r < 0) {
-        json_decref(list);
-        return r;
-    }
-    *ret = list;
+    *ret = TAKE_PTR(list);
     return 0;
 }

@@ -6,14 +6,24 @@
  */
 #include <string.h>
 
-#include "config_file.h"
+#include "config.h"
 #include "dotenv.h"
 #include "foreign_text.h"
+#include "json.h"
 #include "variables.h"
-#include "trust.h"
 #include "banned.h"
 
 #define VALUE_MAX 2000
+
+const struct variable_row VARIABLES[VAR_COUNT] = {
+#define PROVIDER(row, name, api, key, url, api_name)                                               \
+    {key, true, true, NULL}, {url, true, false, key}, {api_name, true, false, NULL},
+#include "providers.def"
+#undef PROVIDER
+    {"HUTCH_MODEL", true, false, NULL},  {"MODEL", true, false, NULL},
+    {"MAX_TOKENS", false, false, NULL},  {"SAFEDIR", false, false, NULL},
+    {"USE_SANDBOX", false, false, NULL},
+};
 
 static void items_add(json_t *items, enum trust_file_name file, const char *name, const char *value)
 {
@@ -60,7 +70,7 @@ static void items_of_dotenv(const struct trust *t, json_t *items)
 
 /* Values may be secrets and are not shown, except ${NAME}: it sends one of the person's variables
  * along. */
-static void append_members(struct buf *b, const char *intro, const json_t *object)
+static void items_append_members(struct buf *b, const char *intro, const json_t *object)
 {
     const char *name;
     json_t *value;
@@ -79,15 +89,15 @@ static void items_of_provider(json_t *items, const char *name, const json_t *ent
 {
     char full[128];
     _cleanup_buf_ struct buf line = BUF_INIT(64u << 10);
-    const char *url = json_string_value(json_object_get(entry, "base_url"));
-    const char *key = json_string_value(json_object_get(entry, "key"));
+    const char *url = json_get_string(entry, "base_url");
+    const char *key = json_get_string(entry, "key");
     buf_append_str(&line, url ? url : "the usual address");
     if (key && strstr(key, "${"))
         buf_printf(&line, ", key %s", key);
     else if (key)
         buf_printf(&line, ", a key of %zu characters", strlen(key));
-    append_members(&line, ", headers", json_object_get(entry, "headers"));
-    append_members(&line, ", sets", json_object_get(entry, "extra"));
+    items_append_members(&line, ", headers", json_object_get(entry, "headers"));
+    items_append_members(&line, ", sets", json_object_get(entry, "extra"));
     snprintf(full, sizeof full, "providers.%s", name);
     items_add(items, TRUST_CONFIG, full, buf_cstr(&line) ? (const char *)line.data : "(too long)");
 }
@@ -98,16 +108,16 @@ static void items_of_server(json_t *items, const char *name, const json_t *serve
     json_t *arg;
     char full[128];
     _cleanup_buf_ struct buf line = BUF_INIT(CONFIG_MAX * 2);
-    const char *command = json_string_value(json_object_get(server, "command"));
-    const char *url = json_string_value(json_object_get(server, "url"));
+    const char *command = json_get_string(server, "command");
+    const char *url = json_get_string(server, "url");
     buf_printf(&line, "%s%s", command ? "runs on this machine: " : "connects to ",
                command ? command
                : url   ? url
                        : "nothing");
     json_array_foreach(json_object_get(server, "args"), i, arg)
         buf_printf(&line, " %s", json_string_value(arg));
-    append_members(&line, ", with variables", json_object_get(server, "env"));
-    append_members(&line, ", headers", json_object_get(server, "headers"));
+    items_append_members(&line, ", with variables", json_object_get(server, "env"));
+    items_append_members(&line, ", headers", json_object_get(server, "headers"));
     snprintf(full, sizeof full, "mcpServers.%s", name);
     items_add(items, TRUST_CONFIG, full, buf_cstr(&line) ? (const char *)line.data : "(too long)");
 }

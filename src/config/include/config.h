@@ -10,9 +10,11 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "config_file.h"
 #include "error.h"
 #include "trust.h"
+
+#define CONFIG_MAX            (1u << 20)
+#define CONFIG_WORKSPACE_FILE ".hutch/config.json"
 
 struct config {
     char *file;        /* the person's own; NULL: no home folder is known */
@@ -20,8 +22,8 @@ struct config {
     char *workspace;   /* canonical; NULL: none is known */
     json_t *trusted;   /* content of the workspace's file, if the folder is trusted; or NULL */
     json_t *untrusted; /* the same, if the folder is not trusted; or NULL */
-    struct error
-        trouble;   /* why the workspace's file cannot be read; code 0: it can, or there is none */
+    /* Why the workspace's file cannot be read; code 0: it can, or there is none. */
+    struct error trouble;
     bool reported; /* what is ignored was reported */
 };
 
@@ -37,3 +39,10 @@ int config_add_workspace(struct config *c, const struct trust *t, bool trust, st
 
 /* Both in one. NULL: there is no workspace. */
 int config_read_all(const char *workspace, bool trust, struct config *ret, struct error *err);
+
+/* Parses a configuration and checks it against the schema. `file` is for the message. */
+int config_parse(const char *file, const void *text, size_t n, json_t **ret, struct error *err);
+
+/* Replaces ${NAME} and ${NAME:-default} by the environment's values; a new string. `where` is the
+ * setting's name for the message. */
+int config_expand(const char *value, const char *where, char **ret, struct error *err);
