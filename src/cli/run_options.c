@@ -71,7 +71,7 @@ _Static_assert(AT(spec) == 0, "BOX_OPTIONS have the same target");
 /* clang-format off */
 const struct option RUN_OPTIONS[] = {
     {"box", 0, "ID", "use this box", "a fresh one", TOOLS, AT(box_id), option_parse_string},
-    {"model", 0, "PROVIDER/NAME", "model to use: anthropic/..., openai/..., replay/FILE, or a configured provider", "HUTCH_MODEL", AGENTS, AT(model), option_parse_string},
+    {"model", 0, "PROVIDER/NAME", "model to use: anthropic/..., openai/..., replay/FILE, builtin/demo, or a configured provider", "HUTCH_MODEL", AGENTS, AT(model), option_parse_string},
     {"resume", 0, "ID", "continue this session ('last': the newest)", NULL, AGENTS, AT(resume), option_parse_string},
     {"system", 0, "FILE", "use these instructions instead of the built-in ones", NULL, AGENTS, AT(system), option_parse_string},
     {"max-tokens", 0, "N", "limit the tokens of all answers to one prompt", "MAX_TOKENS, or none", AGENTS, AT(max_tokens), option_parse_count},

@@ -145,11 +145,6 @@ void encode_extra(struct encoding *e, json_t *head, const char *const *own)
     }
 }
 
-bool block_is(const json_t *block, const char *type)
-{
-    return strcmp(json_string_value(json_object_get(block, "type")), type) == 0;
-}
-
 bool blocks_have(const json_t *blocks, const char *type)
 {
     const json_t *block;

@@ -78,7 +78,6 @@ json_t *encode_result_id(const struct encoding *e, const json_t *block);
 void encode_extra(struct encoding *e, json_t *head, const char *const *own);
 
 /* Of a conversation that was checked. */
-bool block_is(const json_t *block, const char *type);
 bool blocks_have(const json_t *blocks, const char *type);
 bool block_is_blank(const json_t *block); /* a text of nothing but white space */
 bool block_is_from(const struct encoding *e, const json_t *block); /* it came from this model */

@@ -10,6 +10,9 @@
 #define REPLAY_BYTES_MAX   (64u << 20)
 #define REPLAY_ANSWERS_MAX 100000u
 
+/* share/sample.replay: the conversation of `make run`. */
+extern const char DEMO_RECORDING[];
+
 struct replay;
 
 int replay_open(const char *path, struct replay **ret, struct error *err);

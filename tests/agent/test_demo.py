@@ -64,3 +64,16 @@ def test_attacks_are_stopped(agent_env, tree):
     done = play("demo-attacks", agent_env, tree=tree)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("✓") == 13 and "None of the attacks worked." in done.stdout
+
+
+def test_builtin_demo_is_the_recording_of_make_run(user_env, tree):
+    """--model builtin/demo needs neither a key nor a file, and repairs the sample."""
+    for name in (tree / "share" / "sample").iterdir():
+        user_env.put(name.name, name.read_text())
+    for name in [name for name in user_env.env if name.endswith(("_KEY", "_URL"))]:
+        user_env.env.pop(name)
+    done = user_env.hutch("ask", "--model", "builtin/demo", "--apply", "A test fails. Fix it.")
+    assert done.returncode == 0, done
+    assert "divmod" in user_env.get("shares.py")
+    missing = user_env.hutch("ask", "--model", "builtin/other", "Hello")
+    assert missing.returncode == 125 and "use builtin/demo" in missing.stderr

@@ -77,7 +77,7 @@ static struct model_policy *model_of(struct policy *p)
     return (struct model_policy *)p;
 }
 
-static json_t *text_block(const char *text)
+static json_t *output_block(const char *text)
 {
     return json_pack("{s:s, s:s}", "type", "text", "text", *text ? text : "(no output)");
 }
@@ -113,7 +113,8 @@ static int begin(struct policy *p, struct gym_env *e, const struct gym_step *fir
     struct model_policy *m = model_of(p);
     forget(m);
     return say(m, "user",
-               json_pack("[o]", text_block(json_get_string_or(first->observation, "text", "")))) < 0
+               json_pack("[o]", output_block(json_get_string_or(first->observation, "text", "")))) <
+                   0
                ? error_set(err, ENOMEM, "no memory")
                : 0;
 }
@@ -152,7 +153,7 @@ static int keep_answer(struct model_policy *m, json_t *content)
     if (role && strcmp(role, "assistant") == 0)
         return json_array_extend(json_object_get(last, "content"), content) < 0 ? -ENOMEM : 0;
     if (json_array_size(content) == 0)
-        return say(m, "assistant", json_pack("[o]", text_block("(no answer)")));
+        return say(m, "assistant", json_pack("[o]", output_block("(no answer)")));
     return say(m, "assistant", json_deep_copy(content));
 }
 
@@ -184,7 +185,8 @@ static int ask(struct model_policy *m, int cancel, struct error *err)
 static json_t *content_of(const char *text, const json_t *image)
 {
     const char *mime = json_string_value(json_object_get(image, "mime"));
-    json_t *data = json_object_get(image, "base64"), *content = json_pack("[o]", text_block(text));
+    json_t *data = json_object_get(image, "base64"),
+           *content = json_pack("[o]", output_block(text));
     if (content && mime && json_is_string(data))
         json_array_append_new(
             content, json_pack("{s:s, s:s, s:O}", "type", "image", "mime", mime, "data", data));
@@ -226,8 +228,8 @@ static int answer(struct model_policy *m, struct error *err)
     json_t *content =
         json_array_size(m->results)
             ? json_copy(m->results)
-            : json_pack("[o]", text_block("[You called no tool. Continue with the tools, or call "
-                                          "submit: nothing else ends the task.]"));
+            : json_pack("[o]", output_block("[You called no tool. Continue with the tools, or call "
+                                            "submit: nothing else ends the task.]"));
     return say(m, "user", content) < 0 ? error_set(err, ENOMEM, "no memory") : 0;
 }
 

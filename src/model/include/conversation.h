@@ -30,8 +30,20 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "error.h"
+#include "json.h"
+
+static inline bool block_is(const json_t *block, const char *type)
+{
+    return strcmp(json_get_string_or(block, "type", ""), type) == 0;
+}
+
+static inline json_t *text_block(const char *text)
+{
+    return json_pack("{s:s, s:s}", "type", "text", "text", text);
+}
 
 struct provider;
 
@@ -43,8 +55,7 @@ struct model_spec {
     const char *base_url;       /* NULL: the provider's own */
     const char *key;            /* NULL: none is sent */
     json_t *headers;            /* more of them, an object of strings; or NULL */
-    json_t *extra; /* members set in every request's body (temperature, reasoning, thinking, …); or
-                      NULL */
+    json_t *extra;      /* members set in every request's body (temperature, …); or NULL */
     const char *record; /* a file that the conversation is recorded to; or NULL */
     int idle_ms;        /* a stream without a byte for so long is dead; 0: 300 s */
     int retries;        /* how often a request is tried again; -1: 8 */
@@ -78,10 +89,10 @@ enum model_event_kind {
     MODEL_TEXT,     /* text: more of the answer */
     MODEL_THINKING, /* text: more thinking */
     MODEL_CALL,     /* text: the name of a tool whose input begins to come, for display only */
-    MODEL_WAIT,     /* text: why; wait_ms: the request is tried again after this time, for the
-                       attempt'th time */
-    MODEL_BACK,     /* a retry differs from what was shown: only `keep` bytes of the text (and
-                       keep_thinking of the thinking) are still valid; what follows continues there */
+    MODEL_WAIT,     /* text: why; wait_ms: until the attempt'th retry */
+    /* A retry differs from what was shown: only `keep` bytes of the text (and keep_thinking of the
+     * thinking) are still valid; what follows continues there. */
+    MODEL_BACK,
 };
 
 struct model_event {

@@ -7,6 +7,9 @@
  * "usage", "pieces"}). All of it is parsed when it is opened, so that a mistake is reported before
  * anything has happened.
  *
+ * `builtin/demo` is a recording that is part of the program: the conversation of `make run`, which
+ * works on a copy of share/sample.
+ *
  * Text comes in the pieces that it was recorded in, at their times; without pieces it comes word by
  * word.
  */
@@ -53,11 +56,6 @@ struct replay *replay_free(struct replay *p)
 size_t replay_count(const struct replay *p)
 {
     return json_array_size(p->answers);
-}
-
-static bool is_call(const json_t *block)
-{
-    return strcmp(json_get_string_or(block, "type", ""), "tool_use") == 0;
 }
 
 /* The blocks of an answer, in their full form but not checked yet: an array, or NULL with the text
@@ -108,7 +106,7 @@ static json_t *block_copy(const json_t *block, size_t number, size_t i, struct e
     const json_t *name = json_object_get(block, "name"), *id = json_object_get(block, "id");
     const json_t *input = json_object_get(block, "input"), *from = json_object_get(block, "from");
     const char *problem = NULL;
-    if (!is_call(block)) {
+    if (!block_is(block, "tool_use")) {
         bool other = strcmp(type, "other") == 0;
         if (!other && strcmp(type, "text") != 0 && strcmp(type, "thinking") != 0)
             problem = "its \"type\" must be text, thinking or tool_use";
@@ -127,7 +125,7 @@ static json_t *block_copy(const json_t *block, size_t number, size_t i, struct e
         error_set(err, EINVAL, "block %zu: %s", i, problem);
         return NULL;
     }
-    if (!is_call(block))
+    if (!block_is(block, "tool_use"))
         return json_deep_copy(block);
     json_t *copy = json_pack("{s:s}", "type", "tool_use");
     for (size_t k = 0; k < ARRAY_SIZE(members); k++) {
@@ -175,7 +173,7 @@ static int replay_answer(const json_t *said, size_t number, struct model_reply *
             return -EINVAL;
         if (json_array_append_new(content, copy) < 0)
             return error_set(err, ENOMEM, "out of memory");
-        if (is_call(copy))
+        if (block_is(copy, "tool_use"))
             reply.stop = MODEL_TOOL_USE;
     }
     if (stop) {
@@ -341,7 +339,7 @@ static int player_block(struct player *p, json_t *block)
 {
     const char *type = json_string_value(json_object_get(block, "type"));
     const char *text = json_string_value(json_object_get(block, "text"));
-    if (is_call(block)) {
+    if (block_is(block, "tool_use")) {
         const char *name = json_string_value(json_object_get(block, "name"));
         const struct model_event e = {.kind = MODEL_CALL, .text = name, .n = strlen(name)};
         int r = player_wait(p, p->ms);
@@ -386,7 +384,7 @@ int replay_ask(struct replay *p, const struct model_request *q, double pace,
         r = player_block(&player, json_array_get(reply.content, i));
     if (r == -ECANCELED) {
         for (size_t k = json_array_size(player.content); k-- > 0;) /* calls are not to be run */
-            if (is_call(json_array_get(player.content, k)))
+            if (block_is(json_array_get(player.content, k), "tool_use"))
                 json_array_remove(player.content, k);
         reply.stop = MODEL_END_TURN;
     }
@@ -403,6 +401,17 @@ static int replay_model_open(const struct model_spec *spec, void **ret, struct e
 {
     struct replay *p = NULL;
     int r = replay_open(spec->name, &p, err);
+    if (r == 0)
+        *ret = p;
+    return r;
+}
+
+static int builtin_model_open(const struct model_spec *spec, void **ret, struct error *err)
+{
+    struct replay *p = NULL;
+    if (strcmp(spec->name, "demo") != 0)
+        return error_set(err, ENOENT, "no built-in model '%.100s': use builtin/demo", spec->name);
+    int r = replay_parse("builtin/demo", DEMO_RECORDING, strlen(DEMO_RECORDING), &p, err);
     if (r == 0)
         *ret = p;
     return r;
@@ -427,6 +436,15 @@ static void replay_model_close(void *state)
 
 const struct provider PROVIDER_REPLAY = {
     .open = replay_model_open,
+    .ask = replay_model_ask,
+    .close = replay_model_close,
+    .guess = {128000, 16384, {-1, -1, -1, -1, 0, 1, 1}},
+    .cache_read_rate = 1,
+    .cache_write_rate = 1,
+};
+
+const struct provider PROVIDER_BUILTIN = {
+    .open = builtin_model_open,
     .ask = replay_model_ask,
     .close = replay_model_close,
     .guess = {128000, 16384, {-1, -1, -1, -1, 0, 1, 1}},

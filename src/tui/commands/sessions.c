@@ -20,12 +20,6 @@
 /* Replay: the messages become the events that they once were. Of a long conversation only the last
  * part is read and shown. */
 
-static bool block_is(const json_t *block, const char *type)
-{
-    const char *t = json_get_string(block, "type");
-    return t && strcmp(t, type) == 0;
-}
-
 static void replay_text(struct conversation *c, enum agent_event_kind kind, const char *text)
 {
     if (text && *text)

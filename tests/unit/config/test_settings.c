@@ -420,7 +420,7 @@ static void test_providers(void **state)
     assert_int_equal(settings_model(s, "unset/x", &m, &err), -ENOENT);
     assert_non_null(strstr(err.text, "NO_SUCH_VARIABLE"));
     assert_int_equal(settings_model(s, "nobody/x", &m, &err), -EINVAL);
-    assert_non_null(strstr(err.text, "anthropic, openai, replay, gate"));
+    assert_non_null(strstr(err.text, "anthropic, openai, replay, builtin, gate"));
     assert_string_equal(model_of(s, "some-model").provider,
                         "openai"); /* there is but one address */
     m = model_of(s, "replay/a/b.json");
