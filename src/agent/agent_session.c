@@ -287,18 +287,17 @@ static int agent_make_system_prompt(struct agent *a, struct error *err)
         [BOX_COW] = "cow", [BOX_DIRECT] = "direct", [BOX_RO] = "ro"};
     const struct box_options *box = &a->box_options;
     _cleanup_buf_ struct buf network = BUF_INIT(PROMPT_NOTES_MAX);
-    _cleanup_free_ char *note = NULL;
     box->net->explain(box, &network);
     struct system_prompt_options o = {.file = a->options.system_file,
                                       .session = history_id(a->history),
                                       .network = buf_cstr(&network),
                                       .mode = modes[a->box_options.mode],
+                                      .workspace = box->workspace,
                                       .start = a->options.resume ? NULL : a->options.start,
-                                      .unattended = a->options.unattended};
-    int r = system_prompt(a->tools, &o, &a->system, &note, err);
-    if (r == 0 && note)
-        agent_note(a, "%s", note);
-    return r;
+                                      .unattended = a->options.unattended,
+                                      .trouble = agent_note_trouble,
+                                      .data = a};
+    return system_prompt(a->tools, &o, &a->system, err);
 }
 
 /* The shell starts where the person is; it keeps its folder from call to call. */

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 
 #include "agent.h"
-#include "blocks.h"
+#include "conversation.h"
 #include "buf.h"
 #include "context.h"
 #include "session.h"

@@ -1,10 +1,13 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -91,6 +94,19 @@ int io_read_file(int dirfd, const char *path, struct buf *b)
     if (fd < 0)
         return -errno;
     return io_read_all(fd, b);
+}
+
+int io_open_beneath(const char *folder, const char *path, struct stat *ret_st)
+{
+    struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+    _cleanup_fd_ int dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0)
+        return -errno;
+    _cleanup_fd_ int fd = (int)syscall(SYS_openat2, dir, path, &how, sizeof how);
+    if (fd < 0 || fstat(fd, ret_st) < 0)
+        return -errno;
+    return S_ISREG(ret_st->st_mode) ? TAKE_FD(fd) : -EINVAL;
 }
 
 int io_write_file(int dirfd, const char *path, const char *text)

@@ -26,6 +26,11 @@ int io_read_all(int fd, struct buf *b);
  */
 int io_read_file(int dirfd, const char *path, struct buf *b);
 
+/* Opens a regular file beneath a folder that somebody else may write: a link is followed within the
+ * folder only (-EXDEV), and nothing waits. A descriptor, or -EINVAL: not a regular file. */
+struct stat;
+int io_open_beneath(const char *folder, const char *path, struct stat *ret_st);
+
 /* Writes a short string to an existing file such as those of /proc and cgroupfs, in one write. */
 int io_write_file(int dirfd, const char *path, const char *text);
 

@@ -13,18 +13,17 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sha2.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 
-#include "config.h"
+#include "config_file.h"
 #include "dotenv.h"
 #include "io.h"
 #include "json.h"
 #include "ownfile.h"
+#include "trust.h"
 #include "banned.h"
 
 #define RECORD_MAX   (16u << 10)
@@ -45,27 +44,6 @@ const char *trust_file_path(enum trust_file_name which)
     return FILES[which].path;
 }
 
-/* A link inside of the folder is followed, as it would be in a box; one that leads out is an error.
- */
-static int trust_open_beneath(const char *folder, const char *path, int *ret_fd,
-                              struct stat *ret_st, struct error *err)
-{
-    struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
-    _cleanup_fd_ int dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (dir < 0)
-        return error_errno(err, errno, "cannot open %s", folder);
-    _cleanup_fd_ int fd = (int)syscall(SYS_openat2, dir, path, &how, sizeof how);
-    if (fd < 0 && errno == EXDEV)
-        return error_set(err, EXDEV, "%s/%s is a link that leads out of the folder", folder, path);
-    if (fd < 0 || fstat(fd, ret_st) < 0)
-        return error_errno(err, errno, "cannot open %s/%s", folder, path);
-    if (!S_ISREG(ret_st->st_mode))
-        return error_set(err, EINVAL, "%s/%s is not a regular file", folder, path);
-    *ret_fd = TAKE_FD(fd);
-    return 0;
-}
-
 static void trust_read_file(const char *folder, enum trust_file_name which, struct trust_file *f)
 {
     struct error why = {0};
@@ -81,11 +59,16 @@ static void trust_read_file(const char *folder, enum trust_file_name which, stru
     } else if (which == TRUST_DOTENV) {
         r = ownfile_read(path, &f->text, &why);
     } else {
-        r = trust_open_beneath(folder, name, &fd, &st, &why);
-        if (r == 0 && (r = io_read_all(fd, &f->text)) == -ENOBUFS)
+        fd = io_open_beneath(folder, name, &st);
+        r = fd < 0 ? fd : io_read_all(fd, &f->text);
+        if (r == -EXDEV)
+            error_set(&why, EXDEV, "%s is a link that leads out of the folder", path);
+        else if (r == -EINVAL)
+            error_set(&why, EINVAL, "%s is not a regular file", path);
+        else if (r == -ENOBUFS)
             r = error_set(&why, EFBIG, "%s is larger than %zu bytes", path, FILES[which].max);
-        else if (r < 0 && !why.code)
-            r = error_errno(&why, -r, "cannot read %s", path);
+        else if (r < 0)
+            error_errno(&why, -r, "cannot read %s", path);
     }
     f->exists = r != -ENOENT && r != -ENOTDIR;
     if (f->exists && r < 0) {
@@ -111,8 +94,8 @@ static void digest_program(struct program_digest *d, const char *path)
 {
     struct stat st;
     char head[128], piece[64 << 10];
-    _cleanup_fd_ int fd = -1;
-    if (trust_open_beneath(d->t->folder, path, &fd, &st, NULL) < 0)
+    _cleanup_fd_ int fd = io_open_beneath(d->t->folder, path, &st);
+    if (fd < 0)
         return;
     SHA256Update(d->sha, (const uint8_t *)path, strlen(path) + 1);
     bool whole = st.st_size <= (off_t)(PROGRAM_BYTES - d->bytes);

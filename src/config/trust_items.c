@@ -6,10 +6,11 @@
  */
 #include <string.h>
 
-#include "config.h"
+#include "config_file.h"
 #include "dotenv.h"
 #include "foreign_text.h"
 #include "json.h"
+#include "trust.h"
 #include "variables.h"
 #include "banned.h"
 

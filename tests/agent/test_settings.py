@@ -99,6 +99,25 @@ def test_instructions_of_the_workspace(user_env, model_server):
     assert systems[0] == systems[1]
 
 
+def test_instructions_of_the_person_and_of_folders_above_the_workspace(user_env, model_server):
+    """~/.config/hutch/AGENTS.md, then the repository's from its root down to the workspace; CLAUDE.md where there is no AGENTS.md."""
+    model_server.script([Reply("One.")])
+    user_env.configure()
+    own = user_env.home / "config" / "hutch" / "AGENTS.md"
+    own.write_text("Sign as Ann.\n")
+    user_env.caller.own(own)
+    user_env.put(".git/HEAD", "ref: refs/heads/main\n")
+    user_env.put("CLAUDE.md", "Root rule.\n")
+    user_env.put("part/CLAUDE.md", "Part rule.\n")
+    user_env.put("part/x/AGENTS.md", "Workspace rule.\n")
+    user_env.put("part/x/CLAUDE.md", "Not read.\n")
+    user_env.ask("Hello", "-w", user_env.workspace / "part" / "x")
+    text = json.dumps(model_server.requests[0].body["system"])
+    rules = ["Sign as Ann.", "Root rule.", "Part rule.", "Workspace rule."]
+    assert sorted(rules, key=text.find) == rules and text.find(rules[0]) > 0, text
+    assert "/workspace/../../CLAUDE.md" in text and "Not read." not in text
+
+
 def test_instructions_are_bounded(user_env, model_server):
     model_server.script([Reply("One.")])
     user_env.put("AGENTS.md", "Rule one.\n" + "x" * 100_000 + "\nLast rule.\n")

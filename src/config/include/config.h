@@ -10,11 +10,9 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "config_file.h"
 #include "error.h"
 #include "trust.h"
-
-#define CONFIG_MAX            (1u << 20)
-#define CONFIG_WORKSPACE_FILE ".hutch/config.json"
 
 struct config {
     char *file;        /* the person's own; NULL: no home folder is known */
@@ -39,10 +37,3 @@ int config_add_workspace(struct config *c, const struct trust *t, bool trust, st
 
 /* Both in one. NULL: there is no workspace. */
 int config_read_all(const char *workspace, bool trust, struct config *ret, struct error *err);
-
-/* Parses a configuration and checks it against the schema. `file` is for the message. */
-int config_parse(const char *file, const void *text, size_t n, json_t **ret, struct error *err);
-
-/* Replaces ${NAME} and ${NAME:-default} by the environment's values; a new string. `where` is the
- * setting's name for the message. */
-int config_expand(const char *value, const char *where, char **ret, struct error *err);
