@@ -246,7 +246,7 @@ static int calls_run_all(struct calls *s, struct error *err)
             c->ended = clock_now();
             call_emit_finished(c);
         }
-        /* What is not noted is a conflict when it is applied. box_exec has noted what code changed. */
+        /* What is not noted is a conflict when it is applied; box_exec noted what code changed. */
         if ((c->tool->flags & TOOL_CHANGES) && a->box->mode == BOX_COW)
             box_note_seen(a->box->box, NULL);
     }

@@ -235,19 +235,6 @@ static int compare_looks(const struct folder_watch *w, const struct folder_table
     return r;
 }
 
-static int find_changed_since(const struct folder_watch *w, const struct folder_table *now,
-                              int64_t since, struct folder_changes *ret)
-{
-    int r = 0;
-    for (size_t i = 0; r == 0 && i < now->count; i++) {
-        const struct folder_file *f = &now->files[i];
-        if ((int64_t)f->changed.tv_sec * NS_PER_S + f->changed.tv_nsec > since &&
-            !is_accepted(w, f->path, f))
-            r = changes_add(ret, f->path, FOLDER_CHANGED);
-    }
-    return r;
-}
-
 static void *first_look(void *data)
 {
     struct folder_watch *w = data;
@@ -300,8 +287,13 @@ int folder_watch_look(struct folder_watch *w, int64_t since_realtime_ns, struct 
         qsort(w->accepted.files, w->accepted.count, sizeof *w->accepted.files, file_compare);
     int r = table_read(w->folder, NULL, &now);
     if (r == 0)
-        r = w->looked ? compare_looks(w, &now, &found)
-                      : find_changed_since(w, &now, since_realtime_ns, &found);
+        r = w->looked ? compare_looks(w, &now, &found) : 0;
+    for (size_t i = 0; r == 0 && !w->looked && i < now.count; i++) {
+        const struct folder_file *f = &now.files[i];
+        if ((int64_t)f->changed.tv_sec * NS_PER_S + f->changed.tv_nsec > since_realtime_ns &&
+            !is_accepted(w, f->path, f))
+            r = changes_add(&found, f->path, FOLDER_CHANGED);
+    }
     if (r < 0) {
         folder_changes_free(&found);
         table_free(&now);

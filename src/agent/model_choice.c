@@ -78,43 +78,6 @@ static const char *provider_of_bare_name(const struct settings *s, const char *m
     return available && settings_has_base_url(s, available) ? available : NULL;
 }
 
-/* Sets provider and name of the spec. */
-static int model_split(struct settings *s, const char *given, struct model_spec *spec,
-                       struct error *err)
-{
-    const char *slash = strchr(given, '/');
-    if (strlen(given) > NAME_MAX_BYTES)
-        return error_set(err, EINVAL, "the model's name is longer than %d bytes", NAME_MAX_BYTES);
-    if (slash && slash != given && slash[1]) {
-        spec->provider = settings_keep(s, strndup(given, (size_t)(slash - given)));
-        spec->name = settings_keep(s, strdup(slash + 1));
-    } else {
-        spec->provider = slash ? NULL : provider_of_bare_name(s, given);
-        if (!spec->provider)
-            return model_explain_unknown(s, given, err);
-        spec->name = settings_keep(s, strdup(given));
-    }
-    return spec->provider && spec->name ? 0
-                                        : error_set(err, EINVAL, "the model's name is not UTF-8");
-}
-
-/* A variable can only choose among the provider's own APIs. */
-static int model_choose_api(const struct provider_settings *p, struct model_spec *spec,
-                            struct error *err)
-{
-    char all[256] = "";
-    const char *api;
-    size_t i = 0;
-    if (p->api_variable) {
-        for (; (api = provider_api(spec->provider, i)) && strcmp(api, p->api) != 0; i++)
-            list_append(all, sizeof all, " or ", api);
-        if (!api)
-            return error_set(err, EINVAL, "%s=%.40s: use %s", p->api_variable, p->api, all);
-    }
-    spec->api = provider_find(spec->provider, p->api, spec->base_url);
-    return spec->api ? 0 : error_set(err, EINVAL, "there is no API '%.40s'", p->api);
-}
-
 int settings_model(struct settings *s, const char *given, struct model_spec *ret, struct error *err)
 {
     struct model_spec spec = {.retries = -1};
@@ -136,15 +99,29 @@ int settings_model(struct settings *s, const char *given, struct model_spec *ret
         }
         given = usual;
     }
-    int r = model_split(s, given, &spec, err);
-    if (r < 0)
-        return r;
+
+    /* PROVIDER/NAME, or a name that says enough. */
+    const char *slash = strchr(given, '/');
+    if (strlen(given) > NAME_MAX_BYTES)
+        return error_set(err, EINVAL, "the model's name is longer than %d bytes", NAME_MAX_BYTES);
+    if (slash && slash != given && slash[1]) {
+        spec.provider = settings_keep(s, strndup(given, (size_t)(slash - given)));
+        spec.name = settings_keep(s, strdup(slash + 1));
+    } else {
+        spec.provider = slash ? NULL : provider_of_bare_name(s, given);
+        if (!spec.provider)
+            return model_explain_unknown(s, given, err);
+        spec.name = settings_keep(s, strdup(given));
+    }
+    if (!spec.provider || !spec.name)
+        return error_set(err, EINVAL, "the model's name is not UTF-8");
     spec.api = provider_find(spec.provider, NULL, NULL);
     if (spec.api->open) { /* not reached by HTTP: it needs no settings */
         *ret = spec;
         return 0;
     }
-    r = settings_provider(s, spec.provider, &p, err);
+
+    int r = settings_provider(s, spec.provider, &p, err);
     if (r == -ENODATA)
         return model_explain_unknown(s, given, err);
     if (r == -ENOKEY)
@@ -157,31 +134,19 @@ int settings_model(struct settings *s, const char *given, struct model_spec *ret
     spec.extra = p.extra;
     spec.idle_ms = p.idle_ms;
     spec.retries = p.retries;
-    r = model_choose_api(&p, &spec, err);
-    if (r == 0)
-        *ret = spec;
-    return r;
-}
-
-/* The member of "models" that fits best: the whole name, else the longest beginning that ends with
- * a `*`. */
-static const json_t *models_best_row(const json_t *table, const char *full)
-{
-    const char *name;
-    json_t *row;
-    const json_t *best = json_object_get(table, full);
-    size_t length = 0;
-    if (best)
-        return best;
-    json_object_foreach((json_t *)table, name, row)
-    {
-        size_t n = strlen(name);
-        if (n > length && name[n - 1] == '*' && strncmp(name, full, n - 1) == 0) {
-            best = row;
-            length = n;
-        }
+    if (p.api_variable) { /* a variable can only choose among the provider's own APIs */
+        char all[256] = "";
+        const char *api;
+        for (size_t i = 0; (api = provider_api(spec.provider, i)) && strcmp(api, p.api) != 0; i++)
+            list_append(all, sizeof all, " or ", api);
+        if (!api)
+            return error_set(err, EINVAL, "%s=%.40s: use %s", p.api_variable, p.api, all);
     }
-    return best;
+    spec.api = provider_find(spec.provider, p.api, spec.base_url);
+    if (!spec.api)
+        return error_set(err, EINVAL, "there is no API '%.40s'", p.api);
+    *ret = spec;
+    return 0;
 }
 
 static void row_number(const json_t *row, const char *name, double *value)
@@ -198,7 +163,19 @@ void settings_facts(const struct settings *s, const struct model_spec *spec,
     struct model_facts f;
     provider_model_facts(spec->provider, spec->name, &f);
     snprintf(full, sizeof full, "%s/%s", spec->provider, spec->name);
-    const json_t *row = models_best_row(settings_member(s, "models"), full);
+    /* The row of "models" that fits best: the whole name, else the longest beginning before a `*`. */
+    const json_t *table = settings_member(s, "models"), *row = json_object_get(table, full);
+    const char *name;
+    json_t *one;
+    size_t length = row ? SIZE_MAX : 0;
+    json_object_foreach((json_t *)table, name, one)
+    {
+        size_t n = strlen(name);
+        if (n > length && name[n - 1] == '*' && strncmp(name, full, n - 1) == 0) {
+            row = one;
+            length = n;
+        }
+    }
     double window = (double)f.window, max_output = (double)f.max_output;
     row_number(row, "window", &window);
     row_number(row, "max_output", &max_output);

@@ -327,22 +327,6 @@ static json_t *block_json(const struct assembly *a, struct block *b, json_t *tak
     return made;
 }
 
-/* Is the block worth keeping? A call without id, name and input is not. */
-static bool block_is_kept(const struct block *b, bool cut)
-{
-    switch (b->kind) {
-    case BLOCK_TEXT:
-        return b->text.len > 0;
-    case BLOCK_THINKING:
-        return b->text.len > 0 || (b->raw && b->whole);
-    case BLOCK_CALL:
-        return !cut && (b->id.len || b->name.len || b->input.len || b->given);
-    case BLOCK_OTHER:
-        return !cut && json_is_object(b->raw);
-    }
-    return false;
-}
-
 int assembly_content(struct assembly *a, bool cut, json_t **ret)
 {
     _cleanup_json_ json_t *content = json_array(), *taken = json_object();
@@ -353,7 +337,13 @@ int assembly_content(struct assembly *a, bool cut, json_t **ret)
             if (r < 0)
                 return r;
         }
-        if (block_is_kept(b, cut) && json_array_append_new(content, block_json(a, b, taken)) < 0)
+        /* A call without id, name and input is none, and an empty text neither. */
+        bool kept = b->kind == BLOCK_TEXT       ? b->text.len > 0
+                    : b->kind == BLOCK_THINKING ? b->text.len > 0 || (b->raw && b->whole)
+                    : b->kind == BLOCK_OTHER
+                        ? !cut && json_is_object(b->raw)
+                        : !cut && (b->id.len || b->name.len || b->input.len || b->given);
+        if (kept && json_array_append_new(content, block_json(a, b, taken)) < 0)
             return -ENOMEM;
     }
     if (!content || !taken)

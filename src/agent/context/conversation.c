@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "blocks.h"
+#include "conversation.h"
 #include "view.h"
 #include "banned.h"
 

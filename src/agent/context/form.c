@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "blocks.h"
+#include "conversation.h"
 #include "view.h"
 #include "utf8.h"
 #include "banned.h"

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "blocks.h"
+#include "conversation.h"
 #include "view.h"
 #include "banned.h"
 

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "blocks.h"
+#include "conversation.h"
 #include "history_export.h"
 #include "history_file.h"
 #include "utf8.h"

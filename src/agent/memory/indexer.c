@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "blocks.h"
+#include "conversation.h"
 #include "history_file.h"
 #include "memory_db.h"
 #include "utf8.h"

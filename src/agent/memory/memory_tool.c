@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "blocks.h"
+#include "conversation.h"
 #include "history_file.h"
 #include "tool.h"
 #include "memory_db.h"

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "blocks.h"
+#include "conversation.h"
 #include "history_file.h"
 #include "memory_db.h"
 #include "utf8.h"

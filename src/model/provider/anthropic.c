@@ -32,40 +32,6 @@ static void anthropic_mark_cache(struct encoding *e, json_t *object)
     encode_set(e, object, "cache_control", json_pack("{s:s}", "type", "ephemeral"));
 }
 
-/* Everything before the conversation. The mark is on the last of hutch's own tools: the provider's
- * come behind it (extra). */
-static json_t *anthropic_head(struct encoding *e)
-{
-    const struct model_request *q = e->q;
-    size_t i, n = json_array_size(q->tools);
-    json_t *tool, *tools = json_array();
-    json_t *head =
-        json_pack("{s:s, s:I, s:b}", "model", e->spec->name, "max_tokens",
-                  (json_int_t)(q->max_tokens ? q->max_tokens : MAX_TOKENS_DEFAULT), "stream", 1);
-    json_array_foreach(q->tools, i, tool)
-    {
-        json_t *schema = json_object_get(tool, "input_schema");
-        json_t *made =
-            json_pack("{s:O, s:O*, s:o}", "name", json_object_get(tool, "name"), "description",
-                      json_object_get(tool, "description"), "input_schema",
-                      schema ? json_incref(schema) : json_pack("{s:s}", "type", "object"));
-        if (i + 1 == n)
-            anthropic_mark_cache(e, made);
-        encode_append(e, tools, made);
-    }
-    if (n > 0)
-        encode_set(e, head, "tools", json_incref(tools));
-    json_decref(tools);
-    encode_extra(e, head, ANTHROPIC_OWN);
-    if (q->system && text_trimmed(q->system, strlen(q->system)) > 0) {
-        json_t *text = json_pack("{s:s, s:o}", "type", "text", "text",
-                                 encode_text(q->system, strlen(q->system)));
-        anthropic_mark_cache(e, text);
-        encode_set(e, head, "system", json_pack("[o]", text));
-    }
-    return head;
-}
-
 static json_t *anthropic_image(const json_t *block)
 {
     return json_pack("{s:s, s:{s:s, s:O, s:O}}", "type", "image", "source", "type", "base64",
@@ -177,15 +143,42 @@ static json_t *anthropic_message(struct encoding *e, const json_t *message, bool
     return json_pack("{s:s, s:o}", "role", user ? "user" : "assistant", "content", list);
 }
 
+/* Cache marks are on the last of hutch's own tools (the provider's come behind it), on the system
+ * prompt, and on the last two messages of the user. */
 static json_t *anthropic_encode(struct encoding *e)
 {
-    size_t n = json_array_size(e->q->messages);
+    const struct model_request *q = e->q;
+    size_t i, n_tools = json_array_size(q->tools), n = json_array_size(q->messages);
     size_t last = n - 1 - (n - 1) % 2; /* the user's are the even ones */
+    json_t *tool, *tools = json_array(), *messages = json_array();
     e->ids = (struct call_ids){.max = ID_MAX, .plain = true, .once = true};
-    json_t *body = anthropic_head(e), *messages = json_array();
-    for (size_t i = 0; i < n; i++)
+    json_t *body =
+        json_pack("{s:s, s:I, s:b}", "model", e->spec->name, "max_tokens",
+                  (json_int_t)(q->max_tokens ? q->max_tokens : MAX_TOKENS_DEFAULT), "stream", 1);
+    json_array_foreach(q->tools, i, tool)
+    {
+        json_t *schema = json_object_get(tool, "input_schema");
+        json_t *made =
+            json_pack("{s:O, s:O*, s:o}", "name", json_object_get(tool, "name"), "description",
+                      json_object_get(tool, "description"), "input_schema",
+                      schema ? json_incref(schema) : json_pack("{s:s}", "type", "object"));
+        if (i + 1 == n_tools)
+            anthropic_mark_cache(e, made);
+        encode_append(e, tools, made);
+    }
+    if (n_tools > 0)
+        encode_set(e, body, "tools", json_incref(tools));
+    json_decref(tools);
+    encode_extra(e, body, ANTHROPIC_OWN);
+    if (q->system && text_trimmed(q->system, strlen(q->system)) > 0) {
+        json_t *text = json_pack("{s:s, s:o}", "type", "text", "text",
+                                 encode_text(q->system, strlen(q->system)));
+        anthropic_mark_cache(e, text);
+        encode_set(e, body, "system", json_pack("[o]", text));
+    }
+    for (i = 0; i < n; i++)
         encode_append(e, messages,
-                      anthropic_message(e, json_array_get(e->q->messages, i), i % 2 == 0,
+                      anthropic_message(e, json_array_get(q->messages, i), i % 2 == 0,
                                         i == last || i + 2 == last));
     encode_set(e, body, "messages", messages);
     return body;
@@ -253,19 +246,6 @@ static int anthropic_add_block(struct decoder *d, int64_t key, json_t *given, st
     }
 }
 
-static int anthropic_add_citation(struct decoder *d, struct block *b, json_t *citation)
-{
-    _cleanup_json_ json_t *one = NULL;
-    if (!json_is_object(citation))
-        return 0;
-    int r = assembly_keep(&d->a, &one, citation);
-    if (r < 0)
-        return r;
-    if (!b->extra)
-        b->extra = json_pack("{s:[]}", "citations");
-    return json_array_append(json_object_get(b->extra, "citations"), one) < 0 ? -ENOMEM : 0;
-}
-
 /* A change of a block of an unknown kind: strings grow, other members are replaced. */
 static int anthropic_change_other(struct decoder *d, struct block *b, json_t *delta)
 {
@@ -298,8 +278,16 @@ static int anthropic_change_block(struct decoder *d, struct block *b, json_t *de
         return assembly_text(&d->a, b, json_object_get(delta, "thinking"));
     if (strcmp(type, "input_json_delta") == 0 && (b->kind == BLOCK_CALL || b->kind == BLOCK_OTHER))
         return assembly_input(&d->a, b, json_object_get(delta, "partial_json"));
-    if (strcmp(type, "citations_delta") == 0 && b->kind == BLOCK_TEXT)
-        return anthropic_add_citation(d, b, json_object_get(delta, "citation"));
+    if (strcmp(type, "citations_delta") == 0 && b->kind == BLOCK_TEXT) {
+        _cleanup_json_ json_t *one = NULL;
+        json_t *citation = json_object_get(delta, "citation");
+        int r = json_is_object(citation) ? assembly_keep(&d->a, &one, citation) : 0;
+        if (r < 0 || !one)
+            return r;
+        if (!b->extra)
+            b->extra = json_pack("{s:[]}", "citations");
+        return json_array_append(json_object_get(b->extra, "citations"), one) < 0 ? -ENOMEM : 0;
+    }
     if (strcmp(type, "signature_delta") == 0 && b->kind == BLOCK_THINKING &&
         json_is_string(signature)) {
         json_t *kept = NULL;

@@ -58,36 +58,6 @@ static bool chat_is_openai(const struct model_spec *spec)
     return false;
 }
 
-static json_t *chat_head(struct encoding *e)
-{
-    const struct model_request *q = e->q;
-    const json_t *extra = e->spec->extra;
-    json_t *tool, *tools = json_array();
-    size_t i;
-    bool limited =
-        json_object_get(extra, "max_tokens") || json_object_get(extra, "max_completion_tokens");
-    json_t *head = json_pack("{s:s, s:b, s:{s:b}}", "model", e->spec->name, "stream", 1,
-                             "stream_options", "include_usage", 1);
-    if (q->max_tokens && !limited)
-        encode_set(e, head, chat_is_openai(e->spec) ? "max_completion_tokens" : "max_tokens",
-                   json_integer((json_int_t)q->max_tokens));
-    json_array_foreach(q->tools, i, tool)
-    {
-        json_t *schema = json_object_get(tool, "input_schema");
-        encode_append(e, tools,
-                      json_pack("{s:s, s:{s:O, s:O*, s:o}}", "type", "function", "function", "name",
-                                json_object_get(tool, "name"), "description",
-                                json_object_get(tool, "description"), "parameters",
-                                schema ? json_incref(schema)
-                                       : json_pack("{s:s, s:{}}", "type", "object", "properties")));
-    }
-    if (json_array_size(tools) > 0)
-        encode_set(e, head, "tools", json_incref(tools));
-    json_decref(tools);
-    encode_extra(e, head, CHAT_OWN);
-    return head;
-}
-
 static json_t *chat_text(const struct buf *text, const char *otherwise)
 {
     return text->failed ? NULL
@@ -161,17 +131,6 @@ static void chat_put_user(struct encoding *e, const json_t *content, json_t *mes
                             images ? chat_parts(e, content) : chat_text(&text, NOTHING_SAID)));
 }
 
-static json_t *chat_call(struct encoding *e, const json_t *block)
-{
-    json_t *extra = json_object_get(json_object_get(block, "raw"), "extra_content");
-    json_t *call =
-        json_pack("{s:o, s:s, s:{s:o, s:o}}", "id", encode_call_id(e, block), "type", "function",
-                  "function", "name", encode_name(block), "arguments", encode_arguments(block));
-    if (extra && block_goes_back(e, block))
-        encode_set(e, call, "extra_content", json_incref(extra));
-    return call;
-}
-
 static json_t *chat_assistant(struct encoding *e, const json_t *content)
 {
     const json_t *block;
@@ -187,12 +146,20 @@ static json_t *chat_assistant(struct encoding *e, const json_t *content)
     json_t *calls = json_array();
     json_array_foreach(content, i, block)
     {
-        if (block_is(block, "tool_use"))
-            encode_append(e, calls, chat_call(e, block));
+        json_t *raw = json_object_get(block, "raw");
+        if (block_is(block, "tool_use")) {
+            json_t *extra =
+                block_goes_back(e, block) ? json_object_get(raw, "extra_content") : NULL;
+            encode_append(e, calls,
+                          json_pack("{s:o, s:s, s:{s:o, s:o}, s:O*}", "id",
+                                    encode_call_id(e, block), "type", "function", "function",
+                                    "name", encode_name(block), "arguments",
+                                    encode_arguments(block), "extra_content", extra));
+        }
         if (has_thinking || !block_is(block, "thinking") || !block_goes_back(e, block))
             continue;
         for (const char *const *m = CHAT_THINKING_MEMBERS; *m && !has_thinking; m++) {
-            json_t *value = json_object_get(json_object_get(block, "raw"), *m);
+            json_t *value = json_object_get(raw, *m);
             if (value)
                 encode_set(e, message, *m, json_incref(value));
             has_thinking = value != NULL;
@@ -204,16 +171,38 @@ static json_t *chat_assistant(struct encoding *e, const json_t *content)
 
 static json_t *chat_encode(struct encoding *e)
 {
-    const char *system = e->q->system;
-    json_t *messages = json_array(), *message;
+    const struct model_request *q = e->q;
+    const json_t *extra = e->spec->extra;
+    bool is_openai = chat_is_openai(e->spec);
+    json_t *tool, *message, *tools = json_array(), *messages = json_array();
     size_t i;
-    e->ids = (struct call_ids){.max = chat_is_openai(e->spec) ? ID_MAX_OPENAI : ID_MAX};
-    json_t *body = chat_head(e);
-    if (system && *system)
+    e->ids = (struct call_ids){.max = is_openai ? ID_MAX_OPENAI : ID_MAX};
+    json_t *body = json_pack("{s:s, s:b, s:{s:b}}", "model", e->spec->name, "stream", 1,
+                             "stream_options", "include_usage", 1);
+    if (q->max_tokens && !json_object_get(extra, "max_tokens") &&
+        !json_object_get(extra, "max_completion_tokens"))
+        encode_set(e, body, is_openai ? "max_completion_tokens" : "max_tokens",
+                   json_integer((json_int_t)q->max_tokens));
+    json_array_foreach(q->tools, i, tool)
+    {
+        json_t *schema = json_object_get(tool, "input_schema");
+        encode_append(e, tools,
+                      json_pack("{s:s, s:{s:O, s:O*, s:o}}", "type", "function", "function", "name",
+                                json_object_get(tool, "name"), "description",
+                                json_object_get(tool, "description"), "parameters",
+                                schema ? json_incref(schema)
+                                       : json_pack("{s:s, s:{}}", "type", "object", "properties")));
+    }
+    if (json_array_size(tools) > 0)
+        encode_set(e, body, "tools", json_incref(tools));
+    json_decref(tools);
+    encode_extra(e, body, CHAT_OWN);
+
+    if (q->system && *q->system)
         encode_append(e, messages,
                       json_pack("{s:s, s:o}", "role", "system", "content",
-                                encode_text(system, strlen(system))));
-    json_array_foreach(e->q->messages, i, message)
+                                encode_text(q->system, strlen(q->system))));
+    json_array_foreach(q->messages, i, message)
     {
         const json_t *content = json_object_get(message, "content");
         if (i % 2 == 0)
@@ -331,25 +320,6 @@ static int chat_add_thinking(struct decoder *d, const json_t *piece, const char 
     return b->raw ? assembly_text(&d->a, b, piece) : -ENOMEM;
 }
 
-/* A content that is a list of parts: texts, or lists of their own of what was thought. */
-static int chat_add_parts(struct decoder *d, const json_t *parts)
-{
-    const json_t *part, *one;
-    size_t i, k;
-    int r = 0;
-    json_array_foreach(parts, i, part)
-    {
-        if (r == 0)
-            r = chat_add_text(d, json_object_get(part, "text"));
-        json_array_foreach(json_object_get(part, "thinking"), k, one)
-        {
-            if (r == 0)
-                r = chat_add_thinking(d, json_object_get(one, "text"), "reasoning_content");
-        }
-    }
-    return r;
-}
-
 /* `reasoning_details` of a gateway: signed parts, which go back as they came. Parts of one index
  * are one. */
 static int chat_merge_detail(json_t *details, json_t *detail)
@@ -407,9 +377,10 @@ static int chat_take_delta(struct decoder *d, json_t *delta)
     const json_t *content = json_object_get(delta, "content");
     const json_t *refusal = json_object_get(delta, "refusal");
     const json_t *reasoning = json_object_get(delta, "reasoning_content");
+    const json_t *part, *one;
     json_t *call, *function = json_object_get(delta, "function_call");
     struct block *b;
-    size_t i;
+    size_t i, k;
     /* The same under one of two names; where both come they say the same. */
     int r = chat_is_filled(reasoning)
                 ? chat_add_thinking(d, reasoning, "reasoning_content")
@@ -417,7 +388,17 @@ static int chat_take_delta(struct decoder *d, json_t *delta)
     if (r == 0)
         r = chat_take_details(d, json_object_get(delta, "reasoning_details"));
     if (r == 0)
-        r = json_is_array(content) ? chat_add_parts(d, content) : chat_add_text(d, content);
+        r = chat_add_text(d, content);
+    json_array_foreach(content, i, part) /* texts, or lists of their own of what was thought */
+    {
+        if (r == 0)
+            r = chat_add_text(d, json_object_get(part, "text"));
+        json_array_foreach(json_object_get(part, "thinking"), k, one)
+        {
+            if (r == 0)
+                r = chat_add_thinking(d, json_object_get(one, "text"), "reasoning_content");
+        }
+    }
     if (r == 0 && chat_is_filled(refusal)) {
         d->refused = true;
         r = chat_add_text(d, refusal);

@@ -22,35 +22,6 @@
 
 static const char *const RESPONSES_OWN[] = {"model", "input", "instructions", "stream", NULL};
 
-static json_t *responses_head(struct encoding *e)
-{
-    const struct model_request *q = e->q;
-    json_t *tool, *tools = json_array();
-    size_t i;
-    json_t *head = json_pack("{s:s, s:b, s:b, s:[s]}", "model", e->spec->name, "stream", 1, "store",
-                             0, "include", "reasoning.encrypted_content");
-    if (q->max_tokens)
-        encode_set(e, head, "max_output_tokens", json_integer((json_int_t)q->max_tokens));
-    json_array_foreach(q->tools, i, tool)
-    {
-        json_t *schema = json_object_get(tool, "input_schema");
-        encode_append(e, tools,
-                      json_pack("{s:s, s:O, s:O*, s:o, s:b}", "type", "function", "name",
-                                json_object_get(tool, "name"), "description",
-                                json_object_get(tool, "description"), "parameters",
-                                schema ? json_incref(schema)
-                                       : json_pack("{s:s, s:{}}", "type", "object", "properties"),
-                                "strict", 0));
-    }
-    if (json_array_size(tools) > 0)
-        encode_set(e, head, "tools", json_incref(tools));
-    json_decref(tools);
-    encode_extra(e, head, RESPONSES_OWN);
-    if (q->system && *q->system)
-        encode_set(e, head, "instructions", encode_text(q->system, strlen(q->system)));
-    return head;
-}
-
 /* Texts and images. */
 static json_t *responses_parts(struct encoding *e, const json_t *blocks)
 {
@@ -161,11 +132,33 @@ static void responses_put_assistant(struct encoding *e, const json_t *content, j
 
 static json_t *responses_encode(struct encoding *e)
 {
-    json_t *items = json_array(), *message;
+    const struct model_request *q = e->q;
+    json_t *tool, *message, *tools = json_array(), *items = json_array();
     size_t i;
     e->ids = (struct call_ids){.max = ID_MAX, .plain = true, .once = true};
-    json_t *body = responses_head(e);
-    json_array_foreach(e->q->messages, i, message)
+    json_t *body = json_pack("{s:s, s:b, s:b, s:[s]}", "model", e->spec->name, "stream", 1, "store",
+                             0, "include", "reasoning.encrypted_content");
+    if (q->max_tokens)
+        encode_set(e, body, "max_output_tokens", json_integer((json_int_t)q->max_tokens));
+    json_array_foreach(q->tools, i, tool)
+    {
+        json_t *schema = json_object_get(tool, "input_schema");
+        encode_append(e, tools,
+                      json_pack("{s:s, s:O, s:O*, s:o, s:b}", "type", "function", "name",
+                                json_object_get(tool, "name"), "description",
+                                json_object_get(tool, "description"), "parameters",
+                                schema ? json_incref(schema)
+                                       : json_pack("{s:s, s:{}}", "type", "object", "properties"),
+                                "strict", 0));
+    }
+    if (json_array_size(tools) > 0)
+        encode_set(e, body, "tools", json_incref(tools));
+    json_decref(tools);
+    encode_extra(e, body, RESPONSES_OWN);
+    if (q->system && *q->system)
+        encode_set(e, body, "instructions", encode_text(q->system, strlen(q->system)));
+
+    json_array_foreach(q->messages, i, message)
     {
         const json_t *content = json_object_get(message, "content");
         if (i % 2 == 0)
