@@ -10,7 +10,7 @@
 #include "backend.h"
 #include "box_options_parse.h"
 #include "host_folder.h"
-#include "host_memory.h"
+#include "host_cgroup.h"
 #include "names.h"
 #include "net_policy.h"
 #include "packages/packages.h"

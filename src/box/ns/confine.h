@@ -4,8 +4,8 @@
  * drift apart.
  *
  * All are async-signal-safe, allocate nothing and need nothing but a C library's system calls: they
- * run in freshly cloned children, and in warm/module.c in a program that is not ours. 0 or a negative
- * errno.
+ * run in freshly cloned children, and in warm/module.c in a program that is not ours. They return 0 or
+ * a negative errno, if nothing else is said.
  */
 #pragma once
 
@@ -13,7 +13,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "landlock.h"
 #include "seccomp/filter.h"
 
 /* Lowers a limit for good; one that is lower already stays. */
@@ -22,11 +21,45 @@ int confine_rlimit(int which, uint64_t value);
 /* Clears every set but of the capabilities in `keep`, which then pass through exec. */
 int confine_capabilities(uint64_t keep);
 
-/* setuid and file-capability programs mean nothing from now on; also what lets us install filters.
- */
+/* setuid and file-capability programs mean nothing from now on; also what lets us install
+ * filters. */
 int confine_new_privileges(void);
 
-/* A kernel without Landlock is told by `hutch doctor`; every other protection is still there. */
+/*
+ * Landlock is a second wall behind the mounts. Whatever path or descriptor a process in the box
+ * finds, it may write only beneath the places named here; and it can neither signal nor reach
+ * through abstract sockets what is outside. Network rights are not handled, on purpose: the box's
+ * network namespace is empty but for its loopback, on which servers and their tests must work.
+ */
+enum landlock_class {
+    LANDLOCK_READ,    /* read, list and execute */
+    LANDLOCK_WRITE,   /* everything but making devices (an overlay takes one for "deleted") */
+    LANDLOCK_DEVICES, /* read, write, list, ioctl what is there; make and remove nothing */
+};
+
+/* Beneath path, the class holds beside those of other rules: rights add up. */
+struct landlock_rule {
+    const char *path;
+    enum landlock_class class;
+};
+
+/* Version 1 (Linux 5.13 to 5.18) refuses every rename and link from one folder to another, whatever
+ * the rules say: git, package managers and compilers do not work under it. Such a kernel counts as
+ * one without Landlock. */
+#define LANDLOCK_OLDEST 2
+
+/* Signals are not scoped. The child of a warm process has rules of its own, the same but not the
+ * box's, and the kernel takes it for an outsider: under a scope the guest could neither stop nor
+ * end it. No process that is really outside has a process id in the box. */
+#define LANDLOCK_SIGNALS (1u << 0)
+
+/* The version of Landlock in the running kernel, 1 or more; -ENOSYS (not built in) or -EOPNOTSUPP
+ * (not switched on); another negative errno where a container's filter refuses the question. */
+int landlock_abi(void);
+
+/* Puts the calling thread, and all it becomes and starts, under the rules for good. no_new_privs
+ * must be set already. Returns the version in force, or 0 when there is no Landlock of use: `hutch
+ * doctor` reports that, and every other protection is still there. */
 int confine_landlock(const struct landlock_rule *rules, size_t n, unsigned flags);
 
 /* Last, since it forbids most of the above. See seccomp_install(); without `allocates`, also

@@ -133,7 +133,8 @@ bool etc_is_hidden(const char *path, mode_t mode)
 #define ENTRIES_MAX 65536
 #define LIST_MAX    (8u << 20) /* bytes of either list while it is made */
 #define HIDDEN_MAX                                                                                 \
-    (24u << 10) /* of the list of hidden paths, which is part of the plan of a box                 \
+    (24u                                                                                           \
+     << 10) /* of the list of hidden paths, which is part of the plan of a box                 \
                  */
 #define HIDDEN_EACH                                                                                \
     2048 /* of one folder at the top: with more than that it is hidden as a whole                  \

@@ -20,8 +20,7 @@ struct etc_view {
 };
 
 /* Looks at /etc, or takes the answer of an earlier look if nothing has changed since. 0 or a
- * negative errno.
- */
+ * negative errno. */
 int etc_view_read(struct etc_view *ret);
 void etc_view_free(struct etc_view *v);
 

@@ -22,15 +22,13 @@
 
 #include "box.h"
 #include "cleanup.h"
-#include "group_map.h"
-#include "io.h"
+#include "idmap.h"
 #include "parts.h"
 #include "banned.h"
 
 #define GROUPS_MAX 65536
 #define BUSY_TRIES                                                                                 \
-    50 /* of a millisecond, while a child that another thread just forked has the copy open        \
-        */
+    50           /* of a millisecond, while a child that another thread just forked has it open */
 #define BUSY 126 /* exit status: the program could not be executed for that reason */
 
 static bool is_member(gid_t gid)
@@ -55,7 +53,7 @@ gid_t group_map_choose(const char *folder)
 }
 
 /* A file without a name, on a mount that respects set-group-id. */
-static int open_nameless(int *ret_fd)
+static int open_nameless(void)
 {
     const char *const folders[] = {"/var/tmp", "/tmp", getenv("HOME")};
     for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
@@ -63,44 +61,34 @@ static int open_nameless(int *ret_fd)
         if (!folders[i] || statvfs(folders[i], &fs) < 0 || fs.f_flag & (ST_NOSUID | ST_NOEXEC))
             continue;
         int fd = open(folders[i], O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-        if (fd >= 0) {
-            *ret_fd = fd;
-            return 0;
-        }
+        if (fd >= 0)
+            return fd;
     }
     return -EACCES;
 }
 
-static int copy_program(int to)
+/* A copy of hutch-guest that runs as `group`. */
+static int make_program(gid_t group, int *ret_fd)
 {
-    char path[PARTS_PATH_MAX];
+    char path[PARTS_PATH_MAX], own[32];
     struct error err = {0};
     struct stat st;
+    _cleanup_fd_ int fd = open_nameless();
+    if (fd < 0)
+        return fd;
     if (parts_find("hutch-guest", path, &err) < 0)
         return -err.code;
     _cleanup_fd_ int from = open(path, O_RDONLY | O_CLOEXEC);
     if (from < 0 || fstat(from, &st) < 0)
         return -errno;
     for (off_t at = 0; at < st.st_size;) {
-        ssize_t n = sendfile(to, from, &at, (size_t)(st.st_size - at));
+        ssize_t n = sendfile(fd, from, &at, (size_t)(st.st_size - at));
         if (n <= 0)
             return n < 0 ? -errno : -EIO;
     }
-    return 0;
-}
-
-/* Opened for reading alone: a file that somebody has open for writing is not executed. */
-static int make_program(gid_t group, int *ret_fd)
-{
-    char own[32];
-    _cleanup_fd_ int fd = -1;
-    int r = open_nameless(&fd);
-    if (r == 0)
-        r = copy_program(fd);
-    if (r < 0)
-        return r;
     if (fchown(fd, (uid_t)-1, group) < 0 || fchmod(fd, S_ISGID | 0710) < 0)
         return -errno;
+    /* Opened for reading alone: a file that somebody has open for writing is not executed. */
     snprintf(own, sizeof own, "/proc/self/fd/%d", fd);
     int program = open(own, O_RDONLY | O_CLOEXEC);
     if (program < 0)
@@ -109,28 +97,22 @@ static int make_program(gid_t group, int *ret_fd)
     return 0;
 }
 
-/* Nothing but system calls: the child has a copy of the memory of a program that may have threads.
- */
-_Noreturn static void run_program(int fd, char *const *argv)
+/* The program's exit status, or 1 if somebody else has reaped it. */
+static int run_program(int fd, char *const *argv)
 {
     char *none[] = {NULL};
-    syscall(SYS_setsid);
-    syscall(SYS_close_range, 0, 2, 0);
-    syscall(SYS_execveat, fd, "", argv, none, AT_EMPTY_PATH);
-    syscall(SYS_exit_group, errno == ETXTBSY ? BUSY : 1);
-    __builtin_unreachable();
-}
-
-/* The program's exit status, or 1 if somebody else has reaped it. */
-static int start_and_wait(int fd, char *const *argv)
-{
     sigset_t all, old;
     int status = 0;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
-    if (pid == 0)
-        run_program(fd, argv);
+    if (pid ==
+        0) { /* system calls only: the memory is a copy of a program's that may have threads */
+        syscall(SYS_setsid);
+        syscall(SYS_close_range, 0, 2, 0);
+        syscall(SYS_execveat, fd, "", argv, none, AT_EMPTY_PATH);
+        syscall(SYS_exit_group, errno == ETXTBSY ? BUSY : 1);
+    }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (pid < 0)
         return 1;
@@ -140,19 +122,10 @@ static int start_and_wait(int fd, char *const *argv)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
-/* Who embeds hutch may reap all children: whether the map was written is asked of the kernel. */
-static int check_map(pid_t pid)
-{
-    char path[64], byte;
-    snprintf(path, sizeof path, "/proc/%d/gid_map", (int)pid);
-    _cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-    return fd >= 0 && read(fd, &byte, 1) == 1 ? 0 : -EPERM;
-}
-
 int group_map_write(pid_t pid, gid_t inside, gid_t outside)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
-    char path[64], map[64];
+    char path[64], map[64], byte;
     _cleanup_fd_ int program = -1;
     snprintf(path, sizeof path, "/proc/%d/gid_map", (int)pid);
     snprintf(map, sizeof map, "%u %u 1", inside, outside);
@@ -160,9 +133,12 @@ int group_map_write(pid_t pid, gid_t inside, gid_t outside)
     int r = make_program(outside, &program);
     if (r < 0)
         return r;
-    for (int i = 0; i < BUSY_TRIES && start_and_wait(program, argv) == BUSY; i++)
+    for (int i = 0; i < BUSY_TRIES && run_program(program, argv) == BUSY; i++)
         nanosleep(&pause, NULL);
-    return check_map(pid);
+    /* A program that embeds hutch may reap all children: the kernel knows whether the map was
+     * written. */
+    _cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd >= 0 && read(fd, &byte, 1) == 1 ? 0 : -EPERM;
 }
 
 bool box_group_warning(const char *folder, char *text, size_t size)
@@ -171,29 +147,29 @@ bool box_group_warning(const char *folder, char *text, size_t size)
     if (geteuid() == 0 || stat(folder, &st) < 0 || st.st_gid == getegid())
         return false;
     bool member = is_member(st.st_gid);
-    _cleanup_fd_ int nameless = -1;
-    if (member ? prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 0 && open_nameless(&nameless) == 0
-               : st.st_uid != geteuid()) /* somebody else's folder, in which the user could change
-                                            little anyway */
+    if (!member &&
+        st.st_uid != geteuid()) /* somebody else's folder, of which little can be changed */
         return false;
+    if (member && prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 0) {
+        _cleanup_fd_ int nameless = open_nameless();
+        if (nameless >= 0)
+            return false;
+    }
     char name[64];
     const struct group *g = getgrgid(st.st_gid);
+    snprintf(name, sizeof name, "%u", st.st_gid);
     if (g)
         snprintf(name, sizeof name, "%.63s", g->gr_name);
-    else
-        snprintf(name, sizeof name, "%u", st.st_gid);
     if (member)
         snprintf(text, size,
                  "a box cannot change files of the group %s here: hutch runs with no_new_privs, or "
-                 "/var/tmp, "
-                 "/tmp and "
-                 "the home folder are mounted nosuid; start it as sg %s -c 'hutch …'",
+                 "/var/tmp, /tmp and the home folder are mounted nosuid; start it as sg %s -c "
+                 "'hutch …'",
                  name, name);
     else
         snprintf(text, size,
                  "a box cannot change files of the group %s, of which you are no member; chgrp -R "
-                 "them to a group "
-                 "of yours",
+                 "them to a group of yours",
                  name);
     return true;
 }

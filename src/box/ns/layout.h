@@ -25,6 +25,7 @@
 #pragma once
 
 #include "box.h"
+#include "etc_view.h"
 #include "plan.h"
 
 #define LAYERS_MAX 8 /* more are flattened into one: an overlay gets slower with each */
@@ -41,8 +42,7 @@ struct selection {
     uid_t owner;       /* what agent is on the host */
 };
 
-/* The mounts that a box shows beside the fixed ones: kept by a box, since its forks show them too.
- */
+/* What distinguishes one box from another: kept by a box, since its forks show the same. */
 struct layout {
     enum box_mode mode;
     bool host_network; /* no network of its own */
@@ -56,8 +56,7 @@ struct layout {
     double cpus;
     const char *disk_path; /* the store's folder on disk; NULL: the store is memory */
     int disk_mount;        /* a detached mount of it, or -1 to clone the path instead */
-    bool disk_is_watched; /* and no quota limits it: reserving space without writing must be refused
-                           */
+    bool disk_is_watched;  /* and no quota limits it: reserving space must be refused */
     size_t n_layers;
     struct selection selection;
     size_t n_shares;
@@ -90,9 +89,12 @@ struct layout_sources {
 
 void layout_fresh(struct plan *p, const struct layout *l, const struct layout_sources *from);
 
-/* Shows the workspace at its path on the host as well, unless a box has something else there. Call
- * it when the shares and links are known. */
-void layout_set_own_path(struct layout *l, const char *workspace);
+/* A fork, of layout l, of snapshot number `snap` of the source (SLOT_SOURCE); number 0 is the
+ * source before it was used. */
+void layout_fork(struct plan *p, const struct layout *l, unsigned snap);
+
+/* A diff worker over a box; with snap > 0 it may write that new snapshot. */
+void layout_diff_worker(struct plan *p, const struct layout *l, unsigned snap);
 
 /* The files by which programs in the box read its limits, in the store. */
 struct limit_file {
@@ -102,16 +104,38 @@ struct limit_file {
 #define LIMIT_FILES 3
 void layout_limit_files(const struct layout *l, struct limit_file ret[LIMIT_FILES]);
 
-/* A fork, of layout l, of snapshot number `snap` of the source (SLOT_SOURCE); number 0 is the
- * source before it was used. */
-void layout_fork(struct plan *p, const struct layout *l, unsigned snap);
-
-/* A diff worker over a box; with snap > 0 it may write that new snapshot. */
-void layout_diff_worker(struct plan *p, const struct layout *l, unsigned snap);
-
-/* The Landlock rules of a box, which its plan has too, for whoever enters it later. */
+/* The Landlock rules of a box, which its plan has too, for a process that enters it later. */
 void layout_landlock_rules(struct plan *p, const struct layout *l);
 unsigned layout_landlock_flags(const struct layout *l);
 
-/* Whether a pid namespace has a limit of its own on process numbers. */
+/* Whether a pid namespace has a limit of its own on process numbers. Before Linux 6.14 it is one
+ * for all of them, and root's id may write it: the host's must not change. */
 bool layout_has_own_pid_max(void);
+
+/* Whether /etc is an overlay with the host's as its lowest layer (selection.c). */
+static inline bool layout_has_etc_layers(const struct layout *l)
+{
+    return !l->has_image && !l->selection.etc_in_parts;
+}
+
+/* Shows the workspace at its path on the host as well, unless a box has something else there. Call
+ * it when the shares and links are known. */
+void layout_set_own_path(struct layout *l, const char *workspace);
+
+/* Looks at the host, for a fresh box. */
+void selection_scan(struct selection *s);
+
+/* What of the root filesystem is each box's own and not in the skeleton: made right in the upper
+ * folder of its overlay. */
+void selection_own(struct plan *p, const struct layout *l);
+
+/* The files of /etc that are made for a family of boxes. */
+void selection_own_etc(struct plan *p, const struct layout *l);
+
+/* /usr and a few folders more, read-only, onto the new root; and /etc entry by entry where it
+ * cannot be a layer of an overlay. A fork (`from` is NULL) takes them from its source's root. */
+void selection_show(struct plan *p, const struct selection *s, const struct layout_sources *from);
+
+/* Hides what of /proc tells about the host; makes read-only what of it sets something for the
+ * host. */
+void selection_protect_proc(struct plan *p, const struct selection *s);

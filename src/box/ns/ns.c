@@ -18,13 +18,12 @@
 #include <unistd.h>
 
 #include "etc_view.h"
-#include "host_memory.h"
+#include "helper.h"
+#include "host_cgroup.h"
 #include "io.h"
 #include "net_policy.h"
 #include "ns_machine.h"
-#include "outer_proc.h"
 #include "parts.h"
-#include "selection.h"
 #include "sys.h"
 #include "weaken.h"
 #include "banned.h"

@@ -1,17 +1,15 @@
 /*
- * A box's set-up as data: a list of operations, made before anything privileged happens, then
- * carried out.
+ * The set-up of a box as data: a list of operations, made before anything privileged happens, which
+ * can be printed and tested, and is then executed.
  *
- * A plan has two stages. The first is carried out by the launcher's child once it has entered the
- * family's user namespace (and, for a fork or a diff worker, the mount namespace of the box it
- * starts from): it picks up mounts there. Before it a fork may have a stage 0, in a copy of the
- * host's mounts, for files that the host has replaced since the source box was made. The second is
- * carried out by process 1 of the new box, in its own namespaces. Everything the operations need
- * (paths, descriptors, options) is in the plan, so executing it is nothing but system calls: no
- * allocation, no libc state.
+ * Stage 2 is executed by process 1 of the new box, in its own namespaces. Before it the launcher's
+ * child executes stage 1, once it has entered the family's user namespace and, for a fork or a diff
+ * worker, the mount namespace of the box that it starts from: it picks up mounts there. A fork may
+ * have a stage 0 before that, in a copy of the host's mounts, for its store on disk.
  *
- * Mounts and directories are named by slots: small numbers for descriptors that operations leave
- * behind for later ones.
+ * The plan has everything that the operations need (paths, descriptors, options), so executing it
+ * is nothing but system calls: no allocation, no libc state. Operations leave descriptors of mounts
+ * and directories for later ones in numbered slots.
  */
 #pragma once
 
@@ -20,10 +18,10 @@
 #include <stdint.h>
 
 #include "box.h"
-#include "landlock.h"
+#include "confine.h"
 
 enum slot {
-    SLOT_HOST = 0,  /* paths from the root that is current when the operation is carried out */
+    SLOT_HOST = 0,  /* paths from the root that is current when the operation is executed */
     SLOT_STORE,     /* the new box's store, a tmpfs */
     SLOT_ROOT,      /* the new root mount */
     SLOT_PROC,      /* a procfs of the new pid namespace, writable and attached nowhere */
@@ -35,43 +33,33 @@ enum slot {
 };
 
 enum op_kind {
-    OP_TMPFS,   /* slot := a new tmpfs; options in text ("size=…,nr_inodes=…,mode=…") */
-    OP_PROC,    /* slot := a new procfs */
-    OP_DEVPTS,  /* slot := a new devpts instance */
-    OP_OVERLAY, /* slot := an overlay; text = lowerdir, path = upper's parent in the store, flags =
-                 * 1 if that is never written back; cwd is the store */
-    OP_CLONE, /* slot := a clone of the mount tree at from/path; flags = mount attributes, recursive
-               */
-    OP_REFRESH,   /* the overlay at from/path forgets the names that it looked up */
-    OP_KERNEL_FS, /* slot := a new mount of the type in text, of the box's own namespaces; flags =
-                   * attributes
-                   */
-    OP_SHOW,   /* a clone of the mount tree at the host's path, attached at the same path of the new
-                  root */
-    OP_HIDE,   /* a whiteout at to/path/NAME for each NAME of text: each ends with a NUL, the list
-                  with two */
-    OP_COVER,  /* an empty folder, or a file that reads as empty, over to/path */
-    OP_ATTACH, /* attaches slot's mount at to/path */
-    OP_MKDIR,  /* a directory at to/path, mode in flags */
+    OP_MOUNT, /* slot := a new filesystem of the type in path, options in text, attributes in flags */
+    OP_PROC, /* slot := a new procfs */
+    OP_OVERLAY, /* slot := an overlay; text = lowerdir, path = the upper's parent in the store (NULL: read
+                  * only), flags = 1 if that is never written back; the working folder is the store */
+    OP_CLONE,   /* slot := a clone of the mount tree at from/path; attributes in flags */
+    OP_ATTACH,  /* attaches slot's mount at to/path */
+    OP_BIND,    /* both: a clone of the mount tree at from/text, attached at to/path */
+    OP_REFRESH, /* the overlay at from/path forgets the names that it looked up */
+    OP_COVER,   /* an empty folder, or a file that reads as empty, over to/path */
+    OP_HIDE, /* a whiteout at to/path/NAME for each NAME of text: each ends with a NUL, the list with two */
+    OP_MKDIR,   /* a directory at to/path, mode in flags */
     OP_SYMLINK, /* a link at to/path with content text */
-    OP_FILE,    /* a file at to/path with content text, mode in flags; optional: one that is there
-                   stays */
-    OP_MARK,  /* marks the folder at to/path as opaque, as an overlay does when a deleted folder is
-               * made again
-               */
-    OP_CHDIR, /* enters slot */
-    OP_PIVOT, /* slot becomes the root; the old root is let go */
-    OP_NETWORK,  /* enters the network that was made meanwhile (network.h) */
-    OP_LISTEN,   /* listens on 127.0.0.1:flags and hands the socket to the host */
+    OP_FILE, /* a file at to/path with content text, mode in flags; optional: an existing one stays */
+    OP_MARK, /* marks the folder at to/path as opaque, as an overlay does when a folder is made again */
+    OP_CHDIR,    /* enters slot */
+    OP_PIVOT,    /* slot becomes the root; the old root is detached */
+    OP_NETWORK,  /* enters the network namespace that was made meanwhile (helper.h) */
+    OP_LISTEN,   /* slot := a socket that listens on 127.0.0.1:flags */
     OP_HOSTNAME, /* text */
-    OP_HANDOVER, /* sends the store and the mount namespace to the host */
-    OP_RLIMIT,   /* which in from, value in flags */
-    OP_CONFINE,  /* a nested user namespace, no capabilities (but those of flags), no new privileges
-                  */
+    OP_HANDOVER, /* sends the store, the mount namespace and the listening socket (slot, if set) to the host */
+    OP_SYSCTL, /* writes text to the file path of SLOT_PROC */
+    OP_RLIMIT, /* resource in from, value in flags */
+    OP_CONFINE, /* a nested user namespace, no capabilities (but those of flags), no new privileges */
     OP_LANDLOCK, /* flags: LANDLOCK_… */
     OP_SECCOMP,  /* flags: OP_SECCOMP_… */
     OP_EXEC,     /* slot's program, text = argv[1] or NULL */
-    OP_SYSCTL,   /* writes text to the file path of SLOT_PROC */
+    OP_KINDS,
 };
 
 enum { OP_SECCOMP_DIFF_WORKER = 1, OP_SECCOMP_NO_ALLOCATION = 2 };
@@ -79,21 +67,19 @@ enum { OP_SECCOMP_DIFF_WORKER = 1, OP_SECCOMP_NO_ALLOCATION = 2 };
 struct op {
     enum op_kind kind;
     int slot;
-    int from;         /* OP_CLONE: source slot; OP_RLIMIT: resource */
-    int to;           /* OP_ATTACH, OP_MKDIR, …: where path starts */
+    int from, to;     /* slots */
     const char *path; /* relative to a slot, or absolute for SLOT_HOST; "" is the slot itself */
     const char *text;
     uint64_t flags;
-    bool recursive;
-    bool optional;    /* a source that is not there is no error: the operation and what attaches its
-                         slot is    skipped */
-    bool replaceable; /* OP_ATTACH: a source that was deleted meanwhile is left out */
+    bool recursive; /* OP_CLONE, OP_BIND: with what is mounted inside */
+    bool optional;  /* a missing source or target is no error: the operation is skipped */
 };
 
 #define PLAN_OPS_MAX                                                                               \
-    1024 /* as many shares as a box may have, each some folders deep, and all the rest */
+    1024 /* as many shares as a box may have, each some folders deep, and the rest */
 #define PLAN_HOST_OPS_MAX 48
 #define PLAN_RULES_MAX    (BOX_SHARES_MAX + 16)
+#define PLAN_STRINGS_MAX  (64u << 10)
 
 struct plan {
     struct op stage0[PLAN_HOST_OPS_MAX];
@@ -108,18 +94,27 @@ struct plan {
     int fds[SLOT_MAX]; /* descriptors given from outside, -1 where none */
     char *strings;     /* arena of the texts made for this plan */
     size_t strings_len;
-    bool overflow; /* an operation or text did not fit: the plan must not be carried out */
+    bool overflow; /* an operation or text did not fit: the plan must not be executed */
 };
-
-#define PLAN_STRINGS_MAX (64u << 10)
 
 int plan_init(struct plan *p);
 void plan_free(struct plan *p);
 
 /* Appends an operation to a stage. */
 void plan_add(struct plan *p, int stage, struct op op);
+const struct op *plan_stage(const struct plan *p, int stage, size_t *ret_n);
 int plan_slot(struct plan *p);
 void plan_rule(struct plan *p, const char *path, enum landlock_class rights);
+
+/* Operations of stage 2 that many parts of a box need. A missing source or target is no error for
+ * an attach or a bind: the host may remove its own files at any time, and a box may have renamed a
+ * folder that its fork needs. A bind includes what is mounted inside. */
+void plan_mkdir(struct plan *p, int to, const char *path, mode_t mode);
+void plan_file(struct plan *p, const char *path, const char *text); /* both in the store */
+void plan_symlink(struct plan *p, const char *path, const char *target);
+void plan_attach(struct plan *p, int slot, int to, const char *path);
+void plan_bind(struct plan *p, int from, const char *source, const char *at_in_root,
+               uint64_t attributes);
 
 /* Formats into the plan's arena; never NULL (an overflow yields "" and spoils the plan). */
 const char *plan_text(struct plan *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -127,7 +122,7 @@ const char *plan_text(struct plan *p, const char *fmt, ...) __attribute__((forma
 /* Copies bytes into the plan's arena, as plan_text(). */
 const char *plan_bytes(struct plan *p, const char *bytes, size_t n);
 
-/* One line for a person: what this operation does, as in "mount the overlay of /workspace". */
+/* What the operation does, for a person, as in "make the folder w/u". */
 void plan_describe(const struct op *op, char *text, size_t size);
 
 /* Where the execution stopped. */
@@ -137,9 +132,6 @@ struct plan_failure {
     int code; /* errno */
 };
 
-struct network;
-struct outer_proc;
-
 /* What the operations of process 1 need beside the plan. */
 struct plan_exec {
     const struct plan *plan;
@@ -147,15 +139,9 @@ struct plan_exec {
     int control;  /* the guest's end of the control socket */
     int listener; /* of the filter, set by OP_SECCOMP; -1: none */
     struct network *network;
-    const struct outer_proc
-        *outer_proc; /* who mounts the procfs for OP_PROC, or NULL: process 1 itself */
+    const struct outer_proc *outer_proc; /* mounts the procfs for OP_PROC; NULL: process 1 does */
     struct plan_failure failure;
 };
 
-/* Both are async-signal-safe; they return 0 or a negative errno with c->failure filled. Stage 2
- * ends in exec.
- */
+/* Async-signal-safe; returns 0 or a negative errno with c->failure filled. Stage 2 ends in exec. */
 int plan_exec_stage(struct plan_exec *c, int stage);
-
-/* A procfs of the caller's pid namespace, for outer_proc.c. */
-int plan_exec_new_proc(int *ret_fd);

@@ -1,4 +1,7 @@
 /*
+ * The part of the host's filesystem that a box sees by default, and what is made up instead of the
+ * rest.
+ *
  * Everything in the lists (skeleton/lists.h) is looked up on the host when a fresh box is planned;
  * what is not there is left out. /etc is shown as a whole, less what etc_view.h says.
  *
@@ -25,17 +28,17 @@
 #include <unistd.h>
 
 #include "buf.h"
-#include "etc_view.h"
 #include "io.h"
+#include "layout.h"
 #include "skeleton/lists.h"
-#include "selection.h"
+#include "weaken.h"
 #include "banned.h"
 
 #define RESOLVER_MAX 16384
 #define READ_ONLY    (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
-/* What of /proc tells about or reaches the whole machine, and is not the host's root's alone
- * anyway. */
+/* What of /proc tells about or reaches the whole machine, unless its mode is for the host's root
+ * alone. */
 static const char *const PROC_EMPTY[] = {
     "/proc/kcore",         "/proc/keys",          "/proc/key-users",  "/proc/timer_list",
     "/proc/kmsg",          "/proc/sysrq-trigger", "/proc/kallsyms",   "/proc/sched_debug",
@@ -56,25 +59,28 @@ static const char *const ETC_MADE[] = {"passwd",        "group",      "hosts",  
                                        "nsswitch.conf", "os-release", "machine-id", "gitconfig",
                                        "localtime",     "resolv.conf"};
 
+/* What every box has at the top, read-only or the kernel's: nothing can be put into it. */
+static const char *const TAKEN[] = {"/usr", "/bin",    "/sbin", "/lib", "/lib32", "/lib64",
+                                    "/etc", "/libx32", "/proc", "/sys", "/dev",   "/workspace"};
+
+/* Folders that a box needs for itself: a workspace may lie inside of one, but not take its
+ * place. */
+static const char *const NEEDED[] = {"/home/agent", "/tmp", "/run", "/var/tmp", "/var/run"};
+
 /* What a path of the lists is on this host. */
 enum kind { KIND_NONE, KIND_FILE, KIND_DIR };
 
 /* A box's user has no capability to go past a mode. It owns nothing of /proc but its own processes,
  * unless it is root's own id (idmap.h): then what is for root alone is masked as well. */
-static uint8_t kind_of(const char *path, uid_t owner)
+static void selection_scan_list(const char *const *list, size_t n, uid_t owner, uint8_t *ret)
 {
-    struct stat st;
-    if (lstat(path, &st) < 0 || (!(st.st_mode & S_IRWXO) && st.st_uid != owner))
-        return KIND_NONE;
-    return S_ISDIR(st.st_mode) ? KIND_DIR : KIND_FILE;
-}
-
-/* The skeleton has a folder as the place for each of these: what is a link or a file here is left
- * out. */
-static void scan_folders(const char *const *list, size_t n, uint8_t *ret)
-{
-    for (size_t i = 0; i < n; i++)
-        ret[i] = kind_of(list[i], (uid_t)-1) == KIND_DIR ? KIND_DIR : KIND_NONE;
+    for (size_t i = 0; i < n; i++) {
+        struct stat st;
+        if (lstat(list[i], &st) < 0 || (!(st.st_mode & S_IRWXO) && st.st_uid != owner))
+            ret[i] = KIND_NONE;
+        else
+            ret[i] = S_ISDIR(st.st_mode) ? KIND_DIR : KIND_FILE;
+    }
 }
 
 void selection_scan(struct selection *s)
@@ -83,113 +89,94 @@ void selection_scan(struct selection *s)
     _Static_assert(LIST_MORE_N <= ARRAY_SIZE(s->more), "");
     _Static_assert(ARRAY_SIZE(PROC_EMPTY) <= ARRAY_SIZE(s->proc_empty), "");
     _Static_assert(ARRAY_SIZE(PROC_READ_ONLY) <= ARRAY_SIZE(s->proc_read_only), "");
-    scan_folders(LIST_TOP, LIST_TOP_N, s->top);
-    scan_folders(LIST_MORE, LIST_MORE_N, s->more);
-    for (size_t i = 0; i < ARRAY_SIZE(PROC_EMPTY); i++)
-        s->proc_empty[i] = kind_of(PROC_EMPTY[i], s->owner);
-    for (size_t i = 0; i < ARRAY_SIZE(PROC_READ_ONLY); i++)
-        s->proc_read_only[i] = kind_of(PROC_READ_ONLY[i], s->owner);
+    selection_scan_list(LIST_TOP, LIST_TOP_N, (uid_t)-1, s->top);
+    selection_scan_list(LIST_MORE, LIST_MORE_N, (uid_t)-1, s->more);
+    selection_scan_list(PROC_EMPTY, ARRAY_SIZE(PROC_EMPTY), s->owner, s->proc_empty);
+    selection_scan_list(PROC_READ_ONLY, ARRAY_SIZE(PROC_READ_ONLY), s->owner, s->proc_read_only);
 }
 
-static void add_dir(struct plan *p, const char *path, mode_t mode)
+static bool path_lies_in(const char *path, const char *folder)
 {
-    plan_add(p, 2, (struct op){.kind = OP_MKDIR, .to = SLOT_STORE, .path = path, .flags = mode});
+    size_t n = strlen(folder);
+    return strncmp(path, folder, n) == 0 && (path[n] == 0 || path[n] == '/');
 }
 
-static void add_file(struct plan *p, const char *path, const char *text)
-{
-    plan_add(
-        p, 2,
-        (struct op){.kind = OP_FILE, .to = SLOT_STORE, .path = path, .text = text, .flags = 0644});
-}
-
-static void add_link(struct plan *p, const char *path, const char *target)
-{
-    plan_add(p, 2, (struct op){.kind = OP_SYMLINK, .to = SLOT_STORE, .path = path, .text = target});
-}
-
-/* Where a file of the box's own /etc is made: in a layer of it, or in the root filesystem. */
-static const char *own_etc(struct plan *p, const struct layout *l, const char *name)
-{
-    bool layered = !l->has_image && !l->selection.etc_in_parts;
-    return plan_text(p, "%s/%s", layered ? "c/own" : "r/u/etc", name);
-}
-
-/* The time zone is a link on most hosts; where it is none, it is the zone that a box has anyway. */
-static void add_time_zone(struct plan *p, const struct layout *l)
-{
-    char target[PATH_MAX];
-    ssize_t n = readlink("/etc/localtime", target, sizeof target - 1);
-    if (n <= 0)
-        return;
-    target[n] = 0;
-    add_link(p, own_etc(p, l, "localtime"), plan_text(p, "%s", target));
-}
-
-/* Where names are looked up, for a box that is on the host's network. */
-static void add_resolver(struct plan *p, const struct layout *l)
-{
-    _cleanup_buf_ struct buf b = BUF_INIT(RESOLVER_MAX);
-    if (io_read_file(AT_FDCWD, "/etc/resolv.conf", &b) < 0 || !buf_cstr(&b))
-        return;
-    add_file(p, own_etc(p, l, "resolv.conf"), plan_text(p, "%s", (char *)b.data));
-}
-
-/* Programs want one, and the host's would tell boxes on one host from those on another. Forks have
- * that of their source. */
-static void add_machine_id(struct plan *p, const struct layout *l)
-{
-    uint64_t id[2] = {0};
-    if (getrandom(id, sizeof id, GRND_NONBLOCK) != sizeof id)
-        return;
-    add_file(
-        p, own_etc(p, l, "machine-id"),
-        plan_text(p, "%016llx%016llx\n", (unsigned long long)id[0], (unsigned long long)id[1]));
-}
-
-/* git's settings for the whole box, which those of a repository and of the box's home go over.
- * Files of the workspace may appear as somebody else's, which is no reason for git to refuse them
- * here. Nor to hash every file again: the index records the host's ids and inode numbers, which
- * checkStat=minimal does not compare.
+/*
+ * The workspace is shown at its own path of the host, too. Build trees hold absolute paths (CMake's
+ * cache, the first lines of the scripts of a virtual environment), which lead to the right files
+ * then.
  */
-static void add_git_config(struct plan *p, const struct layout *l)
+void layout_set_own_path(struct layout *l, const char *workspace)
 {
-    add_file(
-        p, own_etc(p, l, "gitconfig"),
-        plan_text(p, "[safe]\n\tdirectory = *\n[core]\n\tcheckStat = minimal\n%s", l->git_config));
-}
-
-/* A file in the upper layer of the workspace's overlay takes the place of the person's, whose
- * credentials the box cannot reach then. */
-static void add_git_mask(struct plan *p, const struct layout *l)
-{
-    add_dir(p, "w/u/.git", 0755);
-    add_file(p, "w/u/.git/config", plan_text(p, "%s", l->git_mask));
-}
-
-/* Every folder on the way to something that is mounted, and a place for the thing itself. */
-static void add_place(struct plan *p, const char *at, bool is_file)
-{
-    for (const char *slash = strchr(at + 1, '/'); slash; slash = strchr(slash + 1, '/'))
-        add_dir(p, plan_text(p, "r/u%.*s", (int)(slash - at), at), 0755);
-    const char *place = plan_text(p, "r/u%s", at);
-    if (is_file)
-        plan_add(
-            p, 2,
-            (struct op){
-                .kind = OP_FILE, .to = SLOT_STORE, .path = place, .flags = 0444, .optional = true});
-    else
-        add_dir(p, place, 0755);
+    const char *path = workspace;
+    if (path_lies_in(path, "/var/tmp") || path_lies_in(path, "/var/run"))
+        path += strlen("/var"); /* in a box these are links */
+    l->own_path[0] = 0;
+    if (path[0] != '/' || !path[1] || strlen(path) >= sizeof l->own_path)
+        return;
+    for (size_t i = 0; i < ARRAY_SIZE(TAKEN); i++)
+        if (path_lies_in(path, TAKEN[i]))
+            return;
+    for (size_t i = 0; i < ARRAY_SIZE(NEEDED); i++)
+        if (path_lies_in(NEEDED[i], path))
+            return;
+    for (size_t i = 0; i < LIST_MORE_N; i++)
+        if (path_lies_in(path, LIST_MORE[i]) || path_lies_in(LIST_MORE[i], path))
+            return;
+    for (size_t i = 0; i < l->n_shares; i++)
+        if (path_lies_in(path, l->shares[i].at) || path_lies_in(l->shares[i].at, path))
+            return;
+    for (size_t i = 0; i < l->n_links; i++)
+        if (path_lies_in(path, l->links[i].at))
+            return;
+    snprintf(l->own_path, sizeof l->own_path, "%s", path);
 }
 
 void selection_own_etc(struct plan *p, const struct layout *l)
 {
-    if (!l->has_image)
-        add_time_zone(p, l);
-    if (l->host_network)
-        add_resolver(p, l);
-    add_machine_id(p, l);
-    add_git_config(p, l);
+    const char *etc = layout_has_etc_layers(l) ? "c/own" : "r/u/etc";
+
+    /* The time zone is a link on most hosts; where it is none, it is the zone that a box has
+     * anyway. */
+    char target[PATH_MAX];
+    ssize_t n = l->has_image ? 0 : readlink("/etc/localtime", target, sizeof target - 1);
+    if (n > 0)
+        plan_symlink(p, plan_text(p, "%s/localtime", etc), plan_text(p, "%.*s", (int)n, target));
+
+    /* Where names are looked up, for a box that is on the host's network. */
+    _cleanup_buf_ struct buf resolver = BUF_INIT(RESOLVER_MAX);
+    if (l->host_network && io_read_file(AT_FDCWD, "/etc/resolv.conf", &resolver) == 0 &&
+        buf_cstr(&resolver))
+        plan_file(p, plan_text(p, "%s/resolv.conf", etc),
+                  plan_text(p, "%s", (char *)resolver.data));
+
+    /* Programs want a machine id, and the host's would tell boxes on one host from those on
+     * another. Forks have that of their source. */
+    unsigned long long id[2] = {0};
+    if (getrandom(id, sizeof id, GRND_NONBLOCK) == sizeof id)
+        plan_file(p, plan_text(p, "%s/machine-id", etc),
+                  plan_text(p, "%016llx%016llx\n", id[0], id[1]));
+
+    /* git's settings for the whole box, which those of a repository and of the box's home override.
+     * Files of the workspace may appear as somebody else's, which is no reason for git to refuse
+     * them here. Nor to hash every file again: the index records the host's ids and inode numbers,
+     * which checkStat=minimal does not compare. */
+    plan_file(
+        p, plan_text(p, "%s/gitconfig", etc),
+        plan_text(p, "[safe]\n\tdirectory = *\n[core]\n\tcheckStat = minimal\n%s", l->git_config));
+}
+
+/* Every folder on the way to a mount point, and the mount point itself. */
+static void add_mount_point(struct plan *p, const char *at, bool is_file)
+{
+    for (const char *slash = strchr(at + 1, '/'); slash; slash = strchr(slash + 1, '/'))
+        plan_mkdir(p, SLOT_STORE, plan_text(p, "r/u%.*s", (int)(slash - at), at), 0755);
+    struct op file = {.kind = OP_FILE, .to = SLOT_STORE, .flags = 0444, .optional = true};
+    file.path = plan_text(p, "r/u%s", at);
+    if (is_file)
+        plan_add(p, 2, file);
+    else
+        plan_mkdir(p, SLOT_STORE, file.path, 0755);
 }
 
 void selection_own(struct plan *p, const struct layout *l)
@@ -197,107 +184,100 @@ void selection_own(struct plan *p, const struct layout *l)
     static const char *const DIRS[] = {"r/u/etc", "r/u/dev", "r/u/run", "r/u/home",
                                        "r/u/home/agent"};
     for (size_t i = 0; i < ARRAY_SIZE(DIRS); i++)
-        add_dir(p, DIRS[i], 0755);
-    add_dir(p, "r/u/tmp", 01777);
-    add_dir(p, "r/u/dev/shm", 01777);
+        plan_mkdir(p, SLOT_STORE, DIRS[i], 0755);
+    plan_mkdir(p, SLOT_STORE, "r/u/tmp", 01777);
+    plan_mkdir(p, SLOT_STORE, "r/u/dev/shm", 01777);
+    /* Where /bin and others are not merged into /usr, a folder replaces the skeleton's link. */
     for (size_t i = 1; !l->has_image && i < LIST_TOP_N; i++)
-        if (l->selection.top[i] ==
-            KIND_DIR) /* not merged into /usr: a folder takes the place of the link */
-            add_dir(p, plan_text(p, "r/u%s", LIST_TOP[i]), 0755);
-    if (l->has_git_mask)
-        add_git_mask(p, l);
+        if (l->selection.top[i] == KIND_DIR)
+            plan_mkdir(p, SLOT_STORE, plan_text(p, "r/u%s", LIST_TOP[i]), 0755);
+    /* A file in the upper layer of the workspace's overlay replaces the person's, whose credentials
+     * the box cannot reach then. */
+    if (l->has_git_mask) {
+        plan_mkdir(p, SLOT_STORE, "w/u/.git", 0755);
+        plan_file(p, "w/u/.git/config", plan_text(p, "%s", l->git_mask));
+    }
     for (size_t i = 0; i < l->n_shares; i++)
-        add_place(p, l->shares[i].at, l->shares[i].is_file);
+        add_mount_point(p, l->shares[i].at, l->shares[i].is_file);
     if (l->own_path[0])
-        add_place(p, l->own_path, false);
+        add_mount_point(p, l->own_path, false);
     for (size_t i = 0; i < l->n_links; i++)
-        add_link(p, plan_text(p, "r/u%s", l->links[i].at), plan_text(p, "%s", l->links[i].to));
+        plan_symlink(p, plan_text(p, "r/u%s", l->links[i].at), plan_text(p, "%s", l->links[i].to));
 }
 
-static void show_folders(struct plan *p, const char *const *list, size_t n, const uint8_t *kinds)
-{
-    for (size_t i = 0; i < n; i++)
-        if (kinds[i] == KIND_DIR)
-            plan_add(p, 2, (struct op){.kind = OP_SHOW, .path = list[i], .flags = READ_ONLY});
-}
-
-void selection_show(struct plan *p, const struct selection *s)
-{
-    show_folders(p, LIST_TOP, LIST_TOP_N, s->top);
-    show_folders(p, LIST_MORE, LIST_MORE_N, s->more);
-}
-
-static bool is_made(const char *name)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(ETC_MADE); i++)
-        if (strcmp(name, ETC_MADE[i]) == 0)
-            return true;
-    return false;
-}
-
-/* One entry of /etc: a place for it in the root filesystem and a mount on that, or the link itself.
- */
+/* One entry of /etc: a mount point in the root filesystem and a mount on it, or the link itself. */
 static void show_etc_entry(struct plan *p, int etc, const struct dirent *d)
 {
     const char *path = plan_text(p, "/etc/%s", d->d_name);
-    struct op place = {
-        .kind = d->d_type == DT_DIR ? OP_MKDIR : OP_FILE, .to = SLOT_ROOT, .path = path + 1};
+    struct op point = {.kind = OP_SYMLINK, .to = SLOT_ROOT, .path = path + 1};
     char target[PATH_MAX];
-    ssize_t n;
-    if (d->d_type == DT_LNK && (n = readlinkat(etc, d->d_name, target, sizeof target - 1)) > 0) {
-        place.kind = OP_SYMLINK;
-        place.text = plan_text(p, "%.*s", (int)n, target);
-        plan_add(p, 2, place);
+    if (d->d_type == DT_LNK) {
+        ssize_t n = readlinkat(etc, d->d_name, target, sizeof target - 1);
+        point.text = n > 0 ? plan_text(p, "%.*s", (int)n, target) : NULL;
+        if (point.text)
+            plan_add(p, 2, point);
+    } else if (d->d_type == DT_DIR || d->d_type == DT_REG) {
+        point.kind = d->d_type == DT_DIR ? OP_MKDIR : OP_FILE;
+        point.flags = d->d_type == DT_DIR ? 0755 : 0644;
+        plan_add(p, 2, point);
+        plan_bind(p, SLOT_HOST, path, path + 1, READ_ONLY);
     }
-    if (d->d_type != DT_DIR && d->d_type != DT_REG)
-        return;
-    place.flags = d->d_type == DT_DIR ? 0755 : 0644;
-    plan_add(p, 2, place);
-    plan_add(p, 2, (struct op){.kind = OP_SHOW, .path = path, .flags = READ_ONLY});
 }
 
-void selection_show_etc_parts(struct plan *p, const struct etc_view *view)
+static void show_etc_entries(struct plan *p, const struct etc_view *view)
 {
     DIR *dir = opendir("/etc");
     const struct dirent *d;
-    while (dir && (d = readdir(dir)))
-        if (d->d_name[0] != '.' && !is_made(d->d_name) && !etc_view_hides(view, d->d_name))
+    while (dir && (d = readdir(dir))) {
+        bool made = d->d_name[0] == '.';
+        for (size_t i = 0; i < ARRAY_SIZE(ETC_MADE); i++)
+            made |= strcmp(d->d_name, ETC_MADE[i]) == 0;
+        if (!made && !etc_view_hides(view, d->d_name))
             show_etc_entry(p, dirfd(dir), d);
+    }
     if (dir)
         closedir(dir);
-    for (const char *at = view->hidden; *at; at += strlen(at) + 1)
+    for (const char *at = view->hidden; *at; at += strlen(at) + 1) {
+        struct op cover = {.kind = OP_COVER, .to = SLOT_ROOT, .optional = true};
+        cover.path = plan_text(p, "etc/%s", at);
         if (strchr(at, '/'))
-            plan_add(
-                p, 2,
-                (struct op){.kind = OP_COVER, .to = SLOT_ROOT, .path = plan_text(p, "etc/%s", at)});
+            plan_add(p, 2, cover);
+    }
 }
 
-/* A device that reads as empty over a file, an empty folder over a folder. */
-static void mask(struct plan *p, int from, const char *path, const char *at)
+/* Skips what is a link or a file here: the skeleton has a folder as the mount point for each. */
+void selection_show(struct plan *p, const struct selection *s, const struct layout_sources *from)
 {
-    int slot = plan_slot(p);
-    plan_add(p, 2,
-             (struct op){.kind = OP_CLONE,
-                         .slot = slot,
-                         .from = from,
-                         .path = path,
-                         .flags = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC});
-    plan_add(p, 2, (struct op){.kind = OP_ATTACH, .slot = slot, .to = SLOT_ROOT, .path = at});
+    for (size_t i = 0; i < LIST_TOP_N; i++)
+        if (s->top[i] == KIND_DIR)
+            plan_bind(p, SLOT_HOST, LIST_TOP[i], LIST_TOP[i] + 1, READ_ONLY);
+    for (size_t i = 0; i < LIST_MORE_N; i++)
+        if (s->more[i] == KIND_DIR)
+            plan_bind(p, SLOT_HOST, LIST_MORE[i], LIST_MORE[i] + 1, READ_ONLY);
+    if (s->etc_in_parts && from)
+        show_etc_entries(p, from->etc);
+    else if (s->etc_in_parts)
+        plan_bind(p, SLOT_HOST, "/etc", "etc", READ_ONLY);
 }
 
-void selection_mask_proc(struct plan *p, const struct selection *s)
+/* None of these is optional: a box whose /proc cannot be protected does not start. */
+static void protect_path(struct plan *p, int from, const char *source, const char *path)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(PROC_EMPTY); i++)
-        if (s->proc_empty[i] == KIND_DIR)
-            mask(p, SLOT_STORE, "e", PROC_EMPTY[i] + 1);
-        else if (s->proc_empty[i] != KIND_NONE)
-            mask(p, SLOT_HOST, "/dev/null", PROC_EMPTY[i] + 1);
+    struct op op = {.kind = OP_BIND, .from = from, .text = source, .to = SLOT_ROOT, .path = path};
+    op.flags = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC;
+    plan_add(p, 2, op);
 }
 
 void selection_protect_proc(struct plan *p, const struct selection *s)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(PROC_READ_ONLY); i++)
+    for (size_t i = 0; i < ARRAY_SIZE(PROC_READ_ONLY) && !weakened("proc-rw"); i++)
         if (s->proc_read_only[i] != KIND_NONE)
-            mask(p, SLOT_ROOT, PROC_READ_ONLY[i] + 1, PROC_READ_ONLY[i] + 1);
-    mask(p, SLOT_ROOT, "proc/1", "proc/1"); /* the guest: commands run as the same user */
+            protect_path(p, SLOT_ROOT, PROC_READ_ONLY[i] + 1, PROC_READ_ONLY[i] + 1);
+    if (!weakened("proc-rw")) /* the guest: commands run as the same user */
+        protect_path(p, SLOT_ROOT, "proc/1", "proc/1");
+    for (size_t i = 0; i < ARRAY_SIZE(PROC_EMPTY) && !weakened("proc-mask"); i++)
+        if (s->proc_empty[i] == KIND_DIR)
+            protect_path(p, SLOT_STORE, "e", PROC_EMPTY[i] + 1);
+        else if (s->proc_empty[i] != KIND_NONE)
+            protect_path(p, SLOT_HOST, "/dev/null", PROC_EMPTY[i] + 1);
 }

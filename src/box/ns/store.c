@@ -1,6 +1,8 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/magic.h>
+#include <linux/quota.h>
 #include <linux/sched.h>
 #include <poll.h>
 #include <pthread.h>
@@ -9,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -23,9 +26,9 @@
 #include "ownfile.h"
 #include "parts.h"
 #include "store.h"
-#include "store_quota.h"
 #include "store_wire.h"
 #include "sys.h"
+#include "weaken.h"
 #include "banned.h"
 
 #ifndef XFS_SUPER_MAGIC
@@ -38,6 +41,14 @@
 #define NAMES_MS   100 /* longer than this it takes to start a diff worker, which tells for certain */
 #define NAME_TRIES 16
 #define CONTROL    3
+#define QUOTA_NEARLY                                                                               \
+    (1u << 20) /* a store with less left counts as full: a write that did not fit failed */
+#define PROJECTS_FIRST 0x71000000u /* above what administrators number by hand */
+#define PROJECTS_COUNT 0x01000000u
+#ifndef SYS_quotactl_fd
+#define SYS_quotactl_fd 443 /* the same number on every architecture */
+#endif
+#define QUOTA_BLOCK 1024
 
 /* The store process, and what all stores of one family share. */
 struct store_family {
@@ -61,6 +72,44 @@ struct store {
     uint32_t project; /* its number for the quota; 0: none */
     struct store_state *state;
 };
+
+/* Told by a descriptor, since the device of a filesystem need not have a name here. */
+static int quota_set_limits(int fd, uint32_t project, uint64_t bytes, uint64_t inodes)
+{
+    struct if_dqblk limits = {.dqb_bhardlimit = bytes / QUOTA_BLOCK,
+                              .dqb_bsoftlimit = bytes / QUOTA_BLOCK,
+                              .dqb_ihardlimit = inodes,
+                              .dqb_isoftlimit = inodes,
+                              .dqb_valid = QIF_LIMITS};
+    return (int)syscall(SYS_quotactl_fd, fd, QCMD(Q_SETQUOTA, PRJQUOTA), project, &limits);
+}
+
+static void quota_clear(int on_filesystem, uint32_t project)
+{
+    quota_set_limits(on_filesystem, project, 0, 0);
+}
+
+/* Limits everything that will be made in the folder, by a project quota of ext4 or xfs: where the
+ * host has them enabled and hutch is started by root. Returns the number of its project, 0 without
+ * quotas. */
+static uint32_t quota_set(int folder, uint64_t bytes, uint64_t inodes)
+{
+    struct fsxattr attributes;
+    uint32_t number;
+    if (weakened("disk") || getrandom(&number, sizeof number, 0) != sizeof number ||
+        ioctl(folder, FS_IOC_FSGETXATTR, &attributes) < 0)
+        return 0;
+    number = PROJECTS_FIRST + number % PROJECTS_COUNT;
+    attributes.fsx_projid = number;
+    attributes.fsx_xflags |= FS_XFLAG_PROJINHERIT;
+    if (quota_set_limits(folder, number, bytes, inodes) < 0)
+        return 0;
+    if (ioctl(folder, FS_IOC_FSSETXATTR, &attributes) < 0) {
+        quota_clear(folder, number);
+        return 0;
+    }
+    return number;
+}
 
 static int store_error(struct error *err, int code, const char *what, const char *path)
 {
@@ -90,8 +139,8 @@ static char *parent_path(void)
     return named && *named ? strdup(named) : ownfile_state_path("store");
 }
 
-/* Opens the folder of all stores, and makes it if it is missing. Nobody but its owner may enter it.
- */
+/* Opens the folder of all stores, and makes it if it is missing. Nobody but its owner may enter
+ * it. */
 static int parent_open(char **ret_path, int *ret_fd, struct statfs *ret_fs, struct error *err)
 {
     struct stat st;

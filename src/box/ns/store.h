@@ -16,6 +16,9 @@
 #include "error.h"
 #include "idmap.h"
 
+#define STORE_INODES_PER_MIB 256u /* so that a box of the default size may hold 262,144 files */
+#define STORE_INODES(disk)   (((disk) >> 20) * STORE_INODES_PER_MIB + 1024)
+
 struct store;
 
 struct store_options {

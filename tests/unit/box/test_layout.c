@@ -17,7 +17,6 @@
 #include <cmocka.h>
 
 #include "layout.h"
-#include "selection.h"
 
 #define NOWHERE ((size_t)-1)
 
@@ -83,19 +82,27 @@ static size_t find(const struct plan *p, enum op_kind kind)
     return at;
 }
 
+/* What an operation clones; NULL: nothing. */
+static const char *cloned_by(const struct op *op)
+{
+    return op->kind == OP_CLONE ? op->path : op->kind == OP_BIND ? op->text : NULL;
+}
+
 static const struct op *find_clone(const struct plan *p, const char *path)
 {
     for (size_t i = 0; i < p->n_stage2; i++)
-        if (p->stage2[i].kind == OP_CLONE && strcmp(p->stage2[i].path, path) == 0)
+        if (strcmp(cloned_by(&p->stage2[i]) ?: "", path) == 0)
             return &p->stage2[i];
     return NULL;
 }
 
-/* Where the root shows what the slot holds. */
-static const char *shown_at(const struct plan *p, int slot)
+/* Where the root shows what the operation mounts. */
+static const char *shown_at(const struct plan *p, const struct op *op)
 {
+    if (op->kind == OP_BIND)
+        return op->to == SLOT_ROOT ? op->path : NULL;
     for (size_t i = 0; i < p->n_stage2; i++)
-        if (p->stage2[i].kind == OP_ATTACH && p->stage2[i].slot == slot &&
+        if (p->stage2[i].kind == OP_ATTACH && p->stage2[i].slot == op->slot &&
             p->stage2[i].to == SLOT_ROOT)
             return p->stage2[i].path;
     return NULL;
@@ -156,20 +163,19 @@ static void assert_host_is_read_only(const struct plan *p, const char *const *wr
 {
     for (size_t i = 0; i < p->n_stage2; i++) {
         const struct op *op = &p->stage2[i];
+        const char *path = cloned_by(op);
         bool asked = false;
-        if (op->kind == OP_SHOW)
-            assert_int_equal(op->flags, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
-        if (op->kind != OP_CLONE || op->from != SLOT_HOST)
+        if (!path || op->from != SLOT_HOST)
             continue;
         for (const char *const *w = writable; *w; w++)
-            asked |= strcmp(op->path, *w) == 0;
-        if (!asked && !is_device(op->path))
+            asked |= strcmp(path, *w) == 0;
+        if (!asked && !is_device(path))
             assert_true(op->flags & MOUNT_ATTR_RDONLY);
         if (asked)
             assert_false(op->flags & MOUNT_ATTR_RDONLY);
         assert_true(op->flags & MOUNT_ATTR_NOSUID);
-        assert_true(op->flags & MOUNT_ATTR_NODEV || is_device(op->path) ||
-                    strcmp(op->path, "/x/guest") == 0);
+        assert_true(op->flags & MOUNT_ATTR_NODEV || is_device(path) ||
+                    strcmp(path, "/x/guest") == 0);
     }
 }
 
@@ -194,7 +200,7 @@ static void test_host_is_read_only(void **state)
 static const struct op *find_path(const struct plan *p, enum op_kind kind, const char *path)
 {
     for (size_t i = 0; i < p->n_stage2; i++)
-        if (p->stage2[i].kind == kind && strcmp(p->stage2[i].path, path) == 0)
+        if (p->stage2[i].kind == kind && strcmp(p->stage2[i].path ?: "", path) == 0)
             return &p->stage2[i];
     return NULL;
 }
@@ -205,11 +211,9 @@ static void test_selection(void **state)
                                          "/tmp",  "/sys",  "/boot", "/etc/shadow", "/"};
     _cleanup_made_ struct made *m = make(BOX_COW, false);
     layout_fresh(&m->plan, &m->layout, &m->from);
-    assert_non_null(find_path(&m->plan, OP_SHOW, "/usr"));
-    for (size_t i = 0; i < ARRAY_SIZE(hidden); i++) {
+    assert_non_null(find_clone(&m->plan, "/usr"));
+    for (size_t i = 0; i < ARRAY_SIZE(hidden); i++)
         assert_null(find_clone(&m->plan, hidden[i]));
-        assert_null(find_path(&m->plan, OP_SHOW, hidden[i]));
-    }
 }
 
 /* The host's /etc is the lowest layer, never a mount of the box's root; what is hidden lies right
@@ -221,12 +225,12 @@ static void test_etc_is_a_read_only_overlay_with_hidden_entries(void **state)
     const struct op *host = find_clone(&m->plan, "/etc"),
                     *hide = find_path(&m->plan, OP_HIDE, "c/hide");
     assert_true(host->flags & MOUNT_ATTR_RDONLY);
-    assert_null(shown_at(&m->plan, host->slot));
+    assert_null(shown_at(&m->plan, host));
     assert_memory_equal(hide->text, ETC.hidden, ETC.hidden_size);
     const struct op *overlay = NULL;
     for (size_t i = 0; i < m->plan.n_stage2; i++)
         if (m->plan.stage2[i].kind == OP_OVERLAY &&
-            strcmp(shown_at(&m->plan, m->plan.stage2[i].slot) ?: "", "etc") == 0)
+            strcmp(shown_at(&m->plan, &m->plan.stage2[i]) ?: "", "etc") == 0)
             overlay = &m->plan.stage2[i];
     assert_non_null(overlay);
     assert_null(overlay->path); /* no upper */
@@ -241,13 +245,13 @@ static void test_etc_in_parts_shows_no_hidden_entry(void **state)
     m->layout.selection.etc_in_parts = true;
     layout_fresh(&m->plan, &m->layout, &m->from);
     assert_false(m->plan.overflow);
-    assert_null(find_path(&m->plan, OP_SHOW, "/etc"));
-    assert_null(find_path(&m->plan, OP_SHOW, "/etc/shadow"));
-    assert_null(find_path(&m->plan, OP_SHOW, "/etc/passwd"));
+    assert_null(find_clone(&m->plan, "/etc"));
+    assert_null(find_clone(&m->plan, "/etc/shadow"));
+    assert_null(find_clone(&m->plan, "/etc/passwd"));
     assert_non_null(find_path(&m->plan, OP_COVER, "etc/ssl/private"));
     assert_null(find_path(&m->plan, OP_COVER, "etc/shadow"));
     if (access("/etc/ssl", F_OK) == 0)
-        assert_non_null(find_path(&m->plan, OP_SHOW, "/etc/ssl"));
+        assert_non_null(find_clone(&m->plan, "/etc/ssl"));
 }
 
 static const char *own_path_of(struct made *m, const char *workspace)
@@ -275,9 +279,9 @@ static void test_workspace_is_shown_at_its_own_path(void **state)
     assert_string_equal(own_path_of(m, "/home/ann/other"), "/home/ann/other");
 
     layout_fresh(&m->plan, &m->layout, &m->from);
-    const struct op *again = find_path(&m->plan, OP_CLONE, "workspace");
+    const struct op *again = find_clone(&m->plan, "workspace");
     assert_int_equal(again->from, SLOT_ROOT);
-    assert_string_equal(shown_at(&m->plan, again->slot), "home/ann/other");
+    assert_string_equal(shown_at(&m->plan, again), "home/ann/other");
 }
 
 static void test_an_image_shows_nothing_of_the_host(void **state)
@@ -287,7 +291,9 @@ static void test_an_image_shows_nothing_of_the_host(void **state)
     m->from.image = "/x/image";
     layout_fresh(&m->plan, &m->layout, &m->from);
     assert_false(m->plan.overflow);
-    assert_int_equal(find(&m->plan, OP_SHOW), NOWHERE);
+    for (size_t i = 0; i < m->plan.n_stage2; i++)
+        if (m->plan.stage2[i].kind == OP_BIND && m->plan.stage2[i].from == SLOT_HOST)
+            assert_true(is_device(m->plan.stage2[i].text));
     assert_null(find_clone(&m->plan, "/etc"));
     assert_true(find_clone(&m->plan, "/x/image")->flags & MOUNT_ATTR_RDONLY);
 }
@@ -300,27 +306,31 @@ static void test_proc(void **state)
     _cleanup_made_ struct made *m = make(BOX_COW, false);
     const struct plan *p = &m->plan;
     layout_fresh(&m->plan, &m->layout, &m->from);
-    const struct op *top = find_clone(p, "proc");
-    const int layers[] = {SLOT_STORE, SLOT_PROC, top->slot};
     size_t seen = 0, masked = 0;
     const struct op *settings = find_clone(p, "proc/sys");
     assert_true(settings->flags & MOUNT_ATTR_RDONLY);
-    assert_string_equal(shown_at(p, settings->slot), "proc/sys");
+    assert_false(settings->optional);
+    assert_string_equal(shown_at(p, settings), "proc/sys");
     for (size_t i = 0; i < p->n_stage2; i++) {
         const struct op *op = &p->stage2[i];
-        if (op->kind != OP_ATTACH || op->to != SLOT_ROOT || strncmp(op->path, "proc", 4) != 0)
+        if ((op->kind != OP_ATTACH && op->kind != OP_BIND) || op->to != SLOT_ROOT ||
+            strncmp(op->path, "proc", 4) != 0)
             continue;
         if (strcmp(op->path, "proc") == 0) {
-            assert_true(seen < ARRAY_SIZE(layers));
-            assert_int_equal(op->slot, layers[seen++]);
+            assert_int_equal(op->kind, seen < 2 ? OP_ATTACH : OP_BIND);
+            if (seen < 2)
+                assert_int_equal(op->slot, seen == 0 ? SLOT_STORE : SLOT_PROC);
+            else
+                assert_string_equal(op->text, "proc");
+            seen++;
         } else {
-            assert_int_equal(seen, ARRAY_SIZE(layers));
+            assert_int_equal(seen, 3);
             masked++;
         }
     }
     assert_true(masked > 0);
     for (size_t i = 0; i < p->n_stage2; i++)
-        if (p->stage2[i].kind == OP_ATTACH && strcmp(p->stage2[i].path, "proc/kcore") == 0)
+        if (p->stage2[i].kind == OP_BIND && strcmp(p->stage2[i].path, "proc/kcore") == 0)
             return;
     assert_true(access("/proc/kcore", F_OK) < 0);
 }
@@ -329,8 +339,7 @@ static const struct op *workspace_of(const struct plan *p)
 {
     for (size_t i = 0; i < p->n_stage2; i++) {
         const struct op *op = &p->stage2[i];
-        const char *at =
-            op->kind == OP_CLONE || op->kind == OP_OVERLAY ? shown_at(p, op->slot) : NULL;
+        const char *at = cloned_by(op) || op->kind == OP_OVERLAY ? shown_at(p, op) : NULL;
         if (at && strcmp(at, "workspace") == 0)
             return op;
     }
@@ -348,7 +357,7 @@ static void test_workspace_by_mode(void **state)
     assert_int_equal(workspace_of(&cow->plan)->kind, OP_OVERLAY);
     assert_string_equal(workspace_of(&cow->plan)->text, "base");
     assert_true(find_clone(&cow->plan, "/x/work")->flags & MOUNT_ATTR_RDONLY);
-    assert_int_equal(workspace_of(&direct->plan)->kind, OP_CLONE);
+    assert_int_equal(workspace_of(&direct->plan)->kind, OP_BIND);
     assert_false(workspace_of(&direct->plan)->flags & MOUNT_ATTR_RDONLY);
     assert_int_equal(workspace_of(&ro->plan)->kind, OP_OVERLAY);
     assert_null(workspace_of(&ro->plan)->path); /* no upper: nothing can be written */

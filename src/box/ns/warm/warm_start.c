@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "confine.h"
-#include "enter.h"
+#include "spawn.h"
 #include "io.h"
 #include "module.h"
 #include "parts.h"

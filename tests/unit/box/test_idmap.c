@@ -1,4 +1,4 @@
-/* The maps of owner_map.h: every id on disk has an id inside, no two the same, and the owner is
+/* The maps of owners in idmap.h: every id on disk has an id inside, no two the same, and the owner is
  * agent. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 #include "cleanup.h"
 #include "layout.h"
-#include "owner_map.h"
+#include "idmap.h"
 
 #define AGENT    0x71234567u
 #define UNMAPPED UINT32_MAX
