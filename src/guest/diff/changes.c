@@ -3,20 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "changes.h"
 #include "content.h"
+#include "diff_worker.h"
 #include "relpath.h"
 #include "banned.h"
 
-/* An entry on one of the two sides. */
-struct seen {
-    int dir;
-    const char *name;
-    const struct stat *st;
-    bool implied;
-};
-
-/* Of one change, beside its path. */
+/* Bytes of one change, beside its path. */
 #define OVERHEAD (sizeof(struct change) + sizeof(struct change *) + 16)
 
 void changes_free(struct changes *c)
@@ -29,8 +21,9 @@ void changes_free(struct changes *c)
     *c = (struct changes){0};
 }
 
-static int changes_add(struct walk *w, struct changes *list, enum wire_change kind,
-                       const char *path, size_t path_len, const struct seen *seen)
+/* An entry on one of the two sides: the name in dir, which `st` is of. */
+static int changes_add(struct walk *w, struct changes *list, const struct change *what,
+                       const char *path, size_t path_len, int dir, const struct stat *st)
 {
     if (list->count == CHANGES_MAX || list->bytes + path_len + OVERHEAD > CHANGES_BYTES_MAX ||
         path_len > RELPATH_MAX) {
@@ -41,23 +34,25 @@ static int changes_add(struct walk *w, struct changes *list, enum wire_change ki
         size_t room = list->room ? list->room * 2 : 64;
         struct change **items = realloc(list->items, room * sizeof *items);
         if (!items)
-            return error_errno(walk_error(w), ENOMEM, "cannot list the changes");
+            return error_errno(w->err, ENOMEM, "cannot list the changes");
         list->items = items;
         list->room = room;
     }
     struct change *c = malloc(sizeof *c + path_len + 1);
     if (!c)
-        return error_errno(walk_error(w), ENOMEM, "cannot list the changes");
-    *c = (struct change){.kind = kind, .mode = seen->st->st_mode, .implied = seen->implied};
-    if (kind != WIRE_DELETED && S_ISREG(c->mode) && seen->st->st_nlink > 1)
-        c->link = seen->st->st_ino;
-    c->size = S_ISREG(c->mode) || S_ISLNK(c->mode) ? (uint64_t)seen->st->st_size : 0;
+        return error_errno(w->err, ENOMEM, "cannot list the changes");
+    *c = *what;
+    c->mode = st->st_mode;
+    if (c->kind != WIRE_DELETED && S_ISREG(c->mode) && st->st_nlink > 1)
+        c->link = st->st_ino;
+    if (S_ISREG(c->mode) || S_ISLNK(c->mode))
+        c->size = (uint64_t)st->st_size;
     memcpy(c->path, path, path_len + 1);
     list->items[list->count++] = c;
     list->bytes += path_len + OVERHEAD;
     /* A link of the base may be gone by now; then it has no target to tell. */
-    int r = S_ISLNK(c->mode) ? content_read_link(seen->dir, seen->name, &c->target) : 0;
-    return r == -ENOMEM ? error_errno(walk_error(w), ENOMEM, "cannot list the changes") : 0;
+    int r = S_ISLNK(c->mode) ? content_read_link(dir, relpath_name(path), &c->target) : 0;
+    return r == -ENOMEM ? error_errno(w->err, ENOMEM, "cannot list the changes") : 0;
 }
 
 static bool changes_is_same(struct walk *w, const struct walk_entry *e)
@@ -85,20 +80,16 @@ static bool changes_is_same(struct walk *w, const struct walk_entry *e)
 
 static int changes_visit(struct walk *w, const struct walk_entry *e, void *data)
 {
-    const struct seen merged = {walk_dir(w, WALK_MERGED), e->name, &e->merged, false};
-    const struct seen base = {walk_dir(w, WALK_BASE), e->name, &e->base, false};
     bool dir_merged = e->in_merged && S_ISDIR(e->merged.st_mode);
     bool dir_base = e->in_base && S_ISDIR(e->base.st_mode);
     bool file_merged = e->in_merged && !dir_merged, file_base = e->in_base && !dir_base;
     int r = 0;
-    if (file_merged && file_base)
-        r = changes_is_same(w, e)
-                ? 0
-                : changes_add(w, data, WIRE_MODIFIED, e->path, e->path_len, &merged);
-    else if (file_merged)
-        r = changes_add(w, data, WIRE_ADDED, e->path, e->path_len, &merged);
-    else if (file_base)
-        r = changes_add(w, data, WIRE_DELETED, e->path, e->path_len, &base);
+    if (file_merged && !(file_base && changes_is_same(w, e)))
+        r = changes_add(w, data, &(struct change){.kind = file_base ? WIRE_MODIFIED : WIRE_ADDED},
+                        e->path, e->path_len, walk_dir(w, WALK_MERGED), &e->merged);
+    else if (file_base && !file_merged)
+        r = changes_add(w, data, &(struct change){.kind = WIRE_DELETED}, e->path, e->path_len,
+                        walk_dir(w, WALK_BASE), &e->base);
     if (r < 0)
         return r;
     if (e->path_len > RELPATH_MAX) /* nothing below could be listed either */
@@ -111,19 +102,20 @@ static int changes_visit(struct walk *w, const struct walk_entry *e, void *data)
 static int changes_leave(struct walk *w, void *data)
 {
     int merged = walk_dir(w, WALK_MERGED), base = walk_dir(w, WALK_BASE);
+    const struct walk_level *l = walk_level(w);
     const struct changes *list = data;
     struct stat st, base_st;
-    if (walk_path_len(w) == 0 || (merged < 0 && base < 0))
+    if (l->path_len == 0 || (merged < 0 && base < 0))
         return 0;
-    size_t found = merged >= 0 ? walk_found_merged(w) : walk_found_base(w);
+    bool found = merged >= 0 ? l->found_merged : l->found_base;
     if (fstat(merged >= 0 ? merged : base, &st) < 0 || (base >= 0 && fstat(base, &base_st) < 0))
-        return error_errno(walk_error(w), errno, "cannot look at a folder");
-    enum wire_change kind = merged < 0 ? WIRE_DELETED : base < 0 ? WIRE_ADDED : WIRE_MODIFIED;
-    if (kind == WIRE_MODIFIED ? (st.st_mode & 0777) == (base_st.st_mode & 0777)
-                              : found && !list->folders)
+        return error_errno(w->err, errno, "cannot look at a folder");
+    struct change c = {.kind = merged < 0 ? WIRE_DELETED : base < 0 ? WIRE_ADDED : WIRE_MODIFIED};
+    c.implied = c.kind != WIRE_MODIFIED && found;
+    if (c.kind == WIRE_MODIFIED ? (st.st_mode & 0777) == (base_st.st_mode & 0777)
+                                : found && !list->folders)
         return 0;
-    const struct seen seen = {merged >= 0 ? merged : base, "", &st, kind != WIRE_MODIFIED && found};
-    return changes_add(w, data, kind, walk_path(w), walk_path_len(w), &seen);
+    return changes_add(w, data, &c, (const char *)w->path.data, l->path_len, -1, &st);
 }
 
 /* By path; of the two that tell of a file and a folder trading places, what went comes first. */
@@ -177,6 +169,5 @@ int changes_answer(const struct overlay *t, bool folders, struct answer *a, stru
     wire_put_u64(&a->frame, WIRE_K_COUNT, list.count);
     if (list.left_out)
         wire_put_u64(&a->frame, WIRE_K_TOO_MANY, list.left_out);
-    answer_end(a);
-    return answer_flush(a);
+    return answer_end(a);
 }

@@ -1,15 +1,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sha1.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include "cleanup.h"
 #include "content.h"
+#include "io.h"
+#include "relpath.h"
 #include "banned.h"
 
-#define CHUNK (64u << 10)
+#define CHUNK         (64u << 10)
+#define HELD_MAX      (64u << 20)         /* bytes of a blob held in memory */
+#define SHOWN_MAX     ((uint64_t)1 << 30) /* bytes of one file in a diff */
+#define BINARY_WITHIN 8000u
 
 int content_open(int dir, const char *name, int *ret_fd)
 {
@@ -39,22 +46,6 @@ int content_read_link(int dir, const char *name, char **ret)
     return 0;
 }
 
-ssize_t content_read(int fd, void *space, size_t n, uint64_t offset)
-{
-    size_t done = 0;
-    while (done < n) {
-        ssize_t got = pread(fd, (char *)space + done, n - done, (off_t)(offset + done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return -errno;
-        if (got == 0)
-            break;
-        done += (size_t)got;
-    }
-    return (ssize_t)done;
-}
-
 int content_next_data(int fd, uint64_t size, uint64_t *offset, uint64_t *ret_end)
 {
     uint64_t from = *offset;
@@ -75,21 +66,6 @@ int content_next_data(int fd, uint64_t size, uint64_t *offset, uint64_t *ret_end
     return 0;
 }
 
-/* Moves *offset over what is a hole in both files, and says where the next hole of either begins:
- * finding it takes the kernel as long as the data before it is large. */
-static int skip_holes(int a, int b, uint64_t size, uint64_t *offset, uint64_t *ret_end)
-{
-    uint64_t at_a = *offset, at_b = *offset, end_a, end_b;
-    int r = content_next_data(a, size, &at_a, &end_a);
-    if (r >= 0)
-        r = content_next_data(b, size, &at_b, &end_b);
-    if (r < 0)
-        return r;
-    *offset = at_a < at_b ? at_a : at_b;
-    *ret_end = end_a < end_b ? end_a : end_b;
-    return 0;
-}
-
 int content_same(int a, int b)
 {
     struct stat sa, sb;
@@ -100,11 +76,20 @@ int content_same(int a, int b)
     uint64_t size = (uint64_t)sa.st_size, end = 0;
     for (uint64_t offset = 0; offset < size; offset += CHUNK) {
         char space_a[CHUNK], space_b[CHUNK];
-        int r = size > CHUNK && offset >= end ? skip_holes(a, b, size, &offset, &end) : 0;
-        if (r < 0)
-            return r;
-        ssize_t n = content_read(a, space_a, CHUNK, offset);
-        ssize_t m = content_read(b, space_b, CHUNK, offset);
+        /* Skips what is a hole in both. The end of the data is remembered: to find it takes the
+         * kernel as long as the data is large. */
+        if (size > CHUNK && offset >= end) {
+            uint64_t at_a = offset, at_b = offset, end_a = 0, end_b = 0;
+            int r = content_next_data(a, size, &at_a, &end_a);
+            if (r >= 0)
+                r = content_next_data(b, size, &at_b, &end_b);
+            if (r < 0)
+                return r;
+            offset = at_a < at_b ? at_a : at_b;
+            end = end_a < end_b ? end_a : end_b;
+        }
+        ssize_t n = io_read_at(a, space_a, CHUNK, offset);
+        ssize_t m = io_read_at(b, space_b, CHUNK, offset);
         if (n < 0 || m < 0)
             return n < 0 ? (int)n : (int)m;
         if (n != m || memcmp(space_a, space_b, (size_t)n) != 0)
@@ -117,11 +102,112 @@ bool content_holds(int fd, const void *data, size_t n)
 {
     uint8_t block[32u << 10];
     for (size_t at = 0;;) {
-        ssize_t got = content_read(fd, block, sizeof block, at);
+        ssize_t got = io_read_at(fd, block, sizeof block, at);
         if (got <= 0)
             return got == 0 && at == n;
         if ((size_t)got > n - at || memcmp(block, (const uint8_t *)data + at, (size_t)got) != 0)
             return false;
         at += (size_t)got;
     }
+}
+
+void blob_free(struct blob *b)
+{
+    free(b->data);
+    cleanup_close(&b->fd);
+    *b = BLOB_NONE;
+}
+
+bool blob_is_binary(const struct blob *b)
+{
+    if (b->mode == 0)
+        return false;
+    size_t look = b->size < BINARY_WITHIN ? (size_t)b->size : BINARY_WITHIN;
+    return !b->data || memchr(b->data, 0, look);
+}
+
+ssize_t blob_read(const struct blob *b, void *space, size_t n, uint64_t offset)
+{
+    if (!b->data)
+        return io_read_at(b->fd, space, n, offset);
+    if (offset >= b->size)
+        return 0;
+    n = n < b->size - offset ? n : (size_t)(b->size - offset);
+    memcpy(space, b->data + offset, n);
+    return (ssize_t)n;
+}
+
+int blob_make_name(struct blob *b)
+{
+    SHA1_CTX sha;
+    uint8_t digest[SHA1_DIGEST_LENGTH];
+    char head[32];
+    int n = snprintf(head, sizeof head, "blob %llu", (unsigned long long)b->size);
+    SHA1Init(&sha);
+    SHA1Update(&sha, (const uint8_t *)head, (size_t)n + 1);
+    for (uint64_t at = 0; at < b->size;) {
+        uint8_t space[CHUNK];
+        ssize_t got = blob_read(b, space, sizeof space, at);
+        if (got <= 0)
+            return got < 0 ? (int)got : -EIO;
+        SHA1Update(&sha, space, (size_t)got);
+        at += (uint64_t)got;
+    }
+    SHA1Final(digest, &sha);
+    for (size_t i = 0; i < sizeof digest; i++)
+        snprintf(b->name + 2 * i, 3, "%02x", digest[i]);
+    return 0;
+}
+
+/* A regular file. It may shrink or grow meanwhile: what was read is what counts. */
+static int blob_load_file(int dir, const char *name, uint64_t *budget, struct blob *b)
+{
+    struct stat st;
+    int r = content_open(dir, name, &b->fd);
+    if (r < 0)
+        return r;
+    if (fstat(b->fd, &st) < 0)
+        return -errno;
+    b->mode = st.st_mode & S_IXUSR ? 0100755 : 0100644;
+    b->size = (uint64_t)st.st_size;
+    if (b->size > SHOWN_MAX || b->size > *budget)
+        return -EFBIG;
+    *budget -= b->size;
+    if (b->size <= HELD_MAX) {
+        b->data = malloc((size_t)b->size + 1);
+        ssize_t got = b->data ? io_read_at(b->fd, b->data, (size_t)b->size, 0) : -ENOMEM;
+        if (got < 0)
+            return (int)got;
+        b->size = (uint64_t)got;
+    }
+    return blob_make_name(b);
+}
+
+int blob_load(int root, const char *path, uint64_t *budget, struct blob *ret)
+{
+    _cleanup_blob_ struct blob b = BLOB_NONE;
+    _cleanup_fd_ int dir = -1;
+    struct stat st;
+    int r = beneath_open_parent(root, path, &dir);
+    const char *name = relpath_name(path);
+    bool there = r >= 0 && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    r = 0;
+    if (there && S_ISREG(st.st_mode)) {
+        r = blob_load_file(dir, name, budget, &b);
+    } else if (there && S_ISLNK(st.st_mode)) {
+        r = content_read_link(dir, name, (char **)&b.data);
+        b.mode = 0120000;
+        b.size = r < 0 ? 0 : strlen((const char *)b.data);
+        if (r >= 0)
+            r = blob_make_name(&b);
+    }
+    if (r == -ENOMEM)
+        return r;
+    if (r < 0) {
+        b.omitted = true;
+        b.mode = S_ISLNK(st.st_mode) ? 0120000 : st.st_mode & S_IXUSR ? 0100755 : 0100644;
+    }
+    *ret = b;
+    b = BLOB_NONE;
+    return 0;
 }

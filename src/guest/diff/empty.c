@@ -1,8 +1,7 @@
 /*
- * Files and empty folders are removed as they are met; a folder with something in it is
- * entered. After that, the folder above is read from its start again, where it comes
- * first now and goes at the second try: what stood before it was removed already. So no name has to
- * be remembered.
+ * Files and empty folders are removed as they are met; a folder with something in it is entered.
+ * After that, the folder above is read from its start again, where it comes first now and goes at
+ * the second try: what stood before it was removed already. So no name has to be remembered.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -34,23 +33,7 @@ static int empty_open_child(int dir, const char *name)
 }
 
 /* 1 with *ret_child open if there is a folder to go into first, 0 when nothing is left, or a
- * negative errno.
- */
-static int empty_remove_entry(int dir, const char *name, int *ret_child)
-{
-    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || unlinkat(dir, name, 0) == 0)
-        return 0;
-    if (errno != EISDIR)
-        return -errno;
-    if (unlinkat(dir, name, AT_REMOVEDIR) == 0)
-        return 0;
-    int child = errno == ENOTEMPTY || errno == EACCES ? empty_open_child(dir, name) : -1;
-    if (child < 0)
-        return -errno;
-    *ret_child = child;
-    return 1;
-}
-
+ * negative errno. */
 static int empty_remove_entries(int dir, int *ret_child)
 {
     _Alignas(struct dirent64) char space[4096];
@@ -62,10 +45,16 @@ static int empty_remove_entries(int dir, int *ret_child)
             return got < 0 ? -errno : 0;
         for (ssize_t at = 0; at < got;) {
             const struct dirent64 *entry = (const struct dirent64 *)(space + at);
-            int r = empty_remove_entry(dir, entry->d_name, ret_child);
-            if (r != 0)
-                return r;
+            const char *name = entry->d_name;
             at += entry->d_reclen;
+            if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || unlinkat(dir, name, 0) == 0)
+                continue;
+            if (errno != EISDIR)
+                return -errno;
+            if (unlinkat(dir, name, AT_REMOVEDIR) == 0)
+                continue;
+            *ret_child = errno == ENOTEMPTY || errno == EACCES ? empty_open_child(dir, name) : -1;
+            return *ret_child < 0 ? -errno : 1;
         }
     }
 }

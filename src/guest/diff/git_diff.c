@@ -1,3 +1,11 @@
+/*
+ * The answer to DIFF: everything that changed in the workspace in git's diff format, such that
+ * `git apply` makes the same change, byte for byte; or with STAT, a line per file and a summary.
+ *
+ * Left out: paths beneath a .git (their number is the result's COUNT) and what git cannot hold
+ * (FIFOs, sockets, folders). Files that are too large are only said to differ (TOO_MANY is their
+ * number).
+ */
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -5,10 +13,9 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
+#include "content.h"
+#include "diff_worker.h"
 #include "encoding.h"
-#include "blob.h"
-#include "changes.h"
-#include "git_diff.h"
 #include "linediff.h"
 #include "relpath.h"
 #include "banned.h"
@@ -32,13 +39,13 @@ struct rename_candidate {
     char name[BLOB_NAME];
 };
 
-static int by_size(const void *a, const void *b)
+static int rename_compare_size(const void *a, const void *b)
 {
     const struct rename_candidate *x = a, *y = b;
     return x->size < y->size ? -1 : x->size > y->size;
 }
 
-static int by_content(const void *a, const void *b)
+static int rename_compare_name(const void *a, const void *b)
 {
     const struct rename_candidate *x = a, *y = b;
     int order = strcmp(x->name, y->name);
@@ -47,73 +54,37 @@ static int by_content(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-static size_t renames_pick(const struct changes *list, const bool *wanted,
-                           struct rename_candidate *ret)
+/* The candidates, with their names: those whose size occurs on both sides. 0 or -ENOMEM. */
+static int renames_collect(const struct overlay *t, const struct changes *list, const bool *wanted,
+                           uint64_t *budget, struct rename_candidate *c, size_t *ret_n)
 {
-    size_t n = 0;
+    size_t n = 0, kept = 0;
     for (size_t i = 0; i < list->count; i++) {
-        const struct change *c = list->items[i];
-        if (wanted[i] && c->kind != WIRE_MODIFIED && S_ISREG(c->mode) && c->size > 0)
-            ret[n++] = (struct rename_candidate){
-                .size = c->size, .gone = c->kind == WIRE_DELETED, .index = i};
+        const struct change *change = list->items[i];
+        if (wanted[i] && change->kind != WIRE_MODIFIED && S_ISREG(change->mode) && change->size > 0)
+            c[n++] = (struct rename_candidate){
+                .size = change->size, .gone = change->kind == WIRE_DELETED, .index = i};
     }
-    return n;
-}
-
-/* Keeps those whose size occurs on both sides. */
-static size_t renames_keep_pairs(struct rename_candidate *c, size_t n)
-{
-    size_t kept = 0;
-    qsort(c, n, sizeof *c, by_size);
+    qsort(c, n, sizeof *c, rename_compare_size);
     for (size_t i = 0, end; i < n; i = end) {
         size_t gone = 0;
         for (end = i; end < n && c[end].size == c[i].size; end++)
             gone += c[end].gone;
-        if (gone == 0 || gone == end - i)
-            continue;
-        memmove(c + kept, c + i, (end - i) * sizeof *c);
-        kept += end - i;
-    }
-    return kept;
-}
-
-static int renames_name_all(const struct overlay *t, const struct changes *list,
-                            struct rename_candidate *c, size_t *n, uint64_t *budget)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < *n; i++) {
-        _cleanup_blob_ struct blob b = BLOB_NONE;
-        int r =
-            blob_load(c[i].gone ? t->base : t->merged, list->items[c[i].index]->path, budget, &b);
-        if (r < 0)
-            return r;
-        if (b.omitted || !S_ISREG(b.mode))
-            continue;
-        c[kept] = c[i];
-        memcpy(c[kept++].name, b.name, sizeof b.name);
-    }
-    *n = kept;
-    return 0;
-}
-
-/* Of the files with the same content, the first that is gone became the first that is new, and so
- * on: where a whole folder was moved, that is the right one. */
-static void renames_pair(const struct rename_candidate *c, size_t n, size_t *partner)
-{
-    for (size_t i = 0, end; i < n; i = end) {
-        for (end = i; end < n && strcmp(c[end].name, c[i].name) == 0; end++)
-            ;
-        for (size_t g = i, a = i;; g++, a++) {
-            while (g < end && !c[g].gone)
-                g++;
-            while (a < end && c[a].gone)
-                a++;
-            if (g >= end || a >= end)
-                break;
-            partner[c[g].index] = c[a].index;
-            partner[c[a].index] = c[g].index;
+        for (size_t k = i; gone > 0 && gone < end - i && k < end; k++) {
+            _cleanup_blob_ struct blob b = BLOB_NONE;
+            int r = blob_load(c[k].gone ? t->base : t->merged, list->items[c[k].index]->path,
+                              budget, &b);
+            if (r < 0)
+                return r;
+            if (b.omitted || !S_ISREG(b.mode))
+                continue;
+            memcpy(c[k].name, b.name, sizeof b.name);
+            c[kept++] = c[k];
         }
     }
+    qsort(c, kept, sizeof *c, rename_compare_name);
+    *ret_n = kept;
+    return 0;
 }
 
 /* For each change the index of its partner in a rename, or RENAME_NONE. Looks only at changes for
@@ -123,24 +94,34 @@ static int renames_find(const struct overlay *t, const struct changes *list, con
 {
     _cleanup_free_ size_t *partner = malloc((list->count + 1) * sizeof *partner);
     _cleanup_free_ struct rename_candidate *c = malloc((list->count + 1) * sizeof *c);
-    if (!partner || !c)
-        return -ENOMEM;
-    for (size_t i = 0; i < list->count; i++)
-        partner[i] = RENAME_NONE;
-    size_t n = renames_keep_pairs(c, renames_pick(list, wanted, c));
-    int r = renames_name_all(t, list, c, &n, budget);
+    size_t n = 0;
+    int r = partner && c ? renames_collect(t, list, wanted, budget, c, &n) : -ENOMEM;
     if (r < 0)
         return r;
-    qsort(c, n, sizeof *c, by_content);
-    renames_pair(c, n, partner);
+    for (size_t i = 0; i < list->count; i++)
+        partner[i] = RENAME_NONE;
+    /* Of the files with the same content, the first that is gone became the first that is new, and
+     * so on: where a whole folder was moved, that is the right one. */
+    for (size_t i = 0, end; i < n; i = end) {
+        for (end = i; end < n && strcmp(c[end].name, c[i].name) == 0; end++)
+            ;
+        for (size_t gone = i, added = i;; gone++, added++) {
+            while (gone < end && !c[gone].gone)
+                gone++;
+            while (added < end && c[added].gone)
+                added++;
+            if (gone >= end || added >= end)
+                break;
+            partner[c[gone].index] = c[added].index;
+            partner[c[added].index] = c[gone].index;
+        }
+    }
     *ret_partner = TAKE_PTR(partner);
     return 0;
 }
 
 /* git's binary patches: a file's content deflated, in base 85, in lines of 52 bytes. Nothing is
- * held in memory. */
-
-/* Deflated bytes on their way into lines. */
+ * held in memory but a line. */
 struct literal_encoder {
     struct answer *a;
     z_stream z;
@@ -165,22 +146,7 @@ static int literal_write_line(struct literal_encoder *e)
     return answer_write(e->a, text, at);
 }
 
-static int literal_put(struct literal_encoder *e, const uint8_t *bytes, size_t n)
-{
-    int r = 0;
-    while (n > 0 && r >= 0) {
-        size_t take = BASE85_LINE - e->len < n ? BASE85_LINE - e->len : n;
-        memcpy(e->line + e->len, bytes, take);
-        e->len += take;
-        bytes += take;
-        n -= take;
-        if (e->len == BASE85_LINE)
-            r = literal_write_line(e);
-    }
-    return r;
-}
-
-/* Deflates what z.next_in holds, all of it. */
+/* Deflates what z.next_in holds, all of it, into lines. */
 static int literal_deflate(struct literal_encoder *e, int flush)
 {
     int status;
@@ -189,40 +155,42 @@ static int literal_deflate(struct literal_encoder *e, int flush)
         e->z.next_out = space;
         e->z.avail_out = sizeof space;
         status = deflate(&e->z, flush);
-        int r = literal_put(e, space, sizeof space - e->z.avail_out);
-        if (r < 0)
-            return r;
+        size_t made = sizeof space - e->z.avail_out;
+        for (size_t at = 0, take; at < made; at += take) {
+            take = BASE85_LINE - e->len < made - at ? BASE85_LINE - e->len : made - at;
+            memcpy(e->line + e->len, space + at, take);
+            e->len += take;
+            if (e->len == BASE85_LINE && literal_write_line(e) < 0)
+                return e->a->status;
+        }
     } while (e->z.avail_out == 0 || (flush == Z_FINISH && status == Z_OK));
     return status == Z_STREAM_ERROR ? -EIO : 0;
-}
-
-static int literal_encode(struct literal_encoder *e, const struct blob *b)
-{
-    for (uint64_t at = 0; at < b->size;) {
-        uint8_t space[CHUNK];
-        size_t want = b->size - at < CHUNK ? (size_t)(b->size - at) : CHUNK;
-        ssize_t got = blob_read(b, space, want, at);
-        if (got < 0 || (size_t)got < want)
-            return got < 0 ? (int)got : -ESTALE;
-        e->z.next_in = space;
-        e->z.avail_in = (uInt)want;
-        int r = literal_deflate(e, Z_NO_FLUSH);
-        if (r < 0)
-            return r;
-        at += want;
-    }
-    e->z.avail_in = 0;
-    int r = literal_deflate(e, Z_FINISH);
-    return r >= 0 && e->len ? literal_write_line(e) : r;
 }
 
 static int literal_write(struct answer *a, const struct blob *b)
 {
     struct literal_encoder e = {.a = a};
+    int r = 0;
     answer_printf(a, "literal %llu\n", (unsigned long long)b->size);
     if (deflateInit(&e.z, Z_BEST_SPEED) != Z_OK)
         return -ENOMEM;
-    int r = literal_encode(&e, b);
+    for (uint64_t at = 0; r >= 0 && at < b->size;) {
+        uint8_t space[CHUNK];
+        size_t want = b->size - at < CHUNK ? (size_t)(b->size - at) : CHUNK;
+        ssize_t got = blob_read(b, space, want, at);
+        e.z.next_in = space;
+        e.z.avail_in = (uInt)want;
+        if (got < 0 || (size_t)got < want)
+            r = got < 0 ? (int)got : -ESTALE;
+        else
+            r = literal_deflate(&e, Z_NO_FLUSH);
+        at += want;
+    }
+    e.z.avail_in = 0;
+    if (r >= 0)
+        r = literal_deflate(&e, Z_FINISH);
+    if (r >= 0 && e.len)
+        r = literal_write_line(&e);
     deflateEnd(&e.z);
     return r < 0 ? r : answer_write(a, "\n", 1);
 }
@@ -246,21 +214,19 @@ static int patch_write_name(struct answer *a, const char *before, const char *pr
     return answer_write(a, after, strlen(after));
 }
 
-static int patch_write_first_line(struct answer *a, const char *from, const char *to)
+/* The lines that name a file and tell its modes; 0: there is no such file on that side. */
+static int patch_write_head(struct answer *a, const char *from, const char *to, mode_t old,
+                            mode_t new)
 {
     patch_write_name(a, "diff --git ", "a/", from, " ");
-    return patch_write_name(a, "", "b/", to, "\n");
-}
-
-static int patch_write_modes(struct answer *a, mode_t old, mode_t new)
-{
+    patch_write_name(a, "", "b/", to, "\n");
     if (old == 0)
-        return answer_printf(a, "new file mode %06o\n", new);
-    if (new == 0)
-        return answer_printf(a, "deleted file mode %06o\n", old);
-    if (old != new)
-        return answer_printf(a, "old mode %06o\nnew mode %06o\n", old, new);
-    return 0;
+        answer_printf(a, "new file mode %06o\n", new);
+    else if (new == 0)
+        answer_printf(a, "deleted file mode %06o\n", old);
+    else if (old != new)
+        answer_printf(a, "old mode %06o\nnew mode %06o\n", old, new);
+    return a->status;
 }
 
 static int patch_write_bytes(void *data, const void *bytes, size_t n)
@@ -338,8 +304,7 @@ static int patch_write(struct answer *a, const char *path, const struct blob *ol
     }
     totals->files++;
     totals->omitted += old->omitted || new->omitted;
-    patch_write_first_line(a, path, path);
-    patch_write_modes(a, old->mode, new->mode);
+    patch_write_head(a, path, path, old->mode, new->mode);
     return patch_write_content(a, path, old, new);
 }
 
@@ -380,9 +345,8 @@ static int diff_write_rename(struct diff *d, const struct change *from, const st
         patch_write_name(a, "0\t0\t", "", from->path, " => ");
         return patch_write_name(a, "", "", to->path, "\n");
     }
-    patch_write_first_line(a, from->path, to->path);
-    patch_write_modes(a, from->mode & S_IXUSR ? 0100755 : 0100644,
-                      to->mode & S_IXUSR ? 0100755 : 0100644);
+    patch_write_head(a, from->path, to->path, from->mode & S_IXUSR ? 0100755 : 0100644,
+                     to->mode & S_IXUSR ? 0100755 : 0100644);
     answer_printf(a, "similarity index 100%%\n");
     patch_write_name(a, "rename from ", "", from->path, "\n");
     return patch_write_name(a, "rename to ", "", to->path, "\n");
@@ -403,31 +367,21 @@ static int diff_write_change(struct diff *d, const struct change *c)
     return patch_write(d->a, c->path, &old, &new, &d->totals);
 }
 
-/* Which changes the diff shows; counts those that it leaves out because git would not take them. */
-static bool *diff_choose(const struct changes *list, size_t *ret_under_git)
-{
-    bool *wanted = calloc(list->count + 1, sizeof *wanted);
-    if (!wanted)
-        return NULL;
-    for (size_t i = 0; i < list->count; i++) {
-        const struct change *c = list->items[i];
-        if (relpath_touches_git(c->path))
-            ++*ret_under_git;
-        else
-            wanted[i] = !S_ISDIR(c->mode);
-    }
-    return wanted;
-}
-
 int diff_answer(const struct overlay *t, bool stat, struct answer *a, struct error *err)
 {
     _cleanup_changes_ struct changes list = {0};
     int r = changes_collect(t, false, &list, err);
     if (r < 0)
         return r;
+    /* Paths beneath a .git are left out, since git would not take them, and counted. */
     size_t under_git = 0;
-    _cleanup_free_ bool *wanted = diff_choose(&list, &under_git);
+    _cleanup_free_ bool *wanted = calloc(list.count + 1, sizeof *wanted);
     _cleanup_free_ size_t *partner = NULL;
+    for (size_t i = 0; wanted && i < list.count; i++) {
+        bool git = relpath_touches_git(list.items[i]->path);
+        under_git += git;
+        wanted[i] = !git && !S_ISDIR(list.items[i]->mode);
+    }
     struct diff d = {.t = t, .a = a, .stat = stat, .budget = READ_MAX};
     r = wanted ? renames_find(t, &list, wanted, &d.budget, &partner) : -ENOMEM;
     for (size_t i = 0; r >= 0 && i < list.count; i++) {
@@ -446,11 +400,9 @@ int diff_answer(const struct overlay *t, bool stat, struct answer *a, struct err
                       (unsigned long long)n->files, n->files == 1 ? "" : "s",
                       (unsigned long long)n->added, n->added == 1 ? "" : "s",
                       (unsigned long long)n->deleted, n->deleted == 1 ? "" : "s");
-    answer_flush(a);
     answer_begin(a, WIRE_RESULT);
     wire_put_u64(&a->frame, WIRE_K_COUNT, under_git);
     if (n->omitted + list.left_out)
         wire_put_u64(&a->frame, WIRE_K_TOO_MANY, n->omitted + list.left_out);
-    answer_end(a);
-    return answer_flush(a);
+    return answer_end(a);
 }

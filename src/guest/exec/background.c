@@ -45,8 +45,8 @@ int background_open_output(struct command *c, int *ret_out, int *ret_err, struct
     char path[64];
     int ends[2];
 
-    /* The agent can write the folder, so only a file that did not exist is used. One may exist, from
-     * the box that this one was forked off; its number is skipped. */
+    /* The agent can write the folder, so only a file that did not exist is used. One may exist,
+     * from the box that this one was forked off; its number is skipped. */
     mkdir(OUTPUT_DIR, 0700);
     errno = EEXIST;
     for (int i = 0; i < NAMES_TRIED && c->log.file < 0 && errno == EEXIST; i++) {

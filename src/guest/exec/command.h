@@ -7,9 +7,9 @@
  *     runs ── process ends ──▶ tree is killed, pass by pass ──▶ pipes are drained ──▶ result, freed
  *
  * None of these steps blocks: a timer repeats the passes, and pipes are drained as the connection
- * takes it. A background command answers at once with a handle, its output goes to a file of the box
- * (output_log.h), and its tree outlives its process. The guest remembers the last ones that ended;
- * one that it forgets loses what is left of its tree.
+ * takes it. A background command answers at once with a handle, its output goes to a file of the
+ * box (output_log.h), and its tree outlives its process. The guest remembers the last ones that
+ * ended; one that it forgets loses what is left of its tree.
  *
  * The processes of a command carry its tag: the hard limit RLIMIT_RTTIME, set before the program is
  * executed. It passes through fork, exec, setsid and the loss of all parents, and it means nothing

@@ -11,6 +11,7 @@
 #include "clock.h"
 #include "command.h"
 #include "file.h"
+#include "proc.h"
 #include "banned.h"
 
 #define LOOK_EACH    (1 * NS_PER_MS)

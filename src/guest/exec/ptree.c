@@ -7,6 +7,7 @@
 #include "cleanup.h"
 #include "command.h"
 #include "file.h"
+#include "proc.h"
 #include "weaken.h"
 #include "banned.h"
 

@@ -120,7 +120,7 @@ static int spawn_child(struct spawn *s)
     report->call = "ioctl(TIOCSCTTY)";
     if (s->tty && ioctl(0, TIOCSCTTY, 0) < 0)
         return errno;
-    /* The further descriptors move to 3 and on, where others of them may be: out of the way first. */
+    /* The further descriptors move to 3 and on, where others of them may be: aside first. */
     report->call = "dup2";
     int away[SPAWN_MORE_MAX];
     for (size_t i = 0; i < s->n_more; i++)

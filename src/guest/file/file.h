@@ -62,8 +62,8 @@ int file_need_regular(const char *path, mode_t mode, struct error *err);
 int file_next_data(struct file_call *c, struct wire_field *ret);
 
 /* All DATA frames into a buffer, or into a file (-1: they are dropped). They are read to their end
- * also after a failure, so that the host can send them whole before it reads the answer. -ENOBUFS if
- * they do not fit, -EPROTO if they are malformed. */
+ * also after a failure, so that the host can send them whole before it reads the answer. -ENOBUFS
+ * if they do not fit, -EPROTO if they are malformed. */
 int file_receive(struct file_call *c, struct buf *b);
 int file_receive_to(struct file_call *c, int fd, uint64_t *ret_size);
 

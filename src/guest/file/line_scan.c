@@ -118,7 +118,7 @@ static int line_scan_count(struct line_scan *c, uint64_t max)
     return 0;
 }
 
-/* Goes to the first line that is wanted. 0, or an error; with a message if there is no such line. */
+/* Goes to the first line that is wanted. 0, or an error: with a message if there is none. */
 static int line_scan_find_first(struct line_scan *c, struct error *err)
 {
     int64_t first = c->want->first;

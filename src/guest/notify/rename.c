@@ -28,7 +28,7 @@
 
 #include "cleanup.h"
 #include "clock.h"
-#include "rename.h"
+#include "notify.h"
 #include "sys.h"
 #include "banned.h"
 
@@ -62,16 +62,6 @@ static int move_entries(struct move *m, int from, int to, unsigned depth);
 static bool is_dots(const char *name)
 {
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-}
-
-/* Now and then: whether there is time left, and the caller still waits. */
-static int move_may_go_on(struct move *m)
-{
-    if (m->back || ++m->moved % LOOK_EACH)
-        return 0;
-    if (clock_now() > m->deadline)
-        return -ETIMEDOUT;
-    return caller_waits(m->caller) ? 0 : -ESRCH;
 }
 
 /* Opens a folder to empty or to fill it; one that its owner cannot enter or change is made so
@@ -112,23 +102,6 @@ static int move_finish_folder(int fd, const struct stat *st)
     return fchmod(fd, st->st_mode & MODE_BITS) < 0 || futimens(fd, times) < 0 ? -errno : 0;
 }
 
-/* Moves what is in one folder into another, then removes the first. Others may fill it meanwhile.
- */
-static int move_empty_and_remove(struct move *m, int dir, const char *name, int from, int to,
-                                 unsigned depth)
-{
-    for (int pass = 0; pass < PASSES_MAX; pass++) {
-        int r = lseek(from, 0, SEEK_SET) < 0 ? -errno : move_entries(m, from, to, depth);
-        if (r < 0)
-            return r;
-        if (unlinkat(dir, name, AT_REMOVEDIR) == 0)
-            return 0;
-        if (errno != ENOTEMPTY && errno != EEXIST)
-            return -errno;
-    }
-    return -EBUSY;
-}
-
 static int move_remake_folder(struct move *m, int from_dir, const char *name, int to_dir,
                               const char *new_name, unsigned depth)
 {
@@ -137,8 +110,7 @@ static int move_remake_folder(struct move *m, int from_dir, const char *name, in
     if (depth == DEPTH_MAX)
         return -ELOOP;
     /* When all is taken back the folder is still there: its parts are wanted in it, and nothing
-     * else changed.
-     */
+     * else changed. */
     if (!m->back && mkdirat(to_dir, new_name, 0700) < 0)
         return -errno;
     int r = move_open_folder(to_dir, new_name, &to_st, &to);
@@ -148,7 +120,16 @@ static int move_remake_folder(struct move *m, int from_dir, const char *name, in
         return r;
     if (!m->back)
         move_copy_xattrs(from, to);
-    r = move_empty_and_remove(m, from_dir, name, from, to, depth);
+    /* Moves what is in it, then removes it. Others may fill it meanwhile. */
+    bool removed = false;
+    for (int pass = 0; r == 0 && !removed && pass < PASSES_MAX; pass++) {
+        r = lseek(from, 0, SEEK_SET) < 0 ? -errno : move_entries(m, from, to, depth);
+        removed = r == 0 && unlinkat(from_dir, name, AT_REMOVEDIR) == 0;
+        if (r == 0 && !removed && errno != ENOTEMPTY && errno != EEXIST)
+            r = -errno;
+    }
+    if (r == 0 && !removed)
+        r = -EBUSY;
     if (r < 0)
         move_finish_folder(from, &from_st);
     else
@@ -156,21 +137,24 @@ static int move_remake_folder(struct move *m, int from_dir, const char *name, in
     return r;
 }
 
-/* A folder that is not writable cannot go to another parent: EACCES, which remaking it gets round.
- */
 static int move_entry(struct move *m, int from, const char *name, int to, unsigned depth)
 {
-    int r = move_may_go_on(m);
-    if (r < 0)
-        return r;
+    /* Now and then: is there time left, and does the caller still wait? */
+    if (!m->back && ++m->moved % LOOK_EACH == 0) {
+        if (clock_now() > m->deadline)
+            return -ETIMEDOUT;
+        if (!caller_waits(m->caller))
+            return -ESRCH;
+    }
     if (sys_renameat2(from, name, to, name, RENAME_NOREPLACE) == 0)
         return 0;
     int code = errno;
     if (code == ENOENT)
         return 0; /* another process removed it */
+    /* A folder that is not writable cannot get another parent (EACCES), but can be remade there. */
     if (code != EXDEV && code != EACCES && !(m->back && code == EEXIST))
         return -code;
-    r = move_remake_folder(m, from, name, to, name, depth + 1);
+    int r = move_remake_folder(m, from, name, to, name, depth + 1);
     return r == -ENOTDIR ? -code : r;
 }
 
@@ -206,32 +190,6 @@ static int move_check_empty(int dir, const char *name)
     return 0;
 }
 
-static int move_choose_name(int dir, char ret[32])
-{
-    struct stat st;
-    for (int i = 0; i < NAMES_TRIED; i++) {
-        uint32_t number = 0;
-        if (getrandom(&number, sizeof number, GRND_NONBLOCK) != sizeof number)
-            number = (uint32_t)clock_now();
-        snprintf(ret, 32, MOVE_PREFIX "%08x", number);
-        if (fstatat(dir, ret, &st, AT_SYMLINK_NOFOLLOW) < 0)
-            return errno == ENOENT ? 0 : -errno;
-    }
-    return -EEXIST;
-}
-
-/* Brings back what is beside the target. The source may be whole, half empty, or removed. */
-static int move_undo(struct move *m, int dir, const char *name, int to_dir, const char *to)
-{
-    struct stat st;
-    m->back = true;
-    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return 0; /* it was never made */
-    if (sys_renameat2(dir, name, to_dir, to, RENAME_NOREPLACE) == 0)
-        return 0;
-    return errno == EEXIST ? move_remake_folder(m, dir, name, to_dir, to, 0) : -errno;
-}
-
 /*
  * Moves the folder `from` to `to`, within one mount. The new folder appears when all is in it;
  * until then it has a name beside it that begins with MOVE_PREFIX. What fails half-way is undone.
@@ -241,16 +199,34 @@ static int move_folder(const struct caller *c, int from_dir, const char *from, i
                        const char *to, unsigned flags)
 {
     struct move m = {.caller = c, .deadline = clock_now() + TIME_MAX};
+    struct stat st;
     char name[32];
     int r = move_check_empty(to_dir, to);
-    if (r == 0)
-        r = move_choose_name(to_dir, name);
+    if (r < 0)
+        return r;
+    r = -EEXIST;
+    for (int i = 0; r == -EEXIST && i < NAMES_TRIED; i++) {
+        uint32_t number = 0;
+        if (getrandom(&number, sizeof number, GRND_NONBLOCK) != sizeof number)
+            number = (uint32_t)clock_now();
+        snprintf(name, sizeof name, MOVE_PREFIX "%08x", number);
+        if (fstatat(to_dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            r = errno == ENOENT ? 0 : -errno;
+    }
     if (r < 0)
         return r;
     r = move_remake_folder(&m, from_dir, from, to_dir, name, 0);
     if (r == 0 && sys_renameat2(to_dir, name, to_dir, to, flags) < 0)
         r = -errno;
-    if (r < 0 && move_undo(&m, to_dir, name, from_dir, from) < 0)
+    if (r == 0)
+        return 0;
+    /* Brings back what is beside the target, if it was made. The source may be whole, half empty,
+     * or removed. */
+    m.back = true;
+    if (fstatat(to_dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+        sys_renameat2(to_dir, name, from_dir, from, RENAME_NOREPLACE) == 0)
+        return r;
+    if (errno != EEXIST || move_remake_folder(&m, to_dir, name, from_dir, from, 0) < 0)
         return -EIO;
     return r;
 }
@@ -267,55 +243,25 @@ static void rename_end_close(struct rename_end *e)
     cleanup_close(&e->dir);
 }
 
-/* Splits off the last name; slashes behind it mean nothing where it is a folder. False for "/", "."
- * and "..".
- */
-static bool rename_split(char *path, const char **ret_parent, const char **ret_name)
-{
-    size_t n = strlen(path);
-    while (n > 1 && path[n - 1] == '/')
-        path[--n] = 0;
-    char *slash = strrchr(path, '/');
-    char *name = slash ? slash + 1 : path;
-    if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-        return false;
-    *ret_name = name;
-    *ret_parent = slash ? path : ".";
-    if (slash == path)
-        *ret_parent = "/";
-    else if (slash)
-        *slash = 0;
-    return true;
-}
-
+/* Opens the folder of the last name; slashes behind it mean nothing where it is a folder. -EINVAL
+ * for "/", "." and "..". */
 static int rename_open_end(const struct caller *c, int dir, struct rename_end *e)
 {
-    const char *parent;
     _cleanup_fd_ int base = -1;
     int r = caller_open_base(c, dir, e->path, &base);
     if (r < 0)
         return r;
-    if (!rename_split(e->path, &parent, &e->name))
+    size_t n = strlen(e->path);
+    while (n > 1 && e->path[n - 1] == '/')
+        e->path[--n] = 0;
+    char *slash = strrchr(e->path, '/');
+    e->name = slash ? slash + 1 : e->path;
+    if (!*e->name || is_dots(e->name))
         return -EINVAL;
+    const char *parent = !slash ? "." : slash == e->path ? "/" : e->path;
+    if (slash && slash != e->path)
+        *slash = 0;
     return caller_open(base, parent, O_DIRECTORY, &e->dir);
-}
-
-/* The cheap question that all renames are asked: is it a folder? */
-static bool rename_is_folder(const struct caller *c, int dir, const char *path)
-{
-    struct stat st;
-    _cleanup_fd_ int base = -1;
-    if (*path != '/' && caller_open_base(c, dir, path, &base) < 0)
-        return false;
-    return fstatat(base, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
-}
-
-static bool rename_is_on_overlay(const struct rename_end *e)
-{
-    struct statfs fs;
-    _cleanup_fd_ int fd = -1;
-    return caller_open(e->dir, e->name, O_DIRECTORY | O_NOFOLLOW, &fd) == 0 &&
-           fstatfs(fd, &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC;
 }
 
 /* A rename from one mount to another is EXDEV everywhere, even if both show the same folder. */
@@ -333,12 +279,20 @@ static bool rename_same_mount(int a, int b)
 int rename_decide(const struct caller *c, const struct rename_call *call)
 {
     _cleanup_(rename_end_close) struct rename_end from = {.dir = -1}, to = {.dir = -1};
+    _cleanup_fd_ int base = -1, fd = -1;
+    struct stat st;
+    struct statfs fs;
+    /* The cheap question that all renames are asked: is it a folder? */
     if (caller_read_path(c, call->from, from.path) < 0 ||
-        !rename_is_folder(c, call->from_dir, from.path))
+        (*from.path != '/' && caller_open_base(c, call->from_dir, from.path, &base) < 0) ||
+        fstatat(base, from.path, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
         return CALL_GOES_ON;
+    /* And one on an overlay? */
     if (caller_read_path(c, call->to, to.path) < 0 ||
         rename_open_end(c, call->from_dir, &from) < 0 ||
-        rename_open_end(c, call->to_dir, &to) < 0 || !rename_is_on_overlay(&from))
+        rename_open_end(c, call->to_dir, &to) < 0 ||
+        caller_open(from.dir, from.name, O_DIRECTORY | O_NOFOLLOW, &fd) < 0 ||
+        fstatfs(fd, &fs) < 0 || fs.f_type != OVERLAYFS_SUPER_MAGIC)
         return CALL_GOES_ON;
 
     int r = sys_renameat2(from.dir, from.name, to.dir, to.name, call->flags) < 0 ? -errno : 0;

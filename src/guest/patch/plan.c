@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "patch.h"
-#include "../diff/blob.h"
+#include "../diff/content.h"
 #include "banned.h"
 
 struct planner {

@@ -8,6 +8,7 @@
 #include "patch.h"
 #include "relpath.h"
 #include "../diff/content.h"
+#include "io.h"
 #include "banned.h"
 
 static int file_state_read(int root, const char *path, struct file_state *ret)
@@ -160,7 +161,7 @@ static int worktree_read(struct worktree *w, struct worktree_file *f)
     _cleanup_free_ uint8_t *content = malloc((size_t)f->seen.size + 1);
     if (!content)
         return -ENOMEM;
-    ssize_t n = content_read(fd, content, (size_t)f->seen.size + 1, 0);
+    ssize_t n = io_read_at(fd, content, (size_t)f->seen.size + 1, 0);
     if (n < 0)
         return (int)n;
     if ((uint64_t)n != f->seen.size || file_state_read(w->root, f->path, &now) < 0 ||

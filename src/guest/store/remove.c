@@ -44,51 +44,15 @@ static void removal_unlock(int dir, const char *name)
 
 static int removal_open_folder(int dir, const char *name)
 {
+    removal_unlock(dir, name);
     int fd = openat(dir, name, FOLDER);
-    if (fd < 0 && errno == EACCES) {
-        removal_unlock(dir, name);
-        fd = openat(dir, name, FOLDER);
-    }
     return fd < 0 ? -errno : fd;
 }
 
 struct removal {
     int top;
-    uint64_t moved,
-        removed; /* what was done so far: a pass that does nothing waits for the box to end */
+    uint64_t moved, removed; /* a pass that does nothing waits for the box to end */
 };
-
-/* Moves a folder that is not empty to the top of the store, under a name that is free there. */
-static void removal_move_up(struct removal *r, int dir, const char *name)
-{
-    char to[32];
-    removal_unlock(dir, name); /* moving a folder changes its ".." */
-    do
-        snprintf(to, sizeof to, ".%llx", (unsigned long long)++r->moved);
-    while (sys_renameat2(dir, name, r->top, to, RENAME_NOREPLACE) < 0 && errno == EEXIST);
-}
-
-static bool removal_remove_entry(struct removal *r, int dir, const struct dirent64 *e)
-{
-    bool done = (e->d_type != DT_DIR && unlinkat(dir, e->d_name, 0) == 0) ||
-                unlinkat(dir, e->d_name, AT_REMOVEDIR) == 0 || errno == ENOENT;
-    r->removed += done;
-    return done;
-}
-
-static void removal_empty_folder(struct removal *r, int dir);
-
-/* A folder at the top is emptied where it is. What it holds comes to the top, for the next pass. */
-static void removal_empty_top_folder(struct removal *r, const char *name)
-{
-    removal_unlock(r->top, name);
-    _cleanup_fd_ int dir = removal_open_folder(r->top, name);
-    if (dir < 0)
-        return;
-    removal_empty_folder(r, dir);
-    if (unlinkat(r->top, name, AT_REMOVEDIR) == 0)
-        r->removed++;
-}
 
 static void removal_empty_folder(struct removal *r, int dir)
 {
@@ -97,20 +61,34 @@ static void removal_empty_folder(struct removal *r, int dir)
     while ((got = sys_getdents64(dir, space, sizeof space)) > 0)
         for (ssize_t at = 0; at < got;) {
             const struct dirent64 *e = (const struct dirent64 *)(space + at);
+            const char *name = e->d_name;
             at += e->d_reclen;
-            if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
-                removal_remove_entry(r, dir, e))
+            if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
                 continue;
-            if (dir == r->top)
-                removal_empty_top_folder(r, e->d_name);
-            else
-                removal_move_up(r, dir, e->d_name);
+            if ((e->d_type != DT_DIR && unlinkat(dir, name, 0) == 0) ||
+                unlinkat(dir, name, AT_REMOVEDIR) == 0 || errno == ENOENT) {
+                r->removed++;
+            } else if (dir == r->top) {
+                /* Emptied where it is. What it holds comes to the top, for the next pass. */
+                _cleanup_fd_ int child = removal_open_folder(dir, name);
+                if (child >= 0)
+                    removal_empty_folder(r, child);
+                if (child >= 0 && unlinkat(dir, name, AT_REMOVEDIR) == 0)
+                    r->removed++;
+            } else {
+                /* To the top of the store, under a name that is free there. */
+                char to[32];
+                removal_unlock(dir, name); /* moving a folder changes its ".." */
+                do
+                    snprintf(to, sizeof to, ".%llx", (unsigned long long)++r->moved);
+                while (sys_renameat2(dir, name, r->top, to, RENAME_NOREPLACE) < 0 &&
+                       errno == EEXIST);
+            }
         }
 }
 
 int store_remove(int parent, const char *name)
 {
-    removal_unlock(parent, name);
     _cleanup_fd_ int top = removal_open_folder(parent, name);
     if (top < 0)
         return top == -ENOENT ? 0 : top;

@@ -58,19 +58,14 @@ struct store_levels {
     size_t n, room;
 };
 
-/* As many levels as descriptors can be open. */
-static size_t store_levels_max(void)
-{
-    struct rlimit files;
-    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur <= SPARE_FDS)
-        return 1;
-    return files.rlim_cur - SPARE_FDS < DEPTH_MAX ? files.rlim_cur - SPARE_FDS : DEPTH_MAX;
-}
-
 /* A folder that vanished or is a folder no more is no error: the box goes on meanwhile. */
 static int store_levels_enter(struct store_levels *l, int parent, const char *name)
 {
-    if (l->n == store_levels_max())
+    struct rlimit files;
+    size_t max = 1; /* as many levels as descriptors can be open */
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur > SPARE_FDS)
+        max = files.rlim_cur - SPARE_FDS < DEPTH_MAX ? files.rlim_cur - SPARE_FDS : DEPTH_MAX;
+    if (l->n == max)
         return -EMFILE;
     if (l->n == l->room) {
         size_t room = l->room ? 2 * l->room : 64;
@@ -201,24 +196,18 @@ static uint64_t minus(uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
-/* Whether the free space fell by so much that the store may be near its limit. */
-static bool watched_may_be_full(const struct watched *w, const struct space *now)
+/* Whether the free space fell by so much since the last count that the store may be near its limit;
+ * or `far` above it, by more than a sixteenth. */
+static bool watched_may_be_full(const struct watched *w, const struct space *now, bool far)
 {
-    uint64_t bytes = minus(w->bytes_max, w->state->bytes),
-             inodes = minus(w->inodes_max, w->state->inodes);
-    uint64_t bytes_step = bytes / 2 > STEP_MIN ? bytes / 2 : STEP_MIN;
-    uint64_t inodes_step = inodes / 2 > STEP_MIN >> 12 ? inodes / 2 : STEP_MIN >> 12;
-    return minus(w->counted_free.bytes, now->bytes) >= bytes_step ||
-           minus(w->counted_free.inodes, now->inodes) >= inodes_step;
-}
-
-/* More than a sixteenth above the limit: no rest between counts is worth that. */
-static bool watched_may_be_far_over(const struct watched *w, const struct space *now)
-{
-    return minus(w->counted_free.bytes, now->bytes) >
-               minus(w->bytes_max, w->state->bytes) + w->bytes_max / 16 ||
-           minus(w->counted_free.inodes, now->inodes) >
-               minus(w->inodes_max, w->state->inodes) + w->inodes_max / 16;
+    uint64_t bytes = minus(w->bytes_max, w->state->bytes);
+    uint64_t inodes = minus(w->inodes_max, w->state->inodes);
+    uint64_t bytes_fell = minus(w->counted_free.bytes, now->bytes);
+    uint64_t inodes_fell = minus(w->counted_free.inodes, now->inodes);
+    if (far)
+        return bytes_fell > bytes + w->bytes_max / 16 || inodes_fell > inodes + w->inodes_max / 16;
+    return bytes_fell >= (bytes / 2 > STEP_MIN ? bytes / 2 : STEP_MIN) ||
+           inodes_fell >= (inodes / 2 > STEP_MIN >> 12 ? inodes / 2 : STEP_MIN >> 12);
 }
 
 static void watched_count(struct watched *w, const struct space *now)
@@ -266,8 +255,9 @@ static int stores_look(struct stores *s)
         int64_t since = clock_now() - w->counted_at;
         bool rested = since > REST * w->count_ns;
         bool changed = now.bytes != w->counted_free.bytes || now.inodes != w->counted_free.inodes;
-        if (!w->counted_at || (rested && watched_may_be_full(w, &now)) ||
-            watched_may_be_far_over(w, &now) || (changed && rested && since > RECOUNT_NS) ||
+        /* No rest between counts is worth going far over the limit. */
+        if (!w->counted_at || (rested && watched_may_be_full(w, &now, false)) ||
+            watched_may_be_full(w, &now, true) || (changed && rested && since > RECOUNT_NS) ||
             (rested && changed && w->state->full))
             watched_count(w, &now);
         watched_judge(w, host_full);
@@ -287,14 +277,6 @@ static struct watched **stores_find(struct stores *s, const char *name)
     return at;
 }
 
-static void watched_free(struct watched *w)
-{
-    munmap(w->state, sizeof *w->state);
-    cleanup_close(&w->folder);
-    cleanup_close(&w->process);
-    free(w);
-}
-
 static void stores_add(struct stores *s, const struct store_message *m, int fds[2])
 {
     struct watched *w = calloc(1, sizeof *w);
@@ -302,13 +284,12 @@ static void stores_add(struct stores *s, const struct store_message *m, int fds[
     if (!w || state == MAP_FAILED)
         exit(1); /* the owner notices, and no box runs unwatched */
     *w = (struct watched){.next = s->list,
-                          .folder = fds[0],
+                          .folder = TAKE_FD(fds[0]),
                           .process = -1,
                           .bytes_max = m->bytes_max,
                           .inodes_max = m->inodes_max,
                           .state = state};
     memcpy(w->name, m->name, sizeof w->name);
-    fds[0] = -1;
     s->list = w;
 }
 
@@ -324,13 +305,15 @@ static void stores_remove(struct stores *s, const char *name)
         store_remove(s->parent, name);
     if (pid == 0)
         _exit(0);
-    watched_free(w);
+    munmap(w->state, sizeof *w->state);
+    cleanup_close(&w->folder);
+    cleanup_close(&w->process);
+    free(w);
 }
 
 static void stores_set_up(struct stores *s, int fds[2])
 {
-    s->parent = fds[0];
-    fds[0] = -1;
+    s->parent = TAKE_FD(fds[0]);
     if (fds[1] >= 0 && setns(fds[1], CLONE_NEWUSER) < 0)
         exit(1);
     const uint64_t keep = 1ULL << CAP_DAC_OVERRIDE | 1ULL << CAP_DAC_READ_SEARCH |
@@ -343,36 +326,23 @@ static void stores_set_up(struct stores *s, int fds[2])
     store_sweep(s->parent);
 }
 
-static void stores_set_process(struct stores *s, const char *name, int fds[2])
-{
-    struct watched *w = *stores_find(s, name);
-    if (!w)
-        return;
-    w->process = fds[0];
-    fds[0] = -1;
-}
-
-static void stores_answer_names(struct stores *s, const char *name, int pipe)
-{
-    const struct watched *w = *stores_find(s, name);
-    uint64_t hash = w ? store_hash_names(w->folder) : 0;
-    if (hash)
-        io_write_all(pipe, &hash, sizeof hash); /* who has stopped waiting has closed it */
-}
-
 static void stores_serve(struct stores *s, struct store_message *m, int fds[2])
 {
     m->name[STORE_NAME_SIZE - 1] = 0;
-    if (m->op == STORE_SETUP && s->parent < 0)
+    struct watched *w = *stores_find(s, m->name);
+    if (m->op == STORE_SETUP && s->parent < 0) {
         stores_set_up(s, fds);
-    else if (m->op == STORE_ADD)
+    } else if (m->op == STORE_ADD) {
         stores_add(s, m, fds);
-    else if (m->op == STORE_REMOVE)
+    } else if (m->op == STORE_REMOVE) {
         stores_remove(s, m->name);
-    else if (m->op == STORE_PROCESS)
-        stores_set_process(s, m->name, fds);
-    else if (m->op == STORE_NAMES)
-        stores_answer_names(s, m->name, fds[0]);
+    } else if (m->op == STORE_PROCESS && w) {
+        w->process = TAKE_FD(fds[0]);
+    } else if (m->op == STORE_NAMES && w) {
+        uint64_t hash = store_hash_names(w->folder);
+        if (hash)
+            io_write_all(fds[0], &hash, sizeof hash); /* who has stopped waiting has closed it */
+    }
     cleanup_close(&fds[0]);
     cleanup_close(&fds[1]);
 }

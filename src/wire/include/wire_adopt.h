@@ -17,6 +17,6 @@ struct adopt_hello {
 
 /* From the guest, which knows it by then. Without this, and at the end of the socket, it leaves. */
 struct adopt_go {
-    uint64_t tag;   /* the hard limit RLIMIT_RTTIME, by which its tree is told (ptree.h) */
+    uint64_t tag;   /* the hard limit RLIMIT_RTTIME, which marks its tree (command.h) */
     uint64_t files; /* descriptors that a process may have; 0: as many as the guest */
 };
