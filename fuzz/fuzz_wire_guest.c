@@ -18,7 +18,7 @@
 #include "shell/shell.h"
 #include "banned.h"
 
-#define CONNS_MAX   8
+#define PEERS_MAX   8
 #define STEPS_MAX   10000
 #define SHELL_TRIES 5
 #define RAW         1u /* bits of the first byte */
@@ -137,10 +137,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     signal(SIGPIPE, SIG_IGN); /* which does not end process 1 of a box either */
     struct guest *g = make_guest();
-    int peers[CONNS_MAX];
+    int peers[PEERS_MAX];
     size_t count = 0;
     const uint8_t *at = data, *end = data + n;
-    while (at < end && count < CONNS_MAX) {
+    while (at < end && count < PEERS_MAX) {
         _cleanup_buf_ struct buf bytes = BUF_INIT(WIRE_BODY_MAX);
         uint8_t how = *at++;
         if (how & RAW)

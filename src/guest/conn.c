@@ -26,19 +26,6 @@ static void conn_hang_up(int fd)
         ;
 }
 
-static void conn_free(struct conn *c)
-{
-    if (c->user)
-        c->user->closed(c);
-    if (c->source.fd >= 0)
-        conn_hang_up(c->source.fd);
-    loop_close(c->owner->loop, &c->source);
-    wire_reader_free(&c->in);
-    buf_free(&c->out);
-    c->owner->n_open--;
-    free(c);
-}
-
 static size_t conn_pending(const struct conn *c)
 {
     return c->out.len - c->sent;
@@ -78,14 +65,24 @@ static void conn_watch(struct conn *c)
         c->dead = true;
 }
 
+/* Sends what it can; frees the connection if it is over. */
 static void conn_settle(struct conn *c)
 {
     conn_flush(c);
     bool over = c->dead || (c->closing && !conn_pending(c));
     if (!over)
         conn_watch(c);
-    if (over || c->dead)
-        conn_free(c);
+    if (!over && !c->dead)
+        return;
+    if (c->user)
+        c->user->closed(c);
+    if (c->source.fd >= 0)
+        conn_hang_up(c->source.fd);
+    loop_close(c->owner->loop, &c->source);
+    wire_reader_free(&c->in);
+    buf_free(&c->out);
+    c->owner->n_open--;
+    free(c);
 }
 
 static void conn_take_frames(struct conn *c)
@@ -165,9 +162,8 @@ bool conn_is_full(struct conn *c)
 
 void conn_pause(struct conn *c, bool on)
 {
-    /* Whole frames may wait in the reader, which the loop does not report: being writable calls our
-     * handler.
-     */
+    /* Whole frames may wait in the reader, which the loop does not report: being writable calls
+     * our handler. */
     c->resumed = c->paused && !on;
     c->paused = on;
     conn_push(c);

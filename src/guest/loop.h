@@ -3,7 +3,7 @@
  * thread.
  *
  * Each step handles one event, so a handler may free any source or timer, its own included, without
- * an event for it still being in hand. Level-triggered: what a handler leaves unread is reported
+ * an event for it being pending. Level-triggered: what a handler leaves unread is reported
  * again. Sources take turns.
  *
  * It is built on poll and not on epoll, whose watches the kernel counts per user: another box of

@@ -174,19 +174,15 @@ static int guest_serve(int control, int listener, const char **ret_call)
         loop_step(&g->loop);
 }
 
-/* As a helper of the host, not in a box: writes one line to a file of /proc (group_map.c of the
- * host). It runs as another group of its user's and does nothing else. */
-static int map_group(const char *path, const char *map)
-{
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    size_t n = strlen(map);
-    return fd < 0 || write(fd, map, n) != (ssize_t)n;
-}
-
 int main(int argc, char **argv)
 {
-    if (argc == 4 && strcmp(argv[1], "map-group") == 0)
-        return map_group(argv[2], argv[3]);
+    /* As a helper of the host, not in a box: writes one line to a file of /proc (group_map.c of the
+     * host). It runs as another group of its user's and does nothing else. */
+    if (argc == 4 && strcmp(argv[1], "map-group") == 0) {
+        int fd = open(argv[2], O_WRONLY | O_CLOEXEC);
+        size_t n = strlen(argv[3]);
+        return fd < 0 || write(fd, argv[3], n) != (ssize_t)n;
+    }
     if (prctl(PR_SET_DUMPABLE, 0) < 0)
         return report_failure("prctl(PR_SET_DUMPABLE)", errno);
     bool listens = argc > 1 && strcmp(argv[1], "listen") == 0;

@@ -50,7 +50,7 @@ static int changes_add(struct walk *w, struct changes *list, const struct change
     memcpy(c->path, path, path_len + 1);
     list->items[list->count++] = c;
     list->bytes += path_len + OVERHEAD;
-    /* A link of the base may be gone by now; then it has no target to tell. */
+    /* A link of the base may be gone by now; then it has no target. */
     int r = S_ISLNK(c->mode) ? content_read_link(dir, relpath_name(path), &c->target) : 0;
     return r == -ENOMEM ? error_errno(w->err, ENOMEM, "cannot list the changes") : 0;
 }
@@ -118,7 +118,7 @@ static int changes_leave(struct walk *w, void *data)
     return changes_add(w, data, &c, (const char *)w->path.data, l->path_len, -1, &st);
 }
 
-/* By path; of the two that tell of a file and a folder trading places, what went comes first. */
+/* By path; where a folder replaced a file or the reverse, the deletion comes first. */
 static int change_compare(const void *a, const void *b)
 {
     const struct change *x = *(struct change *const *)a, *y = *(struct change *const *)b;

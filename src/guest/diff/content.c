@@ -159,7 +159,7 @@ int blob_make_name(struct blob *b)
     return 0;
 }
 
-/* A regular file. It may shrink or grow meanwhile: what was read is what counts. */
+/* A regular file. It may shrink or grow while it is read: only what was read counts. */
 static int blob_load_file(int dir, const char *name, uint64_t *budget, struct blob *b)
 {
     struct stat st;

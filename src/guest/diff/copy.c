@@ -155,7 +155,7 @@ struct share_record {
 
 struct share {
     int previous;               /* the tree of the snapshot before, or -1: nothing to share */
-    bool trusted;               /* the change time tells of every change since */
+    bool trusted;               /* every change since has set a new change time */
     struct share_record *known; /* of the snapshot before, by inode */
     size_t n_known;
     struct share_record *made; /* of this one */
@@ -185,7 +185,7 @@ static int share_record_compare(const void *a, const void *b)
     return x->inode < y->inode ? -1 : x->inode > y->inode;
 }
 
-/* An index that cannot be read is none: everything is copied. */
+/* Without a readable index everything is copied. */
 static void share_open(struct share *s, int snapshots, unsigned previous, const char *tree)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(INDEX_MAX);

@@ -144,7 +144,7 @@ static int fetch_answer(const struct overlay *t, const struct wire_frame *reques
 }
 
 /* A layer decides about a path that it holds (a whiteout counts), that lies beneath something of it
- * that is no folder, or beneath an opaque folder. `path` is changed meanwhile. */
+ * that is no folder, or beneath an opaque folder. `path` is changed and restored. */
 static int layer_decides(int layer, char *path, bool *ret)
 {
     _cleanup_fd_ int dir = fcntl(layer, F_DUPFD_CLOEXEC, 3);

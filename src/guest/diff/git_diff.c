@@ -3,8 +3,8 @@
  * `git apply` makes the same change, byte for byte; or with STAT, a line per file and a summary.
  *
  * Left out: paths beneath a .git (their number is the result's COUNT) and what git cannot hold
- * (FIFOs, sockets, folders). Files that are too large are only said to differ (TOO_MANY is their
- * number).
+ * (FIFOs, sockets, folders). Files that are too large are only reported to differ (TOO_MANY is
+ * their number).
  */
 #include <errno.h>
 #include <stdint.h>
@@ -195,13 +195,7 @@ static int literal_write(struct answer *a, const struct blob *b)
     return r < 0 ? r : answer_write(a, "\n", 1);
 }
 
-/* What the diff shows of all files so far. */
-struct patch_totals {
-    uint64_t files, added, deleted;
-    uint64_t omitted; /* files that are only reported to differ */
-};
-
-/* Text, a quoted name, and text behind it. */
+/* Text, a quoted name, and text after it. */
 static int patch_write_name(struct answer *a, const char *before, const char *prefix,
                             const char *path, const char *after)
 {
@@ -214,7 +208,7 @@ static int patch_write_name(struct answer *a, const char *before, const char *pr
     return answer_write(a, after, strlen(after));
 }
 
-/* The lines that name a file and tell its modes; 0: there is no such file on that side. */
+/* The lines with the names and modes of a file; mode 0: there is none on that side. */
 static int patch_write_head(struct answer *a, const char *from, const char *to, mode_t old,
                             mode_t new)
 {
@@ -274,7 +268,7 @@ static int patch_write_content(struct answer *a, const char *path, const struct 
     int r = patch_compare_text(old, new, &d);
     if (r < 0)
         return r;
-    if (r > 0) { /* the new content and, so that it can be taken back, the old one */
+    if (r > 0) { /* the new content and, to make it reversible, the old one */
         answer_printf(a, "GIT binary patch\n");
         r = literal_write(a, new);
         return r < 0 ? r : literal_write(a, old);
@@ -286,61 +280,52 @@ static int patch_write_content(struct answer *a, const char *path, const struct 
     return linediff_print(&d, patch_write_bytes, a);
 }
 
-static bool patch_is_empty(const struct blob *old, const struct blob *new)
-{
-    return old->mode == new->mode && !old->omitted &&
-           !new->omitted &&strcmp(old->name, new->name) == 0;
-}
-
-static int patch_write(struct answer *a, const char *path, const struct blob *old,
-                       const struct blob *new, struct patch_totals *totals)
-{
-    if (patch_is_empty(old, new))
-        return a->status;
-    /* git shows a file that became a link, or back, as one deleted and one added. */
-    if (old->mode && new->mode && (old->mode & S_IFMT) != (new->mode &S_IFMT)) {
-        int r = patch_write(a, path, old, &BLOB_NONE, totals);
-        return r < 0 ? r : patch_write(a, path, &BLOB_NONE, new, totals);
-    }
-    totals->files++;
-    totals->omitted += old->omitted || new->omitted;
-    patch_write_head(a, path, path, old->mode, new->mode);
-    return patch_write_content(a, path, old, new);
-}
-
-static int patch_count(struct answer *a, const char *path, const struct blob *old,
-                       const struct blob *new, struct patch_totals *totals)
-{
-    uint64_t added, deleted;
-    _cleanup_(linediff_free) struct linediff d = {0};
-    if (patch_is_empty(old, new))
-        return a->status;
-    totals->files++;
-    totals->omitted += old->omitted || new->omitted;
-    int r = patch_compare_text(old, new, &d);
-    if (r < 0)
-        return r;
-    if (r > 0)
-        return patch_write_name(a, "-\t-\t", "", path, "\n");
-    linediff_totals(&d, &added, &deleted);
-    totals->added += added;
-    totals->deleted += deleted;
-    answer_printf(a, "%llu\t%llu\t", (unsigned long long)added, (unsigned long long)deleted);
-    return patch_write_name(a, "", "", path, "\n");
-}
-
 struct diff {
     const struct overlay *t;
     struct answer *a;
     bool stat;
     uint64_t budget;
-    struct patch_totals totals;
+    uint64_t files, added, deleted;
+    uint64_t omitted; /* files that are only reported to differ */
 };
+
+/* A file before and after; BLOB_NONE: there is none. */
+static int diff_write_file(struct diff *d, const char *path, const struct blob *old,
+                           const struct blob *new)
+{
+    struct answer *a = d->a;
+    bool omitted = old->omitted || new->omitted;
+    if (old->mode == new->mode && !omitted && strcmp(old->name, new->name) == 0)
+        return a->status;
+    /* git shows a file that became a link, or back, as one deleted and one added. */
+    if (!d->stat && old->mode && new->mode && (old->mode ^ new->mode) & S_IFMT) {
+        int r = diff_write_file(d, path, old, &BLOB_NONE);
+        return r < 0 ? r : diff_write_file(d, path, &BLOB_NONE, new);
+    }
+    d->files++;
+    d->omitted += omitted;
+    if (!d->stat) {
+        patch_write_head(a, path, path, old->mode, new->mode);
+        return patch_write_content(a, path, old, new);
+    }
+    uint64_t added, deleted;
+    _cleanup_(linediff_free) struct linediff lines = {0};
+    int r = patch_compare_text(old, new, &lines);
+    if (r < 0)
+        return r;
+    if (r > 0)
+        return patch_write_name(a, "-\t-\t", "", path, "\n");
+    linediff_totals(&lines, &added, &deleted);
+    d->added += added;
+    d->deleted += deleted;
+    answer_printf(a, "%llu\t%llu\t", (unsigned long long)added, (unsigned long long)deleted);
+    return patch_write_name(a, "", "", path, "\n");
+}
 
 static int diff_write_rename(struct diff *d, const struct change *from, const struct change *to)
 {
     struct answer *a = d->a;
-    d->totals.files++;
+    d->files++;
     if (d->stat) {
         patch_write_name(a, "0\t0\t", "", from->path, " => ");
         return patch_write_name(a, "", "", to->path, "\n");
@@ -350,21 +335,6 @@ static int diff_write_rename(struct diff *d, const struct change *from, const st
     answer_printf(a, "similarity index 100%%\n");
     patch_write_name(a, "rename from ", "", from->path, "\n");
     return patch_write_name(a, "rename to ", "", to->path, "\n");
-}
-
-static int diff_write_change(struct diff *d, const struct change *c)
-{
-    _cleanup_blob_ struct blob old = BLOB_NONE, new = BLOB_NONE;
-    int r = 0;
-    if (c->kind != WIRE_ADDED && d->t->base >= 0)
-        r = blob_load(d->t->base, c->path, &d->budget, &old);
-    if (r >= 0 && c->kind != WIRE_DELETED)
-        r = blob_load(d->t->merged, c->path, &d->budget, &new);
-    if (r < 0)
-        return r;
-    if (d->stat)
-        return patch_count(d->a, c->path, &old, &new, &d->totals);
-    return patch_write(d->a, c->path, &old, &new, &d->totals);
 }
 
 int diff_answer(const struct overlay *t, bool stat, struct answer *a, struct error *err)
@@ -385,24 +355,31 @@ int diff_answer(const struct overlay *t, bool stat, struct answer *a, struct err
     struct diff d = {.t = t, .a = a, .stat = stat, .budget = READ_MAX};
     r = wanted ? renames_find(t, &list, wanted, &d.budget, &partner) : -ENOMEM;
     for (size_t i = 0; r >= 0 && i < list.count; i++) {
+        const struct change *c = list.items[i];
         if (!wanted[i])
             continue;
-        if (partner[i] == RENAME_NONE)
-            r = diff_write_change(&d, list.items[i]);
-        else if (list.items[i]->kind == WIRE_ADDED)
-            r = diff_write_rename(&d, list.items[partner[i]], list.items[i]);
+        if (partner[i] != RENAME_NONE) {
+            r = c->kind == WIRE_ADDED ? diff_write_rename(&d, list.items[partner[i]], c) : 0;
+            continue;
+        }
+        _cleanup_blob_ struct blob old = BLOB_NONE, new = BLOB_NONE;
+        if (c->kind != WIRE_ADDED && t->base >= 0)
+            r = blob_load(t->base, c->path, &d.budget, &old);
+        if (r >= 0 && c->kind != WIRE_DELETED)
+            r = blob_load(t->merged, c->path, &d.budget, &new);
+        if (r >= 0)
+            r = diff_write_file(&d, c->path, &old, &new);
     }
     if (r < 0)
         return error_errno(err, -r, "cannot write the diff");
-    const struct patch_totals *n = &d.totals;
-    if (stat && n->files > 0)
+    if (stat && d.files > 0)
         answer_printf(a, " %llu file%s changed, %llu insertion%s(+), %llu deletion%s(-)\n",
-                      (unsigned long long)n->files, n->files == 1 ? "" : "s",
-                      (unsigned long long)n->added, n->added == 1 ? "" : "s",
-                      (unsigned long long)n->deleted, n->deleted == 1 ? "" : "s");
+                      (unsigned long long)d.files, d.files == 1 ? "" : "s",
+                      (unsigned long long)d.added, d.added == 1 ? "" : "s",
+                      (unsigned long long)d.deleted, d.deleted == 1 ? "" : "s");
     answer_begin(a, WIRE_RESULT);
     wire_put_u64(&a->frame, WIRE_K_COUNT, under_git);
-    if (n->omitted + list.left_out)
-        wire_put_u64(&a->frame, WIRE_K_TOO_MANY, n->omitted + list.left_out);
+    if (d.omitted + list.left_out)
+        wire_put_u64(&a->frame, WIRE_K_TOO_MANY, d.omitted + list.left_out);
     return answer_end(a);
 }

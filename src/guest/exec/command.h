@@ -112,7 +112,7 @@ void command_none_left(struct guest *g);
 /* Sends the result, or why the program was never executed. Takes c->conn. */
 void command_answer(struct command *c);
 
-/* The fields that tell how a command ended, or how far it is. */
+/* The fields of a result: how the command ended, or its use of resources so far. */
 void command_put_result(struct command *c, struct buf *b);
 
 /* ptree.c: the tag of a process (0: it is gone), and the command of a tag, or NULL. */

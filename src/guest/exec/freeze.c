@@ -1,8 +1,7 @@
 /*
- * The FREEZE request: every process but this one is stopped until the connection closes, so that
- * what is copied from the box meanwhile is one state of it. Freezes nest; the last one to close
- * lets the processes go on. A process that its owner had stopped before stays stopped after.
- * Nothing is started while a freeze lasts.
+ * The FREEZE request: stops every process but this one until the connection closes, so that a copy
+ * of the box's files is consistent. Freezes nest; the processes continue when the last one closes.
+ * A process that its owner had stopped before stays stopped. Nothing starts during a freeze.
  */
 #include <errno.h>
 #include <signal.h>

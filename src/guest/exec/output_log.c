@@ -44,7 +44,7 @@ static void log_shorten_tail(struct output_log *l, uint64_t left)
     snprintf(gap, sizeof gap, GAP_FORMAT, l->dropped);
     io_write_at(l->file, gap, GAP_LENGTH, l->head);
     if (ftruncate(l->file, (off_t)(to + left)) < 0)
-        return; /* what is left behind the tail is overwritten next */
+        return; /* the next write overwrites the rest */
 }
 
 static void log_add(struct output_log *l, const char *data, size_t n)
@@ -125,17 +125,17 @@ void output_log_read(const struct output_log *l, uint64_t from, void *first, voi
         ret->first += log_read(l, (char *)first + ret->first, n, tail_at + (at - gap_end));
         at += n;
     }
-    /* The last bytes: of what is behind that, and is there. */
+    /* The last bytes of what follows. */
     uint64_t start = at < gap_end && at >= l->head ? gap_end : at;
     uint64_t left = l->total - start;
-    uint64_t behind = left < room ? start : l->total - room;
-    if (behind < l->head) {
-        size_t n = (size_t)(l->head - behind);
-        ret->last = log_read(l, last, n, behind);
-        behind = gap_end;
+    uint64_t from_last = left < room ? start : l->total - room;
+    if (from_last < l->head) {
+        size_t n = (size_t)(l->head - from_last);
+        ret->last = log_read(l, last, n, from_last);
+        from_last = gap_end;
     }
-    if (behind < gap_end)
-        behind = gap_end;
-    ret->last += log_read(l, (char *)last + ret->last, (size_t)(l->total - behind),
-                          tail_at + (behind - gap_end));
+    if (from_last < gap_end)
+        from_last = gap_end;
+    ret->last += log_read(l, (char *)last + ret->last, (size_t)(l->total - from_last),
+                          tail_at + (from_last - gap_end));
 }

@@ -1,9 +1,9 @@
 /*
  * The output of a background command on its way to a file of the box. The file is bounded: it holds
- * the head and the tail of the output, with a line between them that says how much was left out.
+ * the head and the tail of the output, and between them a line with the number of bytes left out.
  *
  * The command writes to a pipe that the guest empties, so that it can neither fill the disk nor
- * outrun the limit. The file is the agent's to read, and to spoil: the guest goes by its own
+ * exceed the limit. The agent can read and damage the file: the guest trusts only its own
  * descriptor and counts.
  */
 #pragma once
@@ -14,8 +14,8 @@
 
 #include "loop.h"
 
-#define OUTPUT_LOG_MIN     (64u << 10) /* a smaller limit means this one */
-#define OUTPUT_LOG_MAX     (64u << 20) /* and so does a larger one */
+#define OUTPUT_LOG_MIN     (64u << 10) /* smaller and larger limits are */
+#define OUTPUT_LOG_MAX     (64u << 20) /* raised and lowered to these */
 #define OUTPUT_LOG_DEFAULT (1u << 20)
 
 struct output_log {

@@ -9,7 +9,7 @@
 #include "proc.h"
 #include "banned.h"
 
-/* Positions of the numbers behind "pid (name) state", counted from the parent's. */
+/* Positions of the numbers after "pid (name) state", counted from the parent's. */
 enum { PARENT = 0, UTIME = 10, STIME = 11, CUTIME = 12, CSTIME = 13, THREADS = 16, NUMBERS };
 
 int proc_rewind(struct proc *p)
@@ -97,7 +97,7 @@ uint64_t proc_own_memory(struct proc *p, pid_t pid)
     if (proc_read_file(dirfd(p->dir), path, text, sizeof text) < 0)
         return 0;
     char *at = text;
-    strtoull(at, &at, 10); /* its address space, which says nothing */
+    strtoull(at, &at, 10); /* its address space */
     uint64_t resident = strtoull(at, &at, 10);
     uint64_t shared = strtoull(at, &at, 10);
     return shared > resident ? 0 : (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);

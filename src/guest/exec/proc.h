@@ -1,7 +1,6 @@
 /*
- * What /proc tells of the box's processes. Their owner is hostile: names hold any bytes, and a
- * process may end between any two looks at it, which is -ENOENT or -ESRCH here and no error to
- * anyone.
+ * The box's processes as /proc shows them. Their owner is hostile: names hold any bytes. A process
+ * may end between any two calls, which is -ENOENT or -ESRCH here and no error to callers.
  */
 #pragma once
 

@@ -95,16 +95,16 @@ unsigned ptree_kill(struct guest *g, const struct command *c)
 {
     if (!g->has_children || weakened("tree-kill"))
         return 0;
-    /* If no other command and no worker has processes, one call that forks cannot outrun replaces
-     * the walk. */
+    /* If no other command and no worker has processes, one system call, which no fork escapes,
+     * replaces the walk. */
     if (!weakened("pid") && g->n_workers == 0 && LIST_FIRST(&g->commands) == c &&
         !LIST_NEXT(c, link))
         return kill(-1, SIGKILL) == 0;
     return ptree_signal(g, c->tag, SIGKILL);
 }
 
-/* Bytes of all TCP and UDP sockets of the box's network namespace. Counting stops above `enough`,
- * and 0 stands for all that is not more than that. */
+/* Bytes of all TCP and UDP sockets of the box's network namespace. Counting stops above `enough`;
+ * 0 if they are not more than that. */
 static uint64_t sockets_memory(uint64_t enough)
 {
     static const char *const lists[] = {"/proc/self/net/tcp", "/proc/self/net/tcp6",
@@ -113,8 +113,8 @@ static uint64_t sockets_memory(uint64_t enough)
     unsigned long long sent, received, pages;
     uint64_t sum = 0;
 
-    /* What all namespaces use together, which the kernel has at hand, is mostly so little that no
-     * list need be read. */
+    /* The kernel keeps the sum over all namespaces. It is mostly so small that no list need be
+     * read. */
     _cleanup_fclose_ FILE *all = fopen("/proc/self/net/sockstat", "re");
     while (all && fgets(line, sizeof line, all)) {
         const char *at = strstr(line, " mem ");

@@ -156,7 +156,7 @@ static int spawn_child(struct spawn *s)
 
 pid_t spawn_start(struct spawn *s)
 {
-    /* Nobody can stop a child that is alone with us, and all that it writes to is the report. */
+    /* No process can stop a child that is alone with us, and it writes only to the report. */
     pid_t pid = s->alone ? vfork() : fork(); /* NOLINT(clang-analyzer-*) */
     if (pid == 0) {
         s->report->error = spawn_child(s);

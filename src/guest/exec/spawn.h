@@ -1,11 +1,10 @@
 /*
  * Starting a process.
  *
- * The fast way is vfork: the child borrows our memory until it executes its program, so nothing is
- * copied. But we are suspended meanwhile, and hostile code in the box could stop that child and
- * with it us. So vfork is used only while no other process exists, and fork otherwise. Either way
- * the child tells what failed through a report in memory that both share; it is read when the child
- * has ended.
+ * vfork is fast: the child borrows our memory until it executes its program, so nothing is copied.
+ * But it suspends us, and hostile code in the box could stop the child and with it us. So the guest
+ * uses vfork only while no other process exists, and fork otherwise. Either way the child reports
+ * what failed in memory that both share; the guest reads it when the child has ended.
  */
 #pragma once
 
@@ -53,7 +52,7 @@ struct spawn {
     int anchor;         /* one more, which is a copy of 0; 0: none */
     const char *or_cwd; /* where to go if cwd cannot be entered; NULL: that is a failure */
     bool tty;           /* fds[0] becomes the controlling terminal */
-    bool apart;         /* we have other things to do than to wait until it is executed: no vfork */
+    bool apart;         /* do not wait until it is executed: no vfork */
     bool alone;         /* no other process exists */
     rlim_t tag;
     rlim_t files; /* the soft limit; 0: as many as the guest itself may have */
@@ -67,8 +66,8 @@ struct spawn {
 pid_t spawn_start(struct spawn *s);
 void spawn_close(struct spawn *s);
 
-/* Memory for n reports, which children share. NULL if there is none. */
+/* Memory for n reports, shared with children; or NULL. */
 struct spawn_report *spawn_reports_map(size_t n);
 
-/* A free report among n, now taken; NULL if there is none. Give it back by clearing `taken`. */
+/* Takes a free report among n, or NULL. Clear `taken` to return it. */
 struct spawn_report *spawn_report_take(struct spawn_report *reports, size_t n);

@@ -189,7 +189,7 @@ int file_read(struct file_call *c, struct error *err)
     int r = file_open_regular(c, &fd, &st, err);
     if (r < 0)
         return r;
-    /* A file that grows meanwhile ends where it did, one that shrinks sooner. */
+    /* The file may grow or shrink while it is read. */
     while (limit > 0) {
         size_t want = limit < sizeof piece ? (size_t)limit : sizeof piece;
         ssize_t n = pread(fd, piece, want, (off_t)offset);

@@ -1,10 +1,10 @@
 /*
  * File requests, as a worker serves them.
  *
- * The host names the paths, but the tree is the agent's and changes while a request is served. So
- * the kernel resolves a path in one step, beneath the root and never out of it, whatever links and
- * renames are made meanwhile; and what it led to is examined before it is opened, so that a FIFO, a
- * device or a socket is an error and never a wait.
+ * The host names the paths, but the agent can change the tree while a request is served. So the
+ * kernel resolves a path in one step, beneath the root, whatever links and renames the agent makes;
+ * and a worker examines what it led to before it opens it, so that a FIFO, a device or a socket is
+ * an error and never a wait.
  */
 #pragma once
 
@@ -58,7 +58,7 @@ int file_error(struct file_call *c, int code, const char *path, struct error *er
 /* -EINVAL, or -EISDIR, with a message unless the mode is a regular file's. */
 int file_need_regular(const char *path, mode_t mode, struct error *err);
 
-/* The next DATA frame behind the request: 1 with its bytes, 0 if it was the last. */
+/* The next DATA frame after the request: 1 with its bytes, 0 if it was the last. */
 int file_next_data(struct file_call *c, struct wire_field *ret);
 
 /* All DATA frames into a buffer, or into a file (-1: they are dropped). They are read to their end

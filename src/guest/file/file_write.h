@@ -1,9 +1,9 @@
 /*
- * Where a file is to be written: an open folder and a name in it.
+ * The target of a write: an open folder and a name in it.
  *
  * A link is followed within the root, step by step, because its target is what gets replaced. The
- * kernel resolves each step beneath the root again, so a link that is swapped meanwhile cannot lead
- * out.
+ * kernel resolves each step beneath the root again, so a link that is swapped at the same time
+ * cannot lead out.
  */
 #pragma once
 

@@ -33,7 +33,7 @@ ssize_t line_source_at(struct line_source *s, uint64_t offset, const uint8_t **r
     return (ssize_t)(s->at + s->len - offset);
 }
 
-/* Where a scan stands, and what it has so far. */
+/* The position of a scan, and its results so far. */
 struct line_scan {
     struct line_source *s;
     const struct line_want *want;

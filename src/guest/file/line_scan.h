@@ -2,9 +2,8 @@
  * Lines of a text of any size: found by counting newlines block by block, in memory that does not
  * grow with the text.
  *
- * What is asked for comes whole, but for lines that are too long, which are cut with a mark that
- * says how much is missing, and but for the end of what is too much, which is left out line by
- * line.
+ * Lines that are too long are cut, with a mark that says how much is missing; if there are too many
+ * bytes, the last lines are left out.
  */
 #pragma once
 
@@ -28,12 +27,12 @@ struct line_source {
     size_t len;
 };
 
-/* The bytes from an offset on, as many as are at hand: how many, 0 at the end, or a negative errno.
+/* The bytes from an offset on, as many as are read: how many, 0 at the end, or a negative errno.
  * They are valid until the next call. */
 ssize_t line_source_at(struct line_source *s, uint64_t offset, const uint8_t **ret);
 
 #define LINE_SCAN_MAX  ((uint64_t)4 << 30)  /* bytes that are searched for the first line */
-#define LINE_COUNT_MAX ((uint64_t)64 << 20) /* bytes behind the last one that are counted */
+#define LINE_COUNT_MAX ((uint64_t)64 << 20) /* bytes after the last one that are counted */
 
 struct line_want {
     int64_t first;     /* from 1; or negative, from the end: -1 is the last line */
@@ -46,7 +45,7 @@ struct line_got {
     uint64_t first, count;
     uint64_t lines;   /* how many the text has, or has at least */
     bool lines_known; /* it is exactly so many */
-    bool more;        /* there is text behind what was taken */
+    bool more;        /* there is text after them */
     uint64_t cut;     /* lines that were too long */
     unsigned endings; /* WIRE_ENDS_…, of what was taken */
 };

@@ -4,10 +4,10 @@
  * The files come one after the other in the order of their paths, each is compared with what is
  * there and written only if that differs; then whatever else lies at the paths of `own` is removed.
  * What differed is reported. The tree is hostile: no link is followed, nothing but a regular file
- * is ever opened, a folder that forbids its owner to enter it is opened up first, and what stands
+ * is ever opened, a folder that its owner may not enter is made accessible first, and anything else
  * where a folder must be is removed.
  *
- * No other process may write there meanwhile: the host stages boxes in which nothing runs.
+ * No other process may write there at the same time: the host stages boxes in which nothing runs.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -96,9 +96,9 @@ static bool is_beneath(const char *path, const char *above)
     return strncmp(path, above, n) == 0 && path[n] == '/';
 }
 
-/* The first file that was sent whose path is not before `path` with the character `behind` added;
+/* The first file that was sent whose path is not before `path` with the character `next` added;
  * "" if there is none. */
-static const char *stage_lower_bound(const struct stage *s, const char *path, char behind)
+static const char *stage_lower_bound(const struct stage *s, const char *path, char next)
 {
     const struct stage_paths *p = &s->files;
     size_t low = 0, high = p->count, n = strlen(path);
@@ -106,7 +106,7 @@ static const char *stage_lower_bound(const struct stage *s, const char *path, ch
         size_t middle = low + (high - low) / 2;
         int order = strncmp(p->items[middle], path, n);
         if (order == 0)
-            order = (unsigned char)p->items[middle][n] - (unsigned char)behind;
+            order = (unsigned char)p->items[middle][n] - (unsigned char)next;
         if (order < 0)
             low = middle + 1;
         else
@@ -165,7 +165,7 @@ static int stage_remove(int dir, const char *name)
 }
 
 /*
- * Opens the folder that holds the last component of `path`, beneath `root`. What stands where a
+ * Opens the folder that holds the last component of `path`, beneath `root`. Anything else where a
  * folder must be is removed, and reported if s is given. Missing folders are made; without `make`
  * the walk ends there with 1, since nothing has that path.
  */
@@ -228,8 +228,8 @@ static int stage_open_parent(struct stage *s, const char *path)
     return 0;
 }
 
-/* Removes an absolute path of the box; a link or a file on the way goes instead, since behind it
- * nothing is left of that path then. With a slash at its end it is made again, as an empty folder.
+/* Removes an absolute path of the box; a link or a file on the way goes instead, since nothing is
+ * left of that path then. With a slash at its end it is made again, as an empty folder.
  */
 static int stage_clear(const char *path)
 {
@@ -362,7 +362,7 @@ static int stage_put_link(struct stage_file *p, const struct wire_field *data)
     return r < 0 ? r : symlinkat(target, p->dir, p->name) < 0 ? -errno : 0;
 }
 
-/* The file or link of one ENTRY, whose path must come behind the one before. */
+/* The file or link of one ENTRY, whose path must sort after the one before. */
 static int stage_put(struct stage *s, const struct wire_frame *f, struct error *err)
 {
     _cleanup_(stage_file_close) struct stage_file p = {.old = -1, .fresh = -1};

@@ -48,9 +48,8 @@ bool worker_ended(struct guest *g, pid_t pid)
 }
 
 /*
- * Code in the box may stop a worker, which has its user id, and who asked for the file would wait
- * for nothing. A worker that is killed closes its stream. While the box is frozen all are stopped,
- * by us.
+ * Code in the box may stop a worker, which has its user id, and the host would wait for nothing. A
+ * worker that is killed closes its stream. While the box is frozen all workers are stopped, by us.
  */
 void worker_kill_stopped(struct guest *g)
 {

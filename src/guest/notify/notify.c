@@ -179,7 +179,7 @@ static void *notify_thread(void *data)
     for (;;) {
         struct seccomp_notif call = {0};
         if (ioctl(n->listener, SECCOMP_IOCTL_NOTIF_RECV, &call) < 0)
-            continue; /* the caller was killed meanwhile, or a signal came */
+            continue; /* the caller was killed, or a signal came */
         n->busy = true;
         int r = notify_decide(n, &(struct caller){.listener = n->listener, .call = &call});
         struct seccomp_notif_resp answer = {.id = call.id};

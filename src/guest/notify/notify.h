@@ -4,7 +4,7 @@
  *
  * - rename, renameat, renameat2: an overlay answers EXDEV for a folder of a lower layer; the guest
  *   moves it piece by piece (rename.c). The kernel carries out all other renames.
- * - chmod and its kin with S_ISUID: the guest sets the mode without the bit.
+ * - chmod, fchmod, fchmodat, fchmodat2 with S_ISUID: the guest sets the mode without the bit.
  * - landlock_restrict_self: the kernel carries it out. From then on the guest moves no folders,
  *   because the rules that the caller has set for itself do not bind the guest.
  *

@@ -1,7 +1,7 @@
 /*
  * rename: the guest decides only on folders on an overlay, since the kernel answers EXDEV for a
  * folder of a lower layer. The paths are read from the caller's memory, which may change at once:
- * then another folder is moved than the caller says, which it could have moved as well.
+ * then the guest moves another folder, which the caller could have moved as well.
  *
  * Such a folder is moved by making it anew and moving what is in it: the overlay renames files and
  * links (it copies a file of a lower layer into the upper one first) and folders that exist in the
@@ -47,7 +47,7 @@ struct move {
     const struct caller *caller;
     int64_t deadline;
     unsigned moved;
-    bool back; /* what was moved is taken back: no limit stops that */
+    bool back; /* the move is being undone: no limit stops that */
 };
 
 struct move_entry { /* of the kernel's getdents64 */
@@ -109,8 +109,7 @@ static int move_remake_folder(struct move *m, int from_dir, const char *name, in
     _cleanup_fd_ int from = -1, to = -1;
     if (depth == DEPTH_MAX)
         return -ELOOP;
-    /* When all is taken back the folder is still there: its parts are wanted in it, and nothing
-     * else changed. */
+    /* When the move is undone the folder is still there, and only its parts are missing. */
     if (!m->back && mkdirat(to_dir, new_name, 0700) < 0)
         return -errno;
     int r = move_open_folder(to_dir, new_name, &to_st, &to);
@@ -120,7 +119,7 @@ static int move_remake_folder(struct move *m, int from_dir, const char *name, in
         return r;
     if (!m->back)
         move_copy_xattrs(from, to);
-    /* Moves what is in it, then removes it. Others may fill it meanwhile. */
+    /* Moves what is in it, then removes it. Other processes may fill it again. */
     bool removed = false;
     for (int pass = 0; r == 0 && !removed && pass < PASSES_MAX; pass++) {
         r = lseek(from, 0, SEEK_SET) < 0 ? -errno : move_entries(m, from, to, depth);
@@ -304,8 +303,8 @@ int rename_decide(const struct caller *c, const struct rename_call *call)
         if (r < 0 && r != -ENOTEMPTY && r != -ENOSPC && r != -EDQUOT && r != -EIO)
             r = -EXDEV;
     }
-    /* An older kernel lets a signal interrupt the caller, who then asks again: it must find what it
-     * asks for. */
+    /* An older kernel lets a signal interrupt the caller, which then repeats the call: it must find
+     * the folder where it was. */
     if (r == 0 && !caller_waits(c))
         sys_renameat2(to.dir, to.name, from.dir, from.name, RENAME_NOREPLACE);
     return r;

@@ -64,7 +64,7 @@ int session_seed(struct session *s, struct words *env)
     if (same)
         return 0;
     /* A loaded state came with the variables of then: those count until the host asks for others,
-     * which go behind them. */
+     * which are added after them. */
     int r = 0;
     if (s->raw.len && s->seed.list) {
         _cleanup_buf_ struct buf more = BUF_INIT(STATE_MAX), raw = BUF_INIT(STATE_MAX);

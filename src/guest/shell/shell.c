@@ -296,7 +296,7 @@ static struct session *shell_find_session(struct guest *g, const struct wire_fra
     return session;
 }
 
-/* The ready shell, with the call in its hands; NULL if there is none that fits. */
+/* The ready shell, after it was given the call; NULL if there is none that fits. */
 static struct command *shell_take_ready(struct session *s, struct shell_call *call, uint64_t files)
 {
     struct command *c = s->n_ready ? s->ready[0] : NULL;

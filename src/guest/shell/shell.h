@@ -69,7 +69,7 @@ int session_save(struct session *s, const struct state *st, bool own_cwd);
 
 /* What a call hands to its shell. */
 struct shell_call {
-    struct buf payload; /* CWD, "1" if there is input, the script; a NUL behind each */
+    struct buf payload; /* CWD, "1" if there is input, the script; a NUL after each */
     struct buf data;
     bool own_cwd; /* CWD was given: the session's folder stays what it was */
 };
@@ -81,7 +81,7 @@ struct shell {
     int wake; /* -1 once it was called */
     int payload, input, report;
     size_t payload_size;
-    bool plain; /* the POSIX shell, for want of bash */
+    bool plain; /* the POSIX shell, since there is no bash */
     bool warm;  /* it was ready before its call */
     bool fresh; /* began without the session's state */
     bool replaced;

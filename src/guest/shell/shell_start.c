@@ -29,8 +29,8 @@
  * The prelude: the commands that restore a session, wait for a script, run it and save.
  *
  * The text is one line, so that the line numbers of a script's messages are the script's own. It
- * keeps to what no function of the session can stand in front of (`builtin`, `command`, keywords),
- * and forks nothing.
+ * uses only what no function of the session can shadow (`builtin`, `command`, keywords), and forks
+ * nothing.
  *
  * The report (6) must be there at the end, but no command may see it. A compound command with
  * `6>&59` does that: bash keeps a copy of 6 for the time after, close-on-exec, at the first free

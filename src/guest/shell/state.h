@@ -5,7 +5,7 @@
  *
  * A shell writes it like this, and it is kept like this in the box, at /tmp/.hutch/shell/NAME, so
  * that a fork of the box, or one that is put back to a snapshot, goes on where it was. Hostile code
- * may have written it. Only its form is checked here; what it says then runs as the agent.
+ * may have written it. Only its form is checked here; its commands then run as the agent.
  */
 #pragma once
 
@@ -26,7 +26,7 @@ struct state {
 /* False unless the bytes are a whole state. */
 bool state_parse(const void *data, size_t n, struct state *ret);
 
-/* The bytes of a state with another folder, and perhaps with more commands behind the exports. */
+/* The bytes of a state; the commands `more` follow the exports. */
 int state_put(struct buf *b, const char *cwd, size_t cwd_len, const char *exports, const char *more,
               const char *functions);
 
@@ -49,7 +49,7 @@ void state_parse_report(const void *data, size_t n, struct state_report *ret);
 /* Whether KEY=VALUE can be a variable of a shell that a command may set. */
 bool state_is_variable(const char *entry);
 
-/* Whether its name is none that a shell could know, and so has to be passed by. */
+/* Whether no shell can have a variable of that name: it must go into the environment. */
 bool state_is_foreign(const char *entry);
 
 /* A command that exports KEY=VALUE, in bash's words or, if plain, in those of every shell. */

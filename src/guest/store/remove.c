@@ -30,7 +30,7 @@
 #define FOLDER  (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #define RETRIES 600 /* processes of the box may need a moment to die after their owner */
 
-/* Gives its owner all rights to a folder. Not by name, which could have become a link meanwhile. */
+/* Gives its owner all rights to a folder. Not by name, which could have become a link. */
 static void removal_unlock(int dir, const char *name)
 {
     struct stat st;

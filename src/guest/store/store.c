@@ -7,8 +7,8 @@
  * where it may look into folders that the box made unreadable (an ordinary user could not).
  *
  * Counting every file takes a tenth of a second for 100,000 of them. So the free space of the
- * filesystem tells when to count: a store cannot have grown by more than the free space fell since
- * the last count, unless others freed space meanwhile, for which it counts again from time to time.
+ * filesystem decides when to count: a store cannot have grown by more than the free space fell
+ * since the last count, unless others freed space; so it also counts again from time to time.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -58,7 +58,7 @@ struct store_levels {
     size_t n, room;
 };
 
-/* A folder that vanished or is a folder no more is no error: the box goes on meanwhile. */
+/* A folder that vanished or is a folder no more is no error: the box is running. */
 static int store_levels_enter(struct store_levels *l, int parent, const char *name)
 {
     struct rlimit files;
@@ -89,7 +89,7 @@ static int store_levels_enter(struct store_levels *l, int parent, const char *na
 
 /*
  * How much a store holds, counted while its box may be moving folders around. One open folder per
- * level: a walk back up by ".." could leave the store when a folder was moved meanwhile.
+ * level: a walk back up by ".." could leave the store when a folder is moved.
  *
  * A file with several names counts once, in equal parts: all its names are in the store.
  */

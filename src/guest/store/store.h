@@ -4,8 +4,8 @@
 /* Removes the folder `name` of `parent` with everything in it. */
 int store_remove(int parent, const char *name);
 
-/* Removes every store in `parent` that no process holds the lock of, those that a crash left
- * behind: each in a child, which has the lock meanwhile. */
+/* Removes every store in `parent` that no process has locked, left by a crash: each in a child,
+ * which holds its lock. */
 void store_sweep(int parent);
 
 int store_main(int control);

@@ -219,7 +219,7 @@ enum wire_key {
     /* EXEC, SHELL, ADOPT: bytes that the box's TCP and UDP sockets may hold */
     WIRE_K_SOCKETS = 114,
     /* CHANGES, TOUCHED */
-    WIRE_K_IMPLIED = 130, /* a folder with something in it: the paths in it tell of it, too */
+    WIRE_K_IMPLIED = 130, /* a folder that the paths in it imply */
     WIRE_K_LINK = 131,    /* a number that all names of one file share */
     WIRE_K_BOTH = 132, /* 1: a layer names it itself, so that its content in the folder matters */
     /* COPY */
@@ -260,15 +260,15 @@ enum wire_state {
 enum wire_reason {
     WIRE_NOT_FOUND = 1,     /* LINE and LINES say where the nearest text is, if there is one */
     WIRE_NOT_UNIQUE = 2,    /* COUNT, and a LINE for each of the first */
-    WIRE_CHANGED = 3,       /* somebody else wrote the file meanwhile */
-    WIRE_BEING_WRITTEN = 4, /* somebody has it open for writing */
+    WIRE_CHANGED = 3,       /* another process has written the file */
+    WIRE_BEING_WRITTEN = 4, /* another process has it open for writing */
 };
 
 /* How one test went. */
 enum wire_outcome {
     WIRE_OUTCOME_PASSED = 1,
     WIRE_OUTCOME_FAILED = 2,
-    WIRE_OUTCOME_ERROR = 3, /* it could not be told: the test, or what runs it, broke */
+    WIRE_OUTCOME_ERROR = 3, /* no verdict: the test, or what runs it, broke */
     WIRE_OUTCOME_SKIPPED = 4,
 };
 
@@ -349,7 +349,7 @@ struct wire_reader {
 #define WIRE_READER_INIT(sock)                                                                     \
     ((struct wire_reader){.fd = (sock), .in = BUF_INIT(WIRE_HEADER + WIRE_BODY_MAX)})
 
-/* Frees the buffer and closes the passed descriptors that nobody took (set fds[i] = -1 to take
+/* Frees the buffer and closes the passed descriptors that were not taken (set fds[i] = -1 to take
  * one); not fd itself. */
 void wire_reader_free(struct wire_reader *r);
 
