@@ -74,7 +74,7 @@ static void conn_settle(struct conn *c)
         conn_watch(c);
     if (!over && !c->dead)
         return;
-    if (c->user)
+    if (c->user && c->user->closed)
         c->user->closed(c);
     if (c->source.fd >= 0)
         conn_hang_up(c->source.fd);
@@ -92,7 +92,7 @@ static void conn_take_frames(struct conn *c)
         int r = wire_take(&c->in, &f);
         if (r == 0)
             break;
-        if (r < 0 || c->user->frame(c, &f) < 0)
+        if (r < 0 || !c->user->frame || c->user->frame(c, &f) < 0)
             c->dead = true;
     }
 }
@@ -116,7 +116,7 @@ static void conn_ready(struct loop_source *s, short events)
     conn_flush(c);
     if (!c->dead && c->full && conn_pending(c) < QUEUE_ROOM) {
         c->full = false;
-        if (c->user)
+        if (c->user && c->user->room)
             c->user->room(c);
     }
     c->busy = false;

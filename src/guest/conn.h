@@ -16,7 +16,7 @@
 struct guest;
 struct conn;
 
-struct conn_user {
+struct conn_user { /* each may be NULL; then a frame ends the connection */
     int (*frame)(struct conn *c, const struct wire_frame *f); /* negative: the connection ends */
     void (*room)(struct conn *c);
     void (*closed)(struct conn *c);

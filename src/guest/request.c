@@ -64,7 +64,4 @@ static int request_first_frame(struct conn *c, const struct wire_frame *f)
     return 0;
 }
 
-static void request_ignore(struct conn *c) {}
-
-const struct conn_user request_user = {
-    .frame = request_first_frame, .room = request_ignore, .closed = request_ignore};
+const struct conn_user request_user = {.frame = request_first_frame};

@@ -54,21 +54,29 @@ static int rename_compare_name(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* The candidates, with their names: those whose size occurs on both sides. 0 or -ENOMEM. */
-static int renames_collect(const struct overlay *t, const struct changes *list, const bool *wanted,
-                           uint64_t *budget, struct rename_candidate *c, size_t *ret_n)
+/* For each change the index of its partner in a rename, or RENAME_NONE. Looks only at changes for
+ * which wanted[i] is set. The caller frees *ret_partner. 0 or -ENOMEM. */
+static int renames_find(const struct overlay *t, const struct changes *list, const bool *wanted,
+                        uint64_t *budget, size_t **ret_partner)
 {
-    size_t n = 0, kept = 0;
+    _cleanup_free_ size_t *partner = malloc((list->count + 1) * sizeof *partner);
+    _cleanup_free_ struct rename_candidate *c = malloc((list->count + 1) * sizeof *c);
+    size_t all = 0, n = 0;
+    if (!partner || !c)
+        return -ENOMEM;
     for (size_t i = 0; i < list->count; i++) {
         const struct change *change = list->items[i];
+        partner[i] = RENAME_NONE;
         if (wanted[i] && change->kind != WIRE_MODIFIED && S_ISREG(change->mode) && change->size > 0)
-            c[n++] = (struct rename_candidate){
+            c[all++] = (struct rename_candidate){
                 .size = change->size, .gone = change->kind == WIRE_DELETED, .index = i};
     }
-    qsort(c, n, sizeof *c, rename_compare_size);
-    for (size_t i = 0, end; i < n; i = end) {
+
+    /* Keeps those whose size occurs on both sides, with their names. */
+    qsort(c, all, sizeof *c, rename_compare_size);
+    for (size_t i = 0, end; i < all; i = end) {
         size_t gone = 0;
-        for (end = i; end < n && c[end].size == c[i].size; end++)
+        for (end = i; end < all && c[end].size == c[i].size; end++)
             gone += c[end].gone;
         for (size_t k = i; gone > 0 && gone < end - i && k < end; k++) {
             _cleanup_blob_ struct blob b = BLOB_NONE;
@@ -79,27 +87,11 @@ static int renames_collect(const struct overlay *t, const struct changes *list, 
             if (b.omitted || !S_ISREG(b.mode))
                 continue;
             memcpy(c[k].name, b.name, sizeof b.name);
-            c[kept++] = c[k];
+            c[n++] = c[k];
         }
     }
-    qsort(c, kept, sizeof *c, rename_compare_name);
-    *ret_n = kept;
-    return 0;
-}
+    qsort(c, n, sizeof *c, rename_compare_name);
 
-/* For each change the index of its partner in a rename, or RENAME_NONE. Looks only at changes for
- * which wanted[i] is set. The caller frees *ret_partner. 0 or -ENOMEM. */
-static int renames_find(const struct overlay *t, const struct changes *list, const bool *wanted,
-                        uint64_t *budget, size_t **ret_partner)
-{
-    _cleanup_free_ size_t *partner = malloc((list->count + 1) * sizeof *partner);
-    _cleanup_free_ struct rename_candidate *c = malloc((list->count + 1) * sizeof *c);
-    size_t n = 0;
-    int r = partner && c ? renames_collect(t, list, wanted, budget, c, &n) : -ENOMEM;
-    if (r < 0)
-        return r;
-    for (size_t i = 0; i < list->count; i++)
-        partner[i] = RENAME_NONE;
     /* Of the files with the same content, the first that is gone became the first that is new, and
      * so on: where a whole folder was moved, that is the right one. */
     for (size_t i = 0, end; i < n; i = end) {

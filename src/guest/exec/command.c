@@ -259,9 +259,13 @@ static int command_frame(struct conn *conn, const struct wire_frame *f)
 {
     struct command *c = conn->data;
     uint64_t sig = wire_find_u64(f, WIRE_K_SIGNAL, 0);
+    struct wire_field data = {0};
+    int r;
     switch (f->type) {
     case WIRE_STDIN:
-        return relay_input(&c->relay, f);
+        wire_find(f, WIRE_K_DATA, &data);
+        r = relay_feed(&c->relay, data.data, data.size, wire_find_u64(f, WIRE_K_EOF, 0) != 0);
+        return r == -EPIPE ? 0 : r; /* a command need not read its input */
     case WIRE_RESIZE:
         relay_resize(&c->relay, f);
         return 0;
@@ -285,7 +289,7 @@ static void command_room(struct conn *conn)
     if (c->draining)
         command_over(c);
     else
-        relay_watch_output(&c->relay);
+        relay_watch_output(&c->relay, true);
 }
 
 /* The host hung up: the command is cancelled. */

@@ -134,13 +134,6 @@ void freeze_init(struct guest *g)
         (struct freeze){.stopped_before = BUF_INIT(PIDS_BYTES), .timer.fire = freeze_timer_fire};
 }
 
-static int freeze_frame(struct conn *conn, const struct wire_frame *f)
-{
-    return -EPROTO;
-}
-
-static void freeze_room(struct conn *conn) {}
-
 static void freeze_closed(struct conn *conn)
 {
     struct freeze *z = &conn->guest->freeze;
@@ -157,8 +150,7 @@ static void freeze_closed(struct conn *conn)
 
 int freeze_request(struct conn *conn, const struct wire_frame *f)
 {
-    static const struct conn_user user = {
-        .frame = freeze_frame, .room = freeze_room, .closed = freeze_closed};
+    static const struct conn_user user = {.closed = freeze_closed};
     struct guest *g = conn->guest;
     struct freeze *z = &g->freeze;
     if (z->n_holders == FREEZE_HOLDERS_MAX) {

@@ -23,16 +23,10 @@ static int pty_resize(int master, uint64_t rows, uint64_t cols)
     return ioctl(master, TIOCSWINSZ, &size);
 }
 
-static void relay_stop_output(struct relay *c)
+void relay_watch_output(struct relay *c, bool on)
 {
     for (size_t i = 0; i < ARRAY_SIZE(c->out); i++)
-        loop_watch(c->loop, &c->out[i], 0);
-}
-
-void relay_watch_output(struct relay *c)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(c->out); i++)
-        if (c->out[i].fd >= 0 && loop_watch(c->loop, &c->out[i], POLLIN) < 0)
+        if (c->out[i].fd >= 0 && loop_watch(c->loop, &c->out[i], on ? POLLIN : 0) < 0)
             loop_close(c->loop, &c->out[i]);
 }
 
@@ -63,7 +57,7 @@ static bool relay_piece(struct relay *c, size_t i)
 static void relay_output_ready(struct relay *c, size_t i)
 {
     if (conn_is_full(c->conn))
-        relay_stop_output(c);
+        relay_watch_output(c, false);
     else
         relay_piece(c, i);
 }
@@ -81,7 +75,7 @@ static void relay_stderr_ready(struct loop_source *s, short events)
 bool relay_drain(struct relay *c)
 {
     c->draining = true;
-    relay_stop_output(c);
+    relay_watch_output(c, false);
     loop_close(c->loop, &c->in);
     for (size_t i = 0; i < ARRAY_SIZE(c->out); i++)
         while (c->out[i].fd >= 0 && c->drained < DRAIN_MAX) {
@@ -140,38 +134,20 @@ static void relay_stdin_ready(struct loop_source *s, short events)
     relay_balance_input(c);
 }
 
-int relay_input(struct relay *c, const struct wire_frame *f)
-{
-    struct wire_field data;
-    if (c->in.fd < 0 || c->in_ends)
-        return 0;
-    if (wire_find(f, WIRE_K_DATA, &data))
-        buf_append(&c->backlog, data.data, data.size);
-    if (wire_find_u64(f, WIRE_K_EOF, 0)) {
-        if (c->pty)
-            buf_append(&c->backlog, &(uint8_t){END_OF_FILE}, 1);
-        else
-            c->in_ends = true;
-    }
-    if (c->backlog.failed)
-        return -ENOBUFS;
-    relay_write_backlog(c);
-    relay_balance_input(c);
-    return 0;
-}
-
 int relay_feed(struct relay *c, const void *data, size_t n, bool end)
 {
     if (c->in.fd < 0 || c->in_ends)
         return -EPIPE;
-    if (c->backlog.len + n > RELAY_INPUT_MAX)
+    if (c->backlog.len + n > (c->conn ? BACKLOG_MAX - 1 : RELAY_INPUT_MAX))
         return -ENOBUFS;
-    if (buf_append(&c->backlog, data, n) < 0) {
+    if (buf_append(&c->backlog, data, n) < 0 ||
+        (end && c->pty && buf_append(&c->backlog, &(uint8_t){END_OF_FILE}, 1) < 0)) {
         c->backlog.failed = false;
         return -ENOMEM;
     }
-    c->in_ends = end;
+    c->in_ends = end && !c->pty;
     relay_write_backlog(c);
+    relay_balance_input(c);
     return 0;
 }
 
@@ -254,5 +230,5 @@ int relay_open_pty(struct relay *c, uint64_t rows, uint64_t cols, int ret_fds[3]
 void relay_start(struct relay *c, struct conn *conn)
 {
     c->conn = conn;
-    relay_watch_output(c);
+    relay_watch_output(c, true);
 }

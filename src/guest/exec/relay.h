@@ -40,16 +40,14 @@ int relay_open_input(struct relay *c, int ret_fds[3]);
 
 void relay_start(struct relay *c, struct conn *conn);
 
-/* A STDIN or RESIZE frame came. Negative if it is malformed. */
-int relay_input(struct relay *c, const struct wire_frame *f);
-/* Input for a command without a connection. -EPIPE if its input is closed, -ENOBUFS if more than
- * RELAY_INPUT_MAX would wait for it. */
+/* Input for the command. -EPIPE if its input is closed; -ENOBUFS if too much would wait for it, which
+ * without a connection is RELAY_INPUT_MAX. */
 #define RELAY_INPUT_MAX (1u << 20)
 int relay_feed(struct relay *c, const void *data, size_t n, bool end);
 void relay_resize(struct relay *c, const struct wire_frame *f);
 
-/* Goes on reading output: the connection has room again. */
-void relay_watch_output(struct relay *c);
+/* Reads output, or leaves it in the pipes until the connection has room again. */
+void relay_watch_output(struct relay *c, bool on);
 
 /* After the command's end: relays what is already there. True once that is done; false: call it
  * again when the connection has room. */

@@ -144,32 +144,27 @@ void file_put_data(struct buf *b, const void *data, size_t n)
     wire_end(b, at);
 }
 
-/* The request's path and root, whatever the kind of request. */
-static int file_call_open(struct file_call *c, struct error *err)
-{
-    const struct wire_frame *f = &c->request;
-    struct wire_field field;
-    c->path = wire_find(f, WIRE_K_PATH, &field) ? wire_find_str(f, WIRE_K_PATH) : strdup(".");
-    c->root_path =
-        wire_find(f, WIRE_K_NAME, &field) ? wire_find_str(f, WIRE_K_NAME) : strdup(DEFAULT_ROOT);
-    if (!c->path || !c->root_path)
-        return error_set(err, EINVAL, "a path holds a NUL byte");
-    if (c->root_path[0] != '/')
-        return error_set(err, EINVAL, "%.400s: the root of a request is an absolute path",
-                         c->root_path);
-    c->whole = strcmp(c->root_path, "/") == 0;
-    c->root = open(c->root_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return c->root < 0 ? error_errno(err, errno, "%.400s", c->root_path) : 0;
-}
-
 /* Runs in a worker process that ends right after: what it allocates ends with that. */
 void file_answer(struct wire_reader *in, const struct wire_frame *request, file_serve serve)
 {
     struct file_call c = {.in = in, .request = *request, .out = BUF_INIT(OUT_MAX), .root = -1};
     struct error err = {0};
-    int r = file_call_open(&c, &err);
-    if (r >= 0)
-        r = serve(&c, &err);
+    struct wire_field field;
+    int r;
+    c.path =
+        wire_find(request, WIRE_K_PATH, &field) ? wire_find_str(request, WIRE_K_PATH) : strdup(".");
+    c.root_path = wire_find(request, WIRE_K_NAME, &field) ? wire_find_str(request, WIRE_K_NAME)
+                                                          : strdup(DEFAULT_ROOT);
+    if (!c.path || !c.root_path) {
+        r = error_set(&err, EINVAL, "a path holds a NUL byte");
+    } else if (c.root_path[0] != '/') {
+        r = error_set(&err, EINVAL, "%.400s: the root of a request is an absolute path",
+                      c.root_path);
+    } else {
+        c.whole = strcmp(c.root_path, "/") == 0;
+        c.root = open(c.root_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        r = c.root < 0 ? error_errno(&err, errno, "%.400s", c.root_path) : serve(&c, &err);
+    }
     if (r < 0) {
         c.out.len = 0;
         conn_put_error(&c.out, err.code ? err.code : -r, err.text);

@@ -103,18 +103,6 @@ bool state_store(const char *name, const struct buf *raw)
     return false;
 }
 
-static bool is_own(const char *entry, size_t n)
-{
-    /* What a shell sets by itself, or refuses to have set. */
-    static const char *const own[] = {"PWD",      "OLDPWD",        "SHLVL", "_",    "SHELLOPTS",
-                                      "BASHOPTS", "BASH_VERSINFO", "UID",   "EUID", "PPID",
-                                      "IFS"};
-    for (size_t i = 0; i < ARRAY_SIZE(own); i++)
-        if (strlen(own[i]) == n && memcmp(own[i], entry, n) == 0)
-            return true;
-    return false;
-}
-
 static bool is_identifier(const char *entry, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -126,8 +114,15 @@ static bool is_identifier(const char *entry, size_t n)
 
 bool state_is_variable(const char *entry)
 {
+    /* What a shell sets by itself, or refuses to have set. */
+    static const char *const own[] = {"PWD",      "OLDPWD",        "SHLVL", "_",    "SHELLOPTS",
+                                      "BASHOPTS", "BASH_VERSINFO", "UID",   "EUID", "PPID",
+                                      "IFS"};
     size_t n = strcspn(entry, "=");
-    return entry[n] && is_identifier(entry, n) && !is_own(entry, n);
+    for (size_t i = 0; i < ARRAY_SIZE(own); i++)
+        if (strlen(own[i]) == n && memcmp(own[i], entry, n) == 0)
+            return false;
+    return entry[n] && is_identifier(entry, n);
 }
 
 bool state_is_foreign(const char *entry)

@@ -179,18 +179,6 @@ struct stores {
     struct watched *list;
 };
 
-static bool stores_free_space(const struct stores *s, struct space *ret, struct space *ret_floor)
-{
-    struct statfs fs;
-    if (fstatfs(s->parent, &fs) < 0)
-        return false;
-    uint64_t unit = (uint64_t)fs.f_bsize, total = fs.f_blocks * unit;
-    *ret = (struct space){fs.f_bavail * unit, fs.f_files ? fs.f_ffree : UINT64_MAX};
-    *ret_floor = (struct space){total / 20 < FLOOR_BYTES ? total / 20 : FLOOR_BYTES,
-                                fs.f_files / 20 < FLOOR_INODES ? fs.f_files / 20 : FLOOR_INODES};
-    return true;
-}
-
 static uint64_t minus(uint64_t a, uint64_t b)
 {
     return a > b ? a - b : 0;
@@ -246,9 +234,13 @@ static void watched_judge(struct watched *w, bool host_full)
 /* Returns how long nothing can happen, in milliseconds. */
 static int stores_look(struct stores *s)
 {
-    struct space now, floor;
-    if (!s->list || !stores_free_space(s, &now, &floor))
+    struct statfs fs;
+    if (!s->list || fstatfs(s->parent, &fs) < 0)
         return LOOK_MAX_MS;
+    uint64_t unit = (uint64_t)fs.f_bsize, total = fs.f_blocks * unit;
+    const struct space now = {fs.f_bavail * unit, fs.f_files ? fs.f_ffree : UINT64_MAX};
+    const struct space floor = {total / 20 < FLOOR_BYTES ? total / 20 : FLOOR_BYTES,
+                                fs.f_files / 20 < FLOOR_INODES ? fs.f_files / 20 : FLOOR_INODES};
     bool host_full = now.bytes < floor.bytes || now.inodes < floor.inodes;
     uint64_t least = minus(now.bytes, floor.bytes);
     for (struct watched *w = s->list; w; w = w->next) {
