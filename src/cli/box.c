@@ -8,49 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "boxes.h"
 #include "clock.h"
 #include "command_options.h"
 #include "commands.h"
 #include "git_box.h"
+#include "keeper.h"
 #include "output.h"
 #include "run_options.h"
 #include "units.h"
 #include "utf8.h"
 #include "banned.h"
-
-int boxes_print(const struct registry_id *ids, size_t n, bool json, bool list)
-{
-    json_t *names = json ? json_array() : NULL;
-    for (size_t i = 0; i < n; i++) {
-        if (json)
-            json_array_append_new(names, json_string(ids[i].text));
-        else
-            printf("%s\n", ids[i].text);
-    }
-    if (json && list)
-        output_json(json_pack("{s:o}", "ids", names), JSON_COMPACT);
-    else if (json)
-        output_json(json_pack("{s:O}", "id", json_array_get(names, 0)), JSON_COMPACT);
-    if (!list)
-        json_decref(names);
-    return 0;
-}
-
-/* A box that cannot be prepared is not left behind. */
-static int box_new_install_git(const struct git_box *g, const struct registry_id *id,
-                               struct error *err)
-{
-    _cleanup_box_ struct box *box = NULL;
-    if (!g->worktree.needed)
-        return 0;
-    int r = keeper_attach(id, &box, err);
-    if (r == 0)
-        r = git_box_install(g, box, err);
-    if (r < 0 && box)
-        keeper_remove(box, NULL);
-    return r;
-}
 
 int command_box_new(const struct command *self, int argc, char **argv)
 {
@@ -76,10 +43,18 @@ int command_box_new(const struct command *self, int argc, char **argv)
     git_box_prepare(&o.spec.box, true, &git);
     if (keeper_start(&o.spec.box, &(struct keeper_life){.ttl_ns = o.ttl_ns}, &id, &err) < 0)
         return say_failure(&err);
-    r = box_new_install_git(&git, &id, &err);
-    if (r < 0)
-        return say_failure(&err);
-    return boxes_print(&id, 1, o.json, false);
+    if (git.worktree.needed) {
+        _cleanup_box_ struct box *b = NULL;
+        r = keeper_attach(&id, &b, &err);
+        if (r == 0)
+            r = git_box_install(&git, b, &err);
+        if (r < 0 && b) /* one that cannot be prepared is not left behind */
+            keeper_remove(b, NULL);
+        if (r < 0)
+            return say_failure(&err);
+    }
+    printf(o.json ? "{\"id\":\"%s\"}\n" : "%s\n", id.text);
+    return 0;
 }
 
 int command_box_fork(const struct command *self, int argc, char **argv)
@@ -97,7 +72,16 @@ int command_box_fork(const struct command *self, int argc, char **argv)
     }
     if (keeper_find(argv[0], &b, &err) < 0 || keeper_fork(b, NULL, o.count, NULL, forks, &err) < 0)
         return say_failure(&err);
-    return boxes_print(forks, o.count, o.json, true);
+    json_t *ids = json_array();
+    for (size_t i = 0; i < o.count; i++) {
+        json_array_append_new(ids, json_string(forks[i].text));
+        if (!o.json)
+            printf("%s\n", forks[i].text);
+    }
+    if (o.json)
+        output_json(json_pack("{s:O}", "ids", ids), JSON_COMPACT);
+    json_decref(ids);
+    return 0;
 }
 
 int command_box_snapshot(const struct command *self, int argc, char **argv)
@@ -149,25 +133,9 @@ int command_box_restore(const struct command *self, int argc, char **argv)
     return tally.failed ? 1 : 0;
 }
 
-/* hutch resolves the groups in this process, with the caller's environment and PATH. The keeper
- * would use those of the command that started it. The working folder is never the box's workspace.
- */
-static int box_set_apply(struct box *b, struct run_options *o, struct error *err)
-{
-    _cleanup_box_info_ struct box_info info = {0};
-    int r = box_info(b, &info, err);
-    if (r < 0)
-        return r;
-    o->spec.box.workspace = info.workspace;
-    r = box_spec_resolve_groups(&o->spec, err);
-    if (r == 0)
-        r = box_adjust(b, &o->spec.box, o->spec.fields, err);
-    o->spec.box.workspace = NULL;
-    return r;
-}
-
 int command_box_set(const struct command *self, int argc, char **argv)
 {
+    _cleanup_box_info_ struct box_info info = {0};
     _cleanup_run_options_ struct run_options o;
     struct error err = {0};
     _cleanup_box_ struct box *b = NULL;
@@ -179,68 +147,41 @@ int command_box_set(const struct command *self, int argc, char **argv)
         say("nothing to change: give --net, --memory, --cpus, --pids or --timeout");
         return EXIT_USAGE;
     }
-    if (keeper_find(argv[0], &b, &err) < 0 || box_set_apply(b, &o, &err) < 0)
+    if (keeper_find(argv[0], &b, &err) < 0 || box_info(b, &info, &err) < 0)
+        return say_failure(&err);
+    /* Groups are resolved here, with the caller's environment and PATH; the keeper would use those
+     * of the command that started it. The working folder is never the box's workspace. */
+    o.spec.box.workspace = info.workspace;
+    int r = box_spec_resolve_groups(&o.spec, &err);
+    if (r == 0)
+        r = box_adjust(b, &o.spec.box, o.spec.fields, &err);
+    o.spec.box.workspace = NULL;
+    if (r < 0)
         return say_failure(&err);
     run_options_say_notes(&o);
     return 0;
 }
 
-static const char *const MODES[] = {[BOX_COW] = "cow", [BOX_DIRECT] = "direct", [BOX_RO] = "ro"};
-
-static const char *box_mode_name(enum box_mode mode)
+static json_t *box_ls_json(const struct registry_id *id, const struct box_info *i, const char *mode)
 {
-    return (size_t)mode < ARRAY_SIZE(MODES) ? MODES[mode] : "?";
-}
-
-static json_t *box_ls_json(const struct registry_id *id, const struct box_info *i)
-{
-    bool told = i->workspace && utf8_valid((const uint8_t *)i->workspace, strlen(i->workspace));
-    json_t *left = i->left_ns < 0 ? json_null() : json_real((double)i->left_ns / (double)NS_PER_S);
-    json_t *o = json_pack("{s:s, s:s?, s:s, s:f, s:o, s:I, s:I, s:i}", "id", id->text, "workspace",
-                          told ? i->workspace : NULL, "mode", box_mode_name(i->mode), "age_seconds",
-                          (double)i->age_ns / (double)NS_PER_S, "ttl_seconds", left, "running",
-                          (json_int_t)i->commands, "snapshots", (json_int_t)i->snapshots, "pid",
-                          (int)i->keeper);
+    bool utf8 = i->workspace && utf8_valid((const uint8_t *)i->workspace, strlen(i->workspace));
     const struct box_limits *l = &i->limits;
+    json_t *left = i->left_ns < 0 ? json_null() : json_real((double)i->left_ns / (double)NS_PER_S);
     json_t *cpus = l->cpus > 0 ? json_real(l->cpus) : json_null();
-    json_t *settings = json_pack(
-        "{s:s?, s:I, s:I, s:o, s:o}", "net", i->net, "memory", (json_int_t)l->memory, "pids",
-        (json_int_t)l->pids, "cpus", cpus, "timeout_seconds",
-        l->timeout_ns ? json_real((double)l->timeout_ns / (double)NS_PER_S) : json_null());
-    json_object_update(o, settings);
-    json_decref(settings);
-    return o;
-}
-
-/* One box, into the list or as a line. One that ended meanwhile is left out; one that does not
- * answer is told. */
-static void box_ls_show(const struct registry_id *id, json_t *list)
-{
-    _cleanup_box_info_ struct box_info info = {0};
-    _cleanup_box_ struct box *b = NULL;
-    struct error err = {0};
-    int r = keeper_attach(id, &b, &err);
-    if (r == 0)
-        r = box_info(b, &info, &err);
-    if (r == -ENOENT)
-        return;
-    if (r < 0) {
-        say("the box '%s' does not answer", id->text);
-        return;
-    }
-    if (list) {
-        json_array_append_new(list, box_ls_json(id, &info));
-        return;
-    }
-    char age[32], left[32], workspace[4096];
-    printf("%s  %-6s  %5s  %5s  %7" PRIu64 "  %9" PRIu64 "  %s\n", id->text,
-           box_mode_name(info.mode), units_rough_time(info.age_ns, age, sizeof age),
-           units_rough_time(info.left_ns, left, sizeof left), info.commands, info.snapshots,
-           info.workspace ? say_clean(info.workspace, workspace, sizeof workspace) : "-");
+    json_t *timeout =
+        l->timeout_ns ? json_real((double)l->timeout_ns / (double)NS_PER_S) : json_null();
+    return json_pack("{s:s, s:s?, s:s, s:f, s:o, s:I, s:I, s:i, s:s?, s:I, s:I, s:o, s:o}", "id",
+                     id->text, "workspace", utf8 ? i->workspace : NULL, "mode", mode, "age_seconds",
+                     (double)i->age_ns / (double)NS_PER_S, "ttl_seconds", left, "running",
+                     (json_int_t)i->commands, "snapshots", (json_int_t)i->snapshots, "pid",
+                     (int)i->keeper, "net", i->net, "memory", (json_int_t)l->memory, "pids",
+                     (json_int_t)l->pids, "cpus", cpus, "timeout_seconds", timeout);
 }
 
 int command_box_ls(const struct command *self, int argc, char **argv)
 {
+    static const char *const modes[] = {
+        [BOX_COW] = "cow", [BOX_DIRECT] = "direct", [BOX_RO] = "ro"};
     bool json = false;
     struct error err = {0};
     struct registry_list boxes = {0};
@@ -256,8 +197,27 @@ int command_box_ls(const struct command *self, int argc, char **argv)
     json_t *list = json ? json_array() : NULL;
     if (!json && boxes.count)
         printf("ID        MODE      AGE   LEFT  RUNNING  SNAPSHOTS  WORKSPACE\n");
-    for (size_t i = 0; i < boxes.count; i++)
-        box_ls_show(&boxes.ids[i], list);
+    for (size_t i = 0; i < boxes.count; i++) {
+        _cleanup_box_info_ struct box_info info = {0};
+        _cleanup_box_ struct box *b = NULL;
+        const struct registry_id *id = &boxes.ids[i];
+        r = keeper_attach(id, &b, &err);
+        if (r == 0)
+            r = box_info(b, &info, &err);
+        if (r < 0 && r != -ENOENT) /* else it ended meanwhile */
+            say("the box '%s' does not answer: %s", id->text, err.text);
+        if (r < 0)
+            continue;
+        const char *mode = (size_t)info.mode < ARRAY_SIZE(modes) ? modes[info.mode] : "?";
+        char age[32], left[32], workspace[4096];
+        if (json)
+            json_array_append_new(list, box_ls_json(id, &info, mode));
+        else
+            printf("%s  %-6s  %5s  %5s  %7" PRIu64 "  %9" PRIu64 "  %s\n", id->text, mode,
+                   units_rough_time(info.age_ns, age, sizeof age),
+                   units_rough_time(info.left_ns, left, sizeof left), info.commands, info.snapshots,
+                   info.workspace ? say_clean(info.workspace, workspace, sizeof workspace) : "-");
+    }
     if (json)
         output_json(list, JSON_INDENT(2));
     registry_list_free(&boxes);

@@ -33,47 +33,37 @@ int agent_setup_check(const struct run_options *o, struct error *err)
     return 0;
 }
 
-/* Nobody named a folder: the agent gets the whole repository that the person is in, and begins in
- * the folder that they are in. git needs the top, and so do most builds. */
-static int agent_setup_begin_at_top(struct run_options *o, struct error *err)
-{
-    _cleanup_free_ char *here = realpath(".", NULL);
-    char *top = here ? git_repo_top(here) : NULL;
-    if (!top)
-        return 0;
-    o->spec.box.workspace = box_spec_keep(&o->spec, top);
-    if (!o->spec.box.workspace)
-        return error_set(err, ENOMEM, "no memory");
-    if (strlen(here) > strlen(top))
-        snprintf(o->start, sizeof o->start, "%s", here + strlen(top) + 1);
-    return 0;
-}
-
-/* In a part of a repository git finds nothing. */
-static void agent_setup_note_part(const struct run_options *o)
-{
-    const char *folder = o->spec.box.workspace;
-    _cleanup_free_ char *top = folder ? git_repo_top(folder) : NULL;
-    if (top && strcmp(top, folder) != 0)
-        say("the workspace is only a part of a git repository, so git does not work in the box; to "
-            "change that, use -w %s",
-            top);
-}
-
+/* The settings, and the workspace: -w, else SAFEDIR, else where the person is. */
 static int agent_setup_read_settings(struct run_options *o, struct settings **ret,
                                      struct error *err)
 {
-    bool named = o->spec.box.workspace != NULL;
+    const char *named = o->spec.box.workspace;
     int r = named ? box_spec_resolve(&o->spec, err) : 0;
     if (r == 0)
         r = settings_read(".", named ? o->spec.box.workspace : NULL, o->trust, ret, err);
-    if (r == 0 && named)
-        agent_setup_note_part(o);
-    if (r < 0 || named)
+    if (r < 0)
         return r;
+    if (named) {
+        named = o->spec.box.workspace;
+        _cleanup_free_ char *top = named ? git_repo_top(named) : NULL;
+        if (top && strcmp(top, named) != 0)
+            say("the workspace is only a part of a git repository, so git does not work in the "
+                "box; to change that, use -w %s",
+                top);
+        return 0;
+    }
     o->spec.box.workspace = settings_get(*ret, "SAFEDIR");
-    if (!o->spec.box.workspace)
-        r = agent_setup_begin_at_top(o, err);
+    if (!o->spec.box.workspace) {
+        /* The agent gets the whole repository that the person is in, since git and most builds need
+         * its top, and starts in the folder that they are in. */
+        _cleanup_free_ char *here = realpath(".", NULL);
+        char *top = here ? git_repo_top(here) : NULL;
+        size_t n = top ? strlen(top) : 0;
+        if (top && strlen(here) > n)
+            snprintf(o->start, sizeof o->start, "%s", here + n + 1);
+        if (top && !(o->spec.box.workspace = box_spec_keep(&o->spec, top)))
+            r = error_set(err, ENOMEM, "no memory");
+    }
     if (r == 0)
         r = box_spec_resolve(&o->spec, err);
     if (r < 0)
@@ -137,21 +127,6 @@ struct agent_options agent_setup_options(const struct run_options *o, struct set
 
 #define WORDS_MAX (1u << 20)
 
-static int chat_start(struct run_options *o, struct settings *settings, const char *first,
-                      struct error *err)
-{
-    const struct agent_options how = agent_setup_options(o, settings);
-    const struct tui_options options = {.agent = &how,
-                                        .apply = o->apply,
-                                        .no_apply = o->no_apply,
-                                        .allow_git_dirs = o->allow_git_dirs,
-                                        .plain = o->plain,
-                                        .first = first,
-                                        .attempts = (unsigned)o->attempts,
-                                        .test = o->test};
-    return tui_run(&options, err);
-}
-
 int command_chat(const struct command *self, int argc, char **argv)
 {
     _cleanup_run_options_ struct run_options o;
@@ -175,8 +150,18 @@ int command_chat(const struct command *self, int argc, char **argv)
     /* A missing key is an error before the full-screen interface starts, which would hide it. */
     if (r == 0)
         r = settings_model(settings, o.model, &spec, &err);
-    if (r == 0)
-        r = chat_start(&o, settings, n ? (const char *)first.data : NULL, &err);
+    if (r == 0) {
+        const struct agent_options how = agent_setup_options(&o, settings);
+        const struct tui_options options = {.agent = &how,
+                                            .apply = o.apply,
+                                            .no_apply = o.no_apply,
+                                            .allow_git_dirs = o.allow_git_dirs,
+                                            .plain = o.plain,
+                                            .first = n ? (const char *)first.data : NULL,
+                                            .attempts = (unsigned)o.attempts,
+                                            .test = o.test};
+        r = tui_run(&options, &err);
+    }
     settings_free(settings);
     if (r < 0)
         say_lines(err.text);

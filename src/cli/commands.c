@@ -214,46 +214,76 @@ static int parse_share(void *target, const struct option *self, const char *valu
     return 0;
 }
 
-/* clang-format off */
+#define GYM_STRING(name, arg, member, where, fallback, help)                                       \
+    {                                                                                              \
+        name, 0, arg, help, fallback, where, GYM(member), option_parse_string                      \
+    }
+#define GYM_COUNT(name, arg, member, where, fallback, help)                                        \
+    {                                                                                              \
+        name, 0, arg, help, fallback, where, GYM(member), option_parse_count                       \
+    }
+#define GYM_FLAG(name, member, where, help)                                                        \
+    {                                                                                              \
+        name, 0, NULL, help, NULL, where, GYM(member), option_parse_flag                           \
+    }
+
 static const struct option GYM_OPTIONS[] = {
-    {"task", 0, "TASK", "task name, or path of a task folder", NULL, FOR_EPISODE | FOR_TRAIN, GYM(task), option_parse_string},
-    {"task", 0, "TASK", "task name, or path of a task folder", "bugfix_1", FOR_BENCH, GYM(task), option_parse_string},
-    {"task", 0, "TASK[,TASK...]", "tasks to play", "all", FOR_EVAL, GYM(task), option_parse_string},
-    {"agent", 0, "random|greedy|qlearn|search|model|replay", "agent that acts", "random", FOR_EPISODE, GYM(agent), option_parse_string},
-    {"agent", 0, "qlearn", "agent that learns", "qlearn", FOR_TRAIN, GYM(agent), option_parse_string},
-    {"agent", 0, "random|solution", "agent that acts; solution applies the task's own patches", "solution", FOR_BENCH, GYM(agent), option_parse_string},
-    {"agents", 0, "NAME[,NAME...]", "agents to compare: random, greedy, qlearn, search, model", "random,greedy,qlearn", FOR_EVAL, GYM(agent), option_parse_string},
-    {"seed", 0, "N", "seed of the agent's random numbers", "the task's", FOR_EPISODE | FOR_TRAIN | FOR_BENCH, GYM(seed), parse_seed},
-    {"seeds", 0, "N", "play one episode per agent and task with each of the seeds 1 to N", "10", FOR_EVAL, GYM(seeds), option_parse_count},
-    {"episodes", 0, "N", "episodes to play, including those before --resume", "2000", FOR_TRAIN, GYM(episodes), option_parse_count},
-    {"episodes", 0, "N", "training episodes per seed, for agents that learn", "2000", FOR_EVAL, GYM(episodes), option_parse_count},
-    {"episodes", 0, "N", "episodes to play", "1000", FOR_BENCH, GYM(episodes), option_parse_count},
-    {"envs", 0, "N", "environments in parallel", "8", FOR_BENCH, GYM(envs), option_parse_count},
-    {"epsilon-start", 0, "F", "exploration rate at the start", "1", FOR_TRAIN, GYM(epsilon_start), parse_share},
-    {"epsilon-end", 0, "F", "exploration rate at the end", "0.05", FOR_TRAIN, GYM(epsilon_end), parse_share},
-    {"epsilon-decay", 0, "N", "episodes over which the exploration rate falls", "1500", FOR_TRAIN, GYM(epsilon_decay), option_parse_count},
+    GYM_STRING("task", "TASK", task, FOR_EPISODE | FOR_TRAIN, NULL,
+               "task name, or path of a task folder"),
+    GYM_STRING("task", "TASK", task, FOR_BENCH, "bugfix_1", "task name, or path of a task folder"),
+    GYM_STRING("task", "TASK[,TASK...]", task, FOR_EVAL, "all", "tasks to play"),
+    GYM_STRING("agent", "random|greedy|qlearn|search|model|replay", agent, FOR_EPISODE, "random",
+               "agent that acts"),
+    GYM_STRING("agent", "qlearn", agent, FOR_TRAIN, "qlearn", "agent that learns"),
+    GYM_STRING("agent", "random|solution", agent, FOR_BENCH, "solution",
+               "agent that acts; solution applies the task's own patches"),
+    GYM_STRING("agents", "NAME[,NAME...]", agent, FOR_EVAL, "random,greedy,qlearn",
+               "agents to compare: random, greedy, qlearn, search, model"),
+    {"seed", 0, "N", "seed of the agent's random numbers", "the task's",
+     FOR_EPISODE | FOR_TRAIN | FOR_BENCH, GYM(seed), parse_seed},
+    GYM_COUNT("seeds", "N", seeds, FOR_EVAL, "10",
+              "play one episode per agent and task with each of the seeds 1 to N"),
+    GYM_COUNT("episodes", "N", episodes, FOR_TRAIN, "2000",
+              "episodes to play, including those before --resume"),
+    GYM_COUNT("episodes", "N", episodes, FOR_EVAL, "2000",
+              "training episodes per seed, for agents that learn"),
+    GYM_COUNT("episodes", "N", episodes, FOR_BENCH, "1000", "episodes to play"),
+    GYM_COUNT("envs", "N", envs, FOR_BENCH, "8", "environments in parallel"),
+    {"epsilon-start", 0, "F", "exploration rate at the start", "1", FOR_TRAIN, GYM(epsilon_start),
+     parse_share},
+    {"epsilon-end", 0, "F", "exploration rate at the end", "0.05", FOR_TRAIN, GYM(epsilon_end),
+     parse_share},
+    GYM_COUNT("epsilon-decay", "N", epsilon_decay, FOR_TRAIN, "1500",
+              "episodes over which the exploration rate falls"),
     {"alpha", 0, "F", "learning rate", "1", FOR_TRAIN, GYM(alpha), parse_share},
     {"gamma", 0, "F", "discount factor", "1", FOR_TRAIN, GYM(gamma), parse_share},
-    {"out", 0, "DIR", "write checkpoint.json, episodes.csv and curve.svg to this folder", "hutch-train/TASK-SEED", FOR_TRAIN, GYM(out), option_parse_string},
-    {"resume", 0, NULL, "continue from the checkpoint in the output folder", NULL, FOR_TRAIN, GYM(resume), option_parse_flag},
-    {"checkpoint", 0, "FILE", "qlearn: checkpoint of a training run", NULL, FOR_EPISODE | FOR_EVAL, GYM(checkpoint), option_parse_string},
-    {"model", 0, "PROVIDER/NAME", "model: the model to use", "as configured", FOR_EPISODE | FOR_EVAL, GYM(model), option_parse_string},
-    {"trust", 0, NULL, "trust the current folder's .env and .hutch/config.json for this run", NULL, FOR_EPISODE | FOR_EVAL, GYM(trust), option_parse_flag},
-    {"trajectory", 0, "FILE", "replay: recorded trajectory", NULL, FOR_EPISODE, GYM(trajectory), option_parse_string},
-    {"record", 0, "FILE", "write the trajectory to this file", NULL, FOR_EPISODE, GYM(record), option_parse_string},
-    {"clock", 0, "wall|virtual", "measure real time, or a fixed time per action", "wall", FOR_PLAY, 0, parse_clock},
-    {"max-steps", 0, "N", "truncate an episode after N steps", "the task's", FOR_PLAY, GYM(max_steps), option_parse_count},
-    {"no-cache", 0, NULL, "run every action, even if its result is known", NULL, FOR_PLAY, GYM(no_cache), option_parse_flag},
-    {"no-check", 0, NULL, "list the tasks without checking them", NULL, FOR_TASKS, GYM(no_check), option_parse_flag},
-    {"jobs", 0, "N", "tasks in parallel", "number of processors", FOR_TASKS | FOR_EVAL, GYM(jobs), option_parse_count},
-    {"tasks", 0, "DIR", "folder of tasks", "those that came with hutch", FOR_ALL, GYM(tasks), option_parse_string},
-    {"from", 0, "KIND:WHERE", "import tasks: quixbugs:DIR, swebench:FILE, harbor:DIR", NULL, FOR_ALL, GYM(from), option_parse_string},
-    {"repos", 0, "DIR", "swebench: folder of the repositories", NULL, FOR_ALL, GYM(repos), option_parse_string},
-    {"image", 0, "NAME|DIR", "harbor: root filesystem, or a folder with one per task", NULL, FOR_ALL, GYM(image), option_parse_string},
-    {"json", 0, NULL, "print JSON", NULL, FOR_ALL, GYM(json), option_parse_flag},
+    GYM_STRING("out", "DIR", out, FOR_TRAIN, "hutch-train/TASK-SEED",
+               "write checkpoint.json, episodes.csv and curve.svg to this folder"),
+    GYM_FLAG("resume", resume, FOR_TRAIN, "continue from the checkpoint in the output folder"),
+    GYM_STRING("checkpoint", "FILE", checkpoint, FOR_EPISODE | FOR_EVAL, NULL,
+               "qlearn: checkpoint of a training run"),
+    GYM_STRING("model", "PROVIDER/NAME", model, FOR_EPISODE | FOR_EVAL, "as configured",
+               "model: the model to use"),
+    GYM_FLAG("trust", trust, FOR_EPISODE | FOR_EVAL,
+             "trust the current folder's .env and .hutch/config.json for this run"),
+    GYM_STRING("trajectory", "FILE", trajectory, FOR_EPISODE, NULL, "replay: recorded trajectory"),
+    GYM_STRING("record", "FILE", record, FOR_EPISODE, NULL, "write the trajectory to this file"),
+    {"clock", 0, "wall|virtual", "measure real time, or a fixed time per action", "wall", FOR_PLAY,
+     0, parse_clock},
+    GYM_COUNT("max-steps", "N", max_steps, FOR_PLAY, "the task's",
+              "truncate an episode after N steps"),
+    GYM_FLAG("no-cache", no_cache, FOR_PLAY, "run every action, even if its result is known"),
+    GYM_FLAG("no-check", no_check, FOR_TASKS, "list the tasks without checking them"),
+    GYM_COUNT("jobs", "N", jobs, FOR_TASKS | FOR_EVAL, "number of processors", "tasks in parallel"),
+    GYM_STRING("tasks", "DIR", tasks, FOR_ALL, "those that came with hutch", "folder of tasks"),
+    GYM_STRING("from", "KIND:WHERE", from, FOR_ALL, NULL,
+               "import tasks: quixbugs:DIR, swebench:FILE, harbor:DIR"),
+    GYM_STRING("repos", "DIR", repos, FOR_ALL, NULL, "swebench: folder of the repositories"),
+    GYM_STRING("image", "NAME|DIR", image, FOR_ALL, NULL,
+               "harbor: root filesystem, or a folder with one per task"),
+    GYM_FLAG("json", json, FOR_ALL, "print JSON"),
     {0},
 };
-/* clang-format on */
 
 static const char TASKS_NOTES[] =
     "A task is correct if its tests pass with the whole solution, and fail with the original, "

@@ -31,11 +31,6 @@ struct bench_memory {
     int64_t boxes; /* the same of all processes in boxes; -1: an ordinary user may not look there */
 };
 
-static void bench_time(struct bench_times *t, int64_t ns)
-{
-    t->ns[t->n++ % BENCH_TIMES_MAX] = ns;
-}
-
 static int bench_compare_times(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -109,7 +104,7 @@ struct player {
 
 struct bench {
     const struct gym_options *options;
-    struct gym_setup place;
+    struct gym_setup setup;
     struct gym_vector *vector;
     struct player *players;
     size_t *solution; /* numbers of actions; NULL: dice decide */
@@ -124,7 +119,7 @@ struct bench {
 
 static int bench_find_solution(struct bench *b, struct error *err)
 {
-    const struct task *t = b->place.task;
+    const struct task *t = b->setup.task;
     if (t->solution.count == 0)
         return error_set(err, EINVAL, "%s has no solution as patches; use --agent random", t->name);
     b->solution = calloc(t->solution.count + 1, sizeof *b->solution);
@@ -152,7 +147,7 @@ static int bench_send_reset(struct bench *b, size_t env, struct error *err)
 static int bench_send_action(struct bench *b, size_t env, struct error *err)
 {
     struct player *p = &b->players[env];
-    size_t actions = task_actions(b->place.task);
+    size_t actions = task_actions(b->setup.task);
     size_t number = !b->solution            ? dice_below(&p->dice, actions)
                     : p->at < b->n_solution ? b->solution[p->at]
                                             : actions - 1;
@@ -170,7 +165,8 @@ static int bench_take(struct bench *b, const struct vector_result *r, struct err
     bool over = r->step.terminated || r->step.truncated;
     if (r->code < 0)
         return error_set(err, -r->code, "%s", r->text);
-    bench_time(&b->times[p->reset ? RESETS : over ? LASTS : STEPS], clock_now() - p->sent);
+    struct bench_times *t = &b->times[p->reset ? RESETS : over ? LASTS : STEPS];
+    t->ns[t->n++ % BENCH_TIMES_MAX] = clock_now() - p->sent;
     if (!over)
         return bench_send_action(b, r->env, err);
     b->ended++;
@@ -178,27 +174,22 @@ static int bench_take(struct bench *b, const struct vector_result *r, struct err
     return b->begun < b->episodes ? bench_send_reset(b, r->env, err) : 0;
 }
 
-static int bench_take_some(struct bench *b, struct error *err)
-{
-    struct vector_result results[16];
-    ssize_t n = vector_recv(b->vector, 1, ARRAY_SIZE(results), -1, results, err);
-    int r = n < 0 ? (int)n : n == 0 ? error_set(err, EIO, "all environments have failed") : 0;
-    for (ssize_t i = 0; i < n; i++) {
-        if (r == 0)
-            r = bench_take(b, &results[i], err);
-        vector_result_free(&results[i]);
-    }
-    return r;
-}
-
 static int bench_play(struct bench *b, struct error *err)
 {
+    struct vector_result results[16];
     int r = 0;
     int64_t began = clock_now();
     for (size_t i = 0; r == 0 && i < b->envs && b->begun < b->episodes; i++)
         r = bench_send_reset(b, i, err);
-    while (r == 0 && b->ended < b->episodes)
-        r = bench_take_some(b, err);
+    while (r == 0 && b->ended < b->episodes) {
+        ssize_t n = vector_recv(b->vector, 1, ARRAY_SIZE(results), -1, results, err);
+        r = n < 0 ? (int)n : n == 0 ? error_set(err, EIO, "all environments have failed") : 0;
+        for (ssize_t i = 0; i < n; i++) {
+            if (r == 0)
+                r = bench_take(b, &results[i], err);
+            vector_result_free(&results[i]);
+        }
+    }
     b->seconds = (double)(clock_now() - began) / (double)NS_PER_S;
     return r;
 }
@@ -242,8 +233,8 @@ static void bench_print_text(struct bench *b)
     double own = bench_each_of(b, b->before.own, b->with.own),
            boxes = bench_each_of(b, b->before.boxes, b->with.boxes);
     size_t steps = b->times[STEPS].n + b->times[LASTS].n;
-    arena_counts(b->place.arena, &counts);
-    printf("%s, %zu environment%s, %s, cache %s, %s runner\n", b->place.task->name, b->envs,
+    arena_counts(b->setup.arena, &counts);
+    printf("%s, %zu environment%s, %s, cache %s, %s runner\n", b->setup.task->name, b->envs,
            b->envs == 1 ? "" : "s", b->solution ? "solution" : "random",
            b->options->no_cache ? "off" : "on", counts.warm ? "warm" : "cold");
     printf("%10.1f episodes/s   (%" PRIu64 " in %.2f s, %" PRIu64 " solved)\n",
@@ -275,11 +266,11 @@ static json_t *bench_known(double v)
 static void bench_print_json(struct bench *b)
 {
     struct arena_counts c;
-    arena_counts(b->place.arena, &c);
+    arena_counts(b->setup.arena, &c);
     json_t *o = json_pack(
         "{s:s, s:s, s:b, s:b, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:o, s:o, s:o, s:o, "
         "s:o, s:I, s:I}",
-        "task", b->place.task->name, "agent", b->solution ? "solution" : "random", "cache",
+        "task", b->setup.task->name, "agent", b->solution ? "solution" : "random", "cache",
         !b->options->no_cache, "warm", c.warm, "envs", (json_int_t)b->envs, "episodes",
         (json_int_t)b->ended, "solved", (json_int_t)b->solved, "seconds", b->seconds,
         "episodes_per_second", bench_per_second(b, b->ended), "steps_per_second",
@@ -297,46 +288,30 @@ static void bench_stop(void *data)
     vector_cancel(data);
 }
 
-/* From here on a signal ends the steps that are under way. It may have come before. */
-static int bench_open_vector(struct bench *b, int cancel, struct error *err)
-{
-    struct vector_options with = {.n = b->envs};
-    int r = vector_open(b->place.arena, &with, &b->vector, err);
-    if (r < 0)
-        return r;
-    interrupt_call(bench_stop, b->vector);
-    return cancel_check(cancel, err);
-}
-
 static int bench_prepare(struct bench *b, int cancel, struct error *err)
 {
     const char *agent = b->options->agent ? b->options->agent : "solution";
-    int r = gym_setup_open(b->options, cancel, &b->place, err);
-    if (r == 0 && task_actions(b->place.task) == 0)
+    int r = gym_setup_open(b->options, cancel, &b->setup, err);
+    if (r == 0 && task_actions(b->setup.task) == 0)
         r = error_set(err, EINVAL, "the task %s has no patches, so there is nothing to measure",
-                      b->place.task->name);
+                      b->setup.task->name);
     if (r == 0 && strcmp(agent, "solution") == 0)
         r = bench_find_solution(b, err);
-    for (size_t i = 0; r == 0 && i < KINDS; i++)
-        if (!(b->times[i].ns = calloc(BENCH_TIMES_MAX, sizeof(int64_t))))
-            r = error_set(err, ENOMEM, "no memory");
+    if (r < 0)
+        return r;
     b->players = calloc(b->envs, sizeof *b->players);
-    if (r == 0 && !b->players)
-        r = error_set(err, ENOMEM, "no memory");
-    if (r == 0)
-        bench_memory(&b->before);
-    return r == 0 ? bench_open_vector(b, cancel, err) : r;
-}
-
-static void bench_release(struct bench *b)
-{
-    interrupt_call(NULL, NULL);
-    vector_close(b->vector);
-    gym_setup_close(&b->place);
-    free(b->players);
-    free(b->solution);
+    bool memory = b->players;
     for (size_t i = 0; i < KINDS; i++)
-        free(b->times[i].ns);
+        memory = (b->times[i].ns = calloc(BENCH_TIMES_MAX, sizeof(int64_t))) && memory;
+    if (!memory)
+        return error_set(err, ENOMEM, "no memory");
+    bench_memory(&b->before);
+    r = vector_open(b->setup.arena, &(struct vector_options){.n = b->envs}, &b->vector, err);
+    if (r < 0)
+        return r;
+    /* From here on a signal ends the steps that are under way. It may have come before. */
+    interrupt_call(bench_stop, b->vector);
+    return cancel_check(cancel, err);
 }
 
 static int bench_run(struct gym_options *o, struct error *err)
@@ -354,7 +329,13 @@ static int bench_run(struct gym_options *o, struct error *err)
         bench_print_json(&b);
     else if (r == 0)
         bench_print_text(&b);
-    bench_release(&b);
+    interrupt_call(NULL, NULL);
+    vector_close(b.vector);
+    gym_setup_close(&b.setup);
+    free(b.players);
+    free(b.solution);
+    for (size_t i = 0; i < KINDS; i++)
+        free(b.times[i].ns);
     return r < 0 ? gym_failed(err) : 0;
 }
 

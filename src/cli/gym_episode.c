@@ -17,33 +17,20 @@
 #define SHOWN_MAX   88 /* bytes of an observation's first line */
 #define LABEL_WIDTH 32
 
-struct telling {
-    const struct gym_options *options;
-    struct gym_setup *place;
+struct episode {
+    struct gym_options *options;
+    struct gym_setup setup;
     const char *agent;
-    FILE *record; /* the trajectory, or NULL */
-    bool colours;
-    unsigned columns; /* of the terminal; 0: there is none */
+    FILE *record;                                           /* the trajectory, or NULL */
+    unsigned columns;                                       /* of the terminal; 0: there is none */
+    const char *bold, *dim, *yellow, *cyan, *green, *plain; /* escape sequences, or nothing */
 };
-
-static const char *episode_colour(const struct telling *t, const char *code)
-{
-    return t->colours ? code : "";
-}
 
 static void episode_put_line(FILE *f, json_t *o)
 {
     _cleanup_free_ char *line = trajectory_line(o);
     fprintf(f, "%s\n", line ? line : "null");
     json_decref(o);
-}
-
-/* The contract's members; a trajectory has more. */
-static void episode_put_json_step(const struct gym_step *s)
-{
-    json_t *o = trajectory_step(s);
-    json_object_del(o, "seconds");
-    episode_put_line(stdout, o);
 }
 
 /* The first line of what a step showed; with the second where that is only its heading. */
@@ -62,77 +49,76 @@ static void episode_put_observation(const struct gym_step *s, unsigned room)
     say_clean(line, clean, sizeof clean);
     size_t fits = columns_fit(clean, room);
     bool all = n <= SHOWN_MAX && !clean[fits];
-    printf("%.*s%s", (int)(all ? fits : columns_fit(clean, room - 1)), clean, all ? "" : "…");
+    printf("%.*s%s\n", (int)(all ? fits : columns_fit(clean, room - 1)), clean, all ? "" : "…");
 }
 
-static void episode_put_why(const char *what, const struct gym_step *s, const char *member)
+static void episode_put_step(const struct episode *t, const struct gym_step *s)
 {
-    const char *why = json_string_value(json_object_get(s->info, member));
-    char clean[1024];
-    if (why)
-        printf("     %s: %s\n", what, say_clean(why, clean, sizeof clean));
-}
-
-static void episode_put_text_step(const struct telling *t, const struct gym_step *s)
-{
+    const struct task *task = t->setup.task;
+    char text[1024];
+    if (s->number == 0) {
+        printf("%s%s%s: %s\n", t->bold, task->name, t->plain,
+               say_clean(task->title, text, sizeof text));
+        printf("agent %s, seed %" PRIu64 ", %s clock\n\n", t->agent, t->options->seed,
+               t->options->virtual_clock ? "virtual" : "wall");
+        return;
+    }
     char label[160];
     bool failed = json_is_true(json_object_get(s->observation, "failed"));
-    action_label(t->place->task, s->action, label, sizeof label);
-    printf("%s%3u%s  %s%-*s%s %+.4f  ", episode_colour(t, "\033[2m"), s->number,
-           episode_colour(t, "\033[0m"), episode_colour(t, failed ? "\033[33m" : "\033[36m"),
-           LABEL_WIDTH, label, episode_colour(t, "\033[0m"), s->reward);
+    action_label(task, s->action, label, sizeof label);
+    printf("%s%3u%s  %s%-*s%s %+.4f  ", t->dim, s->number, t->plain, failed ? t->yellow : t->cyan,
+           LABEL_WIDTH, label, t->plain, s->reward);
     size_t used = 15 + (strlen(label) > LABEL_WIDTH ? strlen(label) : LABEL_WIDTH);
     episode_put_observation(s, !t->columns             ? SHOWN_MAX
                                : t->columns > used + 8 ? t->columns - (unsigned)used
                                                        : 8);
-    printf("\n");
-    if (s->truncated)
-        episode_put_why("cut off", s, "reason");
-    episode_put_why("trouble", s, "trouble");
+    const char *reason =
+        s->truncated ? json_string_value(json_object_get(s->info, "reason")) : NULL;
+    const char *trouble = json_string_value(json_object_get(s->info, "trouble"));
+    if (reason)
+        printf("     cut off: %s\n", say_clean(reason, text, sizeof text));
+    if (trouble)
+        printf("     trouble: %s\n", say_clean(trouble, text, sizeof text));
 }
 
-static void episode_put_head(const struct telling *t)
+static void episode_on_step(void *data, const struct gym_step *s)
 {
-    const struct task *task = t->place->task;
-    char title[1024];
-    printf("%s%s%s: %s\n", episode_colour(t, "\033[1m"), task->name, episode_colour(t, "\033[0m"),
-           say_clean(task->title, title, sizeof title));
-    printf("agent %s, seed %" PRIu64 ", %s clock\n\n", t->agent, t->options->seed,
-           t->options->virtual_clock ? "virtual" : "wall");
-}
-
-static void episode_each_step(void *data, const struct gym_step *s)
-{
-    const struct telling *t = data;
+    const struct episode *t = data;
     if (t->record && s->number == 0)
-        episode_put_line(t->record, trajectory_head(t->place->env, t->agent));
+        episode_put_line(t->record, trajectory_head(t->setup.env, t->agent));
     if (t->record)
         episode_put_line(t->record, trajectory_step(s));
-    if (t->options->json && s->number > 0)
-        episode_put_json_step(s);
-    else if (!t->options->json && s->number == 0)
-        episode_put_head(t);
-    else if (!t->options->json)
-        episode_put_text_step(t, s);
+    if (!t->options->json) {
+        episode_put_step(t, s);
+    } else if (s->number > 0) {
+        json_t *o = trajectory_step(s); /* a trajectory has more members than what is printed */
+        json_object_del(o, "seconds");
+        episode_put_line(stdout, o);
+    }
     output_flush();
 }
 
-static void episode_put_sums(const struct telling *t, const struct gym_episode *e)
+static int episode_play(struct episode *t, struct policy *p, struct error *err)
 {
-    const struct task *task = t->place->task;
-    double rate = isnan(e->pass_rate) ? 0 : e->pass_rate;
-    printf("\n%s%s%s after %u call%s and %.3f s\n",
-           episode_colour(t, rate >= 1 ? "\033[32m" : "\033[33m"),
-           rate >= 1 ? "solved" : "not solved", episode_colour(t, "\033[0m"), e->calls,
-           e->calls == 1 ? "" : "s", e->seconds);
-    printf("return %.6f = pass rate %.4f - calls %.4f - seconds %.6f\n", e->total, rate,
-           task->call_price * e->calls, task->second_price * e->seconds);
-}
-
-/* What the agent has to say goes to people: to stderr where stdout is for programs. */
-static int episode_put_remark(const struct telling *t, const struct policy *p)
-{
+    struct gym_episode e;
+    const struct task *task = t->setup.task;
     char text[1024] = "", clean[4096];
+    int r = policy_play(p, t->setup.env, t->options->seed, false, episode_on_step, t, &e, err);
+    if (r < 0)
+        return gym_failed(err);
+    if (t->record)
+        episode_put_line(t->record, trajectory_end(t->setup.env));
+    if (t->options->json) {
+        episode_put_line(stdout, trajectory_end(t->setup.env));
+    } else {
+        double rate = isnan(e.pass_rate) ? 0 : e.pass_rate;
+        printf("\n%s%s%s after %u call%s and %.3f s\n", rate >= 1 ? t->green : t->yellow,
+               rate >= 1 ? "solved" : "not solved", t->plain, e.calls, e.calls == 1 ? "" : "s",
+               e.seconds);
+        printf("return %.6f = pass rate %.4f - calls %.4f - seconds %.6f\n", e.total, rate,
+               task->call_price * e.calls, task->second_price * e.seconds);
+    }
+    /* What the agent has to say goes to people: to stderr where stdout is for programs. */
     bool failed = p->remark && p->remark(p, text, sizeof text);
     if (text[0] && t->options->json)
         say("%s", text);
@@ -141,23 +127,7 @@ static int episode_put_remark(const struct telling *t, const struct policy *p)
     return failed ? 1 : 0;
 }
 
-static int episode_play(struct telling *t, struct policy *p, struct error *err)
-{
-    struct gym_episode episode_command;
-    int r = policy_play(p, t->place->env, t->options->seed, false, episode_each_step, t,
-                        &episode_command, err);
-    if (r < 0)
-        return gym_failed(err);
-    if (t->record)
-        episode_put_line(t->record, trajectory_end(t->place->env));
-    if (t->options->json)
-        episode_put_line(stdout, trajectory_end(t->place->env));
-    else
-        episode_put_sums(t, &episode_command);
-    return episode_put_remark(t, p);
-}
-
-static int episode_run(struct telling *t, const struct policy_kind *k, struct error *err)
+static int episode_run(struct episode *t, const struct policy_kind *k, struct error *err)
 {
     struct policy_options with;
     struct settings *settings = NULL;
@@ -165,7 +135,7 @@ static int episode_run(struct telling *t, const struct policy_kind *k, struct er
     const struct gym_options *o = t->options;
     int r = gym_policy_options(o, strcmp(k->name, "model") == 0, &with, &settings, err);
     if (r == 0)
-        r = policy_open(k, t->place->task, &with, &p, err);
+        r = policy_open(k, t->setup.task, &with, &p, err);
     if (r == 0 && o->record && !(t->record = fopen(o->record, "we")))
         r = error_errno(err, errno, "cannot write %s", o->record);
     if (r == 0 && k->learns && !o->checkpoint)
@@ -173,20 +143,15 @@ static int episode_run(struct telling *t, const struct policy_kind *k, struct er
     int status = r == 0 ? episode_play(t, p, err) : gym_failed(err);
     policy_free(p);
     settings_free(settings);
-    return status;
-}
-
-static int episode_close_record(struct telling *t)
-{
-    bool bad = t->record && ferror(t->record);
+    bool lost = t->record && ferror(t->record);
     if (t->record && fclose(t->record) != 0)
-        bad = true;
-    if (bad)
-        say("cannot write %s", t->options->record);
-    return bad ? EXIT_HUTCH : 0;
+        lost = true;
+    if (lost)
+        say("cannot write %s", o->record);
+    return status ? status : lost ? EXIT_HUTCH : 0;
 }
 
-/* What is not said otherwise is as it was recorded. */
+/* What is not given otherwise is as it was recorded. */
 static int episode_take_recorded(struct gym_options *o, struct trajectory *t, struct error *err)
 {
     int r = trajectory_load(o->trajectory, t, err);
@@ -208,30 +173,6 @@ static int episode_take_recorded(struct gym_options *o, struct trajectory *t, st
     return 0;
 }
 
-static int episode_command(struct gym_options *o, const struct policy_kind *k, struct error *err)
-{
-    _cleanup_gym_setup_ struct gym_setup place = {0};
-    _cleanup_(trajectory_free) struct trajectory recorded = {0};
-    int cancel = interrupt_watch(err);
-    int r = cancel < 0 ? cancel : 0;
-    if (r == 0 && gym_replays(o))
-        r = episode_take_recorded(o, &recorded, err);
-    if (r == 0)
-        r = gym_setup_open(o, cancel, &place, err);
-    if (r < 0)
-        return gym_failed(err);
-    if (!o->has_seed)
-        o->seed = place.task->seed;
-    struct telling t = {.options = o,
-                        .place = &place,
-                        .agent = k->name,
-                        .colours = say_colours(STDOUT_FILENO),
-                        .columns = columns_of(STDOUT_FILENO)};
-    int status = episode_run(&t, k, err);
-    int written = episode_close_record(&t);
-    return status ? status : written;
-}
-
 int command_gym_episode(const struct command *self, int argc, char **argv)
 {
     struct gym_options o = GYM_OPTIONS_INIT;
@@ -240,5 +181,29 @@ int command_gym_episode(const struct command *self, int argc, char **argv)
     if (!gym_words(self, argc, argv, &o, &status))
         return status;
     const struct policy_kind *k = policy_find(o.agent ? o.agent : "random", &err);
-    return k ? episode_command(&o, k, &err) : say_usage(&err);
+    if (!k)
+        return say_usage(&err);
+    _cleanup_(trajectory_free) struct trajectory recorded = {0};
+    bool colours = say_colours(STDOUT_FILENO);
+    struct episode t = {.options = &o,
+                        .agent = k->name,
+                        .columns = columns_of(STDOUT_FILENO),
+                        .bold = colours ? "\033[1m" : "",
+                        .dim = colours ? "\033[2m" : "",
+                        .yellow = colours ? "\033[33m" : "",
+                        .cyan = colours ? "\033[36m" : "",
+                        .green = colours ? "\033[32m" : "",
+                        .plain = colours ? "\033[0m" : ""};
+    int cancel = interrupt_watch(&err), r = cancel < 0 ? cancel : 0;
+    if (r == 0 && gym_replays(&o))
+        r = episode_take_recorded(&o, &recorded, &err);
+    if (r == 0)
+        r = gym_setup_open(&o, cancel, &t.setup, &err);
+    if (r < 0)
+        return gym_failed(&err);
+    if (!o.has_seed)
+        o.seed = t.setup.task->seed;
+    status = episode_run(&t, k, &err);
+    gym_setup_close(&t.setup);
+    return status;
 }

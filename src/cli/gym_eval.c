@@ -27,67 +27,50 @@ struct subjects {
     bool learns, model;
 };
 
-static int eval_add_task(struct task_set *set, struct task *t)
+static int eval_add_task(const struct gym_options *o, const char *name, int cancel,
+                         struct task_set *set, struct error *err)
 {
+    _cleanup_task_ struct task *t = NULL;
+    int r = gym_task(o, name, cancel, &t, err);
+    if (r < 0)
+        return r;
     struct task **items = reallocarray(set->items, set->count + 1, sizeof(struct task *));
-    if (!items) {
-        task_free(t);
-        return -ENOMEM;
-    }
+    if (!items)
+        return error_set(err, ENOMEM, "no memory");
     set->items = items;
-    items[set->count++] = t;
+    items[set->count++] = TAKE_PTR(t);
     return 0;
 }
 
-static int eval_add_named(const struct gym_options *o, const char *name, int cancel,
-                          struct task_set *set, struct error *err)
-{
-    struct task *t = NULL;
-    int r = gym_task(o, name, cancel, &t, err);
-    if (r == 0 && eval_add_task(set, t) < 0)
-        r = error_set(err, ENOMEM, "no memory");
-    return r;
-}
-
-static int eval_add_list(const struct gym_options *o, const char *names, int cancel,
-                         struct task_set *set, struct error *err)
-{
-    _cleanup_free_ char *copy = strdup(names);
-    char *rest = copy, *name;
-    int r = copy ? 0 : error_set(err, ENOMEM, "no memory");
-    while (r == 0 && (name = strsep(&rest, ",")))
-        if (*name)
-            r = eval_add_named(o, name, cancel, set, err);
-    return r;
-}
-
-static int eval_add_all(const struct gym_options *o, int cancel, struct task_set *set,
-                        struct error *err)
+/* The tasks that --task names; else all of --from, or of the folder of tasks. */
+static int eval_find_tasks(const struct gym_options *o, int cancel, struct task_set *set,
+                           struct error *err)
 {
     struct task_list names = {0};
-    if (o->from) {
+    int r = 0;
+    if (o->task && strcmp(o->task, "all") != 0) {
+        _cleanup_free_ char *copy = strdup(o->task);
+        char *rest = copy, *name;
+        if (!copy)
+            return error_set(err, ENOMEM, "no memory");
+        while (r == 0 && (name = strsep(&rest, ",")))
+            if (*name)
+                r = eval_add_task(o, name, cancel, set, err);
+    } else if (o->from) {
         struct import_options io = {.from = o->from,
                                     .repos = o->repos,
                                     .image = o->image,
                                     .say = gym_say,
                                     .cancel = cancel};
-        int r = task_import(&io, set, err);
+        r = task_import(&io, set, err);
         for (size_t i = 0; r == 0 && i < set->count; i++)
             r = gym_task_limit(o, set->items[i], err);
-        return r;
+    } else {
+        r = task_names(o->tasks, &names, err);
+        for (size_t i = 0; r == 0 && i < names.count; i++)
+            r = eval_add_task(o, names.items[i], cancel, set, err);
+        task_list_free(&names);
     }
-    int r = task_names(o->tasks, &names, err);
-    for (size_t i = 0; r == 0 && i < names.count; i++)
-        r = eval_add_named(o, names.items[i], cancel, set, err);
-    task_list_free(&names);
-    return r;
-}
-
-static int eval_find_tasks(const struct gym_options *o, int cancel, struct task_set *set,
-                           struct error *err)
-{
-    bool all = !o->task || strcmp(o->task, "all") == 0;
-    int r = all ? eval_add_all(o, cancel, set, err) : eval_add_list(o, o->task, cancel, set, err);
     if (r == 0 && set->count == 0)
         r = error_set(err, ENOENT, "there are no tasks to play");
     return r;
@@ -112,12 +95,6 @@ static int eval_find_agents(const char *names, struct subjects *s, struct error 
     return 0;
 }
 
-/* On a narrow terminal only the return has its interval. */
-struct layout {
-    int task, other; /* widths */
-    bool narrow;
-};
-
 static void eval_put_stat(const struct eval_stat *s, int digits, int width, bool interval)
 {
     char text[64];
@@ -131,49 +108,39 @@ static void eval_put_stat(const struct eval_stat *s, int digits, int width, bool
     printf("  %-*s", width, text);
 }
 
-static void eval_print_row(const struct eval_row *row, const struct layout *l, bool first)
-{
-    printf("%-*s  %-7s", l->task, first ? row->task : "", row->agent);
-    eval_put_stat(&row->ret, 3, STAT_WIDTH, true);
-    eval_put_stat(&row->pass_rate, 3, l->other, !l->narrow);
-    eval_put_stat(&row->solved, 2, l->other, !l->narrow);
-    eval_put_stat(&row->calls, 1, 0, !l->narrow);
-    if (row->failed)
-        printf("  %zu failed", row->failed);
-    if (row->why[0]) {
-        char why[4 * sizeof row->why];
-        printf("  (%s)", say_clean(row->why, why, sizeof why));
-    }
-    printf("\n");
-}
-
-static struct layout eval_lay_out(const struct eval_options *o)
-{
-    struct layout l = {.task = 4};
-    for (size_t i = 0; i < o->n_tasks; i++) {
-        int n = (int)strlen(o->tasks[i]->name);
-        l.task = n > l.task ? n : l.task;
-    }
-    unsigned columns = columns_of(STDOUT_FILENO);
-    l.narrow = columns && columns < (unsigned)l.task + 9 + 3 * (STAT_WIDTH + 2) + 16;
-    l.other = l.narrow ? (int)strlen("PASS RATE") : STAT_WIDTH;
-    return l;
-}
-
+/* On a narrow terminal only the return has its interval. */
 static void eval_print_table(const struct eval_options *o, const struct eval_row *rows,
                              const struct subjects *s)
 {
-    struct layout l = eval_lay_out(o);
+    int task_width = 4;
     uint64_t played = 0;
-    printf("%-*s  %-7s  %-*s  %-*s  %-*s  %s\n", l.task, "TASK", "AGENT", STAT_WIDTH, "RETURN",
-           l.other, "PASS RATE", l.other, "SOLVED", "CALLS");
+    for (size_t i = 0; i < o->n_tasks; i++) {
+        int n = (int)strlen(o->tasks[i]->name);
+        task_width = n > task_width ? n : task_width;
+    }
+    unsigned columns = columns_of(STDOUT_FILENO);
+    bool narrow = columns && columns < (unsigned)task_width + 9 + 3 * (STAT_WIDTH + 2) + 16;
+    int width = narrow ? (int)strlen("PASS RATE") : STAT_WIDTH;
+    printf("%-*s  %-7s  %-*s  %-*s  %-*s  %s\n", task_width, "TASK", "AGENT", STAT_WIDTH, "RETURN",
+           width, "PASS RATE", width, "SOLVED", "CALLS");
     for (size_t i = 0; i < eval_rows(o); i++) {
-        eval_print_row(&rows[i], &l, i % o->n_agents == 0);
-        played += rows[i].played;
+        const struct eval_row *row = &rows[i];
+        char why[4 * sizeof row->why];
+        printf("%-*s  %-7s", task_width, i % o->n_agents == 0 ? row->task : "", row->agent);
+        eval_put_stat(&row->ret, 3, STAT_WIDTH, true);
+        eval_put_stat(&row->pass_rate, 3, width, !narrow);
+        eval_put_stat(&row->solved, 2, width, !narrow);
+        eval_put_stat(&row->calls, 1, 0, !narrow);
+        if (row->failed)
+            printf("  %zu failed", row->failed);
+        if (row->why[0])
+            printf("  (%s)", say_clean(row->why, why, sizeof why));
+        printf("\n");
+        played += row->played;
     }
     printf("\nmeans over %" PRIu64 " seed%s, with 95 %% confidence intervals where they differ\n",
            o->seeds, o->seeds == 1 ? "" : "s");
-    if (l.narrow)
+    if (narrow)
         printf("a wider terminal shows the intervals of all columns, and so does --json\n");
     if (played)
         printf("qlearn was trained for %" PRIu64 " episodes per task and seed\n", o->episodes);
@@ -187,21 +154,19 @@ static json_t *eval_stat_json(const struct eval_stat *s)
                 : json_null();
 }
 
-static json_t *eval_row_json(const struct eval_row *r)
-{
-    return json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:I, s:I, s:s?}", "task", r->task,
-                     "agent", r->agent, "episodes", (json_int_t)r->ret.n, "return",
-                     eval_stat_json(&r->ret), "pass_rate", eval_stat_json(&r->pass_rate), "solved",
-                     eval_stat_json(&r->solved), "calls", eval_stat_json(&r->calls), "failed",
-                     (json_int_t)r->failed, "trained", (json_int_t)r->played, "why",
-                     r->why[0] ? r->why : NULL);
-}
-
 static void eval_print_json(const struct eval_options *o, const struct eval_row *rows)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < eval_rows(o); i++)
-        json_array_append_new(list, eval_row_json(&rows[i]));
+    for (size_t i = 0; i < eval_rows(o); i++) {
+        const struct eval_row *r = &rows[i];
+        json_array_append_new(
+            list, json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:I, s:I, s:s?}", "task", r->task,
+                            "agent", r->agent, "episodes", (json_int_t)r->ret.n, "return",
+                            eval_stat_json(&r->ret), "pass_rate", eval_stat_json(&r->pass_rate),
+                            "solved", eval_stat_json(&r->solved), "calls",
+                            eval_stat_json(&r->calls), "failed", (json_int_t)r->failed, "trained",
+                            (json_int_t)r->played, "why", r->why[0] ? r->why : NULL));
+    }
     output_json(list, JSON_INDENT(2));
 }
 
@@ -214,40 +179,7 @@ static void eval_tell_row(void *data, const struct eval_row *row)
         say("%s, %s: not played (%zu left)", row->task, row->agent, --*left);
 }
 
-static int eval_compare(const struct eval_options *o, const struct gym_options *given,
-                        const struct subjects *s, struct error *err)
-{
-    _cleanup_free_ struct eval_row *rows = calloc(eval_rows(o), sizeof *rows);
-    size_t failed = 0;
-    if (!rows) {
-        say("no memory");
-        return EXIT_HUTCH;
-    }
-    int r = eval(o, rows, err);
-    if (r < 0)
-        return gym_failed(err);
-    if (given->json)
-        eval_print_json(o, rows);
-    else
-        eval_print_table(o, rows, s);
-    for (size_t i = 0; i < o->n_tasks * o->n_agents; i++)
-        failed += rows[i].failed;
-    return failed ? 1 : 0;
-}
-
-static int eval_check_options(const struct gym_options *o, const struct subjects *s,
-                              struct error *err)
-{
-    if (o->seeds > EVAL_SEEDS_MAX)
-        return error_set(err, EINVAL, "--seeds: at most %u", EVAL_SEEDS_MAX);
-    if (o->episodes > TRAIN_EPISODES_MAX)
-        return error_set(err, EINVAL, "--episodes: at most %u", TRAIN_EPISODES_MAX);
-    if (o->checkpoint && (!o->task || strchr(o->task, ',') || strcmp(o->task, "all") == 0))
-        return error_set(err, EINVAL, "--checkpoint is for one task: name it with --task TASK");
-    return 0;
-}
-
-static int eval_command(const struct gym_options *o, struct subjects *s, struct error *err)
+static int eval_run(const struct gym_options *o, struct subjects *s, struct error *err)
 {
     struct settings *settings = NULL;
     struct eval_options e = {.agents = s->agents,
@@ -256,6 +188,7 @@ static int eval_command(const struct gym_options *o, struct subjects *s, struct 
                              .episodes = o->episodes ? o->episodes : EPISODES,
                              .arena = gym_arena_options(o),
                              .jobs = (size_t)o->jobs};
+    size_t left, failed = 0;
     int cancel = interrupt_watch(err);
     int r = cancel < 0 ? cancel : eval_find_tasks(o, cancel, &s->tasks, err);
     if (r == 0)
@@ -265,13 +198,20 @@ static int eval_command(const struct gym_options *o, struct subjects *s, struct 
     e.cancel = cancel;
     e.tasks = s->tasks.items;
     e.n_tasks = s->tasks.count;
-    size_t left = e.n_tasks * e.n_agents;
+    left = e.n_tasks * e.n_agents;
     if (!o->json && left > 1)
         e.done = eval_tell_row;
     e.data = &left;
-    int status = eval_compare(&e, o, s, err);
+    _cleanup_free_ struct eval_row *rows = calloc(eval_rows(&e), sizeof *rows);
+    r = rows ? eval(&e, rows, err) : error_set(err, ENOMEM, "no memory");
+    if (r == 0 && o->json)
+        eval_print_json(&e, rows);
+    else if (r == 0)
+        eval_print_table(&e, rows, s);
+    for (size_t i = 0; r == 0 && i < e.n_tasks * e.n_agents; i++)
+        failed += rows[i].failed;
     settings_free(settings);
-    return status;
+    return r < 0 ? gym_failed(err) : failed ? 1 : 0;
 }
 
 int command_gym_eval(const struct command *self, int argc, char **argv)
@@ -282,10 +222,17 @@ int command_gym_eval(const struct command *self, int argc, char **argv)
     int n, status;
     if (!command_words(self, argc, argv, &o, 0, 0, &n, &status))
         return status;
-    if (eval_find_agents(o.agent ? o.agent : "random,greedy,qlearn", &s, &err) < 0 ||
-        eval_check_options(&o, &s, &err) < 0)
+    if (eval_find_agents(o.agent ? o.agent : "random,greedy,qlearn", &s, &err) < 0)
         return say_usage(&err);
-    status = eval_command(&o, &s, &err);
+    if (o.seeds > EVAL_SEEDS_MAX)
+        error_set(&err, EINVAL, "--seeds: at most %u", EVAL_SEEDS_MAX);
+    else if (o.episodes > TRAIN_EPISODES_MAX)
+        error_set(&err, EINVAL, "--episodes: at most %u", TRAIN_EPISODES_MAX);
+    else if (o.checkpoint && (!o.task || strchr(o.task, ',') || strcmp(o.task, "all") == 0))
+        error_set(&err, EINVAL, "--checkpoint is for one task: name it with --task TASK");
+    if (err.code)
+        return say_usage(&err);
+    status = eval_run(&o, &s, &err);
     task_set_free(&s.tasks);
     return status;
 }

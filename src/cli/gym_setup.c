@@ -31,30 +31,6 @@ void gym_say(void *data, const char *text)
     say("%s", text);
 }
 
-static int gym_import_task(const struct gym_options *o, const char *name, int cancel,
-                           struct task **ret, struct error *err)
-{
-    struct task_set set = {0};
-    struct import_options io = {.from = o->from,
-                                .repos = o->repos,
-                                .image = o->image,
-                                .only = name,
-                                .say = gym_say,
-                                .cancel = cancel};
-    int r = task_import(&io, &set, err);
-    if (r == 0 && set.count != 1)
-        r = name
-                ? error_set(err, ENOENT,
-                            "there is no task %.100s in %s; 'hutch gym tasks --from %s' lists them",
-                            name, o->from, o->from)
-                : error_set(err, EINVAL, "there are %zu tasks in %s: name one with --task TASK",
-                            set.count, o->from);
-    if (r == 0)
-        *ret = TAKE_PTR(set.items[0]);
-    task_set_free(&set);
-    return r;
-}
-
 /* Another limit makes another task of it: its digest changes. */
 int gym_task_limit(const struct gym_options *o, struct task *t, struct error *err)
 {
@@ -68,8 +44,29 @@ int gym_task(const struct gym_options *o, const char *name, int cancel, struct t
              struct error *err)
 {
     _cleanup_task_ struct task *t = NULL;
-    int r =
-        o->from ? gym_import_task(o, name, cancel, &t, err) : task_find(o->tasks, name, &t, err);
+    int r;
+    if (o->from) {
+        struct task_set set = {0};
+        struct import_options io = {.from = o->from,
+                                    .repos = o->repos,
+                                    .image = o->image,
+                                    .only = name,
+                                    .say = gym_say,
+                                    .cancel = cancel};
+        r = task_import(&io, &set, err);
+        if (r == 0 && set.count == 1)
+            t = TAKE_PTR(set.items[0]);
+        else if (r == 0 && name)
+            r = error_set(err, ENOENT,
+                          "there is no task %.100s in %s; 'hutch gym tasks --from %s' lists them",
+                          name, o->from, o->from);
+        else if (r == 0)
+            r = error_set(err, EINVAL, "there are %zu tasks in %s: name one with --task TASK",
+                          set.count, o->from);
+        task_set_free(&set);
+    } else {
+        r = task_find(o->tasks, name, &t, err);
+    }
     if (r == 0)
         r = gym_task_limit(o, t, err);
     if (r == 0)

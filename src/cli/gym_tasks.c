@@ -38,48 +38,30 @@ struct tasks_check {
     struct error err; /* the first that is no finding */
 };
 
-static struct tasks_entry *tasks_check_next(struct tasks_check *w)
-{
-    struct tasks_entry *e = NULL;
-    pthread_mutex_lock(&w->lock);
-    while (w->next < w->list->count && !e && w->err.code == 0) {
-        e = &w->list->items[w->next++];
-        if (!e->task) {
-            w->done++;
-            e = NULL;
-        }
-    }
-    if (e && w->show)
-        fprintf(stderr, "\r\033[Kchecking %zu of %zu  %s",
-                w->done < w->list->count ? w->done + 1 : w->done, w->list->count, e->name);
-    pthread_mutex_unlock(&w->lock);
-    return e;
-}
-
 static void *tasks_check_thread(void *data)
 {
     struct tasks_check *w = data;
-    for (struct tasks_entry *e; (e = tasks_check_next(w));) {
+    pthread_mutex_lock(&w->lock);
+    while (w->next < w->list->count && w->err.code == 0) {
+        struct tasks_entry *e = &w->list->items[w->next++];
         struct error err = {0};
-        int r = task_check(e->task, &w->options, &e->result, &err);
-        pthread_mutex_lock(&w->lock);
-        e->checked = r == 0;
-        if (r < 0 && w->err.code == 0) {
-            error_set(&w->err, -r, "%s", err.text);
-            error_wrap(&w->err, "%s", e->name);
+        if (e->task) {
+            if (w->show)
+                fprintf(stderr, "\r\033[Kchecking %zu of %zu  %s",
+                        w->done < w->list->count ? w->done + 1 : w->done, w->list->count, e->name);
+            pthread_mutex_unlock(&w->lock);
+            int r = task_check(e->task, &w->options, &e->result, &err);
+            pthread_mutex_lock(&w->lock);
+            e->checked = r == 0;
+            if (r < 0 && w->err.code == 0) {
+                error_set(&w->err, -r, "%s", err.text);
+                error_wrap(&w->err, "%s", e->name);
+            }
         }
         w->done++;
-        pthread_mutex_unlock(&w->lock);
     }
+    pthread_mutex_unlock(&w->lock);
     return NULL;
-}
-
-static size_t tasks_check_jobs(size_t wanted, size_t tasks)
-{
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    size_t n = wanted ? wanted : processors > 0 ? (size_t)processors : 1;
-    n = n < JOBS_MAX ? n : JOBS_MAX;
-    return n < tasks ? n : tasks;
 }
 
 /* Checks all tasks, `jobs` in parallel (0: as many as processors), with a line of progress on
@@ -89,7 +71,10 @@ static int tasks_check(struct tasks_list *l, size_t jobs, int cancel, bool quiet
     struct tasks_check w = {
         .list = l, .options = {.cancel = cancel}, .show = !quiet && say_colours(STDERR_FILENO)};
     pthread_t threads[JOBS_MAX];
-    size_t n = tasks_check_jobs(jobs, l->count), started = 0;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t n = jobs ? jobs : processors > 0 ? (size_t)processors : 1, started = 0;
+    n = n < JOBS_MAX ? n : JOBS_MAX;
+    n = n < l->count ? n : l->count;
     pthread_mutex_init(&w.lock, NULL);
     while (started < n && thread_start(&threads[started], NULL, tasks_check_thread, &w) == 0)
         started++;
@@ -149,29 +134,9 @@ static int tasks_add_named(struct tasks_list *l, const char *tasks, const char *
     return 0;
 }
 
-static int tasks_load_ours(struct tasks_list *l, const char *tasks, struct error *err)
-{
-    struct task_list names = {0};
-    int r = task_names(tasks, &names, err);
-    for (size_t i = 0; i < names.count && r == 0; i++)
-        r = tasks_add_named(l, tasks, names.items[i], err);
-    if (r == 0 && names.count == 0)
-        r = error_set(err, ENOENT, "%s: there are no tasks in this folder",
-                      tasks ? tasks : "the folder of tasks");
-    task_list_free(&names);
-    return r;
-}
-
-static bool tasks_is_named(const char *name, char *const *names, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (strcmp(names[i], name) == 0)
-            return true;
-    return n == 0;
-}
-
-static int tasks_load_others(struct tasks_list *l, const struct gym_options *o, char *const *names,
-                             int n, int cancel, struct error *err)
+/* Tasks of others; with names, only those. */
+static int tasks_load_imported(struct tasks_list *l, const struct gym_options *o,
+                               char *const *names, int n, int cancel, struct error *err)
 {
     struct task_set set = {0};
     struct import_options io = {.from = o->from,
@@ -182,7 +147,10 @@ static int tasks_load_others(struct tasks_list *l, const struct gym_options *o, 
                                 .cancel = cancel};
     int r = task_import(&io, &set, err);
     for (size_t i = 0; i < set.count && r == 0; i++) {
-        if (!tasks_is_named(set.items[i]->name, names, n))
+        bool wanted = n == 0;
+        for (int k = 0; k < n && !wanted; k++)
+            wanted = strcmp(names[k], set.items[i]->name) == 0;
+        if (!wanted)
             continue;
         if (tasks_add_entry(l, set.items[i]->name, set.items[i]))
             set.items[i] = NULL;
@@ -198,13 +166,21 @@ static int tasks_load_others(struct tasks_list *l, const struct gym_options *o, 
 static int tasks_load(struct tasks_list *l, const struct gym_options *o, char *const *names, int n,
                       int cancel, struct error *err)
 {
+    struct task_list all = {0};
     int r = 0;
     if (o->from)
-        return tasks_load_others(l, o, names, n, cancel, err);
-    if (n == 0)
-        return tasks_load_ours(l, o->tasks, err);
+        return tasks_load_imported(l, o, names, n, cancel, err);
     for (int i = 0; i < n && r == 0; i++)
         r = tasks_add_named(l, o->tasks, names[i], err);
+    if (n > 0)
+        return r;
+    r = task_names(o->tasks, &all, err);
+    for (size_t i = 0; i < all.count && r == 0; i++)
+        r = tasks_add_named(l, o->tasks, all.items[i], err);
+    if (r == 0 && all.count == 0)
+        r = error_set(err, ENOENT, "%s: there are no tasks in this folder",
+                      o->tasks ? o->tasks : "the folder of tasks");
+    task_list_free(&all);
     return r;
 }
 
@@ -253,24 +229,6 @@ static void tasks_print_lines(const struct task_list *l, const char *before)
         printf("    %s%s\n", before, say_clean(l->items[i], text, sizeof text));
 }
 
-static void tasks_print_entry(const struct tasks_entry *e, int width)
-{
-    char title[SHOWN_MAX], name[4 * TASK_NAME_MAX], tests[32] = "?";
-    const struct task *t = e->task;
-    size_t expected = !t ? 0 : e->checked ? e->result.expected : t->tests.expected.count;
-    const char *state = !e->checked && t ? "" : e->result.findings.count ? "wrong  " : "ok     ";
-    if (expected)
-        snprintf(tests, sizeof tests, "%zu", expected);
-    say_clean(e->name, name, sizeof name);
-    if (!t)
-        printf("%s%s\n", state, name);
-    else
-        printf("%s%-*s  %-11s %7zu  %5s  %s\n", state, width, name, t->language, t->n_patches,
-               tests, say_clean(t->title, title, sizeof title));
-    tasks_print_lines(&e->result.findings, "");
-    tasks_print_lines(&e->result.notes, "note: ");
-}
-
 static void tasks_print_table(const struct tasks_list *l, bool checked)
 {
     int width = 4;
@@ -280,28 +238,25 @@ static void tasks_print_table(const struct tasks_list *l, bool checked)
     }
     printf("%s%-*s  %-11s %7s  %5s  %s\n", checked ? "       " : "", width, "NAME", "LANGUAGE",
            "PATCHES", "TESTS", "TITLE");
-    for (size_t i = 0; i < l->count; i++)
-        tasks_print_entry(&l->items[i], width);
-}
-
-static int tasks_report(const struct tasks_list *l, const struct gym_options *o)
-{
-    json_t *all = o->json ? json_array() : NULL;
-    size_t wrong = 0;
     for (size_t i = 0; i < l->count; i++) {
-        wrong += l->items[i].result.findings.count > 0;
-        if (o->json)
-            json_array_append_new(all, tasks_entry_json(&l->items[i]));
+        const struct tasks_entry *e = &l->items[i];
+        const struct task *t = e->task;
+        char title[SHOWN_MAX], name[4 * TASK_NAME_MAX], tests[32] = "?";
+        size_t expected = !t ? 0 : e->checked ? e->result.expected : t->tests.expected.count;
+        const char *state = !e->checked && t           ? ""
+                            : e->result.findings.count ? "wrong  "
+                                                       : "ok     ";
+        if (expected)
+            snprintf(tests, sizeof tests, "%zu", expected);
+        say_clean(e->name, name, sizeof name);
+        if (!t)
+            printf("%s%s\n", state, name);
+        else
+            printf("%s%-*s  %-11s %7zu  %5s  %s\n", state, width, name, t->language, t->n_patches,
+                   tests, say_clean(t->title, title, sizeof title));
+        tasks_print_lines(&e->result.findings, "");
+        tasks_print_lines(&e->result.notes, "note: ");
     }
-    if (o->json)
-        output_json(all, JSON_INDENT(2) | JSON_ENSURE_ASCII);
-    else
-        tasks_print_table(l, !o->no_check);
-    output_flush(); /* before messages on stderr */
-    if (wrong)
-        say("%zu of %zu task%s not correct", wrong, l->count,
-            wrong == 1 && l->count == 1 ? " is" : "s are");
-    return wrong ? 1 : 0;
 }
 
 int command_gym_tasks(const struct command *self, int argc, char **argv)
@@ -317,5 +272,20 @@ int command_gym_tasks(const struct command *self, int argc, char **argv)
         return gym_failed(&err);
     if (!o.no_check && tasks_check(&l, (size_t)o.jobs, cancel, o.json, &err) < 0)
         return gym_failed(&err);
-    return tasks_report(&l, &o);
+    json_t *all = o.json ? json_array() : NULL;
+    size_t wrong = 0;
+    for (size_t i = 0; i < l.count; i++) {
+        wrong += l.items[i].result.findings.count > 0;
+        if (o.json)
+            json_array_append_new(all, tasks_entry_json(&l.items[i]));
+    }
+    if (o.json)
+        output_json(all, JSON_INDENT(2) | JSON_ENSURE_ASCII);
+    else
+        tasks_print_table(&l, !o.no_check);
+    output_flush(); /* before messages on stderr */
+    if (wrong)
+        say("%zu of %zu task%s not correct", wrong, l.count,
+            wrong == 1 && l.count == 1 ? " is" : "s are");
+    return wrong ? 1 : 0;
 }

@@ -43,24 +43,13 @@ static double gym_progress_mean(const double *values, uint64_t n)
     return count ? sum / (double)count : 0;
 }
 
-/* Full blocks and one of eight parts. */
-static void gym_progress_blocks(double part, unsigned width, char *out, size_t size)
-{
-    static const char *const PARTS[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-    unsigned eighths = (unsigned)(part * width * 8), full = eighths / 8;
-    size_t used = 0;
-    for (unsigned i = 0; i < full; i++)
-        used += (size_t)snprintf(out + used, size - used, "█");
-    used += (size_t)snprintf(out + used, size - used, "%s", PARTS[eighths % 8]);
-    for (unsigned i = full + (eighths % 8 > 0); i < width; i++)
-        used += (size_t)snprintf(out + used, size - used, " ");
-}
-
 /* The bar has what the text leaves of the line, if that is worth it. */
 static void gym_progress_bar(const struct gym_progress *p, const struct train_point *at,
                              double per_second)
 {
-    char blocks[BAR_WIDTH * 4 + 1] = "", text[256], line[512];
+    static const char *const PARTS[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+    _cleanup_buf_ struct buf line = BUF_INIT(1024);
+    char text[256];
     unsigned left =
         per_second > 0 ? (unsigned)((double)(p->total - at->episode) / per_second + 0.5) : 0;
     int n = snprintf(text, sizeof text,
@@ -69,14 +58,19 @@ static void gym_progress_bar(const struct gym_progress *p, const struct train_po
                      at->episode, p->total, gym_progress_mean(p->returns, p->n),
                      100 * gym_progress_mean(p->rates, p->n), per_second, left / 60, left % 60);
     int room = (int)columns_of(STDERR_FILENO) - n - 3;
-    bool bar = room >= BAR_MIN;
-    if (bar)
-        gym_progress_blocks((double)at->episode / (double)p->total,
-                            (unsigned)(room < BAR_WIDTH ? room : BAR_WIDTH), blocks, sizeof blocks);
-    n = snprintf(line, sizeof line, "\r%s%s%s%s\033[K", bar ? "\033[36m▕" : "", blocks,
-                 bar ? "▏\033[0m" : "", text);
-    if (n > 0)
-        io_write_all(STDERR_FILENO, line, (size_t)n);
+    int width = room < BAR_WIDTH ? room : BAR_WIDTH;
+    buf_append_str(&line, "\r");
+    if (room >= BAR_MIN) {
+        int eighths = (int)((double)at->episode / (double)p->total * width * 8);
+        buf_append_str(&line, "\033[36m▕");
+        for (int i = 0; i < width; i++)
+            buf_append_str(&line, i < eighths / 8                   ? "█"
+                                  : i == eighths / 8 && eighths % 8 ? PARTS[eighths % 8]
+                                                                    : " ");
+        buf_append_str(&line, "▏\033[0m");
+    }
+    buf_printf(&line, "%s\033[K", text);
+    io_write_all(STDERR_FILENO, line.data, line.len);
 }
 
 static void gym_progress_episode(void *data, const struct train_point *at)
@@ -124,26 +118,6 @@ static double train_ratio_of(const struct train_result *r)
     return !r->best_known || best <= 0 ? NAN : got / best;
 }
 
-static unsigned train_drawing_width(void)
-{
-    unsigned width = columns_of(STDOUT_FILENO);
-    return width == 0 ? 80 : width > 100 ? 100 : width;
-}
-
-static void train_print_curve(const struct train_result *r)
-{
-    _cleanup_buf_ struct buf text = BUF_INIT(DRAWING_MAX);
-    struct curve c = {.title = "",
-                      .points = r->points,
-                      .n = r->n_points,
-                      .best = r->best_known ? r->best.episode.total : NAN};
-    if (curve_text(&c, train_drawing_width(), 13, say_colours(STDOUT_FILENO), &text) < 0)
-        return;
-    printf("\nreturn, mean of the last %zu episodes%s\n", curve_window(c.n),
-           r->best_known ? "; dashed: the best possible" : "");
-    printf("%.*s\n", (int)text.len, (char *)text.data);
-}
-
 static void train_print_sequence(const char *what, const struct train_sequence *s)
 {
     _cleanup_free_ char *actions = train_actions_text(s);
@@ -153,17 +127,27 @@ static void train_print_sequence(const char *what, const struct train_sequence *
     columns_put(buf_cstr(&text) ? (char *)text.data : "", 9, 0);
 }
 
-static void train_print_text(const struct train_result *r, const struct gym_setup *place,
+static void train_print_text(const struct train_result *r, const struct gym_setup *setup,
                              const struct gym_options *o)
 {
+    _cleanup_buf_ struct buf drawing = BUF_INIT(DRAWING_MAX);
     char out[4 * PATH_MAX];
-    printf("%s: %" PRIu64 " episodes", place->task->name, r->episodes);
+    unsigned width = columns_of(STDOUT_FILENO);
+    struct curve c = {.title = "",
+                      .points = r->points,
+                      .n = r->n_points,
+                      .best = r->best_known ? r->best.episode.total : NAN};
+    width = width == 0 ? 80 : width > 100 ? 100 : width;
+    printf("%s: %" PRIu64 " episodes", setup->task->name, r->episodes);
     if (r->played && r->seconds > 0)
         printf(", %" PRIu64 " in %.1f s (%.0f per second)", r->played, r->seconds,
                (double)r->played / r->seconds);
     printf("\n");
-    if (r->n_points > 1)
-        train_print_curve(r);
+    if (r->n_points > 1 && curve_text(&c, width, 13, say_colours(STDOUT_FILENO), &drawing) == 0) {
+        printf("\nreturn, mean of the last %zu episodes%s\n", curve_window(c.n),
+               r->best_known ? "; dashed: the best possible" : "");
+        printf("%.*s\n", (int)drawing.len, (char *)drawing.data);
+    }
     train_print_sequence("learnt", &r->greedy);
     if (r->best_known) {
         train_print_sequence("best", &r->best);
@@ -184,12 +168,12 @@ static json_t *train_sequence_json(const struct train_sequence *s)
                      (int)s->episode.calls, "seconds", s->episode.seconds);
 }
 
-static void train_print_json(const struct train_result *r, const struct gym_setup *place,
+static void train_print_json(const struct train_result *r, const struct gym_setup *setup,
                              const char *agent, const struct gym_options *o)
 {
     json_t *line =
         json_pack("{s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:o, s:o, s:o, s:s, s:b}", "task",
-                  place->task->name, "agent", agent, "seed", (json_int_t)o->seed, "episodes",
+                  setup->task->name, "agent", agent, "seed", (json_int_t)o->seed, "episodes",
                   (json_int_t)r->episodes, "played", (json_int_t)r->played, "seconds", r->seconds,
                   "episodes_per_second", r->seconds > 0 ? (double)r->played / r->seconds : 0,
                   "greedy", r->greedy_known ? train_sequence_json(&r->greedy) : json_null(), "best",
@@ -219,7 +203,7 @@ static int train_settle_names(struct gym_options *o, const struct task *t,
     return 0;
 }
 
-static int train_play(struct gym_options *o, const struct policy_kind *k, struct gym_setup *place,
+static int train_play(struct gym_options *o, const struct policy_kind *k, struct gym_setup *setup,
                       struct train_result *ret, struct error *err)
 {
     struct policy_options with;
@@ -234,68 +218,62 @@ static int train_play(struct gym_options *o, const struct policy_kind *k, struct
                               .resume = o->resume};
     int r = gym_policy_options(o, false, &with, &none, err);
     if (r == 0)
-        r = policy_open(k, place->task, &with, &p, err);
+        r = policy_open(k, setup->task, &with, &p, err);
     if (r < 0)
         return r;
     progress = (struct gym_progress){.total = t.episodes,
                                      .bar = !o->json && say_colours(STDERR_FILENO),
                                      .silent = o->json,
                                      .began = clock_now()};
-    r = train(place->env, p, &t, &sink, ret, err);
+    r = train(setup->env, p, &t, &sink, ret, err);
     if (progress.bar)
         io_write_all(STDERR_FILENO, "\r\033[K", 4); /* clears the line of the bar */
     policy_free(p);
     return r;
 }
 
-static int train_command(const struct gym_options *given, const struct policy_kind *k,
-                         struct error *err)
-{
-    _cleanup_gym_setup_ struct gym_setup place = {0};
-    struct gym_options with = *given, *o = &with;
-    struct train_names names;
-    struct train_result result = {0};
-    int cancel = interrupt_watch(err);
-    int r = cancel < 0 ? cancel : gym_setup_open(o, cancel, &place, err);
-    if (r == 0 && !o->has_seed)
-        o->seed = place.task->seed;
-    if (r == 0)
-        r = train_settle_names(o, place.task, &names, err);
-    if (r == 0)
-        r = train_play(o, k, &place, &result, err);
-    if (r < 0)
-        return gym_failed(err);
-    if (o->resume && result.played == 0 && !result.cancelled)
-        say("%s has %" PRIu64
-            " episodes already; give a larger --episodes, which counts all of them",
-            names.checkpoint, result.episodes);
-    if (result.cancelled)
-        say("interrupted; %s has all %" PRIu64 " finished episodes; continue with --resume", o->out,
-            result.episodes);
-    if (result.best_known && result.best.episode.pass_rate < 1)
-        say("no sequence of actions passes all tests: check the task with 'hutch gym tasks'");
-    if (o->json)
-        train_print_json(&result, &place, k->name, o);
-    else if (!result.cancelled)
-        train_print_text(&result, &place, o);
-    bool cancelled = result.cancelled;
-    train_result_free(&result);
-    return cancelled && interrupt_signal() ? 128 + interrupt_signal() : 0;
-}
-
 int command_gym_train(const struct command *self, int argc, char **argv)
 {
+    _cleanup_gym_setup_ struct gym_setup setup = {0};
     struct gym_options o = GYM_OPTIONS_INIT;
     struct error err = {0};
+    struct train_names names;
+    struct train_result result = {0};
     int status;
     if (!gym_words(self, argc, argv, &o, &status))
         return status;
     const struct policy_kind *k = policy_find(o.agent ? o.agent : "qlearn", &err);
-    if (!k)
-        return say_usage(&err);
-    if (!k->learns)
+    if (k && !k->learns)
         error_set(&err, EINVAL, "the agent %s does not learn; use qlearn", k->name);
-    else if (o.episodes > TRAIN_EPISODES_MAX)
+    else if (k && o.episodes > TRAIN_EPISODES_MAX)
         error_set(&err, EINVAL, "--episodes: at most %u", TRAIN_EPISODES_MAX);
-    return err.code ? say_usage(&err) : train_command(&o, k, &err);
+    if (err.code)
+        return say_usage(&err);
+
+    int cancel = interrupt_watch(&err);
+    int r = cancel < 0 ? cancel : gym_setup_open(&o, cancel, &setup, &err);
+    if (r == 0 && !o.has_seed)
+        o.seed = setup.task->seed;
+    if (r == 0)
+        r = train_settle_names(&o, setup.task, &names, &err);
+    if (r == 0)
+        r = train_play(&o, k, &setup, &result, &err);
+    if (r < 0)
+        return gym_failed(&err);
+    if (o.resume && result.played == 0 && !result.cancelled)
+        say("%s has %" PRIu64
+            " episodes already; give a larger --episodes, which counts all of them",
+            names.checkpoint, result.episodes);
+    if (result.cancelled)
+        say("interrupted; %s has all %" PRIu64 " finished episodes; continue with --resume", o.out,
+            result.episodes);
+    if (result.best_known && result.best.episode.pass_rate < 1)
+        say("no sequence of actions passes all tests: check the task with 'hutch gym tasks'");
+    if (o.json)
+        train_print_json(&result, &setup, k->name, &o);
+    else if (!result.cancelled)
+        train_print_text(&result, &setup, &o);
+    status = result.cancelled && interrupt_signal() ? 128 + interrupt_signal() : 0;
+    train_result_free(&result);
+    return status;
 }

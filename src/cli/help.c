@@ -15,14 +15,10 @@
 
 static const struct option HELP_OPTION = {.name = "help", .letter = 'h', .help = "print this text"};
 
-static const char *help_bold(void)
+static void help_print_heading(const char *text)
 {
-    return say_colours(STDOUT_FILENO) ? "\033[1m" : "";
-}
-
-static const char *help_plain(void)
-{
-    return say_colours(STDOUT_FILENO) ? "\033[0m" : "";
+    bool colours = say_colours(STDOUT_FILENO);
+    printf("%s%s%s", colours ? "\033[1m" : "", text, colours ? "\033[0m" : "");
 }
 
 static void help_print_option(const struct option *o)
@@ -45,20 +41,20 @@ static void help_print_option(const struct option *o)
 
 static void help_print_commands(const struct command *table)
 {
-    printf("\n%scommands%s\n", help_bold(), help_plain());
+    help_print_heading("\ncommands\n");
     for (const struct command *c = table; c->name; c++)
         printf("  %-12s%s\n", c->name, c->summary);
 }
 
 int help_command(const struct command *c)
 {
-    printf("%susage%s: hutch %s%s%s%s\n\n%s\n", help_bold(), help_plain(), c->of, c->name,
-           *c->usage ? " " : "", c->usage, c->summary);
+    help_print_heading("usage");
+    printf(": hutch %s%s%s%s\n\n%s\n", c->of, c->name, *c->usage ? " " : "", c->usage, c->summary);
     if (c->group) {
         help_print_commands(c->group);
         printf("\n'hutch %s COMMAND --help' prints the options of each.\n", c->name);
     }
-    printf("\n%soptions%s\n", help_bold(), help_plain());
+    help_print_heading("\noptions\n");
     for (const struct option *o = NULL; (o = option_next(c->options, o));)
         help_print_option(o);
     help_print_option(&HELP_OPTION);
@@ -71,12 +67,13 @@ int help_command(const struct command *c)
 
 int help_overview(void)
 {
-    printf("%susage%s: hutch [OPTIONS], hutch COMMAND ...\n\nA home for coding agents. Every "
-           "command works in a box, a sandbox with its own files. "
-           "Without a command, hutch starts the chat.\n",
-           help_bold(), help_plain());
+    help_print_heading("usage");
+    printf(": hutch [OPTIONS], hutch COMMAND ...\n\n");
+    columns_put("A home for coding agents. Every command works in a box, a sandbox with its own "
+                "files. Without a command, hutch starts the chat.",
+                0, 100);
     help_print_commands(COMMANDS);
-    printf("\n%soptions%s\n", help_bold(), help_plain());
+    help_print_heading("\noptions\n");
     help_print_option(&HELP_OPTION);
     help_print_option(&(struct option){.name = "version", .help = "print the version"});
     printf("\n'hutch COMMAND --help' prints the options of each. Try: hutch run -- sh -c 'id; ls "

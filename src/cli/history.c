@@ -13,6 +13,7 @@
 #include "harmless.h"
 #include "history.h"
 #include "history_export.h"
+#include "json.h"
 #include "memory.h"
 #include "output.h"
 #include "units.h"
@@ -31,7 +32,7 @@ static void history_ls_print_line(const struct history_info *i)
            i->title ? say_clean(i->title, title, sizeof title) : "-");
 }
 
-static json_t *history_ls_info_json(const struct history_info *i)
+static json_t *history_ls_json(const struct history_info *i)
 {
     json_t *cost = i->totals.cost >= 0 ? json_real(i->totals.cost) : json_null();
     char written[32];
@@ -46,33 +47,13 @@ static json_t *history_ls_info_json(const struct history_info *i)
                      (json_int_t)i->bytes);
 }
 
-static void history_ls_print_list(const struct history_info *list, size_t count,
-                                  const struct history_ls_options *o, const char *folder)
-{
-    json_t *all = o->json ? json_array() : NULL;
-    uint64_t shown = 0;
-    for (size_t i = 0; i < count && (o->count == 0 || shown < o->count); i++) {
-        if (folder && (!list[i].workspace || strcmp(list[i].workspace, folder) != 0))
-            continue;
-        if (!o->json && shown == 0)
-            printf("%-18s %5s %5s %8s  %-28s  %s\n", "ID", "AGE", "TURNS", "COST", "MODEL",
-                   "TITLE");
-        shown++;
-        if (o->json)
-            json_array_append_new(all, history_ls_info_json(&list[i]));
-        else
-            history_ls_print_line(&list[i]);
-    }
-    if (all)
-        output_json(all, JSON_INDENT(2));
-}
-
 int command_history_ls(const struct command *self, int argc, char **argv)
 {
     struct history_ls_options o = {0};
     struct error err = {0};
     struct history_info *list = NULL;
     size_t count = 0;
+    uint64_t shown = 0;
     int n, status;
     if (!command_words(self, argc, argv, &o, 0, 0, &n, &status))
         return status;
@@ -83,7 +64,21 @@ int command_history_ls(const struct command *self, int argc, char **argv)
     }
     if (history_list(&list, &count, &err) < 0)
         return say_failure(&err);
-    history_ls_print_list(list, count, &o, folder);
+    json_t *all = o.json ? json_array() : NULL;
+    for (size_t i = 0; i < count && (o.count == 0 || shown < o.count); i++) {
+        if (folder && (!list[i].workspace || strcmp(list[i].workspace, folder) != 0))
+            continue;
+        if (!o.json && shown == 0)
+            printf("%-18s %5s %5s %8s  %-28s  %s\n", "ID", "AGE", "TURNS", "COST", "MODEL",
+                   "TITLE");
+        shown++;
+        if (o.json)
+            json_array_append_new(all, history_ls_json(&list[i]));
+        else
+            history_ls_print_line(&list[i]);
+    }
+    if (all)
+        output_json(all, JSON_INDENT(2));
     history_list_free(list, count);
     return 0;
 }
@@ -108,14 +103,9 @@ int command_history_rm(const struct command *self, int argc, char **argv)
 #define TEXT_MAX    (HARMLESS_GROWTH * HISTORY_MESSAGE_MAX)
 
 struct history_view {
-    bool full, colours;
-    unsigned turn;
+    bool full;
+    const char *bold, *dim, *cyan, *plain; /* escape sequences, or nothing */
 };
-
-static const char *history_show_colour(const struct history_view *s, const char *code)
-{
-    return s->colours ? code : "";
-}
 
 /* Text of a stranger, with something in front of each line; at most so many lines (0: all). */
 static int history_put_lines(const char *text, size_t n, const char *front, size_t max)
@@ -126,58 +116,31 @@ static int history_put_lines(const char *text, size_t n, const char *front, size
         return -ENOMEM;
     const char *at = (char *)clean.data, *end = at + clean.len;
     size_t lines = 0;
-    for (; at < end && (max == 0 || lines < max); lines++) {
-        const char *line_end = memchr(at, '\n', (size_t)(end - at));
-        size_t length = (size_t)((line_end ? line_end : end) - at);
-        printf("%s%.*s\n", front, (int)length, at);
+    for (; at < end; lines++) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        size_t length = (size_t)((newline ? newline : end) - at);
+        if (max == 0 || lines < max)
+            printf("%s%.*s\n", front, (int)length, at);
         at += length + 1;
     }
-    size_t more = 0;
-    for (; at < end; more++) {
-        const char *line_end = memchr(at, '\n', (size_t)(end - at));
-        at = line_end ? line_end + 1 : end;
-    }
-    if (more)
-        printf("%s… %zu more line%s (--full)\n", front, more, more == 1 ? "" : "s");
+    if (max && lines > max)
+        printf("%s… %zu more line%s (--full)\n", front, lines - max, lines - max == 1 ? "" : "s");
     return 0;
-}
-
-static int history_show_call(const struct history_view *s, const struct piece *p)
-{
-    char name[256], brief[1024];
-    printf("%s▸ %s%s  %s  %s\n", history_show_colour(s, "\033[36m"),
-           say_clean(p->name ? p->name : "?", name, sizeof name), history_show_colour(s, "\033[0m"),
-           say_clean(p->brief ? p->brief : "", brief, sizeof brief),
-           !p->answered ? "(no result)"
-           : p->failed  ? "✗"
-                        : "✓");
-    if (s->full && p->input)
-        history_put_lines(p->input, strlen(p->input), "    ", 0);
-    return history_put_lines(p->text, p->n, "    ", s->full ? 0 : LINES_SHOWN);
-}
-
-static int history_show_note(const struct history_view *s, const struct piece *p)
-{
-    char name[64];
-    bool wanted = p->name && (strcmp(p->name, "note") == 0 || strcmp(p->name, "summary") == 0);
-    if (!s->full && !wanted)
-        return 0;
-    printf("%s· %s%s\n", history_show_colour(s, "\033[2m"),
-           say_clean(p->name ? p->name : "", name, sizeof name), history_show_colour(s, "\033[0m"));
-    return history_put_lines(p->text, p->n, "    ", s->full ? 0 : LINES_SHOWN);
 }
 
 static int history_show_piece(void *data, const struct piece *p)
 {
-    struct history_view *s = data;
+    const struct history_view *s = data;
+    const char *name = p->name ? p->name : "";
+    char clean_name[256], brief[1024];
+    size_t most = s->full ? 0 : LINES_SHOWN;
     if (!p->counts)
-        printf("%s(%s)%s ", history_show_colour(s, "\033[2m"), p->undone ? "undone" : "cleared",
-               history_show_colour(s, "\033[0m"));
+        printf("%s(%s)%s ", s->dim, p->undone ? "undone" : "cleared", s->plain);
     switch (p->kind) {
     case PIECE_PERSON:
-        printf("\n%s", history_show_colour(s, "\033[1m"));
+        printf("\n%s", s->bold);
         history_put_lines(p->text, p->n, "> ", 0);
-        printf("%s\n", history_show_colour(s, "\033[0m"));
+        printf("%s\n", s->plain);
         return 0;
     case PIECE_ANSWER:
         history_put_lines(p->text, p->n, "", 0);
@@ -186,30 +149,48 @@ static int history_show_piece(void *data, const struct piece *p)
     case PIECE_THINKING:
         return s->full ? history_put_lines(p->text, p->n, "  ~ ", 0) : 0;
     case PIECE_CALL:
-        return history_show_call(s, p);
+        printf("%s▸ %s%s  %s  %s\n", s->cyan,
+               say_clean(*name ? name : "?", clean_name, sizeof clean_name), s->plain,
+               say_clean(p->brief ? p->brief : "", brief, sizeof brief),
+               !p->answered ? "(no result)"
+               : p->failed  ? "✗"
+                            : "✓");
+        if (s->full && p->input)
+            history_put_lines(p->input, strlen(p->input), "    ", 0);
+        return history_put_lines(p->text, p->n, "    ", most);
     case PIECE_IMAGE:
         printf("    [image, %zu bytes of base64]\n", p->n);
         return 0;
     case PIECE_NOTE:
-        return history_show_note(s, p);
+        if (!s->full && strcmp(name, "note") != 0 && strcmp(name, "summary") != 0)
+            return 0;
+        printf("%s· %s%s\n", s->dim, say_clean(name, clean_name, sizeof clean_name), s->plain);
+        return history_put_lines(p->text, p->n, "    ", most);
     }
     return 0;
 }
 
-static void history_show_head(struct history *h, const struct history_view *s)
+static int history_show_text(struct history *h, bool full, struct error *err)
 {
+    bool colours = say_colours(STDOUT_FILENO);
+    struct history_view s = {.full = full,
+                             .bold = colours ? "\033[1m" : "",
+                             .dim = colours ? "\033[2m" : "",
+                             .cyan = colours ? "\033[36m" : "",
+                             .plain = colours ? "\033[0m" : ""};
+    struct piece_sink sink = {history_show_piece, &s};
+    const char *folder = history_workspace(h);
     char workspace[4096];
     struct history_totals t;
     history_totals(h, &t);
-    const char *folder = history_workspace(h);
-    printf("%s%s%s  %u turn%s, %zu messages%s%s", history_show_colour(s, "\033[1m"), history_id(h),
-           history_show_colour(s, "\033[0m"), t.turns, t.turns == 1 ? "" : "s", t.messages,
-           t.model[0] ? ", " : "", t.model);
+    printf("%s%s%s  %u turn%s, %zu messages%s%s", s.bold, history_id(h), s.plain, t.turns,
+           t.turns == 1 ? "" : "s", t.messages, t.model[0] ? ", " : "", t.model);
     if (t.cost >= 0)
         printf(", $%.2f", t.cost);
     if (folder)
         printf(", %s", say_clean(folder, workspace, sizeof workspace));
     printf("\n");
+    return history_pieces(h, full, &sink, err);
 }
 
 /* One message after the other: a session may be larger than memory should be. */
@@ -248,44 +229,24 @@ int command_history_show(const struct command *self, int argc, char **argv)
     int r = history_open(argv[0], true, &h, NULL, &err);
     if (r == 0 && history_trouble(h))
         say("%s", history_trouble(h));
-    if (r == 0 && o.json) {
-        r = history_show_json(h, &err);
-    } else if (r == 0) {
-        struct history_view s = {.full = o.full, .colours = say_colours(STDOUT_FILENO)};
-        struct piece_sink sink = {history_show_piece, &s};
-        history_show_head(h, &s);
-        r = history_pieces(h, o.full, &sink, &err);
-    }
+    if (r == 0)
+        r = o.json ? history_show_json(h, &err) : history_show_text(h, o.full, &err);
     history_close(h);
     return r < 0 ? say_failure(&err) : 0;
 }
 
-static bool ends_in(const char *name, const char *end)
+static int history_export_to(struct history *h, bool html, const char *path, struct error *err)
 {
-    size_t n = strlen(name), m = strlen(end);
-    return n > m && strcmp(name + n - m, end) == 0;
-}
-
-/* What is exported may hold secrets of the session: a new file is the person's alone. */
-static FILE *history_export_open_output(const char *path, struct error *err)
-{
-    if (!path || strcmp(path, "-") == 0)
-        return stdout;
+    if (!path || strcmp(path, "-") == 0) {
+        int r = history_export(h, html, stdout, err);
+        return ferror(stdout) ? 0 : r; /* main says why */
+    }
+    /* It may hold secrets of the session: a new file is the person's alone. */
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
     FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (!out)
-        error_errno(err, errno, "cannot write %s", path);
-    return out;
-}
-
-static int history_export_to(struct history *h, bool html, const char *path, struct error *err)
-{
-    FILE *out = history_export_open_output(path, err);
-    if (!out)
-        return -err->code;
+        return error_errno(err, errno, "cannot write %s", path);
     int r = history_export(h, html, out, err);
-    if (out == stdout)
-        return ferror(out) ? 0 : r; /* main tells why */
     bool failed = fflush(out) != 0 || ferror(out);
     int code = errno;
     failed |= fclose(out) != 0;
@@ -304,8 +265,9 @@ int command_history_export(const struct command *self, int argc, char **argv)
         say("--format: '%s' is not md or html", o.format);
         return EXIT_USAGE;
     }
+    const char *suffix = o.output ? strrchr(o.output, '.') : NULL;
     bool html = o.format ? strcmp(o.format, "html") == 0
-                         : o.output && (ends_in(o.output, ".html") || ends_in(o.output, ".htm"));
+                         : suffix && (strcmp(suffix, ".html") == 0 || strcmp(suffix, ".htm") == 0);
     int r = history_open(argv[0], true, &h, NULL, &err);
     if (r == 0 && history_trouble(h))
         say("%s", history_trouble(h));
@@ -316,18 +278,6 @@ int command_history_export(const struct command *self, int argc, char **argv)
 }
 
 #define WORDS_MAX (64u << 10)
-
-static void history_search_print_hit(const json_t *hit)
-{
-    char text[4 * MEMORY_SNIPPET_MAX + 64], role[64];
-    const char *time = json_string_value(json_object_get(hit, "time"));
-    printf("%s  message %" JSON_INTEGER_FORMAT "  %.10s  %s\n",
-           json_string_value(json_object_get(hit, "session")),
-           json_integer_value(json_object_get(hit, "message")), time ? time : "-",
-           say_clean(json_string_value(json_object_get(hit, "role")), role, sizeof role));
-    printf("    %s\n",
-           say_clean(json_string_value(json_object_get(hit, "snippet")), text, sizeof text));
-}
 
 static int history_search(const struct history_search_options *o, const char *words,
                           struct error *err)
@@ -355,11 +305,19 @@ static int history_search(const struct history_search_options *o, const char *wo
     memory_close(m);
     if (r < 0)
         return r;
-    if (o->json) {
-        output_json(hits, JSON_INDENT(2));
-        return 0;
+    json_array_foreach(hits, i, hit)
+    {
+        char text[4 * MEMORY_SNIPPET_MAX + 64], role[64];
+        if (o->json)
+            break;
+        printf("%s  message %" JSON_INTEGER_FORMAT "  %.10s  %s\n    %s\n",
+               json_get_string_or(hit, "session", ""), json_get_integer(hit, "message"),
+               json_get_string_or(hit, "time", "-"),
+               say_clean(json_get_string_or(hit, "role", ""), role, sizeof role),
+               say_clean(json_get_string_or(hit, "snippet", ""), text, sizeof text));
     }
-    json_array_foreach(hits, i, hit) history_search_print_hit(hit);
+    if (o->json)
+        output_json(json_incref(hits), JSON_INDENT(2));
     json_decref(hits);
     return 0;
 }

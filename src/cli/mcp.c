@@ -29,34 +29,30 @@
 #define TICK_MS     250
 #define GRACE_MS    1000 /* for calls that are nearly done when the client closes stdin */
 
-struct door {
+struct mcp_stdio {
     struct tool_open tools;
     struct mcp_server *server;
     int interrupt, stop; /* become readable when nothing may be waited for any more */
     struct buf out;
-    bool gone;  /* nobody reads stdout; guarded by the server, which sends one message at a time */
-    bool ended; /* the box was, and that was told */
+    bool gone; /* nobody reads stdout; guarded by the server, which sends one message at a time */
+    bool box_ended; /* and the person was told */
 };
 
-/* Waits until something can be written. False when that is not worth waiting for any more. */
-static bool may_write(const struct door *d)
-{
-    struct pollfd fds[] = {{.fd = STDOUT_FILENO, .events = POLLOUT},
-                           {.fd = d->interrupt, .events = POLLIN},
-                           {.fd = d->stop, .events = POLLIN}};
-    while (poll(fds, ARRAY_SIZE(fds), -1) < 0)
-        if (errno != EINTR)
-            return false;
-    return !fds[1].revents && !fds[2].revents && !(fds[0].revents & POLLERR);
-}
-
 /* A client that does not read must not keep the server from ending: no more is written at once than
- * a pipe or socket that is ready surely takes. */
-static bool write_out(const struct door *d)
+ * a pipe or socket that is ready surely takes. False: nothing more can be written. */
+static bool mcp_stdio_write(const struct mcp_stdio *d)
 {
     for (size_t at = 0; at < d->out.len;) {
+        struct pollfd fds[] = {{.fd = STDOUT_FILENO, .events = POLLOUT},
+                               {.fd = d->interrupt, .events = POLLIN},
+                               {.fd = d->stop, .events = POLLIN}};
         size_t piece = d->out.len - at < PIPE_BUF ? d->out.len - at : PIPE_BUF;
-        if (!may_write(d))
+        if (poll(fds, ARRAY_SIZE(fds), -1) < 0) {
+            if (errno != EINTR)
+                return false;
+            continue;
+        }
+        if (fds[1].revents || fds[2].revents || fds[0].revents & POLLERR)
             return false;
         ssize_t n = write(STDOUT_FILENO, d->out.data + at, piece);
         if (n < 0 && errno != EINTR && errno != EAGAIN) {
@@ -69,23 +65,23 @@ static bool write_out(const struct door *d)
     return true;
 }
 
-static int send_message(void *data, uint64_t to, const json_t *message)
+static int mcp_stdio_send(void *data, uint64_t to, const json_t *message)
 {
-    struct door *d = data;
+    struct mcp_stdio *d = data;
     const uint64_t one = 1;
     d->out.len = 0;
     d->out.failed = false;
     if (d->gone)
         return 0;
     int r = rpc_write(&d->out, message);
-    d->gone = r == 0 && !write_out(d);
+    d->gone = r == 0 && !mcp_stdio_write(d);
     if (d->gone && output_is_lost() && write(d->stop, &one, sizeof one) < 0)
         return -errno;
     return r;
 }
 
 /* Feeds what was read, message by message. */
-static void feed(struct door *d, struct rpc_reader *in, const char *data, size_t n)
+static void mcp_stdio_feed(struct mcp_stdio *d, struct rpc_reader *in, const char *data, size_t n)
 {
     struct rpc_line line;
     int r;
@@ -97,78 +93,66 @@ static void feed(struct door *d, struct rpc_reader *in, const char *data, size_t
     }
 }
 
-/* Between calls nobody else watches what runs on in the box. */
-static void look_after(struct door *d)
-{
-    struct error err;
-    if (d->ended || !mcp_server_idle(d->server, 0) || box_tick(d->tools.box, &err) == 0)
-        return;
-    d->ended = true;
-    say("%s; every further call fails", err.text);
-}
-
-/* Waits for input, looking after the box meanwhile. False when the server is to end. */
-static bool wait_input(struct door *d)
+/* Waits for input. Between calls it watches the box, which nobody else does then. False: the server
+ * must end. */
+static bool mcp_stdio_wait(struct mcp_stdio *d)
 {
     struct pollfd fds[] = {{.fd = STDIN_FILENO, .events = POLLIN},
                            {.fd = d->interrupt, .events = POLLIN},
                            {.fd = STDOUT_FILENO},
                            {.fd = d->stop, .events = POLLIN}};
+    struct error err;
     for (;;) {
         int n = poll(fds, ARRAY_SIZE(fds), box_id(d->tools.box) ? -1 : TICK_MS);
         if (n < 0 && errno != EINTR)
             return false;
         if (n > 0)
             return !fds[1].revents && !(fds[2].revents & POLLERR) && !fds[3].revents;
-        if (n == 0)
-            look_after(d);
+        if (n == 0 && !d->box_ended && mcp_server_idle(d->server, 0) &&
+            box_tick(d->tools.box, &err) < 0) {
+            d->box_ended = true;
+            say("%s; every further call fails", err.text);
+        }
     }
 }
 
-static void serve(struct door *d)
+static void mcp_stdio_serve(struct mcp_stdio *d)
 {
     _cleanup_rpc_reader_ struct rpc_reader in = RPC_READER_INIT(RPC_MESSAGE_MAX);
     char data[64 << 10];
-    while (wait_input(d)) {
+    while (mcp_stdio_wait(d)) {
         ssize_t n = read(STDIN_FILENO, data, sizeof data);
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (n > 0) {
-            feed(d, &in, data, (size_t)n);
+            mcp_stdio_feed(d, &in, data, (size_t)n);
             continue;
         }
-        feed(d, &in, "\n", 1); /* ends a last line that has no end */
+        mcp_stdio_feed(d, &in, "\n", 1); /* ends a last line that has no end */
         mcp_server_idle(d->server, GRACE_MS);
         return;
     }
 }
 
-static size_t count_changes(struct box *b)
+/* When a fresh box ends: applies its changes, or says that they are lost. */
+static int mcp_settle_changes(const struct run_options *o, struct box *b)
 {
+    struct error err = {0};
     struct box_changes changes = {0};
     struct git_path inside;
     size_t n = 0;
+    if (o->box_id || o->spec.box.mode != BOX_COW)
+        return 0;
+    if (o->apply) {
+        int conflicts = show_apply(b, &(struct apply_options){.allow_git_dirs = o->allow_git_dirs},
+                                   o->spec.box.limits.disk, &err);
+        return conflicts < 0 ? say_failure(&err) : conflicts ? 1 : 0;
+    }
     if (box_changes(b, &changes, NULL) < 0)
         return 0;
     for (size_t i = 0; i < changes.count; i++)
         n += !git_path_split(changes.items[i].path, &inside) || inside.kind == GIT_PATH_COMMITS;
     box_changes_free(&changes);
-    return n;
-}
-
-/* What becomes of the changes when a fresh box ends. */
-static int settle(const struct run_options *o, struct tool_open *t)
-{
-    struct error err = {0};
-    if (o->box_id || o->spec.box.mode != BOX_COW)
-        return 0;
-    if (o->apply) {
-        int conflicts =
-            show_apply(t->box, &(struct apply_options){.allow_git_dirs = o->allow_git_dirs},
-                       o->spec.box.limits.disk, &err);
-        return conflicts < 0 ? say_failure(&err) : conflicts ? 1 : 0;
-    }
-    size_t n = count_changes(t->box);
     if (n > 0)
         say("%zu change%s dropped with the box; to keep changes, use --apply, --mode direct or "
             "--box",
@@ -177,44 +161,31 @@ static int settle(const struct run_options *o, struct tool_open *t)
 }
 
 /* For the client's model: where it is, and what becomes of what it does. */
-static const char *instructions(const struct run_options *o)
+#define WHERE "These tools work in a sandbox that shows the user's folder at /workspace"
+#define USE   " Use these tools instead of others for commands and files of the workspace."
+
+static const char *mcp_instructions(const struct run_options *o)
 {
     if (o->box_id)
-        return "These tools work in a sandbox that shows the user's folder at /workspace. The "
-               "resource "
-               "hutch://diff shows what was changed there and is not applied yet. Use these tools "
-               "instead of "
-               "others for commands and files of the workspace.";
+        return WHERE ". The resource hutch://diff shows what was changed there and is not applied "
+                     "yet." USE;
     if (o->spec.box.mode == BOX_COW)
-        return "These tools work in a sandbox that shows the user's folder at /workspace. Files "
-               "that you "
-               "change "
-               "are changed in the sandbox only, until the user applies the changes; the resource "
-               "hutch://diff "
-               "shows them. Use these tools instead of others for commands and files of the "
-               "workspace.";
+        return WHERE ". Files that you change are changed in the sandbox only, until the user "
+                     "applies the changes; the resource hutch://diff shows them." USE;
     if (o->spec.box.mode == BOX_DIRECT)
-        return "These tools work in a sandbox that shows the user's folder at /workspace. Files "
-               "that you "
-               "change "
-               "there are changed in the user's folder at once. Use these tools instead of others "
-               "for "
-               "commands "
-               "and files of the workspace.";
-    return "These tools work in a sandbox that shows the user's folder at /workspace, where "
-           "nothing can be "
-           "changed. Use these tools instead of others for commands and files of the workspace.";
+        return WHERE ". Files that you change there are changed in the user's folder at once." USE;
+    return WHERE ", where nothing can be changed." USE;
 }
 
-static int open_door(struct run_options *o, struct door *d, struct tool_cache *cache,
-                     struct error *err)
+static int mcp_stdio_open(struct run_options *o, struct mcp_stdio *d, struct tool_cache *cache,
+                          struct error *err)
 {
     d->interrupt = interrupt_watch(err);
     if (d->interrupt < 0)
         return d->interrupt;
     d->stop = eventfd(0, EFD_CLOEXEC);
     if (d->stop < 0)
-        return error_errno(err, errno, "cannot make an eventfd");
+        return error_errno(err, errno, "cannot create an eventfd");
     int r = tool_open(o, NULL, &d->tools, err);
     if (r < 0)
         return r;
@@ -222,32 +193,18 @@ static int open_door(struct run_options *o, struct door *d, struct tool_cache *c
         return error_set(err, ENOMEM, "no memory for the cache");
     struct mcp_options how = {.session = d->tools.session,
                               .open_world = o->box_id || o->spec.box.net->reaches_out,
-                              .instructions = instructions(o),
-                              .send = send_message,
+                              .instructions = mcp_instructions(o),
+                              .send = mcp_stdio_send,
                               .data = d};
     return mcp_server_new(&how, &d->server, err);
-}
-
-static int run(struct run_options *o, struct door *d, struct tool_cache *cache)
-{
-    struct error err = {0};
-    const uint64_t one = 1;
-    if (open_door(o, d, cache, &err) < 0)
-        return say_failure(&err);
-    if (isatty(STDIN_FILENO))
-        say("waiting for MCP messages on stdin, one line each; a client starts this, see 'hutch "
-            "mcp --help'");
-    serve(d);
-    if (write(d->stop, &one, sizeof one) < 0)
-        return EXIT_HUTCH;
-    d->server = mcp_server_free(d->server);
-    return settle(o, &d->tools);
 }
 
 int command_mcp(const struct command *self, int argc, char **argv)
 {
     _cleanup_run_options_ struct run_options o;
-    struct door d = {.interrupt = -1, .stop = -1, .out = BUF_INIT(SEND_MAX)};
+    struct mcp_stdio d = {.interrupt = -1, .stop = -1, .out = BUF_INIT(SEND_MAX)};
+    struct error err = {0};
+    const uint64_t one = 1;
     int n, status;
     run_options_init(&o);
     if (!command_words(self, argc, argv, &o, 0, 0, &n, &status))
@@ -257,7 +214,17 @@ int command_mcp(const struct command *self, int argc, char **argv)
         return EXIT_USAGE;
     }
     struct tool_cache *cache = o.cache ? tool_cache_new(CACHE_BYTES) : NULL;
-    status = run(&o, &d, cache);
+    if (mcp_stdio_open(&o, &d, cache, &err) < 0) {
+        status = say_failure(&err);
+    } else {
+        if (isatty(STDIN_FILENO))
+            say("waiting for MCP messages on stdin, one line each; a client starts this, see "
+                "'hutch mcp --help'");
+        mcp_stdio_serve(&d);
+        bool stopped = write(d.stop, &one, sizeof one) == sizeof one;
+        d.server = mcp_server_free(d.server);
+        status = stopped ? mcp_settle_changes(&o, d.tools.box) : EXIT_HUTCH;
+    }
     mcp_server_free(d.server);
     tool_close(&d.tools);
     tool_cache_free(cache);

@@ -12,37 +12,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "boxes.h"
 #include "commands.h"
 #include "exec_result.h"
 #include "git_box.h"
 #include "interrupt.h"
+#include "keeper.h"
 #include "missing.h"
 #include "output.h"
 #include "registry.h"
 #include "run_options.h"
 #include "show_changes.h"
 #include "banned.h"
-
-/* The first three and the last end a command; of the other two it gets errors, and may end by
- * itself. */
-static void ended_explain_limit(enum wire_limit limit)
-{
-    static const char *const limits[] = {
-        [WIRE_LIMIT_TIMEOUT] =
-            "the command was killed: it ran longer than its time limit (--timeout)",
-        [WIRE_LIMIT_CPU] =
-            "the command was killed: it used more CPU time than its limit (--cpu-time)",
-        [WIRE_LIMIT_MEMORY] =
-            "the command was killed: it needed more memory than the box has (--memory)",
-        [WIRE_LIMIT_PIDS] = "the command reached the limit on processes (--pids)",
-        [WIRE_LIMIT_DISK] = "the command filled the disk of the box (--disk)",
-        [WIRE_LIMIT_OUTPUT] =
-            "the command was killed: it printed more than its limit (--output-total)",
-    };
-    if ((size_t)limit < ARRAY_SIZE(limits) && limits[limit])
-        say("%s", limits[limit]);
-}
 
 /* Is a program at this path of the host in the box, too? If so it was found, and the status is its
  * own. */
@@ -75,39 +55,41 @@ static bool ended_explain_missing(const char *name, const struct box_options *o)
     return true;
 }
 
-/* What the box tried to reach and was refused. */
-static void ended_explain_refusals(const struct box_result *r, bool kept)
+/* Says on stderr why a command ended other than by itself, and what to do about it; nothing where
+ * the exit status says all. `options` is NULL where the box's are not known. */
+static void ended_explain(const struct box_result *r, const struct box_options *options,
+                          const char *name)
 {
+    /* The limits on processes and disk give the command errors; the others kill it. */
+    static const char *const limits[] = {
+        [WIRE_LIMIT_TIMEOUT] =
+            "the command was killed: it ran longer than its time limit (--timeout)",
+        [WIRE_LIMIT_CPU] =
+            "the command was killed: it used more CPU time than its limit (--cpu-time)",
+        [WIRE_LIMIT_MEMORY] =
+            "the command was killed: it needed more memory than the box has (--memory)",
+        [WIRE_LIMIT_PIDS] = "the command reached the limit on processes (--pids)",
+        [WIRE_LIMIT_DISK] = "the command filled the disk of the box (--disk)",
+        [WIRE_LIMIT_OUTPUT] =
+            "the command was killed: it printed more than its limit (--output-total)",
+    };
+    /* A reader that went away is the command's own matter: it got the signal. */
+    if (r->out_error && r->out_error != EPIPE)
+        output_failed(r->out_error);
+    if ((size_t)r->limit < ARRAY_SIZE(limits) && limits[r->limit])
+        say("%s", limits[r->limit]);
     for (size_t i = 0; i < r->n_refused; i++) {
         const char *target = r->refused[i].target;
         if (r->refused[i].is_private)
             say("the box tried to reach %s: not allowed, its address is private or local; name the "
-                "address"
-                " itself with --net allow:ADDRESS:PORT",
+                "address itself with --net allow:ADDRESS:PORT",
                 target);
         else
             say("the box tried to reach %s: not allowed; %s allow:%s", target,
-                kept ? "hutch box set ID --net" : "--net", target);
+                options ? "--net" : "hutch box set ID --net", target);
     }
-}
-
-/* Says on stderr why a command ended other than by itself, and what to do about it; nothing where
- * the exit status tells all. `options` is NULL where the box's are not known. */
-static void ended_explain(const struct box_result *r, const struct box_options *options,
-                          const char *name)
-{
-    /* A reader that went away is the command's own matter: it got the signal. */
-    if (r->out_error && r->out_error != EPIPE)
-        output_failed(r->out_error);
-    ended_explain_limit(r->limit);
-    ended_explain_refusals(r, !options);
     if (r->failure[0] && !(r->exit_code == 127 && ended_explain_missing(name, options)))
         say("cannot run %s", r->failure);
-}
-
-static void run_close_box(struct box **b)
-{
-    box_close(*b);
 }
 
 /* After the command: prints the result or why it ended, and applies the changes. Returns the exit
@@ -138,7 +120,7 @@ static int run_in_box(const struct run_options *o, const struct git_box *git, ch
 {
     struct error err = {0};
     struct box_result result = {0};
-    _cleanup_(run_close_box) struct box *b = NULL;
+    _cleanup_box_ struct box *b = NULL;
     int cancel = interrupt_watch(&err);
     if (cancel < 0 || box_begin(&o->spec.box, &b, &err) < 0)
         return say_failure(&err);
@@ -199,19 +181,6 @@ static int64_t exec_limit(int64_t given)
     return given == NOT_GIVEN ? 0 : given == 0 ? -1 : given;
 }
 
-/* The variables of --env as a list. With --tty the terminal's kind goes first, from here: the
- * keeper does not know it. */
-static void exec_fill_env(const struct run_options *o, char *term, size_t size, char **env)
-{
-    const char *kind = getenv("TERM");
-    size_t n = 0;
-    if (o->tty && kind && (size_t)snprintf(term, size, "TERM=%s", kind) < size)
-        env[n++] = term;
-    for (size_t i = 0; i < o->spec.box.n_env; i++)
-        env[n++] = (char *)o->spec.box.env[i];
-    env[n] = NULL;
-}
-
 static int exec_in_box(const struct run_options *o, const char *box, char *const *argv)
 {
     struct error err = {0};
@@ -222,7 +191,15 @@ static int exec_in_box(const struct run_options *o, const char *box, char *const
     int cancel = interrupt_watch(&err);
     if (cancel < 0 || keeper_find(box, &b, &err) < 0)
         return say_failure(&err);
-    exec_fill_env(o, term, sizeof term, env);
+    /* The variables of --env; before them, with --tty, the kind of this terminal, which the keeper
+     * does not know. */
+    const char *kind = getenv("TERM");
+    size_t n = 0;
+    if (o->tty && kind && (size_t)snprintf(term, sizeof term, "TERM=%s", kind) < sizeof term)
+        env[n++] = term;
+    for (size_t i = 0; i < o->spec.box.n_env; i++)
+        env[n++] = (char *)o->spec.box.env[i];
+    env[n] = NULL;
     struct box_command command = {
         .argv = argv,
         .cwd = o->cwd,

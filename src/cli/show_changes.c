@@ -7,16 +7,19 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "boxes.h"
 #include "command_options.h"
 #include "commands.h"
 #include "harmless.h"
 #include "interrupt.h"
 #include "io.h"
+#include "keeper.h"
 #include "output.h"
 #include "relpath.h"
 #include "show_changes.h"
 #include "banned.h"
+
+/* Of a diff's line; the diff worker's own bound on what it diffs as text is far below. */
+#define LINE_MAX_BYTES (256u << 20)
 
 static void apply_say(void *data, const char *path, enum apply_outcome outcome, const char *why)
 {
@@ -68,19 +71,6 @@ void apply_summary(const struct apply_tally *t)
         say("nothing to apply");
 }
 
-void sync_summary(const struct apply_tally *t)
-{
-    size_t done = t->done + t->merged;
-    apply_say_choices(t);
-    if (t->conflicts)
-        say("the box has the folder's changes; merged %zu file%s that both changed, %zu in "
-            "conflict",
-            done, plural_s(done), t->conflicts);
-    else
-        say("the box has the folder's changes; merged %zu file%s that both changed", done,
-            plural_s(done));
-}
-
 static void apply_note(void *data, const char *line)
 {
     struct apply_tally *t = data;
@@ -107,11 +97,8 @@ int show_apply(struct box *box, const struct apply_options *files, uint64_t disk
     return r;
 }
 
-#define OUT_MAX                                                                                    \
-    (256u                                                                                          \
-     << 20) /* of one line; the diff worker's own bound on what it diffs as text is far below */
-
-static const char *diff_line_colour(const char *line)
+/* Prints one line of a diff to a terminal, with nothing in it that the terminal would obey. */
+static int diff_print_line(const char *line, size_t n, bool colours)
 {
     static const struct {
         const char *start, *colour;
@@ -119,57 +106,46 @@ static const char *diff_line_colour(const char *line)
         {"diff --git ", "\033[1m"}, {"+++ ", "\033[1m"}, {"--- ", "\033[1m"},
         {"@@ ", "\033[36m"},        {"+", "\033[32m"},   {"-", "\033[31m"},
     };
-    for (size_t i = 0; i < ARRAY_SIZE(COLOURS); i++)
-        if (strncmp(line, COLOURS[i].start, strlen(COLOURS[i].start)) == 0)
-            return COLOURS[i].colour;
-    return NULL;
-}
-
-static int diff_show_line(const char *line, size_t n, int to, bool colours)
-{
-    _cleanup_buf_ struct buf out = BUF_INIT(OUT_MAX);
+    _cleanup_buf_ struct buf out = BUF_INIT(LINE_MAX_BYTES);
     struct harmless h = {0};
-    const char *colour = colours ? diff_line_colour(line) : NULL;
+    const char *colour = NULL;
     size_t text = n && line[n - 1] == '\n' ? n - 1 : n;
-    if (colour)
-        buf_append_str(&out, colour);
+    for (size_t i = 0; colours && !colour && i < ARRAY_SIZE(COLOURS); i++)
+        if (strncmp(line, COLOURS[i].start, strlen(COLOURS[i].start)) == 0)
+            colour = COLOURS[i].colour;
+    buf_append_str(&out, colour ? colour : "");
     harmless_append(&h, line, text, &out);
-    if (colour)
-        buf_append_str(&out, "\033[m");
+    buf_append_str(&out, colour ? "\033[m" : "");
     buf_append(&out, line + text, n - text);
-    return out.failed ? -ENOBUFS : io_write_all(to, out.data, out.len);
-}
-
-/* Copies a diff to a terminal, in colours, with nothing in it that the terminal would obey. */
-static int show_diff(int from, int to, bool colours)
-{
-    _cleanup_fclose_ FILE *f = fdopen(dup(from), "r");
-    _cleanup_free_ char *line = NULL;
-    size_t room = 0;
-    ssize_t n;
-    int r = f ? 0 : -errno;
-    if (f)
-        rewind(f);
-    while (r == 0 && (n = getline(&line, &room, f)) > 0)
-        r = diff_show_line(line, (size_t)n, to, colours);
-    return r;
+    if (out.failed) {
+        output_failed(ENOBUFS);
+        return -ENOBUFS;
+    }
+    return output_write(out.data, out.len);
 }
 
 /* A terminal gets lines that are harmless to it; anything else gets the diff byte for byte. */
-static int box_diff_print(int file, bool stat)
+static int diff_print(int file, bool stat)
 {
     char data[64 << 10];
     ssize_t n = 0;
-    if (isatty(STDOUT_FILENO)) {
-        int r = show_diff(file, STDOUT_FILENO, !stat && say_colours(STDOUT_FILENO));
-        if (r < 0)
-            output_failed(-r);
-        return 0;
+    if (!isatty(STDOUT_FILENO)) {
+        for (off_t at = 0; (n = pread(file, data, sizeof data, at)) > 0; at += n)
+            if (output_write(data, (size_t)n) < 0)
+                return 0;
+        return n < 0 ? -errno : 0;
     }
-    for (off_t at = 0; (n = pread(file, data, sizeof data, at)) > 0; at += n)
-        if (output_write(data, (size_t)n) < 0)
-            return 0;
-    return n < 0 ? -errno : 0;
+    _cleanup_fclose_ FILE *f = fdopen(dup(file), "r");
+    _cleanup_free_ char *line = NULL;
+    size_t room = 0;
+    bool colours = !stat && say_colours(STDOUT_FILENO);
+    if (!f)
+        return -errno;
+    rewind(f);
+    while ((n = getline(&line, &room, f)) > 0)
+        if (diff_print_line(line, (size_t)n, colours) < 0)
+            break;
+    return 0;
 }
 
 int command_box_diff(const struct command *self, int argc, char **argv)
@@ -185,40 +161,10 @@ int command_box_diff(const struct command *self, int argc, char **argv)
         error_errno(&err, -file, "cannot make a temporary file");
     if (file < 0 || keeper_find(argv[0], &b, &err) < 0 || box_diff(b, stat, file, &err) < 0)
         return say_failure(&err);
-    int r = box_diff_print(file, stat);
+    int r = diff_print(file, stat);
     if (r < 0) {
         error_errno(&err, -r, "cannot read the diff");
         return say_failure(&err);
-    }
-    return 0;
-}
-
-static int apply_parse_choice(const char *text, enum apply_choice *ret, struct error *err)
-{
-    static const char *const CHOICES[] = {
-        [APPLY_MINE] = "mine", [APPLY_THEIRS] = "theirs", [APPLY_MARKERS] = "markers"};
-    for (size_t i = APPLY_MINE; text && i <= APPLY_MARKERS; i++)
-        if (strcmp(text, CHOICES[i]) == 0) {
-            *ret = (enum apply_choice)i;
-            return 0;
-        }
-    return text ? error_set(err, EINVAL, "--on-conflict must be mine, theirs or markers, not '%s'",
-                            text)
-                : 0;
-}
-
-/* Paths as people type them: relative to the folder, perhaps with ./ in front or a slash behind. */
-static int apply_clean_paths(char **paths, size_t n, struct error *err)
-{
-    for (size_t i = 0; i < n; i++) {
-        while (strncmp(paths[i], "./", 2) == 0)
-            paths[i] += 2;
-        size_t len = strlen(paths[i]);
-        while (len > 1 && paths[i][len - 1] == '/')
-            paths[i][--len] = 0;
-        if (!relpath_is_valid(paths[i], len))
-            return error_set(err, EINVAL, "'%s' is not a path relative to the box's folder",
-                             paths[i]);
     }
     return 0;
 }
@@ -233,14 +179,32 @@ struct apply_words {
 static bool apply_parse_words(const struct command *self, int argc, char **argv,
                               struct apply_words *ret, int *ret_status)
 {
+    static const char *const choices[] = {
+        [APPLY_MINE] = "mine", [APPLY_THEIRS] = "theirs", [APPLY_MARKERS] = "markers"};
     struct apply_command_options given = {0};
     struct error err = {0};
     int n = 0;
     *ret = (struct apply_words){0};
     if (!command_words(self, argc, argv, &given, 1, -1, &n, ret_status))
         return false;
-    if (apply_parse_choice(given.on_conflict, &ret->files.on_conflict, &err) < 0 ||
-        apply_clean_paths(argv + 1, (size_t)n - 1, &err) < 0) {
+    for (size_t i = APPLY_MINE; given.on_conflict && i <= APPLY_MARKERS; i++)
+        if (strcmp(given.on_conflict, choices[i]) == 0)
+            ret->files.on_conflict = (enum apply_choice)i;
+    if (given.on_conflict && !ret->files.on_conflict)
+        error_set(&err, EINVAL, "--on-conflict must be mine, theirs or markers, not '%s'",
+                  given.on_conflict);
+
+    /* Paths as people type them: relative to the folder, perhaps with ./ in front or a / behind. */
+    for (int i = 1; i < n; i++) {
+        while (strncmp(argv[i], "./", 2) == 0)
+            argv[i] += 2;
+        size_t len = strlen(argv[i]);
+        while (len > 1 && argv[i][len - 1] == '/')
+            argv[i][--len] = 0;
+        if (!relpath_is_valid(argv[i], len))
+            error_set(&err, EINVAL, "'%s' is not a path relative to the box's folder", argv[i]);
+    }
+    if (err.code) {
         *ret_status = say_usage(&err);
         return false;
     }
@@ -282,8 +246,17 @@ int command_box_sync(const struct command *self, int argc, char **argv)
     struct apply_tally tally = {.command = self->name, .id = box_id(words.box)};
     const struct tool_apply_options how = apply_tally_options(&tally);
     int left = box_sync(words.box, &words.files, &how.report, &err);
-    if (left >= 0)
-        sync_summary(&tally);
+    size_t done = tally.done + tally.merged;
+    if (left >= 0) {
+        apply_say_choices(&tally);
+        if (tally.conflicts)
+            say("the box has the folder's changes; merged %zu file%s that both changed, %zu in "
+                "conflict",
+                done, plural_s(done), tally.conflicts);
+        else
+            say("the box has the folder's changes; merged %zu file%s that both changed", done,
+                plural_s(done));
+    }
     box_close(words.box);
     return left < 0 ? say_failure(&err) : left ? 1 : 0;
 }

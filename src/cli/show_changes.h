@@ -14,7 +14,6 @@ struct apply_tally {
 /* Says what becomes of each path, and counts it. */
 struct tool_apply_options apply_tally_options(struct apply_tally *t);
 void apply_summary(const struct apply_tally *t);
-void sync_summary(const struct apply_tally *t);
 
 /* Applies files and commits and says what became of them. `disk` may be 0 (tool_apply.h). Returns
  * the number of files and repositories that were left alone, or a negative errno. */

@@ -10,7 +10,6 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "boxes.h"
 #include "commands.h"
 #include "tool.h"
 #include "git_box.h"
@@ -55,20 +54,13 @@ static int tool_open_box(struct run_options *o, struct tool_open *t, struct erro
     return r;
 }
 
-/* The folder that the box was made from; NULL: an empty one, or the box does not say. */
-static char *tool_workspace(const struct tool_open *t)
-{
-    _cleanup_box_info_ struct box_info info = {0};
-    return box_info(t->box, &info, NULL) < 0 ? NULL : TAKE_PTR(info.workspace);
-}
-
-/* A folder that is gone has no settings. */
+/* The tools that the settings name. A folder that is gone has no settings. */
 static int tool_open_sources(const struct run_options *o, struct tool_open *t, struct error *err)
 {
     _cleanup_config_ struct config config = {0};
-    _cleanup_free_ char *folder = tool_workspace(t);
-    if (folder && access(folder, F_OK) < 0)
-        folder = (free(folder), NULL);
+    _cleanup_box_info_ struct box_info info = {0};
+    bool known = box_info(t->box, &info, NULL) == 0 && info.workspace;
+    const char *folder = known && access(info.workspace, F_OK) == 0 ? info.workspace : NULL;
     int r = config_read_all(folder, o->trust, &config, err);
     return r < 0 ? r : tool_sources_add(t->session, &config, err);
 }
@@ -117,10 +109,19 @@ static void tool_list_print(void *data, const struct tool *t)
 
 #define INPUT_MAX (64u << 20)
 
-static int tool_parse_input(const char *text, size_t n, json_t **ret, struct error *err)
+/* The argument, or what is on stdin, or nothing: an empty object. */
+static int tool_read_input(const char *given, json_t **ret, struct error *err)
 {
+    _cleanup_buf_ struct buf text = BUF_INIT(INPUT_MAX);
     json_error_t at;
-    json_t *input = json_loadb(text, n, JSON_REJECT_DUPLICATES, &at);
+    bool from_stdin = given && strcmp(given, "-") == 0;
+    int r =
+        from_stdin ? io_read_all(STDIN_FILENO, &text) : buf_append_str(&text, given ? given : "{}");
+    if (r == -ENOBUFS)
+        return error_set(err, E2BIG, "the input is longer than %u MB", INPUT_MAX >> 20);
+    if (r < 0)
+        return error_errno(err, -r, "cannot read the input");
+    json_t *input = json_loadb((const char *)text.data, text.len, JSON_REJECT_DUPLICATES, &at);
     if (!input)
         return error_set(err, EINVAL, "the input is not JSON: line %d, column %d: %s", at.line,
                          at.column, at.text);
@@ -131,22 +132,6 @@ static int tool_parse_input(const char *text, size_t n, json_t **ret, struct err
     }
     *ret = input;
     return 0;
-}
-
-/* The argument, or what is on stdin, or nothing: an empty object. */
-static int tool_read_input(const char *given, json_t **ret, struct error *err)
-{
-    _cleanup_buf_ struct buf text = BUF_INIT(INPUT_MAX);
-    if (!given)
-        return tool_parse_input("{}", 2, ret, err);
-    if (strcmp(given, "-") != 0)
-        return tool_parse_input(given, strlen(given), ret, err);
-    int r = io_read_all(STDIN_FILENO, &text);
-    if (r == -ENOBUFS)
-        return error_set(err, E2BIG, "the input is longer than %u bytes", INPUT_MAX);
-    if (r < 0)
-        return error_errno(err, -r, "cannot read the input");
-    return tool_parse_input((const char *)text.data, text.len, ret, err);
 }
 
 /* On a terminal what came out of the box is made harmless; anywhere else it is passed on as it is.
@@ -177,19 +162,6 @@ static int tool_print_result(const struct run_options *o, const struct tool_resu
     if (e < 0)
         return EXIT_HUTCH;
     return r->failed ? 1 : 0;
-}
-
-static int tool_apply_changes(const struct run_options *o, struct tool_open *t)
-{
-    struct error err = {0};
-    int conflicts =
-        o->apply && !o->box_id
-            ? show_apply(t->box, &(struct apply_options){.allow_git_dirs = o->allow_git_dirs},
-                         o->spec.box.limits.disk, &err)
-            : 0;
-    if (conflicts < 0)
-        return say_failure(&err);
-    return conflicts ? 1 : 0;
 }
 
 /* Asks on the terminal; what was typed before the question is no answer to it. */
@@ -229,7 +201,11 @@ static int tool_call_once(struct run_options *o, const char *name, json_t *input
         return EXIT_USAGE;
     }
     int status = tool_print_result(o, &result);
-    return status ? status : tool_apply_changes(o, &t);
+    if (status || !o->apply || o->box_id)
+        return status;
+    int conflicts = show_apply(t.box, &(struct apply_options){.allow_git_dirs = o->allow_git_dirs},
+                               o->spec.box.limits.disk, &err);
+    return conflicts < 0 ? say_failure(&err) : conflicts ? 1 : 0;
 }
 
 static int tool_list_command(struct run_options *o)

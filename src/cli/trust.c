@@ -122,27 +122,7 @@ int command_trust(const struct command *self, int argc, char **argv)
     return 0;
 }
 
-/* A line of the terminal, byte by byte: what is typed after it is for the chat. -ENODATA: the end.
- */
-static int trust_read_answer(char answer[ANSWER_MAX])
-{
-    size_t used = 0;
-    for (;;) {
-        char c;
-        ssize_t n = read(STDIN_FILENO, &c, 1);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return -ENODATA;
-        if (c == '\n')
-            break;
-        if (used + 1 < ANSWER_MAX)
-            answer[used++] = c;
-    }
-    answer[used] = 0;
-    return 0;
-}
-
+/* Asks; names what the files would set, as far as there is room. */
 static void trust_print_question(const struct trust *t, const json_t *items)
 {
     char names[NAMES_MAX + 100] = "", folder[4096], clean[4 * NAMES_MAX];
@@ -168,21 +148,25 @@ static void trust_print_question(const struct trust *t, const json_t *items)
 
 int trust_ask(const struct trust *t, const json_t *items, struct error *err)
 {
-    char answer[ANSWER_MAX];
     for (;;) {
+        char answer[ANSWER_MAX] = "", c = 0;
+        size_t used = 0;
+        ssize_t n = 1;
         trust_print_question(t, items);
-        if (trust_read_answer(answer) < 0) {
+        /* A line, byte by byte: what is typed after it is for the chat. */
+        while (c != '\n' && ((n = read(STDIN_FILENO, &c, 1)) > 0 || (n < 0 && errno == EINTR)))
+            if (n > 0 && c != '\n' && used + 1 < ANSWER_MAX)
+                answer[used++] = c;
+        if (c != '\n') {
             fprintf(stderr, "\n");
             return 0;
         }
-        if (strcasecmp(answer, "s") == 0 || strcasecmp(answer, "show") == 0) {
+        if (strcasecmp(answer, "s") == 0 || strcasecmp(answer, "show") == 0)
             trust_print_items(stderr, items);
-            continue;
-        }
         bool yes = strcasecmp(answer, "y") == 0 || strcasecmp(answer, "yes") == 0;
-        if (!yes && strcasecmp(answer, "n") != 0 && strcasecmp(answer, "no") != 0)
-            continue;
-        int r = trust_decide(t, yes, err);
-        return r < 0 ? r : yes;
+        if (yes || strcasecmp(answer, "n") == 0 || strcasecmp(answer, "no") == 0) {
+            int r = trust_decide(t, yes, err);
+            return r < 0 ? r : yes;
+        }
     }
 }
