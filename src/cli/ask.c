@@ -181,7 +181,7 @@ static void ask_on_attempt_event(void *data, unsigned attempt, const struct agen
     if (e->kind == AGENT_NOTE)
         say("%.*s", (int)e->n, e->text);
     else if (e->kind == AGENT_BACK && !a->json)
-        say("the answer was interrupted; the rest comes from a new attempt");
+        say("the connection was lost; the new answer continues differently");
     else if (e->kind == AGENT_RESULT && !a->json)
         ask_print_result(attempt, e);
     else if (e->kind == AGENT_WAIT && !a->json)

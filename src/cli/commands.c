@@ -70,13 +70,13 @@ static const char APPLY_NOTES[] =
     "with --on-conflict. Commits that cannot be fast-forwarded go to refs/hutch/ID.";
 
 static const char SYNC_NOTES[] =
-    "Files that the box did not change show your version at once. Those that you and the box "
+    "Files that the box did not change show your version immediately. Files that you and the box "
     "changed are merged; conflicts are listed and stay as they are in the box, and the exit "
     "status is 1.";
 
 static const char SET_NOTES[] =
-    "The network changes at once, between off and allow; connections that are no longer allowed "
-    "end. Limits change at once where there are control groups, else for later commands.";
+    "The network changes immediately, between off and allow; connections that are no longer "
+    "allowed end. With control groups, limits change immediately; without, for later commands.";
 
 static const struct command BOX_COMMANDS[] = {
     {"box ", "new", "make a box", "[OPTIONS]", BOX_MAKER(FOR_NEW), NULL, NEW_NOTES,
@@ -275,7 +275,7 @@ static const struct option GYM_OPTIONS[] = {
     GYM_FLAG("no-cache", no_cache, FOR_PLAY, "run every action, even if its result is known"),
     GYM_FLAG("no-check", no_check, FOR_TASKS, "list the tasks without checking them"),
     GYM_COUNT("jobs", "N", jobs, FOR_TASKS | FOR_EVAL, "number of processors", "tasks in parallel"),
-    GYM_STRING("tasks", "DIR", tasks, FOR_ALL, "those that came with hutch", "folder of tasks"),
+    GYM_STRING("tasks", "DIR", tasks, FOR_ALL, "hutch's own", "folder of tasks"),
     GYM_STRING("from", "KIND:WHERE", from, FOR_ALL, NULL,
                "import tasks: quixbugs:DIR, swebench:FILE, harbor:DIR"),
     GYM_STRING("repos", "DIR", repos, FOR_ALL, NULL, "swebench: folder of the repositories"),
@@ -348,8 +348,8 @@ static const char TOOL_NOTES[] =
     "reported an error.";
 
 static const char MCP_NOTES[] =
-    "An MCP client starts it and talks to it on stdin and stdout; docs/mcp.md shows how to "
-    "configure clients. A fresh box is removed at the end, with its changes, unless --apply or "
+    "An MCP client starts this command and talks to it on stdin and stdout; docs/mcp.md shows how "
+    "to configure clients. A fresh box is removed at the end, with its changes, unless --apply or "
     "--mode direct is given; use --box for a box that stays.";
 
 static const char CHAT_NOTES[] =

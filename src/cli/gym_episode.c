@@ -147,7 +147,7 @@ static int episode_run(struct episode *t, const struct policy_kind *k, struct er
     if (t->record && fclose(t->record) != 0)
         lost = true;
     if (lost)
-        say("cannot write %s", o->record);
+        say("cannot write %s: %s", o->record, strerror(errno));
     return status ? status : lost ? EXIT_HUTCH : 0;
 }
 

@@ -218,7 +218,7 @@ int command_mcp(const struct command *self, int argc, char **argv)
         status = say_failure(&err);
     } else {
         if (isatty(STDIN_FILENO))
-            say("waiting for MCP messages on stdin, one line each; a client starts this, see "
+            say("waiting for MCP messages on stdin; usually a client starts this command, see "
                 "'hutch mcp --help'");
         mcp_stdio_serve(&d);
         bool stopped = write(d.stop, &one, sizeof one) == sizeof one;

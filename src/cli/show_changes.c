@@ -158,7 +158,7 @@ int command_box_diff(const struct command *self, int argc, char **argv)
     if (!command_words(self, argc, argv, &stat, 1, 1, &n, &status))
         return status;
     if (file < 0)
-        error_errno(&err, -file, "cannot make a temporary file");
+        error_errno(&err, -file, "cannot create a temporary file");
     if (file < 0 || keeper_find(argv[0], &b, &err) < 0 || box_diff(b, stat, file, &err) < 0)
         return say_failure(&err);
     int r = diff_print(file, stat);

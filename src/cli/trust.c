@@ -109,8 +109,7 @@ int command_trust(const struct command *self, int argc, char **argv)
     if (!command_words(self, argc, argv, &o, 0, 1, &n, &status))
         return status;
     if (o.list + o.show + (o.revoke != NULL) > 1 || ((o.list || o.revoke) && n > 0)) {
-        say("--list, --show and --revoke are different commands: give one of them, and DIR with "
-            "--show only");
+        say("--list, --show and --revoke exclude each other; give DIR only with --show");
         return EXIT_USAGE;
     }
     if (o.list)

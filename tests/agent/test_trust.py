@@ -250,8 +250,8 @@ def test_control_sequences_of_a_clone_do_not_reach_the_terminal(user_env):
 
 
 @pytest.mark.parametrize("args,status,said", [
-    (["--list", "--revoke", "x"], 2, "different commands"),
-    (["--list", "x"], 2, "different commands"),
+    (["--list", "--revoke", "x"], 2, "exclude each other"),
+    (["--list", "x"], 2, "exclude each other"),
     (["a", "b"], 2, "too many arguments"),
     (["/no/such/folder"], 125, "cannot find the folder /no/such/folder"),
     (["/etc/passwd"], 125, "is not a folder"),

@@ -178,7 +178,7 @@ def test_fork_and_load(user_env, model_server, open_chat):
     chat.wait("Written.")
     (first,) = user_env.histories()
     chat.say("/fork 7")
-    chat.wait("there is no turn 7")
+    chat.wait("turn 7 does not exist")
     chat.keys("C-u")
     chat.say("/fork")
     chat.wait("Forked to session", f"/load {first['session']}")
