@@ -19,8 +19,8 @@ static void check_editor(const struct editor *e)
     const char *text = editor_text(e, &n, &cursor);
     assert(cursor <= n && text[n] == 0 && utf8_valid((const uint8_t *)text, n));
     assert(cursor == n || ((uint8_t)text[cursor] & 0xc0) != 0x80);
-    assert(editor_shown(e, &shown, &cursor) == 0 && cursor <= shown.len);
-    assert(editor_whole(e, &whole) == 0 && utf8_valid(whole.data, whole.len));
+    assert(editor_copy(e, false, &shown, &cursor) == 0 && cursor <= shown.len);
+    assert(editor_copy(e, true, &whole, NULL) == 0 && utf8_valid(whole.data, whole.len));
 }
 
 /* Keys that are no text do an edit, one for each. */

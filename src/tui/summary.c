@@ -17,50 +17,39 @@
 #define PATH_COLUMNS  60 /* paths are aligned up to this width */
 #define CHANGES_SHOWN 12
 
-/* Blanks and newlines become one blank; no more is read than can be shown. */
-static int squeeze_blanks(const char *text, size_t n, size_t most, struct buf *out, bool *ret_more)
-{
-    bool blank = false;
-    size_t i = 0;
-    for (; i < n && out->len < most; i++) {
-        if (isspace((unsigned char)text[i])) {
-            blank = out->len > 0;
-            continue;
-        }
-        if (blank && buf_append(out, " ", 1) < 0)
-            return -ENOMEM;
-        blank = false;
-        if (buf_append(out, text + i, 1) < 0)
-            return -ENOMEM;
-    }
-    while (i < n && isspace((unsigned char)text[i]))
-        i++;
-    *ret_more = i < n;
-    return 0;
-}
-
 int summary_line(const char *text, size_t n, size_t width, struct buf *out)
 {
     _cleanup_buf_ struct buf one = BUF_INIT(width * 4 + 16),
                              clean = BUF_INIT(one.max * HARMLESS_GROWTH);
     struct harmless h = {0};
-    bool more = false;
+    bool blank = false;
+    size_t i = 0;
+    int used;
     if (width == 0 || n == 0)
         return 0;
-    if (squeeze_blanks(text, n, width * 4 + 4, &one, &more) < 0)
-        return -ENOMEM;
+    /* Blanks and newlines become one blank; no more is read than can be shown. */
+    for (; i < n && one.len < width * 4 + 4; i++) {
+        bool is_blank = isspace((unsigned char)text[i]);
+        if (!is_blank && blank && one.len)
+            buf_append(&one, " ", 1);
+        if (!is_blank)
+            buf_append(&one, text + i, 1);
+        blank = is_blank;
+    }
+    while (i < n && isspace((unsigned char)text[i]))
+        i++;
+    bool more = i < n;
     if (more)
         one.len -= utf8_cut_end(one.data, one.len);
-    if (harmless_append(&h, one.data, one.len, &clean) < 0)
+    if (one.failed || harmless_append(&h, one.data, one.len, &clean) < 0)
         return -ENOMEM;
     const char *s = clean.len ? (const char *)clean.data : "";
-    int used;
     size_t fit = clean_fit(s, clean.len, (int)width, &used);
-    if (fit == clean.len && !more)
-        return buf_append(out, s, fit);
-    fit = clean_fit(s, clean.len, (int)width - 1, &used);
+    bool cut = more || fit < clean.len;
+    if (cut)
+        fit = clean_fit(s, clean.len, (int)width - 1, &used);
     int r = buf_append(out, s, fit);
-    return r < 0 ? r : buf_append_str(out, ELLIPSIS);
+    return r < 0 ? r : buf_append_str(out, cut ? ELLIPSIS : "");
 }
 
 const char *summary_time(double seconds, char out[SUMMARY_TIME_MAX])

@@ -22,6 +22,7 @@
 
 #define CHAT_QUEUE_MAX 32
 #define CHAT_BUSY_MAX  64
+#define REVIEW_CHOICES 4
 
 struct chat {
     const struct tui_options *o;
@@ -85,11 +86,9 @@ void chat_complete(struct chat *c, bool asked);
 bool chat_complete_accept(struct chat *c);
 void chat_complete_close(struct chat *c);
 void chat_complete_fetch(struct chat *c); /* names that are missing, if the worker is idle */
-void chat_search_begin(struct chat *c);
 bool chat_search_press(struct chat *c, const struct press *p); /* false: the key is not for it */
 bool chat_review_is_open(const struct chat *c);
 int chat_review_letter(const struct chat *c); /* the choice that the input names; -1: none */
-void chat_review_move(struct chat *c, int by);
 
 /* chat_updates.c: commands and their results. */
 void chat_run(struct chat *c, struct chat_entry *entry); /* the worker must be idle */
@@ -97,10 +96,6 @@ void chat_stop(struct chat *c);
 bool chat_is_busy(const struct chat *c); /* with something that the user should see */
 void chat_take_updates(struct chat *c);
 void chat_note(struct chat *c, const char *fmt, ...) PRINTF(2, 3);
-
-/* chat_display.c: draws a frame; returns as view_draw(). */
-#define REVIEW_CHOICES 4
-int chat_display(struct chat *c);
 
 /* chat.c */
 void chat_set_keys(struct chat *c, bool on);

@@ -13,14 +13,14 @@ static const char KEYS_HELP[] =
     "Ctrl-C twice, Ctrl-D  quit, if the input is empty\n"
     "Up, Down              earlier input; Ctrl-R searches it\n"
     "Tab                   complete a command, or a file after @ or with a / in it\n"
-    "PgUp, PgDn            scroll; Shift-Up, Shift-Down by a line\n"
-    "Ctrl-Home, Ctrl-End   go to the top, to the end\n"
-    "Ctrl-O                unfold or fold the last output; Alt-O all\n"
+    "PgUp, PgDn            scroll; Shift-Up, Shift-Down: by a line\n"
+    "Ctrl-Home, Ctrl-End   go to the top or the end\n"
+    "Ctrl-O                unfold or fold the last output; Alt-O: all of them\n"
     "Alt-Up, Alt-Down      select another output for Ctrl-O\n"
     "Ctrl-G                edit the input in $EDITOR (also Ctrl-X Ctrl-E)\n"
-    "Ctrl-A -E -W -U -K -Y, Alt-B -F -D  edit as in a shell\n"
-    "Ctrl-_, Alt-_         undo, redo an edit\n"
-    "Ctrl-L, Ctrl-Z        redraw the screen, suspend hutch";
+    "Ctrl-A -E -W -U -K -Y edit as in a shell; so do Alt-B, -F and -D\n"
+    "Ctrl-_, Alt-_         undo or redo an edit\n"
+    "Ctrl-L, Ctrl-Z        redraw the screen; suspend hutch";
 
 void chat_set_text(struct chat *c, const char *text)
 {
@@ -106,12 +106,6 @@ int chat_review_letter(const struct chat *c)
     return letter ? (int)(letter - letters) : -1;
 }
 
-void chat_review_move(struct chat *c, int by)
-{
-    int from = c->review_chosen < 0 && by < 0 ? 0 : c->review_chosen;
-    c->review_chosen = (from + by + REVIEW_CHOICES) % REVIEW_CHOICES;
-}
-
 /* Enter chooses in the review. False: it is not for the review. */
 static bool chat_review_enter(struct chat *c)
 {
@@ -143,7 +137,7 @@ void chat_enter(struct chat *c)
     }
     if (chat_review_enter(c))
         return;
-    int r = editor_whole(c->editor, &whole);
+    int r = editor_copy(c->editor, true, &whole, NULL);
     while (whole.len && isspace(whole.data[whole.len - 1]))
         whole.len--;
     const char *entered = r == 0 ? buf_cstr(&whole) : NULL;
@@ -158,7 +152,7 @@ void chat_enter(struct chat *c)
     /* A message with a long paste is remembered as it was shown. */
     if (whole.len <= INPUT_HISTORY_ENTRY_MAX)
         input_history_add(c->history, entered);
-    else if (editor_shown(c->editor, &shown, &cursor) == 0 && buf_cstr(&shown))
+    else if (editor_copy(c->editor, false, &shown, &cursor) == 0 && buf_cstr(&shown))
         input_history_add(c->history, (const char *)shown.data);
     editor_reset(c->editor);
     chat_complete_close(c);
@@ -183,7 +177,7 @@ void chat_history_move(struct chat *c, bool older)
     if (c->history_at == -1) {
         _cleanup_buf_ struct buf whole = BUF_INIT(EDITOR_MAX + 1u);
         free(c->draft);
-        editor_whole(c->editor, &whole);
+        editor_copy(c->editor, true, &whole, NULL);
         const char *text = buf_cstr(&whole);
         c->draft = strdup(text ? text : "");
     }
@@ -253,16 +247,6 @@ static void search_from(struct chat *c, size_t from, bool older)
     if (found < 0 && older && c->found >= 0) /* nothing older: what is found stays */
         return;
     c->found = found >= 0 || empty ? found : input_history_search(c->history, query, 0);
-}
-
-void chat_search_begin(struct chat *c)
-{
-    chat_complete_close(c);
-    c->searching = true;
-    c->query.len = 0;
-    c->query.failed = false;
-    c->found = -1;
-    c->changed = true;
 }
 
 bool chat_search_press(struct chat *c, const struct press *p)

@@ -87,7 +87,8 @@ static void press_escape(struct chat *c)
 static void press_tab(struct chat *c, int by)
 {
     if (chat_review_is_open(c) && editor_is_empty(c->editor)) {
-        chat_review_move(c, by);
+        int from = c->review_chosen < 0 && by < 0 ? 0 : c->review_chosen;
+        c->review_chosen = (from + by + REVIEW_CHOICES) % REVIEW_CHOICES;
     } else if (c->completing && by < 0 && c->completion.n) {
         c->chosen = (c->chosen + (int)c->completion.n - 1) % (int)c->completion.n;
     } else if (c->completing && c->completion.n) {
@@ -143,7 +144,8 @@ static bool press_scrolls(struct chat *c, const struct press *p)
     return true;
 }
 
-/* Runs $VISUAL or $EDITOR on the file, with the terminal to itself. */
+/* Runs $VISUAL or $EDITOR on the file, with the terminal to itself. Returns its exit status, or a
+ * negative errno. */
 static int run_external_editor(struct chat *c, const char *path)
 {
     _cleanup_free_ char *line = NULL;
@@ -166,7 +168,7 @@ static int run_external_editor(struct chat *c, const char *path)
         ;
     screen_resume(c->view->screen);
     chat_set_keys(c, true);
-    return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;
+    return pid < 0 ? -EAGAIN : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 /* The input is edited as a temporary file. */
@@ -182,7 +184,7 @@ static void chat_external_editor(struct chat *c)
                   strerror(errno));
         return;
     }
-    editor_whole(c->editor, &text);
+    editor_copy(c->editor, true, &text, NULL);
     int r = text.failed ? -ENOBUFS : io_write_all(fd, text.data, text.len);
     if (r == 0)
         r = run_external_editor(c, path);
@@ -194,8 +196,11 @@ static void chat_external_editor(struct chat *c)
         text.len--;
     if (r == 0 && utf8_valid(text.data, text.len) && buf_cstr(&text))
         chat_set_text(c, (const char *)text.data);
+    else if (r > 0)
+        chat_note(c, "The editor exited with status %d; the input is unchanged.", r);
     else
-        chat_note(c, "The editor failed; the input is unchanged.");
+        chat_note(c, "Cannot read what the editor wrote: %s; the input is unchanged.",
+                  r < 0 ? strerror(-r) : "it is not UTF-8");
 }
 
 /* Ctrl and a letter that is not for the editor. */
@@ -235,7 +240,11 @@ static void press_control(struct chat *c, char letter)
         view_toggle(c->view);
         break;
     case 'r':
-        chat_search_begin(c);
+        chat_complete_close(c);
+        c->searching = true;
+        c->query.len = 0;
+        c->query.failed = false;
+        c->found = -1;
         break;
     case 'z':
         chat_suspend(c);

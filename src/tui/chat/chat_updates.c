@@ -64,7 +64,7 @@ void chat_stop(struct chat *c)
         free(c->queued[i]);
     }
     c->n_queued = 0;
-    editor_whole(c->editor, &all);
+    editor_copy(c->editor, true, &all, NULL);
     while (all.len && all.data[all.len - 1] == '\n')
         all.len--;
     char *text = buf_cstr(&all);
@@ -200,7 +200,7 @@ void chat_take_updates(struct chat *c)
             view_add(c->view, ITEM_USER, text, strlen(text));
             break;
         case UPDATE_RESULT:
-            take_result(c, u->data);
+            take_result(c, u->command_result);
             break;
         case UPDATE_CONFIRM:
             c->confirming = !c->stopping;

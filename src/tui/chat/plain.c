@@ -99,7 +99,7 @@ static void plain_put_buf(struct plain *p, const struct buf *b)
 /* The model was asked again and its answer differs: the line where it continues is repeated. */
 static void plain_restart_answer(struct plain *p, size_t keep)
 {
-    static const char note[] = "[connection lost; the new answer differs from here on]\n";
+    static const char note[] = "[connection lost; the new answer continues differently]\n";
     plain_put_line(p, note, sizeof note - 1);
     p->answer.len = keep < p->answer.len ? keep : p->answer.len;
     const char *text = (const char *)p->answer.data;

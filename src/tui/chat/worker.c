@@ -23,8 +23,9 @@ void update_free(struct update *u)
 {
     if (!u)
         return;
-    if (u->free_data)
-        u->free_data(u->data);
+    if (u->command_result)
+        chat_result_free(u->command_result);
+    free(u->command_result);
     buf_free(&u->event_text);
     tool_result_free(&u->result);
     if (u->changes)
@@ -185,16 +186,13 @@ void update_queue_text(struct update_queue *q, enum update_kind kind, const char
     update_queue_put(q, u);
 }
 
-void update_queue_result(struct update_queue *q, void *data, void (*free_data)(void *data))
+void update_queue_result(struct update_queue *q, struct chat_result *result)
 {
     struct update *u = calloc(1, sizeof *u);
-    if (!u) {
-        free_data(data);
-        return;
-    }
+    if (!u)
+        abort(); /* the chat would wait for the result for ever */
     u->kind = UPDATE_RESULT;
-    u->data = data;
-    u->free_data = free_data;
+    u->command_result = result;
     u->size = sizeof *u;
     update_queue_put(q, u);
 }
@@ -278,12 +276,6 @@ void worker_decide(struct worker *w, bool yes)
     eventfd_write(w->decision, yes ? DECISION_YES : DECISION_NO);
 }
 
-static void result_free(void *data)
-{
-    chat_result_free(data);
-    free(data);
-}
-
 static void *worker_thread(void *data)
 {
     struct worker *w = data;
@@ -301,7 +293,7 @@ static void *worker_thread(void *data)
             if (!result)
                 abort(); /* the chat would wait for the result for ever */
             conversation_run(w->conversation, &entry, result);
-            update_queue_result(w->queue, result, result_free);
+            update_queue_result(w->queue, result);
         }
         chat_entry_free(&entry);
         if (ending)

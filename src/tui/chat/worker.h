@@ -19,7 +19,7 @@ enum update_kind {
     UPDATE_EVENT,   /* event, attempt */
     UPDATE_RESET,   /* another conversation is shown from now on */
     UPDATE_USER,    /* text: a message of the user, in a conversation that is shown again */
-    UPDATE_RESULT,  /* data: the result of a command */
+    UPDATE_RESULT,  /* command_result */
     UPDATE_CONFIRM, /* text: what the user must confirm */
 };
 
@@ -29,8 +29,7 @@ struct update {
     struct agent_event event;
     unsigned attempt; /* from 1; 0: not one of several */
     char *text;
-    void *data;
-    void (*free_data)(void *data);
+    struct chat_result *command_result;
 
     struct update *next;
     size_t size;
@@ -53,8 +52,8 @@ void update_queue_event(struct update_queue *q, const struct agent_event *e, uns
 /* UPDATE_RESET (NULL), UPDATE_USER or UPDATE_CONFIRM. */
 void update_queue_text(struct update_queue *q, enum update_kind kind, const char *text);
 
-/* UPDATE_RESULT: takes `data`, also on failure. */
-void update_queue_result(struct update_queue *q, void *data, void (*free_data)(void *data));
+/* UPDATE_RESULT: takes the result, which malloc() made. */
+void update_queue_result(struct update_queue *q, struct chat_result *result);
 
 /* The oldest update, which the caller frees; NULL: none. */
 struct update *update_queue_take(struct update_queue *q);

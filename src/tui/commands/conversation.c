@@ -84,19 +84,10 @@ void conversation_interrupt(struct conversation *c)
     pthread_mutex_unlock(&c->lock);
 }
 
-void conversation_emit(struct conversation *c, const struct agent_event *e)
+void conversation_emit(void *conversation, const struct agent_event *e)
 {
+    struct conversation *c = conversation;
     c->sink.event(c->sink.data, e, 0);
-}
-
-static void on_agent_event(void *data, const struct agent_event *e)
-{
-    conversation_emit(data, e);
-}
-
-struct agent_sink conversation_agent_sink(struct conversation *c)
-{
-    return (struct agent_sink){.event = on_agent_event, .data = c};
 }
 
 int conversation_pending(struct conversation *c, struct chat_result *ret, struct error *err)
@@ -156,7 +147,7 @@ void conversation_run(struct conversation *c, const struct chat_entry *entry,
 static int open_run(struct conversation *c, const struct chat_entry *entry, struct chat_result *ret,
                     struct error *err)
 {
-    struct agent_sink sink = conversation_agent_sink(c);
+    struct agent_sink sink = {.event = conversation_emit, .data = c};
     struct agent *agent;
     const char *name;
     json_t *value;
@@ -208,7 +199,7 @@ static int message_attempts(struct conversation *c, const char *message, struct 
             buf_printf(out, "%" PRIu64 " of %" PRIu64 " tests pass", a->passed,
                        a->passed + a->failed);
         else
-            buf_printf(out, "test exits with %d", a->test_status);
+            buf_printf(out, "test exited with status %d", a->test_status);
         buf_printf(out, ", %zu file%s +%" PRIu64 " −%" PRIu64, a->files, a->files == 1 ? "" : "s",
                    a->added, a->deleted);
         if (a->money.known)

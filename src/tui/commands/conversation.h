@@ -85,8 +85,8 @@ int conversation_farewell(const struct conversation_state *s, const struct agent
 
 /* For the commands. */
 
-struct agent_sink conversation_agent_sink(struct conversation *c);
-void conversation_emit(struct conversation *c, const struct agent_event *e);
+/* Fits agent_sink.event. */
+void conversation_emit(void *conversation, const struct agent_event *e);
 
 /* Replaces the agent, and closes the one before. */
 void conversation_set_agent(struct conversation *c, struct agent *agent);

@@ -116,7 +116,7 @@ static int load_run(struct conversation *c, const struct chat_entry *entry, stru
                     struct error *err)
 {
     struct agent_options o = c->options;
-    struct agent_sink sink = conversation_agent_sink(c);
+    struct agent_sink sink = {.event = conversation_emit, .data = c};
     struct agent *agent;
     char before[HISTORY_ID_MAX];
     bool has_turns = history_turns(agent_history(c->agent)) > 0;
@@ -148,12 +148,12 @@ const struct chat_command CHAT_LOAD = {.name = "load",
 static int fork_run(struct conversation *c, const struct chat_entry *entry, struct chat_result *ret,
                     struct error *err)
 {
-    struct agent_sink sink = conversation_agent_sink(c);
+    struct agent_sink sink = {.event = conversation_emit, .data = c};
     struct agent *agent;
     char before[HISTORY_ID_MAX], now[HISTORY_ID_MAX];
     unsigned turns = history_turns(agent_history(c->agent)), turn = entry->n;
     if (turn > turns)
-        return error_set(err, EINVAL, "there is no turn %u: the last one is %u", turn, turns);
+        return error_set(err, EINVAL, "turn %u does not exist; the last one is %u", turn, turns);
     current_session(c, before);
     int r = agent_fork(c->agent, turn, &sink, &agent, err);
     if (r < 0)
@@ -246,10 +246,14 @@ static int export_run(struct conversation *c, const struct chat_entry *entry,
         return error_errno(err, errno, "cannot create %s", name);
     (void)TAKE_FD(fd);
     int r = history_export(h, html, out, err);
-    bool failed = ferror(out);
-    failed |= fclose(out) != 0;
+    bool failed = fflush(out) != 0 || ferror(out);
+    int code = errno;
+    if (fclose(out) != 0 && !failed) {
+        failed = true;
+        code = errno;
+    }
     if (r == 0 && failed)
-        r = error_set(err, EIO, "cannot write %s", name);
+        r = error_errno(err, code, "cannot write %s", name);
     return r < 0 ? r : buf_printf(&ret->text, "Wrote %s.\n", name);
 }
 

@@ -233,8 +233,7 @@ int editor_paste(struct editor *e, const char *text, size_t n)
     return 0;
 }
 
-/* Appends the text with all pastes: in full, or as a label. */
-static int paste_expand(const struct editor *e, bool full, struct buf *out, size_t *ret_cursor)
+int editor_copy(const struct editor *e, bool full, struct buf *out, size_t *ret_cursor)
 {
     const char *t = (const char *)e->text.data;
     for (size_t at = 0; at <= e->text.len;) {
@@ -264,16 +263,6 @@ static int paste_expand(const struct editor *e, bool full, struct buf *out, size
         at = mark + 4;
     }
     return out->failed ? -ENOMEM : 0;
-}
-
-int editor_shown(const struct editor *e, struct buf *out, size_t *ret_cursor)
-{
-    return paste_expand(e, false, out, ret_cursor);
-}
-
-int editor_whole(const struct editor *e, struct buf *out)
-{
-    return paste_expand(e, true, out, NULL);
 }
 
 /* Moves and deletions. */

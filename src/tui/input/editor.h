@@ -66,11 +66,9 @@ int editor_set(struct editor *e, const char *text);
 const char *editor_text(const struct editor *e, size_t *ret_n, size_t *ret_cursor);
 bool editor_is_empty(const struct editor *e);
 
-/* As shown, and where the cursor is then. */
-int editor_shown(const struct editor *e, struct buf *out, size_t *ret_cursor);
-
-/* As sent: with all pastes. */
-int editor_whole(const struct editor *e, struct buf *out);
+/* Appends the text with all pastes: in full, as it is sent, or each as a label, as it is shown; and
+ * where the cursor is then (or NULL). 0 or -ENOMEM. */
+int editor_copy(const struct editor *e, bool full, struct buf *out, size_t *ret_cursor);
 
 /* Empties the text and its undo steps; keeps what was killed. */
 void editor_reset(struct editor *e);

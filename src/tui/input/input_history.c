@@ -163,12 +163,6 @@ void input_history_add(struct input_history *h, const char *text)
         io_write_all(fd, line.data, line.len);
 }
 
-size_t input_history_count(struct input_history *h)
-{
-    input_history_load(h);
-    return h->n;
-}
-
 const char *input_history_get(struct input_history *h, size_t i)
 {
     input_history_load(h);

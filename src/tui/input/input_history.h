@@ -22,8 +22,7 @@ void input_history_free(struct input_history *h);
 /* Adds it, here and in the file. If the file cannot be written, it is kept for this run only. */
 void input_history_add(struct input_history *h, const char *text);
 
-/* The number of entries; and the i'th, newest first, or NULL. Borrowed until the next addition. */
-size_t input_history_count(struct input_history *h);
+/* The i'th entry, newest first, or NULL. Borrowed until the next addition. */
 const char *input_history_get(struct input_history *h, size_t i);
 
 /* The newest entry from the i'th on that contains the text, ignoring case if the text has no

@@ -81,13 +81,6 @@ void lines_cut(struct lines *l, size_t count)
     l->count = count;
 }
 
-void lines_plain(const struct lines *l, size_t line, struct buf *out)
-{
-    const struct line *at = &l->all[line];
-    for (size_t i = at->first; i < at->first + at->count; i++)
-        buf_append(out, l->text.data + l->runs[i].at, l->runs[i].n);
-}
-
 /* Styled text. */
 
 void styled_free(struct styled *s)

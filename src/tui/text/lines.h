@@ -81,9 +81,6 @@ void lines_end(struct lines *l);
 /* Keeps the first `count` lines and removes the others. */
 void lines_cut(struct lines *l, size_t count);
 
-/* Appends one line as plain text. */
-void lines_plain(const struct lines *l, size_t line, struct buf *out);
-
 /* Clean text with styles, which may hold tabs and newlines. */
 
 #define STYLED_MAX (8u << 20)

@@ -75,21 +75,6 @@ static size_t text_lines(struct item *it, const struct margin *m, unsigned style
     return skip_lines(&stop, end, SIZE_MAX);
 }
 
-static void user_lines(struct item *it, const struct layout *l)
-{
-    struct margin m = {"› ", "  ", ROLE_ACCENT | STYLE_BOLD, ROLE_TEXT};
-    size_t left = text_lines(it, &m, ROLE_TEXT | STYLE_BOLD, prose_width(l->width) - ITEM_INDENT,
-                             it->open ? SIZE_MAX : USER_FOLDED);
-    it->folds = left || it->open;
-    more_line(&it->lines, "  ", left, l->key);
-}
-
-static void note_lines(struct item *it, const struct layout *l)
-{
-    struct margin m = {"· ", "  ", ROLE_MUTED, ROLE_TEXT};
-    text_lines(it, &m, ROLE_TEXT, l->width - ITEM_INDENT, SIZE_MAX);
-}
-
 static void spinner_mark(struct lines *out, const struct layout *l)
 {
     lines_puts(out, ROLE_ACCENT, spinner(l->tick));
@@ -253,11 +238,6 @@ static void diff_lines(struct item *it, size_t most, const char *margin, const s
     more_line(&it->lines, margin, left, l->key);
 }
 
-static void diff_item_lines(struct item *it, const struct layout *l)
-{
-    diff_lines(it, DIFF_FOLDED, "  ", l);
-}
-
 /* Calls. */
 
 static void call_head_line(struct item *it, const struct layout *l)
@@ -389,14 +369,43 @@ static void call_lines(struct item *it, const struct layout *l)
         call_text_body(it, l);
 }
 
+static void item_lay_out(struct item *it, const struct layout *l)
+{
+    struct margin user = {"› ", "  ", ROLE_ACCENT | STYLE_BOLD, ROLE_TEXT};
+    struct margin note = {"· ", "  ", ROLE_MUTED, ROLE_TEXT};
+    size_t left;
+    switch (it->kind) {
+    case ITEM_USER:
+        left = text_lines(it, &user, ROLE_TEXT | STYLE_BOLD, prose_width(l->width) - ITEM_INDENT,
+                          it->open ? SIZE_MAX : USER_FOLDED);
+        it->folds = left || it->open;
+        more_line(&it->lines, "  ", left, l->key);
+        break;
+    case ITEM_NOTE:
+        text_lines(it, &note, ROLE_TEXT, l->width - ITEM_INDENT, SIZE_MAX);
+        break;
+    case ITEM_DIFF:
+        diff_lines(it, DIFF_FOLDED, "  ", l);
+        break;
+    case ITEM_THINKING:
+        thinking_lines(it, l);
+        break;
+    case ITEM_CALL:
+        call_lines(it, l);
+        break;
+    case ITEM_CHANGES:
+        changes_lines(it, l);
+        break;
+    case ITEM_TRANSIENT:
+        transient_lines(it, l);
+        break;
+    case ITEM_ANSWER: /* has Markdown */
+        break;
+    }
+}
+
 const struct lines *item_lines(struct item *it, const struct layout *l)
 {
-    static void (*const makers[])(struct item *, const struct layout *) = {
-        [ITEM_USER] = user_lines,           [ITEM_THINKING] = thinking_lines,
-        [ITEM_CALL] = call_lines,           [ITEM_DIFF] = diff_item_lines,
-        [ITEM_NOTE] = note_lines,           [ITEM_CHANGES] = changes_lines,
-        [ITEM_TRANSIENT] = transient_lines,
-    };
     bool answer = it->kind == ITEM_ANSWER;
     if (it->width && it->width != l->width)
         item_forget_layout(it);
@@ -406,7 +415,7 @@ const struct lines *item_lines(struct item *it, const struct layout *l)
         markdown_update(&it->markdown, item_text(it), it->text.len);
     } else if (!answer && (it->stale || item_moves(it))) {
         lines_cut(&it->lines, 0);
-        makers[it->kind](it, l);
+        item_lay_out(it, l);
     }
     it->width = l->width;
     it->stale = false;

@@ -192,10 +192,10 @@ static void test_paste(void **state)
     struct editor *e = make("see ");
     assert_int_equal(editor_paste(e, (const char *)lines.data, lines.len), 0);
     type(e, " ok");
-    assert_int_equal(editor_shown(e, &shown, &cursor), 0);
+    assert_int_equal(editor_copy(e, false, &shown, &cursor), 0);
     assert_string_equal(buf_cstr(&shown), "see [pasted 10,000 lines] ok");
     assert_int_equal(cursor, shown.len);
-    assert_int_equal(editor_whole(e, &whole), 0);
+    assert_int_equal(editor_copy(e, true, &whole, NULL), 0);
     assert_int_equal(whole.len, lines.len + 7);
     assert_memory_equal(whole.data + 4, lines.data, lines.len);
     repeat(e, EDIT_LEFT, 4); /* over it as one */
@@ -205,7 +205,7 @@ static void test_paste(void **state)
     expect(e, "see  ok", 4);
     editor_do(e, EDIT_UNDO);
     shown.len = 0;
-    editor_shown(e, &shown, &cursor);
+    editor_copy(e, false, &shown, &cursor);
     assert_string_equal(buf_cstr(&shown), "see [pasted 10,000 lines] ok");
     assert_int_equal(cursor, 4);
     buf_free(&lines);
@@ -232,7 +232,7 @@ static void test_marks_are_ours(void **state)
     editor_insert(e, "\xf4\x8f\x80\x80", 4);
     editor_replace(e, 0, 0, "x\xf4\x8f\x80\x80y", 6);
     struct buf whole = BUF_INIT(1024);
-    editor_whole(e, &whole);
+    editor_copy(e, true, &whole, NULL);
     assert_int_equal(whole.len, 64 + 4 + 6);
     buf_free(&whole);
     editor_free(e);

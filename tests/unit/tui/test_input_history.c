@@ -16,6 +16,14 @@
 
 #include "input_history.h"
 
+static size_t count_entries(struct input_history *h)
+{
+    size_t n = 0;
+    while (input_history_get(h, n))
+        n++;
+    return n;
+}
+
 static char folder[64];
 
 static int make_folder(void **state)
@@ -52,12 +60,12 @@ static void test_kept(void **state)
     input_history_add(p, "two\nlines \"quoted\" \xc3\xa4");
     input_history_add(p, "one");
     input_history_add(p, "");
-    assert_int_equal(input_history_count(p), 2);
+    assert_int_equal(count_entries(p), 2);
     assert_string_equal(input_history_get(p, 0), "one");
     assert_null(input_history_get(p, 2));
     input_history_free(p);
     p = open_history();
-    assert_int_equal(input_history_count(p), 2);
+    assert_int_equal(count_entries(p), 2);
     assert_string_equal(input_history_get(p, 0), "one");
     assert_string_equal(input_history_get(p, 1), "two\nlines \"quoted\" \xc3\xa4");
     input_history_free(p);
@@ -85,10 +93,10 @@ static void test_long_ones_are_not_kept(void **state)
     struct input_history *p = open_history();
     memset(much, 'x', INPUT_HISTORY_ENTRY_MAX + 1);
     input_history_add(p, much);
-    assert_int_equal(input_history_count(p), 0);
+    assert_int_equal(count_entries(p), 0);
     much[INPUT_HISTORY_ENTRY_MAX] = 0;
     input_history_add(p, much);
-    assert_int_equal(input_history_count(p), 1);
+    assert_int_equal(count_entries(p), 1);
     input_history_free(p);
 }
 
@@ -99,7 +107,7 @@ static void test_damaged(void **state)
     fputs("\"good\"\nnot json\n{\"a\": 1}\n\"\"\n\"also good\"\n\"torn", f);
     fclose(f);
     struct input_history *p = open_history();
-    assert_int_equal(input_history_count(p), 2);
+    assert_int_equal(count_entries(p), 2);
     assert_string_equal(input_history_get(p, 0), "also good");
     input_history_free(p);
 }
@@ -113,10 +121,10 @@ static void test_bounded(void **state)
     struct stat before, after;
     stat(file(), &before);
     struct input_history *p = open_history();
-    assert_int_equal(input_history_count(p), INPUT_HISTORY_ENTRIES);
+    assert_int_equal(count_entries(p), INPUT_HISTORY_ENTRIES);
     assert_string_equal(input_history_get(p, 0), "entry 12999");
     input_history_add(p, "newest");
-    assert_int_equal(input_history_count(p), INPUT_HISTORY_ENTRIES);
+    assert_int_equal(count_entries(p), INPUT_HISTORY_ENTRIES);
     input_history_free(p);
     stat(file(), &after);
     assert_true(after.st_size < before.st_size); /* it was made shorter */
@@ -143,7 +151,7 @@ static void test_several_programs(void **state)
                 snprintf(words, sizeof words, "%d-%d", k, i);
                 input_history_add(p, words);
                 if (i == 10)
-                    input_history_count(p); /* reads, and makes it shorter */
+                    count_entries(p); /* reads, and makes it shorter */
             }
             input_history_free(p);
             _exit(0);
@@ -165,7 +173,7 @@ static void test_no_folder(void **state)
 {
     struct input_history *p;
     input_history_new("/dev/null/nowhere", &p);
-    assert_int_equal(input_history_count(p), 0);
+    assert_int_equal(count_entries(p), 0);
     input_history_add(p, "x");
     assert_string_equal(input_history_get(p, 0), "x");
     input_history_free(p);

@@ -11,7 +11,7 @@
 
 #include "clean.h"
 #include "utf8.h"
-#include "lines.h"
+#include "plain_lines.h"
 
 static void expect_clean(const char *in, size_t n, bool output, const char *out)
 {

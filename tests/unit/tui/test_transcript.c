@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "clock.h"
+#include "plain_lines.h"
 #include "transcript.h"
 #include "agent_changes.h"
 

@@ -92,21 +92,19 @@ static void test_copies(void **state)
     update_queue_free(q);
 }
 
-static void noted(void *data)
-{
-    ++*(int *)data;
-}
-
 static void test_what_is_left_is_freed(void **state)
 {
     struct update_queue *q;
-    int freed = 0;
+    struct chat_result *result = calloc(1, sizeof *result);
+    json_t *names = json_array();
+    result->names = json_incref(names);
     update_queue_new(&q);
     update_queue_text(q, UPDATE_USER, "words");
     update_queue_text(q, UPDATE_RESET, NULL);
-    update_queue_result(q, &freed, noted);
+    update_queue_result(q, result);
     update_queue_free(q);
-    assert_int_equal(freed, 1);
+    assert_int_equal(names->refcount, 1);
+    json_decref(names);
 }
 
 #define PIECE 30000
@@ -122,7 +120,7 @@ static void *produce(void *data)
                                                  .n = PIECE},
                            0);
     free(text);
-    update_queue_result(data, calloc(1, 1), free);
+    update_queue_result(data, calloc(1, sizeof(struct chat_result)));
     return NULL;
 }
 
