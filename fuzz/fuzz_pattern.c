@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "compose.h"
-#include "search/pattern.h"
+#include "search/search.h"
 #include "utf8.h"
 #include "banned.h"
 

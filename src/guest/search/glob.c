@@ -6,24 +6,23 @@
 #include "glob.h"
 #include "banned.h"
 
-struct span {
+/* A part of a pattern that is being read. */
+struct glob_cursor {
     const char *at, *end;
 };
 
-static const struct {
-    const char *name;
-    int (*has)(int c);
-} classes[] = {
-    {"alnum", isalnum}, {"alpha", isalpha}, {"blank", isblank}, {"cntrl", iscntrl},
-    {"digit", isdigit}, {"graph", isgraph}, {"lower", islower}, {"print", isprint},
-    {"punct", ispunct}, {"space", isspace}, {"upper", isupper}, {"xdigit", isxdigit},
-};
-
 /* [:name:] at p, if there is one: whether c is of it in *has. 1, 0 if it is none, -EINVAL if it is
- * unknown.
- */
-static int posix_class(struct span *p, uint8_t c, bool *has)
+ * unknown. */
+static int glob_class(struct glob_cursor *p, uint8_t c, bool *has)
 {
+    static const struct {
+        const char *name;
+        int (*has)(int c);
+    } CLASSES[] = {
+        {"alnum", isalnum}, {"alpha", isalpha}, {"blank", isblank}, {"cntrl", iscntrl},
+        {"digit", isdigit}, {"graph", isgraph}, {"lower", islower}, {"print", isprint},
+        {"punct", ispunct}, {"space", isspace}, {"upper", isupper}, {"xdigit", isxdigit},
+    };
     if (p->end - p->at < 2 || p->at[0] != '[' || p->at[1] != ':')
         return 0;
     const char *name = p->at + 2, *close = name;
@@ -34,9 +33,9 @@ static int posix_class(struct span *p, uint8_t c, bool *has)
     if (close == name || close[-1] != ':')
         return 0; /* then it is a bracket like any other character */
     size_t n = (size_t)(close - 1 - name);
-    for (size_t i = 0; i < ARRAY_SIZE(classes); i++)
-        if (strlen(classes[i].name) == n && memcmp(classes[i].name, name, n) == 0) {
-            *has |= c < 0x80 && classes[i].has(c);
+    for (size_t i = 0; i < ARRAY_SIZE(CLASSES); i++)
+        if (strlen(CLASSES[i].name) == n && memcmp(CLASSES[i].name, name, n) == 0) {
+            *has |= c < 0x80 && CLASSES[i].has(c);
             p->at = close + 1;
             return 1;
         }
@@ -44,42 +43,33 @@ static int posix_class(struct span *p, uint8_t c, bool *has)
 }
 
 /* One character of a set, perhaps behind a backslash. */
-static int set_character(struct span *p)
+static int glob_set_character(struct glob_cursor *p)
 {
     if (p->at < p->end && *p->at == '\\')
         p->at++;
     return p->at < p->end ? (uint8_t)*p->at++ : -EINVAL;
 }
 
-/* One member of a set: a class, a character or a range. */
-static int set_member(struct span *p, uint8_t c, bool *has)
-{
-    int r = posix_class(p, c, has);
-    if (r != 0)
-        return r;
-    int low = set_character(p), high = low;
-    if (p->end - p->at >= 2 && p->at[0] == '-' && p->at[1] != ']') {
-        p->at++;
-        high = set_character(p);
-    }
-    if (low < 0 || high < 0)
-        return -EINVAL;
-    *has |= c == low || (c >= low && c <= high);
-    return 1;
-}
-
-/* The set behind a `[`: 1 if c is in it, 0 if not, -EINVAL if it does not end. Moves p behind it.
- */
-static int set_match(struct span *p, uint8_t c)
+/* The set behind a `[`: 1 if c is in it, 0 if not, -EINVAL if it does not end. Moves p behind
+ * it. */
+static int glob_set(struct glob_cursor *p, uint8_t c)
 {
     bool negated = p->at < p->end && (*p->at == '!' || *p->at == '^'), has = false;
     p->at += negated;
-    bool first = true;
-    while (p->at < p->end && (first || *p->at != ']')) {
-        int r = set_member(p, c, &has);
+    for (bool first = true; p->at < p->end && (first || *p->at != ']'); first = false) {
+        int r = glob_class(p, c, &has);
         if (r < 0)
             return r;
-        first = false;
+        if (r > 0)
+            continue;
+        int low = glob_set_character(p), high = low;
+        if (p->end - p->at >= 2 && p->at[0] == '-' && p->at[1] != ']') {
+            p->at++;
+            high = glob_set_character(p);
+        }
+        if (low < 0 || high < 0)
+            return -EINVAL;
+        has |= c == low || (c >= low && c <= high);
     }
     if (p->at == p->end)
         return -EINVAL;
@@ -88,16 +78,15 @@ static int set_match(struct span *p, uint8_t c)
 }
 
 /* One element of the pattern that is no star, against one character. 1, 0, or -EINVAL: it can match
- * nothing.
- */
-static int one_match(struct span *p, char c)
+ * nothing. */
+static int glob_one(struct glob_cursor *p, char c)
 {
     char element = *p->at++;
     switch (element) {
     case '?':
         return c != '/';
     case '[':
-        return set_match(p, (uint8_t)c);
+        return glob_set(p, (uint8_t)c);
     case '\\':
         if (p->at == p->end)
             return -EINVAL;
@@ -107,105 +96,62 @@ static int one_match(struct span *p, char c)
     }
 }
 
-/* Stars at p: how many, and whether they are a component `**`. */
-static size_t stars(const struct span *p, const char *begin, bool *ret_component)
-{
-    size_t n = 0;
-    while (p->at + n < p->end && p->at[n] == '*')
-        n++;
-    bool starts = p->at == begin || p->at[-1] == '/', ends = p->at + n == p->end || p->at[n] == '/';
-    /* A slash that a backslash stands before is a slash all the same. */
-    ends = ends || (p->end - (p->at + n) >= 2 && p->at[n] == '\\' && p->at[n + 1] == '/');
-    *ret_component = n > 1 && starts && ends;
-    return n;
-}
-
-/* Where to go on when a later part of the pattern fails: the star takes one more character, or
- * component. */
-struct retry {
-    struct span pattern; /* behind the star */
-    const char *text;    /* NULL: none */
-};
-
-static bool retry_star(struct retry *star, struct span *p, struct span *t)
-{
-    if (!star->text || star->text == t->end || *star->text == '/')
-        return false;
-    t->at = ++star->text;
-    *p = star->pattern;
-    return true;
-}
-
-static bool retry_components(struct retry *deep, struct span *p, struct span *t)
-{
-    if (!deep->text)
-        return false;
-    const char *slash = memchr(deep->text, '/', (size_t)(t->end - deep->text));
-    if (!slash)
-        return false;
-    t->at = deep->text = slash + 1;
-    *p = deep->pattern;
-    return true;
-}
-
-/* A place in the pattern and one in the text, and where to go on should they not lead to the end.
- */
-struct match {
-    struct span p, t;
-    struct retry star, deep;
-};
-
-static bool retry(struct match *m)
-{
-    if (retry_star(&m->star, &m->p, &m->t))
-        return true;
-    m->star.text = NULL;
-    return retry_components(&m->deep, &m->p, &m->t);
-}
-
-/* Takes the stars at p. 1: go on; 0: the text does not match; 2: it does. */
-static int take_stars(struct match *m, const char *begin)
-{
-    bool component;
-    m->p.at += stars(&m->p, begin, &component);
-    if (!component) {
-        m->star = (struct retry){m->p, m->t.at};
-        return 1;
-    }
-    if (m->p.at == m->p.end)
-        return 2;
-    bool escaped = *m->p.at == '\\'; /* before such a slash git wants at least one component */
-    m->p.at += escaped ? 2 : 1;
-    m->star.text = NULL;
-    m->deep = (struct retry){m->p, m->t.at};
-    return !escaped || retry(m);
-}
-
-/* Takes one other element. Returns as take_stars. */
-static int take_one(struct match *m)
-{
-    bool p_ends = m->p.at == m->p.end, t_ends = m->t.at == m->t.end;
-    if (p_ends && t_ends)
-        return 2;
-    int r = p_ends || t_ends ? 0 : one_match(&m->p, *m->t.at++);
-    if (r < 0)
-        return 0;
-    return r > 0 || retry(m);
-}
-
 /*
- * Only the last star and the last ** need to be tried anew: whatever stood before them has matched
- * as early as it can, and from there a later star reaches every place that it could reach from a
- * later one.
+ * Only the last star and the last ** need to be tried anew, with one more character or component:
+ * what precedes them has matched as early as it can, and from there a later star reaches every
+ * place that it could reach from a later one.
  */
 bool glob_match(const char *pattern, size_t n_pattern, const char *text, size_t n_text)
 {
-    struct match m = {.p = {pattern, pattern + n_pattern}, .t = {text, text + n_text}};
-    int r;
-    do
-        r = m.p.at < m.p.end && *m.p.at == '*' ? take_stars(&m, pattern) : take_one(&m);
-    while (r == 1);
-    return r == 2;
+    struct glob_cursor p = {pattern, pattern + n_pattern};
+    const char *t = text, *end = text + n_text;
+    const char *star = NULL, *star_text = NULL; /* behind the last star; where it began to match */
+    const char *deep = NULL, *deep_text = NULL; /* behind the last ** and its slash; the same */
+    for (;;) {
+        int matched = 0;
+        if (p.at < p.end && *p.at == '*') {
+            bool starts = p.at == pattern || p.at[-1] == '/';
+            const char *stars = p.at;
+            while (p.at < p.end && *p.at == '*')
+                p.at++;
+            bool escaped = p.end - p.at >= 2 && p.at[0] == '\\' && p.at[1] == '/';
+            bool ends = p.at == p.end || *p.at == '/' || escaped;
+            if (p.at - stars < 2 || !starts || !ends) {
+                star = p.at;
+                star_text = t;
+                continue;
+            }
+            if (p.at == p.end)
+                return true;
+            p.at += escaped ? 2 : 1;
+            star = NULL;
+            deep = p.at;
+            deep_text = t;
+            if (!escaped) /* before an escaped slash git wants at least one component */
+                continue;
+        } else {
+            if (p.at == p.end && t == end)
+                return true;
+            matched = p.at < p.end && t < end ? glob_one(&p, *t) : 0;
+        }
+        if (matched < 0)
+            return false;
+        if (matched > 0) {
+            t++;
+            continue;
+        }
+        if (star && star_text < end && *star_text != '/') {
+            t = ++star_text;
+            p.at = star;
+            continue;
+        }
+        star = NULL;
+        const char *slash = deep ? memchr(deep_text, '/', (size_t)(end - deep_text)) : NULL;
+        if (!slash)
+            return false;
+        t = deep_text = slash + 1;
+        p.at = deep;
+    }
 }
 
 bool glob_is_plain(const char *pattern, size_t n)
@@ -215,8 +161,6 @@ bool glob_is_plain(const char *pattern, size_t n)
             return false;
     return true;
 }
-
-/* Braces: {a,b} stands for several patterns, which are made one after the other. */
 
 #define EXPANDED_MAX 4096
 
@@ -245,71 +189,46 @@ static size_t brace_element(const char *s, size_t n)
     return 1;
 }
 
-/* The closing brace of the one at s[0], and whether there is a comma between; n if it is not
- * closed. */
-static size_t brace_closing(const char *s, size_t n, bool *ret_comma)
+/* The comma or brace that ends the alternative which begins at i; n if there is none. */
+static size_t brace_alternative_end(const char *s, size_t n, size_t i)
 {
     size_t depth = 0;
-    *ret_comma = false;
-    for (size_t i = 0; i < n; i += brace_element(s + i, n - i)) {
-        depth += s[i] == '{';
-        *ret_comma |= s[i] == ',' && depth == 1;
-        if (s[i] == '}' && --depth == 0)
-            return i;
-    }
-    return n;
-}
-
-/* The first pair of braces that stands for alternatives. */
-static bool brace_find_pair(const char *s, size_t n, size_t *ret_open, size_t *ret_close)
-{
-    for (size_t i = 0; i < n; i += brace_element(s + i, n - i)) {
-        bool comma;
-        if (s[i] != '{')
-            continue;
-        size_t close = brace_closing(s + i, n - i, &comma);
-        if (close == n - i || !comma)
-            continue;
-        *ret_open = i;
-        *ret_close = i + close;
-        return true;
-    }
-    return false;
-}
-
-/* The end of the alternative that begins at s: a comma or the last brace. */
-static size_t brace_alternative(const char *s, size_t n)
-{
-    size_t depth = 0, i = 0;
     for (; i < n; i += brace_element(s + i, n - i)) {
-        if (s[i] == ',' && depth == 0)
+        if (depth == 0 && (s[i] == ',' || s[i] == '}'))
             return i;
         depth += s[i] == '{';
-        depth -= s[i] == '}' && depth > 0;
+        depth -= s[i] == '}';
     }
     return n;
 }
 
 static int brace_expand(struct brace_expansion *e, const char *pattern, size_t n)
 {
-    size_t open, close;
     if (n > EXPANDED_MAX)
         return -E2BIG;
-    if (!brace_find_pair(pattern, n, &open, &close))
-        return ++e->count > GLOB_ALTERNATIVES_MAX ? -E2BIG : e->each(e->data, pattern, n);
-    for (size_t at = open + 1; at <= close;) {
-        _cleanup_buf_ struct buf one = BUF_INIT(EXPANDED_MAX);
-        size_t size = brace_alternative(pattern + at, close - at);
-        buf_append(&one, pattern, open);
-        buf_append(&one, pattern + at, size);
-        if (buf_append(&one, pattern + close + 1, n - close - 1) < 0)
-            return -ENOMEM;
-        int r = brace_expand(e, (const char *)one.data, one.len);
-        if (r < 0)
-            return r;
-        at += size + 1;
+    for (size_t open = 0; open < n; open += brace_element(pattern + open, n - open)) {
+        if (pattern[open] != '{')
+            continue;
+        size_t close = brace_alternative_end(pattern, n, open + 1);
+        bool comma = close < n && pattern[close] == ',';
+        while (close < n && pattern[close] == ',')
+            close = brace_alternative_end(pattern, n, close + 1);
+        if (close == n || !comma)
+            continue;
+        for (size_t at = open + 1, end; at <= close; at = end + 1) {
+            _cleanup_buf_ struct buf one = BUF_INIT(EXPANDED_MAX);
+            end = brace_alternative_end(pattern, n, at);
+            buf_append(&one, pattern, open);
+            buf_append(&one, pattern + at, end - at);
+            if (buf_append(&one, pattern + close + 1, n - close - 1) < 0)
+                return -ENOMEM;
+            int r = brace_expand(e, (const char *)one.data, one.len);
+            if (r < 0)
+                return r;
+        }
+        return 0;
     }
-    return 0;
+    return ++e->count > GLOB_ALTERNATIVES_MAX ? -E2BIG : e->each(e->data, pattern, n);
 }
 
 int glob_expand(const char *pattern, size_t n,

@@ -3,17 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hits.h"
+#include "search.h"
 #include "wire.h"
 #include "banned.h"
 
 #define SLACK       256
 #define SLACK_BYTES (1u << 20)
-
-struct hits_end {
-    struct hits_end *next;
-    char path[];
-};
 
 struct hits_file {
     char *path;
@@ -43,122 +38,98 @@ void hits_init(struct hits *h, const struct hits_limits *limits)
     pthread_mutex_init(&h->lock, NULL);
 }
 
-static void hits_file_free(struct hits_file *f)
-{
-    free(f->path);
-    buf_free(&f->frames);
-}
-
 void hits_free(struct hits *h)
 {
-    for (size_t i = 0; i < h->count; i++)
-        hits_file_free(&h->list[i]);
-    free(h->list);
-    while (h->ends) {
-        struct hits_end *next = h->ends->next;
-        free(h->ends);
-        h->ends = next;
+    for (size_t i = 0; i < h->count; i++) {
+        free(h->list[i].path);
+        buf_free(&h->list[i].frames);
     }
+    free(h->list);
+    free(h->last_path_with_matches);
+    free(h->last_path_counted);
     pthread_mutex_destroy(&h->lock);
 }
 
-static bool path_is_behind(const char *path, const char *end)
+static bool path_is_behind(const char *path, const char *last)
 {
-    return end && hits_compare_paths(path, end) > 0;
+    return last && hits_compare_paths(path, last) > 0;
 }
 
 unsigned hits_room(struct hits *h, const char *path)
 {
-    if (path_is_behind(path, atomic_load(&h->last_path_with_matches)))
-        return 0;
-    return h->limits.matches > UINT_MAX ? UINT_MAX : (unsigned)h->limits.matches;
+    pthread_mutex_lock(&h->lock);
+    bool behind = path_is_behind(path, h->last_path_with_matches);
+    pthread_mutex_unlock(&h->lock);
+    return behind ? 0 : h->limits.matches > UINT_MAX ? UINT_MAX : (unsigned)h->limits.matches;
 }
 
-/* Sets a smaller end. Other threads may still read the one before, so all of them live as long as
- * the collection. */
-static int hits_set_end(struct hits *h, _Atomic(const char *) *end, const char *path)
+static int hits_set_last(char **last, const char *path)
 {
-    const char *old = atomic_load(end);
-    if (old && hits_compare_paths(path, old) >= 0)
+    if (*last && hits_compare_paths(path, *last) >= 0)
         return 0;
-    size_t n = strlen(path) + 1;
-    struct hits_end *e = malloc(sizeof *e + n);
-    if (!e)
+    char *copy = strdup(path);
+    if (!copy)
         return -ENOMEM;
-    memcpy(e->path, path, n);
-    e->next = h->ends;
-    h->ends = e;
-    atomic_store(end, e->path);
+    free(*last);
+    *last = copy;
     return 0;
 }
 
-static void hits_drop_frames(struct hits *h, struct hits_file *f)
-{
-    h->kept -= f->kept;
-    h->bytes -= f->frames.len;
-    f->kept = 0;
-    buf_free(&f->frames);
-    f->frames = BUF_INIT(0);
-}
-
-/* Drops the matches of all files behind those that fill the limits. */
-static int hits_prune_matches(struct hits *h)
-{
-    uint64_t matches = 0, bytes = 0;
-    size_t i = 0;
-    for (; i < h->count && matches < h->limits.matches && bytes < h->limits.bytes; i++) {
-        matches += h->list[i].kept;
-        bytes += h->list[i].frames.len;
-    }
-    int r = i > 0 && i < h->count ? hits_set_end(h, &h->last_path_with_matches, h->list[i - 1].path)
-                                  : 0;
-    for (; i < h->count; i++)
-        hits_drop_frames(h, &h->list[i]);
-    return r;
-}
-
+/* Sorts the files, and drops matches and files behind those that fill the limits. */
 static int hits_prune(struct hits *h)
 {
+    uint64_t matches = 0, bytes = 0;
+    size_t full = 0;
+    int r = 0;
     qsort(h->list, h->count, sizeof *h->list, hits_file_compare);
-    int r = hits_prune_matches(h);
+    for (; full < h->count && matches < h->limits.matches && bytes < h->limits.bytes; full++) {
+        matches += h->list[full].kept;
+        bytes += h->list[full].frames.len;
+    }
+    if (full > 0 && full < h->count)
+        r = hits_set_last(&h->last_path_with_matches, h->list[full - 1].path);
+    for (size_t i = full; i < h->count; i++) {
+        struct hits_file *f = &h->list[i];
+        h->kept -= f->kept;
+        h->bytes -= f->frames.len;
+        f->kept = 0;
+        buf_free(&f->frames);
+        f->frames = BUF_INIT(0);
+    }
     if (r < 0 || h->count <= h->limits.files)
         return r;
     while (h->count > h->limits.files) {
         struct hits_file *last = &h->list[--h->count];
-        hits_drop_frames(h, last);
-        hits_file_free(last);
+        h->kept -= last->kept;
+        h->bytes -= last->frames.len;
+        free(last->path);
+        buf_free(&last->frames);
     }
-    return h->count > 0 ? hits_set_end(h, &h->last_path_counted, h->list[h->count - 1].path) : 0;
+    return h->count ? hits_set_last(&h->last_path_counted, h->list[h->count - 1].path) : 0;
 }
 
-static int hits_make_room(struct hits *h)
+static int hits_add_locked(struct hits *h, const char *path, struct scan_result *found)
 {
     const struct hits_limits *l = &h->limits;
+    h->files++;
+    h->matches += found->count;
+    if (path_is_behind(path, h->last_path_counted))
+        return 0;
     if (h->count > 2 * l->files + SLACK || h->kept > 2 * l->matches + SLACK ||
         h->bytes > 2 * l->bytes + SLACK_BYTES) {
         int r = hits_prune(h);
         if (r < 0)
             return r;
     }
-    if (h->count < h->room)
-        return 0;
-    size_t room = h->room ? 2 * h->room : 64;
-    struct hits_file *more = reallocarray(h->list, room, sizeof *more);
-    if (!more)
-        return -ENOMEM;
-    h->list = more;
-    h->room = room;
-    return 0;
-}
-
-static int hits_add_locked(struct hits *h, const char *path, struct scan_result *found)
-{
-    h->files++;
-    h->matches += found->count;
-    if (path_is_behind(path, atomic_load(&h->last_path_counted)))
-        return 0;
-    int r = hits_make_room(h);
-    char *copy = r < 0 ? NULL : strdup(path);
+    if (h->count == h->room) {
+        size_t room = h->room ? 2 * h->room : 64;
+        struct hits_file *more = reallocarray(h->list, room, sizeof *more);
+        if (!more)
+            return -ENOMEM;
+        h->list = more;
+        h->room = room;
+    }
+    char *copy = strdup(path);
     if (!copy)
         return -ENOMEM;
     h->list[h->count++] = (struct hits_file){copy, found->count, found->kept, found->frames};
@@ -170,55 +141,49 @@ static int hits_add_locked(struct hits *h, const char *path, struct scan_result 
 
 int hits_add(struct hits *h, const char *path, struct scan_result *found)
 {
-    if (found->frames.failed)
-        return -ENOMEM;
-    pthread_mutex_lock(&h->lock);
-    int r = hits_add_locked(h, path, found);
-    pthread_mutex_unlock(&h->lock);
+    int r = -ENOMEM;
+    if (!found->frames.failed) {
+        pthread_mutex_lock(&h->lock);
+        r = hits_add_locked(h, path, found);
+        pthread_mutex_unlock(&h->lock);
+    }
     buf_free(&found->frames);
     found->frames = BUF_INIT(0);
     return r;
 }
 
-struct hits_sending {
-    const struct hits_sink *sink;
-    const struct hits_limits *limits;
-    uint64_t matches, bytes;
-    bool full;
-};
-
-static int hits_send_frames(struct hits_sending *t, const struct hits_file *f)
+int hits_send(struct hits *h, int (*send)(void *data, const uint8_t *frame, size_t n), void *data,
+              bool *ret_all)
 {
-    struct wire_frame frame;
-    for (size_t at = 0; at < f->frames.len && !t->full;) {
-        ssize_t n = wire_parse(f->frames.data + at, f->frames.len - at, &frame);
-        if (n <= 0)
-            return -EPROTO;
-        t->full = t->matches == t->limits->matches || t->bytes + (size_t)n > t->limits->bytes;
-        if (t->full)
-            return 0;
-        int r = t->sink->frame(t->sink->data, f->frames.data + at, (size_t)n);
-        if (r < 0)
-            return r;
-        t->matches++;
-        t->bytes += (size_t)n;
-        at += (size_t)n;
-    }
-    return 0;
-}
-
-int hits_send(struct hits *h, const struct hits_sink *sink, bool *ret_all)
-{
-    struct hits_sending t = {.sink = sink, .limits = &h->limits};
+    _cleanup_buf_ struct buf entry = BUF_INIT(WIRE_HEADER + WIRE_BODY_MAX);
+    uint64_t matches = 0, bytes = 0;
+    bool full = false;
     qsort(h->list, h->count, sizeof *h->list, hits_file_compare);
-    size_t n = h->count < h->limits.files ? h->count : h->limits.files;
-    for (size_t i = 0; i < n; i++) {
-        int r = sink->file(sink->data, h->list[i].path, h->list[i].count);
-        if (r >= 0)
-            r = hits_send_frames(&t, &h->list[i]);
+    size_t files = h->count < h->limits.files ? h->count : h->limits.files;
+    for (size_t i = 0; i < files; i++) {
+        const struct hits_file *f = &h->list[i];
+        struct wire_frame frame;
+        entry.len = 0;
+        size_t begin = wire_begin(&entry, WIRE_ENTRY);
+        wire_put_str(&entry, WIRE_K_PATH, f->path);
+        wire_put_u64(&entry, WIRE_K_COUNT, f->count);
+        wire_end(&entry, begin);
+        int r = entry.failed ? -ENOMEM : send(data, entry.data, entry.len);
+        for (size_t at = 0; r >= 0 && at < f->frames.len && !full;) {
+            ssize_t n = wire_parse(f->frames.data + at, f->frames.len - at, &frame);
+            if (n <= 0)
+                return -EPROTO;
+            full = matches == h->limits.matches || bytes + (size_t)n > h->limits.bytes;
+            if (full)
+                break;
+            r = send(data, f->frames.data + at, (size_t)n);
+            matches++;
+            bytes += (size_t)n;
+            at += (size_t)n;
+        }
         if (r < 0)
             return r;
     }
-    *ret_all = n == h->files && t.matches == h->matches;
+    *ret_all = files == h->files && matches == h->matches;
     return 0;
 }

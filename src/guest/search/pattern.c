@@ -10,7 +10,7 @@
  *   the match begins, because the match may have crossed a line end ("\s" and "[^x]" match one).
  * - Otherwise: match line by line.
  *
- * pattern_scan() decides. It reads only as much of the syntax as that needs, and whatever it does
+ * pattern_read() decides. It reads only as much of the syntax as that needs, and whatever it does
  * not know makes the pattern match line by line, which is always right.
  */
 #include <ctype.h>
@@ -21,8 +21,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#include "buf.h"
-#include "pattern.h"
+#include "search.h"
 #include "utf8.h"
 #include "banned.h"
 
@@ -32,8 +31,8 @@
 #define JIT_STACK_FIRST (32u << 10)
 #define JIT_STACK_MAX   (4u << 20)
 
-/* Bytes that a pattern is run over at once. It bounds what "<[^>]*>" costs on a text without ">".
- */
+/* Bytes that a pattern is run over at once. It bounds what "<[^>]*>" costs on a text without
+ * ">". */
 #define CHUNK (16u << 10)
 
 enum text_class { ASCII, UNICODE, TEXT_CLASSES };
@@ -79,17 +78,18 @@ unsigned text_kinds(const uint8_t *s, size_t n)
     return (nul ? TEXT_NUL : 0u) | (high & 0x80 ? TEXT_NON_ASCII : 0u) | (cr ? TEXT_CR : 0u);
 }
 
-/* Reading a pattern: the longest run of literal characters outside of groups and classes. */
-struct scan_state {
-    const char *at, *end;
+/*
+ * What reading the pattern found out: the longest run of literal characters outside of groups and
+ * classes, which every match contains unless there are alternatives.
+ */
+struct pattern_syntax {
     struct buf run, best;
-    size_t last;        /* where the last character of the run begins */
     unsigned depth;     /* of groups */
-    bool alternatives;  /* at depth 0: no string is in every match */
+    bool alternatives;  /* outside of groups */
     bool names_newline; /* outside of a class */
 };
 
-static void scan_end_run(struct scan_state *s)
+static void pattern_end_run(struct pattern_syntax *s)
 {
     if (s->run.len > s->best.len) {
         s->best.len = 0;
@@ -98,122 +98,118 @@ static void scan_end_run(struct scan_state *s)
     s->run.len = 0;
 }
 
-static void scan_literal(struct scan_state *s, struct pattern *p, const char *c, size_t n)
+/* Behind the class at c, of which it only matters whether it names a carriage return. NULL if it is
+ * not simple. */
+static const char *pattern_skip_class(struct pattern *p, const char *c, const char *end)
 {
-    s->names_newline |= *c == '\n';
-    p->keeps_cr |= *c == '\r';
-    s->last = s->run.len;
-    if (s->depth == 0)
-        buf_append(&s->run, c, n);
-}
-
-/* A class: only its end and whether it names a carriage return matter. False if it is not simple.
- */
-static bool scan_class(struct scan_state *s, struct pattern *p)
-{
-    const char *c = s->at + 1;
-    c += c < s->end && *c == '^';
-    for (const char *first = c; c < s->end && (*c != ']' || c == first); c++) {
-        if (*c == '[' && c + 1 < s->end && strchr(":.=", c[1]))
-            return false;
+    c++;
+    c += c < end && *c == '^';
+    for (const char *first = c; c < end && (*c != ']' || c == first); c++) {
+        if (*c == '[' && c + 1 < end && strchr(":.=", c[1]))
+            return NULL;
         p->keeps_cr |= *c == '\r';
         if (*c == '\\') {
-            if (++c == s->end || strchr("QE", *c))
-                return false;
+            if (++c == end || strchr("QE", *c))
+                return NULL;
             p->keeps_cr |= *c == 'r';
         }
     }
-    if (c >= s->end)
-        return false;
-    s->at = c + 1;
-    return true;
+    return c < end ? c + 1 : NULL;
 }
 
-/* A backslash and what it escapes. False if it is unknown. */
-static bool scan_escape(struct scan_state *s, struct pattern *p)
+/* Behind the repetition at c; c itself if it is a brace that means itself. */
+static const char *pattern_skip_repetition(struct pattern *p, const char *c, const char *end)
 {
-    static const char controls[] = "nrtfea", stand_for[] = "\n\r\t\f\033\a";
-    const char *c = s->at + 1;
-    if (c == s->end)
-        return false;
-    size_t n = utf8_character((const uint8_t *)c, (size_t)(s->end - c));
-    s->at = c + (n ? n : 1);
-    const char *control = *c ? strchr(controls, *c) : NULL;
-    if (control)
-        scan_literal(s, p, &stand_for[control - controls], 1);
-    else if (!isalnum((unsigned char)*c))
-        scan_literal(s, p, c, n ? n : 1);
-    else {
-        scan_end_run(s);
-        p->by_line |= strchr("AzZGKRXv", *c) != NULL;
-        return strchr("dDwWsShHVbBAzZGKRXv", *c);
-    }
-    return true;
-}
-
-/* Something repeated, perhaps never: what stands before it is in no required string. "{" may stand
- * for itself. */
-static void scan_repetition(struct scan_state *s, struct pattern *p)
-{
-    const char *c = s->at + 1;
-    if (*s->at == '{') {
-        while (c < s->end && (isdigit((unsigned char)*c) || *c == ',' || *c == ' '))
+    const char *begin = c++;
+    if (*begin == '{') {
+        while (c < end && (isdigit((unsigned char)*c) || *c == ',' || *c == ' '))
             c++;
-        if (c == s->end || *c != '}' || c == s->at + 1) {
-            scan_literal(s, p, s->at++, 1);
-            return;
-        }
+        if (c == end || *c != '}' || c == begin + 1)
+            return begin;
         c++;
     }
-    if (*s->at != '+' && s->run.len > 0)
-        s->run.len = s->last;
-    scan_end_run(s);
-    p->by_line |= c < s->end && *c == '+'; /* possessive */
-    s->at = c + (c < s->end && (*c == '+' || *c == '?'));
+    p->by_line |= c < end && *c == '+'; /* possessive */
+    return c + (c < end && (*c == '+' || *c == '?'));
 }
 
 /*
- * One step; false if what follows cannot be read. Sets by_line for what may keep a line that
- * matches alone from matching as a part of the text: lookaround, atomic groups, possessive
- * repetition, \A, \z.
+ * Reads the pattern. False if there is something in it that this does not know. Sets by_line for
+ * what may keep a line that matches alone from matching as a part of the text: lookaround, atomic
+ * groups, possessive repetition, \A, \z.
  */
-static bool scan_step(struct scan_state *s, struct pattern *p)
+static bool pattern_read(struct pattern *p, const char *c, const char *end,
+                         struct pattern_syntax *s)
 {
-    char c = *s->at;
-    if (c == '\\')
-        return scan_escape(s, p);
-    if (c && strchr("*+?{", c)) {
-        scan_repetition(s, p);
-        return true;
-    }
-    if (!c || !strchr("[().^$|", c)) {
-        size_t n = utf8_character((const uint8_t *)s->at, (size_t)(s->end - s->at));
-        scan_literal(s, p, s->at, n ? n : 1);
-        s->at += n ? n : 1;
-        return true;
-    }
-    scan_end_run(s);
-    if (c == '[')
-        return scan_class(s, p);
-    s->at++;
-    if (c == '(') {
-        s->depth++;
-        if (s->at < s->end && *s->at == '*')
+    static const char CONTROLS[] = "nrtfea", MEANT[] = "\n\r\t\f\033\a";
+    size_t last = 0; /* where the last character of the run begins */
+    while (c < end) {
+        bool escape = *c == '\\';
+        c += escape;
+        if (c == end)
             return false;
-        if (s->at < s->end && *s->at == '?') {
-            if (s->at + 1 == s->end || !strchr(":=!<>|", s->at[1]))
-                return false; /* options, comments, conditions, … */
-            p->by_line |= s->at[1] != ':';
-            s->at += 2;
+        const char *literal = c;
+        size_t n = utf8_character((const uint8_t *)c, (size_t)(end - c));
+        n = n ? n : 1;
+        if (escape) {
+            const char *control = *c ? strchr(CONTROLS, *c) : NULL;
+            if (control) {
+                literal = &MEANT[control - CONTROLS];
+            } else if (isalnum((unsigned char)*c)) {
+                if (!strchr("dDwWsShHVbBAzZGKRXv", *c))
+                    return false;
+                p->by_line |= strchr("AzZGKRXv", *c) != NULL;
+                literal = NULL;
+            }
+        } else if (*c && strchr("*+?{", *c)) {
+            const char *behind = pattern_skip_repetition(p, c, end);
+            if (behind > c) {
+                /* What may occur zero times is in no required string. */
+                if (*c != '+' && s->run.len > 0)
+                    s->run.len = last;
+                pattern_end_run(s);
+                c = behind;
+                continue;
+            }
+        } else if (*c == '[') {
+            pattern_end_run(s);
+            c = pattern_skip_class(p, c, end);
+            if (!c)
+                return false;
+            continue;
+        } else if (*c == '(') {
+            literal = NULL;
+            s->depth++;
+            if (c + 1 < end && c[1] == '*')
+                return false;
+            if (c + 1 < end && c[1] == '?') {
+                if (c + 2 == end || !strchr(":=!<>|", c[2]))
+                    return false; /* options, comments, conditions, … */
+                p->by_line |= c[2] != ':';
+                n = 3;
+            }
+        } else if (*c && strchr(").^$|", *c)) {
+            literal = NULL;
+            p->line_end |= *c == '$';
+            s->alternatives |= *c == '|' && s->depth == 0;
+            if (*c == ')' && s->depth-- == 0)
+                return false;
         }
+        if (literal) {
+            s->names_newline |= *literal == '\n';
+            p->keeps_cr |= *literal == '\r';
+            last = s->run.len;
+            if (s->depth == 0)
+                buf_append(&s->run, literal, n);
+        } else {
+            pattern_end_run(s);
+        }
+        c += n;
     }
-    p->line_end |= c == '$';
-    s->alternatives |= c == '|' && s->depth == 0;
-    return c != ')' || s->depth-- > 0;
+    return true;
 }
 
-static pcre2_code *compile_one(const void *text, size_t n, uint32_t options, int *ret_code,
-                               size_t *ret_offset)
+static pcre2_code *pattern_compile_one(const void *text, size_t n, uint32_t options, int *ret_code,
+                                       size_t *ret_offset)
 {
     pcre2_compile_context *context = pcre2_compile_context_create(NULL);
     if (!context)
@@ -228,31 +224,24 @@ static pcre2_code *compile_one(const void *text, size_t n, uint32_t options, int
 }
 
 /* Compiles for both classes of text; a pattern outside of ASCII needs only the one. */
-static int compile_both(const void *text, size_t n, uint32_t options, pcre2_code **ret,
-                        int *ret_code, size_t *ret_offset)
+static int pattern_compile_both(const void *text, size_t n, uint32_t options, pcre2_code **ret,
+                                int *ret_code, size_t *ret_offset)
 {
     const uint32_t unicode =
         PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | (options & PCRE2_LITERAL ? 0 : PCRE2_UCP);
-    ret[UNICODE] = compile_one(text, n, options | unicode, ret_code, ret_offset);
+    ret[UNICODE] = pattern_compile_one(text, n, options | unicode, ret_code, ret_offset);
     if (!ret[UNICODE])
         return -EINVAL;
     if (!(text_kinds(text, n) & TEXT_NON_ASCII))
-        ret[ASCII] = compile_one(text, n, options, ret_code, ret_offset);
+        ret[ASCII] = pattern_compile_one(text, n, options, ret_code, ret_offset);
     return 0;
 }
 
-/* A single character is in most lines, unless it is a rare one. */
-static bool is_worth_searching(const struct buf *s)
-{
-    return s->len > 1 || (s->len == 1 && !strchr(" etaoinrslcdupmf_hgb,(.);=\"", s->data[0]));
-}
-
 /* Finds out how to run the pattern. 0, -ENOMEM, or -EINVAL if no line can match it. */
-static int pattern_scan(struct pattern *p, const char *text, size_t n, uint32_t options)
+static int pattern_plan(struct pattern *p, const char *text, size_t n, uint32_t options)
 {
-    _cleanup_buf_ struct buf run = BUF_INIT(PATTERN_MAX), best = BUF_INIT(PATTERN_MAX);
-    struct scan_state s = {.at = text, .end = text + n, .run = run, .best = best};
-    bool known = true;
+    static const char FREQUENT[] = " etaoinrslcdupmf_hgb,(.);=\"";
+    struct pattern_syntax s = {.run = BUF_INIT(PATTERN_MAX), .best = BUF_INIT(PATTERN_MAX)};
     int r = 0, code;
     size_t offset;
     if (options & PCRE2_LITERAL) {
@@ -260,20 +249,24 @@ static int pattern_scan(struct pattern *p, const char *text, size_t n, uint32_t 
         p->exact = true; /* and needs no other string */
         return memchr(text, '\n', n) ? -EINVAL : 0;
     }
-    while (s.at < s.end && known)
-        known = scan_step(&s, p);
+    bool known = pattern_read(p, text, text + n, &s);
     p->by_line |= !known;
-    scan_end_run(&s);
-    run = s.run, best = s.best;
-    if (run.failed || best.failed)
-        return -ENOMEM;
-    if (s.names_newline)
-        return -EINVAL;
-    p->exact = !p->by_line && best.len == n && memcmp(best.data, text, n) == 0;
-    if (known && !p->exact && !s.alternatives && is_worth_searching(&best))
-        r = compile_both(best.data, best.len, PCRE2_LITERAL | (options & PCRE2_CASELESS),
-                         p->required, &code, &offset);
-    return r < 0 ? -ENOMEM : 0;
+    pattern_end_run(&s);
+    const struct buf *best = &s.best;
+    p->exact = !p->by_line && best->len == n && memcmp(best->data, text, n) == 0;
+    /* A single character is in most lines, unless it is a rare one. */
+    bool worth = best->len > 1 || (best->len == 1 && !strchr(FREQUENT, best->data[0]));
+    if (s.run.failed || best->failed)
+        r = -ENOMEM;
+    else if (s.names_newline)
+        r = -EINVAL;
+    else if (known && !p->exact && !s.alternatives && worth &&
+             pattern_compile_both(best->data, best->len, PCRE2_LITERAL | (options & PCRE2_CASELESS),
+                                  p->required, &code, &offset) < 0)
+        r = -ENOMEM;
+    buf_free(&s.run);
+    buf_free(&s.best);
+    return r;
 }
 
 int pattern_compile(const char *text, size_t n, const struct pattern_options *o,
@@ -291,7 +284,7 @@ int pattern_compile(const char *text, size_t n, const struct pattern_options *o,
         (o->literal ? PCRE2_LITERAL : PCRE2_NEVER_BACKSLASH_C | PCRE2_MULTILINE) |
         (o->ignore_case || skip ? PCRE2_CASELESS : 0);
     int code = 0;
-    int r = pattern_scan(p, text + skip, n - skip, options);
+    int r = pattern_plan(p, text + skip, n - skip, options);
     if (r == -EINVAL)
         error_set(
             err, EINVAL,
@@ -299,7 +292,8 @@ int pattern_compile(const char *text, size_t n, const struct pattern_options *o,
             "lines, and ask for context lines to see the others");
     else if (r < 0)
         error_errno(err, -r, "pattern");
-    else if ((r = compile_both(text + skip, n - skip, options, p->code, &code, &offset)) < 0) {
+    else if ((r = pattern_compile_both(text + skip, n - skip, options, p->code, &code, &offset)) <
+             0) {
         /* The pattern with an arrow at the offset. */
         PCRE2_UCHAR why[160] = "no memory";
         pcre2_get_error_message(code, why, sizeof why);
@@ -397,16 +391,6 @@ static void matcher_find_line(const struct matcher *m, const uint8_t *text, size
         h->line_end--;
 }
 
-static int matcher_match_line(struct matcher *m, const pcre2_code *code, const uint8_t *text,
-                              struct hit *h)
-{
-    int r =
-        matcher_run(m, code, text + h->line, h->line_end - h->line, 0, &h->match, &h->match_end);
-    h->match += h->line;
-    h->match_end += h->line;
-    return r;
-}
-
 int matcher_next(struct matcher *m, const uint8_t *text, size_t n, unsigned kinds, size_t at,
                  struct hit *ret)
 {
@@ -437,9 +421,15 @@ int matcher_next(struct matcher *m, const uint8_t *text, size_t n, unsigned kind
                 return 1;
             }
         }
-        int r = matcher_match_line(m, p->code[c], text, ret);
-        if (r != 0)
+        int r = matcher_run(m, p->code[c], text + ret->line, ret->line_end - ret->line, 0, &begin,
+                            &end);
+        if (r < 0)
             return r;
+        if (r > 0) {
+            ret->match = ret->line + begin;
+            ret->match_end = ret->line + end;
+            return r;
+        }
         at = ret->next;
     }
     return 0;

@@ -5,10 +5,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "buf.h"
 #include "glob.h"
 #include "io.h"
-#include "rules.h"
+#include "tree_walk.h"
 #include "banned.h"
 
 struct rule {
@@ -44,41 +43,20 @@ struct rules *rules_free(struct rules *r)
     return NULL;
 }
 
-/* Blanks at the end do not count, unless a backslash stands before them. */
-static size_t rule_length(const char *s, size_t n)
+int rules_add(struct rules *r, const char *s, size_t n)
 {
+    struct rule rule = {0};
     size_t end = 0;
+    if (n > 0 && s[0] == '#')
+        return 0;
+    /* Blanks at the end do not count, unless a backslash precedes them. */
     for (size_t i = 0; i < n; i++) {
         if (s[i] == '\\' && i + 1 < n)
             end = ++i + 1;
         else if (s[i] != ' ')
             end = i + 1;
     }
-    return end;
-}
-
-static int rules_append(struct rules *r, const struct rule *rule)
-{
-    if (r->count == r->room) {
-        size_t room = r->room ? 2 * r->room : 8;
-        struct rule *more = reallocarray(r->list, room, sizeof *more);
-        if (!more)
-            return -ENOMEM;
-        r->list = more;
-        r->room = room;
-    }
-    r->list[r->count++] = *rule;
-    r->memory += sizeof *rule + rule->n;
-    r->have[rule->keeps ? RULES_KEEP : RULES_IGNORE] = true;
-    return 0;
-}
-
-int rules_add(struct rules *r, const char *s, size_t n)
-{
-    struct rule rule = {0};
-    if (n > 0 && s[0] == '#')
-        return 0;
-    n = rule_length(s, n);
+    n = end;
     if (n > 0 && s[0] == '!') {
         rule.keeps = true;
         s++, n--;
@@ -92,23 +70,32 @@ int rules_add(struct rules *r, const char *s, size_t n)
         s++, n--;
     if (n == 0)
         return 0;
+    if (glob_is_plain(s, n))
+        rule.kind = PLAIN;
+    else if (!rule.anchored && s[0] == '*' && glob_is_plain(s + 1, n - 1))
+        rule.kind = SUFFIX;
+    else
+        rule.kind = GLOB;
+    while (rule.anchored && rule.plain < n && glob_is_plain(s + rule.plain, 1))
+        rule.plain++;
+
+    if (r->count == r->room) {
+        size_t room = r->room ? 2 * r->room : 8;
+        struct rule *more = reallocarray(r->list, room, sizeof *more);
+        if (!more)
+            return -ENOMEM;
+        r->list = more;
+        r->room = room;
+    }
     rule.text = malloc(n);
     if (!rule.text)
         return -ENOMEM;
     memcpy(rule.text, s, n);
     rule.n = n;
-    if (glob_is_plain(rule.text, n))
-        rule.kind = PLAIN;
-    else if (!rule.anchored && s[0] == '*' && glob_is_plain(rule.text + 1, n - 1))
-        rule.kind = SUFFIX;
-    else
-        rule.kind = GLOB;
-    while (rule.anchored && rule.plain < n && glob_is_plain(rule.text + rule.plain, 1))
-        rule.plain++;
-    int failed = rules_append(r, &rule);
-    if (failed < 0)
-        free(rule.text);
-    return failed;
+    r->list[r->count++] = rule;
+    r->memory += sizeof rule + n;
+    r->have[rule.keeps ? RULES_KEEP : RULES_IGNORE] = true;
+    return 0;
 }
 
 int rules_parse(const char *text, size_t n, struct rules **ret)
@@ -143,8 +130,8 @@ static bool rule_matches(const struct rule *rule, const char *s, size_t n)
     case SUFFIX:
         return n >= rule->n - 1 && memcmp(s + n - (rule->n - 1), rule->text + 1, rule->n - 1) == 0;
     default:
-        /* The plain beginning is taken off first, as git does it: a `**` behind it is then one at
-         * the beginning. */
+        /* The plain beginning is removed first, as git does: a `**` behind it is then one at the
+         * beginning. */
         return n >= rule->plain && memcmp(s, rule->text, rule->plain) == 0 &&
                glob_match(rule->text + rule->plain, rule->n - rule->plain, s + rule->plain,
                           n - rule->plain);

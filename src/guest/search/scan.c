@@ -1,13 +1,24 @@
+/*
+ * Searching one file.
+ *
+ * The file is read, never mapped: another process may shrink it meanwhile. It is read into a window
+ * that begins with a line; the part that can be searched ends with a line and has the context lines
+ * behind it. Then the window moves on and keeps the context lines before. It grows for long lines,
+ * up to a limit; a longer line is searched in pieces.
+ *
+ * A file with a NUL byte in the window is binary: the scan ends there, as in rg.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "scan.h"
+#include "search.h"
 #include "utf8.h"
 #include "wire.h"
 #include "banned.h"
 
+#define WINDOW_FIRST (256u << 10)
 #define BEFORE_MATCH 100u /* bytes of a long line shown before its match */
 
 /* The window while it is searched. */
@@ -26,7 +37,7 @@ struct scan_window {
 int scan_init(struct scan *s, struct matcher *matcher, unsigned context, uint64_t file_max)
 {
     *s = (struct scan){
-        .matcher = matcher, .context = context, .file_max = file_max, .room = SCAN_WINDOW_FIRST};
+        .matcher = matcher, .context = context, .file_max = file_max, .room = WINDOW_FIRST};
     s->text = malloc(s->room);
     return s->text ? 0 : -ENOMEM;
 }
@@ -83,16 +94,6 @@ static size_t scan_searchable(struct scan_window *w)
     w->r->partly = true;
     w->whole = w->len;
     return w->len;
-}
-
-static int scan_grow(struct scan *s)
-{
-    uint8_t *more = realloc(s->text, 2 * s->room);
-    if (!more)
-        return -ENOMEM;
-    s->text = more;
-    s->room *= 2;
-    return 0;
 }
 
 static uint64_t count_newlines(const uint8_t *s, size_t n)
@@ -158,22 +159,6 @@ static void scan_put_hit(struct scan_window *w, const struct hit *h)
     w->r->kept++;
 }
 
-static int scan_search(struct scan_window *w, size_t end, unsigned kinds)
-{
-    struct hit h;
-    int r;
-    while ((r = matcher_next(w->s->matcher, w->s->text, end, kinds, w->at, &h)) > 0) {
-        w->r->count++;
-        if (w->r->kept < w->r->keep_max && w->r->frames.len < w->r->bytes_max)
-            scan_put_hit(w, &h);
-        w->at = h.next;
-    }
-    if (r < 0)
-        w->r->failed_line = scan_line_number(w, h.line);
-    w->at = end;
-    return r;
-}
-
 /* Moves the window on to the first line that was not searched. The context lines before it stay,
  * unless they fill a window that cannot grow, or a line was split there. */
 static void scan_move_on(struct scan_window *w)
@@ -207,12 +192,23 @@ int scan_file(struct scan *s, int fd, struct scan_result *result)
             return 0;
         size_t end = scan_searchable(&w);
         if (end == w.at && !w.ends) {
-            r = scan_grow(s);
-            if (r < 0)
-                return r;
+            uint8_t *more = realloc(s->text, 2 * s->room);
+            if (!more)
+                return -ENOMEM;
+            s->text = more;
+            s->room *= 2;
             continue;
         }
-        r = scan_search(&w, end, kinds);
+        struct hit h;
+        while ((r = matcher_next(s->matcher, s->text, end, kinds, w.at, &h)) > 0) {
+            result->count++;
+            if (result->kept < result->keep_max && result->frames.len < result->bytes_max)
+                scan_put_hit(&w, &h);
+            w.at = h.next;
+        }
+        if (r < 0)
+            result->failed_line = scan_line_number(&w, h.line);
+        w.at = end;
         if (r < 0 || w.ends)
             return r;
         result->partly |= w.bytes >= s->file_max;

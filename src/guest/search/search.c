@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "file.h"
-#include "hits.h"
 #include "search.h"
 #include "tree_walk.h"
 #include "banned.h"
@@ -30,8 +29,9 @@ struct search_thread {
     uint64_t searched, binary, partly;
 };
 
-static int search_thread_new(struct search *s, struct search_thread **ret)
+static int search_thread_begin(void *data, void **ret_state)
 {
+    struct search *s = data;
     struct search_thread *t = calloc(1, sizeof *t);
     struct matcher *matcher = NULL;
     int r = t ? matcher_new(s->pattern, &matcher) : -ENOMEM;
@@ -42,12 +42,14 @@ static int search_thread_new(struct search *s, struct search_thread **ret)
         free(t);
         return r;
     }
-    *ret = t;
+    *ret_state = t;
     return 0;
 }
 
-static void search_thread_free(struct search *s, struct search_thread *t)
+static void search_thread_end(void *data, void *state)
 {
+    struct search *s = data;
+    struct search_thread *t = state;
     s->searched += t->searched;
     s->binary += t->binary;
     s->partly += t->partly;
@@ -84,20 +86,6 @@ static int search_file(struct search *s, struct search_thread *t, int fd, const 
     return r < 0 ? error_errno(err, -r, "%.400s", path) : 0;
 }
 
-static int search_walk_begin(struct tree_walk *w, void **ret_state)
-{
-    struct search_thread *t;
-    int r = search_thread_new(w->data, &t);
-    if (r >= 0)
-        *ret_state = t;
-    return r;
-}
-
-static void search_walk_end(struct tree_walk *w, void *state)
-{
-    search_thread_free(w->data, state);
-}
-
 static int search_walk_files(struct tree_walk *w, void *state, const struct folder *f, int folder,
                              size_t first, size_t count)
 {
@@ -126,8 +114,9 @@ static int search_walk_files(struct tree_walk *w, void *state, const struct fold
     return 0;
 }
 
-static const struct tree_walk_ops OPS = {
-    .thread_begin = search_walk_begin, .thread_end = search_walk_end, .files = search_walk_files};
+static const struct tree_walk_ops OPS = {.thread_begin = search_thread_begin,
+                                         .thread_end = search_thread_end,
+                                         .files = search_walk_files};
 
 static uint64_t bounded(const struct wire_frame *f, uint16_t key, uint64_t fallback, uint64_t max)
 {
@@ -153,16 +142,6 @@ static int search_read_request(struct search *s, const struct wire_frame *f, str
     return pattern_compile((const char *)text.data, text.size, &o, &s->pattern, err);
 }
 
-static int search_put_file(void *data, const char *path, uint64_t count)
-{
-    struct file_call *c = data;
-    size_t at = wire_begin(&c->out, WIRE_ENTRY);
-    wire_put_str(&c->out, WIRE_K_PATH, path);
-    wire_put_u64(&c->out, WIRE_K_COUNT, count);
-    wire_end(&c->out, at);
-    return c->out.len > WIRE_DATA_MAX ? file_send(c) : 0;
-}
-
 static int search_put_frame(void *data, const uint8_t *frame, size_t n)
 {
     struct file_call *c = data;
@@ -172,9 +151,8 @@ static int search_put_frame(void *data, const uint8_t *frame, size_t n)
 
 static int search_answer(struct search *s, struct file_call *c, uint64_t unreadable)
 {
-    const struct hits_sink sink = {search_put_file, search_put_frame, c};
     bool all = true;
-    int r = hits_send(&s->hits, &sink, &all);
+    int r = hits_send(&s->hits, search_put_frame, c, &all);
     if (r < 0)
         return r;
     size_t at = wire_begin(&c->out, WIRE_RESULT);
@@ -195,16 +173,16 @@ static int search_one(struct search *s, struct file_call *c, struct error *err)
 {
     _cleanup_fd_ int fd = -1;
     struct stat st;
-    struct search_thread *t;
+    void *thread;
     bool unreadable = false;
     int r = file_open_regular(c, &fd, &st, err);
     if (r < 0)
         return r;
-    r = search_thread_new(s, &t);
+    r = search_thread_begin(s, &thread);
     if (r < 0)
         return error_errno(err, -r, "%.400s", c->path);
-    r = search_file(s, t, fd, c->path, &unreadable, err);
-    search_thread_free(s, t);
+    r = search_file(s, thread, fd, c->path, &unreadable, err);
+    search_thread_end(s, thread);
     return r < 0 ? r : search_answer(s, c, unreadable);
 }
 

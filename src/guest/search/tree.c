@@ -39,11 +39,11 @@ struct level {
     int fd;
 };
 
-/* How many entries there are of each depth, 1 being the first. */
-static void tree_count_depths(const struct folder *top, uint64_t *counts, struct level *stack)
+/* Up to which depth all entries fit in the limit, and how many of the next do. */
+static void tree_choose_depth(struct tree *t, uint64_t limit, uint64_t *counts, struct level *stack)
 {
     size_t n = 0;
-    stack[n++] = (struct level){.folder = top};
+    stack[n++] = (struct level){.folder = t->walk->top};
     while (n > 0) {
         struct level *l = &stack[n - 1];
         const struct folder *f = l->folder;
@@ -55,53 +55,31 @@ static void tree_count_depths(const struct folder *top, uint64_t *counts, struct
         else
             stack[n++] = (struct level){.folder = f->children[l->child++]};
     }
-}
-
-static void tree_choose_depth(struct tree *t, const uint64_t *counts, uint64_t limit)
-{
-    unsigned depth = 0;
-    while (depth + 1 < DEPTHS && counts[depth + 1] <= limit) {
-        limit -= counts[depth + 1];
-        depth++;
-    }
-    t->depth = depth;
+    while (t->depth + 1 < DEPTHS && counts[t->depth + 1] <= limit)
+        limit -= counts[++t->depth];
     t->more = limit;
-}
-
-static bool tree_lists(struct tree *t, const struct folder *f, const struct entry *e)
-{
-    unsigned depth = f->depth + 1;
-    if (e->unlisted || depth > t->depth + 1 || (depth == t->depth + 1 && t->more == 0))
-        return false;
-    t->more -= depth == t->depth + 1;
-    return true;
-}
-
-/* The fields that need a look at the entry itself: none, if it is gone. */
-static void tree_put_details(struct tree *t, struct level *l, const struct entry *e)
-{
-    const char *name = folder_name(l->folder, e);
-    char target[PATH_MAX];
-    struct stat st;
-    if (l->fd < 0 && tree_walk_open_folder(t->walk, l->folder, &l->fd) < 0)
-        return;
-    ssize_t n = e->type == ENTRY_LINK ? readlinkat(l->fd, name, target, sizeof target) : -1;
-    if (n >= 0)
-        wire_put(&t->call->out, WIRE_K_TARGET, target, (size_t)n);
-    if (t->sizes && fstatat(l->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-        file_put_stat(&t->call->out, &st);
 }
 
 static int tree_put_entry(struct tree *t, struct level *l, const struct entry *e)
 {
     struct buf *b = &t->call->out;
+    const char *name = folder_name(l->folder, e);
+    char target[PATH_MAX];
+    struct stat st;
     size_t at = wire_begin(b, WIRE_ENTRY);
     t->path.len = folder_base(l->folder);
-    buf_append(&t->path, folder_name(l->folder, e), e->n);
+    buf_append(&t->path, name, e->n);
     wire_put(b, WIRE_K_PATH, t->path.data, t->path.len);
     wire_put_u64(b, WIRE_K_KIND, e->type);
-    if (t->sizes || e->type == ENTRY_LINK)
-        tree_put_details(t, l, e);
+    /* The fields that need a look at the entry itself: none, if it is gone. */
+    if ((t->sizes || e->type == ENTRY_LINK) &&
+        (l->fd >= 0 || tree_walk_open_folder(t->walk, l->folder, &l->fd) >= 0)) {
+        ssize_t n = e->type == ENTRY_LINK ? readlinkat(l->fd, name, target, sizeof target) : -1;
+        if (n >= 0)
+            wire_put(b, WIRE_K_TARGET, target, (size_t)n);
+        if (t->sizes && fstatat(l->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+            file_put_stat(b, &st);
+    }
     wire_end(b, at);
     t->listed++;
     return b->len > WIRE_DATA_MAX ? file_send(t->call) : 0;
@@ -119,7 +97,10 @@ static int tree_step(struct tree *t, struct level *stack, size_t *n)
     }
     while (l->entry < f->count) {
         const struct entry *e = &f->entries[l->entry++];
-        int r = tree_lists(t, f, e) ? tree_put_entry(t, l, e) : 0;
+        bool next = f->depth == t->depth; /* it is of the depth that does not fit as a whole */
+        bool listed = !e->unlisted && (f->depth < t->depth || (next && t->more > 0));
+        t->more -= listed && next;
+        int r = listed ? tree_put_entry(t, l, e) : 0;
         if (r < 0)
             return r;
         if (e->type == ENTRY_FOLDER && l->child < f->n_children && *n < DEPTHS &&
@@ -140,8 +121,7 @@ static int tree_answer(struct tree *t, uint64_t limit)
     _cleanup_free_ uint64_t *counts = calloc(DEPTHS + 2, sizeof *counts);
     if (!stack || !counts)
         return -ENOMEM;
-    tree_count_depths(w->top, counts, stack);
-    tree_choose_depth(t, counts, limit);
+    tree_choose_depth(t, limit, counts, stack);
     stack[0] = (struct level){.folder = w->top, .fd = -1};
     for (size_t n = 1; n > 0;) {
         int r = tree_step(t, stack, &n);

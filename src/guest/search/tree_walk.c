@@ -1,3 +1,4 @@
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -5,6 +6,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "relpath.h"
@@ -17,6 +19,7 @@
 #define JOBS_FIRST 256
 #define STACK_SIZE (256u << 10)
 #define SCRATCH    (64u << 10)
+#define NAMES_MAX  (1u << 31)  /* bytes of the names in one folder */
 #define NAME_ROOM  (64u << 10) /* no entry of getdents64 is longer, on whatever filesystem */
 
 struct tree_thread {
@@ -27,6 +30,122 @@ struct tree_thread {
     struct entry_path path;
     char scratch[SCRATCH] __attribute__((aligned(16)));
 };
+
+/* As the kernel writes it (getdents64). */
+struct kernel_entry {
+    uint64_t ino;
+    int64_t off;
+    uint16_t size;
+    uint8_t type;
+    char name[];
+};
+
+/* A folder that is not read yet. `name` is added to the path of `above`, unless that is NULL. */
+static struct folder *folder_new(const struct folder *above, const char *name, size_t n)
+{
+    size_t base = above ? folder_base(above) : 0;
+    struct folder *f = calloc(1, sizeof *f);
+    char *path = malloc(base + n + 1);
+    if (!f || !path) {
+        free(f);
+        free(path);
+        return NULL;
+    }
+    if (base > 0) {
+        memcpy(path, above->path, base - 1);
+        path[base - 1] = '/';
+    }
+    memcpy(path + base, name, n);
+    path[base + n] = 0;
+    *f = (struct folder){.path = path, .n_path = base + n};
+    atomic_init(&f->uses, 1);
+    if (above) {
+        f->depth = above->depth + 1;
+        f->ignore = above->ignore;
+    }
+    return f;
+}
+
+static void folder_release(struct folder *f)
+{
+    if (atomic_fetch_sub(&f->uses, 1) != 1)
+        return;
+    free(f->path);
+    free(f->names);
+    free(f->entries);
+    free(f->children);
+    free(f);
+}
+
+/* Makes room for what one block of the kernel's entries can need at most. */
+static int folder_make_room(struct folder *f, size_t *room_names, size_t *room_entries,
+                            size_t block)
+{
+    size_t names = f->n_names + block, entries = f->count + block / sizeof(struct kernel_entry);
+    if (names > NAMES_MAX)
+        return -E2BIG;
+    if (names > *room_names) {
+        size_t room = names + f->n_names;
+        char *more = realloc(f->names, room);
+        if (!more)
+            return -ENOMEM;
+        f->names = more;
+        *room_names = room;
+    }
+    if (entries > *room_entries) {
+        size_t room = entries + f->count;
+        struct entry *more = reallocarray(f->entries, room, sizeof *more);
+        if (!more)
+            return -ENOMEM;
+        f->entries = more;
+        *room_entries = room;
+    }
+    return 0;
+}
+
+/* Reads the names; `scratch` is memory for getdents64. *ret_ignore_files are the bits above. */
+static int folder_read(struct folder *f, int fd, void *scratch, size_t size,
+                       unsigned *ret_ignore_files)
+{
+    size_t room_names = 0, room_entries = 0;
+    unsigned ignore_files = 0;
+    for (;;) {
+        ssize_t n = sys_getdents64(fd, scratch, size);
+        if (n <= 0) {
+            *ret_ignore_files = ignore_files;
+            return n < 0 ? -errno : 0;
+        }
+        int r = folder_make_room(f, &room_names, &room_entries, (size_t)n);
+        if (r < 0)
+            return r;
+        for (const char *at = scratch, *end = at + n; at < end;) {
+            const struct kernel_entry *k = (const void *)at;
+            at += k->size;
+            if (strcmp(k->name, ".") == 0 || strcmp(k->name, "..") == 0)
+                continue;
+            size_t n_name = strlen(k->name);
+            mode_t mode = DTTOIF(k->type);
+            struct stat st;
+            if (k->type == DT_UNKNOWN && fstatat(fd, k->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+                mode = st.st_mode;
+            ignore_files |= ignore_file_bit(k->name, n_name);
+            f->entries[f->count++] = (struct entry){.name = (uint32_t)f->n_names,
+                                                    .n = (uint16_t)n_name,
+                                                    .type = S_ISREG(mode)   ? ENTRY_FILE
+                                                            : S_ISDIR(mode) ? ENTRY_FOLDER
+                                                            : S_ISLNK(mode) ? ENTRY_LINK
+                                                                            : ENTRY_OTHER};
+            memcpy(f->names + f->n_names, k->name, n_name + 1);
+            f->n_names += n_name + 1;
+        }
+    }
+}
+
+static int entry_compare(const void *a, const void *b, void *names)
+{
+    return strcmp((const char *)names + ((const struct entry *)a)->name,
+                  (const char *)names + ((const struct entry *)b)->name);
+}
 
 int entry_path_set_folder(struct entry_path *p, const struct folder *f)
 {
@@ -261,8 +380,8 @@ static int tree_walk_do_folder(struct tree_walk *w, struct tree_thread *t, struc
         if (tree_walk_wants(w, f, &f->entries[i], &t->path))
             f->entries[wanted++] = f->entries[i];
     f->count = wanted;
-    if (w->ops->keeps && (r = folder_sort(f)) < 0)
-        return r;
+    if (w->ops->keeps && f->count > 1)
+        qsort_r(f->entries, f->count, sizeof *f->entries, entry_compare, f->names);
     r = tree_walk_push_folders(w, f);
     if (r < 0)
         return r;
@@ -356,7 +475,7 @@ static void tree_thread_end(struct tree_walk *w, struct tree_thread *t)
     if (t->started)
         pthread_join(t->thread, NULL);
     if (w->ops->thread_end)
-        w->ops->thread_end(w, t->state);
+        w->ops->thread_end(w->data, t->state);
     free(t->path.text);
     free(t);
 }
@@ -375,7 +494,7 @@ static int tree_walk_start_threads(struct tree_walk *w, struct tree_thread **lis
         struct tree_thread *t = calloc(1, sizeof *t);
         r = t ? 0 : -ENOMEM;
         if (r >= 0 && w->ops->thread_begin)
-            r = w->ops->thread_begin(w, &t->state);
+            r = w->ops->thread_begin(w->data, &t->state);
         if (r < 0) {
             free(t);
             break;

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "search/glob.h"
-#include "search/rules.h"
+#include "search/tree_walk.h"
 
 static void matches(void **state)
 {

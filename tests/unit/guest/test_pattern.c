@@ -13,7 +13,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "search/pattern.h"
+#include "search/search.h"
 
 static struct matcher *make(const char *text, const struct pattern_options *o, struct pattern **p)
 {

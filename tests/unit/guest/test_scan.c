@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "search/scan.h"
+#include "search/search.h"
 #include "wire.h"
 
 static void scan_start(struct scan *s, const char *pattern, unsigned context, struct pattern **p)
