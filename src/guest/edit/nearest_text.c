@@ -115,7 +115,6 @@ struct line_walk {
     struct span text;
     size_t next;    /* offset of the next line */
     uint64_t lines; /* passed so far: the current line has the number lines - 1, from 0 */
-    struct span current;
     struct line_form form;
 };
 
@@ -146,37 +145,33 @@ static uint64_t hash_mix(uint64_t h)
     return h ^ h >> 29;
 }
 
-static struct line_form line_form_of(struct span line, bool with_pairs)
-{
-    struct line_form f = {.hash = 0xcbf29ce484222325u};
-    uint8_t before = 0;
-    for (size_t at = 0; at < line.n;) {
-        struct folded c = fold_at(line, at);
-        for (uint8_t i = 0; i < c.n; i++) {
-            f.hash = (f.hash ^ c.bytes[i]) * 0x100000001b3u;
-            if (with_pairs && f.folded > 0 && f.folded < PAIRS_BYTES) {
-                uint64_t bit = hash_mix((uint64_t)before << 8 | c.bytes[i]) % (PAIRS_WORDS * 64);
-                f.set[bit / 64] |= (uint64_t)1 << bit % 64;
-            }
-            before = c.bytes[i];
-            f.folded++;
-        }
-        at += c.used;
-    }
-    for (size_t i = 0; with_pairs && i < PAIRS_WORDS; i++)
-        f.pairs += (uint32_t)__builtin_popcountll(f.set[i]);
-    return f;
-}
-
+/* Moves on to the next line that is not blank, and folds it. */
 static bool line_walk_next(struct line_walk *w, bool with_pairs)
 {
     while (w->next < w->text.n) {
-        size_t end = span_line_end(w->text, w->next);
-        w->current = span_part(w->text, w->next, end);
-        w->form = line_form_of(w->current, with_pairs);
+        size_t at = w->next, end = span_line_end(w->text, w->next);
+        struct line_form f = {.hash = 0xcbf29ce484222325u};
+        uint8_t before = 0;
         w->next = end;
         w->lines++;
-        if (w->form.folded)
+        while (at < end) {
+            struct folded c = fold_at(w->text, at);
+            for (uint8_t i = 0; i < c.n; i++) {
+                f.hash = (f.hash ^ c.bytes[i]) * 0x100000001b3u;
+                if (with_pairs && f.folded > 0 && f.folded < PAIRS_BYTES) {
+                    uint64_t bit =
+                        hash_mix((uint64_t)before << 8 | c.bytes[i]) % (PAIRS_WORDS * 64);
+                    f.set[bit / 64] |= (uint64_t)1 << bit % 64;
+                }
+                before = c.bytes[i];
+                f.folded++;
+            }
+            at += c.used;
+        }
+        for (size_t i = 0; with_pairs && i < PAIRS_WORDS; i++)
+            f.pairs += (uint32_t)__builtin_popcountll(f.set[i]);
+        w->form = f;
+        if (f.folded)
             return true;
     }
     return false;

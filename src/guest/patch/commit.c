@@ -18,22 +18,21 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 
+#include "file_write.h"
 #include "io.h"
 #include "patch.h"
 #include "relpath.h"
 #include "sys.h"
 #include "banned.h"
 
-#define TEMPORARY_NAME 32
-#define DEPTH_MAX      64u
+#define DEPTH_MAX 64u
 
 /* The new content of a file, in a temporary file. */
 struct staged {
     size_t folder; /* bytes of the file's path that are the folder of the temporary file */
-    char name[TEMPORARY_NAME]; /* empty if there is none */
+    char name[TEMPORARY_NAME_MAX]; /* empty if there is none */
 };
 
 static bool file_goes(const struct worktree_file *f)
@@ -52,48 +51,32 @@ static int commit_stage(const struct worktree *w, const struct worktree_file *f,
 {
     _cleanup_fd_ int dir = -1, fd = -1;
     size_t n = strlen(f->path);
-    uint64_t random;
     int r;
     do {
         while (n > 0 && f->path[--n] != '/')
             ;
         r = commit_open_folder(w, f->path, n, &dir);
     } while ((r == -ENOENT || r == -ENOTDIR) && n > 0);
+    if (r >= 0)
+        r = write_target_open_temporary(dir, s->name, &fd);
     if (r < 0)
         return r;
-    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
-        return -EIO;
-    char name[TEMPORARY_NAME];
-    snprintf(name, sizeof name, ".hutch-%016llx.tmp", (unsigned long long)random);
-
+    s->folder = n;
     if (S_ISLNK(f->new_mode)) {
         _cleanup_free_ char *target = strndup((const char *)f->new_data, f->new_size);
         if (!target)
             return -ENOMEM;
-        if (symlinkat(target, dir, name) < 0)
-            return -errno;
-    } else {
-        /* A file keeps its permission bits, but for the right to execute; a new file gets git's. */
-        bool runs = f->new_mode == 0100755;
-        mode_t mode = f->base;
-        if (f->base == 0)
-            mode = runs ? 0755 : 0644;
-        else if (((f->base & S_IXUSR) != 0) != runs)
-            mode = runs ? f->base | (f->base & 0444) >> 2 : f->base & ~(mode_t)0111;
-        fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (fd < 0)
-            return -errno;
-        r = f->new_size ? io_write_all(fd, f->new_data, f->new_size) : 0;
-        if (r >= 0 && fchmod(fd, mode) < 0)
-            r = -errno;
-        if (r < 0) {
-            unlinkat(dir, name, 0);
-            return r;
-        }
+        return unlinkat(dir, s->name, 0) < 0 || symlinkat(target, dir, s->name) < 0 ? -errno : 0;
     }
-    s->folder = n;
-    memcpy(s->name, name, sizeof name);
-    return 0;
+    /* A file keeps its permission bits, but for the right to execute; a new file gets git's. */
+    bool runs = f->new_mode == 0100755;
+    mode_t mode = f->base;
+    if (f->base == 0)
+        mode = runs ? 0755 : 0644;
+    else if (((f->base & S_IXUSR) != 0) != runs)
+        mode = runs ? f->base | (f->base & 0444) >> 2 : f->base & ~(mode_t)0111;
+    r = f->new_size ? io_write_all(fd, f->new_data, f->new_size) : 0;
+    return r >= 0 && fchmod(fd, mode) < 0 ? -errno : r;
 }
 
 /* Will a folder be empty once the files are gone that the diff removes? */
@@ -125,21 +108,6 @@ static bool folder_gets_empty(const struct worktree *w, const char *path, unsign
     }
     closedir(list);
     return empty;
-}
-
-static int commit_check(const struct worktree *w, const struct worktree_file *f)
-{
-    if (!worktree_file_unchanged(w, f))
-        return -ESTALE;
-    if (f->written && S_ISDIR(f->seen.mode) && !folder_gets_empty(w, f->path, 0))
-        return -EISDIR;
-    _cleanup_fd_ int dir = -1;
-    if (file_goes(f)) {
-        int r = beneath_open_parent(w->root, f->path, &dir);
-        if (r < 0 || faccessat(dir, ".", W_OK | X_OK, 0) < 0)
-            return r < 0 ? r : -errno;
-    }
-    return 0;
 }
 
 /* Removes the empty folders above a path whose own paths have at least `least` bytes. */
@@ -195,17 +163,6 @@ static int commit_place(const struct worktree *w, const struct worktree_file *f,
     return 0;
 }
 
-static int commit_error(const struct worktree_file *f, int r, struct error *err)
-{
-    if (r == -ESTALE || r == -EEXIST || r == -ENOENT)
-        return error_set(err, ESTALE,
-                         "%.400s: another process changed it while the diff was applied; try again",
-                         f->path);
-    if (r == -EISDIR)
-        return error_set(err, EISDIR, "%.400s: is a folder with other files in it", f->path);
-    return error_errno(err, -r, "%.400s: cannot be written", f->path);
-}
-
 /* Steps 1 to 3. On failure *ret_file is the file that it is about. */
 static int commit_steps(const struct worktree *w, struct staged *staged,
                         const struct worktree_file **ret_file, size_t *ret_done)
@@ -217,9 +174,15 @@ static int commit_steps(const struct worktree *w, struct staged *staged,
             return r;
     }
     for (size_t i = 0; i < w->count; i++) {
-        *ret_file = w->entries[i];
-        if ((r = commit_check(w, w->entries[i])) < 0)
-            return r;
+        const struct worktree_file *f = *ret_file = w->entries[i];
+        _cleanup_fd_ int dir = -1;
+        if (!worktree_file_unchanged(w, f))
+            return -ESTALE;
+        if (f->written && S_ISDIR(f->seen.mode) && !folder_gets_empty(w, f->path, 0))
+            return -EISDIR;
+        r = file_goes(f) ? beneath_open_parent(w->root, f->path, &dir) : 0;
+        if (r < 0 || (dir >= 0 && faccessat(dir, ".", W_OK | X_OK, 0) < 0))
+            return r < 0 ? r : -errno;
     }
     for (size_t i = 0; i < w->count; i++) {
         const struct worktree_file *f = *ret_file = w->entries[i];
@@ -260,7 +223,14 @@ int commit_run(const struct worktree *w, struct error *err)
             commit_open_folder(w, w->entries[i]->path, staged[i].folder, &dir) >= 0)
             unlinkat(dir, staged[i].name, 0);
     }
-    r = commit_error(file, r, err);
+    if (r == -ESTALE || r == -EEXIST || r == -ENOENT)
+        r = error_set(err, ESTALE,
+                      "%.400s: another process changed it while the diff was applied; try again",
+                      file->path);
+    else if (r == -EISDIR)
+        error_set(err, EISDIR, "%.400s: is a folder with other files in it", file->path);
+    else
+        error_errno(err, -r, "%.400s: cannot be written", file->path);
     if (done)
         error_wrap(err, "%zu files were changed before this failed", done);
     else

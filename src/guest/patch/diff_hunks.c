@@ -140,21 +140,6 @@ static bool hunk_parse_range(struct slice *s, char sign, uint32_t *line, uint32_
     return true;
 }
 
-/* The text between or behind the @@ of a header without numbers, unless it only says
- * "somewhere". */
-static struct slice hunk_anchor(struct slice rest)
-{
-    rest = slice_trim(rest);
-    const char *end = rest.size >= 2 ? memmem(rest.at, rest.size, "@@", 2) : NULL;
-    if (end) {
-        struct slice behind = slice_trim(slice_skip(rest, (size_t)(end + 2 - rest.at)));
-        rest.size = (size_t)(end - rest.at);
-        rest = behind.size ? behind : slice_trim(rest);
-    }
-    bool somewhere = slice_is(rest, "...") || slice_is(rest, "\u2026");
-    return somewhere ? (struct slice){rest.at, 0} : rest;
-}
-
 static int hunk_parse(struct diff *d, struct cursor *c, struct error *err)
 {
     struct slice s = cursor_line(c), whole = cursor_whole(c), rest = slice_skip(s, 2);
@@ -166,10 +151,20 @@ static int hunk_parse(struct diff *d, struct cursor *c, struct error *err)
                          began);
     h.numbered = hunk_parse_range(&rest, '-', &h.old_line, &h.old_count);
     bool counts = h.numbered && hunk_parse_range(&rest, '+', &h.new_line, &h.new_count);
-    if (!h.numbered)
-        h.anchor = hunk_anchor(slice_skip(s, 2));
-    else if (!counts)
+    if (h.numbered && !counts)
         h.new_line = h.old_line;
+    if (!h.numbered) {
+        /* The text between or behind the @@, unless it only says "somewhere". */
+        h.anchor = slice_trim(slice_skip(s, 2));
+        const char *end = memmem(h.anchor.at, h.anchor.size, "@@", 2);
+        if (end) {
+            rest = slice_trim(slice_skip(h.anchor, (size_t)(end + 2 - h.anchor.at)));
+            h.anchor.size = (size_t)(end - h.anchor.at);
+            h.anchor = rest.size ? rest : slice_trim(h.anchor);
+        }
+        if (slice_is(h.anchor, "...") || slice_is(h.anchor, "\u2026"))
+            h.anchor.size = 0;
+    }
     d->crlf |= whole.size >= 2 && whole.at[whole.size - 2] == '\r';
     cursor_next(c);
     ssize_t n = counts ? hunk_counted_length(*c, h.old_count, h.new_count) : -EINVAL;

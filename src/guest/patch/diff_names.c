@@ -271,25 +271,6 @@ static int resolve_name(const char *name, const struct diff_names *n, const stru
     return 0;
 }
 
-/* A file that is changed in place has one path, although the diff may give it two names. */
-static int resolve_changed(const struct diff_file *f, const struct diff_names *n,
-                           const struct patch_options *o, struct worktree *w, struct patch_paths *p,
-                           struct error *err)
-{
-    int r = n->old ? resolve_name(n->old, n, o, w, &p->old, err) : 0;
-    if (r >= 0 && n->new)
-        r = resolve_name(n->new, n, o, w, &p->new, err);
-    if (r < 0 || !p->old || !p->new || strcmp(p->old, p->new) == 0)
-        return r;
-    bool new_exists = worktree_exists(w, p->new), old_exists = worktree_exists(w, p->old);
-    if (f->git && old_exists && !new_exists)
-        return 0;
-    char **dropped = new_exists || !old_exists ? &p->old : &p->new;
-    free(*dropped);
-    *dropped = NULL;
-    return 0;
-}
-
 static int resolve_paths(const struct diff_file *f, const struct patch_options *o,
                          struct worktree *w, struct patch_paths *p, struct error *err)
 {
@@ -319,7 +300,19 @@ static int resolve_paths(const struct diff_file *f, const struct patch_options *
         return resolve_name(n.new ? n.new : n.old, &n, o, w, &p->new, err);
     if (f->kind == DIFF_DELETE)
         return resolve_name(n.old ? n.old : n.new, &n, o, w, &p->old, err);
-    return resolve_changed(f, &n, o, w, p, err);
+    int r = n.old ? resolve_name(n.old, &n, o, w, &p->old, err) : 0;
+    if (r >= 0 && n.new)
+        r = resolve_name(n.new, &n, o, w, &p->new, err);
+    if (r < 0 || !p->old || !p->new || strcmp(p->old, p->new) == 0)
+        return r;
+    /* A file that is changed in place has one path, although the diff may give it two names. */
+    bool new_exists = worktree_exists(w, p->new), old_exists = worktree_exists(w, p->old);
+    if (f->git && old_exists && !new_exists)
+        return 0;
+    char **dropped = new_exists || !old_exists ? &p->old : &p->new;
+    free(*dropped);
+    *dropped = NULL;
+    return 0;
 }
 
 int patch_paths_find(const struct diff_file *f, const struct patch_options *o, struct worktree *w,

@@ -350,31 +350,6 @@ static int parse_codex(struct diff *d, struct cursor *c, struct error *err)
     return 0;
 }
 
-/* One file or one line that is no part of a diff. */
-static int parse_part(struct diff *d, struct cursor *c, struct error *err)
-{
-    struct slice s = cursor_line(c);
-    if (slice_begins(s, "diff --git "))
-        return parse_git_file(d, c, err);
-    if (cursor_at_names(c))
-        return parse_plain_file(d, c, err);
-    if (slice_is(slice_trim(s), "*** Begin Patch"))
-        return parse_codex(d, c, err);
-    if (slice_is(s, "***************"))
-        return parse_error(c, "this is a context diff; give a unified diff (diff -u)", err);
-    if (slice_begins(s, "diff --cc ") || slice_begins(s, "diff --combined "))
-        return parse_error(c, "this is the diff of a merge; give a diff of two versions", err);
-    if (slice_begins(s, "@@"))
-        return parse_error(c,
-                           "a hunk without the name of its file: \"--- a/NAME\" and \"+++ b/NAME\" "
-                           "must precede it",
-                           err);
-    if (is_binary_notice(s))
-        return parse_error(c, "binary files differ, but not how: make the diff with --binary", err);
-    cursor_next(c);
-    return 0;
-}
-
 int diff_parse(const void *text, size_t size, bool strip_cr, struct diff *ret, struct error *err)
 {
     _cleanup_diff_ struct diff d = {0};
@@ -391,8 +366,28 @@ int diff_parse(const void *text, size_t size, bool strip_cr, struct diff *ret, s
     if (d.size && d.text[d.size - 1] != '\n')
         d.text[d.size++] = '\n';
     struct cursor c = {d.text, d.text + d.size, 1};
-    while (!cursor_done(&c)) {
-        int r = parse_part(&d, &c, err);
+    for (int r = 0; !cursor_done(&c);) {
+        struct slice s = cursor_line(&c);
+        if (slice_begins(s, "diff --git "))
+            r = parse_git_file(&d, &c, err);
+        else if (cursor_at_names(&c))
+            r = parse_plain_file(&d, &c, err);
+        else if (slice_is(slice_trim(s), "*** Begin Patch"))
+            r = parse_codex(&d, &c, err);
+        else if (slice_is(s, "***************"))
+            r = parse_error(&c, "this is a context diff; give a unified diff (diff -u)", err);
+        else if (slice_begins(s, "diff --cc ") || slice_begins(s, "diff --combined "))
+            r = parse_error(&c, "this is the diff of a merge; give a diff of two versions", err);
+        else if (slice_begins(s, "@@"))
+            r = parse_error(&c,
+                            "a hunk without the name of its file: \"--- a/NAME\" and \"+++ "
+                            "b/NAME\" must precede it",
+                            err);
+        else if (is_binary_notice(s))
+            r = parse_error(&c, "binary files differ, but not how: make the diff with --binary",
+                            err);
+        else /* text around the diff */
+            cursor_next(&c);
         if (r < 0)
             return r;
     }

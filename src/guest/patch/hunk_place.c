@@ -230,24 +230,6 @@ static size_t locate_unnumbered(struct placer *p, size_t head, size_t tail)
     return SIZE_MAX;
 }
 
-/* From `guess` on by turns one line further down and one further up, within low and high; the guess
- * itself may lie above low. -1 if nothing matches. */
-static int64_t search_around(const struct placer *p, int64_t guess, int64_t low, int64_t high,
-                             size_t head, size_t tail)
-{
-    enum match_how how = match_how_for(p);
-    int64_t down = high - guess, up = guess - low, most = down > up ? down : up;
-    /* A guess far outside of the file is nearest to its start or its end. */
-    for (int64_t i = down < 0 ? -down : guess < 0 ? -guess : 0; i <= most && *p->call->work; i++) {
-        --*p->call->work;
-        if (i <= down && match_at(p, how, (size_t)(guess + i), head, tail))
-            return guess + i;
-        if (i > 0 && i <= up && match_at(p, how, (size_t)(guess - i), head, tail))
-            return guess - i;
-    }
-    return -1;
-}
-
 /* The place of a hunk whose header names the line `first` (from 0); -1 if it has none. */
 static int64_t locate_numbered(const struct placer *p, int64_t first, unsigned fuzz)
 {
@@ -276,8 +258,18 @@ static int64_t locate_numbered(const struct placer *p, int64_t first, unsigned f
         bool fits = n <= count && count - n >= (int64_t)p->lowest;
         return fits && match_at(p, how, (size_t)(count - n), (size_t)head, 0) ? count - n : -1;
     }
-    return search_around(p, first + p->offset, (int64_t)p->lowest, count - n + tail, (size_t)head,
-                         (size_t)tail);
+    /* From the guess on by turns one line further down and one further up. A guess far outside of
+     * the file is nearest to its start or its end. */
+    int64_t guess = first + p->offset, down = count - n + tail - guess,
+            up = guess - (int64_t)p->lowest, most = down > up ? down : up;
+    for (int64_t i = down < 0 ? -down : guess < 0 ? -guess : 0; i <= most && *p->call->work; i++) {
+        --*p->call->work;
+        if (i <= down && match_at(p, how, (size_t)(guess + i), (size_t)head, (size_t)tail))
+            return guess + i;
+        if (i > 0 && i <= up && match_at(p, how, (size_t)(guess - i), (size_t)head, (size_t)tail))
+            return guess - i;
+    }
+    return -1;
 }
 
 /* The line that a header names, from 0; patch names the line before if there are no lines. */
@@ -286,24 +278,13 @@ static int64_t header_line(uint32_t line, size_t count)
     return (int64_t)line + (count == 0) - 1;
 }
 
-/* A first hunk that matches turned around, sooner than as it is, was applied before. */
-static bool is_applied(struct placer *p, unsigned fuzz)
-{
-    struct hunk_lines *t = &p->pattern;
-    if (p->n_placed > 0 || p->result.failures > 0 || !t->hunk->numbered)
-        return false;
-    hunk_lines_swap(t);
-    bool applied = locate_numbered(p, header_line(t->hunk->new_line, t->n_old), fuzz) >= 0;
-    hunk_lines_swap(t);
-    return applied;
-}
-
 /* Finds the place of p->pattern and notes it. False with p->why if it has none. */
 static bool place_hunk(struct placer *p)
 {
-    const struct hunk_lines *t = &p->pattern;
+    struct hunk_lines *t = &p->pattern;
     const struct diff_hunk *h = t->hunk;
     const struct place_options *how = &p->call->how;
+    bool first_hunk = p->n_placed == 0 && p->result.failures == 0;
     size_t context = t->before > t->behind ? t->before : t->behind;
     unsigned most = how->strict ? 0 : how->fuzz < context ? how->fuzz : (unsigned)context;
     int64_t first = header_line(h->old_line, t->n_old), at = -1;
@@ -315,9 +296,15 @@ static bool place_hunk(struct placer *p)
                          : (int64_t)locate_unnumbered(p, head, tail);
         if (at >= 0 || fuzz == most || p->why == PLACE_SEVERAL)
             break;
-        if (is_applied(p, fuzz)) {
-            p->why = PLACE_APPLIED;
-            return false;
+        /* A first hunk that matches turned around, sooner than as it is, was applied before. */
+        if (first_hunk && h->numbered) {
+            hunk_lines_swap(t);
+            bool applied = locate_numbered(p, header_line(h->new_line, t->n_old), fuzz) >= 0;
+            hunk_lines_swap(t);
+            if (applied) {
+                p->why = PLACE_APPLIED;
+                return false;
+            }
         }
     }
     if (at < 0 || (size_t)at + t->before < p->lowest)

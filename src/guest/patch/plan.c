@@ -201,25 +201,6 @@ static int part_apply_binary(const struct part *p, struct content *ret, struct e
     return 0;
 }
 
-/* The new content of the file. */
-static int part_apply(struct part *p, struct content *ret, struct patch_outcome *outcome,
-                      struct error *err)
-{
-    const struct diff_file *f = p->f;
-    if (f->binary)
-        return part_apply_binary(p, ret, err);
-    if (f->hunks > 0)
-        return part_apply_hunks(p, ret, outcome, err);
-    *ret = f->only_differs ? (struct content){0} : p->from;
-    /* To delete a binary file the name of its content is enough. */
-    if (!f->only_differs || (f->kind == DIFF_DELETE && strlen(f->old_id) == BLOB_NAME - 1 &&
-                             content_has_id(p->from, f->old_id)))
-        return 0;
-    return plan_reject(
-        p->pl, p->new->path,
-        "the diff only says that binary files differ: make it with git diff --binary");
-}
-
 static const char *describe_type(mode_t mode)
 {
     return S_ISDIR(mode)    ? "is a folder, not a file"
@@ -422,8 +403,22 @@ static int plan_part(struct planner *pl, const struct diff_file *f, struct patch
     if (r >= 0 && (p.kind == DIFF_ADD || moves))
         r = part_check_new(&p, err);
 
-    if (r >= 0)
-        r = part_apply(&p, &made, &o, err);
+    if (r < 0)
+        return r;
+    made = p.from;
+    if (f->binary) {
+        r = part_apply_binary(&p, &made, err);
+    } else if (f->hunks > 0) {
+        r = part_apply_hunks(&p, &made, &o, err);
+    } else if (f->only_differs) {
+        /* To delete a binary file the id of its content is enough. */
+        made = (struct content){0};
+        if (f->kind != DIFF_DELETE || strlen(f->old_id) != BLOB_NAME - 1 ||
+            !content_has_id(p.from, f->old_id))
+            r = plan_reject(
+                pl, p.new->path,
+                "the diff only says that binary files differ: make it with git diff --binary");
+    }
     if (r >= 0)
         r = part_finish(&p, made);
     if (r < 0)

@@ -108,16 +108,10 @@ static int go_end_tests(struct go *g, const struct go_test *package)
     return 0;
 }
 
-/* The lines that go itself prints around a test say nothing that the event does not. */
-static bool go_is_noise(const char *line)
+static int go_take_line(void *data, char *line, size_t n)
 {
-    line += strspn(line, " ");
-    return strncmp(line, "=== ", 4) == 0 || strncmp(line, "--- FAIL", 8) == 0 ||
-           strncmp(line, "--- PASS", 8) == 0;
-}
-
-static int go_take_event(struct go *g, const json_t *event)
-{
+    struct go *g = data;
+    _cleanup_json_ json_t *event = *line == '{' ? json_loadb(line, n, 0, NULL) : NULL;
     const char *action = json_get_string(event, "Action");
     const char *package = json_get_string(event, "Package");
     const char *name = json_get_string_or(event, "Test", "");
@@ -141,7 +135,11 @@ static int go_take_event(struct go *g, const json_t *event)
     struct go_test *t = owner && *name ? go_get(g, owner, package, name) : owner;
     if (!t)
         return error_set(g->err, E2BIG, "more than %u tests run at once", RUNNING_MAX);
-    if (strcmp(action, "output") == 0 && !go_is_noise(output))
+    /* The lines that go itself prints around a test say nothing that the event does not. */
+    const char *text = output + strspn(output, " ");
+    bool noise = strncmp(text, "=== ", 4) == 0 || strncmp(text, "--- FAIL", 8) == 0 ||
+                 strncmp(text, "--- PASS", 8) == 0;
+    if (strcmp(action, "output") == 0 && !noise)
         clip_add_str(&t->output, output);
     enum wire_outcome outcome = strcmp(action, "pass") == 0   ? WIRE_OUTCOME_PASSED
                                 : strcmp(action, "fail") == 0 ? WIRE_OUTCOME_FAILED
@@ -163,12 +161,6 @@ static int go_take_event(struct go *g, const json_t *event)
     }
     go_test_free(g, t);
     return r;
-}
-
-static int go_take_line(void *data, char *line, size_t n)
-{
-    _cleanup_json_ json_t *event = *line == '{' ? json_loadb(line, n, 0, NULL) : NULL;
-    return go_take_event(data, event);
 }
 
 static int go_parse(struct report *r, char *text, size_t n, struct error *err)

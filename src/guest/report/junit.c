@@ -69,20 +69,6 @@ static void junit_doctype(void *data, const XML_Char *name, const XML_Char *syst
                             "the XML has a document type, which test reports have no use for"));
 }
 
-static void junit_begin_suite(struct junit *j, const XML_Char **attributes)
-{
-    const char *name = junit_attribute(attributes, "name");
-    if (j->n_suites == REPORT_NEST_MAX) {
-        junit_stop(j, error_set(j->err, E2BIG, "more than %u test suites within each other",
-                                REPORT_NEST_MAX));
-        return;
-    }
-    j->pytest = name && strcmp(name, "pytest") == 0;
-    j->suites[j->n_suites] = strdup(name ? name : "");
-    if (!j->suites[j->n_suites++])
-        junit_stop(j, -ENOMEM);
-}
-
 static void junit_begin_case(struct junit *j, const XML_Char **attributes)
 {
     const char *line = junit_attribute(attributes, "line"),
@@ -125,49 +111,50 @@ static void junit_note_outcome(struct junit *j, enum wire_outcome outcome,
     j->capture_depth = j->depth;
 }
 
-static void junit_begin_in_case(struct junit *j, const XML_Char *element,
-                                const XML_Char **attributes)
-{
-    if (strcmp(element, "failure") == 0) {
-        junit_note_outcome(j, WIRE_OUTCOME_FAILED, attributes);
-    } else if (strcmp(element, "error") == 0) {
-        junit_note_outcome(j, WIRE_OUTCOME_ERROR, attributes);
-    } else if (strcmp(element, "skipped") == 0) {
-        junit_note_outcome(j, WIRE_OUTCOME_SKIPPED, attributes);
-    } else if (strncmp(element, "flaky", 5) == 0) {
-        j->flaky = true;
-    } else if (strcmp(element, "system-out") == 0 || strcmp(element, "system-err") == 0) {
-        j->capture = CAPTURE_OUTPUT;
-        clip_add_str(&j->output, j->output.total ? "\n" : "");
-        j->capture_depth = j->depth;
-    }
-}
-
 static void junit_begin(void *data, const XML_Char *element, const XML_Char **attributes)
 {
     struct junit *j = data;
-    if (++j->depth > DEPTH_MAX) {
-        junit_stop(j,
-                   error_set(j->err, E2BIG, "more than %u elements within each other", DEPTH_MAX));
-    } else if (j->depth == 1 && strcmp(element, "testsuites") != 0 &&
-               strcmp(element, "testsuite") != 0 && strcmp(element, "testcase") != 0) {
+    bool suite = strcmp(element, "testsuite") == 0, test = strcmp(element, "testcase") == 0;
+    bool failure = strcmp(element, "failure") == 0, error = strcmp(element, "error") == 0;
+    if (++j->depth > DEPTH_MAX || (suite && j->n_suites == REPORT_NEST_MAX)) {
+        junit_stop(j, error_set(j->err, E2BIG, "more than %u elements within each other",
+                                suite ? REPORT_NEST_MAX : DEPTH_MAX));
+    } else if (j->depth == 1 && !suite && !test && strcmp(element, "testsuites") != 0) {
         junit_stop(
             j, error_set(j->err, EINVAL,
                          "<%.60s> is not a JUnit report: <testsuites> or <testsuite> was expected",
                          element));
+    } else if (j->in_case && j->capture != CAPTURE_NOTHING) {
+        return; /* within a message */
+    } else if (j->in_case && (failure || error || strcmp(element, "skipped") == 0)) {
+        junit_note_outcome(j,
+                           failure ? WIRE_OUTCOME_FAILED
+                           : error ? WIRE_OUTCOME_ERROR
+                                   : WIRE_OUTCOME_SKIPPED,
+                           attributes);
+    } else if (j->in_case && strncmp(element, "flaky", 5) == 0) {
+        j->flaky = true;
+    } else if (j->in_case &&
+               (strcmp(element, "system-out") == 0 || strcmp(element, "system-err") == 0)) {
+        j->capture = CAPTURE_OUTPUT;
+        clip_add_str(&j->output, j->output.total ? "\n" : "");
+        j->capture_depth = j->depth;
     } else if (j->in_case) {
-        if (j->capture == CAPTURE_NOTHING)
-            junit_begin_in_case(j, element, attributes);
-    } else if (strcmp(element, "testsuite") == 0) {
-        junit_begin_suite(j, attributes);
-    } else if (strcmp(element, "testcase") == 0) {
+        return;
+    } else if (suite) {
+        const char *name = junit_attribute(attributes, "name");
+        j->pytest = name && strcmp(name, "pytest") == 0;
+        j->suites[j->n_suites] = strdup(name ? name : "");
+        if (!j->suites[j->n_suites++])
+            junit_stop(j, -ENOMEM);
+    } else if (test) {
         junit_begin_case(j, attributes);
-    } else if (j->n_suites && (strcmp(element, "failure") == 0 || strcmp(element, "error") == 0)) {
+    } else if (j->n_suites && (failure || error)) {
         /* A failure of a whole suite, such as one that could not be set up, is an error of that
          * name. */
-        const char *suite = j->suites[j->n_suites - 1];
+        const char *name = j->suites[j->n_suites - 1];
         junit_begin_case(j, (const XML_Char *[]){NULL});
-        report_set_string(&j->name, suite, strlen(suite));
+        report_set_string(&j->name, name, strlen(name));
         junit_note_outcome(j, WIRE_OUTCOME_ERROR, attributes);
     }
 }
@@ -239,30 +226,25 @@ static void junit_name(const struct junit *j, struct clip *name)
     clip_add_str(name, j->name);
 }
 
-/* What the failure says: its summary, unless the body begins with it, then the body. A failure
- * without a word has what the test printed. */
-static void junit_message(struct junit *j, enum wire_outcome outcome, struct clip *message)
-{
-    const char *body = clip_text(&j->body), *summary = j->summary ? j->summary : "";
-    size_t first = strcspn(summary, "\n"), look = strnlen(body, SUMMARY_LOOK);
-    bool empty = body[strspn(body, " \t\r\n")] == 0;
-    if (outcome == WIRE_OUTCOME_PASSED) {
-        clip_add_str(message, j->flaky ? "flaky: failed first, passed when it was run again" : "");
-        return;
-    }
-    if (*summary && (first > look || !memmem(body, look, summary, first)))
-        clip_add_str(message, summary, "\n");
-    clip_add_str(message, body);
-    if (empty && (outcome != WIRE_OUTCOME_SKIPPED || !*summary))
-        clip_add_str(message, clip_text(&j->output));
-}
-
 static void junit_end_case(struct junit *j)
 {
     _cleanup_clip_ struct clip name = CLIP_INIT, message = CLIP_INIT;
     enum wire_outcome outcome = junit_outcome(j);
+    const char *body = clip_text(&j->body), *summary = j->summary ? j->summary : "";
+    size_t first = strcspn(summary, "\n"), look = strnlen(body, SUMMARY_LOOK);
     junit_name(j, &name);
-    junit_message(j, outcome, &message);
+    if (outcome == WIRE_OUTCOME_PASSED) {
+        clip_add_str(&message, j->flaky ? "flaky: failed first, passed when it was run again" : "");
+    } else {
+        /* The summary, unless the body begins with it, then the body. A failure without a word has
+         * what the test printed. */
+        bool empty = body[strspn(body, " \t\r\n")] == 0;
+        if (*summary && (first > look || !memmem(body, look, summary, first)))
+            clip_add_str(&message, summary, "\n");
+        clip_add_str(&message, body);
+        if (empty && (outcome != WIRE_OUTCOME_SKIPPED || !*summary))
+            clip_add_str(&message, clip_text(&j->output));
+    }
     j->in_case = false;
     int r = report_add(j->report, &(struct report_test){.name = clip_text(&name),
                                                         .outcome = outcome,

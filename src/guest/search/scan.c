@@ -48,25 +48,6 @@ void scan_free(struct scan *s)
     free(s->text);
 }
 
-/* Reads until the window is full or the file ends. */
-static int scan_fill(struct scan_window *w, int fd)
-{
-    while (w->len < w->s->room) {
-        ssize_t n = read(fd, w->s->text + w->len, w->s->room - w->len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        if (n == 0) {
-            w->ends = true;
-            return 0;
-        }
-        w->len += (size_t)n;
-        w->bytes += (uint64_t)n;
-    }
-    return 0;
-}
-
 /* Where the `lines` lines before `end` begin, which is a line start. */
 static size_t scan_lines_before(const uint8_t *text, size_t end, unsigned lines)
 {
@@ -183,9 +164,17 @@ int scan_file(struct scan *s, int fd, struct scan_result *result)
 {
     struct scan_window w = {.s = s, .r = result, .number = 1};
     for (;;) {
-        int r = scan_fill(&w, fd);
-        if (r < 0)
-            return r;
+        int r;
+        while (w.len < s->room && !w.ends) {
+            ssize_t n = read(fd, s->text + w.len, s->room - w.len);
+            if (n < 0 && errno == EINTR)
+                continue;
+            if (n < 0)
+                return -errno;
+            w.ends = n == 0;
+            w.len += (size_t)n;
+            w.bytes += (uint64_t)n;
+        }
         unsigned kinds = text_kinds(s->text, w.len);
         result->binary = kinds & TEXT_NUL;
         if (result->binary)

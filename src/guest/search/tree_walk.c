@@ -77,32 +77,6 @@ static void folder_release(struct folder *f)
     free(f);
 }
 
-/* Makes room for what one block of the kernel's entries can need at most. */
-static int folder_make_room(struct folder *f, size_t *room_names, size_t *room_entries,
-                            size_t block)
-{
-    size_t names = f->n_names + block, entries = f->count + block / sizeof(struct kernel_entry);
-    if (names > NAMES_MAX)
-        return -E2BIG;
-    if (names > *room_names) {
-        size_t room = names + f->n_names;
-        char *more = realloc(f->names, room);
-        if (!more)
-            return -ENOMEM;
-        f->names = more;
-        *room_names = room;
-    }
-    if (entries > *room_entries) {
-        size_t room = entries + f->count;
-        struct entry *more = reallocarray(f->entries, room, sizeof *more);
-        if (!more)
-            return -ENOMEM;
-        f->entries = more;
-        *room_entries = room;
-    }
-    return 0;
-}
-
 /* Reads the names; `scratch` is memory for getdents64. *ret_ignore_files are the bits above. */
 static int folder_read(struct folder *f, int fd, void *scratch, size_t size,
                        unsigned *ret_ignore_files)
@@ -115,9 +89,25 @@ static int folder_read(struct folder *f, int fd, void *scratch, size_t size,
             *ret_ignore_files = ignore_files;
             return n < 0 ? -errno : 0;
         }
-        int r = folder_make_room(f, &room_names, &room_entries, (size_t)n);
-        if (r < 0)
-            return r;
+        /* Room for what one block of the kernel's entries can need at most. */
+        size_t names = f->n_names + (size_t)n;
+        size_t entries = f->count + (size_t)n / sizeof(struct kernel_entry);
+        if (names > NAMES_MAX)
+            return -E2BIG;
+        if (names > room_names) {
+            room_names = names + f->n_names;
+            char *more = realloc(f->names, room_names);
+            if (!more)
+                return -ENOMEM;
+            f->names = more;
+        }
+        if (entries > room_entries) {
+            room_entries = entries + f->count;
+            struct entry *more = reallocarray(f->entries, room_entries, sizeof *more);
+            if (!more)
+                return -ENOMEM;
+            f->entries = more;
+        }
         for (const char *at = scratch, *end = at + n; at < end;) {
             const struct kernel_entry *k = (const void *)at;
             at += k->size;
