@@ -177,7 +177,7 @@ static bool line_walk_next(struct line_walk *w, bool with_pairs)
     return false;
 }
 
-/* How much alike two lines are, in percent; perhaps 0 if it is not more than so much. */
+/* How much alike two lines are, in percent; 0 if it cannot be more than `more_than`. */
 static unsigned line_likeness(const struct line_form *a, const struct line_form *b,
                               unsigned more_than)
 {

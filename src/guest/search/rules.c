@@ -110,7 +110,7 @@ int rules_parse(const char *text, size_t n, struct rules **ret)
         size_t line = end ? (size_t)(end - text) : n, kept = line;
         if (kept > 0 && text[kept - 1] == '\r')
             kept--;
-        /* What follows a NUL in a line is not there for git. */
+        /* git ignores what follows a NUL in a line. */
         if (rules_add(r, text, strnlen(text, kept)) < 0) {
             rules_free(r);
             return -ENOMEM;
@@ -245,8 +245,8 @@ struct filter_adding {
     bool refuses;
 };
 
-/* `!` and `#` have their meaning in front of the whole glob alone, and blanks at its end are meant.
- * So each alternative is written as a line that says just that. */
+/* `!` and `#` only have a meaning in front of the whole glob, and blanks at its end count. So each
+ * alternative is written as a line with that meaning. */
 static int filter_add_alternative(void *data, const char *glob, size_t n)
 {
     struct filter_adding *a = data;

@@ -32,7 +32,7 @@ struct tree {
     struct buf path;
 };
 
-/* A folder on the way of the output, with its descriptor once something in it must be looked at. */
+/* A folder that is being listed, with its descriptor once one of its entries must be examined. */
 struct level {
     const struct folder *folder;
     size_t entry, child;
@@ -71,7 +71,7 @@ static int tree_put_entry(struct tree *t, struct level *l, const struct entry *e
     buf_append(&t->path, name, e->n);
     wire_put(b, WIRE_K_PATH, t->path.data, t->path.len);
     wire_put_u64(b, WIRE_K_KIND, e->type);
-    /* The fields that need a look at the entry itself: none, if it is gone. */
+    /* The fields that need a system call for the entry: none, if it is gone. */
     if ((t->sizes || e->type == ENTRY_LINK) &&
         (l->fd >= 0 || tree_walk_open_folder(t->walk, l->folder, &l->fd) >= 0)) {
         ssize_t n = e->type == ENTRY_LINK ? readlinkat(l->fd, name, target, sizeof target) : -1;

@@ -25,10 +25,10 @@
 /*
  * A list of ignore rules, as in one .gitignore file.
  *
- * Syntax and meaning are those of gitignore(5): blank lines and comments; `!` takes back; a slash
+ * Syntax and meaning are those of gitignore(5): blank lines and comments; `!` re-includes; a slash
  * at the end is for folders; a slash elsewhere ties the pattern to the folder of the file; the last
  * rule that matches counts. Paths are relative to that folder. The walk does not enter an ignored
- * folder, so nothing beneath one can be taken back.
+ * folder, so nothing beneath one can be re-included.
  */
 struct rules;
 
