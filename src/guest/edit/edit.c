@@ -317,28 +317,7 @@ static int edit_answer_refused(struct edit_job *j, int r)
     return 0;
 }
 
-static int edit_job_run(struct edit_job *j, struct error *err)
-{
-    int r = edit_receive(j, err);
-    if (r >= 0)
-        r = edit_read_file(j, err);
-    if (r < 0)
-        return r;
-    r = edit_make_all(j);
-    if (r == -ENOENT || r == -ENOTUNIQ)
-        return edit_answer_refused(j, r);
-    if (r == -E2BIG)
-        return error_set(err, EFBIG, "%.400s: would have more than %u MiB", j->c->path,
-                         EDIT_TEXT_MAX >> 20);
-    if (r < 0)
-        return error_errno(err, -r, "%.400s", j->c->path);
-    if (!span_same(span_of(&j->before), span_of(&j->after)))
-        r = edit_write_file(j, err);
-    if (r == -EBUSY || r == -ETXTBSY)
-        return edit_answer_refused(j, r);
-    return r < 0 ? r : edit_answer_done(j);
-}
-
+/* Runs in a worker process: what it allocates ends with that. */
 int file_edit(struct file_call *c, struct error *err)
 {
     static struct edit_job j;
@@ -347,10 +326,22 @@ int file_edit(struct file_call *c, struct error *err)
                           .before = BUF_INIT(EDIT_TEXT_MAX),
                           .after = BUF_INIT(EDIT_TEXT_MAX),
                           .why = BUF_INIT(EDIT_EXPLAIN_MAX)};
-    int r = edit_job_run(&j, err);
-    buf_free(&j.texts);
-    buf_free(&j.before);
-    buf_free(&j.after);
-    buf_free(&j.why);
-    return r;
+    int r = edit_receive(&j, err);
+    if (r >= 0)
+        r = edit_read_file(&j, err);
+    if (r < 0)
+        return r;
+    r = edit_make_all(&j);
+    if (r == -ENOENT || r == -ENOTUNIQ)
+        return edit_answer_refused(&j, r);
+    if (r == -E2BIG)
+        return error_set(err, EFBIG, "%.400s: would have more than %u MiB", c->path,
+                         EDIT_TEXT_MAX >> 20);
+    if (r < 0)
+        return error_errno(err, -r, "%.400s", c->path);
+    if (!span_same(span_of(&j.before), span_of(&j.after)))
+        r = edit_write_file(&j, err);
+    if (r == -EBUSY || r == -ETXTBSY)
+        return edit_answer_refused(&j, r);
+    return r < 0 ? r : edit_answer_done(&j);
 }
