@@ -48,7 +48,7 @@ static int toolchains_env(struct toolchains *t, const char *name, const char *va
     size_t n = strlen(name);
     for (size_t i = 0; i < o->n_env; i++)
         if (strncmp(o->env[i], name, n) == 0 && o->env[i][n] == '=')
-            return 0; /* the person's own word counts */
+            return 0; /* the person set it */
     if (o->n_env == BOX_ENV_MAX)
         return 0;
     if (asprintf(&text, "%s=%s", name, value) < 0)
@@ -69,8 +69,7 @@ static int toolchains_show(struct toolchains *t, const char *folder)
             return 1;
     if (o->n_shares == BOX_SHARES_MAX || box_share_refuse_at(folder) ||
         host_folder_resolve(folder, &real) < 0 ||
-        host_folder_refuse(
-            real, true)) /* as if it were writable: then it does not hold the home folder */
+        host_folder_refuse(real, true)) /* as if writable: then it does not hold the home folder */
         return 0;
     const char *source = box_spec_keep(t->spec, TAKE_PTR(real));
     const char *at = source ? box_spec_keep(t->spec, strdup(folder)) : NULL;
@@ -105,44 +104,20 @@ static bool has_link_into(const char *folder, const char *other)
     return found;
 }
 
-/* ~/.local/bin has links into what pipx and uv installed. Not all of ~/.local/share/uv: credentials
- * are there. */
-static int toolchains_add_local(struct toolchains *t, const char *folder)
-{
-    static const char *const ROOTS[] = {".local/share/pipx", ".local/pipx", ".local/share/uv/tools",
-                                        ".local/share/uv/python"};
-    char share[PATH_MAX];
-    int r = toolchains_show(t, folder);
-    snprintf(share, sizeof share, "%s/.local", t->home);
-    for (size_t i = 0; r > 0 && has_link_into(folder, share) && i < ARRAY_SIZE(ROOTS); i++)
-        if (toolchains_show_in_home(t, ROOTS[i]) < 0)
-            return -ENOMEM;
-    return r;
-}
-
 /* Does a folder hold an installation and nothing else? */
 static bool is_installation(const char *folder)
 {
-    static const char *const USUAL[] = {"bin",          "sbin",
-                                        "lib",          "lib32",
-                                        "lib64",        "libexec",
-                                        "share",        "include",
-                                        "man",          "doc",
-                                        "docs",         "src",
-                                        "pkg",          "api",
-                                        "misc",         "test",
-                                        "conf",         "jmods",
-                                        "legal",        "release",
-                                        "VERSION",      "LICENSE",
-                                        "README",       "PATENTS",
-                                        "go.env",       "codereview.cfg",
-                                        "CHANGELOG.md", "README.md",
-                                        "LICENSE.md",   "CONTRIBUTING.md",
-                                        "SECURITY.md"};
+    /* clang-format off */
+    static const char *const USUAL[] = {
+        ".", "..", "bin", "sbin", "lib", "lib32", "lib64", "libexec", "share", "include", "man", "doc",
+        "docs", "src", "pkg", "api", "misc", "test", "conf", "jmods", "legal", "release", "VERSION",
+        "LICENSE", "README", "PATENTS", "go.env", "codereview.cfg", "CHANGELOG.md", "README.md",
+        "LICENSE.md", "CONTRIBUTING.md", "SECURITY.md"};
+    /* clang-format on */
     DIR *dir = opendir(folder);
     bool usual = dir != NULL;
     for (struct dirent *e; usual && (e = readdir(dir));) {
-        bool known = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
+        bool known = false;
         for (size_t i = 0; !known && i < ARRAY_SIZE(USUAL); i++)
             known = strcmp(e->d_name, USUAL[i]) == 0;
         usual = known;
@@ -171,12 +146,22 @@ static int toolchains_add_home(struct toolchains *t, const char *folder, const c
 {
     static const char *const SECRET[] = {".ssh",  ".gnupg",  ".aws",           ".config",
                                          ".kube", ".docker", ".password-store"};
+    static const char *const LOCAL[] = {".local/share/pipx", ".local/pipx", ".local/share/uv/tools",
+                                        ".local/share/uv/python"};
     char root[PATH_MAX];
     for (size_t i = 0; i < ARRAY_SIZE(SECRET); i++)
         if (path_is_in(below, SECRET[i]))
             return 0;
-    if (strcmp(below, ".local/bin") == 0)
-        return toolchains_add_local(t, folder);
+    if (strcmp(below, ".local/bin") == 0) {
+        /* It has links into what pipx and uv installed. Not all of ~/.local/share/uv is shown:
+         * credentials are there. */
+        int r = toolchains_show(t, folder);
+        snprintf(root, sizeof root, "%s/.local", t->home);
+        for (size_t i = 0; r > 0 && has_link_into(folder, root) && i < ARRAY_SIZE(LOCAL); i++)
+            if (toolchains_show_in_home(t, LOCAL[i]) < 0)
+                return -ENOMEM;
+        return r;
+    }
     if (path_is_in(below, ".cargo")) {
         snprintf(root, sizeof root, "%s/.rustup", t->home);
         int r = toolchains_show_in_home(t, ".rustup");
@@ -201,8 +186,7 @@ static int toolchains_add(struct toolchains *t, const char *folder)
     _cleanup_free_ char *real = NULL;
     if (folder[0] != '/' || host_folder_resolve(folder, &real) < 0 || stat(real, &st) < 0)
         return 0;
-    /* What is in the workspace is the work of anybody, and others could put programs where all may
-     * write. */
+    /* Anybody may have written what is in the workspace, or in a folder that all may write to. */
     if ((workspace && path_is_in(real, workspace)) || st.st_mode & S_IWOTH)
         return 0;
     for (size_t i = 0; i < ARRAY_SIZE(SEEN); i++)

@@ -168,8 +168,12 @@ static int tree_open_v2(struct cgroup_tree *t)
     _cleanup_fd_ int pool = tree_open_pool(parent);
     if (pool < 0)
         return pool;
-    tree_hand_down(pool);
+    /* Nearly always an earlier box has handed the controllers down. */
     r = tree_read_controllers(pool, &t->controllers);
+    if (r == -ENOENT || (r == 0 && !(t->controllers & (1u << CGROUP_CPU)))) {
+        tree_hand_down(pool);
+        r = tree_read_controllers(pool, &t->controllers);
+    }
     if (r ==
         -ENOENT) { /* a host whose own parts do not use control groups hands nothing down yet */
         _cleanup_fd_ int above = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -4,8 +4,8 @@
  * drift apart.
  *
  * All are async-signal-safe, allocate nothing and need nothing but a C library's system calls: they
- * run in freshly cloned children, and in warm/module.c in a program that is not ours. They return 0 or
- * a negative errno, if nothing else is said.
+ * run in freshly cloned children, and in warm/module.c in a program that is not ours. They return 0
+ * or a negative errno, if nothing else is said.
  */
 #pragma once
 

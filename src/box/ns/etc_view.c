@@ -31,67 +31,23 @@
 #include "banned.h"
 
 /* Patterns of paths relative to /etc; "*" matches no slash. A folder goes with everything in it. */
+/* clang-format off */
 static const char *const HIDDEN_PATHS[] = {
     /* accounts, and names of the people here */
-    "passwd*",
-    "shadow*",
-    "gshadow*",
-    "group-*",
-    "subuid*",
-    "subgid*",
-    "sudoers*",
-    "sssd",
-    "nslcd.conf",
-    "*ldap.conf",
+    "passwd*", "shadow*", "gshadow*", "group-*", "subuid*", "subgid*", "sudoers*", "sssd",
+    "nslcd.conf", "*ldap.conf",
     /* networks, VPNs, Wi-Fi, and how this host is reached */
-    "NetworkManager",
-    "bluetooth",
-    "cni",
-    "connman",
-    "exports*",
-    "ipsec*",
-    "iscsi",
-    "iwd",
-    "netplan",
-    "network",
-    "nftables*",
-    "openconnect",
-    "openfortivpn",
-    "openvpn",
-    "ppp",
-    "resolv.conf*",
-    "strongswan*",
-    "swanctl",
-    "systemd/network",
-    "tailscale",
-    "tinc",
-    "vpnc",
-    "wireguard",
-    "wpa_supplicant",
-    "zerotier-one",
+    "NetworkManager", "bluetooth", "cni", "connman", "exports*", "ipsec*", "iscsi", "iwd",
+    "netplan", "network", "nftables*", "openconnect", "openfortivpn", "openvpn", "ppp",
+    "resolv.conf*", "strongswan*", "swanctl", "systemd/network", "tailscale", "tinc", "vpnc",
+    "wireguard", "wpa_supplicant", "zerotier-one",
     /* passwords in URLs, mount options, jobs and unit files */
-    "apt",
-    "cron.d",
-    "crontab",
-    "crypttab*",
-    "environment*",
-    "fstab*",
-    "systemd/system",
+    "apt", "cron.d", "crontab", "crypttab*", "environment*", "fstab*", "systemd/system",
     /* services whose settings hold passwords or keys */
-    "cups",
-    "docker",
-    "dovecot",
-    "exim4",
-    "gitconfig*",
-    "kubernetes",
-    "letsencrypt",
-    "libvirt",
-    "msmtprc*",
-    "postfix",
-    "rancher",
-    "samba",
-    "ssmtp",
+    "cups", "docker", "dovecot", "exim4", "gitconfig*", "kubernetes", "letsencrypt", "libvirt",
+    "msmtprc*", "postfix", "rancher", "samba", "ssmtp",
 };
+/* clang-format on */
 
 /* Patterns of names, in any folder, without regard to case. */
 static const char *const HIDDEN_NAMES[] = {
@@ -125,20 +81,13 @@ bool etc_is_hidden(const char *path, mode_t mode)
 #define CACHE_FILE    "etc"
 #define CACHE_VERSION 1
 #define CACHE_S       60
-#define RACE_NS                                                                                    \
-    100000000 /* stamps are coarse: a folder that changed this recently may change again unseen    \
-               */
+#define RACE_NS       100000000 /* stamps are coarse: for so long a change may be unseen */
 
 #define DEPTH_MAX   16
 #define ENTRIES_MAX 65536
-#define LIST_MAX    (8u << 20) /* bytes of either list while it is made */
-#define HIDDEN_MAX                                                                                 \
-    (24u                                                                                           \
-     << 10) /* of the list of hidden paths, which is part of the plan of a box                 \
-                 */
-#define HIDDEN_EACH                                                                                \
-    2048 /* of one folder at the top: with more than that it is hidden as a whole                  \
-          */
+#define LIST_MAX    (8u << 20)  /* bytes of either list while it is made */
+#define HIDDEN_MAX  (24u << 10) /* of the list of hidden paths, which is part of a box's plan */
+#define HIDDEN_EACH 2048        /* of a folder at the top: with more it is hidden as a whole */
 
 struct scan {
     struct buf hidden, dirs;
@@ -209,7 +158,8 @@ static int scan_folder(struct scan *s, int parent, const char *name, char *path,
                        int depth)
 {
     struct stat st;
-    int r = 0, fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const struct dirent *d;
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return errno == ENOENT ? 0 : -errno;
     DIR *dir = fdopendir(fd);
@@ -217,9 +167,8 @@ static int scan_folder(struct scan *s, int parent, const char *name, char *path,
         close(fd);
         return -ENOMEM;
     }
-    if (depth > DEPTH_MAX || fstat(fd, &st) < 0)
-        r = -E2BIG;
-    else {
+    int r = depth > DEPTH_MAX || fstat(fd, &st) < 0 ? -E2BIG : 0;
+    if (r == 0) {
         s->stamp = stamp_add(s->stamp, &st);
         if (to_ns(st.st_ctim) > s->newest_ns)
             s->newest_ns = to_ns(st.st_ctim);
@@ -228,12 +177,9 @@ static int scan_folder(struct scan *s, int parent, const char *name, char *path,
     }
     if (len && len + 1 < PATH_MAX)
         path[len++] = '/';
-    const struct dirent *d;
-    while (r == 0 && (d = readdir(dir))) {
-        if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
-            continue;
-        r = ++s->entries > ENTRIES_MAX ? -E2BIG : scan_entry(s, fd, d, path, len, depth);
-    }
+    while (r == 0 && (d = readdir(dir)))
+        if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
+            r = ++s->entries > ENTRIES_MAX ? -E2BIG : scan_entry(s, fd, d, path, len, depth);
     closedir(dir);
     return r;
 }
@@ -263,23 +209,11 @@ static int view_fill(const void *hidden, size_t n, bool has_mounts, struct etc_v
     return 0;
 }
 
-/* The stamps of the folders that a list names, each ended by a NUL; 0 if one is gone. */
-static uint64_t stamp_of(const char *dirs, size_t n)
-{
-    uint64_t stamp = 0;
-    _cleanup_fd_ int etc = open("/etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    for (const char *at = dirs; etc >= 0 && at < dirs + n; at += strlen(at) + 1) {
-        struct stat st;
-        if (fstatat(etc, at, &st, AT_SYMLINK_NOFOLLOW) < 0)
-            return 0;
-        stamp = stamp_add(stamp, &st);
-    }
-    return stamp;
-}
-
 static bool cache_load(int folder, int64_t now_s, struct etc_view *ret)
 {
     struct cache_head head;
+    struct stat st;
+    uint64_t stamp = 0;
     _cleanup_buf_ struct buf b = BUF_INIT(sizeof head + 2 * LIST_MAX);
     if (io_read_file(folder, CACHE_FILE, &b) < 0 || b.len < sizeof head)
         return false;
@@ -289,10 +223,17 @@ static bool cache_load(int folder, int64_t now_s, struct etc_view *ret)
                  (uint64_t)head.dirs_size + head.hidden_size == b.len - sizeof head &&
                  head.dirs_size > 0 && dirs[head.dirs_size - 1] == 0 &&
                  (head.hidden_size == 0 || end[-1] == 0);
-    if (!whole || head.time_s > now_s || now_s - head.time_s > CACHE_S ||
-        stamp_of(dirs, head.dirs_size) != head.stamp)
+    if (!whole || head.time_s > now_s || now_s - head.time_s > CACHE_S)
         return false;
-    return view_fill(dirs + head.dirs_size, head.hidden_size, head.has_mounts != 0, ret) == 0;
+    const char *hidden = dirs + head.dirs_size;
+    _cleanup_fd_ int etc = open("/etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    for (const char *at = dirs; at < hidden; at += strlen(at) + 1) {
+        if (etc < 0 || fstatat(etc, at, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            return false;
+        stamp = stamp_add(stamp, &st);
+    }
+    return stamp == head.stamp &&
+           view_fill(hidden, head.hidden_size, head.has_mounts != 0, ret) == 0;
 }
 
 /* Under a name of its own first: another hutch may read it or write one at the same time. */
@@ -306,13 +247,13 @@ static void cache_save(int folder, int64_t now_s, const struct scan *s)
                               .hidden_size = (uint32_t)s->hidden.len};
     char name[32];
     snprintf(name, sizeof name, CACHE_FILE "-%d", (int)getpid());
-    int fd = openat(folder, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    _cleanup_fd_ int fd =
+        openat(folder, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return;
     bool written = io_write_all(fd, &head, sizeof head) == 0 &&
                    io_write_all(fd, s->dirs.data, s->dirs.len) == 0 &&
                    io_write_all(fd, s->hidden.data, s->hidden.len) == 0;
-    close(fd);
     if (!written || renameat(folder, name, folder, CACHE_FILE) < 0)
         unlinkat(folder, name, 0);
 }

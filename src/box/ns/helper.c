@@ -21,8 +21,8 @@
 
 #define HELPER_PID 300 /* below the smallest pid_max */
 
-/* Makes the namespace with lo up; the socket that does it also leads to the namespace that it is in,
- * without any /proc. */
+/* Makes the namespace with lo up; the socket that does it also leads to the namespace that it is
+ * in, without any /proc. */
 static int network_make(struct network *n)
 {
     struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
@@ -84,8 +84,8 @@ bool outer_proc_is_masked(void)
     return false;
 }
 
-/* In the pid namespace of the box, with root's rights: only to mount. Nobody in the box can trace it, since
- * no command runs there yet. Sends 0 and the mount, or a negative errno. */
+/* In the pid namespace of the box, with root's rights: only to mount. Nobody in the box can trace
+ * it, since no command runs there yet. Sends 0 and the mount, or a negative errno. */
 static void outer_proc_mount(int socket)
 {
     int code = 0, fd = -1;

@@ -13,7 +13,7 @@
  * mounts it:
  *
  *     launcher's child ── fork ──> helper: waits on a socket for the pid namespace of process 1
- *                                    └─ fork, into that namespace ──> mounts a procfs, sends it, ends
+ *                                    └─ fork, into that namespace ──> mounts a procfs, sends it
  *
  * What process 1 gets is a new procfs of its own pid namespace and shows nothing but the box. The
  * container's own /proc is never shown to a box.

@@ -20,7 +20,6 @@
 #include "cause.h"
 #include "idmap.h"
 #include "io.h"
-#include "layout.h"
 #include "sys.h"
 #include "weaken.h"
 #include "banned.h"

@@ -18,6 +18,8 @@
 
 #include "error.h"
 
+#define AGENT_ID 1000 /* the one user and group inside */
+
 struct idmap {
     uid_t uid; /* what agent is on the host */
     gid_t gid;

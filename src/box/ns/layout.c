@@ -273,7 +273,7 @@ static void add_limit_files(struct plan *p, const struct layout *l)
 
 static void add_rlimit(struct plan *p, int which, uint64_t value)
 {
-    plan_add(p, 2, (struct op){.kind = OP_RLIMIT, .from = which, .flags = value});
+    plan_add(p, 2, (struct op){.kind = OP_RLIMIT, .slot = which, .flags = value});
 }
 
 void layout_landlock_rules(struct plan *p, const struct layout *l)

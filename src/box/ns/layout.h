@@ -30,7 +30,6 @@
 
 #define LAYERS_MAX 8 /* more are flattened into one: an overlay gets slower with each */
 #define PROXY_PORT 3128
-#define AGENT_ID   1000
 
 #define OWN_PATH_SIZE 1024
 
@@ -46,8 +45,8 @@ struct selection {
 struct layout {
     enum box_mode mode;
     bool host_network; /* no network of its own */
-    bool has_proxy;  /* it listens for the box's connections */
-    bool adjustable; /* the limit on processes may be raised later */
+    bool has_proxy;    /* it listens for the box's connections */
+    bool adjustable;   /* the limit on processes may be raised later */
     bool has_image;
     bool has_workspace;
     bool counted; /* there is a control group */

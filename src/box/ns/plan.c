@@ -1,7 +1,6 @@
 /*
- * A row per kind of operation (OPERATIONS): its words and the function that executes it. The order
- * of the operations is the plan's; this file knows nothing about boxes. What executes is
- * async-signal-safe.
+ * Making a plan, and executing it: one case per kind of operation. The order of the operations is
+ * the plan's; this file knows nothing about boxes. What executes is async-signal-safe.
  *
  * Mounts are made by the new mount API: a mount is made or cloned detached, gets its attributes
  * while nobody can see it, and only then is attached. No path of a writable tree is ever resolved.
@@ -268,19 +267,6 @@ static int skip_missing(const struct op *op, int r)
     return op->optional && (r == -ENOENT || r == -ENOTDIR) ? 0 : r;
 }
 
-static int op_clone(struct plan_exec *c, const struct op *op)
-{
-    return skip_missing(op, clone_tree(plan_exec_dir(c, op->from), op->path, op->recursive,
-                                       op->flags, &c->fds[op->slot]));
-}
-
-static int op_attach(struct plan_exec *c, const struct op *op)
-{
-    if (c->fds[op->slot] < 0)
-        return op->optional ? 0 : -EBADF;
-    return skip_missing(op, attach_tree(c->fds[op->slot], plan_exec_dir(c, op->to), op->path));
-}
-
 static int op_bind(struct plan_exec *c, const struct op *op)
 {
     _cleanup_fd_ int fd = -1;
@@ -302,18 +288,6 @@ static int op_cover(struct plan_exec *c, const struct op *op)
         r = op_bind(c, &bind);
     }
     return op->optional && r == -ENOENT ? 0 : r;
-}
-
-/* An overlay keeps what it looked up in the live folder: a file that the person replaced by a
- * rename stays the old one. A change of its options, even to what they are, makes the kernel drop
- * what nobody has open. */
-static int op_refresh(struct plan_exec *c, const struct op *op)
-{
-    _cleanup_fd_ int fs =
-        sys_fspick(plan_exec_dir(c, op->from), op->path, FSPICK_CLOEXEC | FSPICK_NO_AUTOMOUNT);
-    if (fs < 0)
-        return -errno;
-    return sys_fsconfig(fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) < 0 ? -errno : 0;
 }
 
 /* An overlay takes a device 0:0 of a layer for "deleted", and shows nothing of that name from the
@@ -338,38 +312,6 @@ static int op_hide(struct plan_exec *c, const struct op *op)
     return 0;
 }
 
-static int op_mkdir(struct plan_exec *c, const struct op *op)
-{
-    int r = mkdirat(plan_exec_dir(c, op->to), op->path, (mode_t)op->flags);
-    return r < 0 && errno != EEXIST ? -errno : 0;
-}
-
-static int op_symlink(struct plan_exec *c, const struct op *op)
-{
-    return symlinkat(op->text, plan_exec_dir(c, op->to), op->path) < 0 ? -errno : 0;
-}
-
-static int op_file(struct plan_exec *c, const struct op *op)
-{
-    _cleanup_fd_ int fd = openat(plan_exec_dir(c, op->to), op->path,
-                                 O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, (mode_t)op->flags);
-    if (fd < 0)
-        return op->optional && errno == EEXIST ? 0 : -errno;
-    return op->text ? io_write_all(fd, op->text, strlen(op->text)) : 0;
-}
-
-static int op_mark(struct plan_exec *c, const struct op *op)
-{
-    _cleanup_fd_ int fd =
-        openat(plan_exec_dir(c, op->to), op->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 || fsetxattr(fd, "user.overlay.opaque", "y", 1, 0) < 0 ? -errno : 0;
-}
-
-static int op_chdir(struct plan_exec *c, const struct op *op)
-{
-    return fchdir(c->fds[op->slot]) < 0 ? -errno : 0;
-}
-
 /*
  * The new root was stacked on the old one. pivot_root(".", ".") swaps them without needing a folder
  * for the old root, which then lies on top of the new one and is detached.
@@ -380,11 +322,6 @@ static int op_pivot(struct plan_exec *c, const struct op *op)
         umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
         return -errno;
     return 0;
-}
-
-static int op_network(struct plan_exec *c, const struct op *op)
-{
-    return network_enter(c->network);
 }
 
 /* The socket belongs to the box's network namespace; the host accepts on it. */
@@ -400,18 +337,6 @@ static int op_listen(struct plan_exec *c, const struct op *op)
     return 0;
 }
 
-/* The filters of many containers refuse it. The box then has the container's name: no secret, and
- * no way to change it. */
-static int op_hostname(struct plan_exec *c, const struct op *op)
-{
-    return sethostname(op->text, strlen(op->text)) < 0 && errno != EPERM ? -errno : 0;
-}
-
-static int op_sysctl(struct plan_exec *c, const struct op *op)
-{
-    return io_write_file(c->fds[SLOT_PROC], op->path, op->text);
-}
-
 static int op_handover(struct plan_exec *c, const struct op *op)
 {
     _cleanup_fd_ int mounts = openat(c->fds[SLOT_PROC], "self/ns/mnt", O_RDONLY | O_CLOEXEC);
@@ -420,11 +345,6 @@ static int op_handover(struct plan_exec *c, const struct op *op)
     int fds[3] = {c->fds[SLOT_STORE], mounts, op->slot > 0 ? c->fds[op->slot] : -1};
     ssize_t n = io_send_fds(c->control, "H", 1, fds, fds[2] >= 0 ? 3 : 2);
     return n < 0 ? (int)n : 0;
-}
-
-static int op_rlimit(struct plan_exec *c, const struct op *op)
-{
-    return confine_rlimit(op->from, op->flags);
 }
 
 /* flags: the capabilities that stay; none for a box, reading any file for a diff worker, which is
@@ -454,18 +374,6 @@ static int op_confine(struct plan_exec *c, const struct op *op)
     return r < 0 ? r : confine_new_privileges();
 }
 
-static int op_landlock(struct plan_exec *c, const struct op *op)
-{
-    return confine_landlock(c->plan->rules, c->plan->n_rules, (unsigned)op->flags);
-}
-
-static int op_seccomp(struct plan_exec *c, const struct op *op)
-{
-    bool worker = op->flags & OP_SECCOMP_DIFF_WORKER;
-    return confine_system_calls(worker ? SECCOMP_DIFF_WORKER : SECCOMP_BOX,
-                                !(op->flags & OP_SECCOMP_NO_ALLOCATION), &c->listener);
-}
-
 /* Only the wire and the filter's listener go along: the exec closes everything else. */
 static int op_exec(struct plan_exec *c, const struct op *op)
 {
@@ -489,41 +397,122 @@ static int op_exec(struct plan_exec *c, const struct op *op)
     return -errno;
 }
 
-static const struct {
-    const char *words;
-    int (*run)(struct plan_exec *c, const struct op *op);
-} OPERATIONS[OP_KINDS] = {
-    [OP_MOUNT] = {"mount a new", op_mount},
-    [OP_PROC] = {"mount /proc", op_proc},
-    [OP_OVERLAY] = {"mount the overlay", op_overlay},
-    [OP_CLONE] = {"pick up", op_clone},
-    [OP_ATTACH] = {"mount at", op_attach},
-    [OP_BIND] = {"show", op_bind},
-    [OP_REFRESH] = {"refresh the overlay", op_refresh},
-    [OP_COVER] = {"cover", op_cover},
-    [OP_HIDE] = {"hide entries in", op_hide},
-    [OP_MKDIR] = {"make the folder", op_mkdir},
-    [OP_SYMLINK] = {"make the link", op_symlink},
-    [OP_FILE] = {"make the file", op_file},
-    [OP_MARK] = {"mark a folder of the overlay (user xattrs on a tmpfs)", op_mark},
-    [OP_CHDIR] = {"enter the store", op_chdir},
-    [OP_PIVOT] = {"change the root", op_pivot},
-    [OP_NETWORK] = {"make the empty network", op_network},
-    [OP_LISTEN] = {"listen for the network proxy", op_listen},
-    [OP_HOSTNAME] = {"set the host name", op_hostname},
-    [OP_HANDOVER] = {"hand the store to the host", op_handover},
-    [OP_SYSCTL] = {"set the kernel setting", op_sysctl},
-    [OP_RLIMIT] = {"set a resource limit", op_rlimit},
-    [OP_CONFINE] = {"drop all privileges", op_confine},
-    [OP_LANDLOCK] = {"apply Landlock", op_landlock},
-    [OP_SECCOMP] = {"install the system call filter", op_seccomp},
-    [OP_EXEC] = {"start the guest", op_exec},
+static int plan_exec_op(struct plan_exec *c, const struct op *op)
+{
+    const int to = plan_exec_dir(c, op->to), from = plan_exec_dir(c, op->from);
+    _cleanup_fd_ int fd = -1;
+    int r = 0;
+
+    switch (op->kind) {
+    case OP_MOUNT:
+        return op_mount(c, op);
+    case OP_PROC:
+        return op_proc(c, op);
+    case OP_OVERLAY:
+        return op_overlay(c, op);
+    case OP_CLONE:
+        r = clone_tree(from, op->path, op->recursive, op->flags, &c->fds[op->slot]);
+        return skip_missing(op, r);
+    case OP_ATTACH:
+        if (c->fds[op->slot] < 0)
+            return op->optional ? 0 : -EBADF;
+        return skip_missing(op, attach_tree(c->fds[op->slot], to, op->path));
+    case OP_BIND:
+        return op_bind(c, op);
+    case OP_REFRESH:
+        /* An overlay keeps what it looked up in the live folder: a file that the person replaced by
+         * a rename stays the old one. A change of its options, even to what they are, makes the
+         * kernel drop what nobody has open. */
+        fd = sys_fspick(from, op->path, FSPICK_CLOEXEC | FSPICK_NO_AUTOMOUNT);
+        r = fd < 0 ? -1 : sys_fsconfig(fd, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0);
+        break;
+    case OP_COVER:
+        return op_cover(c, op);
+    case OP_HIDE:
+        return op_hide(c, op);
+    case OP_MKDIR:
+        r = mkdirat(to, op->path, (mode_t)op->flags);
+        return r < 0 && errno != EEXIST ? -errno : 0;
+    case OP_SYMLINK:
+        r = symlinkat(op->text, to, op->path);
+        break;
+    case OP_FILE:
+        fd = openat(to, op->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, (mode_t)op->flags);
+        if (fd < 0)
+            return op->optional && errno == EEXIST ? 0 : -errno;
+        return op->text ? io_write_all(fd, op->text, strlen(op->text)) : 0;
+    case OP_MARK:
+        fd = openat(to, op->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        r = fd < 0 ? -1 : fsetxattr(fd, "user.overlay.opaque", "y", 1, 0);
+        break;
+    case OP_CHDIR:
+        r = fchdir(c->fds[op->slot]);
+        break;
+    case OP_PIVOT:
+        return op_pivot(c, op);
+    case OP_NETWORK:
+        return network_enter(c->network);
+    case OP_LISTEN:
+        return op_listen(c, op);
+    case OP_HOSTNAME:
+        /* The filters of many containers refuse it. The box then has the container's name: no
+         * secret, and no way to change it. */
+        r = sethostname(op->text, strlen(op->text));
+        return r < 0 && errno != EPERM ? -errno : 0;
+    case OP_HANDOVER:
+        return op_handover(c, op);
+    case OP_SYSCTL:
+        return io_write_file(c->fds[SLOT_PROC], op->path, op->text);
+    case OP_RLIMIT:
+        return confine_rlimit((int)op->slot, op->flags);
+    case OP_CONFINE:
+        return op_confine(c, op);
+    case OP_LANDLOCK:
+        return confine_landlock(c->plan->rules, c->plan->n_rules, (unsigned)op->flags);
+    case OP_SECCOMP:
+        return confine_system_calls(op->flags & OP_SECCOMP_DIFF_WORKER ? SECCOMP_DIFF_WORKER
+                                                                       : SECCOMP_BOX,
+                                    !(op->flags & OP_SECCOMP_NO_ALLOCATION), &c->listener);
+    case OP_EXEC:
+        return op_exec(c, op);
+    case OP_KINDS:
+        return -EINVAL;
+    }
+    return r < 0 ? -errno : 0;
+}
+
+static const char *const OP_WORDS[OP_KINDS] = {
+    [OP_MOUNT] = "mount a new",
+    [OP_PROC] = "mount /proc",
+    [OP_OVERLAY] = "mount the overlay",
+    [OP_CLONE] = "pick up",
+    [OP_ATTACH] = "mount at",
+    [OP_BIND] = "show",
+    [OP_REFRESH] = "refresh the overlay",
+    [OP_COVER] = "cover",
+    [OP_HIDE] = "hide entries in",
+    [OP_MKDIR] = "make the folder",
+    [OP_SYMLINK] = "make the link",
+    [OP_FILE] = "make the file",
+    [OP_MARK] = "mark a folder of the overlay (user xattrs on a tmpfs)",
+    [OP_CHDIR] = "enter the store",
+    [OP_PIVOT] = "change the root",
+    [OP_NETWORK] = "make the empty network",
+    [OP_LISTEN] = "listen for the network proxy",
+    [OP_HOSTNAME] = "set the host name",
+    [OP_HANDOVER] = "hand the store to the host",
+    [OP_SYSCTL] = "set the kernel setting",
+    [OP_RLIMIT] = "set a resource limit",
+    [OP_CONFINE] = "drop all privileges",
+    [OP_LANDLOCK] = "apply Landlock",
+    [OP_SECCOMP] = "install the system call filter",
+    [OP_EXEC] = "start the guest",
 };
 
 void plan_describe(const struct op *op, char *text, size_t size)
 {
     const char *path = op->path ? op->path : "";
-    snprintf(text, size, "%s%s%s", OPERATIONS[op->kind].words, *path ? " " : "", path);
+    snprintf(text, size, "%s%s%s", OP_WORDS[op->kind], *path ? " " : "", path);
 }
 
 int plan_exec_stage(struct plan_exec *c, int stage)
@@ -531,7 +520,7 @@ int plan_exec_stage(struct plan_exec *c, int stage)
     size_t n;
     const struct op *ops = plan_stage(c->plan, stage, &n);
     for (size_t i = 0; i < n; i++) {
-        int r = OPERATIONS[ops[i].kind].run(c, &ops[i]);
+        int r = plan_exec_op(c, &ops[i]);
         if (r < 0) {
             c->failure = (struct plan_failure){.stage = stage, .index = (int)i, .code = -r};
             return r;

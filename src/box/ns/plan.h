@@ -32,30 +32,31 @@ enum slot {
     SLOT_MAX = SLOT_FREE + 256,
 };
 
+/* slot := means that the operation leaves a descriptor there. */
 enum op_kind {
-    OP_MOUNT, /* slot := a new filesystem of the type in path, options in text, attributes in flags */
-    OP_PROC, /* slot := a new procfs */
-    OP_OVERLAY, /* slot := an overlay; text = lowerdir, path = the upper's parent in the store (NULL: read
-                  * only), flags = 1 if that is never written back; the working folder is the store */
-    OP_CLONE,   /* slot := a clone of the mount tree at from/path; attributes in flags */
-    OP_ATTACH,  /* attaches slot's mount at to/path */
-    OP_BIND,    /* both: a clone of the mount tree at from/text, attached at to/path */
-    OP_REFRESH, /* the overlay at from/path forgets the names that it looked up */
-    OP_COVER,   /* an empty folder, or a file that reads as empty, over to/path */
-    OP_HIDE, /* a whiteout at to/path/NAME for each NAME of text: each ends with a NUL, the list with two */
-    OP_MKDIR,   /* a directory at to/path, mode in flags */
-    OP_SYMLINK, /* a link at to/path with content text */
-    OP_FILE, /* a file at to/path with content text, mode in flags; optional: an existing one stays */
-    OP_MARK, /* marks the folder at to/path as opaque, as an overlay does when a folder is made again */
+    OP_MOUNT,    /* slot := a new filesystem; path: type, text: options, flags: attributes */
+    OP_PROC,     /* slot := a new procfs */
+    OP_OVERLAY,  /* slot := an overlay in the store, which is the working folder; text: lowerdir, */
+                 /* path: the upper's parent or NULL, flags: 1 if never written back */
+    OP_CLONE,    /* slot := a clone of the mount tree at from/path; flags: attributes */
+    OP_ATTACH,   /* attaches slot's mount at to/path */
+    OP_BIND,     /* both: a clone of the mount tree at from/text, attached at to/path */
+    OP_REFRESH,  /* the overlay at from/path forgets the names that it looked up */
+    OP_COVER,    /* an empty folder, or a file that reads as empty, over to/path */
+    OP_HIDE,     /* a whiteout at to/path/NAME for each NAME of text, which end with a NUL */
+    OP_MKDIR,    /* a directory at to/path; flags: mode */
+    OP_SYMLINK,  /* a link at to/path with content text */
+    OP_FILE,     /* a file at to/path with content text; flags: mode; optional: may exist */
+    OP_MARK,     /* marks the folder at to/path of an upper layer as opaque */
     OP_CHDIR,    /* enters slot */
     OP_PIVOT,    /* slot becomes the root; the old root is detached */
     OP_NETWORK,  /* enters the network namespace that was made meanwhile (helper.h) */
     OP_LISTEN,   /* slot := a socket that listens on 127.0.0.1:flags */
     OP_HOSTNAME, /* text */
-    OP_HANDOVER, /* sends the store, the mount namespace and the listening socket (slot, if set) to the host */
-    OP_SYSCTL, /* writes text to the file path of SLOT_PROC */
-    OP_RLIMIT, /* resource in from, value in flags */
-    OP_CONFINE, /* a nested user namespace, no capabilities (but those of flags), no new privileges */
+    OP_HANDOVER, /* sends the host the store, the mount namespace, and slot's socket if set */
+    OP_SYSCTL,   /* writes text to the file path of SLOT_PROC */
+    OP_RLIMIT,   /* slot: resource, flags: value */
+    OP_CONFINE, /* a nested user namespace, no capabilities but those of flags, no new privileges */
     OP_LANDLOCK, /* flags: LANDLOCK_… */
     OP_SECCOMP,  /* flags: OP_SECCOMP_… */
     OP_EXEC,     /* slot's program, text = argv[1] or NULL */
@@ -75,8 +76,7 @@ struct op {
     bool optional;  /* a missing source or target is no error: the operation is skipped */
 };
 
-#define PLAN_OPS_MAX                                                                               \
-    1024 /* as many shares as a box may have, each some folders deep, and the rest */
+#define PLAN_OPS_MAX      1024 /* for all shares that a box may have, each some folders deep */
 #define PLAN_HOST_OPS_MAX 48
 #define PLAN_RULES_MAX    (BOX_SHARES_MAX + 16)
 #define PLAN_STRINGS_MAX  (64u << 10)

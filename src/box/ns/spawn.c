@@ -15,13 +15,13 @@
 #include "cause.h"
 #include "cleanup.h"
 #include "helper.h"
-#include "layout.h"
+#include "idmap.h"
 #include "spawn.h"
 #include "banned.h"
 
 #define DESCRIPTORS_MAX 256 /* more than a launch opens */
 #define STACK_SIZE      (64u << 10)
-#define FIRST_FREE      10 /* our descriptors stay clear of those that the guest is given by number */
+#define FIRST_FREE      10 /* our descriptors stay clear of those that the guest has by number */
 
 /* What the two processes share; the host has its own copy and learns the result from a pipe. */
 struct launch {

@@ -1,12 +1,12 @@
 /*
  * From a plan to a running process 1. Two processes execute it:
  *
- *     the host ── clone ──> the launcher's child: joins the cgroup, enters the user namespace, executes
- *                           stage 0 (if there is one), enters the mount namespace it starts from, executes
- *                           stage 1
+ *     the host ── clone ──> the launcher's child: joins the cgroup, enters the user namespace,
+ *                           executes stage 0 (if there is one), enters the mount namespace it
+ *                           starts from, executes stage 1
  *                              ├─ clone ──> makes the network (helper.h)
- *                              └─ clone(CLONE_PARENT, new namespaces) ──> process 1: executes stage 2,
- *                                         becomes the guest
+ *                              └─ clone(CLONE_PARENT, new namespaces) ──> process 1: executes
+ *                                         stage 2, becomes the guest
  *
  * The child is gone when spawn_finish() returns; process 1 is the host's own child. It dies when
  * the control socket's other end is closed, however the host ends.

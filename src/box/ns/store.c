@@ -34,15 +34,12 @@
 #ifndef XFS_SUPER_MAGIC
 #define XFS_SUPER_MAGIC 0x58465342
 #endif
-#define FLOOR_BYTES                                                                                \
-    (1ULL << 30) /* the store process leaves as much free, or 5 % if that is less  \
-                                  */
-#define REMOVE_MS  120000
-#define NAMES_MS   100 /* longer than this it takes to start a diff worker, which tells for certain */
-#define NAME_TRIES 16
-#define CONTROL    3
-#define QUOTA_NEARLY                                                                               \
-    (1u << 20) /* a store with less left counts as full: a write that did not fit failed */
+#define FLOOR_BYTES    (1ULL << 30) /* the store process leaves as much free, or 5 % if less */
+#define REMOVE_MS      120000
+#define NAMES_MS       100 /* a diff worker, which tells for certain, starts within this time */
+#define NAME_TRIES     16
+#define CONTROL        3
+#define QUOTA_NEARLY   (1u << 20)  /* a store with less left counts as full */
 #define PROJECTS_FIRST 0x71000000u /* above what administrators number by hand */
 #define PROJECTS_COUNT 0x01000000u
 #ifndef SYS_quotactl_fd
@@ -133,18 +130,13 @@ static bool filesystem_fits(int folder, struct statfs *ret)
     }
 }
 
-static char *parent_path(void)
-{
-    const char *named = getenv("HUTCH_STORE");
-    return named && *named ? strdup(named) : ownfile_state_path("store");
-}
-
 /* Opens the folder of all stores, and makes it if it is missing. Nobody but its owner may enter
  * it. */
 static int parent_open(char **ret_path, int *ret_fd, struct statfs *ret_fs, struct error *err)
 {
     struct stat st;
-    _cleanup_free_ char *path = parent_path();
+    const char *named = getenv("HUTCH_STORE");
+    _cleanup_free_ char *path = named && *named ? strdup(named) : ownfile_state_path("store");
     if (!path || path[0] != '/')
         return error_set(err, EINVAL,
                          "boxes have no folder on disk: set HUTCH_STORE to an absolute path");
@@ -189,18 +181,10 @@ int store_check(uint64_t *ret_bytes, struct error *err)
     return r;
 }
 
-/* Nothing but system calls: it may run beside other threads' memory. */
-static void become_store_process(const char *program, int control)
-{
-    static char *const ARGV[] = {(char *)"box-store", (char *)"store", NULL}, *const ENV[] = {NULL};
-    if (control == CONTROL ? fcntl(control, F_SETFD, 0) == 0 : dup2(control, CONTROL) == CONTROL)
-        execve(program, ARGV, ENV);
-    syscall(SYS_exit_group, 1);
-}
-
 /* It sends no SIGCHLD, so that a program which waits for any child of its own is not confused. */
 static int family_start_process(struct store_family *f, struct error *err)
 {
+    static char *const ARGV[] = {(char *)"box-store", (char *)"store", NULL}, *const ENV[] = {NULL};
     char program[PARTS_PATH_MAX];
     int ends[2], r = parts_find("hutch-guest", program, err);
     if (r < 0)
@@ -213,8 +197,13 @@ static int family_start_process(struct store_family *f, struct error *err)
     pthread_sigmask(SIG_SETMASK, &all, &old);
     struct clone_args args = {.flags = CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)&f->pidfd};
     f->pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
-    if (f->pid == 0)
-        become_store_process(program, ends[1]);
+    if (f->pid ==
+        0) { /* system calls only: the memory is a copy of a program's that may have threads */
+        if (ends[1] == CONTROL ? fcntl(CONTROL, F_SETFD, 0) == 0
+                               : dup2(ends[1], CONTROL) == CONTROL)
+            execve(program, ARGV, ENV);
+        syscall(SYS_exit_group, 1);
+    }
     r = f->pid < 0 ? -errno : 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     close(ends[1]);

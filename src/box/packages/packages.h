@@ -31,13 +31,10 @@ int package_group_resolve(const char *name, const char *workspace, struct packag
                           struct error *err);
 void package_hosts_free(struct package_hosts *h);
 
-/* For the files of this folder. */
-
-/* Adds the host of a URL. With `variable` the URL without its credentials becomes KEY=URL; a list
- * of several is separated by blanks. */
+/* For managers.c: adds the host of a URL. With `variable` the URL without its credentials becomes
+ * KEY=URL; a list of several is separated by blanks. */
 int package_add_url(struct package_hosts *h, const char *url, const char *variable,
                     struct error *err);
-int package_add_host(struct package_hosts *h, const char *host, unsigned port, struct error *err);
 int package_add_env(struct package_hosts *h, const char *key, const char *value, struct error *err);
 /* A file of the host, if boxes see it: it lies in /etc or /usr. */
 int package_add_file(struct package_hosts *h, const char *key, const char *path, struct error *err);
@@ -53,7 +50,9 @@ struct host_command {
  * exit status; -ENOENT: there is no such program. */
 int host_command_run(const struct host_command *c, struct buf *out, struct error *err);
 
-int package_resolve_pip(const char *workspace, struct package_hosts *h, struct error *err);
-int package_resolve_npm(const char *workspace, struct package_hosts *h, struct error *err);
-int package_resolve_cargo(const char *workspace, struct package_hosts *h, struct error *err);
-int package_resolve_apt(const char *workspace, struct package_hosts *h, struct error *err);
+/* A row per package manager. */
+struct package_manager {
+    const char *name;
+    int (*resolve)(const char *workspace, struct package_hosts *h, struct error *err);
+};
+extern const struct package_manager PACKAGE_MANAGERS[]; /* ends with a name of NULL */

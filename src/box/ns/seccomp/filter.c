@@ -23,20 +23,8 @@ static int set_filter(unsigned long flags, const struct sock_filter *code, unsig
     return r < 0 ? -errno : (int)r;
 }
 
-/* WAIT_KILLABLE_RECV: a signal does not make the caller give up a call that the guest has begun to
- * carry out.
- */
-static int install_heard(void)
-{
-    unsigned long listen = SECCOMP_FILTER_FLAG_NEW_LISTENER;
-    int fd = set_filter(listen | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, seccomp_filter,
-                        seccomp_filter_len);
-    return fd == -EINVAL ? set_filter(listen, seccomp_filter, seccomp_filter_len) : fd;
-}
-
 /* The kernel's struct space_resv, which the ioctl twins of fallocate() take; no header of user
- * space has it.
- */
+ * space has it. */
 struct space_resv {
     int16_t type, whence;
     int64_t start, len;
@@ -48,7 +36,8 @@ struct space_resv {
 #define RESERVE64  _IOW('X', 42, struct space_resv)
 #define ZERO_RANGE _IOW('X', 57, struct space_resv)
 
-#define LOAD(field)           BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define ARGUMENT(field)       offsetof(struct seccomp_data, field)
+#define LOAD(field)           BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ARGUMENT(field))
 #define IF_EQUAL(value, then) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, then, 0)
 
 /* Modes and ioctls are ints, so the lower half of an argument decides (both architectures are
@@ -81,10 +70,20 @@ int seccomp_refuse_allocation(void)
 
 int seccomp_install(enum seccomp_role role, int *ret_listener)
 {
-    *ret_listener = role == SECCOMP_BOX ? install_heard() : -1;
-    if (*ret_listener >= 0)
-        return 0;
     *ret_listener = -1;
+    if (role == SECCOMP_BOX) {
+        /* WAIT_KILLABLE_RECV: a signal does not make the caller give up a call that the guest has
+         * begun to carry out. */
+        unsigned long flags =
+            SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+        int fd = set_filter(flags, seccomp_filter, seccomp_filter_len);
+        if (fd == -EINVAL)
+            fd = set_filter(SECCOMP_FILTER_FLAG_NEW_LISTENER, seccomp_filter, seccomp_filter_len);
+        if (fd >= 0) {
+            *ret_listener = fd;
+            return 0;
+        }
+    }
     if (role == SECCOMP_DIFF_WORKER)
         return set_filter(0, seccomp_diff_worker_filter, seccomp_diff_worker_filter_len);
     return set_filter(0, seccomp_unheard_filter, seccomp_unheard_filter_len);

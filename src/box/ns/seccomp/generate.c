@@ -65,8 +65,7 @@ static _Noreturn void die(const char *fmt, ...)
 }
 
 /* The number of a call, or -1 where the architecture does not have it. A name that nobody knows is
- * a mistake.
- */
+ * a mistake. */
 static int number_of(uint32_t arch, const char *name)
 {
     int number = seccomp_syscall_resolve_name_arch(arch, name);
@@ -106,18 +105,15 @@ static void name_group(struct verdict *table, uint32_t arch, const struct policy
     }
 }
 
-static bool same_verdict(const struct verdict *a, const struct verdict *b)
-{
-    return a->check == b->check && (a->check || a->action == b->action);
-}
-
 /* Joins neighbours of equal verdict. The last range has no end. */
 static size_t find_ranges(const struct verdict *table, struct range *ranges)
 {
     size_t n = 0;
-    for (uint32_t i = 0; i < NUMBERS; i++)
-        if (i == 0 || !same_verdict(&table[i], &table[i - 1]))
-            ranges[n++] = (struct range){.start = i, .verdict = table[i]};
+    for (uint32_t i = 0; i < NUMBERS; i++) {
+        const struct verdict *a = &table[i], *b = i ? a - 1 : NULL;
+        if (!b || a->check != b->check || (!a->check && a->action != b->action))
+            ranges[n++] = (struct range){.start = i, .verdict = *a};
+    }
     if (ranges[n - 1].verdict.check || ranges[n - 1].verdict.action != POLICY_DEFAULT)
         die("the last range is not the default");
     return n;
@@ -194,13 +190,6 @@ static uint32_t action_for(const struct policy_check *check, uint32_t action, bo
     return action == POLICY_NOTIFY && !heard ? check->unheard : action;
 }
 
-static void emit_check(struct program *p, const struct policy_check *check, bool heard)
-{
-    for (size_t i = 0; i < POLICY_CASES_MAX && check->cases[i].tests[0].mask; i++)
-        emit_case(p, &check->cases[i], action_for(check, check->cases[i].action, heard));
-    emit_return(p, action_for(check, check->otherwise, heard));
-}
-
 static void make_program(struct program *p, uint32_t arch, struct range *ranges, size_t n,
                          bool heard)
 {
@@ -210,28 +199,14 @@ static void make_program(struct program *p, uint32_t arch, struct range *ranges,
     emit_load(p, offsetof(struct seccomp_data, nr));
     emit_search(p, ranges, n);
     for (size_t i = 0; i < n; i++) {
-        if (!ranges[i].verdict.check)
+        const struct policy_check *check = ranges[i].verdict.check;
+        if (!check)
             continue;
         p->code[ranges[i].jump_at].k = (uint32_t)(p->len - ranges[i].jump_at - 1);
-        emit_check(p, ranges[i].verdict.check, heard);
+        for (size_t k = 0; k < POLICY_CASES_MAX && check->cases[k].tests[0].mask; k++)
+            emit_case(p, &check->cases[k], action_for(check, check->cases[k].action, heard));
+        emit_return(p, action_for(check, check->otherwise, heard));
     }
-}
-
-static void write_program(FILE *f, const struct program *p, const char *name)
-{
-    fprintf(f, "\nconst struct sock_filter %s[] = {\n", name);
-    for (size_t i = 0; i < p->len; i++)
-        fprintf(f, "    {0x%02x, %u, %u, 0x%08x},\n", p->code[i].code, p->code[i].jt, p->code[i].jf,
-                p->code[i].k);
-    fprintf(f, "};\nconst unsigned short %s_len = %zu;\n", name, p->len);
-}
-
-static const struct policy_check *check_for(const struct policy_check *check, bool diff_worker)
-{
-    for (size_t i = 0; diff_worker && i < policy_n_diff_worker_checks; i++)
-        if (strcmp(policy_diff_worker_checks[i].name, check->name) == 0)
-            return &policy_diff_worker_checks[i];
-    return check;
 }
 
 static void generate(FILE *f, uint32_t arch, bool diff_worker, bool heard, const char *name)
@@ -245,11 +220,21 @@ static void generate(FILE *f, uint32_t arch, bool diff_worker, bool heard, const
         table[i] = (struct verdict){.action = POLICY_DEFAULT};
     for (size_t i = 0; i < policy_n_groups; i++)
         name_group(table, arch, &policy_groups[i]);
-    for (size_t i = 0; i < policy_n_checks; i++)
-        name_verdict(table, arch, policy_checks[i].name,
-                     (struct verdict){.check = check_for(&policy_checks[i], diff_worker)});
+    for (size_t i = 0; i < policy_n_checks; i++) {
+        const struct policy_check *check = &policy_checks[i];
+        for (size_t k = 0; diff_worker && k < policy_n_diff_worker_checks; k++)
+            if (strcmp(policy_diff_worker_checks[k].name, check->name) == 0)
+                check = &policy_diff_worker_checks[k];
+        name_verdict(table, arch, policy_checks[i].name, (struct verdict){.check = check});
+    }
     make_program(&program, arch, ranges, find_ranges(table, ranges), heard);
-    write_program(f, &program, name);
+
+    fprintf(f, "\nconst struct sock_filter %s[] = {\n", name);
+    for (size_t i = 0; i < program.len; i++) {
+        const struct sock_filter *code = &program.code[i];
+        fprintf(f, "    {0x%02x, %u, %u, 0x%08x},\n", code->code, code->jt, code->jf, code->k);
+    }
+    fprintf(f, "};\nconst unsigned short %s_len = %zu;\n", name, program.len);
 }
 
 int main(int argc, char **argv)

@@ -28,8 +28,7 @@
 #define POLICY_NOTIFY SECCOMP_RET_USER_NOTIF
 
 /* A call that hutch does not know yet looks like one that the kernel does not have: libraries then
- * fall back.
- */
+ * fall back. */
 #define POLICY_DEFAULT POLICY_ERRNO(ENOSYS)
 
 #define POLICY_TESTS_MAX 3
@@ -41,8 +40,7 @@ struct policy_group {
 };
 
 /* Holds when (argument & mask) == value, or with `negate`, when it differs. A mask of 0 ends a list
- * of tests.
- */
+ * of tests. */
 struct policy_test {
     uint32_t mask;
     uint32_t value;
@@ -63,8 +61,8 @@ struct policy_check {
     uint32_t unheard; /* in place of POLICY_NOTIFY, in a filter that nobody listens to */
 };
 
-/* Calls younger than the libseccomp of the build; such numbers are the same on every architecture.
- */
+/* Calls younger than the libseccomp of the build; such numbers are the same on every
+ * architecture. */
 struct policy_number {
     const char *name;
     int number;
